@@ -1,0 +1,3 @@
+//! Compiled-shader containers.
+
+pub mod shbin;

@@ -1,0 +1,140 @@
+//! Code words and operand descriptors -> [`Program`], the value that every engine takes, and [`Entry`], where to begin.
+//!
+//! This is the emulator's door: games upload words, not files. A program is immutable; two programs with the same words
+//! and descriptors are equal. It must not know containers, engines or registers' contents.
+
+use crate::isa::decode::{decode, opdesc_index};
+use crate::isa::{Inst, MAX_CODE_WORDS, OPDESCS, Pc, Stage};
+use std::fmt;
+
+/// Program memory and the operand-descriptor table.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Program {
+    code: Box<[u32]>,
+    opdescs: Box<[u32]>,
+}
+
+/// Why words are not a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProgramError {
+    /// More words than the largest unit's memory holds.
+    TooLong {
+        /// How many there are.
+        words: usize,
+    },
+}
+
+impl fmt::Display for ProgramError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ProgramError::TooLong { words } => {
+                write!(f, "program of {words} words: the largest unit holds {MAX_CODE_WORDS}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ProgramError {}
+
+impl Program {
+    /// From uploaded words. Only the first 128 descriptors can be named by an instruction; more are accepted, since
+    /// hosts keep larger tables (the index register is twelve bits wide), and not looked at.
+    ///
+    /// Fails if there are more than 4096 code words.
+    pub fn from_words(code: &[u32], opdescs: &[u32]) -> Result<Program, ProgramError> {
+        if code.len() > MAX_CODE_WORDS {
+            return Err(ProgramError::TooLong { words: code.len() });
+        }
+        Ok(Program { code: code.into(), opdescs: opdescs[..opdescs.len().min(OPDESCS)].into() })
+    }
+
+    /// The code words.
+    pub fn code(&self) -> &[u32] {
+        &self.code
+    }
+
+    /// The operand descriptors, at most 128.
+    pub fn opdescs(&self) -> &[u32] {
+        &self.opdescs
+    }
+
+    /// Descriptor `index`; zero where nothing was uploaded.
+    pub fn opdesc(&self, index: u8) -> u32 {
+        self.opdescs.get(usize::from(index)).copied().unwrap_or(0)
+    }
+
+    /// The instruction at `pc`; `None` past the last word.
+    pub fn inst(&self, pc: Pc) -> Option<Inst> {
+        let word = *self.code.get(usize::from(pc))?;
+        Some(decode(word, opdesc_index(word).map_or(0, |i| self.opdesc(i))))
+    }
+
+    /// All instructions in address order.
+    pub fn insts(&self) -> impl Iterator<Item = (Pc, Inst)> + '_ {
+        (0..self.code.len() as Pc).map(|pc| (pc, self.inst(pc).expect("pc is inside the code")))
+    }
+
+    /// A 128-bit name for these words, stable over releases and machines: FNV-1a over the lengths, the code words and
+    /// the descriptors, little endian. Engines compare programs, never only their hashes.
+    pub fn hash128(&self) -> ProgramHash {
+        let mut h = Fnv128::new();
+        h.word(self.code.len() as u32);
+        self.code.iter().for_each(|&w| h.word(w));
+        h.word(self.opdescs.len() as u32);
+        self.opdescs.iter().for_each(|&w| h.word(w));
+        h.finish()
+    }
+}
+
+/// See [`Program::hash128`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ProgramHash(pub u128);
+
+impl fmt::Display for ProgramHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for ProgramHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// FNV-1a with the 128-bit parameters of its authors' specification.
+pub(crate) struct Fnv128(u128);
+
+impl Fnv128 {
+    pub(crate) fn new() -> Fnv128 {
+        Fnv128(0x6c62272e07bb014262b821756295c58d)
+    }
+    pub(crate) fn word(&mut self, w: u32) {
+        for b in w.to_le_bytes() {
+            self.0 = (self.0 ^ u128::from(b)).wrapping_mul(0x0000000001000000000000000000013B);
+        }
+    }
+    pub(crate) fn finish(self) -> ProgramHash {
+        ProgramHash(self.0)
+    }
+}
+
+/// Where a run begins and on what kind of unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Entry {
+    /// First word. Register writes carry 0x7FFF in the upper half; mask it off.
+    pub pc: Pc,
+    /// Which unit.
+    pub stage: Stage,
+}
+
+impl Entry {
+    /// A vertex program that begins at `pc`.
+    pub const fn vertex(pc: Pc) -> Entry {
+        Entry { pc, stage: Stage::Vertex }
+    }
+    /// A geometry program that begins at `pc`.
+    pub const fn geometry(pc: Pc) -> Entry {
+        Entry { pc, stage: Stage::Geometry }
+    }
+}

@@ -1,0 +1,163 @@
+//! The memory that both engines see: a unit's registers, the uniforms, a batch of vertices, and who receives triangles.
+//!
+//! Plain data with a fixed layout (`#[repr(C)]`): the interpreter reads the fields, compiled code has their offsets in it.
+//! Nothing here is reset between runs; registers carry over from vertex to vertex as on hardware, and clearing them is
+//! the host's decision.
+
+use crate::isa::{BOOL_UNIFORMS, FLOAT_UNIFORMS, INT_UNIFORMS, REGS, Setemit};
+
+/// A four-component vector, x first.
+pub type Vec4 = [f32; 4];
+/// The sixteen registers of one file.
+pub type Registers = [Vec4; REGS];
+
+/// The registers of one shader unit. A unit that lives on keeps them from run to run.
+#[derive(Clone, Debug)]
+#[repr(C, align(16))]
+pub struct Unit {
+    /// Input attributes `v0-v15`.
+    pub v: Registers,
+    /// Temporaries `r0-r15`.
+    pub r: Registers,
+    /// Output registers `o0-o15`, two banks; see [`Unit::bank`].
+    pub o: [Registers; 2],
+    /// Vertex slots that `EMIT` fills, whole output banks (the host's output mask picks and compacts). Triangles are made
+    /// of slots 0-2.
+    pub slots: [Registers; 4],
+    /// Address registers `a0.x`, `a0.y`.
+    pub a0: [i32; 2],
+    /// The loop counter `aL`.
+    pub al: i32,
+    /// The flags `cmp.x`, `cmp.y`.
+    pub cmp: [bool; 2],
+    /// Which bank of `o` the program writes: 0 or 1 (only bit 0 counts). Every `EMIT` changes it, and it survives between
+    /// runs (measured on hardware, ISA notes section 7).
+    pub bank: u8,
+    /// What `EMIT` does, as the last `SETEMIT` said.
+    pub setemit: EmitState,
+}
+
+/// The sticky parameters of `EMIT`, in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct EmitState {
+    /// Vertex slot 0-3 (only bits 0-1 count).
+    pub vertex: u8,
+    /// Whether `EMIT` sends a triangle.
+    pub primitive: bool,
+    /// Whether its first two vertices are exchanged.
+    pub winding: bool,
+}
+
+impl From<Setemit> for EmitState {
+    fn from(s: Setemit) -> EmitState {
+        EmitState { vertex: s.vertex, primitive: s.primitive, winding: s.winding }
+    }
+}
+
+impl Unit {
+    /// A unit with all registers zero.
+    pub fn new() -> Unit {
+        Unit {
+            v: [[0.0; 4]; REGS],
+            r: [[0.0; 4]; REGS],
+            o: [[[0.0; 4]; REGS]; 2],
+            slots: [[[0.0; 4]; REGS]; 4],
+            a0: [0; 2],
+            al: 0,
+            cmp: [false; 2],
+            bank: 0,
+            setemit: EmitState::default(),
+        }
+    }
+
+    /// The output bank that the program writes now, and that a vertex program leaves its results in.
+    pub fn outputs(&self) -> &Registers {
+        &self.o[usize::from(self.bank & 1)]
+    }
+
+    /// The meaning of `EMIT`, which both engines call: copies the current outputs to the slot that the last `SETEMIT`
+    /// named, sends slots 0-2 to `emitter` if it asked for a primitive, and changes the bank.
+    pub fn emit(&mut self, emitter: &mut dyn Emitter) {
+        let bank = usize::from(self.bank & 1);
+        self.slots[usize::from(self.setemit.vertex & 3)] = self.o[bank];
+        if self.setemit.primitive {
+            let [a, b, c, _] = &self.slots;
+            emitter.triangle([a, b, c], self.setemit.winding);
+        }
+        self.bank = (bank ^ 1) as u8;
+    }
+}
+
+impl Default for Unit {
+    fn default() -> Unit {
+        Unit::new()
+    }
+}
+
+/// Everything a run reads and never writes.
+#[derive(Clone, Debug)]
+#[repr(C, align(16))]
+pub struct Uniforms {
+    /// Float uniforms `c0-c95`.
+    pub c: [Vec4; FLOAT_UNIFORMS],
+    /// Integer uniforms `i0-i3`: x, y, z, w. No instruction uses w.
+    pub i: [[u8; 4]; INT_UNIFORMS],
+    /// Boolean uniforms: bit n is `bn`.
+    pub b: u16,
+}
+
+const _: () = assert!(BOOL_UNIFORMS == u16::BITS as usize);
+
+impl Uniforms {
+    /// All zero and false.
+    pub fn new() -> Uniforms {
+        Uniforms { c: [[0.0; 4]; FLOAT_UNIFORMS], i: [[0; 4]; INT_UNIFORMS], b: 0 }
+    }
+}
+
+impl Default for Uniforms {
+    fn default() -> Uniforms {
+        Uniforms::new()
+    }
+}
+
+/// Receives what a geometry program emits.
+pub trait Emitter {
+    /// One triangle: the output registers of vertex slots 0, 1, 2, not compacted. With `winding` the primitive assembler
+    /// is to exchange the first two, which it does in topology 3 only (the host knows the topology).
+    fn triangle(&mut self, vertices: [&Registers; 3], winding: bool);
+}
+
+/// An emitter for programs that can't emit: vertex programs, and callers who don't care.
+pub struct NoEmitter;
+
+impl Emitter for NoEmitter {
+    fn triangle(&mut self, _: [&Registers; 3], _: bool) {}
+}
+
+/// How a run ended. The same on every engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum Exit {
+    /// `END`.
+    End = 0,
+    /// The run took more backward transfers than `Options::fuel` allows.
+    Fuel = 1,
+    /// `BREAK` or a taken `BREAKC` with no open loop. The hardware hangs.
+    BreakOutsideLoop = 2,
+    /// pc left the program's words. What the hardware does is unknown; it counts as an end.
+    PastEnd = 3,
+}
+
+/// Vertices to run one after the other on one unit, registers carried over.
+pub struct Batch<'a> {
+    /// One register file of inputs a vertex.
+    pub inputs: &'a [Registers],
+    /// Where the outputs go, one register file a vertex; at least as long as `inputs`.
+    pub outputs: &'a mut [Registers],
+    /// Which `v` registers are taken from `inputs` (bit n = `vn`); the others keep what the unit holds.
+    pub input_mask: u16,
+    /// Which `o` registers are copied to `outputs` (bit n = `on`); the others are left as they are.
+    pub output_mask: u16,
+}
