@@ -2,5 +2,6 @@
 
 pub mod container;
 pub mod isa;
+pub mod kernel;
 pub mod program;
 pub mod state;

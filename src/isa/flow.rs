@@ -1,1 +1,297 @@
+//! Scope rings and where pc goes next: CALL, IF and LOOP scopes, the order in which they close, and the quirks.
+//!
+//! The rules were measured on consoles by flacs and Tilka (ISA notes, section 5.1). In short: a scope closes only when the
+//! word just before its end is *executed*; jumping to the end does not close it. Pushing onto a full ring forgets the
+//! oldest scope. Nothing here is a value: conditions arrive as the chosen [`Action`], loop counters stay with the engine,
+//! which is told when the innermost loop's body has ended ([`Next::LoopEnd`]) and decides whether it runs again. So the
+//! interpreter (which knows the values) and the recompiler (which explores both outcomes) follow the very same rules.
+//!
+//! Invariant: equal states compare and hash equal. A ring keeps its unused places at their default, so derived
+//! equality is equality of meaning.
 
+use super::Pc;
+
+/// A bounded stack that forgets its oldest entry when pushed while full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ring<T, const N: usize> {
+    items: [T; N],
+    len: u8,
+}
+
+impl<T: Copy + Default, const N: usize> Default for Ring<T, N> {
+    fn default() -> Self {
+        Ring { items: [T::default(); N], len: 0 }
+    }
+}
+
+impl<T: Copy + Default, const N: usize> Ring<T, N> {
+    /// Entries held, at most `N`.
+    pub fn len(&self) -> usize {
+        usize::from(self.len)
+    }
+    /// Whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+    /// Whether the next push forgets the oldest entry.
+    pub fn is_full(&self) -> bool {
+        self.len() == N
+    }
+    /// The newest entry.
+    pub fn top(&self) -> Option<&T> {
+        self.len().checked_sub(1).map(|i| &self.items[i])
+    }
+    /// The newest entry, to be changed in place.
+    pub fn top_mut(&mut self) -> Option<&mut T> {
+        self.len().checked_sub(1).map(|i| &mut self.items[i])
+    }
+    /// Adds an entry; a full ring forgets its oldest.
+    pub fn push(&mut self, item: T) {
+        if self.is_full() {
+            self.items.copy_within(1.., 0);
+            self.items[N - 1] = item;
+        } else {
+            self.items[self.len()] = item;
+            self.len += 1;
+        }
+    }
+    /// Takes the newest entry.
+    pub fn pop(&mut self) -> Option<T> {
+        let i = self.len().checked_sub(1)?;
+        self.len -= 1;
+        Some(std::mem::take(&mut self.items[i]))
+    }
+    /// Entries from the oldest to the newest.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.items[..self.len()].iter()
+    }
+}
+
+/// A procedure being run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CallScope {
+    /// First word behind the procedure.
+    pub end: Pc,
+    /// Where it returns to.
+    pub ret: Pc,
+}
+
+/// The then part of an IF being run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct IfScope {
+    /// First word behind the then part.
+    pub end: Pc,
+    /// First word behind the else part.
+    pub cont: Pc,
+}
+
+/// A loop being run. Its counters are values and stay with the engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LoopScope {
+    /// First word of the body.
+    pub start: Pc,
+    /// First word behind the body.
+    pub end: Pc,
+}
+
+/// All open scopes. The depths 4, 8, 4 were measured (3dbrew, flacs and Tilka).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Scopes {
+    /// Procedures.
+    pub calls: Ring<CallScope, 4>,
+    /// Then parts.
+    pub ifs: Ring<IfScope, 8>,
+    /// Loops.
+    pub loops: Ring<LoopScope, 4>,
+}
+
+/// What an executed instruction asks of the flow, its condition already decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing: arithmetic, a condition that fails for anything but an IF.
+    Next,
+    /// A taken jump, or an IF whose condition fails (to its else part; nothing is opened).
+    Jump(Pc),
+    /// A taken call.
+    Call {
+        /// First word of the procedure.
+        target: Pc,
+        /// Its length in words.
+        len: u8,
+    },
+    /// An IF whose condition holds.
+    Then {
+        /// Where the then part ends.
+        end: Pc,
+        /// Where the else part ends.
+        cont: Pc,
+    },
+    /// A LOOP. The engine pushes its counters onto a ring of the same depth.
+    Loop {
+        /// Last word of the body.
+        last: Pc,
+    },
+    /// A BREAK that is taken. The loop ring must not be empty ([`Scopes::can_break`]).
+    Break,
+}
+
+/// Where pc goes after an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// To this address.
+    Go(Pc),
+    /// The innermost loop's body has ended. The engine adds the increment to aL and, if iterations remain, counts one
+    /// and goes to `again`; else it calls [`Scopes::leave_loop`] and goes to `exit`.
+    LoopEnd {
+        /// First word of the body.
+        again: Pc,
+        /// First word behind the loop.
+        exit: Pc,
+    },
+    /// A BREAK. The engine adds the increment to aL (on hardware unknown; this follows what is most widely used),
+    /// calls [`Scopes::leave_loop`] and goes to `exit`.
+    LoopBreak {
+        /// First word behind the loop.
+        exit: Pc,
+    },
+}
+
+impl Scopes {
+    /// Whether a BREAK here has a loop to leave. The hardware hangs if not; engines stop with
+    /// [`Exit::BreakOutsideLoop`](crate::state::Exit::BreakOutsideLoop).
+    pub fn can_break(&self) -> bool {
+        !self.loops.is_empty()
+    }
+
+    /// Opens what the instruction at `pc` opens, closes what ends behind it, and says where pc goes.
+    pub fn step(&mut self, pc: Pc, action: Action) -> Next {
+        // The address that scope ends are compared with: always the word behind the executed one, never a jump's target.
+        let n = pc + 1;
+        let mut next = n;
+        let mut broke = false;
+        match action {
+            Action::Next => {}
+            Action::Jump(target) => next = target,
+            Action::Call { target, len } => {
+                self.calls.push(CallScope { end: target + Pc::from(len), ret: n });
+                next = target;
+            }
+            Action::Then { end, cont } => self.ifs.push(IfScope { end, cont }),
+            Action::Loop { last } => self.loops.push(LoopScope { start: n, end: last + 1 }),
+            Action::Break => broke = true,
+        }
+
+        // CALL: a return address may itself be the end of the caller's procedure, up to four in one step. The fourth
+        // pop's return address is lost (considered a hardware bug).
+        let mut arrived = n;
+        for pops in 0..4 {
+            match self.calls.top() {
+                Some(call) if call.end == arrived => {
+                    if pops < 3 {
+                        arrived = call.ret;
+                        next = arrived;
+                    }
+                    self.calls.pop();
+                }
+                _ => break,
+            }
+        }
+
+        // IF: one at most, on the original address, and it wins over CALL.
+        if let Some(&IfScope { end, cont }) = self.ifs.top()
+            && end == n
+        {
+            self.ifs.pop();
+            next = cont;
+        }
+
+        // LOOP: one at most, on the original address, and it wins over both.
+        match self.loops.top() {
+            Some(l) if broke => Next::LoopBreak { exit: l.end },
+            Some(l) if l.end == n => Next::LoopEnd { again: l.start, exit: l.end },
+            _ => Next::Go(next),
+        }
+    }
+
+    /// Closes the innermost loop. Returns whether another loop is open around it, whose aL the engine restores to what it
+    /// was when the inner one began.
+    pub fn leave_loop(&mut self) -> bool {
+        self.loops.pop();
+        !self.loops.is_empty()
+    }
+}
+
+/// Whether going from `pc` to `next` costs fuel. Every endless run takes endlessly many such steps, and straight-line
+/// code none.
+pub fn is_backward(pc: Pc, next: Pc) -> bool {
+    next <= pc
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_ring_forgets_its_oldest_entry() {
+        let mut ring: Ring<u16, 4> = Ring::default();
+        (1..=6).for_each(|n| ring.push(n));
+        assert_eq!(ring.iter().copied().collect::<Vec<_>>(), [3, 4, 5, 6]);
+        assert_eq!(ring.pop(), Some(6));
+        let mut other: Ring<u16, 4> = Ring::default();
+        (3..=5).for_each(|n| other.push(n));
+        assert_eq!(ring, other, "what was popped or forgotten leaves no trace");
+    }
+
+    #[test]
+    fn a_scope_closes_by_sequential_arrival_only() {
+        let mut s = Scopes::default();
+        assert_eq!(s.step(0, Action::Then { end: 3, cont: 5 }), Next::Go(1));
+        assert_eq!(s.step(1, Action::Jump(3)), Next::Go(3), "a jump to the end closes nothing");
+        assert_eq!(s.ifs.len(), 1);
+        assert_eq!(s.step(2, Action::Next), Next::Go(5));
+        assert!(s.ifs.is_empty());
+    }
+
+    #[test]
+    fn a_scope_that_ends_drops_the_jump_of_its_last_word() {
+        let mut s = Scopes::default();
+        s.step(0, Action::Then { end: 2, cont: 9 });
+        assert_eq!(s.step(1, Action::Jump(20)), Next::Go(9));
+        // A dropped CALL has opened its scope all the same.
+        s.step(0, Action::Then { end: 2, cont: 9 });
+        assert_eq!(s.step(1, Action::Call { target: 20, len: 4 }), Next::Go(9));
+        assert_eq!(s.calls.top(), Some(&CallScope { end: 24, ret: 2 }));
+    }
+
+    #[test]
+    fn loop_wins_over_if_and_if_over_call() {
+        let mut s = Scopes::default();
+        s.step(0, Action::Call { target: 10, len: 5 });
+        s.step(10, Action::Loop { last: 14 });
+        s.step(11, Action::Then { end: 15, cont: 30 });
+        assert_eq!(s.step(14, Action::Next), Next::LoopEnd { again: 11, exit: 15 });
+        assert!(s.calls.is_empty() && s.ifs.is_empty(), "the others are closed as well");
+        assert!(!s.leave_loop());
+    }
+
+    #[test]
+    fn the_fourth_return_in_one_step_is_lost() {
+        // Procedures nested so that each ends where the one it called returns to: 4 scopes, ends 20, 11, 12, 13.
+        let mut s = Scopes::default();
+        s.calls.push(CallScope { end: 13, ret: 40 });
+        s.calls.push(CallScope { end: 12, ret: 13 });
+        s.calls.push(CallScope { end: 11, ret: 12 });
+        s.calls.push(CallScope { end: 20, ret: 11 });
+        assert_eq!(s.step(19, Action::Next), Next::Go(13), "not 40");
+        assert!(s.calls.is_empty());
+    }
+
+    #[test]
+    fn nested_loops_on_one_end_close_one_at_a_time() {
+        let mut s = Scopes::default();
+        s.step(0, Action::Loop { last: 5 });
+        s.step(1, Action::Loop { last: 5 });
+        assert_eq!(s.step(5, Action::Next), Next::LoopEnd { again: 2, exit: 6 });
+        assert!(s.leave_loop(), "the outer entry stays behind");
+    }
+}

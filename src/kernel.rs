@@ -1,0 +1,125 @@
+//! What every engine offers: a [`Backend`] compiles an entry of a program to a [`Kernel`], and a kernel runs it.
+//!
+//! The contract that makes engines interchangeable: for the same program, entry, [`Config`], uniforms and unit, every
+//! kernel leaves the same bits in the unit and the outputs (any NaN equals any NaN), emits the same triangles in the same
+//! order, and returns the same [`Exit`]. This file must not know any engine.
+
+use crate::isa::Pc;
+use crate::isa::numeric::Precision;
+use crate::program::{Entry, Program};
+use crate::state::{Batch, Emitter, Exit, Uniforms, Unit};
+use std::fmt;
+use std::sync::Arc;
+
+/// Backward transfers a run may take unless told otherwise.
+pub const DEFAULT_FUEL: u32 = 65_536;
+
+/// What changes the meaning of a run, and is therefore part of every cache key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Config {
+    /// Number format of results.
+    pub precision: Precision,
+    /// Backward transfers (next pc not above pc) that one run may take; the one after these ends it with
+    /// [`Exit::Fuel`], before the transfer is made.
+    pub fuel: u32,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config { precision: Precision::default(), fuel: DEFAULT_FUEL }
+    }
+}
+
+/// Turns programs into kernels.
+pub trait Backend: Send + Sync {
+    /// A short name: `interp`, `vec4`, `unoptimised`.
+    fn name(&self) -> &'static str;
+
+    /// Compiles what `entry` reaches. An error is a reason to use another engine, not a fault of the program.
+    fn compile(&self, program: &Arc<Program>, entry: Entry, config: &Config) -> Result<Arc<dyn Kernel>, Unsupported>;
+}
+
+/// One entry of one program, ready to run. Immutable: many threads may run it at once, each on its own unit.
+pub trait Kernel: Send + Sync {
+    /// Runs one vertex (or one geometry invocation) on `unit`. In a vertex program `EMIT` and `SETEMIT` do nothing, and
+    /// `emitter` is not called.
+    fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit;
+
+    /// Runs the vertices of `batch` one after the other on `unit`, as if each were loaded into `unit.v`, run, and its
+    /// outputs copied away. All of them run; the result is the first exit that is not [`Exit::End`], if there is one.
+    fn run_batch(
+        &self,
+        uniforms: &Uniforms,
+        unit: &mut Unit,
+        batch: &mut Batch<'_>,
+        emitter: &mut dyn Emitter,
+    ) -> Exit {
+        let mut result = Exit::End;
+        for (input, output) in batch.inputs.iter().zip(batch.outputs.iter_mut()) {
+            copy_registers(batch.input_mask, input, &mut unit.v);
+            let exit = self.run(uniforms, unit, emitter);
+            copy_registers(batch.output_mask, unit.outputs(), output);
+            if result == Exit::End {
+                result = exit;
+            }
+        }
+        result
+    }
+
+    /// Bytes of native code; 0 for an interpreter.
+    fn native_bytes(&self) -> usize {
+        0
+    }
+}
+
+/// Copies the registers whose bit is set in `mask`.
+pub fn copy_registers(mask: u16, from: &crate::state::Registers, to: &mut crate::state::Registers) {
+    for n in 0..from.len() {
+        if mask >> n & 1 != 0 {
+            to[n] = from[n];
+        }
+    }
+}
+
+/// Why a backend can't serve a program. The interpreter always can.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Unsupported {
+    /// The build has no JIT, or it is for another architecture, or the CPU lacks what the code needs.
+    HostIsa {
+        /// What is missing.
+        missing: &'static str,
+    },
+    /// The system gave no memory, or did not let it become executable.
+    NoExecMemory {
+        /// What the system said.
+        error: std::io::ErrorKind,
+    },
+    /// The program's scopes multiply beyond the limit on blocks.
+    TooManyStates {
+        /// The limit.
+        limit: usize,
+        /// Where the exploration stood.
+        pc: Pc,
+    },
+    /// The code generator refused; a bug worth reporting.
+    Codegen {
+        /// Its words.
+        message: String,
+    },
+}
+
+impl fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unsupported::HostIsa { missing } => write!(f, "this host can't run native code: {missing}"),
+            Unsupported::NoExecMemory { error } => write!(f, "the system gives no executable memory: {error}"),
+            Unsupported::TooManyStates { limit, pc } => {
+                write!(f, "control flow has more than {limit} states (at pc {pc})")
+            }
+            Unsupported::Codegen { message } => write!(f, "the code generator refused: {message}"),
+        }
+    }
+}
+
+impl std::error::Error for Unsupported {}
