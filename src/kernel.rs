@@ -66,6 +66,11 @@ pub trait Kernel: Send + Sync {
         result
     }
 
+    /// Bytes of memory it occupies, to the best of its knowledge: code, programs, tables. What a cache counts.
+    fn held_bytes(&self) -> usize {
+        self.native_bytes()
+    }
+
     /// Bytes of native code; 0 for an interpreter.
     fn native_bytes(&self) -> usize {
         0
@@ -74,10 +79,11 @@ pub trait Kernel: Send + Sync {
 
 /// Copies the registers whose bit is set in `mask`.
 pub fn copy_registers(mask: u16, from: &crate::state::Registers, to: &mut crate::state::Registers) {
-    for n in 0..from.len() {
-        if mask >> n & 1 != 0 {
-            to[n] = from[n];
-        }
+    let mut left = mask;
+    while left != 0 {
+        let n = left.trailing_zeros() as usize;
+        to[n] = from[n];
+        left &= left - 1;
     }
 }
 
@@ -102,6 +108,13 @@ pub enum Unsupported {
         /// Where the exploration stood.
         pc: Pc,
     },
+    /// The program has more blocks than code is generated for.
+    TooManyBlocks {
+        /// The limit.
+        limit: usize,
+        /// How many there are.
+        blocks: usize,
+    },
     /// The code generator refused; a bug worth reporting.
     Codegen {
         /// Its words.
@@ -116,6 +129,9 @@ impl fmt::Display for Unsupported {
             Unsupported::NoExecMemory { error } => write!(f, "the system gives no executable memory: {error}"),
             Unsupported::TooManyStates { limit, pc } => {
                 write!(f, "control flow has more than {limit} states (at pc {pc})")
+            }
+            Unsupported::TooManyBlocks { limit, blocks } => {
+                write!(f, "control flow has {blocks} blocks, more than {limit}")
             }
             Unsupported::Codegen { message } => write!(f, "the code generator refused: {message}"),
         }

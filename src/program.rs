@@ -53,6 +53,12 @@ impl Program {
         &self.code
     }
 
+    /// Bytes of memory it occupies.
+    #[cfg(feature = "jit")]
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Self>() + size_of_val(&*self.code) + size_of_val(&*self.opdescs)
+    }
+
     /// The operand descriptors, at most 128.
     pub fn opdescs(&self) -> &[u32] {
         &self.opdescs

@@ -4,6 +4,7 @@
 //! Nothing here is reset between runs; registers carry over from vertex to vertex as on hardware, and clearing them is
 //! the host's decision.
 
+pub use crate::isa::flow::Exit;
 use crate::isa::{BOOL_UNIFORMS, FLOAT_UNIFORMS, INT_UNIFORMS, REGS, Setemit};
 
 /// A four-component vector, x first.
@@ -124,7 +125,8 @@ impl Default for Uniforms {
 
 /// Receives what a geometry program emits.
 pub trait Emitter {
-    /// One triangle: the output registers of vertex slots 0, 1, 2, not compacted. With `winding` the primitive assembler
+    /// One triangle. If this panics, the panic goes on to whoever ran the shader, and what the unit's registers then hold
+    /// is unspecified. The output registers of vertex slots 0, 1, 2, not compacted. With `winding` the primitive assembler
     /// is to exchange the first two, which it does in topology 3 only (the host knows the topology).
     fn triangle(&mut self, vertices: [&Registers; 3], winding: bool);
 }
@@ -136,25 +138,11 @@ impl Emitter for NoEmitter {
     fn triangle(&mut self, _: [&Registers; 3], _: bool) {}
 }
 
-/// How a run ended. The same on every engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u32)]
-pub enum Exit {
-    /// `END`.
-    End = 0,
-    /// The run took more backward transfers than `Options::fuel` allows.
-    Fuel = 1,
-    /// `BREAK` or a taken `BREAKC` with no open loop. The hardware hangs.
-    BreakOutsideLoop = 2,
-    /// pc left the program's words. What the hardware does is unknown; it counts as an end.
-    PastEnd = 3,
-}
-
 /// Vertices to run one after the other on one unit, registers carried over.
 pub struct Batch<'a> {
     /// One register file of inputs a vertex.
     pub inputs: &'a [Registers],
-    /// Where the outputs go, one register file a vertex; at least as long as `inputs`.
+    /// Where the outputs go, one register file a vertex. The shorter of both says how many vertices run.
     pub outputs: &'a mut [Registers],
     /// Which `v` registers are taken from `inputs` (bit n = `vn`); the others keep what the unit holds.
     pub input_mask: u16,

@@ -1,6 +1,24 @@
-//! SHBIN (DVLB / DVLP / DVLE): types.
+//! A linked shader file, SHBIN: one program image (DVLP) and the entry points (DVLE) that share it.
+//!
+//! [`Shbin::parse`] takes every producer's layout, [`Shbin::write`] has one layout; what the first returns, the second
+//! writes, and reading that again gives an equal value. Offsets, padding and the free layout of the tables are not kept,
+//! everything that they lead to is. Must not know instructions: code is words here.
 
-use crate::isa::Stage;
+mod error;
+pub(crate) mod tables;
+
+mod parse;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+use crate::container::float24::f24_to_f32;
+use crate::isa::{BOOL_UNIFORMS, FLOAT_UNIFORMS, INT_UNIFORMS, Pc, Stage};
+use crate::program::{Entry, Program, ProgramError};
+use crate::state::Uniforms;
+
+pub use error::{Part, ShbinError, ShbinErrorKind, ShbinWriteError};
 
 /// A compiled shader file: one program image and the entry points with their metadata.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -13,6 +31,28 @@ pub struct Shbin {
     pub opdescs: Vec<Opdesc>,
     /// Entry points in file order.
     pub dvles: Vec<Dvle>,
+    /// Names of source files, as official tools leave them; none from the free tools.
+    pub file_names: Vec<String>,
+}
+
+impl Shbin {
+    /// The program image as the engines take it. Descriptors past the 128th are dropped: no instruction can name them.
+    ///
+    /// Fails only for a hand-made value: the reader accepts no more code than a program holds.
+    pub fn program(&self) -> Result<Program, ProgramError> {
+        program(&self.code, &self.opdescs)
+    }
+
+    /// Where each of the entry points begins and on what kind of unit, in file order.
+    pub fn entries(&self) -> Vec<Entry> {
+        self.dvles.iter().map(Dvle::entry).collect()
+    }
+}
+
+/// Code and descriptors as a [`Program`].
+pub(crate) fn program(code: &[u32], opdescs: &[Opdesc]) -> Result<Program, ProgramError> {
+    let words: Vec<u32> = opdescs.iter().map(|o| o.word).collect();
+    Program::from_words(code, &words)
 }
 
 /// One entry of the descriptor table.
@@ -58,7 +98,7 @@ pub struct Dvle {
     pub stage: Stage,
     /// Whether the geometry program's output map is to be merged with the vertex program's.
     pub merge_outmaps: bool,
-    /// Entry point, in words.
+    /// Entry point, in words. Where the producer is known to write something else there, the reader has put it right.
     pub entry: u32,
     /// End of the entry procedure, in words; 0 from some tools.
     pub end: u32,
@@ -78,8 +118,32 @@ pub struct Dvle {
     pub uniforms: Vec<Uniform>,
 }
 
+impl Dvle {
+    /// Where the program begins. An `entry` that no pc can hold, which the reader never returns, becomes the largest pc:
+    /// outside of any code.
+    pub fn entry(&self) -> Entry {
+        Entry { pc: Pc::try_from(self.entry).unwrap_or(Pc::MAX), stage: self.stage }
+    }
+
+    /// Loads the constants, as binding the shader does; other registers stay as they are. Later rows win. A register that
+    /// does not exist, which the reader never returns, is passed over.
+    pub fn apply_constants(&self, uniforms: &mut Uniforms) {
+        constants_into(&self.constants, uniforms);
+    }
+}
+
+/// See [`Dvle::apply_constants`].
+pub(crate) fn constants_into(constants: &[Constant], uniforms: &mut Uniforms) {
+    constants.iter().for_each(|c| c.apply(uniforms));
+}
+
+/// Of the type byte only bit 0 is known; the documents say that there may be other flags.
+pub(crate) fn stage_of(byte: u8) -> Stage {
+    if byte & 1 != 0 { Stage::Geometry } else { Stage::Vertex }
+}
+
 /// A constant: register number within its class, and value.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Constant {
     /// Boolean uniform.
     Bool {
@@ -99,9 +163,47 @@ pub enum Constant {
     Float {
         /// c0-c95.
         register: u16,
-        /// x, y, z, w as float24 in the low 24 bits of each word.
+        /// x, y, z, w as float24 in the low 24 bits of each word; the upper eight are kept and mean nothing.
         value: [u32; 4],
     },
+}
+
+impl Default for Constant {
+    fn default() -> Constant {
+        Constant::Float { register: 0, value: [0; 4] }
+    }
+}
+
+impl Constant {
+    /// Register number within its class.
+    pub const fn register(&self) -> u16 {
+        match *self {
+            Constant::Bool { register, .. } | Constant::Int { register, .. } | Constant::Float { register, .. } => {
+                register
+            }
+        }
+    }
+
+    /// Letter and size of the class: `('c', 96)`, `('i', 4)` or `('b', 16)`.
+    pub(crate) const fn class(&self) -> (char, usize) {
+        match self {
+            Constant::Bool { .. } => ('b', BOOL_UNIFORMS),
+            Constant::Int { .. } => ('i', INT_UNIFORMS),
+            Constant::Float { .. } => ('c', FLOAT_UNIFORMS),
+        }
+    }
+
+    fn apply(&self, uniforms: &mut Uniforms) {
+        let n = usize::from(self.register());
+        if n >= self.class().1 {
+            return;
+        }
+        match *self {
+            Constant::Bool { value, .. } => uniforms.b = uniforms.b & !(1 << n) | u16::from(value) << n,
+            Constant::Int { value, .. } => uniforms.i[n] = value,
+            Constant::Float { value, .. } => uniforms.c[n] = value.map(f24_to_f32),
+        }
+    }
 }
 
 /// A debug label.
@@ -120,7 +222,7 @@ pub struct Label {
 }
 
 /// One row of the output table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Output {
     /// Semantic: 0 position, 1 normalquat, 2 color, 3 texcoord0, 4 texcoord0w, 5 texcoord1, 6 texcoord2, 8 view,
     /// 9 dummy.
@@ -134,7 +236,7 @@ pub struct Output {
 }
 
 /// The name of a range of registers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Uniform {
     /// Name.
     pub name: String,

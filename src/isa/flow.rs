@@ -11,6 +11,20 @@
 
 use super::Pc;
 
+/// How a run ended. The same on every engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum Exit {
+    /// `END`.
+    End = 0,
+    /// The run took more backward transfers than `Options::fuel` allows.
+    Fuel = 1,
+    /// `BREAK` or a taken `BREAKC` with no open loop. The hardware hangs.
+    BreakOutsideLoop = 2,
+    /// pc left the program's words. What the hardware does is unknown; it counts as an end.
+    PastEnd = 3,
+}
+
 /// A bounded stack that forgets its oldest entry when pushed while full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ring<T, const N: usize> {
@@ -148,7 +162,7 @@ pub enum Next {
         /// First word behind the loop.
         exit: Pc,
     },
-    /// A BREAK. The engine adds the increment to aL (on hardware unknown; this follows what is most widely used),
+    /// A BREAK. The engine adds the increment to aL (*unknown on hardware*; widely used engines differ),
     /// calls [`Scopes::leave_loop`] and goes to `exit`.
     LoopBreak {
         /// First word behind the loop.
@@ -158,7 +172,7 @@ pub enum Next {
 
 impl Scopes {
     /// Whether a BREAK here has a loop to leave. The hardware hangs if not; engines stop with
-    /// [`Exit::BreakOutsideLoop`](crate::state::Exit::BreakOutsideLoop).
+    /// [`Exit::BreakOutsideLoop`].
     pub fn can_break(&self) -> bool {
         !self.loops.is_empty()
     }

@@ -49,7 +49,7 @@ pub const LG2_POLY: [f32; 4] = [
 pub const LG2_SPLIT: u32 = 0x3F35_04F3;
 
 /// Limit of `LITP`'s second lane: 0x7FFF / 0x100.
-pub const LITP_LIMIT: f32 = 127.996_093_75;
+pub const LITP_LIMIT: f32 = 0x7FFF as f32 / 0x100 as f32;
 
 impl Precision {
     /// `a + b`.

@@ -1,1 +1,115 @@
-fn main() {}
+//! `picajit`: the engine from a command line. Arguments -> one verb -> text on standard output and an exit code.
+//!
+//! Invariant: standard output has results and nothing else; whatever speaks to a person about the run goes to standard
+//! error. Exit codes: 0 fine; 1 a difference or a failed check; 2 wrong usage or unreadable input. A reader that closes
+//! the pipe ends the program quietly. Every verb is a file with `Args` and `run`; none knows another one.
+
+mod asm;
+mod bench;
+mod builtin;
+mod diff;
+mod disasm;
+mod floats;
+mod inspect;
+mod load;
+mod measure;
+mod names;
+mod native;
+mod report;
+mod run;
+mod show;
+mod subject;
+mod survey;
+mod target;
+mod trace;
+mod values;
+
+use clap::{Parser, Subcommand};
+use std::error::Error;
+use std::io::{self, BufWriter, Write};
+use std::process::ExitCode;
+
+/// PICA200 (Nintendo 3DS) shaders: look at them, take them apart, assemble them, run them.
+#[derive(Parser)]
+#[command(name = "picajit", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(after_help = "\
+FILE is a SHBIN, an unlinked object (DVOJ), or assembly text ending in .pica, .s or .asm.
+Exit codes: 0 fine, 1 a difference or a failed check, 2 wrong usage or unreadable input.")]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// What is in shader files: entries, constants, names, instructions, and what is odd about them
+    Inspect(inspect::Args),
+    /// A shader as assembly text, or as one of the stages on its way to native code
+    Disasm(disasm::Args),
+    /// Assembly text to a SHBIN file
+    Asm(asm::Args),
+    /// Run a shader on given or generated values and show what it writes
+    Run(run::Args),
+    /// Run shaders on every engine and compare all results bit by bit
+    Diff(diff::Args),
+    /// Recompile shaders, check them against the interpreter, and show how fast everything is
+    Bench(bench::Args),
+}
+
+/// How a verb ended when nothing went wrong with the verb itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Exit code 0.
+    Fine,
+    /// A difference was found or a check failed: exit code 1.
+    Different,
+    /// Some input could not be used, which standard error has been told: exit code 2.
+    Unusable,
+}
+
+/// What every verb returns. An error is the last thing a verb has to say: exit code 2.
+pub type Outcome = Result<Status, Box<dyn Error>>;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version arrive here too. Whether anyone reads them is not our concern.
+            let _ = error.print();
+            return ExitCode::from(error.exit_code() as u8);
+        }
+    };
+    let mut out = BufWriter::new(io::stdout().lock());
+    let outcome = match &cli.verb {
+        Verb::Inspect(args) => inspect::run(args, &mut out),
+        Verb::Disasm(args) => disasm::run(args, &mut out),
+        Verb::Asm(args) => asm::run(args, &mut out),
+        Verb::Run(args) => run::run(args, &mut out),
+        Verb::Diff(args) => diff::run(args, &mut out),
+        Verb::Bench(args) => bench::run(args, &mut out),
+    };
+    let outcome = outcome.and_then(|status| Ok(out.flush().map(|()| status)?));
+    // What is still buffered after a failed write would be tried again.
+    let (_stdout, _unwritten) = out.into_parts();
+    match outcome {
+        Ok(Status::Fine) => ExitCode::SUCCESS,
+        Ok(Status::Different) => ExitCode::from(1),
+        Ok(Status::Unusable) => ExitCode::from(2),
+        Err(error) if is_broken_pipe(&*error) => ExitCode::SUCCESS,
+        Err(error) => {
+            if let Some(error) = error.downcast_ref::<load::LoadError>() {
+                error.report();
+            } else if let Some(error) = error.downcast_ref::<io::Error>() {
+                // Files have errors of their own, with their names.
+                report::error(format_args!("standard output can't be written: {error}"));
+            } else {
+                report::error(&*error);
+            }
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn is_broken_pipe(error: &(dyn Error + 'static)) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+}

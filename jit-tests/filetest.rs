@@ -1,0 +1,220 @@
+//! A file with `; run:` lines, on one engine: every case alone and inside batches, against its expectations and against
+//! the reference's complete state.
+//!
+//! A case runs alone from zeroed registers plus what it sets, then from registers full of noise plus what it sets (only
+//! compared with the reference: a lane or register that is written without right shows there), then as the first, the
+//! middle and the last of a batch whose other vertices have other inputs.
+
+use crate::directive::{self, Case, Directives};
+use crate::engines::{Engine, engines, reference};
+use crate::noise::Noise;
+use crate::outcome::{self, Outcome};
+use crate::place::{File, Item, Place};
+use libtest_mimic::{Completion, Failed, Trial};
+use picajit::container::shbin::Shbin;
+use picajit::isa::REGS;
+use picajit::kernel::{Config, Kernel};
+use picajit::program::{Entry, Program};
+use picajit::state::{Registers, Uniforms, Unit};
+use picajit::text;
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Sizes on both sides of every lane count in use, and one with several groups and a tail.
+const BATCH_SIZES: [usize; 5] = [1, 3, 4, 5, 17];
+/// Every register.
+const ALL: u16 = 0xFFFF;
+
+/// One trial per engine.
+pub fn trials(name: &str, path: &Path) -> Vec<Trial> {
+    let path = path.to_path_buf();
+    let trial = |engine: Engine| {
+        let path = path.clone();
+        Trial::ignorable_test(format!("{name} [{}]", engine.name), move || run_file(&path, &engine))
+    };
+    engines().into_iter().map(trial).collect()
+}
+
+/// A program ready to run, with the uniforms its constants give.
+pub struct Loaded {
+    pub program: Arc<Program>,
+    pub entry: Entry,
+    pub uniforms: Uniforms,
+    pub shbin: Shbin,
+}
+
+/// Assembles a file and applies its constants.
+pub fn load(source: &str, entry: Option<u16>) -> Result<Loaded, String> {
+    let shbin = text::assemble(source).map_err(|e| format!("does not assemble:\n{e}"))?.shbin;
+    let dvle = shbin.dvles.first().ok_or("the file has no entry point")?;
+    let pc = entry.unwrap_or(dvle.entry().pc);
+    let mut uniforms = Uniforms::new();
+    dvle.apply_constants(&mut uniforms);
+    let entry = Entry { pc, stage: dvle.stage };
+    let program = shbin.program().map_err(|e| e.to_string())?;
+    Ok(Loaded { program: Arc::new(program), entry, uniforms, shbin })
+}
+
+fn run_file(path: &Path, engine: &Engine) -> Result<Completion, Failed> {
+    let source = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    run_source(&path.file_name().unwrap_or_default().to_string_lossy(), &source, engine)
+}
+
+/// All cases of a text on an engine; `file` is for messages. An engine that the text opts out of must fail.
+pub fn run_source(file: &str, source: &str, engine: &Engine) -> Result<Completion, Failed> {
+    let directives = directive::parse(source).map_err(|e| format!("{file}: {e}"))?;
+    let result = run_cases(file, source, &directives, engine);
+    match (directives.skips.iter().find(|(name, _)| name == engine.name), result) {
+        (None, Ok(())) => Ok(Completion::Completed),
+        (None, Err(e)) => Err(e.into()),
+        (Some((_, reason)), Err(_)) => Ok(Completion::ignored_with(reason)),
+        (Some((_, reason)), Ok(())) => {
+            Err(format!("{file}: passes on {} although it opts out ({reason}): remove the line", engine.name).into())
+        }
+    }
+}
+
+fn run_cases(file: &str, source: &str, directives: &Directives, engine: &Engine) -> Result<(), String> {
+    if directives.cases.is_empty() {
+        return Err(format!("{file}: no `; run:` line"));
+    }
+    let known: Vec<&str> = engines().iter().map(|e| e.name).collect();
+    // Engines that this build leaves out may be named; others are a typing error.
+    let unknown = |name: &&(String, String)| !known.contains(&name.0.as_str()) && !BUILD_DEPENDENT.contains(&&*name.0);
+    if let Some((name, _)) = directives.skips.iter().find(unknown) {
+        return Err(format!("{file}: `; skip {name}` names no engine"));
+    }
+    let loaded = load(source, directives.entry).map_err(|e| format!("{file}: {e}"))?;
+    let mut kernels = Kernels { engine: engine.clone(), loaded: &loaded, by_fuel: HashMap::new() };
+    let failures: Vec<String> = directives
+        .cases
+        .iter()
+        .enumerate()
+        .filter_map(|(n, case)| {
+            let result = kernels.get(case.fuel).and_then(|pair| run_case(&loaded, case, &pair, n as u64));
+            result.err().map(|e| format!("{file}:{} on {}: {e}", case.line, engine.name))
+        })
+        .collect();
+    if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
+}
+
+/// Engines that exist only in some builds and may still be named by `; skip`.
+const BUILD_DEPENDENT: [&str; 3] = ["vec4", "unoptimised", "lanes"];
+
+/// The engine's kernel and the reference's.
+struct Pair {
+    tested: Arc<dyn Kernel>,
+    reference: Arc<dyn Kernel>,
+}
+
+struct Kernels<'a> {
+    engine: Engine,
+    loaded: &'a Loaded,
+    by_fuel: HashMap<Option<u32>, Arc<Pair>>,
+}
+
+impl Kernels<'_> {
+    fn get(&mut self, fuel: Option<u32>) -> Result<Arc<Pair>, String> {
+        if let Some(pair) = self.by_fuel.get(&fuel) {
+            return Ok(pair.clone());
+        }
+        let mut config = Config::default();
+        config.fuel = fuel.unwrap_or(config.fuel);
+        let compile = |engine: &Engine| {
+            let kernel = engine.backend.compile(&self.loaded.program, self.loaded.entry, &config);
+            kernel.map_err(|e| format!("{} does not compile it: {e}", engine.name))
+        };
+        let pair = Arc::new(Pair { tested: compile(&self.engine)?, reference: compile(&reference())? });
+        self.by_fuel.insert(fuel, pair.clone());
+        Ok(pair)
+    }
+}
+
+fn run_case(loaded: &Loaded, case: &Case, pair: &Pair, seed: u64) -> Result<(), String> {
+    let state = |mut uniforms: Uniforms, mut unit: Unit| -> Result<(Uniforms, Unit), String> {
+        // The bank first: `o` means the bank that is current.
+        let bank_first = case.set.iter().filter(|i| i.place == Place::Bank);
+        for item in bank_first.chain(case.set.iter().filter(|i| i.place != Place::Bank)) {
+            outcome::set(item, &mut uniforms, &mut unit)?;
+        }
+        Ok((uniforms, unit))
+    };
+    let (uniforms, unit) = state(loaded.uniforms.clone(), Unit::new())?;
+
+    let alone = outcome::run(&*pair.tested, &uniforms, &unit);
+    expect("alone", &case.expect, &alone, case.ulps)?;
+    agree("alone", &outcome::run(&*pair.reference, &uniforms, &unit), &alone)?;
+
+    let mut noise = Noise::new(seed + 1);
+    let (noisy_uniforms, noisy) = {
+        let mut all = noise.uniforms();
+        // Control flow is the case's: only the floats that it and its constants leave alone are noise.
+        (all.i, all.b) = (loaded.uniforms.i, loaded.uniforms.b);
+        for (n, c) in all.c.iter_mut().enumerate().filter(|(n, _)| loaded.uniforms.c[*n] != [0.0; 4]) {
+            *c = loaded.uniforms.c[n];
+        }
+        state(all, noise.unit())?
+    };
+    let want = outcome::run(&*pair.reference, &noisy_uniforms, &noisy);
+    agree("alone, other registers noise", &want, &outcome::run(&*pair.tested, &noisy_uniforms, &noisy))?;
+
+    for size in BATCH_SIZES {
+        let mut positions = vec![0, size / 2, size - 1];
+        positions.dedup();
+        for position in positions {
+            let at = format!("vertex {position} of a batch of {size}");
+            let (uniforms, unit) = if position == 0 { (&uniforms, &unit) } else { (&noisy_uniforms, &noisy) };
+            let inputs: Vec<Registers> =
+                (0..size).map(|n| if n == position { unit.v } else { neighbour(&mut noise, unit) }).collect();
+            // The second pair of masks leaves most inputs to the unit and most outputs alone.
+            for masks in [(ALL, ALL), (named_inputs(&case.set), 0b0101)] {
+                let got = outcome::run_batch(&*pair.tested, uniforms, unit, &inputs, masks);
+                agree(&at, &outcome::run_one_by_one(&*pair.reference, uniforms, unit, &inputs, masks), &got)?;
+                if position == 0 && size == 1 {
+                    expect(&at, &case.expect, &got, case.ulps)?;
+                }
+                // Batches change what follows; the first vertex starts from the case's own state.
+                if position == 0 && masks.1 == ALL {
+                    let mut first = got.clone();
+                    let bank = usize::from(first.unit.bank & 1);
+                    first.unit.o[bank] = got.outputs[0];
+                    let outputs: Vec<Item> = case.expect.iter().filter(|i| is_output(i)).cloned().collect();
+                    expect(&format!("{at}, its outputs"), &outputs, &first, case.ulps)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Other inputs for the vertices around a case: half its own values, half noise, so that branches go both ways.
+fn neighbour(noise: &mut Noise, unit: &Unit) -> Registers {
+    let other = noise.registers();
+    std::array::from_fn(|n| std::array::from_fn(|l| if noise.below(2) == 0 { unit.v[n][l] } else { other[n][l] }))
+}
+
+fn named_inputs(set: &[Item]) -> u16 {
+    let inputs = set.iter().filter_map(|item| match item.place {
+        Place::Vector { file: File::V, number, .. } => Some(1u16 << number),
+        _ => None,
+    });
+    inputs.fold(0, |mask, bit| mask | bit)
+}
+
+fn is_output(item: &Item) -> bool {
+    matches!(item.place, Place::Vector { file: File::O, number, .. } if number < REGS)
+}
+
+fn expect(at: &str, items: &[Item], got: &Outcome, ulps: f64) -> Result<(), String> {
+    let mut wrong = Vec::new();
+    for item in items {
+        wrong.extend(outcome::check(item, got, ulps)?);
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(format!("{at}:\n    {}", wrong.join("\n    "))) }
+}
+
+fn agree(at: &str, want: &Outcome, got: &Outcome) -> Result<(), String> {
+    let wrong = outcome::differences(want, got);
+    if wrong.is_empty() { Ok(()) } else { Err(format!("{at}: not as the reference:\n    {}", wrong.join("\n    "))) }
+}

@@ -1,0 +1,24 @@
+//! Any text -> the assembler; and what it accepts, through the disassembler and back.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use picajit::text;
+
+fuzz_target!(|bytes: &[u8]| {
+    // Bytes that are not UTF-8 still reach the assembler, so that mutations of a text are rarely for nothing.
+    let source = String::from_utf8_lossy(bytes);
+    let assembly = match text::assemble(&source) {
+        Ok(assembly) => assembly,
+        Err(error) => return drop(error.to_string()),
+    };
+    assembly.warnings.iter().for_each(|warning| drop(warning.to_string()));
+    let shown = text::disassemble(&assembly.shbin);
+    match text::assemble(&shown) {
+        Ok(again) => {
+            assert_eq!(again.shbin.code, assembly.shbin.code, "{shown}");
+            assert_eq!(again.shbin.opdescs, assembly.shbin.opdescs, "{shown}");
+        }
+        Err(error) => panic!("{error}\n{shown}"),
+    }
+});

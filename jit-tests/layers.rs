@@ -1,0 +1,183 @@
+//! The direction of dependency: which module of `src/` may name which other one. Reads the sources, so that a path
+//! written out in an expression counts as much as a `use`.
+//!
+//! Comments and `#[cfg(test)]` modules are not looked at: documentation may point anywhere, and tests may use what they
+//! like. `lib.rs` and the binary sit on top of everything.
+
+use libtest_mimic::{Failed, Trial};
+use std::path::{Path, PathBuf};
+
+/// What each module may name beside itself. A module that is missing here fails the test until it is put in its place.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("isa", &[]),
+    ("program", &["isa"]),
+    ("state", &["isa"]),
+    ("kernel", &["isa", "program", "state"]),
+    ("container", &["isa", "program", "state"]),
+    ("text", &["isa", "program", "state", "container"]),
+    ("interp", &["isa", "program", "state", "kernel"]),
+    ("ir", &["isa", "program", "kernel"]),
+    ("jit", &["isa", "program", "state", "kernel", "ir"]),
+    ("engine", &["isa", "program", "state", "kernel", "interp", "jit", "text", "cache", "diff"]),
+    // What an entry reaches is the graph's to say.
+    ("cache", &["isa", "program", "kernel", "ir"]),
+    ("diff", &["isa", "program", "state", "kernel", "interp", "text"]),
+    ("capi", &["isa", "program", "state", "kernel", "container", "text", "interp", "jit", "engine", "cache", "diff"]),
+];
+
+/// Words that may stand in one module only.
+const RESERVED: &[(&str, &str)] = &[("cranelift_", "jit"), ("memmap2::", "jit")];
+
+/// The trials of this file.
+pub fn trials() -> Vec<Trial> {
+    vec![
+        Trial::test("layers/nothing-points-upward", check_sources),
+        Trial::test("layers/an-upward-path-is-seen", check_the_check),
+    ]
+}
+
+fn check_sources() -> Result<(), Failed> {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    collect(&src, &mut files)?;
+    let mut wrong = Vec::new();
+    for file in &files {
+        let relative = file.strip_prefix(&src).expect("the file was found under src").to_path_buf();
+        let source = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
+        wrong.extend(violations(&relative, &source));
+    }
+    if files.len() < 10 {
+        return Err("hardly any source file was found".into());
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
+    let entries = std::fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    for entry in entries {
+        let path = entry.map_err(|e| e.to_string())?.path();
+        if path.is_dir() {
+            collect(&path, files)?;
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(())
+}
+
+/// What a file names that it may not; `path` is relative to `src/`.
+fn violations(path: &Path, source: &str) -> Vec<String> {
+    let parts: Vec<String> = path.iter().map(|p| p.to_string_lossy().trim_end_matches(".rs").to_string()).collect();
+    let module = parts[0].as_str();
+    if matches!(module, "lib" | "bin") || parts.iter().any(|p| p == "tests") {
+        return Vec::new();
+    }
+    let Some((_, allowed)) = LAYERS.iter().find(|(name, _)| *name == module) else {
+        return vec![format!("{}: `{module}` has no place in the order of modules", path.display())];
+    };
+    // How many `super`s lead from this file to the crate's root.
+    let depth = parts.len() - usize::from(parts.last().is_some_and(|p| p == "mod"));
+    let mut wrong = Vec::new();
+    let code = without_comments_and_tests(source);
+    for (line, name) in named_modules(&code, depth) {
+        let known = LAYERS.iter().any(|(layer, _)| *layer == name);
+        if known && name != module && !allowed.contains(&name.as_str()) {
+            wrong.push(format!("{}:{line}: `{module}` must not name `{name}`", path.display()));
+        }
+    }
+    for (n, line) in code.lines().enumerate() {
+        for (word, owner) in RESERVED {
+            if line.contains(word) && module != *owner {
+                wrong.push(format!("{}:{}: `{word}` belongs to `{owner}`", path.display(), n + 1));
+            }
+        }
+    }
+    wrong
+}
+
+/// The source with comments and everything from a `#[cfg(test)]` module on blanked out; line numbers stay. By the house
+/// style test modules stand at the end of a file, or are a file of their own.
+fn without_comments_and_tests(source: &str) -> String {
+    let mut out = String::new();
+    let mut lines = source.lines().peekable();
+    while let Some(line) = lines.next() {
+        let starts_module = |l: &&str| l.trim_start().starts_with("mod ") && l.trim_end().ends_with('{');
+        if line.trim() == "#[cfg(test)]" && lines.peek().is_some_and(starts_module) {
+            break;
+        }
+        out += line.split("//").next().unwrap_or("");
+        out.push('\n');
+    }
+    out
+}
+
+/// Top-level modules that `crate::` paths, or as many `super::` as lead to the root, name; with their lines.
+fn named_modules(code: &str, depth: usize) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for root in ["crate::".to_string(), "super::".repeat(depth)] {
+        for (at, _) in code.match_indices(&root) {
+            let before = code[..at].chars().next_back();
+            // `$crate::`, `some_crate::`, and `super::` in the middle of a longer chain are something else.
+            if before.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '$' | ':')) {
+                continue;
+            }
+            let line = code[..at].matches('\n').count() + 1;
+            found.extend(heads(&code[at + root.len()..]).into_iter().map(|name| (line, name)));
+        }
+    }
+    found
+}
+
+/// The first segments of a path: one identifier, or those of each branch of a `{...}` group.
+fn heads(path: &str) -> Vec<String> {
+    let identifier = |s: &str| -> String { s.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect() };
+    let Some(group) = path.strip_prefix('{') else { return vec![identifier(path)] };
+    let mut out = Vec::new();
+    let (mut depth, mut start) = (0, 0);
+    for (at, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth > 0 => depth -= 1,
+            ',' | '}' if depth == 0 => {
+                out.push(identifier(group[start..at].trim_start()));
+                start = at + 1;
+                if c == '}' {
+                    break;
+                }
+            }
+            _ => {}
+        }
+    }
+    out
+}
+
+fn check_the_check() -> Result<(), Failed> {
+    let bad: [(&str, &str); 6] = [
+        ("isa/decode.rs", "use crate::program::Program;"),
+        ("interp.rs", "use crate::{isa::{Inst, Pc}, jit};"),
+        ("interp.rs", "fn f() { super::jit::compile() }"),
+        ("ir/cfg.rs", "fn f() -> crate::interp::Interp {}"),
+        ("text/mod.rs", "use super::interp::Interp;"),
+        ("ir/print.rs", "use cranelift_codegen::ir;"),
+    ];
+    for (path, source) in bad {
+        if violations(Path::new(path), source).len() != 1 {
+            return Err(format!("{path}: `{source}` is not reported once").into());
+        }
+    }
+    let good: [(&str, &str); 6] = [
+        ("isa/decode.rs", "use super::table::row; // crate::interp would be wrong"),
+        ("isa/flow.rs", "/// Stops with [`Exit`](crate::state::Exit).\nuse super::Pc;"),
+        ("interp.rs", "use crate::{isa::Inst, kernel::{Backend, Kernel}};"),
+        ("program.rs", "use crate::isa::Pc;\n#[cfg(test)]\nmod tests {\n use crate::text;\n}"),
+        ("jit/lower.rs", "use crate::ir::Func;\nuse cranelift_codegen::ir;\nuse super::super::state::Unit;"),
+        ("lib.rs", "pub use crate::jit::Jit;"),
+    ];
+    for (path, source) in good {
+        if let Some(wrong) = violations(Path::new(path), source).first() {
+            return Err(format!("reported without reason: {wrong}").into());
+        }
+    }
+    Ok(())
+}

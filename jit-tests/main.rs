@@ -1,0 +1,67 @@
+//! The suite of text files: every file of `isa/ operands/ flow/ numeric/ geometry/ regress/ hardware/` on every engine,
+//! plus the rejected inputs, the snapshots of printed stages, the direction of dependencies, and the corpus.
+//!
+//! One named test per file and engine, so that `cargo test --test jit-tests -- flow/loop` runs what it says. Engines come
+//! from [`engines::engines`] alone: a test can't be written for one engine only.
+
+mod corpus;
+mod directive;
+mod engines;
+mod filetest;
+mod layers;
+mod noise;
+mod outcome;
+mod place;
+mod reject;
+mod selftest;
+mod snapshots;
+
+use libtest_mimic::{Arguments, Trial};
+use std::path::{Path, PathBuf};
+
+/// Folders whose files run on every engine.
+const RUN_FOLDERS: [&str; 7] = ["isa", "operands", "flow", "numeric", "geometry", "hardware", "regress"];
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let mut trials = layers::trials();
+    for folder in RUN_FOLDERS {
+        for path in files(folder) {
+            trials.extend(filetest::trials(&name(&path), &path));
+        }
+    }
+    trials.extend(files("reject").iter().map(|path| reject::trial(&name(path), path)));
+    trials.extend(files("snapshots").iter().map(|path| snapshots::trial(&name(path), path)));
+    trials.extend(corpus::trials());
+    trials.extend(selftest::trials());
+    trials.push(Trial::test("harness/every-folder-has-files", || {
+        let needed = ["isa", "operands", "flow", "numeric", "geometry", "reject", "snapshots"];
+        match needed.iter().find(|folder| files(folder).is_empty()) {
+            Some(folder) => Err(format!("no test files in {folder}/").into()),
+            None => Ok(()),
+        }
+    }));
+    libtest_mimic::run(&arguments, trials).exit();
+}
+
+/// The folder of this file.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("jit-tests")
+}
+
+/// The test files of a folder, sorted; empty if the folder does not exist.
+fn files(folder: &str) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(root().join(folder)) else { return Vec::new() };
+    let mut found: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("the folder can be read").path())
+        .filter(|path| path.extension().is_some_and(|e| e == "test" || e == "hex"))
+        .collect();
+    found.sort();
+    found
+}
+
+/// `flow/loop-count` for `.../jit-tests/flow/loop-count.test`.
+fn name(path: &Path) -> String {
+    let relative = path.strip_prefix(root()).unwrap_or(path);
+    relative.with_extension("").to_string_lossy().replace('\\', "/")
+}

@@ -1,0 +1,255 @@
+//! Random programs on the interpreter, alone and in batches; and proof that the comparison would notice a wrong engine.
+
+mod sweep;
+
+use picajit::interp::Interp;
+use picajit::isa::Opcode;
+use picajit::kernel::{Backend, Config, Kernel, Unsupported};
+use picajit::program::{Entry, Program};
+use picajit::state::{Batch, Emitter, Exit, Registers, Uniforms, Unit};
+use std::sync::Arc;
+use sweep::compare::{compare, shrink};
+use sweep::generate::{case_from_bytes, case_from_seed};
+
+/// The fixed-seed sweep of every CI run, in four parts so that the test runner spreads it over the cores.
+/// `PICAJIT_SWEEP=programs` says how many programs each part has. A case has 1 to 31 vertices, 16 on average, so that
+/// batches of 17 and more are among them.
+#[cfg(feature = "jit")]
+fn native_sweep(part: u64) {
+    use picajit::jit::{Jit, Variant};
+    let jit = |variant| match Jit::new(variant, Arc::new(Interp)) {
+        Ok(jit) => Some(jit),
+        Err(reason) => {
+            println!("skipped: {reason}");
+            None
+        }
+    };
+    let (Some(vec4), Some(unoptimised)) = (jit(Variant::Vec4), jit(Variant::Unoptimised)) else { return };
+    let engines: [sweep::compare::Engine<'_>; 2] = [("vec4", &vec4), ("unoptimised", &unoptimised)];
+    let programs = sweep::size(5_000);
+    let stats = sweep::sweep((part + 1) << 32, programs, 31, &engines).unwrap_or_else(|d| panic!("{d}"));
+    println!("{stats}");
+    // Programs that native code is refused for are rare, and only for the size of their control flow.
+    assert!(stats.native_share() >= 0.97, "{stats}");
+    if programs >= 5_000 {
+        stats.check(200).unwrap();
+    }
+}
+
+#[cfg(feature = "jit")]
+mod native_code_gives_the_interpreters_bits {
+    #[test]
+    fn part_1() {
+        super::native_sweep(0);
+    }
+    #[test]
+    fn part_2() {
+        super::native_sweep(1);
+    }
+    #[test]
+    fn part_3() {
+        super::native_sweep(2);
+    }
+    #[test]
+    fn part_4() {
+        super::native_sweep(3);
+    }
+}
+
+#[test]
+fn random_programs_are_varied_and_batches_of_the_interpreter_are_its_runs() {
+    let stats = sweep::sweep(1, sweep::size(3000), 9, &[("interp", &Interp)]).unwrap_or_else(|d| panic!("{d}"));
+    println!("{stats}");
+    stats.check(200).unwrap();
+}
+
+#[test]
+fn a_seed_gives_the_same_case_every_time() {
+    for seed in 0..50 {
+        let [a, b] = [(); 2].map(|()| case_from_seed(seed, 5));
+        assert_eq!((a.to_string(), a.program), (b.to_string(), b.program));
+        assert_eq!(format!("{:?}", (a.unit, a.inputs)), format!("{:?}", (b.unit, b.inputs)));
+    }
+}
+
+#[test]
+fn any_bytes_make_a_case() {
+    let mut bytes = Vec::new();
+    for n in 0..400u32 {
+        let case = case_from_bytes(&bytes, 3);
+        assert!(!case.program.code().is_empty() && !case.inputs.is_empty());
+        compare(&case, &[("interp", &Interp)]).unwrap_or_else(|d| panic!("{d}"));
+        bytes.push((n.wrapping_mul(0x9E37_79B1) >> 24) as u8);
+    }
+}
+
+/// Ways for an engine to be wrong.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    /// One lane of one temporary, by one unit in the last place, when `DP4` is in the program.
+    OneBit,
+    /// aL after a loop.
+    LoopCounter,
+    /// A flag.
+    Flag,
+    /// The other output bank.
+    OtherBank,
+    /// The bank itself.
+    Bank,
+    /// One slot.
+    Slot,
+    /// `END` where the fuel ran out.
+    Exit,
+    /// One triangle less.
+    Triangle,
+    /// The winding of triangles.
+    Winding,
+    /// The outputs of a batch's third vertex.
+    BatchOutput,
+    /// The place behind a batch's last output.
+    BatchOverrun,
+    /// The exit of a batch is that of its last vertex.
+    BatchExit,
+    /// Registers are not carried from vertex to vertex in a batch.
+    BatchCarry,
+    /// A panic.
+    Panic,
+}
+
+struct Faulty {
+    fault: Fault,
+    honest: Arc<dyn Kernel>,
+    with_dp4: bool,
+    with_loop: bool,
+}
+
+impl Backend for Fault {
+    fn name(&self) -> &'static str {
+        "faulty"
+    }
+    fn compile(&self, program: &Arc<Program>, entry: Entry, config: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
+        let has = |op| program.insts().any(|(_, inst)| picajit::isa::encode::opcode(&inst) == Some(op));
+        Ok(Arc::new(Faulty {
+            fault: *self,
+            honest: Interp.compile(program, entry, config)?,
+            with_dp4: has(Opcode::Dp4),
+            with_loop: has(Opcode::Loop),
+        }))
+    }
+}
+
+/// Passes triangles on, wrongly.
+struct Meddler<'a> {
+    fault: Fault,
+    seen: usize,
+    to: &'a mut dyn Emitter,
+}
+
+impl Emitter for Meddler<'_> {
+    fn triangle(&mut self, vertices: [&Registers; 3], winding: bool) {
+        self.seen += 1;
+        match self.fault {
+            Fault::Triangle if self.seen == 2 => {}
+            Fault::Winding => self.to.triangle(vertices, false),
+            _ => self.to.triangle(vertices, winding),
+        }
+    }
+}
+
+impl Kernel for Faulty {
+    fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
+        let exit = self.honest.run(uniforms, unit, &mut Meddler { fault: self.fault, seen: 0, to: emitter });
+        match self.fault {
+            Fault::OneBit if self.with_dp4 => unit.r[3][2] = f32::from_bits(unit.r[3][2].to_bits() ^ 1),
+            Fault::LoopCounter if self.with_loop => unit.al = unit.al.wrapping_add(1),
+            Fault::Flag => unit.cmp[1] = false,
+            Fault::OtherBank => unit.o[usize::from(!unit.bank & 1)][15][3] = 0.25,
+            Fault::Bank => unit.bank &= 1,
+            Fault::Slot => unit.slots[3][7][0] = -0.0,
+            Fault::Exit if exit == Exit::Fuel => return Exit::End,
+            // Without the message that `panic!` prints each time.
+            Fault::Panic => std::panic::resume_unwind(Box::new("on purpose")),
+            _ => {}
+        }
+        exit
+    }
+
+    fn run_batch(&self, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>, to: &mut dyn Emitter) -> Exit {
+        let before = unit.clone();
+        let exit = self.honest.run_batch(uniforms, unit, batch, to);
+        let count = batch.inputs.len();
+        match self.fault {
+            Fault::BatchOutput if count > 2 => batch.outputs[2][1][1] = 99.0,
+            Fault::BatchOverrun => batch.outputs[count] = batch.outputs[count - 1],
+            Fault::BatchExit | Fault::BatchCarry => {
+                let (mut alone, mut scratch) = (before, [batch.outputs[0]]);
+                let mut last = Batch { inputs: &batch.inputs[count - 1..], outputs: &mut scratch, ..*batch };
+                let last_exit = self.honest.run_batch(uniforms, &mut alone, &mut last, &mut picajit::state::NoEmitter);
+                if let Fault::BatchExit = self.fault {
+                    return last_exit;
+                }
+                unit.r = alone.r;
+            }
+            _ => {}
+        }
+        exit
+    }
+}
+
+#[test]
+fn every_kind_of_wrong_engine_is_caught() {
+    use Fault::*;
+    let faults = [
+        OneBit,
+        LoopCounter,
+        Flag,
+        OtherBank,
+        Bank,
+        Slot,
+        Exit,
+        Triangle,
+        Winding,
+        BatchOutput,
+        BatchOverrun,
+        BatchExit,
+        BatchCarry,
+        Panic,
+    ];
+    let places = [
+        "r3",
+        "aL",
+        "cmp",
+        "o15 of bank",
+        "the bank",
+        "o7 in slot 3",
+        "the exit",
+        "triangle",
+        "the winding",
+        "output o1",
+        "output o",
+        "the exit",
+        "r",
+        "what it does",
+    ];
+    for (fault, place) in faults.into_iter().zip(places) {
+        let engines: [sweep::compare::Engine<'_>; 2] = [("interp", &Interp), ("faulty", &fault)];
+        let Err(divergence) = sweep::sweep(77, 1500, 9, &engines) else { panic!("{fault:?} goes unnoticed") };
+        assert_eq!(divergence.engine, "faulty", "{divergence}");
+        assert!(divergence.place.contains(place), "{fault:?}: {divergence}");
+        let text = divergence.to_string();
+        assert!(text.contains("seed 0x") && text.contains(&divergence.got), "{text}");
+    }
+}
+
+#[test]
+fn a_divergence_is_shrunk_to_what_it_needs() {
+    let (case, found) = (0..500)
+        .map(|seed| case_from_seed(seed, 9))
+        .find_map(|case| Some((case.clone(), compare(&case, &[("faulty", &Fault::OneBit)]).err()?)))
+        .unwrap();
+    let small = shrink(found, ("faulty", &Fault::OneBit)).case;
+    assert!(compare(&small, &[("faulty", &Fault::OneBit)]).is_err());
+    let words = |case: &sweep::case::Case| case.program.code().iter().filter(|&&w| w != 0x21 << 26).count();
+    assert!(words(&case) > 3);
+    assert_eq!((words(&small), small.inputs.len()), (1, 1), "{small}");
+}

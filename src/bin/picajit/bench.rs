@@ -1,0 +1,392 @@
+//! `picajit bench`: shaders -> each checked against the interpreter, then a table of how long compiling and running take.
+//!
+//! Uniforms and inputs are the generated ones of the `run` verb (-1 to 1, so that hardly any result is infinite) with the
+//! entry's constants over them. What exactly is timed is said in `measure`, which does it.
+
+use crate::load::LoadError;
+use crate::measure::{self, BATCHES, Compiled, Engine, Speed, VERTICES, Workload, median};
+use crate::report::{self, Progress};
+use crate::subject::{self, Subject};
+use crate::{Outcome, Status, values};
+use picajit::diff::{Side, Work, compare};
+use picajit::kernel::{Config, DEFAULT_FUEL};
+use picajit::program::{Entry, Program};
+use picajit::state::{Exit, NoEmitter, Registers, Unit};
+use serde_json::json;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How often each entry is compiled for the median.
+const COMPILES: usize = 15;
+/// What checking an entry takes at least if there are enough vertices.
+const CHECKING: Duration = Duration::from_millis(100);
+/// Vertices that are checked however slow they are.
+const FEWEST_CHECKED: usize = 5;
+/// What `--quick` gives each entry.
+const QUICK: f64 = 0.15;
+/// Columns of a table.
+const WIDTH: usize = 100;
+
+/// Recompile shaders, check them against the interpreter, and show how fast everything is
+#[derive(clap::Args)]
+#[command(after_help = "\
+ns a vertex: the median over many rounds in which the engines take turns, on 1,024 vertices that stay in the cache. \
+Batch 1 is one call of run for each vertex, with its inputs copied to the unit; larger batches are run_batch, which \
+also copies the outputs away. Native code is first checked against the interpreter.
+A program that does not end gets little fuel on every engine, with a note; where vertices are slow, fewer \
+of them are checked.")]
+pub struct Args {
+    /// Shader files, or folders of them; without any, the shaders that come with picajit
+    files: Vec<PathBuf>,
+    /// How long to measure each entry
+    #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = seconds)]
+    seconds_per_shader: f64,
+    /// A rough answer soon: 0.15 seconds for each entry
+    #[arg(long, conflicts_with = "seconds_per_shader")]
+    quick: bool,
+    /// One JSON object a line instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| "not a number".to_string())?;
+    if (0.0..=3600.0).contains(&value) { Ok(value) } else { Err("from 0 to 3600".into()) }
+}
+
+/// Everything measured for one entry.
+struct Measured<'a> {
+    subject: &'a Subject,
+    words: usize,
+    blocks: Option<usize>,
+    engines: Vec<Compiled>,
+    refused: Vec<String>,
+    exit: Exit,
+    fuel: u32,
+    checked: u64,
+    speed: Speed,
+}
+
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    let (subjects, errors) = subject::of(&args.files);
+    errors.iter().for_each(LoadError::report);
+    if subjects.is_empty() && !errors.is_empty() {
+        return Ok(Status::Unusable);
+    }
+    let first = FirstRun::measure();
+    let (engines, missing) = measure::engines();
+    if let Some(reason) = missing {
+        report::warning(format_args!("only the interpreter is measured: {reason}"));
+    }
+    if cfg!(debug_assertions) {
+        report::warning("this is a debug build, whose times mean little; use cargo run --release");
+    }
+    let budget = Duration::from_secs_f64(if args.quick { QUICK } else { args.seconds_per_shader });
+    let inputs = values::inputs(VERTICES);
+    let progress = Progress::new(subjects.len() as u64, "entries");
+    let mut all = Vec::new();
+    let mut different = 0;
+    if !args.json {
+        heading(out)?;
+    }
+    for subject in &subjects {
+        match measure(subject, &engines, &inputs, budget) {
+            Ok(measured) if args.json => {
+                if measured.fuel != DEFAULT_FUEL {
+                    report::note(format_args!("{}: {}", subject.title(), measure::stopped(measured.fuel)));
+                }
+                json_lines(&measured, out)?;
+            }
+            Ok(measured) => {
+                block(&measured, out)?;
+                all.push(measured);
+            }
+            Err(difference) => {
+                different += 1;
+                report::error(format_args!("{}: an engine differs from the interpreter", subject.title()));
+                report::plain(difference);
+            }
+        }
+        out.flush()?;
+        progress.add(1);
+    }
+    progress.finish();
+    if !args.json {
+        if different > 0 {
+            writeln!(out, "\n{} not measured because of a difference", count(different, "entry", "entries"))?;
+        }
+        summary(&all, &first, out)?;
+    }
+    Ok(match (different, errors.len()) {
+        (0, 0) => Status::Fine,
+        (0, _) => Status::Unusable,
+        _ => Status::Different,
+    })
+}
+
+/// From words to a result before anything is warm.
+struct FirstRun(Option<(Duration, Duration)>);
+
+impl FirstRun {
+    /// The very first compilation of this process: what it takes until there is an engine, and from then until a shader
+    /// of two words has run.
+    fn measure() -> FirstRun {
+        let program = Program::from_words(&[0x4C00_0000, 0x8800_0000], &[0x36F]).expect("two words");
+        let program = Arc::new(program);
+        let start = Instant::now();
+        let (engines, _) = measure::engines();
+        let engine = start.elapsed();
+        let Some(jit) = engines.last().filter(|e| !matches!(e, Engine::Interp)) else { return FirstRun(None) };
+        let start = Instant::now();
+        let Ok(compiled) = jit.compile(&program, Entry::vertex(0)) else { return FirstRun(None) };
+        compiled.kernel.run(&Default::default(), &mut Unit::new(), &mut NoEmitter);
+        FirstRun(Some((engine, start.elapsed())))
+    }
+}
+
+/// Compiles, checks, and measures. The error is a difference from the interpreter.
+fn measure<'a>(
+    subject: &'a Subject,
+    engines: &[Engine],
+    inputs: &[Registers],
+    budget: Duration,
+) -> Result<Measured<'a>, String> {
+    let work = Workload::new(&subject.dvle, values::uniforms(&subject.dvle), inputs.to_vec());
+    let (config, vertex) = work.config(&subject.program, subject.entry, Config::default());
+    let (mut compiled, mut refused) = (Vec::<Compiled>::new(), Vec::new());
+    for engine in engines {
+        match engine.compile_often(&subject.program, subject.entry, &config, COMPILES, budget.max(CHECKING)) {
+            Ok(c) => compiled.push(c),
+            Err(reason) => refused.push(format!("{}: {reason}", engine.name())),
+        }
+    }
+    let affordable = budget.max(CHECKING).as_nanos() / (vertex.as_nanos().max(1) * compiled.len() as u128);
+    let checked = check(&compiled, &work, usize::try_from(affordable).unwrap_or(usize::MAX).max(FEWEST_CHECKED))?;
+    let kernels: Vec<_> = compiled.iter().map(|c| &*c.kernel).collect();
+    let speed = measure::run(&kernels, &work, budget);
+    let exit = work.exit(kernels[0], 0);
+    let (words, blocks) = subject.size();
+    let fuel = config.fuel;
+    Ok(Measured { subject, words, blocks, engines: compiled, refused, exit, fuel, checked, speed })
+}
+
+/// Compares each engine with the first, the interpreter, on the vertices that will be measured, or the first `most` of
+/// them. Returns how many.
+fn check(compiled: &[Compiled], work: &Workload, most: usize) -> Result<u64, String> {
+    let unit = Unit::new();
+    let Workload { uniforms, inputs, input_mask, output_mask } = work;
+    let inputs = &inputs[..most.min(inputs.len())];
+    let work = Work { uniforms, unit: &unit, inputs, input_mask: *input_mask, output_mask: *output_mask };
+    let mut vertices = 0;
+    for other in &compiled[1..] {
+        let side = |c: &'_ Compiled| (c.engine, c.kernel.clone());
+        let ((want_name, want), (got_name, got)) = (side(&compiled[0]), side(other));
+        let (want, got) = (Side { name: want_name, kernel: &*want }, Side { name: got_name, kernel: &*got });
+        let report = compare(want, got, &work, &mut |_| {});
+        if let Some(first) = report.first {
+            return Err(first.to_string());
+        }
+        vertices = report.vertices;
+    }
+    Ok(vertices)
+}
+
+fn json_lines(m: &Measured<'_>, out: &mut dyn Write) -> io::Result<()> {
+    for (compiled, ns) in m.engines.iter().zip(&m.speed.ns) {
+        for (batch, ns) in BATCHES.iter().zip(ns) {
+            let line = json!({
+                "shader": m.subject.shader,
+                "entry": m.subject.index,
+                "stage": m.subject.entry.stage.to_string(),
+                "words": m.words,
+                "engine": compiled.engine,
+                "batch": batch,
+                "ns_per_vertex": round(*ns, 100.0),
+                "compile_us": round(micros(compiled.time), 100.0),
+                "native_bytes": compiled.kernel.native_bytes(),
+            });
+            writeln!(out, "{line}")?;
+        }
+    }
+    Ok(())
+}
+
+fn round(value: f64, by: f64) -> f64 {
+    (value * by).round() / by
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+fn heading(out: &mut dyn Write) -> io::Result<()> {
+    let batches = "ns a vertex, in batches of";
+    writeln!(out, "{:14}{:>9}{:>8}   {batches:^36}   times as fast as", "", "compile", "native")?;
+    write!(out, "{:14}{:>9}{:>8}   ", "engine", "us", "bytes")?;
+    BATCHES.iter().try_for_each(|batch| write!(out, "{batch:>9}"))?;
+    writeln!(out, "   {:>8}{:>9}", "interp", "unopt.")
+}
+
+fn block(m: &Measured<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let stage = m.subject.entry.stage;
+    let blocks = m.blocks.map_or("blocks beyond counting".to_string(), |n| count(n, "block", "blocks"));
+    let (title, words) = (m.subject.title(), count(m.words, "word", "words"));
+    let details = format!("({stage}, {words}, {blocks})");
+    // Names of files can be long.
+    let between = if title.chars().count() + 1 + details.len() > WIDTH { "\n  " } else { " " };
+    writeln!(out, "\n{title}{between}{details}")?;
+    for (n, compiled) in m.engines.iter().enumerate() {
+        let bytes = match compiled.kernel.native_bytes() {
+            0 => "-".to_string(),
+            bytes => bytes.to_string(),
+        };
+        write!(out, "  {:12}{:>9} {bytes:>7}   ", compiled.engine, cell(micros(compiled.time), 1))?;
+        m.speed.ns[n].iter().try_for_each(|ns| write!(out, "{:>9}", cell(*ns, 1)))?;
+        // In the largest batch, where calls count least.
+        let ratio = |engine| m.ratio(engine, compiled.engine, BATCHES.len() - 1);
+        let [interp, unoptimised] = ["interp", "unoptimised"].map(|e| ratio(e).filter(|_| e != compiled.engine));
+        let show = |r: Option<f64>| r.map_or("-".to_string(), |r| cell(r, 2));
+        writeln!(out, "   {:>8}{:>9}", show(interp), show(unoptimised))?;
+    }
+    if let Some(last) = m.engines.last().filter(|e| !e.stages.is_empty()) {
+        let stages: Vec<_> = last.stages.iter().map(|(name, t)| format!("{name} {:.1}", micros(*t))).collect();
+        writeln!(out, "  {} compiles in us: {}", last.engine, stages.join(", "))?;
+    }
+    for refused in &m.refused {
+        writeln!(out, "  not measured, {refused}")?;
+    }
+    if m.fuel != DEFAULT_FUEL {
+        writeln!(out, "  {}", measure::stopped(m.fuel))?;
+    } else if m.exit != Exit::End {
+        writeln!(out, "  the first vertex does not reach END: {:?}", m.exit)?;
+    }
+    if let Some(fewest) = m.speed.vertices.iter().min().filter(|&&n| n < 32) {
+        writeln!(out, "  slow: {} at a time, and no larger batches", count(*fewest, "vertex", "vertices"))?;
+    }
+    Ok(())
+}
+
+/// A number in at most eight columns: with `decimals` while it is small, then without, then as a power of ten.
+fn cell(value: f64, decimals: usize) -> String {
+    match value {
+        ..9_999.9 => format!("{value:.decimals$}"),
+        ..9_999_999.0 => format!("{value:.0}"),
+        _ => format!("{value:.2e}"),
+    }
+}
+
+/// A number and its noun.
+fn count(n: usize, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
+}
+
+impl Measured<'_> {
+    fn index(&self, engine: &str) -> Option<usize> {
+        self.engines.iter().position(|e| e.engine == engine)
+    }
+
+    /// How many times as fast as `base` `engine` is, in column `batch`.
+    fn ratio(&self, base: &str, engine: &str, batch: usize) -> Option<f64> {
+        Some(self.speed.ns[self.index(base)?][batch] / self.speed.ns[self.index(engine)?][batch])
+    }
+}
+
+fn summary(all: &[Measured<'_>], first: &FirstRun, out: &mut dyn Write) -> io::Result<()> {
+    let compared: Vec<_> = all.iter().filter(|m| m.index("vec4").is_some()).collect();
+    writeln!(out, "\n{} measured, {} as native code", count(all.len(), "entry", "entries"), compared.len())?;
+    if compared.is_empty() {
+        return Ok(());
+    }
+    let vertices: u64 = compared.iter().map(|m| m.checked).sum();
+    writeln!(
+        out,
+        "checked: here every engine gave the interpreter's bits on all {vertices} vertices, alone and in batches"
+    )?;
+    writeln!(out, "geometric means, times as fast:")?;
+    for base in ["interp", "unoptimised"] {
+        write!(out, "  {:29}   ", format!("vec4 against {base}"))?;
+        for batch in 0..BATCHES.len() {
+            let ratios = || compared.iter().filter_map(|m| m.ratio(base, "vec4", batch));
+            let mean = (ratios().map(f64::ln).sum::<f64>() / ratios().count() as f64).exp();
+            write!(out, "{:>9}", cell(mean, 2))?;
+        }
+        writeln!(out)?;
+    }
+    writeln!(out, "medians:")?;
+    for engine in ["unoptimised", "vec4"] {
+        let of = || compared.iter().filter_map(|m| Some(&m.engines[m.index(engine)?]));
+        let time = median(&mut of().map(|e| micros(e.time)).collect::<Vec<_>>());
+        let bytes = median(&mut of().map(|e| e.kernel.native_bytes()).collect::<Vec<_>>());
+        writeln!(out, "  {engine}: compiled in {time:.1} us to {bytes} bytes")?;
+    }
+    if let FirstRun(Some((engine, shader))) = first {
+        let (engine, shader) = (micros(*engine), micros(*shader));
+        writeln!(
+            out,
+            "first of the process: engine ready in {engine:.1} us, a two-word shader compiled and run in {shader:.1} us"
+        )?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(subject: &Subject) -> Measured<'_> {
+        let (engines, _) = measure::engines();
+        measure(subject, &engines, &values::inputs(40), Duration::ZERO).unwrap()
+    }
+
+    #[test]
+    fn a_number_never_fills_its_column() {
+        let cells = |values: &[f64]| values.iter().map(|v| cell(*v, 1)).collect::<Vec<_>>();
+        assert_eq!(cells(&[0.04, 9_999.8, 9_999.96, 123_456.7]), ["0.0", "9999.8", "10000", "123457"]);
+        assert_eq!(cells(&[9_999_998.6, 9_999_999.0, 2.5e15]), ["9999999", "1.00e7", "2.50e15"]);
+        assert!((-3..300).all(|n| cell(9.999_999 * 10f64.powi(n), 2).len() <= 8));
+    }
+
+    #[test]
+    fn built_in_shaders_reach_their_end_with_finite_results() {
+        let (engines, _) = measure::engines();
+        for subject in subject::of(&[]).0 {
+            let work = Workload::new(&subject.dvle, values::uniforms(&subject.dvle), values::inputs(100));
+            let kernel = engines[0].compile(&subject.program, subject.entry).unwrap().kernel;
+            assert_eq!(work.exit(&*kernel, 0), Exit::End, "{}", subject.shader);
+            let mut unit = Unit::new();
+            let mut finite = 0;
+            for input in &work.inputs {
+                unit.v = *input;
+                kernel.run(&work.uniforms, &mut unit, &mut NoEmitter);
+                finite += usize::from(unit.outputs().as_flattened().iter().all(|x| x.is_finite()));
+            }
+            assert!(finite >= 95, "{}: {finite} of 100", subject.shader);
+        }
+    }
+
+    #[test]
+    fn no_line_is_wider_than_a_hundred_columns_and_every_line_of_json_is_whole() {
+        for subject in subject::of(&[]).0 {
+            let m = measured(&subject);
+            assert!(m.speed.vertices.iter().all(|&n| n <= 40), "{:?}", m.speed.vertices);
+            let mut text = Vec::new();
+            heading(&mut text).unwrap();
+            block(&m, &mut text).unwrap();
+            summary(std::slice::from_ref(&m), &FirstRun::measure(), &mut text).unwrap();
+            let text = String::from_utf8(text).unwrap();
+            assert!(text.lines().all(|l| l.chars().count() <= WIDTH), "{text}");
+            let mut lines = Vec::new();
+            json_lines(&m, &mut lines).unwrap();
+            let lines = String::from_utf8(lines).unwrap();
+            assert_eq!(lines.lines().count(), m.engines.len() * BATCHES.len());
+            for line in lines.lines() {
+                let value: serde_json::Value = serde_json::from_str(line).unwrap();
+                assert!(value["ns_per_vertex"].as_f64().unwrap() > 0.0, "{line}");
+                assert!(value["words"].as_u64().unwrap() >= 7, "{line}");
+                assert_eq!(value["native_bytes"].as_u64().unwrap() == 0, value["engine"] == "interp", "{line}");
+            }
+        }
+    }
+}

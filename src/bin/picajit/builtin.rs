@@ -1,0 +1,67 @@
+//! Shaders that come with the program, in assembly: what `bench` and `diff` work on when no files are named, so that a
+//! fresh checkout has something real to measure.
+//!
+//! Written for this project, each after a thing that games do; together they use most of the instruction set and every
+//! kind of control flow. It must not know how they are run.
+
+/// A shader's name and its source.
+#[derive(Clone, Copy, Debug)]
+pub struct Builtin {
+    /// Short and unique.
+    pub name: &'static str,
+    /// Assembly.
+    pub source: &'static str,
+}
+
+macro_rules! builtin {
+    ($($name:literal),* $(,)?) => {
+        &[$(Builtin { name: $name, source: include_str!(concat!("shaders/", $name, ".pica")) }),*]
+    };
+}
+
+/// All of them, simple ones first.
+pub const BUILTINS: &[Builtin] =
+    builtin!["transform", "lighting", "skinning", "lights", "branches", "calls", "fog", "water", "quads"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use picajit::isa::{Inst, Opcode, Stage};
+    use picajit::text::assemble;
+    use std::collections::HashSet;
+
+    #[test]
+    fn all_assemble_without_a_warning_and_are_of_the_size_of_real_ones() {
+        for b in BUILTINS {
+            let assembly = assemble(b.source).unwrap_or_else(|e| panic!("{}: {e}", b.name));
+            assert!(assembly.warnings.is_empty(), "{}: {}", b.name, assembly.warnings[0]);
+            let words = assembly.shbin.code.len();
+            assert!((7..=80).contains(&words), "{}: {words} words", b.name);
+            assert_eq!(assembly.shbin.dvles.len(), 1, "{}", b.name);
+            assert_ne!(assembly.shbin.dvles[0].output_mask, 0, "{}", b.name);
+        }
+    }
+
+    #[test]
+    fn together_they_use_most_of_the_machine() {
+        let (mut opcodes, mut stages, mut relative) = (HashSet::new(), HashSet::new(), HashSet::new());
+        let mut kinds = HashSet::new();
+        for b in BUILTINS {
+            let shbin = assemble(b.source).unwrap().shbin;
+            stages.insert(shbin.dvles[0].stage);
+            for (_, inst) in shbin.program().unwrap().insts() {
+                kinds.insert(std::mem::discriminant(&inst));
+                if let Inst::Alu(alu) = &inst {
+                    opcodes.insert(alu.op);
+                    relative.extend(alu.sources().iter().filter_map(|s| s.relative().map(|(_, index)| index)));
+                }
+            }
+        }
+        assert_eq!(stages, HashSet::from([Stage::Vertex, Stage::Geometry]));
+        assert_eq!(relative.len(), 3, "a0.x, a0.y and aL: {relative:?}");
+        for op in [Opcode::Dp3, Opcode::Dp4, Opcode::Mad, Opcode::Rsq, Opcode::Rcp, Opcode::Ex2, Opcode::Lg2] {
+            assert!(opcodes.contains(&op), "{op:?}");
+        }
+        assert!(kinds.len() >= 10, "only {} kinds of instructions", kinds.len());
+    }
+}

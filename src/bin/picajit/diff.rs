@@ -1,0 +1,352 @@
+//! `picajit diff`: shaders -> the same vertices on every engine, compared bit by bit.
+//!
+//! The first 256 vertices with seed 1 are those of the `run` verb; later ones get new uniforms, booleans included, so
+//! that both sides of branches are taken. It must not know how engines work.
+
+use crate::load::LoadError;
+use crate::measure::{self, Engine, PROBED, Workload};
+use crate::report::{self, Progress};
+use crate::subject::{self, Subject};
+use crate::values::{self, Generator};
+use crate::{Outcome, Status};
+use clap::value_parser;
+use picajit::diff::{Report, Side, Work, compare};
+use picajit::isa::Stage;
+use picajit::kernel::{Config, DEFAULT_FUEL, Kernel, Unsupported};
+use picajit::state::{Registers, Uniforms, Unit};
+use serde_json::json;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Vertices that share their uniforms.
+const ROUND: u64 = 256;
+/// Rounds after which kernels are compiled anew. An engine may change its ways when it has met many special values; with
+/// this many rounds both ways are compared, however many vertices there are.
+const FRESH: u64 = 8;
+
+/// Numbers that take the rare paths: both zeros, infinities, NaN, subnormals of f32 and of float24, the ends of both
+/// ranges, whole numbers at the limits of the address registers, halves.
+const SPECIAL: [f32; 28] = [
+    0.0,
+    -0.0,
+    f32::INFINITY,
+    f32::NEG_INFINITY,
+    f32::NAN,
+    -f32::NAN,
+    1e-45,
+    -1e-45,
+    1e-40,
+    -1e-40,
+    f32::MIN_POSITIVE,
+    1.084_202_2e-19,
+    -2.168_404_3e-19,
+    1.844_674_4e19,
+    -3.402e38,
+    f32::MAX,
+    f32::MIN,
+    1.0,
+    -1.0,
+    0.5,
+    -0.5,
+    0.999_999_94,
+    127.0,
+    -128.0,
+    -129.0,
+    2_147_483_648.0,
+    -2_147_483_904.0,
+    1e9,
+];
+
+/// Run shaders on every engine and compare all results bit by bit
+#[derive(clap::Args)]
+#[command(after_help = "\
+An entry that has no native code on an engine is not compared with it; that is told and counts as no difference (exit \
+code 0) unless --require-native is given.
+A program that does not end gets little fuel on every engine, with a note.")]
+pub struct Args {
+    /// Shader files, or folders of them; without any, the shaders that come with picajit
+    files: Vec<PathBuf>,
+    /// Vertices for each entry
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = value_parser!(u64).range(1..=1 << 32))]
+    vertices: u64,
+    /// Where the generated values begin
+    #[arg(long, value_name = "S", default_value_t = values::UNIFORM_SEED, value_parser = seed)]
+    seed: u32,
+    /// Mix infinities, NaN, zeros of both signs, subnormal and huge numbers into inputs and uniforms
+    #[arg(long)]
+    special: bool,
+    /// Exit code 1 if an entry is not native on some engine
+    #[arg(long)]
+    require_native: bool,
+    /// One JSON object a line instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// Inputs have the next number, and zero is none.
+fn seed(text: &str) -> Result<u32, &'static str> {
+    text.parse().ok().filter(|n| (1..u32::MAX).contains(n)).ok_or("expected a number from 1 to 4294967294")
+}
+
+/// What came of one engine.
+struct Against {
+    engine: &'static str,
+    result: Result<Report, String>,
+}
+
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    let (subjects, errors) = subject::of(&args.files);
+    errors.iter().for_each(LoadError::report);
+    if subjects.is_empty() && !errors.is_empty() {
+        return Ok(Status::Unusable);
+    }
+    let (engines, missing) = measure::engines();
+    if let Some(reason) = &missing {
+        report::warning(format_args!("only the interpreter runs, so there is nothing to compare: {reason}"));
+    }
+    let progress = Progress::new(args.vertices * subjects.len() as u64, "vertices");
+    let (mut different, mut native) = (0, 0);
+    for subject in &subjects {
+        let results = compare_engines(subject, &engines, args, &progress);
+        let reason = (results.iter().find_map(|r| r.result.as_ref().err().cloned()))
+            .or_else(|| missing.as_ref().map(ToString::to_string));
+        let first = results.iter().filter_map(|r| r.result.as_ref().ok()).find_map(|r| r.first.as_ref());
+        let differences: u64 = results.iter().filter_map(|r| r.result.as_ref().ok()).map(|r| r.differences).sum();
+        let vertices = results.iter().filter_map(|r| r.result.as_ref().ok()).map(|r| r.vertices).max().unwrap_or(0);
+        native += usize::from(reason.is_none());
+        different += usize::from(differences > 0);
+        if args.json {
+            let names: Vec<_> =
+                ["interp"].into_iter().chain(results.iter().filter(|r| r.result.is_ok()).map(|r| r.engine)).collect();
+            let line = json!({
+                "shader": subject.shader,
+                "entry": subject.index,
+                "stage": subject.entry.stage.to_string(),
+                "native": reason.is_none(),
+                "reason": reason,
+                "engines": names,
+                "vertices": vertices,
+                "differences": differences,
+            });
+            writeln!(out, "{line}")?;
+        } else {
+            let how = reason.map_or("native".to_string(), |r| format!("not native: {r}"));
+            let stage = subject.entry.stage;
+            let counts = match (vertices, differences) {
+                (0, _) => "nothing compared".to_string(),
+                (v, 0) => format!("{v} vertices, no difference"),
+                (v, d) => format!("{v} vertices, {d} DIFFERENCES"),
+            };
+            writeln!(out, "{} ({stage}): {how}; {counts}", subject.title())?;
+        }
+        if let Some(first) = first {
+            // With --json the registers are for a person who watches.
+            if args.json { report::plain(first) } else { writeln!(out, "{first}")? }
+        }
+        out.flush()?;
+    }
+    progress.finish();
+    if !args.json {
+        let count = subjects.len();
+        let entries = if count == 1 { "entry" } else { "entries" };
+        writeln!(out, "{count} {entries}: {native} native, {different} with differences")?;
+    }
+    let failed = different > 0 || args.require_native && native < subjects.len();
+    Ok(match (failed, errors.len()) {
+        (false, 0) => Status::Fine,
+        (false, _) => Status::Unusable,
+        _ => Status::Different,
+    })
+}
+
+fn compare_engines(subject: &Subject, engines: &[Engine], args: &Args, progress: &Progress) -> Vec<Against> {
+    let compile = |engine: &Engine, config: &Config| {
+        engine.compile_for(&subject.program, subject.entry, config).map(|c| c.kernel)
+    };
+    let (interp, others) = engines.split_first().expect("there is always the interpreter");
+    let reference = |config: &Config| compile(interp, config).expect("the interpreter takes every program");
+    let mut config = Config::default();
+    let mut want = reference(&config);
+    let mut against: Vec<Against> =
+        others.iter().map(|e| Against { engine: e.name(), result: Ok(Report::default()) }).collect();
+    let (input_mask, output_mask) = measure::masks(&subject.dvle);
+    let mut kernels: Vec<Option<Arc<dyn Kernel>>> = Vec::new();
+    let mut values = Values::new(subject, args);
+    let mut unit = Unit::new();
+    let mut done = 0;
+    while done < args.vertices {
+        let mut fresh = values.round.is_multiple_of(FRESH);
+        let (uniforms, inputs) = values.round((args.vertices - done).min(ROUND) as usize);
+        // Whether a program ends may depend on booleans, which change from round to round.
+        let workload = Workload::new(&subject.dvle, uniforms.clone(), inputs.iter().take(PROBED).copied().collect());
+        let (enough, _) = workload.config(&subject.program, subject.entry, config);
+        if enough.fuel != config.fuel {
+            if config.fuel == DEFAULT_FUEL {
+                let when = if done == 0 { String::new() } else { format!(" from vertex {done} on") };
+                report::note(format_args!("{}{when}: {}", subject.title(), measure::stopped(enough.fuel)));
+            }
+            config = enough;
+            want = reference(&config);
+            fresh = true;
+        }
+        if fresh {
+            kernels = (others.iter().zip(&mut against))
+                .map(|(e, a)| compile(e, &config).map_err(|r| a.refuse(&r)).ok())
+                .collect();
+        }
+        let work = Work { uniforms: &uniforms, unit: &unit, inputs: &inputs, input_mask, output_mask };
+        for (kernel, Against { engine, result }) in kernels.iter().zip(&mut against) {
+            let (Some(kernel), Ok(report)) = (kernel, result) else { continue };
+            let (want, got) = (Side { name: "interp", kernel: &*want }, Side { name: engine, kernel: &**kernel });
+            let mut found = compare(want, got, &work, &mut |_| {});
+            if let Some(first) = &mut found.first {
+                first.move_by(done as usize);
+            }
+            report.add(found);
+        }
+        progress.add(inputs.len() as u64);
+        done += inputs.len() as u64;
+        // What a unit holds at first is any program's leftovers.
+        unit = values.unit();
+    }
+    against
+}
+
+impl Against {
+    fn refuse(&mut self, reason: &Unsupported) {
+        self.result = Err(reason.to_string());
+    }
+}
+
+/// Uniforms and vertices, round after round.
+struct Values<'a> {
+    subject: &'a Subject,
+    special: bool,
+    uniforms: Generator,
+    inputs: Generator,
+    round: u64,
+}
+
+impl<'a> Values<'a> {
+    fn new(subject: &'a Subject, args: &Args) -> Values<'a> {
+        let (uniforms, inputs) = (Generator::new(args.seed), Generator::new(args.seed + 1));
+        Values { subject, special: args.special, uniforms, inputs, round: 0 }
+    }
+
+    fn round(&mut self, count: usize) -> (Uniforms, Vec<Registers>) {
+        let mut uniforms = Uniforms::new();
+        uniforms.c.fill_with(|| self.uniforms.vec4());
+        uniforms.i = [values::DEFAULT_INT; 4];
+        self.subject.dvle.apply_constants(&mut uniforms);
+        let mut inputs = vec![[[0.0; 4]; 16]; count];
+        inputs.fill_with(|| self.inputs.vertex());
+        if self.round > 0 {
+            // A host may set what the file sets, at any time.
+            uniforms.b = bits(&mut self.uniforms) as u16;
+        }
+        if self.special {
+            for int in &mut uniforms.i {
+                let random = bits(&mut self.uniforms);
+                *int = [(random & 7) as u8, (random >> 3) as u8, (random >> 11 & 3) as u8, 0];
+            }
+            // Most vertices of a program that meets NaN early look alike: how much is mixed in grows and falls.
+            let one_in = [64, 16, 4, 2][self.round as usize % 4];
+            sprinkle(uniforms.c.as_flattened_mut(), one_in * 4, &mut self.uniforms);
+            sprinkle(inputs.as_flattened_mut().as_flattened_mut(), one_in, &mut self.inputs);
+        }
+        self.round += 1;
+        (uniforms, inputs)
+    }
+
+    fn unit(&mut self) -> Unit {
+        let mut unit = Unit::new();
+        for file in [&mut unit.v, &mut unit.r].into_iter().chain(&mut unit.o).chain(&mut unit.slots) {
+            *file = self.inputs.vertex();
+        }
+        let random = bits(&mut self.inputs);
+        unit.a0 = [(random & 0xFF) as i32 - 128, (random >> 8 & 0x7F) as i32];
+        unit.cmp = [random >> 15 & 1 != 0, random >> 16 & 1 != 0];
+        unit.al = (random >> 17 & 3) as i32;
+        if self.subject.entry.stage == Stage::Geometry {
+            unit.bank = (random >> 19 & 1) as u8;
+            unit.setemit.vertex = (random >> 20 & 3) as u8;
+            unit.setemit.primitive = random >> 22 & 1 != 0;
+        }
+        unit
+    }
+}
+
+/// 23 bits, from the generator's only kind of number.
+fn bits(generator: &mut Generator) -> u32 {
+    ((generator.value() + 1.0) * (1 << 22) as f32) as u32
+}
+
+/// Replaces about one in `one_in` numbers by a special one or by any bit pattern.
+fn sprinkle(numbers: &mut [f32], one_in: u32, generator: &mut Generator) {
+    for number in numbers {
+        if !bits(generator).is_multiple_of(one_in) {
+            continue;
+        }
+        let random = bits(generator);
+        *number = match random % 8 {
+            0 => f32::from_bits(random << 12 ^ bits(generator)),
+            _ => SPECIAL[(random >> 3) as usize % SPECIAL.len()],
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(special: bool) -> Args {
+        Args { files: Vec::new(), vertices: 700, seed: 1, special, require_native: false, json: false }
+    }
+
+    #[test]
+    fn built_in_shaders_give_the_same_bits_on_every_engine() {
+        let (engines, missing) = measure::engines();
+        assert_eq!(missing.is_none(), cfg!(feature = "jit"), "{missing:?}");
+        for special in [false, true] {
+            let args = args(special);
+            for subject in subject::of(&[]).0 {
+                let progress = Progress::new(args.vertices, "vertices");
+                let results = compare_engines(&subject, &engines, &args, &progress);
+                assert_eq!(results.len(), engines.len() - 1);
+                for Against { engine, result } in results {
+                    let report = result.unwrap_or_else(|e| panic!("{} on {engine}: {e}", subject.shader));
+                    assert_eq!(report.vertices, args.vertices);
+                    if let Some(first) = report.first {
+                        panic!("{} ({} differences): {first}", subject.shader, report.differences);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_round_is_what_the_run_verb_uses() {
+        let subjects = subject::of(&[]).0;
+        let args = args(false);
+        let (uniforms, inputs) = Values::new(&subjects[1], &args).round(3);
+        let expected = values::uniforms(&subjects[1].dvle);
+        assert_eq!((uniforms.c, uniforms.i, uniforms.b), (expected.c, expected.i, expected.b));
+        assert_eq!(inputs, values::inputs(3));
+    }
+
+    #[test]
+    fn special_values_are_mixed_in_and_do_not_drown_the_others() {
+        let subjects = subject::of(&[]).0;
+        let args = args(true);
+        let mut values = Values::new(&subjects[0], &args);
+        let (mut all, mut odd) = (0, 0);
+        for _ in 0..8 {
+            let (_, inputs) = values.round(64);
+            all += 64 * 64;
+            odd += inputs.as_flattened().as_flattened().iter().filter(|x| !(-1.0..=1.0).contains(*x)).count();
+        }
+        // Of the special values a little more than half are outside of -1..1.
+        assert!((all / 20..all / 4).contains(&odd), "{odd} of {all}");
+    }
+}

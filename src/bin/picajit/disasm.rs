@@ -1,0 +1,157 @@
+//! `picajit disasm`: a shader -> assembly text, a listing of its words, or a stage on the way to native code.
+
+use crate::load::{self, LoadError, Loaded};
+use crate::{Outcome, Status, native};
+use picajit::isa::Pc;
+use picajit::isa::decode::opdesc_index;
+use picajit::kernel::Unsupported;
+use picajit::text::{disassemble, inst_to_string};
+use serde_json::{Value, json};
+use std::fmt;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Shader file
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Entry point, counted from 0; without it the whole file, and entry 0 for cfg, ssa, clif and host
+    #[arg(long, value_name = "N")]
+    entry: Option<usize>,
+    /// What to print
+    #[arg(long, value_enum, default_value_t = Stage::Text)]
+    stage: Stage,
+    /// A JSON object with the text, or with one object for each word (inst)
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Stage {
+    /// Assembly that assembles back to the same words
+    Text,
+    /// Every word with its descriptor and its meaning
+    Inst,
+    /// Blocks and where they lead
+    Cfg,
+    /// The optimised values
+    Ssa,
+    /// What Cranelift is given
+    Clif,
+    /// Machine code
+    Host,
+}
+
+/// A stage that can't be had.
+#[derive(Debug)]
+struct NoStage(Unsupported);
+
+impl fmt::Display for NoStage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no native code, so no such stage: {} (--stage text and --stage inst always work)", self.0)
+    }
+}
+
+impl std::error::Error for NoStage {}
+
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    let loaded = load::load(&args.file)?;
+    if args.stage == Stage::Inst {
+        listing(args, &loaded, out)?;
+        return Ok(Status::Fine);
+    }
+    let text = text(args, &loaded)?;
+    if args.json {
+        let stage = format!("{:?}", args.stage).to_lowercase();
+        // Text is the whole file unless an entry is named; the other stages are always of one.
+        let entry = if args.stage == Stage::Text { args.entry } else { Some(args.entry.unwrap_or(0)) };
+        let object = json!({ "file": loaded.name, "entry": entry, "stage": stage, "text": text });
+        writeln!(out, "{object:#}")?;
+    } else {
+        out.write_all(text.as_bytes())?;
+        if !text.ends_with('\n') {
+            writeln!(out)?;
+        }
+    }
+    Ok(Status::Fine)
+}
+
+fn text(args: &Args, loaded: &Loaded) -> Result<String, Box<dyn std::error::Error>> {
+    if args.stage == Stage::Text {
+        let mut shbin = loaded.shbin.clone();
+        if let Some(n) = args.entry {
+            shbin.dvles = vec![loaded.entry(n)?.dvle.clone()];
+        }
+        return Ok(disassemble(&shbin));
+    }
+    let entry = loaded.entry(args.entry.unwrap_or(0))?;
+    let stages = native::explain(&loaded.program, entry.entry).map_err(NoStage)?;
+    Ok(match args.stage {
+        Stage::Cfg => stages.cfg,
+        Stage::Ssa => stages.ssa,
+        Stage::Clif => stages.clif,
+        Stage::Host | Stage::Text | Stage::Inst => stages.host,
+    })
+}
+
+/// One word of the listing.
+struct Line {
+    pc: Pc,
+    word: u32,
+    /// Number and value of the operand descriptor.
+    descriptor: Option<(u8, u32)>,
+    text: String,
+    /// Entries that begin here.
+    entries: Vec<usize>,
+}
+
+fn listing(args: &Args, loaded: &Loaded, out: &mut dyn Write) -> Result<(), Box<dyn std::error::Error>> {
+    let lines = lines(args.entry, loaded)?;
+    if args.json {
+        let word = |l: &Line| {
+            let descriptor = l.descriptor.map(|(n, d)| json!({ "index": n, "word": format!("{d:08x}") }));
+            json!({ "pc": l.pc, "word": format!("{:08x}", l.word), "descriptor": descriptor, "text": l.text })
+        };
+        let words: Vec<Value> = lines.iter().map(word).collect();
+        let object = json!({ "file": loaded.name, "entry": args.entry, "stage": "inst", "words": words });
+        writeln!(out, "{object:#}")?;
+    } else {
+        print(loaded, &lines, out)?;
+    }
+    Ok(())
+}
+
+/// All words, or those that entry `only` reaches.
+fn lines(only: Option<usize>, loaded: &Loaded) -> Result<Vec<Line>, LoadError> {
+    let program = &loaded.program;
+    let pcs = match only {
+        Some(n) => crate::survey::survey(program, loaded.entry(n)?.entry).reachable,
+        None => (0..program.code().len() as Pc).collect(),
+    };
+    let line = |pc: Pc| {
+        let word = program.code()[usize::from(pc)];
+        let inst = program.inst(pc).expect("a listed pc is inside the code");
+        let entries = loaded.entries.iter().filter(|e| e.entry.pc == pc).map(|e| e.index);
+        Line {
+            pc,
+            word,
+            descriptor: opdesc_index(word).map(|n| (n, program.opdesc(n))),
+            text: inst_to_string(&inst),
+            entries: entries.filter(|&n| only.is_none_or(|o| o == n)).collect(),
+        }
+    };
+    Ok(pcs.into_iter().map(line).collect())
+}
+
+fn print(loaded: &Loaded, lines: &[Line], out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "  pc  word      descriptor    instruction")?;
+    for line in lines {
+        for &n in &line.entries {
+            writeln!(out, "; entry {n} ({})", loaded.entries[n].entry.stage)?;
+        }
+        let descriptor = line.descriptor.map_or(String::new(), |(n, d)| format!("{n:>3} {d:08x}"));
+        writeln!(out, "{:>4}  {:08x}  {descriptor:<12}  {}", line.pc, line.word, line.text)?;
+    }
+    Ok(())
+}

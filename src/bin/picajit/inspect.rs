@@ -1,0 +1,263 @@
+//! `picajit inspect`: files -> what is in them, as aligned text or as one JSON array with an element for each file.
+//!
+//! A file that can't be read is reported and does not keep the others from being shown. Nothing is run.
+
+use crate::load::{self, Form, Loaded, LoadedEntry};
+use crate::names::{self, count, printable};
+use crate::survey::{self, Finding, Survey};
+use crate::{Outcome, Status};
+use picajit::container::shbin::{Constant, Label, Output, Uniform};
+use picajit::isa::{Pc, Stage};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::rc::Rc;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Shader files, or folders with shader files in them
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// A JSON array with one object for each file
+    #[arg(long)]
+    json: bool,
+}
+
+/// Numbers of the first registers of the classes in uniform tables.
+const FIRST_UNIFORM: u16 = 0x10;
+
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    let mut status = Status::Fine;
+    let mut separator = if args.json { "[\n" } else { "" };
+    for path in load::expand(&args.files)? {
+        match load::load(&path) {
+            Ok(loaded) => {
+                let view = View::new(&loaded);
+                write!(out, "{separator}")?;
+                if args.json { write!(out, "{:#}", view.json())? } else { view.text(out)? }
+            }
+            Err(error) => {
+                status = Status::Unusable;
+                // Keep the order of what a person sees on a terminal.
+                out.flush()?;
+                error.report();
+                if !args.json {
+                    continue;
+                }
+                let name = path.display().to_string();
+                write!(out, "{separator}{:#}", json!({ "file": name, "error": error.to_string() }))?;
+            }
+        }
+        separator = if args.json { ",\n" } else { "\n" };
+    }
+    if args.json {
+        writeln!(out, "\n]")?;
+    }
+    Ok(status)
+}
+
+/// A file with everything that was found out about it.
+struct View<'a> {
+    loaded: &'a Loaded,
+    surveys: Vec<Rc<Survey>>,
+    findings: Vec<Finding>,
+    opcodes: Vec<(&'static str, usize)>,
+    reached: usize,
+}
+
+impl<'a> View<'a> {
+    fn new(loaded: &'a Loaded) -> View<'a> {
+        let surveys = survey::surveys(loaded);
+        let findings = survey::findings(loaded, &surveys);
+        let mut pcs: BTreeSet<Pc> = surveys.iter().flat_map(|s| &s.reachable).copied().collect();
+        let reached = pcs.len();
+        if loaded.entries.is_empty() {
+            pcs = (0..loaded.program.code().len() as Pc).collect();
+        }
+        let opcodes = survey::opcodes(&loaded.program, pcs);
+        View { loaded, surveys, findings, opcodes, reached }
+    }
+
+    fn text(&self, out: &mut dyn Write) -> io::Result<()> {
+        let Loaded { name, form, size, program, shbin, .. } = self.loaded;
+        writeln!(out, "{}", printable(name))?;
+        let version = if *form == Form::Source { String::new() } else { format!(", version {:#x}", shbin.version) };
+        writeln!(out, "  {form}, {}{version}", count(*size, "byte"))?;
+        let words = count(shbin.code.len(), "word");
+        let descriptors = count(shbin.opdescs.len(), "descriptor");
+        let entries = count(self.loaded.entries.len(), "entry");
+        section(out, "program", vec![format!("{words} ({} reachable), {descriptors}, {entries}", self.reached)])?;
+        section(out, "hash", vec![program.hash128().to_string()])?;
+        section(out, "opcodes", wrapped(self.opcodes.iter().map(|(name, n)| format!("{n} {name}"))))?;
+        section(out, "sources", shbin.file_names.iter().map(|n| printable(n)).collect())?;
+        section(out, "asm", self.loaded.warnings.iter().map(|w| w.to_string()).collect())?;
+        for (entry, survey) in self.loaded.entries.iter().zip(&self.surveys) {
+            writeln!(out)?;
+            self.entry(entry, survey, out)?;
+        }
+        if !self.findings.is_empty() {
+            writeln!(out)?;
+        }
+        for finding in &self.findings {
+            writeln!(out, "  {}: {finding}", if finding.is_note() { "note" } else { "warning" })?;
+        }
+        Ok(())
+    }
+
+    fn entry(&self, entry: &LoadedEntry, survey: &Survey, out: &mut dyn Write) -> io::Result<()> {
+        let dvle = &entry.dvle;
+        let end = if dvle.end == 0 { String::new() } else { format!(" to {}", dvle.end) };
+        let mode = match entry.entry.stage {
+            Stage::Vertex => String::new(),
+            Stage::Geometry => format!(", {}", names::geometry(dvle.geometry)),
+        };
+        let merge = if dvle.merge_outmaps { ", output maps merged" } else { "" };
+        writeln!(out, "  entry {}: {} at {}{end}{mode}{merge}", entry.index, entry.entry.stage, entry.entry.pc)?;
+        let reaches = match survey.blocks {
+            Some(blocks) => {
+                format!("{} in {}", count(survey.reachable.len(), "word"), count(blocks, "block"))
+            }
+            None => "unknown: control flow is too much to follow".into(),
+        };
+        section(out, "reaches", vec![reaches])?;
+        section(out, "reads", wrapped(reads(survey)))?;
+        section(out, "writes", wrapped(Some(names::mask("o", survey.outputs)).filter(|t| !t.is_empty())))?;
+        section(out, "inputs", rows(inputs(entry)))?;
+        let output = |o: &Output| {
+            let unknown = if o.unknown == 0 { String::new() } else { format!(" (last field {:#x})", o.unknown) };
+            (names::wired(o), names::semantic(o.semantic) + &unknown)
+        };
+        section(out, "outputs", rows(dvle.outputs.iter().map(output).collect()))?;
+        section(out, "uniforms", rows(named(dvle.uniforms.iter().filter(|u| u.first >= FIRST_UNIFORM))))?;
+        let constant = |c: &Constant| (names::constant_register(c), names::constant_value(c));
+        section(out, "constants", rows(dvle.constants.iter().map(constant).collect()))?;
+        let label = |l: &Label| {
+            let size = l.size.map_or(String::new(), |s| format!(", {}", count(s as usize, "word")));
+            (l.position.to_string(), format!("{}{size}", printable(&l.name)))
+        };
+        section(out, "labels", rows(dvle.labels.iter().map(label).collect()))
+    }
+
+    fn json(&self) -> Value {
+        let Loaded { name, form, size, program, shbin, .. } = self.loaded;
+        let opcodes: Map<String, Value> = self.opcodes.iter().map(|&(op, n)| (op.to_string(), json!(n))).collect();
+        let finding = |f: &Finding| {
+            let severity = if f.is_note() { "note" } else { "warning" };
+            json!({ "severity": severity, "id": f.id(), "pc": f.pc(), "text": f.to_string() })
+        };
+        let entries = self.loaded.entries.iter().zip(&self.surveys).map(|(e, s)| entry_json(e, s));
+        json!({
+            "file": name,
+            "kind": form.to_string(),
+            "bytes": size,
+            "version": shbin.version,
+            "words": shbin.code.len(),
+            "reachable": self.reached,
+            "descriptors": shbin.opdescs.len(),
+            "hash": program.hash128().to_string(),
+            "opcodes": opcodes,
+            "sources": shbin.file_names,
+            "warnings": self.loaded.warnings.iter().map(|w| w.to_string()).collect::<Vec<_>>(),
+            "entries": entries.collect::<Vec<_>>(),
+            "findings": self.findings.iter().map(finding).collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn entry_json(entry: &LoadedEntry, survey: &Survey) -> Value {
+    let dvle = &entry.dvle;
+    let uniform = |u: &Uniform| json!({ "name": u.name, "registers": names::unified_range(u.first, u.last) });
+    let output = |o: &Output| {
+        json!({
+            "register": format!("o{}", o.register),
+            "components": names::components(o.mask),
+            "semantic": names::semantic(o.semantic),
+        })
+    };
+    let constant = |c: &Constant| json!({ "register": names::constant_register(c), "value": names::constant_json(c) });
+    let label = |l: &Label| json!({ "name": l.name, "id": l.id, "position": l.position, "size": l.size });
+    let list = |prefix: &str, mask| names::bits(mask).map(|n| format!("{prefix}{n}")).collect::<Vec<_>>();
+    let numbered = |set: &BTreeSet<usize>| set.iter().map(|n| format!("c{n}")).collect::<Vec<_>>();
+    json!({
+        "index": entry.index,
+        "stage": entry.entry.stage.to_string(),
+        "pc": entry.entry.pc,
+        "end": dvle.end,
+        "geometry": (entry.entry.stage == Stage::Geometry).then(|| names::geometry(dvle.geometry)),
+        "merge_outmaps": dvle.merge_outmaps,
+        "input_mask": dvle.input_mask,
+        "output_mask": dvle.output_mask,
+        "reachable": survey.reachable.len(),
+        "blocks": survey.blocks,
+        "reads": {
+            "inputs": list("v", survey.inputs),
+            "floats": numbered(&survey.floats),
+            "relative": numbered(&survey.relative),
+            "ints": list("i", survey.ints),
+            "bools": list("b", survey.bools),
+        },
+        "writes": list("o", survey.outputs),
+        "inputs": dvle.uniforms.iter().filter(|u| u.first < FIRST_UNIFORM).map(uniform).collect::<Vec<_>>(),
+        "outputs": dvle.outputs.iter().map(output).collect::<Vec<_>>(),
+        "uniforms": dvle.uniforms.iter().filter(|u| u.first >= FIRST_UNIFORM).map(uniform).collect::<Vec<_>>(),
+        "constants": dvle.constants.iter().map(constant).collect::<Vec<_>>(),
+        "labels": dvle.labels.iter().map(label).collect::<Vec<_>>(),
+    })
+}
+
+fn reads(survey: &Survey) -> Vec<String> {
+    let floats = names::ranges("c", survey.floats.iter().copied());
+    let mut all =
+        vec![names::mask("v", survey.inputs), floats, names::mask("i", survey.ints), names::mask("b", survey.bools)];
+    if !survey.relative.is_empty() {
+        all.push(format!("relative to {}", names::ranges("c", survey.relative.iter().copied())));
+    }
+    all.retain(|text| !text.is_empty());
+    all
+}
+
+/// Named inputs, then those that only the mask declares.
+fn inputs(entry: &LoadedEntry) -> Vec<(String, String)> {
+    let named_ones: Vec<&Uniform> = entry.dvle.uniforms.iter().filter(|u| u.first < FIRST_UNIFORM).collect();
+    let has_name = |n: &usize| named_ones.iter().any(|u| (u.first.into()..=u.last.into()).contains(n));
+    let nameless = names::ranges("v", names::bits(entry.dvle.input_mask).filter(|n| !has_name(n)));
+    let mut all = named(named_ones.iter().copied());
+    if !nameless.is_empty() {
+        all.push((nameless, "(declared without a name)".into()));
+    }
+    all
+}
+
+fn named<'u>(uniforms: impl Iterator<Item = &'u Uniform>) -> Vec<(String, String)> {
+    uniforms.map(|u| (names::unified_range(u.first, u.last), printable(&u.name))).collect()
+}
+
+/// Two columns.
+fn rows(rows: Vec<(String, String)>) -> Vec<String> {
+    let width = rows.iter().map(|(a, _)| a.len()).max().unwrap_or(0);
+    rows.into_iter().map(|(a, b)| format!("{a:width$}  {b}").trim_end().to_string()).collect()
+}
+
+/// Items joined to lines of a readable length.
+fn wrapped(items: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for item in items {
+        match lines.last_mut() {
+            Some(line) if line.len() + item.len() < 80 => {
+                line.push_str(", ");
+                line.push_str(&item);
+            }
+            _ => lines.push(item),
+        }
+    }
+    lines
+}
+
+/// A heading with its lines beside it; nothing if there are none.
+fn section(out: &mut dyn Write, heading: &str, lines: Vec<String>) -> io::Result<()> {
+    for (n, line) in lines.iter().enumerate() {
+        writeln!(out, "    {:<11}{line}", if n == 0 { heading } else { "" })?;
+    }
+    Ok(())
+}

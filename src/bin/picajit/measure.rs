@@ -1,0 +1,311 @@
+//! A program -> how long it takes to compile and to run on each engine. The measuring core of the `bench` verb and of the
+//! benches, which include this file.
+//!
+//! What is timed. *Compiling*: one call of [`Backend::compile`] with everything in it; the median of several, after one
+//! that is not counted. *Running a batch of 1*: for every vertex, copying its input registers to the unit and one call of
+//! `run`. *Larger batches*: `run_batch`, which copies inputs and outputs by the same masks. The masks are the shader's
+//! own. All engines are given the same vertices, few enough to stay in the cache; triangles are thrown away. Engines take
+//! turns, so that a machine that slows down slows all of them; the result is the median over the rounds. A slow engine
+//! (the interpreter) gets a part of the vertices in each round, the next part in the next, and its batches end with that
+//! part; they are a loop around `run`, so their size changes nothing. It must not print.
+
+use picajit::container::shbin::Dvle;
+use picajit::interp::Interp;
+#[cfg(feature = "jit")]
+use picajit::jit::{Jit, Variant};
+use picajit::kernel::{Backend, Config, Kernel, Unsupported, copy_registers};
+use picajit::program::{Entry, Program};
+use picajit::state::{Batch, Exit, NoEmitter, Registers, Uniforms, Unit};
+use std::hint::black_box;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Vertices in a pass.
+pub const VERTICES: usize = 1024;
+/// The batches that are measured.
+pub const BATCHES: [usize; 4] = [1, 4, 64, VERTICES];
+/// What is timed at once should be shorter than what a busy machine gives a program before another one has its turn, or
+/// the median is of interrupted passes.
+const SHORT_PASS: Duration = Duration::from_micros(200);
+/// Fewer vertices than this are timed at once only if ...
+const FEWEST_VERTICES: usize = 64;
+/// ... they take longer than this.
+const LONGEST_PASS: Duration = Duration::from_millis(20);
+/// Or, where the budget is small, than this.
+const SHORTEST_LONG_PASS: Duration = Duration::from_millis(2);
+/// Passes of each engine, however little time there is. Odd, for the median.
+const FEWEST_ROUNDS: usize = 5;
+/// Compilations of each engine, however long they take.
+const FEWEST_COMPILES: usize = 3;
+/// Vertices that tell whether a program ends.
+pub const PROBED: usize = 4;
+/// What takes longer than this counts as not ending.
+const ENDLESS_VERTEX: Duration = Duration::from_millis(500);
+/// What a program gets that does not end, less if [`SLOW_VERTEX`] is not enough for it.
+const ENDLESS_FUEL: u32 = 256;
+/// What a vertex of a program that does not end should take at most on the interpreter.
+const SLOW_VERTEX: Duration = Duration::from_millis(2);
+
+/// An engine of this build.
+pub enum Engine {
+    /// The interpreter.
+    Interp,
+    /// Native code.
+    #[cfg(feature = "jit")]
+    Native(Arc<Jit>),
+}
+
+/// The engines that there are, slow ones first, and why native code is missing if it is.
+pub fn engines() -> (Vec<Engine>, Option<Unsupported>) {
+    #[cfg(not(feature = "jit"))]
+    return (vec![Engine::Interp], Some(Unsupported::HostIsa { missing: "picajit was built without the jit feature" }));
+    #[cfg(feature = "jit")]
+    {
+        let mut engines = vec![Engine::Interp];
+        for variant in [Variant::Unoptimised, Variant::Vec4] {
+            match Jit::new(variant, Arc::new(Interp)) {
+                Ok(jit) => engines.push(Engine::Native(jit)),
+                Err(reason) => return (engines, Some(reason)),
+            }
+        }
+        (engines, None)
+    }
+}
+
+/// An entry of a program as one engine made it.
+pub struct Compiled {
+    /// The engine.
+    pub engine: &'static str,
+    /// What runs.
+    pub kernel: Arc<dyn Kernel>,
+    /// How long one call took.
+    pub time: Duration,
+    /// Its stages by name; none for the interpreter.
+    pub stages: Vec<(&'static str, Duration)>,
+}
+
+impl Engine {
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Engine::Interp => Interp.name(),
+            #[cfg(feature = "jit")]
+            Engine::Native(jit) => jit.name(),
+        }
+    }
+
+    /// Compiles once, for the usual fuel.
+    pub fn compile(&self, program: &Arc<Program>, entry: Entry) -> Result<Compiled, Unsupported> {
+        self.compile_for(program, entry, &Config::default())
+    }
+
+    /// Compiles once.
+    pub fn compile_for(&self, program: &Arc<Program>, entry: Entry, config: &Config) -> Result<Compiled, Unsupported> {
+        let start = Instant::now();
+        match self {
+            Engine::Interp => {
+                let kernel = Interp.compile(program, entry, config)?;
+                let time = start.elapsed();
+                Ok(Compiled { engine: self.name(), kernel, time, stages: Vec::new() })
+            }
+            #[cfg(feature = "jit")]
+            Engine::Native(jit) => {
+                let kernel = jit.compile_native(program, entry, config)?;
+                let time = start.elapsed();
+                let t = kernel.timings();
+                let stages = vec![
+                    ("cfg", t.cfg),
+                    ("ssa", t.ssa),
+                    ("lower", t.lower),
+                    ("codegen", t.codegen),
+                    ("install", t.install),
+                ];
+                Ok(Compiled { engine: self.name(), kernel: Arc::new(kernel), time, stages })
+            }
+        }
+    }
+
+    /// Compiles once and then `times` times, and returns the last with the medians of all but the first. After `within`,
+    /// a few are enough.
+    pub fn compile_often(
+        &self,
+        program: &Arc<Program>,
+        entry: Entry,
+        config: &Config,
+        times: usize,
+        within: Duration,
+    ) -> Result<Compiled, Unsupported> {
+        let start = Instant::now();
+        let mut last = self.compile_for(program, entry, config)?;
+        let (mut totals, mut stages) = (Vec::new(), vec![Vec::new(); last.stages.len()]);
+        for n in 0..times {
+            if n >= FEWEST_COMPILES && start.elapsed() > within {
+                break;
+            }
+            last = self.compile_for(program, entry, config)?;
+            totals.push(last.time);
+            last.stages.iter().zip(&mut stages).for_each(|((_, time), all)| all.push(*time));
+        }
+        if !totals.is_empty() {
+            last.time = median(&mut totals);
+            last.stages.iter_mut().zip(&mut stages).for_each(|((_, time), all)| *time = median(all));
+        }
+        Ok(last)
+    }
+}
+
+/// What an entry is run on.
+pub struct Workload {
+    /// The uniforms.
+    pub uniforms: Uniforms,
+    /// The vertices.
+    pub inputs: Vec<Registers>,
+    /// Input registers that the shader has.
+    pub input_mask: u16,
+    /// Output registers that it has.
+    pub output_mask: u16,
+}
+
+/// A shader's own input and output masks; one that a file leaves empty becomes a full one.
+pub fn masks(dvle: &Dvle) -> (u16, u16) {
+    let or_all = |mask| if mask == 0 { u16::MAX } else { mask };
+    (or_all(dvle.input_mask), or_all(dvle.output_mask))
+}
+
+impl Workload {
+    /// With the masks of a shader.
+    pub fn new(dvle: &Dvle, uniforms: Uniforms, inputs: Vec<Registers>) -> Workload {
+        let (input_mask, output_mask) = masks(dvle);
+        Workload { uniforms, inputs, input_mask, output_mask }
+    }
+
+    /// One pass of `kernel` over the vertices in `range`.
+    fn pass(&self, kernel: &dyn Kernel, batch: usize, range: Range<usize>, unit: &mut Unit, outputs: &mut [Registers]) {
+        let inputs = black_box(&self.inputs[range]);
+        if batch == 1 {
+            for input in inputs {
+                copy_registers(self.input_mask, input, &mut unit.v);
+                black_box(kernel.run(&self.uniforms, unit, &mut NoEmitter));
+            }
+        } else {
+            for (inputs, outputs) in inputs.chunks(batch).zip(outputs.chunks_mut(batch)) {
+                let (input_mask, output_mask) = (self.input_mask, self.output_mask);
+                let mut batch = Batch { inputs, outputs, input_mask, output_mask };
+                black_box(kernel.run_batch(&self.uniforms, unit, &mut batch, &mut NoEmitter));
+            }
+        }
+        black_box((unit, outputs));
+    }
+
+    /// What to compile with so that nobody waits for a program that does not end: `config` if the first vertices come to
+    /// an end with it in time, and if not, with so little fuel that each is soon over. Triangles are bounded by the same,
+    /// as a run has no more than fuel and code allow. Also the longest that one of them then takes on the interpreter.
+    pub fn config(&self, program: &Program, entry: Entry, mut config: Config) -> (Config, Duration) {
+        loop {
+            let kernel = Interp.kernel(program, entry, &config);
+            let (mut longest, mut endless) = (Duration::ZERO, false);
+            for vertex in 0..PROBED.min(self.inputs.len()) {
+                let start = Instant::now();
+                endless |= self.exit(&kernel, vertex) == Exit::Fuel;
+                longest = longest.max(start.elapsed());
+                if longest > ENDLESS_VERTEX {
+                    endless = true;
+                    break;
+                }
+            }
+            match endless {
+                true if config.fuel > ENDLESS_FUEL => config.fuel = ENDLESS_FUEL,
+                true if longest > SLOW_VERTEX && config.fuel > 1 => config.fuel /= 4,
+                _ => return (config, longest),
+            }
+        }
+    }
+
+    /// How vertex `vertex` ends on a new unit.
+    pub fn exit(&self, kernel: &dyn Kernel, vertex: usize) -> Exit {
+        let mut unit = Unit::new();
+        copy_registers(self.input_mask, &self.inputs[vertex], &mut unit.v);
+        kernel.run(&self.uniforms, &mut unit, &mut NoEmitter)
+    }
+}
+
+/// A note about a program that was given less than the usual fuel.
+pub fn stopped(fuel: u32) -> String {
+    format!("vertices do not end, or not soon: every run is stopped after {fuel} backward jumps, on all engines")
+}
+
+/// What running took.
+pub struct Speed {
+    /// Nanoseconds a vertex: one row for each kernel, one column for each of [`BATCHES`].
+    pub ns: Vec<[f64; BATCHES.len()]>,
+    /// For each kernel, how many vertices at a time were timed; its batches were never larger than that.
+    pub vertices: Vec<usize>,
+}
+
+/// Runs all kernels in turn for about `budget`.
+pub fn run(kernels: &[&dyn Kernel], work: &Workload, budget: Duration) -> Speed {
+    let mut units = vec![Unit::new(); kernels.len()];
+    let mut outputs = vec![[[0.0; 4]; 16]; work.inputs.len()];
+    let passes = (kernels.len() * BATCHES.len() * FEWEST_ROUNDS) as u32;
+    let longest = (budget / passes).clamp(SHORTEST_LONG_PASS, LONGEST_PASS);
+    let mut vertices = Vec::new();
+    for (kernel, unit) in kernels.iter().zip(&mut units) {
+        let count = fitting(*kernel, work, longest, unit, &mut outputs);
+        BATCHES.iter().for_each(|&batch| work.pass(*kernel, batch, 0..count, unit, &mut outputs));
+        vertices.push(count);
+    }
+    let mut times = vec![[const { Vec::new() }; BATCHES.len()]; kernels.len()];
+    let start = Instant::now();
+    let mut round = 0;
+    while round < FEWEST_ROUNDS || start.elapsed() < budget {
+        for (column, &batch) in BATCHES.iter().enumerate() {
+            for (row, (kernel, unit)) in kernels.iter().zip(&mut units).enumerate() {
+                let first = round * vertices[row] % work.inputs.len();
+                let range = first..(first + vertices[row]).min(work.inputs.len());
+                let count = range.len() as f64;
+                let start = Instant::now();
+                work.pass(*kernel, batch, range, unit, &mut outputs);
+                times[row][column].push(start.elapsed().as_secs_f64() * 1e9 / count);
+            }
+        }
+        round += 1;
+    }
+    Speed { ns: times.iter_mut().map(|row| row.each_mut().map(|times| median(times))).collect(), vertices }
+}
+
+/// How many vertices to time at once: as many as take [`SHORT_PASS`], at least [`FEWEST_VERTICES`] unless those take
+/// `longest`, at most all.
+fn fitting(
+    kernel: &dyn Kernel,
+    work: &Workload,
+    longest: Duration,
+    unit: &mut Unit,
+    outputs: &mut [Registers],
+) -> usize {
+    let mut count = 1;
+    while count < work.inputs.len() {
+        let next = (count * 2).min(work.inputs.len());
+        let mut once = || {
+            let start = Instant::now();
+            work.pass(kernel, 1, 0..next, unit, outputs);
+            start.elapsed()
+        };
+        let mut time = once();
+        if time > SHORT_PASS && time < longest {
+            // It may have been interrupted.
+            time = time.min(once()).min(once());
+        }
+        if time > longest || time > SHORT_PASS && next > FEWEST_VERTICES {
+            break;
+        }
+        count = next;
+    }
+    count
+}
+
+/// The middle one, the upper of two.
+pub fn median<T: PartialOrd + Copy>(values: &mut [T]) -> T {
+    values.sort_by(|a, b| a.partial_cmp(b).expect("times are no NaN"));
+    values[values.len() / 2]
+}

@@ -1,0 +1,61 @@
+//! Words for a person, on standard error; a closed standard error stops nothing. Also the progress bar.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::fmt::Display;
+use std::io::Write;
+
+/// `error: ...`: something that can't go on.
+pub fn error(message: impl Display) {
+    line("error", message);
+}
+
+/// `warning: ...`: something that goes on and may not be what was meant.
+pub fn warning(message: impl Display) {
+    line("warning", message);
+}
+
+/// `note: ...`: something worth knowing.
+pub fn note(message: impl Display) {
+    line("note", message);
+}
+
+fn line(kind: &str, message: impl Display) {
+    let _ = writeln!(std::io::stderr(), "{kind}: {message}");
+}
+
+/// A line without a kind of its own.
+pub fn plain(message: impl Display) {
+    let _ = writeln!(std::io::stderr(), "{message}");
+}
+
+/// A bar of `len` steps, on standard error. Hidden where that is no terminal, and until a second has passed.
+pub struct Progress {
+    bar: ProgressBar,
+    start: std::time::Instant,
+    what: &'static str,
+}
+
+impl Progress {
+    /// `what` is a plural: `vertices`.
+    pub fn new(len: u64, what: &'static str) -> Progress {
+        let bar = ProgressBar::with_draw_target(Some(len), ProgressDrawTarget::hidden());
+        Progress { bar, start: std::time::Instant::now(), what }
+    }
+
+    /// `steps` more are done. Cheap, but not free: once every few hundred microseconds is enough.
+    pub fn add(&self, steps: u64) {
+        self.bar.inc(steps);
+        if self.bar.is_hidden() && self.start.elapsed().as_secs() >= 1 {
+            // A target that is no terminal stays hidden.
+            let style = ProgressStyle::with_template("{bar:40} {human_pos}/{human_len} {msg}, {eta} left");
+            self.bar.set_style(style.expect("the template is well formed"));
+            self.bar.set_message(self.what);
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+    }
+
+    /// Removes the bar.
+    pub fn finish(self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,281 @@
+//! `picajit run`: an entry and values -> what it writes, vertex by vertex or triangle by triangle.
+//!
+//! Registers begin at zero and carry over from one run to the next, as they do on hardware; so does b15, which the
+//! geometry unit sets after each run. Memory does not grow with the number of vertices, unless their inputs are a file.
+
+use crate::load::{self, LoadedEntry};
+use crate::show::Shower;
+use crate::survey::{self, exit_id};
+use crate::{Outcome, Status, floats, native, report, target, trace, values};
+use picajit::container::shbin::GeometryMode;
+use picajit::interp::{Interp, InterpKernel};
+use picajit::isa::{INT_UNIFORMS, Stage};
+use picajit::kernel::{Backend, Config, Kernel};
+use picajit::program::{Entry, Program};
+use picajit::state::{Emitter, Exit, Registers, Uniforms, Unit};
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Files are raw little-endian f32: uniforms c0-c95, inputs and outputs v0-v15 and o0-o15 of each vertex, x y z w each. A \
+geometry entry writes the three vertices of each triangle.
+What is not given is generated, always the same, in [-1, 1); the entry's constants go over generated uniforms. \
+Integers are (3, 0, 1, 0) and booleans false unless the entry's constants say otherwise; --int and --bools have the \
+last word.
+The exit code is 0 however runs end: one that is out of fuel or goes past the last word is shown as such (with --json, \
+under \"exits\") and is no failure of the command.")]
+pub struct Args {
+    /// Shader file
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Entry point, counted from 0
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    entry: usize,
+    /// Which engine runs it
+    #[arg(long, value_enum, default_value_t = Choice::Interp)]
+    backend: Choice,
+    /// How many vertices (geometry: invocations) [default: 1, or as many as --inputs has]
+    #[arg(long, value_name = "N", value_parser = vertices)]
+    vertices: Option<usize>,
+    /// Float uniforms: 1536 bytes
+    #[arg(long, value_name = "F")]
+    uniforms: Option<PathBuf>,
+    /// Inputs: 256 bytes a vertex
+    #[arg(long, value_name = "F")]
+    inputs: Option<PathBuf>,
+    /// Boolean uniforms, bit n = bn: 0x8001
+    #[arg(long, value_name = "MASK", value_parser = mask)]
+    bools: Option<u16>,
+    /// An integer uniform; may be repeated
+    #[arg(long, value_name = "K=x,y,z", value_parser = int)]
+    int: Vec<(usize, [u8; 4])>,
+    /// Write outputs to a file instead of showing them: 256 bytes a vertex, geometry: 768 a triangle
+    #[arg(long, value_name = "F")]
+    outputs: Option<PathBuf>,
+    /// Show every executed instruction and what it wrote (interpreter only)
+    #[arg(long, conflicts_with = "json")]
+    trace: bool,
+    /// A JSON object with all results
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Choice {
+    /// The interpreter
+    Interp,
+    /// Native code; the interpreter where there is none
+    Jit,
+}
+
+fn vertices(text: &str) -> Result<usize, &'static str> {
+    const WANTED: &str = "expected a number from 1 to 1048576";
+    text.parse().ok().filter(|n| (1..=floats::MAX_VERTICES).contains(n)).ok_or(WANTED)
+}
+
+fn mask(text: &str) -> Result<u16, &'static str> {
+    let number = match text.strip_prefix("0x").or(text.strip_prefix("0X")) {
+        Some(hex) => u16::from_str_radix(hex, 16),
+        None => text.parse(),
+    };
+    number.map_err(|_| "expected sixteen bits, bit n for bn, such as 5 or 0x8001")
+}
+
+fn int(text: &str) -> Result<(usize, [u8; 4]), &'static str> {
+    const WANTED: &str = "expected K=x,y,z with K from 0 to 3 and the others from 0 to 255, such as 0=3,0,1";
+    let (register, values) = text.split_once('=').ok_or(WANTED)?;
+    let register = register.strip_prefix('i').unwrap_or(register).parse().ok();
+    let values: Option<Vec<u8>> = values.split(',').map(|v| v.trim().parse().ok()).collect();
+    match (register, values.as_deref()) {
+        (Some(n @ 0..INT_UNIFORMS), Some(&[x, y, z])) => Ok((n, [x, y, z, 0])),
+        (Some(n @ 0..INT_UNIFORMS), Some(&[x, y, z, w])) => Ok((n, [x, y, z, w])),
+        _ => Err(WANTED),
+    }
+}
+
+/// Triangles that one command takes.
+const MAX_TRIANGLES: usize = 1 << 20;
+/// Triangles of one invocation that are kept; no host takes nearly as many.
+const MAX_OF_ONE: usize = 1 << 14;
+
+/// Why a run can't be made, or not be finished.
+#[derive(Debug)]
+enum RunError {
+    /// Native code has no steps to show.
+    TraceNative,
+    /// More triangles than fit.
+    TooManyTriangles { limit: usize, run: usize },
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunError::TraceNative => f.write_str("only the interpreter can trace: leave out --backend jit or --trace"),
+            RunError::TooManyTriangles { limit, run } => {
+                write!(f, "more than {limit} triangles (in invocation {run}); the rest is not kept")
+            }
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+/// What executes.
+enum Machine {
+    Kernel(Arc<dyn Kernel>),
+    Traced(InterpKernel),
+}
+
+/// Keeps triangles, up to a limit.
+#[derive(Default)]
+struct Triangles {
+    kept: Vec<([Registers; 3], bool)>,
+    overflowed: bool,
+}
+
+impl Emitter for Triangles {
+    fn triangle(&mut self, vertices: [&Registers; 3], winding: bool) {
+        if self.kept.len() == MAX_OF_ONE {
+            self.overflowed = true;
+        } else {
+            self.kept.push((vertices.map(|v| *v), winding));
+        }
+    }
+}
+
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    if args.trace && args.backend == Choice::Jit {
+        return Err(RunError::TraceNative.into());
+    }
+    if let Some(path) = &args.outputs {
+        let inputs = [Some(&args.file), args.uniforms.as_ref(), args.inputs.as_ref()];
+        target::not_an_input(path, inputs.into_iter().flatten().map(PathBuf::as_path))?;
+    }
+    let loaded = load::load(&args.file)?;
+    loaded.warnings.iter().for_each(report::plain);
+    let entry = loaded.entry(args.entry)?;
+    let mut uniforms = uniforms(args, entry)?;
+    let inputs = args.inputs.as_deref().map(|path| floats::read_inputs(path, args.vertices)).transpose()?;
+    let count = inputs.as_ref().map_or(args.vertices.unwrap_or(1), Vec::len);
+    if args.uniforms.is_none()
+        && matches!(entry.dvle.geometry, GeometryMode::Fixed { .. } | GeometryMode::Variable { .. })
+    {
+        report::note(
+            "this entry takes its vertices from uniforms; generated ones stand there (--uniforms gives yours)",
+        );
+    }
+    let (machine, backend) = machine(args, &loaded.program, entry.entry);
+    let survey = survey::survey(&loaded.program, entry.entry);
+    let mut shower = Shower::new(&loaded.name, entry, survey.outputs, backend, count, args.json);
+    if let Some(path) = &args.outputs {
+        shower.write_to(path)?;
+    }
+
+    let visible = args.outputs.is_some() || !io::stdout().is_terminal();
+    let progress = visible.then(|| report::Progress::new(count as u64, "vertices"));
+    let mut generator = values::Generator::new(values::INPUT_SEED);
+    let mut unit = Unit::new();
+    let mut triangles = Triangles::default();
+    let mut total = 0;
+    shower.begin(out)?;
+    for n in 0..count {
+        unit.v = inputs.as_ref().map_or_else(|| generator.vertex(), |vertices| vertices[n]);
+        if args.trace {
+            shower.announce(n, out)?;
+        }
+        let exit = machine.step(entry.entry.stage, &uniforms, &mut unit, &mut triangles, out)?;
+        match entry.entry.stage {
+            Stage::Vertex => shower.vertex(n, exit, unit.outputs(), out)?,
+            Stage::Geometry => {
+                uniforms.b |= 1 << 15;
+                total += triangles.kept.len();
+                if triangles.overflowed || total > MAX_TRIANGLES {
+                    let limit = if triangles.overflowed { MAX_OF_ONE } else { MAX_TRIANGLES };
+                    return Err(RunError::TooManyTriangles { limit, run: n }.into());
+                }
+                shower.invocation(n, exit, &triangles.kept, out)?;
+                triangles.kept.clear();
+            }
+        }
+        if let Some(progress) = &progress {
+            progress.add(1);
+        }
+    }
+    if let Some(progress) = progress {
+        progress.finish();
+    }
+    shower.end(out)?;
+    Ok(Status::Fine)
+}
+
+/// Generated or given, then constants, then what the arguments say. A file of uniforms is taken as it stands: the entry's
+/// float constants do not go over it.
+fn uniforms(args: &Args, entry: &LoadedEntry) -> Result<Uniforms, Box<dyn std::error::Error>> {
+    let mut uniforms = values::uniforms(&entry.dvle);
+    if let Some(path) = &args.uniforms {
+        uniforms.c = floats::read_uniforms(path)?;
+    }
+    args.int.iter().for_each(|&(n, value)| uniforms.i[n] = value);
+    uniforms.b = args.bools.unwrap_or(uniforms.b);
+    Ok(uniforms)
+}
+
+/// The wanted engine or, with a word about it, the interpreter; and the name of what it is.
+fn machine(args: &Args, program: &Arc<Program>, entry: Entry) -> (Machine, &'static str) {
+    let config = Config::default();
+    if args.backend == Choice::Jit {
+        let native = native::backend().and_then(|jit| Ok((jit.compile(program, entry, &config)?, jit.name())));
+        match native {
+            Ok((kernel, name)) => return (Machine::Kernel(kernel), name),
+            Err(why) => report::warning(format_args!("the interpreter runs instead of native code: {why}")),
+        }
+    }
+    let kernel = Interp.kernel(program, entry, &config);
+    let machine = if args.trace { Machine::Traced(kernel) } else { Machine::Kernel(Arc::new(kernel)) };
+    (machine, Interp.name())
+}
+
+impl Machine {
+    fn step(
+        &self,
+        stage: Stage,
+        uniforms: &Uniforms,
+        unit: &mut Unit,
+        emitter: &mut dyn Emitter,
+        out: &mut dyn Write,
+    ) -> io::Result<Exit> {
+        match self {
+            Machine::Kernel(kernel) => Ok(kernel.run(uniforms, unit, emitter)),
+            Machine::Traced(kernel) => {
+                let mut written = Ok(());
+                let mut al = unit.al;
+                let exit = kernel.run_traced(uniforms, unit, emitter, &mut |step| {
+                    if written.is_ok() {
+                        written = writeln!(out, "{}", trace::line(&step, stage, &mut al));
+                    }
+                });
+                written.map(|()| exit)
+            }
+        }
+    }
+}
+
+/// How many runs ended how, in the order of [`Exit`].
+#[derive(Default)]
+pub struct Exits([usize; 4]);
+
+impl Exits {
+    /// One more.
+    pub fn count(&mut self, exit: Exit) {
+        self.0[exit as usize] += 1;
+    }
+
+    /// Those that happened, with their names for machines.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, usize)> {
+        const ALL: [Exit; 4] = [Exit::End, Exit::Fuel, Exit::BreakOutsideLoop, Exit::PastEnd];
+        ALL.into_iter().map(|e| (exit_id(e), self.0[e as usize])).filter(|&(_, n)| n != 0)
+    }
+}

@@ -1,0 +1,196 @@
+//! Results of runs, one after the other -> text, JSON or a file of floats. Nothing is kept: each goes out as it comes.
+
+use crate::asm::WriteError;
+use crate::floats;
+use crate::load::LoadedEntry;
+use crate::names::{self, count, printable};
+use crate::run::Exits;
+use crate::survey::{exit_id, exit_text};
+use picajit::isa::Stage;
+use picajit::state::{Exit, Registers};
+use picajit::text::value::format_vec4;
+use serde_json::{Map, Value, json};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+/// Three vertices and whether the first two are to be exchanged.
+pub type Triangle = ([Registers; 3], bool);
+
+/// Shows results.
+pub struct Shower<'a> {
+    name: &'a str,
+    entry: &'a LoadedEntry,
+    backend: &'static str,
+    runs: usize,
+    json: bool,
+    /// Output registers to show, with their purposes padded to one width.
+    registers: Vec<(usize, String)>,
+    file: Option<Floats>,
+    exits: Exits,
+    triangles: usize,
+    announced: bool,
+}
+
+/// A file of floats being written.
+struct Floats {
+    name: String,
+    out: BufWriter<File>,
+}
+
+impl Floats {
+    fn write(&mut self, registers: &Registers) -> Result<(), WriteError> {
+        floats::write(registers, &mut self.out).map_err(|error| self.error(error))
+    }
+
+    fn error(&self, error: io::Error) -> WriteError {
+        WriteError { name: printable(&self.name), error }
+    }
+}
+
+type Shown = Result<(), Box<dyn std::error::Error>>;
+
+impl<'a> Shower<'a> {
+    /// For `runs` runs of an entry that writes `outputs`.
+    pub fn new(
+        name: &'a str,
+        entry: &'a LoadedEntry,
+        outputs: u16,
+        backend: &'static str,
+        runs: usize,
+        json: bool,
+    ) -> Shower<'a> {
+        let purposes: Vec<_> = names::bits(outputs).map(|n| (n, names::purpose(&entry.dvle, n))).collect();
+        let width = purposes.iter().map(|(_, p)| p.len()).max().unwrap_or(0);
+        let pad = if width == 0 { 0 } else { width + 2 };
+        let registers = purposes.into_iter().map(|(n, p)| (n, format!("{p:pad$}"))).collect();
+        let exits = Exits::default();
+        Shower { name, entry, backend, runs, json, registers, file: None, exits, triangles: 0, announced: false }
+    }
+
+    /// Sends values to a file; only a summary is shown.
+    pub fn write_to(&mut self, path: &Path) -> Result<(), WriteError> {
+        let name = path.display().to_string();
+        match File::create(path) {
+            Ok(file) => self.file = Some(Floats { name, out: BufWriter::new(file) }),
+            Err(error) => return Err(WriteError { name: printable(&name), error }),
+        }
+        Ok(())
+    }
+
+    /// Before the first run.
+    pub fn begin(&self, out: &mut dyn Write) -> io::Result<()> {
+        if !self.json {
+            return Ok(());
+        }
+        let head = json!({
+            "file": self.name,
+            "entry": self.entry.index,
+            "stage": self.entry.entry.stage.to_string(),
+            "backend": self.backend,
+            "runs": self.runs,
+            "outputs": self.file.as_ref().map(|f| &f.name),
+        });
+        let head = head.to_string();
+        write!(out, "{}", head.strip_suffix('}').expect("an object ends in a brace"))?;
+        if self.file.is_none() { write!(out, ",\"results\":[") } else { Ok(()) }
+    }
+
+    fn noun(&self) -> &'static str {
+        match self.entry.entry.stage {
+            Stage::Vertex => "vertex",
+            Stage::Geometry => "invocation",
+        }
+    }
+
+    /// Says that run `n` begins, for a trace between it and its results.
+    pub fn announce(&mut self, n: usize, out: &mut dyn Write) -> io::Result<()> {
+        self.announced = true;
+        writeln!(out, "{} {n}:", self.noun())
+    }
+
+    /// The head of a run's text.
+    fn head(&self, n: usize, result: &str, out: &mut dyn Write) -> io::Result<()> {
+        if self.announced { writeln!(out, "  {result}") } else { writeln!(out, "{} {n}: {result}", self.noun()) }
+    }
+
+    fn registers(&self, indent: &str, values: &Registers, out: &mut dyn Write) -> io::Result<()> {
+        for (n, purpose) in &self.registers {
+            writeln!(out, "{indent}{:<4}{purpose}{}", format!("o{n}"), format_vec4(values[*n]))?;
+        }
+        Ok(())
+    }
+
+    fn registers_json(&self, values: &Registers) -> Value {
+        let pairs = self.registers.iter().map(|(n, _)| (format!("o{n}"), names::vec4_json(values[*n])));
+        Value::Object(pairs.collect())
+    }
+
+    fn item(&self, n: usize, item: &Value, out: &mut dyn Write) -> io::Result<()> {
+        write!(out, "{}\n{item}", if n == 0 { "" } else { "," })
+    }
+
+    /// What a vertex program left.
+    pub fn vertex(&mut self, n: usize, exit: Exit, outputs: &Registers, out: &mut dyn Write) -> Shown {
+        self.exits.count(exit);
+        if let Some(file) = &mut self.file {
+            file.write(outputs)?;
+        } else if self.json {
+            let item = json!({ "exit": exit_id(exit), "outputs": self.registers_json(outputs) });
+            self.item(n, &item, out)?;
+        } else {
+            let none = if self.registers.is_empty() { " (writes no output)" } else { "" };
+            self.head(n, &format!("{}{none}", exit_text(exit)), out)?;
+            self.registers("  ", outputs, out)?;
+        }
+        Ok(())
+    }
+
+    /// What a geometry program emitted.
+    pub fn invocation(&mut self, n: usize, exit: Exit, triangles: &[Triangle], out: &mut dyn Write) -> Shown {
+        self.exits.count(exit);
+        self.triangles += triangles.len();
+        if let Some(file) = &mut self.file {
+            triangles.iter().flat_map(|(vertices, _)| vertices).try_for_each(|v| file.write(v))?;
+        } else if self.json {
+            let triangle = |(vertices, winding): &Triangle| {
+                let vertices: Vec<Value> = vertices.iter().map(|v| self.registers_json(v)).collect();
+                json!({ "winding": winding, "vertices": vertices })
+            };
+            let triangles: Vec<Value> = triangles.iter().map(triangle).collect();
+            self.item(n, &json!({ "exit": exit_id(exit), "triangles": triangles }), out)?;
+        } else {
+            self.head(n, &format!("{}, {}", exit_text(exit), count(triangles.len(), "triangle")), out)?;
+            for (k, (vertices, winding)) in triangles.iter().enumerate() {
+                let exchanged = if *winding { ", first two vertices exchanged in topology 3" } else { "" };
+                writeln!(out, "  triangle {k}{exchanged}")?;
+                for (slot, vertex) in vertices.iter().enumerate() {
+                    writeln!(out, "    vertex {slot}")?;
+                    self.registers("      ", vertex, out)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// After the last run.
+    pub fn end(mut self, out: &mut dyn Write) -> Shown {
+        if let Some(file) = &mut self.file {
+            let flushed = file.out.flush();
+            flushed.map_err(|error| file.error(error))?;
+        }
+        let geometry = self.entry.entry.stage == Stage::Geometry;
+        if self.json {
+            let exits: Map<String, Value> = self.exits.iter().map(|(id, n)| (id.to_string(), json!(n))).collect();
+            write!(out, "{}", if self.file.is_none() { "\n]" } else { "" })?;
+            let triangles = if geometry { format!(",\"triangles\":{}", self.triangles) } else { String::new() };
+            writeln!(out, ",\"exits\":{}{triangles}}}", Value::Object(exits))?;
+        } else if let Some(file) = &self.file {
+            let exits: Vec<String> = self.exits.iter().map(|(id, n)| format!("{n} {id}")).collect();
+            let runs = count(self.runs, self.noun());
+            let triangles = if geometry { format!(", {}", count(self.triangles, "triangle")) } else { String::new() };
+            writeln!(out, "{}: {runs} ({}){triangles}, by {}", printable(&file.name), exits.join(", "), self.backend)?;
+        }
+        Ok(())
+    }
+}

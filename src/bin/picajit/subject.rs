@@ -1,0 +1,94 @@
+//! Files, or the shaders that come with the program -> [`Subject`]s: entries to compare or to measure, one by one.
+//!
+//! It must not know what is done with them.
+
+use crate::builtin::BUILTINS;
+use crate::load::{self, LoadError};
+use crate::names::printable;
+use picajit::container::shbin::Dvle;
+use picajit::ir::cfg::{Cfg, Limits};
+use picajit::program::{Entry, Program};
+use picajit::text;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// An entry of a shader.
+pub struct Subject {
+    /// The path of the file, or a built-in shader's name.
+    pub shader: String,
+    /// Its place in the file, and how many there are.
+    pub index: usize,
+    /// How many entries the file has.
+    pub of: usize,
+    /// The words.
+    pub program: Arc<Program>,
+    /// Where it begins.
+    pub entry: Entry,
+    /// Its tables.
+    pub dvle: Dvle,
+}
+
+impl Subject {
+    /// What to call it: the file's name without folders, and which entry if there are several; fit for a terminal.
+    pub fn title(&self) -> String {
+        let name = self.shader.rsplit('/').next().unwrap_or(&self.shader);
+        let name = printable(name);
+        match self.of {
+            1 => name,
+            of => format!("{name}, entry {} of {of}", self.index),
+        }
+    }
+
+    /// Words that the entry can reach, and the blocks they make. Where that is more than can be followed, all words and
+    /// `None`.
+    pub fn size(&self) -> (usize, Option<usize>) {
+        match Cfg::build(&self.program, self.entry, Limits::default()) {
+            Ok(cfg) => (cfg.reachable.len(), Some(cfg.blocks.len())),
+            Err(_) => (self.program.code().len(), None),
+        }
+    }
+}
+
+/// All entries of `files`, and what is wrong with those that can't be read.
+fn from_files(files: &[PathBuf]) -> (Vec<Subject>, Vec<LoadError>) {
+    let (mut subjects, mut errors) = (Vec::new(), Vec::new());
+    for path in files {
+        let paths = load::expand(std::slice::from_ref(path)).unwrap_or_else(|e| {
+            errors.push(e);
+            Vec::new()
+        });
+        for path in paths {
+            match load::load(&path) {
+                Ok(l) => {
+                    let of = l.entries.len();
+                    subjects.extend(l.entries.into_iter().map(|e| Subject {
+                        shader: l.name.clone(),
+                        index: e.index,
+                        of,
+                        program: l.program.clone(),
+                        entry: e.entry,
+                        dvle: e.dvle,
+                    }));
+                }
+                Err(e) => errors.push(e),
+            }
+        }
+    }
+    (subjects, errors)
+}
+
+/// The built-in shaders.
+fn builtins() -> Vec<Subject> {
+    let subject = |b: &crate::builtin::Builtin| {
+        let shbin = text::assemble(b.source).expect("a test assembles each").shbin;
+        let program = Arc::new(shbin.program().expect("they are shorter than any limit"));
+        let dvle = shbin.dvles[0].clone();
+        Subject { shader: b.name.into(), index: 0, of: 1, program, entry: dvle.entry(), dvle }
+    };
+    BUILTINS.iter().map(subject).collect()
+}
+
+/// Entries of `files`, or the built-in shaders if there are none.
+pub fn of(files: &[PathBuf]) -> (Vec<Subject>, Vec<LoadError>) {
+    if files.is_empty() { (builtins(), Vec::new()) } else { from_files(files) }
+}

@@ -1,0 +1,50 @@
+//! An executed instruction -> a line: address, instruction, what it wrote, where it goes if not to the next word.
+
+use picajit::interp::Step;
+use picajit::isa::{DstFile, Inst, Opcode, Stage};
+use picajit::text::inst_to_string;
+use picajit::text::value::format_vec4;
+
+/// The line of `step` on a unit of kind `stage`; `al` is aL from before it, and after it that from after it.
+pub fn line(step: &Step<'_>, stage: Stage, al: &mut i32) -> String {
+    let mut effects = effects(step, stage);
+    // The last word of a body changes it, too.
+    if step.unit.al != *al || matches!(step.inst, Inst::Loop { .. }) {
+        *al = step.unit.al;
+        effects.push(format!("aL = {al}"));
+    }
+    match step.next {
+        Some(next) if next != step.pc.wrapping_add(1) => effects.push(format!("-> {next}")),
+        _ => {}
+    }
+    let text = format!("    {:>4}  {:<36}  {}", step.pc, inst_to_string(step.inst), effects.join(", "));
+    text.trim_end().to_string()
+}
+
+fn effects(step: &Step<'_>, stage: Stage) -> Vec<String> {
+    let unit = step.unit;
+    let flags = || format!("cmp = ({}, {})", unit.cmp[0], unit.cmp[1]);
+    match step.inst {
+        Inst::Alu(alu) => {
+            let mut effects = Vec::new();
+            if alu.mask.bits() != 0 {
+                let (name, value) = match alu.dst.file() {
+                    DstFile::Output(n) => (format!("o{n}"), unit.outputs()[usize::from(n)]),
+                    DstFile::Temp(n) => (format!("r{n}"), unit.r[usize::from(n)]),
+                };
+                effects.push(format!("{name} = {}", format_vec4(value)));
+            }
+            if alu.op == Opcode::Litp {
+                effects.push(flags());
+            }
+            effects
+        }
+        Inst::Mova { .. } => vec![format!("a0 = ({}, {})", unit.a0[0], unit.a0[1])],
+        Inst::Cmp { .. } => vec![flags()],
+        Inst::Emit if stage == Stage::Geometry => {
+            let triangle = if unit.setemit.primitive { " and a triangle" } else { "" };
+            vec![format!("vertex in slot {}{triangle}", unit.setemit.vertex & 3)]
+        }
+        _ => Vec::new(),
+    }
+}

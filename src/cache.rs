@@ -1,0 +1,176 @@
+//! What a program's entry can reach -> the kernel that was compiled for it.
+//!
+//! Games upload programs on top of longer, older ones. A [`ShaderKey`] therefore holds the words that can be executed and the
+//! descriptors these name, nothing behind them: equal programs stay equal whatever lies in the rest of the memory. A
+//! hit compares all of it; the hash only finds the place.
+//!
+//! Invariant: what the cached kernels occupy stays within the bound, except that the newest one is always kept. Users
+//! that hold a kernel keep it alive beyond its eviction. It must not know how kernels are made.
+
+use crate::ir::cfg::{Cfg, Limits};
+use crate::isa::Pc;
+use crate::isa::decode::opdesc_index;
+use crate::kernel::Config;
+use crate::program::{Entry, Program};
+use std::collections::HashMap;
+
+/// Everything that compiled code depends on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ShaderKey {
+    entry: Entry,
+    config: Config,
+    /// Executable words by address.
+    words: Box<[(Pc, u32)]>,
+    /// The descriptors they name, by number.
+    opdescs: Box<[(u8, u32)]>,
+}
+
+impl ShaderKey {
+    /// The key of `entry` in `program`, found by exploring what it reaches: some microseconds for a real shader, milliseconds for a hostile one. A program with too many states to explore is identified by all its words.
+    pub fn new(program: &Program, entry: Entry, config: Config) -> ShaderKey {
+        let reachable: Vec<Pc> = match Cfg::explore(program, entry, Limits::default()) {
+            Ok(reachable) => reachable,
+            Err(_) => (0..program.code().len() as Pc).collect(),
+        };
+        let words: Box<[(Pc, u32)]> = reachable.iter().map(|&pc| (pc, program.code()[usize::from(pc)])).collect();
+        let mut named = [false; crate::isa::OPDESCS];
+        words.iter().filter_map(|(_, w)| opdesc_index(*w)).for_each(|n| named[usize::from(n)] = true);
+        let opdescs =
+            (0..named.len() as u8).filter(|n| named[usize::from(*n)]).map(|n| (n, program.opdesc(n))).collect();
+        // The program's length need not be in it: an address that is reached but not among the words is past the end in
+        // any program with this key, because otherwise its word would be among them.
+        ShaderKey { entry, config, words, opdescs }
+    }
+
+    /// Bytes the key occupies.
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + size_of_val(&*self.words) + size_of_val(&*self.opdescs)
+    }
+}
+
+/// What a cache has done and holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheStats {
+    /// Lookups that found their kernel.
+    pub hits: u64,
+    /// Lookups that did not.
+    pub misses: u64,
+    /// Kernels dropped to keep within the bound.
+    pub evictions: u64,
+    /// Kernels held.
+    pub entries: usize,
+    /// Bytes they and their keys occupy, by [`Kernel::held_bytes`](crate::kernel::Kernel::held_bytes).
+    pub bytes: usize,
+}
+
+struct Slot<T> {
+    value: T,
+    bytes: usize,
+    used: u64,
+}
+
+/// A map from keys to `T`, least recently used first out.
+pub(crate) struct Cache<T> {
+    slots: HashMap<ShaderKey, Slot<T>>,
+    limit: usize,
+    clock: u64,
+    stats: CacheStats,
+}
+
+impl<T: Clone> Cache<T> {
+    /// An empty cache that may hold `limit` bytes.
+    pub(crate) fn new(limit: usize) -> Cache<T> {
+        Cache { slots: HashMap::new(), limit, clock: 0, stats: CacheStats::default() }
+    }
+
+    /// What was stored for `key`.
+    pub(crate) fn get(&mut self, key: &ShaderKey) -> Option<T> {
+        self.clock += 1;
+        match self.slots.get_mut(key) {
+            Some(slot) => {
+                slot.used = self.clock;
+                self.stats.hits += 1;
+                Some(slot.value.clone())
+            }
+            None => {
+                self.stats.misses += 1;
+                None
+            }
+        }
+    }
+
+    /// Stores `value`, which occupies `held` bytes, and evicts what has to go. If somebody else has stored one
+    /// meanwhile, that one stays, so that all users share it; the stored one is returned.
+    pub(crate) fn insert(&mut self, key: ShaderKey, value: T, held: usize) -> T {
+        self.clock += 1;
+        if let Some(slot) = self.slots.get(&key) {
+            return slot.value.clone();
+        }
+        let bytes = key.bytes() + held;
+        self.stats.bytes += bytes;
+        let used = self.clock;
+        self.slots.insert(key, Slot { value: value.clone(), bytes, used });
+        while self.stats.bytes > self.limit && self.slots.len() > 1 {
+            let oldest = self.slots.iter().min_by_key(|(_, slot)| slot.used).map(|(key, _)| key.clone());
+            if let Some(slot) = oldest.and_then(|key| self.slots.remove(&key)) {
+                self.stats.bytes -= slot.bytes;
+                self.stats.evictions += 1;
+            }
+        }
+        value
+    }
+
+    /// Forgets everything, statistics apart.
+    pub(crate) fn clear(&mut self) {
+        self.slots.clear();
+        self.stats.bytes = 0;
+    }
+
+    /// What it has done and holds.
+    pub(crate) fn stats(&self) -> CacheStats {
+        CacheStats { entries: self.slots.len(), ..self.stats }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(words: &[u32], opdescs: &[u32]) -> ShaderKey {
+        let program = Program::from_words(words, opdescs).expect("short");
+        ShaderKey::new(&program, Entry::vertex(0), Config::default())
+    }
+
+    const END: u32 = 0x22 << 26;
+    const NOP: u32 = 0x21 << 26;
+    const MOV_DESC_1: u32 = 0x13 << 26 | 1;
+
+    #[test]
+    fn only_what_can_run_counts() {
+        assert_eq!(key(&[NOP, END], &[]), key(&[NOP, END, 0xDEAD_BEEF, MOV_DESC_1], &[7, 8, 9]));
+        assert_ne!(key(&[NOP, END], &[]), key(&[END, NOP], &[]));
+        assert_eq!(key(&[MOV_DESC_1, END], &[1, 5]), key(&[MOV_DESC_1, END], &[2, 5, 3]));
+        assert_ne!(key(&[MOV_DESC_1, END], &[1, 5]), key(&[MOV_DESC_1, END], &[1, 6]));
+        assert_ne!(key(&[NOP], &[]), key(&[NOP, NOP], &[]), "one more word before the program's end");
+    }
+
+    #[test]
+    fn the_least_recently_used_goes_first() {
+        let words: Vec<[u32; 3]> = (0..4).map(|n| [NOP, NOP | n, END]).collect();
+        let one = key(&words[0], &[]).bytes() + 100;
+        let mut cache = Cache::new(2 * one);
+        for (n, w) in words[..2].iter().enumerate() {
+            cache.insert(key(w, &[]), n, 100);
+        }
+        assert_eq!(cache.get(&key(&words[0], &[])), Some(0));
+        cache.insert(key(&words[2], &[]), 2, 100);
+        assert_eq!(cache.get(&key(&words[1], &[])), None, "the older of the two went");
+        assert_eq!(cache.get(&key(&words[0], &[])), Some(0));
+        assert_eq!(cache.insert(key(&words[0], &[]), 9, 100), 0, "the first one stays");
+        assert!(cache.stats().bytes <= 2 * one && cache.stats().evictions == 1);
+        cache.insert(key(&words[3], &[]), 3, 10 * one);
+        assert_eq!(cache.stats().entries, 1, "the newest is kept even if it is too large");
+        cache.clear();
+        assert_eq!((cache.stats().entries, cache.stats().bytes), (0, 0));
+    }
+}

@@ -1,0 +1,225 @@
+//! An unlinked shader object, DVOJ -> [`Dvoj`]: one unit's code with the tables of its future entry point.
+//!
+//! Known from documents alone: no public tool reads or writes the format and no file of it is at hand, so nothing here
+//! has met a real one. The header follows the documents with one correction: the output mask is at 0x0A, the only place
+//! left for it (they print 0x10, which is the constant table's). Errors and tables are those of linked files
+//! ([`crate::container::shbin`]); where an object begins is the start of its file.
+
+use crate::container::shbin::tables::{At, Source, name_at};
+use crate::container::shbin::{
+    Constant, Label, Opdesc, Output, Part, ShbinError, Uniform, constants_into, program, stage_of,
+};
+use crate::isa::Stage;
+use crate::program::{Entry, Program, ProgramError};
+use crate::state::Uniforms;
+use std::borrow::Cow;
+
+const HEADER: usize = 0x58;
+
+/// An object.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Dvoj {
+    /// Version word.
+    pub version: u16,
+    /// Kind of unit.
+    pub stage: Stage,
+    /// Whether the geometry program's output map is to be merged with the vertex program's.
+    pub merge_outmaps: bool,
+    /// Declared input registers.
+    pub input_mask: u16,
+    /// Declared output registers.
+    pub output_mask: u16,
+    /// The word at 0x0C, usually 0xFFFFFFFF.
+    pub unknown: u32,
+    /// Values that are loaded into uniforms when the shader is bound.
+    pub constants: Vec<Constant>,
+    /// Debug labels.
+    pub labels: Vec<Label>,
+    /// Code words.
+    pub code: Vec<u32>,
+    /// Operand descriptors.
+    pub opdescs: Vec<Opdesc>,
+    /// Where the instructions come from, one row each.
+    pub lines: Vec<SourceLine>,
+    /// One row for each instruction with operands.
+    pub notes: Vec<OperandNote>,
+    /// Output wiring.
+    pub outputs: Vec<Output>,
+    /// Names of uniforms and inputs.
+    pub uniforms: Vec<Uniform>,
+    /// The symbol table as it stands, since [`SourceLine::file`] points into it.
+    pub symbols: Vec<u8>,
+}
+
+/// A row of the first debug table. What its fields mean is a guess of the documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct SourceLine {
+    /// File name, for [`Dvoj::symbol`].
+    pub file: u32,
+    /// Line number.
+    pub line: u32,
+}
+
+/// A row of the second debug table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct OperandNote {
+    /// Which instruction, in words.
+    pub instruction: u32,
+    /// What nobody knows.
+    pub unknown: [u32; 2],
+}
+
+impl Dvoj {
+    /// Reads an object. As with linked files, versions are not checked, of the type byte only bit 0 counts, and names that
+    /// are not UTF-8 get replacement characters. Code may be missing.
+    pub fn parse(bytes: &[u8]) -> Result<Dvoj, ShbinError> {
+        let mut source = Source::new(bytes);
+        let header = source.header(0, Part::ObjectHeader, 0, HEADER, b"DVOJ")?;
+        let at = |field| At::pair(&header, field, 0);
+        let symbols = source.table(at(0x50), Part::Symbols, 1)?.bytes();
+        let lines = source.table(at(0x30), Part::SourceLines, 8)?;
+        let notes = source.table(at(0x38), Part::OperandNotes, 12)?;
+        Ok(Dvoj {
+            version: header.u16(4),
+            stage: stage_of(header.u8(6)),
+            merge_outmaps: header.u8(7) & 1 != 0,
+            input_mask: header.u16(8),
+            output_mask: header.u16(0xA),
+            unknown: header.u32(0xC),
+            constants: source.constants(at(0x10))?,
+            labels: source.labels(at(0x18), symbols)?,
+            code: source.code(at(0x20))?,
+            opdescs: source.opdescs(at(0x28))?,
+            lines: lines.iter().map(|r| SourceLine { file: r.u32(0), line: r.u32(4) }).collect(),
+            notes: notes.iter().map(|r| OperandNote { instruction: r.u32(0), unknown: [r.u32(4), r.u32(8)] }).collect(),
+            outputs: source.outputs(at(0x40))?,
+            uniforms: source.uniforms(at(0x48), symbols)?,
+            symbols: symbols.to_vec(),
+        })
+    }
+
+    /// The code as the engines take it, not linked: calls to other objects lead wherever the words say.
+    ///
+    /// Fails only for a hand-made value: the reader accepts no more code than a program holds.
+    pub fn program(&self) -> Result<Program, ProgramError> {
+        program(&self.code, &self.opdescs)
+    }
+
+    /// Where the program begins: the first word, as far as is known.
+    pub fn entry(&self) -> Entry {
+        Entry { pc: 0, stage: self.stage }
+    }
+
+    /// Loads the constants, as binding the shader does. See [`crate::container::shbin::Dvle::apply_constants`].
+    pub fn apply_constants(&self, uniforms: &mut Uniforms) {
+        constants_into(&self.constants, uniforms);
+    }
+
+    /// The name at `offset` of the symbol table; `None` outside of it.
+    pub fn symbol(&self, offset: u32) -> Option<Cow<'_, str>> {
+        name_at(&self.symbols, offset).map(String::from_utf8_lossy)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An object with a row in every table, put together by hand from the documents.
+    fn object() -> Vec<u8> {
+        let mut b = b"DVOJ".to_vec();
+        let mut body = Vec::new();
+        let mut words = |w: &[u32]| w.iter().for_each(|w| b.extend(w.to_le_bytes()));
+        words(&[0x0101_1002, 0x0003_0005, u32::MAX]);
+        // Field order of the header; the tables are laid out in the same order from 0x58.
+        let tables: [(u32, &[u32]); 8] = [
+            (2, &[0x0005_0002, 0x3F0000, 0xBE0000, 0x3B9999, 0, 0x0001_0001, 0x04030201, 0, 0, 0]),
+            (1, &[0x0001_0007, 1, u32::MAX, 0]),
+            (2, &[0x4E00_0000, 0x8800_0000]),
+            (1, &[0x36F, 0xF]),
+            (2, &[5, 12, 5, 13]),
+            (1, &[0, 0xAAAA, 0xBBBB]),
+            (1, &[0x0001_0002, 0xF]),
+            (1, &[5, 0x0013_0010]),
+        ];
+        for (count, rows) in tables {
+            words(&[(HEADER + body.len()) as u32, count]);
+            rows.iter().for_each(|w| body.extend(w.to_le_bytes()));
+        }
+        words(&[(HEADER + body.len()) as u32, 13]);
+        b.extend(body);
+        b.extend(b"main\0proj.vsh");
+        b
+    }
+
+    #[test]
+    fn every_table_of_an_object_is_read() {
+        let dvoj = Dvoj::parse(&object()).unwrap();
+        let expected = Dvoj {
+            version: 0x1002,
+            stage: Stage::Geometry,
+            merge_outmaps: true,
+            input_mask: 5,
+            output_mask: 3,
+            unknown: u32::MAX,
+            constants: vec![
+                Constant::Float { register: 5, value: [0x3F0000, 0xBE0000, 0x3B9999, 0] },
+                Constant::Int { register: 1, value: [1, 2, 3, 4] },
+            ],
+            labels: vec![Label { id: 7, unknown: 1, position: 1, size: None, name: "main".into() }],
+            code: vec![0x4E000000, 0x88000000],
+            opdescs: vec![Opdesc { word: 0x36F, extra: 0xF }],
+            lines: vec![SourceLine { file: 5, line: 12 }, SourceLine { file: 5, line: 13 }],
+            notes: vec![OperandNote { instruction: 0, unknown: [0xAAAA, 0xBBBB] }],
+            outputs: vec![Output { semantic: 2, register: 1, mask: 0xF, unknown: 0 }],
+            uniforms: vec![Uniform { name: "proj.vsh".into(), first: 0x10, last: 0x13 }],
+            symbols: b"main\0proj.vsh".to_vec(),
+        };
+        assert_eq!(dvoj, expected);
+        assert_eq!(dvoj.entry(), Entry::geometry(0));
+        assert_eq!(dvoj.program().unwrap(), Program::from_words(&[0x4E000000, 0x88000000], &[0x36F]).unwrap());
+        assert_eq!(dvoj.symbol(dvoj.lines[0].file).as_deref(), Some("proj.vsh"));
+        assert_eq!(dvoj.symbol(13), None);
+        let mut uniforms = Uniforms::new();
+        dvoj.apply_constants(&mut uniforms);
+        assert_eq!((uniforms.c[5][1], uniforms.i[1]), (-0.5, [1, 2, 3, 4]));
+    }
+
+    #[test]
+    fn a_bad_object_is_refused_in_words() {
+        let text = |at: usize, bytes: &[u8]| {
+            let mut b = object();
+            b[at..at + bytes.len()].copy_from_slice(bytes);
+            Dvoj::parse(&b).unwrap_err().to_string()
+        };
+        assert_eq!(text(0, b"DVLB"), r#"at 0x0: the DVOJ header should begin with "DVOJ", not "DVLB""#);
+        assert_eq!(
+            text(0x3C, &[0, 1]),
+            "at 0x38: the table of operand notes (256 entries of 12 bytes at 0xb0) reaches past the end of the file \
+             (0xd9 bytes)"
+        );
+        assert_eq!(text(0x26, &[1]), "at 0x24: 65538 words of code, but the largest unit holds 4096");
+        assert_eq!(
+            Dvoj::parse(b"DVOJ").unwrap_err().to_string(),
+            "at 0x0: the DVOJ header (0x58 bytes at 0x0) reaches past the end of the file (0x4 bytes)"
+        );
+    }
+
+    #[test]
+    fn no_damage_makes_the_reader_panic() {
+        let good = object();
+        for len in 0..good.len() {
+            assert!(Dvoj::parse(&good[..len]).is_err(), "{len}");
+        }
+        for at in 0..good.len() {
+            for change in [|_| 0, |_| 0xFF, |b: u8| b ^ 1, |b: u8| b ^ 0x80] {
+                let mut bad = good.clone();
+                bad[at] = change(bad[at]);
+                if let Ok(dvoj) = Dvoj::parse(&bad) {
+                    dvoj.apply_constants(&mut Uniforms::new());
+                    assert!(dvoj.program().is_ok());
+                }
+            }
+        }
+    }
+}

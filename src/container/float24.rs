@@ -1,0 +1,114 @@
+//! The 24-bit floats of files and uploads <-> `f32`.
+//!
+//! Sign 1, exponent 7 (bias 63), mantissa 16, in the low 24 bits of a word. Reading is exact: each of the 2^24 patterns
+//! has an `f32`. Writing is the truncation of the free assembler, oddities included, since its files are to come out
+//! byte for byte; it is a file-format conversion and says nothing about how the unit rounds.
+
+const EXPONENT_MAX: u32 = 0x7F;
+const MANTISSA: u32 = 0xFFFF;
+
+/// The value of the low 24 bits of `bits`; the upper eight are ignored. Subnormals, infinities and the payload of NaNs
+/// are kept.
+pub fn f24_to_f32(bits: u32) -> f32 {
+    let sign = (bits >> 23 & 1) << 31;
+    let exponent = bits >> 16 & EXPONENT_MAX;
+    let mantissa = bits & MANTISSA;
+    f32::from_bits(match exponent {
+        // The smallest, 2^-78, is far inside the normal range of f32, so the product is exact.
+        0 => sign | (mantissa as f32 * SUBNORMAL_UNIT).to_bits(),
+        EXPONENT_MAX => sign | 0xFF << 23 | mantissa << 7,
+        _ => sign | (exponent + 127 - 63) << 23 | mantissa << 7,
+    })
+}
+
+/// 2^-78, the value of the last mantissa bit of a subnormal.
+const SUBNORMAL_UNIT: f32 = f32::from_bits((127 - 78) << 23);
+
+/// What the free assembler writes for `value`: the mantissa loses its low seven bits, and
+///
+/// * below 2^-63 it is a zero with the sign of `value`;
+/// * from 2^-63 up to 2^-62 the mantissa is kept under exponent 0, which means another number (1.5 * 2^-63 reads back as
+///   2^-63);
+/// * from 2^64 up to 2^65 it is kept under exponent 0x7F, so 2^64 reads back as infinity and the rest as NaN;
+/// * everything above, infinity and NaN included, is infinity with the sign of `value`.
+pub fn f32_to_f24_truncating(value: f32) -> u32 {
+    let bits = value.to_bits();
+    let sign = bits >> 31 << 23;
+    match (bits >> 23 & 0xFF).checked_sub(127 - 63) {
+        None => sign,
+        Some(exponent @ 0..=EXPONENT_MAX) => sign | exponent << 16 | bits >> 7 & MANTISSA,
+        Some(_) => sign | EXPONENT_MAX << 16,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The definition, in `f64`, for all but infinities and NaNs.
+    fn value(bits: u32) -> f64 {
+        let exponent = (bits >> 16 & 0x7F) as i32;
+        let mantissa = f64::from(bits & 0xFFFF) / 65536.0;
+        let magnitude = match exponent {
+            0 => mantissa * 2f64.powi(-62),
+            _ => (1.0 + mantissa) * 2f64.powi(exponent - 63),
+        };
+        if bits >> 23 & 1 != 0 { -magnitude } else { magnitude }
+    }
+
+    #[test]
+    fn reading_is_exact_for_every_pattern() {
+        for bits in 0..1 << 24 {
+            let got = f24_to_f32(bits);
+            if bits >> 16 & 0x7F == 0x7F {
+                assert_eq!(got.to_bits() >> 31, bits >> 23, "{bits:06x}");
+                assert_eq!(got.to_bits() & 0x7FFF_FFFF, 0x7F80_0000 | (bits & 0xFFFF) << 7, "{bits:06x}");
+            } else {
+                assert_eq!(f64::from(got).to_bits(), value(bits).to_bits(), "{bits:06x}");
+            }
+        }
+        assert_eq!(f24_to_f32(0xAB3F_0000), 1.0, "the upper byte is ignored");
+        assert_eq!(f24_to_f32(1), 2f32.powi(-78));
+        assert_eq!(f24_to_f32(0xFF0000), f32::NEG_INFINITY);
+        assert!(f24_to_f32(0x7F0001).is_nan());
+    }
+
+    #[test]
+    fn writing_gives_every_normal_pattern_back_and_truncates_between() {
+        for bits in 0..1 << 24 {
+            if (1..0x7F).contains(&(bits >> 16 & 0x7F)) {
+                let exact = f24_to_f32(bits).to_bits();
+                assert_eq!(f32_to_f24_truncating(f32::from_bits(exact)), bits);
+                assert_eq!(f32_to_f24_truncating(f32::from_bits(exact | 0x7F)), bits);
+            }
+        }
+    }
+
+    #[test]
+    fn writing_has_the_free_assemblers_oddities() {
+        let p = |e: i32| 2f32.powi(e);
+        for (value, bits) in [
+            (1.0, 0x3F0000),
+            (-0.5, 0xBE0000),
+            (0.1, 0x3B9999),
+            (3.0, 0x408000),
+            (0.0, 0),
+            (-0.0, 0x800000),
+            (-1.99 * p(-64), 0x800000),
+            (f32::from_bits(1), 0),
+            (p(-63), 0),
+            (1.5 * p(-63), 0x008000),
+            (p(-62), 0x010000),
+            (p(64), 0x7F0000),
+            (1.5 * p(64), 0x7F8000),
+            (-p(65), 0xFF0000),
+            (1.5 * p(65), 0x7F0000),
+            (f32::MAX, 0x7F0000),
+            (f32::NEG_INFINITY, 0xFF0000),
+            (f32::NAN.copysign(1.0), 0x7F0000),
+            (f32::NAN.copysign(-1.0), 0xFF0000),
+        ] {
+            assert_eq!(f32_to_f24_truncating(value), bits, "{value:e}");
+        }
+    }
+}

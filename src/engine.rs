@@ -1,0 +1,430 @@
+//! The emulator's door: an [`Engine`] turns programs into [`Shader`]s, chooses who runs them, and says why.
+//!
+//! Programs are compiled once each ([`crate::cache`]). Where native code can't serve, the interpreter does, and that is never
+//! silent: [`Shader::fallback_reason`] has the reason, and the engine reports it once. With
+//! [`Options::crosscheck`] one run in N is done twice, on the interpreter as well, and compared.
+//!
+//! Whether a shader is native can't be observed in what it computes. Engine and shaders are shared between threads
+//! freely; a [`Unit`] belongs to one thread at a time.
+
+use crate::cache::{Cache, CacheStats, ShaderKey};
+use crate::diff::{self, Side, Work};
+use crate::interp::Interp;
+use crate::isa::numeric::Precision;
+use crate::kernel::{Backend, Config, DEFAULT_FUEL, Kernel, Unsupported};
+use crate::program::{Entry, Program};
+use crate::state::{Batch, Emitter, Exit, NoEmitter, Uniforms, Unit};
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Who should run shaders.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Prefer {
+    /// Native code where the host allows it, the interpreter where not.
+    #[default]
+    Native,
+    /// The interpreter.
+    Interpreter,
+}
+
+/// Something the engine wants to be known.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A shader runs on the interpreter although native code was preferred. Reported once for each reason.
+    Fallback {
+        /// Which entry.
+        entry: Entry,
+        /// Why.
+        reason: Unsupported,
+    },
+    /// A crosscheck found native code and interpreter to differ: a bug in picajit. Reported once for each shader.
+    Divergence {
+        /// Which entry.
+        entry: Entry,
+        /// What differed first.
+        difference: String,
+    },
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::Fallback { entry, reason } => {
+                write!(f, "the {} shader at {} runs on the interpreter: {reason}", entry.stage, entry.pc)
+            }
+            Event::Divergence { entry, difference } => {
+                write!(f, "the {} shader at {} differs from the interpreter: {difference}", entry.stage, entry.pc)
+            }
+        }
+    }
+}
+
+/// Receives events.
+pub type EventHandler = Arc<dyn Fn(&Event) + Send + Sync>;
+
+/// How an engine works.
+#[derive(Clone)]
+pub struct Options {
+    /// Who runs shaders.
+    pub backend: Prefer,
+    /// Number format of results.
+    pub precision: Precision,
+    /// Backward transfers that one run may take before it ends with [`Exit::Fuel`]. Between two of them there are at most as
+    /// many instructions as the program has words, so a hostile program of 4096 words and the usual fuel can still take
+    /// seconds a vertex; a host that must answer sooner sets less.
+    pub fuel: u32,
+    /// Compare one run in so many with the interpreter; 0 for none. Runs that are compared cost as much as interpreting.
+    pub crosscheck: u32,
+    /// Bytes that cached kernels may occupy.
+    pub cache_bytes: usize,
+    /// Who is told of events; standard error unless changed.
+    pub events: EventHandler,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            backend: Prefer::default(),
+            precision: Precision::default(),
+            fuel: DEFAULT_FUEL,
+            crosscheck: 0,
+            cache_bytes: 64 << 20,
+            events: Arc::new(|event| eprintln!("picajit: {event}")),
+        }
+    }
+}
+
+/// Compiles programs and keeps what it has compiled.
+pub struct Engine {
+    options: Options,
+    /// Native code, or why there is none. `None` if it was not asked for.
+    native: Option<Result<Arc<dyn Backend>, Unsupported>>,
+    cache: Mutex<Cache<Arc<Compiled>>>,
+    reported: Mutex<HashSet<Unsupported>>,
+}
+
+struct Compiled {
+    entry: Entry,
+    kernel: Arc<dyn Kernel>,
+    backend: &'static str,
+    reason: Option<Unsupported>,
+    check: Option<Check>,
+}
+
+/// What a crosschecked shader needs besides.
+struct Check {
+    every: u64,
+    runs: AtomicU64,
+    oracle: Arc<dyn Kernel>,
+    found: Mutex<Option<String>>,
+    events: EventHandler,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is guarded is whole after every statement, so a panic elsewhere does not spoil it.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Engine {
+    /// An engine. Always succeeds: without native code it interprets.
+    pub fn new(options: Options) -> Engine {
+        let native = (options.backend == Prefer::Native).then(native);
+        Engine { native, cache: Mutex::new(Cache::new(options.cache_bytes)), reported: Mutex::default(), options }
+    }
+
+    /// The shader of `entry` in `program`, compiled now or found in the cache. The lookup explores the program (some
+    /// microseconds): keep the shader until code, descriptors or entry change.
+    pub fn shader(&self, program: &Program, entry: Entry) -> Shader {
+        let config = Config { precision: self.options.precision, fuel: self.options.fuel };
+        let key = ShaderKey::new(program, entry, config);
+        if let Some(compiled) = lock(&self.cache).get(&key) {
+            return Shader(compiled);
+        }
+        // Not under the lock: other threads go on. If two compile the same, the first to finish is kept.
+        let compiled = Arc::new(self.compile(Arc::new(program.clone()), entry, &config));
+        let oracle = compiled.check.as_ref().map_or(0, |c| c.oracle.held_bytes());
+        let held = compiled.kernel.held_bytes() + oracle;
+        Shader(lock(&self.cache).insert(key, compiled, held))
+    }
+
+    fn compile(&self, program: Arc<Program>, entry: Entry, config: &Config) -> Compiled {
+        let interp = || Interp.compile(&program, entry, config).expect("the interpreter compiles everything");
+        let native = match &self.native {
+            None => None,
+            Some(Err(reason)) => Some(Err(reason.clone())),
+            Some(Ok(backend)) => Some(backend.compile(&program, entry, config).map(|k| (k, backend.name()))),
+        };
+        let (kernel, backend, reason) = match native {
+            Some(Ok((kernel, name))) => (kernel, name, None),
+            Some(Err(reason)) => {
+                if lock(&self.reported).insert(reason.clone()) {
+                    (self.options.events)(&Event::Fallback { entry, reason: reason.clone() });
+                }
+                (interp(), "interp", Some(reason))
+            }
+            None => (interp(), "interp", None),
+        };
+        let check = (self.options.crosscheck > 0 && backend != "interp").then(|| Check {
+            every: u64::from(self.options.crosscheck),
+            runs: AtomicU64::new(0),
+            oracle: interp(),
+            found: Mutex::default(),
+            events: self.options.events.clone(),
+        });
+        Compiled { entry, kernel, backend, reason, check }
+    }
+
+    /// What the cache has done and holds.
+    pub fn cache_stats(&self) -> CacheStats {
+        lock(&self.cache).stats()
+    }
+
+    /// Drops all cached kernels; shaders that are held stay usable.
+    pub fn clear(&self) {
+        lock(&self.cache).clear();
+    }
+}
+
+impl Default for Engine {
+    fn default() -> Engine {
+        Engine::new(Options::default())
+    }
+}
+
+#[cfg(feature = "jit")]
+fn native() -> Result<Arc<dyn Backend>, Unsupported> {
+    use crate::jit::{Jit, Variant};
+    Ok(Arc::new(Jit::new(Variant::Vec4, Arc::new(Interp))?))
+}
+
+#[cfg(not(feature = "jit"))]
+fn native() -> Result<Arc<dyn Backend>, Unsupported> {
+    Err(Unsupported::HostIsa { missing: "the `jit` feature of this build" })
+}
+
+/// One entry of a program, ready to run. Cheap to clone; immutable; many threads may run it at once.
+#[derive(Clone)]
+pub struct Shader(Arc<Compiled>);
+
+impl Shader {
+    /// Runs one vertex on `unit`, on a thread whose floating-point mode is the usual one (round to nearest, subnormals kept):
+    /// whoever sets another, as some audio code does, gets other numbers. Inputs from `unit.v`, results in [`Unit::outputs`]. What the program emits goes nowhere;
+    /// see [`Shader::run_geometry`].
+    pub fn run(&self, uniforms: &Uniforms, unit: &mut Unit) -> Exit {
+        self.run_geometry(uniforms, unit, &mut NoEmitter)
+    }
+
+    /// Runs one geometry invocation on `unit` and sends its triangles to `emitter`. Afterwards the hardware sets
+    /// boolean uniform b15; uniforms are the host's, so that is the host's to do.
+    pub fn run_geometry(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
+        match &self.0.check {
+            Some(check) if check.due() => check.run(&self.0, uniforms, unit, emitter),
+            _ => self.0.kernel.run(uniforms, unit, emitter),
+        }
+    }
+
+    /// Runs the vertices of `batch` one after the other on `unit`; see [`Kernel::run_batch`].
+    pub fn run_batch(&self, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>) -> Exit {
+        match &self.0.check {
+            // One at a time, so that the runs that are due are compared.
+            Some(_) => BatchCheck(self).run_batch(uniforms, unit, batch, &mut NoEmitter),
+            None => self.0.kernel.run_batch(uniforms, unit, batch, &mut NoEmitter),
+        }
+    }
+
+    /// Who runs it: `vec4` or `interp`.
+    pub fn backend(&self) -> &'static str {
+        self.0.backend
+    }
+
+    /// Why it is not native, if native code was preferred.
+    pub fn fallback_reason(&self) -> Option<&Unsupported> {
+        self.0.reason.as_ref()
+    }
+
+    /// Bytes of native code.
+    pub fn native_bytes(&self) -> usize {
+        self.0.kernel.native_bytes()
+    }
+
+    /// The first difference that a crosscheck has found, in words.
+    pub fn divergence(&self) -> Option<String> {
+        self.0.check.as_ref().and_then(|c| lock(&c.found).clone())
+    }
+
+    /// Whether both are the same compiled shader.
+    pub fn same_as(&self, other: &Shader) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// A shader as a kernel, for the batch loop that every kernel has.
+struct BatchCheck<'a>(&'a Shader);
+
+impl Kernel for BatchCheck<'_> {
+    fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
+        self.0.run_geometry(uniforms, unit, emitter)
+    }
+}
+
+impl Check {
+    fn due(&self) -> bool {
+        self.runs.fetch_add(1, Ordering::Relaxed).is_multiple_of(self.every)
+    }
+
+    /// Compares one run on copies of the unit, then makes it.
+    fn run(&self, shader: &Compiled, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
+        let [want, got] = [("interp", &*self.oracle), (shader.backend, &*shader.kernel)];
+        let [want, got] = [want, got].map(|(name, kernel)| Side { name, kernel });
+        let inputs = [unit.v];
+        let work = Work { uniforms, unit, inputs: &inputs, input_mask: u16::MAX, output_mask: u16::MAX };
+        if let Some(difference) = diff::compare(want, got, &work, &mut |_| ()).first {
+            let mut found = lock(&self.found);
+            let first = found.is_none();
+            let difference = found.get_or_insert_with(|| difference.to_string()).clone();
+            drop(found);
+            if first {
+                (self.events)(&Event::Divergence { entry: shader.entry, difference });
+            }
+        }
+        shader.kernel.run(uniforms, unit, emitter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::Registers;
+
+    const END: u32 = 0x22 << 26;
+
+    /// `mov o0, v0` (with descriptor 0), then `len` times `add o0, v0, o0`-like filler, then END, then leftovers.
+    fn program(len: u32, leftovers: &[u32]) -> Program {
+        let mut code = vec![0x13 << 26];
+        code.extend((0..len).map(|n| 0x08 << 26 | n << 21 & 0x01E0_0000));
+        code.push(END);
+        code.extend(leftovers);
+        Program::from_words(&code, &[0x36F]).expect("short")
+    }
+
+    fn collecting() -> (Arc<Mutex<Vec<Event>>>, EventHandler) {
+        let events = Arc::new(Mutex::new(Vec::new()));
+        let to = events.clone();
+        (events, Arc::new(move |e: &Event| to.lock().expect("no panic").push(e.clone())))
+    }
+
+    #[test]
+    fn ten_programs_uploaded_three_thousand_times_compile_ten_times() {
+        let engine = Engine::default();
+        let mut memory = vec![0u32; 512];
+        let mut x = 7u32;
+        for _ in 0..3000 {
+            x ^= x << 13;
+            x ^= x >> 17;
+            x ^= x << 5;
+            // Each upload covers only its own words: what is behind them stays from longer, older ones.
+            let new = program(x % 10 * 7, &[]);
+            memory[..new.code().len()].copy_from_slice(new.code());
+            let image = Program::from_words(&memory, &[0x36F]).expect("512 words");
+            engine.shader(&image, Entry::vertex(0));
+        }
+        let stats = engine.cache_stats();
+        assert_eq!((stats.misses, stats.hits, stats.entries), (10, 2990, 10));
+    }
+
+    #[test]
+    fn an_entry_is_a_shader_of_its_own_and_the_same_words_are_one() {
+        let engine = Engine::default();
+        let shader = |leftovers: &[u32], entry| engine.shader(&program(2, leftovers), entry);
+        assert!(shader(&[], Entry::vertex(0)).same_as(&shader(&[1, 2, 3], Entry::vertex(0))));
+        assert!(!shader(&[], Entry::vertex(0)).same_as(&shader(&[], Entry::vertex(1))));
+        assert!(!shader(&[], Entry::vertex(0)).same_as(&shader(&[], Entry::geometry(0))));
+    }
+
+    #[test]
+    fn fallback_has_a_reason_and_is_reported_once() {
+        struct Refusing;
+        impl Backend for Refusing {
+            fn name(&self) -> &'static str {
+                "refusing"
+            }
+            fn compile(&self, _: &Arc<Program>, _: Entry, _: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
+                Err(Unsupported::NoExecMemory { error: std::io::ErrorKind::PermissionDenied })
+            }
+        }
+        let (events, handler) = collecting();
+        let mut engine = Engine::new(Options { events: handler, ..Options::default() });
+        engine.native = Some(Ok(Arc::new(Refusing)));
+        for n in 0..3 {
+            let shader = engine.shader(&program(n, &[]), Entry::vertex(0));
+            assert_eq!(shader.backend(), "interp");
+            assert_eq!(
+                shader.fallback_reason().map(ToString::to_string).as_deref(),
+                Some("the system gives no executable memory: permission denied")
+            );
+            let mut unit = Unit::new();
+            unit.v[0] = [1.0, 2.0, 3.0, 4.0];
+            assert_eq!(shader.run(&Uniforms::new(), &mut unit), Exit::End);
+        }
+        assert_eq!(events.lock().expect("no panic").len(), 1);
+        let asked_for = Engine::new(Options { backend: Prefer::Interpreter, ..Options::default() });
+        let shader = asked_for.shader(&program(0, &[]), Entry::vertex(0));
+        assert_eq!((shader.backend(), shader.fallback_reason()), ("interp", None));
+    }
+
+    #[test]
+    fn a_crosscheck_finds_a_wrong_kernel_and_says_so_once() {
+        struct Wrong(Arc<dyn Kernel>);
+        impl Kernel for Wrong {
+            fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
+                let exit = self.0.run(uniforms, unit, emitter);
+                unit.o[0][0][2] += 1.0;
+                exit
+            }
+        }
+        struct Backwards;
+        impl Backend for Backwards {
+            fn name(&self) -> &'static str {
+                "wrong"
+            }
+            fn compile(&self, p: &Arc<Program>, e: Entry, c: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
+                Ok(Arc::new(Wrong(Interp.compile(p, e, c)?)))
+            }
+        }
+        let (events, handler) = collecting();
+        let mut engine = Engine::new(Options { events: handler, crosscheck: 3, ..Options::default() });
+        engine.native = Some(Ok(Arc::new(Backwards)));
+        let shader = engine.shader(&program(0, &[]), Entry::vertex(0));
+        let (uniforms, mut unit) = (Uniforms::new(), Unit::new());
+        let inputs: Vec<Registers> = vec![[[1.0; 4]; 16]; 8];
+        let mut outputs = vec![[[0.0; 4]; 16]; 8];
+        let mut batch = Batch { inputs: &inputs, outputs: &mut outputs, input_mask: 1, output_mask: 1 };
+        assert_eq!(shader.run_batch(&uniforms, &mut unit, &mut batch), Exit::End);
+        assert_eq!(outputs[7][0], [1.0, 1.0, 2.0, 1.0], "the run itself is the kernel's");
+        let events = events.lock().expect("no panic");
+        assert!(matches!(&events[..], [Event::Divergence { .. }]), "{events:?}");
+        let text = shader.divergence().expect("found");
+        assert!(text.contains("o0.z") && text.contains("wrong"), "{text}");
+    }
+
+    #[test]
+    fn threads_share_an_engine() {
+        let engine = Engine::default();
+        std::thread::scope(|scope| {
+            for seed in 0..4u32 {
+                let engine = &engine;
+                scope.spawn(move || {
+                    for n in 0..40 {
+                        let shader = engine.shader(&program((n + seed) % 5, &[n]), Entry::vertex(0));
+                        let mut unit = Unit::new();
+                        unit.v[0] = [n as f32; 4];
+                        assert_eq!(shader.run(&Uniforms::new(), &mut unit), Exit::End);
+                    }
+                });
+            }
+        });
+        assert_eq!(engine.cache_stats().entries, 5);
+    }
+}

@@ -1,0 +1,281 @@
+//! Program + unit -> unit, one instruction at a time: what every instruction does, plainly. This is the oracle that other
+//! engines are measured against.
+//!
+//! Invariant: one instruction reads everything it reads before it writes anything, and nothing outside the unit changes.
+//! Slow and obvious wins over fast: one match over [`Inst`], numbers from [`Precision`], transfers from
+//! [`Scopes::step`]. It must not know the recompiler, and shares nothing with it but `isa`, `program` and `state`.
+
+use crate::isa::flow::{Action, Next, Ring, Scopes, is_backward};
+use crate::isa::numeric::Precision;
+use crate::isa::{Alu, CmpOp, DstFile, FLOAT_UNIFORMS, Index, Inst, Opcode, Pc, Src, SrcFile, Stage, Test, WriteMask};
+use crate::kernel::{Backend, Config, Kernel, Unsupported};
+use crate::program::{Entry, Program};
+use crate::state::{EmitState, Emitter, Exit, Uniforms, Unit, Vec4};
+use std::sync::Arc;
+
+/// The interpreter as a [`Backend`]: it takes every program.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Interp;
+
+impl Interp {
+    /// What [`Backend::compile`] gives, with its own type, for callers who want to trace.
+    pub fn kernel(&self, program: &Program, entry: Entry, config: &Config) -> InterpKernel {
+        InterpKernel { code: program.insts().map(|(_, inst)| inst).collect(), entry, config: *config }
+    }
+}
+
+impl Backend for Interp {
+    fn name(&self) -> &'static str {
+        "interp"
+    }
+
+    fn compile(&self, program: &Arc<Program>, entry: Entry, config: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
+        Ok(Arc::new(self.kernel(program, entry, config)))
+    }
+}
+
+/// A decoded program, an entry and a configuration.
+#[derive(Clone, Debug)]
+pub struct InterpKernel {
+    code: Box<[Inst]>,
+    entry: Entry,
+    config: Config,
+}
+
+/// An executed instruction, as [`InterpKernel::run_traced`] shows it.
+#[derive(Debug)]
+pub struct Step<'a> {
+    /// Its address.
+    pub pc: Pc,
+    /// Itself.
+    pub inst: &'a Inst,
+    /// The registers after it.
+    pub unit: &'a Unit,
+    /// The scopes open after it.
+    pub scopes: &'a Scopes,
+    /// The address that follows, which may lie past the last word; `None` if the run ends with this instruction.
+    pub next: Option<Pc>,
+}
+
+/// The counters of an open loop. Its addresses are the [`LoopScope`](crate::isa::flow::LoopScope) at the same depth.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counter {
+    /// Iterations still to come after this one.
+    left: u8,
+    /// What an iteration adds to aL.
+    inc: u8,
+    /// aL from before the loop, for the loop around it.
+    saved: i32,
+}
+
+impl Kernel for InterpKernel {
+    fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
+        self.run_hooked(uniforms, unit, emitter, |_| {})
+    }
+
+    fn held_bytes(&self) -> usize {
+        size_of::<Self>() + size_of_val(&*self.code)
+    }
+}
+
+impl InterpKernel {
+    /// [`Kernel::run`], calling `hook` once for every executed instruction, also for the one that ends the run.
+    pub fn run_traced(
+        &self,
+        uniforms: &Uniforms,
+        unit: &mut Unit,
+        emitter: &mut dyn Emitter,
+        hook: &mut dyn FnMut(Step<'_>),
+    ) -> Exit {
+        self.run_hooked(uniforms, unit, emitter, hook)
+    }
+
+    fn run_hooked(
+        &self,
+        uniforms: &Uniforms,
+        unit: &mut Unit,
+        emitter: &mut dyn Emitter,
+        mut hook: impl FnMut(Step<'_>),
+    ) -> Exit {
+        let mut scopes = Scopes::default();
+        let mut counters: Ring<Counter, 4> = Ring::default();
+        let mut fuel = self.config.fuel;
+        let mut pc = self.entry.pc;
+        loop {
+            let Some(inst) = self.code.get(usize::from(pc)) else { return Exit::PastEnd };
+            let transfer = match self.execute(inst, uniforms, unit, emitter) {
+                Action::Break if !scopes.can_break() => Err(Exit::BreakOutsideLoop),
+                _ if *inst == Inst::End => Err(Exit::End),
+                action => {
+                    if let (Action::Loop { .. }, Inst::Loop { int, .. }) = (action, inst) {
+                        let [x, y, z, _] = uniforms.i[usize::from(*int)];
+                        counters.push(Counter { left: x, inc: z, saved: unit.al });
+                        unit.al = i32::from(y);
+                    }
+                    let next = transfer(scopes.step(pc, action), &mut scopes, &mut counters, &mut unit.al);
+                    if !is_backward(pc, next) {
+                        Ok(next)
+                    } else if fuel == 0 {
+                        Err(Exit::Fuel)
+                    } else {
+                        fuel -= 1;
+                        Ok(next)
+                    }
+                }
+            };
+            hook(Step { pc, inst, unit, scopes: &scopes, next: transfer.ok() });
+            match transfer {
+                Ok(next) => pc = next,
+                Err(exit) => return exit,
+            }
+        }
+    }
+
+    /// Does to the registers what `inst` does, except what concerns loops, and decides its condition.
+    fn execute(&self, inst: &Inst, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Action {
+        let p = self.config.precision;
+        let geometry = self.entry.stage == Stage::Geometry;
+        match *inst {
+            Inst::Alu(alu) => execute_alu(p, &alu, uniforms, unit),
+            Inst::Mova { mask, src } => {
+                let s = fetch(&src, uniforms, unit);
+                for (lane, a) in unit.a0.iter_mut().enumerate() {
+                    if mask.has(lane) {
+                        *a = p.to_address(s[lane]);
+                    }
+                }
+            }
+            Inst::Cmp { ops, src } => {
+                let [a, b] = src.map(|s| fetch(&s, uniforms, unit));
+                unit.cmp = [p.compare(ops[0], a[0], b[0]), p.compare(ops[1], a[1], b[1])];
+            }
+            Inst::Emit if geometry => unit.emit(emitter),
+            Inst::Setemit(parameters) if geometry => unit.setemit = EmitState::from(parameters),
+            Inst::Emit | Inst::Setemit(_) | Inst::Nop | Inst::End | Inst::Undefined { .. } => {}
+
+            Inst::Break => return Action::Break,
+            Inst::Breakc { cond } if cond.eval(unit.cmp) => return Action::Break,
+            Inst::Breakc { .. } => {}
+            Inst::Call { test, target, len } => {
+                if test.is_none_or(|test| holds(test, uniforms, unit)) {
+                    return Action::Call { target, len };
+                }
+            }
+            Inst::If { test, target, len } => {
+                return if holds(test, uniforms, unit) {
+                    Action::Then { end: target, cont: target + Pc::from(len) }
+                } else {
+                    Action::Jump(target)
+                };
+            }
+            Inst::Loop { last, .. } => return Action::Loop { last },
+            Inst::Jump { test, target } => {
+                if holds(test, uniforms, unit) {
+                    return Action::Jump(target);
+                }
+            }
+        }
+        Action::Next
+    }
+}
+
+/// Where pc goes, the innermost loop's counter decided.
+fn transfer(next: Next, scopes: &mut Scopes, counters: &mut Ring<Counter, 4>, al: &mut i32) -> Pc {
+    let (again, exit) = match next {
+        Next::Go(pc) => return pc,
+        Next::LoopEnd { again, exit } => (Some(again), exit),
+        Next::LoopBreak { exit } => (None, exit),
+    };
+    let counter = counters.top_mut().expect("counters are pushed and popped together with loop scopes");
+    *al = al.wrapping_add(i32::from(counter.inc));
+    if let (Some(again), Some(left)) = (again, counter.left.checked_sub(1)) {
+        counter.left = left;
+        return again;
+    }
+    let saved = counter.saved;
+    counters.pop();
+    if scopes.leave_loop() {
+        *al = saved;
+    }
+    exit
+}
+
+fn holds(test: Test, uniforms: &Uniforms, unit: &Unit) -> bool {
+    match test {
+        Test::Flags(cond) => cond.eval(unit.cmp),
+        Test::Bool { id, value } => (uniforms.b >> (id & 0xF) & 1 != 0) == value,
+    }
+}
+
+fn fetch(src: &Src, uniforms: &Uniforms, unit: &Unit) -> Vec4 {
+    let value = match src.reg.file() {
+        SrcFile::Input(n) => unit.v[usize::from(n)],
+        SrcFile::Temp(n) => unit.r[usize::from(n)],
+        SrcFile::Uniform(n) => relative(n, src.index, uniforms, unit),
+    };
+    src.swizzle.lanes().map(|lane| if src.negate { -value[lane] } else { value[lane] })
+}
+
+/// Uniform `n` plus an address register. The rules were measured on consoles (ISA notes, 2.4); which bits of aL take part
+/// is *unknown on hardware*, here it is treated as a0 is.
+fn relative(n: u8, index: Index, uniforms: &Uniforms, unit: &Unit) -> Vec4 {
+    let index = match index {
+        Index::None => 0,
+        Index::A0x => unit.a0[0],
+        Index::A0y => unit.a0[1],
+        Index::AL => unit.al,
+    };
+    let index = if (-128..=127).contains(&index) { index } else { 0 };
+    let n = ((i32::from(n) + index) & 0x7F) as usize;
+    if n < FLOAT_UNIFORMS { uniforms.c[n] } else { [1.0; 4] }
+}
+
+fn execute_alu(p: Precision, alu: &Alu, uniforms: &Uniforms, unit: &mut Unit) {
+    let [a, b, c] = alu.src.map(|src| fetch(&src, uniforms, unit));
+    let each = |f: fn(Precision, f32, f32) -> f32| -> Vec4 { std::array::from_fn(|n| f(p, a[n], b[n])) };
+    let result = match alu.op.normal_form() {
+        Opcode::Add => each(Precision::add),
+        Opcode::Mul => each(Precision::mul),
+        Opcode::Mad => std::array::from_fn(|n| p.mad(a[n], b[n], c[n])),
+        Opcode::Max => each(Precision::max),
+        Opcode::Min => each(Precision::min),
+        Opcode::Sge => each(Precision::sge),
+        Opcode::Slt => each(Precision::slt),
+        Opcode::Flr => a.map(|x| p.flr(x)),
+        Opcode::Mov => a,
+        Opcode::Dp3 => [p.dp3(a, b); 4],
+        Opcode::Dp4 => [p.dp4(a, b); 4],
+        // The one takes the place of what swizzle and negation made of w (measured: citra#1057).
+        Opcode::Dph => [p.dp4([a[0], a[1], a[2], 1.0], b); 4],
+        Opcode::Dst => [1.0, p.mul(a[1], b[1]), a[2], b[3]],
+        Opcode::Rcp => [p.rcp(a[0]); 4],
+        Opcode::Rsq => [p.rsq(a[0]); 4],
+        Opcode::Ex2 => [p.ex2(a[0]); 4],
+        Opcode::Lg2 => [p.lg2(a[0]); 4],
+        Opcode::Litp => {
+            // Whether the mask holds back the flags is *unknown on hardware*; here it does not.
+            unit.cmp = [p.compare(CmpOp::Ge, a[0], 0.0), p.compare(CmpOp::Ge, a[3], 0.0)];
+            [p.max(a[0], 0.0), p.litp_y(a[1]), 0.0, p.max(a[3], 0.0)]
+        }
+        other => unreachable!("{other:?} is not decoded to an arithmetic instruction"),
+    };
+    write(
+        result,
+        alu.mask,
+        match alu.dst.file() {
+            DstFile::Output(n) => &mut unit.o[usize::from(unit.bank & 1)][usize::from(n)],
+            DstFile::Temp(n) => &mut unit.r[usize::from(n)],
+        },
+    );
+}
+
+fn write(value: Vec4, mask: WriteMask, register: &mut Vec4) {
+    for lane in 0..4 {
+        if mask.has(lane) {
+            register[lane] = value[lane];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

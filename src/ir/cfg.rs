@@ -1,0 +1,384 @@
+//! `(pc, scopes)` states -> blocks: control flow as an ordinary graph, found by exploration.
+//!
+//! Exploration calls [`Scopes::step`] exactly as the interpreter does, with every condition unknown (both outcomes are
+//! followed) and loop counters left to the engine. Equal states are one node, so a procedure called from two places is
+//! cloned and a loop closes on itself; the rings bound the number of states and a budget bounds the work. Runs of
+//! nodes that can only follow each other become blocks, in reverse postorder, the entry first.
+//!
+//! Invariant: a block is entered at its first step only, and every edge that costs fuel ([`is_backward`]) ends a block.
+//! It must not know registers' values or any code generator.
+
+use crate::isa::flow::Exit;
+use crate::isa::flow::{Action, Next, Scopes, is_backward};
+use crate::isa::{Inst, Pc, Test};
+use crate::kernel::Unsupported;
+use crate::program::{Entry, Program};
+use std::collections::HashMap;
+
+/// How much exploration may cost.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// `(pc, scopes)` states. A program of 4096 words without calls has 4096.
+    pub states: usize,
+    /// Blocks. Code generation takes up to a millisecond for each; real shaders have a dozen.
+    pub blocks: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { states: 8192, blocks: 512 }
+    }
+}
+
+/// A block's number: its place in [`Cfg::blocks`].
+pub type BlockId = usize;
+
+/// The control-flow graph of one entry.
+#[derive(Clone, Debug)]
+pub struct Cfg {
+    /// Where it begins and on what unit.
+    pub entry: Entry,
+    /// Blocks in reverse postorder; the first is the entry.
+    pub blocks: Vec<Block>,
+    /// How many `(pc, scopes)` states were found.
+    pub states: usize,
+    /// The addresses of all words that can be executed, ascending.
+    pub reachable: Vec<Pc>,
+}
+
+/// Steps that run one after the other, and what comes then.
+#[derive(Clone, Debug)]
+pub struct Block {
+    /// The state in which it begins.
+    pub pc: Pc,
+    /// Open scopes at its beginning.
+    pub scopes: Scopes,
+    /// What it does, without the words that only steer.
+    pub steps: Vec<Step>,
+    /// Where it goes.
+    pub term: Term,
+}
+
+/// One thing that a block does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Step {
+    /// An instruction that computes or emits: `Alu`, `Mova`, `Cmp`, `Emit` or `Setemit`.
+    Inst(Pc, Inst),
+    /// A LOOP begins: aL is set, and its counters are put on the engine's ring.
+    LoopBegin {
+        /// Where.
+        pc: Pc,
+        /// Integer uniform with the counts.
+        int: u8,
+        /// Place of the counters, 0 for the outermost.
+        slot: usize,
+        /// The ring was full: the counters in places 1.. move down by one first.
+        shift: bool,
+    },
+}
+
+/// Where a block goes. Every edge names the block and whether taking it costs fuel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Term {
+    /// The run ends.
+    Exit(Exit),
+    /// To one block.
+    Goto(Edge),
+    /// By a condition.
+    Branch {
+        /// The condition.
+        test: Test,
+        /// If it holds.
+        yes: Edge,
+        /// If not.
+        no: Edge,
+    },
+    /// The body of the loop in `slot` has ended: aL takes its increment; while iterations are left, one is counted and
+    /// `again` taken.
+    LoopEnd {
+        /// Place of its counters.
+        slot: usize,
+        /// To the body.
+        again: Edge,
+        /// Out of the loop.
+        exit: Edge,
+        /// On `exit`, aL goes back to its value from before the loop: another loop is open around it.
+        restore: bool,
+    },
+    /// The loop in `slot` is left by a BREAK: aL takes its increment.
+    LoopBreak {
+        /// Place of its counters.
+        slot: usize,
+        /// Out of the loop.
+        exit: Edge,
+        /// As in `LoopEnd`.
+        restore: bool,
+    },
+}
+
+/// A way from one block to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edge {
+    /// Where to.
+    pub to: BlockId,
+    /// Whether it is a backward transfer, which costs one fuel.
+    pub backward: bool,
+}
+
+impl Term {
+    /// The edges, in the order they are written.
+    pub fn edges(&self) -> impl Iterator<Item = Edge> {
+        let (a, b) = match *self {
+            Term::Exit(_) => (None, None),
+            Term::Goto(e) | Term::LoopBreak { exit: e, .. } => (Some(e), None),
+            Term::Branch { yes, no, .. } => (Some(yes), Some(no)),
+            Term::LoopEnd { again, exit, .. } => (Some(again), Some(exit)),
+        };
+        a.into_iter().chain(b)
+    }
+
+    fn edges_mut(&mut self) -> impl Iterator<Item = &mut Edge> {
+        let (a, b) = match self {
+            Term::Exit(_) => (None, None),
+            Term::Goto(e) | Term::LoopBreak { exit: e, .. } => (Some(e), None),
+            Term::Branch { yes, no, .. } => (Some(yes), Some(no)),
+            Term::LoopEnd { again, exit, .. } => (Some(again), Some(exit)),
+        };
+        a.into_iter().chain(b)
+    }
+}
+
+type NodeId = usize;
+
+/// Where one outcome of a node's instruction leads. The edges of its term name nodes, not blocks yet.
+#[derive(Clone, Copy)]
+struct Outcome(Term);
+
+struct Node {
+    pc: Pc,
+    scopes: Scopes,
+    step: Option<Step>,
+    out: Out,
+}
+
+#[derive(Clone, Copy)]
+enum Out {
+    One(Outcome),
+    Two(Test, Outcome, Outcome),
+}
+
+impl Cfg {
+    /// Explores what `entry` reaches in `program`.
+    ///
+    /// Fails with [`Unsupported::TooManyStates`] or [`Unsupported::TooManyBlocks`] if there is more than `limits` allows.
+    pub fn build(program: &Program, entry: Entry, limits: Limits) -> Result<Cfg, Unsupported> {
+        let nodes = explore(program, entry, limits)?;
+        let reachable = reachable(program, &nodes);
+        let blocks = order(&form_blocks(&nodes));
+        if blocks.len() > limits.blocks {
+            return Err(Unsupported::TooManyBlocks { limit: limits.blocks, blocks: blocks.len() });
+        }
+        Ok(Cfg { entry, states: nodes.len(), reachable, blocks })
+    }
+
+    /// The addresses of all words that `entry` can execute, ascending, without forming blocks.
+    ///
+    /// Fails with [`Unsupported::TooManyStates`] if there is more than `limits` allows.
+    pub fn explore(program: &Program, entry: Entry, limits: Limits) -> Result<Vec<Pc>, Unsupported> {
+        Ok(reachable(program, &explore(program, entry, limits)?))
+    }
+}
+
+fn explore(program: &Program, entry: Entry, limits: Limits) -> Result<Vec<Node>, Unsupported> {
+    let mut explorer = Explorer { program, limits, ids: HashMap::new(), queue: Vec::new() };
+    let mut nodes: Vec<Node> = Vec::new();
+    explorer.id(entry.pc, Scopes::default())?;
+    while let Some(&(pc, scopes)) = explorer.queue.get(nodes.len()) {
+        nodes.push(explorer.node(pc, scopes)?);
+    }
+    Ok(nodes)
+}
+
+fn reachable(program: &Program, nodes: &[Node]) -> Vec<Pc> {
+    let mut reachable: Vec<Pc> =
+        nodes.iter().map(|n| n.pc).filter(|&pc| usize::from(pc) < program.code().len()).collect();
+    reachable.sort_unstable();
+    reachable.dedup();
+    reachable
+}
+
+struct Explorer<'a> {
+    program: &'a Program,
+    limits: Limits,
+    ids: HashMap<(Pc, Scopes), NodeId>,
+    /// All states in the order of their numbers.
+    queue: Vec<(Pc, Scopes)>,
+}
+
+impl Explorer<'_> {
+    fn id(&mut self, pc: Pc, scopes: Scopes) -> Result<NodeId, Unsupported> {
+        if let Some(&id) = self.ids.get(&(pc, scopes)) {
+            return Ok(id);
+        }
+        let id = self.queue.len();
+        if id >= self.limits.states {
+            return Err(Unsupported::TooManyStates { limit: self.limits.states, pc });
+        }
+        self.ids.insert((pc, scopes), id);
+        self.queue.push((pc, scopes));
+        Ok(id)
+    }
+
+    fn node(&mut self, pc: Pc, scopes: Scopes) -> Result<Node, Unsupported> {
+        let exit = |exit| Ok(Node { pc, scopes, step: None, out: Out::One(Outcome(Term::Exit(exit))) });
+        let Some(inst) = self.program.inst(pc) else { return exit(Exit::PastEnd) };
+        let mut step = None;
+        let out = match inst {
+            Inst::End => return exit(Exit::End),
+            Inst::Nop | Inst::Undefined { .. } => Out::One(self.outcome(pc, scopes, Action::Next)?),
+            Inst::Alu(_) | Inst::Mova { .. } | Inst::Cmp { .. } | Inst::Emit | Inst::Setemit(_) => {
+                step = Some(Step::Inst(pc, inst));
+                Out::One(self.outcome(pc, scopes, Action::Next)?)
+            }
+            Inst::Break => Out::One(self.outcome(pc, scopes, Action::Break)?),
+            Inst::Breakc { cond } => self.two(pc, scopes, Test::Flags(cond), Action::Break, Action::Next)?,
+            Inst::Call { test, target, len } => {
+                let call = Action::Call { target, len };
+                match test {
+                    None => Out::One(self.outcome(pc, scopes, call)?),
+                    Some(test) => self.two(pc, scopes, test, call, Action::Next)?,
+                }
+            }
+            Inst::If { test, target, len } => {
+                let then = Action::Then { end: target, cont: target + Pc::from(len) };
+                self.two(pc, scopes, test, then, Action::Jump(target))?
+            }
+            Inst::Jump { test, target } => self.two(pc, scopes, test, Action::Jump(target), Action::Next)?,
+            Inst::Loop { int, last } => {
+                let shift = scopes.loops.is_full();
+                let slot = scopes.loops.len() - usize::from(shift);
+                step = Some(Step::LoopBegin { pc, int, slot, shift });
+                Out::One(self.outcome(pc, scopes, Action::Loop { last })?)
+            }
+        };
+        Ok(Node { pc, scopes, step, out })
+    }
+
+    fn two(&mut self, pc: Pc, scopes: Scopes, test: Test, yes: Action, no: Action) -> Result<Out, Unsupported> {
+        Ok(Out::Two(test, self.outcome(pc, scopes, yes)?, self.outcome(pc, scopes, no)?))
+    }
+
+    fn outcome(&mut self, pc: Pc, mut scopes: Scopes, action: Action) -> Result<Outcome, Unsupported> {
+        if action == Action::Break && !scopes.can_break() {
+            return Ok(Outcome(Term::Exit(Exit::BreakOutsideLoop)));
+        }
+        let next = scopes.step(pc, action);
+        let edge = |e: &mut Self, to, scopes| Ok(Edge { to: e.id(to, scopes)?, backward: is_backward(pc, to) });
+        Ok(Outcome(match next {
+            Next::Go(to) => Term::Goto(edge(self, to, scopes)?),
+            Next::LoopEnd { again, exit } => {
+                let slot = scopes.loops.len() - 1;
+                let again = edge(self, again, scopes)?;
+                let restore = scopes.leave_loop();
+                Term::LoopEnd { slot, again, exit: edge(self, exit, scopes)?, restore }
+            }
+            Next::LoopBreak { exit } => {
+                let slot = scopes.loops.len() - 1;
+                let restore = scopes.leave_loop();
+                Term::LoopBreak { slot, exit: edge(self, exit, scopes)?, restore }
+            }
+        }))
+    }
+}
+
+/// Joins nodes that can only follow each other. Edges name positions in the result.
+fn form_blocks(nodes: &[Node]) -> Vec<Block> {
+    // A node leads a block unless its one way in is the plain forward successor of another.
+    let mut ways_in = vec![0u32; nodes.len()];
+    let mut leads = vec![false; nodes.len()];
+    leads[0] = true;
+    for node in nodes {
+        let (a, b) = match &node.out {
+            Out::One(a) => (a, None),
+            Out::Two(_, a, b) => (a, Some(b)),
+        };
+        let plain = b.is_none() && matches!(a.0, Term::Goto(Edge { backward: false, .. }));
+        for edge in a.0.edges().chain(b.into_iter().flat_map(|b| b.0.edges())) {
+            ways_in[edge.to] += 1;
+            leads[edge.to] |= !plain || ways_in[edge.to] > 1;
+        }
+    }
+
+    let mut block_of = vec![usize::MAX; nodes.len()];
+    let mut count = 0;
+    for (id, _) in leads.iter().enumerate().filter(|(_, leads)| **leads) {
+        block_of[id] = count;
+        count += 1;
+    }
+    // Outcomes that are more than an edge get a block of their own, behind the others.
+    let mut blocks = Vec::with_capacity(count);
+    let mut extra = Vec::new();
+    for (id, first) in nodes.iter().enumerate().filter(|(id, _)| leads[*id]) {
+        let mut steps = Vec::new();
+        let mut node = &nodes[id];
+        let term = loop {
+            steps.extend(node.step);
+            match node.out {
+                Out::One(Outcome(Term::Goto(Edge { to, .. }))) if !leads[to] => node = &nodes[to],
+                Out::One(Outcome(mut term)) => {
+                    term.edges_mut().for_each(|e| e.to = block_of[e.to]);
+                    break term;
+                }
+                Out::Two(test, yes, no) => {
+                    let mut edge = |Outcome(mut term): Outcome| {
+                        term.edges_mut().for_each(|e| e.to = block_of[e.to]);
+                        if let Term::Goto(edge) = term {
+                            return edge;
+                        }
+                        extra.push(Block { pc: node.pc, scopes: node.scopes, steps: Vec::new(), term });
+                        Edge { to: count + extra.len() - 1, backward: false }
+                    };
+                    break Term::Branch { test, yes: edge(yes), no: edge(no) };
+                }
+            }
+        };
+        blocks.push(Block { pc: first.pc, scopes: first.scopes, steps, term });
+    }
+    blocks.append(&mut extra);
+    blocks
+}
+
+/// Renumbers blocks in reverse postorder from the first.
+fn order(blocks: &[Block]) -> Vec<Block> {
+    let mut seen = vec![false; blocks.len()];
+    let mut postorder = Vec::with_capacity(blocks.len());
+    let mut stack = vec![(0, 0)];
+    seen[0] = true;
+    while let Some(top) = stack.last_mut() {
+        // The second edge first, so that in the reversed order the first successor follows its block.
+        let edges: Vec<Edge> = blocks[top.0].term.edges().collect();
+        match edges.iter().rev().nth(top.1) {
+            Some(edge) => {
+                top.1 += 1;
+                if !std::mem::replace(&mut seen[edge.to], true) {
+                    stack.push((edge.to, 0));
+                }
+            }
+            None => {
+                postorder.push(top.0);
+                stack.pop();
+            }
+        }
+    }
+    let mut new_id = vec![usize::MAX; blocks.len()];
+    postorder.iter().rev().enumerate().for_each(|(new, &old)| new_id[old] = new);
+    postorder
+        .iter()
+        .rev()
+        .map(|&old| {
+            let mut block = blocks[old].clone();
+            block.term.edges_mut().for_each(|e| e.to = new_id[e.to]);
+            block
+        })
+        .collect()
+}

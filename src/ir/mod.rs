@@ -1,0 +1,441 @@
+//! SSA over four-component values: one shader entry as data that can be rewritten, checked and printed.
+//!
+//! # Rules of evaluation
+//! 1. A [`Func`] is a list of blocks; block 0 begins the run and nothing jumps to it. A block's instructions run in order,
+//!    then its terminator. An edge carries one argument for each parameter of its target, all read before any is set.
+//! 2. A value is defined once, by a parameter or by one [`Inst::Def`], and that definition dominates every use. *Leaves*
+//!    (constants, inputs, uniforms: [`Node::is_leaf`]) have no place: nothing in a run changes them, so they are evaluated
+//!    wherever they are used.
+//! 3. A vector operation computes all four lanes from its sources as [`crate::isa::numeric`] says; a source's swizzle and sign
+//!    are applied at the use ([`Use`], [`Lane`]). A write mask is a [`Node::Merge`] of the register's old and new value.
+//!    Lanes that nobody reads may hold anything.
+//! 4. Registers are not values. Their contents enter by [`Node::Load`] and leave by [`Inst::Store`]. In the *SSA form* a
+//!    register is loaded in block 0 only, and stored only right before the run ends and, outputs, before an EMIT. In the
+//!    *memory form* each instruction loads what it reads and stores what it writes; that is the unoptimised witness.
+//! 5. [`Inst::Emit`] reads the outputs in memory and changes the bank there; everything else that touches memory does so in
+//!    program order.
+//!
+//! [`mod@cfg`] finds the blocks, [`build`] makes either form, [`simplify`] and [`facts`] shrink it, [`verify`] checks
+//! these rules, `print` shows it. None of them knows Cranelift.
+
+pub mod build;
+pub mod cfg;
+pub mod facts;
+mod insts;
+mod print;
+pub mod simplify;
+#[cfg(test)]
+mod tests;
+pub mod verify;
+
+use crate::isa::flow::Exit;
+use crate::isa::{CmpOp, Cond, Opcode, Pc, Setemit, Swizzle, WriteMask};
+use crate::program::Entry;
+
+/// The number of a value: its place in [`Func::nodes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Value(pub u32);
+
+/// What a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Type {
+    /// Four floats.
+    Vec4,
+    /// A signed 32-bit integer.
+    Int,
+    /// True or false.
+    Flag,
+}
+
+/// A vector source: the value, its lanes rearranged, then all signs flipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Use {
+    /// The vector.
+    pub value: Value,
+    /// Which component each lane takes.
+    pub swizzle: Swizzle,
+    /// Flip all signs.
+    pub negate: bool,
+}
+
+impl Use {
+    /// The value as it stands.
+    pub fn plain(value: Value) -> Use {
+        Use { value, swizzle: Swizzle::IDENTITY, negate: false }
+    }
+    /// The scalar that `lane` reads.
+    pub fn lane(&self, lane: usize) -> Lane {
+        Lane { value: self.value, component: self.swizzle.lane(lane) as u8, negate: self.negate }
+    }
+    /// Whether it is the value unchanged.
+    pub fn is_plain(&self) -> bool {
+        self.swizzle == Swizzle::IDENTITY && !self.negate
+    }
+}
+
+/// A scalar source: one component of a vector, its sign flipped if asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Lane {
+    /// The vector.
+    pub value: Value,
+    /// Component 0-3.
+    pub component: u8,
+    /// Flip the sign.
+    pub negate: bool,
+}
+
+/// A register in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mem {
+    /// `r0-r15`.
+    Temp(u8),
+    /// `o0-o15` of a bank.
+    Out {
+        /// Register.
+        n: u8,
+        /// Bank, an [`Type::Int`] of 0 or 1.
+        bank: Value,
+    },
+    /// `a0.x` (0) or `a0.y` (1).
+    Address(u8),
+    /// `aL`.
+    LoopCounter,
+    /// `cmp.x` (0) or `cmp.y` (1).
+    Flag(u8),
+    /// Which output bank is written; loading gives 0 or 1.
+    Bank,
+}
+
+impl Mem {
+    /// The type of its contents.
+    pub fn ty(self) -> Type {
+        match self {
+            Mem::Temp(_) | Mem::Out { .. } => Type::Vec4,
+            Mem::Address(_) | Mem::LoopCounter | Mem::Bank => Type::Int,
+            Mem::Flag(_) => Type::Flag,
+        }
+    }
+}
+
+/// How a value comes about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Node {
+    /// A block's parameter.
+    Param(Type),
+    /// A constant vector, as bits.
+    Const([u32; 4]),
+    /// A constant integer.
+    Int(i32),
+    /// A constant flag.
+    Flag(bool),
+    /// Input register `v`.
+    Input(u8),
+    /// Float uniform `c`.
+    Uniform(u8),
+    /// A component (0-2) of an integer uniform, 0-255.
+    IntUniform {
+        /// Which uniform.
+        id: u8,
+        /// x, y or z.
+        component: u8,
+    },
+    /// What a register in memory holds at this point.
+    Load(Mem),
+    /// The integer if it is in -128..=127, else 0: what relative addressing makes of an address register.
+    Offset(Value),
+    /// Float uniform `(base + offset) & 0x7F`, or (1, 1, 1, 1) if that is above 95.
+    Relative {
+        /// Uniform number in the word.
+        base: u8,
+        /// An [`Node::Offset`].
+        offset: Value,
+    },
+    /// A vector operation on as many sources as the instruction has. The opcode is in its normal form and one of `ADD DP3
+    /// DP4 DPH DST LITP MUL SGE SLT FLR MAX MIN MOV MAD`.
+    Alu {
+        /// Which.
+        op: Opcode,
+        /// The sources; those beyond its number repeat the first.
+        src: [Use; 3],
+    },
+    /// `EX2 LG2 RCP RSQ`: the scalar's result in all four lanes.
+    Scalar {
+        /// Which.
+        op: Opcode,
+        /// The argument.
+        src: Lane,
+    },
+    /// Lanes of `mask` from `new`, the others from `old`.
+    Merge {
+        /// Which lanes are new.
+        mask: WriteMask,
+        /// The register's former value.
+        old: Value,
+        /// What was written.
+        new: Value,
+    },
+    /// A float as an address: truncated, saturated, NaN is 0.
+    ToAddress(Lane),
+    /// A comparison of two scalars.
+    Compare {
+        /// Which; never one of the two that always hold.
+        op: CmpOp,
+        /// Left.
+        a: Lane,
+        /// Right.
+        b: Lane,
+    },
+    /// Wrapping sum of two integers.
+    Add(Value, Value),
+    /// The other output bank: 1 for 0, 0 for 1.
+    Flip(Value),
+}
+
+impl Node {
+    /// Whether it has no place and is evaluated at each use.
+    pub fn is_leaf(&self) -> bool {
+        matches!(
+            self,
+            Node::Const(_) | Node::Int(_) | Node::Flag(_) | Node::Input(_) | Node::Uniform(_) | Node::IntUniform { .. }
+        )
+    }
+
+    /// The type of the value.
+    pub fn ty(&self) -> Type {
+        match self {
+            Node::Param(ty) => *ty,
+            Node::Load(mem) => mem.ty(),
+            Node::Const(_)
+            | Node::Input(_)
+            | Node::Uniform(_)
+            | Node::Relative { .. }
+            | Node::Alu { .. }
+            | Node::Scalar { .. }
+            | Node::Merge { .. } => Type::Vec4,
+            Node::Int(_)
+            | Node::IntUniform { .. }
+            | Node::Offset(_)
+            | Node::ToAddress(_)
+            | Node::Add(..)
+            | Node::Flip(_) => Type::Int,
+            Node::Flag(_) | Node::Compare { .. } => Type::Flag,
+        }
+    }
+
+    /// Calls `f` on every value it is made from.
+    pub fn for_each_use(&self, mut f: impl FnMut(Value)) {
+        let mut node = *self;
+        node.map_uses(|v| {
+            f(v);
+            v
+        });
+    }
+
+    /// Replaces every value it is made from.
+    pub fn map_uses(&mut self, mut f: impl FnMut(Value) -> Value) {
+        match self {
+            Node::Param(_)
+            | Node::Const(_)
+            | Node::Int(_)
+            | Node::Flag(_)
+            | Node::Input(_)
+            | Node::Uniform(_)
+            | Node::IntUniform { .. } => {}
+            Node::Load(mem) => mem.map_uses(f),
+            Node::Offset(v) | Node::Flip(v) | Node::Relative { offset: v, .. } => *v = f(*v),
+            Node::Alu { op, src } => {
+                let count = alu_sources(*op);
+                for s in &mut src[..count] {
+                    s.value = f(s.value);
+                }
+                for n in count..3 {
+                    src[n] = src[0];
+                }
+            }
+            Node::Scalar { src, .. } | Node::ToAddress(src) => src.value = f(src.value),
+            Node::Merge { old, new, .. } => {
+                *old = f(*old);
+                *new = f(*new);
+            }
+            Node::Compare { a, b, .. } => {
+                a.value = f(a.value);
+                b.value = f(b.value);
+            }
+            Node::Add(a, b) => {
+                *a = f(*a);
+                *b = f(*b);
+            }
+        }
+    }
+}
+
+impl Mem {
+    /// Replaces the bank, if it has one.
+    pub fn map_uses(&mut self, mut f: impl FnMut(Value) -> Value) {
+        if let Mem::Out { bank, .. } = self {
+            *bank = f(*bank);
+        }
+    }
+}
+
+/// How many sources an [`Node::Alu`] has.
+pub fn alu_sources(op: Opcode) -> usize {
+    crate::isa::table::row(op).sources()
+}
+
+/// One step of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inst {
+    /// Evaluates a node that is not a leaf.
+    Def(Value),
+    /// Writes a register in memory.
+    Store(Mem, Value),
+    /// Sends the outputs in memory, and changes the bank there.
+    Emit,
+    /// Writes what the following emits do.
+    Setemit(Setemit),
+}
+
+/// Where a block goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Term {
+    /// The run ends.
+    Exit(Exit),
+    /// To one block.
+    Goto(Edge),
+    /// By a condition.
+    Branch {
+        /// The condition.
+        test: Test,
+        /// If it holds.
+        yes: Edge,
+        /// If not.
+        no: Edge,
+    },
+}
+
+/// What a branch asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Test {
+    /// A condition on two flags.
+    Flags {
+        /// How.
+        cond: Cond,
+        /// `cmp.x`
+        x: Value,
+        /// `cmp.y`
+        y: Value,
+    },
+    /// A boolean uniform has this value.
+    Bool {
+        /// 0-15.
+        id: u8,
+        /// The wanted value.
+        value: bool,
+    },
+    /// An integer is not zero.
+    NonZero(Value),
+}
+
+impl Test {
+    /// Replaces every value it reads.
+    pub fn map_uses(&mut self, mut f: impl FnMut(Value) -> Value) {
+        match self {
+            Test::Flags { cond, x, y } => {
+                use crate::isa::CondOp;
+                if cond.op != CondOp::Y {
+                    *x = f(*x);
+                }
+                if cond.op != CondOp::X {
+                    *y = f(*y);
+                }
+            }
+            Test::Bool { .. } => {}
+            Test::NonZero(v) => *v = f(*v),
+        }
+    }
+}
+
+/// A way to another block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edge {
+    /// Its number.
+    pub to: usize,
+    /// One argument a parameter.
+    pub args: Vec<Value>,
+}
+
+/// A block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Where in the program it begins; for prints and debug information.
+    pub pc: Pc,
+    /// Its parameters.
+    pub params: Vec<Value>,
+    /// What it does, each step with the address it comes from.
+    pub insts: Vec<(Pc, Inst)>,
+    /// Where it goes.
+    pub term: Term,
+}
+
+/// One entry of a program in SSA.
+#[derive(Clone, Debug)]
+pub struct Func {
+    /// What it was built from.
+    pub entry: Entry,
+    /// Which form it has (rule 4).
+    pub form: Form,
+    /// All values.
+    pub nodes: Vec<Node>,
+    /// All blocks.
+    pub blocks: Vec<Block>,
+}
+
+/// Where registers live between instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// In values; memory sees them when the run ends.
+    Ssa,
+    /// In memory, always.
+    Memory,
+}
+
+impl Func {
+    /// How a value comes about.
+    pub fn node(&self, value: Value) -> &Node {
+        &self.nodes[value.0 as usize]
+    }
+
+    /// Whether it emits anywhere.
+    pub fn emits(&self) -> bool {
+        self.blocks.iter().flat_map(|b| &b.insts).any(|(_, i)| *i == Inst::Emit)
+    }
+
+    /// A new value; the caller gives it a place if its node is not a leaf.
+    pub fn value(&mut self, node: Node) -> Value {
+        self.nodes.push(node);
+        Value(self.nodes.len() as u32 - 1)
+    }
+}
+
+impl Term {
+    /// The edges, in the order they are written.
+    pub fn edges(&self) -> impl Iterator<Item = &Edge> {
+        let (a, b) = match self {
+            Term::Exit(_) => (None, None),
+            Term::Goto(e) => (Some(e), None),
+            Term::Branch { yes, no, .. } => (Some(yes), Some(no)),
+        };
+        a.into_iter().chain(b)
+    }
+
+    /// The edges, to be changed in place.
+    pub fn edges_mut(&mut self) -> impl Iterator<Item = &mut Edge> {
+        let (a, b) = match self {
+            Term::Exit(_) => (None, None),
+            Term::Goto(e) => (Some(e), None),
+            Term::Branch { yes, no, .. } => (Some(yes), Some(no)),
+        };
+        a.into_iter().chain(b)
+    }
+}

@@ -1,0 +1,358 @@
+//! [`Func`] -> smaller [`Func`] of the same meaning.
+//!
+//! In this order: constants folded through [`crate::isa::numeric`] and branches on them decided, parameters that are no
+//! choice replaced by what they always are, stores of what a register holds anyway dropped, merges whose old or new lanes
+//! nobody reads resolved, equal offsets shared, and all that is dead then removed. It must not change what is observable:
+//! stores, emits, exits.
+
+use super::facts::{ALL_LANES, lanes_read};
+use super::{Block, Edge, Form, Func, Inst, Mem, Node, Term, Test, Use, Value, alu_sources};
+use crate::isa::Opcode;
+use crate::isa::numeric::Precision;
+use std::collections::HashMap;
+
+/// Values that stand for others.
+struct Replacements(Vec<Value>);
+
+impl Replacements {
+    fn new(len: usize) -> Replacements {
+        Replacements((0..len as u32).map(Value).collect())
+    }
+    /// What `v` is now. Paths are halved on the way, so long chains stay cheap.
+    fn get(&mut self, mut v: Value) -> Value {
+        while self.0[v.0 as usize] != v {
+            let next = self.0[v.0 as usize];
+            self.0[v.0 as usize] = self.0[next.0 as usize];
+            v = next;
+        }
+        v
+    }
+    fn set(&mut self, v: Value, by: Value) {
+        self.0[v.0 as usize] = by;
+    }
+}
+
+impl Func {
+    /// Simplifies in place.
+    pub fn simplify(&mut self, precision: Precision) {
+        self.fold_constants(precision);
+        self.decide_branches();
+        self.resolve_parameters();
+        if self.form == Form::Ssa {
+            self.drop_idle_stores();
+        }
+        self.resolve_merges();
+        self.share_offsets();
+        self.remove_dead();
+    }
+
+    fn apply(&mut self, by: &mut Replacements) {
+        for node in &mut self.nodes {
+            node.map_uses(|v| by.get(v));
+        }
+        for block in &mut self.blocks {
+            for (_, inst) in &mut block.insts {
+                if let Inst::Store(mem, value) = inst {
+                    *value = by.get(*value);
+                    mem.map_uses(|v| by.get(v));
+                }
+            }
+            if let Term::Branch { test, .. } = &mut block.term {
+                test.map_uses(|v| by.get(v));
+            }
+            for edge in block.term.edges_mut() {
+                edge.args.iter_mut().for_each(|a| *a = by.get(*a));
+            }
+        }
+    }
+
+    /// Nodes all of whose sources are constants become constants. Definitions come before uses but for parameters,
+    /// which are never folded, so one pass in value order is enough.
+    fn fold_constants(&mut self, precision: Precision) {
+        let mut folded = false;
+        for i in 0..self.nodes.len() {
+            if let Some(constant) = self.fold(&self.nodes[i], precision) {
+                self.nodes[i] = constant;
+                folded = true;
+            }
+        }
+        if folded {
+            let Func { blocks, nodes, .. } = self;
+            for block in blocks {
+                block.insts.retain(|(_, i)| !matches!(i, Inst::Def(v) if nodes[v.0 as usize].is_leaf()));
+            }
+        }
+    }
+
+    fn fold(&self, node: &Node, p: Precision) -> Option<Node> {
+        let vector = |v: Value| match self.node(v) {
+            Node::Const(bits) => Some(bits.map(f32::from_bits)),
+            _ => None,
+        };
+        let sign = |x: f32, negate: bool| if negate { -x } else { x };
+        let fetch = |u: &Use| vector(u.value).map(|v| u.swizzle.lanes().map(|c| sign(v[c], u.negate)));
+        let scalar = |l: &super::Lane| vector(l.value).map(|v| sign(v[usize::from(l.component)], l.negate));
+        let constant = |v: [f32; 4]| Some(Node::Const(v.map(f32::to_bits)));
+        match node {
+            Node::Alu { op, src } => {
+                let mut s = [[0.0; 4]; 3];
+                for (to, from) in s.iter_mut().zip(&src[..alu_sources(*op)]) {
+                    *to = fetch(from)?;
+                }
+                let [a, b, c] = s;
+                let each = |f: &dyn Fn(usize) -> f32| constant([f(0), f(1), f(2), f(3)]);
+                match op {
+                    Opcode::Add => each(&|n| p.add(a[n], b[n])),
+                    Opcode::Mul => each(&|n| p.mul(a[n], b[n])),
+                    Opcode::Mad => each(&|n| p.mad(a[n], b[n], c[n])),
+                    Opcode::Max => each(&|n| p.max(a[n], b[n])),
+                    Opcode::Min => each(&|n| p.min(a[n], b[n])),
+                    Opcode::Sge => each(&|n| p.sge(a[n], b[n])),
+                    Opcode::Slt => each(&|n| p.slt(a[n], b[n])),
+                    Opcode::Flr => each(&|n| p.flr(a[n])),
+                    Opcode::Mov => constant(a),
+                    Opcode::Dp3 => constant([p.dp3(a, b); 4]),
+                    Opcode::Dp4 => constant([p.dp4(a, b); 4]),
+                    Opcode::Dph => constant([p.dp4([a[0], a[1], a[2], 1.0], b); 4]),
+                    Opcode::Dst => constant([1.0, p.mul(a[1], b[1]), a[2], b[3]]),
+                    Opcode::Litp => constant([p.max(a[0], 0.0), p.litp_y(a[1]), 0.0, p.max(a[3], 0.0)]),
+                    _ => None,
+                }
+            }
+            Node::Scalar { op, src } => {
+                let x = scalar(src)?;
+                let r = match op {
+                    Opcode::Rcp => p.rcp(x),
+                    Opcode::Rsq => p.rsq(x),
+                    Opcode::Ex2 => p.ex2(x),
+                    Opcode::Lg2 => p.lg2(x),
+                    _ => return None,
+                };
+                constant([r; 4])
+            }
+            Node::Compare { op, a, b } => Some(Node::Flag(p.compare(*op, scalar(a)?, scalar(b)?))),
+            Node::ToAddress(src) => Some(Node::Int(p.to_address(scalar(src)?))),
+            Node::Merge { mask, old, new } => {
+                let (old, new) = (vector(*old)?, vector(*new)?);
+                constant([0, 1, 2, 3].map(|n| if mask.has(n) { new[n] } else { old[n] }))
+            }
+            Node::Offset(v) => match self.node(*v) {
+                Node::Int(n) => Some(Node::Int(if (-128..=127).contains(n) { *n } else { 0 })),
+                _ => None,
+            },
+            Node::Add(a, b) => match (self.node(*a), self.node(*b)) {
+                (Node::Int(a), Node::Int(b)) => Some(Node::Int(a.wrapping_add(*b))),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Branches on constants become plain edges, and blocks that nothing reaches any more are emptied.
+    fn decide_branches(&mut self) {
+        let mut decided = false;
+        for i in 0..self.blocks.len() {
+            if let Term::Branch { test, yes, no } = &self.blocks[i].term
+                && let Some(holds) = self.decide(test)
+            {
+                let edge = if holds { yes } else { no };
+                self.blocks[i].term = Term::Goto(edge.clone());
+                decided = true;
+            }
+        }
+        if decided {
+            self.order_blocks();
+        }
+    }
+
+    fn decide(&self, test: &Test) -> Option<bool> {
+        let flag = |v: Value| match self.node(v) {
+            Node::Flag(f) => Some(*f),
+            _ => None,
+        };
+        match test {
+            Test::Flags { cond, x, y } => {
+                use crate::isa::CondOp::{X, Y};
+                let x = if cond.op == Y { false } else { flag(*x)? };
+                let y = if cond.op == X { false } else { flag(*y)? };
+                Some(cond.eval([x, y]))
+            }
+            Test::NonZero(v) => match self.node(*v) {
+                Node::Int(n) => Some(*n != 0),
+                _ => None,
+            },
+            Test::Bool { .. } => None,
+        }
+    }
+
+    /// Block numbers in reverse postorder, the first successor right behind its block where possible. Blocks that
+    /// nothing reaches are not among them.
+    pub(super) fn reverse_postorder(&self) -> Vec<usize> {
+        let mut seen = vec![false; self.blocks.len()];
+        let mut postorder = Vec::with_capacity(self.blocks.len());
+        let mut stack = vec![(0, 0)];
+        seen[0] = true;
+        while let Some(top) = stack.last_mut() {
+            let successors: Vec<usize> = self.blocks[top.0].term.edges().map(|e| e.to).collect();
+            match successors.iter().rev().nth(top.1) {
+                Some(&to) => {
+                    top.1 += 1;
+                    if !std::mem::replace(&mut seen[to], true) {
+                        stack.push((to, 0));
+                    }
+                }
+                None => {
+                    postorder.push(top.0);
+                    stack.pop();
+                }
+            }
+        }
+        postorder.reverse();
+        postorder
+    }
+
+    /// Puts blocks in reverse postorder and drops those that nothing reaches. Afterwards every definition stands before
+    /// its uses.
+    pub(super) fn order_blocks(&mut self) {
+        let order = self.reverse_postorder();
+        let mut new_id = vec![usize::MAX; self.blocks.len()];
+        order.iter().enumerate().for_each(|(new, &old)| new_id[old] = new);
+        let mut old: Vec<Option<Block>> = std::mem::take(&mut self.blocks).into_iter().map(Some).collect();
+        for id in order {
+            let mut block = old[id].take().expect("a block is in the postorder once");
+            block.term.edges_mut().for_each(|e| e.to = new_id[e.to]);
+            self.blocks.push(block);
+        }
+    }
+
+    /// A parameter that is always the same value, or itself, is that value.
+    fn resolve_parameters(&mut self) {
+        let mut by = Replacements::new(self.nodes.len());
+        let mut edges_in: Vec<Vec<&Edge>> = vec![Vec::new(); self.blocks.len()];
+        for edge in self.blocks.iter().flat_map(|b| b.term.edges()) {
+            edges_in[edge.to].push(edge);
+        }
+        let mut users: HashMap<Value, Vec<usize>> = HashMap::new();
+        for (to, edges) in edges_in.iter().enumerate() {
+            for arg in edges.iter().flat_map(|e| &e.args) {
+                if matches!(self.node(*arg), Node::Param(_)) {
+                    users.entry(*arg).or_default().push(to);
+                }
+            }
+        }
+        let mut queue: Vec<usize> = (0..self.blocks.len()).rev().collect();
+        let mut queued = vec![true; self.blocks.len()];
+        while let Some(b) = queue.pop() {
+            queued[b] = false;
+            for (n, &param) in self.blocks[b].params.iter().enumerate() {
+                if by.get(param) != param {
+                    continue;
+                }
+                let mut only = None;
+                let same = edges_in[b].iter().all(|edge| {
+                    let arg = by.get(edge.args[n]);
+                    arg == param || *only.get_or_insert(arg) == arg || self.same_leaf(only, arg)
+                });
+                if let (true, Some(value)) = (same, only) {
+                    by.set(param, value);
+                    for &user in users.get(&param).map_or(&[][..], |u| u) {
+                        if !std::mem::replace(&mut queued[user], true) {
+                            queue.push(user);
+                        }
+                    }
+                }
+            }
+        }
+        let dropped: Vec<Vec<bool>> =
+            self.blocks.iter().map(|b| b.params.iter().map(|&p| by.get(p) != p).collect()).collect();
+        drop(edges_in);
+        self.drop_parameters(&dropped);
+        self.apply(&mut by);
+    }
+
+    /// Whether both are the same leaf, which may have been made twice.
+    fn same_leaf(&self, a: Option<Value>, b: Value) -> bool {
+        a.is_some_and(|a| self.node(a).is_leaf() && self.node(a) == self.node(b))
+    }
+
+    fn drop_parameters(&mut self, dropped: &[Vec<bool>]) {
+        fn keep<T>(list: &mut Vec<T>, dropped: &[bool]) {
+            let mut flags = dropped.iter();
+            list.retain(|_| !flags.next().expect("one flag a parameter"));
+        }
+        for (b, block) in self.blocks.iter_mut().enumerate() {
+            keep(&mut block.params, &dropped[b]);
+            for edge in block.term.edges_mut() {
+                keep(&mut edge.args, &dropped[edge.to]);
+            }
+        }
+    }
+
+    /// In the SSA form a register is loaded when the run begins; storing that very value back changes nothing, as long
+    /// as no emit may have stored something else there.
+    fn drop_idle_stores(&mut self) {
+        let emits = self.emits();
+        let Func { blocks, nodes, .. } = self;
+        for block in blocks {
+            block.insts.retain(|(_, inst)| match inst {
+                Inst::Store(Mem::Out { .. }, _) if emits => true,
+                Inst::Store(mem, value) => nodes[value.0 as usize] != Node::Load(*mem),
+                _ => true,
+            });
+        }
+    }
+
+    fn resolve_merges(&mut self) {
+        let live = self.live_lanes();
+        let mut by = Replacements::new(self.nodes.len());
+        for (i, node) in self.nodes.iter().enumerate() {
+            if let Node::Merge { mask, old, new } = *node {
+                let lanes = live[i];
+                if lanes & !mask.lane_bits() & ALL_LANES == 0 {
+                    by.set(Value(i as u32), new);
+                } else if lanes & mask.lane_bits() == 0 {
+                    by.set(Value(i as u32), old);
+                }
+            }
+        }
+        self.apply(&mut by);
+    }
+
+    /// One clamp for each address register value and block.
+    fn share_offsets(&mut self) {
+        let mut by = Replacements::new(self.nodes.len());
+        for block in &self.blocks {
+            let mut seen = HashMap::new();
+            for (_, inst) in &block.insts {
+                if let Inst::Def(v) = inst
+                    && let Node::Offset(address) = self.node(*v)
+                {
+                    let first = *seen.entry(*address).or_insert(*v);
+                    by.set(*v, first);
+                }
+            }
+        }
+        self.apply(&mut by);
+    }
+
+    fn remove_dead(&mut self) {
+        let live = self.live_lanes();
+        // A source none of whose lanes is read (DST without y, say) may be what is removed below.
+        let nothing = self.value(Node::Const([0; 4]));
+        for (node, &live) in self.nodes.iter_mut().zip(&live) {
+            if let Node::Alu { op, src } = node {
+                for (n, s) in src.iter_mut().enumerate() {
+                    if lanes_read(*op, n, live) == 0 {
+                        *s = Use::plain(nothing);
+                    }
+                }
+            }
+        }
+        let dead = |v: Value| live[v.0 as usize] == 0;
+        for block in &mut self.blocks {
+            block.insts.retain(|(_, inst)| !matches!(inst, Inst::Def(v) if dead(*v)));
+        }
+        let dropped: Vec<Vec<bool>> = self.blocks.iter().map(|b| b.params.iter().map(|&p| dead(p)).collect()).collect();
+        self.drop_parameters(&dropped);
+    }
+}

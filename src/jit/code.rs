@@ -1,0 +1,257 @@
+//! Machine code in memory, and the call into it: the one place in the JIT with `unsafe`.
+//!
+//! A [`CodeMemory`] is handed to cranelift-jit, which writes one function into it. Pages are writable first and then
+//! executable, never both: the mapping is made read+write, filled, and turned into read+execute by one call, which takes the
+//! writable handle away. What is left is a [`Code`], immutable, of exactly the pages the function needs, unmapped when
+//! its last user drops it.
+//!
+//! It must not know what the code computes.
+
+#![allow(unsafe_code)]
+
+use super::abi;
+use crate::state::{Emitter, Exit, Registers, Uniforms, Unit};
+use cranelift_jit::{BranchProtection, JITMemoryKind, JITMemoryProvider};
+use cranelift_module::{ModuleError, ModuleResult};
+use memmap2::{Mmap, MmapMut};
+use std::any::Any;
+use std::io;
+use std::mem::offset_of;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A memory provider for one function.
+#[derive(Clone, Default)]
+pub(super) struct CodeMemory(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    writable: Option<MmapMut>,
+    executable: Option<Mmap>,
+    /// What the system said when it refused.
+    refusal: Option<io::ErrorKind>,
+    /// For tests: refuse as a hardened system would.
+    refuse: bool,
+}
+
+impl CodeMemory {
+    /// A provider that fails as on a system that lets no page become executable.
+    #[cfg(test)]
+    pub(super) fn refusing() -> CodeMemory {
+        let memory = CodeMemory::default();
+        memory.state(|s| s.refuse = true);
+        memory
+    }
+
+    fn state<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
+        // Nothing in here panics half-way, so a poisoned lock still guards a whole state.
+        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Why the system gave no memory, if it did not.
+    pub(super) fn refusal(&self) -> Option<io::ErrorKind> {
+        self.state(|s| s.refusal)
+    }
+
+    /// The finished code, whose function begins at `entry`. `None` before finalization or if `entry` is not in it.
+    /// `emits` says whether the function calls back.
+    pub(super) fn into_code(self, entry: *const u8, len: usize, emits: bool) -> Option<Code> {
+        let map = self.state(|s| s.executable.take())?;
+        let offset = (entry as usize).checked_sub(map.as_ptr() as usize)?;
+        (offset.checked_add(len)? <= map.len()).then_some(Code { map, offset, len, emits })
+    }
+}
+
+impl JITMemoryProvider for CodeMemory {
+    fn allocate(&mut self, size: usize, align: u64, kind: JITMemoryKind) -> io::Result<*mut u8> {
+        self.state(|s| {
+            // A mapping is page-aligned, which is more than any function asks for.
+            let fits = matches!(kind, JITMemoryKind::Executable) && align <= 4096 && s.writable.is_none();
+            let map = match fits {
+                true => MmapMut::map_anon(size.max(1)),
+                false => Err(io::ErrorKind::Unsupported.into()),
+            };
+            match map {
+                Ok(map) => Ok(s.writable.insert(map).as_mut_ptr()),
+                Err(error) => {
+                    s.refusal = Some(error.kind());
+                    Err(error)
+                }
+            }
+        })
+    }
+
+    unsafe fn free_memory(&mut self) {
+        // Pages belong to `Code` and go with it.
+        self.state(|s| (s.writable, s.executable) = (None, None));
+    }
+
+    #[allow(clippy::result_large_err)] // the trait's error
+    fn finalize(&mut self, _: BranchProtection) -> ModuleResult<()> {
+        self.state(|s| {
+            let Some(map) = s.writable.take() else { return Ok(()) };
+            // Before the pages become executable: some CPUs need it to see a writable page (a no-op on x86-64).
+            // SAFETY: the range is the whole of a mapping that this function owns.
+            let cleared =
+                unsafe { wasmtime_internal_jit_icache_coherence::clear_cache(map.as_ptr().cast(), map.len()) };
+            let exec = if s.refuse { Err(io::ErrorKind::PermissionDenied.into()) } else { map.make_exec() };
+            match cleared.and(exec) {
+                Ok(map) => {
+                    s.executable = Some(map);
+                    // Other threads may have fetched these addresses ahead; make them fetch again.
+                    wasmtime_internal_jit_icache_coherence::pipeline_flush_mt()
+                        .map_err(|err| ModuleError::Allocation { err })
+                }
+                Err(err) => {
+                    s.refusal = Some(err.kind());
+                    Err(ModuleError::Allocation { err })
+                }
+            }
+        })
+    }
+}
+
+/// One finished function.
+pub(super) struct Code {
+    map: Mmap,
+    offset: usize,
+    len: usize,
+    emits: bool,
+}
+
+/// What compiled code is called as. Returns an [`Exit`]'s number or [`abi::REDO`].
+type Function = unsafe extern "C" fn(*const Uniforms, *mut Unit, *const Registers, *const Frame) -> u32;
+
+/// What relative addressing reads beyond `c95`.
+#[repr(C, align(16))]
+struct Ones([f32; 4]);
+
+/// All that code without EMIT needs of a frame: its first field.
+static ONES: Ones = Ones([1.0; 4]);
+
+/// What compiled code needs besides registers and uniforms.
+#[repr(C, align(16))]
+struct Frame {
+    ones: Ones,
+    /// Called by EMIT with this frame.
+    emit: unsafe extern "C" fn(*mut Frame),
+    unit: *mut Unit,
+    emitter: *mut dyn Emitter,
+    /// A panic of the emitter, on its way past the compiled code, which has no unwind information.
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+/// Offset of the vector of ones in the frame.
+pub(super) const FRAME_ONES: i32 = offset_of!(Frame, ones) as i32;
+/// Offset of the emit function in the frame.
+pub(super) const FRAME_EMIT: i32 = offset_of!(Frame, emit) as i32;
+
+impl Code {
+    /// Bytes of machine code and constants.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Runs the function. `inputs` replaces `unit.v` for reading; without it the unit's own are read. `None` is
+    /// [`abi::REDO`]: nothing was written.
+    pub(super) fn run(
+        &self,
+        uniforms: &Uniforms,
+        unit: &mut Unit,
+        inputs: Option<&Registers>,
+        emitter: &mut dyn Emitter,
+    ) -> Option<Exit> {
+        let unit: *mut Unit = unit;
+        let inputs: *const Registers = match inputs {
+            Some(inputs) => inputs,
+            // SAFETY: `unit` comes from a reference; the address of a field of it is in bounds.
+            None => unsafe { &raw const (*unit).v },
+        };
+        if !self.emits {
+            // SAFETY: `unit` and `inputs` come from references; the code does not emit, so the ones are all it reads.
+            return abi::exit(unsafe { self.call(uniforms, unit, inputs, (&raw const ONES).cast()) });
+        }
+        let mut frame = Frame { ones: Ones([1.0; 4]), emit, unit, emitter: shorten(emitter), panic: None };
+        let frame: *mut Frame = &mut frame;
+        // SAFETY: `unit` and `inputs` come from references, and the frame is whole.
+        let code = unsafe { self.call(uniforms, unit, inputs, frame) };
+        // SAFETY: the frame is this function's own local; compiled code is done with it.
+        if let Some(panic) = unsafe { (*frame).panic.take() } {
+            resume_unwind(panic);
+        }
+        abi::exit(code)
+    }
+
+    /// The call itself.
+    ///
+    /// # Safety
+    /// `unit` and `inputs` are valid, `unit` for writing and to nobody else meanwhile. `frame` points to a whole frame, or,
+    /// if the code does not emit, at least to the ones that a frame begins with.
+    unsafe fn call(&self, uniforms: &Uniforms, unit: *mut Unit, inputs: *const Registers, frame: *const Frame) -> u32 {
+        // SAFETY: the bytes at `offset` are a function of this signature, which cranelift-jit produced for this host and
+        // nobody can change: the pages are read+execute and live as long as `self`. It reads `uniforms`, `inputs` and
+        // `frame`, reads and writes `unit` inside their types' bounds (each access is a field's offset, or a register
+        // number that was masked to its file's size), and keeps no pointer. Alignment: `Uniforms`, `Unit` and `Frame` are
+        // `align(16)`; loads from `inputs`, which a batch may have anywhere, are not marked aligned.
+        unsafe {
+            let function: Function = std::mem::transmute(self.map.as_ptr().add(self.offset));
+            function(uniforms, unit, inputs, frame)
+        }
+    }
+}
+
+/// The emitter without its lifetime, for the time of one call.
+fn shorten<'a>(emitter: &'a mut (dyn Emitter + 'a)) -> *mut dyn Emitter {
+    let emitter: *mut (dyn Emitter + 'a) = emitter;
+    // SAFETY: only the lifetime changes. The pointer is used during `Code::run` alone, which holds the borrow.
+    unsafe { std::mem::transmute::<*mut (dyn Emitter + 'a), *mut (dyn Emitter + 'static)>(emitter) }
+}
+
+/// EMIT. A panic of the emitter is kept: compiled code can't be unwound. Later emits of that run do nothing.
+unsafe extern "C" fn emit(frame: *mut Frame) {
+    // SAFETY: compiled code hands on the frame that `Code::run` made, which nothing else refers to meanwhile; `unit` and
+    // `emitter` were exclusive references there and are used by nobody else during the call.
+    let (frame, unit, emitter) = unsafe { (&mut *frame, &mut *(*frame).unit, &mut *(*frame).emitter) };
+    if frame.panic.is_none() {
+        frame.panic = catch_unwind(AssertUnwindSafe(|| unit.emit(emitter))).err();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ptr;
+
+    #[test]
+    fn memory_is_written_first_and_executable_then_and_never_both() {
+        let mut memory = CodeMemory::default();
+        let p = memory.allocate(100, 16, JITMemoryKind::Executable).expect("a page");
+        assert!(memory.allocate(1, 1, JITMemoryKind::Executable).is_err(), "one function a provider");
+        assert_eq!(permissions(p), "rw-p");
+        memory.finalize(BranchProtection::None).expect("executable");
+        assert_eq!(permissions(p), "r-xp");
+        let code = memory.into_code(ptr::null::<u8>().wrapping_add(p as usize), 100, false).expect("inside");
+        assert_eq!(code.len(), 100);
+        drop(code);
+        assert_eq!(permissions(p), "", "unmapped with its last user");
+    }
+
+    #[test]
+    fn a_refusing_system_is_reported() {
+        let mut memory = CodeMemory::refusing();
+        memory.allocate(10, 1, JITMemoryKind::Executable).expect("a page");
+        assert!(memory.finalize(BranchProtection::None).is_err());
+        assert_eq!(memory.refusal(), Some(io::ErrorKind::PermissionDenied));
+    }
+
+    /// The permissions of the page at `p` as Linux shows them; empty where it is not mapped.
+    fn permissions(p: *const u8) -> String {
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux");
+        let inside = |line: &&str| {
+            let (from, to) = line.split(' ').next().and_then(|r| r.split_once('-')).expect("a range");
+            let number = |s| usize::from_str_radix(s, 16).expect("hex");
+            (number(from)..number(to)).contains(&(p as usize))
+        };
+        maps.lines().find(inside).map_or(String::new(), |l| l.split(' ').nth(1).expect("permissions").into())
+    }
+}

@@ -1,0 +1,562 @@
+//! [`ir::Func`](Func) -> a Cranelift function, in the vec4 shape. A source location is an instruction's pc.
+//!
+//! Blocks become blocks, parameters block parameters. Leaves are evaluated where they are used, inputs once a block.
+//! With [`Multiply::Speculate`] stores wait behind a test of everything that products could have spoilt; see
+//! [`speculate`](super::speculate).
+//!
+//! It must not know pc's meaning, nor the numbers that [`math`](super::math) makes.
+
+use super::abi::{self, BANK_BYTES, VEC4};
+use super::code::{FRAME_EMIT, FRAME_ONES};
+use super::math::{Math, Multiply};
+use super::shape::Vec4;
+use super::speculate::Sinks;
+use crate::ir::facts::{self, ALL_LANES, Lanes};
+use crate::ir::{Edge, Func, Inst, Lane, Mem, Node, Term, Test, Type, Use, Value};
+use crate::isa::{CmpOp, Cond, CondOp, FLOAT_UNIFORMS, Opcode};
+use crate::state::Exit;
+use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
+use cranelift_codegen::ir::{
+    self as clif, AbiParam, BlockArg, InstBuilder, MemFlagsData, Signature, SourceLoc, UserFuncName, types,
+};
+use cranelift_codegen::isa::{CallConv, TargetFrontendConfig};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use std::collections::HashMap;
+
+/// What a value of the function is in Cranelift's.
+#[derive(Clone, Copy)]
+enum Low {
+    Vector(Vec4),
+    /// An `I32`, or an `I8` for a flag.
+    Scalar(clif::Value),
+}
+
+pub(super) struct Lower<'a, 'f> {
+    pub(super) b: FunctionBuilder<'f>,
+    func: &'a Func,
+    multiply: Multiply,
+    live: Vec<Lanes>,
+    blocks: Vec<clif::Block>,
+    values: Vec<Option<Low>>,
+    uniforms: clif::Value,
+    unit: clif::Value,
+    inputs: clif::Value,
+    frame: clif::Value,
+    emit_signature: Option<clif::SigRef>,
+    /// Addresses of output banks, by the bank's value, where they are known for good.
+    banks: HashMap<Value, clif::Value>,
+    /// Inputs loaded in this block.
+    loaded: HashMap<u8, clif::Value>,
+    pub(super) sinks: Sinks,
+}
+
+fn aligned() -> MemFlagsData {
+    MemFlagsData::trusted()
+}
+
+fn constant_memory() -> MemFlagsData {
+    MemFlagsData::trusted().with_readonly()
+}
+
+/// The signature of compiled code: `(uniforms, unit, inputs, frame) -> exit`.
+pub(super) fn signature(call_conv: CallConv, pointer: clif::Type) -> Signature {
+    let mut s = Signature::new(call_conv);
+    s.params.extend([AbiParam::new(pointer); 4]);
+    s.returns.push(AbiParam::new(types::I32));
+    s
+}
+
+/// Writes `func` into `out`, whose signature is already set. `Multiply::Speculate` needs the SSA form and no EMIT.
+pub(super) fn lower(
+    func: &Func,
+    multiply: Multiply,
+    out: &mut clif::Function,
+    context: &mut FunctionBuilderContext,
+    target: TargetFrontendConfig,
+) {
+    let pointer = target.pointer_type();
+    out.name = UserFuncName::user(0, u32::from(func.entry.pc));
+    let call_conv = out.signature.call_conv;
+    let mut b = FunctionBuilder::new(out, context);
+    let blocks: Vec<clif::Block> = func.blocks.iter().map(|_| b.create_block()).collect();
+    b.append_block_params_for_function_params(blocks[0]);
+    let &[uniforms, unit, inputs, frame] = b.block_params(blocks[0]) else {
+        unreachable!("the signature has four parameters")
+    };
+    let emits = func.emits();
+    debug_assert!(multiply == Multiply::Exact || !emits, "what was emitted can't be redone");
+    let emit_signature = emits.then(|| {
+        let mut s = Signature::new(call_conv);
+        s.params.push(AbiParam::new(pointer));
+        b.import_signature(s)
+    });
+    let mut l = Lower {
+        b,
+        func,
+        multiply,
+        live: func.live_lanes(),
+        blocks,
+        values: vec![None; func.nodes.len()],
+        uniforms,
+        unit,
+        inputs,
+        frame,
+        emit_signature,
+        banks: HashMap::new(),
+        loaded: HashMap::new(),
+        sinks: Sinks::new(func, multiply),
+    };
+    l.run();
+    l.b.seal_all_blocks();
+    l.b.finalize(target);
+}
+
+impl<'f> Lower<'_, 'f> {
+    fn run(&mut self) {
+        for (id, block) in self.func.blocks.iter().enumerate() {
+            let at = self.blocks[id];
+            for &param in &block.params {
+                let ty = match self.func.node(param).ty() {
+                    Type::Vec4 => types::F32X4,
+                    Type::Int => types::I32,
+                    Type::Flag => types::I8,
+                };
+                let value = self.b.append_block_param(at, ty);
+                self.values[param.0 as usize] = Some(match ty {
+                    types::F32X4 => Low::Vector(Vec4::Wide(value)),
+                    _ => Low::Scalar(value),
+                });
+            }
+            if block.term == Term::Exit(Exit::Fuel) {
+                self.b.set_cold_block(at);
+            }
+        }
+        let func = self.func;
+        for (id, block) in func.blocks.iter().enumerate() {
+            self.b.switch_to_block(self.blocks[id]);
+            self.loaded.clear();
+            // Stores come last in their block, and wait for the test.
+            let mut stores = Vec::new();
+            for &(pc, inst) in &block.insts {
+                self.b.set_srcloc(SourceLoc::new(u32::from(pc)));
+                match inst {
+                    Inst::Def(value) => self.define(value),
+                    Inst::Store(mem, value) if self.multiply == Multiply::Speculate => {
+                        if mem.ty() == Type::Vec4 {
+                            self.sink(value, ALL_LANES);
+                        }
+                        stores.push((pc, mem, value));
+                    }
+                    Inst::Store(mem, value) => self.store(mem, value),
+                    Inst::Emit => self.emit(),
+                    Inst::Setemit(s) => {
+                        for (byte, offset) in [
+                            (s.vertex, abi::unit::EMIT_VERTEX),
+                            (s.primitive.into(), abi::unit::EMIT_PRIMITIVE),
+                            (s.winding.into(), abi::unit::EMIT_WINDING),
+                        ] {
+                            let byte = self.b.ins().iconst(types::I8, i64::from(byte));
+                            self.b.ins().store(aligned(), byte, self.unit, offset);
+                        }
+                    }
+                }
+            }
+            self.test_sinks();
+            for (pc, mem, value) in stores {
+                self.b.set_srcloc(SourceLoc::new(u32::from(pc)));
+                self.store(mem, value);
+            }
+            self.terminate(&block.term);
+        }
+        self.finish_redo();
+    }
+
+    pub(super) fn math(&mut self) -> Math<'_, 'f> {
+        Math { b: &mut self.b }
+    }
+
+    fn set(&mut self, value: Value, low: Low) {
+        self.values[value.0 as usize] = Some(low);
+    }
+
+    fn define(&mut self, value: Value) {
+        let low = match *self.func.node(value) {
+            Node::Load(mem) => self.load(value, mem),
+            Node::Offset(address) => {
+                let address = self.scalar(address);
+                Low::Scalar(self.math().offset(address))
+            }
+            Node::Relative { base, offset } => self.relative(base, offset),
+            Node::Alu { op, src } => Low::Vector(self.alu(value, op, &src)),
+            Node::Scalar { op, src } => {
+                let x = self.lane(&src);
+                let mut m = self.math();
+                Low::Vector(Vec4::Splat(match op {
+                    Opcode::Rcp => m.rcp(x),
+                    Opcode::Rsq => m.rsq(x),
+                    Opcode::Ex2 => m.ex2(x),
+                    _ => m.lg2(x),
+                }))
+            }
+            Node::Merge { mask, old, new } => {
+                let (old, new) = (self.vector(old), self.vector(new));
+                Low::Vector(self.math().merge(mask, old, new))
+            }
+            Node::ToAddress(src) => {
+                self.sink(src.value, 1 << src.component);
+                let x = self.lane(&src);
+                Low::Scalar(self.math().address(x))
+            }
+            Node::Compare { op, a, b } => {
+                self.sink(a.value, 1 << a.component);
+                self.sink(b.value, 1 << b.component);
+                let (a, b) = (self.lane(&a), self.lane(&b));
+                let cc = match op {
+                    CmpOp::Eq => FloatCC::Equal,
+                    CmpOp::Ne => FloatCC::NotEqual,
+                    CmpOp::Lt => FloatCC::LessThan,
+                    CmpOp::Le => FloatCC::LessThanOrEqual,
+                    CmpOp::Gt => FloatCC::GreaterThan,
+                    _ => FloatCC::GreaterThanOrEqual,
+                };
+                Low::Scalar(self.b.ins().fcmp(cc, a, b))
+            }
+            Node::Add(a, b) => {
+                let a = self.scalar(a);
+                Low::Scalar(match *self.func.node(b) {
+                    Node::Int(n) => self.b.ins().iadd_imm_s(a, i64::from(n)),
+                    _ => {
+                        let b = self.scalar(b);
+                        self.b.ins().iadd(a, b)
+                    }
+                })
+            }
+            Node::Flip(bank) => {
+                let bank = self.scalar(bank);
+                Low::Scalar(self.b.ins().bxor_imm_u(bank, 1))
+            }
+            ref leaf => unreachable!("{leaf:?} has no place"),
+        };
+        self.set(value, low);
+    }
+
+    /// A vector; leaves are evaluated here.
+    pub(super) fn vector(&mut self, value: Value) -> Vec4 {
+        match *self.func.node(value) {
+            Node::Const(bits) => Vec4::Wide(self.math().vector(types::F32X4, bits)),
+            Node::Input(n) => {
+                if let Some(&v) = self.loaded.get(&n) {
+                    return Vec4::Wide(v);
+                }
+                // A batch's inputs need not be aligned to more than a float.
+                let flags = MemFlagsData::new().with_notrap().with_readonly();
+                let v = self.b.ins().load(types::F32X4, flags, self.inputs, i32::from(n) * VEC4);
+                self.loaded.insert(n, v);
+                Vec4::Wide(v)
+            }
+            // Not kept: a register that is read once more is dearer than a load.
+            Node::Uniform(n) => {
+                let offset = abi::uniforms::C + i32::from(n) * VEC4;
+                Vec4::Wide(self.b.ins().load(types::F32X4, constant_memory(), self.uniforms, offset))
+            }
+            _ => match self.values[value.0 as usize] {
+                Some(Low::Vector(v)) => v,
+                _ => unreachable!("verified: a vector that is defined before its use"),
+            },
+        }
+    }
+
+    /// An integer or a flag; leaves are evaluated here.
+    fn scalar(&mut self, value: Value) -> clif::Value {
+        match *self.func.node(value) {
+            Node::Int(n) => self.b.ins().iconst(types::I32, i64::from(n as u32)),
+            Node::Flag(f) => self.b.ins().iconst(types::I8, i64::from(f)),
+            Node::IntUniform { id, component } => {
+                let offset = abi::uniforms::I + i32::from(id) * 4 + i32::from(component);
+                self.b.ins().uload8(types::I32, constant_memory(), self.uniforms, offset)
+            }
+            _ => match self.values[value.0 as usize] {
+                Some(Low::Scalar(v)) => v,
+                _ => unreachable!("verified: a scalar that is defined before its use"),
+            },
+        }
+    }
+
+    /// A vector source: the lanes `needed` of it, swizzled; the sign is left to the caller.
+    fn unsigned(&mut self, u: &Use, needed: Lanes) -> Vec4 {
+        if let Node::Uniform(n) = *self.func.node(u.value)
+            && let Some(component) = single_component(u, needed)
+        {
+            let offset = abi::uniforms::C + i32::from(n) * VEC4 + 4 * component;
+            return Vec4::Splat(self.b.ins().load(types::F32, constant_memory(), self.uniforms, offset));
+        }
+        let v = self.vector(u.value);
+        self.math().swizzle(v, u.swizzle, needed)
+    }
+
+    /// A vector source.
+    fn source(&mut self, u: &Use, needed: Lanes) -> Vec4 {
+        let v = self.unsigned(u, needed);
+        match (u.negate, v) {
+            (false, v) => v,
+            (true, Vec4::Wide(v)) => Vec4::Wide(self.b.ins().fneg(v)),
+            (true, Vec4::Splat(v)) => Vec4::Splat(self.b.ins().fneg(v)),
+        }
+    }
+
+    /// A scalar source.
+    fn lane(&mut self, l: &Lane) -> clif::Value {
+        let x = match *self.func.node(l.value) {
+            Node::Uniform(n) => {
+                let offset = abi::uniforms::C + i32::from(n) * VEC4 + 4 * i32::from(l.component);
+                self.b.ins().load(types::F32, constant_memory(), self.uniforms, offset)
+            }
+            _ => {
+                let v = self.vector(l.value);
+                self.math().component(v, usize::from(l.component))
+            }
+        };
+        if l.negate { self.b.ins().fneg(x) } else { x }
+    }
+
+    fn alu(&mut self, value: Value, op: Opcode, src: &[Use; 3]) -> Vec4 {
+        let live = self.live[value.0 as usize] & ALL_LANES;
+        if facts::swallows_nan(self.func.node(value)) {
+            for (n, s) in src[..crate::ir::alu_sources(op)].iter().enumerate() {
+                self.sink(s.value, facts::through(s, facts::lanes_read(op, n, live)));
+            }
+        }
+        let multiply = self.multiply;
+        let needed = |n| facts::lanes_read(op, n, live);
+        if op == Opcode::Add {
+            return self.add(src, live);
+        }
+        let a = self.source(&src[0], needed(0));
+        if op == Opcode::Mov {
+            return a;
+        }
+        let a = self.math().wide(a);
+        if crate::ir::alu_sources(op) == 1 {
+            return Vec4::Wide(match op {
+                Opcode::Flr => self.b.ins().floor(a),
+                _ => self.litp(a, live),
+            });
+        }
+        let b = self.source(&src[1], needed(1));
+        let b = self.math().wide(b);
+        let mut m = self.math();
+        let wide = match op {
+            Opcode::Mul => m.mul(multiply, a, b),
+            Opcode::Max => m.max(a, b),
+            Opcode::Min => m.min(a, b),
+            Opcode::Sge => m.set(FloatCC::GreaterThanOrEqual, a, b),
+            Opcode::Slt => m.set(FloatCC::LessThan, a, b),
+            Opcode::Mad => {
+                let product = m.mul(multiply, a, b);
+                let c = self.unsigned(&src[2], live);
+                let c = self.math().wide(c);
+                if src[2].negate { self.b.ins().fsub(product, c) } else { self.b.ins().fadd(product, c) }
+            }
+            Opcode::Dst => {
+                let mut r = m.mul(multiply, a, b);
+                for (lane, from) in [(0, None), (2, Some(a)), (3, Some(b))] {
+                    if live >> lane & 1 != 0 {
+                        let from = from.unwrap_or_else(|| m.constant(types::F32X4, 1.0));
+                        r = m.blend(1 << lane, r, from);
+                    }
+                }
+                r
+            }
+            Opcode::Dp3 => {
+                let p = m.mul(multiply, a, b);
+                return Vec4::Splat(m.sum3(p));
+            }
+            Opcode::Dp4 => {
+                let p = m.mul(multiply, a, b);
+                return Vec4::Splat(m.sum4(p));
+            }
+            _ => {
+                // DPH: the appended 1 makes the fourth product the second source's w as it stands.
+                let p = m.mul(multiply, a, b);
+                let p = m.blend(0b1000, p, b);
+                return Vec4::Splat(m.sum4(p));
+            }
+        };
+        Vec4::Wide(wide)
+    }
+
+    /// A sum; a negated summand is subtracted, which is the same by IEEE's definition of subtraction.
+    fn add(&mut self, src: &[Use; 3], live: Lanes) -> Vec4 {
+        let (mut first, mut second) = (&src[0], &src[1]);
+        if first.negate && !second.negate {
+            std::mem::swap(&mut first, &mut second);
+        }
+        let a = self.source(first, live);
+        let a = self.math().wide(a);
+        let b = self.unsigned(second, live);
+        let b = self.math().wide(b);
+        Vec4::Wide(if second.negate { self.b.ins().fsub(a, b) } else { self.b.ins().fadd(a, b) })
+    }
+
+    fn litp(&mut self, a: clif::Value, live: Lanes) -> clif::Value {
+        let mut m = self.math();
+        let zero = m.constant(types::F32X4, 0.0);
+        let mut r = m.max(a, zero);
+        if live & 0b0010 != 0 {
+            let y = m.litp_y(a);
+            r = m.blend(0b0010, r, y);
+        }
+        if live & 0b0100 != 0 {
+            r = m.blend(0b0100, r, zero);
+        }
+        r
+    }
+
+    fn relative(&mut self, base: u8, offset: Value) -> Low {
+        let offset = self.scalar(offset);
+        let n = self.b.ins().iadd_imm_s(offset, i64::from(base));
+        let n = self.b.ins().band_imm_u(n, 0x7F);
+        let beyond = self.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, n, FLOAT_UNIFORMS as i64);
+        let pointer = self.b.func.dfg.value_type(self.uniforms);
+        let n = self.b.ins().uextend(pointer, n);
+        let bytes = self.b.ins().ishl_imm_u(n, 4);
+        let there = self.b.ins().iadd(self.uniforms, bytes);
+        // Both structures hold what is read at the same displacement from the chosen address.
+        let ones = self.b.ins().iadd_imm_s(self.frame, i64::from(FRAME_ONES - abi::uniforms::C));
+        let address = self.b.ins().select(beyond, ones, there);
+        let v = self.b.ins().load(types::F32X4, constant_memory(), address, abi::uniforms::C);
+        Low::Vector(Vec4::Wide(v))
+    }
+
+    /// Where a register is: an address and a displacement.
+    fn address(&mut self, mem: Mem) -> (clif::Value, i32) {
+        let here = self.unit;
+        match mem {
+            Mem::Temp(n) => (here, abi::unit::R + i32::from(n) * VEC4),
+            Mem::Out { n, bank } => {
+                let base = match self.banks.get(&bank) {
+                    Some(&base) => base,
+                    None => self.bank_address(bank),
+                };
+                (base, abi::unit::O + i32::from(n) * VEC4)
+            }
+            Mem::Address(n) => (here, abi::unit::A0 + i32::from(n) * 4),
+            Mem::LoopCounter => (here, abi::unit::AL),
+            Mem::Flag(n) => (here, abi::unit::CMP + i32::from(n)),
+            Mem::Bank => (here, abi::unit::BANK),
+        }
+    }
+
+    fn bank_address(&mut self, bank: Value) -> clif::Value {
+        let bank = self.scalar(bank);
+        let pointer = self.b.func.dfg.value_type(self.unit);
+        let bank = self.b.ins().uextend(pointer, bank);
+        let bytes = self.b.ins().ishl_imm_u(bank, i64::from(BANK_BYTES.trailing_zeros()));
+        self.b.ins().iadd(self.unit, bytes)
+    }
+
+    fn load(&mut self, value: Value, mem: Mem) -> Low {
+        let (base, offset) = self.address(mem);
+        match mem {
+            Mem::Bank => {
+                let bank = self.b.ins().uload8(types::I32, aligned(), base, offset);
+                let bank = self.b.ins().band_imm_u(bank, 1);
+                self.set(value, Low::Scalar(bank));
+                let address = self.bank_address(value);
+                self.banks.insert(value, address);
+                Low::Scalar(bank)
+            }
+            _ => match mem.ty() {
+                Type::Vec4 => Low::Vector(Vec4::Wide(self.b.ins().load(types::F32X4, aligned(), base, offset))),
+                Type::Int => Low::Scalar(self.b.ins().load(types::I32, aligned(), base, offset)),
+                Type::Flag => Low::Scalar(self.b.ins().load(types::I8, aligned(), base, offset)),
+            },
+        }
+    }
+
+    fn store(&mut self, mem: Mem, value: Value) {
+        let stored = match mem.ty() {
+            Type::Vec4 => {
+                let v = self.vector(value);
+                self.math().wide(v)
+            }
+            _ => self.scalar(value),
+        };
+        let (base, offset) = self.address(mem);
+        self.b.ins().store(aligned(), stored, base, offset);
+    }
+
+    fn emit(&mut self) {
+        let signature = self.emit_signature.expect("made because the function emits");
+        let pointer = self.b.func.dfg.value_type(self.frame);
+        let function = self.b.ins().load(pointer, aligned(), self.frame, FRAME_EMIT);
+        self.b.ins().call_indirect(signature, function, &[self.frame]);
+    }
+
+    fn terminate(&mut self, term: &Term) {
+        match term {
+            Term::Exit(exit) => {
+                let code = self.b.ins().iconst(types::I32, *exit as i64);
+                self.b.ins().return_(&[code]);
+            }
+            Term::Goto(edge) => {
+                let args = self.arguments(edge);
+                self.b.ins().jump(self.blocks[edge.to], &args);
+            }
+            Term::Branch { test, yes, no } => {
+                let (condition, holds) = self.condition(test);
+                let (yes, no) = if holds { (yes, no) } else { (no, yes) };
+                let (yes_args, no_args) = (self.arguments(yes), self.arguments(no));
+                self.b.ins().brif(condition, self.blocks[yes.to], &yes_args, self.blocks[no.to], &no_args);
+            }
+        }
+    }
+
+    fn arguments(&mut self, edge: &Edge) -> Vec<BlockArg> {
+        edge.args
+            .iter()
+            .map(|&a| {
+                let value = match self.func.node(a).ty() {
+                    Type::Vec4 => {
+                        let v = self.vector(a);
+                        self.math().wide(v)
+                    }
+                    _ => self.scalar(a),
+                };
+                BlockArg::from(value)
+            })
+            .collect()
+    }
+
+    /// A value that is nonzero or zero, and whether nonzero means that the test holds.
+    fn condition(&mut self, test: &Test) -> (clif::Value, bool) {
+        match *test {
+            Test::NonZero(v) => (self.scalar(v), true),
+            Test::Bool { id, value } => {
+                let bools = self.b.ins().load(types::I16, constant_memory(), self.uniforms, abi::uniforms::B);
+                (self.b.ins().band_imm_u(bools, 1 << id), value)
+            }
+            Test::Flags { cond: Cond { op: CondOp::X, ref_x, .. }, x, .. } => (self.scalar(x), ref_x),
+            Test::Flags { cond: Cond { op: CondOp::Y, ref_y, .. }, y, .. } => (self.scalar(y), ref_y),
+            Test::Flags { cond: Cond { op, ref_x, ref_y }, x, y } => {
+                let mut flag = |v: Value, reference: bool| {
+                    let v = self.scalar(v);
+                    // Flags are 0 or 1: those that the host stores are `bool`, those that are computed are comparisons.
+                    if reference { v } else { self.b.ins().bxor_imm_u(v, 1) }
+                };
+                let (x, y) = (flag(x, ref_x), flag(y, ref_y));
+                let both = match op {
+                    CondOp::And => self.b.ins().band(x, y),
+                    _ => self.b.ins().bor(x, y),
+                };
+                (both, true)
+            }
+        }
+    }
+}
+
+/// The one component that all needed lanes of `u` take, in bytes' order.
+fn single_component(u: &Use, needed: Lanes) -> Option<i32> {
+    let components = facts::through(u, needed);
+    components.is_power_of_two().then(|| components.trailing_zeros() as i32)
+}

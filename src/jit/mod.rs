@@ -1,0 +1,427 @@
+//! A program's entry -> machine code: host, settings, the pipeline with its times.
+//!
+//! The only user of Cranelift. [`Jit`] is a [`Backend`]; each of its variants reads the same words and must give the
+//! interpreter's bits. Stages are files: [`crate::ir`] up to SSA, `lower` (with `shape` and `math`) to CLIF, Cranelift to
+//! machine code, `code` to executable memory.
+
+mod abi;
+mod code;
+mod lower;
+mod math;
+mod shape;
+mod speculate;
+
+use crate::ir::cfg::{Cfg, Limits};
+use crate::ir::{Form, Func, Inst, Node};
+use crate::isa::numeric::Precision;
+use crate::kernel::{Backend, Config, Kernel, Unsupported, copy_registers};
+use crate::program::{Entry, Program};
+use crate::state::{Batch, Emitter, Exit, Uniforms, Unit};
+use code::{Code, CodeMemory};
+use cranelift_codegen::Context;
+use cranelift_codegen::isa::OwnedTargetIsa;
+use cranelift_codegen::settings::{self, Configurable};
+use cranelift_frontend::FunctionBuilderContext;
+use cranelift_jit::{JITBuilder, JITModule};
+use cranelift_module::{Linkage, Module, ModuleError};
+use math::Multiply;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+use target_lexicon::{Architecture, HOST};
+
+/// Which code is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Variant {
+    /// One vertex, registers in SIMD registers.
+    Vec4,
+    /// The same lowering with every register in memory, stored after each instruction, always multiplying exactly: the
+    /// second witness in tests, and the yardstick in benchmarks, because most engines work so.
+    Unoptimised,
+}
+
+/// Compiles programs to native code.
+pub struct Jit {
+    isa: OwnedTargetIsa,
+    variant: Variant,
+    limits: Limits,
+    /// Allocations that compiling can use again.
+    scratch: Mutex<Vec<Scratch>>,
+    memory: fn() -> CodeMemory,
+    /// What serves a run that must be redone when there is no memory for the exact code.
+    last_resort: Arc<dyn Backend>,
+}
+
+struct Scratch {
+    context: Context,
+    builder: FunctionBuilderContext,
+}
+
+impl Default for Scratch {
+    fn default() -> Scratch {
+        Scratch { context: Context::new(), builder: FunctionBuilderContext::new() }
+    }
+}
+
+/// How long each stage of a compilation took, and what came of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Timings {
+    /// Words to blocks.
+    pub cfg: Duration,
+    /// Blocks to simplified SSA.
+    pub ssa: Duration,
+    /// SSA to CLIF.
+    pub lower: Duration,
+    /// CLIF to machine code.
+    pub codegen: Duration,
+    /// Machine code to executable memory.
+    pub install: Duration,
+}
+
+impl Timings {
+    /// All stages together.
+    pub fn total(&self) -> Duration {
+        self.cfg + self.ssa + self.lower + self.codegen + self.install
+    }
+}
+
+/// Every stage of one compilation as text.
+#[derive(Clone, Debug)]
+pub struct Stages {
+    /// Blocks.
+    pub cfg: String,
+    /// Simplified SSA.
+    pub ssa: String,
+    /// Cranelift's IR.
+    pub clif: String,
+    /// Machine code, in Cranelift's notation.
+    pub host: String,
+}
+
+/// One entry as native code.
+pub struct NativeKernel {
+    /// The code that runs first.
+    code: Code,
+    /// Whether `code` speculates and may ask to be redone.
+    speculates: bool,
+    /// The exact code, compiled when it is first asked for, or the interpreter if that fails.
+    exact: OnceLock<Result<Code, Unsupported>>,
+    /// What to compile it from.
+    source: Source,
+    redos: AtomicU32,
+    /// The `v` registers that the code reads; bit n is `vn`.
+    reads: u16,
+    timings: Timings,
+    blocks: usize,
+}
+
+struct Source {
+    jit: Arc<Jit>,
+    func: Func,
+    program: Arc<Program>,
+    entry: Entry,
+    config: Config,
+}
+
+/// After this many redone runs a kernel stops speculating: its inputs really hold infinities or NaN.
+const MAX_REDOS: u32 = 4096;
+
+impl Jit {
+    /// A JIT for this host. The first of a process takes a millisecond to warm up. `last_resort` must never fail to compile; the interpreter doesn't. It serves a run that has to
+    /// be redone when the system gives no memory for the exact code any more.
+    ///
+    /// Fails with [`Unsupported::HostIsa`] where no native code can be made.
+    pub fn new(variant: Variant, last_resort: Arc<dyn Backend>) -> Result<Arc<Jit>, Unsupported> {
+        let jit = Jit {
+            isa: host_isa()?,
+            variant,
+            limits: Limits::default(),
+            scratch: Mutex::default(),
+            memory: CodeMemory::default,
+            last_resort,
+        };
+        let jit = Arc::new(jit);
+        // The first compilation of a process costs several times as much as the next, for pages that nobody has touched
+        // yet. Better here than at a game's first shader; it does not matter if it fails.
+        static WARM: AtomicBool = AtomicBool::new(false);
+        if !WARM.swap(true, Ordering::Relaxed)
+            && let Ok(tiny) = Program::from_words(&[0x4C00_0000, 0x8800_0000], &[0x36F])
+        {
+            let _ = jit.compile_native(&Arc::new(tiny), Entry::vertex(0), &Config::default());
+        }
+        Ok(jit)
+    }
+
+    /// Compiles what `entry` reaches.
+    pub fn compile_native(
+        self: &Arc<Jit>,
+        program: &Arc<Program>,
+        entry: Entry,
+        config: &Config,
+    ) -> Result<NativeKernel, Unsupported> {
+        let mut timings = Timings::default();
+        let (blocks, func) = self.ssa(program, entry, config, &mut timings)?;
+        let multiply = self.multiply(&func);
+        let code = self.native(&func, multiply, &mut timings)?;
+        let input = |mask, node: &Node| if let Node::Input(n) = node { mask | 1 << n } else { mask };
+        Ok(NativeKernel {
+            code,
+            reads: func.nodes.iter().fold(0, input),
+            speculates: multiply == Multiply::Speculate,
+            exact: OnceLock::new(),
+            source: Source { jit: self.clone(), func, program: program.clone(), entry, config: *config },
+            redos: AtomicU32::new(0),
+            timings,
+            blocks,
+        })
+    }
+
+    /// Compiles what `entry` reaches and prints every stage on the way.
+    pub fn explain(&self, program: &Program, entry: Entry, config: &Config) -> Result<Stages, Unsupported> {
+        let cfg = Cfg::build(program, entry, self.limits)?;
+        let (_, func) = self.ssa(program, entry, config, &mut Timings::default())?;
+        let mut scratch = Scratch::default();
+        self.lower(&func, self.multiply(&func), &mut scratch);
+        let clif = scratch.context.func.display().to_string();
+        scratch.context.set_disasm(true);
+        let compiled = scratch
+            .context
+            .compile(&*self.isa, &mut Default::default())
+            .map_err(|e| Unsupported::Codegen { message: e.inner.to_string() })?;
+        let host = compiled.vcode.clone().unwrap_or_default();
+        Ok(Stages { cfg: cfg.to_string(), ssa: func.to_string(), clif, host })
+    }
+
+    fn ssa(
+        &self,
+        program: &Program,
+        entry: Entry,
+        config: &Config,
+        timings: &mut Timings,
+    ) -> Result<(usize, Func), Unsupported> {
+        // The lowering makes single precision only; a new one must not compile to it unnoticed.
+        match config.precision {
+            Precision::F32 => {}
+        }
+        let start = Instant::now();
+        let cfg = Cfg::build(program, entry, self.limits)?;
+        timings.cfg = start.elapsed();
+        let start = Instant::now();
+        let form = match self.variant {
+            Variant::Vec4 => Form::Ssa,
+            Variant::Unoptimised => Form::Memory,
+        };
+        let mut func = Func::build(&cfg, config.fuel, form);
+        check(&func, "built");
+        func.simplify(config.precision);
+        check(&func, "simplified");
+        timings.ssa = start.elapsed();
+        Ok((cfg.blocks.len(), func))
+    }
+
+    /// Speculation needs a way back: nothing may be written before the last test.
+    fn multiply(&self, func: &Func) -> Multiply {
+        let emits = func.blocks.iter().flat_map(|b| &b.insts).any(|(_, i)| matches!(i, Inst::Emit | Inst::Setemit(_)));
+        let multiplies = func.nodes.iter().any(crate::ir::facts::multiplies);
+        match self.variant {
+            Variant::Vec4 if multiplies && !emits => Multiply::Speculate,
+            _ => Multiply::Exact,
+        }
+    }
+
+    fn lower(&self, func: &Func, multiply: Multiply, scratch: &mut Scratch) {
+        let Scratch { context, builder } = scratch;
+        context.clear();
+        let target = self.isa.frontend_config();
+        context.func.signature = lower::signature(self.isa.default_call_conv(), target.pointer_type());
+        lower::lower(func, multiply, &mut context.func, builder, target);
+    }
+
+    fn native(&self, func: &Func, multiply: Multiply, timings: &mut Timings) -> Result<Code, Unsupported> {
+        let pool = || self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut scratch = pool().pop().unwrap_or_default();
+        let start = Instant::now();
+        self.lower(func, multiply, &mut scratch);
+        timings.lower = start.elapsed();
+        let code = self.install(&mut scratch.context, func.emits(), timings);
+        pool().push(scratch);
+        code
+    }
+
+    fn install(&self, context: &mut Context, emits: bool, timings: &mut Timings) -> Result<Code, Unsupported> {
+        let start = Instant::now();
+        let memory = (self.memory)();
+        let refused = |e: ModuleError| match memory.refusal() {
+            Some(error) => Unsupported::NoExecMemory { error },
+            None => Unsupported::Codegen { message: e.to_string() },
+        };
+        let mut builder = JITBuilder::with_isa(self.isa.clone(), cranelift_module::default_libcall_names());
+        builder.memory_provider(Box::new(memory.clone()));
+        let mut module = JITModule::new(builder);
+        let id = module.declare_anonymous_function(&context.func.signature).map_err(refused)?;
+        debug_assert!(module.declarations().get_function_decl(id).linkage == Linkage::Local);
+        module.define_function(id, context).map_err(refused)?;
+        let len = context.compiled_code().map_or(0, |c| c.code_buffer().len());
+        timings.codegen = start.elapsed();
+        let start = Instant::now();
+        module.finalize_definitions().map_err(refused)?;
+        let entry = module.get_finalized_function(id);
+        drop(module);
+        let code = memory
+            .into_code(entry, len, emits)
+            .ok_or_else(|| Unsupported::Codegen { message: "the function is not in its memory".into() });
+        timings.install = start.elapsed();
+        code
+    }
+}
+
+/// In debug builds, stops on a broken rule of the IR: a bug of ours that no input may show otherwise.
+fn check(func: &Func, when: &str) {
+    if cfg!(debug_assertions)
+        && let Err(broken) = func.verify()
+    {
+        panic!("{when}: {broken}\n{func}");
+    }
+}
+
+fn host_isa() -> Result<OwnedTargetIsa, Unsupported> {
+    match HOST.architecture {
+        #[cfg(target_arch = "x86_64")]
+        Architecture::X86_64 if !std::arch::is_x86_feature_detected!("sse4.1") => {
+            // FLR and the blends need it; every x86-64 since 2008 has it.
+            return Err(Unsupported::HostIsa { missing: "SSE4.1" });
+        }
+        Architecture::X86_64 | Architecture::Aarch64(_) => {}
+        _ => return Err(Unsupported::HostIsa { missing: "a code generator for this architecture" }),
+    }
+    let mut flags = settings::builder();
+    // The IR arrives simplified and in a good order: Cranelift's own optimiser costs more time than it saves.
+    for (name, value) in [
+        ("opt_level", "none"),
+        ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
+        ("enable_alias_analysis", "false"),
+        ("is_pic", "false"),
+        ("unwind_info", "false"),
+        // A hostile program can make a frame larger than a guard page; stepping over one must fault, not corrupt. Frames
+        // of real shaders are smaller than a page and pay nothing.
+        ("enable_probestack", "true"),
+        ("probestack_strategy", "inline"),
+    ] {
+        flags.set(name, value).map_err(|e| Unsupported::Codegen { message: e.to_string() })?;
+    }
+    let builder = cranelift_native::builder().map_err(|missing| Unsupported::HostIsa { missing })?;
+    builder.finish(settings::Flags::new(flags)).map_err(|e| Unsupported::Codegen { message: e.to_string() })
+}
+
+impl Backend for Arc<Jit> {
+    fn name(&self) -> &'static str {
+        match self.variant {
+            Variant::Vec4 => "vec4",
+            Variant::Unoptimised => "unoptimised",
+        }
+    }
+
+    fn compile(&self, program: &Arc<Program>, entry: Entry, config: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
+        Ok(Arc::new(self.compile_native(program, entry, config)?))
+    }
+}
+
+impl NativeKernel {
+    /// How long compiling took.
+    pub fn timings(&self) -> Timings {
+        self.timings
+    }
+
+    /// Blocks of the control-flow graph.
+    pub fn blocks(&self) -> usize {
+        self.blocks
+    }
+
+    /// How many runs were redone with exact products.
+    pub fn redos(&self) -> u32 {
+        self.redos.load(Ordering::Relaxed)
+    }
+
+    fn run_with(
+        &self,
+        uniforms: &Uniforms,
+        unit: &mut Unit,
+        inputs: Option<&crate::state::Registers>,
+        emitter: &mut dyn Emitter,
+    ) -> Exit {
+        let speculate = !self.speculates || self.redos.load(Ordering::Relaxed) < MAX_REDOS;
+        if speculate && let Some(exit) = self.code.run(uniforms, unit, inputs, emitter) {
+            return exit;
+        }
+        self.redo(uniforms, unit, inputs, emitter)
+    }
+
+    #[cold]
+    fn redo(
+        &self,
+        uniforms: &Uniforms,
+        unit: &mut Unit,
+        inputs: Option<&crate::state::Registers>,
+        emitter: &mut dyn Emitter,
+    ) -> Exit {
+        self.redos.fetch_add(u32::from(self.redos() < MAX_REDOS), Ordering::Relaxed);
+        let s = &self.source;
+        let exact = self.exact.get_or_init(|| s.jit.native(&s.func, Multiply::Exact, &mut Timings::default()));
+        if let Ok(code) = exact
+            && let Some(exit) = code.run(uniforms, unit, inputs, emitter)
+        {
+            return exit;
+        }
+        if let Some(inputs) = inputs {
+            unit.v = *inputs;
+        }
+        let kernel = s.jit.last_resort.compile(&s.program, s.entry, &s.config);
+        kernel.expect("the last resort compiles everything").run(uniforms, unit, emitter)
+    }
+}
+
+impl Kernel for NativeKernel {
+    fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
+        self.run_with(uniforms, unit, None, emitter)
+    }
+
+    fn run_batch(
+        &self,
+        uniforms: &Uniforms,
+        unit: &mut Unit,
+        batch: &mut Batch<'_>,
+        emitter: &mut dyn Emitter,
+    ) -> Exit {
+        let mut result = Exit::End;
+        let pairs = batch.inputs.iter().zip(batch.outputs.iter_mut());
+        let last = pairs.len().wrapping_sub(1);
+        for (n, (input, output)) in pairs.enumerate() {
+            // If the batch has all that the code reads, it is read there; only the last inputs must be in the unit.
+            let whole = self.reads & !batch.input_mask == 0;
+            if !whole || n == last {
+                copy_registers(batch.input_mask, input, &mut unit.v);
+            }
+            let exit = self.run_with(uniforms, unit, whole.then_some(input), emitter);
+            copy_registers(batch.output_mask, unit.outputs(), output);
+            if result == Exit::End {
+                result = exit;
+            }
+        }
+        result
+    }
+
+    fn held_bytes(&self) -> usize {
+        // Code in whole pages, twice where an exact kernel may follow, and what it would be compiled from.
+        let code = self.code.len().next_multiple_of(4096) * if self.speculates { 2 } else { 1 };
+        let Source { func, program, .. } = &self.source;
+        let insts: usize = func.blocks.iter().map(|b| size_of_val(&*b.insts) + size_of_val(b)).sum();
+        code + insts + size_of_val(&*func.nodes) + program.bytes() + size_of::<Self>()
+    }
+
+    fn native_bytes(&self) -> usize {
+        self.code.len() + self.exact.get().and_then(|e| e.as_ref().ok()).map_or(0, Code::len)
+    }
+}
+
+#[cfg(test)]
+mod tests;

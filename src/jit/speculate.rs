@@ -1,0 +1,112 @@
+//! The watch over plain products: what must not be NaN for the wrong reason, tested before it can matter.
+//!
+//! A plain product differs from the exact one only by being NaN (0 * infinity), and a NaN spreads through every operation
+//! until it is stored or meets one that can hide it ([`swallows_nan`](crate::ir::facts::swallows_nan)). Both are *sinks*. A test joins all sinks
+//! of a block that depend on a product; if a lane that counts is NaN, the function returns [`REDO`](abi::REDO) and the run
+//! is done again by exact code. That is sound because in the SSA form the only stores of a program without EMIT are in the
+//! blocks that end the run, and there they wait until the test has passed; and because no branch is taken before the
+//! comparisons it depends on have been tested.
+//!
+//! It must not know how values are computed.
+
+use super::abi;
+use super::lower::Lower;
+use super::math::Multiply;
+use super::shape::Vec4;
+use crate::ir::facts::{ALL_LANES, Lanes};
+use crate::ir::{Func, Value};
+use cranelift_codegen::ir::condcodes::FloatCC;
+use cranelift_codegen::ir::{self as clif, InstBuilder, types};
+
+/// What is to be tested next.
+pub(super) struct Sinks {
+    /// For each value whether it may be NaN for the wrong reason; empty if products are exact.
+    suspect: Vec<bool>,
+    /// Vectors with the lanes that count, and the values they come from.
+    waiting: Vec<(Value, clif::Value, Lanes)>,
+    /// Where a failed test goes.
+    redo: Option<clif::Block>,
+}
+
+/// Sinks stay in registers until they are tested: a hostile block may have thousands.
+const MOST_WAITING: usize = 32;
+
+impl Sinks {
+    /// None yet.
+    pub(super) fn new(func: &Func, multiply: Multiply) -> Sinks {
+        let suspect = if multiply == Multiply::Speculate { func.suspects() } else { Vec::new() };
+        Sinks { suspect, waiting: Vec::new(), redo: None }
+    }
+}
+
+impl Lower<'_, '_> {
+    /// `value`'s `lanes` are about to be seen, or hidden by [an operation that can](crate::ir::facts::swallows_nan): a NaN that a
+    /// plain product made must not get through.
+    pub(super) fn sink(&mut self, value: Value, lanes: Lanes) {
+        let suspect = self.sinks.suspect.get(value.0 as usize).copied().unwrap_or(false);
+        if !suspect || lanes == 0 {
+            return;
+        }
+        let vector = self.vector(value);
+        let lanes = if let Vec4::Splat(_) = vector { 1 } else { lanes };
+        if self.sinks.waiting.iter().any(|w| (w.0, w.2) == (value, lanes)) {
+            return;
+        }
+        if self.sinks.waiting.len() == MOST_WAITING {
+            self.test_sinks();
+        }
+        let vector = match vector {
+            Vec4::Wide(v) => v,
+            Vec4::Splat(s) => self.b.ins().scalar_to_vector(types::F32X4, s),
+        };
+        self.sinks.waiting.push((value, vector, lanes));
+    }
+
+    /// Leaves the function if anything that waits is NaN.
+    pub(super) fn test_sinks(&mut self) {
+        let mut sinks = std::mem::take(&mut self.sinks.waiting);
+        // One comparison tests two vectors whose lanes count alike.
+        sinks.sort_by_key(|(_, _, lanes)| *lanes);
+        let mut any = None;
+        let mut rest = &sinks[..];
+        while let [(_, a, lanes), tail @ ..] = rest {
+            let (b, tail) = match tail {
+                [(_, b, same), tail @ ..] if same == lanes => (*b, tail),
+                _ => (*a, tail),
+            };
+            rest = tail;
+            let mut nan = self.b.ins().fcmp(FloatCC::Unordered, *a, b);
+            if *lanes != ALL_LANES {
+                let bits = [0, 1, 2, 3].map(|l| if lanes >> l & 1 != 0 { u32::MAX } else { 0 });
+                let mask = self.math().vector(types::I32X4, bits);
+                nan = self.b.ins().band(nan, mask);
+            }
+            any = Some(match any {
+                None => nan,
+                Some(before) => self.b.ins().bor(before, nan),
+            });
+        }
+        let Some(any) = any else { return };
+        let redo = match self.sinks.redo {
+            Some(block) => block,
+            None => {
+                let block = self.b.create_block();
+                self.b.set_cold_block(block);
+                *self.sinks.redo.insert(block)
+            }
+        };
+        let go_on = self.b.create_block();
+        let found = self.b.ins().vany_true(any);
+        self.b.ins().brif(found, redo, &[], go_on, &[]);
+        self.b.switch_to_block(go_on);
+    }
+
+    /// Writes the block that failed tests go to, if there are any.
+    pub(super) fn finish_redo(&mut self) {
+        if let Some(redo) = self.sinks.redo {
+            self.b.switch_to_block(redo);
+            let code = self.b.ins().iconst(types::I32, i64::from(abi::REDO));
+            self.b.ins().return_(&[code]);
+        }
+    }
+}

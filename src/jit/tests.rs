@@ -1,0 +1,127 @@
+//! What native kernels do besides computing: redo, refuse, survive a panicking emitter.
+
+use super::*;
+use crate::interp::Interp;
+use crate::state::{NoEmitter, Registers};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicUsize;
+
+fn program(source: &str) -> (Arc<Program>, Entry) {
+    let shbin = crate::text::assemble(source).expect("a good source").shbin;
+    (Arc::new(shbin.program().expect("short")), shbin.dvles[0].entry())
+}
+
+fn jit_with(memory: fn() -> CodeMemory) -> Arc<Jit> {
+    let jit = Jit::new(Variant::Vec4, Arc::new(Interp)).expect("tests run where there is native code");
+    let mut jit = Arc::into_inner(jit).expect("nobody else has it yet");
+    jit.memory = memory;
+    Arc::new(jit)
+}
+
+fn kernel(jit: &Arc<Jit>, source: &str) -> Result<NativeKernel, Unsupported> {
+    let (program, entry) = program(source);
+    jit.compile_native(&program, entry, &Config::default())
+}
+
+const PRODUCT: &str = ".proc main\n mov r0, v1\n mul o0, v0, r0\n end\n.end";
+
+#[test]
+fn a_product_that_might_be_wrong_is_redone_and_a_shader_that_redoes_much_stops_speculating() {
+    let kernel = kernel(&jit_with(CodeMemory::default), PRODUCT).expect("native");
+    let speculative = kernel.native_bytes();
+    let mut unit = Unit::new();
+    unit.v[0] = [2.0, f32::INFINITY, f32::NAN, 1.0];
+    unit.v[1] = [3.0, 1.0, 1.0, 1.0];
+    let mut run = |y: f32, z: f32| {
+        unit.v[1][1] = y;
+        unit.v[0][2] = z;
+        assert_eq!(kernel.run(&Uniforms::new(), &mut unit, &mut NoEmitter), Exit::End);
+        unit.o[0][0]
+    };
+    assert_eq!(run(1.0, 5.0), [6.0, f32::INFINITY, 5.0, 1.0]);
+    assert_eq!((kernel.redos(), kernel.native_bytes()), (0, speculative), "no exact code before it is needed");
+    assert_eq!(run(0.0, 5.0), [6.0, 0.0, 5.0, 1.0]);
+    assert_eq!(kernel.redos(), 1);
+    assert!(kernel.native_bytes() > speculative);
+    assert!(run(0.0, f32::NAN)[2].is_nan(), "a NaN that is right stays");
+    for _ in 0..MAX_REDOS + 10 {
+        assert_eq!(run(0.0, 5.0)[1], 0.0);
+    }
+    assert_eq!(kernel.redos(), MAX_REDOS);
+    assert_eq!(run(1.0, 5.0), [6.0, f32::INFINITY, 5.0, 1.0], "the exact code serves every run now");
+}
+
+#[test]
+fn a_system_without_executable_memory_is_a_reason() {
+    let refused = kernel(&jit_with(CodeMemory::refusing), PRODUCT).err();
+    assert_eq!(refused, Some(Unsupported::NoExecMemory { error: std::io::ErrorKind::PermissionDenied }));
+}
+
+#[test]
+fn a_redo_without_memory_for_exact_code_is_served_by_the_last_resort() {
+    static GIVEN: AtomicUsize = AtomicUsize::new(0);
+    fn once() -> CodeMemory {
+        match GIVEN.fetch_add(1, Ordering::Relaxed) {
+            0 => CodeMemory::default(),
+            _ => CodeMemory::refusing(),
+        }
+    }
+    let kernel = kernel(&jit_with(once), PRODUCT).expect("the first is given");
+    let (mut unit, mut outputs) = (Unit::new(), [[[9.0; 4]; 16]; 2]);
+    let mut inputs: [Registers; 2] = [[[1.0; 4]; 16]; 2];
+    inputs[0][0] = [f32::INFINITY; 4];
+    inputs[0][1] = [0.0; 4];
+    let mut batch = Batch { inputs: &inputs, outputs: &mut outputs, input_mask: u16::MAX, output_mask: 1 };
+    assert_eq!(kernel.run_batch(&Uniforms::new(), &mut unit, &mut batch, &mut NoEmitter), Exit::End);
+    assert_eq!((outputs[0][0], outputs[1][0], outputs[1][1]), ([0.0; 4], [1.0; 4], [9.0; 4]));
+    assert_eq!(unit.v, inputs[1], "the batch's last inputs are in the unit");
+}
+
+#[test]
+fn a_panic_of_the_emitter_comes_out_behind_the_code() {
+    struct Panics(u32);
+    impl Emitter for Panics {
+        fn triangle(&mut self, _: [&Registers; 3], _: bool) {
+            self.0 += 1;
+            // Without the message that `panic!` prints.
+            std::panic::resume_unwind(Box::new("out of triangles"));
+        }
+    }
+    let source = ".gsh\n.proc main\n setemit 0, prim\n mov o0, v0\n emit\n emit\n mov r0, v0\n end\n.end";
+    let kernel = kernel(&jit_with(CodeMemory::default), source).expect("native");
+    let (mut unit, mut emitter) = (Unit::new(), Panics(0));
+    unit.v[0] = [4.0; 4];
+    let run = catch_unwind(AssertUnwindSafe(|| kernel.run(&Uniforms::new(), &mut unit, &mut emitter)));
+    let payload = run.expect_err("the panic is not swallowed");
+    assert_eq!(payload.downcast_ref::<&str>(), Some(&"out of triangles"));
+    assert_eq!(emitter.0, 1, "no triangle after the panic");
+    assert_eq!(unit.r[0], [4.0; 4], "the code itself ran to its end");
+}
+
+#[test]
+fn every_stage_prints() {
+    let (program, entry) = program(".proc main\n dp4 o0.x, c0, v0\n ifu b0\n mov o0.y, c1\n .end\n end\n.end");
+    for variant in [Variant::Vec4, Variant::Unoptimised] {
+        let jit = Jit::new(variant, Arc::new(Interp)).expect("native");
+        let stages = jit.explain(&program, entry, &Config::default()).expect("small");
+        assert!(stages.cfg.contains("if b0 goto"), "{}", stages.cfg);
+        assert!(stages.ssa.contains("dp4 c0, v0"), "{}", stages.ssa);
+        assert!(stages.clif.contains("fmul"), "{}", stages.clif);
+        assert!(stages.host.contains("ret"), "{}", stages.host);
+    }
+}
+
+#[test]
+fn a_hostile_program_gets_no_huge_frame() {
+    // Thousands of products, each hidden by a MAX: everything that must be tested would like to stay in a register.
+    let body: String = (0..2000).map(|_| " dp4 r1, v0, r1\n max r3, r1, r3\n").collect();
+    let source = format!(".gsh\n.proc main\n{body} end\n.end");
+    let (program, entry) = program(&source);
+    let jit = jit_with(CodeMemory::default);
+    let host = jit.explain(&program, entry, &Config::default()).expect("one block").host;
+    let frame =
+        host.lines().find_map(|l| l.trim().strip_prefix("subq")?.split([' ', ',', '$']).find(|w| !w.is_empty()));
+    let bytes = frame.map_or(0, |f| i64::from_str_radix(f.trim_start_matches("0x"), 16).expect("a number"));
+    assert!(bytes < 4096, "{bytes}");
+    assert!(cfg!(not(target_arch = "x86_64")) || host.contains("%rsp"), "it is the text of machine code");
+}

@@ -1,0 +1,450 @@
+//! Directive statements: blocks, names, declarations, tables, and the raw forms beyond picasso.
+//!
+//! One function per family. Registers come from `layout`, operands from `operand`; a directive never emits code except
+//! `.word`. Forms and limits: language notes, section 5. It must not know instruction encodings.
+
+use super::asm::{Assembler, Block, EntryPoint, number};
+use super::error::{AsmErrorKind, Fault, Parse, WarningKind, clip, expected, fault};
+use super::inst::Args;
+use super::layout::{Class, DUMMY, Space};
+use super::lexer::Span;
+use super::operand::{Alias, BOOL, FLOAT, INT, Operand, decimal_prefix, lanes, reads_like_a_register};
+use super::value::{f24_from_f32, prefix_f64};
+use crate::container::shbin::{Constant, GeometryMode, Output};
+use crate::isa::{Stage, WriteMask};
+
+/// Names of output properties and their numbers in the output table; the first of two names is the long one.
+pub(super) const PROPERTIES: [(&str, &str, u16); 9] = [
+    ("position", "pos", 0),
+    ("normalquat", "nquat", 1),
+    ("color", "clr", 2),
+    ("texcoord0", "tcoord0", 3),
+    ("texcoord0w", "tcoord0w", 4),
+    ("texcoord1", "tcoord1", 5),
+    ("texcoord2", "tcoord2", 6),
+    ("view", "view", 8),
+    ("dummy", "dummy", DUMMY),
+];
+
+/// Registers one uniform or array may span; no class has more.
+const MAX_SIZE: i64 = 96;
+
+impl<'s> Assembler<'s> {
+    pub(super) fn directive(&mut self, head: Span<'s>, rest: Span<'s>) -> Parse<()> {
+        let name = head.text.to_ascii_lowercase();
+        let mut words = Args::new(rest.words(), rest);
+        let owns = matches!(
+            name.as_str(),
+            ".fvec"
+                | ".ivec"
+                | ".bool"
+                | ".constf"
+                | ".consti"
+                | ".setf"
+                | ".seti"
+                | ".setb"
+                | ".in"
+                | ".out"
+                | ".entry"
+                | ".nodvle"
+                | ".gsh"
+                | ".bind"
+                | ".wire"
+                | ".masks"
+        );
+        match name.as_str() {
+            ".proc" => {
+                let name = words.next("a procedure name")?;
+                words.done()?;
+                self.open_proc(name, head)?;
+            }
+            ".else" => {
+                words.done()?;
+                self.else_block(head)?;
+            }
+            ".end" => {
+                words.done()?;
+                self.end_block(head)?;
+            }
+            ".alias" => self.alias(words)?,
+            ".fvec" => self.uniforms(Class::Float, rest)?,
+            ".ivec" => self.uniforms(Class::Int, rest)?,
+            ".bool" => self.uniforms(Class::Bool, rest)?,
+            ".constf" | ".consti" => self.constant(if name == ".constf" { Class::Float } else { Class::Int }, rest)?,
+            ".constfa" => self.array(rest, head)?,
+            ".setf" => self.set(Class::Float, rest)?,
+            ".seti" => self.set(Class::Int, rest)?,
+            ".setb" => self.set_bool(words)?,
+            ".in" => self.input(words)?,
+            ".out" => self.output(words)?,
+            ".entry" => self.entry(words)?,
+            ".nodvle" => {
+                words.done()?;
+                self.file.no_dvle = true;
+            }
+            ".gsh" => self.geometry(words, head)?,
+            // What follows does not exist in picasso's language.
+            ".raw" => {
+                words.done()?;
+                self.file.names.raw = true;
+            }
+            ".word" => self.words_as_they_are(head, rest)?,
+            ".opdesc" => {
+                let mut args = Args::new(rest.arguments(), rest);
+                let word = number(args.next("a descriptor word")?)?;
+                let extra = args.maybe().map(number).transpose()?.unwrap_or(0);
+                args.done()?;
+                self.opdescs.give(word, extra).map_err(|kind| Fault { at: head.at, kind })?;
+            }
+            ".bind" => self.bind(words)?,
+            ".wire" => self.wire(rest)?,
+            ".masks" => {
+                let mut args = Args::new(rest.arguments(), rest);
+                let input = ranged(args.next("an input mask")?, "mask", 0xFFFF)? as u16;
+                let output = ranged(args.next("an output mask")?, "mask", 0xFFFF)? as u16;
+                args.done()?;
+                self.file.masks = Some((input, output));
+            }
+            _ => return fault(head, AsmErrorKind::UnknownDirective(clip(head.text))),
+        }
+        self.file.owns_dvle |= owns;
+        Ok(())
+    }
+
+    fn alias(&mut self, mut words: Args<'s>) -> Parse<()> {
+        let name = words.next("a name")?;
+        name.identifier()?;
+        if reads_like_a_register(name.text) {
+            return fault(name, AsmErrorKind::ReservedName(clip(name.text)));
+        }
+        let o = self.register(words.next("a register or alias")?)?;
+        words.done()?;
+        if o.no_lanes {
+            return fault(o.span, AsmErrorKind::BadSwizzle("_".into()));
+        }
+        self.file.names.define(name, Alias { reg: o.reg, lanes: o.lanes, negate: o.negate })
+    }
+
+    /// An operand without index register.
+    fn register(&mut self, span: Span<'s>) -> Parse<Operand<'s>> {
+        self.file.names.operand(span, false)
+    }
+
+    fn space(&mut self) -> &mut Space<'s> {
+        self.file.space.as_mut().unwrap_or(&mut self.shared)
+    }
+
+    fn uniforms(&mut self, class: Class, rest: Span<'s>) -> Parse<()> {
+        for arg in rest.arguments() {
+            let (name, size) = match arg.cut('[') {
+                Some((name, tail)) => {
+                    let Some((size, junk)) = tail.cut(']') else { return expected("`]`", tail) };
+                    if !junk.is_empty() {
+                        self.warn(WarningKind::Ignored(clip(junk.text)));
+                    }
+                    (name, array_size(size.trim())?)
+                }
+                None => (arg, 1),
+            };
+            name.identifier()?;
+            let at = |kind| Fault { at: name.at, kind };
+            let register = self.space().uniform(class, name.text, size).map_err(at)? + class.base();
+            self.file.names.define(name, Alias::register(register))?;
+            if !name.text.starts_with('_') {
+                self.file.dvle.name(name.text, register, size).map_err(at)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// `(x, y, z, w)`, possibly behind a name: the name and the four values' texts.
+    fn vector(&mut self, rest: Span<'s>) -> Parse<(Span<'s>, [Span<'s>; 4])> {
+        let Some((name, tail)) = rest.cut('(') else { return expected("`(x, y, z, w)`", rest.skip(rest.text.len())) };
+        let Some((inside, junk)) = tail.cut(')') else { return expected("`)`", tail.skip(tail.text.len())) };
+        let values = inside.arguments();
+        let Some(&four) = values.first_chunk::<4>() else {
+            return expected("four values", inside);
+        };
+        for junk in values.iter().skip(4).copied().chain((!junk.trim().is_empty()).then_some(junk)) {
+            self.warn(WarningKind::Ignored(clip(junk.text)));
+        }
+        Ok((name.trim(), four))
+    }
+
+    fn floats(&mut self, texts: [Span<'s>; 4]) -> Parse<[u32; 4]> {
+        let mut out = [0; 4];
+        for (slot, span) in out.iter_mut().zip(texts) {
+            *slot = match span.text.strip_prefix("f24#") {
+                Some(hex) => match u32::from_str_radix(hex, 16) {
+                    Ok(bits) if bits < 1 << 24 => bits,
+                    _ => return expected("six hex digits behind f24#", span),
+                },
+                None => {
+                    let (value, len) = prefix_f64(span.text).unwrap_or((0.0, 0));
+                    if len < span.text.len() {
+                        self.warn(WarningKind::Ignored(clip(&span.text[len..])));
+                    }
+                    // Text to f64 to f32 to float24, each step as picasso takes it.
+                    f24_from_f32(value as f32)
+                }
+            };
+        }
+        Ok(out)
+    }
+
+    fn ints(&mut self, texts: [Span<'s>; 4]) -> [u8; 4] {
+        texts.map(|span| {
+            let (value, len) = decimal_prefix(span.text);
+            if len < span.text.len() {
+                self.warn(WarningKind::Ignored(clip(&span.text[len..])));
+            }
+            value as u8
+        })
+    }
+
+    fn constant_value(&mut self, class: Class, register: u32, texts: [Span<'s>; 4]) -> Parse<Constant> {
+        let register = register as u16;
+        Ok(match class {
+            Class::Float => Constant::Float { register, value: self.floats(texts)? },
+            _ => Constant::Int { register, value: self.ints(texts) },
+        })
+    }
+
+    fn constant(&mut self, class: Class, rest: Span<'s>) -> Parse<()> {
+        let (name, texts) = self.vector(rest)?;
+        if name.is_empty() {
+            return expected("a name", rest);
+        }
+        let at = |kind| Fault { at: name.at, kind };
+        let register = self.space().constant(class, 1).map_err(at)?;
+        self.file.names.define(name, Alias::register(register + class.base()))?;
+        let constant = self.constant_value(class, register, texts)?;
+        self.file.dvle.constant(constant).map_err(at)
+    }
+
+    fn array(&mut self, rest: Span<'s>, head: Span<'s>) -> Parse<()> {
+        if rest.text.starts_with('(') {
+            let (_, texts) = self.vector(rest)?;
+            let vector = self.floats(texts)?;
+            let Some((Block::Array { size, values, .. }, _)) = self.file.blocks.last_mut() else {
+                return expected("an open array `.constfa NAME[]`", rest);
+            };
+            let size = size.unwrap_or(MAX_SIZE as u32);
+            if values.len() >= size as usize {
+                return fault(rest, AsmErrorKind::ArrayTooLong { size });
+            }
+            values.push(vector);
+            return Ok(());
+        }
+        let Some((name, tail)) = rest.cut('[') else { return expected("NAME[], NAME[SIZE] or (x, y, z, w)", rest) };
+        name.identifier()?;
+        let Some((size, junk)) = tail.cut(']') else { return expected("`]`", tail) };
+        if !junk.is_empty() {
+            self.warn(WarningKind::Ignored(clip(junk.text)));
+        }
+        let size = size.trim();
+        let size = if size.is_empty() { None } else { Some(array_size(size)?) };
+        self.open(Block::Array { name, size, values: Vec::new() }, head)
+    }
+
+    pub(super) fn end_array(&mut self, block: Block<'s>, head: Span<'s>) -> Parse<()> {
+        let Block::Array { name, size, values } = block else { unreachable!("called for arrays only") };
+        // The name is in an earlier line; this line's `.end` is where the array is placed.
+        let at = |kind| Fault { at: head.at, kind };
+        let count = size.unwrap_or(values.len() as u32);
+        if count == 0 {
+            return fault(head, AsmErrorKind::EmptyArray);
+        }
+        let first = self.space().constant(Class::Float, count).map_err(at)?;
+        let name = Span { text: name.text, at: head.at };
+        self.file.names.define(name, Alias::register(first + FLOAT))?;
+        for n in 0..count {
+            let value = values.get(n as usize).copied().unwrap_or_default();
+            let constant = Constant::Float { register: (first + n) as u16, value };
+            self.file.dvle.constant(constant).map_err(at)?;
+        }
+        self.file.owns_dvle = true;
+        Ok(())
+    }
+
+    fn set(&mut self, class: Class, rest: Span<'s>) -> Parse<()> {
+        let (target, texts) = self.vector(rest)?;
+        let operand = self.register(target)?;
+        let register = match class {
+            Class::Float => operand.number_in(FLOAT, 96, "a c register")?,
+            _ => operand.number_in(INT, 4, "an i register (i0 to i3)")?,
+        };
+        let constant = self.constant_value(class, register.into(), texts)?;
+        self.file.dvle.constant(constant).map_err(|kind| Fault { at: target.at, kind })
+    }
+
+    fn set_bool(&mut self, mut words: Args<'s>) -> Parse<()> {
+        let target = words.next("a b register")?;
+        let register = self.register(target)?.number_in(BOOL, 16, "a b register")?.into();
+        let word = words.next("true or false")?;
+        words.done()?;
+        let value = if ["true", "on", "1"].iter().any(|w| word.is(w)) {
+            true
+        } else if ["false", "off", "0"].iter().any(|w| word.is(w)) {
+            false
+        } else {
+            return expected("true or false", word);
+        };
+        self.file.dvle.constant(Constant::Bool { register, value }).map_err(|kind| Fault { at: target.at, kind })
+    }
+
+    fn input(&mut self, mut words: Args<'s>) -> Parse<()> {
+        let name = words.next("a name")?;
+        name.identifier()?;
+        let given = match words.maybe() {
+            Some(span) => Some(self.register(span)?.number_in(0, 16, "a v register")?),
+            None => None,
+        };
+        words.done()?;
+        let at = |kind| Fault { at: name.at, kind };
+        let register = u32::from(self.file.dvle.input(given).map_err(at)?);
+        self.file.names.define(name, Alias::register(register))?;
+        self.file.dvle.name(name.text, register, 1).map_err(at)
+    }
+
+    fn output(&mut self, mut words: Args<'s>) -> Parse<()> {
+        let name = words.next("a name or `-`")?;
+        if name.text != "-" {
+            name.identifier()?;
+        }
+        let property = words.next("an output property")?;
+        let (word, components) = property.cut('.').map_or((property, None), |(w, c)| (w, Some(c)));
+        let Some(&(_, _, semantic)) = PROPERTIES.iter().find(|(long, short, _)| word.is(long) || word.is(short)) else {
+            return fault(word, AsmErrorKind::UnknownProperty(clip(word.text)));
+        };
+        let (register, mask) = match (words.maybe(), components) {
+            (Some(_), Some(c)) => return expected("no components, since a register follows", c),
+            (Some(span), None) => {
+                let operand = self.register(span)?;
+                self.file.names.note_order(&operand);
+                (Some(operand.number_in(0, 16, "an o register")?), operand.mask())
+            }
+            (None, None) => (None, WriteMask::ALL),
+            (None, Some(c)) => {
+                let lanes = lanes(c)?;
+                if !lanes.is_sorted() {
+                    self.warn(WarningKind::MaskOrder(clip(property.text)));
+                }
+                (None, lanes.iter().fold(WriteMask::NONE, |m, &l| m.with(usize::from(l))))
+            }
+        };
+        words.done()?;
+        let at = |kind| Fault { at: property.at, kind };
+        let register = self.file.dvle.output(semantic, register, mask.lane_bits()).map_err(at)?;
+        if name.text == "-" { Ok(()) } else { self.file.names.define(name, Alias::register(register.into())) }
+    }
+
+    fn entry(&mut self, mut words: Args<'s>) -> Parse<()> {
+        let name = words.next("a procedure name")?;
+        self.file.entry = if name.text.starts_with(|c: char| c.is_ascii_digit()) {
+            let end = words.maybe().map(number).transpose()?.unwrap_or(0);
+            EntryPoint::Words(number(name)?, end)
+        } else {
+            name.identifier()?;
+            EntryPoint::Named(name, self.site)
+        };
+        words.done()
+    }
+
+    fn geometry(&mut self, mut words: Args<'s>, head: Span<'s>) -> Parse<()> {
+        let Some(mode) = words.maybe() else {
+            self.implied_geometry();
+            return Ok(());
+        };
+        if self.file.gsh_seen || !self.file.dvle.is_fresh() {
+            return fault(head, AsmErrorKind::GshLate);
+        }
+        let float = |asm: &mut Self, words: &mut Args<'s>| {
+            let span = words.next("a c register")?;
+            asm.register(span)?.number_in(FLOAT, 96, "a c register").map(|n| (n, span))
+        };
+        let (first, _) = float(self, &mut words)?;
+        let count = |words: &mut Args<'s>| {
+            ranged(words.next("a number of vertices")?, "number of vertices", 255).map(|n| n as u8)
+        };
+        self.file.dvle.geometry = if mode.is("point") {
+            GeometryMode::Point
+        } else if mode.is("variable") || mode.is("subdivision") {
+            GeometryMode::Variable { main_vertices: count(&mut words)? }
+        } else if mode.is("fixed") || mode.is("particle") {
+            let (start, span) = float(self, &mut words)?;
+            if start >= first {
+                let (max, found) = (i64::from(first) - 1, i64::from(start));
+                return fault(span, AsmErrorKind::ValueRange { what: "start register", min: 0, max, found });
+            }
+            GeometryMode::Fixed { start, vertices: count(&mut words)? }
+        } else {
+            return expected("point, variable or fixed", mode);
+        };
+        words.done()?;
+        self.file.gsh_seen = true;
+        self.file.names.geometry = true;
+        self.file.dvle.stage = Stage::Geometry;
+        self.file.dvle.has_mode = true;
+        self.file.space = Some(Space::geometry(first.into()));
+        Ok(())
+    }
+
+    fn words_as_they_are(&mut self, head: Span<'s>, rest: Span<'s>) -> Parse<()> {
+        let list = rest.arguments();
+        if list.is_empty() {
+            return expected("a code word", rest);
+        }
+        for arg in list {
+            let word = number(arg)?;
+            self.begin_instruction(head)?;
+            self.emit(word, true, arg)?;
+        }
+        Ok(())
+    }
+
+    /// `.bind NAME REG [SIZE]`: a row of the uniform table for registers that are not allocated, and an alias.
+    fn bind(&mut self, mut words: Args<'s>) -> Parse<()> {
+        let name = words.next("a name")?;
+        name.identifier()?;
+        let span = words.next("a register")?;
+        let operand = self.register(span)?;
+        let size = words.maybe().map(array_size).transpose()?.unwrap_or(1);
+        words.done()?;
+        // v0-v15 and everything from c0 on: the uniform table knows no r registers.
+        if operand.number_in(0, 16, "").is_err() {
+            operand.number_in(FLOAT, BOOL + 16 - FLOAT, "a v, c, i or b register")?;
+        }
+        self.file.names.define(name, Alias::register(operand.reg))?;
+        self.file.dvle.name(name.text, operand.reg, size).map_err(|kind| Fault { at: name.at, kind })
+    }
+
+    /// `.wire TYPE, REGISTER, MASK [, UNKNOWN]`: a row of the output table, by number.
+    fn wire(&mut self, rest: Span<'s>) -> Parse<()> {
+        let mut args = Args::new(rest.arguments(), rest);
+        let mut field = |what| ranged(args.next(what)?, what, 0xFFFF).map(|n| n as u16);
+        let (semantic, register, mask) = (field("an output type")?, field("an output number")?, field("a mask")?);
+        let unknown = args.maybe().map(|s| ranged(s, "field", 0xFFFF)).transpose()?.unwrap_or(0) as u16;
+        args.done()?;
+        let row = Output { semantic, register, mask, unknown };
+        self.file.dvle.raw_output(row).map_err(|kind| Fault { at: rest.at, kind })
+    }
+}
+
+/// A number from 0 to `max`.
+fn ranged(span: Span<'_>, what: &'static str, max: u32) -> Parse<u32> {
+    let value = number(span)?;
+    if value > max {
+        let (max, found) = (max.into(), value.into());
+        return fault(span, AsmErrorKind::ValueRange { what, min: 0, max, found });
+    }
+    Ok(value)
+}
+
+/// The size of an array, 1 to 96; decimal like every number in brackets.
+fn array_size(span: Span<'_>) -> Parse<u32> {
+    match decimal_prefix(span.text).0 {
+        size @ 1..=MAX_SIZE => Ok(size as u32),
+        found => fault(span, AsmErrorKind::ValueRange { what: "size", min: 1, max: MAX_SIZE, found }),
+    }
+}

@@ -1,0 +1,477 @@
+//! [`Shbin`] -> a source text that assembles back to the same code words and descriptor table.
+//!
+//! That promise is kept by doing it: a text is tried in the assembler, and a plainer one is made where it fails. First
+//! picasso's own language (plus padding), then `.raw` text without padding, then the descriptor table by number, then
+//! nothing but `.word`. However plain, a text has every entry point with its kind of unit; rows of its tables that the
+//! language can't express are comments, each by itself. Blocks appear as blocks where a program's scopes nest, as `r...` forms where they don't; a word
+//! whose unused bits are set, or whose descriptor isn't in the table, is a `.word`. Programs beyond 4096 words or
+//! descriptors have no text that assembles. It must not know how a program runs.
+
+use super::asm::assemble;
+use super::directive::PROPERTIES;
+use super::layout::{DUMMY, MAX_OUTPUTS, MAX_ROWS, VERSION};
+use super::lexer::is_identifier;
+use super::opdesc::{OpdescTable, wanted};
+use super::operand::reads_like_a_register;
+use super::print::{inst_to_string, test_text};
+use super::value::format_f24;
+use crate::container::shbin::{Constant, Dvle, GeometryMode, Output, Shbin};
+use crate::isa::decode::{decode, opdesc_index};
+use crate::isa::encode::encode;
+use crate::isa::{Inst, Stage, WriteMask};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fmt::Write;
+
+/// How plain the text is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Style {
+    /// Everything inside procedures, padding on.
+    Picasso,
+    /// `.raw`: what is written is what is assembled.
+    Raw,
+    /// `.raw`, and the descriptor table by number.
+    Pinned,
+    /// Words.
+    Words,
+}
+
+/// The text of a program and its entry points.
+///
+/// [`assemble`] makes the same code words, descriptor table and entry points (words and kind of unit) of it; where there
+/// is no entry point, it makes one at word 0, since the language has no program without. Constants, inputs, outputs and
+/// names are kept as far as the language has words for them; the rest appears in comments.
+pub fn disassemble(shbin: &Shbin) -> String {
+    // Rows are checked before they are written. Texts without them are for what that check might overlook: it costs the
+    // tables, but never code or entry points.
+    for rows in [true, false] {
+        for style in [Style::Picasso, Style::Raw, Style::Pinned, Style::Words] {
+            let text = Writer::new(shbin, style, rows).text();
+            if assemble(&text).is_ok_and(|a| same_program(&a.shbin, shbin)) {
+                return text;
+            }
+        }
+    }
+    Writer::new(shbin, Style::Words, true).text()
+}
+
+/// Whether `again` runs as `given` does, uniforms aside.
+fn same_program(again: &Shbin, given: &Shbin) -> bool {
+    let entry = |d: &Dvle| (d.entry, d.end, d.stage);
+    again.code == given.code
+        && again.opdescs == given.opdescs
+        && (given.dvles.is_empty() || again.dvles.iter().map(entry).eq(given.dvles.iter().map(entry)))
+}
+
+/// Blocks in each other that are shown as blocks; the language allows 32, one is the procedure.
+const MAX_DEPTH: usize = 30;
+
+struct Writer<'a> {
+    shbin: &'a Shbin,
+    style: Style,
+    /// Whether rows of tables are statements; comments otherwise.
+    rows: bool,
+    /// Instruction per word; `None` where only `.word` says it.
+    insts: Vec<Option<Inst>>,
+    /// Procedures by their first word: length and name. They don't overlap.
+    procs: HashMap<usize, (usize, String)>,
+    labels: BTreeSet<usize>,
+    /// The given table, for finding out whether first fit chooses the right entry.
+    table: OpdescTable,
+    out: String,
+}
+
+impl<'a> Writer<'a> {
+    fn new(shbin: &'a Shbin, style: Style, rows: bool) -> Writer<'a> {
+        let mut table = OpdescTable::default();
+        for d in &shbin.opdescs {
+            // Beyond its limit no attempt can succeed; the writer itself does not care.
+            let _ = table.give(d.word, d.extra);
+        }
+        let insts: Vec<_> = shbin.code.iter().map(|&w| faithful(w, shbin).filter(|_| style != Style::Words)).collect();
+        let n = insts.len();
+        let labels = (insts.iter().flatten())
+            .filter_map(|i| if let Inst::Jump { target, .. } = i { Some(usize::from(*target)) } else { None })
+            .filter(|&t| t <= n)
+            .collect();
+        let mut w = Writer { shbin, style, rows, insts, procs: HashMap::new(), labels, table, out: String::new() };
+        w.find_procs();
+        w
+    }
+
+    /// Chooses procedures: entry points first, then what is called, as long as nothing overlaps.
+    fn find_procs(&mut self) {
+        let entries =
+            (self.shbin.dvles.iter()).map(|d| (d.entry as usize, (d.end as usize).saturating_sub(d.entry as usize)));
+        let calls = (self.insts.iter().flatten()).filter_map(|i| match *i {
+            Inst::Call { target, len, .. } => Some((usize::from(target), usize::from(len))),
+            _ => None,
+        });
+        let mut taken = vec![false; self.insts.len()];
+        let mut named_main = false;
+        for (start, len) in entries.chain(calls) {
+            let Some(range) = taken.get_mut(start..start.saturating_add(len)) else { continue };
+            if len == 0 || range.contains(&true) {
+                continue;
+            }
+            range.fill(true);
+            let name = if named_main { format!("p{start}") } else { "main".into() };
+            named_main = true;
+            self.procs.insert(start, (len, name));
+        }
+    }
+
+    fn text(mut self) -> String {
+        if self.shbin.version != 0 {
+            self.line(0, &format!("; program version 0x{:X}", self.shbin.version));
+        }
+        for name in &self.shbin.file_names {
+            self.line(0, &format!("; source file {name:?}"));
+        }
+        if self.style != Style::Picasso {
+            self.line(0, ".raw");
+        }
+        if matches!(self.style, Style::Pinned | Style::Words) {
+            for d in &self.shbin.opdescs {
+                let extra = if d.extra == 0 { String::new() } else { format!(", 0x{:X}", d.extra) };
+                self.line(0, &format!(".opdesc 0x{:08X}{extra}", d.word));
+            }
+        }
+        let has_setemit = self.insts.iter().flatten().any(|i| matches!(i, Inst::Setemit(_)));
+        match self.shbin.dvles.as_slice() {
+            [only] if !(only.stage == Stage::Vertex && has_setemit) => {
+                self.dvle(only);
+                self.code();
+            }
+            [] => {
+                self.line(0, ".entry 0 0 ; none in the program");
+                self.code();
+            }
+            several => {
+                // The code belongs to no entry point; each of them is a file of its own behind it.
+                self.line(0, ".nodvle");
+                self.code();
+                for dvle in several {
+                    self.line(0, "");
+                    self.line(0, ".file");
+                    self.dvle(dvle);
+                }
+            }
+        }
+        self.out
+    }
+
+    fn line(&mut self, depth: usize, text: &str) {
+        let _ = writeln!(self.out, "{:1$}{text}", "", depth * 4);
+    }
+
+    fn code(&mut self) {
+        let n = self.insts.len();
+        let mut starts: Vec<usize> = self.procs.keys().copied().collect();
+        starts.sort_unstable();
+        let mut pc = 0;
+        for start in starts {
+            self.between(pc, start);
+            let (len, name) = self.procs[&start].clone();
+            self.wrapped(&name, start, start + len);
+            pc = start + len;
+        }
+        self.between(pc, n);
+        if self.labels.contains(&n) {
+            self.line(0, &format!("l{n}:"));
+        }
+    }
+
+    /// Words of no procedure.
+    fn between(&mut self, start: usize, end: usize) {
+        if start == end {
+            return;
+        }
+        if self.style == Style::Picasso {
+            self.wrapped(&format!("code{start}"), start, end);
+        } else {
+            self.region(start, end, 0);
+        }
+    }
+
+    fn wrapped(&mut self, name: &str, start: usize, end: usize) {
+        self.line(0, &format!(".proc {name}"));
+        self.region(start, end, 1);
+        self.line(0, ".end");
+    }
+
+    /// The words from `start` to `end`, with blocks as far as they end inside.
+    fn region(&mut self, start: usize, end: usize, depth: usize) {
+        let mut pc = start;
+        while pc < end {
+            if self.labels.contains(&pc) {
+                self.line(0, &format!("l{pc}:"));
+            }
+            let inside = depth < MAX_DEPTH;
+            match self.insts[pc] {
+                Some(Inst::If { test, target, len })
+                    if inside && usize::from(target) > pc && usize::from(target) + usize::from(len) <= end =>
+                {
+                    let (target, len) = (usize::from(target), usize::from(len));
+                    self.line(depth, &format!("if{}", test_text(test)));
+                    self.region(pc + 1, target, depth + 1);
+                    if len != 0 {
+                        self.line(depth, ".else");
+                        self.region(target, target + len, depth + 1);
+                    }
+                    self.line(depth, ".end");
+                    pc = target + len;
+                }
+                Some(Inst::Loop { int, last }) if inside && usize::from(last) >= pc && usize::from(last) < end => {
+                    self.line(depth, &format!("for i{int}"));
+                    self.region(pc + 1, usize::from(last) + 1, depth + 1);
+                    self.line(depth, ".end");
+                    pc = usize::from(last) + 1;
+                }
+                _ => {
+                    let text = self.statement(pc);
+                    self.line(depth, &text);
+                    pc += 1;
+                }
+            }
+        }
+    }
+
+    fn statement(&self, pc: usize) -> String {
+        let word = self.shbin.code[pc];
+        let Some(inst) = self.insts[pc] else {
+            let meaning = inst_to_string(&decode(word, self.opdesc_of(word).unwrap_or(0)));
+            return format!(".word 0x{word:08X} ; {meaning}");
+        };
+        match inst {
+            Inst::Jump { test, target } if self.labels.contains(&usize::from(target)) => {
+                format!("jmp{}, l{target}", test_text(test))
+            }
+            Inst::Call { test, target, len } => match self.procs.get(&usize::from(target)) {
+                Some((n, name)) if *n == usize::from(len) => match test {
+                    None => format!("call {name}"),
+                    Some(t) => format!("call{}, {name}", test_text(t)),
+                },
+                _ => inst_to_string(&inst),
+            },
+            _ => match (self.style, opdesc_index(word), wanted(&inst)) {
+                (Style::Pinned, Some(index), Some((value, care)))
+                    if self.table.find(value, care) != Some(usize::from(index)) =>
+                {
+                    format!("{} @{index}", inst_to_string(&inst))
+                }
+                _ => inst_to_string(&inst),
+            },
+        }
+    }
+
+    fn opdesc_of(&self, word: u32) -> Option<u32> {
+        Some(self.shbin.opdescs.get(usize::from(opdesc_index(word)?))?.word)
+    }
+
+    /// A row of a table.
+    fn row(&mut self, text: &str) {
+        self.line(0, &if self.rows { text.into() } else { format!("; {text}") });
+    }
+
+    fn dvle(&mut self, dvle: &Dvle) {
+        if dvle.version != VERSION {
+            self.line(0, &format!("; entry point version 0x{:X}", dvle.version));
+        }
+        if dvle.stage == Stage::Geometry {
+            self.line(0, &geometry(dvle));
+        } else if dvle.geometry != GeometryMode::Point {
+            self.line(0, &format!("; geometry mode {:02X?}", dvle.geometry.to_bytes()));
+        }
+        let input_mask = self.names(dvle);
+        let output_mask = self.outputs(dvle);
+        for (n, c) in dvle.constants.iter().enumerate() {
+            let text = constant(c);
+            let exists = usize::from(c.register()) < c.class().1;
+            if exists && n < MAX_ROWS {
+                self.row(&text);
+            } else {
+                self.line(0, &format!("; {text}"));
+            }
+        }
+        for l in &dvle.labels {
+            let size = l.size.map_or("no size".into(), |n| format!("{n} words"));
+            self.line(0, &format!("; label {} {:?} at word {}, {size}, 0x{:X}", l.id, l.name, l.position, l.unknown));
+        }
+        // Without rows both masks are to be said whatever the rows would make of them.
+        if !self.rows || (input_mask, output_mask) != (dvle.input_mask, dvle.output_mask) {
+            self.line(0, &format!(".masks 0x{:04X}, 0x{:04X}", dvle.input_mask, dvle.output_mask));
+        }
+        let named =
+            (self.procs.get(&(dvle.entry as usize))).filter(|(len, _)| dvle.entry as usize + len == dvle.end as usize);
+        let text = match named {
+            Some((_, name)) => format!(".entry {name}"),
+            None => format!(".entry {} {}", dvle.entry, dvle.end),
+        };
+        self.line(0, &text);
+    }
+
+    /// Writes the uniform table; returns the input mask that follows from it.
+    fn names(&mut self, dvle: &Dvle) -> u16 {
+        let mut names = HashSet::new();
+        let mut input_mask = 0;
+        for u in &dvle.uniforms {
+            let name = u.name.replace('.', "$");
+            // A `$` of the name itself would come back as a dot.
+            let usable = is_identifier(&name) && !reads_like_a_register(&name) && !u.name.contains('$');
+            let size = u32::from(u.last.saturating_sub(u.first)) + 1;
+            let fits = u.last >= u.first && size <= 96 && names.len() < MAX_ROWS;
+            match register_name(u.first) {
+                Some(r) if usable && fits && names.insert(name.clone()) => {
+                    if u.first < 16 && size == 1 {
+                        input_mask |= 1 << u.first;
+                        self.row(&format!(".in {name} {r}"));
+                    } else {
+                        let size = if size == 1 { String::new() } else { format!(" {size}") };
+                        self.row(&format!(".bind {name} {r}{size}"));
+                    }
+                }
+                _ => self.line(0, &format!("; name {:?} for 0x{:X} to 0x{:X}", u.name, u.first, u.last)),
+            }
+        }
+        input_mask
+    }
+
+    /// Writes the output table; returns the output mask that follows from it.
+    fn outputs(&mut self, dvle: &Dvle) -> u16 {
+        let mut wired = [0u16; 16];
+        let mut output_mask = 0u16;
+        let mut merges = false;
+        for (n, o) in dvle.outputs.iter().enumerate() {
+            let text = output(o, dvle, &wired);
+            if n >= MAX_OUTPUTS {
+                self.line(0, &format!("; {text}"));
+                continue;
+            }
+            wired[usize::from(o.register & 15)] |= o.mask;
+            output_mask |= 1 << (o.register & 15);
+            merges |= dvle.stage == Stage::Geometry && o.semantic == DUMMY && text.starts_with(".out");
+            self.row(&text);
+        }
+        if dvle.merge_outmaps && !merges {
+            // The language says this by a dummy output behind `.gsh` with a mode, and in no other way.
+            self.line(0, "; output maps are merged");
+        }
+        output_mask
+    }
+}
+
+/// The statement that makes a file a geometry program, with the mode if the language can say it.
+fn geometry(dvle: &Dvle) -> String {
+    // Merging needs a mode, and point is what a file without one has, too.
+    let plain = if dvle.merge_outmaps { ".gsh point c0" } else { ".gsh" };
+    match dvle.geometry {
+        GeometryMode::Point => plain.into(),
+        GeometryMode::Variable { main_vertices } => format!(".gsh variable c0 {main_vertices}"),
+        // The first free uniform is not in the file; the least that the language accepts.
+        GeometryMode::Fixed { start, vertices } if start < 95 => {
+            format!(".gsh fixed c{} c{start} {vertices}", u32::from(start) + 1)
+        }
+        GeometryMode::Fixed { start, vertices } => format!("{plain} ; fixed mode from c{start}, {vertices} vertices"),
+        GeometryMode::Unknown { bytes } => format!("{plain} ; unknown mode {bytes:02X?}"),
+    }
+}
+
+/// The statement for a constant. Bits of float words that mean nothing are in a comment behind it.
+fn constant(c: &Constant) -> String {
+    match c {
+        Constant::Bool { register, value } => format!(".setb b{register} {value}"),
+        Constant::Int { register, value: [x, y, z, w] } => format!(".seti i{register}({x}, {y}, {z}, {w})"),
+        Constant::Float { register, value } => {
+            let [x, y, z, w] = value.map(|bits| format_f24(bits & 0xFF_FFFF));
+            let text = format!(".setf c{register}({x}, {y}, {z}, {w})");
+            match value.map(|bits| bits >> 24) {
+                [0, 0, 0, 0] => text,
+                [x, y, z, w] => format!("{text} ; high bytes 0x{x:02X}, 0x{y:02X}, 0x{z:02X}, 0x{w:02X}"),
+            }
+        }
+    }
+}
+
+/// The statement for a row of the output table, after rows that wired the given components.
+fn output(o: &Output, dvle: &Dvle, wired: &[u16; 16]) -> String {
+    let property = PROPERTIES.iter().find(|p| p.2 == o.semantic);
+    let limit = if dvle.stage == Stage::Geometry || o.semantic != DUMMY { 6 } else { 15 };
+    // A dummy by name merges output maps where a mode is given.
+    let merges = o.semantic == DUMMY && dvle.stage == Stage::Geometry && !dvle.merge_outmaps;
+    match property {
+        Some((name, ..))
+            if o.unknown == 0
+                && !merges
+                && o.register <= limit
+                && (1..16).contains(&o.mask)
+                && wired[usize::from(o.register)] & o.mask == 0 =>
+        {
+            let mask = (0..4).filter(|l| o.mask >> l & 1 != 0).fold(WriteMask::NONE, WriteMask::with);
+            format!(".out - {name} o{}.{mask}", o.register)
+        }
+        _ => format!(".wire {}, {}, 0x{:X}, {}", o.semantic, o.register, o.mask, o.unknown),
+    }
+}
+
+/// The instruction of `word` if that says everything about it.
+fn faithful(word: u32, shbin: &Shbin) -> Option<Inst> {
+    let index = opdesc_index(word);
+    let opdesc = match index {
+        Some(i) => shbin.opdescs.get(usize::from(i))?.word,
+        None => 0,
+    };
+    let inst = decode(word, opdesc);
+    let complete = !matches!(inst, Inst::Undefined { .. }) && encode(&inst, index.unwrap_or(0)) == Ok(word);
+    complete.then_some(inst)
+}
+
+/// The register of a number in the uniform table.
+fn register_name(unified: u16) -> Option<String> {
+    match unified {
+        0x00..=0x0F => Some(format!("v{unified}")),
+        0x10..=0x6F => Some(format!("c{}", unified - 0x10)),
+        0x70..=0x73 => Some(format!("i{}", unified - 0x70)),
+        0x78..=0x87 => Some(format!("b{}", unified - 0x78)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::container::shbin::Opdesc;
+
+    /// Every plainness by itself, with rows and without: entry points and units are there, and rows at least to read.
+    #[test]
+    fn every_attempt_has_the_entry_points() {
+        let dvle = |stage, entry, n: u16| Dvle {
+            stage,
+            entry,
+            end: entry + 1,
+            input_mask: 2,
+            output_mask: 1,
+            geometry: GeometryMode::Point,
+            constants: vec![Constant::Float { register: n, value: [0xFF3F_0000, 0, 0, 0] }],
+            outputs: vec![Output { semantic: 0, register: 0, mask: 15, unknown: 0 }],
+            ..Dvle::default()
+        };
+        let all = [dvle(Stage::Vertex, 0, 3), dvle(Stage::Geometry, 1, 4), dvle(Stage::Vertex, 1, 5)];
+        for dvles in [&all[..], &all[..1], &all[1..2]] {
+            let opdescs = vec![Opdesc { word: 0x0000_036F, extra: 0 }];
+            let s = Shbin { code: vec![0x4C00_0000, 0x8800_0000], opdescs, dvles: dvles.into(), ..Shbin::default() };
+            for style in [Style::Picasso, Style::Raw, Style::Pinned, Style::Words] {
+                for rows in [true, false] {
+                    let text = Writer::new(&s, style, rows).text();
+                    let again = assemble(&text).unwrap_or_else(|e| panic!("{e}\n{text}")).shbin;
+                    assert!(same_program(&again, &s), "{text}");
+                    for (a, d) in again.dvles.iter().zip(&s.dvles) {
+                        assert_eq!((a.input_mask, a.output_mask), (d.input_mask, d.output_mask), "{text}");
+                        assert_eq!(a.constants.len(), usize::from(rows), "{text}");
+                        let said = format!(".setf c{}(1, 0, 0, 0) ; high bytes 0xFF,", d.constants[0].register());
+                        assert!(text.contains(&said), "{text}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! What can be wrong with a source text, and how a person is told.
+//!
+//! An error names a place (file, line, column), shows the line with a caret under that place, and says what was
+//! expected. Inside the assembler an error is a `Fault`: a kind and a byte offset in the current line; the line loop
+//! is the only place that turns one into an [`AsmError`]. It must not know what the statements mean.
+
+use super::lexer::Span;
+use std::fmt;
+
+/// What is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AsmErrorKind {
+    /// No instruction has this name.
+    UnknownMnemonic(String),
+    /// No directive has this name.
+    UnknownDirective(String),
+    /// Something else stands where `what` is needed.
+    Expected {
+        /// What the grammar wants here.
+        what: &'static str,
+        /// What stands there; empty at the end of the line.
+        found: String,
+    },
+    /// An instruction or directive has arguments left over.
+    TooManyArguments(String),
+    /// Not a letter, `_` or `$` followed by letters, digits, `_` or `$`.
+    BadIdentifier(String),
+    /// An instruction outside of every block.
+    OutsideProc,
+    /// `.else` where the innermost open block is not an `ifc` or `ifu`.
+    ElseWithoutIf,
+    /// `.else` twice in one block.
+    SecondElse,
+    /// `.end` where nothing is open.
+    EndWithoutBlock,
+    /// The text ends inside a block.
+    UnclosedBlock {
+        /// Line of the statement that opened it.
+        opened: u32,
+    },
+    /// More blocks in each other than the language allows.
+    NestingTooDeep,
+    /// A name is defined twice.
+    Duplicate {
+        /// `label`, `alias`, `procedure`.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// `.alias` with a name that reads like a register.
+    ReservedName(String),
+    /// A name is used and never defined.
+    Undefined {
+        /// `label`, `procedure`, `entry procedure`, `register or alias`.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// No file contributes an entry point.
+    NoDvle,
+    /// A register number beyond its class.
+    RegisterRange {
+        /// The register as written.
+        register: String,
+        /// The highest number there is.
+        max: u32,
+    },
+    /// A register of another class than the place needs.
+    WrongClass {
+        /// What the place needs.
+        expected: &'static str,
+        /// What stands there.
+        found: String,
+    },
+    /// A destination that is neither an `o` nor an `r` register.
+    NotWritable(String),
+    /// Letters that are not components, or more than four.
+    BadSwizzle(String),
+    /// A negative offset in brackets.
+    NegativeOffset(String),
+    /// An index register where the encoding or the language has none.
+    IndexNotAllowed(String),
+    /// Text before `+` in brackets is not an index register.
+    UnknownIndex(String),
+    /// A uniform or an index in a source field of five bits.
+    NarrowUniform {
+        /// The operand as written.
+        operand: String,
+        /// Its number among the sources, from 1.
+        source: u8,
+    },
+    /// More than one uniform (or indexed operand) in one instruction.
+    TwoUniforms,
+    /// Two different `v` registers in one instruction.
+    TwoInputs,
+    /// A word that is not `cmp.x` or `cmp.y`.
+    UnknownFlag(String),
+    /// The same flag on both sides of a condition.
+    FlagTwice,
+    /// `!` before a boolean of an instruction that can only test for true.
+    InvertNotAllowed,
+    /// A comparison that does not exist.
+    UnknownComparison(String),
+    /// A number out of range.
+    ValueRange {
+        /// Of what.
+        what: &'static str,
+        /// Lowest allowed.
+        min: i64,
+        /// Highest allowed.
+        max: i64,
+        /// What it is.
+        found: i64,
+    },
+    /// A `.constfa` with no elements and no size.
+    EmptyArray,
+    /// A `.constfa` with more elements than its size.
+    ArrayTooLong {
+        /// The size.
+        size: u32,
+    },
+    /// No registers left for a uniform or constant.
+    UniformsFull {
+        /// `float`, `integer`, `boolean`.
+        class: &'static str,
+    },
+    /// A table of the output file is full.
+    TableFull {
+        /// Which.
+        what: &'static str,
+        /// How many fit.
+        limit: usize,
+    },
+    /// A shared uniform is declared again with another type or size.
+    UniformChanged(String),
+    /// More operand descriptors than instructions can name.
+    TooManyOpdescs,
+    /// No descriptor below 32 is left for a `mad`.
+    MadOpdescs,
+    /// `@n` names a descriptor that `mad` can't reach or whose contents are fixed to something else.
+    OpdescPinned {
+        /// The descriptor.
+        index: u32,
+    },
+    /// More words than the unit holds.
+    ProgramTooLong {
+        /// Words the unit holds.
+        limit: usize,
+    },
+    /// A procedure or ELSE part longer than its length field.
+    BlockTooLong {
+        /// Its words.
+        words: usize,
+    },
+    /// An output property that does not exist.
+    UnknownProperty(String),
+    /// Components of an output register are wired twice.
+    ComponentsTaken(String),
+    /// A property other than `dummy` on an output register from o7 up.
+    DummyOnly(String),
+    /// `.gsh` after something that depends on it, or twice.
+    GshLate,
+}
+
+impl fmt::Display for AsmErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use AsmErrorKind::*;
+        match self {
+            UnknownMnemonic(s) => write!(f, "unknown instruction `{s}`"),
+            UnknownDirective(s) => write!(f, "unknown directive `{s}`"),
+            Expected { what, found } if found.is_empty() => write!(f, "expected {what}, found the end of the line"),
+            Expected { what, found } => write!(f, "expected {what}, found `{found}`"),
+            TooManyArguments(s) => write!(f, "expected no more arguments, found `{s}`"),
+            BadIdentifier(s) => {
+                write!(f, "`{s}` is not a name: expected a letter, `_` or `$`, then letters, digits, `_` or `$`")
+            }
+            OutsideProc => f.write_str("instruction outside of a block: expected `.proc NAME` before it"),
+            ElseWithoutIf => f.write_str("`.else` without an open `ifc` or `ifu`"),
+            SecondElse => f.write_str("second `.else` in one block"),
+            EndWithoutBlock => f.write_str("`.end` without an open block"),
+            UnclosedBlock { opened } => write!(f, "the block opened in line {opened} is not closed: expected `.end`"),
+            NestingTooDeep => write!(f, "more than {} blocks in each other", super::asm::MAX_BLOCKS),
+            Duplicate { what, name } => write!(f, "{what} `{name}` is already defined"),
+            ReservedName(s) => write!(f, "`{s}` can't be an alias: it reads like a register"),
+            Undefined { what, name } => write!(f, "undefined {what} `{name}`"),
+            NoDvle => f.write_str("no file has an entry point"),
+            RegisterRange { register, max } => {
+                write!(f, "register `{register}` does not exist: expected a number from 0 to {max}")
+            }
+            WrongClass { expected, found } => write!(f, "`{found}` does not fit here: expected {expected}"),
+            NotWritable(s) => write!(f, "`{s}` can't be written: expected an o or r register"),
+            BadSwizzle(s) => {
+                write!(f, "bad components `{s}`: expected one to four letters of xyzw, rgba or stpq")
+            }
+            NegativeOffset(s) => write!(f, "negative offset `{s}`: expected 0 or more"),
+            IndexNotAllowed(s) => write!(f, "`{s}` can't be indexed here: expected no index register"),
+            UnknownIndex(s) => write!(f, "unknown index register `{s}`: expected a0.x, a0.y or aL"),
+            NarrowUniform { operand, source } => {
+                write!(f, "source {source} is `{operand}`: expected a v or r register without index here")
+            }
+            TwoUniforms => f.write_str("two uniforms in one instruction: expected at most one, in the wide operand"),
+            TwoInputs => f.write_str("two different v registers in one instruction: expected at most one"),
+            UnknownFlag(s) => write!(f, "unknown flag `{s}`: expected cmp.x or cmp.y"),
+            FlagTwice => f.write_str("the same flag twice: expected cmp.x and cmp.y"),
+            InvertNotAllowed => {
+                f.write_str("`!` is not possible here: expected a boolean (only jmpu can test for false)")
+            }
+            UnknownComparison(s) => write!(f, "unknown comparison `{s}`: expected eq, ne, lt, le, gt or ge"),
+            ValueRange { what, min, max, found } => write!(f, "{what} {found}: expected {min} to {max}"),
+            EmptyArray => {
+                f.write_str("array without elements: expected a size or at least one `.constfa (x, y, z, w)`")
+            }
+            ArrayTooLong { size } => write!(f, "too many elements: expected at most {size}"),
+            UniformsFull { class } => write!(f, "no room left for this {class} uniform or constant"),
+            TableFull { what, limit } => write!(f, "too many {what}: expected at most {limit}"),
+            UniformChanged(s) => write!(f, "uniform `{s}` has another type or size in an earlier file"),
+            TooManyOpdescs => f.write_str("too many operand descriptors: expected at most 128 different ones"),
+            MadOpdescs => f.write_str("no operand descriptor below 32 is left for this mad"),
+            OpdescPinned { index } => write!(f, "operand descriptor {index} can't be used by this instruction"),
+            ProgramTooLong { limit } => write!(f, "program too long: expected at most {limit} words"),
+            BlockTooLong { words } => write!(f, "block of {words} words: expected at most 1023"),
+            UnknownProperty(s) => write!(
+                f,
+                "unknown output property `{s}`: expected position, normalquat, color, texcoord0, texcoord0w, texcoord1, \
+                 texcoord2, view or dummy"
+            ),
+            ComponentsTaken(s) => write!(f, "components of `{s}` are already wired to another output"),
+            DummyOnly(s) => write!(f, "`{s}` can only be a dummy: expected o0 to o6 for this property"),
+            GshLate => f.write_str("`.gsh` must come once, before uniforms, constants, inputs and outputs"),
+        }
+    }
+}
+
+/// A source text that is not a program: where, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AsmError {
+    /// Name of the source, as given to the assembler.
+    pub file: String,
+    /// Line, from 1.
+    pub line: u32,
+    /// Column in characters, from 1.
+    pub column: u32,
+    /// The line itself, without its end.
+    pub source: String,
+    /// What is wrong.
+    pub kind: AsmErrorKind,
+}
+
+/// Characters of a source line that a message shows.
+const SHOWN: usize = 160;
+
+impl fmt::Display for AsmError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}:{}:{}: error: {}", self.file, self.line, self.column, self.kind)?;
+        let number = self.line.to_string();
+        let before = (self.column as usize).saturating_sub(1);
+        let start = (before + 20).saturating_sub(SHOWN);
+        // One cell per character, or the caret would miss its place.
+        let shown: String =
+            self.source.chars().skip(start).take(SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect();
+        writeln!(f, "{number} | {shown}")?;
+        write!(f, "{:w$} | {:c$}^", "", "", w = number.len(), c = before - start)
+    }
+}
+
+impl std::error::Error for AsmError {}
+
+/// Something that is accepted and worth a second look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// Name of the source.
+    pub file: String,
+    /// Line, from 1.
+    pub line: u32,
+    /// What.
+    pub kind: WarningKind,
+}
+
+/// What is worth a second look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WarningKind {
+    /// Mask letters not in the order x, y, z, w; their order means nothing.
+    MaskOrder(String),
+    /// Padding is off and hardware needs a NOP here.
+    MissingNop,
+    /// Text that the language ignores.
+    Ignored(String),
+    /// A length over 255 spills over the eight bits that are known to be looked at.
+    LongBlock {
+        /// Its words.
+        words: usize,
+    },
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: warning: ", self.file, self.line)?;
+        match &self.kind {
+            WarningKind::MaskOrder(s) => write!(f, "components `{s}` are not in order"),
+            WarningKind::MissingNop => f.write_str("a nop is needed here and padding is off"),
+            WarningKind::Ignored(s) => write!(f, "`{s}` is ignored"),
+            WarningKind::LongBlock { words } => write!(f, "block of {words} words: hardware may count only 8 bits"),
+        }
+    }
+}
+
+/// An error in the current line: a kind and the byte offset of its cause.
+#[derive(Debug)]
+pub(super) struct Fault {
+    pub at: usize,
+    pub kind: AsmErrorKind,
+}
+
+/// What the parts of the assembler return.
+pub(super) type Parse<T> = Result<T, Fault>;
+
+pub(super) fn fault<T>(span: Span<'_>, kind: AsmErrorKind) -> Parse<T> {
+    Err(Fault { at: span.at, kind })
+}
+
+pub(super) fn expected<T>(what: &'static str, span: Span<'_>) -> Parse<T> {
+    fault(span, AsmErrorKind::Expected { what, found: clip(span.text) })
+}
+
+/// `text` for a message: no longer than a person reads.
+pub(super) fn clip(text: &str) -> String {
+    text.chars().take(80).collect()
+}

@@ -1,0 +1,253 @@
+//! Declarations -> registers, and the tables of one DVLE.
+//!
+//! Uniforms grow upwards from the start of their pool, constants downwards from its end; vertex files share one space
+//! so that a uniform keeps its register in all of them (language notes, section 6). A [`DvleBuilder`] collects what one
+//! file says about its entry point and becomes a [`Dvle`]. It must not know statements or instructions.
+
+use super::error::AsmErrorKind;
+use super::operand::{BOOL, FLOAT, INT};
+use crate::container::shbin::{Constant, Dvle, GeometryMode, Output, Uniform};
+use crate::isa::Stage;
+use std::collections::HashMap;
+
+/// A register class that uniforms live in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    Float,
+    Int,
+    Bool,
+}
+
+impl Class {
+    pub fn name(self) -> &'static str {
+        ["float", "integer", "boolean"][self as usize]
+    }
+    /// Its first number in the operands' common space.
+    pub fn base(self) -> u32 {
+        [FLOAT, INT, BOOL][self as usize]
+    }
+}
+
+/// Free registers of one class: `next..end` from below, bounded by constants from above.
+#[derive(Clone, Copy, Debug)]
+struct Pool {
+    end: u32,
+    next: u32,
+    /// Lowest constant of the current file.
+    local: u32,
+    /// Lowest constant of any file.
+    bound: u32,
+}
+
+impl Pool {
+    fn new(start: u32, end: u32) -> Pool {
+        Pool { end, next: start, local: end, bound: end }
+    }
+}
+
+/// Where uniforms and constants of a file (or of all vertex files) get their registers.
+#[derive(Clone, Debug)]
+pub(super) struct Space<'s> {
+    pools: [Pool; 3],
+    /// Uniforms by name: class, register within it, size.
+    known: HashMap<&'s str, (Class, u32, u32)>,
+    declarations: usize,
+}
+
+/// Declarations a space has room for; re-declarations count.
+const MAX_DECLARATIONS: usize = 96;
+
+impl<'s> Space<'s> {
+    /// The space that all vertex files share.
+    pub fn shared() -> Space<'s> {
+        Space::new(0, 16)
+    }
+    /// The space of one geometry file, whose float uniforms begin at `first`; b15 is the hardware's.
+    pub fn geometry(first: u32) -> Space<'s> {
+        Space::new(first, 15)
+    }
+    fn new(first: u32, bools: u32) -> Space<'s> {
+        let pools = [Pool::new(first, 96), Pool::new(0, 4), Pool::new(0, bools)];
+        Space { pools, known: HashMap::new(), declarations: 0 }
+    }
+
+    /// A new file begins: constants start from the top again.
+    pub fn next_file(&mut self) {
+        self.pools.iter_mut().for_each(|p| p.local = p.end);
+    }
+
+    /// Registers for a uniform; the ones it has if an earlier file declared it alike.
+    pub fn uniform(&mut self, class: Class, name: &'s str, size: u32) -> Result<u32, AsmErrorKind> {
+        if self.declarations >= MAX_DECLARATIONS {
+            return Err(AsmErrorKind::TableFull { what: "uniforms", limit: MAX_DECLARATIONS });
+        }
+        self.declarations += 1;
+        if let Some(&(c, register, n)) = self.known.get(name) {
+            let same = c == class && n == size;
+            return if same { Ok(register) } else { Err(AsmErrorKind::UniformChanged(name.into())) };
+        }
+        let pool = &mut self.pools[class as usize];
+        let register = pool.next;
+        if size > pool.local.min(pool.bound).saturating_sub(register) {
+            return Err(AsmErrorKind::UniformsFull { class: class.name() });
+        }
+        pool.next += size;
+        self.known.insert(name, (class, register, size));
+        Ok(register)
+    }
+
+    /// Registers for a constant or an array of them.
+    pub fn constant(&mut self, class: Class, size: u32) -> Result<u32, AsmErrorKind> {
+        let pool = &mut self.pools[class as usize];
+        if size > pool.local.saturating_sub(pool.next) {
+            return Err(AsmErrorKind::UniformsFull { class: class.name() });
+        }
+        pool.local -= size;
+        pool.bound = pool.bound.min(pool.local);
+        Ok(pool.local)
+    }
+}
+
+/// The tables of one file's DVLE.
+#[derive(Clone, Debug, Default)]
+pub(super) struct DvleBuilder {
+    pub stage: Stage,
+    pub geometry: GeometryMode,
+    /// A mode was given (`.gsh` without one, and the one that `setemit` implies, share the vertex files' uniforms).
+    pub has_mode: bool,
+    pub merge_outmaps: bool,
+    pub input_mask: u16,
+    /// Components wired per output register, bit 0 = x.
+    wired: [u8; 16],
+    output_mask: u16,
+    constants: Vec<Constant>,
+    outputs: Vec<Output>,
+    uniforms: Vec<Uniform>,
+}
+
+/// Rows that the constant and uniform tables may have.
+pub(super) const MAX_ROWS: usize = 96;
+/// Rows of the output table.
+pub(super) const MAX_OUTPUTS: usize = 16;
+
+/// Version of an entry point, as picasso writes it.
+pub(super) const VERSION: u16 = 0x1002;
+
+/// The output property for dummies.
+pub(super) const DUMMY: u16 = 9;
+
+impl DvleBuilder {
+    pub fn constant(&mut self, c: Constant) -> Result<(), AsmErrorKind> {
+        if self.constants.len() >= MAX_ROWS {
+            return Err(AsmErrorKind::TableFull { what: "constants", limit: MAX_ROWS });
+        }
+        self.constants.push(c);
+        Ok(())
+    }
+
+    /// A row of the uniform table: `size` registers from `reg` on, in the operands' common space.
+    pub fn name(&mut self, name: &str, reg: u32, size: u32) -> Result<(), AsmErrorKind> {
+        if self.uniforms.len() >= MAX_ROWS {
+            return Err(AsmErrorKind::TableFull { what: "names of uniforms and inputs", limit: MAX_ROWS });
+        }
+        // The table has no r registers: everything behind the inputs moves down by sixteen (container notes 4.4).
+        let first = (if reg >= FLOAT { reg - 0x10 } else { reg }) as u16;
+        let last = first + (size - 1) as u16;
+        self.uniforms.push(Uniform { name: name.replace('$', "."), first, last });
+        Ok(())
+    }
+
+    /// An input register: the given one, or the lowest that is free.
+    pub fn input(&mut self, register: Option<u8>) -> Result<u8, AsmErrorKind> {
+        let free = self.input_mask.trailing_ones() as u8;
+        let register = register.unwrap_or(free);
+        if register > 15 {
+            return Err(AsmErrorKind::TableFull { what: "inputs", limit: 16 });
+        }
+        self.input_mask |= 1 << register;
+        Ok(register)
+    }
+
+    /// Wires an output. `mask` has bit 0 = x.
+    pub fn output(&mut self, semantic: u16, register: Option<u8>, mask: u8) -> Result<u8, AsmErrorKind> {
+        if self.outputs.len() >= MAX_OUTPUTS {
+            return Err(AsmErrorKind::TableFull { what: "outputs", limit: MAX_OUTPUTS });
+        }
+        let register = match register {
+            Some(r) if self.wired[usize::from(r)] & mask != 0 => {
+                return Err(AsmErrorKind::ComponentsTaken(format!("o{r}")));
+            }
+            Some(r) => r,
+            None => match self.output_mask.trailing_ones() {
+                r @ 0..16 => r as u8,
+                _ => return Err(AsmErrorKind::TableFull { what: "outputs", limit: MAX_OUTPUTS }),
+            },
+        };
+        if register >= 7 && semantic != DUMMY {
+            return Err(AsmErrorKind::DummyOnly(format!("o{register}")));
+        }
+        self.merge_outmaps |= semantic == DUMMY && self.has_mode;
+        self.raw_output(Output { semantic, register: register.into(), mask: mask.into(), unknown: 0 })?;
+        Ok(register)
+    }
+
+    /// A row of the output table as it stands.
+    pub fn raw_output(&mut self, output: Output) -> Result<(), AsmErrorKind> {
+        if self.outputs.len() >= MAX_OUTPUTS {
+            return Err(AsmErrorKind::TableFull { what: "outputs", limit: MAX_OUTPUTS });
+        }
+        let register = usize::from(output.register & 0xF);
+        self.wired[register] |= output.mask as u8 & 0xF;
+        self.output_mask |= 1 << register;
+        self.outputs.push(output);
+        Ok(())
+    }
+
+    /// Whether nothing has been declared that a `.gsh` would have to come before.
+    pub fn is_fresh(&self) -> bool {
+        self.constants.is_empty() && self.outputs.is_empty() && self.uniforms.is_empty() && self.input_mask == 0
+    }
+
+    /// The finished entry point.
+    pub fn finish(mut self, entry: u32, end: u32) -> Dvle {
+        self.uniforms.sort_by_key(|u| u.first);
+        Dvle {
+            version: VERSION,
+            stage: self.stage,
+            merge_outmaps: self.merge_outmaps,
+            entry,
+            end,
+            input_mask: self.input_mask,
+            output_mask: self.output_mask,
+            geometry: self.geometry,
+            constants: self.constants,
+            labels: Vec::new(),
+            outputs: self.outputs,
+            uniforms: self.uniforms,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uniforms_and_constants_meet_in_the_middle() {
+        let mut s = Space::shared();
+        assert_eq!(s.uniform(Class::Float, "m", 90), Ok(0));
+        assert_eq!(s.constant(Class::Float, 4), Ok(92));
+        assert_eq!(s.uniform(Class::Float, "n", 3), Err(AsmErrorKind::UniformsFull { class: "float" }));
+        assert_eq!(s.uniform(Class::Float, "n", 2), Ok(90));
+        assert_eq!(s.constant(Class::Float, 1), Err(AsmErrorKind::UniformsFull { class: "float" }));
+        // The next file's constants start at the top again, but the first file's still bound the uniforms.
+        s.next_file();
+        assert_eq!(s.constant(Class::Float, 1), Ok(95));
+        assert_eq!(s.uniform(Class::Float, "m", 90), Ok(0));
+        assert_eq!(s.uniform(Class::Int, "m", 1), Err(AsmErrorKind::UniformChanged("m".into())));
+        assert_eq!(
+            Space::geometry(4).uniform(Class::Bool, "b", 16),
+            Err(AsmErrorKind::UniformsFull { class: "boolean" })
+        );
+    }
+}

@@ -1,0 +1,73 @@
+//! Programs as text: picasso's assembly language, both ways.
+//!
+//! | file | turns | into |
+//! |---|---|---|
+//! | `lexer` | a source line | labels, head word, arguments, each with its column |
+//! | `operand` | an operand | register, index, selector, sign; conditions; aliases |
+//! | `inst`, `directive` | a statement | words, declarations |
+//! | `opdesc` | wanted descriptors | the descriptor table, merged as picasso does |
+//! | `layout` | declarations | registers and the tables of a DVLE |
+//! | [`asm`] | files | an [`Assembly`] |
+//! | [`disasm`], `print` | a `Shbin`, an `Inst` | text that assembles to the same words |
+//! | [`value`] | `f32`, vec4 | text and back |
+//!
+//! What picasso accepts gives the words, descriptors and tables that picasso gives, including its lenient readings
+//! (`c010` is c8); those that are likely mistakes give a warning.
+//!
+//! ```
+//! use picajit::text;
+//! let a = text::assemble(".proc main\nmov o0, v0\nend\n.end\n").unwrap();
+//! assert_eq!(a.shbin.code, [0x4C00_0000, 0x8800_0000]);
+//! assert!(text::disassemble(&a.shbin).contains("    mov o0, v0\n    end\n"));
+//! ```
+//!
+//! Not done: positions from preprocessor line markers (`# 12 "file"`; such lines are skipped), the C header, a strict
+//! mode that refuses the lenient readings.
+//!
+//! # Beyond picasso
+//! All of this is refused by picasso, so no source of its can mean something else. Numbers are decimal or `0x` hex.
+//!
+//! | text | meaning |
+//! |---|---|
+//! | `.raw` | this file, from here on: no padding NOPs; instructions outside of blocks; index registers on v and r operands; two different v registers in one instruction; o7-o15 in geometry files; up to 4096 words |
+//! | `.word N, ...` | code words as they are |
+//! | `.opdesc W [, X]` | appends descriptor W (second word X) that never moves; instructions still choose by first fit |
+//! | `INST @n` | the instruction uses descriptor n |
+//! | `dph! dphi! dst! dsti! sge! sgei! slt! slti! mad! madi!` | exactly this encoding |
+//! | `v15` | the register; picasso needs `v14[1]` |
+//! | `r0._`, `a0._` | empty write mask |
+//! | `mova a0.MASK, S` | any mask, in any order (`a0.yzw`) |
+//! | `cmp S, true6, true7, S` | comparison operators 6 and 7 |
+//! | `setemit 3` | slot 3 |
+//! | `F ignore !G` | condition on F alone; `!` or none gives the reference bit of the other flag (`cmp.x ignore !cmp.y`) |
+//! | `rcall T, N`; `rcallc COND, T, N`; `rcallu B, T, N` | call of N words at T |
+//! | `rifc COND, T, N`; `rifu B, T, N` | IF whose else part is the N words at T |
+//! | `rloop I, T` | LOOP whose last word is T |
+//! | `rjmpc COND, T`; `rjmpu [!]B, T` | jump to T |
+//! | T, N | sums and differences of numbers, labels and `.` (this word): `done-1`, `.+3`, `b-a` |
+//! | `.entry START [END]` | entry point by number (END 0 if missing) |
+//! | `.file` | ends this file and begins the next one in the same text: one DVLE each |
+//! | `.bind NAME REG [SIZE]` | name and uniform-table row for given registers; allocates nothing |
+//! | `.wire TYPE, REG, MASK [, X]` | output-table row by numbers (mask bit 0 = x) |
+//! | `.masks IN, OUT` | the DVLE's input and output masks |
+//! | `f24#XXXXXX` | a component of `.constf .constfa .setf` by its float24 bits |
+
+pub mod asm;
+mod directive;
+pub mod disasm;
+pub mod error;
+mod inst;
+mod layout;
+mod lexer;
+mod opdesc;
+mod operand;
+pub mod print;
+pub mod value;
+
+#[cfg(test)]
+mod tests;
+
+pub use asm::{Assembler, Assembly, Options, Proc, assemble, assemble_with};
+pub use disasm::disassemble;
+pub use error::{AsmError, AsmErrorKind, Warning, WarningKind};
+pub use print::inst_to_string;

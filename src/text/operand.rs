@@ -1,0 +1,379 @@
+//! Operand text -> register number, index, selector, sign; conditions; and the aliases that operands may name.
+//!
+//! One number space covers every class, as in picasso, because its rules are stated in it: `o0-o15` and `v0-v15` are
+//! 0x00-0x0F, `r` 0x10, `c` 0x20, `i` 0x80, `b` 0x88. An offset is added without looking at the class (`r15[1]` is
+//! c0): each place checks the final number only. Language notes, sections 4 and 13. It must not know instructions.
+
+use super::error::{AsmErrorKind, Parse, WarningKind, clip, expected, fault};
+use super::lexer::Span;
+use crate::isa::{Cond, CondOp, DstReg, Index, Src, SrcReg, Swizzle, WriteMask};
+use std::collections::HashMap;
+
+/// First number of each class in the common space.
+pub(super) const TEMP: u32 = 0x10;
+pub(super) const FLOAT: u32 = 0x20;
+pub(super) const INT: u32 = 0x80;
+pub(super) const BOOL: u32 = 0x88;
+const END: u32 = BOOL + 16;
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Alias {
+    pub reg: u32,
+    pub lanes: [u8; 4],
+    pub negate: bool,
+}
+
+impl Alias {
+    pub fn register(reg: u32) -> Alias {
+        Alias { reg, lanes: [0, 1, 2, 3], negate: false }
+    }
+}
+
+/// An operand as written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operand<'s> {
+    /// Number in the common space; offsets can carry it beyond every class.
+    pub reg: u32,
+    pub index: Index,
+    pub lanes: [u8; 4],
+    pub negate: bool,
+    /// The components were `_`: no lane at all.
+    pub no_lanes: bool,
+    pub span: Span<'s>,
+}
+
+impl Operand<'_> {
+    fn class_error<T>(&self, what: &'static str) -> Parse<T> {
+        fault(self.span, AsmErrorKind::WrongClass { expected: what, found: clip(self.span.text) })
+    }
+
+    /// As a source.
+    pub fn src(&self) -> Parse<Src> {
+        if self.no_lanes {
+            return fault(self.span, AsmErrorKind::BadSwizzle("_".into()));
+        }
+        if self.reg >= INT {
+            return self.class_error("a v, r or c register");
+        }
+        Ok(Src {
+            reg: SrcReg::new(self.reg as u8),
+            index: self.index,
+            swizzle: Swizzle::from_lanes(self.lanes),
+            negate: self.negate,
+        })
+    }
+
+    /// The lanes as a set.
+    pub fn mask(&self) -> WriteMask {
+        if self.no_lanes {
+            return WriteMask::NONE;
+        }
+        self.lanes.iter().fold(WriteMask::NONE, |m, &l| m.with(usize::from(l)))
+    }
+
+    /// The number within a class of `count` registers from `first` on.
+    pub fn number_in(&self, first: u32, count: u32, what: &'static str) -> Parse<u8> {
+        match self.reg.checked_sub(first) {
+            Some(n) if n < count => Ok(n as u8),
+            _ => self.class_error(what),
+        }
+    }
+}
+
+/// Names of one file, and the rules its operands are read by.
+#[derive(Debug, Default)]
+pub(super) struct Names<'s> {
+    aliases: HashMap<&'s str, Alias>,
+    /// Geometry programs have o0-o6 only.
+    pub geometry: bool,
+    /// `.raw`: index registers on `v` and `r`, all output registers.
+    pub raw: bool,
+    /// An `o` register was named (this alone makes a file own a DVLE).
+    pub saw_output: bool,
+    /// Warnings of the current line.
+    pub notes: Vec<WarningKind>,
+}
+
+impl<'s> Names<'s> {
+    /// Defines `name`; a second definition is an error.
+    pub fn define(&mut self, name: Span<'s>, alias: Alias) -> Parse<()> {
+        match self.aliases.insert(name.text, alias) {
+            None => Ok(()),
+            Some(_) => fault(name, AsmErrorKind::Duplicate { what: "alias", name: clip(name.text) }),
+        }
+    }
+
+    /// Reads an operand. Where the language has no index register, `relative` is false.
+    pub fn operand(&mut self, span: Span<'s>, relative: bool) -> Parse<Operand<'s>> {
+        let (negate, body) = match span.strip('-') {
+            Some(rest) => (true, rest),
+            None => (false, span),
+        };
+        if body.is_empty() {
+            return expected("a register or alias", body);
+        }
+        let (mut index, mut offset) = (Index::None, 0);
+        let (base, components) = match body.cut('[') {
+            Some((base, rest)) => {
+                let Some((inside, behind)) = rest.cut(']') else { return expected("`]`", rest) };
+                (index, offset) = self.bracket(inside.trim())?;
+                if index != Index::None && !relative {
+                    return fault(inside, AsmErrorKind::IndexNotAllowed(clip(base.text)));
+                }
+                match behind.cut('.') {
+                    Some((junk, components)) => {
+                        self.ignored(junk);
+                        (base, Some(components))
+                    }
+                    None => {
+                        self.ignored(behind);
+                        (base, None)
+                    }
+                }
+            }
+            None => match body.cut('.') {
+                Some((base, components)) => (base, Some(components)),
+                None => (body, None),
+            },
+        };
+        let components = components.map(Span::trim);
+        let no_lanes = components.is_some_and(|c| c.text == "_");
+        let chosen = match components {
+            Some(c) if !no_lanes => lanes(c)?,
+            _ => [0, 1, 2, 3],
+        };
+        let (alias, named) = match self.aliases.get(base.text) {
+            Some(&alias) => (alias, true),
+            None => (Alias::register(self.register(base.trim())?), false),
+        };
+        if index != Index::None && !named && !self.raw && !(FLOAT..INT).contains(&alias.reg) {
+            return fault(base, AsmErrorKind::IndexNotAllowed(clip(base.text)));
+        }
+        Ok(Operand {
+            reg: alias.reg.saturating_add(offset),
+            index,
+            lanes: chosen.map(|l| alias.lanes[usize::from(l)]),
+            negate: negate ^ alias.negate,
+            no_lanes,
+            span,
+        })
+    }
+
+    /// Reads a destination: register and mask.
+    pub fn destination(&mut self, span: Span<'s>) -> Parse<(DstReg, WriteMask)> {
+        let operand = self.operand(span, false)?;
+        if operand.reg >= FLOAT {
+            return fault(span, AsmErrorKind::NotWritable(clip(span.text)));
+        }
+        self.note_order(&operand);
+        Ok((DstReg::new(operand.reg as u8), operand.mask()))
+    }
+
+    pub fn note_order(&mut self, operand: &Operand<'_>) {
+        if !operand.lanes.is_sorted() {
+            self.notes.push(WarningKind::MaskOrder(clip(operand.span.text)));
+        }
+    }
+
+    fn ignored(&mut self, junk: Span<'_>) {
+        if !junk.trim().is_empty() {
+            self.notes.push(WarningKind::Ignored(clip(junk.text)));
+        }
+    }
+
+    /// The inside of `[...]`: an index register, `index + offset`, or an offset.
+    fn bracket(&mut self, inside: Span<'s>) -> Parse<(Index, u32)> {
+        if let Some(index) = index_register(inside.text) {
+            return Ok((index, 0));
+        }
+        if let Some((left, right)) = inside.cut('+') {
+            let Some(index) = index_register(left.trim().text) else {
+                return fault(left, AsmErrorKind::UnknownIndex(clip(left.text)));
+            };
+            return Ok((index, self.offset(right.trim())?));
+        }
+        Ok((Index::None, self.offset(inside)?))
+    }
+
+    /// Decimal, like C's `atoi`: text behind the digits is ignored and no digits are 0.
+    fn offset(&mut self, text: Span<'s>) -> Parse<u32> {
+        let value = decimal_prefix(text.text);
+        if value.0 < 0 {
+            return fault(text, AsmErrorKind::NegativeOffset(clip(text.text)));
+        }
+        self.ignored(text.skip(value.1));
+        Ok(value.0 as u32)
+    }
+
+    /// A register's number from its text.
+    fn register(&mut self, text: Span<'s>) -> Parse<u32> {
+        let letter = text.text.chars().next().unwrap_or(' ');
+        let digits = || text.skip(1);
+        if !letter.is_ascii_alphabetic() || !digits().text.starts_with(|c: char| c.is_ascii_digit()) {
+            return fault(text, AsmErrorKind::Undefined { what: "register or alias", name: clip(text.text) });
+        }
+        let (number, len) = c_number(digits().text).expect("it starts with a digit");
+        let (first, max) = match letter {
+            'o' => (0, if self.geometry && !self.raw { 6 } else { 15 }),
+            'v' => (0, 15),
+            'r' => (TEMP, 15),
+            'c' => (FLOAT, 95),
+            'i' => (INT, 7),
+            'b' => (BOOL, 15),
+            // Upper case: the number is taken as it stands in the common space (language notes, quirk Q1).
+            'O' | 'V' | 'R' | 'C' | 'I' | 'B' => {
+                self.notes.push(WarningKind::Ignored(clip(&text.text[..1])));
+                (0, END - 1)
+            }
+            _ => return fault(text, AsmErrorKind::Undefined { what: "register or alias", name: clip(text.text) }),
+        };
+        if number > u64::from(max) {
+            return fault(text, AsmErrorKind::RegisterRange { register: clip(text.text), max });
+        }
+        self.saw_output |= letter == 'o';
+        self.ignored(digits().skip(len));
+        Ok(first + number as u32)
+    }
+}
+
+/// Whether picasso refuses `name` for `.alias`: a register letter and a digit.
+pub(super) fn reads_like_a_register(name: &str) -> bool {
+    let b = name.as_bytes();
+    b.len() > 1 && b"ovrcib".contains(&b[0].to_ascii_lowercase()) && b[1].is_ascii_digit()
+}
+
+fn index_register(text: &str) -> Option<Index> {
+    let is = |s: &str| text.eq_ignore_ascii_case(s);
+    if is("a0.x") || is("a0") {
+        Some(Index::A0x)
+    } else if is("a0.y") || is("a1") {
+        Some(Index::A0y)
+    } else if is("aL") || is("a2") || is("lcnt") {
+        Some(Index::AL)
+    } else {
+        None
+    }
+}
+
+/// Up to four component letters; the last one is repeated, and no letter at all is x.
+pub(super) fn lanes(span: Span<'_>) -> Parse<[u8; 4]> {
+    let bad = || fault(span, AsmErrorKind::BadSwizzle(clip(span.text)));
+    if span.text.len() > 4 {
+        return bad();
+    }
+    let mut out = [0; 4];
+    let mut last = 0;
+    for (n, slot) in out.iter_mut().enumerate() {
+        if let Some(letter) = span.text.as_bytes().get(n) {
+            last = match letter.to_ascii_lowercase() {
+                b'x' | b'r' | b's' => 0,
+                b'y' | b'g' | b't' => 1,
+                b'z' | b'b' | b'p' => 2,
+                b'w' | b'a' | b'q' => 3,
+                _ => return bad(),
+            };
+        }
+        *slot = last;
+    }
+    Ok(out)
+}
+
+/// A condition on the flags: `cmp.x`, `!cmp.y`, `cmp.x && !cmp.y`, `cmp.x || cmp.y`; and, beyond picasso,
+/// `cmp.x ignore !cmp.y`, which gives the reference bit of a flag that isn't tested.
+pub(super) fn condition(span: Span<'_>) -> Parse<Cond> {
+    let joined = span.text.find(['&', '|']).map(|n| {
+        let c = if span.text.as_bytes()[n] == b'&' { '&' } else { '|' };
+        let rest = span.skip(n + 1);
+        (span.take(n), if c == '&' { CondOp::And } else { CondOp::Or }, rest.strip(c).unwrap_or(rest))
+    });
+    let joined = joined.or_else(|| {
+        // Bytewise, so that letters beyond ASCII in a bad source can't split a character.
+        let n = span.text.as_bytes().windows(8).position(|w| w.eq_ignore_ascii_case(b" ignore "))?;
+        Some((span.take(n), CondOp::X, span.skip(n + 8)))
+    });
+    let Some((left, op, right)) = joined else {
+        let (lane, value) = flag(span)?;
+        let op = if lane == 0 { CondOp::X } else { CondOp::Y };
+        return Ok(Cond { op, ref_x: value || lane != 0, ref_y: value || lane != 1 });
+    };
+    let (first, second) = (flag(left)?, flag(right)?);
+    if first.0 == second.0 {
+        return fault(right.trim(), AsmErrorKind::FlagTwice);
+    }
+    let (x, y) = if first.0 == 0 { (first.1, second.1) } else { (second.1, first.1) };
+    let op = if op == CondOp::X && first.0 == 1 { CondOp::Y } else { op };
+    Ok(Cond { op, ref_x: x, ref_y: y })
+}
+
+/// `cmp.x` or `cmp.y` with any number of `!` before it: which flag, and the value it must have.
+fn flag(span: Span<'_>) -> Parse<(u8, bool)> {
+    let span = span.trim();
+    let name = span.text.trim_start_matches('!');
+    let value = (span.text.len() - name.len()).is_multiple_of(2);
+    if name.eq_ignore_ascii_case("cmp.x") {
+        Ok((0, value))
+    } else if name.eq_ignore_ascii_case("cmp.y") {
+        Ok((1, value))
+    } else {
+        fault(span, AsmErrorKind::UnknownFlag(clip(span.text)))
+    }
+}
+
+/// The number at the start of `text` as a C literal (decimal, `0x` hex, leading-0 octal), saturated, and its length.
+pub(super) fn c_number(text: &str) -> Option<(u64, usize)> {
+    let (radix, start) = match text.as_bytes() {
+        [b'0', b'x' | b'X', d, ..] if d.is_ascii_hexdigit() => (16, 2),
+        [b'0', ..] => (8, 0),
+        _ => (10, 0),
+    };
+    let digits = text[start..].chars().map_while(|c| c.to_digit(radix));
+    let (value, len) = digits
+        .fold((0u64, start), |(v, n), d| (v.saturating_mul(u64::from(radix)).saturating_add(u64::from(d)), n + 1));
+    (len > start).then_some((value, len))
+}
+
+/// Optional sign and decimal digits at the start of `text`, saturated, and their length; nothing is 0.
+pub(super) fn decimal_prefix(text: &str) -> (i64, usize) {
+    let (sign, start) = match text.as_bytes().first() {
+        Some(b'-') => (-1, 1),
+        Some(b'+') => (1, 1),
+        _ => (1, 0),
+    };
+    let digits = text[start..].bytes().take_while(u8::is_ascii_digit);
+    let (value, len) = digits.fold((0i64, 0), |(v, n), d| ((v * 10 + i64::from(d - b'0')).min(0x7FFF_FFFF), n + 1));
+    if len == 0 { (0, 0) } else { (sign * value, start + len) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(text: &str) -> Span<'_> {
+        Span { text, at: 0 }
+    }
+
+    #[test]
+    fn conditions() {
+        let c = |s| condition(span(s)).map(|c| (c.op, c.ref_x, c.ref_y)).map_err(|f| f.kind);
+        assert_eq!(c("cmp.x"), Ok((CondOp::X, true, true)));
+        assert_eq!(c("!!!cmp.Y"), Ok((CondOp::Y, true, false)));
+        assert_eq!(c("!cmp.y & cmp.x"), Ok((CondOp::And, true, false)));
+        assert_eq!(c("cmp.x||!cmp.y"), Ok((CondOp::Or, true, false)));
+        assert_eq!(c("cmp.y ignore !cmp.x"), Ok((CondOp::Y, false, true)));
+        assert_eq!(c("cmp.x && cmp.x"), Err(AsmErrorKind::FlagTwice));
+        assert_eq!(c("cmp.z"), Err(AsmErrorKind::UnknownFlag("cmp.z".into())));
+    }
+
+    #[test]
+    fn numbers_as_c_reads_them() {
+        assert_eq!(c_number("010"), Some((8, 3)));
+        assert_eq!(c_number("09"), Some((0, 1)));
+        assert_eq!(c_number("0x1Fz"), Some((31, 4)));
+        assert_eq!(c_number("0x"), Some((0, 1)));
+        assert_eq!(c_number("99999999999999999999999").map(|n| n.0), Some(u64::MAX));
+        assert_eq!(decimal_prefix("0x10"), (0, 1));
+        assert_eq!(decimal_prefix("-2]"), (-2, 2));
+        assert_eq!(decimal_prefix("name"), (0, 0));
+    }
+}

@@ -1,0 +1,171 @@
+//! Garbage: no panic, no hang.
+
+use super::super::{assemble, value};
+use super::snippets::{BODIES, FILES, body};
+use super::{Rng, lines};
+use std::time::{Duration, Instant};
+
+/// Pieces that reach deep into the parsers.
+const PIECES: &[&str] = &[
+    ".proc main",
+    "\n",
+    "\n",
+    " ",
+    ",",
+    ".end",
+    ".else",
+    "mov",
+    "mad!",
+    "dphi!",
+    "r0",
+    "c5",
+    "v15",
+    "b3",
+    "i2",
+    "o0",
+    "[",
+    "]",
+    "[a0.x+",
+    "a0.",
+    "aL",
+    ".xyzw",
+    "._",
+    "-",
+    "!",
+    "(",
+    ")",
+    "1",
+    "0x",
+    "99999999999999999999",
+    "1e999",
+    "nan",
+    "f24#",
+    ":",
+    ";",
+    "#",
+    "@",
+    "@5",
+    "ifc",
+    "cmp.x",
+    "&&",
+    "|",
+    " ignore ",
+    "for",
+    "rcall",
+    "rjmpu",
+    "x",
+    "é",
+    "\0",
+    "\t",
+    ".constfa",
+    ".constf",
+    ".fvec",
+    ".out",
+    ".in",
+    "pos",
+    ".gsh",
+    "point",
+    "fixed",
+    ".alias",
+    ".word",
+    ".opdesc",
+    ".raw",
+    ".file",
+    ".bind",
+    ".wire",
+    ".masks",
+    ".entry",
+    ".setf",
+    ".seti",
+    ".setb",
+    "setemit",
+    "prim",
+    "cmp",
+    "true6",
+    "mova",
+    "call",
+    "jmpc",
+    "+",
+    ".",
+];
+
+#[test]
+fn garbage_is_refused_politely() {
+    let mut rng = Rng(0xDEAD_BEEF_CAFE_F00D);
+    let mut accepted = 0;
+    for _ in 0..20_000 {
+        let n = 1 + rng.below(20);
+        let text: String = (0..n).map(|_| PIECES[rng.below(PIECES.len())]).collect();
+        match assemble(&text) {
+            Ok(_) => accepted += 1,
+            Err(e) => assert!(!e.to_string().is_empty()),
+        }
+    }
+    // Statements of their own line by line: the same pieces after a good beginning.
+    for _ in 0..20_000 {
+        let n = 1 + rng.below(6);
+        let tail: String = (0..n).map(|_| PIECES[rng.below(PIECES.len())]).collect();
+        let text = format!(".raw\n.entry 0 0\n{} {tail}", PIECES[rng.below(PIECES.len())]);
+        accepted += assemble(&text).is_ok() as u32;
+    }
+    assert!(accepted > 0, "the pieces should make a valid text now and then");
+}
+
+#[test]
+fn mutated_sources_do_not_panic() {
+    let sources: Vec<String> = BODIES.iter().map(|b| body(b.1)).chain(FILES.iter().map(|f| lines(f.1))).collect();
+    let mut rng = Rng(0x1234_5678_9ABC_DEF1);
+    for round in 0..20_000 {
+        let mut text: Vec<char> = sources[round % sources.len()].chars().collect();
+        for _ in 0..1 + rng.below(3) {
+            if text.is_empty() {
+                break;
+            }
+            let at = rng.below(text.len());
+            match rng.below(4) {
+                0 => drop(text.remove(at)),
+                1 => text[at] = char::from(rng.below(128) as u8),
+                2 => text.insert(at, PIECES[rng.below(PIECES.len())].chars().next().expect("no empty pieces")),
+                _ => text.truncate(at + 1),
+            }
+        }
+        let text: String = text.into_iter().collect();
+        if let Err(e) = assemble(&text) {
+            assert!(e.line >= 1 && e.column >= 1);
+            let _ = e.to_string();
+        }
+    }
+}
+
+#[test]
+fn big_sources_take_linear_time() {
+    let names = |n: usize| (0..n).map(|i| format!(".alias n{i} r0\n")).collect::<String>().replace("n", "name");
+    let chain: String =
+        (1..40_000).map(|i| format!(".alias w{i} w{}\n", i - 1)).collect::<String>().replace(" w0\n", " r1.yx\n");
+    let texts = [
+        ("one line", "x".repeat(1 << 20)),
+        ("colons", "a:".repeat(1 << 19)),
+        ("labels", (0..150_000).map(|i| format!("l{i}:\n")).collect()),
+        ("commas", format!(".raw\n.word {}", "1,".repeat(1 << 19))),
+        ("brackets", format!(".proc main\nmov r0, {}", "[".repeat(1 << 20))),
+        ("terms", format!(".raw\nrcall {}", "1+".repeat(1 << 19))),
+        ("bangs", format!(".proc main\nifc {}cmp.x", "!".repeat(1 << 20))),
+        (
+            "digits",
+            format!(".constf k({}, 0x{}, 1e{}, 0)", "9".repeat(300_000), "f".repeat(300_000), "9".repeat(300_000)),
+        ),
+        ("words", format!(".out {}", "a ".repeat(1 << 19))),
+        ("aliases", names(60_000)),
+        ("chain", chain),
+        ("files", ".file\n".repeat(170_000)),
+        ("empty arrays", ".constfa a[1]\n.end\n".repeat(50_000)),
+        ("comments", "; nothing\n".repeat(100_000)),
+        ("long nops", format!(".raw\n{}", "nop\n".repeat(260_000))),
+    ];
+    for (what, text) in texts {
+        let start = Instant::now();
+        let _ = assemble(&text).map_err(|e| e.to_string());
+        assert!(start.elapsed() < Duration::from_secs(5), "{what}: {:?}", start.elapsed());
+    }
+    assert!(value::parse_f32(&"9".repeat(1 << 20)).is_ok());
+}
