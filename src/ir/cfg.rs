@@ -8,6 +8,7 @@
 //! Invariant: a block is entered at its first step only, and every edge that costs fuel ([`is_backward`]) ends a block.
 //! It must not know registers' values or any code generator.
 
+use super::order::reverse_postorder;
 use crate::isa::flow::Exit;
 use crate::isa::flow::{Action, Next, Scopes, is_backward};
 use crate::isa::{Inst, Pc, Test};
@@ -350,31 +351,12 @@ fn form_blocks(nodes: &[Node]) -> Vec<Block> {
 
 /// Renumbers blocks in reverse postorder from the first.
 fn order(blocks: &[Block]) -> Vec<Block> {
-    let mut seen = vec![false; blocks.len()];
-    let mut postorder = Vec::with_capacity(blocks.len());
-    let mut stack = vec![(0, 0)];
-    seen[0] = true;
-    while let Some(top) = stack.last_mut() {
-        // The second edge first, so that in the reversed order the first successor follows its block.
-        let edges: Vec<Edge> = blocks[top.0].term.edges().collect();
-        match edges.iter().rev().nth(top.1) {
-            Some(edge) => {
-                top.1 += 1;
-                if !std::mem::replace(&mut seen[edge.to], true) {
-                    stack.push((edge.to, 0));
-                }
-            }
-            None => {
-                postorder.push(top.0);
-                stack.pop();
-            }
-        }
-    }
+    let successors = |b: usize| blocks[b].term.edges().map(|e| e.to).collect::<Vec<_>>().into_iter();
+    let order = reverse_postorder(blocks.len(), successors);
     let mut new_id = vec![usize::MAX; blocks.len()];
-    postorder.iter().rev().enumerate().for_each(|(new, &old)| new_id[old] = new);
-    postorder
+    order.iter().enumerate().for_each(|(new, &old)| new_id[old] = new);
+    order
         .iter()
-        .rev()
         .map(|&old| {
             let mut block = blocks[old].clone();
             block.term.edges_mut().for_each(|e| e.to = new_id[e.to]);

@@ -22,6 +22,7 @@ pub mod build;
 pub mod cfg;
 pub mod facts;
 mod insts;
+mod order;
 mod print;
 pub mod simplify;
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! stores, emits, exits.
 
 use super::facts::{ALL_LANES, lanes_read};
+use super::order::reverse_postorder;
 use super::{Block, Edge, Form, Func, Inst, Mem, Node, Term, Test, Use, Value, alu_sources};
 use crate::isa::Opcode;
 use crate::isa::numeric::Precision;
@@ -188,27 +189,8 @@ impl Func {
     /// Block numbers in reverse postorder, the first successor right behind its block where possible. Blocks that
     /// nothing reaches are not among them.
     pub(super) fn reverse_postorder(&self) -> Vec<usize> {
-        let mut seen = vec![false; self.blocks.len()];
-        let mut postorder = Vec::with_capacity(self.blocks.len());
-        let mut stack = vec![(0, 0)];
-        seen[0] = true;
-        while let Some(top) = stack.last_mut() {
-            let successors: Vec<usize> = self.blocks[top.0].term.edges().map(|e| e.to).collect();
-            match successors.iter().rev().nth(top.1) {
-                Some(&to) => {
-                    top.1 += 1;
-                    if !std::mem::replace(&mut seen[to], true) {
-                        stack.push((to, 0));
-                    }
-                }
-                None => {
-                    postorder.push(top.0);
-                    stack.pop();
-                }
-            }
-        }
-        postorder.reverse();
-        postorder
+        let successors = |b: usize| self.blocks[b].term.edges().map(|e| e.to).collect::<Vec<_>>().into_iter();
+        reverse_postorder(self.blocks.len(), successors)
     }
 
     /// Puts blocks in reverse postorder and drops those that nothing reaches. Afterwards every definition stands before
