@@ -372,11 +372,14 @@ impl NativeKernel {
         {
             return exit;
         }
-        if let Some(inputs) = inputs {
-            unit.v = *inputs;
-        }
         let kernel = s.jit.last_resort.compile(&s.program, s.entry, &s.config);
-        kernel.expect("the last resort compiles everything").run(uniforms, unit, emitter)
+        let kernel = kernel.expect("the last resort compiles everything");
+        // It reads inputs in the unit only. They are lent for the run: the batch's mask may leave registers out.
+        let own = unit.v;
+        unit.v = *inputs.unwrap_or(&own);
+        let exit = kernel.run(uniforms, unit, emitter);
+        unit.v = own;
+        exit
     }
 }
 

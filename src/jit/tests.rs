@@ -71,10 +71,13 @@ fn a_redo_without_memory_for_exact_code_is_served_by_the_last_resort() {
     let mut inputs: [Registers; 2] = [[[1.0; 4]; 16]; 2];
     inputs[0][0] = [f32::INFINITY; 4];
     inputs[0][1] = [0.0; 4];
-    let mut batch = Batch { inputs: &inputs, outputs: &mut outputs, input_mask: u16::MAX, output_mask: 1 };
+    unit.v[2] = [7.0; 4];
+    // v2 is none of the batch's: it must stay the unit's whoever serves.
+    let mut batch = Batch { inputs: &inputs, outputs: &mut outputs, input_mask: !(1 << 2), output_mask: 1 };
     assert_eq!(kernel.run_batch(&Uniforms::new(), &mut unit, &mut batch, &mut NoEmitter), Exit::End);
     assert_eq!((outputs[0][0], outputs[1][0], outputs[1][1]), ([0.0; 4], [1.0; 4], [9.0; 4]));
-    assert_eq!(unit.v, inputs[1], "the batch's last inputs are in the unit");
+    inputs[1][2] = [7.0; 4];
+    assert_eq!(unit.v, inputs[1], "the batch's last inputs are in the unit, and what is not the batch's is left alone");
 }
 
 #[test]
