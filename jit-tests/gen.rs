@@ -21,7 +21,7 @@ use picajit::program::{Entry, Program};
 use std::sync::Arc;
 
 /// Every number format that engines are compared in.
-const PRECISIONS: [Precision; 1] = [Precision::F32];
+const PRECISIONS: [Precision; 3] = Precision::ALL;
 
 /// The temporary that backward jumps count down.
 const COUNTER: u8 = 9;

@@ -138,7 +138,7 @@ impl InterpKernel {
         match *inst {
             Inst::Alu(alu) => execute_alu(p, &alu, uniforms, unit),
             Inst::Mova { mask, src } => {
-                let s = fetch(&src, uniforms, unit);
+                let s = fetch(p, &src, uniforms, unit);
                 for (lane, a) in unit.a0.iter_mut().enumerate() {
                     if mask.has(lane) {
                         *a = p.to_address(s[lane]);
@@ -146,7 +146,7 @@ impl InterpKernel {
                 }
             }
             Inst::Cmp { ops, src } => {
-                let [a, b] = src.map(|s| fetch(&s, uniforms, unit));
+                let [a, b] = src.map(|s| fetch(p, &s, uniforms, unit));
                 unit.cmp = [p.compare(ops[0], a[0], b[0]), p.compare(ops[1], a[1], b[1])];
             }
             Inst::Emit if geometry => unit.emit(emitter),
@@ -207,11 +207,11 @@ fn holds(test: Test, uniforms: &Uniforms, unit: &Unit) -> bool {
     }
 }
 
-fn fetch(src: &Src, uniforms: &Uniforms, unit: &Unit) -> Vec4 {
+fn fetch(p: Precision, src: &Src, uniforms: &Uniforms, unit: &Unit) -> Vec4 {
     let value = match src.reg.file() {
-        SrcFile::Input(n) => unit.v[usize::from(n)],
+        SrcFile::Input(n) => unit.v[usize::from(n)].map(|x| p.operand(x)),
         SrcFile::Temp(n) => unit.r[usize::from(n)],
-        SrcFile::Uniform(n) => relative(n, src.index, uniforms, unit),
+        SrcFile::Uniform(n) => relative(n, src.index, uniforms, unit).map(|x| p.operand(x)),
     };
     src.swizzle.lanes().map(|lane| if src.negate { -value[lane] } else { value[lane] })
 }
@@ -231,7 +231,7 @@ fn relative(n: u8, index: Index, uniforms: &Uniforms, unit: &Unit) -> Vec4 {
 }
 
 fn execute_alu(p: Precision, alu: &Alu, uniforms: &Uniforms, unit: &mut Unit) {
-    let [a, b, c] = alu.src.map(|src| fetch(&src, uniforms, unit));
+    let [a, b, c] = alu.src.map(|src| fetch(p, &src, uniforms, unit));
     let each = |f: fn(Precision, f32, f32) -> f32| -> Vec4 { std::array::from_fn(|n| f(p, a[n], b[n])) };
     let result = match alu.op.normal_form() {
         Opcode::Add => each(Precision::add),

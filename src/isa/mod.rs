@@ -7,8 +7,10 @@
 //! the hardware's seven-bit source space is filled exactly (`v0-v15`, `r0-r15`, `c0-c95`).
 
 pub mod decode;
+pub mod elementary;
 pub mod encode;
 pub mod flow;
+pub mod narrow;
 pub mod numeric;
 pub mod table;
 

@@ -9,58 +9,69 @@
 //! It must not know registers, masks or instructions' operands.
 
 use super::CmpOp;
+use super::elementary::{ex2_32, ex2_64, lg2_32, lg2_64};
+use super::narrow::{Rounding, flush};
+use std::fmt;
+use std::str::FromStr;
 
 /// The number format that results are computed in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
 pub enum Precision {
     /// Host single precision with the console's special values: no overflow at 2^64, nothing flushed at 2^-62.
     /// Every known emulator computes so.
     #[default]
     F32,
+    /// The hardware's 1-7-16 format: every result is narrowed to it, inputs and float uniforms when they are read;
+    /// subnormals are flushed by arithmetic, though not by MOV, MAX, MIN and comparisons; from 2^64 on a result is
+    /// infinite. Addition and multiplication are one IEEE operation in `f32` and one narrowing; RCP, RSQ, EX2 and LG2 are
+    /// the exact value rounded once. What the host puts into temporaries is taken as it is.
+    F24 {
+        /// Which neighbour a result becomes. *Unknown on hardware.*
+        rounding: Rounding,
+    },
 }
-
-/// `2^23 * 1.5`: adding and taking it away again rounds a small number to the nearest integer, ties to even, and leaves
-/// that integer in the low bits of the sum.
-pub const ROUND_MAGIC: f32 = 12_582_912.0;
-
-/// `(2^f - 1) / f` on [-0.5, 0.5], from the constant term up. Chebyshev fit, coefficients rounded to f32.
-pub const EX2_POLY: [f32; 6] = [
-    f32::from_bits(0x3F31_7218),
-    f32::from_bits(0x3E75_FDF0),
-    f32::from_bits(0x3D63_57B6),
-    f32::from_bits(0x3C1D_952A),
-    f32::from_bits(0x3AAF_8448),
-    f32::from_bits(0x3922_09C5),
-];
-
-/// Beyond this magnitude 2^x is 0 or infinity in any format used here.
-pub const EX2_CLAMP: f32 = 160.0;
-
-/// `log2((1 + s) / (1 - s)) / s` as a polynomial in `s * s`, for |s| <= 0.1716, from the constant term up.
-pub const LG2_POLY: [f32; 4] = [
-    f32::from_bits(0x4038_AA3B),
-    f32::from_bits(0x3F76_3873),
-    f32::from_bits(0x3F13_A39A),
-    f32::from_bits(0x3EDD_0A59),
-];
-
-/// Bits of sqrt(1/2): a mantissa is taken from [sqrt(1/2), sqrt(2)) so that logarithms near 1 keep their relative accuracy.
-pub const LG2_SPLIT: u32 = 0x3F35_04F3;
 
 /// Limit of `LITP`'s second lane: 0x7FFF / 0x100.
 pub const LITP_LIMIT: f32 = 0x7FFF as f32 / 0x100 as f32;
 
 impl Precision {
+    /// Every one there is.
+    pub const ALL: [Precision; 3] = [
+        Precision::F32,
+        Precision::F24 { rounding: Rounding::Nearest },
+        Precision::F24 { rounding: Rounding::TowardZero },
+    ];
+
+    /// What an input or a float uniform is to a program that reads it.
+    pub fn operand(self, x: f32) -> f32 {
+        match self {
+            Precision::F32 => x,
+            Precision::F24 { rounding } => rounding.operand(x),
+        }
+    }
+
     /// `a + b`.
     pub fn add(self, a: f32, b: f32) -> f32 {
-        a + b
+        match self {
+            Precision::F32 => a + b,
+            Precision::F24 { rounding } => rounding.result(flush(a) + flush(b)),
+        }
     }
 
     /// `a * b`, where zero times infinity is zero; a NaN factor gives NaN even against zero (measured).
     pub fn mul(self, a: f32, b: f32) -> f32 {
+        let (a, b) = match self {
+            Precision::F32 => (a, b),
+            Precision::F24 { .. } => (flush(a), flush(b)),
+        };
         let product = a * b;
-        if product.is_nan() && !a.is_nan() && !b.is_nan() { 0.0 } else { product }
+        if product.is_nan() && !a.is_nan() && !b.is_nan() {
+            return 0.0;
+        }
+        match self {
+            Precision::F32 => product,
+            Precision::F24 { rounding } => rounding.result(product),
+        }
     }
 
     /// `a * b + c` in two steps: the product is rounded before the addition (documented by 3dbrew).
@@ -100,56 +111,47 @@ impl Precision {
         if a < b { 1.0 } else { 0.0 }
     }
 
-    /// The largest integer not above `a`. Infinities and NaN stay (*unknown on hardware*).
+    /// The largest integer not above `a`. Infinities and NaN stay (*unknown on hardware*). A float24 is flushed before,
+    /// so that a negative subnormal gives 0 (*unknown on hardware*); its floor needs no rounding.
     pub fn flr(self, a: f32) -> f32 {
-        a.floor()
+        match self {
+            Precision::F32 => a.floor(),
+            Precision::F24 { rounding } => rounding.result(flush(a).floor()),
+        }
     }
 
     /// `1 / a`. There is no negative zero for it: both zeros give +infinity (measured).
     pub fn rcp(self, a: f32) -> f32 {
-        1.0 / (a + 0.0)
+        match self {
+            Precision::F32 => 1.0 / (a + 0.0),
+            Precision::F24 { rounding } => rounding.result_64(1.0 / f64::from(flush(a))),
+        }
     }
 
     /// `1 / sqrt(a)`: both zeros give +infinity, a negative number NaN, 1 exactly 1 (measured).
     pub fn rsq(self, a: f32) -> f32 {
-        1.0 / (a + 0.0).sqrt()
+        match self {
+            Precision::F32 => 1.0 / (a + 0.0).sqrt(),
+            Precision::F24 { rounding } => rounding.result_64(1.0 / f64::from(flush(a)).sqrt()),
+        }
     }
 
     /// `2^a`: exact at integers, within 2 ulp of float24 everywhere; -infinity gives 0 (measured), +infinity gives
     /// +infinity (*unknown on hardware*).
     pub fn ex2(self, a: f32) -> f32 {
-        let x = if a < EX2_CLAMP { a } else { EX2_CLAMP };
-        let x = if x > -EX2_CLAMP { x } else { -EX2_CLAMP };
-        let shifted = x + ROUND_MAGIC;
-        let n = shifted.to_bits().wrapping_sub(ROUND_MAGIC.to_bits()) as i32;
-        let f = x - (shifted - ROUND_MAGIC);
-        let [c0, c1, c2, c3, c4, c5] = EX2_POLY;
-        let p = 1.0 + f * (c0 + f * (c1 + f * (c2 + f * (c3 + f * (c4 + f * c5)))));
-        // 2^n in two halves: the first product is exact, the second rounds once, into the subnormals or to infinity.
-        let half = n >> 1;
-        let power = |n: i32| f32::from_bits(((n + 127) << 23) as u32);
-        let r = p * power(half) * power(n - half);
-        if a.is_nan() { a } else { r }
+        match self {
+            Precision::F32 => ex2_32(a),
+            Precision::F24 { rounding } => rounding.result_64(ex2_64(flush(a))),
+        }
     }
 
     /// `log2(a)`: both zeros give -infinity and a negative number NaN (measured); within 2 ulp of float24 everywhere,
     /// exact at powers of two; +infinity gives +infinity (*unknown on hardware*).
     pub fn lg2(self, a: f32) -> f32 {
-        let tiny = a < f32::MIN_POSITIVE;
-        let x = if tiny { a * 8_388_608.0 } else { a };
-        let bias = if tiny { 23.0 } else { 0.0 };
-        let exponent = (x.to_bits().wrapping_sub(LG2_SPLIT) as i32) >> 23;
-        let m = f32::from_bits(x.to_bits().wrapping_sub((exponent as u32) << 23));
-        let f = m - 1.0;
-        let s = f / (m + 1.0);
-        let t = s * s;
-        let [c0, c1, c2, c3] = LG2_POLY;
-        let y = s * (c0 + t * (c1 + t * (c2 + t * c3)));
-        let r = (exponent as f32 - bias) + y;
-        // The formula is for positive finite numbers; the rest is written over it.
-        let r = if a < f32::INFINITY { r } else { a };
-        let r = if a == 0.0 { f32::NEG_INFINITY } else { r };
-        if a < 0.0 { f32::NAN } else { r }
+        match self {
+            Precision::F32 => lg2_32(a),
+            Precision::F24 { rounding } => rounding.result_64(lg2_64(flush(a))),
+        }
     }
 
     /// The second lane of `LITP`: clamped to ±127.99609375 by MAX, then MIN. A NaN becomes the lower limit
@@ -179,6 +181,36 @@ impl Precision {
     }
 }
 
+impl fmt::Display for Precision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Precision::F32 => f.write_str("f32"),
+            Precision::F24 { rounding } => write!(f, "f24-{rounding}"),
+        }
+    }
+}
+
+impl FromStr for Precision {
+    type Err = UnknownPrecision;
+
+    /// Reads what [`Display`](fmt::Display) writes: `f32`, `f24-nearest`, `f24-zero`.
+    fn from_str(text: &str) -> Result<Precision, UnknownPrecision> {
+        Precision::ALL.into_iter().find(|p| p.to_string() == text).ok_or(UnknownPrecision)
+    }
+}
+
+/// A text that names no [`Precision`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownPrecision;
+
+impl fmt::Display for UnknownPrecision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("unknown number format; there are f32, f24-nearest and f24-zero")
+    }
+}
+
+impl std::error::Error for UnknownPrecision {}
+
 /// Whether two results count as equal: the same bits, or both NaN.
 pub fn same(a: f32, b: f32) -> bool {
     a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan()
@@ -190,42 +222,6 @@ mod tests {
 
     const P: Precision = Precision::F32;
     const INF: f32 = f32::INFINITY;
-
-    /// Units in the last place of float24 (16 mantissa bits) between `got` and `want`, for a normal `want`.
-    fn f24_ulps(got: f32, want: f64) -> f64 {
-        let exponent = want.abs().log2().floor();
-        (f64::from(got) - want).abs() / (exponent - 16.0).exp2()
-    }
-
-    #[test]
-    fn ex2_is_within_two_ulps_over_the_whole_float24_range() {
-        let mut worst = 0.0f64;
-        // Every float24 input whose result is a normal number, through its f32 value.
-        for bits in 0..1u32 << 24 {
-            let (exp, mant) = (bits >> 16 & 0x7F, bits & 0xFFFF);
-            if exp == 0 || exp == 0x7F {
-                continue;
-            }
-            let x = f32::from_bits(bits >> 23 << 31 | (exp + 64) << 23 | mant << 7);
-            if x.abs() < 126.0 {
-                worst = worst.max(f24_ulps(P.ex2(x), f64::from(x).exp2()));
-            }
-        }
-        assert!(worst <= 0.05, "{worst}");
-    }
-
-    #[test]
-    fn lg2_is_within_two_ulps_over_the_whole_float24_range() {
-        let mut worst = 0.0f64;
-        for bits in 0x1_0000..0x7F_0000u32 {
-            let x = f32::from_bits(((bits >> 16) + 64) << 23 | (bits & 0xFFFF) << 7);
-            let want = f64::from(x).log2();
-            if want != 0.0 {
-                worst = worst.max(f24_ulps(P.lg2(x), want));
-            }
-        }
-        assert!(worst <= 0.05, "{worst}");
-    }
 
     #[test]
     fn ex2_and_lg2_are_exact_where_they_can_be() {

@@ -1,18 +1,19 @@
 //! [`ir::Func`](Func) -> a Cranelift function, in the vec4 shape. A source location is an instruction's pc.
 //!
 //! Blocks become blocks, parameters block parameters. Leaves are evaluated where they are used, inputs once a block.
-//! With [`Multiply::Speculate`] stores wait behind a test of everything that products could have spoilt; see
+//! With [`Care::Speculate`] stores wait behind a test of everything that products could have spoilt; see
 //! [`speculate`](super::speculate).
 //!
 //! It must not know pc's meaning, nor the numbers that [`math`](super::math) makes.
 
 use super::abi::{self, BANK_BYTES, VEC4};
 use super::code::{FRAME_EMIT, FRAME_ONES};
-use super::math::{Math, Multiply};
+use super::math::{Care, Math};
 use super::shape::Vec4;
 use super::speculate::Sinks;
 use crate::ir::facts::{self, ALL_LANES, Lanes};
 use crate::ir::{Edge, Func, Inst, Lane, Mem, Node, Term, Test, Type, Use, Value};
+use crate::isa::numeric::Precision;
 use crate::isa::{CmpOp, Cond, CondOp, FLOAT_UNIFORMS, Opcode};
 use crate::state::Exit;
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
@@ -34,7 +35,8 @@ enum Low {
 pub(super) struct Lower<'a, 'f> {
     pub(super) b: FunctionBuilder<'f>,
     func: &'a Func,
-    multiply: Multiply,
+    care: Care,
+    precision: Precision,
     live: Vec<Lanes>,
     blocks: Vec<clif::Block>,
     values: Vec<Option<Low>>,
@@ -45,8 +47,8 @@ pub(super) struct Lower<'a, 'f> {
     emit_signature: Option<clif::SigRef>,
     /// Addresses of output banks, by the bank's value, where they are known for good.
     banks: HashMap<Value, clif::Value>,
-    /// Inputs loaded in this block.
-    loaded: HashMap<u8, clif::Value>,
+    /// Inputs and uniforms loaded in this block.
+    loaded: HashMap<Value, clif::Value>,
     pub(super) sinks: Sinks,
 }
 
@@ -66,10 +68,11 @@ pub(super) fn signature(call_conv: CallConv, pointer: clif::Type) -> Signature {
     s
 }
 
-/// Writes `func` into `out`, whose signature is already set. `Multiply::Speculate` needs the SSA form and no EMIT.
+/// Writes `func` into `out`, whose signature is already set. [`Care::Speculate`] needs the SSA form and no EMIT.
 pub(super) fn lower(
     func: &Func,
-    multiply: Multiply,
+    care: Care,
+    precision: Precision,
     out: &mut clif::Function,
     context: &mut FunctionBuilderContext,
     target: TargetFrontendConfig,
@@ -84,7 +87,7 @@ pub(super) fn lower(
         unreachable!("the signature has four parameters")
     };
     let emits = func.emits();
-    debug_assert!(multiply == Multiply::Exact || !emits, "what was emitted can't be redone");
+    debug_assert!(care == Care::Exact || !emits, "what was emitted can't be redone");
     let emit_signature = emits.then(|| {
         let mut s = Signature::new(call_conv);
         s.params.push(AbiParam::new(pointer));
@@ -93,7 +96,8 @@ pub(super) fn lower(
     let mut l = Lower {
         b,
         func,
-        multiply,
+        care,
+        precision,
         live: func.live_lanes(),
         blocks,
         values: vec![None; func.nodes.len()],
@@ -104,7 +108,7 @@ pub(super) fn lower(
         emit_signature,
         banks: HashMap::new(),
         loaded: HashMap::new(),
-        sinks: Sinks::new(func, multiply),
+        sinks: Sinks::new(func, care, precision),
     };
     l.run();
     l.b.seal_all_blocks();
@@ -135,13 +139,16 @@ impl<'f> Lower<'_, 'f> {
         for (id, block) in func.blocks.iter().enumerate() {
             self.b.switch_to_block(self.blocks[id]);
             self.loaded.clear();
+            if id == 0 {
+                self.watch_leaves();
+            }
             // Stores come last in their block, and wait for the test.
             let mut stores = Vec::new();
             for &(pc, inst) in &block.insts {
                 self.b.set_srcloc(SourceLoc::new(u32::from(pc)));
                 match inst {
                     Inst::Def(value) => self.define(value),
-                    Inst::Store(mem, value) if self.multiply == Multiply::Speculate => {
+                    Inst::Store(mem, value) if self.care == Care::Speculate => {
                         if mem.ty() == Type::Vec4 {
                             self.sink(value, ALL_LANES);
                         }
@@ -172,7 +179,7 @@ impl<'f> Lower<'_, 'f> {
     }
 
     pub(super) fn math(&mut self) -> Math<'_, 'f> {
-        Math { b: &mut self.b }
+        Math { b: &mut self.b, care: self.care, precision: self.precision, watch: &mut self.sinks.watch }
     }
 
     fn set(&mut self, value: Value, low: Low) {
@@ -186,7 +193,7 @@ impl<'f> Lower<'_, 'f> {
                 let address = self.scalar(address);
                 Low::Scalar(self.math().offset(address))
             }
-            Node::Relative { base, offset } => self.relative(base, offset),
+            Node::Relative { base, offset } => self.relative(base, offset, self.live[value.0 as usize]),
             Node::Alu { op, src } => Low::Vector(self.alu(value, op, &src)),
             Node::Scalar { op, src } => {
                 let x = self.lane(&src);
@@ -245,24 +252,72 @@ impl<'f> Lower<'_, 'f> {
         match *self.func.node(value) {
             Node::Const(bits) => Vec4::Wide(self.math().vector(types::F32X4, bits)),
             Node::Input(n) => {
-                if let Some(&v) = self.loaded.get(&n) {
+                if let Some(&v) = self.loaded.get(&value) {
                     return Vec4::Wide(v);
                 }
                 // A batch's inputs need not be aligned to more than a float.
                 let flags = MemFlagsData::new().with_notrap().with_readonly();
                 let v = self.b.ins().load(types::F32X4, flags, self.inputs, i32::from(n) * VEC4);
-                self.loaded.insert(n, v);
+                let v = self.operand(v);
+                self.loaded.insert(value, v);
                 Vec4::Wide(v)
             }
-            // Not kept: a register that is read once more is dearer than a load.
             Node::Uniform(n) => {
+                if let Some(&v) = self.loaded.get(&value) {
+                    return Vec4::Wide(v);
+                }
                 let offset = abi::uniforms::C + i32::from(n) * VEC4;
-                Vec4::Wide(self.b.ins().load(types::F32X4, constant_memory(), self.uniforms, offset))
+                let v = self.b.ins().load(types::F32X4, constant_memory(), self.uniforms, offset);
+                // Kept only if something was computed: a register that is read once more is dearer than a load.
+                if self.narrows_operands() {
+                    let v = self.operand(v);
+                    self.loaded.insert(value, v);
+                    return Vec4::Wide(v);
+                }
+                Vec4::Wide(v)
             }
             _ => match self.values[value.0 as usize] {
                 Some(Low::Vector(v)) => v,
                 _ => unreachable!("verified: a vector that is defined before its use"),
             },
+        }
+    }
+
+    /// Whether inputs and uniforms have to be narrowed when they are read. Speculating code watches them instead.
+    fn narrows_operands(&self) -> bool {
+        self.precision != Precision::F32 && self.care == Care::Exact
+    }
+
+    /// What was loaded from an input or a uniform, as the number format reads it.
+    fn operand(&mut self, v: clif::Value) -> clif::Value {
+        match self.precision {
+            Precision::F24 { rounding } if self.care == Care::Exact => self.math().operand(rounding, v),
+            _ => v,
+        }
+    }
+
+    /// A vector from memory that speculating code may compute with.
+    fn watch(&mut self, v: clif::Value, live: Lanes) {
+        let lanes = live & ALL_LANES;
+        if self.precision != Precision::F32 && self.care == Care::Speculate && lanes != 0 {
+            self.math().saw_operand(v, lanes);
+        }
+    }
+
+    /// Watches the leaves that the function reads, once for the whole run: block 0 is always run, and only once.
+    fn watch_leaves(&mut self) {
+        if self.precision == Precision::F32 || self.care == Care::Exact {
+            return;
+        }
+        let func = self.func;
+        for (n, node) in func.nodes.iter().enumerate() {
+            if self.live[n] != 0
+                && let Node::Input(_) | Node::Uniform(_) = node
+            {
+                let v = self.vector(Value(n as u32));
+                let v = self.math().wide(v);
+                self.watch(v, self.live[n]);
+            }
         }
     }
 
@@ -285,6 +340,7 @@ impl<'f> Lower<'_, 'f> {
     /// A vector source: the lanes `needed` of it, swizzled; the sign is left to the caller.
     fn unsigned(&mut self, u: &Use, needed: Lanes) -> Vec4 {
         if let Node::Uniform(n) = *self.func.node(u.value)
+            && !self.narrows_operands()
             && let Some(component) = single_component(u, needed)
         {
             let offset = abi::uniforms::C + i32::from(n) * VEC4 + 4 * component;
@@ -307,7 +363,7 @@ impl<'f> Lower<'_, 'f> {
     /// A scalar source.
     fn lane(&mut self, l: &Lane) -> clif::Value {
         let x = match *self.func.node(l.value) {
-            Node::Uniform(n) => {
+            Node::Uniform(n) if !self.narrows_operands() => {
                 let offset = abi::uniforms::C + i32::from(n) * VEC4 + 4 * i32::from(l.component);
                 self.b.ins().load(types::F32, constant_memory(), self.uniforms, offset)
             }
@@ -326,7 +382,6 @@ impl<'f> Lower<'_, 'f> {
                 self.sink(s.value, facts::through(s, facts::lanes_read(op, n, live)));
             }
         }
-        let multiply = self.multiply;
         let needed = |n| facts::lanes_read(op, n, live);
         if op == Opcode::Add {
             return self.add(src, live);
@@ -338,7 +393,7 @@ impl<'f> Lower<'_, 'f> {
         let a = self.math().wide(a);
         if crate::ir::alu_sources(op) == 1 {
             return Vec4::Wide(match op {
-                Opcode::Flr => self.b.ins().floor(a),
+                Opcode::Flr => self.math().flr(a, live),
                 _ => self.litp(a, live),
             });
         }
@@ -346,19 +401,19 @@ impl<'f> Lower<'_, 'f> {
         let b = self.math().wide(b);
         let mut m = self.math();
         let wide = match op {
-            Opcode::Mul => m.mul(multiply, a, b),
+            Opcode::Mul => m.mul(a, b, live),
             Opcode::Max => m.max(a, b),
             Opcode::Min => m.min(a, b),
             Opcode::Sge => m.set(FloatCC::GreaterThanOrEqual, a, b),
             Opcode::Slt => m.set(FloatCC::LessThan, a, b),
             Opcode::Mad => {
-                let product = m.mul(multiply, a, b);
+                let product = m.mul(a, b, live);
                 let c = self.unsigned(&src[2], live);
                 let c = self.math().wide(c);
-                if src[2].negate { self.b.ins().fsub(product, c) } else { self.b.ins().fadd(product, c) }
+                self.math().add(product, c, src[2].negate, live)
             }
             Opcode::Dst => {
-                let mut r = m.mul(multiply, a, b);
+                let mut r = m.mul(a, b, live & 0b0010);
                 for (lane, from) in [(0, None), (2, Some(a)), (3, Some(b))] {
                     if live >> lane & 1 != 0 {
                         let from = from.unwrap_or_else(|| m.constant(types::F32X4, 1.0));
@@ -368,18 +423,16 @@ impl<'f> Lower<'_, 'f> {
                 r
             }
             Opcode::Dp3 => {
-                let p = m.mul(multiply, a, b);
-                return Vec4::Splat(m.sum3(p));
+                let p = m.mul(a, b, 0b0111);
+                return m.sum3(p);
             }
             Opcode::Dp4 => {
-                let p = m.mul(multiply, a, b);
-                return Vec4::Splat(m.sum4(p));
+                let p = m.mul(a, b, ALL_LANES);
+                return m.sum4(p);
             }
             _ => {
-                // DPH: the appended 1 makes the fourth product the second source's w as it stands.
-                let p = m.mul(multiply, a, b);
-                let p = m.blend(0b1000, p, b);
-                return Vec4::Splat(m.sum4(p));
+                let p = m.dph_products(a, b);
+                return m.sum4(p);
             }
         };
         Vec4::Wide(wide)
@@ -395,7 +448,7 @@ impl<'f> Lower<'_, 'f> {
         let a = self.math().wide(a);
         let b = self.unsigned(second, live);
         let b = self.math().wide(b);
-        Vec4::Wide(if second.negate { self.b.ins().fsub(a, b) } else { self.b.ins().fadd(a, b) })
+        Vec4::Wide(self.math().add(a, b, second.negate, live))
     }
 
     fn litp(&mut self, a: clif::Value, live: Lanes) -> clif::Value {
@@ -412,7 +465,7 @@ impl<'f> Lower<'_, 'f> {
         r
     }
 
-    fn relative(&mut self, base: u8, offset: Value) -> Low {
+    fn relative(&mut self, base: u8, offset: Value, live: Lanes) -> Low {
         let offset = self.scalar(offset);
         let n = self.b.ins().iadd_imm_s(offset, i64::from(base));
         let n = self.b.ins().band_imm_u(n, 0x7F);
@@ -425,6 +478,8 @@ impl<'f> Lower<'_, 'f> {
         let ones = self.b.ins().iadd_imm_s(self.frame, i64::from(FRAME_ONES - abi::uniforms::C));
         let address = self.b.ins().select(beyond, ones, there);
         let v = self.b.ins().load(types::F32X4, constant_memory(), address, abi::uniforms::C);
+        let v = self.operand(v);
+        self.watch(v, live);
         Low::Vector(Vec4::Wide(v))
     }
 
@@ -467,7 +522,13 @@ impl<'f> Lower<'_, 'f> {
                 Low::Scalar(bank)
             }
             _ => match mem.ty() {
-                Type::Vec4 => Low::Vector(Vec4::Wide(self.b.ins().load(types::F32X4, aligned(), base, offset))),
+                Type::Vec4 => {
+                    let v = self.b.ins().load(types::F32X4, aligned(), base, offset);
+                    if let Mem::Temp(_) = mem {
+                        self.watch(v, self.live[value.0 as usize]);
+                    }
+                    Low::Vector(Vec4::Wide(v))
+                }
                 Type::Int => Low::Scalar(self.b.ins().load(types::I32, aligned(), base, offset)),
                 Type::Flag => Low::Scalar(self.b.ins().load(types::I8, aligned(), base, offset)),
             },

@@ -1,29 +1,35 @@
-//! Inline sequences for the arithmetic primitives: step for step those of [`crate::isa::numeric`], on any float type.
+//! Inline sequences for the arithmetic primitives: step for step those of [`crate::isa::numeric`].
 //!
 //! Each function says whether it takes scalars or vectors. No fused operation, no estimate instruction: the bits don't
-//! depend on the CPU.
+//! depend on the CPU. It must not know values of the IR, nor when a watch is looked at.
 
-use crate::isa::numeric::{EX2_CLAMP, EX2_POLY, LG2_POLY, LG2_SPLIT, LITP_LIMIT, ROUND_MAGIC};
+use super::narrow::{Ends, Watch};
+use crate::ir::facts::{ALL_LANES, Lanes};
+use crate::isa::numeric::{LITP_LIMIT, Precision};
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{Endianness, InstBuilder, MemFlagsData, Type, Value, types};
 use cranelift_frontend::FunctionBuilder;
 
-/// How products are computed.
+/// What becomes of numbers that are rare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Multiply {
-    /// 0 * infinity = 0, right away.
+pub(super) enum Care {
+    /// They are computed right away: 0 * infinity = 0, and in float24 all of [`crate::isa::narrow`].
     Exact,
-    /// One multiplication; a NaN that might be wrong is caught before it can matter, and the run redone exactly.
+    /// The common case is computed; what might be wrong is caught before it can matter, and the run redone exactly.
     Speculate,
 }
 
 /// Float arithmetic on a function under construction.
 pub(super) struct Math<'a, 'f> {
     pub(super) b: &'a mut FunctionBuilder<'f>,
+    pub(super) care: Care,
+    pub(super) precision: Precision,
+    /// What was computed in float24 and must be looked at.
+    pub(super) watch: &'a mut Watch,
 }
 
 impl Math<'_, '_> {
-    fn ty(&self, v: Value) -> Type {
+    pub(super) fn ty(&self, v: Value) -> Type {
         self.b.func.dfg.value_type(v)
     }
 
@@ -49,18 +55,45 @@ impl Math<'_, '_> {
         self.b.ins().bitcast(ty, flags, v)
     }
 
-    /// `a * b` as the hardware has it, vectors only: NaN from two numbers is 0.
-    pub(super) fn mul(&mut self, how: Multiply, a: Value, b: Value) -> Value {
+    /// `a * b` as the hardware has it, vectors only: NaN from two numbers is 0. Of a float24 the lanes `lanes` count.
+    pub(super) fn mul(&mut self, a: Value, b: Value, lanes: Lanes) -> Value {
+        let (a, b) = (self.flushed(a), self.flushed(b));
         let product = self.b.ins().fmul(a, b);
-        if how == Multiply::Speculate {
-            return product;
+        if self.care == Care::Speculate {
+            return self.result(product, lanes);
         }
         let nan = self.b.ins().fcmp(FloatCC::Unordered, product, product);
         let numbers = self.b.ins().fcmp(FloatCC::Ordered, a, b);
         let wrong = self.b.ins().band(nan, numbers);
         let bits = self.bitcast(types::I32X4, product);
         let right = self.b.ins().band_not(bits, wrong);
-        self.bitcast(types::F32X4, right)
+        let right = self.bitcast(types::F32X4, right);
+        self.result(right, lanes)
+    }
+
+    /// `a + b`, or `a - b`, vectors only.
+    pub(super) fn add(&mut self, a: Value, b: Value, minus: bool, lanes: Lanes) -> Value {
+        let (a, b) = (self.flushed(a), self.flushed(b));
+        let sum = if minus { self.b.ins().fsub(a, b) } else { self.b.ins().fadd(a, b) };
+        self.result(sum, lanes)
+    }
+
+    /// The products of `DPH`, all four of which count. The appended 1 makes the fourth one the second source's w.
+    pub(super) fn dph_products(&mut self, a: Value, b: Value) -> Value {
+        if self.precision == Precision::F32 {
+            let p = self.mul(a, b, ALL_LANES);
+            return self.blend(0b1000, p, b);
+        }
+        let one = self.constant(types::F32X4, 1.0);
+        let a = self.blend(0b1000, a, one);
+        self.mul(a, b, ALL_LANES)
+    }
+
+    /// The floor, vectors only.
+    pub(super) fn flr(&mut self, a: Value, lanes: Lanes) -> Value {
+        let a = self.flushed(a);
+        let floor = self.b.ins().floor(a);
+        self.result(floor, lanes)
     }
 
     /// `a > b ? a : b`, vectors only.
@@ -92,104 +125,31 @@ impl Math<'_, '_> {
         self.min(above, high)
     }
 
-    /// `1 / (a + 0)`, scalar or vector: the sum takes the sign off a zero.
+    /// `1 / a`, scalar.
     pub(super) fn rcp(&mut self, a: Value) -> Value {
-        let ty = self.ty(a);
-        let (zero, one) = (self.constant(ty, 0.0), self.constant(ty, 1.0));
+        if let Precision::F24 { rounding } = self.precision {
+            let (x, one) = (self.double(a), self.b.ins().f64const(1.0));
+            let r = self.b.ins().fdiv(one, x);
+            return self.result_64(rounding, r, Ends::Low);
+        }
+        let (zero, one) = (self.b.ins().f32const(0.0), self.b.ins().f32const(1.0));
+        // The sum takes the sign off a zero.
         let a = self.b.ins().fadd(a, zero);
         self.b.ins().fdiv(one, a)
     }
 
-    /// `1 / sqrt(a + 0)`, scalar or vector.
+    /// `1 / sqrt(a)`, scalar.
     pub(super) fn rsq(&mut self, a: Value) -> Value {
-        let ty = self.ty(a);
-        let (zero, one) = (self.constant(ty, 0.0), self.constant(ty, 1.0));
+        if let Precision::F24 { rounding } = self.precision {
+            let (x, one) = (self.double(a), self.b.ins().f64const(1.0));
+            let root = self.b.ins().sqrt(x);
+            let r = self.b.ins().fdiv(one, root);
+            return self.result_64(rounding, r, Ends::Low);
+        }
+        let (zero, one) = (self.b.ins().f32const(0.0), self.b.ins().f32const(1.0));
         let a = self.b.ins().fadd(a, zero);
         let root = self.b.ins().sqrt(a);
         self.b.ins().fdiv(one, root)
-    }
-
-    /// `c[0] + x * (c[1] + x * (...))`.
-    fn polynomial(&mut self, x: Value, c: &[f32]) -> Value {
-        let ty = self.ty(x);
-        let (last, rest) = c.split_last().expect("a polynomial has a coefficient");
-        let mut sum = self.constant(ty, *last);
-        for c in rest.iter().rev() {
-            let c = self.constant(ty, *c);
-            let product = self.b.ins().fmul(x, sum);
-            sum = self.b.ins().fadd(c, product);
-        }
-        sum
-    }
-
-    fn choose(&mut self, cc: FloatCC, a: Value, b: Value, yes: Value, no: Value) -> Value {
-        let c = self.b.ins().fcmp(cc, a, b);
-        self.b.ins().select(c, yes, no)
-    }
-
-    /// `2^a`, scalar.
-    pub(super) fn ex2(&mut self, a: Value) -> Value {
-        let ty = types::F32;
-        let (high, low) = (self.constant(ty, EX2_CLAMP), self.constant(ty, -EX2_CLAMP));
-        let x = self.choose(FloatCC::LessThan, a, high, a, high);
-        let x = self.choose(FloatCC::GreaterThan, x, low, x, low);
-        let magic = self.constant(ty, ROUND_MAGIC);
-        let shifted = self.b.ins().fadd(x, magic);
-        let bits = self.bitcast(types::I32, shifted);
-        let n = self.b.ins().iadd_imm_s(bits, -i64::from(ROUND_MAGIC.to_bits()));
-        let whole = self.b.ins().fsub(shifted, magic);
-        let f = self.b.ins().fsub(x, whole);
-        let p = self.polynomial(f, &EX2_POLY);
-        let one = self.constant(ty, 1.0);
-        let p = self.b.ins().fmul(f, p);
-        let p = self.b.ins().fadd(one, p);
-        let half = self.b.ins().sshr_imm_u(n, 1);
-        let rest = self.b.ins().isub(n, half);
-        let (half, rest) = (self.power(half), self.power(rest));
-        let r = self.b.ins().fmul(p, half);
-        let r = self.b.ins().fmul(r, rest);
-        self.choose(FloatCC::Unordered, a, a, a, r)
-    }
-
-    /// `2^n` for a small integer.
-    fn power(&mut self, n: Value) -> Value {
-        let biased = self.b.ins().iadd_imm_s(n, 127);
-        let bits = self.b.ins().ishl_imm_u(biased, 23);
-        self.bitcast(types::F32, bits)
-    }
-
-    /// `log2(a)`, scalar.
-    pub(super) fn lg2(&mut self, a: Value) -> Value {
-        let ty = types::F32;
-        let smallest = self.constant(ty, f32::MIN_POSITIVE);
-        let tiny = self.b.ins().fcmp(FloatCC::LessThan, a, smallest);
-        let scale = self.constant(ty, 8_388_608.0);
-        let scaled = self.b.ins().fmul(a, scale);
-        let x = self.b.ins().select(tiny, scaled, a);
-        let (bias, none) = (self.constant(ty, 23.0), self.constant(ty, 0.0));
-        let bias = self.b.ins().select(tiny, bias, none);
-        let bits = self.bitcast(types::I32, x);
-        let above = self.b.ins().iadd_imm_s(bits, -i64::from(LG2_SPLIT));
-        let exponent = self.b.ins().sshr_imm_u(above, 23);
-        let shifted = self.b.ins().ishl_imm_u(exponent, 23);
-        let mantissa = self.b.ins().isub(bits, shifted);
-        let m = self.bitcast(types::F32, mantissa);
-        let one = self.constant(ty, 1.0);
-        let f = self.b.ins().fsub(m, one);
-        let sum = self.b.ins().fadd(m, one);
-        let s = self.b.ins().fdiv(f, sum);
-        let t = self.b.ins().fmul(s, s);
-        let p = self.polynomial(t, &LG2_POLY);
-        let y = self.b.ins().fmul(s, p);
-        let e = self.b.ins().fcvt_from_sint(types::F32, exponent);
-        let e = self.b.ins().fsub(e, bias);
-        let r = self.b.ins().fadd(e, y);
-        let infinity = self.constant(ty, f32::INFINITY);
-        let r = self.choose(FloatCC::LessThan, a, infinity, r, a);
-        let negative_infinity = self.constant(ty, f32::NEG_INFINITY);
-        let r = self.choose(FloatCC::Equal, a, none, negative_infinity, r);
-        let nan = self.constant(ty, f32::NAN);
-        self.choose(FloatCC::LessThan, a, none, nan, r)
     }
 
     /// A float as an address, scalar.

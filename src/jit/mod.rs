@@ -6,8 +6,10 @@
 
 mod abi;
 mod code;
+mod elementary;
 mod lower;
 mod math;
+mod narrow;
 mod shape;
 mod speculate;
 
@@ -24,7 +26,7 @@ use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::FunctionBuilderContext;
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{Linkage, Module, ModuleError};
-use math::Multiply;
+use math::Care;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -161,13 +163,13 @@ impl Jit {
     ) -> Result<NativeKernel, Unsupported> {
         let mut timings = Timings::default();
         let (blocks, func) = self.ssa(program, entry, config, &mut timings)?;
-        let multiply = self.multiply(&func);
-        let code = self.native(&func, multiply, &mut timings)?;
+        let care = self.care(&func, config.precision);
+        let code = self.native(&func, care, config.precision, &mut timings)?;
         let input = |mask, node: &Node| if let Node::Input(n) = node { mask | 1 << n } else { mask };
         Ok(NativeKernel {
             code,
             reads: func.nodes.iter().fold(0, input),
-            speculates: multiply == Multiply::Speculate,
+            speculates: care == Care::Speculate,
             exact: OnceLock::new(),
             source: Source { jit: self.clone(), func, program: program.clone(), entry, config: *config },
             redos: AtomicU32::new(0),
@@ -181,7 +183,7 @@ impl Jit {
         let cfg = Cfg::build(program, entry, self.limits)?;
         let (_, func) = self.ssa(program, entry, config, &mut Timings::default())?;
         let mut scratch = Scratch::default();
-        self.lower(&func, self.multiply(&func), &mut scratch);
+        self.lower(&func, self.care(&func, config.precision), config.precision, &mut scratch);
         let clif = scratch.context.func.display().to_string();
         scratch.context.set_disasm(true);
         let compiled = scratch
@@ -199,10 +201,6 @@ impl Jit {
         config: &Config,
         timings: &mut Timings,
     ) -> Result<(usize, Func), Unsupported> {
-        // The lowering makes single precision only; a new one must not compile to it unnoticed.
-        match config.precision {
-            Precision::F32 => {}
-        }
         let start = Instant::now();
         let cfg = Cfg::build(program, entry, self.limits)?;
         timings.cfg = start.elapsed();
@@ -220,28 +218,35 @@ impl Jit {
     }
 
     /// Speculation needs a way back: nothing may be written before the last test.
-    fn multiply(&self, func: &Func) -> Multiply {
+    fn care(&self, func: &Func, precision: Precision) -> Care {
         let emits = func.blocks.iter().flat_map(|b| &b.insts).any(|(_, i)| matches!(i, Inst::Emit | Inst::Setemit(_)));
-        let multiplies = func.nodes.iter().any(crate::ir::facts::multiplies);
+        // In float24 already reading an input is something to speculate about.
+        let pays = precision != Precision::F32 || func.nodes.iter().any(crate::ir::facts::multiplies);
         match self.variant {
-            Variant::Vec4 if multiplies && !emits => Multiply::Speculate,
-            _ => Multiply::Exact,
+            Variant::Vec4 if pays && !emits => Care::Speculate,
+            _ => Care::Exact,
         }
     }
 
-    fn lower(&self, func: &Func, multiply: Multiply, scratch: &mut Scratch) {
+    fn lower(&self, func: &Func, care: Care, precision: Precision, scratch: &mut Scratch) {
         let Scratch { context, builder } = scratch;
         context.clear();
         let target = self.isa.frontend_config();
         context.func.signature = lower::signature(self.isa.default_call_conv(), target.pointer_type());
-        lower::lower(func, multiply, &mut context.func, builder, target);
+        lower::lower(func, care, precision, &mut context.func, builder, target);
     }
 
-    fn native(&self, func: &Func, multiply: Multiply, timings: &mut Timings) -> Result<Code, Unsupported> {
+    fn native(
+        &self,
+        func: &Func,
+        care: Care,
+        precision: Precision,
+        timings: &mut Timings,
+    ) -> Result<Code, Unsupported> {
         let pool = || self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
         let mut scratch = pool().pop().unwrap_or_default();
         let start = Instant::now();
-        self.lower(func, multiply, &mut scratch);
+        self.lower(func, care, precision, &mut scratch);
         timings.lower = start.elapsed();
         let code = self.install(&mut scratch.context, func.emits(), timings);
         pool().push(scratch);
@@ -366,7 +371,8 @@ impl NativeKernel {
     ) -> Exit {
         self.redos.fetch_add(u32::from(self.redos() < MAX_REDOS), Ordering::Relaxed);
         let s = &self.source;
-        let exact = self.exact.get_or_init(|| s.jit.native(&s.func, Multiply::Exact, &mut Timings::default()));
+        let exact =
+            self.exact.get_or_init(|| s.jit.native(&s.func, Care::Exact, s.config.precision, &mut Timings::default()));
         if let Ok(code) = exact
             && let Some(exit) = code.run(uniforms, unit, inputs, emitter)
         {

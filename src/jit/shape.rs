@@ -6,7 +6,8 @@
 //! Invariant: a lane that nobody reads may hold anything; one that somebody reads holds what [`crate::isa::numeric`] says.
 
 use super::math::Math;
-use crate::ir::facts::Lanes;
+use crate::ir::facts::{ALL_LANES, Lanes};
+use crate::isa::numeric::Precision;
 use crate::isa::{Swizzle, WriteMask};
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 
@@ -74,18 +75,33 @@ impl Math<'_, '_> {
     }
 
     /// `(x + y) + z`.
-    pub(super) fn sum3(&mut self, p: Value) -> Value {
-        let [x, y, z] = [0, 1, 2].map(|l| self.b.ins().extractlane(p, l));
-        let xy = self.b.ins().fadd(x, y);
-        self.b.ins().fadd(xy, z)
+    pub(super) fn sum3(&mut self, p: Value) -> Vec4 {
+        if self.precision == Precision::F32 {
+            let [x, y, z] = [0, 1, 2].map(|l| self.b.ins().extractlane(p, l));
+            let xy = self.b.ins().fadd(x, y);
+            return Vec4::Splat(self.b.ins().fadd(xy, z));
+        }
+        let [y, z] = [1, 2].map(|l| self.shuffle(p, p, [l; 4]));
+        let xy = self.b.ins().fadd(p, y);
+        let xy = self.result(xy, 0b0001);
+        let sum = self.b.ins().fadd(xy, z);
+        let sum = self.result(sum, 0b0001);
+        Vec4::Splat(self.b.ins().extractlane(sum, 0))
     }
 
     /// `(x + y) + (z + w)`.
-    pub(super) fn sum4(&mut self, p: Value) -> Value {
+    pub(super) fn sum4(&mut self, p: Value) -> Vec4 {
         let neighbours = self.shuffle(p, p, [1, 0, 3, 2]);
         let pairs = self.b.ins().fadd(p, neighbours);
-        let low = self.b.ins().extractlane(pairs, 0);
-        let high = self.b.ins().extractlane(pairs, 2);
-        self.b.ins().fadd(low, high)
+        if self.precision == Precision::F32 {
+            let low = self.b.ins().extractlane(pairs, 0);
+            let high = self.b.ins().extractlane(pairs, 2);
+            return Vec4::Splat(self.b.ins().fadd(low, high));
+        }
+        // Narrowing is done on vectors, where the sum stands in all lanes at no cost.
+        let pairs = self.result(pairs, ALL_LANES);
+        let others = self.shuffle(pairs, pairs, [2, 3, 0, 1]);
+        let sum = self.b.ins().fadd(pairs, others);
+        Vec4::Wide(self.result(sum, ALL_LANES))
     }
 }

@@ -7,14 +7,19 @@
 //! blocks that end the run, and there they wait until the test has passed; and because no branch is taken before the
 //! comparisons it depends on have been tested.
 //!
+//! In float24 there is more that is rare, and it is seen where it happens: [`narrow`](super::narrow) watches every operand
+//! and result, and the test at a block's end looks at the watch instead of at NaN.
+//!
 //! It must not know how values are computed.
 
 use super::abi;
 use super::lower::Lower;
-use super::math::Multiply;
+use super::math::Care;
+use super::narrow::Watch;
 use super::shape::Vec4;
 use crate::ir::facts::{ALL_LANES, Lanes};
 use crate::ir::{Func, Value};
+use crate::isa::numeric::Precision;
 use cranelift_codegen::ir::condcodes::FloatCC;
 use cranelift_codegen::ir::{self as clif, InstBuilder, types};
 
@@ -24,6 +29,8 @@ pub(super) struct Sinks {
     suspect: Vec<bool>,
     /// Vectors with the lanes that count, and the values they come from.
     waiting: Vec<(Value, clif::Value, Lanes)>,
+    /// What float24 has seen.
+    pub(super) watch: Watch,
     /// Where a failed test goes.
     redo: Option<clif::Block>,
 }
@@ -33,9 +40,10 @@ const MOST_WAITING: usize = 32;
 
 impl Sinks {
     /// None yet.
-    pub(super) fn new(func: &Func, multiply: Multiply) -> Sinks {
-        let suspect = if multiply == Multiply::Speculate { func.suspects() } else { Vec::new() };
-        Sinks { suspect, waiting: Vec::new(), redo: None }
+    pub(super) fn new(func: &Func, care: Care, precision: Precision) -> Sinks {
+        let nan = care == Care::Speculate && precision == Precision::F32;
+        let suspect = if nan { func.suspects() } else { Vec::new() };
+        Sinks { suspect, waiting: Vec::new(), watch: Watch::default(), redo: None }
     }
 }
 
@@ -62,12 +70,12 @@ impl Lower<'_, '_> {
         self.sinks.waiting.push((value, vector, lanes));
     }
 
-    /// Leaves the function if anything that waits is NaN.
+    /// Leaves the function if anything that waits is NaN, or the watch saw anything.
     pub(super) fn test_sinks(&mut self) {
         let mut sinks = std::mem::take(&mut self.sinks.waiting);
         // One comparison tests two vectors whose lanes count alike.
         sinks.sort_by_key(|(_, _, lanes)| *lanes);
-        let mut any = None;
+        let mut any = self.math().seen();
         let mut rest = &sinks[..];
         while let [(_, a, lanes), tail @ ..] = rest {
             let (b, tail) = match tail {

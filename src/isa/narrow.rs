@@ -1,0 +1,186 @@
+//! `f32` or `f64` -> the nearby float24 number, as the `f32` that equals it.
+//!
+//! A float24 has sign 1, exponent 7 (bias 63) and mantissa 16 (ISA notes, 4.1): 17 significant bits, normal from 2^-62 to
+//! just below 2^64, subnormal multiples of 2^-78, infinities and NaN. Each is an `f32` exactly, so registers stay `f32` and
+//! only results are narrowed. That arithmetic flushes subnormals to +0, coming in and going out, was measured for MUL; that
+//! the format ends in real infinities too (ISA notes, 4.1, 4.2). How results are rounded is *unknown on hardware*, hence
+//! the choice of [`Rounding`].
+//!
+//! Invariant: pure and total, the same bits on every CPU; a number that float24 has is left as it is, save for flushing. It
+//! must not know which operation a result is of.
+
+use std::fmt;
+
+/// Which neighbour a result between two float24 numbers becomes. Both have been proposed for the hardware, neither has been
+/// measured (ISA notes, 4.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Rounding {
+    /// The nearer one, the even one of two equally near.
+    Nearest,
+    /// The one nearer to zero: the mantissa's tail is cut off.
+    TowardZero,
+}
+
+/// Bits of an f32 mantissa that float24 has not.
+pub const TAIL: u32 = 23 - 16;
+
+/// Bits of an f64 mantissa that float24 has not.
+pub const TAIL_64: u32 = 52 - 16;
+
+/// The smallest normal float24, 2^-62.
+pub const SMALLEST: f32 = f32::from_bits((127 - 62) << 23);
+
+/// 2^64: what is not below it is infinite. Multiplying by it, and then by its inverse, makes infinities of such numbers and
+/// leaves all others alone.
+pub const LIMIT: f32 = f32::from_bits((127 + 64) << 23);
+
+/// 2^78: the last mantissa bit of a subnormal is worth its inverse.
+pub const SUBNORMAL_SCALE: f32 = f32::from_bits((127 + 78) << 23);
+
+impl Rounding {
+    /// Both.
+    pub const ALL: [Rounding; 2] = [Rounding::Nearest, Rounding::TowardZero];
+
+    /// An operation's result: rounded to 17 significant bits, then infinite from 2^64 and +0 below 2^-62. There is no -0.
+    pub fn result(self, x: f32) -> f32 {
+        if x.is_nan() { f32::NAN } else { flush(limit(self.round(x))) }
+    }
+
+    /// [`result`](Rounding::result) of a number that was computed in double precision, rounded once.
+    pub fn result_64(self, x: f64) -> f32 {
+        if x.is_nan() {
+            return f32::NAN;
+        }
+        let bits = x.to_bits();
+        let moved = match self {
+            Rounding::Nearest => bits + ((1 << (TAIL_64 - 1)) - 1) + (bits >> TAIL_64 & 1),
+            Rounding::TowardZero => bits,
+        };
+        // Seventeen bits fit an f32; what its exponents don't reach is flushed or infinite anyway.
+        flush(limit(f64::from_bits(moved >> TAIL_64 << TAIL_64) as f32))
+    }
+
+    /// An input or an upload: rounded as a result is, but subnormal numbers stay, as multiples of 2^-78, and zeros keep
+    /// their sign. How the hardware rounds these is *unknown on hardware*.
+    pub fn operand(self, x: f32) -> f32 {
+        if x.is_nan() {
+            return f32::NAN;
+        }
+        if x.abs() < SMALLEST {
+            let units = x * SUBNORMAL_SCALE;
+            let whole = match self {
+                Rounding::Nearest => units.round_ties_even(),
+                Rounding::TowardZero => units.trunc(),
+            };
+            return whole * SUBNORMAL_SCALE.recip();
+        }
+        limit(self.round(x))
+    }
+
+    /// To 17 significant bits, with the exponents of f32. Not for NaN.
+    fn round(self, x: f32) -> f32 {
+        let bits = x.to_bits();
+        let moved = match self {
+            Rounding::Nearest => bits + ((1 << (TAIL - 1)) - 1) + (bits >> TAIL & 1),
+            Rounding::TowardZero => bits,
+        };
+        f32::from_bits(moved >> TAIL << TAIL)
+    }
+}
+
+/// Below 2^-62 nothing is left, not even a sign: what arithmetic makes of its operands and of its results.
+pub fn flush(x: f32) -> f32 {
+    if x.abs() < SMALLEST { 0.0 } else { x }
+}
+
+/// From 2^64 on infinite.
+fn limit(x: f32) -> f32 {
+    x * LIMIT * LIMIT.recip()
+}
+
+impl fmt::Display for Rounding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Rounding::Nearest => "nearest",
+            Rounding::TowardZero => "zero",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Rounding::{Nearest, TowardZero};
+
+    /// Every float24 number of one sign, ascending: subnormals, normals, infinity.
+    fn numbers() -> impl Iterator<Item = f32> {
+        (0..=0x7F_0000u32).map(|bits| match bits >> 16 {
+            0 => bits as f32 / SUBNORMAL_SCALE,
+            0x7F => f32::INFINITY,
+            exponent => f32::from_bits((exponent + 64) << 23 | (bits & 0xFFFF) << 7),
+        })
+    }
+
+    /// An f32 between two neighbours, and the same in f64.
+    fn between(a: f32, b: f32, share: f64) -> (f32, f64) {
+        let x = f64::from(a) + (f64::from(b) - f64::from(a)) * share;
+        (x as f32, x)
+    }
+
+    #[test]
+    fn a_float24_number_stays_and_what_lies_between_two_goes_to_the_right_one() {
+        let mut last = 0.0f32;
+        for (n, x) in numbers().enumerate() {
+            for r in Rounding::ALL {
+                assert_eq!(r.operand(x), x);
+                assert_eq!(r.operand(-x).to_bits(), (-x).to_bits());
+                let kept = if x < SMALLEST { 0.0 } else { x };
+                assert_eq!(r.result(x), kept);
+                assert_eq!(r.result(-x).to_bits(), if kept == 0.0 { 0 } else { (-x).to_bits() });
+                assert_eq!(r.result_64(f64::from(x)), kept);
+            }
+            // f32 holds these shares exactly where 17 bits are the finer format, that is, everywhere.
+            if n > 0 && x.is_finite() && n % 7 == 0 {
+                let even = if n % 2 == 0 { x } else { last };
+                for (share, near) in [(0.25, last), (0.5, even), (0.75, x)] {
+                    let (mid, mid64) = between(last, x, share);
+                    assert_eq!(f64::from(mid), mid64);
+                    assert_eq!((Nearest.operand(mid), TowardZero.operand(mid)), (near, last), "{mid:e}");
+                    assert_eq!((Nearest.operand(-mid), TowardZero.operand(-mid)), (-near, -last));
+                    if last >= SMALLEST {
+                        assert_eq!((Nearest.result(mid), TowardZero.result(mid)), (near, last));
+                        assert_eq!((Nearest.result_64(mid64), TowardZero.result_64(mid64)), (near, last));
+                    }
+                }
+            }
+            last = x;
+        }
+    }
+
+    #[test]
+    fn the_ends_of_the_format() {
+        let largest = f32::from_bits(0x5F7F_FF80);
+        assert_eq!(numbers().filter(|x| x.is_finite()).last(), Some(largest));
+        let almost = f32::from_bits(LIMIT.to_bits() - 1);
+        for (r, want) in [(Nearest, f32::INFINITY), (TowardZero, largest)] {
+            assert_eq!((r.result(almost), r.operand(almost), r.result_64(f64::from(almost))), (want, want, want));
+        }
+        for r in Rounding::ALL {
+            for big in [LIMIT, f32::MAX, f32::INFINITY] {
+                assert_eq!((r.result(big), r.operand(-big)), (f32::INFINITY, f32::NEG_INFINITY));
+                assert_eq!(r.result_64(f64::from(big) * 1e30), f32::INFINITY);
+            }
+            for tiny in [f32::from_bits(1), 1e-30, -1e-40, -0.0] {
+                assert_eq!((r.result(tiny).to_bits(), r.result_64(f64::from(tiny) * 1e-9).to_bits()), (0, 0));
+            }
+            assert_eq!(r.operand(-0.0).to_bits(), (-0.0f32).to_bits());
+            assert_eq!(r.operand(-1e-40).to_bits(), (-0.0f32).to_bits());
+            for nan in [f32::from_bits(0x7FFF_FFFF), f32::from_bits(0xFF80_0001)] {
+                assert!(r.result(nan).is_nan() && r.operand(nan).is_nan() && r.result_64(f64::from(nan)).is_nan());
+            }
+            // Judged after rounding: what rounds up to the smallest normal number is one.
+            let below = f32::from_bits(SMALLEST.to_bits() - 1);
+            assert_eq!(r.result(below), if r == Nearest { SMALLEST } else { 0.0 });
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Float24 on SIMD registers: step for step what [`crate::isa::narrow`] does, four numbers at a time.
+//!
+//! Exact code does all of it. Speculating code leaves out what is rare: it supposes that inputs, uniforms and temporaries
+//! come as zeros or normal float24 numbers, and that no result leaves the format upwards; then operands need no flushing,
+//! and results neither a limit nor a care for NaN. [`Watch`] gathers what shows whether that held. Scalars, which only RCP,
+//! RSQ, EX2 and LG2 make, are exact in both.
+//!
+//! It must not know which operation a result is of.
+
+use super::math::{Care, Math};
+use crate::ir::facts::{ALL_LANES, Lanes};
+use crate::isa::narrow::{LIMIT, Rounding, SMALLEST, SUBNORMAL_SCALE, TAIL, TAIL_64};
+use crate::isa::numeric::Precision;
+use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
+use cranelift_codegen::ir::{InstBuilder, Value, types};
+
+const MAGNITUDE: u32 = 0x7FFF_FFFF;
+const TAIL_BITS: u32 = (1 << TAIL) - 1;
+
+/// What speculating code has seen since the last test: each is joined lane by lane.
+#[derive(Default)]
+pub(super) struct Watch {
+    /// The largest magnitude, as bits.
+    high: Option<Value>,
+    /// The smallest magnitude that came from memory, as bits, less 1: a zero counts as large.
+    low: Option<Value>,
+    /// All bits that came from memory.
+    tails: Option<Value>,
+}
+
+/// Which ends of the format a result may lie beyond.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ends {
+    None,
+    Low,
+    Both,
+}
+
+impl Math<'_, '_> {
+    fn ints(&mut self, bits: u32) -> Value {
+        self.vector(types::I32X4, [bits; 4])
+    }
+
+    /// Zero in the lanes that don't count.
+    fn counting(&mut self, bits: Value, lanes: Lanes) -> Value {
+        if lanes == ALL_LANES {
+            return bits;
+        }
+        let mask = self.vector(types::I32X4, [0, 1, 2, 3].map(|l| if lanes >> l & 1 != 0 { u32::MAX } else { 0 }));
+        self.b.ins().band(bits, mask)
+    }
+
+    /// Bits rounded to 17 significant ones. A NaN comes out as anything if its tail is not zero.
+    fn rounded(&mut self, rounding: Rounding, bits: Value) -> Value {
+        let moved = match rounding {
+            Rounding::TowardZero => bits,
+            Rounding::Nearest => {
+                let amount = self.b.ins().iconst(types::I32, i64::from(TAIL));
+                let odd = self.b.ins().ushr(bits, amount);
+                let one = self.ints(1);
+                let odd = self.b.ins().band(odd, one);
+                let half = self.ints(TAIL_BITS >> 1);
+                let moved = self.b.ins().iadd(bits, half);
+                self.b.ins().iadd(moved, odd)
+            }
+        };
+        let kept = self.ints(!TAIL_BITS);
+        self.b.ins().band(moved, kept)
+    }
+
+    /// Infinity from 2^64 on, vector or scalar.
+    fn limited(&mut self, x: Value) -> Value {
+        let ty = self.ty(x);
+        let (limit, inverse) = (self.constant(ty, LIMIT), self.constant(ty, LIMIT.recip()));
+        let x = self.b.ins().fmul(x, limit);
+        self.b.ins().fmul(x, inverse)
+    }
+
+    /// +0 below 2^-62; also gives the magnitude of what came in, both as bits.
+    fn without_small(&mut self, bits: Value) -> (Value, Value) {
+        let magnitude = self.ints(MAGNITUDE);
+        let magnitude = self.b.ins().band(bits, magnitude);
+        let smallest = self.ints(SMALLEST.to_bits());
+        let small = self.b.ins().icmp(IntCC::SignedGreaterThan, smallest, magnitude);
+        (self.b.ins().band_not(bits, small), magnitude)
+    }
+
+    /// A result of which the lanes `lanes` count, vectors only.
+    pub(super) fn result(&mut self, x: Value, lanes: Lanes) -> Value {
+        let Precision::F24 { rounding } = self.precision else { return x };
+        let bits = self.bitcast(types::I32X4, x);
+        let mut r = self.rounded(rounding, bits);
+        if self.care == Care::Speculate {
+            let (r, magnitude) = self.without_small(r);
+            let magnitude = self.counting(magnitude, lanes);
+            self.saw_high(magnitude);
+            return self.bitcast(types::F32X4, r);
+        }
+        let f = self.bitcast(types::F32X4, r);
+        let f = self.limited(f);
+        r = self.bitcast(types::I32X4, f);
+        let (r, _) = self.without_small(r);
+        let r = self.bitcast(types::F32X4, r);
+        self.or_nan(x, r)
+    }
+
+    /// `x` where that is NaN, else `r`, vectors only.
+    fn or_nan(&mut self, x: Value, r: Value) -> Value {
+        let nan = self.b.ins().fcmp(FloatCC::Unordered, x, x);
+        let nan = self.bitcast(types::F32X4, nan);
+        self.b.ins().bitselect(nan, x, r)
+    }
+
+    /// An operand of arithmetic, vectors only. Speculating code has no subnormals.
+    pub(super) fn flushed(&mut self, x: Value) -> Value {
+        if self.precision == Precision::F32 || self.care == Care::Speculate {
+            return x;
+        }
+        let bits = self.bitcast(types::I32X4, x);
+        let (r, _) = self.without_small(bits);
+        self.bitcast(types::F32X4, r)
+    }
+
+    /// An operand of arithmetic, scalar, float24 only.
+    pub(super) fn flushed_scalar(&mut self, x: Value) -> Value {
+        if self.care == Care::Speculate {
+            // No subnormals, but the sign of a zero still has to go.
+            let zero = self.b.ins().f32const(0.0);
+            return self.b.ins().fadd(x, zero);
+        }
+        self.scalar_without_small(x)
+    }
+
+    fn scalar_without_small(&mut self, x: Value) -> Value {
+        let wide = self.b.ins().scalar_to_vector(types::F32X4, x);
+        let bits = self.bitcast(types::I32X4, wide);
+        let (r, _) = self.without_small(bits);
+        let r = self.bitcast(types::F32X4, r);
+        self.b.ins().extractlane(r, 0)
+    }
+
+    /// A scalar operand of arithmetic as a double, float24 only.
+    pub(super) fn double(&mut self, x: Value) -> Value {
+        let x = self.flushed_scalar(x);
+        self.b.ins().fpromote(types::F64, x)
+    }
+
+    /// A scalar result that was computed in double precision.
+    pub(super) fn result_64(&mut self, rounding: Rounding, x: Value, ends: Ends) -> Value {
+        let bits = self.bitcast(types::I64, x);
+        let moved = match rounding {
+            Rounding::TowardZero => bits,
+            Rounding::Nearest => {
+                let odd = self.b.ins().ushr_imm_u(bits, i64::from(TAIL_64));
+                let odd = self.b.ins().band_imm_u(odd, 1);
+                let half = self.b.ins().iconst(types::I64, (1 << (TAIL_64 - 1)) - 1);
+                let moved = self.b.ins().iadd(bits, half);
+                self.b.ins().iadd(moved, odd)
+            }
+        };
+        let kept = self.b.ins().iconst(types::I64, !0 << TAIL_64);
+        let r = self.b.ins().band(moved, kept);
+        let r = self.bitcast(types::F64, r);
+        let mut r = self.b.ins().fdemote(types::F32, r);
+        if ends == Ends::Both {
+            r = self.limited(r);
+        }
+        if ends != Ends::None {
+            r = self.scalar_without_small(r);
+        }
+        if self.care == Care::Speculate {
+            return r;
+        }
+        // A NaN that the host left in a temporary may have any tail.
+        let x = self.b.ins().fdemote(types::F32, x);
+        self.choose(FloatCC::Unordered, x, x, x, r)
+    }
+
+    /// An input or a uniform as it is read, vectors only, float24 and exact code only.
+    pub(super) fn operand(&mut self, rounding: Rounding, x: Value) -> Value {
+        let bits = self.bitcast(types::I32X4, x);
+        let r = self.rounded(rounding, bits);
+        let f = self.bitcast(types::F32X4, r);
+        let normal = self.limited(f);
+        let (scale, unit) =
+            (self.constant(types::F32X4, SUBNORMAL_SCALE), self.constant(types::F32X4, SUBNORMAL_SCALE.recip()));
+        let units = self.b.ins().fmul(x, scale);
+        let whole = match rounding {
+            Rounding::Nearest => self.b.ins().nearest(units),
+            Rounding::TowardZero => self.b.ins().trunc(units),
+        };
+        let subnormal = self.b.ins().fmul(whole, unit);
+        let magnitude = self.ints(MAGNITUDE);
+        let magnitude = self.b.ins().band(bits, magnitude);
+        let smallest = self.ints(SMALLEST.to_bits());
+        let small = self.b.ins().icmp(IntCC::SignedGreaterThan, smallest, magnitude);
+        let small = self.bitcast(types::F32X4, small);
+        let r = self.b.ins().bitselect(small, subnormal, normal);
+        self.or_nan(x, r)
+    }
+
+    fn saw_high(&mut self, magnitude: Value) {
+        self.watch.high = Some(match self.watch.high {
+            None => magnitude,
+            Some(before) => self.b.ins().smax(before, magnitude),
+        });
+    }
+
+    /// What speculating code reads from memory, of which the lanes `lanes` count, vectors only.
+    pub(super) fn saw_operand(&mut self, x: Value, lanes: Lanes) {
+        let bits = self.bitcast(types::I32X4, x);
+        let bits = self.counting(bits, lanes);
+        let magnitude = self.ints(MAGNITUDE);
+        let magnitude = self.b.ins().band(bits, magnitude);
+        self.saw_high(magnitude);
+        let minus_one = self.ints(u32::MAX);
+        let less = self.b.ins().iadd(magnitude, minus_one);
+        self.watch.low = Some(match self.watch.low {
+            None => less,
+            Some(before) => self.b.ins().umin(before, less),
+        });
+        self.watch.tails = Some(match self.watch.tails {
+            None => bits,
+            Some(before) => self.b.ins().bor(before, bits),
+        });
+    }
+
+    /// A vector that is not zero where what was seen since the last time speaks against speculating.
+    pub(super) fn seen(&mut self) -> Option<Value> {
+        let Watch { high, low, tails } = std::mem::take(self.watch);
+        let largest = self.ints(LIMIT.to_bits() - 1);
+        let high = high.map(|high| self.b.ins().icmp(IntCC::SignedGreaterThan, high, largest));
+        let low = low.map(|low| {
+            let least = self.ints(SMALLEST.to_bits() - 1);
+            self.b.ins().icmp(IntCC::UnsignedLessThan, low, least)
+        });
+        let tails = tails.map(|tails| {
+            let tail = self.ints(TAIL_BITS);
+            self.b.ins().band(tails, tail)
+        });
+        [high, low, tails].into_iter().flatten().reduce(|a, b| self.b.ins().bor(a, b))
+    }
+}
