@@ -9,6 +9,7 @@
 use super::abi::{self, BANK_BYTES, VEC4};
 use super::code::{FRAME_EMIT, FRAME_ONES};
 use super::math::{Care, Math};
+use super::narrow::Tails;
 use super::shape::Vec4;
 use super::speculate::Sinks;
 use crate::ir::facts::{self, ALL_LANES, Lanes};
@@ -255,10 +256,8 @@ impl<'f> Lower<'_, 'f> {
                 if let Some(&v) = self.loaded.get(&value) {
                     return Vec4::Wide(v);
                 }
-                // A batch's inputs need not be aligned to more than a float.
-                let flags = MemFlagsData::new().with_notrap().with_readonly();
-                let v = self.b.ins().load(types::F32X4, flags, self.inputs, i32::from(n) * VEC4);
-                let v = self.operand(v);
+                let v = self.raw_input(n);
+                let v = self.math().input(v);
                 self.loaded.insert(value, v);
                 Vec4::Wide(v)
             }
@@ -269,8 +268,8 @@ impl<'f> Lower<'_, 'f> {
                 let offset = abi::uniforms::C + i32::from(n) * VEC4;
                 let v = self.b.ins().load(types::F32X4, constant_memory(), self.uniforms, offset);
                 // Kept only if something was computed: a register that is read once more is dearer than a load.
-                if self.narrows_operands() {
-                    let v = self.operand(v);
+                if self.narrows_uniforms() {
+                    let v = self.math().uniform(v);
                     self.loaded.insert(value, v);
                     return Vec4::Wide(v);
                 }
@@ -283,24 +282,22 @@ impl<'f> Lower<'_, 'f> {
         }
     }
 
-    /// Whether inputs and uniforms have to be narrowed when they are read. Speculating code watches them instead.
-    fn narrows_operands(&self) -> bool {
+    fn raw_input(&mut self, n: u8) -> clif::Value {
+        // A batch's inputs need not be aligned to more than a float.
+        let flags = MemFlagsData::new().with_notrap().with_readonly();
+        self.b.ins().load(types::F32X4, flags, self.inputs, i32::from(n) * VEC4)
+    }
+
+    /// Whether uniforms have to be narrowed wherever they are read. Speculating code watches them instead.
+    fn narrows_uniforms(&self) -> bool {
         self.precision != Precision::F32 && self.care == Care::Exact
     }
 
-    /// What was loaded from an input or a uniform, as the number format reads it.
-    fn operand(&mut self, v: clif::Value) -> clif::Value {
-        match self.precision {
-            Precision::F24 { rounding } if self.care == Care::Exact => self.math().operand(rounding, v),
-            _ => v,
-        }
-    }
-
     /// A vector from memory that speculating code may compute with.
-    fn watch(&mut self, v: clif::Value, live: Lanes) {
+    fn watch(&mut self, v: clif::Value, live: Lanes, tails: Tails) {
         let lanes = live & ALL_LANES;
         if self.precision != Precision::F32 && self.care == Care::Speculate && lanes != 0 {
-            self.math().saw_operand(v, lanes);
+            self.math().saw_operand(v, lanes, tails);
         }
     }
 
@@ -310,13 +307,21 @@ impl<'f> Lower<'_, 'f> {
             return;
         }
         let func = self.func;
-        for (n, node) in func.nodes.iter().enumerate() {
-            if self.live[n] != 0
-                && let Node::Input(_) | Node::Uniform(_) = node
-            {
-                let v = self.vector(Value(n as u32));
-                let v = self.math().wide(v);
-                self.watch(v, self.live[n]);
+        for (id, node) in func.nodes.iter().enumerate() {
+            let (value, live) = (Value(id as u32), self.live[id]);
+            match *node {
+                Node::Input(n) if live != 0 => {
+                    let raw = self.raw_input(n);
+                    self.watch(raw, live, Tails::Rounded);
+                    let v = self.math().input(raw);
+                    self.loaded.insert(value, v);
+                }
+                Node::Uniform(_) if live != 0 => {
+                    let v = self.vector(value);
+                    let v = self.math().wide(v);
+                    self.watch(v, live, Tails::Kept);
+                }
+                _ => {}
             }
         }
     }
@@ -340,7 +345,7 @@ impl<'f> Lower<'_, 'f> {
     /// A vector source: the lanes `needed` of it, swizzled; the sign is left to the caller.
     fn unsigned(&mut self, u: &Use, needed: Lanes) -> Vec4 {
         if let Node::Uniform(n) = *self.func.node(u.value)
-            && !self.narrows_operands()
+            && !self.narrows_uniforms()
             && let Some(component) = single_component(u, needed)
         {
             let offset = abi::uniforms::C + i32::from(n) * VEC4 + 4 * component;
@@ -363,7 +368,7 @@ impl<'f> Lower<'_, 'f> {
     /// A scalar source.
     fn lane(&mut self, l: &Lane) -> clif::Value {
         let x = match *self.func.node(l.value) {
-            Node::Uniform(n) if !self.narrows_operands() => {
+            Node::Uniform(n) if !self.narrows_uniforms() => {
                 let offset = abi::uniforms::C + i32::from(n) * VEC4 + 4 * i32::from(l.component);
                 self.b.ins().load(types::F32, constant_memory(), self.uniforms, offset)
             }
@@ -478,8 +483,8 @@ impl<'f> Lower<'_, 'f> {
         let ones = self.b.ins().iadd_imm_s(self.frame, i64::from(FRAME_ONES - abi::uniforms::C));
         let address = self.b.ins().select(beyond, ones, there);
         let v = self.b.ins().load(types::F32X4, constant_memory(), address, abi::uniforms::C);
-        let v = self.operand(v);
-        self.watch(v, live);
+        let v = self.math().uniform(v);
+        self.watch(v, live, Tails::Kept);
         Low::Vector(Vec4::Wide(v))
     }
 
@@ -525,7 +530,7 @@ impl<'f> Lower<'_, 'f> {
                 Type::Vec4 => {
                     let v = self.b.ins().load(types::F32X4, aligned(), base, offset);
                     if let Mem::Temp(_) = mem {
-                        self.watch(v, self.live[value.0 as usize]);
+                        self.watch(v, self.live[value.0 as usize], Tails::Kept);
                     }
                     Low::Vector(Vec4::Wide(v))
                 }

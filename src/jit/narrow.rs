@@ -1,8 +1,8 @@
 //! Float24 on SIMD registers: step for step what [`crate::isa::narrow`] does, four numbers at a time.
 //!
-//! Exact code does all of it. Speculating code leaves out what is rare: it supposes that inputs, uniforms and temporaries
-//! come as zeros or normal float24 numbers, and that no result leaves the format upwards; then operands need no flushing,
-//! and results neither a limit nor a care for NaN. [`Watch`] gathers what shows whether that held. Scalars, which only RCP,
+//! Exact code does all of it. Speculating code leaves out what is rare: it supposes that uniforms and temporaries come as
+//! zeros or normal float24 numbers, inputs as what rounds to such, and that no result leaves the format upwards; then
+//! operands need no flushing, and results neither a limit nor a care for NaN. [`Watch`] gathers what shows whether that held. Scalars, which only RCP,
 //! RSQ, EX2 and LG2 make, are exact in both.
 //!
 //! It must not know which operation a result is of.
@@ -27,6 +27,18 @@ pub(super) struct Watch {
     /// All bits that came from memory.
     tails: Option<Value>,
 }
+
+/// What becomes of the bits that float24 has not.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tails {
+    /// They are rounded away.
+    Rounded,
+    /// There must be none.
+    Kept,
+}
+
+/// Magnitudes that are not above this, as bits, are finite, rounded or not.
+const LARGEST: u32 = LIMIT.to_bits() - (1 << (TAIL - 1)) - 1;
 
 /// Which ends of the format a result may lie beyond.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -176,8 +188,27 @@ impl Math<'_, '_> {
         self.choose(FloatCC::Unordered, x, x, x, r)
     }
 
-    /// An input or a uniform as it is read, vectors only, float24 and exact code only.
-    pub(super) fn operand(&mut self, rounding: Rounding, x: Value) -> Value {
+    /// An input as it is read, vectors only.
+    pub(super) fn input(&mut self, x: Value) -> Value {
+        match self.precision {
+            Precision::F24 { rounding } if self.care == Care::Speculate => {
+                let bits = self.bitcast(types::I32X4, x);
+                let r = self.rounded(rounding, bits);
+                self.bitcast(types::F32X4, r)
+            }
+            _ => self.uniform(x),
+        }
+    }
+
+    /// A uniform as it is read, vectors only.
+    pub(super) fn uniform(&mut self, x: Value) -> Value {
+        match self.precision {
+            Precision::F24 { rounding } if self.care == Care::Exact => self.operand(rounding, x),
+            _ => x,
+        }
+    }
+
+    fn operand(&mut self, rounding: Rounding, x: Value) -> Value {
         let bits = self.bitcast(types::I32X4, x);
         let r = self.rounded(rounding, bits);
         let f = self.bitcast(types::F32X4, r);
@@ -207,7 +238,7 @@ impl Math<'_, '_> {
     }
 
     /// What speculating code reads from memory, of which the lanes `lanes` count, vectors only.
-    pub(super) fn saw_operand(&mut self, x: Value, lanes: Lanes) {
+    pub(super) fn saw_operand(&mut self, x: Value, lanes: Lanes, tails: Tails) {
         let bits = self.bitcast(types::I32X4, x);
         let bits = self.counting(bits, lanes);
         let magnitude = self.ints(MAGNITUDE);
@@ -219,6 +250,9 @@ impl Math<'_, '_> {
             None => less,
             Some(before) => self.b.ins().umin(before, less),
         });
+        if tails == Tails::Rounded {
+            return;
+        }
         self.watch.tails = Some(match self.watch.tails {
             None => bits,
             Some(before) => self.b.ins().bor(before, bits),
@@ -228,7 +262,7 @@ impl Math<'_, '_> {
     /// A vector that is not zero where what was seen since the last time speaks against speculating.
     pub(super) fn seen(&mut self) -> Option<Value> {
         let Watch { high, low, tails } = std::mem::take(self.watch);
-        let largest = self.ints(LIMIT.to_bits() - 1);
+        let largest = self.ints(LARGEST);
         let high = high.map(|high| self.b.ins().icmp(IntCC::SignedGreaterThan, high, largest));
         let low = low.map(|low| {
             let least = self.ints(SMALLEST.to_bits() - 1);

@@ -9,9 +9,11 @@ use crate::report::{self, Progress};
 use crate::subject::{self, Subject};
 use crate::{Outcome, Status, values};
 use picajit::diff::{Side, Work, compare};
+use picajit::isa::narrow::Rounding;
+use picajit::isa::numeric::Precision;
 use picajit::kernel::{Config, DEFAULT_FUEL};
 use picajit::program::{Entry, Program};
-use picajit::state::{Exit, NoEmitter, Registers, Unit};
+use picajit::state::{Exit, NoEmitter, Registers, Uniforms, Unit};
 use serde_json::json;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -26,6 +28,11 @@ const CHECKING: Duration = Duration::from_millis(100);
 const FEWEST_CHECKED: usize = 5;
 /// What `--quick` gives each entry.
 const QUICK: f64 = 0.15;
+/// The vec4 code in the other number formats.
+const F24: [(&str, Precision); 2] = [
+    ("f24-nearest", Precision::F24 { rounding: Rounding::Nearest }),
+    ("f24-zero", Precision::F24 { rounding: Rounding::TowardZero }),
+];
 /// Columns of a table.
 const WIDTH: usize = 100;
 
@@ -154,6 +161,9 @@ fn measure<'a>(
     budget: Duration,
 ) -> Result<Measured<'a>, String> {
     let work = Workload::new(&subject.dvle, values::uniforms(&subject.dvle), inputs.to_vec());
+    // As a host does when a program uploads them; to single precision it makes no difference in time.
+    let narrowed = work.uniforms.c.map(|c| c.map(|x| F24[0].1.operand(x)));
+    let work = Workload { uniforms: Uniforms { c: narrowed, ..work.uniforms }, ..work };
     let (config, vertex) = work.config(&subject.program, subject.entry, Config::default());
     let (mut compiled, mut refused) = (Vec::<Compiled>::new(), Vec::new());
     for engine in engines {
@@ -162,8 +172,25 @@ fn measure<'a>(
             Err(reason) => refused.push(format!("{}: {reason}", engine.name())),
         }
     }
+    let mut formats = vec![Config::default().precision; compiled.len()];
+    if let Some(vec4) = engines.iter().find(|e| e.name() == "vec4") {
+        for (name, precision) in F24 {
+            let config = Config { precision, ..config };
+            let within = budget.max(CHECKING);
+            if let Ok(c) = vec4.compile_often(&subject.program, subject.entry, &config, COMPILES, within) {
+                compiled.push(Compiled { engine: name, ..c });
+                formats.push(precision);
+            }
+        }
+    }
     let affordable = budget.max(CHECKING).as_nanos() / (vertex.as_nanos().max(1) * compiled.len() as u128);
-    let checked = check(&compiled, &work, usize::try_from(affordable).unwrap_or(usize::MAX).max(FEWEST_CHECKED))?;
+    let oracle = |precision| {
+        let config = Config { precision, ..config };
+        engines[0].compile_for(&subject.program, subject.entry, &config).expect("the interpreter takes every program")
+    };
+    let oracles: Vec<_> = formats.into_iter().map(oracle).collect();
+    let checked =
+        check(&oracles, &compiled, &work, usize::try_from(affordable).unwrap_or(usize::MAX).max(FEWEST_CHECKED))?;
     let kernels: Vec<_> = compiled.iter().map(|c| &*c.kernel).collect();
     let speed = measure::run(&kernels, &work, budget);
     let exit = work.exit(kernels[0], 0);
@@ -172,17 +199,17 @@ fn measure<'a>(
     Ok(Measured { subject, words, blocks, engines: compiled, refused, exit, fuel, checked, speed })
 }
 
-/// Compares each engine with the first, the interpreter, on the vertices that will be measured, or the first `most` of
-/// them. Returns how many.
-fn check(compiled: &[Compiled], work: &Workload, most: usize) -> Result<u64, String> {
+/// Compares each engine with the interpreter in the same number format, on the vertices that will be measured, or the
+/// first `most` of them. Returns how many.
+fn check(oracles: &[Compiled], compiled: &[Compiled], work: &Workload, most: usize) -> Result<u64, String> {
     let unit = Unit::new();
     let Workload { uniforms, inputs, input_mask, output_mask } = work;
     let inputs = &inputs[..most.min(inputs.len())];
     let work = Work { uniforms, unit: &unit, inputs, input_mask: *input_mask, output_mask: *output_mask };
     let mut vertices = 0;
-    for other in &compiled[1..] {
+    for (oracle, other) in oracles.iter().zip(compiled).skip(1) {
         let side = |c: &'_ Compiled| (c.engine, c.kernel.clone());
-        let ((want_name, want), (got_name, got)) = (side(&compiled[0]), side(other));
+        let ((want_name, want), (got_name, got)) = (side(oracle), side(other));
         let (want, got) = (Side { name: want_name, kernel: &*want }, Side { name: got_name, kernel: &*got });
         let report = compare(want, got, &work, &mut |_| {});
         if let Some(first) = report.first {
@@ -250,7 +277,7 @@ fn block(m: &Measured<'_>, out: &mut dyn Write) -> io::Result<()> {
         let show = |r: Option<f64>| r.map_or("-".to_string(), |r| cell(r, 2));
         writeln!(out, "   {:>8}{:>9}", show(interp), show(unoptimised))?;
     }
-    if let Some(last) = m.engines.last().filter(|e| !e.stages.is_empty()) {
+    if let Some(last) = m.index("vec4").map(|n| &m.engines[n]) {
         let stages: Vec<_> = last.stages.iter().map(|(name, t)| format!("{name} {:.1}", micros(*t))).collect();
         writeln!(out, "  {} compiles in us: {}", last.engine, stages.join(", "))?;
     }
@@ -309,6 +336,16 @@ fn summary(all: &[Measured<'_>], first: &FirstRun, out: &mut dyn Write) -> io::R
         write!(out, "  {:29}   ", format!("vec4 against {base}"))?;
         for batch in 0..BATCHES.len() {
             let ratios = || compared.iter().filter_map(|m| m.ratio(base, "vec4", batch));
+            let mean = (ratios().map(f64::ln).sum::<f64>() / ratios().count() as f64).exp();
+            write!(out, "{:>9}", cell(mean, 2))?;
+        }
+        writeln!(out)?;
+    }
+    writeln!(out, "geometric means of what float24 costs, times the time of single precision:")?;
+    for (name, _) in F24 {
+        write!(out, "  {:29}   ", format!("vec4 in {name}"))?;
+        for batch in 0..BATCHES.len() {
+            let ratios = || compared.iter().filter_map(|m| m.ratio(name, "vec4", batch));
             let mean = (ratios().map(f64::ln).sum::<f64>() / ratios().count() as f64).exp();
             write!(out, "{:>9}", cell(mean, 2))?;
         }

@@ -12,6 +12,7 @@ use crate::{Outcome, Status};
 use clap::value_parser;
 use picajit::diff::{Report, Side, Work, compare};
 use picajit::isa::Stage;
+use picajit::isa::numeric::Precision;
 use picajit::kernel::{Config, DEFAULT_FUEL, Kernel, Unsupported};
 use picajit::state::{Registers, Uniforms, Unit};
 use serde_json::json;
@@ -76,6 +77,9 @@ pub struct Args {
     /// Mix infinities, NaN, zeros of both signs, subnormal and huge numbers into inputs and uniforms
     #[arg(long)]
     special: bool,
+    /// Number format of results: f32, f24-nearest or f24-zero
+    #[arg(long, value_name = "FORMAT", default_value_t)]
+    precision: Precision,
     /// Exit code 1 if an entry is not native on some engine
     #[arg(long)]
     require_native: bool,
@@ -166,7 +170,7 @@ fn compare_engines(subject: &Subject, engines: &[Engine], args: &Args, progress:
     };
     let (interp, others) = engines.split_first().expect("there is always the interpreter");
     let reference = |config: &Config| compile(interp, config).expect("the interpreter takes every program");
-    let mut config = Config::default();
+    let mut config = Config { precision: args.precision, ..Config::default() };
     let mut want = reference(&config);
     let mut against: Vec<Against> =
         others.iter().map(|e| Against { engine: e.name(), result: Ok(Report::default()) }).collect();

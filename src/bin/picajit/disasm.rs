@@ -4,6 +4,7 @@ use crate::load::{self, LoadError, Loaded};
 use crate::{Outcome, Status, native};
 use picajit::isa::Pc;
 use picajit::isa::decode::opdesc_index;
+use picajit::isa::numeric::Precision;
 use picajit::kernel::Unsupported;
 use picajit::text::{disassemble, inst_to_string};
 use serde_json::{Value, json};
@@ -22,6 +23,9 @@ pub struct Args {
     /// What to print
     #[arg(long, value_enum, default_value_t = Stage::Text)]
     stage: Stage,
+    /// Number format of results: f32, f24-nearest or f24-zero
+    #[arg(long, value_name = "FORMAT", default_value_t)]
+    precision: Precision,
     /// A JSON object with the text, or with one object for each word (inst)
     #[arg(long)]
     json: bool,
@@ -86,7 +90,7 @@ fn text(args: &Args, loaded: &Loaded) -> Result<String, Box<dyn std::error::Erro
         return Ok(disassemble(&shbin));
     }
     let entry = loaded.entry(args.entry.unwrap_or(0))?;
-    let stages = native::explain(&loaded.program, entry.entry).map_err(NoStage)?;
+    let stages = native::explain(&loaded.program, entry.entry, args.precision).map_err(NoStage)?;
     Ok(match args.stage {
         Stage::Cfg => stages.cfg,
         Stage::Ssa => stages.ssa,

@@ -1,5 +1,6 @@
 //! Native code as this build has it: all of it, or a plain word that it was left out.
 
+use picajit::isa::numeric::Precision;
 use picajit::kernel::{Backend, Unsupported};
 use picajit::program::{Entry, Program};
 use std::sync::Arc;
@@ -33,14 +34,15 @@ pub struct Stages {
 
 /// Compiles an entry and prints every stage.
 #[cfg(feature = "jit")]
-pub fn explain(program: &Program, entry: Entry) -> Result<Stages, Unsupported> {
-    let s = jit()?.explain(program, entry, &picajit::kernel::Config::default())?;
+pub fn explain(program: &Program, entry: Entry, precision: Precision) -> Result<Stages, Unsupported> {
+    let config = picajit::kernel::Config { precision, ..Default::default() };
+    let s = jit()?.explain(program, entry, &config)?;
     Ok(Stages { cfg: s.cfg, ssa: s.ssa, clif: s.clif, host: s.host })
 }
 
 /// Compiles an entry and prints every stage.
 #[cfg(not(feature = "jit"))]
-pub fn explain(_: &Program, _: Entry) -> Result<Stages, Unsupported> {
+pub fn explain(_: &Program, _: Entry, _: Precision) -> Result<Stages, Unsupported> {
     Err(LEFT_OUT)
 }
 

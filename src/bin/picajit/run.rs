@@ -9,6 +9,7 @@ use crate::survey::{self, exit_id};
 use crate::{Outcome, Status, floats, native, report, target, trace, values};
 use picajit::container::shbin::GeometryMode;
 use picajit::interp::{Interp, InterpKernel};
+use picajit::isa::numeric::Precision;
 use picajit::isa::{INT_UNIFORMS, Stage};
 use picajit::kernel::{Backend, Config, Kernel};
 use picajit::program::{Entry, Program};
@@ -37,6 +38,9 @@ pub struct Args {
     /// Which engine runs it
     #[arg(long, value_enum, default_value_t = Choice::Interp)]
     backend: Choice,
+    /// Number format of results: f32, f24-nearest or f24-zero
+    #[arg(long, value_name = "FORMAT", default_value_t)]
+    precision: Precision,
     /// How many vertices (geometry: invocations) [default: 1, or as many as --inputs has]
     #[arg(long, value_name = "N", value_parser = vertices)]
     vertices: Option<usize>,
@@ -225,7 +229,7 @@ fn uniforms(args: &Args, entry: &LoadedEntry) -> Result<Uniforms, Box<dyn std::e
 
 /// The wanted engine or, with a word about it, the interpreter; and the name of what it is.
 fn machine(args: &Args, program: &Arc<Program>, entry: Entry) -> (Machine, &'static str) {
-    let config = Config::default();
+    let config = Config { precision: args.precision, ..Config::default() };
     if args.backend == Choice::Jit {
         let native = native::backend().and_then(|jit| Ok((jit.compile(program, entry, &config)?, jit.name())));
         match native {
