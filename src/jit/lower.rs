@@ -23,7 +23,7 @@ use cranelift_codegen::ir::{
 };
 use cranelift_codegen::isa::{CallConv, TargetFrontendConfig};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// What a value of the function is in Cranelift's.
 #[derive(Clone, Copy)]
@@ -140,7 +140,8 @@ impl<'f> Lower<'_, 'f> {
         for (id, block) in func.blocks.iter().enumerate() {
             self.b.switch_to_block(self.blocks[id]);
             self.loaded.clear();
-            if id == 0 {
+            if id == 0 && self.precision != Precision::F32 {
+                self.math().make_constants();
                 self.watch_leaves();
             }
             // Stores come last in their block, and wait for the test.
@@ -303,25 +304,32 @@ impl<'f> Lower<'_, 'f> {
 
     /// Watches the leaves that the function reads, once for the whole run: block 0 is always run, and only once.
     fn watch_leaves(&mut self) {
-        if self.precision == Precision::F32 || self.care == Care::Exact {
+        if self.care == Care::Exact {
             return;
         }
         let func = self.func;
+        // A leaf may have been made more than once.
+        let mut leaves: BTreeMap<(bool, u8), (Value, Lanes)> = BTreeMap::new();
         for (id, node) in func.nodes.iter().enumerate() {
-            let (value, live) = (Value(id as u32), self.live[id]);
-            match *node {
-                Node::Input(n) if live != 0 => {
-                    let raw = self.raw_input(n);
-                    self.watch(raw, live, Tails::Rounded);
-                    let v = self.math().input(raw);
-                    self.loaded.insert(value, v);
-                }
-                Node::Uniform(_) if live != 0 => {
-                    let v = self.vector(value);
-                    let v = self.math().wide(v);
-                    self.watch(v, live, Tails::Kept);
-                }
-                _ => {}
+            let leaf = match *node {
+                Node::Input(n) => (true, n),
+                Node::Uniform(n) => (false, n),
+                _ => continue,
+            };
+            if self.live[id] != 0 {
+                leaves.entry(leaf).or_insert((Value(id as u32), 0)).1 |= self.live[id];
+            }
+        }
+        for ((input, n), (value, live)) in leaves {
+            if input {
+                let raw = self.raw_input(n);
+                self.watch(raw, live, Tails::Rounded);
+                let v = self.math().input(raw);
+                self.loaded.insert(value, v);
+            } else {
+                let v = self.vector(value);
+                let v = self.math().wide(v);
+                self.watch(v, live, Tails::Kept);
             }
         }
     }

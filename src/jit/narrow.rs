@@ -17,9 +17,20 @@ use cranelift_codegen::ir::{InstBuilder, Value, types};
 const MAGNITUDE: u32 = 0x7FFF_FFFF;
 const TAIL_BITS: u32 = (1 << TAIL) - 1;
 
+/// Constants that every narrowing needs, made once in the block that dominates all.
+#[derive(Clone, Copy)]
+pub(super) struct Constants {
+    half: Value,
+    kept: Value,
+    magnitude: Value,
+    kept_magnitude: Value,
+    smallest: Value,
+}
+
 /// What speculating code has seen since the last test: each is joined lane by lane.
 #[derive(Default)]
 pub(super) struct Watch {
+    constants: Option<Constants>,
     /// The largest magnitude, as bits.
     high: Option<Value>,
     /// The smallest magnitude that came from memory, as bits, less 1: a zero counts as large.
@@ -62,22 +73,46 @@ impl Math<'_, '_> {
         self.b.ins().band(bits, mask)
     }
 
-    /// Bits rounded to 17 significant ones. A NaN comes out as anything if its tail is not zero.
-    fn rounded(&mut self, rounding: Rounding, bits: Value) -> Value {
-        let moved = match rounding {
+    /// Bits to which only the tail has to be cut off to round them to 17 significant ones. A NaN becomes anything if its
+    /// tail is not zero.
+    fn moved(&mut self, rounding: Rounding, bits: Value) -> Value {
+        match rounding {
             Rounding::TowardZero => bits,
             Rounding::Nearest => {
-                let amount = self.b.ins().iconst(types::I32, i64::from(TAIL));
-                let odd = self.b.ins().ushr(bits, amount);
-                let one = self.ints(1);
-                let odd = self.b.ins().band(odd, one);
-                let half = self.ints(TAIL_BITS >> 1);
+                // Two shifts instead of one and a mask: a constant less to keep.
+                let (up, down) = (self.amount(31 - TAIL), self.amount(31));
+                let odd = self.b.ins().ishl(bits, up);
+                let odd = self.b.ins().ushr(odd, down);
+                let half = self.constants().half;
                 let moved = self.b.ins().iadd(bits, half);
                 self.b.ins().iadd(moved, odd)
             }
-        };
-        let kept = self.ints(!TAIL_BITS);
+        }
+    }
+
+    fn amount(&mut self, bits: u32) -> Value {
+        self.b.ins().iconst(types::I32, i64::from(bits))
+    }
+
+    fn rounded(&mut self, rounding: Rounding, bits: Value) -> Value {
+        let moved = self.moved(rounding, bits);
+        let kept = self.constants().kept;
         self.b.ins().band(moved, kept)
+    }
+
+    fn constants(&mut self) -> Constants {
+        self.watch.constants.expect("made before anything is narrowed")
+    }
+
+    /// Makes the constants. The current block must dominate all that follow.
+    pub(super) fn make_constants(&mut self) {
+        self.watch.constants = Some(Constants {
+            half: self.ints(TAIL_BITS >> 1),
+            kept: self.ints(!TAIL_BITS),
+            magnitude: self.ints(MAGNITUDE),
+            kept_magnitude: self.ints(MAGNITUDE & !TAIL_BITS),
+            smallest: self.ints(SMALLEST.to_bits()),
+        });
     }
 
     /// Infinity from 2^64 on, vector or scalar.
@@ -88,30 +123,34 @@ impl Math<'_, '_> {
         self.b.ins().fmul(x, inverse)
     }
 
-    /// +0 below 2^-62; also gives the magnitude of what came in, both as bits.
-    fn without_small(&mut self, bits: Value) -> (Value, Value) {
-        let magnitude = self.ints(MAGNITUDE);
+    /// +0 below 2^-62, as bits.
+    fn without_small(&mut self, bits: Value) -> Value {
+        let Constants { magnitude, smallest, .. } = self.constants();
         let magnitude = self.b.ins().band(bits, magnitude);
-        let smallest = self.ints(SMALLEST.to_bits());
         let small = self.b.ins().icmp(IntCC::SignedGreaterThan, smallest, magnitude);
-        (self.b.ins().band_not(bits, small), magnitude)
+        self.b.ins().band_not(bits, small)
     }
 
     /// A result of which the lanes `lanes` count, vectors only.
     pub(super) fn result(&mut self, x: Value, lanes: Lanes) -> Value {
         let Precision::F24 { rounding } = self.precision else { return x };
         let bits = self.bitcast(types::I32X4, x);
-        let mut r = self.rounded(rounding, bits);
         if self.care == Care::Speculate {
-            let (r, magnitude) = self.without_small(r);
+            let Constants { kept, kept_magnitude, smallest, .. } = self.constants();
+            let moved = self.moved(rounding, bits);
+            let r = self.b.ins().band(moved, kept);
+            let magnitude = self.b.ins().band(moved, kept_magnitude);
+            let small = self.b.ins().icmp(IntCC::SignedGreaterThan, smallest, magnitude);
+            let r = self.b.ins().band_not(r, small);
             let magnitude = self.counting(magnitude, lanes);
             self.saw_high(magnitude);
             return self.bitcast(types::F32X4, r);
         }
+        let r = self.rounded(rounding, bits);
         let f = self.bitcast(types::F32X4, r);
         let f = self.limited(f);
-        r = self.bitcast(types::I32X4, f);
-        let (r, _) = self.without_small(r);
+        let r = self.bitcast(types::I32X4, f);
+        let r = self.without_small(r);
         let r = self.bitcast(types::F32X4, r);
         self.or_nan(x, r)
     }
@@ -129,7 +168,7 @@ impl Math<'_, '_> {
             return x;
         }
         let bits = self.bitcast(types::I32X4, x);
-        let (r, _) = self.without_small(bits);
+        let r = self.without_small(bits);
         self.bitcast(types::F32X4, r)
     }
 
@@ -146,7 +185,7 @@ impl Math<'_, '_> {
     fn scalar_without_small(&mut self, x: Value) -> Value {
         let wide = self.b.ins().scalar_to_vector(types::F32X4, x);
         let bits = self.bitcast(types::I32X4, wide);
-        let (r, _) = self.without_small(bits);
+        let r = self.without_small(bits);
         let r = self.bitcast(types::F32X4, r);
         self.b.ins().extractlane(r, 0)
     }
@@ -221,9 +260,8 @@ impl Math<'_, '_> {
             Rounding::TowardZero => self.b.ins().trunc(units),
         };
         let subnormal = self.b.ins().fmul(whole, unit);
-        let magnitude = self.ints(MAGNITUDE);
+        let Constants { magnitude, smallest, .. } = self.constants();
         let magnitude = self.b.ins().band(bits, magnitude);
-        let smallest = self.ints(SMALLEST.to_bits());
         let small = self.b.ins().icmp(IntCC::SignedGreaterThan, smallest, magnitude);
         let small = self.bitcast(types::F32X4, small);
         let r = self.b.ins().bitselect(small, subnormal, normal);
@@ -241,7 +279,7 @@ impl Math<'_, '_> {
     pub(super) fn saw_operand(&mut self, x: Value, lanes: Lanes, tails: Tails) {
         let bits = self.bitcast(types::I32X4, x);
         let bits = self.counting(bits, lanes);
-        let magnitude = self.ints(MAGNITUDE);
+        let magnitude = self.constants().magnitude;
         let magnitude = self.b.ins().band(bits, magnitude);
         self.saw_high(magnitude);
         let minus_one = self.ints(u32::MAX);
@@ -261,9 +299,11 @@ impl Math<'_, '_> {
 
     /// A vector that is not zero where what was seen since the last time speaks against speculating.
     pub(super) fn seen(&mut self) -> Option<Value> {
-        let Watch { high, low, tails } = std::mem::take(self.watch);
-        let largest = self.ints(LARGEST);
-        let high = high.map(|high| self.b.ins().icmp(IntCC::SignedGreaterThan, high, largest));
+        let (high, low, tails) = (self.watch.high.take(), self.watch.low.take(), self.watch.tails.take());
+        let high = high.map(|high| {
+            let largest = self.ints(LARGEST);
+            self.b.ins().icmp(IntCC::SignedGreaterThan, high, largest)
+        });
         let low = low.map(|low| {
             let least = self.ints(SMALLEST.to_bits() - 1);
             self.b.ins().icmp(IntCC::UnsignedLessThan, low, least)
