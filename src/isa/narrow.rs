@@ -9,8 +9,6 @@
 //! Invariant: pure and total, the same bits on every CPU; a number that float24 has is left as it is, save for flushing. It
 //! must not know which operation a result is of.
 
-use std::fmt;
-
 /// Which neighbour a result between two float24 numbers becomes. Both have been proposed for the hardware, neither has been
 /// measured (ISA notes, 4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -96,15 +94,6 @@ pub fn flush(x: f32) -> f32 {
 /// From 2^64 on infinite.
 fn limit(x: f32) -> f32 {
     x * LIMIT * LIMIT.recip()
-}
-
-impl fmt::Display for Rounding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Rounding::Nearest => "nearest",
-            Rounding::TowardZero => "zero",
-        })
-    }
 }
 
 #[cfg(test)]

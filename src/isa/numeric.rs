@@ -183,10 +183,11 @@ impl Precision {
 
 impl fmt::Display for Precision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Precision::F32 => f.write_str("f32"),
-            Precision::F24 { rounding } => write!(f, "f24-{rounding}"),
-        }
+        f.pad(match self {
+            Precision::F32 => "f32",
+            Precision::F24 { rounding: Rounding::Nearest } => "f24-nearest",
+            Precision::F24 { rounding: Rounding::TowardZero } => "f24-zero",
+        })
     }
 }
 
@@ -258,5 +259,46 @@ mod tests {
         assert_eq!((P.sge(nan, 0.0), P.slt(nan, 0.0), P.sge(0.0, nan), P.slt(0.0, nan)), (0.0, 0.0, 0.0, 0.0));
         assert_eq!(P.flr(-0.1), -1.0);
         assert_eq!((P.to_address(-1.9), P.to_address(nan), P.to_address(1e30)), (-1, 0, i32::MAX));
+    }
+
+    #[test]
+    fn float24_narrows_results_and_flushes_what_arithmetic_sees() {
+        let (subnormal, smallest) = (f32::from_bits((127 - 63) << 23), f32::from_bits((127 - 62) << 23));
+        let tail = 1.0 + f32::EPSILON * 64.0;
+        for p in Precision::ALL.into_iter().filter(|&p| p != Precision::F32) {
+            // Measured: MUL flushes coming in and going out, MAX and CMP do not.
+            assert_eq!((p.mul(subnormal, 2.0), p.mul(smallest, 0.5), p.mul(smallest, -0.5).to_bits()), (0.0, 0.0, 0));
+            assert_eq!((p.max(subnormal, 0.0), p.min(-subnormal, 0.0)), (subnormal, -subnormal));
+            assert!(!p.compare(CmpOp::Eq, subnormal, 0.0));
+            // By analogy.
+            assert_eq!((p.add(subnormal, subnormal), p.add(smallest, -subnormal)), (0.0, smallest));
+            assert_eq!((p.flr(-subnormal).to_bits(), p.rcp(subnormal), p.rsq(-subnormal)), (0, INF, INF));
+            assert_eq!((p.ex2(subnormal), p.lg2(-subnormal)), (1.0, -INF));
+            // The ends of the format.
+            let top = f32::from_bits((127 + 63) << 23);
+            assert_eq!((p.add(top, top), p.mul(top, -2.0), p.ex2(64.0), p.ex2(-63.0)), (INF, -INF, INF, 0.0));
+            assert_eq!((p.ex2(63.0), p.ex2(-62.0), p.rcp(top)), (top, smallest, 0.0));
+            assert_eq!((p.mul(INF, 0.0), p.mul(INF, subnormal), p.add(1.0, 0.0)), (0.0, 0.0, 1.0));
+            assert!(p.mul(f32::NAN, 0.0).is_nan() && p.add(INF, -INF).is_nan());
+            // A product is rounded before it is added to.
+            let x = 1.0 + 1.0 / 65_536.0;
+            assert_eq!(p.mad(x, x, -1.0), p.add(p.mul(x, x), -1.0));
+            assert_eq!(p.mad(x, x, -1.0), 2.0 / 65_536.0);
+        }
+        let [_, near, zero] = Precision::ALL;
+        // A tie, and what is just above one: 1 + 2^-17 and 1 + 3 * 2^-17.
+        assert_eq!((near.add(1.0, tail - 1.0), zero.add(1.0, tail - 1.0)), (1.0, 1.0));
+        let three = 3.0 / 131_072.0;
+        assert_eq!((near.add(1.0, three), zero.add(1.0, three)), (1.0 + 2.0 / 65_536.0, 1.0 + 1.0 / 65_536.0));
+        assert_eq!((near.ex2(-1e-9), zero.ex2(-1e-9), zero.ex2(1e-9)), (1.0, 1.0 - 1.0 / 131_072.0, 1.0));
+        assert_eq!((Precision::F32.operand(0.1), near.operand(0.1) == 0.1), (0.1, false));
+    }
+
+    #[test]
+    fn names_can_be_read_back() {
+        for p in Precision::ALL {
+            assert_eq!(p.to_string().parse(), Ok(p));
+        }
+        assert_eq!("f24".parse::<Precision>(), Err(UnknownPrecision));
     }
 }

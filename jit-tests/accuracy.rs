@@ -1,0 +1,215 @@
+//! RCP, RSQ, EX2 and LG2 over every float24 argument: how far they are from the exact value, in each number format, and
+//! whether native code gives the same bits. Prints a table, and fails where a result is not what docs/numerics.md says.
+//!
+//! The exact value comes from the platform's double-precision functions, good to a few units of 2^-52. Where that is not
+//! enough to say which float24 number is the right one, the argument counts as undecided, and there must be none.
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use picajit::container::float24::f24_to_f32;
+use picajit::isa::narrow::{LIMIT, Rounding, SMALLEST, TAIL_64};
+use picajit::isa::numeric::Precision;
+
+/// Float24 patterns of one sign and exponent.
+const CHUNK: u32 = 1 << 16;
+
+/// Units of 2^-52 that the platform's functions may be off by, generously.
+const DOUBT: u64 = 64;
+
+/// Nearer to zero than this, 2^x is so near 1 that a double can't tell how near.
+const NEAR_ZERO: f64 = 1.0 / (1u64 << 25) as f64;
+
+/// What F32 may be off by, in units of float24's last place.
+const F32_LIMIT: f64 = 0.51;
+
+#[derive(Clone, Copy)]
+struct Function {
+    name: &'static str,
+    ours: fn(Precision, f32) -> f32,
+    exact: fn(f64) -> f64,
+    /// Whether the exact value for this argument is a float24 number, by theory.
+    hits: fn(f64) -> bool,
+}
+
+fn power_of_two(x: f64) -> bool {
+    x.to_bits() << 12 == 0
+}
+
+const FUNCTIONS: [Function; 4] = [
+    Function { name: "RCP", ours: Precision::rcp, exact: |x| 1.0 / x, hits: power_of_two },
+    // 1 / sqrt(x) is a binary fraction only if sqrt(x) is a power of two.
+    Function { name: "RSQ", ours: Precision::rsq, exact: |x| 1.0 / x.sqrt(), hits: power_of_two },
+    Function { name: "EX2", ours: Precision::ex2, exact: f64::exp2, hits: |x| x.fract() == 0.0 },
+    Function { name: "LG2", ours: Precision::lg2, exact: f64::log2, hits: power_of_two },
+];
+
+/// What was found for one function in one format.
+#[derive(Default)]
+struct Found {
+    arguments: u32,
+    /// The largest error in units of the last place, and where.
+    worst: (f64, f32),
+    /// Results other than the exact value rounded once.
+    wrong: u32,
+    undecided: u32,
+    /// The first result that is not as it should be.
+    complaint: Option<String>,
+}
+
+impl Found {
+    fn complain(&mut self, x: f32, got: f32, want: impl std::fmt::Display) {
+        self.complaint.get_or_insert_with(|| format!("of {x:e} it is {got:e}, not {want}"));
+    }
+}
+
+/// The exact value as a double, told apart from 1 where it is nearly that.
+fn exact(function: &Function, x: f64) -> f64 {
+    if function.name == "EX2" && x != 0.0 && x.abs() < NEAR_ZERO {
+        let next_to_one = 1.0f64.to_bits();
+        return f64::from_bits(if x < 0.0 { next_to_one - (1 << 20) } else { next_to_one + (1 << 20) });
+    }
+    (function.exact)(x)
+}
+
+/// Whether an error of [`DOUBT`] could change what `y` is rounded to.
+fn undecided(rounding: Rounding, y: f64) -> bool {
+    let tail = y.to_bits() & ((1 << TAIL_64) - 1);
+    let boundary = match rounding {
+        Rounding::Nearest => 1u64 << (TAIL_64 - 1),
+        Rounding::TowardZero => 0,
+    };
+    let distance = tail.wrapping_sub(boundary) & ((1 << TAIL_64) - 1);
+    distance.min((1 << TAIL_64) - distance) <= DOUBT
+}
+
+fn look(function: &Function, precision: Precision, bits: u32, found: &mut Found) {
+    let x = f24_to_f32(bits);
+    let got = (function.ours)(precision, x);
+    found.arguments += 1;
+    // Both formats see no -0, and float24 nothing below its normal numbers.
+    let seen = match precision {
+        Precision::F24 { .. } if x.abs() < SMALLEST => 0.0,
+        _ if x == 0.0 => 0.0,
+        _ => x,
+    };
+    let y = exact(function, f64::from(seen));
+    if y.is_nan() {
+        if !got.is_nan() {
+            found.complain(x, got, "NaN");
+        }
+        return;
+    }
+    let (low, high) = (f64::from(SMALLEST), f64::from(LIMIT));
+    if (low..high).contains(&y.abs()) {
+        let ulp = f64::from_bits(y.to_bits() >> 52 << 52).abs() / 65_536.0;
+        let error = (f64::from(got) - y).abs() / ulp;
+        if error > found.worst.0 || error.is_nan() {
+            found.worst = (error, x);
+        }
+    }
+    match precision {
+        Precision::F32 => {
+            let close =
+                if y.is_finite() && y != 0.0 { (f64::from(got) / y - 1.0).abs() < 1e-5 } else { got == y as f32 };
+            // Outside f32's normal numbers only the limit counts.
+            let normal = (f64::from(f32::MIN_POSITIVE)..f64::from(f32::MAX)).contains(&y.abs());
+            if normal && !close || !normal && got.is_finite() && (f64::from(got) - y).abs() > 1e-37 {
+                found.complain(x, got, y);
+            }
+        }
+        Precision::F24 { rounding } => {
+            let matters = (low / 2.0..high * 2.0).contains(&y.abs());
+            if matters && !(function.hits)(f64::from(seen)) && undecided(rounding, y) {
+                found.undecided += 1;
+            }
+            let want = rounding.result_64(y);
+            if got.to_bits() != want.to_bits() {
+                found.wrong += 1;
+                found.complain(x, got, format_args!("{want:e}"));
+            }
+        }
+    }
+}
+
+fn measure(function: &'static Function) -> Result<(), Failed> {
+    for precision in Precision::ALL {
+        let mut found = Found::default();
+        (0..1 << 24).filter(|&bits| !f24_to_f32(bits).is_nan()).for_each(|b| look(function, precision, b, &mut found));
+        let Found { arguments, worst: (error, at), wrong, undecided, complaint } = found;
+        let rounded = match precision {
+            Precision::F32 => String::new(),
+            Precision::F24 { .. } => format!(", {wrong} not the exact value rounded once, {undecided} undecided"),
+        };
+        println!(
+            "{:4}{precision:12} {arguments} arguments, largest error {error:.4} ulp of float24, at {at:e}{rounded}",
+            function.name
+        );
+        let limit = match precision {
+            Precision::F32 => F32_LIMIT,
+            Precision::F24 { rounding: Rounding::Nearest } => 0.5,
+            Precision::F24 { rounding: Rounding::TowardZero } => 1.0,
+        };
+        if error.is_nan() || error > limit || undecided > 0 || complaint.is_some() {
+            let complaint =
+                complaint.unwrap_or_else(|| format!("an error above {limit} ulp, or {undecided} undecided"));
+            return Err(format!("{} in {precision}: {complaint}", function.name).into());
+        }
+    }
+    Ok(())
+}
+
+/// Native code against [`Precision`], for every argument. Each chunk gets code of its own, since code that has met many
+/// special arguments changes its ways.
+#[cfg(feature = "jit")]
+fn native(variant: picajit::jit::Variant, precision: Precision) -> Result<(), Failed> {
+    use picajit::interp::Interp;
+    use picajit::isa::numeric::same;
+    use picajit::jit::Jit;
+    use picajit::kernel::{Backend, Config};
+    use picajit::program::Entry;
+    use picajit::state::{Batch, Exit, NoEmitter, Uniforms, Unit};
+    use std::sync::Arc;
+
+    let source = ".out o position\n.proc main\n rcp o.x, v0\n rsq o.y, v0\n ex2 o.z, v0\n lg2 o.w, v0\n end\n.end\n";
+    let program = Arc::new(picajit::text::assemble(source)?.shbin.program()?);
+    let jit = Jit::new(variant, Arc::new(Interp)).map_err(|e| e.to_string())?;
+    let uniforms = Uniforms::new();
+    let mut inputs = vec![[[0.0; 4]; 16]; CHUNK as usize];
+    let mut outputs = inputs.clone();
+    for chunk in 0..1u32 << 8 {
+        let config = Config { precision, ..Config::default() };
+        let kernel = jit.compile(&program, Entry::vertex(0), &config).map_err(|e| e.to_string())?;
+        for (n, input) in inputs.iter_mut().enumerate() {
+            input[0][0] = f24_to_f32(chunk * CHUNK + n as u32);
+        }
+        let mut batch = Batch { inputs: &inputs, outputs: &mut outputs, input_mask: 1, output_mask: 1 };
+        let exit = kernel.run_batch(&uniforms, &mut Unit::new(), &mut batch, &mut NoEmitter);
+        if exit != Exit::End {
+            return Err(format!("it ends with {exit:?}").into());
+        }
+        for (input, output) in inputs.iter().zip(&outputs) {
+            let x = input[0][0];
+            for (function, got) in FUNCTIONS.iter().zip(output[0]) {
+                let want = (function.ours)(precision, precision.operand(x));
+                if !same(got, want) {
+                    return Err(format!("{} of {x:e} is {got:e}, not {want:e}", function.name).into());
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn main() {
+    let mut trials: Vec<Trial> = FUNCTIONS
+        .iter()
+        .map(|function| Trial::test(format!("accuracy::{}", function.name.to_lowercase()), move || measure(function)))
+        .collect();
+    #[cfg(feature = "jit")]
+    for variant in [picajit::jit::Variant::Vec4, picajit::jit::Variant::Unoptimised] {
+        for precision in Precision::ALL {
+            let name = format!("native::{variant:?}::{precision}").to_lowercase();
+            trials.push(Trial::test(name, move || native(variant, precision)));
+        }
+    }
+    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+}
