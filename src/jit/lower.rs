@@ -8,6 +8,7 @@
 
 use super::abi::{self, BANK_BYTES, VEC4};
 use super::code::{FRAME_EMIT, FRAME_ONES};
+use super::dots::{self, Gather, Products};
 use super::math::{Care, Math};
 use super::narrow::Tails;
 use super::shape::Vec4;
@@ -27,8 +28,12 @@ use std::collections::{BTreeMap, HashMap};
 
 /// What a value of the function is in Cranelift's.
 #[derive(Clone, Copy)]
-enum Low {
+pub(super) enum Low {
     Vector(Vec4),
+    /// A dot product that waits to be summed.
+    Products(Products),
+    /// A register in which dot products wait.
+    Gather(Gather),
     /// An `I32`, or an `I8` for a flag.
     Scalar(clif::Value),
 }
@@ -39,6 +44,8 @@ pub(super) struct Lower<'a, 'f> {
     care: Care,
     precision: Precision,
     live: Vec<Lanes>,
+    /// Values that may wait as [`Low::Products`] or [`Low::Gather`].
+    waiting: Vec<bool>,
     blocks: Vec<clif::Block>,
     values: Vec<Option<Low>>,
     uniforms: clif::Value,
@@ -100,6 +107,7 @@ pub(super) fn lower(
         care,
         precision,
         live: func.live_lanes(),
+        waiting: dots::waiting(func),
         blocks,
         values: vec![None; func.nodes.len()],
         uniforms,
@@ -196,6 +204,13 @@ impl<'f> Lower<'_, 'f> {
                 Low::Scalar(self.math().offset(address))
             }
             Node::Relative { base, offset } => self.relative(base, offset, self.live[value.0 as usize]),
+            Node::Alu { op: op @ (Opcode::Dp3 | Opcode::Dp4 | Opcode::Dph), src } => {
+                let products = self.products(op, &src);
+                match self.waiting[value.0 as usize] {
+                    true => Low::Products(products),
+                    false => Low::Vector(self.math().dot(products)),
+                }
+            }
             Node::Alu { op, src } => Low::Vector(self.alu(value, op, &src)),
             Node::Scalar { op, src } => {
                 let x = self.lane(&src);
@@ -206,6 +221,12 @@ impl<'f> Lower<'_, 'f> {
                     Opcode::Ex2 => m.ex2(x),
                     _ => m.lg2(x),
                 }))
+            }
+            Node::Merge { mask, old, new } if let Some(gather) = self.gather(mask, old, new) => {
+                match self.waiting[value.0 as usize] {
+                    true => Low::Gather(gather),
+                    false => Low::Vector(self.gathered(gather)),
+                }
             }
             Node::Merge { mask, old, new } => {
                 let (old, new) = (self.vector(old), self.vector(new));
@@ -388,6 +409,31 @@ impl<'f> Lower<'_, 'f> {
         if l.negate { self.b.ins().fneg(x) } else { x }
     }
 
+    /// What a value has become so far.
+    pub(super) fn low(&self, value: Value) -> Option<Low> {
+        self.values[value.0 as usize]
+    }
+
+    /// Lanes of a vector that anybody reads.
+    pub(super) fn live_lanes(&self, value: Value) -> Lanes {
+        self.live[value.0 as usize] & ALL_LANES
+    }
+
+    /// The products of a dot product.
+    fn products(&mut self, op: Opcode, src: &[Use; 3]) -> Products {
+        let a = self.source(&src[0], facts::lanes_read(op, 0, ALL_LANES));
+        let a = self.math().wide(a);
+        let b = self.source(&src[1], facts::lanes_read(op, 1, ALL_LANES));
+        let b = self.math().wide(b);
+        let mut m = self.math();
+        let value = match op {
+            Opcode::Dp3 => m.mul(a, b, 0b0111),
+            Opcode::Dp4 => m.mul(a, b, ALL_LANES),
+            _ => m.dph_products(a, b),
+        };
+        Products { value, three: op == Opcode::Dp3 }
+    }
+
     fn alu(&mut self, value: Value, op: Opcode, src: &[Use; 3]) -> Vec4 {
         let live = self.live[value.0 as usize] & ALL_LANES;
         if facts::swallows_nan(self.func.node(value)) {
@@ -435,18 +481,7 @@ impl<'f> Lower<'_, 'f> {
                 }
                 r
             }
-            Opcode::Dp3 => {
-                let p = m.mul(a, b, 0b0111);
-                return m.sum3(p);
-            }
-            Opcode::Dp4 => {
-                let p = m.mul(a, b, ALL_LANES);
-                return m.sum4(p);
-            }
-            _ => {
-                let p = m.dph_products(a, b);
-                return m.sum4(p);
-            }
+            _ => unreachable!("{op:?} is lowered elsewhere"),
         };
         Vec4::Wide(wide)
     }

@@ -6,6 +6,7 @@
 
 mod abi;
 mod code;
+mod dots;
 mod elementary;
 mod lower;
 mod math;

@@ -22,7 +22,7 @@ pub(super) enum Vec4 {
 
 impl Math<'_, '_> {
     /// Bytes 4n..4n+4 of lane n for each of four lanes; 0-3 are `a`'s, 4-7 `b`'s.
-    fn shuffle(&mut self, a: Value, b: Value, lanes: [usize; 4]) -> Value {
+    pub(super) fn shuffle(&mut self, a: Value, b: Value, lanes: [usize; 4]) -> Value {
         let bytes: Vec<u8> = lanes.iter().flat_map(|l| (0..4).map(move |k| (4 * l + k) as u8)).collect();
         let mask = self.b.func.dfg.immediates.push(bytes.into());
         let (a, b) = (self.bitcast(types::I8X16, a), self.bitcast(types::I8X16, b));
@@ -59,13 +59,19 @@ impl Math<'_, '_> {
     /// Lanes of `mask` from `new`, the others from `old`.
     pub(super) fn merge(&mut self, mask: WriteMask, old: Vec4, new: Vec4) -> Vec4 {
         let bits = mask.lane_bits();
+        if bits.is_power_of_two() {
+            return self.insert(bits.trailing_zeros() as u8, old, new);
+        }
+        let (old, new) = (self.wide(old), self.wide(new));
+        Vec4::Wide(self.blend(bits, old, new))
+    }
+
+    /// One lane from `new`, the others from `old`.
+    pub(super) fn insert(&mut self, lane: u8, old: Vec4, new: Vec4) -> Vec4 {
         let old = self.wide(old);
         Vec4::Wide(match new {
-            Vec4::Splat(s) if bits.is_power_of_two() => self.b.ins().insertlane(old, s, bits.trailing_zeros() as u8),
-            new => {
-                let new = self.wide(new);
-                self.blend(bits, old, new)
-            }
+            Vec4::Splat(s) => self.b.ins().insertlane(old, s, lane),
+            Vec4::Wide(new) => self.blend(1 << lane, old, new),
         })
     }
 
