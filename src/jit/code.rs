@@ -122,17 +122,23 @@ pub(super) struct Code {
 /// What compiled code is called as. Returns an [`Exit`]'s number or [`abi::REDO`].
 type Function = unsafe extern "C" fn(*const Uniforms, *mut Unit, *const Registers, *const Frame) -> u32;
 
-/// What relative addressing reads beyond `c95`.
-#[repr(C, align(16))]
-struct Ones([f32; 4]);
-
 /// All that code without EMIT needs of a frame: its first field.
-static ONES: Ones = Ones([1.0; 4]);
+#[repr(C, align(16))]
+struct Known {
+    /// What relative addressing reads beyond `c95`.
+    ones: [f32; 4],
+    /// 1 if this code has already run with these uniforms and found nothing to redo.
+    uniforms_seen: u32,
+}
+
+const UNSEEN: Known = Known { ones: [1.0; 4], uniforms_seen: 0 };
+static FIRST: Known = UNSEEN;
+static SEEN: Known = Known { ones: [1.0; 4], uniforms_seen: 1 };
 
 /// What compiled code needs besides registers and uniforms.
 #[repr(C, align(16))]
 struct Frame {
-    ones: Ones,
+    known: Known,
     /// Called by EMIT with this frame.
     emit: unsafe extern "C" fn(*mut Frame),
     unit: *mut Unit,
@@ -142,7 +148,9 @@ struct Frame {
 }
 
 /// Offset of the vector of ones in the frame.
-pub(super) const FRAME_ONES: i32 = offset_of!(Frame, ones) as i32;
+pub(super) const FRAME_ONES: i32 = (offset_of!(Frame, known) + offset_of!(Known, ones)) as i32;
+/// Offset of the word that says whether the uniforms were seen.
+pub(super) const FRAME_UNIFORMS_SEEN: i32 = (offset_of!(Frame, known) + offset_of!(Known, uniforms_seen)) as i32;
 /// Offset of the emit function in the frame.
 pub(super) const FRAME_EMIT: i32 = offset_of!(Frame, emit) as i32;
 
@@ -153,12 +161,14 @@ impl Code {
     }
 
     /// Runs the function. `inputs` replaces `unit.v` for reading; without it the unit's own are read. `None` is
-    /// [`abi::REDO`]: nothing was written.
+    /// [`abi::REDO`]: nothing was written. `uniforms_seen` only if this code has run with the same uniforms before and did not
+    /// ask to be redone.
     pub(super) fn run(
         &self,
         uniforms: &Uniforms,
         unit: &mut Unit,
         inputs: Option<&Registers>,
+        uniforms_seen: bool,
         emitter: &mut dyn Emitter,
     ) -> Option<Exit> {
         let unit: *mut Unit = unit;
@@ -168,10 +178,11 @@ impl Code {
             None => unsafe { &raw const (*unit).v },
         };
         if !self.emits {
-            // SAFETY: `unit` and `inputs` come from references; the code does not emit, so the ones are all it reads.
-            return abi::exit(unsafe { self.call(uniforms, unit, inputs, (&raw const ONES).cast()) });
+            let known: *const Known = if uniforms_seen { &SEEN } else { &FIRST };
+            // SAFETY: `unit` and `inputs` come from references; the code does not emit, so what is known is all it reads.
+            return abi::exit(unsafe { self.call(uniforms, unit, inputs, known.cast()) });
         }
-        let mut frame = Frame { ones: Ones([1.0; 4]), emit, unit, emitter: shorten(emitter), panic: None };
+        let mut frame = Frame { known: UNSEEN, emit, unit, emitter: shorten(emitter), panic: None };
         let frame: *mut Frame = &mut frame;
         // SAFETY: `unit` and `inputs` come from references, and the frame is whole.
         let code = unsafe { self.call(uniforms, unit, inputs, frame) };
@@ -186,7 +197,7 @@ impl Code {
     ///
     /// # Safety
     /// `unit` and `inputs` are valid, `unit` for writing and to nobody else meanwhile. `frame` points to a whole frame, or,
-    /// if the code does not emit, at least to the ones that a frame begins with.
+    /// if the code does not emit, at least to the known things that a frame begins with.
     unsafe fn call(&self, uniforms: &Uniforms, unit: *mut Unit, inputs: *const Registers, frame: *const Frame) -> u32 {
         // SAFETY: the bytes at `offset` are a function of this signature, which cranelift-jit produced for this host and
         // nobody can change: the pages are read+execute and live as long as `self`. It reads `uniforms`, `inputs` and

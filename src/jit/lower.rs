@@ -7,7 +7,7 @@
 //! It must not know pc's meaning, nor the numbers that [`math`](super::math) makes.
 
 use super::abi::{self, BANK_BYTES, VEC4};
-use super::code::{FRAME_EMIT, FRAME_ONES};
+use super::code::{FRAME_EMIT, FRAME_ONES, FRAME_UNIFORMS_SEEN};
 use super::dots::{self, Gather, Products};
 use super::math::{Care, Math};
 use super::narrow::Tails;
@@ -323,7 +323,7 @@ impl<'f> Lower<'_, 'f> {
         }
     }
 
-    /// Watches the leaves that the function reads, once for the whole run: block 0 is always run, and only once.
+    /// Watches the leaves that the function reads, once for the whole run or batch: block 0 is always run, and only once.
     fn watch_leaves(&mut self) {
         if self.care == Care::Exact {
             return;
@@ -341,17 +341,27 @@ impl<'f> Lower<'_, 'f> {
                 leaves.entry(leaf).or_insert((Value(id as u32), 0)).1 |= self.live[id];
             }
         }
-        for ((input, n), (value, live)) in leaves {
-            if input {
-                let raw = self.raw_input(n);
-                self.watch(raw, live, Tails::Rounded);
-                let v = self.math().input(raw);
-                self.loaded.insert(value, v);
-            } else {
+        let (inputs, uniforms): (Vec<_>, Vec<_>) = leaves.into_iter().partition(|((input, _), _)| *input);
+        if !uniforms.is_empty() {
+            // Within a batch they stay the same.
+            let seen = self.b.ins().load(types::I32, aligned(), self.frame, FRAME_UNIFORMS_SEEN);
+            let (look, go_on) = (self.b.create_block(), self.b.create_block());
+            self.b.ins().brif(seen, go_on, &[], look, &[]);
+            self.b.switch_to_block(look);
+            for (_, (value, live)) in uniforms {
                 let v = self.vector(value);
                 let v = self.math().wide(v);
                 self.watch(v, live, Tails::Kept);
             }
+            self.test_sinks();
+            self.b.ins().jump(go_on, &[]);
+            self.b.switch_to_block(go_on);
+        }
+        for ((_, n), (value, live)) in inputs {
+            let raw = self.raw_input(n);
+            self.watch(raw, live, Tails::Rounded);
+            let v = self.math().input(raw);
+            self.loaded.insert(value, v);
         }
     }
 

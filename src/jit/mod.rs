@@ -353,10 +353,12 @@ impl NativeKernel {
         uniforms: &Uniforms,
         unit: &mut Unit,
         inputs: Option<&crate::state::Registers>,
+        uniforms_seen: &mut bool,
         emitter: &mut dyn Emitter,
     ) -> Exit {
         let speculate = !self.speculates || self.redos.load(Ordering::Relaxed) < MAX_REDOS;
-        if speculate && let Some(exit) = self.code.run(uniforms, unit, inputs, emitter) {
+        if speculate && let Some(exit) = self.code.run(uniforms, unit, inputs, *uniforms_seen, emitter) {
+            *uniforms_seen = true;
             return exit;
         }
         self.redo(uniforms, unit, inputs, emitter)
@@ -375,7 +377,7 @@ impl NativeKernel {
         let exact =
             self.exact.get_or_init(|| s.jit.native(&s.func, Care::Exact, s.config.precision, &mut Timings::default()));
         if let Ok(code) = exact
-            && let Some(exit) = code.run(uniforms, unit, inputs, emitter)
+            && let Some(exit) = code.run(uniforms, unit, inputs, false, emitter)
         {
             return exit;
         }
@@ -392,7 +394,7 @@ impl NativeKernel {
 
 impl Kernel for NativeKernel {
     fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
-        self.run_with(uniforms, unit, None, emitter)
+        self.run_with(uniforms, unit, None, &mut false, emitter)
     }
 
     fn run_batch(
@@ -403,6 +405,7 @@ impl Kernel for NativeKernel {
         emitter: &mut dyn Emitter,
     ) -> Exit {
         let mut result = Exit::End;
+        let mut uniforms_seen = false;
         let pairs = batch.inputs.iter().zip(batch.outputs.iter_mut());
         let last = pairs.len().wrapping_sub(1);
         for (n, (input, output)) in pairs.enumerate() {
@@ -411,7 +414,7 @@ impl Kernel for NativeKernel {
             if !whole || n == last {
                 copy_registers(batch.input_mask, input, &mut unit.v);
             }
-            let exit = self.run_with(uniforms, unit, whole.then_some(input), emitter);
+            let exit = self.run_with(uniforms, unit, whole.then_some(input), &mut uniforms_seen, emitter);
             copy_registers(batch.output_mask, unit.outputs(), output);
             if result == Exit::End {
                 result = exit;
