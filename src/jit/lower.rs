@@ -6,25 +6,23 @@
 //!
 //! It must not know pc's meaning, nor the numbers that [`math`](super::math) makes.
 
-use super::abi::{self, BANK_BYTES, VEC4};
-use super::code::{FRAME_EMIT, FRAME_ONES, FRAME_UNIFORMS_SEEN};
+use super::abi::{self, VEC4};
+use super::code::FRAME_EMIT;
 use super::dots::{self, Gather, Products};
 use super::math::{Care, Math};
-use super::narrow::Tails;
+use super::memory::{aligned, constant_memory};
 use super::shape::Vec4;
 use super::speculate::Sinks;
 use crate::ir::facts::{self, ALL_LANES, Lanes};
-use crate::ir::{Edge, Func, Inst, Lane, Mem, Node, Term, Test, Type, Use, Value};
+use crate::ir::{Edge, Func, Inst, Lane, Node, Term, Test, Type, Use, Value};
 use crate::isa::numeric::Precision;
-use crate::isa::{CmpOp, Cond, CondOp, FLOAT_UNIFORMS, Opcode};
+use crate::isa::{CmpOp, Cond, CondOp, Opcode};
 use crate::state::Exit;
-use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
-use cranelift_codegen::ir::{
-    self as clif, AbiParam, BlockArg, InstBuilder, MemFlagsData, Signature, SourceLoc, UserFuncName, types,
-};
+use cranelift_codegen::ir::condcodes::FloatCC;
+use cranelift_codegen::ir::{self as clif, AbiParam, BlockArg, InstBuilder, Signature, SourceLoc, UserFuncName, types};
 use cranelift_codegen::isa::{CallConv, TargetFrontendConfig};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 /// What a value of the function is in Cranelift's.
 #[derive(Clone, Copy)]
@@ -40,32 +38,24 @@ pub(super) enum Low {
 
 pub(super) struct Lower<'a, 'f> {
     pub(super) b: FunctionBuilder<'f>,
-    func: &'a Func,
-    care: Care,
-    precision: Precision,
-    live: Vec<Lanes>,
+    pub(super) func: &'a Func,
+    pub(super) care: Care,
+    pub(super) precision: Precision,
+    pub(super) live: Vec<Lanes>,
     /// Values that may wait as [`Low::Products`] or [`Low::Gather`].
     waiting: Vec<bool>,
     blocks: Vec<clif::Block>,
-    values: Vec<Option<Low>>,
-    uniforms: clif::Value,
-    unit: clif::Value,
-    inputs: clif::Value,
-    frame: clif::Value,
+    pub(super) values: Vec<Option<Low>>,
+    pub(super) uniforms: clif::Value,
+    pub(super) unit: clif::Value,
+    pub(super) inputs: clif::Value,
+    pub(super) frame: clif::Value,
     emit_signature: Option<clif::SigRef>,
     /// Addresses of output banks, by the bank's value, where they are known for good.
-    banks: HashMap<Value, clif::Value>,
+    pub(super) banks: HashMap<Value, clif::Value>,
     /// Inputs and uniforms loaded in this block.
-    loaded: HashMap<Value, clif::Value>,
+    pub(super) loaded: HashMap<Value, clif::Value>,
     pub(super) sinks: Sinks,
-}
-
-fn aligned() -> MemFlagsData {
-    MemFlagsData::trusted()
-}
-
-fn constant_memory() -> MemFlagsData {
-    MemFlagsData::trusted().with_readonly()
 }
 
 /// The signature of compiled code: `(uniforms, unit, inputs, frame) -> exit`.
@@ -192,7 +182,7 @@ impl<'f> Lower<'_, 'f> {
         Math { b: &mut self.b, care: self.care, precision: self.precision, watch: &mut self.sinks.watch }
     }
 
-    fn set(&mut self, value: Value, low: Low) {
+    pub(super) fn set(&mut self, value: Value, low: Low) {
         self.values[value.0 as usize] = Some(low);
     }
 
@@ -304,69 +294,8 @@ impl<'f> Lower<'_, 'f> {
         }
     }
 
-    fn raw_input(&mut self, n: u8) -> clif::Value {
-        // A batch's inputs need not be aligned to more than a float.
-        let flags = MemFlagsData::new().with_notrap().with_readonly();
-        self.b.ins().load(types::F32X4, flags, self.inputs, i32::from(n) * VEC4)
-    }
-
-    /// Whether uniforms have to be narrowed wherever they are read. Speculating code watches them instead.
-    fn narrows_uniforms(&self) -> bool {
-        self.precision != Precision::F32 && self.care == Care::Exact
-    }
-
-    /// A vector from memory that speculating code may compute with.
-    fn watch(&mut self, v: clif::Value, live: Lanes, tails: Tails) {
-        let lanes = live & ALL_LANES;
-        if self.precision != Precision::F32 && self.care == Care::Speculate && lanes != 0 {
-            self.math().saw_operand(v, lanes, tails);
-        }
-    }
-
-    /// Watches the leaves that the function reads, once for the whole run or batch: block 0 is always run, and only once.
-    fn watch_leaves(&mut self) {
-        if self.care == Care::Exact {
-            return;
-        }
-        let func = self.func;
-        // A leaf may have been made more than once.
-        let mut leaves: BTreeMap<(bool, u8), (Value, Lanes)> = BTreeMap::new();
-        for (id, node) in func.nodes.iter().enumerate() {
-            let leaf = match *node {
-                Node::Input(n) => (true, n),
-                Node::Uniform(n) => (false, n),
-                _ => continue,
-            };
-            if self.live[id] != 0 {
-                leaves.entry(leaf).or_insert((Value(id as u32), 0)).1 |= self.live[id];
-            }
-        }
-        let (inputs, uniforms): (Vec<_>, Vec<_>) = leaves.into_iter().partition(|((input, _), _)| *input);
-        if !uniforms.is_empty() {
-            // Within a batch they stay the same.
-            let seen = self.b.ins().load(types::I32, aligned(), self.frame, FRAME_UNIFORMS_SEEN);
-            let (look, go_on) = (self.b.create_block(), self.b.create_block());
-            self.b.ins().brif(seen, go_on, &[], look, &[]);
-            self.b.switch_to_block(look);
-            for (_, (value, live)) in uniforms {
-                let v = self.vector(value);
-                let v = self.math().wide(v);
-                self.watch(v, live, Tails::Kept);
-            }
-            self.test_sinks();
-            self.b.ins().jump(go_on, &[]);
-            self.b.switch_to_block(go_on);
-        }
-        for ((_, n), (value, live)) in inputs {
-            let raw = self.raw_input(n);
-            self.watch(raw, live, Tails::Rounded);
-            let v = self.math().input(raw);
-            self.loaded.insert(value, v);
-        }
-    }
-
     /// An integer or a flag; leaves are evaluated here.
-    fn scalar(&mut self, value: Value) -> clif::Value {
+    pub(super) fn scalar(&mut self, value: Value) -> clif::Value {
         match *self.func.node(value) {
             Node::Int(n) => self.b.ins().iconst(types::I32, i64::from(n as u32)),
             Node::Flag(f) => self.b.ins().iconst(types::I8, i64::from(f)),
@@ -521,88 +450,6 @@ impl<'f> Lower<'_, 'f> {
             r = m.blend(0b0100, r, zero);
         }
         r
-    }
-
-    fn relative(&mut self, base: u8, offset: Value, live: Lanes) -> Low {
-        let offset = self.scalar(offset);
-        let n = self.b.ins().iadd_imm_s(offset, i64::from(base));
-        let n = self.b.ins().band_imm_u(n, 0x7F);
-        let beyond = self.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, n, FLOAT_UNIFORMS as i64);
-        let pointer = self.b.func.dfg.value_type(self.uniforms);
-        let n = self.b.ins().uextend(pointer, n);
-        let bytes = self.b.ins().ishl_imm_u(n, 4);
-        let there = self.b.ins().iadd(self.uniforms, bytes);
-        // Both structures hold what is read at the same displacement from the chosen address.
-        let ones = self.b.ins().iadd_imm_s(self.frame, i64::from(FRAME_ONES - abi::uniforms::C));
-        let address = self.b.ins().select(beyond, ones, there);
-        let v = self.b.ins().load(types::F32X4, constant_memory(), address, abi::uniforms::C);
-        let v = self.math().uniform(v);
-        self.watch(v, live, Tails::Kept);
-        Low::Vector(Vec4::Wide(v))
-    }
-
-    /// Where a register is: an address and a displacement.
-    fn address(&mut self, mem: Mem) -> (clif::Value, i32) {
-        let here = self.unit;
-        match mem {
-            Mem::Temp(n) => (here, abi::unit::R + i32::from(n) * VEC4),
-            Mem::Out { n, bank } => {
-                let base = match self.banks.get(&bank) {
-                    Some(&base) => base,
-                    None => self.bank_address(bank),
-                };
-                (base, abi::unit::O + i32::from(n) * VEC4)
-            }
-            Mem::Address(n) => (here, abi::unit::A0 + i32::from(n) * 4),
-            Mem::LoopCounter => (here, abi::unit::AL),
-            Mem::Flag(n) => (here, abi::unit::CMP + i32::from(n)),
-            Mem::Bank => (here, abi::unit::BANK),
-        }
-    }
-
-    fn bank_address(&mut self, bank: Value) -> clif::Value {
-        let bank = self.scalar(bank);
-        let pointer = self.b.func.dfg.value_type(self.unit);
-        let bank = self.b.ins().uextend(pointer, bank);
-        let bytes = self.b.ins().ishl_imm_u(bank, i64::from(BANK_BYTES.trailing_zeros()));
-        self.b.ins().iadd(self.unit, bytes)
-    }
-
-    fn load(&mut self, value: Value, mem: Mem) -> Low {
-        let (base, offset) = self.address(mem);
-        match mem {
-            Mem::Bank => {
-                let bank = self.b.ins().uload8(types::I32, aligned(), base, offset);
-                let bank = self.b.ins().band_imm_u(bank, 1);
-                self.set(value, Low::Scalar(bank));
-                let address = self.bank_address(value);
-                self.banks.insert(value, address);
-                Low::Scalar(bank)
-            }
-            _ => match mem.ty() {
-                Type::Vec4 => {
-                    let v = self.b.ins().load(types::F32X4, aligned(), base, offset);
-                    if let Mem::Temp(_) = mem {
-                        self.watch(v, self.live[value.0 as usize], Tails::Kept);
-                    }
-                    Low::Vector(Vec4::Wide(v))
-                }
-                Type::Int => Low::Scalar(self.b.ins().load(types::I32, aligned(), base, offset)),
-                Type::Flag => Low::Scalar(self.b.ins().load(types::I8, aligned(), base, offset)),
-            },
-        }
-    }
-
-    fn store(&mut self, mem: Mem, value: Value) {
-        let stored = match mem.ty() {
-            Type::Vec4 => {
-                let v = self.vector(value);
-                self.math().wide(v)
-            }
-            _ => self.scalar(value),
-        };
-        let (base, offset) = self.address(mem);
-        self.b.ins().store(aligned(), stored, base, offset);
     }
 
     fn emit(&mut self) {

@@ -10,6 +10,7 @@ mod dots;
 mod elementary;
 mod lower;
 mod math;
+mod memory;
 mod narrow;
 mod shape;
 mod speculate;
