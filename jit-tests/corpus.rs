@@ -9,6 +9,7 @@ use crate::outcome;
 use libtest_mimic::{Failed, Trial};
 use picajit::container::shbin::Shbin;
 use picajit::isa::Stage;
+use picajit::isa::numeric::Precision;
 use picajit::kernel::{Config, Kernel};
 use picajit::state::{Registers, Uniforms, Unit};
 use std::path::{Path, PathBuf};
@@ -47,18 +48,18 @@ fn check(path: &Path, engine: &Engine) -> Result<(), Failed> {
         let entry = dvle.entry();
         let at = format!("entry {n} (pc {}, {:?})", entry.pc, entry.stage);
         // Data that means nothing may well send a program in circles; a small budget ends that, equally everywhere.
-        let config = Config { fuel: 2048, ..Config::default() };
-        let compile = |engine: &Engine| {
-            engine.backend.compile(&program, entry, &config).map_err(|e| format!("{at}: {}: {e}", engine.name))
-        };
-        let (tested, reference) = (compile(engine)?, compile(&reference())?);
-        let mut noise = Noise::new(n as u64 + 1);
-        for round in 0..4 {
+        for (precision, round) in Precision::ALL.into_iter().flat_map(|p| (0..4).map(move |round| (p, round))) {
+            let config = Config { fuel: 2048, precision };
+            let compile = |engine: &Engine| {
+                engine.backend.compile(&program, entry, &config).map_err(|e| format!("{at}: {}: {e}", engine.name))
+            };
+            let (tested, reference) = (compile(engine)?, compile(&reference())?);
+            let mut noise = Noise::new((n * 4 + round) as u64 + 1);
             let uniforms = uniforms(&mut noise, round, |u| dvle.apply_constants(u));
             // The first round as a host begins: zeroed registers.
             let unit = if round == 0 { Unit::new() } else { noise.unit() };
             compare(&*tested, &*reference, &uniforms, &unit, &mut noise, entry.stage, round)
-                .map_err(|e| format!("{at}, round {round}: {e}"))?;
+                .map_err(|e| format!("{at}, {precision}, round {round}: {e}"))?;
         }
     }
     Ok(())

@@ -5,6 +5,7 @@
 //! nothing, so prose must not contain `=>`, and a file of a run folder without a single case is an error.
 
 use crate::place::{Item, Place, Value, items};
+use picajit::isa::numeric::Precision;
 
 /// All directives of one file.
 #[derive(Default)]
@@ -26,6 +27,8 @@ pub struct Case {
     pub expect: Vec<Item>,
     /// Backward transfers allowed, if not the default.
     pub fuel: Option<u32>,
+    /// Number formats in which the expectations hold.
+    pub precisions: Vec<Precision>,
     /// Units in the last place of float24 that are forgiven; 0 means the same bits.
     pub ulps: f64,
 }
@@ -33,10 +36,17 @@ pub struct Case {
 /// Reads the directives of a file; errors name the line.
 pub fn parse(source: &str) -> Result<Directives, String> {
     let mut found = Directives::default();
+    let mut usual = vec![Precision::F32];
     for (line, word, text) in joined(source)? {
         let at = |e: String| format!("line {line}: {e}");
+        if let Some(format) = word.strip_prefix("run ") {
+            found.cases.push(case(line, &text, precisions(format).map_err(at)?).map_err(at)?);
+            continue;
+        }
         match word.as_str() {
-            "run" => found.cases.push(case(line, &text).map_err(at)?),
+            "run" => found.cases.push(case(line, &text, usual.clone()).map_err(at)?),
+            "precision" if !found.cases.is_empty() => return Err(at("the precision comes before the runs".into())),
+            "precision" => usual = precisions(&text).map_err(at)?,
             "entry" => found.entry = Some(text.parse().map_err(|_| at(format!("`{text}` is not an address")))?),
             "error" => found.error = Some(text),
             _ => match word.strip_prefix("skip ") {
@@ -66,7 +76,7 @@ fn joined(source: &str) -> Result<Vec<(usize, String, String)>, String> {
         }
         let split = comment.split_once(':').filter(|(word, _)| {
             let first = word.split(' ').next().unwrap_or("");
-            matches!(first, "run" | "skip" | "entry" | "error") && word.split(' ').count() <= 2
+            matches!(first, "run" | "skip" | "entry" | "error" | "precision") && word.split(' ').count() <= 2
         });
         open = split.is_some();
         match split {
@@ -78,7 +88,20 @@ fn joined(source: &str) -> Result<Vec<(usize, String, String)>, String> {
     Ok(out)
 }
 
-fn case(line: usize, text: &str) -> Result<Case, String> {
+/// Number formats by name; `f24` means both of its kind, `all` every one.
+fn precisions(names: &str) -> Result<Vec<Precision>, String> {
+    let mut found = Vec::new();
+    for name in names.split([' ', ',']).filter(|name| !name.is_empty()) {
+        match name {
+            "all" => found.extend(Precision::ALL),
+            "f24" => found.extend(&Precision::ALL[1..]),
+            name => found.push(name.parse().map_err(|e| format!("`{name}`: {e}"))?),
+        }
+    }
+    if found.is_empty() { Err("no number format is named".into()) } else { Ok(found) }
+}
+
+fn case(line: usize, text: &str, precisions: Vec<Precision>) -> Result<Case, String> {
     let (before, after) = text.split_once("=>").ok_or("a run needs `=>`")?;
     let (after, tolerance) = after.split_once('~').map_or((after, None), |(a, t)| (a, Some(t)));
     let ulps = tolerance.map(self::tolerance).transpose()?.unwrap_or(0.0);
@@ -94,7 +117,7 @@ fn case(line: usize, text: &str) -> Result<Case, String> {
     if !expect.iter().any(|item| item.place == Place::Exit) {
         expect.extend(items("exit = end")?);
     }
-    Ok(Case { line, set, expect, fuel, ulps })
+    Ok(Case { line, set, expect, fuel, precisions, ulps })
 }
 
 /// `2 ulp(f24): why`

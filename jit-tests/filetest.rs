@@ -3,7 +3,8 @@
 //!
 //! A case runs alone from zeroed registers plus what it sets, then from registers full of noise plus what it sets (only
 //! compared with the reference: a lane or register that is written without right shows there), then as the first, the
-//! middle and the last of a batch whose other vertices have other inputs.
+//! middle and the last of a batch whose other vertices have other inputs. All of this in every number format; the
+//! expectations are those of the formats that the file or the case names, single precision unless it says otherwise.
 
 use crate::directive::{self, Case, Directives};
 use crate::engines::{Engine, engines, reference};
@@ -13,6 +14,7 @@ use crate::place::{File, Item, Place};
 use libtest_mimic::{Completion, Failed, Trial};
 use picajit::container::shbin::Shbin;
 use picajit::isa::REGS;
+use picajit::isa::numeric::Precision;
 use picajit::kernel::{Config, Kernel};
 use picajit::program::{Entry, Program};
 use picajit::state::{Registers, Uniforms, Unit};
@@ -86,14 +88,19 @@ fn run_cases(file: &str, source: &str, directives: &Directives, engine: &Engine)
         return Err(format!("{file}: `; skip {name}` names no engine"));
     }
     let loaded = load(source, directives.entry).map_err(|e| format!("{file}: {e}"))?;
-    let mut kernels = Kernels { engine: engine.clone(), loaded: &loaded, by_fuel: HashMap::new() };
+    let mut kernels = Kernels { engine: engine.clone(), loaded: &loaded, known: HashMap::new() };
     let failures: Vec<String> = directives
         .cases
         .iter()
         .enumerate()
-        .filter_map(|(n, case)| {
-            let result = kernels.get(case.fuel).and_then(|pair| run_case(&loaded, case, &pair, n as u64));
-            result.err().map(|e| format!("{file}:{} on {}: {e}", case.line, engine.name))
+        .flat_map(|(n, case)| Precision::ALL.map(|precision| (n, case, precision)))
+        // The reference has nothing to agree with but itself.
+        .filter(|(_, case, precision)| case.precisions.contains(precision) || engine.name != reference().name)
+        .filter_map(|(n, case, precision)| {
+            let expected = case.precisions.contains(&precision);
+            let pair = kernels.get(case.fuel, precision);
+            let result = pair.and_then(|pair| run_case(&loaded, case, &pair, n as u64, expected));
+            result.err().map(|e| format!("{file}:{} on {} in {precision}: {e}", case.line, engine.name))
         })
         .collect();
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
@@ -111,27 +118,29 @@ struct Pair {
 struct Kernels<'a> {
     engine: Engine,
     loaded: &'a Loaded,
-    by_fuel: HashMap<Option<u32>, Arc<Pair>>,
+    known: HashMap<(Option<u32>, Precision), Arc<Pair>>,
 }
 
 impl Kernels<'_> {
-    fn get(&mut self, fuel: Option<u32>) -> Result<Arc<Pair>, String> {
-        if let Some(pair) = self.by_fuel.get(&fuel) {
+    fn get(&mut self, fuel: Option<u32>, precision: Precision) -> Result<Arc<Pair>, String> {
+        if let Some(pair) = self.known.get(&(fuel, precision)) {
             return Ok(pair.clone());
         }
-        let mut config = Config::default();
+        let mut config = Config { precision, ..Config::default() };
         config.fuel = fuel.unwrap_or(config.fuel);
         let compile = |engine: &Engine| {
             let kernel = engine.backend.compile(&self.loaded.program, self.loaded.entry, &config);
             kernel.map_err(|e| format!("{} does not compile it: {e}", engine.name))
         };
         let pair = Arc::new(Pair { tested: compile(&self.engine)?, reference: compile(&reference())? });
-        self.by_fuel.insert(fuel, pair.clone());
+        self.known.insert((fuel, precision), pair.clone());
         Ok(pair)
     }
 }
 
-fn run_case(loaded: &Loaded, case: &Case, pair: &Pair, seed: u64) -> Result<(), String> {
+/// One case, with its expectations if they are meant for this number format.
+fn run_case(loaded: &Loaded, case: &Case, pair: &Pair, seed: u64, expected: bool) -> Result<(), String> {
+    let wanted = if expected { &case.expect[..] } else { &[] };
     let state = |mut uniforms: Uniforms, mut unit: Unit| -> Result<(Uniforms, Unit), String> {
         // The bank first: `o` means the bank that is current.
         let bank_first = case.set.iter().filter(|i| i.place == Place::Bank);
@@ -143,7 +152,7 @@ fn run_case(loaded: &Loaded, case: &Case, pair: &Pair, seed: u64) -> Result<(), 
     let (uniforms, unit) = state(loaded.uniforms.clone(), Unit::new())?;
 
     let alone = outcome::run(&*pair.tested, &uniforms, &unit);
-    expect("alone", &case.expect, &alone, case.ulps)?;
+    expect("alone", wanted, &alone, case.ulps)?;
     agree("alone", &outcome::run(&*pair.reference, &uniforms, &unit), &alone)?;
 
     let mut noise = Noise::new(seed + 1);
@@ -172,14 +181,14 @@ fn run_case(loaded: &Loaded, case: &Case, pair: &Pair, seed: u64) -> Result<(), 
                 let got = outcome::run_batch(&*pair.tested, uniforms, unit, &inputs, masks);
                 agree(&at, &outcome::run_one_by_one(&*pair.reference, uniforms, unit, &inputs, masks), &got)?;
                 if position == 0 && size == 1 {
-                    expect(&at, &case.expect, &got, case.ulps)?;
+                    expect(&at, wanted, &got, case.ulps)?;
                 }
                 // Batches change what follows; the first vertex starts from the case's own state.
                 if position == 0 && masks.1 == ALL {
                     let mut first = got.clone();
                     let bank = usize::from(first.unit.bank & 1);
                     first.unit.o[bank] = got.outputs[0];
-                    let outputs: Vec<Item> = case.expect.iter().filter(|i| is_output(i)).cloned().collect();
+                    let outputs: Vec<Item> = wanted.iter().filter(|i| is_output(i)).cloned().collect();
                     expect(&format!("{at}, its outputs"), &outputs, &first, case.ulps)?;
                 }
             }
