@@ -1,5 +1,6 @@
 //! The suite of text files: every file of `isa/ operands/ flow/ numeric/ geometry/ regress/ hardware/` on every engine,
-//! plus the rejected inputs, the snapshots of printed stages, the direction of dependencies, and the corpus.
+//! plus the rejected inputs, the snapshots of printed stages, the direction of dependencies, the tables of docs/isa.md, and
+//! the corpus.
 //!
 //! One named test per file and engine, so that `cargo test --test jit-tests -- flow/loop` runs what it says. Engines come
 //! from [`engines::engines`] alone: a test can't be written for one engine only.
@@ -8,11 +9,13 @@ mod corpus;
 mod directive;
 mod engines;
 mod filetest;
+mod hardware;
 mod layers;
 mod noise;
 mod outcome;
 mod place;
 mod reject;
+mod rows;
 mod selftest;
 mod snapshots;
 
@@ -34,8 +37,10 @@ fn main() {
     trials.extend(files("snapshots").iter().map(|path| snapshots::trial(&name(path), path)));
     trials.extend(corpus::trials());
     trials.extend(selftest::trials());
+    trials.extend(hardware::trials());
+    trials.extend(rows::trials());
     trials.push(Trial::test("harness/every-folder-has-files", || {
-        let needed = ["isa", "operands", "flow", "numeric", "geometry", "reject", "snapshots"];
+        let needed = ["isa", "operands", "flow", "numeric", "geometry", "hardware", "reject", "snapshots"];
         match needed.iter().find(|folder| files(folder).is_empty()) {
             Some(folder) => Err(format!("no test files in {folder}/").into()),
             None => Ok(()),
