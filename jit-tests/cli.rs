@@ -509,7 +509,7 @@ fn warnings_of_the_assembler_are_told_and_do_not_fail() {
     folder.file("a.pica", ".proc main\nmov o0.yx, v0\nend\n.end\n");
     let ended = folder.run("asm a.pica -o a.shbin");
     assert_eq!(ended.code, 0);
-    assert!(ended.err.starts_with("a.pica:2: warning: components `o0.yx` are not in order\n"), "{}", ended.err);
+    assert!(ended.err.starts_with("a.pica:2:5: warning: components `o0.yx` are not in order\n"), "{}", ended.err);
 }
 
 #[test]

@@ -395,7 +395,8 @@ fn constant(c: &Constant) -> String {
 /// The statement for a row of the output table, after rows that wired the given components.
 fn output(o: &Output, dvle: &Dvle, wired: &[u16; 16]) -> String {
     let property = PROPERTIES.iter().find(|p| p.2 == o.semantic);
-    let limit = if dvle.stage == Stage::Geometry || o.semantic != DUMMY { 6 } else { 15 };
+    // A number above o7 is refused, since picasso's test for collisions is undefined there.
+    let limit = if dvle.stage == Stage::Geometry || o.semantic != DUMMY { 6 } else { 7 };
     // A dummy by name merges output maps where a mode is given.
     let merges = o.semantic == DUMMY && dvle.stage == Stage::Geometry && !dvle.merge_outmaps;
     match property {

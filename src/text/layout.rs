@@ -51,24 +51,36 @@ pub(super) struct Space<'s> {
     pools: [Pool; 3],
     /// Uniforms by name: class, register within it, size.
     known: HashMap<&'s str, (Class, u32, u32)>,
+    /// How many declarations there were, repeated ones included.
     declarations: usize,
+    /// How many there may be.
+    limit: usize,
 }
 
-/// Declarations a space has room for; re-declarations count.
+/// Declarations the shared space has room for.
 const MAX_DECLARATIONS: usize = 96;
 
 impl<'s> Space<'s> {
     /// The space that all vertex files share.
     pub fn shared() -> Space<'s> {
-        Space::new(0, 16)
+        Space::new(0, 16, MAX_DECLARATIONS)
     }
     /// The space of one geometry file, whose float uniforms begin at `first`; b15 is the hardware's.
     pub fn geometry(first: u32) -> Space<'s> {
-        Space::new(first, 15)
+        Space::new(first, 15, usize::MAX)
     }
-    fn new(first: u32, bools: u32) -> Space<'s> {
+    fn new(first: u32, bools: u32, limit: usize) -> Space<'s> {
         let pools = [Pool::new(first, 96), Pool::new(0, 4), Pool::new(0, bools)];
-        Space { pools, known: HashMap::new(), declarations: 0 }
+        Space { pools, known: HashMap::new(), declarations: 0, limit }
+    }
+
+    /// Whether no further declaration is possible.
+    pub fn is_full(&self) -> bool {
+        self.declarations >= self.limit
+    }
+    /// The error for that.
+    pub fn full(&self) -> AsmErrorKind {
+        AsmErrorKind::TableFull { what: "uniforms", limit: self.limit }
     }
 
     /// A new file begins: constants start from the top again.
@@ -78,8 +90,8 @@ impl<'s> Space<'s> {
 
     /// Registers for a uniform; the ones it has if an earlier file declared it alike.
     pub fn uniform(&mut self, class: Class, name: &'s str, size: u32) -> Result<u32, AsmErrorKind> {
-        if self.declarations >= MAX_DECLARATIONS {
-            return Err(AsmErrorKind::TableFull { what: "uniforms", limit: MAX_DECLARATIONS });
+        if self.is_full() {
+            return Err(self.full());
         }
         self.declarations += 1;
         if let Some(&(c, register, n)) = self.known.get(name) {
@@ -174,6 +186,7 @@ impl DvleBuilder {
             return Err(AsmErrorKind::TableFull { what: "outputs", limit: MAX_OUTPUTS });
         }
         let register = match register {
+            Some(r) if r > 7 => return Err(AsmErrorKind::OutputByNumber(format!("o{r}"))),
             Some(r) if self.wired[usize::from(r)] & mask != 0 => {
                 return Err(AsmErrorKind::ComponentsTaken(format!("o{r}")));
             }

@@ -18,6 +18,9 @@ pub(super) fn is_space(c: char) -> bool {
     c.is_ascii_whitespace() || c == '\x0B'
 }
 
+/// What separates words.
+const BLANKS: [char; 2] = [' ', '\t'];
+
 impl<'s> Span<'s> {
     /// The part from byte `n` on. `n` must be a character boundary, as all callers' are (they found an ASCII byte).
     pub fn skip(self, n: usize) -> Span<'s> {
@@ -50,11 +53,12 @@ impl<'s> Span<'s> {
     pub fn is(self, word: &str) -> bool {
         self.text.eq_ignore_ascii_case(word)
     }
-    /// The first word and the trimmed rest.
+    /// The first word and the rest. Words are separated by blanks and tabs; other white space is part of one.
     pub fn word(self) -> (Span<'s>, Span<'s>) {
-        let s = self.trim();
-        let n = s.text.find(is_space).unwrap_or(s.text.len());
-        (s.take(n), s.skip(n).trim())
+        let n = self.text.len() - self.text.trim_start_matches(BLANKS).len();
+        let s = self.skip(n);
+        let n = s.text.find(BLANKS).unwrap_or(s.text.len());
+        (s.take(n), s.skip(n))
     }
     /// All words.
     pub fn words(self) -> Vec<Span<'s>> {
@@ -107,21 +111,44 @@ pub(super) struct Line<'s> {
     pub rest: Span<'s>,
 }
 
-/// Takes a line apart. Comments (`;`) and lines that begin with `#` (preprocessor markers) are nothing.
+/// Takes a line apart. Comments (`;`) are nothing. Labels come off before anything else, also where the line begins with
+/// `#`, whose whole text is then `head`.
 pub(super) fn line(text: &str) -> Parse<Line<'_>> {
     let whole = Span { text, at: 0 };
     let mut rest = whole.cut(';').map_or(whole, |(code, _)| code).trim();
     let mut labels = Vec::new();
-    if rest.text.starts_with('#') {
-        rest = rest.take(0);
-    }
     while let Some((label, tail)) = rest.cut(':') {
-        label.identifier()?;
+        if !label.is_empty() {
+            label.identifier()?;
+        }
         labels.push(label);
         rest = tail.trim();
     }
-    let (head, rest) = rest.word();
-    Ok(Line { labels, head, rest })
+    let (head, rest) = if rest.text.starts_with('#') { (rest, rest.skip(rest.text.len())) } else { rest.word() };
+    Ok(Line { labels, head, rest: rest.trim() })
+}
+
+/// What a line that begins with `#` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Marker<'s> {
+    /// The next line is this one of this file.
+    Position(u32, &'s str),
+    /// A line number alone.
+    NoFile,
+    /// Anything else.
+    Nothing,
+}
+
+/// Reads a preprocessor's line marker, `# LINE "FILE"`, with or without flags behind it.
+pub(super) fn marker(text: &str) -> Marker<'_> {
+    let text = text.trim_start_matches('#').trim_start_matches(is_space);
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, rest) = text.split_at(digits);
+    let Ok(line) = number.parse() else { return Marker::Nothing };
+    match rest.trim_start_matches(is_space).strip_prefix('"') {
+        Some(name) => Marker::Position(line, name.split('"').next().unwrap_or(name)),
+        None => Marker::NoFile,
+    }
 }
 
 #[cfg(test)]
@@ -138,12 +165,24 @@ mod tests {
     }
 
     #[test]
+    fn markers() {
+        assert_eq!(marker("# 12 \"a b.pica\" 1 3"), Marker::Position(12, "a b.pica"));
+        assert_eq!(marker("#7\t\"open"), Marker::Position(7, "open"));
+        assert_eq!(marker("# 12"), Marker::NoFile);
+        for text in ["#", "# define X 1", "#line 3 \"a\"", "# 99999999999 \"a\""] {
+            assert_eq!(marker(text), Marker::Nothing, "{text}");
+        }
+    }
+
+    #[test]
     fn commas_blanks_and_bad_labels() {
         let args = |s| Span { text: s, at: 0 }.arguments().iter().map(|s| s.text).collect::<Vec<_>>();
         assert_eq!(args("a, b,"), ["a", "b"]);
         assert_eq!(args("a,,b"), ["a", "", "b"]);
         assert!(args(" ").is_empty());
         assert_eq!(line("9a: nop").map(|_| ()).map_err(|f| f.at).unwrap_err(), 0);
-        assert!(line("# 1 \"x\" : y").expect("a marker").head.is_empty());
+        assert!(line("# 1 \"x\" : y").is_err());
+        assert_eq!(line(" : nop").map(|l| (l.labels[0].text, l.head.text)).expect("an empty label"), ("", "nop"));
+        assert_eq!(line("mov\x0Br0 r1").expect("one word").head.text, "mov\x0Br0");
     }
 }
