@@ -159,6 +159,9 @@ impl<'s> Assembler<'s> {
             };
             self.name(name)?;
             let at = |kind| Fault { at: name.at, kind };
+            if self.file.names.is_defined(name.text) {
+                return fault(name, AsmErrorKind::Duplicate { what: "alias", name: clip(name.text) });
+            }
             if self.file.space.is_some() && self.shared.is_full() {
                 // picasso counts before it looks whose registers these are.
                 return Err(at(self.shared.full()));

@@ -133,6 +133,11 @@ impl<'s> Names<'s> {
         }
     }
 
+    /// Whether `name` is an alias.
+    pub fn is_defined(&self, name: &str) -> bool {
+        self.aliases.contains_key(name)
+    }
+
     /// Reads an operand. Where the language has no index register, `relative` is false.
     pub fn operand(&mut self, span: Span<'s>, relative: bool) -> Parse<Operand<'s>> {
         let (negate, body) = match span.strip('-') {
