@@ -55,7 +55,8 @@ struct Counts {
     constants: usize,
     outputs: usize,
     uniforms: usize,
-    /// Rows that the language has no words for.
+    labels: usize,
+    /// What the language has no words for: file names and the version of the program.
     comments: usize,
 }
 
@@ -102,8 +103,7 @@ fn comes_back(given: &Shbin, counts: &mut Counts) -> Result<(), String> {
     counts.comments += wanted.file_names.len() + usize::from(wanted.version != 0);
     (wanted.version, wanted.file_names) = (0, Vec::new());
     for dvle in &mut wanted.dvles {
-        counts.comments += dvle.labels.len() + usize::from(dvle.version != 0x1002);
-        (dvle.version, dvle.labels) = (0x1002, Vec::new());
+        counts.labels += dvle.labels.len();
         // Rows may stand in any order; the assembler writes them as picasso does.
         dvle.uniforms.sort_by_key(|u| u.first);
         for constant in &mut dvle.constants {

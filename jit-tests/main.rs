@@ -1,5 +1,6 @@
 //! The suite of text files: every file of `isa/ operands/ flow/ numeric/ geometry/ regress/ hardware/` on every engine,
-//! plus picasso's language, the rejected inputs, the snapshots of printed stages, the direction of dependencies, and the corpus.
+//! plus picasso's language, the rejected inputs, the snapshots of printed stages, the direction of dependencies, and the
+//! corpus.
 //!
 //! One named test per file and engine, so that `cargo test --test jit-tests -- flow/loop` runs what it says. Engines come
 //! from [`engines::engines`] alone: a test can't be written for one engine only.

@@ -11,7 +11,7 @@ use super::lexer::{Span, is_identifier};
 use super::operand::{Alias, BOOL, FLOAT, INT, Operand, Use, lanes, reads_like_a_register};
 use super::value::{f24_from_f32, prefix_f64};
 use super::warning::WarningKind;
-use crate::container::shbin::{Constant, GeometryMode, Output};
+use crate::container::shbin::{Constant, GeometryMode, Label, Output};
 use crate::isa::{Stage, WriteMask};
 
 /// Names of output properties and their numbers in the output table; the first of two names is the long one.
@@ -52,6 +52,8 @@ impl<'s> Assembler<'s> {
                 | ".bind"
                 | ".wire"
                 | ".masks"
+                | ".label"
+                | ".version"
         );
         match name.as_str() {
             ".proc" => {
@@ -101,6 +103,12 @@ impl<'s> Assembler<'s> {
             }
             ".bind" => self.bind(words)?,
             ".wire" => self.wire(rest)?,
+            ".label" => self.label_row(words)?,
+            ".version" => {
+                let mut args = Args::new(rest.arguments(), rest);
+                self.file.dvle.version = ranged(args.next("a version")?, "version", 0xFFFF)? as u16;
+                args.done()?;
+            }
             ".masks" => {
                 let mut args = Args::new(rest.arguments(), rest);
                 let input = ranged(args.next("an input mask")?, "mask", 0xFFFF)? as u16;
@@ -464,6 +472,19 @@ impl<'s> Assembler<'s> {
         let letter = operand.letter;
         self.file.names.define(name, Alias { letter, ..Alias::register(operand.reg) })?;
         self.file.dvle.name(name.text, operand.reg, size).map_err(|kind| Fault { at: name.at, kind })
+    }
+
+    /// `.label NAME ID POSITION SIZE UNKNOWN`: a row of the label table; `-` for no size.
+    fn label_row(&mut self, mut words: Args<'s>) -> Parse<()> {
+        let name = words.next("a name")?.identifier()?.replace('$', ".");
+        let id = ranged(words.next("a label's number")?, "label", 0xFFFF)? as u16;
+        let position = number(words.next("a position in words")?)?;
+        let size = words.next("a size in words or `-`")?;
+        let size = if size.text == "-" { None } else { Some(ranged(size, "size", u32::MAX - 1)?) };
+        let unknown = ranged(words.next("the last field")?, "field", 0xFFFF)? as u16;
+        words.done()?;
+        self.file.dvle.labels.push(Label { id, unknown, position, size, name });
+        Ok(())
     }
 
     /// `.wire TYPE, REGISTER, MASK [, UNKNOWN]`: a row of the output table, by number.

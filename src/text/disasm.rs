@@ -275,7 +275,7 @@ impl<'a> Writer<'a> {
 
     fn dvle(&mut self, dvle: &Dvle) {
         if dvle.version != VERSION {
-            self.line(0, &format!("; entry point version 0x{:X}", dvle.version));
+            self.row(&format!(".version 0x{:X}", dvle.version));
         }
         if dvle.stage == Stage::Geometry {
             self.line(0, &geometry(dvle));
@@ -294,8 +294,13 @@ impl<'a> Writer<'a> {
             }
         }
         for l in &dvle.labels {
-            let size = l.size.map_or("no size".into(), |n| format!("{n} words"));
-            self.line(0, &format!("; label {} {:?} at word {}, {size}, 0x{:X}", l.id, l.name, l.position, l.unknown));
+            let (name, (id, position, unknown)) = (l.name.replace('.', "$"), (l.id, l.position, l.unknown));
+            let size = l.size.map_or("-".into(), |n| n.to_string());
+            if is_identifier(&name) && !l.name.contains('$') {
+                self.row(&format!(".label {name} {id} {position} {size} {unknown}"));
+            } else {
+                self.line(0, &format!("; label {:?} {id} {position} {size} {unknown}", l.name));
+            }
         }
         // Without rows both masks are to be said whatever the rows would make of them.
         if !self.rows || (input_mask, output_mask) != (dvle.input_mask, dvle.output_mask) {

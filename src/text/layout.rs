@@ -6,7 +6,7 @@
 
 use super::error::AsmErrorKind;
 use super::operand::{BOOL, FLOAT, INT};
-use crate::container::shbin::{Constant, Dvle, GeometryMode, Output, Uniform};
+use crate::container::shbin::{Constant, Dvle, GeometryMode, Label, Output, Uniform};
 use crate::isa::Stage;
 use std::collections::HashMap;
 
@@ -121,8 +121,9 @@ impl<'s> Space<'s> {
 }
 
 /// The tables of one file's DVLE.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct DvleBuilder {
+    pub version: u16,
     pub stage: Stage,
     pub geometry: GeometryMode,
     /// A mode was given (`.gsh` without one, and the one that `setemit` implies, share the vertex files' uniforms).
@@ -135,6 +136,27 @@ pub(super) struct DvleBuilder {
     constants: Vec<Constant>,
     outputs: Vec<Output>,
     uniforms: Vec<Uniform>,
+    /// Debug labels, as they stand; picasso writes none.
+    pub labels: Vec<Label>,
+}
+
+impl Default for DvleBuilder {
+    fn default() -> DvleBuilder {
+        DvleBuilder {
+            version: VERSION,
+            stage: Stage::Vertex,
+            geometry: GeometryMode::Point,
+            has_mode: false,
+            merge_outmaps: false,
+            input_mask: 0,
+            wired: [0; 16],
+            output_mask: 0,
+            constants: Vec::new(),
+            outputs: Vec::new(),
+            uniforms: Vec::new(),
+            labels: Vec::new(),
+        }
+    }
 }
 
 /// Rows that the constant and uniform tables may have.
@@ -225,7 +247,7 @@ impl DvleBuilder {
     pub fn finish(mut self, entry: u32, end: u32) -> Dvle {
         self.uniforms.sort_by_key(|u| u.first);
         Dvle {
-            version: VERSION,
+            version: self.version,
             stage: self.stage,
             merge_outmaps: self.merge_outmaps,
             entry,
@@ -234,7 +256,7 @@ impl DvleBuilder {
             output_mask: self.output_mask,
             geometry: self.geometry,
             constants: self.constants,
-            labels: Vec::new(),
+            labels: self.labels,
             outputs: self.outputs,
             uniforms: self.uniforms,
         }

@@ -52,6 +52,8 @@
 //! | `.bind NAME REG [SIZE]` | name and uniform-table row for given registers; allocates nothing |
 //! | `.wire TYPE, REG, MASK [, X]` | output-table row by numbers (mask bit 0 = x) |
 //! | `.masks IN, OUT` | the DVLE's input and output masks |
+//! | `.label NAME ID POSITION SIZE UNKNOWN` | a row of the DVLE's label table; `-` for no size |
+//! | `.version N` | the DVLE's version |
 //! | `f24#XXXXXX` | a component of `.constf .constfa .setf` by its float24 bits |
 
 pub mod asm;
