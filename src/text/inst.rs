@@ -29,7 +29,8 @@ impl<'s> Args<'s> {
     pub fn next(&mut self, what: &'static str) -> Parse<Span<'s>> {
         match self.maybe() {
             Some(arg) if !arg.is_empty() => Ok(arg),
-            Some(arg) => expected(what, arg),
+            // Empty, so a comma follows.
+            Some(arg) => fault(arg, AsmErrorKind::Expected { what, found: ",".into() }),
             None => expected(what, self.end),
         }
     }
