@@ -465,7 +465,7 @@ fn errors_say_what_to_do() {
         .file("cut.shbin", b"DVLB\x01\0\0\0")
         .file("pack", b"\x1f\x8b\x08\0")
         .file("empty", b"")
-        .file("latin.s", b"; \xE9\n");
+        .file("latin.s", b"n \xE9\n");
     std::fs::create_dir_all(folder.0.join("none")).unwrap();
     for (args, words) in [
         ("inspect nothere", "error: nothere: there is no such file; check the path\n"),

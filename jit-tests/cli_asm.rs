@@ -50,6 +50,10 @@ fn the_smallest_file_has_these_bytes() {
     let words = "424C5644 1 38 504C5644 0 28 1 2C 0 2C 0 0 0 88000000 454C5644 1002 0 1 0 0 40 0 40 0 40 0 40 0 40 0";
     let bytes: Vec<u8> = words.split(' ').flat_map(|w| u32::from_str_radix(w, 16).unwrap().to_le_bytes()).collect();
     assert_eq!(folder.read("a.shbin"), bytes);
+    // Comments are nobody's business, whatever their encoding.
+    folder.file("a.pica", b"; d\xE9but\n.proc main\nend ; \xFF\n.end\n");
+    assert_eq!(folder.run("asm a.pica -o latin.shbin").code, 0);
+    assert_eq!(folder.read("latin.shbin"), bytes);
 }
 
 #[test]

@@ -17,8 +17,8 @@
 //! | `warn FILE:LINE:COLUMN TEXT` | a warning; all of them must be there, in order |
 //! | `error FILE:LINE:COLUMN TEXT` | the source is refused |
 //!
-//! `\t \r \0 \f` and `\s` stand for characters; `;` begins a comment line. Nothing here is written by the assembler under test: words
-//! are worked out by hand or known from picasso.
+//! `\t \r \0 \f` and `\s` stand for characters; `;` begins a comment line. Nothing in these files was written by the
+//! assembler under test: words are worked out by hand or known from picasso.
 
 use libtest_mimic::{Failed, Trial};
 use picajit::container::shbin::{Constant, Dvle, Shbin};

@@ -159,7 +159,7 @@ impl<'s> Assembler<'s> {
         for arg in rest.arguments() {
             let (name, size) = match arg.cut('[') {
                 Some((name, tail)) => {
-                    let Some((size, junk)) = tail.cut(']') else { return expected("`]`", tail) };
+                    let Some((size, junk)) = tail.cut(']') else { return expected("`]`", tail.skip(tail.text.len())) };
                     self.file.names.ignored(junk);
                     (name, self.array_size(size.trim())?)
                 }
@@ -277,7 +277,7 @@ impl<'s> Assembler<'s> {
         }
         let Some((name, tail)) = rest.cut('[') else { return expected("NAME[], NAME[SIZE] or (x, y, z, w)", rest) };
         self.name(name)?;
-        let Some((size, junk)) = tail.cut(']') else { return expected("`]`", tail) };
+        let Some((size, junk)) = tail.cut(']') else { return expected("`]`", tail.skip(tail.text.len())) };
         self.file.names.ignored(junk);
         let size = size.trim();
         let size = if size.is_empty() { None } else { Some(self.array_size(size)?) };

@@ -3,9 +3,9 @@
 //! That promise is kept by doing it: a text is tried in the assembler, and a plainer one is made where it fails. First
 //! picasso's own language (plus padding), then `.raw` text without padding, then the descriptor table by number, then
 //! nothing but `.word`. However plain, a text has every entry point with its kind of unit; rows of its tables that the
-//! language can't express are comments, each by itself. Blocks appear as blocks where a program's scopes nest, as `r...` forms where they don't; a word
-//! whose unused bits are set, or whose descriptor isn't in the table, is a `.word`. Programs beyond 4096 words or
-//! descriptors have no text that assembles. It must not know how a program runs.
+//! language can't express are comments, each by itself. Blocks appear as blocks where a program's scopes nest, as `r...`
+//! forms where they don't; a word whose unused bits are set, or whose descriptor isn't in the table, is a `.word`.
+//! Programs beyond 4096 words or descriptors have no text that assembles. It must not know how a program runs.
 
 use super::asm::assemble;
 use super::directive::PROPERTIES;

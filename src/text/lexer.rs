@@ -5,6 +5,21 @@
 //! byte offset, with a few cutting operations that keep it. It must not know any statement.
 
 use super::error::{AsmErrorKind, Parse, clip, fault};
+use std::borrow::Cow;
+
+/// The bytes of a source file as text. Comments may have other encodings than UTF-8, which picasso does not see: what can't
+/// be read there is replaced. Elsewhere it is an error: the offset of the first such byte.
+pub fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, usize> {
+    let mut start = 0;
+    for line in bytes.split(|&b| b == b'\n') {
+        let code = line.split(|&b| b == b';').next().unwrap_or(line);
+        if let Err(e) = std::str::from_utf8(code) {
+            return Err(start + e.valid_up_to());
+        }
+        start += line.len() + 1;
+    }
+    Ok(String::from_utf8_lossy(bytes))
+}
 
 /// A piece of a source line and its byte offset there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,6 +177,14 @@ mod tests {
         assert_eq!((l.head.text, l.head.at), ("mov", 8));
         let args: Vec<_> = l.rest.arguments().iter().map(|s| (s.text, s.at)).collect();
         assert_eq!(args, [("r0", 13), ("r1", 18)]);
+    }
+
+    #[test]
+    fn comments_in_any_encoding() {
+        assert!(matches!(decode("é ; é\n".as_bytes()), Ok(Cow::Borrowed("é ; é\n"))));
+        assert_eq!(decode(b"a ; \xE9;\xFF\nb").as_deref(), Ok("a ; \u{FFFD};\u{FFFD}\nb"));
+        assert_eq!(decode(b"a ; \xE9\nb\xE9").as_deref(), Err(&7));
+        assert_eq!(decode(b"\xC3;\xA9").as_deref(), Err(&0));
     }
 
     #[test]

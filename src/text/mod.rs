@@ -77,5 +77,6 @@ mod tests;
 pub use asm::{Assembler, Assembly, Options, Proc, SharedUniform, assemble, assemble_with};
 pub use disasm::disassemble;
 pub use error::{AsmError, AsmErrorKind};
+pub use lexer::decode;
 pub use print::inst_to_string;
 pub use warning::{Warning, WarningKind};

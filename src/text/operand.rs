@@ -5,7 +5,7 @@
 //! c0): each place checks the final number only. Language notes, sections 4 and 13. It must not know instructions.
 
 use super::error::{AsmErrorKind, Parse, clip, expected, fault};
-use super::lexer::Span;
+use super::lexer::{Span, is_space};
 use super::warning::WarningKind;
 use crate::isa::{Cond, CondOp, DstReg, Index, Src, SrcReg, Swizzle, WriteMask};
 use std::collections::HashMap;
@@ -147,10 +147,14 @@ impl<'s> Names<'s> {
         if body.is_empty() {
             return expected("a register or alias", body);
         }
+        if body.text.starts_with(is_space) {
+            // Only behind `-` or `!`; an operand itself is trimmed.
+            return expected("a register or alias without a blank before it", body.trim());
+        }
         let (mut index, mut offset) = (Index::None, 0);
         let (base, components) = match body.cut('[') {
             Some((base, rest)) => {
-                let Some((inside, behind)) = rest.cut(']') else { return expected("`]`", rest) };
+                let Some((inside, behind)) = rest.cut(']') else { return expected("`]`", rest.skip(rest.text.len())) };
                 (index, offset) = self.bracket(inside.trim())?;
                 if index != Index::None && !relative {
                     return fault(inside, AsmErrorKind::IndexNotAllowed(clip(base.text)));

@@ -100,7 +100,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         if let Some(kind) = Kind::sniff(&bytes) {
             return Err(LoadError::NotAssembly { name, kind }.into());
         }
-        sources.push((load::text(&name, &bytes)?.to_string(), name));
+        sources.push((load::text(&name, &bytes)?.into_owned(), name));
     }
     let mut assembler = Assembler::new(Options { no_nop: args.no_nop });
     for (text, name) in &sources {
