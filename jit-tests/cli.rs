@@ -1,5 +1,6 @@
 //! The `picajit` command as a person runs it: verbs, exit codes, words of errors, JSON, and values worked out by hand.
 
+mod cli_asm;
 mod safety;
 
 use serde_json::Value;
@@ -464,7 +465,7 @@ fn errors_say_what_to_do() {
         .file("cut.shbin", b"DVLB\x01\0\0\0")
         .file("pack", b"\x1f\x8b\x08\0")
         .file("empty", b"")
-        .file("latin.s", b"; \xE9\n");
+        .file("latin.s", b"n \xE9\n");
     std::fs::create_dir_all(folder.0.join("none")).unwrap();
     for (args, words) in [
         ("inspect nothere", "error: nothere: there is no such file; check the path\n"),
@@ -509,7 +510,7 @@ fn warnings_of_the_assembler_are_told_and_do_not_fail() {
     folder.file("a.pica", ".proc main\nmov o0.yx, v0\nend\n.end\n");
     let ended = folder.run("asm a.pica -o a.shbin");
     assert_eq!(ended.code, 0);
-    assert!(ended.err.starts_with("a.pica:2: warning: components `o0.yx` are not in order\n"), "{}", ended.err);
+    assert!(ended.err.starts_with("a.pica:2:5: warning: components `o0.yx` are not in order\n"), "{}", ended.err);
 }
 
 #[test]

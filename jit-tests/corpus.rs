@@ -1,5 +1,5 @@
 //! Real shader files, where they are there: each parses, every entry compiles on every engine, and 64 vertices with
-//! special values among them leave the same bits everywhere.
+//! special values among them leave the same bits everywhere; and its text assembles back to all of it.
 //!
 //! The files are nobody's to distribute and are not part of the repository; without them one line says so.
 
@@ -7,11 +7,14 @@ use crate::engines::{Engine, engines, reference};
 use crate::noise::Noise;
 use crate::outcome;
 use libtest_mimic::{Failed, Trial};
-use picajit::container::shbin::Shbin;
+use picajit::container::Kind;
+use picajit::container::dvoj::Dvoj;
+use picajit::container::shbin::{Constant, Dvle, Shbin};
 use picajit::isa::Stage;
 use picajit::isa::numeric::Precision;
 use picajit::kernel::{Config, Kernel};
 use picajit::state::{Registers, Uniforms, Unit};
+use picajit::text;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -34,7 +37,116 @@ pub fn trials() -> Vec<Trial> {
         let path = path.clone();
         Trial::test(name, move || check(&path, &engine))
     };
-    files.iter().flat_map(|path| engines().into_iter().map(|e| trial(path, e)).collect::<Vec<_>>()).collect()
+    let mut trials: Vec<_> =
+        files.iter().flat_map(|path| engines().into_iter().map(|e| trial(path, e)).collect::<Vec<_>>()).collect();
+    trials.push(Trial::test("corpus/text-and-back", move || text_and_back(&root)));
+    trials
+}
+
+/// What came back from text, of all files.
+#[derive(Debug, Default)]
+struct Counts {
+    files: usize,
+    objects: usize,
+    plain: usize,
+    words: usize,
+    descriptors: usize,
+    entries: usize,
+    geometry: usize,
+    constants: usize,
+    outputs: usize,
+    uniforms: usize,
+    labels: usize,
+    /// What the language has no words for: file names and the version of the program.
+    comments: usize,
+}
+
+/// Every shader file below the corpus, whatever its name: disassembled and assembled again it is the same value.
+fn text_and_back(root: &Path) -> Result<(), Failed> {
+    let mut paths = Vec::new();
+    collect(root, &mut paths).map_err(|e| e.to_string())?;
+    paths.sort();
+    let mut counts = Counts::default();
+    for path in &paths {
+        let bytes = std::fs::read(path).map_err(|e| e.to_string())?;
+        let at = |e: String| format!("{}: {e}", path.display());
+        let given = match Kind::sniff(&bytes) {
+            Some(Kind::Shbin) => Shbin::parse(&bytes).map_err(|e| at(e.to_string()))?,
+            Some(Kind::Dvoj) => {
+                counts.objects += 1;
+                linked_alone(Dvoj::parse(&bytes).map_err(|e| at(e.to_string()))?)
+            }
+            _ => continue,
+        };
+        comes_back(&given, &mut counts).map_err(at)?;
+    }
+    // Not through the harness, so that a run without the corpus can be told from one with it.
+    eprintln!("corpus: text and back: {counts:?}");
+    if counts.files == 0 || counts.entries < counts.files { Err("hardly any shader was found".into()) } else { Ok(()) }
+}
+
+fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        match entry.file_type()? {
+            kind if kind.is_dir() => collect(&entry.path(), paths)?,
+            kind if kind.is_file() => paths.push(entry.path()),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn comes_back(given: &Shbin, counts: &mut Counts) -> Result<(), String> {
+    let shown = text::disassemble(given);
+    let again = text::assemble(&shown).map_err(|e| format!("{e}\n{shown}"))?.shbin;
+    let mut wanted = given.clone();
+    counts.comments += wanted.file_names.len() + usize::from(wanted.version != 0);
+    (wanted.version, wanted.file_names) = (0, Vec::new());
+    for dvle in &mut wanted.dvles {
+        counts.labels += dvle.labels.len();
+        // Rows may stand in any order; the assembler writes them as picasso does.
+        dvle.uniforms.sort_by_key(|u| u.first);
+        for constant in &mut dvle.constants {
+            if let Constant::Float { value, .. } = constant {
+                *value = value.map(|word| word & 0xFF_FFFF);
+            }
+        }
+        counts.constants += dvle.constants.len();
+        counts.outputs += dvle.outputs.len();
+        counts.uniforms += dvle.uniforms.len();
+        counts.geometry += usize::from(dvle.stage == Stage::Geometry);
+    }
+    counts.files += 1;
+    counts.plain += usize::from(!shown.contains("\n.raw\n") && !shown.starts_with(".raw\n"));
+    counts.words += wanted.code.len();
+    counts.descriptors += wanted.opdescs.len();
+    counts.entries += wanted.dvles.len();
+    if again.code != wanted.code || again.opdescs != wanted.opdescs {
+        return Err(format!("other words or descriptors\n{shown}"));
+    }
+    match again.dvles.iter().zip(&wanted.dvles).find(|(a, w)| a != w) {
+        Some((a, w)) => Err(format!("a table differs\n  given: {w:?}\n  again: {a:?}\n{shown}")),
+        None if again != wanted => Err(format!("something else differs\n{shown}")),
+        None => Ok(()),
+    }
+}
+
+/// An object as the only entry point of a program, which begins at its first word.
+fn linked_alone(object: Dvoj) -> Shbin {
+    let dvle = Dvle {
+        version: object.version,
+        stage: object.stage,
+        merge_outmaps: object.merge_outmaps,
+        input_mask: object.input_mask,
+        output_mask: object.output_mask,
+        constants: object.constants,
+        labels: object.labels,
+        outputs: object.outputs,
+        uniforms: object.uniforms,
+        ..Dvle::default()
+    };
+    Shbin { code: object.code, opdescs: object.opdescs, dvles: vec![dvle], ..Shbin::default() }
 }
 
 fn check(path: &Path, engine: &Engine) -> Result<(), Failed> {

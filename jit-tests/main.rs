@@ -1,6 +1,6 @@
 //! The suite of text files: every file of `isa/ operands/ flow/ numeric/ geometry/ regress/ hardware/` on every engine,
-//! plus the rejected inputs, the snapshots of printed stages, the direction of dependencies, the tables of docs/isa.md, and
-//! the corpus.
+//! plus picasso's language, the rejected inputs, the snapshots of printed stages, the direction of dependencies, the
+//! tables of docs/isa.md, and the corpus.
 //!
 //! One named test per file and engine, so that `cargo test --test jit-tests -- flow/loop` runs what it says. Engines come
 //! from [`engines::engines`] alone: a test can't be written for one engine only.
@@ -13,6 +13,7 @@ mod hardware;
 mod layers;
 mod noise;
 mod outcome;
+mod picasso;
 mod place;
 mod reject;
 mod rows;
@@ -34,13 +35,14 @@ fn main() {
         }
     }
     trials.extend(files("reject").iter().map(|path| reject::trial(&name(path), path)));
+    trials.extend(files("picasso").iter().flat_map(|path| picasso::trials(&name(path), path)));
     trials.extend(files("snapshots").iter().map(|path| snapshots::trial(&name(path), path)));
     trials.extend(corpus::trials());
     trials.extend(selftest::trials());
     trials.extend(hardware::trials());
     trials.extend(rows::trials());
     trials.push(Trial::test("harness/every-folder-has-files", || {
-        let needed = ["isa", "operands", "flow", "numeric", "geometry", "hardware", "reject", "snapshots"];
+        let needed = ["isa", "operands", "flow", "numeric", "geometry", "hardware", "reject", "picasso", "snapshots"];
         match needed.iter().find(|folder| files(folder).is_empty()) {
             Some(folder) => Err(format!("no test files in {folder}/").into()),
             None => Ok(()),

@@ -31,7 +31,7 @@ fn a_result_never_replaces_what_is_read() {
 #[test]
 fn asm_says_what_is_no_assembly() {
     let folder = Folder::new("no-assembly");
-    folder.file("a.pica", VERTEX).file("latin", b"; \xE9\n");
+    folder.file("a.pica", VERTEX).file("latin", b"n \xE9\n");
     assert_eq!(folder.run("asm a.pica -o a.shbin").code, 0);
     let err = folder.bad("asm a.shbin -o b.shbin");
     assert_eq!(

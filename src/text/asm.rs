@@ -4,19 +4,22 @@
 //! in at the end of their file, calls and entry points after all files. What single statements mean is in `inst` and
 //! `directive`. Byte for byte picasso's output for what picasso accepts (language notes, section 14).
 
-use super::error::{AsmError, AsmErrorKind, Fault, Parse, Warning, WarningKind, clip, expected, fault};
-use super::layout::{DvleBuilder, Space};
-use super::lexer::{self, Span};
+use super::error::{AsmError, AsmErrorKind, Fault, Parse, clip, expected, fault};
+use super::layout::{Class, DvleBuilder, Space};
+use super::lexer::{self, Marker, Span};
 use super::opdesc::OpdescTable;
 use super::operand::{Names, c_number};
+use super::warning::{Warning, WarningKind};
 use crate::container::shbin::{Opdesc, Shbin};
-use crate::isa::{MAX_CODE_WORDS, Opcode, Stage};
+use crate::isa::{MAX_CODE_WORDS, Stage};
 use std::collections::HashMap;
 
 /// Blocks that may be open in each other, of all kinds together.
 pub(super) const MAX_BLOCKS: usize = 32;
 /// Words a vertex file may add to; the test is "more than", so one more passes, as in picasso.
 const VERTEX_WORDS: usize = 512;
+/// Warnings that are kept. A file of nothing but oddities would otherwise become many times its size.
+const MAX_WARNINGS: usize = 1000;
 
 /// How to assemble.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,12 +33,29 @@ pub struct Options {
 pub struct Assembly {
     /// The program and its entry points.
     pub shbin: Shbin,
-    /// What is accepted and odd.
+    /// What is accepted and odd, at most a thousand of it.
     pub warnings: Vec<Warning>,
-    /// For every code word the line it comes from (file index, then line from 1).
+    /// For every code word the line it comes from (file index, then line from 1, whatever line markers say).
     pub lines: Vec<(u32, u32)>,
     /// All procedures, by address.
     pub procs: Vec<Proc>,
+    /// Declarations of uniforms that vertex files share, in order and with repetitions; those that begin with `_` are not
+    /// among them. For [`Assembly::c_header`].
+    pub shared: Vec<SharedUniform>,
+    /// Whether the first file with an entry point of its own, written or not, is a geometry program.
+    pub(super) header_geometry: bool,
+}
+
+/// A declaration of a uniform that vertex files share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedUniform {
+    /// Its name.
+    pub name: String,
+    /// First register, within its class.
+    pub register: u32,
+    /// Registers.
+    pub size: u32,
+    pub(super) class: Class,
 }
 
 /// A procedure.
@@ -67,12 +87,14 @@ pub(super) struct Site<'s> {
     pub file: &'s str,
     pub index: u32,
     pub line: u32,
+    /// The line as counted, where a line marker has changed `line`.
+    pub counted: u32,
     pub text: &'s str,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Word {
-    bits: u32,
+pub(super) struct Word {
+    pub bits: u32,
     /// Given by `.word`: never renumbered.
     raw: bool,
     line: (u32, u32),
@@ -123,6 +145,8 @@ pub(super) struct File<'s> {
     /// The file's own uniforms, if it is a geometry program with a mode.
     pub space: Option<Space<'s>>,
     pub gsh_seen: bool,
+    /// A uniform with `_` got a register that vertex files share.
+    pub hidden_shared: bool,
     pub dvle: DvleBuilder,
     pub masks: Option<(u16, u16)>,
     pub owns_dvle: bool,
@@ -140,6 +164,7 @@ impl<'s> File<'s> {
             fixups: Vec::new(),
             space: None,
             gsh_seen: false,
+            hidden_shared: false,
             dvle: DvleBuilder::default(),
             masks: None,
             owns_dvle: false,
@@ -164,14 +189,17 @@ struct Call<'s> {
 
 /// Assembles several files into one program, one entry point for each file that has one.
 pub struct Assembler<'s> {
-    options: Options,
-    words: Vec<Word>,
+    pub(super) options: Options,
+    pub(super) words: Vec<Word>,
     pub(super) opdescs: OpdescTable,
-    procs: HashMap<&'s str, (usize, usize)>,
+    pub(super) procs: HashMap<&'s str, (usize, usize)>,
     calls: Vec<Call<'s>>,
     /// A block has just been closed: the next `.end` or `.else` needs a word between (picasso's state E).
-    after_block: bool,
+    pub(super) after_block: bool,
     pub(super) shared: Space<'s>,
+    pub(super) declared: Vec<SharedUniform>,
+    /// Kind of the first file that owns an entry point.
+    first_stage: Option<Stage>,
     finished: Vec<Finished<'s>>,
     warnings: Vec<Warning>,
     pub(super) file: File<'s>,
@@ -182,7 +210,7 @@ pub struct Assembler<'s> {
 impl<'s> Assembler<'s> {
     /// With nothing in it.
     pub fn new(options: Options) -> Assembler<'s> {
-        let site = Site { file: "", index: 0, line: 1, text: "" };
+        let site = Site { file: "", index: 0, line: 1, counted: 1, text: "" };
         Assembler {
             options,
             words: Vec::new(),
@@ -191,6 +219,8 @@ impl<'s> Assembler<'s> {
             calls: Vec::new(),
             after_block: false,
             shared: Space::shared(),
+            declared: Vec::new(),
+            first_stage: None,
             finished: Vec::new(),
             warnings: Vec::new(),
             file: File::new(site),
@@ -202,21 +232,36 @@ impl<'s> Assembler<'s> {
     /// Reads one file behind the ones before; `name` appears in messages.
     pub fn add_file(&mut self, name: &'s str, text: &'s str) -> Result<(), AsmError> {
         // A NUL byte ends a file.
-        let text = text.split('\0').next().unwrap_or("");
+        let (text, nul) = text.split_once('\0').map_or((text, false), |(text, _)| (text, true));
         let first = text.lines().next().unwrap_or("");
-        self.site = Site { file: name, index: self.files, line: 1, text: first };
+        self.site = Site { file: name, index: self.files, line: 1, counted: 1, text: first };
         self.files += 1;
         self.file = File::new(self.site);
-        for (n, line) in text.lines().enumerate() {
-            self.site.line = n as u32 + 1;
-            self.site.text = line;
-            if self.line(line).map_err(|f| error(self.site, f))? {
-                // What follows is read as if it were a file of its own.
-                self.end_file()?;
-                self.site.index += 1;
-                self.files += 1;
-                self.file = File::new(self.site);
+        if first.starts_with('\u{FEFF}') {
+            return Err(error(self.site, Fault { at: 0, kind: AsmErrorKind::ByteOrderMark }));
+        }
+        let mut line = 1;
+        let mut lines = text.lines().enumerate().peekable();
+        while let Some((n, text)) = lines.next() {
+            (self.site.line, self.site.counted, self.site.text) = (line, n as u32 + 1, text);
+            line = line.saturating_add(1);
+            let warnings = self.warnings.len();
+            let after = self.line(text, lines.peek().is_none()).map_err(|f| error(self.site, f))?;
+            self.warnings[warnings..].sort_by_key(|w| w.column);
+            match after {
+                After::Nothing => {}
+                After::Position(next, file) => (line, self.site.file) = (next, file),
+                After::EndFile => {
+                    // What follows is read as if it were a file of its own.
+                    self.end_file()?;
+                    self.site.index += 1;
+                    self.files += 1;
+                    self.file = File::new(self.site);
+                }
             }
+        }
+        if nul {
+            self.warn_at(self.site.text.len(), WarningKind::Nul);
         }
         self.end_file()
     }
@@ -229,7 +274,7 @@ impl<'s> Assembler<'s> {
                 return Err(error(call.site, Fault { at: call.name.at, kind }));
             };
             self.site = call.site;
-            self.patch(call.at, start, len).map_err(|f| error(call.site, f))?;
+            self.patch(call.at, start, len, call.name).map_err(|f| error(call.site, f))?;
         }
         let mut dvles = Vec::new();
         for f in std::mem::take(&mut self.finished) {
@@ -270,29 +315,49 @@ impl<'s> Assembler<'s> {
             warnings: self.warnings,
             lines: self.words.iter().map(|w| w.line).collect(),
             procs,
+            shared: self.declared,
+            header_geometry: self.first_stage == Some(Stage::Geometry),
         })
     }
 
-    /// Reads a line; true if it ends a file inside its text (`.file`).
-    fn line(&mut self, text: &'s str) -> Parse<bool> {
+    /// Reads a line. `last`: none follows in this file.
+    fn line(&mut self, text: &'s str, last: bool) -> Parse<After<'s>> {
         let line = lexer::line(text)?;
         for label in line.labels {
+            if label.is_empty() {
+                self.warn(label, WarningKind::EmptyName);
+            }
             if self.file.labels.insert(label.text, self.words.len()).is_some() {
                 return fault(label, AsmErrorKind::Duplicate { what: "label", name: clip(label.text) });
             }
         }
         if line.head.is(".file") {
-            return Ok(true);
+            return Ok(After::EndFile);
+        }
+        if line.head.text.starts_with('#') {
+            return self.marker(line.head, last);
         }
         if line.head.text.starts_with('.') {
             self.directive(line.head, line.rest)?;
         } else if !line.head.is_empty() {
             self.instruction(line.head, line.rest)?;
         }
-        for kind in std::mem::take(&mut self.file.names.notes) {
-            self.warn(kind);
+        for (at, kind) in std::mem::take(&mut self.file.names.notes) {
+            self.warn_at(at, kind);
         }
-        Ok(false)
+        Ok(After::Nothing)
+    }
+
+    /// A line that begins with `#`.
+    fn marker(&mut self, head: Span<'s>, last: bool) -> Parse<After<'s>> {
+        match lexer::marker(head.text) {
+            Marker::Position(line, file) => return Ok(After::Position(line, file)),
+            // picasso looks for the name in what follows, and here nothing does.
+            Marker::NoFile if last => return expected("a file name in quotes", head.skip(head.text.len())),
+            Marker::NoFile => self.warn(head, WarningKind::MarkerWithoutFile),
+            Marker::Nothing => self.warn(head, WarningKind::Ignored(clip(head.text))),
+        }
+        Ok(After::Nothing)
     }
 
     fn end_file(&mut self) -> Result<(), AsmError> {
@@ -308,16 +373,31 @@ impl<'s> Assembler<'s> {
             };
         }
         let file = std::mem::replace(&mut self.file, File::new(self.site));
-        if (file.owns_dvle || file.names.saw_output) && !file.no_dvle {
-            let (entry, first) = (file.entry, file.first);
-            self.finished.push(Finished { dvle: file.dvle, masks: file.masks, entry, first });
+        if file.owns_dvle || file.names.saw_output {
+            self.first_stage.get_or_insert(file.dvle.stage);
+            if !file.no_dvle {
+                let (entry, first) = (file.entry, file.first);
+                self.finished.push(Finished { dvle: file.dvle, masks: file.masks, entry, first });
+            }
         }
         self.shared.next_file();
         Ok(())
     }
 
-    pub(super) fn warn(&mut self, kind: WarningKind) {
-        self.warnings.push(Warning { file: self.site.file.into(), line: self.site.line, kind });
+    /// Something odd at a piece of the current line.
+    pub(super) fn warn(&mut self, span: Span<'_>, kind: WarningKind) {
+        self.warn_at(span.at, kind);
+    }
+
+    /// Something odd at a byte of the current line.
+    pub(super) fn warn_at(&mut self, at: usize, kind: WarningKind) {
+        let kind = match self.warnings.len() {
+            ..MAX_WARNINGS => kind,
+            MAX_WARNINGS => WarningKind::Further,
+            _ => return,
+        };
+        let (column, source) = place(self.site, at);
+        self.warnings.push(Warning { file: file_name(self.site), line: self.site.line, column, source, kind });
     }
 
     /// Appends a word; `at` is where an error would be shown.
@@ -325,17 +405,20 @@ impl<'s> Assembler<'s> {
         if self.words.len() >= MAX_CODE_WORDS {
             return fault(at, AsmErrorKind::ProgramTooLong { limit: MAX_CODE_WORDS });
         }
-        self.words.push(Word { bits, raw, line: (self.site.index, self.site.line) });
+        self.words.push(Word { bits, raw, line: (self.site.index, self.site.counted) });
         Ok(self.words.len() - 1)
     }
 
-    /// What every instruction needs: an open block, and room for another word.
+    /// What every instruction needs: an open block, and room for another word. An open array will do, as in picasso.
     pub(super) fn begin_instruction(&mut self, head: Span<'_>) -> Parse<()> {
         if self.file.blocks.is_empty() && !self.file.names.raw {
             return fault(head, AsmErrorKind::OutsideProc);
         }
         if self.file.dvle.stage == Stage::Vertex && !self.file.names.raw && self.words.len() > VERTEX_WORDS {
             return fault(head, AsmErrorKind::ProgramTooLong { limit: VERTEX_WORDS });
+        }
+        if !self.file.names.raw && self.file.blocks.iter().all(|(b, _)| matches!(b, Block::Array { .. })) {
+            self.warn(head, WarningKind::InsideArray);
         }
         self.file.owns_dvle = true;
         self.after_block = false;
@@ -413,105 +496,22 @@ impl<'s> Assembler<'s> {
         Ok(total as u32)
     }
 
-    /// Fills in DST and NUM of word `at`.
-    fn patch(&mut self, at: usize, target: usize, len: usize) -> Parse<()> {
+    /// Fills in DST and NUM of word `at`; what is wrong with them is told of `shown`.
+    pub(super) fn patch(&mut self, at: usize, target: usize, len: usize, shown: Span<'_>) -> Parse<()> {
         if len > 0x3FF {
-            return Err(Fault { at: 0, kind: AsmErrorKind::BlockTooLong { words: len } });
+            return fault(shown, AsmErrorKind::BlockTooLong { words: len });
         }
         if target > 0xFFF {
             let (max, found) = (0xFFF, target as i64);
-            return Err(Fault { at: 0, kind: AsmErrorKind::ValueRange { what: "address", min: 0, max, found } });
+            return fault(shown, AsmErrorKind::ValueRange { what: "address", min: 0, max, found });
         }
         if len > 0xFF {
-            self.warn(WarningKind::LongBlock { words: len });
+            self.warn(shown, WarningKind::LongBlock { words: len });
         }
         self.words[at].bits |= (target as u32) << 10 | len as u32;
         Ok(())
     }
-
-    /// Inserts the padding NOP, or says that it is missing.
-    fn pad(&mut self, at: Span<'_>) -> Parse<()> {
-        self.after_block = false;
-        if self.file.names.raw {
-            return Ok(());
-        }
-        if self.options.no_nop {
-            self.warn(WarningKind::MissingNop);
-            return Ok(());
-        }
-        self.emit((Opcode::Nop as u32) << 26, false, at).map(|_| ())
-    }
-
-    fn last_opcode_is(&self, ops: &[Opcode]) -> bool {
-        self.words.last().is_some_and(|w| ops.iter().any(|&o| o as u32 == w.bits >> 26))
-    }
-
-    pub(super) fn else_block(&mut self, head: Span<'_>) -> Parse<()> {
-        let Some(&(Block::If { at, else_at }, _)) = self.file.blocks.last() else {
-            return fault(head, AsmErrorKind::ElseWithoutIf);
-        };
-        if else_at.is_some() {
-            return fault(head, AsmErrorKind::SecondElse);
-        }
-        if self.after_block || self.last_opcode_is(TRANSFERS) || self.here() < at + 2 {
-            self.pad(head)?;
-        }
-        let here = self.here();
-        if let Some((Block::If { else_at, .. }, _)) = self.file.blocks.last_mut() {
-            *else_at = Some(here);
-        }
-        Ok(())
-    }
-
-    pub(super) fn end_block(&mut self, head: Span<'s>) -> Parse<()> {
-        let Some((block, _)) = self.file.blocks.pop() else {
-            return fault(head, AsmErrorKind::EndWithoutBlock);
-        };
-        let (start, least) = match &block {
-            Block::Array { .. } => return self.end_array(block, head),
-            Block::Proc { start, .. } => (*start, 1),
-            Block::If { at, .. } | Block::For { at } => (*at, 2),
-        };
-        let in_loop = matches!(block, Block::For { .. });
-        let needed = self.after_block
-            || !self.words.is_empty()
-                && (self.last_opcode_is(TRANSFERS)
-                    || in_loop && self.last_opcode_is(&[Opcode::Break, Opcode::Breakc])
-                    || self.here() - start < least);
-        if needed {
-            self.pad(head)?;
-        }
-        let here = self.here();
-        match block {
-            Block::Proc { name, start } => {
-                self.procs.insert(name, (start, here - start));
-                Ok(())
-            }
-            Block::If { at, else_at } => {
-                self.after_block = true;
-                let target = else_at.unwrap_or(here);
-                self.patch(at, target, here - target).map_err(|f| Fault { at: head.at, ..f })
-            }
-            Block::For { at } => {
-                self.after_block = true;
-                self.patch(at, here - 1, 0).map_err(|f| Fault { at: head.at, ..f })
-            }
-            Block::Array { .. } => unreachable!("handled above"),
-        }
-    }
-
-    /// Opens a procedure.
-    pub(super) fn open_proc(&mut self, name: Span<'s>, head: Span<'_>) -> Parse<()> {
-        let start = self.here();
-        // Entered at once, so that a second `.proc` inside this one is a duplicate; the length follows at `.end`.
-        if self.procs.insert(name.text, (start, 0)).is_some() {
-            return fault(name, AsmErrorKind::Duplicate { what: "procedure", name: clip(name.text) });
-        }
-        self.open(Block::Proc { name: name.text, start }, head)
-    }
 }
-
-const TRANSFERS: &[Opcode] = &[Opcode::Call, Opcode::Callc, Opcode::Callu, Opcode::Jmpc, Opcode::Jmpu];
 
 /// All of `span` as a number: decimal, `0x` hex or leading-0 octal, at most 32 bits.
 pub(super) fn number(span: Span<'_>) -> Parse<u32> {
@@ -527,14 +527,28 @@ pub(super) fn number(span: Span<'_>) -> Parse<u32> {
     }
 }
 
-/// The error for a person: the byte offset becomes a column, the line is copied.
+/// What a line means for the lines behind it.
+enum After<'s> {
+    Nothing,
+    /// The next line is this one of this file.
+    Position(u32, &'s str),
+    /// The file ends here, inside its text.
+    EndFile,
+}
+
+/// Byte `at` of a line as a column, and the line.
+fn place(site: Site<'_>, at: usize) -> (u32, String) {
+    let before = site.text.get(..at.min(site.text.len())).unwrap_or(site.text);
+    (before.chars().count() as u32 + 1, site.text.chars().take(1000).collect())
+}
+
+/// The file's name for a person; a line marker may hold anything.
+fn file_name(site: Site<'_>) -> String {
+    site.file.chars().take(1000).map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect()
+}
+
+/// The error for a person.
 fn error(site: Site<'_>, fault: Fault) -> AsmError {
-    let before = site.text.get(..fault.at.min(site.text.len())).unwrap_or(site.text);
-    AsmError {
-        file: site.file.into(),
-        line: site.line,
-        column: before.chars().count() as u32 + 1,
-        source: site.text.chars().take(1000).collect(),
-        kind: fault.kind,
-    }
+    let (column, source) = place(site, fault.at);
+    AsmError { file: file_name(site), line: site.line, column, source, kind: fault.kind }
 }

@@ -3,14 +3,15 @@
 //! One function per family. Registers come from `layout`, operands from `operand`; a directive never emits code except
 //! `.word`. Forms and limits: language notes, section 5. It must not know instruction encodings.
 
-use super::asm::{Assembler, Block, EntryPoint, number};
-use super::error::{AsmErrorKind, Fault, Parse, WarningKind, clip, expected, fault};
+use super::asm::{Assembler, Block, EntryPoint, SharedUniform, number};
+use super::error::{AsmErrorKind, Fault, Parse, clip, expected, fault};
 use super::inst::Args;
 use super::layout::{Class, DUMMY, Space};
-use super::lexer::Span;
-use super::operand::{Alias, BOOL, FLOAT, INT, Operand, decimal_prefix, lanes, reads_like_a_register};
+use super::lexer::{Span, is_identifier};
+use super::operand::{Alias, BOOL, FLOAT, INT, Operand, Use, lanes, reads_like_a_register};
 use super::value::{f24_from_f32, prefix_f64};
-use crate::container::shbin::{Constant, GeometryMode, Output};
+use super::warning::WarningKind;
+use crate::container::shbin::{Constant, GeometryMode, Label, Output};
 use crate::isa::{Stage, WriteMask};
 
 /// Names of output properties and their numbers in the output table; the first of two names is the long one.
@@ -32,7 +33,7 @@ const MAX_SIZE: i64 = 96;
 impl<'s> Assembler<'s> {
     pub(super) fn directive(&mut self, head: Span<'s>, rest: Span<'s>) -> Parse<()> {
         let name = head.text.to_ascii_lowercase();
-        let mut words = Args::new(rest.words(), rest);
+        let words = Args::new(rest.words(), rest);
         let owns = matches!(
             name.as_str(),
             ".fvec"
@@ -51,11 +52,15 @@ impl<'s> Assembler<'s> {
                 | ".bind"
                 | ".wire"
                 | ".masks"
+                | ".label"
+                | ".version"
         );
         match name.as_str() {
             ".proc" => {
-                let name = words.next("a procedure name")?;
-                words.done()?;
+                let mut args = Args::new(rest.arguments(), rest);
+                let name = args.next("a procedure name")?;
+                args.done()?;
+                self.trailing_comma(rest);
                 self.open_proc(name, head)?;
             }
             ".else" => {
@@ -98,6 +103,12 @@ impl<'s> Assembler<'s> {
             }
             ".bind" => self.bind(words)?,
             ".wire" => self.wire(rest)?,
+            ".label" => self.label_row(words)?,
+            ".version" => {
+                let mut args = Args::new(rest.arguments(), rest);
+                self.file.dvle.version = ranged(args.next("a version")?, "version", 0xFFFF)? as u16;
+                args.done()?;
+            }
             ".masks" => {
                 let mut args = Args::new(rest.arguments(), rest);
                 let input = ranged(args.next("an input mask")?, "mask", 0xFFFF)? as u16;
@@ -122,7 +133,7 @@ impl<'s> Assembler<'s> {
         if o.no_lanes {
             return fault(o.span, AsmErrorKind::BadSwizzle("_".into()));
         }
-        self.file.names.define(name, Alias { reg: o.reg, lanes: o.lanes, negate: o.negate })
+        self.file.names.define(name, Alias { reg: o.reg, lanes: o.lanes, negate: o.negate, letter: o.letter })
     }
 
     /// An operand without index register.
@@ -134,27 +145,55 @@ impl<'s> Assembler<'s> {
         self.file.space.as_mut().unwrap_or(&mut self.shared)
     }
 
+    /// A name that may be empty, which picasso does not mind.
+    pub(super) fn name(&mut self, name: Span<'s>) -> Parse<()> {
+        if name.is_empty() {
+            self.warn(name, WarningKind::EmptyName);
+            return Ok(());
+        }
+        name.identifier().map(|_| ())
+    }
+
     fn uniforms(&mut self, class: Class, rest: Span<'s>) -> Parse<()> {
+        self.trailing_comma(rest);
         for arg in rest.arguments() {
             let (name, size) = match arg.cut('[') {
                 Some((name, tail)) => {
-                    let Some((size, junk)) = tail.cut(']') else { return expected("`]`", tail) };
-                    if !junk.is_empty() {
-                        self.warn(WarningKind::Ignored(clip(junk.text)));
-                    }
-                    (name, array_size(size.trim())?)
+                    let Some((size, junk)) = tail.cut(']') else { return expected("`]`", tail.skip(tail.text.len())) };
+                    self.file.names.ignored(junk);
+                    (name, self.array_size(size.trim())?)
                 }
                 None => (arg, 1),
             };
-            name.identifier()?;
+            self.name(name)?;
             let at = |kind| Fault { at: name.at, kind };
-            let register = self.space().uniform(class, name.text, size).map_err(at)? + class.base();
-            self.file.names.define(name, Alias::register(register))?;
-            if !name.text.starts_with('_') {
-                self.file.dvle.name(name.text, register, size).map_err(at)?;
+            if self.file.names.is_defined(name.text) {
+                return fault(name, AsmErrorKind::Duplicate { what: "alias", name: clip(name.text) });
+            }
+            if self.file.space.is_some() && self.shared.is_full() {
+                // picasso counts before it looks whose registers these are.
+                return Err(at(self.shared.full()));
+            }
+            let register = self.space().uniform(class, name.text, size).map_err(at)?;
+            self.file.names.define(name, Alias::register(register + class.base()))?;
+            if name.text.starts_with('_') {
+                self.file.hidden_shared |= self.file.space.is_none();
+                continue;
+            }
+            self.file.dvle.name(name.text, register + class.base(), size).map_err(at)?;
+            if self.file.space.is_none() {
+                self.declared.push(SharedUniform { name: name.text.into(), register, size, class });
             }
         }
         Ok(())
+    }
+
+    /// The size of an array, 1 to 96; decimal like every number in brackets.
+    fn array_size(&mut self, span: Span<'s>) -> Parse<u32> {
+        match self.file.names.decimal(span) {
+            size @ 1..=MAX_SIZE => Ok(size as u32),
+            found => fault(span, AsmErrorKind::ValueRange { what: "size", min: 1, max: MAX_SIZE, found }),
+        }
     }
 
     /// `(x, y, z, w)`, possibly behind a name: the name and the four values' texts.
@@ -165,9 +204,11 @@ impl<'s> Assembler<'s> {
         let Some(&four) = values.first_chunk::<4>() else {
             return expected("four values", inside);
         };
-        for junk in values.iter().skip(4).copied().chain((!junk.trim().is_empty()).then_some(junk)) {
-            self.warn(WarningKind::Ignored(clip(junk.text)));
+        if let Some(&fifth) = values.get(4) {
+            let more = inside.skip(fifth.at - inside.at);
+            self.warn(more, WarningKind::Ignored(clip(more.text)));
         }
+        self.file.names.ignored(junk);
         Ok((name.trim(), four))
     }
 
@@ -181,8 +222,10 @@ impl<'s> Assembler<'s> {
                 },
                 None => {
                     let (value, len) = prefix_f64(span.text).unwrap_or((0.0, 0));
-                    if len < span.text.len() {
-                        self.warn(WarningKind::Ignored(clip(&span.text[len..])));
+                    if len == 0 {
+                        self.warn(span, WarningKind::NotANumber(clip(span.text)));
+                    } else {
+                        self.file.names.ignored(span.skip(len));
                     }
                     // Text to f64 to f32 to float24, each step as picasso takes it.
                     f24_from_f32(value as f32)
@@ -193,13 +236,7 @@ impl<'s> Assembler<'s> {
     }
 
     fn ints(&mut self, texts: [Span<'s>; 4]) -> [u8; 4] {
-        texts.map(|span| {
-            let (value, len) = decimal_prefix(span.text);
-            if len < span.text.len() {
-                self.warn(WarningKind::Ignored(clip(&span.text[len..])));
-            }
-            value as u8
-        })
+        texts.map(|span| self.file.names.decimal(span) as u8)
     }
 
     fn constant_value(&mut self, class: Class, register: u32, texts: [Span<'s>; 4]) -> Parse<Constant> {
@@ -213,7 +250,9 @@ impl<'s> Assembler<'s> {
     fn constant(&mut self, class: Class, rest: Span<'s>) -> Parse<()> {
         let (name, texts) = self.vector(rest)?;
         if name.is_empty() {
-            return expected("a name", rest);
+            self.warn(name, WarningKind::EmptyName);
+        } else if !is_identifier(name.text) {
+            self.warn(name, WarningKind::UnusableName(clip(name.text)));
         }
         let at = |kind| Fault { at: name.at, kind };
         let register = self.space().constant(class, 1).map_err(at)?;
@@ -237,13 +276,11 @@ impl<'s> Assembler<'s> {
             return Ok(());
         }
         let Some((name, tail)) = rest.cut('[') else { return expected("NAME[], NAME[SIZE] or (x, y, z, w)", rest) };
-        name.identifier()?;
-        let Some((size, junk)) = tail.cut(']') else { return expected("`]`", tail) };
-        if !junk.is_empty() {
-            self.warn(WarningKind::Ignored(clip(junk.text)));
-        }
+        self.name(name)?;
+        let Some((size, junk)) = tail.cut(']') else { return expected("`]`", tail.skip(tail.text.len())) };
+        self.file.names.ignored(junk);
         let size = size.trim();
-        let size = if size.is_empty() { None } else { Some(array_size(size)?) };
+        let size = if size.is_empty() { None } else { Some(self.array_size(size)?) };
         self.open(Block::Array { name, size, values: Vec::new() }, head)
     }
 
@@ -297,13 +334,17 @@ impl<'s> Assembler<'s> {
         let name = words.next("a name")?;
         name.identifier()?;
         let given = match words.maybe() {
-            Some(span) => Some(self.register(span)?.number_in(0, 16, "a v register")?),
+            Some(span) => {
+                let operand = self.register(span)?;
+                self.file.names.note_use(&operand, Use::Read);
+                Some(operand.number_in(0, 16, "a v register")?)
+            }
             None => None,
         };
         words.done()?;
         let at = |kind| Fault { at: name.at, kind };
         let register = u32::from(self.file.dvle.input(given).map_err(at)?);
-        self.file.names.define(name, Alias::register(register))?;
+        self.file.names.define(name, Alias::of('v', register))?;
         self.file.dvle.name(name.text, register, 1).map_err(at)
     }
 
@@ -322,13 +363,17 @@ impl<'s> Assembler<'s> {
             (Some(span), None) => {
                 let operand = self.register(span)?;
                 self.file.names.note_order(&operand);
+                self.file.names.note_use(&operand, Use::Write);
                 (Some(operand.number_in(0, 16, "an o register")?), operand.mask())
             }
             (None, None) => (None, WriteMask::ALL),
             (None, Some(c)) => {
                 let lanes = lanes(c)?;
+                if c.is_empty() {
+                    self.warn(property, WarningKind::NoComponents(clip(property.text)));
+                }
                 if !lanes.is_sorted() {
-                    self.warn(WarningKind::MaskOrder(clip(property.text)));
+                    self.warn(property, WarningKind::MaskOrder(clip(property.text)));
                 }
                 (None, lanes.iter().fold(WriteMask::NONE, |m, &l| m.with(usize::from(l))))
             }
@@ -336,7 +381,7 @@ impl<'s> Assembler<'s> {
         words.done()?;
         let at = |kind| Fault { at: property.at, kind };
         let register = self.file.dvle.output(semantic, register, mask.lane_bits()).map_err(at)?;
-        if name.text == "-" { Ok(()) } else { self.file.names.define(name, Alias::register(register.into())) }
+        if name.text == "-" { Ok(()) } else { self.file.names.define(name, Alias::of('o', register.into())) }
     }
 
     fn entry(&mut self, mut words: Args<'s>) -> Parse<()> {
@@ -353,6 +398,9 @@ impl<'s> Assembler<'s> {
 
     fn geometry(&mut self, mut words: Args<'s>, head: Span<'s>) -> Parse<()> {
         let Some(mode) = words.maybe() else {
+            if self.file.dvle.has_mode {
+                self.warn(head, WarningKind::ModeDropped);
+            }
             self.implied_geometry();
             return Ok(());
         };
@@ -364,24 +412,27 @@ impl<'s> Assembler<'s> {
             asm.register(span)?.number_in(FLOAT, 96, "a c register").map(|n| (n, span))
         };
         let (first, _) = float(self, &mut words)?;
-        let count = |words: &mut Args<'s>| {
-            ranged(words.next("a number of vertices")?, "number of vertices", 255).map(|n| n as u8)
+        let count = |asm: &mut Self, words: &mut Args<'s>| {
+            asm.literal(words.next("a number of vertices")?, "number of vertices", 255)
         };
         self.file.dvle.geometry = if mode.is("point") {
             GeometryMode::Point
         } else if mode.is("variable") || mode.is("subdivision") {
-            GeometryMode::Variable { main_vertices: count(&mut words)? }
+            GeometryMode::Variable { main_vertices: count(self, &mut words)? }
         } else if mode.is("fixed") || mode.is("particle") {
             let (start, span) = float(self, &mut words)?;
             if start >= first {
                 let (max, found) = (i64::from(first) - 1, i64::from(start));
                 return fault(span, AsmErrorKind::ValueRange { what: "start register", min: 0, max, found });
             }
-            GeometryMode::Fixed { start, vertices: count(&mut words)? }
+            GeometryMode::Fixed { start, vertices: count(self, &mut words)? }
         } else {
             return expected("point, variable or fixed", mode);
         };
         words.done()?;
+        if self.file.hidden_shared {
+            self.warn(head, WarningKind::HiddenBeforeGsh);
+        }
         self.file.gsh_seen = true;
         self.file.names.geometry = true;
         self.file.dvle.stage = Stage::Geometry;
@@ -409,14 +460,31 @@ impl<'s> Assembler<'s> {
         name.identifier()?;
         let span = words.next("a register")?;
         let operand = self.register(span)?;
-        let size = words.maybe().map(array_size).transpose()?.unwrap_or(1);
+        let size = match words.maybe() {
+            Some(size) => self.array_size(size)?,
+            None => 1,
+        };
         words.done()?;
         // v0-v15 and everything from c0 on: the uniform table knows no r registers.
         if operand.number_in(0, 16, "").is_err() {
             operand.number_in(FLOAT, BOOL + 16 - FLOAT, "a v, c, i or b register")?;
         }
-        self.file.names.define(name, Alias::register(operand.reg))?;
+        let letter = operand.letter;
+        self.file.names.define(name, Alias { letter, ..Alias::register(operand.reg) })?;
         self.file.dvle.name(name.text, operand.reg, size).map_err(|kind| Fault { at: name.at, kind })
+    }
+
+    /// `.label NAME ID POSITION SIZE UNKNOWN`: a row of the label table; `-` for no size.
+    fn label_row(&mut self, mut words: Args<'s>) -> Parse<()> {
+        let name = words.next("a name")?.identifier()?.replace('$', ".");
+        let id = ranged(words.next("a label's number")?, "label", 0xFFFF)? as u16;
+        let position = number(words.next("a position in words")?)?;
+        let size = words.next("a size in words or `-`")?;
+        let size = if size.text == "-" { None } else { Some(ranged(size, "size", u32::MAX - 1)?) };
+        let unknown = ranged(words.next("the last field")?, "field", 0xFFFF)? as u16;
+        words.done()?;
+        self.file.dvle.labels.push(Label { id, unknown, position, size, name });
+        Ok(())
     }
 
     /// `.wire TYPE, REGISTER, MASK [, UNKNOWN]`: a row of the output table, by number.
@@ -439,12 +507,4 @@ fn ranged(span: Span<'_>, what: &'static str, max: u32) -> Parse<u32> {
         return fault(span, AsmErrorKind::ValueRange { what, min: 0, max, found });
     }
     Ok(value)
-}
-
-/// The size of an array, 1 to 96; decimal like every number in brackets.
-fn array_size(span: Span<'_>) -> Parse<u32> {
-    match decimal_prefix(span.text).0 {
-        size @ 1..=MAX_SIZE => Ok(size as u32),
-        found => fault(span, AsmErrorKind::ValueRange { what: "size", min: 1, max: MAX_SIZE, found }),
-    }
 }

@@ -3,9 +3,9 @@
 //! That promise is kept by doing it: a text is tried in the assembler, and a plainer one is made where it fails. First
 //! picasso's own language (plus padding), then `.raw` text without padding, then the descriptor table by number, then
 //! nothing but `.word`. However plain, a text has every entry point with its kind of unit; rows of its tables that the
-//! language can't express are comments, each by itself. Blocks appear as blocks where a program's scopes nest, as `r...` forms where they don't; a word
-//! whose unused bits are set, or whose descriptor isn't in the table, is a `.word`. Programs beyond 4096 words or
-//! descriptors have no text that assembles. It must not know how a program runs.
+//! language can't express are comments, each by itself. Blocks appear as blocks where a program's scopes nest, as `r...`
+//! forms where they don't; a word whose unused bits are set, or whose descriptor isn't in the table, is a `.word`.
+//! Programs beyond 4096 words or descriptors have no text that assembles. It must not know how a program runs.
 
 use super::asm::assemble;
 use super::directive::PROPERTIES;
@@ -275,7 +275,7 @@ impl<'a> Writer<'a> {
 
     fn dvle(&mut self, dvle: &Dvle) {
         if dvle.version != VERSION {
-            self.line(0, &format!("; entry point version 0x{:X}", dvle.version));
+            self.row(&format!(".version 0x{:X}", dvle.version));
         }
         if dvle.stage == Stage::Geometry {
             self.line(0, &geometry(dvle));
@@ -294,8 +294,13 @@ impl<'a> Writer<'a> {
             }
         }
         for l in &dvle.labels {
-            let size = l.size.map_or("no size".into(), |n| format!("{n} words"));
-            self.line(0, &format!("; label {} {:?} at word {}, {size}, 0x{:X}", l.id, l.name, l.position, l.unknown));
+            let (name, (id, position, unknown)) = (l.name.replace('.', "$"), (l.id, l.position, l.unknown));
+            let size = l.size.map_or("-".into(), |n| n.to_string());
+            if is_identifier(&name) && !l.name.contains('$') {
+                self.row(&format!(".label {name} {id} {position} {size} {unknown}"));
+            } else {
+                self.line(0, &format!("; label {:?} {id} {position} {size} {unknown}", l.name));
+            }
         }
         // Without rows both masks are to be said whatever the rows would make of them.
         if !self.rows || (input_mask, output_mask) != (dvle.input_mask, dvle.output_mask) {
@@ -395,7 +400,8 @@ fn constant(c: &Constant) -> String {
 /// The statement for a row of the output table, after rows that wired the given components.
 fn output(o: &Output, dvle: &Dvle, wired: &[u16; 16]) -> String {
     let property = PROPERTIES.iter().find(|p| p.2 == o.semantic);
-    let limit = if dvle.stage == Stage::Geometry || o.semantic != DUMMY { 6 } else { 15 };
+    // A number above o7 is refused, since picasso's test for collisions is undefined there.
+    let limit = if dvle.stage == Stage::Geometry || o.semantic != DUMMY { 6 } else { 7 };
     // A dummy by name merges output maps where a mode is given.
     let merges = o.semantic == DUMMY && dvle.stage == Stage::Geometry && !dvle.merge_outmaps;
     match property {

@@ -161,6 +161,10 @@ pub enum AsmErrorKind {
     DummyOnly(String),
     /// `.gsh` after something that depends on it, or twice.
     GshLate,
+    /// An output register whose collision test is undefined in picasso.
+    OutputByNumber(String),
+    /// The file begins with a byte order mark.
+    ByteOrderMark,
 }
 
 impl fmt::Display for AsmErrorKind {
@@ -227,6 +231,10 @@ impl fmt::Display for AsmErrorKind {
             ),
             ComponentsTaken(s) => write!(f, "components of `{s}` are already wired to another output"),
             DummyOnly(s) => write!(f, "`{s}` can only be a dummy: expected o0 to o6 for this property"),
+            OutputByNumber(s) => {
+                write!(f, "`{s}` can't be wired by number: expected o0 to o7, or no register (the next free one)")
+            }
+            ByteOrderMark => f.write_str("the file begins with a byte order mark: expected plain text"),
             GshLate => f.write_str("`.gsh` must come once, before uniforms, constants, inputs and outputs"),
         }
     }
@@ -253,58 +261,22 @@ const SHOWN: usize = 160;
 impl fmt::Display for AsmError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}:{}:{}: error: {}", self.file, self.line, self.column, self.kind)?;
-        let number = self.line.to_string();
-        let before = (self.column as usize).saturating_sub(1);
-        let start = (before + 20).saturating_sub(SHOWN);
-        // One cell per character, or the caret would miss its place.
-        let shown: String =
-            self.source.chars().skip(start).take(SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect();
-        writeln!(f, "{number} | {shown}")?;
-        write!(f, "{:w$} | {:c$}^", "", "", w = number.len(), c = before - start)
+        excerpt(f, self.line, self.column, &self.source)
     }
+}
+
+/// The source line with its number, and a caret under `column`.
+pub(super) fn excerpt(f: &mut fmt::Formatter<'_>, line: u32, column: u32, source: &str) -> fmt::Result {
+    let number = line.to_string();
+    let before = (column as usize).saturating_sub(1);
+    let start = (before + 20).saturating_sub(SHOWN);
+    // One cell per character, or the caret would miss its place.
+    let shown: String = source.chars().skip(start).take(SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    writeln!(f, "{number} | {shown}")?;
+    write!(f, "{:w$} | {:c$}^", "", "", w = number.len(), c = before - start)
 }
 
 impl std::error::Error for AsmError {}
-
-/// Something that is accepted and worth a second look.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Warning {
-    /// Name of the source.
-    pub file: String,
-    /// Line, from 1.
-    pub line: u32,
-    /// What.
-    pub kind: WarningKind,
-}
-
-/// What is worth a second look.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum WarningKind {
-    /// Mask letters not in the order x, y, z, w; their order means nothing.
-    MaskOrder(String),
-    /// Padding is off and hardware needs a NOP here.
-    MissingNop,
-    /// Text that the language ignores.
-    Ignored(String),
-    /// A length over 255 spills over the eight bits that are known to be looked at.
-    LongBlock {
-        /// Its words.
-        words: usize,
-    },
-}
-
-impl fmt::Display for Warning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: warning: ", self.file, self.line)?;
-        match &self.kind {
-            WarningKind::MaskOrder(s) => write!(f, "components `{s}` are not in order"),
-            WarningKind::MissingNop => f.write_str("a nop is needed here and padding is off"),
-            WarningKind::Ignored(s) => write!(f, "`{s}` is ignored"),
-            WarningKind::LongBlock { words } => write!(f, "block of {words} words: hardware may count only 8 bits"),
-        }
-    }
-}
 
 /// An error in the current line: a kind and the byte offset of its cause.
 #[derive(Debug)]
@@ -324,7 +296,8 @@ pub(super) fn expected<T>(what: &'static str, span: Span<'_>) -> Parse<T> {
     fault(span, AsmErrorKind::Expected { what, found: clip(span.text) })
 }
 
-/// `text` for a message: no longer than a person reads.
+/// `text` for a message: no longer than a person reads, and without what a terminal would obey.
 pub(super) fn clip(text: &str) -> String {
-    text.chars().take(80).collect()
+    let shown = |c: char| if c.is_control() && c != '\t' { '\u{FFFD}' } else { c };
+    text.chars().take(80).map(shown).collect()
 }

@@ -5,10 +5,11 @@
 //! `r...` forms of the transfers take addresses and lengths as they are. It must not know what a descriptor holds.
 
 use super::asm::{Assembler, Block, Field, number};
-use super::error::{AsmErrorKind, Fault, Parse, WarningKind, clip, expected, fault};
+use super::error::{AsmErrorKind, Fault, Parse, clip, expected, fault};
 use super::layout::DvleBuilder;
 use super::lexer::Span;
-use super::operand::{BOOL, INT, Operand, c_number, condition};
+use super::operand::{BOOL, INT, Operand, Use, condition, signed_c_number};
+use super::warning::WarningKind;
 use crate::container::shbin::GeometryMode;
 use crate::isa::encode::{self, EncodeError};
 use crate::isa::table::{Format, ROWS, Row};
@@ -28,9 +29,14 @@ impl<'s> Args<'s> {
     pub fn next(&mut self, what: &'static str) -> Parse<Span<'s>> {
         match self.maybe() {
             Some(arg) if !arg.is_empty() => Ok(arg),
-            Some(arg) => expected(what, arg),
+            // Empty, so a comma follows.
+            Some(arg) => fault(arg, AsmErrorKind::Expected { what, found: ",".into() }),
             None => expected(what, self.end),
         }
+    }
+    /// A name, which may be empty where arguments are separated by commas.
+    pub fn name(&mut self, what: &'static str) -> Parse<Span<'s>> {
+        self.maybe().map_or_else(|| expected(what, self.end), Ok)
     }
     pub fn maybe(&mut self) -> Option<Span<'s>> {
         let arg = self.list.get(self.next).copied();
@@ -69,8 +75,10 @@ impl<'s> Assembler<'s> {
             return fault(head, AsmErrorKind::UnknownMnemonic(clip(head.text)));
         };
         self.begin_instruction(head)?;
+        self.trailing_comma(rest);
         let (rest, at) = match rest.cut('@') {
-            Some((rest, at)) if row.has_opdesc() => (rest.trim(), Some(at.trim())),
+            // Without `.raw` it is junk behind an operand, as in picasso.
+            Some((rest, at)) if row.has_opdesc() && self.file.names.raw => (rest.trim(), Some(at.trim())),
             _ => (rest, None),
         };
         let at = at.map(number).transpose()?;
@@ -112,7 +120,17 @@ impl<'s> Assembler<'s> {
 
     fn source(&mut self, args: &mut Args<'s>) -> Parse<Operand<'s>> {
         let arg = args.next("a source")?;
-        self.file.names.operand(arg, true)
+        let operand = self.file.names.operand(arg, true)?;
+        self.file.names.note_use(&operand, Use::Read);
+        Ok(operand)
+    }
+
+    /// A comma behind the last argument means nothing.
+    pub(super) fn trailing_comma(&mut self, rest: Span<'s>) {
+        if rest.text.ends_with(',') {
+            let comma = rest.skip(rest.text.len() - 1);
+            self.warn(comma, WarningKind::Ignored(",".into()));
+        }
     }
 
     /// No two uniforms; no two different inputs, which the hardware can't read in one instruction.
@@ -161,6 +179,13 @@ impl<'s> Assembler<'s> {
         if !src[0].reg.is_narrow() && !src[1].reg.is_narrow() {
             return fault(b.span, AsmErrorKind::TwoUniforms);
         }
+        if let [SrcFile::Input(a), SrcFile::Input(n)] = src.map(|s| s.reg.file())
+            && a != n
+            && !self.file.names.raw
+        {
+            // picasso does not look here.
+            self.warn(b.span, WarningKind::TwoInputs);
+        }
         let inst = Inst::Cmp { ops, src };
         self.narrow(&inst, &[a, b])?;
         self.operation(inst, at, head)
@@ -182,15 +207,8 @@ impl<'s> Assembler<'s> {
 
     fn setemit(&mut self, mut args: Args<'s>, head: Span<'s>) -> Parse<()> {
         let arg = args.next("a vertex slot")?;
-        let Some((slot, len)) = c_number(arg.text) else { return expected("a vertex slot", arg) };
-        if slot > 3 {
-            let found = i64::try_from(slot).unwrap_or(i64::MAX);
-            return fault(arg, AsmErrorKind::ValueRange { what: "vertex slot", min: 0, max: 3, found });
-        }
-        if len < arg.text.len() {
-            self.warn(WarningKind::Ignored(clip(&arg.text[len..])));
-        }
-        let mut inst = Setemit { vertex: slot as u8, ..Setemit::default() };
+        let slot = self.literal(arg, "vertex slot", 3)?;
+        let mut inst = Setemit { vertex: slot, ..Setemit::default() };
         if let Some(flags) = args.maybe() {
             for word in flags.words() {
                 if word.is("prim") || word.is("primitive") {
@@ -208,6 +226,18 @@ impl<'s> Assembler<'s> {
         }
         let word = encode::encode(&Inst::Setemit(inst), 0).expect("every setemit has an encoding");
         self.emit(word, false, head).map(|_| ())
+    }
+
+    /// A number from 0 to `max` as a C literal; text behind it is ignored.
+    pub(super) fn literal(&mut self, arg: Span<'s>, what: &'static str, max: u8) -> Parse<u8> {
+        let Some((value, len)) = signed_c_number(arg.text) else { return expected("a number", arg) };
+        match u8::try_from(value) {
+            Ok(number) if number <= max => {
+                self.file.names.ignored(arg.skip(len));
+                Ok(number)
+            }
+            _ => fault(arg, AsmErrorKind::ValueRange { what, min: 0, max: max.into(), found: value }),
+        }
     }
 
     /// A `.gsh` without mode: a geometry program that shares the vertex files' uniforms.
@@ -260,6 +290,9 @@ impl<'s> Assembler<'s> {
     fn bare_loop(&mut self, args: &mut Args<'s>, head: Span<'s>) -> Parse<usize> {
         let arg = args.next("an i register")?;
         let id = self.file.names.operand(arg, false)?.number_in(INT, 8, "an i register")?;
+        if id > 3 {
+            self.warn(arg, WarningKind::NoSuchInteger(clip(arg.text)));
+        }
         self.emit((Opcode::Loop as u32) << 26 | u32::from(id) << 22, false, head)
     }
 
@@ -280,12 +313,12 @@ impl<'s> Assembler<'s> {
                 let test = self.test(op, &mut args)?;
                 let target = match op {
                     Opcode::Ifc | Opcode::Ifu => None,
-                    Opcode::Jmpc | Opcode::Jmpu => Some(args.next("a label")?),
-                    _ => Some(args.next("a procedure")?),
+                    Opcode::Jmpc | Opcode::Jmpu => Some(args.name("a label")?),
+                    _ => Some(args.name("a procedure")?),
                 };
                 args.done()?;
                 if let Some(name) = target {
-                    name.identifier()?;
+                    self.name(name)?;
                 }
                 let at = self.bare_transfer(op, test, head)?;
                 match target {

@@ -6,7 +6,7 @@
 
 use super::error::AsmErrorKind;
 use super::operand::{BOOL, FLOAT, INT};
-use crate::container::shbin::{Constant, Dvle, GeometryMode, Output, Uniform};
+use crate::container::shbin::{Constant, Dvle, GeometryMode, Label, Output, Uniform};
 use crate::isa::Stage;
 use std::collections::HashMap;
 
@@ -51,24 +51,36 @@ pub(super) struct Space<'s> {
     pools: [Pool; 3],
     /// Uniforms by name: class, register within it, size.
     known: HashMap<&'s str, (Class, u32, u32)>,
+    /// How many declarations there were, repeated ones included.
     declarations: usize,
+    /// How many there may be.
+    limit: usize,
 }
 
-/// Declarations a space has room for; re-declarations count.
+/// Declarations the shared space has room for.
 const MAX_DECLARATIONS: usize = 96;
 
 impl<'s> Space<'s> {
     /// The space that all vertex files share.
     pub fn shared() -> Space<'s> {
-        Space::new(0, 16)
+        Space::new(0, 16, MAX_DECLARATIONS)
     }
     /// The space of one geometry file, whose float uniforms begin at `first`; b15 is the hardware's.
     pub fn geometry(first: u32) -> Space<'s> {
-        Space::new(first, 15)
+        Space::new(first, 15, usize::MAX)
     }
-    fn new(first: u32, bools: u32) -> Space<'s> {
+    fn new(first: u32, bools: u32, limit: usize) -> Space<'s> {
         let pools = [Pool::new(first, 96), Pool::new(0, 4), Pool::new(0, bools)];
-        Space { pools, known: HashMap::new(), declarations: 0 }
+        Space { pools, known: HashMap::new(), declarations: 0, limit }
+    }
+
+    /// Whether no further declaration is possible.
+    pub fn is_full(&self) -> bool {
+        self.declarations >= self.limit
+    }
+    /// The error for that.
+    pub fn full(&self) -> AsmErrorKind {
+        AsmErrorKind::TableFull { what: "uniforms", limit: self.limit }
     }
 
     /// A new file begins: constants start from the top again.
@@ -78,8 +90,8 @@ impl<'s> Space<'s> {
 
     /// Registers for a uniform; the ones it has if an earlier file declared it alike.
     pub fn uniform(&mut self, class: Class, name: &'s str, size: u32) -> Result<u32, AsmErrorKind> {
-        if self.declarations >= MAX_DECLARATIONS {
-            return Err(AsmErrorKind::TableFull { what: "uniforms", limit: MAX_DECLARATIONS });
+        if self.is_full() {
+            return Err(self.full());
         }
         self.declarations += 1;
         if let Some(&(c, register, n)) = self.known.get(name) {
@@ -109,8 +121,9 @@ impl<'s> Space<'s> {
 }
 
 /// The tables of one file's DVLE.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct DvleBuilder {
+    pub version: u16,
     pub stage: Stage,
     pub geometry: GeometryMode,
     /// A mode was given (`.gsh` without one, and the one that `setemit` implies, share the vertex files' uniforms).
@@ -123,6 +136,27 @@ pub(super) struct DvleBuilder {
     constants: Vec<Constant>,
     outputs: Vec<Output>,
     uniforms: Vec<Uniform>,
+    /// Debug labels, as they stand; picasso writes none.
+    pub labels: Vec<Label>,
+}
+
+impl Default for DvleBuilder {
+    fn default() -> DvleBuilder {
+        DvleBuilder {
+            version: VERSION,
+            stage: Stage::Vertex,
+            geometry: GeometryMode::Point,
+            has_mode: false,
+            merge_outmaps: false,
+            input_mask: 0,
+            wired: [0; 16],
+            output_mask: 0,
+            constants: Vec::new(),
+            outputs: Vec::new(),
+            uniforms: Vec::new(),
+            labels: Vec::new(),
+        }
+    }
 }
 
 /// Rows that the constant and uniform tables may have.
@@ -174,6 +208,7 @@ impl DvleBuilder {
             return Err(AsmErrorKind::TableFull { what: "outputs", limit: MAX_OUTPUTS });
         }
         let register = match register {
+            Some(r) if r > 7 => return Err(AsmErrorKind::OutputByNumber(format!("o{r}"))),
             Some(r) if self.wired[usize::from(r)] & mask != 0 => {
                 return Err(AsmErrorKind::ComponentsTaken(format!("o{r}")));
             }
@@ -212,7 +247,7 @@ impl DvleBuilder {
     pub fn finish(mut self, entry: u32, end: u32) -> Dvle {
         self.uniforms.sort_by_key(|u| u.first);
         Dvle {
-            version: VERSION,
+            version: self.version,
             stage: self.stage,
             merge_outmaps: self.merge_outmaps,
             entry,
@@ -221,7 +256,7 @@ impl DvleBuilder {
             output_mask: self.output_mask,
             geometry: self.geometry,
             constants: self.constants,
-            labels: Vec::new(),
+            labels: self.labels,
             outputs: self.outputs,
             uniforms: self.uniforms,
         }

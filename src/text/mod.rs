@@ -6,13 +6,15 @@
 //! | `operand` | an operand | register, index, selector, sign; conditions; aliases |
 //! | `inst`, `directive` | a statement | words, declarations |
 //! | `opdesc` | wanted descriptors | the descriptor table, merged as picasso does |
+//! | `block` | block ends | padding, addresses of blocks and procedures |
 //! | `layout` | declarations | registers and the tables of a DVLE |
+//! | `header` | shared uniforms | a C header |
 //! | [`asm`] | files | an [`Assembly`] |
 //! | [`disasm`], `print` | a `Shbin`, an `Inst` | text that assembles to the same words |
 //! | [`value`] | `f32`, vec4 | text and back |
 //!
 //! What picasso accepts gives the words, descriptors and tables that picasso gives, including its lenient readings
-//! (`c010` is c8); those that are likely mistakes give a warning.
+//! (`c010` is c8), which give a warning ([`WarningKind`]).
 //!
 //! ```
 //! use picajit::text;
@@ -21,18 +23,18 @@
 //! assert!(text::disassemble(&a.shbin).contains("    mov o0, v0\n    end\n"));
 //! ```
 //!
-//! Not done: positions from preprocessor line markers (`# 12 "file"`; such lines are skipped), the C header, a strict
-//! mode that refuses the lenient readings.
+//! Not done: a strict mode that refuses the lenient readings.
 //!
 //! # Beyond picasso
-//! All of this is refused by picasso, so no source of its can mean something else. Numbers are decimal or `0x` hex.
+//! All of this is refused by picasso, so no source of its can mean something else; only `f24#` it reads as 0. Numbers are
+//! decimal or `0x` hex.
 //!
 //! | text | meaning |
 //! |---|---|
 //! | `.raw` | this file, from here on: no padding NOPs; instructions outside of blocks; index registers on v and r operands; two different v registers in one instruction; o7-o15 in geometry files; up to 4096 words |
 //! | `.word N, ...` | code words as they are |
 //! | `.opdesc W [, X]` | appends descriptor W (second word X) that never moves; instructions still choose by first fit |
-//! | `INST @n` | the instruction uses descriptor n |
+//! | `INST @n`, behind `.raw` | the instruction uses descriptor n |
 //! | `dph! dphi! dst! dsti! sge! sgei! slt! slti! mad! madi!` | exactly this encoding |
 //! | `v15` | the register; picasso needs `v14[1]` |
 //! | `r0._`, `a0._` | empty write mask |
@@ -50,12 +52,16 @@
 //! | `.bind NAME REG [SIZE]` | name and uniform-table row for given registers; allocates nothing |
 //! | `.wire TYPE, REG, MASK [, X]` | output-table row by numbers (mask bit 0 = x) |
 //! | `.masks IN, OUT` | the DVLE's input and output masks |
+//! | `.label NAME ID POSITION SIZE UNKNOWN` | a row of the DVLE's label table; `-` for no size |
+//! | `.version N` | the DVLE's version |
 //! | `f24#XXXXXX` | a component of `.constf .constfa .setf` by its float24 bits |
 
 pub mod asm;
+mod block;
 mod directive;
 pub mod disasm;
 pub mod error;
+mod header;
 mod inst;
 mod layout;
 mod lexer;
@@ -63,11 +69,14 @@ mod opdesc;
 mod operand;
 pub mod print;
 pub mod value;
+pub mod warning;
 
 #[cfg(test)]
 mod tests;
 
-pub use asm::{Assembler, Assembly, Options, Proc, assemble, assemble_with};
+pub use asm::{Assembler, Assembly, Options, Proc, SharedUniform, assemble, assemble_with};
 pub use disasm::disassemble;
-pub use error::{AsmError, AsmErrorKind, Warning, WarningKind};
+pub use error::{AsmError, AsmErrorKind};
+pub use lexer::decode;
 pub use print::inst_to_string;
+pub use warning::{Warning, WarningKind};

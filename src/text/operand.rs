@@ -4,8 +4,9 @@
 //! 0x00-0x0F, `r` 0x10, `c` 0x20, `i` 0x80, `b` 0x88. An offset is added without looking at the class (`r15[1]` is
 //! c0): each place checks the final number only. Language notes, sections 4 and 13. It must not know instructions.
 
-use super::error::{AsmErrorKind, Parse, WarningKind, clip, expected, fault};
-use super::lexer::Span;
+use super::error::{AsmErrorKind, Parse, clip, expected, fault};
+use super::lexer::{Span, is_space};
+use super::warning::WarningKind;
 use crate::isa::{Cond, CondOp, DstReg, Index, Src, SrcReg, Swizzle, WriteMask};
 use std::collections::HashMap;
 
@@ -14,7 +15,18 @@ pub(super) const TEMP: u32 = 0x10;
 pub(super) const FLOAT: u32 = 0x20;
 pub(super) const INT: u32 = 0x80;
 pub(super) const BOOL: u32 = 0x88;
-const END: u32 = BOOL + 16;
+
+/// The registers that have a number of the common space: `o3 or v3`, `c5`.
+fn register_name(number: u32) -> String {
+    match number {
+        ..TEMP => format!("o{number} or v{number}"),
+        TEMP..FLOAT => format!("r{}", number - TEMP),
+        FLOAT..INT => format!("c{}", number - FLOAT),
+        INT..BOOL => format!("i{}", number - INT),
+        BOOL..0x98 => format!("b{}", number - BOOL),
+        _ => "no register".into(),
+    }
+}
 
 /// What a name stands for.
 #[derive(Clone, Copy, Debug)]
@@ -22,12 +34,24 @@ pub(super) struct Alias {
     pub reg: u32,
     pub lanes: [u8; 4],
     pub negate: bool,
+    /// The letter it was defined with, if that is known; the number alone does not tell `o` from `v`.
+    pub letter: Option<char>,
 }
 
 impl Alias {
     pub fn register(reg: u32) -> Alias {
-        Alias { reg, lanes: [0, 1, 2, 3], negate: false }
+        Alias { reg, lanes: [0, 1, 2, 3], negate: false, letter: None }
     }
+    pub fn of(letter: char, reg: u32) -> Alias {
+        Alias { letter: Some(letter), ..Alias::register(reg) }
+    }
+}
+
+/// What is done with an `o` or `v` register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    Read,
+    Write,
 }
 
 /// An operand as written.
@@ -40,6 +64,8 @@ pub(super) struct Operand<'s> {
     pub negate: bool,
     /// The components were `_`: no lane at all.
     pub no_lanes: bool,
+    /// The register's letter, as for an alias.
+    pub letter: Option<char>,
     pub span: Span<'s>,
 }
 
@@ -91,17 +117,25 @@ pub(super) struct Names<'s> {
     pub raw: bool,
     /// An `o` register was named (this alone makes a file own a DVLE).
     pub saw_output: bool,
-    /// Warnings of the current line.
-    pub notes: Vec<WarningKind>,
+    /// Warnings of the current line and the bytes they are about.
+    pub notes: Vec<(usize, WarningKind)>,
 }
 
 impl<'s> Names<'s> {
-    /// Defines `name`; a second definition is an error.
+    /// Defines `name`; a second definition is an error. Registers can be hidden, as in picasso.
     pub fn define(&mut self, name: Span<'s>, alias: Alias) -> Parse<()> {
+        if reads_like_a_register(name.text) {
+            self.note(name, WarningKind::HidesRegister(clip(name.text)));
+        }
         match self.aliases.insert(name.text, alias) {
             None => Ok(()),
             Some(_) => fault(name, AsmErrorKind::Duplicate { what: "alias", name: clip(name.text) }),
         }
+    }
+
+    /// Whether `name` is an alias.
+    pub fn is_defined(&self, name: &str) -> bool {
+        self.aliases.contains_key(name)
     }
 
     /// Reads an operand. Where the language has no index register, `relative` is false.
@@ -113,10 +147,14 @@ impl<'s> Names<'s> {
         if body.is_empty() {
             return expected("a register or alias", body);
         }
+        if body.text.starts_with(is_space) {
+            // Only behind `-` or `!`; an operand itself is trimmed.
+            return expected("a register or alias without a blank before it", body.trim());
+        }
         let (mut index, mut offset) = (Index::None, 0);
         let (base, components) = match body.cut('[') {
             Some((base, rest)) => {
-                let Some((inside, behind)) = rest.cut(']') else { return expected("`]`", rest) };
+                let Some((inside, behind)) = rest.cut(']') else { return expected("`]`", rest.skip(rest.text.len())) };
                 (index, offset) = self.bracket(inside.trim())?;
                 if index != Index::None && !relative {
                     return fault(inside, AsmErrorKind::IndexNotAllowed(clip(base.text)));
@@ -137,22 +175,33 @@ impl<'s> Names<'s> {
                 None => (body, None),
             },
         };
-        let components = components.map(Span::trim);
         let no_lanes = components.is_some_and(|c| c.text == "_");
         let chosen = match components {
             Some(c) if !no_lanes => lanes(c)?,
             _ => [0, 1, 2, 3],
         };
+        if components.is_some_and(Span::is_empty) {
+            self.note(span, WarningKind::NoComponents(clip(span.text)));
+        }
         let (alias, named) = match self.aliases.get(base.text) {
             Some(&alias) => (alias, true),
-            None => (Alias::register(self.register(base.trim())?), false),
+            None => (self.register(base)?, false),
         };
-        if index != Index::None && !named && !self.raw && !(FLOAT..INT).contains(&alias.reg) {
-            return fault(base, AsmErrorKind::IndexNotAllowed(clip(base.text)));
+        if index != Index::None && !self.raw && !(FLOAT..INT).contains(&alias.reg) {
+            if !named {
+                return fault(base, AsmErrorKind::IndexNotAllowed(clip(base.text)));
+            }
+            self.note(base, WarningKind::IndexedAlias(clip(base.text)));
+        }
+        let reg = alias.reg.saturating_add(offset);
+        let class = [0, TEMP, FLOAT, INT, BOOL].partition_point(|&first| first <= alias.reg);
+        if [0, TEMP, FLOAT, INT, BOOL].partition_point(|&first| first <= reg) != class {
+            self.note(span, WarningKind::OtherClass { operand: clip(span.text), register: register_name(reg) });
         }
         Ok(Operand {
-            reg: alias.reg.saturating_add(offset),
+            reg,
             index,
+            letter: alias.letter,
             lanes: chosen.map(|l| alias.lanes[usize::from(l)]),
             negate: negate ^ alias.negate,
             no_lanes,
@@ -166,19 +215,38 @@ impl<'s> Names<'s> {
         if operand.reg >= FLOAT {
             return fault(span, AsmErrorKind::NotWritable(clip(span.text)));
         }
+        if operand.negate {
+            self.note(span, WarningKind::NegatedDestination(clip(span.text)));
+        }
         self.note_order(&operand);
+        self.note_use(&operand, Use::Write);
         Ok((DstReg::new(operand.reg as u8), operand.mask()))
     }
 
     pub fn note_order(&mut self, operand: &Operand<'_>) {
         if !operand.lanes.is_sorted() {
-            self.notes.push(WarningKind::MaskOrder(clip(operand.span.text)));
+            self.note(operand.span, WarningKind::MaskOrder(clip(operand.span.text)));
         }
     }
 
-    fn ignored(&mut self, junk: Span<'_>) {
-        if !junk.trim().is_empty() {
-            self.notes.push(WarningKind::Ignored(clip(junk.text)));
+    /// Whether the letter that an operand was defined with fits what is done with it.
+    pub fn note_use(&mut self, operand: &Operand<'_>, what: Use) {
+        let (wrong, right) = if what == Use::Read { ('o', 'v') } else { ('v', 'o') };
+        if operand.letter == Some(wrong) && operand.reg < TEMP {
+            let register = format!("{right}{}", operand.reg);
+            self.note(operand.span, WarningKind::OtherFile { operand: clip(operand.span.text), register });
+        }
+    }
+
+    fn note(&mut self, span: Span<'_>, kind: WarningKind) {
+        self.notes.push((span.at, kind));
+    }
+
+    /// Text that nothing looks at.
+    pub fn ignored(&mut self, junk: Span<'_>) {
+        let junk = junk.trim();
+        if !junk.is_empty() {
+            self.note(junk, WarningKind::Ignored(clip(junk.text)));
         }
     }
 
@@ -196,24 +264,36 @@ impl<'s> Names<'s> {
         Ok((Index::None, self.offset(inside)?))
     }
 
-    /// Decimal, like C's `atoi`: text behind the digits is ignored and no digits are 0.
+    /// An offset in brackets.
     fn offset(&mut self, text: Span<'s>) -> Parse<u32> {
-        let value = decimal_prefix(text.text);
-        if value.0 < 0 {
+        let value = self.decimal(text);
+        if value < 0 {
             return fault(text, AsmErrorKind::NegativeOffset(clip(text.text)));
         }
-        self.ignored(text.skip(value.1));
-        Ok(value.0 as u32)
+        Ok(u32::try_from(value).unwrap_or(u32::MAX))
     }
 
-    /// A register's number from its text.
-    fn register(&mut self, text: Span<'s>) -> Parse<u32> {
-        let letter = text.text.chars().next().unwrap_or(' ');
-        let digits = || text.skip(1);
-        if !letter.is_ascii_alphabetic() || !digits().text.starts_with(|c: char| c.is_ascii_digit()) {
-            return fault(text, AsmErrorKind::Undefined { what: "register or alias", name: clip(text.text) });
+    /// Decimal, like C's `atoi`: text behind the digits is ignored and no digits are 0.
+    pub fn decimal(&mut self, text: Span<'s>) -> i64 {
+        let (value, len) = decimal_prefix(text.text);
+        if len == 0 {
+            self.note(text, WarningKind::NotANumber(clip(text.text)));
+        } else {
+            self.ignored(text.skip(len));
         }
-        let (number, len) = c_number(digits().text).expect("it starts with a digit");
+        value
+    }
+
+    /// A register from its text, which has no blanks before it; what follows the number is ignored, as in picasso.
+    fn register(&mut self, text: Span<'s>) -> Parse<Alias> {
+        let undefined =
+            || fault(text, AsmErrorKind::Undefined { what: "register or alias", name: clip(text.text.trim_end()) });
+        let letter = text.text.chars().next().unwrap_or(' ');
+        if !letter.is_ascii_alphabetic() || !text.skip(1).text.starts_with(|c: char| c.is_ascii_digit()) {
+            return undefined();
+        }
+        let digits = text.skip(1);
+        let (number, len) = c_number(digits.text).expect("it starts with a digit");
         let (first, max) = match letter {
             'o' => (0, if self.geometry && !self.raw { 6 } else { 15 }),
             'v' => (0, 15),
@@ -222,18 +302,23 @@ impl<'s> Names<'s> {
             'i' => (INT, 7),
             'b' => (BOOL, 15),
             // Upper case: the number is taken as it stands in the common space (language notes, quirk Q1).
-            'O' | 'V' | 'R' | 'C' | 'I' | 'B' => {
-                self.notes.push(WarningKind::Ignored(clip(&text.text[..1])));
-                (0, END - 1)
-            }
-            _ => return fault(text, AsmErrorKind::Undefined { what: "register or alias", name: clip(text.text) }),
+            'O' | 'V' | 'R' | 'C' | 'I' | 'B' => (0, 255),
+            _ => return undefined(),
         };
+        let shown = || clip(text.take(1 + len).text);
         if number > u64::from(max) {
-            return fault(text, AsmErrorKind::RegisterRange { register: clip(text.text), max });
+            return fault(text, AsmErrorKind::RegisterRange { register: shown(), max });
+        }
+        let number = number as u32;
+        if letter.is_ascii_uppercase() {
+            self.note(text, WarningKind::UpperCase { register: shown(), meaning: register_name(number) });
+        } else if digits.text.starts_with('0') && digits.text.as_bytes()[1..len].first().is_some_and(u8::is_ascii_digit)
+        {
+            self.note(text, WarningKind::Octal { register: shown(), number });
         }
         self.saw_output |= letter == 'o';
-        self.ignored(digits().skip(len));
-        Ok(first + number as u32)
+        self.ignored(digits.skip(len));
+        Ok(if letter.is_ascii_uppercase() { Alias::register(number) } else { Alias::of(letter, first + number) })
     }
 }
 
@@ -333,6 +418,14 @@ pub(super) fn c_number(text: &str) -> Option<(u64, usize)> {
     (len > start).then_some((value, len))
 }
 
+/// As [`c_number`], with an optional sign.
+pub(super) fn signed_c_number(text: &str) -> Option<(i64, usize)> {
+    let sign = text.starts_with(['-', '+']) as usize;
+    let (value, len) = c_number(&text[sign..])?;
+    let value = i64::try_from(value).unwrap_or(i64::MAX);
+    Some((if text.starts_with('-') { -value } else { value }, sign + len))
+}
+
 /// Optional sign and decimal digits at the start of `text`, saturated, and their length; nothing is 0.
 pub(super) fn decimal_prefix(text: &str) -> (i64, usize) {
     let (sign, start) = match text.as_bytes().first() {
@@ -341,7 +434,8 @@ pub(super) fn decimal_prefix(text: &str) -> (i64, usize) {
         _ => (1, 0),
     };
     let digits = text[start..].bytes().take_while(u8::is_ascii_digit);
-    let (value, len) = digits.fold((0i64, 0), |(v, n), d| ((v * 10 + i64::from(d - b'0')).min(0x7FFF_FFFF), n + 1));
+    let (value, len) =
+        digits.fold((0i64, 0), |(v, n), d| (v.saturating_mul(10).saturating_add(i64::from(d - b'0')), n + 1));
     if len == 0 { (0, 0) } else { (sign * value, start + len) }
 }
 

@@ -12,7 +12,8 @@ fuzz_target!(|bytes: &[u8]| {
         Ok(assembly) => assembly,
         Err(error) => return drop(error.to_string()),
     };
-    assembly.warnings.iter().for_each(|warning| drop(warning.to_string()));
+    assembly.warnings.iter().for_each(|warning| drop(format!("{warning:#}")));
+    drop(assembly.c_header());
     let shown = text::disassemble(&assembly.shbin);
     match text::assemble(&shown) {
         Ok(again) => {

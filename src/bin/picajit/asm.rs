@@ -1,6 +1,8 @@
-//! `picajit asm`: assembly text -> a SHBIN file. Several files become one program with an entry point each.
+//! `picajit asm`: assembly text -> a SHBIN file, and a C header if one is asked for. Several files become one program with
+//! an entry point each.
 //!
-//! Nothing is written unless everything assembles.
+//! The options are picasso's, so that a build can name either command; `-h` is the header there, not help. Nothing is
+//! written unless everything assembles.
 
 use crate::load::{self, LoadError};
 use crate::names::{count, path_name, printable};
@@ -10,22 +12,29 @@ use picajit::text::{Assembler, Options};
 use serde_json::json;
 use std::fmt;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
+#[command(disable_help_flag = true)]
 pub struct Args {
     /// Assembly files, joined in this order
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Where the SHBIN goes
-    #[arg(short, long, value_name = "OUT")]
+    #[arg(short, long, alias = "out", value_name = "OUT")]
     output: PathBuf,
+    /// Where a C header with the registers of the uniforms goes
+    #[arg(short = 'h', long, value_name = "HEADER")]
+    header: Option<PathBuf>,
     /// Insert no NOPs where blocks end; warn instead
-    #[arg(long)]
+    #[arg(short, long)]
     no_nop: bool,
     /// A JSON object about what was written
     #[arg(long)]
     json: bool,
+    /// Print help (`-h` is the header)
+    #[arg(long, action = clap::ArgAction::Help)]
+    help: Option<bool>,
 }
 
 /// No assembly file comes near this.
@@ -48,9 +57,42 @@ impl fmt::Display for WriteError {
 
 impl std::error::Error for WriteError {}
 
+/// A place where no header goes, by its path.
+#[derive(Debug)]
+enum HeaderError {
+    /// The SHBIN goes there.
+    IsOutput(String),
+    /// Assembly by its name.
+    NamedLikeSource(String),
+}
+
+impl fmt::Display for HeaderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HeaderError::IsOutput(name) => {
+                write!(f, "{name}: the SHBIN and the header can't be the same file; name another one for the header")
+            }
+            HeaderError::NamedLikeSource(name) => {
+                write!(f, "{name}: is a name of assembly text and -h names a C header to write (--help is help)")
+            }
+        }
+    }
+}
+
+impl std::error::Error for HeaderError {}
+
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     target::not_source(&args.output)?;
     target::not_an_input(&args.output, args.files.iter().map(PathBuf::as_path))?;
+    if let Some(header) = &args.header {
+        if load::is_source(header) {
+            return Err(HeaderError::NamedLikeSource(path_name(header)).into());
+        }
+        target::not_an_input(header, args.files.iter().map(PathBuf::as_path))?;
+        if header == &args.output || target::not_an_input(header, [args.output.as_path()]).is_err() {
+            return Err(HeaderError::IsOutput(path_name(header)).into());
+        }
+    }
     let mut sources = Vec::new();
     for path in &args.files {
         let name = path_name(path);
@@ -58,7 +100,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         if let Some(kind) = Kind::sniff(&bytes) {
             return Err(LoadError::NotAssembly { name, kind }.into());
         }
-        sources.push((load::text(&name, &bytes)?.to_string(), name));
+        sources.push((load::text(&name, &bytes)?.into_owned(), name));
     }
     let mut assembler = Assembler::new(Options { no_nop: args.no_nop });
     for (text, name) in &sources {
@@ -66,15 +108,19 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     }
     let assembly = assembler.finish().map_err(source_error)?;
     for warning in &assembly.warnings {
-        report::plain(warning);
+        report::plain(format_args!("{warning:#}"));
     }
     let shbin = &assembly.shbin;
     let bytes = shbin.write()?;
     let name = args.output.display().to_string();
-    std::fs::write(&args.output, &bytes).map_err(|error| WriteError { name: printable(&name), error })?;
+    write(&args.output, &bytes)?;
+    if let Some(header) = &args.header {
+        write(header, assembly.c_header().as_bytes())?;
+    }
     if args.json {
         let object = json!({
             "file": name,
+            "header": args.header.as_ref().map(|path| path.display().to_string()),
             "bytes": bytes.len(),
             "words": shbin.code.len(),
             "descriptors": shbin.opdescs.len(),
@@ -89,6 +135,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         report::plain(format_args!("{name}: {words}, {descriptors}, {entries}, {bytes}"));
     }
     Ok(Status::Fine)
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
+    std::fs::write(path, bytes).map_err(|error| WriteError { name: path_name(path), error })
 }
 
 fn source_error(error: picajit::text::AsmError) -> LoadError {

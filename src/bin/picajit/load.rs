@@ -10,6 +10,7 @@ use picajit::container::dvoj::Dvoj;
 use picajit::container::shbin::{Dvle, Shbin, ShbinError};
 use picajit::program::{Entry, Program};
 use picajit::text::{self, AsmError, Assembler, Options, Warning};
+use std::borrow::Cow;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -237,7 +238,7 @@ pub fn load(path: &Path) -> Result<Loaded, LoadError> {
         _ if is_source(path) => {
             let text = text(&shown, &bytes)?;
             let mut assembler = Assembler::new(Options::default());
-            let assembly = assembler.add_file(&shown, text).and_then(|()| assembler.finish());
+            let assembly = assembler.add_file(&shown, &text).and_then(|()| assembler.finish());
             let text::Assembly { shbin, warnings, .. } = assembly.map_err(|e| LoadError::Source(Box::new(e)))?;
             Ok(loaded(name.clone(), Form::Source, bytes.len(), shbin, warnings))
         }
@@ -247,8 +248,8 @@ pub fn load(path: &Path) -> Result<Loaded, LoadError> {
 }
 
 /// The bytes of a file as text.
-pub fn text<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, LoadError> {
-    std::str::from_utf8(bytes).map_err(|e| LoadError::NotText { name: name.into(), offset: e.valid_up_to() })
+pub fn text<'a>(name: &str, bytes: &'a [u8]) -> Result<Cow<'a, str>, LoadError> {
+    text::decode(bytes).map_err(|offset| LoadError::NotText { name: name.into(), offset })
 }
 
 fn loaded(name: String, form: Form, size: usize, shbin: Shbin, warnings: Vec<Warning>) -> Loaded {

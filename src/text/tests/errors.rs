@@ -30,7 +30,7 @@ const BAD: &[(&str, u32, u32, &str)] = &[
     (".proc main / mov r0, r1[a0.x]", 2, 9, "`r1` can't be indexed here: expected no index register"),
     (".proc main / mov r0, c1[a9+1]", 2, 12, "unknown index register `a9`: expected a0.x, a0.y or aL"),
     (".proc main / mov r0, c1[-1]", 2, 12, "negative offset `-1`: expected 0 or more"),
-    (".proc main / mov r0, c1[1", 2, 12, "expected `]`, found `1`"),
+    (".proc main / mov r0, c1[1", 2, 13, "expected `]`, found the end of the line"),
     (".proc main / mov r0", 2, 7, "expected a source, found the end of the line"),
     (".proc main / mov r0, r1, r2", 2, 13, "expected no more arguments, found `r2`"),
     (".proc main / nop", 2, 1, "the block opened in line 1 is not closed: expected `.end`"),

@@ -160,11 +160,35 @@ fn big_sources_take_linear_time() {
         ("files", ".file\n".repeat(170_000)),
         ("empty arrays", ".constfa a[1]\n.end\n".repeat(50_000)),
         ("comments", "; nothing\n".repeat(100_000)),
+        ("markers", "# 1 \"x\"\n".repeat(100_000)),
+        ("a marker's long name", format!("# 1 \"{}\"\n{}", "n".repeat(500_000), "#\n".repeat(200_000))),
+        ("empty labels", ":".repeat(1 << 20)),
+        ("surplus values", format!(".constf k({})", "1,".repeat(1 << 19))),
+        ("oddities", format!(".proc main\n{}", "mov -R16., c0[x]y.\n".repeat(500))),
+        ("odd names", (0..50_000).map(|i| format!(".proc {i}\n.end\n")).collect()),
+        ("rows", ".label a 0 0 - 0\n".repeat(50_000)),
+        ("signs", format!(".proc main\nmov r0, {}r1", "-".repeat(1 << 20))),
+        ("parentheses", format!(".constf k{}", "(".repeat(1 << 20))),
+        ("uniforms", format!(".fvec {}", "a[1]x,".repeat(170_000))),
+        ("redeclared", ".fvec a\n.nodvle\n.file\n".repeat(50_000)),
+        ("flags", format!(".proc main\nsetemit 0, {}", "prim ".repeat(200_000))),
+        ("operators", format!(".proc main\nifc {}", "cmp.x&&".repeat(150_000))),
+        (
+            "descriptors",
+            format!(".gsh\n.proc main\n{}", "mov r0, r1.x\nmad r0, r1, r2, r3.y\ndp4 r0, c1, -r2\n".repeat(1300)),
+        ),
+        ("calls", format!(".gsh\n.proc main\n{}.end", "call main\n".repeat(1000))),
         ("long nops", format!(".raw\n{}", "nop\n".repeat(260_000))),
     ];
     for (what, text) in texts {
         let start = Instant::now();
-        let _ = assemble(&text).map_err(|e| e.to_string());
+        match assemble(&text) {
+            Ok(a) => {
+                let shown: usize = a.warnings.iter().map(|w| format!("{w:#}").len()).sum();
+                assert!(a.warnings.len() <= 1001 && shown < 4 << 20, "{what}: {shown} bytes of warnings");
+            }
+            Err(e) => assert!(e.to_string().len() < 4096, "{what}"),
+        }
         assert!(start.elapsed() < Duration::from_secs(5), "{what}: {:?}", start.elapsed());
     }
     assert!(value::parse_f32(&"9".repeat(1 << 20)).is_ok());

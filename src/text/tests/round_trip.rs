@@ -41,7 +41,7 @@ fn several_entry_points_come_back_whole() {
                   .constf k(0.1, -inf, 0x1p-63, f24#7F8001) / .setb b3 on / .seti i2(1, 2, 3, 255) / .proc vmain / mov o0, v3 / \
                   end / .end / .entry vmain / .file / .gsh fixed c8 c2 3 / .fvec g[2] / .out - color / .out - dummy / \
                   .proc gmain / setemit 2, prim / emit / end / .end / .entry gmain / .file / .gsh variable c4 7 / .entry vmain / \
-                  .out - pos / .wire 7, 5, 0x13, 9 / .masks 0x8001, 0x21";
+                  .out - pos / .wire 7, 5, 0x13, 9 / .masks 0x8001, 0x21 / .label a$b 3 1 - 1 / .label c 65535 2 0 0 / .version 7";
     let s = assemble(&lines(source)).unwrap_or_else(|e| panic!("{e}")).shbin;
     assert_eq!(s.dvles.len(), 3);
     let text = round_trip(&s, "three entry points");

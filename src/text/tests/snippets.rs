@@ -171,7 +171,7 @@ fn padding_can_be_left_out() {
     let a = assemble_with(&source, Options { no_nop: true }).expect("assembles");
     assert_eq!(a.shbin.code, [0x9C00_0400, 0x9000_0002]);
     assert_eq!(a.warnings.len(), 2);
-    assert_eq!(a.warnings[0].to_string(), "input:3: warning: a nop is needed here and padding is off");
+    assert_eq!(a.warnings[0].to_string(), "input:3:1: warning: a nop is needed here and padding is off");
 }
 
 #[test]

@@ -114,7 +114,7 @@ fn rows_without_words_cost_only_themselves() {
         assert_eq!(a.uniforms, uniforms, "{text}");
     }
     for comment in
-        ["; .setf c96(", "; .seti i4(", "; .setb b16 ", "; name \"a\\nb\"", "; label 0 \"end\\n", "; source file"]
+        ["; .setf c96(", "; .seti i4(", "; .setb b16 ", "; name \"a\\nb\"", "; label \"end\\n", "; source file"]
     {
         assert!(text.contains(comment), "{comment}\n{text}");
     }
