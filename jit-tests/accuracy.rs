@@ -1,5 +1,6 @@
 //! RCP, RSQ, EX2 and LG2 over every float24 argument: how far they are from the exact value, in each number format, and
-//! whether native code gives the same bits. Prints a table, and fails where a result is not what docs/numerics.md says.
+//! whether native code gives the same bits; and how often a float24 sum or product, which is rounded twice, is not the
+//! exact one rounded once. Prints a table, and fails where a result is not what docs/numerics.md says.
 //!
 //! The exact value comes from the platform's double-precision functions, good to a few units of 2^-52. Where that is not
 //! enough to say which float24 number is the right one, the argument counts as undecided, and there must be none.
@@ -157,6 +158,46 @@ fn measure(function: &'static Function) -> Result<(), Failed> {
     Ok(())
 }
 
+/// Sums and products of random normal float24 numbers. Exponents are near each other, or sums would all be trivial.
+fn rounded_twice(rounding: Rounding) -> Result<(), Failed> {
+    const PAIRS: u32 = 1 << 22;
+    let precision = Precision::F24 { rounding };
+    let mut seed = 0x9E37_79B9_7F4A_7C15u64;
+    let mut number = move || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let bits = (seed >> 40) as u32;
+        f24_to_f32(bits & 0x80_FFFF | (0x38 + (bits >> 16 & 0xF)) << 16)
+    };
+    let (mut twice, mut worst) = ([0u32; 2], [0.0f64; 2]);
+    for _ in 0..PAIRS {
+        let (a, b) = (number(), number());
+        let pair =
+            [(precision.add(a, b), f64::from(a) + f64::from(b)), (precision.mul(a, b), f64::from(a) * f64::from(b))];
+        // Both are exact in double precision: exponents differ by 15 at most, and a product has 34 bits.
+        for (n, (got, exact)) in pair.into_iter().enumerate() {
+            twice[n] += u32::from(got != rounding.result_64(exact));
+            if exact != 0.0 {
+                let ulp = f64::from_bits(exact.to_bits() >> 52 << 52).abs() / 65_536.0;
+                worst[n] = worst[n].max((f64::from(got) - exact).abs() / ulp);
+            }
+        }
+    }
+    for (n, name) in ["ADD", "MUL"].into_iter().enumerate() {
+        let share = f64::from(twice[n]) / f64::from(PAIRS) * 100.0;
+        let format = precision.to_string();
+        println!(
+            "{name} {format:12} {PAIRS} pairs, {share:.3} % not the exact value rounded once, largest error {:.4} ulp of float24",
+            worst[n]
+        );
+        // One rounding is off by half a unit or a whole one; the rounding to f32 before it adds 2^-8 at most.
+        let limit = if rounding == Rounding::Nearest { 0.5 } else { 1.0 } + 1.0 / 256.0;
+        if worst[n] > limit || share > 1.0 {
+            return Err(format!("{name}: {share} %, {} ulp", worst[n]).into());
+        }
+    }
+    Ok(())
+}
+
 /// Native code against [`Precision`], for every argument. Each chunk gets code of its own, since code that has met many
 /// special arguments changes its ways.
 #[cfg(feature = "jit")]
@@ -204,6 +245,10 @@ fn main() {
         .iter()
         .map(|function| Trial::test(format!("accuracy::{}", function.name.to_lowercase()), move || measure(function)))
         .collect();
+    for rounding in Rounding::ALL {
+        trials
+            .push(Trial::test(format!("rounded-twice::{rounding:?}").to_lowercase(), move || rounded_twice(rounding)));
+    }
     #[cfg(feature = "jit")]
     for variant in [picajit::jit::Variant::Vec4, picajit::jit::Variant::Unoptimised] {
         for precision in Precision::ALL {

@@ -5,6 +5,7 @@
 //! the host's decision.
 
 pub use crate::isa::flow::Exit;
+use crate::isa::numeric::Precision;
 use crate::isa::{BOOL_UNIFORMS, FLOAT_UNIFORMS, INT_UNIFORMS, REGS, Setemit};
 
 /// A four-component vector, x first.
@@ -114,6 +115,13 @@ impl Uniforms {
     /// All zero and false.
     pub fn new() -> Uniforms {
         Uniforms { c: [[0.0; 4]; FLOAT_UNIFORMS], i: [[0; 4]; INT_UNIFORMS], b: 0 }
+    }
+
+    /// Makes of every float uniform what a program in this number format reads there. Running without it gives the same
+    /// results; in float24, native code is several times as fast with uniforms that have been narrowed, which those
+    /// uploaded as float24 words are already.
+    pub fn narrow(&mut self, precision: Precision) {
+        self.c.as_flattened_mut().iter_mut().for_each(|x| *x = precision.operand(*x));
     }
 }
 

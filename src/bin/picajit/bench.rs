@@ -13,7 +13,7 @@ use picajit::isa::narrow::Rounding;
 use picajit::isa::numeric::Precision;
 use picajit::kernel::{Config, DEFAULT_FUEL};
 use picajit::program::{Entry, Program};
-use picajit::state::{Exit, NoEmitter, Registers, Uniforms, Unit};
+use picajit::state::{Exit, NoEmitter, Registers, Unit};
 use serde_json::json;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -160,10 +160,9 @@ fn measure<'a>(
     inputs: &[Registers],
     budget: Duration,
 ) -> Result<Measured<'a>, String> {
-    let work = Workload::new(&subject.dvle, values::uniforms(&subject.dvle), inputs.to_vec());
+    let mut work = Workload::new(&subject.dvle, values::uniforms(&subject.dvle), inputs.to_vec());
     // As a host does when a program uploads them; to single precision it makes no difference in time.
-    let narrowed = work.uniforms.c.map(|c| c.map(|x| F24[0].1.operand(x)));
-    let work = Workload { uniforms: Uniforms { c: narrowed, ..work.uniforms }, ..work };
+    work.uniforms.narrow(F24[0].1);
     let (config, vertex) = work.config(&subject.program, subject.entry, Config::default());
     let (mut compiled, mut refused) = (Vec::<Compiled>::new(), Vec::new());
     for engine in engines {

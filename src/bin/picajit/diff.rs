@@ -305,7 +305,15 @@ mod tests {
     use super::*;
 
     fn args(special: bool) -> Args {
-        Args { files: Vec::new(), vertices: 700, seed: 1, special, require_native: false, json: false }
+        Args {
+            files: Vec::new(),
+            vertices: 700,
+            seed: 1,
+            special,
+            require_native: false,
+            precision: Precision::F32,
+            json: false,
+        }
     }
 
     #[test]
