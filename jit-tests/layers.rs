@@ -22,6 +22,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     // What an entry reaches is the graph's to say.
     ("cache", &["isa", "program", "kernel", "ir"]),
     ("diff", &["isa", "program", "state", "kernel", "interp", "text"]),
+    ("fuzz", &["isa", "program", "state", "kernel", "container", "text", "interp", "diff"]),
     ("capi", &["isa", "program", "state", "kernel", "container", "text", "interp", "jit", "engine", "cache", "diff"]),
 ];
 
