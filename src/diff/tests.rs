@@ -5,6 +5,7 @@ use crate::interp::Interp;
 use crate::isa::Stage;
 use crate::kernel::Config;
 use crate::program::Entry;
+use crate::state::Emitter;
 use crate::text::assemble;
 use std::sync::Mutex;
 

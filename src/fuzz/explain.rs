@@ -59,16 +59,12 @@ pub fn explain(divergence: &Divergence, engine: Engine<'_>) -> Explanation {
     case.trace(&mut |step| {
         count += 1;
         match step.next {
-            Some(next) if seen.insert(next) => {
-                if steps.len() < MAX_CUTS {
-                    steps.push((step.pc, *step.inst, next, count));
-                }
-            }
+            Some(next) if seen.insert(next) => steps.push((step.pc, *step.inst, next, count)),
             Some(_) => again = true,
             None => {}
         }
     });
-    for (pc, inst, next, step) in steps {
+    for (pc, inst, next, step) in steps.into_iter().take(MAX_CUTS) {
         let mut cut = case.clone();
         let code = case.program.code();
         if let Some(&word) = code.get(usize::from(next))

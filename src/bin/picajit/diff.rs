@@ -214,7 +214,12 @@ fn compare_engines(subject: &Subject, engines: &[Engine], args: &Args, progress:
             let mut found = compare(want, got, &work, &mut |_| {});
             if let Some(first) = &mut found.first {
                 case.get_or_insert_with(|| Case {
-                    name: format!("{}, vertex {} of `diff --seed {}`", subject.title(), done, args.seed),
+                    name: format!(
+                        "{}, vertex {} of `diff --seed {}`",
+                        subject.title(),
+                        done + first.vertex as u64,
+                        args.seed
+                    ),
                     program: subject.program.clone(),
                     entry: subject.entry,
                     config,
