@@ -11,6 +11,7 @@ use super::case::Case;
 use super::choice::Choices;
 use super::precision::PRECISIONS;
 use super::values;
+use crate::ir::cfg::{Cfg, Limits};
 use crate::isa::encode::encode;
 use crate::isa::table::{self, ROWS, Row};
 use crate::isa::{
@@ -26,6 +27,15 @@ pub(super) const FEW: u8 = 5;
 
 /// Words of a program's memory, roughly, so that it can be read when it fails.
 pub(super) const LENGTH: u32 = 60;
+
+/// States of control flow beyond which a program is large. One in nine is, and those take half of the time to compile.
+const STATES: usize = 320;
+
+/// The percentage of large programs that are kept.
+const LARGE: u32 = 10;
+
+/// Programs that are written in place of a large one, at most. A fuzzer's bytes may run out.
+const RETRIES: u32 = 3;
 
 /// Kinds of programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +75,43 @@ pub fn case_from_bytes(bytes: &[u8], tier: Option<Tier>, vertices: u32) -> Case 
 fn case(choices: &mut Choices<'_>, tier: Option<Tier>, name: String, vertices: u32) -> Case {
     let tier = tier.unwrap_or_else(|| [Tier::Programs, Tier::Insts, Tier::Words][choices.weighted(&[60, 25, 15])]);
     let stage = if choices.percent(35) { Stage::Geometry } else { Stage::Vertex };
+    let mut written = program(choices, tier, stage);
+    for _ in 0..RETRIES {
+        if !is_large(&written, stage) || choices.percent(LARGE) {
+            break;
+        }
+        written = program(choices, tier, stage);
+    }
+    let len = written.code().len() as u32;
+    let pc = match choices.below(20) {
+        0 => choices.below(len + 2) as Pc,
+        _ => 0,
+    };
+    let fuel = match choices.below(20) {
+        0 => 0,
+        1 => 1,
+        2 => 1024,
+        _ => choices.pick(&[16, 64, 128, 256]),
+    };
+    let config = Config { precision: choices.pick(&PRECISIONS).0, fuel };
+    let mut bulk = choices.fork();
+    let wild = bulk.pick(&[0, 5, 30]);
+    let count = 1 + bulk.below(vertices.max(1));
+    let mask = |bulk: &mut Choices<'_>| if bulk.percent(60) { 0xFFFF } else { bulk.word() as u16 };
+    Case {
+        name,
+        program: Arc::new(written),
+        entry: Entry { pc, stage },
+        config,
+        uniforms: values::uniforms(&mut bulk, wild),
+        unit: values::unit(&mut bulk, wild),
+        inputs: (0..count).map(|_| values::registers(&mut bulk, wild)).collect(),
+        input_mask: mask(&mut bulk),
+        output_mask: mask(&mut bulk),
+    }
+}
+
+fn program(choices: &mut Choices<'_>, tier: Tier, stage: Stage) -> Program {
     let mut writer = Writer {
         choices,
         code: Vec::new(),
@@ -81,33 +128,12 @@ fn case(choices: &mut Choices<'_>, tier: Option<Tier>, name: String, vertices: u
         Tier::Insts => writer.typed(),
         Tier::Words => writer.words(),
     }
-    let Writer { choices, code, opdescs, .. } = writer;
-    let pc = match choices.below(20) {
-        0 => choices.below(code.len() as u32 + 2) as Pc,
-        _ => 0,
-    };
-    let fuel = match choices.below(20) {
-        0 => 0,
-        1 => 1,
-        2 => 1024,
-        _ => choices.pick(&[16, 64, 128, 256]),
-    };
-    let config = Config { precision: choices.pick(&PRECISIONS).0, fuel };
-    let mut bulk = choices.fork();
-    let wild = bulk.pick(&[0, 5, 30]);
-    let count = 1 + bulk.below(vertices.max(1));
-    let mask = |bulk: &mut Choices<'_>| if bulk.percent(60) { 0xFFFF } else { bulk.word() as u16 };
-    Case {
-        name,
-        program: Arc::new(Program::from_words(&code, &opdescs).expect("programs are short")),
-        entry: Entry { pc, stage },
-        config,
-        uniforms: values::uniforms(&mut bulk, wild),
-        unit: values::unit(&mut bulk, wild),
-        inputs: (0..count).map(|_| values::registers(&mut bulk, wild)).collect(),
-        input_mask: mask(&mut bulk),
-        output_mask: mask(&mut bulk),
-    }
+    Program::from_words(&writer.code, &writer.opdescs).expect("programs are short")
+}
+
+/// Whether the states of control flow multiply.
+fn is_large(program: &Program, stage: Stage) -> bool {
+    Cfg::explore(program, Entry { pc: 0, stage }, Limits { states: STATES, ..Limits::default() }).is_err()
 }
 
 /// A program being written.
