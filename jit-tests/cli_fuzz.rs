@@ -88,7 +88,7 @@ fn wrong_arguments_are_refused() {
 #[test]
 fn shrinking_changes_nothing_where_nothing_differs() {
     let folder = Folder::new("diff-shrink");
-    folder.file("a.pica", ".proc main\nmul o0, v0, v1\nend\n.end\n");
+    folder.file("a.pica", ".proc main\nmul o0, v0, r1\nend\n.end\n");
     let out = fine(&folder, "diff a.pica --vertices 100 --shrink --special");
     let plain = fine(&folder, "diff a.pica --vertices 100 --special");
     assert_eq!(out, plain);

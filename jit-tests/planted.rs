@@ -77,7 +77,6 @@ fn a_printed_divergence_passes_on_the_interpreter_and_fails_on_the_wrong_engine(
         let text = report(&small, &engines);
         let case = &small.case;
 
-        println!("{text}");
         // It is small, and says what it was.
         assert!(case.program.code().len() <= 5, "{:?}\n{text}", fault.opcode);
         assert!(case.inputs.len() == 1 && case.program.opdescs().len() <= 3, "{text}");
@@ -108,6 +107,33 @@ fn a_printed_divergence_passes_on_the_interpreter_and_fails_on_the_wrong_engine(
         // It is always the same.
         assert_eq!(text, report(&shrink(found(fault), &engines), &engines));
     }
+}
+
+/// Panics at programs that multiply matrices. Without the message that `panic!` prints each time.
+struct Panics;
+
+impl Backend for Panics {
+    fn name(&self) -> &'static str {
+        "panics"
+    }
+    fn compile(&self, p: &Arc<Program>, entry: Entry, config: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
+        if p.code().iter().any(|&word| row_of_word(word).is_some_and(|row| row.opcode == Opcode::Dp4)) {
+            std::panic::resume_unwind(Box::new("no room\nerror: for => DP4"));
+        }
+        Interp.compile(p, entry, config)
+    }
+}
+
+#[test]
+fn a_panic_is_shrunk_and_printed_as_well() {
+    let engines = [Engine { name: "panics", backend: &Panics }];
+    let swept = sweep(&Plan { seed: 50, programs: 100, ..Plan::default() }, &engines, &mut |_| ());
+    let small = shrink(swept.divergence.expect("DP4 is frequent"), &engines);
+    let text = report(&small, &engines);
+    assert!(text.starts_with("; panics: a panic: no room\n; | error: for -> DP4\n"), "{text}");
+    let words = |text: &str| text.contains("    dp4 o0, v0, v0\n") || text.contains("    end\n");
+    assert!(small.case.program.code().len() <= 2 && words(&text) && text.contains("\n; run:"), "{text}");
+    run_source("printed", &text, &reference()).unwrap_or_else(|e| panic!("{}\n{text}", e.message().unwrap_or("")));
 }
 
 /// Whatever the program, its printed file is about that very program, and the interpreter passes it.

@@ -84,7 +84,7 @@ impl fmt::Debug for Divergence {
 }
 
 /// Runs `case` on the interpreter and on every engine, in their order. The divergence is reported as it was found; see
-/// [`super::shrink`].
+/// [`super::shrink()`].
 pub fn compare(case: &Case, engines: &[Engine<'_>]) -> Result<Outcome, Box<Divergence>> {
     let interp = case.interp();
     let reference = Reference::run(Side { name: REFERENCE, kernel: &interp }, &case.work());

@@ -45,6 +45,10 @@ pub const TRAITS: [(&str, f64); 17] = [
     ("outputs of its own vertex alone", 10.0),
 ];
 
+/// Least percentage of each opcode among the instructions executed. `END` ends a run, and `BREAK` a loop, so that these two can't
+/// be as frequent as others are.
+const LEAST_SHARE: f64 = 0.1;
+
 /// What one engine did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EngineStats {
@@ -181,11 +185,11 @@ impl Stats {
     }
 
     /// Whether the programs were varied enough for the sweep to mean something: each opcode executed at least
-    /// `each_opcode` times, all exits seen, neither nearly all nor hardly any runs ended by `END`, and every kind of
+    /// `each_opcode` times and no rarity, all exits seen, neither nearly all nor hardly any runs ended by `END`, and every kind of
     /// program there in numbers.
     pub fn check(&self, each_opcode: u64) -> Result<(), String> {
         for (row, count) in self.opcodes() {
-            if count < each_opcode {
+            if count < each_opcode || percent(count, self.executed()) < LEAST_SHARE {
                 return Err(format!("{} was executed {count} times only, not {each_opcode}\n{self}", row.mnemonic));
             }
         }

@@ -3,7 +3,8 @@
 //! It must not know where the difference comes from.
 
 use crate::measure;
-use picajit::fuzz::{Case, Divergence, Engine, compare, report, shrink};
+use picajit::fuzz::{Case, Divergence, Engine, Found, compare, report, shrink};
+use std::panic;
 
 /// The engines of this build for [`picajit::fuzz`], without the interpreter that they are compared with; itself if there is
 /// no other.
@@ -14,7 +15,16 @@ pub fn engines(engines: &[measure::Engine]) -> Vec<Engine<'_>> {
 
 /// The test file of a divergence, shrunk.
 pub fn file(divergence: Box<Divergence>, engines: &[Engine<'_>]) -> String {
-    report(&shrink(divergence, engines), engines)
+    // An engine that panics does so for every smaller case again; its message is in the file.
+    let hook = matches!(divergence.found, Found::Panic(_)).then(panic::take_hook);
+    if hook.is_some() {
+        panic::set_hook(Box::new(|_| {}));
+    }
+    let file = report(&shrink(divergence, engines), engines);
+    if let Some(hook) = hook {
+        panic::set_hook(hook);
+    }
+    file
 }
 
 /// The test file of whatever differs in `case`, shrunk; `None` if nothing does.
