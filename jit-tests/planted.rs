@@ -4,6 +4,7 @@
 
 use crate::engines::{Engine as Tested, engines, reference};
 use crate::filetest::run_source;
+use picajit::fuzz::explain::{Explanation, explain};
 use picajit::fuzz::{Case, Divergence, Engine, Plan, case_from_seed, compare, filetest, report, shrink, sweep};
 use picajit::interp::Interp;
 use picajit::isa::Opcode;
@@ -106,6 +107,39 @@ fn a_printed_divergence_passes_on_the_interpreter_and_fails_on_the_wrong_engine(
 
         // It is always the same.
         assert_eq!(text, report(&shrink(found(fault), &engines), &engines));
+    }
+}
+
+/// Two and two are four either way; it takes the second round to tell a sum from a product.
+#[test]
+fn what_only_a_second_round_shows_is_not_blamed_on_an_instruction() {
+    let fault = swapped(Opcode::Add, Opcode::Mul);
+    let source = ".raw\n.proc main\nmov r1, r0\nfor i0\nadd r0, r0, r0\n.end\nend\n.end\n";
+    let mut case = case_from_seed(0, None, 1);
+    let loaded = crate::filetest::load(source, None).unwrap();
+    (case.program, case.entry, case.config) = (loaded.program, loaded.entry, Config::default());
+    case.unit.r[0] = [2.0; 4];
+    for rounds in [1, 2] {
+        case.uniforms.i[0] = [rounds - 1, 0, 0, 0];
+        let Err(found) = compare(&case, &[engine(&fault)]) else {
+            assert_eq!(rounds, 1);
+            continue;
+        };
+        match explain(&found, engine(&fault)) {
+            Explanation::Unknown(why) => assert!(rounds == 2 && why.contains("loop"), "{why}"),
+            Explanation::At(blame) => panic!("{blame:?}"),
+        }
+    }
+    // Without the loop there is someone to blame: the second of two.
+    let twice = crate::filetest::load(".raw\n.proc main\nadd r0, r0, r0\nadd r0, r0, r0\nend\n.end\n", None).unwrap();
+    (case.program, case.entry) = (twice.program, twice.entry);
+    let found = compare(&case, &[engine(&fault)]).expect_err("eight is not sixteen");
+    match explain(&found, engine(&fault)) {
+        Explanation::At(blame) => {
+            let [want, got] = blame.units.map(|unit| unit.expect("nobody panics").r[0]);
+            assert_eq!((blame.pc, blame.step, want, got), (1, 2, [8.0; 4], [16.0; 4]));
+        }
+        Explanation::Unknown(why) => panic!("{why}"),
     }
 }
 

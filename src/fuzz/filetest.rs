@@ -63,7 +63,7 @@ pub fn filetest(case: &Case) -> String {
 fn comment(text: &mut String, words: &str) {
     for line in words.lines() {
         let line = line.split_whitespace().collect::<Vec<_>>().join(" ").replace("=>", "->");
-        let directive = ["run", "skip", "entry", "error", "..."].iter().any(|word| line.starts_with(word));
+        let directive = ["run", "skip", "entry", "error", "precision", "..."].iter().any(|word| line.starts_with(word));
         let _ = writeln!(text, "; {}{line}", if directive { "| " } else { "" });
     }
 }
@@ -78,7 +78,7 @@ fn blamed(text: &mut String, blame: &Blame, divergence: &Divergence) {
     for (name, unit) in [(REFERENCE, want), (&*divergence.engine, got)] {
         let Some(unit) = unit else { continue };
         let mut items = Vec::new();
-        unit_items(&mut items, unit, |_| true);
+        unit_items(&mut items, unit);
         let items = if items.is_empty() { "all zero".into() } else { items.join(", ") };
         comment(text, &format!("registers behind it, {name}: {items}"));
     }
@@ -137,7 +137,7 @@ fn file(case: &Case, engine: Option<&dyn Kernel>) -> String {
             set.push(format!("fuel = {}", case.config.fuel));
         }
         uniform_items(&mut set, &case.uniforms);
-        unit_items(&mut set, &before, |_| true);
+        unit_items(&mut set, &before);
         let expect = expectations(case.entry.stage, &before, &unit, got, &after);
         directive(&mut text, &set, &expect);
     }
@@ -226,11 +226,11 @@ fn scalars(unit: &Unit) -> [(&'static str, String, &'static str); 7] {
     ]
 }
 
-/// What a unit holds that a new one does not hold, as far as its name is wanted.
-fn unit_items(items: &mut Vec<String>, unit: &Unit, wanted: impl Fn(&str) -> bool) {
-    let vectors = vectors(unit).filter(|(name, value)| wanted(name) && !is_zero(value));
+/// What a unit holds that a new one does not hold.
+fn unit_items(items: &mut Vec<String>, unit: &Unit) {
+    let vectors = vectors(unit).filter(|(_, value)| !is_zero(value));
     items.extend(vectors.map(|(name, value)| format!("{name} = {}", format_vec4(*value))));
-    let scalars = scalars(unit).into_iter().filter(|(name, value, zero)| wanted(name) && value != zero);
+    let scalars = scalars(unit).into_iter().filter(|(_, value, zero)| value != zero);
     items.extend(scalars.map(|(name, value, _)| format!("{name} = {value}")));
 }
 

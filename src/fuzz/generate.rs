@@ -28,7 +28,7 @@ pub(super) const FEW: u8 = 5;
 /// Words of a program's memory, roughly, so that it can be read when it fails.
 pub(super) const LENGTH: u32 = 60;
 
-/// States of control flow beyond which a program is large. One in nine is, and those take half of the time to compile.
+/// States of control flow beyond which a program is large. About one in ten is, and they take half of the time to compile.
 const STATES: usize = 320;
 
 /// The percentage of large programs that are kept.

@@ -48,7 +48,13 @@ impl Default for Plan {
 impl Plan {
     /// The cases of program `n`, one for each number format.
     pub fn cases(&self, n: u64) -> Vec<Case> {
-        let case = case_from_seed(self.seed.wrapping_add(n), self.tier, self.vertices);
+        let seed = self.seed.wrapping_add(n);
+        let mut case = case_from_seed(seed, self.tier, self.vertices);
+        if self.vertices == VERTICES {
+            // The command makes cases of that many.
+            let tier = self.tier.map_or(String::new(), |tier| format!(" --tier {}", tier.name()));
+            case.name = format!("{} (picajit fuzz --programs 1 --seed {seed}{tier})", case.name);
+        }
         if self.precisions.is_empty() {
             return vec![case];
         }
@@ -60,7 +66,7 @@ impl Plan {
 
 /// What came of a sweep.
 pub struct Swept {
-    /// All programs before the divergence, or all there are.
+    /// All programs, up to the divergence if there is one: that one is counted as a program and not as a comparison.
     pub stats: Stats,
     /// The first divergence, as it was found.
     pub divergence: Option<Box<Divergence>>,

@@ -78,7 +78,7 @@ pub struct Args {
     /// Mix infinities, NaN, zeros of both signs, subnormal and huge numbers into inputs and uniforms
     #[arg(long)]
     special: bool,
-    /// Make what differs first in an entry as small as it gets, and print it as a test file
+    /// Make what differs first in an entry as small as it gets, and print it as a test file (with --json, to standard error)
     #[arg(long)]
     shrink: bool,
     /// Exit code 1 if an entry is not native on some engine
