@@ -69,9 +69,16 @@ fn comment(text: &mut String, words: &str) {
 }
 
 fn blamed(text: &mut String, blame: &Blame, divergence: &Divergence) {
-    let Blame { pc, inst, step, difference, units: [want, got] } = blame;
+    let Blame { pc, inst, step, agreed, difference, units: [want, got] } = blame;
     let inst = inst_to_string(inst);
-    comment(text, &format!("First instruction whose result differs: {inst} at {pc}, executed as number {step}."));
+    let first = "First instruction whose result differs:";
+    comment(
+        text,
+        &match agreed + 1 == *step {
+            true => format!("{first} {inst} at {pc}, executed as number {step}."),
+            false => format!("{first} {inst} at {pc}, executed as number {step}, or one since number {}.", agreed + 1),
+        },
+    );
     if *difference != divergence.summary() {
         comment(text, &format!("Cut behind it: {difference}"));
     }
