@@ -1,6 +1,7 @@
 //! The `picajit` command as a person runs it: verbs, exit codes, words of errors, JSON, and values worked out by hand.
 
 mod cli_asm;
+mod cli_fuzz;
 mod safety;
 
 use serde_json::Value;

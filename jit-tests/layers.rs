@@ -22,6 +22,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     // What an entry reaches is the graph's to say.
     ("cache", &["isa", "program", "kernel", "ir"]),
     ("diff", &["isa", "program", "state", "kernel", "interp", "text"]),
+    // How far a program branches is the graph's to say.
+    ("fuzz", &["isa", "program", "state", "kernel", "container", "text", "interp", "ir", "diff"]),
     ("capi", &["isa", "program", "state", "kernel", "container", "text", "interp", "jit", "engine", "cache", "diff"]),
 ];
 

@@ -1,198 +1,309 @@
-//! Seeds -> cases -> every engine against the interpreter, and what those cases were like.
-//!
-//! The statistics are half of the result: a sweep whose programs all stop at once proves nothing, so
-//! [`Stats::check`] says where the programs were too poor. Test targets and fuzz targets include this file; its parts are
-//! its children. It must not know which engines there are.
+//! Random programs on every engine, alone and in batches; and proof that the comparison would notice a wrong engine.
 
-#![allow(dead_code)] // several targets include it, each using a part
+// The harness of the text files, for `planted`.
+#[allow(dead_code)]
+mod directive;
+#[allow(dead_code)]
+mod engines;
+#[allow(dead_code)]
+mod filetest;
+mod noise;
+#[allow(dead_code)]
+mod outcome;
+mod place;
 
-#[path = "case.rs"]
-pub mod case;
-#[path = "choice.rs"]
-pub mod choice;
-#[path = "compare.rs"]
-pub mod compare;
-#[path = "gen.rs"]
-pub mod generate;
+mod planted;
 
-use compare::{Divergence, Engine, compare, shrink};
-use picajit::isa::encode::opcode;
-use picajit::isa::table::ROWS;
-use picajit::isa::{Inst, Opcode, Src};
-use picajit::kernel::Unsupported;
-use picajit::state::Exit;
-use std::collections::BTreeMap;
-use std::fmt;
-
-/// What the programs of a sweep did.
-#[derive(Default)]
-pub struct Stats {
-    /// Programs run.
-    pub programs: u64,
-    /// Vertices run, on each engine once alone and several times in batches.
-    pub vertices: u64,
-    /// Triangles sent, on the interpreter.
-    pub triangles: u64,
-    /// How often each opcode was executed, first vertex of each program.
-    pub opcodes: BTreeMap<Opcode, u64>,
-    /// Words without a meaning executed, likewise.
-    pub undefined: u64,
-    /// How the vertices ended: `End`, `Fuel`, `BreakOutsideLoop`, `PastEnd`.
-    pub exits: [u64; 4],
-    /// Programs that took a condition, ran a loop's body, used relative addressing, emitted, pushed on a full ring, wrote
-    /// outputs that depend on nothing before (first vertex).
-    pub with: [u64; 6],
-    /// For every engine by name: programs compiled, and those refused by reason.
-    pub engines: Vec<(String, u64, BTreeMap<&'static str, u64>)>,
-}
-
-const EXITS: [Exit; 4] = [Exit::End, Exit::Fuel, Exit::BreakOutsideLoop, Exit::PastEnd];
-const WITH: [&str; 6] =
-    ["branches", "loops", "relative addressing", "emits", "forgotten scopes", "outputs of their own vertex alone"];
-/// Least percentage of each.
-const WITH_LEAST: [f64; 6] = [30.0, 20.0, 30.0, 5.0, 2.0, 10.0];
+use picajit::fuzz::{Engine, Found, Plan, Stats, Tier, case_from_bytes, case_from_seed, compare, shrink, sweep};
+use picajit::interp::Interp;
+use picajit::isa::Opcode;
+use picajit::isa::numeric::Precision;
+use picajit::kernel::{Backend, Config, Kernel, Unsupported};
+use picajit::program::{Entry, Program};
+use picajit::state::{Batch, Emitter, Exit, Registers, Uniforms, Unit};
+use std::sync::Arc;
 
 /// How many programs a sweep is to run: `usual`, or what the environment variable `PICAJIT_SWEEP` says.
-pub fn size(usual: u64) -> u64 {
+fn size(usual: u64) -> u64 {
     std::env::var("PICAJIT_SWEEP").ok().and_then(|n| n.parse().ok()).unwrap_or(usual)
 }
 
-/// Runs `programs` random programs with at most `vertices` vertices each on every engine. The cases of a seed are the same
-/// whatever the engines are. Returns the first divergence, shrunk.
-pub fn sweep(seed: u64, programs: u64, vertices: u32, engines: &[Engine<'_>]) -> Result<Stats, Box<Divergence>> {
-    let engine_stats = engines.iter().map(|(name, _)| (name.to_string(), 0, BTreeMap::new())).collect();
-    let mut stats = Stats { engines: engine_stats, ..Stats::default() };
-    for n in 0..programs {
-        let case = generate::case_from_seed(seed.wrapping_add(n), vertices);
-        stats.look_at(&case);
-        let outcome = compare(&case, engines).map_err(|divergence| {
-            let engine = engines.iter().find(|(name, _)| *name == divergence.engine);
-            shrink(divergence, *engine.expect("it is one of those that ran"))
-        })?;
-        stats.programs += 1;
-        stats.vertices += outcome.exits.len() as u64;
-        stats.triangles += outcome.triangles as u64;
-        outcome.exits.iter().for_each(|&exit| stats.exits[exit as usize] += 1);
-        for ((_, compiled, refused), unsupported) in stats.engines.iter_mut().zip(&outcome.refused) {
-            match unsupported {
-                None => *compiled += 1,
-                Some(reason) => *refused.entry(reason_name(reason)).or_default() += 1,
-            }
+/// The statistics of a sweep that finds nothing. What it finds is printed, shrunk.
+fn clean_sweep(plan: &Plan, engines: &[Engine<'_>]) -> Stats {
+    let swept = sweep(plan, engines, &mut |_| ());
+    if let Some(divergence) = swept.divergence {
+        println!("{divergence:?}");
+        panic!("{}", picajit::fuzz::report(&shrink(divergence, engines), engines));
+    }
+    swept.stats
+}
+
+const INTERP: Engine<'static> = Engine { name: "interp", backend: &Interp };
+
+/// The fixed-seed sweep of every CI run, in four parts so that the test runner spreads it over the cores.
+/// `PICAJIT_SWEEP=programs` says how many programs each part has. A case has 1 to 31 vertices, 16 on average, so that
+/// batches of 17 and more are among them.
+#[cfg(feature = "jit")]
+fn native_sweep(part: u64) {
+    use picajit::jit::{Jit, Variant};
+    let jit = |variant| match Jit::new(variant, Arc::new(Interp)) {
+        Ok(jit) => Some(jit),
+        Err(reason) => {
+            println!("skipped: {reason}");
+            None
+        }
+    };
+    let (Some(vec4), Some(unoptimised)) = (jit(Variant::Vec4), jit(Variant::Unoptimised)) else { return };
+    let engines = [Engine { name: "vec4", backend: &vec4 }, Engine { name: "unoptimised", backend: &unoptimised }];
+    let plan = Plan { seed: (part + 1) << 32, programs: size(5_000), ..Plan::default() };
+    let stats = clean_sweep(&plan, &engines);
+    println!("{stats}");
+    if plan.programs >= 5_000 {
+        // Programs that native code is refused for are rare, and only for the size of their control flow.
+        assert!(stats.native_share() >= 0.97, "{stats}");
+        stats.check(200).unwrap();
+    }
+}
+
+#[cfg(feature = "jit")]
+mod native_code_gives_the_interpreters_bits {
+    #[test]
+    fn part_1() {
+        super::native_sweep(0);
+    }
+    #[test]
+    fn part_2() {
+        super::native_sweep(1);
+    }
+    #[test]
+    fn part_3() {
+        super::native_sweep(2);
+    }
+    #[test]
+    fn part_4() {
+        super::native_sweep(3);
+    }
+}
+
+#[test]
+fn random_programs_are_varied_and_batches_of_the_interpreter_are_its_runs() {
+    let plan = Plan { programs: size(3000), vertices: 9, ..Plan::default() };
+    let stats = clean_sweep(&plan, &[INTERP]);
+    println!("{stats}");
+    if plan.programs >= 3000 {
+        stats.check(200).unwrap();
+    }
+}
+
+#[test]
+fn a_seed_gives_the_same_case_every_time() {
+    for seed in 0..50 {
+        let [a, b] = [(); 2].map(|()| case_from_seed(seed, None, 5));
+        assert_eq!((a.name, a.program, a.entry, a.config), (b.name, b.program, b.entry, b.config));
+        assert_eq!(format!("{:?}", (a.unit, a.inputs)), format!("{:?}", (b.unit, b.inputs)));
+    }
+}
+
+#[test]
+fn any_bytes_make_a_case() {
+    let mut bytes = Vec::new();
+    for n in 0..400u32 {
+        let tier = [None, Some(Tier::Words), Some(Tier::Insts), Some(Tier::Programs)][n as usize % 4];
+        let case = case_from_bytes(&bytes, tier, 3);
+        assert!(!case.program.code().is_empty() && !case.inputs.is_empty());
+        compare(&case, &[INTERP]).unwrap_or_else(|d| panic!("{d:?}"));
+        bytes.push((n.wrapping_mul(0x9E37_79B1) >> 24) as u8);
+    }
+}
+
+/// Ways for an engine to be wrong.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    /// One lane of one temporary, by one unit in the last place, when `DP4` is in the program.
+    OneBit,
+    /// aL after a loop.
+    LoopCounter,
+    /// A flag.
+    Flag,
+    /// The other output bank.
+    OtherBank,
+    /// The bank itself.
+    Bank,
+    /// One slot.
+    Slot,
+    /// `END` where the fuel ran out.
+    Exit,
+    /// One triangle less.
+    Triangle,
+    /// The winding of triangles.
+    Winding,
+    /// The outputs of a batch's third vertex.
+    BatchOutput,
+    /// The place behind a batch's last output.
+    BatchOverrun,
+    /// The exit of a batch is that of its last vertex.
+    BatchExit,
+    /// Registers are not carried from vertex to vertex in a batch.
+    BatchCarry,
+    /// A panic.
+    Panic,
+}
+
+struct Faulty {
+    fault: Fault,
+    honest: Arc<dyn Kernel>,
+    with_dp4: bool,
+    with_loop: bool,
+}
+
+impl Backend for Fault {
+    fn name(&self) -> &'static str {
+        "faulty"
+    }
+    fn compile(&self, program: &Arc<Program>, entry: Entry, config: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
+        let has = |op| program.insts().any(|(_, inst)| picajit::isa::encode::opcode(&inst) == Some(op));
+        Ok(Arc::new(Faulty {
+            fault: *self,
+            honest: Interp.compile(program, entry, config)?,
+            with_dp4: has(Opcode::Dp4),
+            with_loop: has(Opcode::Loop),
+        }))
+    }
+}
+
+/// Passes triangles on, wrongly.
+struct Meddler<'a> {
+    fault: Fault,
+    seen: usize,
+    to: &'a mut dyn Emitter,
+}
+
+impl Emitter for Meddler<'_> {
+    fn triangle(&mut self, vertices: [&Registers; 3], winding: bool) {
+        self.seen += 1;
+        match self.fault {
+            Fault::Triangle if self.seen == 2 => {}
+            Fault::Winding => self.to.triangle(vertices, false),
+            _ => self.to.triangle(vertices, winding),
         }
     }
-    Ok(stats)
 }
 
-fn reason_name(reason: &Unsupported) -> &'static str {
-    match reason {
-        Unsupported::HostIsa { .. } => "host",
-        Unsupported::NoExecMemory { .. } => "no executable memory",
-        Unsupported::TooManyStates { .. } => "too many states",
-        Unsupported::TooManyBlocks { .. } => "too many blocks",
-        Unsupported::Codegen { .. } => "code generator",
-        _ => "another",
+impl Kernel for Faulty {
+    fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
+        let exit = self.honest.run(uniforms, unit, &mut Meddler { fault: self.fault, seen: 0, to: emitter });
+        match self.fault {
+            Fault::OneBit if self.with_dp4 => unit.r[3][2] = f32::from_bits(unit.r[3][2].to_bits() ^ 1),
+            Fault::LoopCounter if self.with_loop => unit.al = unit.al.wrapping_add(1),
+            Fault::Flag => unit.cmp[1] = false,
+            Fault::OtherBank => unit.o[usize::from(!unit.bank & 1)][15][3] = 0.25,
+            Fault::Bank => unit.bank &= 1,
+            Fault::Slot => unit.slots[3][7][0] = -0.0,
+            Fault::Exit if exit == Exit::Fuel => return Exit::End,
+            // Without the message that `panic!` prints each time.
+            Fault::Panic => std::panic::resume_unwind(Box::new("on purpose")),
+            _ => {}
+        }
+        exit
     }
-}
 
-impl Stats {
-    /// Counts what the first vertex of `case` executes.
-    fn look_at(&mut self, case: &case::Case) {
-        let mut with = [false; 6];
-        let mut full = [false; 3];
-        compare::trace(case, &mut |step| {
-            match opcode(step.inst) {
-                Some(opcode) => *self.opcodes.entry(opcode).or_default() += 1,
-                None => self.undefined += 1,
-            }
-            let relative = |src: &[Src]| src.iter().any(|s| s.relative().is_some());
-            match step.inst {
-                Inst::If { .. } | Inst::Jump { .. } | Inst::Breakc { .. } | Inst::Call { test: Some(_), .. } => {
-                    with[0] = true;
+    fn run_batch(&self, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>, to: &mut dyn Emitter) -> Exit {
+        let before = unit.clone();
+        let exit = self.honest.run_batch(uniforms, unit, batch, to);
+        let count = batch.inputs.len();
+        match self.fault {
+            Fault::BatchOutput if count > 2 => batch.outputs[2][1][1] = 99.0,
+            Fault::BatchOverrun => batch.outputs[count] = batch.outputs[count - 1],
+            Fault::BatchExit | Fault::BatchCarry => {
+                let (mut alone, mut scratch) = (before, [batch.outputs[0]]);
+                let mut last = Batch { inputs: &batch.inputs[count - 1..], outputs: &mut scratch, ..*batch };
+                let last_exit = self.honest.run_batch(uniforms, &mut alone, &mut last, &mut picajit::state::NoEmitter);
+                if let Fault::BatchExit = self.fault {
+                    return last_exit;
                 }
-                Inst::Loop { .. } => with[1] = true,
-                Inst::Alu(alu) => with[2] |= relative(alu.sources()),
-                Inst::Cmp { src, .. } => with[2] |= relative(src),
-                Inst::Mova { src, .. } => with[2] |= relative(std::slice::from_ref(src)),
-                Inst::Emit => with[3] |= case.entry.stage == picajit::isa::Stage::Geometry,
-                _ => {}
+                unit.r = alone.r;
             }
-            // A ring that was full and whose newest entry is the one that this instruction opens has forgotten one.
-            let scopes = step.scopes;
-            let lens = [scopes.calls.is_full(), scopes.ifs.is_full(), scopes.loops.is_full()];
-            with[4] |= match step.inst {
-                Inst::Call { .. } => full[0] && scopes.calls.top().is_some_and(|call| call.ret == step.pc + 1),
-                Inst::If { target, .. } => {
-                    full[1] && scopes.ifs.top().is_some_and(|s| s.end == *target) && step.next == Some(step.pc + 1)
-                }
-                Inst::Loop { .. } => full[2],
-                _ => false,
-            };
-            full = lens;
-        });
-        with[5] = compare::is_independent(case);
-        for (count, with) in self.with.iter_mut().zip(with) {
-            *count += u64::from(with);
+            _ => {}
         }
-    }
-
-    fn percent(part: u64, whole: u64) -> f64 {
-        part as f64 * 100.0 / whole.max(1) as f64
-    }
-
-    /// The smallest share of programs that an engine did not refuse.
-    pub fn native_share(&self) -> f64 {
-        let compiled = self.engines.iter().map(|(_, compiled, _)| *compiled).min().unwrap_or(0);
-        compiled as f64 / self.programs.max(1) as f64
-    }
-
-    /// Whether the programs were varied enough for the sweep to mean something: each opcode executed at least
-    /// `each_opcode` times, all exits seen, neither nearly all nor hardly any runs ended by `END`, and every kind of
-    /// program there in numbers.
-    pub fn check(&self, each_opcode: u64) -> Result<(), String> {
-        for row in &ROWS {
-            let count = self.opcodes.get(&row.opcode).copied().unwrap_or(0);
-            if count < each_opcode {
-                return Err(format!("{} was executed {count} times only, not {each_opcode}\n{self}", row.mnemonic));
-            }
-        }
-        if self.undefined == 0 {
-            return Err(format!("no undefined word was executed\n{self}"));
-        }
-        if let Some(n) = self.exits.iter().position(|&count| count == 0) {
-            return Err(format!("no run ended with {:?}\n{self}", EXITS[n]));
-        }
-        let ended = Self::percent(self.exits[Exit::End as usize], self.vertices);
-        if !(30.0..=95.0).contains(&ended) {
-            return Err(format!("{ended:.1} % of the runs ended with END\n{self}"));
-        }
-        for ((what, &count), least) in WITH.iter().zip(&self.with).zip(WITH_LEAST) {
-            if Self::percent(count, self.programs) < least {
-                return Err(format!("only {count} programs with {what}\n{self}"));
-            }
-        }
-        Ok(())
+        exit
     }
 }
 
-impl fmt::Display for Stats {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} programs, {} vertices, {} triangles", self.programs, self.vertices, self.triangles)?;
-        let executed: u64 = self.opcodes.values().sum();
-        writeln!(f, "executed for the first vertices: {executed} instructions, {} undefined words", self.undefined)?;
-        for rows in ROWS.chunks(13) {
-            let counts = rows.iter().map(|row| (row.mnemonic, self.opcodes.get(&row.opcode).copied().unwrap_or(0)));
-            let line: Vec<String> = counts.map(|(mnemonic, count)| format!("{mnemonic} {count}")).collect();
-            writeln!(f, "  {}", line.join(", "))?;
-        }
-        for (exit, &count) in EXITS.iter().zip(&self.exits) {
-            writeln!(f, "exit {exit:?}: {:.1} %", Self::percent(count, self.vertices))?;
-        }
-        for (what, &count) in WITH.iter().zip(&self.with) {
-            writeln!(f, "programs with {what}: {:.1} %", Self::percent(count, self.programs))?;
-        }
-        for (name, compiled, refused) in &self.engines {
-            writeln!(f, "{name}: {:.2} % compiled, refused: {refused:?}", Self::percent(*compiled, self.programs))?;
-        }
-        Ok(())
+#[test]
+fn every_kind_of_wrong_engine_is_caught() {
+    use Fault::*;
+    let faults = [
+        OneBit,
+        LoopCounter,
+        Flag,
+        OtherBank,
+        Bank,
+        Slot,
+        Exit,
+        Triangle,
+        Winding,
+        BatchOutput,
+        BatchOverrun,
+        BatchExit,
+        BatchCarry,
+        Panic,
+    ];
+    let places = [
+        "r3.z",
+        "aL",
+        "cmp.y",
+        "o15.w (bank",
+        "bank",
+        "o7.x (slot 3)",
+        "exit",
+        "triangle",
+        "inverted",
+        "output o1.y",
+        "behind the batch",
+        "exit",
+        "r",
+        "a panic",
+    ];
+    for (fault, place) in faults.into_iter().zip(places) {
+        let engines = [INTERP, Engine { name: "faulty", backend: &fault }];
+        let plan = Plan { seed: 77, programs: 1500, vertices: 9, ..Plan::default() };
+        let Some(divergence) = sweep(&plan, &engines, &mut |_| ()).divergence else {
+            panic!("{fault:?} goes unnoticed")
+        };
+        assert_eq!(divergence.engine, "faulty", "{divergence:?}");
+        let found = match &divergence.found {
+            Found::Difference(difference) => difference.to_string(),
+            Found::Panic(message) => format!("a panic: {message}"),
+        };
+        assert!(found.contains(place), "{fault:?}: {found}");
+        let summary = divergence.summary();
+        assert!(summary.starts_with("faulty") && divergence.case.name.starts_with("seed "), "{summary}");
+    }
+}
+
+#[test]
+fn a_sweep_is_the_same_on_any_number_of_threads() {
+    let faulty = [INTERP, Engine { name: "faulty", backend: &Fault::OneBit }];
+    let mut seen = Vec::new();
+    for threads in [1, 2, 5] {
+        let plan = Plan { seed: 9, programs: 300, vertices: 4, threads, ..Plan::default() };
+        let clean = sweep(&plan, &[INTERP], &mut |_| ());
+        assert!(clean.divergence.is_none() && clean.stats.programs == 300);
+        let found = sweep(&plan, &faulty, &mut |_| ());
+        let divergence = found.divergence.expect("there are many DP4 in 300 programs");
+        seen.push((clean.stats, found.stats, divergence.case.name.clone(), divergence.summary()));
+    }
+    assert!(seen[0] == seen[1] && seen[1] == seen[2], "{seen:?}");
+}
+
+#[test]
+fn a_plan_makes_the_same_programs_in_every_number_format() {
+    let all = Precision::ALL.to_vec();
+    let plan = Plan { precisions: all.clone(), ..Plan::default() };
+    for n in 0..20 {
+        let cases = plan.cases(n);
+        let one = &Plan::default().cases(n)[0];
+        assert!(cases.iter().all(|case| case.program == one.program && case.config.fuel == one.config.fuel));
+        assert_eq!(cases.iter().map(|case| case.config.precision).collect::<Vec<_>>(), all);
     }
 }

@@ -7,11 +7,15 @@
 //! addresses, flags, bank, `SETEMIT`'s parameters, copied outputs, triangles, exit. After a difference the second kernel
 //! continues from the first one's state, so that each counts once. It must not know which kernels there are.
 
+mod triangles;
+
+use crate::isa::REGS;
 use crate::isa::numeric::same;
 use crate::kernel::{Kernel, copy_registers};
-use crate::state::{Batch, Emitter, Exit, Registers, Uniforms, Unit, Vec4};
+use crate::state::{Batch, Exit, Registers, Uniforms, Unit, Vec4};
 use crate::text::value::{format_f32, format_vec4};
 use std::fmt;
+use triangles::Triangles;
 
 /// Vertices whose states are kept at a time.
 const CHUNK: usize = 64;
@@ -19,8 +23,6 @@ const CHUNK: usize = 64;
 const BATCHES: [usize; 6] = [1, 3, 4, 5, 17, 34];
 /// What outputs hold before a batch: nothing that a program computes by chance, so that what is left alone shows.
 const UNTOUCHED: Registers = [[-12_345.678; 4]; 16];
-/// Triangles of a vertex that are kept whole; of the others there is a hash.
-const TRIANGLES_KEPT: usize = 4;
 /// Lines of a difference that are shown.
 const ROWS_SHOWN: usize = 40;
 
@@ -157,13 +159,27 @@ impl fmt::Display for Difference {
 
 /// Runs `work` on both. `progress` is called with the number of vertices that have just been done.
 pub fn compare(want: Side<'_>, got: Side<'_>, work: &Work<'_>, progress: &mut dyn FnMut(u64)) -> Report {
-    let mut comparison = Comparison { sides: [want, got], work: *work, report: Report::default() };
+    let mut report = Report::default();
     let mut unit = work.unit.clone();
     for (n, inputs) in work.inputs.chunks(CHUNK).enumerate() {
-        unit = comparison.chunk(n * CHUNK, inputs, unit);
+        let reference = Reference::run(want, &Work { unit: &unit, inputs, ..*work });
+        let mut found = reference.compare(got);
+        if let Some(first) = &mut found.first {
+            first.move_by(n * CHUNK);
+        }
+        report.add(found);
+        unit = reference.last_unit().clone();
         progress(inputs.len() as u64);
     }
-    comparison.report
+    report
+}
+
+/// What the first kernel makes of some work, vertex by vertex, for any number of other kernels to be held against. It keeps
+/// the whole state after each vertex, some 2 KiB; [`compare`] does with less for many vertices.
+pub struct Reference<'a> {
+    name: &'a str,
+    work: Work<'a>,
+    after: Vec<After>,
 }
 
 /// What a kernel left behind after one vertex.
@@ -174,202 +190,139 @@ struct After {
     triangles: Triangles,
 }
 
-struct Comparison<'a> {
-    sides: [Side<'a>; 2],
-    work: Work<'a>,
-    report: Report,
+impl<'a> Reference<'a> {
+    /// Runs `work` on `want`.
+    pub fn run(want: Side<'a>, work: &Work<'a>) -> Reference<'a> {
+        let mut unit = work.unit.clone();
+        let vertex = |input: &Registers| {
+            let mut triangles = Triangles::default();
+            copy_registers(work.input_mask, input, &mut unit.v);
+            let exit = want.kernel.run(work.uniforms, &mut unit, &mut triangles);
+            let mut outputs = UNTOUCHED;
+            copy_registers(work.output_mask, unit.outputs(), &mut outputs);
+            After { unit: unit.clone(), outputs, exit, triangles }
+        };
+        let after = work.inputs.iter().map(vertex).collect();
+        Reference { name: want.name, work: *work, after }
+    }
+
+    /// How each vertex ended.
+    pub fn exits(&self) -> impl Iterator<Item = Exit> {
+        self.after.iter().map(|a| a.exit)
+    }
+
+    /// Triangles that were sent in all.
+    pub fn triangles(&self) -> u64 {
+        self.after.iter().map(|a| u64::from(a.triangles.count)).sum()
+    }
+
+    /// The unit before vertex `n`, its inputs not yet loaded.
+    pub fn unit_before(&self, n: usize) -> &Unit {
+        n.checked_sub(1).map_or(self.work.unit, |n| &self.after[n].unit)
+    }
+
+    /// The unit after the last vertex.
+    pub fn last_unit(&self) -> &Unit {
+        self.unit_before(self.after.len())
+    }
+
+    /// Runs the same work on `got` in every way.
+    pub fn compare(&self, got: Side<'_>) -> Report {
+        let mut against = Against { reference: self, got, differs: vec![false; self.after.len()], first: None };
+        against.alone();
+        against.batches(&BATCHES);
+        against.batches(&[self.after.len()]);
+        let differences = against.differs.iter().filter(|&&d| d).count() as u64;
+        Report { vertices: self.after.len() as u64, differences, first: against.first }
+    }
 }
 
-impl Comparison<'_> {
-    /// Compares on `inputs`, of which the first is vertex `first`. Returns the unit after them.
-    fn chunk(&mut self, first: usize, inputs: &[Registers], before: Unit) -> Unit {
-        let reference = self.one_by_one(inputs, &before);
-        let mut differs = vec![false; inputs.len()];
-        self.alone(first, inputs, &before, &reference, &mut differs);
-        self.batches(first, inputs, &before, &reference, &BATCHES, &mut differs);
-        self.batches(first, inputs, &before, &reference, &[inputs.len()], &mut differs);
-        self.report.vertices += inputs.len() as u64;
-        self.report.differences += differs.iter().filter(|&&d| d).count() as u64;
-        reference.last().map_or(before, |after| after.unit.clone())
-    }
+struct Against<'a> {
+    reference: &'a Reference<'a>,
+    got: Side<'a>,
+    differs: Vec<bool>,
+    first: Option<Difference>,
+}
 
-    fn one_by_one(&self, inputs: &[Registers], before: &Unit) -> Vec<After> {
-        let mut unit = before.clone();
-        inputs
-            .iter()
-            .map(|input| {
-                let mut triangles = Triangles::default();
-                copy_registers(self.work.input_mask, input, &mut unit.v);
-                let exit = self.sides[0].kernel.run(self.work.uniforms, &mut unit, &mut triangles);
-                let mut outputs = UNTOUCHED;
-                copy_registers(self.work.output_mask, unit.outputs(), &mut outputs);
-                After { unit: unit.clone(), outputs, exit, triangles }
-            })
-            .collect()
-    }
-
-    fn alone(&mut self, first: usize, inputs: &[Registers], before: &Unit, reference: &[After], differs: &mut [bool]) {
-        let mut unit = before.clone();
-        for (n, (input, want)) in inputs.iter().zip(reference).enumerate() {
+impl Against<'_> {
+    fn alone(&mut self) {
+        let Work { uniforms, unit, inputs, input_mask, .. } = self.reference.work;
+        let mut unit = unit.clone();
+        for (n, (input, want)) in inputs.iter().zip(&self.reference.after).enumerate() {
             let mut triangles = Triangles::default();
-            copy_registers(self.work.input_mask, input, &mut unit.v);
-            let exit = self.sides[1].kernel.run(self.work.uniforms, &mut unit, &mut triangles);
+            copy_registers(input_mask, input, &mut unit.v);
+            let exit = self.got.kernel.run(uniforms, &mut unit, &mut triangles);
             if exit == want.exit && same_unit(&want.unit, &unit) && want.triangles.same(&triangles) {
                 continue;
             }
-            differs[n] = true;
-            if self.report.first.is_none() {
+            self.found(n, How::Run, || {
                 let mut rows = exit_row(want.exit, exit);
                 rows.extend(unit_rows(&want.unit, &unit));
                 rows.extend(want.triangles.rows(&triangles));
-                self.found(first + n, How::Run, input, rows);
-            }
-            unit = want.unit.clone();
+                rows
+            });
+            unit.clone_from(&want.unit);
         }
     }
 
-    fn batches(
-        &mut self,
-        first: usize,
-        inputs: &[Registers],
-        before: &Unit,
-        reference: &[After],
-        sizes: &[usize],
-        differs: &mut [bool],
-    ) {
-        let mut unit = before.clone();
+    fn batches(&mut self, sizes: &[usize]) {
+        let count = self.reference.after.len();
         let mut start = 0;
         for &size in sizes.iter().cycle() {
-            if start == inputs.len() {
+            if start == count {
                 break;
             }
-            let size = size.min(inputs.len() - start);
-            let range = start..start + size;
-            unit =
-                self.batch(first + start, &inputs[range.clone()], unit, &reference[range.clone()], &mut differs[range]);
+            let size = size.min(count - start);
+            self.batch(start, size);
             start += size;
         }
     }
 
-    /// One batch from `unit` on. Returns the unit that the first kernel has after it.
-    fn batch(
-        &mut self,
-        first: usize,
-        inputs: &[Registers],
-        mut unit: Unit,
-        reference: &[After],
-        differs: &mut [bool],
-    ) -> Unit {
-        let Some(last) = reference.last() else { return unit };
-        let how = How::Batch { first, size: inputs.len() };
+    /// The batch of `size` vertices that begins with `first`, from the unit on that the first kernel has there.
+    fn batch(&mut self, first: usize, size: usize) {
+        let Reference { work: Work { uniforms, inputs, input_mask, output_mask, .. }, after, .. } = self.reference;
+        let (inputs, reference) = (&inputs[first..first + size], &after[first..first + size]);
+        let Some(last) = reference.last() else { return };
+        let how = How::Batch { first, size };
+        let mut unit = self.reference.unit_before(first).clone();
         let mut triangles = Triangles::default();
         // One place more than there are vertices: it must be left alone.
-        let mut outputs = vec![UNTOUCHED; inputs.len() + 1];
-        let Work { input_mask, output_mask, .. } = self.work;
-        let mut batch = Batch { inputs, outputs: &mut outputs, input_mask, output_mask };
-        let exit = self.sides[1].kernel.run_batch(self.work.uniforms, &mut unit, &mut batch, &mut triangles);
+        let mut outputs = vec![UNTOUCHED; size + 1];
+        let mut batch = Batch { inputs, outputs: &mut outputs, input_mask: *input_mask, output_mask: *output_mask };
+        let exit = self.got.kernel.run_batch(uniforms, &mut unit, &mut batch, &mut triangles);
         for (n, (want, got)) in reference.iter().zip(&outputs).enumerate() {
             if !same_registers(&want.outputs, got) {
-                differs[n] = true;
-                if self.report.first.is_none() {
-                    let rows = register_rows(|r| format!("output o{r}"), &want.outputs, got);
-                    self.found(first + n, how, &inputs[n], rows);
-                }
+                self.found(first + n, how, || register_rows(|r| format!("output o{r}"), &want.outputs, got));
             }
         }
-        let end = inputs.len() - 1;
         let want_exit = reference.iter().map(|a| a.exit).find(|&e| e != Exit::End).unwrap_or(Exit::End);
         let mut want_triangles = Triangles::default();
         reference.iter().for_each(|a| want_triangles.append(&a.triangles));
         if exit != want_exit
-            || !same_registers(&UNTOUCHED, &outputs[inputs.len()])
+            || !same_registers(&UNTOUCHED, &outputs[size])
             || !same_unit(&last.unit, &unit)
             || !want_triangles.same(&triangles)
         {
-            differs[end] = true;
-            if self.report.first.is_none() {
+            self.found(first + size - 1, how, || {
                 let mut rows = exit_row(want_exit, exit);
-                rows.extend(register_rows(|r| format!("behind the batch: o{r}"), &UNTOUCHED, &outputs[inputs.len()]));
+                rows.extend(register_rows(|r| format!("behind the batch: o{r}"), &UNTOUCHED, &outputs[size]));
                 rows.extend(unit_rows(&last.unit, &unit));
                 rows.extend(want_triangles.rows(&triangles));
-                self.found(first + end, how, &inputs[end], rows);
-            }
+                rows
+            });
         }
-        last.unit.clone()
     }
 
-    fn found(&mut self, vertex: usize, how: How, input: &Registers, rows: Vec<Row>) {
-        let taken = |n: &usize| self.work.input_mask >> n & 1 != 0;
-        let inputs = (0..input.len()).filter(taken).map(|n| (n, input[n])).collect();
-        let names = self.sides.map(|s| s.name.to_string());
-        self.report.first = Some(Difference { names, vertex, how, inputs, rows });
-    }
-}
-
-/// Triangles in the order they were sent.
-#[derive(Default)]
-struct Triangles {
-    count: u32,
-    kept: Vec<(Box<[Registers; 3]>, bool)>,
-    /// A polynomial in [`BASE`] with one coefficient a triangle, so that sequences can be put together.
-    hash: u64,
-}
-
-const BASE: u64 = 0x9E37_79B9_7F4A_7C15;
-
-impl Emitter for Triangles {
-    fn triangle(&mut self, vertices: [&Registers; 3], winding: bool) {
-        if self.kept.len() < TRIANGLES_KEPT {
-            self.kept.push((Box::new(vertices.map(|v| *v)), winding));
+    fn found(&mut self, vertex: usize, how: How, rows: impl FnOnce() -> Vec<Row>) {
+        self.differs[vertex] = true;
+        if self.first.is_some() {
+            return;
         }
-        let bits = |x: &f32| if x.is_nan() { f32::NAN.to_bits() } else { x.to_bits() };
-        let components = vertices.iter().flat_map(|v| v.as_flattened()).map(bits);
-        let coefficient = components.chain([u32::from(winding)]).fold(0, |h: u64, word| {
-            let h = (h ^ u64::from(word)).wrapping_mul(0x0000_0100_0000_01B3);
-            // Multiplying alone never brings upper bits down.
-            h ^ h >> 32
-        });
-        self.hash = self.hash.wrapping_mul(BASE).wrapping_add(coefficient);
-        self.count += 1;
-    }
-}
-
-impl Triangles {
-    /// Puts `later` behind these.
-    fn append(&mut self, later: &Triangles) {
-        let room = TRIANGLES_KEPT - self.kept.len();
-        // Those that were not kept on the way must not be skipped over.
-        if self.count as usize == self.kept.len() {
-            self.kept.extend(later.kept.iter().take(room).cloned());
-        }
-        self.hash = self.hash.wrapping_mul(BASE.wrapping_pow(later.count)).wrapping_add(later.hash);
-        self.count += later.count;
-    }
-
-    fn same(&self, other: &Triangles) -> bool {
-        self.count == other.count && self.hash == other.hash
-    }
-
-    fn rows(&self, other: &Triangles) -> Vec<Row> {
-        let mut rows = Vec::new();
-        if self.same(other) {
-            return rows;
-        }
-        if self.count != other.count {
-            rows.push(Row::new("triangles", self.count, other.count));
-        }
-        for (n, ((a, a_winding), (b, b_winding))) in self.kept.iter().zip(&other.kept).enumerate() {
-            if a_winding != b_winding {
-                rows.push(Row::new(format!("triangle {n}: inverted"), a_winding, b_winding));
-            }
-            for (v, (a, b)) in a.iter().zip(b.iter()).enumerate() {
-                rows.extend(register_rows(|r| format!("triangle {n}, vertex {v}: o{r}"), a, b));
-            }
-        }
-        if rows.is_empty() {
-            rows.push(Row::new(format!("triangles from {} on", self.kept.len()), "some", "others"));
-        }
-        rows
+        let Work { inputs, input_mask, .. } = self.reference.work;
+        let taken = (0..REGS).filter(|n| input_mask >> n & 1 != 0);
+        let inputs = taken.map(|n| (n, inputs[vertex][n])).collect();
+        let names = [self.reference.name.to_string(), self.got.name.to_string()];
+        self.first = Some(Difference { names, vertex, how, inputs, rows: rows() });
     }
 }
 
@@ -399,7 +352,7 @@ fn files(unit: &Unit) -> [(&'static str, &'static str, &Registers); 8] {
     ]
 }
 
-/// Everything in a unit that is no register, with only the bits that count.
+/// Everything in a unit that is no register, whole: bits that mean nothing must survive.
 fn scalars(unit: &Unit) -> [(&'static str, i64); 9] {
     let set = unit.setemit;
     [
@@ -408,8 +361,8 @@ fn scalars(unit: &Unit) -> [(&'static str, i64); 9] {
         ("aL", unit.al.into()),
         ("cmp.x", unit.cmp[0].into()),
         ("cmp.y", unit.cmp[1].into()),
-        ("bank", (unit.bank & 1).into()),
-        ("setemit: vertex", (set.vertex & 3).into()),
+        ("bank", unit.bank.into()),
+        ("setemit: vertex", set.vertex.into()),
         ("setemit: primitive", set.primitive.into()),
         ("setemit: inverted", set.winding.into()),
     ]
@@ -457,134 +410,4 @@ fn register_rows(name: impl Fn(usize) -> String, want: &Registers, got: &Registe
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::interp::Interp;
-    use crate::isa::Stage;
-    use crate::kernel::Config;
-    use crate::program::Entry;
-    use crate::text::assemble;
-    use std::sync::Mutex;
-
-    fn kernel(body: &str, stage: Stage) -> impl Kernel {
-        let program = assemble(&format!(".raw\n.proc main\n{body}\nend\n.end\n")).unwrap().shbin.program().unwrap();
-        Interp.kernel(&program, Entry { pc: 0, stage }, &Config::default())
-    }
-
-    fn inputs(count: usize) -> Vec<Registers> {
-        (0..count).map(|n| [[n as f32, 1.0, -0.0, 2.5]; 16]).collect()
-    }
-
-    fn diff(want: &dyn Kernel, got: &dyn Kernel, count: usize) -> Report {
-        let (uniforms, unit, inputs) = (Uniforms::new(), Unit::new(), inputs(count));
-        let work = Work { uniforms: &uniforms, unit: &unit, inputs: &inputs, input_mask: 0b11, output_mask: 0xFF };
-        let mut seen = 0;
-        let report = compare(Side { name: "one", kernel: want }, Side { name: "two", kernel: got }, &work, &mut |n| {
-            seen += n;
-        });
-        assert_eq!(seen, count as u64);
-        assert_eq!(report.vertices, count as u64);
-        report
-    }
-
-    fn differs(want: &str, got: &str, stage: Stage) -> Option<Difference> {
-        diff(&kernel(want, stage), &kernel(got, stage), 3).first
-    }
-
-    #[test]
-    fn a_kernel_equals_itself_over_any_number_of_vertices() {
-        let k = kernel("add r0, r0, v0\nmov o0, r0\nsetemit 2, prim\nemit", Stage::Geometry);
-        for count in [0, 1, 2, 63, 64, 65, 200] {
-            let report = diff(&k, &k, count);
-            assert_eq!(report.differences, 0, "{}", report.first.unwrap());
-        }
-    }
-
-    #[test]
-    fn every_part_of_the_state_is_looked_at() {
-        let vertex = [
-            ("mov o1.y, v0", "nop", "o1.y (bank 0)"),
-            ("mov r7.w, v0", "nop", "r7.w"),
-            ("mova a0.y, v0.yyyy", "nop", "a0.y"),
-            ("cmp v0, eq, ne, v0", "nop", "cmp.x"),
-        ];
-        let geometry = [
-            ("setemit 1", "nop", "setemit: vertex"),
-            ("setemit 0, inv", "setemit 0", "setemit: inverted"),
-            ("setemit 1\nemit\nsetemit 0", "setemit 0\nemit", "bank 0"),
-            ("emit", "nop", "bank"),
-            ("setemit 0, prim\nemit\nsetemit 0", "setemit 0\nemit", "triangles"),
-            ("setemit 0, prim inv\nemit\nsetemit 0", "setemit 0, prim\nemit\nsetemit 0", "triangle 0: inverted"),
-        ];
-        let cases = vertex.map(|c| (c, Stage::Vertex)).into_iter().chain(geometry.map(|c| (c, Stage::Geometry)));
-        for ((want, got, place), stage) in cases {
-            if place == "bank 0" {
-                // Both leave the same slots, all zero, and the same bank.
-                assert!(differs(want, got, stage).is_none());
-                continue;
-            }
-            let found = differs(want, got, stage).unwrap_or_else(|| panic!("{want} equals {got}"));
-            assert!(found.rows.iter().any(|r| r.place == place && r.differs), "{place} isn't in\n{found}");
-            assert_eq!(found.how, How::Run);
-        }
-        assert!(differs("break", "nop", Stage::Vertex).unwrap().rows.iter().any(|r| r.place == "exit"));
-    }
-
-    #[test]
-    fn zeros_differ_by_sign_and_nans_not_at_all() {
-        // c0 is zero: its reciprocal is infinite, and infinity less infinity is NaN, of another sign when negated.
-        let nan = "rcp r1, c0\nadd r1, r1, -r1\nmov o0, r1";
-        assert!(differs(nan, &nan.replace("mov o0, r1", "mov o0, -r1\nmov r1, -r1"), Stage::Vertex).is_none());
-        let found = differs("mov o0, c0", "mov o0, -c0", Stage::Vertex).unwrap();
-        let text = found.to_string();
-        assert!(text.contains("[00000000]") && text.contains("[80000000]  <- differs"), "{text}");
-    }
-
-    #[test]
-    fn each_difference_counts_once() {
-        // r0 counts vertices in the second kernel only; without starting anew every later vertex would differ by it.
-        let uses_old = kernel("mov o0, r0\nadd r0, r0, v0.yyyy", Stage::Vertex);
-        let forgets = kernel("mov o0, r0\nadd r0, r0, v0.yyyy\nmul r1, v0.xxxx, v0.xxxx", Stage::Vertex);
-        // Vertex 0 multiplies zeros, which changes nothing; the others differ in r1.
-        assert_eq!(diff(&uses_old, &forgets, 10).differences, 9);
-    }
-
-    /// A kernel whose `run` is right and whose `run_batch` changes the outputs of one vertex.
-    struct BadBatch<K>(K, Mutex<usize>);
-
-    impl<K: Kernel> Kernel for BadBatch<K> {
-        fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
-            self.0.run(uniforms, unit, emitter)
-        }
-        fn run_batch(&self, u: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>, e: &mut dyn Emitter) -> Exit {
-            let exit = self.0.run_batch(u, unit, batch, e);
-            let mut done = self.1.lock().unwrap();
-            if (*done..*done + batch.inputs.len()).contains(&11) {
-                batch.outputs[11 - *done][0][3] += 1.0;
-            }
-            *done += batch.inputs.len();
-            exit
-        }
-    }
-
-    #[test]
-    fn batches_are_compared_vertex_by_vertex() {
-        let good = kernel("mov o0, v0", Stage::Vertex);
-        let bad = BadBatch(kernel("mov o0, v0", Stage::Vertex), Mutex::new(0));
-        let report = diff(&good, &bad, 64);
-        assert_eq!(report.differences, 1);
-        let first = report.first.unwrap();
-        // 1 + 3 + 4 come before: vertex 11 is the fourth of the batch of five.
-        assert_eq!((first.vertex, first.how), (11, How::Batch { first: 8, size: 5 }));
-        assert_eq!(first.inputs[0], (0, [11.0, 1.0, -0.0, 2.5]));
-        let text = first.to_string();
-        assert!(
-            text.starts_with("vertex 11, through run_batch of 5 from vertex 8 on\n  v0 = (11, 1, -0, 2.5)\n"),
-            "{text}"
-        );
-        assert!(
-            text.contains("output o0.w  2.5            [40200000]  3.5            [40600000]  <- differs"),
-            "{text}"
-        );
-    }
-}
+mod tests;

@@ -48,13 +48,15 @@
 //! together for a host; [`text`] is the assembler and the disassembler; [`diff`] compares engines.
 //!
 //! # Features
-//! `jit` (default): native code through Cranelift. `cli` (default): the `picajit` command. The library alone builds without
-//! both, and then interprets.
+//! `jit` (default): native code through Cranelift. `cli` (default): the `picajit` command. `fuzz` (with `cli`): random programs,
+//! comparison and shrinking. The library alone builds without them, and then interprets.
 
 pub mod cache;
 pub mod container;
 pub mod diff;
 pub mod engine;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 pub mod interp;
 pub mod ir;
 pub mod isa;

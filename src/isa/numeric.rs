@@ -42,6 +42,15 @@ impl Precision {
         Precision::F24 { rounding: Rounding::TowardZero },
     ];
 
+    /// What it is called on command lines and in test files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Precision::F32 => "f32",
+            Precision::F24 { rounding: Rounding::Nearest } => "f24-nearest",
+            Precision::F24 { rounding: Rounding::TowardZero } => "f24-zero",
+        }
+    }
+
     /// What an input or a float uniform is to a program that reads it.
     pub fn operand(self, x: f32) -> f32 {
         match self {
@@ -183,11 +192,7 @@ impl Precision {
 
 impl fmt::Display for Precision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Precision::F32 => "f32",
-            Precision::F24 { rounding: Rounding::Nearest } => "f24-nearest",
-            Precision::F24 { rounding: Rounding::TowardZero } => "f24-zero",
-        })
+        f.pad(self.name())
     }
 }
 
@@ -196,7 +201,7 @@ impl FromStr for Precision {
 
     /// Reads what [`Display`](fmt::Display) writes: `f32`, `f24-nearest`, `f24-zero`.
     fn from_str(text: &str) -> Result<Precision, UnknownPrecision> {
-        Precision::ALL.into_iter().find(|p| p.to_string() == text).ok_or(UnknownPrecision)
+        Precision::ALL.into_iter().find(|p| p.name() == text).ok_or(UnknownPrecision)
     }
 }
 

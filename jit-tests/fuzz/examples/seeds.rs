@@ -23,9 +23,12 @@ fn main() -> io::Result<()> {
         }
         seeds.put("containers", &format!("{name}-object"), &object(&assembly.shbin))?;
         seeds.put("words", name, &raw_words(&assembly.shbin))?;
+        seeds.put("disassembler", name, &program(&assembly.shbin))?;
     }
     for n in 0..200 {
-        seeds.put("words", &format!("choices-{n}"), &choices(n))?;
+        for target in ["insts", "programs"] {
+            seeds.put(target, &format!("choices-{n}"), &choices(n))?;
+        }
     }
     println!("{} seeds from {} sources in {}", seeds.written, sources.len(), seeds.dir.display());
     Ok(())
@@ -97,12 +100,24 @@ fn object(shbin: &Shbin) -> Vec<u8> {
     file
 }
 
-/// The raw form of `words`: mode 1 and its header, see there.
+/// What `disassembler` takes, see there.
+fn program(shbin: &Shbin) -> Vec<u8> {
+    let mut bytes = vec![shbin.dvles.len().min(3) as u8, shbin.opdescs.len().min(128) as u8, 0, 0, 0, 0, 0, 0];
+    for (dvle, entry) in shbin.dvles.iter().zip(bytes[2..].chunks_mut(2)) {
+        let len = dvle.end.saturating_sub(dvle.entry).min(0x7F) as u8;
+        entry.copy_from_slice(&[dvle.entry as u8, len | u8::from(dvle.stage == Stage::Geometry) << 7]);
+    }
+    shbin.opdescs.iter().take(128).for_each(|o| bytes.extend(o.word.to_le_bytes()));
+    shbin.code.iter().for_each(|w| bytes.extend(w.to_le_bytes()));
+    bytes
+}
+
+/// What `words` takes: its header, see there.
 fn raw_words(shbin: &Shbin) -> Vec<u8> {
     let (pc, geometry) = shbin.dvles.first().map_or((0, false), |d| (d.entry as u16, d.stage == Stage::Geometry));
     let opdescs = &shbin.opdescs[..shbin.opdescs.len().min(128)];
     // Fuel 64, five vertices.
-    let mut bytes = vec![1, u8::from(geometry) | 5 << 1 | 4 << 4];
+    let mut bytes = vec![u8::from(geometry) | 5 << 1 | 4 << 4];
     bytes.extend(pc.to_le_bytes());
     bytes.push(opdescs.len() as u8);
     bytes.extend(7u32.to_le_bytes());
@@ -113,7 +128,7 @@ fn raw_words(shbin: &Shbin) -> Vec<u8> {
     bytes
 }
 
-/// The other form: random choices for the generator, more than it asks for in most programs.
+/// Random choices for the generator, more than it asks for in most programs.
 fn choices(n: u32) -> Vec<u8> {
     let mut state = n;
     let mut byte = || {
@@ -121,5 +136,5 @@ fn choices(n: u32) -> Vec<u8> {
         (state >> 24) as u8
     };
     let len = 256 + usize::from(byte()) * 8;
-    std::iter::once(0).chain(std::iter::repeat_with(byte)).take(len).collect()
+    std::iter::repeat_with(byte).take(len).collect()
 }

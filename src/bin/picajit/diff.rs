@@ -3,6 +3,7 @@
 //! The first 256 vertices with seed 1 are those of the `run` verb; later ones get new uniforms, booleans included, so
 //! that both sides of branches are taken. It must not know how engines work.
 
+use crate::finding;
 use crate::load::LoadError;
 use crate::measure::{self, Engine, PROBED, Workload};
 use crate::report::{self, Progress};
@@ -11,6 +12,7 @@ use crate::values::{self, Generator};
 use crate::{Outcome, Status};
 use clap::value_parser;
 use picajit::diff::{Report, Side, Work, compare};
+use picajit::fuzz::Case;
 use picajit::isa::Stage;
 use picajit::isa::numeric::Precision;
 use picajit::kernel::{Config, DEFAULT_FUEL, Kernel, Unsupported};
@@ -80,6 +82,9 @@ pub struct Args {
     /// Number format of results: f32, f24-nearest or f24-zero
     #[arg(long, value_name = "FORMAT", default_value_t)]
     precision: Precision,
+    /// Make what differs first in an entry as small as it gets, and print it as a test file (with --json, to standard error)
+    #[arg(long)]
+    shrink: bool,
     /// Exit code 1 if an entry is not native on some engine
     #[arg(long)]
     require_native: bool,
@@ -97,6 +102,8 @@ fn seed(text: &str) -> Result<u32, &'static str> {
 struct Against {
     engine: &'static str,
     result: Result<Report, String>,
+    /// What was run when it first differed, up to the vertex that did.
+    case: Option<Case>,
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
@@ -148,6 +155,11 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             // With --json the registers are for a person who watches.
             if args.json { report::plain(first) } else { writeln!(out, "{first}")? }
         }
+        if let Some(case) = results.iter().find_map(|r| r.case.as_ref()).filter(|_| args.shrink) {
+            let file = finding::shrunk(case, &finding::engines(&engines));
+            let file = file.unwrap_or_else(|| "; It does not differ when it is run again by itself.\n".into());
+            if args.json { report::plain(file) } else { writeln!(out, "{file}")? }
+        }
         out.flush()?;
     }
     progress.finish();
@@ -173,7 +185,7 @@ fn compare_engines(subject: &Subject, engines: &[Engine], args: &Args, progress:
     let mut config = Config { precision: args.precision, ..Config::default() };
     let mut want = reference(&config);
     let mut against: Vec<Against> =
-        others.iter().map(|e| Against { engine: e.name(), result: Ok(Report::default()) }).collect();
+        others.iter().map(|e| Against { engine: e.name(), result: Ok(Report::default()), case: None }).collect();
     let (input_mask, output_mask) = measure::masks(&subject.dvle);
     let mut kernels: Vec<Option<Arc<dyn Kernel>>> = Vec::new();
     let mut values = Values::new(subject, args);
@@ -200,11 +212,27 @@ fn compare_engines(subject: &Subject, engines: &[Engine], args: &Args, progress:
                 .collect();
         }
         let work = Work { uniforms: &uniforms, unit: &unit, inputs: &inputs, input_mask, output_mask };
-        for (kernel, Against { engine, result }) in kernels.iter().zip(&mut against) {
+        for (kernel, Against { engine, result, case }) in kernels.iter().zip(&mut against) {
             let (Some(kernel), Ok(report)) = (kernel, result) else { continue };
             let (want, got) = (Side { name: "interp", kernel: &*want }, Side { name: engine, kernel: &**kernel });
             let mut found = compare(want, got, &work, &mut |_| {});
             if let Some(first) = &mut found.first {
+                case.get_or_insert_with(|| Case {
+                    name: format!(
+                        "{}, vertex {} of `diff --seed {}`",
+                        subject.title(),
+                        done + first.vertex as u64,
+                        args.seed
+                    ),
+                    program: subject.program.clone(),
+                    entry: subject.entry,
+                    config,
+                    uniforms: uniforms.clone(),
+                    unit: unit.clone(),
+                    inputs: inputs[..=first.vertex].to_vec(),
+                    input_mask,
+                    output_mask,
+                });
                 first.move_by(done as usize);
             }
             report.add(found);
@@ -310,6 +338,7 @@ mod tests {
             vertices: 700,
             seed: 1,
             special,
+            shrink: false,
             require_native: false,
             precision: Precision::F32,
             json: false,
@@ -326,7 +355,7 @@ mod tests {
                 let progress = Progress::new(args.vertices, "vertices");
                 let results = compare_engines(&subject, &engines, &args, &progress);
                 assert_eq!(results.len(), engines.len() - 1);
-                for Against { engine, result } in results {
+                for Against { engine, result, .. } in results {
                     let report = result.unwrap_or_else(|e| panic!("{} on {engine}: {e}", subject.shader));
                     assert_eq!(report.vertices, args.vertices);
                     if let Some(first) = report.first {

@@ -9,7 +9,9 @@ mod bench;
 mod builtin;
 mod diff;
 mod disasm;
+mod finding;
 mod floats;
+mod fuzz;
 mod inspect;
 mod load;
 mod measure;
@@ -52,6 +54,8 @@ enum Verb {
     Run(run::Args),
     /// Run shaders on every engine and compare all results bit by bit
     Diff(diff::Args),
+    /// Run random programs on every engine and compare all results bit by bit
+    Fuzz(fuzz::Args),
     /// Recompile shaders, check them against the interpreter, and show how fast everything is
     Bench(bench::Args),
 }
@@ -86,6 +90,7 @@ fn main() -> ExitCode {
         Verb::Asm(args) => asm::run(args, &mut out),
         Verb::Run(args) => run::run(args, &mut out),
         Verb::Diff(args) => diff::run(args, &mut out),
+        Verb::Fuzz(args) => fuzz::run(args, &mut out),
         Verb::Bench(args) => bench::run(args, &mut out),
     };
     let outcome = outcome.and_then(|status| Ok(out.flush().map(|()| status)?));

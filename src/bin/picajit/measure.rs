@@ -95,6 +95,15 @@ impl Engine {
         }
     }
 
+    /// The engine itself.
+    pub fn backend(&self) -> &dyn Backend {
+        match self {
+            Engine::Interp => &Interp,
+            #[cfg(feature = "jit")]
+            Engine::Native(jit) => jit,
+        }
+    }
+
     /// Compiles once, for the usual fuel.
     pub fn compile(&self, program: &Arc<Program>, entry: Entry) -> Result<Compiled, Unsupported> {
         self.compile_for(program, entry, &Config::default())

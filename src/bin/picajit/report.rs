@@ -2,7 +2,8 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::fmt::Display;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
 
 /// `error: ...`: something that can't go on.
 pub fn error(message: impl Display) {
@@ -26,6 +27,50 @@ fn line(kind: &str, message: impl Display) {
 /// A line without a kind of its own.
 pub fn plain(message: impl Display) {
     let _ = writeln!(std::io::stderr(), "{message}");
+}
+
+/// News of something that goes on for long: a bar on a terminal, a line now and then elsewhere.
+pub struct Live {
+    bar: Option<ProgressBar>,
+    said: std::time::Instant,
+}
+
+impl Live {
+    /// How often a terminal is told, and anything else.
+    const EVERY: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(10)];
+
+    /// Of `len` steps, if that is known.
+    pub fn new(len: Option<u64>) -> Live {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::with_draw_target(len, ProgressDrawTarget::stderr());
+            let template = if len.is_some() { "{bar:20} {percent} % {msg}, {eta} left" } else { "{elapsed} {msg}" };
+            bar.set_style(ProgressStyle::with_template(template).expect("the template is well formed"));
+            bar
+        });
+        Live { bar, said: std::time::Instant::now() }
+    }
+
+    /// `done` steps are done. `message` is asked for when it is time to say something.
+    pub fn say(&mut self, done: u64, message: impl FnOnce() -> String) {
+        if self.said.elapsed() < Live::EVERY[usize::from(self.bar.is_none())] {
+            return;
+        }
+        self.said = std::time::Instant::now();
+        match &self.bar {
+            Some(bar) => {
+                bar.set_position(done);
+                bar.set_message(message());
+            }
+            None => plain(message()),
+        }
+    }
+
+    /// Removes the bar.
+    pub fn finish(self) {
+        if let Some(bar) = self.bar {
+            bar.finish_and_clear();
+        }
+    }
 }
 
 /// A bar of `len` steps, on standard error. Hidden where that is no terminal, and until a second has passed.

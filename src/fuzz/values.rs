@@ -1,65 +1,11 @@
-//! A test case: a program and everything it runs on. Programs come from [`super::generate`], registers from here.
+//! [`Choices`] -> the contents of registers: what a unit and the uniforms hold when a program begins.
 //!
-//! Register contents are mostly small numbers, so that sums stay finite and addresses plausible, with a share of
-//! special values. It must not know engines.
+//! Mostly small numbers, so that sums stay finite and addresses plausible, with a share of special values. It must not know
+//! programs, but for what the generator counts on (`c0-c4`, loop counts).
 
 use super::choice::Choices;
-use picajit::isa::{Inst, REGS};
-use picajit::kernel::Config;
-use picajit::program::{Entry, Program};
-use picajit::state::{EmitState, Registers, Uniforms, Unit, Vec4};
-use std::fmt;
-use std::sync::Arc;
-
-/// What one comparison runs.
-#[derive(Clone)]
-pub struct Case {
-    /// How to get it again: its seed.
-    pub name: String,
-    /// The program.
-    pub program: Arc<Program>,
-    /// Where it begins, on what unit.
-    pub entry: Entry,
-    /// Precision and fuel.
-    pub config: Config,
-    /// What it reads.
-    pub uniforms: Uniforms,
-    /// The unit before the first vertex.
-    pub unit: Unit,
-    /// The vertices.
-    pub inputs: Vec<Registers>,
-    /// Which `v` registers the vertices load.
-    pub input_mask: u16,
-    /// Which `o` registers are copied out.
-    pub output_mask: u16,
-}
-
-/// The program as words and as instructions, ready to be looked at.
-impl fmt::Display for Case {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Case { entry, config, uniforms, inputs, .. } = self;
-        writeln!(f, "case {}: {} entry {}, {config:?}, {} vertices", self.name, entry.stage, entry.pc, inputs.len())?;
-        writeln!(f, "  i = {:?}, b = {:#018b}", uniforms.i, uniforms.b)?;
-        writeln!(f, "  masks: in {:#06x}, out {:#06x}", self.input_mask, self.output_mask)?;
-        let mut nops = 0;
-        for (&word, (pc, inst)) in self.program.code().iter().zip(self.program.insts()) {
-            if inst == Inst::Nop {
-                nops += 1;
-                continue;
-            }
-            if nops != 0 {
-                writeln!(f, "       {nops} x nop")?;
-                nops = 0;
-            }
-            writeln!(f, "  {pc:3}: {word:08X}  {inst:?}")?;
-        }
-        if nops != 0 {
-            writeln!(f, "       {nops} x nop")?;
-        }
-        let opdescs: Vec<String> = self.program.opdescs().iter().map(|d| format!("{d:08X}")).collect();
-        writeln!(f, "  opdescs: {}", opdescs.join(" "))
-    }
-}
+use crate::isa::REGS;
+use crate::state::{EmitState, Registers, Uniforms, Unit, Vec4};
 
 /// Numbers that arithmetic treats specially, or nearly so.
 const SPECIAL: [f32; 22] = [

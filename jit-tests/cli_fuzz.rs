@@ -1,0 +1,95 @@
+//! The `fuzz` verb and `diff --shrink` as a person runs them. What they do when engines differ is tested beside the verbs, where
+//! a wrong engine can be had.
+
+use super::Folder;
+use serde_json::Value;
+use std::time::{Duration, Instant};
+
+/// Standard output of a run that finds nothing. Without native code there is a warning, and nothing else, besides.
+#[track_caller]
+fn fine(folder: &Folder, args: &str) -> String {
+    let ended = folder.run(args);
+    assert_eq!(ended.code, 0, "{args}: {}{}", ended.out, ended.err);
+    assert!(ended.err.is_empty() || !cfg!(feature = "jit") && ended.err.starts_with("warning: only"), "{}", ended.err);
+    ended.out
+}
+
+#[test]
+fn the_same_seed_is_the_same_run_on_any_number_of_threads() {
+    let folder = Folder::new("fuzz-threads");
+    let run = |seed: u64, threads: u32| {
+        let out = fine(&folder, &format!("fuzz --programs 70 --seed {seed} --threads {threads} --json"));
+        let mut json: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(json["threads"], threads);
+        for varies in ["threads", "seconds"] {
+            json.as_object_mut().unwrap().remove(varies);
+        }
+        json
+    };
+    let one = run(5, 1);
+    assert_eq!(one, run(5, 3));
+    assert_ne!(one, run(6, 1));
+    assert_eq!((&one["programs"], &one["differences"], &one["filetest"]), (&70.into(), &0.into(), &Value::Null));
+    let formats = one["precisions"].as_array().unwrap().len() as u64;
+    assert_eq!(one["comparisons"], 70 * formats);
+    let engines: Vec<&str> = one["engines"].as_array().unwrap().iter().map(|e| e["name"].as_str().unwrap()).collect();
+    assert_eq!(engines, if cfg!(feature = "jit") { vec!["unoptimised", "vec4"] } else { vec!["interp"] });
+    let sum = |key: &str| one[key].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum::<u64>();
+    assert_eq!(one["vertices"], sum("exits"));
+    assert!(sum("executed") > 1000 && one["executed"].as_object().unwrap().len() == 39);
+}
+
+#[test]
+fn a_program_can_be_had_again_by_its_own_seed() {
+    let folder = Folder::new("fuzz-again");
+    let triangles = |args: &str| -> u64 {
+        let json: Value = serde_json::from_str(&fine(&folder, &format!("fuzz {args} --json"))).unwrap();
+        json["triangles"].as_u64().unwrap() + json["vertices"].as_u64().unwrap()
+    };
+    let both = triangles("--seed 20 --programs 2");
+    assert_eq!(both, triangles("--seed 20 --programs 1") + triangles("--seed 21 --programs 1"));
+}
+
+#[test]
+fn the_summary_is_a_table_and_a_verdict() {
+    let folder = Folder::new("fuzz-summary");
+    for tier in ["words", "insts", "programs", "all"] {
+        let out = fine(&folder, &format!("fuzz --programs 20 --tier {tier} --precision f32"));
+        assert!(out.contains("executed for the first vertices: "), "{out}");
+        assert!(
+            out.contains(" % of the vertices end: end\n") && out.contains(" % of the programs have a loop\n"),
+            "{out}"
+        );
+        assert!(out.contains(&format!("seed 1, tier {tier}, f32: 20 programs, 20 comparisons of ")), "{out}");
+        assert!(out.contains(" with interp, no difference\n"), "{out}");
+    }
+}
+
+#[test]
+fn time_ends_a_run() {
+    let folder = Folder::new("fuzz-seconds");
+    let start = Instant::now();
+    let json: Value = serde_json::from_str(&fine(&folder, "fuzz --seconds 1 --json")).unwrap();
+    assert!(json["programs"].as_u64().unwrap() > 0);
+    assert!(start.elapsed() < Duration::from_secs(60));
+}
+
+#[test]
+fn wrong_arguments_are_refused() {
+    let folder = Folder::new("fuzz-usage");
+    for args in
+        ["--tier sentences", "--precision f16", "--programs 0", "--threads 0", "--seconds 0", "--seed x", "FILE"]
+    {
+        let err = folder.bad(&format!("fuzz {args}"));
+        assert!(err.starts_with("error: "), "{args}: {err}");
+    }
+}
+
+#[test]
+fn shrinking_changes_nothing_where_nothing_differs() {
+    let folder = Folder::new("diff-shrink");
+    folder.file("a.pica", ".proc main\nmul o0, v0, r1\nend\n.end\n");
+    let out = fine(&folder, "diff a.pica --vertices 100 --shrink --special");
+    let plain = fine(&folder, "diff a.pica --vertices 100 --special");
+    assert_eq!(out, plain);
+}

@@ -1,0 +1,49 @@
+//! A case -> nothing, or the end of the process with a test file that shows what is wrong.
+//!
+//! Shared by the targets that run programs. It must not know where cases come from.
+
+use libfuzzer_sys::Corpus;
+use picajit::fuzz::{Case, Engine, compare, filetest, report, shrink};
+use picajit::interp::Interp;
+use picajit::ir::cfg::{Cfg, Limits};
+use picajit::jit::{Jit, Variant};
+use std::sync::{Arc, OnceLock};
+
+/// Enough for batches of a whole, of three and a rest, and of one.
+pub const VERTICES: u32 = 5;
+
+/// States of control flow that a program may have here. Beyond, the checks that debug builds make of every stage take
+/// seconds for one program; the sweep, without instrumentation, goes up to the engine's own limit.
+const STATES: usize = 512;
+
+/// Compares `case` on all engines.
+pub fn judge(case: &Case) -> Corpus {
+    if Cfg::build(&case.program, case.entry, Limits { states: STATES, ..Limits::default() }).is_err() {
+        return Corpus::Reject;
+    }
+    let [vec4, unoptimised] = jits();
+    let engines = [Engine { name: "vec4", backend: vec4 }, Engine { name: "unoptimised", backend: unoptimised }];
+    match compare(case, &engines) {
+        Ok(outcome) => {
+            for (refused, Engine { name, .. }) in outcome.refused.iter().zip(engines) {
+                if let Some(reason) = refused {
+                    panic!("{name}: {reason}\n{}", filetest(case));
+                }
+            }
+        }
+        Err(found) => {
+            // Shrinking runs the case many times and may meet libFuzzer's time limit; this much is known before.
+            eprintln!("{}\n{}", found.summary(), filetest(case));
+            panic!("\n{}", report(&shrink(found, &engines), &engines));
+        }
+    }
+    Corpus::Keep
+}
+
+fn jits() -> &'static [Arc<Jit>; 2] {
+    static JITS: OnceLock<[Arc<Jit>; 2]> = OnceLock::new();
+    JITS.get_or_init(|| {
+        [Variant::Vec4, Variant::Unoptimised]
+            .map(|variant| Jit::new(variant, Arc::new(Interp)).expect("this host runs native code"))
+    })
+}

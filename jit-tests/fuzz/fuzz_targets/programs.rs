@@ -1,0 +1,11 @@
+//! Bytes -> the choices of the sweep's generator: programs that make sense and get far; native code must give the
+//! interpreter's bits.
+
+#![no_main]
+
+mod judge;
+
+use libfuzzer_sys::{Corpus, fuzz_target};
+use picajit::fuzz::{Tier, case_from_bytes};
+
+fuzz_target!(|bytes: &[u8]| -> Corpus { judge::judge(&case_from_bytes(bytes, Some(Tier::Programs), judge::VERTICES)) });

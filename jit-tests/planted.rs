@@ -1,0 +1,233 @@
+//! Engines with one wrong opcode: what the fuzzer makes of them. It must find them, shrink them to a few instructions, blame the
+//! right instruction, and print a test file that the suite's own harness reads, that passes on the interpreter and fails on
+//! the wrong engine.
+
+use crate::engines::{Engine as Tested, engines, reference};
+use crate::filetest::run_source;
+use picajit::fuzz::explain::{Explanation, explain};
+use picajit::fuzz::{Case, Divergence, Engine, Plan, case_from_seed, compare, filetest, report, shrink, sweep};
+use picajit::interp::Interp;
+use picajit::isa::Opcode;
+use picajit::isa::table::row_of_word;
+use picajit::kernel::{Backend, Config, Kernel, Unsupported};
+use picajit::program::{Entry, Program};
+use std::sync::Arc;
+
+/// The interpreter on another program: every word of one opcode has some bits flipped.
+#[derive(Clone, Copy)]
+struct Planted {
+    opcode: Opcode,
+    flip: u32,
+}
+
+/// One opcode taken for another one of the same format.
+const fn swapped(opcode: Opcode, other: Opcode) -> Planted {
+    Planted { opcode, flip: (opcode as u32 ^ other as u32) << 26 }
+}
+
+const FAULTS: [Planted; 12] = [
+    swapped(Opcode::Add, Opcode::Mul),
+    swapped(Opcode::Max, Opcode::Min),
+    swapped(Opcode::Dp4, Opcode::Dp3),
+    swapped(Opcode::Slti, Opcode::Sgei),
+    swapped(Opcode::Flr, Opcode::Mov),
+    swapped(Opcode::Rcp, Opcode::Rsq),
+    swapped(Opcode::Litp, Opcode::Mov),
+    // The wrong register.
+    Planted { opcode: Opcode::Mad, flip: 1 << 24 },
+    // The wrong address register.
+    Planted { opcode: Opcode::Mov, flip: 3 << 19 },
+    // The wrong operator for one of two flags.
+    Planted { opcode: Opcode::Cmp, flip: 1 << 24 },
+    // The condition upside down.
+    Planted { opcode: Opcode::Jmpu, flip: 1 },
+    // The wrong counter.
+    Planted { opcode: Opcode::Loop, flip: 1 << 22 },
+];
+
+impl Backend for Planted {
+    fn name(&self) -> &'static str {
+        "planted"
+    }
+    fn compile(&self, program: &Arc<Program>, entry: Entry, config: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
+        let is_it = |word: u32| row_of_word(word).is_some_and(|row| row.opcode == self.opcode);
+        let code: Vec<u32> =
+            program.code().iter().map(|&word| if is_it(word) { word ^ self.flip } else { word }).collect();
+        let wrong = Program::from_words(&code, program.opdescs()).expect("it is as long as before");
+        Interp.compile(&Arc::new(wrong), entry, config)
+    }
+}
+
+fn engine(fault: &Planted) -> Engine<'_> {
+    Engine { name: "planted", backend: fault }
+}
+
+fn found(fault: &Planted) -> Box<Divergence> {
+    let plan = Plan { seed: 4000, programs: 3000, vertices: 9, threads: 2, ..Plan::default() };
+    let swept = sweep(&plan, &[engine(fault)], &mut |_| ());
+    swept.divergence.unwrap_or_else(|| panic!("{:?} goes unnoticed", fault.opcode))
+}
+
+#[test]
+fn a_printed_divergence_passes_on_the_interpreter_and_fails_on_the_wrong_engine() {
+    for fault in &FAULTS {
+        let engines = [engine(fault)];
+        let original = found(fault);
+        let first = original.summary();
+        let small = shrink(original, &engines);
+        let text = report(&small, &engines);
+        let case = &small.case;
+
+        // It is small, and says what it was.
+        assert!(case.program.code().len() <= 5, "{:?}\n{text}", fault.opcode);
+        assert!(case.inputs.len() == 1 && case.program.opdescs().len() <= 3, "{text}");
+        let words = |s: &str| s.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(&words(&first)) && text.contains(&words(&small.summary())), "{first}\n{text}");
+        assert!(text.contains("From seed "), "{text}");
+
+        // The right instruction is blamed, with the registers of both. A wrong way shows where it leads.
+        let blame = text.lines().find_map(|line| line.strip_prefix("; First instruction whose result differs: "));
+        let mnemonic = picajit::isa::table::row(fault.opcode).mnemonic;
+        let is_flow = matches!(fault.opcode, Opcode::Jmpu | Opcode::Loop);
+        assert!(blame.is_some(), "{text}");
+        assert!(is_flow || blame.is_some_and(|blame| blame.starts_with(mnemonic)), "{text}");
+        assert!(text.contains("; registers behind it, interp: "), "{text}");
+        assert!(text.contains("; registers behind it, planted: "), "{text}");
+
+        // It is a test file.
+        let wrong = Tested { name: "interp", backend: Arc::new(*fault) };
+        run_source("printed", &text, &reference()).unwrap_or_else(|e| panic!("{}\n{text}", e.message().unwrap_or("")));
+        let failed = run_source("printed", &text, &wrong).map(drop).expect_err(&text);
+        let failed = failed.message().unwrap_or("").to_string();
+        assert!(failed.contains("expected"), "fails by its own expectations: {failed}\n{text}");
+
+        // It is always the same.
+        assert_eq!(text, report(&shrink(found(fault), &engines), &engines));
+    }
+}
+
+/// Two and two are four either way; it takes the second round of a loop to tell a sum from a product.
+#[test]
+fn what_only_a_second_round_shows_is_found_there() {
+    let fault = swapped(Opcode::Add, Opcode::Mul);
+    let mut case = case_from_seed(0, None, 1);
+    case.config = Config::default();
+    case.unit.r[0] = [2.0; 4];
+    // Source, rounds of its loop less one, and the instruction: address, number, from which number on it is suspected.
+    let cases = [
+        ("add r0, r0, r0\nadd r0, r0, r0", 0, Some((1, 2, 1))),
+        ("for i0\nadd r0, r0, r0\n.end", 0, None),
+        ("for i0\nadd r0, r0, r0\n.end", 1, Some((1, 3, 2))),
+        ("for i0\nnop\nadd r0, r0, r0\nnop\n.end\nnop", 4, Some((3, 7, 4))),
+    ];
+    for (body, rounds, blamed) in cases {
+        let loaded = crate::filetest::load(&format!(".raw\n.proc main\n{body}\nend\n.end\n"), None).unwrap();
+        (case.program, case.entry) = (loaded.program, loaded.entry);
+        case.uniforms.i[0] = [rounds, 0, 0, 0];
+        let found = compare(&case, &[engine(&fault)]).err();
+        let blame = found.map(|found| match explain(&found, engine(&fault)) {
+            Explanation::At(blame) => blame,
+            Explanation::Unknown(why) => panic!("{body}: {why}"),
+        });
+        assert_eq!(blame.as_ref().map(|b| (b.pc, b.step, b.agreed)), blamed, "{body}");
+        if let Some(blame) = blame {
+            let registers = blame.units.map(|unit| unit.expect("nobody panics").r[0]);
+            assert_eq!(registers, [[8.0; 4], [16.0; 4]], "{body}");
+        }
+    }
+}
+
+/// Panics at programs that multiply matrices. Without the message that `panic!` prints each time.
+struct Panics;
+
+impl Backend for Panics {
+    fn name(&self) -> &'static str {
+        "panics"
+    }
+    fn compile(&self, p: &Arc<Program>, entry: Entry, config: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
+        if p.code().iter().any(|&word| row_of_word(word).is_some_and(|row| row.opcode == Opcode::Dp4)) {
+            std::panic::resume_unwind(Box::new("no room\nerror: for => DP4"));
+        }
+        Interp.compile(p, entry, config)
+    }
+}
+
+#[test]
+fn a_panic_is_shrunk_and_printed_as_well() {
+    let engines = [Engine { name: "panics", backend: &Panics }];
+    let swept = sweep(&Plan { seed: 50, programs: 100, ..Plan::default() }, &engines, &mut |_| ());
+    let small = shrink(swept.divergence.expect("DP4 is frequent"), &engines);
+    let text = report(&small, &engines);
+    assert!(text.starts_with("; panics: a panic: no room\n; | error: for -> DP4\n"), "{text}");
+    let words = |text: &str| text.contains("    dp4 o0, v0, v0\n") || text.contains("    end\n");
+    assert!(small.case.program.code().len() <= 2 && words(&text) && text.contains("\n; run:"), "{text}");
+    run_source("printed", &text, &reference()).unwrap_or_else(|e| panic!("{}\n{text}", e.message().unwrap_or("")));
+}
+
+/// Whatever the program, its printed file is about that very program, and the interpreter passes it.
+#[test]
+fn every_case_has_a_file_that_passes() {
+    for seed in 0..300 {
+        let case = case_from_seed(seed, None, 3);
+        let text = filetest(&case);
+        let loaded = crate::filetest::load(&text, crate::directive::parse(&text).unwrap().entry);
+        let loaded = loaded.unwrap_or_else(|e| panic!("seed {seed}: {e}\n{text}"));
+        assert_eq!((&loaded.program, loaded.entry), (&case.program, case.entry), "seed {seed}:\n{text}");
+        assert_eq!(text.matches("; run:").count(), case.inputs.len());
+        let run = run_source("printed", &text, &reference());
+        run.unwrap_or_else(|e| panic!("seed {seed}: {}\n{text}", e.message().unwrap_or("")));
+    }
+    // All engines that there are, for a few.
+    for engine in engines() {
+        for seed in 0..20 {
+            let text = filetest(&case_from_seed(seed, None, 2));
+            let run = run_source("printed", &text, &engine);
+            run.unwrap_or_else(|e| panic!("{}: {}\n{text}", engine.name, e.message().unwrap_or("")));
+        }
+    }
+}
+
+/// A difference that needs two vertices keeps two, and the file says so.
+#[test]
+fn vertices_that_need_each_other_stay() {
+    struct Forgets;
+    struct Kern(Arc<dyn Kernel>);
+    impl Kernel for Kern {
+        fn run(
+            &self,
+            uniforms: &picajit::state::Uniforms,
+            unit: &mut picajit::state::Unit,
+            emitter: &mut dyn picajit::state::Emitter,
+        ) -> picajit::state::Exit {
+            self.0.run(uniforms, unit, emitter)
+        }
+        fn run_batch(
+            &self,
+            uniforms: &picajit::state::Uniforms,
+            unit: &mut picajit::state::Unit,
+            batch: &mut picajit::state::Batch<'_>,
+            emitter: &mut dyn picajit::state::Emitter,
+        ) -> picajit::state::Exit {
+            let exit = self.0.run_batch(uniforms, unit, batch, emitter);
+            if batch.inputs.len() > 1 {
+                unit.r[2][1] += 1.0;
+            }
+            exit
+        }
+    }
+    impl Backend for Forgets {
+        fn name(&self) -> &'static str {
+            "forgets"
+        }
+        fn compile(&self, p: &Arc<Program>, entry: Entry, config: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
+            Ok(Arc::new(Kern(Interp.compile(p, entry, config)?)))
+        }
+    }
+    let engines = [Engine { name: "forgets", backend: &Forgets }];
+    let case: Case = (0..).map(|seed| case_from_seed(seed, None, 20)).find(|case| case.inputs.len() > 4).unwrap();
+    let small = shrink(compare(&case, &engines).expect_err("it differs in every batch"), &engines);
+    assert_eq!((small.case.inputs.len(), small.case.program.code().len()), (2, 1));
+    let text = report(&small, &engines);
+    assert!(text.contains("2 vertices that follow each other") && text.contains("No instruction to blame"), "{text}");
+    run_source("printed", &text, &reference()).unwrap();
+}

@@ -1,0 +1,83 @@
+//! A difference between engines -> a test file that a person can keep, as small as it gets. For the verbs that compare.
+//!
+//! It must not know where the difference comes from.
+
+use crate::measure;
+use picajit::fuzz::{Case, Divergence, Engine, Found, compare, report, shrink};
+use std::panic;
+
+/// The engines of this build for [`picajit::fuzz`], without the interpreter that they are compared with; itself if there is
+/// no other.
+pub fn engines(engines: &[measure::Engine]) -> Vec<Engine<'_>> {
+    let others = if engines.len() > 1 { &engines[1..] } else { engines };
+    others.iter().map(|e| Engine { name: e.name(), backend: e.backend() }).collect()
+}
+
+/// The test file of a divergence, shrunk.
+pub fn file(divergence: Box<Divergence>, engines: &[Engine<'_>]) -> String {
+    // An engine that panics does so for every smaller case again; its message is in the file.
+    let hook = matches!(divergence.found, Found::Panic(_)).then(panic::take_hook);
+    if hook.is_some() {
+        panic::set_hook(Box::new(|_| {}));
+    }
+    let file = report(&shrink(divergence, engines), engines);
+    if let Some(hook) = hook {
+        panic::set_hook(hook);
+    }
+    file
+}
+
+/// The test file of whatever differs in `case`, shrunk; `None` if nothing does.
+pub fn shrunk(case: &Case, engines: &[Engine<'_>]) -> Option<String> {
+    compare(case, engines).err().map(|divergence| file(divergence, engines))
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use crate::subject;
+    use picajit::interp::Interp;
+    use picajit::isa::Opcode;
+    use picajit::isa::table::row_of_word;
+    use picajit::kernel::{Backend, Config, Kernel, Unsupported};
+    use picajit::program::{Entry, Program};
+    use picajit::state::Unit;
+    use std::sync::Arc;
+
+    /// An engine that takes `MUL` for `ADD`.
+    pub struct Wrong;
+
+    impl Backend for Wrong {
+        fn name(&self) -> &'static str {
+            "wrong"
+        }
+        fn compile(&self, p: &Arc<Program>, entry: Entry, config: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
+            let is_mul = |word: u32| row_of_word(word).is_some_and(|row| row.opcode == Opcode::Mul);
+            let wrong =
+                |&word: &u32| if is_mul(word) { word ^ (Opcode::Mul as u32 ^ Opcode::Add as u32) << 26 } else { word };
+            let code: Vec<u32> = p.code().iter().map(wrong).collect();
+            Interp.compile(&Arc::new(Program::from_words(&code, p.opdescs()).expect("as long")), entry, config)
+        }
+    }
+
+    #[test]
+    fn a_difference_in_a_real_shader_becomes_a_few_lines() {
+        let subjects = subject::of(&[]).0;
+        let subject = subjects.iter().find(|s| s.shader.contains("lighting")).expect("it comes with the program");
+        let case = Case {
+            name: "lighting".into(),
+            program: subject.program.clone(),
+            entry: subject.entry,
+            config: Config::default(),
+            uniforms: crate::values::uniforms(&subject.dvle),
+            unit: Unit::new(),
+            inputs: crate::values::inputs(40),
+            input_mask: 0xF,
+            output_mask: 3,
+        };
+        let text = shrunk(&case, &[Engine { name: "wrong", backend: &Wrong }]).expect("it multiplies");
+        assert!(text.starts_with("; wrong through run, vertex 0: ") && text.contains("\n; From lighting.\n"), "{text}");
+        assert!(text.contains("\n    mul o0, v0, v0\n    end\n.end\n; run: "), "{text}");
+        assert!(shrunk(&case, &[Engine { name: "right", backend: &Interp }]).is_none());
+    }
+}

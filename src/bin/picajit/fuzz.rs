@@ -1,0 +1,234 @@
+//! `picajit fuzz`: random programs -> the same on every engine, compared bit by bit; what the programs were like; and the first
+//! difference, shrunk, as a test file.
+//!
+//! Standard output is the summary, or the test file alone if there is a difference (the summary then goes to standard error).
+//! Both depend on seed, tier, formats and number of programs, not on threads. It must not know how programs are made.
+
+use crate::finding;
+use crate::measure;
+use crate::report::{self, Live};
+use crate::{Outcome, Status};
+use clap::builder::PossibleValuesParser;
+use clap::value_parser;
+use picajit::fuzz::stats::{EXITS, TRAITS};
+use picajit::fuzz::{Engine, Plan, Stats, Swept, Tier, sweep};
+use picajit::isa::numeric::Precision;
+use serde_json::{Map, Value, json};
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+/// Programs if nothing is said.
+const PROGRAMS: u64 = 10_000;
+/// What stands for every tier or every number format.
+const ALL: &str = "all";
+
+/// Run random programs on every engine and compare all results bit by bit
+#[derive(clap::Args)]
+#[command(after_help = "\
+The same seed gives the same programs on every machine, with any number of threads; program N of seed S is the first one of seed \
+S + N. A difference ends the run: it is made as small as possible and printed as a test file, and the exit code is 1.")]
+pub struct Args {
+    /// Programs to run; without it 10000, or as many as there is time for
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
+    programs: Option<u64>,
+    /// Begin no further programs after so long
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=31_536_000))]
+    seconds: Option<u64>,
+    /// Seed of the first program; each further one has the next
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// Kinds of programs: random words, random instructions, sensible programs, or all mixed
+    #[arg(long, default_value = ALL, value_parser = names(Tier::ALL.map(Tier::name)))]
+    tier: String,
+    /// Number format, or every program in all of them
+    #[arg(long, default_value = ALL, value_parser = names(Precision::ALL.map(Precision::name)))]
+    precision: String,
+    /// Threads that work; as many as the machine has unless said
+    #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// One JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+fn names<const N: usize>(names: [&'static str; N]) -> PossibleValuesParser {
+    PossibleValuesParser::new(names.into_iter().chain([ALL]))
+}
+
+impl Args {
+    fn plan(&self, start: Instant) -> Plan {
+        let usual = || std::thread::available_parallelism().map_or(1, usize::from);
+        let unlimited = if self.seconds.is_some() { u64::MAX } else { PROGRAMS };
+        Plan {
+            seed: self.seed,
+            programs: self.programs.unwrap_or(unlimited),
+            tier: Tier::ALL.into_iter().find(|tier| tier.name() == self.tier),
+            precisions: self.precision.parse().map_or_else(|_| Precision::ALL.to_vec(), |precision| vec![precision]),
+            threads: self.threads.map_or_else(usual, usize::from),
+            until: self.seconds.map(|seconds| start + Duration::from_secs(seconds)),
+            ..Plan::default()
+        }
+    }
+}
+
+pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+    let (engines, missing) = measure::engines();
+    if let Some(reason) = missing {
+        report::warning(format_args!("only the interpreter runs; its batches are compared with its runs: {reason}"));
+    }
+    fuzz(args, &finding::engines(&engines), out)
+}
+
+fn fuzz(args: &Args, engines: &[Engine<'_>], out: &mut dyn Write) -> Outcome {
+    let start = Instant::now();
+    let plan = args.plan(start);
+    let mut live = Live::new(Some(plan.programs).filter(|&programs| programs < u64::MAX));
+    let Swept { stats, divergence } = sweep(&plan, engines, &mut |stats| {
+        live.say(stats.programs, || news(stats, start.elapsed()));
+    });
+    live.finish();
+    let time = start.elapsed();
+    let file = divergence.map(|divergence| {
+        report::note("engines differ; making the program smaller");
+        finding::file(divergence, engines)
+    });
+    let status = if file.is_some() { Status::Different } else { Status::Fine };
+    if args.json {
+        writeln!(out, "{}", object(args, &plan, &stats, engines, time, file.as_deref()))?;
+        return Ok(status);
+    }
+    match file {
+        Some(file) => {
+            report::plain(summary(args, &plan, &stats, engines, time, "THEN A DIFFERENCE"));
+            write!(out, "{file}")?;
+        }
+        None => writeln!(out, "{}", summary(args, &plan, &stats, engines, time, "no difference"))?,
+    }
+    Ok(status)
+}
+
+/// What is going on, in a line.
+fn news(stats: &Stats, time: Duration) -> String {
+    let per_second = |count: u64| count as f64 / time.as_secs_f64().max(1e-9);
+    let Stats { programs, vertices, comparisons, .. } = stats;
+    let (opcodes, exits) = stats.coverage();
+    let mut refusals = refusals(stats);
+    refusals.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let refusals: Vec<String> = refusals.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+    format!(
+        "{programs} programs ({:.0}/s), {vertices} vertices ({:.0}/s), opcodes {opcodes}/{}, exits {exits}/{}, native {:.2} %{}{}",
+        per_second(*programs),
+        per_second(*vertices),
+        stats.opcodes().count(),
+        EXITS.len(),
+        if *comparisons == 0 { 0.0 } else { stats.native_share() * 100.0 },
+        if refusals.is_empty() { "" } else { ", refused: " },
+        refusals.join(", "),
+    )
+}
+
+/// Refusals of all engines by reason.
+fn refusals(stats: &Stats) -> Vec<(&'static str, u64)> {
+    let mut all = std::collections::BTreeMap::new();
+    for (reason, count) in stats.engines.iter().flat_map(|e| &e.refused) {
+        *all.entry(*reason).or_default() += count;
+    }
+    all.into_iter().collect()
+}
+
+fn formats(plan: &Plan) -> Vec<&'static str> {
+    plan.precisions.iter().map(|&p| p.name()).collect()
+}
+
+fn summary(args: &Args, plan: &Plan, stats: &Stats, engines: &[Engine<'_>], time: Duration, verdict: &str) -> String {
+    let rate = stats.programs as f64 / time.as_secs_f64().max(1e-9);
+    let names: Vec<&str> = engines.iter().map(|e| e.name).collect();
+    let (tier, formats, threads) = (&args.tier, formats(plan).join(" "), plan.threads);
+    format!(
+        "{stats}seed {}, tier {tier}, {formats}: {} programs, {} comparisons of {} with interp, {verdict}\n\
+         {:.1} s on {threads} thread{}, {rate:.0} programs/s, {:.0} vertices/s",
+        plan.seed,
+        stats.programs,
+        stats.comparisons,
+        names.join(" and "),
+        time.as_secs_f64(),
+        if threads == 1 { "" } else { "s" },
+        stats.vertices as f64 / time.as_secs_f64().max(1e-9),
+    )
+}
+
+fn object(
+    args: &Args,
+    plan: &Plan,
+    stats: &Stats,
+    engines: &[Engine<'_>],
+    time: Duration,
+    file: Option<&str>,
+) -> Value {
+    let map = |pairs: Vec<(&str, u64)>| -> Value {
+        pairs.into_iter().map(|(name, count)| (name.to_string(), json!(count))).collect::<Map<_, _>>().into()
+    };
+    let per_engine = stats.engines.iter().zip(engines).map(|(counts, engine)| {
+        let refused = counts.refused.iter().map(|(reason, count)| (*reason, *count)).collect();
+        json!({ "name": engine.name, "compiled": counts.compiled, "refused": map(refused) })
+    });
+    json!({
+        "seed": plan.seed,
+        "tier": args.tier,
+        "precisions": formats(plan),
+        "threads": plan.threads,
+        "seconds": time.as_secs_f64(),
+        "programs": stats.programs,
+        "comparisons": stats.comparisons,
+        "vertices": stats.vertices,
+        "triangles": stats.triangles,
+        "differences": u8::from(file.is_some()),
+        "engines": per_engine.collect::<Vec<_>>(),
+        "executed": map(stats.opcodes().map(|(row, count)| (row.mnemonic, count)).collect()),
+        "exits": map(EXITS.iter().zip(stats.exits).map(|((_, name), count)| (*name, count)).collect()),
+        "programs_with": map(TRAITS.iter().zip(stats.traits).map(|((name, _), count)| (*name, count)).collect()),
+        "filetest": file,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::finding::tests::Wrong;
+    use picajit::interp::Interp;
+
+    fn args(programs: u64, json: bool) -> Args {
+        let (tier, precision) = (ALL.to_string(), ALL.to_string());
+        Args { programs: Some(programs), seconds: None, seed: 3, tier, precision, threads: Some(2), json }
+    }
+
+    fn text(args: &Args, engine: Engine<'_>) -> (Status, String) {
+        let mut out = Vec::new();
+        let status = fuzz(args, &[engine], &mut out).expect("writing to memory does not fail");
+        (status, String::from_utf8(out).expect("it is text"))
+    }
+
+    #[test]
+    fn a_wrong_engine_ends_with_a_test_file_and_nothing_else() {
+        let (status, file) = text(&args(500, false), Engine { name: "wrong", backend: &Wrong });
+        assert_eq!(status, Status::Different);
+        assert!(file.starts_with("; wrong through run, vertex 0: ") && file.contains("mul o0, v0, v0\n"), "{file}");
+        assert!(file.contains("\n; run: "), "{file}");
+        let (status, json) = text(&args(500, true), Engine { name: "wrong", backend: &Wrong });
+        let json: Value = serde_json::from_str(&json).expect("an object");
+        assert_eq!((status, &json["filetest"], &json["differences"]), (Status::Different, &json!(file), &json!(1)));
+    }
+
+    #[test]
+    fn the_summary_says_what_was_done() {
+        let (status, summary) = text(&args(200, false), Engine { name: "interp", backend: &Interp });
+        assert_eq!(status, Status::Fine);
+        assert!(summary.contains("200 programs, "), "{summary}");
+        let formats = Precision::ALL.map(Precision::name).join(" ");
+        let last =
+            format!("seed 3, tier all, {formats}: 200 programs, {} comparisons of interp", 200 * Precision::ALL.len());
+        assert!(summary.contains(&last) && summary.contains(" with interp, no difference\n"), "{summary}");
+        let line = news(&Stats::new(&[]), Duration::ZERO);
+        assert!(line.starts_with("0 programs (0/s)"), "{line}");
+    }
+}

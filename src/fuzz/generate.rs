@@ -1,0 +1,357 @@
+//! [`Choices`] -> cases, in three tiers: random words, random instructions, and programs that make sense.
+//!
+//! The tiers find different things. Random words find what decoding lets through; random instructions find wrong
+//! operands and scopes that nobody would write; sensible programs (`sensible`) run long enough to find wrong state: loops in
+//! loops, procedures that share an end, addresses that were computed, outputs emitted in turn.
+//!
+//! Invariant: every program fits the unit's memory and is made of words that `encode` gave, or of anything in tier one.
+//! The same choices give the same case on every machine, whatever number formats there are.
+
+use super::case::Case;
+use super::choice::Choices;
+use super::values;
+use crate::ir::cfg::{Cfg, Limits};
+use crate::isa::encode::encode;
+use crate::isa::numeric::Precision;
+use crate::isa::table::{self, ROWS, Row};
+use crate::isa::{
+    Alu, CmpOp, Cond, CondOp, DstReg, Index, Inst, MAX_CODE_WORDS, Opcode, Pc, Setemit, Src, SrcReg, Stage, Swizzle,
+    Test, WriteMask,
+};
+use crate::kernel::Config;
+use crate::program::{Entry, Program};
+use std::sync::Arc;
+
+/// Registers of each file that most instructions use.
+pub(super) const FEW: u8 = 5;
+
+/// Words of a program's memory, roughly, so that it can be read when it fails.
+pub(super) const LENGTH: u32 = 60;
+
+/// States of control flow beyond which a program is large. About one in ten is, and they take half of the time to compile.
+const STATES: usize = 320;
+
+/// The percentage of large programs that are kept.
+const LARGE: u32 = 10;
+
+/// Programs that are written in place of a large one, at most. A fuzzer's bytes may run out.
+const RETRIES: u32 = 3;
+
+/// Kinds of programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tier {
+    /// Random words.
+    Words,
+    /// Random instructions.
+    Insts,
+    /// Programs that make sense.
+    Programs,
+}
+
+impl Tier {
+    /// All of them.
+    pub const ALL: [Tier; 3] = [Tier::Words, Tier::Insts, Tier::Programs];
+
+    /// Its name on command lines.
+    pub const fn name(self) -> &'static str {
+        ["words", "insts", "programs"][self as usize]
+    }
+}
+
+/// The case of `seed`, with at most `vertices` vertices; of any tier (sensible programs mostly) if none is given.
+pub fn case_from_seed(seed: u64, tier: Option<Tier>, vertices: u32) -> Case {
+    let name = match tier {
+        None => format!("seed {seed}"),
+        Some(tier) => format!("seed {seed}, tier {}", tier.name()),
+    };
+    case(&mut Choices::from_seed(seed), tier, name, vertices)
+}
+
+/// The case that a fuzzer's bytes describe.
+pub fn case_from_bytes(bytes: &[u8], tier: Option<Tier>, vertices: u32) -> Case {
+    case(&mut Choices::from_bytes(bytes), tier, format!("input of {} bytes", bytes.len()), vertices)
+}
+
+fn case(choices: &mut Choices<'_>, tier: Option<Tier>, name: String, vertices: u32) -> Case {
+    let tier = tier.unwrap_or_else(|| [Tier::Programs, Tier::Insts, Tier::Words][choices.weighted(&[60, 25, 15])]);
+    let stage = if choices.percent(35) { Stage::Geometry } else { Stage::Vertex };
+    let mut written = program(choices, tier, stage);
+    for _ in 0..RETRIES {
+        if !is_large(&written, stage) || choices.percent(LARGE) {
+            break;
+        }
+        written = program(choices, tier, stage);
+    }
+    let len = written.code().len() as u32;
+    let pc = match choices.below(20) {
+        0 => choices.below(len + 2) as Pc,
+        _ => 0,
+    };
+    let fuel = match choices.below(20) {
+        0 => 0,
+        1 => 1,
+        2 => 1024,
+        _ => choices.pick(&[16, 64, 128, 256]),
+    };
+    let config = Config { precision: choices.pick(&Precision::ALL), fuel };
+    let mut bulk = choices.fork();
+    let wild = bulk.pick(&[0, 5, 30]);
+    let count = 1 + bulk.below(vertices.max(1));
+    let mask = |bulk: &mut Choices<'_>| if bulk.percent(60) { 0xFFFF } else { bulk.word() as u16 };
+    Case {
+        name,
+        program: Arc::new(written),
+        entry: Entry { pc, stage },
+        config,
+        uniforms: values::uniforms(&mut bulk, wild),
+        unit: values::unit(&mut bulk, wild),
+        inputs: (0..count).map(|_| values::registers(&mut bulk, wild)).collect(),
+        input_mask: mask(&mut bulk),
+        output_mask: mask(&mut bulk),
+    }
+}
+
+fn program(choices: &mut Choices<'_>, tier: Tier, stage: Stage) -> Program {
+    let mut writer = Writer {
+        choices,
+        code: Vec::new(),
+        opdescs: Vec::new(),
+        stage,
+        fixups: Vec::new(),
+        clean: false,
+        straight: false,
+        loops: 0,
+        insides: Vec::new(),
+    };
+    match tier {
+        Tier::Programs => writer.sensible(),
+        Tier::Insts => writer.typed(),
+        Tier::Words => writer.words(),
+    }
+    Program::from_words(&writer.code, &writer.opdescs).expect("programs are short")
+}
+
+/// Whether the states of control flow multiply.
+fn is_large(program: &Program, stage: Stage) -> bool {
+    Cfg::explore(program, Entry { pc: 0, stage }, Limits { states: STATES, ..Limits::default() }).is_err()
+}
+
+/// A program being written.
+pub(super) struct Writer<'c, 'a> {
+    pub(super) choices: &'c mut Choices<'a>,
+    pub(super) code: Vec<u32>,
+    pub(super) opdescs: Vec<u32>,
+    pub(super) stage: Stage,
+    /// Calls and jumps of a sensible program whose targets are chosen when everything is in place.
+    pub(super) fixups: Vec<(usize, Inst)>,
+    /// Everything that is read has been written by the same run, so that vertices don't depend on each other.
+    pub(super) clean: bool,
+    /// No transfers.
+    pub(super) straight: bool,
+    /// Loops around the current word.
+    pub(super) loops: u32,
+    /// The second and the last word of then parts and of loops that are finished: where a jump arrives in a scope that is not
+    /// open.
+    pub(super) insides: Vec<(Pc, Pc)>,
+}
+
+impl Writer<'_, '_> {
+    pub(super) fn pc(&self) -> Pc {
+        self.code.len() as Pc
+    }
+
+    /// Tier one. Branch targets are mostly bent into the program, otherwise nearly every run would leave it at once.
+    fn words(&mut self) {
+        let len = 1 + self.choices.below(LENGTH);
+        for _ in 0..len {
+            let mut word = self.choices.word();
+            if self.choices.percent(40) {
+                word = word & 0x03FF_FFFF | u32::from(self.choices.below(64) as u8) << 26;
+            }
+            if word >> 29 == 4 && self.choices.percent(85) {
+                word = word & !(0xFFF << 10) | self.choices.below(len + 1) << 10;
+            }
+            self.code.push(word);
+        }
+        let descs = self.choices.pick(&[0, 1, 32, 128]);
+        self.opdescs = (0..descs).map(|_| self.choices.word()).collect();
+    }
+
+    /// Tier two.
+    fn typed(&mut self) {
+        let len = 1 + self.choices.below(LENGTH);
+        for _ in 0..len {
+            let inst = match self.choices.weighted(&[72, 26, 2]) {
+                0 => self.arithmetic(),
+                1 => self.transfer(len as Pc),
+                _ => {
+                    Inst::Undefined { word: self.choices.pick(&[0x10, 0x14, 0x1C]) << 26 | self.choices.below(1 << 26) }
+                }
+            };
+            self.put(inst);
+        }
+        if self.choices.percent(80) {
+            self.put(Inst::End);
+        }
+    }
+
+    /// Appends `inst` under a descriptor of its own making.
+    pub(super) fn put(&mut self, inst: Inst) {
+        let word = self.word(&inst);
+        self.code.push(word);
+    }
+
+    pub(super) fn word(&mut self, inst: &Inst) -> u32 {
+        let limit = match inst {
+            Inst::Alu(Alu { op: Opcode::Mad | Opcode::Madi, .. }) => 32,
+            Inst::Alu(_) | Inst::Cmp { .. } | Inst::Mova { .. } => 128,
+            _ => 0,
+        };
+        // Tables of few descriptors are shared, as in real programs; large ones use every number.
+        let known = self.opdescs.len().min(limit);
+        let index = if limit == 0 {
+            0
+        } else if known < limit && (known == 0 || self.choices.percent(60)) && self.opdescs.len() == known {
+            let mut opdesc = self.opdesc();
+            if let Inst::Mova { .. } = inst
+                && self.choices.percent(70)
+            {
+                opdesc |= 0xC;
+            }
+            self.opdescs.push(opdesc);
+            known
+        } else {
+            self.choices.below(known as u32) as usize
+        };
+        encode(inst, index as u8).expect("generated operands fit their fields")
+    }
+
+    pub(super) fn opdesc(&mut self) -> u32 {
+        let mask = match self.choices.below(20) {
+            0 => WriteMask::NONE.bits(),
+            1..=8 => WriteMask::ALL.bits(),
+            _ => self.choices.below(16) as u8,
+        };
+        let mut desc = u32::from(mask) | u32::from(self.choices.percent(5)) << 31;
+        for n in 0..3 {
+            let swizzle = match self.choices.below(10) {
+                0..=4 => Swizzle::IDENTITY,
+                5..=6 => Swizzle::splat(self.choices.below(4) as u8),
+                _ => Swizzle(self.choices.below(256) as u8),
+            };
+            desc |= u32::from(swizzle.0) << (5 + 9 * n) | u32::from(self.choices.percent(20)) << (4 + 9 * n);
+        }
+        desc
+    }
+
+    /// Any instruction with sources, any operands.
+    pub(super) fn arithmetic(&mut self) -> Inst {
+        let rows: Vec<&Row> = ROWS.iter().filter(|row| row.sources() != 0).collect();
+        let opcode = self.choices.pick(&rows).opcode;
+        self.operation(opcode)
+    }
+
+    pub(super) fn operation(&mut self, op: Opcode) -> Inst {
+        let row = table::row(op);
+        let mut src = [Alu::NO_SRC; 3];
+        for (n, s) in src[..row.sources()].iter_mut().enumerate() {
+            *s = self.source(row.wide_source() == Some(n));
+        }
+        match op {
+            Opcode::Mova => Inst::Mova { mask: WriteMask::ALL, src: src[0] },
+            Opcode::Cmp => {
+                let ops = [(); 2].map(|()| CmpOp::new(self.choices.below(8) as u8));
+                Inst::Cmp { ops, src: [src[0], src[1]] }
+            }
+            _ => {
+                let n = self.register();
+                let dst = if self.choices.percent(65) { DstReg::temp(n) } else { DstReg::output(n) };
+                Inst::Alu(Alu { op, dst, mask: WriteMask::ALL, src })
+            }
+        }
+    }
+
+    fn source(&mut self, wide: bool) -> Src {
+        let n = self.register();
+        let reg = match self.choices.below(if wide { 10 } else { 5 }) {
+            0..=1 => SrcReg::input(n),
+            2..=4 => SrcReg::temp(n),
+            _ => SrcReg::uniform(self.choices.below(96) as u8),
+        };
+        let relative = wide && self.choices.percent(35);
+        let mut index = if relative { Index::new(1 + self.choices.below(3) as u8) } else { Index::None };
+        if index == Index::AL && self.clean && self.loops == 0 {
+            index = Index::A0x;
+        }
+        Src { index, ..Src::plain(reg) }
+    }
+
+    /// The number of a `v`, `r` or `o` register. Few, so that values meet.
+    fn register(&mut self) -> u8 {
+        let any = !self.clean && self.choices.percent(15);
+        self.choices.below(if any { 16 } else { u32::from(FEW) }) as u8
+    }
+
+    /// Any instruction without sources, in a program of `len` words. Those that end a run are rare, or nothing would run.
+    fn transfer(&mut self, len: Pc) -> Inst {
+        let flow: Vec<&Row> = ROWS.iter().filter(|row| row.sources() == 0).collect();
+        let mut opcode = self.choices.pick(&flow).opcode;
+        if matches!(opcode, Opcode::End | Opcode::Break | Opcode::Breakc) && self.choices.percent(60) {
+            opcode = Opcode::Loop;
+        }
+        let target = self.target(len);
+        let span = match self.choices.below(30) {
+            0 => 255,
+            1 => self.choices.below(256),
+            _ => self.choices.below(7),
+        } as u8;
+        match opcode {
+            Opcode::End => Inst::End,
+            Opcode::Break => Inst::Break,
+            Opcode::Breakc => Inst::Breakc { cond: self.cond() },
+            Opcode::Call | Opcode::Callc | Opcode::Callu => self.call(target, span),
+            Opcode::Ifc | Opcode::Ifu => Inst::If { test: self.test(false), target, len: span },
+            Opcode::Loop => Inst::Loop { int: self.choices.below(4) as u8, last: target },
+            Opcode::Jmpc | Opcode::Jmpu => Inst::Jump { test: self.test(true), target },
+            Opcode::Emit => Inst::Emit,
+            Opcode::Setemit => self.setemit(),
+            _ => Inst::Nop,
+        }
+    }
+
+    fn target(&mut self, len: Pc) -> Pc {
+        let (pc, choices) = (self.pc(), &mut *self.choices);
+        match choices.below(20) {
+            0 => choices.below(MAX_CODE_WORDS as u32) as Pc,
+            1 => len + choices.below(3) as Pc,
+            2..=3 => pc.saturating_sub(choices.below(5) as Pc),
+            4..=6 => choices.below(u32::from(len) + 1) as Pc,
+            _ => pc + 1 + choices.below(8) as Pc,
+        }
+    }
+
+    pub(super) fn cond(&mut self) -> Cond {
+        let op = CondOp::new(self.choices.below(4) as u8);
+        Cond { op, ref_x: self.choices.percent(50), ref_y: self.choices.percent(50) }
+    }
+
+    pub(super) fn test(&mut self, can_invert: bool) -> Test {
+        if self.choices.percent(60) {
+            return Test::Flags(self.cond());
+        }
+        Test::Bool { id: self.choices.below(16) as u8, value: !can_invert || self.choices.percent(50) }
+    }
+
+    pub(super) fn call(&mut self, target: Pc, len: u8) -> Inst {
+        let test = if self.choices.percent(50) { None } else { Some(self.test(false)) };
+        Inst::Call { test, target, len }
+    }
+
+    pub(super) fn setemit(&mut self) -> Inst {
+        Inst::Setemit(Setemit {
+            vertex: self.choices.pick(&[0, 1, 2, 2, 3]),
+            primitive: self.choices.percent(50),
+            winding: self.choices.percent(50),
+        })
+    }
+}

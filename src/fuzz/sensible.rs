@@ -1,0 +1,295 @@
+//! [`Writer`]'s third tier: programs that make sense. Blocks in blocks, procedures, loops that count, addresses that were
+//! computed, outputs emitted in turn; with ends of scopes that collide, since that is where the machine is strange.
+//!
+//! Invariant: every word that is reserved for later has been filled in when [`Writer::sensible`] returns. It must not know
+//! register contents, but for what it says of `c0-c4`.
+
+use super::generate::{FEW, LENGTH, Writer};
+use crate::isa::encode::encode;
+use crate::isa::table;
+use crate::isa::{Alu, CmpOp, Cond, CondOp, DstReg, Inst, Opcode, Pc, Src, SrcReg, Stage, Test, WriteMask};
+
+/// The temporary that backward jumps count down.
+const COUNTER: u8 = 9;
+
+impl Writer<'_, '_> {
+    /// Tier three.
+    pub(super) fn sensible(&mut self) {
+        self.clean = self.choices.percent(40);
+        self.straight = self.choices.percent(if self.clean { 35 } else { 5 });
+        if self.clean {
+            self.prologue();
+        }
+        let main_call = self.code.len();
+        self.put(Inst::Nop);
+        let main = 4 + self.choices.below(LENGTH / 2);
+        if !self.straight && self.choices.percent(8) {
+            self.tower();
+        }
+        self.block(main, 0);
+        if self.choices.percent(90) {
+            self.put(Inst::End);
+        }
+        let mut procedures = Vec::new();
+        for _ in 0..self.choices.below(4) {
+            let start = self.pc();
+            let words = 1 + self.choices.below(10);
+            self.block(words, 2);
+            self.padding(30);
+            if self.pc() > start {
+                procedures.push((start, self.pc()));
+            }
+        }
+        if !self.straight && self.choices.percent(15) {
+            let head = self.chain();
+            procedures.extend([head; 3]);
+            let test = Some(self.test(false)).filter(|_| self.choices.percent(30));
+            self.code[main_call] = self.word(&Inst::Call { test, target: head.0, len: (head.1 - head.0) as u8 });
+        }
+        if self.choices.percent(20) {
+            self.put(Inst::End);
+        }
+        let len = self.pc();
+        for (at, inst) in std::mem::take(&mut self.fixups) {
+            let patched = match inst {
+                Inst::Call { test, .. } if !procedures.is_empty() => {
+                    let (start, end) = self.choices.pick(&procedures);
+                    // Some enter a procedure behind its beginning: two calls with one end.
+                    let skip =
+                        if self.choices.percent(25) { self.choices.below(u32::from(end - start)) as Pc } else { 0 };
+                    Inst::Call { test, target: start + skip, len: (end - start - skip) as u8 }
+                }
+                Inst::Call { .. } => Inst::Nop,
+                Inst::Jump { test, .. } => {
+                    let target = match self.choices.below(20) {
+                        6..=9 if !self.insides.is_empty() => {
+                            let (first, last) = self.choices.pick(&self.insides);
+                            first + self.choices.below(u32::from(last - first) + 1) as Pc
+                        }
+                        0 => self.choices.pick(&[len, len + 1, 0xFFF]),
+                        1..=2 => at.saturating_sub(self.choices.below(6) as usize) as Pc,
+                        3..=5 => self.choices.below(u32::from(len)) as Pc,
+                        _ => (at as u32 + 1 + self.choices.below(8)).min(u32::from(len) - 1) as Pc,
+                    };
+                    Inst::Jump { test, target }
+                }
+                other => other,
+            };
+            self.code[at] = self.word(&patched);
+        }
+    }
+
+    /// Writes what a clean program may read: few registers of each file, the counter, addresses, flags.
+    fn prologue(&mut self) {
+        let mut dsts: Vec<DstReg> = (0..FEW).map(DstReg::temp).collect();
+        dsts.extend((0..FEW).map(DstReg::output).filter(|_| self.choices.percent(85)));
+        for dst in dsts {
+            let op = self.choices.pick(&[Opcode::Mov, Opcode::Mul, Opcode::Add, Opcode::Dp4]);
+            let n = self.choices.below(16) as u8;
+            let first = if self.choices.percent(50) { SrcReg::input(n) } else { SrcReg::uniform(n) };
+            let second = if table::row(op).sources() == 2 {
+                Src::plain(SrcReg::input(self.choices.below(16) as u8))
+            } else {
+                Alu::NO_SRC
+            };
+            self.put_full(Inst::Alu(Alu {
+                op,
+                dst,
+                mask: WriteMask::ALL,
+                src: [Src::plain(first), second, Alu::NO_SRC],
+            }));
+        }
+        let small = Src::plain(SrcReg::uniform(self.choices.below(4) as u8));
+        let input = Src::plain(SrcReg::input(self.choices.below(16) as u8));
+        self.put_full(Inst::Alu(Alu {
+            op: Opcode::Mov,
+            dst: DstReg::temp(COUNTER),
+            mask: WriteMask::ALL,
+            src: [small, Alu::NO_SRC, Alu::NO_SRC],
+        }));
+        self.put_full(Inst::Mova { mask: WriteMask::ALL, src: small });
+        self.put_full(Inst::Cmp { ops: [CmpOp::Ge, CmpOp::Lt], src: [small, input] });
+    }
+
+    /// Appends `inst`, writing all lanes. For the beginning of a program, where the table has room.
+    fn put_full(&mut self, inst: Inst) {
+        let opdesc = self.opdesc() | u32::from(WriteMask::ALL.bits());
+        let index = self.opdescs.len() as u8;
+        self.opdescs.push(opdesc);
+        self.code.push(encode(&inst, index).expect("generated operands fit their fields"));
+    }
+
+    /// More scopes inside each other than a ring holds, with ends of their own or with shared ones.
+    fn tower(&mut self) {
+        let kind = self.choices.below(2);
+        let floors = self.choices.pick(&[3, 4, 5, 6]) * if kind == 0 { 1 } else { 2 };
+        let start = self.pc();
+        let end = start + 2 * floors;
+        let shared = self.choices.percent(20);
+        let mut step = 0;
+        for n in 0..floors {
+            if !shared || self.choices.percent(20) {
+                step += 1;
+            }
+            // The outermost ends last.
+            let last = end - step.min(floors);
+            let int = self.choices.below(4) as u8;
+            let inst = if kind == 0 {
+                Inst::Loop { int, last: last.max(start + n + 1) }
+            } else {
+                let len = self.choices.pick(&[0, 0, 1]);
+                Inst::If { test: self.test(false), target: last + 1, len }
+            };
+            self.put(inst);
+        }
+        while self.pc() < end {
+            let inst = self.arithmetic();
+            self.put(inst);
+        }
+    }
+
+    /// Procedures that each end with a call to the next, so that all of them return in one step; with more than three
+    /// the machine loses an address. The place of the first one.
+    fn chain(&mut self) -> (Pc, Pc) {
+        let start = self.pc();
+        let links = self.choices.pick(&[1, 2, 3, 3, 4, 5]);
+        let lens: Vec<u8> = (0..=links).map(|_| self.choices.pick(&[1, 1, 2, 3])).collect();
+        for (n, &len) in lens.iter().enumerate() {
+            for _ in 1..len {
+                let inst = self.arithmetic();
+                self.put(inst);
+            }
+            let target = self.pc() + 1;
+            match lens.get(n + 1) {
+                Some(&len) => self.put(Inst::Call { test: None, target, len }),
+                None => {
+                    let inst = self.arithmetic();
+                    self.put(inst);
+                }
+            }
+        }
+        (start, start + Pc::from(lens[0]))
+    }
+
+    /// A word to fill in later.
+    fn later(&mut self, inst: Inst) {
+        self.fixups.push((self.code.len(), inst));
+        self.code.push(0);
+    }
+
+    fn padding(&mut self, percent: u32) {
+        if self.choices.percent(percent) {
+            self.put(Inst::Nop);
+        }
+    }
+
+    /// About `words` words inside `depth` scopes.
+    fn block(&mut self, words: u32, depth: u32) {
+        let stop = self.code.len() + words as usize;
+        while self.code.len() < stop {
+            let room = (stop - self.code.len()) as u32;
+            let flow = u32::from(!self.straight);
+            let nest = flow * u32::from(depth < 6 && room > 2);
+            let emits = if self.stage == Stage::Geometry { 14 } else { 1 };
+            let leaves = flow * u32::from(self.loops > 0);
+            let weights = [50, 6, 9 * nest, 9 * nest, 9 * flow, 6 * flow, 9 * leaves, emits, flow, 3 * nest];
+            match self.choices.weighted(&weights) {
+                0 => {
+                    let inst = self.arithmetic();
+                    self.put(inst);
+                }
+                1 => self.address(),
+                2 => self.branch(room, depth),
+                3 => self.repeat(room, depth),
+                4 => {
+                    let call = self.call(0, 0);
+                    self.later(call);
+                }
+                5 => {
+                    let test = self.test(true);
+                    self.later(Inst::Jump { test, target: 0 });
+                }
+                6 => self.leave(),
+                7 => self.emit(),
+                8 => self.put(Inst::End),
+                _ => self.countdown(room, depth),
+            }
+        }
+    }
+
+    /// `MOVA` of something that is a plausible address: `c0-c3`.
+    fn address(&mut self) {
+        let src = Src::plain(SrcReg::uniform(self.choices.below(4) as u8));
+        self.put(Inst::Mova { mask: WriteMask::ALL, src });
+    }
+
+    fn branch(&mut self, room: u32, depth: u32) {
+        if self.choices.percent(70) {
+            let cmp = self.operation(Opcode::Cmp);
+            self.put(cmp);
+        }
+        let test = self.test(false);
+        let at = self.code.len();
+        self.code.push(0);
+        let words = 1 + self.choices.below(room.min(10));
+        self.block(words, depth + 1);
+        self.padding(40);
+        let target = self.pc();
+        self.inside(at, target - 1);
+        if self.choices.percent(50) {
+            let words = 1 + self.choices.below(room.min(6));
+            self.block(words, depth + 1);
+            self.padding(40);
+        }
+        let len = (self.pc() - target).min(255) as u8;
+        self.code[at] = self.word(&Inst::If { test, target, len });
+    }
+
+    fn repeat(&mut self, room: u32, depth: u32) {
+        let at = self.code.len();
+        self.code.push(0);
+        let words = 1 + self.choices.below(room.min(12));
+        self.loops += 1;
+        self.block(words, depth + 1);
+        self.loops -= 1;
+        self.padding(50);
+        let int = self.choices.below(4) as u8;
+        self.inside(at, self.pc() - 1);
+        self.code[at] = self.word(&Inst::Loop { int, last: self.pc() - 1 });
+    }
+
+    /// Remembers the middle of a scope that the word `at` opens and that ends with `last`.
+    fn inside(&mut self, at: usize, last: Pc) {
+        let first = at as Pc + 2;
+        if first <= last {
+            self.insides.push((first, last));
+        }
+    }
+
+    /// Leaves a loop, mostly under a condition.
+    fn leave(&mut self) {
+        let inst = if self.choices.percent(15) { Inst::Break } else { Inst::Breakc { cond: self.cond() } };
+        self.put(inst);
+    }
+
+    fn emit(&mut self) {
+        if self.choices.percent(60) {
+            let inst = self.setemit();
+            self.put(inst);
+        }
+        self.put(Inst::Emit);
+    }
+
+    /// A loop made of a backward jump that counts [`COUNTER`] down; `c4` is -1.
+    fn countdown(&mut self, room: u32, depth: u32) {
+        let start = self.pc();
+        let words = 1 + self.choices.below(room.min(6));
+        self.block(words, depth + 1);
+        let (counter, c4) = (Src::plain(SrcReg::temp(COUNTER)), Src::plain(SrcReg::uniform(4)));
+        let src = [c4, counter, Alu::NO_SRC];
+        self.put(Inst::Alu(Alu { op: Opcode::Add, dst: DstReg::temp(COUNTER), mask: WriteMask::ALL, src }));
+        self.put(Inst::Cmp { ops: [CmpOp::Lt, CmpOp::Le], src: [c4, counter] });
+        let cond = Cond { op: CondOp::X, ref_x: true, ref_y: true };
+        self.put(Inst::Jump { test: Test::Flags(cond), target: start });
+    }
+}
