@@ -93,7 +93,7 @@ fn case(choices: &mut Choices<'_>, tier: Option<Tier>, name: String, vertices: u
         2 => 1024,
         _ => choices.pick(&[16, 64, 128, 256]),
     };
-    let config = Config { precision: choices.pick(&PRECISIONS).0, fuel };
+    let config = Config { precision: choices.pick(PRECISIONS).0, fuel };
     let mut bulk = choices.fork();
     let wild = bulk.pick(&[0, 5, 30]);
     let count = 1 + bulk.below(vertices.max(1));

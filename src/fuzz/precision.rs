@@ -3,7 +3,7 @@
 use crate::isa::numeric::Precision;
 
 /// Every number format, with its name on command lines and in test files.
-pub const PRECISIONS: [(Precision, &str); 1] = [(Precision::F32, "f32")];
+pub const PRECISIONS: &[(Precision, &str)] = &[(Precision::F32, "f32")];
 
 /// What to call a number format.
 pub fn name(precision: Precision) -> &'static str {
@@ -21,7 +21,7 @@ mod tests {
 
     #[test]
     fn names_are_different_and_lead_back() {
-        for (precision, text) in PRECISIONS {
+        for &(precision, text) in PRECISIONS {
             assert_eq!((name(precision), named(text)), (text, Some(precision)));
         }
         assert_eq!(named("f16"), None);

@@ -39,10 +39,10 @@ pub struct Args {
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
     /// Kinds of programs: random words, random instructions, sensible programs, or all mixed
-    #[arg(long, default_value = ALL, value_parser = names(Tier::ALL.map(Tier::name)))]
+    #[arg(long, default_value = ALL, value_parser = names(Tier::ALL.into_iter().map(Tier::name)))]
     tier: String,
     /// Number format, or every program in all of them
-    #[arg(long, default_value = ALL, value_parser = names(PRECISIONS.map(|(_, name)| name)))]
+    #[arg(long, default_value = ALL, value_parser = names(PRECISIONS.iter().map(|(_, name)| *name)))]
     precision: String,
     /// Threads that work; as many as the machine has unless said
     #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=1024))]
@@ -52,8 +52,8 @@ pub struct Args {
     json: bool,
 }
 
-fn names<const N: usize>(names: [&'static str; N]) -> PossibleValuesParser {
-    PossibleValuesParser::new(names.into_iter().chain([ALL]))
+fn names(names: impl Iterator<Item = &'static str>) -> PossibleValuesParser {
+    PossibleValuesParser::new(names.chain([ALL]))
 }
 
 impl Args {
@@ -226,7 +226,7 @@ mod tests {
         let (status, summary) = text(&args(200, false), Engine { name: "interp", backend: &Interp });
         assert_eq!(status, Status::Fine);
         assert!(summary.contains("200 programs, "), "{summary}");
-        let formats = PRECISIONS.map(|(_, name)| name).join(" ");
+        let formats = PRECISIONS.iter().map(|(_, name)| *name).collect::<Vec<_>>().join(" ");
         let last =
             format!("seed 3, tier all, {formats}: 200 programs, {} comparisons of interp", 200 * PRECISIONS.len());
         assert!(summary.contains(&last) && summary.contains(" with interp, no difference\n"), "{summary}");
