@@ -56,7 +56,7 @@ fn raw(bytes: &[u8]) -> Case {
         name: "raw words".to_string(),
         program: Arc::new(program),
         entry: Entry { pc, stage },
-        config: Config { precision: bulk.pick(&PRECISIONS).0, fuel: FUEL[usize::from(flags >> 1 & 7)] },
+        config: Config { precision: bulk.pick(PRECISIONS).0, fuel: FUEL[usize::from(flags >> 1 & 7)] },
         uniforms,
         unit: values::unit(&mut bulk, wild),
         inputs: (0..vertices).map(|_| values::registers(&mut bulk, wild)).collect(),

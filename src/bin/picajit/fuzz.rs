@@ -38,10 +38,10 @@ pub struct Args {
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
     /// Kinds of programs: random words, random instructions, sensible programs, or all mixed
-    #[arg(long, default_value = ALL, value_parser = names(Tier::ALL.map(Tier::name)))]
+    #[arg(long, default_value = ALL, value_parser = names(Tier::ALL.into_iter().map(Tier::name)))]
     tier: String,
     /// Number format, or every program in all of them
-    #[arg(long, default_value = ALL, value_parser = names(Precision::ALL.map(Precision::name)))]
+    #[arg(long, default_value = ALL, value_parser = names(Precision::ALL.into_iter().map(Precision::name)))]
     precision: String,
     /// Threads that work; as many as the machine has unless said
     #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=1024))]
@@ -51,8 +51,8 @@ pub struct Args {
     json: bool,
 }
 
-fn names<const N: usize>(names: [&'static str; N]) -> PossibleValuesParser {
-    PossibleValuesParser::new(names.into_iter().chain([ALL]))
+fn names(names: impl Iterator<Item = &'static str>) -> PossibleValuesParser {
+    PossibleValuesParser::new(names.chain([ALL]))
 }
 
 impl Args {
