@@ -25,14 +25,14 @@ use std::sync::Arc;
 /// Registers of each file that most instructions use.
 pub(super) const FEW: u8 = 5;
 
-/// Words of a program's memory, roughly, so that it can be read when it fails.
-pub(super) const LENGTH: u32 = 60;
+/// Words of a program, roughly: mostly few, because what goes wrong mostly needs few, and compiling takes most of the time.
+const LENGTHS: [u32; 4] = [10, 16, 24, 60];
 
 /// States of control flow beyond which a program is large. About one in ten is, and they take half of the time to compile.
-const STATES: usize = 320;
+const STATES: usize = 128;
 
 /// The percentage of large programs that are kept.
-const LARGE: u32 = 10;
+const LARGE: u32 = 4;
 
 /// Programs that are written in place of a large one, at most. A fuzzer's bytes may run out.
 const RETRIES: u32 = 3;
@@ -95,7 +95,7 @@ fn case(choices: &mut Choices<'_>, tier: Option<Tier>, name: String, vertices: u
     };
     let config = Config { precision: choices.pick(&Precision::ALL), fuel };
     let mut bulk = choices.fork();
-    let wild = bulk.pick(&[0, 5, 30]);
+    let mix = bulk.pick(&values::MIXES);
     let count = 1 + bulk.below(vertices.max(1));
     let mask = |bulk: &mut Choices<'_>| if bulk.percent(60) { 0xFFFF } else { bulk.word() as u16 };
     Case {
@@ -103,17 +103,19 @@ fn case(choices: &mut Choices<'_>, tier: Option<Tier>, name: String, vertices: u
         program: Arc::new(written),
         entry: Entry { pc, stage },
         config,
-        uniforms: values::uniforms(&mut bulk, wild),
-        unit: values::unit(&mut bulk, wild),
-        inputs: (0..count).map(|_| values::registers(&mut bulk, wild)).collect(),
+        uniforms: values::uniforms(&mut bulk, mix),
+        unit: values::unit(&mut bulk, mix),
+        inputs: (0..count).map(|_| values::registers(&mut bulk, mix)).collect(),
         input_mask: mask(&mut bulk),
         output_mask: mask(&mut bulk),
     }
 }
 
 fn program(choices: &mut Choices<'_>, tier: Tier, stage: Stage) -> Program {
+    let length = choices.pick(&LENGTHS);
     let mut writer = Writer {
         choices,
+        length,
         code: Vec::new(),
         opdescs: Vec::new(),
         stage,
@@ -139,6 +141,8 @@ fn is_large(program: &Program, stage: Stage) -> bool {
 /// A program being written.
 pub(super) struct Writer<'c, 'a> {
     pub(super) choices: &'c mut Choices<'a>,
+    /// One of [`LENGTHS`].
+    pub(super) length: u32,
     pub(super) code: Vec<u32>,
     pub(super) opdescs: Vec<u32>,
     pub(super) stage: Stage,
@@ -162,7 +166,7 @@ impl Writer<'_, '_> {
 
     /// Tier one. Branch targets are mostly bent into the program, otherwise nearly every run would leave it at once.
     fn words(&mut self) {
-        let len = 1 + self.choices.below(LENGTH);
+        let len = 1 + self.choices.below(self.length);
         for _ in 0..len {
             let mut word = self.choices.word();
             if self.choices.percent(40) {
@@ -179,7 +183,7 @@ impl Writer<'_, '_> {
 
     /// Tier two.
     fn typed(&mut self) {
-        let len = 1 + self.choices.below(LENGTH);
+        let len = 1 + self.choices.below(self.length);
         for _ in 0..len {
             let inst = match self.choices.weighted(&[72, 26, 2]) {
                 0 => self.arithmetic(),

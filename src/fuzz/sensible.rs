@@ -4,7 +4,7 @@
 //! Invariant: every word that is reserved for later has been filled in when [`Writer::sensible`] returns. It must not know
 //! register contents, but for what it says of `c0-c4`.
 
-use super::generate::{FEW, LENGTH, Writer};
+use super::generate::{FEW, Writer};
 use crate::isa::encode::encode;
 use crate::isa::table;
 use crate::isa::{Alu, CmpOp, Cond, CondOp, DstReg, Inst, Opcode, Pc, Src, SrcReg, Stage, Test, WriteMask};
@@ -22,7 +22,7 @@ impl Writer<'_, '_> {
         }
         let main_call = self.code.len();
         self.put(Inst::Nop);
-        let main = 4 + self.choices.below(LENGTH / 2);
+        let main = 4 + self.choices.below(self.length / 2);
         if !self.straight && self.choices.percent(8) {
             self.tower();
         }

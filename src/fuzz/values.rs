@@ -8,7 +8,7 @@ use crate::isa::REGS;
 use crate::state::{EmitState, Registers, Uniforms, Unit, Vec4};
 
 /// Numbers that arithmetic treats specially, or nearly so.
-const SPECIAL: [f32; 22] = [
+const SPECIAL: [f32; 32] = [
     f32::INFINITY,
     f32::NEG_INFINITY,
     f32::NAN,
@@ -31,38 +31,70 @@ const SPECIAL: [f32; 22] = [
     -128.5,
     0.499_999_97,
     -149.5,
+    // Of float24: the largest subnormal, the smallest normal, the smallest of all, the largest; what overflows or vanishes
+    // soon; ties on the way to it.
+    f32::from_bits(0x207F_FF80),
+    -f32::from_bits(0x2080_0000),
+    f32::from_bits(0x1880_0000),
+    -f32::from_bits(0x5F7F_FF80),
+    f32::from_bits(0x5F7F_FFC0),
+    f32::from_bits(0x5300_0000),
+    -f32::from_bits(0x2B80_0000),
+    f32::from_bits(0x3F80_0040),
+    -f32::from_bits(0x3F80_00C0),
+    f32::from_bits(0x2F80_0000),
+];
+
+/// What kinds of numbers a case has.
+#[derive(Clone, Copy, Debug)]
+pub struct Mix {
+    /// The percentage of special values.
+    pub special: u32,
+    /// The percentage of numbers with more significant bits than float24 has. Native code does not expect them in uniforms and
+    /// temporaries.
+    pub long: u32,
+}
+
+/// The mixtures that cases have.
+pub const MIXES: [Mix; 4] = [
+    Mix { special: 0, long: 0 },
+    Mix { special: 0, long: 10 },
+    Mix { special: 5, long: 0 },
+    Mix { special: 30, long: 10 },
 ];
 
 /// Where indices begin and stop counting, and what may be mistaken for it.
 const ADDRESS_EDGES: [i32; 8] = [-129, -128, -127, 126, 127, 128, 255, 256];
 
-/// A register component; `wild` is the percentage of special values.
-fn component(choices: &mut Choices<'_>, wild: u32) -> f32 {
-    if choices.percent(wild) {
+/// A register component.
+fn component(choices: &mut Choices<'_>, mix: Mix) -> f32 {
+    if choices.percent(mix.special) {
         return if choices.percent(75) { choices.pick(&SPECIAL) } else { f32::from_bits(choices.word()) };
     }
-    match choices.below(10) {
+    if choices.percent(mix.long) {
+        return choices.below(1 << 20) as f32 / 256.0 - 100.0;
+    }
+    match choices.below(9) {
         0..=4 => choices.below(17) as f32 - 8.0,
         5..=7 => (choices.below(8192) as f32 - 4096.0) / 1024.0,
-        8 => choices.below(300) as f32 - 150.0,
-        _ => choices.below(1 << 20) as f32 / 256.0 - 100.0,
+        _ => choices.below(300) as f32 - 150.0,
     }
 }
 
-fn vector(choices: &mut Choices<'_>, wild: u32) -> Vec4 {
-    std::array::from_fn(|_| component(choices, wild))
+fn vector(choices: &mut Choices<'_>, mix: Mix) -> Vec4 {
+    std::array::from_fn(|_| component(choices, mix))
 }
 
 /// A register file.
-pub fn registers(choices: &mut Choices<'_>, wild: u32) -> Registers {
-    std::array::from_fn::<Vec4, REGS, _>(|_| vector(choices, wild))
+pub fn registers(choices: &mut Choices<'_>, mix: Mix) -> Registers {
+    std::array::from_fn::<Vec4, REGS, _>(|_| vector(choices, mix))
 }
 
 /// Uniforms. `c0-c3` are small integers, good for addresses, and `c4` is -1 everywhere, to count down with; loop counts
 /// are mostly small, so that most runs end.
-pub fn uniforms(choices: &mut Choices<'_>, wild: u32) -> Uniforms {
+pub fn uniforms(choices: &mut Choices<'_>, mix: Mix) -> Uniforms {
     let mut u = Uniforms::new();
-    u.c = std::array::from_fn(|_| vector(choices, wild));
+    u.c = std::array::from_fn(|_| vector(choices, mix));
     for c in &mut u.c[..4] {
         *c = std::array::from_fn(|_| match choices.below(12) {
             0 => choices.pick(&ADDRESS_EDGES) as f32,
@@ -81,7 +113,7 @@ pub fn uniforms(choices: &mut Choices<'_>, wild: u32) -> Uniforms {
 }
 
 /// A unit with something in every register.
-pub fn unit(choices: &mut Choices<'_>, wild: u32) -> Unit {
+pub fn unit(choices: &mut Choices<'_>, mix: Mix) -> Unit {
     let address = |choices: &mut Choices<'_>| match choices.below(10) {
         0..=6 => choices.below(12) as i32 - 4,
         7 => choices.below(300) as i32 - 150,
@@ -89,10 +121,10 @@ pub fn unit(choices: &mut Choices<'_>, wild: u32) -> Unit {
         _ => choices.word() as i32,
     };
     Unit {
-        v: registers(choices, wild),
-        r: registers(choices, wild),
-        o: std::array::from_fn(|_| registers(choices, wild)),
-        slots: std::array::from_fn(|_| registers(choices, wild)),
+        v: registers(choices, mix),
+        r: registers(choices, mix),
+        o: std::array::from_fn(|_| registers(choices, mix)),
+        slots: std::array::from_fn(|_| registers(choices, mix)),
         a0: [address(choices), address(choices)],
         al: address(choices),
         cmp: [choices.percent(50), choices.percent(50)],

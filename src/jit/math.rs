@@ -57,9 +57,12 @@ impl Math<'_, '_> {
 
     /// `a * b` as the hardware has it, vectors only: NaN from two numbers is 0. Of a float24 the lanes `lanes` count.
     pub(super) fn mul(&mut self, a: Value, b: Value, lanes: Lanes) -> Value {
-        let (a, b) = (self.flushed(a), self.flushed(b));
         let product = self.b.ins().fmul(a, b);
         if self.care == Care::Speculate {
+            return self.result(product, lanes);
+        }
+        if self.precision != Precision::F32 {
+            let product = self.flushed_product(product, a, b);
             return self.result(product, lanes);
         }
         let nan = self.b.ins().fcmp(FloatCC::Unordered, product, product);
@@ -67,8 +70,7 @@ impl Math<'_, '_> {
         let wrong = self.b.ins().band(nan, numbers);
         let bits = self.bitcast(types::I32X4, product);
         let right = self.b.ins().band_not(bits, wrong);
-        let right = self.bitcast(types::F32X4, right);
-        self.result(right, lanes)
+        self.bitcast(types::F32X4, right)
     }
 
     /// `a + b`, or `a - b`, vectors only.

@@ -172,6 +172,23 @@ impl Math<'_, '_> {
         self.bitcast(types::F32X4, r)
     }
 
+    /// `a * b` where operands below 2^-62 count as 0, vectors only: +0 if either is so small and the other no NaN. That is
+    /// also what 0 * infinity is.
+    pub(super) fn flushed_product(&mut self, product: Value, a: Value, b: Value) -> Value {
+        let numbers = self.b.ins().fcmp(FloatCC::Ordered, a, b);
+        let Constants { magnitude, smallest, .. } = self.constants();
+        let small = [a, b].map(|x| {
+            let bits = self.bitcast(types::I32X4, x);
+            let magnitude = self.b.ins().band(bits, magnitude);
+            self.b.ins().icmp(IntCC::SignedGreaterThan, smallest, magnitude)
+        });
+        let small = self.b.ins().bor(small[0], small[1]);
+        let nothing = self.b.ins().band(small, numbers);
+        let bits = self.bitcast(types::I32X4, product);
+        let r = self.b.ins().band_not(bits, nothing);
+        self.bitcast(types::F32X4, r)
+    }
+
     /// An operand of arithmetic, scalar, float24 only.
     pub(super) fn flushed_scalar(&mut self, x: Value) -> Value {
         if self.care == Care::Speculate {
