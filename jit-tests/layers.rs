@@ -24,7 +24,6 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("diff", &["isa", "program", "state", "kernel", "interp", "text"]),
     // How far a program branches is the graph's to say.
     ("fuzz", &["isa", "program", "state", "kernel", "container", "text", "interp", "ir", "diff"]),
-    ("capi", &["isa", "program", "state", "kernel", "container", "text", "interp", "jit", "engine", "cache", "diff"]),
 ];
 
 /// Words that may stand in one module only.

@@ -1,8 +1,8 @@
 //! What a program's entry can reach -> the kernel that was compiled for it.
 //!
-//! Games upload programs on top of longer, older ones. A [`ShaderKey`] therefore holds the words that can be executed and the
-//! descriptors these name, nothing behind them: equal programs stay equal whatever lies in the rest of the memory. A
-//! hit compares all of it; the hash only finds the place.
+//! Games upload programs on top of longer, older ones. A [`ShaderKey`] therefore holds the words that can be executed
+//! and the descriptors these name, nothing behind them: equal programs stay equal whatever lies in the rest of the
+//! memory. A hit compares all of it; the hash only finds the place.
 //!
 //! Invariant: what the cached kernels occupy stays within the bound, except that the newest one is always kept. Users
 //! that hold a kernel keep it alive beyond its eviction. It must not know how kernels are made.
@@ -26,7 +26,8 @@ pub struct ShaderKey {
 }
 
 impl ShaderKey {
-    /// The key of `entry` in `program`, found by exploring what it reaches: some microseconds for a real shader, milliseconds for a hostile one. A program with too many states to explore is identified by all its words.
+    /// The key of `entry` in `program`, found by exploring what it reaches: some microseconds for a real shader,
+    /// milliseconds for a hostile one. A program with too many states to explore is identified by all its words.
     pub fn new(program: &Program, entry: Entry, config: Config) -> ShaderKey {
         let reachable: Vec<Pc> = match Cfg::explore(program, entry, Limits::default()) {
             Ok(reachable) => reachable,

@@ -1,7 +1,7 @@
 //! The emulator's door: an [`Engine`] turns programs into [`Shader`]s, chooses who runs them, and says why.
 //!
-//! Programs are compiled once each ([`crate::cache`]). Where native code can't serve, the interpreter does, and that is never
-//! silent: [`Shader::fallback_reason`] has the reason, and the engine reports it once. With
+//! Programs are compiled once each ([`crate::cache`]). Where native code can't serve, the interpreter does, and that is
+//! never silent: [`Shader::fallback_reason`] has the reason, and the engine reports it once. With
 //! [`Options::crosscheck`] one run in N is done twice, on the interpreter as well, and compared.
 //!
 //! Whether a shader is native can't be observed in what it computes. Engine and shaders are shared between threads
@@ -71,11 +71,12 @@ pub struct Options {
     pub backend: Prefer,
     /// Number format of results.
     pub precision: Precision,
-    /// Backward transfers that one run may take before it ends with [`Exit::Fuel`]. Between two of them there are at most as
-    /// many instructions as the program has words, so a hostile program of 4096 words and the usual fuel can still take
-    /// seconds a vertex; a host that must answer sooner sets less.
+    /// Backward transfers that one run may take before it ends with [`Exit::Fuel`]. Between two of them there are at
+    /// most as many instructions as the program has words, so a hostile program of 4096 words and the usual fuel can
+    /// still take seconds a vertex; a host that must answer sooner sets less.
     pub fuel: u32,
-    /// Compare one run in so many with the interpreter; 0 for none. Runs that are compared cost as much as interpreting.
+    /// Compare one run in so many with the interpreter; 0 for none. Runs that are compared cost as much as
+    /// interpreting.
     pub crosscheck: u32,
     /// Bytes that cached kernels may occupy.
     pub cache_bytes: usize,
@@ -209,9 +210,9 @@ fn native() -> Result<Arc<dyn Backend>, Unsupported> {
 pub struct Shader(Arc<Compiled>);
 
 impl Shader {
-    /// Runs one vertex on `unit`, on a thread whose floating-point mode is the usual one (round to nearest, subnormals kept):
-    /// whoever sets another, as some audio code does, gets other numbers. Inputs from `unit.v`, results in [`Unit::outputs`]. What the program emits goes nowhere;
-    /// see [`Shader::run_geometry`].
+    /// Runs one vertex on `unit`, on a thread whose floating-point mode is the usual one (round to nearest, subnormals
+    /// kept): whoever sets another, as some audio code does, gets other numbers. Inputs from `unit.v`, results in
+    /// [`Unit::outputs`]. What the program emits goes nowhere; see [`Shader::run_geometry`].
     pub fn run(&self, uniforms: &Uniforms, unit: &mut Unit) -> Exit {
         self.run_geometry(uniforms, unit, &mut NoEmitter)
     }

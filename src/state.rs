@@ -1,8 +1,8 @@
 //! The memory that both engines see: a unit's registers, the uniforms, a batch of vertices, and who receives triangles.
 //!
-//! Plain data with a fixed layout (`#[repr(C)]`): the interpreter reads the fields, compiled code has their offsets in it.
-//! Nothing here is reset between runs; registers carry over from vertex to vertex as on hardware, and clearing them is
-//! the host's decision.
+//! Plain data with a fixed layout (`#[repr(C)]`): the interpreter reads the fields, compiled code has their offsets in
+//! it. Nothing here is reset between runs; registers carry over from vertex to vertex as on hardware, and clearing them
+//! is the host's decision.
 
 pub use crate::isa::flow::Exit;
 use crate::isa::numeric::Precision;
@@ -23,8 +23,8 @@ pub struct Unit {
     pub r: Registers,
     /// Output registers `o0-o15`, two banks; see [`Unit::bank`].
     pub o: [Registers; 2],
-    /// Vertex slots that `EMIT` fills, whole output banks (the host's output mask picks and compacts). Triangles are made
-    /// of slots 0-2.
+    /// Vertex slots that `EMIT` fills, whole output banks (the host's output mask picks and compacts). Triangles are
+    /// made of slots 0-2.
     pub slots: [Registers; 4],
     /// Address registers `a0.x`, `a0.y`.
     pub a0: [i32; 2],
@@ -32,8 +32,8 @@ pub struct Unit {
     pub al: i32,
     /// The flags `cmp.x`, `cmp.y`.
     pub cmp: [bool; 2],
-    /// Which bank of `o` the program writes: 0 or 1 (only bit 0 counts). Every `EMIT` changes it, and it survives between
-    /// runs (measured on hardware, ISA notes section 7).
+    /// Which bank of `o` the program writes: 0 or 1 (only bit 0 counts). Every `EMIT` changes it, and it survives
+    /// between runs (measured on hardware, ISA notes section 7).
     pub bank: u8,
     /// What `EMIT` does, as the last `SETEMIT` said.
     pub setemit: EmitState,
@@ -118,7 +118,7 @@ impl Uniforms {
     }
 
     /// Makes of every float uniform what a program in this number format reads there. Running without it gives the same
-    /// results; in float24, native code is several times as fast with uniforms that have been narrowed, which those
+    /// results; in float24, native code is about twice as fast with uniforms that have been narrowed, which those
     /// uploaded as float24 words are already.
     pub fn narrow(&mut self, precision: Precision) {
         self.c.as_flattened_mut().iter_mut().for_each(|x| *x = precision.operand(*x));
@@ -133,9 +133,9 @@ impl Default for Uniforms {
 
 /// Receives what a geometry program emits.
 pub trait Emitter {
-    /// One triangle. If this panics, the panic goes on to whoever ran the shader, and what the unit's registers then hold
-    /// is unspecified. The output registers of vertex slots 0, 1, 2, not compacted. With `winding` the primitive assembler
-    /// is to exchange the first two, which it does in topology 3 only (the host knows the topology).
+    /// One triangle. If this panics, the panic goes on to whoever ran the shader, and what the unit's registers then
+    /// hold is unspecified. The output registers of vertex slots 0, 1, 2, not compacted. With `winding` the primitive
+    /// assembler is to exchange the first two, which it does in topology 3 only (the host knows the topology).
     fn triangle(&mut self, vertices: [&Registers; 3], winding: bool);
 }
 

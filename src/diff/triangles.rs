@@ -1,7 +1,7 @@
 //! What a kernel emits -> a sequence that can be put together with others, compared, and shown where it differs.
 //!
-//! Invariant: two sequences count as equal only if they are equal in number and in all bits, any NaN being every NaN; the first few
-//! triangles are kept whole, of the others there is a hash. It must not know who emits.
+//! Invariant: two sequences count as equal only if they are equal in number and in all bits, any NaN being every NaN;
+//! the first few triangles are kept whole, of the others there is a hash. It must not know who emits.
 
 use super::{Row, register_rows};
 use crate::state::{Emitter, Registers};

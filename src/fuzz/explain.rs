@@ -1,13 +1,15 @@
 //! [`Divergence`] -> the first instruction whose result differs, with the registers of both engines behind it.
 //!
-//! Native code has no place to stop at, so the program is cut instead, in two ways. Where the interpreter arrives at a word for
-//! the first time, that word becomes `END`; where it goes backward, fuel runs out. Either way what is left runs exactly as far as
-//! the whole did until then, on the interpreter and on the engine, each in every way of running. The first cut that differs ends
-//! with the instruction to blame, or, in the later rounds of a loop, with one of several: then it is said which ones they are.
+//! Native code has no place to stop at, so the program is cut instead, in two ways. Where the interpreter arrives at a
+//! word for the first time, that word becomes `END`; where it goes backward, fuel runs out. Either way what is left
+//! runs exactly as far as the whole did until then, on the interpreter and on the engine, each in every way of running.
+//! The first cut that differs ends with the instruction to blame, or, in the later rounds of a loop, with one of
+//! several: then it is said which ones they are.
 //!
-//! Where that is not sound, it says so or nothing: a difference that needs the vertices before it has no cut; and a cut is another
-//! program, whose compiler may no longer make the mistake, so that a later instruction is blamed. Emitted triangles are compared
-//! like registers, but the registers shown are those that `run` leaves. It must not know how the result is printed.
+//! Where that is not sound, it says so or nothing: a difference that needs the vertices before it has no cut; and a cut
+//! is another program, whose compiler may no longer make the mistake, so that a later instruction is blamed. Emitted
+//! triangles are compared like registers, but the registers shown are those that `run` leaves. It must not know how the
+//! result is printed.
 
 use super::case::Case;
 use super::compare::{Divergence, Engine, Found, compare};
@@ -40,7 +42,8 @@ pub struct Blame {
     pub inst: Inst,
     /// How many instructions the interpreter has executed then, this one included.
     pub step: usize,
-    /// How many it has executed when everything still agrees; one less, or the instructions between are under suspicion too.
+    /// How many it has executed when everything still agrees; one less, or the instructions between are under suspicion
+    /// too.
     pub agreed: usize,
     /// What differs, in a line.
     pub difference: String,

@@ -1,8 +1,8 @@
 //! [`Choices`] -> cases, in three tiers: random words, random instructions, and programs that make sense.
 //!
 //! The tiers find different things. Random words find what decoding lets through; random instructions find wrong
-//! operands and scopes that nobody would write; sensible programs (`sensible`) run long enough to find wrong state: loops in
-//! loops, procedures that share an end, addresses that were computed, outputs emitted in turn.
+//! operands and scopes that nobody would write; sensible programs (`sensible`) run long enough to find wrong state:
+//! loops in loops, procedures that share an end, addresses that were computed, outputs emitted in turn.
 //!
 //! Invariant: every program fits the unit's memory and is made of words that `encode` gave, or of anything in tier one.
 //! The same choices give the same case on every machine, whatever number formats there are.
@@ -25,10 +25,12 @@ use std::sync::Arc;
 /// Registers of each file that most instructions use.
 pub(super) const FEW: u8 = 5;
 
-/// Words of a program, roughly: mostly few, because what goes wrong mostly needs few, and compiling takes most of the time.
+/// Words of a program, roughly: mostly few, because what goes wrong mostly needs few, and compiling takes most of the
+/// time.
 const LENGTHS: [u32; 4] = [10, 16, 24, 60];
 
-/// States of control flow beyond which a program is large. About one in ten is, and they take half of the time to compile.
+/// States of control flow beyond which a program is large. About one in ten is, and they take half of the time to
+/// compile.
 const STATES: usize = 128;
 
 /// The percentage of large programs that are kept.
@@ -133,7 +135,7 @@ fn program(choices: &mut Choices<'_>, tier: Tier, stage: Stage) -> Program {
     Program::from_words(&writer.code, &writer.opdescs).expect("programs are short")
 }
 
-/// Whether the states of control flow multiply.
+/// Whether the states of control flow multiply, from where most cases begin.
 fn is_large(program: &Program, stage: Stage) -> bool {
     Cfg::explore(program, Entry { pc: 0, stage }, Limits { states: STATES, ..Limits::default() }).is_err()
 }
@@ -154,8 +156,8 @@ pub(super) struct Writer<'c, 'a> {
     pub(super) straight: bool,
     /// Loops around the current word.
     pub(super) loops: u32,
-    /// The second and the last word of then parts and of loops that are finished: where a jump arrives in a scope that is not
-    /// open.
+    /// The second and the last word of then parts and of loops that are finished: where a jump arrives in a scope that
+    /// is not open.
     pub(super) insides: Vec<(Pc, Pc)>,
 }
 
@@ -296,7 +298,8 @@ impl Writer<'_, '_> {
         self.choices.below(if any { 16 } else { u32::from(FEW) }) as u8
     }
 
-    /// Any instruction without sources, in a program of `len` words. Those that end a run are rare, or nothing would run.
+    /// Any instruction without sources, in a program of `len` words. Those that end a run are rare, or nothing would
+    /// run.
     fn transfer(&mut self, len: Pc) -> Inst {
         let flow: Vec<&Row> = ROWS.iter().filter(|row| row.sources() == 0).collect();
         let mut opcode = self.choices.pick(&flow).opcode;

@@ -1,5 +1,5 @@
-//! What the programs of a sweep were like and did: half of its result, since a sweep whose programs all stop at once proves
-//! nothing. [`Stats::check`] says where the programs were too poor.
+//! What the programs of a sweep were like and did: half of its result, since a sweep whose programs all stop at once
+//! proves nothing. [`Stats::check`] says where the programs were too poor.
 //!
 //! Invariant: adding up parts in any order gives the same numbers. It must not know how programs are made.
 
@@ -41,12 +41,12 @@ pub const TRAITS: [(&str, f64); 17] = [
     ("setemit", 5.0),
     ("emit", 5.0),
     ("a triangle", 2.0),
-    ("infinities or NaN in its results", 10.0),
-    ("outputs of its own vertex alone", 10.0),
+    ("infinities or NaN in their results", 10.0),
+    ("outputs that depend on no earlier vertex", 10.0),
 ];
 
-/// Least percentage of each opcode among the instructions executed. `END` ends a run, and `BREAK` a loop, so that these two can't
-/// be as frequent as others are.
+/// Least percentage of each opcode among the instructions executed. `END` ends a run, and `BREAK` a loop, so that these
+/// two can't be as frequent as others are.
 const LEAST_SHARE: f64 = 0.1;
 
 /// What one engine did.
@@ -185,8 +185,8 @@ impl Stats {
     }
 
     /// Whether the programs were varied enough for the sweep to mean something: each opcode executed at least
-    /// `each_opcode` times and no rarity, all exits seen, neither nearly all nor hardly any runs ended by `END`, and every kind of
-    /// program there in numbers.
+    /// `each_opcode` times and no rarity, all exits seen, neither nearly all nor hardly any runs ended by `END`, and
+    /// every kind of program there in numbers.
     pub fn check(&self, each_opcode: u64) -> Result<(), String> {
         for (row, count) in self.opcodes() {
             if count < each_opcode || percent(count, self.executed()) < LEAST_SHARE {

@@ -1,14 +1,14 @@
 //! [`Choices`] -> the contents of registers: what a unit and the uniforms hold when a program begins.
 //!
-//! Mostly small numbers, so that sums stay finite and addresses plausible, with a share of special values. It must not know
-//! programs, but for what the generator counts on (`c0-c4`, loop counts).
+//! Mostly small numbers, so that sums stay finite and addresses plausible, with a share of special values. It must not
+//! know programs, but for what the generator counts on (`c0-c4`, loop counts).
 
 use super::choice::Choices;
 use crate::isa::REGS;
 use crate::state::{EmitState, Registers, Uniforms, Unit, Vec4};
 
-/// Numbers that arithmetic treats specially, or nearly so.
-const SPECIAL: [f32; 32] = [
+/// Numbers that arithmetic or addressing treats specially, or nearly so, in some format.
+pub const SPECIAL: [f32; 42] = [
     f32::INFINITY,
     f32::NEG_INFINITY,
     f32::NAN,
@@ -31,8 +31,18 @@ const SPECIAL: [f32; 32] = [
     -128.5,
     0.499_999_97,
     -149.5,
-    // Of float24: the largest subnormal, the smallest normal, the smallest of all, the largest; what overflows or vanishes
-    // soon; ties on the way to it.
+    1e-40,
+    0.5,
+    -0.5,
+    127.0,
+    -128.0,
+    -129.0,
+    2_147_483_648.0,
+    -2_147_483_904.0,
+    1e9,
+    // Of float24: the largest subnormal and a tie above it, the smallest normal, the smallest of all, the largest; what
+    // overflows or vanishes soon; ties on the way to it.
+    f32::from_bits(0x207F_FF00),
     f32::from_bits(0x207F_FF80),
     -f32::from_bits(0x2080_0000),
     f32::from_bits(0x1880_0000),
@@ -50,8 +60,8 @@ const SPECIAL: [f32; 32] = [
 pub struct Mix {
     /// The percentage of special values.
     pub special: u32,
-    /// The percentage of numbers with more significant bits than float24 has. Native code does not expect them in uniforms and
-    /// temporaries.
+    /// The percentage of numbers with more significant bits than float24 has. Native code does not expect them in
+    /// uniforms and temporaries.
     pub long: u32,
 }
 

@@ -1,7 +1,8 @@
-//! What is known of the values of a [`Func`]: which lanes anybody reads, and which may be NaN for the wrong reason.
+//! What is known of the values of a [`Func`]: which lanes anybody reads, and which may be NaN for the wrong reason,
+//! which may well be infinite.
 //!
-//! Results are indexed by value number. They are upper bounds: a lane that is not live really is read by nobody, a value
-//! that is not suspect really does not depend on a product.
+//! Results are indexed by value number. They are upper bounds: a lane that is not live really is read by nobody, a
+//! value that is not suspect really does not depend on a product.
 
 use super::{Func, Inst, Lane, Node, Term, Test, Type, Use, Value};
 use crate::isa::Opcode;
@@ -24,7 +25,8 @@ pub type Lanes = u8;
 /// All four lanes.
 pub const ALL_LANES: Lanes = 0xF;
 
-/// Calls `f(value, lanes)` for every vector that computing lanes `live` of `node` reads, and `f(value, 1)` for every integer.
+/// Calls `f(value, lanes)` for every vector that computing lanes `live` of `node` reads, and `f(value, 1)` for every
+/// integer.
 pub fn for_each_read(node: &Node, live: Lanes, mut f: impl FnMut(Value, Lanes)) {
     match node {
         Node::Alu { op, src } => {
@@ -124,15 +126,26 @@ impl Func {
     /// For each vector whether it may be NaN only because products were computed plainly, with 0 * infinity = NaN. What
     /// swallows NaN is where such a NaN must be caught, so its result counts as right.
     pub fn suspects(&self) -> Vec<bool> {
-        let mut suspect = vec![false; self.nodes.len()];
+        self.tainted(multiplies, swallows_nan)
+    }
+
+    /// For each vector whether a division, root, power or logarithm has a part in it: where infinities come from that
+    /// are no overflow.
+    pub fn may_be_infinite(&self) -> Vec<bool> {
+        self.tainted(|node| matches!(node, Node::Scalar { .. }), |_| false)
+    }
+
+    /// The values that `source` holds of, and those made from them but by nodes that `stops` holds of.
+    fn tainted(&self, source: impl Fn(&Node) -> bool, stops: impl Fn(&Node) -> bool) -> Vec<bool> {
+        let mut tainted = vec![false; self.nodes.len()];
         let mut changed = true;
         while changed {
             changed = false;
             for block in &self.blocks {
                 for edge in block.term.edges() {
                     for (param, arg) in self.blocks[edge.to].params.iter().zip(&edge.args) {
-                        if suspect[arg.0 as usize] && !suspect[param.0 as usize] {
-                            suspect[param.0 as usize] = true;
+                        if tainted[arg.0 as usize] && !tainted[param.0 as usize] {
+                            tainted[param.0 as usize] = true;
                             changed = true;
                         }
                     }
@@ -140,17 +153,17 @@ impl Func {
                 for (_, inst) in &block.insts {
                     let Inst::Def(v) = inst else { continue };
                     let node = self.node(*v);
-                    let mut is = multiplies(node);
-                    if !swallows_nan(node) {
-                        node.for_each_use(|u| is |= suspect[u.0 as usize]);
+                    let mut is = source(node);
+                    if !stops(node) {
+                        node.for_each_use(|u| is |= tainted[u.0 as usize]);
                     }
-                    if is && !suspect[v.0 as usize] {
-                        suspect[v.0 as usize] = true;
+                    if is && !tainted[v.0 as usize] {
+                        tainted[v.0 as usize] = true;
                         changed = true;
                     }
                 }
             }
         }
-        suspect
+        tainted
     }
 }

@@ -1,9 +1,9 @@
 //! Machine code in memory, and the call into it: the one place in the JIT with `unsafe`.
 //!
 //! A [`CodeMemory`] is handed to cranelift-jit, which writes one function into it. Pages are writable first and then
-//! executable, never both: the mapping is made read+write, filled, and turned into read+execute by one call, which takes the
-//! writable handle away. What is left is a [`Code`], immutable, of exactly the pages the function needs, unmapped when
-//! its last user drops it.
+//! executable, never both: the mapping is made read+write, filled, and turned into read+execute by one call, which
+//! takes the writable handle away. What is left is a [`Code`], immutable, of exactly the pages the function needs,
+//! unmapped when its last user drops it.
 //!
 //! It must not know what the code computes.
 
@@ -161,8 +161,8 @@ impl Code {
     }
 
     /// Runs the function. `inputs` replaces `unit.v` for reading; without it the unit's own are read. `None` is
-    /// [`abi::REDO`]: nothing was written. `uniforms_seen` only if this code has run with the same uniforms before and did not
-    /// ask to be redone.
+    /// [`abi::REDO`]: nothing was written. `uniforms_seen` only if this code has run with the same uniforms before and
+    /// did not ask to be redone.
     pub(super) fn run(
         &self,
         uniforms: &Uniforms,
@@ -179,7 +179,8 @@ impl Code {
         };
         if !self.emits {
             let known: *const Known = if uniforms_seen { &SEEN } else { &FIRST };
-            // SAFETY: `unit` and `inputs` come from references; the code does not emit, so what is known is all it reads.
+            // SAFETY: `unit` and `inputs` come from references; the code does not emit, so what is known is all it
+            // reads.
             return abi::exit(unsafe { self.call(uniforms, unit, inputs, known.cast()) });
         }
         let mut frame = Frame { known: UNSEEN, emit, unit, emitter: shorten(emitter), panic: None };
@@ -196,14 +197,14 @@ impl Code {
     /// The call itself.
     ///
     /// # Safety
-    /// `unit` and `inputs` are valid, `unit` for writing and to nobody else meanwhile. `frame` points to a whole frame, or,
-    /// if the code does not emit, at least to the known things that a frame begins with.
+    /// `unit` and `inputs` are valid, `unit` for writing and to nobody else meanwhile. `frame` points to a whole frame,
+    /// or, if the code does not emit, at least to the known things that a frame begins with.
     unsafe fn call(&self, uniforms: &Uniforms, unit: *mut Unit, inputs: *const Registers, frame: *const Frame) -> u32 {
-        // SAFETY: the bytes at `offset` are a function of this signature, which cranelift-jit produced for this host and
-        // nobody can change: the pages are read+execute and live as long as `self`. It reads `uniforms`, `inputs` and
-        // `frame`, reads and writes `unit` inside their types' bounds (each access is a field's offset, or a register
-        // number that was masked to its file's size), and keeps no pointer. Alignment: `Uniforms`, `Unit` and `Frame` are
-        // `align(16)`; loads from `inputs`, which a batch may have anywhere, are not marked aligned.
+        // SAFETY: the bytes at `offset` are a function of this signature, which cranelift-jit produced for this host
+        // and nobody can change: the pages are read+execute and live as long as `self`. It reads `uniforms`, `inputs`
+        // and `frame`, reads and writes `unit` inside their types' bounds (each access is a field's offset, or a
+        // register number that was masked to its file's size), and keeps no pointer. Alignment: `Uniforms`, `Unit` and
+        // `Frame` are `align(16)`; loads from `inputs`, which a batch may have anywhere, are not marked aligned.
         unsafe {
             let function: Function = std::mem::transmute(self.map.as_ptr().add(self.offset));
             function(uniforms, unit, inputs, frame)
@@ -220,8 +221,8 @@ fn shorten<'a>(emitter: &'a mut (dyn Emitter + 'a)) -> *mut dyn Emitter {
 
 /// EMIT. A panic of the emitter is kept: compiled code can't be unwound. Later emits of that run do nothing.
 unsafe extern "C" fn emit(frame: *mut Frame) {
-    // SAFETY: compiled code hands on the frame that `Code::run` made, which nothing else refers to meanwhile; `unit` and
-    // `emitter` were exclusive references there and are used by nobody else during the call.
+    // SAFETY: compiled code hands on the frame that `Code::run` made, which nothing else refers to meanwhile; `unit`
+    // and `emitter` were exclusive references there and are used by nobody else during the call.
     let (frame, unit, emitter) = unsafe { (&mut *frame, &mut *(*frame).unit, &mut *(*frame).emitter) };
     if frame.panic.is_none() {
         frame.panic = catch_unwind(AssertUnwindSafe(|| unit.emit(emitter))).err();

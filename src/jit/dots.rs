@@ -1,12 +1,12 @@
 //! Dot products that go to different components of one register -> one sum of transposed products.
 //!
-//! A product of a matrix and a vector is four dot products, each written to one component. Summed one by one, each costs
-//! two additions of which one lane counts; transposed, three additions serve all four, and in float24 three narrowings.
-//! So the products of a dot product wait until the last merge that takes one: [`Gather`]. The order of summation is the
-//! same, lane by lane.
+//! A product of a matrix and a vector is four dot products, each written to one component. Summed one by one, each
+//! costs two additions of which one lane counts; transposed, three additions serve all four, and in float24 three
+//! narrowings. So the products of a dot product wait until the last merge that takes one: [`Gather`]. The order of
+//! summation is the same, lane by lane.
 //!
-//! Invariant: what waits is used once, by a merge in its own block, so that it is summed before anybody else could want it.
-//! It must not know how products and sums are computed.
+//! Invariant: what waits is used once, by a merge in its own block, so that it is summed before anybody else could want
+//! it. It must not know how products and sums are computed.
 
 use super::lower::{Low, Lower};
 use super::math::Math;
@@ -43,7 +43,8 @@ fn one_lane(mask: WriteMask) -> bool {
     mask.lane_bits().is_power_of_two()
 }
 
-/// For each value whether it can wait: a dot product, or a merge of one, whose only use is by the right merge of its block.
+/// For each value whether it can wait: a dot product, or a merge of one, whose only use is by the right merge of its
+/// block.
 pub(super) fn waiting(func: &Func) -> Vec<bool> {
     let mut uses = vec![0u8; func.nodes.len()];
     let mut count = |v: Value| uses[v.0 as usize] = uses[v.0 as usize].saturating_add(1);
@@ -77,8 +78,11 @@ pub(super) fn waiting(func: &Func) -> Vec<bool> {
                 let only = |v: Value| uses[v.0 as usize] == 1 && here[v.0 as usize] == id;
                 if is_dot(func.node(new)) && only(new) {
                     can_wait[new.0 as usize] = true;
-                    let chained = |n: &Node| matches!(n, Node::Merge { mask, new, .. } if one_lane(*mask) && can_wait[new.0 as usize]);
-                    can_wait[old.0 as usize] = only(old) && (is_dot(func.node(old)) || chained(func.node(old)));
+                    let chained = match *func.node(old) {
+                        Node::Merge { mask, new, .. } => one_lane(mask) && can_wait[new.0 as usize],
+                        ref node => is_dot(node),
+                    };
+                    can_wait[old.0 as usize] = only(old) && chained;
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! [`ir::Func`](Func) -> a Cranelift function, in the vec4 shape. A source location is an instruction's pc.
 //!
 //! Blocks become blocks, parameters block parameters. Leaves are evaluated where they are used, inputs once a block.
-//! With [`Care::Speculate`] stores wait behind a test of everything that products could have spoilt; see
+//! With [`Care::Speculate`] stores wait behind a test of everything that could have been spoilt; see
 //! [`speculate`](super::speculate).
 //!
 //! It must not know pc's meaning, nor the numbers that [`math`](super::math) makes.
@@ -56,6 +56,10 @@ pub(super) struct Lower<'a, 'f> {
     /// Inputs and uniforms loaded in this block.
     pub(super) loaded: HashMap<Value, clif::Value>,
     pub(super) sinks: Sinks,
+    /// Values that may well be infinite; float24 only.
+    infinite: Vec<bool>,
+    /// Whether the one that is being defined is among them.
+    infinite_now: bool,
 }
 
 /// The signature of compiled code: `(uniforms, unit, inputs, frame) -> exit`.
@@ -108,6 +112,8 @@ pub(super) fn lower(
         banks: HashMap::new(),
         loaded: HashMap::new(),
         sinks: Sinks::new(func, care, precision),
+        infinite: if precision == Precision::F32 { Vec::new() } else { func.may_be_infinite() },
+        infinite_now: false,
     };
     l.run();
     l.b.seal_all_blocks();
@@ -179,7 +185,13 @@ impl<'f> Lower<'_, 'f> {
     }
 
     pub(super) fn math(&mut self) -> Math<'_, 'f> {
-        Math { b: &mut self.b, care: self.care, precision: self.precision, watch: &mut self.sinks.watch }
+        Math {
+            b: &mut self.b,
+            care: self.care,
+            precision: self.precision,
+            watch: &mut self.sinks.watch,
+            infinite: self.infinite_now,
+        }
     }
 
     pub(super) fn set(&mut self, value: Value, low: Low) {
@@ -187,6 +199,7 @@ impl<'f> Lower<'_, 'f> {
     }
 
     fn define(&mut self, value: Value) {
+        self.infinite_now = self.infinite.get(value.0 as usize).copied().unwrap_or(false);
         let low = match *self.func.node(value) {
             Node::Load(mem) => self.load(value, mem),
             Node::Offset(address) => {

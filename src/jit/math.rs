@@ -26,6 +26,8 @@ pub(super) struct Math<'a, 'f> {
     pub(super) precision: Precision,
     /// What was computed in float24 and must be looked at.
     pub(super) watch: &'a mut Watch,
+    /// Whether what is computed may well be infinite, so that this is nothing to redo.
+    pub(super) infinite: bool,
 }
 
 impl Math<'_, '_> {

@@ -48,7 +48,8 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Watches the leaves that the function reads, once for the whole run or batch: block 0 is always run, and only once.
+    /// Watches the leaves that the function reads, once for the whole run or batch: block 0 is always run, and only
+    /// once.
     pub(super) fn watch_leaves(&mut self) {
         if self.care == Care::Exact {
             return;

@@ -1,8 +1,8 @@
 //! A program's entry -> machine code: host, settings, the pipeline with its times.
 //!
 //! The only user of Cranelift. [`Jit`] is a [`Backend`]; each of its variants reads the same words and must give the
-//! interpreter's bits. Stages are files: [`crate::ir`] up to SSA, `lower` (with `shape` and `math`) to CLIF, Cranelift to
-//! machine code, `code` to executable memory.
+//! interpreter's bits. Stages are files: [`crate::ir`] up to SSA, `lower` (with `memory`, `math`, `elementary`,
+//! `narrow`, `shape`, `dots`, `speculate`) to CLIF, Cranelift to machine code, `code` to executable memory.
 
 mod abi;
 mod code;
@@ -127,12 +127,14 @@ struct Source {
     config: Config,
 }
 
-/// After this many redone runs a kernel stops speculating: its inputs really hold infinities or NaN.
+/// After this many redone runs a kernel stops speculating, for good: what it is given really holds infinities or NaN,
+/// or, in float24, numbers that are none.
 const MAX_REDOS: u32 = 4096;
 
 impl Jit {
-    /// A JIT for this host. The first of a process takes a millisecond to warm up. `last_resort` must never fail to compile; the interpreter doesn't. It serves a run that has to
-    /// be redone when the system gives no memory for the exact code any more.
+    /// A JIT for this host. The first of a process takes a millisecond to warm up. `last_resort` must never fail to
+    /// compile; the interpreter doesn't. It serves a run that has to be redone when the system gives no memory for the
+    /// exact code any more.
     ///
     /// Fails with [`Unsupported::HostIsa`] where no native code can be made.
     pub fn new(variant: Variant, last_resort: Arc<dyn Backend>) -> Result<Arc<Jit>, Unsupported> {
@@ -309,8 +311,8 @@ fn host_isa() -> Result<OwnedTargetIsa, Unsupported> {
         ("enable_alias_analysis", "false"),
         ("is_pic", "false"),
         ("unwind_info", "false"),
-        // A hostile program can make a frame larger than a guard page; stepping over one must fault, not corrupt. Frames
-        // of real shaders are smaller than a page and pay nothing.
+        // A hostile program can make a frame larger than a guard page; stepping over one must fault, not corrupt.
+        // Frames of real shaders are smaller than a page and pay nothing.
         ("enable_probestack", "true"),
         ("probestack_strategy", "inline"),
     ] {
@@ -344,7 +346,7 @@ impl NativeKernel {
         self.blocks
     }
 
-    /// How many runs were redone with exact products.
+    /// How many runs were redone by exact code.
     pub fn redos(&self) -> u32 {
         self.redos.load(Ordering::Relaxed)
     }

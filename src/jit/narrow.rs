@@ -1,9 +1,10 @@
 //! Float24 on SIMD registers: step for step what [`crate::isa::narrow`] does, four numbers at a time.
 //!
-//! Exact code does all of it. Speculating code leaves out what is rare: it supposes that uniforms and temporaries come as
-//! zeros or normal float24 numbers, inputs as what rounds to such, and that no result leaves the format upwards; then
-//! operands need no flushing, and results neither a limit nor a care for NaN. [`Watch`] gathers what shows whether that held. Scalars, which only RCP,
-//! RSQ, EX2 and LG2 make, are exact in both.
+//! Exact code does all of it. Speculating code leaves out what is rare: it supposes that uniforms and temporaries come
+//! as zeros or normal float24 numbers, inputs as what rounds to such, and that no result leaves the format upwards;
+//! then operands need no flushing, and results neither a limit nor a care for NaN. [`Watch`] gathers what shows whether
+//! that held. Infinities that come from a division or a logarithm are computed with as they are. Scalars, which only
+//! RCP, RSQ, EX2 and LG2 make, are exact in both.
 //!
 //! It must not know which operation a result is of.
 
@@ -73,8 +74,8 @@ impl Math<'_, '_> {
         self.b.ins().band(bits, mask)
     }
 
-    /// Bits to which only the tail has to be cut off to round them to 17 significant ones. A NaN becomes anything if its
-    /// tail is not zero.
+    /// Bits to which only the tail has to be cut off to round them to 17 significant ones. A NaN becomes anything if
+    /// its tail is not zero.
     fn moved(&mut self, rounding: Rounding, bits: Value) -> Value {
         match rounding {
             Rounding::TowardZero => bits,
@@ -142,7 +143,12 @@ impl Math<'_, '_> {
             let magnitude = self.b.ins().band(moved, kept_magnitude);
             let small = self.b.ins().icmp(IntCC::SignedGreaterThan, smallest, magnitude);
             let r = self.b.ins().band_not(r, small);
-            let magnitude = self.counting(magnitude, lanes);
+            let mut magnitude = self.counting(magnitude, lanes);
+            if self.infinite {
+                let infinity = self.ints(f32::INFINITY.to_bits());
+                let infinite = self.b.ins().icmp(IntCC::Equal, magnitude, infinity);
+                magnitude = self.b.ins().band_not(magnitude, infinite);
+            }
             self.saw_high(magnitude);
             return self.bitcast(types::F32X4, r);
         }
@@ -172,8 +178,8 @@ impl Math<'_, '_> {
         self.bitcast(types::F32X4, r)
     }
 
-    /// `a * b` where operands below 2^-62 count as 0, vectors only: +0 if either is so small and the other no NaN. That is
-    /// also what 0 * infinity is.
+    /// `a * b` where operands below 2^-62 count as 0, vectors only: +0 if either is so small and the other no NaN. That
+    /// is also what 0 * infinity is.
     pub(super) fn flushed_product(&mut self, product: Value, a: Value, b: Value) -> Value {
         let numbers = self.b.ins().fcmp(FloatCC::Ordered, a, b);
         let Constants { magnitude, smallest, .. } = self.constants();
@@ -332,3 +338,6 @@ impl Math<'_, '_> {
         [high, low, tails].into_iter().flatten().reduce(|a, b| self.b.ins().bor(a, b))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,10 @@
 //! How a PICA value sits in SIMD registers.
 //!
-//! The *vec4* shape: one vertex; a register is one `F32X4`, lane 0 = x. A value whose four lanes are equal (dot products,
-//! reciprocals) stays a scalar until somebody wants a vector, because most are written to one component only.
+//! The *vec4* shape: one vertex; a register is one `F32X4`, lane 0 = x. A value whose four lanes are equal (dot
+//! products, reciprocals) stays a scalar until somebody wants a vector, because most are written to one component only.
 //!
-//! Invariant: a lane that nobody reads may hold anything; one that somebody reads holds what [`crate::isa::numeric`] says.
+//! Invariant: a lane that nobody reads may hold anything; one that somebody reads holds what [`crate::isa::numeric`]
+//! says.
 
 use super::math::Math;
 use crate::ir::facts::{ALL_LANES, Lanes};

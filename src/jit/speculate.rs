@@ -1,14 +1,14 @@
 //! The watch over plain products: what must not be NaN for the wrong reason, tested before it can matter.
 //!
-//! A plain product differs from the exact one only by being NaN (0 * infinity), and a NaN spreads through every operation
-//! until it is stored or meets one that can hide it ([`swallows_nan`](crate::ir::facts::swallows_nan)). Both are *sinks*. A test joins all sinks
-//! of a block that depend on a product; if a lane that counts is NaN, the function returns [`REDO`](abi::REDO) and the run
-//! is done again by exact code. That is sound because in the SSA form the only stores of a program without EMIT are in the
-//! blocks that end the run, and there they wait until the test has passed; and because no branch is taken before the
-//! comparisons it depends on have been tested.
+//! A plain product differs from the exact one only by being NaN (0 * infinity), and a NaN spreads through every
+//! operation until it is stored or meets one that can hide it ([`swallows_nan`](crate::ir::facts::swallows_nan)). Both
+//! are *sinks*. A test joins all sinks of a block that depend on a product; if a lane that counts is NaN, the function
+//! returns [`REDO`](abi::REDO) and the run is done again by exact code. That is sound because in the SSA form the only
+//! stores of a program without EMIT are in the blocks that end the run, and there they wait until the test has passed;
+//! and because no branch is taken before the comparisons it depends on have been tested.
 //!
-//! In float24 there is more that is rare, and it is seen where it happens: [`narrow`](super::narrow) watches every operand
-//! and result, and the test at a block's end looks at the watch instead of at NaN.
+//! In float24 there is more that is rare, and it is seen where it happens: [`narrow`](super::narrow) watches every
+//! operand and result, and the test at a block's end looks at the watch instead of at NaN.
 //!
 //! It must not know how values are computed.
 
@@ -48,8 +48,8 @@ impl Sinks {
 }
 
 impl Lower<'_, '_> {
-    /// `value`'s `lanes` are about to be seen, or hidden by [an operation that can](crate::ir::facts::swallows_nan): a NaN that a
-    /// plain product made must not get through.
+    /// `value`'s `lanes` are about to be seen, or hidden by [an operation that can](crate::ir::facts::swallows_nan): a
+    /// NaN that a plain product made must not get through.
     pub(super) fn sink(&mut self, value: Value, lanes: Lanes) {
         let suspect = self.sinks.suspect.get(value.0 as usize).copied().unwrap_or(false);
         if !suspect || lanes == 0 {

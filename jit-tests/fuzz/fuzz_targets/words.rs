@@ -8,9 +8,9 @@ mod judge;
 
 use libfuzzer_sys::{Corpus, fuzz_target};
 use picajit::fuzz::choice::Choices;
-use picajit::fuzz::precision::PRECISIONS;
 use picajit::fuzz::{Case, values};
 use picajit::isa::Stage;
+use picajit::isa::numeric::Precision;
 use picajit::kernel::Config;
 use picajit::program::{Entry, Program};
 use std::sync::Arc;
@@ -20,8 +20,8 @@ const FUEL: [u32; 8] = [0, 1, 2, 3, 16, 64, 128, 256];
 
 fuzz_target!(|bytes: &[u8]| -> Corpus { judge::judge(&raw(bytes)) });
 
-/// A fixed header, then descriptors, then code to the end. Every field is a whole number of bytes, so that a mutation of
-/// one leaves the others.
+/// A fixed header, then descriptors, then code to the end. Every field is a whole number of bytes, so that a mutation
+/// of one leaves the others.
 ///
 /// | bytes | |
 /// |---|---|
@@ -43,8 +43,8 @@ fn raw(bytes: &[u8]) -> Case {
     let stage = if flags & 1 != 0 { Stage::Geometry } else { Stage::Vertex };
     let pc = u16::from_le_bytes([header[1], header[2]]) % (code.len() as u16 + 2);
     let mut bulk = Choices::from_seed(u64::from(u32::from_le_bytes([header[4], header[5], header[6], header[7]])));
-    let wild = bulk.pick(&[0, 5, 30]);
-    let mut uniforms = values::uniforms(&mut bulk, wild);
+    let mix = bulk.pick(&values::MIXES);
+    let mut uniforms = values::uniforms(&mut bulk, mix);
     uniforms.b = u16::from_le_bytes([header[8], header[9]]);
     for (i, bytes) in uniforms.i.iter_mut().zip(header[10..].chunks_exact(4)) {
         i.copy_from_slice(bytes);
@@ -56,10 +56,10 @@ fn raw(bytes: &[u8]) -> Case {
         name: "raw words".to_string(),
         program: Arc::new(program),
         entry: Entry { pc, stage },
-        config: Config { precision: bulk.pick(PRECISIONS).0, fuel: FUEL[usize::from(flags >> 1 & 7)] },
+        config: Config { precision: bulk.pick(&Precision::ALL), fuel: FUEL[usize::from(flags >> 1 & 7)] },
         uniforms,
-        unit: values::unit(&mut bulk, wild),
-        inputs: (0..vertices).map(|_| values::registers(&mut bulk, wild)).collect(),
+        unit: values::unit(&mut bulk, mix),
+        inputs: (0..vertices).map(|_| values::registers(&mut bulk, mix)).collect(),
         input_mask,
         output_mask,
     }

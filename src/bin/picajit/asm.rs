@@ -23,7 +23,7 @@ pub struct Args {
     /// Where the SHBIN goes
     #[arg(short, long, alias = "out", value_name = "OUT")]
     output: PathBuf,
-    /// Where a C header with the registers of the uniforms goes
+    /// Where a C header with the registers of the uniforms goes; byte for byte picasso's, its first line too
     #[arg(short = 'h', long, value_name = "HEADER")]
     header: Option<PathBuf>,
     /// Insert no NOPs where blocks end; warn instead

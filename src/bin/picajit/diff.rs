@@ -13,6 +13,7 @@ use crate::{Outcome, Status};
 use clap::value_parser;
 use picajit::diff::{Report, Side, Work, compare};
 use picajit::fuzz::Case;
+use picajit::fuzz::values::SPECIAL;
 use picajit::isa::Stage;
 use picajit::isa::numeric::Precision;
 use picajit::kernel::{Config, DEFAULT_FUEL, Kernel, Unsupported};
@@ -24,42 +25,9 @@ use std::sync::Arc;
 
 /// Vertices that share their uniforms.
 const ROUND: u64 = 256;
-/// Rounds after which kernels are compiled anew. An engine may change its ways when it has met many special values; with
-/// this many rounds both ways are compared, however many vertices there are.
+/// Rounds after which kernels are compiled anew. An engine may change its ways when it has met many special values;
+/// with this many rounds both ways are compared, however many vertices there are.
 const FRESH: u64 = 8;
-
-/// Numbers that take the rare paths: both zeros, infinities, NaN, subnormals of f32 and of float24, the ends of both
-/// ranges, whole numbers at the limits of the address registers, halves.
-const SPECIAL: [f32; 28] = [
-    0.0,
-    -0.0,
-    f32::INFINITY,
-    f32::NEG_INFINITY,
-    f32::NAN,
-    -f32::NAN,
-    1e-45,
-    -1e-45,
-    1e-40,
-    -1e-40,
-    f32::MIN_POSITIVE,
-    1.084_202_2e-19,
-    -2.168_404_3e-19,
-    1.844_674_4e19,
-    -3.402e38,
-    f32::MAX,
-    f32::MIN,
-    1.0,
-    -1.0,
-    0.5,
-    -0.5,
-    0.999_999_94,
-    127.0,
-    -128.0,
-    -129.0,
-    2_147_483_648.0,
-    -2_147_483_904.0,
-    1e9,
-];
 
 /// Run shaders on every engine and compare all results bit by bit
 #[derive(clap::Args)]
@@ -82,7 +50,8 @@ pub struct Args {
     /// Number format of results: f32, f24-nearest or f24-zero
     #[arg(long, value_name = "FORMAT", default_value_t)]
     precision: Precision,
-    /// Make what differs first in an entry as small as it gets, and print it as a test file (with --json, to standard error)
+    /// Make what differs first in an entry as small as it gets, and print it as a test file (with --json, to standard
+    /// error)
     #[arg(long)]
     shrink: bool,
     /// Exit code 1 if an entry is not native on some engine
@@ -134,6 +103,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
                 "shader": subject.shader,
                 "entry": subject.index,
                 "stage": subject.entry.stage.to_string(),
+                "precision": args.precision.name(),
                 "native": reason.is_none(),
                 "reason": reason,
                 "engines": names,
@@ -149,7 +119,11 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
                 (v, 0) => format!("{v} vertices, no difference"),
                 (v, d) => format!("{v} vertices, {d} DIFFERENCES"),
             };
-            writeln!(out, "{} ({stage}): {how}; {counts}", subject.title())?;
+            let format = match args.precision {
+                Precision::F32 => String::new(),
+                other => format!(", {other}"),
+            };
+            writeln!(out, "{} ({stage}{format}): {how}; {counts}", subject.title())?;
         }
         if let Some(first) = first {
             // With --json the registers are for a person who watches.
@@ -255,6 +229,7 @@ impl Against {
 struct Values<'a> {
     subject: &'a Subject,
     special: bool,
+    precision: Precision,
     uniforms: Generator,
     inputs: Generator,
     round: u64,
@@ -263,7 +238,7 @@ struct Values<'a> {
 impl<'a> Values<'a> {
     fn new(subject: &'a Subject, args: &Args) -> Values<'a> {
         let (uniforms, inputs) = (Generator::new(args.seed), Generator::new(args.seed + 1));
-        Values { subject, special: args.special, uniforms, inputs, round: 0 }
+        Values { subject, special: args.special, precision: args.precision, uniforms, inputs, round: 0 }
     }
 
     fn round(&mut self, count: usize) -> (Uniforms, Vec<Registers>) {
@@ -287,6 +262,10 @@ impl<'a> Values<'a> {
             sprinkle(uniforms.c.as_flattened_mut(), one_in * 4, &mut self.uniforms);
             sprinkle(inputs.as_flattened_mut().as_flattened_mut(), one_in, &mut self.inputs);
         }
+        // Every second round as a host does that narrows what is uploaded: native float24 code expects it.
+        if !self.round.is_multiple_of(2) {
+            uniforms.narrow(self.precision);
+        }
         self.round += 1;
         (uniforms, inputs)
     }
@@ -295,6 +274,10 @@ impl<'a> Values<'a> {
         let mut unit = Unit::new();
         for file in [&mut unit.v, &mut unit.r].into_iter().chain(&mut unit.o).chain(&mut unit.slots) {
             *file = self.inputs.vertex();
+        }
+        // Temporaries hold results, or what a host left there.
+        if self.round.is_multiple_of(2) {
+            unit.r.as_flattened_mut().iter_mut().for_each(|x| *x = self.precision.operand(*x));
         }
         let random = bits(&mut self.inputs);
         unit.a0 = [(random & 0xFF) as i32 - 128, (random >> 8 & 0x7F) as i32];

@@ -3,11 +3,11 @@
 //! It must not know where the difference comes from.
 
 use crate::measure;
-use picajit::fuzz::{Case, Divergence, Engine, Found, compare, report, shrink};
+use picajit::fuzz::{Case, Divergence, Engine, compare, report, shrink};
 use std::panic;
 
-/// The engines of this build for [`picajit::fuzz`], without the interpreter that they are compared with; itself if there is
-/// no other.
+/// The engines of this build for [`picajit::fuzz`], without the interpreter that they are compared with; itself if
+/// there is no other.
 pub fn engines(engines: &[measure::Engine]) -> Vec<Engine<'_>> {
     let others = if engines.len() > 1 { &engines[1..] } else { engines };
     others.iter().map(|e| Engine { name: e.name(), backend: e.backend() }).collect()
@@ -15,15 +15,11 @@ pub fn engines(engines: &[measure::Engine]) -> Vec<Engine<'_>> {
 
 /// The test file of a divergence, shrunk.
 pub fn file(divergence: Box<Divergence>, engines: &[Engine<'_>]) -> String {
-    // An engine that panics does so for every smaller case again; its message is in the file.
-    let hook = matches!(divergence.found, Found::Panic(_)).then(panic::take_hook);
-    if hook.is_some() {
-        panic::set_hook(Box::new(|_| {}));
-    }
+    // An engine that panics does so for many a smaller case again; its message is in the file.
+    let hook = panic::take_hook();
+    panic::set_hook(Box::new(|_| {}));
     let file = report(&shrink(divergence, engines), engines);
-    if let Some(hook) = hook {
-        panic::set_hook(hook);
-    }
+    panic::set_hook(hook);
     file
 }
 
