@@ -7,7 +7,8 @@ use picajit::container::shbin::Shbin;
 use picajit::isa::{MAX_CODE_WORDS, Stage};
 use picajit::kernel::Config;
 use picajit::program::{Entry, Program, ProgramError};
-use picajit::state::{Batch, Exit, NoEmitter, Uniforms, Unit};
+use picajit::semantics::{OutputMap, SEMANTICS};
+use picajit::state::{Batch, Exit, NoEmitter, Registers, Uniforms, Unit};
 use picajit::text;
 use std::sync::Arc;
 
@@ -62,7 +63,7 @@ pub const ENTRIES: &[HostTest] = &[
         name: "row-67-semantic-mapped-twice",
         header: "
             ; row: 67
-            ; behaviour: *host side, not part of the engine yet*: files are read and written with both rows, in their order, so that a host can let the later one win
+            ; behaviour: the later entry of the output map wins, in a slot and between slots; files are read and written with both rows, in their order
             ; evidence: UNK; last wins by EMU
             ; differs: the later row wins in Azahar and Panda, the first in Tanuki",
         run: semantic_twice,
@@ -71,7 +72,7 @@ pub const ENTRIES: &[HostTest] = &[
         name: "row-68-semantic-not-mapped",
         header: "
             ; row: 68
-            ; behaviour: *host side, not part of the engine yet*: the 1 of an unmapped semantic is the host's to put in; the engine hands out output registers as they are and fills in nothing
+            ; behaviour: a semantic that no slot is mapped to is 1 for the rasteriser; output registers themselves are handed out as they are
             ; evidence: HW citra#6966: 1
             ; differs: older emulators read 0",
         run: semantic_not_mapped,
@@ -102,6 +103,11 @@ fn run(engine: &Engine, program: &Program, entry: Entry) -> Result<(Unit, Exit),
     unit.v[0] = [1.0, 2.0, 3.0, 4.0];
     let exit = kernel.run(&Uniforms::new(), &mut unit, &mut NoEmitter);
     Ok((unit, exit))
+}
+
+/// Output registers that all hold something else: `on` is n, n + 1/4, n + 1/2, n + 3/4.
+fn counted() -> Registers {
+    std::array::from_fn(|n| std::array::from_fn(|lane| n as f32 + lane as f32 / 4.0))
 }
 
 fn expect<T: PartialEq + std::fmt::Debug>(what: &str, got: T, want: T) -> Result<(), String> {
@@ -184,13 +190,21 @@ fn semantic_twice() -> Result<(), String> {
     let shbin = text::assemble(source).map_err(|e| e.to_string())?.shbin;
     let again = Shbin::parse(&shbin.write().map_err(|e| e.to_string())?).map_err(|e| e.to_string())?;
     let rows: Vec<(u16, u16)> = again.dvles[0].outputs.iter().map(|o| (o.semantic, o.register)).collect();
-    expect("semantic and register, in the order of the file", rows, vec![(2, 3), (0, 0), (2, 1)])
+    expect("semantic and register, in the order of the file", rows, vec![(2, 3), (0, 0), (2, 1)])?;
+    // Colour is number 8: red from o0.y rather than o0.x, then from o1.z.
+    let given = |total| OutputMap::new(0b11, total, [0x1F1F_0808, 0x1F08_1F1F, 0, 0, 0, 0, 0]).apply(&counted())[8];
+    expect("red", [given(1), given(2)], [0.25, 1.5])
 }
 
 fn semantic_not_mapped() -> Result<(), String> {
     // `mov o0.x, v0` writes one lane; the file has no output table at all.
     let code = [MOV, 0x8800_0000];
     let program = Arc::new(Program::from_words(&code, &[0x368]).map_err(|e| e.to_string())?);
+    // Two slots give the position and one texture coordinate; everything else is 1, also where a slot says "none".
+    let given = OutputMap::new(0b101, 2, [0x0302_0100, 0x1F1F_1F0C, 0, 0, 0, 0, 0]).apply(&counted());
+    let mut want = [1.0; SEMANTICS];
+    (want[..4].copy_from_slice(&[0.0, 0.25, 0.5, 0.75]), want[12] = 2.0);
+    expect("what the rasteriser is given", given, want)?;
     for engine in engines() {
         for stage in [Stage::Vertex, Stage::Geometry] {
             let kernel = engine.backend.compile(&program, Entry { pc: 0, stage }, &Config::default());

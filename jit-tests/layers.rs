@@ -12,6 +12,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("isa", &[]),
     ("program", &["isa"]),
     ("state", &["isa"]),
+    ("semantics", &["isa", "state"]),
     ("kernel", &["isa", "program", "state"]),
     ("container", &["isa", "program", "state"]),
     ("text", &["isa", "program", "state", "container"]),

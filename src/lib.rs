@@ -45,7 +45,7 @@
 //! # Where things are
 //! Each stage is a module with a value that prints: [`container`] (files), [`program`] (words), [`isa`] (instructions,
 //! control flow, numbers), [`ir`] (blocks and SSA), `jit` (native code), [`interp`] (the oracle). [`engine`] puts them
-//! together for a host; [`text`] is the assembler and the disassembler; [`diff`] compares engines.
+//! together for a host, [`semantics`] says what the rasteriser gets; [`text`] is the assembler and the disassembler; [`diff`] compares engines.
 //!
 //! # Features
 //! `jit` (default): native code through Cranelift. `cli` (default): the `picajit` command. `fuzz` (with `cli`): random programs,
@@ -64,6 +64,7 @@ pub mod isa;
 pub mod jit;
 pub mod kernel;
 pub mod program;
+pub mod semantics;
 pub mod state;
 pub mod text;
 
