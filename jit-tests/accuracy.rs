@@ -11,6 +11,7 @@ use picajit::isa::narrow::{LIMIT, Rounding, SMALLEST, TAIL_64};
 use picajit::isa::numeric::Precision;
 
 /// Float24 patterns of one sign and exponent.
+#[cfg(feature = "jit")]
 const CHUNK: u32 = 1 << 16;
 
 /// Units of 2^-52 that the platform's functions may be off by, generously.

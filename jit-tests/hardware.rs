@@ -203,7 +203,8 @@ fn semantic_not_mapped() -> Result<(), String> {
     // Two slots give the position and one texture coordinate; everything else is 1, also where a slot says "none".
     let given = OutputMap::new(0b101, 2, [0x0302_0100, 0x1F1F_1F0C, 0, 0, 0, 0, 0]).apply(&counted());
     let mut want = [1.0; SEMANTICS];
-    (want[..4].copy_from_slice(&[0.0, 0.25, 0.5, 0.75]), want[12] = 2.0);
+    want[..4].copy_from_slice(&[0.0, 0.25, 0.5, 0.75]);
+    want[12] = 2.0;
     expect("what the rasteriser is given", given, want)?;
     for engine in engines() {
         for stage in [Stage::Vertex, Stage::Geometry] {
