@@ -9,7 +9,7 @@
 # same sources give the same sample. Each change is built and tested in a copy of the tree, below target/mutants.
 #
 # Prints the changes that no test noticed and the share of those that one did. A change that does not compile counts for
-# nothing, one that makes a test run too long (MUTANTS_TIMEOUT seconds) counts as noticed.
+# nothing, one that makes a test run too long (five times as long as without it, 30 s at least) counts as noticed.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -41,30 +41,53 @@ hands=$(((total + size - 1) / size))
 hand=$((seed % hands))
 echo "$total changes are possible; hand $hand of $hands is tried"
 
-# name, files, features, arguments of the tests... -> $out/NAME/mutants.out
-run() {
-    name=$1 files=$2 features=$3
-    shift 3
-    mkdir -p "$out/$name"
-    # Missed changes and timeouts are results, not failures: exit codes 2 and 3.
-    # shellcheck disable=SC2046
-    cargo mutants --output "$out/$name" $(choose "$files") --shard "$hand/$hands" --sharding round-robin \
-        --profile mutants --no-default-features --features "$features" --timeout "${MUTANTS_TIMEOUT:-90}" \
-        --no-shuffle --colors never -- --lib --test jit-tests -- "$@" || [ $? -le 3 ]
+# Exactly these mutants: names, one a line -> arguments for cargo-mutants, one a line.
+exactly() {
+    sed 's/[][\\.*^$+?(){}|]/\\&/g; s/.*/--re\n^&$/' "$1"
 }
-run meaning "$meaning" ""
-# Left out are tests that run none of the recompiler.
-run recompiler "$recompiler" jit \
-    --skip text:: --skip isa:: --skip container:: --skip '[interp]' --skip picasso/ --skip reject/
 
-count() {
-    cat "$out/meaning/mutants.out/$1.txt" "$out/recompiler/mutants.out/$1.txt" | wc -l
+# $out/STEP, arguments for cargo-mutants... Missed changes and timeouts are results, not failures: exit codes 2 and 3.
+mutate() {
+    mkdir -p "$out/$1"
+    rm -rf "$out/$1/mutants.out"
+    step=$out/$1
+    shift
+    cargo mutants --output "$step" --profile mutants --no-shuffle --colors never --minimum-test-timeout 30 \
+        --no-default-features "$@" || [ $? -le 3 ]
 }
-caught=$(count caught) timeouts=$(count timeout) missed=$(count missed) unviable=$(count unviable)
+
+# name, files, features: first the unit tests, which build faster and notice most, then the text suite for what is left.
+run() {
+    # shellcheck disable=SC2046
+    mutate "$1-1" --features "$3" $(choose "$2") --shard "$hand/$hands" --sharding round-robin -- --lib
+    [ -s "$out/$1-1/mutants.out/missed.txt" ] || return 0
+    newline='
+'
+    # shellcheck disable=SC2046
+    (IFS=$newline && set -f && mutate "$1-2" --features "$3" $(exactly "$out/$1-1/mutants.out/missed.txt") \
+        -- --test jit-tests)
+}
+rm -rf "$out"/meaning-* "$out"/recompiler-*
+run meaning "$meaning" ""
+run recompiler "$recompiler" jit
+
+# kind, steps -> those changes
+list() {
+    for step in $2; do cat "$out"/$step/mutants.out/"$1".txt 2>/dev/null || true; done
+}
+both="meaning-1 meaning-2 recompiler-1 recompiler-2"
+# What the last step that saw them missed.
+missed_list() {
+    for part in meaning recompiler; do
+        if [ -d "$out/$part-2/mutants.out" ]; then list missed $part-2; else list missed $part-1; fi
+    done
+}
+caught=$(list caught "$both" | wc -l) timeouts=$(list timeout "$both" | wc -l)
+unviable=$(list unviable "$both" | wc -l) missed=$(missed_list | wc -l)
 viable=$((caught + timeouts + missed))
 echo
 echo "not noticed:"
-cat "$out/meaning/mutants.out/missed.txt" "$out/recompiler/mutants.out/missed.txt"
+missed_list
 echo
 echo "sample $((viable + unviable)), viable $viable: caught $caught, timeouts $timeouts, missed $missed;" \
     "$(awk "BEGIN { printf \"%.1f\", 100 * ($caught + $timeouts) / $viable }") % noticed"
