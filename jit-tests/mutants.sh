@@ -65,14 +65,14 @@ mutate() {
 
 # Part, files, features, tests that step 1 skips, tests that step 2 skips.
 #
-# Step 1 is the unit tests, which are built faster and notice most. Step 2 is the text suite, for what they missed.
+# -C chooses what is built as well as what is run. Step 1 is the unit tests, which are built faster and notice most. Step 2 is the text suite, for what they missed.
 run() {
     # shellcheck disable=SC2046,SC2086
-    mutate "$1-1" "$3" $(choose "$2") --shard "$hand/$hands" --sharding round-robin -- --lib -- $4
+    mutate "$1-1" "$3" $(choose "$2") --shard "$hand/$hands" --sharding round-robin -C --lib -- -- $4
     missed=$out/$1-1/mutants.out/missed.txt
     [ -s "$missed" ] || return 0
     # shellcheck disable=SC2086
-    mutate "$1-2" "$3" --re "$(exactly "$missed")" -- --lib --test jit-tests -- $5
+    mutate "$1-2" "$3" --re "$(exactly "$missed")" -C --lib -C --test -C jit-tests -- -- $5
 }
 
 # The slow ones may wait for step 2.
