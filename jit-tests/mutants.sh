@@ -63,23 +63,22 @@ mutate() {
         --no-shuffle --colors never --minimum-test-timeout 30 "$@" || [ $? -le 3 ]
 }
 
-# Part, files, features, tests that step 1 skips, tests that step 2 skips.
+# Part, files, features, arguments for the tests. -C chooses what is built as well as what is run.
 #
-# -C chooses what is built as well as what is run. Step 1 is the unit tests, which are built faster and notice most. Step 2 is the text suite, for what they missed.
+# Step 1 is the unit tests, which are built faster and notice most. Step 2 is the text suite, for what they missed.
 run() {
     # shellcheck disable=SC2046,SC2086
     mutate "$1-1" "$3" $(choose "$2") --shard "$hand/$hands" --sharding round-robin -C --lib -- -- $4
     missed=$out/$1-1/mutants.out/missed.txt
     [ -s "$missed" ] || return 0
-    # shellcheck disable=SC2086
-    mutate "$1-2" "$3" --re "$(exactly "$missed")" -C --lib -C --test -C jit-tests -- -- $5
+    # shellcheck disable=SC2046,SC2086
+    mutate "$1-2" "$3" $(choose "$2") --re "$(exactly "$missed")" -C --test -C jit-tests -- -- $4
 }
 
-# The slow ones may wait for step 2.
-run meaning "$meaning" "" "--skip text:: --skip encode_after_decode" ""
-# Skipped are tests that run none of the recompiler.
-aside="--skip text:: --skip isa:: --skip container::"
-run recompiler "$recompiler" jit "$aside" "$aside --skip [interp] --skip picasso/ --skip reject/"
+# Left out are slow tests of the assembler and the encoder, and those that run none of the recompiler.
+run meaning "$meaning" "" "--skip text:: --skip encode_after_decode"
+run recompiler "$recompiler" jit \
+    "--skip text:: --skip isa:: --skip container:: --skip [interp] --skip picasso/ --skip reject/"
 
 # Kind, steps -> those changes.
 list() {
