@@ -6,6 +6,10 @@
 
 use crate::filetest::{Loaded, load};
 use libtest_mimic::{Failed, Trial};
+use picajit::ir::cfg::{Cfg, Limits};
+use picajit::ir::{Form, Func};
+use picajit::isa::numeric::Precision;
+use picajit::kernel::DEFAULT_FUEL;
 use picajit::text;
 use std::path::Path;
 
@@ -35,7 +39,29 @@ pub const STAGES: &[Stage] = &[
         },
     },
     Stage { name: "disasm", print: |loaded| Ok(text::disassemble(&loaded.shbin)) },
+    Stage { name: "cfg", print: |loaded| Ok(cfg(loaded)?.to_string()) },
+    // As it was built, then simplified, and the witness that keeps registers in memory.
+    Stage { name: "built", print: |loaded| Ok(func(loaded, Form::Ssa)?.to_string()) },
+    Stage { name: "ssa", print: |loaded| simplified(loaded, Form::Ssa) },
+    Stage { name: "memory", print: |loaded| simplified(loaded, Form::Memory) },
 ];
+
+fn cfg(loaded: &Loaded) -> Result<Cfg, String> {
+    Cfg::build(&loaded.program, loaded.entry, Limits::default()).map_err(|e| e.to_string())
+}
+
+fn func(loaded: &Loaded, form: Form) -> Result<Func, String> {
+    let func = Func::build(&cfg(loaded)?, DEFAULT_FUEL, form);
+    func.verify().map_err(|e| e.to_string())?;
+    Ok(func)
+}
+
+fn simplified(loaded: &Loaded, form: Form) -> Result<String, String> {
+    let mut func = func(loaded, form)?;
+    func.simplify(Precision::F32);
+    func.verify().map_err(|e| e.to_string())?;
+    Ok(func.to_string())
+}
 
 const STAGE: &str = "; stage ";
 const LINE: &str = "; |";

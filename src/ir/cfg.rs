@@ -364,3 +364,46 @@ fn order(blocks: &[Block]) -> Vec<Block> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A procedure called from two places, an IF and a LOOP. The word behind `end` is not reached.
+    const SOURCE: &str =
+        ".proc main\n call sub\n for i1\n ifu b0\n call sub\n .end\n mov r1, v1\n .end\n end\n nop\n.end
+.proc sub\n mov r0, v0\n nop\n.end";
+
+    fn program() -> (Program, Entry) {
+        let shbin = crate::text::assemble(SOURCE).expect("a good source").shbin;
+        (shbin.program().expect("short"), shbin.dvles[0].entry())
+    }
+
+    #[test]
+    fn limits_are_the_most_that_is_allowed() {
+        let (program, entry) = program();
+        let cfg = Cfg::build(&program, entry, Limits::default()).expect("small");
+        let (states, blocks) = (cfg.states, cfg.blocks.len());
+        assert!(states > cfg.reachable.len() && blocks > 4, "the procedure is cloned: {cfg}");
+        let build = |states, blocks| Cfg::build(&program, entry, Limits { states, blocks }).map(|cfg| cfg.to_string());
+        assert_eq!(build(states, blocks), Ok(cfg.to_string()));
+        assert_eq!(build(states, blocks - 1), Err(Unsupported::TooManyBlocks { limit: blocks - 1, blocks }));
+        let short = build(states - 1, blocks);
+        assert!(matches!(short, Err(Unsupported::TooManyStates { limit, .. }) if limit == states - 1), "{short:?}");
+        let explore = |states| Cfg::explore(&program, entry, Limits { states, blocks: 0 });
+        assert_eq!(explore(states).as_ref(), Ok(&cfg.reachable));
+        assert!(matches!(explore(states - 1), Err(Unsupported::TooManyStates { .. })));
+    }
+
+    #[test]
+    fn reachable_are_words_that_exist() {
+        let (program, entry) = program();
+        let reachable = Cfg::explore(&program, entry, Limits::default()).expect("small");
+        assert_eq!(reachable, [0, 1, 2, 3, 4, 5, 6, 8, 9], "all but the word behind `end`");
+        // Past the last word is a state, and no word.
+        let program = Program::from_words(&[0x8400_0000], &[]).expect("short");
+        let cfg = Cfg::build(&program, Entry::vertex(0), Limits::default()).expect("small");
+        assert_eq!((cfg.states, cfg.reachable, cfg.blocks.len()), (2, vec![0], 1));
+        assert_eq!(cfg.blocks[0].term, Term::Exit(Exit::PastEnd));
+    }
+}

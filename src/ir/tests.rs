@@ -1,6 +1,7 @@
 //! Functions made by hand: what simplification and verification do with them.
 
 use super::*;
+use crate::isa::CondOp;
 use crate::isa::numeric::{Precision, same};
 
 /// A function of one block that stores `values` in `r0, r1, ...`.
@@ -94,4 +95,233 @@ fn broken_rules_are_named() {
         vec![f.value(Node::Alu { op: Opcode::Madi, src: [Use::plain(x); 3] })]
     });
     assert_eq!(rule(&f), 6);
+}
+
+/// A function of one block that makes `stores`.
+fn storing(make: impl FnOnce(&mut Func) -> Vec<(Mem, Value)>) -> Func {
+    let mut stores = Vec::new();
+    let mut f = func(|f| {
+        stores = make(f);
+        Vec::new()
+    });
+    f.blocks[0].insts.extend(stores.into_iter().map(|(mem, v)| (0, Inst::Store(mem, v))));
+    f.verify().expect("well made");
+    f
+}
+
+/// What the stores of block `b` store.
+fn stored(f: &Func, b: usize) -> Vec<Node> {
+    let stores = f.blocks[b].insts.iter().filter_map(|(_, i)| if let Inst::Store(_, v) = i { Some(v) } else { None });
+    stores.map(|v| *f.node(*v)).collect()
+}
+
+#[test]
+fn every_vector_operation_on_constants_is_one() {
+    use Opcode::{Add, Dp3, Dp4, Dph, Dst, Flr, Litp, Mad, Max, Min, Mov, Mul, Sge, Slt};
+    let wanted = [
+        (Add, [3.5, -1.5, 2.0, 12.0]),
+        (Mul, [3.0, -1.0, -3.0, 32.0]),
+        (Mad, [13.0, 19.0, 27.0, 72.0]),
+        (Max, [2.0, 0.5, 3.0, 8.0]),
+        (Min, [1.5, -2.0, -1.0, 4.0]),
+        (Sge, [0.0, 0.0, 1.0, 0.0]),
+        (Slt, [1.0, 1.0, 0.0, 1.0]),
+        (Flr, [1.0, -2.0, 3.0, 4.0]),
+        (Mov, [1.5, -2.0, 3.0, 4.0]),
+        (Dp3, [-1.0; 4]),
+        (Dp4, [31.0; 4]),
+        (Dph, [7.0; 4]),
+        (Dst, [1.0, -1.0, 3.0, 8.0]),
+        (Litp, [1.5, -2.0, 0.0, 4.0]),
+    ];
+    for precision in Precision::ALL {
+        for (op, want) in wanted {
+            let mut f = func(|f| {
+                let a = f.value(bits([1.5, -2.0, 3.0, 4.0]));
+                let b = f.value(bits([2.0, 0.5, -1.0, 8.0]));
+                let c = f.value(bits([10.0, 20.0, 30.0, 40.0]));
+                vec![f.value(Node::Alu { op, src: [Use::plain(a), Use::plain(b), Use::plain(c)] })]
+            });
+            f.simplify(precision);
+            f.verify().expect("well made");
+            assert_eq!(stored(&f, 0), [bits(want)], "{op:?} in {precision}");
+        }
+        for (op, component, negate, want) in [
+            (Opcode::Rcp, 3, false, 0.25),
+            (Opcode::Rsq, 3, false, 0.5),
+            (Opcode::Ex2, 2, true, 0.125),
+            (Opcode::Lg2, 1, true, 1.0),
+        ] {
+            let mut f = func(|f| {
+                let value = f.value(bits([1.5, -2.0, 3.0, 4.0]));
+                vec![f.value(Node::Scalar { op, src: Lane { value, component, negate } })]
+            });
+            f.simplify(precision);
+            assert_eq!(stored(&f, 0), [bits([want; 4])], "{op:?} in {precision}");
+        }
+    }
+    // One source that is not constant is enough.
+    let mut f = func(|f| {
+        let (a, b) = (f.value(bits([1.0; 4])), f.value(Node::Uniform(0)));
+        vec![f.value(Node::Alu { op: Add, src: [Use::plain(a), Use::plain(b), Use::plain(a)] })]
+    });
+    f.simplify(Precision::F32);
+    assert!(matches!(stored(&f, 0)[..], [Node::Alu { op: Add, .. }]), "{f}");
+}
+
+#[test]
+fn integers_and_flags_of_constants_are_constants() {
+    let mut f = storing(|f| {
+        let vector = f.value(bits([1.5, -2.5, 300.0, 4.0]));
+        let lane = |component, negate| Lane { value: vector, component, negate };
+        let address = f.value(Node::ToAddress(lane(1, false)));
+        let negated = f.value(Node::ToAddress(lane(2, true)));
+        let (most, two, loaded) =
+            (f.value(Node::Int(i32::MAX)), f.value(Node::Int(2)), f.value(Node::Load(Mem::Address(1))));
+        let wrapped = f.value(Node::Add(most, two));
+        let open = f.value(Node::Add(loaded, two));
+        let less = f.value(Node::Compare { op: crate::isa::CmpOp::Lt, a: lane(0, false), b: lane(3, false) });
+        let more = f.value(Node::Compare { op: crate::isa::CmpOp::Lt, a: lane(0, false), b: lane(3, true) });
+        let offsets = [-129, -128, 127, 128].map(|n| {
+            let n = f.value(Node::Int(n));
+            f.value(Node::Offset(n))
+        });
+        let mut stores = vec![(Mem::Flag(0), less), (Mem::Flag(1), more)];
+        stores.extend([address, negated, wrapped, open].into_iter().chain(offsets).map(|v| (Mem::LoopCounter, v)));
+        stores
+    });
+    f.simplify(Precision::F32);
+    f.verify().expect("well made");
+    let stored = stored(&f, 0);
+    assert_eq!(
+        stored[..5],
+        [Node::Flag(true), Node::Flag(false), Node::Int(-2), Node::Int(-300), Node::Int(i32::MIN + 1)]
+    );
+    assert!(matches!(stored[5], Node::Add(..)), "{f}");
+    assert_eq!(stored[6..], [0, -128, 127, 0].map(Node::Int));
+    let defs = f.blocks[0].insts.iter().filter(|(_, i)| matches!(i, Inst::Def(_))).count();
+    assert_eq!(defs, 2, "the load and the sum with it: {f}");
+}
+
+/// Which of two blocks `test` leads to after simplification: `Some` if it is decided.
+fn decided(make: impl FnOnce(&mut Func, Value) -> Test) -> Option<bool> {
+    let mut f = func(|f| vec![f.value(Node::Load(Mem::Flag(0)))]);
+    f.blocks[0].insts.pop();
+    let test = make(&mut f, Value(0));
+    let edge = |to| Edge { to, args: Vec::new() };
+    f.blocks[0].term = Term::Branch { test, yes: edge(1), no: edge(2) };
+    for exit in [Exit::PastEnd, Exit::Fuel] {
+        f.blocks.push(Block { pc: 0, params: Vec::new(), insts: Vec::new(), term: Term::Exit(exit) });
+    }
+    f.verify().expect("well made");
+    f.simplify(Precision::F32);
+    f.verify().expect("well made");
+    match &f.blocks[0].term {
+        Term::Branch { .. } => {
+            assert_eq!(f.blocks.len(), 3);
+            None
+        }
+        Term::Goto(edge) => {
+            assert_eq!((edge.to, f.blocks.len()), (1, 2), "the other block is gone");
+            Some(f.blocks[1].term == Term::Exit(Exit::PastEnd))
+        }
+        Term::Exit(exit) => panic!("{exit:?}"),
+    }
+}
+
+#[test]
+fn branches_on_constants_are_decided() {
+    for (n, holds) in [(0, false), (1, true), (-1, true)] {
+        assert_eq!(decided(|f, _| Test::NonZero(f.value(Node::Int(n)))), Some(holds), "{n}");
+    }
+    assert_eq!(decided(|_, _| Test::Bool { id: 3, value: true }), None);
+    for op in [CondOp::Or, CondOp::And, CondOp::X, CondOp::Y] {
+        for n in 0..16 {
+            let [x, y, ref_x, ref_y] = [0, 1, 2, 3].map(|bit| n >> bit & 1 != 0);
+            let cond = Cond { op, ref_x, ref_y };
+            let known = |f: &mut Func, flag| f.value(Node::Flag(flag));
+            let both = decided(|f, _| Test::Flags { cond, x: known(f, x), y: known(f, y) });
+            assert_eq!(both, Some(cond.eval([x, y])), "{cond:?} of {x}, {y}");
+            let only_x = decided(|f, open| Test::Flags { cond, x: known(f, x), y: open });
+            assert_eq!(only_x, (op == CondOp::X).then(|| x == ref_x), "{cond:?} of {x}");
+            let only_y = decided(|f, open| Test::Flags { cond, x: open, y: known(f, y) });
+            assert_eq!(only_y, (op == CondOp::Y).then(|| y == ref_y), "{cond:?} of {y}");
+        }
+    }
+}
+
+/// 0 -> 1 -> 2 -> 1 or 3: a loop whose parameters are handed through a second block.
+#[test]
+fn parameters_that_are_no_choice_go() {
+    let zeros = [bits([0.0; 4]), bits([0.0; 4]), bits([1.0; 4])];
+    let mut f = Func { entry: Entry::vertex(0), form: Form::Ssa, nodes: Vec::new(), blocks: Vec::new() };
+    let [a, b] = [0, 1].map(|n| f.value(Node::Load(Mem::Temp(n))));
+    let [zero, other_zero, one] = zeros.map(|node| f.value(node));
+    let [outer, inner] = [(); 2].map(|()| [(); 6].map(|()| f.value(Node::Param(Type::Vec4))));
+    let sum = f.value(Node::Alu { op: Opcode::Add, src: [Use::plain(inner[5]), Use::plain(a), Use::plain(a)] });
+    let edge = |to, args: &[Value]| Edge { to, args: args.to_vec() };
+    let defs = |list: &[Value]| list.iter().map(|&v| (0, Inst::Def(v))).collect::<Vec<_>>();
+    let block = |params: &[Value], insts, term| Block { pc: 0, params: params.to_vec(), insts, term };
+    let test = Test::Bool { id: 0, value: true };
+    // Always a; a, then b; a constant made twice; two constants; a by way of the other block; a sum.
+    let back = [inner[0], b, other_zero, one, inner[4], sum];
+    let stores = inner.iter().zip(2..).map(|(&v, n)| (0, Inst::Store(Mem::Temp(n), v))).collect();
+    f.blocks = vec![
+        block(&[], defs(&[a, b]), Term::Goto(edge(1, &[a, a, zero, zero, a, a]))),
+        block(&outer, Vec::new(), Term::Goto(edge(2, &outer))),
+        block(&inner, defs(&[sum]), Term::Branch { test, yes: edge(1, &back), no: edge(3, &[]) }),
+        block(&[], stores, Term::Exit(Exit::End)),
+    ];
+    f.verify().expect("well made");
+    f.simplify(Precision::F32);
+    f.verify().expect("well made");
+    assert_eq!((f.blocks[1].params.len(), f.blocks[2].params.len()), (3, 0), "{f}");
+    let params: Vec<Node> = f.blocks[1].params.iter().map(|&p| *f.node(p)).collect();
+    assert_eq!(params, [Node::Param(Type::Vec4); 3]);
+    let (vector, load) = (Node::Param(Type::Vec4), Node::Load(Mem::Temp(0)));
+    assert_eq!(stored(&f, 3), [load, vector, zeros[0], vector, load, vector], "{f}");
+}
+
+#[test]
+fn storing_what_is_there_is_dropped_where_no_emit_can_have_changed_it() {
+    let made = |form: Form, emits: bool| {
+        let mut f = storing(|f| {
+            let bank = f.value(Node::Load(Mem::Bank));
+            let places = [Mem::Temp(1), Mem::Out { n: 2, bank }, Mem::LoopCounter];
+            let [r1, o2, al] = places.map(|mem| f.value(Node::Load(mem)));
+            let [r1_mem, o2_mem, al_mem] = places;
+            vec![(r1_mem, r1), (o2_mem, o2), (al_mem, al), (Mem::Temp(3), r1), (Mem::Out { n: 3, bank }, o2)]
+        });
+        f.form = form;
+        if emits {
+            f.blocks[0].insts.push((0, Inst::Emit));
+        }
+        f.simplify(Precision::F32);
+        f.verify().expect("well made");
+        stored(&f, 0).len()
+    };
+    assert_eq!((made(Form::Ssa, false), made(Form::Ssa, true), made(Form::Memory, false)), (2, 3, 5));
+}
+
+#[test]
+fn one_offset_serves_a_block() {
+    let mut f = storing(|f| {
+        let [x, y] = [0, 1].map(|n| f.value(Node::Load(Mem::Address(n))));
+        let offsets = [x, y, x, x].map(|address| f.value(Node::Offset(address)));
+        let values = offsets.map(|offset| f.value(Node::Relative { base: 5, offset }));
+        values.iter().zip(0..).map(|(&v, n)| (Mem::Temp(n), v)).collect()
+    });
+    f.simplify(Precision::F32);
+    f.verify().expect("well made");
+    let offsets: Vec<Value> = stored(&f, 0)
+        .iter()
+        .map(|node| match node {
+            Node::Relative { offset, .. } => *offset,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert!(offsets[0] == offsets[2] && offsets[0] == offsets[3] && offsets[0] != offsets[1], "{f}");
+    let offsets =
+        f.blocks[0].insts.iter().filter(|(_, i)| matches!(i, Inst::Def(v) if matches!(f.node(*v), Node::Offset(_))));
+    assert_eq!(offsets.count(), 2, "{f}");
 }

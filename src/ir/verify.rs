@@ -222,3 +222,274 @@ fn well_formed(node: &Node) -> bool {
         _ => true,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::{Block, Edge, Lane, Use};
+    use crate::isa::flow::Exit;
+    use crate::isa::{Cond, CondOp};
+    use crate::program::Entry;
+
+    const INPUT: Value = Value(0);
+    const VECTOR: Value = Value(1);
+    const BANK: Value = Value(2);
+    const COUNT: Value = Value(3);
+    const SUM: Value = Value(4);
+    const FLAG: Value = Value(5);
+    const THEN: Value = Value(6);
+    const OFFSET: Value = Value(7);
+    const ELSE: Value = Value(8);
+    const PARAM: Value = Value(9);
+    const LEFT: Value = Value(10);
+    const ONE: Value = Value(11);
+    /// What a test adds.
+    const NEW: Value = Value(12);
+
+    fn plain(op: Opcode, v: Value) -> Node {
+        Node::Alu { op, src: [Use::plain(v); 3] }
+    }
+
+    fn lane(value: Value) -> Lane {
+        Lane { value, component: 1, negate: false }
+    }
+
+    fn edge(to: usize, args: &[Value]) -> Edge {
+        Edge { to, args: args.to_vec() }
+    }
+
+    fn block(params: &[Value], insts: &[Inst], term: Term) -> Block {
+        Block { pc: 0, params: params.to_vec(), insts: insts.iter().map(|&i| (0, i)).collect(), term }
+    }
+
+    /// A loop around a choice: 0 -> 1 -> 2 or 3 -> 4 -> 1 or 5.
+    fn good() -> Func {
+        use Inst::{Def, Store};
+        let nodes = vec![
+            Node::Input(0),
+            Node::Load(Mem::Temp(1)),
+            Node::Load(Mem::Bank),
+            Node::Load(Mem::LoopCounter),
+            Node::Add(COUNT, ONE),
+            Node::Compare { op: CmpOp::Lt, a: lane(INPUT), b: lane(VECTOR) },
+            plain(Opcode::Add, VECTOR),
+            Node::Offset(COUNT),
+            Node::Relative { base: 3, offset: OFFSET },
+            Node::Param(Type::Vec4),
+            Node::Param(Type::Int),
+            Node::Int(1),
+        ];
+        let flags = Test::Flags { cond: Cond { op: CondOp::And, ref_x: true, ref_y: true }, x: FLAG, y: FLAG };
+        let choice = Term::Branch { test: flags, yes: edge(2, &[]), no: edge(3, &[]) };
+        let again = Term::Branch { test: Test::NonZero(LEFT), yes: edge(1, &[]), no: edge(5, &[]) };
+        let stores = [
+            Store(Mem::Out { n: 0, bank: BANK }, PARAM),
+            Store(Mem::LoopCounter, LEFT),
+            Store(Mem::Flag(0), FLAG),
+            Store(Mem::Temp(0), INPUT),
+        ];
+        let blocks = vec![
+            block(&[], &[Def(VECTOR), Def(BANK), Def(COUNT)], Term::Goto(edge(1, &[]))),
+            block(&[], &[Def(SUM), Def(FLAG)], choice),
+            block(&[], &[Def(THEN)], Term::Goto(edge(4, &[THEN, COUNT]))),
+            block(&[], &[Def(OFFSET), Def(ELSE)], Term::Goto(edge(4, &[ELSE, SUM]))),
+            block(&[PARAM, LEFT], &[], again),
+            block(&[], &stores, Term::Exit(Exit::End)),
+        ];
+        Func { entry: Entry::vertex(0), form: Form::Ssa, nodes, blocks }
+    }
+
+    /// The broken rule and its block after `change`.
+    fn broken(change: impl FnOnce(&mut Func)) -> Option<(u8, usize)> {
+        let mut f = good();
+        change(&mut f);
+        f.verify().err().map(|broken| (broken.rule, broken.block))
+    }
+
+    /// The same with a further node, defined at the end of block `b`.
+    fn with(b: usize, node: Node) -> Option<(u8, usize)> {
+        broken(|f| {
+            f.nodes.push(node);
+            f.blocks[b].insts.push((0, Inst::Def(NEW)));
+        })
+    }
+
+    fn with_store(mem: Mem, value: Value) -> Option<(u8, usize)> {
+        broken(|f| f.blocks[5].insts.push((0, Inst::Store(mem, value))))
+    }
+
+    #[test]
+    fn a_good_function_has_no_broken_rule() {
+        assert_eq!(good().verify(), Ok(()));
+        let text = Broken { rule: 4, block: 2, pc: 9 }.to_string();
+        assert_eq!(text, "rule 4 of ir::verify is broken in block 2 at pc 9");
+    }
+
+    #[test]
+    fn rule_1_the_first_block() {
+        assert_eq!(broken(|f| f.blocks.clear()), Some((1, 0)));
+        assert_eq!(broken(|f| f.blocks[0].params.push(PARAM)), Some((1, 0)));
+        assert_eq!(broken(|f| f.blocks[3].term = Term::Goto(edge(0, &[]))), Some((1, 3)));
+    }
+
+    #[test]
+    fn rule_2_edges_and_their_arguments() {
+        let goto = |args: &[Value]| broken(|f| f.blocks[3].term = Term::Goto(edge(4, args)));
+        assert_eq!(goto(&[ELSE, SUM]), None);
+        assert_eq!(goto(&[ELSE]), Some((2, 3)), "one is missing");
+        assert_eq!(goto(&[ELSE, SUM, SUM]), Some((2, 3)), "one is too many");
+        assert_eq!(goto(&[SUM, ELSE]), Some((2, 3)), "of the wrong types");
+        assert_eq!(goto(&[ELSE, ELSE]), Some((2, 3)), "the second of the wrong type");
+        assert_eq!(goto(&[Value(99), SUM]), Some((2, 3)), "no value at all");
+        assert_eq!(broken(|f| f.blocks[3].term = Term::Goto(edge(6, &[]))), Some((2, 3)));
+    }
+
+    #[test]
+    fn rule_3_one_definition_that_comes_before_its_uses() {
+        // In the same block, in one that dominates, in one that does not.
+        assert_eq!(with(4, plain(Opcode::Mov, PARAM)), None);
+        assert_eq!(with(5, plain(Opcode::Mov, PARAM)), None);
+        assert_eq!(with(5, Node::Add(SUM, COUNT)), None);
+        assert_eq!(with(5, plain(Opcode::Mov, THEN)), Some((3, 5)));
+        assert_eq!(with(5, plain(Opcode::Mov, ELSE)), Some((3, 5)));
+        assert_eq!(with(1, plain(Opcode::Mov, PARAM)), Some((3, 1)), "defined behind it in the loop");
+        assert_eq!(with(2, Node::Add(OFFSET, ONE)), Some((3, 2)), "first of two uses");
+        assert_eq!(with(2, Node::Add(ONE, OFFSET)), Some((3, 2)), "second of two uses");
+        assert_eq!(with(2, plain(Opcode::Mov, Value(99))), Some((3, 2)), "no value at all");
+        assert_eq!(broken(|f| f.blocks[3].insts.reverse()), Some((3, 3)), "a use before the definition");
+        // Stores, their banks, tests and arguments are uses.
+        assert_eq!(with_store(Mem::Temp(1), THEN), Some((3, 5)));
+        assert_eq!(with_store(Mem::Out { n: 1, bank: OFFSET }, PARAM), Some((3, 5)));
+        let test = |v: Value| {
+            broken(|f| f.blocks[4].term = Term::Branch { test: Test::NonZero(v), yes: edge(1, &[]), no: edge(5, &[]) })
+        };
+        assert_eq!((test(SUM), test(OFFSET)), (None, Some((3, 4))));
+        assert_eq!(broken(|f| f.blocks[2].term = Term::Goto(edge(4, &[ELSE, SUM]))), Some((3, 2)));
+        assert_eq!(broken(|f| f.blocks[2].term = Term::Goto(edge(4, &[THEN, OFFSET]))), Some((3, 2)));
+        // Twice in a block, in two blocks, as a parameter and otherwise, a leaf.
+        for (b, v, found) in [(1, SUM, 1), (2, SUM, 2), (2, PARAM, 4), (2, INPUT, 2)] {
+            assert_eq!(broken(|f| f.blocks[b].insts.push((0, Inst::Def(v)))), Some((3, found)), "{v:?} in block {b}");
+        }
+        assert_eq!(broken(|f| f.blocks[2].params.push(Value(99))), Some((2, 1)));
+        // A way around a definition: 0 -> 4 passes by block 1.
+        let around = |to: usize| {
+            broken(|f| {
+                let test = Test::Bool { id: 0, value: true };
+                f.blocks[0].term = Term::Branch { test, yes: edge(1, &[]), no: edge(to, &[VECTOR, COUNT]) };
+            })
+        };
+        assert_eq!(around(4), Some((3, 5)), "the flag that is stored is not defined on that way");
+    }
+
+    #[test]
+    fn rule_4_types() {
+        assert_eq!((with(1, Node::Add(COUNT, SUM)), with(1, Node::Add(COUNT, VECTOR))), (None, Some((4, 1))));
+        assert_eq!(with(1, Node::Add(VECTOR, COUNT)), Some((4, 1)));
+        assert_eq!((with(1, Node::Flip(BANK)), with(1, Node::Flip(FLAG))), (None, Some((4, 1))));
+        assert_eq!((with(1, Node::Offset(SUM)), with(1, Node::Offset(INPUT))), (None, Some((4, 1))));
+        let out = |bank| with(0, Node::Load(Mem::Out { n: 2, bank }));
+        assert_eq!((out(BANK), out(VECTOR)), (None, Some((4, 0))));
+        assert_eq!((with(1, plain(Opcode::Flr, VECTOR)), with(1, plain(Opcode::Flr, COUNT))), (None, Some((4, 1))));
+        let merge = |old, new| with(1, Node::Merge { mask: crate::isa::WriteMask::new(3), old, new });
+        assert_eq!((merge(INPUT, VECTOR), merge(SUM, VECTOR), merge(VECTOR, SUM)), (None, Some((4, 1)), Some((4, 1))));
+        // The offset of a relative uniform is clamped, or a constant as if it were.
+        let relative = |offset: i32| {
+            broken(|f| {
+                f.nodes[ONE.0 as usize] = Node::Int(offset);
+                f.nodes[ELSE.0 as usize] = Node::Relative { base: 3, offset: ONE };
+            })
+        };
+        assert_eq!((relative(-128), relative(127)), (None, None));
+        assert_eq!((relative(128), relative(-129)), (Some((4, 3)), Some((4, 3))));
+        assert_eq!(with(1, Node::Relative { base: 3, offset: SUM }), Some((4, 1)));
+        // Stores: of another type, and the bank, which only EMIT changes.
+        assert_eq!((with_store(Mem::Address(0), SUM), with_store(Mem::Address(0), PARAM)), (None, Some((4, 5))));
+        assert_eq!((with_store(Mem::Flag(1), FLAG), with_store(Mem::Flag(1), LEFT)), (None, Some((4, 5))));
+        assert_eq!((with_store(Mem::Bank, BANK), with_store(Mem::Bank, PARAM)), (Some((4, 5)), Some((4, 5))));
+        // Tests.
+        let test =
+            |test: Test| broken(|f| f.blocks[4].term = Term::Branch { test, yes: edge(1, &[]), no: edge(5, &[]) });
+        let flags = |x, y| test(Test::Flags { cond: Cond { op: CondOp::Or, ref_x: true, ref_y: false }, x, y });
+        assert_eq!((flags(FLAG, FLAG), flags(SUM, FLAG), flags(FLAG, SUM)), (None, Some((4, 4)), Some((4, 4))));
+        assert_eq!((test(Test::NonZero(FLAG)), test(Test::NonZero(PARAM))), (Some((4, 4)), Some((4, 4))));
+        // Only the flags that the condition asks for are read.
+        let one = |op, x, y| test(Test::Flags { cond: Cond { op, ref_x: true, ref_y: true }, x, y });
+        assert_eq!((one(CondOp::X, FLAG, SUM), one(CondOp::Y, SUM, FLAG)), (None, None));
+        assert_eq!((one(CondOp::X, SUM, FLAG), one(CondOp::Y, FLAG, SUM)), (Some((4, 4)), Some((4, 4))));
+    }
+
+    #[test]
+    fn rule_5_memory_in_the_ssa_form() {
+        let load = Node::Load(Mem::Temp(7));
+        assert_eq!((with(0, load), with(1, load), with(5, load)), (None, Some((5, 1)), Some((5, 5))));
+        let stores = |form: Form, insts: &[Inst]| {
+            broken(|f| {
+                f.form = form;
+                f.blocks[2].insts.extend(insts.iter().map(|&i| (0, i)));
+            })
+        };
+        let store = Inst::Store(Mem::Temp(0), INPUT);
+        assert_eq!(stores(Form::Ssa, &[store]), Some((5, 2)));
+        assert_eq!(stores(Form::Ssa, &[store, Inst::Emit]), None);
+        assert_eq!(stores(Form::Ssa, &[Inst::Emit, store]), Some((5, 2)));
+        assert_eq!(stores(Form::Memory, &[store]), None);
+        let loads = broken(|f| {
+            f.form = Form::Memory;
+            f.nodes.push(load);
+            f.blocks[3].insts.push((0, Inst::Def(NEW)));
+        });
+        assert_eq!(loads, None);
+    }
+
+    #[test]
+    fn rule_6_opcodes() {
+        use Opcode::{Add, Dp3, Dp4, Dph, Dst, Ex2, Flr, Lg2, Litp, Mad, Max, Min, Mov, Mul, Rcp, Rsq, Sge, Slt};
+        for op in [Add, Dp3, Dp4, Dph, Dst, Litp, Mul, Sge, Slt, Flr, Max, Min, Mov, Mad] {
+            assert_eq!(with(1, plain(op, VECTOR)), None, "{op:?}");
+            assert_eq!(with(1, Node::Scalar { op, src: lane(VECTOR) }), Some((6, 1)), "{op:?}");
+        }
+        for op in [Ex2, Lg2, Rcp, Rsq] {
+            assert_eq!(with(1, plain(op, VECTOR)), Some((6, 1)), "{op:?}");
+            assert_eq!(with(1, Node::Scalar { op, src: lane(VECTOR) }), None, "{op:?}");
+        }
+        assert_eq!(with(1, plain(Opcode::Madi, VECTOR)), Some((6, 1)));
+        let compare = |op| with(1, Node::Compare { op, a: lane(INPUT), b: lane(INPUT) });
+        assert_eq!(
+            (compare(CmpOp::Ge), compare(CmpOp::True6), compare(CmpOp::True7)),
+            (None, Some((6, 1)), Some((6, 1)))
+        );
+    }
+
+    #[test]
+    fn dominators_of_a_loop_with_two_entries() {
+        // 0 -> 1, 2; 1 <-> 2; 2 -> 3, 4; 3 -> 5; 4 -> 5; nothing leads to 6.
+        let to = [vec![1, 2], vec![2], vec![1, 3], vec![5, 4], vec![5], vec![], vec![5]];
+        let blocks = to.iter().map(|to| {
+            let test = Test::Bool { id: 0, value: true };
+            block(
+                &[],
+                &[],
+                match to[..] {
+                    [yes, no] => Term::Branch { test, yes: edge(yes, &[]), no: edge(no, &[]) },
+                    [to] => Term::Goto(edge(to, &[])),
+                    _ => Term::Exit(Exit::End),
+                },
+            )
+        });
+        let f = Func { entry: Entry::vertex(0), form: Form::Ssa, nodes: Vec::new(), blocks: blocks.collect() };
+        let idom = f.dominators();
+        assert_eq!(idom, [0, 0, 0, 2, 3, 3, 6]);
+        for (a, b, wanted) in [
+            (0, 5, true),
+            (2, 5, true),
+            (3, 4, true),
+            (4, 5, false),
+            (1, 2, false),
+            (5, 3, false),
+            (0, 6, false),
+            (6, 6, true),
+        ] {
+            assert_eq!(dominates(&idom, a, b), wanted, "{a} over {b}");
+        }
+    }
+}

@@ -300,10 +300,20 @@ mod tests {
     }
 
     #[test]
+    fn equal_are_the_same_bits_and_every_nan() {
+        let other_nan = f32::from_bits(0xFF80_0001);
+        assert!(same(1.5, 1.5) && same(f32::NAN, other_nan) && same(-0.0, -0.0) && same(INF, INF));
+        assert!(!same(0.0, -0.0) && !same(1.0, 2.0) && !same(INF, -INF));
+        assert!(!same(f32::NAN, 1.0) && !same(1.0, f32::NAN) && !same(f32::NAN, INF));
+    }
+
+    #[test]
     fn names_can_be_read_back() {
         for p in Precision::ALL {
             assert_eq!(p.to_string().parse(), Ok(p));
         }
         assert_eq!("f24".parse::<Precision>(), Err(UnknownPrecision));
+        assert_eq!(UnknownPrecision.to_string(), "unknown number format; there are f32, f24-nearest and f24-zero");
+        assert_eq!(format!("{:>5}|{:<12}|", Precision::F32, Precision::ALL[1]), "  f32|f24-nearest |");
     }
 }

@@ -236,6 +236,13 @@ mod tests {
     #[cfg(target_os = "linux")] // asks the kernel what the pages' permissions are
     #[test]
     fn memory_is_written_first_and_executable_then_and_never_both() {
+        // Another test's thread may be given the pages as soon as they are free, but hardly every time.
+        assert!((0..20).any(|_| last_permissions().is_empty()), "unmapped with its last user");
+    }
+
+    /// Uses a page as a kernel does; its permissions behind that.
+    #[cfg(target_os = "linux")]
+    fn last_permissions() -> String {
         let mut memory = CodeMemory::default();
         let p = memory.allocate(100, 16, JITMemoryKind::Executable).expect("a page");
         assert!(memory.allocate(1, 1, JITMemoryKind::Executable).is_err(), "one function a provider");
@@ -245,7 +252,7 @@ mod tests {
         let code = memory.into_code(p.cast_const(), 100, false).expect("inside");
         assert_eq!(code.len(), 100);
         drop(code);
-        assert_eq!(permissions(p), "", "unmapped with its last user");
+        permissions(p)
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What native kernels do besides computing: redo, refuse, survive a panicking emitter.
 
+mod economy;
+
 use super::*;
 use crate::interp::Interp;
 use crate::state::{NoEmitter, Registers};
