@@ -62,7 +62,7 @@ impl Writer<'_, '_> {
                 Inst::Call { .. } => Inst::Nop,
                 Inst::Jump { test, .. } => {
                     let target = match self.choices.below(20) {
-                        6..=9 if !self.insides.is_empty() => {
+                        6..=13 if !self.insides.is_empty() => {
                             let (first, last) = self.choices.pick(&self.insides);
                             first + self.choices.below(u32::from(last - first) + 1) as Pc
                         }
@@ -192,7 +192,7 @@ impl Writer<'_, '_> {
             let nest = flow * u32::from(depth < 6 && room > 2);
             let emits = if self.stage == Stage::Geometry { 14 } else { 1 };
             let leaves = flow * u32::from(self.loops > 0);
-            let weights = [50, 6, 9 * nest, 9 * nest, 9 * flow, 6 * flow, 9 * leaves, emits, flow, 3 * nest];
+            let weights = [50, 6, 9 * nest, 9 * nest, 9 * flow, 6 * flow, 18 * leaves, emits, flow, 3 * nest];
             match self.choices.weighted(&weights) {
                 0 => {
                     let inst = self.arithmetic();
@@ -268,7 +268,7 @@ impl Writer<'_, '_> {
 
     /// Leaves a loop, mostly under a condition.
     fn leave(&mut self) {
-        let inst = if self.choices.percent(15) { Inst::Break } else { Inst::Breakc { cond: self.cond() } };
+        let inst = if self.choices.percent(30) { Inst::Break } else { Inst::Breakc { cond: self.cond() } };
         self.put(inst);
     }
 

@@ -33,7 +33,7 @@ pub const TRAITS: [(&str, f64); 17] = [
     ("a call", 15.0),
     ("a call in a call", 4.0),
     ("calls that share an end", 1.0),
-    ("a jump into a scope that is not open", 3.0),
+    ("a jump into a scope that is not open", 2.0),
     ("a forgotten scope", 2.0),
     ("an address of a0.x", 10.0),
     ("an address of a0.y", 10.0),
@@ -47,7 +47,7 @@ pub const TRAITS: [(&str, f64); 17] = [
 
 /// Least percentage of each opcode among the instructions executed. `END` ends a run, and `BREAK` a loop, so that these
 /// two can't be as frequent as others are.
-const LEAST_SHARE: f64 = 0.1;
+const LEAST_SHARE: f64 = 0.05;
 
 /// What one engine did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
