@@ -399,3 +399,12 @@ fn a_run_past_the_last_word_says_so() {
         Interp.kernel(&program(&[Inst::End]), Entry::vertex(Pc::MAX), &Config { fuel: DEFAULT_FUEL, ..run.config });
     assert_eq!(kernel.run(&run.uniforms, &mut run.unit, &mut crate::state::NoEmitter), Exit::PastEnd);
 }
+
+#[test]
+fn a_kernel_holds_its_instructions() {
+    for n in [1, 2, 100] {
+        let program = program(&vec![Inst::Nop; n]);
+        let kernel = Interp.kernel(&program, Entry::vertex(0), &Config::default());
+        assert_eq!(kernel.held_bytes(), size_of::<InterpKernel>() + n * size_of::<Inst>());
+    }
+}

@@ -243,9 +243,9 @@ fn branches_on_constants_are_decided() {
             let both = decided(|f, _| Test::Flags { cond, x: known(f, x), y: known(f, y) });
             assert_eq!(both, Some(cond.eval([x, y])), "{cond:?} of {x}, {y}");
             let only_x = decided(|f, open| Test::Flags { cond, x: known(f, x), y: open });
-            assert_eq!(only_x, (op == CondOp::X).then(|| x == ref_x), "{cond:?} of {x}");
+            assert_eq!(only_x, (op == CondOp::X).then_some(x == ref_x), "{cond:?} of {x}");
             let only_y = decided(|f, open| Test::Flags { cond, x: open, y: known(f, y) });
-            assert_eq!(only_y, (op == CondOp::Y).then(|| y == ref_y), "{cond:?} of {y}");
+            assert_eq!(only_y, (op == CondOp::Y).then_some(y == ref_y), "{cond:?} of {y}");
         }
     }
 }
