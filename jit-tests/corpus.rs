@@ -9,7 +9,7 @@ use crate::outcome;
 use libtest_mimic::{Failed, Trial};
 use picajit::container::Kind;
 use picajit::container::dvoj::Dvoj;
-use picajit::container::shbin::{Constant, Dvle, Shbin};
+use picajit::container::shbin::{Constant, Shbin};
 use picajit::isa::Stage;
 use picajit::isa::numeric::Precision;
 use picajit::kernel::{Config, Kernel};
@@ -74,7 +74,7 @@ fn text_and_back(root: &Path) -> Result<(), Failed> {
             Some(Kind::Shbin) => Shbin::parse(&bytes).map_err(|e| at(e.to_string()))?,
             Some(Kind::Dvoj) => {
                 counts.objects += 1;
-                linked_alone(Dvoj::parse(&bytes).map_err(|e| at(e.to_string()))?)
+                Dvoj::parse(&bytes).map_err(|e| at(e.to_string()))?.linked_alone()
             }
             _ => continue,
         };
@@ -130,23 +130,6 @@ fn comes_back(given: &Shbin, counts: &mut Counts) -> Result<(), String> {
         None if again != wanted => Err(format!("something else differs\n{shown}")),
         None => Ok(()),
     }
-}
-
-/// An object as the only entry point of a program, which begins at its first word.
-fn linked_alone(object: Dvoj) -> Shbin {
-    let dvle = Dvle {
-        version: object.version,
-        stage: object.stage,
-        merge_outmaps: object.merge_outmaps,
-        input_mask: object.input_mask,
-        output_mask: object.output_mask,
-        constants: object.constants,
-        labels: object.labels,
-        outputs: object.outputs,
-        uniforms: object.uniforms,
-        ..Dvle::default()
-    };
-    Shbin { code: object.code, opdescs: object.opdescs, dvles: vec![dvle], ..Shbin::default() }
 }
 
 fn check(path: &Path, engine: &Engine) -> Result<(), Failed> {

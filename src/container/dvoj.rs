@@ -7,7 +7,7 @@
 
 use crate::container::shbin::tables::{At, Source, name_at};
 use crate::container::shbin::{
-    Constant, Label, Opdesc, Output, Part, ShbinError, Uniform, constants_into, program, stage_of,
+    Constant, Dvle, Label, Opdesc, Output, Part, Shbin, ShbinError, Uniform, constants_into, program, stage_of,
 };
 use crate::isa::Stage;
 use crate::program::{Entry, Program, ProgramError};
@@ -108,6 +108,25 @@ impl Dvoj {
     /// Where the program begins: the first word, as far as is known.
     pub fn entry(&self) -> Entry {
         Entry { pc: 0, stage: self.stage }
+    }
+
+    /// What linking it alone makes of it: a SHBIN whose only entry point begins at the first word.
+    pub fn linked_alone(self) -> Shbin {
+        let entry = self.entry();
+        let dvle = Dvle {
+            version: self.version,
+            stage: entry.stage,
+            merge_outmaps: self.merge_outmaps,
+            entry: u32::from(entry.pc),
+            input_mask: self.input_mask,
+            output_mask: self.output_mask,
+            constants: self.constants,
+            labels: self.labels,
+            outputs: self.outputs,
+            uniforms: self.uniforms,
+            ..Dvle::default()
+        };
+        Shbin { code: self.code, opdescs: self.opdescs, dvles: vec![dvle], ..Shbin::default() }
     }
 
     /// Loads the constants, as binding the shader does. See [`crate::container::shbin::Dvle::apply_constants`].

@@ -233,7 +233,7 @@ pub fn load(path: &Path) -> Result<Loaded, LoadError> {
         }
         Some(kind @ Kind::Dvoj) => {
             let object = Dvoj::parse(&bytes).map_err(damaged(kind))?;
-            Ok(loaded(name, Form::Container(kind), bytes.len(), linked_alone(object), Vec::new()))
+            Ok(loaded(name, Form::Container(kind), bytes.len(), object.linked_alone(), Vec::new()))
         }
         _ if is_source(path) => {
             let text = text(&shown, &bytes)?;
@@ -258,25 +258,6 @@ fn loaded(name: String, form: Form, size: usize, shbin: Shbin, warnings: Vec<War
         .map(|(index, dvle)| LoadedEntry { index, entry: dvle.entry(), dvle: dvle.clone() })
         .collect();
     Loaded { name, form, size, program: Arc::new(program), shbin, entries, warnings }
-}
-
-/// What linking one object makes of it: the only entry point begins at its first word.
-fn linked_alone(object: Dvoj) -> Shbin {
-    let entry = object.entry();
-    let dvle = Dvle {
-        version: object.version,
-        stage: entry.stage,
-        merge_outmaps: object.merge_outmaps,
-        entry: u32::from(entry.pc),
-        input_mask: object.input_mask,
-        output_mask: object.output_mask,
-        constants: object.constants,
-        labels: object.labels,
-        outputs: object.outputs,
-        uniforms: object.uniforms,
-        ..Dvle::default()
-    };
-    Shbin { code: object.code, opdescs: object.opdescs, dvles: vec![dvle], ..Shbin::default() }
 }
 
 /// The bytes of a file, or an error if there are more than `limit`.
