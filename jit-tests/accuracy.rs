@@ -4,6 +4,8 @@
 //!
 //! The exact value comes from the platform's double-precision functions, good to a few units of 2^-52. Where that is not
 //! enough to say which float24 number is the right one, the argument counts as undecided, and there must be none.
+//!
+//! `PICAJIT_ACCURACY=N` looks at every Nth argument only, for machines that are slow or emulated.
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use picajit::container::float24::f24_to_f32;
@@ -13,6 +15,11 @@ use picajit::isa::numeric::Precision;
 /// Float24 patterns of one sign and exponent.
 #[cfg(feature = "jit")]
 const CHUNK: u32 = 1 << 16;
+
+/// How far apart the arguments are that are looked at.
+fn stride() -> usize {
+    std::env::var("PICAJIT_ACCURACY").ok().and_then(|n| n.parse().ok()).filter(|&n| n > 0).unwrap_or(1)
+}
 
 /// Units of 2^-52 that the platform's functions may be off by, generously.
 const DOUBT: u64 = 64;
@@ -135,7 +142,8 @@ fn look(function: &Function, precision: Precision, bits: u32, found: &mut Found)
 fn measure(function: &'static Function) -> Result<(), Failed> {
     for precision in Precision::ALL {
         let mut found = Found::default();
-        (0..1 << 24).filter(|&bits| !f24_to_f32(bits).is_nan()).for_each(|b| look(function, precision, b, &mut found));
+        let arguments = (0..1 << 24).step_by(stride()).filter(|&bits| !f24_to_f32(bits).is_nan());
+        arguments.for_each(|bits| look(function, precision, bits, &mut found));
         let Found { arguments, worst: (error, at), wrong, undecided, complaint } = found;
         let rounded = match precision {
             Precision::F32 => String::new(),
@@ -161,7 +169,7 @@ fn measure(function: &'static Function) -> Result<(), Failed> {
 
 /// Sums and products of random normal float24 numbers. Exponents are near each other, or sums would all be trivial.
 fn rounded_twice(rounding: Rounding) -> Result<(), Failed> {
-    const PAIRS: u32 = 1 << 22;
+    let pairs = (1 << 22) / stride() as u32;
     let precision = Precision::F24 { rounding };
     let mut seed = 0x9E37_79B9_7F4A_7C15u64;
     let mut number = move || {
@@ -170,7 +178,7 @@ fn rounded_twice(rounding: Rounding) -> Result<(), Failed> {
         f24_to_f32(bits & 0x80_FFFF | (0x38 + (bits >> 16 & 0xF)) << 16)
     };
     let (mut twice, mut worst) = ([0u32; 2], [0.0f64; 2]);
-    for _ in 0..PAIRS {
+    for _ in 0..pairs {
         let (a, b) = (number(), number());
         let pair =
             [(precision.add(a, b), f64::from(a) + f64::from(b)), (precision.mul(a, b), f64::from(a) * f64::from(b))];
@@ -184,10 +192,10 @@ fn rounded_twice(rounding: Rounding) -> Result<(), Failed> {
         }
     }
     for (n, name) in ["ADD", "MUL"].into_iter().enumerate() {
-        let share = f64::from(twice[n]) / f64::from(PAIRS) * 100.0;
+        let share = f64::from(twice[n]) / f64::from(pairs) * 100.0;
         let format = precision.to_string();
         println!(
-            "{name} {format:12} {PAIRS} pairs, {share:.3} % not the exact value rounded once, largest error {:.4} ulp of float24",
+            "{name} {format:12} {pairs} pairs, {share:.3} % not the exact value rounded once, largest error {:.4} ulp of float24",
             worst[n]
         );
         // One rounding is off by half a unit or a whole one; the rounding to f32 before it adds 2^-8 at most.
@@ -215,12 +223,14 @@ fn native(variant: picajit::jit::Variant, precision: Precision) -> Result<(), Fa
     let program = Arc::new(picajit::text::assemble(source)?.shbin.program()?);
     let jit = Jit::new(variant, Arc::new(Interp)).map_err(|e| e.to_string())?;
     let uniforms = Uniforms::new();
-    let mut inputs = vec![[[0.0; 4]; 16]; CHUNK as usize];
+    let mut inputs = vec![[[0.0; 4]; 16]; CHUNK as usize / stride()];
     let mut outputs = inputs.clone();
     for chunk in 0..1u32 << 8 {
         let config = Config { precision, ..Config::default() };
         let kernel = jit.compile(&program, Entry::vertex(0), &config).map_err(|e| e.to_string())?;
         for (n, input) in inputs.iter_mut().enumerate() {
+            // Strides begin anew in each chunk, each time a little later.
+            let n = n * stride() + chunk as usize % stride();
             input[0][0] = f24_to_f32(chunk * CHUNK + n as u32);
         }
         let mut batch = Batch { inputs: &inputs, outputs: &mut outputs, input_mask: 1, output_mask: 1 };

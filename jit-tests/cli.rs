@@ -36,7 +36,16 @@ impl Folder {
     }
 
     fn command(&self, args: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_picajit"));
+        // `PICAJIT_RUNNER` is the program that runs it when it is another CPU's: an emulator.
+        let picajit = env!("CARGO_BIN_EXE_picajit");
+        let mut command = match std::env::var_os("PICAJIT_RUNNER") {
+            Some(runner) => {
+                let mut command = Command::new(runner);
+                command.arg(picajit);
+                command
+            }
+            None => Command::new(picajit),
+        };
         command.current_dir(&self.0).args(args.split_whitespace());
         command
     }
@@ -442,6 +451,24 @@ fn an_unlinked_object_is_a_shader_with_one_entry() {
     assert_eq!(folder.good("run a.dvoj --inputs in"), "vertex 0: end\n  o0  (1, 2, 3, 4)\n");
     let text = folder.good("inspect a.dvoj");
     assert!(text.starts_with("a.dvoj\n  unlinked PICA200 object (DVOJ), 104 bytes, version 0x0\n"), "{text}");
+}
+
+#[cfg(feature = "targets")]
+#[test]
+fn machine_code_of_other_cpus_can_be_read_and_counted() {
+    let folder = Folder::new("targets");
+    folder.file("a.pica", ".proc main\nmul r0, v0, v1\nflr o0, r0\nend\n.end\n");
+    for (target, floor) in [("x86-64", "roundps"), ("x86-64-v3", "vroundps"), ("aarch64", "frintm")] {
+        let code = folder.good(&format!("disasm a.pica --stage host --target {target}"));
+        assert!(code.contains(&format!(" {floor} ")), "{target}: {code}");
+    }
+    assert!(folder.bad("disasm a.pica --stage host --target mips").contains("x86-64-v3, aarch64"));
+    let table = folder.good("bench --static a.pica");
+    assert!(table.contains("\na.pica                   3 | ") && table.contains("\nall "), "{table}");
+    let json = folder.good("bench --static a.pica --json");
+    let objects: Vec<Value> = json.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    assert_eq!(objects.len(), 9);
+    assert!(objects.iter().all(|o| o["bytes"].as_u64() > o["instructions"].as_u64()), "{json}");
 }
 
 #[cfg(target_os = "linux")]

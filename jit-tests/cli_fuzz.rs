@@ -96,3 +96,32 @@ fn shrinking_changes_nothing_where_nothing_differs() {
     let plain = fine(&folder, "diff a.pica --vertices 100 --special");
     assert_eq!(out, plain);
 }
+
+#[test]
+fn engines_and_cpus_print_the_same_lines() {
+    let folder = Folder::new("fuzz-print");
+    let print = |rest: &str| folder.good(&format!("fuzz --programs 40 --seed 9 --print {rest}"));
+    let interp = print("interp --threads 1");
+    assert_eq!(interp, print("interp --threads 3"));
+    // One line for each program and number format: seed, format, hash, triangles, exits.
+    let formats = picajit::isa::numeric::Precision::ALL.len();
+    assert_eq!(interp.lines().count(), 40 * formats);
+    let first: Vec<&str> = interp.lines().next().unwrap().split(' ').collect();
+    assert!(first[..2] == ["9", "f32"] && first[2].len() == 16 && first[3].starts_with("triangles="), "{first:?}");
+    assert_eq!(interp, folder.good("fuzz --programs 40 --seed 9 --print interp --cpu baseline"));
+    if cfg!(feature = "jit") {
+        for engine in ["vec4", "unoptimised"] {
+            let native = print(engine);
+            assert_eq!(native, print(&format!("{engine} --cpu baseline")));
+            for (native, interp) in native.lines().zip(interp.lines()) {
+                assert!(native == interp || native.contains(" refused: "), "{engine}: {native}, not {interp}");
+            }
+        }
+    } else {
+        let err = folder.bad("fuzz --print vec4");
+        assert!(err.starts_with("error: there is no engine vec4 here: "), "{err}");
+    }
+    for args in ["--print vec5", "--print interp --json", "--print interp --seconds 1", "--cpu mips"] {
+        assert!(folder.bad(&format!("fuzz {args}")).starts_with("error: "), "{args}");
+    }
+}

@@ -2,7 +2,8 @@
 //! it anew, and the difference is read in review.
 //!
 //! A snapshot is a block of comments at the end of the file: `; stage NAME:` and then one `; | LINE` for each line. A
-//! file says which stages it wants by having their blocks; an empty block is filled in by blessing.
+//! file says which stages it wants by having their blocks; an empty block is filled in by blessing. Machine code is that of
+//! a named CPU, not of the host; a build that can't make it leaves those blocks alone.
 
 use crate::filetest::{Loaded, load};
 use libtest_mimic::{Failed, Trial};
@@ -17,8 +18,8 @@ use std::path::Path;
 pub struct Stage {
     /// Its name in `; stage NAME:`.
     pub name: &'static str,
-    /// Its text for a program. An error is a failure of the test.
-    pub print: fn(&Loaded) -> Result<String, String>,
+    /// Its text for a program, or nothing if this build has not got the stage. An error is a failure of the test.
+    pub print: fn(&Loaded) -> Result<Option<String>, String>,
 }
 
 /// All of them, in the order of the pipeline. A stage is added here and nowhere else.
@@ -29,21 +30,25 @@ pub const STAGES: &[Stage] = &[
             let word = |(pc, word): (usize, &u32)| format!("{pc:3}: {word:08X}\n");
             let code: String = loaded.program.code().iter().enumerate().map(word).collect();
             let opdesc = |(n, word): (usize, &u32)| format!("descriptor {n}: {word:08X}\n");
-            Ok(code + &loaded.program.opdescs().iter().enumerate().map(opdesc).collect::<String>())
+            Ok(Some(code + &loaded.program.opdescs().iter().enumerate().map(opdesc).collect::<String>()))
         },
     },
     Stage {
         name: "inst",
         print: |loaded| {
-            Ok(loaded.program.insts().map(|(pc, i)| format!("{pc:3}: {}\n", text::inst_to_string(&i))).collect())
+            let line = |(pc, inst)| format!("{pc:3}: {}\n", text::inst_to_string(&inst));
+            Ok(Some(loaded.program.insts().map(line).collect()))
         },
     },
-    Stage { name: "disasm", print: |loaded| Ok(text::disassemble(&loaded.shbin)) },
-    Stage { name: "cfg", print: |loaded| Ok(cfg(loaded)?.to_string()) },
+    Stage { name: "disasm", print: |loaded| Ok(Some(text::disassemble(&loaded.shbin))) },
+    Stage { name: "cfg", print: |loaded| Ok(Some(cfg(loaded)?.to_string())) },
     // As it was built, then simplified, and the witness that keeps registers in memory.
-    Stage { name: "built", print: |loaded| Ok(func(loaded, Form::Ssa)?.to_string()) },
+    Stage { name: "built", print: |loaded| Ok(Some(func(loaded, Form::Ssa)?.to_string())) },
     Stage { name: "ssa", print: |loaded| simplified(loaded, Form::Ssa) },
     Stage { name: "memory", print: |loaded| simplified(loaded, Form::Memory) },
+    Stage { name: "clif", print: |loaded| code(loaded, "x86-64", false) },
+    Stage { name: "x86-64", print: |loaded| code(loaded, "x86-64", true) },
+    Stage { name: "aarch64", print: |loaded| code(loaded, "aarch64", true) },
 ];
 
 fn cfg(loaded: &Loaded) -> Result<Cfg, String> {
@@ -56,11 +61,26 @@ fn func(loaded: &Loaded, form: Form) -> Result<Func, String> {
     Ok(func)
 }
 
-fn simplified(loaded: &Loaded, form: Form) -> Result<String, String> {
+fn simplified(loaded: &Loaded, form: Form) -> Result<Option<String>, String> {
     let mut func = func(loaded, form)?;
     func.simplify(Precision::F32);
     func.verify().map_err(|e| e.to_string())?;
-    Ok(func.to_string())
+    Ok(Some(func.to_string()))
+}
+
+/// Machine code for the CPU of that name, or the CLIF that it is made from.
+#[cfg(feature = "targets")]
+fn code(loaded: &Loaded, name: &str, host: bool) -> Result<Option<String>, String> {
+    use picajit::jit::{Target, Variant, explain_for};
+    let target = Target::ALL.into_iter().find(|t| t.name() == name).ok_or("no such CPU")?;
+    let config = picajit::kernel::Config::default();
+    let stages = explain_for(target, Variant::Vec4, &loaded.program, loaded.entry, &config);
+    stages.map(|s| Some(if host { s.host } else { s.clif })).map_err(|e| e.to_string())
+}
+
+#[cfg(not(feature = "targets"))]
+fn code(_: &Loaded, _: &str, _: bool) -> Result<Option<String>, String> {
+    Ok(None)
 }
 
 const STAGE: &str = "; stage ";
@@ -78,13 +98,21 @@ fn check(path: &Path) -> Result<(), Failed> {
     let (program, blocks) = source.split_at(blocks);
     let loaded = load(program, None)?;
     let mut fresh = program.to_string();
-    for line in blocks.lines().filter(|line| line.starts_with(STAGE)) {
-        let name = line[STAGE.len()..].trim_end_matches(':');
+    let mut lines = blocks.lines().peekable();
+    while let Some(line) = lines.next() {
+        let Some(name) = line.strip_prefix(STAGE) else { continue };
+        let name = name.trim_end_matches(':');
         let stage = STAGES.iter().find(|s| s.name == name).ok_or(format!("no stage is called `{name}`"))?;
         fresh += &format!("{line}\n");
-        for printed in (stage.print)(&loaded)?.lines() {
-            fresh += format!("{LINE} {printed}").trim_end();
-            fresh.push('\n');
+        let mut kept = Vec::new();
+        while let Some(line) = lines.next_if(|line| !line.starts_with(STAGE)) {
+            kept.push(line);
+        }
+        match (stage.print)(&loaded)? {
+            Some(text) => {
+                text.lines().for_each(|printed| fresh += &format!("{}\n", format!("{LINE} {printed}").trim_end()));
+            }
+            None => kept.iter().for_each(|line| fresh += &format!("{line}\n")),
         }
     }
     if let Some(stray) = blocks.lines().find(|l| !l.starts_with(STAGE) && !l.starts_with(LINE)) {

@@ -8,6 +8,7 @@
 //! | [`mod@shrink`], `edit` | a divergence | a smaller one |
 //! | [`explain`] | a divergence | the first instruction whose result differs |
 //! | [`mod@filetest`] | a divergence | a test file, ready to be kept |
+//! | [`mod@digest`] | a plan and an engine | a line for each case, to be compared with other machines' |
 //! | [`mod@sweep`], [`stats`] | a plan | many cases compared, and what they were like |
 //!
 //! Random tests, `cargo fuzz`, and the verbs `fuzz` and `diff --shrink` all use these. Everything is a function of its
@@ -18,6 +19,7 @@
 pub mod case;
 pub mod choice;
 pub mod compare;
+pub mod digest;
 mod edit;
 pub mod explain;
 pub mod filetest;

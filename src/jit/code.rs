@@ -19,6 +19,7 @@ use std::io;
 use std::mem::offset_of;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
+use wasmtime_internal_jit_icache_coherence as coherence;
 
 /// A memory provider for one function.
 #[derive(Clone, Default)]
@@ -90,17 +91,24 @@ impl JITMemoryProvider for CodeMemory {
     fn finalize(&mut self, _: BranchProtection) -> ModuleResult<()> {
         self.state(|s| {
             let Some(map) = s.writable.take() else { return Ok(()) };
-            // Before the pages become executable: some CPUs need it to see a writable page (a no-op on x86-64).
+            // Before the pages become executable, as the code must be in place first (VirtualProtect's documentation asks for
+            // FlushInstructionCache "once the code has been set in place"; on x86-64 elsewhere this does nothing).
             // SAFETY: the range is the whole of a mapping that this function owns.
-            let cleared =
-                unsafe { wasmtime_internal_jit_icache_coherence::clear_cache(map.as_ptr().cast(), map.len()) };
+            let cleared = unsafe { clear_cache(map.as_ptr(), map.len()) };
             let exec = if s.refuse { Err(io::ErrorKind::PermissionDenied.into()) } else { map.make_exec() };
-            match cleared.and(exec) {
+            let exec = cleared.and(exec).and_then(|map| {
+                // The addresses may have held other code, unmapped since, that other cores have in their pipelines. Nothing that
+                // this thread does to the caches reaches there; the system makes each of them synchronise: membarrier with
+                // SYNC_CORE on aarch64 Linux, FlushProcessWriteBuffers on Windows on Arm. x86-64 sees to it itself. How the pointer
+                // to the code gets to other threads is not the matter here: kernels are shared by `Arc` and `OnceLock`, which
+                // release and acquire.
+                coherence::pipeline_flush_mt().map_err(told)?;
+                Ok(map)
+            });
+            match exec {
                 Ok(map) => {
                     s.executable = Some(map);
-                    // Other threads may have fetched these addresses ahead; make them fetch again.
-                    wasmtime_internal_jit_icache_coherence::pipeline_flush_mt()
-                        .map_err(|err| ModuleError::Allocation { err })
+                    Ok(())
                 }
                 Err(err) => {
                     s.refusal = Some(err.kind());
@@ -109,6 +117,54 @@ impl JITMemoryProvider for CodeMemory {
             }
         })
     }
+}
+
+/// Makes instructions fetched from `start` on those that were written there. On Arm the caches of data and of instructions do not
+/// know of each other. Linux sees to pages that become executable, which `coherence` leaves the data cache to; this is the whole
+/// sequence of Arm's architecture manual (DDI 0487, "synchronization and coherency issues between data and instruction
+/// accesses"), which needs nobody's help. An emulator can't show whether any of it matters.
+///
+/// # Safety
+/// The range is mapped and readable.
+#[cfg(all(target_arch = "aarch64", target_os = "linux"))]
+unsafe fn clear_cache(start: *const u8, len: usize) -> io::Result<()> {
+    use std::arch::asm;
+    let start = start as usize;
+    let ctr: usize;
+    // SAFETY: reads an identification register, which Linux lets every process read.
+    unsafe { asm!("mrs {}, ctr_el0", out(reg) ctr, options(nomem, nostack, preserves_flags)) };
+    // Two logarithms of the smallest lines there are, counted in words.
+    let (data, instructions) = (4 << (ctr >> 16 & 15), 4 << (ctr & 15));
+    // SAFETY, for all of these: they change no value in memory and no register. Each sees the range that the caller vouches for,
+    // rounded down to the beginning of a line, which is on the same page.
+    for line in (start & !(data - 1)..start + len).step_by(data) {
+        // SAFETY: see above. The code goes to where instructions are fetched from.
+        unsafe { asm!("dc cvau, {}", in(reg) line, options(nostack, preserves_flags)) };
+    }
+    // SAFETY: see above. All of it is there before anything is dropped.
+    unsafe { asm!("dsb ish", options(nostack, preserves_flags)) };
+    for line in (start & !(instructions - 1)..start + len).step_by(instructions) {
+        // SAFETY: see above. What was fetched from there before is dropped, on all cores.
+        unsafe { asm!("ic ivau, {}", in(reg) line, options(nostack, preserves_flags)) };
+    }
+    // SAFETY: see above. The dropping is done, and this core forgets what it has begun to decode.
+    unsafe { asm!("dsb ish", "isb", options(nostack, preserves_flags)) };
+    Ok(())
+}
+
+/// Makes instructions fetched from `start` on those that were written there.
+///
+/// # Safety
+/// The range is mapped and readable.
+#[cfg(not(all(target_arch = "aarch64", target_os = "linux")))]
+unsafe fn clear_cache(start: *const u8, len: usize) -> io::Result<()> {
+    // SAFETY: the caller's.
+    unsafe { coherence::clear_cache(start.cast(), len) }.map_err(told)
+}
+
+/// What `coherence` says. Its error is of another type where nothing can fail, as on macOS.
+fn told(error: impl std::fmt::Display) -> io::Error {
+    io::Error::other(error.to_string())
 }
 
 /// One finished function.

@@ -2,37 +2,44 @@
 //!
 //! The only user of Cranelift. [`Jit`] is a [`Backend`]; each of its variants reads the same words and must give the
 //! interpreter's bits. Stages are files: [`crate::ir`] up to SSA, `lower` (with `memory`, `math`, `elementary`,
-//! `narrow`, `shape`, `dots`, `speculate`) to CLIF, Cranelift to machine code, `code` to executable memory.
+//! `narrow`, `shape`, `dots`, `speculate`) to CLIF, Cranelift to machine code (`target` says for which CPU, `generator`
+//! drives all this), `code` to executable memory.
 
 mod abi;
 mod code;
 mod dots;
 mod elementary;
+mod generator;
 mod lower;
 mod math;
 mod memory;
 mod narrow;
 mod shape;
 mod speculate;
+mod target;
 
-use crate::ir::cfg::{Cfg, Limits};
-use crate::ir::{Form, Func, Inst, Node};
+use crate::ir::cfg::Limits;
+use crate::ir::{Func, Node};
 use crate::isa::numeric::Precision;
 use crate::kernel::{Backend, Config, Kernel, Unsupported, copy_registers};
 use crate::program::{Entry, Program};
 use crate::state::{Batch, Emitter, Exit, Uniforms, Unit};
 use code::{Code, CodeMemory};
 use cranelift_codegen::Context;
-use cranelift_codegen::isa::OwnedTargetIsa;
-use cranelift_codegen::settings::{self, Configurable};
-use cranelift_frontend::FunctionBuilderContext;
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{Linkage, Module, ModuleError};
+use generator::{Generator, Scratch};
 use math::Care;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use target_lexicon::{Architecture, HOST};
+
+pub use generator::Stages;
+#[cfg(feature = "targets")]
+pub use generator::explain_for;
+pub use target::Cpu;
+#[cfg(feature = "targets")]
+pub use target::Target;
 
 /// Which code is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -46,25 +53,12 @@ pub enum Variant {
 
 /// Compiles programs to native code.
 pub struct Jit {
-    isa: OwnedTargetIsa,
-    variant: Variant,
-    limits: Limits,
+    generator: Generator,
     /// Allocations that compiling can use again.
     scratch: Mutex<Vec<Scratch>>,
     memory: fn() -> CodeMemory,
     /// What serves a run that must be redone when there is no memory for the exact code.
     last_resort: Arc<dyn Backend>,
-}
-
-struct Scratch {
-    context: Context,
-    builder: FunctionBuilderContext,
-}
-
-impl Default for Scratch {
-    fn default() -> Scratch {
-        Scratch { context: Context::new(), builder: FunctionBuilderContext::new() }
-    }
 }
 
 /// How long each stage of a compilation took, and what came of it.
@@ -87,19 +81,6 @@ impl Timings {
     pub fn total(&self) -> Duration {
         self.cfg + self.ssa + self.lower + self.codegen + self.install
     }
-}
-
-/// Every stage of one compilation as text.
-#[derive(Clone, Debug)]
-pub struct Stages {
-    /// Blocks.
-    pub cfg: String,
-    /// Simplified SSA.
-    pub ssa: String,
-    /// Cranelift's IR.
-    pub clif: String,
-    /// Machine code, in Cranelift's notation.
-    pub host: String,
 }
 
 /// One entry as native code.
@@ -138,10 +119,13 @@ impl Jit {
     ///
     /// Fails with [`Unsupported::HostIsa`] where no native code can be made.
     pub fn new(variant: Variant, last_resort: Arc<dyn Backend>) -> Result<Arc<Jit>, Unsupported> {
+        Jit::for_cpu(variant, Cpu::Host, last_resort)
+    }
+
+    /// [`Jit::new`] with less than all that this CPU has, if `cpu` says so.
+    pub fn for_cpu(variant: Variant, cpu: Cpu, last_resort: Arc<dyn Backend>) -> Result<Arc<Jit>, Unsupported> {
         let jit = Jit {
-            isa: host_isa()?,
-            variant,
-            limits: Limits::default(),
+            generator: Generator { isa: target::host(cpu)?, variant, limits: Limits::default() },
             scratch: Mutex::default(),
             memory: CodeMemory::default,
             last_resort,
@@ -166,8 +150,8 @@ impl Jit {
         config: &Config,
     ) -> Result<NativeKernel, Unsupported> {
         let mut timings = Timings::default();
-        let (blocks, func) = self.ssa(program, entry, config, &mut timings)?;
-        let care = self.care(&func, config.precision);
+        let (blocks, func) = self.generator.ssa(program, entry, config, &mut timings)?;
+        let care = self.generator.care(&func, config.precision);
         let code = self.native(&func, care, config.precision, &mut timings)?;
         let input = |mask, node: &Node| if let Node::Input(n) = node { mask | 1 << n } else { mask };
         Ok(NativeKernel {
@@ -184,60 +168,7 @@ impl Jit {
 
     /// Compiles what `entry` reaches and prints every stage on the way.
     pub fn explain(&self, program: &Program, entry: Entry, config: &Config) -> Result<Stages, Unsupported> {
-        let cfg = Cfg::build(program, entry, self.limits)?;
-        let (_, func) = self.ssa(program, entry, config, &mut Timings::default())?;
-        let mut scratch = Scratch::default();
-        self.lower(&func, self.care(&func, config.precision), config.precision, &mut scratch);
-        let clif = scratch.context.func.display().to_string();
-        scratch.context.set_disasm(true);
-        let compiled = scratch
-            .context
-            .compile(&*self.isa, &mut Default::default())
-            .map_err(|e| Unsupported::Codegen { message: e.inner.to_string() })?;
-        let host = compiled.vcode.clone().unwrap_or_default();
-        Ok(Stages { cfg: cfg.to_string(), ssa: func.to_string(), clif, host })
-    }
-
-    fn ssa(
-        &self,
-        program: &Program,
-        entry: Entry,
-        config: &Config,
-        timings: &mut Timings,
-    ) -> Result<(usize, Func), Unsupported> {
-        let start = Instant::now();
-        let cfg = Cfg::build(program, entry, self.limits)?;
-        timings.cfg = start.elapsed();
-        let start = Instant::now();
-        let form = match self.variant {
-            Variant::Vec4 => Form::Ssa,
-            Variant::Unoptimised => Form::Memory,
-        };
-        let mut func = Func::build(&cfg, config.fuel, form);
-        check(&func, "built");
-        func.simplify(config.precision);
-        check(&func, "simplified");
-        timings.ssa = start.elapsed();
-        Ok((cfg.blocks.len(), func))
-    }
-
-    /// Speculation needs a way back: nothing may be written before the last test.
-    fn care(&self, func: &Func, precision: Precision) -> Care {
-        let emits = func.blocks.iter().flat_map(|b| &b.insts).any(|(_, i)| matches!(i, Inst::Emit | Inst::Setemit(_)));
-        // In float24 already reading an input is something to speculate about.
-        let pays = precision != Precision::F32 || func.nodes.iter().any(crate::ir::facts::multiplies);
-        match self.variant {
-            Variant::Vec4 if pays && !emits => Care::Speculate,
-            _ => Care::Exact,
-        }
-    }
-
-    fn lower(&self, func: &Func, care: Care, precision: Precision, scratch: &mut Scratch) {
-        let Scratch { context, builder } = scratch;
-        context.clear();
-        let target = self.isa.frontend_config();
-        context.func.signature = lower::signature(self.isa.default_call_conv(), target.pointer_type());
-        lower::lower(func, care, precision, &mut context.func, builder, target);
+        self.generator.explain(program, entry, config)
     }
 
     fn native(
@@ -250,7 +181,7 @@ impl Jit {
         let pool = || self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
         let mut scratch = pool().pop().unwrap_or_default();
         let start = Instant::now();
-        self.lower(func, care, precision, &mut scratch);
+        self.generator.lower(func, care, precision, &mut scratch);
         timings.lower = start.elapsed();
         let code = self.install(&mut scratch.context, func.emits(), timings);
         pool().push(scratch);
@@ -264,7 +195,7 @@ impl Jit {
             Some(error) => Unsupported::NoExecMemory { error },
             None => Unsupported::Codegen { message: e.to_string() },
         };
-        let mut builder = JITBuilder::with_isa(self.isa.clone(), cranelift_module::default_libcall_names());
+        let mut builder = JITBuilder::with_isa(self.generator.isa.clone(), cranelift_module::default_libcall_names());
         builder.memory_provider(Box::new(memory.clone()));
         let mut module = JITModule::new(builder);
         let id = module.declare_anonymous_function(&context.func.signature).map_err(refused)?;
@@ -284,47 +215,9 @@ impl Jit {
     }
 }
 
-/// In debug builds, stops on a broken rule of the IR: a bug of ours that no input may show otherwise.
-fn check(func: &Func, when: &str) {
-    if cfg!(debug_assertions)
-        && let Err(broken) = func.verify()
-    {
-        panic!("{when}: {broken}\n{func}");
-    }
-}
-
-fn host_isa() -> Result<OwnedTargetIsa, Unsupported> {
-    match HOST.architecture {
-        #[cfg(target_arch = "x86_64")]
-        Architecture::X86_64 if !std::arch::is_x86_feature_detected!("sse4.1") => {
-            // FLR and the blends need it; every x86-64 since 2008 has it.
-            return Err(Unsupported::HostIsa { missing: "SSE4.1" });
-        }
-        Architecture::X86_64 | Architecture::Aarch64(_) => {}
-        _ => return Err(Unsupported::HostIsa { missing: "a code generator for this architecture" }),
-    }
-    let mut flags = settings::builder();
-    // The IR arrives simplified and in a good order: Cranelift's own optimiser costs more time than it saves.
-    for (name, value) in [
-        ("opt_level", "none"),
-        ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
-        ("enable_alias_analysis", "false"),
-        ("is_pic", "false"),
-        ("unwind_info", "false"),
-        // A hostile program can make a frame larger than a guard page; stepping over one must fault, not corrupt.
-        // Frames of real shaders are smaller than a page and pay nothing.
-        ("enable_probestack", "true"),
-        ("probestack_strategy", "inline"),
-    ] {
-        flags.set(name, value).map_err(|e| Unsupported::Codegen { message: e.to_string() })?;
-    }
-    let builder = cranelift_native::builder().map_err(|missing| Unsupported::HostIsa { missing })?;
-    builder.finish(settings::Flags::new(flags)).map_err(|e| Unsupported::Codegen { message: e.to_string() })
-}
-
 impl Backend for Arc<Jit> {
     fn name(&self) -> &'static str {
-        match self.variant {
+        match self.generator.variant {
             Variant::Vec4 => "vec4",
             Variant::Unoptimised => "unoptimised",
         }

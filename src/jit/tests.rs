@@ -124,9 +124,42 @@ fn a_hostile_program_gets_no_huge_frame() {
     let (program, entry) = program(&source);
     let jit = jit_with(CodeMemory::default);
     let host = jit.explain(&program, entry, &Config::default()).expect("one block").host;
-    let frame =
-        host.lines().find_map(|l| l.trim().strip_prefix("subq")?.split([' ', ',', '$']).find(|w| !w.is_empty()));
-    let bytes = frame.map_or(0, |f| i64::from_str_radix(f.trim_start_matches("0x"), 16).expect("a number"));
+    // `subq $0x20, %rsp` or `sub sp, sp, #32`.
+    let frames =
+        host.lines().filter(|l| ["subq", "sub sp"].iter().any(|s| l.trim().starts_with(s)) && l.contains("sp"));
+    let number = |l: &str| {
+        let digits = l.split([' ', ',']).find_map(|w| w.strip_prefix(['$', '#']))?;
+        let hex = digits.strip_prefix("0x");
+        hex.map_or_else(|| digits.parse().ok(), |hex| i64::from_str_radix(hex, 16).ok())
+    };
+    let bytes: i64 = frames.map(|l| number(l).unwrap_or_else(|| panic!("no number in {l}"))).sum();
     assert!(bytes < 4096, "{bytes}");
-    assert!(cfg!(not(target_arch = "x86_64")) || host.contains("%rsp"), "it is the text of machine code");
+    assert!(host.contains("%rsp") || host.contains("sp, #"), "it is the text of machine code");
+}
+
+#[test]
+fn old_cpus_get_code_that_new_instructions_are_not_in() {
+    let (program, entry) = program(".proc main\n mul r0, v0, c0\n add r0, r0, v1\n flr o0, r0\n end\n.end");
+    let jit = Jit::for_cpu(Variant::Vec4, Cpu::Baseline, Arc::new(Interp)).expect("native");
+    let host = jit.explain(&program, entry, &Config::default()).expect("small").host;
+    // AVX instructions begin with a v, and so does nothing else.
+    assert!(!host.lines().any(|l| l.trim_start().starts_with('v')), "{host}");
+    let kernel = jit.compile_native(&program, entry, &Config::default()).expect("small");
+    let (mut unit, mut uniforms) = (Unit::new(), Uniforms::new());
+    (unit.v[0], uniforms.c[0], unit.v[1]) = ([1.5; 4], [3.0; 4], [0.25; 4]);
+    assert_eq!(kernel.run(&uniforms, &mut unit, &mut NoEmitter), Exit::End);
+    assert_eq!(unit.o[0][0], [4.0; 4]);
+}
+
+#[cfg(feature = "targets")]
+#[test]
+fn every_cpus_code_prints_on_every_host() {
+    let (program, entry) = program(".proc main\n mul r0, v0, c0\n add r0, r0, v1\n flr o0, r0\n end\n.end");
+    for (target, floor) in [(Target::X86_64, "roundps"), (Target::X86_64V3, "vroundps"), (Target::Aarch64, "frintm")] {
+        for variant in [Variant::Vec4, Variant::Unoptimised] {
+            let stages = explain_for(target, variant, &program, entry, &Config::default()).expect("small");
+            assert!(stages.host.contains(floor), "{}: {}", target.name(), stages.host);
+            assert!((8..200).contains(&stages.instructions()) && stages.bytes > 2 * stages.instructions());
+        }
+    }
 }

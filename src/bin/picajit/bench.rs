@@ -7,6 +7,7 @@ use crate::load::LoadError;
 use crate::measure::{self, BATCHES, Compiled, Engine, Speed, VERTICES, Workload, median};
 use crate::report::{self, Progress};
 use crate::subject::{self, Subject};
+use crate::tally::tally;
 use crate::{Outcome, Status, values};
 use picajit::diff::{Side, Work, compare};
 use picajit::isa::narrow::Rounding;
@@ -53,6 +54,9 @@ pub struct Args {
     /// A rough answer soon: 0.15 seconds for each entry
     #[arg(long, conflicts_with = "seconds_per_shader")]
     quick: bool,
+    /// Run nothing; count the instructions of native code on each CPU that code can be made for
+    #[arg(long = "static", conflicts_with_all = ["seconds_per_shader", "quick"])]
+    only_count: bool,
     /// One JSON object a line instead of a table
     #[arg(long)]
     json: bool,
@@ -81,6 +85,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     errors.iter().for_each(LoadError::report);
     if subjects.is_empty() && !errors.is_empty() {
         return Ok(Status::Unusable);
+    }
+    if args.only_count {
+        let whole = tally(&subjects, args.json, out)?;
+        return Ok(if whole && errors.is_empty() { Status::Fine } else { Status::Unusable });
     }
     let first = FirstRun::measure();
     let (engines, missing) = measure::engines();

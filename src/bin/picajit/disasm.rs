@@ -1,7 +1,8 @@
 //! `picajit disasm`: a shader -> assembly text, a listing of its words, or a stage on the way to native code.
 
 use crate::load::{self, LoadError, Loaded};
-use crate::{Outcome, Status, native};
+use crate::native::{self, Making};
+use crate::{Outcome, Status};
 use picajit::isa::Pc;
 use picajit::isa::decode::opdesc_index;
 use picajit::isa::numeric::Precision;
@@ -23,6 +24,9 @@ pub struct Args {
     /// What to print
     #[arg(long, value_enum, default_value_t = Stage::Text)]
     stage: Stage,
+    /// CPU that clif and host are for; this machine's unless said
+    #[arg(long, value_name = "CPU", value_parser = native::TARGETS)]
+    target: Option<String>,
     /// Number format of results: f32, f24-nearest or f24-zero
     #[arg(long, value_name = "FORMAT", default_value_t)]
     precision: Precision,
@@ -90,7 +94,8 @@ fn text(args: &Args, loaded: &Loaded) -> Result<String, Box<dyn std::error::Erro
         return Ok(disassemble(&shbin));
     }
     let entry = loaded.entry(args.entry.unwrap_or(0))?;
-    let stages = native::explain(&loaded.program, entry.entry, args.precision).map_err(NoStage)?;
+    let making = Making { target: args.target.as_deref(), unoptimised: false, precision: args.precision };
+    let stages = native::explain(&loaded.program, entry.entry, making).map_err(NoStage)?;
     Ok(match args.stage {
         Stage::Cfg => stages.cfg,
         Stage::Ssa => stages.ssa,

@@ -2,25 +2,35 @@
 //! difference, shrunk, as a test file.
 //!
 //! Standard output is the summary, or the test file alone if there is a difference (the summary then goes to standard error).
-//! Both depend on seed, tier, formats and number of programs, not on threads. It must not know how programs are made.
+//! With `--print` it is one engine's results instead, in hashes. All depends on seed, tier, formats and number of programs, not on threads. It must not know how programs are made.
 
 use crate::finding;
-use crate::measure;
+use crate::measure::{self, Cpu};
 use crate::report::{self, Live};
 use crate::{Outcome, Status};
 use clap::builder::PossibleValuesParser;
 use clap::value_parser;
+use picajit::fuzz::digest::digests;
 use picajit::fuzz::stats::{EXITS, TRAITS};
 use picajit::fuzz::{Engine, Plan, Stats, Swept, Tier, sweep};
 use picajit::isa::numeric::Precision;
+use picajit::kernel::Unsupported;
 use serde_json::{Map, Value, json};
+use std::fmt;
 use std::io::Write;
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 /// Programs if nothing is said.
 const PROGRAMS: u64 = 10_000;
 /// What stands for every tier or every number format.
 const ALL: &str = "all";
+/// The CPU that this runs on.
+const HOST: &str = "host";
+/// One with no more than native code needs.
+const BASELINE: &str = "baseline";
+/// What `--print` takes.
+const ENGINES: [&str; 3] = ["interp", "unoptimised", "vec4"];
 
 /// Run random programs on every engine and compare all results bit by bit
 #[derive(clap::Args)]
@@ -46,6 +56,13 @@ pub struct Args {
     /// Threads that work; as many as the machine has unless said
     #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
+    /// CPU that native code is made for: this one, or an old one with no more than is needed
+    #[arg(long, default_value = HOST, value_parser = [HOST, BASELINE])]
+    cpu: String,
+    /// Compare nothing; run this engine (interp, unoptimised or vec4) and print a line with a hash of all results for each
+    /// program and number format, to be compared with what other machines print
+    #[arg(long, value_name = "ENGINE", value_parser = ENGINES, conflicts_with_all = ["json", "seconds"])]
+    print: Option<String>,
     /// One JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -72,11 +89,45 @@ impl Args {
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
-    let (engines, missing) = measure::engines();
+    let cpu = if args.cpu == BASELINE { Cpu::Baseline } else { Cpu::Host };
+    let (engines, missing) = measure::engines_for(cpu);
+    if let Some(name) = &args.print {
+        let engine = engines.iter().find(|e| e.name() == name);
+        let engine = engine.ok_or_else(|| NoEngine { name: name.clone(), reason: missing })?;
+        return print(args, Engine { name: engine.name(), backend: engine.backend() }, out);
+    }
     if let Some(reason) = missing {
         report::warning(format_args!("only the interpreter runs; its batches are compared with its runs: {reason}"));
     }
     fuzz(args, &finding::engines(&engines), out)
+}
+
+/// An engine that this build or machine has not.
+#[derive(Debug)]
+struct NoEngine {
+    name: String,
+    reason: Option<Unsupported>,
+}
+
+impl fmt::Display for NoEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "there is no engine {} here", self.name)?;
+        self.reason.as_ref().map_or(Ok(()), |reason| write!(f, ": {reason}"))
+    }
+}
+
+impl std::error::Error for NoEngine {}
+
+/// A line for each program and number format.
+fn print(args: &Args, engine: Engine<'_>, out: &mut dyn Write) -> Outcome {
+    let printed = digests(&args.plan(Instant::now()), engine, &mut |lines| match out.write_all(lines.as_bytes()) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => ControlFlow::Break(error),
+    });
+    match printed {
+        ControlFlow::Continue(()) => Ok(Status::Fine),
+        ControlFlow::Break(error) => Err(error.into()),
+    }
 }
 
 fn fuzz(args: &Args, engines: &[Engine<'_>], out: &mut dyn Write) -> Outcome {
@@ -199,7 +250,8 @@ mod tests {
 
     fn args(programs: u64, json: bool) -> Args {
         let (tier, precision) = (ALL.to_string(), ALL.to_string());
-        Args { programs: Some(programs), seconds: None, seed: 3, tier, precision, threads: Some(2), json }
+        let (cpu, print) = (HOST.into(), None);
+        Args { programs: Some(programs), seconds: None, seed: 3, tier, precision, threads: Some(2), cpu, print, json }
     }
 
     fn text(args: &Args, engine: Engine<'_>) -> (Status, String) {

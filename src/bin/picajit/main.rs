@@ -22,6 +22,7 @@ mod run;
 mod show;
 mod subject;
 mod survey;
+mod tally;
 mod target;
 mod trace;
 mod values;

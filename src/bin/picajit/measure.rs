@@ -56,15 +56,34 @@ pub enum Engine {
     Native(Arc<Jit>),
 }
 
+/// Which instructions native code may use: all that the CPU has, or no more than it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cpu {
+    /// All.
+    Host,
+    /// No more than needed.
+    Baseline,
+}
+
 /// The engines that there are, slow ones first, and why native code is missing if it is.
 pub fn engines() -> (Vec<Engine>, Option<Unsupported>) {
+    engines_for(Cpu::Host)
+}
+
+/// The same with native code for `cpu`.
+#[cfg_attr(not(feature = "jit"), allow(unused_variables))]
+pub fn engines_for(cpu: Cpu) -> (Vec<Engine>, Option<Unsupported>) {
     #[cfg(not(feature = "jit"))]
     return (vec![Engine::Interp], Some(Unsupported::HostIsa { missing: "picajit was built without the jit feature" }));
     #[cfg(feature = "jit")]
     {
         let mut engines = vec![Engine::Interp];
+        let cpu = match cpu {
+            Cpu::Host => picajit::jit::Cpu::Host,
+            Cpu::Baseline => picajit::jit::Cpu::Baseline,
+        };
         for variant in [Variant::Unoptimised, Variant::Vec4] {
-            match Jit::new(variant, Arc::new(Interp)) {
+            match Jit::for_cpu(variant, cpu, Arc::new(Interp)) {
                 Ok(jit) => engines.push(Engine::Native(jit)),
                 Err(reason) => return (engines, Some(reason)),
             }

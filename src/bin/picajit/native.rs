@@ -7,11 +7,28 @@ use std::sync::Arc;
 
 #[cfg(not(feature = "jit"))]
 const LEFT_OUT: Unsupported = Unsupported::HostIsa { missing: "picajit was built without the jit feature" };
+#[cfg(all(feature = "jit", not(feature = "targets")))]
+const ONLY_HOST: Unsupported = Unsupported::HostIsa { missing: "picajit was built without the targets feature" };
+
+/// CPUs that code can be made for without having one, by name.
+pub const TARGETS: [&str; 3] = ["x86-64", "x86-64-v3", "aarch64"];
+
+/// What code is made for, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Making<'a> {
+    /// One of [`TARGETS`], or this machine.
+    pub target: Option<&'a str>,
+    /// Registers in memory, as the yardstick has it.
+    pub unoptimised: bool,
+    /// The number format.
+    pub precision: Precision,
+}
 
 /// The engine that makes native code.
 #[cfg(feature = "jit")]
 pub fn backend() -> Result<Arc<dyn Backend>, Unsupported> {
-    Ok(Arc::new(jit()?))
+    use picajit::jit::{Jit, Variant};
+    Ok(Arc::new(Jit::new(Variant::Vec4, Arc::new(picajit::interp::Interp))?))
 }
 
 /// The engine that makes native code.
@@ -30,23 +47,61 @@ pub struct Stages {
     pub clif: String,
     /// Machine code.
     pub host: String,
+    /// How many instructions that is.
+    pub instructions: usize,
+    /// Its bytes, with constants.
+    pub bytes: usize,
 }
 
 /// Compiles an entry and prints every stage.
 #[cfg(feature = "jit")]
-pub fn explain(program: &Program, entry: Entry, precision: Precision) -> Result<Stages, Unsupported> {
-    let config = picajit::kernel::Config { precision, ..Default::default() };
-    let s = jit()?.explain(program, entry, &config)?;
-    Ok(Stages { cfg: s.cfg, ssa: s.ssa, clif: s.clif, host: s.host })
+pub fn explain(program: &Program, entry: Entry, making: Making<'_>) -> Result<Stages, Unsupported> {
+    use picajit::jit::{Jit, Variant};
+    let config = picajit::kernel::Config { precision: making.precision, ..Default::default() };
+    let variant = if making.unoptimised { Variant::Unoptimised } else { Variant::Vec4 };
+    let s = match making.target {
+        None => Jit::new(variant, Arc::new(picajit::interp::Interp))?.explain(program, entry, &config)?,
+        Some(target) => explain_for(target, variant, program, entry, &config)?,
+    };
+    let instructions = s.instructions();
+    Ok(Stages { cfg: s.cfg, ssa: s.ssa, clif: s.clif, host: s.host, instructions, bytes: s.bytes })
+}
+
+#[cfg(feature = "targets")]
+fn explain_for(
+    target: &str,
+    variant: picajit::jit::Variant,
+    program: &Program,
+    entry: Entry,
+    config: &picajit::kernel::Config,
+) -> Result<picajit::jit::Stages, Unsupported> {
+    use picajit::jit::Target;
+    let target = Target::ALL.into_iter().find(|t| t.name() == target);
+    let target = target.ok_or(Unsupported::HostIsa { missing: "a CPU of that name" })?;
+    picajit::jit::explain_for(target, variant, program, entry, config)
+}
+
+#[cfg(all(feature = "jit", not(feature = "targets")))]
+fn explain_for(
+    _: &str,
+    _: picajit::jit::Variant,
+    _: &Program,
+    _: Entry,
+    _: &picajit::kernel::Config,
+) -> Result<picajit::jit::Stages, Unsupported> {
+    Err(ONLY_HOST)
 }
 
 /// Compiles an entry and prints every stage.
 #[cfg(not(feature = "jit"))]
-pub fn explain(_: &Program, _: Entry, _: Precision) -> Result<Stages, Unsupported> {
+pub fn explain(_: &Program, _: Entry, _: Making<'_>) -> Result<Stages, Unsupported> {
     Err(LEFT_OUT)
 }
 
-#[cfg(feature = "jit")]
-fn jit() -> Result<Arc<picajit::jit::Jit>, Unsupported> {
-    picajit::jit::Jit::new(picajit::jit::Variant::Vec4, Arc::new(picajit::interp::Interp))
+#[cfg(all(test, feature = "targets"))]
+mod tests {
+    #[test]
+    fn names_are_the_librarys() {
+        assert_eq!(super::TARGETS, picajit::jit::Target::ALL.map(picajit::jit::Target::name));
+    }
 }

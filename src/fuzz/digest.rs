@@ -1,0 +1,238 @@
+//! Cases x one engine -> a line of text for each: a hash of every result. What machines, CPUs and engines print can be compared
+//! with `diff`.
+//!
+//! Invariant: the lines depend on the plan and on what the engine computes, not on threads, and not on the bits of a NaN. It must not know
+//! which engines there are.
+
+use super::case::Case;
+use super::compare::Engine;
+use super::sweep::Plan;
+use crate::kernel::{Kernel, copy_registers};
+use crate::state::{Batch, Emitter, Exit, Registers, Unit};
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+/// Programs that a thread takes at a time.
+const BLOCK: u64 = 32;
+/// What outputs hold before a batch.
+const UNTOUCHED: Registers = [[-12_345.678; 4]; 16];
+
+/// What an engine makes of a case.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Digest {
+    /// How vertices ended, in the order they first ended so, and how many.
+    pub exits: Vec<(Exit, u32)>,
+    /// Triangles sent while vertices ran one by one.
+    pub triangles: u32,
+    /// Of all registers, flags, copied outputs, exits and triangles: after each vertex, and after one batch of all.
+    pub hash: u64,
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x} triangles={}", self.hash, self.triangles)?;
+        self.exits.iter().try_for_each(|(exit, count)| write!(f, " {exit:?}={count}"))
+    }
+}
+
+/// 64 bits that every bit put in has changed.
+struct Hash(u64);
+
+impl Hash {
+    fn word(&mut self, word: u32) {
+        // Multiplying by an odd number loses nothing, and the shift brings upper bits down, which it alone never does.
+        let mixed = (self.0 ^ u64::from(word)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0 = mixed ^ mixed >> 32;
+    }
+
+    fn registers(&mut self, registers: &Registers) {
+        // Hosts disagree about sign and payload of the NaN that an operation makes; there is one NaN here.
+        let bits = |x: &f32| if x.is_nan() { f32::NAN.to_bits() } else { x.to_bits() };
+        registers.as_flattened().iter().map(bits).for_each(|word| self.word(word));
+    }
+
+    /// All of it: a field that is added must be taken apart here as well.
+    fn unit(&mut self, unit: &Unit) {
+        let Unit { v, r, o, slots, a0, al, cmp, bank, setemit } = unit;
+        [v, r].into_iter().chain(o).chain(slots).for_each(|file| self.registers(file));
+        [a0[0], a0[1], *al].into_iter().for_each(|word| self.word(word.cast_unsigned()));
+        [cmp[0], cmp[1], setemit.primitive, setemit.winding].into_iter().for_each(|flag| self.word(flag.into()));
+        self.word(u32::from(*bank) << 8 | u32::from(setemit.vertex));
+    }
+
+    fn exit(&mut self, exit: Exit) {
+        self.word(exit as u32);
+    }
+}
+
+/// Hashes what is emitted, in its order.
+struct Triangles<'a> {
+    hash: &'a mut Hash,
+    count: u32,
+}
+
+impl Emitter for Triangles<'_> {
+    fn triangle(&mut self, vertices: [&Registers; 3], winding: bool) {
+        vertices.into_iter().for_each(|v| self.hash.registers(v));
+        self.hash.word(winding.into());
+        self.count += 1;
+    }
+}
+
+/// Runs `case` on `kernel`, which was compiled from it.
+pub fn digest(case: &Case, kernel: &dyn Kernel) -> Digest {
+    let Case { uniforms, inputs, input_mask, output_mask, .. } = case;
+    let (mut digest, mut hash) = (Digest::default(), Hash(0));
+    let mut unit = case.unit.clone();
+    for input in inputs {
+        copy_registers(*input_mask, input, &mut unit.v);
+        let mut triangles = Triangles { hash: &mut hash, count: 0 };
+        let exit = kernel.run(uniforms, &mut unit, &mut triangles);
+        digest.triangles += triangles.count;
+        hash.unit(&unit);
+        hash.exit(exit);
+        match digest.exits.iter_mut().find(|(e, _)| *e == exit) {
+            Some((_, count)) => *count += 1,
+            None => digest.exits.push((exit, 1)),
+        }
+    }
+    let (mut unit, mut outputs) = (case.unit.clone(), vec![UNTOUCHED; inputs.len()]);
+    let mut batch = Batch { inputs, outputs: &mut outputs, input_mask: *input_mask, output_mask: *output_mask };
+    let exit = kernel.run_batch(uniforms, &mut unit, &mut batch, &mut Triangles { hash: &mut hash, count: 0 });
+    outputs.iter().for_each(|registers| hash.registers(registers));
+    hash.unit(&unit);
+    hash.exit(exit);
+    digest.hash = hash.0;
+    digest
+}
+
+/// One line for program and number format. A program that the engine refuses has the reason instead of a hash.
+fn line(seed: u64, case: &Case, engine: Engine<'_>) -> String {
+    let mut line = format!("{seed} {}", case.config.precision);
+    let written = match engine.backend.compile(&case.program, case.entry, &case.config) {
+        Ok(kernel) => writeln!(line, " {}", digest(case, &*kernel)),
+        Err(reason) => writeln!(line, " refused: {reason}"),
+    };
+    written.expect("text takes all that is written to it");
+    line
+}
+
+/// Runs the plan's programs on `engine` and hands their lines to `take`, many at a time, in the order of the programs, until it
+/// breaks. `plan.until` is not looked at: a part of the lines could not be compared.
+pub fn digests<B>(plan: &Plan, engine: Engine<'_>, take: &mut dyn FnMut(&str) -> ControlFlow<B>) -> ControlFlow<B> {
+    let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let (sender, receiver) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..plan.threads.max(1) {
+            let (sender, next, stop) = (sender.clone(), &next, &stop);
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    let n = next.fetch_add(1, Ordering::Relaxed);
+                    if n >= plan.programs.div_ceil(BLOCK) {
+                        break;
+                    }
+                    let mut lines = String::new();
+                    for program in n * BLOCK..plan.programs.min((n + 1).saturating_mul(BLOCK)) {
+                        let seed = plan.seed.wrapping_add(program);
+                        plan.cases(program).iter().for_each(|case| lines += &line(seed, case, engine));
+                    }
+                    if sender.send((n, lines)).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        let (mut waiting, mut wanted) = (BTreeMap::new(), 0);
+        for (n, lines) in receiver {
+            waiting.insert(n, lines);
+            while let Some(lines) = waiting.remove(&wanted) {
+                if let ControlFlow::Break(b) = take(&lines) {
+                    stop.store(true, Ordering::Relaxed);
+                    return ControlFlow::Break(b);
+                }
+                wanted += 1;
+            }
+        }
+        ControlFlow::Continue(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fuzz::case_from_seed;
+    use crate::interp::Interp;
+    use crate::isa::numeric::Precision;
+
+    const INTERP: Engine<'static> = Engine { name: "interp", backend: &Interp };
+
+    fn text(threads: usize) -> String {
+        let plan = Plan { programs: 70, threads, precisions: Precision::ALL.to_vec(), ..Plan::default() };
+        let mut text = String::new();
+        let whole = digests(&plan, INTERP, &mut |lines| {
+            text += lines;
+            ControlFlow::<()>::Continue(())
+        });
+        assert_eq!(whole, ControlFlow::Continue(()));
+        text
+    }
+
+    #[test]
+    fn lines_do_not_depend_on_threads_and_name_every_program() {
+        let one = text(1);
+        assert_eq!(one, text(3));
+        let names: Vec<_> = one.lines().map(|l| l.rsplitn(2, " triangles=").last().unwrap().to_string()).collect();
+        let seeds: Vec<_> = one.lines().map(|l| l.split(' ').next().unwrap().parse::<u64>().unwrap()).collect();
+        assert_eq!(seeds, (1..=70).flat_map(|n| [n; Precision::ALL.len()]).collect::<Vec<_>>());
+        let hashes: std::collections::HashSet<_> = names.iter().map(|l| l.split(' ').nth(2).unwrap()).collect();
+        // Some programs do the same in two formats.
+        assert!(hashes.len() > 140, "{}", hashes.len());
+    }
+
+    #[test]
+    fn every_place_counts_and_no_bit_of_a_nan_does() {
+        let hash = |change: &dyn Fn(&mut Unit)| {
+            let (mut unit, mut hash) = (Unit::new(), Hash(0));
+            change(&mut unit);
+            hash.unit(&unit);
+            hash.0
+        };
+        let changes: [&dyn Fn(&mut Unit); 14] = [
+            &|_| (),
+            &|u| u.v[15][3] = -0.0,
+            &|u| u.r[0][0] = 1.0,
+            &|u| u.o[0][0][0] = 1.0,
+            &|u| u.o[1][0][0] = 1.0,
+            &|u| u.slots[3][15][3] = 1.0,
+            &|u| u.a0[0] = 1,
+            &|u| u.a0[1] = 1,
+            &|u| u.al = 1,
+            &|u| u.cmp[0] = true,
+            &|u| u.cmp[1] = true,
+            &|u| u.bank = 1,
+            &|u| u.setemit.vertex = 1,
+            &|u| u.setemit.winding = true,
+        ];
+        let all: std::collections::HashSet<_> = changes.iter().map(|c| hash(c)).collect();
+        assert_eq!(all.len(), changes.len());
+        assert_eq!(hash(&|u| u.r[0][0] = f32::NAN), hash(&|u| u.r[0][0] = f32::from_bits(0xFFC0_1234)));
+    }
+
+    #[test]
+    fn breaking_ends_it() {
+        let plan = Plan { programs: u64::MAX, threads: 2, ..Plan::default() };
+        assert_eq!(digests(&plan, INTERP, &mut |_| ControlFlow::Break(7)), ControlFlow::Break(7));
+    }
+
+    #[test]
+    fn exits_are_counted() {
+        let case = (0..).map(|seed| case_from_seed(seed, None, 9)).find(|c| c.inputs.len() == 9).unwrap();
+        let digest = digest(&case, &case.interp());
+        assert_eq!(digest.exits.iter().map(|(_, count)| count).sum::<u32>(), 9);
+    }
+}

@@ -1,0 +1,150 @@
+//! Words -> machine code that is not installed yet, and every stage on the way as text.
+//!
+//! It must not know where code lives, nor whether the CPU it makes code for is the one it runs on.
+
+use super::lower;
+use super::math::Care;
+use super::{Timings, Variant};
+use crate::ir::cfg::{Cfg, Limits};
+use crate::ir::{Form, Func, Inst};
+use crate::isa::numeric::Precision;
+use crate::kernel::{Config, Unsupported};
+use crate::program::{Entry, Program};
+use cranelift_codegen::Context;
+use cranelift_codegen::isa::OwnedTargetIsa;
+use cranelift_frontend::FunctionBuilderContext;
+use std::time::Instant;
+
+/// Makes code for one CPU.
+pub(super) struct Generator {
+    pub(super) isa: OwnedTargetIsa,
+    pub(super) variant: Variant,
+    pub(super) limits: Limits,
+}
+
+/// Allocations that compiling can use again.
+pub(super) struct Scratch {
+    pub(super) context: Context,
+    builder: FunctionBuilderContext,
+}
+
+impl Default for Scratch {
+    fn default() -> Scratch {
+        Scratch { context: Context::new(), builder: FunctionBuilderContext::new() }
+    }
+}
+
+/// Every stage of one compilation as text.
+#[derive(Clone, Debug)]
+pub struct Stages {
+    /// Blocks.
+    pub cfg: String,
+    /// Simplified SSA.
+    pub ssa: String,
+    /// Cranelift's IR.
+    pub clif: String,
+    /// Machine code, in Cranelift's notation.
+    pub host: String,
+    /// Bytes of machine code and constants.
+    pub bytes: usize,
+}
+
+impl Stages {
+    /// Lines of [`Stages::host`] that become an instruction. Now and then one of them becomes two.
+    pub fn instructions(&self) -> usize {
+        let mut lines = self.host.lines().map(str::trim).peekable();
+        let mut count = 0;
+        while let Some(line) = lines.next() {
+            // A jump to what comes next is left out, and `uninit` speaks to the register allocator.
+            let next = lines.peek().and_then(|l| l.strip_prefix("block")?.strip_suffix(':')).unwrap_or("");
+            let jump = line.strip_prefix("jmp").or(line.strip_prefix("b ")).map(str::trim);
+            let falls = jump.is_some_and(|to| to.strip_prefix("label") == Some(next));
+            count += usize::from(!falls && !line.is_empty() && !line.ends_with(':') && !line.starts_with("uninit"));
+        }
+        count
+    }
+}
+
+/// In debug builds, stops on a broken rule of the IR: a bug of ours that no input may show otherwise.
+fn check(func: &Func, when: &str) {
+    if cfg!(debug_assertions)
+        && let Err(broken) = func.verify()
+    {
+        panic!("{when}: {broken}\n{func}");
+    }
+}
+
+impl Generator {
+    /// Blocks, how many there are, and simplified SSA.
+    pub(super) fn ssa(
+        &self,
+        program: &Program,
+        entry: Entry,
+        config: &Config,
+        timings: &mut Timings,
+    ) -> Result<(usize, Func), Unsupported> {
+        let start = Instant::now();
+        let cfg = Cfg::build(program, entry, self.limits)?;
+        timings.cfg = start.elapsed();
+        let start = Instant::now();
+        let form = match self.variant {
+            Variant::Vec4 => Form::Ssa,
+            Variant::Unoptimised => Form::Memory,
+        };
+        let mut func = Func::build(&cfg, config.fuel, form);
+        check(&func, "built");
+        func.simplify(config.precision);
+        check(&func, "simplified");
+        timings.ssa = start.elapsed();
+        Ok((cfg.blocks.len(), func))
+    }
+
+    /// Speculation needs a way back: nothing may be written before the last test.
+    pub(super) fn care(&self, func: &Func, precision: Precision) -> Care {
+        let emits = func.blocks.iter().flat_map(|b| &b.insts).any(|(_, i)| matches!(i, Inst::Emit | Inst::Setemit(_)));
+        // In float24 already reading an input is something to speculate about.
+        let pays = precision != Precision::F32 || func.nodes.iter().any(crate::ir::facts::multiplies);
+        match self.variant {
+            Variant::Vec4 if pays && !emits => Care::Speculate,
+            _ => Care::Exact,
+        }
+    }
+
+    /// CLIF, in `scratch`.
+    pub(super) fn lower(&self, func: &Func, care: Care, precision: Precision, scratch: &mut Scratch) {
+        let Scratch { context, builder } = scratch;
+        context.clear();
+        let target = self.isa.frontend_config();
+        context.func.signature = lower::signature(self.isa.default_call_conv(), target.pointer_type());
+        lower::lower(func, care, precision, &mut context.func, builder, target);
+    }
+
+    /// Compiles what `entry` reaches and prints every stage on the way.
+    pub(super) fn explain(&self, program: &Program, entry: Entry, config: &Config) -> Result<Stages, Unsupported> {
+        let cfg = Cfg::build(program, entry, self.limits)?;
+        let (_, func) = self.ssa(program, entry, config, &mut Timings::default())?;
+        let mut scratch = Scratch::default();
+        self.lower(&func, self.care(&func, config.precision), config.precision, &mut scratch);
+        let clif = scratch.context.func.display().to_string();
+        scratch.context.set_disasm(true);
+        let compiled = scratch
+            .context
+            .compile(&*self.isa, &mut Default::default())
+            .map_err(|e| Unsupported::Codegen { message: e.inner.to_string() })?;
+        let host = compiled.vcode.clone().unwrap_or_default();
+        let bytes = compiled.code_buffer().len();
+        Ok(Stages { cfg: cfg.to_string(), ssa: func.to_string(), clif, host, bytes })
+    }
+}
+
+/// Compiles what `entry` reaches for another CPU and prints every stage on the way. Nothing of it runs.
+#[cfg(feature = "targets")]
+pub fn explain_for(
+    target: super::Target,
+    variant: Variant,
+    program: &Program,
+    entry: Entry,
+    config: &Config,
+) -> Result<Stages, Unsupported> {
+    Generator { isa: target.isa()?, variant, limits: Limits::default() }.explain(program, entry, config)
+}

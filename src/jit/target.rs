@@ -1,0 +1,111 @@
+//! Who machine code is for -> Cranelift's description of that CPU, with the settings that all code is made with.
+//!
+//! It must not know what is compiled.
+
+use crate::kernel::Unsupported;
+use cranelift_codegen::isa::{self, OwnedTargetIsa};
+use cranelift_codegen::settings::{self, Configurable};
+use target_lexicon::{Architecture, HOST};
+
+/// Which instructions code for this machine may use. Results never depend on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Cpu {
+    /// All that Cranelift knows how to use of what this CPU has.
+    #[default]
+    Host,
+    /// No more than native code needs: SSE4.1 on x86-64, nothing optional on aarch64. What old CPUs are given, so that it can be
+    /// tested on new ones.
+    Baseline,
+}
+
+/// Flags of SSE4.1 and all before it, which every x86-64 since 2008 has.
+const SSE41: [&str; 3] = ["has_sse3", "has_ssse3", "has_sse41"];
+
+/// For code that runs here.
+pub(super) fn host(cpu: Cpu) -> Result<OwnedTargetIsa, Unsupported> {
+    match HOST.architecture {
+        #[cfg(target_arch = "x86_64")]
+        Architecture::X86_64 if !std::arch::is_x86_feature_detected!("sse4.1") => {
+            // FLR and the blends need it.
+            return Err(Unsupported::HostIsa { missing: "SSE4.1" });
+        }
+        Architecture::X86_64 | Architecture::Aarch64(_) => {}
+        _ => return Err(Unsupported::HostIsa { missing: "a code generator for this architecture" }),
+    }
+    let detect = cpu == Cpu::Host;
+    let mut builder =
+        cranelift_native::builder_with_options(detect).map_err(|missing| Unsupported::HostIsa { missing })?;
+    if !detect && HOST.architecture == Architecture::X86_64 {
+        enable(&mut builder, &SSE41)?;
+    }
+    finish(builder)
+}
+
+fn enable(builder: &mut isa::Builder, flags: &[&str]) -> Result<(), Unsupported> {
+    flags.iter().try_for_each(|flag| builder.enable(flag)).map_err(|e| Unsupported::Codegen { message: e.to_string() })
+}
+
+fn finish(builder: isa::Builder) -> Result<OwnedTargetIsa, Unsupported> {
+    let mut flags = settings::builder();
+    // The IR arrives simplified and in a good order: Cranelift's own optimiser costs more time than it saves.
+    for (name, value) in [
+        ("opt_level", "none"),
+        ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
+        ("enable_alias_analysis", "false"),
+        ("is_pic", "false"),
+        ("unwind_info", "false"),
+        // A hostile program can make a frame larger than a guard page; stepping over one must fault, not corrupt. Frames
+        // of real shaders are smaller than a page and pay nothing.
+        ("enable_probestack", "true"),
+        ("probestack_strategy", "inline"),
+    ] {
+        flags.set(name, value).map_err(|e| Unsupported::Codegen { message: e.to_string() })?;
+    }
+    builder.finish(settings::Flags::new(flags)).map_err(|e| Unsupported::Codegen { message: e.to_string() })
+}
+
+/// A CPU whose machine code can be looked at on any host.
+#[cfg(feature = "targets")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// x86-64 with SSE4.1 and nothing newer.
+    X86_64,
+    /// x86-64 as since 2013: AVX2, FMA (which is never used), BMI.
+    X86_64V3,
+    /// 64-bit Arm, nothing optional.
+    Aarch64,
+}
+
+#[cfg(feature = "targets")]
+impl Target {
+    /// Every one there is.
+    pub const ALL: [Target; 3] = [Target::X86_64, Target::X86_64V3, Target::Aarch64];
+
+    /// What it is called on command lines and in snapshots.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Target::X86_64 => "x86-64",
+            Target::X86_64V3 => "x86-64-v3",
+            Target::Aarch64 => "aarch64",
+        }
+    }
+
+    /// For code that is read and not run.
+    pub(super) fn isa(self) -> Result<OwnedTargetIsa, Unsupported> {
+        let (triple, flags): (_, &[&str]) = match self {
+            Target::X86_64 => (target_lexicon::triple!("x86_64-unknown-linux-gnu"), &[]),
+            Target::X86_64V3 => (
+                target_lexicon::triple!("x86_64-unknown-linux-gnu"),
+                &["has_sse42", "has_popcnt", "has_avx", "has_avx2", "has_fma", "has_bmi1", "has_bmi2", "has_lzcnt"],
+            ),
+            Target::Aarch64 => (target_lexicon::triple!("aarch64-unknown-linux-gnu"), &[]),
+        };
+        let missing = |_| Unsupported::HostIsa { missing: "a code generator for this architecture" };
+        let mut builder = isa::lookup(triple).map_err(missing)?;
+        if self != Target::Aarch64 {
+            enable(&mut builder, &SSE41)?;
+        }
+        enable(&mut builder, flags)?;
+        finish(builder)
+    }
+}
