@@ -457,7 +457,7 @@ fn an_unlinked_object_is_a_shader_with_one_entry() {
 #[test]
 fn machine_code_of_other_cpus_can_be_read_and_counted() {
     let folder = Folder::new("targets");
-    folder.file("a.pica", ".proc main\nmul r0, v0, v1\nflr o0, r0\nend\n.end\n");
+    folder.file("a.pica", ".proc main\nmul r0, v0, v0\nflr o0, r0\nend\n.end\n");
     for (target, floor) in [("x86-64", "roundps"), ("x86-64-v3", "vroundps"), ("aarch64", "frintm")] {
         let code = folder.good(&format!("disasm a.pica --stage host --target {target}"));
         assert!(code.contains(&format!(" {floor} ")), "{target}: {code}");

@@ -139,7 +139,7 @@ fn a_hostile_program_gets_no_huge_frame() {
 
 #[test]
 fn old_cpus_get_code_that_new_instructions_are_not_in() {
-    let (program, entry) = program(".proc main\n mul r0, v0, c0\n add r0, r0, v1\n flr o0, r0\n end\n.end");
+    let (program, entry) = program(".proc main\n mul r0, c0, v0\n add r0, r0, v1\n flr o0, r0\n end\n.end");
     let jit = Jit::for_cpu(Variant::Vec4, Cpu::Baseline, Arc::new(Interp)).expect("native");
     let host = jit.explain(&program, entry, &Config::default()).expect("small").host;
     // AVX instructions begin with a v, and so does nothing else.
@@ -154,7 +154,7 @@ fn old_cpus_get_code_that_new_instructions_are_not_in() {
 #[cfg(feature = "targets")]
 #[test]
 fn every_cpus_code_prints_on_every_host() {
-    let (program, entry) = program(".proc main\n mul r0, v0, c0\n add r0, r0, v1\n flr o0, r0\n end\n.end");
+    let (program, entry) = program(".proc main\n mul r0, c0, v0\n add r0, r0, v1\n flr o0, r0\n end\n.end");
     for (target, floor) in [(Target::X86_64, "roundps"), (Target::X86_64V3, "vroundps"), (Target::Aarch64, "frintm")] {
         for variant in [Variant::Vec4, Variant::Unoptimised] {
             let stages = explain_for(target, variant, &program, entry, &Config::default()).expect("small");
