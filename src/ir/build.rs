@@ -12,7 +12,7 @@ use super::cfg::{self, Cfg, Step};
 use super::{Block, Edge, Form, Func, Inst, Mem, Node, Term, Test, Type, Value};
 use crate::isa::flow::Exit;
 use crate::isa::{self, DstFile, Opcode, Pc, Stage, WriteMask};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Something whose content changes during a run, as a small number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -91,6 +91,8 @@ pub(super) struct Builder {
     /// Contents at the start of the run, once somebody has asked.
     initial: Env,
     initial_loads: Vec<Value>,
+    /// Inputs and uniforms that were read: one value each, so that to load it once is to look it up.
+    leaves: HashMap<Node, Value>,
     /// Contents where the builder stands.
     env: Env,
     /// Where the builder stands.
@@ -114,6 +116,7 @@ impl Func {
             emits,
             initial: empty.clone(),
             initial_loads: Vec::new(),
+            leaves: HashMap::new(),
             env: empty,
             block: 0,
             pc: cfg.entry.pc,
@@ -484,6 +487,12 @@ impl Builder {
     /// Adds `inst` where the builder stands.
     pub(super) fn push(&mut self, inst: Inst) {
         self.func.blocks[self.block].insts.push((self.pc, inst));
+    }
+
+    /// An input or a uniform.
+    pub(super) fn leaf(&mut self, node: Node) -> Value {
+        debug_assert!(matches!(node, Node::Input(_) | Node::Uniform(_)), "what is the same throughout a run");
+        *self.leaves.entry(node).or_insert_with(|| self.func.value(node))
     }
 
     /// Adds a node where the builder stands.

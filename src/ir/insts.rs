@@ -93,8 +93,8 @@ impl Builder {
                 let offset = self.define(Node::Offset(address));
                 self.define(Node::Relative { base, offset })
             }
-            (None, SrcFile::Input(n)) => self.func.value(Node::Input(n)),
-            (None, SrcFile::Uniform(n)) => self.func.value(Node::Uniform(n)),
+            (None, SrcFile::Input(n)) => self.leaf(Node::Input(n)),
+            (None, SrcFile::Uniform(n)) => self.leaf(Node::Uniform(n)),
             (None, SrcFile::Temp(n)) => self.read(Place::temp(n)),
         };
         let outer = Use { value, swizzle: src.swizzle, negate: src.negate };

@@ -14,7 +14,7 @@ use super::memory::{aligned, constant_memory};
 use super::shape::Vec4;
 use super::speculate::Sinks;
 use crate::ir::facts::{self, ALL_LANES, Lanes};
-use crate::ir::{Edge, Func, Inst, Lane, Node, Term, Test, Type, Use, Value};
+use crate::ir::{Edge, Form, Func, Inst, Lane, Node, Term, Test, Type, Use, Value};
 use crate::isa::numeric::Precision;
 use crate::isa::{CmpOp, Cond, CondOp, Opcode};
 use crate::state::Exit;
@@ -53,7 +53,7 @@ pub(super) struct Lower<'a, 'f> {
     emit_signature: Option<clif::SigRef>,
     /// Addresses of output banks, by the bank's value, where they are known for good.
     pub(super) banks: HashMap<Value, clif::Value>,
-    /// Inputs and uniforms loaded in this block.
+    /// Inputs and uniforms loaded in this block, or narrowed in block 0, which dominates all.
     pub(super) loaded: HashMap<Value, clif::Value>,
     pub(super) sinks: Sinks,
     /// Values that may well be infinite; float24 only.
@@ -143,10 +143,12 @@ impl<'f> Lower<'_, 'f> {
         let func = self.func;
         for (id, block) in func.blocks.iter().enumerate() {
             self.b.switch_to_block(self.blocks[id]);
-            self.loaded.clear();
-            if id == 0 && self.precision != Precision::F32 {
+            // Once narrowed a leaf is worth keeping, if only on the stack; a plain load is not.
+            if self.precision == Precision::F32 {
+                self.loaded.clear();
+            } else if id == 0 {
                 self.math().make_constants();
-                self.watch_leaves();
+                self.narrow_leaves();
             }
             // Stores come last in their block, and wait for the test.
             let mut stores = Vec::new();
@@ -277,28 +279,21 @@ impl<'f> Lower<'_, 'f> {
     pub(super) fn vector(&mut self, value: Value) -> Vec4 {
         match *self.func.node(value) {
             Node::Const(bits) => Vec4::Wide(self.math().vector(types::F32X4, bits)),
+            Node::Input(_) | Node::Uniform(_) if let Some(&v) = self.loaded.get(&value) => Vec4::Wide(v),
             Node::Input(n) => {
-                if let Some(&v) = self.loaded.get(&value) {
-                    return Vec4::Wide(v);
-                }
                 let v = self.raw_input(n);
                 let v = self.math().input(v);
-                self.loaded.insert(value, v);
+                // Registers in memory are read each time, as those do who keep them there. What is narrowed is kept only in
+                // block 0.
+                if self.func.form == Form::Ssa && self.precision == Precision::F32 {
+                    self.loaded.insert(value, v);
+                }
                 Vec4::Wide(v)
             }
+            // Not kept: a register that is read once more is dearer than a load.
             Node::Uniform(n) => {
-                if let Some(&v) = self.loaded.get(&value) {
-                    return Vec4::Wide(v);
-                }
-                let offset = abi::uniforms::C + i32::from(n) * VEC4;
-                let v = self.b.ins().load(types::F32X4, constant_memory(), self.uniforms, offset);
-                // Kept only if something was computed: a register that is read once more is dearer than a load.
-                if self.narrows_uniforms() {
-                    let v = self.math().uniform(v);
-                    self.loaded.insert(value, v);
-                    return Vec4::Wide(v);
-                }
-                Vec4::Wide(v)
+                let v = self.raw_uniform(n);
+                Vec4::Wide(self.math().uniform(v))
             }
             _ => match self.values[value.0 as usize] {
                 Some(Low::Vector(v)) => v,

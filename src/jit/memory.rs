@@ -11,12 +11,11 @@ use super::math::Care;
 use super::narrow::Tails;
 use super::shape::Vec4;
 use crate::ir::facts::{ALL_LANES, Lanes};
-use crate::ir::{Mem, Node, Type, Value};
+use crate::ir::{Form, Mem, Node, Type, Value};
 use crate::isa::FLOAT_UNIFORMS;
 use crate::isa::numeric::Precision;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self as clif, InstBuilder, MemFlagsData, types};
-use std::collections::BTreeMap;
 
 /// Memory that holds what its type says, at its type's alignment.
 pub(super) fn aligned() -> MemFlagsData {
@@ -35,6 +34,11 @@ impl Lower<'_, '_> {
         self.b.ins().load(types::F32X4, flags, self.inputs, i32::from(n) * VEC4)
     }
 
+    pub(super) fn raw_uniform(&mut self, n: u8) -> clif::Value {
+        let offset = abi::uniforms::C + i32::from(n) * VEC4;
+        self.b.ins().load(types::F32X4, constant_memory(), self.uniforms, offset)
+    }
+
     /// Whether uniforms have to be narrowed wherever they are read. Speculating code watches them instead.
     pub(super) fn narrows_uniforms(&self) -> bool {
         self.precision != Precision::F32 && self.care == Care::Exact
@@ -48,44 +52,47 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Watches the leaves that the function reads, once for the whole run or batch: block 0 is always run, and only
-    /// once.
-    pub(super) fn watch_leaves(&mut self) {
-        if self.care == Care::Exact {
+    /// Narrows the leaves that the function reads, once for the whole run, or watches them if speculating code takes
+    /// them as they are: block 0 is always run, and only once.
+    pub(super) fn narrow_leaves(&mut self) {
+        let func = self.func;
+        if func.form == Form::Memory {
             return;
         }
-        let func = self.func;
-        // A leaf may have been made more than once.
-        let mut leaves: BTreeMap<(bool, u8), (Value, Lanes)> = BTreeMap::new();
-        for (id, node) in func.nodes.iter().enumerate() {
-            let leaf = match *node {
-                Node::Input(n) => (true, n),
-                Node::Uniform(n) => (false, n),
-                _ => continue,
-            };
-            if self.live[id] != 0 {
-                leaves.entry(leaf).or_insert((Value(id as u32), 0)).1 |= self.live[id];
+        let live = |id: &usize| self.live[*id] != 0;
+        let leaves = |want: fn(&Node) -> Option<u8>| {
+            let all = (0..func.nodes.len()).filter(live);
+            all.filter_map(|id| want(&func.nodes[id]).map(|n| (Value(id as u32), n))).collect::<Vec<_>>()
+        };
+        let inputs = leaves(|node| if let Node::Input(n) = node { Some(*n) } else { None });
+        let uniforms = leaves(|node| if let Node::Uniform(n) = node { Some(*n) } else { None });
+        match self.care {
+            Care::Exact => {
+                for (value, n) in uniforms {
+                    let v = self.raw_uniform(n);
+                    let v = self.math().uniform(v);
+                    self.loaded.insert(value, v);
+                }
             }
-        }
-        let (inputs, uniforms): (Vec<_>, Vec<_>) = leaves.into_iter().partition(|((input, _), _)| *input);
-        if !uniforms.is_empty() {
-            // Within a batch they stay the same.
-            let seen = self.b.ins().load(types::I32, aligned(), self.frame, FRAME_UNIFORMS_SEEN);
-            let (look, go_on) = (self.b.create_block(), self.b.create_block());
-            self.b.ins().brif(seen, go_on, &[], look, &[]);
-            self.b.switch_to_block(look);
-            for (_, (value, live)) in uniforms {
-                let v = self.vector(value);
-                let v = self.math().wide(v);
-                self.watch(v, live, Tails::Kept);
+            Care::Speculate if !uniforms.is_empty() => {
+                // Within a batch they stay the same.
+                let seen = self.b.ins().load(types::I32, aligned(), self.frame, FRAME_UNIFORMS_SEEN);
+                let (look, go_on) = (self.b.create_block(), self.b.create_block());
+                self.b.ins().brif(seen, go_on, &[], look, &[]);
+                self.b.switch_to_block(look);
+                for (value, n) in uniforms {
+                    let v = self.raw_uniform(n);
+                    self.watch(v, self.live[value.0 as usize], Tails::Kept);
+                }
+                self.test_sinks();
+                self.b.ins().jump(go_on, &[]);
+                self.b.switch_to_block(go_on);
             }
-            self.test_sinks();
-            self.b.ins().jump(go_on, &[]);
-            self.b.switch_to_block(go_on);
+            Care::Speculate => {}
         }
-        for ((_, n), (value, live)) in inputs {
+        for (value, n) in inputs {
             let raw = self.raw_input(n);
-            self.watch(raw, live, Tails::Rounded);
+            self.watch(raw, self.live[value.0 as usize], Tails::Rounded);
             let v = self.math().input(raw);
             self.loaded.insert(value, v);
         }
