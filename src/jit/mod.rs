@@ -37,9 +37,9 @@ use std::time::{Duration, Instant};
 pub use generator::Stages;
 #[cfg(feature = "targets")]
 pub use generator::explain_for;
-pub use target::Cpu;
 #[cfg(feature = "targets")]
 pub use target::Target;
+pub use target::{Allocator, Cpu, Settings};
 
 /// Which code is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -119,13 +119,13 @@ impl Jit {
     ///
     /// Fails with [`Unsupported::HostIsa`] where no native code can be made.
     pub fn new(variant: Variant, last_resort: Arc<dyn Backend>) -> Result<Arc<Jit>, Unsupported> {
-        Jit::for_cpu(variant, Cpu::Host, last_resort)
+        Jit::with(variant, Settings::default(), last_resort)
     }
 
-    /// [`Jit::new`] with less than all that this CPU has, if `cpu` says so.
-    pub fn for_cpu(variant: Variant, cpu: Cpu, last_resort: Arc<dyn Backend>) -> Result<Arc<Jit>, Unsupported> {
+    /// [`Jit::new`] with code made in another way, for tests.
+    pub fn with(variant: Variant, settings: Settings, last_resort: Arc<dyn Backend>) -> Result<Arc<Jit>, Unsupported> {
         let jit = Jit {
-            generator: Generator { isa: target::host(cpu)?, variant, limits: Limits::default() },
+            generator: Generator { isa: target::host(settings)?, variant, limits: Limits::default() },
             scratch: Mutex::default(),
             memory: CodeMemory::default,
             last_resort,

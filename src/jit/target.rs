@@ -18,11 +18,30 @@ pub enum Cpu {
     Baseline,
 }
 
+/// Who gives out registers. Results never depend on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Allocator {
+    /// The one that makes better code.
+    #[default]
+    Backtracking,
+    /// The one that takes less time, and is another witness in tests.
+    SinglePass,
+}
+
+/// How code for this machine is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Settings {
+    /// Which instructions it may use.
+    pub cpu: Cpu,
+    /// Who gives out registers.
+    pub allocator: Allocator,
+}
+
 /// Flags of SSE4.1 and all before it, which every x86-64 since 2008 has.
 const SSE41: [&str; 3] = ["has_sse3", "has_ssse3", "has_sse41"];
 
 /// For code that runs here.
-pub(super) fn host(cpu: Cpu) -> Result<OwnedTargetIsa, Unsupported> {
+pub(super) fn host(settings: Settings) -> Result<OwnedTargetIsa, Unsupported> {
     match HOST.architecture {
         #[cfg(target_arch = "x86_64")]
         Architecture::X86_64 if !std::arch::is_x86_feature_detected!("sse4.1") => {
@@ -32,26 +51,31 @@ pub(super) fn host(cpu: Cpu) -> Result<OwnedTargetIsa, Unsupported> {
         Architecture::X86_64 | Architecture::Aarch64(_) => {}
         _ => return Err(Unsupported::HostIsa { missing: "a code generator for this architecture" }),
     }
-    let detect = cpu == Cpu::Host;
+    let detect = settings.cpu == Cpu::Host;
     let mut builder =
         cranelift_native::builder_with_options(detect).map_err(|missing| Unsupported::HostIsa { missing })?;
     if !detect && HOST.architecture == Architecture::X86_64 {
         enable(&mut builder, &SSE41)?;
     }
-    finish(builder)
+    finish(builder, settings.allocator)
 }
 
 fn enable(builder: &mut isa::Builder, flags: &[&str]) -> Result<(), Unsupported> {
     flags.iter().try_for_each(|flag| builder.enable(flag)).map_err(|e| Unsupported::Codegen { message: e.to_string() })
 }
 
-fn finish(builder: isa::Builder) -> Result<OwnedTargetIsa, Unsupported> {
+fn finish(builder: isa::Builder, allocator: Allocator) -> Result<OwnedTargetIsa, Unsupported> {
     let mut flags = settings::builder();
+    let allocator = match allocator {
+        Allocator::Backtracking => "backtracking",
+        Allocator::SinglePass => "single_pass",
+    };
     // The IR arrives simplified and in a good order: Cranelift's own optimiser costs more time than it saves.
     for (name, value) in [
         ("opt_level", "none"),
         ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
         ("enable_alias_analysis", "false"),
+        ("regalloc_algorithm", allocator),
         ("is_pic", "false"),
         ("unwind_info", "false"),
         // A hostile program can make a frame larger than a guard page; stepping over one must fault, not corrupt. Frames
@@ -106,6 +130,6 @@ impl Target {
             enable(&mut builder, &SSE41)?;
         }
         enable(&mut builder, flags)?;
-        finish(builder)
+        finish(builder, Allocator::default())
     }
 }

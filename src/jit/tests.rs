@@ -140,7 +140,8 @@ fn a_hostile_program_gets_no_huge_frame() {
 #[test]
 fn old_cpus_get_code_that_new_instructions_are_not_in() {
     let (program, entry) = program(".proc main\n mul r0, c0, v0\n add r0, r0, v1\n flr o0, r0\n end\n.end");
-    let jit = Jit::for_cpu(Variant::Vec4, Cpu::Baseline, Arc::new(Interp)).expect("native");
+    let settings = Settings { cpu: Cpu::Baseline, ..Settings::default() };
+    let jit = Jit::with(Variant::Vec4, settings, Arc::new(Interp)).expect("native");
     let host = jit.explain(&program, entry, &Config::default()).expect("small").host;
     // AVX instructions begin with a v, and so does nothing else.
     assert!(!host.lines().any(|l| l.trim_start().starts_with('v')), "{host}");

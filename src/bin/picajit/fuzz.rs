@@ -90,7 +90,7 @@ impl Args {
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let cpu = if args.cpu == BASELINE { Cpu::Baseline } else { Cpu::Host };
-    let (engines, missing) = measure::engines_for(cpu);
+    let (engines, missing) = measure::witnesses(cpu);
     if let Some(name) = &args.print {
         let engine = engines.iter().find(|e| e.name() == name);
         let engine = engine.ok_or_else(|| NoEngine { name: name.clone(), reason: missing })?;

@@ -12,7 +12,7 @@
 use picajit::container::shbin::Dvle;
 use picajit::interp::Interp;
 #[cfg(feature = "jit")]
-use picajit::jit::{Jit, Variant};
+use picajit::jit::{Allocator, Jit, Settings, Variant};
 use picajit::kernel::{Backend, Config, Kernel, Unsupported, copy_registers};
 use picajit::program::{Entry, Program};
 use picajit::state::{Batch, Exit, NoEmitter, Registers, Uniforms, Unit};
@@ -67,12 +67,16 @@ pub enum Cpu {
 
 /// The engines that there are, slow ones first, and why native code is missing if it is.
 pub fn engines() -> (Vec<Engine>, Option<Unsupported>) {
-    engines_for(Cpu::Host)
+    make(Cpu::Host, false)
 }
 
-/// The same with native code for `cpu`.
+/// Engines that are as unlike as can be, with native code for `cpu`: the slower one has another register allocator too.
+pub fn witnesses(cpu: Cpu) -> (Vec<Engine>, Option<Unsupported>) {
+    make(cpu, true)
+}
+
 #[cfg_attr(not(feature = "jit"), allow(unused_variables))]
-pub fn engines_for(cpu: Cpu) -> (Vec<Engine>, Option<Unsupported>) {
+fn make(cpu: Cpu, unlike: bool) -> (Vec<Engine>, Option<Unsupported>) {
     #[cfg(not(feature = "jit"))]
     return (vec![Engine::Interp], Some(Unsupported::HostIsa { missing: "picajit was built without the jit feature" }));
     #[cfg(feature = "jit")]
@@ -83,7 +87,11 @@ pub fn engines_for(cpu: Cpu) -> (Vec<Engine>, Option<Unsupported>) {
             Cpu::Baseline => picajit::jit::Cpu::Baseline,
         };
         for variant in [Variant::Unoptimised, Variant::Vec4] {
-            match Jit::for_cpu(variant, cpu, Arc::new(Interp)) {
+            let allocator = match variant {
+                Variant::Unoptimised if unlike => Allocator::SinglePass,
+                _ => Allocator::Backtracking,
+            };
+            match Jit::with(variant, Settings { cpu, allocator }, Arc::new(Interp)) {
                 Ok(jit) => engines.push(Engine::Native(jit)),
                 Err(reason) => return (engines, Some(reason)),
             }
