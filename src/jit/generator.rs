@@ -2,9 +2,8 @@
 //!
 //! It must not know where code lives, nor whether the CPU it makes code for is the one it runs on.
 
-use super::lower;
 use super::math::Care;
-use super::{Timings, Variant};
+use super::{Timings, Variant, lower, target};
 use crate::ir::cfg::{Cfg, Limits};
 use crate::ir::{Form, Func, Inst};
 use crate::isa::numeric::Precision;
@@ -114,8 +113,9 @@ impl Generator {
     pub(super) fn lower(&self, func: &Func, care: Care, precision: Precision, scratch: &mut Scratch) {
         let Scratch { context, builder } = scratch;
         context.clear();
-        let target = self.isa.frontend_config();
-        context.func.signature = lower::signature(self.isa.default_call_conv(), target.pointer_type());
+        let frontend = self.isa.frontend_config();
+        let target = lower::Target { frontend, unordered: target::compares_unordered(&self.isa) };
+        context.func.signature = lower::signature(self.isa.default_call_conv(), frontend.pointer_type());
         lower::lower(func, care, precision, &mut context.func, builder, target);
     }
 

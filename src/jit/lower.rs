@@ -56,10 +56,20 @@ pub(super) struct Lower<'a, 'f> {
     /// Inputs and uniforms loaded in this block, or narrowed in block 0, which dominates all.
     pub(super) loaded: HashMap<Value, clif::Value>,
     pub(super) sinks: Sinks,
+    /// Whether the CPU has a comparison that holds for NaN.
+    pub(super) unordered: bool,
     /// Values that may well be infinite; float24 only.
     infinite: Vec<bool>,
     /// Whether the one that is being defined is among them.
     infinite_now: bool,
+}
+
+/// What lowering has to know of the CPU.
+#[derive(Clone, Copy)]
+pub(super) struct Target {
+    pub(super) frontend: TargetFrontendConfig,
+    /// See [`Lower::unordered`].
+    pub(super) unordered: bool,
 }
 
 /// The signature of compiled code: `(uniforms, unit, inputs, frame) -> exit`.
@@ -77,9 +87,9 @@ pub(super) fn lower(
     precision: Precision,
     out: &mut clif::Function,
     context: &mut FunctionBuilderContext,
-    target: TargetFrontendConfig,
+    target: Target,
 ) {
-    let pointer = target.pointer_type();
+    let pointer = target.frontend.pointer_type();
     out.name = UserFuncName::user(0, u32::from(func.entry.pc));
     let call_conv = out.signature.call_conv;
     let mut b = FunctionBuilder::new(out, context);
@@ -112,12 +122,13 @@ pub(super) fn lower(
         banks: HashMap::new(),
         loaded: HashMap::new(),
         sinks: Sinks::new(func, care, precision),
+        unordered: target.unordered,
         infinite: if precision == Precision::F32 { Vec::new() } else { func.may_be_infinite() },
         infinite_now: false,
     };
     l.run();
     l.b.seal_all_blocks();
-    l.b.finalize(target);
+    l.b.finalize(target.frontend);
 }
 
 impl<'f> Lower<'_, 'f> {

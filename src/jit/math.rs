@@ -67,9 +67,10 @@ impl Math<'_, '_> {
             let product = self.flushed_product(product, a, b);
             return self.result(product, lanes);
         }
-        let nan = self.b.ins().fcmp(FloatCC::Unordered, product, product);
+        // Equality, because not every CPU has a comparison that holds for NaN.
+        let right = self.b.ins().fcmp(FloatCC::Equal, product, product);
         let numbers = self.b.ins().fcmp(FloatCC::Ordered, a, b);
-        let wrong = self.b.ins().band(nan, numbers);
+        let wrong = self.b.ins().band_not(numbers, right);
         let bits = self.bitcast(types::I32X4, product);
         let right = self.b.ins().band_not(bits, wrong);
         self.bitcast(types::F32X4, right)

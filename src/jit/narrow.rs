@@ -163,9 +163,9 @@ impl Math<'_, '_> {
 
     /// `x` where that is NaN, else `r`, vectors only.
     fn or_nan(&mut self, x: Value, r: Value) -> Value {
-        let nan = self.b.ins().fcmp(FloatCC::Unordered, x, x);
-        let nan = self.bitcast(types::F32X4, nan);
-        self.b.ins().bitselect(nan, x, r)
+        let number = self.b.ins().fcmp(FloatCC::Equal, x, x);
+        let number = self.bitcast(types::F32X4, number);
+        self.b.ins().bitselect(number, r, x)
     }
 
     /// An operand of arithmetic, vectors only. Speculating code has no subnormals.

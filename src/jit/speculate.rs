@@ -73,28 +73,13 @@ impl Lower<'_, '_> {
     /// Leaves the function if anything that waits is NaN, or the watch saw anything.
     pub(super) fn test_sinks(&mut self) {
         let mut sinks = std::mem::take(&mut self.sinks.waiting);
-        // One comparison tests two vectors whose lanes count alike.
         sinks.sort_by_key(|(_, _, lanes)| *lanes);
-        let mut any = self.math().seen();
-        let mut rest = &sinks[..];
-        while let [(_, a, lanes), tail @ ..] = rest {
-            let (b, tail) = match tail {
-                [(_, b, same), tail @ ..] if same == lanes => (*b, tail),
-                _ => (*a, tail),
-            };
-            rest = tail;
-            let mut nan = self.b.ins().fcmp(FloatCC::Unordered, *a, b);
-            if *lanes != ALL_LANES {
-                let bits = [0, 1, 2, 3].map(|l| if lanes >> l & 1 != 0 { u32::MAX } else { 0 });
-                let mask = self.math().vector(types::I32X4, bits);
-                nan = self.b.ins().band(nan, mask);
-            }
-            any = Some(match any {
-                None => nan,
-                Some(before) => self.b.ins().bor(before, nan),
-            });
-        }
-        let Some(any) = any else { return };
+        let seen = self.math().seen();
+        let nan = match self.unordered {
+            true => self.nan_by_comparison(&sinks),
+            false => self.nan_by_equality(&sinks),
+        };
+        let Some(any) = [seen, nan].into_iter().flatten().reduce(|a, b| self.b.ins().bor(a, b)) else { return };
         let redo = match self.sinks.redo {
             Some(block) => block,
             None => {
@@ -104,9 +89,62 @@ impl Lower<'_, '_> {
             }
         };
         let go_on = self.b.create_block();
-        let found = self.b.ins().vany_true(any);
+        let found = match self.unordered {
+            true => self.b.ins().vany_true(any),
+            false => {
+                let halves = self.math().bitcast(types::I64X2, any);
+                let (low, high) = (self.b.ins().extractlane(halves, 0), self.b.ins().extractlane(halves, 1));
+                self.b.ins().bor(low, high)
+            }
+        };
         self.b.ins().brif(found, redo, &[], go_on, &[]);
         self.b.switch_to_block(go_on);
+    }
+
+    /// Where a sink is NaN in a lane that counts; sorted by these lanes.
+    fn nan_by_comparison(&mut self, sinks: &[(Value, clif::Value, Lanes)]) -> Option<clif::Value> {
+        let mut any = None;
+        let mut rest = sinks;
+        // One comparison tests two vectors whose lanes count alike.
+        while let [(_, a, lanes), tail @ ..] = rest {
+            let (b, tail) = match tail {
+                [(_, b, same), tail @ ..] if same == lanes => (*b, tail),
+                _ => (*a, tail),
+            };
+            rest = tail;
+            let mut nan = self.b.ins().fcmp(FloatCC::Unordered, *a, b);
+            if *lanes != ALL_LANES {
+                let mask = self.counting_lanes(*lanes);
+                nan = self.b.ins().band(nan, mask);
+            }
+            any = Some(match any {
+                None => nan,
+                Some(before) => self.b.ins().bor(before, nan),
+            });
+        }
+        any
+    }
+
+    /// The same for a CPU that compares for equality and order only, 64-bit Arm.
+    fn nan_by_equality(&mut self, sinks: &[(Value, clif::Value, Lanes)]) -> Option<clif::Value> {
+        let mut numbers = None;
+        for (_, v, lanes) in sinks {
+            let mut number = self.b.ins().fcmp(FloatCC::Equal, *v, *v);
+            if *lanes != ALL_LANES {
+                let others = self.counting_lanes(!lanes & ALL_LANES);
+                number = self.b.ins().bor(number, others);
+            }
+            numbers = Some(match numbers {
+                None => number,
+                Some(before) => self.b.ins().band(before, number),
+            });
+        }
+        numbers.map(|numbers| self.b.ins().bnot(numbers))
+    }
+
+    fn counting_lanes(&mut self, lanes: Lanes) -> clif::Value {
+        let bits = [0, 1, 2, 3].map(|l| if lanes >> l & 1 != 0 { u32::MAX } else { 0 });
+        self.math().vector(types::I32X4, bits)
     }
 
     /// Writes the block that failed tests go to, if there are any.

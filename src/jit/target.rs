@@ -60,6 +60,11 @@ pub(super) fn host(settings: Settings) -> Result<OwnedTargetIsa, Unsupported> {
     finish(builder, settings.allocator)
 }
 
+/// Whether one comparison tells that an operand is NaN. 64-bit Arm compares for equality and order only.
+pub(super) fn compares_unordered(isa: &OwnedTargetIsa) -> bool {
+    !matches!(isa.triple().architecture, Architecture::Aarch64(_))
+}
+
 fn enable(builder: &mut isa::Builder, flags: &[&str]) -> Result<(), Unsupported> {
     flags.iter().try_for_each(|flag| builder.enable(flag)).map_err(|e| Unsupported::Codegen { message: e.to_string() })
 }
