@@ -114,7 +114,7 @@ impl Generator {
         let Scratch { context, builder } = scratch;
         context.clear();
         let frontend = self.isa.frontend_config();
-        let target = lower::Target { frontend, unordered: target::compares_unordered(&self.isa) };
+        let target = lower::Target { frontend, arm: target::is_arm(&self.isa) };
         context.func.signature = lower::signature(self.isa.default_call_conv(), frontend.pointer_type());
         lower::lower(func, care, precision, &mut context.func, builder, target);
     }

@@ -56,8 +56,8 @@ pub(super) struct Lower<'a, 'f> {
     /// Inputs and uniforms loaded in this block, or narrowed in block 0, which dominates all.
     pub(super) loaded: HashMap<Value, clif::Value>,
     pub(super) sinks: Sinks,
-    /// Whether the CPU has a comparison that holds for NaN.
-    pub(super) unordered: bool,
+    /// See [`Target::arm`].
+    pub(super) arm: bool,
     /// Values that may well be infinite; float24 only.
     infinite: Vec<bool>,
     /// Whether the one that is being defined is among them.
@@ -68,8 +68,8 @@ pub(super) struct Lower<'a, 'f> {
 #[derive(Clone, Copy)]
 pub(super) struct Target {
     pub(super) frontend: TargetFrontendConfig,
-    /// See [`Lower::unordered`].
-    pub(super) unordered: bool,
+    /// 64-bit Arm: there is no comparison that holds for NaN, and shuffles are other ones.
+    pub(super) arm: bool,
 }
 
 /// The signature of compiled code: `(uniforms, unit, inputs, frame) -> exit`.
@@ -122,7 +122,7 @@ pub(super) fn lower(
         banks: HashMap::new(),
         loaded: HashMap::new(),
         sinks: Sinks::new(func, care, precision),
-        unordered: target.unordered,
+        arm: target.arm,
         infinite: if precision == Precision::F32 { Vec::new() } else { func.may_be_infinite() },
         infinite_now: false,
     };
@@ -204,6 +204,7 @@ impl<'f> Lower<'_, 'f> {
             precision: self.precision,
             watch: &mut self.sinks.watch,
             infinite: self.infinite_now,
+            arm: self.arm,
         }
     }
 

@@ -28,6 +28,8 @@ pub(super) struct Math<'a, 'f> {
     pub(super) watch: &'a mut Watch,
     /// Whether what is computed may well be infinite, so that this is nothing to redo.
     pub(super) infinite: bool,
+    /// See [`Target::arm`](super::lower::Target::arm).
+    pub(super) arm: bool,
 }
 
 impl Math<'_, '_> {

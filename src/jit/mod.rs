@@ -2,10 +2,11 @@
 //!
 //! The only user of Cranelift. [`Jit`] is a [`Backend`]; each of its variants reads the same words and must give the
 //! interpreter's bits. Stages are files: [`crate::ir`] up to SSA, `lower` (with `memory`, `math`, `elementary`,
-//! `narrow`, `shape`, `dots`, `speculate`) to CLIF, Cranelift to machine code (`target` says for which CPU, `generator`
+//! `narrow`, `shape`, `arm`, `dots`, `speculate`) to CLIF, Cranelift to machine code (`target` says for which CPU, `generator`
 //! drives all this), `code` to executable memory.
 
 mod abi;
+mod arm;
 mod code;
 mod dots;
 mod elementary;

@@ -54,7 +54,7 @@ impl Math<'_, '_> {
         if (0..4).all(|l| needed >> l & 1 == 0 || lanes[l] == l) {
             return v;
         }
-        Vec4::Wide(self.shuffle(value, value, lanes))
+        Vec4::Wide(if self.arm { self.arm_swizzle(value, lanes, needed) } else { self.shuffle(value, value, lanes) })
     }
 
     /// Lanes of `mask` from `new`, the others from `old`.
@@ -78,6 +78,9 @@ impl Math<'_, '_> {
 
     /// Lanes whose bit is set from `new`, the others from `old`.
     pub(super) fn blend(&mut self, bits: Lanes, old: Value, new: Value) -> Value {
+        if self.arm {
+            return self.arm_blend(bits, old, new);
+        }
         self.shuffle(old, new, [0, 1, 2, 3].map(|l| if bits >> l & 1 != 0 { l + 4 } else { l }))
     }
 

@@ -75,9 +75,9 @@ impl Lower<'_, '_> {
         let mut sinks = std::mem::take(&mut self.sinks.waiting);
         sinks.sort_by_key(|(_, _, lanes)| *lanes);
         let seen = self.math().seen();
-        let nan = match self.unordered {
-            true => self.nan_by_comparison(&sinks),
-            false => self.nan_by_equality(&sinks),
+        let nan = match self.arm {
+            false => self.nan_by_comparison(&sinks),
+            true => self.nan_by_equality(&sinks),
         };
         let Some(any) = [seen, nan].into_iter().flatten().reduce(|a, b| self.b.ins().bor(a, b)) else { return };
         let redo = match self.sinks.redo {
@@ -89,9 +89,9 @@ impl Lower<'_, '_> {
             }
         };
         let go_on = self.b.create_block();
-        let found = match self.unordered {
-            true => self.b.ins().vany_true(any),
-            false => {
+        let found = match self.arm {
+            false => self.b.ins().vany_true(any),
+            true => {
                 let halves = self.math().bitcast(types::I64X2, any);
                 let (low, high) = (self.b.ins().extractlane(halves, 0), self.b.ins().extractlane(halves, 1));
                 self.b.ins().bor(low, high)

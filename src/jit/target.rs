@@ -60,9 +60,9 @@ pub(super) fn host(settings: Settings) -> Result<OwnedTargetIsa, Unsupported> {
     finish(builder, settings.allocator)
 }
 
-/// Whether one comparison tells that an operand is NaN. 64-bit Arm compares for equality and order only.
-pub(super) fn compares_unordered(isa: &OwnedTargetIsa) -> bool {
-    !matches!(isa.triple().architecture, Architecture::Aarch64(_))
+/// Whether this is 64-bit Arm.
+pub(super) fn is_arm(isa: &OwnedTargetIsa) -> bool {
+    matches!(isa.triple().architecture, Architecture::Aarch64(_))
 }
 
 fn enable(builder: &mut isa::Builder, flags: &[&str]) -> Result<(), Unsupported> {
