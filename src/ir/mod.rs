@@ -18,6 +18,7 @@
 //! [`mod@cfg`] finds the blocks, [`build`] makes either form, [`simplify`] and [`facts`] shrink it, [`verify`] checks
 //! these rules, `print` shows it. None of them knows Cranelift.
 
+pub mod batch;
 pub mod build;
 pub mod cfg;
 pub mod facts;

@@ -10,6 +10,7 @@
 #![allow(unsafe_code)]
 
 use super::abi;
+use super::lanes::WIDTH;
 use crate::state::{Emitter, Exit, Registers, Uniforms, Unit};
 use cranelift_jit::{BranchProtection, JITMemoryKind, JITMemoryProvider};
 use cranelift_module::{ModuleError, ModuleResult};
@@ -203,6 +204,23 @@ struct Frame {
     panic: Option<Box<dyn Any + Send>>,
 }
 
+/// What code that runs a batch needs besides registers and uniforms, and what it says.
+#[repr(C, align(16))]
+struct LanesFrame {
+    outputs: *mut Registers,
+    /// Behind the last vertex's inputs.
+    end: *const Registers,
+    /// The inputs of the first vertex that was not run.
+    done: *const Registers,
+    output_mask: u32,
+}
+
+/// Offsets in the frame of code that runs a batch.
+pub(super) const LANES_OUTPUTS: i32 = offset_of!(LanesFrame, outputs) as i32;
+pub(super) const LANES_END: i32 = offset_of!(LanesFrame, end) as i32;
+pub(super) const LANES_DONE: i32 = offset_of!(LanesFrame, done) as i32;
+pub(super) const LANES_OUTPUT_MASK: i32 = offset_of!(LanesFrame, output_mask) as i32;
+
 /// Offset of the vector of ones in the frame.
 pub(super) const FRAME_ONES: i32 = (offset_of!(Frame, known) + offset_of!(Known, ones)) as i32;
 /// Offset of the word that says whether the uniforms were seen.
@@ -250,11 +268,37 @@ impl Code {
         abi::exit(code)
     }
 
+    /// Runs vertices of a batch, groups of [`WIDTH`] until the last or until one is not the common case. How many are
+    /// done. Nothing of `unit` is written, and of outputs the registers in `output_mask` that the code writes, of the
+    /// vertices that are done. Only for code of [`lanes`](super::lanes).
+    pub(super) fn run_lanes(
+        &self,
+        uniforms: &Uniforms,
+        unit: &mut Unit,
+        inputs: &[Registers],
+        outputs: &mut [Registers],
+        output_mask: u16,
+    ) -> usize {
+        assert!(inputs.len() == outputs.len() && inputs.len().is_multiple_of(WIDTH) && !inputs.is_empty());
+        let range = inputs.as_ptr_range();
+        let outputs = outputs.as_mut_ptr();
+        let mut frame = LanesFrame { outputs, end: range.end, done: range.start, output_mask: output_mask.into() };
+        let frame: *mut LanesFrame = &mut frame;
+        // SAFETY: all come from references. The frame is the one that such code is made for, in which it writes one field;
+        // it goes through inputs and outputs side by side, a group at a time, up to the end of the inputs, and there are
+        // as many outputs.
+        unsafe { self.call(uniforms, unit, range.start, frame.cast()) };
+        // SAFETY: the frame is this function's own local; compiled code is done with it, and left an address between the
+        // inputs' first and their end, of a vertex.
+        unsafe { (*frame).done.offset_from_unsigned(range.start) }
+    }
+
     /// The call itself.
     ///
     /// # Safety
     /// `unit` and `inputs` are valid, `unit` for writing and to nobody else meanwhile. `frame` points to a whole frame,
-    /// or, if the code does not emit, at least to the known things that a frame begins with.
+    /// or, if the code does not emit, at least to the known things that a frame begins with; for code that runs a batch it
+    /// is that code's frame, for writing and to nobody else, and `inputs` are those of a whole group.
     unsafe fn call(&self, uniforms: &Uniforms, unit: *mut Unit, inputs: *const Registers, frame: *const Frame) -> u32 {
         // SAFETY: the bytes at `offset` are a function of this signature, which cranelift-jit produced for this host
         // and nobody can change: the pages are read+execute and live as long as `self`. It reads `uniforms`, `inputs`

@@ -1,4 +1,4 @@
-//! Inline sequences for 2^x and log2(x), scalar: step for step those of [`crate::isa::elementary`].
+//! Inline sequences for 2^x and log2(x), scalar, in single precision also for several at once: step for step those of [`crate::isa::elementary`].
 //!
 //! It must not know which register an argument comes from.
 
@@ -10,7 +10,7 @@ use crate::isa::elementary::{
 };
 use crate::isa::numeric::Precision;
 use cranelift_codegen::ir::condcodes::FloatCC;
-use cranelift_codegen::ir::{InstBuilder, Value, types};
+use cranelift_codegen::ir::{InstBuilder, Type, Value, types};
 
 impl Math<'_, '_> {
     /// `c[0] + x * (c[1] + x * (...))`, where `constant` makes a coefficient.
@@ -27,7 +27,27 @@ impl Math<'_, '_> {
 
     pub(super) fn choose(&mut self, cc: FloatCC, a: Value, b: Value, yes: Value, no: Value) -> Value {
         let c = self.b.ins().fcmp(cc, a, b);
-        self.b.ins().select(c, yes, no)
+        self.pick(c, yes, no)
+    }
+
+    /// By a condition or, lane by lane, by a mask.
+    fn pick(&mut self, c: Value, yes: Value, no: Value) -> Value {
+        let ty = self.ty(yes);
+        if !ty.is_vector() {
+            return self.b.ins().select(c, yes, no);
+        }
+        let c = self.bitcast(ty, c);
+        self.b.ins().bitselect(c, yes, no)
+    }
+
+    /// `n + x`, where `n` has as many lanes as it likes.
+    fn plus(&mut self, n: Value, x: i32) -> Value {
+        let ty = self.ty(n);
+        if !ty.is_vector() {
+            return self.b.ins().iadd_imm_s(n, i64::from(x));
+        }
+        let x = self.vector(ty, [x as u32; 4]);
+        self.b.ins().iadd(n, x)
     }
 
     fn single(&mut self, x: f32) -> Value {
@@ -50,33 +70,40 @@ impl Math<'_, '_> {
     }
 
     fn ex2_32(&mut self, a: Value) -> Value {
-        let ty = types::F32;
+        let ty = self.ty(a);
+        let ints = ty.as_int();
         let (high, low) = (self.constant(ty, EX2_CLAMP), self.constant(ty, -EX2_CLAMP));
         let x = self.choose(FloatCC::LessThan, a, high, a, high);
         let x = self.choose(FloatCC::GreaterThan, x, low, x, low);
         let magic = self.constant(ty, ROUND_MAGIC);
         let shifted = self.b.ins().fadd(x, magic);
-        let bits = self.bitcast(types::I32, shifted);
-        let n = self.b.ins().iadd_imm_s(bits, -i64::from(ROUND_MAGIC.to_bits()));
+        let bits = self.bitcast(ints, shifted);
+        let n = self.plus(bits, (ROUND_MAGIC.to_bits() as i32).wrapping_neg());
         let whole = self.b.ins().fsub(shifted, magic);
         let f = self.b.ins().fsub(x, whole);
-        let p = self.polynomial(f, &EX2_POLY, Self::single);
+        let p = self.polynomial(f, &EX2_POLY, |m, c| m.constant(ty, c));
         let one = self.constant(ty, 1.0);
         let p = self.b.ins().fmul(f, p);
         let p = self.b.ins().fadd(one, p);
-        let half = self.b.ins().sshr_imm_u(n, 1);
+        let half = self.shifted(n, 1, true);
         let rest = self.b.ins().isub(n, half);
-        let (half, rest) = (self.power(half), self.power(rest));
+        let (half, rest) = (self.power(ty, half), self.power(ty, rest));
         let r = self.b.ins().fmul(p, half);
         let r = self.b.ins().fmul(r, rest);
         self.choose(FloatCC::Unordered, a, a, a, r)
     }
 
-    /// `2^n` for a small integer.
-    fn power(&mut self, n: Value) -> Value {
-        let biased = self.b.ins().iadd_imm_s(n, 127);
-        let bits = self.b.ins().ishl_imm_u(biased, 23);
-        self.bitcast(types::F32, bits)
+    /// To the right with the sign, or to the left.
+    fn shifted(&mut self, n: Value, by: i64, right: bool) -> Value {
+        let by = self.b.ins().iconst(types::I32, by);
+        if right { self.b.ins().sshr(n, by) } else { self.b.ins().ishl(n, by) }
+    }
+
+    /// `2^n` for a small integer, as a `ty`.
+    fn power(&mut self, ty: Type, n: Value) -> Value {
+        let biased = self.plus(n, 127);
+        let bits = self.shifted(biased, 23, false);
+        self.bitcast(ty, bits)
     }
 
     /// `log2(a)`, scalar.
@@ -91,28 +118,28 @@ impl Math<'_, '_> {
     }
 
     fn lg2_32(&mut self, a: Value) -> Value {
-        let ty = types::F32;
+        let ty = self.ty(a);
         let smallest = self.constant(ty, f32::MIN_POSITIVE);
         let tiny = self.b.ins().fcmp(FloatCC::LessThan, a, smallest);
         let scale = self.constant(ty, 8_388_608.0);
         let scaled = self.b.ins().fmul(a, scale);
-        let x = self.b.ins().select(tiny, scaled, a);
+        let x = self.pick(tiny, scaled, a);
         let (bias, none) = (self.constant(ty, 23.0), self.constant(ty, 0.0));
-        let bias = self.b.ins().select(tiny, bias, none);
-        let bits = self.bitcast(types::I32, x);
-        let above = self.b.ins().iadd_imm_s(bits, -i64::from(LG2_SPLIT));
-        let exponent = self.b.ins().sshr_imm_u(above, 23);
-        let shifted = self.b.ins().ishl_imm_u(exponent, 23);
+        let bias = self.pick(tiny, bias, none);
+        let bits = self.bitcast(ty.as_int(), x);
+        let above = self.plus(bits, (LG2_SPLIT as i32).wrapping_neg());
+        let exponent = self.shifted(above, 23, true);
+        let shifted = self.shifted(exponent, 23, false);
         let mantissa = self.b.ins().isub(bits, shifted);
-        let m = self.bitcast(types::F32, mantissa);
+        let m = self.bitcast(ty, mantissa);
         let one = self.constant(ty, 1.0);
         let f = self.b.ins().fsub(m, one);
         let sum = self.b.ins().fadd(m, one);
         let s = self.b.ins().fdiv(f, sum);
         let t = self.b.ins().fmul(s, s);
-        let p = self.polynomial(t, &LG2_POLY, Self::single);
+        let p = self.polynomial(t, &LG2_POLY, |m, c| m.constant(ty, c));
         let y = self.b.ins().fmul(s, p);
-        let e = self.b.ins().fcvt_from_sint(types::F32, exponent);
+        let e = self.b.ins().fcvt_from_sint(ty, exponent);
         let e = self.b.ins().fsub(e, bias);
         let r = self.b.ins().fadd(e, y);
         let infinity = self.constant(ty, f32::INFINITY);

@@ -3,7 +3,8 @@
 //! It must not know where code lives, nor whether the CPU it makes code for is the one it runs on.
 
 use super::math::Care;
-use super::{Timings, Variant, lower, target};
+use super::{Timings, Variant, lanes, lower, target};
+use crate::ir::batch::Side;
 use crate::ir::cfg::{Cfg, Limits};
 use crate::ir::{Form, Func, Inst};
 use crate::isa::numeric::Precision;
@@ -87,7 +88,7 @@ impl Generator {
         timings.cfg = start.elapsed();
         let start = Instant::now();
         let form = match self.variant {
-            Variant::Vec4 => Form::Ssa,
+            Variant::Vec4 | Variant::Lanes => Form::Ssa,
             Variant::Unoptimised => Form::Memory,
         };
         let mut func = Func::build(&cfg, config.fuel, form);
@@ -104,7 +105,7 @@ impl Generator {
         // In float24 already reading an input is something to speculate about.
         let pays = precision != Precision::F32 || func.nodes.iter().any(crate::ir::facts::multiplies);
         match self.variant {
-            Variant::Vec4 if pays && !emits => Care::Speculate,
+            Variant::Vec4 | Variant::Lanes if pays && !emits => Care::Speculate,
             _ => Care::Exact,
         }
     }
@@ -117,6 +118,16 @@ impl Generator {
         let target = lower::Target { frontend, arm: target::is_arm(&self.isa) };
         context.func.signature = lower::signature(self.isa.default_call_conv(), frontend.pointer_type());
         lower::lower(func, care, precision, &mut context.func, builder, target);
+    }
+
+    /// CLIF for batches, in `scratch`.
+    pub(super) fn lower_lanes(&self, func: &Func, side: &Side, scratch: &mut Scratch) {
+        let Scratch { context, builder } = scratch;
+        context.clear();
+        let frontend = self.isa.frontend_config();
+        let target = lower::Target { frontend, arm: target::is_arm(&self.isa) };
+        context.func.signature = lower::signature(self.isa.default_call_conv(), frontend.pointer_type());
+        lanes::lower(func, side, &mut context.func, builder, target);
     }
 
     /// Compiles what `entry` reaches and prints every stage on the way.

@@ -132,20 +132,21 @@ impl Math<'_, '_> {
         self.min(above, high)
     }
 
-    /// `1 / a`, scalar.
+    /// `1 / a`, scalar, in single precision also for several at once.
     pub(super) fn rcp(&mut self, a: Value) -> Value {
         if let Precision::F24 { rounding } = self.precision {
             let (x, one) = (self.double(a), self.b.ins().f64const(1.0));
             let r = self.b.ins().fdiv(one, x);
             return self.result_64(rounding, r, Ends::Low);
         }
-        let (zero, one) = (self.b.ins().f32const(0.0), self.b.ins().f32const(1.0));
+        let ty = self.ty(a);
+        let (zero, one) = (self.constant(ty, 0.0), self.constant(ty, 1.0));
         // The sum takes the sign off a zero.
         let a = self.b.ins().fadd(a, zero);
         self.b.ins().fdiv(one, a)
     }
 
-    /// `1 / sqrt(a)`, scalar.
+    /// `1 / sqrt(a)`, likewise.
     pub(super) fn rsq(&mut self, a: Value) -> Value {
         if let Precision::F24 { rounding } = self.precision {
             let (x, one) = (self.double(a), self.b.ins().f64const(1.0));
@@ -153,19 +154,27 @@ impl Math<'_, '_> {
             let r = self.b.ins().fdiv(one, root);
             return self.result_64(rounding, r, Ends::Low);
         }
-        let (zero, one) = (self.b.ins().f32const(0.0), self.b.ins().f32const(1.0));
+        let ty = self.ty(a);
+        let (zero, one) = (self.constant(ty, 0.0), self.constant(ty, 1.0));
         let a = self.b.ins().fadd(a, zero);
         let root = self.b.ins().sqrt(a);
         self.b.ins().fdiv(one, root)
     }
 
-    /// A float as an address, scalar.
+    /// A float as an address, or several.
     pub(super) fn address(&mut self, a: Value) -> Value {
-        self.b.ins().fcvt_to_sint_sat(types::I32, a)
+        let ty = self.ty(a).as_int();
+        self.b.ins().fcvt_to_sint_sat(ty, a)
     }
 
-    /// The integer if it is in -128..=127, else 0.
+    /// The integer if it is in -128..=127, else 0, or several.
     pub(super) fn offset(&mut self, address: Value) -> Value {
+        if self.ty(address).is_vector() {
+            let (low, range) = (self.vector(types::I32X4, [128; 4]), self.vector(types::I32X4, [256; 4]));
+            let moved = self.b.ins().iadd(address, low);
+            let inside = self.b.ins().icmp(IntCC::UnsignedLessThan, moved, range);
+            return self.b.ins().band(address, inside);
+        }
         let moved = self.b.ins().iadd_imm_s(address, 128);
         let inside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, moved, 256);
         let zero = self.b.ins().iconst(types::I32, 0);

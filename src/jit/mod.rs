@@ -11,6 +11,7 @@ mod code;
 mod dots;
 mod elementary;
 mod generator;
+mod lanes;
 mod lower;
 mod math;
 mod memory;
@@ -19,6 +20,7 @@ mod shape;
 mod speculate;
 mod target;
 
+use crate::ir::batch::Sequential;
 use crate::ir::cfg::Limits;
 use crate::ir::{Func, Node};
 use crate::isa::numeric::Precision;
@@ -30,7 +32,9 @@ use cranelift_codegen::Context;
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{Linkage, Module, ModuleError};
 use generator::{Generator, Scratch};
+use lanes::WIDTH;
 use math::Care;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -47,6 +51,9 @@ pub use target::{Allocator, Cpu, Settings};
 pub enum Variant {
     /// One vertex, registers in SIMD registers.
     Vec4,
+    /// The same for one vertex. In a batch, components of four vertices share a SIMD register, if the vertices provably
+    /// don't see each other.
+    Lanes,
     /// The same lowering with every register in memory, stored after each instruction, always multiplying exactly: the
     /// second witness in tests, and the yardstick in benchmarks, because most engines work so.
     Unoptimised,
@@ -58,6 +65,7 @@ pub struct Jit {
     /// Allocations that compiling can use again.
     scratch: Mutex<Vec<Scratch>>,
     memory: fn() -> CodeMemory,
+    lanes_after: u32,
     /// What serves a run that must be redone when there is no memory for the exact code.
     last_resort: Arc<dyn Backend>,
 }
@@ -92,14 +100,59 @@ pub struct NativeKernel {
     speculates: bool,
     /// The exact code, compiled when it is first asked for, or the interpreter if that fails.
     exact: OnceLock<Result<Code, Unsupported>>,
+    /// The code for batches, compiled when it is first wanted, or why there is none.
+    side_by_side: OnceLock<Result<SideBySide, NoLanes>>,
     /// What to compile it from.
     source: Source,
     redos: AtomicU32,
+    /// Vertices in batches so far, up to where it no longer matters.
+    batched: AtomicU32,
+    /// Groups that ran side by side.
+    groups: AtomicU32,
+    /// Groups that had to be given up.
+    given_up: AtomicU32,
     /// The `v` registers that the code reads; bit n is `vn`.
     reads: u16,
     timings: Timings,
     blocks: usize,
 }
+
+/// Code for batches.
+struct SideBySide {
+    code: Code,
+    /// Output registers that it writes; the others are as the unit has them.
+    writes: u16,
+    /// Whether every run ends as it should.
+    always_ends: bool,
+}
+
+/// Why a batch runs one vertex after the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NoLanes {
+    /// The vertices may see each other.
+    Sequential(Sequential),
+    /// Such code is made in single precision only.
+    Precision,
+    /// The program is larger than any real one.
+    TooLarge,
+    /// It did not compile.
+    Unsupported(Unsupported),
+}
+
+impl fmt::Display for NoLanes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoLanes::Sequential(why) => why.fmt(f),
+            NoLanes::Precision => f.write_str("vertices run side by side in single precision only"),
+            NoLanes::TooLarge => f.write_str("the program is too large to run vertices side by side"),
+            NoLanes::Unsupported(why) => why.fmt(f),
+        }
+    }
+}
+
+/// From so many groups given up on it is asked whether that is too many.
+const OFTEN: u32 = 64;
 
 struct Source {
     jit: Arc<Jit>,
@@ -129,6 +182,7 @@ impl Jit {
             generator: Generator { isa: target::host(settings)?, variant, limits: Limits::default() },
             scratch: Mutex::default(),
             memory: CodeMemory::default,
+            lanes_after: settings.lanes_after,
             last_resort,
         };
         let jit = Arc::new(jit);
@@ -160,8 +214,12 @@ impl Jit {
             reads: func.nodes.iter().fold(0, input),
             speculates: care == Care::Speculate,
             exact: OnceLock::new(),
+            side_by_side: OnceLock::new(),
             source: Source { jit: self.clone(), func, program: program.clone(), entry, config: *config },
             redos: AtomicU32::new(0),
+            batched: AtomicU32::new(0),
+            groups: AtomicU32::new(0),
+            given_up: AtomicU32::new(0),
             timings,
             blocks,
         })
@@ -187,6 +245,23 @@ impl Jit {
         let code = self.install(&mut scratch.context, func.emits(), timings);
         pool().push(scratch);
         code
+    }
+
+    fn side_by_side(&self, func: &Func, precision: Precision) -> Result<SideBySide, NoLanes> {
+        if precision != Precision::F32 {
+            return Err(NoLanes::Precision);
+        }
+        let side = func.side_by_side().map_err(NoLanes::Sequential)?;
+        if func.nodes.len() > lanes::MOST_NODES {
+            return Err(NoLanes::TooLarge);
+        }
+        let pool = || self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut scratch = pool().pop().unwrap_or_default();
+        self.generator.lower_lanes(func, &side, &mut scratch);
+        let code = self.install(&mut scratch.context, false, &mut Timings::default());
+        pool().push(scratch);
+        let writes = (0..16).filter(|&n| side.written[n] != 0).fold(0, |m, n| m | 1 << n);
+        code.map(|code| SideBySide { code, writes, always_ends: side.always_ends }).map_err(NoLanes::Unsupported)
     }
 
     fn install(&self, context: &mut Context, emits: bool, timings: &mut Timings) -> Result<Code, Unsupported> {
@@ -220,6 +295,7 @@ impl Backend for Arc<Jit> {
     fn name(&self) -> &'static str {
         match self.generator.variant {
             Variant::Vec4 => "vec4",
+            Variant::Lanes => "lanes",
             Variant::Unoptimised => "unoptimised",
         }
     }
@@ -243,6 +319,43 @@ impl NativeKernel {
     /// How many runs were redone by exact code.
     pub fn redos(&self) -> u32 {
         self.redos.load(Ordering::Relaxed)
+    }
+
+    /// How many groups of vertices ran side by side, and how many were given up and run one by one.
+    pub fn groups(&self) -> (u32, u32) {
+        (self.groups.load(Ordering::Relaxed), self.given_up.load(Ordering::Relaxed))
+    }
+
+    /// Why batches run one vertex after the other, if it is known that they do.
+    pub fn no_lanes(&self) -> Option<NoLanes> {
+        self.side_by_side.get()?.as_ref().err().cloned()
+    }
+
+    /// Whether giving up costs more than the groups save that are not given up, so far.
+    fn gives_up_often(&self) -> bool {
+        let (groups, given_up) = self.groups();
+        given_up >= OFTEN && given_up > groups / 4
+    }
+
+    /// The code for a batch of so many vertices with these inputs, if there is any and it pays.
+    fn side_by_side(&self, count: usize, input_mask: u16) -> Option<&SideBySide> {
+        let jit = &self.source.jit;
+        if jit.generator.variant != Variant::Lanes || count < WIDTH || self.reads & !input_mask != 0 {
+            return None;
+        }
+        if self.side_by_side.get().is_none() {
+            let before = self.batched.fetch_add(count as u32, Ordering::Relaxed);
+            if before < jit.lanes_after {
+                return None;
+            }
+        }
+        if self.gives_up_often() {
+            return None;
+        }
+        self.side_by_side
+            .get_or_init(|| jit.side_by_side(&self.source.func, self.source.config.precision))
+            .as_ref()
+            .ok()
     }
 
     fn run_with(
@@ -301,23 +414,14 @@ impl Kernel for NativeKernel {
         batch: &mut Batch<'_>,
         emitter: &mut dyn Emitter,
     ) -> Exit {
-        let mut result = Exit::End;
-        let mut uniforms_seen = false;
-        let pairs = batch.inputs.iter().zip(batch.outputs.iter_mut());
-        let last = pairs.len().wrapping_sub(1);
-        for (n, (input, output)) in pairs.enumerate() {
-            // If the batch has all that the code reads, it is read there; only the last inputs must be in the unit.
-            let whole = self.reads & !batch.input_mask == 0;
-            if !whole || n == last {
-                copy_registers(batch.input_mask, input, &mut unit.v);
-            }
-            let exit = self.run_with(uniforms, unit, whole.then_some(input), &mut uniforms_seen, emitter);
-            copy_registers(batch.output_mask, unit.outputs(), output);
-            if result == Exit::End {
-                result = exit;
-            }
-        }
-        result
+        let count = batch.inputs.len().min(batch.outputs.len());
+        let mut run = Run { kernel: self, uniforms, unit, emitter, uniforms_seen: false, result: Exit::End, count };
+        let begun = match self.side_by_side(count, batch.input_mask) {
+            Some(code) => run.side_by_side(code, batch),
+            None => 0,
+        };
+        (begun..count).for_each(|n| run.one(batch, n));
+        run.result
     }
 
     fn held_bytes(&self) -> usize {
@@ -330,6 +434,75 @@ impl Kernel for NativeKernel {
 
     fn native_bytes(&self) -> usize {
         self.code.len() + self.exact.get().and_then(|e| e.as_ref().ok()).map_or(0, Code::len)
+    }
+}
+
+/// A batch that is being run.
+struct Run<'a> {
+    kernel: &'a NativeKernel,
+    uniforms: &'a Uniforms,
+    unit: &'a mut Unit,
+    emitter: &'a mut dyn Emitter,
+    uniforms_seen: bool,
+    result: Exit,
+    count: usize,
+}
+
+impl Run<'_> {
+    /// Vertex `n`, alone.
+    fn one(&mut self, batch: &mut Batch<'_>, n: usize) {
+        let (kernel, input) = (self.kernel, &batch.inputs[n]);
+        // If the batch has all that the code reads, it is read there; only the last inputs must be in the unit.
+        let whole = kernel.reads & !batch.input_mask == 0;
+        if !whole || n + 1 == self.count {
+            copy_registers(batch.input_mask, input, &mut self.unit.v);
+        }
+        let inputs = whole.then_some(input);
+        let exit = kernel.run_with(self.uniforms, self.unit, inputs, &mut self.uniforms_seen, self.emitter);
+        copy_registers(batch.output_mask, self.unit.outputs(), &mut batch.outputs[n]);
+        if self.result == Exit::End {
+            self.result = exit;
+        }
+    }
+
+    /// As many whole groups as there are, or as it pays to run; how many vertices that were. Behind it the unit is as
+    /// the last of them leaves it, or as good as that for the next one.
+    fn side_by_side(&mut self, lanes: &SideBySide, batch: &mut Batch<'_>) -> usize {
+        let whole = self.count / WIDTH * WIDTH;
+        // What no run writes is copied from the unit.
+        let same = batch.output_mask & !lanes.writes;
+        let (mut at, mut groups, mut given_up) = (0, 0u32, 0u32);
+        // Whether the unit is as the vertex before `at` leaves it.
+        let mut known = true;
+        while at < whole && !self.kernel.gives_up_often() {
+            let (inputs, outputs) = (&batch.inputs[at..whole], &mut batch.outputs[at..whole]);
+            let done = lanes.code.run_lanes(self.uniforms, self.unit, inputs, outputs, batch.output_mask);
+            if same != 0 {
+                outputs[..done].iter_mut().for_each(|o| copy_registers(same, self.unit.outputs(), o));
+            }
+            groups += (done / WIDTH) as u32;
+            known &= done == 0;
+            at += done;
+            if at < whole {
+                given_up += 1;
+                self.know(&mut known, batch, at);
+                (at..at + WIDTH).for_each(|n| self.one(batch, n));
+                at += WIDTH;
+            }
+        }
+        self.kernel.groups.fetch_add(groups, Ordering::Relaxed);
+        self.kernel.given_up.fetch_add(given_up, Ordering::Relaxed);
+        if at == self.count || !lanes.always_ends {
+            self.know(&mut known, batch, at);
+        }
+        at
+    }
+
+    /// Makes the unit what the vertex before `at` leaves, by running that alone.
+    fn know(&mut self, known: &mut bool, batch: &mut Batch<'_>, at: usize) {
+        if !std::mem::replace(known, true) {
+            self.one(batch, at - 1);
+        }
     }
 }
 

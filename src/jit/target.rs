@@ -29,12 +29,21 @@ pub enum Allocator {
 }
 
 /// How code for this machine is made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Settings {
     /// Which instructions it may use.
     pub cpu: Cpu,
     /// Who gives out registers.
     pub allocator: Allocator,
+    /// After how many vertices in batches code is made that runs them side by side. It takes longer than the code for
+    /// one vertex and pays only where there are many.
+    pub lanes_after: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { cpu: Cpu::default(), allocator: Allocator::default(), lanes_after: 1024 }
+    }
 }
 
 /// Flags of SSE4.1 and all before it, which every x86-64 since 2008 has.

@@ -86,12 +86,17 @@ fn make(cpu: Cpu, unlike: bool) -> (Vec<Engine>, Option<Unsupported>) {
             Cpu::Host => picajit::jit::Cpu::Host,
             Cpu::Baseline => picajit::jit::Cpu::Baseline,
         };
-        for variant in [Variant::Unoptimised, Variant::Vec4] {
+        let variants: &[Variant] = match unlike {
+            // One vertex at a time, the code of both of these is the same.
+            true => &[Variant::Unoptimised, Variant::Lanes],
+            false => &[Variant::Unoptimised, Variant::Vec4, Variant::Lanes],
+        };
+        for &variant in variants {
             let allocator = match variant {
                 Variant::Unoptimised if unlike => Allocator::SinglePass,
                 _ => Allocator::Backtracking,
             };
-            match Jit::with(variant, Settings { cpu, allocator }, Arc::new(Interp)) {
+            match Jit::with(variant, Settings { cpu, allocator, lanes_after: 0 }, Arc::new(Interp)) {
                 Ok(jit) => engines.push(Engine::Native(jit)),
                 Err(reason) => return (engines, Some(reason)),
             }
