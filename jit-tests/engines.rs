@@ -18,9 +18,13 @@ pub fn engines() -> Vec<Engine> {
     #[allow(unused_mut)] // without native code it is the only one
     let mut engines = vec![reference()];
     #[cfg(feature = "jit")]
-    for (name, variant) in [("vec4", picajit::jit::Variant::Vec4), ("unoptimised", picajit::jit::Variant::Unoptimised)]
-    {
-        match picajit::jit::Jit::new(variant, Arc::new(Interp)) {
+    for (name, variant) in [
+        ("vec4", picajit::jit::Variant::Vec4),
+        ("lanes", picajit::jit::Variant::Lanes),
+        ("unoptimised", picajit::jit::Variant::Unoptimised),
+    ] {
+        let settings = picajit::jit::Settings { lanes_after: 0, ..Default::default() };
+        match picajit::jit::Jit::with(variant, settings, Arc::new(Interp)) {
             Ok(jit) => engines.push(Engine { name, backend: Arc::new(jit) }),
             Err(reason) => println!("skipped: {name}: {reason}"),
         }

@@ -107,7 +107,7 @@ fn run_cases(file: &str, source: &str, directives: &Directives, engine: &Engine)
 }
 
 /// Engines that exist only in some builds and may still be named by `; skip`.
-const BUILD_DEPENDENT: [&str; 2] = ["vec4", "unoptimised"];
+const BUILD_DEPENDENT: [&str; 3] = ["vec4", "lanes", "unoptimised"];
 
 /// The engine's kernel and the reference's.
 struct Pair {

@@ -45,16 +45,17 @@ const INTERP: Engine<'static> = Engine { name: "interp", backend: &Interp };
 /// batches of 17 and more are among them.
 #[cfg(feature = "jit")]
 fn native_sweep(part: u64) {
-    use picajit::jit::{Jit, Variant};
-    let jit = |variant| match Jit::new(variant, Arc::new(Interp)) {
+    use picajit::jit::{Jit, Settings, Variant};
+    let settings = Settings { lanes_after: 0, ..Settings::default() };
+    let jit = |variant| match Jit::with(variant, settings, Arc::new(Interp)) {
         Ok(jit) => Some(jit),
         Err(reason) => {
             println!("skipped: {reason}");
             None
         }
     };
-    let (Some(vec4), Some(unoptimised)) = (jit(Variant::Vec4), jit(Variant::Unoptimised)) else { return };
-    let engines = [Engine { name: "vec4", backend: &vec4 }, Engine { name: "unoptimised", backend: &unoptimised }];
+    let (Some(lanes), Some(unoptimised)) = (jit(Variant::Lanes), jit(Variant::Unoptimised)) else { return };
+    let engines = [Engine { name: "lanes", backend: &lanes }, Engine { name: "unoptimised", backend: &unoptimised }];
     let plan = Plan { seed: (part + 1) << 32, programs: size(5_000), ..Plan::default() };
     let stats = clean_sweep(&plan, &engines);
     println!("{stats}");

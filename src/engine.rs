@@ -11,7 +11,7 @@ use crate::cache::{Cache, CacheStats, ShaderKey};
 use crate::diff::{self, Side, Work};
 use crate::interp::Interp;
 use crate::isa::numeric::Precision;
-use crate::kernel::{Backend, Config, DEFAULT_FUEL, Kernel, Unsupported};
+use crate::kernel::{Backend, Config, DEFAULT_FUEL, Kernel, KernelStats, Unsupported};
 use crate::program::{Entry, Program};
 use crate::state::{Batch, Emitter, Exit, NoEmitter, Uniforms, Unit};
 use std::collections::HashSet;
@@ -197,7 +197,7 @@ impl Default for Engine {
 #[cfg(feature = "jit")]
 fn native() -> Result<Arc<dyn Backend>, Unsupported> {
     use crate::jit::{Jit, Variant};
-    Ok(Arc::new(Jit::new(Variant::Vec4, Arc::new(Interp))?))
+    Ok(Arc::new(Jit::new(Variant::Lanes, Arc::new(Interp))?))
 }
 
 #[cfg(not(feature = "jit"))]
@@ -235,7 +235,7 @@ impl Shader {
         }
     }
 
-    /// Who runs it: `vec4` or `interp`.
+    /// Who runs it: `lanes` or `interp`.
     pub fn backend(&self) -> &'static str {
         self.0.backend
     }
@@ -243,6 +243,11 @@ impl Shader {
     /// Why it is not native, if native code was preferred.
     pub fn fallback_reason(&self) -> Option<&Unsupported> {
         self.0.reason.as_ref()
+    }
+
+    /// What its runs have met so far, over all threads.
+    pub fn stats(&self) -> KernelStats {
+        self.0.kernel.stats()
     }
 
     /// Bytes of native code.

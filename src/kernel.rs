@@ -66,6 +66,11 @@ pub trait Kernel: Send + Sync {
         result
     }
 
+    /// What it has seen so far.
+    fn stats(&self) -> KernelStats {
+        KernelStats::default()
+    }
+
     /// Bytes of memory it occupies, to the best of its knowledge: code, programs, tables. What a cache counts.
     fn held_bytes(&self) -> usize {
         self.native_bytes()
@@ -75,6 +80,20 @@ pub trait Kernel: Send + Sync {
     fn native_bytes(&self) -> usize {
         0
     }
+}
+
+/// What a kernel has seen so far. Counters stop or wrap where it no longer matters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KernelStats {
+    /// Runs of one vertex that met something rare (infinities, NaN, in float24 numbers that are none) and were run
+    /// again by exact code.
+    pub redone: u32,
+    /// Groups of vertices that ran side by side.
+    pub groups: u32,
+    /// Groups that were given up, because vertices disagreed on a branch or met something rare, and run one by one.
+    pub given_up: u32,
+    /// Why batches run one vertex after the other, if that is so and known.
+    pub one_by_one: Option<String>,
 }
 
 /// Copies the registers whose bit is set in `mask`.

@@ -5,7 +5,7 @@
 
 use super::case::Case;
 use crate::diff::{Difference, Reference, Side};
-use crate::kernel::{Backend, Unsupported};
+use crate::kernel::{Backend, KernelStats, Unsupported};
 use crate::state::Exit;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,6 +31,8 @@ pub struct Outcome {
     pub triangles: u64,
     /// For every engine, why it did not compile the program, if it did not.
     pub refused: Vec<Option<Unsupported>>,
+    /// What each engine's kernel has seen.
+    pub seen: Vec<KernelStats>,
 }
 
 /// What an engine did that the interpreter does not do.
@@ -88,17 +90,22 @@ impl fmt::Debug for Divergence {
 pub fn compare(case: &Case, engines: &[Engine<'_>]) -> Result<Outcome, Box<Divergence>> {
     let interp = case.interp();
     let reference = Reference::run(Side { name: REFERENCE, kernel: &interp }, &case.work());
-    let mut refused = Vec::new();
+    let (mut refused, mut seen) = (Vec::new(), Vec::new());
     for &Engine { name, backend } in engines {
         let checked = catch_unwind(AssertUnwindSafe(|| {
             let kernel = backend.compile(&case.program, case.entry, &case.config)?;
-            Ok(reference.compare(Side { name, kernel: &*kernel }).first)
+            let difference = reference.compare(Side { name, kernel: &*kernel }).first;
+            Ok((difference, kernel.stats()))
         }));
         let found = match checked {
-            Ok(Ok(None)) => None,
-            Ok(Ok(Some(difference))) => Some(Found::Difference(difference)),
+            Ok(Ok((None, stats))) => {
+                seen.push(stats);
+                None
+            }
+            Ok(Ok((Some(difference), _))) => Some(Found::Difference(difference)),
             Ok(Err(unsupported)) => {
                 refused.push(Some(unsupported));
+                seen.push(KernelStats::default());
                 continue;
             }
             Err(panic) => {
@@ -112,5 +119,5 @@ pub fn compare(case: &Case, engines: &[Engine<'_>]) -> Result<Outcome, Box<Diver
         }
         refused.push(None);
     }
-    Ok(Outcome { exits: reference.exits().collect(), triangles: reference.triangles(), refused })
+    Ok(Outcome { exits: reference.exits().collect(), triangles: reference.triangles(), refused, seen })
 }

@@ -24,7 +24,7 @@ use crate::ir::batch::Sequential;
 use crate::ir::cfg::Limits;
 use crate::ir::{Func, Node};
 use crate::isa::numeric::Precision;
-use crate::kernel::{Backend, Config, Kernel, Unsupported, copy_registers};
+use crate::kernel::{Backend, Config, Kernel, KernelStats, Unsupported, copy_registers};
 use crate::program::{Entry, Program};
 use crate::state::{Batch, Emitter, Exit, Uniforms, Unit};
 use code::{Code, CodeMemory};
@@ -326,11 +326,6 @@ impl NativeKernel {
         (self.groups.load(Ordering::Relaxed), self.given_up.load(Ordering::Relaxed))
     }
 
-    /// Why batches run one vertex after the other, if it is known that they do.
-    pub fn no_lanes(&self) -> Option<NoLanes> {
-        self.side_by_side.get()?.as_ref().err().cloned()
-    }
-
     /// Whether giving up costs more than the groups save that are not given up, so far.
     fn gives_up_often(&self) -> bool {
         let (groups, given_up) = self.groups();
@@ -424,16 +419,27 @@ impl Kernel for NativeKernel {
         run.result
     }
 
+    fn stats(&self) -> KernelStats {
+        let (groups, given_up) = self.groups();
+        let one_by_one = self.side_by_side.get().and_then(|s| s.as_ref().err()).map(|why| why.to_string());
+        KernelStats { redone: self.redos(), groups, given_up, one_by_one }
+    }
+
     fn held_bytes(&self) -> usize {
-        // Code in whole pages, twice where an exact kernel may follow, and what it would be compiled from.
-        let code = self.code.len().next_multiple_of(4096) * if self.speculates { 2 } else { 1 };
+        // Code in whole pages, once more for an exact kernel that may follow, twice more for one that runs batches, and
+        // what these would be compiled from.
+        let batches = self.source.jit.generator.variant == Variant::Lanes;
+        let times = 1 + usize::from(self.speculates) + 2 * usize::from(batches);
+        let code = self.code.len().next_multiple_of(4096) * times;
         let Source { func, program, .. } = &self.source;
         let insts: usize = func.blocks.iter().map(|b| size_of_val(&*b.insts) + size_of_val(b)).sum();
         code + insts + size_of_val(&*func.nodes) + program.bytes() + size_of::<Self>()
     }
 
     fn native_bytes(&self) -> usize {
-        self.code.len() + self.exact.get().and_then(|e| e.as_ref().ok()).map_or(0, Code::len)
+        let exact = self.exact.get().and_then(|e| e.as_ref().ok()).map_or(0, Code::len);
+        let batches = self.side_by_side.get().and_then(|s| s.as_ref().ok()).map_or(0, |s| s.code.len());
+        self.code.len() + exact + batches
     }
 }
 

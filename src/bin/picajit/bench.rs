@@ -288,6 +288,17 @@ fn block(m: &Measured<'_>, out: &mut dyn Write) -> io::Result<()> {
         let stages: Vec<_> = last.stages.iter().map(|(name, t)| format!("{name} {:.1}", micros(*t))).collect();
         writeln!(out, "  {} compiles in us: {}", last.engine, stages.join(", "))?;
     }
+    if let Some(stats) = m.index("lanes").map(|n| m.engines[n].kernel.stats()) {
+        match stats.one_by_one {
+            Some(why) => writeln!(out, "  lanes run one vertex after the other: {why}")?,
+            None if stats.given_up > 0 => {
+                let all = u64::from(stats.groups) + u64::from(stats.given_up);
+                let share = 100.0 * f64::from(stats.given_up) / all as f64;
+                writeln!(out, "  lanes gave up {share:.1} % of {all} groups, whose vertices ran one after the other")?;
+            }
+            None => {}
+        }
+    }
     for refused in &m.refused {
         writeln!(out, "  not measured, {refused}")?;
     }
@@ -339,10 +350,11 @@ fn summary(all: &[Measured<'_>], first: &FirstRun, out: &mut dyn Write) -> io::R
         "checked: here every engine gave the interpreter's bits on all {vertices} vertices, alone and in batches"
     )?;
     writeln!(out, "geometric means, times as fast:")?;
-    for base in ["interp", "unoptimised"] {
-        write!(out, "  {:29}   ", format!("vec4 against {base}"))?;
+    let bases = [("vec4", "interp"), ("vec4", "unoptimised"), ("lanes", "interp"), ("lanes", "unoptimised")];
+    for (engine, base) in bases {
+        write!(out, "  {:29}   ", format!("{engine} against {base}"))?;
         for batch in 0..BATCHES.len() {
-            let ratios = || compared.iter().filter_map(|m| m.ratio(base, "vec4", batch));
+            let ratios = || compared.iter().filter_map(|m| m.ratio(base, engine, batch));
             let mean = (ratios().map(f64::ln).sum::<f64>() / ratios().count() as f64).exp();
             write!(out, "{:>9}", cell(mean, 2))?;
         }
@@ -359,7 +371,7 @@ fn summary(all: &[Measured<'_>], first: &FirstRun, out: &mut dyn Write) -> io::R
         writeln!(out)?;
     }
     writeln!(out, "medians:")?;
-    for engine in ["unoptimised", "vec4"] {
+    for engine in ["unoptimised", "vec4", "lanes"] {
         let of = || compared.iter().filter_map(|m| Some(&m.engines[m.index(engine)?]));
         let time = median(&mut of().map(|e| micros(e.time)).collect::<Vec<_>>());
         let bytes = median(&mut of().map(|e| e.kernel.native_bytes()).collect::<Vec<_>>());

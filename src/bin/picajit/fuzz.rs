@@ -30,7 +30,7 @@ const HOST: &str = "host";
 /// One with no more than native code needs.
 const BASELINE: &str = "baseline";
 /// What `--print` takes.
-const ENGINES: [&str; 3] = ["interp", "unoptimised", "vec4"];
+const ENGINES: [&str; 3] = ["interp", "unoptimised", "lanes"];
 
 /// Run random programs on every engine and compare all results bit by bit
 #[derive(clap::Args)]
@@ -59,7 +59,7 @@ pub struct Args {
     /// CPU that native code is made for: this one, or an old one with no more than is needed
     #[arg(long, default_value = HOST, value_parser = [HOST, BASELINE])]
     cpu: String,
-    /// Compare nothing; run this engine (interp, unoptimised or vec4) and print a line with a hash of all results for each
+    /// Compare nothing; run this engine (interp, unoptimised or lanes) and print a line with a hash of all results for each
     /// program and number format, to be compared with what other machines print
     #[arg(long, value_name = "ENGINE", value_parser = ENGINES, conflicts_with_all = ["json", "seconds"])]
     print: Option<String>,

@@ -6,7 +6,7 @@ use libfuzzer_sys::Corpus;
 use picajit::fuzz::{Case, Engine, compare, filetest, report, shrink};
 use picajit::interp::Interp;
 use picajit::ir::cfg::{Cfg, Limits};
-use picajit::jit::{Jit, Variant};
+use picajit::jit::{Jit, Settings, Variant};
 use std::sync::{Arc, OnceLock};
 
 /// Enough for batches of a whole, of three and a rest, and of one.
@@ -21,8 +21,8 @@ pub fn judge(case: &Case) -> Corpus {
     if Cfg::build(&case.program, case.entry, Limits { states: STATES, ..Limits::default() }).is_err() {
         return Corpus::Reject;
     }
-    let [vec4, unoptimised] = jits();
-    let engines = [Engine { name: "vec4", backend: vec4 }, Engine { name: "unoptimised", backend: unoptimised }];
+    let [lanes, unoptimised] = jits();
+    let engines = [Engine { name: "lanes", backend: lanes }, Engine { name: "unoptimised", backend: unoptimised }];
     match compare(case, &engines) {
         Ok(outcome) => {
             for (refused, Engine { name, .. }) in outcome.refused.iter().zip(engines) {
@@ -41,9 +41,10 @@ pub fn judge(case: &Case) -> Corpus {
 }
 
 fn jits() -> &'static [Arc<Jit>; 2] {
+    let settings = Settings { lanes_after: 0, ..Settings::default() };
     static JITS: OnceLock<[Arc<Jit>; 2]> = OnceLock::new();
     JITS.get_or_init(|| {
-        [Variant::Vec4, Variant::Unoptimised]
-            .map(|variant| Jit::new(variant, Arc::new(Interp)).expect("this host runs native code"))
+        [Variant::Lanes, Variant::Unoptimised]
+            .map(|variant| Jit::with(variant, settings, Arc::new(Interp)).expect("this host runs native code"))
     })
 }
