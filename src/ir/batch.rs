@@ -55,7 +55,7 @@ impl fmt::Display for Sequential {
             Sequential::NeverEnds => f.write_str("no run reaches an END"),
             Sequential::Carried(register, c) => {
                 place(f, *register, c)?;
-                f.write_str(" is read as an earlier vertex left it")
+                f.write_str(" may be what an earlier vertex left there")
             }
             Sequential::PartlyWritten(register, c) => {
                 place(f, *register, c)?;
@@ -287,3 +287,6 @@ impl Func {
         live
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! What native kernels do besides computing: redo, refuse, survive a panicking emitter.
 
+mod batches;
 mod economy;
 
 use super::*;

@@ -1,0 +1,116 @@
+//! What is proved, and what is not.
+
+use super::*;
+use crate::ir::cfg::{Cfg, Limits};
+use crate::isa::numeric::Precision;
+
+fn proof(source: &str) -> Result<Side, Sequential> {
+    let shbin = crate::text::assemble(source).expect("a good source").shbin;
+    let program = shbin.program().expect("short");
+    let cfg = Cfg::build(&program, shbin.dvles[0].entry(), Limits::default()).expect("small");
+    let mut func = Func::build(&cfg, 100, Form::Ssa);
+    func.simplify(Precision::F32);
+    func.side_by_side()
+}
+
+fn of(body: &str) -> Result<Side, Sequential> {
+    proof(&format!(".proc main\n{body}\n end\n.end"))
+}
+
+#[test]
+fn vertices_that_write_before_they_read_see_nothing_of_each_other() {
+    let side = of(" mul r0, c0, v0\n add o0, r0, v1\n mov o2.xz, r0").expect("nothing is carried");
+    assert_eq!((side.written[0], side.written[1], side.written[2]), (0b1111, 0, 0b0101));
+    assert!(side.always_ends);
+    // What nobody writes is the same for all.
+    of(" mul o0, r5, v0\n mov o1, c3[a0.x]").expect("r5 and a0.x are never written");
+    // Every way writes it, and reads it afterwards.
+    let both =
+        " mov r9, v1\n cmp v0.xy, gt, gt, r9.xy\n ifc cmp.x\n mov r0, v0\n .else\n mov r0, v1\n .end\n mov o0, r0";
+    of(both).expect("whichever way");
+    // A loop that begins with a write of its own.
+    of(" mov r0, c0\n for i0\n add r0, r0, v0\n .end\n mov o0, r0").expect("begins anew each time");
+}
+
+#[test]
+fn what_is_read_as_an_earlier_vertex_left_it() {
+    let (r0, x, w) = (Register::Temp(0), 0, 3);
+    assert_eq!(of(" mov o0, r0\n mov r0, v0").unwrap_err(), Sequential::Carried(r0, x));
+    assert_eq!(of(" add r0, r0, v0\n mov o0, v0").unwrap_err(), Sequential::Carried(r0, x), "r0 counts, too");
+    assert_eq!(of(" mov r0.xyz, v0\n mov o0, r0\n mov r0.w, v0").unwrap_err(), Sequential::Carried(r0, w));
+    assert_eq!(of(" mov o0, c0[a0.x]\n mova a0.x, v0").unwrap_err(), Sequential::Carried(Register::Other("a0.x"), 0));
+    let flags = " ifc cmp.x\n mov o0, v0\n .else\n mov o0, v1\n .end\n mov r9, v1\n cmp v0.xy, gt, gt, r9.xy";
+    assert_eq!(of(flags).unwrap_err(), Sequential::Carried(Register::Other("cmp.x"), 0));
+    let counter = " mov o0, c0[aL]\n for i0\n nop\n .end";
+    assert_eq!(of(counter).unwrap_err(), Sequential::Carried(Register::Other("aL"), 0));
+    // A copy carries: r1 is what r0 was.
+    assert_eq!(of(" mov r1, r0\n mov r0, v0\n mov o0, v0").unwrap_err(), Sequential::Carried(r0, x));
+}
+
+#[test]
+fn what_some_write_and_some_keep() {
+    let some = |register: &str| {
+        format!(" mov r9, v1\n cmp v0.xy, gt, gt, r9.xy\n mov o0, v0\n ifc cmp.x\n mov {register}, v1\n .end")
+    };
+    assert_eq!(of(&some("o1.y")).unwrap_err(), Sequential::Carried(Register::Out(1), 1));
+    assert_eq!(of(&some("r3")).unwrap_err(), Sequential::Carried(Register::Temp(3), 0));
+    // Two ways to the end, by two blocks that both write it.
+    of(&some("o0")).expect("written before");
+}
+
+#[test]
+fn runs_that_do_not_end_are_promised_nothing() {
+    let side = of(" mov o0, v0\n for i0\n nop\n .end").expect("fuel may run out, which is not an end");
+    assert!(!side.always_ends);
+    assert_eq!(proof(".proc main\n mov o0, v0\n.end\n").unwrap_err(), Sequential::NeverEnds);
+    // What is left out on the way to a stray BREAK does not count, what is changed there does.
+    let stray = |body: &str| format!(" mov r9, v1\n cmp v0.xy, gt, gt, r9.xy\n {body}\n breakc cmp.x\n mov o0, v0");
+    let side = of(&stray("nop")).expect("o0 is written by all that end");
+    assert!(!side.always_ends);
+    let read = format!(" mov o1, r0\n{}", stray("nop\n ifc cmp.x\n mov r0, v0\n .end"));
+    assert!(of(&read).is_err(), "r0 is read and changes");
+}
+
+#[test]
+fn what_emits_is_sequential() {
+    let source = |body: &str| format!(".gsh\n.entry main\n.proc main\n{body}\n end\n.end");
+    for body in [" mov o0, v0\n emit", " mov o0, v0\n setemit 1"] {
+        assert_eq!(proof(&source(body)).unwrap_err(), Sequential::Emits, "{body}");
+    }
+    proof(&source(" mov o0, v0")).expect("no EMIT");
+    // Never reached, and yet it has left a change of banks in the function.
+    let never = source(" sge o0, v0, v0\n cmp v0, true6, true7, v0\n ifc !cmp.x || !cmp.y\n emit\n .end");
+    let raw = never
+        .replacen(".gsh", ".gsh\n.raw\n.opdesc 0x0006C36F\n.opdesc 0x0006C360", 1)
+        .replace("v0\n ifc", "v0 @1\n ifc");
+    assert_eq!(
+        proof(&raw.replacen(".gsh\n.raw", ".raw", 1).replacen(".entry", ".gsh\n.entry", 1)).unwrap_err(),
+        Sequential::Emits
+    );
+}
+
+#[test]
+fn integers_and_flags_that_differ_between_vertices() {
+    let source = " mova a0.xy, c0\n mova a0.x, v0\n cmp c0.xy, gt, gt, r9.xy\n mov o0, c2[a0.x]\n mov o1, c2[a0.y]";
+    let shbin = crate::text::assemble(&format!(".proc main\n{source}\n end\n.end")).expect("good").shbin;
+    let program = shbin.program().expect("short");
+    let cfg = Cfg::build(&program, shbin.dvles[0].entry(), Limits::default()).expect("small");
+    let func = Func::build(&cfg, 100, Form::Ssa);
+    let varies = func.varies();
+    let of = |want: fn(&Node) -> bool| -> Vec<bool> {
+        func.nodes.iter().zip(&varies).filter(|(n, _)| want(n)).map(|(_, v)| *v).collect()
+    };
+    assert_eq!(of(|n| matches!(n, Node::ToAddress(_))), [false, false, true]);
+    assert_eq!(of(|n| matches!(n, Node::Offset(_))), [true, false]);
+    assert_eq!(of(|n| matches!(n, Node::Compare { .. })), [false, false]);
+}
+
+#[test]
+fn reasons_are_told() {
+    let told = |s: Sequential| s.to_string();
+    assert_eq!(told(Sequential::Carried(Register::Temp(3), 1)), "r3.y may be what an earlier vertex left there");
+    let partly = Sequential::PartlyWritten(Register::Other("cmp.x"), 0);
+    assert_eq!(told(partly), "cmp.x is written by some vertices and kept by others");
+    assert_eq!(told(Sequential::Emits), "it emits");
+    assert_eq!(told(Sequential::NeverEnds), "no run reaches an END");
+}

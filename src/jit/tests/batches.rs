@@ -1,0 +1,178 @@
+//! Batches side by side: what runs so, what is given up, and that nobody can tell.
+
+use super::*;
+use crate::isa::numeric::same;
+
+/// `source`'s kernel from the first vertex on, and the interpreter's.
+fn kernels(source: &str, config: &Config) -> (NativeKernel, Arc<dyn Kernel>) {
+    let settings = Settings { lanes_after: 0, ..Settings::default() };
+    let jit = Jit::with(Variant::Lanes, settings, Arc::new(Interp)).expect("native");
+    let (program, entry) = program(source);
+    let kernel = jit.compile_native(&program, entry, config).expect("small");
+    (kernel, Interp.compile(&program, entry, config).expect("always"))
+}
+
+/// Vertex `n`'s inputs: numbers that differ in everything.
+fn numbers(n: usize) -> Registers {
+    std::array::from_fn(|r| std::array::from_fn(|c| (n * 7 + r * 5 + c) as f32 * 0.25 - 3.0))
+}
+
+/// Runs batches of many sizes on both, and wants the same bits in outputs and unit. Groups that ran side by side and
+/// groups that were given up, all in all.
+#[track_caller]
+fn same_as_one_by_one(source: &str, vertex: impl Fn(usize) -> Registers, masks: (u16, u16)) -> (u32, u32) {
+    let config = Config { fuel: 40, ..Config::default() };
+    let (kernel, interp) = kernels(source, &config);
+    let mut uniforms = Uniforms::new();
+    uniforms.c = std::array::from_fn(|n| [n as f32, 0.5, -1.0, 2.0]);
+    uniforms.i[0] = [2, 0, 1, 0];
+    uniforms.b = 1;
+    for size in [1, 2, 3, 4, 5, 7, 8, 9, 17, 64] {
+        let inputs: Vec<Registers> = (0..size).map(&vertex).collect();
+        let run = |kernel: &dyn Kernel| {
+            let mut unit = Unit::new();
+            unit.r = [[0.75, -0.5, 8.0, 9.0]; 16];
+            unit.o = [[[5.0, 6.0, 7.0, 8.0]; 16]; 2];
+            unit.bank = 1;
+            let mut outputs = vec![[[-9.0; 4]; 16]; size];
+            let mut batch = Batch { inputs: &inputs, outputs: &mut outputs, input_mask: masks.0, output_mask: masks.1 };
+            let exit = kernel.run_batch(&uniforms, &mut unit, &mut batch, &mut NoEmitter);
+            (exit, outputs, unit)
+        };
+        let (want, got) = (run(&*interp), run(&kernel));
+        assert_eq!(want.0, got.0, "exit of {size}");
+        let bits = |(_, outputs, unit): &(Exit, Vec<Registers>, Unit)| -> Vec<f32> {
+            let registers = [unit.v, unit.r, unit.o[0], unit.o[1]];
+            outputs.iter().chain(&registers).flat_map(|r| r.as_flattened()).copied().collect()
+        };
+        let (a, b) = (bits(&want), bits(&got));
+        let differs = a.iter().zip(&b).position(|(a, b)| !same(*a, *b));
+        assert_eq!(differs, None, "float number {differs:?} of a batch of {size}: {source}");
+        let rest = |(_, _, u): &(Exit, Vec<Registers>, Unit)| (u.a0, u.al, u.cmp, u.bank);
+        assert_eq!(rest(&want), rest(&got), "{source}");
+    }
+    kernel.groups()
+}
+
+/// Groups in batches of all sizes above.
+const ALL: u32 = 1 + 1 + 1 + 2 + 2 + 4 + 16;
+const EVERY: (u16, u16) = (0xFFFF, 0xFFFF);
+
+fn main(body: &str) -> String {
+    format!(".proc main\n{body}\n end\n.end")
+}
+
+#[test]
+fn every_operation_side_by_side() {
+    let body = " dp4 r0.x, c1, v0\n dp3 r0.y, c2, v1\n mov r11, v3\n dph r0.zw, r11, v2\n mov r12, v0\n mad r1, v1.wzyx, c3, -r12\n min r2, c4, r1\n
+        max r2.yz, r2, -r0\n sge r3, c5, v4\n slt r3.x, r0, r1\n flr r4, r1\n rcp r5.x, v5.x\n rsq r5.y, v5.y\n ex2 r5.z, v0.x\n
+        lg2 r5.w, v6.x\n mova a0.xy, v0\n mul r6, c7[a0.x], v0\n mov r7, c8[a0.y]\n litp r8, v1\n dst r9, r1, r0\n add r10, r6, -r7\n
+        mov o0, r2\n mov o1, r3\n mov o2, r4\n mov o3, r5\n mov o4, r6\n mov o5, r7\n mov o6, r8\n mov o7, r9\n mov o8.xw, r10";
+    assert_eq!(same_as_one_by_one(&main(body), numbers, EVERY), (ALL, 0));
+}
+
+#[test]
+fn loops_conditions_and_indices_that_all_vertices_share() {
+    let body = " mov r0, c9\n for i0\n add r0, r0, v0\n mul r0, c0[aL], r0\n .end\n ifu b0\n mov o0, r0\n .else\n mov o0, v1\n .end\n
+        ifu b1\n mov o1, v2\n .else\n mov o1, -v2\n .end\n mova a0.x, c2.y\n mov o2, c90[a0.x]";
+    assert_eq!(same_as_one_by_one(&main(body), numbers, EVERY), (ALL, 0));
+    // c96 is read as ones.
+    let ones = " mova a0.x, v0\n mov o0, c90[a0.x]\n mova a0.y, c6.x\n mov o1, c90[a0.y]";
+    assert_eq!(same_as_one_by_one(&main(ones), numbers, EVERY), (ALL, 0));
+}
+
+#[test]
+fn vertices_that_agree_on_a_branch_and_others() {
+    let body = " cmp c20.xy, lt, lt, v0.xy\n mov o0, v0\n ifc cmp.x && cmp.y\n mov o0, v1\n .end";
+    let alike = |n| if n % 8 < 4 { [[100.0; 4]; 16] } else { numbers(0) };
+    assert_eq!(same_as_one_by_one(&main(body), alike, EVERY), (ALL, 0));
+    // In the second group of each eight they do not agree.
+    let unlike = |n| if n % 8 < 5 { [[100.0; 4]; 16] } else { numbers(0) };
+    let (groups, given_up) = same_as_one_by_one(&main(body), unlike, EVERY);
+    assert_eq!((groups + given_up, given_up), (ALL, 1 + 1 + 2 + 8));
+}
+
+#[test]
+fn masks_of_inputs_and_outputs() {
+    let body = " mov r0, v1\n add o0, v0, r0\n mov o2.y, v1";
+    for masks in [(0xFFFF, 0), (0xFFFF, 0b001), (0b11, 0b100), (0b11, 0b1110)] {
+        assert_eq!(same_as_one_by_one(&main(body), numbers, masks), (ALL, 0));
+    }
+    // Inputs that the batch does not bring stay as they are in the unit, which only single runs read.
+    assert_eq!(same_as_one_by_one(&main(body), numbers, (0b01, 0xFFFF)), (0, 0));
+}
+
+#[test]
+fn a_wrong_nan_is_a_reason_to_run_one_by_one() {
+    let body = " mov r0, v1\n mul r0, v0, r0\n max o0, r0, v2\n mul o1, r0, v0";
+    assert_eq!(same_as_one_by_one(&main(body), numbers, EVERY), (ALL, 0));
+    let special = |n| {
+        let mut v = numbers(n);
+        if n == 9 {
+            (v[0][2], v[1][2]) = (0.0, f32::INFINITY);
+        }
+        v
+    };
+    // In the batches of 17 and of 64.
+    assert_eq!(same_as_one_by_one(&main(body), special, EVERY), (ALL - 2, 2));
+    // A NaN that is right looks the same from outside.
+    let nan = |n| {
+        let mut v = numbers(n);
+        v[0][1] = if n == 60 { f32::NAN } else { 1.0 };
+        v
+    };
+    assert_eq!(same_as_one_by_one(&main(body), nan, EVERY), (ALL - 1, 1));
+}
+
+#[test]
+fn fuel_that_runs_out_and_stray_breaks() {
+    let lanes = " mov o0, v0\n mov r0, c0\n for i0\n add r0, r0, v1\n .end\n cmp c20.xy, lt, lt, v0.xy\n breakc cmp.x\n mov o1, r0";
+    let stray = |n| if n == 10 { [[100.0; 4]; 16] } else { numbers(0) };
+    assert_eq!(same_as_one_by_one(&main(lanes), stray, EVERY), (ALL - 2, 2));
+    // A loop by a jump backwards: 40 transfers are allowed, and vertex 6 wants more.
+    let jump = " mov r0, v0\n again:\n add r0, c1, r0\n cmp r0.xx, lt, lt, v1.xx\n jmpc cmp.x, again\n mov o0, r0";
+    let endless = |n| {
+        let mut v = [[1.0; 4]; 16];
+        v[1][0] = if n == 6 { 1e9 } else { 5.0 };
+        v
+    };
+    let (groups, given_up) = same_as_one_by_one(&main(jump), endless, EVERY);
+    assert_eq!((groups + given_up, given_up), (ALL, 4), "vertex 6 is in a group in 8, 9, 17, 64");
+}
+
+#[test]
+fn who_has_to_run_one_after_the_other_says_why() {
+    for (body, why) in [
+        (" add r0, r0, v0\n mov o0, r0", "r0.x may be what an earlier vertex left there"),
+        (
+            " mov o0, v0\n mov r9, v1\n cmp v0.xy, gt, gt, r9.xy\n ifc cmp.x\n mov o1, v1\n .end",
+            "o1.x may be what an earlier vertex left there",
+        ),
+    ] {
+        assert_eq!(same_as_one_by_one(&main(body), numbers, EVERY), (0, 0));
+        let (kernel, _) = kernels(&main(body), &Config::default());
+        let inputs: Vec<Registers> = (0..8).map(numbers).collect();
+        let mut outputs = inputs.clone();
+        let mut batch = Batch { inputs: &inputs, outputs: &mut outputs, input_mask: 0xFFFF, output_mask: 0xFFFF };
+        kernel.run_batch(&Uniforms::new(), &mut Unit::new(), &mut batch, &mut NoEmitter);
+        assert_eq!(kernel.stats().one_by_one.as_deref(), Some(why));
+    }
+}
+
+#[test]
+fn a_shader_that_gives_up_often_stops_trying() {
+    let body = " cmp c20.xy, lt, lt, v0.xy\n mov o0, v0\n ifc cmp.x\n mov o0, v1\n .end";
+    let (kernel, _) = kernels(&main(body), &Config::default());
+    let inputs: Vec<Registers> = (0..4096).map(|n| [[if n % 2 == 0 { -100.0 } else { 100.0 }; 4]; 16]).collect();
+    let mut outputs = inputs.clone();
+    let mut run = || {
+        let mut batch = Batch { inputs: &inputs, outputs: &mut outputs, input_mask: 0xFFFF, output_mask: 0xFFFF };
+        let uniforms = Uniforms::new();
+        kernel.run_batch(&uniforms, &mut Unit::new(), &mut batch, &mut NoEmitter);
+        kernel.groups()
+    };
+    let (groups, given_up) = run();
+    assert_eq!(groups, 0);
+    assert!(given_up >= OFTEN);
+    assert_eq!(run(), (groups, given_up));
+}
