@@ -49,6 +49,10 @@ pub const STAGES: &[Stage] = &[
     Stage { name: "clif", print: |loaded| code(loaded, "x86-64", false) },
     Stage { name: "x86-64", print: |loaded| code(loaded, "x86-64", true) },
     Stage { name: "aarch64", print: |loaded| code(loaded, "aarch64", true) },
+    // A batch, four vertices side by side.
+    Stage { name: "batch clif", print: |loaded| batch(loaded, "x86-64", false) },
+    Stage { name: "batch x86-64", print: |loaded| batch(loaded, "x86-64", true) },
+    Stage { name: "batch aarch64", print: |loaded| batch(loaded, "aarch64", true) },
 ];
 
 fn cfg(loaded: &Loaded) -> Result<Cfg, String> {
@@ -71,11 +75,27 @@ fn simplified(loaded: &Loaded, form: Form) -> Result<Option<String>, String> {
 /// Machine code for the CPU of that name, or the CLIF that it is made from.
 #[cfg(feature = "targets")]
 fn code(loaded: &Loaded, name: &str, host: bool) -> Result<Option<String>, String> {
-    use picajit::jit::{Target, Variant, explain_for};
+    made(loaded, name, host, picajit::jit::Variant::Vec4)
+}
+
+/// The same of the code for batches.
+#[cfg(feature = "targets")]
+fn batch(loaded: &Loaded, name: &str, host: bool) -> Result<Option<String>, String> {
+    made(loaded, name, host, picajit::jit::Variant::Lanes)
+}
+
+#[cfg(feature = "targets")]
+fn made(loaded: &Loaded, name: &str, host: bool, variant: picajit::jit::Variant) -> Result<Option<String>, String> {
+    use picajit::jit::{Target, explain_for};
     let target = Target::ALL.into_iter().find(|t| t.name() == name).ok_or("no such CPU")?;
     let config = picajit::kernel::Config::default();
-    let stages = explain_for(target, Variant::Vec4, &loaded.program, loaded.entry, &config);
+    let stages = explain_for(target, variant, &loaded.program, loaded.entry, &config);
     stages.map(|s| Some(if host { s.host } else { s.clif })).map_err(|e| e.to_string())
+}
+
+#[cfg(not(feature = "targets"))]
+fn batch(_: &Loaded, _: &str, _: bool) -> Result<Option<String>, String> {
+    Ok(None)
 }
 
 #[cfg(not(feature = "targets"))]

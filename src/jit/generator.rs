@@ -3,7 +3,7 @@
 //! It must not know where code lives, nor whether the CPU it makes code for is the one it runs on.
 
 use super::math::Care;
-use super::{Timings, Variant, lanes, lower, target};
+use super::{NoCode, Timings, Variant, lanes, lower, target};
 use crate::ir::batch::Side;
 use crate::ir::cfg::{Cfg, Limits};
 use crate::ir::{Form, Func, Inst};
@@ -130,12 +130,19 @@ impl Generator {
         lanes::lower(func, side, &mut context.func, builder, target);
     }
 
-    /// Compiles what `entry` reaches and prints every stage on the way.
-    pub(super) fn explain(&self, program: &Program, entry: Entry, config: &Config) -> Result<Stages, Unsupported> {
-        let cfg = Cfg::build(program, entry, self.limits)?;
-        let (_, func) = self.ssa(program, entry, config, &mut Timings::default())?;
+    /// Compiles what `entry` reaches and prints every stage on the way. Of [`Variant::Lanes`] it is the code for batches.
+    pub(super) fn explain(&self, program: &Program, entry: Entry, config: &Config) -> Result<Stages, NoCode> {
+        let cfg = Cfg::build(program, entry, self.limits).map_err(NoCode::Unsupported)?;
+        let (_, func) = self.ssa(program, entry, config, &mut Timings::default()).map_err(NoCode::Unsupported)?;
         let mut scratch = Scratch::default();
-        self.lower(&func, self.care(&func, config.precision), config.precision, &mut scratch);
+        match self.variant {
+            Variant::Lanes => self.lower_lanes(&func, &provable(&func, config.precision)?, &mut scratch),
+            _ => self.lower(&func, self.care(&func, config.precision), config.precision, &mut scratch),
+        }
+        self.printed(&cfg, &func, scratch).map_err(NoCode::Unsupported)
+    }
+
+    fn printed(&self, cfg: &Cfg, func: &Func, mut scratch: Scratch) -> Result<Stages, Unsupported> {
         let clif = scratch.context.func.display().to_string();
         scratch.context.set_disasm(true);
         let compiled = scratch
@@ -148,7 +155,19 @@ impl Generator {
     }
 }
 
-/// Compiles what `entry` reaches for another CPU and prints every stage on the way. Nothing of it runs.
+/// What makes code for batches possible, or what speaks against it.
+pub(super) fn provable(func: &Func, precision: Precision) -> Result<Side, NoCode> {
+    if precision != Precision::F32 {
+        return Err(NoCode::Precision);
+    }
+    if func.nodes.len() > lanes::MOST_NODES {
+        return Err(NoCode::TooLarge);
+    }
+    func.side_by_side().map_err(NoCode::Sequential)
+}
+
+/// Compiles what `entry` reaches for another CPU and prints every stage on the way, see [`Jit::explain`](super::Jit::explain). Nothing
+/// of it runs.
 #[cfg(feature = "targets")]
 pub fn explain_for(
     target: super::Target,
@@ -156,6 +175,7 @@ pub fn explain_for(
     program: &Program,
     entry: Entry,
     config: &Config,
-) -> Result<Stages, Unsupported> {
-    Generator { isa: target.isa()?, variant, limits: Limits::default() }.explain(program, entry, config)
+) -> Result<Stages, NoCode> {
+    Generator { isa: target.isa().map_err(NoCode::Unsupported)?, variant, limits: Limits::default() }
+        .explain(program, entry, config)
 }

@@ -101,7 +101,7 @@ pub struct NativeKernel {
     /// The exact code, compiled when it is first asked for, or the interpreter if that fails.
     exact: OnceLock<Result<Code, Unsupported>>,
     /// The code for batches, compiled when it is first wanted, or why there is none.
-    side_by_side: OnceLock<Result<SideBySide, NoLanes>>,
+    side_by_side: OnceLock<Result<SideBySide, NoCode>>,
     /// What to compile it from.
     source: Source,
     redos: AtomicU32,
@@ -126,10 +126,10 @@ struct SideBySide {
     always_ends: bool,
 }
 
-/// Why a batch runs one vertex after the other.
+/// Why there is no code of a kind; of that for batches, which then run one vertex after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum NoLanes {
+pub enum NoCode {
     /// The vertices may see each other.
     Sequential(Sequential),
     /// Such code is made in single precision only.
@@ -140,13 +140,15 @@ pub enum NoLanes {
     Unsupported(Unsupported),
 }
 
-impl fmt::Display for NoLanes {
+impl std::error::Error for NoCode {}
+
+impl fmt::Display for NoCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NoLanes::Sequential(why) => why.fmt(f),
-            NoLanes::Precision => f.write_str("vertices run side by side in single precision only"),
-            NoLanes::TooLarge => f.write_str("the program is too large to run vertices side by side"),
-            NoLanes::Unsupported(why) => why.fmt(f),
+            NoCode::Sequential(why) => why.fmt(f),
+            NoCode::Precision => f.write_str("vertices run side by side in single precision only"),
+            NoCode::TooLarge => f.write_str("the program is too large to run vertices side by side"),
+            NoCode::Unsupported(why) => why.fmt(f),
         }
     }
 }
@@ -225,8 +227,9 @@ impl Jit {
         })
     }
 
-    /// Compiles what `entry` reaches and prints every stage on the way.
-    pub fn explain(&self, program: &Program, entry: Entry, config: &Config) -> Result<Stages, Unsupported> {
+    /// Compiles what `entry` reaches and prints every stage on the way. Of [`Variant::Lanes`] it is the code for batches,
+    /// if vertices can run side by side.
+    pub fn explain(&self, program: &Program, entry: Entry, config: &Config) -> Result<Stages, NoCode> {
         self.generator.explain(program, entry, config)
     }
 
@@ -247,21 +250,15 @@ impl Jit {
         code
     }
 
-    fn side_by_side(&self, func: &Func, precision: Precision) -> Result<SideBySide, NoLanes> {
-        if precision != Precision::F32 {
-            return Err(NoLanes::Precision);
-        }
-        let side = func.side_by_side().map_err(NoLanes::Sequential)?;
-        if func.nodes.len() > lanes::MOST_NODES {
-            return Err(NoLanes::TooLarge);
-        }
+    fn side_by_side(&self, func: &Func, precision: Precision) -> Result<SideBySide, NoCode> {
+        let side = generator::provable(func, precision)?;
         let pool = || self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
         let mut scratch = pool().pop().unwrap_or_default();
         self.generator.lower_lanes(func, &side, &mut scratch);
         let code = self.install(&mut scratch.context, false, &mut Timings::default());
         pool().push(scratch);
         let writes = (0..16).filter(|&n| side.written[n] != 0).fold(0, |m, n| m | 1 << n);
-        code.map(|code| SideBySide { code, writes, always_ends: side.always_ends }).map_err(NoLanes::Unsupported)
+        code.map(|code| SideBySide { code, writes, always_ends: side.always_ends }).map_err(NoCode::Unsupported)
     }
 
     fn install(&self, context: &mut Context, emits: bool, timings: &mut Timings) -> Result<Code, Unsupported> {

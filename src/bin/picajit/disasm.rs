@@ -1,12 +1,11 @@
 //! `picajit disasm`: a shader -> assembly text, a listing of its words, or a stage on the way to native code.
 
 use crate::load::{self, LoadError, Loaded};
-use crate::native::{self, Making};
+use crate::native::{self, Making, NoCode, Shape};
 use crate::{Outcome, Status};
 use picajit::isa::Pc;
 use picajit::isa::decode::opdesc_index;
 use picajit::isa::numeric::Precision;
-use picajit::kernel::Unsupported;
 use picajit::text::{disassemble, inst_to_string};
 use serde_json::{Value, json};
 use std::fmt;
@@ -27,6 +26,9 @@ pub struct Args {
     /// CPU that clif and host are for; this machine's unless said
     #[arg(long, value_name = "CPU", value_parser = native::TARGETS)]
     target: Option<String>,
+    /// Which code clif and host are of
+    #[arg(long, value_enum, default_value_t)]
+    shape: Shape,
     /// Number format of results: f32, f24-nearest or f24-zero
     #[arg(long, value_name = "FORMAT", default_value_t)]
     precision: Precision,
@@ -53,11 +55,17 @@ enum Stage {
 
 /// A stage that can't be had.
 #[derive(Debug)]
-struct NoStage(Unsupported);
+struct NoStage(NoCode);
 
 impl fmt::Display for NoStage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no native code, so no such stage: {} (--stage text and --stage inst always work)", self.0)
+        match &self.0 {
+            NoCode::Unsupported(why) => {
+                write!(f, "no native code, so no such stage: {why} (--stage text and --stage inst always work)")
+            }
+            #[cfg(feature = "jit")]
+            why => write!(f, "batches run one vertex after the other: {why} (--shape vec4 always works)"),
+        }
     }
 }
 
@@ -94,7 +102,7 @@ fn text(args: &Args, loaded: &Loaded) -> Result<String, Box<dyn std::error::Erro
         return Ok(disassemble(&shbin));
     }
     let entry = loaded.entry(args.entry.unwrap_or(0))?;
-    let making = Making { target: args.target.as_deref(), unoptimised: false, precision: args.precision };
+    let making = Making { target: args.target.as_deref(), shape: args.shape, precision: args.precision };
     let stages = native::explain(&loaded.program, entry.entry, making).map_err(NoStage)?;
     Ok(match args.stage {
         Stage::Cfg => stages.cfg,

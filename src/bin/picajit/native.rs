@@ -5,6 +5,17 @@ use picajit::kernel::{Backend, Unsupported};
 use picajit::program::{Entry, Program};
 use std::sync::Arc;
 
+#[cfg(feature = "jit")]
+pub use picajit::jit::NoCode;
+
+/// Why there is no code.
+#[cfg(not(feature = "jit"))]
+#[derive(Debug)]
+pub enum NoCode {
+    /// The build's fault.
+    Unsupported(Unsupported),
+}
+
 #[cfg(not(feature = "jit"))]
 const LEFT_OUT: Unsupported = Unsupported::HostIsa { missing: "picajit was built without the jit feature" };
 #[cfg(all(feature = "jit", not(feature = "targets")))]
@@ -13,13 +24,25 @@ const ONLY_HOST: Unsupported = Unsupported::HostIsa { missing: "picajit was buil
 /// CPUs that code can be made for without having one, by name.
 pub const TARGETS: [&str; 3] = ["x86-64", "x86-64-v3", "aarch64"];
 
+/// Which code is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Shape {
+    /// One vertex, registers in SIMD registers
+    #[default]
+    Vec4,
+    /// A batch, four vertices side by side
+    Lanes,
+    /// One vertex, registers in memory: the yardstick
+    Unoptimised,
+}
+
 /// What code is made for, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct Making<'a> {
     /// One of [`TARGETS`], or this machine.
     pub target: Option<&'a str>,
-    /// Registers in memory, as the yardstick has it.
-    pub unoptimised: bool,
+    /// Which code.
+    pub shape: Shape,
     /// The number format.
     pub precision: Precision,
 }
@@ -55,12 +78,18 @@ pub struct Stages {
 
 /// Compiles an entry and prints every stage.
 #[cfg(feature = "jit")]
-pub fn explain(program: &Program, entry: Entry, making: Making<'_>) -> Result<Stages, Unsupported> {
+pub fn explain(program: &Program, entry: Entry, making: Making<'_>) -> Result<Stages, NoCode> {
     use picajit::jit::{Jit, Variant};
     let config = picajit::kernel::Config { precision: making.precision, ..Default::default() };
-    let variant = if making.unoptimised { Variant::Unoptimised } else { Variant::Vec4 };
+    let variant = match making.shape {
+        Shape::Vec4 => Variant::Vec4,
+        Shape::Lanes => Variant::Lanes,
+        Shape::Unoptimised => Variant::Unoptimised,
+    };
     let s = match making.target {
-        None => Jit::new(variant, Arc::new(picajit::interp::Interp))?.explain(program, entry, &config)?,
+        None => Jit::new(variant, Arc::new(picajit::interp::Interp))
+            .map_err(NoCode::Unsupported)?
+            .explain(program, entry, &config)?,
         Some(target) => explain_for(target, variant, program, entry, &config)?,
     };
     let instructions = s.instructions();
@@ -74,10 +103,10 @@ fn explain_for(
     program: &Program,
     entry: Entry,
     config: &picajit::kernel::Config,
-) -> Result<picajit::jit::Stages, Unsupported> {
+) -> Result<picajit::jit::Stages, NoCode> {
     use picajit::jit::Target;
     let target = Target::ALL.into_iter().find(|t| t.name() == target);
-    let target = target.ok_or(Unsupported::HostIsa { missing: "a CPU of that name" })?;
+    let target = target.ok_or(NoCode::Unsupported(Unsupported::HostIsa { missing: "a CPU of that name" }))?;
     picajit::jit::explain_for(target, variant, program, entry, config)
 }
 
@@ -88,14 +117,14 @@ fn explain_for(
     _: &Program,
     _: Entry,
     _: &picajit::kernel::Config,
-) -> Result<picajit::jit::Stages, Unsupported> {
-    Err(ONLY_HOST)
+) -> Result<picajit::jit::Stages, NoCode> {
+    Err(NoCode::Unsupported(ONLY_HOST))
 }
 
 /// Compiles an entry and prints every stage.
 #[cfg(not(feature = "jit"))]
-pub fn explain(_: &Program, _: Entry, _: Making<'_>) -> Result<Stages, Unsupported> {
-    Err(LEFT_OUT)
+pub fn explain(_: &Program, _: Entry, _: Making<'_>) -> Result<Stages, NoCode> {
+    Err(NoCode::Unsupported(LEFT_OUT))
 }
 
 #[cfg(all(test, feature = "targets"))]

@@ -3,7 +3,7 @@
 //! Nothing runs, so the figures are the same on every host and in every run. An instruction is a line of `disasm --stage host`; which way
 //! a run takes through them is not asked. It must not know how fast anything is.
 
-use crate::native::{self, Making, TARGETS};
+use crate::native::{self, Making, NoCode, Shape, TARGETS};
 use crate::report;
 use crate::subject::Subject;
 use picajit::isa::narrow::Rounding;
@@ -11,11 +11,12 @@ use picajit::isa::numeric::Precision;
 use serde_json::json;
 use std::io::{self, Write};
 
-/// Kinds of code: name, whether registers are in memory, number format.
-const KINDS: [(&str, bool, Precision); 3] = [
-    ("vec4", false, Precision::F32),
-    ("unopt.", true, Precision::F32),
-    ("f24", false, Precision::F24 { rounding: Rounding::Nearest }),
+/// Kinds of code: name, which code, number format.
+const KINDS: [(&str, Shape, Precision); 4] = [
+    ("vec4", Shape::Vec4, Precision::F32),
+    ("unopt.", Shape::Unoptimised, Precision::F32),
+    ("lanes", Shape::Lanes, Precision::F32),
+    ("f24", Shape::Vec4, Precision::F24 { rounding: Rounding::Nearest }),
 ];
 
 /// Writes the table, or an object for each shader, CPU and kind. False if code could not be made for some shader.
@@ -24,7 +25,7 @@ pub fn tally(subjects: &[Subject], json: bool, out: &mut dyn Write) -> io::Resul
         heading(out)?;
     }
     let mut whole = true;
-    let mut sums = [[0; KINDS.len()]; TARGETS.len()];
+    let mut sums = [[Some(0); KINDS.len()]; TARGETS.len()];
     for subject in subjects {
         let (title, words) = (subject.title(), subject.size().0);
         let counts = match counts(subject) {
@@ -36,8 +37,9 @@ pub fn tally(subjects: &[Subject], json: bool, out: &mut dyn Write) -> io::Resul
             }
         };
         for ((target, row), sums) in TARGETS.iter().zip(&counts).zip(&mut sums) {
-            for (((kind, ..), (instructions, bytes)), sum) in KINDS.iter().zip(row).zip(sums) {
-                *sum += instructions;
+            for (((kind, ..), count), sum) in KINDS.iter().zip(row).zip(sums) {
+                let Some((instructions, bytes)) = count else { continue };
+                *sum = sum.map(|sum: usize| sum + instructions);
                 if json {
                     let object = json!({
                         "shader": subject.shader, "entry": subject.index, "words": words, "target": target,
@@ -48,7 +50,12 @@ pub fn tally(subjects: &[Subject], json: bool, out: &mut dyn Write) -> io::Resul
             }
         }
         if !json {
-            line(out, &title, &words.to_string(), &counts.map(|row| row.map(|(instructions, _)| instructions)))?;
+            line(
+                out,
+                &title,
+                &words.to_string(),
+                &counts.map(|row| row.map(|c| c.map(|(instructions, _)| instructions))),
+            )?;
         }
     }
     if !json {
@@ -57,16 +64,20 @@ pub fn tally(subjects: &[Subject], json: bool, out: &mut dyn Write) -> io::Resul
     Ok(whole)
 }
 
-/// Instructions and bytes.
-type Counts = [[(usize, usize); KINDS.len()]; TARGETS.len()];
+/// Instructions and bytes, where there is such code.
+type Counts = [[Option<(usize, usize)>; KINDS.len()]; TARGETS.len()];
 
 fn counts(subject: &Subject) -> Result<Counts, picajit::kernel::Unsupported> {
     let mut counts = Counts::default();
     for (target, row) in TARGETS.into_iter().zip(&mut counts) {
-        for ((_, unoptimised, precision), count) in KINDS.into_iter().zip(row) {
-            let making = Making { target: Some(target), unoptimised, precision };
-            let stages = native::explain(&subject.program, subject.entry, making)?;
-            *count = (stages.instructions, stages.bytes);
+        for ((_, shape, precision), count) in KINDS.into_iter().zip(row) {
+            let making = Making { target: Some(target), shape, precision };
+            *count = match native::explain(&subject.program, subject.entry, making) {
+                Ok(stages) => Some((stages.instructions, stages.bytes)),
+                Err(NoCode::Unsupported(why)) => return Err(why),
+                #[cfg(feature = "jit")]
+                Err(_) => None,
+            };
         }
     }
     Ok(counts)
@@ -74,7 +85,7 @@ fn counts(subject: &Subject) -> Result<Counts, picajit::kernel::Unsupported> {
 
 fn heading(out: &mut dyn Write) -> io::Result<()> {
     write!(out, "{:20} {:5}", "instructions", "")?;
-    TARGETS.iter().try_for_each(|target| write!(out, " | {target:<20}"))?;
+    TARGETS.iter().try_for_each(|target| write!(out, " | {target:<27}"))?;
     write!(out, "\n{:20} {:>5}", "", "words")?;
     for _ in TARGETS {
         write!(out, " |")?;
@@ -87,7 +98,7 @@ fn line(
     out: &mut dyn Write,
     title: &str,
     words: &str,
-    counts: &[[usize; KINDS.len()]; TARGETS.len()],
+    counts: &[[Option<usize>; KINDS.len()]; TARGETS.len()],
 ) -> io::Result<()> {
     // Names of files can be long.
     let between = if title.chars().count() > 20 { "\n" } else { "" };
@@ -95,7 +106,9 @@ fn line(
     write!(out, "{}{between}{name:20} {words:>5}", if between.is_empty() { "" } else { title })?;
     for row in counts {
         write!(out, " |")?;
-        row.iter().try_for_each(|count| write!(out, " {count:>6}"))?;
+        for count in row {
+            write!(out, " {:>6}", count.map_or("-".to_string(), |n| n.to_string()))?;
+        }
     }
     writeln!(out)
 }
@@ -114,7 +127,7 @@ mod tests {
         let all = text.lines().last().unwrap();
         for part in all.split(" |").skip(1) {
             let counts: Vec<usize> = part.split_whitespace().map(|n| n.parse().unwrap()).collect();
-            assert!(counts[0] > 100 && counts[1] > counts[0] && counts[2] > counts[0], "{all}");
+            assert!(counts[0] > 100 && counts[1] > counts[0] && counts[3] > counts[0], "{all}");
         }
     }
 }

@@ -121,9 +121,11 @@ fn dot_products_of_a_matrix_are_summed_together() {
     // Two are summed one by one where nothing has to be narrowed: a vector and a scalar addition each.
     assert_eq!((adds("dp4", "xy", Precision::F32), adds("dp4", "xy", NEAREST)), (4, 3));
     assert_eq!((adds("dp4", "x", Precision::F32), adds("dp3", "x", NEAREST)), (2, 2));
-    // Two pairs of the same products need half the shuffles.
+    // Two pairs of the same products need half the shuffles. On 64-bit Arm one of them is a blend.
     let shuffles = |lanes, precision| count(&rows("dp4", lanes), precision, " shuffle ");
-    assert_eq!((shuffles("xyzw", Precision::F32), shuffles("xy", NEAREST), shuffles("xz", NEAREST)), (8, 7, 9));
+    let blend = usize::from(cfg!(target_arch = "x86_64"));
+    let few = (8, 6 + blend, 8 + blend);
+    assert_eq!((shuffles("xyzw", Precision::F32), shuffles("xy", NEAREST), shuffles("xz", NEAREST)), few);
     // Somebody else reads the sum, or it goes to two components: it does not wait.
     let other = format!("{} dp4 r1, c9, v0\n mov o0.w, r1\n", rows("dp4", "xyz"));
     assert_eq!(count(&other, Precision::F32, " fadd "), 5);
@@ -134,6 +136,8 @@ fn dot_products_of_a_matrix_are_summed_together() {
     assert_eq!(count(&mixed, Precision::F32, " fadd "), 5);
 }
 
+// 64-bit Arm compares and tests by other instructions, at the same places.
+#[cfg(target_arch = "x86_64")]
 #[test]
 fn tests_are_few() {
     let hidden = |n: usize| " mul r1, r1, v0\n max r2, r1, r2\n".repeat(n);
