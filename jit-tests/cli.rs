@@ -463,11 +463,18 @@ fn machine_code_of_other_cpus_can_be_read_and_counted() {
         assert!(code.contains(&format!(" {floor} ")), "{target}: {code}");
     }
     assert!(folder.bad("disasm a.pica --stage host --target mips").contains("x86-64-v3, aarch64"));
+    // Of a batch: a loop over groups of vertices, if these don't see each other.
+    let alone = folder.good("disasm a.pica --stage clif --target aarch64");
+    let batch = folder.good("disasm a.pica --stage clif --target aarch64 --shape lanes");
+    assert!(batch.matches(" fmul ").count() == 4 * alone.matches(" fmul ").count(), "{batch}");
+    folder.file("b.pica", ".proc main\nmov o0, r0\nmov r0, v0\nend\n.end\n");
+    let why = folder.bad("disasm b.pica --stage host --shape lanes");
+    assert!(why.contains("r0.x may be what an earlier vertex left there (--shape vec4 always works)"), "{why}");
     let table = folder.good("bench --static a.pica");
     assert!(table.contains("\na.pica                   3 | ") && table.contains("\nall "), "{table}");
     let json = folder.good("bench --static a.pica --json");
     let objects: Vec<Value> = json.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
-    assert_eq!(objects.len(), 9);
+    assert_eq!(objects.len(), 12);
     assert!(objects.iter().all(|o| o["bytes"].as_u64() > o["instructions"].as_u64()), "{json}");
 }
 
