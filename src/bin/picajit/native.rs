@@ -38,6 +38,7 @@ pub enum Shape {
 
 /// What code is made for, and how.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(feature = "jit"), expect(dead_code))]
 pub struct Making<'a> {
     /// One of [`TARGETS`], or this machine.
     pub target: Option<&'a str>,
