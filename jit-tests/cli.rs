@@ -8,6 +8,7 @@ use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A folder of one test, removed at its end.
 struct Folder(PathBuf);
@@ -21,7 +22,10 @@ struct Ended {
 
 impl Folder {
     fn new(test: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("picajit-cli-{}-{test}", std::process::id()));
+        // Tests run at once, and two may have thought of the same name.
+        static FOLDERS: AtomicU32 = AtomicU32::new(0);
+        let n = FOLDERS.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("picajit-cli-{}-{n}-{test}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Folder(path)
     }

@@ -68,7 +68,8 @@ impl fmt::Display for Sequential {
 /// What code that runs several vertices at once has to know.
 #[derive(Clone, Debug)]
 pub struct Side {
-    /// Lanes that outputs of runs that end, or branches, depend on; see [`Func::live_lanes`].
+    /// Lanes that outputs of runs that end, or branches, depend on; see [`Func::live_lanes`]. An output that is a leaf
+    /// as it stands asks for none.
     pub live: Vec<Lanes>,
     /// For each integer and flag whether vertices may differ in it. Vectors are left out.
     pub varies: Vec<bool>,
@@ -179,7 +180,10 @@ impl Func {
                 return Err(Sequential::Carried(register(mem), l as u8));
             }
         }
-        let outputs = left.iter().filter(|(m, ..)| matches!(m, Mem::Out { .. })).map(|(_, v, lanes)| (*v, *lanes));
+        // A leaf that is an output as it stands is copied, component or not.
+        let copied = |v: Value, lanes: Lanes| lanes == ALL_LANES && self.node(v).is_leaf();
+        let outputs = left.iter().filter(|(m, v, lanes)| matches!(m, Mem::Out { .. }) && !copied(*v, *lanes));
+        let outputs = outputs.map(|(_, v, lanes)| (*v, *lanes));
         let live = self.live_from(outputs);
         let always_ends = self.blocks.iter().all(|b| !matches!(b.term, Term::Exit(_)) || ends(&b.term));
         Ok(Side { live, varies: self.varies(), written, always_ends })

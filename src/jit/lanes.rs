@@ -8,6 +8,9 @@
 //! of four does otherwise, it returns before anything of that group is written, and says how far it came; one vertex
 //! after the other is what happens then. Only outputs are written. It must not know what runs instead.
 
+mod compute;
+mod values;
+
 use super::abi::{self, VEC4};
 use super::code::{LANES_DONE, LANES_END, LANES_OUTPUT_MASK, LANES_OUTPUTS};
 use super::lower::Target;
@@ -15,12 +18,12 @@ use super::math::{Care, Math};
 use super::memory::{aligned, constant_memory};
 use super::narrow::Watch;
 use crate::ir::batch::Side;
-use crate::ir::facts::{self, ALL_LANES, Lanes};
-use crate::ir::{Edge, Func, Inst, Lane, Mem, Node, Term, Test, Type, Use, Value};
+use crate::ir::facts::{ALL_LANES, Lanes};
+use crate::ir::{Edge, Func, Inst, Mem, Node, Term, Test, Type, Value};
+use crate::isa::CondOp;
 use crate::isa::numeric::Precision;
-use crate::isa::{CmpOp, CondOp, FLOAT_UNIFORMS, Opcode};
 use crate::state::{Exit, Registers};
-use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
+use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
     self as clif, BlockArg, InstBuilder, MemFlagsData, SourceLoc, StackSlotData, StackSlotKind, UserFuncName, types,
 };
@@ -163,6 +166,11 @@ fn splats(func: &Func, side: &Side) -> Vec<Splat> {
     all
 }
 
+/// A batch's inputs need not be aligned to more than a float.
+fn inputs() -> MemFlagsData {
+    MemFlagsData::new().with_notrap().with_readonly()
+}
+
 fn components(lanes: Lanes) -> impl Iterator<Item = u8> {
     (0..4u8).filter(move |l| lanes >> l & 1 != 0)
 }
@@ -263,365 +271,6 @@ impl<'f> Lower<'_, 'f> {
         }
     }
 
-    /// Inputs that more than one block reads are turned into components before the first.
-    fn load_shared_inputs(&mut self) {
-        let func = self.func;
-        let mut readers: HashMap<u8, Vec<usize>> = HashMap::new();
-        for (id, block) in func.blocks.iter().enumerate() {
-            let mut read = |v: Value| {
-                if let Node::Input(n) = *func.node(v) {
-                    let blocks = readers.entry(n).or_default();
-                    if blocks.last() != Some(&id) {
-                        blocks.push(id);
-                    }
-                }
-            };
-            for (_, inst) in &block.insts {
-                match inst {
-                    Inst::Def(v) if self.side.live[v.0 as usize] != 0 => func.node(*v).for_each_use(&mut read),
-                    Inst::Store(_, v) => read(*v),
-                    _ => {}
-                }
-            }
-            block.term.edges().flat_map(|e| &e.args).for_each(|&v| read(v));
-        }
-        let mut shared: Vec<u8> = readers.into_iter().filter(|(_, blocks)| blocks.len() > 1).map(|(n, _)| n).collect();
-        shared.sort_unstable();
-        for n in shared {
-            let components = self.input(n);
-            self.early.insert(n, components);
-        }
-    }
-
-    /// The live components of an input.
-    fn input(&mut self, n: u8) -> [Option<clif::Value>; 4] {
-        if let Some(&components) = self.loaded.get(&n) {
-            return components;
-        }
-        let leaf = self.func.nodes.iter().zip(&self.side.live).filter(|(node, _)| **node == Node::Input(n));
-        let live = leaf.fold(0, |live, (_, l)| live | l);
-        let mut out = [None; 4];
-        // A batch's inputs need not be aligned to more than a float.
-        let flags = MemFlagsData::new().with_notrap().with_readonly();
-        if live.count_ones() == 1 {
-            let c = live.trailing_zeros() as usize;
-            let at = |j: i32| j * VERTEX + i32::from(n) * VEC4 + 4 * c as i32;
-            let x = self.b.ins().load(types::F32, flags, self.inputs, at(0));
-            let mut all = self.b.ins().scalar_to_vector(types::F32X4, x);
-            for j in 1..WIDTH as i32 {
-                let x = self.b.ins().load(types::F32, flags, self.inputs, at(j));
-                all = self.b.ins().insertlane(all, x, j as u8);
-            }
-            out[c] = Some(all);
-        } else if live != 0 {
-            let rows = [0, 1, 2, 3]
-                .map(|j| self.b.ins().load(types::F32X4, flags, self.inputs, j * VERTEX + i32::from(n) * VEC4));
-            let columns = self.math().transposed(rows, live);
-            out = [0, 1, 2, 3].map(|c| (live >> c & 1 != 0).then_some(columns[c]).flatten());
-        }
-        self.loaded.insert(n, out);
-        out
-    }
-
-    /// Component `c` of a vector, in all lanes.
-    fn component(&mut self, value: Value, c: u8) -> clif::Value {
-        match *self.func.node(value) {
-            Node::Const(bits) => self.math().vector(types::F32X4, [bits[usize::from(c)]; 4]),
-            Node::Input(n) => self.input(n)[usize::from(c)].expect("live, as somebody reads it"),
-            Node::Uniform(n) => self.splat(Splat::Uniform(n, c)),
-            Node::Load(Mem::Temp(n)) => self.splat(Splat::Temp(n, c)),
-            Node::Load(Mem::Out { n, .. }) => self.splat(Splat::Out(n, c)),
-            _ => match self.values[value.0 as usize] {
-                Some(Low::Vector(v)) => v[usize::from(c)].expect("live, as somebody reads it"),
-                _ => unreachable!("verified: a vector that is defined before its use"),
-            },
-        }
-    }
-
-    /// Not kept: to load it where it is used is cheaper than a register.
-    fn splat(&mut self, splat: Splat) -> clif::Value {
-        let offset = self.splats[&splat];
-        self.b.ins().load(types::F32X4, constant_memory(), self.stack, offset)
-    }
-
-    fn scalar(&mut self, value: Value) -> Low {
-        match *self.func.node(value) {
-            Node::Int(n) => Low::Same(self.b.ins().iconst(types::I32, i64::from(n as u32))),
-            Node::Flag(f) => Low::Same(self.b.ins().iconst(types::I8, i64::from(f))),
-            Node::IntUniform { id, component } => {
-                let offset = abi::uniforms::I + i32::from(id) * 4 + i32::from(component);
-                Low::Same(self.b.ins().uload8(types::I32, constant_memory(), self.uniforms, offset))
-            }
-            _ => self.values[value.0 as usize].expect("verified: defined before its use"),
-        }
-    }
-
-    /// An integer of each vertex, or a flag as a mask.
-    fn each(&mut self, value: Value) -> clif::Value {
-        match (self.scalar(value), self.func.node(value).ty()) {
-            (Low::Each(v), _) => v,
-            (Low::Same(v), Type::Flag) => {
-                let wide = self.b.ins().uextend(types::I32, v);
-                let all = self.b.ins().ineg(wide);
-                self.b.ins().splat(types::I32X4, all)
-            }
-            (Low::Same(v), _) => self.b.ins().splat(types::I32X4, v),
-            (Low::Vector(_), _) => unreachable!("verified: a scalar"),
-        }
-    }
-
-    /// A source's component for `lane` of the result.
-    fn source(&mut self, u: &Use, lane: usize) -> clif::Value {
-        let v = self.component(u.value, u.swizzle.lane(lane) as u8);
-        if u.negate { self.b.ins().fneg(v) } else { v }
-    }
-
-    fn lane(&mut self, l: &Lane) -> clif::Value {
-        let v = self.component(l.value, l.component);
-        if l.negate { self.b.ins().fneg(v) } else { v }
-    }
-
-    fn define(&mut self, value: Value) {
-        let live = self.side.live[value.0 as usize];
-        let varies = self.side.varies[value.0 as usize];
-        let low = match *self.func.node(value) {
-            Node::Load(mem) => match mem {
-                // In the entry's slot, or nowhere: a bank is read there.
-                Mem::Temp(_) | Mem::Out { .. } | Mem::Bank => return,
-                Mem::Address(n) => self.load(types::I32, abi::unit::A0 + i32::from(n) * 4),
-                Mem::LoopCounter => self.load(types::I32, abi::unit::AL),
-                Mem::Flag(n) => self.load(types::I8, abi::unit::CMP + i32::from(n)),
-            },
-            Node::Offset(address) => match self.scalar(address) {
-                Low::Same(v) => Low::Same(self.math().offset(v)),
-                _ => {
-                    let v = self.each(address);
-                    Low::Each(self.math().offset(v))
-                }
-            },
-            Node::Relative { base, offset } => Low::Vector(self.relative(base, offset, live)),
-            Node::Alu { op, src } => Low::Vector(self.alu(value, op, &src, live)),
-            Node::Scalar { op, src } => {
-                let x = self.lane(&src);
-                let mut m = self.math();
-                let y = match op {
-                    Opcode::Rcp => m.rcp(x),
-                    Opcode::Rsq => m.rsq(x),
-                    Opcode::Ex2 => m.ex2(x),
-                    _ => m.lg2(x),
-                };
-                Low::Vector([Some(y); 4])
-            }
-            Node::Merge { mask, old, new } => Low::Vector([0, 1, 2, 3].map(|c| {
-                let from = if mask.has(c) { new } else { old };
-                (live >> c & 1 != 0).then(|| self.component(from, c as u8))
-            })),
-            Node::ToAddress(src) => {
-                self.sink(src.value, 1 << src.component);
-                let x = self.lane(&src);
-                let address = self.math().address(x);
-                if varies { Low::Each(address) } else { Low::Same(self.b.ins().extractlane(address, 0)) }
-            }
-            Node::Compare { op, a, b } => {
-                self.sink(a.value, 1 << a.component);
-                self.sink(b.value, 1 << b.component);
-                let (a, b) = (self.lane(&a), self.lane(&b));
-                let cc = match op {
-                    CmpOp::Eq => FloatCC::Equal,
-                    CmpOp::Ne => FloatCC::NotEqual,
-                    CmpOp::Lt => FloatCC::LessThan,
-                    CmpOp::Le => FloatCC::LessThanOrEqual,
-                    CmpOp::Gt => FloatCC::GreaterThan,
-                    _ => FloatCC::GreaterThanOrEqual,
-                };
-                if varies {
-                    Low::Each(self.b.ins().fcmp(cc, a, b))
-                } else {
-                    let (a, b) = (self.b.ins().extractlane(a, 0), self.b.ins().extractlane(b, 0));
-                    Low::Same(self.b.ins().fcmp(cc, a, b))
-                }
-            }
-            Node::Add(a, b) => match (self.scalar(a), self.scalar(b)) {
-                (Low::Same(a), Low::Same(b)) => Low::Same(self.b.ins().iadd(a, b)),
-                _ => {
-                    let (a, b) = (self.each(a), self.each(b));
-                    Low::Each(self.b.ins().iadd(a, b))
-                }
-            },
-            ref node => unreachable!("{node:?} has no place, or needs an EMIT"),
-        };
-        self.values[value.0 as usize] = Some(low);
-    }
-
-    fn load(&mut self, ty: clif::Type, offset: i32) -> Low {
-        Low::Same(self.b.ins().load(ty, aligned(), self.unit, offset))
-    }
-
-    fn alu(&mut self, value: Value, op: Opcode, src: &[Use; 3], live: Lanes) -> [Option<clif::Value>; 4] {
-        if facts::swallows_nan(self.func.node(value)) {
-            for (n, s) in src[..crate::ir::alu_sources(op)].iter().enumerate() {
-                self.sink(s.value, facts::through(s, facts::lanes_read(op, n, live)));
-            }
-        }
-        if let Opcode::Dp3 | Opcode::Dp4 | Opcode::Dph = op {
-            return [Some(self.dot(op, src)); 4];
-        }
-        [0, 1, 2, 3].map(|c| (live >> c & 1 != 0).then(|| self.alu_lane(op, src, c)))
-    }
-
-    fn dot(&mut self, op: Opcode, src: &[Use; 3]) -> clif::Value {
-        let count = if op == Opcode::Dp3 { 3 } else { 4 };
-        let products: Vec<clif::Value> = (0..count)
-            .map(|l| {
-                let b = self.source(&src[1], l);
-                if op == Opcode::Dph && l == 3 {
-                    return b;
-                }
-                let a = self.source(&src[0], l);
-                self.math().mul(a, b, ALL_LANES)
-            })
-            .collect();
-        let xy = self.b.ins().fadd(products[0], products[1]);
-        let zw = match products[..] {
-            [_, _, z, w] => self.b.ins().fadd(z, w),
-            _ => products[2],
-        };
-        self.b.ins().fadd(xy, zw)
-    }
-
-    fn alu_lane(&mut self, op: Opcode, src: &[Use; 3], c: usize) -> clif::Value {
-        match (op, c) {
-            (Opcode::Add, _) => {
-                let (mut first, mut second) = (&src[0], &src[1]);
-                if first.negate && !second.negate {
-                    std::mem::swap(&mut first, &mut second);
-                }
-                let a = self.source(first, c);
-                let b = self.component(second.value, second.swizzle.lane(c) as u8);
-                return self.math().add(a, b, second.negate, ALL_LANES);
-            }
-            (Opcode::Dst, 0) => return self.math().constant(types::F32X4, 1.0),
-            (Opcode::Dst, 3) => return self.source(&src[1], c),
-            (Opcode::Dst, 2) | (Opcode::Mov, _) => return self.source(&src[0], c),
-            (Opcode::Litp, 2) => return self.math().constant(types::F32X4, 0.0),
-            _ => {}
-        }
-        let a = self.source(&src[0], c);
-        match op {
-            Opcode::Flr => return self.math().flr(a, ALL_LANES),
-            Opcode::Litp if c == 1 => return self.math().litp_y(a),
-            Opcode::Litp => {
-                let zero = self.math().constant(types::F32X4, 0.0);
-                return self.math().max(a, zero);
-            }
-            _ => {}
-        }
-        let b = self.source(&src[1], c);
-        match op {
-            Opcode::Mul | Opcode::Dst => self.math().mul(a, b, ALL_LANES),
-            Opcode::Max => self.math().max(a, b),
-            Opcode::Min => self.math().min(a, b),
-            Opcode::Sge => self.math().set(FloatCC::GreaterThanOrEqual, a, b),
-            Opcode::Slt => self.math().set(FloatCC::LessThan, a, b),
-            Opcode::Mad => {
-                let product = self.math().mul(a, b, ALL_LANES);
-                let c = self.component(src[2].value, src[2].swizzle.lane(c) as u8);
-                self.math().add(product, c, src[2].negate, ALL_LANES)
-            }
-            _ => unreachable!("{op:?} is lowered elsewhere"),
-        }
-    }
-
-    /// Uniforms by an address: one for all vertices, or one for each.
-    fn relative(&mut self, base: u8, offset: Value, live: Lanes) -> [Option<clif::Value>; 4] {
-        match self.scalar(offset) {
-            Low::Same(offset) => {
-                let at = self.uniform_address(base, offset);
-                [0, 1, 2, 3].map(|c| {
-                    (live >> c & 1 != 0).then(|| {
-                        let x = self.b.ins().load(types::F32, constant_memory(), at, 4 * c);
-                        self.b.ins().splat(types::F32X4, x)
-                    })
-                })
-            }
-            _ => {
-                let offsets = self.each(offset);
-                let rows = [0, 1, 2, 3].map(|j| {
-                    let offset = self.b.ins().extractlane(offsets, j);
-                    let at = self.uniform_address(base, offset);
-                    self.b.ins().load(types::F32X4, constant_memory(), at, 0)
-                });
-                let columns = self.math().transposed(rows, live);
-                [0, 1, 2, 3].map(|c| (live >> c & 1 != 0).then_some(columns[c]).flatten())
-            }
-        }
-    }
-
-    /// Where uniform `base + offset` is, or the ones that are read beyond the last.
-    fn uniform_address(&mut self, base: u8, offset: clif::Value) -> clif::Value {
-        let n = self.b.ins().iadd_imm_s(offset, i64::from(base));
-        let n = self.b.ins().band_imm_u(n, 0x7F);
-        let beyond = self.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, n, FLOAT_UNIFORMS as i64);
-        let pointer = self.b.func.dfg.value_type(self.uniforms);
-        let n = self.b.ins().uextend(pointer, n);
-        let bytes = self.b.ins().ishl_imm_u(n, 4);
-        let there = self.b.ins().iadd(self.uniforms, bytes);
-        let there = self.b.ins().iadd_imm_s(there, i64::from(abi::uniforms::C));
-        let ones = self.b.ins().iadd_imm_s(self.stack, i64::from(self.ones));
-        self.b.ins().select(beyond, ones, there)
-    }
-
-    /// `value`'s `lanes` are about to be seen or hidden; see [`speculate`](super::speculate).
-    fn sink(&mut self, value: Value, lanes: Lanes) {
-        if !self.suspect[value.0 as usize] {
-            return;
-        }
-        for c in components(lanes) {
-            let v = self.component(value, c);
-            if !self.sinks.contains(&v) {
-                self.sinks.push(v);
-            }
-        }
-    }
-
-    /// Gives up if anything that waits is NaN.
-    fn test_sinks(&mut self) {
-        let sinks = std::mem::take(&mut self.sinks);
-        if sinks.is_empty() {
-            return;
-        }
-        let (arm, mut joined) = (self.arm, None);
-        for pair in sinks.chunks(2) {
-            let (a, b) = (pair[0], *pair.last().expect("a chunk is not empty"));
-            // One comparison tests two where there is one that holds for NaN.
-            let cc = if arm { FloatCC::Ordered } else { FloatCC::Unordered };
-            let test = self.b.ins().fcmp(cc, a, b);
-            joined = Some(match joined {
-                None => test,
-                Some(before) if arm => self.b.ins().band(before, test),
-                Some(before) => self.b.ins().bor(before, test),
-            });
-        }
-        let joined = joined.expect("there is a sink");
-        let found = match arm {
-            false => self.b.ins().vany_true(joined),
-            true => {
-                let nan = self.b.ins().bnot(joined);
-                self.any(nan)
-            }
-        };
-        let go_on = self.b.create_block();
-        self.b.ins().brif(found, self.give_up, &[], go_on, &[]);
-        self.b.switch_to_block(go_on);
-    }
-
-    /// Not zero if any bit is set.
-    fn any(&mut self, mask: clif::Value) -> clif::Value {
-        let halves = self.math().bitcast(types::I64X2, mask);
-        let (low, high) = (self.b.ins().extractlane(halves, 0), self.b.ins().extractlane(halves, 1));
-        self.b.ins().bor(low, high)
-    }
-
     /// The end of a group's run: outputs, and the next group.
     fn end(&mut self, stores: &[(u16, u8, Value)]) {
         for &(_, n, value) in stores {
@@ -635,18 +284,23 @@ impl<'f> Lower<'_, 'f> {
                 continue;
             }
             self.b.set_srcloc(SourceLoc::new(u32::from(pc)));
-            let columns = [0, 1, 2, 3].map(|c: u8| match written >> c & 1 != 0 {
-                true => self.component(value, c),
-                false => self.splat(Splat::Out(n, c)),
+            let copied = written == ALL_LANES && self.func.node(value).is_leaf();
+            let columns = (!copied).then(|| {
+                [0, 1, 2, 3].map(|c: u8| match written >> c & 1 != 0 {
+                    true => self.component(value, c),
+                    false => self.splat(Splat::Out(n, c)),
+                })
             });
             let wanted = self.b.ins().band_imm_u(mask, 1 << n);
             let (store, go_on) = (self.b.create_block(), self.b.create_block());
             self.b.ins().brif(wanted, store, &[], go_on, &[]);
             self.b.switch_to_block(store);
-            let rows = self.math().transposed(columns, ALL_LANES);
+            let rows = match columns {
+                Some(columns) => self.math().transposed(columns, ALL_LANES).map(|r| r.expect("all were asked for")),
+                None => self.leaf(value),
+            };
             let flags = MemFlagsData::new().with_notrap();
             for (j, row) in rows.into_iter().enumerate() {
-                let row = row.expect("all were asked for");
                 self.b.ins().store(flags, row, self.outputs, j as i32 * VERTEX + i32::from(n) * VEC4);
             }
             self.b.ins().jump(go_on, &[]);
@@ -761,26 +415,5 @@ impl<'f> Lower<'_, 'f> {
         self.b.ins().brif(every, all, &[], self.give_up, &[]);
         self.b.switch_to_block(all);
         self.b.ins().jump(yes, &yes_args);
-    }
-}
-
-impl Math<'_, '_> {
-    /// Rows of four to the columns that are wanted.
-    fn transposed(&mut self, [a, b, c, d]: [clif::Value; 4], wanted: Lanes) -> [Option<clif::Value>; 4] {
-        let mut columns = [None; 4];
-        for (half, unpack) in [[0, 4, 1, 5], [2, 6, 3, 7]].into_iter().enumerate() {
-            let (first, second) = (2 * half, 2 * half + 1);
-            if wanted >> first & 3 == 0 {
-                continue;
-            }
-            let (ab, cd) = (self.shuffle(a, b, unpack), self.shuffle(c, d, unpack));
-            if wanted >> first & 1 != 0 {
-                columns[first] = Some(self.shuffle(ab, cd, [0, 1, 4, 5]));
-            }
-            if wanted >> second & 1 != 0 {
-                columns[second] = Some(self.shuffle(ab, cd, [2, 3, 6, 7]));
-            }
-        }
-        columns
     }
 }

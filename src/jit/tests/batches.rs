@@ -72,6 +72,15 @@ fn every_operation_side_by_side() {
 }
 
 #[test]
+fn outputs_that_are_something_as_it_stands() {
+    let body = " mov o0, v1\n mov o1, c3\n mov o2, v1.yxzw\n mov o3.xyz, v2\n mul o4, c1, v2\n mov o5, v2\n mov o6, r5\n mov o7, -v3";
+    assert_eq!(same_as_one_by_one(&main(body), numbers, EVERY), (ALL, 0));
+    assert_eq!(same_as_one_by_one(&main(body), numbers, (0xFFFF, 0b10101010)), (ALL, 0));
+    // Nothing but copies, and nothing to be kept.
+    assert_eq!(same_as_one_by_one(&main(" mov o0, v1"), numbers, EVERY), (ALL, 0));
+}
+
+#[test]
 fn loops_conditions_and_indices_that_all_vertices_share() {
     let body = " mov r0, c9\n for i0\n add r0, r0, v0\n mul r0, c0[aL], r0\n .end\n ifu b0\n mov o0, r0\n .else\n mov o0, v1\n .end\n
         ifu b1\n mov o1, v2\n .else\n mov o1, -v2\n .end\n mova a0.x, c2.y\n mov o2, c90[a0.x]";

@@ -1,0 +1,168 @@
+//! What a group's code reads: inputs turned into components, what is the same for all, values made before.
+//!
+//! It must not know what is computed with it.
+
+use super::super::abi::{self, VEC4};
+use super::super::math::Math;
+use super::super::memory::constant_memory;
+use super::{Low, Lower, Splat, VERTEX, WIDTH, inputs};
+use crate::ir::facts::Lanes;
+use crate::ir::{Inst, Lane, Mem, Node, Type, Use, Value};
+use cranelift_codegen::ir::{self as clif, InstBuilder, types};
+use std::collections::HashMap;
+
+impl Lower<'_, '_> {
+    /// Inputs that more than one block reads are turned into components before the first.
+    pub(super) fn load_shared_inputs(&mut self) {
+        let func = self.func;
+        let mut readers: HashMap<u8, Vec<usize>> = HashMap::new();
+        for (id, block) in func.blocks.iter().enumerate() {
+            let mut read = |v: Value| {
+                if let Node::Input(n) = *func.node(v) {
+                    let blocks = readers.entry(n).or_default();
+                    if blocks.last() != Some(&id) {
+                        blocks.push(id);
+                    }
+                }
+            };
+            for (_, inst) in &block.insts {
+                match inst {
+                    Inst::Def(v) if self.side.live[v.0 as usize] != 0 => func.node(*v).for_each_use(&mut read),
+                    Inst::Store(_, v) => read(*v),
+                    _ => {}
+                }
+            }
+            block.term.edges().flat_map(|e| &e.args).for_each(|&v| read(v));
+        }
+        let mut shared: Vec<u8> = readers.into_iter().filter(|(_, blocks)| blocks.len() > 1).map(|(n, _)| n).collect();
+        shared.sort_unstable();
+        for n in shared {
+            let components = self.input(n);
+            self.early.insert(n, components);
+        }
+    }
+
+    /// The live components of an input.
+    pub(super) fn input(&mut self, n: u8) -> [Option<clif::Value>; 4] {
+        if let Some(&components) = self.loaded.get(&n) {
+            return components;
+        }
+        let leaf = self.func.nodes.iter().zip(&self.side.live).filter(|(node, _)| **node == Node::Input(n));
+        let live = leaf.fold(0, |live, (_, l)| live | l);
+        let mut out = [None; 4];
+        if live.count_ones() == 1 {
+            let c = live.trailing_zeros() as usize;
+            let at = |j: i32| j * VERTEX + i32::from(n) * VEC4 + 4 * c as i32;
+            let x = self.b.ins().load(types::F32, inputs(), self.inputs, at(0));
+            let mut all = self.b.ins().scalar_to_vector(types::F32X4, x);
+            for j in 1..WIDTH as i32 {
+                let x = self.b.ins().load(types::F32, inputs(), self.inputs, at(j));
+                all = self.b.ins().insertlane(all, x, j as u8);
+            }
+            out[c] = Some(all);
+        } else if live != 0 {
+            let rows = self.rows(n);
+            let columns = self.math().transposed(rows, live);
+            out = [0, 1, 2, 3].map(|c| (live >> c & 1 != 0).then_some(columns[c]).flatten());
+        }
+        self.loaded.insert(n, out);
+        out
+    }
+
+    /// An input of each vertex.
+    pub(super) fn rows(&mut self, n: u8) -> [clif::Value; 4] {
+        [0, 1, 2, 3].map(|j| self.b.ins().load(types::F32X4, inputs(), self.inputs, j * VERTEX + i32::from(n) * VEC4))
+    }
+
+    /// Component `c` of a vector, in all lanes.
+    pub(super) fn component(&mut self, value: Value, c: u8) -> clif::Value {
+        match *self.func.node(value) {
+            Node::Const(bits) => self.math().vector(types::F32X4, [bits[usize::from(c)]; 4]),
+            Node::Input(n) => self.input(n)[usize::from(c)].expect("live, as somebody reads it"),
+            Node::Uniform(n) => self.splat(Splat::Uniform(n, c)),
+            Node::Load(Mem::Temp(n)) => self.splat(Splat::Temp(n, c)),
+            Node::Load(Mem::Out { n, .. }) => self.splat(Splat::Out(n, c)),
+            _ => match self.values[value.0 as usize] {
+                Some(Low::Vector(v)) => v[usize::from(c)].expect("live, as somebody reads it"),
+                _ => unreachable!("verified: a vector that is defined before its use"),
+            },
+        }
+    }
+
+    /// Not kept: to load it where it is used is cheaper than a register.
+    pub(super) fn splat(&mut self, splat: Splat) -> clif::Value {
+        let offset = self.splats[&splat];
+        self.b.ins().load(types::F32X4, constant_memory(), self.stack, offset)
+    }
+
+    pub(super) fn scalar(&mut self, value: Value) -> Low {
+        match *self.func.node(value) {
+            Node::Int(n) => Low::Same(self.b.ins().iconst(types::I32, i64::from(n as u32))),
+            Node::Flag(f) => Low::Same(self.b.ins().iconst(types::I8, i64::from(f))),
+            Node::IntUniform { id, component } => {
+                let offset = abi::uniforms::I + i32::from(id) * 4 + i32::from(component);
+                Low::Same(self.b.ins().uload8(types::I32, constant_memory(), self.uniforms, offset))
+            }
+            _ => self.values[value.0 as usize].expect("verified: defined before its use"),
+        }
+    }
+
+    /// An integer of each vertex, or a flag as a mask.
+    pub(super) fn each(&mut self, value: Value) -> clif::Value {
+        match (self.scalar(value), self.func.node(value).ty()) {
+            (Low::Each(v), _) => v,
+            (Low::Same(v), Type::Flag) => {
+                let wide = self.b.ins().uextend(types::I32, v);
+                let all = self.b.ins().ineg(wide);
+                self.b.ins().splat(types::I32X4, all)
+            }
+            (Low::Same(v), _) => self.b.ins().splat(types::I32X4, v),
+            (Low::Vector(_), _) => unreachable!("verified: a scalar"),
+        }
+    }
+
+    /// A source's component for `lane` of the result.
+    pub(super) fn source(&mut self, u: &Use, lane: usize) -> clif::Value {
+        let v = self.component(u.value, u.swizzle.lane(lane) as u8);
+        if u.negate { self.b.ins().fneg(v) } else { v }
+    }
+
+    pub(super) fn lane(&mut self, l: &Lane) -> clif::Value {
+        let v = self.component(l.value, l.component);
+        if l.negate { self.b.ins().fneg(v) } else { v }
+    }
+
+    /// A leaf for each vertex, as it stands.
+    pub(super) fn leaf(&mut self, value: Value) -> [clif::Value; 4] {
+        match *self.func.node(value) {
+            Node::Input(n) => self.rows(n),
+            Node::Uniform(n) => {
+                let at = abi::uniforms::C + i32::from(n) * VEC4;
+                [self.b.ins().load(types::F32X4, constant_memory(), self.uniforms, at); 4]
+            }
+            Node::Const(bits) => [self.math().vector(types::F32X4, bits); 4],
+            ref node => unreachable!("{node:?} is no vector and a leaf"),
+        }
+    }
+}
+
+impl Math<'_, '_> {
+    /// Rows of four to the columns that are wanted.
+    pub(super) fn transposed(&mut self, [a, b, c, d]: [clif::Value; 4], wanted: Lanes) -> [Option<clif::Value>; 4] {
+        let mut columns = [None; 4];
+        for (half, unpack) in [[0, 4, 1, 5], [2, 6, 3, 7]].into_iter().enumerate() {
+            let (first, second) = (2 * half, 2 * half + 1);
+            if wanted >> first & 3 == 0 {
+                continue;
+            }
+            let (ab, cd) = (self.shuffle(a, b, unpack), self.shuffle(c, d, unpack));
+            if wanted >> first & 1 != 0 {
+                columns[first] = Some(self.shuffle(ab, cd, [0, 1, 4, 5]));
+            }
+            if wanted >> second & 1 != 0 {
+                columns[second] = Some(self.shuffle(ab, cd, [2, 3, 6, 7]));
+            }
+        }
+        columns
+    }
+}
