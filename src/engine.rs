@@ -76,7 +76,7 @@ pub struct Options {
     /// still take seconds a vertex; a host that must answer sooner sets less.
     pub fuel: u32,
     /// Compare one run in so many with the interpreter; 0 for none. Runs that are compared cost as much as
-    /// interpreting.
+    /// interpreting. In a batch it is 16 vertices from that one on, so that those that run side by side are seen to.
     pub crosscheck: u32,
     /// Bytes that cached kernels may occupy.
     pub cache_bytes: usize,
@@ -228,11 +228,10 @@ impl Shader {
 
     /// Runs the vertices of `batch` one after the other on `unit`; see [`Kernel::run_batch`].
     pub fn run_batch(&self, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>) -> Exit {
-        match &self.0.check {
-            // One at a time, so that the runs that are due are compared.
-            Some(_) => BatchCheck(self).run_batch(uniforms, unit, batch, &mut NoEmitter),
-            None => self.0.kernel.run_batch(uniforms, unit, batch, &mut NoEmitter),
+        if let Some(check) = &self.0.check {
+            check.batch(&self.0, uniforms, unit, batch);
         }
+        self.0.kernel.run_batch(uniforms, unit, batch, &mut NoEmitter)
     }
 
     /// Who runs it: `lanes` or `interp`.
@@ -266,14 +265,8 @@ impl Shader {
     }
 }
 
-/// A shader as a kernel, for the batch loop that every kernel has.
-struct BatchCheck<'a>(&'a Shader);
-
-impl Kernel for BatchCheck<'_> {
-    fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
-        self.0.run_geometry(uniforms, unit, emitter)
-    }
-}
+/// Vertices of a batch that are compared from one that is due on: as many as it takes to run several at once.
+const STRETCH: usize = 16;
 
 impl Check {
     fn due(&self) -> bool {
@@ -282,20 +275,38 @@ impl Check {
 
     /// Compares one run on copies of the unit, then makes it.
     fn run(&self, shader: &Compiled, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
-        let [want, got] = [("interp", &*self.oracle), (shader.backend, &*shader.kernel)];
-        let [want, got] = [want, got].map(|(name, kernel)| Side { name, kernel });
         let inputs = [unit.v];
         let work = Work { uniforms, unit, inputs: &inputs, input_mask: u16::MAX, output_mask: u16::MAX };
-        if let Some(difference) = diff::compare(want, got, &work, &mut |_| ()).first {
-            let mut found = lock(&self.found);
-            let first = found.is_none();
-            let difference = found.get_or_insert_with(|| difference.to_string()).clone();
-            drop(found);
-            if first {
-                (self.events)(&Event::Divergence { entry: shader.entry, difference });
-            }
-        }
+        self.compare(shader, &work);
         shader.kernel.run(uniforms, unit, emitter)
+    }
+
+    /// Compares stretches of a batch, alone and in batches, on copies of the unit. They begin at the runs that are due,
+    /// and with the registers that the whole batch begins with.
+    fn batch(&self, shader: &Compiled, uniforms: &Uniforms, unit: &Unit, batch: &Batch<'_>) {
+        let count = batch.inputs.len().min(batch.outputs.len());
+        let before = self.runs.fetch_add(count as u64, Ordering::Relaxed);
+        let first = before.next_multiple_of(self.every) - before;
+        let step = usize::try_from(self.every).unwrap_or(usize::MAX).max(STRETCH);
+        let Ok(first) = usize::try_from(first) else { return };
+        for n in (first..count).step_by(step) {
+            let inputs = &batch.inputs[n..count.min(n + STRETCH)];
+            let (input_mask, output_mask) = (batch.input_mask, batch.output_mask);
+            self.compare(shader, &Work { uniforms, unit, inputs, input_mask, output_mask });
+        }
+    }
+
+    fn compare(&self, shader: &Compiled, work: &Work<'_>) {
+        let [want, got] = [("interp", &*self.oracle), (shader.backend, &*shader.kernel)];
+        let [want, got] = [want, got].map(|(name, kernel)| Side { name, kernel });
+        let Some(difference) = diff::compare(want, got, work, &mut |_| ()).first else { return };
+        let mut found = lock(&self.found);
+        let first = found.is_none();
+        let difference = found.get_or_insert_with(|| difference.to_string()).clone();
+        drop(found);
+        if first {
+            (self.events)(&Event::Divergence { entry: shader.entry, difference });
+        }
     }
 }
 
@@ -413,6 +424,48 @@ mod tests {
         assert!(matches!(&events[..], [Event::Divergence { .. }]), "{events:?}");
         let text = shader.divergence().expect("found");
         assert!(text.contains("o0.z") && text.contains("wrong"), "{text}");
+    }
+
+    #[test]
+    fn a_crosscheck_sees_what_only_batches_do() {
+        struct Wrong(Arc<dyn Kernel>);
+        impl Kernel for Wrong {
+            fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
+                self.0.run(uniforms, unit, emitter)
+            }
+            fn run_batch(&self, u: &Uniforms, unit: &mut Unit, b: &mut Batch<'_>, e: &mut dyn Emitter) -> Exit {
+                let exit = self.0.run_batch(u, unit, b, e);
+                let count = b.inputs.len();
+                if count >= 8 {
+                    b.outputs[count - 1][0][1] += 1.0;
+                }
+                exit
+            }
+        }
+        struct Batches;
+        impl Backend for Batches {
+            fn name(&self) -> &'static str {
+                "wrong"
+            }
+            fn compile(&self, p: &Arc<Program>, e: Entry, c: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
+                Ok(Arc::new(Wrong(Interp.compile(p, e, c)?)))
+            }
+        }
+        let (events, handler) = collecting();
+        let mut engine = Engine::new(Options { events: handler, crosscheck: 100, ..Options::default() });
+        engine.native = Some(Ok(Arc::new(Batches)));
+        let shader = engine.shader(&program(0, &[]), Entry::vertex(0));
+        let (uniforms, mut unit) = (Uniforms::new(), Unit::new());
+        let mut run = |size: usize| {
+            let inputs: Vec<Registers> = vec![[[1.0; 4]; 16]; size];
+            let mut outputs = inputs.clone();
+            let mut batch = Batch { inputs: &inputs, outputs: &mut outputs, input_mask: 1, output_mask: 1 };
+            shader.run_batch(&uniforms, &mut unit, &mut batch);
+            events.lock().expect("no panic").len()
+        };
+        // Runs 0-3 are due but too few to be wrong, 4-67 and 68-99 are not due, 100 is among the next 64.
+        assert_eq!([run(4), run(64), run(32), run(64)], [0, 0, 0, 1]);
+        assert!(shader.divergence().expect("found").contains("through run_batch"));
     }
 
     #[test]
