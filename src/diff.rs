@@ -22,7 +22,7 @@ const CHUNK: usize = 64;
 /// Sizes of the mixed batches, around the lane widths that engines may have. One round of them is a chunk.
 const BATCHES: [usize; 6] = [1, 3, 4, 5, 17, 34];
 /// What outputs hold before a batch: nothing that a program computes by chance, so that what is left alone shows.
-const UNTOUCHED: Registers = [[-12_345.678; 4]; 16];
+pub(crate) const UNTOUCHED: Registers = [[-12_345.678; 4]; 16];
 /// Lines of a difference that are shown.
 const ROWS_SHOWN: usize = 40;
 

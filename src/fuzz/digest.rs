@@ -4,22 +4,15 @@
 //! Invariant: the lines depend on the plan and on what the engine computes, not on threads, and not on the bits of a NaN. It must not know
 //! which engines there are.
 
+use super::blocks;
 use super::case::Case;
 use super::compare::Engine;
 use super::sweep::Plan;
+use crate::diff::UNTOUCHED;
 use crate::kernel::{Kernel, copy_registers};
 use crate::state::{Batch, Emitter, Exit, Registers, Unit};
-use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc;
-use std::thread;
-
-/// Programs that a thread takes at a time.
-const BLOCK: u64 = 32;
-/// What outputs hold before a batch.
-const UNTOUCHED: Registers = [[-12_345.678; 4]; 16];
 
 /// What an engine makes of a case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -124,42 +117,15 @@ fn line(seed: u64, case: &Case, engine: Engine<'_>) -> String {
 /// Runs the plan's programs on `engine` and hands their lines to `take`, many at a time, in the order of the programs, until it
 /// breaks. `plan.until` is not looked at: a part of the lines could not be compared.
 pub fn digests<B>(plan: &Plan, engine: Engine<'_>, take: &mut dyn FnMut(&str) -> ControlFlow<B>) -> ControlFlow<B> {
-    let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-    let (sender, receiver) = mpsc::channel();
-    thread::scope(|scope| {
-        for _ in 0..plan.threads.max(1) {
-            let (sender, next, stop) = (sender.clone(), &next, &stop);
-            scope.spawn(move || {
-                while !stop.load(Ordering::Relaxed) {
-                    let n = next.fetch_add(1, Ordering::Relaxed);
-                    if n >= plan.programs.div_ceil(BLOCK) {
-                        break;
-                    }
-                    let mut lines = String::new();
-                    for program in n * BLOCK..plan.programs.min((n + 1).saturating_mul(BLOCK)) {
-                        let seed = plan.seed.wrapping_add(program);
-                        plan.cases(program).iter().for_each(|case| lines += &line(seed, case, engine));
-                    }
-                    if sender.send((n, lines)).is_err() {
-                        break;
-                    }
-                }
-            });
+    let work = |n| {
+        let mut lines = String::new();
+        for program in blocks::programs(n, plan.programs) {
+            let seed = plan.seed.wrapping_add(program);
+            plan.cases(program).iter().for_each(|case| lines += &line(seed, case, engine));
         }
-        drop(sender);
-        let (mut waiting, mut wanted) = (BTreeMap::new(), 0);
-        for (n, lines) in receiver {
-            waiting.insert(n, lines);
-            while let Some(lines) = waiting.remove(&wanted) {
-                if let ControlFlow::Break(b) = take(&lines) {
-                    stop.store(true, Ordering::Relaxed);
-                    return ControlFlow::Break(b);
-                }
-                wanted += 1;
-            }
-        }
-        ControlFlow::Continue(())
-    })
+        lines
+    };
+    blocks::in_order(blocks::count(plan.programs), plan.threads, || true, work, |lines| take(&lines))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //! | [`mod@shrink`], `edit` | a divergence | a smaller one |
 //! | [`explain`] | a divergence | the first instruction whose result differs |
 //! | [`mod@filetest`] | a divergence | a test file, ready to be kept |
+//! | `blocks` | numbered blocks of work | their results in order, made on several threads |
 //! | [`mod@digest`] | a plan and an engine | a line for each case, to be compared with other machines' |
 //! | [`mod@sweep`], [`stats`] | a plan | many cases compared, and what they were like |
 //!
@@ -16,6 +17,7 @@
 //!
 //! Behind the feature `fuzz`, since a host that runs shaders has no use for it. It must not know which engines there are.
 
+mod blocks;
 pub mod case;
 pub mod choice;
 pub mod compare;
