@@ -168,7 +168,7 @@ fn measure<'a>(
     inputs: &[Registers],
     budget: Duration,
 ) -> Result<Measured<'a>, String> {
-    let mut work = Workload::new(&subject.dvle, values::uniforms(&subject.dvle), inputs.to_vec());
+    let mut work = Workload::new(&subject.dvle, &subject.program, values::uniforms(&subject.dvle), inputs.to_vec());
     // As a host does when a program uploads them; to single precision it makes no difference in time.
     work.uniforms.narrow(F24[0].1);
     let (config, vertex) = work.config(&subject.program, subject.entry, Config::default());
@@ -408,7 +408,8 @@ mod tests {
     fn built_in_shaders_reach_their_end_with_finite_results() {
         let (engines, _) = measure::engines();
         for subject in subject::of(&[]).0 {
-            let work = Workload::new(&subject.dvle, values::uniforms(&subject.dvle), values::inputs(100));
+            let work =
+                Workload::new(&subject.dvle, &subject.program, values::uniforms(&subject.dvle), values::inputs(100));
             let kernel = engines[0].compile(&subject.program, subject.entry).unwrap().kernel;
             assert_eq!(work.exit(&*kernel, 0), Exit::End, "{}", subject.shader);
             let mut unit = Unit::new();

@@ -169,7 +169,12 @@ fn compare_engines(subject: &Subject, engines: &[Engine], args: &Args, progress:
         let mut fresh = values.round.is_multiple_of(FRESH);
         let (uniforms, inputs) = values.round((args.vertices - done).min(ROUND) as usize);
         // Whether a program ends may depend on booleans, which change from round to round.
-        let workload = Workload::new(&subject.dvle, uniforms.clone(), inputs.iter().take(PROBED).copied().collect());
+        let workload = Workload::new(
+            &subject.dvle,
+            &subject.program,
+            uniforms.clone(),
+            inputs.iter().take(PROBED).copied().collect(),
+        );
         let (enough, _) = workload.config(&subject.program, subject.entry, config);
         if enough.fuel != config.fuel {
             if config.fuel == DEFAULT_FUEL {

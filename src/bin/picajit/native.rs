@@ -91,35 +91,17 @@ pub fn explain(program: &Program, entry: Entry, making: Making<'_>) -> Result<St
         None => Jit::new(variant, Arc::new(picajit::interp::Interp))
             .map_err(NoCode::Unsupported)?
             .explain(program, entry, &config)?,
-        Some(target) => explain_for(target, variant, program, entry, &config)?,
+        #[cfg(feature = "targets")]
+        Some(name) => {
+            let target = picajit::jit::Target::ALL.into_iter().find(|t| t.name() == name);
+            let target = target.ok_or(NoCode::Unsupported(Unsupported::HostIsa { missing: "a CPU of that name" }))?;
+            picajit::jit::explain_for(target, variant, program, entry, &config)?
+        }
+        #[cfg(not(feature = "targets"))]
+        Some(_) => return Err(NoCode::Unsupported(ONLY_HOST)),
     };
     let instructions = s.instructions();
     Ok(Stages { cfg: s.cfg, ssa: s.ssa, clif: s.clif, host: s.host, instructions, bytes: s.bytes })
-}
-
-#[cfg(feature = "targets")]
-fn explain_for(
-    target: &str,
-    variant: picajit::jit::Variant,
-    program: &Program,
-    entry: Entry,
-    config: &picajit::kernel::Config,
-) -> Result<picajit::jit::Stages, NoCode> {
-    use picajit::jit::Target;
-    let target = Target::ALL.into_iter().find(|t| t.name() == target);
-    let target = target.ok_or(NoCode::Unsupported(Unsupported::HostIsa { missing: "a CPU of that name" }))?;
-    picajit::jit::explain_for(target, variant, program, entry, config)
-}
-
-#[cfg(all(feature = "jit", not(feature = "targets")))]
-fn explain_for(
-    _: &str,
-    _: picajit::jit::Variant,
-    _: &Program,
-    _: Entry,
-    _: &picajit::kernel::Config,
-) -> Result<picajit::jit::Stages, NoCode> {
-    Err(NoCode::Unsupported(ONLY_HOST))
 }
 
 /// Compiles an entry and prints every stage.
