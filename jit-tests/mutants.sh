@@ -34,7 +34,7 @@ cd "$tree"
 # recompiler on all engines.
 meaning="src/isa/numeric.rs src/isa/narrow.rs src/isa/elementary.rs src/isa/flow.rs src/isa/decode.rs src/interp.rs"
 recompiler="src/ir/*.rs src/jit/lower.rs src/jit/memory.rs src/jit/math.rs src/jit/narrow.rs src/jit/dots.rs
-    src/jit/shape.rs src/jit/elementary.rs src/jit/speculate.rs src/jit/lanes.rs"
+    src/jit/shape.rs src/jit/elementary.rs src/jit/speculate.rs src/jit/lanes.rs src/jit/lanes/*.rs"
 
 # Files -> arguments that choose them.
 choose() {

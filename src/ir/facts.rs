@@ -71,18 +71,36 @@ fn component(l: &Lane) -> Lanes {
     1 << l.component
 }
 
+/// Components whose bit is set, x first.
+pub fn components(lanes: Lanes) -> impl Iterator<Item = u8> {
+    (0..4).filter(move |c| lanes >> c & 1 != 0)
+}
+
+/// All that a value of this type has.
+pub fn lanes_of(ty: Type) -> Lanes {
+    if ty == Type::Vec4 { ALL_LANES } else { 1 }
+}
+
 impl Func {
     /// For each value the lanes that something observable depends on.
     pub fn live_lanes(&self) -> Vec<Lanes> {
-        let mut live = vec![0; self.nodes.len()];
-        let mut queue = Vec::new();
-        let need = |live: &mut Vec<Lanes>, queue: &mut Vec<Value>, v: Value, lanes: Lanes| {
-            let slot = &mut live[v.0 as usize];
-            if *slot | lanes != *slot {
-                *slot |= lanes;
-                queue.push(v);
+        let mut roots = Vec::new();
+        for (_, inst) in self.blocks.iter().flat_map(|b| &b.insts) {
+            if let Inst::Store(mut mem, value) = *inst {
+                roots.push((value, lanes_of(mem.ty())));
+                mem.map_uses(|v| {
+                    roots.push((v, 1));
+                    v
+                });
             }
-        };
+        }
+        self.live_from(roots)
+    }
+
+    /// For each value the lanes that these lanes of these values depend on, or the way that a run takes.
+    pub fn live_from(&self, roots: Vec<(Value, Lanes)>) -> Vec<Lanes> {
+        let mut live = vec![0; self.nodes.len()];
+        let mut queue = roots;
         // What feeds each parameter.
         let mut feeds: Vec<Vec<Value>> = vec![Vec::new(); self.nodes.len()];
         for block in &self.blocks {
@@ -91,31 +109,23 @@ impl Func {
                     feeds[param.0 as usize].push(*arg);
                 }
             }
-            for (_, inst) in &block.insts {
-                if let Inst::Store(mut mem, value) = *inst {
-                    let lanes = if mem.ty() == Type::Vec4 { ALL_LANES } else { 1 };
-                    need(&mut live, &mut queue, value, lanes);
-                    mem.map_uses(|v| {
-                        need(&mut live, &mut queue, v, 1);
-                        v
-                    });
-                }
-            }
             if let Term::Branch { mut test, .. } = block.term {
                 Test::map_uses(&mut test, |v| {
-                    need(&mut live, &mut queue, v, 1);
+                    queue.push((v, 1));
                     v
                 });
             }
         }
-        while let Some(value) = queue.pop() {
-            let lanes = live[value.0 as usize];
-            if let Node::Param(_) = self.node(value) {
-                for arg in &feeds[value.0 as usize] {
-                    need(&mut live, &mut queue, *arg, lanes);
-                }
-            } else {
-                for_each_read(self.node(value), lanes, |v, l| need(&mut live, &mut queue, v, l));
+        while let Some((value, lanes)) = queue.pop() {
+            let slot: &mut Lanes = &mut live[value.0 as usize];
+            if *slot | lanes == *slot {
+                continue;
+            }
+            *slot |= lanes;
+            let lanes = *slot;
+            match self.node(value) {
+                Node::Param(_) => queue.extend(feeds[value.0 as usize].iter().map(|&arg| (arg, lanes))),
+                node => for_each_read(node, lanes, |v, l| queue.push((v, l))),
             }
         }
         live
@@ -135,9 +145,16 @@ impl Func {
         self.tainted(|node| matches!(node, Node::Scalar { .. }), |_| false)
     }
 
+    /// For each value whether it may differ between vertices that run on the same uniforms and registers and take the
+    /// same way.
+    pub fn varies(&self) -> Vec<bool> {
+        self.tainted(|node| matches!(node, Node::Input(_)), |_| false)
+    }
+
     /// The values that `source` holds of, and those made from them but by nodes that `stops` holds of.
     fn tainted(&self, source: impl Fn(&Node) -> bool, stops: impl Fn(&Node) -> bool) -> Vec<bool> {
-        let mut tainted = vec![false; self.nodes.len()];
+        // Leaves have no definition that would be come by below.
+        let mut tainted: Vec<bool> = self.nodes.iter().map(|node| node.is_leaf() && source(node)).collect();
         let mut changed = true;
         while changed {
             changed = false;

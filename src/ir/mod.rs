@@ -87,7 +87,7 @@ pub struct Lane {
 }
 
 /// A register in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Mem {
     /// `r0-r15`.
     Temp(u8),

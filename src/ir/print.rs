@@ -1,7 +1,7 @@
 //! [`Func`] and [`Cfg`] as text, for dumps and snapshots. The text is not read back.
 
 use super::cfg::{self, Cfg, Step};
-use super::{Block, Edge, Func, Inst, Lane, Mem, Node, Term, Test, Use, Value, alu_sources};
+use super::{Block, Edge, Func, Inst, Lane, Mem, Node, Term, Test, Type, Use, Value, alu_sources};
 use crate::isa::{self, CondOp, table};
 use std::fmt::{self, Display, Formatter};
 
@@ -41,16 +41,34 @@ impl Display for In<'_, &Lane> {
     }
 }
 
-impl Display for In<'_, Mem> {
+/// Without the bank of an output.
+impl Display for Mem {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self.1 {
+        match self {
             Mem::Temp(n) => write!(f, "r{n}"),
-            Mem::Out { n, bank } => write!(f, "o{n}[{}]", In(self.0, bank)),
-            Mem::Address(n) => write!(f, "a0.{}", XYZW[usize::from(n)]),
+            Mem::Out { n, .. } => write!(f, "o{n}"),
+            Mem::Address(n) => write!(f, "a0.{}", XYZW[usize::from(*n)]),
             Mem::LoopCounter => f.write_str("aL"),
-            Mem::Flag(n) => write!(f, "cmp.{}", XYZW[usize::from(n)]),
+            Mem::Flag(n) => write!(f, "cmp.{}", XYZW[usize::from(*n)]),
             Mem::Bank => f.write_str("bank"),
         }
+    }
+}
+
+impl Display for In<'_, Mem> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.1.fmt(f)?;
+        if let Mem::Out { bank, .. } = self.1 { write!(f, "[{}]", In(self.0, bank)) } else { Ok(()) }
+    }
+}
+
+/// A component of a register that has several; the register if it has not.
+pub(super) struct Component(pub(super) Mem, pub(super) u8);
+
+impl Display for Component {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)?;
+        if self.0.ty() == Type::Vec4 { write!(f, ".{}", XYZW[usize::from(self.1)]) } else { Ok(()) }
     }
 }
 

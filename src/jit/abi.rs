@@ -1,4 +1,4 @@
-//! What compiled code and its caller agree on: the signature, and where things are in memory.
+//! What compiled code and its caller agree on: what is returned, and where things are in memory.
 //!
 //! All displacements of fields come from the types in [`crate::state`].
 
@@ -17,8 +17,8 @@ pub(super) const BANK_BYTES: i32 = size_of::<Registers>() as i32;
 /// Offsets in [`Unit`].
 pub(super) mod unit {
     use super::{EmitState, Unit, offset_of};
-    pub const R: i32 = offset_of!(Unit, r) as i32;
-    pub const O: i32 = offset_of!(Unit, o) as i32;
+    const R: i32 = offset_of!(Unit, r) as i32;
+    const O: i32 = offset_of!(Unit, o) as i32;
     pub const A0: i32 = offset_of!(Unit, a0) as i32;
     pub const AL: i32 = offset_of!(Unit, al) as i32;
     pub const CMP: i32 = offset_of!(Unit, cmp) as i32;
@@ -26,6 +26,16 @@ pub(super) mod unit {
     pub const EMIT_VERTEX: i32 = (offset_of!(Unit, setemit) + offset_of!(EmitState, vertex)) as i32;
     pub const EMIT_PRIMITIVE: i32 = (offset_of!(Unit, setemit) + offset_of!(EmitState, primitive)) as i32;
     pub const EMIT_WINDING: i32 = (offset_of!(Unit, setemit) + offset_of!(EmitState, winding)) as i32;
+
+    /// Of a component of `rn`.
+    pub fn r(n: u8, component: u8) -> i32 {
+        R + i32::from(n) * super::VEC4 + 4 * i32::from(component)
+    }
+
+    /// Of a component of `on`, in the first bank.
+    pub fn o(n: u8, component: u8) -> i32 {
+        O + i32::from(n) * super::VEC4 + 4 * i32::from(component)
+    }
 }
 
 /// Offsets in [`Uniforms`].
@@ -34,6 +44,16 @@ pub(super) mod uniforms {
     pub const C: i32 = offset_of!(Uniforms, c) as i32;
     pub const I: i32 = offset_of!(Uniforms, i) as i32;
     pub const B: i32 = offset_of!(Uniforms, b) as i32;
+
+    /// Of a component of `cn`.
+    pub fn c(n: u8, component: u8) -> i32 {
+        C + i32::from(n) * super::VEC4 + 4 * i32::from(component)
+    }
+
+    /// Of a component of `in`.
+    pub fn i(n: u8, component: u8) -> i32 {
+        I + i32::from(n) * 4 + i32::from(component)
+    }
 }
 
 // A bank's address is computed by a shift.

@@ -52,7 +52,7 @@ impl Math<'_, '_> {
             let x = self.b.ins().extractlane(new, lane);
             return self.b.ins().insertlane(old, x, lane);
         }
-        let mask = self.vector(types::F32X4, [0, 1, 2, 3].map(|l| if bits >> l & 1 != 0 { u32::MAX } else { 0 }));
+        let mask = self.lane_mask(types::F32X4, bits);
         self.b.ins().bitselect(mask, new, old)
     }
 }

@@ -3,16 +3,19 @@
 //! It must not know where code lives, nor whether the CPU it makes code for is the one it runs on.
 
 use super::math::Care;
-use super::{NoCode, Timings, Variant, lanes, lower, target};
-use crate::ir::batch::Side;
+use super::target::Machine;
+use super::{Timings, Variant, lanes, lower};
+use crate::ir::batch::{Sequential, Side};
 use crate::ir::cfg::{Cfg, Limits};
 use crate::ir::{Form, Func, Inst};
 use crate::isa::numeric::Precision;
 use crate::kernel::{Config, Unsupported};
 use crate::program::{Entry, Program};
 use cranelift_codegen::Context;
+use cranelift_codegen::ir as clif;
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_frontend::FunctionBuilderContext;
+use std::fmt;
 use std::time::Instant;
 
 /// Makes code for one CPU.
@@ -65,6 +68,33 @@ impl Stages {
     }
 }
 
+/// Why there is no code of a kind; of that for batches, which then run one vertex after the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NoCode {
+    /// The vertices may see each other.
+    Sequential(Sequential),
+    /// Such code is made in single precision only.
+    Precision,
+    /// The program is larger than any real one.
+    TooLarge,
+    /// It did not compile.
+    Unsupported(Unsupported),
+}
+
+impl std::error::Error for NoCode {}
+
+impl fmt::Display for NoCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoCode::Sequential(why) => why.fmt(f),
+            NoCode::Precision => f.write_str("vertices run side by side in single precision only"),
+            NoCode::TooLarge => f.write_str("the program is too large to run vertices side by side"),
+            NoCode::Unsupported(why) => why.fmt(f),
+        }
+    }
+}
+
 /// In debug builds, stops on a broken rule of the IR: a bug of ours that no input may show otherwise.
 fn check(func: &Func, when: &str) {
     if cfg!(debug_assertions)
@@ -112,22 +142,23 @@ impl Generator {
 
     /// CLIF, in `scratch`.
     pub(super) fn lower(&self, func: &Func, care: Care, precision: Precision, scratch: &mut Scratch) {
-        let Scratch { context, builder } = scratch;
-        context.clear();
-        let frontend = self.isa.frontend_config();
-        let target = lower::Target { frontend, arm: target::is_arm(&self.isa) };
-        context.func.signature = lower::signature(self.isa.default_call_conv(), frontend.pointer_type());
-        lower::lower(func, care, precision, &mut context.func, builder, target);
+        let (out, builder, machine) = self.begin(scratch);
+        lower::lower(func, care, precision, out, builder, machine);
     }
 
     /// CLIF for batches, in `scratch`.
     pub(super) fn lower_lanes(&self, func: &Func, side: &Side, scratch: &mut Scratch) {
+        let (out, builder, machine) = self.begin(scratch);
+        lanes::lower(func, side, out, builder, machine);
+    }
+
+    /// An empty function with the signature of compiled code.
+    fn begin<'a>(&self, scratch: &'a mut Scratch) -> (&'a mut clif::Function, &'a mut FunctionBuilderContext, Machine) {
         let Scratch { context, builder } = scratch;
+        let machine = Machine::of(&self.isa);
         context.clear();
-        let frontend = self.isa.frontend_config();
-        let target = lower::Target { frontend, arm: target::is_arm(&self.isa) };
-        context.func.signature = lower::signature(self.isa.default_call_conv(), frontend.pointer_type());
-        lanes::lower(func, side, &mut context.func, builder, target);
+        context.func.signature = machine.signature();
+        (&mut context.func, builder, machine)
     }
 
     /// Compiles what `entry` reaches and prints every stage on the way. Of [`Variant::Lanes`] it is the code for batches.

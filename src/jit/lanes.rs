@@ -9,26 +9,28 @@
 //! after the other is what happens then. Only outputs are written. It must not know what runs instead.
 
 mod compute;
+mod seams;
 mod values;
 
 use super::abi::{self, VEC4};
 use super::code::{LANES_DONE, LANES_END, LANES_OUTPUT_MASK, LANES_OUTPUTS};
-use super::lower::Target;
 use super::math::{Care, Math};
-use super::memory::{aligned, constant_memory};
+use super::memory::{aligned, bank_address, constant_memory};
 use super::narrow::Watch;
+use super::target::Machine;
 use crate::ir::batch::Side;
-use crate::ir::facts::{ALL_LANES, Lanes};
-use crate::ir::{Edge, Func, Inst, Mem, Node, Term, Test, Type, Value};
-use crate::isa::CondOp;
+use crate::ir::facts::{self, ALL_LANES, components};
+use crate::ir::{Edge, Func, Inst, Mem, Node, Term, Test, Type, Value, alu_sources};
 use crate::isa::numeric::Precision;
+use crate::isa::{Cond, CondOp, Opcode};
 use crate::state::{Exit, Registers};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
     self as clif, BlockArg, InstBuilder, MemFlagsData, SourceLoc, StackSlotData, StackSlotKind, UserFuncName, types,
 };
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
-use std::collections::HashMap;
+use seams::Seams;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Vertices of a group.
 pub(super) const WIDTH: usize = 4;
@@ -49,9 +51,11 @@ enum Low {
 }
 
 /// Something that is the same for the whole batch, in all lanes, on the stack.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Splat {
     Uniform(u8, u8),
+    /// With the other sign.
+    Negative(u8, u8),
     /// A register that no run changes.
     Temp(u8, u8),
     Out(u8, u8),
@@ -73,15 +77,18 @@ struct Lower<'a, 'f> {
     inputs: clif::Value,
     outputs: clif::Value,
     head: clif::Block,
-    splats: HashMap<Splat, i32>,
+    splats: BTreeMap<Splat, i32>,
     /// Where these are, and ones behind them.
     stack: clif::Value,
     ones: i32,
     /// Inputs that have been turned into components, in block 0 or in this one.
     loaded: HashMap<u8, [Option<clif::Value>; 4]>,
     early: HashMap<u8, [Option<clif::Value>; 4]>,
+    seams: Seams,
     /// Components that must not be NaN for the wrong reason, to be tested.
     sinks: Vec<clif::Value>,
+    /// Stores how far the function came, and returns.
+    leave: clif::Block,
     /// Where a group goes that is not the common case.
     give_up: clif::Block,
 }
@@ -92,9 +99,9 @@ pub(super) fn lower(
     side: &Side,
     out: &mut clif::Function,
     context: &mut FunctionBuilderContext,
-    target: Target,
+    machine: Machine,
 ) {
-    let pointer = target.frontend.pointer_type();
+    let pointer = machine.pointer();
     out.name = UserFuncName::user(1, u32::from(func.entry.pc));
     let mut b = FunctionBuilder::new(out, context);
     let entry = b.create_block();
@@ -102,7 +109,7 @@ pub(super) fn lower(
     let &[uniforms, unit, first, frame] = b.block_params(entry) else {
         unreachable!("the signature has four parameters")
     };
-    let (head, give_up) = (b.create_block(), b.create_block());
+    let (head, leave, give_up) = (b.create_block(), b.create_block(), b.create_block());
     let inputs = b.append_block_param(head, pointer);
     let outputs = b.append_block_param(head, pointer);
     b.set_cold_block(give_up);
@@ -117,7 +124,7 @@ pub(super) fn lower(
         b,
         func,
         side,
-        arm: target.arm,
+        arm: machine.arm,
         watch: Watch::default(),
         suspect: func.suspects(),
         values: vec![None; func.nodes.len()],
@@ -133,27 +140,39 @@ pub(super) fn lower(
         ones,
         loaded: HashMap::new(),
         early: HashMap::new(),
+        seams: Seams::new(func, side, machine.arm),
         sinks: Vec::new(),
+        leave,
         give_up,
     };
     l.begin(&splats, first, pointer);
     l.run();
     l.finish();
     l.b.seal_all_blocks();
-    l.b.finalize(target.frontend);
+    l.b.finalize(machine.frontend);
 }
 
 /// Everything that the function wants in all lanes, in a fixed order.
 fn splats(func: &Func, side: &Side) -> Vec<Splat> {
-    let mut all = Vec::new();
+    let mut all = BTreeSet::new();
+    let uniform = |v: Value| if let Node::Uniform(n) = *func.node(v) { Some(n) } else { None };
     for (id, node) in func.nodes.iter().enumerate() {
-        for c in components(side.live[id]) {
-            match *node {
-                Node::Uniform(n) => all.push(Splat::Uniform(n, c)),
-                Node::Load(Mem::Temp(n)) => all.push(Splat::Temp(n, c)),
-                Node::Load(Mem::Out { n, .. }) => all.push(Splat::Out(n, c)),
-                _ => {}
+        let live = side.live[id];
+        match *node {
+            Node::Uniform(n) => all.extend(components(live).map(|c| Splat::Uniform(n, c))),
+            Node::Load(Mem::Temp(n)) => all.extend(components(live).map(|c| Splat::Temp(n, c))),
+            Node::Load(Mem::Out { n, .. }) => all.extend(components(live).map(|c| Splat::Out(n, c))),
+            Node::Alu { op, ref src } => {
+                for (k, u) in src[..alu_sources(op)].iter().enumerate().filter(|(_, u)| u.negate) {
+                    // What is added is subtracted instead.
+                    let subtracted = op == Opcode::Mad && k == 2 || op == Opcode::Add;
+                    if let Some(n) = uniform(u.value).filter(|_| !subtracted) {
+                        let read = facts::through(u, facts::lanes_read(op, k, live));
+                        all.extend(components(read).map(|c| Splat::Negative(n, c)));
+                    }
+                }
             }
+            _ => {}
         }
     }
     for (n, &written) in side.written.iter().enumerate() {
@@ -161,18 +180,12 @@ fn splats(func: &Func, side: &Side) -> Vec<Splat> {
             all.extend(components(!written & ALL_LANES).map(|c| Splat::Out(n as u8, c)));
         }
     }
-    let mut seen = std::collections::HashSet::new();
-    all.retain(|s| seen.insert(*s));
-    all
+    all.into_iter().collect()
 }
 
 /// A batch's inputs need not be aligned to more than a float.
 fn inputs() -> MemFlagsData {
     MemFlagsData::new().with_notrap().with_readonly()
-}
-
-fn components(lanes: Lanes) -> impl Iterator<Item = u8> {
-    (0..4u8).filter(move |l| lanes >> l & 1 != 0)
 }
 
 impl<'f> Lower<'_, 'f> {
@@ -192,20 +205,19 @@ impl<'f> Lower<'_, 'f> {
         let mut bank = None;
         for (n, splat) in splats.iter().enumerate() {
             let (base, offset) = match *splat {
-                Splat::Uniform(n, c) => (self.uniforms, abi::uniforms::C + i32::from(n) * VEC4 + 4 * i32::from(c)),
-                Splat::Temp(n, c) => (self.unit, abi::unit::R + i32::from(n) * VEC4 + 4 * i32::from(c)),
+                Splat::Uniform(n, c) | Splat::Negative(n, c) => (self.uniforms, abi::uniforms::c(n, c)),
+                Splat::Temp(n, c) => (self.unit, abi::unit::r(n, c)),
                 Splat::Out(n, c) => {
                     let base = *bank.get_or_insert_with(|| {
                         let bank = self.b.ins().uload8(types::I32, aligned(), self.unit, abi::unit::BANK);
                         let bank = self.b.ins().band_imm_u(bank, 1);
-                        let bank = self.b.ins().uextend(pointer, bank);
-                        let bytes = self.b.ins().ishl_imm_u(bank, i64::from(abi::BANK_BYTES.trailing_zeros()));
-                        self.b.ins().iadd(self.unit, bytes)
+                        bank_address(&mut self.b, self.unit, bank)
                     });
-                    (base, abi::unit::O + i32::from(n) * VEC4 + 4 * i32::from(c))
+                    (base, abi::unit::o(n, c))
                 }
             };
             let x = self.b.ins().load(types::F32, aligned(), base, offset);
+            let x = if let Splat::Negative(..) = splat { self.b.ins().fneg(x) } else { x };
             let all = self.b.ins().splat(types::F32X4, x);
             self.b.ins().store(aligned(), all, self.stack, n as i32 * VEC4);
         }
@@ -233,17 +245,23 @@ impl<'f> Lower<'_, 'f> {
                 self.values[param.0 as usize] = Some(low);
             }
         }
+        let mut ways_in = vec![0; func.blocks.len()];
+        func.blocks.iter().flat_map(|b| b.term.edges()).for_each(|edge| ways_in[edge.to] += 1);
         self.b.switch_to_block(self.head);
         self.load_shared_inputs();
         self.b.ins().jump(self.blocks[0], &[]);
         for (id, block) in func.blocks.iter().enumerate() {
             self.b.switch_to_block(self.blocks[id]);
             self.loaded.clone_from(&self.early);
+            self.seams.begin();
             let mut stores = Vec::new();
             for &(pc, inst) in &block.insts {
                 self.b.set_srcloc(SourceLoc::new(u32::from(pc)));
                 match inst {
-                    Inst::Def(value) if self.side.live[value.0 as usize] != 0 => self.define(value),
+                    Inst::Def(value) if self.side.live[value.0 as usize] != 0 => {
+                        self.seam_before(value);
+                        self.define(value);
+                    }
                     Inst::Store(Mem::Out { n, .. }, value) if block.term == Term::Exit(Exit::End) => {
                         stores.push((pc, n, value));
                     }
@@ -259,11 +277,16 @@ impl<'f> Lower<'_, 'f> {
                     self.b.ins().jump(self.give_up, &[]);
                 }
                 Term::Goto(edge) => {
-                    self.test_sinks();
+                    self.seam_at_end();
+                    // A block that only this one leads to, and that comes next, can test for both.
+                    if edge.to != id + 1 || ways_in[edge.to] > 1 {
+                        self.test_sinks();
+                    }
                     let args = self.arguments(edge);
                     self.b.ins().jump(self.blocks[edge.to], &args);
                 }
                 Term::Branch { test, yes, no } => {
+                    self.seam_at_end();
                     self.test_sinks();
                     self.branch(test, yes, no);
                 }
@@ -273,6 +296,7 @@ impl<'f> Lower<'_, 'f> {
 
     /// The end of a group's run: outputs, and the next group.
     fn end(&mut self, stores: &[(u16, u8, Value)]) {
+        self.seam(stores.iter().map(|s| s.2));
         for &(_, n, value) in stores {
             self.sink(value, self.side.written[usize::from(n)]);
         }
@@ -312,18 +336,17 @@ impl<'f> Lower<'_, 'f> {
         let pointer = self.b.func.dfg.value_type(self.frame);
         let end = self.b.ins().load(pointer, aligned(), self.frame, LANES_END);
         let more = self.b.ins().icmp(IntCC::UnsignedLessThan, inputs, end);
-        let done = self.b.create_block();
-        self.b.ins().brif(more, self.head, &[inputs.into(), outputs.into()], done, &[]);
-        self.b.switch_to_block(done);
-        self.b.ins().store(aligned(), inputs, self.frame, LANES_DONE);
-        let code = self.b.ins().iconst(types::I32, Exit::End as i64);
-        self.b.ins().return_(&[code]);
+        self.b.ins().brif(more, self.head, &[inputs.into(), outputs.into()], self.leave, &[inputs.into()]);
     }
 
     fn finish(&mut self) {
         self.b.switch_to_block(self.give_up);
-        self.b.ins().store(aligned(), self.inputs, self.frame, LANES_DONE);
-        let code = self.b.ins().iconst(types::I32, i64::from(abi::REDO));
+        self.b.ins().jump(self.leave, &[self.inputs.into()]);
+        let pointer = self.b.func.dfg.value_type(self.frame);
+        let done = self.b.append_block_param(self.leave, pointer);
+        self.b.switch_to_block(self.leave);
+        self.b.ins().store(aligned(), done, self.frame, LANES_DONE);
+        let code = self.b.ins().iconst(types::I32, Exit::End as i64);
         self.b.ins().return_(&[code]);
     }
 
@@ -346,65 +369,15 @@ impl<'f> Lower<'_, 'f> {
     }
 
     fn branch(&mut self, test: &Test, yes: &Edge, no: &Edge) {
-        let vary = |v: Value| self.side.varies[v.0 as usize];
-        let varies = match *test {
-            Test::Flags { cond, x, y } => cond.op != CondOp::Y && vary(x) || cond.op != CondOp::X && vary(y),
-            Test::Bool { .. } => false,
-            Test::NonZero(v) => vary(v),
-        };
         let (yes_args, no_args) = (self.arguments(yes), self.arguments(no));
         let (yes, no) = (self.blocks[yes.to], self.blocks[no.to]);
-        if !varies {
-            let condition = match *test {
-                Test::Bool { id, value } => {
-                    let bools = self.b.ins().load(types::I16, constant_memory(), self.uniforms, abi::uniforms::B);
-                    let bit = self.b.ins().band_imm_u(bools, 1 << id);
-                    self.b.ins().icmp_imm_u(if value { IntCC::NotEqual } else { IntCC::Equal }, bit, 0)
-                }
-                Test::NonZero(v) => match self.scalar(v) {
-                    Low::Same(v) => v,
-                    _ => unreachable!("it does not vary"),
-                },
-                Test::Flags { cond, x, y } => {
-                    let mut flag = |v: Value, reference: bool| match self.scalar(v) {
-                        Low::Same(v) if reference => v,
-                        Low::Same(v) => self.b.ins().bxor_imm_u(v, 1),
-                        _ => unreachable!("it does not vary"),
-                    };
-                    match cond.op {
-                        CondOp::X => flag(x, cond.ref_x),
-                        CondOp::Y => flag(y, cond.ref_y),
-                        op => {
-                            let (x, y) = (flag(x, cond.ref_x), flag(y, cond.ref_y));
-                            if op == CondOp::And { self.b.ins().band(x, y) } else { self.b.ins().bor(x, y) }
-                        }
-                    }
-                }
-            };
-            self.b.ins().brif(condition, yes, &yes_args, no, &no_args);
-            return;
-        }
-        let mask = match *test {
-            Test::Flags { cond, x, y } => {
-                let mut flag = |v: Value, reference: bool| {
-                    let v = self.each(v);
-                    if reference { v } else { self.b.ins().bnot(v) }
-                };
-                match cond.op {
-                    CondOp::X => flag(x, cond.ref_x),
-                    CondOp::Y => flag(y, cond.ref_y),
-                    op => {
-                        let (x, y) = (flag(x, cond.ref_x), flag(y, cond.ref_y));
-                        if op == CondOp::And { self.b.ins().band(x, y) } else { self.b.ins().bor(x, y) }
-                    }
-                }
+        let mask = match self.condition(test) {
+            Low::Same(condition) => {
+                self.b.ins().brif(condition, yes, &yes_args, no, &no_args);
+                return;
             }
-            Test::NonZero(v) => {
-                let v = self.each(v);
-                let zero = self.math().vector(types::I32X4, [0; 4]);
-                self.b.ins().icmp(IntCC::NotEqual, v, zero)
-            }
-            Test::Bool { .. } => unreachable!("the same for all vertices"),
+            Low::Each(mask) => mask,
+            Low::Vector(_) => unreachable!("a test has one component"),
         };
         // Vertices that disagree run one after the other.
         let bits = self.b.ins().vhigh_bits(types::I32, mask);
@@ -415,5 +388,42 @@ impl<'f> Lower<'_, 'f> {
         self.b.ins().brif(every, all, &[], self.give_up, &[]);
         self.b.switch_to_block(all);
         self.b.ins().jump(yes, &yes_args);
+    }
+
+    /// Not zero if the test holds for all vertices, or a mask of those it holds for.
+    fn condition(&mut self, test: &Test) -> Low {
+        match *test {
+            Test::Bool { id, value } => {
+                let bools = self.b.ins().load(types::I16, constant_memory(), self.uniforms, abi::uniforms::B);
+                let bit = self.b.ins().band_imm_u(bools, 1 << id);
+                Low::Same(self.b.ins().icmp_imm_u(if value { IntCC::NotEqual } else { IntCC::Equal }, bit, 0))
+            }
+            Test::NonZero(v) => match self.scalar(v) {
+                Low::Each(v) => {
+                    let zero = self.math().vector(types::I32X4, [0; 4]);
+                    Low::Each(self.b.ins().icmp(IntCC::NotEqual, v, zero))
+                }
+                same => same,
+            },
+            Test::Flags { cond: Cond { op: CondOp::X, ref_x, .. }, x, .. } => self.flag(x, ref_x),
+            Test::Flags { cond: Cond { op: CondOp::Y, ref_y, .. }, y, .. } => self.flag(y, ref_y),
+            Test::Flags { cond: Cond { op, ref_x, ref_y }, x, y } => {
+                let (x, y) = (self.flag(x, ref_x), self.flag(y, ref_y));
+                let same = if let (Low::Same(x), Low::Same(y)) = (x, y) { Some((x, y)) } else { None };
+                let (x, y) = same.unwrap_or_else(|| (self.spread(x, Type::Flag), self.spread(y, Type::Flag)));
+                let both = if op == CondOp::And { self.b.ins().band(x, y) } else { self.b.ins().bor(x, y) };
+                if same.is_some() { Low::Same(both) } else { Low::Each(both) }
+            }
+        }
+    }
+
+    /// Whether a flag is `reference`.
+    fn flag(&mut self, value: Value, reference: bool) -> Low {
+        match self.scalar(value) {
+            flag if reference => flag,
+            Low::Same(v) => Low::Same(self.b.ins().bxor_imm_u(v, 1)),
+            Low::Each(v) => Low::Each(self.b.ins().bnot(v)),
+            Low::Vector(_) => unreachable!("verified: a flag"),
+        }
     }
 }

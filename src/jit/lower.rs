@@ -6,21 +6,21 @@
 //!
 //! It must not know pc's meaning, nor the numbers that [`math`](super::math) makes.
 
-use super::abi::{self, VEC4};
+use super::abi;
 use super::code::FRAME_EMIT;
 use super::dots::{self, Gather, Products};
-use super::math::{Care, Math};
+use super::math::{Care, Math, condition};
 use super::memory::{aligned, constant_memory};
 use super::shape::Vec4;
 use super::speculate::Sinks;
+use super::target::Machine;
 use crate::ir::facts::{self, ALL_LANES, Lanes};
 use crate::ir::{Edge, Form, Func, Inst, Lane, Node, Term, Test, Type, Use, Value};
 use crate::isa::numeric::Precision;
-use crate::isa::{CmpOp, Cond, CondOp, Opcode};
+use crate::isa::{Cond, CondOp, Opcode};
 use crate::state::Exit;
 use cranelift_codegen::ir::condcodes::FloatCC;
 use cranelift_codegen::ir::{self as clif, AbiParam, BlockArg, InstBuilder, Signature, SourceLoc, UserFuncName, types};
-use cranelift_codegen::isa::{CallConv, TargetFrontendConfig};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use std::collections::HashMap;
 
@@ -56,28 +56,12 @@ pub(super) struct Lower<'a, 'f> {
     /// Inputs and uniforms loaded in this block, or narrowed in block 0, which dominates all.
     pub(super) loaded: HashMap<Value, clif::Value>,
     pub(super) sinks: Sinks,
-    /// See [`Target::arm`].
+    /// See [`Machine::arm`].
     pub(super) arm: bool,
     /// Values that may well be infinite; float24 only.
     infinite: Vec<bool>,
     /// Whether the one that is being defined is among them.
     infinite_now: bool,
-}
-
-/// What lowering has to know of the CPU.
-#[derive(Clone, Copy)]
-pub(super) struct Target {
-    pub(super) frontend: TargetFrontendConfig,
-    /// 64-bit Arm: there is no comparison that holds for NaN, and shuffles are other ones.
-    pub(super) arm: bool,
-}
-
-/// The signature of compiled code: `(uniforms, unit, inputs, frame) -> exit`.
-pub(super) fn signature(call_conv: CallConv, pointer: clif::Type) -> Signature {
-    let mut s = Signature::new(call_conv);
-    s.params.extend([AbiParam::new(pointer); 4]);
-    s.returns.push(AbiParam::new(types::I32));
-    s
 }
 
 /// Writes `func` into `out`, whose signature is already set. [`Care::Speculate`] needs the SSA form and no EMIT.
@@ -87,9 +71,8 @@ pub(super) fn lower(
     precision: Precision,
     out: &mut clif::Function,
     context: &mut FunctionBuilderContext,
-    target: Target,
+    machine: Machine,
 ) {
-    let pointer = target.frontend.pointer_type();
     out.name = UserFuncName::user(0, u32::from(func.entry.pc));
     let call_conv = out.signature.call_conv;
     let mut b = FunctionBuilder::new(out, context);
@@ -102,7 +85,7 @@ pub(super) fn lower(
     debug_assert!(care == Care::Exact || !emits, "what was emitted can't be redone");
     let emit_signature = emits.then(|| {
         let mut s = Signature::new(call_conv);
-        s.params.push(AbiParam::new(pointer));
+        s.params.push(AbiParam::new(machine.pointer()));
         b.import_signature(s)
     });
     let mut l = Lower {
@@ -122,13 +105,13 @@ pub(super) fn lower(
         banks: HashMap::new(),
         loaded: HashMap::new(),
         sinks: Sinks::new(func, care, precision),
-        arm: target.arm,
+        arm: machine.arm,
         infinite: if precision == Precision::F32 { Vec::new() } else { func.may_be_infinite() },
         infinite_now: false,
     };
     l.run();
     l.b.seal_all_blocks();
-    l.b.finalize(target.frontend);
+    l.b.finalize(machine.frontend);
 }
 
 impl<'f> Lower<'_, 'f> {
@@ -231,13 +214,7 @@ impl<'f> Lower<'_, 'f> {
             Node::Alu { op, src } => Low::Vector(self.alu(value, op, &src)),
             Node::Scalar { op, src } => {
                 let x = self.lane(&src);
-                let mut m = self.math();
-                Low::Vector(Vec4::Splat(match op {
-                    Opcode::Rcp => m.rcp(x),
-                    Opcode::Rsq => m.rsq(x),
-                    Opcode::Ex2 => m.ex2(x),
-                    _ => m.lg2(x),
-                }))
+                Low::Vector(Vec4::Splat(self.math().scalar(op, x)))
             }
             Node::Merge { mask, old, new } if let Some(gather) = self.gather(mask, old, new) => {
                 match self.waiting[value.0 as usize] {
@@ -258,15 +235,7 @@ impl<'f> Lower<'_, 'f> {
                 self.sink(a.value, 1 << a.component);
                 self.sink(b.value, 1 << b.component);
                 let (a, b) = (self.lane(&a), self.lane(&b));
-                let cc = match op {
-                    CmpOp::Eq => FloatCC::Equal,
-                    CmpOp::Ne => FloatCC::NotEqual,
-                    CmpOp::Lt => FloatCC::LessThan,
-                    CmpOp::Le => FloatCC::LessThanOrEqual,
-                    CmpOp::Gt => FloatCC::GreaterThan,
-                    _ => FloatCC::GreaterThanOrEqual,
-                };
-                Low::Scalar(self.b.ins().fcmp(cc, a, b))
+                Low::Scalar(self.b.ins().fcmp(condition(op), a, b))
             }
             Node::Add(a, b) => {
                 let a = self.scalar(a);
@@ -320,7 +289,7 @@ impl<'f> Lower<'_, 'f> {
             Node::Int(n) => self.b.ins().iconst(types::I32, i64::from(n as u32)),
             Node::Flag(f) => self.b.ins().iconst(types::I8, i64::from(f)),
             Node::IntUniform { id, component } => {
-                let offset = abi::uniforms::I + i32::from(id) * 4 + i32::from(component);
+                let offset = abi::uniforms::i(id, component);
                 self.b.ins().uload8(types::I32, constant_memory(), self.uniforms, offset)
             }
             _ => match self.values[value.0 as usize] {
@@ -336,7 +305,7 @@ impl<'f> Lower<'_, 'f> {
             && !self.narrows_uniforms()
             && let Some(component) = single_component(u, needed)
         {
-            let offset = abi::uniforms::C + i32::from(n) * VEC4 + 4 * component;
+            let offset = abi::uniforms::c(n, component);
             return Vec4::Splat(self.b.ins().load(types::F32, constant_memory(), self.uniforms, offset));
         }
         let v = self.vector(u.value);
@@ -357,7 +326,7 @@ impl<'f> Lower<'_, 'f> {
     fn lane(&mut self, l: &Lane) -> clif::Value {
         let x = match *self.func.node(l.value) {
             Node::Uniform(n) if !self.narrows_uniforms() => {
-                let offset = abi::uniforms::C + i32::from(n) * VEC4 + 4 * i32::from(l.component);
+                let offset = abi::uniforms::c(n, l.component);
                 self.b.ins().load(types::F32, constant_memory(), self.uniforms, offset)
             }
             _ => {
@@ -542,7 +511,7 @@ impl<'f> Lower<'_, 'f> {
 }
 
 /// The one component that all needed lanes of `u` take, in bytes' order.
-fn single_component(u: &Use, needed: Lanes) -> Option<i32> {
+fn single_component(u: &Use, needed: Lanes) -> Option<u8> {
     let components = facts::through(u, needed);
-    components.is_power_of_two().then(|| components.trailing_zeros() as i32)
+    components.is_power_of_two().then(|| components.trailing_zeros() as u8)
 }

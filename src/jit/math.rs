@@ -6,6 +6,7 @@
 use super::narrow::{Ends, Watch};
 use crate::ir::facts::{ALL_LANES, Lanes};
 use crate::isa::numeric::{LITP_LIMIT, Precision};
+use crate::isa::{CmpOp, Opcode};
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{Endianness, InstBuilder, MemFlagsData, Type, Value, types};
 use cranelift_frontend::FunctionBuilder;
@@ -19,6 +20,19 @@ pub(super) enum Care {
     Speculate,
 }
 
+/// A comparison of `CMP`.
+pub(super) fn condition(op: CmpOp) -> FloatCC {
+    match op {
+        CmpOp::Eq => FloatCC::Equal,
+        CmpOp::Ne => FloatCC::NotEqual,
+        CmpOp::Lt => FloatCC::LessThan,
+        CmpOp::Le => FloatCC::LessThanOrEqual,
+        CmpOp::Gt => FloatCC::GreaterThan,
+        CmpOp::Ge => FloatCC::GreaterThanOrEqual,
+        CmpOp::True6 | CmpOp::True7 => unreachable!("simplified away"),
+    }
+}
+
 /// Float arithmetic on a function under construction.
 pub(super) struct Math<'a, 'f> {
     pub(super) b: &'a mut FunctionBuilder<'f>,
@@ -28,7 +42,7 @@ pub(super) struct Math<'a, 'f> {
     pub(super) watch: &'a mut Watch,
     /// Whether what is computed may well be infinite, so that this is nothing to redo.
     pub(super) infinite: bool,
-    /// See [`Target::arm`](super::lower::Target::arm).
+    /// See [`Machine::arm`](super::target::Machine::arm).
     pub(super) arm: bool,
 }
 
@@ -47,6 +61,21 @@ impl Math<'_, '_> {
         let bytes: Vec<u8> = bits.iter().flat_map(|b| b.to_le_bytes()).collect();
         let constant = self.b.func.dfg.constants.insert(bytes.into());
         self.b.ins().vconst(ty, constant)
+    }
+
+    /// All bits of the lanes `lanes`, none of the others.
+    pub(super) fn lane_mask(&mut self, ty: Type, lanes: Lanes) -> Value {
+        self.vector(ty, [0, 1, 2, 3].map(|l| if lanes >> l & 1 != 0 { u32::MAX } else { 0 }))
+    }
+
+    /// Nonzero if any bit of a vector is set that has all bits of a lane or none.
+    pub(super) fn any_set(&mut self, mask: Value) -> Value {
+        if !self.arm {
+            return self.b.ins().vany_true(mask);
+        }
+        let halves = self.bitcast(types::I64X2, mask);
+        let (low, high) = (self.b.ins().extractlane(halves, 0), self.b.ins().extractlane(halves, 1));
+        self.b.ins().bor(low, high)
     }
 
     /// The same bits as another type of the same size.
@@ -132,8 +161,19 @@ impl Math<'_, '_> {
         self.min(above, high)
     }
 
-    /// `1 / a`, scalar, in single precision also for several at once.
-    pub(super) fn rcp(&mut self, a: Value) -> Value {
+    /// The instructions of one operand and one result, scalar, in single precision also for several at once.
+    pub(super) fn scalar(&mut self, op: Opcode, x: Value) -> Value {
+        match op {
+            Opcode::Rcp => self.rcp(x),
+            Opcode::Rsq => self.rsq(x),
+            Opcode::Ex2 => self.ex2(x),
+            Opcode::Lg2 => self.lg2(x),
+            _ => unreachable!("{op:?} has vectors"),
+        }
+    }
+
+    /// `1 / a`.
+    fn rcp(&mut self, a: Value) -> Value {
         if let Precision::F24 { rounding } = self.precision {
             let (x, one) = (self.double(a), self.b.ins().f64const(1.0));
             let r = self.b.ins().fdiv(one, x);
@@ -146,8 +186,8 @@ impl Math<'_, '_> {
         self.b.ins().fdiv(one, a)
     }
 
-    /// `1 / sqrt(a)`, likewise.
-    pub(super) fn rsq(&mut self, a: Value) -> Value {
+    /// `1 / sqrt(a)`.
+    fn rsq(&mut self, a: Value) -> Value {
         if let Precision::F24 { rounding } = self.precision {
             let (x, one) = (self.double(a), self.b.ins().f64const(1.0));
             let root = self.b.ins().sqrt(x);

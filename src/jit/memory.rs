@@ -16,6 +16,7 @@ use crate::isa::FLOAT_UNIFORMS;
 use crate::isa::numeric::Precision;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self as clif, InstBuilder, MemFlagsData, types};
+use cranelift_frontend::FunctionBuilder;
 
 /// Memory that holds what its type says, at its type's alignment.
 pub(super) fn aligned() -> MemFlagsData {
@@ -27,6 +28,33 @@ pub(super) fn constant_memory() -> MemFlagsData {
     MemFlagsData::trusted().with_readonly()
 }
 
+/// Where the output bank of this number is, less what [`abi::unit::o`] says.
+pub(super) fn bank_address(b: &mut FunctionBuilder<'_>, unit: clif::Value, number: clif::Value) -> clif::Value {
+    let pointer = b.func.dfg.value_type(unit);
+    let number = b.ins().uextend(pointer, number);
+    let bytes = b.ins().ishl_imm_u(number, i64::from(BANK_BYTES.trailing_zeros()));
+    b.ins().iadd(unit, bytes)
+}
+
+/// Where uniform `base + offset` is, less the displacement of the first one; of one beyond the last, the same for `ones`, which the
+/// caller has put that much before four ones.
+pub(super) fn uniform_address(
+    b: &mut FunctionBuilder<'_>,
+    uniforms: clif::Value,
+    base: u8,
+    offset: clif::Value,
+    ones: clif::Value,
+) -> clif::Value {
+    let n = b.ins().iadd_imm_s(offset, i64::from(base));
+    let n = b.ins().band_imm_u(n, 0x7F);
+    let beyond = b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, n, FLOAT_UNIFORMS as i64);
+    let pointer = b.func.dfg.value_type(uniforms);
+    let n = b.ins().uextend(pointer, n);
+    let bytes = b.ins().ishl_imm_u(n, i64::from(VEC4.trailing_zeros()));
+    let there = b.ins().iadd(uniforms, bytes);
+    b.ins().select(beyond, ones, there)
+}
+
 impl Lower<'_, '_> {
     pub(super) fn raw_input(&mut self, n: u8) -> clif::Value {
         // A batch's inputs need not be aligned to more than a float.
@@ -35,7 +63,7 @@ impl Lower<'_, '_> {
     }
 
     pub(super) fn raw_uniform(&mut self, n: u8) -> clif::Value {
-        let offset = abi::uniforms::C + i32::from(n) * VEC4;
+        let offset = abi::uniforms::c(n, 0);
         self.b.ins().load(types::F32X4, constant_memory(), self.uniforms, offset)
     }
 
@@ -100,16 +128,8 @@ impl Lower<'_, '_> {
 
     pub(super) fn relative(&mut self, base: u8, offset: Value, live: Lanes) -> Low {
         let offset = self.scalar(offset);
-        let n = self.b.ins().iadd_imm_s(offset, i64::from(base));
-        let n = self.b.ins().band_imm_u(n, 0x7F);
-        let beyond = self.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, n, FLOAT_UNIFORMS as i64);
-        let pointer = self.b.func.dfg.value_type(self.uniforms);
-        let n = self.b.ins().uextend(pointer, n);
-        let bytes = self.b.ins().ishl_imm_u(n, 4);
-        let there = self.b.ins().iadd(self.uniforms, bytes);
-        // Both structures hold what is read at the same displacement from the chosen address.
         let ones = self.b.ins().iadd_imm_s(self.frame, i64::from(FRAME_ONES - abi::uniforms::C));
-        let address = self.b.ins().select(beyond, ones, there);
+        let address = uniform_address(&mut self.b, self.uniforms, base, offset, ones);
         let v = self.b.ins().load(types::F32X4, constant_memory(), address, abi::uniforms::C);
         let v = self.math().uniform(v);
         self.watch(v, live, Tails::Kept);
@@ -120,13 +140,16 @@ impl Lower<'_, '_> {
     fn address(&mut self, mem: Mem) -> (clif::Value, i32) {
         let here = self.unit;
         match mem {
-            Mem::Temp(n) => (here, abi::unit::R + i32::from(n) * VEC4),
+            Mem::Temp(n) => (here, abi::unit::r(n, 0)),
             Mem::Out { n, bank } => {
                 let base = match self.banks.get(&bank) {
                     Some(&base) => base,
-                    None => self.bank_address(bank),
+                    None => {
+                        let bank = self.scalar(bank);
+                        bank_address(&mut self.b, here, bank)
+                    }
                 };
-                (base, abi::unit::O + i32::from(n) * VEC4)
+                (base, abi::unit::o(n, 0))
             }
             Mem::Address(n) => (here, abi::unit::A0 + i32::from(n) * 4),
             Mem::LoopCounter => (here, abi::unit::AL),
@@ -135,22 +158,13 @@ impl Lower<'_, '_> {
         }
     }
 
-    fn bank_address(&mut self, bank: Value) -> clif::Value {
-        let bank = self.scalar(bank);
-        let pointer = self.b.func.dfg.value_type(self.unit);
-        let bank = self.b.ins().uextend(pointer, bank);
-        let bytes = self.b.ins().ishl_imm_u(bank, i64::from(BANK_BYTES.trailing_zeros()));
-        self.b.ins().iadd(self.unit, bytes)
-    }
-
     pub(super) fn load(&mut self, value: Value, mem: Mem) -> Low {
         let (base, offset) = self.address(mem);
         match mem {
             Mem::Bank => {
                 let bank = self.b.ins().uload8(types::I32, aligned(), base, offset);
                 let bank = self.b.ins().band_imm_u(bank, 1);
-                self.set(value, Low::Scalar(bank));
-                let address = self.bank_address(value);
+                let address = bank_address(&mut self.b, self.unit, bank);
                 self.banks.insert(value, address);
                 Low::Scalar(bank)
             }

@@ -70,7 +70,7 @@ impl Math<'_, '_> {
         if lanes == ALL_LANES {
             return bits;
         }
-        let mask = self.vector(types::I32X4, [0, 1, 2, 3].map(|l| if lanes >> l & 1 != 0 { u32::MAX } else { 0 }));
+        let mask = self.lane_mask(types::I32X4, lanes);
         self.b.ins().band(bits, mask)
     }
 

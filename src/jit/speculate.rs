@@ -14,7 +14,7 @@
 
 use super::abi;
 use super::lower::Lower;
-use super::math::Care;
+use super::math::{Care, Math};
 use super::narrow::Watch;
 use super::shape::Vec4;
 use crate::ir::facts::{ALL_LANES, Lanes};
@@ -74,12 +74,11 @@ impl Lower<'_, '_> {
     pub(super) fn test_sinks(&mut self) {
         let mut sinks = std::mem::take(&mut self.sinks.waiting);
         sinks.sort_by_key(|(_, _, lanes)| *lanes);
-        let seen = self.math().seen();
-        let nan = match self.arm {
-            false => self.nan_by_comparison(&sinks),
-            true => self.nan_by_equality(&sinks),
-        };
-        let Some(any) = [seen, nan].into_iter().flatten().reduce(|a, b| self.b.ins().bor(a, b)) else { return };
+        let sinks: Vec<_> = sinks.into_iter().map(|(_, vector, lanes)| (vector, lanes)).collect();
+        let mut m = self.math();
+        let (seen, nan) = (m.seen(), m.where_nan(&sinks));
+        let Some(any) = [seen, nan].into_iter().flatten().reduce(|a, b| m.b.ins().bor(a, b)) else { return };
+        let found = m.any_set(any);
         let redo = match self.sinks.redo {
             Some(block) => block,
             None => {
@@ -89,32 +88,39 @@ impl Lower<'_, '_> {
             }
         };
         let go_on = self.b.create_block();
-        let found = match self.arm {
-            false => self.b.ins().vany_true(any),
-            true => {
-                let halves = self.math().bitcast(types::I64X2, any);
-                let (low, high) = (self.b.ins().extractlane(halves, 0), self.b.ins().extractlane(halves, 1));
-                self.b.ins().bor(low, high)
-            }
-        };
         self.b.ins().brif(found, redo, &[], go_on, &[]);
         self.b.switch_to_block(go_on);
     }
 
-    /// Where a sink is NaN in a lane that counts; sorted by these lanes.
-    fn nan_by_comparison(&mut self, sinks: &[(Value, clif::Value, Lanes)]) -> Option<clif::Value> {
+    /// Writes the block that failed tests go to, if there are any.
+    pub(super) fn finish_redo(&mut self) {
+        if let Some(redo) = self.sinks.redo {
+            self.b.switch_to_block(redo);
+            let code = self.b.ins().iconst(types::I32, i64::from(abi::REDO));
+            self.b.ins().return_(&[code]);
+        }
+    }
+}
+
+impl Math<'_, '_> {
+    /// Where a vector is NaN in a lane that counts; sorted by these lanes.
+    pub(super) fn where_nan(&mut self, sinks: &[(clif::Value, Lanes)]) -> Option<clif::Value> {
+        if self.arm { self.where_nan_by_equality(sinks) } else { self.where_nan_by_order(sinks) }
+    }
+
+    fn where_nan_by_order(&mut self, sinks: &[(clif::Value, Lanes)]) -> Option<clif::Value> {
         let mut any = None;
         let mut rest = sinks;
         // One comparison tests two vectors whose lanes count alike.
-        while let [(_, a, lanes), tail @ ..] = rest {
+        while let [(a, lanes), tail @ ..] = rest {
             let (b, tail) = match tail {
-                [(_, b, same), tail @ ..] if same == lanes => (*b, tail),
+                [(b, same), tail @ ..] if same == lanes => (*b, tail),
                 _ => (*a, tail),
             };
             rest = tail;
             let mut nan = self.b.ins().fcmp(FloatCC::Unordered, *a, b);
             if *lanes != ALL_LANES {
-                let mask = self.counting_lanes(*lanes);
+                let mask = self.lane_mask(types::I32X4, *lanes);
                 nan = self.b.ins().band(nan, mask);
             }
             any = Some(match any {
@@ -126,12 +132,12 @@ impl Lower<'_, '_> {
     }
 
     /// The same for a CPU that compares for equality and order only, 64-bit Arm.
-    fn nan_by_equality(&mut self, sinks: &[(Value, clif::Value, Lanes)]) -> Option<clif::Value> {
+    fn where_nan_by_equality(&mut self, sinks: &[(clif::Value, Lanes)]) -> Option<clif::Value> {
         let mut numbers = None;
-        for (_, v, lanes) in sinks {
-            let mut number = self.b.ins().fcmp(FloatCC::Equal, *v, *v);
-            if *lanes != ALL_LANES {
-                let others = self.counting_lanes(!lanes & ALL_LANES);
+        for &(v, lanes) in sinks {
+            let mut number = self.b.ins().fcmp(FloatCC::Equal, v, v);
+            if lanes != ALL_LANES {
+                let others = self.lane_mask(types::I32X4, !lanes & ALL_LANES);
                 number = self.b.ins().bor(number, others);
             }
             numbers = Some(match numbers {
@@ -140,19 +146,5 @@ impl Lower<'_, '_> {
             });
         }
         numbers.map(|numbers| self.b.ins().bnot(numbers))
-    }
-
-    fn counting_lanes(&mut self, lanes: Lanes) -> clif::Value {
-        let bits = [0, 1, 2, 3].map(|l| if lanes >> l & 1 != 0 { u32::MAX } else { 0 });
-        self.math().vector(types::I32X4, bits)
-    }
-
-    /// Writes the block that failed tests go to, if there are any.
-    pub(super) fn finish_redo(&mut self) {
-        if let Some(redo) = self.sinks.redo {
-            self.b.switch_to_block(redo);
-            let code = self.b.ins().iconst(types::I32, i64::from(abi::REDO));
-            self.b.ins().return_(&[code]);
-        }
     }
 }

@@ -3,7 +3,8 @@
 //! It must not know what is compiled.
 
 use crate::kernel::Unsupported;
-use cranelift_codegen::isa::{self, OwnedTargetIsa};
+use cranelift_codegen::ir::{self, AbiParam, Signature, types};
+use cranelift_codegen::isa::{self, CallConv, OwnedTargetIsa, TargetFrontendConfig};
 use cranelift_codegen::settings::{self, Configurable};
 use target_lexicon::{Architecture, HOST};
 
@@ -69,9 +70,32 @@ pub(super) fn host(settings: Settings) -> Result<OwnedTargetIsa, Unsupported> {
     finish(builder, settings.allocator)
 }
 
-/// Whether this is 64-bit Arm.
-pub(super) fn is_arm(isa: &OwnedTargetIsa) -> bool {
-    matches!(isa.triple().architecture, Architecture::Aarch64(_))
+/// What lowering has to know of the CPU.
+#[derive(Clone, Copy)]
+pub(super) struct Machine {
+    pub(super) frontend: TargetFrontendConfig,
+    call_conv: CallConv,
+    /// 64-bit Arm: there is no comparison that holds for NaN, and shuffles are other ones.
+    pub(super) arm: bool,
+}
+
+impl Machine {
+    pub(super) fn of(isa: &OwnedTargetIsa) -> Machine {
+        let arm = matches!(isa.triple().architecture, Architecture::Aarch64(_));
+        Machine { frontend: isa.frontend_config(), call_conv: isa.default_call_conv(), arm }
+    }
+
+    pub(super) fn pointer(&self) -> ir::Type {
+        self.frontend.pointer_type()
+    }
+
+    /// The signature of compiled code: `(uniforms, unit, inputs, frame) -> exit`.
+    pub(super) fn signature(&self) -> Signature {
+        let mut s = Signature::new(self.call_conv);
+        s.params.extend([AbiParam::new(self.pointer()); 4]);
+        s.returns.push(AbiParam::new(types::I32));
+        s
+    }
 }
 
 fn enable(builder: &mut isa::Builder, flags: &[&str]) -> Result<(), Unsupported> {

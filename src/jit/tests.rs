@@ -3,9 +3,10 @@
 mod batches;
 mod economy;
 
+use super::kernel::{MAX_REDOS, OFTEN};
 use super::*;
 use crate::interp::Interp;
-use crate::state::{NoEmitter, Registers};
+use crate::state::{Batch, Emitter, Exit, NoEmitter, Registers, Uniforms, Unit};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicUsize;
 

@@ -34,15 +34,15 @@ fn vertices_that_write_before_they_read_see_nothing_of_each_other() {
 
 #[test]
 fn what_is_read_as_an_earlier_vertex_left_it() {
-    let (r0, x, w) = (Register::Temp(0), 0, 3);
+    let (r0, x, w) = (Mem::Temp(0), 0, 3);
     assert_eq!(of(" mov o0, r0\n mov r0, v0").unwrap_err(), Sequential::Carried(r0, x));
     assert_eq!(of(" add r0, r0, v0\n mov o0, v0").unwrap_err(), Sequential::Carried(r0, x), "r0 counts, too");
     assert_eq!(of(" mov r0.xyz, v0\n mov o0, r0\n mov r0.w, v0").unwrap_err(), Sequential::Carried(r0, w));
-    assert_eq!(of(" mov o0, c0[a0.x]\n mova a0.x, v0").unwrap_err(), Sequential::Carried(Register::Other("a0.x"), 0));
+    assert_eq!(of(" mov o0, c0[a0.x]\n mova a0.x, v0").unwrap_err(), Sequential::Carried(Mem::Address(0), 0));
     let flags = " ifc cmp.x\n mov o0, v0\n .else\n mov o0, v1\n .end\n mov r9, v1\n cmp v0.xy, gt, gt, r9.xy";
-    assert_eq!(of(flags).unwrap_err(), Sequential::Carried(Register::Other("cmp.x"), 0));
+    assert_eq!(of(flags).unwrap_err(), Sequential::Carried(Mem::Flag(0), 0));
     let counter = " mov o0, c0[aL]\n for i0\n nop\n .end";
-    assert_eq!(of(counter).unwrap_err(), Sequential::Carried(Register::Other("aL"), 0));
+    assert_eq!(of(counter).unwrap_err(), Sequential::Carried(Mem::LoopCounter, 0));
     // A copy carries: r1 is what r0 was.
     assert_eq!(of(" mov r1, r0\n mov r0, v0\n mov o0, v0").unwrap_err(), Sequential::Carried(r0, x));
 }
@@ -52,8 +52,8 @@ fn what_some_write_and_some_keep() {
     let some = |register: &str| {
         format!(" mov r9, v1\n cmp v0.xy, gt, gt, r9.xy\n mov o0, v0\n ifc cmp.x\n mov {register}, v1\n .end")
     };
-    assert_eq!(of(&some("o1.y")).unwrap_err(), Sequential::Carried(Register::Out(1), 1));
-    assert_eq!(of(&some("r3")).unwrap_err(), Sequential::Carried(Register::Temp(3), 0));
+    assert_eq!(of(&some("o1.y")).unwrap_err().to_string(), "o1.y may be what an earlier vertex left there");
+    assert_eq!(of(&some("r3")).unwrap_err(), Sequential::Carried(Mem::Temp(3), 0));
     // Two ways to the end, by two blocks that both write it.
     of(&some("o0")).expect("written before");
 }
@@ -68,7 +68,7 @@ fn runs_that_do_not_end_are_promised_nothing() {
     let side = of(&stray("nop")).expect("o0 is written by all that end");
     assert!(!side.always_ends);
     let read = format!(" mov o1, r0\n{}", stray("nop\n ifc cmp.x\n mov r0, v0\n .end"));
-    assert!(of(&read).is_err(), "r0 is read and changes");
+    assert_eq!(of(&read).unwrap_err(), Sequential::Carried(Mem::Temp(0), 0), "r0 is read and changes");
 }
 
 #[test]
@@ -79,14 +79,20 @@ fn what_emits_is_sequential() {
     }
     proof(&source(" mov o0, v0")).expect("no EMIT");
     // Never reached, and yet it has left a change of banks in the function.
-    let never = source(" sge o0, v0, v0\n cmp v0, true6, true7, v0\n ifc !cmp.x || !cmp.y\n emit\n .end");
-    let raw = never
-        .replacen(".gsh", ".gsh\n.raw\n.opdesc 0x0006C36F\n.opdesc 0x0006C360", 1)
-        .replace("v0\n ifc", "v0 @1\n ifc");
-    assert_eq!(
-        proof(&raw.replacen(".gsh\n.raw", ".raw", 1).replacen(".entry", ".gsh\n.entry", 1)).unwrap_err(),
-        Sequential::Emits
-    );
+    let never = ".raw
+        .opdesc 0x0006C36F
+        .opdesc 0x0006C360
+        .gsh
+        .entry main
+        .proc main
+            sge o0, v0, v0
+            cmp v0, true6, true7, v0 @1
+            ifc !cmp.x || !cmp.y
+                emit
+            .end
+            end
+        .end";
+    assert_eq!(proof(never).unwrap_err(), Sequential::Emits);
 }
 
 #[test]
@@ -108,8 +114,8 @@ fn integers_and_flags_that_differ_between_vertices() {
 #[test]
 fn reasons_are_told() {
     let told = |s: Sequential| s.to_string();
-    assert_eq!(told(Sequential::Carried(Register::Temp(3), 1)), "r3.y may be what an earlier vertex left there");
-    let partly = Sequential::PartlyWritten(Register::Other("cmp.x"), 0);
+    assert_eq!(told(Sequential::Carried(Mem::Temp(3), 1)), "r3.y may be what an earlier vertex left there");
+    let partly = Sequential::PartlyWritten(Mem::Flag(0), 0);
     assert_eq!(told(partly), "cmp.x is written by some vertices and kept by others");
     assert_eq!(told(Sequential::Emits), "it emits");
     assert_eq!(told(Sequential::NeverEnds), "no run reaches an END");

@@ -3,12 +3,13 @@
 //! It must not know where components come from, nor what becomes of a group that is given up.
 
 use super::super::abi;
-use super::super::memory::{aligned, constant_memory};
-use super::{Low, Lower, components};
-use crate::ir::facts::{self, ALL_LANES, Lanes};
+use super::super::math::condition;
+use super::super::memory::{aligned, constant_memory, uniform_address};
+use super::{Low, Lower};
+use crate::ir::facts::{self, ALL_LANES, Lanes, components};
 use crate::ir::{Mem, Node, Use, Value};
-use crate::isa::{CmpOp, FLOAT_UNIFORMS, Opcode};
-use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
+use crate::isa::Opcode;
+use cranelift_codegen::ir::condcodes::FloatCC;
 use cranelift_codegen::ir::{self as clif, InstBuilder, types};
 
 impl Lower<'_, '_> {
@@ -34,13 +35,7 @@ impl Lower<'_, '_> {
             Node::Alu { op, src } => Low::Vector(self.alu(value, op, &src, live)),
             Node::Scalar { op, src } => {
                 let x = self.lane(&src);
-                let mut m = self.math();
-                let y = match op {
-                    Opcode::Rcp => m.rcp(x),
-                    Opcode::Rsq => m.rsq(x),
-                    Opcode::Ex2 => m.ex2(x),
-                    _ => m.lg2(x),
-                };
+                let y = self.math().scalar(op, x);
                 Low::Vector([Some(y); 4])
             }
             Node::Merge { mask, old, new } => Low::Vector([0, 1, 2, 3].map(|c| {
@@ -57,14 +52,7 @@ impl Lower<'_, '_> {
                 self.sink(a.value, 1 << a.component);
                 self.sink(b.value, 1 << b.component);
                 let (a, b) = (self.lane(&a), self.lane(&b));
-                let cc = match op {
-                    CmpOp::Eq => FloatCC::Equal,
-                    CmpOp::Ne => FloatCC::NotEqual,
-                    CmpOp::Lt => FloatCC::LessThan,
-                    CmpOp::Le => FloatCC::LessThanOrEqual,
-                    CmpOp::Gt => FloatCC::GreaterThan,
-                    _ => FloatCC::GreaterThanOrEqual,
-                };
+                let cc = condition(op);
                 if varies {
                     Low::Each(self.b.ins().fcmp(cc, a, b))
                 } else {
@@ -81,6 +69,7 @@ impl Lower<'_, '_> {
             },
             ref node => unreachable!("{node:?} has no place, or needs an EMIT"),
         };
+        self.seams.made(value, low);
         self.values[value.0 as usize] = Some(low);
     }
 
@@ -165,12 +154,13 @@ impl Lower<'_, '_> {
 
     /// Uniforms by an address: one for all vertices, or one for each.
     pub(super) fn relative(&mut self, base: u8, offset: Value, live: Lanes) -> [Option<clif::Value>; 4] {
+        let ones = self.b.ins().iadd_imm_s(self.stack, i64::from(self.ones - abi::uniforms::C));
         match self.scalar(offset) {
             Low::Same(offset) => {
-                let at = self.uniform_address(base, offset);
+                let at = uniform_address(&mut self.b, self.uniforms, base, offset, ones);
                 [0, 1, 2, 3].map(|c| {
                     (live >> c & 1 != 0).then(|| {
-                        let x = self.b.ins().load(types::F32, constant_memory(), at, 4 * c);
+                        let x = self.b.ins().load(types::F32, constant_memory(), at, abi::uniforms::c(0, c));
                         self.b.ins().splat(types::F32X4, x)
                     })
                 })
@@ -179,27 +169,13 @@ impl Lower<'_, '_> {
                 let offsets = self.each(offset);
                 let rows = [0, 1, 2, 3].map(|j| {
                     let offset = self.b.ins().extractlane(offsets, j);
-                    let at = self.uniform_address(base, offset);
-                    self.b.ins().load(types::F32X4, constant_memory(), at, 0)
+                    let at = uniform_address(&mut self.b, self.uniforms, base, offset, ones);
+                    self.b.ins().load(types::F32X4, constant_memory(), at, abi::uniforms::c(0, 0))
                 });
                 let columns = self.math().transposed(rows, live);
                 [0, 1, 2, 3].map(|c| (live >> c & 1 != 0).then_some(columns[c]).flatten())
             }
         }
-    }
-
-    /// Where uniform `base + offset` is, or the ones that are read beyond the last.
-    pub(super) fn uniform_address(&mut self, base: u8, offset: clif::Value) -> clif::Value {
-        let n = self.b.ins().iadd_imm_s(offset, i64::from(base));
-        let n = self.b.ins().band_imm_u(n, 0x7F);
-        let beyond = self.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, n, FLOAT_UNIFORMS as i64);
-        let pointer = self.b.func.dfg.value_type(self.uniforms);
-        let n = self.b.ins().uextend(pointer, n);
-        let bytes = self.b.ins().ishl_imm_u(n, 4);
-        let there = self.b.ins().iadd(self.uniforms, bytes);
-        let there = self.b.ins().iadd_imm_s(there, i64::from(abi::uniforms::C));
-        let ones = self.b.ins().iadd_imm_s(self.stack, i64::from(self.ones));
-        self.b.ins().select(beyond, ones, there)
     }
 
     /// `value`'s `lanes` are about to be seen or hidden; see [`speculate`](super::speculate).
@@ -221,35 +197,12 @@ impl Lower<'_, '_> {
         if sinks.is_empty() {
             return;
         }
-        let (arm, mut joined) = (self.arm, None);
-        for pair in sinks.chunks(2) {
-            let (a, b) = (pair[0], *pair.last().expect("a chunk is not empty"));
-            // One comparison tests two where there is one that holds for NaN.
-            let cc = if arm { FloatCC::Ordered } else { FloatCC::Unordered };
-            let test = self.b.ins().fcmp(cc, a, b);
-            joined = Some(match joined {
-                None => test,
-                Some(before) if arm => self.b.ins().band(before, test),
-                Some(before) => self.b.ins().bor(before, test),
-            });
-        }
-        let joined = joined.expect("there is a sink");
-        let found = match arm {
-            false => self.b.ins().vany_true(joined),
-            true => {
-                let nan = self.b.ins().bnot(joined);
-                self.any(nan)
-            }
-        };
+        let sinks: Vec<_> = sinks.into_iter().map(|v| (v, ALL_LANES)).collect();
+        let mut m = self.math();
+        let nan = m.where_nan(&sinks).expect("there is a sink");
+        let found = m.any_set(nan);
         let go_on = self.b.create_block();
         self.b.ins().brif(found, self.give_up, &[], go_on, &[]);
         self.b.switch_to_block(go_on);
-    }
-
-    /// Not zero if any bit is set.
-    pub(super) fn any(&mut self, mask: clif::Value) -> clif::Value {
-        let halves = self.math().bitcast(types::I64X2, mask);
-        let (low, high) = (self.b.ins().extractlane(halves, 0), self.b.ins().extractlane(halves, 1));
-        self.b.ins().bor(low, high)
     }
 }

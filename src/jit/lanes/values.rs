@@ -83,7 +83,7 @@ impl Lower<'_, '_> {
             Node::Load(Mem::Temp(n)) => self.splat(Splat::Temp(n, c)),
             Node::Load(Mem::Out { n, .. }) => self.splat(Splat::Out(n, c)),
             _ => match self.values[value.0 as usize] {
-                Some(Low::Vector(v)) => v[usize::from(c)].expect("live, as somebody reads it"),
+                Some(Low::Vector(v)) => self.seams.behind(v[usize::from(c)].expect("live, as somebody reads it")),
                 _ => unreachable!("verified: a vector that is defined before its use"),
             },
         }
@@ -92,6 +92,7 @@ impl Lower<'_, '_> {
     /// Not kept: to load it where it is used is cheaper than a register.
     pub(super) fn splat(&mut self, splat: Splat) -> clif::Value {
         let offset = self.splats[&splat];
+        self.seams.loads += 1;
         self.b.ins().load(types::F32X4, constant_memory(), self.stack, offset)
     }
 
@@ -100,7 +101,7 @@ impl Lower<'_, '_> {
             Node::Int(n) => Low::Same(self.b.ins().iconst(types::I32, i64::from(n as u32))),
             Node::Flag(f) => Low::Same(self.b.ins().iconst(types::I8, i64::from(f))),
             Node::IntUniform { id, component } => {
-                let offset = abi::uniforms::I + i32::from(id) * 4 + i32::from(component);
+                let offset = abi::uniforms::i(id, component);
                 Low::Same(self.b.ins().uload8(types::I32, constant_memory(), self.uniforms, offset))
             }
             _ => self.values[value.0 as usize].expect("verified: defined before its use"),
@@ -109,22 +110,36 @@ impl Lower<'_, '_> {
 
     /// An integer of each vertex, or a flag as a mask.
     pub(super) fn each(&mut self, value: Value) -> clif::Value {
-        match (self.scalar(value), self.func.node(value).ty()) {
-            (Low::Each(v), _) => v,
-            (Low::Same(v), Type::Flag) => {
+        let low = self.scalar(value);
+        self.spread(low, self.func.node(value).ty())
+    }
+
+    /// What is the same for all vertices, for each.
+    pub(super) fn spread(&mut self, low: Low, ty: Type) -> clif::Value {
+        match low {
+            Low::Each(v) => v,
+            Low::Same(v) if ty == Type::Flag => {
                 let wide = self.b.ins().uextend(types::I32, v);
                 let all = self.b.ins().ineg(wide);
                 self.b.ins().splat(types::I32X4, all)
             }
-            (Low::Same(v), _) => self.b.ins().splat(types::I32X4, v),
-            (Low::Vector(_), _) => unreachable!("verified: a scalar"),
+            Low::Same(v) => self.b.ins().splat(types::I32X4, v),
+            Low::Vector(_) => unreachable!("verified: a scalar"),
         }
     }
 
     /// A source's component for `lane` of the result.
     pub(super) fn source(&mut self, u: &Use, lane: usize) -> clif::Value {
-        let v = self.component(u.value, u.swizzle.lane(lane) as u8);
-        if u.negate { self.b.ins().fneg(v) } else { v }
+        let component = u.swizzle.lane(lane) as u8;
+        match *self.func.node(u.value) {
+            Node::Uniform(n) if u.negate && self.splats.contains_key(&Splat::Negative(n, component)) => {
+                self.splat(Splat::Negative(n, component))
+            }
+            _ => {
+                let v = self.component(u.value, component);
+                if u.negate { self.b.ins().fneg(v) } else { v }
+            }
+        }
     }
 
     pub(super) fn lane(&mut self, l: &Lane) -> clif::Value {
@@ -137,7 +152,7 @@ impl Lower<'_, '_> {
         match *self.func.node(value) {
             Node::Input(n) => self.rows(n),
             Node::Uniform(n) => {
-                let at = abi::uniforms::C + i32::from(n) * VEC4;
+                let at = abi::uniforms::c(n, 0);
                 [self.b.ins().load(types::F32X4, constant_memory(), self.uniforms, at); 4]
             }
             Node::Const(bits) => [self.math().vector(types::F32X4, bits); 4],

@@ -1,0 +1,299 @@
+//! Machine code of one entry -> runs: which code serves a run or a batch, and what is done when it asks to be redone.
+//!
+//! Invariant: the unit, the outputs and what is emitted are as if every vertex had run alone, one after the other, on exact code.
+//! It must not know how code is made.
+
+use super::code::Code;
+use super::generator::NoCode;
+use super::lanes::WIDTH;
+use super::math::Care;
+use super::{Jit, Timings, Variant};
+use crate::ir::batch::Side;
+use crate::ir::{Func, Node};
+use crate::kernel::{Config, Kernel, KernelStats, Unsupported, copy_registers};
+use crate::program::{Entry, Program};
+use crate::state::{Batch, Emitter, Exit, Registers, Uniforms, Unit};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// From so many groups given up on it is asked whether that is too many.
+pub(super) const OFTEN: u32 = 64;
+
+/// After this many redone runs a kernel stops speculating, for good: what it is given really holds infinities or NaN,
+/// or, in float24, numbers that are none.
+pub(super) const MAX_REDOS: u32 = 4096;
+
+/// One entry as native code.
+pub struct NativeKernel {
+    /// The code that runs first.
+    code: Code,
+    /// Whether `code` speculates and may ask to be redone.
+    pub(super) speculates: bool,
+    /// The exact code, compiled when it is first asked for, or the interpreter if that fails.
+    exact: OnceLock<Result<Code, Unsupported>>,
+    /// The code for batches, compiled when it is first wanted, or why there is none.
+    side_by_side: OnceLock<Result<SideBySide, NoCode>>,
+    /// What to compile it from.
+    source: Source,
+    redos: AtomicU32,
+    /// Vertices in batches so far, up to where it no longer matters.
+    batched: AtomicU32,
+    /// Groups that ran side by side.
+    groups: AtomicU32,
+    /// Groups that had to be given up.
+    given_up: AtomicU32,
+    /// The `v` registers that the code reads; bit n is `vn`.
+    reads: u16,
+    timings: Timings,
+    blocks: usize,
+}
+
+/// What all code of a kernel is compiled from.
+pub(super) struct Source {
+    pub(super) jit: Arc<Jit>,
+    pub(super) func: Func,
+    pub(super) program: Arc<Program>,
+    pub(super) entry: Entry,
+    pub(super) config: Config,
+}
+
+/// Code for batches.
+pub(super) struct SideBySide {
+    code: Code,
+    /// Output registers that it writes; the others are as the unit has them.
+    writes: u16,
+    /// Whether every run ends as it should.
+    always_ends: bool,
+}
+
+impl SideBySide {
+    pub(super) fn new(code: Code, side: &Side) -> SideBySide {
+        let writes = (0..16).filter(|&n| side.written[n] != 0).fold(0, |mask, n| mask | 1 << n);
+        SideBySide { code, writes, always_ends: side.always_ends }
+    }
+}
+
+impl NativeKernel {
+    pub(super) fn new(code: Code, speculates: bool, source: Source, timings: Timings, blocks: usize) -> NativeKernel {
+        let input = |mask, node: &Node| if let Node::Input(n) = node { mask | 1 << n } else { mask };
+        NativeKernel {
+            code,
+            reads: source.func.nodes.iter().fold(0, input),
+            speculates,
+            exact: OnceLock::new(),
+            side_by_side: OnceLock::new(),
+            source,
+            redos: AtomicU32::new(0),
+            batched: AtomicU32::new(0),
+            groups: AtomicU32::new(0),
+            given_up: AtomicU32::new(0),
+            timings,
+            blocks,
+        }
+    }
+
+    /// How long compiling took.
+    pub fn timings(&self) -> Timings {
+        self.timings
+    }
+
+    /// Blocks of the control-flow graph.
+    pub fn blocks(&self) -> usize {
+        self.blocks
+    }
+
+    /// How many runs were redone by exact code.
+    pub fn redos(&self) -> u32 {
+        self.redos.load(Ordering::Relaxed)
+    }
+
+    /// How many groups of vertices ran side by side, and how many were given up and run one by one.
+    pub fn groups(&self) -> (u32, u32) {
+        (self.groups.load(Ordering::Relaxed), self.given_up.load(Ordering::Relaxed))
+    }
+
+    /// Whether giving up costs more than the groups save that are not given up, so far.
+    fn gives_up_often(&self) -> bool {
+        let (groups, given_up) = self.groups();
+        given_up >= OFTEN && given_up > groups / 4
+    }
+
+    /// The code for a batch of so many vertices with these inputs, if there is any and it pays.
+    fn side_by_side(&self, count: usize, input_mask: u16) -> Option<&SideBySide> {
+        let jit = &self.source.jit;
+        if jit.generator.variant != Variant::Lanes || count < WIDTH || self.reads & !input_mask != 0 {
+            return None;
+        }
+        if self.side_by_side.get().is_none() {
+            let before = self.batched.fetch_add(count as u32, Ordering::Relaxed);
+            if before < jit.lanes_after {
+                return None;
+            }
+        }
+        if self.gives_up_often() {
+            return None;
+        }
+        self.side_by_side
+            .get_or_init(|| jit.side_by_side(&self.source.func, self.source.config.precision))
+            .as_ref()
+            .ok()
+    }
+
+    fn run_with(
+        &self,
+        uniforms: &Uniforms,
+        unit: &mut Unit,
+        inputs: Option<&Registers>,
+        uniforms_seen: &mut bool,
+        emitter: &mut dyn Emitter,
+    ) -> Exit {
+        let speculate = !self.speculates || self.redos.load(Ordering::Relaxed) < MAX_REDOS;
+        if speculate && let Some(exit) = self.code.run(uniforms, unit, inputs, *uniforms_seen, emitter) {
+            *uniforms_seen = true;
+            return exit;
+        }
+        self.redo(uniforms, unit, inputs, emitter)
+    }
+
+    #[cold]
+    fn redo(
+        &self,
+        uniforms: &Uniforms,
+        unit: &mut Unit,
+        inputs: Option<&Registers>,
+        emitter: &mut dyn Emitter,
+    ) -> Exit {
+        self.redos.fetch_add(u32::from(self.redos() < MAX_REDOS), Ordering::Relaxed);
+        let s = &self.source;
+        let exact =
+            self.exact.get_or_init(|| s.jit.native(&s.func, Care::Exact, s.config.precision, &mut Timings::default()));
+        if let Ok(code) = exact
+            && let Some(exit) = code.run(uniforms, unit, inputs, false, emitter)
+        {
+            return exit;
+        }
+        let kernel = s.jit.last_resort.compile(&s.program, s.entry, &s.config);
+        let kernel = kernel.expect("the last resort compiles everything");
+        // It reads inputs in the unit only. They are lent for the run: the batch's mask may leave registers out.
+        let own = unit.v;
+        unit.v = *inputs.unwrap_or(&own);
+        let exit = kernel.run(uniforms, unit, emitter);
+        unit.v = own;
+        exit
+    }
+}
+
+impl Kernel for NativeKernel {
+    fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
+        self.run_with(uniforms, unit, None, &mut false, emitter)
+    }
+
+    fn run_batch(
+        &self,
+        uniforms: &Uniforms,
+        unit: &mut Unit,
+        batch: &mut Batch<'_>,
+        emitter: &mut dyn Emitter,
+    ) -> Exit {
+        let count = batch.inputs.len().min(batch.outputs.len());
+        let mut run = Run { kernel: self, uniforms, unit, emitter, uniforms_seen: false, result: Exit::End, count };
+        let begun = match self.side_by_side(count, batch.input_mask) {
+            Some(code) => run.side_by_side(code, batch),
+            None => 0,
+        };
+        (begun..count).for_each(|n| run.one(batch, n));
+        run.result
+    }
+
+    fn stats(&self) -> KernelStats {
+        let (groups, given_up) = self.groups();
+        let one_by_one = self.side_by_side.get().and_then(|s| s.as_ref().err()).map(|why| why.to_string());
+        KernelStats { redone: self.redos(), groups, given_up, one_by_one }
+    }
+
+    fn held_bytes(&self) -> usize {
+        // Code in whole pages, once more for an exact kernel that may follow, twice more for one that runs batches, and
+        // what these would be compiled from.
+        let batches = self.source.jit.generator.variant == Variant::Lanes;
+        let times = 1 + usize::from(self.speculates) + 2 * usize::from(batches);
+        let code = self.code.len().next_multiple_of(4096) * times;
+        let Source { func, program, .. } = &self.source;
+        let insts: usize = func.blocks.iter().map(|b| size_of_val(&*b.insts) + size_of_val(b)).sum();
+        code + insts + size_of_val(&*func.nodes) + program.bytes() + size_of::<Self>()
+    }
+
+    fn native_bytes(&self) -> usize {
+        let exact = self.exact.get().and_then(|e| e.as_ref().ok()).map_or(0, Code::len);
+        let batches = self.side_by_side.get().and_then(|s| s.as_ref().ok()).map_or(0, |s| s.code.len());
+        self.code.len() + exact + batches
+    }
+}
+
+/// A batch that is being run.
+struct Run<'a> {
+    kernel: &'a NativeKernel,
+    uniforms: &'a Uniforms,
+    unit: &'a mut Unit,
+    emitter: &'a mut dyn Emitter,
+    uniforms_seen: bool,
+    result: Exit,
+    count: usize,
+}
+
+impl Run<'_> {
+    /// Vertex `n`, alone.
+    fn one(&mut self, batch: &mut Batch<'_>, n: usize) {
+        let (kernel, input) = (self.kernel, &batch.inputs[n]);
+        // If the batch has all that the code reads, it is read there; only the last inputs must be in the unit.
+        let whole = kernel.reads & !batch.input_mask == 0;
+        if !whole || n + 1 == self.count {
+            copy_registers(batch.input_mask, input, &mut self.unit.v);
+        }
+        let inputs = whole.then_some(input);
+        let exit = kernel.run_with(self.uniforms, self.unit, inputs, &mut self.uniforms_seen, self.emitter);
+        copy_registers(batch.output_mask, self.unit.outputs(), &mut batch.outputs[n]);
+        if self.result == Exit::End {
+            self.result = exit;
+        }
+    }
+
+    /// As many whole groups as there are, or as it pays to run; how many vertices that were. Behind it the unit is as
+    /// the last of them leaves it, or as good as that for the next one.
+    fn side_by_side(&mut self, lanes: &SideBySide, batch: &mut Batch<'_>) -> usize {
+        let whole = self.count / WIDTH * WIDTH;
+        // What no run writes is copied from the unit.
+        let same = batch.output_mask & !lanes.writes;
+        let (mut at, mut groups, mut given_up) = (0, 0u32, 0u32);
+        // Whether the unit is as the vertex before `at` leaves it.
+        let mut known = true;
+        while at < whole && !self.kernel.gives_up_often() {
+            let (inputs, outputs) = (&batch.inputs[at..whole], &mut batch.outputs[at..whole]);
+            let done = lanes.code.run_lanes(self.uniforms, self.unit, inputs, outputs, batch.output_mask);
+            if same != 0 {
+                outputs[..done].iter_mut().for_each(|o| copy_registers(same, self.unit.outputs(), o));
+            }
+            groups += (done / WIDTH) as u32;
+            known &= done == 0;
+            at += done;
+            if at < whole {
+                given_up += 1;
+                self.know(&mut known, batch, at);
+                (at..at + WIDTH).for_each(|n| self.one(batch, n));
+                at += WIDTH;
+            }
+        }
+        self.kernel.groups.fetch_add(groups, Ordering::Relaxed);
+        self.kernel.given_up.fetch_add(given_up, Ordering::Relaxed);
+        if at == self.count || !lanes.always_ends {
+            self.know(&mut known, batch, at);
+        }
+        at
+    }
+
+    /// Makes the unit what the vertex before `at` leaves, by running that alone.
+    fn know(&mut self, known: &mut bool, batch: &mut Batch<'_>, at: usize) {
+        if !std::mem::replace(known, true) {
+            self.one(batch, at - 1);
+        }
+    }
+}

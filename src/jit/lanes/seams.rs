@@ -1,0 +1,180 @@
+//! Blocks cut in two, so that what is loaded once is read by the instruction that computes with it.
+//!
+//! Cranelift makes a load part of an instruction only if its value has one use, and so has everything that is computed from it in
+//! the same block: a value with two might be computed twice. A component of a register mostly has more. So a block is cut behind
+//! what is used more than once, and this becomes parameters of the rest, where counting begins anew. A parameter that is the same
+//! on every way in is removed before; so there is a second way in, from cold code that is never run.
+//!
+//! It must not know what is computed. Nothing depends on it but the number of instructions.
+
+use super::{Low, Lower};
+use crate::ir::batch::Side;
+use crate::ir::facts::{self, components};
+use crate::ir::{Func, Inst, Mem, Node, Value};
+use crate::isa::Opcode;
+use cranelift_codegen::ir::{self as clif, BlockArg, InstBuilder, types};
+use std::collections::{BTreeSet, HashMap};
+
+/// A seam costs an instruction. From so many loads on it saves more.
+const WORTH: u32 = 2;
+
+/// What is known between two seams.
+pub(super) struct Seams {
+    /// For each component of each value how often it is used, up to many; empty if seams are of no use.
+    uses: Vec<[u8; 4]>,
+    /// What was made since the last seam and is used more than once.
+    fresh: BTreeSet<clif::Value>,
+    /// What seams have made parameters of.
+    behind: HashMap<clif::Value, clif::Value>,
+    /// Loads since the last seam.
+    pub(super) loads: u32,
+}
+
+impl Seams {
+    /// 64-bit Arm computes with registers only.
+    pub(super) fn new(func: &Func, side: &Side, arm: bool) -> Seams {
+        let uses = if arm { Vec::new() } else { uses(func, side) };
+        Seams { uses, fresh: BTreeSet::new(), behind: HashMap::new(), loads: 0 }
+    }
+
+    /// A block begins.
+    pub(super) fn begin(&mut self) {
+        self.fresh.clear();
+        self.loads = 0;
+    }
+
+    /// A value has been made.
+    pub(super) fn made(&mut self, value: Value, low: Low) {
+        let (Some(uses), Low::Vector(made)) = (self.uses.get(value.0 as usize), low) else { return };
+        for &v in made.iter().flatten() {
+            // All components may be one.
+            let all: u32 = made.iter().zip(uses).filter(|(m, _)| **m == Some(v)).map(|(_, u)| u32::from(*u)).sum();
+            if all > 1 {
+                self.fresh.insert(v);
+            }
+        }
+    }
+
+    /// What `v` is now.
+    pub(super) fn behind(&self, v: clif::Value) -> clif::Value {
+        self.behind.get(&v).copied().unwrap_or(v)
+    }
+}
+
+/// How often the code for batches will use each component, about. What only gets another name is not used by that.
+fn uses(func: &Func, side: &Side) -> Vec<[u8; 4]> {
+    let mut uses = vec![[0u8; 4]; func.nodes.len()];
+    let own = |v: usize| [0, 1, 2, 3].map(|c| (Value(v as u32), c));
+    let mut origins: Vec<[(Value, u8); 4]> = (0..func.nodes.len()).map(own).collect();
+    for block in &func.blocks {
+        // In order: what a value is another name of is defined before.
+        for (_, inst) in &block.insts {
+            let Inst::Def(value) = *inst else { continue };
+            let origin = |v: Value, c: usize| origins[v.0 as usize][c];
+            origins[value.0 as usize] = match *func.node(value) {
+                Node::Merge { mask, old, new } => [0, 1, 2, 3].map(|c| origin(if mask.has(c) { new } else { old }, c)),
+                Node::Alu { op: Opcode::Mov, src: [u, ..] } => [0, 1, 2, 3].map(|c| origin(u.value, u.swizzle.lane(c))),
+                _ => continue,
+            };
+        }
+    }
+    let mut add = |value: Value, component: u8, times: u8| {
+        let (value, component) = origins[value.0 as usize][usize::from(component)];
+        let count = &mut uses[value.0 as usize][usize::from(component)];
+        *count = count.saturating_add(times);
+    };
+    for block in &func.blocks {
+        for (_, inst) in &block.insts {
+            match *inst {
+                Inst::Def(value) => {
+                    let live = side.live[value.0 as usize];
+                    // What can hide a NaN is tested first.
+                    let times = 1 + u8::from(facts::swallows_nan(func.node(value)));
+                    match *func.node(value) {
+                        ref node if renames(node) => {}
+                        Node::Alu { op, ref src } => {
+                            for (n, u) in src[..crate::ir::alu_sources(op)].iter().enumerate() {
+                                let read = components(facts::lanes_read(op, n, live));
+                                read.for_each(|lane| add(u.value, u.swizzle.lane(lane.into()) as u8, times));
+                            }
+                        }
+                        Node::Scalar { src, .. } | Node::ToAddress(src) if live != 0 => {
+                            add(src.value, src.component, times)
+                        }
+                        Node::Compare { a, b, .. } if live != 0 => {
+                            add(a.value, a.component, times);
+                            add(b.value, b.component, times);
+                        }
+                        _ => {}
+                    }
+                }
+                // Tested, and twice rearranged.
+                Inst::Store(Mem::Out { n, .. }, value) => {
+                    components(side.written[usize::from(n)]).for_each(|c| add(value, c, 3));
+                }
+                Inst::Store(..) | Inst::Emit | Inst::Setemit(_) => {}
+            }
+        }
+        for edge in block.term.edges() {
+            for (param, &arg) in func.blocks[edge.to].params.iter().zip(&edge.args) {
+                components(side.live[param.0 as usize]).for_each(|c| add(arg, c, 1));
+            }
+        }
+    }
+    uses
+}
+
+/// Whether a value is others' components under another name.
+fn renames(node: &Node) -> bool {
+    matches!(node, Node::Merge { .. } | Node::Alu { op: Opcode::Mov, .. })
+}
+
+impl Lower<'_, '_> {
+    /// Cuts the block if what `value` is made of asks for it.
+    pub(super) fn seam_before(&mut self, value: Value) {
+        let node = self.func.node(value);
+        if !renames(node) {
+            let mut used = Vec::new();
+            node.for_each_use(|v| used.push(v));
+            self.seam(used.into_iter());
+        }
+    }
+
+    /// Cuts the block if these values come from many loads and are used more than once.
+    pub(super) fn seam(&mut self, mut used: impl Iterator<Item = Value>) {
+        let fresh = |v: Value| match self.values[v.0 as usize] {
+            Some(Low::Vector(made)) => made.iter().flatten().any(|v| self.seams.fresh.contains(v)),
+            _ => false,
+        };
+        if self.seams.loads >= WORTH && used.any(fresh) {
+            self.cut();
+        }
+    }
+
+    /// Cuts the block at its end, if what later ones read comes from many loads.
+    pub(super) fn seam_at_end(&mut self) {
+        if self.seams.loads >= WORTH && !self.seams.fresh.is_empty() {
+            self.cut();
+        }
+    }
+
+    fn cut(&mut self) {
+        let (next, never) = (self.b.create_block(), self.b.create_block());
+        self.b.set_cold_block(never);
+        let fresh = std::mem::take(&mut self.seams.fresh);
+        let args: Vec<BlockArg> = fresh.iter().map(|&v| v.into()).collect();
+        // A pointer is never zero.
+        self.b.ins().brif(self.frame, next, &args, never, &[]);
+        self.b.switch_to_block(never);
+        let zero = self.math().constant(types::F32X4, 0.0);
+        self.b.ins().jump(next, &vec![zero.into(); fresh.len()]);
+        for v in fresh {
+            let param = self.b.append_block_param(next, types::F32X4);
+            self.seams.behind.insert(v, param);
+        }
+        // What waits to be tested would be a second use.
+        self.sinks.iter_mut().for_each(|v| *v = self.seams.behind(*v));
+        self.b.switch_to_block(next);
+        self.seams.loads = 0;
+    }
+}
