@@ -4,11 +4,12 @@
 //! nothing, and a dot product needs no shuffles. Only for programs whose vertices [don't see each
 //! other](Func::side_by_side), in single precision.
 //!
-//! The function does the common case: products are plain, vertices agree on every branch, and runs end. Where a group
-//! of four does otherwise, it returns before anything of that group is written, and says how far it came; one vertex
+//! The function does the common case: products are plain, vertices agree on every branch, or [both ways](mixed) can be
+//! gone, and runs end. Where a group of four does otherwise, it returns before anything of that group is written, and says how far it came; one vertex
 //! after the other is what happens then. Only outputs are written. It must not know what runs instead.
 
 mod compute;
+mod mixed;
 mod seams;
 mod values;
 
@@ -91,6 +92,8 @@ struct Lower<'a, 'f> {
     leave: clif::Block,
     /// Where a group goes that is not the common case.
     give_up: clif::Block,
+    /// How much may still be written for groups that disagree.
+    mixed_left: usize,
 }
 
 /// Writes the batch function for `func` into `out`, whose signature is already set.
@@ -144,6 +147,7 @@ pub(super) fn lower(
         sinks: Vec::new(),
         leave,
         give_up,
+        mixed_left: mixed::MOST_MIXED,
     };
     l.begin(&splats, first, pointer);
     l.run();
@@ -188,7 +192,7 @@ fn inputs() -> MemFlagsData {
     MemFlagsData::new().with_notrap().with_readonly()
 }
 
-impl<'f> Lower<'_, 'f> {
+impl<'a, 'f> Lower<'a, 'f> {
     fn math(&mut self) -> Math<'_, 'f> {
         Math {
             b: &mut self.b,
@@ -288,7 +292,7 @@ impl<'f> Lower<'_, 'f> {
                 Term::Branch { test, yes, no } => {
                     self.seam_at_end();
                     self.test_sinks();
-                    self.branch(test, yes, no);
+                    self.branch(id, test, yes, no);
                 }
             }
         }
@@ -368,26 +372,31 @@ impl<'f> Lower<'_, 'f> {
         args
     }
 
-    fn branch(&mut self, test: &Test, yes: &Edge, no: &Edge) {
+    /// The end of block `from`.
+    fn branch(&mut self, from: usize, test: &Test, yes: &'a Edge, no: &'a Edge) {
         let (yes_args, no_args) = (self.arguments(yes), self.arguments(no));
-        let (yes, no) = (self.blocks[yes.to], self.blocks[no.to]);
+        let (to_yes, to_no) = (self.blocks[yes.to], self.blocks[no.to]);
         let mask = match self.condition(test) {
             Low::Same(condition) => {
-                self.b.ins().brif(condition, yes, &yes_args, no, &no_args);
+                self.b.ins().brif(condition, to_yes, &yes_args, to_no, &no_args);
                 return;
             }
             Low::Each(mask) => mask,
             Low::Vector(_) => unreachable!("a test has one component"),
         };
-        // Vertices that disagree run one after the other.
+        let region = self.mixable(from);
+        let disagree = if region.is_some() { self.b.create_block() } else { self.give_up };
         let bits = self.b.ins().vhigh_bits(types::I32, mask);
         let (some, all) = (self.b.create_block(), self.b.create_block());
-        self.b.ins().brif(bits, some, &[], no, &no_args);
+        self.b.ins().brif(bits, some, &[], to_no, &no_args);
         self.b.switch_to_block(some);
         let every = self.b.ins().icmp_imm_u(IntCC::Equal, bits, (1 << WIDTH) - 1);
-        self.b.ins().brif(every, all, &[], self.give_up, &[]);
+        self.b.ins().brif(every, all, &[], disagree, &[]);
         self.b.switch_to_block(all);
-        self.b.ins().jump(yes, &yes_args);
+        self.b.ins().jump(to_yes, &yes_args);
+        if let Some(region) = region {
+            self.mixed(&region, disagree, mask, yes, no);
+        }
     }
 
     /// Not zero if the test holds for all vertices, or a mask of those it holds for.

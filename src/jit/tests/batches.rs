@@ -97,8 +97,86 @@ fn vertices_that_agree_on_a_branch_and_others() {
     assert_eq!(same_as_one_by_one(&main(body), alike, EVERY), (ALL, 0));
     // In the second group of each eight they do not agree.
     let unlike = |n| if n % 8 < 5 { [[100.0; 4]; 16] } else { numbers(0) };
-    let (groups, given_up) = same_as_one_by_one(&main(body), unlike, EVERY);
-    assert_eq!((groups + given_up, given_up), (ALL, 1 + 1 + 2 + 8));
+    assert_eq!(same_as_one_by_one(&main(body), unlike, EVERY), (ALL, 0));
+}
+
+/// Every combination of four signs in `v0`.
+fn signs(n: usize) -> Registers {
+    let mut v = numbers(n);
+    v[0] = std::array::from_fn(|c| if (n * 7) >> c & 1 == 0 { 1.0 } else { -1.0 });
+    v
+}
+
+#[test]
+fn vertices_that_disagree_go_both_ways() {
+    let nested = " mov r0, v0
+ cmp c0.xx, gt, gt, r0.xy
+ mov r1, v1
+ mov o2, v2
+ ifc cmp.x
+ ifc cmp.y
+ mul r1.xz, c2, r1
+ .else
+
+        add r1, c3, r1
+ ifu b0
+ mov r1.w, c4
+ .end
+ .end
+ .else
+ cmp c0.xx, gt, gt, r0.zw
+ ifc cmp.x || cmp.y
+ max r1, c5, r1
+
+        mov o2, r1.wzyx
+ .end
+ .end
+ mov o0, r1
+ mad o1, r1, c1.y, v3";
+    // A way without anything on it, and one that jumps over.
+    let jumps = " mov r0, v0
+ cmp c0.xx, gt, gt, r0.xy
+ mov r1, v1
+ jmpc cmp.x, over
+ jmpc cmp.y, over
+ mov r1, v2
+ over:
+ mov o0, r1";
+    // Addresses and flags that differ because of the way.
+    let others = " mov r0, v0
+ cmp c0.xx, gt, gt, r0.xy
+ mova a0.x, v4
+ ifc cmp.x
+ mova a0.x, v3
+ cmp c0.xx, gt, lt, r0.zw
+ .else
+
+        mova a0.x, v2
+ cmp c0.xx, ge, ne, r0.zw
+ .end
+ mov o0, c30[a0.x]
+ ifc cmp.y
+ mov o0.xy, v1
+ .end";
+    // All ENDs are one.
+    let ends = " mov r0, v0\n cmp c0.xx, gt, gt, r0.xy\n mov o0, v1\n ifc cmp.x\n end\n .end\n mov o0, v2";
+    for body in [nested, jumps, others, ends] {
+        assert_eq!(same_as_one_by_one(&main(body), signs, EVERY), (ALL, 0), "{body}");
+    }
+}
+
+#[test]
+fn ways_that_cannot_be_gone_together() {
+    let head = " mov r0, v0\n cmp c0.xx, gt, gt, r0.xy\n mov r1, v1";
+    for body in [
+        // A loop, and addresses that are each the same for all but not the same as each other.
+        "ifc cmp.x\n again:\n add r1, c1, r1\n cmp c9.xx, gt, gt, r1.xx\n jmpc cmp.x, again\n .end\n mov o0, r1",
+        "ifc cmp.x\n mova a0.x, c3\n .else\n mova a0.x, c4\n .end\n mov o0, c5[a0.x]",
+    ] {
+        let (groups, given_up) = same_as_one_by_one(&main(&format!("{head}\n {body}")), signs, EVERY);
+        assert_eq!(groups + given_up, ALL, "{body}");
+        assert!(given_up > 0, "{body}");
+    }
 }
 
 #[test]
@@ -170,7 +248,8 @@ fn who_has_to_run_one_after_the_other_says_why() {
 
 #[test]
 fn a_shader_that_gives_up_often_stops_trying() {
-    let body = " cmp c20.xy, lt, lt, v0.xy\n mov o0, v0\n ifc cmp.x\n mov o0, v1\n .end";
+    let body = " cmp c20.xy, lt, lt, v0.xy\n mov r0, v0\n ifc cmp.x\n again:\n add r0, c1, r0\n
+        cmp c9.xx, gt, gt, r0.xx\n jmpc cmp.x, again\n .end\n mov o0, r0";
     let (kernel, _) = kernels(&main(body), &Config::default());
     let inputs: Vec<Registers> = (0..4096).map(|n| [[if n % 2 == 0 { -100.0 } else { 100.0 }; 4]; 16]).collect();
     let mut outputs = inputs.clone();

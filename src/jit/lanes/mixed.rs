@@ -1,0 +1,183 @@
+//! Vertices of a group that disagree on a branch: both ways, one after the other, under masks.
+//!
+//! Between the branch and the block where its ways meet again, blocks only make values, so nothing has to be kept from vertices
+//! that are elsewhere: each block is run for all, and a parameter takes, for each vertex, what comes along the vertex's own way.
+//! Such code exists besides the one for groups that agree. Loops and ways that end the run have none; there the group is given up.
+//!
+//! It must not know what values are made of.
+
+use super::{Low, Lower};
+use crate::ir::facts::components;
+use crate::ir::{Edge, Func, Inst, Term, Type, Value};
+use cranelift_codegen::ir::{self as clif, BlockArg, InstBuilder, SourceLoc, types};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Instructions that are written a second time for groups that disagree, in all. Real shaders have some dozens.
+pub(super) const MOST_MIXED: usize = 512;
+
+/// What lies between a branch and the block where its ways meet.
+pub(super) struct Region {
+    /// In an order in which each comes before those it leads to.
+    blocks: Vec<usize>,
+    join: usize,
+}
+
+/// One way into a block, and the vertices that take it.
+struct Way<'a> {
+    edge: &'a Edge,
+    mask: clif::Value,
+}
+
+/// Ways that have been gone, by where they lead.
+type Ways<'a> = BTreeMap<usize, Vec<Way<'a>>>;
+
+impl Region {
+    /// Behind the branch at the end of block `from`, if blocks in between have at most `most` instructions.
+    fn behind(func: &Func, from: usize, most: usize) -> Option<Region> {
+        let mut ahead: BTreeSet<usize> = func.blocks[from].term.edges().map(|e| e.to).collect();
+        let (mut blocks, mut insts) = (Vec::new(), 0);
+        // The first block in order that nothing else is ahead of is where all ways meet.
+        while let Some(block) = ahead.pop_first() {
+            if ahead.is_empty() {
+                return Some(Region { blocks, join: block });
+            }
+            let (Term::Goto(_) | Term::Branch { .. }) = func.blocks[block].term else { return None };
+            insts += cost(func, block);
+            if insts > most || func.blocks[block].insts.iter().any(|(_, i)| !matches!(i, Inst::Def(_))) {
+                return None;
+            }
+            for edge in func.blocks[block].term.edges() {
+                // Back, as in a loop, or to where the branch itself can be.
+                if edge.to <= block {
+                    return None;
+                }
+                ahead.insert(edge.to);
+            }
+            blocks.push(block);
+        }
+        None
+    }
+
+    fn cost(&self, func: &Func) -> usize {
+        self.blocks.iter().map(|&b| cost(func, b)).sum()
+    }
+}
+
+/// What a block costs at least: an empty one is not for nothing.
+fn cost(func: &Func, block: usize) -> usize {
+    1 + func.blocks[block].insts.len()
+}
+
+impl<'a> Lower<'a, '_> {
+    /// What can be run under masks behind the branch at the end of block `from`.
+    pub(super) fn mixable(&self, from: usize) -> Option<Region> {
+        let func = self.func;
+        let region = Region::behind(func, from, self.mixed_left)?;
+        let blocks = region.blocks.iter().chain([&from]);
+        let inside = |edge: &&Edge| region.join == edge.to || region.blocks.contains(&edge.to);
+        let edges: Vec<&Edge> = blocks.flat_map(|&b| func.blocks[b].term.edges()).filter(inside).collect();
+        edges.iter().all(|edge| self.can_mix(edge, &edges)).then_some(region)
+    }
+
+    /// Writes `at`, where a group goes whose vertices disagree: those of `mask` go `yes`.
+    pub(super) fn mixed(&mut self, region: &Region, at: clif::Block, mask: clif::Value, yes: &'a Edge, no: &'a Edge) {
+        let func = self.func;
+        self.mixed_left -= region.cost(func);
+        self.b.set_cold_block(at);
+        self.b.switch_to_block(at);
+        self.seams.begin();
+        // The blocks in between are also written for groups that agree.
+        let values = self.values.clone();
+        let others = self.b.ins().bnot(mask);
+        let mut ways: Ways<'a> = BTreeMap::new();
+        ways.entry(yes.to).or_default().push(Way { edge: yes, mask });
+        ways.entry(no.to).or_default().push(Way { edge: no, mask: others });
+        for &id in &region.blocks {
+            let block = &func.blocks[id];
+            let coming = ways.remove(&id).expect("a block in between is led to by one before it");
+            for (n, &param) in block.params.iter().enumerate() {
+                if self.side.live[param.0 as usize] != 0 {
+                    let low = self.mix(param, n, &coming);
+                    self.seams.made(param, low);
+                    self.values[param.0 as usize] = Some(low);
+                }
+            }
+            let mask = coming.iter().map(|way| way.mask).reduce(|a, b| self.b.ins().bor(a, b));
+            let mask = mask.expect("there is a way");
+            for &(pc, inst) in &block.insts {
+                self.b.set_srcloc(SourceLoc::new(u32::from(pc)));
+                if let Inst::Def(value) = inst
+                    && self.side.live[value.0 as usize] != 0
+                {
+                    self.seam_before(value);
+                    self.define(value);
+                }
+            }
+            match &block.term {
+                Term::Goto(edge) => ways.entry(edge.to).or_default().push(Way { edge, mask }),
+                Term::Branch { test, yes, no } => {
+                    let holds = self.condition(test);
+                    let holds = self.spread(holds, Type::Flag);
+                    let (to_yes, to_no) = (self.b.ins().band(mask, holds), self.b.ins().band_not(mask, holds));
+                    ways.entry(yes.to).or_default().push(Way { edge: yes, mask: to_yes });
+                    ways.entry(no.to).or_default().push(Way { edge: no, mask: to_no });
+                }
+                Term::Exit(_) => unreachable!("such a region is none"),
+            }
+        }
+        let coming = ways.remove(&region.join).expect("all ways lead there");
+        let mut args: Vec<BlockArg> = Vec::new();
+        for (n, &param) in func.blocks[region.join].params.iter().enumerate() {
+            if self.side.live[param.0 as usize] == 0 {
+                continue;
+            }
+            match self.mix(param, n, &coming) {
+                Low::Vector(v) => args.extend(v.into_iter().flatten().map(BlockArg::from)),
+                Low::Same(v) | Low::Each(v) => args.push(v.into()),
+            }
+        }
+        self.test_sinks();
+        self.b.ins().jump(self.blocks[region.join], &args);
+        self.values = values;
+    }
+
+    /// Whether what `edge` passes on can differ between vertices, or is the same along all `edges`.
+    fn can_mix(&self, edge: &Edge, edges: &[&Edge]) -> bool {
+        self.func.blocks[edge.to].params.iter().enumerate().all(|(n, &param)| {
+            self.side.live[param.0 as usize] == 0
+                || self.func.node(param).ty() == Type::Vec4
+                || self.side.varies[param.0 as usize]
+                || edges.iter().filter(|e| e.to == edge.to).all(|e| e.args[n] == edge.args[n])
+        })
+    }
+
+    /// Parameter `n` of a block, for each vertex along its own way.
+    fn mix(&mut self, param: Value, n: usize, ways: &[Way<'a>]) -> Low {
+        let (first, rest) = ways.split_first().expect("there is a way");
+        let of = |way: &Way<'a>| way.edge.args[n];
+        if self.func.node(param).ty() == Type::Vec4 {
+            let mut mixed = [None; 4];
+            for c in components(self.side.live[param.0 as usize]) {
+                let mut v = self.component(of(first), c);
+                for way in rest.iter().filter(|way| of(way) != of(first)) {
+                    let other = self.component(of(way), c);
+                    if other != v {
+                        let mask = self.math().bitcast(types::F32X4, way.mask);
+                        v = self.b.ins().bitselect(mask, other, v);
+                    }
+                }
+                mixed[usize::from(c)] = Some(v);
+            }
+            return Low::Vector(mixed);
+        }
+        if !self.side.varies[param.0 as usize] {
+            return self.scalar(of(first));
+        }
+        let mut v = self.each(of(first));
+        for way in rest {
+            let other = self.each(of(way));
+            v = self.b.ins().bitselect(way.mask, other, v);
+        }
+        Low::Each(v)
+    }
+}
