@@ -9,6 +9,7 @@
 //! after the other is what happens then. Only outputs are written. It must not know what runs instead.
 
 mod compute;
+mod indexed;
 mod mixed;
 mod seams;
 mod values;
@@ -49,6 +50,10 @@ enum Low {
     Same(clif::Value),
     /// An `I32X4`: integers, or all bits of a lane for a flag.
     Each(clif::Value),
+    /// An index of uniforms as the address of the uniforms that many registers on.
+    Place(clif::Value),
+    /// The same for each vertex.
+    Places([clif::Value; 4]),
 }
 
 /// Something that is the same for the whole batch, in all lanes, on the stack.
@@ -86,6 +91,8 @@ struct Lower<'a, 'f> {
     loaded: HashMap<u8, [Option<clif::Value>; 4]>,
     early: HashMap<u8, [Option<clif::Value>; 4]>,
     seams: Seams,
+    /// Indices that are used for nothing but uniforms, and what is added to them at least and at most.
+    indices: HashMap<Value, (u8, u8)>,
     /// Components that must not be NaN for the wrong reason, to be tested.
     sinks: Vec<clif::Value>,
     /// Stores how far the function came, and returns.
@@ -144,6 +151,7 @@ pub(super) fn lower(
         loaded: HashMap::new(),
         early: HashMap::new(),
         seams: Seams::new(func, side, machine.arm),
+        indices: indexed::indices(func, side),
         sinks: Vec::new(),
         leave,
         give_up,
@@ -382,7 +390,7 @@ impl<'a, 'f> Lower<'a, 'f> {
                 return;
             }
             Low::Each(mask) => mask,
-            Low::Vector(_) => unreachable!("a test has one component"),
+            _ => unreachable!("a test is of flags or an integer"),
         };
         let region = self.mixable(from);
         let disagree = if region.is_some() { self.b.create_block() } else { self.give_up };
@@ -432,7 +440,7 @@ impl<'a, 'f> Lower<'a, 'f> {
             flag if reference => flag,
             Low::Same(v) => Low::Same(self.b.ins().bxor_imm_u(v, 1)),
             Low::Each(v) => Low::Each(self.b.ins().bnot(v)),
-            Low::Vector(_) => unreachable!("verified: a flag"),
+            _ => unreachable!("verified: a flag"),
         }
     }
 }

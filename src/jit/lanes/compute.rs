@@ -4,7 +4,7 @@
 
 use super::super::abi;
 use super::super::math::condition;
-use super::super::memory::{aligned, constant_memory, uniform_address};
+use super::super::memory::aligned;
 use super::{Low, Lower};
 use crate::ir::facts::{self, ALL_LANES, Lanes, components};
 use crate::ir::{Mem, Node, Use, Value};
@@ -24,13 +24,7 @@ impl Lower<'_, '_> {
                 Mem::LoopCounter => self.load(types::I32, abi::unit::AL),
                 Mem::Flag(n) => self.load(types::I8, abi::unit::CMP + i32::from(n)),
             },
-            Node::Offset(address) => match self.scalar(address) {
-                Low::Same(v) => Low::Same(self.math().offset(v)),
-                _ => {
-                    let v = self.each(address);
-                    Low::Each(self.math().offset(v))
-                }
-            },
+            Node::Offset(address) => self.index(value, address),
             Node::Relative { base, offset } => Low::Vector(self.relative(base, offset, live)),
             Node::Alu { op, src } => Low::Vector(self.alu(value, op, &src, live)),
             Node::Scalar { op, src } => {
@@ -152,32 +146,6 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Uniforms by an address: one for all vertices, or one for each.
-    pub(super) fn relative(&mut self, base: u8, offset: Value, live: Lanes) -> [Option<clif::Value>; 4] {
-        let ones = self.b.ins().iadd_imm_s(self.stack, i64::from(self.ones - abi::uniforms::C));
-        match self.scalar(offset) {
-            Low::Same(offset) => {
-                let at = uniform_address(&mut self.b, self.uniforms, base, offset, ones);
-                [0, 1, 2, 3].map(|c| {
-                    (live >> c & 1 != 0).then(|| {
-                        let x = self.b.ins().load(types::F32, constant_memory(), at, abi::uniforms::c(0, c));
-                        self.b.ins().splat(types::F32X4, x)
-                    })
-                })
-            }
-            _ => {
-                let offsets = self.each(offset);
-                let rows = [0, 1, 2, 3].map(|j| {
-                    let offset = self.b.ins().extractlane(offsets, j);
-                    let at = uniform_address(&mut self.b, self.uniforms, base, offset, ones);
-                    self.b.ins().load(types::F32X4, constant_memory(), at, abi::uniforms::c(0, 0))
-                });
-                let columns = self.math().transposed(rows, live);
-                [0, 1, 2, 3].map(|c| (live >> c & 1 != 0).then_some(columns[c]).flatten())
-            }
-        }
-    }
-
     /// `value`'s `lanes` are about to be seen or hidden; see [`speculate`](super::speculate).
     pub(super) fn sink(&mut self, value: Value, lanes: Lanes) {
         if !self.suspect[value.0 as usize] {
@@ -201,8 +169,13 @@ impl Lower<'_, '_> {
         let mut m = self.math();
         let nan = m.where_nan(&sinks).expect("there is a sink");
         let found = m.any_set(nan);
+        self.give_up_if(found);
+    }
+
+    /// Leaves the group if `condition` is not zero.
+    pub(super) fn give_up_if(&mut self, condition: clif::Value) {
         let go_on = self.b.create_block();
-        self.b.ins().brif(found, self.give_up, &[], go_on, &[]);
+        self.b.ins().brif(condition, self.give_up, &[], go_on, &[]);
         self.b.switch_to_block(go_on);
     }
 }

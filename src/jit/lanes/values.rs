@@ -124,7 +124,9 @@ impl Lower<'_, '_> {
                 self.b.ins().splat(types::I32X4, all)
             }
             Low::Same(v) => self.b.ins().splat(types::I32X4, v),
-            Low::Vector(_) => unreachable!("verified: a scalar"),
+            Low::Vector(_) | Low::Place(_) | Low::Places(_) => {
+                unreachable!("verified: a scalar, and no index of uniforms")
+            }
         }
     }
 

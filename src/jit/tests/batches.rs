@@ -68,7 +68,8 @@ fn every_operation_side_by_side() {
         max r2.yz, r2, -r0\n sge r3, c5, v4\n slt r3.x, r0, r1\n flr r4, r1\n rcp r5.x, v5.x\n rsq r5.y, v5.y\n ex2 r5.z, v0.x\n
         lg2 r5.w, v6.x\n mova a0.xy, v0\n mul r6, c7[a0.x], v0\n mov r7, c8[a0.y]\n litp r8, v1\n dst r9, r1, r0\n add r10, r6, -r7\n
         mov o0, r2\n mov o1, r3\n mov o2, r4\n mov o3, r5\n mov o4, r6\n mov o5, r7\n mov o6, r8\n mov o7, r9\n mov o8.xw, r10";
-    assert_eq!(same_as_one_by_one(&main(body), numbers, EVERY), (ALL, 0));
+    // No index beyond the last uniform.
+    assert_eq!(same_as_one_by_one(&main(body), |n| numbers(n % 40), EVERY), (ALL, 0));
 }
 
 #[test]
@@ -85,9 +86,40 @@ fn loops_conditions_and_indices_that_all_vertices_share() {
     let body = " mov r0, c9\n for i0\n add r0, r0, v0\n mul r0, c0[aL], r0\n .end\n ifu b0\n mov o0, r0\n .else\n mov o0, v1\n .end\n
         ifu b1\n mov o1, v2\n .else\n mov o1, -v2\n .end\n mova a0.x, c2.y\n mov o2, c90[a0.x]";
     assert_eq!(same_as_one_by_one(&main(body), numbers, EVERY), (ALL, 0));
-    // c96 is read as ones.
-    let ones = " mova a0.x, v0\n mov o0, c90[a0.x]\n mova a0.y, c6.x\n mov o1, c90[a0.y]";
-    assert_eq!(same_as_one_by_one(&main(ones), numbers, EVERY), (ALL, 0));
+}
+
+#[test]
+fn indices_that_lead_elsewhere() {
+    // Four uniforms by one index, which is taken once.
+    let body = " mova a0.xy, v0\n add r0, c20[a0.x], v1\n mad r0, v0.x, c24[a0.x], r0\n mov o0, r0\n mul r9, c9[a0.y], r0\n mov o1, r9\n mova a0.x, c6.x\n
+        mov o2, c80[a0.x]\n mul o3, c7[a0.x], r0";
+    let near = |n| {
+        let mut v = numbers(n);
+        (v[0][0], v[0][1]) = ((n % 70) as f32 - 9.5, (n % 3) as f32);
+        v
+    };
+    assert_eq!(same_as_one_by_one(&main(body), near, EVERY), (ALL, 0));
+    // c96 and so on are ones, c128 is c0 again, and what is not in -128..=127 is taken for 0.
+    for (vertex, index) in [(1, 76.0), (2, 120.0), (3, 128.0), (4, -129.0), (5, -21.0), (6, f32::NAN), (7, 3e9)] {
+        let far = |n| {
+            let mut v = near(n);
+            if n == vertex {
+                v[0][0] = index;
+            }
+            v
+        };
+        let (groups, given_up) = same_as_one_by_one(&main(body), far, EVERY);
+        assert_eq!(groups + given_up, ALL);
+        assert!(given_up > 0, "{index}");
+    }
+    // The same for all.
+    let ones = " mova a0.y, c6.x\n mov o1, c90[a0.y]";
+    let (groups, given_up) = same_as_one_by_one(&main(ones), numbers, EVERY);
+    assert_eq!((groups, given_up), (0, ALL));
+    // An index that is more than that: nothing is given up.
+    let also = " mova a0.x, v0\n mov r0, v0\n cmp c0.xx, gt, gt, r0.xy\n jmpc cmp.x, over\n mova a0.x, v1\n over:\n mov o0, c90[a0.x]";
+    let (groups, given_up) = same_as_one_by_one(&main(also), signs, EVERY);
+    assert_eq!(groups + given_up, ALL);
 }
 
 #[test]
@@ -102,7 +134,7 @@ fn vertices_that_agree_on_a_branch_and_others() {
 
 /// Every combination of four signs in `v0`.
 fn signs(n: usize) -> Registers {
-    let mut v = numbers(n);
+    let mut v = numbers(n % 8);
     v[0] = std::array::from_fn(|c| if (n * 7) >> c & 1 == 0 { 1.0 } else { -1.0 });
     v
 }

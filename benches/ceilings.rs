@@ -1,0 +1,301 @@
+//! How close code for batches comes to code written by hand: `cargo bench --bench ceilings`. Nanoseconds a vertex of three shaders that come
+//! with the program, each also as Rust with SIMD intrinsics, four vertices at a time in 128 bits.
+//!
+//! By hand means: the same operations in the same order, so that the bits are the same, which is checked first; products as the CPU makes
+//! them, with no test for 0 * infinity; nothing for masks, branches or the unit's registers. Compiled for AVX2, as the code it is compared
+//! with. `unsafe` is here to call what needs that, and for the intrinsic that stores.
+#![allow(unsafe_code)]
+
+#[allow(unused_imports)] // its tests have no harness here
+#[path = "../src/bin/picajit/builtin.rs"]
+mod builtin;
+#[allow(dead_code)] // this bench uses a part of it
+#[path = "../src/bin/picajit/measure.rs"]
+mod measure;
+#[allow(dead_code, unused_imports)]
+#[path = "../src/bin/picajit/values.rs"]
+mod values;
+
+#[cfg(not(target_arch = "x86_64"))]
+fn main() {
+    println!("nothing was written by hand for this CPU");
+}
+
+#[cfg(target_arch = "x86_64")]
+fn main() {
+    x86::main();
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{builtin, measure, values};
+    use picajit::kernel::Kernel;
+    use picajit::state::{Batch, Emitter, Exit, NoEmitter, Registers, Uniforms, Unit};
+    use std::arch::x86_64::*;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    const BUDGET: Duration = Duration::from_secs(2);
+
+    /// A shader for whole groups, by hand.
+    type ByHand = unsafe fn(&Uniforms, &[Registers], &mut [Registers]);
+
+    /// What is written by hand in place of a kernel's batches.
+    struct Ceiling {
+        single: Arc<dyn Kernel>,
+        by_hand: ByHand,
+    }
+
+    impl Kernel for Ceiling {
+        fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
+            self.single.run(uniforms, unit, emitter)
+        }
+
+        fn run_batch(&self, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>, _: &mut dyn Emitter) -> Exit {
+            if batch.inputs.len().is_multiple_of(WIDTH) {
+                // SAFETY: `main` makes ceilings only where there is AVX2.
+                unsafe { (self.by_hand)(uniforms, batch.inputs, batch.outputs) };
+                return Exit::End;
+            }
+            self.single.run_batch(uniforms, unit, batch, &mut NoEmitter)
+        }
+
+        fn held_bytes(&self) -> usize {
+            0
+        }
+    }
+
+    const WIDTH: usize = 4;
+
+    /// One component each of four vertices.
+    type Columns = [__m128; 4];
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn splat(x: f32) -> __m128 {
+        _mm_set1_ps(x)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn row(r: &[f32; 4]) -> __m128 {
+        _mm_setr_ps(r[0], r[1], r[2], r[3])
+    }
+
+    /// Rows to columns, or back.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn transposed([a, b, c, d]: Columns) -> Columns {
+        let (low, high) = (_mm_unpacklo_ps(a, b), _mm_unpackhi_ps(a, b));
+        let (low2, high2) = (_mm_unpacklo_ps(c, d), _mm_unpackhi_ps(c, d));
+        [_mm_movelh_ps(low, low2), _mm_movehl_ps(low2, low), _mm_movelh_ps(high, high2), _mm_movehl_ps(high2, high)]
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn load(inputs: &[Registers; WIDTH], n: usize) -> Columns {
+        transposed([row(&inputs[0][n]), row(&inputs[1][n]), row(&inputs[2][n]), row(&inputs[3][n])])
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn store(outputs: &mut [Registers; WIDTH], n: usize, columns: Columns) {
+        let [a, b, c, d] = transposed(columns);
+        for (output, row) in outputs.iter_mut().zip([a, b, c, d]) {
+            // SAFETY: the register has four floats, and the intrinsic wants no alignment.
+            unsafe { _mm_storeu_ps(output[n].as_mut_ptr(), row) };
+        }
+    }
+
+    #[inline]
+    fn copy(inputs: &[Registers; WIDTH], from: usize, outputs: &mut [Registers; WIDTH], to: usize) {
+        outputs.iter_mut().zip(inputs).for_each(|(o, i)| o[to] = i[from]);
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn uniform(uniforms: &Uniforms, n: usize) -> Columns {
+        let [x, y, z, w] = uniforms.c[n];
+        [splat(x), splat(y), splat(z), splat(w)]
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn dp4(a: &Columns, b: &Columns) -> __m128 {
+        let xy = _mm_add_ps(_mm_mul_ps(a[0], b[0]), _mm_mul_ps(a[1], b[1]));
+        _mm_add_ps(xy, _mm_add_ps(_mm_mul_ps(a[2], b[2]), _mm_mul_ps(a[3], b[3])))
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn dp3(a: &Columns, b: &Columns) -> __m128 {
+        _mm_add_ps(_mm_add_ps(_mm_mul_ps(a[0], b[0]), _mm_mul_ps(a[1], b[1])), _mm_mul_ps(a[2], b[2]))
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn rows4(m: &[Columns], v: &Columns) -> Columns {
+        [dp4(&m[0], v), dp4(&m[1], v), dp4(&m[2], v), dp4(&m[3], v)]
+    }
+
+    /// `a * b` in x, y, z.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn scaled(a: &Columns, b: __m128) -> Columns {
+        [_mm_mul_ps(a[0], b), _mm_mul_ps(a[1], b), _mm_mul_ps(a[2], b), a[3]]
+    }
+
+    /// `a * s + b` in x, y, z.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn mad(a: &Columns, s: __m128, b: &Columns) -> Columns {
+        let [x, y, z, _] = scaled(a, s);
+        [_mm_add_ps(x, b[0]), _mm_add_ps(y, b[1]), _mm_add_ps(z, b[2]), b[3]]
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn rcp(a: __m128) -> __m128 {
+        // The sum takes the sign off a zero.
+        _mm_div_ps(splat(1.0), _mm_add_ps(a, splat(0.0)))
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn rsq(a: __m128) -> __m128 {
+        _mm_div_ps(splat(1.0), _mm_sqrt_ps(_mm_add_ps(a, splat(0.0))))
+    }
+
+    #[target_feature(enable = "avx2")]
+    fn transform(uniforms: &Uniforms, inputs: &[Registers], outputs: &mut [Registers]) {
+        let u = |n| uniform(uniforms, n);
+        let matrix = [u(0), u(1), u(2), u(3)];
+        for (inputs, outputs) in inputs.as_chunks().0.iter().zip(outputs.as_chunks_mut().0) {
+            let position = load(inputs, 0);
+            store(outputs, 0, rows4(&matrix, &position));
+            copy(inputs, 1, outputs, 1);
+            copy(inputs, 2, outputs, 2);
+        }
+    }
+
+    #[target_feature(enable = "avx2")]
+    fn lights(uniforms: &Uniforms, inputs: &[Registers], outputs: &mut [Registers]) {
+        // projection[4], model_view[4], lights[16], ambient
+        let u = |n| uniform(uniforms, n);
+        let matrix = [u(0), u(1), u(2), u(3), u(4), u(5), u(6), u(7)];
+        // The loop's constants are in the source: four times, aL from 0 in steps of 2.
+        let lamps = [(u(8), u(9)), (u(10), u(11)), (u(12), u(13)), (u(14), u(15))];
+        let (zero, one, falloff, ambient) = (splat(0.0), splat(1.0), splat(0.125), u(24));
+        for (inputs, outputs) in inputs.as_chunks().0.iter().zip(outputs.as_chunks_mut().0) {
+            let ([x, y, z, _], normal, color) = (load(inputs, 0), load(inputs, 1), load(inputs, 2));
+            let r0 = [x, y, z, one];
+            let r1 = [dp4(&matrix[4], &r0), dp4(&matrix[5], &r0), dp4(&matrix[6], &r0), one];
+            let r2 = [dp3(&matrix[4], &normal), dp3(&matrix[5], &normal), dp3(&matrix[6], &normal), one];
+            let r2 = scaled(&r2, rsq(dp3(&r2, &r2)));
+            let mut r8 = ambient;
+            for (place, shine) in &lamps {
+                let way = [_mm_sub_ps(place[0], r1[0]), _mm_sub_ps(place[1], r1[1]), _mm_sub_ps(place[2], r1[2]), one];
+                let distance = dp3(&way, &way);
+                let way = scaled(&way, rsq(distance));
+                let facing = _mm_max_ps(zero, dp3(&way, &r2));
+                let bright = _mm_mul_ps(facing, rcp(_mm_add_ps(_mm_mul_ps(distance, falloff), one)));
+                r8 = mad(shine, bright, &r8);
+            }
+            let lit = |c: usize| _mm_min_ps(one, _mm_mul_ps(r8[c], color[c]));
+            store(outputs, 1, [lit(0), lit(1), lit(2), color[3]]);
+            store(outputs, 0, rows4(&matrix, &r1));
+        }
+    }
+
+    /// A row of each vertex's own bone.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn bone(uniforms: &Uniforms, first: [usize; WIDTH], n: usize) -> Columns {
+        let c = |j: usize| row(&uniforms.c[4 + first[j] + n]);
+        transposed([c(0), c(1), c(2), c(3)])
+    }
+
+    #[target_feature(enable = "avx2")]
+    fn skinning(uniforms: &Uniforms, inputs: &[Registers], outputs: &mut [Registers]) {
+        // projection[4], bones[60], light_direction, ambient, diffuse
+        let u = |n| uniform(uniforms, n);
+        let (projection, direction, ambient, diffuse) = ([u(0), u(1), u(2), u(3)], u(64), u(65), u(66));
+        let (zero, one) = (splat(0.0), splat(1.0));
+        for (inputs, outputs) in inputs.as_chunks().0.iter().zip(outputs.as_chunks_mut().0) {
+            let ([x, y, z, _], normal) = (load(inputs, 0), load(inputs, 1));
+            let (bones, weights, r1) = (load(inputs, 2), load(inputs, 3), [x, y, z, one]);
+            let first = |c: usize| {
+                let number = _mm_floor_ps(_mm_mul_ps(splat(9.5), _mm_add_ps(one, bones[c])));
+                let n = _mm_cvttps_epi32(_mm_mul_ps(splat(3.0), number));
+                // No bone number is above 18.
+                [
+                    _mm_extract_epi32::<0>(n) as usize,
+                    _mm_extract_epi32::<1>(n) as usize,
+                    _mm_extract_epi32::<2>(n) as usize,
+                    _mm_extract_epi32::<3>(n) as usize,
+                ]
+            };
+            let (a, b) = (first(0), first(1));
+            let (mut placed, mut turned) = ([one; 4], [one; 4]);
+            for n in 0..3 {
+                let (a, b) = (bone(uniforms, a, n), bone(uniforms, b, n));
+                let both = |a, b| _mm_add_ps(_mm_mul_ps(b, weights[1]), _mm_mul_ps(a, weights[0]));
+                placed[n] = both(dp4(&a, &r1), dp4(&b, &r1));
+                turned[n] = both(dp3(&a, &normal), dp3(&b, &normal));
+            }
+            store(outputs, 0, rows4(&projection, &placed));
+            let turned = scaled(&turned, rsq(dp3(&turned, &turned)));
+            let facing = _mm_max_ps(zero, dp3(&direction, &turned));
+            store(outputs, 1, mad(&diffuse, facing, &ambient));
+            copy(inputs, 4, outputs, 2);
+        }
+    }
+
+    const SHADERS: [(&str, ByHand); 3] = [("transform", transform), ("lights", lights), ("skinning", skinning)];
+
+    pub fn main() {
+        // `cargo test --benches` starts this too, only to see that it works.
+        let real = std::env::args().any(|a| a == "--bench");
+        let (budget, vertices) = if real { (BUDGET, measure::VERTICES) } else { (Duration::ZERO, 64) };
+        let (engines, missing) = measure::engines();
+        if !is_x86_feature_detected!("avx2") || missing.is_some() {
+            println!("nothing to compare here: {}", missing.map_or("no AVX2".to_string(), |reason| reason.to_string()));
+            return;
+        }
+        let lanes = engines.iter().find(|e| e.name() == "lanes").expect("it is there if nothing is missing");
+        println!("{:24}{:>10}{:>10}", "batch", measure::BATCHES[2], measure::BATCHES[3]);
+        for (name, by_hand) in SHADERS {
+            let source = builtin::BUILTINS.iter().find(|b| b.name == name).expect("it comes with the program").source;
+            let shbin = picajit::text::assemble(source).expect("a test assembles each").shbin;
+            let program = Arc::new(shbin.program().expect("they are shorter than any limit"));
+            let dvle = &shbin.dvles[0];
+            let work = measure::Workload::new(dvle, &program, values::uniforms(dvle), values::inputs(vertices));
+            let single = lanes.compile(&program, dvle.entry()).expect("a test compiles each").kernel;
+            let ceiling = Ceiling { single: single.clone(), by_hand };
+            check(name, &*single, &ceiling, &work);
+            let speed = measure::run(&[&*single, &ceiling], &work, budget);
+            for (who, ns) in ["lanes", "by hand"].iter().zip(&speed.ns) {
+                println!("{name:12}{who:12}{:>10.1}{:>10.1}", ns[2], ns[3]);
+            }
+            println!(
+                "{name:12}{:12}{:>10.2}{:>10.2}",
+                "times",
+                speed.ns[0][2] / speed.ns[1][2],
+                speed.ns[0][3] / speed.ns[1][3]
+            );
+        }
+    }
+
+    /// Both give the same bits.
+    fn check(name: &str, lanes: &dyn Kernel, ceiling: &dyn Kernel, work: &measure::Workload) {
+        let outputs = [lanes, ceiling].map(|kernel| {
+            let mut outputs = vec![[[0.0; 4]; 16]; work.inputs.len()];
+            let (input_mask, output_mask) = (work.input_mask, work.output_mask);
+            let mut batch = Batch { inputs: &work.inputs, outputs: &mut outputs, input_mask, output_mask };
+            kernel.run_batch(&work.uniforms, &mut Unit::new(), &mut batch, &mut NoEmitter);
+            outputs.as_flattened().as_flattened().iter().map(|x| x.to_bits()).collect::<Vec<_>>()
+        });
+        let differs = outputs[0].iter().zip(&outputs[1]).position(|(a, b)| a != b);
+        assert_eq!(differs.map(|at| (at / 64, at / 4 % 16)), None, "{name}: vertex and register that differ");
+    }
+}
