@@ -70,7 +70,8 @@ pub mod semantics;
 pub mod state;
 pub mod text;
 
-/// The README's example is a test.
+/// The README's example is a test, and so is that of the chapter on the GPU.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
+#[doc = include_str!("../docs/gpu.md")]
 struct Readme;
