@@ -14,6 +14,7 @@
 //! | `draw` | attributes | outputs, in batches |
 //! | [`cache`] | indices | which vertices are run |
 //! | `geometry` | outputs | runs of the geometry unit |
+//! | `wiring` | outputs | what the rasteriser takes |
 //! | `assembly` | vertices | triangles |
 //!
 //! Invariant: [`State`] is all there is to know. Everything else can be made again from it and only saves time, so a
@@ -60,6 +61,7 @@ mod draw;
 mod geometry;
 mod shaders;
 mod upload;
+mod wiring;
 
 pub use assembly::{Assembly, Topology};
 pub use cache::{NoCache, RoundRobin, VertexCache};

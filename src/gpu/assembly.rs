@@ -53,7 +53,7 @@ impl Default for Assembly {
 impl Assembly {
     /// Forgets what has come.
     pub(super) fn restart(&mut self) {
-        *self = Assembly::default();
+        (self.count, self.oldest) = (0, 0);
     }
 
     /// Takes a vertex. With `winding` a triangle that it completes has its first two vertices exchanged, in

@@ -7,12 +7,12 @@
 
 use super::assembly::Topology;
 use super::cache::{Lookup, VertexCache};
-use super::geometry::{Fed, Feed, Geometry, Work, semantics};
+use super::geometry::{Fed, Feed, Geometry, Work};
 use super::registers::PRIMITIVE_CONFIG;
+use super::wiring::Wiring;
 use super::{Attributes, Gpu, Sink, State};
 use crate::engine::Shader;
 use crate::isa::{REGS, Stage};
-use crate::semantics::OutputMap;
 use crate::state::{Batch, Exit, Registers};
 use std::borrow::Borrow;
 
@@ -50,7 +50,9 @@ impl Default for Report {
 /// Memory that draws use and leave nothing in.
 #[derive(Default)]
 pub(super) struct Scratch {
+    /// A batch's worth, of which the first `waiting` are to run.
     inputs: Vec<Registers>,
+    waiting: usize,
     outputs: Vec<Registers>,
     order: Vec<Item>,
 }
@@ -150,7 +152,7 @@ struct Draw<'a> {
     attributes: usize,
     input_mask: u16,
     output_mask: u16,
-    map: OutputMap,
+    wiring: Wiring,
     topology: Topology,
     geometry: Option<Geometry>,
     /// Where outputs are that the cache keeps.
@@ -170,8 +172,9 @@ impl<'a> Draw<'a> {
         });
         let (registers, attributes) = (file.permutation(Stage::Vertex), file.attributes(Stage::Vertex));
         // A panic of a sink or of the host may have left something.
-        scratch.inputs.clear();
+        scratch.waiting = 0;
         scratch.order.clear();
+        scratch.inputs.resize(BATCH, [[0.0; 4]; REGS]);
         scratch.outputs.resize(SLOTS + BATCH, [[0.0; 4]; REGS]);
         Draw {
             shader,
@@ -179,7 +182,7 @@ impl<'a> Draw<'a> {
             attributes,
             input_mask: registers[..attributes].iter().fold(0, |mask, n| mask | 1 << n),
             output_mask: file.output_mask(Stage::Vertex),
-            map: file.output_map(Stage::Vertex),
+            wiring: Wiring::new(&file.output_map(Stage::Vertex)),
             topology,
             geometry,
             kept: [None; SLOTS],
@@ -192,17 +195,18 @@ impl<'a> Draw<'a> {
 
     /// Takes a vertex that is to run. Gives where its outputs will be, until 256 others have come.
     fn vertex(&mut self, attributes: &Attributes) -> u16 {
-        if self.scratch.inputs.len() == BATCH {
+        if self.scratch.waiting == BATCH {
             self.flush();
+            self.keep();
         }
-        // Registers that no attribute goes to are left out by the mask.
-        let mut input = [[0.0; 4]; REGS];
+        let Scratch { inputs, waiting, order, .. } = &mut *self.scratch;
+        // Registers that no attribute goes to hold anything, and are left out by the mask.
         for (&register, attribute) in self.registers[..self.attributes].iter().zip(attributes) {
-            input[usize::from(register)] = *attribute;
+            inputs[*waiting][usize::from(register)] = *attribute;
         }
-        let place = (SLOTS + self.scratch.inputs.len()) as u16;
-        self.scratch.inputs.push(input);
-        self.scratch.order.push(Item::Vertex(place));
+        let place = (SLOTS + *waiting) as u16;
+        *waiting += 1;
+        order.push(Item::Vertex(place));
         place
     }
 
@@ -220,6 +224,7 @@ impl<'a> Draw<'a> {
         self.scratch.order.push(item);
         if self.scratch.order.len() >= 16 * BATCH {
             self.flush();
+            self.keep();
         }
     }
 
@@ -230,10 +235,10 @@ impl<'a> Draw<'a> {
 
     /// Runs what waits and sends it on.
     fn flush(&mut self) {
-        let Scratch { inputs, outputs, order } = &mut *self.scratch;
+        let Scratch { inputs, waiting, outputs, order } = &mut *self.scratch;
         let State { registers, vertex, geometry, fed, assembly, .. } = &mut *self.state;
         let mut batch = Batch {
-            inputs,
+            inputs: &inputs[..*waiting],
             outputs: &mut outputs[SLOTS..],
             input_mask: self.input_mask,
             output_mask: self.output_mask,
@@ -244,13 +249,12 @@ impl<'a> Draw<'a> {
                 self.report.vertex_exit = exit;
             }
         }
-        self.report.vertices += inputs.len() as u64;
-        inputs.clear();
+        self.report.vertices += std::mem::take(waiting) as u64;
         match &self.geometry {
             None => {
                 for item in order.drain(..) {
                     let Item::Vertex(place) = item else { continue };
-                    let vertex = semantics(&self.map, &outputs[usize::from(place)]);
+                    let vertex = self.wiring.apply(&outputs[usize::from(place)]);
                     let sent = assembly.push(self.topology, &vertex, false, self.sink);
                     self.report.triangles += u64::from(sent);
                 }
@@ -266,7 +270,11 @@ impl<'a> Draw<'a> {
                 }
             }
         }
-        // The next batch writes where these are.
+    }
+
+    /// Moves outputs that the cache keeps from where the next batch writes.
+    fn keep(&mut self) {
+        let outputs = &mut self.scratch.outputs;
         for (slot, place) in self.kept.iter_mut().enumerate() {
             if let Some(place) = place.as_mut().filter(|place| usize::from(**place) >= SLOTS) {
                 outputs[slot] = outputs[usize::from(*place)];

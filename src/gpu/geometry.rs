@@ -8,10 +8,10 @@
 use super::assembly::{Assembly, Topology};
 use super::registers::{GSH, GSH_MISC0, GSH_MISC1, RegisterFile, offset};
 use super::upload::ShaderState;
+use super::wiring::Wiring;
 use super::{Attributes, Report, Sink};
 use crate::engine::Shader;
 use crate::isa::{REGS, Stage};
-use crate::semantics::{OutputMap, Semantics};
 use crate::state::{Emitter, Exit, Registers, Vec4};
 
 /// How vertices become the input of a geometry program (3dbrew has two constants; the fields are those that libctru
@@ -73,7 +73,7 @@ pub(super) struct Geometry {
     outputs: usize,
     attributes: usize,
     permutation: [u8; REGS],
-    map: OutputMap,
+    wiring: Wiring,
     topology: Topology,
 }
 
@@ -95,7 +95,7 @@ impl Geometry {
             outputs: registers.vertex_outputs(),
             attributes: registers.attributes(Stage::Geometry),
             permutation: registers.permutation(Stage::Geometry),
-            map: registers.output_map(Stage::Geometry),
+            wiring: Wiring::new(&registers.output_map(Stage::Geometry)),
             topology,
         }
     }
@@ -162,7 +162,7 @@ impl Geometry {
     fn run(&self, work: &mut Work<'_>) {
         let ShaderState { uniforms, unit, .. } = &mut *work.memory;
         let mut emitter = ToAssembly {
-            map: &self.map,
+            wiring: &self.wiring,
             topology: self.topology,
             assembly: work.assembly,
             triangles: &mut work.report.triangles,
@@ -196,18 +196,8 @@ fn compact(mask: u16, outputs: &Registers) -> Attributes {
     vectors
 }
 
-/// What the rasteriser is given for a vertex. It takes the absolute values of colours, at most 1, before it
-/// interpolates (seen on hardware, by yuriks).
-pub(super) fn semantics(map: &OutputMap, outputs: &Registers) -> Semantics {
-    let mut semantics = map.apply(outputs);
-    semantics[COLOUR].iter_mut().for_each(|c| *c = c.abs().min(1.0));
-    semantics
-}
-
-const COLOUR: std::ops::Range<usize> = 8..12;
-
 struct ToAssembly<'a> {
-    map: &'a OutputMap,
+    wiring: &'a Wiring,
     topology: Topology,
     assembly: &'a mut Assembly,
     triangles: &'a mut u64,
@@ -218,7 +208,7 @@ impl Emitter for ToAssembly<'_> {
     fn triangle(&mut self, vertices: [&Registers; 3], winding: bool) {
         // In the topology where the flag counts three vertices complete one triangle, whichever of them it is.
         for vertex in vertices {
-            let vertex = semantics(self.map, vertex);
+            let vertex = self.wiring.apply(vertex);
             *self.triangles += u64::from(self.assembly.push(self.topology, &vertex, winding, self.sink));
         }
     }
@@ -249,15 +239,5 @@ mod tests {
         let got = compact(0x8014, &outputs);
         assert_eq!(got.map(|v| v[0])[..4], [3.0, 5.0, 16.0, 0.0]);
         assert_eq!(compact(0xFFFF, &outputs), outputs);
-    }
-
-    #[test]
-    fn colours_are_magnitudes_of_one_at_most() {
-        let map = OutputMap::new(1, 1, [0x0B0A_0908, 0, 0, 0, 0, 0, 0]);
-        let mut outputs: Registers = Default::default();
-        outputs[0] = [-0.5, 2.0, -f32::INFINITY, f32::NAN];
-        assert_eq!(semantics(&map, &outputs)[COLOUR], [0.5, 1.0, 1.0, 1.0]);
-        let position = OutputMap::new(1, 1, [0x0302_0100, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(semantics(&position, &outputs)[..3], outputs[0][..3], "and nothing else is");
     }
 }

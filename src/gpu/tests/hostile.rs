@@ -75,7 +75,14 @@ impl Noise {
 struct Adversary {
     noise: Noise,
     triangles: u64,
+    geometry_runs: u64,
     draws: u32,
+}
+
+impl Adversary {
+    fn new(seed: u64) -> Adversary {
+        Adversary { noise: Noise(seed), triangles: 0, geometry_runs: 0, draws: 0 }
+    }
 }
 
 impl Sink for Adversary {
@@ -107,6 +114,7 @@ impl Host for Adversary {
         };
         assert!(report.vertices + report.reused <= u64::from(count));
         assert!(report.geometry_runs <= 16 * u64::from(count));
+        self.geometry_runs += report.geometry_runs;
     }
 }
 
@@ -117,7 +125,7 @@ fn console(backend: Prefer, state: State) -> Gpu {
 
 #[test]
 fn garbage_lists_end_without_a_panic() {
-    let mut host = Adversary { noise: Noise(0x9E37_79B9_7F4A_7C15), triangles: 0, draws: 0 };
+    let mut host = Adversary::new(0x9E37_79B9_7F4A_7C15);
     let mut all = 0;
     for _ in 0..40 {
         let mut gpu = console(Prefer::Interpreter, State::default());
@@ -127,12 +135,13 @@ fn garbage_lists_end_without_a_panic() {
             all += std::mem::take(&mut host.draws);
         }
     }
-    assert!(all > 500 && host.triangles > 1000, "{all} draws, {} triangles", host.triangles);
+    let done = (all, host.geometry_runs, host.triangles);
+    assert!(done.0 > 500 && done.1 > 500 && done.2 > 1000, "draws, geometry runs, triangles: {done:?}");
 }
 
 #[test]
 fn garbage_states_are_gone_on_with() {
-    let mut host = Adversary { noise: Noise(0x0123_4567_89AB_CDEF), triangles: 0, draws: 0 };
+    let mut host = Adversary::new(0x0123_4567_89AB_CDEF);
     for round in 0..60 {
         let noise = &mut host.noise;
         let mut state = State::default();
@@ -170,7 +179,7 @@ fn garbage_is_the_same_with_both_engines() {
     for _ in 0..4 {
         let seed = u64::from(seeds.word()) | 1;
         let [native, interpreted] = [Prefer::Native, Prefer::Interpreter].map(|backend| {
-            let mut host = Adversary { noise: Noise(seed), triangles: 0, draws: 0 };
+            let mut host = Adversary::new(seed);
             let mut gpu = console(backend, State::default());
             for _ in 0..6 {
                 let list = host.noise.list();
