@@ -29,6 +29,8 @@ struct Kept {
 /// Work that could not be avoided, since the GPU was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
+    /// Times that all words were compared with those of programs that are kept.
+    pub comparisons: u64,
     /// Programs made of uploaded words.
     pub programs: u64,
     /// Shaders asked of the engine, which compiles them or finds them in its cache.
@@ -49,6 +51,7 @@ impl Shaders {
     /// end.
     pub(super) fn get(&mut self, engine: &Engine, memory: &ShaderState, entry: Entry, work: &mut Work) -> Shader {
         if self.changed {
+            work.comparisons += 1;
             let code = &memory.code[..memory.code.len().min(MAX_CODE_WORDS)];
             let same = |p: &Program| p.code() == code && p.opdescs() == &*memory.opdescs;
             match self.programs.iter().position(|kept| same(&kept.program)) {

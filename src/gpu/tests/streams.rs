@@ -15,6 +15,10 @@ fn point_mode_takes_as_many_vectors_as_there_are_attributes() {
     let mut again = List::default();
     again.arrays();
     assert_eq!(console.execute(&again).xs(), [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+    let mut indexed = List::default();
+    indexed.elements();
+    console.memory.indices = vec![4, 3, 2];
+    assert_eq!(console.execute(&indexed).xs(), [[5.0, 4.0, 3.0]], "nor has one by indices anything of it");
     // Registers by the geometry unit's own permutation.
     again.write(GSH + offset::ATTRIBUTES_PERMUTATION_LOW, 0x012);
     again.0.rotate_right(2);
@@ -156,6 +160,16 @@ fn immediate_mode_collects_attributes_and_permutes_them() {
 }
 
 #[test]
+fn immediate_vertices_are_drawn_before_what_is_written_behind_them() {
+    let mut list = plain();
+    list.shader(VSH, "add o0, c0, v0", 1, 1).write(FIXEDATTRIB_INDEX, 0xF);
+    for x in [10.0, 20.0] {
+        list.float24(VSH, 0, &[[x; 4]]).immediate(&[[1.0; 4], [2.0; 4], [3.0; 4]]);
+    }
+    assert_eq!(play(&list, &[], &[]).xs(), [[11.0, 12.0, 13.0], [21.0, 22.0, 23.0]]);
+}
+
+#[test]
 fn immediate_vertices_have_defaults_for_attributes_that_are_not_sent() {
     let mut list = plain();
     list.write(FIXEDATTRIB_INDEX, 1).immediate(&[[0.25; 4]]).write(FIXEDATTRIB_INDEX, 0xF);
@@ -215,12 +229,12 @@ fn equal_uploads_make_no_program_and_ask_for_no_shader() {
     let mut list = plain();
     list.geometry(0, 0, 1).shader(GSH, TRIANGLE, 3, 1).arrays();
     let mut console = play(&list, &[1.0, 2.0, 3.0], &[]);
-    assert_eq!(console.gpu.work(), Work { programs: 2, lookups: 2 });
+    assert_eq!(console.gpu.work(), Work { comparisons: 2, programs: 2, lookups: 2 });
     for _ in 0..3 {
         console.execute(&list);
     }
-    // The list writes PLAIN to both units, then TRIANGLE to one: words change, programs are those of before.
-    assert_eq!(console.gpu.work(), Work { programs: 2, lookups: 2 });
+    // The list writes PLAIN to both units, then TRIANGLE to one: its words change, its program is the one of before.
+    assert_eq!(console.gpu.work(), Work { comparisons: 5, programs: 2, lookups: 2 });
     assert_eq!(console.xs().len(), 4);
 
     let mut uniforms = List::default();
@@ -230,13 +244,13 @@ fn equal_uploads_make_no_program_and_ask_for_no_shader() {
     let mut entry = List::default();
     entry.write(VSH + offset::ENTRYPOINT, 1).arrays().write(VSH + offset::ENTRYPOINT, 0).arrays();
     console.execute(&entry).execute(&entry);
-    assert_eq!(console.gpu.work(), Work { programs: 2, lookups: 3 }, "an entry is one look-up");
+    assert_eq!(console.gpu.work(), Work { comparisons: 5, programs: 2, lookups: 3 }, "an entry is one look-up");
     for n in 0..20 {
         let mut other = List::default();
         other.write(VSH + offset::CODETRANSFER_INDEX, 100).write(VSH + offset::CODETRANSFER_DATA0, n + 1).arrays();
         console.execute(&other);
     }
-    assert_eq!(console.gpu.work(), Work { programs: 22, lookups: 23 });
+    assert_eq!(console.gpu.work(), Work { comparisons: 25, programs: 22, lookups: 23 });
     assert_eq!(console.gpu.engine().cache_stats().entries, 3, "words that are not reached compile nothing");
 }
 
