@@ -20,6 +20,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("ir", &["isa", "program", "kernel"]),
     ("jit", &["isa", "program", "state", "kernel", "ir"]),
     ("engine", &["isa", "program", "state", "kernel", "interp", "jit", "text", "cache", "diff"]),
+    // The words of uploads are those of files.
+    ("gpu", &["isa", "program", "state", "semantics", "container", "engine"]),
     // What an entry reaches is the graph's to say.
     ("cache", &["isa", "program", "kernel", "ir"]),
     ("diff", &["isa", "program", "state", "kernel", "interp", "text"]),

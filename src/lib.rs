@@ -45,7 +45,8 @@
 //! # Where things are
 //! Each stage is a module with a value that prints: [`container`] (files), [`program`] (words), [`isa`] (instructions,
 //! control flow, numbers), [`ir`] (blocks and SSA), `jit` (native code), [`interp`] (the oracle). [`engine`] puts them
-//! together for a host, [`semantics`] says what the rasteriser gets; [`text`] is the assembler and the disassembler; [`diff`] compares engines.
+//! together for a host, [`gpu`] turns register writes and vertices into triangles, [`semantics`] says what the rasteriser gets;
+//! [`text`] is the assembler and the disassembler; [`diff`] compares engines.
 //!
 //! # Features
 //! `jit` (default): native code through Cranelift. `cli` (default): the `picajit` command. `fuzz` (with `cli`): random programs,
@@ -57,6 +58,7 @@ pub mod diff;
 pub mod engine;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
+pub mod gpu;
 pub mod interp;
 pub mod ir;
 pub mod isa;
@@ -68,7 +70,8 @@ pub mod semantics;
 pub mod state;
 pub mod text;
 
-/// The README's example is a test.
+/// The README's example is a test, and so is that of the chapter on the GPU.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
+#[doc = include_str!("../docs/gpu.md")]
 struct Readme;

@@ -1,0 +1,263 @@
+//! The module as a host sees it: command lists in, triangles out. Every list is executed with native code, where the
+//! build has it, and with the interpreter, and both must agree.
+
+mod hostile;
+mod streams;
+mod traps;
+
+use super::registers::*;
+use super::*;
+use crate::container::float24::f32_to_f24_truncating;
+use crate::engine::{Options, Prefer};
+use crate::program::Program;
+use crate::text::assemble;
+
+/// A command list being recorded, as a game's library would.
+#[derive(Clone, Default)]
+struct List(Vec<u32>);
+
+impl List {
+    fn masked(&mut self, id: u16, value: u32, mask: u8) -> &mut List {
+        self.0.extend([value, u32::from(mask) << 16 | u32::from(id)]);
+        self
+    }
+
+    fn write(&mut self, id: u16, value: u32) -> &mut List {
+        self.masked(id, value, 0xF)
+    }
+
+    /// One command with more values, or several if there are too many for one.
+    fn burst(&mut self, id: u16, values: &[u32], step: u16) -> &mut List {
+        for (n, values) in values.chunks(256).enumerate() {
+            let (extra, id) = (values.len() as u32 - 1, id + 256 * n as u16 * step);
+            self.0.extend([values[0], u32::from(step) << 31 | extra << 20 | 0xF_0000 | u32::from(id)]);
+            self.0.extend(&values[1..]);
+            if extra % 2 != 0 {
+                self.0.push(0xFFFF_FFFF);
+            }
+        }
+        self
+    }
+
+    /// All values to one register.
+    fn queue(&mut self, id: u16, values: &[u32]) -> &mut List {
+        self.burst(id, values, 0)
+    }
+
+    /// Each value to the register after the last.
+    fn run(&mut self, id: u16, values: &[u32]) -> &mut List {
+        self.burst(id, values, 1)
+    }
+
+    /// Code from word `at` on, and descriptors.
+    fn code(&mut self, block: u16, at: u32, program: &Program) -> &mut List {
+        self.write(block + offset::CODETRANSFER_INDEX, at)
+            .queue(block + offset::CODETRANSFER_DATA0, program.code())
+            .write(block + offset::CODETRANSFER_END, 1)
+            .write(block + offset::OPDESCS_INDEX, 0);
+        self.queue(block + offset::OPDESCS_DATA0, program.opdescs())
+    }
+
+    /// A program at word 0 that begins there, as many attributes as are said in registers of the same numbers, and the
+    /// outputs of `mask`.
+    fn shader(&mut self, block: u16, source: &str, attributes: u32, mask: u32) -> &mut List {
+        let mode = if block == GSH { 0x0800_0000 } else { 0xA000_0000 };
+        self.code(block, 0, &program(source))
+            .run(block + offset::INPUTBUFFER_CONFIG, &[mode | (attributes - 1), 0x7FFF_0000, 0x7654_3210, 0xFEDC_BA98])
+            .write(block + offset::OUTMAP_MASK, mask)
+    }
+
+    /// What the slots mean: position, colour, texture coordinates 0, in this order.
+    fn outmap(&mut self, total: u32) -> &mut List {
+        self.run(SH_OUTMAP_TOTAL, &[total, 0x0302_0100, 0x0B0A_0908, 0x1F1F_0D0C])
+    }
+
+    fn topology(&mut self, topology: Topology) -> &mut List {
+        self.write(PRIMITIVE_CONFIG, (topology as u32) << 8).write(RESTART_PRIMITIVE, 1)
+    }
+
+    /// Geometry on, fed so, `outputs` vectors a vertex.
+    fn geometry(&mut self, misc0: u32, misc1: u32, outputs: u32) -> &mut List {
+        self.write(GEOSTAGE_CONFIG, 2)
+            .write(VSH_COM_MODE, 1)
+            .write(GSH_MISC0, misc0)
+            .write(GSH_MISC1, misc1)
+            .write(VSH_OUTMAP_TOTAL1, outputs - 1)
+            .write(VSH_OUTMAP_TOTAL2, outputs - 1)
+    }
+
+    fn float24(&mut self, block: u16, index: u32, values: &[Vec4]) -> &mut List {
+        self.write(block + offset::FLOATUNIFORM_INDEX, index);
+        let words: Vec<u32> = values.iter().flat_map(|&v| words24(v)).collect();
+        self.queue(block + offset::FLOATUNIFORM_DATA0, &words)
+    }
+
+    fn arrays(&mut self) -> &mut List {
+        self.write(DRAWARRAYS, 1)
+    }
+
+    fn elements(&mut self) -> &mut List {
+        self.write(DRAWELEMENTS, 1)
+    }
+
+    fn immediate(&mut self, attributes: &[Vec4]) -> &mut List {
+        for &attribute in attributes {
+            self.run(FIXEDATTRIB_DATA0, &words24(attribute));
+        }
+        self
+    }
+}
+
+/// The words of a float24 vector, as they are sent.
+fn words24(vector: Vec4) -> [u32; 3] {
+    let [x, y, z, w] = vector.map(f32_to_f24_truncating);
+    [w << 8 | z >> 16, z << 16 | y >> 8, y << 24 | x]
+}
+
+fn program(source: &str) -> Program {
+    let text = source.trim_start();
+    let (head, body) = if text.starts_with(".gsh") { text.split_once('\n').unwrap() } else { ("", text) };
+    let body = if body.contains(".proc") { body.to_string() } else { format!(".proc main\n{body}\nend\n.end") };
+    assemble(&format!(".raw\n{head}\n{body}\n")).unwrap_or_else(|e| panic!("{e}")).shbin.program().unwrap()
+}
+
+/// A vertex whose attributes are x and, in all components of the others, x + n/16.
+fn vertex(x: f32) -> Attributes {
+    std::array::from_fn(|n| if n == 0 { [x, 0.0, 0.0, 1.0] } else { [x + n as f32 / 16.0; 4] })
+}
+
+/// A host: what is drawn are its vertices.
+#[derive(Clone)]
+struct Console {
+    gpu: Gpu,
+    memory: Memory,
+}
+
+#[derive(Clone, Default)]
+struct Memory {
+    vertices: Vec<Attributes>,
+    indices: Vec<u32>,
+    cache: Option<RoundRobin>,
+    fetched: Vec<u32>,
+    writes: usize,
+    triangles: Vec<[Semantics; 3]>,
+    report: Report,
+}
+
+impl Sink for Memory {
+    fn triangle(&mut self, vertices: [&Semantics; 3]) {
+        self.triangles.push(vertices.map(|v| *v));
+    }
+}
+
+impl Host for Memory {
+    fn draw(&mut self, gpu: &mut Gpu, draw: Draw) {
+        let vertices = self.vertices.clone();
+        self.report = match draw {
+            Draw::Arrays => gpu.draw_arrays(&vertices, self),
+            Draw::Elements => {
+                let mut fetched = Vec::new();
+                let fetch = |index: u32| {
+                    fetched.push(index);
+                    vertices.get(index as usize).copied().unwrap_or_default()
+                };
+                let indices = self.indices.clone();
+                let report = match self.cache.clone() {
+                    Some(mut cache) => gpu.draw_elements(indices, fetch, &mut cache, self),
+                    None => gpu.draw_elements(indices, fetch, &mut NoCache, self),
+                };
+                self.fetched = fetched;
+                report
+            }
+        };
+    }
+
+    fn wrote(&mut self, gpu: &Gpu, write: Write) {
+        let _ = gpu.read(write.id);
+        self.writes += 1;
+    }
+}
+
+fn engine(backend: Prefer) -> Arc<Engine> {
+    Arc::new(Engine::new(Options { backend, fuel: 1000, events: Arc::new(|_| ()), ..Options::default() }))
+}
+
+impl Console {
+    fn new(backend: Prefer) -> Console {
+        Console { gpu: Gpu::new(engine(backend)), memory: Memory::default() }
+    }
+
+    fn execute(&mut self, list: &List) -> &mut Console {
+        self.gpu.execute(&list.0, &mut self.memory);
+        self
+    }
+
+    fn uniforms(&self, block: u16) -> &crate::state::Uniforms {
+        let state = self.gpu.state();
+        if block == GSH { &state.geometry.uniforms } else { &state.vertex.uniforms }
+    }
+
+    /// The x of the positions of triangles since the last time.
+    fn xs(&mut self) -> Vec<[f32; 3]> {
+        self.memory.triangles.drain(..).map(|t| t.map(|v| v[0])).collect()
+    }
+}
+
+/// A console that draws these, after it has executed `list` with both engines.
+fn play(list: &List, vertices: &[f32], indices: &[u32]) -> Console {
+    play_with(list, vertices, indices, Some(RoundRobin::default()))
+}
+
+fn play_with(list: &List, vertices: &[f32], indices: &[u32], cache: Option<RoundRobin>) -> Console {
+    let [mut native, interpreted] = [Prefer::Native, Prefer::Interpreter].map(|backend| {
+        let mut console = Console::new(backend);
+        console.memory.vertices = vertices.iter().map(|&x| vertex(x)).collect();
+        console.memory.indices = indices.to_vec();
+        console.memory.cache = cache.clone();
+        console.execute(list);
+        console
+    });
+    let bits = |c: &Console| -> Vec<u32> {
+        c.memory
+            .triangles
+            .iter()
+            .flatten()
+            .flatten()
+            .map(|x| if x.is_nan() { 0x7FC0_0000 } else { x.to_bits() })
+            .collect()
+    };
+    assert_eq!(bits(&native), bits(&interpreted), "both engines give the same triangles");
+    assert_eq!(native.memory.report, interpreted.memory.report);
+    assert_eq!(native.memory.writes, Commands::new(&list.0).count());
+    native.memory.writes = 0;
+    native
+}
+
+/// v0 is the position, v1 the colour.
+const PLAIN: &str = "mov o0, v0\nmov o1, v1";
+
+/// Three vectors make a triangle.
+const TRIANGLE: &str = ".gsh point c0
+setemit 0
+mov o0, v0
+emit
+setemit 1
+mov o0, v1
+emit
+setemit 2, prim
+mov o0, v2
+emit";
+
+/// A list that sets up [`PLAIN`] without geometry.
+fn plain() -> List {
+    let mut list = List::default();
+    list.write(GEOSTAGE_CONFIG, 0).write(VSH_COM_MODE, 0);
+    list.shader(VSH, PLAIN, 2, 0b11).outmap(2).topology(Topology::List);
+    list
+}
+
+#[test]
+fn a_gpu_may_go_from_thread_to_thread() {
+    fn is_send<T: Send>() {}
+    is_send::<Gpu>();
+}
