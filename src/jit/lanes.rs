@@ -265,7 +265,7 @@ impl<'a, 'f> Lower<'a, 'f> {
         for (id, block) in func.blocks.iter().enumerate() {
             self.b.switch_to_block(self.blocks[id]);
             self.loaded.clone_from(&self.early);
-            self.seams.begin();
+            self.seams.begin(self.b.func.dfg.num_values());
             let mut stores = Vec::new();
             for &(pc, inst) in &block.insts {
                 self.b.set_srcloc(SourceLoc::new(u32::from(pc)));

@@ -166,6 +166,8 @@ impl Jit {
             self.generator.lower_lanes(func, &side, scratch);
             self.install(&mut scratch.context, false, &mut Timings::default())
         });
+        // Everything would run on, one vertex after the other, and no test would notice.
+        debug_assert!(!matches!(code, Err(Unsupported::Codegen { .. })), "{}", code.err().expect("it is one"));
         Ok(SideBySide::new(code.map_err(NoCode::Unsupported)?, &side))
     }
 

@@ -85,7 +85,7 @@ impl<'a> Lower<'a, '_> {
         self.mixed_left -= region.cost(func);
         self.b.set_cold_block(at);
         self.b.switch_to_block(at);
-        self.seams.begin();
+        self.seams.begin(self.b.func.dfg.num_values());
         // The blocks in between are also written for groups that agree.
         let values = self.values.clone();
         let others = self.b.ins().bnot(mask);

@@ -12,6 +12,7 @@ use crate::ir::batch::Side;
 use crate::ir::facts::{self, components};
 use crate::ir::{Func, Inst, Mem, Node, Value};
 use crate::isa::Opcode;
+use cranelift_codegen::entity::EntityRef;
 use cranelift_codegen::ir::{self as clif, BlockArg, InstBuilder, types};
 use std::collections::{BTreeSet, HashMap};
 
@@ -28,19 +29,23 @@ pub(super) struct Seams {
     behind: HashMap<clif::Value, clif::Value>,
     /// Loads since the last seam.
     pub(super) loads: u32,
+    /// Number of the first value that was made since. Older ones, which go by another name here, are not for seams: other blocks
+    /// may read them, which this one doesn't lead to.
+    first: usize,
 }
 
 impl Seams {
     /// 64-bit Arm computes with registers only.
     pub(super) fn new(func: &Func, side: &Side, arm: bool) -> Seams {
         let uses = if arm { Vec::new() } else { uses(func, side) };
-        Seams { uses, fresh: BTreeSet::new(), behind: HashMap::new(), loads: 0 }
+        Seams { uses, fresh: BTreeSet::new(), behind: HashMap::new(), loads: 0, first: 0 }
     }
 
-    /// A block begins.
-    pub(super) fn begin(&mut self) {
+    /// A block begins, or what is left of one: values from `first` on are made in it.
+    pub(super) fn begin(&mut self, first: usize) {
         self.fresh.clear();
         self.loads = 0;
+        self.first = first;
     }
 
     /// A value has been made.
@@ -49,7 +54,7 @@ impl Seams {
         for &v in made.iter().flatten() {
             // All components may be one.
             let all: u32 = made.iter().zip(uses).filter(|(m, _)| **m == Some(v)).map(|(_, u)| u32::from(*u)).sum();
-            if all > 1 {
+            if all > 1 && v.index() >= self.first {
                 self.fresh.insert(v);
             }
         }
@@ -175,6 +180,6 @@ impl Lower<'_, '_> {
         // What waits to be tested would be a second use.
         self.sinks.iter_mut().for_each(|v| *v = self.seams.behind(*v));
         self.b.switch_to_block(next);
-        self.seams.loads = 0;
+        self.seams.begin(self.b.func.dfg.num_values());
     }
 }
