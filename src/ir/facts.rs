@@ -136,25 +136,47 @@ impl Func {
     /// For each vector whether it may be NaN only because products were computed plainly, with 0 * infinity = NaN. What
     /// swallows NaN is where such a NaN must be caught, so its result counts as right.
     pub fn suspects(&self) -> Vec<bool> {
-        self.tainted(multiplies, swallows_nan)
+        self.tainted(|v| multiplies(self.node(v)), swallows_nan)
     }
 
     /// For each vector whether a division, root, power or logarithm has a part in it: where infinities come from that
     /// are no overflow.
     pub fn may_be_infinite(&self) -> Vec<bool> {
-        self.tainted(|node| matches!(node, Node::Scalar { .. }), |_| false)
+        self.tainted(|v| matches!(self.node(v), Node::Scalar { .. }), |_| false)
     }
 
-    /// For each value whether it may differ between vertices that run on the same uniforms and registers and take the
-    /// same way.
+    /// For each value whether it may differ between vertices that run on the same uniforms and registers: because of what it
+    /// is made from, and, if it is a vector, because of the way a vertex took. Of integers and flags only the former is said.
     pub fn varies(&self) -> Vec<bool> {
-        self.tainted(|node| matches!(node, Node::Input(_)), |_| false)
+        let input = |v: Value| matches!(self.node(v), Node::Input(_));
+        let varies = self.tainted(input, |_| false);
+        let mut parts = false;
+        for block in &self.blocks {
+            if let Term::Branch { mut test, .. } = block.term.clone() {
+                test.map_uses(|v| {
+                    parts |= varies[v.0 as usize];
+                    v
+                });
+            }
+        }
+        if !parts {
+            return varies;
+        }
+        // Vectors that are chosen by the way.
+        let mut passed: Vec<Option<Value>> = vec![None; self.nodes.len()];
+        let mut chosen = vec![false; self.nodes.len()];
+        for edge in self.blocks.iter().flat_map(|block| block.term.edges()) {
+            for (param, &arg) in self.blocks[edge.to].params.iter().zip(&edge.args) {
+                let other = passed[param.0 as usize].replace(arg).is_some_and(|before| before != arg);
+                chosen[param.0 as usize] |= other && self.node(*param).ty() == Type::Vec4;
+            }
+        }
+        self.tainted(|v| input(v) || chosen[v.0 as usize], |_| false)
     }
 
     /// The values that `source` holds of, and those made from them but by nodes that `stops` holds of.
-    fn tainted(&self, source: impl Fn(&Node) -> bool, stops: impl Fn(&Node) -> bool) -> Vec<bool> {
-        // Leaves have no definition that would be come by below.
-        let mut tainted: Vec<bool> = self.nodes.iter().map(|node| node.is_leaf() && source(node)).collect();
+    fn tainted(&self, source: impl Fn(Value) -> bool, stops: impl Fn(&Node) -> bool) -> Vec<bool> {
+        let mut tainted: Vec<bool> = (0..self.nodes.len()).map(|id| source(Value(id as u32))).collect();
         let mut changed = true;
         while changed {
             changed = false;
@@ -170,7 +192,7 @@ impl Func {
                 for (_, inst) in &block.insts {
                     let Inst::Def(v) = inst else { continue };
                     let node = self.node(*v);
-                    let mut is = source(node);
+                    let mut is = false;
                     if !stops(node) {
                         node.for_each_use(|u| is |= tainted[u.0 as usize]);
                     }

@@ -283,7 +283,10 @@ impl Run<'_> {
             }
         }
         self.kernel.groups.fetch_add(groups, Ordering::Relaxed);
-        self.kernel.given_up.fetch_add(given_up, Ordering::Relaxed);
+        // Mostly there is nothing to add, and adding takes a while.
+        if given_up > 0 {
+            self.kernel.given_up.fetch_add(given_up, Ordering::Relaxed);
+        }
         if at == self.count || !lanes.always_ends {
             self.know(&mut known, batch, at);
         }

@@ -91,7 +91,6 @@ struct Lower<'a, 'f> {
     loaded: HashMap<u8, [Option<clif::Value>; 4]>,
     early: HashMap<u8, [Option<clif::Value>; 4]>,
     seams: Seams,
-    /// Indices that are used for nothing but uniforms, and what is added to them at least and at most.
     indices: HashMap<Value, (u8, u8)>,
     /// Components that must not be NaN for the wrong reason, to be tested.
     sinks: Vec<clif::Value>,
@@ -270,10 +269,7 @@ impl<'a, 'f> Lower<'a, 'f> {
             for &(pc, inst) in &block.insts {
                 self.b.set_srcloc(SourceLoc::new(u32::from(pc)));
                 match inst {
-                    Inst::Def(value) if self.side.live[value.0 as usize] != 0 => {
-                        self.seam_before(value);
-                        self.define(value);
-                    }
+                    Inst::Def(value) => self.make(value),
                     Inst::Store(Mem::Out { n, .. }, value) if block.term == Term::Exit(Exit::End) => {
                         stores.push((pc, n, value));
                     }
@@ -303,6 +299,14 @@ impl<'a, 'f> Lower<'a, 'f> {
                     self.branch(id, test, yes, no);
                 }
             }
+        }
+    }
+
+    /// A value, if anybody reads it.
+    fn make(&mut self, value: Value) {
+        if self.side.live[value.0 as usize] != 0 {
+            self.seam_before(value);
+            self.define(value);
         }
     }
 

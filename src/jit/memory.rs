@@ -23,7 +23,8 @@ pub(super) fn aligned() -> MemFlagsData {
     MemFlagsData::trusted()
 }
 
-/// The same, and nothing changes it during a run.
+/// The same, and nothing changes it while it is read. It is not said that such a load may be moved: some are behind the test that makes
+/// their address one.
 pub(super) fn constant_memory() -> MemFlagsData {
     MemFlagsData::trusted().with_readonly()
 }

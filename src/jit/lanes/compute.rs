@@ -67,11 +67,11 @@ impl Lower<'_, '_> {
         self.values[value.0 as usize] = Some(low);
     }
 
-    pub(super) fn load(&mut self, ty: clif::Type, offset: i32) -> Low {
+    fn load(&mut self, ty: clif::Type, offset: i32) -> Low {
         Low::Same(self.b.ins().load(ty, aligned(), self.unit, offset))
     }
 
-    pub(super) fn alu(&mut self, value: Value, op: Opcode, src: &[Use; 3], live: Lanes) -> [Option<clif::Value>; 4] {
+    fn alu(&mut self, value: Value, op: Opcode, src: &[Use; 3], live: Lanes) -> [Option<clif::Value>; 4] {
         if facts::swallows_nan(self.func.node(value)) {
             for (n, s) in src[..crate::ir::alu_sources(op)].iter().enumerate() {
                 self.sink(s.value, facts::through(s, facts::lanes_read(op, n, live)));
@@ -83,7 +83,7 @@ impl Lower<'_, '_> {
         [0, 1, 2, 3].map(|c| (live >> c & 1 != 0).then(|| self.alu_lane(op, src, c)))
     }
 
-    pub(super) fn dot(&mut self, op: Opcode, src: &[Use; 3]) -> clif::Value {
+    fn dot(&mut self, op: Opcode, src: &[Use; 3]) -> clif::Value {
         let count = if op == Opcode::Dp3 { 3 } else { 4 };
         let products: Vec<clif::Value> = (0..count)
             .map(|l| {
@@ -103,7 +103,7 @@ impl Lower<'_, '_> {
         self.b.ins().fadd(xy, zw)
     }
 
-    pub(super) fn alu_lane(&mut self, op: Opcode, src: &[Use; 3], c: usize) -> clif::Value {
+    fn alu_lane(&mut self, op: Opcode, src: &[Use; 3], c: usize) -> clif::Value {
         match (op, c) {
             (Opcode::Add, _) => {
                 let (mut first, mut second) = (&src[0], &src[1]);
@@ -146,7 +146,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// `value`'s `lanes` are about to be seen or hidden; see [`speculate`](super::speculate).
+    /// `value`'s `lanes` are about to be seen or hidden; see [`speculate`](super::super::speculate).
     pub(super) fn sink(&mut self, value: Value, lanes: Lanes) {
         if !self.suspect[value.0 as usize] {
             return;

@@ -35,6 +35,9 @@ impl Region {
     /// Behind the branch at the end of block `from`, if blocks in between have at most `most` instructions.
     fn behind(func: &Func, from: usize, most: usize) -> Option<Region> {
         let mut ahead: BTreeSet<usize> = func.blocks[from].term.edges().map(|e| e.to).collect();
+        if ahead.first().is_none_or(|first| *first <= from) {
+            return None;
+        }
         let (mut blocks, mut insts) = (Vec::new(), 0);
         // The first block in order that nothing else is ahead of is where all ways meet.
         while let Some(block) = ahead.pop_first() {
@@ -47,7 +50,7 @@ impl Region {
                 return None;
             }
             for edge in func.blocks[block].term.edges() {
-                // Back, as in a loop, or to where the branch itself can be.
+                // Back, as in a loop.
                 if edge.to <= block {
                     return None;
                 }
@@ -106,11 +109,8 @@ impl<'a> Lower<'a, '_> {
             let mask = mask.expect("there is a way");
             for &(pc, inst) in &block.insts {
                 self.b.set_srcloc(SourceLoc::new(u32::from(pc)));
-                if let Inst::Def(value) = inst
-                    && self.side.live[value.0 as usize] != 0
-                {
-                    self.seam_before(value);
-                    self.define(value);
+                if let Inst::Def(value) = inst {
+                    self.make(value);
                 }
             }
             match &block.term {
@@ -142,7 +142,8 @@ impl<'a> Lower<'a, '_> {
         self.values = values;
     }
 
-    /// Whether what `edge` passes on can differ between vertices, or is the same along all `edges`.
+    /// Whether what `edge` passes on can differ between vertices, or is the same along all `edges`. Vectors always can: those that are
+    /// chosen by the way [vary](crate::ir::Func::varies).
     fn can_mix(&self, edge: &Edge, edges: &[&Edge]) -> bool {
         self.func.blocks[edge.to].params.iter().enumerate().all(|(n, &param)| {
             self.side.live[param.0 as usize] == 0

@@ -5,7 +5,8 @@
 //! what is used more than once, and this becomes parameters of the rest, where counting begins anew. A parameter that is the same
 //! on every way in is removed before; so there is a second way in, from cold code that is never run.
 //!
-//! It must not know what is computed. Nothing depends on it but the number of instructions.
+//! Invariant: only what was made in the block that is cut becomes a parameter, since nobody else leads to all that reads it. It must not know
+//! what is computed.
 
 use super::{Low, Lower};
 use crate::ir::batch::Side;
@@ -129,7 +130,7 @@ fn uses(func: &Func, side: &Side) -> Vec<[u8; 4]> {
     uses
 }
 
-/// Whether a value is others' components under another name.
+/// Whether a value is others' components under another name, and nothing else. Of DST two components are; they count as its own.
 fn renames(node: &Node) -> bool {
     matches!(node, Node::Merge { .. } | Node::Alu { op: Opcode::Mov, .. })
 }

@@ -198,6 +198,19 @@ fn vertices_that_disagree_go_both_ways() {
 }
 
 #[test]
+fn vectors_of_uniforms_that_the_way_chooses() {
+    // They differ between vertices as well, and so do flags and indices that are made from them.
+    let head = " mov r0, v0\n cmp c0.xx, gt, gt, r0.xy\n mov r1, c3\n ifc cmp.x\n mov r1, c7\n .end";
+    for body in [
+        "cmp c5.xx, gt, gt, r1.xx\n mov o0, v1\n ifc cmp.x\n mov o0, v2\n .end",
+        "mova a0.x, r1.x\n mov o0, c10[a0.x]",
+        "mov o0, v1\n mova a0.x, r1.x\n cmp c5.xx, gt, gt, r1.xx\n ifc cmp.x\n mov o0, c10[a0.x]\n .end",
+    ] {
+        assert_eq!(same_as_one_by_one(&main(&format!("{head}\n {body}")), signs, EVERY), (ALL, 0), "{body}");
+    }
+}
+
+#[test]
 fn ways_that_cannot_be_gone_together() {
     let head = " mov r0, v0\n cmp c0.xx, gt, gt, r0.xy\n mov r1, v1";
     for body in [
