@@ -59,10 +59,6 @@ mod x86 {
             }
             self.single.run_batch(uniforms, unit, batch, &mut NoEmitter)
         }
-
-        fn held_bytes(&self) -> usize {
-            0
-        }
     }
 
     const WIDTH: usize = 4;

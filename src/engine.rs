@@ -391,6 +391,23 @@ mod tests {
         assert_eq!((shader.backend(), shader.fallback_reason()), ("interp", None));
     }
 
+    /// An engine that compares one run in `crosscheck`, whose native kernels are what `spoil` makes of the interpreter's.
+    fn checking(crosscheck: u32, spoil: fn(Arc<dyn Kernel>) -> Arc<dyn Kernel>) -> (Arc<Mutex<Vec<Event>>>, Engine) {
+        struct Spoilt(fn(Arc<dyn Kernel>) -> Arc<dyn Kernel>);
+        impl Backend for Spoilt {
+            fn name(&self) -> &'static str {
+                "wrong"
+            }
+            fn compile(&self, p: &Arc<Program>, e: Entry, c: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
+                Ok((self.0)(Interp.compile(p, e, c)?))
+            }
+        }
+        let (events, handler) = collecting();
+        let mut engine = Engine::new(Options { events: handler, crosscheck, ..Options::default() });
+        engine.native = Some(Ok(Arc::new(Spoilt(spoil))));
+        (events, engine)
+    }
+
     #[test]
     fn a_crosscheck_finds_a_wrong_kernel_and_says_so_once() {
         struct Wrong(Arc<dyn Kernel>);
@@ -401,18 +418,7 @@ mod tests {
                 exit
             }
         }
-        struct Backwards;
-        impl Backend for Backwards {
-            fn name(&self) -> &'static str {
-                "wrong"
-            }
-            fn compile(&self, p: &Arc<Program>, e: Entry, c: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
-                Ok(Arc::new(Wrong(Interp.compile(p, e, c)?)))
-            }
-        }
-        let (events, handler) = collecting();
-        let mut engine = Engine::new(Options { events: handler, crosscheck: 3, ..Options::default() });
-        engine.native = Some(Ok(Arc::new(Backwards)));
+        let (events, engine) = checking(3, |kernel| Arc::new(Wrong(kernel)));
         let shader = engine.shader(&program(0, &[]), Entry::vertex(0));
         let (uniforms, mut unit) = (Uniforms::new(), Unit::new());
         let inputs: Vec<Registers> = vec![[[1.0; 4]; 16]; 8];
@@ -442,18 +448,7 @@ mod tests {
                 exit
             }
         }
-        struct Batches;
-        impl Backend for Batches {
-            fn name(&self) -> &'static str {
-                "wrong"
-            }
-            fn compile(&self, p: &Arc<Program>, e: Entry, c: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
-                Ok(Arc::new(Wrong(Interp.compile(p, e, c)?)))
-            }
-        }
-        let (events, handler) = collecting();
-        let mut engine = Engine::new(Options { events: handler, crosscheck: 100, ..Options::default() });
-        engine.native = Some(Ok(Arc::new(Batches)));
+        let (events, engine) = checking(100, |kernel| Arc::new(Wrong(kernel)));
         let shader = engine.shader(&program(0, &[]), Entry::vertex(0));
         let (uniforms, mut unit) = (Uniforms::new(), Unit::new());
         let mut run = |size: usize| {

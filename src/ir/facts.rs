@@ -1,10 +1,10 @@
-//! What is known of the values of a [`Func`]: which lanes anybody reads, and which may be NaN for the wrong reason,
-//! which may well be infinite.
+//! What is known of a [`Func`] and its values: registers that are read and written, which lanes anybody reads, which may
+//! be NaN for the wrong reason, which may well be infinite.
 //!
 //! Results are indexed by value number. They are upper bounds: a lane that is not live really is read by nobody, a
 //! value that is not suspect really does not depend on a product.
 
-use super::{Func, Inst, Lane, Node, Term, Test, Type, Use, Value};
+use super::{Func, Inst, Lane, Mem, Node, Term, Test, Type, Use, Value};
 use crate::isa::Opcode;
 
 /// Whether a node multiplies, so that computing it with a plain product may give NaN where the machine gives a number.
@@ -82,6 +82,20 @@ pub fn lanes_of(ty: Type) -> Lanes {
 }
 
 impl Func {
+    /// The `v` registers that are read; bit n is `vn`.
+    pub fn inputs_read(&self) -> u16 {
+        let input = |mask, node: &Node| if let Node::Input(n) = node { mask | 1 << n } else { mask };
+        self.nodes.iter().fold(0, input)
+    }
+
+    /// The `o` registers that are written, in whichever bank; bit n is `on`.
+    pub fn outputs_written(&self) -> u16 {
+        let insts = self.blocks.iter().flat_map(|b| &b.insts);
+        let output =
+            |mask, i: &(_, Inst)| if let Inst::Store(Mem::Out { n, .. }, _) = i.1 { mask | 1 << n } else { mask };
+        insts.fold(0, output)
+    }
+
     /// For each value the lanes that something observable depends on.
     pub fn live_lanes(&self) -> Vec<Lanes> {
         let mut roots = Vec::new();
@@ -210,7 +224,7 @@ impl Func {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::{Block, Edge, Form, Mem};
+    use crate::ir::{Block, Edge, Form};
     use crate::isa::flow::Exit;
     use crate::isa::{CmpOp, Cond, CondOp, Swizzle, WriteMask};
     use crate::program::Entry;

@@ -8,8 +8,8 @@ use super::generator::NoCode;
 use super::lanes::WIDTH;
 use super::math::Care;
 use super::{Jit, Timings, Variant};
+use crate::ir::Func;
 use crate::ir::batch::Side;
-use crate::ir::{Func, Node};
 use crate::kernel::{Config, Kernel, KernelStats, Unsupported, copy_registers};
 use crate::program::{Entry, Program};
 use crate::state::{Batch, Emitter, Exit, Registers, Uniforms, Unit};
@@ -75,10 +75,9 @@ impl SideBySide {
 
 impl NativeKernel {
     pub(super) fn new(code: Code, speculates: bool, source: Source, timings: Timings, blocks: usize) -> NativeKernel {
-        let input = |mask, node: &Node| if let Node::Input(n) = node { mask | 1 << n } else { mask };
         NativeKernel {
             code,
-            reads: source.func.nodes.iter().fold(0, input),
+            reads: source.func.inputs_read(),
             speculates,
             exact: OnceLock::new(),
             side_by_side: OnceLock::new(),
@@ -263,7 +262,7 @@ impl Run<'_> {
         let whole = self.count / WIDTH * WIDTH;
         // What no run writes is copied from the unit.
         let same = batch.output_mask & !lanes.writes;
-        let (mut at, mut groups, mut given_up) = (0, 0u32, 0u32);
+        let mut at = 0;
         // Whether the unit is as the vertex before `at` leaves it.
         let mut known = true;
         while at < whole && !self.kernel.gives_up_often() {
@@ -272,20 +271,15 @@ impl Run<'_> {
             if same != 0 {
                 outputs[..done].iter_mut().for_each(|o| copy_registers(same, self.unit.outputs(), o));
             }
-            groups += (done / WIDTH) as u32;
+            self.kernel.groups.fetch_add((done / WIDTH) as u32, Ordering::Relaxed);
             known &= done == 0;
             at += done;
             if at < whole {
-                given_up += 1;
+                self.kernel.given_up.fetch_add(1, Ordering::Relaxed);
                 self.know(&mut known, batch, at);
                 (at..at + WIDTH).for_each(|n| self.one(batch, n));
                 at += WIDTH;
             }
-        }
-        self.kernel.groups.fetch_add(groups, Ordering::Relaxed);
-        // Mostly there is nothing to add, and adding takes a while.
-        if given_up > 0 {
-            self.kernel.given_up.fetch_add(given_up, Ordering::Relaxed);
         }
         if at == self.count || !lanes.always_ends {
             self.know(&mut known, batch, at);

@@ -5,8 +5,9 @@
 //! other](Func::side_by_side), in single precision.
 //!
 //! The function does the common case: products are plain, vertices agree on every branch, or [both ways](mixed) can be
-//! gone, and runs end. Where a group of four does otherwise, it returns before anything of that group is written, and says how far it came; one vertex
-//! after the other is what happens then. Only outputs are written. It must not know what runs instead.
+//! gone, and runs end. Where a group of four does otherwise, it returns before anything of that group is written, and
+//! says how far it came; one vertex after the other is what happens then. Only outputs are written. It must not know
+//! what runs instead.
 
 mod compute;
 mod indexed;
@@ -91,6 +92,7 @@ struct Lower<'a, 'f> {
     loaded: HashMap<u8, [Option<clif::Value>; 4]>,
     early: HashMap<u8, [Option<clif::Value>; 4]>,
     seams: Seams,
+    /// See [`indexed::indices`].
     indices: HashMap<Value, (u8, u8)>,
     /// Components that must not be NaN for the wrong reason, to be tested.
     sinks: Vec<clif::Value>,
@@ -264,7 +266,7 @@ impl<'a, 'f> Lower<'a, 'f> {
         for (id, block) in func.blocks.iter().enumerate() {
             self.b.switch_to_block(self.blocks[id]);
             self.loaded.clone_from(&self.early);
-            self.seams.begin(self.b.func.dfg.num_values());
+            self.unbroken();
             let mut stores = Vec::new();
             for &(pc, inst) in &block.insts {
                 self.b.set_srcloc(SourceLoc::new(u32::from(pc)));

@@ -12,7 +12,7 @@
 use picajit::container::shbin::Dvle;
 use picajit::interp::Interp;
 use picajit::ir::cfg::{Cfg, Limits};
-use picajit::ir::{Form, Func, Inst, Mem, Node};
+use picajit::ir::{Form, Func};
 use picajit::isa::numeric::Precision;
 #[cfg(feature = "jit")]
 use picajit::jit::{Allocator, Jit, Settings, Variant};
@@ -222,14 +222,11 @@ fn used(program: &Program, entry: Entry) -> (u16, u16) {
     let Ok(cfg) = Cfg::build(program, entry, Limits::default()) else { return (u16::MAX, u16::MAX) };
     let mut func = Func::build(&cfg, Config::default().fuel, Form::Ssa);
     func.simplify(Precision::F32);
-    let read = func.nodes.iter().filter_map(|node| if let Node::Input(n) = node { Some(n) } else { None });
-    let insts = func.blocks.iter().flat_map(|b| &b.insts);
-    let written = insts.filter_map(|(_, i)| if let Inst::Store(Mem::Out { n, .. }, _) = i { Some(n) } else { None });
-    (read.fold(0, |mask, n| mask | 1 << n), written.fold(0, |mask, n| mask | 1 << n))
+    (func.inputs_read(), func.outputs_written())
 }
 
 impl Workload {
-    /// With the masks of a shader; one that a file leaves empty has the registers that the code uses, as a host would tell its own.
+    /// With the masks of a shader; one that a file leaves empty has the registers that the code uses, as a host's would.
     pub fn new(dvle: &Dvle, program: &Program, uniforms: Uniforms, inputs: Vec<Registers>) -> Workload {
         let (read, written) = used(program, dvle.entry());
         let or = |mask, other| if mask == 0 { other } else { mask };

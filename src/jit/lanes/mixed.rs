@@ -12,7 +12,7 @@ use crate::ir::{Edge, Func, Inst, Term, Type, Value};
 use cranelift_codegen::ir::{self as clif, BlockArg, InstBuilder, SourceLoc, types};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Instructions that are written a second time for groups that disagree, in all. Real shaders have some dozens.
+/// Instructions and blocks that are written a second time for groups that disagree, in all. Real shaders have some dozens.
 pub(super) const MOST_MIXED: usize = 512;
 
 /// What lies between a branch and the block where its ways meet.
@@ -20,6 +20,8 @@ pub(super) struct Region {
     /// In an order in which each comes before those it leads to.
     blocks: Vec<usize>,
     join: usize,
+    /// Instructions and blocks.
+    cost: usize,
 }
 
 /// One way into a block, and the vertices that take it.
@@ -32,21 +34,21 @@ struct Way<'a> {
 type Ways<'a> = BTreeMap<usize, Vec<Way<'a>>>;
 
 impl Region {
-    /// Behind the branch at the end of block `from`, if blocks in between have at most `most` instructions.
+    /// Behind the branch at the end of block `from`, if there are at most `most` instructions and blocks in between.
     fn behind(func: &Func, from: usize, most: usize) -> Option<Region> {
         let mut ahead: BTreeSet<usize> = func.blocks[from].term.edges().map(|e| e.to).collect();
         if ahead.first().is_none_or(|first| *first <= from) {
             return None;
         }
-        let (mut blocks, mut insts) = (Vec::new(), 0);
+        let (mut blocks, mut cost) = (Vec::new(), 0);
         // The first block in order that nothing else is ahead of is where all ways meet.
         while let Some(block) = ahead.pop_first() {
             if ahead.is_empty() {
-                return Some(Region { blocks, join: block });
+                return Some(Region { blocks, join: block, cost });
             }
             let (Term::Goto(_) | Term::Branch { .. }) = func.blocks[block].term else { return None };
-            insts += cost(func, block);
-            if insts > most || func.blocks[block].insts.iter().any(|(_, i)| !matches!(i, Inst::Def(_))) {
+            cost += 1 + func.blocks[block].insts.len();
+            if cost > most || func.blocks[block].insts.iter().any(|(_, i)| !matches!(i, Inst::Def(_))) {
                 return None;
             }
             for edge in func.blocks[block].term.edges() {
@@ -60,15 +62,6 @@ impl Region {
         }
         None
     }
-
-    fn cost(&self, func: &Func) -> usize {
-        self.blocks.iter().map(|&b| cost(func, b)).sum()
-    }
-}
-
-/// What a block costs at least: an empty one is not for nothing.
-fn cost(func: &Func, block: usize) -> usize {
-    1 + func.blocks[block].insts.len()
 }
 
 impl<'a> Lower<'a, '_> {
@@ -76,19 +69,20 @@ impl<'a> Lower<'a, '_> {
     pub(super) fn mixable(&self, from: usize) -> Option<Region> {
         let func = self.func;
         let region = Region::behind(func, from, self.mixed_left)?;
-        let blocks = region.blocks.iter().chain([&from]);
-        let inside = |edge: &&Edge| region.join == edge.to || region.blocks.contains(&edge.to);
-        let edges: Vec<&Edge> = blocks.flat_map(|&b| func.blocks[b].term.edges()).filter(inside).collect();
-        edges.iter().all(|edge| self.can_mix(edge, &edges)).then_some(region)
+        let mut ways: BTreeMap<usize, Vec<&Edge>> = BTreeMap::new();
+        for edge in region.blocks.iter().chain([&from]).flat_map(|&b| func.blocks[b].term.edges()) {
+            ways.entry(edge.to).or_default().push(edge);
+        }
+        ways.iter().all(|(&to, ways)| self.can_mix(to, ways)).then_some(region)
     }
 
     /// Writes `at`, where a group goes whose vertices disagree: those of `mask` go `yes`.
     pub(super) fn mixed(&mut self, region: &Region, at: clif::Block, mask: clif::Value, yes: &'a Edge, no: &'a Edge) {
         let func = self.func;
-        self.mixed_left -= region.cost(func);
+        self.mixed_left -= region.cost;
         self.b.set_cold_block(at);
         self.b.switch_to_block(at);
-        self.seams.begin(self.b.func.dfg.num_values());
+        self.unbroken();
         // The blocks in between are also written for groups that agree.
         let values = self.values.clone();
         let others = self.b.ins().bnot(mask);
@@ -142,14 +136,14 @@ impl<'a> Lower<'a, '_> {
         self.values = values;
     }
 
-    /// Whether what `edge` passes on can differ between vertices, or is the same along all `edges`. Vectors always can: those that are
-    /// chosen by the way [vary](crate::ir::Func::varies).
-    fn can_mix(&self, edge: &Edge, edges: &[&Edge]) -> bool {
-        self.func.blocks[edge.to].params.iter().enumerate().all(|(n, &param)| {
+    /// Whether each parameter of block `to` can differ between vertices, or is the same along all ways. Vectors always can: those
+    /// that are chosen by the way [vary](crate::ir::Func::varies).
+    fn can_mix(&self, to: usize, ways: &[&Edge]) -> bool {
+        self.func.blocks[to].params.iter().enumerate().all(|(n, &param)| {
             self.side.live[param.0 as usize] == 0
                 || self.func.node(param).ty() == Type::Vec4
                 || self.side.varies[param.0 as usize]
-                || edges.iter().filter(|e| e.to == edge.to).all(|e| e.args[n] == edge.args[n])
+                || ways.windows(2).all(|pair| pair[0].args[n] == pair[1].args[n])
         })
     }
 

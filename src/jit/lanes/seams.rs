@@ -1,12 +1,12 @@
 //! Blocks cut in two, so that what is loaded once is read by the instruction that computes with it.
 //!
-//! Cranelift makes a load part of an instruction only if its value has one use, and so has everything that is computed from it in
-//! the same block: a value with two might be computed twice. A component of a register mostly has more. So a block is cut behind
+//! Cranelift makes a load part of an instruction only if its value has one use, and so has everything that is computed
+//! from it in the same block: a value with two might be computed twice. A component of a register mostly has more. So a block is cut behind
 //! what is used more than once, and this becomes parameters of the rest, where counting begins anew. A parameter that is the same
 //! on every way in is removed before; so there is a second way in, from cold code that is never run.
 //!
-//! Invariant: only what was made in the block that is cut becomes a parameter, since nobody else leads to all that reads it. It must not know
-//! what is computed.
+//! Invariant: only what was made in the block that is cut becomes a parameter: nothing else leads to all that reads it. It must
+//! not know what is computed.
 
 use super::{Low, Lower};
 use crate::ir::batch::Side;
@@ -40,13 +40,6 @@ impl Seams {
     pub(super) fn new(func: &Func, side: &Side, arm: bool) -> Seams {
         let uses = if arm { Vec::new() } else { uses(func, side) };
         Seams { uses, fresh: BTreeSet::new(), behind: HashMap::new(), loads: 0, first: 0 }
-    }
-
-    /// A block begins, or what is left of one: values from `first` on are made in it.
-    pub(super) fn begin(&mut self, first: usize) {
-        self.fresh.clear();
-        self.loads = 0;
-        self.first = first;
     }
 
     /// A value has been made.
@@ -93,25 +86,21 @@ fn uses(func: &Func, side: &Side) -> Vec<[u8; 4]> {
         for (_, inst) in &block.insts {
             match *inst {
                 Inst::Def(value) => {
-                    let live = side.live[value.0 as usize];
+                    let (node, live) = (func.node(value), side.live[value.0 as usize]);
                     // What can hide a NaN is tested first.
-                    let times = 1 + u8::from(facts::swallows_nan(func.node(value)));
-                    match *func.node(value) {
-                        ref node if renames(node) => {}
-                        Node::Alu { op, ref src } => {
-                            for (n, u) in src[..crate::ir::alu_sources(op)].iter().enumerate() {
-                                let read = components(facts::lanes_read(op, n, live));
-                                read.for_each(|lane| add(u.value, u.swizzle.lane(lane.into()) as u8, times));
-                            }
+                    let times = 1 + u8::from(facts::swallows_nan(node));
+                    let mut read = |live| {
+                        facts::for_each_read(node, live, |v, lanes| components(lanes).for_each(|c| add(v, c, times)));
+                    };
+                    match node {
+                        node if renames(node) => {}
+                        Node::Alu { op: Opcode::Dp3 | Opcode::Dp4 | Opcode::Dph, .. } | Node::Scalar { .. }
+                            if live != 0 =>
+                        {
+                            read(live);
                         }
-                        Node::Scalar { src, .. } | Node::ToAddress(src) if live != 0 => {
-                            add(src.value, src.component, times)
-                        }
-                        Node::Compare { a, b, .. } if live != 0 => {
-                            add(a.value, a.component, times);
-                            add(b.value, b.component, times);
-                        }
-                        _ => {}
+                        // For each lane on its own.
+                        _ => components(live).for_each(|c| read(1 << c)),
                     }
                 }
                 // Tested, and twice rearranged.
@@ -136,6 +125,13 @@ fn renames(node: &Node) -> bool {
 }
 
 impl Lower<'_, '_> {
+    /// A block begins, or what is left of one.
+    pub(super) fn unbroken(&mut self) {
+        self.seams.fresh.clear();
+        self.seams.loads = 0;
+        self.seams.first = self.b.func.dfg.num_values();
+    }
+
     /// Cuts the block if what `value` is made of asks for it.
     pub(super) fn seam_before(&mut self, value: Value) {
         let node = self.func.node(value);
@@ -181,6 +177,6 @@ impl Lower<'_, '_> {
         // What waits to be tested would be a second use.
         self.sinks.iter_mut().for_each(|v| *v = self.seams.behind(*v));
         self.b.switch_to_block(next);
-        self.seams.begin(self.b.func.dfg.num_values());
+        self.unbroken();
     }
 }

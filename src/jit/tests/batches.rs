@@ -306,6 +306,7 @@ fn a_shader_that_gives_up_often_stops_trying() {
     };
     let (groups, given_up) = run();
     assert_eq!(groups, 0);
-    assert!(given_up >= OFTEN);
+    // In the middle of the batch.
+    assert_eq!(given_up, OFTEN);
     assert_eq!(run(), (groups, given_up));
 }
