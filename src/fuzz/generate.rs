@@ -99,7 +99,7 @@ fn case(choices: &mut Choices<'_>, tier: Option<Tier>, name: String, vertices: u
     let mut bulk = choices.fork();
     let mix = bulk.pick(&values::MIXES);
     let count = 1 + bulk.below(vertices.max(1));
-    let mask = |bulk: &mut Choices<'_>| if bulk.percent(60) { 0xFFFF } else { bulk.word() as u16 };
+    let mask = |bulk: &mut Choices<'_>| if bulk.percent(80) { 0xFFFF } else { bulk.word() as u16 };
     Case {
         name,
         program: Arc::new(written),
@@ -124,6 +124,7 @@ fn program(choices: &mut Choices<'_>, tier: Tier, stage: Stage) -> Program {
         fixups: Vec::new(),
         clean: false,
         straight: false,
+        forked: false,
         loops: 0,
         insides: Vec::new(),
     };
@@ -154,6 +155,8 @@ pub(super) struct Writer<'c, 'a> {
     pub(super) clean: bool,
     /// No transfers.
     pub(super) straight: bool,
+    /// No transfers but branches whose ways meet.
+    pub(super) forked: bool,
     /// Loops around the current word.
     pub(super) loops: u32,
     /// The second and the last word of then parts and of loops that are finished: where a jump arrives in a scope that

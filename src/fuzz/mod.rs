@@ -37,5 +37,5 @@ pub use compare::{Divergence, Engine, Found, Outcome, compare};
 pub use filetest::{filetest, report};
 pub use generate::{Tier, case_from_bytes, case_from_seed};
 pub use shrink::shrink;
-pub use stats::Stats;
+pub use stats::{Stats, percent};
 pub use sweep::{Plan, Swept, sweep};

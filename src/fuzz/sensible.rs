@@ -15,15 +15,17 @@ const COUNTER: u8 = 9;
 impl Writer<'_, '_> {
     /// Tier three.
     pub(super) fn sensible(&mut self) {
-        self.clean = self.choices.percent(40);
-        self.straight = self.choices.percent(if self.clean { 35 } else { 5 });
+        self.clean = self.choices.percent(if self.stage == Stage::Vertex { 60 } else { 20 });
+        self.straight = self.choices.percent(if self.clean { 25 } else { 5 });
+        self.forked = self.clean && !self.straight && self.choices.percent(60);
         if self.clean {
             self.prologue();
         }
         let main_call = self.code.len();
         self.put(Inst::Nop);
         let main = 4 + self.choices.below(self.length / 2);
-        if !self.straight && self.choices.percent(8) {
+        let flow = !self.straight && !self.forked;
+        if flow && self.choices.percent(8) {
             self.tower();
         }
         self.block(main, 0);
@@ -40,7 +42,7 @@ impl Writer<'_, '_> {
                 procedures.push((start, self.pc()));
             }
         }
-        if !self.straight && self.choices.percent(15) {
+        if flow && self.choices.percent(15) {
             let head = self.chain();
             procedures.extend([head; 3]);
             let test = Some(self.test(false)).filter(|_| self.choices.percent(30));
@@ -82,7 +84,8 @@ impl Writer<'_, '_> {
     /// Writes what a clean program may read: few registers of each file, the counter, addresses, flags.
     fn prologue(&mut self) {
         let mut dsts: Vec<DstReg> = (0..FEW).map(DstReg::temp).collect();
-        dsts.extend((0..FEW).map(DstReg::output).filter(|_| self.choices.percent(85)));
+        let outputs = if self.forked { 100 } else { 85 };
+        dsts.extend((0..FEW).map(DstReg::output).filter(|_| self.choices.percent(outputs)));
         for dst in dsts {
             let op = self.choices.pick(&[Opcode::Mov, Opcode::Mul, Opcode::Add, Opcode::Dp4]);
             let n = self.choices.below(16) as u8;
@@ -188,11 +191,14 @@ impl Writer<'_, '_> {
         let stop = self.code.len() + words as usize;
         while self.code.len() < stop {
             let room = (stop - self.code.len()) as u32;
-            let flow = u32::from(!self.straight);
-            let nest = flow * u32::from(depth < 6 && room > 2);
-            let emits = if self.stage == Stage::Geometry { 14 } else { 1 };
+            let flow = u32::from(!self.straight && !self.forked);
+            let nest = u32::from(depth < 6 && room > 2);
+            let fork = nest * u32::from(!self.straight);
+            let emits = if self.stage == Stage::Geometry { 14 } else { flow };
             let leaves = flow * u32::from(self.loops > 0);
-            let weights = [50, 6, 9 * nest, 9 * nest, 9 * flow, 6 * flow, 18 * leaves, emits, flow, 3 * nest];
+            let repeat = flow * nest;
+            let weights =
+                [50, 6, 9 * fork, 9 * repeat, 9 * flow, 6 * flow, 18 * leaves, emits, flow, 3 * repeat, 4 * fork];
             match self.choices.weighted(&weights) {
                 0 => {
                     let inst = self.arithmetic();
@@ -212,7 +218,8 @@ impl Writer<'_, '_> {
                 6 => self.leave(),
                 7 => self.emit(),
                 8 => self.put(Inst::End),
-                _ => self.countdown(room, depth),
+                9 => self.countdown(room, depth),
+                _ => self.chosen(),
             }
         }
     }
@@ -243,6 +250,52 @@ impl Writer<'_, '_> {
         }
         let len = (self.pc() - target).min(255) as u8;
         self.code[at] = self.word(&Inst::If { test, target, len });
+    }
+
+    /// A register that a branch fills from one of few uniforms, and what is computed from it behind the branch: on each
+    /// way all vertices have the same value, behind it they have not. `c0-c3` are plausible addresses too.
+    fn chosen(&mut self) {
+        let n = self.choices.below(u32::from(FEW)) as u8;
+        let ways = 1 + self.choices.below(2);
+        if ways == 1 {
+            self.constant(n);
+        }
+        let uniform = Src::plain(SrcReg::uniform(self.choices.below(96) as u8));
+        let input = Src::plain(SrcReg::input(self.choices.below(u32::from(FEW)) as u8));
+        let ops = [(); 2].map(|()| CmpOp::new(self.choices.below(6) as u8));
+        self.put(Inst::Cmp { ops, src: [uniform, input] });
+        let at = self.code.len();
+        self.code.push(0);
+        self.constant(n);
+        self.padding(40);
+        let target = self.pc();
+        if ways == 2 {
+            self.constant(n);
+            self.padding(40);
+        }
+        let test = Test::Flags(self.cond());
+        self.code[at] = self.word(&Inst::If { test, target, len: (self.pc() - target) as u8 });
+        let chosen = Src::plain(SrcReg::temp(n));
+        match self.choices.below(3) {
+            0 => {
+                self.put(Inst::Mova { mask: WriteMask::ALL, src: chosen });
+                let read = self.operation(Opcode::Add);
+                self.put(read);
+            }
+            1 => self.put(Inst::Cmp { ops, src: [uniform, chosen] }),
+            _ => {
+                let (op, dst) = (Opcode::Dp4, DstReg::output(n));
+                let src = [uniform, chosen, Alu::NO_SRC];
+                self.put(Inst::Alu(Alu { op, dst, mask: WriteMask::ALL, src }));
+            }
+        }
+    }
+
+    /// Moves `c0`, `c1`, `c2` or `c3` to `r{n}`.
+    fn constant(&mut self, n: u8) {
+        let src = Src::plain(SrcReg::uniform(self.choices.below(4) as u8));
+        let (op, dst) = (Opcode::Mov, DstReg::temp(n));
+        self.put(Inst::Alu(Alu { op, dst, mask: WriteMask::ALL, src: [src, Alu::NO_SRC, Alu::NO_SRC] }));
     }
 
     fn repeat(&mut self, room: u32, depth: u32) {
