@@ -144,7 +144,7 @@ fn check(path: &Path, engine: &Engine) -> Result<(), Failed> {
         let at = format!("entry {n} (pc {}, {:?})", entry.pc, entry.stage);
         // Data that means nothing may well send a program in circles; a small budget ends that, equally everywhere.
         for (precision, round) in Precision::ALL.into_iter().flat_map(|p| (0..4).map(move |round| (p, round))) {
-            let config = Config { fuel: 2048, precision };
+            let config = Config { fuel: 2048, precision, ..Config::default() };
             let compile = |engine: &Engine| {
                 engine.backend.compile(&program, entry, &config).map_err(|e| format!("{at}: {}: {e}", engine.name))
             };

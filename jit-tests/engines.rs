@@ -1,5 +1,6 @@
 //! The engines under test, in one place.
 
+use crate::hosted::Hosted;
 use picajit::interp::Interp;
 use picajit::kernel::Backend;
 use std::sync::Arc;
@@ -15,8 +16,8 @@ pub struct Engine {
 
 /// Every engine that must agree, the reference first.
 pub fn engines() -> Vec<Engine> {
-    #[allow(unused_mut)] // without native code it is the only one
     let mut engines = vec![reference()];
+    engines.push(Engine { name: "interp-hosted", backend: Arc::new(Hosted::new(Arc::new(Interp))) });
     #[cfg(feature = "jit")]
     for (name, variant) in [
         ("vec4", picajit::jit::Variant::Vec4),
@@ -29,6 +30,15 @@ pub fn engines() -> Vec<Engine> {
             Err(reason) => println!("skipped: {name}: {reason}"),
         }
     }
+    let on_host = |name, of: &str| {
+        let native = engines.iter().find(|e| e.name == of)?;
+        Some(Engine { name, backend: Arc::new(Hosted::new(native.backend.clone())) })
+    };
+    let hosted: Vec<Engine> = [on_host("lanes-hosted", "lanes"), on_host("unoptimised-hosted", "unoptimised")]
+        .into_iter()
+        .flatten()
+        .collect();
+    engines.extend(hosted);
     engines
 }
 

@@ -12,14 +12,15 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("isa", &[]),
     ("program", &["isa"]),
     ("state", &["isa"]),
+    ("layout", &["isa", "state"]),
     ("semantics", &["isa", "state"]),
-    ("kernel", &["isa", "program", "state"]),
+    ("kernel", &["isa", "program", "state", "layout"]),
     ("container", &["isa", "program", "state"]),
     ("text", &["isa", "program", "state", "container"]),
     ("interp", &["isa", "program", "state", "kernel"]),
     ("ir", &["isa", "program", "kernel"]),
-    ("jit", &["isa", "program", "state", "kernel", "ir"]),
-    ("engine", &["isa", "program", "state", "kernel", "interp", "jit", "text", "cache", "diff"]),
+    ("jit", &["isa", "program", "state", "layout", "kernel", "ir"]),
+    ("engine", &["isa", "program", "state", "layout", "kernel", "interp", "jit", "text", "cache", "diff"]),
     // The words of uploads are those of files.
     ("gpu", &["isa", "program", "state", "semantics", "container", "engine"]),
     // What an entry reaches is the graph's to say.

@@ -10,6 +10,7 @@ mod directive;
 mod engines;
 mod filetest;
 mod hardware;
+mod hosted;
 mod layers;
 mod noise;
 mod outcome;

@@ -7,6 +7,7 @@ mod directive;
 mod engines;
 #[allow(dead_code)]
 mod filetest;
+mod hosted;
 mod noise;
 #[allow(dead_code)]
 mod outcome;
@@ -56,7 +57,12 @@ fn native_sweep(part: u64) {
         }
     };
     let (Some(lanes), Some(unoptimised)) = (jit(Variant::Lanes), jit(Variant::Unoptimised)) else { return };
-    let engines = [Engine { name: "lanes", backend: &lanes }, Engine { name: "unoptimised", backend: &unoptimised }];
+    let hosted = hosted::Hosted::new(Arc::new(lanes.clone()));
+    let mut engines =
+        vec![Engine { name: "lanes", backend: &lanes }, Engine { name: "unoptimised", backend: &unoptimised }];
+    if part == 3 {
+        engines.push(Engine { name: "lanes-hosted", backend: &hosted });
+    }
     let plan = Plan { seed: (part + 1) << 32, programs: size(5_000), ..Plan::default() };
     let stats = clean_sweep(&plan, &engines);
     println!("{stats}");

@@ -12,6 +12,7 @@ use crate::diff::{self, Side, Work};
 use crate::interp::Interp;
 use crate::isa::numeric::Precision;
 use crate::kernel::{Backend, Config, DEFAULT_FUEL, Kernel, KernelStats, Unsupported};
+use crate::layout::{Host, HostEmitter, Layout};
 use crate::program::{Entry, Program};
 use crate::state::{Batch, Emitter, Exit, NoEmitter, Uniforms, Unit};
 use std::collections::HashSet;
@@ -78,6 +79,9 @@ pub struct Options {
     /// Compare one run in so many with the interpreter; 0 for none. Runs that are compared cost as much as
     /// interpreting. In a batch it is 16 vertices from that one on, so that those that run side by side are seen to.
     pub crosscheck: u32,
+    /// Where the host keeps registers and uniforms: [`Shader::run_on`] and [`Shader::run_batch_on`] run there, in place.
+    /// Without it they belong in [`Unit`] and [`Uniforms`], and a host's are copied there and back.
+    pub layout: Option<Layout>,
     /// Bytes that cached kernels may occupy.
     pub cache_bytes: usize,
     /// Who is told of events; standard error unless changed.
@@ -91,6 +95,7 @@ impl Default for Options {
             precision: Precision::default(),
             fuel: DEFAULT_FUEL,
             crosscheck: 0,
+            layout: None,
             cache_bytes: 64 << 20,
             events: Arc::new(|event| eprintln!("picajit: {event}")),
         }
@@ -138,7 +143,8 @@ impl Engine {
     /// The shader of `entry` in `program`, compiled now or found in the cache. The lookup explores the program (some
     /// microseconds): keep the shader until code, descriptors or entry change.
     pub fn shader(&self, program: &Program, entry: Entry) -> Shader {
-        let config = Config { precision: self.options.precision, fuel: self.options.fuel };
+        let Options { precision, fuel, layout, .. } = self.options;
+        let config = Config { precision, fuel, layout };
         let key = ShaderKey::new(program, entry, config);
         if let Some(compiled) = lock(&self.cache).get(&key) {
             return Shader(compiled);
@@ -175,6 +181,11 @@ impl Engine {
             events: self.options.events.clone(),
         });
         Compiled { entry, kernel, backend, reason, check }
+    }
+
+    /// Why no shader of this engine is native, if that is so and native code was preferred.
+    pub fn no_native(&self) -> Option<&Unsupported> {
+        self.native.as_ref().and_then(|native| native.as_ref().err())
     }
 
     /// What the cache has done and holds.
@@ -220,10 +231,10 @@ impl Shader {
     /// Runs one geometry invocation on `unit` and sends its triangles to `emitter`. Afterwards the hardware sets
     /// boolean uniform b15; uniforms are the host's, so that is the host's to do.
     pub fn run_geometry(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
-        match &self.0.check {
-            Some(check) if check.due() => check.run(&self.0, uniforms, unit, emitter),
-            _ => self.0.kernel.run(uniforms, unit, emitter),
+        if let Some(check) = self.0.check.as_ref().filter(|check| check.due()) {
+            check.once(&self.0, uniforms, unit);
         }
+        self.0.kernel.run(uniforms, unit, emitter)
     }
 
     /// Runs the vertices of `batch` one after the other on `unit`; see [`Kernel::run_batch`].
@@ -234,9 +245,33 @@ impl Shader {
         self.0.kernel.run_batch(uniforms, unit, batch, &mut NoEmitter)
     }
 
+    /// [`Shader::run_geometry`], which is [`Shader::run`] too, on a host's memory. Nothing is copied if the engine was made
+    /// for its layout and the shader is native.
+    pub fn run_on(&self, host: &Host<'_>, emitter: &mut dyn HostEmitter) -> Exit {
+        if let Some(check) = self.0.check.as_ref().filter(|check| check.due()) {
+            let (unit, uniforms) = host.load();
+            check.once(&self.0, &uniforms, &unit);
+        }
+        self.0.kernel.run_on(host, emitter)
+    }
+
+    /// [`Shader::run_batch`] on a host's memory.
+    pub fn run_batch_on(&self, host: &Host<'_>, batch: &mut Batch<'_>) -> Exit {
+        if let Some(check) = &self.0.check {
+            let (unit, uniforms) = host.load();
+            check.batch(&self.0, &uniforms, &unit, batch);
+        }
+        self.0.kernel.run_batch_on(host, batch, &mut NoEmitter)
+    }
+
     /// Who runs it: `lanes` or `interp`.
     pub fn backend(&self) -> &'static str {
         self.0.backend
+    }
+
+    /// The layout of the memory that it runs on without copying; `None` is [`Layout::OWN`], and what interpreters say.
+    pub fn layout(&self) -> Option<&Layout> {
+        self.0.kernel.layout()
     }
 
     /// Why it is not native, if native code was preferred.
@@ -273,12 +308,11 @@ impl Check {
         self.runs.fetch_add(1, Ordering::Relaxed).is_multiple_of(self.every)
     }
 
-    /// Compares one run on copies of the unit, then makes it.
-    fn run(&self, shader: &Compiled, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
+    /// Compares one run on copies of the unit.
+    fn once(&self, shader: &Compiled, uniforms: &Uniforms, unit: &Unit) {
         let inputs = [unit.v];
         let work = Work { uniforms, unit, inputs: &inputs, input_mask: u16::MAX, output_mask: u16::MAX };
         self.compare(shader, &work);
-        shader.kernel.run(uniforms, unit, emitter)
     }
 
     /// Compares stretches of a batch, alone and in batches, on copies of the unit. They begin at the runs that are due,

@@ -6,15 +6,16 @@
 
 use crate::isa::Pc;
 use crate::isa::numeric::Precision;
+use crate::layout::{Host, HostEmitter, Layout};
 use crate::program::{Entry, Program};
-use crate::state::{Batch, Emitter, Exit, Uniforms, Unit};
+use crate::state::{Batch, EmitState, Emitter, Exit, Registers, Uniforms, Unit};
 use std::fmt;
 use std::sync::Arc;
 
 /// Backward transfers a run may take unless told otherwise.
 pub const DEFAULT_FUEL: u32 = 65_536;
 
-/// What changes the meaning of a run, and is therefore part of every cache key.
+/// What changes the meaning of a run, or the code for it, and is therefore part of every cache key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Config {
     /// Number format of results.
@@ -22,11 +23,14 @@ pub struct Config {
     /// Backward transfers (next pc not above pc) that one run may take; the one after these ends it with
     /// [`Exit::Fuel`], before the transfer is made.
     pub fuel: u32,
+    /// Where the host keeps what is run on, if not in [`Unit`] and [`Uniforms`]. Changes no result: a kernel runs on any
+    /// memory, and on memory of this layout without copying it.
+    pub layout: Option<Layout>,
 }
 
 impl Default for Config {
     fn default() -> Config {
-        Config { precision: Precision::default(), fuel: DEFAULT_FUEL }
+        Config { precision: Precision::default(), fuel: DEFAULT_FUEL, layout: None }
     }
 }
 
@@ -66,6 +70,21 @@ pub trait Kernel: Send + Sync {
         result
     }
 
+    /// [`Kernel::run`] on a host's memory. The same results, also where the host keeps flags as other bytes than 0 and 1.
+    fn run_on(&self, host: &Host<'_>, emitter: &mut dyn HostEmitter) -> Exit {
+        copied(host, emitter, |uniforms, unit, emitter| self.run(uniforms, unit, emitter))
+    }
+
+    /// [`Kernel::run_batch`] on a host's memory.
+    fn run_batch_on(&self, host: &Host<'_>, batch: &mut Batch<'_>, emitter: &mut dyn HostEmitter) -> Exit {
+        copied(host, emitter, |uniforms, unit, emitter| self.run_batch(uniforms, unit, batch, emitter))
+    }
+
+    /// The layout of memory that it runs on without copying; `None` is [`Layout::OWN`].
+    fn layout(&self) -> Option<&Layout> {
+        None
+    }
+
     /// What it has seen so far.
     fn stats(&self) -> KernelStats {
         KernelStats::default()
@@ -80,6 +99,28 @@ pub trait Kernel: Send + Sync {
     fn native_bytes(&self) -> usize {
         0
     }
+}
+
+/// Runs `work` on copies of a host's registers and uniforms, and puts the registers back.
+pub(crate) fn copied(
+    host: &Host<'_>,
+    emitter: &mut dyn HostEmitter,
+    work: impl FnOnce(&Uniforms, &mut Unit, &mut dyn Emitter) -> Exit,
+) -> Exit {
+    let (mut unit, uniforms) = host.load();
+    let exit = work(&uniforms, &mut unit, &mut Sent(emitter));
+    host.store(&unit);
+    exit
+}
+
+/// Hands each `EMIT` on to a host that keeps its own slots.
+pub(crate) struct Sent<'a>(pub(crate) &'a mut dyn HostEmitter);
+
+impl Emitter for Sent<'_> {
+    fn vertex(&mut self, outputs: &Registers, how: EmitState) {
+        self.0.emit(outputs, how);
+    }
+    fn triangle(&mut self, _: [&Registers; 3], _: bool) {}
 }
 
 /// What a kernel has seen so far. Counters stop or wrap where it no longer matters.
@@ -97,7 +138,7 @@ pub struct KernelStats {
 }
 
 /// Copies the registers whose bit is set in `mask`.
-pub fn copy_registers(mask: u16, from: &crate::state::Registers, to: &mut crate::state::Registers) {
+pub fn copy_registers(mask: u16, from: &Registers, to: &mut Registers) {
     let mut left = mask;
     while left != 0 {
         let n = left.trailing_zeros() as usize;
@@ -134,6 +175,8 @@ pub enum Unsupported {
         /// How many there are.
         blocks: usize,
     },
+    /// It is a geometry program, and the host's layout has no place for what these change.
+    NoGeometry,
     /// The code generator refused; a bug worth reporting.
     Codegen {
         /// Its words.
@@ -152,6 +195,7 @@ impl fmt::Display for Unsupported {
             Unsupported::TooManyBlocks { limit, blocks } => {
                 write!(f, "control flow has {blocks} blocks, more than {limit}")
             }
+            Unsupported::NoGeometry => f.write_str("the host's layout has no place for what geometry programs change"),
             Unsupported::Codegen { message } => write!(f, "the code generator refused: {message}"),
         }
     }

@@ -53,6 +53,8 @@
 //! comparison and shrinking. The library alone builds without them, and then interprets.
 
 pub mod cache;
+#[cfg(feature = "capi")]
+pub mod capi;
 pub mod container;
 pub mod diff;
 pub mod engine;
@@ -65,6 +67,7 @@ pub mod isa;
 #[cfg(feature = "jit")]
 pub mod jit;
 pub mod kernel;
+pub mod layout;
 pub mod program;
 pub mod semantics;
 pub mod state;

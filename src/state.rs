@@ -1,7 +1,7 @@
 //! The memory that both engines see: a unit's registers, the uniforms, a batch of vertices, and who receives triangles.
 //!
 //! Plain data with a fixed layout (`#[repr(C)]`): the interpreter reads the fields, compiled code has their offsets in
-//! it. Nothing here is reset between runs; registers carry over from vertex to vertex as on hardware, and clearing them
+//! it, or those of a host's own structures ([`layout`](crate::layout)). Nothing here is reset between runs; registers carry over from vertex to vertex as on hardware, and clearing them
 //! is the host's decision.
 
 pub use crate::isa::flow::Exit;
@@ -78,10 +78,11 @@ impl Unit {
         &self.o[usize::from(self.bank & 1)]
     }
 
-    /// The meaning of `EMIT`, which both engines call: copies the current outputs to the slot that the last `SETEMIT`
-    /// named, sends slots 0-2 to `emitter` if it asked for a primitive, and changes the bank.
+    /// The meaning of `EMIT`, which both engines call: shows `emitter` the current outputs, copies them to the slot that
+    /// the last `SETEMIT` named, sends slots 0-2 to `emitter` if it asked for a primitive, and changes the bank.
     pub fn emit(&mut self, emitter: &mut dyn Emitter) {
         let bank = usize::from(self.bank & 1);
+        emitter.vertex(&self.o[bank], self.setemit);
         self.slots[usize::from(self.setemit.vertex & 3)] = self.o[bank];
         if self.setemit.primitive {
             let [a, b, c, _] = &self.slots;
@@ -133,6 +134,12 @@ impl Default for Uniforms {
 
 /// Receives what a geometry program emits.
 pub trait Emitter {
+    /// One `EMIT`, before its slot is filled: the output registers, whole, and what the last `SETEMIT` said. For who keeps
+    /// slots of its own; does nothing unless implemented.
+    fn vertex(&mut self, outputs: &Registers, how: EmitState) {
+        let _ = (outputs, how);
+    }
+
     /// One triangle. If this panics, the panic goes on to whoever ran the shader, and what the unit's registers then
     /// hold is unspecified. The output registers of vertex slots 0, 1, 2, not compacted. With `winding` the primitive
     /// assembler is to exchange the first two, which it does in topology 3 only (the host knows the topology).

@@ -95,7 +95,7 @@ fn case(choices: &mut Choices<'_>, tier: Option<Tier>, name: String, vertices: u
         2 => 1024,
         _ => choices.pick(&[16, 64, 128, 256]),
     };
-    let config = Config { precision: choices.pick(&Precision::ALL), fuel };
+    let config = Config { precision: choices.pick(&Precision::ALL), fuel, ..Config::default() };
     let mut bulk = choices.fork();
     let mix = bulk.pick(&values::MIXES);
     let count = 1 + bulk.below(vertices.max(1));

@@ -95,6 +95,7 @@ fn reason_name(reason: &Unsupported) -> &'static str {
         Unsupported::NoExecMemory { .. } => "no executable memory",
         Unsupported::TooManyStates { .. } => "too many states",
         Unsupported::TooManyBlocks { .. } => "too many blocks",
+        Unsupported::NoGeometry => "layout without geometry",
         Unsupported::Codegen { .. } => "code generator",
     }
 }

@@ -1,9 +1,9 @@
 //! What compiled code and its caller agree on: what is returned, and where things are in memory.
 //!
-//! All displacements of fields come from the types in [`crate::state`].
+//! All displacements of fields come from a [`Layout`].
 
-use crate::state::{EmitState, Exit, Registers, Uniforms, Unit, Vec4};
-use std::mem::offset_of;
+use crate::layout::{Bools, Layout};
+use crate::state::{Exit, Vec4};
 
 /// What compiled code returns instead of an [`Exit`] when it met a NaN that exact multiplication might not have made.
 /// Nothing has been written then.
@@ -11,53 +11,76 @@ pub(super) const REDO: u32 = 0xFF;
 
 /// Bytes of a register.
 pub(super) const VEC4: i32 = size_of::<Vec4>() as i32;
-/// Bytes of one output bank.
-pub(super) const BANK_BYTES: i32 = size_of::<Registers>() as i32;
 
-/// Offsets in [`Unit`].
-pub(super) mod unit {
-    use super::{EmitState, Unit, offset_of};
-    const R: i32 = offset_of!(Unit, r) as i32;
-    const O: i32 = offset_of!(Unit, o) as i32;
-    pub const A0: i32 = offset_of!(Unit, a0) as i32;
-    pub const AL: i32 = offset_of!(Unit, al) as i32;
-    pub const CMP: i32 = offset_of!(Unit, cmp) as i32;
-    pub const BANK: i32 = offset_of!(Unit, bank) as i32;
-    pub const EMIT_VERTEX: i32 = (offset_of!(Unit, setemit) + offset_of!(EmitState, vertex)) as i32;
-    pub const EMIT_PRIMITIVE: i32 = (offset_of!(Unit, setemit) + offset_of!(EmitState, primitive)) as i32;
-    pub const EMIT_WINDING: i32 = (offset_of!(Unit, setemit) + offset_of!(EmitState, winding)) as i32;
+/// A layout's offsets are less than 2^31: it was checked.
+fn displacement(offset: u32) -> i32 {
+    offset as i32
+}
 
+/// Of a component of register `n` of a file that begins at `file`.
+fn component(file: u32, n: u8, component: u8) -> i32 {
+    displacement(file) + i32::from(n) * VEC4 + 4 * i32::from(component)
+}
+
+/// Displacements from where the unit is, and from where the uniforms are.
+impl Layout {
     /// Of a component of `rn`.
-    pub fn r(n: u8, component: u8) -> i32 {
-        R + i32::from(n) * super::VEC4 + 4 * i32::from(component)
+    pub(super) fn r(&self, n: u8, c: u8) -> i32 {
+        component(self.offsets().r, n, c)
     }
 
     /// Of a component of `on`, in the first bank.
-    pub fn o(n: u8, component: u8) -> i32 {
-        O + i32::from(n) * super::VEC4 + 4 * i32::from(component)
+    pub(super) fn o(&self, n: u8, c: u8) -> i32 {
+        component(self.offsets().o, n, c)
     }
-}
 
-/// Offsets in [`Uniforms`].
-pub(super) mod uniforms {
-    use super::{Uniforms, offset_of};
-    pub const C: i32 = offset_of!(Uniforms, c) as i32;
-    pub const I: i32 = offset_of!(Uniforms, i) as i32;
-    pub const B: i32 = offset_of!(Uniforms, b) as i32;
+    /// From a register of the first bank to that of the second, and where the byte is that says which one is written. Without
+    /// it there is one bank.
+    pub(super) fn banks(&self) -> Option<(i32, i32)> {
+        self.offsets().geometry.map(|g| (displacement(g.bank_stride), displacement(g.bank)))
+    }
+
+    /// Of `a0.x` or `a0.y`.
+    pub(super) fn a0(&self, n: u8) -> i32 {
+        displacement(self.offsets().a0[usize::from(n)])
+    }
+
+    /// Of `aL`.
+    pub(super) fn al(&self) -> i32 {
+        displacement(self.offsets().al)
+    }
+
+    /// Of a flag.
+    pub(super) fn cmp(&self, n: u8) -> i32 {
+        displacement(self.offsets().cmp[usize::from(n)])
+    }
+
+    /// Of the bytes that `SETEMIT` sets: vertex, primitive, winding.
+    pub(super) fn setemit(&self) -> Option<[i32; 3]> {
+        self.offsets().geometry.map(|g| [g.vertex, g.primitive, g.winding].map(displacement))
+    }
 
     /// Of a component of `cn`.
-    pub fn c(n: u8, component: u8) -> i32 {
-        C + i32::from(n) * super::VEC4 + 4 * i32::from(component)
+    pub(super) fn c(&self, n: u8, c: u8) -> i32 {
+        component(self.offsets().c, n, c)
     }
 
     /// Of a component of `in`.
-    pub fn i(n: u8, component: u8) -> i32 {
-        I + i32::from(n) * 4 + i32::from(component)
+    pub(super) fn i(&self, n: u8, c: u8) -> i32 {
+        displacement(self.offsets().i) + i32::from(n) * 4 + i32::from(c)
+    }
+
+    /// Of what holds `bn`, the bytes of that, and which bits of it count.
+    pub(super) fn b(&self, n: u8) -> (i32, u32, u64) {
+        match self.offsets().b {
+            Bools::Mask(at) => (displacement(at), 2, 1 << n),
+            Bools::Bytes(at) => (displacement(at) + i32::from(n), 1, 0xFF),
+        }
     }
 }
 
-// A bank's address is computed by a shift.
-const _: () = assert!(BANK_BYTES == 1 << 8 && VEC4 == 1 << 4);
+// Where a register is, is computed by a shift.
+const _: () = assert!(VEC4 == 1 << 4);
 
 /// The exit that compiled code returned.
 pub(super) fn exit(code: u32) -> Option<Exit> {

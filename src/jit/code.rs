@@ -11,7 +11,9 @@
 
 use super::abi;
 use super::lanes::WIDTH;
-use crate::state::{Emitter, Exit, Registers, Uniforms, Unit};
+use super::place::Place;
+use crate::layout::{Host, HostEmitter, Layout, Offsets};
+use crate::state::{Emitter, Exit, Registers, Unit};
 use cranelift_jit::{BranchProtection, JITMemoryKind, JITMemoryProvider};
 use cranelift_module::{ModuleError, ModuleResult};
 use memmap2::{Mmap, MmapMut};
@@ -56,11 +58,11 @@ impl CodeMemory {
     }
 
     /// The finished code, whose function begins at `entry`. `None` before finalization or if `entry` is not in it.
-    /// `emits` says whether the function calls back.
-    pub(super) fn into_code(self, entry: *const u8, len: usize, emits: bool) -> Option<Code> {
+    /// `emits` says whether the function calls back, `layout` which memory it is for, if not [`Layout::OWN`].
+    pub(super) fn into_code(self, entry: *const u8, len: usize, emits: bool, layout: Option<Layout>) -> Option<Code> {
         let map = self.state(|s| s.executable.take())?;
         let offset = (entry as usize).checked_sub(map.as_ptr() as usize)?;
-        (offset.checked_add(len)? <= map.len()).then_some(Code { map, offset, len, emits })
+        (offset.checked_add(len)? <= map.len()).then_some(Code { map, offset, len, emits, layout })
     }
 }
 
@@ -174,10 +176,19 @@ pub(super) struct Code {
     offset: usize,
     len: usize,
     emits: bool,
+    /// Of the memory that it runs on; `None` is [`Layout::OWN`].
+    layout: Option<Layout>,
+}
+
+/// Where things are during one call.
+struct Pointers {
+    uniforms: *const u8,
+    unit: *mut u8,
+    inputs: *const Registers,
 }
 
 /// What compiled code is called as. Returns an [`Exit`]'s number or [`abi::REDO`].
-type Function = unsafe extern "C" fn(*const Uniforms, *mut Unit, *const Registers, *const Frame) -> u32;
+type Function = unsafe extern "C" fn(*const u8, *mut u8, *const Registers, *const Frame) -> u32;
 
 /// All that code without EMIT needs of a frame: its first field.
 #[repr(C, align(16))]
@@ -198,10 +209,16 @@ struct Frame {
     known: Known,
     /// Called by EMIT with this frame.
     emit: unsafe extern "C" fn(*mut Frame),
-    unit: *mut Unit,
-    emitter: *mut dyn Emitter,
+    receiver: Receiver,
     /// A panic of the emitter, on its way past the compiled code, which has no unwind information.
     panic: Option<Box<dyn Any + Send>>,
+}
+
+/// Whose EMIT it is.
+#[derive(Clone, Copy)]
+enum Receiver {
+    Own(*mut Unit, *mut dyn Emitter),
+    Host(*const Host<'static>, *mut dyn HostEmitter),
 }
 
 /// What code that runs a batch needs besides registers and uniforms, and what it says.
@@ -234,33 +251,50 @@ impl Code {
         self.len
     }
 
-    /// Runs the function. `inputs` replaces `unit.v` for reading; without it the unit's own are read. `None` is
+    /// Where the code finds registers, inputs and uniforms, if it is for memory laid out like this.
+    fn pointers(&self, place: &mut Place<'_>) -> Pointers {
+        let inputs = |unit: *mut u8, v: u32| unit.wrapping_add(v as usize).cast_const().cast();
+        match (place, &self.layout) {
+            (Place::Own { uniforms, unit, .. }, None) => {
+                let unit: *mut u8 = (&raw mut **unit).cast();
+                Pointers {
+                    uniforms: (&raw const **uniforms).cast(),
+                    unit,
+                    inputs: inputs(unit, Layout::OWN.offsets().v),
+                }
+            }
+            (Place::Host { host, .. }, Some(layout)) => {
+                let Offsets { unit_bytes, uniforms_bytes, v, .. } = *layout.offsets();
+                // Whether it is this very layout is a matter of meaning. That it is as large is one of safety.
+                assert!(host.unit().len() >= unit_bytes as usize && host.uniforms().len() >= uniforms_bytes as usize);
+                let unit = host.unit().as_ptr().cast_mut().cast();
+                Pointers { uniforms: host.uniforms().as_ptr().cast(), unit, inputs: inputs(unit, v) }
+            }
+            _ => unreachable!("a kernel runs its code on the memory that this is for"),
+        }
+    }
+
+    /// Runs the function. `inputs` replaces the unit's `v` for reading; without it these are read. `None` is
     /// [`abi::REDO`]: nothing was written. `uniforms_seen` only if this code has run with the same uniforms before and
     /// did not ask to be redone.
-    pub(super) fn run(
-        &self,
-        uniforms: &Uniforms,
-        unit: &mut Unit,
-        inputs: Option<&Registers>,
-        uniforms_seen: bool,
-        emitter: &mut dyn Emitter,
-    ) -> Option<Exit> {
-        let unit: *mut Unit = unit;
-        let inputs: *const Registers = match inputs {
-            Some(inputs) => inputs,
-            // SAFETY: `unit` comes from a reference; the address of a field of it is in bounds.
-            None => unsafe { &raw const (*unit).v },
-        };
+    pub(super) fn run(&self, place: &mut Place<'_>, inputs: Option<&Registers>, uniforms_seen: bool) -> Option<Exit> {
+        let mut at = self.pointers(place);
+        if let Some(inputs) = inputs {
+            at.inputs = inputs;
+        }
         if !self.emits {
             let known: *const Known = if uniforms_seen { &SEEN } else { &FIRST };
-            // SAFETY: `unit` and `inputs` come from references; the code does not emit, so what is known is all it
-            // reads.
-            return abi::exit(unsafe { self.call(uniforms, unit, inputs, known.cast()) });
+            // SAFETY: the pointers are those of this place; the code does not emit, so what is known is all it reads.
+            return abi::exit(unsafe { self.call(&at, known.cast()) });
         }
-        let mut frame = Frame { known: UNSEEN, emit, unit, emitter: shorten(emitter), panic: None };
+        let receiver = match place {
+            Place::Own { emitter, .. } => Receiver::Own(at.unit.cast(), shorten(&mut **emitter)),
+            Place::Host { host, emitter } => Receiver::Host((&raw const **host).cast(), shorten_host(&mut **emitter)),
+        };
+        let mut frame = Frame { known: UNSEEN, emit, receiver, panic: None };
         let frame: *mut Frame = &mut frame;
-        // SAFETY: `unit` and `inputs` come from references, and the frame is whole.
-        let code = unsafe { self.call(uniforms, unit, inputs, frame) };
+        // SAFETY: the pointers are those of this place, and the frame is whole.
+        let code = unsafe { self.call(&at, frame) };
         // SAFETY: the frame is this function's own local; compiled code is done with it.
         if let Some(panic) = unsafe { (*frame).panic.take() } {
             resume_unwind(panic);
@@ -273,8 +307,7 @@ impl Code {
     /// vertices that are done. Only for code of [`lanes`](super::lanes).
     pub(super) fn run_lanes(
         &self,
-        uniforms: &Uniforms,
-        unit: &mut Unit,
+        place: &mut Place<'_>,
         inputs: &[Registers],
         outputs: &mut [Registers],
         output_mask: u16,
@@ -284,10 +317,11 @@ impl Code {
         let outputs = outputs.as_mut_ptr();
         let mut frame = LanesFrame { outputs, end: range.end, done: range.start, output_mask: output_mask.into() };
         let frame: *mut LanesFrame = &mut frame;
+        let at = Pointers { inputs: range.start, ..self.pointers(place) };
         // SAFETY: all come from references. The frame is the one that such code is made for, in which it writes one field;
         // it goes through inputs and outputs side by side, a group at a time, up to the end of the inputs, and there are
         // as many outputs.
-        unsafe { self.call(uniforms, unit, range.start, frame.cast()) };
+        unsafe { self.call(&at, frame.cast()) };
         // SAFETY: the frame is this function's own local; compiled code is done with it, and left an address between the
         // inputs' first and their end, of a vertex.
         unsafe { (*frame).done.offset_from_unsigned(range.start) }
@@ -296,18 +330,21 @@ impl Code {
     /// The call itself.
     ///
     /// # Safety
-    /// `unit` and `inputs` are valid, `unit` for writing and to nobody else meanwhile. `frame` points to a whole frame,
-    /// or, if the code does not emit, at least to the known things that a frame begins with; for code that runs a batch it
-    /// is that code's frame, for writing and to nobody else, and `inputs` are those of a whole group.
-    unsafe fn call(&self, uniforms: &Uniforms, unit: *mut Unit, inputs: *const Registers, frame: *const Frame) -> u32 {
+    /// `at` is what [`Code::pointers`] gave for a place that is still borrowed, or has other inputs that are valid. `frame`
+    /// points to a whole frame, or, if the code does not emit, at least to the known things that a frame begins with; for
+    /// code that runs a batch it is that code's frame, for writing and to nobody else, and the inputs are those of a
+    /// whole group.
+    unsafe fn call(&self, at: &Pointers, frame: *const Frame) -> u32 {
         // SAFETY: the bytes at `offset` are a function of this signature, which cranelift-jit produced for this host
-        // and nobody can change: the pages are read+execute and live as long as `self`. It reads `uniforms`, `inputs`
-        // and `frame`, reads and writes `unit` inside their types' bounds (each access is a field's offset, or a
-        // register number that was masked to its file's size), and keeps no pointer. Alignment: `Uniforms`, `Unit` and
-        // `Frame` are `align(16)`; loads from `inputs`, which a batch may have anywhere, are not marked aligned.
+        // and nobody can change: the pages are read+execute and live as long as `self`. It reads uniforms, inputs
+        // and `frame`, reads and writes the unit inside the bounds of the layout it was compiled for, which are the types' or
+        // no more than the blocks' (each access is a field's offset, or a register number that was masked to its file's
+        // size), and keeps no pointer. It writes flags as 0 and 1. Alignment: `Uniforms`, `Unit` and `Frame` are `align(16)`,
+        // a host's blocks were found to be so; loads from inputs, which a batch may have anywhere, are not marked aligned.
+        // A host's own pointers to its memory are no matter: what we have of it are cells.
         unsafe {
             let function: Function = std::mem::transmute(self.map.as_ptr().add(self.offset));
-            function(uniforms, unit, inputs, frame)
+            function(at.uniforms, at.unit, at.inputs, frame)
         }
     }
 }
@@ -319,14 +356,33 @@ fn shorten<'a>(emitter: &'a mut (dyn Emitter + 'a)) -> *mut dyn Emitter {
     unsafe { std::mem::transmute::<*mut (dyn Emitter + 'a), *mut (dyn Emitter + 'static)>(emitter) }
 }
 
+/// The same for a host's.
+fn shorten_host<'a>(emitter: &'a mut (dyn HostEmitter + 'a)) -> *mut dyn HostEmitter {
+    let emitter: *mut (dyn HostEmitter + 'a) = emitter;
+    // SAFETY: as in `shorten`.
+    unsafe { std::mem::transmute::<*mut (dyn HostEmitter + 'a), *mut (dyn HostEmitter + 'static)>(emitter) }
+}
+
 /// EMIT. A panic of the emitter is kept: compiled code can't be unwound. Later emits of that run do nothing.
 unsafe extern "C" fn emit(frame: *mut Frame) {
-    // SAFETY: compiled code hands on the frame that `Code::run` made, which nothing else refers to meanwhile; `unit`
-    // and `emitter` were exclusive references there and are used by nobody else during the call.
-    let (frame, unit, emitter) = unsafe { (&mut *frame, &mut *(*frame).unit, &mut *(*frame).emitter) };
-    if frame.panic.is_none() {
-        frame.panic = catch_unwind(AssertUnwindSafe(|| unit.emit(emitter))).err();
+    // SAFETY: compiled code hands on the frame that `Code::run` made, which nothing else refers to meanwhile.
+    let frame = unsafe { &mut *frame };
+    if frame.panic.is_some() {
+        return;
     }
+    let sent = match frame.receiver {
+        Receiver::Own(unit, emitter) => {
+            // SAFETY: unit and emitter were exclusive references in `Code::run` and are used by nobody else during the call.
+            let (unit, emitter) = unsafe { (&mut *unit, &mut *emitter) };
+            catch_unwind(AssertUnwindSafe(|| unit.emit(emitter)))
+        }
+        Receiver::Host(host, emitter) => {
+            // SAFETY: the same, but that the host was a shared one; its memory is cells, so it may have changed.
+            let (host, emitter) = unsafe { (&*host, &mut *emitter) };
+            catch_unwind(AssertUnwindSafe(|| host.emit(emitter)))
+        }
+    };
+    frame.panic = sent.err();
 }
 
 #[cfg(test)]
@@ -353,7 +409,7 @@ mod tests {
         assert_eq!(permissions(p), "rw-p");
         memory.finalize(BranchProtection::None).expect("executable");
         assert_eq!(permissions(p), "r-xp");
-        let code = memory.into_code(p.cast_const(), 100, false).expect("inside");
+        let code = memory.into_code(p.cast_const(), 100, false, None).expect("inside");
         assert_eq!(code.len(), 100);
         drop(code);
         permissions(p)

@@ -8,8 +8,10 @@ use super::{Timings, Variant, lanes, lower};
 use crate::ir::batch::{Sequential, Side};
 use crate::ir::cfg::{Cfg, Limits};
 use crate::ir::{Form, Func, Inst};
+use crate::isa::Stage;
 use crate::isa::numeric::Precision;
 use crate::kernel::{Config, Unsupported};
+use crate::layout::Layout;
 use crate::program::{Entry, Program};
 use cranelift_codegen::Context;
 use cranelift_codegen::ir as clif;
@@ -113,6 +115,9 @@ impl Generator {
         config: &Config,
         timings: &mut Timings,
     ) -> Result<(usize, Func), Unsupported> {
+        if entry.stage == Stage::Geometry && config.layout.is_some_and(|l| l.offsets().geometry.is_none()) {
+            return Err(Unsupported::NoGeometry);
+        }
         let start = Instant::now();
         let cfg = Cfg::build(program, entry, self.limits)?;
         timings.cfg = start.elapsed();
@@ -141,21 +146,25 @@ impl Generator {
     }
 
     /// CLIF, in `scratch`.
-    pub(super) fn lower(&self, func: &Func, care: Care, precision: Precision, scratch: &mut Scratch) {
-        let (out, builder, machine) = self.begin(scratch);
-        lower::lower(func, care, precision, out, builder, machine);
+    pub(super) fn lower(&self, func: &Func, care: Care, config: &Config, scratch: &mut Scratch) {
+        let (out, builder, machine) = self.begin(config, scratch);
+        lower::lower(func, care, config.precision, out, builder, machine);
     }
 
     /// CLIF for batches, in `scratch`.
-    pub(super) fn lower_lanes(&self, func: &Func, side: &Side, scratch: &mut Scratch) {
-        let (out, builder, machine) = self.begin(scratch);
+    pub(super) fn lower_lanes(&self, func: &Func, side: &Side, config: &Config, scratch: &mut Scratch) {
+        let (out, builder, machine) = self.begin(config, scratch);
         lanes::lower(func, side, out, builder, machine);
     }
 
     /// An empty function with the signature of compiled code.
-    fn begin<'a>(&self, scratch: &'a mut Scratch) -> (&'a mut clif::Function, &'a mut FunctionBuilderContext, Machine) {
+    fn begin<'a>(
+        &self,
+        config: &Config,
+        scratch: &'a mut Scratch,
+    ) -> (&'a mut clif::Function, &'a mut FunctionBuilderContext, Machine) {
         let Scratch { context, builder } = scratch;
-        let machine = Machine::of(&self.isa);
+        let machine = Machine::of(&self.isa, config.layout.unwrap_or(Layout::OWN));
         context.clear();
         context.func.signature = machine.signature();
         (&mut context.func, builder, machine)
@@ -167,8 +176,8 @@ impl Generator {
         let (_, func) = self.ssa(program, entry, config, &mut Timings::default()).map_err(NoCode::Unsupported)?;
         let mut scratch = Scratch::default();
         match self.variant {
-            Variant::Lanes => self.lower_lanes(&func, &provable(&func, config.precision)?, &mut scratch),
-            _ => self.lower(&func, self.care(&func, config.precision), config.precision, &mut scratch),
+            Variant::Lanes => self.lower_lanes(&func, &provable(&func, config.precision)?, config, &mut scratch),
+            _ => self.lower(&func, self.care(&func, config.precision), config, &mut scratch),
         }
         self.printed(&cfg, &func, scratch).map_err(NoCode::Unsupported)
     }

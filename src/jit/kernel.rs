@@ -7,12 +7,14 @@ use super::code::Code;
 use super::generator::NoCode;
 use super::lanes::WIDTH;
 use super::math::Care;
+use super::place::Place;
 use super::{Jit, Timings, Variant};
 use crate::ir::Func;
 use crate::ir::batch::Side;
-use crate::kernel::{Config, Kernel, KernelStats, Unsupported, copy_registers};
+use crate::kernel::{Config, Kernel, KernelStats, Unsupported, copied};
+use crate::layout::{Host, HostEmitter, Image, Layout};
 use crate::program::{Entry, Program};
-use crate::state::{Batch, Emitter, Exit, Registers, Uniforms, Unit};
+use crate::state::{Batch, EmitState, Emitter, Exit, Registers, Uniforms, Unit};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -132,59 +134,92 @@ impl NativeKernel {
         if self.gives_up_often() {
             return None;
         }
-        self.side_by_side
-            .get_or_init(|| jit.side_by_side(&self.source.func, self.source.config.precision))
-            .as_ref()
-            .ok()
+        self.side_by_side.get_or_init(|| jit.side_by_side(&self.source.func, &self.source.config)).as_ref().ok()
     }
 
-    fn run_with(
-        &self,
-        uniforms: &Uniforms,
-        unit: &mut Unit,
-        inputs: Option<&Registers>,
-        uniforms_seen: &mut bool,
-        emitter: &mut dyn Emitter,
-    ) -> Exit {
+    /// One run on memory of the layout that the code is for.
+    fn run_with(&self, place: &mut Place<'_>, inputs: Option<&Registers>, uniforms_seen: &mut bool) -> Exit {
         let speculate = !self.speculates || self.redos.load(Ordering::Relaxed) < MAX_REDOS;
-        if speculate && let Some(exit) = self.code.run(uniforms, unit, inputs, *uniforms_seen, emitter) {
+        if speculate && let Some(exit) = self.code.run(place, inputs, *uniforms_seen) {
             *uniforms_seen = true;
             return exit;
         }
-        self.redo(uniforms, unit, inputs, emitter)
+        self.redo(place, inputs)
     }
 
     #[cold]
-    fn redo(
-        &self,
-        uniforms: &Uniforms,
-        unit: &mut Unit,
-        inputs: Option<&Registers>,
-        emitter: &mut dyn Emitter,
-    ) -> Exit {
+    fn redo(&self, place: &mut Place<'_>, inputs: Option<&Registers>) -> Exit {
         self.redos.fetch_add(u32::from(self.redos() < MAX_REDOS), Ordering::Relaxed);
         let s = &self.source;
-        let exact =
-            self.exact.get_or_init(|| s.jit.native(&s.func, Care::Exact, s.config.precision, &mut Timings::default()));
+        let exact = self.exact.get_or_init(|| s.jit.native(&s.func, Care::Exact, &s.config, &mut Timings::default()));
         if let Ok(code) = exact
-            && let Some(exit) = code.run(uniforms, unit, inputs, false, emitter)
+            && let Some(exit) = code.run(place, inputs, false)
         {
             return exit;
         }
         let kernel = s.jit.last_resort.compile(&s.program, s.entry, &s.config);
-        let kernel = kernel.expect("the last resort compiles everything");
-        // It reads inputs in the unit only. They are lent for the run: the batch's mask may leave registers out.
-        let own = unit.v;
-        unit.v = *inputs.unwrap_or(&own);
-        let exit = kernel.run(uniforms, unit, emitter);
-        unit.v = own;
-        exit
+        place.interpret(&*kernel.expect("the last resort compiles everything"), inputs)
+    }
+
+    /// A batch on memory of the layout that the code is for.
+    fn run_batch_with<'a>(&'a self, place: Place<'a>, batch: &mut Batch<'_>) -> Exit {
+        let count = batch.inputs.len().min(batch.outputs.len());
+        let mut run = Run { kernel: self, place, uniforms_seen: false, result: Exit::End, count };
+        let begun = match self.side_by_side(count, batch.input_mask) {
+            Some(code) => run.side_by_side(code, batch),
+            None => 0,
+        };
+        (begun..count).for_each(|n| run.one(batch, n));
+        run.result
+    }
+
+    /// Whether the code is for this memory.
+    fn is_for(&self, host: &Host<'_>) -> bool {
+        let layout = self.source.config.layout.as_ref();
+        layout.is_some_and(|own| std::ptr::eq(own, host.layout()) || own == host.layout())
+    }
+}
+
+/// Runs `work` on a copy of the unit that is laid out as a host's.
+fn on_image(
+    layout: Layout,
+    uniforms: &Uniforms,
+    unit: &mut Unit,
+    emitter: &mut dyn Emitter,
+    work: impl FnOnce(&Host<'_>, &mut dyn HostEmitter) -> Exit,
+) -> Exit {
+    let mut slots = Slots { slots: unit.slots, emitter };
+    let (exit, after) = Image::new(layout, unit, uniforms).with(|host| {
+        let exit = work(host, &mut slots);
+        (exit, host.load().0)
+    });
+    *unit = Unit { slots: slots.slots, ..after };
+    exit
+}
+
+/// What a host does with what is emitted.
+struct Slots<'a> {
+    slots: [Registers; 4],
+    emitter: &'a mut dyn Emitter,
+}
+
+impl HostEmitter for Slots<'_> {
+    fn emit(&mut self, outputs: &Registers, how: EmitState) {
+        self.emitter.vertex(outputs, how);
+        self.slots[usize::from(how.vertex & 3)] = *outputs;
+        if how.primitive {
+            let [a, b, c, _] = &self.slots;
+            self.emitter.triangle([a, b, c], how.winding);
+        }
     }
 }
 
 impl Kernel for NativeKernel {
     fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
-        self.run_with(uniforms, unit, None, &mut false, emitter)
+        match self.source.config.layout {
+            None => self.run_with(&mut Place::Own { uniforms, unit, emitter }, None, &mut false),
+            Some(layout) => on_image(layout, uniforms, unit, emitter, |host, emitter| self.run_on(host, emitter)),
+        }
     }
 
     fn run_batch(
@@ -194,14 +229,28 @@ impl Kernel for NativeKernel {
         batch: &mut Batch<'_>,
         emitter: &mut dyn Emitter,
     ) -> Exit {
-        let count = batch.inputs.len().min(batch.outputs.len());
-        let mut run = Run { kernel: self, uniforms, unit, emitter, uniforms_seen: false, result: Exit::End, count };
-        let begun = match self.side_by_side(count, batch.input_mask) {
-            Some(code) => run.side_by_side(code, batch),
-            None => 0,
-        };
-        (begun..count).for_each(|n| run.one(batch, n));
-        run.result
+        match self.source.config.layout {
+            None => self.run_batch_with(Place::Own { uniforms, unit, emitter }, batch),
+            Some(layout) => on_image(layout, uniforms, unit, emitter, |host, e| self.run_batch_on(host, batch, e)),
+        }
+    }
+
+    fn run_on(&self, host: &Host<'_>, emitter: &mut dyn HostEmitter) -> Exit {
+        if self.is_for(host) {
+            return self.run_with(&mut Place::Host { host, emitter }, None, &mut false);
+        }
+        copied(host, emitter, |uniforms, unit, emitter| self.run(uniforms, unit, emitter))
+    }
+
+    fn run_batch_on(&self, host: &Host<'_>, batch: &mut Batch<'_>, emitter: &mut dyn HostEmitter) -> Exit {
+        if self.is_for(host) {
+            return self.run_batch_with(Place::Host { host, emitter }, batch);
+        }
+        copied(host, emitter, |uniforms, unit, emitter| self.run_batch(uniforms, unit, batch, emitter))
+    }
+
+    fn layout(&self) -> Option<&Layout> {
+        self.source.config.layout.as_ref()
     }
 
     fn stats(&self) -> KernelStats {
@@ -231,9 +280,7 @@ impl Kernel for NativeKernel {
 /// A batch that is being run.
 struct Run<'a> {
     kernel: &'a NativeKernel,
-    uniforms: &'a Uniforms,
-    unit: &'a mut Unit,
-    emitter: &'a mut dyn Emitter,
+    place: Place<'a>,
     uniforms_seen: bool,
     result: Exit,
     count: usize,
@@ -246,11 +293,11 @@ impl Run<'_> {
         // If the batch has all that the code reads, it is read there; only the last inputs must be in the unit.
         let whole = kernel.reads & !batch.input_mask == 0;
         if !whole || n + 1 == self.count {
-            copy_registers(batch.input_mask, input, &mut self.unit.v);
+            self.place.take_inputs(batch.input_mask, input);
         }
         let inputs = whole.then_some(input);
-        let exit = kernel.run_with(self.uniforms, self.unit, inputs, &mut self.uniforms_seen, self.emitter);
-        copy_registers(batch.output_mask, self.unit.outputs(), &mut batch.outputs[n]);
+        let exit = kernel.run_with(&mut self.place, inputs, &mut self.uniforms_seen);
+        self.place.copy_outputs(batch.output_mask, &mut batch.outputs[n]);
         if self.result == Exit::End {
             self.result = exit;
         }
@@ -267,9 +314,9 @@ impl Run<'_> {
         let mut known = true;
         while at < whole && !self.kernel.gives_up_often() {
             let (inputs, outputs) = (&batch.inputs[at..whole], &mut batch.outputs[at..whole]);
-            let done = lanes.code.run_lanes(self.uniforms, self.unit, inputs, outputs, batch.output_mask);
+            let done = lanes.code.run_lanes(&mut self.place, inputs, outputs, batch.output_mask);
             if same != 0 {
-                outputs[..done].iter_mut().for_each(|o| copy_registers(same, self.unit.outputs(), o));
+                outputs[..done].iter_mut().for_each(|o| self.place.copy_outputs(same, o));
             }
             self.kernel.groups.fetch_add((done / WIDTH) as u32, Ordering::Relaxed);
             known &= done == 0;

@@ -15,10 +15,10 @@ mod mixed;
 mod seams;
 mod values;
 
-use super::abi::{self, VEC4};
+use super::abi::VEC4;
 use super::code::{LANES_DONE, LANES_END, LANES_OUTPUT_MASK, LANES_OUTPUTS};
 use super::math::{Care, Math};
-use super::memory::{aligned, bank_address, constant_memory};
+use super::memory::{aligned, bank_address, bank_number, load_bool};
 use super::narrow::Watch;
 use super::target::Machine;
 use crate::ir::batch::Side;
@@ -26,6 +26,7 @@ use crate::ir::facts::{self, ALL_LANES, components};
 use crate::ir::{Edge, Func, Inst, Mem, Node, Term, Test, Type, Value, alu_sources};
 use crate::isa::numeric::Precision;
 use crate::isa::{Cond, CondOp, Opcode};
+use crate::layout::Layout;
 use crate::state::{Exit, Registers};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
@@ -77,6 +78,7 @@ struct Lower<'a, 'f> {
     suspect: Vec<bool>,
     values: Vec<Option<Low>>,
     blocks: Vec<clif::Block>,
+    layout: Layout,
     uniforms: clif::Value,
     unit: clif::Value,
     frame: clif::Value,
@@ -140,6 +142,7 @@ pub(super) fn lower(
         suspect: func.suspects(),
         values: vec![None; func.nodes.len()],
         blocks,
+        layout: machine.layout,
         uniforms,
         unit,
         frame,
@@ -218,15 +221,14 @@ impl<'a, 'f> Lower<'a, 'f> {
         let mut bank = None;
         for (n, splat) in splats.iter().enumerate() {
             let (base, offset) = match *splat {
-                Splat::Uniform(n, c) | Splat::Negative(n, c) => (self.uniforms, abi::uniforms::c(n, c)),
-                Splat::Temp(n, c) => (self.unit, abi::unit::r(n, c)),
+                Splat::Uniform(n, c) | Splat::Negative(n, c) => (self.uniforms, self.layout.c(n, c)),
+                Splat::Temp(n, c) => (self.unit, self.layout.r(n, c)),
                 Splat::Out(n, c) => {
                     let base = *bank.get_or_insert_with(|| {
-                        let bank = self.b.ins().uload8(types::I32, aligned(), self.unit, abi::unit::BANK);
-                        let bank = self.b.ins().band_imm_u(bank, 1);
-                        bank_address(&mut self.b, self.unit, bank)
+                        let bank = bank_number(&mut self.b, &self.layout, self.unit);
+                        bank_address(&mut self.b, &self.layout, self.unit, bank)
                     });
-                    (base, abi::unit::o(n, c))
+                    (base, self.layout.o(n, c))
                 }
             };
             let x = self.b.ins().load(types::F32, aligned(), base, offset);
@@ -417,8 +419,7 @@ impl<'a, 'f> Lower<'a, 'f> {
     fn condition(&mut self, test: &Test) -> Low {
         match *test {
             Test::Bool { id, value } => {
-                let bools = self.b.ins().load(types::I16, constant_memory(), self.uniforms, abi::uniforms::B);
-                let bit = self.b.ins().band_imm_u(bools, 1 << id);
+                let bit = load_bool(&mut self.b, &self.layout, self.uniforms, id);
                 Low::Same(self.b.ins().icmp_imm_u(if value { IntCC::NotEqual } else { IntCC::Equal }, bit, 0))
             }
             Test::NonZero(v) => match self.scalar(v) {

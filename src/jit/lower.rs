@@ -6,11 +6,10 @@
 //!
 //! It must not know pc's meaning, nor the numbers that [`math`](super::math) makes.
 
-use super::abi;
 use super::code::FRAME_EMIT;
 use super::dots::{self, Gather, Products};
 use super::math::{Care, Math, condition};
-use super::memory::{aligned, constant_memory};
+use super::memory::{aligned, constant_memory, load_bool};
 use super::shape::Vec4;
 use super::speculate::Sinks;
 use super::target::Machine;
@@ -18,6 +17,7 @@ use crate::ir::facts::{self, ALL_LANES, Lanes};
 use crate::ir::{Edge, Form, Func, Inst, Lane, Node, Term, Test, Type, Use, Value};
 use crate::isa::numeric::Precision;
 use crate::isa::{Cond, CondOp, Opcode};
+use crate::layout::Layout;
 use crate::state::Exit;
 use cranelift_codegen::ir::condcodes::FloatCC;
 use cranelift_codegen::ir::{self as clif, AbiParam, BlockArg, InstBuilder, Signature, SourceLoc, UserFuncName, types};
@@ -46,6 +46,7 @@ pub(super) struct Lower<'a, 'f> {
     waiting: Vec<bool>,
     blocks: Vec<clif::Block>,
     pub(super) values: Vec<Option<Low>>,
+    pub(super) layout: Layout,
     pub(super) uniforms: clif::Value,
     pub(super) unit: clif::Value,
     pub(super) inputs: clif::Value,
@@ -97,6 +98,7 @@ pub(super) fn lower(
         waiting: dots::waiting(func),
         blocks,
         values: vec![None; func.nodes.len()],
+        layout: machine.layout,
         uniforms,
         unit,
         inputs,
@@ -159,11 +161,8 @@ impl<'f> Lower<'_, 'f> {
                     Inst::Store(mem, value) => self.store(mem, value),
                     Inst::Emit => self.emit(),
                     Inst::Setemit(s) => {
-                        for (byte, offset) in [
-                            (s.vertex, abi::unit::EMIT_VERTEX),
-                            (s.primitive.into(), abi::unit::EMIT_PRIMITIVE),
-                            (s.winding.into(), abi::unit::EMIT_WINDING),
-                        ] {
+                        let places = self.layout.setemit().expect("others don't get here: Unsupported::NoGeometry");
+                        for (byte, offset) in [s.vertex, s.primitive.into(), s.winding.into()].into_iter().zip(places) {
                             let byte = self.b.ins().iconst(types::I8, i64::from(byte));
                             self.b.ins().store(aligned(), byte, self.unit, offset);
                         }
@@ -289,7 +288,7 @@ impl<'f> Lower<'_, 'f> {
             Node::Int(n) => self.b.ins().iconst(types::I32, i64::from(n as u32)),
             Node::Flag(f) => self.b.ins().iconst(types::I8, i64::from(f)),
             Node::IntUniform { id, component } => {
-                let offset = abi::uniforms::i(id, component);
+                let offset = self.layout.i(id, component);
                 self.b.ins().uload8(types::I32, constant_memory(), self.uniforms, offset)
             }
             _ => match self.values[value.0 as usize] {
@@ -305,7 +304,7 @@ impl<'f> Lower<'_, 'f> {
             && !self.narrows_uniforms()
             && let Some(component) = single_component(u, needed)
         {
-            let offset = abi::uniforms::c(n, component);
+            let offset = self.layout.c(n, component);
             return Vec4::Splat(self.b.ins().load(types::F32, constant_memory(), self.uniforms, offset));
         }
         let v = self.vector(u.value);
@@ -326,7 +325,7 @@ impl<'f> Lower<'_, 'f> {
     fn lane(&mut self, l: &Lane) -> clif::Value {
         let x = match *self.func.node(l.value) {
             Node::Uniform(n) if !self.narrows_uniforms() => {
-                let offset = abi::uniforms::c(n, l.component);
+                let offset = self.layout.c(n, l.component);
                 self.b.ins().load(types::F32, constant_memory(), self.uniforms, offset)
             }
             _ => {
@@ -487,16 +486,13 @@ impl<'f> Lower<'_, 'f> {
     fn condition(&mut self, test: &Test) -> (clif::Value, bool) {
         match *test {
             Test::NonZero(v) => (self.scalar(v), true),
-            Test::Bool { id, value } => {
-                let bools = self.b.ins().load(types::I16, constant_memory(), self.uniforms, abi::uniforms::B);
-                (self.b.ins().band_imm_u(bools, 1 << id), value)
-            }
+            Test::Bool { id, value } => (load_bool(&mut self.b, &self.layout, self.uniforms, id), value),
             Test::Flags { cond: Cond { op: CondOp::X, ref_x, .. }, x, .. } => (self.scalar(x), ref_x),
             Test::Flags { cond: Cond { op: CondOp::Y, ref_y, .. }, y, .. } => (self.scalar(y), ref_y),
             Test::Flags { cond: Cond { op, ref_x, ref_y }, x, y } => {
                 let mut flag = |v: Value, reference: bool| {
                     let v = self.scalar(v);
-                    // Flags are 0 or 1: those that the host stores are `bool`, those that are computed are comparisons.
+                    // Flags are 0 or 1, whether loaded or compared.
                     if reference { v } else { self.b.ins().bxor_imm_u(v, 1) }
                 };
                 let (x, y) = (flag(x, ref_x), flag(y, ref_y));

@@ -4,7 +4,7 @@
 //!
 //! It must not know what is computed with it.
 
-use super::abi::{self, BANK_BYTES, VEC4};
+use super::abi::VEC4;
 use super::code::{FRAME_ONES, FRAME_UNIFORMS_SEEN};
 use super::lower::{Low, Lower};
 use super::math::Care;
@@ -14,6 +14,7 @@ use crate::ir::facts::{ALL_LANES, Lanes};
 use crate::ir::{Form, Mem, Node, Type, Value};
 use crate::isa::FLOAT_UNIFORMS;
 use crate::isa::numeric::Precision;
+use crate::layout::Layout;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self as clif, InstBuilder, MemFlagsData, types};
 use cranelift_frontend::FunctionBuilder;
@@ -29,12 +30,46 @@ pub(super) fn constant_memory() -> MemFlagsData {
     MemFlagsData::trusted().with_readonly()
 }
 
-/// Where the output bank of this number is, less what [`abi::unit::o`] says.
-pub(super) fn bank_address(b: &mut FunctionBuilder<'_>, unit: clif::Value, number: clif::Value) -> clif::Value {
+/// The number of the output bank that is written.
+pub(super) fn bank_number(b: &mut FunctionBuilder<'_>, layout: &Layout, unit: clif::Value) -> clif::Value {
+    match layout.banks() {
+        None => b.ins().iconst(types::I32, 0),
+        Some((_, at)) => {
+            let bank = b.ins().uload8(types::I32, aligned(), unit, at);
+            b.ins().band_imm_u(bank, 1)
+        }
+    }
+}
+
+/// Where the output bank of this number is, less the displacement of its registers in the first one.
+pub(super) fn bank_address(
+    b: &mut FunctionBuilder<'_>,
+    layout: &Layout,
+    unit: clif::Value,
+    number: clif::Value,
+) -> clif::Value {
+    let Some((stride, _)) = layout.banks() else { return unit };
     let pointer = b.func.dfg.value_type(unit);
     let number = b.ins().uextend(pointer, number);
-    let bytes = b.ins().ishl_imm_u(number, i64::from(BANK_BYTES.trailing_zeros()));
+    let bytes = match stride.count_ones() {
+        1 => b.ins().ishl_imm_u(number, i64::from(stride.trailing_zeros())),
+        _ => b.ins().imul_imm_s(number, i64::from(stride)),
+    };
     b.ins().iadd(unit, bytes)
+}
+
+/// A flag, 0 or 1. A host may keep it as another byte, and it is rare that a program reads one before it compares.
+pub(super) fn load_flag(b: &mut FunctionBuilder<'_>, layout: &Layout, unit: clif::Value, n: u8) -> clif::Value {
+    let flag = b.ins().load(types::I8, aligned(), unit, layout.cmp(n));
+    b.ins().icmp_imm_u(IntCC::NotEqual, flag, 0)
+}
+
+/// Not zero if `bn` is set.
+pub(super) fn load_bool(b: &mut FunctionBuilder<'_>, layout: &Layout, uniforms: clif::Value, n: u8) -> clif::Value {
+    let (at, bytes, bits) = layout.b(n);
+    let ty = if bytes == 1 { types::I8 } else { types::I16 };
+    let bools = b.ins().load(ty, constant_memory(), uniforms, at);
+    if bytes == 1 { bools } else { b.ins().band_imm_u(bools, bits as i64) }
 }
 
 /// Where uniform `base + offset` is, less the displacement of the first one; of one beyond the last, the same for `ones`, which the
@@ -64,7 +99,7 @@ impl Lower<'_, '_> {
     }
 
     pub(super) fn raw_uniform(&mut self, n: u8) -> clif::Value {
-        let offset = abi::uniforms::c(n, 0);
+        let offset = self.layout.c(n, 0);
         self.b.ins().load(types::F32X4, constant_memory(), self.uniforms, offset)
     }
 
@@ -129,57 +164,58 @@ impl Lower<'_, '_> {
 
     pub(super) fn relative(&mut self, base: u8, offset: Value, live: Lanes) -> Low {
         let offset = self.scalar(offset);
-        let ones = self.b.ins().iadd_imm_s(self.frame, i64::from(FRAME_ONES - abi::uniforms::C));
+        let first = self.layout.c(0, 0);
+        let ones = self.b.ins().iadd_imm_s(self.frame, i64::from(FRAME_ONES - first));
         let address = uniform_address(&mut self.b, self.uniforms, base, offset, ones);
-        let v = self.b.ins().load(types::F32X4, constant_memory(), address, abi::uniforms::C);
+        let v = self.b.ins().load(types::F32X4, constant_memory(), address, first);
         let v = self.math().uniform(v);
         self.watch(v, live, Tails::Kept);
         Low::Vector(Vec4::Wide(v))
     }
 
-    /// Where a register is: an address and a displacement.
-    fn address(&mut self, mem: Mem) -> (clif::Value, i32) {
+    /// Where a register is, if the layout has a place for it: an address and a displacement.
+    fn address(&mut self, mem: Mem) -> Option<(clif::Value, i32)> {
         let here = self.unit;
-        match mem {
-            Mem::Temp(n) => (here, abi::unit::r(n, 0)),
+        Some(match mem {
+            Mem::Temp(n) => (here, self.layout.r(n, 0)),
             Mem::Out { n, bank } => {
                 let base = match self.banks.get(&bank) {
                     Some(&base) => base,
                     None => {
                         let bank = self.scalar(bank);
-                        bank_address(&mut self.b, here, bank)
+                        bank_address(&mut self.b, &self.layout, here, bank)
                     }
                 };
-                (base, abi::unit::o(n, 0))
+                (base, self.layout.o(n, 0))
             }
-            Mem::Address(n) => (here, abi::unit::A0 + i32::from(n) * 4),
-            Mem::LoopCounter => (here, abi::unit::AL),
-            Mem::Flag(n) => (here, abi::unit::CMP + i32::from(n)),
-            Mem::Bank => (here, abi::unit::BANK),
-        }
+            Mem::Address(n) => (here, self.layout.a0(n)),
+            Mem::LoopCounter => (here, self.layout.al()),
+            Mem::Flag(n) => (here, self.layout.cmp(n)),
+            Mem::Bank => (here, self.layout.banks()?.1),
+        })
     }
 
     pub(super) fn load(&mut self, value: Value, mem: Mem) -> Low {
-        let (base, offset) = self.address(mem);
         match mem {
             Mem::Bank => {
-                let bank = self.b.ins().uload8(types::I32, aligned(), base, offset);
-                let bank = self.b.ins().band_imm_u(bank, 1);
-                let address = bank_address(&mut self.b, self.unit, bank);
+                let bank = bank_number(&mut self.b, &self.layout, self.unit);
+                let address = bank_address(&mut self.b, &self.layout, self.unit, bank);
                 self.banks.insert(value, address);
                 Low::Scalar(bank)
             }
-            _ => match mem.ty() {
-                Type::Vec4 => {
+            Mem::Flag(n) => Low::Scalar(load_flag(&mut self.b, &self.layout, self.unit, n)),
+            _ => {
+                let (base, offset) = self.address(mem).expect("all layouts have all registers but the bank");
+                if mem.ty() == Type::Vec4 {
                     let v = self.b.ins().load(types::F32X4, aligned(), base, offset);
                     if let Mem::Temp(_) = mem {
                         self.watch(v, self.live[value.0 as usize], Tails::Kept);
                     }
                     Low::Vector(Vec4::Wide(v))
+                } else {
+                    Low::Scalar(self.b.ins().load(types::I32, aligned(), base, offset))
                 }
-                Type::Int => Low::Scalar(self.b.ins().load(types::I32, aligned(), base, offset)),
-                Type::Flag => Low::Scalar(self.b.ins().load(types::I8, aligned(), base, offset)),
-            },
+            }
         }
     }
 
@@ -191,7 +227,8 @@ impl Lower<'_, '_> {
             }
             _ => self.scalar(value),
         };
-        let (base, offset) = self.address(mem);
-        self.b.ins().store(aligned(), stored, base, offset);
+        if let Some((base, offset)) = self.address(mem) {
+            self.b.ins().store(aligned(), stored, base, offset);
+        }
     }
 }

@@ -17,13 +17,13 @@ mod lower;
 mod math;
 mod memory;
 mod narrow;
+mod place;
 mod shape;
 mod speculate;
 mod target;
 
 use crate::ir::Func;
 use crate::ir::cfg::Limits;
-use crate::isa::numeric::Precision;
 use crate::kernel::{Backend, Config, Kernel, Unsupported};
 use crate::program::{Entry, Program};
 use code::{Code, CodeMemory};
@@ -132,7 +132,7 @@ impl Jit {
         let mut timings = Timings::default();
         let (blocks, func) = self.generator.ssa(program, entry, config, &mut timings)?;
         let care = self.generator.care(&func, config.precision);
-        let code = self.native(&func, care, config.precision, &mut timings)?;
+        let code = self.native(&func, care, config, &mut timings)?;
         let source = Source { jit: self.clone(), func, program: program.clone(), entry, config: *config };
         Ok(NativeKernel::new(code, care == Care::Speculate, source, timings, blocks))
     }
@@ -144,27 +144,21 @@ impl Jit {
     }
 
     /// Machine code of `func`, run as [`Care`] says.
-    fn native(
-        &self,
-        func: &Func,
-        care: Care,
-        precision: Precision,
-        timings: &mut Timings,
-    ) -> Result<Code, Unsupported> {
+    fn native(&self, func: &Func, care: Care, config: &Config, timings: &mut Timings) -> Result<Code, Unsupported> {
         self.with_scratch(|scratch| {
             let start = Instant::now();
-            self.generator.lower(func, care, precision, scratch);
+            self.generator.lower(func, care, config, scratch);
             timings.lower = start.elapsed();
-            self.install(&mut scratch.context, func.emits(), timings)
+            self.install(&mut scratch.context, config, func.emits(), timings)
         })
     }
 
     /// Machine code for batches.
-    fn side_by_side(&self, func: &Func, precision: Precision) -> Result<SideBySide, NoCode> {
-        let side = generator::provable(func, precision)?;
+    fn side_by_side(&self, func: &Func, config: &Config) -> Result<SideBySide, NoCode> {
+        let side = generator::provable(func, config.precision)?;
         let code = self.with_scratch(|scratch| {
-            self.generator.lower_lanes(func, &side, scratch);
-            self.install(&mut scratch.context, false, &mut Timings::default())
+            self.generator.lower_lanes(func, &side, config, scratch);
+            self.install(&mut scratch.context, config, false, &mut Timings::default())
         });
         // Everything would run on, one vertex after the other, and no test would notice.
         if cfg!(debug_assertions)
@@ -183,7 +177,13 @@ impl Jit {
         result
     }
 
-    fn install(&self, context: &mut Context, emits: bool, timings: &mut Timings) -> Result<Code, Unsupported> {
+    fn install(
+        &self,
+        context: &mut Context,
+        config: &Config,
+        emits: bool,
+        timings: &mut Timings,
+    ) -> Result<Code, Unsupported> {
         let start = Instant::now();
         let memory = (self.memory)();
         let refused = |e: ModuleError| match memory.refusal() {
@@ -203,7 +203,7 @@ impl Jit {
         let entry = module.get_finalized_function(id);
         drop(module);
         let code = memory
-            .into_code(entry, len, emits)
+            .into_code(entry, len, emits, config.layout)
             .ok_or_else(|| Unsupported::Codegen { message: "the function is not in its memory".into() });
         timings.install = start.elapsed();
         code

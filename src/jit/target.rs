@@ -3,6 +3,7 @@
 //! It must not know what is compiled.
 
 use crate::kernel::Unsupported;
+use crate::layout::Layout;
 use cranelift_codegen::ir::{self, AbiParam, Signature, types};
 use cranelift_codegen::isa::{self, CallConv, OwnedTargetIsa, TargetFrontendConfig};
 use cranelift_codegen::settings::{self, Configurable};
@@ -75,14 +76,16 @@ pub(super) fn host(settings: Settings) -> Result<OwnedTargetIsa, Unsupported> {
 pub(super) struct Machine {
     pub(super) frontend: TargetFrontendConfig,
     call_conv: CallConv,
+    /// Where registers and uniforms are.
+    pub(super) layout: Layout,
     /// 64-bit Arm: there is no comparison that holds for NaN, and shuffles are other ones.
     pub(super) arm: bool,
 }
 
 impl Machine {
-    pub(super) fn of(isa: &OwnedTargetIsa) -> Machine {
+    pub(super) fn of(isa: &OwnedTargetIsa, layout: Layout) -> Machine {
         let arm = matches!(isa.triple().architecture, Architecture::Aarch64(_));
-        Machine { frontend: isa.frontend_config(), call_conv: isa.default_call_conv(), arm }
+        Machine { frontend: isa.frontend_config(), call_conv: isa.default_call_conv(), layout, arm }
     }
 
     pub(super) fn pointer(&self) -> ir::Type {

@@ -56,7 +56,11 @@ fn raw(bytes: &[u8]) -> Case {
         name: "raw words".to_string(),
         program: Arc::new(program),
         entry: Entry { pc, stage },
-        config: Config { precision: bulk.pick(&Precision::ALL), fuel: FUEL[usize::from(flags >> 1 & 7)] },
+        config: Config {
+            precision: bulk.pick(&Precision::ALL),
+            fuel: FUEL[usize::from(flags >> 1 & 7)],
+            ..Config::default()
+        },
         uniforms,
         unit: values::unit(&mut bulk, mix),
         inputs: (0..vertices).map(|_| values::registers(&mut bulk, mix)).collect(),

@@ -2,9 +2,8 @@
 //!
 //! It must not know where components come from, nor what becomes of a group that is given up.
 
-use super::super::abi;
 use super::super::math::condition;
-use super::super::memory::aligned;
+use super::super::memory::{aligned, load_flag};
 use super::{Low, Lower};
 use crate::ir::facts::{self, ALL_LANES, Lanes, components};
 use crate::ir::{Mem, Node, Use, Value};
@@ -20,9 +19,9 @@ impl Lower<'_, '_> {
             Node::Load(mem) => match mem {
                 // In the entry's slot, or nowhere: a bank is read there.
                 Mem::Temp(_) | Mem::Out { .. } | Mem::Bank => return,
-                Mem::Address(n) => self.load(types::I32, abi::unit::A0 + i32::from(n) * 4),
-                Mem::LoopCounter => self.load(types::I32, abi::unit::AL),
-                Mem::Flag(n) => self.load(types::I8, abi::unit::CMP + i32::from(n)),
+                Mem::Address(n) => self.load(self.layout.a0(n)),
+                Mem::LoopCounter => self.load(self.layout.al()),
+                Mem::Flag(n) => Low::Same(load_flag(&mut self.b, &self.layout, self.unit, n)),
             },
             Node::Offset(address) => self.index(value, address),
             Node::Relative { base, offset } => Low::Vector(self.relative(base, offset, live)),
@@ -67,8 +66,8 @@ impl Lower<'_, '_> {
         self.values[value.0 as usize] = Some(low);
     }
 
-    fn load(&mut self, ty: clif::Type, offset: i32) -> Low {
-        Low::Same(self.b.ins().load(ty, aligned(), self.unit, offset))
+    fn load(&mut self, offset: i32) -> Low {
+        Low::Same(self.b.ins().load(types::I32, aligned(), self.unit, offset))
     }
 
     fn alu(&mut self, value: Value, op: Opcode, src: &[Use; 3], live: Lanes) -> [Option<clif::Value>; 4] {

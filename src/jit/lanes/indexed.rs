@@ -110,7 +110,7 @@ impl Lower<'_, '_> {
 
     /// Where an index leads that was not tested.
     fn somewhere(&mut self, base: u8, index: clif::Value) -> clif::Value {
-        let ones = self.b.ins().iadd_imm_s(self.stack, i64::from(self.ones - abi::uniforms::C));
+        let ones = self.b.ins().iadd_imm_s(self.stack, i64::from(self.ones - self.layout.c(0, 0)));
         uniform_address(&mut self.b, self.uniforms, base, index, ones)
     }
 
@@ -118,7 +118,7 @@ impl Lower<'_, '_> {
     fn spread_from(&mut self, at: clif::Value, n: u8, live: Lanes) -> [Option<clif::Value>; 4] {
         [0, 1, 2, 3].map(|c| {
             (live >> c & 1 != 0).then(|| {
-                let x = self.b.ins().load(types::F32, constant_memory(), at, abi::uniforms::c(n, c));
+                let x = self.b.ins().load(types::F32, constant_memory(), at, self.layout.c(n, c));
                 self.b.ins().splat(types::F32X4, x)
             })
         })
@@ -126,7 +126,8 @@ impl Lower<'_, '_> {
 
     /// Each vertex its own.
     fn gathered(&mut self, at: [clif::Value; 4], n: u8, live: Lanes) -> [Option<clif::Value>; 4] {
-        let row = |at| self.b.ins().load(types::F32X4, constant_memory(), at, abi::uniforms::c(n, 0));
+        let offset = self.layout.c(n, 0);
+        let row = |at| self.b.ins().load(types::F32X4, constant_memory(), at, offset);
         let rows = at.map(row);
         self.math().transposed(rows, live)
     }

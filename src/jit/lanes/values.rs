@@ -2,7 +2,7 @@
 //!
 //! It must not know what is computed with it.
 
-use super::super::abi::{self, VEC4};
+use super::super::abi::VEC4;
 use super::super::math::Math;
 use super::super::memory::constant_memory;
 use super::{Low, Lower, Splat, VERTEX, WIDTH, inputs};
@@ -101,7 +101,7 @@ impl Lower<'_, '_> {
             Node::Int(n) => Low::Same(self.b.ins().iconst(types::I32, i64::from(n as u32))),
             Node::Flag(f) => Low::Same(self.b.ins().iconst(types::I8, i64::from(f))),
             Node::IntUniform { id, component } => {
-                let offset = abi::uniforms::i(id, component);
+                let offset = self.layout.i(id, component);
                 Low::Same(self.b.ins().uload8(types::I32, constant_memory(), self.uniforms, offset))
             }
             _ => self.values[value.0 as usize].expect("verified: defined before its use"),
@@ -154,7 +154,7 @@ impl Lower<'_, '_> {
         match *self.func.node(value) {
             Node::Input(n) => self.rows(n),
             Node::Uniform(n) => {
-                let at = abi::uniforms::c(n, 0);
+                let at = self.layout.c(n, 0);
                 [self.b.ins().load(types::F32X4, constant_memory(), self.uniforms, at); 4]
             }
             Node::Const(bits) => [self.math().vector(types::F32X4, bits); 4],

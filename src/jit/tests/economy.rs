@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::isa::narrow::Rounding;
-use crate::isa::numeric::same;
+use crate::isa::numeric::{Precision, same};
 use crate::state::Vec4;
 
 const NEAREST: Precision = Precision::F24 { rounding: Rounding::Nearest };

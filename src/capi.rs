@@ -1,0 +1,473 @@
+//! The C interface: what `include/picajit.h` declares -> calls of [`engine`](crate::engine).
+//!
+//! Invariant: every pointer is looked at before it is used, no panic gets out, and nothing is kept of what a call was given
+//! but what the header says. Runs are made on the host's memory, in place. It must not know how shaders run.
+
+#![allow(unsafe_code)]
+// The header has the words for these; here they would be said twice.
+#![allow(missing_docs, clippy::missing_safety_doc)]
+
+mod types;
+
+use crate::engine::{Engine, Shader};
+use crate::kernel::Unsupported;
+use crate::layout::{Host, HostEmitter, HostError, Layout};
+use crate::program::{Entry, Program, ProgramError};
+use crate::state::{Batch, EmitState, NoEmitter, Registers};
+use std::cell::Cell;
+use std::ffi::{c_char, c_void};
+use std::mem::offset_of;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+use std::slice;
+use std::sync::Arc;
+pub use types::*;
+
+/// `pj_engine`.
+pub struct PjEngine {
+    engine: Engine,
+    layout: Layout,
+    native_required: bool,
+}
+
+/// `pj_shader`, which C has a strong count of an `Arc` of.
+pub struct PjShader {
+    shader: Shader,
+    /// For shaders that are not for a layout.
+    layout: Layout,
+}
+
+/// What goes wrong before anything is done.
+#[derive(Debug)]
+enum Fault {
+    Null,
+    Argument,
+    Layout(crate::layout::LayoutError),
+    Program(ProgramError),
+    NoNative(Option<Unsupported>),
+    Misaligned,
+    Overlap,
+}
+
+impl Fault {
+    fn status(&self) -> i32 {
+        match self {
+            Fault::Null => PJ_NULL,
+            Fault::Argument => PJ_ARGUMENT,
+            Fault::Layout(_) => PJ_LAYOUT,
+            Fault::Program(_) => PJ_PROGRAM,
+            Fault::NoNative(_) => PJ_NO_NATIVE,
+            Fault::Misaligned => PJ_MISALIGNED,
+            Fault::Overlap => PJ_OVERLAP,
+        }
+    }
+
+    fn message(&self) -> String {
+        match self {
+            Fault::Null => "a pointer is null".into(),
+            Fault::Argument => "a number means nothing here".into(),
+            Fault::Layout(error) => error.to_string(),
+            Fault::Program(error) => error.to_string(),
+            Fault::NoNative(Some(reason)) => reason.to_string(),
+            Fault::NoNative(None) => "there is no native code".into(),
+            Fault::Misaligned => "memory is not aligned".into(),
+            Fault::Overlap => "inputs or outputs of the batch share memory with something else".into(),
+        }
+    }
+}
+
+/// The result of `work` as C knows it. A panic is a bug of ours and must not go on into C.
+fn guarded(work: impl FnOnce() -> Result<i32, Fault>) -> i32 {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(result) => result.unwrap_or_else(|fault| fault.status()),
+        Err(_) => PJ_INTERNAL,
+    }
+}
+
+/// [`guarded`], with words for who asked for them.
+///
+/// # Safety
+/// `message` is null or `bytes` bytes may be written there.
+unsafe fn explained(message: *mut c_char, bytes: usize, work: impl FnOnce() -> Result<i32, Fault>) -> i32 {
+    let mut said = String::new();
+    let status = guarded(|| work().inspect_err(|fault| said = fault.message()));
+    if status < 0 && said.is_empty() {
+        "an internal error".clone_into(&mut said);
+    }
+    if status < 0 {
+        // SAFETY: the caller's.
+        unsafe { copy_text(&said, message, bytes) };
+    }
+    status
+}
+
+/// Copies as much of a text as fits, whole characters, and ends it.
+///
+/// # Safety
+/// `to` is null or `bytes` bytes may be written there.
+unsafe fn copy_text(text: &str, to: *mut c_char, bytes: usize) {
+    if to.is_null() || bytes == 0 {
+        return;
+    }
+    let end = (0..bytes.min(text.len() + 1)).rev().find(|&n| text.is_char_boundary(n)).unwrap_or(0);
+    // SAFETY: `end` is less than `bytes`, which the caller vouches for, and no more than the text's length.
+    unsafe {
+        to.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), end);
+        to.add(end).write(0);
+    }
+}
+
+/// # Safety
+/// `pointer` is null or valid for `'a`.
+unsafe fn given<'a, T>(pointer: *const T) -> Result<&'a T, Fault> {
+    // SAFETY: the caller's.
+    unsafe { pointer.as_ref() }.ok_or(Fault::Null)
+}
+
+/// # Safety
+/// `pointer` is null, or `len` of its type can be read there for `'a`, and nobody writes them meanwhile.
+unsafe fn array<'a, T>(pointer: *const T, len: usize) -> Result<&'a [T], Fault> {
+    if len == 0 {
+        return Ok(&[]);
+    }
+    checked(pointer, len)?;
+    // SAFETY: not null, aligned, no longer than a slice may be; the rest is the caller's.
+    Ok(unsafe { slice::from_raw_parts(pointer, len) })
+}
+
+fn checked<T>(pointer: *const T, len: usize) -> Result<(), Fault> {
+    if pointer.is_null() {
+        return Err(Fault::Null);
+    }
+    if !pointer.is_aligned() {
+        return Err(Fault::Misaligned);
+    }
+    match len.checked_mul(size_of::<T>()) {
+        Some(bytes) if isize::try_from(bytes).is_ok() => Ok(()),
+        _ => Err(Fault::Argument),
+    }
+}
+
+/// The fields that both sides know of a structure that begins with its size, over those of `default`.
+///
+/// # Safety
+/// `pointer` is null or valid for as many bytes as its first field says. Any bytes make a `T`.
+unsafe fn sized<T: Sized>(pointer: *const T, mut default: T) -> Result<T, Fault> {
+    if pointer.is_null() {
+        return Err(Fault::Null);
+    }
+    if !pointer.is_aligned() {
+        return Err(Fault::Misaligned);
+    }
+    // SAFETY: such structures begin with their size, which the caller vouches for.
+    let bytes = unsafe { pointer.cast::<usize>().read() };
+    if bytes < size_of::<usize>() || bytes > LARGEST {
+        return Err(Fault::Argument);
+    }
+    // SAFETY: no more bytes than either side has, and any make a `T`.
+    unsafe { (&raw mut default).cast::<u8>().copy_from_nonoverlapping(pointer.cast(), bytes.min(size_of::<T>())) };
+    Ok(default)
+}
+
+/// Puts as much of `value`, which begins with its size, as the host has room for. The size field stays the host's.
+///
+/// # Safety
+/// `to` is null, or valid for writing as many bytes as its first field says.
+unsafe fn answer<T>(to: *mut T, value: &T) -> Result<i32, Fault> {
+    if to.is_null() {
+        return Err(Fault::Null);
+    }
+    if !to.is_aligned() {
+        return Err(Fault::Misaligned);
+    }
+    let head = size_of::<usize>();
+    // SAFETY: such structures begin with their size, which the caller vouches for.
+    let bytes = unsafe { to.cast::<usize>().read() };
+    if bytes < head || bytes > LARGEST {
+        return Err(Fault::Argument);
+    }
+    let bytes = bytes.min(size_of::<T>()) - head;
+    // SAFETY: behind the size, no more bytes than either side has. Our structures have no padding.
+    unsafe {
+        let from = std::ptr::from_ref(value).cast::<u8>().add(head);
+        to.cast::<u8>().add(head).copy_from_nonoverlapping(from, bytes);
+    }
+    Ok(PJ_OK)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn pj_version() -> u32 {
+    let part = |text: &str| text.parse::<u32>().expect("cargo's version numbers are numbers");
+    let [major, minor, patch] =
+        [env!("CARGO_PKG_VERSION_MAJOR"), env!("CARGO_PKG_VERSION_MINOR"), env!("CARGO_PKG_VERSION_PATCH")].map(part);
+    major << 16 | minor << 8 | patch
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pj_engine_new(
+    options: *const PjOptions,
+    engine: *mut *mut PjEngine,
+    message: *mut c_char,
+    message_bytes: usize,
+) -> i32 {
+    let work = || {
+        let to = NonNull::new(engine).ok_or(Fault::Null)?;
+        let options = match options.is_null() {
+            true => PjOptions::DEFAULT,
+            // SAFETY: the header asks for a structure of the size that it says; any bytes make one.
+            false => unsafe { sized(options, PjOptions::DEFAULT) }?,
+        };
+        let layout = match options.layout.is_null() {
+            true => UNIT_LAYOUT,
+            // SAFETY: as above.
+            false => unsafe { sized(options.layout, PjLayout::NOTHING) }?.offsets()?,
+        };
+        let layout = Layout::new(layout).map_err(Fault::Layout)?;
+        let native_required = options.backend == PJ_NATIVE_REQUIRED;
+        let engine = Engine::new(options.translated(layout)?);
+        if native_required && let Some(reason) = engine.no_native() {
+            return Err(Fault::NoNative(Some(reason.clone())));
+        }
+        let engine = Box::new(PjEngine { engine, layout, native_required });
+        // SAFETY: not null, and the header asks for a place to write a pointer to.
+        unsafe { to.write(Box::into_raw(engine)) };
+        Ok(PJ_OK)
+    };
+    // SAFETY: the header's words on `message`.
+    unsafe { explained(message, message_bytes, work) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pj_engine_free(engine: *mut PjEngine) {
+    guarded(|| {
+        if !engine.is_null() {
+            // SAFETY: it is one that `pj_engine_new` gave, and nobody uses it any more.
+            drop(unsafe { Box::from_raw(engine) });
+        }
+        Ok(PJ_OK)
+    });
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pj_engine_clear(engine: *const PjEngine) -> i32 {
+    guarded(|| {
+        // SAFETY: null, or one that `pj_engine_new` gave.
+        unsafe { given(engine) }?.engine.clear();
+        Ok(PJ_OK)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pj_engine_stats(engine: *const PjEngine, stats: *mut PjStats) -> i32 {
+    guarded(|| {
+        // SAFETY: null, or one that `pj_engine_new` gave.
+        let seen = unsafe { given(engine) }?.engine.cache_stats();
+        let value = PjStats {
+            struct_size: size_of::<PjStats>(),
+            hits: seen.hits,
+            misses: seen.misses,
+            evictions: seen.evictions,
+            entries: seen.entries as u64,
+            bytes: seen.bytes as u64,
+        };
+        // SAFETY: the header asks for a structure of the size that it says.
+        unsafe { answer(stats, &value) }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pj_shader_get(
+    engine: *const PjEngine,
+    code: *const u32,
+    code_words: usize,
+    opdescs: *const u32,
+    opdesc_words: usize,
+    entry: u32,
+    stage: u32,
+    shader: *mut *mut PjShader,
+    message: *mut c_char,
+    message_bytes: usize,
+) -> i32 {
+    let work = || {
+        // SAFETY: null, or one that `pj_engine_new` gave.
+        let engine = unsafe { given(engine) }?;
+        let to = NonNull::new(shader).ok_or(Fault::Null)?;
+        // SAFETY: the header asks for arrays of these lengths.
+        let (code, opdescs) = unsafe { (array(code, code_words)?, array(opdescs, opdesc_words)?) };
+        let program = Program::from_words(code, opdescs).map_err(Fault::Program)?;
+        let pc = u16::try_from(entry).map_err(|_| Fault::Argument)?;
+        let entry = match stage {
+            PJ_VERTEX => Entry::vertex(pc),
+            PJ_GEOMETRY => Entry::geometry(pc),
+            _ => return Err(Fault::Argument),
+        };
+        let shader = engine.engine.shader(&program, entry);
+        if engine.native_required && shader.backend() == "interp" {
+            return Err(Fault::NoNative(shader.fallback_reason().cloned()));
+        }
+        let shader = Arc::new(PjShader { shader, layout: engine.layout });
+        // SAFETY: not null, and the header asks for a place to write a pointer to.
+        unsafe { to.write(Arc::into_raw(shader).cast_mut()) };
+        Ok(PJ_OK)
+    };
+    // SAFETY: the header's words on `message`.
+    unsafe { explained(message, message_bytes, work) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pj_shader_retain(shader: *const PjShader) {
+    if !shader.is_null() {
+        // SAFETY: it came from `Arc::into_raw`, and the caller is one of its users.
+        unsafe { Arc::increment_strong_count(shader) };
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pj_shader_release(shader: *const PjShader) {
+    guarded(|| {
+        if !shader.is_null() {
+            // SAFETY: it came from `Arc::into_raw`, and the caller is one of its users, and is none any more.
+            unsafe { Arc::decrement_strong_count(shader) };
+        }
+        Ok(PJ_OK)
+    });
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pj_shader_info_get(shader: *const PjShader, info: *mut PjShaderInfo) -> i32 {
+    guarded(|| {
+        // SAFETY: null, or one that `pj_shader_get` gave and somebody uses.
+        let shader = &unsafe { given(shader) }?.shader;
+        let seen = shader.stats();
+        let value = PjShaderInfo {
+            struct_size: size_of::<PjShaderInfo>(),
+            native: u32::from(shader.backend() != "interp"),
+            redone: seen.redone,
+            groups: seen.groups,
+            given_up: seen.given_up,
+            native_bytes: shader.native_bytes() as u64,
+        };
+        // SAFETY: the header asks for a structure of the size that it says.
+        unsafe { answer(info, &value) }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pj_shader_text(shader: *const PjShader, what: u32, text: *mut c_char, bytes: usize) -> i64 {
+    let mut len = 0;
+    let status = guarded(|| {
+        // SAFETY: null, or one that `pj_shader_get` gave and somebody uses.
+        let shader = &unsafe { given(shader) }?.shader;
+        let told = match what {
+            PJ_TEXT_FALLBACK => shader.fallback_reason().map(ToString::to_string),
+            PJ_TEXT_ONE_BY_ONE => shader.stats().one_by_one,
+            PJ_TEXT_DIVERGENCE => shader.divergence(),
+            _ => return Err(Fault::Argument),
+        };
+        let told = told.unwrap_or_default();
+        // SAFETY: the header asks for room for so many bytes.
+        unsafe { copy_text(&told, text, bytes) };
+        len = told.len() as i64;
+        Ok(PJ_OK)
+    });
+    if status < 0 { status.into() } else { len }
+}
+
+/// The host's memory.
+///
+/// # Safety
+/// Both are null, or blocks as the shader's layout says, that live for `'a` and are used by nobody else meanwhile, but for
+/// the host's own callbacks.
+unsafe fn host<'a>(shader: &'a PjShader, unit: *mut c_void, uniforms: *const c_void) -> Result<Host<'a>, Fault> {
+    let layout = shader.shader.layout().unwrap_or(&shader.layout);
+    if unit.is_null() || uniforms.is_null() {
+        return Err(Fault::Null);
+    }
+    // SAFETY: cells may be written by others on this thread, and are written here if they are the unit's. The lengths are
+    // those of the layout, less than 2^31.
+    let (unit, uniforms) = unsafe {
+        let bytes = |at: *const c_void, len: u32| slice::from_raw_parts(at.cast::<Cell<u8>>(), len as usize);
+        (bytes(unit, layout.offsets().unit_bytes), bytes(uniforms, layout.offsets().uniforms_bytes))
+    };
+    Host::new(layout, unit, uniforms).map_err(|error| match error {
+        HostError::Misaligned { .. } => Fault::Misaligned,
+        HostError::Short { .. } => Fault::Argument,
+    })
+}
+
+/// The host's callback.
+struct Callback {
+    emit: PjEmitFn,
+    user: *mut c_void,
+}
+
+impl HostEmitter for Callback {
+    fn emit(&mut self, outputs: &Registers, how: EmitState) {
+        let [primitive, winding] = [how.primitive, how.winding].map(u32::from);
+        // SAFETY: a function of this type, with the pointer that came with it.
+        unsafe { (self.emit)(self.user, outputs.as_ptr(), u32::from(how.vertex & 3), primitive, winding) };
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pj_run(
+    shader: *const PjShader,
+    unit: *mut c_void,
+    uniforms: *const c_void,
+    emit: Option<PjEmitFn>,
+    user: *mut c_void,
+) -> i32 {
+    guarded(|| {
+        // SAFETY: null, or one that `pj_shader_get` gave and somebody uses.
+        let shader = unsafe { given(shader) }?;
+        // SAFETY: the header's words on both.
+        let host = unsafe { host(shader, unit, uniforms) }?;
+        let exit = match emit {
+            None => shader.shader.run_on(&host, &mut NoEmitter),
+            Some(emit) => shader.shader.run_on(&host, &mut Callback { emit, user }),
+        };
+        Ok(exit as i32)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pj_run_batch(
+    shader: *const PjShader,
+    unit: *mut c_void,
+    uniforms: *const c_void,
+    batch: *const PjBatch,
+) -> i32 {
+    guarded(|| {
+        // SAFETY: null, or one that `pj_shader_get` gave and somebody uses.
+        let shader = unsafe { given(shader) }?;
+        // SAFETY: the header's words on both.
+        let host = unsafe { host(shader, unit, uniforms) }?;
+        // SAFETY: the header asks for a structure of the size that it says; any bytes make one.
+        let PjBatch { struct_size, count, inputs, outputs, input_mask, output_mask } =
+            unsafe { sized(batch, PjBatch::NOTHING) }?;
+        if struct_size < offset_of!(PjBatch, output_mask) + size_of::<u16>() {
+            return Err(Fault::Argument);
+        }
+        if count == 0 {
+            return Ok(PJ_END);
+        }
+        checked(inputs, count)?;
+        checked(outputs, count)?;
+        let bytes = |at: usize, len: usize| at..at.saturating_add(len);
+        let [read, written] = [inputs.addr(), outputs.addr()].map(|at| bytes(at, count * size_of::<Registers>()));
+        let [registers, constants] = [host.unit(), host.uniforms()].map(|m| bytes(m.as_ptr().addr(), m.len()));
+        let meet = |a: &std::ops::Range<usize>, b: &std::ops::Range<usize>| a.start < b.end && b.start < a.end;
+        if meet(&read, &written) || meet(&written, &registers) || meet(&written, &constants) || meet(&read, &registers)
+        {
+            return Err(Fault::Overlap);
+        }
+        // SAFETY: checked for null, alignment and length; nothing else that is used here meets them; the header asks for the rest.
+        let (inputs, outputs) =
+            unsafe { (slice::from_raw_parts(inputs, count), slice::from_raw_parts_mut(outputs, count)) };
+        let exit = shader.shader.run_batch_on(&host, &mut Batch { inputs, outputs, input_mask, output_mask });
+        Ok(exit as i32)
+    })
+}
+
+#[cfg(test)]
+mod tests;

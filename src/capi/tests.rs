@@ -1,0 +1,195 @@
+use super::*;
+use std::ptr::{from_mut, from_ref, null, null_mut};
+
+// mov o0, v0; mova a0.x, v0.x; add o1, c0[a0.x], v0; end. Descriptor 0 takes all as it is.
+const CODE: [u32; 4] = [0x4C00_0000, 0x4800_0000, 0x0022_0000 | 1 << 19, 0x8800_0000];
+const OPDESCS: [u32; 1] = [0x36F];
+
+fn unit() -> Box<PjUnit> {
+    // SAFETY: all zero is a unit.
+    Box::new(unsafe { std::mem::zeroed() })
+}
+
+fn uniforms() -> Box<PjUniforms> {
+    // SAFETY: all zero is one.
+    let mut uniforms: Box<PjUniforms> = Box::new(unsafe { std::mem::zeroed() });
+    uniforms.c.iter_mut().enumerate().for_each(|(n, c)| *c = [n as f32; 4]);
+    uniforms
+}
+
+fn engine(options: &PjOptions) -> Result<*mut PjEngine, (i32, String)> {
+    let (mut engine, mut message) = (null_mut(), [0u8; 100]);
+    // SAFETY: all are valid.
+    let status = unsafe { pj_engine_new(options, &mut engine, message.as_mut_ptr().cast(), message.len()) };
+    if status == PJ_OK { Ok(engine) } else { Err((status, text(&message))) }
+}
+
+fn text(bytes: &[u8]) -> String {
+    std::ffi::CStr::from_bytes_until_nul(bytes).expect("it ends").to_string_lossy().into_owned()
+}
+
+fn shader(engine: *const PjEngine, code: &[u32], stage: u32) -> Result<*mut PjShader, (i32, String)> {
+    let (mut shader, mut message) = (null_mut(), [0u8; 100]);
+    let (to, room) = (message.as_mut_ptr().cast(), message.len());
+    // SAFETY: all are valid.
+    let status = unsafe {
+        pj_shader_get(engine, code.as_ptr(), code.len(), OPDESCS.as_ptr(), 1, 0, stage, &mut shader, to, room)
+    };
+    if status == PJ_OK { Ok(shader) } else { Err((status, text(&message))) }
+}
+
+#[test]
+fn a_vertex_runs_alone_and_in_a_batch() {
+    for backend in [PJ_NATIVE, PJ_INTERPRETER] {
+        let engine = engine(&PjOptions { backend, ..PjOptions::DEFAULT }).expect("an engine");
+        let shader = shader(engine, &CODE, PJ_VERTEX).expect("a shader");
+        let (mut unit, uniforms) = (unit(), uniforms());
+        unit.v[0] = [3.0, 1.0, 2.0, 0.5];
+        let (u, c) = (from_mut(&mut *unit).cast(), from_ref(&*uniforms).cast());
+        // SAFETY: all are valid.
+        assert_eq!(unsafe { pj_run(shader, u, c, None, null_mut()) }, PJ_END);
+        assert_eq!((unit.o[0][0], unit.o[0][1], unit.a0), ([3.0, 1.0, 2.0, 0.5], [6.0, 4.0, 5.0, 3.5], [3, 1]));
+        let inputs: Vec<Registers> = (0..7).map(|n| [[n as f32; 4]; 16]).collect();
+        let mut outputs = vec![[[-1.0; 4]; 16]; 7];
+        let batch = PjBatch {
+            struct_size: size_of::<PjBatch>(),
+            count: 7,
+            inputs: inputs.as_ptr(),
+            outputs: outputs.as_mut_ptr(),
+            input_mask: 1,
+            output_mask: 2,
+        };
+        let u = from_mut(&mut *unit).cast();
+        // SAFETY: all are valid.
+        assert_eq!(unsafe { pj_run_batch(shader, u, c, &batch) }, PJ_END);
+        for (n, output) in outputs.iter().enumerate() {
+            assert_eq!((output[0], output[1]), ([-1.0; 4], [2.0 * n as f32; 4]));
+        }
+        assert_eq!(unit.a0, [6, 6]);
+        // SAFETY: the last uses.
+        unsafe { (pj_shader_release(shader), pj_engine_free(engine)) };
+    }
+}
+
+#[test]
+fn what_is_wrong_is_a_status_and_says_why() {
+    let wrong = |change: fn(&mut PjOptions)| {
+        let mut options = PjOptions::DEFAULT;
+        change(&mut options);
+        engine(&options).expect_err("wrong")
+    };
+    let number = (PJ_ARGUMENT, "a number means nothing here".to_owned());
+    assert_eq!(wrong(|o| o.backend = 3), number);
+    assert_eq!(wrong(|o| o.precision = 3), number);
+    assert_eq!(wrong(|o| o.struct_size = 0), number);
+    assert_eq!(wrong(|o| o.struct_size = usize::MAX), number);
+    let layout = PjLayout { struct_size: size_of::<PjLayout>(), ..PjLayout::NOTHING };
+    let (status, text) = engine(&PjOptions { layout: &layout, ..PjOptions::DEFAULT }).expect_err("wrong");
+    assert_eq!((status, &*text), (PJ_LAYOUT, "v ends at byte 256, its block at byte 0"));
+    // SAFETY: null is looked for.
+    unsafe {
+        assert_eq!(pj_engine_new(null(), null_mut(), null_mut(), 0), PJ_NULL);
+        assert_eq!(pj_engine_clear(null()), PJ_NULL);
+        assert_eq!(pj_run(null(), null_mut(), null(), None, null_mut()), PJ_NULL);
+        assert_eq!(pj_shader_text(null(), 0, null_mut(), 0), PJ_NULL.into());
+        pj_engine_free(null_mut());
+        pj_shader_retain(null());
+        pj_shader_release(null());
+    }
+    let engine = engine(&PjOptions::DEFAULT).expect("an engine");
+    let long = vec![0; 5000];
+    assert_eq!(shader(engine, &long, PJ_VERTEX).expect_err("long").0, PJ_PROGRAM);
+    assert_eq!(shader(engine, &CODE, 2).expect_err("no stage"), number);
+    let shader = shader(engine, &CODE, PJ_VERTEX).expect("a shader");
+    let (mut unit, uniforms) = (unit(), uniforms());
+    let (u, c): (*mut c_void, *const c_void) = (from_mut(&mut *unit).cast(), from_ref(&*uniforms).cast());
+    let batch = |inputs: *const c_void, outputs: *mut c_void, count| PjBatch {
+        struct_size: size_of::<PjBatch>(),
+        count,
+        inputs: inputs.cast(),
+        outputs: outputs.cast(),
+        input_mask: 1,
+        output_mask: 1,
+    };
+    let (mut memory, elsewhere) = (vec![[[0.0f32; 4]; 16]; 4], vec![[[0.0f32; 4]; 16]; 4]);
+    let (m, e): (*mut c_void, *const c_void) = (memory.as_mut_ptr().cast(), elsewhere.as_ptr().cast());
+    // SAFETY: what is not valid is found to be so.
+    unsafe {
+        assert_eq!(pj_run(shader, null_mut(), c, None, null_mut()), PJ_NULL);
+        assert_eq!(pj_run(shader, u.wrapping_byte_add(4), c, None, null_mut()), PJ_MISALIGNED);
+        assert_eq!(pj_run_batch(shader, u, c, &batch(m, m.wrapping_byte_add(512), 3)), PJ_OVERLAP);
+        assert_eq!(pj_run_batch(shader, u, c, &batch(u, m, 1)), PJ_OVERLAP, "the unit's inputs are written");
+        assert_eq!(pj_run_batch(shader, u, c, &batch(e, u, 1)), PJ_OVERLAP);
+        assert_eq!(pj_run_batch(shader, u, c, &batch(e.wrapping_byte_add(2), m, 1)), PJ_MISALIGNED);
+        assert_eq!(pj_run_batch(shader, u, c, &batch(null(), m, 1)), PJ_NULL);
+        assert_eq!(pj_run_batch(shader, u, c, &batch(e, m, usize::MAX / 4)), PJ_ARGUMENT);
+        assert_eq!(pj_run_batch(shader, u, c, &batch(null(), null_mut(), 0)), PJ_END, "nothing to do");
+        let short = PjBatch { struct_size: 16, ..batch(e, m, 1) };
+        assert_eq!(pj_run_batch(shader, u, c, &short), PJ_ARGUMENT);
+        assert_eq!(pj_run_batch(shader, u, c, &batch(e, m, 4)), PJ_END);
+        pj_shader_release(shader);
+        pj_engine_free(engine);
+    }
+}
+
+#[test]
+fn a_newer_or_older_hosts_structures_are_read_as_far_as_both_know() {
+    /// What a later version might add.
+    #[repr(C)]
+    struct Later {
+        now: PjOptions,
+        more: [u64; 4],
+    }
+    let later = Later {
+        now: PjOptions { struct_size: size_of::<Later>(), backend: PJ_INTERPRETER, ..PjOptions::DEFAULT },
+        more: [7; 4],
+    };
+    let made = engine(&later.now).expect("an engine");
+    let shader = shader(made, &CODE, PJ_VERTEX).expect("a shader");
+    let mut info = PjShaderInfo { struct_size: 12, native: 9, redone: 8, groups: 7, given_up: 6, native_bytes: 5 };
+    // SAFETY: valid, and no more is said to be there than is.
+    unsafe {
+        assert_eq!(pj_shader_info_get(shader, &mut info), PJ_OK);
+        pj_shader_release(shader);
+        pj_engine_free(made);
+    }
+    assert_eq!((info.struct_size, info.native, info.redone, info.native_bytes), (12, 0, 8, 5));
+}
+
+#[test]
+fn texts_end_within_their_room_and_at_a_whole_character() {
+    let copied = |text: &str, room: usize| {
+        let mut bytes = [0xFFu8; 16];
+        // SAFETY: there is so much room.
+        unsafe { copy_text(text, bytes.as_mut_ptr().cast(), room) };
+        assert!(bytes[room..].iter().all(|&b| b == 0xFF));
+        if room == 0 { String::new() } else { super::tests::text(&bytes) }
+    };
+    assert_eq!([0, 1, 3, 4, 10].map(|room| copied("abc", room)), ["", "", "ab", "abc", "abc"]);
+    assert_eq!([2, 3, 4].map(|room| copied("aä", room)), ["a", "a", "aä"]);
+}
+
+#[test]
+fn a_panic_is_a_status_and_shaders_outlive_their_engine() {
+    assert_eq!(guarded(|| panic!("a bug")), PJ_INTERNAL);
+    let engine = engine(&PjOptions::DEFAULT).expect("an engine");
+    let first = shader(engine, &CODE, PJ_VERTEX).expect("a shader");
+    let mut stats =
+        PjStats { struct_size: size_of::<PjStats>(), hits: 9, misses: 9, evictions: 9, entries: 9, bytes: 9 };
+    // SAFETY: all are valid; the shader has one user more than is released.
+    unsafe {
+        pj_shader_retain(first);
+        pj_shader_release(first);
+        pj_shader_release(shader(engine, &CODE, PJ_VERTEX).expect("the same"));
+        assert_eq!(pj_engine_stats(engine, &mut stats), PJ_OK);
+        assert_eq!(pj_engine_clear(engine), PJ_OK);
+        pj_engine_free(engine);
+        let (mut unit, uniforms) = (unit(), uniforms());
+        unit.v[0] = [1.0; 4];
+        let (u, c) = (from_mut(&mut *unit).cast(), from_ref(&*uniforms).cast());
+        assert_eq!(pj_run(first, u, c, None, null_mut()), PJ_END);
+        assert_eq!(unit.o[0][1], [2.0; 4]);
+        pj_shader_release(first);
+    }
+    assert_eq!((stats.hits, stats.misses, stats.entries), (1, 1, 1));
+}

@@ -1,0 +1,307 @@
+//! The header's numbers and structures, and what they mean to the engine.
+//!
+//! Invariant: the same fields in the same order as in `include/picajit.h`; a test compares sizes and offsets with what a C
+//! compiler says. Structures that begin with their size have no padding, and any bytes make one.
+
+#![allow(missing_docs)]
+
+use super::Fault;
+use crate::engine::{Event, Options, Prefer};
+use crate::isa::narrow::Rounding;
+use crate::isa::numeric::Precision;
+use crate::kernel::DEFAULT_FUEL;
+use crate::layout::{Bools, GeometryOffsets, Layout, Offsets};
+use crate::state::{Registers, Vec4};
+use std::ffi::{CString, c_char, c_void};
+use std::mem::offset_of;
+use std::ptr::null;
+use std::sync::Arc;
+
+pub const PJ_OK: i32 = 0;
+pub const PJ_NULL: i32 = -1;
+pub const PJ_ARGUMENT: i32 = -2;
+pub const PJ_LAYOUT: i32 = -3;
+pub const PJ_PROGRAM: i32 = -4;
+pub const PJ_NO_NATIVE: i32 = -5;
+pub const PJ_MISALIGNED: i32 = -6;
+pub const PJ_OVERLAP: i32 = -7;
+pub const PJ_INTERNAL: i32 = -8;
+pub const PJ_END: i32 = 0;
+pub const PJ_FUEL: i32 = 1;
+pub const PJ_BREAK: i32 = 2;
+pub const PJ_PAST_END: i32 = 3;
+pub const PJ_BOOLS_MASK: u32 = 0;
+pub const PJ_BOOLS_BYTES: u32 = 1;
+pub const PJ_NATIVE: u32 = 0;
+pub const PJ_NATIVE_REQUIRED: u32 = 1;
+pub const PJ_INTERPRETER: u32 = 2;
+pub const PJ_F32: u32 = 0;
+pub const PJ_F24_NEAREST: u32 = 1;
+pub const PJ_F24_ZERO: u32 = 2;
+pub const PJ_EVENT_FALLBACK: u32 = 0;
+pub const PJ_EVENT_DIVERGENCE: u32 = 1;
+pub const PJ_VERTEX: u32 = 0;
+pub const PJ_GEOMETRY: u32 = 1;
+pub const PJ_TEXT_FALLBACK: u32 = 0;
+pub const PJ_TEXT_ONE_BY_ONE: u32 = 1;
+pub const PJ_TEXT_DIVERGENCE: u32 = 2;
+
+/// No structure of any version is larger: a size beyond it is a field that nobody has set.
+pub(super) const LARGEST: usize = 4096;
+
+pub type PjEmitFn = unsafe extern "C" fn(*mut c_void, *const Vec4, u32, u32, u32);
+pub type PjEventFn = unsafe extern "C" fn(*mut c_void, u32, *const c_char);
+
+#[repr(C, align(16))]
+pub struct PjUnit {
+    pub v: Registers,
+    pub r: Registers,
+    pub o: [Registers; 2],
+    pub a0: [i32; 2],
+    pub al: i32,
+    pub cmp: [u8; 2],
+    pub bank: u8,
+    pub emit_vertex: u8,
+    pub emit_primitive: u8,
+    pub emit_winding: u8,
+    pub reserved: [u8; 14],
+}
+
+#[repr(C, align(16))]
+pub struct PjUniforms {
+    pub c: [Vec4; 96],
+    pub i: [[u8; 4]; 4],
+    pub b: u16,
+    pub reserved: [u8; 14],
+}
+
+/// Where [`PjUnit`] and [`PjUniforms`] have things.
+pub(super) const UNIT_LAYOUT: Offsets = Offsets {
+    unit_bytes: size_of::<PjUnit>() as u32,
+    v: offset_of!(PjUnit, v) as u32,
+    r: offset_of!(PjUnit, r) as u32,
+    o: offset_of!(PjUnit, o) as u32,
+    geometry: Some(GeometryOffsets {
+        bank_stride: size_of::<Registers>() as u32,
+        bank: offset_of!(PjUnit, bank) as u32,
+        vertex: offset_of!(PjUnit, emit_vertex) as u32,
+        primitive: offset_of!(PjUnit, emit_primitive) as u32,
+        winding: offset_of!(PjUnit, emit_winding) as u32,
+    }),
+    a0: [offset_of!(PjUnit, a0) as u32, offset_of!(PjUnit, a0) as u32 + 4],
+    al: offset_of!(PjUnit, al) as u32,
+    cmp: [offset_of!(PjUnit, cmp) as u32, offset_of!(PjUnit, cmp) as u32 + 1],
+    uniforms_bytes: size_of::<PjUniforms>() as u32,
+    c: offset_of!(PjUniforms, c) as u32,
+    i: offset_of!(PjUniforms, i) as u32,
+    b: Bools::Mask(offset_of!(PjUniforms, b) as u32),
+};
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct PjLayout {
+    pub struct_size: usize,
+    pub unit_bytes: u32,
+    pub v: u32,
+    pub r: u32,
+    pub o: u32,
+    pub a0x: u32,
+    pub a0y: u32,
+    pub al: u32,
+    pub cmp_x: u32,
+    pub cmp_y: u32,
+    pub geometry: u32,
+    pub bank_stride: u32,
+    pub bank: u32,
+    pub emit_vertex: u32,
+    pub emit_primitive: u32,
+    pub emit_winding: u32,
+    pub uniforms_bytes: u32,
+    pub c: u32,
+    pub i: u32,
+    pub bools: u32,
+    pub b: u32,
+}
+
+impl PjLayout {
+    pub(super) const NOTHING: PjLayout = PjLayout {
+        struct_size: 0,
+        unit_bytes: 0,
+        v: 0,
+        r: 0,
+        o: 0,
+        a0x: 0,
+        a0y: 0,
+        al: 0,
+        cmp_x: 0,
+        cmp_y: 0,
+        geometry: 0,
+        bank_stride: 0,
+        bank: 0,
+        emit_vertex: 0,
+        emit_primitive: 0,
+        emit_winding: 0,
+        uniforms_bytes: 0,
+        c: 0,
+        i: 0,
+        bools: 0,
+        b: 0,
+    };
+
+    pub(super) fn offsets(&self) -> Result<Offsets, Fault> {
+        if self.struct_size < size_of::<PjLayout>() {
+            return Err(Fault::Argument);
+        }
+        let geometry = GeometryOffsets {
+            bank_stride: self.bank_stride,
+            bank: self.bank,
+            vertex: self.emit_vertex,
+            primitive: self.emit_primitive,
+            winding: self.emit_winding,
+        };
+        Ok(Offsets {
+            unit_bytes: self.unit_bytes,
+            v: self.v,
+            r: self.r,
+            o: self.o,
+            geometry: match self.geometry {
+                0 => None,
+                1 => Some(geometry),
+                _ => return Err(Fault::Argument),
+            },
+            a0: [self.a0x, self.a0y],
+            al: self.al,
+            cmp: [self.cmp_x, self.cmp_y],
+            uniforms_bytes: self.uniforms_bytes,
+            c: self.c,
+            i: self.i,
+            b: match self.bools {
+                PJ_BOOLS_MASK => Bools::Mask(self.b),
+                PJ_BOOLS_BYTES => Bools::Bytes(self.b),
+                _ => return Err(Fault::Argument),
+            },
+        })
+    }
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct PjOptions {
+    pub struct_size: usize,
+    pub backend: u32,
+    pub precision: u32,
+    pub fuel: u32,
+    pub crosscheck: u32,
+    pub cache_bytes: usize,
+    pub layout: *const PjLayout,
+    pub event: Option<PjEventFn>,
+    pub user: *mut c_void,
+}
+
+/// The host's pointer, which the header says any thread may be given.
+struct User(*mut c_void);
+
+// SAFETY: the pointer is handed back to the host and never used here; that its function may be called with it from any
+// thread is what the header asks for.
+unsafe impl Send for User {}
+// SAFETY: as above.
+unsafe impl Sync for User {}
+
+impl User {
+    /// The pointer. A method, so that closures capture the whole and not the field.
+    fn get(&self) -> *mut c_void {
+        self.0
+    }
+}
+
+impl PjOptions {
+    pub(super) const DEFAULT: PjOptions = PjOptions {
+        struct_size: size_of::<PjOptions>(),
+        backend: PJ_NATIVE,
+        precision: PJ_F32,
+        fuel: DEFAULT_FUEL,
+        crosscheck: 0,
+        cache_bytes: 64 << 20,
+        layout: null(),
+        event: None,
+        user: std::ptr::null_mut(),
+    };
+
+    pub(super) fn translated(&self, layout: Layout) -> Result<Options, Fault> {
+        let mut options = Options {
+            backend: match self.backend {
+                PJ_NATIVE | PJ_NATIVE_REQUIRED => Prefer::Native,
+                PJ_INTERPRETER => Prefer::Interpreter,
+                _ => return Err(Fault::Argument),
+            },
+            precision: match self.precision {
+                PJ_F32 => Precision::F32,
+                PJ_F24_NEAREST => Precision::F24 { rounding: Rounding::Nearest },
+                PJ_F24_ZERO => Precision::F24 { rounding: Rounding::TowardZero },
+                _ => return Err(Fault::Argument),
+            },
+            fuel: self.fuel,
+            crosscheck: self.crosscheck,
+            cache_bytes: self.cache_bytes,
+            layout: Some(layout),
+            ..Options::default()
+        };
+        if let Some(event) = self.event {
+            let user = User(self.user);
+            options.events = Arc::new(move |e: &Event| {
+                let kind = match e {
+                    Event::Fallback { .. } => PJ_EVENT_FALLBACK,
+                    Event::Divergence { .. } => PJ_EVENT_DIVERGENCE,
+                };
+                let text = CString::new(e.to_string()).unwrap_or_default();
+                // SAFETY: a function of this type, with the pointer that came with it; the text lives during the call.
+                unsafe { event(user.get(), kind, text.as_ptr()) };
+            });
+        }
+        Ok(options)
+    }
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct PjStats {
+    pub struct_size: usize,
+    pub hits: u64,
+    pub misses: u64,
+    pub evictions: u64,
+    pub entries: u64,
+    pub bytes: u64,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct PjShaderInfo {
+    pub struct_size: usize,
+    pub native: u32,
+    pub redone: u32,
+    pub groups: u32,
+    pub given_up: u32,
+    pub native_bytes: u64,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct PjBatch {
+    pub struct_size: usize,
+    pub count: usize,
+    pub inputs: *const Registers,
+    pub outputs: *mut Registers,
+    pub input_mask: u16,
+    pub output_mask: u16,
+}
+
+impl PjBatch {
+    pub(super) const NOTHING: PjBatch = PjBatch {
+        struct_size: 0,
+        count: 0,
+        inputs: null(),
+        outputs: std::ptr::null_mut(),
+        input_mask: 0,
+        output_mask: 0,
+    };
+}

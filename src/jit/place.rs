@@ -1,0 +1,48 @@
+//! What a run runs on: a unit of ours, or a host's memory, and who receives what it emits.
+//!
+//! It must not know what runs.
+
+use crate::kernel::{Kernel, copied, copy_registers};
+use crate::layout::{Host, HostEmitter};
+use crate::state::{Emitter, Exit, Registers, Uniforms, Unit};
+
+/// Registers and uniforms, for one run or one batch.
+pub(super) enum Place<'a> {
+    /// In our own types.
+    Own { uniforms: &'a Uniforms, unit: &'a mut Unit, emitter: &'a mut dyn Emitter },
+    /// Where a host has them.
+    Host { host: &'a Host<'a>, emitter: &'a mut dyn HostEmitter },
+}
+
+impl Place<'_> {
+    /// Takes inputs whose bit is set in `mask`.
+    pub(super) fn take_inputs(&mut self, mask: u16, inputs: &Registers) {
+        match self {
+            Place::Own { unit, .. } => copy_registers(mask, inputs, &mut unit.v),
+            Place::Host { host, .. } => host.take_inputs(mask, inputs),
+        }
+    }
+
+    /// Copies the current outputs whose bit is set in `mask`.
+    pub(super) fn copy_outputs(&self, mask: u16, outputs: &mut Registers) {
+        match self {
+            Place::Own { unit, .. } => copy_registers(mask, unit.outputs(), outputs),
+            Place::Host { host, .. } => host.copy_outputs(mask, outputs),
+        }
+    }
+
+    /// Runs a kernel that reads inputs in the unit only: others are lent to it for the run.
+    pub(super) fn interpret(&mut self, kernel: &dyn Kernel, inputs: Option<&Registers>) -> Exit {
+        let lent = |uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter| {
+            let own = unit.v;
+            unit.v = *inputs.unwrap_or(&own);
+            let exit = kernel.run(uniforms, unit, emitter);
+            unit.v = own;
+            exit
+        };
+        match self {
+            Place::Own { uniforms, unit, emitter } => lent(uniforms, unit, *emitter),
+            Place::Host { host, emitter } => copied(host, *emitter, lent),
+        }
+    }
+}

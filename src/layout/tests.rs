@@ -1,0 +1,204 @@
+use super::*;
+use crate::engine::{Engine, Event, Options, Prefer};
+use crate::program::{Entry, Program};
+use crate::state::{Batch, Exit};
+use crate::text::assemble;
+use std::sync::{Arc, Mutex};
+
+/// Everything in one structure, one bank, nothing for geometry.
+const ONE_STRUCT: Offsets = Offsets {
+    unit_bytes: 0x1000,
+    v: 0x100,
+    r: 0x200,
+    o: 0x300,
+    geometry: None,
+    a0: [0x0C, 0x08],
+    al: 0x10,
+    cmp: [0x15, 0x14],
+    uniforms_bytes: 0x1000,
+    c: 0x400,
+    i: 0x20,
+    b: Bools::Bytes(0x30),
+};
+
+type Change = fn(&mut Offsets);
+
+fn wrong(change: Change) -> String {
+    let mut offsets = *Layout::OWN.offsets();
+    change(&mut offsets);
+    Layout::new(offsets).expect_err("wrong").to_string()
+}
+
+#[test]
+fn the_layout_of_our_own_types_is_one() {
+    assert_eq!(Layout::new(*Layout::OWN.offsets()), Ok(Layout::OWN));
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let unit = size_of::<Unit>() as u32;
+    let cases: [(Change, &str); 14] = [
+        (|o| o.v = 0xFFFF_FF00, "v ends at byte 4294967296, its block at byte 2080"),
+        (|o| o.r += 8, "r is at 264, which is no multiple of 16"),
+        (|o| o.r = o.v + 0xF0, "v and r share bytes"),
+        (|o| o.a0[1] += 2, "a0.y is at 2054, which is no multiple of 4"),
+        (|o| o.al = o.a0[0], "a0.x and aL share bytes"),
+        (|o| o.cmp[0] = o.cmp[1], "cmp.x and cmp.y share bytes"),
+        (|o| o.cmp[0] = o.o + 1, "o and cmp.x share bytes"),
+        (|o| o.unit_bytes = 17 << 20, "the unit block has more than 16777216 bytes"),
+        (|o| o.c += 4, "c is at 4, which is no multiple of 16"),
+        (|o| o.i = o.c + 95 * 16, "c and i share bytes"),
+        (|o| o.b = Bools::Mask(o.i + 17), "b is at 1553, which is no multiple of 2"),
+        (|o| o.b = Bools::Bytes(1 << 20), "b ends at byte 1048592, its block at byte 1568"),
+        (|o| o.geometry.as_mut().expect("there").bank_stride = 8, "bank_stride is at 8, which is no multiple of 16"),
+        (|o| o.geometry.as_mut().expect("there").bank_stride = 16, "o and the second bank share bytes"),
+    ];
+    assert_eq!((unit, size_of::<Uniforms>()), (2080, 1568), "the texts below have these numbers");
+    for (change, text) in cases {
+        assert_eq!(wrong(change), text);
+    }
+    let far = wrong(|o| o.geometry.as_mut().expect("there").bank_stride = 0xFFFF_FFF0);
+    assert!(far.starts_with("the second bank ends at byte 4294"), "{far}");
+}
+
+#[test]
+fn memory_that_does_not_fit_is_refused() {
+    let layout = Layout::new(ONE_STRUCT).expect("right");
+    let mut memory = vec![0u8; 0x1020];
+    let start = memory.as_ptr().addr().wrapping_neg() % 16;
+    let memory = Cell::from_mut(&mut memory[start..]).as_slice_of_cells();
+    assert!(Host::new(&layout, memory, memory).is_ok());
+    let error = |unit, uniforms| Host::new(&layout, unit, uniforms).expect_err("wrong").to_string();
+    assert_eq!(error(&memory[16..][..0xFFF], memory), "the unit block has 4095 bytes, not the 4096 of the layout");
+    assert_eq!(error(memory, &memory[..5]), "the uniforms block has 5 bytes, not the 4096 of the layout");
+    assert_eq!(error(&memory[4..], memory), "the unit block is not aligned to 16 bytes");
+}
+
+/// A unit and uniforms of which every field holds something of its own.
+fn filled() -> (Unit, Uniforms) {
+    let (mut unit, mut uniforms) = (Unit::new(), Uniforms::new());
+    let mut next = 0.0;
+    let mut fill = |vs: &mut [Vec4]| {
+        vs.as_flattened_mut().iter_mut().for_each(|x| {
+            next += 1.0;
+            *x = next;
+        });
+    };
+    fill(&mut unit.v);
+    fill(&mut unit.r);
+    fill(unit.o.as_flattened_mut());
+    fill(&mut uniforms.c);
+    (unit.a0, unit.al, unit.cmp, unit.bank) = ([-5, 7], 1000, [false, true], 1);
+    unit.setemit = EmitState { vertex: 2, primitive: true, winding: true };
+    uniforms.i = [[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12], [13, 14, 15, 16]];
+    uniforms.b = 0xA5C3;
+    (unit, uniforms)
+}
+
+#[test]
+fn what_is_stored_is_loaded() {
+    let (unit, uniforms) = filled();
+    let mut image = Image::new(Layout::OWN, &unit, &uniforms);
+    let (loaded, constants) = image.with(|host| host.load());
+    assert_eq!(format!("{loaded:?} {constants:?}"), format!("{unit:?} {uniforms:?}"));
+    let (loaded, constants) = Image::new(Layout::new(ONE_STRUCT).expect("right"), &unit, &uniforms).with(|h| h.load());
+    assert_eq!(format!("{constants:?}"), format!("{uniforms:?}"));
+    // There is one bank, and it gets what was written last.
+    let rest = Unit { o: [unit.o[1], Unit::new().o[0]], bank: 0, setemit: EmitState::default(), ..unit };
+    assert_eq!(format!("{loaded:?}"), format!("{rest:?}"));
+}
+
+const TRANSFORM: &str = "
+.proc main
+    dp4 o0.x, c0, v0
+    dp4 o0.y, c1, v0
+    mova a0.xy, v1.xy
+    add o0.zw, c4[a0.y], v0
+    cmp v0.xx, lt, ge, v0.yz
+    mov r3, o0
+    ifu b5
+        add o0.x, c0, v0
+    .end
+    mov o1, v1
+    end
+.end";
+
+/// An engine and what it says.
+fn engine(options: Options) -> (Engine, Arc<Mutex<Vec<String>>>) {
+    let said = Arc::new(Mutex::new(Vec::new()));
+    let to = said.clone();
+    let events = Arc::new(move |event: &Event| to.lock().expect("no panic").push(event.to_string()));
+    (Engine::new(Options { events, ..options }), said)
+}
+
+/// An engine for `layout`; native code without, and a mere interpreter.
+fn engines(layout: Layout) -> [Options; 3] {
+    let native = Options { layout: Some(layout), crosscheck: 1, ..Options::default() };
+    [native.clone(), Options::default(), Options { backend: Prefer::Interpreter, ..native }]
+}
+
+fn program(source: &str) -> (Program, Entry) {
+    let shbin = assemble(source).expect("right").shbin;
+    (shbin.program().expect("short"), shbin.dvles[0].entry())
+}
+
+#[test]
+fn every_engine_runs_on_a_hosts_memory_as_on_our_own() {
+    let layout = Layout::new(ONE_STRUCT).expect("right");
+    let (program, entry) = program(TRANSFORM);
+    let (unit, uniforms) = filled();
+    let inputs: Vec<Registers> = (0..9).map(|n| [[n as f32, 1.0, 2.0, 3.0]; 16]).collect();
+    let mut want = Unit { bank: 0, setemit: EmitState::default(), o: [unit.o[1], Unit::new().o[0]], ..unit.clone() };
+    let mut want_outputs = vec![[[0.0; 4]; 16]; 9];
+    let reference = Engine::default().shader(&program, entry);
+    assert_eq!(reference.run(&uniforms, &mut want), Exit::End);
+    let mut batch = Batch { inputs: &inputs, outputs: &mut want_outputs, input_mask: 3, output_mask: 3 };
+    reference.run_batch(&uniforms, &mut want, &mut batch);
+    for options in engines(layout) {
+        let (engine, said) = engine(options);
+        let shader = engine.shader(&program, entry);
+        let mut outputs = vec![[[0.0; 4]; 16]; 9];
+        let (after, constants) = Image::new(layout, &unit, &uniforms).with(|host| {
+            assert_eq!(shader.run_on(host, &mut NoEmitter), Exit::End);
+            let mut batch = Batch { inputs: &inputs, outputs: &mut outputs, input_mask: 3, output_mask: 3 };
+            assert_eq!(shader.run_batch_on(host, &mut batch), Exit::End);
+            host.load()
+        });
+        assert_eq!(format!("{after:?} {constants:?}"), format!("{want:?} {uniforms:?}"), "{}", shader.backend());
+        assert_eq!(outputs, want_outputs, "{}", shader.backend());
+        assert_eq!((shader.divergence(), said.lock().expect("no panic").len()), (None, 0));
+    }
+}
+
+#[test]
+fn a_geometry_program_without_places_for_it_is_interpreted_and_forgets() {
+    struct Sent(Vec<(f32, EmitState)>);
+    impl HostEmitter for Sent {
+        fn emit(&mut self, outputs: &Registers, how: EmitState) {
+            self.0.push((outputs[0][0], how));
+        }
+    }
+    let layout = Layout::new(ONE_STRUCT).expect("right");
+    let (program, _) = program(".gsh point c0\n.proc main\n mov o0, v0\n emit\n setemit 1, prim\n emit\n end\n.end");
+    let (unit, uniforms) = filled();
+    let mut refused = 0;
+    for options in engines(layout) {
+        let (engine, said) = engine(options);
+        let shader = engine.shader(&program, Entry::geometry(0));
+        let mut sent = Sent(Vec::new());
+        Image::new(layout, &unit, &uniforms).with(|host| {
+            assert_eq!(shader.run_on(host, &mut sent), Exit::End);
+            assert_eq!(shader.run_on(host, &mut sent), Exit::End);
+        });
+        // The second EMIT's bank is one that nothing was written to.
+        let [first, second] = [EmitState::default(), EmitState { vertex: 1, primitive: true, winding: false }];
+        assert_eq!(sent.0, [(1.0, first), (0.0, second), (1.0, first), (0.0, second)], "{}", shader.backend());
+        let said = said.lock().expect("no panic").clone();
+        let reason = "the geometry shader at 0 runs on the interpreter: the host's layout has no place for what geometry \
+                      programs change";
+        let expected = if shader.fallback_reason().is_some() { vec![reason.to_owned()] } else { vec![] };
+        assert_eq!(said, expected);
+        refused += expected.len();
+    }
+    assert_eq!(refused, usize::from(cfg!(feature = "jit")), "only where native code would need the places");
+}
