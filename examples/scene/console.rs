@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// Vertices that a recording may draw, and what a shader may run. Both are far above what the scene needs.
 pub const VERTICES: u32 = 1 << 15;
-const FUEL: u32 = 200;
+const FUEL: u32 = 64;
 
 /// What a picture has come to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -75,7 +75,8 @@ pub struct Arrays<'a> {
 impl<'a> Arrays<'a> {
     pub fn new(gpu: &Gpu, memory: &'a Recording) -> Arrays<'a> {
         let base = (gpu.read(ATTRIBBUFFERS_LOC) & 0x1FFF_FFFE) << 3;
-        let formats = u64::from(gpu.read(ATTRIBBUFFERS_FORMAT_HIGH)) << 32 | u64::from(gpu.read(ATTRIBBUFFERS_FORMAT_LOW));
+        let formats =
+            u64::from(gpu.read(ATTRIBBUFFERS_FORMAT_HIGH)) << 32 | u64::from(gpu.read(ATTRIBBUFFERS_FORMAT_LOW));
         let mut sources = [None; ARRAYED];
         for group in 0..ARRAYED as u16 {
             let [offset, low, high] = [0, 1, 2].map(|n| gpu.read(ATTRIBBUFFER0_OFFSET + 3 * group + n));
@@ -204,7 +205,7 @@ mod tests {
             let writes: Vec<_> = (ATTRIBBUFFERS_LOC..=INDEXBUFFER_CONFIG).map(|id| (id, word)).collect();
             let gpu = gpu(&writes);
             let arrays = Arrays::new(&gpu, &memory);
-            [0, 1, u32::MAX].map(|n| arrays.vertex(n));
+            let _ = [0, 1, u32::MAX].map(|n| arrays.vertex(n));
             assert_eq!(arrays.indices(&gpu, 300).count(), 300);
         }
     }

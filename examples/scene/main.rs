@@ -25,7 +25,7 @@ mod recording;
 mod scene;
 
 #[cfg(test)]
-mod tests {}
+mod tests;
 
 use picajit::engine::{Options, Prefer};
 use raster::Picture;

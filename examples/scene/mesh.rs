@@ -9,9 +9,9 @@ use super::maths::{Vec3, add, circle, cross, scale, unit};
 pub const STEPS: f64 = 4096.0;
 
 /// Vertices around the knot's tube.
-const SIDES: u16 = 18;
+const SIDES: u16 = 16;
 /// Rings of them along it.
-const RINGS: u16 = 96;
+const RINGS: u16 = 112;
 /// Tiles along each side of the floor.
 pub const TILES: i8 = 20;
 
@@ -26,7 +26,8 @@ pub fn knot() -> (Vec<u8>, Vec<u16>) {
         let (centre, out) = trefoil(along);
         let step = 1.0 / 4096.0;
         let tangent = unit(add(trefoil(along + step).0, scale(trefoil(along - step).0, -1.0)));
-        let (sin, cos) = circle(f64::from(n) / f64::from(SIDES));
+        // The torus turns three times around the curve; turned back, the sides run straight along the tube.
+        let (sin, cos) = circle(f64::from(n) / f64::from(SIDES) - 3.0 * along);
         let normal = unit(add(scale(out, cos), scale(cross(tangent, out), sin)));
         let point = add(centre, scale(normal, 0.24));
         point.iter().for_each(|x| bytes.extend(((x * STEPS).round() as i16).to_le_bytes()));
@@ -69,6 +70,7 @@ pub fn beads() -> Vec<u8> {
     for (ring, count) in [(0, 30), (1, 22)] {
         for n in 0..count {
             let turn = f64::from(n) / f64::from(count);
+            // The torus turns three times around the curve; turned back, the sides run straight along the tube.
             let (sin, cos) = circle(turn);
             let (wave, _) = circle(3.0 * turn);
             let (point, radius) = match ring {

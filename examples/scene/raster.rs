@@ -240,9 +240,9 @@ mod tests {
             // Around a point somewhere, on a sample or not; corners of the picture, and some beyond it.
             let centre = if round % 4 == 0 { [1.0 / 64.0, 1.0 / 64.0] } else { [number(), number()] };
             let reach = if round % 3 == 0 { 3.0 } else { 1.0 };
-            let rim = [[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]].map(|[x, y]| at(reach * x, reach * y, 1.0, 1.0));
-            let fan: Vec<_> =
-                (0..4).map(|n| [at(centre[0], centre[1], 1.5, 1.0), rim[n], rim[(n + 1) % 4]]).collect();
+            let rim =
+                [[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]].map(|[x, y]| at(reach * x, reach * y, 1.0, 1.0));
+            let fan: Vec<_> = (0..4).map(|n| [at(centre[0], centre[1], 1.5, 1.0), rim[n], rim[(n + 1) % 4]]).collect();
             assert!(cover(&fan).iter().all(|&n| n == 1), "around {centre:?}");
         }
     }
@@ -263,7 +263,10 @@ mod tests {
             picture.triangle(triangle, Style { culling, ..PLAIN });
             red(&picture, 4, 4) != 0
         };
-        assert_eq!([Culling::None, Culling::Front, Culling::Back].map(|c| seen(counter_clockwise, c)), [true, false, true]);
+        assert_eq!(
+            [Culling::None, Culling::Front, Culling::Back].map(|c| seen(counter_clockwise, c)),
+            [true, false, true]
+        );
         assert_eq!([Culling::None, Culling::Front, Culling::Back].map(|x| seen([c, b, a], x)), [true, true, false]);
     }
 
@@ -274,7 +277,7 @@ mod tests {
         };
         for order in [[(-0.9, 1.0), (-0.1, 0.2)], [(-0.1, 0.2), (-0.9, 1.0)]] {
             let mut picture = Picture::new(8, 8);
-            order.map(|(z, grey)| picture.triangle(plane(z, grey), DEEP));
+            order.iter().for_each(|&(z, grey)| picture.triangle(plane(z, grey), DEEP));
             assert_eq!(red(&picture, 4, 4), 255, "{order:?}");
         }
     }
@@ -283,7 +286,8 @@ mod tests {
     fn colour_is_linear_in_the_scene() {
         // Black near (w 1) to white far (w 3): in the middle of the screen a quarter of the way.
         let mut picture = Picture::new(101, 9);
-        let [a, b] = [(-1.0, 1.0, 0.0), (1.0, 3.0, 1.0)].map(|(x, w, grey)| [at(x, -1.0, w, grey), at(x, 1.0, w, grey)]);
+        let [a, b] =
+            [(-1.0, 1.0, 0.0), (1.0, 3.0, 1.0)].map(|(x, w, grey)| [at(x, -1.0, w, grey), at(x, 1.0, w, grey)]);
         picture.triangle([a[0], b[0], b[1]], PLAIN);
         picture.triangle([a[0], b[1], a[1]], PLAIN);
         assert_eq!(red(&picture, 50, 4), 64);

@@ -9,7 +9,7 @@ use picajit::gpu::registers::{self as reg, offset};
 use picajit::isa::Stage;
 use picajit::program::Program;
 use picajit::state::Vec4;
-use picajit::text::{Assembler, AsmError, Options};
+use picajit::text::{AsmError, Assembler, Options};
 
 /// An assembled program with its tables.
 pub struct Shader {

@@ -182,7 +182,8 @@ mod tests {
         assert_eq!(read("memory"), Err((2, NoAddress)));
         assert_eq!(read("memory 0 1"), Err((2, NoWord)));
         assert_eq!(read("12"), Err((2, Nowhere)));
-        for (text, kind) in [("+1", NoWord), ("123456789", NoWord), ("x", NoWord), ("list", SectionTwice), ("memory 1", SectionTwice)]
+        for (text, kind) in
+            [("+1", NoWord), ("123456789", NoWord), ("x", NoWord), ("list", SectionTwice), ("memory 1", SectionTwice)]
         {
             assert_eq!(read(&format!("list\n1\n{text}")), Err((4, kind)), "{text}");
         }

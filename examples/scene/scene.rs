@@ -150,7 +150,7 @@ fn knot(r: &mut Recorder, view_projection: &Matrix) -> Result<(), Box<AsmError>>
     let difference = [0, 1, 2].map(|n| (other[n] - one[n]) / 127.0);
     let tint = |[red, green, blue]: Vec3| narrow([red, green, blue, 0.0]);
     r.floats(&shader, "tints", &[tint(one), tint(difference)]);
-    r.floats(&shader, "gloss", &[[0.75, 0.72, 0.65, 48.0]]);
+    r.floats(&shader, "gloss", &[[0.75, 0.72, 0.65, 26.0]]);
     r.floats(&shader, "rim", &[[0.16, 0.20, 0.32, 0.0]]);
     r.floats(&shader, "umbra", &[[0.15, 0.16, 0.20, 0.004]]);
     // A shadow has the side up that the light does not see, if any; it is flat, and either will do.
