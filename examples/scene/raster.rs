@@ -106,7 +106,9 @@ impl Picture {
 
     fn corner(&self, &[x, y, z, w, red, green, blue, _]: &Vertex) -> Corner {
         let inverse_w = 1.0 / w;
-        let on_grid = |along: f64, size: usize| ((along * 0.5 + 0.5) * size as f64 * GRID).round() as i64;
+        // Numbers of very different sizes may leave a corner outside after all.
+        let on_grid =
+            |along: f64, size: usize| ((along.clamp(-1.0, 1.0) * 0.5 + 0.5) * size as f64 * GRID).round() as i64;
         Corner {
             x: on_grid(x * inverse_w, self.width),
             y: on_grid(-y * inverse_w, self.height),
@@ -240,9 +242,11 @@ mod tests {
             // Around a point somewhere, on a sample or not; corners of the picture, and some beyond it.
             let centre = if round % 4 == 0 { [1.0 / 64.0, 1.0 / 64.0] } else { [number(), number()] };
             let reach = if round % 3 == 0 { 3.0 } else { 1.0 };
-            let rim =
-                [[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]].map(|[x, y]| at(reach * x, reach * y, 1.0, 1.0));
-            let fan: Vec<_> = (0..4).map(|n| [at(centre[0], centre[1], 1.5, 1.0), rim[n], rim[(n + 1) % 4]]).collect();
+            // Corners and what is level with the centre, so that edges also go straight through samples.
+            let ([x, y], r) = (centre, reach);
+            let rim = [[-r, -r], [x, -r], [r, -r], [r, y], [r, r], [x, r], [-r, r], [-r, y]];
+            let rim = rim.map(|[x, y]| at(x, y, 1.0, 1.0));
+            let fan: Vec<_> = (0..8).map(|n| [at(x, y, 1.5, 1.0), rim[n], rim[(n + 1) % 8]]).collect();
             assert!(cover(&fan).iter().all(|&n| n == 1), "around {centre:?}");
         }
     }
@@ -291,6 +295,21 @@ mod tests {
         picture.triangle([a[0], b[0], b[1]], PLAIN);
         picture.triangle([a[0], b[1], a[1]], PLAIN);
         assert_eq!(red(&picture, 50, 4), 64);
+    }
+
+    #[test]
+    fn numbers_of_any_size_do_no_harm() {
+        let mut noise = 1_u64;
+        let mut number = || {
+            noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            // Of few sizes, so that sums cancel out.
+            let size = [0.0, 1e-40, 0.7, 1e17, 3e38, 3e38, 1.0, f64::NAN][(noise >> 33) as usize % 701 / 100];
+            size * f64::from((noise >> 45) as i8)
+        };
+        for _ in 0..100_000 {
+            let triangle = [0; 3].map(|_| std::array::from_fn(|_| number()));
+            Picture::new(2, 2).triangle(triangle, DEEP);
+        }
     }
 
     #[test]
