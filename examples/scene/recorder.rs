@@ -19,7 +19,7 @@ pub struct Shader {
 
 impl Shader {
     /// `name` is for messages.
-    pub fn assemble(name: &str, source: &str) -> Result<Shader, Box<AsmError>> {
+    pub fn assemble(name: &str, source: &str) -> Result<Shader, AsmError> {
         let mut assembler = Assembler::new(Options::default());
         assembler.add_file(name, source)?;
         let shbin = assembler.finish()?.shbin;
@@ -36,7 +36,7 @@ impl Shader {
     /// The register of a declared name, numbered as in the uniform table: c0 is 0x10, b0 is 0x78.
     fn register(&self, name: &str) -> u16 {
         let row = self.dvle.uniforms.iter().find(|row| row.name == name);
-        row.unwrap_or_else(|| panic!("the program declares no {name}")).first
+        row.expect("the scene names what its programs declare").first
     }
 }
 

@@ -47,7 +47,7 @@ fn rows(matrix: &Matrix) -> [Vec4; 4] {
 }
 
 /// Records the scene. An error is one of the shaders beside this file.
-pub fn record() -> Result<Recording, Box<AsmError>> {
+pub fn record() -> Result<Recording, AsmError> {
     let mut r = Recorder::new(MEMORY);
     let view_projection = product(&projection(ZOOM, 0.25, 60.0), &look(EYE, LOOK_AT));
     r.note("All attributes are somewhere behind the start of memory.");
@@ -88,7 +88,7 @@ fn draw(r: &mut Recorder, indices: Option<u32>, count: u32) {
     r.write(reg::START_DRAW_FUNC0, 1);
 }
 
-fn sky(r: &mut Recorder) -> Result<(), Box<AsmError>> {
+fn sky(r: &mut Recorder) -> Result<(), AsmError> {
     let shader = Shader::assemble("sky.v.pica", include_str!("sky.v.pica"))?;
     r.note("The sky: two triangles of immediate mode, behind everything.");
     r.bind(&shader, None, 2);
@@ -108,7 +108,7 @@ fn sky(r: &mut Recorder) -> Result<(), Box<AsmError>> {
     Ok(())
 }
 
-fn floor(r: &mut Recorder, view_projection: &Matrix) -> Result<(), Box<AsmError>> {
+fn floor(r: &mut Recorder, view_projection: &Matrix) -> Result<(), AsmError> {
     let shader = Shader::assemble("floor.v.pica", include_str!("floor.v.pica"))?;
     let (vertices, indices) = mesh::floor();
     let at = r.store("floor: x, z, shade as s8", &vertices);
@@ -128,7 +128,7 @@ fn floor(r: &mut Recorder, view_projection: &Matrix) -> Result<(), Box<AsmError>
     Ok(())
 }
 
-fn knot(r: &mut Recorder, view_projection: &Matrix) -> Result<(), Box<AsmError>> {
+fn knot(r: &mut Recorder, view_projection: &Matrix) -> Result<(), AsmError> {
     let shader = Shader::assemble("knot.v.pica", include_str!("knot.v.pica"))?;
     let (vertices, indices) = mesh::knot();
     let at = r.store("knot: x, y, z as s16, normal and colour as s8", &vertices);
@@ -167,7 +167,7 @@ fn knot(r: &mut Recorder, view_projection: &Matrix) -> Result<(), Box<AsmError>>
     Ok(())
 }
 
-fn beads(r: &mut Recorder, view_projection: &Matrix) -> Result<(), Box<AsmError>> {
+fn beads(r: &mut Recorder, view_projection: &Matrix) -> Result<(), AsmError> {
     let vertex = Shader::assemble("beads.v.pica", include_str!("beads.v.pica"))?;
     let geometry = Shader::assemble("beads.g.pica", include_str!("beads.g.pica"))?;
     let points = mesh::beads();

@@ -5,7 +5,7 @@ use super::recording::Recording;
 use super::{SIZE, png, scene};
 use picajit::engine::{Engine, Options, Prefer};
 use picajit::program::{Entry, Program};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 const RECORDED: &str = include_str!("scene.txt");
 
@@ -19,7 +19,7 @@ fn options(backend: Prefer) -> Options {
 }
 
 /// Both engines; on a host without native code the interpreter alone, and it says so.
-fn backends() -> Vec<Prefer> {
+static BACKENDS: LazyLock<Vec<Prefer>> = LazyLock::new(|| {
     let engine = Engine::new(Options { events: Arc::new(|_| ()), ..Options::default() });
     let end = Program::from_words(&[0x8800_0000], &[]).unwrap();
     match engine.shader(&end, Entry::vertex(0)).fallback_reason() {
@@ -29,7 +29,7 @@ fn backends() -> Vec<Prefer> {
             vec![Prefer::Interpreter]
         }
     }
-}
+});
 
 #[test]
 fn the_recording_is_what_the_recorder_makes() {
@@ -40,9 +40,9 @@ fn the_recording_is_what_the_recorder_makes() {
 
 #[test]
 fn native_code_and_interpreter_make_the_same_picture() {
-    let pictures: Vec<_> = backends()
-        .into_iter()
-        .map(|backend| {
+    let pictures: Vec<_> = BACKENDS
+        .iter()
+        .map(|&backend| {
             let (picture, outcome) = play(&recorded(), options(backend), SIZE);
             (png(&picture).unwrap(), outcome)
         })
@@ -123,9 +123,9 @@ const SMALL: [usize; 2] = [48, 30];
 
 /// A bound of everything that is counted; and nothing is drawn otherwise by the other engine.
 fn check(recording: &Recording, what: &str) -> (Vec<u8>, Outcome) {
-    let results: Vec<_> = backends()
-        .into_iter()
-        .map(|backend| {
+    let results: Vec<_> = BACKENDS
+        .iter()
+        .map(|&backend| {
             // A spoilt program may well be one that native code refuses.
             let events = Arc::new(|_: &_| ());
             let (picture, outcome) = play(recording, Options { backend, events, ..Options::default() }, SMALL);
