@@ -1,0 +1,119 @@
+//! A recording -> a picture: what an emulator has around `picajit::gpu`.
+//!
+//! Invariant: any recording ends, after so many vertices and so much work of the rasteriser as is said here. It must not
+//! know the scene.
+
+use super::fetch::Arrays;
+use super::fetch::registers::{DEPTH_COLOR_MASK, FACECULLING_CONFIG, NUMVERTICES, VERTEX_OFFSET};
+use super::raster::{Comparison, Culling, Picture, Style};
+use super::recording::Recording;
+use picajit::engine::{Engine, Options};
+use picajit::gpu::{Draw, Gpu, Host, Report, RoundRobin, Sink, Write};
+use picajit::semantics::Semantics;
+use picajit::state::Exit;
+use std::sync::Arc;
+
+/// Vertices that a recording may draw, and what a shader may run. Both are far above what the scene needs.
+pub const VERTICES: u32 = 1 << 15;
+const FUEL: u32 = 64;
+
+/// What a picture has come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    pub vertices: u64,
+    pub reused: u64,
+    pub geometry_runs: u64,
+    /// Those of immediate mode included.
+    pub triangles: u64,
+    /// A shader did not end as it should.
+    pub ended_early: bool,
+    /// Vertices were left out, or the rasteriser stopped.
+    pub cut_short: bool,
+}
+
+struct Console<'a> {
+    recording: &'a Recording,
+    picture: Picture,
+    style: Style,
+    vertices_left: u32,
+    outcome: Outcome,
+}
+
+/// Executes a recording from power-on.
+pub fn play(recording: &Recording, options: Options, size: [usize; 2]) -> (Picture, Outcome) {
+    let mut gpu = Gpu::new(Arc::new(Engine::new(Options { fuel: FUEL, ..options })));
+    let mut console = Console {
+        recording,
+        picture: Picture::new(size[0], size[1]),
+        style: style(&gpu),
+        vertices_left: VERTICES,
+        outcome: Outcome::default(),
+    };
+    gpu.execute(&recording.list.words, &mut console);
+    let Console { picture, mut outcome, .. } = console;
+    outcome.cut_short |= picture.work_left == 0;
+    (picture, outcome)
+}
+
+impl Sink for Console<'_> {
+    fn triangle(&mut self, vertices: [&Semantics; 3]) {
+        self.outcome.triangles += 1;
+        // Position, and behind the quaternion the colour.
+        let vertex = |s: &Semantics| std::array::from_fn(|n| f64::from(if n < 4 { s[n] } else { s[n + 4] }));
+        self.picture.triangle(vertices.map(vertex), self.style);
+    }
+}
+
+impl Host for Console<'_> {
+    fn draw(&mut self, gpu: &mut Gpu, draw: Draw) {
+        let asked = gpu.read(NUMVERTICES);
+        let count = asked.min(self.vertices_left);
+        self.vertices_left -= count;
+        self.outcome.cut_short |= count < asked;
+        let arrays = Arrays::new(gpu, self.recording);
+        let report = match draw {
+            Draw::Arrays => {
+                let first = gpu.read(VERTEX_OFFSET);
+                gpu.draw_arrays((0..count).map(|n| arrays.vertex(first.wrapping_add(n))), self)
+            }
+            Draw::Elements => {
+                let indices = arrays.indices(gpu, count);
+                gpu.draw_elements(indices, |n| arrays.vertex(n), &mut RoundRobin::default(), self)
+            }
+        };
+        self.note(&report);
+    }
+
+    fn wrote(&mut self, gpu: &Gpu, write: Write) {
+        // Immediate mode draws without asking, so the style has to be there before.
+        if matches!(write.id, FACECULLING_CONFIG | DEPTH_COLOR_MASK) {
+            self.style = style(gpu);
+        }
+    }
+}
+
+impl Console<'_> {
+    fn note(&mut self, report: &Report) {
+        self.outcome.vertices += report.vertices;
+        self.outcome.reused += report.reused;
+        self.outcome.geometry_runs += report.geometry_runs;
+        self.outcome.ended_early |= [report.vertex_exit, report.geometry_exit] != [Exit::End; 2];
+    }
+}
+
+fn style(gpu: &Gpu) -> Style {
+    use Comparison::*;
+    let mask = gpu.read(DEPTH_COLOR_MASK);
+    let comparison =
+        [Never, Always, Equal, NotEqual, Less, LessOrEqual, Greater, GreaterOrEqual][(mask >> 4 & 7) as usize];
+    Style {
+        culling: match gpu.read(FACECULLING_CONFIG) & 3 {
+            1 => Culling::Front,
+            2 => Culling::Back,
+            _ => Culling::None,
+        },
+        depth_test: (mask & 1 != 0).then_some(comparison),
+        writes_depth: mask >> 12 & 1 != 0,
+        writes_colour: mask >> 8 & 7 != 0,
+    }
+}

@@ -1,0 +1,193 @@
+//! The text of a recording <-> guest memory and a command list.
+//!
+//! ```text
+//! picajit recording 1
+//! memory 20000000
+//! ; anything
+//! 00010203 04050607
+//! list
+//! 00000001 000F022E
+//! ```
+//!
+//! Words are hexadecimal, those of memory as a little-endian machine reads them; `;` begins a comment, and one that has
+//! a line to itself is kept. Invariant: what is printed is read back the same, and no text takes more memory than a
+//! small multiple of its own size. It must not know what a register is for.
+
+use std::fmt::{self, Write};
+use std::str::FromStr;
+
+const TITLE: &str = "picajit recording 1";
+
+/// Words, and comments in front of some of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Words {
+    pub words: Vec<u32>,
+    /// In front of which word each stands, in order.
+    pub notes: Vec<(usize, String)>,
+}
+
+/// What a GPU is to see: memory that attribute arrays and indices are fetched from, and a list of commands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recording {
+    /// Physical address of the first word of memory.
+    pub address: u32,
+    pub memory: Words,
+    /// Value and header in turn, as in guest memory.
+    pub list: Words,
+}
+
+/// Why a text is no recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordingError {
+    /// From 1.
+    pub line: usize,
+    pub kind: RecordingErrorKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordingErrorKind {
+    NoTitle,
+    NoWord,
+    NoAddress,
+    /// A word in front of both sections.
+    Nowhere,
+    SectionTwice,
+    NoList,
+}
+
+impl fmt::Display for RecordingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: ", self.line)?;
+        match self.kind {
+            RecordingErrorKind::NoTitle => write!(f, "expected `{TITLE}`"),
+            RecordingErrorKind::NoWord => f.write_str("expected words of at most eight hexadecimal digits"),
+            RecordingErrorKind::NoAddress => f.write_str("expected `memory` and its address"),
+            RecordingErrorKind::Nowhere => f.write_str("words stand behind `memory` or `list`"),
+            RecordingErrorKind::SectionTwice => f.write_str("there is one memory, and one list behind it"),
+            RecordingErrorKind::NoList => f.write_str("the text ends without `list`"),
+        }
+    }
+}
+
+impl std::error::Error for RecordingError {}
+
+impl fmt::Display for Recording {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{TITLE}\nmemory {:08X}\n{}list\n{}", self.address, self.memory, self.list)
+    }
+}
+
+impl fmt::Display for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut start = 0;
+        let ends = self.notes.iter().map(|(at, note)| (*at, Some(note))).chain([(self.words.len(), None)]);
+        for (end, note) in ends {
+            // Eight words a line, four commands.
+            for line in self.words[start..end].chunks(8) {
+                for (n, word) in line.iter().enumerate() {
+                    write!(f, "{}{word:08X}", if n == 0 { "" } else { " " })?;
+                }
+                f.write_char('\n')?;
+            }
+            if let Some(note) = note {
+                writeln!(f, "; {note}")?;
+            }
+            start = end;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Recording {
+    type Err = RecordingError;
+
+    fn from_str(text: &str) -> Result<Recording, RecordingError> {
+        let mut recording = Recording::default();
+        let (mut has_memory, mut has_list, mut last) = (false, false, 1);
+        for (n, line) in text.lines().enumerate() {
+            last = n + 1;
+            let fail = |kind| RecordingError { line: n + 1, kind };
+            if n == 0 {
+                if line.trim_end() != TITLE {
+                    return Err(fail(RecordingErrorKind::NoTitle));
+                }
+                continue;
+            }
+            let (code, note) = line.split_once(';').map_or((line, None), |(code, note)| (code, Some(note)));
+            let mut words = code.split_whitespace().peekable();
+            if let Some(section @ ("memory" | "list")) = words.peek().copied() {
+                words.next();
+                if has_list || has_memory && section == "memory" {
+                    return Err(fail(RecordingErrorKind::SectionTwice));
+                }
+                if section == "list" {
+                    has_list = true;
+                } else {
+                    has_memory = true;
+                    recording.address = words.next().and_then(word).ok_or(fail(RecordingErrorKind::NoAddress))?;
+                }
+                if words.next().is_some() {
+                    return Err(fail(RecordingErrorKind::NoWord));
+                }
+                continue;
+            }
+            let section = match (has_list, has_memory) {
+                (true, _) => &mut recording.list,
+                (_, true) => &mut recording.memory,
+                _ if words.peek().is_none() => continue,
+                _ => return Err(fail(RecordingErrorKind::Nowhere)),
+            };
+            if let (None, Some(note)) = (words.peek(), note) {
+                section.notes.push((section.words.len(), note.strip_prefix(' ').unwrap_or(note).to_string()));
+            }
+            for text in words {
+                section.words.push(word(text).ok_or(fail(RecordingErrorKind::NoWord))?);
+            }
+        }
+        match has_list {
+            true => Ok(recording),
+            false if text.is_empty() => Err(RecordingError { line: 1, kind: RecordingErrorKind::NoTitle }),
+            false => Err(RecordingError { line: last, kind: RecordingErrorKind::NoList }),
+        }
+    }
+}
+
+fn word(text: &str) -> Option<u32> {
+    // A sign would be taken for part of a number.
+    (text.len() <= 8 && text.bytes().all(|b| b.is_ascii_hexdigit())).then(|| u32::from_str_radix(text, 16).ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_printed_is_read_back() {
+        let recording = Recording {
+            address: 0x2000_0000,
+            memory: Words { words: (0..19).collect(), notes: vec![(0, "a".into()), (9, "b ; c".into())] },
+            list: Words { words: vec![1, 0x000F_022E], notes: vec![(2, "at the end".into())] },
+        };
+        let text = recording.to_string();
+        assert!(text.contains("00000008\n; b ; c\n00000009"), "{text}");
+        assert_eq!(text.parse(), Ok(recording));
+    }
+
+    #[test]
+    fn errors_have_a_line() {
+        use RecordingErrorKind::*;
+        let read = |body: &str| format!("{TITLE}\n{body}").parse::<Recording>().map_err(|e| (e.line, e.kind));
+        assert_eq!(read("; first\n\nlist\n1 2 ; one command").map(|r| r.list.words), Ok(vec![1, 2]));
+        assert_eq!(read("memory 0\n1"), Err((3, NoList)));
+        assert_eq!(read("memory"), Err((2, NoAddress)));
+        assert_eq!(read("memory 0 1"), Err((2, NoWord)));
+        assert_eq!(read("12"), Err((2, Nowhere)));
+        for (text, kind) in
+            [("+1", NoWord), ("123456789", NoWord), ("x", NoWord), ("list", SectionTwice), ("memory 1", SectionTwice)]
+        {
+            assert_eq!(read(&format!("list\n1\n{text}")), Err((4, kind)), "{text}");
+        }
+        assert_eq!("".parse::<Recording>(), Err(RecordingError { line: 1, kind: NoTitle }));
+        assert_eq!("list".parse::<Recording>(), Err(RecordingError { line: 1, kind: NoTitle }));
+    }
+}

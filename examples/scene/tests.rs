@@ -1,0 +1,201 @@
+//! The recording that comes with the example, and what is drawn of it, whole and spoilt.
+
+use super::console::{Outcome, VERTICES, play};
+use super::recording::Recording;
+use super::{SIZE, png, scene};
+use picajit::engine::{Engine, Options, Prefer};
+use picajit::program::{Entry, Program};
+use std::sync::{Arc, LazyLock};
+
+const RECORDED: &str = include_str!("scene.txt");
+
+fn recorded() -> Recording {
+    RECORDED.parse().unwrap()
+}
+
+/// An engine of which no shader may silently run on another one.
+fn options(backend: Prefer) -> Options {
+    Options { backend, events: Arc::new(|event| panic!("{event}")), ..Options::default() }
+}
+
+/// Both engines; on a host without native code the interpreter alone, and it says so.
+static BACKENDS: LazyLock<Vec<Prefer>> = LazyLock::new(|| {
+    let engine = Engine::new(Options { events: Arc::new(|_| ()), ..Options::default() });
+    let end = Program::from_words(&[0x8800_0000], &[]).unwrap();
+    match engine.shader(&end, Entry::vertex(0)).fallback_reason() {
+        None => vec![Prefer::Interpreter, Prefer::Native],
+        Some(reason) => {
+            println!("skipped: the scene in native code: {reason}");
+            vec![Prefer::Interpreter]
+        }
+    }
+});
+
+#[test]
+fn the_recording_is_what_the_recorder_makes() {
+    let made = scene::record().unwrap();
+    assert_eq!(recorded(), made);
+    assert!(RECORDED == made.to_string(), "the same words and comments, but printed in another way");
+}
+
+#[test]
+fn native_code_and_interpreter_make_the_same_picture() {
+    let pictures: Vec<_> = BACKENDS
+        .iter()
+        .map(|&backend| {
+            let (picture, outcome) = play(&recorded(), options(backend), SIZE);
+            (png(&picture).unwrap(), outcome)
+        })
+        .collect();
+    let (file, outcome) = &pictures[0];
+    assert!(pictures.iter().all(|(other, _)| other == file), "the files differ");
+    assert!(pictures.iter().all(|(_, other)| other == outcome), "{pictures:?}");
+
+    // 400 tiles of 4 corners, and 52 beads. The knot, twice: its strip names each vertex twice, 16 pairs apart, which a
+    // cache of 64 bridges; the first 16 have no earlier pair, and where it closes 17 have left the cache.
+    let (tiles, knot) = (20 * 20, 112 * 16);
+    let expected = Outcome {
+        vertices: 4 * tiles + 52 + 2 * (knot + 17),
+        reused: 2 * tiles + 2 * (knot - 15),
+        geometry_runs: 52,
+        triangles: 4 + 2 * tiles + 2 * 2 * knot + 52 * 12,
+        ..Outcome::default()
+    };
+    assert_eq!(*outcome, expected);
+
+    // What is in the file is what was drawn.
+    let mut reader = png::Decoder::new(std::io::Cursor::new(file)).read_info().unwrap();
+    let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+    let info = reader.next_frame(&mut pixels).unwrap();
+    assert_eq!([info.width as usize, info.height as usize], SIZE);
+    assert!(pixels == play(&recorded(), options(Prefer::Interpreter), SIZE).0.pixels());
+}
+
+/// Pixels of `rows` that `is` says yes to, of red, green and blue.
+fn count(pixels: &[u8], rows: std::ops::Range<usize>, is: impl Fn([i32; 3]) -> bool) -> usize {
+    let row = 3 * SIZE[0];
+    let colours = pixels[row * rows.start..row * rows.end].chunks(3);
+    colours.filter(|c| is([0, 1, 2].map(|n| i32::from(c[n])))).count()
+}
+
+#[test]
+fn everything_is_in_the_picture() {
+    let pixels = play(&recorded(), options(Prefer::Interpreter), SIZE).0.pixels();
+    let all = 0..SIZE[1];
+    let close = |a: [i32; 3], b: [i32; 3]| (0..3).all(|n| (a[n] - b[n]).abs() <= 3);
+    let dark = |[r, g, b]: [i32; 3]| r < 110 && g < 110 && b < 120;
+    let light = |[r, g, b]: [i32; 3]| r > 140 && g > 140 && b > 140;
+    let last = SIZE[1] - 1..SIZE[1];
+    let counts = [
+        ("black, where nothing is drawn", count(&pixels, all.clone(), |c| c == [0; 3]), 0..=0),
+        ("knot", count(&pixels, all.clone(), |[r, g, b]| r > g + 30 && g > b + 10), 30_000..=37_000),
+        ("highlights", count(&pixels, all.clone(), |[r, g, b]| r > 240 && g > 190 && b < 200), 2_500..=5_000),
+        ("shadow", count(&pixels, all.clone(), |c| close(c, [38, 41, 51])), 9_000..=11_000),
+        ("green beads", count(&pixels, all.clone(), |[r, g, b]| g > r + 20 && g > b + 20), 700..=900),
+        ("purple beads", count(&pixels, all, |[r, g, b]| r > g + 30 && b > g + 30), 3_800..=4_600),
+        ("sky in the first row", count(&pixels, 0..1, |c| close(c, [41, 67, 128])), 800..=800),
+        // The camera stands on the floor's tiles: what is behind it is cut off at the near plane.
+        ("dark tiles in the last row", count(&pixels, last.clone(), dark), 300..=330),
+        ("light tiles in the last row", count(&pixels, last, light), 460..=490),
+    ];
+    for (what, count, range) in counts {
+        assert!(range.contains(&count), "{what}: {count} pixels, not {range:?}");
+    }
+}
+
+/// xorshift64*.
+struct Noise(u64);
+
+impl Noise {
+    fn word(&mut self) -> u32 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32) as u32
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        self.word() as usize % n
+    }
+}
+
+const SMALL: [usize; 2] = [48, 30];
+
+/// A bound of everything that is counted; and nothing is drawn otherwise by the other engine.
+fn check(recording: &Recording, what: &str) -> (Vec<u8>, Outcome) {
+    let results: Vec<_> = BACKENDS
+        .iter()
+        .map(|&backend| {
+            // A spoilt program may well be one that native code refuses.
+            let events = Arc::new(|_: &_| ());
+            let (picture, outcome) = play(recording, Options { backend, events, ..Options::default() }, SMALL);
+            (picture.pixels(), outcome)
+        })
+        .collect();
+    let (_, outcome) = &results[0];
+    assert!(results.iter().all(|result| *result == results[0]), "engines differ: {what}");
+    assert!(outcome.vertices + outcome.reused <= u64::from(VERTICES), "{what}: {outcome:?}");
+    results.into_iter().next().unwrap()
+}
+
+#[test]
+fn spoilt_lists_end_and_both_engines_draw_the_same() {
+    let (whole, mut noise) = (recorded(), Noise(1));
+    let (intact, _) = check(&whole, "the whole list");
+    let [mut other, mut early, mut short] = [0; 3];
+    for round in 0..150 {
+        let mut spoilt = whole.clone();
+        let list = &mut spoilt.list.words;
+        let at = noise.below(list.len());
+        match round % 5 {
+            0 => list.truncate(at),
+            1 => list[at] = noise.word(),
+            2 => list[at] ^= 1 << noise.below(32),
+            // Out of step from here on.
+            3 => drop(list.remove(at)),
+            // Something happens many times over: 256 values go to the register.
+            _ => list[at | 1] |= 0x0FF0_0000,
+        }
+        let (pixels, outcome) = check(&spoilt, &format!("round {round}, word {at}"));
+        other += u32::from(pixels != intact);
+        early += u32::from(outcome.ended_early);
+        short += u32::from(outcome.cut_short);
+    }
+    println!("of 150 spoilt lists {other} give another picture, {early} end a program early, {short} are cut short");
+    assert!(other >= 75 && early >= 1 && short >= 1, "the list is hardly spoilt: {other} {early} {short}");
+}
+
+#[test]
+fn a_list_that_asks_for_everything_is_cut_short() {
+    let mut spoilt = recorded();
+    let draws: Vec<usize> = (1..spoilt.list.words.len()).filter(|&n| spoilt.list.words[n] == 0x000F_0228).collect();
+    draws.iter().for_each(|&n| spoilt.list.words[n - 1] = u32::MAX);
+    let (_, outcome) = check(&spoilt, "as many vertices as can be said");
+    assert!(outcome.cut_short && draws.len() == 4);
+}
+
+#[test]
+fn spoilt_texts_are_read_or_refused() {
+    let (text, mut noise) = (RECORDED.as_bytes(), Noise(2));
+    let (mut read, mut refused) = (0, 0);
+    for round in 0..60 {
+        let mut spoilt = text.to_vec();
+        let at = noise.below(text.len());
+        match round % 3 {
+            0 => spoilt.truncate(at),
+            1 => spoilt[at] = b" ;x9\n+"[noise.below(6)],
+            _ => (0..5).for_each(|_| spoilt[noise.below(text.len())] = b"0123456789ABCDEF \n"[noise.below(18)]),
+        }
+        match String::from_utf8(spoilt).unwrap().parse::<Recording>() {
+            Ok(recording) => {
+                read += 1;
+                check(&recording, &format!("round {round}, byte {at}"));
+            }
+            Err(error) => {
+                refused += 1;
+                assert!(error.line <= RECORDED.lines().count() + 5, "{error}");
+            }
+        }
+    }
+    assert!(read >= 10 && refused >= 10, "{read} read, {refused} refused");
+}
