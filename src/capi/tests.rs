@@ -48,7 +48,7 @@ fn a_vertex_runs_alone_and_in_a_batch() {
         let (u, c) = (from_mut(&mut *unit).cast(), from_ref(&*uniforms).cast());
         // SAFETY: all are valid.
         assert_eq!(unsafe { pj_run(shader, u, c, None, null_mut()) }, PJ_END);
-        assert_eq!((unit.o[0][0], unit.o[0][1], unit.a0), ([3.0, 1.0, 2.0, 0.5], [6.0, 4.0, 5.0, 3.5], [3, 1]));
+        assert_eq!((unit.o[0][0], unit.o[0][1], unit.a0), ([3.0, 1.0, 2.0, 0.5], [6.0; 4], [3, 1]));
         let inputs: Vec<Registers> = (0..7).map(|n| [[n as f32; 4]; 16]).collect();
         let mut outputs = vec![[[-1.0; 4]; 16]; 7];
         let batch = PjBatch {
