@@ -65,6 +65,7 @@ pub mod isa;
 #[cfg(feature = "jit")]
 pub mod jit;
 pub mod kernel;
+pub mod profiler;
 pub mod program;
 pub mod semantics;
 pub mod state;

@@ -6,6 +6,7 @@ mod economy;
 use super::kernel::{MAX_REDOS, OFTEN};
 use super::*;
 use crate::interp::Interp;
+use crate::isa::numeric::Precision;
 use crate::state::{Batch, Emitter, Exit, NoEmitter, Registers, Uniforms, Unit};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicUsize;
