@@ -132,9 +132,16 @@ enum { /* pj_options.precision */
     PJ_F24_ZERO = 2     /* the same, rounded toward zero */
 };
 
+enum { /* pj_options.profiler: Linux perf, so that it shows shaders by name */
+    PJ_NO_PROFILER = 0,
+    PJ_PERF_MAP = 1, /* names, for perf report */
+    PJ_JITDUMP = 2   /* names, code and instructions, for perf inject --jit */
+};
+
 enum { /* the kind of an event */
     PJ_EVENT_FALLBACK = 0,  /* a shader is interpreted although native code was preferred; once for each reason */
-    PJ_EVENT_DIVERGENCE = 1 /* a crosscheck found a bug in picajit; once for each shader */
+    PJ_EVENT_DIVERGENCE = 1, /* a crosscheck found a bug in picajit; once for each shader */
+    PJ_EVENT_UNPROFILED = 2  /* the profiler that was asked for is not told, or no more; once for each engine */
 };
 
 /* `text` is UTF-8, ends with 0, and is valid during the call. */
@@ -150,10 +157,13 @@ typedef struct pj_options {
     const pj_layout *layout; /* null: pj_unit and pj_uniforms */
     pj_event_fn event;       /* null: events go to standard error */
     void *user;              /* for `event`, which any thread may call */
+    const char *profile_directory; /* where PJ_JITDUMP writes; UTF-8 */
+    uint32_t profiler;
+    uint32_t reserved;
 } pj_options;
 
 #define PJ_OPTIONS_INIT \
-    { sizeof(pj_options), PJ_NATIVE, PJ_F32, 65536, 0, (size_t)64 << 20, NULL, NULL, NULL }
+    { sizeof(pj_options), PJ_NATIVE, PJ_F32, 65536, 0, (size_t)64 << 20, NULL, NULL, NULL, NULL, PJ_NO_PROFILER, 0 }
 
 /*
  * An engine. `options` may be null for the defaults. If `message` is not null, it gets at most `message_bytes` bytes of

@@ -19,8 +19,11 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("text", &["isa", "program", "state", "container"]),
     ("interp", &["isa", "program", "state", "kernel"]),
     ("ir", &["isa", "program", "kernel"]),
-    ("jit", &["isa", "program", "state", "layout", "kernel", "ir"]),
-    ("engine", &["isa", "program", "state", "layout", "kernel", "interp", "jit", "text", "cache", "diff"]),
+    // A profiler is shown the program as text.
+    ("jit", &["isa", "program", "state", "layout", "kernel", "profiler", "text", "ir"]),
+    ("profiler", &[]),
+    ("engine", &["isa", "program", "state", "layout", "kernel", "profiler", "interp", "jit", "text", "cache", "diff"]),
+    ("capi", &["isa", "program", "state", "layout", "kernel", "profiler", "engine"]),
     // The words of uploads are those of files.
     ("gpu", &["isa", "program", "state", "semantics", "container", "engine"]),
     // What an entry reaches is the graph's to say.

@@ -49,7 +49,7 @@ fn native_sweep(part: u64) {
     use picajit::fuzz::percent;
     use picajit::jit::{Jit, Settings, Variant};
     let settings = Settings { lanes_after: 0, ..Settings::default() };
-    let jit = |variant| match Jit::with(variant, settings, Arc::new(Interp)) {
+    let jit = |variant| match Jit::with(variant, settings.clone(), Arc::new(Interp)) {
         Ok(jit) => Some(jit),
         Err(reason) => {
             println!("skipped: {reason}");

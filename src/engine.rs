@@ -13,6 +13,7 @@ use crate::interp::Interp;
 use crate::isa::numeric::Precision;
 use crate::kernel::{Backend, Config, DEFAULT_FUEL, Kernel, KernelStats, Unsupported};
 use crate::layout::{Host, HostEmitter, Layout};
+use crate::profiler::{Profiler, Unprofiled};
 use crate::program::{Entry, Program};
 use crate::state::{Batch, Emitter, Exit, NoEmitter, Uniforms, Unit};
 use std::collections::HashSet;
@@ -47,6 +48,11 @@ pub enum Event {
         /// What differed first.
         difference: String,
     },
+    /// The profiler that was asked for is not told of shaders, or no more. Reported once for each engine.
+    Unprofiled {
+        /// Why.
+        reason: Unprofiled,
+    },
 }
 
 impl fmt::Display for Event {
@@ -58,6 +64,7 @@ impl fmt::Display for Event {
             Event::Divergence { entry, difference } => {
                 write!(f, "the {} shader at {} differs from the interpreter: {difference}", entry.stage, entry.pc)
             }
+            Event::Unprofiled { reason } => write!(f, "profilers don't see shaders: {reason}"),
         }
     }
 }
@@ -84,6 +91,8 @@ pub struct Options {
     pub layout: Option<Layout>,
     /// Bytes that cached kernels may occupy.
     pub cache_bytes: usize,
+    /// Which profiler is told of native code, so that it shows shaders by name.
+    pub profiler: Profiler,
     /// Who is told of events; standard error unless changed.
     pub events: EventHandler,
 }
@@ -97,6 +106,7 @@ impl Default for Options {
             crosscheck: 0,
             layout: None,
             cache_bytes: 64 << 20,
+            profiler: Profiler::None,
             events: Arc::new(|event| eprintln!("picajit: {event}")),
         }
     }
@@ -136,7 +146,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Engine {
     /// An engine. Always succeeds: without native code it interprets.
     pub fn new(options: Options) -> Engine {
-        let native = (options.backend == Prefer::Native).then(native);
+        let native = (options.backend == Prefer::Native).then(|| native(&options));
+        if options.profiler != Profiler::None && !matches!(native, Some(Ok(_))) {
+            (options.events)(&Event::Unprofiled { reason: Unprofiled::NoNativeCode });
+        }
         Engine { native, cache: Mutex::new(Cache::new(options.cache_bytes)), reported: Mutex::default(), options }
     }
 
@@ -206,13 +219,17 @@ impl Default for Engine {
 }
 
 #[cfg(feature = "jit")]
-fn native() -> Result<Arc<dyn Backend>, Unsupported> {
-    use crate::jit::{Jit, Variant};
-    Ok(Arc::new(Jit::new(Variant::Lanes, Arc::new(Interp))?))
+fn native(options: &Options) -> Result<Arc<dyn Backend>, Unsupported> {
+    use crate::jit::{Jit, Settings, Variant};
+    let settings = Settings { profiler: options.profiler.clone(), ..Settings::default() };
+    let jit = Jit::with(Variant::Lanes, settings, Arc::new(Interp))?;
+    let events = options.events.clone();
+    jit.on_unprofiled(move |reason| events(&Event::Unprofiled { reason: reason.clone() }));
+    Ok(Arc::new(jit))
 }
 
 #[cfg(not(feature = "jit"))]
-fn native() -> Result<Arc<dyn Backend>, Unsupported> {
+fn native(_: &Options) -> Result<Arc<dyn Backend>, Unsupported> {
     Err(Unsupported::HostIsa { missing: "the `jit` feature of this build" })
 }
 

@@ -68,6 +68,7 @@ pub mod isa;
 pub mod jit;
 pub mod kernel;
 pub mod layout;
+pub mod profiler;
 pub mod program;
 pub mod semantics;
 pub mod state;

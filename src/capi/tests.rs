@@ -81,6 +81,8 @@ fn what_is_wrong_is_a_status_and_says_why() {
     let number = (PJ_ARGUMENT, "a number means nothing here".to_owned());
     assert_eq!(wrong(|o| o.backend = 3), number);
     assert_eq!(wrong(|o| o.precision = 3), number);
+    assert_eq!(wrong(|o| o.profiler = 3), number);
+    assert_eq!(wrong(|o| o.profiler = PJ_JITDUMP).0, PJ_NULL, "it needs a directory");
     assert_eq!(wrong(|o| o.struct_size = 0), number);
     assert_eq!(wrong(|o| o.struct_size = usize::MAX), number);
     let layout = PjLayout { struct_size: size_of::<PjLayout>(), ..PjLayout::NOTHING };

@@ -11,8 +11,9 @@ use crate::isa::narrow::Rounding;
 use crate::isa::numeric::Precision;
 use crate::kernel::DEFAULT_FUEL;
 use crate::layout::{Bools, GeometryOffsets, Layout, Offsets};
+use crate::profiler::Profiler;
 use crate::state::{Registers, Vec4};
-use std::ffi::{CString, c_char, c_void};
+use std::ffi::{CStr, CString, c_char, c_void};
 use std::mem::offset_of;
 use std::ptr::null;
 use std::sync::Arc;
@@ -40,6 +41,10 @@ pub const PJ_F24_NEAREST: u32 = 1;
 pub const PJ_F24_ZERO: u32 = 2;
 pub const PJ_EVENT_FALLBACK: u32 = 0;
 pub const PJ_EVENT_DIVERGENCE: u32 = 1;
+pub const PJ_EVENT_UNPROFILED: u32 = 2;
+pub const PJ_NO_PROFILER: u32 = 0;
+pub const PJ_PERF_MAP: u32 = 1;
+pub const PJ_JITDUMP: u32 = 2;
 pub const PJ_VERTEX: u32 = 0;
 pub const PJ_GEOMETRY: u32 = 1;
 pub const PJ_TEXT_FALLBACK: u32 = 0;
@@ -196,6 +201,9 @@ pub struct PjOptions {
     pub layout: *const PjLayout,
     pub event: Option<PjEventFn>,
     pub user: *mut c_void,
+    pub profile_directory: *const c_char,
+    pub profiler: u32,
+    pub reserved: u32,
 }
 
 /// The host's pointer, which the header says any thread may be given.
@@ -225,7 +233,24 @@ impl PjOptions {
         layout: null(),
         event: None,
         user: std::ptr::null_mut(),
+        profile_directory: null(),
+        profiler: PJ_NO_PROFILER,
+        reserved: 0,
     };
+
+    fn profiler(&self) -> Result<Profiler, Fault> {
+        match self.profiler {
+            PJ_NO_PROFILER => Ok(Profiler::None),
+            PJ_PERF_MAP => Ok(Profiler::PerfMap),
+            PJ_JITDUMP if self.profile_directory.is_null() => Err(Fault::Null),
+            PJ_JITDUMP => {
+                // SAFETY: the header asks for text that ends with 0.
+                let text = unsafe { CStr::from_ptr(self.profile_directory) };
+                Ok(Profiler::Jitdump { directory: text.to_str().map_err(|_| Fault::Argument)?.into() })
+            }
+            _ => Err(Fault::Argument),
+        }
+    }
 
     pub(super) fn translated(&self, layout: Layout) -> Result<Options, Fault> {
         let mut options = Options {
@@ -244,6 +269,7 @@ impl PjOptions {
             crosscheck: self.crosscheck,
             cache_bytes: self.cache_bytes,
             layout: Some(layout),
+            profiler: self.profiler()?,
             ..Options::default()
         };
         if let Some(event) = self.event {
@@ -252,6 +278,7 @@ impl PjOptions {
                 let kind = match e {
                     Event::Fallback { .. } => PJ_EVENT_FALLBACK,
                     Event::Divergence { .. } => PJ_EVENT_DIVERGENCE,
+                    Event::Unprofiled { .. } => PJ_EVENT_UNPROFILED,
                 };
                 let text = CString::new(e.to_string()).unwrap_or_default();
                 // SAFETY: a function of this type, with the pointer that came with it; the text lives during the call.

@@ -170,6 +170,19 @@ fn told(error: impl std::fmt::Display) -> io::Error {
     io::Error::other(error.to_string())
 }
 
+/// Maps a page of `file` executable until the process ends, which is how a running `perf record` learns that there is such a file.
+/// Nothing looks at the page.
+#[cfg(target_os = "linux")]
+pub(super) fn show_to_perf(file: &std::fs::File) -> io::Result<()> {
+    use rustix::mm::{MapFlags, ProtFlags, mmap};
+    let (protection, flags) = (ProtFlags::READ | ProtFlags::EXEC, MapFlags::PRIVATE);
+    // memmap2 maps files executable as shared ones only. The file is written to by `write`, never through a page.
+    // SAFETY: the system chooses the place, so nothing that is mapped is mapped over; and the address is forgotten at once, so
+    // nobody ever reads or runs what is there, whatever others do to the file.
+    unsafe { mmap(std::ptr::null_mut(), 1, protection, flags, file, 0) }?;
+    Ok(())
+}
+
 /// One finished function.
 pub(super) struct Code {
     map: Mmap,
@@ -246,6 +259,11 @@ pub(super) const FRAME_UNIFORMS_SEEN: i32 = (offset_of!(Frame, known) + offset_o
 pub(super) const FRAME_EMIT: i32 = offset_of!(Frame, emit) as i32;
 
 impl Code {
+    /// The machine code and its constants, where they run.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.map[self.offset..self.offset + self.len]
+    }
+
     /// Bytes of machine code and constants.
     pub(super) fn len(&self) -> usize {
         self.len

@@ -28,7 +28,7 @@ pub(super) const MAX_REDOS: u32 = 4096;
 /// One entry as native code.
 pub struct NativeKernel {
     /// The code that runs first.
-    code: Code,
+    pub(super) code: Code,
     /// Whether `code` speculates and may ask to be redone.
     pub(super) speculates: bool,
     /// The exact code, compiled when it is first asked for, or the interpreter if that fails.
@@ -134,7 +134,7 @@ impl NativeKernel {
         if self.gives_up_often() {
             return None;
         }
-        self.side_by_side.get_or_init(|| jit.side_by_side(&self.source.func, &self.source.config)).as_ref().ok()
+        self.side_by_side.get_or_init(|| jit.side_by_side(&self.source)).as_ref().ok()
     }
 
     /// One run on memory of the layout that the code is for.
@@ -151,7 +151,7 @@ impl NativeKernel {
     fn redo(&self, place: &mut Place<'_>, inputs: Option<&Registers>) -> Exit {
         self.redos.fetch_add(u32::from(self.redos() < MAX_REDOS), Ordering::Relaxed);
         let s = &self.source;
-        let exact = self.exact.get_or_init(|| s.jit.native(&s.func, Care::Exact, &s.config, &mut Timings::default()));
+        let exact = self.exact.get_or_init(|| s.jit.native(s, Care::Exact, &mut Timings::default()));
         if let Ok(code) = exact
             && let Some(exit) = code.run(place, inputs, false)
         {

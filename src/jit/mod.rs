@@ -3,7 +3,7 @@
 //! The only user of Cranelift. [`Jit`] is a [`Backend`]; each of its variants reads the same words and must give the
 //! interpreter's bits. Stages are files: [`crate::ir`] up to SSA, `lower` (with `memory`, `math`, `elementary`,
 //! `narrow`, `shape`, `arm`, `dots`, `speculate`; `lanes` for batches) to CLIF, Cranelift to machine code (`target` says for
-//! which CPU, `generator` drives all this), `code` to executable memory. `kernel` is what runs it.
+//! which CPU, `generator` drives all this), `code` to executable memory, of which `profile` tells profilers. `kernel` is what runs it.
 
 mod abi;
 mod arm;
@@ -18,13 +18,14 @@ mod math;
 mod memory;
 mod narrow;
 mod place;
+mod profile;
 mod shape;
 mod speculate;
 mod target;
 
-use crate::ir::Func;
 use crate::ir::cfg::Limits;
 use crate::kernel::{Backend, Config, Kernel, Unsupported};
+use crate::profiler::Unprofiled;
 use crate::program::{Entry, Program};
 use code::{Code, CodeMemory};
 use cranelift_codegen::Context;
@@ -33,8 +34,9 @@ use cranelift_module::{Linkage, Module, ModuleError};
 use generator::{Generator, Scratch};
 use kernel::{SideBySide, Source};
 use math::Care;
+use profile::Profile;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 #[cfg(feature = "targets")]
@@ -67,6 +69,8 @@ pub struct Jit {
     lanes_after: u32,
     /// What serves a run that must be redone when there is no memory for the exact code.
     last_resort: Arc<dyn Backend>,
+    /// Who is told of code; set behind the warm-up, which nobody wants to know of.
+    profile: OnceLock<Profile>,
 }
 
 /// How long each stage of a compilation took, and what came of it.
@@ -104,11 +108,12 @@ impl Jit {
     /// [`Jit::new`] with code made in another way, for tests.
     pub fn with(variant: Variant, settings: Settings, last_resort: Arc<dyn Backend>) -> Result<Arc<Jit>, Unsupported> {
         let jit = Jit {
-            generator: Generator { isa: target::host(settings)?, variant, limits: Limits::default() },
+            generator: Generator { isa: target::host(&settings)?, variant, limits: Limits::default() },
             scratch: Mutex::default(),
             memory: CodeMemory::default,
             lanes_after: settings.lanes_after,
             last_resort,
+            profile: OnceLock::new(),
         };
         let jit = Arc::new(jit);
         // The first compilation of a process costs several times as much as the next, for pages that nobody has touched
@@ -119,7 +124,16 @@ impl Jit {
         {
             let _ = jit.compile_native(&Arc::new(tiny), Entry::vertex(0), &Config::default());
         }
+        jit.profile.get_or_init(|| Profile::open(&settings.profiler));
         Ok(jit)
+    }
+
+    /// Hears why the profiler of the [`Settings`] is not told of code, if it is not: once, at once or when it turns out. Only the
+    /// first handler counts. Without one nobody hears it.
+    pub fn on_unprofiled(&self, handler: impl Fn(&Unprofiled) + Send + Sync + 'static) {
+        if let Some(profile) = self.profile.get() {
+            profile.on_problem(Box::new(handler));
+        }
     }
 
     /// Compiles what `entry` reaches.
@@ -132,8 +146,8 @@ impl Jit {
         let mut timings = Timings::default();
         let (blocks, func) = self.generator.ssa(program, entry, config, &mut timings)?;
         let care = self.generator.care(&func, config.precision);
-        let code = self.native(&func, care, config, &mut timings)?;
         let source = Source { jit: self.clone(), func, program: program.clone(), entry, config: *config };
+        let code = self.native(&source, care, &mut timings)?;
         Ok(NativeKernel::new(code, care == Care::Speculate, source, timings, blocks))
     }
 
@@ -143,22 +157,26 @@ impl Jit {
         self.generator.explain(program, entry, config)
     }
 
-    /// Machine code of `func`, run as [`Care`] says.
-    fn native(&self, func: &Func, care: Care, config: &Config, timings: &mut Timings) -> Result<Code, Unsupported> {
+    /// Machine code of a function, run as [`Care`] says.
+    fn native(&self, source: &Source, care: Care, timings: &mut Timings) -> Result<Code, Unsupported> {
         self.with_scratch(|scratch| {
             let start = Instant::now();
-            self.generator.lower(func, care, config, scratch);
+            self.generator.lower(&source.func, care, &source.config, scratch);
             timings.lower = start.elapsed();
-            self.install(&mut scratch.context, config, func.emits(), timings)
+            let code = self.install(&mut scratch.context, &source.config, source.func.emits(), timings)?;
+            self.tell_profiler(source, profile::kind(self.generator.variant, care), &code, &scratch.context);
+            Ok(code)
         })
     }
 
     /// Machine code for batches.
-    fn side_by_side(&self, func: &Func, config: &Config) -> Result<SideBySide, NoCode> {
-        let side = generator::provable(func, config.precision)?;
+    fn side_by_side(&self, source: &Source) -> Result<SideBySide, NoCode> {
+        let side = generator::provable(&source.func, source.config.precision)?;
         let code = self.with_scratch(|scratch| {
-            self.generator.lower_lanes(func, &side, config, scratch);
-            self.install(&mut scratch.context, config, false, &mut Timings::default())
+            self.generator.lower_lanes(&source.func, &side, &source.config, scratch);
+            let code = self.install(&mut scratch.context, &source.config, false, &mut Timings::default())?;
+            self.tell_profiler(source, "lanes", &code, &scratch.context);
+            Ok(code)
         });
         // Everything would run on, one vertex after the other, and no test would notice.
         if cfg!(debug_assertions)
@@ -167,6 +185,12 @@ impl Jit {
             panic!("code for batches: {refused}");
         }
         Ok(SideBySide::new(code.map_err(NoCode::Unsupported)?, &side))
+    }
+
+    fn tell_profiler(&self, source: &Source, kind: &str, code: &Code, context: &Context) {
+        if let Some(profile) = self.profile.get() {
+            profile.record(source, kind, code, context);
+        }
     }
 
     fn with_scratch<T>(&self, work: impl FnOnce(&mut Scratch) -> T) -> T {

@@ -4,6 +4,7 @@
 
 use crate::kernel::Unsupported;
 use crate::layout::Layout;
+use crate::profiler::Profiler;
 use cranelift_codegen::ir::{self, AbiParam, Signature, types};
 use cranelift_codegen::isa::{self, CallConv, OwnedTargetIsa, TargetFrontendConfig};
 use cranelift_codegen::settings::{self, Configurable};
@@ -31,7 +32,7 @@ pub enum Allocator {
 }
 
 /// How code for this machine is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Settings {
     /// Which instructions it may use.
     pub cpu: Cpu,
@@ -40,11 +41,14 @@ pub struct Settings {
     /// After how many vertices in batches code is made that runs them side by side. It takes longer than the code for
     /// one vertex and pays only where there are many.
     pub lanes_after: u32,
+    /// Who is told of it. Code is the same whoever is.
+    pub profiler: Profiler,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { cpu: Cpu::default(), allocator: Allocator::default(), lanes_after: 1024 }
+        let (cpu, allocator, profiler) = Default::default();
+        Settings { cpu, allocator, lanes_after: 1024, profiler }
     }
 }
 
@@ -52,7 +56,7 @@ impl Default for Settings {
 const SSE41: [&str; 3] = ["has_sse3", "has_ssse3", "has_sse41"];
 
 /// For code that runs here.
-pub(super) fn host(settings: Settings) -> Result<OwnedTargetIsa, Unsupported> {
+pub(super) fn host(settings: &Settings) -> Result<OwnedTargetIsa, Unsupported> {
     match HOST.architecture {
         #[cfg(target_arch = "x86_64")]
         Architecture::X86_64 if !std::arch::is_x86_feature_detected!("sse4.1") => {

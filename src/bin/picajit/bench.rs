@@ -13,12 +13,14 @@ use picajit::diff::{Side, Work, compare};
 use picajit::isa::narrow::Rounding;
 use picajit::isa::numeric::Precision;
 use picajit::kernel::{Config, DEFAULT_FUEL};
+use picajit::profiler::{Profiler, Unprofiled};
 use picajit::program::{Entry, Program};
 use picajit::state::{Exit, NoEmitter, Registers, Unit};
 use serde_json::json;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How often each entry is compiled for the median.
@@ -57,9 +59,48 @@ pub struct Args {
     /// Run nothing; count the instructions of native code on each CPU that code can be made for
     #[arg(long = "static", conflicts_with_all = ["seconds_per_shader", "quick"])]
     only_count: bool,
+    /// Name native code to perf report, in /tmp/perf-PID.map; compiles each shader once
+    #[arg(long, conflicts_with_all = ["jitdump", "only_count"])]
+    perf_map: bool,
+    /// Write names, code and lines for perf inject to DIR/jit-PID.dump; compiles each shader once
+    #[arg(long, value_name = "DIR", conflicts_with = "only_count")]
+    jitdump: Option<PathBuf>,
     /// One JSON object a line instead of a table
     #[arg(long)]
     json: bool,
+}
+
+impl Args {
+    fn profiler(&self) -> Profiler {
+        match &self.jitdump {
+            Some(directory) => Profiler::Jitdump { directory: directory.clone() },
+            None if self.perf_map => Profiler::PerfMap,
+            None => Profiler::None,
+        }
+    }
+}
+
+/// The engines, whose code the profiler is told of if that is possible; a warning if not.
+fn engines(profiler: &Profiler) -> Vec<Engine> {
+    let (engines, missing) = measure::profiled(profiler);
+    if let Some(reason) = missing {
+        report::warning(format_args!("only the interpreter is measured: {reason}"));
+    }
+    let told = Arc::new(AtomicBool::new(false));
+    let unprofiled = |reason: &Unprofiled, told: &AtomicBool| {
+        if !told.swap(true, Ordering::Relaxed) {
+            report::warning(format_args!("profilers don't see shaders: {reason}"));
+        }
+    };
+    if *profiler != Profiler::None && engines.len() == 1 {
+        unprofiled(&Unprofiled::NoNativeCode, &told);
+    }
+    for engine in &engines {
+        // All of them write to one file, which fails once.
+        let told = told.clone();
+        engine.on_unprofiled(move |reason| unprofiled(reason, &told));
+    }
+    engines
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -91,10 +132,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         return Ok(if whole && errors.is_empty() { Status::Fine } else { Status::Unusable });
     }
     let first = FirstRun::measure();
-    let (engines, missing) = measure::engines();
-    if let Some(reason) = missing {
-        report::warning(format_args!("only the interpreter is measured: {reason}"));
-    }
+    let profiler = args.profiler();
+    let engines = engines(&profiler);
+    // A map can't say that code is gone and other code in its place, and nobody wants to read of any of it twice.
+    let compiles = if profiler == Profiler::None { COMPILES } else { 0 };
     if cfg!(debug_assertions) {
         report::warning("this is a debug build, whose times mean little; use cargo run --release");
     }
@@ -107,7 +148,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         heading(out)?;
     }
     for subject in &subjects {
-        match measure(subject, &engines, &inputs, budget) {
+        match measure(subject, &engines, compiles, &inputs, budget) {
             Ok(measured) if args.json => {
                 if measured.fuel != DEFAULT_FUEL {
                     report::note(format_args!("{}: {}", subject.title(), measure::stopped(measured.fuel)));
@@ -165,6 +206,7 @@ impl FirstRun {
 fn measure<'a>(
     subject: &'a Subject,
     engines: &[Engine],
+    compiles: usize,
     inputs: &[Registers],
     budget: Duration,
 ) -> Result<Measured<'a>, String> {
@@ -174,7 +216,7 @@ fn measure<'a>(
     let (config, vertex) = work.config(&subject.program, subject.entry, Config::default());
     let (mut compiled, mut refused) = (Vec::<Compiled>::new(), Vec::new());
     for engine in engines {
-        match engine.compile_often(&subject.program, subject.entry, &config, COMPILES, budget.max(CHECKING)) {
+        match engine.compile_often(&subject.program, subject.entry, &config, compiles, budget.max(CHECKING)) {
             Ok(c) => compiled.push(c),
             Err(reason) => refused.push(format!("{}: {reason}", engine.name())),
         }
@@ -184,7 +226,7 @@ fn measure<'a>(
         for (name, precision) in F24 {
             let config = Config { precision, ..config };
             let within = budget.max(CHECKING);
-            if let Ok(c) = vec4.compile_often(&subject.program, subject.entry, &config, COMPILES, within) {
+            if let Ok(c) = vec4.compile_often(&subject.program, subject.entry, &config, compiles, within) {
                 compiled.push(Compiled { engine: name, ..c });
                 formats.push(precision);
             }
@@ -393,7 +435,7 @@ mod tests {
 
     fn measured(subject: &Subject) -> Measured<'_> {
         let (engines, _) = measure::engines();
-        measure(subject, &engines, &values::inputs(40), Duration::ZERO).unwrap()
+        measure(subject, &engines, 1, &values::inputs(40), Duration::ZERO).unwrap()
     }
 
     #[test]

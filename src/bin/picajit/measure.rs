@@ -17,6 +17,7 @@ use picajit::isa::numeric::Precision;
 #[cfg(feature = "jit")]
 use picajit::jit::{Allocator, Jit, Settings, Variant};
 use picajit::kernel::{Backend, Config, Kernel, Unsupported, copy_registers};
+use picajit::profiler::{Profiler, Unprofiled};
 use picajit::program::{Entry, Program};
 use picajit::state::{Batch, Exit, NoEmitter, Registers, Uniforms, Unit};
 use std::hint::black_box;
@@ -70,16 +71,21 @@ pub enum Cpu {
 
 /// The engines that there are, slow ones first, and why native code is missing if it is.
 pub fn engines() -> (Vec<Engine>, Option<Unsupported>) {
-    make(Cpu::Host, false)
+    make(Cpu::Host, false, &Profiler::None)
+}
+
+/// The same, and a profiler is told of their code.
+pub fn profiled(profiler: &Profiler) -> (Vec<Engine>, Option<Unsupported>) {
+    make(Cpu::Host, false, profiler)
 }
 
 /// Engines that are as unlike as can be, with native code for `cpu`: the slower one has another register allocator too.
 pub fn witnesses(cpu: Cpu) -> (Vec<Engine>, Option<Unsupported>) {
-    make(cpu, true)
+    make(cpu, true, &Profiler::None)
 }
 
 #[cfg_attr(not(feature = "jit"), allow(unused_variables))]
-fn make(cpu: Cpu, unlike: bool) -> (Vec<Engine>, Option<Unsupported>) {
+fn make(cpu: Cpu, unlike: bool, profiler: &Profiler) -> (Vec<Engine>, Option<Unsupported>) {
     #[cfg(not(feature = "jit"))]
     return (vec![Engine::Interp], Some(Unsupported::HostIsa { missing: "picajit was built without the jit feature" }));
     #[cfg(feature = "jit")]
@@ -99,7 +105,8 @@ fn make(cpu: Cpu, unlike: bool) -> (Vec<Engine>, Option<Unsupported>) {
                 Variant::Unoptimised if unlike => Allocator::SinglePass,
                 _ => Allocator::Backtracking,
             };
-            match Jit::with(variant, Settings { cpu, allocator, lanes_after: 0 }, Arc::new(Interp)) {
+            let settings = Settings { cpu, allocator, lanes_after: 0, profiler: profiler.clone() };
+            match Jit::with(variant, settings, Arc::new(Interp)) {
                 Ok(jit) => engines.push(Engine::Native(jit)),
                 Err(reason) => return (engines, Some(reason)),
             }
@@ -127,6 +134,16 @@ impl Engine {
             Engine::Interp => Interp.name(),
             #[cfg(feature = "jit")]
             Engine::Native(jit) => jit.name(),
+        }
+    }
+
+    /// See [`Jit::on_unprofiled`]; never, of an engine that compiles nothing.
+    #[cfg_attr(not(feature = "jit"), allow(unused_variables))]
+    pub fn on_unprofiled(&self, handler: impl Fn(&Unprofiled) + Send + Sync + 'static) {
+        match self {
+            Engine::Interp => {}
+            #[cfg(feature = "jit")]
+            Engine::Native(jit) => jit.on_unprofiled(handler),
         }
     }
 

@@ -45,6 +45,6 @@ fn jits() -> &'static [Arc<Jit>; 2] {
     static JITS: OnceLock<[Arc<Jit>; 2]> = OnceLock::new();
     JITS.get_or_init(|| {
         [Variant::Lanes, Variant::Unoptimised]
-            .map(|variant| Jit::with(variant, settings, Arc::new(Interp)).expect("this host runs native code"))
+            .map(|variant| Jit::with(variant, settings.clone(), Arc::new(Interp)).expect("this host runs native code"))
     })
 }

@@ -1,0 +1,82 @@
+//! `picajit bench` with a profiler to tell, and without: which files there are afterwards.
+
+use super::{Folder, VERTEX};
+use std::path::PathBuf;
+use std::process::{Output, Stdio};
+
+/// Runs `bench` on one shader. What became of it, and where its map would be.
+fn bench(folder: &Folder, args: &str) -> (Output, PathBuf) {
+    folder.file("a.pica", VERTEX);
+    let mut command = folder.command(&format!("bench a.pica --seconds-per-shader 0 {args}"));
+    // With it cranelift-jit writes a map of its own, whoever asks for what: `perf record` sets it.
+    command.env_remove("PERF_BUILDID_DIR").stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let map = PathBuf::from(format!("/tmp/perf-{}.map", child.id()));
+    // What an earlier process of that number has left.
+    let _ = std::fs::remove_file(&map);
+    (child.wait_with_output().unwrap(), map)
+}
+
+/// Names of files but the shader.
+fn files(folder: &Folder) -> Vec<String> {
+    let names = std::fs::read_dir(&folder.0).unwrap().map(|f| f.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = names.filter(|name| name != "a.pica").collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn nothing_is_written_unless_asked_for() {
+    let folder = Folder::new("unprofiled");
+    let (ended, map) = bench(&folder, "");
+    assert_eq!(ended.status.code(), Some(0));
+    assert_eq!((files(&folder), map.exists()), (Vec::new(), false));
+}
+
+#[cfg(all(feature = "jit", target_os = "linux"))]
+#[test]
+fn a_map_names_every_kind_of_code_once() {
+    let folder = Folder::new("map");
+    let (ended, map) = bench(&folder, "--perf-map");
+    let text = std::fs::read_to_string(&map).unwrap();
+    std::fs::remove_file(&map).unwrap();
+    assert_eq!((ended.status.code(), files(&folder)), (Some(0), Vec::new()));
+    let kinds: Vec<_> = text
+        .lines()
+        .map(|line| {
+            let fields: Vec<_> = line.split(' ').collect();
+            let [start, size, name] = fields[..] else { panic!("{line}") };
+            assert!([start, size].iter().all(|n| u64::from_str_radix(n, 16).is_ok_and(|n| n > 0)), "{line}");
+            let parts: Vec<_> = name.split(':').collect();
+            let ["picajit", "vertex@0x0", kind, hash] = parts[..] else { panic!("{line}") };
+            assert!(hash.len() == 8 && u32::from_str_radix(hash, 16).is_ok(), "{line}");
+            kind
+        })
+        .collect();
+    for (kind, times) in [("unoptimised", 1), ("vec4", 2), ("vec4-f24-nearest", 1), ("vec4-f24-zero", 1)] {
+        // The engine for batches has the code for one vertex as well.
+        assert_eq!(kinds.iter().filter(|k| **k == kind).count(), times, "{text}");
+    }
+}
+
+#[cfg(all(feature = "jit", target_os = "linux"))]
+#[test]
+fn a_dump_and_its_listing_are_where_they_were_asked_for() {
+    let folder = Folder::new("dump");
+    let (ended, map) = bench(&folder, "--jitdump some/where");
+    assert_eq!((ended.status.code(), files(&folder), map.exists()), (Some(0), vec!["some".to_string()], false));
+    let below = Folder(folder.0.join("some/where"));
+    let names = files(&below);
+    assert!(matches!(&names[..], [a, b] if a.ends_with(".pica") && b.ends_with(".dump")), "{names:?}");
+}
+
+#[test]
+fn a_dump_that_can_t_be_is_a_warning() {
+    let folder = Folder::new("nodump");
+    let (ended, _) = bench(&folder, "--jitdump a.pica");
+    let err = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{err}");
+    assert_eq!(err.matches("warning: profilers don't see shaders: ").count(), 1, "{err}");
+    let both = folder.bad("bench --perf-map --jitdump x");
+    assert!(both.contains("cannot be used with"), "{both}");
+}
