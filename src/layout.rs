@@ -372,14 +372,14 @@ impl<'a> Host<'a> {
     }
 
     /// Takes inputs whose bit is set in `mask`.
-    pub(crate) fn take_inputs(&self, mask: u16, inputs: &Registers) {
+    pub fn take_inputs(&self, mask: u16, inputs: &Registers) {
         for n in bits(mask) {
             put_vector(self.unit, self.layout.0.v + n as u32 * VEC4, inputs[n]);
         }
     }
 
     /// Copies the current outputs whose bit is set in `mask`.
-    pub(crate) fn copy_outputs(&self, mask: u16, outputs: &mut Registers) {
+    pub fn copy_outputs(&self, mask: u16, outputs: &mut Registers) {
         let o = &self.layout.0;
         let bank = match &o.geometry {
             Some(g) if get::<1>(self.unit, g.bank)[0] & 1 != 0 => o.o + g.bank_stride,
@@ -391,7 +391,7 @@ impl<'a> Host<'a> {
     }
 
     /// The meaning of `EMIT`, as [`Unit::emit`]. Does nothing in a layout without the places for it.
-    pub(crate) fn emit(&self, emitter: &mut dyn HostEmitter) {
+    pub fn emit(&self, emitter: &mut dyn HostEmitter) {
         let Some(g) = &self.layout.0.geometry else { return };
         let mut outputs = [[0.0; 4]; 16];
         self.copy_outputs(u16::MAX, &mut outputs);

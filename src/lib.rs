@@ -78,4 +78,5 @@ pub mod text;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 #[doc = include_str!("../docs/gpu.md")]
+#[doc = include_str!("../docs/embedding.md")]
 struct Readme;

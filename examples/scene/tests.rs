@@ -138,12 +138,18 @@ fn check(recording: &Recording, what: &str) -> (Vec<u8>, Outcome) {
     results.into_iter().next().unwrap()
 }
 
+/// How much less is tried where code is emulated.
+fn slower() -> u32 {
+    std::env::var("PICAJIT_SLOW").ok().and_then(|n| n.parse().ok()).unwrap_or(1)
+}
+
 #[test]
 fn spoilt_lists_end_and_both_engines_draw_the_same() {
     let (whole, mut noise) = (recorded(), Noise(1));
     let (intact, _) = check(&whole, "the whole list");
     let [mut other, mut early, mut short] = [0; 3];
-    for round in 0..150 {
+    let rounds = 150 / slower();
+    for round in 0..rounds {
         let mut spoilt = whole.clone();
         let list = &mut spoilt.list.words;
         let at = noise.below(list.len());
@@ -161,8 +167,11 @@ fn spoilt_lists_end_and_both_engines_draw_the_same() {
         early += u32::from(outcome.ended_early);
         short += u32::from(outcome.cut_short);
     }
-    println!("of 150 spoilt lists {other} give another picture, {early} end a program early, {short} are cut short");
-    assert!(other >= 75 && early >= 1 && short >= 1, "the list is hardly spoilt: {other} {early} {short}");
+    println!(
+        "of {rounds} spoilt lists {other} give another picture, {early} end a program early, {short} are cut short"
+    );
+    let enough = other >= rounds / 2 && (rounds < 150 || (early >= 1 && short >= 1));
+    assert!(enough, "the list is hardly spoilt: {other} {early} {short}");
 }
 
 #[test]

@@ -195,3 +195,35 @@ fn a_panic_is_a_status_and_shaders_outlive_their_engine() {
     }
     assert_eq!((stats.hits, stats.misses, stats.entries), (1, 1, 1));
 }
+
+/// Sizes and offsets as `jit-tests/capi/fields.txt` has them, which a test with a C compiler compares with the header's.
+#[test]
+fn structures_are_as_written_down() {
+    macro_rules! structures {
+        ($($name:literal $type:ident { $($field:ident),* })*) => {
+            [$(
+                format!("{} {}\n", $name, size_of::<$type>()),
+                $(format!("{}.{} {}\n", $name, stringify!($field), offset_of!($type, $field)),)*
+            )*].concat()
+        };
+    }
+    let text = structures! {
+        "pj_unit" PjUnit { v, r, o, a0, al, cmp, bank, emit_vertex, emit_primitive, emit_winding, reserved }
+        "pj_uniforms" PjUniforms { c, i, b, reserved }
+        "pj_layout" PjLayout {
+            struct_size, unit_bytes, v, r, o, a0x, a0y, al, cmp_x, cmp_y, geometry, bank_stride, bank, emit_vertex,
+            emit_primitive, emit_winding, uniforms_bytes, c, i, bools, b
+        }
+        "pj_options" PjOptions {
+            struct_size, backend, precision, fuel, crosscheck, cache_bytes, layout, event, user, profile_directory, profiler,
+            reserved
+        }
+        "pj_stats" PjStats { struct_size, hits, misses, evictions, entries, bytes }
+        "pj_shader_info" PjShaderInfo { struct_size, native, redone, groups, given_up, native_bytes }
+        "pj_batch" PjBatch { struct_size, count, inputs, outputs, input_mask, output_mask }
+    };
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/jit-tests/capi/fields.txt"), &text).expect("written");
+    }
+    assert_eq!(text, include_str!("../../jit-tests/capi/fields.txt"));
+}

@@ -21,6 +21,10 @@ use std::sync::{Arc, OnceLock};
 /// From so many groups given up on it is asked whether that is too many.
 pub(super) const OFTEN: u32 = 64;
 
+/// Bytes of code for one vertex below which it does not pay to run a single group side by side (measured with `picajit bench`
+/// on the corpus).
+const SHORT: usize = 300;
+
 /// After this many redone runs a kernel stops speculating, for good: what it is given really holds infinities or NaN,
 /// or, in float24, numbers that are none.
 pub(super) const MAX_REDOS: u32 = 4096;
@@ -122,7 +126,10 @@ impl NativeKernel {
     /// The code for a batch of so many vertices with these inputs, if there is any and it pays.
     fn side_by_side(&self, count: usize, input_mask: u16) -> Option<&SideBySide> {
         let jit = &self.source.jit;
-        if jit.generator.variant != Variant::Lanes || count < WIDTH || self.reads & !input_mask != 0 {
+        // One group, and then the last vertex once more for the unit's sake, takes longer than four short runs.
+        let short = self.code.len() < SHORT && jit.lanes_after > 0;
+        let least = if short { 2 * WIDTH } else { WIDTH };
+        if jit.generator.variant != Variant::Lanes || count < least || self.reads & !input_mask != 0 {
             return None;
         }
         if self.side_by_side.get().is_none() {

@@ -39,7 +39,8 @@ pub struct Settings {
     /// Who gives out registers.
     pub allocator: Allocator,
     /// After how many vertices in batches code is made that runs them side by side. It takes longer than the code for
-    /// one vertex and pays only where there are many.
+    /// one vertex and pays only where there are many. With 0, for tests, all batches run so that can, also those too small for
+    /// it to pay.
     pub lanes_after: u32,
     /// Who is told of it. Code is the same whoever is.
     pub profiler: Profiler,

@@ -1,0 +1,123 @@
+//! What it costs to run shaders from outside: `cargo bench --features capi --bench embed`. Nanoseconds a call of the kernel alone,
+//! through the engine, on a host's layout, and through the C interface; engines take turns, medians.
+
+#![allow(unsafe_code)] // it calls what C calls
+
+use picajit::capi::{self, PjBatch, PjEngine, PjOptions, PjShader, PjUniforms, PjUnit};
+use picajit::engine::{Engine, Options};
+use picajit::kernel::{Backend, Config};
+use picajit::program::{Entry, Program};
+use picajit::state::{Batch, NoEmitter, Registers, Uniforms, Unit};
+use std::ffi::c_void;
+use std::hint::black_box;
+use std::ptr::{from_mut, from_ref, null_mut};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// `dp4` four times, `mul`, `end`: as small as real shaders get.
+const CODE: [u32; 6] = [0x0802_0000, 0x0802_1001, 0x0802_2002, 0x0802_3003, 0x2022_4084, 0x8800_0000];
+const OPDESCS: [u32; 5] = [0x6_C368, 0x6_C364, 0x6_C362, 0x6_C361, 0x6_C36F];
+/// Calls that are timed at once.
+const CALLS: usize = 1000;
+
+fn main() {
+    let rounds = if std::env::args().any(|a| a == "--bench") { 2001 } else { 3 };
+    let program = Program::from_words(&CODE, &OPDESCS).expect("short");
+    let shader = Engine::new(Options::default()).shader(&program, Entry::vertex(0));
+    let Ok(jit) = picajit::jit::Jit::new(picajit::jit::Variant::Lanes, Arc::new(picajit::interp::Interp)) else {
+        println!("skipped: no native code here");
+        return;
+    };
+    let kernel = jit.compile(&Arc::new(program), Entry::vertex(0), &Config::default()).expect("native");
+    let c = c_shader();
+    let (uniforms, mut unit) = (Uniforms::new(), Unit::new());
+    // SAFETY: all zero is both.
+    let (mut c_unit, c_uniforms): (Box<PjUnit>, Box<PjUniforms>) =
+        unsafe { (Box::new(std::mem::zeroed()), Box::new(std::mem::zeroed())) };
+    let at: (*mut c_void, *const c_void) = (from_mut(&mut *c_unit).cast(), from_ref(&*c_uniforms).cast());
+    for count in [1usize, 4, 64] {
+        let inputs = vec![[[1.0f32; 4]; 16]; count];
+        let mut outputs = vec![[[0.0f32; 4]; 16]; count];
+        let mut c_outputs = outputs.clone();
+        let batch = PjBatch {
+            struct_size: size_of::<PjBatch>(),
+            count,
+            inputs: inputs.as_ptr(),
+            outputs: c_outputs.as_mut_ptr(),
+            input_mask: 3,
+            output_mask: 3,
+        };
+        let mut times = [const { Vec::new() }; 3];
+        for round in 0..rounds + 100 {
+            let ns = [
+                timed(|| match count {
+                    1 => kernel.run(black_box(&uniforms), &mut unit, &mut NoEmitter) as u32,
+                    _ => kernel.run_batch(
+                        black_box(&uniforms),
+                        &mut unit,
+                        &mut rust_batch(&inputs, &mut outputs),
+                        &mut NoEmitter,
+                    ) as u32,
+                }),
+                timed(|| match count {
+                    1 => shader.run(black_box(&uniforms), &mut unit) as u32,
+                    _ => {
+                        shader.run_batch(black_box(&uniforms), &mut unit, &mut rust_batch(&inputs, &mut outputs)) as u32
+                    }
+                }),
+                timed(|| match count {
+                    // SAFETY: all are valid and nobody else's.
+                    1 => unsafe { capi::pj_run(c, at.0, black_box(at.1), None, null_mut()) as u32 },
+                    // SAFETY: as above.
+                    _ => unsafe { capi::pj_run_batch(c, at.0, black_box(at.1), &batch) as u32 },
+                }),
+            ];
+            // What comes first compiles code for batches.
+            if round >= 100 {
+                times.iter_mut().zip(ns).for_each(|(all, ns)| all.push(ns));
+            }
+        }
+        let [kernel, engine, c] = times.map(median);
+        println!(
+            "{count:>4} vertices a call: kernel {kernel:7.1} ns, engine {engine:+6.1} more",
+            engine = engine - kernel
+        );
+        println!("{:>33}C {:+10.1} more", "", c - kernel);
+    }
+    // SAFETY: the last use.
+    unsafe { capi::pj_shader_release(c) };
+}
+
+fn rust_batch<'a>(inputs: &'a [Registers], outputs: &'a mut [Registers]) -> Batch<'a> {
+    Batch { inputs, outputs, input_mask: 3, output_mask: 3 }
+}
+
+fn c_shader() -> *mut PjShader {
+    let (mut engine, mut shader): (*mut PjEngine, *mut PjShader) = (null_mut(), null_mut());
+    let none: *const PjOptions = std::ptr::null();
+    // SAFETY: null asks for the defaults; the rest is valid. The shader outlives its engine.
+    let status = unsafe {
+        let made = capi::pj_engine_new(none, &mut engine, null_mut(), 0);
+        let (code, opdescs) = (CODE.as_ptr(), OPDESCS.as_ptr());
+        let got =
+            capi::pj_shader_get(engine, code, CODE.len(), opdescs, OPDESCS.len(), 0, 0, &mut shader, null_mut(), 0);
+        capi::pj_engine_free(engine);
+        (made, got)
+    };
+    assert_eq!(status, (0, 0));
+    shader
+}
+
+/// Nanoseconds a call.
+fn timed(mut call: impl FnMut() -> u32) -> f64 {
+    let start = Instant::now();
+    for _ in 0..CALLS {
+        black_box(call());
+    }
+    start.elapsed().as_nanos() as f64 / CALLS as f64
+}
+
+fn median(mut ns: Vec<f64>) -> f64 {
+    ns.sort_by(f64::total_cmp);
+    ns[ns.len() / 2]
+}

@@ -1,0 +1,206 @@
+// An emulator that has structures of its own, with a class around them, as such emulators have: inputs, temporaries, two output
+// banks, 32-bit address registers, booleans as bytes, integers as four bytes each. picajit runs on these in place: nothing is
+// copied, and a savestate of them stays what it was.
+//
+//     c++ -std=c++20 -Iinclude examples/c/emulator.cpp -lpicajit -o emulator && ./emulator
+
+#include "picajit.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace {
+
+struct Vec4f {
+    float x, y, z, w;
+};
+
+// The emulator's own, and none of picajit's business but for the offsets below.
+struct Uniforms {
+    std::array<std::uint8_t, 16> b; // not bool: whatever is not 0 counts
+    std::array<std::array<std::uint8_t, 4>, 4> i;
+    alignas(16) std::array<Vec4f, 96> f;
+};
+
+struct Emitter {
+    std::array<std::array<Vec4f, 16>, 4> slots;
+    std::uint8_t vertex, primitive, winding;
+};
+
+struct alignas(16) ShaderUnit {
+    std::array<std::int32_t, 3> address; // a0.x, a0.y, aL
+    std::uint8_t bank;
+    std::array<std::uint8_t, 2> conditional_code;
+    alignas(16) std::array<Vec4f, 16> input;
+    std::array<Vec4f, 16> temporary;
+    std::array<std::array<Vec4f, 16>, 2> output;
+    Emitter emitter;
+};
+
+std::uint32_t offset(std::size_t bytes) { return static_cast<std::uint32_t>(bytes); }
+
+pj_layout layout() {
+    pj_layout l{};
+    l.struct_size = sizeof l;
+    l.unit_bytes = offset(sizeof(ShaderUnit));
+    l.v = offset(offsetof(ShaderUnit, input));
+    l.r = offset(offsetof(ShaderUnit, temporary));
+    l.o = offset(offsetof(ShaderUnit, output));
+    l.a0x = offset(offsetof(ShaderUnit, address));
+    l.a0y = l.a0x + 4;
+    l.al = l.a0x + 8;
+    l.cmp_x = offset(offsetof(ShaderUnit, conditional_code));
+    l.cmp_y = l.cmp_x + 1;
+    l.geometry = 1;
+    l.bank_stride = offset(sizeof(ShaderUnit::output) / 2);
+    l.bank = offset(offsetof(ShaderUnit, bank));
+    const std::uint32_t emitter = offset(offsetof(ShaderUnit, emitter));
+    l.emit_vertex = emitter + offset(offsetof(Emitter, vertex));
+    l.emit_primitive = emitter + offset(offsetof(Emitter, primitive));
+    l.emit_winding = emitter + offset(offsetof(Emitter, winding));
+    l.uniforms_bytes = offset(sizeof(Uniforms));
+    l.c = offset(offsetof(Uniforms, f));
+    l.i = offset(offsetof(Uniforms, i));
+    l.bools = PJ_BOOLS_BYTES;
+    l.b = offset(offsetof(Uniforms, b));
+    return l;
+}
+
+struct EngineFree {
+    void operator()(pj_engine* engine) const { pj_engine_free(engine); }
+};
+struct ShaderRelease {
+    void operator()(pj_shader* shader) const { pj_shader_release(shader); }
+};
+using Shader = std::unique_ptr<pj_shader, ShaderRelease>;
+
+class ShaderEngine {
+public:
+    explicit ShaderEngine(std::uint32_t backend) {
+        const pj_layout where = layout();
+        pj_options options = PJ_OPTIONS_INIT;
+        options.backend = backend;
+        options.layout = &where;
+        char message[200] = "";
+        pj_engine* made = nullptr;
+        if (pj_engine_new(&options, &made, message, sizeof message) != PJ_OK)
+            error = message;
+        engine.reset(made);
+    }
+
+    Shader get(const std::vector<std::uint32_t>& code, const std::vector<std::uint32_t>& opdescs, std::uint32_t stage) {
+        char message[200] = "";
+        pj_shader* shader = nullptr;
+        if (pj_shader_get(engine.get(), code.data(), code.size(), opdescs.data(), opdescs.size(), 0, stage, &shader, message,
+                          sizeof message) != PJ_OK)
+            error = message;
+        return Shader(shader);
+    }
+
+    std::string error;
+
+private:
+    std::unique_ptr<pj_engine, EngineFree> engine;
+};
+
+// What EMIT is: slots and triangles are the emulator's.
+struct Assembler {
+    ShaderUnit* unit;
+    std::vector<Vec4f> corners;
+
+    static void emit(void* user, const pj_vec4* outputs, std::uint32_t vertex, std::uint32_t primitive, std::uint32_t winding) {
+        Assembler& self = *static_cast<Assembler*>(user);
+        auto& slots = self.unit->emitter.slots;
+        std::memcpy(slots[vertex].data(), outputs, sizeof(pj_registers));
+        if (primitive)
+            for (std::size_t n : {winding ? 1u : 0u, winding ? 0u : 1u, 2u})
+                self.corners.push_back(slots[n][0]);
+    }
+};
+
+// mova a0.x, v0.x; ifu b3: mul o0, c4[a0.x], v0, else: mov o0, v0; for i1: add r0, c0[aL], v0; cmp v0.xy, lt, ge, v0.zz; end
+const std::vector<std::uint32_t> code = {0x48000000, 0x9CC01002, 0x200A4001, 0x84000000, 0x4C000001, 0x84000000, 0xA4402000, 0x021A0001, 0x84000000, 0xBAA00000, 0x88000000};
+const std::vector<std::uint32_t> opdescs = {0x2A8208, 0x6C36F};
+const std::vector<std::uint32_t> geometry_code = {0xAC000000, 0x00020000, 0xA8000000, 0xAD000000, 0x00020001,
+                                                  0xA8000000, 0xAE800000, 0x4C000002, 0xA8000000, 0x88000000};
+const std::vector<std::uint32_t> geometry_opdescs = {0x6C54F, 0x6D34F, 0x0036F};
+
+// Everything after a few vertices and a few geometry invocations, as bytes.
+bool compute(std::uint32_t backend, std::vector<unsigned char>& state, std::string& error) {
+    static ShaderUnit unit;
+    static Uniforms uniforms;
+    std::memset(static_cast<void*>(&unit), 0, sizeof unit);
+    std::memset(static_cast<void*>(&uniforms), 0, sizeof uniforms);
+    for (std::size_t n = 0; n < 96; n++) {
+        const float x = static_cast<float>(n);
+        uniforms.f[n] = {x, 1.0f / (x + 1.0f), -x, 0.5f};
+    }
+    uniforms.i[1] = {5, 2, 3, 0};
+    ShaderEngine engine(backend);
+    if (!engine.error.empty()) {
+        error = engine.error;
+        return false;
+    }
+    const Shader vertex = engine.get(code, opdescs, PJ_VERTEX);
+    const Shader geometry = engine.get(geometry_code, geometry_opdescs, PJ_GEOMETRY);
+    if (!vertex || !geometry) {
+        error = engine.error;
+        return false;
+    }
+    Assembler assembler{&unit, {}};
+    for (int n = 0; n < 20; n++) {
+        uniforms.b[3] = static_cast<std::uint8_t>(n % 2 ? 0x40 : 0);
+        const float x = static_cast<float>(n);
+        unit.input[0] = {x, x * 0.25f, 1.0f / (x + 3.0f), 1.0f};
+        if (pj_run(vertex.get(), &unit, &uniforms, nullptr, nullptr) != PJ_END ||
+            pj_run(geometry.get(), &unit, &uniforms, Assembler::emit, &assembler) != PJ_END) {
+            error = "a run did not end";
+            return false;
+        }
+    }
+    if (assembler.corners.size() != 60 || unit.address[0] != 19 || unit.bank != 0) {
+        error = "not what such shaders leave";
+        return false;
+    }
+    const auto bytes = [&state](const void* from, std::size_t count) {
+        const unsigned char* first = static_cast<const unsigned char*>(from);
+        state.insert(state.end(), first, first + count);
+    };
+    bytes(&unit, sizeof unit);
+    bytes(assembler.corners.data(), assembler.corners.size() * sizeof(Vec4f));
+    return true;
+}
+
+} // namespace
+
+int main() {
+    std::vector<unsigned char> native, interpreted;
+    std::string error;
+    if (!compute(PJ_NATIVE_REQUIRED, native, error) || !compute(PJ_INTERPRETER, interpreted, error)) {
+        std::fprintf(stderr, "%s\n", error.c_str());
+        return 1;
+    }
+    if (native != interpreted) {
+        std::fprintf(stderr, "native code and interpreter differ\n");
+        return 1;
+    }
+    // A layout that is wrong is refused, and the field is named.
+    pj_layout wrong = layout();
+    wrong.r += 4;
+    pj_options options = PJ_OPTIONS_INIT;
+    options.layout = &wrong;
+    pj_engine* engine = nullptr;
+    char message[100] = "";
+    if (pj_engine_new(&options, &engine, message, sizeof message) != PJ_LAYOUT || engine) {
+        std::fprintf(stderr, "a wrong layout was taken\n");
+        return 1;
+    }
+    std::printf("the same bytes from native code and interpreter, %zu of them; a wrong layout: %s\n", native.size(), message);
+    return 0;
+}
