@@ -1,13 +1,13 @@
 /*
  * picajit: PICA200 vertex and geometry shaders as native code, with an interpreter that gives the same bits.
  *
- * Made for C99, C11 and C++ from C++11 on. Structures that may grow begin with their size: set `struct_size` to
- * sizeof, which the PJ_..._INIT macros do. A function that can fail returns a pj_status; whatever it was to give is then
- * untouched. Nothing here keeps global state; no call lets a panic of the library out.
+ * Made for C99, C11 and C++ from C++11 on. Structures that may grow begin with their size: zero them and set `struct_size`
+ * to sizeof (PJ_OPTIONS_INIT does for options); fields named `reserved` stay 0. A function that can fail returns a pj_status;
+ * whatever it was to give is then untouched. Nothing here keeps global state; no call lets a panic of the library out.
  *
  * Threads: an engine may be used by many at once. A shader is immutable, and many threads may run it at once, each on
  * registers of its own. Callbacks come on the thread that made the call, or, for events, on the one that found something.
- * They must return: neither longjmp nor a C++ exception may leave them.
+ * They must return: neither longjmp nor a C++ exception may leave them. A shader is held until its run has returned.
  *
  * The floating-point mode of a thread that runs shaders is the usual one: round to nearest, subnormals kept.
  */
@@ -37,11 +37,11 @@ enum {
     PJ_OK = 0,
     PJ_NULL = -1,       /* a pointer that must not be null is */
     PJ_ARGUMENT = -2,   /* a number that means nothing, or a structure of a size that is none */
-    PJ_LAYOUT = -3,     /* a layout is wrong; the message names the field */
-    PJ_PROGRAM = -4,    /* more code words or descriptors than the hardware has room for */
+    PJ_LAYOUT = -3,     /* a layout is wrong; the message names the field, "a0.x" for a0x, "bank" for bank and so on */
+    PJ_PROGRAM = -4,    /* more code words than the hardware has room for; of descriptors, 128 are looked at */
     PJ_NO_NATIVE = -5,  /* native code was required and there is none; the message says why */
     PJ_MISALIGNED = -6, /* registers or uniforms are not aligned to 16 bytes, or an array not to 4 */
-    PJ_OVERLAP = -7,    /* inputs and outputs of a batch share memory */
+    PJ_OVERLAP = -7,    /* inputs or outputs of a batch lie where they must not, see pj_run_batch */
     PJ_INTERNAL = -8    /* a bug in picajit; the engine and its shaders should not be used any more */
 };
 
@@ -62,8 +62,8 @@ typedef float pj_vec4[4];
 typedef pj_vec4 pj_registers[16];
 
 /*
- * The registers of one shader unit, for hosts that have no structure of their own. Aligned to 16 bytes. All zero is a
- * good beginning. Nothing is reset between runs: registers carry over from vertex to vertex, as on hardware.
+ * The registers of one shader unit, for hosts that have no structure of their own. Aligned to 16 bytes, which has to be
+ * asked for (alignas(16), _Alignas(16), aligned_alloc) and is checked. All zero is a good beginning. Nothing is reset between runs: registers carry over from vertex to vertex, as on hardware.
  */
 typedef struct pj_unit {
     pj_registers v;      /* inputs */
@@ -79,7 +79,7 @@ typedef struct pj_unit {
     uint8_t reserved[14];
 } pj_unit;
 
-/* What a run reads and never writes. Aligned to 16 bytes. */
+/* What a run reads and never writes. Aligned to 16 bytes like pj_unit. */
 typedef struct pj_uniforms {
     pj_vec4 c[96];    /* c0-c95 */
     uint8_t i[4][4];  /* i0-i3: x, y, z, w */
@@ -90,7 +90,9 @@ typedef struct pj_uniforms {
 /*
  * Where a host that has structures of its own keeps all this: byte offsets. Nothing is copied then, and savestates stay as
  * they are. Registers and uniforms may be in one structure: give that twice. Where a structure begins, and each file of
- * vectors in it, is a multiple of 16; fields don't overlap. pj_engine_new checks, and names what is wrong.
+ * vectors in it, is a multiple of 16; fields don't overlap. pj_engine_new checks this of the registers' fields among
+ * themselves and of the uniforms' among themselves, and names what is wrong; in one structure, uniforms on top of
+ * registers are not noticed.
  */
 typedef struct pj_layout {
     size_t struct_size;
@@ -151,12 +153,13 @@ typedef struct pj_options {
     size_t struct_size;
     uint32_t backend;
     uint32_t precision;
-    uint32_t fuel;           /* backward transfers that one run may take */
+    uint32_t fuel;           /* backward transfers that one run may take; 0: 65536 */
     uint32_t crosscheck;     /* compare one run in so many with the interpreter; 0: none */
-    size_t cache_bytes;      /* what cached shaders may occupy */
+    size_t cache_bytes;      /* what cached shaders may occupy; 0: 64 MiB */
     const pj_layout *layout; /* null: pj_unit and pj_uniforms */
     pj_event_fn event;       /* null: events go to standard error */
-    void *user;              /* for `event`, which any thread may call */
+    void *user;              /* for `event`, which any thread may call; both are used until the engine is freed and all of
+                                its shaders are released */
     const char *profile_directory; /* where PJ_JITDUMP writes; UTF-8 */
     uint32_t profiler;
     uint32_t reserved;
@@ -198,7 +201,8 @@ enum { /* the stage of an entry */
 /*
  * The shader that begins at word `entry` of the code memory: compiled now, or found in the engine's cache. The lookup takes
  * microseconds; keep the shader until code, descriptors or entry change. Words that the entry does not reach don't matter.
- * Release it with pj_shader_release.
+ * Release it with pj_shader_release. Each call gives a pointer of its own, also to a shader that is known. Code for batches,
+ * and for runs that meet something rare, is compiled when it is first wanted, by the run that wants it.
  */
 pj_status pj_shader_get(const pj_engine *engine, const uint32_t *code, size_t code_words, const uint32_t *opdescs,
                         size_t opdesc_words, uint32_t entry, uint32_t stage, pj_shader **shader, char *message,
@@ -234,30 +238,35 @@ int64_t pj_shader_text(const pj_shader *shader, uint32_t what, char *text, size_
 /* ---- Runs ---- */
 
 /*
- * EMIT of a geometry program. The host keeps four vertex slots: `outputs`, valid during the call, goes to slot `vertex`; if
- * `primitive` is 1, slots 0, 1, 2 then make a triangle, the first two exchanged if `winding` is 1 and the topology is 3.
- * What else the unit holds meanwhile is unspecified, and must not be changed.
+ * EMIT of a geometry program. The host keeps four vertex slots: `outputs`, o0 to o15 whatever the output mask says, valid
+ * during the call, goes to slot `vertex`; if `primitive` is 1, slots 0, 1, 2 then make a triangle, the first two exchanged
+ * if `winding` is 1 and the topology is 3. What the unit's fields hold meanwhile is unspecified; they and the uniforms must
+ * not be changed.
  */
 typedef void (*pj_emit_fn)(void *user, const pj_vec4 *outputs, uint32_t vertex, uint32_t primitive, uint32_t winding);
 
 /*
  * Runs one vertex, or one geometry invocation, on `unit` and `uniforms`: a pj_unit and pj_uniforms, or what the engine's
- * layout says. `emit` may be null. A pj_exit, or negative as a pj_status, and then nothing ran.
+ * layout says. `emit` may be null. A pj_exit, or negative as a pj_status; then nothing ran, but for PJ_INTERNAL. After a
+ * geometry invocation hardware sets boolean uniform b15, which is the host's to do.
  */
 int32_t pj_run(const pj_shader *shader, void *unit, const void *uniforms, pj_emit_fn emit, void *user);
 
 typedef struct pj_batch {
     size_t struct_size;
     size_t count;               /* vertices */
-    const pj_registers *inputs; /* one register file each, aligned to 4 bytes; read where bit n of input_mask is set for vn */
+    const pj_registers *inputs; /* one register file each, aligned to 4 bytes; read where bit n of input_mask is set for vn.
+                                   C before C23 wants a cast from an array that is not const. */
     pj_registers *outputs;      /* one register file each; written where bit n of output_mask is set for on */
     uint16_t input_mask;        /* the other inputs are as the unit has them */
     uint16_t output_mask;
+    uint32_t reserved;
 } pj_batch;
 
 /*
  * Runs vertices one after the other on `unit`, or, where that can't be told apart, several at once. All of them run; the
- * result is the first that is not PJ_END, if there is one. Inputs and outputs must not overlap.
+ * result is the first that is not PJ_END, if there is one. What a geometry program emits goes nowhere. Outputs must not
+ * overlap inputs, nor the block of registers (all `unit_bytes` of it) or of uniforms, nor inputs the block of registers.
  */
 int32_t pj_run_batch(const pj_shader *shader, void *unit, const void *uniforms, const pj_batch *batch);
 

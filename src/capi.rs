@@ -71,7 +71,7 @@ impl Fault {
             Fault::NoNative(Some(reason)) => reason.to_string(),
             Fault::NoNative(None) => "there is no native code".into(),
             Fault::Misaligned => "memory is not aligned".into(),
-            Fault::Overlap => "inputs or outputs of the batch share memory with something else".into(),
+            Fault::Overlap => "inputs or outputs of the batch lie where they must not".into(),
         }
     }
 }
@@ -443,9 +443,9 @@ pub unsafe extern "C" fn pj_run_batch(
         // SAFETY: the header's words on both.
         let host = unsafe { host(shader, unit, uniforms) }?;
         // SAFETY: the header asks for a structure of the size that it says; any bytes make one.
-        let PjBatch { struct_size, count, inputs, outputs, input_mask, output_mask } =
+        let PjBatch { struct_size, count, inputs, outputs, input_mask, output_mask, reserved } =
             unsafe { sized(batch, PjBatch::NOTHING) }?;
-        if struct_size < offset_of!(PjBatch, output_mask) + size_of::<u16>() {
+        if struct_size < offset_of!(PjBatch, output_mask) + size_of::<u16>() || reserved != 0 {
             return Err(Fault::Argument);
         }
         if count == 0 {

@@ -16,7 +16,7 @@ const VEC4: u32 = size_of::<Vec4>() as u32;
 const REGISTERS: u32 = size_of::<Registers>() as u32;
 
 /// Byte offsets in a host's memory: of registers in the block that a unit is, of uniforms in a block that is only read. Both may
-/// be one structure, if the fields of one don't meet those of the other.
+/// be one structure; that the fields of one don't meet those of the other is then not checked.
 ///
 /// Vectors are four `float`, x first, aligned to 16 bytes; register n follows register n-1 at once. The numbers of
 /// [`Layout::OWN`] are those of [`Unit`] and [`Uniforms`].
@@ -439,7 +439,7 @@ fn put_vectors(memory: &[Cell<u8>], at: u32, from: &[Vec4]) {
     from.iter().enumerate().for_each(|(n, v)| put_vector(memory, at + n as u32 * VEC4, *v));
 }
 
-/// Memory of our own, laid out as a host's: for those who try a layout out.
+/// Memory of our own, laid out as a host's: for those who try a layout out. Bytes that no field has are 0xA5.
 pub struct Image {
     layout: Layout,
     /// Both blocks with room to align each, in bytes that nobody else has.
@@ -450,7 +450,7 @@ impl Image {
     /// Holds a copy of this.
     pub fn new(layout: Layout, unit: &Unit, uniforms: &Uniforms) -> Image {
         let Offsets { unit_bytes, uniforms_bytes, .. } = layout.0;
-        let memory = [unit_bytes, uniforms_bytes].map(|bytes| vec![0; bytes as usize + VEC4 as usize]);
+        let memory = [unit_bytes, uniforms_bytes].map(|bytes| vec![0xA5; bytes as usize + VEC4 as usize]);
         let mut image = Image { layout, memory };
         image.with(|host| {
             host.store(unit);

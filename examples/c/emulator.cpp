@@ -127,8 +127,9 @@ struct Assembler {
 // mova a0.x, v0.x; ifu b3: mul o0, c4[a0.x], v0, else: mov o0, v0; for i1: add r0, c0[aL], v0; cmp v0.xy, lt, ge, v0.zz; end
 const std::vector<std::uint32_t> code = {0x48000000, 0x9CC01002, 0x200A4001, 0x84000000, 0x4C000001, 0x84000000, 0xA4402000, 0x021A0001, 0x84000000, 0xBAA00000, 0x88000000};
 const std::vector<std::uint32_t> opdescs = {0x2A8208, 0x6C36F};
+// setemit 0; add o0, c0.xzzz, v0; emit; setemit 1; add o0, c0.zyzz, v0; emit; setemit 2, prim inv; mov o0, v0; emit; end
 const std::vector<std::uint32_t> geometry_code = {0xAC000000, 0x00020000, 0xA8000000, 0xAD000000, 0x00020001,
-                                                  0xA8000000, 0xAE800000, 0x4C000002, 0xA8000000, 0x88000000};
+                                                  0xA8000000, 0xAEC00000, 0x4C000002, 0xA8000000, 0x88000000};
 const std::vector<std::uint32_t> geometry_opdescs = {0x6C54F, 0x6D34F, 0x0036F};
 
 // Everything after a few vertices and a few geometry invocations, as bytes.
@@ -164,7 +165,8 @@ bool compute(std::uint32_t backend, std::vector<unsigned char>& state, std::stri
             return false;
         }
     }
-    if (assembler.corners.size() != 60 || unit.address[0] != 19 || unit.bank != 0) {
+    // The triangle's winding is exchanged: slot 1, which has 1 added to y, comes first.
+    if (assembler.corners.size() != 60 || assembler.corners[0].y != assembler.corners[1].y + 1.0f || unit.address[0] != 19 || unit.bank != 0) {
         error = "not what such shaders leave";
         return false;
     }

@@ -158,6 +158,8 @@ int main(int argc, char **argv)
 {
     static struct results native, interpreted;
     /* `host interpreter` runs that alone, for tools that can't look into code made at run time. */
+    if (pj_version() != (PJ_VERSION_MAJOR << 16 | PJ_VERSION_MINOR << 8 | PJ_VERSION_PATCH))
+        return fail("the library", (int32_t)pj_version(), "is not the header's version");
     if (argc > 1 && strcmp(argv[1], "interpreter") == 0)
         return compute(PJ_INTERPRETER, &interpreted);
     if (compute(PJ_NATIVE_REQUIRED, &native) || compute(PJ_INTERPRETER, &interpreted))

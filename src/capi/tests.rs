@@ -58,6 +58,7 @@ fn a_vertex_runs_alone_and_in_a_batch() {
             outputs: outputs.as_mut_ptr(),
             input_mask: 1,
             output_mask: 2,
+            reserved: 0,
         };
         let u = from_mut(&mut *unit).cast();
         // SAFETY: all are valid.
@@ -83,6 +84,7 @@ fn what_is_wrong_is_a_status_and_says_why() {
     assert_eq!(wrong(|o| o.precision = 3), number);
     assert_eq!(wrong(|o| o.profiler = 3), number);
     assert_eq!(wrong(|o| o.profiler = PJ_JITDUMP).0, PJ_NULL, "it needs a directory");
+    assert_eq!(wrong(|o| o.reserved = 1), number);
     assert_eq!(wrong(|o| o.struct_size = 0), number);
     assert_eq!(wrong(|o| o.struct_size = usize::MAX), number);
     let layout = PjLayout { struct_size: size_of::<PjLayout>(), ..PjLayout::NOTHING };
@@ -112,6 +114,7 @@ fn what_is_wrong_is_a_status_and_says_why() {
         outputs: outputs.cast(),
         input_mask: 1,
         output_mask: 1,
+        reserved: 0,
     };
     let (mut memory, elsewhere) = (vec![[[0.0f32; 4]; 16]; 4], vec![[[0.0f32; 4]; 16]; 4]);
     let (m, e): (*mut c_void, *const c_void) = (memory.as_mut_ptr().cast(), elsewhere.as_ptr().cast());
@@ -122,6 +125,8 @@ fn what_is_wrong_is_a_status_and_says_why() {
         assert_eq!(pj_run_batch(shader, u, c, &batch(m, m.wrapping_byte_add(512), 3)), PJ_OVERLAP);
         assert_eq!(pj_run_batch(shader, u, c, &batch(u, m, 1)), PJ_OVERLAP, "the unit's inputs are written");
         assert_eq!(pj_run_batch(shader, u, c, &batch(e, u, 1)), PJ_OVERLAP);
+        assert_eq!(pj_run_batch(shader, u, c, &batch(e, c.cast_mut(), 1)), PJ_OVERLAP);
+        assert_eq!(pj_run_batch(shader, u, c, &PjBatch { reserved: 1, ..batch(e, m, 1) }), PJ_ARGUMENT);
         assert_eq!(pj_run_batch(shader, u, c, &batch(e.wrapping_byte_add(2), m, 1)), PJ_MISALIGNED);
         assert_eq!(pj_run_batch(shader, u, c, &batch(null(), m, 1)), PJ_NULL);
         assert_eq!(pj_run_batch(shader, u, c, &batch(e, m, usize::MAX / 4)), PJ_ARGUMENT);
@@ -220,10 +225,103 @@ fn structures_are_as_written_down() {
         }
         "pj_stats" PjStats { struct_size, hits, misses, evictions, entries, bytes }
         "pj_shader_info" PjShaderInfo { struct_size, native, redone, groups, given_up, native_bytes }
-        "pj_batch" PjBatch { struct_size, count, inputs, outputs, input_mask, output_mask }
+        "pj_batch" PjBatch { struct_size, count, inputs, outputs, input_mask, output_mask, reserved }
     };
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/jit-tests/capi/fields.txt"), &text).expect("written");
     }
     assert_eq!(text, include_str!("../../jit-tests/capi/fields.txt"));
+}
+
+/// What an engine with these options says of `CODE` with this x, and what it leaves in o1.
+fn first_lane(options: PjOptions, code: &[u32], x: f32) -> (i32, f32) {
+    let engine = engine(&options).expect("an engine");
+    let shader = shader(engine, code, PJ_VERTEX).expect("a shader");
+    let (mut unit, mut uniforms) = (unit(), uniforms());
+    unit.v[0] = [x; 4];
+    uniforms.c[0] = [1.0; 4];
+    let (u, c) = (from_mut(&mut *unit).cast(), from_ref(&*uniforms).cast());
+    // SAFETY: all are valid.
+    let exit = unsafe {
+        let exit = pj_run(shader, u, c, None, null_mut());
+        pj_shader_release(shader);
+        pj_engine_free(engine);
+        exit
+    };
+    (exit, unit.o[0][1][0])
+}
+
+#[test]
+fn numbers_of_options_mean_what_they_say() {
+    // 1 + 1.99 * 2^-17: between two of the 24-bit numbers, nearer to the upper one.
+    let x = 1.99 / 131_072.0;
+    let with = |precision| first_lane(PjOptions { precision, ..PjOptions::DEFAULT }, &CODE, x).1;
+    assert_eq!([PJ_F32, PJ_F24_NEAREST, PJ_F24_ZERO].map(with), [1.0 + x, 1.0 + 1.0 / 65_536.0, 1.0]);
+    // A jump to itself.
+    let endless = [0x2C << 26 | 3 << 22, 0xB000_0000, 0x8800_0000];
+    for (fuel, backend) in [(0, PJ_NATIVE), (1, PJ_NATIVE), (7, PJ_INTERPRETER)] {
+        assert_eq!(first_lane(PjOptions { fuel, backend, ..PjOptions::DEFAULT }, &endless, 0.0).0, PJ_FUEL);
+    }
+}
+
+#[test]
+fn events_and_texts_reach_the_host() {
+    unsafe extern "C" fn event(user: *mut c_void, kind: u32, text: *const c_char) {
+        // SAFETY: what was given to the engine below; the text ends.
+        let (said, text) = unsafe { (&mut *user.cast::<Vec<(u32, String)>>(), std::ffi::CStr::from_ptr(text)) };
+        said.push((kind, text.to_string_lossy().into_owned()));
+    }
+    let mut said: Vec<(u32, String)> = Vec::new();
+    let layout = PjLayout {
+        struct_size: size_of::<PjLayout>(),
+        unit_bytes: 0x1000,
+        v: 0x100,
+        r: 0x200,
+        o: 0x300,
+        al: 4,
+        a0x: 8,
+        a0y: 12,
+        cmp_y: 1,
+        uniforms_bytes: 0x1000,
+        c: 0x400,
+        i: 16,
+        b: 32,
+        ..PjLayout::NOTHING
+    };
+    let user = from_mut(&mut said).cast();
+    let options = PjOptions { layout: &layout, event: Some(event), user, ..PjOptions::DEFAULT };
+    let engine = engine(&options).expect("an engine");
+    let [vertex, geometry] = [PJ_VERTEX, PJ_GEOMETRY].map(|stage| shader(engine, &CODE, stage).expect("a shader"));
+    let told = |shader: *const PjShader, what: u32| {
+        let mut text = [0u8; 200];
+        // SAFETY: valid, and as long as it says.
+        let len = unsafe { pj_shader_text(shader, what, text.as_mut_ptr().cast(), text.len()) };
+        (len, super::tests::text(&text))
+    };
+    let native = cfg!(feature = "jit");
+    let reason = match native {
+        true => "the host's layout has no place for what geometry programs change",
+        false => "this host can't run native code: the `jit` feature of this build",
+    };
+    assert_eq!(told(geometry, PJ_TEXT_FALLBACK), (reason.len() as i64, reason.to_owned()));
+    assert_eq!(told(geometry, PJ_TEXT_DIVERGENCE), (0, String::new()));
+    assert_eq!(told(geometry, 3), (PJ_ARGUMENT.into(), String::new()));
+    assert_eq!(told(vertex, PJ_TEXT_FALLBACK).0 == 0, native);
+    let required = PjOptions { backend: PJ_NATIVE_REQUIRED, ..options };
+    match super::tests::engine(&required) {
+        Ok(engine) => {
+            assert!(native);
+            assert_eq!(shader(engine, &CODE, PJ_GEOMETRY).expect_err("not native"), (PJ_NO_NATIVE, reason.to_owned()));
+            // SAFETY: the last use.
+            unsafe { pj_engine_free(engine) };
+        }
+        Err(why) => assert_eq!((native, why), (false, (PJ_NO_NATIVE, reason.to_owned()))),
+    }
+    // SAFETY: the last uses.
+    unsafe {
+        pj_shader_release(vertex);
+        pj_shader_release(geometry);
+        pj_engine_free(engine);
+    }
+    assert!(!said.is_empty() && said.iter().all(|(kind, text)| *kind == PJ_EVENT_FALLBACK && text.ends_with(reason)));
 }

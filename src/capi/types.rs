@@ -154,7 +154,8 @@ impl PjLayout {
     };
 
     pub(super) fn offsets(&self) -> Result<Offsets, Fault> {
-        if self.struct_size < size_of::<PjLayout>() {
+        // What a first version has.
+        if self.struct_size < offset_of!(PjLayout, b) + size_of::<u32>() {
             return Err(Fault::Argument);
         }
         let geometry = GeometryOffsets {
@@ -253,6 +254,9 @@ impl PjOptions {
     }
 
     pub(super) fn translated(&self, layout: Layout) -> Result<Options, Fault> {
+        if self.reserved != 0 {
+            return Err(Fault::Argument);
+        }
         let mut options = Options {
             backend: match self.backend {
                 PJ_NATIVE | PJ_NATIVE_REQUIRED => Prefer::Native,
@@ -265,9 +269,9 @@ impl PjOptions {
                 PJ_F24_ZERO => Precision::F24 { rounding: Rounding::TowardZero },
                 _ => return Err(Fault::Argument),
             },
-            fuel: self.fuel,
+            fuel: if self.fuel == 0 { DEFAULT_FUEL } else { self.fuel },
             crosscheck: self.crosscheck,
-            cache_bytes: self.cache_bytes,
+            cache_bytes: if self.cache_bytes == 0 { PjOptions::DEFAULT.cache_bytes } else { self.cache_bytes },
             layout: Some(layout),
             profiler: self.profiler()?,
             ..Options::default()
@@ -320,6 +324,7 @@ pub struct PjBatch {
     pub outputs: *mut Registers,
     pub input_mask: u16,
     pub output_mask: u16,
+    pub reserved: u32,
 }
 
 impl PjBatch {
@@ -330,5 +335,6 @@ impl PjBatch {
         outputs: std::ptr::null_mut(),
         input_mask: 0,
         output_mask: 0,
+        reserved: 0,
     };
 }

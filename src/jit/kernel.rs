@@ -200,7 +200,15 @@ fn on_image(
         let exit = work(host, &mut slots);
         (exit, host.load().0)
     });
-    *unit = Unit { slots: slots.slots, ..after };
+    // With one bank the current one went there and comes back; of the rest nothing did.
+    *unit = match layout.offsets().geometry {
+        Some(_) => Unit { slots: slots.slots, ..after },
+        None => {
+            let mut o = unit.o;
+            o[usize::from(unit.bank & 1)] = after.o[0];
+            Unit { slots: slots.slots, o, bank: unit.bank, setemit: unit.setemit, ..after }
+        }
+    };
     exit
 }
 

@@ -5,7 +5,7 @@ use crate::state::{Batch, Exit};
 use crate::text::assemble;
 use std::sync::{Arc, Mutex};
 
-/// Everything in one structure, one bank, nothing for geometry.
+/// As in one structure; one bank, nothing for geometry.
 const ONE_STRUCT: Offsets = Offsets {
     unit_bytes: 0x1000,
     v: 0x100,
@@ -129,6 +129,30 @@ fn engine(options: Options) -> (Engine, Arc<Mutex<Vec<String>>>) {
     let to = said.clone();
     let events = Arc::new(move |event: &Event| to.lock().expect("no panic").push(event.to_string()));
     (Engine::new(Options { events, ..options }), said)
+}
+
+#[test]
+fn an_engine_for_one_layout_runs_on_any_other() {
+    let layout = Layout::new(ONE_STRUCT).expect("right");
+    let (program, entry) = program(TRANSFORM);
+    let (unit, uniforms) = filled();
+    let mut want = unit.clone();
+    Engine::default().shader(&program, entry).run(&uniforms, &mut want);
+    assert_eq!(want.bank, 1, "the results are in the second bank, which this layout has no place for");
+    for options in engines(layout) {
+        let (engine, said) = engine(options);
+        let shader = engine.shader(&program, entry);
+        let mut own = unit.clone();
+        assert_eq!(shader.run(&uniforms, &mut own), Exit::End);
+        let (two_banks, _) = Image::new(Layout::OWN, &unit, &uniforms).with(|host| {
+            assert_eq!(shader.run_on(host, &mut NoEmitter), Exit::End);
+            host.load()
+        });
+        for got in [own, two_banks] {
+            assert_eq!(format!("{got:?}"), format!("{want:?}"), "{}", shader.backend());
+        }
+        assert_eq!((shader.divergence(), said.lock().expect("no panic").len()), (None, 0));
+    }
 }
 
 /// An engine for `layout`; native code without, and a mere interpreter.
