@@ -46,6 +46,7 @@ fn main() {
             outputs: c_outputs.as_mut_ptr(),
             input_mask: 3,
             output_mask: 3,
+            reserved: 0,
         };
         let mut times = [const { Vec::new() }; 3];
         for round in 0..rounds + 100 {

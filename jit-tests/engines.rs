@@ -17,7 +17,6 @@ pub struct Engine {
 /// Every engine that must agree, the reference first.
 pub fn engines() -> Vec<Engine> {
     let mut engines = vec![reference()];
-    engines.push(Engine { name: "interp-hosted", backend: Arc::new(Hosted::new(Arc::new(Interp))) });
     #[cfg(feature = "jit")]
     for (name, variant) in [
         ("vec4", picajit::jit::Variant::Vec4),
@@ -34,10 +33,12 @@ pub fn engines() -> Vec<Engine> {
         let native = engines.iter().find(|e| e.name == of)?;
         Some(Engine { name, backend: Arc::new(Hosted::new(native.backend.clone())) })
     };
-    let hosted: Vec<Engine> = [on_host("lanes-hosted", "lanes"), on_host("unoptimised-hosted", "unoptimised")]
-        .into_iter()
-        .flatten()
-        .collect();
+    let native = [on_host("lanes-hosted", "lanes"), on_host("unoptimised-hosted", "unoptimised")];
+    let hosted: Vec<Engine> = native.into_iter().flatten().collect();
+    if hosted.is_empty() {
+        // Where there is native code, its engines say as much and more.
+        engines.extend(on_host("interp-hosted", "interp"));
+    }
     engines.extend(hosted);
     engines
 }

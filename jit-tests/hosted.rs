@@ -64,7 +64,7 @@ impl Backend for Hosted {
     }
 
     fn compile(&self, program: &Arc<Program>, entry: Entry, config: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
-        let layout = if program.code().len() % 8 == 0 { self.far } else { self.near };
+        let layout = if program.code().len().is_multiple_of(8) { self.far } else { self.near };
         let config = Config { layout: Some(layout), ..*config };
         Ok(Arc::new(OnHost { kernel: self.backend.compile(program, entry, &config)?, layout }))
     }

@@ -293,6 +293,7 @@ pub struct Host<'a> {
 
 impl<'a> Host<'a> {
     /// Memory laid out as `layout` says: the block of registers and that of uniforms, which may be the same.
+    #[inline]
     pub fn new(layout: &'a Layout, unit: &'a [Cell<u8>], uniforms: &'a [Cell<u8>]) -> Result<Host<'a>, HostError> {
         let Offsets { unit_bytes, uniforms_bytes, .. } = layout.0;
         for (block, memory, wanted) in [("unit", unit, unit_bytes), ("uniforms", uniforms, uniforms_bytes)] {
@@ -407,8 +408,12 @@ impl<'a> Host<'a> {
 }
 
 /// The numbers of the bits that are set.
-fn bits(mask: u16) -> impl Iterator<Item = usize> {
-    (0..16).filter(move |n| mask >> n & 1 != 0)
+fn bits(mut mask: u16) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let n = mask.trailing_zeros() as usize;
+        mask &= mask.wrapping_sub(1);
+        (n < 16).then_some(n)
+    })
 }
 
 fn get<const N: usize>(memory: &[Cell<u8>], at: u32) -> [u8; N] {
@@ -422,13 +427,21 @@ fn put<const N: usize>(memory: &[Cell<u8>], at: u32, bytes: [u8; N]) {
 }
 
 fn get_vector(memory: &[Cell<u8>], at: u32) -> Vec4 {
-    let bytes: [u8; 16] = get(memory, at);
-    let (floats, _) = bytes.as_chunks::<4>();
-    [0, 1, 2, 3].map(|n| f32::from_ne_bytes(floats[n]))
+    // A word at a time: compilers make one load of it, and a batch spends its time here.
+    let from = memory[at as usize..].first_chunk::<16>().expect("checked: inside the block");
+    let word = |n: usize| f32::from_ne_bytes([from[n].get(), from[n + 1].get(), from[n + 2].get(), from[n + 3].get()]);
+    [word(0), word(4), word(8), word(12)]
 }
 
 fn put_vector(memory: &[Cell<u8>], at: u32, v: Vec4) {
-    v.iter().enumerate().for_each(|(n, x)| put(memory, at + 4 * n as u32, x.to_ne_bytes()));
+    let to = memory[at as usize..].first_chunk::<16>().expect("checked: inside the block");
+    for (n, x) in v.into_iter().enumerate() {
+        let [a, b, c, d] = x.to_ne_bytes();
+        to[4 * n].set(a);
+        to[4 * n + 1].set(b);
+        to[4 * n + 2].set(c);
+        to[4 * n + 3].set(d);
+    }
 }
 
 fn get_vectors(memory: &[Cell<u8>], at: u32, to: &mut [Vec4]) {

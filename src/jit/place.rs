@@ -16,6 +16,7 @@ pub(super) enum Place<'a> {
 
 impl Place<'_> {
     /// Takes inputs whose bit is set in `mask`.
+    #[inline]
     pub(super) fn take_inputs(&mut self, mask: u16, inputs: &Registers) {
         match self {
             Place::Own { unit, .. } => copy_registers(mask, inputs, &mut unit.v),
