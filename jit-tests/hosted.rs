@@ -108,7 +108,10 @@ impl OnHost {
             bank.set(bank.get() | 0xFE);
             let exit = run(&*self.kernel, host, &mut slots);
             let mut after = host.load();
-            after.0.bank &= 1;
+            if after.0.bank == unit.bank | 0xFE {
+                // It was kept.
+                after.0.bank = unit.bank;
+            }
             // Nothing was written but the fields.
             host.store(&after.0);
             Image::new(self.layout, &after.0, uniforms).with(|clean| {
