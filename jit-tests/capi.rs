@@ -3,6 +3,7 @@
 //!
 //! Skips with a line where there is no C compiler for this machine, as on an emulated one.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -154,39 +155,35 @@ fn valgrind_finds_no_error_and_no_leak() {
     }
 }
 
+fn read(path: &str) -> String {
+    std::fs::read_to_string(Path::new(ROOT).join(path)).expect("it is in the repository")
+}
+
 /// What the header declares, compared with what the library defines. Types and numbers of parameters are the C compiler's to
 /// check in the examples; that nothing is missing is checked here.
 #[test]
 fn every_function_and_number_of_the_header_is_the_librarys() {
-    let read = |path: &str| std::fs::read_to_string(Path::new(ROOT).join(path)).expect("it is in the repository");
     let (header, library, types) = (read("include/picajit.h"), read("src/capi.rs"), read("src/capi/types.rs"));
     let commas = |text: &str, open: usize| {
         let end = open + text[open..].find(')').expect("it ends");
         let inside = text[open + 1..end].trim().trim_end_matches(',');
         if inside.is_empty() || inside == "void" { 0 } else { inside.matches(',').count() + 1 }
     };
-    let functions = |text: &str, before: &str| -> Vec<(String, usize)> {
-        let mut found = Vec::new();
+    let functions = |text: &str, before: &[&str]| {
+        let mut found = BTreeSet::new();
         for (at, _) in text.match_indices("pj_") {
             let name: String = text[at..].chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
             let open = at + name.len();
-            let starts = text[..at].ends_with(before) && text[open..].starts_with('(');
+            let starts = before.iter().any(|before| text[..at].ends_with(before)) && text[open..].starts_with('(');
             let line = text[..at].rsplit('\n').next().unwrap_or("");
             if starts && !line.trim_start().starts_with('*') && !line.trim_start().starts_with("/*") {
-                found.push((name, commas(text, open)));
+                found.insert((name, commas(text, open)));
             }
         }
-        found.sort();
-        found.dedup();
         found
     };
-    let declared: Vec<(String, usize)> = functions(&header, " ")
-        .into_iter()
-        .chain(functions(&header, "*"))
-        .collect::<std::collections::BTreeSet<_>>()
-        .into_iter()
-        .collect();
-    let defined = functions(&library, "extern \"C\" fn ");
+    let declared = functions(&header, &[" ", "*"]);
+    let defined = functions(&library, &["extern \"C\" fn "]);
     assert!(defined.len() >= 12, "{defined:?}");
     assert_eq!(declared, defined);
 
@@ -216,7 +213,6 @@ fn structures_have_the_same_fields_at_the_same_places() {
     if !ready(false) {
         return;
     }
-    let read = |path: &str| std::fs::read_to_string(Path::new(ROOT).join(path)).expect("it is in the repository");
     // Of each structure the fields as the library has them, in order; C says where its own are.
     let types = read("src/capi/types.rs");
     let mut source = String::from("#include \"picajit.h\"\n#include <stdio.h>\nint main(void) {\n");

@@ -1,10 +1,10 @@
-//! Any engine, made to run on memory that a host has laid out in its own way: far apart, nothing
-//! where [`Unit`] and [`Uniforms`] have it, flags that are neither 0 nor 1.
+//! Any engine, made to run on memory that a host has laid out in its own way: far apart, nothing where [`Unit`] and [`Uniforms`]
+//! have it, flags that are neither 0 nor 1.
 
 use picajit::kernel::{Backend, Config, Kernel, Unsupported};
-use picajit::layout::{Bools, GeometryOffsets, HostEmitter, Image, Layout, Offsets};
+use picajit::layout::{Bools, GeometryOffsets, Host, HostEmitter, Image, Layout, Offsets};
 use picajit::program::{Entry, Program};
-use picajit::state::{Batch, EmitState, Emitter, Exit, Registers, Uniforms, Unit};
+use picajit::state::{Batch, Emitter, Exit, Uniforms, Unit};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -70,59 +70,40 @@ impl Backend for Hosted {
     }
 }
 
-/// The host's slots.
-struct Slots<'a> {
-    slots: [Registers; 4],
-    emitter: &'a mut dyn Emitter,
-}
-
-impl HostEmitter for Slots<'_> {
-    fn emit(&mut self, outputs: &Registers, how: EmitState) {
-        self.slots[usize::from(how.vertex & 3)] = *outputs;
-        if how.primitive {
-            self.emitter.triangle([&self.slots[0], &self.slots[1], &self.slots[2]], how.winding);
-        }
-    }
-}
-
 impl OnHost {
     fn on_host(
         &self,
         uniforms: &Uniforms,
         unit: &mut Unit,
         emitter: &mut dyn Emitter,
-        run: impl FnOnce(&dyn Kernel, &picajit::layout::Host<'_>, &mut dyn HostEmitter) -> Exit,
+        run: impl FnOnce(&dyn Kernel, &Host<'_>, &mut dyn HostEmitter) -> Exit,
     ) -> Exit {
-        let mut slots = Slots { slots: unit.slots, emitter };
-        let mut image = Image::new(self.layout, unit, uniforms);
-        let (exit, after) = image.with(|host| {
+        let offsets = self.layout.offsets();
+        let geometry = offsets.geometry.expect("there");
+        let before = unit.bank;
+        Image::run(self.layout, uniforms, unit, emitter, |host, slots| {
             // Whatever is not 0 is true.
-            let offsets = self.layout.offsets();
-            let geometry = offsets.geometry.expect("there");
             for at in offsets.cmp.into_iter().chain([geometry.primitive, geometry.winding]) {
                 let flag = &host.unit()[at as usize];
                 flag.set(flag.get() * 0x82);
             }
             // And only one bit of this counts.
             let bank = &host.unit()[geometry.bank as usize];
-            bank.set(bank.get() | 0xFE);
-            let exit = run(&*self.kernel, host, &mut slots);
-            let mut after = host.load();
-            if after.0.bank == unit.bank | 0xFE {
-                // It was kept.
-                after.0.bank = unit.bank;
+            bank.set(before | 0xFE);
+            let exit = run(&*self.kernel, host, slots);
+            if bank.get() == before | 0xFE {
+                bank.set(before);
             }
             // Nothing was written but the fields.
-            host.store(&after.0);
-            Image::new(self.layout, &after.0, uniforms).with(|clean| {
+            let (after, _) = host.load();
+            host.store(&after);
+            Image::new(self.layout, &after, uniforms).with(|clean| {
                 let bytes = |memory: &[Cell<u8>]| memory.iter().map(Cell::get).collect::<Vec<u8>>();
                 assert!(bytes(host.unit()) == bytes(clean.unit()), "something beside the registers was written");
                 assert!(bytes(host.uniforms()) == bytes(clean.uniforms()), "uniforms were written");
             });
-            (exit, after.0)
-        });
-        *unit = Unit { slots: slots.slots, ..after };
-        exit
+            exit
+        })
     }
 }
 

@@ -17,7 +17,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("kernel", &["isa", "program", "state", "layout"]),
     ("container", &["isa", "program", "state"]),
     ("text", &["isa", "program", "state", "container"]),
-    ("interp", &["isa", "program", "state", "kernel"]),
+    ("interp", &["isa", "program", "state", "layout", "kernel"]),
     ("ir", &["isa", "program", "kernel"]),
     // A profiler is shown the program as text.
     ("jit", &["isa", "program", "state", "layout", "kernel", "profiler", "text", "ir"]),

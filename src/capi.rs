@@ -26,16 +26,11 @@ pub use types::*;
 /// `pj_engine`.
 pub struct PjEngine {
     engine: Engine,
-    layout: Layout,
     native_required: bool,
 }
 
 /// `pj_shader`, which C has a strong count of an `Arc` of.
-pub struct PjShader {
-    shader: Shader,
-    /// For shaders that are not for a layout.
-    layout: Layout,
-}
+pub struct PjShader(Shader);
 
 /// What goes wrong before anything is done.
 #[derive(Debug)]
@@ -220,7 +215,7 @@ pub unsafe extern "C" fn pj_engine_new(
         let layout = match options.layout.is_null() {
             true => UNIT_LAYOUT,
             // SAFETY: as above.
-            false => unsafe { sized(options.layout, PjLayout::NOTHING) }?.offsets()?,
+            false => unsafe { sized(options.layout, PjLayout::default()) }?.offsets()?,
         };
         let layout = Layout::new(layout).map_err(Fault::Layout)?;
         let native_required = options.backend == PJ_NATIVE_REQUIRED;
@@ -228,7 +223,7 @@ pub unsafe extern "C" fn pj_engine_new(
         if native_required && let Some(reason) = engine.no_native() {
             return Err(Fault::NoNative(Some(reason.clone())));
         }
-        let engine = Box::new(PjEngine { engine, layout, native_required });
+        let engine = Box::new(PjEngine { engine, native_required });
         // SAFETY: not null, and the header asks for a place to write a pointer to.
         unsafe { to.write(Box::into_raw(engine)) };
         Ok(PJ_OK)
@@ -305,7 +300,7 @@ pub unsafe extern "C" fn pj_shader_get(
         if engine.native_required && shader.backend() == "interp" {
             return Err(Fault::NoNative(shader.fallback_reason().cloned()));
         }
-        let shader = Arc::new(PjShader { shader, layout: engine.layout });
+        let shader = Arc::new(PjShader(shader));
         // SAFETY: not null, and the header asks for a place to write a pointer to.
         unsafe { to.write(Arc::into_raw(shader).cast_mut()) };
         Ok(PJ_OK)
@@ -337,7 +332,7 @@ pub unsafe extern "C" fn pj_shader_release(shader: *const PjShader) {
 pub unsafe extern "C" fn pj_shader_info_get(shader: *const PjShader, info: *mut PjShaderInfo) -> i32 {
     guarded(|| {
         // SAFETY: null, or one that `pj_shader_get` gave and somebody uses.
-        let shader = &unsafe { given(shader) }?.shader;
+        let shader = &unsafe { given(shader) }?.0;
         let seen = shader.stats();
         let value = PjShaderInfo {
             struct_size: size_of::<PjShaderInfo>(),
@@ -357,7 +352,7 @@ pub unsafe extern "C" fn pj_shader_text(shader: *const PjShader, what: u32, text
     let mut len = 0;
     let status = guarded(|| {
         // SAFETY: null, or one that `pj_shader_get` gave and somebody uses.
-        let shader = &unsafe { given(shader) }?.shader;
+        let shader = &unsafe { given(shader) }?.0;
         let told = match what {
             PJ_TEXT_FALLBACK => shader.fallback_reason().map(ToString::to_string),
             PJ_TEXT_ONE_BY_ONE => shader.stats().one_by_one,
@@ -379,7 +374,7 @@ pub unsafe extern "C" fn pj_shader_text(shader: *const PjShader, what: u32, text
 /// Both are null, or blocks as the shader's layout says, that live for `'a` and are used by nobody else meanwhile, but for
 /// the host's own callbacks.
 unsafe fn host<'a>(shader: &'a PjShader, unit: *mut c_void, uniforms: *const c_void) -> Result<Host<'a>, Fault> {
-    let layout = shader.shader.layout().unwrap_or(&shader.layout);
+    let layout = shader.0.layout().expect("engines are made for one here");
     if unit.is_null() || uniforms.is_null() {
         return Err(Fault::Null);
     }
@@ -423,8 +418,8 @@ pub unsafe extern "C" fn pj_run(
         // SAFETY: the header's words on both.
         let host = unsafe { host(shader, unit, uniforms) }?;
         let exit = match emit {
-            None => shader.shader.run_on(&host, &mut NoEmitter),
-            Some(emit) => shader.shader.run_on(&host, &mut Callback { emit, user }),
+            None => shader.0.run_on(&host, &mut NoEmitter),
+            Some(emit) => shader.0.run_on(&host, &mut Callback { emit, user }),
         };
         Ok(exit as i32)
     })
@@ -464,7 +459,7 @@ pub unsafe extern "C" fn pj_run_batch(
         // SAFETY: checked for null, alignment and length; nothing else that is used here meets them; the header asks for the rest.
         let (inputs, outputs) =
             unsafe { (slice::from_raw_parts(inputs, count), slice::from_raw_parts_mut(outputs, count)) };
-        let exit = shader.shader.run_batch_on(&host, &mut Batch { inputs, outputs, input_mask, output_mask });
+        let exit = shader.0.run_batch_on(&host, &mut Batch { inputs, outputs, input_mask, output_mask });
         Ok(exit as i32)
     })
 }

@@ -286,7 +286,7 @@ impl Shader {
         self.0.backend
     }
 
-    /// The layout of the memory that it runs on without copying; `None` is [`Layout::OWN`], and what interpreters say.
+    /// The layout that its engine was made for.
     pub fn layout(&self) -> Option<&Layout> {
         self.0.kernel.layout()
     }

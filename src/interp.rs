@@ -9,6 +9,7 @@ use crate::isa::flow::{Action, Next, Ring, Scopes, is_backward};
 use crate::isa::numeric::Precision;
 use crate::isa::{Alu, CmpOp, DstFile, FLOAT_UNIFORMS, Index, Inst, Opcode, Pc, Src, SrcFile, Stage, Test, WriteMask};
 use crate::kernel::{Backend, Config, Kernel, Unsupported};
+use crate::layout::Layout;
 use crate::program::{Entry, Program};
 use crate::state::{EmitState, Emitter, Exit, Uniforms, Unit, Vec4};
 use std::sync::Arc;
@@ -71,6 +72,10 @@ struct Counter {
 impl Kernel for InterpKernel {
     fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
         self.run_hooked(uniforms, unit, emitter, |_| {})
+    }
+
+    fn layout(&self) -> Option<&Layout> {
+        self.config.layout.as_ref()
     }
 
     fn held_bytes(&self) -> usize {

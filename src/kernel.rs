@@ -80,7 +80,7 @@ pub trait Kernel: Send + Sync {
         copied(host, emitter, |uniforms, unit, emitter| self.run_batch(uniforms, unit, batch, emitter))
     }
 
-    /// The layout of memory that it runs on without copying; `None` is [`Layout::OWN`].
+    /// The layout that it was compiled for; see [`Config::layout`].
     fn layout(&self) -> Option<&Layout> {
         None
     }
@@ -114,7 +114,7 @@ pub(crate) fn copied(
 }
 
 /// Hands each `EMIT` on to a host that keeps its own slots.
-pub(crate) struct Sent<'a>(pub(crate) &'a mut dyn HostEmitter);
+struct Sent<'a>(&'a mut dyn HostEmitter);
 
 impl Emitter for Sent<'_> {
     fn vertex(&mut self, outputs: &Registers, how: EmitState) {

@@ -1,8 +1,8 @@
 //! The memory that both engines see: a unit's registers, the uniforms, a batch of vertices, and who receives triangles.
 //!
 //! Plain data with a fixed layout (`#[repr(C)]`): the interpreter reads the fields, compiled code has their offsets in
-//! it, or those of a host's own structures ([`layout`](crate::layout)). Nothing here is reset between runs; registers carry over from vertex to vertex as on hardware, and clearing them
-//! is the host's decision.
+//! it, or those of a host's own structures ([`layout`](crate::layout)). Nothing here is reset between runs; registers
+//! carry over from vertex to vertex as on hardware, and clearing them is the host's decision.
 
 pub use crate::isa::flow::Exit;
 use crate::isa::numeric::Precision;
@@ -51,6 +51,19 @@ pub struct EmitState {
     pub winding: bool,
 }
 
+impl EmitState {
+    /// What `EMIT` does to the slots: shows `emitter` the outputs, copies them to the slot that is named, and sends slots 0-2
+    /// to `emitter` if a primitive was asked for.
+    pub fn emit(self, outputs: &Registers, slots: &mut [Registers; 4], emitter: &mut dyn Emitter) {
+        emitter.vertex(outputs, self);
+        slots[usize::from(self.vertex & 3)] = *outputs;
+        if self.primitive {
+            let [a, b, c, _] = &*slots;
+            emitter.triangle([a, b, c], self.winding);
+        }
+    }
+}
+
 impl From<Setemit> for EmitState {
     fn from(s: Setemit) -> EmitState {
         EmitState { vertex: s.vertex, primitive: s.primitive, winding: s.winding }
@@ -78,16 +91,10 @@ impl Unit {
         &self.o[usize::from(self.bank & 1)]
     }
 
-    /// The meaning of `EMIT`, which both engines call: shows `emitter` the current outputs, copies them to the slot that
-    /// the last `SETEMIT` named, sends slots 0-2 to `emitter` if it asked for a primitive, and changes the bank.
+    /// The meaning of `EMIT`, which both engines call: [`EmitState::emit`] of the current outputs, and a change of bank.
     pub fn emit(&mut self, emitter: &mut dyn Emitter) {
         let bank = usize::from(self.bank & 1);
-        emitter.vertex(&self.o[bank], self.setemit);
-        self.slots[usize::from(self.setemit.vertex & 3)] = self.o[bank];
-        if self.setemit.primitive {
-            let [a, b, c, _] = &self.slots;
-            emitter.triangle([a, b, c], self.setemit.winding);
-        }
+        self.setemit.emit(&self.o[bank], &mut self.slots, emitter);
         self.bank = (bank ^ 1) as u8;
     }
 }

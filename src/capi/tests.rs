@@ -87,7 +87,7 @@ fn what_is_wrong_is_a_status_and_says_why() {
     assert_eq!(wrong(|o| o.reserved = 1), number);
     assert_eq!(wrong(|o| o.struct_size = 0), number);
     assert_eq!(wrong(|o| o.struct_size = usize::MAX), number);
-    let layout = PjLayout { struct_size: size_of::<PjLayout>(), ..PjLayout::NOTHING };
+    let layout = PjLayout { struct_size: size_of::<PjLayout>(), ..PjLayout::default() };
     let (status, text) = engine(&PjOptions { layout: &layout, ..PjOptions::DEFAULT }).expect_err("wrong");
     assert_eq!((status, &*text), (PJ_LAYOUT, "v ends at byte 256, its block at byte 0"));
     // SAFETY: null is looked for.
@@ -95,7 +95,7 @@ fn what_is_wrong_is_a_status_and_says_why() {
         assert_eq!(pj_engine_new(null(), null_mut(), null_mut(), 0), PJ_NULL);
         assert_eq!(pj_engine_clear(null()), PJ_NULL);
         assert_eq!(pj_run(null(), null_mut(), null(), None, null_mut()), PJ_NULL);
-        assert_eq!(pj_shader_text(null(), 0, null_mut(), 0), PJ_NULL.into());
+        assert_eq!(pj_shader_text(null(), 0, null_mut(), 0), i64::from(PJ_NULL));
         pj_engine_free(null_mut());
         pj_shader_retain(null());
         pj_shader_release(null());
@@ -286,7 +286,7 @@ fn events_and_texts_reach_the_host() {
         c: 0x400,
         i: 16,
         b: 32,
-        ..PjLayout::NOTHING
+        ..PjLayout::default()
     };
     let user = from_mut(&mut said).cast();
     let options = PjOptions { layout: &layout, event: Some(event), user, ..PjOptions::DEFAULT };

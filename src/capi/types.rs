@@ -102,7 +102,7 @@ pub(super) const UNIT_LAYOUT: Offsets = Offsets {
     b: Bools::Mask(offset_of!(PjUniforms, b) as u32),
 };
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub struct PjLayout {
     pub struct_size: usize,
@@ -129,30 +129,6 @@ pub struct PjLayout {
 }
 
 impl PjLayout {
-    pub(super) const NOTHING: PjLayout = PjLayout {
-        struct_size: 0,
-        unit_bytes: 0,
-        v: 0,
-        r: 0,
-        o: 0,
-        a0x: 0,
-        a0y: 0,
-        al: 0,
-        cmp_x: 0,
-        cmp_y: 0,
-        geometry: 0,
-        bank_stride: 0,
-        bank: 0,
-        emit_vertex: 0,
-        emit_primitive: 0,
-        emit_winding: 0,
-        uniforms_bytes: 0,
-        c: 0,
-        i: 0,
-        bools: 0,
-        b: 0,
-    };
-
     pub(super) fn offsets(&self) -> Result<Offsets, Fault> {
         // What a first version has.
         if self.struct_size < offset_of!(PjLayout, b) + size_of::<u32>() {

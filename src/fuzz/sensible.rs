@@ -24,8 +24,7 @@ impl Writer<'_, '_> {
         let main_call = self.code.len();
         self.put(Inst::Nop);
         let main = 4 + self.choices.below(self.length / 2);
-        let flow = !self.straight && !self.forked;
-        if flow && self.choices.percent(8) {
+        if self.flows() && self.choices.percent(8) {
             self.tower();
         }
         self.block(main, 0);
@@ -42,7 +41,7 @@ impl Writer<'_, '_> {
                 procedures.push((start, self.pc()));
             }
         }
-        if flow && self.choices.percent(15) {
+        if self.flows() && self.choices.percent(15) {
             let head = self.chain();
             procedures.extend([head; 3]);
             let test = Some(self.test(false)).filter(|_| self.choices.percent(30));
@@ -79,6 +78,11 @@ impl Writer<'_, '_> {
             };
             self.code[at] = self.word(&patched);
         }
+    }
+
+    /// Whether there are transfers besides branches whose ways meet.
+    fn flows(&self) -> bool {
+        !self.straight && !self.forked
     }
 
     /// Writes what a clean program may read: few registers of each file, the counter, addresses, flags.
@@ -191,7 +195,7 @@ impl Writer<'_, '_> {
         let stop = self.code.len() + words as usize;
         while self.code.len() < stop {
             let room = (stop - self.code.len()) as u32;
-            let flow = u32::from(!self.straight && !self.forked);
+            let flow = u32::from(self.flows());
             let nest = u32::from(depth < 6 && room > 2);
             let fork = nest * u32::from(!self.straight);
             let emits = if self.stage == Stage::Geometry { 14 } else { flow };

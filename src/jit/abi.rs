@@ -70,11 +70,11 @@ impl Layout {
         displacement(self.offsets().i) + i32::from(n) * 4 + i32::from(c)
     }
 
-    /// Of what holds `bn`, the bytes of that, and which bits of it count.
-    pub(super) fn b(&self, n: u8) -> (i32, u32, u64) {
+    /// Of what holds `bn`: a byte of its own, or a word of 16 bits, and then which one of these.
+    pub(super) fn b(&self, n: u8) -> (i32, Option<u8>) {
         match self.offsets().b {
-            Bools::Mask(at) => (displacement(at), 2, 1 << n),
-            Bools::Bytes(at) => (displacement(at) + i32::from(n), 1, 0xFF),
+            Bools::Mask(at) => (displacement(at), Some(n)),
+            Bools::Bytes(at) => (displacement(at) + i32::from(n), None),
         }
     }
 }

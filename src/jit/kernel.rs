@@ -14,7 +14,7 @@ use crate::ir::batch::Side;
 use crate::kernel::{Config, Kernel, KernelStats, Unsupported, copied};
 use crate::layout::{Host, HostEmitter, Image, Layout};
 use crate::program::{Entry, Program};
-use crate::state::{Batch, EmitState, Emitter, Exit, Registers, Uniforms, Unit};
+use crate::state::{Batch, Emitter, Exit, Registers, Uniforms, Unit};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -187,53 +187,11 @@ impl NativeKernel {
     }
 }
 
-/// Runs `work` on a copy of the unit that is laid out as a host's.
-fn on_image(
-    layout: Layout,
-    uniforms: &Uniforms,
-    unit: &mut Unit,
-    emitter: &mut dyn Emitter,
-    work: impl FnOnce(&Host<'_>, &mut dyn HostEmitter) -> Exit,
-) -> Exit {
-    let mut slots = Slots { slots: unit.slots, emitter };
-    let (exit, after) = Image::new(layout, unit, uniforms).with(|host| {
-        let exit = work(host, &mut slots);
-        (exit, host.load().0)
-    });
-    // With one bank the current one went there and comes back; of the rest nothing did.
-    *unit = match layout.offsets().geometry {
-        Some(_) => Unit { slots: slots.slots, ..after },
-        None => {
-            let mut o = unit.o;
-            o[usize::from(unit.bank & 1)] = after.o[0];
-            Unit { slots: slots.slots, o, bank: unit.bank, setemit: unit.setemit, ..after }
-        }
-    };
-    exit
-}
-
-/// What a host does with what is emitted.
-struct Slots<'a> {
-    slots: [Registers; 4],
-    emitter: &'a mut dyn Emitter,
-}
-
-impl HostEmitter for Slots<'_> {
-    fn emit(&mut self, outputs: &Registers, how: EmitState) {
-        self.emitter.vertex(outputs, how);
-        self.slots[usize::from(how.vertex & 3)] = *outputs;
-        if how.primitive {
-            let [a, b, c, _] = &self.slots;
-            self.emitter.triangle([a, b, c], how.winding);
-        }
-    }
-}
-
 impl Kernel for NativeKernel {
     fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
         match self.source.config.layout {
             None => self.run_with(&mut Place::Own { uniforms, unit, emitter }, None, &mut false),
-            Some(layout) => on_image(layout, uniforms, unit, emitter, |host, emitter| self.run_on(host, emitter)),
+            Some(layout) => Image::run(layout, uniforms, unit, emitter, |host, emitter| self.run_on(host, emitter)),
         }
     }
 
@@ -246,7 +204,7 @@ impl Kernel for NativeKernel {
     ) -> Exit {
         match self.source.config.layout {
             None => self.run_batch_with(Place::Own { uniforms, unit, emitter }, batch),
-            Some(layout) => on_image(layout, uniforms, unit, emitter, |host, e| self.run_batch_on(host, batch, e)),
+            Some(layout) => Image::run(layout, uniforms, unit, emitter, |host, e| self.run_batch_on(host, batch, e)),
         }
     }
 

@@ -66,10 +66,14 @@ pub(super) fn load_flag(b: &mut FunctionBuilder<'_>, layout: &Layout, unit: clif
 
 /// Not zero if `bn` is set.
 pub(super) fn load_bool(b: &mut FunctionBuilder<'_>, layout: &Layout, uniforms: clif::Value, n: u8) -> clif::Value {
-    let (at, bytes, bits) = layout.b(n);
-    let ty = if bytes == 1 { types::I8 } else { types::I16 };
-    let bools = b.ins().load(ty, constant_memory(), uniforms, at);
-    if bytes == 1 { bools } else { b.ins().band_imm_u(bools, bits as i64) }
+    let (at, bit) = layout.b(n);
+    match bit {
+        None => b.ins().load(types::I8, constant_memory(), uniforms, at),
+        Some(bit) => {
+            let bools = b.ins().load(types::I16, constant_memory(), uniforms, at);
+            b.ins().band_imm_u(bools, 1 << bit)
+        }
+    }
 }
 
 /// Where uniform `base + offset` is, less the displacement of the first one; of one beyond the last, the same for `ones`, which the

@@ -1,8 +1,9 @@
 use super::*;
 use crate::engine::{Engine, Event, Options, Prefer};
 use crate::program::{Entry, Program};
-use crate::state::{Batch, Exit};
+use crate::state::{Batch, Exit, NoEmitter};
 use crate::text::assemble;
+use std::cell::Cell;
 use std::sync::{Arc, Mutex};
 
 /// As in one structure; one bank, nothing for geometry.

@@ -1,0 +1,233 @@
+//! Memory laid out as a [`Layout`] says -> a [`Host`] that shaders run on, in place.
+//!
+//! Invariant: both blocks are as long and as aligned as the layout says. It must not know who runs, nor how.
+
+use super::{Bools, GeometryOffsets, Layout, Offsets, VEC4};
+use crate::state::{EmitState, NoEmitter, Registers, Uniforms, Unit, Vec4};
+use std::cell::Cell;
+use std::fmt;
+
+/// Memory that is not what a layout asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum HostError {
+    /// A block is shorter than the layout says.
+    Short {
+        /// `unit` or `uniforms`.
+        block: &'static str,
+        /// Its bytes.
+        bytes: usize,
+        /// The layout's.
+        wanted: u32,
+    },
+    /// A block does not begin at a multiple of 16.
+    Misaligned {
+        /// `unit` or `uniforms`.
+        block: &'static str,
+    },
+}
+
+impl fmt::Display for HostError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HostError::Short { block, bytes, wanted } => {
+                write!(f, "the {block} block has {bytes} bytes, not the {wanted} of the layout")
+            }
+            HostError::Misaligned { block } => write!(f, "the {block} block is not aligned to {VEC4} bytes"),
+        }
+    }
+}
+
+impl std::error::Error for HostError {}
+
+/// Receives what a geometry program emits when it runs on a host's memory. The host has the vertex slots.
+pub trait HostEmitter {
+    /// `EMIT`: outputs of the current bank, whole, not compacted, to slot [`EmitState::vertex`]; then, with
+    /// [`EmitState::primitive`], slots 0-2 make a triangle. What else the unit holds meanwhile is unspecified.
+    fn emit(&mut self, outputs: &Registers, how: EmitState);
+}
+
+impl HostEmitter for NoEmitter {
+    fn emit(&mut self, _: &Registers, _: EmitState) {}
+}
+
+/// A unit's registers and the uniforms in a host's memory. The cells say that the host has pointers of its own to the same bytes;
+/// it must not use them on other threads while a shader runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Host<'a> {
+    layout: &'a Layout,
+    unit: &'a [Cell<u8>],
+    uniforms: &'a [Cell<u8>],
+}
+
+impl<'a> Host<'a> {
+    /// Memory laid out as `layout` says: the block of registers and that of uniforms, which may be the same.
+    #[inline]
+    pub fn new(layout: &'a Layout, unit: &'a [Cell<u8>], uniforms: &'a [Cell<u8>]) -> Result<Host<'a>, HostError> {
+        let Offsets { unit_bytes, uniforms_bytes, .. } = layout.0;
+        for (block, memory, wanted) in [("unit", unit, unit_bytes), ("uniforms", uniforms, uniforms_bytes)] {
+            if memory.len() < wanted as usize {
+                return Err(HostError::Short { block, bytes: memory.len(), wanted });
+            }
+            if !memory.as_ptr().addr().is_multiple_of(VEC4 as usize) {
+                return Err(HostError::Misaligned { block });
+            }
+        }
+        Ok(Host { layout, unit, uniforms })
+    }
+
+    /// Its layout.
+    pub fn layout(&self) -> &'a Layout {
+        self.layout
+    }
+
+    /// The block of registers.
+    pub fn unit(&self) -> &'a [Cell<u8>] {
+        self.unit
+    }
+
+    /// The block of uniforms.
+    pub fn uniforms(&self) -> &'a [Cell<u8>] {
+        self.uniforms
+    }
+
+    /// Copies of all that it holds. Slots, which it has none of, are zero, and so is what the layout has no place for.
+    pub fn load(&self) -> (Unit, Uniforms) {
+        let o = &self.layout.0;
+        let (mut unit, mut uniforms) = (Unit::new(), Uniforms::new());
+        get_vectors(self.unit, o.v, &mut unit.v);
+        get_vectors(self.unit, o.r, &mut unit.r);
+        get_vectors(self.unit, o.o, &mut unit.o[0]);
+        unit.a0 = o.a0.map(|at| i32::from_ne_bytes(get(self.unit, at)));
+        unit.al = i32::from_ne_bytes(get(self.unit, o.al));
+        unit.cmp = o.cmp.map(|at| get(self.unit, at) != [0]);
+        if let Some(g) = &o.geometry {
+            get_vectors(self.unit, o.o + g.bank_stride, &mut unit.o[1]);
+            [unit.bank] = get(self.unit, g.bank);
+            unit.setemit = self.setemit(g);
+        }
+        get_vectors(self.uniforms, o.c, &mut uniforms.c);
+        for (n, i) in uniforms.i.iter_mut().enumerate() {
+            *i = get(self.uniforms, o.i + 4 * n as u32);
+        }
+        uniforms.b = match o.b {
+            Bools::Mask(at) => u16::from_ne_bytes(get(self.uniforms, at)),
+            Bools::Bytes(at) => {
+                let bytes: [u8; 16] = get(self.uniforms, at);
+                (0..16).filter(|&n| bytes[n] != 0).fold(0, |mask, n| mask | 1 << n)
+            }
+        };
+        (unit, uniforms)
+    }
+
+    /// Puts a unit's registers where the layout says.
+    pub fn store(&self, unit: &Unit) {
+        let o = &self.layout.0;
+        put_vectors(self.unit, o.v, &unit.v);
+        put_vectors(self.unit, o.r, &unit.r);
+        o.a0.iter().zip(unit.a0).for_each(|(&at, a)| put(self.unit, at, a.to_ne_bytes()));
+        put(self.unit, o.al, unit.al.to_ne_bytes());
+        o.cmp.iter().zip(unit.cmp).for_each(|(&at, flag)| put(self.unit, at, [u8::from(flag)]));
+        match &o.geometry {
+            None => put_vectors(self.unit, o.o, unit.outputs()),
+            Some(g) => {
+                put_vectors(self.unit, o.o, &unit.o[0]);
+                put_vectors(self.unit, o.o + g.bank_stride, &unit.o[1]);
+                put(self.unit, g.bank, [unit.bank]);
+                put(self.unit, g.vertex, [unit.setemit.vertex]);
+                put(self.unit, g.primitive, [u8::from(unit.setemit.primitive)]);
+                put(self.unit, g.winding, [u8::from(unit.setemit.winding)]);
+            }
+        }
+    }
+
+    /// Puts uniforms where the layout says. Only for memory of our own: a host's are its own to write.
+    pub(super) fn store_uniforms(&self, uniforms: &Uniforms) {
+        let o = &self.layout.0;
+        put_vectors(self.uniforms, o.c, &uniforms.c);
+        uniforms.i.iter().enumerate().for_each(|(n, i)| put(self.uniforms, o.i + 4 * n as u32, *i));
+        match o.b {
+            Bools::Mask(at) => put(self.uniforms, at, uniforms.b.to_ne_bytes()),
+            Bools::Bytes(at) => put::<16>(self.uniforms, at, std::array::from_fn(|n| (uniforms.b >> n & 1) as u8)),
+        }
+    }
+
+    /// Takes inputs whose bit is set in `mask`.
+    pub fn take_inputs(&self, mask: u16, inputs: &Registers) {
+        for n in bits(mask) {
+            put_vector(self.unit, self.layout.0.v + n as u32 * VEC4, inputs[n]);
+        }
+    }
+
+    /// Copies the current outputs whose bit is set in `mask`.
+    pub fn copy_outputs(&self, mask: u16, outputs: &mut Registers) {
+        let o = &self.layout.0;
+        let bank = match &o.geometry {
+            Some(g) if get::<1>(self.unit, g.bank)[0] & 1 != 0 => o.o + g.bank_stride,
+            _ => o.o,
+        };
+        for n in bits(mask) {
+            outputs[n] = get_vector(self.unit, bank + n as u32 * VEC4);
+        }
+    }
+
+    /// The meaning of `EMIT`, as [`Unit::emit`]. Does nothing in a layout without the places for it.
+    pub fn emit(&self, emitter: &mut dyn HostEmitter) {
+        let Some(g) = &self.layout.0.geometry else { return };
+        let mut outputs = [[0.0; 4]; 16];
+        self.copy_outputs(u16::MAX, &mut outputs);
+        emitter.emit(&outputs, self.setemit(g));
+        let [bank] = get(self.unit, g.bank);
+        put(self.unit, g.bank, [!bank & 1]);
+    }
+
+    fn setemit(&self, g: &GeometryOffsets) -> EmitState {
+        let [[vertex], [primitive], [winding]] = [g.vertex, g.primitive, g.winding].map(|at| get(self.unit, at));
+        EmitState { vertex, primitive: primitive != 0, winding: winding != 0 }
+    }
+}
+
+/// The numbers of the bits that are set.
+fn bits(mut mask: u16) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let n = mask.trailing_zeros() as usize;
+        mask &= mask.wrapping_sub(1);
+        (n < 16).then_some(n)
+    })
+}
+
+fn get<const N: usize>(memory: &[Cell<u8>], at: u32) -> [u8; N] {
+    let from = memory[at as usize..].first_chunk::<N>().expect("checked: inside the block");
+    from.each_ref().map(Cell::get)
+}
+
+fn put<const N: usize>(memory: &[Cell<u8>], at: u32, bytes: [u8; N]) {
+    let to = memory[at as usize..].first_chunk::<N>().expect("checked: inside the block");
+    to.iter().zip(bytes).for_each(|(cell, byte)| cell.set(byte));
+}
+
+fn get_vector(memory: &[Cell<u8>], at: u32) -> Vec4 {
+    // A word at a time: compilers make one load of it, and a batch spends its time here.
+    let from = memory[at as usize..].first_chunk::<16>().expect("checked: inside the block");
+    let word = |n: usize| f32::from_ne_bytes([from[n].get(), from[n + 1].get(), from[n + 2].get(), from[n + 3].get()]);
+    [word(0), word(4), word(8), word(12)]
+}
+
+fn put_vector(memory: &[Cell<u8>], at: u32, v: Vec4) {
+    let to = memory[at as usize..].first_chunk::<16>().expect("checked: inside the block");
+    for (n, x) in v.into_iter().enumerate() {
+        let [a, b, c, d] = x.to_ne_bytes();
+        to[4 * n].set(a);
+        to[4 * n + 1].set(b);
+        to[4 * n + 2].set(c);
+        to[4 * n + 3].set(d);
+    }
+}
+
+fn get_vectors(memory: &[Cell<u8>], at: u32, to: &mut [Vec4]) {
+    to.iter_mut().enumerate().for_each(|(n, v)| *v = get_vector(memory, at + n as u32 * VEC4));
+}
+
+fn put_vectors(memory: &[Cell<u8>], at: u32, from: &[Vec4]) {
+    from.iter().enumerate().for_each(|(n, v)| put_vector(memory, at + n as u32 * VEC4, *v));
+}
