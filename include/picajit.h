@@ -162,7 +162,10 @@ typedef struct pj_options {
                                 its shaders are released */
     const char *profile_directory; /* where PJ_JITDUMP writes; UTF-8 */
     uint32_t profiler;
-    uint32_t reserved;
+    uint32_t threads;        /* that compile in the background, so that nobody who runs shaders waits for code: they are
+                                interpreted until it is there, and nothing else can be told apart. 1 is enough for any game; more
+                                than 64 are 64. 0: whoever first wants code makes it. With PJ_NATIVE_REQUIRED only the code of
+                                which pj_shader_get speaks last is made there. */
 } pj_options;
 
 #define PJ_OPTIONS_INIT \
@@ -174,8 +177,14 @@ typedef struct pj_options {
  */
 pj_status pj_engine_new(const pj_options *options, pj_engine **engine, char *message, size_t message_bytes);
 
-/* Frees an engine; null is allowed. Shaders that are held stay usable. */
+/*
+ * Frees an engine; null is allowed. Shaders that are held stay usable. Its threads have ended when this returns, unless it is
+ * one of them that calls, from an event.
+ */
 void pj_engine_free(pj_engine *engine);
+
+/* Returns when all code is there that was asked for so far; at once without threads, and on one of them. */
+pj_status pj_engine_wait(const pj_engine *engine);
 
 /* Drops all cached shaders; those that are held stay usable. */
 pj_status pj_engine_clear(const pj_engine *engine);
@@ -199,10 +208,10 @@ enum { /* the stage of an entry */
 };
 
 /*
- * The shader that begins at word `entry` of the code memory: compiled now, or found in the engine's cache. The lookup takes
- * microseconds; keep the shader until code, descriptors or entry change. Words that the entry does not reach don't matter.
+ * The shader that begins at word `entry` of the code memory: found in the engine's cache, or compiled, now or, with
+ * pj_options.threads, meanwhile. The lookup takes microseconds; keep the shader until code, descriptors or entry change. Words that the entry does not reach don't matter.
  * Release it with pj_shader_release. Each call gives a pointer of its own, also to a shader that is known. Code for batches,
- * and for runs that meet something rare, is compiled when it is first wanted, by the run that wants it.
+ * and for runs that meet something rare, is compiled when it is first wanted, by the run that wants it or by those threads.
  */
 pj_status pj_shader_get(const pj_engine *engine, const uint32_t *code, size_t code_words, const uint32_t *opdescs,
                         size_t opdesc_words, uint32_t entry, uint32_t stage, pj_shader **shader, char *message,
@@ -214,7 +223,7 @@ void pj_shader_release(const pj_shader *shader);
 
 typedef struct pj_shader_info {
     size_t struct_size;
-    uint32_t native;       /* 1 if it is native code */
+    uint32_t native;       /* 1 if it is native code, by now */
     uint32_t redone;       /* runs that met something rare and were made again by slower code */
     uint32_t groups;       /* groups of vertices that ran side by side */
     uint32_t given_up;     /* groups that did not, because vertices disagreed */

@@ -20,9 +20,26 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("interp", &["isa", "program", "state", "layout", "kernel"]),
     ("ir", &["isa", "program", "kernel"]),
     // A profiler is shown the program as text.
-    ("jit", &["isa", "program", "state", "layout", "kernel", "profiler", "text", "ir"]),
+    ("jit", &["isa", "program", "state", "layout", "kernel", "profiler", "text", "ir", "background"]),
     ("profiler", &[]),
-    ("engine", &["isa", "program", "state", "layout", "kernel", "profiler", "interp", "jit", "text", "cache", "diff"]),
+    ("background", &[]),
+    (
+        "engine",
+        &[
+            "isa",
+            "program",
+            "state",
+            "layout",
+            "kernel",
+            "profiler",
+            "background",
+            "interp",
+            "jit",
+            "text",
+            "cache",
+            "diff",
+        ],
+    ),
     ("capi", &["isa", "program", "state", "layout", "kernel", "profiler", "engine"]),
     // The words of uploads are those of files.
     ("gpu", &["isa", "program", "state", "semantics", "container", "engine"]),

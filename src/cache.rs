@@ -13,16 +13,17 @@ use crate::isa::decode::opdesc_index;
 use crate::kernel::Config;
 use crate::program::{Entry, Program};
 use std::collections::HashMap;
+use std::sync::Arc;
 
-/// Everything that compiled code depends on.
+/// Everything that compiled code depends on. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ShaderKey {
     entry: Entry,
     config: Config,
     /// Executable words by address.
-    words: Box<[(Pc, u32)]>,
+    words: Arc<[(Pc, u32)]>,
     /// The descriptors they name, by number.
-    opdescs: Box<[(u8, u32)]>,
+    opdescs: Arc<[(u8, u32)]>,
 }
 
 impl ShaderKey {
@@ -33,7 +34,7 @@ impl ShaderKey {
             Ok(reachable) => reachable,
             Err(_) => (0..program.code().len() as Pc).collect(),
         };
-        let words: Box<[(Pc, u32)]> = reachable.iter().map(|&pc| (pc, program.code()[usize::from(pc)])).collect();
+        let words: Arc<[(Pc, u32)]> = reachable.iter().map(|&pc| (pc, program.code()[usize::from(pc)])).collect();
         let mut named = [false; crate::isa::OPDESCS];
         words.iter().filter_map(|(_, w)| opdesc_index(*w)).for_each(|n| named[usize::from(n)] = true);
         let opdescs =
@@ -111,6 +112,22 @@ impl<T: Clone> Cache<T> {
         self.stats.bytes += bytes;
         let used = self.clock;
         self.slots.insert(key, Slot { value: value.clone(), bytes, used });
+        self.shrink();
+        value
+    }
+
+    /// What is stored for `key` now occupies `held` bytes; others may have to go for it. Nothing happens if it has gone itself.
+    pub(crate) fn resize(&mut self, key: &ShaderKey, held: usize) {
+        if let Some(slot) = self.slots.get_mut(key) {
+            let bytes = key.bytes() + held;
+            self.stats.bytes = self.stats.bytes - slot.bytes + bytes;
+            slot.bytes = bytes;
+            self.shrink();
+        }
+    }
+
+    /// Evicts what has to go.
+    fn shrink(&mut self) {
         while self.stats.bytes > self.limit && self.slots.len() > 1 {
             let oldest = self.slots.iter().min_by_key(|(_, slot)| slot.used).map(|(key, _)| key.clone());
             if let Some(slot) = oldest.and_then(|key| self.slots.remove(&key)) {
@@ -118,7 +135,6 @@ impl<T: Clone> Cache<T> {
                 self.stats.evictions += 1;
             }
         }
-        value
     }
 
     /// Forgets everything, statistics apart.

@@ -253,6 +253,15 @@ pub unsafe extern "C" fn pj_engine_clear(engine: *const PjEngine) -> i32 {
 }
 
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn pj_engine_wait(engine: *const PjEngine) -> i32 {
+    guarded(|| {
+        // SAFETY: null, or one that `pj_engine_new` gave.
+        unsafe { given(engine) }?.engine.wait();
+        Ok(PJ_OK)
+    })
+}
+
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn pj_engine_stats(engine: *const PjEngine, stats: *mut PjStats) -> i32 {
     guarded(|| {
         // SAFETY: null, or one that `pj_engine_new` gave.
@@ -297,6 +306,9 @@ pub unsafe extern "C" fn pj_shader_get(
             _ => return Err(Fault::Argument),
         };
         let shader = engine.engine.shader(&program, entry);
+        if engine.native_required {
+            shader.compile_now();
+        }
         if engine.native_required && shader.backend() == "interp" {
             return Err(Fault::NoNative(shader.fallback_reason().cloned()));
         }

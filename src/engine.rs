@@ -7,18 +7,22 @@
 //! Whether a shader is native can't be observed in what it computes. Engine and shaders are shared between threads
 //! freely; a [`Unit`] belongs to one thread at a time.
 
+mod check;
+mod compiled;
+
+use crate::background::{Background, Queue};
 use crate::cache::{Cache, CacheStats, ShaderKey};
-use crate::diff::{self, Side, Work};
+#[cfg(feature = "jit")]
 use crate::interp::Interp;
 use crate::isa::numeric::Precision;
-use crate::kernel::{Backend, Config, DEFAULT_FUEL, Kernel, KernelStats, Unsupported};
+use crate::kernel::{Backend, Config, DEFAULT_FUEL, KernelStats, Unsupported};
 use crate::layout::{Host, HostEmitter, Layout};
 use crate::profiler::{Profiler, Unprofiled};
 use crate::program::{Entry, Program};
 use crate::state::{Batch, Emitter, Exit, NoEmitter, Uniforms, Unit};
-use std::collections::HashSet;
+use check::Check;
+use compiled::{Compiled, Maker};
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Who should run shaders.
@@ -91,6 +95,10 @@ pub struct Options {
     pub layout: Option<Layout>,
     /// Bytes that cached kernels may occupy.
     pub cache_bytes: usize,
+    /// Threads that compile in the background, so that nobody who runs shaders waits for code: a shader is interpreted until its
+    /// code is there, batches run one by one, and what comes out is the same. One is enough for any game; more than 64 are 64.
+    /// With 0 whoever first wants code makes it.
+    pub threads: usize,
     /// Which profiler is told of native code, so that it shows shaders by name.
     pub profiler: Profiler,
     /// Who is told of events; standard error unless changed.
@@ -106,6 +114,7 @@ impl Default for Options {
             crosscheck: 0,
             layout: None,
             cache_bytes: 64 << 20,
+            threads: 0,
             profiler: Profiler::None,
             events: Arc::new(|event| eprintln!("picajit: {event}")),
         }
@@ -114,28 +123,12 @@ impl Default for Options {
 
 /// Compiles programs and keeps what it has compiled.
 pub struct Engine {
+    /// First, so that its threads have ended before anything that they use goes.
+    background: Background,
     options: Options,
-    /// Native code, or why there is none. `None` if it was not asked for.
-    native: Option<Result<Arc<dyn Backend>, Unsupported>>,
-    cache: Mutex<Cache<Arc<Compiled>>>,
-    reported: Mutex<HashSet<Unsupported>>,
-}
-
-struct Compiled {
-    entry: Entry,
-    kernel: Arc<dyn Kernel>,
-    backend: &'static str,
-    reason: Option<Unsupported>,
-    check: Option<Check>,
-}
-
-/// What a crosschecked shader needs besides.
-struct Check {
-    every: u64,
-    runs: AtomicU64,
-    oracle: Arc<dyn Kernel>,
-    found: Mutex<Option<String>>,
-    events: EventHandler,
+    /// What makes native code. `None` if it was not asked for.
+    maker: Option<Arc<Maker>>,
+    cache: Arc<Mutex<Cache<Arc<Compiled>>>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -144,17 +137,22 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Engine {
-    /// An engine. Always succeeds: without native code it interprets.
+    /// An engine. Always succeeds: without native code it interprets, and without threads whoever asks compiles.
     pub fn new(options: Options) -> Engine {
-        let native = (options.backend == Prefer::Native).then(|| native(&options));
+        let wanted = options.backend == Prefer::Native;
+        let background = Background::new(if wanted { options.threads } else { 0 });
+        let native = wanted.then(|| native(&options, background.queue()));
         if options.profiler != Profiler::None && !matches!(native, Some(Ok(_))) {
             (options.events)(&Event::Unprofiled { reason: Unprofiled::NoNativeCode });
         }
-        Engine { native, cache: Mutex::new(Cache::new(options.cache_bytes)), reported: Mutex::default(), options }
+        let maker = |native| Arc::new(Maker::new(native, background.queue().clone(), options.events.clone()));
+        let maker = native.map(maker);
+        Engine { maker, cache: Arc::new(Mutex::new(Cache::new(options.cache_bytes))), background, options }
     }
 
-    /// The shader of `entry` in `program`, compiled now or found in the cache. The lookup explores the program (some
-    /// microseconds): keep the shader until code, descriptors or entry change.
+    /// The shader of `entry` in `program`: found in the cache, or compiled, now or by threads in the
+    /// [background](Options::threads). The lookup explores the program (some microseconds): keep the shader until code,
+    /// descriptors or entry change.
     pub fn shader(&self, program: &Program, entry: Entry) -> Shader {
         let Options { precision, fuel, layout, .. } = self.options;
         let config = Config { precision, fuel, layout };
@@ -162,43 +160,34 @@ impl Engine {
         if let Some(compiled) = lock(&self.cache).get(&key) {
             return Shader(compiled);
         }
-        // Not under the lock: other threads go on. If two compile the same, the first to finish is kept.
-        let compiled = Arc::new(self.compile(Arc::new(program.clone()), entry, &config));
-        let oracle = compiled.check.as_ref().map_or(0, |c| c.oracle.held_bytes());
-        let held = compiled.kernel.held_bytes() + oracle;
-        Shader(lock(&self.cache).insert(key, compiled, held))
+        let every = self.options.crosscheck;
+        let check = (every > 0 && self.maker.is_some()).then(|| Check::new(every, self.options.events.clone()));
+        let compiled = Arc::new(Compiled::new(program.clone(), entry, config, self.maker.clone(), check));
+        let later = self.background.queue().open();
+        if !later {
+            // Not under the lock: other threads go on. If two compile the same, the first to finish is kept.
+            compiled.make();
+        }
+        let stored = lock(&self.cache).insert(key.clone(), compiled.clone(), compiled.held_bytes());
+        if later && Arc::ptr_eq(&stored, &compiled) {
+            let cache = self.cache.clone();
+            let held = move |compiled: &Compiled| lock(&cache).resize(&key, compiled.held_bytes());
+            if !compiled.make_later(held) {
+                compiled.make();
+            }
+        }
+        Shader(stored)
     }
 
-    fn compile(&self, program: Arc<Program>, entry: Entry, config: &Config) -> Compiled {
-        let interp = || Interp.compile(&program, entry, config).expect("the interpreter compiles everything");
-        let native = match &self.native {
-            None => None,
-            Some(Err(reason)) => Some(Err(reason.clone())),
-            Some(Ok(backend)) => Some(backend.compile(&program, entry, config).map(|k| (k, backend.name()))),
-        };
-        let (kernel, backend, reason) = match native {
-            Some(Ok((kernel, name))) => (kernel, name, None),
-            Some(Err(reason)) => {
-                if lock(&self.reported).insert(reason.clone()) {
-                    (self.options.events)(&Event::Fallback { entry, reason: reason.clone() });
-                }
-                (interp(), "interp", Some(reason))
-            }
-            None => (interp(), "interp", None),
-        };
-        let check = (self.options.crosscheck > 0 && backend != "interp").then(|| Check {
-            every: u64::from(self.options.crosscheck),
-            runs: AtomicU64::new(0),
-            oracle: interp(),
-            found: Mutex::default(),
-            events: self.options.events.clone(),
-        });
-        Compiled { entry, kernel, backend, reason, check }
+    /// Returns when all shaders that were asked for are compiled, and all code that their runs have asked for; at once where
+    /// nothing is compiled in the [background](Options::threads), and on the threads that do it, which events come on.
+    pub fn wait(&self) {
+        self.background.queue().wait();
     }
 
     /// Why no shader of this engine is native, if that is so and native code was preferred.
     pub fn no_native(&self) -> Option<&Unsupported> {
-        self.native.as_ref().and_then(|native| native.as_ref().err())
+        self.maker.as_ref().and_then(|maker| maker.backend.as_ref().err())
     }
 
     /// What the cache has done and holds.
@@ -219,17 +208,18 @@ impl Default for Engine {
 }
 
 #[cfg(feature = "jit")]
-fn native(options: &Options) -> Result<Arc<dyn Backend>, Unsupported> {
+fn native(options: &Options, queue: &Queue) -> Result<Arc<dyn Backend>, Unsupported> {
     use crate::jit::{Jit, Settings, Variant};
     let settings = Settings { profiler: options.profiler.clone(), ..Settings::default() };
     let jit = Jit::with(Variant::Lanes, settings, Arc::new(Interp))?;
     let events = options.events.clone();
+    jit.in_background(queue);
     jit.on_unprofiled(move |reason| events(&Event::Unprofiled { reason: reason.clone() }));
     Ok(Arc::new(jit))
 }
 
 #[cfg(not(feature = "jit"))]
-fn native(_: &Options) -> Result<Arc<dyn Backend>, Unsupported> {
+fn native(_: &Options, _: &Queue) -> Result<Arc<dyn Backend>, Unsupported> {
     Err(Unsupported::HostIsa { missing: "the `jit` feature of this build" })
 }
 
@@ -251,15 +241,15 @@ impl Shader {
         if let Some(check) = self.0.check.as_ref().filter(|check| check.due()) {
             check.once(&self.0, uniforms, unit);
         }
-        self.0.kernel.run(uniforms, unit, emitter)
+        self.0.kernel().run(uniforms, unit, emitter)
     }
 
-    /// Runs the vertices of `batch` one after the other on `unit`; see [`Kernel::run_batch`].
+    /// Runs the vertices of `batch` one after the other on `unit`; see [`Kernel::run_batch`](crate::kernel::Kernel::run_batch).
     pub fn run_batch(&self, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>) -> Exit {
         if let Some(check) = &self.0.check {
             check.batch(&self.0, uniforms, unit, batch);
         }
-        self.0.kernel.run_batch(uniforms, unit, batch, &mut NoEmitter)
+        self.0.kernel().run_batch(uniforms, unit, batch, &mut NoEmitter)
     }
 
     /// [`Shader::run_geometry`], which is [`Shader::run`] too, on a host's memory. Nothing is copied if the engine was made
@@ -269,7 +259,7 @@ impl Shader {
             let (unit, uniforms) = host.load();
             check.once(&self.0, &uniforms, &unit);
         }
-        self.0.kernel.run_on(host, emitter)
+        self.0.kernel().run_on(host, emitter)
     }
 
     /// [`Shader::run_batch`] on a host's memory.
@@ -278,37 +268,42 @@ impl Shader {
             let (unit, uniforms) = host.load();
             check.batch(&self.0, &uniforms, &unit, batch);
         }
-        self.0.kernel.run_batch_on(host, batch, &mut NoEmitter)
+        self.0.kernel().run_batch_on(host, batch, &mut NoEmitter)
     }
 
-    /// Who runs it: `lanes` or `interp`.
+    /// Compiles it here and now, if that is to be done in the [background](Options::threads) and has not been.
+    pub fn compile_now(&self) {
+        self.0.make();
+    }
+
+    /// Who runs it now: `lanes` or `interp`.
     pub fn backend(&self) -> &'static str {
-        self.0.backend
+        self.0.backend()
     }
 
     /// The layout that its engine was made for.
     pub fn layout(&self) -> Option<&Layout> {
-        self.0.kernel.layout()
+        self.0.kernel().layout()
     }
 
-    /// Why it is not native, if native code was preferred.
+    /// Why it is not native, if native code was preferred. `None` too while it may still become so.
     pub fn fallback_reason(&self) -> Option<&Unsupported> {
-        self.0.reason.as_ref()
+        self.0.reason()
     }
 
     /// What its runs have met so far, over all threads.
     pub fn stats(&self) -> KernelStats {
-        self.0.kernel.stats()
+        self.0.kernel().stats()
     }
 
     /// Bytes of native code.
     pub fn native_bytes(&self) -> usize {
-        self.0.kernel.native_bytes()
+        self.0.kernel().native_bytes()
     }
 
     /// The first difference that a crosscheck has found, in words.
     pub fn divergence(&self) -> Option<String> {
-        self.0.check.as_ref().and_then(|c| lock(&c.found).clone())
+        self.0.check.as_ref().and_then(Check::found)
     }
 
     /// Whether both are the same compiled shader.
@@ -317,219 +312,5 @@ impl Shader {
     }
 }
 
-/// Vertices of a batch that are compared from one that is due on: as many as it takes to run several at once.
-const STRETCH: usize = 16;
-
-impl Check {
-    fn due(&self) -> bool {
-        self.runs.fetch_add(1, Ordering::Relaxed).is_multiple_of(self.every)
-    }
-
-    /// Compares one run on copies of the unit.
-    fn once(&self, shader: &Compiled, uniforms: &Uniforms, unit: &Unit) {
-        let inputs = [unit.v];
-        let work = Work { uniforms, unit, inputs: &inputs, input_mask: u16::MAX, output_mask: u16::MAX };
-        self.compare(shader, &work);
-    }
-
-    /// Compares stretches of a batch, alone and in batches, on copies of the unit. They begin at the runs that are due,
-    /// and with the registers that the whole batch begins with.
-    fn batch(&self, shader: &Compiled, uniforms: &Uniforms, unit: &Unit, batch: &Batch<'_>) {
-        let count = batch.inputs.len().min(batch.outputs.len());
-        let before = self.runs.fetch_add(count as u64, Ordering::Relaxed);
-        let first = before.next_multiple_of(self.every) - before;
-        let step = usize::try_from(self.every).unwrap_or(usize::MAX).max(STRETCH);
-        let Ok(first) = usize::try_from(first) else { return };
-        for n in (first..count).step_by(step) {
-            let inputs = &batch.inputs[n..count.min(n + STRETCH)];
-            let (input_mask, output_mask) = (batch.input_mask, batch.output_mask);
-            self.compare(shader, &Work { uniforms, unit, inputs, input_mask, output_mask });
-        }
-    }
-
-    fn compare(&self, shader: &Compiled, work: &Work<'_>) {
-        let [want, got] = [("interp", &*self.oracle), (shader.backend, &*shader.kernel)];
-        let [want, got] = [want, got].map(|(name, kernel)| Side { name, kernel });
-        let Some(difference) = diff::compare(want, got, work, &mut |_| ()).first else { return };
-        let mut found = lock(&self.found);
-        let first = found.is_none();
-        let difference = found.get_or_insert_with(|| difference.to_string()).clone();
-        drop(found);
-        if first {
-            (self.events)(&Event::Divergence { entry: shader.entry, difference });
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::state::Registers;
-
-    const END: u32 = 0x22 << 26;
-
-    /// `mov o0, v0` (with descriptor 0), then `len` times `add o0, v0, o0`-like filler, then END, then leftovers.
-    fn program(len: u32, leftovers: &[u32]) -> Program {
-        let mut code = vec![0x13 << 26];
-        code.extend((0..len).map(|n| 0x08 << 26 | n << 21 & 0x01E0_0000));
-        code.push(END);
-        code.extend(leftovers);
-        Program::from_words(&code, &[0x36F]).expect("short")
-    }
-
-    fn collecting() -> (Arc<Mutex<Vec<Event>>>, EventHandler) {
-        let events = Arc::new(Mutex::new(Vec::new()));
-        let to = events.clone();
-        (events, Arc::new(move |e: &Event| to.lock().expect("no panic").push(e.clone())))
-    }
-
-    #[test]
-    fn ten_programs_uploaded_three_thousand_times_compile_ten_times() {
-        let engine = Engine::default();
-        let mut memory = vec![0u32; 512];
-        let mut x = 7u32;
-        for _ in 0..3000 {
-            x ^= x << 13;
-            x ^= x >> 17;
-            x ^= x << 5;
-            // Each upload covers only its own words: what is behind them stays from longer, older ones.
-            let new = program(x % 10 * 7, &[]);
-            memory[..new.code().len()].copy_from_slice(new.code());
-            let image = Program::from_words(&memory, &[0x36F]).expect("512 words");
-            engine.shader(&image, Entry::vertex(0));
-        }
-        let stats = engine.cache_stats();
-        assert_eq!((stats.misses, stats.hits, stats.entries), (10, 2990, 10));
-    }
-
-    #[test]
-    fn an_entry_is_a_shader_of_its_own_and_the_same_words_are_one() {
-        let engine = Engine::default();
-        let shader = |leftovers: &[u32], entry| engine.shader(&program(2, leftovers), entry);
-        assert!(shader(&[], Entry::vertex(0)).same_as(&shader(&[1, 2, 3], Entry::vertex(0))));
-        assert!(!shader(&[], Entry::vertex(0)).same_as(&shader(&[], Entry::vertex(1))));
-        assert!(!shader(&[], Entry::vertex(0)).same_as(&shader(&[], Entry::geometry(0))));
-    }
-
-    #[test]
-    fn fallback_has_a_reason_and_is_reported_once() {
-        struct Refusing;
-        impl Backend for Refusing {
-            fn name(&self) -> &'static str {
-                "refusing"
-            }
-            fn compile(&self, _: &Arc<Program>, _: Entry, _: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
-                Err(Unsupported::NoExecMemory { error: std::io::ErrorKind::PermissionDenied })
-            }
-        }
-        let (events, handler) = collecting();
-        let mut engine = Engine::new(Options { events: handler, ..Options::default() });
-        engine.native = Some(Ok(Arc::new(Refusing)));
-        for n in 0..3 {
-            let shader = engine.shader(&program(n, &[]), Entry::vertex(0));
-            assert_eq!(shader.backend(), "interp");
-            assert_eq!(
-                shader.fallback_reason().map(ToString::to_string).as_deref(),
-                Some("the system gives no executable memory: permission denied")
-            );
-            let mut unit = Unit::new();
-            unit.v[0] = [1.0, 2.0, 3.0, 4.0];
-            assert_eq!(shader.run(&Uniforms::new(), &mut unit), Exit::End);
-        }
-        assert_eq!(events.lock().expect("no panic").len(), 1);
-        let asked_for = Engine::new(Options { backend: Prefer::Interpreter, ..Options::default() });
-        let shader = asked_for.shader(&program(0, &[]), Entry::vertex(0));
-        assert_eq!((shader.backend(), shader.fallback_reason()), ("interp", None));
-    }
-
-    /// An engine that compares one run in `crosscheck`, whose native kernels are what `spoil` makes of the interpreter's.
-    fn checking(crosscheck: u32, spoil: fn(Arc<dyn Kernel>) -> Arc<dyn Kernel>) -> (Arc<Mutex<Vec<Event>>>, Engine) {
-        struct Spoilt(fn(Arc<dyn Kernel>) -> Arc<dyn Kernel>);
-        impl Backend for Spoilt {
-            fn name(&self) -> &'static str {
-                "wrong"
-            }
-            fn compile(&self, p: &Arc<Program>, e: Entry, c: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
-                Ok((self.0)(Interp.compile(p, e, c)?))
-            }
-        }
-        let (events, handler) = collecting();
-        let mut engine = Engine::new(Options { events: handler, crosscheck, ..Options::default() });
-        engine.native = Some(Ok(Arc::new(Spoilt(spoil))));
-        (events, engine)
-    }
-
-    #[test]
-    fn a_crosscheck_finds_a_wrong_kernel_and_says_so_once() {
-        struct Wrong(Arc<dyn Kernel>);
-        impl Kernel for Wrong {
-            fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
-                let exit = self.0.run(uniforms, unit, emitter);
-                unit.o[0][0][2] += 1.0;
-                exit
-            }
-        }
-        let (events, engine) = checking(3, |kernel| Arc::new(Wrong(kernel)));
-        let shader = engine.shader(&program(0, &[]), Entry::vertex(0));
-        let (uniforms, mut unit) = (Uniforms::new(), Unit::new());
-        let inputs: Vec<Registers> = vec![[[1.0; 4]; 16]; 8];
-        let mut outputs = vec![[[0.0; 4]; 16]; 8];
-        let mut batch = Batch { inputs: &inputs, outputs: &mut outputs, input_mask: 1, output_mask: 1 };
-        assert_eq!(shader.run_batch(&uniforms, &mut unit, &mut batch), Exit::End);
-        assert_eq!(outputs[7][0], [1.0, 1.0, 2.0, 1.0], "the run itself is the kernel's");
-        let events = events.lock().expect("no panic");
-        assert!(matches!(&events[..], [Event::Divergence { .. }]), "{events:?}");
-        let text = shader.divergence().expect("found");
-        assert!(text.contains("o0.z") && text.contains("wrong"), "{text}");
-    }
-
-    #[test]
-    fn a_crosscheck_sees_what_only_batches_do() {
-        struct Wrong(Arc<dyn Kernel>);
-        impl Kernel for Wrong {
-            fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
-                self.0.run(uniforms, unit, emitter)
-            }
-            fn run_batch(&self, u: &Uniforms, unit: &mut Unit, b: &mut Batch<'_>, e: &mut dyn Emitter) -> Exit {
-                let exit = self.0.run_batch(u, unit, b, e);
-                let count = b.inputs.len();
-                if count >= 8 {
-                    b.outputs[count - 1][0][1] += 1.0;
-                }
-                exit
-            }
-        }
-        let (events, engine) = checking(100, |kernel| Arc::new(Wrong(kernel)));
-        let shader = engine.shader(&program(0, &[]), Entry::vertex(0));
-        let (uniforms, mut unit) = (Uniforms::new(), Unit::new());
-        let mut run = |size: usize| {
-            let inputs: Vec<Registers> = vec![[[1.0; 4]; 16]; size];
-            let mut outputs = inputs.clone();
-            let mut batch = Batch { inputs: &inputs, outputs: &mut outputs, input_mask: 1, output_mask: 1 };
-            shader.run_batch(&uniforms, &mut unit, &mut batch);
-            events.lock().expect("no panic").len()
-        };
-        // Runs 0-3 are due but too few to be wrong, 4-67 and 68-99 are not due, 100 is among the next 64.
-        assert_eq!([run(4), run(64), run(32), run(64)], [0, 0, 0, 1]);
-        assert!(shader.divergence().expect("found").contains("through run_batch"));
-    }
-
-    #[test]
-    fn threads_share_an_engine() {
-        let engine = Engine::default();
-        std::thread::scope(|scope| {
-            for seed in 0..4u32 {
-                let engine = &engine;
-                scope.spawn(move || {
-                    for n in 0..40 {
-                        let shader = engine.shader(&program((n + seed) % 5, &[n]), Entry::vertex(0));
-                        let mut unit = Unit::new();
-                        unit.v[0] = [n as f32; 4];
-                        assert_eq!(shader.run(&Uniforms::new(), &mut unit), Exit::End);
-                    }
-                });
-            }
-        });
-        assert_eq!(engine.cache_stats().entries, 5);
-    }
-}
+mod tests;

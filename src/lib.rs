@@ -52,6 +52,7 @@
 //! `jit` (default): native code through Cranelift. `cli` (default): the `picajit` command. `fuzz` (with `cli`): random programs,
 //! comparison and shrinking. The library alone builds without them, and then interprets.
 
+pub mod background;
 pub mod cache;
 #[cfg(feature = "capi")]
 pub mod capi;

@@ -54,7 +54,6 @@ impl Program {
     }
 
     /// Bytes of memory it occupies.
-    #[cfg(feature = "jit")]
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>() + size_of_val(&*self.code) + size_of_val(&*self.opdescs)
     }

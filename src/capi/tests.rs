@@ -73,6 +73,44 @@ fn a_vertex_runs_alone_and_in_a_batch() {
 }
 
 #[test]
+fn code_is_made_in_the_background_if_it_is_asked_for() {
+    for backend in [PJ_NATIVE, PJ_NATIVE_REQUIRED, PJ_INTERPRETER] {
+        let Ok(engine) = engine(&PjOptions { backend, threads: 1, ..PjOptions::DEFAULT }) else {
+            assert!(backend == PJ_NATIVE_REQUIRED && cfg!(not(feature = "jit")));
+            continue;
+        };
+        let shader = shader(engine, &CODE, PJ_VERTEX).expect("a shader");
+        let native = || {
+            let mut info = PjShaderInfo {
+                struct_size: size_of::<PjShaderInfo>(),
+                native: 2,
+                redone: 0,
+                groups: 0,
+                given_up: 0,
+                native_bytes: 0,
+            };
+            // SAFETY: valid.
+            assert_eq!(unsafe { pj_shader_info_get(shader, &mut info) }, PJ_OK);
+            info.native
+        };
+        if backend == PJ_NATIVE_REQUIRED {
+            assert_eq!(native(), 1, "not before it is there");
+        }
+        let (mut unit, uniforms) = (unit(), uniforms());
+        let (u, c) = (from_mut(&mut *unit).cast(), from_ref(&*uniforms).cast());
+        // SAFETY: all are valid, and these the last uses.
+        unsafe {
+            assert_eq!(pj_run(shader, u, c, None, null_mut()), PJ_END);
+            assert_eq!((pj_engine_wait(engine), pj_engine_wait(null())), (PJ_OK, PJ_NULL));
+            assert_eq!(native(), u32::from(backend != PJ_INTERPRETER && cfg!(feature = "jit")));
+            assert_eq!(pj_run(shader, u, c, None, null_mut()), PJ_END);
+            pj_engine_free(engine);
+            pj_shader_release(shader);
+        }
+    }
+}
+
+#[test]
 fn what_is_wrong_is_a_status_and_says_why() {
     let wrong = |change: fn(&mut PjOptions)| {
         let mut options = PjOptions::DEFAULT;
@@ -84,7 +122,6 @@ fn what_is_wrong_is_a_status_and_says_why() {
     assert_eq!(wrong(|o| o.precision = 3), number);
     assert_eq!(wrong(|o| o.profiler = 3), number);
     assert_eq!(wrong(|o| o.profiler = PJ_JITDUMP).0, PJ_NULL, "it needs a directory");
-    assert_eq!(wrong(|o| o.reserved = 1), number);
     assert_eq!(wrong(|o| o.struct_size = 0), number);
     assert_eq!(wrong(|o| o.struct_size = usize::MAX), number);
     let layout = PjLayout { struct_size: size_of::<PjLayout>(), ..PjLayout::default() };
@@ -221,7 +258,7 @@ fn structures_are_as_written_down() {
         }
         "pj_options" PjOptions {
             struct_size, backend, precision, fuel, crosscheck, cache_bytes, layout, event, user, profile_directory, profiler,
-            reserved
+            threads
         }
         "pj_stats" PjStats { struct_size, hits, misses, evictions, entries, bytes }
         "pj_shader_info" PjShaderInfo { struct_size, native, redone, groups, given_up, native_bytes }

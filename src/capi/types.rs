@@ -180,7 +180,7 @@ pub struct PjOptions {
     pub user: *mut c_void,
     pub profile_directory: *const c_char,
     pub profiler: u32,
-    pub reserved: u32,
+    pub threads: u32,
 }
 
 /// The host's pointer, which the header says any thread may be given.
@@ -212,7 +212,7 @@ impl PjOptions {
         user: std::ptr::null_mut(),
         profile_directory: null(),
         profiler: PJ_NO_PROFILER,
-        reserved: 0,
+        threads: 0,
     };
 
     fn profiler(&self) -> Result<Profiler, Fault> {
@@ -230,9 +230,6 @@ impl PjOptions {
     }
 
     pub(super) fn translated(&self, layout: Layout) -> Result<Options, Fault> {
-        if self.reserved != 0 {
-            return Err(Fault::Argument);
-        }
         let mut options = Options {
             backend: match self.backend {
                 PJ_NATIVE | PJ_NATIVE_REQUIRED => Prefer::Native,
@@ -247,6 +244,7 @@ impl PjOptions {
             },
             fuel: if self.fuel == 0 { DEFAULT_FUEL } else { self.fuel },
             crosscheck: self.crosscheck,
+            threads: usize::try_from(self.threads).unwrap_or(usize::MAX),
             cache_bytes: if self.cache_bytes == 0 { PjOptions::DEFAULT.cache_bytes } else { self.cache_bytes },
             layout: Some(layout),
             profiler: self.profiler()?,

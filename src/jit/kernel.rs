@@ -9,13 +9,14 @@ use super::lanes::WIDTH;
 use super::math::Care;
 use super::place::Place;
 use super::{Jit, Timings, Variant};
+use crate::background::Queue;
 use crate::ir::Func;
 use crate::ir::batch::Side;
 use crate::kernel::{Config, Kernel, KernelStats, Unsupported, copied};
 use crate::layout::{Host, HostEmitter, Image, Layout};
 use crate::program::{Entry, Program};
 use crate::state::{Batch, Emitter, Exit, Registers, Uniforms, Unit};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// From so many groups given up on it is asked whether that is too many.
@@ -35,12 +36,8 @@ pub struct NativeKernel {
     pub(super) code: Code,
     /// Whether `code` speculates and may ask to be redone.
     pub(super) speculates: bool,
-    /// The exact code, compiled when it is first asked for, or the interpreter if that fails.
-    exact: OnceLock<Result<Code, Unsupported>>,
-    /// The code for batches, compiled when it is first wanted, or why there is none.
-    side_by_side: OnceLock<Result<SideBySide, NoCode>>,
-    /// What to compile it from.
-    source: Source,
+    /// The code for what runs may want besides.
+    later: Arc<Later>,
     redos: AtomicU32,
     /// Vertices in batches so far, up to where it no longer matters.
     batched: AtomicU32,
@@ -52,6 +49,63 @@ pub struct NativeKernel {
     reads: u16,
     timings: Timings,
     blocks: usize,
+}
+
+/// Code that is compiled when a run first wants it.
+struct Later {
+    /// What to compile it from.
+    source: Source,
+    /// The exact code; the interpreter serves if there is none.
+    exact: Wanted<Result<Code, Unsupported>>,
+    /// The code for batches, or why there is none.
+    side_by_side: Wanted<Result<SideBySide, NoCode>>,
+}
+
+/// Something that is made once, when it is first wanted.
+struct Wanted<T> {
+    made: OnceLock<T>,
+    /// Whether a job has been left to make it.
+    asked: AtomicBool,
+}
+
+impl<T> Default for Wanted<T> {
+    fn default() -> Wanted<T> {
+        Wanted { made: OnceLock::new(), asked: AtomicBool::new(false) }
+    }
+}
+
+impl Later {
+    fn make_exact(&self) -> &Result<Code, Unsupported> {
+        let Source { jit, .. } = &self.source;
+        self.exact.made.get_or_init(|| jit.native(&self.source, Care::Exact, &mut Timings::default()))
+    }
+
+    fn make_side_by_side(&self) -> &Result<SideBySide, NoCode> {
+        self.side_by_side.made.get_or_init(|| self.source.jit.side_by_side(&self.source))
+    }
+
+    /// What is wanted, if it is there; else it will be, when somebody in the background has called `make`. If nobody is there to
+    /// do that, it is made here and now.
+    fn get<T: 'static>(self: &Arc<Later>, wanted: fn(&Later) -> &Wanted<T>, make: fn(&Later) -> &T) -> Option<&T> {
+        let Wanted { made, asked } = wanted(self);
+        if let Some(made) = made.get() {
+            return Some(made);
+        }
+        let ask = |queue: &Queue| {
+            if asked.swap(true, Ordering::Relaxed) {
+                return queue.open();
+            }
+            let this = Arc::downgrade(self);
+            let job = move || {
+                if let Some(this) = this.upgrade() {
+                    make(&this);
+                }
+            };
+            queue.push(Box::new(job))
+        };
+        let will_be = self.source.jit.background.get().is_some_and(ask);
+        if will_be { None } else { Some(make(self)) }
+    }
 }
 
 /// What all code of a kernel is compiled from.
@@ -85,9 +139,7 @@ impl NativeKernel {
             code,
             reads: source.func.inputs_read(),
             speculates,
-            exact: OnceLock::new(),
-            side_by_side: OnceLock::new(),
-            source,
+            later: Arc::new(Later { source, exact: Wanted::default(), side_by_side: Wanted::default() }),
             redos: AtomicU32::new(0),
             batched: AtomicU32::new(0),
             groups: AtomicU32::new(0),
@@ -125,14 +177,14 @@ impl NativeKernel {
 
     /// The code for a batch of so many vertices with these inputs, if there is any and it pays.
     fn side_by_side(&self, count: usize, input_mask: u16) -> Option<&SideBySide> {
-        let jit = &self.source.jit;
+        let jit = &self.later.source.jit;
         // One group, and then the last vertex once more for the unit's sake, takes longer than four short runs.
         let short = self.code.len() < SHORT && jit.lanes_after > 0;
         let least = if short { 2 * WIDTH } else { WIDTH };
         if jit.generator.variant != Variant::Lanes || count < least || self.reads & !input_mask != 0 {
             return None;
         }
-        if self.side_by_side.get().is_none() {
+        if self.later.side_by_side.made.get().is_none() {
             let before = self.batched.fetch_add(count as u32, Ordering::Relaxed);
             if before < jit.lanes_after {
                 return None;
@@ -141,7 +193,7 @@ impl NativeKernel {
         if self.gives_up_often() {
             return None;
         }
-        self.side_by_side.get_or_init(|| jit.side_by_side(&self.source)).as_ref().ok()
+        self.later.get(|l| &l.side_by_side, Later::make_side_by_side)?.as_ref().ok()
     }
 
     /// One run on memory of the layout that the code is for.
@@ -157,9 +209,8 @@ impl NativeKernel {
     #[cold]
     fn redo(&self, place: &mut Place<'_>, inputs: Option<&Registers>) -> Exit {
         self.redos.fetch_add(u32::from(self.redos() < MAX_REDOS), Ordering::Relaxed);
-        let s = &self.source;
-        let exact = self.exact.get_or_init(|| s.jit.native(s, Care::Exact, &mut Timings::default()));
-        if let Ok(code) = exact
+        let s = &self.later.source;
+        if let Some(Ok(code)) = self.later.get(|l| &l.exact, Later::make_exact)
             && let Some(exit) = code.run(place, inputs, false)
         {
             return exit;
@@ -182,14 +233,14 @@ impl NativeKernel {
 
     /// Whether the code is for this memory.
     fn is_for(&self, host: &Host<'_>) -> bool {
-        let layout = self.source.config.layout.as_ref();
+        let layout = self.later.source.config.layout.as_ref();
         layout.is_some_and(|own| std::ptr::eq(own, host.layout()) || own == host.layout())
     }
 }
 
 impl Kernel for NativeKernel {
     fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
-        match self.source.config.layout {
+        match self.later.source.config.layout {
             None => self.run_with(&mut Place::Own { uniforms, unit, emitter }, None, &mut false),
             Some(layout) => Image::run(layout, uniforms, unit, emitter, |host, emitter| self.run_on(host, emitter)),
         }
@@ -202,7 +253,7 @@ impl Kernel for NativeKernel {
         batch: &mut Batch<'_>,
         emitter: &mut dyn Emitter,
     ) -> Exit {
-        match self.source.config.layout {
+        match self.later.source.config.layout {
             None => self.run_batch_with(Place::Own { uniforms, unit, emitter }, batch),
             Some(layout) => Image::run(layout, uniforms, unit, emitter, |host, e| self.run_batch_on(host, batch, e)),
         }
@@ -223,29 +274,29 @@ impl Kernel for NativeKernel {
     }
 
     fn layout(&self) -> Option<&Layout> {
-        self.source.config.layout.as_ref()
+        self.later.source.config.layout.as_ref()
     }
 
     fn stats(&self) -> KernelStats {
         let (groups, given_up) = self.groups();
-        let one_by_one = self.side_by_side.get().and_then(|s| s.as_ref().err()).map(|why| why.to_string());
+        let one_by_one = self.later.side_by_side.made.get().and_then(|s| s.as_ref().err()).map(|why| why.to_string());
         KernelStats { redone: self.redos(), groups, given_up, one_by_one }
     }
 
     fn held_bytes(&self) -> usize {
         // Code in whole pages, once more for an exact kernel that may follow, twice more for one that runs batches, and
         // what these would be compiled from.
-        let batches = self.source.jit.generator.variant == Variant::Lanes;
+        let batches = self.later.source.jit.generator.variant == Variant::Lanes;
         let times = 1 + usize::from(self.speculates) + 2 * usize::from(batches);
         let code = self.code.len().next_multiple_of(4096) * times;
-        let Source { func, program, .. } = &self.source;
+        let Source { func, program, .. } = &self.later.source;
         let insts: usize = func.blocks.iter().map(|b| size_of_val(&*b.insts) + size_of_val(b)).sum();
         code + insts + size_of_val(&*func.nodes) + program.bytes() + size_of::<Self>()
     }
 
     fn native_bytes(&self) -> usize {
-        let exact = self.exact.get().and_then(|e| e.as_ref().ok()).map_or(0, Code::len);
-        let batches = self.side_by_side.get().and_then(|s| s.as_ref().ok()).map_or(0, |s| s.code.len());
+        let exact = self.later.exact.made.get().and_then(|e| e.as_ref().ok()).map_or(0, Code::len);
+        let batches = self.later.side_by_side.made.get().and_then(|s| s.as_ref().ok()).map_or(0, |s| s.code.len());
         self.code.len() + exact + batches
     }
 }

@@ -23,6 +23,7 @@ mod shape;
 mod speculate;
 mod target;
 
+use crate::background::Queue;
 use crate::ir::cfg::Limits;
 use crate::kernel::{Backend, Config, Kernel, Unsupported};
 use crate::profiler::Unprofiled;
@@ -67,6 +68,8 @@ pub struct Jit {
     scratch: Mutex<Vec<Scratch>>,
     memory: fn() -> CodeMemory,
     lanes_after: u32,
+    /// Where code is made that runs don't wait for, if there is such a place.
+    background: OnceLock<Queue>,
     /// What serves a run that must be redone when there is no memory for the exact code.
     last_resort: Arc<dyn Backend>,
     /// Who is told of code; set behind the warm-up, which nobody wants to know of.
@@ -112,6 +115,7 @@ impl Jit {
             scratch: Mutex::default(),
             memory: CodeMemory::default,
             lanes_after: settings.lanes_after,
+            background: OnceLock::new(),
             last_resort,
             profile: OnceLock::new(),
         };
@@ -134,6 +138,12 @@ impl Jit {
         if let Some(profile) = self.profile.get() {
             profile.on_problem(Box::new(handler));
         }
+    }
+
+    /// From now on code that runs want and have no need to wait for, for batches and for what is rare, is made in the background.
+    /// Only the first call counts. Without one, or when nobody is there any more, it is made by the run that wants it first.
+    pub fn in_background(&self, queue: &Queue) {
+        self.background.get_or_init(|| queue.clone());
     }
 
     /// Compiles what `entry` reaches.

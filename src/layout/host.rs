@@ -154,9 +154,8 @@ impl<'a> Host<'a> {
 
     /// Takes inputs whose bit is set in `mask`.
     pub fn take_inputs(&self, mask: u16, inputs: &Registers) {
-        for n in bits(mask) {
-            put_vector(self.unit, self.layout.0.v + n as u32 * VEC4, inputs[n]);
-        }
+        let file = file(self.unit, self.layout.0.v);
+        bits(mask).for_each(|n| put_vector(&file[n], inputs[n]));
     }
 
     /// Copies the current outputs whose bit is set in `mask`.
@@ -166,9 +165,8 @@ impl<'a> Host<'a> {
             Some(g) if get::<1>(self.unit, g.bank)[0] & 1 != 0 => o.o + g.bank_stride,
             _ => o.o,
         };
-        for n in bits(mask) {
-            outputs[n] = get_vector(self.unit, bank + n as u32 * VEC4);
-        }
+        let file = file(self.unit, bank);
+        bits(mask).for_each(|n| outputs[n] = get_vector(&file[n]));
     }
 
     /// The meaning of `EMIT`, as [`Unit::emit`]. Does nothing in a layout without the places for it.
@@ -206,15 +204,22 @@ fn put<const N: usize>(memory: &[Cell<u8>], at: u32, bytes: [u8; N]) {
     to.iter().zip(bytes).for_each(|(cell, byte)| cell.set(byte));
 }
 
-fn get_vector(memory: &[Cell<u8>], at: u32) -> Vec4 {
-    // A word at a time: compilers make one load of it, and a batch spends its time here.
-    let from = memory[at as usize..].first_chunk::<16>().expect("checked: inside the block");
+/// A vector in a host's memory.
+type Bytes = [Cell<u8>; VEC4 as usize];
+
+/// A file of sixteen registers. One check for all of them, which a batch would feel if it were one for each.
+fn file(memory: &[Cell<u8>], at: u32) -> &[Bytes; 16] {
+    memory[at as usize..].as_chunks().0.first_chunk().expect("checked: inside the block")
+}
+
+/// A word at a time: compilers make one load of them.
+fn get_vector(from: &Bytes) -> Vec4 {
     let word = |n: usize| f32::from_ne_bytes([from[n].get(), from[n + 1].get(), from[n + 2].get(), from[n + 3].get()]);
     [word(0), word(4), word(8), word(12)]
 }
 
-fn put_vector(memory: &[Cell<u8>], at: u32, v: Vec4) {
-    let to = memory[at as usize..].first_chunk::<16>().expect("checked: inside the block");
+/// As [`get_vector`].
+fn put_vector(to: &Bytes, v: Vec4) {
     for (n, x) in v.into_iter().enumerate() {
         let [a, b, c, d] = x.to_ne_bytes();
         to[4 * n].set(a);
@@ -225,9 +230,11 @@ fn put_vector(memory: &[Cell<u8>], at: u32, v: Vec4) {
 }
 
 fn get_vectors(memory: &[Cell<u8>], at: u32, to: &mut [Vec4]) {
-    to.iter_mut().enumerate().for_each(|(n, v)| *v = get_vector(memory, at + n as u32 * VEC4));
+    let from = memory[at as usize..].as_chunks().0;
+    to.iter_mut().zip(from).for_each(|(v, from)| *v = get_vector(from));
 }
 
 fn put_vectors(memory: &[Cell<u8>], at: u32, from: &[Vec4]) {
-    from.iter().enumerate().for_each(|(n, v)| put_vector(memory, at + n as u32 * VEC4, *v));
+    let to = memory[at as usize..].as_chunks().0;
+    from.iter().zip(to).for_each(|(v, to)| put_vector(to, *v));
 }
