@@ -149,6 +149,20 @@ enum { /* the kind of an event */
 /* `text` is UTF-8, ends with 0, and is valid during the call. */
 typedef void (*pj_event_fn)(void *user, uint32_t kind, const char *text);
 
+/*
+ * Executable memory of the host's, for systems with rules of their own. `install` copies `bytes` of position-independent code
+ * to where they can be read and executed on every core, and gives the address, a multiple of 64; on 64-bit Arm that takes
+ * __builtin___clear_cache or the like. Nobody may write there before `release` takes it back. Null, or another address: the
+ * shader is interpreted, and says why. Both are called by any thread that compiles or lets go of a shader, several at once,
+ * and not after the engine is freed and all of its shaders are released; neither may call picajit.
+ */
+typedef struct pj_memory {
+    size_t struct_size;
+    void *(*install)(void *user, const void *code, size_t bytes);
+    void (*release)(void *user, void *code, size_t bytes);
+    void *user;
+} pj_memory;
+
 typedef struct pj_options {
     size_t struct_size;
     uint32_t backend;
@@ -166,10 +180,11 @@ typedef struct pj_options {
                                 interpreted until it is there, and nothing else can be told apart. 1 is enough for any game; more
                                 than 64 are 64. 0: whoever first wants code makes it. With PJ_NATIVE_REQUIRED only the code of
                                 which pj_shader_get speaks last is made there. */
+    const pj_memory *memory; /* null: pages that picajit maps. It is copied. */
 } pj_options;
 
 #define PJ_OPTIONS_INIT \
-    { sizeof(pj_options), PJ_NATIVE, PJ_F32, 65536, 0, (size_t)64 << 20, NULL, NULL, NULL, NULL, PJ_NO_PROFILER, 0 }
+    { sizeof(pj_options), PJ_NATIVE, PJ_F32, 65536, 0, (size_t)64 << 20, NULL, NULL, NULL, NULL, PJ_NO_PROFILER, 0, NULL }
 
 /*
  * An engine. `options` may be null for the defaults. If `message` is not null, it gets at most `message_bytes` bytes of

@@ -20,9 +20,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("interp", &["isa", "program", "state", "layout", "kernel"]),
     ("ir", &["isa", "program", "kernel"]),
     // A profiler is shown the program as text.
-    ("jit", &["isa", "program", "state", "layout", "kernel", "profiler", "text", "ir", "background"]),
+    ("jit", &["isa", "program", "state", "layout", "kernel", "profiler", "text", "ir", "background", "executable"]),
     ("profiler", &[]),
     ("background", &[]),
+    ("executable", &[]),
     (
         "engine",
         &[
@@ -40,7 +41,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "diff",
         ],
     ),
-    ("capi", &["isa", "program", "state", "layout", "kernel", "profiler", "engine"]),
+    ("capi", &["isa", "program", "state", "layout", "kernel", "profiler", "executable", "engine"]),
     // The words of uploads are those of files.
     ("gpu", &["isa", "program", "state", "semantics", "container", "engine"]),
     // What an entry reaches is the graph's to say.

@@ -7,6 +7,7 @@
 // The header has the words for these; here they would be said twice. C has no fewer arguments either.
 #![allow(missing_docs, clippy::missing_safety_doc, clippy::too_many_arguments)]
 
+mod memory;
 mod types;
 
 use crate::engine::{Engine, Shader};
@@ -14,6 +15,7 @@ use crate::kernel::Unsupported;
 use crate::layout::{Host, HostEmitter, HostError, Layout};
 use crate::program::{Entry, Program, ProgramError};
 use crate::state::{Batch, EmitState, NoEmitter, Registers};
+use memory::HostMemory;
 use std::cell::Cell;
 use std::ffi::{c_char, c_void};
 use std::mem::offset_of;
@@ -219,7 +221,13 @@ pub unsafe extern "C" fn pj_engine_new(
         };
         let layout = Layout::new(layout).map_err(Fault::Layout)?;
         let native_required = options.backend == PJ_NATIVE_REQUIRED;
-        let engine = Engine::new(options.translated(layout)?);
+        let mut translated = options.translated(layout)?;
+        if !options.memory.is_null() {
+            // SAFETY: as above.
+            let memory = unsafe { sized(options.memory, PjMemory::NOTHING) }?;
+            translated.memory = Some(Arc::new(HostMemory::new(&memory)?));
+        }
+        let engine = Engine::new(translated);
         if native_required && let Some(reason) = engine.no_native() {
             return Err(Fault::NoNative(Some(reason.clone())));
         }

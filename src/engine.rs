@@ -12,6 +12,7 @@ mod compiled;
 
 use crate::background::{Background, Queue};
 use crate::cache::{Cache, CacheStats, ShaderKey};
+use crate::executable::ExecutableMemory;
 #[cfg(feature = "jit")]
 use crate::interp::Interp;
 use crate::isa::numeric::Precision;
@@ -99,6 +100,8 @@ pub struct Options {
     /// code is there, batches run one by one, and what comes out is the same. One is enough for any game; more than 64 are 64.
     /// With 0 whoever first wants code makes it.
     pub threads: usize,
+    /// Where native code is kept, on a system with rules of its own; pages that picajit maps if there is nothing else.
+    pub memory: Option<Arc<dyn ExecutableMemory>>,
     /// Which profiler is told of native code, so that it shows shaders by name.
     pub profiler: Profiler,
     /// Who is told of events; standard error unless changed.
@@ -115,6 +118,7 @@ impl Default for Options {
             layout: None,
             cache_bytes: 64 << 20,
             threads: 0,
+            memory: None,
             profiler: Profiler::None,
             events: Arc::new(|event| eprintln!("picajit: {event}")),
         }
@@ -209,11 +213,11 @@ impl Default for Engine {
 
 #[cfg(feature = "jit")]
 fn native(options: &Options, queue: &Queue) -> Result<Arc<dyn Backend>, Unsupported> {
-    use crate::jit::{Jit, Settings, Variant};
+    use crate::jit::{Jit, Lent, Settings, Variant};
     let settings = Settings { profiler: options.profiler.clone(), ..Settings::default() };
-    let jit = Jit::with(Variant::Lanes, settings, Arc::new(Interp))?;
+    let lent = Lent { queue: Some(queue.clone()), memory: options.memory.clone() };
+    let jit = Jit::hosted(Variant::Lanes, settings, lent, Arc::new(Interp))?;
     let events = options.events.clone();
-    jit.in_background(queue);
     jit.on_unprofiled(move |reason| events(&Event::Unprofiled { reason: reason.clone() }));
     Ok(Arc::new(jit))
 }

@@ -59,6 +59,7 @@ pub mod capi;
 pub mod container;
 pub mod diff;
 pub mod engine;
+pub mod executable;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
 pub mod gpu;

@@ -55,6 +55,8 @@ pub const PJ_TEXT_DIVERGENCE: u32 = 2;
 pub(super) const LARGEST: usize = 4096;
 
 pub type PjEmitFn = unsafe extern "C" fn(*mut c_void, *const Vec4, u32, u32, u32);
+pub type PjInstallFn = unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> *mut c_void;
+pub type PjReleaseFn = unsafe extern "C" fn(*mut c_void, *mut c_void, usize);
 pub type PjEventFn = unsafe extern "C" fn(*mut c_void, u32, *const c_char);
 
 #[repr(C, align(16))]
@@ -181,10 +183,19 @@ pub struct PjOptions {
     pub profile_directory: *const c_char,
     pub profiler: u32,
     pub threads: u32,
+    pub memory: *const PjMemory,
+}
+
+#[repr(C)]
+pub struct PjMemory {
+    pub struct_size: usize,
+    pub install: Option<PjInstallFn>,
+    pub release: Option<PjReleaseFn>,
+    pub user: *mut c_void,
 }
 
 /// The host's pointer, which the header says any thread may be given.
-struct User(*mut c_void);
+pub(super) struct User(*mut c_void);
 
 // SAFETY: the pointer is handed back to the host and never used here; that its function may be called with it from any
 // thread is what the header asks for.
@@ -193,10 +204,19 @@ unsafe impl Send for User {}
 unsafe impl Sync for User {}
 
 impl User {
+    pub(super) fn new(pointer: *mut c_void) -> User {
+        User(pointer)
+    }
+
     /// The pointer. A method, so that closures capture the whole and not the field.
-    fn get(&self) -> *mut c_void {
+    pub(super) fn get(&self) -> *mut c_void {
         self.0
     }
+}
+
+impl PjMemory {
+    pub(super) const NOTHING: PjMemory =
+        PjMemory { struct_size: 0, install: None, release: None, user: std::ptr::null_mut() };
 }
 
 impl PjOptions {
@@ -213,6 +233,7 @@ impl PjOptions {
         profile_directory: null(),
         profiler: PJ_NO_PROFILER,
         threads: 0,
+        memory: null(),
     };
 
     fn profiler(&self) -> Result<Profiler, Fault> {
@@ -251,7 +272,7 @@ impl PjOptions {
             ..Options::default()
         };
         if let Some(event) = self.event {
-            let user = User(self.user);
+            let user = User::new(self.user);
             options.events = Arc::new(move |e: &Event| {
                 let kind = match e {
                     Event::Fallback { .. } => PJ_EVENT_FALLBACK,

@@ -3,7 +3,7 @@
 //! A [`CodeMemory`] is handed to cranelift-jit, which writes one function into it. Pages are writable first and then
 //! executable, never both: the mapping is made read+write, filled, and turned into read+execute by one call, which
 //! takes the writable handle away. What is left is a [`Code`], immutable, of exactly the pages the function needs,
-//! unmapped when its last user drops it.
+//! unmapped when its last user drops it. A host that has executable memory of its own is given a copy of what was written.
 //!
 //! It must not know what the code computes.
 
@@ -12,6 +12,7 @@
 use super::abi;
 use super::lanes::WIDTH;
 use super::place::Place;
+use crate::executable::ExecutableMemory;
 use crate::layout::{Host, HostEmitter, Layout, Offsets};
 use crate::state::{Emitter, Exit, Registers, Unit};
 use cranelift_jit::{BranchProtection, JITMemoryKind, JITMemoryProvider};
@@ -21,6 +22,7 @@ use std::any::Any;
 use std::io;
 use std::mem::offset_of;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 use wasmtime_internal_jit_icache_coherence as coherence;
 
@@ -30,15 +32,72 @@ pub(super) struct CodeMemory(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
+    /// Who has the memory where it will run, if not the system's pages do.
+    host: Option<Arc<dyn ExecutableMemory>>,
     writable: Option<MmapMut>,
-    executable: Option<Mmap>,
+    /// Where that began.
+    base: usize,
+    executable: Option<Pages>,
     /// What the system said when it refused.
     refusal: Option<io::ErrorKind>,
     /// For tests: refuse as a hardened system would.
     refuse: bool,
 }
 
+/// Where code runs.
+enum Pages {
+    Own(Mmap),
+    Host(Installed),
+}
+
+/// Code in a host's memory.
+struct Installed {
+    at: NonNull<u8>,
+    len: usize,
+    memory: Arc<dyn ExecutableMemory>,
+}
+
+// SAFETY: it is read and executed only, and given back by its last user; who gave it may be called from any thread.
+unsafe impl Send for Installed {}
+// SAFETY: as above.
+unsafe impl Sync for Installed {}
+
+impl Installed {
+    fn new(memory: &Arc<dyn ExecutableMemory>, code: &[u8]) -> io::Result<Installed> {
+        let installed = Installed { at: memory.install(code)?, len: code.len(), memory: memory.clone() };
+        match installed.at.addr().get().is_multiple_of(64) {
+            true => Ok(installed),
+            false => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+}
+
+impl Drop for Installed {
+    fn drop(&mut self) {
+        self.memory.release(self.at, self.len);
+    }
+}
+
+impl std::ops::Deref for Pages {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Pages::Own(map) => map,
+            // SAFETY: so many bytes, readable and written by nobody, as the trait asks for.
+            Pages::Host(code) => unsafe { std::slice::from_raw_parts(code.at.as_ptr(), code.len) },
+        }
+    }
+}
+
 impl CodeMemory {
+    /// A provider of memory that a host has.
+    pub(super) fn of(host: Arc<dyn ExecutableMemory>) -> CodeMemory {
+        let memory = CodeMemory::default();
+        memory.state(|s| s.host = Some(host));
+        memory
+    }
+
     /// A provider that fails as on a system that lets no page become executable.
     #[cfg(test)]
     pub(super) fn refusing() -> CodeMemory {
@@ -60,8 +119,8 @@ impl CodeMemory {
     /// The finished code, whose function begins at `entry`. `None` before finalization or if `entry` is not in it.
     /// `emits` says whether the function calls back, `layout` which memory it is for, if not [`Layout::OWN`].
     pub(super) fn into_code(self, entry: *const u8, len: usize, emits: bool, layout: Option<Layout>) -> Option<Code> {
-        let map = self.state(|s| s.executable.take())?;
-        let offset = (entry as usize).checked_sub(map.as_ptr() as usize)?;
+        let (map, base) = self.state(|s| (s.executable.take(), s.base));
+        let (map, offset) = (map?, (entry as usize).checked_sub(base)?);
         (offset.checked_add(len)? <= map.len()).then_some(Code { map, offset, len, emits, layout })
     }
 }
@@ -76,7 +135,11 @@ impl JITMemoryProvider for CodeMemory {
                 false => Err(io::ErrorKind::Unsupported.into()),
             };
             match map {
-                Ok(map) => Ok(s.writable.insert(map).as_mut_ptr()),
+                Ok(map) => {
+                    let start = s.writable.insert(map).as_mut_ptr();
+                    s.base = start.addr();
+                    Ok(start)
+                }
                 Err(error) => {
                     s.refusal = Some(error.kind());
                     Err(error)
@@ -94,23 +157,18 @@ impl JITMemoryProvider for CodeMemory {
     fn finalize(&mut self, _: BranchProtection) -> ModuleResult<()> {
         self.state(|s| {
             let Some(map) = s.writable.take() else { return Ok(()) };
-            // Before the pages become executable, as the code must be in place first (VirtualProtect's documentation asks for
-            // FlushInstructionCache "once the code has been set in place"; on x86-64 elsewhere this does nothing).
-            // SAFETY: the range is the whole of a mapping that this function owns.
-            let cleared = unsafe { clear_cache(map.as_ptr(), map.len()) };
-            let exec = if s.refuse { Err(io::ErrorKind::PermissionDenied.into()) } else { map.make_exec() };
-            let exec = cleared.and(exec).and_then(|map| {
-                // The addresses may have held other code, unmapped since, that other cores have in their pipelines. Nothing that
-                // this thread does to the caches reaches there; the system makes each of them synchronise: membarrier with
-                // SYNC_CORE on aarch64 Linux, FlushProcessWriteBuffers on Windows on Arm. x86-64 sees to it itself. How the pointer
-                // to the code gets to other threads is not the matter here: kernels are shared by `Arc` and `OnceLock`, which
-                // release and acquire.
-                coherence::pipeline_flush_mt().map_err(told)?;
-                Ok(map)
-            });
-            match exec {
-                Ok(map) => {
-                    s.executable = Some(map);
+            let pages = match &s.host {
+                Some(host) => Installed::new(host, &map).map(Pages::Host),
+                None => own(map, s.refuse).map(Pages::Own),
+            };
+            // The addresses may have held other code, unmapped since, that other cores have in their pipelines. Nothing that
+            // this thread does to the caches reaches there; the system makes each of them synchronise: membarrier with
+            // SYNC_CORE on aarch64 Linux, FlushProcessWriteBuffers on Windows on Arm. x86-64 sees to it itself. How the pointer
+            // to the code gets to other threads is not the matter here: kernels are shared by `Arc` and `OnceLock`, which
+            // release and acquire.
+            match pages.and_then(|pages| coherence::pipeline_flush_mt().map_err(told).map(|()| pages)) {
+                Ok(pages) => {
+                    s.executable = Some(pages);
                     Ok(())
                 }
                 Err(err) => {
@@ -120,6 +178,15 @@ impl JITMemoryProvider for CodeMemory {
             }
         })
     }
+}
+
+/// Pages that were written, executable from now on.
+fn own(map: MmapMut, refuse: bool) -> io::Result<Mmap> {
+    // Before the pages become executable, as the code must be in place first (VirtualProtect's documentation asks for
+    // FlushInstructionCache "once the code has been set in place"; on x86-64 elsewhere this does nothing).
+    // SAFETY: the range is the whole of a mapping that this function owns.
+    unsafe { clear_cache(map.as_ptr(), map.len()) }?;
+    if refuse { Err(io::ErrorKind::PermissionDenied.into()) } else { map.make_exec() }
 }
 
 /// Makes instructions fetched from `start` on those that were written there. On Arm the caches of data and of instructions do not
@@ -185,7 +252,7 @@ pub(super) fn show_to_perf(file: &std::fs::File) -> io::Result<()> {
 
 /// One finished function.
 pub(super) struct Code {
-    map: Mmap,
+    map: Pages,
     offset: usize,
     len: usize,
     emits: bool,
@@ -404,7 +471,7 @@ unsafe extern "C" fn emit(frame: *mut Frame) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     #[cfg(target_os = "linux")] // asks the kernel what the pages' permissions are
@@ -431,6 +498,41 @@ mod tests {
         assert_eq!(code.len(), 100);
         drop(code);
         permissions(p)
+    }
+
+    /// A host that has a page for each, and can be told to have none, or to hand out odd addresses.
+    pub(in crate::jit) struct Shelf {
+        pages: Mutex<Vec<(usize, Mmap)>>,
+        odd: usize,
+    }
+
+    impl Shelf {
+        pub(in crate::jit) fn new(odd: usize) -> Arc<Shelf> {
+            Arc::new(Shelf { pages: Mutex::default(), odd })
+        }
+
+        /// How much is installed.
+        pub(in crate::jit) fn len(&self) -> usize {
+            self.pages.lock().expect("no panic").len()
+        }
+    }
+
+    // SAFETY: the bytes are copied to a page of their own, which becomes executable and stays so, unwritten, until it is unmapped.
+    unsafe impl ExecutableMemory for Shelf {
+        fn install(&self, code: &[u8]) -> io::Result<NonNull<u8>> {
+            let mut page = MmapMut::map_anon(code.len() + self.odd)?;
+            page[self.odd..].copy_from_slice(code);
+            let page = own(page, false)?;
+            let at = NonNull::from(&page[self.odd..]).cast::<u8>();
+            self.pages.lock().expect("no panic").push((at.as_ptr().addr(), page));
+            Ok(at)
+        }
+
+        fn release(&self, at: NonNull<u8>, bytes: usize) {
+            let mut pages = self.pages.lock().expect("no panic");
+            let n = pages.iter().position(|(start, _)| *start == at.as_ptr().addr()).expect("given and not taken back");
+            assert_eq!(pages.remove(n).1.len(), bytes + self.odd);
+        }
     }
 
     #[test]

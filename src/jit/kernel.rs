@@ -103,7 +103,7 @@ impl Later {
             };
             queue.push(Box::new(job))
         };
-        let will_be = self.source.jit.background.get().is_some_and(ask);
+        let will_be = self.source.jit.lent.queue.as_ref().is_some_and(ask);
         if will_be { None } else { Some(make(self)) }
     }
 }

@@ -24,6 +24,7 @@ mod speculate;
 mod target;
 
 use crate::background::Queue;
+use crate::executable::ExecutableMemory;
 use crate::ir::cfg::Limits;
 use crate::kernel::{Backend, Config, Kernel, Unsupported};
 use crate::profiler::Unprofiled;
@@ -68,12 +69,21 @@ pub struct Jit {
     scratch: Mutex<Vec<Scratch>>,
     memory: fn() -> CodeMemory,
     lanes_after: u32,
-    /// Where code is made that runs don't wait for, if there is such a place.
-    background: OnceLock<Queue>,
+    lent: Lent,
     /// What serves a run that must be redone when there is no memory for the exact code.
     last_resort: Arc<dyn Backend>,
     /// Who is told of code; set behind the warm-up, which nobody wants to know of.
     profile: OnceLock<Profile>,
+}
+
+/// What a host lends a JIT.
+#[derive(Clone, Default)]
+pub struct Lent {
+    /// Where code is made that runs want and have no need to wait for: for batches, and for what is rare. Without it, or when
+    /// nobody is there any more, it is made by the run that wants it first.
+    pub queue: Option<Queue>,
+    /// Where code is kept. Without it that is pages of the JIT's own.
+    pub memory: Option<Arc<dyn ExecutableMemory>>,
 }
 
 /// How long each stage of a compilation took, and what came of it.
@@ -110,12 +120,22 @@ impl Jit {
 
     /// [`Jit::new`] with code made in another way, for tests.
     pub fn with(variant: Variant, settings: Settings, last_resort: Arc<dyn Backend>) -> Result<Arc<Jit>, Unsupported> {
+        Jit::hosted(variant, settings, Lent::default(), last_resort)
+    }
+
+    /// [`Jit::with`] things of the host's.
+    pub fn hosted(
+        variant: Variant,
+        settings: Settings,
+        lent: Lent,
+        last_resort: Arc<dyn Backend>,
+    ) -> Result<Arc<Jit>, Unsupported> {
         let jit = Jit {
             generator: Generator { isa: target::host(&settings)?, variant, limits: Limits::default() },
             scratch: Mutex::default(),
             memory: CodeMemory::default,
             lanes_after: settings.lanes_after,
-            background: OnceLock::new(),
+            lent,
             last_resort,
             profile: OnceLock::new(),
         };
@@ -138,12 +158,6 @@ impl Jit {
         if let Some(profile) = self.profile.get() {
             profile.on_problem(Box::new(handler));
         }
-    }
-
-    /// From now on code that runs want and have no need to wait for, for batches and for what is rare, is made in the background.
-    /// Only the first call counts. Without one, or when nobody is there any more, it is made by the run that wants it first.
-    pub fn in_background(&self, queue: &Queue) {
-        self.background.get_or_init(|| queue.clone());
     }
 
     /// Compiles what `entry` reaches.
@@ -219,7 +233,10 @@ impl Jit {
         timings: &mut Timings,
     ) -> Result<Code, Unsupported> {
         let start = Instant::now();
-        let memory = (self.memory)();
+        let memory = match &self.lent.memory {
+            Some(host) => CodeMemory::of(host.clone()),
+            None => (self.memory)(),
+        };
         let refused = |e: ModuleError| match memory.refusal() {
             Some(error) => Unsupported::NoExecMemory { error },
             None => Unsupported::Codegen { message: e.to_string() },
@@ -230,7 +247,10 @@ impl Jit {
         let id = module.declare_anonymous_function(&context.func.signature).map_err(refused)?;
         debug_assert!(module.declarations().get_function_decl(id).linkage == Linkage::Local);
         module.define_function(id, context).map_err(refused)?;
-        let len = context.compiled_code().map_or(0, |c| c.code_buffer().len());
+        let compiled = context.compiled_code().expect("just defined");
+        let len = compiled.code_buffer().len();
+        // A host's memory is elsewhere than what was written.
+        debug_assert!(compiled.buffer.relocs().is_empty(), "code refers to nothing outside of it");
         timings.codegen = start.elapsed();
         let start = Instant::now();
         module.finalize_definitions().map_err(refused)?;

@@ -3,6 +3,7 @@
 mod batches;
 mod economy;
 
+use super::code::tests::Shelf;
 use super::kernel::{MAX_REDOS, OFTEN};
 use super::*;
 use crate::interp::Interp;
@@ -59,6 +60,35 @@ fn a_product_that_might_be_wrong_is_redone_and_a_shader_that_redoes_much_stops_s
 fn a_system_without_executable_memory_is_a_reason() {
     let refused = kernel(&jit_with(CodeMemory::refusing), PRODUCT).err();
     assert_eq!(refused, Some(Unsupported::NoExecMemory { error: std::io::ErrorKind::PermissionDenied }));
+}
+
+#[test]
+fn code_runs_in_memory_of_the_host_and_is_given_back() {
+    let on = |shelf: &Arc<Shelf>| {
+        let lent = Lent { memory: Some(shelf.clone()), ..Lent::default() };
+        let settings = Settings { lanes_after: 0, ..Settings::default() };
+        kernel(&Jit::hosted(Variant::Lanes, settings, lent, Arc::new(Interp)).expect("native"), PRODUCT)
+    };
+    let shelf = Shelf::new(0);
+    let kernel = on(&shelf).expect("there is room");
+    assert_eq!(shelf.len(), 1);
+    let inputs: Vec<Registers> = (0..8).map(|n| [[n as f32, 2.0, -1.0, 0.0]; 16]).collect();
+    let mut outputs = vec![[[0.0; 4]; 16]; 8];
+    let mut batch = Batch { inputs: &inputs, outputs: &mut outputs, input_mask: u16::MAX, output_mask: 1 };
+    let mut unit = Unit::new();
+    assert_eq!(kernel.run_batch(&Uniforms::new(), &mut unit, &mut batch, &mut NoEmitter), Exit::End);
+    assert_eq!(outputs[5][0], [25.0, 4.0, 1.0, 0.0]);
+    unit.v[1] = [f32::INFINITY; 4];
+    unit.v[0] = [0.0; 4];
+    assert_eq!(kernel.run(&Uniforms::new(), &mut unit, &mut NoEmitter), Exit::End);
+    assert_eq!((unit.o[0][0], kernel.redos()), ([0.0; 4], 1));
+    assert_eq!(shelf.len(), 3, "for batches, and exact code");
+    drop(kernel);
+    assert_eq!(shelf.len(), 0);
+    // Constants in the code would not be where they have to be.
+    let odd = Shelf::new(16);
+    assert_eq!(on(&odd).err(), Some(Unsupported::NoExecMemory { error: std::io::ErrorKind::InvalidData }));
+    assert_eq!(odd.len(), 0, "given back at once");
 }
 
 #[test]
