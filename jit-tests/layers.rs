@@ -23,7 +23,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("jit", &["isa", "program", "state", "layout", "kernel", "profiler", "text", "ir"]),
     ("profiler", &[]),
     ("engine", &["isa", "program", "state", "layout", "kernel", "profiler", "interp", "jit", "text", "cache", "diff"]),
-    ("capi", &["isa", "program", "state", "layout", "kernel", "profiler", "engine"]),
+    (
+        "capi",
+        &["isa", "program", "state", "semantics", "layout", "kernel", "profiler", "interp", "text", "engine", "gpu"],
+    ),
     // The words of uploads are those of files.
     ("gpu", &["isa", "program", "state", "semantics", "container", "engine"]),
     // What an entry reaches is the graph's to say.
