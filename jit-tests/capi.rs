@@ -3,6 +3,9 @@
 //!
 //! Skips with a line where there is no C compiler for this machine, as on an emulated one.
 
+#[path = "capi/gpu.rs"]
+mod gpu;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -148,8 +151,10 @@ fn valgrind_finds_no_error_and_no_leak() {
     let compiler = *compilers().iter().find(|c| !c.cpp).expect("ready");
     let tool = ["valgrind", "--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite,indirect"];
     // Alone first, then with code made at run time, which valgrind translates like any other.
-    for arguments in [&["interpreter"][..], &[]] {
-        let said = example(compiler, "c11", "host.c", &tool, arguments);
+    for (name, arguments) in
+        [("host.c", &["interpreter"][..]), ("host.c", &[]), ("gpu.c", &["interpreter"]), ("gpu.c", &[])]
+    {
+        let said = example(compiler, "c11", name, &tool, arguments);
         assert!(said.contains("ERROR SUMMARY: 0 errors"), "{said}");
         assert!(said.contains("definitely lost: 0 bytes") || said.contains("no leaks are possible"), "{said}");
     }
