@@ -29,7 +29,7 @@ impl List {
         let extra = values.len() as u32 - 1;
         words.extend([values[0], u32::from(one_after_the_other) << 31 | extra << 20 | 0xF << 16 | u32::from(id)]);
         words.extend(&values[1..]);
-        if extra % 2 != 0 {
+        if !extra.is_multiple_of(2) {
             words.push(0);
         }
         self
@@ -39,16 +39,16 @@ impl List {
         self.values(id, &[value], false)
     }
 
-    fn program(&mut self, block: u16, attributes: u32, outputs: u32, source: &str) -> &mut List {
+    /// A program at word 0 that leaves o0 and o1, and what its input is: how many attributes, and how vertices come.
+    fn program(&mut self, block: u16, input: u32, source: &str) -> &mut List {
         let program = assemble(source).unwrap_or_else(|e| panic!("{e}")).shbin.program().expect("short");
-        let mode = if block == reg::GSH { 0x0800_0000 } else { 0xA000_0000 };
         self.write(block + offset::CODETRANSFER_INDEX, 0)
             .values(block + offset::CODETRANSFER_DATA0, program.code(), false)
             .write(block + offset::CODETRANSFER_END, 1)
             .write(block + offset::OPDESCS_INDEX, 0)
             .values(block + offset::OPDESCS_DATA0, program.opdescs(), false);
-        let input = [mode | (attributes - 1), 0x7FFF_0000, 0x7654_3210, 0xFEDC_BA98];
-        self.values(block + offset::INPUTBUFFER_CONFIG, &input, true).write(block + offset::OUTMAP_MASK, outputs)
+        let input = [input, 0x7FFF_0000, 0x7654_3210, 0xFEDC_BA98];
+        self.values(block + offset::INPUTBUFFER_CONFIG, &input, true).write(block + offset::OUTMAP_MASK, 0b11)
     }
 
     /// How the geometry unit is fed, two vectors a vertex.
@@ -96,7 +96,7 @@ fn record() -> [List; 2] {
         .write(reg::PRIMITIVE_CONFIG, 1 << 8)
         .write(reg::RESTART_PRIMITIVE, 1)
         .about("the vertex program: mul o0, c0, v0; mov o1, v1; end")
-        .program(reg::VSH, 2, 0b11, ".proc main\nmul o0, c0, v0\nmov o1, v1\nend\n.end\n")
+        .program(reg::VSH, 0xA000_0001, ".proc main\nmul o0, c0, v0\nmov o1, v1\nend\n.end\n")
         .about("c0 = (2, 2, 2, 1), as f32, w first")
         .write(reg::VSH + offset::FLOATUNIFORM_INDEX, 0x8000_0000)
         .values(reg::VSH + offset::FLOATUNIFORM_DATA0, &[1.0f32, 2.0, 2.0, 2.0].map(f32::to_bits), false)
@@ -108,11 +108,11 @@ fn record() -> [List; 2] {
         .write(reg::VSH_COM_MODE, 1)
         .write(reg::PRIMITIVE_CONFIG, 3 << 8)
         .geometry(0, 0)
-        .program(reg::GSH, 6, 0b11, &triangle(["v0", "v1", "v2", "v3", "v4", "v5"]))
+        .program(reg::GSH, 0x0800_0005, &triangle(["v0", "v1", "v2", "v3", "v4", "v5"]))
         .write(reg::DRAWARRAYS, 1)
         .about("primitives of variable size: their vertices are uniforms from c1 on")
         .geometry(1, 2)
-        .program(reg::GSH, 1, 0b11, &triangle(["c1", "c2", "c3", "c4", "c5", "c6"]))
+        .program(reg::GSH, 0x0800_0100, &triangle(["c1", "c2", "c3", "c4", "c5", "c6"]))
         .write(reg::DRAWELEMENTS, 1);
     let mut second = List::default();
     second

@@ -16,11 +16,14 @@ struct Seen {
     register: Option<(u32, u32, [f32; 4])>,
 }
 
+/// a0, aL, cmp; bank and what SETEMIT said.
+type Small = ([i32; 2], i32, [u8; 2], [u8; 4]);
+
 /// The host: what it has seen, and after how many steps it stops.
 #[derive(Default)]
 struct Host {
     seen: Vec<Seen>,
-    last: Option<([i32; 2], i32, [u8; 2], [u8; 4])>,
+    last: Option<Small>,
     emitted: Vec<(Registers, u32, u32, u32)>,
     stop_at: usize,
 }

@@ -81,8 +81,7 @@ fn a_smaller_state_leaves_the_rest_as_at_power_on() {
     let struct_size = offset_of!(PjGpuState, vertex_code);
     let mut state = Box::new(PjGpuState { struct_size, ..PjGpuState::default() });
     state.registers[usize::from(VSH)] = 0x1234;
-    let mut want = PjGpuState::default();
-    want.registers = state.registers;
+    let want = PjGpuState { registers: state.registers, ..PjGpuState::default() };
     // SAFETY: all are valid; a state is as many bytes without padding.
     unsafe {
         assert_eq!(pj_gpu_state_set(gpu, &*state), PJ_OK);
@@ -97,7 +96,8 @@ fn a_smaller_state_leaves_the_rest_as_at_power_on() {
         );
         let large = PjGpuState { struct_size: usize::MAX, ..*state };
         assert_eq!(pj_gpu_state_set(gpu, &large), PJ_ARGUMENT);
-        (pj_gpu_free(gpu), pj_engine_free(engine));
+        assert_eq!(pj_gpu_free(gpu), PJ_OK);
+        pj_engine_free(engine);
     }
 }
 
