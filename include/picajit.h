@@ -42,16 +42,21 @@ enum {
     PJ_NO_NATIVE = -5,  /* native code was required and there is none; the message says why */
     PJ_MISALIGNED = -6, /* registers or uniforms are not aligned to 16 bytes, or an array not to 4 */
     PJ_OVERLAP = -7,    /* inputs or outputs of a batch lie where they must not, see pj_run_batch */
-    PJ_INTERNAL = -8    /* a bug in picajit; the engine and its shaders should not be used any more */
+    PJ_INTERNAL = -8,   /* a bug in picajit; the engine, its shaders and its GPUs should not be used any more */
+    PJ_BUSY = -9        /* a pj_gpu is in use: by a call that this one is made in, or on another thread */
 };
 
-/* How a run ended: what pj_run and pj_run_batch return if they ran. Never negative. */
+/* What a status says, in words that are always there. A function with a `message` says more. */
+const char *pj_status_text(pj_status status);
+
+/* How a run ended: what pj_run, pj_run_batch and pj_run_traced return if they ran. Never negative. */
 typedef int32_t pj_exit;
 enum {
     PJ_END = 0,       /* END */
     PJ_FUEL = 1,      /* more backward transfers than pj_options.fuel */
     PJ_BREAK = 2,     /* BREAK outside of a loop; the hardware hangs */
-    PJ_PAST_END = 3   /* behind the last word of the program; unknown on hardware */
+    PJ_PAST_END = 3,  /* behind the last word of the program; unknown on hardware */
+    PJ_STOPPED = 4    /* where the callback of pj_run_traced stopped it */
 };
 
 /* ---- Registers ---- */
@@ -172,8 +177,8 @@ typedef struct pj_options {
     size_t cache_bytes;      /* what cached shaders may occupy; 0: 64 MiB */
     const pj_layout *layout; /* null: pj_unit and pj_uniforms */
     pj_event_fn event;       /* null: events go to standard error */
-    void *user;              /* for `event`, which any thread may call; both are used until the engine is freed and all of
-                                its shaders are released */
+    void *user;              /* for `event`, which any thread may call; both are used until the engine is freed, all of its
+                                shaders are released and all of its GPUs are freed */
     const char *profile_directory; /* where PJ_JITDUMP writes; UTF-8 */
     uint32_t profiler;
     uint32_t threads;        /* that compile in the background, so that nobody who runs shaders waits for code: they are
@@ -193,8 +198,8 @@ typedef struct pj_options {
 pj_status pj_engine_new(const pj_options *options, pj_engine **engine, char *message, size_t message_bytes);
 
 /*
- * Frees an engine; null is allowed. Shaders that are held stay usable. Its threads have ended when this returns, unless it is
- * one of them that calls, from an event.
+ * Frees an engine; null is allowed. Shaders that are held stay usable, and so do GPUs. Its threads have ended when this
+ * returns, or when the last of its GPUs is freed, unless it is one of them that calls, from an event.
  */
 void pj_engine_free(pj_engine *engine);
 
@@ -293,6 +298,227 @@ typedef struct pj_batch {
  * overlap inputs, nor the block of registers (all `unit_bytes` of it) or of uniforms, nor inputs the block of registers.
  */
 int32_t pj_run_batch(const pj_shader *shader, void *unit, const void *uniforms, const pj_batch *batch);
+
+/* ---- Traces ---- */
+
+enum { /* bits of pj_step.wrote */
+    PJ_WROTE_OUTPUT = 1,    /* o[index], in the bank that is current: its new value is `value` */
+    PJ_WROTE_TEMPORARY = 2, /* r[index]: the same */
+    PJ_WROTE_ADDRESS = 4,   /* a0 */
+    PJ_WROTE_LOOP = 8,      /* aL: by LOOP, or behind the last word of its body */
+    PJ_WROTE_FLAGS = 16,    /* cmp */
+    PJ_WROTE_VERTEX = 32,   /* EMIT of a geometry program: a vertex; the bank is the other one now */
+    PJ_WROTE_SETEMIT = 64   /* emit_vertex, emit_primitive, emit_winding */
+};
+
+/* An instruction that has been executed, and what is now where it may have written. */
+typedef struct pj_step {
+    size_t struct_size; /* set by the library: the fields that are there */
+    const char *text;   /* the instruction as the disassembler writes it; UTF-8, valid during the call */
+    uint32_t pc;        /* its address, in words */
+    int32_t next;       /* that of the next one, which may be behind the last word; -1 if the run ends with this one */
+    uint32_t wrote;     /* PJ_WROTE_... */
+    uint32_t index;     /* of o or r */
+    uint32_t mask;      /* components of o, r or a0 that were written: bit 0 is x */
+    pj_vec4 value;      /* all of o or r */
+    int32_t a0[2];
+    int32_t al;
+    uint8_t cmp[2];     /* 0 or 1 */
+    uint8_t bank;       /* 0 or 1 */
+    uint8_t emit_vertex, emit_primitive, emit_winding;
+    uint8_t reserved[2];
+} pj_step;
+
+/* Called behind each instruction. If it returns anything but 0, the run ends there, with PJ_STOPPED. */
+typedef int32_t (*pj_step_fn)(void *user, const pj_step *step);
+
+/*
+ * pj_run, with the same bits in registers and exit, on the interpreter whatever the shader is, and with `step`, which must
+ * not be null, called for each instruction; `user` is for `step` and for `emit`, which may be null. The unit is written when
+ * the run is over, also if it was stopped: then it has what has been executed. Costs a microsecond or so for each
+ * instruction, most of it its text, besides what the program costs to decode: nothing for every vertex of a game.
+ */
+int32_t pj_run_traced(const pj_shader *shader, void *unit, const void *uniforms, pj_emit_fn emit, pj_step_fn step,
+                      void *user);
+
+/* ---- GPU ---- */
+
+/*
+ * All of the PICA200 that has to do with shaders: register writes and fetched vertices go in, triangles of what the
+ * rasteriser takes come out. For hosts that have nothing of the kind; those that have need only the sections above.
+ * docs/gpu.md says what registers mean here, what is known of the hardware, and what is not. Registers have the numbers
+ * of command lists.
+ *
+ * It runs on registers of its own, whatever the engine's layout. PJ_NATIVE_REQUIRED is looked at by pj_engine_new only: what
+ * has no native code is interpreted and is an event.
+ *
+ * A GPU is for one thread at a time. While a call has it, calls that find it taken give PJ_BUSY and do nothing: those of
+ * another thread, and those from callbacks. But in `draw` of a pj_gpu_host it may be used for everything but pj_gpu_free,
+ * and in `wrote` functions that take a const pj_gpu may be called with it. Memory that a call is given must not be changed
+ * before the call returns, also not by its callbacks.
+ */
+typedef struct pj_gpu pj_gpu;
+
+/* A GPU as when the console is switched on. It keeps what it needs of the engine, which may be freed before. */
+pj_status pj_gpu_new(const pj_engine *engine, pj_gpu **gpu);
+
+/* Frees a GPU; null is allowed. PJ_BUSY in any of its callbacks. */
+pj_status pj_gpu_free(pj_gpu *gpu);
+
+/* What the rasteriser is given for a vertex: position x y z w, quaternion x y z w, colour r g b a, texture coordinates 0 u v,
+   1 u v, 0 w, one that means nothing, view x y z, one that means nothing, texture coordinates 2 u v. */
+typedef float pj_semantics[24];
+
+/* One triangle, its vertices (a pj_semantics each, valid during the call) in the order that says which side is seen. Nothing
+   is clipped, culled or divided. */
+typedef void (*pj_triangle_fn)(void *user, const float *a, const float *b, const float *c);
+
+/* What a register write asks of the host. Never negative. */
+typedef int32_t pj_effect;
+enum {
+    PJ_EFFECT_NONE = 0,          /* nothing, unless the host itself has something to do with the register */
+    PJ_EFFECT_DRAW_ARRAYS = 1,   /* vertices in their order: fetch them, then pj_gpu_draw_arrays */
+    PJ_EFFECT_DRAW_ELEMENTS = 2, /* vertices in the order of indices: pj_gpu_draw_elements */
+    PJ_EFFECT_VERTEX = 3         /* immediate mode has completed a vertex: pj_gpu_draw_immediate, before any other register
+                                    is written than those of attribute words */
+};
+
+/*
+ * Writes the bytes of register `id` that the low four bits of `mask` name: bit n for bits 8n+7 to 8n of `value`. Queues and
+ * triggers act on every write. Ids that there are not do nothing. `vertex`, which must not be null, gets the sixteen
+ * attributes of a vertex with PJ_EFFECT_VERTEX, and else stays as it is. A pj_effect, or negative as a pj_status.
+ */
+int32_t pj_gpu_write(pj_gpu *gpu, uint16_t id, uint32_t value, uint8_t mask, pj_registers *vertex);
+
+/* The host of a command list. */
+typedef struct pj_gpu_host {
+    size_t struct_size;
+    pj_triangle_fn triangle; /* triangles of immediate mode; must not be null */
+    /* PJ_EFFECT_DRAW_ARRAYS or PJ_EFFECT_DRAW_ELEMENTS: to be drawn with `gpu` before it returns. Must not be null. */
+    void (*draw)(void *user, pj_gpu *gpu, pj_effect effect);
+    /* A register has been written, of whatever use it is; `gpu` knows about it. What the write sets off comes after. May be
+       null. */
+    void (*wrote)(void *user, const pj_gpu *gpu, uint16_t id, uint32_t value, uint8_t mask);
+    void *user;
+} pj_gpu_host;
+
+/*
+ * Executes a command list: writes its registers, and draws what they set off. Vertices of immediate mode are drawn together
+ * as far as nothing else comes between. Ends with the list: jumps to other lists are the host's.
+ */
+pj_status pj_gpu_execute(pj_gpu *gpu, const uint32_t *list, size_t words, const pj_gpu_host *host);
+
+/* What a read of a register gives. */
+pj_status pj_gpu_read(const pj_gpu *gpu, uint16_t id, uint32_t *value);
+
+/* Default attribute `n`, as a vertex has it whose attribute is not an array's; zeros from 15 on. */
+pj_status pj_gpu_default_attribute(const pj_gpu *gpu, uint32_t n, pj_vec4 *value);
+
+/* The attributes of vertex `index`, in the order of the input buffer, before permutation. All zero before the call. */
+typedef void (*pj_fetch_fn)(void *user, uint32_t index, pj_vec4 *attributes);
+
+enum { /* what a pj_look_up_fn says; to the second and third a place from 0 to 255 is added */
+    PJ_LOOKUP_RUN = 0,     /* run the vertex and keep nothing; so is all that means nothing */
+    PJ_LOOKUP_STORE = 256, /* run the vertex and keep its outputs in this place */
+    PJ_LOOKUP_REUSE = 512  /* take the outputs that this draw has kept there; if there are none, run the vertex */
+};
+
+/* The vertex cache of the host: decides about the next index. Whatever it says is safe. */
+typedef uint32_t (*pj_look_up_fn)(void *user, uint32_t index);
+
+typedef struct pj_draw {
+    size_t struct_size;
+    size_t count;                 /* vertices, or indices */
+    const pj_registers *vertices; /* their attributes, aligned to 4 bytes; not for elements */
+    pj_fetch_fn fetch;            /* gives attributes: for elements, and for arrays if `vertices` is null */
+    const void *indices;          /* for elements, of index_bytes each, in the machine's byte order, aligned or not */
+    pj_look_up_fn look_up;        /* for elements: which vertices are run; null: `cache` */
+    pj_triangle_fn triangle;      /* must not be null */
+    void *user;                   /* for all three */
+    uint32_t index_bytes;         /* 1, 2 or 4 */
+    uint32_t cache;               /* the last so many vertices are not run again, 0 to 255; Azahar has 64 */
+} pj_draw;
+
+/* What a draw has come to. */
+typedef struct pj_report {
+    size_t struct_size;
+    uint64_t vertices;      /* that a vertex unit has run */
+    uint64_t reused;        /* vertices that took the outputs of an earlier one */
+    uint64_t geometry_runs; /* runs of the geometry unit */
+    uint64_t dropped;       /* vertices that no geometry run can take */
+    uint64_t triangles;     /* that `triangle` was given */
+    pj_exit vertex_exit;    /* how runs of the vertex program ended: PJ_END, or the first other way */
+    pj_exit geometry_exit;
+} pj_report;
+
+/*
+ * Draws: vertices in their order; those that indices name; those of immediate mode. `report` may be null. `fetch` is not
+ * called for vertices that the cache knows, nor for vertex counts that stand among the indices if the geometry unit takes
+ * primitives of variable size. What an earlier draw has left incomplete in the geometry unit's input is forgotten, but in
+ * immediate mode; what it has left in primitive assembly is not.
+ */
+pj_status pj_gpu_draw_arrays(pj_gpu *gpu, const pj_draw *draw, pj_report *report);
+pj_status pj_gpu_draw_elements(pj_gpu *gpu, const pj_draw *draw, pj_report *report);
+pj_status pj_gpu_draw_immediate(pj_gpu *gpu, const pj_draw *draw, pj_report *report);
+
+/* What uploads have cost since the GPU was made. */
+typedef struct pj_gpu_work {
+    size_t struct_size;
+    uint64_t comparisons; /* of all words with those of programs that are kept */
+    uint64_t programs;    /* made of uploaded words */
+    uint64_t lookups;     /* of shaders in the engine, which compiles them or finds them in its cache */
+} pj_gpu_work;
+
+pj_status pj_gpu_work_get(const pj_gpu *gpu, pj_gpu_work *work);
+
+/* What one kind of unit holds, but for its code. */
+typedef struct pj_gpu_unit {
+    pj_registers v, r, o[2]; /* as in pj_unit */
+    pj_registers slots[4];   /* of vertices that EMIT has sent */
+    pj_vec4 c[96];
+    uint32_t opdescs[128];
+    int32_t a0[2], al;
+    uint32_t float_words[3]; /* of a float uniform that is not complete, */
+    uint8_t i[4][4];
+    uint16_t b;
+    uint16_t code_index, opdesc_index; /* what is written next */
+    uint8_t float_index, float32;      /* the same of float uniforms; 1 if they come as f32 */
+    uint8_t float_count;               /* and how many there are */
+    uint8_t cmp[2], bank, emit_vertex, emit_primitive, emit_winding; /* as in pj_unit */
+    uint8_t reserved;
+} pj_gpu_unit;
+
+/*
+ * All that a GPU remembers, for savestates: plain data. Whatever its fields hold is safe. Some 30 KiB, and a
+ * call needs as much of the stack for a copy or two.
+ */
+typedef struct pj_gpu_state {
+    size_t struct_size;
+    uint32_t registers[768]; /* as written */
+    uint32_t vertex_code[512];
+    uint32_t geometry_code[4096];
+    pj_gpu_unit vertex, geometry;
+    pj_registers fixed_defaults;          /* default attributes; the last has no register */
+    pj_registers fixed_vertex;            /* attributes of a vertex of immediate mode that is not complete, */
+    uint32_t fixed_words[3];              /* words of an attribute that is not, */
+    uint8_t fixed_index;                  /* which is next, 15 in immediate mode, */
+    uint8_t fixed_words_count;            /* how many words, */
+    uint8_t fixed_count;                  /* and how many attributes */
+    uint8_t assembly_count;               /* vertices that wait for a triangle, */
+    pj_semantics assembly_vertices[2];    /* they themselves, */
+    pj_registers fed_vectors;             /* input of the geometry unit that is not complete: attributes, */
+    uint32_t fed_vertices, fed_expected;  /* vertices that have come and are to come, */
+    uint8_t fed_count, fed_uniform;       /* how many attributes, and the uniform that is next */
+    uint8_t assembly_oldest;              /* and which of them the next one of a strip takes the place of */
+    uint8_t reserved[5];
+} pj_gpu_state;
+
+/*
+ * Copies all that a GPU remembers, and makes it go on from there. Programs are made again when they are needed, unless they
+ * are among those that it still has. Fields that a smaller structure has not are as when the console is switched on.
+ */
+pj_status pj_gpu_state_get(const pj_gpu *gpu, pj_gpu_state *state);
+pj_status pj_gpu_state_set(pj_gpu *gpu, const pj_gpu_state *state);
 
 #ifdef __cplusplus
 }

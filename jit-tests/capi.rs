@@ -3,6 +3,9 @@
 //!
 //! Skips with a line where there is no C compiler for this machine, as on an emulated one.
 
+#[path = "capi/gpu.rs"]
+mod gpu;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -148,8 +151,10 @@ fn valgrind_finds_no_error_and_no_leak() {
     let compiler = *compilers().iter().find(|c| !c.cpp).expect("ready");
     let tool = ["valgrind", "--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite,indirect"];
     // Alone first, then with code made at run time, which valgrind translates like any other.
-    for arguments in [&["interpreter"][..], &[]] {
-        let said = example(compiler, "c11", "host.c", &tool, arguments);
+    for (name, arguments) in
+        [("host.c", &["interpreter"][..]), ("host.c", &[]), ("gpu.c", &["interpreter"]), ("gpu.c", &[])]
+    {
+        let said = example(compiler, "c11", name, &tool, arguments);
         assert!(said.contains("ERROR SUMMARY: 0 errors"), "{said}");
         assert!(said.contains("definitely lost: 0 bytes") || said.contains("no leaks are possible"), "{said}");
     }
@@ -159,11 +164,19 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(Path::new(ROOT).join(path)).expect("it is in the repository")
 }
 
+/// Where the library defines functions, and where numbers and structures.
+const FUNCTIONS: [&str; 3] = ["src/capi.rs", "src/capi/trace.rs", "src/capi/gpu.rs"];
+const STRUCTURES: [&str; 3] = ["src/capi/types.rs", "src/capi/trace.rs", "src/capi/gpu/types.rs"];
+
+fn sources(files: &[&str]) -> String {
+    files.iter().map(|file| read(file)).collect()
+}
+
 /// What the header declares, compared with what the library defines. Types and numbers of parameters are the C compiler's to
 /// check in the examples; that nothing is missing is checked here.
 #[test]
 fn every_function_and_number_of_the_header_is_the_librarys() {
-    let (header, library, types) = (read("include/picajit.h"), read("src/capi.rs"), read("src/capi/types.rs"));
+    let (header, library, types) = (read("include/picajit.h"), sources(&FUNCTIONS), sources(&STRUCTURES));
     let commas = |text: &str, open: usize| {
         let end = open + text[open..].find(')').expect("it ends");
         let inside = text[open + 1..end].trim().trim_end_matches(',');
@@ -214,7 +227,7 @@ fn structures_have_the_same_fields_at_the_same_places() {
         return;
     }
     // Of each structure the fields as the library has them, in order; C says where its own are.
-    let types = read("src/capi/types.rs");
+    let types = sources(&STRUCTURES);
     let mut source = String::from("#include \"picajit.h\"\n#include <stdio.h>\nint main(void) {\n");
     let mut fields = 0;
     for part in types.split("pub struct Pj").skip(1) {

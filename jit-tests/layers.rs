@@ -34,6 +34,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "kernel",
             "profiler",
             "background",
+            "executable",
             "interp",
             "jit",
             "text",
@@ -41,7 +42,23 @@ const LAYERS: &[(&str, &[&str])] = &[
             "diff",
         ],
     ),
-    ("capi", &["isa", "program", "state", "layout", "kernel", "profiler", "executable", "engine"]),
+    (
+        "capi",
+        &[
+            "isa",
+            "program",
+            "state",
+            "semantics",
+            "layout",
+            "kernel",
+            "profiler",
+            "executable",
+            "interp",
+            "text",
+            "engine",
+            "gpu",
+        ],
+    ),
     // The words of uploads are those of files.
     ("gpu", &["isa", "program", "state", "semantics", "container", "engine"]),
     // What an entry reaches is the graph's to say.

@@ -7,14 +7,17 @@
 // The header has the words for these; here they would be said twice. C has no fewer arguments either.
 #![allow(missing_docs, clippy::missing_safety_doc, clippy::too_many_arguments)]
 
+mod gpu;
 mod memory;
+mod trace;
 mod types;
 
 use crate::engine::{Engine, Shader};
-use crate::kernel::Unsupported;
+use crate::kernel::{Config, Unsupported};
 use crate::layout::{Host, HostEmitter, HostError, Layout};
 use crate::program::{Entry, Program, ProgramError};
 use crate::state::{Batch, EmitState, NoEmitter, Registers};
+pub use gpu::*;
 use memory::HostMemory;
 use std::cell::Cell;
 use std::ffi::{c_char, c_void};
@@ -23,16 +26,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::slice;
 use std::sync::Arc;
+pub use trace::*;
 pub use types::*;
 
 /// `pj_engine`.
 pub struct PjEngine {
-    engine: Engine,
+    engine: Arc<Engine>,
+    /// What it was made with.
+    config: Config,
     native_required: bool,
 }
 
 /// `pj_shader`, which C has a strong count of an `Arc` of.
-pub struct PjShader(Shader);
+pub struct PjShader(Shader, Source);
 
 /// What goes wrong before anything is done.
 #[derive(Debug)]
@@ -44,6 +50,7 @@ enum Fault {
     NoNative(Option<Unsupported>),
     Misaligned,
     Overlap,
+    Busy,
 }
 
 impl Fault {
@@ -56,6 +63,7 @@ impl Fault {
             Fault::NoNative(_) => PJ_NO_NATIVE,
             Fault::Misaligned => PJ_MISALIGNED,
             Fault::Overlap => PJ_OVERLAP,
+            Fault::Busy => PJ_BUSY,
         }
     }
 
@@ -69,6 +77,7 @@ impl Fault {
             Fault::NoNative(None) => "there is no native code".into(),
             Fault::Misaligned => "memory is not aligned".into(),
             Fault::Overlap => "inputs or outputs of the batch lie where they must not".into(),
+            Fault::Busy => "the GPU is in use".into(),
         }
     }
 }
@@ -158,7 +167,7 @@ unsafe fn sized<T: Sized>(pointer: *const T, mut default: T) -> Result<T, Fault>
     }
     // SAFETY: such structures begin with their size, which the caller vouches for.
     let bytes = unsafe { pointer.cast::<usize>().read() };
-    if bytes < size_of::<usize>() || bytes > LARGEST {
+    if bytes < size_of::<usize>() || bytes > largest::<T>() {
         return Err(Fault::Argument);
     }
     // SAFETY: no more bytes than either side has, and any make a `T`.
@@ -180,7 +189,7 @@ unsafe fn answer<T>(to: *mut T, value: &T) -> Result<i32, Fault> {
     let head = size_of::<usize>();
     // SAFETY: such structures begin with their size, which the caller vouches for.
     let bytes = unsafe { to.cast::<usize>().read() };
-    if bytes < head || bytes > LARGEST {
+    if bytes < head || bytes > largest::<T>() {
         return Err(Fault::Argument);
     }
     let bytes = bytes.min(size_of::<T>()) - head;
@@ -198,6 +207,24 @@ pub extern "C" fn pj_version() -> u32 {
     let [major, minor, patch] =
         [env!("CARGO_PKG_VERSION_MAJOR"), env!("CARGO_PKG_VERSION_MINOR"), env!("CARGO_PKG_VERSION_PATCH")].map(part);
     major << 16 | minor << 8 | patch
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn pj_status_text(status: i32) -> *const c_char {
+    let text = match status {
+        PJ_NULL => c"a pointer is null",
+        PJ_ARGUMENT => c"a number means nothing here",
+        PJ_LAYOUT => c"a layout is wrong",
+        PJ_PROGRAM => c"a program is too long",
+        PJ_NO_NATIVE => c"there is no native code",
+        PJ_MISALIGNED => c"memory is not aligned",
+        PJ_OVERLAP => c"inputs or outputs of the batch lie where they must not",
+        PJ_INTERNAL => c"an internal error",
+        PJ_BUSY => c"the GPU is in use",
+        0.. => c"no error",
+        _ => c"an unknown status",
+    };
+    text.as_ptr()
 }
 
 #[unsafe(no_mangle)]
@@ -227,11 +254,13 @@ pub unsafe extern "C" fn pj_engine_new(
             let memory = unsafe { sized(options.memory, PjMemory::NOTHING) }?;
             translated.memory = Some(Arc::new(HostMemory::new(&memory)?));
         }
-        let engine = Engine::new(translated);
+        let options = translated;
+        let config = Config { precision: options.precision, fuel: options.fuel, layout: options.layout };
+        let engine = Arc::new(Engine::new(options));
         if native_required && let Some(reason) = engine.no_native() {
             return Err(Fault::NoNative(Some(reason.clone())));
         }
-        let engine = Box::new(PjEngine { engine, native_required });
+        let engine = Box::new(PjEngine { engine, config, native_required });
         // SAFETY: not null, and the header asks for a place to write a pointer to.
         unsafe { to.write(Box::into_raw(engine)) };
         Ok(PJ_OK)
@@ -320,7 +349,7 @@ pub unsafe extern "C" fn pj_shader_get(
         if engine.native_required && shader.backend() == "interp" {
             return Err(Fault::NoNative(shader.fallback_reason().cloned()));
         }
-        let shader = Arc::new(PjShader(shader));
+        let shader = Arc::new(PjShader(shader, Source { program, entry, config: engine.config }));
         // SAFETY: not null, and the header asks for a place to write a pointer to.
         unsafe { to.write(Arc::into_raw(shader).cast_mut()) };
         Ok(PJ_OK)

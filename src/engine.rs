@@ -158,7 +158,17 @@ impl Engine {
     /// [background](Options::threads). The lookup explores the program (some microseconds): keep the shader until code,
     /// descriptors or entry change.
     pub fn shader(&self, program: &Program, entry: Entry) -> Shader {
-        let Options { precision, fuel, layout, .. } = self.options;
+        self.shader_on(program, entry, self.options.layout)
+    }
+
+    /// The same for runs on [`Unit`] and [`Uniforms`]: it copies nothing there, also if the engine was made for a host's
+    /// layout.
+    pub fn own_shader(&self, program: &Program, entry: Entry) -> Shader {
+        self.shader_on(program, entry, None)
+    }
+
+    fn shader_on(&self, program: &Program, entry: Entry, layout: Option<Layout>) -> Shader {
+        let Options { precision, fuel, .. } = self.options;
         let config = Config { precision, fuel, layout };
         let key = ShaderKey::new(program, entry, config);
         if let Some(compiled) = lock(&self.cache).get(&key) {

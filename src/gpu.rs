@@ -353,4 +353,4 @@ impl Gpu {
 const IMMEDIATE: u8 = 15;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -8,10 +8,11 @@
 use crate::isa::flow::{Action, Next, Ring, Scopes, is_backward};
 use crate::isa::numeric::Precision;
 use crate::isa::{Alu, CmpOp, DstFile, FLOAT_UNIFORMS, Index, Inst, Opcode, Pc, Src, SrcFile, Stage, Test, WriteMask};
-use crate::kernel::{Backend, Config, Kernel, Unsupported};
-use crate::layout::Layout;
+use crate::kernel::{Backend, Config, Kernel, Unsupported, copied};
+use crate::layout::{Host, HostEmitter, Layout};
 use crate::program::{Entry, Program};
 use crate::state::{EmitState, Emitter, Exit, Uniforms, Unit, Vec4};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// The interpreter as a [`Backend`]: it takes every program.
@@ -58,6 +59,20 @@ pub struct Step<'a> {
     pub next: Option<Pc>,
 }
 
+impl Step<'_> {
+    /// The output or temporary register that it has written, in which components, and what the register holds now. Outputs
+    /// are those of the bank that is current, which no instruction that writes them changes.
+    pub fn written(&self) -> Option<(DstFile, WriteMask, Vec4)> {
+        let Inst::Alu(alu) = self.inst else { return None };
+        let file = alu.dst.file();
+        let value = match file {
+            DstFile::Output(n) => self.unit.outputs()[usize::from(n)],
+            DstFile::Temp(n) => self.unit.r[usize::from(n)],
+        };
+        (alu.mask.bits() != 0).then_some((file, alu.mask, value))
+    }
+}
+
 /// The counters of an open loop. Its addresses are the [`LoopScope`](crate::isa::flow::LoopScope) at the same depth.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counter {
@@ -71,7 +86,7 @@ struct Counter {
 
 impl Kernel for InterpKernel {
     fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
-        self.run_hooked(uniforms, unit, emitter, |_| {})
+        self.run_hooked(uniforms, unit, emitter, |_| ControlFlow::Continue(())).expect(UNSTOPPED)
     }
 
     fn layout(&self) -> Option<&Layout> {
@@ -83,6 +98,9 @@ impl Kernel for InterpKernel {
     }
 }
 
+/// Why a run has an exit.
+const UNSTOPPED: &str = "no hook breaks";
+
 impl InterpKernel {
     /// [`Kernel::run`], calling `hook` once for every executed instruction, also for the one that ends the run.
     pub fn run_traced(
@@ -92,7 +110,22 @@ impl InterpKernel {
         emitter: &mut dyn Emitter,
         hook: &mut dyn FnMut(Step<'_>),
     ) -> Exit {
-        self.run_hooked(uniforms, unit, emitter, hook)
+        let hook = |step: Step<'_>| {
+            hook(step);
+            ControlFlow::Continue(())
+        };
+        self.run_hooked(uniforms, unit, emitter, hook).expect(UNSTOPPED)
+    }
+
+    /// [`Kernel::run_on`], calling `hook` as [`InterpKernel::run_traced`] does, until it breaks: then the run ends there,
+    /// what was executed counts, and there is no exit. The host's registers are written when the run is over.
+    pub fn run_traced_on(
+        &self,
+        host: &Host<'_>,
+        emitter: &mut dyn HostEmitter,
+        hook: &mut dyn FnMut(Step<'_>) -> ControlFlow<()>,
+    ) -> Option<Exit> {
+        copied(host, emitter, |uniforms, unit, emitter| self.run_hooked(uniforms, unit, emitter, hook))
     }
 
     fn run_hooked(
@@ -100,14 +133,14 @@ impl InterpKernel {
         uniforms: &Uniforms,
         unit: &mut Unit,
         emitter: &mut dyn Emitter,
-        mut hook: impl FnMut(Step<'_>),
-    ) -> Exit {
+        mut hook: impl FnMut(Step<'_>) -> ControlFlow<()>,
+    ) -> Option<Exit> {
         let mut scopes = Scopes::default();
         let mut counters: Ring<Counter, 4> = Ring::default();
         let mut fuel = self.config.fuel;
         let mut pc = self.entry.pc;
         loop {
-            let Some(inst) = self.code.get(usize::from(pc)) else { return Exit::PastEnd };
+            let Some(inst) = self.code.get(usize::from(pc)) else { return Some(Exit::PastEnd) };
             let transfer = match self.execute(inst, uniforms, unit, emitter) {
                 Action::Break if !scopes.can_break() => Err(Exit::BreakOutsideLoop),
                 _ if *inst == Inst::End => Err(Exit::End),
@@ -128,10 +161,11 @@ impl InterpKernel {
                     }
                 }
             };
-            hook(Step { pc, inst, unit, scopes: &scopes, next: transfer.ok() });
+            let hooked = hook(Step { pc, inst, unit, scopes: &scopes, next: transfer.ok() });
             match transfer {
+                _ if hooked.is_break() => return None,
                 Ok(next) => pc = next,
-                Err(exit) => return exit,
+                Err(exit) => return Some(exit),
             }
         }
     }

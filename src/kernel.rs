@@ -102,11 +102,11 @@ pub trait Kernel: Send + Sync {
 }
 
 /// Runs `work` on copies of a host's registers and uniforms, and puts the registers back.
-pub(crate) fn copied(
+pub(crate) fn copied<T>(
     host: &Host<'_>,
     emitter: &mut dyn HostEmitter,
-    work: impl FnOnce(&Uniforms, &mut Unit, &mut dyn Emitter) -> Exit,
-) -> Exit {
+    work: impl FnOnce(&Uniforms, &mut Unit, &mut dyn Emitter) -> T,
+) -> T {
     let (mut unit, uniforms) = host.load();
     let exit = work(&uniforms, &mut unit, &mut Sent(emitter));
     host.store(&unit);

@@ -47,6 +47,20 @@ static void emit(void *user, const pj_vec4 *outputs, uint32_t vertex, uint32_t p
     }
 }
 
+/* A trace: how many instructions there were, and what the last one was. */
+struct trace {
+    size_t steps;
+    char last[40];
+};
+
+static int32_t step(void *user, const pj_step *step)
+{
+    struct trace *trace = user;
+    trace->steps++;
+    strncpy(trace->last, step->text, sizeof trace->last - 1);
+    return 0;
+}
+
 static int fail(const char *what, int32_t status, const char *message)
 {
     fprintf(stderr, "%s: status %d: %s\n", what, (int)status, message);
@@ -79,6 +93,7 @@ static int compute(uint32_t backend, struct results *results)
     pj_shader_info info;
     pj_batch batch;
     struct slots slots;
+    struct trace trace;
     char message[200] = "";
     int32_t status;
     int n;
@@ -124,6 +139,13 @@ static int compute(uint32_t backend, struct results *results)
         return fail("pj_run", status, "");
     if (memcmp(unit->o[unit->bank & 1][0], results->transformed[VERTICES - 1][0], 2 * sizeof(pj_vec4)) != 0)
         return fail("a vertex alone differs from the same one in a batch", 0, "");
+    memset(&trace, 0, sizeof trace);
+    memset(unit->o, 0, sizeof unit->o);
+    status = pj_run_traced(vertex, unit, uniforms, NULL, step, &trace);
+    if (status != PJ_END || trace.steps != COUNT(vertex_code) || strcmp(trace.last, "end") != 0)
+        return fail("pj_run_traced", status, trace.last);
+    if (memcmp(unit->o[unit->bank & 1][0], results->transformed[VERTICES - 1][0], 2 * sizeof(pj_vec4)) != 0)
+        return fail("a traced vertex differs from the same one in a batch", 0, "");
 
     /* Each transformed point becomes a triangle, on a unit of its own. */
     memset(unit, 0, sizeof *unit);

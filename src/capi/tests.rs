@@ -5,30 +5,30 @@ use std::ptr::{from_mut, from_ref, null, null_mut};
 const CODE: [u32; 4] = [0x4C00_0000, 0x4800_0000, 0x0022_0000 | 1 << 19, 0x8800_0000];
 const OPDESCS: [u32; 1] = [0x36F];
 
-fn unit() -> Box<PjUnit> {
+pub(super) fn unit() -> Box<PjUnit> {
     // SAFETY: all zero is a unit.
     Box::new(unsafe { std::mem::zeroed() })
 }
 
-fn uniforms() -> Box<PjUniforms> {
+pub(super) fn uniforms() -> Box<PjUniforms> {
     // SAFETY: all zero is one.
     let mut uniforms: Box<PjUniforms> = Box::new(unsafe { std::mem::zeroed() });
     uniforms.c.iter_mut().enumerate().for_each(|(n, c)| *c = [n as f32; 4]);
     uniforms
 }
 
-fn engine(options: &PjOptions) -> Result<*mut PjEngine, (i32, String)> {
+pub(super) fn engine(options: &PjOptions) -> Result<*mut PjEngine, (i32, String)> {
     let (mut engine, mut message) = (null_mut(), [0u8; 100]);
     // SAFETY: all are valid.
     let status = unsafe { pj_engine_new(options, &mut engine, message.as_mut_ptr().cast(), message.len()) };
     if status == PJ_OK { Ok(engine) } else { Err((status, text(&message))) }
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(super) fn text(bytes: &[u8]) -> String {
     std::ffi::CStr::from_bytes_until_nul(bytes).expect("it ends").to_string_lossy().into_owned()
 }
 
-fn shader(engine: *const PjEngine, code: &[u32], stage: u32) -> Result<*mut PjShader, (i32, String)> {
+pub(super) fn shader(engine: *const PjEngine, code: &[u32], stage: u32) -> Result<*mut PjShader, (i32, String)> {
     let (mut shader, mut message) = (null_mut(), [0u8; 100]);
     let (to, room) = (message.as_mut_ptr().cast(), message.len());
     // SAFETY: all are valid.
@@ -322,6 +322,27 @@ fn structures_are_as_written_down() {
         "pj_stats" PjStats { struct_size, hits, misses, evictions, entries, bytes }
         "pj_shader_info" PjShaderInfo { struct_size, native, redone, groups, given_up, native_bytes }
         "pj_batch" PjBatch { struct_size, count, inputs, outputs, input_mask, output_mask, reserved }
+        "pj_step" PjStep {
+            struct_size, text, pc, next, wrote, index, mask, value, a0, al, cmp, bank, emit_vertex, emit_primitive,
+            emit_winding, reserved
+        }
+        "pj_gpu_host" PjGpuHost { struct_size, triangle, draw, wrote, user }
+        "pj_draw" PjDraw {
+            struct_size, count, vertices, fetch, indices, look_up, triangle, user, index_bytes, cache
+        }
+        "pj_report" PjReport {
+            struct_size, vertices, reused, geometry_runs, dropped, triangles, vertex_exit, geometry_exit
+        }
+        "pj_gpu_work" PjGpuWork { struct_size, comparisons, programs, lookups }
+        "pj_gpu_unit" PjGpuUnit {
+            v, r, o, slots, c, opdescs, a0, al, float_words, i, b, code_index, opdesc_index, float_index, float32,
+            float_count, cmp, bank, emit_vertex, emit_primitive, emit_winding, reserved
+        }
+        "pj_gpu_state" PjGpuState {
+            struct_size, registers, vertex_code, geometry_code, vertex, geometry, fixed_defaults, fixed_vertex,
+            fixed_words, fixed_index, fixed_words_count, fixed_count, assembly_count, assembly_vertices, fed_vectors,
+            fed_vertices, fed_expected, fed_count, fed_uniform, assembly_oldest, reserved
+        }
     };
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/jit-tests/capi/fields.txt"), &text).expect("written");

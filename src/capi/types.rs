@@ -27,10 +27,12 @@ pub const PJ_NO_NATIVE: i32 = -5;
 pub const PJ_MISALIGNED: i32 = -6;
 pub const PJ_OVERLAP: i32 = -7;
 pub const PJ_INTERNAL: i32 = -8;
+pub const PJ_BUSY: i32 = -9;
 pub const PJ_END: i32 = 0;
 pub const PJ_FUEL: i32 = 1;
 pub const PJ_BREAK: i32 = 2;
 pub const PJ_PAST_END: i32 = 3;
+pub const PJ_STOPPED: i32 = 4;
 pub const PJ_BOOLS_MASK: u32 = 0;
 pub const PJ_BOOLS_BYTES: u32 = 1;
 pub const PJ_NATIVE: u32 = 0;
@@ -52,7 +54,9 @@ pub const PJ_TEXT_ONE_BY_ONE: u32 = 1;
 pub const PJ_TEXT_DIVERGENCE: u32 = 2;
 
 /// No structure of any version is larger: a size beyond it is a field that nobody has set.
-pub(super) const LARGEST: usize = 4096;
+pub(super) const fn largest<T>() -> usize {
+    if size_of::<T>() > 2048 { 2 * size_of::<T>() } else { 4096 }
+}
 
 pub type PjEmitFn = unsafe extern "C" fn(*mut c_void, *const Vec4, u32, u32, u32);
 pub type PjInstallFn = unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> *mut c_void;

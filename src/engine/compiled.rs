@@ -27,16 +27,17 @@ impl Maker {
     }
 
     fn make(&self, program: &Arc<Program>, entry: Entry, config: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
-        let made = match &self.backend {
+        match &self.backend {
             Ok(backend) => backend.compile(program, entry, config),
             Err(reason) => Err(reason.clone()),
-        };
-        if let Err(reason) = &made
-            && lock(&self.reported).insert(reason.clone())
-        {
+        }
+    }
+
+    /// Says why there is no native code, once for each reason.
+    fn report(&self, entry: Entry, reason: &Unsupported) {
+        if lock(&self.reported).insert(reason.clone()) {
             (self.events)(&Event::Fallback { entry, reason: reason.clone() });
         }
-        made
     }
 }
 
@@ -69,8 +70,10 @@ impl Compiled {
     pub(super) fn make(&self) {
         if let Some(maker) = &self.maker {
             let made = self.native.get_or_init(|| maker.make(&self.program, self.entry, &self.config));
-            if made.is_err() {
+            if let Err(reason) = made {
                 self.interpreted();
+                // Not while it is being made: who hears of it may ask for this very shader.
+                maker.report(self.entry, reason);
             }
         }
     }

@@ -4,6 +4,8 @@ use super::*;
 use crate::interp::Interp;
 use crate::kernel::Kernel;
 use crate::state::Registers;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const END: u32 = 0x22 << 26;
 
@@ -50,17 +52,18 @@ fn an_entry_is_a_shader_of_its_own_and_the_same_words_are_one() {
     assert!(!shader(&[], Entry::vertex(0)).same_as(&shader(&[], Entry::geometry(0))));
 }
 
+struct Refusing;
+impl Backend for Refusing {
+    fn name(&self) -> &'static str {
+        "refusing"
+    }
+    fn compile(&self, _: &Arc<Program>, _: Entry, _: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
+        Err(Unsupported::NoExecMemory { error: std::io::ErrorKind::PermissionDenied })
+    }
+}
+
 #[test]
 fn fallback_has_a_reason_and_is_reported_once() {
-    struct Refusing;
-    impl Backend for Refusing {
-        fn name(&self) -> &'static str {
-            "refusing"
-        }
-        fn compile(&self, _: &Arc<Program>, _: Entry, _: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
-            Err(Unsupported::NoExecMemory { error: std::io::ErrorKind::PermissionDenied })
-        }
-    }
     let (events, handler) = collecting();
     let mut engine = Engine::new(Options { events: handler, ..Options::default() });
     let queue = engine.background.queue().clone();
@@ -238,6 +241,30 @@ fn shaders_run_while_they_are_compiled() {
     assert_eq!(refused.backend(), "interp");
     assert!(matches!(refused.fallback_reason(), Some(Unsupported::Codegen { .. })));
     assert!(matches!(lock(&events)[..], [Event::Fallback { .. }]));
+}
+
+#[test]
+fn who_hears_of_a_fallback_may_ask_for_the_shader() {
+    for threads in [0, 1] {
+        let made: Arc<OnceLock<Engine>> = Arc::default();
+        let (asked, heard) = (Arc::downgrade(&made), Arc::new(AtomicUsize::new(0)));
+        let count = heard.clone();
+        let events: EventHandler = Arc::new(move |_: &Event| {
+            let engine = asked.upgrade().expect("still there");
+            let shader = engine.get().expect("made").shader(&program(0, &[]), Entry::vertex(0));
+            shader.compile_now();
+            runs(&shader);
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+        let mut engine = Engine::new(Options { events: events.clone(), threads, ..Options::default() });
+        let queue = engine.background.queue().clone();
+        engine.maker = Some(Arc::new(Maker::new(Ok(Arc::new(Refusing)), queue, events)));
+        let engine = made.get_or_init(|| engine);
+        let shader = engine.shader(&program(0, &[]), Entry::vertex(0));
+        engine.wait();
+        assert!(shader.fallback_reason().is_some());
+        assert_eq!(heard.load(Ordering::Relaxed), 1);
+    }
 }
 
 #[test]

@@ -70,7 +70,7 @@ impl Shaders {
             return shader.clone();
         }
         work.lookups += 1;
-        let shader = engine.shader(program, entry);
+        let shader = engine.own_shader(program, entry);
         if shaders.len() == ENTRIES {
             shaders.remove(0);
         }

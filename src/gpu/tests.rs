@@ -3,7 +3,7 @@
 
 mod hostile;
 mod streams;
-mod traps;
+pub(crate) mod traps;
 
 use super::registers::*;
 use super::*;
@@ -14,20 +14,20 @@ use crate::text::assemble;
 
 /// A command list being recorded, as a game's library would.
 #[derive(Clone, Default)]
-struct List(Vec<u32>);
+pub(crate) struct List(pub(crate) Vec<u32>);
 
 impl List {
-    fn masked(&mut self, id: u16, value: u32, mask: u8) -> &mut List {
+    pub(crate) fn masked(&mut self, id: u16, value: u32, mask: u8) -> &mut List {
         self.0.extend([value, u32::from(mask) << 16 | u32::from(id)]);
         self
     }
 
-    fn write(&mut self, id: u16, value: u32) -> &mut List {
+    pub(crate) fn write(&mut self, id: u16, value: u32) -> &mut List {
         self.masked(id, value, 0xF)
     }
 
     /// One command with more values, or several if there are too many for one.
-    fn burst(&mut self, id: u16, values: &[u32], step: u16) -> &mut List {
+    pub(crate) fn burst(&mut self, id: u16, values: &[u32], step: u16) -> &mut List {
         for (n, values) in values.chunks(256).enumerate() {
             let (extra, id) = (values.len() as u32 - 1, id + 256 * n as u16 * step);
             self.0.extend([values[0], u32::from(step) << 31 | extra << 20 | 0xF_0000 | u32::from(id)]);
@@ -40,17 +40,17 @@ impl List {
     }
 
     /// All values to one register.
-    fn queue(&mut self, id: u16, values: &[u32]) -> &mut List {
+    pub(crate) fn queue(&mut self, id: u16, values: &[u32]) -> &mut List {
         self.burst(id, values, 0)
     }
 
     /// Each value to the register after the last.
-    fn run(&mut self, id: u16, values: &[u32]) -> &mut List {
+    pub(crate) fn run(&mut self, id: u16, values: &[u32]) -> &mut List {
         self.burst(id, values, 1)
     }
 
     /// Code from word `at` on, and descriptors.
-    fn code(&mut self, block: u16, at: u32, program: &Program) -> &mut List {
+    pub(crate) fn code(&mut self, block: u16, at: u32, program: &Program) -> &mut List {
         self.write(block + offset::CODETRANSFER_INDEX, at)
             .queue(block + offset::CODETRANSFER_DATA0, program.code())
             .write(block + offset::CODETRANSFER_END, 1)
@@ -60,7 +60,7 @@ impl List {
 
     /// A program at word 0 that begins there, as many attributes as are said in registers of the same numbers, and the
     /// outputs of `mask`.
-    fn shader(&mut self, block: u16, source: &str, attributes: u32, mask: u32) -> &mut List {
+    pub(crate) fn shader(&mut self, block: u16, source: &str, attributes: u32, mask: u32) -> &mut List {
         let mode = if block == GSH { 0x0800_0000 } else { 0xA000_0000 };
         self.code(block, 0, &program(source))
             .run(block + offset::INPUTBUFFER_CONFIG, &[mode | (attributes - 1), 0x7FFF_0000, 0x7654_3210, 0xFEDC_BA98])
@@ -68,16 +68,16 @@ impl List {
     }
 
     /// What the slots mean: position, colour, texture coordinates 0, in this order.
-    fn outmap(&mut self, total: u32) -> &mut List {
+    pub(crate) fn outmap(&mut self, total: u32) -> &mut List {
         self.run(SH_OUTMAP_TOTAL, &[total, 0x0302_0100, 0x0B0A_0908, 0x1F1F_0D0C])
     }
 
-    fn topology(&mut self, topology: Topology) -> &mut List {
+    pub(crate) fn topology(&mut self, topology: Topology) -> &mut List {
         self.write(PRIMITIVE_CONFIG, (topology as u32) << 8).write(RESTART_PRIMITIVE, 1)
     }
 
     /// Geometry on, fed so, `outputs` vectors a vertex.
-    fn geometry(&mut self, misc0: u32, misc1: u32, outputs: u32) -> &mut List {
+    pub(crate) fn geometry(&mut self, misc0: u32, misc1: u32, outputs: u32) -> &mut List {
         self.write(GEOSTAGE_CONFIG, 2)
             .write(VSH_COM_MODE, 1)
             .write(GSH_MISC0, misc0)
@@ -86,21 +86,21 @@ impl List {
             .write(VSH_OUTMAP_TOTAL2, outputs - 1)
     }
 
-    fn float24(&mut self, block: u16, index: u32, values: &[Vec4]) -> &mut List {
+    pub(crate) fn float24(&mut self, block: u16, index: u32, values: &[Vec4]) -> &mut List {
         self.write(block + offset::FLOATUNIFORM_INDEX, index);
         let words: Vec<u32> = values.iter().flat_map(|&v| words24(v)).collect();
         self.queue(block + offset::FLOATUNIFORM_DATA0, &words)
     }
 
-    fn arrays(&mut self) -> &mut List {
+    pub(crate) fn arrays(&mut self) -> &mut List {
         self.write(DRAWARRAYS, 1)
     }
 
-    fn elements(&mut self) -> &mut List {
+    pub(crate) fn elements(&mut self) -> &mut List {
         self.write(DRAWELEMENTS, 1)
     }
 
-    fn immediate(&mut self, attributes: &[Vec4]) -> &mut List {
+    pub(crate) fn immediate(&mut self, attributes: &[Vec4]) -> &mut List {
         for &attribute in attributes {
             self.run(FIXEDATTRIB_DATA0, &words24(attribute));
         }
@@ -122,7 +122,7 @@ fn program(source: &str) -> Program {
 }
 
 /// A vertex whose attributes are x and, in all components of the others, x + n/16.
-fn vertex(x: f32) -> Attributes {
+pub(crate) fn vertex(x: f32) -> Attributes {
     std::array::from_fn(|n| if n == 0 { [x, 0.0, 0.0, 1.0] } else { [x + n as f32 / 16.0; 4] })
 }
 
@@ -234,10 +234,10 @@ fn play_with(list: &List, vertices: &[f32], indices: &[u32], cache: Option<Round
 }
 
 /// v0 is the position, v1 the colour.
-const PLAIN: &str = "mov o0, v0\nmov o1, v1";
+pub(crate) const PLAIN: &str = "mov o0, v0\nmov o1, v1";
 
 /// Three vectors make a triangle.
-const TRIANGLE: &str = ".gsh point c0
+pub(crate) const TRIANGLE: &str = ".gsh point c0
 setemit 0
 mov o0, v0
 emit
@@ -249,7 +249,7 @@ mov o0, v2
 emit";
 
 /// A list that sets up [`PLAIN`] without geometry.
-fn plain() -> List {
+pub(crate) fn plain() -> List {
     let mut list = List::default();
     list.write(GEOSTAGE_CONFIG, 0).write(VSH_COM_MODE, 0);
     list.shader(VSH, PLAIN, 2, 0b11).outmap(2).topology(Topology::List);

@@ -27,10 +27,10 @@ fn effects(step: &Step<'_>, stage: Stage) -> Vec<String> {
     match step.inst {
         Inst::Alu(alu) => {
             let mut effects = Vec::new();
-            if alu.mask.bits() != 0 {
-                let (name, value) = match alu.dst.file() {
-                    DstFile::Output(n) => (format!("o{n}"), unit.outputs()[usize::from(n)]),
-                    DstFile::Temp(n) => (format!("r{n}"), unit.r[usize::from(n)]),
+            if let Some((file, _, value)) = step.written() {
+                let name = match file {
+                    DstFile::Output(n) => format!("o{n}"),
+                    DstFile::Temp(n) => format!("r{n}"),
                 };
                 effects.push(format!("{name} = {}", format_vec4(value)));
             }

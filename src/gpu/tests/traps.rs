@@ -209,7 +209,7 @@ fn vertex_cache_sits_before_geometry_and_never_sees_counts() {
 }
 
 /// A triangle of c1 to c3.
-pub(super) const VARIABLE: &str = ".gsh point c0
+pub(crate) const VARIABLE: &str = ".gsh point c0
 setemit 0
 mov o0, c1
 emit

@@ -1,0 +1,213 @@
+/*
+ * A host of the GPU's shader side: a recorded command list goes in, triangles come out, by native code and by the
+ * interpreter, which must give the same. The list uploads its shaders itself. Between its two halves the state is saved,
+ * and another GPU goes on from there.
+ *
+ *     cc -std=c99 -Iinclude examples/c/gpu.c -lpicajit -o gpu && ./gpu
+ */
+#include "picajit.h"
+
+#include "gpu_list.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define VERTICES 7
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+/* What an emulator has of its own: guest memory, and what it draws on, which is a page of text here. */
+struct emulator {
+    pj_registers vertices[VERTICES];
+    const uint16_t *indices;
+    size_t index_count;
+    unsigned writes;
+    int failed;
+    char text[16384];
+    size_t length;
+};
+
+/* Index streams of the list's two draws by indices: plain vertices, and primitives that begin with their vertex count. */
+static const uint16_t strip[] = {0, 1, 2, 3, 2, 4};
+static const uint16_t primitives[] = {3, 0, 1, 2, 4, 3, 4, 5, 6};
+
+static void say(struct emulator *emulator, const char *format, ...)
+{
+    size_t room = sizeof emulator->text - emulator->length;
+    va_list arguments;
+    int length;
+    va_start(arguments, format);
+    length = vsnprintf(emulator->text + emulator->length, room, format, arguments);
+    va_end(arguments);
+    if (length < 0 || (size_t)length >= room)
+        emulator->failed = 1;
+    else
+        emulator->length += (size_t)length;
+}
+
+/* Where a rasteriser would begin. Bits, so that nothing is hidden by rounding. */
+static void triangle(void *user, const float *a, const float *b, const float *c)
+{
+    struct emulator *emulator = user;
+    const float *const vertices[3] = {a, b, c};
+    uint32_t bits[24];
+    int vertex, n;
+    for (vertex = 0; vertex < 3; vertex++) {
+        memcpy(bits, vertices[vertex], sizeof bits);
+        say(emulator, vertex ? " |" : "  ");
+        for (n = 0; n < 4; n++)
+            say(emulator, " %08x", (unsigned)bits[n]);
+        say(emulator, ",");
+        for (n = 8; n < 12; n++)
+            say(emulator, " %08x", (unsigned)bits[n]);
+    }
+    say(emulator, "\n");
+}
+
+/* A vertex by its index. An emulator reads guest memory here, in the formats that its registers say. */
+static void fetch(void *user, uint32_t index, pj_vec4 *attributes)
+{
+    struct emulator *emulator = user;
+    if (index < VERTICES)
+        memcpy(attributes, emulator->vertices[index], sizeof(pj_registers));
+}
+
+static void draw(void *user, pj_gpu *gpu, pj_effect effect)
+{
+    struct emulator *emulator = user;
+    pj_report report;
+    pj_draw draw;
+    pj_status status;
+    memset(&report, 0, sizeof report);
+    report.struct_size = sizeof report;
+    memset(&draw, 0, sizeof draw);
+    draw.struct_size = sizeof draw;
+    draw.triangle = triangle;
+    draw.user = emulator;
+    if (effect == PJ_EFFECT_DRAW_ARRAYS) {
+        draw.count = VERTICES;
+        draw.vertices = (const pj_registers *)emulator->vertices;
+        status = pj_gpu_draw_arrays(gpu, &draw, &report);
+    } else {
+        draw.count = emulator->index_count;
+        draw.indices = emulator->indices;
+        draw.index_bytes = 2;
+        draw.fetch = fetch;
+        draw.cache = 64;
+        status = pj_gpu_draw_elements(gpu, &draw, &report);
+        /* The next one is of the other kind. */
+        emulator->indices = primitives;
+        emulator->index_count = COUNT(primitives);
+    }
+    if (status != PJ_OK || report.vertex_exit != PJ_END || report.geometry_exit != PJ_END) {
+        fprintf(stderr, "a draw: %s\n", pj_status_text(status));
+        emulator->failed = 1;
+    }
+    say(emulator, "%s: %u vertices, %u reused, %u geometry runs, %u triangles\n",
+        effect == PJ_EFFECT_DRAW_ARRAYS ? "arrays" : "elements", (unsigned)report.vertices, (unsigned)report.reused,
+        (unsigned)report.geometry_runs, (unsigned)report.triangles);
+}
+
+/* What else there is to do for a register: an emulator looks here for those that have nothing to do with shaders. */
+static void wrote(void *user, const pj_gpu *gpu, uint16_t id, uint32_t value, uint8_t mask)
+{
+    struct emulator *emulator = user;
+    uint32_t now;
+    (void)value;
+    (void)mask;
+    if (pj_gpu_read(gpu, id, &now) != PJ_OK)
+        emulator->failed = 1;
+    emulator->writes++;
+}
+
+static int fail(const char *what, pj_status status)
+{
+    fprintf(stderr, "%s: %s\n", what, pj_status_text(status));
+    return 1;
+}
+
+static int play(uint32_t backend, struct emulator *emulator)
+{
+    static pj_gpu_state state;
+    pj_options options = PJ_OPTIONS_INIT;
+    pj_engine *engine;
+    pj_gpu *gpu, *other;
+    pj_gpu_host host;
+    pj_gpu_work work;
+    char message[200] = "";
+    pj_status status;
+    int n;
+
+    memset(emulator, 0, sizeof *emulator);
+    for (n = 0; n < VERTICES; n++) {
+        const pj_vec4 position = {(float)n, 0.25f * (float)(n * n), -1.5f, 1.0f};
+        const pj_vec4 colour = {0.125f * (float)n, 0.5f, 1.0f - 0.125f * (float)n, 1.0f};
+        memcpy(emulator->vertices[n][0], position, sizeof position);
+        memcpy(emulator->vertices[n][1], colour, sizeof colour);
+    }
+    emulator->indices = strip;
+    emulator->index_count = COUNT(strip);
+
+    options.backend = backend;
+    status = pj_engine_new(&options, &engine, message, sizeof message);
+    if (status != PJ_OK) {
+        fprintf(stderr, "pj_engine_new: %s\n", message);
+        return 1;
+    }
+    status = pj_gpu_new(engine, &gpu);
+    if (status != PJ_OK)
+        return fail("pj_gpu_new", status);
+    memset(&host, 0, sizeof host);
+    host.struct_size = sizeof host;
+    host.triangle = triangle;
+    host.draw = draw;
+    host.wrote = wrote;
+    host.user = emulator;
+    status = pj_gpu_execute(gpu, first_list, COUNT(first_list), &host);
+    if (status != PJ_OK)
+        return fail("pj_gpu_execute", status);
+
+    /* A savestate, which another GPU goes on from. */
+    state.struct_size = sizeof state;
+    status = pj_gpu_state_get(gpu, &state);
+    if (status != PJ_OK)
+        return fail("pj_gpu_state_get", status);
+    status = pj_gpu_free(gpu);
+    if (status != PJ_OK)
+        return fail("pj_gpu_free", status);
+    status = pj_gpu_new(engine, &other);
+    if (status != PJ_OK)
+        return fail("pj_gpu_new", status);
+    status = pj_gpu_state_set(other, &state);
+    if (status != PJ_OK)
+        return fail("pj_gpu_state_set", status);
+    say(emulator, "restored\n");
+    status = pj_gpu_execute(other, second_list, COUNT(second_list), &host);
+    if (status != PJ_OK)
+        return fail("pj_gpu_execute", status);
+
+    work.struct_size = sizeof work;
+    status = pj_gpu_work_get(other, &work);
+    if (status != PJ_OK)
+        return fail("pj_gpu_work_get", status);
+    say(emulator, "%u writes; %u programs behind the savestate\n", emulator->writes, (unsigned)work.programs);
+    pj_gpu_free(other);
+    pj_engine_free(engine);
+    return emulator->failed;
+}
+
+int main(int argc, char **argv)
+{
+    static struct emulator native, interpreted;
+    /* `gpu interpreter` runs that alone, for tools that can't look into code made at run time. */
+    int alone = argc > 1 && strcmp(argv[1], "interpreter") == 0;
+    if (play(PJ_INTERPRETER, &interpreted) || (!alone && play(PJ_NATIVE_REQUIRED, &native)))
+        return 1;
+    fputs(interpreted.text, stdout);
+    if (!alone && strcmp(native.text, interpreted.text) != 0) {
+        fputs(native.text, stdout);
+        fputs("native code and interpreter differ\n", stderr);
+        return 1;
+    }
+    return 0;
+}

@@ -1,0 +1,308 @@
+//! Draws in detail, calls from callbacks, and calls that are wrong.
+
+use super::*;
+
+/// A GPU that draws plain triangles, on the interpreter.
+fn drawing() -> *mut PjGpu {
+    let engine = engine(&PjOptions { backend: PJ_INTERPRETER, ..PjOptions::DEFAULT }).expect("an engine");
+    let gpu = gpu(engine);
+    // SAFETY: the last use.
+    unsafe { pj_engine_free(engine) };
+    assert_eq!(execute(gpu, &plain(), &mut World::new(&[], &[])), PJ_OK);
+    gpu
+}
+
+/// The x of the positions.
+fn xs(world: &World) -> Vec<[f32; 3]> {
+    world.triangles.iter().map(|t| t.map(|v| v[0])).collect()
+}
+
+#[test]
+fn attributes_come_from_memory_or_from_a_callback() {
+    let gpu = drawing();
+    let mut world = World::new(&[1.0, 2.0, 3.0, 4.0], &[]);
+    let user = &raw mut world;
+    // SAFETY: all are valid; the vector is not changed.
+    unsafe {
+        let vertices = (*user).vertices.as_ptr();
+        let memory = PjDraw { count: 4, vertices, ..pj_draw(user.cast()) };
+        let callback = PjDraw { vertices: null(), fetch: Some(fetch), ..memory };
+        let (mut a, mut b) = (empty_report(), empty_report());
+        assert_eq!(pj_gpu_draw_arrays(gpu, &memory, &mut a), PJ_OK);
+        // The fourth vertex waits for these.
+        assert_eq!(pj_gpu_draw_arrays(gpu, &callback, &mut b), PJ_OK);
+        assert_eq!(xs(&*user), [[1.0, 2.0, 3.0], [4.0, 1.0, 2.0]]);
+        assert_eq!(
+            a,
+            PjReport { vertices: 4, triangles: 1, struct_size: size_of::<PjReport>(), ..PjReport::default() }
+        );
+        assert_eq!((b.vertices, b.triangles), (4, 1));
+        let nothing = PjDraw { count: 0, fetch: None, ..callback };
+        assert_eq!(pj_gpu_draw_immediate(gpu, &nothing, null_mut()), PJ_OK, "no vertices are nowhere");
+        assert_eq!(pj_gpu_free(gpu), PJ_OK);
+    }
+}
+
+#[test]
+fn indices_have_one_two_or_four_bytes_and_caches_are_the_hosts_to_choose() {
+    let indices = [0u8, 1, 2, 2, 1, 3];
+    let wide = |bytes: usize| -> Vec<u8> {
+        let each = |n: &u8| match bytes {
+            1 => vec![*n],
+            2 => u16::from(*n).to_ne_bytes().to_vec(),
+            _ => u32::from(*n).to_ne_bytes().to_vec(),
+        };
+        // One byte in front: nothing is aligned.
+        [0xEE].into_iter().chain(indices.iter().flat_map(each)).collect()
+    };
+    for (index_bytes, cache, look_up, reused) in
+        [(1, 0, None, 0), (2, 64, None, 2), (4, 1, None, 1), (2, 7, Some(look_up as PjLookUpFn), 2)]
+    {
+        let (gpu, memory) = (drawing(), wide(index_bytes as usize));
+        let mut world = World::new(&[1.0, 2.0, 3.0, 4.0], &[]);
+        let user = &raw mut world;
+        let draw = PjDraw {
+            count: indices.len(),
+            indices: memory[1..].as_ptr().cast(),
+            index_bytes,
+            cache,
+            look_up,
+            fetch: Some(fetch),
+            ..pj_draw(user.cast())
+        };
+        let mut report = empty_report();
+        // SAFETY: all are valid.
+        unsafe {
+            assert_eq!(pj_gpu_draw_elements(gpu, &draw, &mut report), PJ_OK);
+            assert_eq!(xs(&*user), [[1.0, 2.0, 3.0], [3.0, 2.0, 4.0]]);
+            assert_eq!((report.vertices, report.reused), (6 - reused, reused));
+            assert_eq!(pj_gpu_free(gpu), PJ_OK);
+        }
+    }
+}
+
+#[test]
+fn a_cache_that_says_nonsense_is_safe() {
+    unsafe extern "C" fn nonsense(_: *mut c_void, index: u32) -> u32 {
+        [PJ_LOOKUP_REUSE + 5, 768, 7, u32::MAX, PJ_LOOKUP_STORE + 255, PJ_LOOKUP_REUSE + 255][index as usize]
+    }
+    let (gpu, mut world) = (drawing(), World::new(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[]));
+    let (user, indices) = (&raw mut world, [0u8, 1, 2, 3, 4, 5]);
+    let draw = PjDraw {
+        count: 6,
+        indices: indices.as_ptr().cast(),
+        index_bytes: 1,
+        look_up: Some(nonsense),
+        fetch: Some(fetch),
+        ..pj_draw(user.cast())
+    };
+    let mut report = empty_report();
+    // SAFETY: all are valid.
+    unsafe {
+        assert_eq!(pj_gpu_draw_elements(gpu, &draw, &mut report), PJ_OK);
+        assert_eq!(xs(&*user), [[1.0, 2.0, 3.0], [4.0, 5.0, 5.0]]);
+        assert_eq!((report.vertices, report.reused), (5, 1));
+        assert_eq!(pj_gpu_free(gpu), PJ_OK);
+    }
+}
+
+/// What each kind of call gives in a callback: free, write, read, draw, state.
+fn every_call(gpu: *mut PjGpu) -> Vec<i32> {
+    let (mut attributes, mut value, mut other) = ([[[0.0; 4]; 16]], 0, World::new(&[], &[]));
+    let mut state = Box::new(PjGpuState::default());
+    let list = List::default();
+    let user = &raw mut other;
+    let nothing = pj_draw(user.cast());
+    // SAFETY: all are valid, and what would not be is found to be so.
+    unsafe {
+        let mut got = vec![
+            pj_gpu_free(gpu),
+            pj_gpu_write(gpu, 0x100, 1, 15, attributes.as_mut_ptr()),
+            pj_gpu_draw_arrays(gpu, &PjDraw { vertices: attributes.as_ptr(), ..nothing }, null_mut()),
+            execute(gpu, &list, user),
+            pj_gpu_read(gpu, 0x100, &mut value),
+            pj_gpu_state_get(gpu, &mut *state),
+        ];
+        // Setting it as it is.
+        got.push(if got[5] == PJ_OK { pj_gpu_state_set(gpu, &*state) } else { pj_gpu_state_set(gpu, null()) });
+        got
+    }
+}
+
+#[test]
+fn callbacks_may_use_the_gpu_where_it_is_lent_and_look_where_it_is_shown() {
+    const BUSY: [i32; 7] = [PJ_BUSY; 7];
+    let gpu = drawing();
+    let mut world = World::new(&[1.0, 2.0, 3.0], &[0, 1, 2]);
+    world.meddle = Some(every_call);
+    world.gpu = gpu;
+    let mut list = List::default();
+    list.elements().write(FIXEDATTRIB_INDEX, 15).immediate(&[[1.0; 4], [2.0; 4], [3.0; 4]]);
+    let user = &raw mut world;
+    assert_eq!(execute(gpu, &list, user), PJ_OK);
+    // SAFETY: all are valid.
+    let world = unsafe {
+        let indices = [0u8];
+        let draw = PjDraw {
+            count: 1,
+            indices: indices.as_ptr().cast(),
+            index_bytes: 1,
+            look_up: Some(look_up),
+            fetch: Some(fetch),
+            ..pj_draw(user.cast())
+        };
+        assert_eq!(pj_gpu_draw_elements(gpu, &draw, null_mut()), PJ_OK);
+        &mut *user
+    };
+    let gave = |whence: &str| {
+        let all: Vec<_> = world.meddled.iter().filter(|(w, _)| *w == whence).map(|(_, gave)| &gave[..]).collect();
+        assert!(!all.is_empty() && all.iter().all(|gave| *gave == all[0]), "{whence}: {all:?}");
+        all[0].to_vec()
+    };
+    assert_eq!([gave("triangle"), gave("fetch"), gave("look_up")], [BUSY; 3]);
+    assert_eq!(gave("draw"), [PJ_BUSY, PJ_OK, PJ_OK, PJ_OK, PJ_OK, PJ_OK, PJ_OK], "all but freeing it");
+    assert_eq!(gave("wrote"), [PJ_BUSY, PJ_BUSY, PJ_BUSY, PJ_BUSY, PJ_OK, PJ_OK, PJ_BUSY], "looking only");
+    assert_eq!(xs(world), [[1.0, 2.0, 3.0]; 2]);
+    // SAFETY: the last use.
+    assert_eq!(unsafe { pj_gpu_free(gpu) }, PJ_OK, "afterwards it is free");
+}
+
+#[test]
+fn lists_may_be_executed_in_draws_of_lists() {
+    unsafe extern "C" fn again(user: *mut c_void, gpu: *mut PjGpu, effect: i32) {
+        let mut list = List::default();
+        list.arrays();
+        // SAFETY: what the test below gives; `draw` is the usual one.
+        unsafe {
+            draw(user, gpu, effect);
+            assert_eq!(execute(gpu, &list, user.cast()), PJ_OK);
+            draw(user, gpu, effect);
+        }
+    }
+    let (gpu, mut world, mut list) = (drawing(), World::new(&[1.0, 2.0, 3.0], &[]), List::default());
+    list.arrays();
+    let user = &raw mut world;
+    let host = PjGpuHost {
+        struct_size: size_of::<PjGpuHost>(),
+        triangle: Some(triangle),
+        draw: Some(again),
+        wrote: None,
+        user: user.cast(),
+    };
+    // SAFETY: all are valid.
+    unsafe {
+        assert_eq!(pj_gpu_execute(gpu, list.0.as_ptr(), list.0.len(), &host), PJ_OK);
+        assert_eq!(xs(&*user), [[1.0, 2.0, 3.0]; 3]);
+        assert_eq!(pj_gpu_free(gpu), PJ_OK);
+    }
+}
+
+#[test]
+fn what_is_wrong_is_a_status_and_nothing_is_drawn() {
+    let gpu = drawing();
+    let mut world = World::new(&[1.0, 2.0, 3.0], &[]);
+    let user = &raw mut world;
+    let indices = [0u8, 1, 2];
+    let (mut report, mut value, mut attributes) = (empty_report(), 0u32, [[[0.0; 4]; 16]]);
+    // SAFETY: what is not valid is found to be so.
+    unsafe {
+        let good = PjDraw {
+            count: 3,
+            vertices: (*user).vertices.as_ptr(),
+            fetch: Some(fetch),
+            indices: indices.as_ptr().cast(),
+            index_bytes: 1,
+            ..pj_draw(user.cast())
+        };
+        let mut arrays = |change: fn(&mut PjDraw)| {
+            let mut draw = good;
+            change(&mut draw);
+            pj_gpu_draw_arrays(gpu, &draw, &mut report)
+        };
+        assert_eq!(arrays(|d| d.triangle = None), PJ_NULL);
+        assert_eq!(arrays(|d| (d.vertices, d.fetch) = (null(), None)), PJ_NULL);
+        assert_eq!(arrays(|d| d.vertices = d.vertices.wrapping_byte_add(2)), PJ_MISALIGNED);
+        assert_eq!(arrays(|d| d.count = usize::MAX / 8), PJ_ARGUMENT);
+        assert_eq!(arrays(|d| d.struct_size = 0), PJ_ARGUMENT);
+        assert_eq!(arrays(|d| d.struct_size -= 1), PJ_ARGUMENT);
+        if usize::BITS > 32 {
+            assert_eq!(arrays(|d| (d.vertices, d.count) = (null(), usize::MAX)), PJ_ARGUMENT);
+        }
+        let elements = |change: fn(&mut PjDraw)| {
+            let mut draw = good;
+            change(&mut draw);
+            pj_gpu_draw_elements(gpu, &draw, null_mut())
+        };
+        assert_eq!(elements(|d| d.fetch = None), PJ_NULL);
+        assert_eq!(elements(|d| d.indices = null()), PJ_NULL);
+        for width in [0, 3, 8] {
+            assert_eq!(pj_gpu_draw_elements(gpu, &PjDraw { index_bytes: width, ..good }, null_mut()), PJ_ARGUMENT);
+        }
+        assert_eq!(elements(|d| d.cache = 256), PJ_ARGUMENT);
+        assert_eq!(elements(|d| (d.count, d.index_bytes) = (usize::MAX, 4)), PJ_ARGUMENT);
+        assert_eq!(pj_gpu_draw_immediate(gpu, &PjDraw { vertices: null(), ..good }, null_mut()), PJ_NULL);
+        assert_eq!(pj_gpu_draw_arrays(gpu, null(), null_mut()), PJ_NULL);
+        let mut small = PjReport { struct_size: 1, ..report };
+        assert_eq!(pj_gpu_draw_arrays(gpu, &good, &mut small), PJ_ARGUMENT);
+        assert_eq!((*user).triangles.len(), 0);
+        assert_eq!(report, empty_report());
+
+        let host = PjGpuHost {
+            struct_size: size_of::<PjGpuHost>(),
+            triangle: Some(triangle),
+            draw: Some(draw),
+            wrote: None,
+            user: user.cast(),
+        };
+        let execute = |host: &PjGpuHost| pj_gpu_execute(gpu, [0u32; 2].as_ptr(), 2, host);
+        assert_eq!(execute(&PjGpuHost { triangle: None, ..host }), PJ_NULL);
+        assert_eq!(execute(&PjGpuHost { draw: None, ..host }), PJ_NULL);
+        assert_eq!(execute(&PjGpuHost { struct_size: 16, ..host }), PJ_ARGUMENT);
+        assert_eq!(pj_gpu_execute(gpu, null(), 2, &host), PJ_NULL);
+        assert_eq!(pj_gpu_execute(gpu, null(), 0, &host), PJ_OK);
+        assert_eq!(pj_gpu_execute(gpu, null(), 0, null()), PJ_NULL);
+
+        assert_eq!(pj_gpu_write(gpu, VSH, 5, 15, null_mut()), PJ_NULL);
+        assert_eq!(pj_gpu_read(gpu, VSH, &mut value), PJ_OK);
+        assert_eq!(value, 0, "nor is anything written");
+        assert_eq!(pj_gpu_read(gpu, VSH, null_mut()), PJ_NULL);
+        assert_eq!(pj_gpu_default_attribute(gpu, 0, null_mut()), PJ_NULL);
+        assert_eq!(pj_gpu_work_get(gpu, null_mut()), PJ_NULL);
+        assert_eq!(pj_gpu_state_get(gpu, null_mut()), PJ_NULL);
+        assert_eq!(pj_gpu_state_set(gpu, null()), PJ_NULL);
+        assert_eq!(pj_gpu_free(gpu), PJ_OK);
+        let none = null_mut::<PjGpu>();
+        assert_eq!(pj_gpu_free(none), PJ_OK);
+        assert_eq!(pj_gpu_new(null(), null_mut()), PJ_NULL);
+        assert_eq!(pj_gpu_write(none, VSH, 5, 15, attributes.as_mut_ptr()), PJ_NULL);
+        assert_eq!(pj_gpu_read(none, VSH, &mut value), PJ_NULL);
+        assert_eq!(pj_gpu_default_attribute(none, 0, attributes[0].as_mut_ptr()), PJ_NULL);
+        assert_eq!(pj_gpu_draw_arrays(none, &good, null_mut()), PJ_NULL);
+        assert_eq!(pj_gpu_draw_elements(none, &good, null_mut()), PJ_NULL);
+        assert_eq!(pj_gpu_draw_immediate(none, &good, null_mut()), PJ_NULL);
+        assert_eq!(pj_gpu_execute(none, null(), 0, &host), PJ_NULL);
+        assert_eq!(pj_gpu_work_get(none, null_mut()), PJ_NULL);
+        assert_eq!(pj_gpu_state_get(none, null_mut()), PJ_NULL);
+        assert_eq!(pj_gpu_state_set(none, null()), PJ_NULL);
+    }
+}
+
+#[test]
+fn statuses_have_words() {
+    let said: Vec<String> = (-11..=1)
+        .map(|status| {
+            // SAFETY: static text that ends.
+            let text = unsafe { std::ffi::CStr::from_ptr(pj_status_text(status)) };
+            text.to_str().expect("text").to_owned()
+        })
+        .collect();
+    assert_eq!(said[0], said[1]);
+    assert_eq!((&*said[1], &*said[2], &*said[11]), ("an unknown status", "the GPU is in use", "no error"));
+    let mut known = said[2..=11].to_vec();
+    known.sort();
+    known.dedup();
+    assert_eq!(known.len(), 10);
+    for fault in [Fault::Null, Fault::Argument, Fault::NoNative(None), Fault::Misaligned, Fault::Overlap, Fault::Busy] {
+        assert_eq!(said[(fault.status() + 11) as usize], fault.message());
+    }
+}

@@ -1,0 +1,139 @@
+//! States that are saved, restored and made up.
+
+use super::*;
+
+#[test]
+fn a_saved_state_goes_on_as_the_original() {
+    let engine = engine(&PjOptions { backend: PJ_INTERPRETER, ..PjOptions::DEFAULT }).expect("an engine");
+    for (name, list) in lists() {
+        let commands: Vec<Write> = Commands::new(&list.0).collect();
+        let mut world = World::new(&[1.0, 2.0, 3.0, 4.0, 5.0], &[3, 0, 1, 2, 3, 4, 1, 0]);
+        let (original, user) = (gpu(engine), &raw mut world);
+        execute(original, &list, user);
+        // Half a uniform, half an attribute, an index in the middle of everything.
+        let mut half = List::default();
+        half.write(VSH + offset::FLOATUNIFORM_INDEX, 0x8000_0005).queue(VSH + offset::FLOATUNIFORM_DATA0, &[1, 2, 3]);
+        half.write(VSH + offset::CODETRANSFER_INDEX, 500).queue(FIXEDATTRIB_DATA0, &[4, 5]);
+        execute(original, &half, user);
+        let saved = remembered(original);
+        let copy = gpu(engine);
+        let mut state = Box::new(PjGpuState::default());
+        // SAFETY: as many bytes; any make a state.
+        unsafe {
+            (&raw mut *state).cast::<u8>().copy_from(saved.as_ptr(), saved.len());
+            assert_eq!(pj_gpu_state_set(copy, &*state), PJ_OK);
+        }
+        assert!(remembered(copy) == saved, "{name}");
+        let mut rest = List::default();
+        rest.queue(VSH + offset::FLOATUNIFORM_DATA0, &[4]).queue(FIXEDATTRIB_DATA0, &[6]).arrays();
+        let mut seen = Vec::new();
+        for gpu in [original, copy] {
+            // SAFETY: nobody else uses it here.
+            unsafe { (*user).triangles.clear() };
+            assert_eq!(execute(gpu, &rest, user), PJ_OK);
+            // SAFETY: as above.
+            seen.push((remembered(gpu), unsafe { (*user).triangles.clone() }));
+        }
+        assert!(seen[0] == seen[1], "{name}");
+        assert!(!commands.is_empty());
+        // SAFETY: the last uses.
+        unsafe { (pj_gpu_free(original), pj_gpu_free(copy)) };
+    }
+    // SAFETY: the last use.
+    unsafe { pj_engine_free(engine) };
+}
+
+#[test]
+fn any_bytes_are_a_state() {
+    let options = PjOptions { backend: PJ_INTERPRETER, fuel: 3, ..PjOptions::DEFAULT };
+    let engine = engine(&options).expect("an engine");
+    let gpu = gpu(engine);
+    let mut seed = 0x2545_F491_4F6C_DD1D_u64;
+    for _ in 0..4 {
+        let mut state = Box::new(PjGpuState::default());
+        let bytes = (&raw mut *state).cast::<u8>();
+        for n in size_of::<usize>()..size_of::<PjGpuState>() {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            // SAFETY: inside of the state; any bytes make one.
+            unsafe { bytes.add(n).write((seed >> 56) as u8) };
+        }
+        // SAFETY: all are valid.
+        assert_eq!(unsafe { pj_gpu_state_set(gpu, &*state) }, PJ_OK);
+        let first = remembered(gpu);
+        // SAFETY: as many bytes.
+        let given = unsafe { slice::from_raw_parts(bytes.cast_const(), size_of::<PjGpuState>()) };
+        let differ = first.iter().zip(given).filter(|(a, b)| a != b).count();
+        assert!(differ <= 2 * 5 + 7, "flags are 0 or 1 and reserved bytes 0, the rest is as it was: {differ}");
+        let mut world = World::new(&[1.0, 2.0, 3.0], &[2, 1, 0, 1]);
+        let mut list = List::default();
+        list.arrays().elements().immediate(&[[1.0; 4]; 40]);
+        assert_eq!(execute(gpu, &list, &raw mut world), PJ_OK);
+    }
+    // SAFETY: the last uses.
+    unsafe { (pj_gpu_free(gpu), pj_engine_free(engine)) };
+}
+
+#[test]
+fn a_smaller_state_leaves_the_rest_as_at_power_on() {
+    let engine = engine(&PjOptions { backend: PJ_INTERPRETER, ..PjOptions::DEFAULT }).expect("an engine");
+    let gpu = gpu(engine);
+    execute(gpu, &plain(), &mut World::new(&[], &[]));
+    let struct_size = offset_of!(PjGpuState, vertex_code);
+    let mut state = Box::new(PjGpuState { struct_size, ..PjGpuState::default() });
+    state.registers[usize::from(VSH)] = 0x1234;
+    let want = PjGpuState { registers: state.registers, ..PjGpuState::default() };
+    // SAFETY: all are valid; a state is as many bytes without padding.
+    unsafe {
+        assert_eq!(pj_gpu_state_set(gpu, &*state), PJ_OK);
+        let want = slice::from_raw_parts((&raw const want).cast::<u8>(), size_of::<PjGpuState>());
+        assert!(remembered(gpu) == want);
+        state.vertex_code[0] = 7;
+        assert_eq!(pj_gpu_state_get(gpu, &mut *state), PJ_OK);
+        assert_eq!(
+            (state.vertex_code[0], state.struct_size),
+            (7, struct_size),
+            "no more is written than there is room"
+        );
+        let large = PjGpuState { struct_size: usize::MAX, ..*state };
+        assert_eq!(pj_gpu_state_set(gpu, &large), PJ_ARGUMENT);
+        assert_eq!(pj_gpu_free(gpu), PJ_OK);
+        pj_engine_free(engine);
+    }
+}
+
+/// The engine's layout is for the host's own runs.
+#[test]
+fn geometry_programs_are_native_whatever_the_layout() {
+    unsafe extern "C" fn event(user: *mut c_void, _: u32, _: *const std::ffi::c_char) {
+        // SAFETY: what was given to the engine below.
+        unsafe { *user.cast::<u32>() += 1 };
+    }
+    let layout = PjLayout {
+        struct_size: size_of::<PjLayout>(),
+        unit_bytes: 0x1000,
+        v: 0x100,
+        r: 0x200,
+        o: 0x300,
+        al: 4,
+        a0x: 8,
+        a0y: 12,
+        cmp_y: 1,
+        uniforms_bytes: 0x1000,
+        c: 0x400,
+        i: 16,
+        b: 32,
+        ..PjLayout::default()
+    };
+    let mut events = 0u32;
+    let user = (&raw mut events).cast();
+    let options = PjOptions { layout: &layout, event: Some(event), user, ..PjOptions::DEFAULT };
+    let engine = engine(&options).expect("an engine");
+    let (gpu, mut world) = (gpu(engine), World::new(&[1.0, 2.0, 3.0], &[]));
+    let mut list = plain();
+    list.geometry(0, 0, 1).shader(GSH, TRIANGLE, 3, 1).arrays();
+    assert_eq!(execute(gpu, &list, &raw mut world), PJ_OK);
+    assert_eq!(world.triangles.len(), 1);
+    // SAFETY: the last uses.
+    unsafe { (pj_gpu_free(gpu), pj_engine_free(engine)) };
+    assert_eq!(events, u32::from(cfg!(not(feature = "jit"))), "without native code there is one, about both");
+}

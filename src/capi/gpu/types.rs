@@ -1,0 +1,165 @@
+//! The numbers and structures of the header's section on the GPU, and what they mean to [`gpu`](crate::gpu).
+//!
+//! Invariant: as in the types of the other sections: the same fields in the same order, no padding behind a size.
+
+use super::PjGpu;
+use crate::gpu::Report;
+use crate::state::{Exit, Registers, Vec4};
+use std::ffi::c_void;
+use std::ptr::{null, null_mut};
+
+pub const PJ_EFFECT_NONE: i32 = 0;
+pub const PJ_EFFECT_DRAW_ARRAYS: i32 = 1;
+pub const PJ_EFFECT_DRAW_ELEMENTS: i32 = 2;
+pub const PJ_EFFECT_VERTEX: i32 = 3;
+pub const PJ_LOOKUP_RUN: u32 = 0;
+pub const PJ_LOOKUP_STORE: u32 = 256;
+pub const PJ_LOOKUP_REUSE: u32 = 512;
+
+pub type PjTriangleFn = unsafe extern "C" fn(*mut c_void, *const f32, *const f32, *const f32);
+pub type PjDrawFn = unsafe extern "C" fn(*mut c_void, *mut PjGpu, i32);
+pub type PjWroteFn = unsafe extern "C" fn(*mut c_void, *const PjGpu, u16, u32, u8);
+pub type PjFetchFn = unsafe extern "C" fn(*mut c_void, u32, *mut Vec4);
+pub type PjLookUpFn = unsafe extern "C" fn(*mut c_void, u32) -> u32;
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct PjGpuHost {
+    pub struct_size: usize,
+    pub triangle: Option<PjTriangleFn>,
+    pub draw: Option<PjDrawFn>,
+    pub wrote: Option<PjWroteFn>,
+    pub user: *mut c_void,
+}
+
+impl PjGpuHost {
+    pub(super) const NOTHING: PjGpuHost =
+        PjGpuHost { struct_size: 0, triangle: None, draw: None, wrote: None, user: null_mut() };
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct PjDraw {
+    pub struct_size: usize,
+    pub count: usize,
+    pub vertices: *const Registers,
+    pub fetch: Option<PjFetchFn>,
+    pub indices: *const c_void,
+    pub look_up: Option<PjLookUpFn>,
+    pub triangle: Option<PjTriangleFn>,
+    pub user: *mut c_void,
+    pub index_bytes: u32,
+    pub cache: u32,
+}
+
+impl PjDraw {
+    pub(super) const NOTHING: PjDraw = PjDraw {
+        struct_size: 0,
+        count: 0,
+        vertices: null(),
+        fetch: None,
+        indices: null(),
+        look_up: None,
+        triangle: None,
+        user: null_mut(),
+        index_bytes: 0,
+        cache: 0,
+    };
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct PjReport {
+    pub struct_size: usize,
+    pub vertices: u64,
+    pub reused: u64,
+    pub geometry_runs: u64,
+    pub dropped: u64,
+    pub triangles: u64,
+    pub vertex_exit: i32,
+    pub geometry_exit: i32,
+}
+
+impl PjReport {
+    pub(super) fn new(report: &Report) -> PjReport {
+        let [vertex_exit, geometry_exit] = [report.vertex_exit, report.geometry_exit].map(|exit: Exit| exit as i32);
+        let &Report { vertices, reused, geometry_runs, dropped, triangles, .. } = report;
+        let struct_size = size_of::<PjReport>();
+        PjReport { struct_size, vertices, reused, geometry_runs, dropped, triangles, vertex_exit, geometry_exit }
+    }
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct PjGpuWork {
+    pub struct_size: usize,
+    pub comparisons: u64,
+    pub programs: u64,
+    pub lookups: u64,
+}
+
+/// What one kind of unit holds, but for its code.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct PjGpuUnit {
+    pub v: Registers,
+    pub r: Registers,
+    pub o: [Registers; 2],
+    pub slots: [Registers; 4],
+    pub c: [Vec4; 96],
+    pub opdescs: [u32; 128],
+    pub a0: [i32; 2],
+    pub al: i32,
+    pub float_words: [u32; 3],
+    pub i: [[u8; 4]; 4],
+    pub b: u16,
+    pub code_index: u16,
+    pub opdesc_index: u16,
+    pub float_index: u8,
+    pub float32: u8,
+    pub float_count: u8,
+    pub cmp: [u8; 2],
+    pub bank: u8,
+    pub emit_vertex: u8,
+    pub emit_primitive: u8,
+    pub emit_winding: u8,
+    pub reserved: u8,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct PjGpuState {
+    pub struct_size: usize,
+    pub registers: [u32; 768],
+    pub vertex_code: [u32; 512],
+    pub geometry_code: [u32; 4096],
+    pub vertex: PjGpuUnit,
+    pub geometry: PjGpuUnit,
+    pub fixed_defaults: Registers,
+    pub fixed_vertex: Registers,
+    pub fixed_words: [u32; 3],
+    pub fixed_index: u8,
+    pub fixed_words_count: u8,
+    pub fixed_count: u8,
+    pub assembly_count: u8,
+    pub assembly_vertices: [[f32; 24]; 2],
+    pub fed_vectors: Registers,
+    pub fed_vertices: u32,
+    pub fed_expected: u32,
+    pub fed_count: u8,
+    pub fed_uniform: u8,
+    pub assembly_oldest: u8,
+    pub reserved: [u8; 5],
+}
+
+// Nothing lies between fields, and none of C's arrays is shorter than what is kept.
+const _: () = {
+    use crate::gpu::{VERTEX_CODE_WORDS, registers::REGISTERS};
+    use crate::isa::{MAX_CODE_WORDS, OPDESCS};
+    assert!(REGISTERS == 768 && VERTEX_CODE_WORDS == 512 && MAX_CODE_WORDS == 4096 && OPDESCS == 128);
+    let registers = size_of::<Registers>();
+    assert!(size_of::<PjGpuUnit>() == 8 * registers + size_of::<[Vec4; 96]>() + 4 * 128 + 2 * 4 + 4 + 3 * 4 + 16 + 16);
+    let rest = 3 * 4 + 4 + 2 * 24 * 4 + 2 * 4 + 8;
+    let words = 4 * (768 + 512 + 4096);
+    assert!(size_of::<PjGpuState>() == size_of::<usize>() + words + 2 * size_of::<PjGpuUnit>() + 3 * registers + rest);
+};
