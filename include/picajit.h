@@ -2,12 +2,20 @@
  * picajit: PICA200 vertex and geometry shaders as native code, with an interpreter that gives the same bits.
  *
  * Made for C99, C11 and C++ from C++11 on. Structures that may grow begin with their size: zero them and set `struct_size`
- * to sizeof (PJ_OPTIONS_INIT does for options); fields named `reserved` stay 0. A function that can fail returns a pj_status;
- * whatever it was to give is then untouched. Nothing here keeps global state; no call lets a panic of the library out.
+ * to sizeof (PJ_OPTIONS_INIT does for options); fields named `reserved` stay 0. A size below that of the first version, or
+ * above 4096, is none; of a structure larger than the library's, what it does not know is not looked at. A function that can
+ * fail returns a pj_status; whatever it was to give is then untouched. Nothing here keeps global state; no call lets a panic
+ * of the library out.
  *
  * Threads: an engine may be used by many at once. A shader is immutable, and many threads may run it at once, each on
  * registers of its own. Callbacks come on the thread that made the call, or, for events, on the one that found something.
- * They must return: neither longjmp nor a C++ exception may leave them. A shader is held until its run has returned.
+ * They must return: neither longjmp nor a C++ exception may leave them. They may make any call, also on the engine and the
+ * shader that they come from, but for two: EMIT may not run anything on the unit that is at work, and during
+ * PJ_EVENT_UNPROFILED no shader may be run. A shader is held until its run has returned.
+ *
+ * What is not noticed: pointers to memory that is not there or too small, handles that have been given back, an engine that
+ * is freed while another thread uses it, one unit on two threads, uniforms on top of registers. Whatever else is wrong is a
+ * status.
  *
  * The floating-point mode of a thread that runs shaders is the usual one: round to nearest, subnormals kept.
  */
@@ -40,7 +48,7 @@ enum {
     PJ_LAYOUT = -3,     /* a layout is wrong; the message names the field, "a0.x" for a0x, "bank" for bank and so on */
     PJ_PROGRAM = -4,    /* more code words than the hardware has room for; of descriptors, 128 are looked at */
     PJ_NO_NATIVE = -5,  /* native code was required and there is none; the message says why */
-    PJ_MISALIGNED = -6, /* registers or uniforms are not aligned to 16 bytes, or an array not to 4 */
+    PJ_MISALIGNED = -6, /* registers or uniforms are not aligned to 16 bytes, or something else not as its type asks */
     PJ_OVERLAP = -7,    /* inputs or outputs of a batch lie where they must not, see pj_run_batch */
     PJ_INTERNAL = -8,   /* a bug in picajit; the engine, its shaders and its GPUs should not be used any more */
     PJ_BUSY = -9        /* a pj_gpu is in use: by a call that this one is made in, or on another thread */
@@ -198,8 +206,8 @@ typedef struct pj_options {
 pj_status pj_engine_new(const pj_options *options, pj_engine **engine, char *message, size_t message_bytes);
 
 /*
- * Frees an engine; null is allowed. Shaders that are held stay usable, and so do GPUs. Its threads have ended when this
- * returns, or when the last of its GPUs is freed, unless it is one of them that calls, from an event.
+ * Frees an engine; null is allowed. Shaders that are held stay usable, and so do GPUs. In a callback it may be the engine at
+ * work. Its threads have ended when this returns, or when the last of its GPUs is freed, unless it is one of them that calls.
  */
 void pj_engine_free(pj_engine *engine);
 
@@ -229,7 +237,9 @@ enum { /* the stage of an entry */
 
 /*
  * The shader that begins at word `entry` of the code memory: found in the engine's cache, or compiled, now or, with
- * pj_options.threads, meanwhile. The lookup takes microseconds; keep the shader until code, descriptors or entry change. Words that the entry does not reach don't matter.
+ * pj_options.threads, meanwhile. The lookup takes microseconds; keep the shader until code, descriptors or entry change. Words
+ * that the entry does not reach don't matter. Arrays of 0 words may be null; an entry behind the code, up to 65535, is a shader
+ * whose runs are PJ_PAST_END at once.
  * Release it with pj_shader_release. Each call gives a pointer of its own, also to a shader that is known. Code for batches,
  * and for runs that meet something rare, is compiled when it is first wanted, by the run that wants it or by those threads.
  */
@@ -260,7 +270,7 @@ enum { /* what pj_shader_text tells */
 
 /*
  * Copies at most `bytes` bytes of a text, the ending 0 among them, and returns how long it is without that: 0 if there
- * is nothing to tell, or negative as a pj_status. `text` may be null if `bytes` is 0.
+ * is nothing to tell, or negative as a pj_status. `text` may be null.
  */
 int64_t pj_shader_text(const pj_shader *shader, uint32_t what, char *text, size_t bytes);
 
@@ -268,7 +278,7 @@ int64_t pj_shader_text(const pj_shader *shader, uint32_t what, char *text, size_
 
 /*
  * EMIT of a geometry program. The host keeps four vertex slots: `outputs`, o0 to o15 whatever the output mask says, valid
- * during the call, goes to slot `vertex`; if `primitive` is 1, slots 0, 1, 2 then make a triangle, the first two exchanged
+ * during the call, aligned to 4 bytes, goes to slot `vertex`; if `primitive` is 1, slots 0, 1, 2 then make a triangle, the first two exchanged
  * if `winding` is 1 and the topology is 3. What the unit's fields hold meanwhile is unspecified; they and the uniforms must
  * not be changed.
  */
@@ -283,7 +293,7 @@ int32_t pj_run(const pj_shader *shader, void *unit, const void *uniforms, pj_emi
 
 typedef struct pj_batch {
     size_t struct_size;
-    size_t count;               /* vertices */
+    size_t count;               /* vertices; if 0, both arrays may be null */
     const pj_registers *inputs; /* one register file each, aligned to 4 bytes; read where bit n of input_mask is set for vn.
                                    C before C23 wants a cast from an array that is not const. */
     pj_registers *outputs;      /* one register file each; written where bit n of output_mask is set for on */

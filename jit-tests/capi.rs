@@ -1,7 +1,8 @@
-//! The C interface as C and C++ see it: the header in every language it is made for, the hosts of `examples/c` built against the
-//! static library and run, and the header's structures compared with those of the library.
+//! The C interface as C and C++ see it: the header in every language it is made for, the hosts of `examples/c` and the abusive ones
+//! of `jit-tests/capi` built against the static library and run, alone, with sanitizers and under valgrind; and the header's
+//! structures compared with those of the library.
 //!
-//! Skips with a line where there is no C compiler for this machine, as on an emulated one.
+//! Skips with a line where there is no C compiler for this machine, as on an emulated one, or none with sanitizers.
 
 #[path = "capi/gpu.rs"]
 mod gpu;
@@ -73,25 +74,50 @@ fn library() -> &'static Path {
     })
 }
 
-/// Builds an example with one compiler and runs it with `arguments`; what it prints.
-fn example(compiler: Compiler, standard: &str, name: &str, under: &[&str], arguments: &[&str]) -> String {
-    let program = folder().join(format!("{name}-{}-{standard}", compiler.command));
+/// A host built with one compiler. `test` is part of its name: another test may be running the same host meanwhile.
+fn built(test: &str, compiler: Compiler, standard: &str, source: &str, flags: &[&str]) -> PathBuf {
+    let source = Path::new(ROOT).join(source);
+    let name = source.file_name().expect("a file").to_string_lossy();
+    let program = folder().join(format!("{test}-{name}-{}-{standard}", compiler.command));
     let library = library().to_str().expect("the path is text");
-    let source = Path::new(ROOT).join("examples/c").join(name);
-    compiler.run(standard, &source, &program, &[library, "-lpthread", "-ldl", "-lm"]);
+    compiler.run(standard, &source, &program, &[&[library, "-lpthread", "-ldl", "-lm"], flags].concat());
+    program
+}
+
+/// Runs a program, under a tool if one is named, and what it prints.
+fn said(program: &Path, under: &[&str], arguments: &[&str], environment: &[(&str, &str)]) -> (bool, String) {
     let mut command = match under {
-        [] => Command::new(&program),
+        [] => Command::new(program),
         [tool, options @ ..] => {
             let mut command = Command::new(tool);
-            command.args(options).arg(&program);
+            command.args(options).arg(program);
             command
         }
     };
-    let output = command.args(arguments).output().expect("it was built");
+    let output = command.args(arguments).envs(environment.iter().copied()).output().expect("it was built");
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{name} of {}: {said}", compiler.command);
+    (output.status.success(), said)
+}
+
+/// The same of a program that must succeed.
+fn good(program: &Path, under: &[&str], arguments: &[&str], environment: &[(&str, &str)]) -> String {
+    let (success, said) = said(program, under, arguments, environment);
+    assert!(success, "{under:?} {} {arguments:?}: {said}", program.display());
     said
 }
+
+/// The hosts in C and how what they print ends.
+const HOSTS: [(&str, &str); 5] = [
+    ("examples/c/host.c", ""),
+    ("examples/c/gpu.c", ""),
+    ("jit-tests/capi/abuse.c", "as the header says\n"),
+    ("jit-tests/capi/callbacks.c", "as the header says\n"),
+    ("jit-tests/capi/threads.c", "the same bits\n"),
+];
+/// What they are started with: engine, and rounds, for those that make rounds.
+const RUNS: [[&str; 2]; 3] = [["native", "100"], ["background", "100"], ["interpreter", "30"]];
+/// The same under valgrind, whose threads take turns.
+const SLOW_RUNS: [[&str; 2]; 3] = [["interpreter", "4"], ["native", "4"], ["background", "4"]];
 
 /// Whether there is anything to test with.
 fn ready(cpp: bool) -> bool {
@@ -123,7 +149,7 @@ fn the_c_host_gets_the_same_bits_from_both_engines() {
     }
     for compiler in compilers().iter().filter(|c| !c.cpp) {
         for standard in compiler.standards() {
-            let said = example(*compiler, standard, "host.c", &[], &[]);
+            let said = good(&built("plain", *compiler, standard, "examples/c/host.c", &[]), &[], &[], &[]);
             assert!(said.ends_with("the same bits\n"), "{said}");
         }
     }
@@ -136,8 +162,102 @@ fn the_emulator_in_cpp_gets_the_same_bytes_in_its_own_structures() {
     }
     for compiler in compilers().iter().filter(|c| c.cpp) {
         for standard in compiler.standards() {
-            let said = example(*compiler, standard, "emulator.cpp", &[], &[]);
+            let said = good(&built("plain", *compiler, standard, "examples/c/emulator.cpp", &[]), &[], &[], &[]);
             assert!(said.contains("a wrong layout: r is at "), "{said}");
+        }
+    }
+}
+
+#[test]
+fn abusive_hosts_get_what_the_header_says() {
+    if !ready(false) {
+        return;
+    }
+    for compiler in compilers().iter().filter(|c| !c.cpp) {
+        for (source, end) in &HOSTS[2..] {
+            let program = built("plain", *compiler, "c11", source, &[]);
+            for arguments in &RUNS {
+                let said = good(&program, &[], arguments, &[]);
+                assert!(said.ends_with(end), "{said}");
+            }
+        }
+    }
+}
+
+/// A sanitizer that a compiler here has, and what a program must be run with.
+struct Sanitizer {
+    compiler: Compiler,
+    environment: [(&'static str, &'static str); 2],
+}
+
+const SANITIZE: [&str; 2] = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+/// With one argument it leaks, with two it reads behind a block, with three it overflows.
+const FAULTY: &str = "#include <stdlib.h>
+static void *volatile lost;
+static volatile int sink = 0x7FFFFFFF;
+int main(int n, char **a) {
+    volatile char *block = (volatile char *)malloc(8);
+    (void)a;
+    if (n == 2) { lost = malloc(100); lost = NULL; }
+    if (n == 3) sink = block[8];
+    if (n == 4) sink += n;
+    free((void *)block);
+    return 0;
+}
+";
+
+/// AddressSanitizer and UndefinedBehaviorSanitizer of one compiler, if they work and find what is there to be found.
+fn sanitizer(compiler: Compiler) -> Option<Sanitizer> {
+    let name = compiler.command;
+    let source = folder().join(if compiler.cpp { "faulty.cpp" } else { "faulty.c" });
+    let program = folder().join(format!("faulty-{name}"));
+    std::fs::write(&source, FAULTY).expect("written");
+    let mut build = Command::new(name);
+    let output = build.args(SANITIZE).args(["-g", "-o"]).arg(&program).arg(&source).output().expect("it was found");
+    if !output.status.success() {
+        println!("skipped: {name} has no sanitizers: {}", String::from_utf8_lossy(&output.stderr));
+        return None;
+    }
+    let options = ["detect_leaks=1:detect_stack_use_after_return=1", "detect_leaks=0:detect_stack_use_after_return=1"];
+    let environment = |options| [("ASAN_OPTIONS", options), ("UBSAN_OPTIONS", "print_stacktrace=1")];
+    let works = |options| said(&program, &[], &[], &environment(options));
+    let options = match works(options[0]) {
+        (true, _) => options[0],
+        (false, why) if works(options[1]).0 => {
+            println!("skipped: leaks with {name}, whose sanitizer can't look for them here: {why}");
+            options[1]
+        }
+        (false, why) => {
+            println!("skipped: programs with sanitizers of {name} don't run here: {why}");
+            return None;
+        }
+    };
+    let environment = environment(options);
+    let leaks = options.starts_with("detect_leaks=1").then_some((1, "LeakSanitizer: detected memory leaks"));
+    for (arguments, finding) in leaks.into_iter().chain([(2, "heap-buffer-overflow"), (3, "signed integer overflow")]) {
+        let (success, said) = said(&program, &[], &["x"; 3][..arguments], &environment);
+        assert!(!success && said.contains(finding), "{name} finds what is planted: {said}");
+    }
+    Some(Sanitizer { compiler, environment })
+}
+
+#[test]
+fn sanitizers_find_nothing_in_hosts() {
+    if !ready(false) {
+        return;
+    }
+    for Sanitizer { compiler, environment } in compilers().iter().copied().filter_map(sanitizer) {
+        if compiler.cpp {
+            let program = built("sanitized", compiler, "c++20", "examples/c/emulator.cpp", &SANITIZE);
+            good(&program, &[], &[], &environment);
+            continue;
+        }
+        for (source, end) in &HOSTS {
+            let program = built("sanitized", compiler, "c11", source, &SANITIZE);
+            for arguments in &RUNS {
+                let said = good(&program, &[], arguments, &environment);
+                assert!(said.ends_with(end), "{said}");
+            }
         }
     }
 }
@@ -150,13 +270,15 @@ fn valgrind_finds_no_error_and_no_leak() {
     }
     let compiler = *compilers().iter().find(|c| !c.cpp).expect("ready");
     let tool = ["valgrind", "--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite,indirect"];
-    // Alone first, then with code made at run time, which valgrind translates like any other.
-    for (name, arguments) in
-        [("host.c", &["interpreter"][..]), ("host.c", &[]), ("gpu.c", &["interpreter"]), ("gpu.c", &[])]
-    {
-        let said = example(compiler, "c11", name, &tool, arguments);
-        assert!(said.contains("ERROR SUMMARY: 0 errors"), "{said}");
-        assert!(said.contains("definitely lost: 0 bytes") || said.contains("no leaks are possible"), "{said}");
+    for (source, end) in &HOSTS {
+        let program = built("valgrind", compiler, "c11", source, &[]);
+        // Alone first, then with code made at run time, which valgrind translates like any other.
+        for arguments in &SLOW_RUNS {
+            let said = good(&program, &tool, arguments, &[]);
+            assert!(said.contains(end), "{said}");
+            assert!(said.contains("ERROR SUMMARY: 0 errors"), "{said}");
+            assert!(said.contains("definitely lost: 0 bytes") || said.contains("no leaks are possible"), "{said}");
+        }
     }
 }
 

@@ -13,6 +13,7 @@ mod trace;
 mod types;
 
 use crate::engine::{Engine, Shader};
+use crate::isa::{MAX_CODE_WORDS, OPDESCS};
 use crate::kernel::{Config, Unsupported};
 use crate::layout::{Host, HostEmitter, HostError, Layout};
 use crate::program::{Entry, Program, ProgramError};
@@ -21,7 +22,6 @@ pub use gpu::*;
 use memory::HostMemory;
 use std::cell::Cell;
 use std::ffi::{c_char, c_void};
-use std::mem::offset_of;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::slice;
@@ -29,7 +29,7 @@ use std::sync::Arc;
 pub use trace::*;
 pub use types::*;
 
-/// `pj_engine`.
+/// `pj_engine`, which C has the one strong count of that is not a call's: a callback may free the engine that is at work.
 pub struct PjEngine {
     engine: Arc<Engine>,
     /// What it was made with.
@@ -130,6 +130,27 @@ unsafe fn given<'a, T>(pointer: *const T) -> Result<&'a T, Fault> {
     unsafe { pointer.as_ref() }.ok_or(Fault::Null)
 }
 
+/// The engine, which lives until the call is over whatever its callbacks do.
+///
+/// # Safety
+/// `engine` is null or one that `pj_engine_new` gave, and nobody has freed it yet.
+unsafe fn held(engine: *const PjEngine) -> Result<Arc<PjEngine>, Fault> {
+    if engine.is_null() {
+        return Err(Fault::Null);
+    }
+    // SAFETY: it came from `Arc::into_raw`, and the caller has not given it back.
+    unsafe {
+        Arc::increment_strong_count(engine);
+        Ok(Arc::from_raw(engine))
+    }
+}
+
+/// A place for a result.
+fn place<T>(pointer: *mut T) -> Result<NonNull<T>, Fault> {
+    checked(pointer, 1)?;
+    NonNull::new(pointer).ok_or(Fault::Null)
+}
+
 /// # Safety
 /// `pointer` is null, or `len` of its type can be read there for `'a`, and nobody writes them meanwhile.
 unsafe fn array<'a, T>(pointer: *const T, len: usize) -> Result<&'a [T], Fault> {
@@ -154,22 +175,25 @@ fn checked<T>(pointer: *const T, len: usize) -> Result<(), Fault> {
     }
 }
 
-/// The fields that both sides know of a structure that begins with its size, over those of `default`.
+/// What a structure says of its size, if that can be: no host is older than the first version, which has `first` bytes.
+///
+/// # Safety
+/// `pointer` is null or valid for reading its first field.
+unsafe fn said_size<T>(pointer: *const T, first: usize) -> Result<usize, Fault> {
+    checked(pointer, 1)?;
+    // SAFETY: such structures begin with their size.
+    let bytes = unsafe { pointer.cast::<usize>().read() };
+    if bytes < first || bytes > largest::<T>() { Err(Fault::Argument) } else { Ok(bytes) }
+}
+
+/// The fields that both sides know of a structure that begins with its size, over those of `default`. Half a field, as half a
+/// pointer, would be worse than none: sizes below that of the first version are refused.
 ///
 /// # Safety
 /// `pointer` is null or valid for as many bytes as its first field says. Any bytes make a `T`.
-unsafe fn sized<T: Sized>(pointer: *const T, mut default: T) -> Result<T, Fault> {
-    if pointer.is_null() {
-        return Err(Fault::Null);
-    }
-    if !pointer.is_aligned() {
-        return Err(Fault::Misaligned);
-    }
-    // SAFETY: such structures begin with their size, which the caller vouches for.
-    let bytes = unsafe { pointer.cast::<usize>().read() };
-    if bytes < size_of::<usize>() || bytes > largest::<T>() {
-        return Err(Fault::Argument);
-    }
+unsafe fn sized<T>(pointer: *const T, mut default: T, first: usize) -> Result<T, Fault> {
+    // SAFETY: the caller's.
+    let bytes = unsafe { said_size(pointer, first) }?;
     // SAFETY: no more bytes than either side has, and any make a `T`.
     unsafe { (&raw mut default).cast::<u8>().copy_from_nonoverlapping(pointer.cast(), bytes.min(size_of::<T>())) };
     Ok(default)
@@ -179,20 +203,10 @@ unsafe fn sized<T: Sized>(pointer: *const T, mut default: T) -> Result<T, Fault>
 ///
 /// # Safety
 /// `to` is null, or valid for writing as many bytes as its first field says.
-unsafe fn answer<T>(to: *mut T, value: &T) -> Result<i32, Fault> {
-    if to.is_null() {
-        return Err(Fault::Null);
-    }
-    if !to.is_aligned() {
-        return Err(Fault::Misaligned);
-    }
+unsafe fn answer<T>(to: *mut T, value: &T, first: usize) -> Result<i32, Fault> {
     let head = size_of::<usize>();
-    // SAFETY: such structures begin with their size, which the caller vouches for.
-    let bytes = unsafe { to.cast::<usize>().read() };
-    if bytes < head || bytes > largest::<T>() {
-        return Err(Fault::Argument);
-    }
-    let bytes = bytes.min(size_of::<T>()) - head;
+    // SAFETY: the caller's.
+    let bytes = unsafe { said_size(to, first) }?.min(size_of::<T>()) - head;
     // SAFETY: behind the size, no more bytes than either side has. Our structures have no padding.
     unsafe {
         let from = std::ptr::from_ref(value).cast::<u8>().add(head);
@@ -235,23 +249,23 @@ pub unsafe extern "C" fn pj_engine_new(
     message_bytes: usize,
 ) -> i32 {
     let work = || {
-        let to = NonNull::new(engine).ok_or(Fault::Null)?;
+        let to = place(engine)?;
         let options = match options.is_null() {
             true => PjOptions::DEFAULT,
             // SAFETY: the header asks for a structure of the size that it says; any bytes make one.
-            false => unsafe { sized(options, PjOptions::DEFAULT) }?,
+            false => unsafe { sized(options, PjOptions::DEFAULT, OPTIONS_BYTES) }?,
         };
         let layout = match options.layout.is_null() {
             true => UNIT_LAYOUT,
             // SAFETY: as above.
-            false => unsafe { sized(options.layout, PjLayout::default()) }?.offsets()?,
+            false => unsafe { sized(options.layout, PjLayout::default(), LAYOUT_BYTES) }?.offsets()?,
         };
         let layout = Layout::new(layout).map_err(Fault::Layout)?;
         let native_required = options.backend == PJ_NATIVE_REQUIRED;
         let mut translated = options.translated(layout)?;
         if !options.memory.is_null() {
             // SAFETY: as above.
-            let memory = unsafe { sized(options.memory, PjMemory::NOTHING) }?;
+            let memory = unsafe { sized(options.memory, PjMemory::NOTHING, MEMORY_BYTES) }?;
             translated.memory = Some(Arc::new(HostMemory::new(&memory)?));
         }
         let options = translated;
@@ -260,9 +274,9 @@ pub unsafe extern "C" fn pj_engine_new(
         if native_required && let Some(reason) = engine.no_native() {
             return Err(Fault::NoNative(Some(reason.clone())));
         }
-        let engine = Box::new(PjEngine { engine, config, native_required });
+        let engine = Arc::new(PjEngine { engine, config, native_required });
         // SAFETY: not null, and the header asks for a place to write a pointer to.
-        unsafe { to.write(Box::into_raw(engine)) };
+        unsafe { to.write(Arc::into_raw(engine).cast_mut()) };
         Ok(PJ_OK)
     };
     // SAFETY: the header's words on `message`.
@@ -274,7 +288,7 @@ pub unsafe extern "C" fn pj_engine_free(engine: *mut PjEngine) {
     guarded(|| {
         if !engine.is_null() {
             // SAFETY: it is one that `pj_engine_new` gave, and nobody uses it any more.
-            drop(unsafe { Box::from_raw(engine) });
+            drop(unsafe { Arc::from_raw(engine.cast_const()) });
         }
         Ok(PJ_OK)
     });
@@ -284,7 +298,7 @@ pub unsafe extern "C" fn pj_engine_free(engine: *mut PjEngine) {
 pub unsafe extern "C" fn pj_engine_clear(engine: *const PjEngine) -> i32 {
     guarded(|| {
         // SAFETY: null, or one that `pj_engine_new` gave.
-        unsafe { given(engine) }?.engine.clear();
+        unsafe { held(engine) }?.engine.clear();
         Ok(PJ_OK)
     })
 }
@@ -302,7 +316,7 @@ pub unsafe extern "C" fn pj_engine_wait(engine: *const PjEngine) -> i32 {
 pub unsafe extern "C" fn pj_engine_stats(engine: *const PjEngine, stats: *mut PjStats) -> i32 {
     guarded(|| {
         // SAFETY: null, or one that `pj_engine_new` gave.
-        let seen = unsafe { given(engine) }?.engine.cache_stats();
+        let seen = unsafe { held(engine) }?.engine.cache_stats();
         let value = PjStats {
             struct_size: size_of::<PjStats>(),
             hits: seen.hits,
@@ -312,7 +326,7 @@ pub unsafe extern "C" fn pj_engine_stats(engine: *const PjEngine, stats: *mut Pj
             bytes: seen.bytes as u64,
         };
         // SAFETY: the header asks for a structure of the size that it says.
-        unsafe { answer(stats, &value) }
+        unsafe { answer(stats, &value, STATS_BYTES) }
     })
 }
 
@@ -331,10 +345,14 @@ pub unsafe extern "C" fn pj_shader_get(
 ) -> i32 {
     let work = || {
         // SAFETY: null, or one that `pj_engine_new` gave.
-        let engine = unsafe { given(engine) }?;
-        let to = NonNull::new(shader).ok_or(Fault::Null)?;
+        let engine = unsafe { held(engine) }?;
+        let to = place(shader)?;
+        // Before there are slices of lengths that no memory has.
+        if code_words > MAX_CODE_WORDS {
+            return Err(Fault::Program(ProgramError::TooLong { words: code_words }));
+        }
         // SAFETY: the header asks for arrays of these lengths.
-        let (code, opdescs) = unsafe { (array(code, code_words)?, array(opdescs, opdesc_words)?) };
+        let (code, opdescs) = unsafe { (array(code, code_words)?, array(opdescs, opdesc_words.min(OPDESCS))?) };
         let program = Program::from_words(code, opdescs).map_err(Fault::Program)?;
         let pc = u16::try_from(entry).map_err(|_| Fault::Argument)?;
         let entry = match stage {
@@ -392,7 +410,7 @@ pub unsafe extern "C" fn pj_shader_info_get(shader: *const PjShader, info: *mut 
             native_bytes: shader.native_bytes() as u64,
         };
         // SAFETY: the header asks for a structure of the size that it says.
-        unsafe { answer(info, &value) }
+        unsafe { answer(info, &value, INFO_BYTES) }
     })
 }
 
@@ -427,8 +445,12 @@ unsafe fn host<'a>(shader: &'a PjShader, unit: *mut c_void, uniforms: *const c_v
     if unit.is_null() || uniforms.is_null() {
         return Err(Fault::Null);
     }
-    // SAFETY: cells may be written by others on this thread, and are written here if they are the unit's. The lengths are
-    // those of the layout, less than 2^31.
+    // Here already, because what is not aligned need not have a whole block behind it.
+    if [unit.addr(), uniforms.addr()].iter().any(|at| !at.is_multiple_of(align_of::<PjUnit>())) {
+        return Err(Fault::Misaligned);
+    }
+    // SAFETY: cells may be written by others on this thread, and are written here if they are the unit's: those of the uniforms
+    // are not, and C's `const` pointer may be one to the unit. The lengths are those of the layout, less than 2^31.
     let (unit, uniforms) = unsafe {
         let bytes = |at: *const c_void, len: u32| slice::from_raw_parts(at.cast::<Cell<u8>>(), len as usize);
         (bytes(unit, layout.offsets().unit_bytes), bytes(uniforms, layout.offsets().uniforms_bytes))
@@ -487,9 +509,9 @@ pub unsafe extern "C" fn pj_run_batch(
         // SAFETY: the header's words on both.
         let host = unsafe { host(shader, unit, uniforms) }?;
         // SAFETY: the header asks for a structure of the size that it says; any bytes make one.
-        let PjBatch { struct_size, count, inputs, outputs, input_mask, output_mask, reserved } =
-            unsafe { sized(batch, PjBatch::NOTHING) }?;
-        if struct_size < offset_of!(PjBatch, output_mask) + size_of::<u16>() || reserved != 0 {
+        let PjBatch { struct_size: _, count, inputs, outputs, input_mask, output_mask, reserved } =
+            unsafe { sized(batch, PjBatch::NOTHING, BATCH_BYTES) }?;
+        if reserved != 0 {
             return Err(Fault::Argument);
         }
         if count == 0 {

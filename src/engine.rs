@@ -24,6 +24,7 @@ use crate::state::{Batch, Emitter, Exit, NoEmitter, Uniforms, Unit};
 use check::Check;
 use compiled::{Compiled, Maker};
 use std::fmt;
+use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Who should run shaders.
@@ -120,7 +121,8 @@ impl Default for Options {
             threads: 0,
             memory: None,
             profiler: Profiler::None,
-            events: Arc::new(|event| eprintln!("picajit: {event}")),
+            // Who reads there may have gone, which must not end a run.
+            events: Arc::new(|event| drop(writeln!(io::stderr(), "picajit: {event}"))),
         }
     }
 }

@@ -13,7 +13,6 @@ use crate::gpu::{Attributes, Draw, Effect, Gpu, Host, NoCache, Report, RoundRobi
 use crate::semantics::Semantics;
 use crate::state::{Registers, Vec4};
 use std::ffi::c_void;
-use std::mem::offset_of;
 use std::ptr::{self, NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 pub use types::*;
@@ -176,7 +175,7 @@ pub unsafe extern "C" fn pj_gpu_work_get(gpu: *const PjGpu, work: *mut PjGpuWork
         let value =
             PjGpuWork { struct_size, comparisons: seen.comparisons, programs: seen.programs, lookups: seen.lookups };
         // SAFETY: the header asks for a structure of the size that it says.
-        unsafe { answer(work, &value) }
+        unsafe { answer(work, &value, WORK_BYTES) }
     })
 }
 
@@ -186,7 +185,7 @@ pub unsafe extern "C" fn pj_gpu_state_get(gpu: *const PjGpu, state: *mut PjGpuSt
         // SAFETY: null, or one that `pj_gpu_new` gave.
         let value = unsafe { given(gpu) }?.look(|gpu| PjGpuState::new(gpu.state()))?;
         // SAFETY: the header asks for a structure of the size that it says.
-        unsafe { answer(state, &value) }
+        unsafe { answer(state, &value, STATE_BYTES) }
     })
 }
 
@@ -196,7 +195,7 @@ pub unsafe extern "C" fn pj_gpu_state_set(gpu: *mut PjGpu, state: *const PjGpuSt
         // SAFETY: null, or one that `pj_gpu_new` gave.
         let mut gpu = unsafe { given(gpu) }?.take()?;
         // SAFETY: the header asks for a structure of the size that it says; any bytes make one.
-        let state = unsafe { sized(state, PjGpuState::default()) }?;
+        let state = unsafe { sized(state, PjGpuState::default(), STATE_BYTES) }?;
         *gpu.get().state_mut() = state.translated();
         Ok(PJ_OK)
     })
@@ -267,20 +266,17 @@ unsafe fn draw(
         // SAFETY: null, or one that `pj_gpu_new` gave.
         let mut gpu = unsafe { given(gpu) }?.take()?;
         // SAFETY: the header asks for a structure of the size that it says; any bytes make one.
-        let draw = unsafe { sized(draw, PjDraw::NOTHING) }?;
-        if draw.struct_size < offset_of!(PjDraw, cache) + size_of::<u32>() {
-            return Err(Fault::Argument);
-        }
+        let draw = unsafe { sized(draw, PjDraw::NOTHING, DRAW_BYTES) }?;
         if !report.is_null() {
             // SAFETY: as above. What could be wrong with it is found before anything is drawn.
-            unsafe { sized(report, PjReport::default()) }?;
+            unsafe { sized(report, PjReport::default(), REPORT_BYTES) }?;
         }
         let mut sink = Triangles { triangle: draw.triangle.ok_or(Fault::Null)?, user: draw.user };
         let value = PjReport::new(&work(gpu.get(), &draw, &mut sink)?);
         match report.is_null() {
             true => Ok(PJ_OK),
             // SAFETY: as above.
-            false => unsafe { answer(report, &value) },
+            false => unsafe { answer(report, &value, REPORT_BYTES) },
         }
     })
 }
@@ -378,10 +374,7 @@ pub unsafe extern "C" fn pj_gpu_execute(
         let owner = unsafe { given(gpu) }?;
         let mut taken = owner.take()?;
         // SAFETY: the header asks for a structure of the size that it says; any bytes make one.
-        let host = unsafe { sized(host, PjGpuHost::NOTHING) }?;
-        if host.struct_size < offset_of!(PjGpuHost, user) + size_of::<*mut c_void>() {
-            return Err(Fault::Argument);
-        }
+        let host = unsafe { sized(host, PjGpuHost::NOTHING, HOST_BYTES) }?;
         // SAFETY: the header asks for an array of this length.
         let list = unsafe { array(list, words) }?;
         let triangles = Triangles { triangle: host.triangle.ok_or(Fault::Null)?, user: host.user };

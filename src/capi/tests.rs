@@ -1,5 +1,7 @@
 use super::*;
-use std::ptr::{from_mut, from_ref, null, null_mut};
+use crate::state::Vec4;
+use std::mem::{MaybeUninit, offset_of};
+use std::ptr::{from_mut, null, null_mut};
 
 // mov o0, v0; mova a0.x, v0.x; add o1, c0[a0.x], v0; end. Descriptor 0 takes all as it is.
 const CODE: [u32; 4] = [0x4C00_0000, 0x4800_0000, 0x0022_0000 | 1 << 19, 0x8800_0000];
@@ -43,9 +45,9 @@ fn a_vertex_runs_alone_and_in_a_batch() {
     for backend in [PJ_NATIVE, PJ_INTERPRETER] {
         let engine = engine(&PjOptions { backend, ..PjOptions::DEFAULT }).expect("an engine");
         let shader = shader(engine, &CODE, PJ_VERTEX).expect("a shader");
-        let (mut unit, uniforms) = (unit(), uniforms());
+        let (mut unit, mut uniforms) = (unit(), uniforms());
         unit.v[0] = [3.0, 1.0, 2.0, 0.5];
-        let (u, c) = (from_mut(&mut *unit).cast(), from_ref(&*uniforms).cast());
+        let (u, c) = (from_mut(&mut *unit).cast(), from_mut(&mut *uniforms).cast_const().cast());
         // SAFETY: all are valid.
         assert_eq!(unsafe { pj_run(shader, u, c, None, null_mut()) }, PJ_END);
         assert_eq!((unit.o[0][0], unit.o[0][1], unit.a0), ([3.0, 1.0, 2.0, 0.5], [6.0; 4], [3, 1]));
@@ -96,8 +98,8 @@ fn code_is_made_in_the_background_if_it_is_asked_for() {
         if backend == PJ_NATIVE_REQUIRED {
             assert_eq!(native(), 1, "not before it is there");
         }
-        let (mut unit, uniforms) = (unit(), uniforms());
-        let (u, c) = (from_mut(&mut *unit).cast(), from_ref(&*uniforms).cast());
+        let (mut unit, mut uniforms) = (unit(), uniforms());
+        let (u, c) = (from_mut(&mut *unit).cast(), from_mut(&mut *uniforms).cast_const().cast());
         // SAFETY: all are valid, and these the last uses.
         unsafe {
             assert_eq!(pj_run(shader, u, c, None, null_mut()), PJ_END);
@@ -141,14 +143,14 @@ fn code_runs_in_memory_that_the_host_has() {
         return;
     }
     let shelf: Shelf = Shelf::default();
-    let user = from_ref(&shelf).cast_mut().cast();
+    let user = (&raw const shelf).cast_mut().cast();
     let memory = PjMemory { struct_size: size_of::<PjMemory>(), install: Some(install), release: Some(release), user };
     let made = engine(&PjOptions { memory: &memory, ..PjOptions::DEFAULT }).expect("an engine");
     let one = shader(made, &CODE, PJ_VERTEX).expect("a shader");
     assert_eq!(shelf.lock().expect("no panic").len(), 1);
-    let (mut unit, uniforms) = (unit(), uniforms());
+    let (mut unit, mut uniforms) = (unit(), uniforms());
     unit.v[0] = [3.0, 1.0, 2.0, 0.5];
-    let (u, c) = (from_mut(&mut *unit).cast(), from_ref(&*uniforms).cast());
+    let (u, c) = (from_mut(&mut *unit).cast(), from_mut(&mut *uniforms).cast_const().cast());
     // SAFETY: all are valid.
     unsafe {
         assert_eq!(pj_run(one, u, c, None, null_mut()), PJ_END);
@@ -200,8 +202,9 @@ fn what_is_wrong_is_a_status_and_says_why() {
     assert_eq!(shader(engine, &long, PJ_VERTEX).expect_err("long").0, PJ_PROGRAM);
     assert_eq!(shader(engine, &CODE, 2).expect_err("no stage"), number);
     let shader = shader(engine, &CODE, PJ_VERTEX).expect("a shader");
-    let (mut unit, uniforms) = (unit(), uniforms());
-    let (u, c): (*mut c_void, *const c_void) = (from_mut(&mut *unit).cast(), from_ref(&*uniforms).cast());
+    let (mut unit, mut uniforms) = (unit(), uniforms());
+    let (u, c): (*mut c_void, *const c_void) =
+        (from_mut(&mut *unit).cast(), from_mut(&mut *uniforms).cast_const().cast());
     let batch = |inputs: *const c_void, outputs: *mut c_void, count| PjBatch {
         struct_size: size_of::<PjBatch>(),
         count,
@@ -248,14 +251,188 @@ fn a_newer_or_older_hosts_structures_are_read_as_far_as_both_know() {
     };
     let made = engine(&later.now).expect("an engine");
     let shader = shader(made, &CODE, PJ_VERTEX).expect("a shader");
-    let mut info = PjShaderInfo { struct_size: 12, native: 9, redone: 8, groups: 7, given_up: 6, native_bytes: 5 };
+    let info =
+        |struct_size| PjShaderInfo { struct_size, native: 9, redone: 8, groups: 7, given_up: 6, native_bytes: 5 };
+    let (mut now, mut short, mut old) = (info(size_of::<PjShaderInfo>()), info(12), info(12));
     // SAFETY: valid, and no more is said to be there than is.
     unsafe {
-        assert_eq!(pj_shader_info_get(shader, &mut info), PJ_OK);
+        assert_eq!(pj_shader_info_get(shader, &mut now), PJ_OK);
+        assert_eq!(pj_shader_info_get(shader, &mut short), PJ_ARGUMENT, "there was no such version");
+        // As if the first version had ended behind `native`.
+        assert_eq!(answer(&mut old, &now, 12).map_err(|fault| fault.status()), Ok(PJ_OK));
         pj_shader_release(shader);
         pj_engine_free(made);
     }
-    assert_eq!((info.struct_size, info.native, info.redone, info.native_bytes), (12, 0, 8, 5));
+    let fields = |i: PjShaderInfo| (i.struct_size, i.native, i.redone, i.groups, i.given_up, i.native_bytes);
+    assert_eq!(fields(now), (size_of::<PjShaderInfo>(), 0, 0, 0, 0, 0));
+    assert_eq!(fields(short), (12, 9, 8, 7, 6, 5));
+    assert_eq!(fields(old), (12, 0, 8, 7, 6, 5));
+    // The same of what is read. Half a pointer would be one to nowhere.
+    let half = PjOptions { struct_size: offset_of!(PjOptions, layout) + 4, layout: std::ptr::dangling(), ..later.now };
+    assert_eq!(engine(&half).expect_err("no size").0, PJ_ARGUMENT);
+    let first = offset_of!(PjOptions, fuel);
+    let older = PjOptions { struct_size: first, precision: PJ_F24_ZERO, fuel: 3, ..later.now };
+    // SAFETY: valid, and no more is said to be there than is.
+    let Ok(seen) = (unsafe { sized(&older, PjOptions::DEFAULT, first) }) else { panic!("as large as the first") };
+    assert_eq!((seen.backend, seen.precision, seen.fuel), (PJ_INTERPRETER, PJ_F24_ZERO, PjOptions::DEFAULT.fuel));
+}
+
+#[test]
+fn results_go_to_aligned_places_only() {
+    let engine = engine(&PjOptions::DEFAULT).expect("an engine");
+    let mut room = [0usize; 3];
+    let odd = room.as_mut_ptr().wrapping_byte_add(1);
+    // SAFETY: looked at before anything is written.
+    unsafe {
+        assert_eq!(pj_engine_new(null(), odd.cast(), null_mut(), 0), PJ_MISALIGNED);
+        let (code, opdescs) = (CODE.as_ptr(), OPDESCS.as_ptr());
+        let get = |to: *mut usize, code| {
+            pj_shader_get(engine, code, CODE.len(), opdescs, 1, 0, PJ_VERTEX, to.cast(), null_mut(), 0)
+        };
+        assert_eq!(get(odd, code), PJ_MISALIGNED);
+        assert_eq!(get(room.as_mut_ptr(), code.wrapping_byte_add(1)), PJ_MISALIGNED);
+        assert_eq!(pj_engine_stats(engine, odd.cast()), PJ_MISALIGNED);
+        pj_engine_free(engine);
+    }
+    assert_eq!(room, [0; 3]);
+}
+
+#[test]
+fn a_batch_neither_reads_nor_needs_what_its_masks_leave_out() {
+    for backend in [PJ_NATIVE, PJ_INTERPRETER] {
+        let engine = engine(&PjOptions { backend, crosscheck: 1, ..PjOptions::DEFAULT }).expect("an engine");
+        let shader = shader(engine, &CODE, PJ_VERTEX).expect("a shader");
+        let (mut unit, mut uniforms) = (unit(), uniforms());
+        let (u, c) = (from_mut(&mut *unit).cast(), from_mut(&mut *uniforms).cast_const().cast());
+        // As C has it from malloc: nothing is in it but the inputs that the mask names.
+        let mut inputs = [const { MaybeUninit::<Registers>::uninit() }; 6];
+        let mut outputs = [const { MaybeUninit::<Registers>::uninit() }; 6];
+        for (n, input) in inputs.iter_mut().enumerate() {
+            // SAFETY: it is there.
+            unsafe { input.as_mut_ptr().cast::<Vec4>().write([n as f32; 4]) };
+        }
+        let batch = PjBatch {
+            struct_size: size_of::<PjBatch>(),
+            count: 6,
+            inputs: inputs.as_ptr().cast(),
+            outputs: outputs.as_mut_ptr().cast(),
+            input_mask: 1,
+            output_mask: 2,
+            reserved: 0,
+        };
+        // SAFETY: all are valid, as far as the masks say.
+        unsafe {
+            assert_eq!(pj_run_batch(shader, u, c, &batch), PJ_END);
+            pj_shader_release(shader);
+            pj_engine_free(engine);
+        }
+        for (n, output) in outputs.iter().enumerate() {
+            // SAFETY: the second register was written.
+            let o1 = unsafe { output.as_ptr().cast::<Vec4>().add(1).read() };
+            assert_eq!(o1, [2.0 * n as f32; 4]);
+        }
+    }
+}
+
+/// What a callback of the host's may do to the engine that is at work.
+struct Meddling {
+    engine: *mut PjEngine,
+    got: *mut PjShader,
+    said: u32,
+}
+
+/// Asks for the same shader, empties the cache and frees the engine.
+unsafe extern "C" fn meddle(user: *mut c_void, kind: u32, _: *const c_char) {
+    // SAFETY: what was given to the engine, which nobody uses during the call.
+    unsafe {
+        let host = user.cast::<Meddling>();
+        (*host).said += 1 + kind;
+        (*host).got = shader((*host).engine, &CODE, PJ_GEOMETRY).expect("the same");
+        assert_eq!(pj_engine_clear((*host).engine), PJ_OK);
+        pj_engine_free((*host).engine);
+    }
+}
+
+#[test]
+fn a_callback_may_use_and_free_the_engine_that_calls_it() {
+    let host = Box::into_raw(Box::new(Meddling { engine: null_mut(), got: null_mut(), said: 0 }));
+    let layout = own_without_geometry();
+    let options = PjOptions { layout: &layout, event: Some(meddle), user: host.cast(), ..PjOptions::DEFAULT };
+    let engine = engine(&options).expect("an engine");
+    let (mut unit, mut uniforms) = (unit(), uniforms());
+    let (u, c) = (from_mut(&mut *unit).cast(), from_mut(&mut *uniforms).cast_const().cast());
+    // SAFETY: nobody else uses what `host` points to.
+    let host = unsafe {
+        (*host).engine = engine;
+        // A geometry program is interpreted on such a layout, and without native code everything is: an event, from within.
+        let first = shader(engine, &CODE, PJ_GEOMETRY).expect("a shader");
+        assert_eq!(pj_run(first, u, c, None, null_mut()), PJ_END);
+        assert_eq!(pj_run((*host).got, u, c, None, null_mut()), PJ_END);
+        pj_shader_release(first);
+        pj_shader_release((*host).got);
+        Box::from_raw(host)
+    };
+    assert_eq!(host.said, 1 + PJ_EVENT_FALLBACK);
+    assert_eq!(unit.o[0][1], [0.0; 4]);
+}
+
+/// That of `pj_unit` and `pj_uniforms`, as a host would say it that has no geometry programs.
+fn own_without_geometry() -> PjLayout {
+    PjLayout {
+        struct_size: size_of::<PjLayout>(),
+        unit_bytes: UNIT_LAYOUT.unit_bytes,
+        v: UNIT_LAYOUT.v,
+        r: UNIT_LAYOUT.r,
+        o: UNIT_LAYOUT.o,
+        a0x: UNIT_LAYOUT.a0[0],
+        a0y: UNIT_LAYOUT.a0[1],
+        al: UNIT_LAYOUT.al,
+        cmp_x: UNIT_LAYOUT.cmp[0],
+        cmp_y: UNIT_LAYOUT.cmp[1],
+        uniforms_bytes: UNIT_LAYOUT.uniforms_bytes,
+        c: UNIT_LAYOUT.c,
+        i: UNIT_LAYOUT.i,
+        b: offset_of!(PjUniforms, b) as u32,
+        ..PjLayout::default()
+    }
+}
+
+#[test]
+fn many_threads_use_release_and_drop_the_same_things() {
+    struct Shared(*mut PjEngine, *mut PjShader);
+    // SAFETY: the header says that many threads may use both.
+    unsafe impl Sync for Shared {}
+    let made = engine(&PjOptions::DEFAULT).expect("an engine");
+    let shared = Shared(made, shader(made, &CODE, PJ_VERTEX).expect("a shader"));
+    std::thread::scope(|scope| {
+        for thread in 0..if cfg!(miri) { 2 } else { 4 } {
+            let shared = &shared;
+            scope.spawn(move || {
+                let Shared(engine, held) = *shared;
+                let (mut unit, mut uniforms) = (unit(), uniforms());
+                let (u, c) = (from_mut(&mut *unit).cast(), from_mut(&mut *uniforms).cast_const().cast());
+                // SAFETY: both are held until all threads have ended.
+                unsafe {
+                    for n in 0..if cfg!(miri) { 2 } else { 100 } {
+                        pj_shader_retain(held);
+                        let mut code = CODE;
+                        code[2] = code[2] & !0xF80 | ((n + thread) % 5) << 7;
+                        let own = shader(engine, &code, PJ_VERTEX).expect("a shader");
+                        assert_eq!(pj_run(own, u, c, None, null_mut()), PJ_END);
+                        assert_eq!(pj_run(held, u, c, None, null_mut()), PJ_END);
+                        assert_eq!(pj_engine_clear(engine), PJ_OK);
+                        pj_shader_release(own);
+                        pj_shader_release(held);
+                    }
+                }
+            });
+        }
+    });
+    // SAFETY: the last uses.
+    unsafe {
+        pj_engine_free(shared.0);
+        pj_shader_release(shared.1);
+    }
 }
 
 #[test]
@@ -286,9 +463,9 @@ fn a_panic_is_a_status_and_shaders_outlive_their_engine() {
         assert_eq!(pj_engine_stats(engine, &mut stats), PJ_OK);
         assert_eq!(pj_engine_clear(engine), PJ_OK);
         pj_engine_free(engine);
-        let (mut unit, uniforms) = (unit(), uniforms());
+        let (mut unit, mut uniforms) = (unit(), uniforms());
         unit.v[0] = [1.0; 4];
-        let (u, c) = (from_mut(&mut *unit).cast(), from_ref(&*uniforms).cast());
+        let (u, c) = (from_mut(&mut *unit).cast(), from_mut(&mut *uniforms).cast_const().cast());
         assert_eq!(pj_run(first, u, c, None, null_mut()), PJ_END);
         assert_eq!(unit.o[0][1], [2.0; 4]);
         pj_shader_release(first);
@@ -357,7 +534,7 @@ fn first_lane(options: PjOptions, code: &[u32], x: f32) -> (i32, f32) {
     let (mut unit, mut uniforms) = (unit(), uniforms());
     unit.v[0] = [x; 4];
     uniforms.c[0] = [1.0; 4];
-    let (u, c) = (from_mut(&mut *unit).cast(), from_ref(&*uniforms).cast());
+    let (u, c) = (from_mut(&mut *unit).cast(), from_mut(&mut *uniforms).cast_const().cast());
     // SAFETY: all are valid.
     let exit = unsafe {
         let exit = pj_run(shader, u, c, None, null_mut());
@@ -376,7 +553,8 @@ fn numbers_of_options_mean_what_they_say() {
     assert_eq!([PJ_F32, PJ_F24_NEAREST, PJ_F24_ZERO].map(with), [1.0 + x, 1.0 + 1.0 / 65_536.0, 1.0]);
     // A jump to itself.
     let endless = [0x2C << 26 | 3 << 22, 0xB000_0000, 0x8800_0000];
-    for (fuel, backend) in [(0, PJ_NATIVE), (1, PJ_NATIVE), (7, PJ_INTERPRETER)] {
+    // 0 is the default, 65,536, which takes Miri minutes.
+    for (fuel, backend) in [(0, PJ_NATIVE), (1, PJ_NATIVE), (7, PJ_INTERPRETER)].into_iter().skip(cfg!(miri).into()) {
         assert_eq!(first_lane(PjOptions { fuel, backend, ..PjOptions::DEFAULT }, &endless, 0.0).0, PJ_FUEL);
     }
 }

@@ -58,6 +58,14 @@ pub(super) const fn largest<T>() -> usize {
     if size_of::<T>() > 2048 { 2 * size_of::<T>() } else { 4096 }
 }
 
+// Sizes of the first version's structures, below which there are none. They stay when structures grow.
+pub(super) const OPTIONS_BYTES: usize = offset_of!(PjOptions, memory) + size_of::<*const PjMemory>();
+pub(super) const MEMORY_BYTES: usize = offset_of!(PjMemory, user) + size_of::<*mut c_void>();
+pub(super) const LAYOUT_BYTES: usize = offset_of!(PjLayout, b) + size_of::<u32>();
+pub(super) const STATS_BYTES: usize = offset_of!(PjStats, bytes) + size_of::<u64>();
+pub(super) const INFO_BYTES: usize = offset_of!(PjShaderInfo, native_bytes) + size_of::<u64>();
+pub(super) const BATCH_BYTES: usize = offset_of!(PjBatch, reserved) + size_of::<u32>();
+
 pub type PjEmitFn = unsafe extern "C" fn(*mut c_void, *const Vec4, u32, u32, u32);
 pub type PjInstallFn = unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> *mut c_void;
 pub type PjReleaseFn = unsafe extern "C" fn(*mut c_void, *mut c_void, usize);
@@ -136,10 +144,6 @@ pub struct PjLayout {
 
 impl PjLayout {
     pub(super) fn offsets(&self) -> Result<Offsets, Fault> {
-        // What a first version has.
-        if self.struct_size < offset_of!(PjLayout, b) + size_of::<u32>() {
-            return Err(Fault::Argument);
-        }
         let geometry = GeometryOffsets {
             bank_stride: self.bank_stride,
             bank: self.bank,

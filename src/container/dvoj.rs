@@ -225,6 +225,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "every byte of a file in turn: minutes")]
     fn no_damage_makes_the_reader_panic() {
         let good = object();
         for len in 0..good.len() {

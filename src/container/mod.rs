@@ -115,6 +115,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "reads files")]
     fn every_corpus_file_is_recognised() {
         for (folder, kind) in
             [("shbin", Kind::Shbin), ("mbs", Kind::Mbs), ("metallib", Kind::Metallib), ("vbc", Kind::Vbc)]

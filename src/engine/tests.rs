@@ -25,6 +25,7 @@ fn collecting() -> (Arc<Mutex<Vec<Event>>>, EventHandler) {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "thousands of lookups: minutes")]
 fn ten_programs_uploaded_three_thousand_times_compile_ten_times() {
     let engine = Engine::default();
     let mut memory = vec![0u32; 512];
@@ -128,6 +129,7 @@ fn a_crosscheck_finds_a_wrong_kernel_and_says_so_once() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "hundreds of vertices: minutes")]
 fn a_crosscheck_sees_what_only_batches_do() {
     struct Wrong(Arc<dyn Kernel>);
     impl Kernel for Wrong {
@@ -165,7 +167,7 @@ fn threads_share_an_engine() {
         for seed in 0..4u32 {
             let engine = &engine;
             scope.spawn(move || {
-                for n in 0..40 {
+                for n in 0..if cfg!(miri) { 5 } else { 40 } {
                     let shader = engine.shader(&program((n + seed) % 5, &[n]), Entry::vertex(0));
                     let mut unit = Unit::new();
                     unit.v[0] = [n as f32; 4];

@@ -97,6 +97,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "hundreds of look-ups among hundreds: minutes")]
     fn sizes_at_the_bounds() {
         let mut none = RoundRobin::new(0);
         assert_eq!([1, 1].map(|n| none.look_up(n)), [Lookup::Run; 2]);

@@ -163,6 +163,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "every shape of every instruction: hours")]
     fn encode_after_decode_is_the_identity_on_every_legal_shape() {
         // Every opcode, with each field in turn walking through all its values (fields are at most 12 bits wide, and
         // no two windows of 12 bits miss a neighbouring pair) over several backgrounds.

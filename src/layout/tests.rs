@@ -97,6 +97,7 @@ fn filled() -> (Unit, Uniforms) {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "cells of 4 KiB, each by itself: many minutes")]
 fn what_is_stored_is_loaded() {
     let (unit, uniforms) = filled();
     let mut image = Image::new(Layout::OWN, &unit, &uniforms);
@@ -133,6 +134,7 @@ fn engine(options: Options) -> (Engine, Arc<Mutex<Vec<String>>>) {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "cells of 4 KiB, each by itself: many minutes")]
 fn an_engine_for_one_layout_runs_on_any_other() {
     let layout = Layout::new(ONE_STRUCT).expect("right");
     let (program, entry) = program(TRANSFORM);
@@ -158,8 +160,10 @@ fn an_engine_for_one_layout_runs_on_any_other() {
 
 /// An engine for `layout`; native code without, and a mere interpreter.
 fn engines(layout: Layout) -> [Options; 3] {
-    let native = Options { layout: Some(layout), crosscheck: 1, ..Options::default() };
-    [native.clone(), Options::default(), Options { backend: Prefer::Interpreter, ..native }]
+    // Without native code it would be reported that there is none.
+    let backend = if cfg!(feature = "jit") { Prefer::Native } else { Prefer::Interpreter };
+    let native = Options { backend, layout: Some(layout), crosscheck: 1, ..Options::default() };
+    [native.clone(), Options { backend, ..Options::default() }, Options { backend: Prefer::Interpreter, ..native }]
 }
 
 fn program(source: &str) -> (Program, Entry) {
@@ -168,6 +172,7 @@ fn program(source: &str) -> (Program, Entry) {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "cells of 4 KiB, each by itself: many minutes")]
 fn every_engine_runs_on_a_hosts_memory_as_on_our_own() {
     let layout = Layout::new(ONE_STRUCT).expect("right");
     let (program, entry) = program(TRANSFORM);
@@ -196,6 +201,7 @@ fn every_engine_runs_on_a_hosts_memory_as_on_our_own() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "cells of 4 KiB, each by itself: many minutes")]
 fn a_geometry_program_without_places_for_it_is_interpreted_and_forgets() {
     struct Sent(Vec<(f32, EmitState)>);
     impl HostEmitter for Sent {

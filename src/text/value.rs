@@ -311,6 +311,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "thousands of random cases: hours")]
     fn printing_reads_back() {
         let mut x = 1u32;
         for _ in 0..200_000 {
@@ -321,6 +322,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "every number of the format: hours")]
     fn every_float24_reads_back() {
         for bits in (0..1u32 << 24).step_by(7).chain([0, 0x80_0000, 0x7F_0000, 0xFF_0000, 0x7F_8000, 0x00_8000]) {
             let text = format_f24(bits);

@@ -3,7 +3,7 @@ use super::super::*;
 use crate::state::Registers;
 use crate::text::assemble;
 use std::ffi::CStr;
-use std::ptr::{from_ref, null_mut};
+use std::ptr::null_mut;
 
 /// What is kept of a step.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,7 +70,7 @@ fn traced(
         let mut unit = unit();
         // SAFETY: both are plain data.
         unsafe { (&raw mut *unit).copy_from(&raw const *plain, 1) };
-        let c = from_ref(&*uniforms).cast();
+        let c = (&raw mut *uniforms).cast::<c_void>().cast_const();
         let (mut host, mut other) = (Host { stop_at, ..Host::default() }, Host::default());
         let [user, unheard] = [&raw mut host, &raw mut other].map(<*mut Host>::cast);
         // SAFETY: all are valid.
@@ -196,8 +196,9 @@ fn nothing_runs_without_a_callback_or_a_host() {
     let engine = engine(&PjOptions::DEFAULT).expect("an engine");
     let code = [0x8800_0000];
     let mut shader = null_mut();
-    let (mut unit, uniforms) = (unit(), uniforms());
-    let (u, c, none) = ((&raw mut *unit).cast::<c_void>(), from_ref(&*uniforms).cast(), null_mut());
+    let (mut unit, mut uniforms) = (unit(), uniforms());
+    let (u, none) = ((&raw mut *unit).cast::<c_void>(), null_mut());
+    let c = (&raw mut *uniforms).cast::<c_void>().cast_const();
     // SAFETY: what is not valid is found to be so.
     unsafe {
         let status =

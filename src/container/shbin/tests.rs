@@ -265,6 +265,7 @@ fn a_bad_file_is_refused_in_words() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "every byte of a file in turn: minutes")]
 fn no_damage_makes_the_reader_panic() {
     let small = Shbin { code: vec![0x88000000], dvles: vec![Dvle::default()], ..Shbin::default() };
     let mut refused = 0;
@@ -342,6 +343,7 @@ fn overlapping(entries: usize, uniforms: usize, name: usize) -> Vec<u8> {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "a file of a megabyte: hours")]
 fn overlapping_tables_do_not_multiply_memory() {
     for (entries, uniforms, name) in [(20_000, 1, 1), (1, 5_000, 50_000), (3_000, 3_000, 1), (1, 20_000, 20_000)] {
         let file = overlapping(entries, uniforms, name);
@@ -365,6 +367,7 @@ fn overlapping_tables_do_not_multiply_memory() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "reads files")]
 fn every_corpus_file_is_read_and_survives() {
     let Some(files) = corpus::files("shbin") else { return };
     let (mut entries, mut short, mut identical) = (0, 0, 0);

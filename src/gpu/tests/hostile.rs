@@ -124,6 +124,7 @@ fn console(backend: Prefer, state: State) -> Gpu {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "thousands of random cases: hours")]
 fn garbage_lists_end_without_a_panic() {
     let mut host = Adversary::new(0x9E37_79B9_7F4A_7C15);
     let mut all = 0;
@@ -140,6 +141,7 @@ fn garbage_lists_end_without_a_panic() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "thousands of random cases: hours")]
 fn garbage_states_are_gone_on_with() {
     let mut host = Adversary::new(0x0123_4567_89AB_CDEF);
     for round in 0..60 {
@@ -174,6 +176,7 @@ fn garbage_states_are_gone_on_with() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "thousands of random cases: hours")]
 fn garbage_is_the_same_with_both_engines() {
     let mut seeds = Noise(77);
     for _ in 0..4 {

@@ -309,6 +309,7 @@ fn a_saved_state_goes_on_as_the_original() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "thousands of vertices: hours")]
 fn long_draws_are_as_one_by_one() {
     let mut list = plain();
     list.shader(VSH, "add r0, v0, v0\nmov o0, r0\nmov o1, v1", 2, 0b11).topology(Topology::Strip).arrays().elements();
@@ -336,6 +337,7 @@ fn long_draws_are_as_one_by_one() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "thousands of vertices: hours")]
 fn a_cache_that_lies_is_safe() {
     struct Liar(u32);
     impl VertexCache for Liar {

@@ -90,6 +90,7 @@ const PIECES: &[&str] = &[
 ];
 
 #[test]
+#[cfg_attr(miri, ignore = "thousands of random cases: hours")]
 fn garbage_is_refused_politely() {
     let mut rng = Rng(0xDEAD_BEEF_CAFE_F00D);
     let mut accepted = 0;
@@ -112,6 +113,7 @@ fn garbage_is_refused_politely() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "thousands of random cases: hours")]
 fn mutated_sources_do_not_panic() {
     let sources: Vec<String> = BODIES.iter().map(|b| body(b.1)).chain(FILES.iter().map(|f| lines(f.1))).collect();
     let mut rng = Rng(0x1234_5678_9ABC_DEF1);
@@ -138,6 +140,7 @@ fn mutated_sources_do_not_panic() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "measures time")]
 fn big_sources_take_linear_time() {
     let names = |n: usize| (0..n).map(|i| format!(".alias n{i} r0\n")).collect::<String>().replace("n", "name");
     let chain: String =

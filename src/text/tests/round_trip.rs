@@ -76,6 +76,7 @@ l8:
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "thousands of random cases: hours")]
 fn random_words_come_back() {
     let mut rng = Rng(0x9E37_79B9_7F4A_7C15);
     for round in 0..400 {
@@ -102,6 +103,7 @@ fn random_words_come_back() {
 
 /// Every instruction on its own: several thousand words with one descriptor.
 #[test]
+#[cfg_attr(miri, ignore = "every opcode's words: hours")]
 fn single_words_come_back() {
     let mut rng = Rng(0x0123_4567_89AB_CDEF);
     for op in 0..64u32 {
@@ -116,6 +118,7 @@ fn single_words_come_back() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "programs of thousands of words: hours")]
 fn extremes() {
     round_trip(&shbin(vec![], &[]), "nothing");
     round_trip(&Shbin { dvles: vec![], ..shbin(vec![0x8800_0000], &[]) }, "no entry point");
@@ -149,6 +152,7 @@ fn code_and_opdescs(bytes: &[u8]) -> Option<Shbin> {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "reads files")]
 fn real_programs_come_back() {
     let root = std::env::var("PICAJIT_CORPUS")
         .unwrap_or_else(|_| concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/corpus").into());

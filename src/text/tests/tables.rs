@@ -153,6 +153,7 @@ fn full_tables_and_odd_modes_keep_the_unit() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "thousands of random cases: hours")]
 fn random_tables_keep_what_can_be_said() {
     let mut rng = Rng(0x1357_9BDF_0246_8ACE);
     let words = [

@@ -1,0 +1,380 @@
+/*
+ * A host that does everything wrong that the header says is noticed: each call must give the status that is promised and leave
+ * alone what it must not touch. `abuse interpreter` asks for no native code.
+ *
+ * What is not done here because the header forbids it and nothing could notice: pointers to nowhere, handles that were given
+ * back, one unit on two threads, callbacks that don't return.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include "common.h"
+
+static const uint32_t high_numbers[] = {0x7FFFFFFFu, 0x80000000u, 0xFFFFFFFEu, 0xFFFFFFFFu};
+
+/* ---- Null ---- */
+
+static void null_everywhere(void)
+{
+    const pj_options o = options();
+    pj_engine *const nowhere = (pj_engine *)&failures, *engine = nowhere;
+    pj_shader *const none = (pj_shader *)&failures, *shader = none;
+    pj_stats stats;
+    pj_shader_info info;
+    pj_batch batch;
+    pj_registers *registers = (pj_registers *)block(2 * sizeof(pj_registers));
+    pj_unit *unit = (pj_unit *)block(sizeof *unit);
+    pj_uniforms *uniforms = some_uniforms();
+    char text[8] = "before";
+    const size_t words = COUNT(vertex_code), descriptors = COUNT(vertex_opdescs);
+
+    EXPECT(PJ_NULL, pj_engine_new(&o, NULL, text, sizeof text));
+    CHECK(strcmp(text, "a point") == 0);
+    EXPECT(PJ_NULL, pj_engine_new(NULL, NULL, NULL, 1000));
+    EXPECT(PJ_NULL, pj_engine_new(NULL, NULL, text, 0));
+    EXPECT(PJ_NULL, pj_engine_clear(NULL));
+    stats.struct_size = sizeof stats;
+    EXPECT(PJ_NULL, pj_engine_stats(NULL, &stats));
+    EXPECT(PJ_NULL, pj_shader_get(NULL, vertex_code, words, vertex_opdescs, descriptors, 0, PJ_VERTEX, &shader, NULL, 0));
+    CHECK(engine == nowhere && shader == none);
+    EXPECT(PJ_OK, pj_engine_new(&o, &engine, NULL, 1000));
+    EXPECT(PJ_NULL, pj_engine_stats(engine, NULL));
+    EXPECT(PJ_NULL, pj_shader_get(engine, NULL, words, vertex_opdescs, descriptors, 0, PJ_VERTEX, &shader, NULL, 0));
+    EXPECT(PJ_NULL, pj_shader_get(engine, vertex_code, words, NULL, 1, 0, PJ_VERTEX, &shader, NULL, 0));
+    EXPECT(PJ_NULL, pj_shader_get(engine, vertex_code, words, vertex_opdescs, descriptors, 0, PJ_VERTEX, NULL, NULL, 0));
+    CHECK(shader == none);
+    /* Nothing at all is a program, which is at its end at once. */
+    EXPECT(PJ_OK, pj_shader_get(engine, NULL, 0, NULL, 0, 0, PJ_VERTEX, &shader, NULL, 0));
+    EXPECT(PJ_PAST_END, pj_run(shader, unit, uniforms, NULL, NULL));
+    pj_shader_release(shader);
+
+    shader = SHADER_OF(engine, vertex, PJ_VERTEX);
+    info.struct_size = sizeof info;
+    EXPECT(PJ_NULL, pj_shader_info_get(NULL, &info));
+    EXPECT(PJ_NULL, pj_shader_info_get(shader, NULL));
+    EXPECT(PJ_NULL, pj_shader_text(NULL, PJ_TEXT_FALLBACK, text, sizeof text));
+    CHECK(pj_shader_text(shader, PJ_TEXT_FALLBACK, NULL, 0) == pj_shader_text(shader, PJ_TEXT_FALLBACK, NULL, 1000));
+    EXPECT(PJ_NULL, pj_run(NULL, unit, uniforms, NULL, NULL));
+    EXPECT(PJ_NULL, pj_run(shader, NULL, uniforms, NULL, NULL));
+    EXPECT(PJ_NULL, pj_run(shader, unit, NULL, NULL, NULL));
+    memset(&batch, 0, sizeof batch);
+    batch.struct_size = sizeof batch;
+    EXPECT(PJ_END, pj_run_batch(shader, unit, uniforms, &batch));
+    batch.count = 1;
+    EXPECT(PJ_NULL, pj_run_batch(shader, unit, uniforms, &batch));
+    batch.inputs = (const pj_registers *)registers;
+    EXPECT(PJ_NULL, pj_run_batch(shader, unit, uniforms, &batch));
+    batch.inputs = NULL;
+    batch.outputs = registers + 1;
+    EXPECT(PJ_NULL, pj_run_batch(shader, unit, uniforms, &batch));
+    batch.inputs = (const pj_registers *)registers;
+    EXPECT(PJ_NULL, pj_run_batch(NULL, unit, uniforms, &batch));
+    EXPECT(PJ_NULL, pj_run_batch(shader, NULL, uniforms, &batch));
+    EXPECT(PJ_NULL, pj_run_batch(shader, unit, NULL, &batch));
+    EXPECT(PJ_NULL, pj_run_batch(shader, unit, uniforms, NULL));
+    EXPECT(PJ_END, pj_run_batch(shader, unit, uniforms, &batch));
+    pj_shader_release(shader);
+    pj_shader_retain(NULL);
+    pj_shader_release(NULL);
+    pj_engine_free(engine);
+    pj_engine_free(NULL);
+    free(registers);
+    free(unit);
+    free(uniforms);
+}
+
+/* ---- Sizes of structures ---- */
+
+/* What a call says of a structure in exactly as much memory as it says it has; of one too small for its size, the size. */
+typedef int32_t (*try_fn)(void *structure, void *context);
+
+static void sizes(const void *like, size_t bytes, try_fn call, void *context, int32_t good)
+{
+    static const size_t wrong[] = {4097, 65536, SIZE_MAX / 2 + 1, SIZE_MAX - 7, SIZE_MAX};
+    size_t size, n;
+    for (size = 0; size <= 4096; size += size < bytes + 9 ? 1 : size < 4087 ? 97 : 1) {
+        const size_t room = size < sizeof(size_t) ? sizeof(size_t) : size;
+        unsigned char *memory = (unsigned char *)block(room);
+        memcpy(memory, like, room < bytes ? room : bytes);
+        if (room > bytes)
+            memset(memory + bytes, size % 2 ? 0xFF : 0, room - bytes);
+        memcpy(memory, &size, sizeof size);
+        EXPECT(size < bytes ? PJ_ARGUMENT : good, call(memory, context));
+        /* The size, and what is behind all that this version knows, are the host's. */
+        CHECK(memcmp(memory, &size, sizeof size) == 0);
+        for (n = bytes; n < room; n++)
+            CHECK(memory[n] == (size % 2 ? 0xFF : 0));
+        free(memory);
+    }
+    for (n = 0; n < COUNT(wrong); n++) {
+        size_t *memory = (size_t *)block(bytes);
+        memcpy(memory, like, bytes);
+        memory[0] = wrong[n];
+        EXPECT(PJ_ARGUMENT, call(memory, context));
+        free(memory);
+    }
+    /* Nor is a structure looked at that is not where such structures can be. */
+    {
+        unsigned char *memory = (unsigned char *)block(bytes + 8);
+        for (n = 1; n < sizeof(size_t); n++) {
+            memcpy(memory + n, like, bytes);
+            EXPECT(PJ_MISALIGNED, call(memory + n, context));
+        }
+        free(memory);
+    }
+}
+
+static int32_t try_options(void *structure, void *context)
+{
+    pj_engine *engine = NULL;
+    const pj_status status = pj_engine_new((const pj_options *)structure, &engine, NULL, 0);
+    (void)context;
+    CHECK((status == PJ_OK) == (engine != NULL));
+    pj_engine_free(engine);
+    return status;
+}
+
+static int32_t try_layout(void *structure, void *context)
+{
+    pj_options o = options();
+    o.layout = (const pj_layout *)structure;
+    return try_options(&o, context);
+}
+
+struct running {
+    const pj_engine *engine;
+    const pj_shader *shader;
+    pj_unit *unit;
+    const pj_uniforms *uniforms;
+};
+
+static int32_t try_stats(void *structure, void *context)
+{
+    return pj_engine_stats(((struct running *)context)->engine, (pj_stats *)structure);
+}
+
+static int32_t try_info(void *structure, void *context)
+{
+    return pj_shader_info_get(((struct running *)context)->shader, (pj_shader_info *)structure);
+}
+
+static int32_t try_batch(void *structure, void *context)
+{
+    const struct running *with = (const struct running *)context;
+    return pj_run_batch(with->shader, with->unit, with->uniforms, (const pj_batch *)structure);
+}
+
+static void sizes_of_everything(struct running *with)
+{
+    pj_options o = options();
+    const pj_layout layout = own_layout(1);
+    pj_registers *registers = (pj_registers *)block(2 * sizeof(pj_registers));
+    pj_stats stats;
+    pj_shader_info info;
+    pj_batch batch;
+    memset(&stats, 0, sizeof stats);
+    memset(&info, 0, sizeof info);
+    memset(&batch, 0, sizeof batch);
+    /* So that half an option would be half a pointer. */
+    o.layout = &layout;
+    sizes(&o, sizeof o, try_options, NULL, PJ_OK);
+    sizes(&layout, sizeof layout, try_layout, NULL, PJ_OK);
+    sizes(&stats, sizeof stats, try_stats, with, PJ_OK);
+    sizes(&info, sizeof info, try_info, with, PJ_OK);
+    batch.count = 1;
+    batch.inputs = (const pj_registers *)registers;
+    batch.outputs = registers + 1;
+    batch.input_mask = batch.output_mask = 0xFFFF;
+    sizes(&batch, sizeof batch, try_batch, with, PJ_END);
+    free(registers);
+}
+
+/* ---- Numbers ---- */
+
+/* Sets one number to what it may not be, which starts at `first`. */
+#define WRONG(status, structure, field, first, call)                      \
+    do {                                                                  \
+        size_t n_;                                                        \
+        const uint32_t before_ = (structure).field;                       \
+        (structure).field = (first);                                      \
+        EXPECT(status, call);                                             \
+        for (n_ = 0; n_ < COUNT(high_numbers); n_++) {                    \
+            (structure).field = high_numbers[n_];                         \
+            EXPECT(status, call);                                         \
+        }                                                                 \
+        (structure).field = before_;                                      \
+    } while (0)
+
+static void numbers_out_of_range(struct running *with)
+{
+    pj_options o = options();
+    pj_layout layout = own_layout(1);
+    const pj_memory no_memory = { sizeof no_memory, NULL, NULL, NULL }, half_memory = { 16, NULL, NULL, NULL };
+    pj_shader *const none = (pj_shader *)&failures, *shader = none;
+    uint32_t *code = (uint32_t *)block(4096 * sizeof *code);
+    uint32_t *fields = &layout.unit_bytes;
+    char text[300];
+    size_t n, k;
+
+    WRONG(PJ_ARGUMENT, o, backend, 3, try_options(&o, NULL));
+    WRONG(PJ_ARGUMENT, o, precision, 3, try_options(&o, NULL));
+    WRONG(PJ_ARGUMENT, o, profiler, 3, try_options(&o, NULL));
+    WRONG(PJ_OK, o, threads, 1000, try_options(&o, NULL));
+    o.memory = &no_memory;
+    EXPECT(PJ_NULL, try_options(&o, NULL));
+    o.memory = &half_memory;
+    EXPECT(PJ_ARGUMENT, try_options(&o, NULL));
+    o.memory = NULL;
+    WRONG(PJ_OK, o, fuel, 0, try_options(&o, NULL));
+    WRONG(PJ_OK, o, crosscheck, 1, try_options(&o, NULL));
+    o.cache_bytes = SIZE_MAX;
+    EXPECT(PJ_OK, try_options(&o, NULL));
+    o.profiler = PJ_JITDUMP;
+    EXPECT(PJ_NULL, try_options(&o, NULL));
+    o.profile_directory = "\xFF\xFE is no UTF-8";
+    EXPECT(PJ_ARGUMENT, try_options(&o, NULL));
+
+    WRONG(PJ_ARGUMENT, layout, geometry, 2, try_layout(&layout, NULL));
+    WRONG(PJ_ARGUMENT, layout, bools, 2, try_layout(&layout, NULL));
+    /* Any field of a layout may be anything: it is a layout then or it is none. */
+    for (n = 0; n < (sizeof layout - offsetof(pj_layout, unit_bytes)) / sizeof *fields; n++) {
+        const uint32_t before = fields[n];
+        static const uint32_t odd[] = {0,           1,           2,           3,           15,          16,
+                                       17,          0xFFF,       0x1000,      0xFFFFFF,    0x1000000,   0x1000001,
+                                       0x7FFFFFFFu, 0x80000000u, 0xFFFFFF00u, 0xFFFFFFF0u, 0xFFFFFFFCu, 0xFFFFFFFFu};
+        for (k = 0; k < COUNT(odd); k++) {
+            int32_t status;
+            fields[n] = odd[k];
+            status = try_layout(&layout, NULL);
+            CHECK(status == PJ_OK || status == PJ_LAYOUT || status == PJ_ARGUMENT);
+            CHECK(odd[k] < 0x1000002 || status != PJ_OK);
+        }
+        fields[n] = before;
+    }
+    EXPECT(PJ_OK, try_layout(&layout, NULL));
+
+    for (n = 0; n < 4096; n++)
+        code[n] = 0x84000000; /* nop */
+    EXPECT(PJ_OK, pj_shader_get(with->engine, code, 4096, NULL, 0, 4095, PJ_VERTEX, &shader, NULL, 0));
+    EXPECT(PJ_PAST_END, pj_run(shader, with->unit, with->uniforms, NULL, NULL));
+    pj_shader_release(shader);
+    shader = none;
+    EXPECT(PJ_PROGRAM, pj_shader_get(with->engine, code, 4097, NULL, 0, 0, PJ_VERTEX, &shader, text, sizeof text));
+    EXPECT(PJ_PROGRAM, pj_shader_get(with->engine, code, SIZE_MAX, NULL, 0, 0, PJ_VERTEX, &shader, text, sizeof text));
+    EXPECT(PJ_ARGUMENT, pj_shader_get(with->engine, code, 1, NULL, 0, 0, 2, &shader, text, sizeof text));
+    EXPECT(PJ_ARGUMENT, pj_shader_get(with->engine, code, 1, NULL, 0, 0, 0xFFFFFFFFu, &shader, NULL, 0));
+    EXPECT(PJ_ARGUMENT, pj_shader_get(with->engine, code, 1, NULL, 0, 65536, PJ_VERTEX, &shader, NULL, 0));
+    EXPECT(PJ_ARGUMENT, pj_shader_get(with->engine, code, 1, NULL, 0, 0xFFFFFFFFu, PJ_VERTEX, &shader, NULL, 0));
+    CHECK(shader == none);
+    /* 128 descriptors are looked at, and there are so many. */
+    EXPECT(PJ_OK, pj_shader_get(with->engine, code, 1, code, SIZE_MAX, 0, PJ_VERTEX, &shader, NULL, 0));
+    pj_shader_release(shader);
+    /* An entry where there is no code is behind the last word. */
+    for (n = 1; n < 65536; n += n < 3 || (n > 4090 && n < 4100) || n > 65530 ? 1 : 2003) {
+        EXPECT(PJ_OK, pj_shader_get(with->engine, code, 1, NULL, 0, (uint32_t)n, PJ_GEOMETRY, &shader, NULL, 0));
+        EXPECT(PJ_PAST_END, pj_run(shader, with->unit, with->uniforms, NULL, NULL));
+        pj_shader_release(shader);
+    }
+    for (n = 0; n < COUNT(high_numbers); n++)
+        EXPECT(PJ_ARGUMENT, pj_shader_text(with->shader, high_numbers[n], text, sizeof text));
+    EXPECT(PJ_ARGUMENT, pj_shader_text(with->shader, 3, text, sizeof text));
+    free(code);
+}
+
+/* ---- Places ---- */
+
+static int meet(size_t a, size_t a_bytes, size_t b, size_t b_bytes)
+{
+    return a < b + b_bytes && b < a + a_bytes;
+}
+
+/* Units, uniforms, inputs and outputs anywhere in one memory. */
+static void places(struct running *with)
+{
+    enum { ARENA = 8192 };
+    unsigned char *arena = (unsigned char *)block(ARENA), *before = (unsigned char *)block(ARENA);
+    int ran = 0, refused = 0;
+    size_t n;
+    random_state = 1;
+    for (n = 1; n < 16; n++) {
+        EXPECT(PJ_MISALIGNED, pj_run(with->shader, arena + n, with->uniforms, NULL, NULL));
+        EXPECT(PJ_MISALIGNED, pj_run(with->shader, with->unit, arena + n, NULL, NULL));
+    }
+    for (n = 0; n < 4000; n++) {
+        const size_t count = 1 + any() % 6, bytes = count * sizeof(pj_registers);
+        const size_t unit = any() % (ARENA - sizeof(pj_unit)) & ~(size_t)15;
+        /* Where the uniforms are in the registers nothing is promised but that it is bounded. */
+        const size_t uniforms = any() % (ARENA - sizeof(pj_uniforms)) & ~(size_t)15;
+        const size_t unaligned = any() % 32 == 0 ? 1 + any() % 3 : 0;
+        const size_t inputs = (any() % (ARENA - bytes - 3) & ~(size_t)3) + (any() % 2 ? unaligned : 0);
+        const size_t outputs = (any() % (ARENA - bytes - 3) & ~(size_t)3) + (inputs % 4 ? 0 : unaligned);
+        int32_t status, want = PJ_END;
+        size_t k;
+        pj_batch batch;
+        memset(&batch, 0, sizeof batch);
+        batch.struct_size = sizeof batch;
+        batch.count = count;
+        batch.inputs = (const pj_registers *)(const void *)(arena + inputs);
+        batch.outputs = (pj_registers *)(void *)(arena + outputs);
+        batch.input_mask = batch.output_mask = 0xFFFF;
+        if (unaligned)
+            want = PJ_MISALIGNED;
+        else if (meet(inputs, bytes, outputs, bytes) || meet(outputs, bytes, unit, sizeof(pj_unit)) ||
+                 meet(outputs, bytes, uniforms, sizeof(pj_uniforms)) || meet(inputs, bytes, unit, sizeof(pj_unit)))
+            want = PJ_OVERLAP;
+        memcpy(before, arena, ARENA);
+        status = pj_run_batch(with->shader, arena + unit, arena + uniforms, &batch);
+        EXPECT(want, status);
+        *(status < 0 ? &refused : &ran) += 1;
+        for (k = 0; k < ARENA; k++)
+            if (arena[k] != before[k] && (status < 0 || !(meet(k, 1, unit, sizeof(pj_unit)) || meet(k, 1, outputs, bytes)))) {
+                fprintf(stderr, "byte %u of place %u changed\n", (unsigned)k, (unsigned)n);
+                failures++;
+                break;
+            }
+    }
+    CHECK(ran > 100 && refused > 100);
+    /* Too many for any memory, and sizes that would not fit a number. */
+    {
+        const size_t counts[] = {SIZE_MAX, SIZE_MAX / 2, SIZE_MAX / sizeof(pj_registers), SIZE_MAX / sizeof(pj_registers) + 1};
+        for (n = 0; n < COUNT(counts); n++) {
+            pj_batch batch;
+            memset(&batch, 0, sizeof batch);
+            batch.struct_size = sizeof batch;
+            batch.count = counts[n];
+            batch.inputs = (const pj_registers *)(const void *)arena;
+            batch.outputs = (pj_registers *)(void *)(arena + 4096);
+            EXPECT(PJ_ARGUMENT, pj_run_batch(with->shader, with->unit, with->uniforms, &batch));
+        }
+    }
+    free(arena);
+    free(before);
+}
+
+int main(int argc, char **argv)
+{
+    pj_options o;
+    struct running with;
+    pj_unit *unit = (pj_unit *)block(sizeof *unit);
+    pj_uniforms *uniforms = some_uniforms();
+    pj_engine *engine;
+    pj_shader *shader;
+    if (argc > 1 && strcmp(argv[1], "interpreter") == 0)
+        backend = PJ_INTERPRETER;
+    o = options();
+    engine = engine_of(&o);
+    shader = SHADER_OF(engine, vertex, PJ_VERTEX);
+    with.engine = engine;
+    with.shader = shader;
+    with.unit = unit;
+    with.uniforms = uniforms;
+    null_everywhere();
+    sizes_of_everything(&with);
+    numbers_out_of_range(&with);
+    places(&with);
+    pj_shader_release(shader);
+    pj_engine_free(engine);
+    free(unit);
+    free(uniforms);
+    if (failures == 0)
+        puts("as the header says");
+    return failures != 0;
+}

@@ -1,0 +1,251 @@
+/*
+ * A host whose callbacks use the library that called them, and that frees engines and empties caches while shaders are held and
+ * at work. `callbacks interpreter` asks for no native code.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include "common.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+/* ---- Callbacks ---- */
+
+/* What EMIT does to the library that called it. */
+struct nested {
+    pj_engine *engine;
+    const pj_shader *self;
+    pj_unit *units[4]; /* for each depth, and for batches */
+    const pj_uniforms *uniforms;
+    int depth, emitted, frees;
+};
+
+static void emit_within(void *user, const pj_vec4 *outputs, uint32_t vertex, uint32_t primitive, uint32_t winding)
+{
+    struct nested *host = (struct nested *)user;
+    pj_registers *registers = (pj_registers *)block(8 * sizeof(pj_registers));
+    pj_shader *other;
+    pj_stats stats;
+    pj_batch batch;
+    float sum = 0;
+    int n;
+    for (n = 0; n < 16; n++)
+        sum += outputs[n][0];
+    CHECK(sum == sum && vertex < 4 && primitive < 2 && winding < 2);
+    host->emitted++;
+    pj_shader_retain(host->self);
+    /* The same shader again, on a unit of its own, which emits too. */
+    if (host->depth < 3) {
+        pj_unit *unit = host->units[host->depth++];
+        EXPECT(PJ_END, pj_run(host->self, unit, host->uniforms, emit_within, host));
+        host->depth--;
+    }
+    if (host->engine) {
+        /* Dropped from the cache while it runs, asked for again, and another one. */
+        EXPECT(PJ_OK, pj_engine_clear(host->engine));
+        pj_shader_release(SHADER_OF(host->engine, geometry, PJ_GEOMETRY));
+        other = SHADER_OF(host->engine, vertex, PJ_VERTEX);
+        stats.struct_size = sizeof stats;
+        EXPECT(PJ_OK, pj_engine_stats(host->engine, &stats));
+        CHECK(stats.entries == 2);
+        memset(&batch, 0, sizeof batch);
+        batch.struct_size = sizeof batch;
+        batch.count = 4;
+        batch.inputs = (const pj_registers *)registers;
+        batch.outputs = registers + 4;
+        batch.input_mask = batch.output_mask = 3;
+        EXPECT(PJ_END, pj_run_batch(other, host->units[3], host->uniforms, &batch));
+        pj_shader_release(other);
+        if (host->frees && host->emitted > 20) {
+            pj_engine_free(host->engine);
+            host->engine = NULL;
+        }
+    }
+    pj_shader_release(host->self);
+    free(registers);
+}
+
+static void count_only(void *user, const pj_vec4 *outputs, uint32_t vertex, uint32_t primitive, uint32_t winding)
+{
+    (void)outputs, (void)vertex, (void)primitive, (void)winding;
+    ++*(int *)user;
+}
+
+static void emits_that_call_back(uint32_t crosscheck)
+{
+    pj_options o = options();
+    struct nested host;
+    pj_unit *unit = (pj_unit *)block(sizeof *unit), *alone = (pj_unit *)block(sizeof *alone);
+    pj_uniforms *uniforms = some_uniforms();
+    pj_shader *shader;
+    int n, count = 0;
+    memset(&host, 0, sizeof host);
+    o.crosscheck = crosscheck;
+    host.engine = engine_of(&o);
+    host.uniforms = uniforms;
+    host.frees = 1;
+    for (n = 0; n < 4; n++)
+        host.units[n] = (pj_unit *)block(sizeof(pj_unit));
+    shader = SHADER_OF(host.engine, geometry, PJ_GEOMETRY);
+    host.self = shader;
+    unit->v[0][1] = alone->v[0][1] = 2.5f;
+    for (n = 0; n < 2; n++) {
+        EXPECT(PJ_END, pj_run(shader, unit, uniforms, emit_within, &host));
+        EXPECT(PJ_END, pj_run(shader, alone, uniforms, count_only, &count));
+    }
+    /* Three emits a run; each runs it once more, three deep: 3 + 9 + 27 + 81. */
+    CHECK(host.emitted == 2 * 120 && count == 6 && host.engine == NULL);
+    CHECK(memcmp(unit, alone, sizeof *unit) == 0);
+    pj_shader_release(shader);
+    for (n = 0; n < 4; n++)
+        free(host.units[n]);
+    free(unit);
+    free(alone);
+    free(uniforms);
+}
+
+/* What an event does to the engine that reports it. */
+struct reported {
+    pj_engine *engine;
+    pj_shader *got;
+    int events;
+};
+
+static void event_within(void *user, uint32_t kind, const char *text)
+{
+    struct reported *host = (struct reported *)user;
+    pj_unit *unit = (pj_unit *)block(sizeof *unit);
+    pj_uniforms *uniforms = some_uniforms();
+    host->events++;
+    CHECK(kind <= PJ_EVENT_UNPROFILED && strlen(text) > 10);
+    if (host->engine) {
+        host->got = SHADER_OF(host->engine, geometry, PJ_GEOMETRY);
+        EXPECT(PJ_END, pj_run(host->got, unit, uniforms, NULL, NULL));
+        pj_shader_release(SHADER_OF(host->engine, flow, PJ_VERTEX));
+        EXPECT(PJ_OK, pj_engine_clear(host->engine));
+        pj_engine_free(host->engine);
+    }
+    free(unit);
+    free(uniforms);
+}
+
+static void events_that_call_back(void)
+{
+    const pj_layout without_geometry = own_layout(0);
+    pj_options o = options();
+    struct reported host;
+    pj_shader *shader;
+    pj_unit *unit = (pj_unit *)block(sizeof *unit);
+    pj_uniforms *uniforms = some_uniforms();
+    memset(&host, 0, sizeof host);
+    o.event = event_within;
+    o.user = &host;
+    /* Before there is an engine to call: nothing can be written there, or nothing is native. */
+    o.profiler = PJ_JITDUMP;
+    o.profile_directory = "/proc/picajit/is/no/directory";
+    pj_engine_free(engine_of(&o));
+    CHECK(host.events == 1);
+    o.profiler = PJ_NO_PROFILER;
+    o.profile_directory = NULL;
+    /* A geometry program without places for it is interpreted, which is said from within pj_shader_get. */
+    o.layout = &without_geometry;
+    host.engine = engine_of(&o);
+    shader = SHADER_OF(host.engine, geometry, PJ_GEOMETRY);
+    if (backend == PJ_INTERPRETER) {
+        CHECK(host.events == 1 && host.got == NULL);
+        pj_engine_free(host.engine);
+    } else {
+        CHECK(host.events == 2 && host.got != NULL);
+        EXPECT(PJ_END, pj_run(host.got, unit, uniforms, NULL, NULL));
+        CHECK(pj_shader_text(host.got, PJ_TEXT_FALLBACK, NULL, 0) > 10);
+        pj_shader_release(host.got);
+    }
+    EXPECT(PJ_END, pj_run(shader, unit, uniforms, NULL, NULL));
+    pj_shader_release(shader);
+    free(unit);
+    free(uniforms);
+}
+
+/* Standard error, where events go unless somebody else is told, may be a pipe that nobody reads. */
+static void nobody_hears_events(void)
+{
+    const pj_layout without_geometry = own_layout(0);
+    pj_options o = options();
+    pj_engine *engine;
+    pj_shader *shader = NULL;
+    int ends[2], before = dup(2);
+    pj_status status;
+    if (before < 0 || pipe(ends) != 0 || signal(SIGPIPE, SIG_IGN) == SIG_ERR)
+        abort();
+    close(ends[0]);
+    o.layout = &without_geometry;
+    engine = engine_of(&o);
+    dup2(ends[1], 2);
+    status = pj_shader_get(engine, geometry_code, COUNT(geometry_code), geometry_opdescs, COUNT(geometry_opdescs), 0,
+                           PJ_GEOMETRY, &shader, NULL, 0);
+    dup2(before, 2);
+    EXPECT(PJ_OK, status);
+    pj_shader_release(shader);
+    pj_engine_free(engine);
+    close(ends[1]);
+    close(before);
+}
+
+/* ---- Lifetimes ---- */
+
+static void shaders_outlive_engines(void)
+{
+    const pj_options o = options();
+    pj_engine *engine = engine_of(&o);
+    pj_shader *vertex = SHADER_OF(engine, vertex, PJ_VERTEX), *geometry = SHADER_OF(engine, geometry, PJ_GEOMETRY);
+    pj_unit *unit = (pj_unit *)block(sizeof *unit);
+    pj_uniforms *uniforms = some_uniforms();
+    enum { VERTICES = 1500 };
+    pj_registers *inputs = (pj_registers *)block(VERTICES * sizeof *inputs);
+    pj_registers *outputs = (pj_registers *)block(VERTICES * sizeof *outputs);
+    pj_batch batch;
+    pj_shader_info info;
+    int n, emitted = 0;
+    pj_engine_free(engine);
+    memset(&batch, 0, sizeof batch);
+    batch.struct_size = sizeof batch;
+    batch.count = VERTICES;
+    batch.inputs = (const pj_registers *)inputs;
+    batch.outputs = outputs;
+    batch.input_mask = batch.output_mask = 3;
+    for (n = 0; n < 1000; n++)
+        pj_shader_retain(vertex);
+    /* What is compiled late, for batches and for infinities, is compiled without the engine too. */
+    for (n = 0; n < 3; n++)
+        EXPECT(PJ_END, pj_run_batch(vertex, unit, uniforms, &batch));
+    for (n = 0; n < 4; n++)
+        inputs[0][0][n] = inputs[5][1][n] = 1e38f * 1e38f;
+    EXPECT(PJ_END, pj_run_batch(vertex, unit, uniforms, &batch));
+    EXPECT(PJ_END, pj_run(geometry, unit, uniforms, count_only, &emitted));
+    CHECK(emitted == 3);
+    info.struct_size = sizeof info;
+    EXPECT(PJ_OK, pj_shader_info_get(vertex, &info));
+    CHECK(info.native == 0 || (info.groups > 0 && info.redone > 0));
+    for (n = 0; n < 1000; n++)
+        pj_shader_release(vertex);
+    EXPECT(PJ_END, pj_run(vertex, unit, uniforms, NULL, NULL));
+    pj_shader_release(vertex);
+    pj_shader_release(geometry);
+    free(unit);
+    free(uniforms);
+    free(inputs);
+    free(outputs);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "interpreter") == 0)
+        backend = PJ_INTERPRETER;
+    emits_that_call_back(0);
+    emits_that_call_back(1);
+    events_that_call_back();
+    nobody_hears_events();
+    shaders_outlive_engines();
+    if (failures == 0)
+        puts("as the header says");
+    return failures != 0;
+}

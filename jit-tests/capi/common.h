@@ -1,0 +1,156 @@
+/* What all abusive hosts need: checks that count, programs, and blocks that tools can watch to the byte. */
+#ifndef COMMON_H
+#define COMMON_H
+
+#include "picajit.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+static int failures;
+
+#define CHECK(condition)                                                         \
+    do {                                                                         \
+        if (!(condition)) {                                                      \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+            failures++;                                                          \
+        }                                                                        \
+    } while (0)
+
+#define EXPECT(status, call)                                                                              \
+    do {                                                                                                  \
+        const int64_t got_ = (call), want_ = (status);                                                    \
+        if (got_ != want_) {                                                                              \
+            fprintf(stderr, "%s:%d: %d, not %s: %s\n", __FILE__, __LINE__, (int)got_, #status, #call);    \
+            failures++;                                                                                   \
+        }                                                                                                 \
+    } while (0)
+
+/* dp4 o0.x, c0, v0; dp4 o0.y, c1, v0; dp4 o0.z, c2, v0; dp4 o0.w, c3, v0; mul o1, c4, v1; end */
+static const uint32_t vertex_code[] = {0x08020000, 0x08021001, 0x08022002, 0x08023003, 0x20224084, 0x88000000};
+static const uint32_t vertex_opdescs[] = {0x6C368, 0x6C364, 0x6C362, 0x6C361, 0x6C36F};
+
+/* mova a0.x, v0.x; ifu b3: mul o0, c4[a0.x], v0, else: mov o0, v0; for i1: add r0, c0[aL], v0; cmp v0.xy, lt, ge, v0.zz; end */
+static const uint32_t flow_code[] = {0x48000000, 0x9CC01002, 0x200A4001, 0x84000000, 0x4C000001, 0x84000000,
+                                     0xA4402000, 0x021A0001, 0x84000000, 0xBAA00000, 0x88000000};
+static const uint32_t flow_opdescs[] = {0x2A8208, 0x6C36F};
+
+/* setemit 0; add o0, c0.xzzz, v0; emit; setemit 1; add o0, c0.zyzz, v0; emit; setemit 2, prim; mov o0, v0; emit; end */
+static const uint32_t geometry_code[] = {0xAC000000, 0x00020000, 0xA8000000, 0xAD000000, 0x00020001,
+                                         0xA8000000, 0xAE800000, 0x4C000002, 0xA8000000, 0x88000000};
+static const uint32_t geometry_opdescs[] = {0x6C54F, 0x6D34F, 0x0036F};
+
+/* The first program with uniforms from c[n] on, for many programs that give different results. */
+static inline void vertex_code_from(uint32_t n, uint32_t code[COUNT(vertex_code)])
+{
+    size_t k;
+    memcpy(code, vertex_code, sizeof vertex_code);
+    for (k = 0; k < 5; k++)
+        code[k] += n << 12;
+}
+
+/* Exactly so many bytes from a multiple of 16 on, all zero, for tools that see a byte too many. */
+static inline void *block(size_t bytes)
+{
+    void *memory = NULL;
+    if (posix_memalign(&memory, 16, bytes ? bytes : 1) != 0)
+        abort();
+    memset(memory, 0, bytes);
+    return memory;
+}
+
+static inline pj_uniforms *some_uniforms(void)
+{
+    pj_uniforms *uniforms = (pj_uniforms *)block(sizeof *uniforms);
+    int n;
+    for (n = 0; n < 96; n++) {
+        uniforms->c[n][0] = (float)n * 0.5f;
+        uniforms->c[n][1] = 1.0f - (float)n;
+        uniforms->c[n][2] = 1.0f / (float)(n + 1);
+        uniforms->c[n][3] = 0.25f;
+    }
+    uniforms->i[1][0] = 5;
+    uniforms->i[1][1] = 2;
+    uniforms->i[1][2] = 3;
+    uniforms->b = 1 << 3;
+    return uniforms;
+}
+
+/* What engines are asked for. */
+static uint32_t backend = PJ_NATIVE;
+
+static inline pj_options options(void)
+{
+    pj_options o = PJ_OPTIONS_INIT;
+    o.backend = backend;
+    return o;
+}
+
+static inline pj_layout own_layout(uint32_t geometry)
+{
+    pj_layout l;
+    memset(&l, 0, sizeof l);
+    l.struct_size = sizeof l;
+    l.unit_bytes = (uint32_t)sizeof(pj_unit);
+    l.v = (uint32_t)offsetof(pj_unit, v);
+    l.r = (uint32_t)offsetof(pj_unit, r);
+    l.o = (uint32_t)offsetof(pj_unit, o);
+    l.a0x = (uint32_t)offsetof(pj_unit, a0);
+    l.a0y = l.a0x + 4;
+    l.al = (uint32_t)offsetof(pj_unit, al);
+    l.cmp_x = (uint32_t)offsetof(pj_unit, cmp);
+    l.cmp_y = l.cmp_x + 1;
+    l.geometry = geometry;
+    l.bank_stride = (uint32_t)sizeof(pj_registers);
+    l.bank = (uint32_t)offsetof(pj_unit, bank);
+    l.emit_vertex = l.bank + 1;
+    l.emit_primitive = l.bank + 2;
+    l.emit_winding = l.bank + 3;
+    l.uniforms_bytes = (uint32_t)sizeof(pj_uniforms);
+    l.c = (uint32_t)offsetof(pj_uniforms, c);
+    l.i = (uint32_t)offsetof(pj_uniforms, i);
+    l.b = (uint32_t)offsetof(pj_uniforms, b);
+    return l;
+}
+
+/* Numbers that are always the same. */
+static uint32_t random_state;
+
+static inline uint32_t any(void)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 17;
+    random_state ^= random_state << 5;
+    return random_state;
+}
+
+static inline pj_engine *engine_of(const pj_options *options)
+{
+    pj_engine *engine = NULL;
+    char message[200] = "";
+    if (pj_engine_new(options, &engine, message, sizeof message) != PJ_OK) {
+        fprintf(stderr, "no engine: %s\n", message);
+        abort();
+    }
+    return engine;
+}
+
+static inline pj_shader *shader_of(const pj_engine *engine, const uint32_t *code, size_t words, const uint32_t *opdescs,
+                            size_t opdesc_words, uint32_t stage)
+{
+    pj_shader *shader = NULL;
+    char message[200] = "";
+    if (pj_shader_get(engine, code, words, opdescs, opdesc_words, 0, stage, &shader, message, sizeof message) != PJ_OK) {
+        fprintf(stderr, "no shader: %s\n", message);
+        abort();
+    }
+    return shader;
+}
+
+#define SHADER_OF(engine, name, stage) shader_of(engine, name##_code, COUNT(name##_code), name##_opdescs, COUNT(name##_opdescs), stage)
+
+#endif /* COMMON_H */
