@@ -307,7 +307,7 @@ pub unsafe extern "C" fn pj_engine_clear(engine: *const PjEngine) -> i32 {
 pub unsafe extern "C" fn pj_engine_wait(engine: *const PjEngine) -> i32 {
     guarded(|| {
         // SAFETY: null, or one that `pj_engine_new` gave.
-        unsafe { given(engine) }?.engine.wait();
+        unsafe { held(engine) }?.engine.wait();
         Ok(PJ_OK)
     })
 }

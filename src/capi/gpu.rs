@@ -7,76 +7,96 @@
 mod state;
 mod types;
 
-use super::{Fault, PJ_OK, PjEngine, answer, array, checked, given, guarded, sized};
+use super::{Fault, PJ_OK, PjEngine, answer, array, checked, given, guarded, place, sized};
 use crate::gpu::cache::Lookup;
 use crate::gpu::{Attributes, Draw, Effect, Gpu, Host, NoCache, Report, RoundRobin, Sink, VertexCache, Write};
 use crate::semantics::Semantics;
 use crate::state::{Registers, Vec4};
 use std::ffi::c_void;
 use std::ptr::{self, NonNull, null_mut};
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 pub use types::*;
 
 /// `pj_gpu`.
+#[derive(Default)]
 pub struct PjGpu {
     /// Whom the next call may have; null while one has it.
     free: AtomicPtr<Gpu>,
-    /// Whom calls that only look may have besides.
+    /// The [thread](here) on which a callback runs that was lent or shown it; 0 while there is none. Only the thread whose call
+    /// has the GPU changes it, so that a thread that finds itself here is in such a callback, whatever others do meanwhile.
+    here: AtomicUsize,
+    /// Whom calls on that thread may have; null while one has it, or where it was not lent.
+    lent: AtomicPtr<Gpu>,
+    /// Whom calls on that thread that only look may have besides.
     shown: AtomicPtr<Gpu>,
-    /// How many callbacks have been given what is in `free`: while there are any, it is not ours to free.
-    lent: AtomicU32,
+}
+
+/// A number that no other thread has meanwhile, and not 0.
+fn here() -> usize {
+    thread_local!(static MARK: u8 = const { 0 });
+    MARK.with(|mark| ptr::from_ref(mark).addr())
 }
 
 /// The GPU, until it is dropped.
 struct Taken<'a> {
-    from: &'a PjGpu,
+    /// Where it goes back to.
+    slot: &'a AtomicPtr<Gpu>,
     gpu: NonNull<Gpu>,
 }
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        self.from.free.store(self.gpu.as_ptr(), Ordering::Release);
+        self.slot.store(self.gpu.as_ptr(), Ordering::Release);
     }
 }
 
 impl Taken<'_> {
     fn get(&mut self) -> &mut Gpu {
-        // SAFETY: it was in `free`: either the one this `PjGpu` was made with, or borrowed for a callback that has not
-        // returned. Nobody else has it, since whoever takes it leaves null there.
+        // SAFETY: it was in `free`: the one this `PjGpu` was made with; or in `lent`: borrowed for a callback that has not
+        // returned, as this thread is in it. Nobody else has it, since whoever takes it leaves null there.
         unsafe { self.gpu.as_mut() }
     }
 }
 
 impl PjGpu {
     fn take(&self) -> Result<Taken<'_>, Fault> {
-        let gpu = NonNull::new(self.free.swap(null_mut(), Ordering::Acquire)).ok_or(Fault::Busy)?;
-        Ok(Taken { from: self, gpu })
+        let slot = if self.in_callback() { &self.lent } else { &self.free };
+        let gpu = NonNull::new(slot.swap(null_mut(), Ordering::Acquire)).ok_or(Fault::Busy)?;
+        Ok(Taken { slot, gpu })
+    }
+
+    /// Whether this is a call from a callback that was lent or shown it.
+    fn in_callback(&self) -> bool {
+        self.here.load(Ordering::Relaxed) == here()
     }
 
     fn look<T>(&self, look: impl FnOnce(&Gpu) -> T) -> Result<T, Fault> {
         if let Ok(mut taken) = self.take() {
             return Ok(look(taken.get()));
         }
-        let shown = NonNull::new(self.shown.load(Ordering::Acquire)).ok_or(Fault::Busy)?;
-        // SAFETY: borrowed for a callback that has not returned, and nobody changes it meanwhile: whoever could is
-        // waiting for that callback.
+        let shown = if self.in_callback() { self.shown.load(Ordering::Relaxed) } else { null_mut() };
+        let shown = NonNull::new(shown).ok_or(Fault::Busy)?;
+        // SAFETY: borrowed for a callback that has not returned, as this thread is in it, and nobody changes it meanwhile:
+        // whoever could is waiting for that callback.
         Ok(look(unsafe { shown.as_ref() }))
     }
 
     /// Lets calls have it that come during `callback`.
     fn lend(&self, gpu: &mut Gpu, callback: impl FnOnce()) {
-        self.lent.fetch_add(1, Ordering::Relaxed);
-        self.free.store(ptr::from_mut(gpu), Ordering::Release);
-        callback();
-        self.free.store(null_mut(), Ordering::Relaxed);
-        self.lent.fetch_sub(1, Ordering::Relaxed);
+        self.during(&self.lent, ptr::from_mut(gpu), callback);
     }
 
     /// Lets calls look at it that come during `callback`.
     fn show(&self, gpu: &Gpu, callback: impl FnOnce()) {
-        self.shown.store(ptr::from_ref(gpu).cast_mut(), Ordering::Release);
+        self.during(&self.shown, ptr::from_ref(gpu).cast_mut(), callback);
+    }
+
+    fn during(&self, slot: &AtomicPtr<Gpu>, gpu: *mut Gpu, callback: impl FnOnce()) {
+        let before = self.here.swap(here(), Ordering::Relaxed);
+        slot.store(gpu, Ordering::Relaxed);
         callback();
-        self.shown.store(null_mut(), Ordering::Relaxed);
+        slot.store(null_mut(), Ordering::Relaxed);
+        self.here.store(before, Ordering::Relaxed);
     }
 }
 
@@ -85,9 +105,9 @@ pub unsafe extern "C" fn pj_gpu_new(engine: *const PjEngine, gpu: *mut *mut PjGp
     guarded(|| {
         // SAFETY: null, or one that `pj_engine_new` gave.
         let engine = unsafe { given(engine) }?;
-        let to = NonNull::new(gpu).ok_or(Fault::Null)?;
+        let to = place(gpu)?;
         let free = AtomicPtr::new(Box::into_raw(Box::new(Gpu::new(engine.engine.clone()))));
-        let made = PjGpu { free, shown: AtomicPtr::default(), lent: AtomicU32::new(0) };
+        let made = PjGpu { free, ..PjGpu::default() };
         // SAFETY: not null, and the header asks for a place to write a pointer to.
         unsafe { to.write(Box::into_raw(Box::new(made))) };
         Ok(PJ_OK)
@@ -99,14 +119,12 @@ pub unsafe extern "C" fn pj_gpu_free(gpu: *mut PjGpu) -> i32 {
     guarded(|| {
         // SAFETY: null, or one that `pj_gpu_new` gave.
         let Some(owner) = (unsafe { gpu.as_ref() }) else { return Ok(PJ_OK) };
-        if owner.lent.load(Ordering::Relaxed) != 0 {
-            return Err(Fault::Busy);
-        }
+        // While there is a callback `free` is null.
         let taken = owner.free.swap(null_mut(), Ordering::Acquire);
         if taken.is_null() {
             return Err(Fault::Busy);
         }
-        // SAFETY: both came from `Box::into_raw`: what is in `free` and not lent is what `pj_gpu_new` put there. No call
+        // SAFETY: both came from `Box::into_raw`: what is in `free` is what `pj_gpu_new` put there. No call
         // has either, and none will come.
         unsafe { (drop(Box::from_raw(taken)), drop(Box::from_raw(gpu))) };
         Ok(PJ_OK)

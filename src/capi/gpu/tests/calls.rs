@@ -129,6 +129,38 @@ fn every_call(gpu: *mut PjGpu) -> Vec<i32> {
     }
 }
 
+/// The same on a thread that is in no callback.
+fn every_call_elsewhere(gpu: *mut PjGpu) -> Vec<i32> {
+    struct Sent(*mut PjGpu);
+    // SAFETY: the header allows calls from other threads, which find it taken.
+    unsafe impl Send for Sent {}
+    let sent = Sent(gpu);
+    let calls = move || {
+        let sent = sent;
+        every_call(sent.0)
+    };
+    std::thread::spawn(calls).join().expect("no panic")
+}
+
+#[test]
+fn what_is_lent_to_a_callback_is_not_lent_to_other_threads() {
+    let gpu = drawing();
+    let mut world = World::new(&[1.0, 2.0, 3.0], &[0, 1, 2]);
+    world.meddle = Some(every_call_elsewhere);
+    world.gpu = gpu;
+    let mut list = List::default();
+    list.elements();
+    let user = &raw mut world;
+    assert_eq!(execute(gpu, &list, user), PJ_OK);
+    // SAFETY: valid, and the last use.
+    let (world, freed) = unsafe { (&mut *user, pj_gpu_free(gpu)) };
+    for whence in ["draw", "wrote", "triangle", "fetch"] {
+        let all: Vec<_> = world.meddled.iter().filter(|(w, _)| *w == whence).map(|(_, gave)| &gave[..]).collect();
+        assert!(!all.is_empty() && all.iter().all(|gave| *gave == [PJ_BUSY; 7]), "{whence}: {all:?}");
+    }
+    assert_eq!((xs(world), freed), (vec![[1.0, 2.0, 3.0]], PJ_OK));
+}
+
 #[test]
 fn callbacks_may_use_the_gpu_where_it_is_lent_and_look_where_it_is_shown() {
     const BUSY: [i32; 7] = [PJ_BUSY; 7];
