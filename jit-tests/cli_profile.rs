@@ -2,19 +2,31 @@
 
 use super::{Folder, VERTEX};
 use std::path::PathBuf;
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 /// Runs `bench` on one shader. What became of it, and where its map would be.
 fn bench(folder: &Folder, args: &str) -> (Output, PathBuf) {
     folder.file("a.pica", VERTEX);
-    let mut command = folder.command(&format!("bench a.pica --seconds-per-shader 0 {args}"));
+    let command = folder.command(&format!("bench a.pica --seconds-per-shader 0 {args}"));
+    let mut command = alone(command);
     // With it cranelift-jit writes a map of its own, whoever asks for what: `perf record` sets it.
     command.env_remove("PERF_BUILDID_DIR").stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
     let map = PathBuf::from(format!("/tmp/perf-{}.map", child.id()));
-    // What an earlier process of that number has left.
-    let _ = std::fs::remove_file(&map);
     (child.wait_with_output().unwrap(), map)
+}
+
+/// The same command in a process that first removes the map that an earlier one of its number has left. Whoever starts it can't:
+/// when the number is known, it may already be writing.
+fn alone(command: Command) -> Command {
+    if !cfg!(unix) {
+        return command;
+    }
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "rm -f /tmp/perf-$$.map; exec \"$@\"", "sh"]).arg(command.get_program()).args(command.get_args());
+    shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell.current_dir(command.get_current_dir().expect("the folder"));
+    shell
 }
 
 /// Names of files but the shader.
