@@ -12,7 +12,8 @@ mod memory;
 mod trace;
 mod types;
 
-use crate::engine::{Engine, Shader};
+use crate::engine::{Engine, Options, Shader};
+use crate::executable::ExecutableMemory;
 use crate::isa::{MAX_CODE_WORDS, OPDESCS};
 use crate::kernel::{Config, Unsupported};
 use crate::layout::{Host, HostEmitter, HostError, Layout};
@@ -21,7 +22,7 @@ use crate::state::{Batch, EmitState, NoEmitter, Registers};
 pub use gpu::*;
 use memory::HostMemory;
 use std::cell::Cell;
-use std::ffi::{c_char, c_void};
+use std::ffi::{CStr, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::slice;
@@ -69,15 +70,10 @@ impl Fault {
 
     fn message(&self) -> String {
         match self {
-            Fault::Null => "a pointer is null".into(),
-            Fault::Argument => "a number means nothing here".into(),
             Fault::Layout(error) => error.to_string(),
             Fault::Program(error) => error.to_string(),
             Fault::NoNative(Some(reason)) => reason.to_string(),
-            Fault::NoNative(None) => "there is no native code".into(),
-            Fault::Misaligned => "memory is not aligned".into(),
-            Fault::Overlap => "inputs or outputs of the batch lie where they must not".into(),
-            Fault::Busy => "the GPU is in use".into(),
+            _ => status_text(self.status()).to_string_lossy().into_owned(),
         }
     }
 }
@@ -98,7 +94,7 @@ unsafe fn explained(message: *mut c_char, bytes: usize, work: impl FnOnce() -> R
     let mut said = String::new();
     let status = guarded(|| work().inspect_err(|fault| said = fault.message()));
     if status < 0 && said.is_empty() {
-        "an internal error".clone_into(&mut said);
+        said = status_text(status).to_string_lossy().into_owned();
     }
     if status < 0 {
         // SAFETY: the caller's.
@@ -223,9 +219,9 @@ pub extern "C" fn pj_version() -> u32 {
     major << 16 | minor << 8 | patch
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn pj_status_text(status: i32) -> *const c_char {
-    let text = match status {
+/// A status in words.
+fn status_text(status: i32) -> &'static CStr {
+    match status {
         PJ_NULL => c"a pointer is null",
         PJ_ARGUMENT => c"a number means nothing here",
         PJ_LAYOUT => c"a layout is wrong",
@@ -237,8 +233,12 @@ pub extern "C" fn pj_status_text(status: i32) -> *const c_char {
         PJ_BUSY => c"the GPU is in use",
         0.. => c"no error",
         _ => c"an unknown status",
-    };
-    text.as_ptr()
+    }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn pj_status_text(status: i32) -> *const c_char {
+    status_text(status).as_ptr()
 }
 
 #[unsafe(no_mangle)]
@@ -262,13 +262,15 @@ pub unsafe extern "C" fn pj_engine_new(
         };
         let layout = Layout::new(layout).map_err(Fault::Layout)?;
         let native_required = options.backend == PJ_NATIVE_REQUIRED;
-        let mut translated = options.translated(layout)?;
-        if !options.memory.is_null() {
-            // SAFETY: as above.
-            let memory = unsafe { sized(options.memory, PjMemory::NOTHING, MEMORY_BYTES) }?;
-            translated.memory = Some(Arc::new(HostMemory::new(&memory)?));
-        }
-        let options = translated;
+        let memory: Option<Arc<dyn ExecutableMemory>> = match options.memory.is_null() {
+            true => None,
+            false => {
+                // SAFETY: as above.
+                let memory = unsafe { sized(options.memory, PjMemory::NOTHING, MEMORY_BYTES) }?;
+                Some(Arc::new(HostMemory::new(&memory)?))
+            }
+        };
+        let options = Options { memory, ..options.translated(layout)? };
         let config = Config { precision: options.precision, fuel: options.fuel, layout: options.layout };
         let engine = Arc::new(Engine::new(options));
         if native_required && let Some(reason) = engine.no_native() {

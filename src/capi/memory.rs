@@ -34,3 +34,69 @@ unsafe impl ExecutableMemory for HostMemory {
         unsafe { (self.release)(self.user.get(), at.as_ptr().cast(), bytes) };
     }
 }
+
+#[cfg(all(test, feature = "jit"))]
+mod tests {
+    use super::super::tests::{CODE, engine, shader, uniforms, unit};
+    use super::super::*;
+    use std::ptr::{from_mut, null_mut};
+
+    /// A host with a page for each function.
+    #[test]
+    fn code_runs_in_memory_that_the_host_has() {
+        type Shelf = std::sync::Mutex<Vec<memmap2::Mmap>>;
+        unsafe extern "C" fn install(user: *mut c_void, code: *const c_void, bytes: usize) -> *mut c_void {
+            // SAFETY: what the engine was given, which outlives it, and so many bytes.
+            let (shelf, code) = unsafe { (&*user.cast::<Shelf>(), slice::from_raw_parts(code.cast::<u8>(), bytes)) };
+            let mut page = memmap2::MmapMut::map_anon(bytes).expect("a page");
+            page.copy_from_slice(code);
+            let page = page.make_exec().expect("executable");
+            let at = page.as_ptr().cast_mut().cast();
+            shelf.lock().expect("no panic").push(page);
+            at
+        }
+        unsafe extern "C" fn nothing(_: *mut c_void, _: *const c_void, _: usize) -> *mut c_void {
+            null_mut()
+        }
+        unsafe extern "C" fn release(user: *mut c_void, code: *mut c_void, bytes: usize) {
+            // SAFETY: as above.
+            let shelf = unsafe { &*user.cast::<Shelf>() };
+            shelf
+                .lock()
+                .expect("no panic")
+                .retain(|page| !(page.as_ptr().cast() == code.cast_const() && page.len() == bytes));
+        }
+        // On this architecture nothing has to be done for instructions to be seen.
+        if cfg!(not(target_arch = "x86_64")) {
+            return;
+        }
+        let shelf: Shelf = Shelf::default();
+        let user = (&raw const shelf).cast_mut().cast();
+        let memory =
+            PjMemory { struct_size: size_of::<PjMemory>(), install: Some(install), release: Some(release), user };
+        let made = engine(&PjOptions { memory: &memory, ..PjOptions::DEFAULT }).expect("an engine");
+        let one = shader(made, &CODE, PJ_VERTEX).expect("a shader");
+        assert_eq!(shelf.lock().expect("no panic").len(), 1);
+        let (mut unit, mut uniforms) = (unit(), uniforms());
+        unit.v[0] = [3.0, 1.0, 2.0, 0.5];
+        let (u, c) = (from_mut(&mut *unit).cast(), from_mut(&mut *uniforms).cast_const().cast());
+        // SAFETY: all are valid.
+        unsafe {
+            assert_eq!(pj_run(one, u, c, None, null_mut()), PJ_END);
+            pj_engine_free(made);
+            assert_eq!(pj_run(one, u, c, None, null_mut()), PJ_END);
+            pj_shader_release(one);
+        }
+        assert_eq!(unit.o[0][1], [6.0; 4]);
+        assert!(shelf.lock().expect("no panic").is_empty(), "given back");
+        let none = PjMemory { install: Some(nothing), ..memory };
+        let backend = PJ_NATIVE_REQUIRED;
+        let made =
+            engine(&PjOptions { memory: &none, backend, ..PjOptions::DEFAULT }).expect("native code is possible");
+        assert_eq!(shader(made, &CODE, PJ_VERTEX).expect_err("but there is no room").0, PJ_NO_NATIVE);
+        // SAFETY: the last use.
+        unsafe { pj_engine_free(made) };
+        let half = PjMemory { release: None, ..none };
+        assert_eq!(engine(&PjOptions { memory: &half, ..PjOptions::DEFAULT }).expect_err("wrong").0, PJ_NULL);
+    }
+}

@@ -4,7 +4,7 @@ use std::mem::{MaybeUninit, offset_of};
 use std::ptr::{from_mut, null, null_mut};
 
 // mov o0, v0; mova a0.x, v0.x; add o1, c0[a0.x], v0; end. Descriptor 0 takes all as it is.
-const CODE: [u32; 4] = [0x4C00_0000, 0x4800_0000, 0x0022_0000 | 1 << 19, 0x8800_0000];
+pub(super) const CODE: [u32; 4] = [0x4C00_0000, 0x4800_0000, 0x0022_0000 | 1 << 19, 0x8800_0000];
 const OPDESCS: [u32; 1] = [0x36F];
 
 pub(super) fn unit() -> Box<PjUnit> {
@@ -110,64 +110,6 @@ fn code_is_made_in_the_background_if_it_is_asked_for() {
             pj_shader_release(shader);
         }
     }
-}
-
-/// A host with a page for each function.
-#[cfg(feature = "jit")]
-#[test]
-fn code_runs_in_memory_that_the_host_has() {
-    type Shelf = std::sync::Mutex<Vec<memmap2::Mmap>>;
-    unsafe extern "C" fn install(user: *mut c_void, code: *const c_void, bytes: usize) -> *mut c_void {
-        // SAFETY: what the engine was given, which outlives it, and so many bytes.
-        let (shelf, code) = unsafe { (&*user.cast::<Shelf>(), slice::from_raw_parts(code.cast::<u8>(), bytes)) };
-        let mut page = memmap2::MmapMut::map_anon(bytes).expect("a page");
-        page.copy_from_slice(code);
-        let page = page.make_exec().expect("executable");
-        let at = page.as_ptr().cast_mut().cast();
-        shelf.lock().expect("no panic").push(page);
-        at
-    }
-    unsafe extern "C" fn nothing(_: *mut c_void, _: *const c_void, _: usize) -> *mut c_void {
-        null_mut()
-    }
-    unsafe extern "C" fn release(user: *mut c_void, code: *mut c_void, bytes: usize) {
-        // SAFETY: as above.
-        let shelf = unsafe { &*user.cast::<Shelf>() };
-        shelf
-            .lock()
-            .expect("no panic")
-            .retain(|page| !(page.as_ptr().cast() == code.cast_const() && page.len() == bytes));
-    }
-    // On this architecture nothing has to be done for instructions to be seen.
-    if cfg!(not(target_arch = "x86_64")) {
-        return;
-    }
-    let shelf: Shelf = Shelf::default();
-    let user = (&raw const shelf).cast_mut().cast();
-    let memory = PjMemory { struct_size: size_of::<PjMemory>(), install: Some(install), release: Some(release), user };
-    let made = engine(&PjOptions { memory: &memory, ..PjOptions::DEFAULT }).expect("an engine");
-    let one = shader(made, &CODE, PJ_VERTEX).expect("a shader");
-    assert_eq!(shelf.lock().expect("no panic").len(), 1);
-    let (mut unit, mut uniforms) = (unit(), uniforms());
-    unit.v[0] = [3.0, 1.0, 2.0, 0.5];
-    let (u, c) = (from_mut(&mut *unit).cast(), from_mut(&mut *uniforms).cast_const().cast());
-    // SAFETY: all are valid.
-    unsafe {
-        assert_eq!(pj_run(one, u, c, None, null_mut()), PJ_END);
-        pj_engine_free(made);
-        assert_eq!(pj_run(one, u, c, None, null_mut()), PJ_END);
-        pj_shader_release(one);
-    }
-    assert_eq!(unit.o[0][1], [6.0; 4]);
-    assert!(shelf.lock().expect("no panic").is_empty(), "given back");
-    let none = PjMemory { install: Some(nothing), ..memory };
-    let backend = PJ_NATIVE_REQUIRED;
-    let made = engine(&PjOptions { memory: &none, backend, ..PjOptions::DEFAULT }).expect("native code is possible");
-    assert_eq!(shader(made, &CODE, PJ_VERTEX).expect_err("but there is no room").0, PJ_NO_NATIVE);
-    // SAFETY: the last use.
-    unsafe { pj_engine_free(made) };
-    let half = PjMemory { release: None, ..none };
-    assert_eq!(engine(&PjOptions { memory: &half, ..PjOptions::DEFAULT }).expect_err("wrong").0, PJ_NULL);
 }
 
 #[test]
@@ -377,7 +319,7 @@ fn a_callback_may_use_and_free_the_engine_that_calls_it() {
 }
 
 /// That of `pj_unit` and `pj_uniforms`, as a host would say it that has no geometry programs.
-fn own_without_geometry() -> PjLayout {
+pub(super) fn own_without_geometry() -> PjLayout {
     PjLayout {
         struct_size: size_of::<PjLayout>(),
         unit_bytes: UNIT_LAYOUT.unit_bytes,
@@ -567,22 +509,7 @@ fn events_and_texts_reach_the_host() {
         said.push((kind, text.to_string_lossy().into_owned()));
     }
     let mut said: Vec<(u32, String)> = Vec::new();
-    let layout = PjLayout {
-        struct_size: size_of::<PjLayout>(),
-        unit_bytes: 0x1000,
-        v: 0x100,
-        r: 0x200,
-        o: 0x300,
-        al: 4,
-        a0x: 8,
-        a0y: 12,
-        cmp_y: 1,
-        uniforms_bytes: 0x1000,
-        c: 0x400,
-        i: 16,
-        b: 32,
-        ..PjLayout::default()
-    };
+    let layout = own_without_geometry();
     let user = from_mut(&mut said).cast();
     let options = PjOptions { layout: &layout, event: Some(event), user, ..PjOptions::DEFAULT };
     let engine = engine(&options).expect("an engine");

@@ -68,6 +68,10 @@ impl Compiled {
 
     /// Compiles it here and now, if nobody has. Of those who do so at once one does, and the others wait.
     pub(super) fn make(&self) {
+        if self.maker.is_none() || self.check.is_some() {
+            // It will be wanted, and counts in the cache.
+            self.interpreted();
+        }
         if let Some(maker) = &self.maker {
             let made = self.native.get_or_init(|| maker.make(&self.program, self.entry, &self.config));
             if let Err(reason) = made {

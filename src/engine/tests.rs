@@ -347,3 +347,16 @@ fn nobody_sees_when_code_becomes_native() {
         assert_eq!(engine.cache_stats().entries, 1);
     }
 }
+
+#[test]
+fn interpreters_count_in_the_cache_as_soon_as_they_will_be_wanted() {
+    let program = program(200, &[]);
+    let least = Interp.compile(&Arc::new(program.clone()), Entry::vertex(0), &Config::default()).expect("all");
+    let interpreting = Options { backend: Prefer::Interpreter, ..Options::default() };
+    let checking = Options { crosscheck: 100, ..Options::default() };
+    for options in [interpreting, checking] {
+        let engine = Engine::new(options);
+        engine.shader(&program, Entry::vertex(0));
+        assert!(engine.cache_stats().bytes > least.held_bytes());
+    }
+}

@@ -249,8 +249,10 @@ impl Jit {
         module.define_function(id, context).map_err(refused)?;
         let compiled = context.compiled_code().expect("just defined");
         let len = compiled.code_buffer().len();
-        // A host's memory is elsewhere than what was written.
-        debug_assert!(compiled.buffer.relocs().is_empty(), "code refers to nothing outside of it");
+        if !compiled.buffer.relocs().is_empty() {
+            // It may be copied to a host's memory, where it would not find that.
+            return Err(Unsupported::Codegen { message: "the code refers to something outside of it".into() });
+        }
         timings.codegen = start.elapsed();
         let start = Instant::now();
         module.finalize_definitions().map_err(refused)?;

@@ -3,7 +3,7 @@
 mod calls;
 mod states;
 
-use super::super::tests::engine;
+use super::super::tests::{engine, own_without_geometry};
 use super::super::*;
 use crate::gpu::registers::*;
 use crate::gpu::tests::traps::VARIABLE;

@@ -100,22 +100,7 @@ fn geometry_programs_are_native_whatever_the_layout() {
         // SAFETY: what was given to the engine below.
         unsafe { *user.cast::<u32>() += 1 };
     }
-    let layout = PjLayout {
-        struct_size: size_of::<PjLayout>(),
-        unit_bytes: 0x1000,
-        v: 0x100,
-        r: 0x200,
-        o: 0x300,
-        al: 4,
-        a0x: 8,
-        a0y: 12,
-        cmp_y: 1,
-        uniforms_bytes: 0x1000,
-        c: 0x400,
-        i: 16,
-        b: 32,
-        ..PjLayout::default()
-    };
+    let layout = own_without_geometry();
     let mut events = 0u32;
     let user = (&raw mut events).cast();
     let options = PjOptions { layout: &layout, event: Some(event), user, ..PjOptions::DEFAULT };
