@@ -7,7 +7,7 @@ use picajit::capi::{self, PjBatch, PjEngine, PjOptions, PjShader, PjUniforms, Pj
 use picajit::engine::{Engine, Options};
 use picajit::kernel::{Backend, Config};
 use picajit::program::{Entry, Program};
-use picajit::state::{Batch, NoEmitter, Registers, Uniforms, Unit};
+use picajit::state::{Batch, NoEmitter, Uniforms, Unit, Vec4, Vertices, VerticesMut};
 use std::ffi::c_void;
 use std::hint::black_box;
 use std::ptr::{from_mut, from_ref, null_mut};
@@ -17,6 +17,8 @@ use std::time::Instant;
 /// `dp4` four times, `mul`, `end`: as small as real shaders get.
 const CODE: [u32; 6] = [0x0802_0000, 0x0802_1001, 0x0802_2002, 0x0802_3003, 0x2022_4084, 0x8800_0000];
 const OPDESCS: [u32; 5] = [0x6_C368, 0x6_C364, 0x6_C362, 0x6_C361, 0x6_C36F];
+/// Registers of a vertex in batches.
+const STRIDE: usize = 2;
 /// Calls that are timed at once.
 const CALLS: usize = 1000;
 
@@ -36,17 +38,18 @@ fn main() {
         unsafe { (Box::new(std::mem::zeroed()), Box::new(std::mem::zeroed())) };
     let at: (*mut c_void, *const c_void) = (from_mut(&mut *c_unit).cast(), from_ref(&*c_uniforms).cast());
     for count in [1usize, 4, 64] {
-        let inputs = vec![[[1.0f32; 4]; 16]; count];
-        let mut outputs = vec![[[0.0f32; 4]; 16]; count];
+        let inputs = vec![[1.0f32; 4]; count * STRIDE];
+        let mut outputs = vec![[0.0f32; 4]; count * STRIDE];
         let mut c_outputs = outputs.clone();
         let batch = PjBatch {
             struct_size: size_of::<PjBatch>(),
             count,
-            inputs: inputs.as_ptr(),
-            outputs: c_outputs.as_mut_ptr(),
+            inputs: inputs.as_ptr().cast(),
+            outputs: c_outputs.as_mut_ptr().cast(),
             input_mask: 3,
             output_mask: 3,
-            reserved: 0,
+            input_stride: STRIDE as u16,
+            output_stride: STRIDE as u16,
         };
         let mut times = [const { Vec::new() }; 3];
         for round in 0..rounds + 100 {
@@ -89,7 +92,10 @@ fn main() {
     unsafe { capi::pj_shader_release(c) };
 }
 
-fn rust_batch<'a>(inputs: &'a [Registers], outputs: &'a mut [Registers]) -> Batch<'a> {
+fn rust_batch<'a>(inputs: &'a [Vec4], outputs: &'a mut [Vec4]) -> Batch<'a> {
+    let count = inputs.len() / STRIDE;
+    let inputs = Vertices::packed(inputs, STRIDE, count).expect("so many");
+    let outputs = VerticesMut::packed(outputs, STRIDE, count).expect("so many");
     Batch { inputs, outputs, input_mask: 3, output_mask: 3 }
 }
 

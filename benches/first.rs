@@ -39,8 +39,12 @@ fn main() {
                 let mut unit = Unit::new();
                 let start = Instant::now();
                 let shader = engine.shader(&program, entry);
-                let mut batch =
-                    Batch { inputs: &inputs, outputs: &mut outputs, input_mask: u16::MAX, output_mask: u16::MAX };
+                let mut batch = Batch {
+                    inputs: (&inputs).into(),
+                    outputs: (&mut outputs).into(),
+                    input_mask: u16::MAX,
+                    output_mask: u16::MAX,
+                };
                 shader.run_batch(&uniforms, &mut unit, &mut batch);
                 draws.push(start.elapsed());
                 if threads > 0 {

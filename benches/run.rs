@@ -29,7 +29,13 @@ fn main() {
         let shbin = picajit::text::assemble(builtin.source).expect("a test assembles each").shbin;
         let program = Arc::new(shbin.program().expect("they are shorter than any limit"));
         let dvle = &shbin.dvles[0];
-        let work = measure::Workload::new(dvle, &program, values::uniforms(dvle), values::inputs(vertices));
+        let work = measure::Workload::new(
+            dvle,
+            &program,
+            values::uniforms(dvle),
+            values::inputs(vertices),
+            measure::Stride::Least,
+        );
         let compiled: Vec<_> = engines.iter().filter_map(|e| e.compile(&program, dvle.entry()).ok()).collect();
         let kernels: Vec<_> = compiled.iter().map(|c| &*c.kernel).collect();
         let speed = measure::run(&kernels, &work, budget);

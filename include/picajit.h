@@ -291,15 +291,20 @@ typedef void (*pj_emit_fn)(void *user, const pj_vec4 *outputs, uint32_t vertex, 
  */
 int32_t pj_run(const pj_shader *shader, void *unit, const void *uniforms, pj_emit_fn emit, void *user);
 
+/*
+ * A vertex has `stride` registers of four floats, the next one's follow: register n of vertex k is at float
+ * 4 * (k * stride + n). Hosts whose shaders use the first few registers only, as most do, save the CPU's caches work with
+ * strides as small as that.
+ */
 typedef struct pj_batch {
     size_t struct_size;
-    size_t count;               /* vertices; if 0, both arrays may be null */
-    const pj_registers *inputs; /* one register file each, aligned to 4 bytes; read where bit n of input_mask is set for vn.
-                                   C before C23 wants a cast from an array that is not const. */
-    pj_registers *outputs;      /* one register file each; written where bit n of output_mask is set for on */
-    uint16_t input_mask;        /* the other inputs are as the unit has them */
-    uint16_t output_mask;
-    uint32_t reserved;
+    size_t count;           /* vertices; if 0, both arrays may be null */
+    const float *inputs;    /* aligned to 4 bytes; read where bit n of input_mask is set for vn */
+    float *outputs;         /* the same; written where bit n of output_mask is set for on */
+    uint16_t input_mask;    /* the other inputs, and those not below the stride, are as the unit has them */
+    uint16_t output_mask;   /* outputs that are not below the stride go nowhere */
+    uint16_t input_stride;  /* in registers: 1 to 16, or 0, which means 16 */
+    uint16_t output_stride; /* the same */
 } pj_batch;
 
 /*

@@ -51,7 +51,8 @@ pub fn run_batch(
 ) -> Outcome {
     let (mut unit, mut emitter) = (unit.clone(), Collect::default());
     let mut outputs = vec![[[UNTOUCHED; 4]; 16]; inputs.len()];
-    let mut batch = Batch { inputs, outputs: &mut outputs, input_mask: masks.0, output_mask: masks.1 };
+    let mut batch =
+        Batch { inputs: inputs.into(), outputs: (&mut outputs).into(), input_mask: masks.0, output_mask: masks.1 };
     let exit = kernel.run_batch(uniforms, &mut unit, &mut batch, &mut emitter);
     Outcome { exit, unit, outputs, triangles: emitter.0 }
 }

@@ -56,7 +56,10 @@ impl Kernel for FaultyKernel {
         let before = unit.clone();
         let exit = self.1.run_batch(uniforms, unit, batch, emitter);
         match self.0 {
-            Fault::LeaksLanes if batch.outputs.len() >= 4 => batch.outputs[3] = batch.outputs[2],
+            Fault::LeaksLanes if batch.outputs.len() >= 4 => {
+                let third = batch.outputs[2].to_vec();
+                batch.outputs[3].copy_from_slice(&third);
+            }
             Fault::ForgetsState => unit.r = before.r,
             Fault::IgnoresOutputMask => batch.outputs[0][9][0] = 1.0,
             _ => {}

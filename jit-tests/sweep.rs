@@ -224,10 +224,14 @@ impl Kernel for Faulty {
         let count = batch.inputs.len();
         match self.fault {
             Fault::BatchOutput if count > 2 => batch.outputs[2][1][1] = 99.0,
-            Fault::BatchOverrun => batch.outputs[count] = batch.outputs[count - 1],
+            Fault::BatchOverrun => {
+                let last = batch.outputs[count - 1].to_vec();
+                batch.outputs[count].copy_from_slice(&last);
+            }
             Fault::BatchExit | Fault::BatchCarry => {
-                let (mut alone, mut scratch) = (before, [batch.outputs[0]]);
-                let mut last = Batch { inputs: &batch.inputs[count - 1..], outputs: &mut scratch, ..*batch };
+                let (mut alone, mut scratch) = (before, [[[0.0; 4]; 16]]);
+                let inputs = batch.inputs.part(count - 1..count);
+                let mut last = Batch { inputs, outputs: (&mut scratch).into(), ..*batch };
                 let last_exit = self.honest.run_batch(uniforms, &mut alone, &mut last, &mut picajit::state::NoEmitter);
                 if let Fault::BatchExit = self.fault {
                     return last_exit;

@@ -14,11 +14,11 @@ mod types;
 
 use crate::engine::{Engine, Options, Shader};
 use crate::executable::ExecutableMemory;
-use crate::isa::{MAX_CODE_WORDS, OPDESCS};
+use crate::isa::{MAX_CODE_WORDS, OPDESCS, REGS};
 use crate::kernel::{Config, Unsupported};
 use crate::layout::{Host, HostEmitter, HostError, Layout};
 use crate::program::{Entry, Program, ProgramError};
-use crate::state::{Batch, EmitState, NoEmitter, Registers};
+use crate::state::{Batch, EmitState, NoEmitter, Registers, Vec4, Vertices, VerticesMut};
 pub use gpu::*;
 use memory::HostMemory;
 use std::cell::Cell;
@@ -511,27 +511,33 @@ pub unsafe extern "C" fn pj_run_batch(
         // SAFETY: the header's words on both.
         let host = unsafe { host(shader, unit, uniforms) }?;
         // SAFETY: the header asks for a structure of the size that it says; any bytes make one.
-        let PjBatch { struct_size: _, count, inputs, outputs, input_mask, output_mask, reserved } =
+        let PjBatch { count, inputs, outputs, input_mask, output_mask, input_stride, output_stride, .. } =
             unsafe { sized(batch, PjBatch::NOTHING, BATCH_BYTES) }?;
-        if reserved != 0 {
+        let [input_stride, output_stride] =
+            [input_stride, output_stride].map(|stride| if stride == 0 { REGS } else { stride.into() });
+        if input_stride.max(output_stride) > REGS {
             return Err(Fault::Argument);
         }
         if count == 0 {
             return Ok(PJ_END);
         }
-        checked(inputs, count)?;
-        checked(outputs, count)?;
+        let (inputs, outputs): (*const Vec4, *mut Vec4) = (inputs.cast(), outputs.cast());
+        let [read, written] = [input_stride, output_stride].map(|stride| count.saturating_mul(stride));
+        checked(inputs, read)?;
+        checked(outputs, written)?;
         let bytes = |at: usize, len: usize| at..at.saturating_add(len);
-        let [read, written] = [inputs.addr(), outputs.addr()].map(|at| bytes(at, count * size_of::<Registers>()));
+        let from = bytes(inputs.addr(), read * size_of::<Vec4>());
+        let to = bytes(outputs.addr(), written * size_of::<Vec4>());
         let [registers, constants] = [host.unit(), host.uniforms()].map(|m| bytes(m.as_ptr().addr(), m.len()));
         let meet = |a: &std::ops::Range<usize>, b: &std::ops::Range<usize>| a.start < b.end && b.start < a.end;
-        if meet(&read, &written) || meet(&written, &registers) || meet(&written, &constants) || meet(&read, &registers)
-        {
+        if meet(&from, &to) || meet(&to, &registers) || meet(&to, &constants) || meet(&from, &registers) {
             return Err(Fault::Overlap);
         }
         // SAFETY: checked for null, alignment and length; nothing else that is used here meets them; the header asks for the rest.
         let (inputs, outputs) =
-            unsafe { (slice::from_raw_parts(inputs, count), slice::from_raw_parts_mut(outputs, count)) };
+            unsafe { (slice::from_raw_parts(inputs, read), slice::from_raw_parts_mut(outputs, written)) };
+        let inputs = Vertices::packed(inputs, input_stride, count).expect("checked");
+        let outputs = VerticesMut::packed(outputs, output_stride, count).expect("checked");
         let exit = shader.0.run_batch_on(&host, &mut Batch { inputs, outputs, input_mask, output_mask });
         Ok(exit as i32)
     })

@@ -2,7 +2,8 @@
 //! registers of both side by side.
 //!
 //! Every vertex is run three times by the second kernel: through `run`, through `run_batch` in batches of mixed sizes,
-//! and through `run_batch` with all vertices of a chunk. The first kernel runs once, vertex by vertex, which is what a
+//! and through `run_batch` with all vertices of a chunk; batches of even sizes have no more registers a vertex than the masks
+//! ask for. The first kernel runs once, vertex by vertex, which is what a
 //! batch means. Equal are the same bits, or two NaN; everything counts: registers, both output banks, vertex slots,
 //! addresses, flags, bank, `SETEMIT`'s parameters, copied outputs, triangles, exit. After a difference the second kernel
 //! continues from the first one's state, so that each counts once. It must not know which kernels there are.
@@ -12,7 +13,7 @@ mod triangles;
 use crate::isa::REGS;
 use crate::isa::numeric::same;
 use crate::kernel::{Kernel, copy_registers};
-use crate::state::{Batch, Exit, Registers, Uniforms, Unit, Vec4};
+use crate::state::{Batch, Exit, Registers, Uniforms, Unit, Vec4, Vertices, VerticesMut};
 use crate::text::value::{format_f32, format_vec4};
 use std::fmt;
 use triangles::Triangles;
@@ -286,10 +287,26 @@ impl Against<'_> {
         let how = How::Batch { first, size };
         let mut unit = self.reference.unit_before(first).clone();
         let mut triangles = Triangles::default();
+        // Some batches have whole register files, and some no more of them than it takes.
+        let packed = size.is_multiple_of(2);
+        let stride = |mask| if packed { Vertices::stride_for(mask) } else { REGS };
+        let (input_stride, output_stride) = (stride(*input_mask), stride(*output_mask));
+        let inputs: Vec<Vec4> = inputs.iter().flat_map(|file| &file[..input_stride]).copied().collect();
         // One place more than there are vertices: it must be left alone.
-        let mut outputs = vec![UNTOUCHED; size + 1];
-        let mut batch = Batch { inputs, outputs: &mut outputs, input_mask: *input_mask, output_mask: *output_mask };
+        let mut outputs = vec![UNTOUCHED[0]; (size + 1) * output_stride];
+        let mut batch = Batch {
+            inputs: Vertices::packed(&inputs, input_stride, size).expect("so many"),
+            outputs: VerticesMut::packed(&mut outputs, output_stride, size + 1).expect("so many"),
+            input_mask: *input_mask,
+            output_mask: *output_mask,
+        };
         let exit = self.got.kernel.run_batch(uniforms, &mut unit, &mut batch, &mut triangles);
+        let file = |row: &[Vec4]| {
+            let mut file = UNTOUCHED;
+            file[..output_stride].copy_from_slice(row);
+            file
+        };
+        let outputs: Vec<Registers> = outputs.chunks(output_stride).map(file).collect();
         for (n, (want, got)) in reference.iter().zip(&outputs).enumerate() {
             if !same_registers(&want.outputs, got) {
                 self.found(first + n, how, || register_rows(|r| format!("output o{r}"), &want.outputs, got));

@@ -8,7 +8,7 @@ use crate::isa::Pc;
 use crate::isa::numeric::Precision;
 use crate::layout::{Host, HostEmitter, Layout};
 use crate::program::{Entry, Program};
-use crate::state::{Batch, EmitState, Emitter, Exit, Registers, Uniforms, Unit};
+use crate::state::{Batch, EmitState, Emitter, Exit, Registers, Uniforms, Unit, Vec4};
 use std::fmt;
 use std::sync::Arc;
 
@@ -59,10 +59,10 @@ pub trait Kernel: Send + Sync {
         emitter: &mut dyn Emitter,
     ) -> Exit {
         let mut result = Exit::End;
-        for (input, output) in batch.inputs.iter().zip(batch.outputs.iter_mut()) {
-            copy_registers(batch.input_mask, input, &mut unit.v);
+        for n in 0..batch.len() {
+            copy_some(batch.input_mask, &batch.inputs[n], &mut unit.v);
             let exit = self.run(uniforms, unit, emitter);
-            copy_registers(batch.output_mask, unit.outputs(), output);
+            copy_some(batch.output_mask, unit.outputs(), &mut batch.outputs[n]);
             if result == Exit::End {
                 result = exit;
             }
@@ -102,6 +102,8 @@ pub trait Kernel: Send + Sync {
 }
 
 /// Runs `work` on copies of a host's registers and uniforms, and puts the registers back.
+// Kilobytes of stack, which whoever also has a faster way must not pay for.
+#[inline(never)]
 pub(crate) fn copied<T>(
     host: &Host<'_>,
     emitter: &mut dyn HostEmitter,
@@ -143,6 +145,18 @@ pub fn copy_registers(mask: u16, from: &Registers, to: &mut Registers) {
     while left != 0 {
         let n = left.trailing_zeros() as usize;
         to[n] = from[n];
+        left &= left - 1;
+    }
+}
+
+/// Copies the registers whose bit is set in `mask`, of those that both sides have.
+pub fn copy_some(mask: u16, from: &[Vec4], to: &mut [Vec4]) {
+    let mut left = mask;
+    while left != 0 {
+        let n = left.trailing_zeros() as usize;
+        if let (Some(from), Some(to)) = (from.get(n), to.get_mut(n)) {
+            *to = *from;
+        }
         left &= left - 1;
     }
 }

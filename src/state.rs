@@ -4,9 +4,12 @@
 //! it, or those of a host's own structures ([`layout`](crate::layout)). Nothing here is reset between runs; registers
 //! carry over from vertex to vertex as on hardware, and clearing them is the host's decision.
 
+mod batch;
+
 pub use crate::isa::flow::Exit;
 use crate::isa::numeric::Precision;
 use crate::isa::{BOOL_UNIFORMS, FLOAT_UNIFORMS, INT_UNIFORMS, REGS, Setemit};
+pub use batch::{Batch, Vertices, VerticesMut};
 
 /// A four-component vector, x first.
 pub type Vec4 = [f32; 4];
@@ -158,16 +161,4 @@ pub struct NoEmitter;
 
 impl Emitter for NoEmitter {
     fn triangle(&mut self, _: [&Registers; 3], _: bool) {}
-}
-
-/// Vertices to run one after the other on one unit, registers carried over.
-pub struct Batch<'a> {
-    /// One register file of inputs a vertex.
-    pub inputs: &'a [Registers],
-    /// Where the outputs go, one register file a vertex. The shorter of both says how many vertices run.
-    pub outputs: &'a mut [Registers],
-    /// Which `v` registers are taken from `inputs` (bit n = `vn`); the others keep what the unit holds.
-    pub input_mask: u16,
-    /// Which `o` registers are copied to `outputs` (bit n = `on`); the others are left as they are.
-    pub output_mask: u16,
 }

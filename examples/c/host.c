@@ -127,8 +127,8 @@ static int compute(uint32_t backend, struct results *results)
     memset(&batch, 0, sizeof batch);
     batch.struct_size = sizeof batch;
     batch.count = VERTICES;
-    batch.inputs = (const pj_registers *)inputs;
-    batch.outputs = results->transformed;
+    batch.inputs = inputs[0][0];
+    batch.outputs = results->transformed[0][0];
     batch.input_mask = 3;
     batch.output_mask = 3;
     status = pj_run_batch(vertex, unit, uniforms, &batch);

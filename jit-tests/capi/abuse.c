@@ -60,12 +60,12 @@ static void null_everywhere(void)
     EXPECT(PJ_END, pj_run_batch(shader, unit, uniforms, &batch));
     batch.count = 1;
     EXPECT(PJ_NULL, pj_run_batch(shader, unit, uniforms, &batch));
-    batch.inputs = (const pj_registers *)registers;
+    batch.inputs = registers[0][0];
     EXPECT(PJ_NULL, pj_run_batch(shader, unit, uniforms, &batch));
     batch.inputs = NULL;
-    batch.outputs = registers + 1;
+    batch.outputs = registers[1][0];
     EXPECT(PJ_NULL, pj_run_batch(shader, unit, uniforms, &batch));
-    batch.inputs = (const pj_registers *)registers;
+    batch.inputs = registers[0][0];
     EXPECT(PJ_NULL, pj_run_batch(NULL, unit, uniforms, &batch));
     EXPECT(PJ_NULL, pj_run_batch(shader, NULL, uniforms, &batch));
     EXPECT(PJ_NULL, pj_run_batch(shader, unit, NULL, &batch));
@@ -180,8 +180,8 @@ static void sizes_of_everything(struct running *with)
     sizes(&stats, sizeof stats, try_stats, with, PJ_OK);
     sizes(&info, sizeof info, try_info, with, PJ_OK);
     batch.count = 1;
-    batch.inputs = (const pj_registers *)registers;
-    batch.outputs = registers + 1;
+    batch.inputs = registers[0][0];
+    batch.outputs = registers[1][0];
     batch.input_mask = batch.output_mask = 0xFFFF;
     sizes(&batch, sizeof batch, try_batch, with, PJ_END);
     free(registers);
@@ -299,33 +299,38 @@ static void places(struct running *with)
         EXPECT(PJ_MISALIGNED, pj_run(with->shader, with->unit, arena + n, NULL, NULL));
     }
     for (n = 0; n < 4000; n++) {
-        const size_t count = 1 + any() % 6, bytes = count * sizeof(pj_registers);
+        const size_t count = 1 + any() % 6, narrow = any() % 17, wide = any() % 17;
+        const size_t bytes_in = count * (narrow ? narrow : 16) * sizeof(pj_vec4);
+        const size_t bytes_out = count * (wide ? wide : 16) * sizeof(pj_vec4);
         const size_t unit = any() % (ARENA - sizeof(pj_unit)) & ~(size_t)15;
         /* Where the uniforms are in the registers nothing is promised but that it is bounded. */
         const size_t uniforms = any() % (ARENA - sizeof(pj_uniforms)) & ~(size_t)15;
         const size_t unaligned = any() % 32 == 0 ? 1 + any() % 3 : 0;
-        const size_t inputs = (any() % (ARENA - bytes - 3) & ~(size_t)3) + (any() % 2 ? unaligned : 0);
-        const size_t outputs = (any() % (ARENA - bytes - 3) & ~(size_t)3) + (inputs % 4 ? 0 : unaligned);
+        const size_t inputs = (any() % (ARENA - bytes_in - 3) & ~(size_t)3) + (any() % 2 ? unaligned : 0);
+        const size_t outputs = (any() % (ARENA - bytes_out - 3) & ~(size_t)3) + (inputs % 4 ? 0 : unaligned);
         int32_t status, want = PJ_END;
         size_t k;
         pj_batch batch;
         memset(&batch, 0, sizeof batch);
         batch.struct_size = sizeof batch;
         batch.count = count;
-        batch.inputs = (const pj_registers *)(const void *)(arena + inputs);
-        batch.outputs = (pj_registers *)(void *)(arena + outputs);
+        batch.inputs = (const float *)(const void *)(arena + inputs);
+        batch.outputs = (float *)(void *)(arena + outputs);
         batch.input_mask = batch.output_mask = 0xFFFF;
+        batch.input_stride = (uint16_t)narrow;
+        batch.output_stride = (uint16_t)wide;
         if (unaligned)
             want = PJ_MISALIGNED;
-        else if (meet(inputs, bytes, outputs, bytes) || meet(outputs, bytes, unit, sizeof(pj_unit)) ||
-                 meet(outputs, bytes, uniforms, sizeof(pj_uniforms)) || meet(inputs, bytes, unit, sizeof(pj_unit)))
+        else if (meet(inputs, bytes_in, outputs, bytes_out) || meet(outputs, bytes_out, unit, sizeof(pj_unit)) ||
+                 meet(outputs, bytes_out, uniforms, sizeof(pj_uniforms)) ||
+                 meet(inputs, bytes_in, unit, sizeof(pj_unit)))
             want = PJ_OVERLAP;
         memcpy(before, arena, ARENA);
         status = pj_run_batch(with->shader, arena + unit, arena + uniforms, &batch);
         EXPECT(want, status);
         *(status < 0 ? &refused : &ran) += 1;
         for (k = 0; k < ARENA; k++)
-            if (arena[k] != before[k] && (status < 0 || !(meet(k, 1, unit, sizeof(pj_unit)) || meet(k, 1, outputs, bytes)))) {
+            if (arena[k] != before[k] && (status < 0 || !(meet(k, 1, unit, sizeof(pj_unit)) || meet(k, 1, outputs, bytes_out)))) {
                 fprintf(stderr, "byte %u of place %u changed\n", (unsigned)k, (unsigned)n);
                 failures++;
                 break;
@@ -340,8 +345,8 @@ static void places(struct running *with)
             memset(&batch, 0, sizeof batch);
             batch.struct_size = sizeof batch;
             batch.count = counts[n];
-            batch.inputs = (const pj_registers *)(const void *)arena;
-            batch.outputs = (pj_registers *)(void *)(arena + 4096);
+            batch.inputs = (const float *)(const void *)arena;
+            batch.outputs = (float *)(void *)(arena + 4096);
             EXPECT(PJ_ARGUMENT, pj_run_batch(with->shader, with->unit, with->uniforms, &batch));
         }
     }

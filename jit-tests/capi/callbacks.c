@@ -50,8 +50,8 @@ static void emit_within(void *user, const pj_vec4 *outputs, uint32_t vertex, uin
         memset(&batch, 0, sizeof batch);
         batch.struct_size = sizeof batch;
         batch.count = 4;
-        batch.inputs = (const pj_registers *)registers;
-        batch.outputs = registers + 4;
+        batch.inputs = registers[0][0];
+        batch.outputs = registers[4][0];
         batch.input_mask = batch.output_mask = 3;
         EXPECT(PJ_END, pj_run_batch(other, host->units[3], host->uniforms, &batch));
         pj_shader_release(other);
@@ -209,8 +209,8 @@ static void shaders_outlive_engines(void)
     memset(&batch, 0, sizeof batch);
     batch.struct_size = sizeof batch;
     batch.count = VERTICES;
-    batch.inputs = (const pj_registers *)inputs;
-    batch.outputs = outputs;
+    batch.inputs = inputs[0][0];
+    batch.outputs = outputs[0][0];
     batch.input_mask = batch.output_mask = 3;
     for (n = 0; n < 1000; n++)
         pj_shader_retain(vertex);

@@ -69,8 +69,8 @@ static void compute(const pj_shader *shader, int program, pj_unit *unit, struct 
         memset(&batch, 0, sizeof batch);
         batch.struct_size = sizeof batch;
         batch.count = VERTICES;
-        batch.inputs = (const pj_registers *)inputs;
-        batch.outputs = result->outputs;
+        batch.inputs = inputs[0][0];
+        batch.outputs = result->outputs[0][0];
         batch.input_mask = batch.output_mask = 3;
         EXPECT(PJ_END, pj_run_batch(shader, unit, uniforms, &batch));
         EXPECT(PJ_END, pj_run(shader, unit, uniforms, NULL, NULL));

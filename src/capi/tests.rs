@@ -56,11 +56,12 @@ fn a_vertex_runs_alone_and_in_a_batch() {
         let batch = PjBatch {
             struct_size: size_of::<PjBatch>(),
             count: 7,
-            inputs: inputs.as_ptr(),
-            outputs: outputs.as_mut_ptr(),
+            inputs: inputs.as_ptr().cast(),
+            outputs: outputs.as_mut_ptr().cast(),
             input_mask: 1,
             output_mask: 2,
-            reserved: 0,
+            input_stride: 0,
+            output_stride: 0,
         };
         let u = from_mut(&mut *unit).cast();
         // SAFETY: all are valid.
@@ -154,7 +155,8 @@ fn what_is_wrong_is_a_status_and_says_why() {
         outputs: outputs.cast(),
         input_mask: 1,
         output_mask: 1,
-        reserved: 0,
+        input_stride: 0,
+        output_stride: 0,
     };
     let (mut memory, elsewhere) = (vec![[[0.0f32; 4]; 16]; 4], vec![[[0.0f32; 4]; 16]; 4]);
     let (m, e): (*mut c_void, *const c_void) = (memory.as_mut_ptr().cast(), elsewhere.as_ptr().cast());
@@ -166,7 +168,13 @@ fn what_is_wrong_is_a_status_and_says_why() {
         assert_eq!(pj_run_batch(shader, u, c, &batch(u, m, 1)), PJ_OVERLAP, "the unit's inputs are written");
         assert_eq!(pj_run_batch(shader, u, c, &batch(e, u, 1)), PJ_OVERLAP);
         assert_eq!(pj_run_batch(shader, u, c, &batch(e, c.cast_mut(), 1)), PJ_OVERLAP);
-        assert_eq!(pj_run_batch(shader, u, c, &PjBatch { reserved: 1, ..batch(e, m, 1) }), PJ_ARGUMENT);
+        for (input_stride, output_stride) in [(17, 0), (0, 17), (0xFFFF, 1)] {
+            let wide = PjBatch { input_stride, output_stride, ..batch(e, m, 1) };
+            assert_eq!(pj_run_batch(shader, u, c, &wide), PJ_ARGUMENT);
+        }
+        let narrow = PjBatch { input_stride: 1, output_stride: 2, ..batch(m, m.wrapping_byte_add(32), 2) };
+        assert_eq!(pj_run_batch(shader, u, c, &narrow), PJ_END);
+        assert_eq!(pj_run_batch(shader, u, c, &PjBatch { count: 3, ..narrow }), PJ_OVERLAP);
         assert_eq!(pj_run_batch(shader, u, c, &batch(e.wrapping_byte_add(2), m, 1)), PJ_MISALIGNED);
         assert_eq!(pj_run_batch(shader, u, c, &batch(null(), m, 1)), PJ_NULL);
         assert_eq!(pj_run_batch(shader, u, c, &batch(e, m, usize::MAX / 4)), PJ_ARGUMENT);
@@ -260,7 +268,8 @@ fn a_batch_neither_reads_nor_needs_what_its_masks_leave_out() {
             outputs: outputs.as_mut_ptr().cast(),
             input_mask: 1,
             output_mask: 2,
-            reserved: 0,
+            input_stride: 0,
+            output_stride: 0,
         };
         // SAFETY: all are valid, as far as the masks say.
         unsafe {
@@ -440,7 +449,7 @@ fn structures_are_as_written_down() {
         "pj_memory" PjMemory { struct_size, install, release, user }
         "pj_stats" PjStats { struct_size, hits, misses, evictions, entries, bytes }
         "pj_shader_info" PjShaderInfo { struct_size, native, redone, groups, given_up, native_bytes }
-        "pj_batch" PjBatch { struct_size, count, inputs, outputs, input_mask, output_mask, reserved }
+        "pj_batch" PjBatch { struct_size, count, inputs, outputs, input_mask, output_mask, input_stride, output_stride }
         "pj_step" PjStep {
             struct_size, text, pc, next, wrote, index, mask, value, a0, al, cmp, bank, emit_vertex, emit_primitive,
             emit_winding, reserved

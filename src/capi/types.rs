@@ -64,7 +64,7 @@ pub(super) const MEMORY_BYTES: usize = offset_of!(PjMemory, user) + size_of::<*m
 pub(super) const LAYOUT_BYTES: usize = offset_of!(PjLayout, b) + size_of::<u32>();
 pub(super) const STATS_BYTES: usize = offset_of!(PjStats, bytes) + size_of::<u64>();
 pub(super) const INFO_BYTES: usize = offset_of!(PjShaderInfo, native_bytes) + size_of::<u64>();
-pub(super) const BATCH_BYTES: usize = offset_of!(PjBatch, reserved) + size_of::<u32>();
+pub(super) const BATCH_BYTES: usize = offset_of!(PjBatch, output_stride) + size_of::<u16>();
 
 pub type PjEmitFn = unsafe extern "C" fn(*mut c_void, *const Vec4, u32, u32, u32);
 pub type PjInstallFn = unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> *mut c_void;
@@ -323,11 +323,12 @@ pub struct PjShaderInfo {
 pub struct PjBatch {
     pub struct_size: usize,
     pub count: usize,
-    pub inputs: *const Registers,
-    pub outputs: *mut Registers,
+    pub inputs: *const f32,
+    pub outputs: *mut f32,
     pub input_mask: u16,
     pub output_mask: u16,
-    pub reserved: u32,
+    pub input_stride: u16,
+    pub output_stride: u16,
 }
 
 impl PjBatch {
@@ -338,6 +339,7 @@ impl PjBatch {
         outputs: std::ptr::null_mut(),
         input_mask: 0,
         output_mask: 0,
-        reserved: 0,
+        input_stride: 0,
+        output_stride: 0,
     };
 }

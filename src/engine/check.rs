@@ -5,6 +5,7 @@
 use super::compiled::Compiled;
 use super::{Event, EventHandler, lock};
 use crate::diff::{self, Side, Work};
+use crate::kernel::copy_some;
 use crate::state::{Batch, Uniforms, Unit};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,14 +47,18 @@ impl Check {
     /// Compares stretches of a batch, alone and in batches, on copies of the unit. They begin at the runs that are due,
     /// and with the registers that the whole batch begins with.
     pub(super) fn batch(&self, shader: &Compiled, uniforms: &Uniforms, unit: &Unit, batch: &Batch<'_>) {
-        let count = batch.inputs.len().min(batch.outputs.len());
+        let count = batch.len();
         let before = self.runs.fetch_add(count as u64, Ordering::Relaxed);
         let first = before.next_multiple_of(self.every) - before;
         let step = usize::try_from(self.every).unwrap_or(usize::MAX).max(STRETCH);
         let Ok(first) = usize::try_from(first) else { return };
         for n in (first..count).step_by(step) {
-            let inputs = &batch.inputs[n..count.min(n + STRETCH)];
-            let (input_mask, output_mask) = (batch.input_mask, batch.output_mask);
+            let mut inputs = [[[0.0; 4]; 16]; STRETCH];
+            let vertices = batch.inputs.part(n..count.min(n + STRETCH));
+            let (input_mask, output_mask) = (batch.inputs_taken(), batch.outputs_wanted());
+            // A host may have left the others as they were, even without a value.
+            vertices.iter().zip(&mut inputs).for_each(|(from, to)| copy_some(input_mask, from, to));
+            let inputs = &inputs[..vertices.len()];
             self.compare(shader, &Work { uniforms, unit, inputs, input_mask, output_mask });
         }
     }

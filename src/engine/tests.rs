@@ -119,7 +119,7 @@ fn a_crosscheck_finds_a_wrong_kernel_and_says_so_once() {
     let (uniforms, mut unit) = (Uniforms::new(), Unit::new());
     let inputs: Vec<Registers> = vec![[[1.0; 4]; 16]; 8];
     let mut outputs = vec![[[0.0; 4]; 16]; 8];
-    let mut batch = Batch { inputs: &inputs, outputs: &mut outputs, input_mask: 1, output_mask: 1 };
+    let mut batch = Batch { inputs: (&inputs).into(), outputs: (&mut outputs).into(), input_mask: 1, output_mask: 1 };
     assert_eq!(shader.run_batch(&uniforms, &mut unit, &mut batch), Exit::End);
     assert_eq!(outputs[7][0], [1.0, 1.0, 2.0, 1.0], "the run itself is the kernel's");
     let events = events.lock().expect("no panic");
@@ -151,7 +151,8 @@ fn a_crosscheck_sees_what_only_batches_do() {
     let mut run = |size: usize| {
         let inputs: Vec<Registers> = vec![[[1.0; 4]; 16]; size];
         let mut outputs = inputs.clone();
-        let mut batch = Batch { inputs: &inputs, outputs: &mut outputs, input_mask: 1, output_mask: 1 };
+        let mut batch =
+            Batch { inputs: (&inputs).into(), outputs: (&mut outputs).into(), input_mask: 1, output_mask: 1 };
         shader.run_batch(&uniforms, &mut unit, &mut batch);
         events.lock().expect("no panic").len()
     };
@@ -314,7 +315,7 @@ fn nobody_sees_when_code_becomes_native() {
     let run = |engine: &Engine, uniforms: &Uniforms, inputs: &[Registers]| {
         let mut unit = Unit::new();
         let mut outputs = vec![[[0.0; 4]; 16]; inputs.len()];
-        let mut batch = Batch { inputs, outputs: &mut outputs, input_mask: 1, output_mask: 1 };
+        let mut batch = Batch { inputs: inputs.into(), outputs: (&mut outputs).into(), input_mask: 1, output_mask: 1 };
         let shader = engine.shader(&program, Entry::vertex(0));
         assert_eq!(shader.run_batch(uniforms, &mut unit, &mut batch), Exit::End);
         let out: Vec<[u32; 4]> = outputs.iter().map(|o| o[0].map(f32::to_bits)).collect();

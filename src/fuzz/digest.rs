@@ -94,7 +94,12 @@ pub fn digest(case: &Case, kernel: &dyn Kernel) -> Digest {
         }
     }
     let (mut unit, mut outputs) = (case.unit.clone(), vec![UNTOUCHED; inputs.len()]);
-    let mut batch = Batch { inputs, outputs: &mut outputs, input_mask: *input_mask, output_mask: *output_mask };
+    let mut batch = Batch {
+        inputs: inputs.into(),
+        outputs: (&mut outputs).into(),
+        input_mask: *input_mask,
+        output_mask: *output_mask,
+    };
     let exit = kernel.run_batch(uniforms, &mut unit, &mut batch, &mut Triangles { hash: &mut hash, count: 0 });
     outputs.iter().for_each(|registers| hash.registers(registers));
     hash.unit(&unit);

@@ -238,8 +238,8 @@ impl<'a> Draw<'a> {
         let Scratch { inputs, waiting, outputs, order } = &mut *self.scratch;
         let State { registers, vertex, geometry, fed, assembly, .. } = &mut *self.state;
         let mut batch = Batch {
-            inputs: &inputs[..*waiting],
-            outputs: &mut outputs[SLOTS..],
+            inputs: (&inputs[..*waiting]).into(),
+            outputs: (&mut outputs[SLOTS..]).into(),
             input_mask: self.input_mask,
             output_mask: self.output_mask,
         };

@@ -49,15 +49,24 @@ impl fmt::Display for Sequential {
 /// What code that runs several vertices at once has to know.
 #[derive(Clone, Debug)]
 pub struct Side {
-    /// Lanes that outputs of runs that end, or branches, depend on; see [`Func::live_lanes`]. An output that is a leaf
-    /// as it stands asks for none.
+    /// Lanes that outputs of runs that end, or branches, depend on; see [`Func::live_lanes`]. An output that is made by
+    /// rows asks for none.
     pub live: Vec<Lanes>,
+    /// For each value whether a whole output that it is should be made [by rows](super::rows).
+    pub by_rows: Vec<bool>,
     /// For each value whether vertices may differ in it; see [`Func::varies`].
     pub varies: Vec<bool>,
     /// For each output register the components that runs write; the others are as the unit has them.
     pub written: [Lanes; 16],
     /// Whether every run ends as it should.
     pub always_ends: bool,
+}
+
+impl Side {
+    /// Whether output register `n`, if it is to hold `value` at a run's end, should be made [by rows](super::rows).
+    pub fn made_by_rows(&self, n: u8, value: Value) -> bool {
+        self.written[usize::from(n)] == ALL_LANES && self.by_rows[value.0 as usize]
+    }
 }
 
 /// What a lane of a value is known to be.
@@ -139,11 +148,16 @@ impl Func {
         });
         let mut written = [0; 16];
         outputs.clone().for_each(|(n, _, lanes)| written[usize::from(n)] |= lanes);
-        // A leaf that is an output as it stands is copied, component or not.
-        let computed = outputs.filter(|&(_, v, lanes)| lanes != ALL_LANES || !self.node(v).is_leaf());
+        let suspects = self.suspects();
+        let mut by_rows = vec![false; self.nodes.len()];
+        // All runs that end do so in one block, so this is made once.
+        for (_, v, _) in outputs.clone().filter(|(_, _, lanes)| *lanes == ALL_LANES) {
+            by_rows[v.0 as usize] = self.pays_by_rows(v, ALL_LANES, &suspects);
+        }
+        let computed = outputs.filter(|&(_, v, lanes)| lanes != ALL_LANES || !by_rows[v.0 as usize]);
         let live = self.live_from(computed.map(|(_, v, lanes)| (v, lanes)).collect());
         let always_ends = self.blocks.iter().all(|b| !matches!(b.term, Term::Exit(_)) || ends(&b));
-        Ok(Side { live, varies: self.varies(), written, always_ends })
+        Ok(Side { live, by_rows, varies: self.varies(), written, always_ends })
     }
 
     /// For each value and lane where it comes from.

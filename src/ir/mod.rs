@@ -25,6 +25,7 @@ pub mod facts;
 mod insts;
 mod order;
 mod print;
+pub mod rows;
 pub mod simplify;
 #[cfg(test)]
 mod tests;

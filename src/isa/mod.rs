@@ -213,7 +213,7 @@ impl fmt::Debug for DstReg {
 }
 
 /// A component selector: lane 0 (x) in bits 7:6 down to lane 3 (w) in bits 1:0, values 0-3 = x, y, z, w.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Swizzle(pub u8);
 
 impl Swizzle {

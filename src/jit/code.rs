@@ -14,7 +14,7 @@ use super::lanes::WIDTH;
 use super::place::Place;
 use crate::executable::ExecutableMemory;
 use crate::layout::{Host, HostEmitter, Layout, Offsets};
-use crate::state::{Emitter, Exit, Registers, Unit};
+use crate::state::{Emitter, Exit, Unit, Vec4, Vertices, VerticesMut};
 use cranelift_jit::{BranchProtection, JITMemoryKind, JITMemoryProvider};
 use cranelift_module::{ModuleError, ModuleResult};
 use memmap2::{Mmap, MmapMut};
@@ -118,10 +118,10 @@ impl CodeMemory {
 
     /// The finished code, whose function begins at `entry`. `None` before finalization or if `entry` is not in it.
     /// `emits` says whether the function calls back, `layout` which memory it is for, if not [`Layout::OWN`].
-    pub(super) fn into_code(self, entry: *const u8, len: usize, emits: bool, layout: Option<Layout>) -> Option<Code> {
+    pub(super) fn into_code(self, entry: *const u8, len: usize, needs: Needs) -> Option<Code> {
         let (map, base) = self.state(|s| (s.executable.take(), s.base));
         let (map, offset) = (map?, (entry as usize).checked_sub(base)?);
-        (offset.checked_add(len)? <= map.len()).then_some(Code { map, offset, len, emits, layout })
+        (offset.checked_add(len)? <= map.len()).then_some(Code { map, offset, len, needs })
     }
 }
 
@@ -255,20 +255,29 @@ pub(super) struct Code {
     map: Pages,
     offset: usize,
     len: usize,
-    emits: bool,
+    needs: Needs,
+}
+
+/// What code has to be given.
+#[derive(Clone, Copy)]
+pub(super) struct Needs {
+    /// Whether it may call a frame's emit function.
+    pub(super) emits: bool,
+    /// How many input registers, from `v0` on, have to be there: it reads none above.
+    pub(super) inputs: usize,
     /// Of the memory that it runs on; `None` is [`Layout::OWN`].
-    layout: Option<Layout>,
+    pub(super) layout: Option<Layout>,
 }
 
 /// Where things are during one call.
 struct Pointers {
     uniforms: *const u8,
     unit: *mut u8,
-    inputs: *const Registers,
+    inputs: *const Vec4,
 }
 
 /// What compiled code is called as. Returns an [`Exit`]'s number or [`abi::REDO`].
-type Function = unsafe extern "C" fn(*const u8, *mut u8, *const Registers, *const Frame) -> u32;
+type Function = unsafe extern "C" fn(*const u8, *mut u8, *const Vec4, *const Frame) -> u32;
 
 /// All that code without EMIT needs of a frame: its first field.
 #[repr(C, align(16))]
@@ -302,13 +311,18 @@ enum Receiver {
 }
 
 /// What code that runs a batch needs besides registers and uniforms, and what it says.
+#[derive(Clone, Copy)]
 #[repr(C, align(16))]
 struct LanesFrame {
-    outputs: *mut Registers,
+    outputs: *mut Vec4,
     /// Behind the last vertex's inputs.
-    end: *const Registers,
+    end: *const Vec4,
     /// The inputs of the first vertex that was not run.
-    done: *const Registers,
+    done: *const Vec4,
+    /// Bytes from one vertex's inputs to the next one's.
+    input_stride: usize,
+    /// The same of outputs.
+    output_stride: usize,
     output_mask: u32,
 }
 
@@ -316,6 +330,8 @@ struct LanesFrame {
 pub(super) const LANES_OUTPUTS: i32 = offset_of!(LanesFrame, outputs) as i32;
 pub(super) const LANES_END: i32 = offset_of!(LanesFrame, end) as i32;
 pub(super) const LANES_DONE: i32 = offset_of!(LanesFrame, done) as i32;
+pub(super) const LANES_INPUT_STRIDE: i32 = offset_of!(LanesFrame, input_stride) as i32;
+pub(super) const LANES_OUTPUT_STRIDE: i32 = offset_of!(LanesFrame, output_stride) as i32;
 pub(super) const LANES_OUTPUT_MASK: i32 = offset_of!(LanesFrame, output_mask) as i32;
 
 /// Offset of the vector of ones in the frame.
@@ -339,7 +355,7 @@ impl Code {
     /// Where the code finds registers, inputs and uniforms, if it is for memory laid out like this.
     fn pointers(&self, place: &mut Place<'_>) -> Pointers {
         let inputs = |unit: *mut u8, v: u32| unit.wrapping_add(v as usize).cast_const().cast();
-        match (place, &self.layout) {
+        match (place, &self.needs.layout) {
             (Place::Own { uniforms, unit, .. }, None) => {
                 let unit: *mut u8 = (&raw mut **unit).cast();
                 Pointers {
@@ -362,12 +378,13 @@ impl Code {
     /// Runs the function. `inputs` replaces the unit's `v` for reading; without it these are read. `None` is
     /// [`abi::REDO`]: nothing was written. `uniforms_seen` only if this code has run with the same uniforms before and
     /// did not ask to be redone.
-    pub(super) fn run(&self, place: &mut Place<'_>, inputs: Option<&Registers>, uniforms_seen: bool) -> Option<Exit> {
+    pub(super) fn run(&self, place: &mut Place<'_>, inputs: Option<&[Vec4]>, uniforms_seen: bool) -> Option<Exit> {
         let mut at = self.pointers(place);
         if let Some(inputs) = inputs {
-            at.inputs = inputs;
+            assert!(inputs.len() >= self.needs.inputs, "it has what the code reads");
+            at.inputs = inputs.as_ptr();
         }
-        if !self.emits {
+        if !self.needs.emits {
             let known: *const Known = if uniforms_seen { &SEEN } else { &FIRST };
             // SAFETY: the pointers are those of this place; the code does not emit, so what is known is all it reads.
             return abi::exit(unsafe { self.call(&at, known.cast()) });
@@ -393,23 +410,34 @@ impl Code {
     pub(super) fn run_lanes(
         &self,
         place: &mut Place<'_>,
-        inputs: &[Registers],
-        outputs: &mut [Registers],
+        inputs: Vertices<'_>,
+        mut outputs: VerticesMut<'_>,
         output_mask: u16,
     ) -> usize {
-        assert!(inputs.len() == outputs.len() && inputs.len().is_multiple_of(WIDTH) && !inputs.is_empty());
-        let range = inputs.as_ptr_range();
-        let outputs = outputs.as_mut_ptr();
-        let mut frame = LanesFrame { outputs, end: range.end, done: range.start, output_mask: output_mask.into() };
+        let count = inputs.len();
+        assert!(count == outputs.len() && count.is_multiple_of(WIDTH) && count != 0);
+        assert!(inputs.stride() >= self.needs.inputs && output_mask & !outputs.mask() == 0);
+        let first = inputs.registers().as_ptr();
+        let [input_stride, output_stride] = [inputs.stride(), outputs.stride()].map(|s| s * size_of::<Vec4>());
+        let mut frame = LanesFrame {
+            end: first.wrapping_byte_add(count * input_stride),
+            outputs: outputs.registers().as_mut_ptr(),
+            done: first,
+            input_stride,
+            output_stride,
+            output_mask: output_mask.into(),
+        };
         let frame: *mut LanesFrame = &mut frame;
-        let at = Pointers { inputs: range.start, ..self.pointers(place) };
+        let at = Pointers { inputs: first, ..self.pointers(place) };
         // SAFETY: all come from references. The frame is the one that such code is made for, in which it writes one field;
         // it goes through inputs and outputs side by side, a group at a time, up to the end of the inputs, and there are
-        // as many outputs.
+        // as many outputs. Of each vertex it reads no register from `needs.inputs` on and writes those of the mask, which are
+        // inside the strides.
         unsafe { self.call(&at, frame.cast()) };
-        // SAFETY: the frame is this function's own local; compiled code is done with it, and left an address between the
-        // inputs' first and their end, of a vertex.
-        unsafe { (*frame).done.offset_from_unsigned(range.start) }
+        // SAFETY: the frame is this function's own local; compiled code is done with it.
+        let LanesFrame { done, end, .. } = unsafe { *frame };
+        // It mostly comes to the end, and to divide takes its time.
+        if done == end { count } else { done.addr().wrapping_sub(first.addr()) / input_stride }
     }
 
     /// The call itself.
@@ -494,7 +522,8 @@ pub(super) mod tests {
         assert_eq!(permissions(p), "rw-p");
         memory.finalize(BranchProtection::None).expect("executable");
         assert_eq!(permissions(p), "r-xp");
-        let code = memory.into_code(p.cast_const(), 100, false, None).expect("inside");
+        let code =
+            memory.into_code(p.cast_const(), 100, Needs { emits: false, inputs: 0, layout: None }).expect("inside");
         assert_eq!(code.len(), 100);
         drop(code);
         permissions(p)

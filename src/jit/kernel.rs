@@ -15,7 +15,8 @@ use crate::ir::batch::Side;
 use crate::kernel::{Config, Kernel, KernelStats, Unsupported, copied};
 use crate::layout::{Host, HostEmitter, Image, Layout};
 use crate::program::{Entry, Program};
-use crate::state::{Batch, Emitter, Exit, Registers, Uniforms, Unit};
+use crate::state::{Batch, Emitter, Exit, Uniforms, Unit, Vec4};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -47,6 +48,8 @@ pub struct NativeKernel {
     given_up: AtomicU32,
     /// The `v` registers that the code reads; bit n is `vn`.
     reads: u16,
+    /// Vertices of a batch from which on it pays to run them side by side.
+    least: usize,
     timings: Timings,
     blocks: usize,
 }
@@ -135,8 +138,16 @@ impl SideBySide {
 
 impl NativeKernel {
     pub(super) fn new(code: Code, speculates: bool, source: Source, timings: Timings, blocks: usize) -> NativeKernel {
+        let jit = &source.jit;
+        // One group, and then the last vertex once more for the unit's sake, takes longer than four short runs.
+        let least = match jit.generator.variant {
+            Variant::Lanes if code.len() < SHORT && jit.lanes_after > 0 => 2 * WIDTH,
+            Variant::Lanes => WIDTH,
+            Variant::Vec4 | Variant::Unoptimised => usize::MAX,
+        };
         NativeKernel {
             code,
+            least,
             reads: source.func.inputs_read(),
             speculates,
             later: Arc::new(Later { source, exact: Wanted::default(), side_by_side: Wanted::default() }),
@@ -177,27 +188,27 @@ impl NativeKernel {
 
     /// The code for a batch of so many vertices with these inputs, if there is any and it pays.
     fn side_by_side(&self, count: usize, input_mask: u16) -> Option<&SideBySide> {
-        let jit = &self.later.source.jit;
-        // One group, and then the last vertex once more for the unit's sake, takes longer than four short runs.
-        let short = self.code.len() < SHORT && jit.lanes_after > 0;
-        let least = if short { 2 * WIDTH } else { WIDTH };
-        if jit.generator.variant != Variant::Lanes || count < least || self.reads & !input_mask != 0 {
+        if count < self.least || self.reads & !input_mask != 0 {
             return None;
         }
-        if self.later.side_by_side.made.get().is_none() {
-            let before = self.batched.fetch_add(count as u32, Ordering::Relaxed);
-            if before < jit.lanes_after {
-                return None;
-            }
+        if let Some(made) = self.later.side_by_side.made.get() {
+            return made.as_ref().ok().filter(|_| !self.gives_up_often());
         }
-        if self.gives_up_often() {
+        self.first_side_by_side(count)
+    }
+
+    /// The same, as long as there is none.
+    #[cold]
+    fn first_side_by_side(&self, count: usize) -> Option<&SideBySide> {
+        let before = self.batched.fetch_add(count as u32, Ordering::Relaxed);
+        if before < self.later.source.jit.lanes_after {
             return None;
         }
         self.later.get(|l| &l.side_by_side, Later::make_side_by_side)?.as_ref().ok()
     }
 
     /// One run on memory of the layout that the code is for.
-    fn run_with(&self, place: &mut Place<'_>, inputs: Option<&Registers>, uniforms_seen: &mut bool) -> Exit {
+    fn run_with(&self, place: &mut Place<'_>, inputs: Option<&[Vec4]>, uniforms_seen: &mut bool) -> Exit {
         let speculate = !self.speculates || self.redos.load(Ordering::Relaxed) < MAX_REDOS;
         if speculate && let Some(exit) = self.code.run(place, inputs, *uniforms_seen) {
             *uniforms_seen = true;
@@ -207,7 +218,7 @@ impl NativeKernel {
     }
 
     #[cold]
-    fn redo(&self, place: &mut Place<'_>, inputs: Option<&Registers>) -> Exit {
+    fn redo(&self, place: &mut Place<'_>, inputs: Option<&[Vec4]>) -> Exit {
         self.redos.fetch_add(u32::from(self.redos() < MAX_REDOS), Ordering::Relaxed);
         let s = &self.later.source;
         if let Some(Ok(code)) = self.later.get(|l| &l.exact, Later::make_exact)
@@ -220,14 +231,18 @@ impl NativeKernel {
     }
 
     /// A batch on memory of the layout that the code is for.
-    fn run_batch_with<'a>(&'a self, place: Place<'a>, batch: &mut Batch<'_>) -> Exit {
-        let count = batch.inputs.len().min(batch.outputs.len());
-        let mut run = Run { kernel: self, place, uniforms_seen: false, result: Exit::End, count };
-        let begun = match self.side_by_side(count, batch.input_mask) {
+    fn run_batch_with(&self, place: &mut Place<'_>, batch: &mut Batch<'_>) -> Exit {
+        let count = batch.len();
+        let (taken, wanted) = (batch.inputs_taken(), batch.outputs_wanted());
+        let whole = self.reads & !taken == 0;
+        let mut run = Run { kernel: self, place, taken, wanted, whole, uniforms_seen: false, result: Exit::End, count };
+        let begun = match self.side_by_side(count, taken) {
             Some(code) => run.side_by_side(code, batch),
             None => 0,
         };
-        (begun..count).for_each(|n| run.one(batch, n));
+        if begun < count {
+            run.some(batch, begun..count);
+        }
         run.result
     }
 
@@ -254,7 +269,7 @@ impl Kernel for NativeKernel {
         emitter: &mut dyn Emitter,
     ) -> Exit {
         match self.later.source.config.layout {
-            None => self.run_batch_with(Place::Own { uniforms, unit, emitter }, batch),
+            None => self.run_batch_with(&mut Place::Own { uniforms, unit, emitter }, batch),
             Some(layout) => Image::run(layout, uniforms, unit, emitter, |host, e| self.run_batch_on(host, batch, e)),
         }
     }
@@ -268,7 +283,7 @@ impl Kernel for NativeKernel {
 
     fn run_batch_on(&self, host: &Host<'_>, batch: &mut Batch<'_>, emitter: &mut dyn HostEmitter) -> Exit {
         if self.is_for(host) {
-            return self.run_batch_with(Place::Host { host, emitter }, batch);
+            return self.run_batch_with(&mut Place::Host { host, emitter }, batch);
         }
         copied(host, emitter, |uniforms, unit, emitter| self.run_batch(uniforms, unit, batch, emitter))
     }
@@ -302,29 +317,39 @@ impl Kernel for NativeKernel {
 }
 
 /// A batch that is being run.
-struct Run<'a> {
+struct Run<'a, 'p> {
     kernel: &'a NativeKernel,
-    place: Place<'a>,
+    place: &'a mut Place<'p>,
+    /// Registers that inputs have, and outputs want.
+    taken: u16,
+    wanted: u16,
+    /// Whether inputs have all that the code reads: then it reads them there.
+    whole: bool,
     uniforms_seen: bool,
     result: Exit,
     count: usize,
 }
 
-impl Run<'_> {
-    /// Vertex `n`, alone.
-    fn one(&mut self, batch: &mut Batch<'_>, n: usize) {
-        let (kernel, input) = (self.kernel, &batch.inputs[n]);
-        // If the batch has all that the code reads, it is read there; only the last inputs must be in the unit.
-        let whole = kernel.reads & !batch.input_mask == 0;
-        if !whole || n + 1 == self.count {
-            self.place.take_inputs(batch.input_mask, input);
+impl Run<'_, '_> {
+    /// Some vertices, one after the other.
+    fn some(&mut self, batch: &mut Batch<'_>, range: Range<usize>) {
+        for n in range {
+            let exit = self.one(&batch.inputs[n], n + 1 == self.count);
+            self.place.copy_outputs(self.wanted, &mut batch.outputs[n]);
+            if self.result == Exit::End {
+                self.result = exit;
+            }
         }
-        let inputs = whole.then_some(input);
-        let exit = kernel.run_with(&mut self.place, inputs, &mut self.uniforms_seen);
-        self.place.copy_outputs(batch.output_mask, &mut batch.outputs[n]);
-        if self.result == Exit::End {
-            self.result = exit;
+    }
+
+    /// One vertex. Only the last one's inputs must be in the unit.
+    #[inline]
+    fn one(&mut self, input: &[Vec4], last: bool) -> Exit {
+        if !self.whole || last {
+            self.place.take_inputs(self.taken, input);
         }
+        let inputs = self.whole.then_some(input);
+        self.kernel.run_with(self.place, inputs, &mut self.uniforms_seen)
     }
 
     /// As many whole groups as there are, or as it pays to run; how many vertices that were. Behind it the unit is as
@@ -332,24 +357,29 @@ impl Run<'_> {
     fn side_by_side(&mut self, lanes: &SideBySide, batch: &mut Batch<'_>) -> usize {
         let whole = self.count / WIDTH * WIDTH;
         // What no run writes is copied from the unit.
-        let same = batch.output_mask & !lanes.writes;
+        let same = self.wanted & !lanes.writes;
         let mut at = 0;
         // Whether the unit is as the vertex before `at` leaves it.
         let mut known = true;
-        while at < whole && !self.kernel.gives_up_often() {
-            let (inputs, outputs) = (&batch.inputs[at..whole], &mut batch.outputs[at..whole]);
-            let done = lanes.code.run_lanes(&mut self.place, inputs, outputs, batch.output_mask);
+        while at < whole {
+            let (inputs, outputs) = (batch.inputs.part(at..whole), batch.outputs.part(at..whole));
+            let done = lanes.code.run_lanes(self.place, inputs, outputs, self.wanted);
             if same != 0 {
-                outputs[..done].iter_mut().for_each(|o| self.place.copy_outputs(same, o));
+                (at..at + done).for_each(|n| self.place.copy_outputs(same, &mut batch.outputs[n]));
             }
-            self.kernel.groups.fetch_add((done / WIDTH) as u32, Ordering::Relaxed);
+            // Not added at once, which would wait for all that was just stored: of two threads one may be missed.
+            let groups = self.kernel.groups.load(Ordering::Relaxed).wrapping_add((done / WIDTH) as u32);
+            self.kernel.groups.store(groups, Ordering::Relaxed);
             known &= done == 0;
             at += done;
             if at < whole {
                 self.kernel.given_up.fetch_add(1, Ordering::Relaxed);
                 self.know(&mut known, batch, at);
-                (at..at + WIDTH).for_each(|n| self.one(batch, n));
+                self.some(batch, at..at + WIDTH);
                 at += WIDTH;
+                if self.kernel.gives_up_often() {
+                    break;
+                }
             }
         }
         if at == self.count || !lanes.always_ends {
@@ -359,9 +389,10 @@ impl Run<'_> {
     }
 
     /// Makes the unit what the vertex before `at` leaves, by running that alone.
-    fn know(&mut self, known: &mut bool, batch: &mut Batch<'_>, at: usize) {
+    fn know(&mut self, known: &mut bool, batch: &Batch<'_>, at: usize) {
         if !std::mem::replace(known, true) {
-            self.one(batch, at - 1);
+            // It ended, and its outputs are there.
+            self.one(&batch.inputs[at - 1], at == self.count);
         }
     }
 }

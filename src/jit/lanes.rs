@@ -9,6 +9,8 @@
 //! says how far it came; one vertex after the other is what happens then. Only outputs are written. It must not know
 //! what runs instead.
 
+mod addresses;
+mod by_rows;
 mod compute;
 mod indexed;
 mod mixed;
@@ -16,7 +18,7 @@ mod seams;
 mod values;
 
 use super::abi::VEC4;
-use super::code::{LANES_DONE, LANES_END, LANES_OUTPUT_MASK, LANES_OUTPUTS};
+use super::code::{LANES_DONE, LANES_END, LANES_INPUT_STRIDE, LANES_OUTPUT_MASK, LANES_OUTPUT_STRIDE, LANES_OUTPUTS};
 use super::math::{Care, Math};
 use super::memory::{aligned, bank_address, bank_number, load_bool};
 use super::narrow::Watch;
@@ -25,9 +27,10 @@ use crate::ir::batch::Side;
 use crate::ir::facts::{self, ALL_LANES, components};
 use crate::ir::{Edge, Func, Inst, Mem, Node, Term, Test, Type, Value, alu_sources};
 use crate::isa::numeric::Precision;
-use crate::isa::{Cond, CondOp, Opcode};
+use crate::isa::{Cond, CondOp, Opcode, Swizzle};
 use crate::layout::Layout;
-use crate::state::{Exit, Registers};
+use crate::state::Exit;
+use addresses::Addresses;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
     self as clif, BlockArg, InstBuilder, MemFlagsData, SourceLoc, StackSlotData, StackSlotKind, UserFuncName, types,
@@ -40,8 +43,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 pub(super) const WIDTH: usize = 4;
 /// More nodes than this are not worth the time to compile; no real shader comes near.
 pub(super) const MOST_NODES: usize = 4096;
-
-const VERTEX: i32 = size_of::<Registers>() as i32;
 
 /// What a value has become.
 #[derive(Clone, Copy)]
@@ -64,6 +65,12 @@ enum Splat {
     Uniform(u8, u8),
     /// With the other sign.
     Negative(u8, u8),
+    /// Not one component, but a uniform as a vector, swizzled and signed.
+    Row {
+        n: u8,
+        swizzle: Swizzle,
+        negate: bool,
+    },
     /// A register that no run changes.
     Temp(u8, u8),
     Out(u8, u8),
@@ -82,9 +89,9 @@ struct Lower<'a, 'f> {
     uniforms: clif::Value,
     unit: clif::Value,
     frame: clif::Value,
-    /// Of the group that is run.
-    inputs: clif::Value,
-    outputs: clif::Value,
+    /// Of the vertices of the group that is run.
+    inputs: Addresses,
+    outputs: Addresses,
     head: clif::Block,
     splats: BTreeMap<Splat, i32>,
     /// Where these are, and ones behind them.
@@ -104,6 +111,8 @@ struct Lower<'a, 'f> {
     give_up: clif::Block,
     /// How much may still be written for groups that disagree.
     mixed_left: usize,
+    /// Where each value is made, of those that an instruction makes.
+    pcs: Vec<u16>,
 }
 
 /// Writes the batch function for `func` into `out`, whose signature is already set.
@@ -123,8 +132,6 @@ pub(super) fn lower(
         unreachable!("the signature has four parameters")
     };
     let (head, leave, give_up) = (b.create_block(), b.create_block(), b.create_block());
-    let inputs = b.append_block_param(head, pointer);
-    let outputs = b.append_block_param(head, pointer);
     b.set_cold_block(give_up);
     let blocks: Vec<clif::Block> = func.blocks.iter().map(|_| b.create_block()).collect();
     b.switch_to_block(entry);
@@ -133,6 +140,10 @@ pub(super) fn lower(
     let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, (ones + VEC4) as u32, VEC4.trailing_zeros() as u8);
     let slot = b.create_sized_stack_slot(slot);
     let stack = b.ins().stack_addr(pointer, slot, 0);
+    let [inputs, outputs] = [LANES_INPUT_STRIDE, LANES_OUTPUT_STRIDE].map(|stride| {
+        let stride = b.ins().load(pointer, aligned(), frame, stride);
+        Addresses::new(&mut b, head, stride, machine.arm)
+    });
     let mut l = Lower {
         b,
         func,
@@ -160,12 +171,24 @@ pub(super) fn lower(
         leave,
         give_up,
         mixed_left: mixed::MOST_MIXED,
+        pcs: made_at(func),
     };
     l.begin(&splats, first, pointer);
     l.run();
     l.finish();
     l.b.seal_all_blocks();
     l.b.finalize(machine.frontend);
+}
+
+/// The instruction that makes each value; the first, for what none makes.
+fn made_at(func: &Func) -> Vec<u16> {
+    let mut pcs = vec![0; func.nodes.len()];
+    for (pc, inst) in func.blocks.iter().flat_map(|b| &b.insts) {
+        if let Inst::Def(value) = inst {
+            pcs[value.0 as usize] = *pc;
+        }
+    }
+    pcs
 }
 
 /// Everything that the function wants in all lanes, in a fixed order.
@@ -189,6 +212,14 @@ fn splats(func: &Func, side: &Side) -> Vec<Splat> {
                 }
             }
             _ => {}
+        }
+    }
+    let ends = func.blocks.iter().filter(|b| b.term == Term::Exit(Exit::End));
+    for (_, inst) in ends.flat_map(|b| &b.insts) {
+        if let Inst::Store(Mem::Out { n, .. }, value) = *inst
+            && side.made_by_rows(n, value)
+        {
+            by_rows::find_prepared(func, value, ALL_LANES, &mut all);
         }
     }
     for (n, &written) in side.written.iter().enumerate() {
@@ -219,9 +250,16 @@ impl<'a, 'f> Lower<'a, 'f> {
     /// What is done once for the whole batch.
     fn begin(&mut self, splats: &[Splat], first: clif::Value, pointer: clif::Type) {
         let mut bank = None;
-        for (n, splat) in splats.iter().enumerate() {
+        for (at, splat) in splats.iter().enumerate() {
             let (base, offset) = match *splat {
                 Splat::Uniform(n, c) | Splat::Negative(n, c) => (self.uniforms, self.layout.c(n, c)),
+                Splat::Row { n, swizzle, negate } => {
+                    let row = self.b.ins().load(types::F32X4, aligned(), self.uniforms, self.layout.c(n, 0));
+                    let row = self.swizzled(row, swizzle);
+                    let row = if negate { self.b.ins().fneg(row) } else { row };
+                    self.b.ins().store(aligned(), row, self.stack, at as i32 * VEC4);
+                    continue;
+                }
                 Splat::Temp(n, c) => (self.unit, self.layout.r(n, c)),
                 Splat::Out(n, c) => {
                     let base = *bank.get_or_insert_with(|| {
@@ -234,12 +272,15 @@ impl<'a, 'f> Lower<'a, 'f> {
             let x = self.b.ins().load(types::F32, aligned(), base, offset);
             let x = if let Splat::Negative(..) = splat { self.b.ins().fneg(x) } else { x };
             let all = self.b.ins().splat(types::F32X4, x);
-            self.b.ins().store(aligned(), all, self.stack, n as i32 * VEC4);
+            self.b.ins().store(aligned(), all, self.stack, at as i32 * VEC4);
         }
         let one = self.math().constant(types::F32X4, 1.0);
         self.b.ins().store(aligned(), one, self.stack, self.ones);
         let outputs = self.b.ins().load(pointer, aligned(), self.frame, LANES_OUTPUTS);
-        self.b.ins().jump(self.head, &[first.into(), outputs.into()]);
+        let first = self.inputs.start(&mut self.b, first);
+        let outputs = self.outputs.start(&mut self.b, outputs);
+        let all: Vec<BlockArg> = first.into_iter().chain(outputs).map(BlockArg::from).collect();
+        self.b.ins().jump(self.head, &all);
     }
 
     fn run(&mut self) {
@@ -316,20 +357,29 @@ impl<'a, 'f> Lower<'a, 'f> {
 
     /// The end of a group's run: outputs, and the next group.
     fn end(&mut self, stores: &[(u16, u8, Value)]) {
-        self.seam(stores.iter().map(|s| s.2));
+        let side = self.side;
+        self.seam(stores.iter().filter(|(_, n, v)| !side.made_by_rows(*n, *v)).map(|s| s.2));
+        // What must be tested is made before, the rest where it is stored.
+        let mut made = HashMap::new();
         for &(_, n, value) in stores {
-            self.sink(value, self.side.written[usize::from(n)]);
+            if !side.made_by_rows(n, value) {
+                self.sink(value, side.written[usize::from(n)]);
+            } else if self.suspect[value.0 as usize] && !made.contains_key(&value) {
+                let row = self.row(value, ALL_LANES);
+                self.sinks.extend(row.distinct());
+                made.insert(value, row);
+            }
         }
         self.test_sinks();
         let mask = self.b.ins().load(types::I32, aligned(), self.frame, LANES_OUTPUT_MASK);
         for &(pc, n, value) in stores {
-            let written = self.side.written[usize::from(n)];
+            let written = side.written[usize::from(n)];
             if written == 0 {
                 continue;
             }
             self.b.set_srcloc(SourceLoc::new(u32::from(pc)));
-            let copied = written == ALL_LANES && self.func.node(value).is_leaf();
-            let columns = (!copied).then(|| {
+            let by_rows = side.made_by_rows(n, value);
+            let columns = (!by_rows).then(|| {
                 [0, 1, 2, 3].map(|c: u8| match written >> c & 1 != 0 {
                     true => self.component(value, c),
                     false => self.splat(Splat::Out(n, c)),
@@ -341,27 +391,28 @@ impl<'a, 'f> Lower<'a, 'f> {
             self.b.switch_to_block(store);
             let rows = match columns {
                 Some(columns) => self.math().transposed(columns, ALL_LANES).map(|r| r.expect("all were asked for")),
-                None => self.leaf(value),
+                None => made.get(&value).copied().unwrap_or_else(|| self.row(value, ALL_LANES)).each(),
             };
+            self.b.set_srcloc(SourceLoc::new(u32::from(pc)));
             let flags = MemFlagsData::new().with_notrap();
             for (j, row) in rows.into_iter().enumerate() {
-                self.b.ins().store(flags, row, self.outputs, j as i32 * VERTEX + i32::from(n) * VEC4);
+                self.b.ins().store(flags, row, self.outputs.vertices[j], i32::from(n) * VEC4);
             }
             self.b.ins().jump(go_on, &[]);
             self.b.switch_to_block(go_on);
         }
-        let group = i64::from(VERTEX) * WIDTH as i64;
-        let inputs = self.b.ins().iadd_imm_s(self.inputs, group);
-        let outputs = self.b.ins().iadd_imm_s(self.outputs, group);
+        let inputs = self.inputs.next(&mut self.b);
+        let outputs = self.outputs.next(&mut self.b);
         let pointer = self.b.func.dfg.value_type(self.frame);
         let end = self.b.ins().load(pointer, aligned(), self.frame, LANES_END);
-        let more = self.b.ins().icmp(IntCC::UnsignedLessThan, inputs, end);
-        self.b.ins().brif(more, self.head, &[inputs.into(), outputs.into()], self.leave, &[inputs.into()]);
+        let more = self.b.ins().icmp(IntCC::UnsignedLessThan, inputs[0], end);
+        let next: Vec<BlockArg> = inputs.iter().chain(&outputs).map(|&v| v.into()).collect();
+        self.b.ins().brif(more, self.head, &next, self.leave, &[inputs[0].into()]);
     }
 
     fn finish(&mut self) {
         self.b.switch_to_block(self.give_up);
-        self.b.ins().jump(self.leave, &[self.inputs.into()]);
+        self.b.ins().jump(self.leave, &[self.inputs.vertices[0].into()]);
         let pointer = self.b.func.dfg.value_type(self.frame);
         let done = self.b.append_block_param(self.leave, pointer);
         self.b.switch_to_block(self.leave);

@@ -29,7 +29,7 @@ use crate::ir::cfg::Limits;
 use crate::kernel::{Backend, Config, Kernel, Unsupported};
 use crate::profiler::Unprofiled;
 use crate::program::{Entry, Program};
-use code::{Code, CodeMemory};
+use code::{Code, CodeMemory, Needs};
 use cranelift_codegen::Context;
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{Linkage, Module, ModuleError};
@@ -187,7 +187,7 @@ impl Jit {
             let start = Instant::now();
             self.generator.lower(&source.func, care, &source.config, scratch);
             timings.lower = start.elapsed();
-            let code = self.install(&mut scratch.context, &source.config, source.func.emits(), timings)?;
+            let code = self.install(&mut scratch.context, source, timings)?;
             self.tell_profiler(source, profile::kind(self.generator.variant, care), &code, &scratch.context);
             Ok(code)
         })
@@ -198,7 +198,7 @@ impl Jit {
         let side = generator::provable(&source.func, source.config.precision)?;
         let code = self.with_scratch(|scratch| {
             self.generator.lower_lanes(&source.func, &side, &source.config, scratch);
-            let code = self.install(&mut scratch.context, &source.config, false, &mut Timings::default())?;
+            let code = self.install(&mut scratch.context, source, &mut Timings::default())?;
             self.tell_profiler(source, "lanes", &code, &scratch.context);
             Ok(code)
         });
@@ -225,13 +225,7 @@ impl Jit {
         result
     }
 
-    fn install(
-        &self,
-        context: &mut Context,
-        config: &Config,
-        emits: bool,
-        timings: &mut Timings,
-    ) -> Result<Code, Unsupported> {
+    fn install(&self, context: &mut Context, source: &Source, timings: &mut Timings) -> Result<Code, Unsupported> {
         let start = Instant::now();
         let memory = match &self.lent.memory {
             Some(host) => CodeMemory::of(host.clone()),
@@ -258,8 +252,10 @@ impl Jit {
         module.finalize_definitions().map_err(refused)?;
         let entry = module.get_finalized_function(id);
         drop(module);
+        let inputs = (u16::BITS - source.func.inputs_read().leading_zeros()) as usize;
+        let needs = Needs { emits: source.func.emits(), inputs, layout: source.config.layout };
         let code = memory
-            .into_code(entry, len, emits, config.layout)
+            .into_code(entry, len, needs)
             .ok_or_else(|| Unsupported::Codegen { message: "the function is not in its memory".into() });
         timings.install = start.elapsed();
         code

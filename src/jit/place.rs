@@ -2,9 +2,9 @@
 //!
 //! It must not know what runs.
 
-use crate::kernel::{Kernel, copied, copy_registers};
+use crate::kernel::{Kernel, copied, copy_some};
 use crate::layout::{Host, HostEmitter};
-use crate::state::{Emitter, Exit, Registers, Uniforms, Unit};
+use crate::state::{Emitter, Exit, Uniforms, Unit, Vec4};
 
 /// Registers and uniforms, for one run or one batch.
 pub(super) enum Place<'a> {
@@ -17,26 +17,26 @@ pub(super) enum Place<'a> {
 impl Place<'_> {
     /// Takes inputs whose bit is set in `mask`.
     #[inline]
-    pub(super) fn take_inputs(&mut self, mask: u16, inputs: &Registers) {
+    pub(super) fn take_inputs(&mut self, mask: u16, inputs: &[Vec4]) {
         match self {
-            Place::Own { unit, .. } => copy_registers(mask, inputs, &mut unit.v),
+            Place::Own { unit, .. } => copy_some(mask, inputs, &mut unit.v),
             Place::Host { host, .. } => host.take_inputs(mask, inputs),
         }
     }
 
     /// Copies the current outputs whose bit is set in `mask`.
-    pub(super) fn copy_outputs(&self, mask: u16, outputs: &mut Registers) {
+    pub(super) fn copy_outputs(&self, mask: u16, outputs: &mut [Vec4]) {
         match self {
-            Place::Own { unit, .. } => copy_registers(mask, unit.outputs(), outputs),
+            Place::Own { unit, .. } => copy_some(mask, unit.outputs(), outputs),
             Place::Host { host, .. } => host.copy_outputs(mask, outputs),
         }
     }
 
     /// Runs a kernel that reads inputs in the unit only: others are lent to it for the run.
-    pub(super) fn interpret(&mut self, kernel: &dyn Kernel, inputs: Option<&Registers>) -> Exit {
+    pub(super) fn interpret(&mut self, kernel: &dyn Kernel, inputs: Option<&[Vec4]>) -> Exit {
         let lent = |uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter| {
             let own = unit.v;
-            unit.v = *inputs.unwrap_or(&own);
+            copy_some(u16::MAX, inputs.unwrap_or(&own), &mut unit.v);
             let exit = kernel.run(uniforms, unit, emitter);
             unit.v = own;
             exit

@@ -152,21 +152,29 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Takes inputs whose bit is set in `mask`.
-    pub fn take_inputs(&self, mask: u16, inputs: &Registers) {
+    /// Takes inputs whose bit is set in `mask`, of those that are there.
+    pub fn take_inputs(&self, mask: u16, inputs: &[Vec4]) {
         let file = file(self.unit, self.layout.0.v);
-        bits(mask).for_each(|n| put_vector(&file[n], inputs[n]));
+        for n in bits(mask) {
+            if let Some(input) = inputs.get(n) {
+                put_vector(&file[n], *input);
+            }
+        }
     }
 
-    /// Copies the current outputs whose bit is set in `mask`.
-    pub fn copy_outputs(&self, mask: u16, outputs: &mut Registers) {
+    /// Copies the current outputs whose bit is set in `mask`, of those that there is room for.
+    pub fn copy_outputs(&self, mask: u16, outputs: &mut [Vec4]) {
         let o = &self.layout.0;
         let bank = match &o.geometry {
             Some(g) if get::<1>(self.unit, g.bank)[0] & 1 != 0 => o.o + g.bank_stride,
             _ => o.o,
         };
         let file = file(self.unit, bank);
-        bits(mask).for_each(|n| outputs[n] = get_vector(&file[n]));
+        for n in bits(mask) {
+            if let Some(output) = outputs.get_mut(n) {
+                *output = get_vector(&file[n]);
+            }
+        }
     }
 
     /// The meaning of `EMIT`, as [`Unit::emit`]. Does nothing in a layout without the places for it.

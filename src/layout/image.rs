@@ -36,6 +36,8 @@ impl Image {
 
     /// Runs `work` on a copy of `unit` that is laid out so; what it leaves and emits goes to `unit` and `emitter`. The inverse of
     /// running on copies of a host's memory.
+    // Kilobytes of stack, which whoever also has a faster way must not pay for.
+    #[inline(never)]
     pub fn run(
         layout: Layout,
         uniforms: &Uniforms,

@@ -4,7 +4,7 @@
 //! entry's constants over them. What exactly is timed is said in `measure`, which does it.
 
 use crate::load::LoadError;
-use crate::measure::{self, BATCHES, Compiled, Engine, Speed, VERTICES, Workload, median};
+use crate::measure::{self, BATCHES, Compiled, Engine, Speed, Stride, VERTICES, Workload, median};
 use crate::report::{self, Progress};
 use crate::subject::{self, Subject};
 use crate::tally::tally;
@@ -44,7 +44,7 @@ const WIDTH: usize = 100;
 #[command(after_help = "\
 ns a vertex: the median over many rounds in which the engines take turns, on 1,024 vertices that stay in the cache. \
 Batch 1 is one call of run for each vertex, with its inputs copied to the unit; larger batches are run_batch, which \
-also copies the outputs away. Native code is first checked against the interpreter.
+also copies the outputs away; there a vertex has as many registers as the shader's masks ask for. Native code is first checked against the interpreter.
 A program that does not end gets little fuel on every engine, with a note; where vertices are slow, fewer \
 of them are checked.")]
 pub struct Args {
@@ -56,8 +56,11 @@ pub struct Args {
     /// A rough answer soon: 0.15 seconds for each entry
     #[arg(long, conflicts_with = "seconds_per_shader")]
     quick: bool,
+    /// Batches of whole register files: 16 registers a vertex
+    #[arg(long)]
+    whole_files: bool,
     /// Run nothing; count the instructions of native code on each CPU that code can be made for
-    #[arg(long = "static", conflicts_with_all = ["seconds_per_shader", "quick"])]
+    #[arg(long = "static", conflicts_with_all = ["seconds_per_shader", "quick", "whole_files"])]
     only_count: bool,
     /// Name native code to perf report, in /tmp/perf-PID.map; compiles each shader once
     #[arg(long, conflicts_with_all = ["jitdump", "only_count"])]
@@ -141,6 +144,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     }
     let budget = Duration::from_secs_f64(if args.quick { QUICK } else { args.seconds_per_shader });
     let inputs = values::inputs(VERTICES);
+    let stride = if args.whole_files { Stride::File } else { Stride::Least };
     let progress = Progress::new(subjects.len() as u64, "entries");
     let mut all = Vec::new();
     let mut different = 0;
@@ -148,7 +152,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         heading(out)?;
     }
     for subject in &subjects {
-        match measure(subject, &engines, compiles, &inputs, budget) {
+        match measure(subject, &engines, compiles, &inputs, stride, budget) {
             Ok(measured) if args.json => {
                 if measured.fuel != DEFAULT_FUEL {
                     report::note(format_args!("{}: {}", subject.title(), measure::stopped(measured.fuel)));
@@ -208,9 +212,11 @@ fn measure<'a>(
     engines: &[Engine],
     compiles: usize,
     inputs: &[Registers],
+    stride: Stride,
     budget: Duration,
 ) -> Result<Measured<'a>, String> {
-    let mut work = Workload::new(&subject.dvle, &subject.program, values::uniforms(&subject.dvle), inputs.to_vec());
+    let uniforms = values::uniforms(&subject.dvle);
+    let mut work = Workload::new(&subject.dvle, &subject.program, uniforms, inputs.to_vec(), stride);
     // As a host does when a program uploads them; to single precision it makes no difference in time.
     work.uniforms.narrow(F24[0].1);
     let (config, vertex) = work.config(&subject.program, subject.entry, Config::default());
@@ -252,7 +258,7 @@ fn measure<'a>(
 /// first `most` of them. Returns how many.
 fn check(oracles: &[Compiled], compiled: &[Compiled], work: &Workload, most: usize) -> Result<u64, String> {
     let unit = Unit::new();
-    let Workload { uniforms, inputs, input_mask, output_mask } = work;
+    let Workload { uniforms, inputs, input_mask, output_mask, .. } = work;
     let inputs = &inputs[..most.min(inputs.len())];
     let work = Work { uniforms, unit: &unit, inputs, input_mask: *input_mask, output_mask: *output_mask };
     let mut vertices = 0;
@@ -435,7 +441,7 @@ mod tests {
 
     fn measured(subject: &Subject) -> Measured<'_> {
         let (engines, _) = measure::engines();
-        measure(subject, &engines, 1, &values::inputs(40), Duration::ZERO).unwrap()
+        measure(subject, &engines, 1, &values::inputs(40), Stride::Least, Duration::ZERO).unwrap()
     }
 
     #[test]
@@ -450,8 +456,8 @@ mod tests {
     fn built_in_shaders_reach_their_end_with_finite_results() {
         let (engines, _) = measure::engines();
         for subject in subject::of(&[]).0 {
-            let work =
-                Workload::new(&subject.dvle, &subject.program, values::uniforms(&subject.dvle), values::inputs(100));
+            let (uniforms, inputs) = (values::uniforms(&subject.dvle), values::inputs(100));
+            let work = Workload::new(&subject.dvle, &subject.program, uniforms, inputs, Stride::Least);
             let kernel = engines[0].compile(&subject.program, subject.entry).unwrap().kernel;
             assert_eq!(work.exit(&*kernel, 0), Exit::End, "{}", subject.shader);
             let mut unit = Unit::new();

@@ -5,7 +5,7 @@
 
 use crate::finding;
 use crate::load::LoadError;
-use crate::measure::{self, Engine, PROBED, Workload};
+use crate::measure::{self, Engine, PROBED, Stride, Workload};
 use crate::report::{self, Progress};
 use crate::subject::{self, Subject};
 use crate::values::{self, Generator};
@@ -174,6 +174,7 @@ fn compare_engines(subject: &Subject, engines: &[Engine], args: &Args, progress:
             &subject.program,
             uniforms.clone(),
             inputs.iter().take(PROBED).copied().collect(),
+            Stride::File,
         );
         let (enough, _) = workload.config(&subject.program, subject.entry, config);
         if enough.fuel != config.fuel {

@@ -3,8 +3,8 @@
 //!
 //! What is timed. *Compiling*: one call of [`Backend::compile`] with everything in it; the median of several, after one
 //! that is not counted. *Running a batch of 1*: for every vertex, copying its input registers to the unit and one call of
-//! `run`. *Larger batches*: `run_batch`, which copies inputs and outputs by the same masks. The masks are the shader's
-//! own. All engines are given the same vertices, few enough to stay in the cache; triangles are thrown away. Engines take
+//! `run`. *Larger batches*: `run_batch`, which copies inputs and outputs by the same masks, of vertices that have no more
+//! registers than the masks ask for, unless told otherwise. The masks are the shader's own. All engines are given the same vertices, few enough to stay in the cache; triangles are thrown away. Engines take
 //! turns, so that a machine that slows down slows all of them; the result is the median over the rounds. A slow engine
 //! (the interpreter) gets a part of the vertices in each round, the next part in the next, and its batches end with that
 //! part; they are a loop around `run`, so their size changes nothing. It must not print.
@@ -19,7 +19,7 @@ use picajit::jit::{Allocator, Jit, Settings, Variant};
 use picajit::kernel::{Backend, Config, Kernel, Unsupported, copy_registers};
 use picajit::profiler::{Profiler, Unprofiled};
 use picajit::program::{Entry, Program};
-use picajit::state::{Batch, Exit, NoEmitter, Registers, Uniforms, Unit};
+use picajit::state::{Batch, Exit, NoEmitter, Registers, Uniforms, Unit, Vec4, Vertices, VerticesMut};
 use std::hint::black_box;
 use std::ops::Range;
 use std::sync::Arc;
@@ -228,6 +228,18 @@ pub struct Workload {
     pub input_mask: u16,
     /// Output registers that it has.
     pub output_mask: u16,
+    /// The same vertices, as batches have them, and registers a vertex there, in and out.
+    packed: Vec<Vec4>,
+    strides: (usize, usize),
+}
+
+/// How many registers a vertex has in batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stride {
+    /// As few as the masks ask for.
+    Least,
+    /// A whole register file.
+    File,
 }
 
 /// A shader's own input and output masks; one that a file leaves empty becomes a full one.
@@ -246,28 +258,51 @@ fn used(program: &Program, entry: Entry) -> (u16, u16) {
 
 impl Workload {
     /// With the masks of a shader; one that a file leaves empty has the registers that the code uses, as a host's would.
-    pub fn new(dvle: &Dvle, program: &Program, uniforms: Uniforms, inputs: Vec<Registers>) -> Workload {
+    pub fn new(dvle: &Dvle, program: &Program, uniforms: Uniforms, inputs: Vec<Registers>, stride: Stride) -> Workload {
         let (read, written) = used(program, dvle.entry());
         let or = |mask, other| if mask == 0 { other } else { mask };
-        Workload { uniforms, inputs, input_mask: or(dvle.input_mask, read), output_mask: or(dvle.output_mask, written) }
+        let (input_mask, output_mask) = (or(dvle.input_mask, read), or(dvle.output_mask, written));
+        let strides = match stride {
+            Stride::Least => (Vertices::stride_for(input_mask), Vertices::stride_for(output_mask)),
+            Stride::File => (16, 16),
+        };
+        let packed = inputs.iter().flat_map(|file| &file[..strides.0]).copied().collect();
+        Workload { uniforms, inputs, input_mask, output_mask, packed, strides }
+    }
+
+    /// All vertices as a batch.
+    pub fn vertices(&self) -> Vertices<'_> {
+        Vertices::packed(&self.packed, self.strides.0, self.inputs.len()).expect("so many")
+    }
+
+    /// Places for the outputs of all vertices.
+    pub fn places(&self) -> Vec<Vec4> {
+        vec![[0.0; 4]; self.inputs.len() * self.strides.1]
+    }
+
+    /// One batch.
+    pub fn batch(&self, unit: &mut Unit, kernel: &dyn Kernel, inputs: Vertices<'_>, places: &mut [Vec4]) -> Exit {
+        let outputs = VerticesMut::packed(places, self.strides.1, inputs.len()).expect("there are as many");
+        let (input_mask, output_mask) = (self.input_mask, self.output_mask);
+        let mut batch = Batch { inputs, outputs, input_mask, output_mask };
+        kernel.run_batch(&self.uniforms, unit, &mut batch, &mut NoEmitter)
     }
 
     /// One pass of `kernel` over the vertices in `range`.
-    fn pass(&self, kernel: &dyn Kernel, batch: usize, range: Range<usize>, unit: &mut Unit, outputs: &mut [Registers]) {
-        let inputs = black_box(&self.inputs[range]);
+    fn pass(&self, kernel: &dyn Kernel, batch: usize, range: Range<usize>, unit: &mut Unit, places: &mut [Vec4]) {
         if batch == 1 {
-            for input in inputs {
+            for input in black_box(&self.inputs[range]) {
                 copy_registers(self.input_mask, input, &mut unit.v);
                 black_box(kernel.run(&self.uniforms, unit, &mut NoEmitter));
             }
         } else {
-            for (inputs, outputs) in inputs.chunks(batch).zip(outputs.chunks_mut(batch)) {
-                let (input_mask, output_mask) = (self.input_mask, self.output_mask);
-                let mut batch = Batch { inputs, outputs, input_mask, output_mask };
-                black_box(kernel.run_batch(&self.uniforms, unit, &mut batch, &mut NoEmitter));
+            let all = black_box(self.vertices());
+            for (first, places) in range.clone().step_by(batch).zip(places.chunks_mut(batch * self.strides.1)) {
+                let inputs = all.part(first..range.end.min(first + batch));
+                black_box(self.batch(unit, kernel, inputs, places));
             }
         }
-        black_box((unit, outputs));
+        black_box((unit, places));
     }
 
     /// What to compile with so that nobody waits for a program that does not end: `config` if the first vertices come to
@@ -318,7 +353,7 @@ pub struct Speed {
 /// Runs all kernels in turn for about `budget`.
 pub fn run(kernels: &[&dyn Kernel], work: &Workload, budget: Duration) -> Speed {
     let mut units = vec![Unit::new(); kernels.len()];
-    let mut outputs = vec![[[0.0; 4]; 16]; work.inputs.len()];
+    let mut outputs = work.places();
     let passes = (kernels.len() * BATCHES.len() * FEWEST_ROUNDS) as u32;
     let longest = (budget / passes).clamp(SHORTEST_LONG_PASS, LONGEST_PASS);
     let mut vertices = Vec::new();
@@ -348,13 +383,7 @@ pub fn run(kernels: &[&dyn Kernel], work: &Workload, budget: Duration) -> Speed 
 
 /// How many vertices to time at once: as many as take [`SHORT_PASS`], at least [`FEWEST_VERTICES`] unless those take
 /// `longest`, at most all.
-fn fitting(
-    kernel: &dyn Kernel,
-    work: &Workload,
-    longest: Duration,
-    unit: &mut Unit,
-    outputs: &mut [Registers],
-) -> usize {
+fn fitting(kernel: &dyn Kernel, work: &Workload, longest: Duration, unit: &mut Unit, outputs: &mut [Vec4]) -> usize {
     let mut count = 1;
     while count < work.inputs.len() {
         let next = (count * 2).min(work.inputs.len());

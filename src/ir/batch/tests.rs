@@ -120,3 +120,34 @@ fn reasons_are_told() {
     assert_eq!(told(Sequential::Emits), "it emits");
     assert_eq!(told(Sequential::NeverEnds), "no run reaches an END");
 }
+
+#[test]
+fn outputs_are_made_by_rows_where_that_costs_less() {
+    for (body, whole) in [
+        (" mov o0, v0", true),
+        (" mov o0, c3", true),
+        (" mul o0, c1.zzzz, v0.xyyy", true),
+        (" mul r0.xyz, c1.wwww, v0.xyzz\n mov r0.w, c1.yyyy\n mov o0, r0", true),
+        (" mov r5, v1\n max o0, v0, r5", true),
+        // Lanes depend on each other, or on something else than inputs and uniforms.
+        (" dp4 o0, c0, v0", false),
+        (" rcp o0, v0", false),
+        (" mov o0, c0[a0.x]", false),
+        (" mul o0, r5, v0", false),
+        // A NaN could be hidden.
+        (" mov r5, v1\n mul r0, v0, r5\n max o0, c0, r0", false),
+        // Three shuffles a vertex and two merges, for which two registers could be turned round.
+        (" mul r0.xy, c0, v0.wzyx\n mul r0.z, c1, v0.xxxx\n mul r0.w, c2, v0.yyyy\n mov o0, r0", false),
+        // Only whole registers.
+        (" mul o0.xyz, c0, v0", false),
+    ] {
+        let side = of(body).expect("nothing is carried");
+        assert_eq!(side.by_rows.contains(&true), whole, "{body}");
+        let live = side.live.iter().any(|l| *l != 0);
+        assert_eq!(live, !whole, "{body}");
+    }
+    // One register that is used either way: v0 as it stands, and turned round.
+    let side = of(" mul o0, c0, v0\n dp4 o1, c1, v0").expect("nothing is carried");
+    assert!(side.made_by_rows(0, Value(side.by_rows.iter().position(|r| *r).expect("o0") as u32)));
+    assert!(side.live.contains(&ALL_LANES));
+}

@@ -104,7 +104,7 @@ fn uses(func: &Func, side: &Side) -> Vec<[u8; 4]> {
                     }
                 }
                 // Tested, and twice rearranged.
-                Inst::Store(Mem::Out { n, .. }, value) => {
+                Inst::Store(Mem::Out { n, .. }, value) if !side.made_by_rows(n, value) => {
                     components(side.written[usize::from(n)]).for_each(|c| add(value, c, 3));
                 }
                 Inst::Store(..) | Inst::Emit | Inst::Setemit(_) => {}

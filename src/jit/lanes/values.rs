@@ -5,7 +5,7 @@
 use super::super::abi::VEC4;
 use super::super::math::Math;
 use super::super::memory::constant_memory;
-use super::{Low, Lower, Splat, VERTEX, WIDTH, inputs};
+use super::{Low, Lower, Splat, inputs};
 use crate::ir::facts::Lanes;
 use crate::ir::{Inst, Lane, Mem, Node, Type, Use, Value};
 use cranelift_codegen::ir::{self as clif, InstBuilder, types};
@@ -52,12 +52,13 @@ impl Lower<'_, '_> {
         let mut out = [None; 4];
         if live.count_ones() == 1 {
             let c = live.trailing_zeros() as usize;
-            let at = |j: i32| j * VERTEX + i32::from(n) * VEC4 + 4 * c as i32;
-            let x = self.b.ins().load(types::F32, inputs(), self.inputs, at(0));
+            let [x, rest @ ..] = self
+                .inputs
+                .vertices
+                .map(|at| self.b.ins().load(types::F32, inputs(), at, i32::from(n) * VEC4 + 4 * c as i32));
             let mut all = self.b.ins().scalar_to_vector(types::F32X4, x);
-            for j in 1..WIDTH as i32 {
-                let x = self.b.ins().load(types::F32, inputs(), self.inputs, at(j));
-                all = self.b.ins().insertlane(all, x, j as u8);
+            for (j, x) in rest.into_iter().enumerate() {
+                all = self.b.ins().insertlane(all, x, j as u8 + 1);
             }
             out[c] = Some(all);
         } else if live != 0 {
@@ -71,7 +72,7 @@ impl Lower<'_, '_> {
 
     /// An input of each vertex.
     pub(super) fn rows(&mut self, n: u8) -> [clif::Value; 4] {
-        [0, 1, 2, 3].map(|j| self.b.ins().load(types::F32X4, inputs(), self.inputs, j * VERTEX + i32::from(n) * VEC4))
+        self.inputs.vertices.map(|at| self.b.ins().load(types::F32X4, inputs(), at, i32::from(n) * VEC4))
     }
 
     /// Component `c` of a vector, in all lanes.
@@ -147,19 +148,6 @@ impl Lower<'_, '_> {
     pub(super) fn lane(&mut self, l: &Lane) -> clif::Value {
         let v = self.component(l.value, l.component);
         if l.negate { self.b.ins().fneg(v) } else { v }
-    }
-
-    /// A leaf for each vertex, as it stands.
-    pub(super) fn leaf(&mut self, value: Value) -> [clif::Value; 4] {
-        match *self.func.node(value) {
-            Node::Input(n) => self.rows(n),
-            Node::Uniform(n) => {
-                let at = self.layout.c(n, 0);
-                [self.b.ins().load(types::F32X4, constant_memory(), self.uniforms, at); 4]
-            }
-            Node::Const(bits) => [self.math().vector(types::F32X4, bits); 4],
-            ref node => unreachable!("{node:?} is no vector and a leaf"),
-        }
     }
 }
 

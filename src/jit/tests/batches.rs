@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::isa::numeric::same;
+use crate::state::{Vec4, Vertices, VerticesMut};
 
 /// `source`'s kernel from the first vertex on, and the interpreter's.
 fn kernels(source: &str, config: &Config) -> (NativeKernel, Arc<dyn Kernel>) {
@@ -35,7 +36,12 @@ fn same_as_one_by_one(source: &str, vertex: impl Fn(usize) -> Registers, masks: 
             unit.o = [[[5.0, 6.0, 7.0, 8.0]; 16]; 2];
             unit.bank = 1;
             let mut outputs = vec![[[-9.0; 4]; 16]; size];
-            let mut batch = Batch { inputs: &inputs, outputs: &mut outputs, input_mask: masks.0, output_mask: masks.1 };
+            let mut batch = Batch {
+                inputs: (&inputs).into(),
+                outputs: (&mut outputs).into(),
+                input_mask: masks.0,
+                output_mask: masks.1,
+            };
             let exit = kernel.run_batch(&uniforms, &mut unit, &mut batch, &mut NoEmitter);
             (exit, outputs, unit)
         };
@@ -285,7 +291,8 @@ fn who_has_to_run_one_after_the_other_says_why() {
         let (kernel, _) = kernels(&main(body), &Config::default());
         let inputs: Vec<Registers> = (0..8).map(numbers).collect();
         let mut outputs = inputs.clone();
-        let mut batch = Batch { inputs: &inputs, outputs: &mut outputs, input_mask: 0xFFFF, output_mask: 0xFFFF };
+        let mut batch =
+            Batch { inputs: (&inputs).into(), outputs: (&mut outputs).into(), input_mask: 0xFFFF, output_mask: 0xFFFF };
         kernel.run_batch(&Uniforms::new(), &mut Unit::new(), &mut batch, &mut NoEmitter);
         assert_eq!(kernel.stats().one_by_one.as_deref(), Some(why));
     }
@@ -299,7 +306,8 @@ fn a_shader_that_gives_up_often_stops_trying() {
     let inputs: Vec<Registers> = (0..4096).map(|n| [[if n % 2 == 0 { -100.0 } else { 100.0 }; 4]; 16]).collect();
     let mut outputs = inputs.clone();
     let mut run = || {
-        let mut batch = Batch { inputs: &inputs, outputs: &mut outputs, input_mask: 0xFFFF, output_mask: 0xFFFF };
+        let mut batch =
+            Batch { inputs: (&inputs).into(), outputs: (&mut outputs).into(), input_mask: 0xFFFF, output_mask: 0xFFFF };
         let uniforms = Uniforms::new();
         kernel.run_batch(&uniforms, &mut Unit::new(), &mut batch, &mut NoEmitter);
         kernel.groups()
@@ -309,4 +317,85 @@ fn a_shader_that_gives_up_often_stops_trying() {
     // In the middle of the batch.
     assert_eq!(given_up, OFTEN);
     assert_eq!(run(), (groups, given_up));
+}
+
+/// Bodies whose outputs are made by rows, all or in part.
+const BY_ROWS: [&str; 6] = [
+    " mov o0, v0\n mov o1, v1.wzyx\n mov o2, -v2\n mov o3, c3\n mov o4, c4.yyyy\n mov o5, -c5.xxxx\n mov o6, -c6.wzyx\n mov r0, v3",
+    " mul o0, c1.zzzz, v0.xyyy\n mul o1, c2, v1\n mul o2, -c3.wzyx, v2\n mul o3, c4.xyxy, -v3\n mov r7, v5\n mul r1, v4, r7\n mul o4, r1, v6.yzwx",
+    " mul r0.xyz, c1.wwww, v2.xyzz\n mov r0.w, c2.yyyy\n mov o0, r0\n mov r1.xy, v1\n mov r1.zw, v3.xxxy\n mov o1, r1\n mov r2.yz, c5.xxyy\n
+        mov r2.xw, v1.wwww\n add o2, c6, r2",
+    " mov r5, v1\n mov r6, v2\n add o0, c1, v0\n add o1, -c2.yyyy, v1\n add o2, r5, -r6\n add o3, -r5, r6\n add o4, -r5, -r6\n mad o5, v0, c3, r5\n
+        mad o6, -v0.wzyx, c4, -r6",
+    " mov r5, v1\n max o0, c1, v0\n min o1, v0.yyxx, r5\n sge o2, c2.xxxx, v2\n slt o3, v3, r5\n flr o4, v4\n flr o5, c5\n max r0, c6, v0\n min o6, c7, r0",
+    // The products could be hidden by what comes after, so these have to be made by components.
+    " mov r5, v1\n mul r0, v0, r5\n max o0, c1, r0\n mov r7, v3\n mul r1, v2, r7\n sge o1, c2, r1\n mul o2, v0, r5",
+];
+
+#[test]
+fn what_is_made_by_rows_has_the_same_bits() {
+    for body in BY_ROWS {
+        assert_eq!(same_as_one_by_one(&main(body), numbers, EVERY), (ALL, 0));
+        // Each output alone, and none.
+        for output in 0..7 {
+            assert_eq!(same_as_one_by_one(&main(body), numbers, (0xFFFF, 1 << output)), (ALL, 0));
+        }
+    }
+}
+
+#[test]
+fn a_product_that_is_wrong_is_seen_in_a_row_too() {
+    // Vertex 5 has infinities where uniforms are zero or others' components are, and vertex 9 NaN, which are right and not seen before.
+    let special = |n: usize| {
+        let mut v = numbers(n);
+        match n {
+            5 => v[..7].iter_mut().enumerate().for_each(|(r, v)| v[r % 4] = f32::INFINITY),
+            9 => v[..7].iter_mut().enumerate().for_each(|(r, v)| v[r % 4] = f32::NAN),
+            14 => v[..7].fill([0.0, -0.0, f32::NEG_INFINITY, f32::from_bits(1)]),
+            _ => {}
+        }
+        v
+    };
+    let mut given_up = 0;
+    for body in BY_ROWS {
+        let (groups, left) = same_as_one_by_one(&main(body), special, EVERY);
+        assert_eq!(groups + left, ALL);
+        given_up += left;
+    }
+    assert!(given_up > 10, "{given_up}");
+}
+
+#[test]
+fn vertices_may_have_only_the_first_registers() {
+    let (kernel, interp) =
+        kernels(&main(" mul o0, c0, v0\n dp4 o1, c1, v2\n mov o2, v1\n mov r3, v2"), &Config::default());
+    let uniforms = Uniforms { c: [[0.5, 2.0, -1.0, 3.0]; 96], ..Uniforms::new() };
+    for (input_stride, output_stride) in [(16, 16), (3, 3), (3, 16), (16, 2), (2, 3), (1, 1), (5, 7)] {
+        for (masks, count) in [((0xFFFF, 0xFFFF), 9), ((7, 7), 4), ((0b101, 0b010), 12), ((7, 0x8001), 5), ((1, 0), 8)]
+        {
+            let inputs: Vec<Vec4> = (0..count * input_stride).map(|n| [n as f32, 1.5, -0.0, 4.0]).collect();
+            let run = |kernel: &dyn Kernel| {
+                let mut unit = Unit::new();
+                unit.v = [[-7.0; 4]; 16];
+                let mut outputs = vec![[99.0; 4]; (count + 1) * output_stride];
+                let mut batch = Batch {
+                    inputs: Vertices::packed(&inputs, input_stride, count).expect("so many"),
+                    outputs: VerticesMut::packed(&mut outputs, output_stride, count + 1).expect("so many"),
+                    input_mask: masks.0,
+                    output_mask: masks.1,
+                };
+                assert_eq!(kernel.run_batch(&uniforms, &mut unit, &mut batch, &mut NoEmitter), Exit::End);
+                (outputs, unit.v, unit.r, unit.o)
+            };
+            let (want, got) = (run(&*interp), run(&kernel));
+            assert_eq!(want, got, "{input_stride} {output_stride} {masks:?} {count}");
+            assert!(want.0[count * output_stride..].iter().all(|v| *v == [99.0; 4]), "behind the last");
+            let there = masks.0 & !(u32::MAX << input_stride) as u16;
+            for (n, v) in want.1.iter().enumerate() {
+                let taken = there >> n & 1 != 0;
+                assert_eq!(*v == [-7.0; 4], !taken, "v{n} of {input_stride} {masks:?}");
+            }
+        }
+    }
+    assert!(kernel.groups().0 > 0);
 }

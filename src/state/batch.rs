@@ -1,0 +1,231 @@
+//! A batch: registers of many vertices in a row, in and out, and which of them count.
+//!
+//! It must not know what runs.
+
+use super::{Registers, Vec4};
+use crate::isa::REGS;
+use std::ops::{Index, IndexMut, Range};
+
+/// Vertices to run one after the other on one unit, registers carried over.
+pub struct Batch<'a> {
+    /// The inputs of each vertex.
+    pub inputs: Vertices<'a>,
+    /// Where the outputs go. The shorter of both says how many vertices run.
+    pub outputs: VerticesMut<'a>,
+    /// Which `v` registers are taken from `inputs` (bit n = `vn`); the others, and those that a vertex
+    /// [doesn't have](Vertices::mask), keep what the unit holds.
+    pub input_mask: u16,
+    /// Which `o` registers are copied to `outputs` (bit n = `on`), if a vertex has them there; the others are left as they are.
+    pub output_mask: u16,
+}
+
+impl Batch<'_> {
+    /// How many vertices run.
+    pub fn len(&self) -> usize {
+        self.inputs.len().min(self.outputs.len())
+    }
+
+    /// Whether there is nothing to run.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// [`Batch::input_mask`] without what vertices don't have.
+    pub(crate) fn inputs_taken(&self) -> u16 {
+        self.input_mask & self.inputs.mask()
+    }
+
+    /// [`Batch::output_mask`] without what vertices don't have.
+    pub(crate) fn outputs_wanted(&self) -> u16 {
+        self.output_mask & self.outputs.mask()
+    }
+}
+
+/// Registers 0 to `stride - 1` of each vertex, one vertex behind the other: register `k` of vertex `n` is at
+/// `n * stride + k`. Whole register files are vertices with a stride of 16; where a shader uses the first few of each file
+/// only, as most do, a smaller one takes less of the CPU's caches.
+#[derive(Clone, Copy, Debug)]
+pub struct Vertices<'a> {
+    registers: &'a [Vec4],
+    stride: usize,
+    count: usize,
+}
+
+/// [`Vertices`] that are written.
+#[derive(Debug)]
+pub struct VerticesMut<'a> {
+    registers: &'a mut [Vec4],
+    stride: usize,
+    count: usize,
+}
+
+impl<'a> Vertices<'a> {
+    /// `count` vertices of `stride` registers each, 1 to 16. `None` if it is another stride, or there are fewer registers.
+    pub fn packed(registers: &'a [Vec4], stride: usize, count: usize) -> Option<Vertices<'a>> {
+        let registers = registers.get(..room(stride, count)?)?;
+        Some(Vertices { registers, stride, count })
+    }
+
+    /// The least stride with which a vertex has all registers whose bit is set in `mask`.
+    pub fn stride_for(mask: u16) -> usize {
+        (REGS - mask.leading_zeros() as usize).max(1)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Registers of each vertex.
+    pub fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// The registers that a vertex has here (bit n = register n).
+    pub fn mask(&self) -> u16 {
+        mask(self.stride)
+    }
+
+    /// Some of them. Panics if there are not so many.
+    pub fn part(&self, range: Range<usize>) -> Vertices<'a> {
+        let registers = &self.registers[range.start * self.stride..range.end * self.stride];
+        Vertices { registers, stride: self.stride, count: range.len() }
+    }
+
+    /// Each vertex, from the first on.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [Vec4]> + use<'a> {
+        // Not in chunks, whose number costs a division.
+        let Vertices { registers, stride, count } = *self;
+        (0..count).map(move |n| &registers[n * stride..][..stride])
+    }
+
+    /// All of them.
+    pub fn registers(&self) -> &'a [Vec4] {
+        self.registers
+    }
+}
+
+impl<'a> VerticesMut<'a> {
+    /// See [`Vertices::packed`].
+    pub fn packed(registers: &'a mut [Vec4], stride: usize, count: usize) -> Option<VerticesMut<'a>> {
+        let registers = registers.get_mut(..room(stride, count)?)?;
+        Some(VerticesMut { registers, stride, count })
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Registers of each vertex.
+    pub fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// The registers that a vertex has here (bit n = register n).
+    pub fn mask(&self) -> u16 {
+        mask(self.stride)
+    }
+
+    /// Some of them. Panics if there are not so many.
+    pub fn part(&mut self, range: Range<usize>) -> VerticesMut<'_> {
+        let registers = &mut self.registers[range.start * self.stride..range.end * self.stride];
+        VerticesMut { registers, stride: self.stride, count: range.len() }
+    }
+
+    /// All of them.
+    pub fn registers(&mut self) -> &mut [Vec4] {
+        self.registers
+    }
+}
+
+/// Registers of so many vertices.
+fn room(stride: usize, count: usize) -> Option<usize> {
+    if (1..=REGS).contains(&stride) { count.checked_mul(stride) } else { None }
+}
+
+fn mask(stride: usize) -> u16 {
+    !(u32::MAX << stride) as u16
+}
+
+impl Index<usize> for Vertices<'_> {
+    type Output = [Vec4];
+
+    /// The registers of one vertex. Panics if there are not so many.
+    fn index(&self, n: usize) -> &[Vec4] {
+        &self.registers[n * self.stride..][..self.stride]
+    }
+}
+
+impl Index<usize> for VerticesMut<'_> {
+    type Output = [Vec4];
+
+    fn index(&self, n: usize) -> &[Vec4] {
+        &self.registers[n * self.stride..][..self.stride]
+    }
+}
+
+impl IndexMut<usize> for VerticesMut<'_> {
+    fn index_mut(&mut self, n: usize) -> &mut [Vec4] {
+        &mut self.registers[n * self.stride..][..self.stride]
+    }
+}
+
+impl<'a, R: AsRef<[Registers]> + ?Sized> From<&'a R> for Vertices<'a> {
+    /// Whole register files.
+    fn from(files: &'a R) -> Vertices<'a> {
+        let files = files.as_ref();
+        Vertices { registers: files.as_flattened(), stride: REGS, count: files.len() }
+    }
+}
+
+impl<'a, R: AsMut<[Registers]> + ?Sized> From<&'a mut R> for VerticesMut<'a> {
+    /// Whole register files.
+    fn from(files: &'a mut R) -> VerticesMut<'a> {
+        let files = files.as_mut();
+        let count = files.len();
+        VerticesMut { registers: files.as_flattened_mut(), stride: REGS, count }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_stride_has_all_registers_of_a_mask() {
+        for mask in [1, 2, 0b101, 0x8000, 0xFFFF, 0x7FFF] {
+            let stride = Vertices::stride_for(mask);
+            assert_eq!((self::mask(stride) & mask, self::mask(stride - 1) & mask == mask), (mask, false), "{mask:x}");
+        }
+        assert_eq!(Vertices::stride_for(0), 1);
+    }
+
+    #[test]
+    fn vertices_lie_a_stride_apart() {
+        let registers: Vec<Vec4> = (0..11).map(|n| [n as f32; 4]).collect();
+        let three = Vertices::packed(&registers, 3, 3).expect("there are nine");
+        assert_eq!((three.len(), three.mask(), three[2].to_vec()), (3, 0b111, registers[6..9].to_vec()));
+        assert_eq!(three.iter().count(), 3);
+        let part = three.part(1..3);
+        assert_eq!((part.len(), part[0][0]), (2, [3.0; 4]));
+        for (stride, count) in [(0, 0), (17, 0), (3, 4), (16, 1), (2, usize::MAX), (4, usize::MAX / 4 + 2)] {
+            assert!(Vertices::packed(&registers, stride, count).is_none(), "{stride} {count}");
+        }
+        assert!(Vertices::packed(&registers, 16, 0).expect("nothing is there").is_empty());
+        let mut registers = [[[0.0; 4]; 16]; 2];
+        let mut files = VerticesMut::from(&mut registers);
+        files.part(1..2)[0][3] = [1.0; 4];
+        assert_eq!((files.len(), files.mask(), registers[1][3]), (2, 0xFFFF, [1.0; 4]));
+    }
+}
