@@ -347,12 +347,18 @@ impl Code {
         &self.map[self.offset..self.offset + self.len]
     }
 
+    /// Whether it may emit.
+    pub(super) fn emits(&self) -> bool {
+        self.needs.emits
+    }
+
     /// Bytes of machine code and constants.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
     /// Where the code finds registers, inputs and uniforms, if it is for memory laid out like this.
+    #[inline]
     fn pointers(&self, place: &mut Place<'_>) -> Pointers {
         let inputs = |unit: *mut u8, v: u32| unit.wrapping_add(v as usize).cast_const().cast();
         match (place, &self.needs.layout) {
@@ -402,6 +408,16 @@ impl Code {
             resume_unwind(panic);
         }
         abi::exit(code)
+    }
+
+    /// The shortest way: one run on what a unit has, of code that does not emit.
+    #[inline]
+    pub(super) fn run_alone(&self, place: &mut Place<'_>) -> Option<Exit> {
+        assert!(!self.needs.emits, "the kernel knows");
+        let at = self.pointers(place);
+        let known: *const Known = &FIRST;
+        // SAFETY: the pointers are those of this place; the code does not emit, so what is known is all it reads.
+        abi::exit(unsafe { self.call(&at, known.cast()) })
     }
 
     /// Runs vertices of a batch, groups of [`WIDTH`] until the last or until one is not the common case. How many are

@@ -207,14 +207,32 @@ impl NativeKernel {
         self.later.get(|l| &l.side_by_side, Later::make_side_by_side)?.as_ref().ok()
     }
 
+    /// One run that is no part of a batch.
+    #[inline]
+    fn run_once(&self, mut place: Place<'_>) -> Exit {
+        if self.code.emits() || !self.speculation_pays() {
+            return self.run_with(&mut place, None, &mut false);
+        }
+        match self.code.run_alone(&mut place) {
+            Some(exit) => exit,
+            None => self.redo(&mut place, None),
+        }
+    }
+
     /// One run on memory of the layout that the code is for.
     fn run_with(&self, place: &mut Place<'_>, inputs: Option<&[Vec4]>, uniforms_seen: &mut bool) -> Exit {
-        let speculate = !self.speculates || self.redos.load(Ordering::Relaxed) < MAX_REDOS;
-        if speculate && let Some(exit) = self.code.run(place, inputs, *uniforms_seen) {
+        if self.speculation_pays()
+            && let Some(exit) = self.code.run(place, inputs, *uniforms_seen)
+        {
             *uniforms_seen = true;
             return exit;
         }
         self.redo(place, inputs)
+    }
+
+    /// Whether the code that runs first should still be tried.
+    fn speculation_pays(&self) -> bool {
+        !self.speculates || self.redos.load(Ordering::Relaxed) < MAX_REDOS
     }
 
     #[cold]
@@ -256,7 +274,7 @@ impl NativeKernel {
 impl Kernel for NativeKernel {
     fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
         match self.later.source.config.layout {
-            None => self.run_with(&mut Place::Own { uniforms, unit, emitter }, None, &mut false),
+            None => self.run_once(Place::Own { uniforms, unit, emitter }),
             Some(layout) => Image::run(layout, uniforms, unit, emitter, |host, emitter| self.run_on(host, emitter)),
         }
     }
@@ -276,7 +294,7 @@ impl Kernel for NativeKernel {
 
     fn run_on(&self, host: &Host<'_>, emitter: &mut dyn HostEmitter) -> Exit {
         if self.is_for(host) {
-            return self.run_with(&mut Place::Host { host, emitter }, None, &mut false);
+            return self.run_once(Place::Host { host, emitter });
         }
         copied(host, emitter, |uniforms, unit, emitter| self.run(uniforms, unit, emitter))
     }
