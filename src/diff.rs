@@ -2,7 +2,7 @@
 //! registers of both side by side.
 //!
 //! Every vertex is run three times by the second kernel: through `run`, through `run_batch` in batches of mixed sizes,
-//! and through `run_batch` with all vertices of a chunk; batches of even sizes have no more registers a vertex than the masks
+//! and through `run_batch` with all vertices of a chunk; batches up to an even vertex have no more registers each than the masks
 //! ask for. The first kernel runs once, vertex by vertex, which is what a
 //! batch means. Equal are the same bits, or two NaN; everything counts: registers, both output banks, vertex slots,
 //! addresses, flags, bank, `SETEMIT`'s parameters, copied outputs, triangles, exit. After a difference the second kernel
@@ -288,7 +288,7 @@ impl Against<'_> {
         let mut unit = self.reference.unit_before(first).clone();
         let mut triangles = Triangles::default();
         // Some batches have whole register files, and some no more of them than it takes.
-        let packed = size.is_multiple_of(2);
+        let packed = (first + size).is_multiple_of(2);
         let stride = |mask| if packed { Vertices::stride_for(mask) } else { REGS };
         let (input_stride, output_stride) = (stride(*input_mask), stride(*output_mask));
         let inputs: Vec<Vec4> = inputs.iter().flat_map(|file| &file[..input_stride]).copied().collect();

@@ -25,6 +25,11 @@ pub type Lanes = u8;
 /// All four lanes.
 pub const ALL_LANES: Lanes = 0xF;
 
+/// Whether an operation subtracts its source `n` if that has a sign, instead of adding the opposite.
+pub fn subtracts(op: Opcode, n: usize) -> bool {
+    op == Opcode::Add || op == Opcode::Mad && n == 2
+}
+
 /// Calls `f(value, lanes)` for every vector that computing lanes `live` of `node` reads, and `f(value, 1)` for every
 /// integer.
 pub fn for_each_read(node: &Node, live: Lanes, mut f: impl FnMut(Value, Lanes)) {

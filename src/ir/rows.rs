@@ -7,7 +7,7 @@
 //!
 //! It must not know how anything is computed.
 
-use super::facts::{Lanes, components, lanes_read, swallows_nan, through};
+use super::facts::{Lanes, components, lanes_read, subtracts, swallows_nan, through};
 use super::{Func, Node, Use, Value, alu_sources};
 use crate::isa::Opcode;
 use std::collections::BTreeSet;
@@ -78,10 +78,9 @@ impl Costs<'_> {
                 for (n, u) in src.iter().enumerate() {
                     let read = lanes_read(op, n, lanes);
                     let differs = self.add(u.value, through(u, read))?;
-                    let subtracted = u.negate && (op == Add || op == Mad && n == 2);
                     if differs {
                         self.by_rows += EACH * usize::from(moves(u, read));
-                        self.by_rows += EACH * usize::from(u.negate && !subtracted);
+                        self.by_rows += EACH * usize::from(u.negate && !subtracts(op, n));
                     }
                     varies |= differs;
                 }
@@ -97,6 +96,6 @@ impl Costs<'_> {
 }
 
 /// Whether a use takes any of these lanes from another component.
-pub fn moves(u: &Use, lanes: Lanes) -> bool {
+pub(crate) fn moves(u: &Use, lanes: Lanes) -> bool {
     components(lanes).any(|l| u.swizzle.lane(l.into()) != usize::from(l))
 }

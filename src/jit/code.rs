@@ -117,7 +117,6 @@ impl CodeMemory {
     }
 
     /// The finished code, whose function begins at `entry`. `None` before finalization or if `entry` is not in it.
-    /// `emits` says whether the function calls back, `layout` which memory it is for, if not [`Layout::OWN`].
     pub(super) fn into_code(self, entry: *const u8, len: usize, needs: Needs) -> Option<Code> {
         let (map, base) = self.state(|s| (s.executable.take(), s.base));
         let (map, offset) = (map?, (entry as usize).checked_sub(base)?);
@@ -433,6 +432,8 @@ impl Code {
         let count = inputs.len();
         assert!(count == outputs.len() && count.is_multiple_of(WIDTH) && count != 0);
         assert!(inputs.stride() >= self.needs.inputs && output_mask & !outputs.mask() == 0);
+        assert!(count.checked_mul(inputs.stride()) == Some(inputs.registers().len()));
+        assert!(count.checked_mul(outputs.stride()) == Some(outputs.registers().len()));
         let first = inputs.registers().as_ptr();
         let [input_stride, output_stride] = [inputs.stride(), outputs.stride()].map(|s| s * size_of::<Vec4>());
         let mut frame = LanesFrame {

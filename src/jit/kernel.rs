@@ -180,6 +180,16 @@ impl NativeKernel {
         (self.groups.load(Ordering::Relaxed), self.given_up.load(Ordering::Relaxed))
     }
 
+    /// Groups have run side by side.
+    fn count_groups(&self, more: u32) {
+        match self.given_up.load(Ordering::Relaxed) {
+            // Not added at once, which would wait for all that was just stored: another thread's may get lost, as long as the
+            // number is good for nothing but to be shown.
+            0 => self.groups.store(self.groups.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed),
+            _ => _ = self.groups.fetch_add(more, Ordering::Relaxed),
+        }
+    }
+
     /// Whether giving up costs more than the groups save that are not given up, so far.
     fn gives_up_often(&self) -> bool {
         let (groups, given_up) = self.groups();
@@ -245,7 +255,7 @@ impl NativeKernel {
             return exit;
         }
         let kernel = s.jit.last_resort.compile(&s.program, s.entry, &s.config);
-        place.interpret(&*kernel.expect("the last resort compiles everything"), inputs)
+        place.interpret(&*kernel.expect("the last resort compiles everything"), self.reads, inputs)
     }
 
     /// A batch on memory of the layout that the code is for.
@@ -385,9 +395,7 @@ impl Run<'_, '_> {
             if same != 0 {
                 (at..at + done).for_each(|n| self.place.copy_outputs(same, &mut batch.outputs[n]));
             }
-            // Not added at once, which would wait for all that was just stored: of two threads one may be missed.
-            let groups = self.kernel.groups.load(Ordering::Relaxed).wrapping_add((done / WIDTH) as u32);
-            self.kernel.groups.store(groups, Ordering::Relaxed);
+            self.kernel.count_groups((done / WIDTH) as u32);
             known &= done == 0;
             at += done;
             if at < whole {

@@ -27,7 +27,7 @@ use crate::ir::batch::Side;
 use crate::ir::facts::{self, ALL_LANES, components};
 use crate::ir::{Edge, Func, Inst, Mem, Node, Term, Test, Type, Value, alu_sources};
 use crate::isa::numeric::Precision;
-use crate::isa::{Cond, CondOp, Opcode, Swizzle};
+use crate::isa::{Cond, CondOp, Swizzle};
 use crate::layout::Layout;
 use crate::state::Exit;
 use addresses::Addresses;
@@ -204,7 +204,7 @@ fn splats(func: &Func, side: &Side) -> Vec<Splat> {
             Node::Alu { op, ref src } => {
                 for (k, u) in src[..alu_sources(op)].iter().enumerate().filter(|(_, u)| u.negate) {
                     // What is added is subtracted instead.
-                    let subtracted = op == Opcode::Mad && k == 2 || op == Opcode::Add;
+                    let subtracted = facts::subtracts(op, k);
                     if let Some(n) = uniform(u.value).filter(|_| !subtracted) {
                         let read = facts::through(u, facts::lanes_read(op, k, live));
                         all.extend(components(read).map(|c| Splat::Negative(n, c)));
@@ -304,6 +304,8 @@ impl<'a, 'f> Lower<'a, 'f> {
         let mut ways_in = vec![0; func.blocks.len()];
         func.blocks.iter().flat_map(|b| b.term.edges()).for_each(|edge| ways_in[edge.to] += 1);
         self.b.switch_to_block(self.head);
+        self.inputs.enter(&mut self.b);
+        self.outputs.enter(&mut self.b);
         self.load_shared_inputs();
         self.b.ins().jump(self.blocks[0], &[]);
         for (id, block) in func.blocks.iter().enumerate() {

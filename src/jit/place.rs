@@ -32,11 +32,11 @@ impl Place<'_> {
         }
     }
 
-    /// Runs a kernel that reads inputs in the unit only: others are lent to it for the run.
-    pub(super) fn interpret(&mut self, kernel: &dyn Kernel, inputs: Option<&[Vec4]>) -> Exit {
+    /// Runs a kernel that reads inputs in the unit only: those of `reads` are lent to it for the run, if they are elsewhere.
+    pub(super) fn interpret(&mut self, kernel: &dyn Kernel, reads: u16, inputs: Option<&[Vec4]>) -> Exit {
         let lent = |uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter| {
             let own = unit.v;
-            copy_some(u16::MAX, inputs.unwrap_or(&own), &mut unit.v);
+            copy_some(reads, inputs.unwrap_or(&own), &mut unit.v);
             let exit = kernel.run(uniforms, unit, emitter);
             unit.v = own;
             exit

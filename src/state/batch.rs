@@ -1,6 +1,6 @@
 //! A batch: registers of many vertices in a row, in and out, and which of them count.
 //!
-//! It must not know what runs.
+//! Invariant: there are as many registers as stride times count says. It must not know what runs.
 
 use super::{Registers, Vec4};
 use crate::isa::REGS;
@@ -93,6 +93,7 @@ impl<'a> Vertices<'a> {
 
     /// Some of them. Panics if there are not so many.
     pub fn part(&self, range: Range<usize>) -> Vertices<'a> {
+        inside(&range, self.count);
         let registers = &self.registers[range.start * self.stride..range.end * self.stride];
         Vertices { registers, stride: self.stride, count: range.len() }
     }
@@ -139,6 +140,7 @@ impl<'a> VerticesMut<'a> {
 
     /// Some of them. Panics if there are not so many.
     pub fn part(&mut self, range: Range<usize>) -> VerticesMut<'_> {
+        inside(&range, self.count);
         let registers = &mut self.registers[range.start * self.stride..range.end * self.stride];
         VerticesMut { registers, stride: self.stride, count: range.len() }
     }
@@ -147,6 +149,11 @@ impl<'a> VerticesMut<'a> {
     pub fn registers(&mut self) -> &mut [Vec4] {
         self.registers
     }
+}
+
+/// Panics if there are not so many vertices. What is inside can be multiplied by a stride.
+fn inside(range: &Range<usize>, count: usize) {
+    assert!(range.start <= range.end && range.end <= count, "vertices {range:?} of {count}");
 }
 
 /// Registers of so many vertices.
@@ -209,6 +216,19 @@ mod tests {
             assert_eq!((self::mask(stride) & mask, self::mask(stride - 1) & mask == mask), (mask, false), "{mask:x}");
         }
         assert_eq!(Vertices::stride_for(0), 1);
+    }
+
+    #[test]
+    #[should_panic(expected = "of 0")]
+    fn a_part_that_is_not_there() {
+        Vertices::from(&[] as &[Registers]).part(0..1 << 60);
+    }
+
+    #[test]
+    #[should_panic(expected = "of 2")]
+    fn a_part_whose_end_is_before_its_beginning() {
+        let (end, mut registers) = (1, [[[0.0; 4]; 16]; 2]);
+        VerticesMut::from(&mut registers).part(2..end);
     }
 
     #[test]

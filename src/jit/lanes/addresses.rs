@@ -10,44 +10,45 @@ use cranelift_frontend::FunctionBuilder;
 
 /// The addresses of four vertices in a row.
 pub(super) struct Addresses {
-    /// Of each, inside the loop.
+    /// Of each, inside the loop, once that is [entered](Addresses::enter).
     pub(super) vertices: [clif::Value; WIDTH],
-    /// Bytes from one to the next.
-    stride: clif::Value,
+    /// Bytes from the first to each of the others.
+    distances: [clif::Value; WIDTH - 1],
     /// How many of the addresses the loop carries.
     carried: usize,
 }
 
 impl Addresses {
-    /// The loop begins with `head`, which gets parameters. The current block is before it.
+    /// The loop begins with `head`, which gets parameters and has no instruction yet. The current block is before it.
     pub(super) fn new(b: &mut FunctionBuilder<'_>, head: clif::Block, stride: clif::Value, arm: bool) -> Addresses {
         let pointer = b.func.dfg.value_type(stride);
-        let first = b.append_block_param(head, pointer);
-        let mut vertices = [first; WIDTH];
-        if arm {
-            vertices[1..].fill_with(|| b.append_block_param(head, pointer));
-            return Addresses { vertices, stride, carried: WIDTH };
-        }
+        let carried = if arm { WIDTH } else { 1 };
+        let mut vertices = [b.append_block_param(head, pointer); WIDTH];
+        vertices[1..carried].fill_with(|| b.append_block_param(head, pointer));
         let twice = b.ins().ishl_imm_u(stride, 1);
         let thrice = b.ins().iadd(twice, stride);
-        let before = b.current_block().expect("the one before the loop");
-        b.switch_to_block(head);
-        for (at, distance) in vertices[1..].iter_mut().zip([stride, twice, thrice]) {
-            *at = b.ins().iadd(first, distance);
+        Addresses { vertices, distances: [stride, twice, thrice], carried }
+    }
+
+    /// The current block is the loop's first.
+    pub(super) fn enter(&mut self, b: &mut FunctionBuilder<'_>) {
+        if self.carried == 1 {
+            let [first, others @ ..] = &mut self.vertices;
+            for (at, distance) in others.iter_mut().zip(self.distances) {
+                *at = b.ins().iadd(*first, distance);
+            }
         }
-        b.switch_to_block(before);
-        Addresses { vertices, stride, carried: 1 }
     }
 
     /// What the loop begins with if the first vertex is at `first`.
     pub(super) fn start(&self, b: &mut FunctionBuilder<'_>, first: clif::Value) -> Vec<clif::Value> {
-        let next = |at: &clif::Value| Some(b.ins().iadd(*at, self.stride));
-        std::iter::successors(Some(first), next).take(self.carried).collect()
+        let others = self.distances[..self.carried - 1].iter().map(|distance| b.ins().iadd(first, *distance));
+        [first].into_iter().chain(others).collect()
     }
 
     /// What it goes on with.
     pub(super) fn next(&self, b: &mut FunctionBuilder<'_>) -> Vec<clif::Value> {
-        let group = b.ins().ishl_imm_u(self.stride, i64::from(WIDTH.trailing_zeros()));
+        let group = b.ins().ishl_imm_u(self.distances[0], i64::from(WIDTH.trailing_zeros()));
         self.vertices[..self.carried].iter().map(|at| b.ins().iadd(*at, group)).collect()
     }
 }

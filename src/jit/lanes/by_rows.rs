@@ -6,7 +6,7 @@
 use super::super::memory::constant_memory;
 use super::super::shape::Vec4;
 use super::{Lower, Splat, WIDTH};
-use crate::ir::facts::{ALL_LANES, Lanes, lanes_read, through};
+use crate::ir::facts::{ALL_LANES, Lanes, lanes_read, subtracts, through};
 use crate::ir::rows::moves;
 use crate::ir::{Func, Node, Use, Value, alu_sources};
 use crate::isa::{Opcode, Swizzle};
@@ -94,7 +94,7 @@ pub(super) fn find_prepared(func: &Func, value: Value, lanes: Lanes, found: &mut
 
 /// A source without the sign that the operation itself sees to.
 fn operand(op: Opcode, n: usize, u: &Use) -> Use {
-    Use { negate: u.negate && !(op == Opcode::Add || op == Opcode::Mad && n == 2), ..*u }
+    Use { negate: u.negate && !subtracts(op, n), ..*u }
 }
 
 impl Lower<'_, '_> {

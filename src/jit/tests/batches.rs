@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::isa::numeric::same;
+use crate::layout::{Layout, Offsets};
 use crate::state::{Vec4, Vertices, VerticesMut};
 
 /// `source`'s kernel from the first vertex on, and the interpreter's.
@@ -367,8 +368,14 @@ fn a_product_that_is_wrong_is_seen_in_a_row_too() {
 
 #[test]
 fn vertices_may_have_only_the_first_registers() {
-    let (kernel, interp) =
-        kernels(&main(" mul o0, c0, v0\n dp4 o1, c1, v2\n mov o2, v1\n mov r3, v2"), &Config::default());
+    only_the_first_registers(&Config::default());
+    // In memory that is laid out otherwise.
+    let layout = Layout::new(Offsets { geometry: None, ..*Layout::OWN.offsets() }).expect("as our own, but for a bank");
+    only_the_first_registers(&Config { layout: Some(layout), ..Config::default() });
+}
+
+fn only_the_first_registers(config: &Config) {
+    let (kernel, interp) = kernels(&main(" mul o0, c0, v0\n dp4 o1, c1, v2\n mov o2, v1\n mov r3, v2"), config);
     let uniforms = Uniforms { c: [[0.5, 2.0, -1.0, 3.0]; 96], ..Uniforms::new() };
     for (input_stride, output_stride) in [(16, 16), (3, 3), (3, 16), (16, 2), (2, 3), (1, 1), (5, 7)] {
         for (masks, count) in [((0xFFFF, 0xFFFF), 9), ((7, 7), 4), ((0b101, 0b010), 12), ((7, 0x8001), 5), ((1, 0), 8)]
