@@ -60,9 +60,9 @@ pub trait Kernel: Send + Sync {
     ) -> Exit {
         let mut result = Exit::End;
         for n in 0..batch.len() {
-            copy_some(batch.input_mask, &batch.inputs[n], &mut unit.v);
+            copy_registers(batch.input_mask, &batch.inputs[n], &mut unit.v);
             let exit = self.run(uniforms, unit, emitter);
-            copy_some(batch.output_mask, unit.outputs(), &mut batch.outputs[n]);
+            copy_registers(batch.output_mask, unit.outputs(), &mut batch.outputs[n]);
             if result == Exit::End {
                 result = exit;
             }
@@ -139,18 +139,9 @@ pub struct KernelStats {
     pub one_by_one: Option<String>,
 }
 
-/// Copies the registers whose bit is set in `mask`.
-pub fn copy_registers(mask: u16, from: &Registers, to: &mut Registers) {
-    let mut left = mask;
-    while left != 0 {
-        let n = left.trailing_zeros() as usize;
-        to[n] = from[n];
-        left &= left - 1;
-    }
-}
-
 /// Copies the registers whose bit is set in `mask`, of those that both sides have.
-pub fn copy_some(mask: u16, from: &[Vec4], to: &mut [Vec4]) {
+#[inline]
+pub fn copy_registers(mask: u16, from: &[Vec4], to: &mut [Vec4]) {
     let mut left = mask;
     while left != 0 {
         let n = left.trailing_zeros() as usize;

@@ -346,11 +346,6 @@ impl Code {
         &self.map[self.offset..self.offset + self.len]
     }
 
-    /// Whether it may emit.
-    pub(super) fn emits(&self) -> bool {
-        self.needs.emits
-    }
-
     /// Bytes of machine code and constants.
     pub(super) fn len(&self) -> usize {
         self.len
@@ -383,6 +378,7 @@ impl Code {
     /// Runs the function. `inputs` replaces the unit's `v` for reading; without it these are read. `None` is
     /// [`abi::REDO`]: nothing was written. `uniforms_seen` only if this code has run with the same uniforms before and
     /// did not ask to be redone.
+    #[inline]
     pub(super) fn run(&self, place: &mut Place<'_>, inputs: Option<&[Vec4]>, uniforms_seen: bool) -> Option<Exit> {
         let mut at = self.pointers(place);
         if let Some(inputs) = inputs {
@@ -394,6 +390,12 @@ impl Code {
             // SAFETY: the pointers are those of this place; the code does not emit, so what is known is all it reads.
             return abi::exit(unsafe { self.call(&at, known.cast()) });
         }
+        self.run_emitting(&at, place)
+    }
+
+    /// The same for code that emits. `at` is of this place.
+    #[inline(never)]
+    fn run_emitting(&self, at: &Pointers, place: &mut Place<'_>) -> Option<Exit> {
         let receiver = match place {
             Place::Own { emitter, .. } => Receiver::Own(at.unit.cast(), shorten(&mut **emitter)),
             Place::Host { host, emitter } => Receiver::Host((&raw const **host).cast(), shorten_host(&mut **emitter)),
@@ -401,22 +403,12 @@ impl Code {
         let mut frame = Frame { known: UNSEEN, emit, receiver, panic: None };
         let frame: *mut Frame = &mut frame;
         // SAFETY: the pointers are those of this place, and the frame is whole.
-        let code = unsafe { self.call(&at, frame) };
+        let code = unsafe { self.call(at, frame) };
         // SAFETY: the frame is this function's own local; compiled code is done with it.
         if let Some(panic) = unsafe { (*frame).panic.take() } {
             resume_unwind(panic);
         }
         abi::exit(code)
-    }
-
-    /// The shortest way: one run on what a unit has, of code that does not emit.
-    #[inline]
-    pub(super) fn run_alone(&self, place: &mut Place<'_>) -> Option<Exit> {
-        assert!(!self.needs.emits, "the kernel knows");
-        let at = self.pointers(place);
-        let known: *const Known = &FIRST;
-        // SAFETY: the pointers are those of this place; the code does not emit, so what is known is all it reads.
-        abi::exit(unsafe { self.call(&at, known.cast()) })
     }
 
     /// Runs vertices of a batch, groups of [`WIDTH`] until the last or until one is not the common case. How many are

@@ -217,19 +217,8 @@ impl NativeKernel {
         self.later.get(|l| &l.side_by_side, Later::make_side_by_side)?.as_ref().ok()
     }
 
-    /// One run that is no part of a batch.
-    #[inline]
-    fn run_once(&self, mut place: Place<'_>) -> Exit {
-        if self.code.emits() || !self.speculation_pays() {
-            return self.run_with(&mut place, None, &mut false);
-        }
-        match self.code.run_alone(&mut place) {
-            Some(exit) => exit,
-            None => self.redo(&mut place, None),
-        }
-    }
-
     /// One run on memory of the layout that the code is for.
+    #[inline]
     fn run_with(&self, place: &mut Place<'_>, inputs: Option<&[Vec4]>, uniforms_seen: &mut bool) -> Exit {
         if self.speculation_pays()
             && let Some(exit) = self.code.run(place, inputs, *uniforms_seen)
@@ -284,7 +273,7 @@ impl NativeKernel {
 impl Kernel for NativeKernel {
     fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
         match self.later.source.config.layout {
-            None => self.run_once(Place::Own { uniforms, unit, emitter }),
+            None => self.run_with(&mut Place::Own { uniforms, unit, emitter }, None, &mut false),
             Some(layout) => Image::run(layout, uniforms, unit, emitter, |host, emitter| self.run_on(host, emitter)),
         }
     }
@@ -304,7 +293,7 @@ impl Kernel for NativeKernel {
 
     fn run_on(&self, host: &Host<'_>, emitter: &mut dyn HostEmitter) -> Exit {
         if self.is_for(host) {
-            return self.run_once(Place::Host { host, emitter });
+            return self.run_with(&mut Place::Host { host, emitter }, None, &mut false);
         }
         copied(host, emitter, |uniforms, unit, emitter| self.run(uniforms, unit, emitter))
     }

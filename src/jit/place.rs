@@ -2,7 +2,7 @@
 //!
 //! It must not know what runs.
 
-use crate::kernel::{Kernel, copied, copy_some};
+use crate::kernel::{Kernel, copied, copy_registers};
 use crate::layout::{Host, HostEmitter};
 use crate::state::{Emitter, Exit, Uniforms, Unit, Vec4};
 
@@ -19,7 +19,7 @@ impl Place<'_> {
     #[inline]
     pub(super) fn take_inputs(&mut self, mask: u16, inputs: &[Vec4]) {
         match self {
-            Place::Own { unit, .. } => copy_some(mask, inputs, &mut unit.v),
+            Place::Own { unit, .. } => copy_registers(mask, inputs, &mut unit.v),
             Place::Host { host, .. } => host.take_inputs(mask, inputs),
         }
     }
@@ -27,7 +27,7 @@ impl Place<'_> {
     /// Copies the current outputs whose bit is set in `mask`.
     pub(super) fn copy_outputs(&self, mask: u16, outputs: &mut [Vec4]) {
         match self {
-            Place::Own { unit, .. } => copy_some(mask, unit.outputs(), outputs),
+            Place::Own { unit, .. } => copy_registers(mask, unit.outputs(), outputs),
             Place::Host { host, .. } => host.copy_outputs(mask, outputs),
         }
     }
@@ -36,7 +36,7 @@ impl Place<'_> {
     pub(super) fn interpret(&mut self, kernel: &dyn Kernel, reads: u16, inputs: Option<&[Vec4]>) -> Exit {
         let lent = |uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter| {
             let own = unit.v;
-            copy_some(reads, inputs.unwrap_or(&own), &mut unit.v);
+            copy_registers(reads, inputs.unwrap_or(&own), &mut unit.v);
             let exit = kernel.run(uniforms, unit, emitter);
             unit.v = own;
             exit

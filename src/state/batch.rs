@@ -4,7 +4,7 @@
 
 use super::{Registers, Vec4};
 use crate::isa::REGS;
-use std::ops::{Index, IndexMut, Range};
+use std::ops::{Deref, Index, IndexMut, Range};
 
 /// Vertices to run one after the other on one unit, registers carried over.
 pub struct Batch<'a> {
@@ -45,33 +45,19 @@ impl Batch<'_> {
 /// `n * stride + k`. Whole register files are vertices with a stride of 16; where a shader uses the first few of each file
 /// only, as most do, a smaller one takes less of the CPU's caches.
 #[derive(Clone, Copy, Debug)]
-pub struct Vertices<'a> {
-    registers: &'a [Vec4],
+pub struct Strided<R> {
+    registers: R,
     stride: usize,
     count: usize,
 }
 
-/// [`Vertices`] that are written.
-#[derive(Debug)]
-pub struct VerticesMut<'a> {
-    registers: &'a mut [Vec4],
-    stride: usize,
-    count: usize,
-}
+/// Vertices that are read.
+pub type Vertices<'a> = Strided<&'a [Vec4]>;
+/// Vertices that are written.
+pub type VerticesMut<'a> = Strided<&'a mut [Vec4]>;
 
-impl<'a> Vertices<'a> {
-    /// `count` vertices of `stride` registers each, 1 to 16. `None` if it is another stride, or there are fewer registers.
-    pub fn packed(registers: &'a [Vec4], stride: usize, count: usize) -> Option<Vertices<'a>> {
-        let registers = registers.get(..room(stride, count)?)?;
-        Some(Vertices { registers, stride, count })
-    }
-
-    /// The least stride with which a vertex has all registers whose bit is set in `mask`.
-    pub fn stride_for(mask: u16) -> usize {
-        (REGS - mask.leading_zeros() as usize).max(1)
-    }
-
-    /// How many there are.
+impl<R> Strided<R> {
+    /// How many vertices there are.
     pub fn len(&self) -> usize {
         self.count
     }
@@ -91,17 +77,36 @@ impl<'a> Vertices<'a> {
         mask(self.stride)
     }
 
+    /// Where the registers of some vertices are. Panics if there are not so many; what there is can be multiplied by the stride.
+    fn places(&self, vertices: Range<usize>) -> Range<usize> {
+        let inside = vertices.start <= vertices.end && vertices.end <= self.count;
+        assert!(inside, "vertices {vertices:?} of {}", self.count);
+        vertices.start * self.stride..vertices.end * self.stride
+    }
+}
+
+impl<'a> Vertices<'a> {
+    /// `count` vertices of `stride` registers each, 1 to 16. `None` if it is another stride, or there are fewer registers.
+    pub fn packed(registers: &'a [Vec4], stride: usize, count: usize) -> Option<Vertices<'a>> {
+        let registers = registers.get(..room(stride, count)?)?;
+        Some(Strided { registers, stride, count })
+    }
+
+    /// The least stride with which a vertex has all registers whose bit is set in `mask`.
+    pub fn stride_for(mask: u16) -> usize {
+        (REGS - mask.leading_zeros() as usize).max(1)
+    }
+
     /// Some of them. Panics if there are not so many.
     pub fn part(&self, range: Range<usize>) -> Vertices<'a> {
-        inside(&range, self.count);
-        let registers = &self.registers[range.start * self.stride..range.end * self.stride];
-        Vertices { registers, stride: self.stride, count: range.len() }
+        let registers = &self.registers[self.places(range.clone())];
+        Strided { registers, stride: self.stride, count: range.len() }
     }
 
     /// Each vertex, from the first on.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [Vec4]> + use<'a> {
         // Not in chunks, whose number costs a division.
-        let Vertices { registers, stride, count } = *self;
+        let Strided { registers, stride, count } = *self;
         (0..count).map(move |n| &registers[n * stride..][..stride])
     }
 
@@ -115,45 +120,19 @@ impl<'a> VerticesMut<'a> {
     /// See [`Vertices::packed`].
     pub fn packed(registers: &'a mut [Vec4], stride: usize, count: usize) -> Option<VerticesMut<'a>> {
         let registers = registers.get_mut(..room(stride, count)?)?;
-        Some(VerticesMut { registers, stride, count })
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.count
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Registers of each vertex.
-    pub fn stride(&self) -> usize {
-        self.stride
-    }
-
-    /// The registers that a vertex has here (bit n = register n).
-    pub fn mask(&self) -> u16 {
-        mask(self.stride)
+        Some(Strided { registers, stride, count })
     }
 
     /// Some of them. Panics if there are not so many.
     pub fn part(&mut self, range: Range<usize>) -> VerticesMut<'_> {
-        inside(&range, self.count);
-        let registers = &mut self.registers[range.start * self.stride..range.end * self.stride];
-        VerticesMut { registers, stride: self.stride, count: range.len() }
+        let places = self.places(range.clone());
+        Strided { registers: &mut self.registers[places], stride: self.stride, count: range.len() }
     }
 
     /// All of them.
     pub fn registers(&mut self) -> &mut [Vec4] {
         self.registers
     }
-}
-
-/// Panics if there are not so many vertices. What is inside can be multiplied by a stride.
-fn inside(range: &Range<usize>, count: usize) {
-    assert!(range.start <= range.end && range.end <= count, "vertices {range:?} of {count}");
 }
 
 /// Registers of so many vertices.
@@ -165,18 +144,10 @@ fn mask(stride: usize) -> u16 {
     !(u32::MAX << stride) as u16
 }
 
-impl Index<usize> for Vertices<'_> {
+impl<R: Deref<Target = [Vec4]>> Index<usize> for Strided<R> {
     type Output = [Vec4];
 
     /// The registers of one vertex. Panics if there are not so many.
-    fn index(&self, n: usize) -> &[Vec4] {
-        &self.registers[n * self.stride..][..self.stride]
-    }
-}
-
-impl Index<usize> for VerticesMut<'_> {
-    type Output = [Vec4];
-
     fn index(&self, n: usize) -> &[Vec4] {
         &self.registers[n * self.stride..][..self.stride]
     }
@@ -192,7 +163,7 @@ impl<'a, R: AsRef<[Registers]> + ?Sized> From<&'a R> for Vertices<'a> {
     /// Whole register files.
     fn from(files: &'a R) -> Vertices<'a> {
         let files = files.as_ref();
-        Vertices { registers: files.as_flattened(), stride: REGS, count: files.len() }
+        Strided { registers: files.as_flattened(), stride: REGS, count: files.len() }
     }
 }
 
@@ -201,7 +172,7 @@ impl<'a, R: AsMut<[Registers]> + ?Sized> From<&'a mut R> for VerticesMut<'a> {
     fn from(files: &'a mut R) -> VerticesMut<'a> {
         let files = files.as_mut();
         let count = files.len();
-        VerticesMut { registers: files.as_flattened_mut(), stride: REGS, count }
+        Strided { registers: files.as_flattened_mut(), stride: REGS, count }
     }
 }
 
