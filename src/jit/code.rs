@@ -14,13 +14,14 @@ use super::lanes::WIDTH;
 use super::place::Place;
 use crate::executable::ExecutableMemory;
 use crate::layout::{Host, HostEmitter, Layout, Offsets};
-use crate::state::{Emitter, Exit, Unit, Vec4, Vertices, VerticesMut};
+use crate::state::{Batch, Emitter, Exit, Unit, Vec4};
 use cranelift_jit::{BranchProtection, JITMemoryKind, JITMemoryProvider};
 use cranelift_module::{ModuleError, ModuleResult};
 use memmap2::{Mmap, MmapMut};
 use std::any::Any;
 use std::io;
 use std::mem::offset_of;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -411,42 +412,42 @@ impl Code {
         abi::exit(code)
     }
 
-    /// Runs vertices of a batch, groups of [`WIDTH`] until the last or until one is not the common case. How many are
-    /// done. Nothing of `unit` is written, and of outputs the registers in `output_mask` that the code writes, of the
+    /// Runs these vertices of a batch, groups of [`WIDTH`] until the last or until one is not the common case. How many are
+    /// done. Nothing of the unit is written, and of outputs the registers in `output_mask` that the code writes, of the
     /// vertices that are done. Only for code of [`lanes`](super::lanes).
+    #[inline]
     pub(super) fn run_lanes(
         &self,
         place: &mut Place<'_>,
-        inputs: Vertices<'_>,
-        mut outputs: VerticesMut<'_>,
+        batch: &mut Batch<'_>,
+        vertices: Range<usize>,
         output_mask: u16,
     ) -> usize {
-        let count = inputs.len();
-        assert!(count == outputs.len() && count.is_multiple_of(WIDTH) && count != 0);
-        assert!(inputs.stride() >= self.needs.inputs && output_mask & !outputs.mask() == 0);
-        assert!(count.checked_mul(inputs.stride()) == Some(inputs.registers().len()));
-        assert!(count.checked_mul(outputs.stride()) == Some(outputs.registers().len()));
-        let first = inputs.registers().as_ptr();
-        let [input_stride, output_stride] = [inputs.stride(), outputs.stride()].map(|s| s * size_of::<Vec4>());
+        let count = vertices.len();
+        assert!(count.is_multiple_of(WIDTH) && count != 0);
+        assert!(batch.inputs.stride() >= self.needs.inputs && output_mask & !batch.outputs.mask() == 0);
+        let [input_stride, output_stride] =
+            [batch.inputs.stride(), batch.outputs.stride()].map(|s| s * size_of::<Vec4>());
+        let inputs = batch.inputs.registers(vertices.clone()).as_ptr_range();
         let mut frame = LanesFrame {
-            end: first.wrapping_byte_add(count * input_stride),
-            outputs: outputs.registers().as_mut_ptr(),
-            done: first,
+            outputs: batch.outputs.registers(vertices).as_mut_ptr(),
+            end: inputs.end,
+            done: inputs.start,
             input_stride,
             output_stride,
             output_mask: output_mask.into(),
         };
         let frame: *mut LanesFrame = &mut frame;
-        let at = Pointers { inputs: first, ..self.pointers(place) };
+        let at = Pointers { inputs: inputs.start, ..self.pointers(place) };
         // SAFETY: all come from references. The frame is the one that such code is made for, in which it writes one field;
-        // it goes through inputs and outputs side by side, a group at a time, up to the end of the inputs, and there are
-        // as many outputs. Of each vertex it reads no register from `needs.inputs` on and writes those of the mask, which are
-        // inside the strides.
+        // it goes through inputs and outputs side by side, a group at a time, up to the end of the inputs, which are
+        // these vertices' and nothing else, and there are as many outputs. Of each vertex it reads no register from `needs.inputs`
+        // on and writes those of the mask, which are inside the strides.
         unsafe { self.call(&at, frame.cast()) };
         // SAFETY: the frame is this function's own local; compiled code is done with it.
-        let LanesFrame { done, end, .. } = unsafe { *frame };
+        let done = unsafe { (*frame).done };
         // It mostly comes to the end, and to divide takes its time.
-        if done == end { count } else { done.addr().wrapping_sub(first.addr()) / input_stride }
+        if done == inputs.end { count } else { done.addr().wrapping_sub(inputs.start.addr()) / input_stride }
     }
 
     /// The call itself.

@@ -23,10 +23,6 @@ use std::sync::{Arc, OnceLock};
 /// From so many groups given up on it is asked whether that is too many.
 pub(super) const OFTEN: u32 = 64;
 
-/// Bytes of code for one vertex below which it does not pay to run a single group side by side (measured with `picajit bench`
-/// on the corpus).
-const SHORT: usize = 300;
-
 /// After this many redone runs a kernel stops speculating, for good: what it is given really holds infinities or NaN,
 /// or, in float24, numbers that are none.
 pub(super) const MAX_REDOS: u32 = 4096;
@@ -139,12 +135,7 @@ impl SideBySide {
 impl NativeKernel {
     pub(super) fn new(code: Code, speculates: bool, source: Source, timings: Timings, blocks: usize) -> NativeKernel {
         let jit = &source.jit;
-        // One group, and then the last vertex once more for the unit's sake, takes longer than four short runs.
-        let least = match jit.generator.variant {
-            Variant::Lanes if code.len() < SHORT && jit.lanes_after > 0 => 2 * WIDTH,
-            Variant::Lanes => WIDTH,
-            Variant::Vec4 | Variant::Unoptimised => usize::MAX,
-        };
+        let least = if jit.generator.variant == Variant::Lanes { WIDTH } else { usize::MAX };
         NativeKernel {
             code,
             least,
@@ -248,19 +239,24 @@ impl NativeKernel {
     }
 
     /// A batch on memory of the layout that the code is for.
+    #[inline]
     fn run_batch_with(&self, place: &mut Place<'_>, batch: &mut Batch<'_>) -> Exit {
         let count = batch.len();
         let (taken, wanted) = (batch.inputs_taken(), batch.outputs_wanted());
-        let whole = self.reads & !taken == 0;
-        let mut run = Run { kernel: self, place, taken, wanted, whole, uniforms_seen: false, result: Exit::End, count };
-        let begun = match self.side_by_side(count, taken) {
-            Some(code) => run.side_by_side(code, batch),
-            None => 0,
+        let Some(lanes) = self.side_by_side(count, taken) else {
+            return Run::new(self, place, batch).some(batch, 0..count);
         };
-        if begun < count {
-            run.some(batch, begun..count);
+        let done = lanes.code.run_lanes(place, batch, 0..count / WIDTH * WIDTH, wanted);
+        if done < count || wanted & !lanes.writes != 0 {
+            return Run::new(self, place, batch).from_first_groups(lanes, batch, done);
         }
-        run.result
+        // Nearly all batches come here, and short ones feel each instruction.
+        self.count_groups((count / WIDTH) as u32);
+        let last = &batch.inputs[count - 1];
+        place.take_inputs(taken, last);
+        // It ended, and its outputs are there: this is for the unit.
+        self.run_with(place, Some(last), &mut false);
+        Exit::End
     }
 
     /// Whether the code is for this memory.
@@ -347,9 +343,15 @@ struct Run<'a, 'p> {
     count: usize,
 }
 
-impl Run<'_, '_> {
-    /// Some vertices, one after the other.
-    fn some(&mut self, batch: &mut Batch<'_>, range: Range<usize>) {
+impl<'a, 'p> Run<'a, 'p> {
+    fn new(kernel: &'a NativeKernel, place: &'a mut Place<'p>, batch: &Batch<'_>) -> Run<'a, 'p> {
+        let (taken, wanted) = (batch.inputs_taken(), batch.outputs_wanted());
+        let whole = kernel.reads & !taken == 0;
+        Run { kernel, place, taken, wanted, whole, uniforms_seen: false, result: Exit::End, count: batch.len() }
+    }
+
+    /// Some vertices, one after the other. The first exit of all so far that is not [`Exit::End`].
+    fn some(&mut self, batch: &mut Batch<'_>, range: Range<usize>) -> Exit {
         for n in range {
             let exit = self.one(&batch.inputs[n], n + 1 == self.count);
             self.place.copy_outputs(self.wanted, &mut batch.outputs[n]);
@@ -357,6 +359,7 @@ impl Run<'_, '_> {
                 self.result = exit;
             }
         }
+        self.result
     }
 
     /// One vertex. Only the last one's inputs must be in the unit.
@@ -369,38 +372,40 @@ impl Run<'_, '_> {
         self.kernel.run_with(self.place, inputs, &mut self.uniforms_seen)
     }
 
-    /// As many whole groups as there are, or as it pays to run; how many vertices that were. Behind it the unit is as
-    /// the last of them leaves it, or as good as that for the next one.
-    fn side_by_side(&mut self, lanes: &SideBySide, batch: &mut Batch<'_>) -> usize {
-        let whole = self.count / WIDTH * WIDTH;
+    /// What is left when the first `done` vertices have run side by side, in whole groups: as many groups as there are, or as it
+    /// pays to run, and what is no group.
+    #[inline(never)]
+    fn from_first_groups(&mut self, lanes: &SideBySide, batch: &mut Batch<'_>, mut done: usize) -> Exit {
+        let groups_end = self.count / WIDTH * WIDTH;
         // What no run writes is copied from the unit.
         let same = self.wanted & !lanes.writes;
         let mut at = 0;
         // Whether the unit is as the vertex before `at` leaves it.
         let mut known = true;
-        while at < whole {
-            let (inputs, outputs) = (batch.inputs.part(at..whole), batch.outputs.part(at..whole));
-            let done = lanes.code.run_lanes(self.place, inputs, outputs, self.wanted);
+        loop {
             if same != 0 {
                 (at..at + done).for_each(|n| self.place.copy_outputs(same, &mut batch.outputs[n]));
             }
             self.kernel.count_groups((done / WIDTH) as u32);
             known &= done == 0;
             at += done;
-            if at < whole {
-                self.kernel.given_up.fetch_add(1, Ordering::Relaxed);
-                self.know(&mut known, batch, at);
-                self.some(batch, at..at + WIDTH);
-                at += WIDTH;
-                if self.kernel.gives_up_often() {
-                    break;
-                }
+            if at == groups_end {
+                break;
             }
+            self.kernel.given_up.fetch_add(1, Ordering::Relaxed);
+            self.know(&mut known, batch, at);
+            self.some(batch, at..at + WIDTH);
+            at += WIDTH;
+            if at == groups_end || self.kernel.gives_up_often() {
+                break;
+            }
+            done = lanes.code.run_lanes(self.place, batch, at..groups_end, self.wanted);
         }
+        // The next one finds the unit as the last of these leaves it, or as good as that.
         if at == self.count || !lanes.always_ends {
             self.know(&mut known, batch, at);
         }
-        at
+        self.some(batch, at..self.count)
     }
 
     /// Makes the unit what the vertex before `at` leaves, by running that alone.

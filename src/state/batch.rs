@@ -78,9 +78,11 @@ impl<R> Strided<R> {
     }
 
     /// Where the registers of some vertices are. Panics if there are not so many; what there is can be multiplied by the stride.
+    #[inline]
     fn places(&self, vertices: Range<usize>) -> Range<usize> {
-        let inside = vertices.start <= vertices.end && vertices.end <= self.count;
-        assert!(inside, "vertices {vertices:?} of {}", self.count);
+        if vertices.start > vertices.end || vertices.end > self.count {
+            not_there(vertices, self.count);
+        }
         vertices.start * self.stride..vertices.end * self.stride
     }
 }
@@ -99,8 +101,13 @@ impl<'a> Vertices<'a> {
 
     /// Some of them. Panics if there are not so many.
     pub fn part(&self, range: Range<usize>) -> Vertices<'a> {
-        let registers = &self.registers[self.places(range.clone())];
-        Strided { registers, stride: self.stride, count: range.len() }
+        Strided { registers: self.registers(range.clone()), stride: self.stride, count: range.len() }
+    }
+
+    /// The registers of some of them. Panics if there are not so many.
+    #[inline]
+    pub fn registers(&self, range: Range<usize>) -> &'a [Vec4] {
+        &self.registers[self.places(range)]
     }
 
     /// Each vertex, from the first on.
@@ -108,11 +115,6 @@ impl<'a> Vertices<'a> {
         // Not in chunks, whose number costs a division.
         let Strided { registers, stride, count } = *self;
         (0..count).map(move |n| &registers[n * stride..][..stride])
-    }
-
-    /// All of them.
-    pub fn registers(&self) -> &'a [Vec4] {
-        self.registers
     }
 }
 
@@ -125,14 +127,22 @@ impl<'a> VerticesMut<'a> {
 
     /// Some of them. Panics if there are not so many.
     pub fn part(&mut self, range: Range<usize>) -> VerticesMut<'_> {
-        let places = self.places(range.clone());
-        Strided { registers: &mut self.registers[places], stride: self.stride, count: range.len() }
+        let stride = self.stride;
+        Strided { registers: self.registers(range.clone()), stride, count: range.len() }
     }
 
-    /// All of them.
-    pub fn registers(&mut self) -> &mut [Vec4] {
-        self.registers
+    /// The registers of some of them. Panics if there are not so many.
+    #[inline]
+    pub fn registers(&mut self, range: Range<usize>) -> &mut [Vec4] {
+        let places = self.places(range);
+        &mut self.registers[places]
     }
+}
+
+#[cold]
+#[inline(never)]
+fn not_there(vertices: Range<usize>, count: usize) -> ! {
+    panic!("vertices {vertices:?} of {count}");
 }
 
 /// Registers of so many vertices.
