@@ -2,6 +2,7 @@
 //!
 //! It must not know registers of the GPU.
 
+use crate::isa::numeric::Precision;
 use crate::semantics::{OutputMap, Semantics, Sources};
 use crate::state::Registers;
 
@@ -19,7 +20,7 @@ impl Wiring {
     /// yuriks).
     pub(super) fn apply(&self, outputs: &Registers) -> Semantics {
         let mut semantics = self.0.apply(outputs);
-        semantics[COLOUR].iter_mut().for_each(|c| *c = c.abs().min(1.0));
+        semantics[COLOUR].iter_mut().for_each(|c| *c = Precision::F32.min(c.abs(), 1.0));
         semantics
     }
 }
@@ -34,6 +35,9 @@ mod tests {
         let mut outputs: Registers = Default::default();
         outputs[0] = [-0.5, 2.0, -f32::INFINITY, f32::NAN];
         assert_eq!(wiring(0x0B0A_0908).apply(&outputs)[COLOUR], [0.5, 1.0, 1.0, 1.0]);
+        outputs[0][3] = f32::from_bits(0x7F80_0001);
+        assert_eq!(wiring(0x0B0A_0908).apply(&outputs)[COLOUR], [0.5, 1.0, 1.0, 1.0], "a signalling NaN");
+        outputs[0][3] = 0.25;
         assert_eq!(wiring(0x0302_0100).apply(&outputs)[..3], outputs[0][..3], "and nothing else is");
     }
 }

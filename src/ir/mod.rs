@@ -23,6 +23,7 @@ pub mod build;
 pub mod cfg;
 pub mod facts;
 mod insts;
+pub(crate) mod matrix;
 mod order;
 mod print;
 pub mod rows;

@@ -5,9 +5,13 @@
 //! register of each vertex is one vector, as memory has it. It costs an operation a vertex instead of one a component, which is the
 //! same, and a shuffle wherever components change places.
 //!
+//! So is a [matrix times an input](super::matrix), as a position is made: a product of each column instead of one of each row, and the
+//! matrix need not be in all lanes.
+//!
 //! It must not know how anything is computed.
 
 use super::facts::{Lanes, components, lanes_read, subtracts, swallows_nan, through};
+use super::matrix::Factor;
 use super::{Func, Node, Use, Value, alu_sources};
 use crate::isa::Opcode;
 use std::collections::BTreeSet;
@@ -18,6 +22,8 @@ const MOST_NODES: usize = 24;
 const TURN: usize = 8;
 /// Operations of one instruction, for four vertices.
 const EACH: usize = 4;
+/// What it costs to load a component of four inputs, each into all lanes: most CPUs do that beside other work.
+const SPREAD: usize = EACH / 2;
 
 /// What an output costs either way.
 struct Costs<'a> {
@@ -48,6 +54,21 @@ impl Costs<'_> {
             return None;
         }
         let func = self.func;
+        if let Some(terms) = func.matrix_product(value, lanes) {
+            self.by_rows += (terms.len() - 1) * EACH;
+            let row = |lane: u8| terms.iter().map(move |(_, column)| column[usize::from(lane)]).collect::<Vec<_>>();
+            let rows: BTreeSet<_> = components(lanes).map(row).collect();
+            self.by_components += rows.len() * (2 * terms.len() - 1);
+            for (factor, _) in terms {
+                self.by_rows += if let Factor::Input(n, _) = factor {
+                    self.inputs.insert(n);
+                    EACH + SPREAD
+                } else {
+                    1
+                };
+            }
+            return Some(true);
+        }
         let node = func.node(value);
         match *node {
             Node::Input(n) => {

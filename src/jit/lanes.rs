@@ -25,6 +25,7 @@ use super::narrow::Watch;
 use super::target::Machine;
 use crate::ir::batch::Side;
 use crate::ir::facts::{self, ALL_LANES, components};
+use crate::ir::matrix::Column;
 use crate::ir::{Edge, Func, Inst, Mem, Node, Term, Test, Type, Value, alu_sources};
 use crate::isa::numeric::Precision;
 use crate::isa::{Cond, CondOp, Swizzle};
@@ -71,6 +72,8 @@ enum Splat {
         swizzle: Swizzle,
         negate: bool,
     },
+    /// A component of several uniforms.
+    Column(Column),
     /// A register that no run changes.
     Temp(u8, u8),
     Out(u8, u8),
@@ -260,6 +263,11 @@ impl<'a, 'f> Lower<'a, 'f> {
                     self.b.ins().store(aligned(), row, self.stack, at as i32 * VEC4);
                     continue;
                 }
+                Splat::Column(column) => {
+                    let column = self.column(&column);
+                    self.b.ins().store(aligned(), column, self.stack, at as i32 * VEC4);
+                    continue;
+                }
                 Splat::Temp(n, c) => (self.unit, self.layout.r(n, c)),
                 Splat::Out(n, c) => {
                     let base = *bank.get_or_insert_with(|| {
@@ -362,7 +370,7 @@ impl<'a, 'f> Lower<'a, 'f> {
         let side = self.side;
         self.seam(stores.iter().filter(|(_, n, v)| !side.made_by_rows(*n, *v)).map(|s| s.2));
         // What must be tested is made before, the rest where it is stored.
-        let mut made = HashMap::new();
+        let mut made = BTreeMap::new();
         for &(_, n, value) in stores {
             if !side.made_by_rows(n, value) {
                 self.sink(value, side.written[usize::from(n)]);
@@ -372,6 +380,7 @@ impl<'a, 'f> Lower<'a, 'f> {
                 made.insert(value, row);
             }
         }
+        self.seam_behind(made.values_mut());
         self.test_sinks();
         let mask = self.b.ins().load(types::I32, aligned(), self.frame, LANES_OUTPUT_MASK);
         for &(pc, n, value) in stores {

@@ -129,6 +129,23 @@ fn outputs_are_made_by_rows_where_that_costs_less() {
         (" mul o0, c1.zzzz, v0.xyyy", true),
         (" mul r0.xyz, c1.wwww, v0.xyzz\n mov r0.w, c1.yyyy\n mov o0, r0", true),
         (" mov r5, v1\n max o0, v0, r5", true),
+        (" dp4 o0.x, c0, v0\n dp4 o0.y, c1, v0\n dp4 o0.z, c2, v0\n dp4 o0.w, c3, v0", true),
+        (
+            " mov r0.xyz, v0\n mov r0.w, c9.y\n dp4 o0.x, c0, r0\n dp4 o0.y, c1, r0\n dp4 o0.z, c2, r0\n dp4 o0.w, c3, r0",
+            true,
+        ),
+        (" dph o0.x, v0, c0\n dph o0.y, v0, -c1\n dph o0.z, v0, c2.wzyx\n dph o0.w, v0, c3", true),
+        (" dp3 o0.x, c0, v0\n dp3 o0.y, c1, v0\n dp3 o0.z, c2, v0\n dp3 o0.w, c3, v0", true),
+        (
+            " mov r0.x, v0\n mov r0.yzw, c9\n dp4 o0.x, c0, r0\n dp4 o0.y, c1, r0\n dp4 o0.w, c2, r0\n mov o0.z, c3",
+            true,
+        ),
+        // Three lanes are fewer than what is done at once, one product may be all lanes', another vector is multiplied, or what is multiplied is computed.
+        (" dp3 o0.x, c0, v0\n dp3 o0.y, c1, v0\n dp3 o0.z, c2, v0\n mov o0.w, c3", false),
+        (" dp4 o0.x, c0, v0\n dp4 o0.y, c1, v0\n dp4 o0.z, c2, v1\n dp4 o0.w, c3, v1", false),
+        (" dp4 o0.x, c0, v0\n dp3 o0.y, c1, v0\n dp4 o0.z, c2, v0\n dp3 o0.w, c3, v0", false),
+        (" dp4 o0.x, c0, v0\n dp4 o0.y, c1, v0.wzyx\n dp4 o0.z, c2, v0\n dp4 o0.w, c3, v0.wzyx", false),
+        (" add r0, c9, v0\n dp4 o0.x, c0, r0\n dp4 o0.y, c1, r0\n dp4 o0.z, c2, r0\n dp4 o0.w, c3, r0", false),
         // Lanes depend on each other, or on something else than inputs and uniforms.
         (" dp4 o0, c0, v0", false),
         (" rcp o0, v0", false),

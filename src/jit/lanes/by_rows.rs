@@ -3,10 +3,12 @@
 //! Invariant: the operations are those of the other forms, lane by lane, so the bits are the same. It must not know which outputs
 //! are made so.
 
-use super::super::memory::constant_memory;
+use super::super::abi::VEC4;
+use super::super::memory::{aligned, constant_memory};
 use super::super::shape::Vec4;
-use super::{Lower, Splat, WIDTH};
+use super::{Lower, Splat, WIDTH, inputs};
 use crate::ir::facts::{ALL_LANES, Lanes, lanes_read, subtracts, through};
+use crate::ir::matrix::{Column, Entry, Factor};
 use crate::ir::rows::moves;
 use crate::ir::{Func, Node, Use, Value, alu_sources};
 use crate::isa::{Opcode, Swizzle};
@@ -21,6 +23,14 @@ pub(super) enum Row {
     Same(clif::Value),
     /// Each its own.
     Each([clif::Value; WIDTH]),
+}
+
+/// What a column and its factor come to.
+enum Term {
+    /// The same for all vertices.
+    Same(clif::Value),
+    /// A column that each vertex multiplies by what it has at this offset.
+    Each(i32, clif::Value),
 }
 
 impl Row {
@@ -40,7 +50,7 @@ impl Row {
         }
     }
 
-    fn map(self, mut f: impl FnMut(clif::Value) -> clif::Value) -> Row {
+    pub(super) fn map(self, mut f: impl FnMut(clif::Value) -> clif::Value) -> Row {
         match self {
             Row::Same(v) => Row::Same(f(v)),
             Row::Each(all) => Row::Each(all.map(f)),
@@ -70,6 +80,15 @@ fn prepared(n: u8, u: &Use, lanes: Lanes) -> Option<Splat> {
 
 /// What is prepared for these lanes of an output.
 pub(super) fn find_prepared(func: &Func, value: Value, lanes: Lanes, found: &mut BTreeSet<Splat>) {
+    if let Some(terms) = func.matrix_product(value, lanes) {
+        for (factor, column) in terms {
+            found.insert(Splat::Column(column));
+            if let Factor::Uniform(n, c) = factor {
+                found.insert(Splat::Uniform(n, c));
+            }
+        }
+        return;
+    }
     match *func.node(value) {
         Node::Merge { mask, old, new } => {
             for (value, lanes) in [(old, lanes & !mask.lane_bits()), (new, lanes & mask.lane_bits())] {
@@ -100,6 +119,9 @@ fn operand(op: Opcode, n: usize, u: &Use) -> Use {
 impl Lower<'_, '_> {
     /// These lanes of a vector.
     pub(super) fn row(&mut self, value: Value, lanes: Lanes) -> Row {
+        if let Some(terms) = self.func.matrix_product(value, lanes) {
+            return self.row_matrix(value, &terms);
+        }
         match *self.func.node(value) {
             Node::Input(n) => Row::Each(self.rows(n)),
             Node::Uniform(n) => {
@@ -119,6 +141,50 @@ impl Lower<'_, '_> {
             Node::Alu { op, src } => self.row_alu(value, op, &src, lanes),
             ref node => unreachable!("{node:?} is not made by rows"),
         }
+    }
+
+    /// The products of columns, added up.
+    fn row_matrix(&mut self, value: Value, terms: &[(Factor, Column)]) -> Row {
+        self.at(value);
+        self.seams.spread = true;
+        let columns: Vec<clif::Value> = terms.iter().map(|(_, column)| self.splat(Splat::Column(*column))).collect();
+        let terms: Vec<Term> = terms
+            .iter()
+            .zip(columns)
+            .map(|((factor, _), column)| {
+                let same = match *factor {
+                    Factor::Input(n, c) => return Term::Each(i32::from(n) * VEC4 + 4 * i32::from(c), column),
+                    Factor::One => return Term::Same(column),
+                    Factor::Uniform(n, c) => self.splat(Splat::Uniform(n, c)),
+                    Factor::Const(bits) => self.math().vector(types::F32X4, [bits; 4]),
+                };
+                Term::Same(self.math().mul(same, column, ALL_LANES))
+            })
+            .collect();
+        // One vertex after the other: so many products don't fit into registers.
+        Row::Each([0, 1, 2, 3].map(|j| {
+            let products = terms.iter().map(|term| match *term {
+                Term::Same(v) => v,
+                Term::Each(offset, column) => {
+                    let x = self.b.ins().load(types::F32, inputs(), self.inputs.vertices[j], offset);
+                    let x = self.b.ins().splat(types::F32X4, x);
+                    self.math().mul(x, column, ALL_LANES)
+                }
+            });
+            let products: Vec<clif::Value> = products.collect();
+            self.sum(&products)
+        }))
+    }
+
+    /// The entries, where the uniforms have them.
+    pub(super) fn column(&mut self, column: &Column) -> clif::Value {
+        let [x, rest @ ..] = column.map(|Entry { uniform, component, negate }| {
+            let at = self.layout.c(uniform, component);
+            let x = self.b.ins().load(types::F32, aligned(), self.uniforms, at);
+            if negate { self.b.ins().fneg(x) } else { x }
+        });
+        let first = self.b.ins().scalar_to_vector(types::F32X4, x);
+        (1..).zip(rest).fold(first, |all, (lane, x)| self.b.ins().insertlane(all, x, lane))
     }
 
     /// What comes now is the instruction's that `value` is made by.

@@ -94,8 +94,13 @@ impl Lower<'_, '_> {
                 self.math().mul(a, b, ALL_LANES)
             })
             .collect();
+        self.sum(&products)
+    }
+
+    /// Three or four products of a dot product, in its order.
+    pub(super) fn sum(&mut self, products: &[clif::Value]) -> clif::Value {
         let xy = self.b.ins().fadd(products[0], products[1]);
-        let zw = match products[..] {
+        let zw = match *products {
             [_, _, z, w] => self.b.ins().fadd(z, w),
             _ => products[2],
         };

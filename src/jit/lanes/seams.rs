@@ -8,6 +8,7 @@
 //! Invariant: only what was made in the block that is cut becomes a parameter: nothing else leads to all that reads it. It must
 //! not know what is computed.
 
+use super::by_rows::Row;
 use super::{Low, Lower};
 use crate::ir::batch::Side;
 use crate::ir::facts::{self, components};
@@ -30,6 +31,8 @@ pub(super) struct Seams {
     behind: HashMap<clif::Value, clif::Value>,
     /// Loads since the last seam.
     pub(super) loads: u32,
+    /// Whether loads into all lanes are waiting for one, which saves as many instructions.
+    pub(super) spread: bool,
     /// Number of the first value that was made since. Older ones, which go by another name here, are not for seams: other blocks
     /// may read them, which this one doesn't lead to.
     first: usize,
@@ -39,7 +42,7 @@ impl Seams {
     /// 64-bit Arm computes with registers only.
     pub(super) fn new(func: &Func, side: &Side, arm: bool) -> Seams {
         let uses = if arm { Vec::new() } else { uses(func, side) };
-        Seams { uses, fresh: BTreeSet::new(), behind: HashMap::new(), loads: 0, first: 0 }
+        Seams { uses, fresh: BTreeSet::new(), behind: HashMap::new(), loads: 0, spread: false, first: 0 }
     }
 
     /// A value has been made.
@@ -129,6 +132,7 @@ impl Lower<'_, '_> {
     pub(super) fn unbroken(&mut self) {
         self.seams.fresh.clear();
         self.seams.loads = 0;
+        self.seams.spread = false;
         self.seams.first = self.b.func.dfg.num_values();
     }
 
@@ -157,6 +161,16 @@ impl Lower<'_, '_> {
     pub(super) fn seam_at_end(&mut self) {
         if self.seams.loads >= WORTH && !self.seams.fresh.is_empty() {
             self.cut();
+        }
+    }
+
+    /// Cuts the block behind rows that will be used more than once.
+    pub(super) fn seam_behind<'r>(&mut self, rows: impl Iterator<Item = &'r mut Row>) {
+        if self.seams.spread {
+            let rows: Vec<&mut Row> = rows.collect();
+            self.seams.fresh.extend(rows.iter().flat_map(|row| row.distinct()));
+            self.cut();
+            rows.into_iter().for_each(|row| *row = row.map(|v| self.seams.behind(v)));
         }
     }
 

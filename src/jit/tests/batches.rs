@@ -321,7 +321,7 @@ fn a_shader_that_gives_up_often_stops_trying() {
 }
 
 /// Bodies whose outputs are made by rows, all or in part.
-const BY_ROWS: [&str; 6] = [
+const BY_ROWS: [&str; 9] = [
     " mov o0, v0\n mov o1, v1.wzyx\n mov o2, -v2\n mov o3, c3\n mov o4, c4.yyyy\n mov o5, -c5.xxxx\n mov o6, -c6.wzyx\n mov r0, v3",
     " mul o0, c1.zzzz, v0.xyyy\n mul o1, c2, v1\n mul o2, -c3.wzyx, v2\n mul o3, c4.xyxy, -v3\n mov r7, v5\n mul r1, v4, r7\n mul o4, r1, v6.yzwx",
     " mul r0.xyz, c1.wwww, v2.xyzz\n mov r0.w, c2.yyyy\n mov o0, r0\n mov r1.xy, v1\n mov r1.zw, v3.xxxy\n mov o1, r1\n mov r2.yz, c5.xxyy\n
@@ -329,6 +329,15 @@ const BY_ROWS: [&str; 6] = [
     " mov r5, v1\n mov r6, v2\n add o0, c1, v0\n add o1, -c2.yyyy, v1\n add o2, r5, -r6\n add o3, -r5, r6\n add o4, -r5, -r6\n mad o5, v0, c3, r5\n
         mad o6, -v0.wzyx, c4, -r6",
     " mov r5, v1\n max o0, c1, v0\n min o1, v0.yyxx, r5\n sge o2, c2.xxxx, v2\n slt o3, v3, r5\n flr o4, v4\n flr o5, c5\n max r0, c6, v0\n min o6, c7, r0",
+    // A matrix times an input.
+    " mov r0.xyz, v0\n mov r0.w, c9.y\n dp4 o0.x, c0, r0\n dp4 o0.y, c1.wzyx, r0\n dp4 o0.z, -c2, r0\n dp4 o0.w, c3, r0\n
+        dp4 r1.x, c4, -v1.yzwx\n dp4 r1.y, -c5, -v1.yzwx\n dp4 r1.z, c6, -v1.yzwx\n dp4 r1.w, c7, -v1.yzwx\n mov o1, r1.wxyz",
+    " mov r2.w, c8.x\n mov r2.xyz, v1\n dp3 o0.x, c0, v0\n dp3 o0.y, c1.yyxx, v0\n dp3 o0.z, c2, v0\n mov o0.w, v2.x\n
+        dph o1.x, v1, c3\n dph o1.y, v1, -c4\n dph o1.z, v1, c5.wzyx\n dph o1.w, v1, c6\n
+        dph o2.x, -r2, c3\n dph o2.y, -r2, c4\n dph o2.z, -r2, c5\n dph o2.w, -r2, c6",
+    " mov r0.x, v0\n mov r0.yz, c9\n mov r0.w, c9.x\n dp4 o0.x, c0, r0\n dp4 o0.y, c1, r0\n dp4 o0.z, c2, r0\n dp4 o0.w, c3, r0\n
+        mov r1.x, v0.y\n mov r1.yzw, c8\n dp4 o1.x, c4, r1\n dp4 o1.y, -c5, r1\n dp4 o1.w, c7, r1\n mov o1.z, c8.x\n
+        mov r1, r0\n dp4 o3.xy, c4, r1\n dp4 o3.zw, c5, r1\n mov r3.x, r0\n max o2, c6, v0",
     // The products could be hidden by what comes after, so these have to be made by components.
     " mov r5, v1\n mul r0, v0, r5\n max o0, c1, r0\n mov r7, v3\n mul r1, v2, r7\n sge o1, c2, r1\n mul o2, v0, r5",
 ];
