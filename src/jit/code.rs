@@ -428,9 +428,9 @@ impl Code {
         assert!(batch.inputs.stride() >= self.needs.inputs && output_mask & !batch.outputs.mask() == 0);
         let [input_stride, output_stride] =
             [batch.inputs.stride(), batch.outputs.stride()].map(|s| s * size_of::<Vec4>());
-        let inputs = batch.inputs.registers(vertices.clone()).as_ptr_range();
+        let inputs = batch.inputs.registers_of(vertices.clone()).as_ptr_range();
         let mut frame = LanesFrame {
-            outputs: batch.outputs.registers(vertices).as_mut_ptr(),
+            outputs: batch.outputs.registers_of(vertices).as_mut_ptr(),
             end: inputs.end,
             done: inputs.start,
             input_stride,

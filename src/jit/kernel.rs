@@ -248,7 +248,7 @@ impl NativeKernel {
         };
         let done = lanes.code.run_lanes(place, batch, 0..count / WIDTH * WIDTH, wanted);
         if done < count || wanted & !lanes.writes != 0 {
-            return Run::new(self, place, batch).from_first_groups(lanes, batch, done);
+            return Run::new(self, place, batch).behind_first_groups(lanes, batch, done);
         }
         // Nearly all batches come here, and short ones feel each instruction.
         self.count_groups((count / WIDTH) as u32);
@@ -344,6 +344,7 @@ struct Run<'a, 'p> {
 }
 
 impl<'a, 'p> Run<'a, 'p> {
+    #[inline]
     fn new(kernel: &'a NativeKernel, place: &'a mut Place<'p>, batch: &Batch<'_>) -> Run<'a, 'p> {
         let (taken, wanted) = (batch.inputs_taken(), batch.outputs_wanted());
         let whole = kernel.reads & !taken == 0;
@@ -351,6 +352,8 @@ impl<'a, 'p> Run<'a, 'p> {
     }
 
     /// Some vertices, one after the other. The first exit of all so far that is not [`Exit::End`].
+    // A batch of one or two would notice if a run's fields went through memory.
+    #[inline(always)]
     fn some(&mut self, batch: &mut Batch<'_>, range: Range<usize>) -> Exit {
         for n in range {
             let exit = self.one(&batch.inputs[n], n + 1 == self.count);
@@ -375,7 +378,7 @@ impl<'a, 'p> Run<'a, 'p> {
     /// What is left when the first `done` vertices have run side by side, in whole groups: as many groups as there are, or as it
     /// pays to run, and what is no group.
     #[inline(never)]
-    fn from_first_groups(&mut self, lanes: &SideBySide, batch: &mut Batch<'_>, mut done: usize) -> Exit {
+    fn behind_first_groups(&mut self, lanes: &SideBySide, batch: &mut Batch<'_>, mut done: usize) -> Exit {
         let groups_end = self.count / WIDTH * WIDTH;
         // What no run writes is copied from the unit.
         let same = self.wanted & !lanes.writes;
@@ -394,7 +397,7 @@ impl<'a, 'p> Run<'a, 'p> {
             }
             self.kernel.given_up.fetch_add(1, Ordering::Relaxed);
             self.know(&mut known, batch, at);
-            self.some(batch, at..at + WIDTH);
+            self.more(batch, at..at + WIDTH);
             at += WIDTH;
             if at == groups_end || self.kernel.gives_up_often() {
                 break;
@@ -405,7 +408,12 @@ impl<'a, 'p> Run<'a, 'p> {
         if at == self.count || !lanes.always_ends {
             self.know(&mut known, batch, at);
         }
-        self.some(batch, at..self.count)
+        self.more(batch, at..self.count)
+    }
+
+    /// Some vertices besides groups.
+    fn more(&mut self, batch: &mut Batch<'_>, range: Range<usize>) -> Exit {
+        self.some(batch, range)
     }
 
     /// Makes the unit what the vertex before `at` leaves, by running that alone.

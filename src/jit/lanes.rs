@@ -54,6 +54,8 @@ enum Low {
     Same(clif::Value),
     /// An `I32X4`: integers, or all bits of a lane for a flag.
     Each(clif::Value),
+    /// The uniform that is this number on from an address: loaded where it is read.
+    There(clif::Value, u8),
     /// An index of uniforms as the address of the uniforms that many registers on.
     Place(clif::Value),
     /// The same for each vertex.

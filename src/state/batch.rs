@@ -21,21 +21,25 @@ pub struct Batch<'a> {
 
 impl Batch<'_> {
     /// How many vertices run.
+    #[inline]
     pub fn len(&self) -> usize {
         self.inputs.len().min(self.outputs.len())
     }
 
     /// Whether there is nothing to run.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// [`Batch::input_mask`] without what vertices don't have.
+    #[inline]
     pub(crate) fn inputs_taken(&self) -> u16 {
         self.input_mask & self.inputs.mask()
     }
 
     /// [`Batch::output_mask`] without what vertices don't have.
+    #[inline]
     pub(crate) fn outputs_wanted(&self) -> u16 {
         self.output_mask & self.outputs.mask()
     }
@@ -58,21 +62,25 @@ pub type VerticesMut<'a> = Strided<&'a mut [Vec4]>;
 
 impl<R> Strided<R> {
     /// How many vertices there are.
+    #[inline]
     pub fn len(&self) -> usize {
         self.count
     }
 
     /// Whether there are none.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Registers of each vertex.
+    #[inline]
     pub fn stride(&self) -> usize {
         self.stride
     }
 
     /// The registers that a vertex has here (bit n = register n).
+    #[inline]
     pub fn mask(&self) -> u16 {
         mask(self.stride)
     }
@@ -89,28 +97,38 @@ impl<R> Strided<R> {
 
 impl<'a> Vertices<'a> {
     /// `count` vertices of `stride` registers each, 1 to 16. `None` if it is another stride, or there are fewer registers.
+    #[inline]
     pub fn packed(registers: &'a [Vec4], stride: usize, count: usize) -> Option<Vertices<'a>> {
         let registers = registers.get(..room(stride, count)?)?;
         Some(Strided { registers, stride, count })
     }
 
     /// The least stride with which a vertex has all registers whose bit is set in `mask`.
+    #[inline]
     pub fn stride_for(mask: u16) -> usize {
         (REGS - mask.leading_zeros() as usize).max(1)
     }
 
     /// Some of them. Panics if there are not so many.
+    #[inline]
     pub fn part(&self, range: Range<usize>) -> Vertices<'a> {
-        Strided { registers: self.registers(range.clone()), stride: self.stride, count: range.len() }
+        Strided { registers: self.registers_of(range.clone()), stride: self.stride, count: range.len() }
+    }
+
+    /// The registers of all of them.
+    #[inline]
+    pub fn registers(&self) -> &'a [Vec4] {
+        self.registers
     }
 
     /// The registers of some of them. Panics if there are not so many.
     #[inline]
-    pub fn registers(&self, range: Range<usize>) -> &'a [Vec4] {
+    pub fn registers_of(&self, range: Range<usize>) -> &'a [Vec4] {
         &self.registers[self.places(range)]
     }
 
     /// Each vertex, from the first on.
+    #[inline]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [Vec4]> + use<'a> {
         // Not in chunks, whose number costs a division.
         let Strided { registers, stride, count } = *self;
@@ -120,20 +138,28 @@ impl<'a> Vertices<'a> {
 
 impl<'a> VerticesMut<'a> {
     /// See [`Vertices::packed`].
+    #[inline]
     pub fn packed(registers: &'a mut [Vec4], stride: usize, count: usize) -> Option<VerticesMut<'a>> {
         let registers = registers.get_mut(..room(stride, count)?)?;
         Some(Strided { registers, stride, count })
     }
 
     /// Some of them. Panics if there are not so many.
+    #[inline]
     pub fn part(&mut self, range: Range<usize>) -> VerticesMut<'_> {
         let stride = self.stride;
-        Strided { registers: self.registers(range.clone()), stride, count: range.len() }
+        Strided { registers: self.registers_of(range.clone()), stride, count: range.len() }
+    }
+
+    /// The registers of all of them.
+    #[inline]
+    pub fn registers(&mut self) -> &mut [Vec4] {
+        self.registers
     }
 
     /// The registers of some of them. Panics if there are not so many.
     #[inline]
-    pub fn registers(&mut self, range: Range<usize>) -> &mut [Vec4] {
+    pub fn registers_of(&mut self, range: Range<usize>) -> &mut [Vec4] {
         let places = self.places(range);
         &mut self.registers[places]
     }
@@ -146,10 +172,12 @@ fn not_there(vertices: Range<usize>, count: usize) -> ! {
 }
 
 /// Registers of so many vertices.
+#[inline]
 fn room(stride: usize, count: usize) -> Option<usize> {
     if (1..=REGS).contains(&stride) { count.checked_mul(stride) } else { None }
 }
 
+#[inline]
 fn mask(stride: usize) -> u16 {
     !(u32::MAX << stride) as u16
 }
@@ -158,12 +186,14 @@ impl<R: Deref<Target = [Vec4]>> Index<usize> for Strided<R> {
     type Output = [Vec4];
 
     /// The registers of one vertex. Panics if there are not so many.
+    #[inline]
     fn index(&self, n: usize) -> &[Vec4] {
         &self.registers[n * self.stride..][..self.stride]
     }
 }
 
 impl IndexMut<usize> for VerticesMut<'_> {
+    #[inline]
     fn index_mut(&mut self, n: usize) -> &mut [Vec4] {
         &mut self.registers[n * self.stride..][..self.stride]
     }
@@ -171,6 +201,7 @@ impl IndexMut<usize> for VerticesMut<'_> {
 
 impl<'a, R: AsRef<[Registers]> + ?Sized> From<&'a R> for Vertices<'a> {
     /// Whole register files.
+    #[inline]
     fn from(files: &'a R) -> Vertices<'a> {
         let files = files.as_ref();
         Strided { registers: files.as_flattened(), stride: REGS, count: files.len() }
@@ -179,6 +210,7 @@ impl<'a, R: AsRef<[Registers]> + ?Sized> From<&'a R> for Vertices<'a> {
 
 impl<'a, R: AsMut<[Registers]> + ?Sized> From<&'a mut R> for VerticesMut<'a> {
     /// Whole register files.
+    #[inline]
     fn from(files: &'a mut R) -> VerticesMut<'a> {
         let files = files.as_mut();
         let count = files.len();

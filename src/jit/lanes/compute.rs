@@ -24,7 +24,7 @@ impl Lower<'_, '_> {
                 Mem::Flag(n) => Low::Same(load_flag(&mut self.b, &self.layout, self.unit, n)),
             },
             Node::Offset(address) => self.index(value, address),
-            Node::Relative { base, offset } => Low::Vector(self.relative(base, offset, live)),
+            Node::Relative { base, offset } => self.relative(base, offset, live),
             Node::Alu { op, src } => Low::Vector(self.alu(value, op, &src, live)),
             Node::Scalar { op, src } => {
                 let x = self.lane(&src);

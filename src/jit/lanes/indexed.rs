@@ -89,14 +89,11 @@ impl Lower<'_, '_> {
     }
 
     /// The uniform `base` registers from an index on.
-    pub(super) fn relative(&mut self, base: u8, index: Value, live: Lanes) -> [Option<clif::Value>; 4] {
-        match self.scalar(index) {
-            Low::Place(at) => self.spread_from(at, base, live),
+    pub(super) fn relative(&mut self, base: u8, index: Value, live: Lanes) -> Low {
+        Low::Vector(match self.scalar(index) {
+            Low::Place(at) => return Low::There(at, base),
+            Low::Same(index) => return Low::There(self.somewhere(base, index), 0),
             Low::Places(at) => self.gathered(at, base, live),
-            Low::Same(index) => {
-                let at = self.somewhere(base, index);
-                self.spread_from(at, 0, live)
-            }
             Low::Each(indices) => {
                 let at = [0, 1, 2, 3].map(|j| {
                     let index = self.b.ins().extractlane(indices, j);
@@ -104,8 +101,8 @@ impl Lower<'_, '_> {
                 });
                 self.gathered(at, 0, live)
             }
-            Low::Vector(_) => unreachable!("verified: an integer"),
-        }
+            Low::Vector(_) | Low::There(..) => unreachable!("verified: an integer"),
+        })
     }
 
     /// Where an index leads that was not tested.
@@ -114,14 +111,11 @@ impl Lower<'_, '_> {
         uniform_address(&mut self.b, self.uniforms, base, index, ones)
     }
 
-    /// One for all.
-    fn spread_from(&mut self, at: clif::Value, n: u8, live: Lanes) -> [Option<clif::Value>; 4] {
-        [0, 1, 2, 3].map(|c| {
-            (live >> c & 1 != 0).then(|| {
-                let x = self.b.ins().load(types::F32, constant_memory(), at, self.layout.c(n, c));
-                self.b.ins().splat(types::F32X4, x)
-            })
-        })
+    /// A component of one that is the same for all.
+    pub(super) fn spread_from(&mut self, at: clif::Value, n: u8, c: u8) -> clif::Value {
+        self.seams.loads += 1;
+        let x = self.b.ins().load(types::F32, constant_memory(), at, self.layout.c(n, c));
+        self.b.ins().splat(types::F32X4, x)
     }
 
     /// Each vertex its own.

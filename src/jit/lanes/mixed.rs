@@ -128,7 +128,7 @@ impl<'a> Lower<'a, '_> {
             match self.mix(param, n, &coming) {
                 Low::Vector(v) => args.extend(v.into_iter().flatten().map(BlockArg::from)),
                 Low::Same(v) | Low::Each(v) => args.push(v.into()),
-                Low::Place(_) | Low::Places(_) => unreachable!("used for uniforms only"),
+                Low::There(..) | Low::Place(_) | Low::Places(_) => unreachable!("used for uniforms only"),
             }
         }
         self.test_sinks();

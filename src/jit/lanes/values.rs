@@ -84,6 +84,7 @@ impl Lower<'_, '_> {
             Node::Load(Mem::Temp(n)) => self.splat(Splat::Temp(n, c)),
             Node::Load(Mem::Out { n, .. }) => self.splat(Splat::Out(n, c)),
             _ => match self.values[value.0 as usize] {
+                Some(Low::There(at, n)) => self.spread_from(at, n, c),
                 Some(Low::Vector(v)) => self.seams.behind(v[usize::from(c)].expect("live, as somebody reads it")),
                 _ => unreachable!("verified: a vector that is defined before its use"),
             },
@@ -125,7 +126,7 @@ impl Lower<'_, '_> {
                 self.b.ins().splat(types::I32X4, all)
             }
             Low::Same(v) => self.b.ins().splat(types::I32X4, v),
-            Low::Vector(_) | Low::Place(_) | Low::Places(_) => {
+            Low::Vector(_) | Low::There(..) | Low::Place(_) | Low::Places(_) => {
                 unreachable!("verified: a scalar, and no index of uniforms")
             }
         }
