@@ -12,7 +12,7 @@ use super::{Jit, Timings, Variant};
 use crate::background::Queue;
 use crate::ir::Func;
 use crate::ir::batch::Side;
-use crate::kernel::{Config, Kernel, KernelStats, Unsupported, copied};
+use crate::kernel::{Config, Kernel, KernelStats, Unsupported, copied, copy_registers};
 use crate::layout::{Host, HostEmitter, Image, Layout};
 use crate::program::{Entry, Program};
 use crate::state::{Batch, Emitter, Exit, Uniforms, Unit, Vec4};
@@ -282,6 +282,7 @@ impl Kernel for NativeKernel {
         emitter: &mut dyn Emitter,
     ) -> Exit {
         match self.later.source.config.layout {
+            None if batch.len() < WIDTH => few(self, uniforms, unit, batch, emitter),
             None => self.run_batch_with(&mut Place::Own { uniforms, unit, emitter }, batch),
             Some(layout) => Image::run(layout, uniforms, unit, emitter, |host, e| self.run_batch_on(host, batch, e)),
         }
@@ -327,6 +328,24 @@ impl Kernel for NativeKernel {
         let batches = self.later.side_by_side.made.get().and_then(|s| s.as_ref().ok()).map_or(0, |s| s.code.len());
         self.code.len() + exact + batches
     }
+}
+
+/// A batch of so few vertices that what is done to run many well would take longer than they do.
+fn few(
+    kernel: &NativeKernel,
+    uniforms: &Uniforms,
+    unit: &mut Unit,
+    batch: &mut Batch<'_>,
+    emitter: &mut dyn Emitter,
+) -> Exit {
+    let mut result = Exit::End;
+    for n in 0..batch.len() {
+        copy_registers(batch.input_mask, &batch.inputs[n], &mut unit.v);
+        let exit = kernel.run_with(&mut Place::Own { uniforms, unit, emitter }, None, &mut false);
+        copy_registers(batch.output_mask, unit.outputs(), &mut batch.outputs[n]);
+        result = if result == Exit::End { exit } else { result };
+    }
+    result
 }
 
 /// A batch that is being run.
