@@ -376,6 +376,56 @@ fn a_product_that_is_wrong_is_seen_in_a_row_too() {
 }
 
 #[test]
+fn matrices_of_every_kind_times_inputs() {
+    // A generator of 32 bits (Knuth, TAOCP 2, 3.3.4); the upper ones are good enough.
+    let mut state = 2026u32;
+    let mut below = |n: u32| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 16) % n
+    };
+    let special = |n: usize| {
+        let mut v = numbers(n);
+        match n {
+            6 => v[0] = [f32::INFINITY, 0.0, -0.0, f32::from_bits(1)],
+            11 => v[1] = [f32::NAN, f32::NEG_INFINITY, 1.0, 0.0],
+            _ => {}
+        }
+        v
+    };
+    let mut by_rows = 0;
+    for _ in 0..300 {
+        let mut signed = |swizzled: bool| {
+            let lanes: String = (0..4).map(|_| char::from(b"xxyzw"[below(5) as usize])).collect();
+            let sign = if below(4) == 0 { "-" } else { "" };
+            (sign, if swizzled && below(2) == 0 { format!(".{lanes}") } else { String::new() })
+        };
+        let (factor_sign, factor_lanes) = signed(true);
+        let rows = [(); 4].map(|()| signed(true));
+        let (op, factor) =
+            (["dp3", "dp4", "dp4", "dph"][below(4) as usize], ["v0", "v1", "r0", "r1"][below(4) as usize]);
+        let mut body = String::from(" mov r0.xyz, v0\n mov r0.w, c9.x\n mov r1, c8\n mov r1.yx, v1.wz\n");
+        let (to, first) = (["o0", "r2"][below(2) as usize], below(4));
+        for (n, (sign, lanes)) in (first..).zip(rows) {
+            let lane = char::from(b"xyzw"[n as usize % 4]);
+            let (factor, row) = (format!("{factor_sign}{factor}{factor_lanes}"), format!("{sign}c{}{lanes}", below(6)));
+            let [a, b] = if op == "dph" { [&factor, &row] } else { [&row, &factor] };
+            body += &format!(" {op} {to}.{lane}, {a}, {b}\n");
+        }
+        body += [" mov r0.x, c1", " mov r2.z, v1\n mov o0, r2", " mov o1, r2.wzyx\n mov o0, r2", " mul o1, c3, r0"]
+            [if to == "r2" { 1 + below(2) } else { 3 * below(2) } as usize];
+        let (program, entry) = program(&main(&body));
+        let cfg = crate::ir::cfg::Cfg::build(&program, entry, Default::default()).expect("small");
+        let func = crate::ir::Func::build(&cfg, 100, crate::ir::Form::Ssa);
+        let side = func.side_by_side().expect("writes before it reads");
+        let matrix = |v: u32| side.by_rows[v as usize] && func.matrix_product(crate::ir::Value(v), 0b1111).is_some();
+        by_rows += u32::from((0..side.by_rows.len() as u32).any(matrix));
+        let (groups, left) = same_as_one_by_one(&main(&body), special, EVERY);
+        assert_eq!(groups + left, ALL, "{body}");
+    }
+    assert!(by_rows > 100, "{by_rows}");
+}
+
+#[test]
 fn vertices_may_have_only_the_first_registers() {
     only_the_first_registers(&Config::default());
     // In memory that is laid out otherwise.
