@@ -5,6 +5,7 @@
 
 use crate::load::LoadError;
 use crate::measure::{self, BATCHES, Compiled, Engine, Speed, Stride, VERTICES, Workload, median};
+use crate::plot::{Group, Plot};
 use crate::report::{self, Progress};
 use crate::subject::{self, Subject};
 use crate::tally::tally;
@@ -59,6 +60,9 @@ pub struct Args {
     /// Batches of whole register files: 16 registers a vertex
     #[arg(long)]
     whole_files: bool,
+    /// Draw it, too: an SVG that says how many times as fast as unoptimised code each shader is
+    #[arg(long, value_name = "FILE", conflicts_with = "only_count")]
+    plot: Option<PathBuf>,
     /// Run nothing; count the instructions of native code on each CPU that code can be made for
     #[arg(long = "static", conflicts_with_all = ["seconds_per_shader", "quick", "whole_files"])]
     only_count: bool,
@@ -158,6 +162,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
                     report::note(format_args!("{}: {}", subject.title(), measure::stopped(measured.fuel)));
                 }
                 json_lines(&measured, out)?;
+                all.push(measured);
             }
             Ok(measured) => {
                 block(&measured, out)?;
@@ -178,6 +183,12 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             writeln!(out, "\n{} not measured because of a difference", count(different, "entry", "entries"))?;
         }
         summary(&all, &first, out)?;
+    }
+    if let Some(path) = &args.plot
+        && let Err(error) = std::fs::write(path, picture(&all))
+    {
+        report::error(format_args!("{}: {error}", path.display()));
+        return Ok(Status::Unusable);
     }
     Ok(match (different, errors.len()) {
         (0, 0) => Status::Fine,
@@ -386,6 +397,19 @@ impl Measured<'_> {
     }
 }
 
+/// What has native code, drawn.
+fn picture(all: &[Measured<'_>]) -> String {
+    let series = BATCHES.map(|batch| match batch {
+        1 => "one a call".to_string(),
+        _ => format!("batches of {batch}"),
+    });
+    let ratios = |m: &Measured<'_>| (0..BATCHES.len()).map(|b| m.ratio("unoptimised", "lanes", b)).collect();
+    let group = |m: &Measured<'_>| Group { title: m.subject.title(), bars: ratios(m) };
+    let groups: Vec<Group> = all.iter().filter(|m| m.index("lanes").is_some()).map(group).collect();
+    let (title, one) = ("Times as fast as native code that keeps registers in memory", "unoptimised");
+    Plot { title, one, series: &series, groups: &groups }.svg()
+}
+
 fn summary(all: &[Measured<'_>], first: &FirstRun, out: &mut dyn Write) -> io::Result<()> {
     let compared: Vec<_> = all.iter().filter(|m| m.index("vec4").is_some()).collect();
     writeln!(out, "\n{} measured, {} as native code", count(all.len(), "entry", "entries"), compared.len())?;
@@ -482,6 +506,9 @@ mod tests {
             summary(std::slice::from_ref(&m), &FirstRun::measure(), &mut text).unwrap();
             let text = String::from_utf8(text).unwrap();
             assert!(text.lines().all(|l| l.chars().count() <= WIDTH), "{text}");
+            let drawn = picture(std::slice::from_ref(&m));
+            let title = format!(">{}</text>", subject.title());
+            assert_eq!(drawn.contains(&title), m.index("lanes").is_some(), "{drawn}");
             let mut lines = Vec::new();
             json_lines(&m, &mut lines).unwrap();
             let lines = String::from_utf8(lines).unwrap();

@@ -17,6 +17,7 @@ mod load;
 mod measure;
 mod names;
 mod native;
+mod plot;
 mod report;
 mod run;
 mod show;
