@@ -5,7 +5,7 @@
 //! register of each vertex is one vector, as memory has it. It costs an operation a vertex instead of one a component, which is the
 //! same, and a shuffle wherever components change places.
 //!
-//! So is a [matrix times an input](super::matrix), as a position is made: a product of each column instead of one of each row, and the
+//! So is a matrix times an input (`ir::matrix`), as a position is made: a product of each column instead of one of each row, and the
 //! matrix need not be in all lanes.
 //!
 //! It must not know how anything is computed.
