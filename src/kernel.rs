@@ -58,16 +58,7 @@ pub trait Kernel: Send + Sync {
         batch: &mut Batch<'_>,
         emitter: &mut dyn Emitter,
     ) -> Exit {
-        let mut result = Exit::End;
-        for n in 0..batch.len() {
-            copy_registers(batch.input_mask, &batch.inputs[n], &mut unit.v);
-            let exit = self.run(uniforms, unit, emitter);
-            copy_registers(batch.output_mask, unit.outputs(), &mut batch.outputs[n]);
-            if result == Exit::End {
-                result = exit;
-            }
-        }
-        result
+        in_turn(unit, batch, |unit| self.run(uniforms, unit, emitter))
     }
 
     /// [`Kernel::run`] on a host's memory. The same results, also where the host keeps flags as other bytes than 0 and 1.
@@ -137,6 +128,21 @@ pub struct KernelStats {
     pub given_up: u32,
     /// Why batches run one vertex after the other, if that is so and known.
     pub one_by_one: Option<String>,
+}
+
+/// Runs the vertices of a batch one after the other, as [`Kernel::run_batch`] has it.
+#[inline]
+pub(crate) fn in_turn(unit: &mut Unit, batch: &mut Batch<'_>, mut run: impl FnMut(&mut Unit) -> Exit) -> Exit {
+    let mut result = Exit::End;
+    for n in 0..batch.len() {
+        copy_registers(batch.input_mask, &batch.inputs[n], &mut unit.v);
+        let exit = run(unit);
+        copy_registers(batch.output_mask, unit.outputs(), &mut batch.outputs[n]);
+        if result == Exit::End {
+            result = exit;
+        }
+    }
+    result
 }
 
 /// Copies the registers whose bit is set in `mask`, of those that both sides have.

@@ -391,19 +391,23 @@ impl Code {
             // SAFETY: the pointers are those of this place; the code does not emit, so what is known is all it reads.
             return abi::exit(unsafe { self.call(&at, known.cast()) });
         }
-        self.run_emitting(&at, place)
+        // SAFETY: the pointers are those of this place.
+        unsafe { self.run_emitting(&at, place) }
     }
 
-    /// The same for code that emits. `at` is of this place.
+    /// The same for code that emits.
+    ///
+    /// # Safety
+    /// `at` is what [`Code::pointers`] gave for this place, or has other inputs that are valid.
     #[inline(never)]
-    fn run_emitting(&self, at: &Pointers, place: &mut Place<'_>) -> Option<Exit> {
+    unsafe fn run_emitting(&self, at: &Pointers, place: &mut Place<'_>) -> Option<Exit> {
         let receiver = match place {
             Place::Own { emitter, .. } => Receiver::Own(at.unit.cast(), shorten(&mut **emitter)),
             Place::Host { host, emitter } => Receiver::Host((&raw const **host).cast(), shorten_host(&mut **emitter)),
         };
         let mut frame = Frame { known: UNSEEN, emit, receiver, panic: None };
         let frame: *mut Frame = &mut frame;
-        // SAFETY: the pointers are those of this place, and the frame is whole.
+        // SAFETY: the pointers are the caller's promise, and the frame is whole.
         let code = unsafe { self.call(at, frame) };
         // SAFETY: the frame is this function's own local; compiled code is done with it.
         if let Some(panic) = unsafe { (*frame).panic.take() } {

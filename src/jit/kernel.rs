@@ -12,7 +12,7 @@ use super::{Jit, Timings, Variant};
 use crate::background::Queue;
 use crate::ir::Func;
 use crate::ir::batch::Side;
-use crate::kernel::{Config, Kernel, KernelStats, Unsupported, copied, copy_registers};
+use crate::kernel::{Config, Kernel, KernelStats, Unsupported, copied, in_turn};
 use crate::layout::{Host, HostEmitter, Image, Layout};
 use crate::program::{Entry, Program};
 use crate::state::{Batch, Emitter, Exit, Uniforms, Unit, Vec4};
@@ -282,7 +282,10 @@ impl Kernel for NativeKernel {
         emitter: &mut dyn Emitter,
     ) -> Exit {
         match self.later.source.config.layout {
-            None if batch.len() < WIDTH => few(self, uniforms, unit, batch, emitter),
+            // What is done to run many well would take longer than they do.
+            None if batch.len() < WIDTH => in_turn(unit, batch, |unit| {
+                self.run_with(&mut Place::Own { uniforms, unit, emitter }, None, &mut false)
+            }),
             None => self.run_batch_with(&mut Place::Own { uniforms, unit, emitter }, batch),
             Some(layout) => Image::run(layout, uniforms, unit, emitter, |host, e| self.run_batch_on(host, batch, e)),
         }
@@ -330,24 +333,6 @@ impl Kernel for NativeKernel {
     }
 }
 
-/// A batch of so few vertices that what is done to run many well would take longer than they do.
-fn few(
-    kernel: &NativeKernel,
-    uniforms: &Uniforms,
-    unit: &mut Unit,
-    batch: &mut Batch<'_>,
-    emitter: &mut dyn Emitter,
-) -> Exit {
-    let mut result = Exit::End;
-    for n in 0..batch.len() {
-        copy_registers(batch.input_mask, &batch.inputs[n], &mut unit.v);
-        let exit = kernel.run_with(&mut Place::Own { uniforms, unit, emitter }, None, &mut false);
-        copy_registers(batch.output_mask, unit.outputs(), &mut batch.outputs[n]);
-        result = if result == Exit::End { exit } else { result };
-    }
-    result
-}
-
 /// A batch that is being run.
 struct Run<'a, 'p> {
     kernel: &'a NativeKernel,
@@ -371,7 +356,7 @@ impl<'a, 'p> Run<'a, 'p> {
     }
 
     /// Some vertices, one after the other. The first exit of all so far that is not [`Exit::End`].
-    // A batch of one or two would notice if a run's fields went through memory.
+    // A batch of a few on a host's memory would notice if a run's fields went through memory.
     #[inline(always)]
     fn some(&mut self, batch: &mut Batch<'_>, range: Range<usize>) -> Exit {
         for n in range {
@@ -430,7 +415,8 @@ impl<'a, 'p> Run<'a, 'p> {
         self.more(batch, at..self.count)
     }
 
-    /// Some vertices besides groups.
+    /// Some vertices besides groups: once, not in each place.
+    #[inline(never)]
     fn more(&mut self, batch: &mut Batch<'_>, range: Range<usize>) -> Exit {
         self.some(batch, range)
     }

@@ -188,14 +188,15 @@ impl<R: Deref<Target = [Vec4]>> Index<usize> for Strided<R> {
     /// The registers of one vertex. Panics if there are not so many.
     #[inline]
     fn index(&self, n: usize) -> &[Vec4] {
-        &self.registers[n * self.stride..][..self.stride]
+        &self.registers[self.places(n..n.wrapping_add(1))]
     }
 }
 
 impl IndexMut<usize> for VerticesMut<'_> {
     #[inline]
     fn index_mut(&mut self, n: usize) -> &mut [Vec4] {
-        &mut self.registers[n * self.stride..][..self.stride]
+        let places = self.places(n..n.wrapping_add(1));
+        &mut self.registers[places]
     }
 }
 

@@ -39,7 +39,7 @@ pub(super) struct Seams {
 }
 
 impl Seams {
-    /// 64-bit Arm computes with registers only.
+    /// 64-bit Arm computes with registers only. It can load into all lanes, but that is [another matter](Lower::seam_behind).
     pub(super) fn new(func: &Func, side: &Side, arm: bool) -> Seams {
         let uses = if arm { Vec::new() } else { uses(func, side) };
         Seams { uses, fresh: BTreeSet::new(), behind: HashMap::new(), loads: 0, spread: false, first: 0 }

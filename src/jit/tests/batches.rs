@@ -23,10 +23,16 @@ fn numbers(n: usize) -> Registers {
 /// groups that were given up, all in all.
 #[track_caller]
 fn same_as_one_by_one(source: &str, vertex: impl Fn(usize) -> Registers, masks: (u16, u16)) -> (u32, u32) {
+    same_with(std::array::from_fn(|n| [n as f32, 0.5, -1.0, 2.0]), source, vertex, masks)
+}
+
+/// The same with other float uniforms.
+#[track_caller]
+fn same_with(c: [Vec4; 96], source: &str, vertex: impl Fn(usize) -> Registers, masks: (u16, u16)) -> (u32, u32) {
     let config = Config { fuel: 40, ..Config::default() };
     let (kernel, interp) = kernels(source, &config);
     let mut uniforms = Uniforms::new();
-    uniforms.c = std::array::from_fn(|n| [n as f32, 0.5, -1.0, 2.0]);
+    uniforms.c = c;
     uniforms.i[0] = [2, 0, 1, 0];
     uniforms.b = 1;
     for size in [1, 2, 3, 4, 5, 7, 8, 9, 17, 64] {
@@ -384,7 +390,8 @@ fn matrices_of_every_kind_times_inputs() {
         (state >> 16) % n
     };
     let special = |n: usize| {
-        let mut v = numbers(n);
+        // Thirds and sevenths, so that the order of sums is seen.
+        let mut v = numbers(n).map(|v| v.map(|x| x / 3.0));
         match n {
             6 => v[0] = [f32::INFINITY, 0.0, -0.0, f32::from_bits(1)],
             11 => v[1] = [f32::NAN, f32::NEG_INFINITY, 1.0, 0.0],
@@ -419,7 +426,8 @@ fn matrices_of_every_kind_times_inputs() {
         let side = func.side_by_side().expect("writes before it reads");
         let matrix = |v: u32| side.by_rows[v as usize] && func.matrix_product(crate::ir::Value(v), 0b1111).is_some();
         by_rows += u32::from((0..side.by_rows.len() as u32).any(matrix));
-        let (groups, left) = same_as_one_by_one(&main(&body), special, EVERY);
+        let c = std::array::from_fn(|n| std::array::from_fn(|k| (n * 4 + k + 1) as f32 / 7.0 - 1.5));
+        let (groups, left) = same_with(c, &main(&body), special, EVERY);
         assert_eq!(groups + left, ALL, "{body}");
     }
     assert!(by_rows > 100, "{by_rows}");
