@@ -90,7 +90,11 @@ impl Writer<'_, '_> {
         let mut dsts: Vec<DstReg> = (0..FEW).map(DstReg::temp).collect();
         let outputs = if self.forked { 100 } else { 85 };
         dsts.extend((0..FEW).map(DstReg::output).filter(|_| self.choices.percent(outputs)));
-        for dst in dsts {
+        for (k, dst) in dsts.into_iter().enumerate() {
+            if k >= usize::from(FEW) && self.choices.percent(20) {
+                self.matrix(dst);
+                continue;
+            }
             let op = self.choices.pick(&[Opcode::Mov, Opcode::Mul, Opcode::Add, Opcode::Dp4]);
             let n = self.choices.below(16) as u8;
             let first = if self.choices.percent(50) { SrcReg::input(n) } else { SrcReg::uniform(n) };
@@ -116,6 +120,25 @@ impl Writer<'_, '_> {
         }));
         self.put_full(Inst::Mova { mask: WriteMask::ALL, src: small });
         self.put_full(Inst::Cmp { ops: [CmpOp::Ge, CmpOp::Lt], src: [small, input] });
+    }
+
+    /// A matrix times a vector, as positions are made. For the beginning of a program, where the table has room.
+    fn matrix(&mut self, dst: DstReg) {
+        let op = self.choices.pick(&[Opcode::Dp4, Opcode::Dp4, Opcode::Dp3, Opcode::Dphi]);
+        let factor = match self.choices.percent(70) {
+            true => SrcReg::input(self.choices.below(16) as u8),
+            false => SrcReg::temp(self.choices.below(u32::from(FEW)) as u8),
+        };
+        let first = self.choices.below(93) as u8;
+        let opdesc = self.opdesc() & !u32::from(WriteMask::ALL.bits());
+        for lane in 0..4 {
+            let [factor, row] = [factor, SrcReg::uniform(first + lane)].map(Src::plain);
+            let src = if op == Opcode::Dphi { [factor, row, Alu::NO_SRC] } else { [row, factor, Alu::NO_SRC] };
+            let inst = Inst::Alu(Alu { op, dst, mask: WriteMask::ALL, src });
+            let index = self.opdescs.len() as u8;
+            self.opdescs.push(opdesc | 8 >> lane);
+            self.code.push(encode(&inst, index).expect("generated operands fit their fields"));
+        }
     }
 
     /// Appends `inst`, writing all lanes. For the beginning of a program, where the table has room.
@@ -348,5 +371,31 @@ impl Writer<'_, '_> {
         self.put(Inst::Cmp { ops: [CmpOp::Lt, CmpOp::Le], src: [c4, counter] });
         let cond = Cond { op: CondOp::X, ref_x: true, ref_y: true };
         self.put(Inst::Jump { test: Test::Flags(cond), target: start });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::generate::{Tier, case_from_seed};
+    use crate::ir::cfg::{Cfg, Limits};
+    use crate::ir::facts::ALL_LANES;
+    use crate::ir::{Form, Func, Value};
+    use crate::isa::numeric::Precision;
+
+    #[test]
+    fn some_make_outputs_by_rows_and_of_matrices() {
+        let (mut rows, mut matrices) = (0, 0);
+        for seed in 0..2000 {
+            let case = case_from_seed(seed, Some(Tier::Programs), 1);
+            let Ok(cfg) = Cfg::build(&case.program, case.entry, Limits::default()) else { continue };
+            let mut func = Func::build(&cfg, case.config.fuel, Form::Ssa);
+            func.simplify(Precision::F32);
+            let Ok(side) = func.side_by_side() else { continue };
+            let matrix = |&v: &usize| func.matrix_product(Value(v as u32), ALL_LANES).is_some();
+            let by_rows: Vec<usize> = (0..side.by_rows.len()).filter(|&v| side.by_rows[v]).collect();
+            rows += usize::from(!by_rows.is_empty());
+            matrices += usize::from(by_rows.iter().any(matrix));
+        }
+        assert!(rows > 400 && matrices > 200, "{rows}, {matrices}");
     }
 }
