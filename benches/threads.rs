@@ -25,25 +25,25 @@ use std::time::{Duration, Instant};
 const DRAWS: [usize; 4] = [256, 1024, 4096, 16384];
 /// For each shader and draw.
 const BUDGET: Duration = Duration::from_millis(400);
-/// What the second thread is told to do: nothing, a half, to go. It sets it back to nothing.
+/// What the second thread is told: to wait, to run its part, after which it says itself that it waits, or to end.
 const IDLE: u32 = 0;
 const RUN: u32 = 1;
 const STOP: u32 = 2;
 
-/// Vertices, close together, and where their outputs go.
-struct Half {
+/// Vertices of one thread, close together, and where their outputs go.
+struct Part {
     unit: Unit,
     inputs: Vec<Vec4>,
     outputs: Vec<Vec4>,
     count: usize,
 }
 
-impl Half {
-    fn new(work: &Workload, count: usize) -> Half {
+impl Part {
+    fn new(work: &Workload, count: usize) -> Part {
         let stride = Vertices::stride_for(work.input_mask);
         let inputs = (0..count).flat_map(|n| &work.inputs[n % work.inputs.len()][..stride]).copied().collect();
         let outputs = vec![[0.0; 4]; count * Vertices::stride_for(work.output_mask)];
-        Half { unit: Unit::new(), inputs, outputs, count }
+        Part { unit: Unit::new(), inputs, outputs, count }
     }
 
     /// Runs some of the vertices, from the first on.
@@ -62,7 +62,7 @@ impl Half {
 
 /// Median nanoseconds of a draw of `count` vertices on one thread and on two.
 fn measure(kernel: &dyn Kernel, work: &Workload, count: usize, budget: Duration) -> [f64; 2] {
-    let (mut whole, mut second) = (Half::new(work, count), Half::new(work, count / 2));
+    let (mut whole, mut second) = (Part::new(work, count), Part::new(work, count / 2));
     let told = AtomicU32::new(IDLE);
     std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -20,7 +20,7 @@ pub struct Plot<'a> {
     pub groups: &'a [Group],
 }
 
-/// Fill of each series, from the first on, and again; legible on white and on black, and to most who don't see all colours (Okabe and Ito).
+/// Fill of each series, from the first on, and again: some of Okabe and Ito's, made to be told apart by those who don't see all colours.
 const COLOURS: [&str; 4] = ["#e69f00", "#56b4e9", "#009e73", "#0072b2"];
 const BAR: usize = 13;
 const GAP: usize = 14;
