@@ -50,6 +50,7 @@ fn main() {
             output_mask: 3,
             input_stride: STRIDE as u16,
             output_stride: STRIDE as u16,
+            unit_stays: 0,
         };
         let mut times = [const { Vec::new() }; 3];
         for round in 0..rounds + 100 {
@@ -96,7 +97,7 @@ fn rust_batch<'a>(inputs: &'a [Vec4], outputs: &'a mut [Vec4]) -> Batch<'a> {
     let count = inputs.len() / STRIDE;
     let inputs = Vertices::packed(inputs, STRIDE, count).expect("so many");
     let outputs = VerticesMut::packed(outputs, STRIDE, count).expect("so many");
-    Batch { inputs, outputs, input_mask: 3, output_mask: 3 }
+    Batch { inputs, outputs, input_mask: 3, output_mask: 3, unit_stays: false }
 }
 
 fn c_shader() -> *mut PjShader {

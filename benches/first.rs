@@ -44,6 +44,7 @@ fn main() {
                     outputs: (&mut outputs).into(),
                     input_mask: u16::MAX,
                     output_mask: u16::MAX,
+                    unit_stays: false,
                 };
                 shader.run_batch(&uniforms, &mut unit, &mut batch);
                 draws.push(start.elapsed());

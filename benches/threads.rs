@@ -55,6 +55,7 @@ impl Part {
             outputs: VerticesMut::packed(outputs, to, count).expect("there are so many"),
             input_mask: work.input_mask,
             output_mask: work.output_mask,
+            unit_stays: false,
         };
         kernel.run_batch(&work.uniforms, &mut self.unit, &mut batch, &mut NoEmitter);
     }

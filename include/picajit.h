@@ -305,6 +305,9 @@ typedef struct pj_batch {
     uint16_t output_mask;   /* outputs that are not below the stride go nowhere */
     uint16_t input_stride;  /* in registers: 1 to 16, or 0, which means 16 */
     uint16_t output_stride; /* the same */
+    uint32_t unit_stays;    /* 0: the unit is then as the last vertex leaves it. 1: as before, as if the batch had run on a copy,
+                               flags as 0 or 1. For hosts that begin each draw with the same unit; from four vertices on it is
+                               less work. Since the structure has this; a smaller one means 0. */
 } pj_batch;
 
 /*

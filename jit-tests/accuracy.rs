@@ -233,8 +233,13 @@ fn native(variant: picajit::jit::Variant, precision: Precision) -> Result<(), Fa
             let n = n * stride() + chunk as usize % stride();
             input[0][0] = f24_to_f32(chunk * CHUNK + n as u32);
         }
-        let mut batch =
-            Batch { inputs: (&inputs).into(), outputs: (&mut outputs).into(), input_mask: 1, output_mask: 1 };
+        let mut batch = Batch {
+            inputs: (&inputs).into(),
+            outputs: (&mut outputs).into(),
+            input_mask: 1,
+            output_mask: 1,
+            unit_stays: false,
+        };
         let exit = kernel.run_batch(&uniforms, &mut Unit::new(), &mut batch, &mut NoEmitter);
         if exit != Exit::End {
             return Err(format!("it ends with {exit:?}").into());

@@ -5,7 +5,7 @@
 
 use crate::engines::{Engine, engines, reference};
 use crate::noise::Noise;
-use crate::outcome;
+use crate::outcome::{self, Outcome};
 use libtest_mimic::{Failed, Trial};
 use picajit::container::Kind;
 use picajit::container::dvoj::Dvoj;
@@ -199,9 +199,14 @@ fn compare(
     if !wrong.is_empty() {
         return Err(format!("one by one:\n    {}", wrong.join("\n    ")));
     }
-    let wrong = outcome::differences(&want, &outcome::run_batch(tested, uniforms, unit, &inputs, masks));
+    let wrong = outcome::differences(&want, &outcome::run_batch(tested, uniforms, unit, &inputs, masks, false));
     if !wrong.is_empty() {
         return Err(format!("as a batch:\n    {}", wrong.join("\n    ")));
+    }
+    let stays = outcome::run_batch(tested, uniforms, unit, &inputs, masks, true);
+    let wrong = outcome::differences(&Outcome { unit: unit.clone(), ..want.clone() }, &stays);
+    if !wrong.is_empty() {
+        return Err(format!("as a batch that leaves the unit:\n    {}", wrong.join("\n    ")));
     }
     if stage == Stage::Vertex && !want.triangles.is_empty() {
         return Err("a vertex program emitted triangles".into());

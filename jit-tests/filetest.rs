@@ -178,8 +178,11 @@ fn run_case(loaded: &Loaded, case: &Case, pair: &Pair, seed: u64, expected: bool
                 (0..size).map(|n| if n == position { unit.v } else { neighbour(&mut noise, unit) }).collect();
             // The second pair of masks leaves most inputs to the unit and most outputs alone.
             for masks in [(ALL, ALL), (named_inputs(&case.set), 0b0101)] {
-                let got = outcome::run_batch(&*pair.tested, uniforms, unit, &inputs, masks);
-                agree(&at, &outcome::run_one_by_one(&*pair.reference, uniforms, unit, &inputs, masks), &got)?;
+                let got = outcome::run_batch(&*pair.tested, uniforms, unit, &inputs, masks, false);
+                let want = outcome::run_one_by_one(&*pair.reference, uniforms, unit, &inputs, masks);
+                agree(&at, &want, &got)?;
+                let stays = outcome::run_batch(&*pair.tested, uniforms, unit, &inputs, masks, true);
+                agree(&format!("{at} that leaves the unit"), &Outcome { unit: unit.clone(), ..want }, &stays)?;
                 if position == 0 && size == 1 {
                     expect(&at, wanted, &got, case.ulps)?;
                 }

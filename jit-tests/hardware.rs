@@ -214,8 +214,13 @@ fn semantic_not_mapped() -> Result<(), String> {
             unit.o[0] = [[7.0; 4]; 16];
             let inputs = [[[1.0, 2.0, 3.0, 4.0]; 16]; 5];
             let mut outputs = [[[9.0; 4]; 16]; 5];
-            let mut batch =
-                Batch { inputs: (&inputs).into(), outputs: (&mut outputs).into(), input_mask: 1, output_mask: 0b101 };
+            let mut batch = Batch {
+                inputs: (&inputs).into(),
+                outputs: (&mut outputs).into(),
+                input_mask: 1,
+                output_mask: 0b101,
+                unit_stays: false,
+            };
             kernel.run_batch(&Uniforms::new(), &mut unit, &mut batch, &mut NoEmitter);
             for o in &outputs {
                 expect(engine.name, [o[0], o[1], o[2]], [[1.0, 7.0, 7.0, 7.0], [9.0; 4], [7.0; 4]])?;

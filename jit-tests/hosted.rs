@@ -119,7 +119,13 @@ impl Kernel for OnHost {
         batch: &mut Batch<'_>,
         emitter: &mut dyn Emitter,
     ) -> Exit {
-        self.on_host(uniforms, unit, emitter, |kernel, host, slots| kernel.run_batch_on(host, batch, slots))
+        // What emitting changes of its own is a host's to put back.
+        let (stays, before) = (batch.unit_stays, unit.slots);
+        let exit = self.on_host(uniforms, unit, emitter, |kernel, host, slots| kernel.run_batch_on(host, batch, slots));
+        if stays {
+            unit.slots = before;
+        }
+        exit
     }
 
     fn stats(&self) -> picajit::kernel::KernelStats {

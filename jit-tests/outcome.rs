@@ -41,18 +41,24 @@ pub fn run(kernel: &dyn Kernel, uniforms: &Uniforms, unit: &Unit) -> Outcome {
     Outcome { exit, unit, outputs: Vec::new(), triangles: emitter.0 }
 }
 
-/// Runs a batch through the engine's own `run_batch`.
+/// Runs a batch through the engine's own `run_batch`, which leaves the unit as it is if `unit_stays`.
 pub fn run_batch(
     kernel: &dyn Kernel,
     uniforms: &Uniforms,
     unit: &Unit,
     inputs: &[Registers],
     masks: (u16, u16),
+    unit_stays: bool,
 ) -> Outcome {
     let (mut unit, mut emitter) = (unit.clone(), Collect::default());
     let mut outputs = vec![[[UNTOUCHED; 4]; 16]; inputs.len()];
-    let mut batch =
-        Batch { inputs: inputs.into(), outputs: (&mut outputs).into(), input_mask: masks.0, output_mask: masks.1 };
+    let mut batch = Batch {
+        inputs: inputs.into(),
+        outputs: (&mut outputs).into(),
+        input_mask: masks.0,
+        output_mask: masks.1,
+        unit_stays,
+    };
     let exit = kernel.run_batch(uniforms, &mut unit, &mut batch, &mut emitter);
     Outcome { exit, unit, outputs, triangles: emitter.0 }
 }

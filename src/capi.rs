@@ -511,11 +511,12 @@ pub unsafe extern "C" fn pj_run_batch(
         // SAFETY: the header's words on both.
         let host = unsafe { host(shader, unit, uniforms) }?;
         // SAFETY: the header asks for a structure of the size that it says; any bytes make one.
-        let PjBatch { count, inputs, outputs, input_mask, output_mask, input_stride, output_stride, .. } =
-            unsafe { sized(batch, PjBatch::NOTHING, BATCH_BYTES) }?;
+        let PjBatch {
+            count, inputs, outputs, input_mask, output_mask, input_stride, output_stride, unit_stays, ..
+        } = unsafe { sized(batch, PjBatch::NOTHING, BATCH_BYTES) }?;
         let [input_stride, output_stride] =
             [input_stride, output_stride].map(|stride| if stride == 0 { REGS } else { stride.into() });
-        if input_stride.max(output_stride) > REGS {
+        if input_stride.max(output_stride) > REGS || unit_stays > 1 {
             return Err(Fault::Argument);
         }
         if count == 0 {
@@ -538,7 +539,9 @@ pub unsafe extern "C" fn pj_run_batch(
             unsafe { (slice::from_raw_parts(inputs, read), slice::from_raw_parts_mut(outputs, written)) };
         let inputs = Vertices::packed(inputs, input_stride, count).expect("checked");
         let outputs = VerticesMut::packed(outputs, output_stride, count).expect("checked");
-        let exit = shader.0.run_batch_on(&host, &mut Batch { inputs, outputs, input_mask, output_mask });
+        let unit_stays = unit_stays == 1;
+        let mut batch = Batch { inputs, outputs, input_mask, output_mask, unit_stays };
+        let exit = shader.0.run_batch_on(&host, &mut batch);
         Ok(exit as i32)
     })
 }

@@ -50,7 +50,8 @@ pub trait Kernel: Send + Sync {
     fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit;
 
     /// Runs the vertices of `batch` one after the other on `unit`, as if each were loaded into `unit.v`, run, and its
-    /// outputs copied away. All of them run; the result is the first exit that is not [`Exit::End`], if there is one.
+    /// outputs copied away; on a copy of it, if [it is to stay](Batch::unit_stays). All of them run; the result is the first exit
+    /// that is not [`Exit::End`], if there is one.
     fn run_batch(
         &self,
         uniforms: &Uniforms,
@@ -130,9 +131,24 @@ pub struct KernelStats {
     pub one_by_one: Option<String>,
 }
 
+/// Batches of fewer vertices than this run one after the other on every engine.
+pub(crate) const FEWEST_TOGETHER: usize = 4;
+
 /// Runs the vertices of a batch one after the other, as [`Kernel::run_batch`] has it.
 #[inline]
-pub(crate) fn in_turn(unit: &mut Unit, batch: &mut Batch<'_>, mut run: impl FnMut(&mut Unit) -> Exit) -> Exit {
+pub(crate) fn in_turn(unit: &mut Unit, batch: &mut Batch<'_>, run: impl FnMut(&mut Unit) -> Exit) -> Exit {
+    if batch.unit_stays { on_copy(unit, |unit| each(unit, batch, run)) } else { each(unit, batch, run) }
+}
+
+/// Runs `work` on a copy of a unit, which stays as it is.
+// Kilobytes of stack, as above.
+#[inline(never)]
+pub(crate) fn on_copy<T>(unit: &Unit, work: impl FnOnce(&mut Unit) -> T) -> T {
+    work(&mut unit.clone())
+}
+
+#[inline]
+fn each(unit: &mut Unit, batch: &mut Batch<'_>, mut run: impl FnMut(&mut Unit) -> Exit) -> Exit {
     let mut result = Exit::End;
     for n in 0..batch.len() {
         copy_registers(batch.input_mask, &batch.inputs[n], &mut unit.v);

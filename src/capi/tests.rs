@@ -62,6 +62,7 @@ fn a_vertex_runs_alone_and_in_a_batch() {
             output_mask: 2,
             input_stride: 0,
             output_stride: 0,
+            unit_stays: 0,
         };
         let u = from_mut(&mut *unit).cast();
         // SAFETY: all are valid.
@@ -70,6 +71,18 @@ fn a_vertex_runs_alone_and_in_a_batch() {
             assert_eq!((output[0], output[1]), ([-1.0; 4], [2.0 * n as f32; 4]));
         }
         assert_eq!(unit.a0, [6, 6]);
+        // As before, and as such a structure was before it could say so.
+        for (batch, a0) in [
+            (PjBatch { unit_stays: 1, ..batch }, [7, 7]),
+            (PjBatch { struct_size: BATCH_BYTES, unit_stays: 1, ..batch }, [6, 6]),
+        ] {
+            (unit.a0, unit.cmp) = ([7; 2], [1, 0]);
+            let u = from_mut(&mut *unit).cast();
+            // SAFETY: all are valid.
+            assert_eq!(unsafe { pj_run_batch(shader, u, c, &batch) }, PJ_END);
+            assert_eq!((unit.a0, unit.cmp, outputs[6][1]), (a0, [1, 0], [12.0; 4]));
+            outputs[6][1] = [0.0; 4];
+        }
         // SAFETY: the last uses.
         unsafe { (pj_shader_release(shader), pj_engine_free(engine)) };
     }
@@ -157,6 +170,7 @@ fn what_is_wrong_is_a_status_and_says_why() {
         output_mask: 1,
         input_stride: 0,
         output_stride: 0,
+        unit_stays: 0,
     };
     let (mut memory, elsewhere) = (vec![[[0.0f32; 4]; 16]; 4], vec![[[0.0f32; 4]; 16]; 4]);
     let (m, e): (*mut c_void, *const c_void) = (memory.as_mut_ptr().cast(), elsewhere.as_ptr().cast());
@@ -171,6 +185,7 @@ fn what_is_wrong_is_a_status_and_says_why() {
         for (input_stride, output_stride) in [(17, 0), (0, 17), (0xFFFF, 1)] {
             let wide = PjBatch { input_stride, output_stride, ..batch(e, m, 1) };
             assert_eq!(pj_run_batch(shader, u, c, &wide), PJ_ARGUMENT);
+            assert_eq!(pj_run_batch(shader, u, c, &PjBatch { unit_stays: 2, ..batch(e, m, 1) }), PJ_ARGUMENT);
         }
         let narrow = PjBatch { input_stride: 1, output_stride: 2, ..batch(m, m.wrapping_byte_add(32), 2) };
         assert_eq!(pj_run_batch(shader, u, c, &narrow), PJ_END);
@@ -270,6 +285,7 @@ fn a_batch_neither_reads_nor_needs_what_its_masks_leave_out() {
             output_mask: 2,
             input_stride: 0,
             output_stride: 0,
+            unit_stays: 0,
         };
         // SAFETY: all are valid, as far as the masks say.
         unsafe {
@@ -449,7 +465,7 @@ fn structures_are_as_written_down() {
         "pj_memory" PjMemory { struct_size, install, release, user }
         "pj_stats" PjStats { struct_size, hits, misses, evictions, entries, bytes }
         "pj_shader_info" PjShaderInfo { struct_size, native, redone, groups, given_up, native_bytes }
-        "pj_batch" PjBatch { struct_size, count, inputs, outputs, input_mask, output_mask, input_stride, output_stride }
+        "pj_batch" PjBatch { struct_size, count, inputs, outputs, input_mask, output_mask, input_stride, output_stride, unit_stays }
         "pj_step" PjStep {
             struct_size, text, pc, next, wrote, index, mask, value, a0, al, cmp, bank, emit_vertex, emit_primitive,
             emit_winding, reserved

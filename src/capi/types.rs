@@ -329,6 +329,7 @@ pub struct PjBatch {
     pub output_mask: u16,
     pub input_stride: u16,
     pub output_stride: u16,
+    pub unit_stays: u32,
 }
 
 impl PjBatch {
@@ -341,5 +342,6 @@ impl PjBatch {
         output_mask: 0,
         input_stride: 0,
         output_stride: 0,
+        unit_stays: 0,
     };
 }

@@ -99,6 +99,7 @@ pub fn digest(case: &Case, kernel: &dyn Kernel) -> Digest {
         outputs: (&mut outputs).into(),
         input_mask: *input_mask,
         output_mask: *output_mask,
+        unit_stays: false,
     };
     let exit = kernel.run_batch(uniforms, &mut unit, &mut batch, &mut Triangles { hash: &mut hash, count: 0 });
     outputs.iter().for_each(|registers| hash.registers(registers));

@@ -242,6 +242,8 @@ impl<'a> Draw<'a> {
             outputs: (&mut outputs[SLOTS..]).into(),
             input_mask: self.input_mask,
             output_mask: self.output_mask,
+            // As hardware has it: what vertices leave may be read in the next draw.
+            unit_stays: false,
         };
         if !batch.inputs.is_empty() {
             let exit = self.shader.run_batch(&vertex.uniforms, &mut vertex.unit, &mut batch);

@@ -12,7 +12,7 @@ use super::{Jit, Timings, Variant};
 use crate::background::Queue;
 use crate::ir::Func;
 use crate::ir::batch::Side;
-use crate::kernel::{Config, Kernel, KernelStats, Unsupported, copied, in_turn};
+use crate::kernel::{Config, FEWEST_TOGETHER, Kernel, KernelStats, Unsupported, copied, in_turn, on_copy};
 use crate::layout::{Host, HostEmitter, Image, Layout};
 use crate::program::{Entry, Program};
 use crate::state::{Batch, Emitter, Exit, Uniforms, Unit, Vec4};
@@ -244,8 +244,14 @@ impl NativeKernel {
         let count = batch.len();
         let (taken, wanted) = (batch.inputs_taken(), batch.outputs_wanted());
         let Some(lanes) = self.side_by_side(count, taken) else {
-            return Run::new(self, place, batch).some(batch, 0..count);
+            return match batch.unit_stays {
+                false => Run::new(self, place, batch).some(batch, 0..count),
+                true => place.keeping_unit(|place| Run::new(self, place, batch).more(batch, 0..count)),
+            };
         };
+        if batch.unit_stays {
+            return self.run_batch_apart(lanes, place, batch);
+        }
         let done = lanes.code.run_lanes(place, batch, 0..count / WIDTH * WIDTH, wanted);
         if done < count || wanted & !lanes.writes != 0 {
             return Run::new(self, place, batch).behind_first_groups(lanes, batch, done);
@@ -256,6 +262,24 @@ impl NativeKernel {
         place.take_inputs(taken, last);
         // It ended, and its outputs are there: this is for the unit.
         self.run_with(place, Some(last), &mut false);
+        Exit::End
+    }
+
+    /// The same of a batch that leaves the unit as it is, which code for batches does.
+    fn run_batch_apart(&self, lanes: &SideBySide, place: &mut Place<'_>, batch: &mut Batch<'_>) -> Exit {
+        let (count, wanted) = (batch.len(), batch.outputs_wanted());
+        let whole = count / WIDTH * WIDTH;
+        let done = lanes.code.run_lanes(place, batch, 0..whole, wanted);
+        // What is no group is one with some that have run already: they see no other vertex, so they do the same again.
+        let rest = usize::from(whole < count);
+        if done < whole || rest == 1 && lanes.code.run_lanes(place, batch, count - WIDTH..count, wanted) < WIDTH {
+            return place.keeping_unit(|place| Run::new(self, place, batch).behind_first_groups(lanes, batch, done));
+        }
+        self.count_groups((whole / WIDTH + rest) as u32);
+        let same = wanted & !lanes.writes;
+        if same != 0 {
+            (0..count).for_each(|n| place.copy_outputs(same, &mut batch.outputs[n]));
+        }
         Exit::End
     }
 
@@ -281,13 +305,20 @@ impl Kernel for NativeKernel {
         batch: &mut Batch<'_>,
         emitter: &mut dyn Emitter,
     ) -> Exit {
+        let stays = batch.unit_stays;
         match self.later.source.config.layout {
             // What is done to run many well would take longer than they do.
-            None if batch.len() < WIDTH => in_turn(unit, batch, |unit| {
+            None if batch.len() < FEWEST_TOGETHER => in_turn(unit, batch, |unit| {
                 self.run_with(&mut Place::Own { uniforms, unit, emitter }, None, &mut false)
             }),
             None => self.run_batch_with(&mut Place::Own { uniforms, unit, emitter }, batch),
-            Some(layout) => Image::run(layout, uniforms, unit, emitter, |host, e| self.run_batch_on(host, batch, e)),
+            Some(layout) => {
+                let mut run = |unit: &mut Unit| {
+                    Image::run(layout, uniforms, unit, emitter, |host, e| self.run_batch_on(host, batch, e))
+                };
+                // A host's memory lacks what is only in a unit.
+                if stays { on_copy(unit, run) } else { run(unit) }
+            }
         }
     }
 

@@ -32,6 +32,21 @@ impl Place<'_> {
         }
     }
 
+    /// Does work behind which the unit is as before.
+    #[inline(never)]
+    pub(super) fn keeping_unit<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        let before = match self {
+            Place::Own { unit, .. } => unit.clone(),
+            Place::Host { host, .. } => host.load().0,
+        };
+        let result = work(self);
+        match self {
+            Place::Own { unit, .. } => **unit = before,
+            Place::Host { host, .. } => host.store(&before),
+        }
+        result
+    }
+
     /// Runs a kernel that reads inputs in the unit only: those of `reads` are lent to it for the run, if they are elsewhere.
     pub(super) fn interpret(&mut self, kernel: &dyn Kernel, reads: u16, inputs: Option<&[Vec4]>) -> Exit {
         let lent = |uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter| {

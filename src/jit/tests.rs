@@ -74,8 +74,13 @@ fn code_runs_in_memory_of_the_host_and_is_given_back() {
     assert_eq!(shelf.len(), 1);
     let inputs: Vec<Registers> = (0..8).map(|n| [[n as f32, 2.0, -1.0, 0.0]; 16]).collect();
     let mut outputs = vec![[[0.0; 4]; 16]; 8];
-    let mut batch =
-        Batch { inputs: (&inputs).into(), outputs: (&mut outputs).into(), input_mask: u16::MAX, output_mask: 1 };
+    let mut batch = Batch {
+        inputs: (&inputs).into(),
+        outputs: (&mut outputs).into(),
+        input_mask: u16::MAX,
+        output_mask: 1,
+        unit_stays: false,
+    };
     let mut unit = Unit::new();
     assert_eq!(kernel.run_batch(&Uniforms::new(), &mut unit, &mut batch, &mut NoEmitter), Exit::End);
     assert_eq!(outputs[5][0], [25.0, 4.0, 1.0, 0.0]);
@@ -108,8 +113,13 @@ fn a_redo_without_memory_for_exact_code_is_served_by_the_last_resort() {
     inputs[0][1] = [0.0; 4];
     unit.v[2] = [7.0; 4];
     // v2 is none of the batch's: it must stay the unit's whoever serves.
-    let mut batch =
-        Batch { inputs: (&inputs).into(), outputs: (&mut outputs).into(), input_mask: !(1 << 2), output_mask: 1 };
+    let mut batch = Batch {
+        inputs: (&inputs).into(),
+        outputs: (&mut outputs).into(),
+        input_mask: !(1 << 2),
+        output_mask: 1,
+        unit_stays: false,
+    };
     assert_eq!(kernel.run_batch(&Uniforms::new(), &mut unit, &mut batch, &mut NoEmitter), Exit::End);
     assert_eq!((outputs[0][0], outputs[1][0], outputs[1][1]), ([0.0; 4], [1.0; 4], [9.0; 4]));
     inputs[1][2] = [7.0; 4];

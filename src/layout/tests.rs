@@ -182,8 +182,13 @@ fn every_engine_runs_on_a_hosts_memory_as_on_our_own() {
     let mut want_outputs = vec![[[0.0; 4]; 16]; 9];
     let reference = Engine::default().shader(&program, entry);
     assert_eq!(reference.run(&uniforms, &mut want), Exit::End);
-    let mut batch =
-        Batch { inputs: (&inputs).into(), outputs: (&mut want_outputs).into(), input_mask: 3, output_mask: 3 };
+    let mut batch = Batch {
+        inputs: (&inputs).into(),
+        outputs: (&mut want_outputs).into(),
+        input_mask: 3,
+        output_mask: 3,
+        unit_stays: false,
+    };
     reference.run_batch(&uniforms, &mut want, &mut batch);
     for options in engines(layout) {
         let (engine, said) = engine(options);
@@ -191,8 +196,13 @@ fn every_engine_runs_on_a_hosts_memory_as_on_our_own() {
         let mut outputs = vec![[[0.0; 4]; 16]; 9];
         let (after, constants) = Image::new(layout, &unit, &uniforms).with(|host| {
             assert_eq!(shader.run_on(host, &mut NoEmitter), Exit::End);
-            let mut batch =
-                Batch { inputs: (&inputs).into(), outputs: (&mut outputs).into(), input_mask: 3, output_mask: 3 };
+            let mut batch = Batch {
+                inputs: (&inputs).into(),
+                outputs: (&mut outputs).into(),
+                input_mask: 3,
+                output_mask: 3,
+                unit_stays: false,
+            };
             assert_eq!(shader.run_batch_on(host, &mut batch), Exit::End);
             host.load()
         });

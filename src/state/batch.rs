@@ -7,6 +7,21 @@ use crate::isa::REGS;
 use std::ops::{Deref, Index, IndexMut, Range};
 
 /// Vertices to run one after the other on one unit, registers carried over.
+///
+/// ```
+/// use picajit::state::{Batch, Registers};
+/// let (inputs, mut outputs) = ([[[1.0; 4]; 16]; 8], [[[0.0; 4]; 16]; 8]);
+/// // v0 and v1 to o0 and o1, and the unit may be used for the next draw as it is.
+/// let batch = Batch {
+///     inputs: (&inputs).into(),
+///     outputs: (&mut outputs).into(),
+///     input_mask: 0b11,
+///     output_mask: 0b11,
+///     unit_stays: true,
+/// };
+/// assert_eq!(batch.len(), 8);
+/// # let _: Registers = inputs[0];
+/// ```
 pub struct Batch<'a> {
     /// The inputs of each vertex.
     pub inputs: Vertices<'a>,
@@ -17,6 +32,10 @@ pub struct Batch<'a> {
     pub input_mask: u16,
     /// Which `o` registers are copied to `outputs` (bit n = `on`), if a vertex has them there; the others are left as they are.
     pub output_mask: u16,
+    /// Whether the unit is afterwards what it was before, as if the batch had run on a copy. If not, it is what the last vertex
+    /// leaves, and that vertex may have to run once more for that alone. For hosts that begin each draw with the same unit; it
+    /// pays from four vertices on.
+    pub unit_stays: bool,
 }
 
 impl Batch<'_> {

@@ -284,7 +284,7 @@ impl Workload {
     pub fn batch(&self, unit: &mut Unit, kernel: &dyn Kernel, inputs: Vertices<'_>, places: &mut [Vec4]) -> Exit {
         let outputs = VerticesMut::packed(places, self.strides.1, inputs.len()).expect("there are as many");
         let (input_mask, output_mask) = (self.input_mask, self.output_mask);
-        let mut batch = Batch { inputs, outputs, input_mask, output_mask };
+        let mut batch = Batch { inputs, outputs, input_mask, output_mask, unit_stays: false };
         kernel.run_batch(&self.uniforms, unit, &mut batch, &mut NoEmitter)
     }
 

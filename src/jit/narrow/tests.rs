@@ -106,8 +106,13 @@ fn a_batch_looks_at_uniforms_again_until_it_has_seen_them() {
     inputs[0][0] = [f32::NAN; 4];
     let mut outputs = inputs;
     let mut run = |uniforms: &Uniforms| {
-        let mut batch =
-            Batch { inputs: (&inputs).into(), outputs: (&mut outputs).into(), input_mask: 1, output_mask: 1 };
+        let mut batch = Batch {
+            inputs: (&inputs).into(),
+            outputs: (&mut outputs).into(),
+            input_mask: 1,
+            output_mask: 1,
+            unit_stays: false,
+        };
         kernel.run_batch(uniforms, &mut Unit::new(), &mut batch, &mut NoEmitter);
         kernel.redos()
     };

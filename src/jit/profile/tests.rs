@@ -130,7 +130,13 @@ fn a_dump_holds_every_kind_of_code_with_its_lines() {
     let inputs: Vec<Registers> = vec![[[1.0; 4]; 16]; 16];
     let mut outputs = inputs.clone();
     let (uniforms, mut unit) = (Uniforms::new(), Unit::new());
-    let mut batch = Batch { inputs: (&inputs).into(), outputs: (&mut outputs).into(), input_mask: !0, output_mask: 1 };
+    let mut batch = Batch {
+        inputs: (&inputs).into(),
+        outputs: (&mut outputs).into(),
+        input_mask: !0,
+        output_mask: 1,
+        unit_stays: false,
+    };
     kernel.run_batch(&uniforms, &mut unit, &mut batch, &mut NoEmitter);
     (unit.v[0], unit.v[1]) = ([f32::INFINITY; 4], [0.0; 4]);
     kernel.run(&uniforms, &mut unit, &mut NoEmitter);

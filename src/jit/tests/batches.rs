@@ -31,13 +31,15 @@ fn same_as_one_by_one(source: &str, vertex: impl Fn(usize) -> Registers, masks: 
 fn same_with(c: [Vec4; 96], source: &str, vertex: impl Fn(usize) -> Registers, masks: (u16, u16)) -> (u32, u32) {
     let config = Config { fuel: 40, ..Config::default() };
     let (kernel, interp) = kernels(source, &config);
+    // Not the same kernel, whose groups are counted.
+    let (apart, _) = kernels(source, &config);
     let mut uniforms = Uniforms::new();
     uniforms.c = c;
     uniforms.i[0] = [2, 0, 1, 0];
     uniforms.b = 1;
     for size in [1, 2, 3, 4, 5, 7, 8, 9, 17, 64] {
         let inputs: Vec<Registers> = (0..size).map(&vertex).collect();
-        let run = |kernel: &dyn Kernel| {
+        let run = |kernel: &dyn Kernel, unit_stays: bool| {
             let mut unit = Unit::new();
             unit.r = [[0.75, -0.5, 8.0, 9.0]; 16];
             unit.o = [[[5.0, 6.0, 7.0, 8.0]; 16]; 2];
@@ -48,21 +50,27 @@ fn same_with(c: [Vec4; 96], source: &str, vertex: impl Fn(usize) -> Registers, m
                 outputs: (&mut outputs).into(),
                 input_mask: masks.0,
                 output_mask: masks.1,
+                unit_stays,
             };
             let exit = kernel.run_batch(&uniforms, &mut unit, &mut batch, &mut NoEmitter);
             (exit, outputs, unit)
         };
-        let (want, got) = (run(&*interp), run(&kernel));
-        assert_eq!(want.0, got.0, "exit of {size}");
-        let bits = |(_, outputs, unit): &(Exit, Vec<Registers>, Unit)| -> Vec<f32> {
-            let registers = [unit.v, unit.r, unit.o[0], unit.o[1]];
-            outputs.iter().chain(&registers).flat_map(|r| r.as_flattened()).copied().collect()
-        };
-        let (a, b) = (bits(&want), bits(&got));
-        let differs = a.iter().zip(&b).position(|(a, b)| !same(*a, *b));
-        assert_eq!(differs, None, "float number {differs:?} of a batch of {size}: {source}");
-        let rest = |(_, _, u): &(Exit, Vec<Registers>, Unit)| (u.a0, u.al, u.cmp, u.bank);
-        assert_eq!(rest(&want), rest(&got), "{source}");
+        for (kernel, unit_stays) in [(&kernel, false), (&apart, true)] {
+            let (want, got) = (run(&*interp, unit_stays), run(kernel, unit_stays));
+            assert_eq!(want.0, got.0, "exit of {size}");
+            let bits = |(_, outputs, unit): &(Exit, Vec<Registers>, Unit)| -> Vec<f32> {
+                let registers = [unit.v, unit.r, unit.o[0], unit.o[1]];
+                outputs.iter().chain(&registers).flat_map(|r| r.as_flattened()).copied().collect()
+            };
+            let (a, b) = (bits(&want), bits(&got));
+            let differs = a.iter().zip(&b).position(|(a, b)| !same(*a, *b));
+            assert_eq!(differs, None, "float number {differs:?} of a batch of {size}, {unit_stays}: {source}");
+            let rest = |(_, _, u): &(Exit, Vec<Registers>, Unit)| (u.a0, u.al, u.cmp, u.bank);
+            assert_eq!(rest(&want), rest(&got), "{source}");
+            if unit_stays {
+                assert_eq!((got.2.v, got.2.a0, got.2.r[0][0]), ([[0.0; 4]; 16], [0, 0], 0.75), "{source}");
+            }
+        }
     }
     kernel.groups()
 }
@@ -298,8 +306,13 @@ fn who_has_to_run_one_after_the_other_says_why() {
         let (kernel, _) = kernels(&main(body), &Config::default());
         let inputs: Vec<Registers> = (0..8).map(numbers).collect();
         let mut outputs = inputs.clone();
-        let mut batch =
-            Batch { inputs: (&inputs).into(), outputs: (&mut outputs).into(), input_mask: 0xFFFF, output_mask: 0xFFFF };
+        let mut batch = Batch {
+            inputs: (&inputs).into(),
+            outputs: (&mut outputs).into(),
+            input_mask: 0xFFFF,
+            output_mask: 0xFFFF,
+            unit_stays: false,
+        };
         kernel.run_batch(&Uniforms::new(), &mut Unit::new(), &mut batch, &mut NoEmitter);
         assert_eq!(kernel.stats().one_by_one.as_deref(), Some(why));
     }
@@ -313,8 +326,13 @@ fn a_shader_that_gives_up_often_stops_trying() {
     let inputs: Vec<Registers> = (0..4096).map(|n| [[if n % 2 == 0 { -100.0 } else { 100.0 }; 4]; 16]).collect();
     let mut outputs = inputs.clone();
     let mut run = || {
-        let mut batch =
-            Batch { inputs: (&inputs).into(), outputs: (&mut outputs).into(), input_mask: 0xFFFF, output_mask: 0xFFFF };
+        let mut batch = Batch {
+            inputs: (&inputs).into(),
+            outputs: (&mut outputs).into(),
+            input_mask: 0xFFFF,
+            output_mask: 0xFFFF,
+            unit_stays: false,
+        };
         let uniforms = Uniforms::new();
         kernel.run_batch(&uniforms, &mut Unit::new(), &mut batch, &mut NoEmitter);
         kernel.groups()
@@ -457,6 +475,7 @@ fn only_the_first_registers(config: &Config) {
                     outputs: VerticesMut::packed(&mut outputs, output_stride, count + 1).expect("so many"),
                     input_mask: masks.0,
                     output_mask: masks.1,
+                    unit_stays: false,
                 };
                 assert_eq!(kernel.run_batch(&uniforms, &mut unit, &mut batch, &mut NoEmitter), Exit::End);
                 (outputs, unit.v, unit.r, unit.o)
