@@ -16,7 +16,7 @@ use crate::executable::ExecutableMemory;
 #[cfg(feature = "jit")]
 use crate::interp::Interp;
 use crate::isa::numeric::Precision;
-use crate::kernel::{Backend, Config, DEFAULT_FUEL, FEWEST_TOGETHER, KernelStats, Unsupported, in_turn};
+use crate::kernel::{Backend, Config, DEFAULT_FUEL, KernelStats, Unsupported, copy_registers};
 use crate::layout::{Host, HostEmitter, Layout};
 use crate::profiler::{Profiler, Unprofiled};
 use crate::program::{Entry, Program};
@@ -263,9 +263,12 @@ impl Shader {
     /// Runs the vertices of `batch` one after the other on `unit`; see [`Kernel::run_batch`](crate::kernel::Kernel::run_batch).
     #[inline]
     pub fn run_batch(&self, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>) -> Exit {
-        // Where the host is compiled, so that a few vertices cost what a loop of its own does.
-        if batch.len() < FEWEST_TOGETHER {
-            return in_turn(unit, batch, |unit| self.run(uniforms, unit));
+        if batch.len() == 1 && !batch.unit_stays {
+            let (taken, wanted) = (batch.inputs_taken(), batch.outputs_wanted());
+            copy_registers(taken, batch.inputs.registers(), &mut unit.v);
+            let exit = self.run(uniforms, unit);
+            copy_registers(wanted, unit.outputs(), batch.outputs.registers());
+            return exit;
         }
         self.run_many(uniforms, unit, batch)
     }

@@ -131,9 +131,6 @@ pub struct KernelStats {
     pub one_by_one: Option<String>,
 }
 
-/// Batches of fewer vertices than this run one after the other on every engine.
-pub(crate) const FEWEST_TOGETHER: usize = 4;
-
 /// Runs the vertices of a batch one after the other, as [`Kernel::run_batch`] has it.
 #[inline]
 pub(crate) fn in_turn(unit: &mut Unit, batch: &mut Batch<'_>, run: impl FnMut(&mut Unit) -> Exit) -> Exit {
@@ -149,11 +146,18 @@ pub(crate) fn on_copy<T>(unit: &Unit, work: impl FnOnce(&mut Unit) -> T) -> T {
 
 #[inline]
 fn each(unit: &mut Unit, batch: &mut Batch<'_>, mut run: impl FnMut(&mut Unit) -> Exit) -> Exit {
+    let (count, taken, wanted) = (batch.len(), batch.inputs_taken(), batch.outputs_wanted());
+    let (input_stride, output_stride) = (batch.inputs.stride(), batch.outputs.stride());
+    // Not by number: a batch of one would notice the multiplications.
+    let (mut inputs, mut outputs) = (batch.inputs.registers(), batch.outputs.registers());
     let mut result = Exit::End;
-    for n in 0..batch.len() {
-        copy_registers(batch.input_mask, &batch.inputs[n], &mut unit.v);
+    for _ in 0..count {
+        let (input, output);
+        (input, inputs) = inputs.split_at(input_stride);
+        (output, outputs) = outputs.split_at_mut(output_stride);
+        copy_registers(taken, input, &mut unit.v);
         let exit = run(unit);
-        copy_registers(batch.output_mask, unit.outputs(), &mut batch.outputs[n]);
+        copy_registers(wanted, unit.outputs(), output);
         if result == Exit::End {
             result = exit;
         }

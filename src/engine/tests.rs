@@ -359,8 +359,8 @@ fn nobody_sees_when_code_becomes_native() {
         assert_eq!(shader.backend(), "lanes");
         assert_eq!(run(&engine, &uniforms, &inputs), want);
         assert!(shader.stats().redone > 0, "{:?}", shader.stats());
-        // On a busy machine all runs above may have been over before there was code, and the first batches only ask for more.
-        for _ in 0..8 {
+        // On a busy machine all runs above may have been over before there was code, and code for batches comes after 1,024 vertices.
+        for _ in 0..20 {
             run(&engine, &quiet, &calm);
             engine.wait();
         }

@@ -12,7 +12,7 @@ use super::{Jit, Timings, Variant};
 use crate::background::Queue;
 use crate::ir::Func;
 use crate::ir::batch::Side;
-use crate::kernel::{Config, FEWEST_TOGETHER, Kernel, KernelStats, Unsupported, copied, in_turn, on_copy};
+use crate::kernel::{Config, Kernel, KernelStats, Unsupported, copied, in_turn, on_copy};
 use crate::layout::{Host, HostEmitter, Image, Layout};
 use crate::program::{Entry, Program};
 use crate::state::{Batch, Emitter, Exit, Uniforms, Unit, Vec4};
@@ -308,7 +308,7 @@ impl Kernel for NativeKernel {
         let stays = batch.unit_stays;
         match self.later.source.config.layout {
             // What is done to run many well would take longer than they do.
-            None if batch.len() < FEWEST_TOGETHER => in_turn(unit, batch, |unit| {
+            None if batch.len() < WIDTH => in_turn(unit, batch, |unit| {
                 self.run_with(&mut Place::Own { uniforms, unit, emitter }, None, &mut false)
             }),
             None => self.run_batch_with(&mut Place::Own { uniforms, unit, emitter }, batch),

@@ -228,6 +228,8 @@ pub struct Workload {
     pub input_mask: u16,
     /// Output registers that it has.
     pub output_mask: u16,
+    /// Whether batches leave the unit as it is; they don't unless this is set.
+    pub unit_stays: bool,
     /// The same vertices, as batches have them, and registers a vertex there, in and out.
     packed: Vec<Vec4>,
     strides: (usize, usize),
@@ -267,7 +269,7 @@ impl Workload {
             Stride::File => (16, 16),
         };
         let packed = inputs.iter().flat_map(|file| &file[..strides.0]).copied().collect();
-        Workload { uniforms, inputs, input_mask, output_mask, packed, strides }
+        Workload { uniforms, inputs, input_mask, output_mask, unit_stays: false, packed, strides }
     }
 
     /// All vertices as a batch.
@@ -283,8 +285,8 @@ impl Workload {
     /// One batch.
     pub fn batch(&self, unit: &mut Unit, kernel: &dyn Kernel, inputs: Vertices<'_>, places: &mut [Vec4]) -> Exit {
         let outputs = VerticesMut::packed(places, self.strides.1, inputs.len()).expect("there are as many");
-        let (input_mask, output_mask) = (self.input_mask, self.output_mask);
-        let mut batch = Batch { inputs, outputs, input_mask, output_mask, unit_stays: false };
+        let Workload { input_mask, output_mask, unit_stays, .. } = *self;
+        let mut batch = Batch { inputs, outputs, input_mask, output_mask, unit_stays };
         kernel.run_batch(&self.uniforms, unit, &mut batch, &mut NoEmitter)
     }
 
