@@ -2,7 +2,7 @@
  * picajit: PICA200 vertex and geometry shaders as native code, with an interpreter that gives the same bits.
  *
  * Made for C99, C11 and C++ from C++11 on. Structures that may grow begin with their size: zero them and set `struct_size`
- * to sizeof (PJ_OPTIONS_INIT does for options); fields named `reserved` stay 0. A size below that of the first version, or
+ * to sizeof (PJ_OPTIONS_INIT does for options); fields named `reserved` stay 0. A size that no version has had, or one
  * above 4096, is none; of a structure larger than the library's, what it does not know is not looked at. A function that can
  * fail returns a pj_status; whatever it was to give is then untouched. Nothing here keeps global state; no call lets a panic
  * of the library out.
@@ -51,7 +51,8 @@ enum {
     PJ_MISALIGNED = -6, /* registers or uniforms are not aligned to 16 bytes, or something else not as its type asks */
     PJ_OVERLAP = -7,    /* inputs or outputs of a batch lie where they must not, see pj_run_batch */
     PJ_INTERNAL = -8,   /* a bug in picajit; the engine, its shaders and its GPUs should not be used any more */
-    PJ_BUSY = -9        /* a pj_gpu is in use: by a call that this one is made in, or on another thread */
+    PJ_BUSY = -9,       /* a pj_gpu is in use: by a call that this one is made in, or on another thread */
+    PJ_IO = -10         /* a directory can't be read; the message says why */
 };
 
 /* What a status says, in words that are always there. A function with a `message` says more. */
@@ -156,7 +157,8 @@ enum { /* pj_options.profiler: Linux perf, so that it shows shaders by name */
 enum { /* the kind of an event */
     PJ_EVENT_FALLBACK = 0,  /* a shader is interpreted although native code was preferred; once for each reason */
     PJ_EVENT_DIVERGENCE = 1, /* a crosscheck found a bug in picajit; once for each shader */
-    PJ_EVENT_UNPROFILED = 2  /* the profiler that was asked for is not told, or no more; once for each engine */
+    PJ_EVENT_UNPROFILED = 2, /* the profiler that was asked for is not told, or no more; once for each engine */
+    PJ_EVENT_NOT_KEPT = 3    /* programs are not written to keep_directory, or no more; once for each engine */
 };
 
 /* `text` is UTF-8, ends with 0, and is valid during the call. */
@@ -194,10 +196,13 @@ typedef struct pj_options {
                                 than 64 are 64. 0: whoever first wants code makes it. With PJ_NATIVE_REQUIRED only the code of
                                 which pj_shader_get speaks last is made there. */
     const pj_memory *memory; /* null: pages that picajit maps. It is copied. */
+    const char *keep_directory; /* where programs are written that were asked for and not known, for pj_engine_preload: a small
+                                file for each, 4096 at most. Made if it is not there. UTF-8, copied, not empty. Machine code is
+                                never written. A directory for each game. Null: nothing is written */
 } pj_options;
 
 #define PJ_OPTIONS_INIT \
-    { sizeof(pj_options), PJ_NATIVE, PJ_F32, 65536, 0, (size_t)64 << 20, NULL, NULL, NULL, NULL, PJ_NO_PROFILER, 0, NULL }
+    { sizeof(pj_options), PJ_NATIVE, PJ_F32, 65536, 0, (size_t)64 << 20, NULL, NULL, NULL, NULL, PJ_NO_PROFILER, 0, NULL, NULL }
 
 /*
  * An engine. `options` may be null for the defaults. If `message` is not null, it gets at most `message_bytes` bytes of
@@ -213,6 +218,21 @@ void pj_engine_free(pj_engine *engine);
 
 /* Returns when all code is there that was asked for so far; at once without threads, and on one of them. */
 pj_status pj_engine_wait(const pj_engine *engine);
+
+typedef struct pj_preloaded {
+    size_t struct_size;
+    uint64_t programs; /* that the engine now knows */
+    uint64_t refused;  /* what is in the directory and is no program: broken, of another version, somebody else's */
+    uint64_t left;     /* files that were left for want of room in the cache, or because there are more than 4096 */
+} pj_preloaded;
+
+/*
+ * Reads the programs that engines have written to pj_options.keep_directory, and has their code made: now, or, with
+ * pj_options.threads, meanwhile, which pj_engine_wait waits for. For where a game starts: pj_shader_get then finds them. It
+ * takes no more of the cache than is free. Without keep_directory, and where there is no such directory yet, there is nothing to
+ * do. Whatever the files hold is safe. `preloaded` may be null; so may `message`, as in pj_engine_new.
+ */
+pj_status pj_engine_preload(const pj_engine *engine, pj_preloaded *preloaded, char *message, size_t message_bytes);
 
 /* Drops all cached shaders; those that are held stay usable. */
 pj_status pj_engine_clear(const pj_engine *engine);

@@ -107,12 +107,13 @@ fn good(program: &Path, under: &[&str], arguments: &[&str], environment: &[(&str
 }
 
 /// The hosts in C and how what they print ends.
-const HOSTS: [(&str, &str); 5] = [
+const HOSTS: [(&str, &str); 6] = [
     ("examples/c/host.c", ""),
     ("examples/c/gpu.c", ""),
     ("jit-tests/capi/abuse.c", "as the header says\n"),
     ("jit-tests/capi/callbacks.c", "as the header says\n"),
     ("jit-tests/capi/threads.c", "the same bits\n"),
+    ("jit-tests/capi/kept.c", "the same bits\n"),
 ];
 /// What they are started with: engine, and rounds, for those that make rounds.
 const RUNS: [[&str; 2]; 3] = [["native", "100"], ["background", "100"], ["interpreter", "30"]];

@@ -4,8 +4,9 @@
 //! and the descriptors these name, nothing behind them: equal programs stay equal whatever lies in the rest of the
 //! memory. A hit compares all of it; the hash only finds the place.
 //!
-//! Invariant: what the cached kernels occupy stays within the bound, except that the newest one is always kept. Users
-//! that hold a kernel keep it alive beyond its eviction. It must not know how kernels are made.
+//! Invariant: what the cached kernels occupy stays within the bound, except that the newest one is always kept; what is
+//! only offered, and nobody has asked for, never drives out what somebody has. Users that hold a kernel keep it alive
+//! beyond its eviction. It must not know how kernels are made.
 
 use crate::ir::cfg::{Cfg, Limits};
 use crate::isa::Pc;
@@ -44,6 +45,21 @@ impl ShaderKey {
         ShaderKey { entry, config, words, opdescs }
     }
 
+    /// Which entry it is of.
+    pub fn entry(&self) -> Entry {
+        self.entry
+    }
+
+    /// The shortest program with this key: zeros where nothing can be executed or no instruction names a descriptor. Its entry
+    /// has the same key again, under the same configuration.
+    pub fn program(&self) -> Program {
+        let mut code = vec![0; self.words.last().map_or(0, |&(pc, _)| usize::from(pc) + 1)];
+        let mut opdescs = vec![0; self.opdescs.last().map_or(0, |&(n, _)| usize::from(n) + 1)];
+        self.words.iter().for_each(|&(pc, word)| code[usize::from(pc)] = word);
+        self.opdescs.iter().for_each(|&(n, opdesc)| opdescs[usize::from(n)] = opdesc);
+        Program::from_words(&code, &opdescs).expect("no longer than the program that the key is of")
+    }
+
     /// Bytes the key occupies.
     fn bytes(&self) -> usize {
         size_of::<Self>() + size_of_val(&*self.words) + size_of_val(&*self.opdescs)
@@ -68,21 +84,24 @@ pub struct CacheStats {
 struct Slot<T> {
     value: T,
     bytes: usize,
-    used: u64,
+    /// When somebody last asked for it; negative if nobody has.
+    used: i64,
 }
 
 /// A map from keys to `T`, least recently used first out.
 pub(crate) struct Cache<T> {
     slots: HashMap<ShaderKey, Slot<T>>,
     limit: usize,
-    clock: u64,
+    clock: i64,
+    /// Counts down: what is offered later is older.
+    offered: i64,
     stats: CacheStats,
 }
 
 impl<T: Clone> Cache<T> {
     /// An empty cache that may hold `limit` bytes.
     pub(crate) fn new(limit: usize) -> Cache<T> {
-        Cache { slots: HashMap::new(), limit, clock: 0, stats: CacheStats::default() }
+        Cache { slots: HashMap::new(), limit, clock: 0, offered: 0, stats: CacheStats::default() }
     }
 
     /// What was stored for `key`.
@@ -108,12 +127,37 @@ impl<T: Clone> Cache<T> {
         if let Some(slot) = self.slots.get(&key) {
             return slot.value.clone();
         }
-        let bytes = key.bytes() + held;
-        self.stats.bytes += bytes;
-        let used = self.clock;
-        self.slots.insert(key, Slot { value: value.clone(), bytes, used });
-        self.shrink();
+        self.store(key, Slot { value: value.clone(), bytes: held, used: self.clock });
         value
+    }
+
+    /// Stores `value`, which occupies `held` bytes, for somebody who may ask for it; until then it goes before all that was
+    /// asked for, and before what was offered earlier. Whether it was stored: not if there is one, or no room.
+    pub(crate) fn offer(&mut self, key: ShaderKey, value: T, held: usize) -> bool {
+        if self.has(&key) || !self.has_room(&key, held) {
+            return false;
+        }
+        self.offered -= 1;
+        self.store(key, Slot { value, bytes: held, used: self.offered });
+        true
+    }
+
+    /// Whether something is stored for `key`; nobody has asked for it by that.
+    pub(crate) fn has(&self, key: &ShaderKey) -> bool {
+        self.slots.contains_key(key)
+    }
+
+    /// Whether nothing would have to go for something of `held` bytes.
+    pub(crate) fn has_room(&self, key: &ShaderKey, held: usize) -> bool {
+        self.stats.bytes.saturating_add(key.bytes()).saturating_add(held) <= self.limit
+    }
+
+    /// Stores what is not there yet, and evicts what has to go. The slot comes with the bytes of the value alone.
+    fn store(&mut self, key: ShaderKey, mut slot: Slot<T>) {
+        slot.bytes += key.bytes();
+        self.stats.bytes += slot.bytes;
+        self.slots.insert(key, slot);
+        self.shrink();
     }
 
     /// What is stored for `key` now occupies `held` bytes; others may have to go for it. Nothing happens if it has gone itself.
@@ -189,5 +233,66 @@ mod tests {
         assert_eq!(cache.stats().entries, 1, "the newest is kept even if it is too large");
         cache.clear();
         assert_eq!((cache.stats().entries, cache.stats().bytes), (0, 0));
+    }
+
+    #[test]
+    fn what_is_offered_drives_nobody_out() {
+        let words: Vec<[u32; 3]> = (0..5).map(|n| [NOP, NOP | n, END]).collect();
+        let keys: Vec<ShaderKey> = words.iter().map(|w| key(w, &[])).collect();
+        let one = keys[0].bytes() + 100;
+        let mut cache = Cache::new(3 * one);
+        cache.insert(keys[0].clone(), 0, 100);
+        assert!(cache.offer(keys[1].clone(), 1, 100) && cache.offer(keys[2].clone(), 2, 100));
+        assert!(!cache.offer(keys[1].clone(), 9, 100), "it is there");
+        assert!(!cache.offer(keys[3].clone(), 3, 100), "there is no room");
+        assert_eq!((cache.stats().evictions, cache.stats().hits, cache.stats().misses), (0, 0, 0));
+        cache.insert(keys[4].clone(), 4, 100);
+        assert!(cache.has(&keys[0]) && cache.has(&keys[1]) && !cache.has(&keys[2]), "the last one offered goes first");
+        assert_eq!(cache.get(&keys[1]), Some(1), "the first one, which from now on is like any other");
+        cache.resize(&keys[1], 100 + one);
+        assert!(!cache.has(&keys[0]) && cache.has(&keys[1]) && cache.has(&keys[4]));
+        // What grows beyond its room goes itself, if nobody has asked for it.
+        cache.clear();
+        cache.insert(keys[0].clone(), 0, 100);
+        assert!(cache.offer(keys[2].clone(), 2, 100));
+        cache.resize(&keys[2], 3 * one);
+        assert!(cache.has(&keys[0]) && !cache.has(&keys[2]));
+    }
+
+    #[test]
+    fn a_keys_program_has_the_key() {
+        // A call over a gap, words that can't run, a descriptor with a high number, an end behind the last word.
+        let call = 0x24 << 26 | 5 << 10 | 1;
+        let cases: [(&[u32], &[u32]); 5] = [
+            (&[call, END, 7, 8, 9, MOV_DESC_1, 0xFFFF_FFFF], &[1, 5, 9]),
+            (&[NOP, END, 1, 2, 3], &[4; 128]),
+            (&[NOP, NOP], &[]),
+            (&[0x13 << 26 | 127, END], &[3; 128]),
+            (&[], &[1]),
+        ];
+        for (words, opdescs) in cases {
+            let key = key(words, opdescs);
+            let program = key.program();
+            assert_eq!(ShaderKey::new(&program, key.entry(), Config::default()), key);
+            assert!(program.code().len() <= words.len() && program.opdescs().len() <= opdescs.len());
+        }
+        let short = key(&[NOP, END, 1, 2, 3], &[4; 128]).program();
+        assert_eq!((short.code(), short.opdescs()), (&[NOP, END][..], &[][..]));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "explores thousands of states: minutes")]
+    fn so_has_that_of_a_key_with_too_many_states() {
+        // Calls in calls, each of another length: more states than are explored.
+        let mut x = 9u32;
+        let words: Vec<u32> = (0..4096)
+            .map(|_| {
+                x = x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                0x26 << 26 | (x >> 28) << 22 | (x >> 16 & 0xFFF) << 10 | (1 + (x >> 12 & 7))
+            })
+            .collect();
+        let key = key(&words, &[]);
+        assert_eq!(key.words.len(), words.len(), "all of them");
+        assert_eq!(ShaderKey::new(&key.program(), key.entry(), Config::default()), key);
     }
 }

@@ -52,6 +52,7 @@ enum Fault {
     Misaligned,
     Overlap,
     Busy,
+    Directory(std::io::ErrorKind),
 }
 
 impl Fault {
@@ -65,6 +66,7 @@ impl Fault {
             Fault::Misaligned => PJ_MISALIGNED,
             Fault::Overlap => PJ_OVERLAP,
             Fault::Busy => PJ_BUSY,
+            Fault::Directory(_) => PJ_IO,
         }
     }
 
@@ -73,6 +75,7 @@ impl Fault {
             Fault::Layout(error) => error.to_string(),
             Fault::Program(error) => error.to_string(),
             Fault::NoNative(Some(reason)) => reason.to_string(),
+            Fault::Directory(error) => format!("{}: {error}", status_text(self.status()).to_string_lossy()),
             _ => status_text(self.status()).to_string_lossy().into_owned(),
         }
     }
@@ -171,7 +174,8 @@ fn checked<T>(pointer: *const T, len: usize) -> Result<(), Fault> {
     }
 }
 
-/// What a structure says of its size, if that can be: no host is older than the first version, which has `first` bytes.
+/// What a structure says of its size, if that can be: no host is older than the first version, which has `first` bytes, and
+/// there was none between that and ours.
 ///
 /// # Safety
 /// `pointer` is null or valid for reading its first field.
@@ -179,7 +183,8 @@ unsafe fn said_size<T>(pointer: *const T, first: usize) -> Result<usize, Fault> 
     checked(pointer, 1)?;
     // SAFETY: such structures begin with their size.
     let bytes = unsafe { pointer.cast::<usize>().read() };
-    if bytes < first || bytes > largest::<T>() { Err(Fault::Argument) } else { Ok(bytes) }
+    let version = bytes == first || (size_of::<T>()..=largest::<T>()).contains(&bytes);
+    if version { Ok(bytes) } else { Err(Fault::Argument) }
 }
 
 /// The fields that both sides know of a structure that begins with its size, over those of `default`. Half a field, as half a
@@ -231,6 +236,7 @@ fn status_text(status: i32) -> &'static CStr {
         PJ_OVERLAP => c"inputs or outputs of the batch lie where they must not",
         PJ_INTERNAL => c"an internal error",
         PJ_BUSY => c"the GPU is in use",
+        PJ_IO => c"the directory of programs can't be read",
         0.. => c"no error",
         _ => c"an unknown status",
     }
@@ -312,6 +318,33 @@ pub unsafe extern "C" fn pj_engine_wait(engine: *const PjEngine) -> i32 {
         unsafe { held(engine) }?.engine.wait();
         Ok(PJ_OK)
     })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pj_engine_preload(
+    engine: *const PjEngine,
+    preloaded: *mut PjPreloaded,
+    message: *mut c_char,
+    message_bytes: usize,
+) -> i32 {
+    let work = || {
+        // SAFETY: null, or one that `pj_engine_new` gave.
+        let engine = unsafe { held(engine) }?;
+        if !preloaded.is_null() {
+            // SAFETY: the header asks for a structure that begins with its size.
+            unsafe { said_size(preloaded, PRELOADED_BYTES) }?;
+        }
+        let seen = engine.engine.preload().map_err(|error| Fault::Directory(error.kind()))?;
+        if preloaded.is_null() {
+            return Ok(PJ_OK);
+        }
+        let [programs, refused, left] = [seen.programs, seen.refused, seen.left].map(|n| n as u64);
+        let value = PjPreloaded { struct_size: size_of::<PjPreloaded>(), programs, refused, left };
+        // SAFETY: and of the size that it says.
+        unsafe { answer(preloaded, &value, PRELOADED_BYTES) }
+    };
+    // SAFETY: the header's words on `message`.
+    unsafe { explained(message, message_bytes, work) }
 }
 
 #[unsafe(no_mangle)]

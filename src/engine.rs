@@ -2,13 +2,16 @@
 //!
 //! Programs are compiled once each ([`crate::cache`]). Where native code can't serve, the interpreter does, and that is
 //! never silent: [`Shader::fallback_reason`] has the reason, and the engine reports it once. With
-//! [`Options::crosscheck`] one run in N is done twice, on the interpreter as well, and compared.
+//! [`Options::crosscheck`] one run in N is done twice, on the interpreter as well, and compared. With
+//! [`Options::keep_directory`] programs, not code, are written down for the next start.
 //!
 //! Whether a shader is native can't be observed in what it computes. Engine and shaders are shared between threads
 //! freely; a [`Unit`] belongs to one thread at a time.
 
 mod check;
 mod compiled;
+mod kept;
+mod preload;
 
 use crate::background::{Background, Queue};
 use crate::cache::{Cache, CacheStats, ShaderKey};
@@ -23,8 +26,12 @@ use crate::program::{Entry, Program};
 use crate::state::{Batch, Emitter, Exit, NoEmitter, Uniforms, Unit};
 use check::Check;
 use compiled::{Compiled, Maker};
+use kept::Kept;
+pub use kept::NotKept;
+pub use preload::Preloaded;
 use std::fmt;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Who should run shaders.
@@ -59,6 +66,11 @@ pub enum Event {
         /// Why.
         reason: Unprofiled,
     },
+    /// Programs are not written to [`Options::keep_directory`], or no more. Reported once for each engine.
+    NotKept {
+        /// Why.
+        reason: NotKept,
+    },
 }
 
 impl fmt::Display for Event {
@@ -71,6 +83,7 @@ impl fmt::Display for Event {
                 write!(f, "the {} shader at {} differs from the interpreter: {difference}", entry.stage, entry.pc)
             }
             Event::Unprofiled { reason } => write!(f, "profilers don't see shaders: {reason}"),
+            Event::NotKept { reason } => write!(f, "programs are not kept for the next start: {reason}"),
         }
     }
 }
@@ -105,6 +118,10 @@ pub struct Options {
     pub memory: Option<Arc<dyn ExecutableMemory>>,
     /// Which profiler is told of native code, so that it shows shaders by name.
     pub profiler: Profiler,
+    /// Where programs are written that were asked for and not known, a small file for each, at most 4096; made if it is not
+    /// there. [`Engine::preload`] has their code made before they are asked for again. [Threads](Options::threads) write them if
+    /// there are any, and else who asks. A host with several games names a directory for each. `None`: nothing is written.
+    pub keep_directory: Option<PathBuf>,
     /// Who is told of events; standard error unless changed.
     pub events: EventHandler,
 }
@@ -121,6 +138,7 @@ impl Default for Options {
             threads: 0,
             memory: None,
             profiler: Profiler::None,
+            keep_directory: None,
             // Who reads there may have gone, which must not end a run.
             events: Arc::new(|event| drop(writeln!(io::stderr(), "picajit: {event}"))),
         }
@@ -135,6 +153,8 @@ pub struct Engine {
     /// What makes native code. `None` if it was not asked for.
     maker: Option<Arc<Maker>>,
     cache: Arc<Mutex<Cache<Arc<Compiled>>>>,
+    /// Where programs are written. `None` if that was not asked for.
+    kept: Option<Arc<Kept>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -153,32 +173,53 @@ impl Engine {
         }
         let maker = |native| Arc::new(Maker::new(native, background.queue().clone(), options.events.clone()));
         let maker = native.map(maker);
-        Engine { maker, cache: Arc::new(Mutex::new(Cache::new(options.cache_bytes))), background, options }
+        let kept = options.keep_directory.clone().map(|path| Arc::new(Kept::new(path, options.events.clone())));
+        Engine { maker, cache: Arc::new(Mutex::new(Cache::new(options.cache_bytes))), kept, background, options }
     }
 
     /// The shader of `entry` in `program`: found in the cache, or compiled, now or by threads in the
     /// [background](Options::threads). The lookup explores the program (some microseconds): keep the shader until code,
     /// descriptors or entry change.
     pub fn shader(&self, program: &Program, entry: Entry) -> Shader {
-        self.shader_on(program, entry, self.options.layout)
+        self.shader_on(program, entry, false)
     }
 
     /// The same for runs on [`Unit`] and [`Uniforms`]: it copies nothing there, also if the engine was made for a host's
     /// layout.
     pub fn own_shader(&self, program: &Program, entry: Entry) -> Shader {
-        self.shader_on(program, entry, None)
+        self.shader_on(program, entry, true)
     }
 
-    fn shader_on(&self, program: &Program, entry: Entry, layout: Option<Layout>) -> Shader {
-        let Options { precision, fuel, .. } = self.options;
-        let config = Config { precision, fuel, layout };
+    fn shader_on(&self, program: &Program, entry: Entry, own: bool) -> Shader {
+        let config = self.config(own);
         let key = ShaderKey::new(program, entry, config);
         if let Some(compiled) = lock(&self.cache).get(&key) {
             return Shader(compiled);
         }
+        let shader = self.unknown(program, key.clone(), config);
+        if let Some(kept) = &self.kept {
+            // Behind the code, which is what somebody waits for.
+            kept.keep(key, own, self.background.queue());
+        }
+        shader
+    }
+
+    /// What shaders are made with, for runs on [`Unit`] and [`Uniforms`] or on a host's memory.
+    fn config(&self, own: bool) -> Config {
+        let Options { precision, fuel, layout, .. } = self.options;
+        Config { precision, fuel, layout: layout.filter(|_| !own) }
+    }
+
+    /// A shader of which nothing is made yet.
+    fn new_shader(&self, program: &Program, entry: Entry, config: Config) -> Arc<Compiled> {
         let every = self.options.crosscheck;
         let check = (every > 0 && self.maker.is_some()).then(|| Check::new(every, self.options.events.clone()));
-        let compiled = Arc::new(Compiled::new(program.clone(), entry, config, self.maker.clone(), check));
+        Arc::new(Compiled::new(program.clone(), entry, config, self.maker.clone(), check))
+    }
+
+    /// One that was not in the cache.
+    fn unknown(&self, program: &Program, key: ShaderKey, config: Config) -> Shader {
+        let compiled = self.new_shader(program, key.entry(), config);
         let later = self.background.queue().open();
         if !later {
             // Not under the lock: other threads go on. If two compile the same, the first to finish is kept.

@@ -31,6 +31,7 @@ static void null_everywhere(void)
     EXPECT(PJ_NULL, pj_engine_new(NULL, NULL, NULL, 1000));
     EXPECT(PJ_NULL, pj_engine_new(NULL, NULL, text, 0));
     EXPECT(PJ_NULL, pj_engine_clear(NULL));
+    EXPECT(PJ_NULL, pj_engine_preload(NULL, NULL, text, 0));
     stats.struct_size = sizeof stats;
     EXPECT(PJ_NULL, pj_engine_stats(NULL, &stats));
     EXPECT(PJ_NULL, pj_shader_get(NULL, vertex_code, words, vertex_opdescs, descriptors, 0, PJ_VERTEX, &shader, NULL, 0));
@@ -83,10 +84,13 @@ static void null_everywhere(void)
 
 /* ---- Sizes of structures ---- */
 
-/* What a call says of a structure in exactly as much memory as it says it has; of one too small for its size, the size. */
+/*
+ * What a call says of a structure in exactly as much memory as it says it has; of one too small for its size, the size. The first
+ * version had `first` bytes, ours has `bytes`, and there was none between.
+ */
 typedef int32_t (*try_fn)(void *structure, void *context);
 
-static void sizes(const void *like, size_t bytes, try_fn call, void *context, int32_t good)
+static void sizes(const void *like, size_t first, size_t bytes, try_fn call, void *context, int32_t good)
 {
     static const size_t wrong[] = {4097, 65536, SIZE_MAX / 2 + 1, SIZE_MAX - 7, SIZE_MAX};
     size_t size, n;
@@ -97,7 +101,7 @@ static void sizes(const void *like, size_t bytes, try_fn call, void *context, in
         if (room > bytes)
             memset(memory + bytes, size % 2 ? 0xFF : 0, room - bytes);
         memcpy(memory, &size, sizeof size);
-        EXPECT(size < bytes ? PJ_ARGUMENT : good, call(memory, context));
+        EXPECT(size < bytes && size != first ? PJ_ARGUMENT : good, call(memory, context));
         /* The size, and what is behind all that this version knows, are the host's. */
         CHECK(memcmp(memory, &size, sizeof size) == 0);
         for (n = bytes; n < room; n++)
@@ -151,6 +155,11 @@ static int32_t try_stats(void *structure, void *context)
     return pj_engine_stats(((struct running *)context)->engine, (pj_stats *)structure);
 }
 
+static int32_t try_preloaded(void *structure, void *context)
+{
+    return pj_engine_preload(((struct running *)context)->engine, (pj_preloaded *)structure, NULL, 0);
+}
+
 static int32_t try_info(void *structure, void *context)
 {
     return pj_shader_info_get(((struct running *)context)->shader, (pj_shader_info *)structure);
@@ -168,22 +177,25 @@ static void sizes_of_everything(struct running *with)
     const pj_layout layout = own_layout(1);
     pj_registers *registers = (pj_registers *)block(2 * sizeof(pj_registers));
     pj_stats stats;
+    pj_preloaded preloaded;
     pj_shader_info info;
     pj_batch batch;
     memset(&stats, 0, sizeof stats);
+    memset(&preloaded, 0, sizeof preloaded);
     memset(&info, 0, sizeof info);
     memset(&batch, 0, sizeof batch);
     /* So that half an option would be half a pointer. */
     o.layout = &layout;
-    sizes(&o, sizeof o, try_options, NULL, PJ_OK);
-    sizes(&layout, sizeof layout, try_layout, NULL, PJ_OK);
-    sizes(&stats, sizeof stats, try_stats, with, PJ_OK);
-    sizes(&info, sizeof info, try_info, with, PJ_OK);
+    sizes(&o, offsetof(pj_options, keep_directory), sizeof o, try_options, NULL, PJ_OK);
+    sizes(&layout, sizeof layout, sizeof layout, try_layout, NULL, PJ_OK);
+    sizes(&stats, sizeof stats, sizeof stats, try_stats, with, PJ_OK);
+    sizes(&preloaded, sizeof preloaded, sizeof preloaded, try_preloaded, with, PJ_OK);
+    sizes(&info, sizeof info, sizeof info, try_info, with, PJ_OK);
     batch.count = 1;
     batch.inputs = registers[0][0];
     batch.outputs = registers[1][0];
     batch.input_mask = batch.output_mask = 0xFFFF;
-    sizes(&batch, sizeof batch, try_batch, with, PJ_END);
+    sizes(&batch, sizeof batch, sizeof batch, try_batch, with, PJ_END);
     free(registers);
 }
 

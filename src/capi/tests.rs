@@ -460,10 +460,11 @@ fn structures_are_as_written_down() {
         }
         "pj_options" PjOptions {
             struct_size, backend, precision, fuel, crosscheck, cache_bytes, layout, event, user, profile_directory, profiler,
-            threads, memory
+            threads, memory, keep_directory
         }
         "pj_memory" PjMemory { struct_size, install, release, user }
         "pj_stats" PjStats { struct_size, hits, misses, evictions, entries, bytes }
+        "pj_preloaded" PjPreloaded { struct_size, programs, refused, left }
         "pj_shader_info" PjShaderInfo { struct_size, native, redone, groups, given_up, native_bytes }
         "pj_batch" PjBatch { struct_size, count, inputs, outputs, input_mask, output_mask, input_stride, output_stride, unit_stays }
         "pj_step" PjStep {

@@ -15,6 +15,7 @@ use crate::profiler::Profiler;
 use crate::state::{Registers, Vec4};
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::mem::offset_of;
+use std::path::PathBuf;
 use std::ptr::null;
 use std::sync::Arc;
 
@@ -28,6 +29,7 @@ pub const PJ_MISALIGNED: i32 = -6;
 pub const PJ_OVERLAP: i32 = -7;
 pub const PJ_INTERNAL: i32 = -8;
 pub const PJ_BUSY: i32 = -9;
+pub const PJ_IO: i32 = -10;
 pub const PJ_END: i32 = 0;
 pub const PJ_FUEL: i32 = 1;
 pub const PJ_BREAK: i32 = 2;
@@ -44,6 +46,7 @@ pub const PJ_F24_ZERO: u32 = 2;
 pub const PJ_EVENT_FALLBACK: u32 = 0;
 pub const PJ_EVENT_DIVERGENCE: u32 = 1;
 pub const PJ_EVENT_UNPROFILED: u32 = 2;
+pub const PJ_EVENT_NOT_KEPT: u32 = 3;
 pub const PJ_NO_PROFILER: u32 = 0;
 pub const PJ_PERF_MAP: u32 = 1;
 pub const PJ_JITDUMP: u32 = 2;
@@ -63,6 +66,7 @@ pub(super) const OPTIONS_BYTES: usize = offset_of!(PjOptions, memory) + size_of:
 pub(super) const MEMORY_BYTES: usize = offset_of!(PjMemory, user) + size_of::<*mut c_void>();
 pub(super) const LAYOUT_BYTES: usize = offset_of!(PjLayout, b) + size_of::<u32>();
 pub(super) const STATS_BYTES: usize = offset_of!(PjStats, bytes) + size_of::<u64>();
+pub(super) const PRELOADED_BYTES: usize = offset_of!(PjPreloaded, left) + size_of::<u64>();
 pub(super) const INFO_BYTES: usize = offset_of!(PjShaderInfo, native_bytes) + size_of::<u64>();
 pub(super) const BATCH_BYTES: usize = offset_of!(PjBatch, output_stride) + size_of::<u16>();
 
@@ -192,6 +196,7 @@ pub struct PjOptions {
     pub profiler: u32,
     pub threads: u32,
     pub memory: *const PjMemory,
+    pub keep_directory: *const c_char,
 }
 
 #[repr(C)]
@@ -222,6 +227,14 @@ impl User {
     }
 }
 
+/// # Safety
+/// `text` is valid and ends with 0.
+unsafe fn path(text: *const c_char) -> Result<PathBuf, Fault> {
+    // SAFETY: the caller's.
+    let text = unsafe { CStr::from_ptr(text) };
+    Ok(text.to_str().map_err(|_| Fault::Argument)?.into())
+}
+
 impl PjMemory {
     pub(super) const NOTHING: PjMemory =
         PjMemory { struct_size: 0, install: None, release: None, user: std::ptr::null_mut() };
@@ -242,6 +255,7 @@ impl PjOptions {
         profiler: PJ_NO_PROFILER,
         threads: 0,
         memory: null(),
+        keep_directory: null(),
     };
 
     fn profiler(&self) -> Result<Profiler, Fault> {
@@ -250,12 +264,21 @@ impl PjOptions {
             PJ_PERF_MAP => Ok(Profiler::PerfMap),
             PJ_JITDUMP if self.profile_directory.is_null() => Err(Fault::Null),
             PJ_JITDUMP => {
-                // SAFETY: the header asks for text that ends with 0.
-                let text = unsafe { CStr::from_ptr(self.profile_directory) };
-                Ok(Profiler::Jitdump { directory: text.to_str().map_err(|_| Fault::Argument)?.into() })
+                // SAFETY: not null, and the header asks for text that ends with 0.
+                Ok(Profiler::Jitdump { directory: unsafe { path(self.profile_directory) }? })
             }
             _ => Err(Fault::Argument),
         }
+    }
+
+    fn keep_directory(&self) -> Result<Option<PathBuf>, Fault> {
+        if self.keep_directory.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: as above.
+        let directory = unsafe { path(self.keep_directory) }?;
+        // It would be wherever the process happens to be.
+        if directory.as_os_str().is_empty() { Err(Fault::Argument) } else { Ok(Some(directory)) }
     }
 
     pub(super) fn translated(&self, layout: Layout) -> Result<Options, Fault> {
@@ -277,6 +300,7 @@ impl PjOptions {
             cache_bytes: if self.cache_bytes == 0 { PjOptions::DEFAULT.cache_bytes } else { self.cache_bytes },
             layout: Some(layout),
             profiler: self.profiler()?,
+            keep_directory: self.keep_directory()?,
             ..Options::default()
         };
         if let Some(event) = self.event {
@@ -286,6 +310,7 @@ impl PjOptions {
                     Event::Fallback { .. } => PJ_EVENT_FALLBACK,
                     Event::Divergence { .. } => PJ_EVENT_DIVERGENCE,
                     Event::Unprofiled { .. } => PJ_EVENT_UNPROFILED,
+                    Event::NotKept { .. } => PJ_EVENT_NOT_KEPT,
                 };
                 let text = CString::new(e.to_string()).unwrap_or_default();
                 // SAFETY: a function of this type, with the pointer that came with it; the text lives during the call.
@@ -305,6 +330,15 @@ pub struct PjStats {
     pub evictions: u64,
     pub entries: u64,
     pub bytes: u64,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct PjPreloaded {
+    pub struct_size: usize,
+    pub programs: u64,
+    pub refused: u64,
+    pub left: u64,
 }
 
 #[derive(Clone, Copy)]

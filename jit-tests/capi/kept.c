@@ -1,0 +1,210 @@
+/*
+ * A host that is started twice: the programs of its first engine are in a directory, and its second engine knows them before it
+ * is asked, whatever else somebody has put there. `kept interpreter` asks for no native code, `kept background` for code that a
+ * thread makes.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include "common.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PROGRAMS = 12 };
+
+static char directory[200], within[300];
+
+struct heard {
+    int not_kept, others;
+};
+
+static void event(void *user, uint32_t kind, const char *text)
+{
+    struct heard *heard = (struct heard *)user;
+    *(kind == PJ_EVENT_NOT_KEPT ? &heard->not_kept : &heard->others) += 1;
+    CHECK(strlen(text) > 10);
+}
+
+static const char *in(const char *name)
+{
+    snprintf(within, sizeof within, "%s/%s", directory, name);
+    return within;
+}
+
+static void put(const char *name, const void *bytes, size_t size)
+{
+    FILE *file = fopen(in(name), "wb");
+    if (!file || fwrite(bytes, 1, size, file) != size || fclose(file) != 0)
+        abort();
+}
+
+/* How many files there are, with a name like those of programs; the last one's name goes to `name`. They may be removed. */
+static int files(char name[64], int unlinked)
+{
+    DIR *open = opendir(directory);
+    struct dirent *entry;
+    int count = 0;
+    if (!open)
+        return -1;
+    while ((entry = readdir(open)) != NULL) {
+        const size_t length = strlen(entry->d_name);
+        if (unlinked && entry->d_name[0] != '.' && unlink(in(entry->d_name)) != 0)
+            rmdir(within);
+        if (length == 37 && strcmp(entry->d_name + 32, ".pica") == 0) {
+            memcpy(name, entry->d_name, length + 1);
+            count++;
+        }
+    }
+    closedir(open);
+    return count;
+}
+
+/* The results of all programs, one after the other. */
+static void run_all(const pj_engine *engine, pj_unit *units, const pj_uniforms *uniforms)
+{
+    uint32_t n, code[COUNT(vertex_code)];
+    for (n = 0; n < PROGRAMS; n++) {
+        pj_shader *shader;
+        vertex_code_from(n, code);
+        shader = n == 0 ? SHADER_OF(engine, geometry, PJ_GEOMETRY)
+                        : shader_of(engine, code, COUNT(code), vertex_opdescs, COUNT(vertex_opdescs), PJ_VERTEX);
+        memset(&units[n], 0, sizeof units[n]);
+        units[n].v[0][0] = 2.0f + (float)n;
+        units[n].v[1][3] = -1.0f;
+        EXPECT(PJ_END, pj_run(shader, &units[n], uniforms, NULL, NULL));
+        pj_shader_release(shader);
+    }
+}
+
+static void check_stats(const pj_engine *engine, uint64_t hits, uint64_t misses, uint64_t entries)
+{
+    pj_stats stats;
+    stats.struct_size = sizeof stats;
+    EXPECT(PJ_OK, pj_engine_stats(engine, &stats));
+    CHECK(stats.hits == hits && stats.misses == misses && stats.entries == entries && stats.evictions == 0);
+}
+
+static void check_preload(const pj_engine *engine, uint64_t programs, uint64_t refused)
+{
+    pj_preloaded found;
+    char message[100] = "before";
+    memset(&found, 0xFF, sizeof found);
+    found.struct_size = sizeof found;
+    EXPECT(PJ_OK, pj_engine_preload(engine, &found, message, sizeof message));
+    CHECK(found.programs == programs && found.refused == refused && found.left == 0);
+    CHECK(strcmp(message, "before") == 0 && found.struct_size == sizeof found);
+    EXPECT(PJ_OK, pj_engine_wait(engine));
+}
+
+int main(int argc, char **argv)
+{
+    const char *temporary = getenv("TMPDIR");
+    pj_unit *first = (pj_unit *)block(PROGRAMS * sizeof *first), *second = (pj_unit *)block(PROGRAMS * sizeof *second);
+    pj_uniforms *uniforms = some_uniforms();
+    struct heard heard = {0, 0};
+    char name[64] = "", message[100] = "", *own;
+    pj_preloaded found;
+    pj_options o;
+    pj_engine *engine;
+    FILE *file;
+    if (argc > 1 && strcmp(argv[1], "interpreter") == 0)
+        backend = PJ_INTERPRETER;
+    o = options();
+    o.threads = argc > 1 && strcmp(argv[1], "background") == 0;
+    o.event = event;
+    o.user = &heard;
+    snprintf(directory, sizeof directory, "%s/picajit-kept-XXXXXX", temporary ? temporary : "/tmp");
+    if (!mkdtemp(directory))
+        abort();
+
+    /* Without a directory, and with one that is not there yet, there is nothing. The text is the host's again at once. */
+    engine = engine_of(&o);
+    check_preload(engine, 0, 0);
+    pj_engine_free(engine);
+    own = (char *)block(sizeof within);
+    strcpy(own, in("game"));
+    strcpy(directory, own);
+    o.keep_directory = own;
+    engine = engine_of(&o);
+    free(own);
+    o.keep_directory = directory;
+    CHECK(files(name, 0) == -1);
+    check_preload(engine, 0, 0);
+    run_all(engine, first, uniforms);
+    EXPECT(PJ_OK, pj_engine_wait(engine));
+    CHECK(files(name, 0) == PROGRAMS);
+    pj_engine_free(engine);
+
+    /* The next start. */
+    engine = engine_of(&o);
+    check_preload(engine, PROGRAMS, 0);
+    check_stats(engine, 0, 0, PROGRAMS);
+    run_all(engine, second, uniforms);
+    check_stats(engine, PROGRAMS, 0, PROGRAMS);
+    CHECK(memcmp(first, second, PROGRAMS * sizeof *first) == 0);
+    EXPECT(PJ_OK, pj_engine_preload(engine, NULL, NULL, 1000));
+    EXPECT(PJ_NULL, pj_engine_preload(NULL, NULL, NULL, 0));
+    found.struct_size = sizeof found - 1;
+    EXPECT(PJ_ARGUMENT, pj_engine_preload(engine, &found, message, sizeof message));
+    CHECK(strcmp(message, "a number means nothing here") == 0);
+    pj_engine_free(engine);
+
+    /* Somebody else has been there: a file cut off at every length, rubbish, a pipe, a directory. */
+    file = fopen(in(name), "rb");
+    {
+        unsigned char bytes[300];
+        const size_t size = file ? fread(bytes, 1, sizeof bytes, file) : 0;
+        size_t length;
+        CHECK(file && fclose(file) == 0 && size > 60 && size < sizeof bytes);
+        for (length = 0; length < size; length += 7) {
+            put(name, bytes, length);
+            engine = engine_of(&o);
+            check_preload(engine, PROGRAMS - 1, 1);
+            pj_engine_free(engine);
+        }
+        bytes[size - 20] ^= 1;
+        put(name, bytes, size);
+        put("ffffffffffffffffffffffffffffffff.pica", bytes, size);
+        put("rubbish", "rubbish", 7);
+    }
+    if (mkfifo(in("fffffffffffffffffffffffffffffffe.pica"), 0600) != 0 ||
+        mkdir(in("fffffffffffffffffffffffffffffffd.pica"), 0700) != 0)
+        abort();
+    engine = engine_of(&o);
+    check_preload(engine, PROGRAMS - 1, 5);
+    run_all(engine, second, uniforms);
+    EXPECT(PJ_OK, pj_engine_wait(engine));
+    check_stats(engine, PROGRAMS - 1, 1, PROGRAMS);
+    CHECK(memcmp(first, second, PROGRAMS * sizeof *first) == 0);
+    /* What was broken has been written again. */
+    check_preload(engine, PROGRAMS, 4);
+    CHECK(heard.not_kept == 0);
+    pj_engine_free(engine);
+
+    /* Where nothing can be written it is said, once, and everything else goes on. */
+    o.keep_directory = in("rubbish");
+    strcat(within, "/within");
+    engine = engine_of(&o);
+    run_all(engine, second, uniforms);
+    EXPECT(PJ_OK, pj_engine_wait(engine));
+    CHECK(memcmp(first, second, PROGRAMS * sizeof *first) == 0);
+    CHECK(heard.not_kept == 1 && heard.others == 0);
+    EXPECT(PJ_IO, pj_engine_preload(engine, NULL, message, sizeof message));
+    CHECK(strncmp(message, "the directory of programs can't be read: ", 41) == 0);
+    pj_engine_free(engine);
+    o.keep_directory = "";
+    EXPECT(PJ_ARGUMENT, pj_engine_new(&o, &engine, NULL, 0));
+    o.keep_directory = "\xFF\xFE is no UTF-8";
+    EXPECT(PJ_ARGUMENT, pj_engine_new(&o, &engine, NULL, 0));
+
+    files(name, 1);
+    CHECK(rmdir(directory) == 0);
+    directory[strlen(directory) - strlen("/game")] = 0;
+    CHECK(rmdir(directory) == 0);
+    free(first);
+    free(second);
+    free(uniforms);
+    if (failures == 0)
+        puts("the next start has the same bits");
+    return failures != 0;
+}

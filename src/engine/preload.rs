@@ -1,0 +1,111 @@
+//! Programs of an earlier start -> shaders in the cache, before anybody asks for them.
+//!
+//! Invariant: what is loaded takes only room that is free, and never drives out what somebody has asked for; with threads, what
+//! somebody asks for meanwhile waits for one or two of these at most. It must not know what a file looks like.
+
+use super::compiled::Compiled;
+use super::kept::{self, Asked, Found};
+use super::{Engine, lock};
+use crate::background::Queue;
+use crate::cache::{Cache, ShaderKey};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Mutex, Weak};
+
+/// What [`Engine::preload`] has found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Preloaded {
+    /// Programs that the engine now knows. With threads their code is still being made: [`Engine::wait`] waits for it.
+    pub programs: usize,
+    /// What is in the directory and is no program: broken, of another version, somebody else's. Nothing is done about it.
+    pub refused: usize,
+    /// Files that were left where they are, for want of room in the cache, or because there are more than 4096.
+    pub left: usize,
+}
+
+impl Engine {
+    /// Reads the programs that engines have kept in [`Options::keep_directory`](super::Options::keep_directory), and has their code
+    /// made: here and now, or by [threads](super::Options::threads) while this returns. Code for batches is made when batches want
+    /// it, as ever. Without such an option, and where there is no such directory yet, there is nothing to do.
+    ///
+    /// It takes no more of the cache than is free. A host does it where a game starts: without threads it takes as long as making all
+    /// that code does, with threads as long as reading some small files. Whatever they hold, the worst they can do is to cost
+    /// as much time as programs that a game uploads.
+    ///
+    /// Fails if the directory can't be read. What is wrong with a file is counted.
+    pub fn preload(&self) -> io::Result<Preloaded> {
+        let Some(kept) = &self.kept else { return Ok(Preloaded::default()) };
+        let Found { files, more, others } = Found::look(kept.directory())?;
+        let mut result = Preloaded { programs: 0, refused: others, left: more };
+        let mut unmade = VecDeque::new();
+        for (n, file) in files.iter().enumerate() {
+            match kept::load(file) {
+                None => result.refused += 1,
+                Some(asked) if self.offer(&asked, &mut unmade) => result.programs += 1,
+                Some(_) => {
+                    result.left += files.len() - n;
+                    break;
+                }
+            }
+        }
+        let queue = self.background.queue().clone();
+        Arc::new(Unmade { list: Mutex::new(unmade), cache: self.cache.clone(), queue }).one_more();
+        Ok(result)
+    }
+
+    /// Puts a shader into the cache, if there is room. With threads its code is left unmade. Whether the cache has it.
+    fn offer(&self, asked: &Asked, unmade: &mut VecDeque<(Weak<Compiled>, ShaderKey)>) -> bool {
+        let config = self.config(asked.own);
+        let key = ShaderKey::new(&asked.program, asked.entry, config);
+        let compiled = self.new_shader(&asked.program, asked.entry, config);
+        let later = self.background.queue().open();
+        {
+            let cache = lock(&self.cache);
+            if cache.has(&key) {
+                return true;
+            }
+            if !cache.has_room(&key, compiled.held_bytes()) {
+                return false;
+            }
+        }
+        if !later {
+            compiled.make();
+        }
+        let mut cache = lock(&self.cache);
+        let taken = cache.offer(key.clone(), compiled.clone(), compiled.held_bytes());
+        if taken && later {
+            unmade.push_back((Arc::downgrade(&compiled), key));
+            return true;
+        }
+        // Somebody may have asked for it meanwhile.
+        taken || cache.has(&key)
+    }
+}
+
+/// Shaders whose code threads are to make, when there is nothing else to do.
+struct Unmade {
+    list: Mutex<VecDeque<(Weak<Compiled>, ShaderKey)>>,
+    cache: Arc<Mutex<Cache<Arc<Compiled>>>>,
+    queue: Queue,
+}
+
+impl Unmade {
+    /// Leaves a job for the next one, and so on. If nobody is there to do it, whoever first runs a shader makes its code.
+    fn one_more(self: Arc<Unmade>) {
+        let next = {
+            let mut list = lock(&self.list);
+            // Some may have gone from the cache since.
+            std::iter::from_fn(|| list.pop_front()).find_map(|(shader, key)| Some((shader.upgrade()?, key)))
+        };
+        let Some((shader, key)) = next else { return };
+        let (shader, queue) = (Arc::downgrade(&shader), self.queue.clone());
+        queue.push(Box::new(move || {
+            // First, so that other threads begin with the next one: jobs that are left later come behind no more than that.
+            self.clone().one_more();
+            if let Some(shader) = shader.upgrade() {
+                shader.make();
+                lock(&self.cache).resize(&key, shader.held_bytes());
+            }
+        }));
+    }
+}
