@@ -195,7 +195,7 @@ static void sizes_of_everything(struct running *with)
     batch.inputs = registers[0][0];
     batch.outputs = registers[1][0];
     batch.input_mask = batch.output_mask = 0xFFFF;
-    sizes(&batch, sizeof batch, sizeof batch, try_batch, with, PJ_END);
+    sizes(&batch, offsetof(pj_batch, unit_stays), sizeof batch, try_batch, with, PJ_END);
     free(registers);
 }
 
