@@ -15,7 +15,7 @@ use measure::Workload;
 use picajit::engine::{Engine, Options, Shader};
 use picajit::isa::Stage;
 use picajit::kernel::copy_registers;
-use picajit::state::{Batch, Exit, Uniforms, Unit, VerticesMut};
+use picajit::state::{Batch, Exit, Order, Uniforms, Unit, VerticesMut};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -95,7 +95,11 @@ fn timed(
     for (n, places) in outputs.chunks_mut(size * stride).take(calls).enumerate() {
         let inputs = black_box(all.part(n * size..(n + 1) * size));
         let outputs = VerticesMut::packed(places, stride, size).expect("there are as many");
-        black_box(call(&work.uniforms, &mut unit, &mut Batch { inputs, outputs, input_mask, output_mask, unit_stays }));
+        black_box(call(
+            &work.uniforms,
+            &mut unit,
+            &mut Batch { inputs, outputs, input_mask, output_mask, unit_stays, order: Order::Registers },
+        ));
     }
     start.elapsed().as_nanos() as f64 / calls as f64
 }

@@ -7,7 +7,7 @@ use picajit::capi::{self, PjBatch, PjEngine, PjOptions, PjShader, PjUniforms, Pj
 use picajit::engine::{Engine, Options};
 use picajit::kernel::{Backend, Config};
 use picajit::program::{Entry, Program};
-use picajit::state::{Batch, NoEmitter, Uniforms, Unit, Vec4, Vertices, VerticesMut};
+use picajit::state::{Batch, NoEmitter, Order, Uniforms, Unit, Vec4, Vertices, VerticesMut};
 use std::ffi::c_void;
 use std::hint::black_box;
 use std::ptr::{from_mut, from_ref, null_mut};
@@ -51,6 +51,7 @@ fn main() {
             input_stride: STRIDE as u16,
             output_stride: STRIDE as u16,
             unit_stays: 0,
+            by_components: 0,
         };
         let mut times = [const { Vec::new() }; 3];
         for round in 0..rounds + 100 {
@@ -97,7 +98,7 @@ fn rust_batch<'a>(inputs: &'a [Vec4], outputs: &'a mut [Vec4]) -> Batch<'a> {
     let count = inputs.len() / STRIDE;
     let inputs = Vertices::packed(inputs, STRIDE, count).expect("so many");
     let outputs = VerticesMut::packed(outputs, STRIDE, count).expect("so many");
-    Batch { inputs, outputs, input_mask: 3, output_mask: 3, unit_stays: false }
+    Batch { inputs, outputs, input_mask: 3, output_mask: 3, unit_stays: false, order: Order::Registers }
 }
 
 fn c_shader() -> *mut PjShader {

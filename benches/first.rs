@@ -8,7 +8,7 @@
 mod builtin;
 
 use picajit::engine::{Engine, Options};
-use picajit::state::{Batch, Registers, Uniforms, Unit};
+use picajit::state::{Batch, Order, Registers, Uniforms, Unit};
 use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 101;
@@ -45,6 +45,7 @@ fn main() {
                     input_mask: u16::MAX,
                     output_mask: u16::MAX,
                     unit_stays: false,
+                    order: Order::Registers,
                 };
                 shader.run_batch(&uniforms, &mut unit, &mut batch);
                 draws.push(start.elapsed());

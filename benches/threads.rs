@@ -16,7 +16,7 @@ mod values;
 
 use measure::Workload;
 use picajit::kernel::Kernel;
-use picajit::state::{Batch, NoEmitter, Unit, Vec4, Vertices, VerticesMut};
+use picajit::state::{Batch, NoEmitter, Order, Unit, Vec4, Vertices, VerticesMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -56,6 +56,7 @@ impl Part {
             input_mask: work.input_mask,
             output_mask: work.output_mask,
             unit_stays: false,
+            order: Order::Registers,
         };
         kernel.run_batch(&work.uniforms, &mut self.unit, &mut batch, &mut NoEmitter);
     }

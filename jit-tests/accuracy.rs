@@ -216,7 +216,7 @@ fn native(variant: picajit::jit::Variant, precision: Precision) -> Result<(), Fa
     use picajit::jit::Jit;
     use picajit::kernel::{Backend, Config};
     use picajit::program::Entry;
-    use picajit::state::{Batch, Exit, NoEmitter, Uniforms, Unit};
+    use picajit::state::{Batch, Exit, NoEmitter, Order, Uniforms, Unit};
     use std::sync::Arc;
 
     let source = ".out o position\n.proc main\n rcp o.x, v0\n rsq o.y, v0\n ex2 o.z, v0\n lg2 o.w, v0\n end\n.end\n";
@@ -239,6 +239,7 @@ fn native(variant: picajit::jit::Variant, precision: Precision) -> Result<(), Fa
             input_mask: 1,
             output_mask: 1,
             unit_stays: false,
+            order: Order::Registers,
         };
         let exit = kernel.run_batch(&uniforms, &mut Unit::new(), &mut batch, &mut NoEmitter);
         if exit != Exit::End {

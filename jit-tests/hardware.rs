@@ -8,7 +8,7 @@ use picajit::isa::{MAX_CODE_WORDS, Stage};
 use picajit::kernel::Config;
 use picajit::program::{Entry, Program, ProgramError};
 use picajit::semantics::{OutputMap, SEMANTICS};
-use picajit::state::{Batch, Exit, NoEmitter, Registers, Uniforms, Unit};
+use picajit::state::{Batch, Exit, NoEmitter, Order, Registers, Uniforms, Unit};
 use picajit::text;
 use std::sync::Arc;
 
@@ -220,6 +220,7 @@ fn semantic_not_mapped() -> Result<(), String> {
                 input_mask: 1,
                 output_mask: 0b101,
                 unit_stays: false,
+                order: Order::Registers,
             };
             kernel.run_batch(&Uniforms::new(), &mut unit, &mut batch, &mut NoEmitter);
             for o in &outputs {

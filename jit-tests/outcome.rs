@@ -3,7 +3,7 @@
 use crate::place::{File, Item, Place, Value};
 use picajit::isa::numeric::same;
 use picajit::kernel::{Kernel, copy_registers};
-use picajit::state::{Batch, Emitter, Exit, Registers, Uniforms, Unit};
+use picajit::state::{Batch, Emitter, Exit, Order, Registers, Uniforms, Unit};
 
 /// Everything a run can leave behind.
 #[derive(Clone)]
@@ -58,6 +58,7 @@ pub fn run_batch(
         input_mask: masks.0,
         output_mask: masks.1,
         unit_stays,
+        order: Order::Registers,
     };
     let exit = kernel.run_batch(uniforms, &mut unit, &mut batch, &mut emitter);
     Outcome { exit, unit, outputs, triangles: emitter.0 }

@@ -18,7 +18,7 @@ use crate::isa::{MAX_CODE_WORDS, OPDESCS, REGS};
 use crate::kernel::{Config, Unsupported};
 use crate::layout::{Host, HostEmitter, HostError, Layout};
 use crate::program::{Entry, Program, ProgramError};
-use crate::state::{Batch, EmitState, NoEmitter, Registers, Vec4, Vertices, VerticesMut};
+use crate::state::{Batch, EmitState, NoEmitter, Order, Registers, Vec4, Vertices, VerticesMut};
 pub use gpu::*;
 use memory::HostMemory;
 use std::cell::Cell;
@@ -545,11 +545,23 @@ pub unsafe extern "C" fn pj_run_batch(
         let host = unsafe { host(shader, unit, uniforms) }?;
         // SAFETY: the header asks for a structure of the size that it says; any bytes make one.
         let PjBatch {
-            count, inputs, outputs, input_mask, output_mask, input_stride, output_stride, unit_stays, ..
+            count,
+            inputs,
+            outputs,
+            input_mask,
+            output_mask,
+            input_stride,
+            output_stride,
+            unit_stays,
+            by_components,
+            ..
         } = unsafe { sized(batch, PjBatch::NOTHING, BATCH_BYTES) }?;
         let [input_stride, output_stride] =
             [input_stride, output_stride].map(|stride| if stride == 0 { REGS } else { stride.into() });
-        if input_stride.max(output_stride) > REGS || unit_stays > 1 {
+        if input_stride.max(output_stride) > REGS
+            || unit_stays.max(by_components) > 1
+            || by_components == 1 && !count.is_multiple_of(4)
+        {
             return Err(Fault::Argument);
         }
         if count == 0 {
@@ -573,7 +585,8 @@ pub unsafe extern "C" fn pj_run_batch(
         let inputs = Vertices::packed(inputs, input_stride, count).expect("checked");
         let outputs = VerticesMut::packed(outputs, output_stride, count).expect("checked");
         let unit_stays = unit_stays == 1;
-        let mut batch = Batch { inputs, outputs, input_mask, output_mask, unit_stays };
+        let order = if by_components == 1 { Order::Components } else { Order::Registers };
+        let mut batch = Batch { inputs, outputs, input_mask, output_mask, unit_stays, order };
         let exit = shader.0.run_batch_on(&host, &mut batch);
         Ok(exit as i32)
     })

@@ -13,7 +13,7 @@ mod triangles;
 use crate::isa::REGS;
 use crate::isa::numeric::same;
 use crate::kernel::{Kernel, copy_registers};
-use crate::state::{Batch, Exit, Registers, Uniforms, Unit, Vec4, Vertices, VerticesMut};
+use crate::state::{Batch, Exit, Order, Registers, Uniforms, Unit, Vec4, Vertices, VerticesMut};
 use crate::text::value::{format_f32, format_vec4};
 use std::fmt;
 use triangles::Triangles;
@@ -301,6 +301,7 @@ impl Against<'_> {
             output_mask: *output_mask,
             // Some leave the unit as it is.
             unit_stays: first != 0 && (first + size) % 4 < 2,
+            order: Order::Registers,
         };
         let unit_stays = batch.unit_stays;
         let exit = self.got.kernel.run_batch(uniforms, &mut unit, &mut batch, &mut triangles);

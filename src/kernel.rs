@@ -8,7 +8,8 @@ use crate::isa::Pc;
 use crate::isa::numeric::Precision;
 use crate::layout::{Host, HostEmitter, Layout};
 use crate::program::{Entry, Program};
-use crate::state::{Batch, EmitState, Emitter, Exit, Registers, Uniforms, Unit, Vec4};
+pub use crate::state::copy_registers;
+use crate::state::{Batch, EmitState, Emitter, Exit, Order, Registers, Uniforms, Unit};
 use std::fmt;
 use std::sync::Arc;
 
@@ -146,6 +147,9 @@ pub(crate) fn on_copy<T>(unit: &Unit, work: impl FnOnce(&mut Unit) -> T) -> T {
 
 #[inline]
 fn each(unit: &mut Unit, batch: &mut Batch<'_>, mut run: impl FnMut(&mut Unit) -> Exit) -> Exit {
+    if batch.order == Order::Components {
+        return each_by_components(unit, batch, run);
+    }
     let (count, taken, wanted) = (batch.len(), batch.inputs_taken(), batch.outputs_wanted());
     let (input_stride, output_stride) = (batch.inputs.stride(), batch.outputs.stride());
     // Not by number: a batch of one would notice the multiplications.
@@ -165,17 +169,19 @@ fn each(unit: &mut Unit, batch: &mut Batch<'_>, mut run: impl FnMut(&mut Unit) -
     result
 }
 
-/// Copies the registers whose bit is set in `mask`, of those that both sides have.
-#[inline]
-pub fn copy_registers(mask: u16, from: &[Vec4], to: &mut [Vec4]) {
-    let mut left = mask;
-    while left != 0 {
-        let n = left.trailing_zeros() as usize;
-        if let (Some(from), Some(to)) = (from.get(n), to.get_mut(n)) {
-            *to = *from;
+/// The same of vertices that lie by components.
+#[inline(never)]
+fn each_by_components(unit: &mut Unit, batch: &mut Batch<'_>, mut run: impl FnMut(&mut Unit) -> Exit) -> Exit {
+    let mut result = Exit::End;
+    for n in 0..batch.len() {
+        batch.take(n, &mut unit.v);
+        let exit = run(unit);
+        batch.give(n, u16::MAX, unit.outputs());
+        if result == Exit::End {
+            result = exit;
         }
-        left &= left - 1;
     }
+    result
 }
 
 /// Why a backend can't serve a program. The interpreter always can.

@@ -63,6 +63,7 @@ fn a_vertex_runs_alone_and_in_a_batch() {
             input_stride: 0,
             output_stride: 0,
             unit_stays: 0,
+            by_components: 0,
         };
         let u = from_mut(&mut *unit).cast();
         // SAFETY: all are valid.
@@ -83,6 +84,23 @@ fn a_vertex_runs_alone_and_in_a_batch() {
             assert_eq!((unit.a0, unit.cmp, outputs[6][1]), (a0, [1, 0], [12.0; 4]));
             outputs[6][1] = [0.0; 4];
         }
+        // Components of vertices 0 to 3 side by side: twice v0 in o1.
+        let blocks: Vec<Vec4> = (0..4 * 16).map(|n| [0.0, 1.0, 2.0, 3.0].map(|v| v + n as f32)).collect();
+        let mut turned = vec![[-1.0; 4]; 4 * 16];
+        let batch = PjBatch {
+            count: 4,
+            inputs: blocks.as_ptr().cast(),
+            outputs: turned.as_mut_ptr().cast(),
+            by_components: 1,
+            ..batch
+        };
+        let u = from_mut(&mut *unit).cast();
+        // SAFETY: all are valid.
+        assert_eq!(unsafe { pj_run_batch(shader, u, c, &batch) }, PJ_END);
+        for (n, (from, to)) in blocks.iter().zip(turned[4..].iter().take(4)).enumerate() {
+            assert_eq!(*to, blocks[0].map(|v| 2.0 * (v + n as f32)).map(|v| v + 0.0), "component {n} of {from:?}");
+        }
+        assert!(turned[..4].iter().chain(&turned[8..]).all(|v| *v == [-1.0; 4]));
         // SAFETY: the last uses.
         unsafe { (pj_shader_release(shader), pj_engine_free(engine)) };
     }
@@ -171,6 +189,7 @@ fn what_is_wrong_is_a_status_and_says_why() {
         input_stride: 0,
         output_stride: 0,
         unit_stays: 0,
+        by_components: 0,
     };
     let (mut memory, elsewhere) = (vec![[[0.0f32; 4]; 16]; 4], vec![[[0.0f32; 4]; 16]; 4]);
     let (m, e): (*mut c_void, *const c_void) = (memory.as_mut_ptr().cast(), elsewhere.as_ptr().cast());
@@ -186,6 +205,10 @@ fn what_is_wrong_is_a_status_and_says_why() {
             let wide = PjBatch { input_stride, output_stride, ..batch(e, m, 1) };
             assert_eq!(pj_run_batch(shader, u, c, &wide), PJ_ARGUMENT);
             assert_eq!(pj_run_batch(shader, u, c, &PjBatch { unit_stays: 2, ..batch(e, m, 1) }), PJ_ARGUMENT);
+            for (by_components, count) in [(2, 4), (1, 3), (1, 6)] {
+                let odd = PjBatch { by_components, ..batch(e, m, count) };
+                assert_eq!(pj_run_batch(shader, u, c, &odd), PJ_ARGUMENT);
+            }
         }
         let narrow = PjBatch { input_stride: 1, output_stride: 2, ..batch(m, m.wrapping_byte_add(32), 2) };
         assert_eq!(pj_run_batch(shader, u, c, &narrow), PJ_END);
@@ -286,6 +309,7 @@ fn a_batch_neither_reads_nor_needs_what_its_masks_leave_out() {
             input_stride: 0,
             output_stride: 0,
             unit_stays: 0,
+            by_components: 0,
         };
         // SAFETY: all are valid, as far as the masks say.
         unsafe {
@@ -466,7 +490,7 @@ fn structures_are_as_written_down() {
         "pj_stats" PjStats { struct_size, hits, misses, evictions, entries, bytes }
         "pj_preloaded" PjPreloaded { struct_size, programs, refused, left }
         "pj_shader_info" PjShaderInfo { struct_size, native, redone, groups, given_up, native_bytes }
-        "pj_batch" PjBatch { struct_size, count, inputs, outputs, input_mask, output_mask, input_stride, output_stride, unit_stays }
+        "pj_batch" PjBatch { struct_size, count, inputs, outputs, input_mask, output_mask, input_stride, output_stride, unit_stays, by_components }
         "pj_step" PjStep {
             struct_size, text, pc, next, wrote, index, mask, value, a0, al, cmp, bank, emit_vertex, emit_primitive,
             emit_winding, reserved

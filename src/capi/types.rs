@@ -364,6 +364,7 @@ pub struct PjBatch {
     pub input_stride: u16,
     pub output_stride: u16,
     pub unit_stays: u32,
+    pub by_components: u32,
 }
 
 impl PjBatch {
@@ -377,5 +378,6 @@ impl PjBatch {
         input_stride: 0,
         output_stride: 0,
         unit_stays: 0,
+        by_components: 0,
     };
 }

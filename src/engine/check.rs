@@ -5,7 +5,6 @@
 use super::compiled::Compiled;
 use super::{Event, EventHandler, lock};
 use crate::diff::{self, Side, Work};
-use crate::kernel::copy_registers;
 use crate::state::{Batch, Uniforms, Unit};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -54,10 +53,10 @@ impl Check {
         let Ok(first) = usize::try_from(first) else { return };
         for n in (first..count).step_by(step) {
             let mut inputs = [[[0.0; 4]; 16]; STRETCH];
-            let vertices = batch.inputs.part(n..count.min(n + STRETCH));
+            let vertices = n..count.min(n + STRETCH);
             let (input_mask, output_mask) = (batch.inputs_taken(), batch.outputs_wanted());
             // A host may have left the others as they were, even without a value.
-            vertices.iter().zip(&mut inputs).for_each(|(from, to)| copy_registers(input_mask, from, to));
+            vertices.clone().zip(&mut inputs).for_each(|(n, to)| batch.take(n, to));
             let inputs = &inputs[..vertices.len()];
             self.compare(shader, &Work { uniforms, unit, inputs, input_mask, output_mask });
         }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::interp::Interp;
 use crate::kernel::Kernel;
+use crate::state::Order;
 use crate::state::Registers;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -125,6 +126,7 @@ fn a_crosscheck_finds_a_wrong_kernel_and_says_so_once() {
         input_mask: 1,
         output_mask: 1,
         unit_stays: false,
+        order: Order::Registers,
     };
     assert_eq!(shader.run_batch(&uniforms, &mut unit, &mut batch), Exit::End);
     assert_eq!(outputs[7][0], [1.0, 1.0, 2.0, 1.0], "the run itself is the kernel's");
@@ -163,6 +165,7 @@ fn a_crosscheck_sees_what_only_batches_do() {
             input_mask: 1,
             output_mask: 1,
             unit_stays: false,
+            order: Order::Registers,
         };
         shader.run_batch(&uniforms, &mut unit, &mut batch);
         events.lock().expect("no panic").len()
@@ -332,6 +335,7 @@ fn nobody_sees_when_code_becomes_native() {
             input_mask: 1,
             output_mask: 1,
             unit_stays: false,
+            order: Order::Registers,
         };
         let shader = engine.shader(&program, Entry::vertex(0));
         assert_eq!(shader.run_batch(uniforms, &mut unit, &mut batch), Exit::End);

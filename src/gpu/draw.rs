@@ -13,7 +13,7 @@ use super::wiring::Wiring;
 use super::{Attributes, Gpu, Sink, State};
 use crate::engine::Shader;
 use crate::isa::{REGS, Stage};
-use crate::state::{Batch, Exit, Registers};
+use crate::state::{Batch, Exit, Order, Registers};
 use std::borrow::Borrow;
 
 /// Vertices that are run together: enough to pay, and small enough for a second-level cache.
@@ -244,6 +244,7 @@ impl<'a> Draw<'a> {
             output_mask: self.output_mask,
             // As hardware has it: what vertices leave may be read in the next draw.
             unit_stays: false,
+            order: Order::Registers,
         };
         if !batch.inputs.is_empty() {
             let exit = self.shader.run_batch(&vertex.uniforms, &mut vertex.unit, &mut batch);

@@ -93,6 +93,15 @@ impl Origin {
 impl Func {
     /// The proof, or the first thing that speaks against it.
     pub fn side_by_side(&self) -> Result<Side, Sequential> {
+        self.proved(true)
+    }
+
+    /// The same where memory has components side by side, so that no output should be made by rows.
+    pub fn side_by_components(&self) -> Result<Side, Sequential> {
+        self.proved(false)
+    }
+
+    fn proved(&self, rows: bool) -> Result<Side, Sequential> {
         debug_assert!(self.form == Form::Ssa, "registers in memory are carried by nature");
         // With an EMIT anywhere, reached or not, the other bank is in values as well.
         let sends = |(_, i): &(_, Inst)| match i {
@@ -152,7 +161,7 @@ impl Func {
         let mut by_rows = vec![false; self.nodes.len()];
         // All runs that end do so in one block, so this is made once.
         for (_, v, _) in outputs.clone().filter(|(_, _, lanes)| *lanes == ALL_LANES) {
-            by_rows[v.0 as usize] = self.pays_by_rows(v, ALL_LANES, &suspects);
+            by_rows[v.0 as usize] = rows && self.pays_by_rows(v, ALL_LANES, &suspects);
         }
         let computed = outputs.filter(|&(_, v, lanes)| lanes != ALL_LANES || !by_rows[v.0 as usize]);
         let live = self.live_from(computed.map(|(_, v, lanes)| (v, lanes)).collect());

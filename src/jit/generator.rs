@@ -13,6 +13,7 @@ use crate::isa::numeric::Precision;
 use crate::kernel::{Config, Unsupported};
 use crate::layout::Layout;
 use crate::program::{Entry, Program};
+use crate::state::Order;
 use cranelift_codegen::Context;
 use cranelift_codegen::ir as clif;
 use cranelift_codegen::isa::OwnedTargetIsa;
@@ -152,9 +153,9 @@ impl Generator {
     }
 
     /// CLIF for batches, in `scratch`.
-    pub(super) fn lower_lanes(&self, func: &Func, side: &Side, config: &Config, scratch: &mut Scratch) {
+    pub(super) fn lower_lanes(&self, func: &Func, side: &Side, order: Order, config: &Config, scratch: &mut Scratch) {
         let (out, builder, machine) = self.begin(config, scratch);
-        lanes::lower(func, side, out, builder, machine);
+        lanes::lower(func, side, order, out, builder, machine);
     }
 
     /// An empty function with the signature of compiled code.
@@ -176,7 +177,10 @@ impl Generator {
         let (_, func) = self.ssa(program, entry, config, &mut Timings::default()).map_err(NoCode::Unsupported)?;
         let mut scratch = Scratch::default();
         match self.variant {
-            Variant::Lanes => self.lower_lanes(&func, &provable(&func, config.precision)?, config, &mut scratch),
+            Variant::Lanes => {
+                let order = Order::Registers;
+                self.lower_lanes(&func, &provable(&func, order, config.precision)?, order, config, &mut scratch);
+            }
             _ => self.lower(&func, self.care(&func, config.precision), config, &mut scratch),
         }
         self.printed(&cfg, &func, scratch).map_err(NoCode::Unsupported)
@@ -196,14 +200,18 @@ impl Generator {
 }
 
 /// What makes code for batches possible, or what speaks against it.
-pub(super) fn provable(func: &Func, precision: Precision) -> Result<Side, NoCode> {
+pub(super) fn provable(func: &Func, order: Order, precision: Precision) -> Result<Side, NoCode> {
     if precision != Precision::F32 {
         return Err(NoCode::Precision);
     }
     if func.nodes.len() > lanes::MOST_NODES {
         return Err(NoCode::TooLarge);
     }
-    func.side_by_side().map_err(NoCode::Sequential)
+    let proof = match order {
+        Order::Registers => func.side_by_side(),
+        Order::Components => func.side_by_components(),
+    };
+    proof.map_err(NoCode::Sequential)
 }
 
 /// Compiles what `entry` reaches for another CPU and prints every stage on the way, see [`Jit::explain`](super::Jit::explain). Nothing

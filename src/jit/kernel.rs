@@ -3,6 +3,8 @@
 //! Invariant: the unit, the outputs and what is emitted are as if every vertex had run alone, one after the other, on exact code.
 //! It must not know how code is made.
 
+mod components;
+
 use super::code::Code;
 use super::generator::NoCode;
 use super::lanes::WIDTH;
@@ -15,7 +17,7 @@ use crate::ir::batch::Side;
 use crate::kernel::{Config, Kernel, KernelStats, Unsupported, copied, in_turn, on_copy};
 use crate::layout::{Host, HostEmitter, Image, Layout};
 use crate::program::{Entry, Program};
-use crate::state::{Batch, Emitter, Exit, Uniforms, Unit, Vec4};
+use crate::state::{Batch, Emitter, Exit, Order, Uniforms, Unit, Vec4};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -58,6 +60,8 @@ struct Later {
     exact: Wanted<Result<Code, Unsupported>>,
     /// The code for batches, or why there is none.
     side_by_side: Wanted<Result<SideBySide, NoCode>>,
+    /// The same where registers lie by components.
+    by_components: Wanted<Result<SideBySide, NoCode>>,
 }
 
 /// Something that is made once, when it is first wanted.
@@ -80,7 +84,11 @@ impl Later {
     }
 
     fn make_side_by_side(&self) -> &Result<SideBySide, NoCode> {
-        self.side_by_side.made.get_or_init(|| self.source.jit.side_by_side(&self.source))
+        self.side_by_side.made.get_or_init(|| self.source.jit.side_by_side(&self.source, Order::Registers))
+    }
+
+    fn make_by_components(&self) -> &Result<SideBySide, NoCode> {
+        self.by_components.made.get_or_init(|| self.source.jit.side_by_side(&self.source, Order::Components))
     }
 
     /// What is wanted, if it is there; else it will be, when somebody in the background has called `make`. If nobody is there to
@@ -141,7 +149,12 @@ impl NativeKernel {
             least,
             reads: source.func.inputs_read(),
             speculates,
-            later: Arc::new(Later { source, exact: Wanted::default(), side_by_side: Wanted::default() }),
+            later: Arc::new(Later {
+                source,
+                exact: Wanted::default(),
+                side_by_side: Wanted::default(),
+                by_components: Wanted::default(),
+            }),
             redos: AtomicU32::new(0),
             batched: AtomicU32::new(0),
             groups: AtomicU32::new(0),
@@ -188,24 +201,33 @@ impl NativeKernel {
     }
 
     /// The code for a batch of so many vertices with these inputs, if there is any and it pays.
-    fn side_by_side(&self, count: usize, input_mask: u16) -> Option<&SideBySide> {
+    #[inline]
+    fn side_by_side(&self, count: usize, input_mask: u16, order: Order) -> Option<&SideBySide> {
         if count < self.least || self.reads & !input_mask != 0 {
             return None;
         }
-        if let Some(made) = self.later.side_by_side.made.get() {
+        let wanted = match order {
+            Order::Registers => &self.later.side_by_side,
+            Order::Components => &self.later.by_components,
+        };
+        if let Some(made) = wanted.made.get() {
             return made.as_ref().ok().filter(|_| !self.gives_up_often());
         }
-        self.first_side_by_side(count)
+        self.first_side_by_side(count, order)
     }
 
     /// The same, as long as there is none.
     #[cold]
-    fn first_side_by_side(&self, count: usize) -> Option<&SideBySide> {
+    fn first_side_by_side(&self, count: usize, order: Order) -> Option<&SideBySide> {
         let before = self.batched.fetch_add(count as u32, Ordering::Relaxed);
         if before < self.later.source.jit.lanes_after {
             return None;
         }
-        self.later.get(|l| &l.side_by_side, Later::make_side_by_side)?.as_ref().ok()
+        let made = match order {
+            Order::Registers => self.later.get(|l| &l.side_by_side, Later::make_side_by_side),
+            Order::Components => self.later.get(|l| &l.by_components, Later::make_by_components),
+        };
+        made?.as_ref().ok()
     }
 
     /// One run on memory of the layout that the code is for.
@@ -241,9 +263,12 @@ impl NativeKernel {
     /// A batch on memory of the layout that the code is for.
     #[inline]
     fn run_batch_with(&self, place: &mut Place<'_>, batch: &mut Batch<'_>) -> Exit {
+        if batch.order == Order::Components {
+            return self.run_components(place, batch);
+        }
         let count = batch.len();
         let (taken, wanted) = (batch.inputs_taken(), batch.outputs_wanted());
-        let Some(lanes) = self.side_by_side(count, taken) else {
+        let Some(lanes) = self.side_by_side(count, taken, Order::Registers) else {
             return match batch.unit_stays {
                 false => Run::new(self, place, batch).some(batch, 0..count),
                 true => place.keeping_unit(|place| Run::new(self, place, batch).more(batch, 0..count)),
@@ -342,7 +367,8 @@ impl Kernel for NativeKernel {
 
     fn stats(&self) -> KernelStats {
         let (groups, given_up) = self.groups();
-        let one_by_one = self.later.side_by_side.made.get().and_then(|s| s.as_ref().err()).map(|why| why.to_string());
+        let made = self.later.side_by_side.made.get().or(self.later.by_components.made.get());
+        let one_by_one = made.and_then(|s| s.as_ref().err()).map(|why| why.to_string());
         KernelStats { redone: self.redos(), groups, given_up, one_by_one }
     }
 
@@ -359,8 +385,9 @@ impl Kernel for NativeKernel {
 
     fn native_bytes(&self) -> usize {
         let exact = self.later.exact.made.get().and_then(|e| e.as_ref().ok()).map_or(0, Code::len);
-        let batches = self.later.side_by_side.made.get().and_then(|s| s.as_ref().ok()).map_or(0, |s| s.code.len());
-        self.code.len() + exact + batches
+        let batches = [&self.later.side_by_side, &self.later.by_components]
+            .map(|wanted| wanted.made.get().and_then(|s| s.as_ref().ok()).map_or(0, |s| s.code.len()));
+        self.code.len() + exact + batches.iter().sum::<usize>()
     }
 }
 

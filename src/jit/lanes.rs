@@ -30,7 +30,7 @@ use crate::ir::{Edge, Func, Inst, Mem, Node, Term, Test, Type, Value, alu_source
 use crate::isa::numeric::Precision;
 use crate::isa::{Cond, CondOp, Swizzle};
 use crate::layout::Layout;
-use crate::state::Exit;
+use crate::state::{Exit, Order};
 use addresses::Addresses;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
@@ -85,6 +85,7 @@ struct Lower<'a, 'f> {
     b: FunctionBuilder<'f>,
     func: &'a Func,
     side: &'a Side,
+    order: Order,
     arm: bool,
     watch: Watch,
     suspect: Vec<bool>,
@@ -120,10 +121,11 @@ struct Lower<'a, 'f> {
     pcs: Vec<u16>,
 }
 
-/// Writes the batch function for `func` into `out`, whose signature is already set.
+/// Writes the batch function for `func` into `out`, whose signature is already set. Vertices lie in this order.
 pub(super) fn lower(
     func: &Func,
     side: &Side,
+    order: Order,
     out: &mut clif::Function,
     context: &mut FunctionBuilderContext,
     machine: Machine,
@@ -153,6 +155,7 @@ pub(super) fn lower(
         b,
         func,
         side,
+        order,
         arm: machine.arm,
         watch: Watch::default(),
         suspect: func.suspects(),
@@ -238,6 +241,11 @@ fn splats(func: &Func, side: &Side) -> Vec<Splat> {
 /// A batch's inputs need not be aligned to more than a float.
 fn inputs() -> MemFlagsData {
     MemFlagsData::new().with_notrap().with_readonly()
+}
+
+/// Where component `c` of register `n` is in a block of vertices.
+fn block_offset(n: u8, c: usize) -> i32 {
+    (i32::from(n) * 4 + c as i32) * VEC4
 }
 
 impl<'a, 'f> Lower<'a, 'f> {
@@ -403,13 +411,18 @@ impl<'a, 'f> Lower<'a, 'f> {
             self.b.ins().brif(wanted, store, &[], go_on, &[]);
             self.b.switch_to_block(store);
             let rows = match columns {
+                Some(columns) if self.order == Order::Components => columns,
                 Some(columns) => self.math().transposed(columns, ALL_LANES).map(|r| r.expect("all were asked for")),
                 None => made.get(&value).copied().unwrap_or_else(|| self.row(value, ALL_LANES)).each(),
             };
             self.b.set_srcloc(SourceLoc::new(u32::from(pc)));
             let flags = MemFlagsData::new().with_notrap();
             for (j, row) in rows.into_iter().enumerate() {
-                self.b.ins().store(flags, row, self.outputs.vertices[j], i32::from(n) * VEC4);
+                let (at, offset) = match self.order {
+                    Order::Registers => (self.outputs.vertices[j], i32::from(n) * VEC4),
+                    Order::Components => (self.outputs.vertices[0], block_offset(n, j)),
+                };
+                self.b.ins().store(flags, row, at, offset);
             }
             self.b.ins().jump(go_on, &[]);
             self.b.switch_to_block(go_on);

@@ -29,6 +29,7 @@ use crate::ir::cfg::Limits;
 use crate::kernel::{Backend, Config, Kernel, Unsupported};
 use crate::profiler::Unprofiled;
 use crate::program::{Entry, Program};
+use crate::state::Order;
 use code::{Code, CodeMemory, Needs};
 use cranelift_codegen::Context;
 use cranelift_jit::{JITBuilder, JITModule};
@@ -193,13 +194,17 @@ impl Jit {
         })
     }
 
-    /// Machine code for batches.
-    fn side_by_side(&self, source: &Source) -> Result<SideBySide, NoCode> {
-        let side = generator::provable(&source.func, source.config.precision)?;
+    /// Machine code for batches whose vertices lie in this order.
+    fn side_by_side(&self, source: &Source, order: Order) -> Result<SideBySide, NoCode> {
+        let side = generator::provable(&source.func, order, source.config.precision)?;
+        let kind = match order {
+            Order::Registers => "lanes",
+            Order::Components => "components",
+        };
         let code = self.with_scratch(|scratch| {
-            self.generator.lower_lanes(&source.func, &side, &source.config, scratch);
+            self.generator.lower_lanes(&source.func, &side, order, &source.config, scratch);
             let code = self.install(&mut scratch.context, source, &mut Timings::default())?;
-            self.tell_profiler(source, "lanes", &code, &scratch.context);
+            self.tell_profiler(source, kind, &code, &scratch.context);
             Ok(code)
         });
         // Everything would run on, one vertex after the other, and no test would notice.

@@ -7,7 +7,7 @@ use super::code::tests::Shelf;
 use super::kernel::{MAX_REDOS, OFTEN};
 use super::*;
 use crate::interp::Interp;
-use crate::state::{Batch, Emitter, Exit, NoEmitter, Registers, Uniforms, Unit};
+use crate::state::{Batch, Emitter, Exit, NoEmitter, Order, Registers, Uniforms, Unit};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicUsize;
 
@@ -80,6 +80,7 @@ fn code_runs_in_memory_of_the_host_and_is_given_back() {
         input_mask: u16::MAX,
         output_mask: 1,
         unit_stays: false,
+        order: Order::Registers,
     };
     let mut unit = Unit::new();
     assert_eq!(kernel.run_batch(&Uniforms::new(), &mut unit, &mut batch, &mut NoEmitter), Exit::End);
@@ -119,6 +120,7 @@ fn a_redo_without_memory_for_exact_code_is_served_by_the_last_resort() {
         input_mask: !(1 << 2),
         output_mask: 1,
         unit_stays: false,
+        order: Order::Registers,
     };
     assert_eq!(kernel.run_batch(&Uniforms::new(), &mut unit, &mut batch, &mut NoEmitter), Exit::End);
     assert_eq!((outputs[0][0], outputs[1][0], outputs[1][1]), ([0.0; 4], [1.0; 4], [9.0; 4]));

@@ -1,7 +1,7 @@
 use super::*;
 use crate::engine::{Engine, Event, Options, Prefer};
 use crate::program::{Entry, Program};
-use crate::state::{Batch, Exit, NoEmitter};
+use crate::state::{Batch, Exit, NoEmitter, Order};
 use crate::text::assemble;
 use std::cell::Cell;
 use std::sync::{Arc, Mutex};
@@ -188,6 +188,7 @@ fn every_engine_runs_on_a_hosts_memory_as_on_our_own() {
         input_mask: 3,
         output_mask: 3,
         unit_stays: false,
+        order: Order::Registers,
     };
     reference.run_batch(&uniforms, &mut want, &mut batch);
     for options in engines(layout) {
@@ -202,6 +203,7 @@ fn every_engine_runs_on_a_hosts_memory_as_on_our_own() {
                 input_mask: 3,
                 output_mask: 3,
                 unit_stays: false,
+                order: Order::Registers,
             };
             assert_eq!(shader.run_batch_on(host, &mut batch), Exit::End);
             host.load()

@@ -9,7 +9,7 @@ use std::ops::{Deref, Index, IndexMut, Range};
 /// Vertices to run one after the other on one unit, registers carried over.
 ///
 /// ```
-/// use picajit::state::{Batch, Registers};
+/// use picajit::state::{Batch, Order, Registers};
 /// let (inputs, mut outputs) = ([[[1.0; 4]; 16]; 8], [[[0.0; 4]; 16]; 8]);
 /// // v0 and v1 to o0 and o1, and the unit may be used for the next draw as it is.
 /// let batch = Batch {
@@ -18,6 +18,7 @@ use std::ops::{Deref, Index, IndexMut, Range};
 ///     input_mask: 0b11,
 ///     output_mask: 0b11,
 ///     unit_stays: true,
+///     order: Order::Registers,
 /// };
 /// assert_eq!(batch.len(), 8);
 /// # let _: Registers = inputs[0];
@@ -36,13 +37,63 @@ pub struct Batch<'a> {
     /// leaves, and that vertex may have to run once more for that alone. For hosts that begin each draw with the same unit; it
     /// pays from four vertices on.
     pub unit_stays: bool,
+    /// How the registers lie, of inputs and outputs.
+    pub order: Order,
 }
+
+/// How the registers of a batch's vertices lie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// As [`Strided`] has them: a vertex's registers in a row, and the components of a register.
+    #[default]
+    Registers,
+    /// By components, in blocks of four vertices, for hosts that have or want them so; it saves turning them round where vertices run
+    /// side by side. A block takes the place of its vertices: `4 * stride` vectors, of which number `4 * k + c` has component
+    /// `c` of register `k` of the four. Vertices behind the last whole block are not run, so a host fills that up with any.
+    Components,
+}
+
+/// Vertices of a block, see [`Order::Components`].
+const BLOCK: usize = 4;
 
 impl Batch<'_> {
     /// How many vertices run.
     #[inline]
     pub fn len(&self) -> usize {
-        self.inputs.len().min(self.outputs.len())
+        let both = self.inputs.len().min(self.outputs.len());
+        match self.order {
+            Order::Registers => both,
+            Order::Components => both / BLOCK * BLOCK,
+        }
+    }
+
+    /// Copies the registers of a vertex that are taken, however they lie. Panics if there are not so many vertices.
+    pub fn take(&self, n: usize, to: &mut [Vec4]) {
+        let taken = self.inputs_taken();
+        match self.order {
+            Order::Registers => copy_registers(taken, &self.inputs[n], to),
+            Order::Components => {
+                let block = self.inputs.registers_of(n / BLOCK * BLOCK..n / BLOCK * BLOCK + BLOCK);
+                for (k, to) in to.iter_mut().enumerate().filter(|(k, _)| taken >> k & 1 != 0) {
+                    *to = [0, 1, 2, 3].map(|c| block[BLOCK * k + c][n % BLOCK]);
+                }
+            }
+        }
+    }
+
+    /// Copies the registers of a vertex whose bit is set in `mask` and that are wanted to where they belong. Panics like
+    /// [`Batch::take`].
+    pub fn give(&mut self, n: usize, mask: u16, from: &[Vec4]) {
+        let wanted = self.outputs_wanted() & mask;
+        match self.order {
+            Order::Registers => copy_registers(wanted, from, &mut self.outputs[n]),
+            Order::Components => {
+                let block = self.outputs.registers_of(n / BLOCK * BLOCK..n / BLOCK * BLOCK + BLOCK);
+                for (k, from) in from.iter().enumerate().filter(|(k, _)| wanted >> k & 1 != 0) {
+                    from.iter().enumerate().for_each(|(c, x)| block[BLOCK * k + c][n % BLOCK] = *x);
+                }
+            }
+        }
     }
 
     /// Whether there is nothing to run.
@@ -190,6 +241,19 @@ fn not_there(vertices: Range<usize>, count: usize) -> ! {
     panic!("vertices {vertices:?} of {count}");
 }
 
+/// Copies the registers whose bit is set in `mask`, of those that both sides have.
+#[inline]
+pub fn copy_registers(mask: u16, from: &[Vec4], to: &mut [Vec4]) {
+    let mut left = mask;
+    while left != 0 {
+        let n = left.trailing_zeros() as usize;
+        if let (Some(from), Some(to)) = (from.get(n), to.get_mut(n)) {
+            *to = *from;
+        }
+        left &= left - 1;
+    }
+}
+
 /// Registers of so many vertices.
 #[inline]
 fn room(stride: usize, count: usize) -> Option<usize> {
@@ -262,6 +326,38 @@ mod tests {
     fn a_part_whose_end_is_before_its_beginning() {
         let (end, mut registers) = (1, [[[0.0; 4]; 16]; 2]);
         VerticesMut::from(&mut registers).part(2..end);
+    }
+
+    #[test]
+    fn components_lie_in_blocks() {
+        let (stride, count) = (3, 8);
+        // Number 100 * vertex + 10 * register + component.
+        let inputs: Vec<Vec4> = (0..stride * count)
+            .map(|at| {
+                let (block, k, c) = (at / (4 * stride), at / 4 % stride, at % 4);
+                [0, 1, 2, 3].map(|lane| (100 * (4 * block + lane) + 10 * k + c) as f32)
+            })
+            .collect();
+        let mut outputs = vec![[-1.0; 4]; stride * count];
+        let mut batch = Batch {
+            inputs: Vertices::packed(&inputs, stride, count).expect("so many"),
+            outputs: VerticesMut::packed(&mut outputs, stride, count - 1).expect("so many"),
+            input_mask: 0b1101,
+            output_mask: 0b0110,
+            unit_stays: false,
+            order: Order::Components,
+        };
+        assert_eq!(batch.len(), 4, "one block is whole");
+        let mut file = [[-7.0; 4]; 16];
+        batch.take(6, &mut file);
+        assert_eq!(file[..4], [[600.0, 601.0, 602.0, 603.0], [-7.0; 4], [620.0, 621.0, 622.0, 623.0], [-7.0; 4]]);
+        file[1] = [1.0, 2.0, 3.0, 4.0];
+        batch.give(2, 0b0011, &file);
+        let written: Vec<(usize, usize, f32)> = (outputs.iter().enumerate())
+            .flat_map(|(n, v)| v.iter().enumerate().map(move |(lane, x)| (n, lane, *x)))
+            .filter(|(.., x)| *x != -1.0)
+            .collect();
+        assert_eq!(written, [(4, 2, 1.0), (5, 2, 2.0), (6, 2, 3.0), (7, 2, 4.0)]);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use picajit::jit::{Allocator, Jit, Settings, Variant};
 use picajit::kernel::{Backend, Config, Kernel, Unsupported, copy_registers};
 use picajit::profiler::{Profiler, Unprofiled};
 use picajit::program::{Entry, Program};
-use picajit::state::{Batch, Exit, NoEmitter, Registers, Uniforms, Unit, Vec4, Vertices, VerticesMut};
+use picajit::state::{Batch, Exit, NoEmitter, Order, Registers, Uniforms, Unit, Vec4, Vertices, VerticesMut};
 use std::hint::black_box;
 use std::ops::Range;
 use std::sync::Arc;
@@ -286,7 +286,7 @@ impl Workload {
     pub fn batch(&self, unit: &mut Unit, kernel: &dyn Kernel, inputs: Vertices<'_>, places: &mut [Vec4]) -> Exit {
         let outputs = VerticesMut::packed(places, self.strides.1, inputs.len()).expect("there are as many");
         let Workload { input_mask, output_mask, unit_stays, .. } = *self;
-        let mut batch = Batch { inputs, outputs, input_mask, output_mask, unit_stays };
+        let mut batch = Batch { inputs, outputs, input_mask, output_mask, unit_stays, order: Order::Registers };
         kernel.run_batch(&self.uniforms, unit, &mut batch, &mut NoEmitter)
     }
 

@@ -5,9 +5,10 @@
 use super::super::abi::VEC4;
 use super::super::math::Math;
 use super::super::memory::constant_memory;
-use super::{Low, Lower, Splat, inputs};
-use crate::ir::facts::Lanes;
+use super::{Low, Lower, Splat, block_offset, inputs};
+use crate::ir::facts::{Lanes, components};
 use crate::ir::{Inst, Lane, Mem, Node, Type, Use, Value};
+use crate::state::Order;
 use cranelift_codegen::ir::{self as clif, InstBuilder, types};
 use std::collections::HashMap;
 
@@ -50,7 +51,12 @@ impl Lower<'_, '_> {
         let leaf = self.func.nodes.iter().zip(&self.side.live).filter(|(node, _)| **node == Node::Input(n));
         let live = leaf.fold(0, |live, (_, l)| live | l);
         let mut out = [None; 4];
-        if live.count_ones() == 1 {
+        if self.order == Order::Components {
+            for c in components(live).map(usize::from) {
+                let x = self.b.ins().load(types::F32X4, inputs(), self.inputs.vertices[0], block_offset(n, c));
+                out[c] = Some(x);
+            }
+        } else if live.count_ones() == 1 {
             let c = live.trailing_zeros() as usize;
             let [x, rest @ ..] = self
                 .inputs

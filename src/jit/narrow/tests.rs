@@ -5,7 +5,7 @@ use super::*;
 use crate::interp::Interp;
 use crate::jit::{Jit, NativeKernel, Variant};
 use crate::kernel::{Config, Kernel};
-use crate::state::{Batch, NoEmitter, Registers, Uniforms, Unit, Vec4};
+use crate::state::{Batch, NoEmitter, Order, Registers, Uniforms, Unit, Vec4};
 use std::sync::Arc;
 
 fn kernel(body: &str, rounding: Rounding) -> NativeKernel {
@@ -112,6 +112,7 @@ fn a_batch_looks_at_uniforms_again_until_it_has_seen_them() {
             input_mask: 1,
             output_mask: 1,
             unit_stays: false,
+            order: Order::Registers,
         };
         kernel.run_batch(uniforms, &mut Unit::new(), &mut batch, &mut NoEmitter);
         kernel.redos()

@@ -8,7 +8,7 @@ use crate::jit::{Jit, Settings, Variant};
 use crate::kernel::{Backend, Config, Kernel};
 use crate::profiler::{Profiler, Unprofiled};
 use crate::program::{Entry, Program};
-use crate::state::{Batch, NoEmitter, Registers, Uniforms, Unit};
+use crate::state::{Batch, NoEmitter, Order, Registers, Uniforms, Unit};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -136,6 +136,7 @@ fn a_dump_holds_every_kind_of_code_with_its_lines() {
         input_mask: !0,
         output_mask: 1,
         unit_stays: false,
+        order: Order::Registers,
     };
     kernel.run_batch(&uniforms, &mut unit, &mut batch, &mut NoEmitter);
     (unit.v[0], unit.v[1]) = ([f32::INFINITY; 4], [0.0; 4]);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::isa::numeric::same;
 use crate::layout::{Layout, Offsets};
-use crate::state::{Vec4, Vertices, VerticesMut};
+use crate::state::{Order, Vec4, Vertices, VerticesMut};
 
 /// `source`'s kernel from the first vertex on, and the interpreter's.
 fn kernels(source: &str, config: &Config) -> (NativeKernel, Arc<dyn Kernel>) {
@@ -32,31 +32,43 @@ fn same_with(c: [Vec4; 96], source: &str, vertex: impl Fn(usize) -> Registers, m
     let config = Config { fuel: 40, ..Config::default() };
     let (kernel, interp) = kernels(source, &config);
     // Not the same kernel, whose groups are counted.
-    let (apart, _) = kernels(source, &config);
+    let [(apart, _), (turned, _)] = [0, 1].map(|_| kernels(source, &config));
     let mut uniforms = Uniforms::new();
     uniforms.c = c;
     uniforms.i[0] = [2, 0, 1, 0];
     uniforms.b = 1;
     for size in [1, 2, 3, 4, 5, 7, 8, 9, 17, 64] {
         let inputs: Vec<Registers> = (0..size).map(&vertex).collect();
-        let run = |kernel: &dyn Kernel, unit_stays: bool| {
+        let run = |kernel: &dyn Kernel, unit_stays: bool, order: Order| {
             let mut unit = Unit::new();
             unit.r = [[0.75, -0.5, 8.0, 9.0]; 16];
             unit.o = [[[5.0, 6.0, 7.0, 8.0]; 16]; 2];
             unit.bank = 1;
             let mut outputs = vec![[[-9.0; 4]; 16]; size];
+            let given = if order == Order::Components { in_blocks(&inputs) } else { inputs.clone() };
             let mut batch = Batch {
-                inputs: (&inputs).into(),
+                inputs: (&given).into(),
                 outputs: (&mut outputs).into(),
                 input_mask: masks.0,
                 output_mask: masks.1,
                 unit_stays,
+                order,
             };
             let exit = kernel.run_batch(&uniforms, &mut unit, &mut batch, &mut NoEmitter);
+            let outputs = if order == Order::Components { of_blocks(&outputs) } else { outputs };
             (exit, outputs, unit)
         };
-        for (kernel, unit_stays) in [(&kernel, false), (&apart, true)] {
-            let (want, got) = (run(&*interp, unit_stays), run(kernel, unit_stays));
+        let registers = Order::Registers;
+        for (kernel, unit_stays, order) in [
+            (&kernel, false, registers),
+            (&apart, true, registers),
+            (&turned, size % 8 == 0, Order::Components),
+            (&turned, size % 8 != 0, Order::Components),
+        ] {
+            if order == Order::Components && size % 4 != 0 {
+                continue;
+            }
+            let (want, got) = (run(&*interp, unit_stays, registers), run(kernel, unit_stays, order));
             assert_eq!(want.0, got.0, "exit of {size}");
             let bits = |(_, outputs, unit): &(Exit, Vec<Registers>, Unit)| -> Vec<f32> {
                 let registers = [unit.v, unit.r, unit.o[0], unit.o[1]];
@@ -64,7 +76,10 @@ fn same_with(c: [Vec4; 96], source: &str, vertex: impl Fn(usize) -> Registers, m
             };
             let (a, b) = (bits(&want), bits(&got));
             let differs = a.iter().zip(&b).position(|(a, b)| !same(*a, *b));
-            assert_eq!(differs, None, "float number {differs:?} of a batch of {size}, {unit_stays}: {source}");
+            assert_eq!(
+                differs, None,
+                "float number {differs:?} of a batch of {size}, {unit_stays}, {order:?}: {source}"
+            );
             let rest = |(_, _, u): &(Exit, Vec<Registers>, Unit)| (u.a0, u.al, u.cmp, u.bank);
             assert_eq!(rest(&want), rest(&got), "{source}");
             if unit_stays {
@@ -72,7 +87,37 @@ fn same_with(c: [Vec4; 96], source: &str, vertex: impl Fn(usize) -> Registers, m
             }
         }
     }
+    let ((groups, given_up), (of_groups, of_given_up)) = (turned.groups(), kernel.groups());
+    assert_eq!((groups == 0, given_up == 0), (of_groups == 0, of_given_up == 0), "by components: {source}");
     kernel.groups()
+}
+
+/// Vertices by components, in the same room.
+fn in_blocks(files: &[Registers]) -> Vec<Registers> {
+    let mut blocks = files.to_vec();
+    let (inputs, outputs) = ((&files).into(), (&mut blocks).into());
+    let masks = (u16::MAX, u16::MAX);
+    let mut batch = Batch {
+        inputs,
+        outputs,
+        input_mask: masks.0,
+        output_mask: masks.1,
+        unit_stays: false,
+        order: Order::Components,
+    };
+    files.iter().enumerate().for_each(|(n, file)| batch.give(n, u16::MAX, file));
+    blocks
+}
+
+/// And back.
+fn of_blocks(blocks: &[Registers]) -> Vec<Registers> {
+    let mut none: [Registers; 0] = [];
+    let (inputs, outputs) = ((&blocks).into(), (&mut none).into());
+    let batch =
+        Batch { inputs, outputs, input_mask: u16::MAX, output_mask: 0, unit_stays: false, order: Order::Components };
+    let mut files = blocks.to_vec();
+    files.iter_mut().enumerate().for_each(|(n, file)| batch.take(n, file));
+    files
 }
 
 /// Groups in batches of all sizes above.
@@ -312,6 +357,7 @@ fn who_has_to_run_one_after_the_other_says_why() {
             input_mask: 0xFFFF,
             output_mask: 0xFFFF,
             unit_stays: false,
+            order: Order::Registers,
         };
         kernel.run_batch(&Uniforms::new(), &mut Unit::new(), &mut batch, &mut NoEmitter);
         assert_eq!(kernel.stats().one_by_one.as_deref(), Some(why));
@@ -332,6 +378,7 @@ fn a_shader_that_gives_up_often_stops_trying() {
             input_mask: 0xFFFF,
             output_mask: 0xFFFF,
             unit_stays: false,
+            order: Order::Registers,
         };
         let uniforms = Uniforms::new();
         kernel.run_batch(&uniforms, &mut Unit::new(), &mut batch, &mut NoEmitter);
@@ -476,6 +523,7 @@ fn only_the_first_registers(config: &Config) {
                     input_mask: masks.0,
                     output_mask: masks.1,
                     unit_stays: false,
+                    order: Order::Registers,
                 };
                 assert_eq!(kernel.run_batch(&uniforms, &mut unit, &mut batch, &mut NoEmitter), Exit::End);
                 (outputs, unit.v, unit.r, unit.o)

@@ -1,0 +1,89 @@
+//! A batch whose registers lie [by components](Order::Components) -> runs: groups side by side, and the rest one by one.
+//!
+//! Invariant: as of the other order. Vertices that run alone are copied from and to their block, so it pays where few do.
+
+use super::super::lanes::WIDTH;
+use super::super::place::Place;
+use super::{NativeKernel, SideBySide};
+use crate::isa::REGS;
+use crate::state::{Batch, Exit, Order, Vec4};
+use std::sync::atomic::Ordering;
+
+impl NativeKernel {
+    /// A batch in this order, on memory of the layout that the code is for.
+    pub(super) fn run_components(&self, place: &mut Place<'_>, batch: &mut Batch<'_>) -> Exit {
+        let (count, wanted) = (batch.len(), batch.outputs_wanted());
+        let lanes = self.side_by_side(count, batch.inputs_taken(), Order::Components);
+        if let Some(lanes) = lanes
+            && wanted & !lanes.writes == 0
+        {
+            let done = lanes.code.run_lanes(place, batch, 0..count, wanted);
+            if done == count {
+                self.count_groups((count / WIDTH) as u32);
+                if !batch.unit_stays {
+                    // It ended, and its outputs are there: this is for the unit.
+                    self.alone(place, batch, count - 1);
+                }
+                return Exit::End;
+            }
+        }
+        match batch.unit_stays {
+            false => self.group_by_group(lanes, place, batch),
+            true => place.keeping_unit(|place| self.group_by_group(lanes, place, batch)),
+        }
+    }
+
+    /// One vertex, without its outputs.
+    fn alone(&self, place: &mut Place<'_>, batch: &Batch<'_>, n: usize) -> Exit {
+        let mut input = [[0.0; 4]; REGS];
+        batch.take(n, &mut input);
+        place.take_inputs(batch.inputs_taken(), &input);
+        self.run_with(place, None, &mut false)
+    }
+
+    /// Groups side by side as long as that pays, and those that are given up one by one.
+    #[inline(never)]
+    fn group_by_group(&self, lanes: Option<&SideBySide>, place: &mut Place<'_>, batch: &mut Batch<'_>) -> Exit {
+        let (count, wanted) = (batch.len(), batch.outputs_wanted());
+        let mut result = Exit::End;
+        let mut at = 0;
+        while at < count {
+            if let Some(lanes) = lanes.filter(|_| !self.gives_up_often()) {
+                let done = lanes.code.run_lanes(place, batch, at..count, wanted);
+                self.count_groups((done / WIDTH) as u32);
+                // What no run writes is copied from the unit.
+                let same = wanted & !lanes.writes;
+                if done != 0 && same != 0 {
+                    let registers = outputs(place, same);
+                    (at..at + done).for_each(|n| batch.give(n, same, &registers));
+                }
+                at += done;
+                if done != 0 {
+                    // It ended, and its outputs are there: the next one finds the unit as it leaves it.
+                    self.alone(place, batch, at - 1);
+                }
+                if at == count {
+                    break;
+                }
+                self.given_up.fetch_add(1, Ordering::Relaxed);
+            }
+            for n in at..at + WIDTH {
+                let exit = self.alone(place, batch, n);
+                let registers = outputs(place, wanted);
+                batch.give(n, wanted, &registers);
+                if result == Exit::End {
+                    result = exit;
+                }
+            }
+            at += WIDTH;
+        }
+        result
+    }
+}
+
+/// These outputs of the unit, the others as zeros.
+fn outputs(place: &Place<'_>, mask: u16) -> [Vec4; REGS] {
+    let mut registers = [[0.0; 4]; REGS];
+    place.copy_outputs(mask, &mut registers);
+    registers
+}
