@@ -23,6 +23,9 @@ const SIZES: [usize; 10] = [1, 2, 3, 4, 5, 7, 8, 16, 17, 64];
 /// Calls that are timed at once run some thousand vertices.
 const VERTICES: usize = 4096;
 
+/// A loop, a batch, one that leaves the unit as it is, and one that does and lies by components.
+const WAYS: [&str; 4] = ["loop", "batch", "unit stays", "components"];
+
 /// What a host does that knows no batches, with vertices as a batch has them.
 fn one_by_one(shader: &Shader, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>) -> Exit {
     let mut result = Exit::End;
@@ -54,11 +57,15 @@ fn main() {
         let shader = engine.shader(&program, dvle.entry());
         let mut outputs = work.places();
         let columns = SIZES.map(|size| {
-            let mut ns = [const { Vec::new() }; 3];
+            let mut ns = [const { Vec::new() }; WAYS.len()];
             // What comes first has code for batches made.
             for round in 0..rounds + 2 {
                 for (way, ns) in ns.iter_mut().enumerate() {
-                    work.unit_stays = way == 2;
+                    if way == 3 && !size.is_multiple_of(4) {
+                        continue;
+                    }
+                    (work.unit_stays, work.order) =
+                        (way >= 2, if way == 3 { Order::Components } else { Order::Registers });
                     let took = timed(&work, size, &mut outputs, |uniforms, unit, batch| match way {
                         0 => one_by_one(&shader, uniforms, unit, batch),
                         _ => shader.run_batch(uniforms, unit, batch),
@@ -70,13 +77,15 @@ fn main() {
             }
             ns.map(|mut all| {
                 all.sort_by(f64::total_cmp);
-                all[all.len() / 2]
+                all.get(all.len() / 2).copied()
             })
         });
-        for (way, who) in ["loop", "batch", "unit stays"].iter().enumerate() {
-            println!("{:12}{who:12}{}", builtin.name, columns.map(|ns| format!("{:>8.1}", ns[way])).concat());
+        let shown = |ns: Option<f64>, digits| ns.map_or(format!("{:>8}", "-"), |ns| format!("{ns:>8.digits$}"));
+        for (way, who) in WAYS.iter().enumerate() {
+            println!("{:12}{who:12}{}", builtin.name, columns.map(|ns| shown(ns[way], 1)).concat());
         }
-        println!("{:12}{:12}{}", "", "of loop", columns.map(|ns| format!("{:>8.2}", ns[1] / ns[0])).concat());
+        let times = columns.map(|ns| shown(ns[1].zip(ns[0]).map(|(batch, alone)| batch / alone), 2));
+        println!("{:12}{:12}{}", "", "of loop", times.concat());
     }
 }
 
@@ -88,7 +97,7 @@ fn timed(
     mut call: impl FnMut(&Uniforms, &mut Unit, &mut Batch<'_>) -> Exit,
 ) -> f64 {
     let (all, stride) = (work.vertices(), outputs.len() / work.inputs.len());
-    let (input_mask, output_mask, unit_stays) = black_box((work.input_mask, work.output_mask, work.unit_stays));
+    let Workload { input_mask, output_mask, unit_stays, order, .. } = *black_box(work);
     let mut unit = Unit::new();
     let calls = VERTICES / size;
     let start = Instant::now();
@@ -98,7 +107,7 @@ fn timed(
         black_box(call(
             &work.uniforms,
             &mut unit,
-            &mut Batch { inputs, outputs, input_mask, output_mask, unit_stays, order: Order::Registers },
+            &mut Batch { inputs, outputs, input_mask, output_mask, unit_stays, order },
         ));
     }
     start.elapsed().as_nanos() as f64 / calls as f64

@@ -325,9 +325,9 @@ typedef struct pj_batch {
     uint16_t output_mask;   /* outputs that are not below the stride go nowhere */
     uint16_t input_stride;  /* in registers: 1 to 16, or 0, which means 16 */
     uint16_t output_stride; /* the same */
-    uint32_t unit_stays;    /* 0: the unit is then as the last vertex leaves it. 1: as before, as if the batch had run on a copy,
-                               flags as 0 or 1. For hosts that begin each draw with the same unit; from four vertices on it is
-                               less work. A structure that ends before this means 0, and so on. */
+    uint32_t unit_stays;    /* 0: the unit is then as the last vertex leaves it. 1: as before, as if the batch had run on a copy.
+                               For hosts that begin each draw with the same unit; from four vertices on it is less work. A
+                               structure that ends before this field means 0. */
     uint32_t by_components; /* 1: registers lie by components, in blocks of four vertices: a block takes the place of its vertices
                                and is 4 * stride vectors, of which number 4 * n + c has component c of register n of the four.
                                `count` is then a multiple of four. It saves turning them round. 0: as above. */

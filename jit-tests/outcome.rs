@@ -41,27 +41,65 @@ pub fn run(kernel: &dyn Kernel, uniforms: &Uniforms, unit: &Unit) -> Outcome {
     Outcome { exit, unit, outputs: Vec::new(), triangles: emitter.0 }
 }
 
-/// Runs a batch through the engine's own `run_batch`, which leaves the unit as it is if `unit_stays`.
+/// How a batch runs: whether it leaves the unit as it is, and how registers lie.
+#[derive(Clone, Copy, Debug)]
+pub struct How {
+    pub unit_stays: bool,
+    pub order: Order,
+}
+
+/// All ways for a batch of so many vertices.
+pub fn ways(size: usize) -> impl Iterator<Item = How> {
+    let orders = [Order::Registers, Order::Components];
+    let ways = orders.map(|order| [false, true].map(|unit_stays| How { unit_stays, order }));
+    ways.into_iter().flatten().filter(move |how| how.order == Order::Registers || size.is_multiple_of(4))
+}
+
+/// Runs a batch through the engine's own `run_batch`.
 pub fn run_batch(
     kernel: &dyn Kernel,
     uniforms: &Uniforms,
     unit: &Unit,
     inputs: &[Registers],
     masks: (u16, u16),
-    unit_stays: bool,
+    How { unit_stays, order }: How,
 ) -> Outcome {
     let (mut unit, mut emitter) = (unit.clone(), Collect::default());
     let mut outputs = vec![[[UNTOUCHED; 4]; 16]; inputs.len()];
+    let given = if order == Order::Components { in_blocks(inputs) } else { inputs.to_vec() };
     let mut batch = Batch {
-        inputs: inputs.into(),
+        inputs: (&given).into(),
         outputs: (&mut outputs).into(),
         input_mask: masks.0,
         output_mask: masks.1,
         unit_stays,
-        order: Order::Registers,
+        order,
     };
     let exit = kernel.run_batch(uniforms, &mut unit, &mut batch, &mut emitter);
+    let outputs = if order == Order::Components { of_blocks(&outputs) } else { outputs };
     Outcome { exit, unit, outputs, triangles: emitter.0 }
+}
+
+/// Registers of vertices by components, in the same room.
+fn in_blocks(files: &[Registers]) -> Vec<Registers> {
+    let mut blocks = files.to_vec();
+    for (files, block) in files.chunks(4).zip(blocks.chunks_mut(4)) {
+        for (at, vector) in block.as_flattened_mut().iter_mut().enumerate() {
+            *vector = std::array::from_fn(|lane| files[lane][at / 4][at % 4]);
+        }
+    }
+    blocks
+}
+
+/// And back.
+fn of_blocks(blocks: &[Registers]) -> Vec<Registers> {
+    let mut files = blocks.to_vec();
+    for (files, block) in files.chunks_mut(4).zip(blocks.chunks(4)) {
+        for (at, vector) in block.as_flattened().iter().enumerate() {
+            vector.iter().enumerate().for_each(|(lane, x)| files[lane][at / 4][at % 4] = *x);
+        }
+    }
+    files
 }
 
 /// What a batch means, spelled out: load, run, copy away, one vertex after the other.

@@ -291,7 +291,12 @@ impl Against<'_> {
         let packed = (first + size).is_multiple_of(2);
         let stride = |mask| if packed { Vertices::stride_for(mask) } else { REGS };
         let (input_stride, output_stride) = (stride(*input_mask), stride(*output_mask));
-        let inputs: Vec<Vec4> = inputs.iter().flat_map(|file| &file[..input_stride]).copied().collect();
+        let by_components = !first.is_multiple_of(8) && size.is_multiple_of(4);
+        let order = if by_components { Order::Components } else { Order::Registers };
+        let mut inputs: Vec<Vec4> = inputs.iter().flat_map(|file| &file[..input_stride]).copied().collect();
+        if by_components {
+            inputs.chunks_mut(4 * input_stride).for_each(turn_to_components);
+        }
         // One place more than there are vertices: it must be left alone.
         let mut outputs = vec![UNTOUCHED[0]; (size + 1) * output_stride];
         let mut batch = Batch {
@@ -300,8 +305,8 @@ impl Against<'_> {
             input_mask: *input_mask,
             output_mask: *output_mask,
             // Some leave the unit as it is.
-            unit_stays: first != 0 && (first + size) % 4 < 2,
-            order: Order::Registers,
+            unit_stays: first != 0 && (first + size) % 4 < 2 && !by_components,
+            order,
         };
         let unit_stays = batch.unit_stays;
         let exit = self.got.kernel.run_batch(uniforms, &mut unit, &mut batch, &mut triangles);
@@ -310,6 +315,9 @@ impl Against<'_> {
             file[..output_stride].copy_from_slice(row);
             file
         };
+        if by_components {
+            outputs[..size * output_stride].chunks_mut(4 * output_stride).for_each(turn_to_registers);
+        }
         let outputs: Vec<Registers> = outputs.chunks(output_stride).map(file).collect();
         for (n, (want, got)) in reference.iter().zip(&outputs).enumerate() {
             if !same_registers(&want.outputs, got) {
@@ -429,6 +437,22 @@ fn register_rows(name: impl Fn(usize) -> String, want: &Registers, got: &Registe
         }
     }
     rows
+}
+
+/// Registers of four vertices, in a row, to a block of their components.
+fn turn_to_components(block: &mut [Vec4]) {
+    let (stride, registers) = (block.len() / 4, block.to_vec());
+    for (at, vector) in block.iter_mut().enumerate() {
+        *vector = [0, 1, 2, 3].map(|vertex| registers[vertex * stride + at / 4][at % 4]);
+    }
+}
+
+/// And back.
+fn turn_to_registers(block: &mut [Vec4]) {
+    let (stride, components) = (block.len() / 4, block.to_vec());
+    for (at, vector) in block.iter_mut().enumerate() {
+        *vector = [0, 1, 2, 3].map(|c| components[at % stride * 4 + c][at / stride]);
+    }
 }
 
 #[cfg(test)]

@@ -70,7 +70,9 @@ pub trait Kernel: Send + Sync {
 
     /// [`Kernel::run_batch`] on a host's memory.
     fn run_batch_on(&self, host: &Host<'_>, batch: &mut Batch<'_>, emitter: &mut dyn HostEmitter) -> Exit {
-        copied(host, emitter, |uniforms, unit, emitter| self.run_batch(uniforms, unit, batch, emitter))
+        batch_copied(host, batch, emitter, |uniforms, unit, batch, emitter| {
+            self.run_batch(uniforms, unit, batch, emitter)
+        })
     }
 
     /// The layout that it was compiled for; see [`Config::layout`].
@@ -105,6 +107,22 @@ pub(crate) fn copied<T>(
     let (mut unit, uniforms) = host.load();
     let exit = work(&uniforms, &mut unit, &mut Sent(emitter));
     host.store(&unit);
+    exit
+}
+
+/// The same for a batch, behind which the registers may have to be as they were, to the byte.
+#[inline(never)]
+pub(crate) fn batch_copied(
+    host: &Host<'_>,
+    batch: &mut Batch<'_>,
+    emitter: &mut dyn HostEmitter,
+    work: impl FnOnce(&Uniforms, &mut Unit, &mut Batch<'_>, &mut dyn Emitter) -> Exit,
+) -> Exit {
+    let (mut unit, uniforms) = host.load();
+    let exit = work(&uniforms, &mut unit, batch, &mut Sent(emitter));
+    if !batch.unit_stays {
+        host.store(&unit);
+    }
     exit
 }
 

@@ -14,7 +14,7 @@ use super::{Jit, Timings, Variant};
 use crate::background::Queue;
 use crate::ir::Func;
 use crate::ir::batch::Side;
-use crate::kernel::{Config, Kernel, KernelStats, Unsupported, copied, in_turn, on_copy};
+use crate::kernel::{Config, Kernel, KernelStats, Unsupported, batch_copied, copied, in_turn, on_copy};
 use crate::layout::{Host, HostEmitter, Image, Layout};
 use crate::program::{Entry, Program};
 use crate::state::{Batch, Emitter, Exit, Order, Uniforms, Unit, Vec4};
@@ -297,7 +297,12 @@ impl NativeKernel {
         let done = lanes.code.run_lanes(place, batch, 0..whole, wanted);
         // What is no group is one with some that have run already: they see no other vertex, so they do the same again.
         let rest = usize::from(whole < count);
-        if done < whole || rest == 1 && lanes.code.run_lanes(place, batch, count - WIDTH..count, wanted) < WIDTH {
+        let rest_ran =
+            done < whole || rest == 0 || lanes.code.run_lanes(place, batch, count - WIDTH..count, wanted) == WIDTH;
+        if done < whole || !rest_ran {
+            if done == whole {
+                self.given_up.fetch_add(1, Ordering::Relaxed);
+            }
             return place.keeping_unit(|place| Run::new(self, place, batch).behind_first_groups(lanes, batch, done));
         }
         self.count_groups((whole / WIDTH + rest) as u32);
@@ -358,7 +363,9 @@ impl Kernel for NativeKernel {
         if self.is_for(host) {
             return self.run_batch_with(&mut Place::Host { host, emitter }, batch);
         }
-        copied(host, emitter, |uniforms, unit, emitter| self.run_batch(uniforms, unit, batch, emitter))
+        batch_copied(host, batch, emitter, |uniforms, unit, batch, emitter| {
+            self.run_batch(uniforms, unit, batch, emitter)
+        })
     }
 
     fn layout(&self) -> Option<&Layout> {

@@ -5,6 +5,7 @@
 use crate::kernel::{Kernel, copied, copy_registers};
 use crate::layout::{Host, HostEmitter};
 use crate::state::{Emitter, Exit, Uniforms, Unit, Vec4};
+use std::cell::Cell;
 
 /// Registers and uniforms, for one run or one batch.
 pub(super) enum Place<'a> {
@@ -35,14 +36,20 @@ impl Place<'_> {
     /// Does work behind which the unit is as before.
     #[inline(never)]
     pub(super) fn keeping_unit<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
-        let before = match self {
-            Place::Own { unit, .. } => unit.clone(),
-            Place::Host { host, .. } => host.load().0,
+        let (before, flags) = match self {
+            Place::Own { unit, .. } => (unit.clone(), None),
+            Place::Host { host, .. } => (host.load().0, Some(host.flag_bytes().map(|byte| byte.map(Cell::get)))),
         };
         let result = work(self);
         match self {
             Place::Own { unit, .. } => **unit = before,
-            Place::Host { host, .. } => host.store(&before),
+            Place::Host { host, .. } => {
+                host.store(&before);
+                // Where a host has other bytes than 0 and 1, they are these again.
+                for (byte, was) in host.flag_bytes().into_iter().zip(flags.into_iter().flatten()) {
+                    byte.zip(was).into_iter().for_each(|(byte, was)| byte.set(was));
+                }
+            }
         }
         result
     }

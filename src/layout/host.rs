@@ -141,6 +141,14 @@ impl<'a> Host<'a> {
         }
     }
 
+    /// What is a flag, of which [`Host::store`] writes 0 or 1.
+    #[cfg(feature = "jit")]
+    pub(crate) fn flag_bytes(&self) -> [Option<&'a Cell<u8>>; 4] {
+        let Offsets { cmp: [x, y], geometry, .. } = self.layout.0;
+        let more = geometry.map(|g| [g.primitive, g.winding]);
+        [Some(x), Some(y), more.map(|m| m[0]), more.map(|m| m[1])].map(|at| at.map(|at| &self.unit[at as usize]))
+    }
+
     /// Puts uniforms where the layout says. Only for memory of our own: a host's are its own to write.
     pub(super) fn store_uniforms(&self, uniforms: &Uniforms) {
         let o = &self.layout.0;

@@ -230,6 +230,8 @@ pub struct Workload {
     pub output_mask: u16,
     /// Whether batches leave the unit as it is; they don't unless this is set.
     pub unit_stays: bool,
+    /// How a batch takes its registers to lie. They do so as [`Order::Registers`] has it: by components it is other vertices.
+    pub order: Order,
     /// The same vertices, as batches have them, and registers a vertex there, in and out.
     packed: Vec<Vec4>,
     strides: (usize, usize),
@@ -269,7 +271,16 @@ impl Workload {
             Stride::File => (16, 16),
         };
         let packed = inputs.iter().flat_map(|file| &file[..strides.0]).copied().collect();
-        Workload { uniforms, inputs, input_mask, output_mask, unit_stays: false, packed, strides }
+        Workload {
+            uniforms,
+            inputs,
+            input_mask,
+            output_mask,
+            unit_stays: false,
+            order: Order::Registers,
+            packed,
+            strides,
+        }
     }
 
     /// All vertices as a batch.
@@ -285,8 +296,8 @@ impl Workload {
     /// One batch.
     pub fn batch(&self, unit: &mut Unit, kernel: &dyn Kernel, inputs: Vertices<'_>, places: &mut [Vec4]) -> Exit {
         let outputs = VerticesMut::packed(places, self.strides.1, inputs.len()).expect("there are as many");
-        let Workload { input_mask, output_mask, unit_stays, .. } = *self;
-        let mut batch = Batch { inputs, outputs, input_mask, output_mask, unit_stays, order: Order::Registers };
+        let Workload { input_mask, output_mask, unit_stays, order, .. } = *self;
+        let mut batch = Batch { inputs, outputs, input_mask, output_mask, unit_stays, order };
         kernel.run_batch(&self.uniforms, unit, &mut batch, &mut NoEmitter)
     }
 
