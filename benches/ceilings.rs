@@ -12,6 +12,9 @@ mod builtin;
 #[allow(dead_code)] // this bench uses a part of it
 #[path = "../src/bin/picajit/measure.rs"]
 mod measure;
+#[allow(dead_code)] // its tests have no harness here
+#[path = "../src/bin/picajit/plot.rs"]
+mod plot;
 #[allow(dead_code, unused_imports)]
 #[path = "../src/bin/picajit/values.rs"]
 mod values;
@@ -28,6 +31,7 @@ fn main() {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
+    use super::plot::{Group, Plot};
     use super::{builtin, measure, values};
     use picajit::kernel::Kernel;
     use picajit::state::{Batch, Emitter, Exit, NoEmitter, Uniforms, Unit, Vec4};
@@ -276,7 +280,9 @@ mod x86 {
             println!("nothing to compare here: {}", missing.map_or("no AVX2".to_string(), |reason| reason.to_string()));
             return;
         }
-        let lanes = engines.iter().find(|e| e.name() == "lanes").expect("it is there if nothing is missing");
+        let named = |name| engines.iter().find(|e| e.name() == name).expect("it is there if nothing is missing");
+        let (lanes, unoptimised) = (named("lanes"), named("unoptimised"));
+        let mut groups: Vec<Group> = Vec::new();
         println!("{:24}{:>10}{:>10}", "batch", measure::BATCHES[2], measure::BATCHES[3]);
         for (name, by_hand) in SHADERS {
             let source = builtin::BUILTINS.iter().find(|b| b.name == name).expect("it comes with the program").source;
@@ -287,16 +293,39 @@ mod x86 {
             let mut work = measure::Workload::new(dvle, &program, uniforms, inputs, measure::Stride::Least);
             let single = lanes.compile(&program, dvle.entry()).expect("a test compiles each").kernel;
             let ceiling = Ceiling { single: single.clone(), by_hand };
+            let yardstick = unoptimised.compile(&program, dvle.entry()).expect("a test compiles each").kernel;
+            let first = groups.len();
+            let sizes = [measure::BATCHES[2], measure::BATCHES[3]];
+            groups.extend(sizes.map(|n| Group { title: format!("{name}, {n}"), bars: Vec::new(), ceiling: None }));
             // By hand nothing is done for the unit's registers, which is what a batch that leaves them saves.
             for (unit_stays, who) in [(false, "lanes"), (true, "unit stays")] {
                 work.unit_stays = unit_stays;
                 check(name, &*single, &ceiling, &work);
-                let ns = measure::run(&[&*single, &ceiling], &work, budget).ns;
+                let ns = measure::run(&[&*single, &ceiling, &*yardstick], &work, budget).ns;
                 for (who, ns) in [who, "by hand"].iter().zip(&ns) {
                     println!("{name:12}{who:12}{:>10.1}{:>10.1}", ns[2], ns[3]);
                 }
                 println!("{name:12}{:12}{:>10.2}{:>10.2}", "times", ns[0][2] / ns[1][2], ns[0][3] / ns[1][3]);
+                for (group, size) in groups[first..].iter_mut().zip([2, 3]) {
+                    group.bars.push(Some(ns[2][size] / ns[0][size]));
+                    group.ceiling = Some(ns[2][size] / ns[1][size]);
+                }
             }
+        }
+        let mut arguments = std::env::args().skip_while(|a| a != "--plot").skip(1);
+        if let Some(file) = arguments.next() {
+            draw(&groups, &file);
+        }
+    }
+
+    /// As a picture, in a file.
+    fn draw(groups: &[Group], file: &str) {
+        let series = ["lanes", "lanes, the unit stays"].map(String::from);
+        let title = "Batches of 64 and 1,024, and code by hand: times as fast as unoptimised code";
+        let plot = Plot { title, one: "unoptimised", series: &series, groups, ceilings: Some("by hand") };
+        match std::fs::write(file, plot.svg()) {
+            Ok(()) => println!("drawn: {file}"),
+            Err(error) => println!("{file}: {error}"),
         }
     }
 

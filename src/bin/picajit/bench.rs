@@ -404,10 +404,10 @@ fn picture(all: &[Measured<'_>]) -> String {
         _ => format!("batches of {batch}"),
     });
     let ratios = |m: &Measured<'_>| (0..BATCHES.len()).map(|b| m.ratio("unoptimised", "lanes", b)).collect();
-    let group = |m: &Measured<'_>| Group { title: m.subject.title(), bars: ratios(m) };
+    let group = |m: &Measured<'_>| Group { title: m.subject.title(), bars: ratios(m), ceiling: None };
     let groups: Vec<Group> = all.iter().filter(|m| m.index("lanes").is_some()).map(group).collect();
     let (title, one) = ("Times as fast as native code that keeps registers in memory", "unoptimised");
-    Plot { title, one, series: &series, groups: &groups }.svg()
+    Plot { title, one, series: &series, groups: &groups, ceilings: None }.svg()
 }
 
 fn summary(all: &[Measured<'_>], first: &FirstRun, out: &mut dyn Write) -> io::Result<()> {

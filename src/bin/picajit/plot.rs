@@ -8,6 +8,8 @@ use std::fmt::Write;
 pub struct Group {
     pub title: String,
     pub bars: Vec<Option<f64>>,
+    /// How high they could be: a line over all of them.
+    pub ceiling: Option<f64>,
 }
 
 /// All that is drawn.
@@ -18,6 +20,8 @@ pub struct Plot<'a> {
     /// What each bar of a group is.
     pub series: &'a [String],
     pub groups: &'a [Group],
+    /// What ceilings are, if there are any.
+    pub ceilings: Option<&'a str>,
 }
 
 /// Fill of each series, from the first on, and again: some of Okabe and Ito's, made to be told apart by those who don't see all colours.
@@ -36,12 +40,14 @@ impl Plot<'_> {
     /// The picture.
     pub fn svg(&self) -> String {
         let group = self.series.len() * BAR + GAP;
-        let legend: usize = self.series.iter().map(|s| 26 + 7 * s.chars().count()).sum();
+        let legend: usize =
+            self.series.iter().map(|s| &**s).chain(self.ceilings).map(|s| 26 + 7 * s.chars().count()).sum();
         let drawn = (group * self.groups.len() + GAP).max(legend).max(7 * self.title.chars().count());
         let right = LEFT + drawn;
         let width = right + 12 + 7 * self.one.chars().count();
         let height = TOP + HEIGHT + BELOW;
-        let highest = self.groups.iter().flat_map(|g| &g.bars).flatten().fold(1.0, |a: f64, b| a.max(*b));
+        let all = self.groups.iter().flat_map(|g| g.bars.iter().chain([&g.ceiling]));
+        let highest = all.flatten().fold(1.0, |a: f64, b| a.max(*b));
         let step = step(highest);
         let top = (highest / step).ceil() * step;
         let y = |value: f64| TOP as f64 + HEIGHT as f64 * (1.0 - value / top);
@@ -57,19 +63,26 @@ impl Plot<'_> {
             text(&mut out, x as f64 + 17.0, 43.0, "", name);
             x += 26 + 7 * name.chars().count();
         }
+        if let Some(ceilings) = self.ceilings {
+            line(&mut out, 39.0, x, x + 12, "#000000");
+            text(&mut out, x as f64 + 17.0, 43.0, "", ceilings);
+        }
         let ticks = (0..).map(|n| f64::from(n) * step).take_while(|tick| *tick <= top);
         for tick in ticks {
             let at = y(tick);
             line(&mut out, at, LEFT, right, "#dddddd");
             text(&mut out, LEFT as f64 - 6.0, at + 4.0, "text-anchor=\"end\"", &format!("{tick}"));
         }
-        for (n, Group { title, bars }) in self.groups.iter().enumerate() {
+        for (n, Group { title, bars, ceiling }) in self.groups.iter().enumerate() {
             let left = LEFT + GAP / 2 + n * group;
             for (k, bar) in bars.iter().enumerate() {
                 if let Some(bar) = bar {
                     let x = (left + k * BAR) as f64;
                     rect(&mut out, [x, y(*bar), BAR as f64 - 1.0, y(0.0) - y(*bar)], colour(k));
                 }
+            }
+            if let Some(ceiling) = ceiling {
+                line(&mut out, y(*ceiling), left - 3, left + bars.len() * BAR + 2, "#000000");
             }
             let (x, y) = ((left + self.series.len() * BAR / 2) as f64 + 4.0, y(0.0) + 12.0);
             let turned = format!("text-anchor=\"end\" transform=\"rotate(-45 {x:.1} {y:.1})\"");
@@ -141,10 +154,12 @@ mod tests {
     use super::*;
 
     fn svg(groups: &[(&str, &[Option<f64>])]) -> String {
-        let groups: Vec<Group> =
-            groups.iter().map(|(title, bars)| Group { title: title.to_string(), bars: bars.to_vec() }).collect();
+        let groups: Vec<Group> = groups
+            .iter()
+            .map(|(title, bars)| Group { title: title.to_string(), bars: bars.to_vec(), ceiling: None })
+            .collect();
         let series = ["alone", "64 at once"].map(String::from);
-        Plot { title: "speed", one: "the yardstick", series: &series, groups: &groups }.svg()
+        Plot { title: "speed", one: "the yardstick", series: &series, groups: &groups, ceilings: None }.svg()
     }
 
     #[test]
@@ -158,6 +173,21 @@ mod tests {
         assert_eq!(heights, [60.0, 240.0, 120.0]);
         assert_eq!(text.matches(COLOURS[1]).count(), 3, "two bars and a legend");
         assert!(text.contains(">the yardstick</text>") && text.contains(">8</text>") && !text.contains(">9</text>"));
+    }
+
+    #[test]
+    fn ceilings_are_lines_above_or_through_bars() {
+        let group = |ceiling| Group { title: "a".into(), bars: vec![Some(4.0)], ceiling };
+        let draw = |ceiling, ceilings| {
+            Plot { title: "speed", one: "1", series: &["x".into()], groups: &[group(ceiling)], ceilings }.svg()
+        };
+        let lines = |text: &str| text.lines().filter(|l| l.contains("#000000")).map(String::from).collect::<Vec<_>>();
+        let with = draw(Some(8.0), Some("by hand"));
+        assert!(with.contains(">by hand</text>"));
+        // The legend's, the ceiling's at the very top, and that of 1.
+        assert_eq!(lines(&with).len(), 3, "{with}");
+        assert!(lines(&with)[1].contains("y1=\"62.0\""), "{with}");
+        assert_eq!(lines(&draw(None, None)).len(), 1);
     }
 
     #[test]
