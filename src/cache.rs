@@ -124,7 +124,9 @@ impl<T: Clone> Cache<T> {
     /// meanwhile, that one stays, so that all users share it; the stored one is returned.
     pub(crate) fn insert(&mut self, key: ShaderKey, value: T, held: usize) -> T {
         self.clock += 1;
-        if let Some(slot) = self.slots.get(&key) {
+        if let Some(slot) = self.slots.get_mut(&key) {
+            // It may have been offered meanwhile, to nobody.
+            slot.used = self.clock;
             return slot.value.clone();
         }
         self.store(key, Slot { value: value.clone(), bytes: held, used: self.clock });

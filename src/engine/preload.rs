@@ -1,7 +1,8 @@
 //! Programs of an earlier start -> shaders in the cache, before anybody asks for them.
 //!
 //! Invariant: what is loaded takes only room that is free, and never drives out what somebody has asked for; with threads, what
-//! somebody asks for meanwhile waits for one or two of these at most. It must not know what a file looks like.
+//! somebody asks for meanwhile waits for one or two of these at most, whether it is one of them or not; nothing is said of what
+//! nobody asks for. It must not know what a file looks like.
 
 use super::compiled::Compiled;
 use super::kept::{self, Asked, Found};

@@ -245,9 +245,10 @@ fn what_one_engine_was_asked_for_the_next_one_knows() {
         drop(second);
         assert_eq!(folder.files().len(), asked.len());
     }
-    fn is_fallback(event: &Event) -> bool {
-        matches!(event, Event::Fallback { .. })
-    }
+}
+
+fn is_fallback(event: &Event) -> bool {
+    matches!(event, Event::Fallback { .. })
 }
 
 #[test]
@@ -558,6 +559,61 @@ fn what_is_asked_for_does_not_wait_for_all_that_is_loaded() {
         assert_eq!(folder.files().len(), 11);
         let kept = folder.files().into_iter().find(|f| load(f).is_some_and(|a| a.entry == Entry::geometry(0)));
         fs::remove_file(kept.expect("kept")).expect("there");
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "files")]
+fn what_is_loaded_and_asked_for_does_not_wait_for_the_others() {
+    let folder = Folder::new("ahead");
+    let (_, first) = folder.engine(Options::default());
+    let count = 12;
+    for n in 0..count {
+        // The entry tells which it is.
+        first.shader(&program(n, &[]), Entry::vertex(n as u16));
+    }
+    let last = load(folder.files().last().expect("kept")).expect("a program");
+    let (_, mut engine) = folder.engine(threaded(1));
+    let ((go, may), order) = (std::sync::mpsc::channel(), Arc::default());
+    let slow = Arc::new(Slow(Mutex::new(may), Arc::clone(&order)));
+    let queue = engine.background.queue().clone();
+    engine.maker = Some(Arc::new(Maker::new(Ok(slow), queue, engine.options.events.clone())));
+    assert_eq!(engine.preload().expect("a folder").programs, count as usize);
+    // However often it is asked for.
+    let shaders: Vec<Shader> = (0..5).map(|_| engine.shader(&last.program, last.entry)).collect();
+    assert!(shaders.iter().all(|shader| shader.same_as(&shaders[0]) && ran(shader).0 == Exit::End));
+    assert_eq!((engine.cache_stats().hits, shaders[0].backend()), (5, "interp"), "it runs at once");
+    (0..count).for_each(|_| go.send(()).expect("heard"));
+    engine.wait();
+    assert_eq!(shaders[0].backend(), "slow");
+    let order = lock(&order);
+    assert!(order.iter().position(|e| *e == last.entry).is_some_and(|at| at <= 2), "{order:?}");
+    assert_eq!(order.len(), count as usize, "each is made once: {order:?}");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "files")]
+fn why_there_is_no_native_code_is_said_to_who_asks() {
+    for threads in [0, 1] {
+        let folder = Folder::new(&format!("said-{threads}"));
+        let (first_events, first) = folder.engine(threaded(threads));
+        first.shader(&endless(), Entry::vertex(0));
+        first.wait();
+        let said = |events: &Mutex<Vec<Event>>| lock(events).iter().filter(|e| is_fallback(e)).count();
+        assert_eq!(said(&first_events), 1);
+        // Asked for when its turn has come, and before.
+        for wait in [true, false] {
+            let (events, engine) = folder.engine(threaded(threads));
+            assert_eq!(engine.preload().expect("a folder").programs, 1);
+            if wait {
+                engine.wait();
+                assert_eq!(said(&events), 0, "nobody has asked");
+            }
+            let shaders = [0, 1].map(|_| engine.shader(&endless(), Entry::vertex(0)));
+            engine.wait();
+            assert_eq!((said(&events), engine.cache_stats().hits), (1, 2));
+            assert!(shaders.iter().all(|shader| shader.fallback_reason().is_some()));
+        }
     }
 }
 
