@@ -563,6 +563,28 @@ fn what_is_asked_for_does_not_wait_for_all_that_is_loaded() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "explores a million states")]
+fn exploring_has_an_end() {
+    let folder = Folder::new("states");
+    fs::create_dir_all(&folder.0).expect("made");
+    let most = 40;
+    for n in 0..most {
+        let mut code = endless().code().to_vec();
+        code.push(n);
+        code.swap_remove(0);
+        let program = Program::from_words(&code, &[]).expect("as long as may be");
+        let bytes = Asked { program, entry: Entry::vertex(1), own: false }.bytes();
+        fs::write(folder.0.join(name(&bytes)), bytes).expect("written");
+    }
+    let (_, engine) = folder.engine(threaded(1));
+    let found = engine.preload().expect("a folder");
+    // Each takes 128 states, twice as many, and so on to 8192.
+    assert_eq!(found, Preloaded { programs: 32, refused: 0, left: most as usize - 32 });
+    // Once more is as much again.
+    assert_eq!(engine.preload().expect("a folder"), found);
+}
+
+#[test]
 #[cfg_attr(miri, ignore = "files")]
 fn what_is_loaded_and_asked_for_does_not_wait_for_the_others() {
     let folder = Folder::new("ahead");
