@@ -118,9 +118,10 @@ pub struct Options {
     pub memory: Option<Arc<dyn ExecutableMemory>>,
     /// Which profiler is told of native code, so that it shows shaders by name.
     pub profiler: Profiler,
-    /// Where programs are written that were asked for and not known, a small file for each, at most 4096; made if it is not
-    /// there. [`Engine::preload`] has their code made before they are asked for again. [Threads](Options::threads) write them if
-    /// there are any, and else who asks. A host with several games names a directory for each. `None`: nothing is written.
+    /// Where programs are written that were asked for and not known, a small file for each; made if it is not there. An engine
+    /// writes none where it knows of 4096. [`Engine::preload`] has their code made before they are asked for again.
+    /// [Threads](Options::threads) write them if there are any, and else who asks. A host with several games names a directory for
+    /// each. `None`: nothing is written.
     pub keep_directory: Option<PathBuf>,
     /// Who is told of events; standard error unless changed.
     pub events: EventHandler,
@@ -241,8 +242,9 @@ impl Engine {
         lock(&self.cache).insert(key.clone(), compiled.clone(), compiled.held_bytes())
     }
 
-    /// Returns when all shaders that were asked for are compiled, and all code that their runs have asked for; at once where
-    /// nothing is compiled in the [background](Options::threads), and on the threads that do it, which events come on.
+    /// Returns when all shaders that were asked for or [preloaded](Engine::preload) are compiled, with all code that their runs have
+    /// asked for, and all programs that are [kept](Options::keep_directory) are written; at once where nothing is done in the
+    /// [background](Options::threads), and on the threads that do it, which events come on.
     pub fn wait(&self) {
         self.background.queue().wait();
     }
