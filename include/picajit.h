@@ -193,12 +193,13 @@ typedef struct pj_options {
     uint32_t profiler;
     uint32_t threads;        /* that compile in the background, so that nobody who runs shaders waits for code: they are
                                 interpreted until it is there, and nothing else can be told apart. 1 is enough for any game; more
-                                than 64 are 64. 0: whoever first wants code makes it. With PJ_NATIVE_REQUIRED only the code of
-                                which pj_shader_get speaks last is made there. */
+                                than 64 are 64. 0: whoever first wants code makes it. With PJ_NATIVE_REQUIRED pj_shader_get makes a
+                                shader's own code where it is called, and only what runs want and pj_engine_preload has found
+                                is made there. */
     const pj_memory *memory; /* null: pages that picajit maps. It is copied. */
     const char *keep_directory; /* where programs are written that were asked for and not known, for pj_engine_preload: a small
-                                file for each, 4096 at most. Made if it is not there. UTF-8, copied, not empty. Machine code is
-                                never written. A directory for each game. Null: nothing is written */
+                                file for each, until this engine knows of 4096. Made if it is not there. UTF-8, copied, not
+                                empty. Machine code is never written. A directory for each game. Null: nothing is written */
 } pj_options;
 
 #define PJ_OPTIONS_INIT \
@@ -216,14 +217,18 @@ pj_status pj_engine_new(const pj_options *options, pj_engine **engine, char *mes
  */
 void pj_engine_free(pj_engine *engine);
 
-/* Returns when all code is there that was asked for so far; at once without threads, and on one of them. */
+/*
+ * Returns when all code is there that was asked for so far or that pj_engine_preload has found, and all programs are written that
+ * go to pj_options.keep_directory; at once without threads, and on one of them.
+ */
 pj_status pj_engine_wait(const pj_engine *engine);
 
 typedef struct pj_preloaded {
     size_t struct_size;
     uint64_t programs; /* that the engine now knows */
     uint64_t refused;  /* what is in the directory and is no program: broken, of another version, somebody else's */
-    uint64_t left;     /* files that were left for want of room in the cache, or because there are more than 4096 */
+    uint64_t left;     /* files that were left for want of room in the cache, because there are more than 4096, or because
+                          it takes too long to see what their programs can execute, as real ones don't */
 } pj_preloaded;
 
 /*

@@ -16,6 +16,14 @@ use crate::program::{Entry, Program};
 use std::collections::HashMap;
 use std::sync::Arc;
 
+/// More states than most real shaders have.
+pub(crate) const FIRST_STATES: usize = 128;
+
+/// The addresses of all words.
+fn all(program: &Program) -> Vec<Pc> {
+    (0..program.code().len() as Pc).collect()
+}
+
 /// Everything that compiled code depends on. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ShaderKey {
@@ -31,10 +39,27 @@ impl ShaderKey {
     /// The key of `entry` in `program`, found by exploring what it reaches: some microseconds for a real shader,
     /// milliseconds for a hostile one. A program with too many states to explore is identified by all its words.
     pub fn new(program: &Program, entry: Entry, config: Config) -> ShaderKey {
-        let reachable: Vec<Pc> = match Cfg::explore(program, entry, Limits::default()) {
-            Ok(reachable) => reachable,
-            Err(_) => (0..program.code().len() as Pc).collect(),
+        let reachable = Cfg::explore(program, entry, Limits::default()).unwrap_or_else(|_| all(program));
+        ShaderKey::of(program, entry, config, reachable)
+    }
+
+    /// The same key, for who has to come to an end: `states` are those that may be explored, from which goes what this takes,
+    /// [`FIRST_STATES`] at least. `None` if there were too few.
+    pub(crate) fn within(program: &Program, entry: Entry, config: Config, states: &mut usize) -> Option<ShaderKey> {
+        let all_states = Limits::default().states;
+        let mut limit = FIRST_STATES;
+        let reachable = loop {
+            *states = states.checked_sub(limit)?;
+            match Cfg::explore(program, entry, Limits { states: limit, ..Limits::default() }) {
+                Ok(reachable) => break reachable,
+                Err(_) if limit < all_states => limit = all_states.min(2 * limit),
+                Err(_) => break all(program),
+            }
         };
+        Some(ShaderKey::of(program, entry, config, reachable))
+    }
+
+    fn of(program: &Program, entry: Entry, config: Config, reachable: Vec<Pc>) -> ShaderKey {
         let words: Arc<[(Pc, u32)]> = reachable.iter().map(|&pc| (pc, program.code()[usize::from(pc)])).collect();
         let mut named = [false; crate::isa::OPDESCS];
         words.iter().filter_map(|(_, w)| opdesc_index(*w)).for_each(|n| named[usize::from(n)] = true);
@@ -124,7 +149,9 @@ impl<T: Clone> Cache<T> {
     /// meanwhile, that one stays, so that all users share it; the stored one is returned.
     pub(crate) fn insert(&mut self, key: ShaderKey, value: T, held: usize) -> T {
         self.clock += 1;
-        if let Some(slot) = self.slots.get(&key) {
+        if let Some(slot) = self.slots.get_mut(&key) {
+            // It may have been offered meanwhile, to nobody.
+            slot.used = self.clock;
             return slot.value.clone();
         }
         self.store(key, Slot { value: value.clone(), bytes: held, used: self.clock });
@@ -216,6 +243,19 @@ mod tests {
     }
 
     #[test]
+    fn a_key_found_within_bounds_is_the_same() {
+        for (nops, taken) in [(0, 128), (127, 128), (128, 128 + 256), (1500, 128 + 256 + 512 + 1024 + 2048)] {
+            let mut words = vec![NOP; nops];
+            words.extend([END, MOV_DESC_1]);
+            let program = Program::from_words(&words, &[]).expect("short");
+            let mut states = 10_000;
+            let found = ShaderKey::within(&program, Entry::vertex(0), Config::default(), &mut states);
+            assert_eq!(found, Some(key(&words, &[])));
+            assert_eq!(states, 10_000 - taken, "{nops}");
+        }
+    }
+
+    #[test]
     fn the_least_recently_used_goes_first() {
         let words: Vec<[u32; 3]> = (0..4).map(|n| [NOP, NOP | n, END]).collect();
         let one = key(&words[0], &[]).bytes() + 100;
@@ -294,5 +334,9 @@ mod tests {
         let key = key(&words, &[]);
         assert_eq!(key.words.len(), words.len(), "all of them");
         assert_eq!(ShaderKey::new(&key.program(), key.entry(), Config::default()), key);
+        // Found out in steps it is the same, if there are enough.
+        let within = |states: &mut usize| ShaderKey::within(&key.program(), key.entry(), Config::default(), states);
+        let mut enough = 128 + 256 + 512 + 1024 + 2048 + 4096 + 8192;
+        assert_eq!((within(&mut (enough - 1)), within(&mut enough), enough), (None, Some(key.clone()), 0));
     }
 }

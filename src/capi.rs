@@ -174,27 +174,27 @@ fn checked<T>(pointer: *const T, len: usize) -> Result<(), Fault> {
     }
 }
 
-/// What a structure says of its size, if that can be: no host is older than the first version, which has `first` bytes, and
-/// there was none between that and ours.
+/// What a structure says of its size, if that can be: one that a version had, all of which are in `known`, or more than ours,
+/// from a host that knows more.
 ///
 /// # Safety
 /// `pointer` is null or valid for reading its first field.
-unsafe fn said_size<T>(pointer: *const T, first: usize) -> Result<usize, Fault> {
+unsafe fn said_size<T>(pointer: *const T, known: &[usize]) -> Result<usize, Fault> {
     checked(pointer, 1)?;
     // SAFETY: such structures begin with their size.
     let bytes = unsafe { pointer.cast::<usize>().read() };
-    let version = bytes == first || (size_of::<T>()..=largest::<T>()).contains(&bytes);
+    let version = known.contains(&bytes) || (size_of::<T>()..=largest::<T>()).contains(&bytes);
     if version { Ok(bytes) } else { Err(Fault::Argument) }
 }
 
 /// The fields that both sides know of a structure that begins with its size, over those of `default`. Half a field, as half a
-/// pointer, would be worse than none: sizes below that of the first version are refused.
+/// pointer, would be worse than none: sizes that no version had are refused.
 ///
 /// # Safety
 /// `pointer` is null or valid for as many bytes as its first field says. Any bytes make a `T`.
-unsafe fn sized<T>(pointer: *const T, mut default: T, first: usize) -> Result<T, Fault> {
+unsafe fn sized<T>(pointer: *const T, mut default: T, known: &[usize]) -> Result<T, Fault> {
     // SAFETY: the caller's.
-    let bytes = unsafe { said_size(pointer, first) }?;
+    let bytes = unsafe { said_size(pointer, known) }?;
     // SAFETY: no more bytes than either side has, and any make a `T`.
     unsafe { (&raw mut default).cast::<u8>().copy_from_nonoverlapping(pointer.cast(), bytes.min(size_of::<T>())) };
     Ok(default)
@@ -204,10 +204,10 @@ unsafe fn sized<T>(pointer: *const T, mut default: T, first: usize) -> Result<T,
 ///
 /// # Safety
 /// `to` is null, or valid for writing as many bytes as its first field says.
-unsafe fn answer<T>(to: *mut T, value: &T, first: usize) -> Result<i32, Fault> {
+unsafe fn answer<T>(to: *mut T, value: &T, known: &[usize]) -> Result<i32, Fault> {
     let head = size_of::<usize>();
     // SAFETY: the caller's.
-    let bytes = unsafe { said_size(to, first) }?.min(size_of::<T>()) - head;
+    let bytes = unsafe { said_size(to, known) }?.min(size_of::<T>()) - head;
     // SAFETY: behind the size, no more bytes than either side has. Our structures have no padding.
     unsafe {
         let from = std::ptr::from_ref(value).cast::<u8>().add(head);

@@ -118,9 +118,10 @@ pub struct Options {
     pub memory: Option<Arc<dyn ExecutableMemory>>,
     /// Which profiler is told of native code, so that it shows shaders by name.
     pub profiler: Profiler,
-    /// Where programs are written that were asked for and not known, a small file for each, at most 4096; made if it is not
-    /// there. [`Engine::preload`] has their code made before they are asked for again. [Threads](Options::threads) write them if
-    /// there are any, and else who asks. A host with several games names a directory for each. `None`: nothing is written.
+    /// Where programs are written that were asked for and not known, a small file for each; made if it is not there. An engine
+    /// writes none where it knows of 4096. [`Engine::preload`] has their code made before they are asked for again.
+    /// [Threads](Options::threads) write them if there are any, and else who asks. A host with several games names a directory for
+    /// each. `None`: nothing is written.
     pub keep_directory: Option<PathBuf>,
     /// Who is told of events; standard error unless changed.
     pub events: EventHandler,
@@ -193,15 +194,29 @@ impl Engine {
     fn shader_on(&self, program: &Program, entry: Entry, own: bool) -> Shader {
         let config = self.config(own);
         let key = ShaderKey::new(program, entry, config);
-        if let Some(compiled) = lock(&self.cache).get(&key) {
+        let known = lock(&self.cache).get(&key);
+        if let Some(compiled) = known {
+            self.ask(&compiled, &key);
             return Shader(compiled);
         }
-        let shader = self.unknown(program, key.clone(), config);
+        let compiled = self.unknown(program, &key, config);
+        self.ask(&compiled, &key);
         if let Some(kept) = &self.kept {
             // Behind the code, which is what somebody waits for.
             kept.keep(key, own, self.background.queue());
         }
-        shader
+        Shader(compiled)
+    }
+
+    /// Somebody asks for a shader of the cache. If nobody has before, its code may be unmade, or far behind in a row of others.
+    fn ask(&self, compiled: &Arc<Compiled>, key: &ShaderKey) {
+        if !compiled.ask() {
+            return;
+        }
+        let (cache, key) = (self.cache.clone(), key.clone());
+        if !compiled.make_later(move |compiled| lock(&cache).resize(&key, compiled.held_bytes())) {
+            compiled.make();
+        }
     }
 
     /// What shaders are made with, for runs on [`Unit`] and [`Uniforms`] or on a host's memory.
@@ -217,27 +232,19 @@ impl Engine {
         Arc::new(Compiled::new(program.clone(), entry, config, self.maker.clone(), check))
     }
 
-    /// One that was not in the cache.
-    fn unknown(&self, program: &Program, key: ShaderKey, config: Config) -> Shader {
+    /// One that was not in the cache, and now is. With threads its code is left unmade.
+    fn unknown(&self, program: &Program, key: &ShaderKey, config: Config) -> Arc<Compiled> {
         let compiled = self.new_shader(program, key.entry(), config);
-        let later = self.background.queue().open();
-        if !later {
+        if !self.background.queue().open() {
             // Not under the lock: other threads go on. If two compile the same, the first to finish is kept.
             compiled.make();
         }
-        let stored = lock(&self.cache).insert(key.clone(), compiled.clone(), compiled.held_bytes());
-        if later && Arc::ptr_eq(&stored, &compiled) {
-            let cache = self.cache.clone();
-            let held = move |compiled: &Compiled| lock(&cache).resize(&key, compiled.held_bytes());
-            if !compiled.make_later(held) {
-                compiled.make();
-            }
-        }
-        Shader(stored)
+        lock(&self.cache).insert(key.clone(), compiled.clone(), compiled.held_bytes())
     }
 
-    /// Returns when all shaders that were asked for are compiled, and all code that their runs have asked for; at once where
-    /// nothing is compiled in the [background](Options::threads), and on the threads that do it, which events come on.
+    /// Returns when all shaders that were asked for or [preloaded](Engine::preload) are compiled, with all code that their runs have
+    /// asked for, and all programs that are [kept](Options::keep_directory) are written; at once where nothing is done in the
+    /// [background](Options::threads), and on the threads that do it, which events come on.
     pub fn wait(&self) {
         self.background.queue().wait();
     }

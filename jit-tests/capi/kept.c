@@ -12,7 +12,7 @@
 
 enum { PROGRAMS = 12 };
 
-static char directory[200], within[300];
+static char directory[4096], within[sizeof directory + 256];
 
 struct heard {
     int not_kept, others;
@@ -27,7 +27,8 @@ static void event(void *user, uint32_t kind, const char *text)
 
 static const char *in(const char *name)
 {
-    snprintf(within, sizeof within, "%s/%s", directory, name);
+    if ((size_t)snprintf(within, sizeof within, "%s/%s", directory, name) >= sizeof within)
+        abort();
     return within;
 }
 
@@ -113,7 +114,10 @@ int main(int argc, char **argv)
     o.threads = argc > 1 && strcmp(argv[1], "background") == 0;
     o.event = event;
     o.user = &heard;
-    snprintf(directory, sizeof directory, "%s/picajit-kept-XXXXXX", temporary ? temporary : "/tmp");
+    /* What comes behind it must fit too. */
+    if ((size_t)snprintf(directory, sizeof directory, "%s/picajit-kept-XXXXXX", temporary ? temporary : "/tmp") + 16
+        > sizeof directory)
+        abort();
     if (!mkdtemp(directory))
         abort();
 

@@ -75,7 +75,7 @@ fn a_vertex_runs_alone_and_in_a_batch() {
         // As before, and as such a structure was before it could say so.
         for (batch, a0) in [
             (PjBatch { unit_stays: 1, ..batch }, [7, 7]),
-            (PjBatch { struct_size: BATCH_BYTES, unit_stays: 1, ..batch }, [6, 6]),
+            (PjBatch { struct_size: BATCH_BYTES[0], unit_stays: 1, ..batch }, [6, 6]),
         ] {
             let flag = if a0 == [7, 7] { 3 } else { 1 };
             (unit.a0, unit.cmp) = ([7; 2], [flag, 0]);
@@ -246,7 +246,7 @@ fn a_newer_or_older_hosts_structures_are_read_as_far_as_both_know() {
         assert_eq!(pj_shader_info_get(shader, &mut now), PJ_OK);
         assert_eq!(pj_shader_info_get(shader, &mut short), PJ_ARGUMENT, "there was no such version");
         // As if the first version had ended behind `native`.
-        assert_eq!(answer(&mut old, &now, 12).map_err(|fault| fault.status()), Ok(PJ_OK));
+        assert_eq!(answer(&mut old, &now, &[12]).map_err(|fault| fault.status()), Ok(PJ_OK));
         pj_shader_release(shader);
         pj_engine_free(made);
     }
@@ -260,8 +260,24 @@ fn a_newer_or_older_hosts_structures_are_read_as_far_as_both_know() {
     let first = offset_of!(PjOptions, fuel);
     let older = PjOptions { struct_size: first, precision: PJ_F24_ZERO, fuel: 3, ..later.now };
     // SAFETY: valid, and no more is said to be there than is.
-    let Ok(seen) = (unsafe { sized(&older, PjOptions::DEFAULT, first) }) else { panic!("as large as the first") };
+    let Ok(seen) = (unsafe { sized(&older, PjOptions::DEFAULT, &[first]) }) else { panic!("as large as the first") };
     assert_eq!((seen.backend, seen.precision, seen.fuel), (PJ_INTERPRETER, PJ_F24_ZERO, PjOptions::DEFAULT.fuel));
+}
+
+#[test]
+fn the_last_size_that_is_known_is_that_of_this_version() {
+    let known = [OPTIONS_BYTES, MEMORY_BYTES, LAYOUT_BYTES, STATS_BYTES, PRELOADED_BYTES, INFO_BYTES, BATCH_BYTES];
+    let now = [
+        size_of::<PjOptions>(),
+        size_of::<PjMemory>(),
+        size_of::<PjLayout>(),
+        size_of::<PjStats>(),
+        size_of::<PjPreloaded>(),
+        size_of::<PjShaderInfo>(),
+        size_of::<PjBatch>(),
+    ];
+    assert_eq!(known.map(|sizes| sizes.last().copied()), now.map(Some));
+    assert!(known.iter().all(|sizes| sizes.is_sorted()));
 }
 
 #[test]

@@ -61,14 +61,18 @@ pub(super) const fn largest<T>() -> usize {
     if size_of::<T>() > 2048 { 2 * size_of::<T>() } else { 4096 }
 }
 
-// Sizes of the first version's structures, below which there are none. They stay when structures grow.
-pub(super) const OPTIONS_BYTES: usize = offset_of!(PjOptions, memory) + size_of::<*const PjMemory>();
-pub(super) const MEMORY_BYTES: usize = offset_of!(PjMemory, user) + size_of::<*mut c_void>();
-pub(super) const LAYOUT_BYTES: usize = offset_of!(PjLayout, b) + size_of::<u32>();
-pub(super) const STATS_BYTES: usize = offset_of!(PjStats, bytes) + size_of::<u64>();
-pub(super) const PRELOADED_BYTES: usize = offset_of!(PjPreloaded, left) + size_of::<u64>();
-pub(super) const INFO_BYTES: usize = offset_of!(PjShaderInfo, native_bytes) + size_of::<u64>();
-pub(super) const BATCH_BYTES: usize = offset_of!(PjBatch, output_stride) + size_of::<u16>();
+// Sizes that each structure has had, this version's among them: hosts are built with all of these. One that grows gets another.
+pub(super) const OPTIONS_BYTES: &[usize] = &[
+    offset_of!(PjOptions, memory) + size_of::<*const PjMemory>(),
+    offset_of!(PjOptions, keep_directory) + size_of::<*const c_char>(),
+];
+pub(super) const MEMORY_BYTES: &[usize] = &[offset_of!(PjMemory, user) + size_of::<*mut c_void>()];
+pub(super) const LAYOUT_BYTES: &[usize] = &[offset_of!(PjLayout, b) + size_of::<u32>()];
+pub(super) const STATS_BYTES: &[usize] = &[offset_of!(PjStats, bytes) + size_of::<u64>()];
+pub(super) const PRELOADED_BYTES: &[usize] = &[offset_of!(PjPreloaded, left) + size_of::<u64>()];
+pub(super) const INFO_BYTES: &[usize] = &[offset_of!(PjShaderInfo, native_bytes) + size_of::<u64>()];
+pub(super) const BATCH_BYTES: &[usize] =
+    &[offset_of!(PjBatch, output_stride) + size_of::<u16>(), offset_of!(PjBatch, by_components) + size_of::<u32>()];
 
 pub type PjEmitFn = unsafe extern "C" fn(*mut c_void, *const Vec4, u32, u32, u32);
 pub type PjInstallFn = unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> *mut c_void;

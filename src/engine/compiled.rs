@@ -9,6 +9,7 @@ use crate::interp::Interp;
 use crate::kernel::{Backend, Config, Kernel, Unsupported};
 use crate::program::{Entry, Program};
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// What makes native code for an engine and its shaders.
@@ -48,6 +49,8 @@ pub(super) struct Compiled {
     config: Config,
     /// `None`: native code was not asked for.
     maker: Option<Arc<Maker>>,
+    /// Whether somebody wants it: until then it was only offered.
+    asked: AtomicBool,
     native: OnceLock<Result<Arc<dyn Kernel>, Unsupported>>,
     interp: OnceLock<Arc<dyn Kernel>>,
     pub(super) check: Option<Check>,
@@ -62,8 +65,14 @@ impl Compiled {
         maker: Option<Arc<Maker>>,
         check: Option<Check>,
     ) -> Compiled {
-        let (native, interp) = Default::default();
-        Compiled { entry, program: Arc::new(program), config, maker, native, interp, check }
+        let (asked, native, interp) = Default::default();
+        Compiled { entry, program: Arc::new(program), config, maker, asked, native, interp, check }
+    }
+
+    /// Somebody asks for it. Whether nobody has before.
+    pub(super) fn ask(&self) -> bool {
+        // Looked at first, since who only reads leaves it to other threads too.
+        !self.asked.load(Ordering::Relaxed) && !self.asked.swap(true, Ordering::Relaxed)
     }
 
     /// Compiles it here and now, if nobody has. Of those who do so at once one does, and the others wait.
@@ -76,15 +85,21 @@ impl Compiled {
             let made = self.native.get_or_init(|| maker.make(&self.program, self.entry, &self.config));
             if let Err(reason) = made {
                 self.interpreted();
-                // Not while it is being made: who hears of it may ask for this very shader.
-                maker.report(self.entry, reason);
+                // Not while it is being made: who hears of it may ask for this very shader. Nor for nobody: who asks later comes here.
+                if self.asked.load(Ordering::Relaxed) {
+                    maker.report(self.entry, reason);
+                }
             }
         }
     }
 
-    /// Leaves a job to make it, which then calls `after`. False if that can't be: then it has to be made here and now.
+    /// Leaves a job to make it, which then calls `after`. False if there is nothing to do, or that can't be: then it has to be made
+    /// here and now.
     pub(super) fn make_later(self: &Arc<Compiled>, after: impl FnOnce(&Compiled) + Send + 'static) -> bool {
         let Some(Maker { backend: Ok(_), queue, .. }) = self.maker.as_deref() else { return false };
+        if self.native.get().is_some() {
+            return false;
+        }
         let this = Arc::downgrade(self);
         queue.push(Box::new(move || {
             if let Some(this) = this.upgrade() {

@@ -37,7 +37,7 @@ const HEAD: usize = MAGIC.len() + 5 * 4;
 const TAIL: usize = 16;
 /// Bytes of the largest file.
 const MOST_BYTES: usize = HEAD + 4 * (MAX_CODE_WORDS + OPDESCS) + TAIL;
-/// Programs of one directory. A game has some hundred.
+/// Programs of one directory, as far as one engine sees. A game has some hundred.
 pub(super) const MOST: usize = 4096;
 /// Entries of a directory that are looked at, whatever they are.
 const MOST_ENTRIES: usize = 16 * MOST;
@@ -61,7 +61,7 @@ pub enum NotKept {
         /// What the system said.
         error: io::ErrorKind,
     },
-    /// There are as many programs as a directory may have.
+    /// There are as many programs as an engine writes to a directory, with those of others that it has seen there.
     Full {
         /// Which.
         path: PathBuf,
@@ -159,15 +159,37 @@ fn is_name(name: &OsStr) -> bool {
     digits.is_some_and(|digits| digits.len() == 32 && digits.bytes().all(hex))
 }
 
-/// The bytes of a file that is small enough to be one of ours. Not of what would keep us waiting, as a pipe does.
+/// `O_NONBLOCK` and `O_NOFOLLOW`, where they are known: opening neither waits for who writes to a pipe nor follows a link. The
+/// numbers are those of each system's `fcntl.h`.
+#[cfg(unix)]
+const OPEN_FLAGS: i32 = match () {
+    _ if cfg!(target_vendor = "apple") => 0x0004 | 0x0100,
+    _ if !cfg!(any(target_os = "linux", target_os = "android")) => 0,
+    _ if cfg!(any(target_arch = "x86_64", target_arch = "x86")) => 0o4000 | 0o40_0000,
+    _ if cfg!(any(target_arch = "aarch64", target_arch = "arm")) => 0o4000 | 0o10_0000,
+    _ => 0,
+};
+
+/// A file that is small enough to be one of ours, and neither a link nor what would keep us waiting, as a pipe does.
+fn open(path: &Path) -> Option<File> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, OPEN_FLAGS);
+    let file = options.open(path).ok()?;
+    let seen = file.metadata().ok()?;
+    (seen.is_file() && seen.len() <= MOST_BYTES as u64).then_some(file)
+}
+
+/// The bytes of such a file.
 fn read(path: &Path) -> Option<Vec<u8>> {
-    let seen = fs::metadata(path).ok()?;
-    if !seen.is_file() || seen.len() > MOST_BYTES as u64 {
+    // First by its name, since opening a device may do something. Another may take that name before it is opened.
+    if !fs::symlink_metadata(path).ok()?.is_file() {
         return None;
     }
     let mut bytes = Vec::new();
     // It may have grown meanwhile.
-    File::open(path).ok()?.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes).ok()?;
+    open(path)?.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }
 
@@ -265,7 +287,10 @@ impl Kept {
         if read(&path).is_some_and(|there| there == bytes) {
             return Ok(());
         }
-        self.count_one()?;
+        // It has been counted, or will be when somebody looks.
+        if fs::symlink_metadata(&path).is_err() {
+            self.count_one()?;
+        }
         let made = self.temporary(&path).and_then(|(temporary, mut file)| {
             let done = file.write_all(bytes).and_then(|()| {
                 // Some systems rename no open file.
@@ -277,7 +302,7 @@ impl Kept {
         made.map_err(|error| NotKept::Write { path, error: error.kind() })
     }
 
-    /// Makes the directory if it is not there, and room for one more program in it.
+    /// Makes the directory if it is not there, and counts one more program in it, if it may have one.
     fn count_one(&self) -> Result<(), NotKept> {
         let path = || self.directory.clone();
         let mut count = lock(&self.count);

@@ -1,16 +1,21 @@
 //! Programs of an earlier start -> shaders in the cache, before anybody asks for them.
 //!
 //! Invariant: what is loaded takes only room that is free, and never drives out what somebody has asked for; with threads, what
-//! somebody asks for meanwhile waits for one or two of these at most. It must not know what a file looks like.
+//! somebody asks for meanwhile waits for one or two of these at most, whether it is one of them or not; nothing is said of what
+//! nobody asks for. It must not know what a file looks like.
 
 use super::compiled::Compiled;
 use super::kept::{self, Asked, Found};
 use super::{Engine, lock};
 use crate::background::Queue;
-use crate::cache::{Cache, ShaderKey};
+use crate::cache::{Cache, FIRST_STATES, ShaderKey};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, Weak};
+
+/// States that are explored at most: enough for as many real shaders as are read. One takes about a microsecond, so nobody waits
+/// long where somebody has made programs with as many as there can be.
+const STATES: usize = kept::MOST * FIRST_STATES;
 
 /// What [`Engine::preload`] has found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,7 +24,8 @@ pub struct Preloaded {
     pub programs: usize,
     /// What is in the directory and is no program: broken, of another version, somebody else's. Nothing is done about it.
     pub refused: usize,
-    /// Files that were left where they are, for want of room in the cache, or because there are more than 4096.
+    /// Files that were left where they are, for want of room in the cache, because there are more than 4096, or because it takes too
+    /// long to see what their programs can execute, as real ones don't.
     pub left: usize,
 }
 
@@ -29,8 +35,9 @@ impl Engine {
     /// it, as ever. Without such an option, and where there is no such directory yet, there is nothing to do.
     ///
     /// It takes no more of the cache than is free. A host does it where a game starts: without threads it takes as long as making all
-    /// that code does, with threads as long as reading some small files. Whatever they hold, the worst they can do is to cost
-    /// as much time as programs that a game uploads.
+    /// that code does, with threads as long as reading the files and exploring their programs, as [`Engine::shader`]
+    /// does: some milliseconds for some hundred, and about half a second where somebody has made them to take long. What files hold can cost threads as
+    /// much time as programs that a game uploads, and no more.
     ///
     /// Fails if the directory can't be read. What is wrong with a file is counted.
     pub fn preload(&self) -> io::Result<Preloaded> {
@@ -38,15 +45,18 @@ impl Engine {
         let Found { files, more, others } = Found::look(kept.directory())?;
         let mut result = Preloaded { programs: 0, refused: others, left: more };
         let mut unmade = VecDeque::new();
+        let mut states = STATES;
         for (n, file) in files.iter().enumerate() {
-            match kept::load(file) {
-                None => result.refused += 1,
-                Some(asked) if self.offer(&asked, &mut unmade) => result.programs += 1,
-                Some(_) => {
-                    result.left += files.len() - n;
-                    break;
-                }
+            let Some(asked) = kept::load(file) else {
+                result.refused += 1;
+                continue;
+            };
+            let key = ShaderKey::within(&asked.program, asked.entry, self.config(asked.own), &mut states);
+            if !key.is_some_and(|key| self.offer(&asked, key, &mut unmade)) {
+                result.left += files.len() - n;
+                break;
             }
+            result.programs += 1;
         }
         let queue = self.background.queue().clone();
         Arc::new(Unmade { list: Mutex::new(unmade), cache: self.cache.clone(), queue }).one_more();
@@ -54,10 +64,8 @@ impl Engine {
     }
 
     /// Puts a shader into the cache, if there is room. With threads its code is left unmade. Whether the cache has it.
-    fn offer(&self, asked: &Asked, unmade: &mut VecDeque<(Weak<Compiled>, ShaderKey)>) -> bool {
-        let config = self.config(asked.own);
-        let key = ShaderKey::new(&asked.program, asked.entry, config);
-        let compiled = self.new_shader(&asked.program, asked.entry, config);
+    fn offer(&self, asked: &Asked, key: ShaderKey, unmade: &mut VecDeque<(Weak<Compiled>, ShaderKey)>) -> bool {
+        let compiled = self.new_shader(&asked.program, asked.entry, self.config(asked.own));
         let later = self.background.queue().open();
         {
             let cache = lock(&self.cache);

@@ -153,12 +153,12 @@ pub struct PjGpuState {
     pub reserved: [u8; 5],
 }
 
-// As in the types beside: sizes of the first version's structures.
-pub(super) const HOST_BYTES: usize = offset_of!(PjGpuHost, user) + size_of::<*mut c_void>();
-pub(super) const DRAW_BYTES: usize = offset_of!(PjDraw, cache) + size_of::<u32>();
-pub(super) const REPORT_BYTES: usize = offset_of!(PjReport, geometry_exit) + size_of::<i32>();
-pub(super) const WORK_BYTES: usize = offset_of!(PjGpuWork, lookups) + size_of::<u64>();
-pub(super) const STATE_BYTES: usize = offset_of!(PjGpuState, reserved) + size_of::<[u8; 5]>();
+// As in the types beside: sizes that structures have had.
+pub(super) const HOST_BYTES: &[usize] = &[offset_of!(PjGpuHost, user) + size_of::<*mut c_void>()];
+pub(super) const DRAW_BYTES: &[usize] = &[offset_of!(PjDraw, cache) + size_of::<u32>()];
+pub(super) const REPORT_BYTES: &[usize] = &[offset_of!(PjReport, geometry_exit) + size_of::<i32>()];
+pub(super) const WORK_BYTES: &[usize] = &[offset_of!(PjGpuWork, lookups) + size_of::<u64>()];
+pub(super) const STATE_BYTES: &[usize] = &[offset_of!(PjGpuState, reserved) + size_of::<[u8; 5]>()];
 
 // Nothing lies between fields, and none of C's arrays is shorter than what is kept.
 const _: () = {

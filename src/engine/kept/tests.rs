@@ -245,9 +245,10 @@ fn what_one_engine_was_asked_for_the_next_one_knows() {
         drop(second);
         assert_eq!(folder.files().len(), asked.len());
     }
-    fn is_fallback(event: &Event) -> bool {
-        matches!(event, Event::Fallback { .. })
-    }
+}
+
+fn is_fallback(event: &Event) -> bool {
+    matches!(event, Event::Fallback { .. })
 }
 
 #[test]
@@ -332,7 +333,7 @@ fn what_is_no_program_is_counted_and_left_alone() {
         use std::os::unix::fs::symlink;
         // A pipe that nobody writes to, and names that lead nowhere, round in circles, and to a device without an end.
         let at = |n: u32| folder.0.join(format!("{n:032}.pica"));
-        if std::process::Command::new("mkfifo").arg(at(5)).status().is_ok_and(|s| s.success()) {
+        if pipe(&at(5)) {
             refused += 1;
         }
         for (n, to) in [(6, PathBuf::from("nowhere")), (7, at(7)), (8, PathBuf::from("/dev/zero"))] {
@@ -426,6 +427,102 @@ fn a_directory_has_an_end() {
 
 #[test]
 #[cfg_attr(miri, ignore = "files")]
+fn a_broken_file_of_a_full_directory_is_written_again() {
+    let folder = Folder::new("mended");
+    let (_, first) = folder.engine(Options::default());
+    first.shader(&program(0, &[]), Entry::vertex(0));
+    let broken = folder.files().remove(0);
+    let whole = fs::read(&broken).expect("written");
+    for n in 0..MOST - 1 {
+        File::create(folder.0.join(format!("{n:032x}.pica"))).expect("made");
+    }
+    for known in [false, true] {
+        fs::write(&broken, &whole[1..]).expect("written");
+        let (events, engine) = folder.engine(Options::default());
+        if known {
+            // It looks how many there are, and may have one more.
+            let other = folder.files().remove(0);
+            fs::remove_file(other).expect("there");
+            engine.shader(&program(1, &[]), Entry::vertex(0));
+        }
+        engine.shader(&program(0, &[]), Entry::vertex(0));
+        assert_eq!(fs::read(&broken).expect("there"), whole);
+        assert!(lock(&events).iter().all(is_fallback), "{events:?}");
+        engine.shader(&program(2, &[]), Entry::vertex(0));
+        let said = lock(&events);
+        assert!(matches!(&said[..], [.., Event::NotKept { reason: NotKept::Full { .. } }]), "{said:?}");
+    }
+    assert_eq!(folder.files().len(), MOST);
+}
+
+/// Makes a pipe, if this system has them.
+#[cfg(unix)]
+fn pipe(at: &Path) -> bool {
+    std::process::Command::new("mkfifo").arg(at).status().is_ok_and(|status| status.success())
+}
+
+/// What `work` gives, which must not wait for ever.
+#[cfg(unix)]
+fn soon<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || done.send(work()));
+    is_done.recv_timeout(std::time::Duration::from_secs(60)).expect("it does not wait")
+}
+
+#[test]
+#[cfg(unix)]
+#[cfg_attr(miri, ignore = "files")]
+fn what_takes_the_place_of_a_file_before_it_is_opened_keeps_nobody_waiting() {
+    let folder = Folder::new("place");
+    let (_, engine) = folder.engine(Options::default());
+    engine.shader(&program(0, &[]), Entry::vertex(0));
+    let file = folder.files().remove(0);
+    let at = |name: &str| folder.0.join(name);
+    assert!(open(&file).is_some() && open(&at("none")).is_none());
+    assert!(open(&folder.0).is_none(), "a directory");
+    File::create(at("large")).and_then(|large| large.set_len(MOST_BYTES as u64 + 1)).expect("made");
+    assert!(open(&at("large")).is_none());
+    if OPEN_FLAGS == 0 {
+        return;
+    }
+    std::os::unix::fs::symlink(&file, at("link")).expect("made");
+    assert!(open(&at("link")).is_none());
+    let name = at("pipe");
+    if pipe(&name) {
+        assert!(soon(move || open(&name)).is_none());
+    }
+}
+
+/// A link is no file of ours, even to one that is, under its name: `open` is not asked.
+#[test]
+#[cfg(unix)]
+#[cfg_attr(miri, ignore = "files")]
+fn a_link_to_a_program_is_none() {
+    let folder = Folder::new("link");
+    let (_, first) = folder.engine(Options::default());
+    first.shader(&program(0, &[]), Entry::vertex(0));
+    let (file, elsewhere) = (folder.files().remove(0), folder.0.join("elsewhere"));
+    fs::rename(&file, &elsewhere).expect("there");
+    std::os::unix::fs::symlink(&elsewhere, &file).expect("made");
+    assert!(load(&file).is_none());
+    // It gives way to the program.
+    let (_, second) = folder.engine(Options::default());
+    assert_eq!(second.preload().expect("a folder"), Preloaded { programs: 0, refused: 2, left: 0 });
+    second.shader(&program(0, &[]), Entry::vertex(0));
+    assert!(fs::symlink_metadata(&file).expect("there").is_file() && load(&file).is_some());
+}
+
+#[test]
+#[cfg(all(target_os = "linux", feature = "jit"))]
+fn the_numbers_of_open_are_the_system_s() {
+    use rustix::fs::OFlags;
+    if OPEN_FLAGS != 0 {
+        assert_eq!(OPEN_FLAGS, (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits() as i32);
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "files")]
 fn no_more_is_loaded_than_there_is_room_for() {
     let folder = Folder::new("room");
     let (_, first) = folder.engine(Options::default());
@@ -447,6 +544,28 @@ fn no_more_is_loaded_than_there_is_room_for() {
             assert!(found.left > 20 && stats.evictions == 0, "{found:?} {stats:?}");
         }
     }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "explores a million states")]
+fn exploring_has_an_end() {
+    let folder = Folder::new("states");
+    fs::create_dir_all(&folder.0).expect("made");
+    let most = 40;
+    for n in 0..most {
+        let mut code = endless().code().to_vec();
+        code.push(n);
+        code.swap_remove(0);
+        let program = Program::from_words(&code, &[]).expect("as long as may be");
+        let bytes = Asked { program, entry: Entry::vertex(1), own: false }.bytes();
+        fs::write(folder.0.join(name(&bytes)), bytes).expect("written");
+    }
+    let (_, engine) = folder.engine(threaded(1));
+    let found = engine.preload().expect("a folder");
+    // Each takes 128 states, twice as many, and so on to 8192.
+    assert_eq!(found, Preloaded { programs: 32, refused: 0, left: most as usize - 32 });
+    // Once more is as much again.
+    assert_eq!(engine.preload().expect("a folder"), found);
 }
 
 #[test]
@@ -558,6 +677,61 @@ fn what_is_asked_for_does_not_wait_for_all_that_is_loaded() {
         assert_eq!(folder.files().len(), 11);
         let kept = folder.files().into_iter().find(|f| load(f).is_some_and(|a| a.entry == Entry::geometry(0)));
         fs::remove_file(kept.expect("kept")).expect("there");
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "files")]
+fn what_is_loaded_and_asked_for_does_not_wait_for_the_others() {
+    let folder = Folder::new("ahead");
+    let (_, first) = folder.engine(Options::default());
+    let count = 12;
+    for n in 0..count {
+        // The entry tells which it is.
+        first.shader(&program(n, &[]), Entry::vertex(n as u16));
+    }
+    let last = load(folder.files().last().expect("kept")).expect("a program");
+    let (_, mut engine) = folder.engine(threaded(1));
+    let ((go, may), order) = (std::sync::mpsc::channel(), Arc::default());
+    let slow = Arc::new(Slow(Mutex::new(may), Arc::clone(&order)));
+    let queue = engine.background.queue().clone();
+    engine.maker = Some(Arc::new(Maker::new(Ok(slow), queue, engine.options.events.clone())));
+    assert_eq!(engine.preload().expect("a folder").programs, count as usize);
+    // However often it is asked for.
+    let shaders: Vec<Shader> = (0..5).map(|_| engine.shader(&last.program, last.entry)).collect();
+    assert!(shaders.iter().all(|shader| shader.same_as(&shaders[0]) && ran(shader).0 == Exit::End));
+    assert_eq!((engine.cache_stats().hits, shaders[0].backend()), (5, "interp"), "it runs at once");
+    (0..count).for_each(|_| go.send(()).expect("heard"));
+    engine.wait();
+    assert_eq!(shaders[0].backend(), "slow");
+    let order = lock(&order);
+    assert!(order.iter().position(|e| *e == last.entry).is_some_and(|at| at <= 2), "{order:?}");
+    assert_eq!(order.len(), count as usize, "each is made once: {order:?}");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "files")]
+fn why_there_is_no_native_code_is_said_to_who_asks() {
+    for threads in [0, 1] {
+        let folder = Folder::new(&format!("said-{threads}"));
+        let (first_events, first) = folder.engine(threaded(threads));
+        first.shader(&endless(), Entry::vertex(0));
+        first.wait();
+        let said = |events: &Mutex<Vec<Event>>| lock(events).iter().filter(|e| is_fallback(e)).count();
+        assert_eq!(said(&first_events), 1);
+        // Asked for when its turn has come, and before.
+        for wait in [true, false] {
+            let (events, engine) = folder.engine(threaded(threads));
+            assert_eq!(engine.preload().expect("a folder").programs, 1);
+            if wait {
+                engine.wait();
+                assert_eq!(said(&events), 0, "nobody has asked");
+            }
+            let shaders = [0, 1].map(|_| engine.shader(&endless(), Entry::vertex(0)));
+            engine.wait();
+            assert_eq!((said(&events), engine.cache_stats().hits), (1, 2));
+            assert!(shaders.iter().all(|shader| shader.fallback_reason().is_some()));
+        }
     }
 }
 
