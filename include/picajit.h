@@ -335,7 +335,9 @@ typedef struct pj_batch {
                                structure that ends before this field means 0. */
     uint32_t by_components; /* 1: registers lie by components, in blocks of four vertices: a block takes the place of its vertices
                                and is 4 * stride vectors, of which number 4 * n + c has component c of register n of the four.
-                               `count` is then a multiple of four. It saves turning them round. 0: as above. */
+                               `count` is then a multiple of four; to get there, fill up with copies of the last vertex, which run
+                               like all others. It saves turning registers round. 0, and where the structure ends before
+                               this field: as above. */
 } pj_batch;
 
 /*

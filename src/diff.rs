@@ -1,8 +1,8 @@
 //! Two kernels and one workload -> [`Report`]: on how many vertices they differ, and the first difference with the
 //! registers of both side by side.
 //!
-//! Every vertex is run three times by the second kernel: through `run`, through `run_batch` in batches of mixed sizes,
-//! and through `run_batch` with all vertices of a chunk; batches up to an even vertex have no more registers each than the masks
+//! Every vertex is run four times by the second kernel: through `run`, through `run_batch` in batches of mixed sizes,
+//! through `run_batch` with all vertices of a chunk, and in batches whose registers lie by components; batches up to an even vertex have no more registers each than the masks
 //! ask for. The first kernel runs once, vertex by vertex, which is what a
 //! batch means. Equal are the same bits, or two NaN; everything counts: registers, both output banks, vertex slots,
 //! addresses, flags, bank, `SETEMIT`'s parameters, copied outputs, triangles, exit. After a difference the second kernel
@@ -22,6 +22,8 @@ use triangles::Triangles;
 const CHUNK: usize = 64;
 /// Sizes of the mixed batches, around the lane widths that engines may have. One round of them is a chunk.
 const BATCHES: [usize; 6] = [1, 3, 4, 5, 17, 34];
+/// The same of those that lie by components.
+const TURNED: [usize; 4] = [8, 4, 20, 32];
 /// What outputs hold before a batch: nothing that a program computes by chance, so that what is left alone shows.
 pub(crate) const UNTOUCHED: Registers = [[-12_345.678; 4]; 16];
 /// Lines of a difference that are shown.
@@ -82,15 +84,18 @@ pub enum How {
         first: usize,
         /// How many there are.
         size: usize,
+        /// How registers lay in it.
+        order: Order,
     },
 }
 
 impl fmt::Display for How {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
+        match *self {
             How::Run => f.write_str("through run"),
-            How::Batch { first, size } => {
-                write!(f, "through run_batch of {size} from vertex {first} on")
+            How::Batch { first, size, order } => {
+                let turned = if order == Order::Components { ", by components" } else { "" };
+                write!(f, "through run_batch of {size} from vertex {first} on{turned}")
             }
         }
     }
@@ -231,8 +236,9 @@ impl<'a> Reference<'a> {
     pub fn compare(&self, got: Side<'_>) -> Report {
         let mut against = Against { reference: self, got, differs: vec![false; self.after.len()], first: None };
         against.alone();
-        against.batches(&BATCHES);
-        against.batches(&[self.after.len()]);
+        against.batches(&BATCHES, Order::Registers);
+        against.batches(&[self.after.len()], Order::Registers);
+        against.batches(&TURNED, Order::Components);
         let differences = against.differs.iter().filter(|&&d| d).count() as u64;
         Report { vertices: self.after.len() as u64, differences, first: against.first }
     }
@@ -266,33 +272,36 @@ impl Against<'_> {
         }
     }
 
-    fn batches(&mut self, sizes: &[usize]) {
-        let count = self.reference.after.len();
+    /// Of whole blocks, by components.
+    fn batches(&mut self, sizes: &[usize], order: Order) {
+        let count = match self.reference.after.len() {
+            count if order == Order::Components => count / 4 * 4,
+            count => count,
+        };
         let mut start = 0;
         for &size in sizes.iter().cycle() {
             if start == count {
                 break;
             }
             let size = size.min(count - start);
-            self.batch(start, size);
+            self.batch(start, size, order);
             start += size;
         }
     }
 
     /// The batch of `size` vertices that begins with `first`, from the unit on that the first kernel has there.
-    fn batch(&mut self, first: usize, size: usize) {
+    fn batch(&mut self, first: usize, size: usize, order: Order) {
         let Reference { work: Work { uniforms, inputs, input_mask, output_mask, .. }, after, .. } = self.reference;
         let (inputs, reference) = (&inputs[first..first + size], &after[first..first + size]);
         let Some(last) = reference.last() else { return };
-        let how = How::Batch { first, size };
+        let how = How::Batch { first, size, order };
         let mut unit = self.reference.unit_before(first).clone();
         let mut triangles = Triangles::default();
         // Some batches have whole register files, and some no more of them than it takes.
         let packed = (first + size).is_multiple_of(2);
         let stride = |mask| if packed { Vertices::stride_for(mask) } else { REGS };
         let (input_stride, output_stride) = (stride(*input_mask), stride(*output_mask));
-        let by_components = !first.is_multiple_of(8) && size.is_multiple_of(4);
-        let order = if by_components { Order::Components } else { Order::Registers };
+        let by_components = order == Order::Components;
         let mut inputs: Vec<Vec4> = inputs.iter().flat_map(|file| &file[..input_stride]).copied().collect();
         if by_components {
             inputs.chunks_mut(4 * input_stride).for_each(turn_to_components);
@@ -305,7 +314,8 @@ impl Against<'_> {
             input_mask: *input_mask,
             output_mask: *output_mask,
             // Some leave the unit as it is.
-            unit_stays: first != 0 && (first + size) % 4 < 2 && !by_components,
+            unit_stays: first != 0
+                && if by_components { (first + size).is_multiple_of(8) } else { (first + size) % 4 < 2 },
             order,
         };
         let unit_stays = batch.unit_stays;

@@ -121,7 +121,7 @@ pub struct Options {
     /// Where programs are written that were asked for and not known, a small file for each; made if it is not there. An engine
     /// writes none where it knows of 4096. [`Engine::preload`] has their code made before they are asked for again.
     /// [Threads](Options::threads) write them if there are any, and else who asks. A host with several games names a directory for
-    /// each. `None`: nothing is written.
+    /// each. `None`: nothing is written, nor by a build without native code.
     pub keep_directory: Option<PathBuf>,
     /// Who is told of events; standard error unless changed.
     pub events: EventHandler,
@@ -201,11 +201,16 @@ impl Engine {
         }
         let compiled = self.unknown(program, &key, config);
         self.ask(&compiled, &key);
-        if let Some(kept) = &self.kept {
+        if let Some(kept) = self.kept() {
             // Behind the code, which is what somebody waits for.
             kept.keep(key, own, self.background.queue());
         }
         Shader(compiled)
+    }
+
+    /// Who keeps programs, if anybody. Nobody in a build that compiles nothing, which then need not have what it takes.
+    fn kept(&self) -> Option<&Arc<Kept>> {
+        if cfg!(feature = "jit") { self.kept.as_ref() } else { None }
     }
 
     /// Somebody asks for a shader of the cache. If nobody has before, its code may be unmade, or far behind in a row of others.
@@ -213,9 +218,10 @@ impl Engine {
         if !compiled.ask() {
             return;
         }
-        let (cache, key) = (self.cache.clone(), key.clone());
-        if !compiled.make_later(move |compiled| lock(&cache).resize(&key, compiled.held_bytes())) {
+        let (cache, known) = (self.cache.clone(), key.clone());
+        if !compiled.make_later(move |compiled| lock(&cache).resize(&known, compiled.held_bytes())) {
             compiled.make();
+            lock(&self.cache).resize(key, compiled.held_bytes());
         }
     }
 

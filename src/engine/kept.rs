@@ -335,5 +335,5 @@ impl Kept {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "jit"))]
 mod tests;

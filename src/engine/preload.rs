@@ -32,7 +32,7 @@ pub struct Preloaded {
 impl Engine {
     /// Reads the programs that engines have kept in [`Options::keep_directory`](super::Options::keep_directory), and has their code
     /// made: here and now, or by [threads](super::Options::threads) while this returns. Code for batches is made when batches want
-    /// it, as ever. Without such an option, and where there is no such directory yet, there is nothing to do.
+    /// it, as ever. Without such an option, in a build without native code, and where there is no such directory yet, there is nothing to do.
     ///
     /// It takes no more of the cache than is free. A host does it where a game starts: without threads it takes as long as making all
     /// that code does, with threads as long as reading the files and exploring their programs, as [`Engine::shader`]
@@ -41,7 +41,7 @@ impl Engine {
     ///
     /// Fails if the directory can't be read. What is wrong with a file is counted.
     pub fn preload(&self) -> io::Result<Preloaded> {
-        let Some(kept) = &self.kept else { return Ok(Preloaded::default()) };
+        let Some(kept) = self.kept() else { return Ok(Preloaded::default()) };
         let Found { files, more, others } = Found::look(kept.directory())?;
         let mut result = Preloaded { programs: 0, refused: others, left: more };
         let mut unmade = VecDeque::new();

@@ -374,8 +374,9 @@ impl Kernel for NativeKernel {
 
     fn stats(&self) -> KernelStats {
         let (groups, given_up) = self.groups();
-        let made = self.later.side_by_side.made.get().or(self.later.by_components.made.get());
-        let one_by_one = made.and_then(|s| s.as_ref().err()).map(|why| why.to_string());
+        let made = [&self.later.side_by_side, &self.later.by_components];
+        let why = made.into_iter().find_map(|wanted| wanted.made.get().and_then(|s| s.as_ref().err()));
+        let one_by_one = why.map(|why| why.to_string());
         KernelStats { redone: self.redos(), groups, given_up, one_by_one }
     }
 

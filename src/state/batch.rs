@@ -49,7 +49,8 @@ pub enum Order {
     Registers,
     /// By components, in blocks of four vertices, for hosts that have or want them so; it saves turning them round where vertices run
     /// side by side. A block takes the place of its vertices: `4 * stride` vectors, of which number `4 * k + c` has component
-    /// `c` of register `k` of the four. Vertices behind the last whole block are not run, so a host fills that up with any.
+    /// `c` of register `k` of the four. Vertices behind the last whole block are not run. A host may fill that up with copies of the
+    /// last vertex; these run like all others, so the exit and the unit are theirs too.
     Components,
 }
 
@@ -74,7 +75,7 @@ impl Batch<'_> {
             Order::Registers => copy_registers(taken, &self.inputs[n], to),
             Order::Components => {
                 let block = self.inputs.registers_of(n / BLOCK * BLOCK..n / BLOCK * BLOCK + BLOCK);
-                for (k, to) in to.iter_mut().enumerate().filter(|(k, _)| taken >> k & 1 != 0) {
+                for (k, to) in to.iter_mut().take(REGS).enumerate().filter(|(k, _)| taken >> k & 1 != 0) {
                     *to = [0, 1, 2, 3].map(|c| block[BLOCK * k + c][n % BLOCK]);
                 }
             }
@@ -89,7 +90,7 @@ impl Batch<'_> {
             Order::Registers => copy_registers(wanted, from, &mut self.outputs[n]),
             Order::Components => {
                 let block = self.outputs.registers_of(n / BLOCK * BLOCK..n / BLOCK * BLOCK + BLOCK);
-                for (k, from) in from.iter().enumerate().filter(|(k, _)| wanted >> k & 1 != 0) {
+                for (k, from) in from.iter().take(REGS).enumerate().filter(|(k, _)| wanted >> k & 1 != 0) {
                     from.iter().enumerate().for_each(|(c, x)| block[BLOCK * k + c][n % BLOCK] = *x);
                 }
             }

@@ -14,22 +14,21 @@ impl NativeKernel {
     pub(super) fn run_components(&self, place: &mut Place<'_>, batch: &mut Batch<'_>) -> Exit {
         let (count, wanted) = (batch.len(), batch.outputs_wanted());
         let lanes = self.side_by_side(count, batch.inputs_taken(), Order::Components);
+        let done = lanes.map_or(0, |lanes| lanes.code.run_lanes(place, batch, 0..count, wanted));
         if let Some(lanes) = lanes
+            && done == count
             && wanted & !lanes.writes == 0
         {
-            let done = lanes.code.run_lanes(place, batch, 0..count, wanted);
-            if done == count {
-                self.count_groups((count / WIDTH) as u32);
-                if !batch.unit_stays {
-                    // It ended, and its outputs are there: this is for the unit.
-                    self.alone(place, batch, count - 1);
-                }
-                return Exit::End;
+            self.count_groups((count / WIDTH) as u32);
+            if !batch.unit_stays {
+                // It ended, and its outputs are there: this is for the unit.
+                self.alone(place, batch, count - 1);
             }
+            return Exit::End;
         }
         match batch.unit_stays {
-            false => self.group_by_group(lanes, place, batch),
-            true => place.keeping_unit(|place| self.group_by_group(lanes, place, batch)),
+            false => self.group_by_group(lanes, place, batch, done),
+            true => place.keeping_unit(|place| self.group_by_group(lanes, place, batch, done)),
         }
     }
 
@@ -41,15 +40,24 @@ impl NativeKernel {
         self.run_with(place, None, &mut false)
     }
 
-    /// Groups side by side as long as that pays, and those that are given up one by one.
+    /// Groups side by side as long as that pays, and those that are given up one by one. The first `done` vertices have run side by
+    /// side, if there is code for it.
     #[inline(never)]
-    fn group_by_group(&self, lanes: Option<&SideBySide>, place: &mut Place<'_>, batch: &mut Batch<'_>) -> Exit {
+    fn group_by_group(
+        &self,
+        lanes: Option<&SideBySide>,
+        place: &mut Place<'_>,
+        batch: &mut Batch<'_>,
+        mut done: usize,
+    ) -> Exit {
         let (count, wanted) = (batch.len(), batch.outputs_wanted());
         let mut result = Exit::End;
         let mut at = 0;
         while at < count {
-            if let Some(lanes) = lanes.filter(|_| !self.gives_up_often()) {
-                let done = lanes.code.run_lanes(place, batch, at..count, wanted);
+            if let Some(lanes) = lanes.filter(|_| at == 0 || !self.gives_up_often()) {
+                if at != 0 {
+                    done = lanes.code.run_lanes(place, batch, at..count, wanted);
+                }
                 self.count_groups((done / WIDTH) as u32);
                 // What no run writes is copied from the unit.
                 let same = wanted & !lanes.writes;
