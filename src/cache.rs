@@ -243,6 +243,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "explores thousands of states: minutes")]
     fn a_key_found_within_bounds_is_the_same() {
         for (nops, taken) in [(0, 128), (127, 128), (128, 128 + 256), (1500, 128 + 256 + 512 + 1024 + 2048)] {
             let mut words = vec![NOP; nops];
