@@ -1,5 +1,6 @@
-//! How long running takes for the shaders that come with the program: `cargo bench --bench run`. Nanoseconds a vertex; the
-//! module `measure` says what is timed. The `bench` verb shows the same with more about each shader, and checks results.
+//! How long running takes for the shaders that come with the program, or those of files: `cargo bench --bench run [-- FILE...]`.
+//! Nanoseconds a vertex, in batches; the module `measure` says what is timed. The `bench` verb shows the same with more about each
+//! shader, and checks results; here code for batches is also measured with one group of four at a time and with two, whatever pays.
 
 #[allow(unused_imports)] // its tests have no harness here
 #[path = "../src/bin/picajit/builtin.rs"]
@@ -11,24 +12,63 @@ mod measure;
 #[path = "../src/bin/picajit/values.rs"]
 mod values;
 
+use measure::Engine;
+use picajit::container::shbin::Shbin;
 use std::sync::Arc;
 use std::time::Duration;
 
 const BUDGET: Duration = Duration::from_millis(500);
 
-fn main() {
-    // `cargo test --benches` starts this too, only to see that it works.
-    let real = std::env::args().any(|a| a == "--bench");
-    let (budget, vertices) = if real { (BUDGET, measure::VERTICES) } else { (Duration::ZERO, 64) };
+/// Engines and what to call them: all that there are, and lanes in both widths.
+fn engines() -> Vec<(&'static str, Engine)> {
     let (engines, missing) = measure::engines();
     if let Some(reason) = missing {
         println!("only the interpreter: {reason}");
     }
-    println!("{:24}{}", "batch", measure::BATCHES.map(|b| format!("{b:>10}")).concat());
-    for builtin in builtin::BUILTINS {
-        let shbin = picajit::text::assemble(builtin.source).expect("a test assembles each").shbin;
-        let program = Arc::new(shbin.program().expect("they are shorter than any limit"));
-        let dvle = &shbin.dvles[0];
+    #[cfg_attr(not(feature = "jit"), allow(unused_mut))]
+    let mut engines: Vec<_> = engines.into_iter().map(|e| (e.name(), e)).collect();
+    #[cfg(feature = "jit")]
+    for (name, groups) in [("lanes4", picajit::jit::Groups::One), ("lanes8", picajit::jit::Groups::Two)] {
+        use picajit::jit::{Jit, Settings, Variant};
+        let settings = Settings { groups, lanes_after: 1, ..Settings::default() };
+        if let Ok(jit) = Jit::with(Variant::Lanes, settings, Arc::new(picajit::interp::Interp)) {
+            engines.push((name, Engine::Native(jit)));
+        }
+    }
+    engines
+}
+
+fn shaders() -> Vec<(String, Shbin)> {
+    let files: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
+    let builtin = |b: &builtin::Builtin| {
+        (b.name.to_string(), picajit::text::assemble(b.source).expect("a test assembles each").shbin)
+    };
+    let read = |path: &String| {
+        let bytes = std::fs::read(path).map_err(|e| e.to_string());
+        match bytes.and_then(|bytes| Shbin::parse(&bytes).map_err(|e| e.to_string())) {
+            Ok(shbin) => Some((path.rsplit('/').next().unwrap_or(path).to_string(), shbin)),
+            Err(error) => {
+                println!("{path}: {error}");
+                None
+            }
+        }
+    };
+    if files.is_empty() {
+        builtin::BUILTINS.iter().map(builtin).collect()
+    } else {
+        files.iter().filter_map(read).collect()
+    }
+}
+
+fn main() {
+    // `cargo test --benches` starts this too, only to see that it works.
+    let real = std::env::args().any(|a| a == "--bench");
+    let (budget, vertices) = if real { (BUDGET, measure::VERTICES) } else { (Duration::ZERO, 64) };
+    let engines = engines();
+    println!("{:36}{}", "batch", measure::BATCHES.map(|b| format!("{b:>10}")).concat());
+    for (name, shbin) in shaders() {
+        let (Some(dvle), Ok(program)) = (shbin.dvles.first(), shbin.program()) else { continue };
+        let program = Arc::new(program);
         let work = measure::Workload::new(
             dvle,
             &program,
@@ -36,11 +76,13 @@ fn main() {
             values::inputs(vertices),
             measure::Stride::Least,
         );
-        let compiled: Vec<_> = engines.iter().filter_map(|e| e.compile(&program, dvle.entry()).ok()).collect();
-        let kernels: Vec<_> = compiled.iter().map(|c| &*c.kernel).collect();
+        let compile = |(name, e): &(&'static str, Engine)| Some((*name, e.compile(&program, dvle.entry()).ok()?));
+        let compiled: Vec<_> = engines.iter().filter_map(compile).collect();
+        let kernels: Vec<_> = compiled.iter().map(|(_, c)| &*c.kernel).collect();
         let speed = measure::run(&kernels, &work, budget);
-        for (c, ns) in compiled.iter().zip(&speed.ns) {
-            println!("{:12}{:12}{}", builtin.name, c.engine, ns.map(|ns| format!("{ns:>10.1}")).concat());
+        let short: String = name.chars().take(23).collect();
+        for ((engine, _), ns) in compiled.iter().zip(&speed.ns) {
+            println!("{short:24}{engine:12}{}", ns.map(|ns| format!("{ns:>10.1}")).concat());
         }
     }
 }

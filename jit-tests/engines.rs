@@ -2,6 +2,8 @@
 
 use crate::hosted::Hosted;
 use picajit::interp::Interp;
+#[cfg(feature = "jit")]
+use picajit::jit::{Groups, Variant};
 use picajit::kernel::Backend;
 use std::sync::Arc;
 
@@ -18,12 +20,13 @@ pub struct Engine {
 pub fn engines() -> Vec<Engine> {
     let mut engines = vec![reference()];
     #[cfg(feature = "jit")]
-    for (name, variant) in [
-        ("vec4", picajit::jit::Variant::Vec4),
-        ("lanes", picajit::jit::Variant::Lanes),
-        ("unoptimised", picajit::jit::Variant::Unoptimised),
+    for (name, variant, groups) in [
+        ("vec4", Variant::Vec4, Groups::AsPays),
+        ("lanes", Variant::Lanes, Groups::AsPays),
+        ("lanes8", Variant::Lanes, Groups::Two),
+        ("unoptimised", Variant::Unoptimised, Groups::AsPays),
     ] {
-        let settings = picajit::jit::Settings { lanes_after: 0, ..Default::default() };
+        let settings = picajit::jit::Settings { lanes_after: 0, groups, ..Default::default() };
         match picajit::jit::Jit::with(variant, settings, Arc::new(Interp)) {
             Ok(jit) => engines.push(Engine { name, backend: Arc::new(jit) }),
             Err(reason) => println!("skipped: {name}: {reason}"),

@@ -107,7 +107,7 @@ fn run_cases(file: &str, source: &str, directives: &Directives, engine: &Engine)
 }
 
 /// Engines that exist only in some builds and may still be named by `; skip`.
-const BUILD_DEPENDENT: [&str; 3] = ["vec4", "lanes", "unoptimised"];
+const BUILD_DEPENDENT: [&str; 4] = ["vec4", "lanes", "lanes8", "unoptimised"];
 
 /// The engine's kernel and the reference's.
 struct Pair {

@@ -265,6 +265,8 @@ pub(super) struct Needs {
     pub(super) emits: bool,
     /// How many input registers, from `v0` on, have to be there: it reads none above.
     pub(super) inputs: usize,
+    /// Of code that runs a batch: vertices come in multiples of this, and a group at least.
+    pub(super) step: usize,
     /// Of the memory that it runs on; `None` is [`Layout::OWN`].
     pub(super) layout: Option<Layout>,
 }
@@ -324,12 +326,17 @@ struct LanesFrame {
     /// The same of outputs.
     output_stride: usize,
     output_mask: u32,
+    /// Where the last group begins.
+    last_inputs: *const Vec4,
+    last_outputs: *mut Vec4,
 }
 
 /// Offsets in the frame of code that runs a batch.
 pub(super) const LANES_OUTPUTS: i32 = offset_of!(LanesFrame, outputs) as i32;
 pub(super) const LANES_END: i32 = offset_of!(LanesFrame, end) as i32;
 pub(super) const LANES_DONE: i32 = offset_of!(LanesFrame, done) as i32;
+pub(super) const LANES_LAST_INPUTS: i32 = offset_of!(LanesFrame, last_inputs) as i32;
+pub(super) const LANES_LAST_OUTPUTS: i32 = offset_of!(LanesFrame, last_outputs) as i32;
 pub(super) const LANES_INPUT_STRIDE: i32 = offset_of!(LanesFrame, input_stride) as i32;
 pub(super) const LANES_OUTPUT_STRIDE: i32 = offset_of!(LanesFrame, output_stride) as i32;
 pub(super) const LANES_OUTPUT_MASK: i32 = offset_of!(LanesFrame, output_mask) as i32;
@@ -416,8 +423,14 @@ impl Code {
         abi::exit(code)
     }
 
+    /// Whether a batch may have any number of vertices, from a group on.
+    #[inline]
+    pub(super) fn takes_any_count(&self) -> bool {
+        self.needs.step == 1
+    }
+
     /// Runs these vertices of a batch, groups of [`WIDTH`] until the last or until one is not the common case. How many are
-    /// done. Nothing of the unit is written, and of outputs the registers in `output_mask` that the code writes, of the
+    /// done. Groups may have vertices in common, where they need not be whole. Nothing of the unit is written, and of outputs the registers in `output_mask` that the code writes, of the
     /// vertices that are done. Only for code of [`lanes`](super::lanes).
     #[inline]
     pub(super) fn run_lanes(
@@ -428,13 +441,16 @@ impl Code {
         output_mask: u16,
     ) -> usize {
         let count = vertices.len();
-        assert!(count.is_multiple_of(WIDTH) && count != 0);
+        assert!(count >= WIDTH && (self.takes_any_count() || count.is_multiple_of(WIDTH)));
         assert!(batch.inputs.stride() >= self.needs.inputs && output_mask & !batch.outputs.mask() == 0);
         let [input_stride, output_stride] =
             [batch.inputs.stride(), batch.outputs.stride()].map(|s| s * size_of::<Vec4>());
         let inputs = batch.inputs.registers_of(vertices.clone()).as_ptr_range();
+        let outputs = batch.outputs.registers_of(vertices).as_mut_ptr();
         let mut frame = LanesFrame {
-            outputs: batch.outputs.registers_of(vertices).as_mut_ptr(),
+            outputs,
+            last_inputs: inputs.start.wrapping_add((count - WIDTH) * batch.inputs.stride()),
+            last_outputs: outputs.wrapping_add((count - WIDTH) * batch.outputs.stride()),
             end: inputs.end,
             done: inputs.start,
             input_stride,
@@ -445,7 +461,8 @@ impl Code {
         let at = Pointers { inputs: inputs.start, ..self.pointers(place) };
         // SAFETY: all come from references. The frame is the one that such code is made for, in which it writes one field;
         // it goes through inputs and outputs side by side, a group at a time, up to the end of the inputs, which are
-        // these vertices' and nothing else, and there are as many outputs. Of each vertex it reads no register from `needs.inputs`
+        // these vertices' and nothing else, and there are as many outputs. Where groups need not be whole, none begins behind the frame's
+        // last one, which is whole. Of each vertex it reads no register from `needs.inputs`
         // on and writes those of the mask, which are inside the strides.
         unsafe { self.call(&at, frame.cast()) };
         // SAFETY: the frame is this function's own local; compiled code is done with it.
@@ -536,8 +553,9 @@ pub(super) mod tests {
         assert_eq!(permissions(p), "rw-p");
         memory.finalize(BranchProtection::None).expect("executable");
         assert_eq!(permissions(p), "r-xp");
-        let code =
-            memory.into_code(p.cast_const(), 100, Needs { emits: false, inputs: 0, layout: None }).expect("inside");
+        let code = memory
+            .into_code(p.cast_const(), 100, Needs { emits: false, inputs: 0, step: WIDTH, layout: None })
+            .expect("inside");
         assert_eq!(code.len(), 100);
         drop(code);
         permissions(p)

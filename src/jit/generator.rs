@@ -2,8 +2,9 @@
 //!
 //! It must not know where code lives, nor whether the CPU it makes code for is the one it runs on.
 
+use super::kernel::Way;
 use super::math::Care;
-use super::target::Machine;
+use super::target::{Groups, Machine};
 use super::{Timings, Variant, lanes, lower};
 use crate::ir::batch::{Sequential, Side};
 use crate::ir::cfg::{Cfg, Limits};
@@ -25,6 +26,7 @@ use std::time::Instant;
 pub(super) struct Generator {
     pub(super) isa: OwnedTargetIsa,
     pub(super) variant: Variant,
+    pub(super) groups: Groups,
     pub(super) limits: Limits,
 }
 
@@ -153,9 +155,9 @@ impl Generator {
     }
 
     /// CLIF for batches, in `scratch`.
-    pub(super) fn lower_lanes(&self, func: &Func, side: &Side, order: Order, config: &Config, scratch: &mut Scratch) {
+    pub(super) fn lower_lanes(&self, func: &Func, side: &Side, way: Way, config: &Config, scratch: &mut Scratch) {
         let (out, builder, machine) = self.begin(config, scratch);
-        lanes::lower(func, side, order, out, builder, machine);
+        lanes::lower(func, side, way, out, builder, machine);
     }
 
     /// An empty function with the signature of compiled code.
@@ -178,8 +180,9 @@ impl Generator {
         let mut scratch = Scratch::default();
         match self.variant {
             Variant::Lanes => {
-                let order = Order::Registers;
-                self.lower_lanes(&func, &provable(&func, order, config.precision)?, order, config, &mut scratch);
+                let way = Way { order: Order::Registers, two: self.groups.two_at_once(&func) };
+                let side = provable(&func, way.order, config.precision)?;
+                self.lower_lanes(&func, &side, way, config, &mut scratch);
             }
             _ => self.lower(&func, self.care(&func, config.precision), config, &mut scratch),
         }
@@ -224,6 +227,6 @@ pub fn explain_for(
     entry: Entry,
     config: &Config,
 ) -> Result<Stages, NoCode> {
-    Generator { isa: target.isa().map_err(NoCode::Unsupported)?, variant, limits: Limits::default() }
-        .explain(program, entry, config)
+    let isa = target.isa().map_err(NoCode::Unsupported)?;
+    Generator { isa, variant, groups: Groups::default(), limits: Limits::default() }.explain(program, entry, config)
 }

@@ -10,6 +10,7 @@ use super::generator::NoCode;
 use super::lanes::WIDTH;
 use super::math::Care;
 use super::place::Place;
+use super::target::Groups;
 use super::{Jit, Timings, Variant};
 use crate::background::Queue;
 use crate::ir::Func;
@@ -24,6 +25,11 @@ use std::sync::{Arc, OnceLock};
 
 /// From so many groups given up on it is asked whether that is too many.
 pub(super) const OFTEN: u32 = 64;
+
+/// Vertices of a batch from which on two groups at once pay, if they do.
+const LEAST_TWO: usize = 2 * WIDTH;
+/// Except for these: a third group would run with itself, and that costs more than the first two save.
+const NOT_TWO: Range<usize> = LEAST_TWO + 1..2 * LEAST_TWO;
 
 /// After this many redone runs a kernel stops speculating, for good: what it is given really holds infinities or NaN,
 /// or, in float24, numbers that are none.
@@ -48,6 +54,8 @@ pub struct NativeKernel {
     reads: u16,
     /// Vertices of a batch from which on it pays to run them side by side.
     least: usize,
+    /// And from which on two groups at once.
+    least_two: usize,
     timings: Timings,
     blocks: usize,
 }
@@ -58,10 +66,16 @@ struct Later {
     source: Source,
     /// The exact code; the interpreter serves if there is none.
     exact: Wanted<Result<Code, Unsupported>>,
-    /// The code for batches, or why there is none.
-    side_by_side: Wanted<Result<SideBySide, NoCode>>,
-    /// The same where registers lie by components.
-    by_components: Wanted<Result<SideBySide, NoCode>>,
+    /// The code for batches, or why there is none, for one group at a time and for two; of each [`Order`].
+    side_by_side: [[Wanted<Result<SideBySide, NoCode>>; 2]; 2],
+}
+
+/// Which code for batches.
+#[derive(Clone, Copy)]
+pub(super) struct Way {
+    pub(super) order: Order,
+    /// Whether two groups are run at once.
+    pub(super) two: bool,
 }
 
 /// Something that is made once, when it is first wanted.
@@ -83,18 +97,26 @@ impl Later {
         self.exact.made.get_or_init(|| jit.native(&self.source, Care::Exact, &mut Timings::default()))
     }
 
-    fn make_side_by_side(&self) -> &Result<SideBySide, NoCode> {
-        self.side_by_side.made.get_or_init(|| self.source.jit.side_by_side(&self.source, Order::Registers))
+    fn side_by_side(&self, way: Way) -> &Wanted<Result<SideBySide, NoCode>> {
+        &self.side_by_side[way.order as usize][usize::from(way.two)]
     }
 
-    fn make_by_components(&self) -> &Result<SideBySide, NoCode> {
-        self.by_components.made.get_or_init(|| self.source.jit.side_by_side(&self.source, Order::Components))
+    fn make_side_by_side(&self, way: Way) -> &Result<SideBySide, NoCode> {
+        self.side_by_side(way).made.get_or_init(|| self.source.jit.side_by_side(&self.source, way))
+    }
+
+    /// What there is of code for batches.
+    fn made_side_by_side(&self) -> impl Iterator<Item = &Result<SideBySide, NoCode>> {
+        self.side_by_side.iter().flatten().filter_map(|wanted| wanted.made.get())
     }
 
     /// What is wanted, if it is there; else it will be, when somebody in the background has called `make`. If nobody is there to
     /// do that, it is made here and now.
-    fn get<T: 'static>(self: &Arc<Later>, wanted: fn(&Later) -> &Wanted<T>, make: fn(&Later) -> &T) -> Option<&T> {
-        let Wanted { made, asked } = wanted(self);
+    fn get<'a, T: 'static>(
+        self: &'a Arc<Later>,
+        Wanted { made, asked }: &'a Wanted<T>,
+        make: impl Fn(&Later) -> &T + Send + Copy + 'static,
+    ) -> Option<&'a T> {
         if let Some(made) = made.get() {
             return Some(made);
         }
@@ -144,17 +166,18 @@ impl NativeKernel {
     pub(super) fn new(code: Code, speculates: bool, source: Source, timings: Timings, blocks: usize) -> NativeKernel {
         let jit = &source.jit;
         let least = if jit.generator.variant == Variant::Lanes { WIDTH } else { usize::MAX };
+        let least_two = match jit.generator.groups {
+            Groups::Two => least,
+            groups if groups.two_at_once(&source.func) => least.max(LEAST_TWO),
+            _ => usize::MAX,
+        };
         NativeKernel {
             code,
             least,
+            least_two,
             reads: source.func.inputs_read(),
             speculates,
-            later: Arc::new(Later {
-                source,
-                exact: Wanted::default(),
-                side_by_side: Wanted::default(),
-                by_components: Wanted::default(),
-            }),
+            later: Arc::new(Later { source, exact: Wanted::default(), side_by_side: Default::default() }),
             redos: AtomicU32::new(0),
             batched: AtomicU32::new(0),
             groups: AtomicU32::new(0),
@@ -206,28 +229,26 @@ impl NativeKernel {
         if count < self.least || self.reads & !input_mask != 0 {
             return None;
         }
-        let wanted = match order {
-            Order::Registers => &self.later.side_by_side,
-            Order::Components => &self.later.by_components,
-        };
-        if let Some(made) = wanted.made.get() {
+        let way = Way { order, two: self.two_at_once(count) };
+        if let Some(made) = self.later.side_by_side(way).made.get() {
             return made.as_ref().ok().filter(|_| !self.gives_up_often());
         }
-        self.first_side_by_side(count, order)
+        self.first_side_by_side(count, way)
     }
 
     /// The same, as long as there is none.
     #[cold]
-    fn first_side_by_side(&self, count: usize, order: Order) -> Option<&SideBySide> {
+    fn first_side_by_side(&self, count: usize, way: Way) -> Option<&SideBySide> {
         let before = self.batched.fetch_add(count as u32, Ordering::Relaxed);
         if before < self.later.source.jit.lanes_after {
             return None;
         }
-        let made = match order {
-            Order::Registers => self.later.get(|l| &l.side_by_side, Later::make_side_by_side),
-            Order::Components => self.later.get(|l| &l.by_components, Later::make_by_components),
-        };
-        made?.as_ref().ok()
+        self.later.get(self.later.side_by_side(way), move |later| later.make_side_by_side(way))?.as_ref().ok()
+    }
+
+    /// Whether a batch of so many vertices should run two groups at once.
+    fn two_at_once(&self, count: usize) -> bool {
+        count >= self.least_two && (self.least_two != LEAST_TWO || !NOT_TWO.contains(&count))
     }
 
     /// One run on memory of the layout that the code is for.
@@ -251,7 +272,7 @@ impl NativeKernel {
     fn redo(&self, place: &mut Place<'_>, inputs: Option<&[Vec4]>) -> Exit {
         self.redos.fetch_add(u32::from(self.redos() < MAX_REDOS), Ordering::Relaxed);
         let s = &self.later.source;
-        if let Some(Ok(code)) = self.later.get(|l| &l.exact, Later::make_exact)
+        if let Some(Ok(code)) = self.later.get(&self.later.exact, Later::make_exact)
             && let Some(exit) = code.run(place, inputs, false)
         {
             return exit;
@@ -293,7 +314,7 @@ impl NativeKernel {
     /// The same of a batch that leaves the unit as it is, which code for batches does.
     fn run_batch_apart(&self, lanes: &SideBySide, place: &mut Place<'_>, batch: &mut Batch<'_>) -> Exit {
         let (count, wanted) = (batch.len(), batch.outputs_wanted());
-        let whole = count / WIDTH * WIDTH;
+        let whole = if lanes.code.takes_any_count() { count } else { count / WIDTH * WIDTH };
         let done = lanes.code.run_lanes(place, batch, 0..whole, wanted);
         // What is no group is one with some that have run already: they see no other vertex, so they do the same again.
         let rest = usize::from(whole < count);
@@ -305,7 +326,7 @@ impl NativeKernel {
             }
             return place.keeping_unit(|place| Run::new(self, place, batch).behind_first_groups(lanes, batch, done));
         }
-        self.count_groups((whole / WIDTH + rest) as u32);
+        self.count_groups(count.div_ceil(WIDTH) as u32);
         let same = wanted & !lanes.writes;
         if same != 0 {
             (0..count).for_each(|n| place.copy_outputs(same, &mut batch.outputs[n]));
@@ -374,17 +395,17 @@ impl Kernel for NativeKernel {
 
     fn stats(&self) -> KernelStats {
         let (groups, given_up) = self.groups();
-        let made = [&self.later.side_by_side, &self.later.by_components];
-        let why = made.into_iter().find_map(|wanted| wanted.made.get().and_then(|s| s.as_ref().err()));
+        let why = self.later.made_side_by_side().find_map(|made| made.as_ref().err());
         let one_by_one = why.map(|why| why.to_string());
         KernelStats { redone: self.redos(), groups, given_up, one_by_one }
     }
 
     fn held_bytes(&self) -> usize {
-        // Code in whole pages, once more for an exact kernel that may follow, twice more for one that runs batches, and
+        // Code in whole pages, once more for an exact kernel that may follow, twice more for one that runs batches, and as much again where that is two groups
+        // at once, and
         // what these would be compiled from.
-        let batches = self.later.source.jit.generator.variant == Variant::Lanes;
-        let times = 1 + usize::from(self.speculates) + 2 * usize::from(batches);
+        let batches = 2 * usize::from(self.least != usize::MAX) + 2 * usize::from(self.least_two != usize::MAX);
+        let times = 1 + usize::from(self.speculates) + batches;
         let code = self.code.len().next_multiple_of(4096) * times;
         let Source { func, program, .. } = &self.later.source;
         let insts: usize = func.blocks.iter().map(|b| size_of_val(&*b.insts) + size_of_val(b)).sum();
@@ -393,9 +414,8 @@ impl Kernel for NativeKernel {
 
     fn native_bytes(&self) -> usize {
         let exact = self.later.exact.made.get().and_then(|e| e.as_ref().ok()).map_or(0, Code::len);
-        let batches = [&self.later.side_by_side, &self.later.by_components]
-            .map(|wanted| wanted.made.get().and_then(|s| s.as_ref().ok()).map_or(0, |s| s.code.len()));
-        self.code.len() + exact + batches.iter().sum::<usize>()
+        let batches: usize = self.later.made_side_by_side().flatten().map(|s| s.code.len()).sum();
+        self.code.len() + exact + batches
     }
 }
 

@@ -6,19 +6,24 @@
 //!
 //! The function does the common case: products are plain, vertices agree on every branch, or [both ways](mixed) can be
 //! gone, and runs end. Where a group of four does otherwise, it returns before anything of that group is written, and
-//! says how far it came; one vertex after the other is what happens then. Only outputs are written. It must not know
-//! what runs instead.
+//! says how far it came; one vertex after the other is what happens then. Only outputs are written. [Two groups](pairs) may be run at
+//! once. It must not know what runs instead.
 
 mod addresses;
 mod by_rows;
 mod compute;
 mod indexed;
 mod mixed;
+mod pairs;
 mod seams;
 mod values;
 
 use super::abi::VEC4;
-use super::code::{LANES_DONE, LANES_END, LANES_INPUT_STRIDE, LANES_OUTPUT_MASK, LANES_OUTPUT_STRIDE, LANES_OUTPUTS};
+use super::code::{
+    LANES_DONE, LANES_END, LANES_INPUT_STRIDE, LANES_LAST_INPUTS, LANES_LAST_OUTPUTS, LANES_OUTPUT_MASK,
+    LANES_OUTPUT_STRIDE, LANES_OUTPUTS,
+};
+use super::kernel::Way;
 use super::math::{Care, Math};
 use super::memory::{aligned, bank_address, bank_number, load_bool};
 use super::narrow::Watch;
@@ -26,7 +31,7 @@ use super::target::Machine;
 use crate::ir::batch::Side;
 use crate::ir::facts::{self, ALL_LANES, components};
 use crate::ir::matrix::Column;
-use crate::ir::{Edge, Func, Inst, Mem, Node, Term, Test, Type, Value, alu_sources};
+use crate::ir::{Block, Edge, Func, Inst, Mem, Node, Term, Test, Type, Value, alu_sources};
 use crate::isa::numeric::Precision;
 use crate::isa::{Cond, CondOp, Swizzle};
 use crate::layout::Layout;
@@ -37,13 +42,17 @@ use cranelift_codegen::ir::{
     self as clif, BlockArg, InstBuilder, MemFlagsData, SourceLoc, StackSlotData, StackSlotKind, UserFuncName, types,
 };
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use pairs::Loop;
 use seams::Seams;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Vertices of a group.
 pub(super) const WIDTH: usize = 4;
 /// More nodes than this are not worth the time to compile; no real shader comes near.
 pub(super) const MOST_NODES: usize = 4096;
+
+/// More than this would be much code for two groups.
+const MOST_NODES_OF_TWO: usize = 512;
 
 /// What a value has become.
 #[derive(Clone, Copy)]
@@ -86,6 +95,8 @@ struct Lower<'a, 'f> {
     func: &'a Func,
     side: &'a Side,
     order: Order,
+    /// Whether two groups are run at once.
+    two: bool,
     arm: bool,
     watch: Watch,
     suspect: Vec<bool>,
@@ -115,17 +126,20 @@ struct Lower<'a, 'f> {
     leave: clif::Block,
     /// Where a group goes that is not the common case.
     give_up: clif::Block,
+    /// Tests that ask whether all vertices of a group agree.
+    of_all: HashSet<clif::Value>,
     /// How much may still be written for groups that disagree.
     mixed_left: usize,
     /// Where each value is made, of those that an instruction makes.
     pcs: Vec<u16>,
 }
 
-/// Writes the batch function for `func` into `out`, whose signature is already set. Vertices lie in this order.
+/// Writes the batch function for `func` into `out`, whose signature is already set. It says how vertices lie, and how many groups
+/// are run at once.
 pub(super) fn lower(
     func: &Func,
     side: &Side,
-    order: Order,
+    way: Way,
     out: &mut clif::Function,
     context: &mut FunctionBuilderContext,
     machine: Machine,
@@ -149,13 +163,14 @@ pub(super) fn lower(
     let stack = b.ins().stack_addr(pointer, slot, 0);
     let [inputs, outputs] = [LANES_INPUT_STRIDE, LANES_OUTPUT_STRIDE].map(|stride| {
         let stride = b.ins().load(pointer, aligned(), frame, stride);
-        Addresses::new(&mut b, head, stride, machine.arm)
+        Addresses::new(&mut b, head, stride, machine.arm && !way.two)
     });
     let mut l = Lower {
         b,
         func,
         side,
-        order,
+        order: way.order,
+        two: way.two,
         arm: machine.arm,
         watch: Watch::default(),
         suspect: func.suspects(),
@@ -178,14 +193,28 @@ pub(super) fn lower(
         sinks: Vec::new(),
         leave,
         give_up,
+        of_all: HashSet::new(),
         mixed_left: mixed::MOST_MIXED,
         pcs: made_at(func),
     };
     l.begin(&splats, first, pointer);
-    l.run();
+    let addresses = l.run();
     l.finish();
     l.b.seal_all_blocks();
+    let of_all = l.of_all;
     l.b.finalize(machine.frontend);
+    if let Some(addresses) = addresses {
+        Loop { head, ways_out: [leave, give_up], of_all, addresses }.pair(out);
+    }
+}
+
+/// Whether two groups at once should take less time than one after the other: where one waits for roots and quotients, the other goes on.
+/// Elsewhere registers would be too few, which costs more; and the turns of a loop overlap as it is.
+pub(super) fn two_pay(func: &Func) -> bool {
+    let back = |(id, block): (usize, &Block)| block.term.edges().any(|edge| edge.to <= id);
+    func.nodes.len() <= MOST_NODES_OF_TWO
+        && func.nodes.iter().any(|node| matches!(node, Node::Scalar { .. }))
+        && !func.blocks.iter().enumerate().any(back)
 }
 
 /// The instruction that makes each value; the first, for what none makes.
@@ -301,7 +330,8 @@ impl<'a, 'f> Lower<'a, 'f> {
         self.b.ins().jump(self.head, &all);
     }
 
-    fn run(&mut self) {
+    /// Where two groups begin, if it is two.
+    fn run(&mut self) -> Option<[[clif::Value; 2]; 2]> {
         let func = self.func;
         for (id, block) in func.blocks.iter().enumerate() {
             for &param in &block.params {
@@ -322,6 +352,12 @@ impl<'a, 'f> Lower<'a, 'f> {
         let mut ways_in = vec![0; func.blocks.len()];
         func.blocks.iter().flat_map(|b| b.term.edges()).for_each(|edge| ways_in[edge.to] += 1);
         self.b.switch_to_block(self.head);
+        let pointer = self.b.func.dfg.value_type(self.frame);
+        let two = self.two.then(|| {
+            let [inputs, outputs] =
+                [LANES_LAST_INPUTS, LANES_LAST_OUTPUTS].map(|at| self.b.ins().load(pointer, aligned(), self.frame, at));
+            [self.inputs.enter_two(&mut self.b, inputs), self.outputs.enter_two(&mut self.b, outputs)]
+        });
         self.inputs.enter(&mut self.b);
         self.outputs.enter(&mut self.b);
         self.load_shared_inputs();
@@ -365,6 +401,7 @@ impl<'a, 'f> Lower<'a, 'f> {
                 }
             }
         }
+        two
     }
 
     /// A value, if anybody reads it.
@@ -438,7 +475,7 @@ impl<'a, 'f> Lower<'a, 'f> {
 
     fn finish(&mut self) {
         self.b.switch_to_block(self.give_up);
-        self.b.ins().jump(self.leave, &[self.inputs.vertices[0].into()]);
+        self.b.ins().jump(self.leave, &[self.inputs.came.into()]);
         let pointer = self.b.func.dfg.value_type(self.frame);
         let done = self.b.append_block_param(self.leave, pointer);
         self.b.switch_to_block(self.leave);
@@ -484,6 +521,7 @@ impl<'a, 'f> Lower<'a, 'f> {
         self.b.ins().brif(bits, some, &[], to_no, &no_args);
         self.b.switch_to_block(some);
         let every = self.b.ins().icmp_imm_u(IntCC::Equal, bits, (1 << WIDTH) - 1);
+        self.of_all.insert(every);
         self.b.ins().brif(every, all, &[], disagree, &[]);
         self.b.switch_to_block(all);
         self.b.ins().jump(to_yes, &yes_args);

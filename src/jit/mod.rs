@@ -35,7 +35,7 @@ use cranelift_codegen::Context;
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{Linkage, Module, ModuleError};
 use generator::{Generator, Scratch};
-use kernel::{SideBySide, Source};
+use kernel::{SideBySide, Source, Way};
 use math::Care;
 use profile::Profile;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,14 +48,14 @@ pub use generator::{NoCode, Stages};
 pub use kernel::NativeKernel;
 #[cfg(feature = "targets")]
 pub use target::Target;
-pub use target::{Allocator, Cpu, Settings};
+pub use target::{Allocator, Cpu, Groups, Settings};
 
 /// Which code is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Variant {
     /// One vertex, registers in SIMD registers.
     Vec4,
-    /// The same for one vertex. In a batch, components of four vertices share a SIMD register, if the vertices provably
+    /// The same for one vertex. In a batch, components of four vertices share a SIMD register, as [`Groups`] says, if the vertices provably
     /// don't see each other.
     Lanes,
     /// The same lowering with every register in memory, stored after each instruction, always multiplying exactly: the
@@ -132,7 +132,12 @@ impl Jit {
         last_resort: Arc<dyn Backend>,
     ) -> Result<Arc<Jit>, Unsupported> {
         let jit = Jit {
-            generator: Generator { isa: target::host(&settings)?, variant, limits: Limits::default() },
+            generator: Generator {
+                isa: target::host(&settings)?,
+                variant,
+                groups: settings.groups,
+                limits: Limits::default(),
+            },
             scratch: Mutex::default(),
             memory: CodeMemory::default,
             lanes_after: settings.lanes_after,
@@ -188,22 +193,26 @@ impl Jit {
             let start = Instant::now();
             self.generator.lower(&source.func, care, &source.config, scratch);
             timings.lower = start.elapsed();
-            let code = self.install(&mut scratch.context, source, timings)?;
+            let code = self.install(&mut scratch.context, source, lanes::WIDTH, timings)?;
             self.tell_profiler(source, profile::kind(self.generator.variant, care), &code, &scratch.context);
             Ok(code)
         })
     }
 
     /// Machine code for batches whose vertices lie in this order.
-    fn side_by_side(&self, source: &Source, order: Order) -> Result<SideBySide, NoCode> {
-        let side = generator::provable(&source.func, order, source.config.precision)?;
-        let kind = match order {
-            Order::Registers => "lanes",
-            Order::Components => "components",
+    fn side_by_side(&self, source: &Source, way: Way) -> Result<SideBySide, NoCode> {
+        let side = generator::provable(&source.func, way.order, source.config.precision)?;
+        let kind = match (way.order, way.two) {
+            (Order::Registers, false) => "lanes",
+            (Order::Registers, true) => "lanes8",
+            (Order::Components, false) => "components",
+            (Order::Components, true) => "components8",
         };
+        // By components, a vertex is not to be had apart from its group.
+        let step = if way.two && way.order == Order::Registers { 1 } else { lanes::WIDTH };
         let code = self.with_scratch(|scratch| {
-            self.generator.lower_lanes(&source.func, &side, order, &source.config, scratch);
-            let code = self.install(&mut scratch.context, source, &mut Timings::default())?;
+            self.generator.lower_lanes(&source.func, &side, way, &source.config, scratch);
+            let code = self.install(&mut scratch.context, source, step, &mut Timings::default())?;
             self.tell_profiler(source, kind, &code, &scratch.context);
             Ok(code)
         });
@@ -230,7 +239,13 @@ impl Jit {
         result
     }
 
-    fn install(&self, context: &mut Context, source: &Source, timings: &mut Timings) -> Result<Code, Unsupported> {
+    fn install(
+        &self,
+        context: &mut Context,
+        source: &Source,
+        step: usize,
+        timings: &mut Timings,
+    ) -> Result<Code, Unsupported> {
         let start = Instant::now();
         let memory = match &self.lent.memory {
             Some(host) => CodeMemory::of(host.clone()),
@@ -258,7 +273,7 @@ impl Jit {
         let entry = module.get_finalized_function(id);
         drop(module);
         let inputs = (u16::BITS - source.func.inputs_read().leading_zeros()) as usize;
-        let needs = Needs { emits: source.func.emits(), inputs, layout: source.config.layout };
+        let needs = Needs { emits: source.func.emits(), inputs, step, layout: source.config.layout };
         let code = memory
             .into_code(entry, len, needs)
             .ok_or_else(|| Unsupported::Codegen { message: "the function is not in its memory".into() });

@@ -2,6 +2,8 @@
 //!
 //! It must not know what is compiled.
 
+use super::lanes;
+use crate::ir::Func;
 use crate::kernel::Unsupported;
 use crate::layout::Layout;
 use crate::profiler::Profiler;
@@ -31,6 +33,29 @@ pub enum Allocator {
     SinglePass,
 }
 
+/// How many groups of four vertices code for batches runs at once. Results never depend on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Groups {
+    /// Two where that is faster.
+    #[default]
+    AsPays,
+    /// One after the other.
+    One,
+    /// Eight vertices at once.
+    Two,
+}
+
+impl Groups {
+    /// Whether it should be two, of large batches of this function.
+    pub(super) fn two_at_once(self, func: &Func) -> bool {
+        match self {
+            Groups::AsPays => lanes::two_pay(func),
+            Groups::One => false,
+            Groups::Two => true,
+        }
+    }
+}
+
 /// How code for this machine is made.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Settings {
@@ -38,6 +63,8 @@ pub struct Settings {
     pub cpu: Cpu,
     /// Who gives out registers.
     pub allocator: Allocator,
+    /// How many groups are run at once.
+    pub groups: Groups,
     /// After how many vertices in batches code is made that runs them side by side. It takes longer than the code for
     /// one vertex and pays only where there are many. With 0, for tests, all batches run so that can, also those too small for
     /// it to pay.
@@ -48,8 +75,8 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Settings {
-        let (cpu, allocator, profiler) = Default::default();
-        Settings { cpu, allocator, lanes_after: 1024, profiler }
+        let (cpu, allocator, groups, profiler) = Default::default();
+        Settings { cpu, allocator, groups, lanes_after: 1024, profiler }
     }
 }
 

@@ -107,7 +107,8 @@ fn make(cpu: Cpu, unlike: bool, profiler: &Profiler) -> (Vec<Engine>, Option<Uns
             };
             // Code for batches at once; what is measured runs small ones as a host's would run.
             let lanes_after = if unlike { 0 } else { 1 };
-            let settings = Settings { cpu, allocator, lanes_after, profiler: profiler.clone() };
+            let settings =
+                Settings { cpu, allocator, groups: Default::default(), lanes_after, profiler: profiler.clone() };
             match Jit::with(variant, settings, Arc::new(Interp)) {
                 Ok(jit) => engines.push(Engine::Native(jit)),
                 Err(reason) => return (engines, Some(reason)),

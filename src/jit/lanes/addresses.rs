@@ -12,22 +12,40 @@ use cranelift_frontend::FunctionBuilder;
 pub(super) struct Addresses {
     /// Of each, inside the loop, once that is [entered](Addresses::enter).
     pub(super) vertices: [clif::Value; WIDTH],
+    /// Where the loop's turn begins, as it came.
+    pub(super) came: clif::Value,
     /// Bytes from the first to each of the others.
     distances: [clif::Value; WIDTH - 1],
     /// How many of the addresses the loop carries.
     carried: usize,
+    /// The first of the second group, where there are [two at once](super::pairs).
+    second: Option<clif::Value>,
 }
 
 impl Addresses {
-    /// The loop begins with `head`, which gets parameters and has no instruction yet. The current block is before it.
-    pub(super) fn new(b: &mut FunctionBuilder<'_>, head: clif::Block, stride: clif::Value, arm: bool) -> Addresses {
+    /// The loop begins with `head`, which gets parameters and has no instruction yet. The current block is before it. All four are
+    /// carried from group to group if `all` says so.
+    pub(super) fn new(b: &mut FunctionBuilder<'_>, head: clif::Block, stride: clif::Value, all: bool) -> Addresses {
         let pointer = b.func.dfg.value_type(stride);
-        let carried = if arm { WIDTH } else { 1 };
-        let mut vertices = [b.append_block_param(head, pointer); WIDTH];
+        let carried = if all { WIDTH } else { 1 };
+        let came = b.append_block_param(head, pointer);
+        let mut vertices = [came; WIDTH];
         vertices[1..carried].fill_with(|| b.append_block_param(head, pointer));
         let twice = b.ins().ishl_imm_u(stride, 1);
         let thrice = b.ins().iadd(twice, stride);
-        Addresses { vertices, distances: [stride, twice, thrice], carried }
+        Addresses { vertices, came, distances: [stride, twice, thrice], carried, second: None }
+    }
+
+    /// The current block is the loop's first, and two groups are run at once: whole groups, of which the last may begin at `last`, so that
+    /// at the end they may be the same, or have vertices in common. Gives where both begin.
+    pub(super) fn enter_two(&mut self, b: &mut FunctionBuilder<'_>, last: clif::Value) -> [clif::Value; 2] {
+        let group = self.group(b);
+        let first = b.ins().umin(self.came, last);
+        let second = b.ins().iadd(first, group);
+        let second = b.ins().umin(second, last);
+        self.vertices[0] = first;
+        self.second = Some(second);
+        [first, second]
     }
 
     /// The current block is the loop's first.
@@ -48,7 +66,15 @@ impl Addresses {
 
     /// What it goes on with.
     pub(super) fn next(&self, b: &mut FunctionBuilder<'_>) -> Vec<clif::Value> {
-        let group = b.ins().ishl_imm_u(self.distances[0], i64::from(WIDTH.trailing_zeros()));
+        let group = self.group(b);
+        if let Some(second) = self.second {
+            return vec![b.ins().iadd(second, group)];
+        }
         self.vertices[..self.carried].iter().map(|at| b.ins().iadd(*at, group)).collect()
+    }
+
+    /// Bytes from one group to the next.
+    fn group(&self, b: &mut FunctionBuilder<'_>) -> clif::Value {
+        b.ins().ishl_imm_u(self.distances[0], i64::from(WIDTH.trailing_zeros()))
     }
 }

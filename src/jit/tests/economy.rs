@@ -170,3 +170,38 @@ fn loads_are_few_and_small() {
     assert_eq!((loads(" rcp o0, c0.z", "f32"), loads(" rcp o0, c0.z", "f32x4")), (1, 0));
     assert_eq!((loads(" add o0.x, c0.w, v0", "f32"), loads(" add o0, c0.xy, v0", "f32")), (1, 0));
 }
+
+#[test]
+fn only_large_batches_that_wait_for_roots_run_two_groups_at_once() {
+    let long = format!(" mov r1, v0\n{} mov o1, r1\n rsq o0, v0.xxxx", " mul r1.xy, v0, r1\n".repeat(300));
+    for (body, two) in [
+        (" rsq o0, v0.xxxx", true),
+        (" ifu b0\n rcp o0, v0.xxxx\n .else\n mov o0, v0\n .end", true),
+        (" dp4 o0, c0, v0\n mul o1, c1, v1", false),
+        (" mov r0, v0\n for i0\n rsq r0, r0.xxxx\n .end\n mov o0, r0", false),
+        (&*long, false),
+    ] {
+        let settings = Settings { lanes_after: 0, ..Settings::default() };
+        let jit = Jit::with(Variant::Lanes, settings, Arc::new(Interp)).expect("native");
+        let (program, entry) = program(&format!(".proc main\n{body}\n end\n.end"));
+        let kernel = jit.compile_native(&program, entry, &Config::default()).expect("small");
+        let made_by = |count: usize| {
+            let before = kernel.native_bytes();
+            let (inputs, mut outputs) = (vec![[[2.0; 4]; 16]; count], vec![[[0.0; 4]; 16]; count]);
+            let mut batch = Batch {
+                inputs: (&inputs).into(),
+                outputs: (&mut outputs).into(),
+                input_mask: 0xFFFF,
+                output_mask: 0xFFFF,
+                unit_stays: false,
+                order: Order::Registers,
+            };
+            kernel.run_batch(&Uniforms::new(), &mut Unit::new(), &mut batch, &mut NoEmitter);
+            kernel.native_bytes() - before
+        };
+        let [one, none, other, nothing] = [4, 12, 8, 64].map(made_by);
+        assert!(one > 0 && none == 0 && nothing == 0, "{body}");
+        assert_eq!(other > 0, two, "{body}");
+        assert!(other < 2 * one, "what both groups have in common is there once: {one} and {other} bytes of {body}");
+    }
+}

@@ -6,7 +6,7 @@ use libfuzzer_sys::Corpus;
 use picajit::fuzz::{Case, Engine, compare, filetest, report, shrink};
 use picajit::interp::Interp;
 use picajit::ir::cfg::{Cfg, Limits};
-use picajit::jit::{Jit, Settings, Variant};
+use picajit::jit::{Groups, Jit, Settings, Variant};
 use std::sync::{Arc, OnceLock};
 
 /// Enough for batches of a whole, of three and a rest, and of one.
@@ -21,8 +21,12 @@ pub fn judge(case: &Case) -> Corpus {
     if Cfg::build(&case.program, case.entry, Limits { states: STATES, ..Limits::default() }).is_err() {
         return Corpus::Reject;
     }
-    let [lanes, unoptimised] = jits();
-    let engines = [Engine { name: "lanes", backend: lanes }, Engine { name: "unoptimised", backend: unoptimised }];
+    let [lanes, lanes8, unoptimised] = jits();
+    let engines = [
+        Engine { name: "lanes", backend: lanes },
+        Engine { name: "lanes8", backend: lanes8 },
+        Engine { name: "unoptimised", backend: unoptimised },
+    ];
     match compare(case, &engines) {
         Ok(outcome) => {
             for (refused, Engine { name, .. }) in outcome.refused.iter().zip(engines) {
@@ -40,11 +44,17 @@ pub fn judge(case: &Case) -> Corpus {
     Corpus::Keep
 }
 
-fn jits() -> &'static [Arc<Jit>; 2] {
-    let settings = Settings { lanes_after: 0, ..Settings::default() };
-    static JITS: OnceLock<[Arc<Jit>; 2]> = OnceLock::new();
+fn jits() -> &'static [Arc<Jit>; 3] {
+    static JITS: OnceLock<[Arc<Jit>; 3]> = OnceLock::new();
     JITS.get_or_init(|| {
-        [Variant::Lanes, Variant::Unoptimised]
-            .map(|variant| Jit::with(variant, settings.clone(), Arc::new(Interp)).expect("this host runs native code"))
+        let made = [
+            (Variant::Lanes, Groups::One),
+            (Variant::Lanes, Groups::Two),
+            (Variant::Unoptimised, Groups::One),
+        ];
+        made.map(|(variant, groups)| {
+            let settings = Settings { lanes_after: 0, groups, ..Settings::default() };
+            Jit::with(variant, settings, Arc::new(Interp)).expect("this host runs native code")
+        })
     })
 }
