@@ -308,7 +308,7 @@ impl Shader {
     /// Runs one geometry invocation on `unit` and sends its triangles to `emitter`. Afterwards the hardware sets
     /// boolean uniform b15; uniforms are the host's, so that is the host's to do.
     pub fn run_geometry(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
-        if let Some(check) = self.0.check.as_ref().filter(|check| check.due()) {
+        if let Some(check) = self.0.check().filter(|check| check.due()) {
             check.once(&self.0, uniforms, unit);
         }
         self.0.kernel().run(uniforms, unit, emitter)
@@ -328,7 +328,7 @@ impl Shader {
     }
 
     fn run_many(&self, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>) -> Exit {
-        if let Some(check) = &self.0.check {
+        if let Some(check) = self.0.check() {
             check.batch(&self.0, uniforms, unit, batch);
         }
         self.0.kernel().run_batch(uniforms, unit, batch, &mut NoEmitter)
@@ -337,7 +337,7 @@ impl Shader {
     /// [`Shader::run_geometry`], which is [`Shader::run`] too, on a host's memory. Nothing is copied if the engine was made
     /// for its layout and the shader is native.
     pub fn run_on(&self, host: &Host<'_>, emitter: &mut dyn HostEmitter) -> Exit {
-        if let Some(check) = self.0.check.as_ref().filter(|check| check.due()) {
+        if let Some(check) = self.0.check().filter(|check| check.due()) {
             let (unit, uniforms) = host.load();
             check.once(&self.0, &uniforms, &unit);
         }
@@ -346,7 +346,7 @@ impl Shader {
 
     /// [`Shader::run_batch`] on a host's memory.
     pub fn run_batch_on(&self, host: &Host<'_>, batch: &mut Batch<'_>) -> Exit {
-        if let Some(check) = &self.0.check {
+        if let Some(check) = self.0.check() {
             let (unit, uniforms) = host.load();
             check.batch(&self.0, &uniforms, &unit, batch);
         }
@@ -385,7 +385,7 @@ impl Shader {
 
     /// The first difference that a crosscheck has found, in words.
     pub fn divergence(&self) -> Option<String> {
-        self.0.check.as_ref().and_then(Check::found)
+        self.0.check().and_then(Check::found)
     }
 
     /// Whether both are the same compiled shader.

@@ -53,7 +53,7 @@ pub(super) struct Compiled {
     asked: AtomicBool,
     native: OnceLock<Result<Arc<dyn Kernel>, Unsupported>>,
     interp: OnceLock<Arc<dyn Kernel>>,
-    pub(super) check: Option<Check>,
+    check: Option<Check>,
 }
 
 impl Compiled {
@@ -77,7 +77,7 @@ impl Compiled {
 
     /// Compiles it here and now, if nobody has. Of those who do so at once one does, and the others wait.
     pub(super) fn make(&self) {
-        if self.maker.is_none() || self.check.is_some() {
+        if self.maker.is_none() || self.check().is_some() {
             // It will be wanted, and counts in the cache.
             self.interpreted();
         }
@@ -107,6 +107,12 @@ impl Compiled {
                 after(&this);
             }
         }))
+    }
+
+    /// What compares runs, if any are to be. Nothing in a build that compiles nothing, which then need not have what it takes.
+    #[inline]
+    pub(super) fn check(&self) -> Option<&Check> {
+        if cfg!(any(feature = "jit", test)) { self.check.as_ref() } else { None }
     }
 
     /// Who runs it now.
