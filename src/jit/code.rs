@@ -461,9 +461,9 @@ impl Code {
         let at = Pointers { inputs: inputs.start, ..self.pointers(place) };
         // SAFETY: all come from references. The frame is the one that such code is made for, in which it writes one field;
         // it goes through inputs and outputs side by side, a group at a time, up to the end of the inputs, which are
-        // these vertices' and nothing else, and there are as many outputs. Where groups need not be whole, none begins behind the frame's
-        // last one, which is whole. Of each vertex it reads no register from `needs.inputs`
-        // on and writes those of the mask, which are inside the strides.
+        // these vertices' and nothing else, and there are as many outputs. Where groups need not be whole, none begins behind
+        // the frame's last one, which is. Of each vertex it reads no register from `needs.inputs` on and writes those of the
+        // mask, which are inside the strides.
         unsafe { self.call(&at, frame.cast()) };
         // SAFETY: the frame is this function's own local; compiled code is done with it.
         let done = unsafe { (*frame).done };

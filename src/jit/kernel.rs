@@ -246,7 +246,7 @@ impl NativeKernel {
         self.later.get(self.later.side_by_side(way), move |later| later.make_side_by_side(way))?.as_ref().ok()
     }
 
-    /// Whether a batch of so many vertices should run two groups at once.
+    /// Whether a batch of so many vertices should run two groups at once. In tests of [`Groups::Two`] all do.
     fn two_at_once(&self, count: usize) -> bool {
         count >= self.least_two && (self.least_two != LEAST_TWO || !NOT_TWO.contains(&count))
     }
@@ -401,9 +401,8 @@ impl Kernel for NativeKernel {
     }
 
     fn held_bytes(&self) -> usize {
-        // Code in whole pages, once more for an exact kernel that may follow, twice more for one that runs batches, and as much again where that is two groups
-        // at once, and
-        // what these would be compiled from.
+        // Code in whole pages, once more for an exact kernel that may follow, twice more for one that runs batches, and as much again
+        // where that is two groups at once, and what these would be compiled from.
         let batches = 2 * usize::from(self.least != usize::MAX) + 2 * usize::from(self.least_two != usize::MAX);
         let times = 1 + usize::from(self.speculates) + batches;
         let code = self.code.len().next_multiple_of(4096) * times;
