@@ -66,6 +66,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("diff", &["isa", "program", "state", "kernel", "interp", "text"]),
     // How far a program branches is the graph's to say.
     ("fuzz", &["isa", "program", "state", "kernel", "container", "text", "interp", "ir", "diff"]),
+    // For tests, so named by nothing that is not one.
+    ("testing", &[]),
 ];
 
 /// Words that may stand in one module only.

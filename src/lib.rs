@@ -74,6 +74,8 @@ pub mod profiler;
 pub mod program;
 pub mod semantics;
 pub mod state;
+#[cfg(test)]
+mod testing;
 pub mod text;
 
 /// The README's example is a test, and so is that of the chapter on the GPU.

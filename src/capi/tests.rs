@@ -1,5 +1,6 @@
 use super::*;
 use crate::state::Vec4;
+use crate::testing::miri_or;
 use std::mem::{MaybeUninit, offset_of};
 use std::ptr::{from_mut, null, null_mut};
 
@@ -411,7 +412,7 @@ fn many_threads_use_release_and_drop_the_same_things() {
     let made = engine(&PjOptions::DEFAULT).expect("an engine");
     let shared = Shared(made, shader(made, &CODE, PJ_VERTEX).expect("a shader"));
     std::thread::scope(|scope| {
-        for thread in 0..if cfg!(miri) { 2 } else { 4 } {
+        for thread in 0..miri_or(2, 4) {
             let shared = &shared;
             scope.spawn(move || {
                 let Shared(engine, held) = *shared;
@@ -419,7 +420,7 @@ fn many_threads_use_release_and_drop_the_same_things() {
                 let (u, c) = (from_mut(&mut *unit).cast(), from_mut(&mut *uniforms).cast_const().cast());
                 // SAFETY: both are held until all threads have ended.
                 unsafe {
-                    for n in 0..if cfg!(miri) { 2 } else { 100 } {
+                    for n in 0..miri_or(2, 100) {
                         pj_shader_retain(held);
                         let mut code = CODE;
                         code[2] = code[2] & !0xF80 | ((n + thread) % 5) << 7;
@@ -561,7 +562,7 @@ fn numbers_of_options_mean_what_they_say() {
     // A jump to itself.
     let endless = [0x2C << 26 | 3 << 22, 0xB000_0000, 0x8800_0000];
     // 0 is the default, 65,536, which takes Miri minutes.
-    for (fuel, backend) in [(0, PJ_NATIVE), (1, PJ_NATIVE), (7, PJ_INTERPRETER)].into_iter().skip(cfg!(miri).into()) {
+    for (fuel, backend) in [(0, PJ_NATIVE), (1, PJ_NATIVE), (7, PJ_INTERPRETER)].into_iter().skip(miri_or(1, 0)) {
         assert_eq!(first_lane(PjOptions { fuel, backend, ..PjOptions::DEFAULT }, &endless, 0.0).0, PJ_FUEL);
     }
 }

@@ -143,6 +143,7 @@ impl Dvoj {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::miri_or;
 
     /// An object with a row in every table, put together by hand from the documents.
     fn object() -> Vec<u8> {
@@ -225,13 +226,12 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "every byte of a file in turn: minutes")]
     fn no_damage_makes_the_reader_panic() {
         let good = object();
-        for len in 0..good.len() {
+        for len in (0..good.len()).step_by(miri_or(31, 1)) {
             assert!(Dvoj::parse(&good[..len]).is_err(), "{len}");
         }
-        for at in 0..good.len() {
+        for at in (0..good.len()).step_by(miri_or(13, 1)) {
             for change in [|_| 0, |_| 0xFF, |b: u8| b ^ 1, |b: u8| b ^ 0x80] {
                 let mut bad = good.clone();
                 bad[at] = change(bad[at]);

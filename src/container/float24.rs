@@ -44,6 +44,7 @@ pub fn f32_to_f24_truncating(value: f32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::miri_or;
 
     /// The definition, in `f64`, for all but infinities and NaNs.
     fn value(bits: u32) -> f64 {
@@ -57,9 +58,8 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "every number of the format: hours")]
     fn reading_is_exact_for_every_pattern() {
-        for bits in 0..1 << 24 {
+        for bits in (0..1 << 24).step_by(miri_or(65_537, 1)) {
             let got = f24_to_f32(bits);
             if bits >> 16 & 0x7F == 0x7F {
                 assert_eq!(got.to_bits() >> 31, bits >> 23, "{bits:06x}");
@@ -75,9 +75,8 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "every number of the format: hours")]
     fn writing_gives_every_normal_pattern_back_and_truncates_between() {
-        for bits in 0..1 << 24 {
+        for bits in (0..1 << 24).step_by(miri_or(65_537, 1)) {
             if (1..0x7F).contains(&(bits >> 16 & 0x7F)) {
                 let exact = f24_to_f32(bits).to_bits();
                 assert_eq!(f32_to_f24_truncating(f32::from_bits(exact)), bits);

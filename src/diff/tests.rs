@@ -6,6 +6,7 @@ use crate::isa::Stage;
 use crate::kernel::Config;
 use crate::program::Entry;
 use crate::state::Emitter;
+use crate::testing::miri_or;
 use crate::text::assemble;
 use std::sync::Mutex;
 
@@ -37,7 +38,7 @@ fn differs(want: &str, got: &str, stage: Stage) -> Option<Difference> {
 #[test]
 fn a_kernel_equals_itself_over_any_number_of_vertices() {
     let k = kernel("add r0, r0, v0\nmov o0, r0\nsetemit 2, prim\nemit", Stage::Geometry);
-    let most = if cfg!(miri) { 2 } else { 200 };
+    let most = miri_or(2, 200);
     for count in [0, 1, 2, 63, 64, 65, 200].into_iter().filter(|&count| count <= most) {
         let report = diff(&k, &k, count);
         assert_eq!(report.differences, 0, "{}", report.first.unwrap());
@@ -112,7 +113,6 @@ impl<K: Kernel> Kernel for BadBatch<K> {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "hundreds of vertices: minutes")]
 fn batches_are_compared_vertex_by_vertex() {
     let good = kernel("mov o0, v0", Stage::Vertex);
     let bad = BadBatch(kernel("mov o0, v0", Stage::Vertex), Mutex::new(0));

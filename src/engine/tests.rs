@@ -5,6 +5,7 @@ use crate::interp::Interp;
 use crate::kernel::Kernel;
 use crate::state::Order;
 use crate::state::Registers;
+use crate::testing::miri_or;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -26,12 +27,12 @@ fn collecting() -> (Arc<Mutex<Vec<Event>>>, EventHandler) {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "thousands of lookups: minutes")]
 fn ten_programs_uploaded_three_thousand_times_compile_ten_times() {
+    let asked = miri_or(30, 3000);
     let engine = Engine::default();
-    let mut memory = vec![0u32; 512];
+    let mut memory = vec![0u32; miri_or(80, 512)];
     let mut x = 7u32;
-    for _ in 0..3000 {
+    for _ in 0..asked {
         x ^= x << 13;
         x ^= x >> 17;
         x ^= x << 5;
@@ -42,7 +43,7 @@ fn ten_programs_uploaded_three_thousand_times_compile_ten_times() {
         engine.shader(&image, Entry::vertex(0));
     }
     let stats = engine.cache_stats();
-    assert_eq!((stats.misses, stats.hits, stats.entries), (10, 2990, 10));
+    assert_eq!((stats.misses, stats.hits, stats.entries), (10, asked - 10, 10));
 }
 
 #[test]
@@ -137,7 +138,6 @@ fn a_crosscheck_finds_a_wrong_kernel_and_says_so_once() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "hundreds of vertices: minutes")]
 fn a_crosscheck_sees_what_only_batches_do() {
     struct Wrong(Arc<dyn Kernel>);
     impl Kernel for Wrong {
@@ -182,7 +182,7 @@ fn threads_share_an_engine() {
         for seed in 0..4u32 {
             let engine = &engine;
             scope.spawn(move || {
-                for n in 0..if cfg!(miri) { 5 } else { 40 } {
+                for n in 0..miri_or(5, 40) {
                     let shader = engine.shader(&program((n + seed) % 5, &[n]), Entry::vertex(0));
                     let mut unit = Unit::new();
                     unit.v[0] = [n as f32; 4];

@@ -381,11 +381,12 @@ mod tests {
     use crate::ir::facts::ALL_LANES;
     use crate::ir::{Form, Func, Value};
     use crate::isa::numeric::Precision;
+    use crate::testing::miri_or;
 
     #[test]
     fn some_make_outputs_by_rows_and_of_matrices() {
         let (mut rows, mut matrices) = (0, 0);
-        for seed in 0..2000 {
+        for seed in 0..miri_or(3, 2000) {
             let case = case_from_seed(seed, Some(Tier::Programs), 1);
             let Ok(cfg) = Cfg::build(&case.program, case.entry, Limits::default()) else { continue };
             let mut func = Func::build(&cfg, case.config.fuel, Form::Ssa);
@@ -396,6 +397,6 @@ mod tests {
             rows += usize::from(!by_rows.is_empty());
             matrices += usize::from(by_rows.iter().any(matrix));
         }
-        assert!(rows > 400 && matrices > 200, "{rows}, {matrices}");
+        assert!(cfg!(miri) || rows > 400 && matrices > 200, "{rows}, {matrices}");
     }
 }

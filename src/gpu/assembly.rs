@@ -85,6 +85,7 @@ impl Assembly {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::miri_or;
 
     fn vertex(n: usize) -> Semantics {
         [n as f32; SEMANTICS]
@@ -116,7 +117,7 @@ mod tests {
 
     #[test]
     fn strange_counts_do_no_harm() {
-        for count in (0..=u8::MAX).step_by(if cfg!(miri) { 85 } else { 1 }) {
+        for count in (0..=u8::MAX).step_by(miri_or(85, 1)) {
             let mut assembly = Assembly { count, oldest: count, ..Assembly::default() };
             for topology in (0..4).map(|n| Topology::from_register(n << 8)) {
                 (0..5).for_each(|n| {

@@ -100,7 +100,6 @@ impl Emitter for Collect<'_> {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "every index: minutes")]
 fn relative_addressing_is_what_was_measured() {
     let ones = 1.0;
     let points = [

@@ -99,6 +99,7 @@ fn limit(x: f32) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::miri_or;
     use Rounding::{Nearest, TowardZero};
 
     /// Every float24 number of one sign, ascending: subnormals, normals, infinity.
@@ -117,10 +118,9 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "every number of the format: hours")]
     fn a_float24_number_stays_and_what_lies_between_two_goes_to_the_right_one() {
         let mut last = 0.0f32;
-        for (n, x) in numbers().enumerate() {
+        for (n, x) in numbers().enumerate().take(miri_or(100, usize::MAX)) {
             for r in Rounding::ALL {
                 assert_eq!(r.operand(x), x);
                 assert_eq!(r.operand(-x).to_bits(), (-x).to_bits());
@@ -148,10 +148,11 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "every number of the format: hours")]
     fn the_ends_of_the_format() {
         let largest = f32::from_bits(0x5F7F_FF80);
-        assert_eq!(numbers().filter(|x| x.is_finite()).last(), Some(largest));
+        if !cfg!(miri) {
+            assert_eq!(numbers().filter(|x| x.is_finite()).last(), Some(largest));
+        }
         let almost = f32::from_bits(LIMIT.to_bits() - 1);
         for (r, want) in [(Nearest, f32::INFINITY), (TowardZero, largest)] {
             assert_eq!((r.result(almost), r.operand(almost), r.result_64(f64::from(almost))), (want, want, want));

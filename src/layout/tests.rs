@@ -97,7 +97,6 @@ fn filled() -> (Unit, Uniforms) {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "cells of 4 KiB, each by itself: many minutes")]
 fn what_is_stored_is_loaded() {
     let (unit, uniforms) = filled();
     let mut image = Image::new(Layout::OWN, &unit, &uniforms);
@@ -134,7 +133,6 @@ fn engine(options: Options) -> (Engine, Arc<Mutex<Vec<String>>>) {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "cells of 4 KiB, each by itself: many minutes")]
 fn an_engine_for_one_layout_runs_on_any_other() {
     let layout = Layout::new(ONE_STRUCT).expect("right");
     let (program, entry) = program(TRANSFORM);
@@ -172,7 +170,6 @@ fn program(source: &str) -> (Program, Entry) {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "cells of 4 KiB, each by itself: many minutes")]
 fn every_engine_runs_on_a_hosts_memory_as_on_our_own() {
     let layout = Layout::new(ONE_STRUCT).expect("right");
     let (program, entry) = program(TRANSFORM);
@@ -215,7 +212,6 @@ fn every_engine_runs_on_a_hosts_memory_as_on_our_own() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "cells of 4 KiB, each by itself: many minutes")]
 fn a_geometry_program_without_places_for_it_is_interpreted_and_forgets() {
     struct Sent(Vec<(f32, EmitState)>);
     impl HostEmitter for Sent {

@@ -3,6 +3,7 @@
 use super::traps::VARIABLE;
 use super::*;
 use crate::state::Exit;
+use crate::testing::miri_or;
 
 #[test]
 fn point_mode_takes_as_many_vectors_as_there_are_attributes() {
@@ -309,15 +310,15 @@ fn a_saved_state_goes_on_as_the_original() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "thousands of vertices: hours")]
 fn long_draws_are_as_one_by_one() {
     let mut list = plain();
     list.shader(VSH, "add r0, v0, v0\nmov o0, r0\nmov o1, v1", 2, 0b11).topology(Topology::Strip).arrays().elements();
-    let xs: Vec<f32> = (0..3000).map(|n| n as f32).collect();
-    let indices: Vec<u32> = (0..6000).map(|n| n * 7 % 50 + n / 100 * 50).collect();
+    let count = miri_or(100, 3000);
+    let xs: Vec<f32> = (0..count).map(|n| n as f32).collect();
+    let indices: Vec<u32> = (0..2 * count).map(|n| n * 7 % 50 + n / 100 * 50).collect();
     let console = play(&list, &xs, &indices);
     let places: Vec<f32> = xs.iter().copied().chain(indices.iter().map(|&n| n as f32)).map(|x| 2.0 * x).collect();
-    assert_eq!(console.memory.triangles.len(), 9000 - 2);
+    assert_eq!(console.memory.triangles.len(), 3 * count as usize - 2);
     for (n, triangle) in console.memory.triangles.iter().enumerate() {
         let mut want = [places[n], places[n + 1], places[n + 2]];
         if n % 2 != 0 {
@@ -331,13 +332,12 @@ fn long_draws_are_as_one_by_one() {
         assert_eq!(got, want, "triangle {n}");
     }
     let report = console.memory.report;
-    assert_eq!((report.vertices, report.reused), (3000, 3000));
+    assert_eq!((report.vertices, report.reused), (u64::from(count), u64::from(count)));
     assert_eq!(play_with(&list, &xs, &indices, None).memory.triangles, console.memory.triangles);
     assert_eq!(play_with(&list, &xs, &indices, Some(RoundRobin::new(3))).memory.triangles, console.memory.triangles);
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "thousands of vertices: hours")]
 fn a_cache_that_lies_is_safe() {
     struct Liar(u32);
     impl VertexCache for Liar {
@@ -348,9 +348,10 @@ fn a_cache_that_lies_is_safe() {
             [cache::Lookup::Run, cache::Lookup::Store(slot), cache::Lookup::Reuse(slot)][(self.0 >> 28) as usize % 3]
         }
     }
+    let count = miri_or(90, 30_000);
     let mut console = play(&plain(), &[], &[]);
-    let report = console.gpu.draw_elements(0..30_000, |n| vertex(n as f32), &mut Liar(1), &mut console.memory);
-    assert_eq!((report.vertices + report.reused, report.triangles), (30_000, 10_000));
+    let report = console.gpu.draw_elements(0..count, |n| vertex(n as f32), &mut Liar(1), &mut console.memory);
+    assert_eq!((report.vertices + report.reused, report.triangles), (u64::from(count), u64::from(count / 3)));
 }
 
 #[test]

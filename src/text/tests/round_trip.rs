@@ -4,6 +4,7 @@ use super::super::{assemble, disassemble};
 use super::snippets::{BODIES, FILES, body};
 use super::{Rng, lines};
 use crate::container::shbin::{Dvle, Opdesc, Shbin};
+use crate::testing::miri_or;
 
 /// Asserts that the text of `s` assembles to its words and descriptors; returns the text.
 fn round_trip(s: &Shbin, what: &str) -> String {
@@ -76,10 +77,9 @@ l8:
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "thousands of random cases: hours")]
 fn random_words_come_back() {
     let mut rng = Rng(0x9E37_79B9_7F4A_7C15);
-    for round in 0..400 {
+    for round in 0..miri_or(3, 400) {
         let n = 1 + rng.below(60);
         // Addresses inside the program now and then, so that blocks and labels appear.
         let code: Vec<u32> = (0..n)
@@ -103,11 +103,10 @@ fn random_words_come_back() {
 
 /// Every instruction on its own: several thousand words with one descriptor.
 #[test]
-#[cfg_attr(miri, ignore = "every opcode's words: hours")]
 fn single_words_come_back() {
     let mut rng = Rng(0x0123_4567_89AB_CDEF);
     for op in 0..64u32 {
-        let code: Vec<u32> = (0..200).map(|_| op << 26 | rng.next() as u32 & 0x03FF_FF80).collect();
+        let code: Vec<u32> = (0..miri_or(2, 200)).map(|_| op << 26 | rng.next() as u32 & 0x03FF_FF80).collect();
         let descriptors: Vec<u32> = (0..32).map(|_| rng.next() as u32 & 0x7FFF_FFFF).collect();
         let text = round_trip(&shbin(code, &descriptors), &format!("opcode {op:02X}"));
         // These formats have no unused bits: every word of theirs must read as an instruction.
@@ -118,12 +117,12 @@ fn single_words_come_back() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "programs of thousands of words: hours")]
 fn extremes() {
     round_trip(&shbin(vec![], &[]), "nothing");
     round_trip(&Shbin { dvles: vec![], ..shbin(vec![0x8800_0000], &[]) }, "no entry point");
-    // 4096 nested IFs whose blocks all end at the last word: no deep recursion.
-    round_trip(&shbin(vec![0x9C00_0000 | 4095 << 10; 4096], &[]), "nested");
+    let nested = miri_or(64, 4096);
+    // Nested IFs whose blocks all end at the last word: no deep recursion.
+    round_trip(&shbin(vec![0x9C00_0000 | (nested as u32 - 1) << 10; nested], &[]), "nested");
     let mut s = shbin(vec![0x4C00_0000; 3], &[0x36F]);
     s.opdescs[0].extra = 0xFFFF_FFFF;
     round_trip(&s, "a second descriptor word");
@@ -152,7 +151,6 @@ fn code_and_opdescs(bytes: &[u8]) -> Option<Shbin> {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "reads files")]
 fn real_programs_come_back() {
     let root = std::env::var("PICAJIT_CORPUS")
         .unwrap_or_else(|_| concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/corpus").into());

@@ -2,9 +2,9 @@
 
 use super::super::{assemble, disassemble};
 use super::{Rng, lines};
-use crate::container::corpus;
 use crate::container::shbin::{Constant, Dvle, GeometryMode, Label, Output, Shbin, Uniform};
 use crate::isa::Stage;
+use crate::testing::{corpus, miri_or};
 
 /// A constant as uniforms hold it: without the bits above float24.
 fn meaning(c: &Constant) -> Constant {
@@ -153,14 +153,13 @@ fn full_tables_and_odd_modes_keep_the_unit() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "thousands of random cases: hours")]
 fn random_tables_keep_what_can_be_said() {
     let mut rng = Rng(0x1357_9BDF_0246_8ACE);
     let words = [
         "aL", "a0", "a0.x", "lcnt", "_", "main", "p0", "end", "x", "o", "true6", "mov", "é", "a b", ";", "-", "9",
         "m.v",
     ];
-    for round in 0..300 {
+    for round in 0..miri_or(3, 300) {
         let mut s = two_entries();
         for d in &mut s.dvles {
             let some =

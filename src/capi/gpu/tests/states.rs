@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn a_saved_state_goes_on_as_the_original() {
     let engine = engine(&PjOptions { backend: PJ_INTERPRETER, ..PjOptions::DEFAULT }).expect("an engine");
-    for (name, list) in lists() {
+    for (name, list) in lists().into_iter().step_by(miri_or(3, 1)) {
         let commands: Vec<Write> = Commands::new(&list.0).collect();
         let mut world = World::new(&[1.0, 2.0, 3.0, 4.0, 5.0], &[3, 0, 1, 2, 3, 4, 1, 0]);
         let (original, user) = (gpu(engine), &raw mut world);
@@ -49,7 +49,7 @@ fn any_bytes_are_a_state() {
     let engine = engine(&options).expect("an engine");
     let gpu = gpu(engine);
     let mut seed = 0x2545_F491_4F6C_DD1D_u64;
-    for _ in 0..4 {
+    for _ in 0..miri_or(1, 4) {
         let mut state = Box::new(PjGpuState::default());
         let bytes = (&raw mut *state).cast::<u8>();
         for n in size_of::<usize>()..size_of::<PjGpuState>() {
@@ -66,7 +66,7 @@ fn any_bytes_are_a_state() {
         assert!(differ <= 2 * 5 + 7, "flags are 0 or 1 and reserved bytes 0, the rest is as it was: {differ}");
         let mut world = World::new(&[1.0, 2.0, 3.0], &[2, 1, 0, 1]);
         let mut list = List::default();
-        list.arrays().elements().immediate(&[[1.0; 4]; 40]);
+        list.arrays().elements().immediate(&[[1.0; 4]; miri_or(7, 40)]);
         assert_eq!(execute(gpu, &list, &raw mut world), PJ_OK);
     }
     // SAFETY: the last uses.
