@@ -7,6 +7,8 @@
 //!   whole batch, and may be read.
 //! * A component that changes must be left with something new by every run that [ends](Exit::End), and nothing that such
 //!   a run leaves, nor the way it takes, may depend on what it found there.
+//! * Where all vertices go the same way, as where only uniforms decide, it may also be left as it was on some ways: then it is
+//!   by all vertices of the batch or by none.
 //!
 //! Then a run that ends leaves the same registers whatever ran before it, and to know the unit after vertex n is to run
 //! vertex n. Runs that end otherwise (fuel, a stray BREAK) are promised nothing: they are for whoever runs one vertex
@@ -16,7 +18,7 @@ use super::facts::{ALL_LANES, Lanes, components, lanes_of};
 use super::print::Component;
 use super::{Block, Form, Func, Inst, Mem, Node, Term, Value};
 use crate::isa::flow::Exit;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// Why vertices have to run one after the other.
@@ -143,7 +145,12 @@ impl Func {
             }
         }
         let left = left.concat();
-        let depended_on = self.live_from(left.iter().map(|&(_, v, lanes)| (v, lanes)).collect());
+        let varies = self.varies();
+        let computed = match self.parts(&varies) {
+            true => left.iter().map(|&(_, v, lanes)| (v, lanes)).collect(),
+            false => self.not_as_it_was(left.clone(), &origins),
+        };
+        let depended_on = self.live_from(computed);
         for (node, &lanes) in self.nodes.iter().zip(&depended_on) {
             if let Node::Load(mem) = *node
                 && let Some(c) = components(lanes).find(|&c| changing.contains(&(mem, c)))
@@ -166,7 +173,32 @@ impl Func {
         let computed = outputs.filter(|&(_, v, lanes)| lanes != ALL_LANES || !by_rows[v.0 as usize]);
         let live = self.live_from(computed.map(|(_, v, lanes)| (v, lanes)).collect());
         let always_ends = self.blocks.iter().all(|b| !matches!(b.term, Term::Exit(_)) || ends(&b));
-        Ok(Side { live, by_rows, varies: self.varies(), written, always_ends })
+        Ok(Side { live, by_rows, varies, written, always_ends })
+    }
+
+    /// What these stores leave, but for what the register held already, on whichever way it came through: as lanes of values that
+    /// are neither chosen by the way nor merged.
+    fn not_as_it_was(&self, left: Vec<(Mem, Value, Lanes)>, origins: &[[Origin; 4]]) -> Vec<(Value, Lanes)> {
+        let feeds = self.feeds();
+        let mut seen: BTreeMap<(Mem, Value), Lanes> = BTreeMap::new();
+        let (mut queue, mut found) = (left, Vec::new());
+        while let Some((mem, value, lanes)) = queue.pop() {
+            let seen = seen.entry((mem, value)).or_default();
+            let id = value.0 as usize;
+            let other = |&c: &u8| origins[id][usize::from(c)] != Origin::Kept(mem);
+            let lanes = components(lanes & !*seen).filter(other).fold(0, |m, c| m | 1 << c);
+            *seen |= lanes;
+            match *self.node(value) {
+                _ if lanes == 0 => (),
+                Node::Param(_) => queue.extend(feeds[id].iter().map(|&arg| (mem, arg, lanes))),
+                Node::Merge { mask, old, new } => {
+                    let of = components(lanes).filter(|&c| mask.has(c.into())).fold(0, |m, c| m | 1 << c);
+                    queue.extend([(mem, new, of), (mem, old, lanes & !of)]);
+                }
+                _ => found.push((value, lanes)),
+            }
+        }
+        found
     }
 
     /// For each value and lane where it comes from.

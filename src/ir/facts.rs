@@ -120,14 +120,8 @@ impl Func {
     pub fn live_from(&self, roots: Vec<(Value, Lanes)>) -> Vec<Lanes> {
         let mut live = vec![0; self.nodes.len()];
         let mut queue = roots;
-        // What feeds each parameter.
-        let mut feeds: Vec<Vec<Value>> = vec![Vec::new(); self.nodes.len()];
+        let feeds = self.feeds();
         for block in &self.blocks {
-            for edge in block.term.edges() {
-                for (param, arg) in self.blocks[edge.to].params.iter().zip(&edge.args) {
-                    feeds[param.0 as usize].push(*arg);
-                }
-            }
             if let Term::Branch { mut test, .. } = block.term {
                 Test::map_uses(&mut test, |v| {
                     queue.push((v, 1));
@@ -149,6 +143,17 @@ impl Func {
         }
         live
     }
+
+    /// What feeds each parameter.
+    pub(super) fn feeds(&self) -> Vec<Vec<Value>> {
+        let mut feeds: Vec<Vec<Value>> = vec![Vec::new(); self.nodes.len()];
+        for edge in self.blocks.iter().flat_map(|block| block.term.edges()) {
+            for (param, arg) in self.blocks[edge.to].params.iter().zip(&edge.args) {
+                feeds[param.0 as usize].push(*arg);
+            }
+        }
+        feeds
+    }
 }
 
 impl Func {
@@ -169,16 +174,7 @@ impl Func {
     pub fn varies(&self) -> Vec<bool> {
         let input = |v: Value| matches!(self.node(v), Node::Input(_));
         let varies = self.tainted(input, |_| false);
-        let mut parts = false;
-        for block in &self.blocks {
-            if let Term::Branch { mut test, .. } = block.term.clone() {
-                test.map_uses(|v| {
-                    parts |= varies[v.0 as usize];
-                    v
-                });
-            }
-        }
-        if !parts {
+        if !self.parts(&varies) {
             return varies;
         }
         // Vectors that are chosen by the way.
@@ -191,6 +187,20 @@ impl Func {
             }
         }
         self.tainted(|v| input(v) || chosen[v.0 as usize], |_| false)
+    }
+
+    /// Whether vertices may go different ways, given the values that they may differ in.
+    pub(super) fn parts(&self, varies: &[bool]) -> bool {
+        let mut parts = false;
+        for block in &self.blocks {
+            if let Term::Branch { mut test, .. } = block.term.clone() {
+                test.map_uses(|v| {
+                    parts |= varies[v.0 as usize];
+                    v
+                });
+            }
+        }
+        parts
     }
 
     /// The values that `source` holds of, and those made from them but by nodes that `stops` holds of.

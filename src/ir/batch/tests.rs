@@ -5,12 +5,20 @@ use crate::ir::cfg::{Cfg, Limits};
 use crate::isa::numeric::Precision;
 
 fn proof(source: &str) -> Result<Side, Sequential> {
+    simplified(source).side_by_side()
+}
+
+fn simplified(source: &str) -> Func {
     let shbin = crate::text::assemble(source).expect("a good source").shbin;
     let program = shbin.program().expect("short");
     let cfg = Cfg::build(&program, shbin.dvles[0].entry(), Limits::default()).expect("small");
     let mut func = Func::build(&cfg, 100, Form::Ssa);
     func.simplify(Precision::F32);
-    func.side_by_side()
+    func
+}
+
+fn func(body: &str) -> Func {
+    simplified(&format!(".proc main\n{body}\n end\n.end"))
 }
 
 fn of(body: &str) -> Result<Side, Sequential> {
@@ -56,6 +64,42 @@ fn what_some_write_and_some_keep() {
     assert_eq!(of(&some("r3")).unwrap_err(), Sequential::Carried(Mem::Temp(3), 0));
     // Two ways to the end, by two blocks that both write it.
     of(&some("o0")).expect("written before");
+}
+
+#[test]
+fn what_all_write_or_all_keep() {
+    let func = func(" mov o0, v0\n ifu b0\n mov o1.xy, v1\n mov r6, v1\n add o0, r6, v0\n .end");
+    let side = func.side_by_side().expect("b0 is everybody's");
+    assert_eq!((side.written[0], side.written[1]), (0b1111, 0b0011));
+    let reads = |mem: fn(&Mem) -> bool| -> Vec<Lanes> {
+        func.nodes
+            .iter()
+            .zip(&side.live)
+            .filter(|(n, _)| matches!(n, Node::Load(m) if mem(m)))
+            .map(|(_, &l)| l)
+            .collect()
+    };
+    assert_eq!(reads(|mem| *mem == Mem::Temp(6)), [0], "it stays where it is");
+    assert_eq!(reads(|mem| matches!(mem, Mem::Out { n: 1, .. })), [0b0011], "it is given out again");
+    // Uniforms and registers that nobody writes decide, one after the other, in each other, and how often.
+    of(" ifu b0\n mov r1, v0\n .end\n ifu b1\n mov r1.yz, v1\n mova a0.xy, v0\n .end\n mov o0, v0")
+        .expect("one after the other");
+    of(" ifu b0\n ifu b1\n mov r1, v0\n .else\n mov r2, v0\n .end\n .else\n mov r1, v1\n .end\n mov o0, v0")
+        .expect("nested");
+    of(" for i0\n ifu b0\n mov r1, v0\n breakc cmp.x\n .end\n .end\n mov o0, v0").expect("a flag that is as it was");
+    of(" mov o0, v0\n cmp c0.xy, gt, gt, r9.xy\n ifc cmp.x\n mov o1, v1\n .end").expect("a comparison of uniforms");
+    // What is kept is read, goes somewhere else, or lanes of it change places.
+    let r1 = |c| Err(Sequential::Carried(Mem::Temp(1), c));
+    let read = |body: &str| of(&format!(" ifu b0\n mov r1.xy, v0\n .end\n{body}\n mov o1, v0")).map(|_| ());
+    assert_eq!(read(" mov o0.x, r1.y"), r1(1));
+    assert_eq!(read(" mov o0, r1.zzzz"), Ok(()), "nobody writes that lane");
+    assert_eq!(read(" ifu b1\n mov r2, r1\n .end"), r1(0));
+    assert_eq!(read(" ifu b1\n mov r1.xy, r1.yx\n .end"), r1(0));
+    assert_eq!(read(" ifu b1\n mov r2.x, r1.zzzz\n .end"), Ok(()));
+    assert_eq!(read(" for i0\n add r1.x, r1.x, v0.x\n .end"), r1(0));
+    // Another branch that vertices take differently, wherever it is.
+    let parts = " cmp v0.xy, gt, gt, c0.xy\n ifc cmp.x\n mov r3, v0\n .else\n mov r3, v1\n .end";
+    assert_eq!(read(&format!("{parts}\n mov o0, r3").replace("c0.xy", "r9.xy")), r1(0));
 }
 
 #[test]
