@@ -1,8 +1,10 @@
 //! What it costs to run shaders from outside: `cargo bench --features capi --bench embed`. Nanoseconds a call of the kernel alone,
-//! through the engine, on a host's layout, and through the C interface; engines take turns, medians.
+//! through the engine, on a host's layout, and through the C interface; engines take turns, medians. Then what asking for a known
+//! shader costs.
 
 #![allow(unsafe_code)] // it calls what C calls
 
+use picajit::cache::ShaderKey;
 use picajit::capi::{self, PjBatch, PjEngine, PjOptions, PjShader, PjUniforms, PjUnit};
 use picajit::engine::{Engine, Options};
 use picajit::kernel::{Backend, Config};
@@ -92,6 +94,30 @@ fn main() {
     }
     // SAFETY: the last use.
     unsafe { capi::pj_shader_release(c) };
+    lookups(rounds.min(301));
+}
+
+/// What it costs to ask for a shader again, with all words that a game's memory holds: what is found without exploring what can be
+/// executed, and exploring it, for programs of several lengths.
+fn lookups(rounds: usize) {
+    let engine = Engine::new(Options::default());
+    for len in [2, 30, 100, 511] {
+        // `add r0, r0, vn` and `end`, then what is left of others.
+        let mut code: Vec<u32> = (0..len - 1).map(|n| 0x0201_0000 | (n % 16) << 7).collect();
+        code.extend([0x8800_0000].into_iter().chain((len..512).map(|n| 0x0200_0000 | n)));
+        let program = Program::from_words(&code, &OPDESCS).expect("512 words");
+        let (entry, config) = (Entry::vertex(0), Config::default());
+        let first = engine.shader(&program, entry);
+        let mut times = [const { Vec::new() }; 2];
+        for _ in 0..rounds {
+            let known = timed(|| black_box(engine.shader(black_box(&program), entry)).same_as(&first) as u32);
+            let start = Instant::now();
+            black_box(ShaderKey::new(black_box(&program), entry, config));
+            times.iter_mut().zip([known, start.elapsed().as_nanos() as f64]).for_each(|(all, ns)| all.push(ns));
+        }
+        let [known, explored] = times.map(median);
+        println!("{len:>4} words, asked for again: {known:7.0} ns, exploring {explored:8.0} ns");
+    }
 }
 
 fn rust_batch<'a>(inputs: &'a [Vec4], outputs: &'a mut [Vec4]) -> Batch<'a> {

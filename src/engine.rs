@@ -12,6 +12,7 @@ mod check;
 mod compiled;
 mod kept;
 mod preload;
+mod recent;
 
 use crate::background::{Background, Queue};
 use crate::cache::{Cache, CacheStats, ShaderKey};
@@ -29,6 +30,7 @@ use compiled::{Compiled, Maker};
 use kept::Kept;
 pub use kept::NotKept;
 pub use preload::Preloaded;
+use recent::Recent;
 use std::fmt;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -154,6 +156,7 @@ pub struct Engine {
     /// What makes native code. `None` if it was not asked for.
     maker: Option<Arc<Maker>>,
     cache: Arc<Mutex<Cache<Arc<Compiled>>>>,
+    recent: Mutex<Recent>,
     /// Where programs are written. `None` if that was not asked for.
     kept: Option<Arc<Kept>>,
 }
@@ -175,7 +178,8 @@ impl Engine {
         let maker = |native| Arc::new(Maker::new(native, background.queue().clone(), options.events.clone()));
         let maker = native.map(maker);
         let kept = options.keep_directory.clone().map(|path| Arc::new(Kept::new(path, options.events.clone())));
-        Engine { maker, cache: Arc::new(Mutex::new(Cache::new(options.cache_bytes))), kept, background, options }
+        let cache = Arc::new(Mutex::new(Cache::new(options.cache_bytes)));
+        Engine { maker, cache, recent: Mutex::default(), kept, background, options }
     }
 
     /// The shader of `entry` in `program`: found in the cache, or compiled, now or by threads in the
@@ -193,7 +197,7 @@ impl Engine {
 
     fn shader_on(&self, program: &Program, entry: Entry, own: bool) -> Shader {
         let config = self.config(own);
-        let key = ShaderKey::new(program, entry, config);
+        let key = self.key(program, entry, own, config);
         let known = lock(&self.cache).get(&key);
         if let Some(compiled) = known {
             self.ask(&compiled, &key);
@@ -206,6 +210,17 @@ impl Engine {
             kept.keep(key, own, self.background.queue());
         }
         Shader(compiled)
+    }
+
+    /// What the cache has it under.
+    fn key(&self, program: &Program, entry: Entry, own: bool, config: Config) -> ShaderKey {
+        let hash = recent::hash(program, entry, own);
+        let known = lock(&self.recent).key(hash, program, entry, own);
+        known.unwrap_or_else(|| {
+            let key = ShaderKey::new(program, entry, config);
+            lock(&self.recent).remember(hash, program.clone(), entry, own, key.clone());
+            key
+        })
     }
 
     /// Who keeps programs, if anybody. Nobody in a build that compiles nothing, which then need not have what it takes.
@@ -268,6 +283,7 @@ impl Engine {
     /// Drops all cached kernels; shaders that are held stay usable.
     pub fn clear(&self) {
         lock(&self.cache).clear();
+        lock(&self.recent).clear();
     }
 }
 

@@ -191,10 +191,11 @@ impl Cfg {
 }
 
 fn explore(program: &Program, entry: Entry, limits: Limits) -> Result<Vec<Node>, Unsupported> {
-    let mut explorer = Explorer { program, limits, ids: HashMap::new(), queue: Vec::new() };
-    let mut nodes: Vec<Node> = Vec::new();
+    let mut explorer = Explorer::new(program, limits);
+    let mut nodes: Vec<Node> = Vec::with_capacity(USUAL_STATES);
     explorer.id(entry.pc, Scopes::default())?;
-    while let Some(&(pc, scopes)) = explorer.queue.get(nodes.len()) {
+    while let Some(&(pc, scopes, number)) = explorer.queue.get(nodes.len()) {
+        explorer.current = (scopes, number);
         nodes.push(explorer.node(pc, scopes)?);
     }
     Ok(nodes)
@@ -211,22 +212,47 @@ fn reachable(program: &Program, nodes: &[Node]) -> Vec<Pc> {
 struct Explorer<'a> {
     program: &'a Program,
     limits: Limits,
-    ids: HashMap<(Pc, Scopes), NodeId>,
+    ids: HashMap<(Pc, ScopesId), NodeId>,
+    /// Scopes that were met, numbered: there are few, and to hash them takes longer than all else.
+    numbers: HashMap<Scopes, ScopesId>,
+    /// Those of the state that is explored, which most steps leave as they are.
+    current: (Scopes, ScopesId),
     /// All states in the order of their numbers.
-    queue: Vec<(Pc, Scopes)>,
+    queue: Vec<(Pc, Scopes, ScopesId)>,
 }
 
-impl Explorer<'_> {
+type ScopesId = u32;
+
+/// No more than these in most real shaders.
+const USUAL_STATES: usize = 64;
+
+impl<'a> Explorer<'a> {
+    fn new(program: &'a Program, limits: Limits) -> Explorer<'a> {
+        let none = (Scopes::default(), 0);
+        let (ids, queue) = (HashMap::with_capacity(USUAL_STATES), Vec::with_capacity(USUAL_STATES));
+        let numbers = HashMap::from([none]);
+        Explorer { program, limits, ids, numbers, current: none, queue }
+    }
+
+    fn number(&mut self, scopes: Scopes) -> ScopesId {
+        if self.current.0 == scopes {
+            return self.current.1;
+        }
+        let next = self.numbers.len() as ScopesId;
+        *self.numbers.entry(scopes).or_insert(next)
+    }
+
     fn id(&mut self, pc: Pc, scopes: Scopes) -> Result<NodeId, Unsupported> {
-        if let Some(&id) = self.ids.get(&(pc, scopes)) {
+        let number = self.number(scopes);
+        if let Some(&id) = self.ids.get(&(pc, number)) {
             return Ok(id);
         }
         let id = self.queue.len();
         if id >= self.limits.states {
             return Err(Unsupported::TooManyStates { limit: self.limits.states, pc });
         }
-        self.ids.insert((pc, scopes), id);
-        self.queue.push((pc, scopes));
+        self.ids.insert((pc, number), id);
+        self.queue.push((pc, scopes, number));
         Ok(id)
     }
 
