@@ -6,7 +6,7 @@
 //! with. `unsafe` is here to call what needs that, and for the intrinsic that stores.
 #![allow(unsafe_code)]
 
-#[allow(unused_imports)] // its tests have no harness here
+#[allow(dead_code, unused_imports)] // its tests have no harness here, and other CPUs have nothing to compare
 #[path = "../src/bin/picajit/builtin.rs"]
 mod builtin;
 #[allow(dead_code)] // this bench uses a part of it

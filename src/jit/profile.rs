@@ -40,6 +40,7 @@ pub(super) struct Profile {
 }
 
 /// One function, as a profiler is told of it.
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "there is no profiler to tell"))]
 struct Installed<'a> {
     source: &'a Source,
     name: String,
@@ -139,6 +140,7 @@ const fn line(pc: u32) -> u32 {
 }
 
 /// A program, one instruction a line, address and word before it.
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "there is no profiler to show it"))]
 fn listing(source: &Source) -> String {
     let mut out = format!("; PICA200 program {}; this line: code that no instruction became\n", digits(source));
     for ((pc, inst), word) in source.program.insts().zip(source.program.code()) {

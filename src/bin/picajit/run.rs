@@ -92,7 +92,7 @@ fn int(text: &str) -> Result<(usize, [u8; 4]), &'static str> {
     const WANTED: &str = "expected K=x,y,z with K from 0 to 3 and the others from 0 to 255, such as 0=3,0,1";
     let (register, values) = text.split_once('=').ok_or(WANTED)?;
     let register = register.strip_prefix('i').unwrap_or(register).parse().ok();
-    let values: Option<Vec<u8>> = values.split(',').map(|v| v.trim().parse().ok()).collect();
+    let values: Option<Vec<u8>> = values.split(',').map(|v| v.trim().parse::<u8>().ok()).collect();
     match (register, values.as_deref()) {
         (Some(n @ 0..INT_UNIFORMS), Some(&[x, y, z])) => Ok((n, [x, y, z, 0])),
         (Some(n @ 0..INT_UNIFORMS), Some(&[x, y, z, w])) => Ok((n, [x, y, z, w])),
