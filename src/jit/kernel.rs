@@ -243,7 +243,11 @@ impl NativeKernel {
         if before < self.later.source.jit.lanes_after {
             return None;
         }
-        self.later.get(self.later.side_by_side(way), move |later| later.make_side_by_side(way))?.as_ref().ok()
+        let made = self.later.get(self.later.side_by_side(way), move |later| later.make_side_by_side(way));
+        // While code for two groups is being made, that for one serves, if smaller batches have wanted it before.
+        let one = || self.later.side_by_side(Way { two: false, ..way }).made.get();
+        let meanwhile = || one().filter(|_| way.two && !self.gives_up_often());
+        made.or_else(meanwhile)?.as_ref().ok()
     }
 
     /// Whether a batch of so many vertices should run two groups at once. In tests of [`Groups::Two`] all do.

@@ -2,6 +2,7 @@
 //! same, so no comparison of engines shows it.
 
 use super::*;
+use crate::background::Background;
 use crate::isa::narrow::Rounding;
 use crate::isa::numeric::{Precision, same};
 use crate::state::Vec4;
@@ -204,4 +205,39 @@ fn only_large_batches_that_wait_for_roots_run_two_groups_at_once() {
         assert_eq!(other > 0, two, "{body}");
         assert!(other < 2 * one, "what both groups have in common is there once: {one} and {other} bytes of {body}");
     }
+}
+
+#[test]
+fn code_for_one_group_serves_while_that_for_two_is_made() {
+    let background = Background::new(1);
+    let lent = Lent { queue: Some(background.queue().clone()), ..Lent::default() };
+    let settings = Settings { lanes_after: 0, ..Settings::default() };
+    let jit = Jit::hosted(Variant::Lanes, settings, lent, Arc::new(Interp)).expect("native");
+    let (program, entry) = program(".proc main\n rsq o0, v0.xxxx\n end\n.end");
+    let kernel = jit.compile_native(&program, entry, &Config::default()).expect("small");
+    let side_by_side = |count: usize| {
+        let (inputs, mut outputs) = (vec![[[4.0; 4]; 16]; count], vec![[[0.0; 4]; 16]; count]);
+        let mut batch = Batch {
+            inputs: (&inputs).into(),
+            outputs: (&mut outputs).into(),
+            input_mask: 0xFFFF,
+            output_mask: 1,
+            unit_stays: false,
+            order: Order::Registers,
+        };
+        kernel.run_batch(&Uniforms::new(), &mut Unit::new(), &mut batch, &mut NoEmitter);
+        assert!(outputs.iter().all(|o| o[0] == [0.5; 4]));
+        kernel.stats().groups
+    };
+    assert_eq!(side_by_side(4), 0, "nothing is there yet");
+    background.queue().wait();
+    let one = kernel.native_bytes();
+    // The only thread waits for us.
+    let (go, may) = std::sync::mpsc::channel::<()>();
+    assert!(background.queue().push(Box::new(move || may.recv().expect("told"))));
+    assert_eq!((side_by_side(64), kernel.native_bytes()), (16, one));
+    go.send(()).expect("heard");
+    background.queue().wait();
+    assert!(kernel.native_bytes() > one);
+    assert_eq!(side_by_side(64), 32);
 }
