@@ -220,7 +220,7 @@ impl Layout {
     }
 }
 
-fn check(block: &'static str, bytes: u32, mut fields: Vec<Field>) -> Result<(), LayoutError> {
+fn check(block: &'static str, bytes: u32, fields: Vec<Field>) -> Result<(), LayoutError> {
     if bytes > LONGEST {
         return Err(LayoutError::TooLong { block, limit: LONGEST });
     }
@@ -234,9 +234,10 @@ fn check(block: &'static str, bytes: u32, mut fields: Vec<Field>) -> Result<(), 
             return Err(LayoutError::Misaligned { field: name, offset, align });
         }
     }
-    fields.sort_by_key(|f| f.offset);
-    match fields.windows(2).find(|pair| end(&pair[0]) > u64::from(pair[1].offset)) {
-        Some(pair) => Err(LayoutError::Overlap { field: pair[0].name, with: pair[1].name }),
+    let begins_in = |a: &Field, b: &Field| a.offset >= b.offset && u64::from(a.offset) < end(b);
+    let pairs = fields.iter().flat_map(|field| fields.iter().map(move |with| (field, with)));
+    match pairs.filter(|(field, with)| !std::ptr::eq(*field, *with)).find(|(field, with)| begins_in(with, field)) {
+        Some((field, with)) => Err(LayoutError::Overlap { field: field.name, with: with.name }),
         None => Ok(()),
     }
 }

@@ -22,8 +22,9 @@ struct Seen {
 /// The keys of programs that were asked for.
 #[derive(Default)]
 pub(super) struct Recent {
-    /// By [`hash`]: of two programs with the same one the later is remembered.
-    seen: HashMap<u64, Seen>,
+    seen: Vec<Seen>,
+    /// Where in it, by [`hash`]: of two programs with the same one the later is remembered.
+    at: HashMap<u64, usize>,
     bytes: usize,
 }
 
@@ -46,26 +47,31 @@ pub(super) fn hash(program: &Program, entry: Entry, own: bool) -> u64 {
 impl Recent {
     /// The key of a program with this [`hash`], if it is remembered.
     pub(super) fn key(&self, hash: u64, program: &Program, entry: Entry, own: bool) -> Option<ShaderKey> {
-        let seen = self.seen.get(&hash)?;
+        let seen = &self.seen[*self.at.get(&hash)?];
         ((seen.entry, seen.own) == (entry, own) && seen.program == *program).then(|| seen.key.clone())
     }
 
     /// Remembers one.
     pub(super) fn remember(&mut self, hash: u64, program: Program, entry: Entry, own: bool, key: ShaderKey) {
-        let bytes = |seen: &Seen| size_of::<(u64, Seen)>() + seen.program.bytes() + seen.key.bytes();
+        let bytes = |seen: &Seen| size_of::<(Seen, u64, usize)>() + seen.program.bytes() + seen.key.bytes();
         let new = Seen { program, entry, own, key };
         self.bytes += bytes(&new);
         if self.bytes > MOST_BYTES {
             self.clear();
             self.bytes = bytes(&new);
         }
-        if let Some(old) = self.seen.insert(hash, new) {
-            self.bytes -= bytes(&old);
+        match self.at.get(&hash) {
+            Some(&at) => self.bytes -= bytes(&std::mem::replace(&mut self.seen[at], new)),
+            None => {
+                self.at.insert(hash, self.seen.len());
+                self.seen.push(new);
+            }
         }
     }
 
     pub(super) fn clear(&mut self) {
         self.seen.clear();
+        self.at.clear();
         self.bytes = 0;
     }
 }
@@ -127,7 +133,7 @@ mod tests {
             (0..2).for_each(|_| recent.remember(hash, program.clone(), entry, own, key.clone()));
             assert_eq!(recent.key(hash, &program, entry, own), Some(key));
             assert!(recent.bytes <= MOST_BYTES);
-            let sum: usize = recent.seen.values().map(|s| s.program.bytes()).sum();
+            let sum: usize = recent.seen.iter().map(|s| s.program.bytes()).sum();
             assert!(recent.bytes > sum && recent.bytes < sum + recent.seen.len() * 1000);
             most = most.max(recent.seen.len());
         }

@@ -202,17 +202,20 @@ fn explore(program: &Program, entry: Entry, limits: Limits) -> Result<Vec<Node>,
 }
 
 fn reachable(program: &Program, nodes: &[Node]) -> Vec<Pc> {
-    let mut reachable: Vec<Pc> =
-        nodes.iter().map(|n| n.pc).filter(|&pc| usize::from(pc) < program.code().len()).collect();
-    reachable.sort_unstable();
-    reachable.dedup();
-    reachable
+    let mut met = vec![false; program.code().len()];
+    for node in nodes {
+        if let Some(met) = met.get_mut(usize::from(node.pc)) {
+            *met = true;
+        }
+    }
+    (0..).zip(met).filter(|(_, met)| *met).map(|(pc, _)| pc).collect()
 }
 
 struct Explorer<'a> {
     program: &'a Program,
     limits: Limits,
-    ids: HashMap<(Pc, ScopesId), NodeId>,
+    /// By word and scopes.
+    ids: HashMap<u64, NodeId>,
     /// Scopes that were met, numbered: there are few, and to hash them takes longer than all else.
     numbers: HashMap<Scopes, ScopesId>,
     /// Those of the state that is explored, which most steps leave as they are.
@@ -244,14 +247,15 @@ impl<'a> Explorer<'a> {
 
     fn id(&mut self, pc: Pc, scopes: Scopes) -> Result<NodeId, Unsupported> {
         let number = self.number(scopes);
-        if let Some(&id) = self.ids.get(&(pc, number)) {
+        let place = u64::from(number) << Pc::BITS | u64::from(pc);
+        if let Some(&id) = self.ids.get(&place) {
             return Ok(id);
         }
         let id = self.queue.len();
         if id >= self.limits.states {
             return Err(Unsupported::TooManyStates { limit: self.limits.states, pc });
         }
-        self.ids.insert((pc, number), id);
+        self.ids.insert(place, id);
         self.queue.push((pc, scopes, number));
         Ok(id)
     }
