@@ -3,6 +3,7 @@
 //! Invariant: a job is done once or, if the threads end before its turn, not at all; behind the end of [`Background`] none of its
 //! threads runs. It must not know what the work is.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -28,6 +29,12 @@ struct Shared {
     work: Condvar,
     /// All work is done.
     idle: Condvar,
+}
+
+thread_local! {
+    /// The number of this thread, if it does jobs. A host's thread is not asked for its own: what the standard library makes for that
+    /// is never freed on the main thread, and a leak to whoever looks for some.
+    static SERVES: Cell<Option<ThreadId>> = const { Cell::new(None) };
 }
 
 #[derive(Default)]
@@ -73,7 +80,7 @@ impl Drop for Background {
         self.queue.0.idle.notify_all();
         for thread in self.threads.drain(..) {
             // A job may end its own threads, and can't wait for itself.
-            if thread.thread().id() != thread::current().id() {
+            if Some(thread.thread().id()) != SERVES.get() {
                 let _ = thread.join();
             }
         }
@@ -107,7 +114,7 @@ impl Queue {
     pub fn wait(&self) {
         let mut state = self.state();
         while (!state.jobs.is_empty() || state.busy > 0) && !state.threads.is_empty() {
-            if state.threads.contains(&thread::current().id()) {
+            if SERVES.get().is_some_and(|this| state.threads.contains(&this)) {
                 return;
             }
             state = self.0.idle.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -116,6 +123,7 @@ impl Queue {
 
     /// What a thread does until there is no more use for it.
     fn serve(&self) {
+        SERVES.set(Some(thread::current().id()));
         let mut state = self.state();
         loop {
             if state.threads.is_empty() {
