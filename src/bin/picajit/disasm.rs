@@ -6,9 +6,10 @@ use crate::{Outcome, Status};
 use picajit::isa::Pc;
 use picajit::isa::decode::opdesc_index;
 use picajit::isa::numeric::Precision;
+use picajit::program::Entry;
 use picajit::text::{disassemble, inst_to_string};
 use serde_json::{Value, json};
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -43,6 +44,8 @@ enum Stage {
     Text,
     /// Every word with its descriptor and its meaning
     Inst,
+    /// Code and operand descriptors as arrays for C, and where entries begin
+    Words,
     /// Blocks and where they lead
     Cfg,
     /// The optimised values
@@ -80,8 +83,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let text = text(args, &loaded)?;
     if args.json {
         let stage = format!("{:?}", args.stage).to_lowercase();
-        // Text is the whole file unless an entry is named; the other stages are always of one.
-        let entry = if args.stage == Stage::Text { args.entry } else { Some(args.entry.unwrap_or(0)) };
+        // These are the whole file unless an entry is named; the other stages are always of one.
+        let entry =
+            if matches!(args.stage, Stage::Text | Stage::Words) { args.entry } else { Some(args.entry.unwrap_or(0)) };
         let object = json!({ "file": loaded.name, "entry": entry, "stage": stage, "text": text });
         writeln!(out, "{object:#}")?;
     } else {
@@ -101,6 +105,9 @@ fn text(args: &Args, loaded: &Loaded) -> Result<String, Box<dyn std::error::Erro
         }
         return Ok(disassemble(&shbin));
     }
+    if args.stage == Stage::Words {
+        return arrays(args.entry, loaded);
+    }
     let entry = loaded.entry(args.entry.unwrap_or(0))?;
     let making = Making { target: args.target.as_deref(), shape: args.shape, precision: args.precision };
     let stages = native::explain(&loaded.program, entry.entry, making).map_err(NoStage)?;
@@ -108,8 +115,32 @@ fn text(args: &Args, loaded: &Loaded) -> Result<String, Box<dyn std::error::Erro
         Stage::Cfg => stages.cfg,
         Stage::Ssa => stages.ssa,
         Stage::Clif => stages.clif,
-        Stage::Host | Stage::Text | Stage::Inst => stages.host,
+        Stage::Host | Stage::Text | Stage::Inst | Stage::Words => stages.host,
     })
+}
+
+/// What `pj_shader_get` takes, as C; of all entries, or of `only` one, where it begins.
+fn arrays(only: Option<usize>, loaded: &Loaded) -> Result<String, Box<dyn std::error::Error>> {
+    let entries = match only {
+        Some(n) => vec![loaded.entry(n)?],
+        None => loaded.entries.iter().collect(),
+    };
+    let mut text = String::new();
+    for entry in entries {
+        let (name, Entry { pc, stage }) = (format!("ENTRY_{}", entry.index), entry.entry);
+        writeln!(text, "#define {name} {pc} /* the {stage} shader */")?;
+    }
+    for (name, words) in [("code", loaded.program.code()), ("opdescs", loaded.program.opdescs())] {
+        // C has no array of nothing; its count says that there is none.
+        writeln!(text, "#define {}_WORDS {}", name.to_uppercase(), words.len())?;
+        writeln!(text, "static const uint32_t {name}[{}] = {{", words.len().max(1))?;
+        for line in if words.is_empty() { &[0] } else { words }.chunks(8) {
+            let line: Vec<String> = line.iter().map(|word| format!("0x{word:08x},")).collect();
+            writeln!(text, "    {}", line.join(" "))?;
+        }
+        writeln!(text, "}};")?;
+    }
+    Ok(text)
 }
 
 /// One word of the listing.
