@@ -1,5 +1,6 @@
 /*
- * picajit: PICA200 vertex and geometry shaders as native code, with an interpreter that gives the same bits.
+ * picajit: PICA200 vertex and geometry shaders as native code, with an interpreter that gives the same bits; of a NaN that is
+ * any NaN, here and wherever bits are spoken of, so compare values, not memory.
  *
  * Made for C99, C11 and C++ from C++11 on. Structures that may grow begin with their size: zero them and set `struct_size`
  * to sizeof (PJ_OPTIONS_INIT does for options); fields named `reserved` stay 0. A size that no version has had, or one
@@ -44,9 +45,10 @@ typedef int32_t pj_status;
 enum {
     PJ_OK = 0,
     PJ_NULL = -1,       /* a pointer that must not be null is */
-    PJ_ARGUMENT = -2,   /* a number that means nothing, or a structure of a size that is none */
+    PJ_ARGUMENT = -2,   /* a number that means nothing, in a layout's `geometry` or `bools` too, or a structure of a size that
+                           is none */
     PJ_LAYOUT = -3,     /* a layout is wrong; the message names the field, "a0.x" for a0x, "bank" for bank and so on */
-    PJ_PROGRAM = -4,    /* more code words than the hardware has room for; of descriptors, 128 are looked at */
+    PJ_PROGRAM = -4,    /* more than 4096 code words, which is the geometry unit's memory; of descriptors, 128 are looked at */
     PJ_NO_NATIVE = -5,  /* native code was required and there is none; the message says why */
     PJ_MISALIGNED = -6, /* registers or uniforms are not aligned to 16 bytes, or something else not as its type asks */
     PJ_OVERLAP = -7,    /* inputs or outputs of a batch lie where they must not, see pj_run_batch */
@@ -104,9 +106,10 @@ typedef struct pj_uniforms {
 /*
  * Where a host that has structures of its own keeps all this: byte offsets. Nothing is copied then, and savestates stay as
  * they are. Registers and uniforms may be in one structure: give that twice. Where a structure begins, and each file of
- * vectors in it, is a multiple of 16; fields don't overlap. pj_engine_new checks this of the registers' fields among
- * themselves and of the uniforms' among themselves, and names what is wrong; in one structure, uniforms on top of
- * registers are not noticed.
+ * vectors in it, is a multiple of 16; a0 and aL are at multiples of 4, a mask of booleans at one of 2; fields don't overlap.
+ * pj_engine_new checks this of the registers' fields among themselves and of the uniforms' among themselves, and names what is
+ * wrong; in one structure, uniforms on top of registers are not noticed. Arrays of float, std::array among them, lie anywhere
+ * unless they are told not to, as by alignas(16).
  */
 typedef struct pj_layout {
     size_t struct_size;
@@ -114,9 +117,11 @@ typedef struct pj_layout {
     uint32_t v, r, o;        /* float[16][4] each */
     uint32_t a0x, a0y, al;   /* int32_t each */
     uint32_t cmp_x, cmp_y;   /* a byte each; read as set if not 0, written as 0 or 1 */
-    uint32_t geometry;       /* 1 if the following are there. If 0, geometry programs are interpreted, and each run begins with
-                                bank 0 and SETEMIT forgotten. */
-    uint32_t bank_stride;    /* from a register of the first output bank to that of the second */
+    uint32_t geometry;       /* 1 if the following are there. If 0, it is a layout for vertex programs. Geometry programs are then
+                                interpreted (with PJ_NATIVE_REQUIRED: refused), and what the layout has no place for is not
+                                kept from run to run: each begins with bank 0, zeros in the other bank and SETEMIT forgotten,
+                                and leaves in `o` the bank that is then current. Hardware keeps all of it. */
+    uint32_t bank_stride;    /* from a register of the first output bank to that of the second, which is anywhere behind it */
     uint32_t bank;           /* a byte each, as in pj_unit */
     uint32_t emit_vertex, emit_primitive, emit_winding;
     uint32_t uniforms_bytes; /* size of the structure with the uniforms */
@@ -155,7 +160,8 @@ enum { /* pj_options.profiler: Linux perf, so that it shows shaders by name */
 };
 
 enum { /* the kind of an event */
-    PJ_EVENT_FALLBACK = 0,  /* a shader is interpreted although native code was preferred; once for each reason */
+    PJ_EVENT_FALLBACK = 0,  /* a shader is interpreted although native code was preferred, or would be, if PJ_NATIVE_REQUIRED had
+                               not refused it; once for each reason */
     PJ_EVENT_DIVERGENCE = 1, /* a crosscheck found a bug in picajit; once for each shader */
     PJ_EVENT_UNPROFILED = 2, /* the profiler that was asked for is not told, or no more; once for each engine */
     PJ_EVENT_NOT_KEPT = 3    /* programs are not written to keep_directory, or no more; once for each engine */
@@ -185,11 +191,11 @@ typedef struct pj_options {
     uint32_t fuel;           /* backward transfers that one run may take; 0: 65536 */
     uint32_t crosscheck;     /* compare one run in so many with the interpreter; 0: none */
     size_t cache_bytes;      /* what cached shaders may occupy; 0: 64 MiB */
-    const pj_layout *layout; /* null: pj_unit and pj_uniforms */
+    const pj_layout *layout; /* null: pj_unit and pj_uniforms. It is copied. */
     pj_event_fn event;       /* null: events go to standard error */
     void *user;              /* for `event`, which any thread may call; both are used until the engine is freed, all of its
                                 shaders are released and all of its GPUs are freed */
-    const char *profile_directory; /* where PJ_JITDUMP writes; UTF-8 */
+    const char *profile_directory; /* where PJ_JITDUMP writes; UTF-8, copied */
     uint32_t profiler;
     uint32_t threads;        /* that compile in the background, so that nobody who runs shaders waits for code: they are
                                 interpreted until it is there, and nothing else can be told apart. 1 is enough for any game; more
@@ -262,7 +268,8 @@ enum { /* the stage of an entry */
 
 /*
  * The shader that begins at word `entry` of the code memory: found in the engine's cache, or compiled, now or, with
- * pj_options.threads, meanwhile. The lookup takes microseconds; keep the shader until code, descriptors or entry change. Words
+ * pj_options.threads, meanwhile. Words that were asked for before are found in a microsecond, others take some; keep the shader
+ * until code, descriptors or entry change. Words
  * that the entry does not reach don't matter. Arrays of 0 words may be null; an entry behind the code, up to 65535, is a shader
  * whose runs are PJ_PAST_END at once.
  * Release it with pj_shader_release. Each call gives a pointer of its own, also to a shader that is known. Code for batches,
@@ -331,8 +338,9 @@ typedef struct pj_batch {
     uint16_t input_stride;  /* in registers: 1 to 16, or 0, which means 16 */
     uint16_t output_stride; /* the same */
     uint32_t unit_stays;    /* 0: the unit is then as the last vertex leaves it. 1: as before, as if the batch had run on a copy.
-                               For hosts that begin each draw with the same unit; from four vertices on it is less work. A
-                               structure that ends before this field means 0. */
+                               For hosts that begin each draw with the same unit; from four vertices on it is less work if they
+                               run side by side, and if not (PJ_TEXT_ONE_BY_ONE) it costs that copy. A structure that ends
+                               before this field means 0. */
     uint32_t by_components; /* 1: registers lie by components, in blocks of four vertices: a block takes the place of its vertices
                                and is 4 * stride vectors, of which number 4 * n + c has component c of register n of the four.
                                `count` is then a multiple of four; to get there, fill up with copies of the last vertex, which run
@@ -343,7 +351,8 @@ typedef struct pj_batch {
 /*
  * Runs vertices one after the other on `unit`, or, where that can't be told apart, several at once. All of them run; the
  * result is the first that is not PJ_END, if there is one. What a geometry program emits goes nowhere. Outputs must not
- * overlap inputs, nor the block of registers (all `unit_bytes` of it) or of uniforms, nor inputs the block of registers.
+ * overlap inputs, nor the block of registers (all `unit_bytes` of it, which may end behind the last register, so that arrays of
+ * the host's may follow in the same object) or of uniforms, nor inputs the block of registers.
  */
 int32_t pj_run_batch(const pj_shader *shader, void *unit, const void *uniforms, const pj_batch *batch);
 
@@ -477,7 +486,7 @@ typedef uint32_t (*pj_look_up_fn)(void *user, uint32_t index);
 typedef struct pj_draw {
     size_t struct_size;
     size_t count;                 /* vertices, or indices */
-    const pj_registers *vertices; /* their attributes, aligned to 4 bytes; not for elements */
+    const pj_registers *vertices; /* their attributes, aligned to 4 bytes: for immediate mode, and for arrays unless there is `fetch` */
     pj_fetch_fn fetch;            /* gives attributes: for elements, and for arrays if `vertices` is null */
     const void *indices;          /* for elements, of index_bytes each, in the machine's byte order, aligned or not */
     pj_look_up_fn look_up;        /* for elements: which vertices are run; null: `cache` */

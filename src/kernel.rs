@@ -250,7 +250,9 @@ impl fmt::Display for Unsupported {
             Unsupported::TooManyBlocks { limit, blocks } => {
                 write!(f, "control flow has {blocks} blocks, more than {limit}")
             }
-            Unsupported::NoGeometry => f.write_str("the host's layout has no place for what geometry programs change"),
+            Unsupported::NoGeometry => {
+                f.write_str("the host's layout has no place for what geometry programs change (`geometry`)")
+            }
             Unsupported::Codegen { message } => write!(f, "the code generator refused: {message}"),
         }
     }

@@ -588,7 +588,7 @@ fn events_and_texts_reach_the_host() {
     };
     let native = cfg!(feature = "jit");
     let reason = match native {
-        true => "the host's layout has no place for what geometry programs change",
+        true => "the host's layout has no place for what geometry programs change (`geometry`)",
         false => "this host can't run native code: the `jit` feature of this build",
     };
     assert_eq!(told(geometry, PJ_TEXT_FALLBACK), (reason.len() as i64, reason.to_owned()));

@@ -236,7 +236,7 @@ fn a_geometry_program_without_places_for_it_is_interpreted_and_forgets() {
         assert_eq!(sent.0, [(1.0, first), (0.0, second), (1.0, first), (0.0, second)], "{}", shader.backend());
         let said = said.lock().expect("no panic").clone();
         let reason = "the geometry shader at 0 runs on the interpreter: the host's layout has no place for what geometry \
-                      programs change";
+                      programs change (`geometry`)";
         let expected = if shader.fallback_reason().is_some() { vec![reason.to_owned()] } else { vec![] };
         assert_eq!(said, expected);
         refused += expected.len();
