@@ -297,7 +297,11 @@ impl Kept {
                 drop(file);
                 fs::rename(&temporary, &path)
             });
-            done.inspect_err(|_| drop(fs::remove_file(&temporary)))
+            done.or_else(|error| {
+                drop(fs::remove_file(&temporary));
+                // Windows replaces no file that somebody reads. If it is this one, it is there.
+                if read(&path).is_some_and(|there| there == bytes) { Ok(()) } else { Err(error) }
+            })
         });
         made.map_err(|error| NotKept::Write { path, error: error.kind() })
     }

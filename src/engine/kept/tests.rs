@@ -371,7 +371,8 @@ fn where_nothing_can_be_written_is_said_once() {
             };
             assert_eq!(*path, directory);
             assert!(reason.to_string().starts_with("can't use "), "{reason}");
-            assert!(engine.preload().is_err());
+            // Windows says of what is below a file that it is not there, and Wine of a file that is no directory.
+            assert!(cfg!(windows) || engine.preload().is_err());
             assert_eq!(ran(&engine.shader(&program(0, &[]), Entry::vertex(0))).0, Exit::End);
             // It is the outer one's.
             std::mem::forget(below);
@@ -604,7 +605,7 @@ fn who_hears_that_nothing_is_kept_may_ask_for_shaders() {
             let engine = asked.upgrade().expect("still there");
             let engine = engine.get().expect("made");
             assert_eq!(ran(&engine.shader(&program(1, &[]), Entry::vertex(0))).0, Exit::End);
-            assert!(engine.preload().is_err());
+            assert!(cfg!(windows) || engine.preload().is_err());
         });
         let options = Options { keep_directory: Some(folder.0.clone()), events, ..threaded(threads) };
         let engine = made.get_or_init(|| Engine::new(options));

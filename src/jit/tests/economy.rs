@@ -203,7 +203,11 @@ fn only_large_batches_that_wait_for_roots_run_two_groups_at_once() {
         let [one, none, other, nothing] = [4, 12, 8, 64].map(made_by);
         assert!(one > 0 && none == 0 && nothing == 0, "{body}");
         assert_eq!(other > 0, two, "{body}");
-        assert!(other < 2 * one, "what both groups have in common is there once: {one} and {other} bytes of {body}");
+        // On Windows ten vector registers are the caller's, and who uses them stores them first.
+        assert!(
+            cfg!(windows) || other < 2 * one,
+            "what both groups have in common is there once: {one} and {other} bytes of {body}"
+        );
     }
 }
 
