@@ -8,7 +8,7 @@ use std::cell::Cell;
 /// Memory of our own, laid out as a host's. Bytes that no field has are 0xA5.
 pub struct Image {
     layout: Layout,
-    /// Both blocks with room to align each, in bytes that nobody else has.
+    /// Both blocks, and as much behind each as it takes to align it.
     memory: [Vec<u8>; 2],
 }
 
@@ -29,7 +29,8 @@ impl Image {
     pub fn with<T>(&mut self, f: impl FnOnce(&Host<'_>) -> T) -> T {
         let [unit, uniforms] = self.memory.each_mut().map(|bytes| {
             let start = bytes.as_ptr().addr().wrapping_neg() % VEC4 as usize;
-            Cell::from_mut(&mut bytes[start..]).as_slice_of_cells()
+            let end = start + bytes.len() - VEC4 as usize;
+            Cell::from_mut(&mut bytes[start..end]).as_slice_of_cells()
         });
         f(&Host::new(&self.layout, unit, uniforms).expect("made for this layout"))
     }

@@ -130,7 +130,7 @@ fn garbage_lists_end_without_a_panic() {
     let mut all = 0;
     for _ in 0..miri_or(1, 40) {
         let mut gpu = console(Prefer::Interpreter, State::default());
-        for _ in 0..miri_or(2, 25) {
+        for _ in 0..miri_or(1, 25) {
             let list = host.noise.list();
             gpu.execute(&list, &mut host);
             all += std::mem::take(&mut host.draws);

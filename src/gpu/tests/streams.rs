@@ -313,7 +313,7 @@ fn a_saved_state_goes_on_as_the_original() {
 fn long_draws_are_as_one_by_one() {
     let mut list = plain();
     list.shader(VSH, "add r0, v0, v0\nmov o0, r0\nmov o1, v1", 2, 0b11).topology(Topology::Strip).arrays().elements();
-    let count = miri_or(100, 3000);
+    let count = miri_or(30, 3000);
     let xs: Vec<f32> = (0..count).map(|n| n as f32).collect();
     let indices: Vec<u32> = (0..2 * count).map(|n| n * 7 % 50 + n / 100 * 50).collect();
     let console = play(&list, &xs, &indices);

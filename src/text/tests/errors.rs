@@ -91,9 +91,11 @@ fn tables_that_overflow() {
     assert!(assemble(&program(513)).is_ok());
     let e = assemble(&program(514)).expect_err("too long for a vertex unit");
     assert_eq!((e.line, e.kind), (515, AsmErrorKind::ProgramTooLong { limit: 512 }));
-    assert!(assemble(&format!(".gsh\n{}", program(4096))).is_ok());
-    let e = assemble(&format!(".gsh\n{}", program(4097))).expect_err("too long for any unit");
-    assert_eq!(e.kind, AsmErrorKind::ProgramTooLong { limit: 4096 });
+    if !cfg!(miri) {
+        assert!(assemble(&format!(".gsh\n{}", program(4096))).is_ok());
+        let e = assemble(&format!(".gsh\n{}", program(4097))).expect_err("too long for any unit");
+        assert_eq!(e.kind, AsmErrorKind::ProgramTooLong { limit: 4096 });
+    }
 
     let deep = format!(".proc main\n{}", "ifu b0\n".repeat(32));
     assert_eq!(assemble(&deep).expect_err("33 blocks").kind, AsmErrorKind::NestingTooDeep);
