@@ -129,7 +129,9 @@ impl Kernels<'_> {
             return Ok(pair.clone());
         }
         let mut config = Config { precision, ..Config::default() };
-        config.fuel = fuel.unwrap_or(config.fuel);
+        // Enough for all that ends, and soon spent by what doesn't in Miri, which takes minutes for ten thousand steps.
+        let usual = if cfg!(miri) { 1_000 } else { config.fuel };
+        config.fuel = fuel.unwrap_or(usual);
         let compile = |engine: &Engine| {
             let kernel = engine.backend.compile(&self.loaded.program, self.loaded.entry, &config);
             kernel.map_err(|e| format!("{} does not compile it: {e}", engine.name))
