@@ -15,7 +15,7 @@ use measure::Workload;
 use picajit::engine::{Engine, Options, Shader};
 use picajit::isa::Stage;
 use picajit::kernel::copy_registers;
-use picajit::state::{Batch, Exit, Order, Uniforms, Unit, VerticesMut};
+use picajit::state::{Batch, Exit, Uniforms, Unit, VertexLayout, VerticesMut};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -24,10 +24,10 @@ const SIZES: [usize; 10] = [1, 2, 3, 4, 5, 7, 8, 16, 17, 64];
 const VERTICES: usize = 4096;
 
 /// A loop, a batch, one that leaves the unit as it is, and one that does and lies by components.
-const WAYS: [&str; 4] = ["loop", "batch", "unit stays", "components"];
+const WAYS: [&str; 4] = ["loop", "batch", "unit stays", "batch-soa"];
 
 /// What a host does that knows no batches, with vertices as a batch has them.
-fn one_by_one(shader: &Shader, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>) -> Exit {
+fn sequential_reason(shader: &Shader, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>) -> Exit {
     let mut result = Exit::End;
     for n in 0..batch.len() {
         copy_registers(batch.input_mask, &batch.inputs[n], &mut unit.v);
@@ -64,10 +64,10 @@ fn main() {
                     if way == 3 && !size.is_multiple_of(4) {
                         continue;
                     }
-                    (work.unit_stays, work.order) =
-                        (way >= 2, if way == 3 { Order::Components } else { Order::Registers });
+                    (work.preserve_unit, work.layout) =
+                        (way >= 2, if way == 3 { VertexLayout::Soa } else { VertexLayout::Aos });
                     let took = timed(&work, size, &mut outputs, |uniforms, unit, batch| match way {
-                        0 => one_by_one(&shader, uniforms, unit, batch),
+                        0 => sequential_reason(&shader, uniforms, unit, batch),
                         _ => shader.run_batch(uniforms, unit, batch),
                     });
                     if round >= 2 {
@@ -97,7 +97,7 @@ fn timed(
     mut call: impl FnMut(&Uniforms, &mut Unit, &mut Batch<'_>) -> Exit,
 ) -> f64 {
     let (all, stride) = (work.vertices(), outputs.len() / work.inputs.len());
-    let Workload { input_mask, output_mask, unit_stays, order, .. } = *black_box(work);
+    let Workload { input_mask, output_mask, preserve_unit, layout, .. } = *black_box(work);
     let mut unit = Unit::new();
     let calls = VERTICES / size;
     let start = Instant::now();
@@ -107,7 +107,7 @@ fn timed(
         black_box(call(
             &work.uniforms,
             &mut unit,
-            &mut Batch { inputs, outputs, input_mask, output_mask, unit_stays, order },
+            &mut Batch { inputs, outputs, input_mask, output_mask, preserve_unit, layout },
         ));
     }
     start.elapsed().as_nanos() as f64 / calls as f64

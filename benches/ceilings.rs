@@ -281,7 +281,7 @@ mod x86 {
             return;
         }
         let named = |name| engines.iter().find(|e| e.name() == name).expect("it is there if nothing is missing");
-        let (lanes, unoptimised) = (named("lanes"), named("unoptimised"));
+        let (batch, unoptimised) = (named("batch"), named("unoptimised"));
         let mut groups: Vec<Group> = Vec::new();
         println!("{:24}{:>10}{:>10}", "batch", measure::BATCHES[2], measure::BATCHES[3]);
         for (name, by_hand) in SHADERS {
@@ -291,15 +291,15 @@ mod x86 {
             let dvle = &shbin.dvles[0];
             let (uniforms, inputs) = (values::uniforms(dvle), values::inputs(vertices));
             let mut work = measure::Workload::new(dvle, &program, uniforms, inputs, measure::Stride::Least);
-            let single = lanes.compile(&program, dvle.entry()).expect("a test compiles each").kernel;
+            let single = batch.compile(&program, dvle.entry()).expect("a test compiles each").kernel;
             let ceiling = Ceiling { single: single.clone(), by_hand };
             let yardstick = unoptimised.compile(&program, dvle.entry()).expect("a test compiles each").kernel;
             let first = groups.len();
             let sizes = [measure::BATCHES[2], measure::BATCHES[3]];
             groups.extend(sizes.map(|n| Group { title: format!("{name}, {n}"), bars: Vec::new(), ceiling: None }));
             // By hand nothing is done for the unit's registers, which is what a batch that leaves them saves.
-            for (unit_stays, who) in [(false, "lanes"), (true, "unit stays")] {
-                work.unit_stays = unit_stays;
+            for (preserve_unit, who) in [(false, "batch"), (true, "unit stays")] {
+                work.preserve_unit = preserve_unit;
                 check(name, &*single, &ceiling, &work);
                 let ns = measure::run(&[&*single, &ceiling, &*yardstick], &work, budget).ns;
                 for (who, ns) in [who, "by hand"].iter().zip(&ns) {
@@ -320,7 +320,7 @@ mod x86 {
 
     /// As a picture, in a file.
     fn draw(groups: &[Group], file: &str) {
-        let series = ["lanes", "lanes, the unit stays"].map(String::from);
+        let series = ["batch", "batch, unit preserved"].map(String::from);
         let title = "Batches of 64 and 1,024, and code by hand: times as fast as unoptimised code";
         let plot = Plot { title, one: "unoptimised", series: &series, groups, ceilings: Some("by hand") };
         match std::fs::write(file, plot.svg()) {
@@ -330,8 +330,8 @@ mod x86 {
     }
 
     /// Both give the same bits.
-    fn check(name: &str, lanes: &dyn Kernel, ceiling: &dyn Kernel, work: &measure::Workload) {
-        let outputs = [lanes, ceiling].map(|kernel| {
+    fn check(name: &str, batch: &dyn Kernel, ceiling: &dyn Kernel, work: &measure::Workload) {
+        let outputs = [batch, ceiling].map(|kernel| {
             let mut outputs = work.places();
             work.batch(&mut Unit::new(), kernel, work.vertices(), &mut outputs);
             outputs.as_flattened().iter().map(|x| x.to_bits()).collect::<Vec<_>>()

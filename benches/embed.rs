@@ -9,7 +9,7 @@ use picajit::capi::{self, PjBatch, PjEngine, PjOptions, PjShader, PjUniforms, Pj
 use picajit::engine::{Engine, Options};
 use picajit::kernel::{Backend, Config};
 use picajit::program::{Entry, Program};
-use picajit::state::{Batch, NoEmitter, Order, Uniforms, Unit, Vec4, Vertices, VerticesMut};
+use picajit::state::{Batch, NoEmitter, Uniforms, Unit, Vec4, VertexLayout, Vertices, VerticesMut};
 use std::ffi::c_void;
 use std::hint::black_box;
 use std::ptr::{from_mut, from_ref, null_mut};
@@ -28,7 +28,7 @@ fn main() {
     let rounds = if std::env::args().any(|a| a == "--bench") { 2001 } else { 3 };
     let program = Program::from_words(&CODE, &OPDESCS).expect("short");
     let shader = Engine::new(Options::default()).shader(&program, Entry::vertex(0));
-    let Ok(jit) = picajit::jit::Jit::new(picajit::jit::Variant::Lanes, Arc::new(picajit::interp::Interp)) else {
+    let Ok(jit) = picajit::jit::Jit::new(picajit::jit::Variant::Batch, Arc::new(picajit::interp::Interp)) else {
         println!("skipped: no native code here");
         return;
     };
@@ -52,8 +52,8 @@ fn main() {
             output_mask: 3,
             input_stride: STRIDE as u16,
             output_stride: STRIDE as u16,
-            unit_stays: 0,
-            by_components: 0,
+            preserve_unit: 0,
+            vertex_layout: 0,
         };
         let mut times = [const { Vec::new() }; 3];
         for round in 0..rounds + 100 {
@@ -124,7 +124,7 @@ fn rust_batch<'a>(inputs: &'a [Vec4], outputs: &'a mut [Vec4]) -> Batch<'a> {
     let count = inputs.len() / STRIDE;
     let inputs = Vertices::packed(inputs, STRIDE, count).expect("so many");
     let outputs = VerticesMut::packed(outputs, STRIDE, count).expect("so many");
-    Batch { inputs, outputs, input_mask: 3, output_mask: 3, unit_stays: false, order: Order::Registers }
+    Batch { inputs, outputs, input_mask: 3, output_mask: 3, preserve_unit: false, layout: VertexLayout::Aos }
 }
 
 fn c_shader() -> *mut PjShader {

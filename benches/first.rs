@@ -8,7 +8,7 @@
 mod builtin;
 
 use picajit::engine::{Engine, Options};
-use picajit::state::{Batch, Order, Registers, Uniforms, Unit};
+use picajit::state::{Batch, Registers, Uniforms, Unit, VertexLayout};
 use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 101;
@@ -44,8 +44,8 @@ fn main() {
                     outputs: (&mut outputs).into(),
                     input_mask: u16::MAX,
                     output_mask: u16::MAX,
-                    unit_stays: false,
-                    order: Order::Registers,
+                    preserve_unit: false,
+                    layout: VertexLayout::Aos,
                 };
                 shader.run_batch(&uniforms, &mut unit, &mut batch);
                 draws.push(start.elapsed());

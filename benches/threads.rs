@@ -16,7 +16,7 @@ mod values;
 
 use measure::Workload;
 use picajit::kernel::Kernel;
-use picajit::state::{Batch, NoEmitter, Order, Unit, Vec4, Vertices, VerticesMut};
+use picajit::state::{Batch, NoEmitter, Unit, Vec4, VertexLayout, Vertices, VerticesMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -55,8 +55,8 @@ impl Part {
             outputs: VerticesMut::packed(outputs, to, count).expect("there are so many"),
             input_mask: work.input_mask,
             output_mask: work.output_mask,
-            unit_stays: false,
-            order: Order::Registers,
+            preserve_unit: false,
+            layout: VertexLayout::Aos,
         };
         kernel.run_batch(&work.uniforms, &mut self.unit, &mut batch, &mut NoEmitter);
     }
@@ -104,7 +104,7 @@ fn main() {
     let real = std::env::args().any(|a| a == "--bench");
     let (budget, draws) = if real { (BUDGET, &DRAWS[..]) } else { (Duration::ZERO, &DRAWS[..1]) };
     let (engines, missing) = measure::engines();
-    let Some(lanes) = engines.iter().find(|e| e.name() == "lanes") else {
+    let Some(batch) = engines.iter().find(|e| e.name() == "batch") else {
         println!(
             "nothing to measure here: {}",
             missing.map_or("no native code".to_string(), |reason| reason.to_string())
@@ -118,11 +118,11 @@ fn main() {
         let dvle = &shbin.dvles[0];
         let (uniforms, inputs) = (values::uniforms(dvle), values::inputs(measure::VERTICES));
         let work = Workload::new(dvle, &program, uniforms, inputs, measure::Stride::Least);
-        let kernel = lanes.compile(&program, dvle.entry()).expect("a test compiles each").kernel;
+        let kernel = batch.compile(&program, dvle.entry()).expect("a test compiles each").kernel;
         for &count in draws {
             let [one, two] = measure(&*kernel, &work, count, budget).map(|ns| ns / count as f64);
             // Others' results would depend on who ran before.
-            if kernel.stats().one_by_one.is_some() {
+            if kernel.stats().sequential_reason.is_some() {
                 break;
             }
             println!("{:12}{count:>12}{one:>12.2}{two:>12.2}{:>12.2}", builtin.name, one / two);

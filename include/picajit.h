@@ -12,7 +12,7 @@
  * registers of its own. Callbacks come on the thread that made the call, or, for events, on the one that found something.
  * They must return: neither longjmp nor a C++ exception may leave them. They may make any call, also on the engine and the
  * shader that they come from, but for two: EMIT may not run anything on the unit that is at work, and during
- * PJ_EVENT_UNPROFILED no shader may be run. A shader is held until its run has returned.
+ * PJ_EVENT_PROFILER_FAILED no shader may be run. A shader is held until its run has returned.
  *
  * What is not noticed: pointers to memory that is not there or too small, handles that have been given back, an engine that
  * is freed while another thread uses it, one unit on two threads, uniforms on top of registers. Whatever else is wrong is a
@@ -33,7 +33,7 @@ extern "C" {
 /* ---- Versions ---- */
 
 #define PJ_VERSION_MAJOR 0
-#define PJ_VERSION_MINOR 1
+#define PJ_VERSION_MINOR 2
 #define PJ_VERSION_PATCH 0
 
 /* The version of the library, as major << 16 | minor << 8 | patch. */
@@ -163,8 +163,8 @@ enum { /* the kind of an event */
     PJ_EVENT_FALLBACK = 0,  /* a shader is interpreted although native code was preferred, or would be, if PJ_NATIVE_REQUIRED had
                                not refused it; once for each reason */
     PJ_EVENT_DIVERGENCE = 1, /* a crosscheck found a bug in picajit; once for each shader */
-    PJ_EVENT_UNPROFILED = 2, /* the profiler that was asked for is not told, or no more; once for each engine */
-    PJ_EVENT_NOT_KEPT = 3    /* programs are not written to keep_directory, or no more; once for each engine */
+    PJ_EVENT_PROFILER_FAILED = 2, /* the profiler that was asked for is not told, or no more; once for each engine */
+    PJ_EVENT_STORE_FAILED = 3    /* programs are not written to store_directory, or no more; once for each engine */
 };
 
 /* `text` is UTF-8, ends with 0, and is valid during the call. */
@@ -203,7 +203,7 @@ typedef struct pj_options {
                                 shader's own code where it is called, and only what runs want and pj_engine_preload has found
                                 is made there. */
     const pj_memory *memory; /* null: pages that picajit maps. It is copied. */
-    const char *keep_directory; /* where programs are written that were asked for and not known, for pj_engine_preload: a small
+    const char *store_directory; /* where programs are written that were asked for and not known, for pj_engine_preload: a small
                                 file for each, until this engine knows of 4096. Made if it is not there. UTF-8, copied, not
                                 empty. Machine code is never written. A directory for each game. Null: nothing is written */
 } pj_options;
@@ -225,22 +225,22 @@ void pj_engine_free(pj_engine *engine);
 
 /*
  * Returns when all code is there that was asked for so far or that pj_engine_preload has found, and all programs are written that
- * go to pj_options.keep_directory; at once without threads, and on one of them.
+ * go to pj_options.store_directory; at once without threads, and on one of them.
  */
 pj_status pj_engine_wait(const pj_engine *engine);
 
 typedef struct pj_preloaded {
     size_t struct_size;
     uint64_t programs; /* that the engine now knows */
-    uint64_t refused;  /* what is in the directory and is no program: broken, of another version, somebody else's */
-    uint64_t left;     /* files that were left for want of room in the cache, because there are more than 4096, or because
+    uint64_t rejected;  /* what is in the directory and is no program: broken, of another version, somebody else's */
+    uint64_t skipped;  /* files that were left for want of room in the cache, because there are more than 4096, or because
                           it takes too long to see what their programs can execute, as real ones don't */
 } pj_preloaded;
 
 /*
- * Reads the programs that engines have written to pj_options.keep_directory, and has their code made: now, or, with
+ * Reads the programs that engines have written to pj_options.store_directory, and has their code made: now, or, with
  * pj_options.threads, meanwhile, which pj_engine_wait waits for. For where a game starts: pj_shader_get then finds them. It
- * takes no more of the cache than is free. Without keep_directory, and where there is no such directory yet, there is nothing to
+ * takes no more of the cache than is free. Without store_directory, and where there is no such directory yet, there is nothing to
  * do. Whatever the files hold is safe. `preloaded` may be null; so may `message`, as in pj_engine_new.
  */
 pj_status pj_engine_preload(const pj_engine *engine, pj_preloaded *preloaded, char *message, size_t message_bytes);
@@ -286,9 +286,9 @@ void pj_shader_release(const pj_shader *shader);
 typedef struct pj_shader_info {
     size_t struct_size;
     uint32_t native;       /* 1 if it is native code, by now */
-    uint32_t redone;       /* runs that met something rare and were made again by slower code */
+    uint32_t deoptimised;       /* runs that met something rare and were made again by slower code */
     uint32_t groups;       /* groups of vertices that ran side by side */
-    uint32_t given_up;     /* groups that did not, because vertices disagreed */
+    uint32_t bailouts;     /* groups that did not, because vertices disagreed */
     uint64_t native_bytes; /* of machine code so far */
 } pj_shader_info;
 
@@ -296,7 +296,7 @@ pj_status pj_shader_info_get(const pj_shader *shader, pj_shader_info *info);
 
 enum { /* what pj_shader_text tells */
     PJ_TEXT_FALLBACK = 0,   /* why it is interpreted although native code was preferred */
-    PJ_TEXT_ONE_BY_ONE = 1, /* why batches run one vertex after the other, once one has run */
+    PJ_TEXT_SEQUENTIAL = 1, /* why batches run one vertex after the other, once one has run */
     PJ_TEXT_DIVERGENCE = 2  /* what a crosscheck has found */
 };
 
@@ -328,6 +328,11 @@ int32_t pj_run(const pj_shader *shader, void *unit, const void *uniforms, pj_emi
  * 4 * (k * stride + n). Hosts whose shaders use the first few registers only, as most do, save the CPU's caches work with
  * strides as small as that.
  */
+enum { /* pj_batch.vertex_layout */
+    PJ_AOS = 0, /* a vertex's registers are contiguous */
+    PJ_SOA = 1  /* blocks of four vertices: a component of four vertices is contiguous */
+};
+
 typedef struct pj_batch {
     size_t struct_size;
     size_t count;           /* vertices; if 0, both arrays may be null */
@@ -337,11 +342,11 @@ typedef struct pj_batch {
     uint16_t output_mask;   /* outputs that are not below the stride go nowhere */
     uint16_t input_stride;  /* in registers: 1 to 16, or 0, which means 16 */
     uint16_t output_stride; /* the same */
-    uint32_t unit_stays;    /* 0: the unit is then as the last vertex leaves it. 1: as before, as if the batch had run on a copy.
+    uint32_t preserve_unit; /* 0: the unit is then as the last vertex leaves it. 1: as before, as if the batch had run on a copy.
                                For hosts that begin each draw with the same unit; from four vertices on it is less work if they
-                               run side by side, and if not (PJ_TEXT_ONE_BY_ONE) it costs that copy. A structure that ends
+                               run side by side, and if not (PJ_TEXT_SEQUENTIAL) it costs that copy. A structure that ends
                                before this field means 0. */
-    uint32_t by_components; /* 1: registers lie by components, in blocks of four vertices: a block takes the place of its vertices
+    uint32_t vertex_layout; /* PJ_SOA: registers lie by components, in blocks of four vertices: a block takes the place of its vertices
                                and is 4 * stride vectors, of which number 4 * n + c has component c of register n of the four.
                                `count` is then a multiple of four; to get there, fill up with copies of the last vertex, which run
                                like all others. It saves turning registers round. 0, and where the structure ends before
@@ -474,14 +479,14 @@ pj_status pj_gpu_default_attribute(const pj_gpu *gpu, uint32_t n, pj_vec4 *value
 /* The attributes of vertex `index`, in the order of the input buffer, before permutation. All zero before the call. */
 typedef void (*pj_fetch_fn)(void *user, uint32_t index, pj_vec4 *attributes);
 
-enum { /* what a pj_look_up_fn says; to the second and third a place from 0 to 255 is added */
+enum { /* what a pj_lookup_fn says; to the second and third a place from 0 to 255 is added */
     PJ_LOOKUP_RUN = 0,     /* run the vertex and keep nothing; so is all that means nothing */
     PJ_LOOKUP_STORE = 256, /* run the vertex and keep its outputs in this place */
     PJ_LOOKUP_REUSE = 512  /* take the outputs that this draw has kept there; if there are none, run the vertex */
 };
 
 /* The vertex cache of the host: decides about the next index. Whatever it says is safe. */
-typedef uint32_t (*pj_look_up_fn)(void *user, uint32_t index);
+typedef uint32_t (*pj_lookup_fn)(void *user, uint32_t index);
 
 typedef struct pj_draw {
     size_t struct_size;
@@ -489,7 +494,7 @@ typedef struct pj_draw {
     const pj_registers *vertices; /* their attributes, aligned to 4 bytes: for immediate mode, and for arrays unless there is `fetch` */
     pj_fetch_fn fetch;            /* gives attributes: for elements, and for arrays if `vertices` is null */
     const void *indices;          /* for elements, of index_bytes each, in the machine's byte order, aligned or not */
-    pj_look_up_fn look_up;        /* for elements: which vertices are run; null: `cache` */
+    pj_lookup_fn lookup;        /* for elements: which vertices are run; null: `cache` */
     pj_triangle_fn triangle;      /* must not be null */
     void *user;                   /* for all three */
     uint32_t index_bytes;         /* 1, 2 or 4 */

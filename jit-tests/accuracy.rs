@@ -9,7 +9,7 @@
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use picajit::container::float24::f24_to_f32;
-use picajit::isa::narrow::{LIMIT, Rounding, SMALLEST, TAIL_64};
+use picajit::isa::float24::{LIMIT, Rounding, SMALLEST, TAIL_64};
 use picajit::isa::numeric::Precision;
 
 /// Float24 patterns of one sign and exponent.
@@ -216,7 +216,7 @@ fn native(variant: picajit::jit::Variant, precision: Precision) -> Result<(), Fa
     use picajit::jit::Jit;
     use picajit::kernel::{Backend, Config};
     use picajit::program::Entry;
-    use picajit::state::{Batch, Exit, NoEmitter, Order, Uniforms, Unit};
+    use picajit::state::{Batch, Exit, NoEmitter, Uniforms, Unit, VertexLayout};
     use std::sync::Arc;
 
     let source = ".out o position\n.proc main\n rcp o.x, v0\n rsq o.y, v0\n ex2 o.z, v0\n lg2 o.w, v0\n end\n.end\n";
@@ -238,8 +238,8 @@ fn native(variant: picajit::jit::Variant, precision: Precision) -> Result<(), Fa
             outputs: (&mut outputs).into(),
             input_mask: 1,
             output_mask: 1,
-            unit_stays: false,
-            order: Order::Registers,
+            preserve_unit: false,
+            layout: VertexLayout::Aos,
         };
         let exit = kernel.run_batch(&uniforms, &mut Unit::new(), &mut batch, &mut NoEmitter);
         if exit != Exit::End {

@@ -355,7 +355,7 @@ fn inspect_shows_tables_and_what_the_code_does() {
     assert_eq!(entry["constants"].to_string(), r#"[{"register":"c95","value":[2.0,0.5,1.0,0.0]}]"#);
     assert_eq!(entry["uniforms"].to_string(), r#"[{"name":"matrix","registers":"c0-c3"}]"#);
     assert_eq!(entry["inputs"].to_string(), r#"[{"name":"pos","registers":"v0"}]"#);
-    assert_eq!(entry["outputs"][1].to_string(), r#"{"register":"o1","components":"xy","semantic":"texcoord0"}"#);
+    assert_eq!(entry["outputs"][1].to_string(), r#"{"register":"o1","batch-soa":"xy","semantic":"texcoord0"}"#);
     let reads = r#"{"inputs":["v0"],"floats":["c95"],"relative":[],"ints":["i0"],"bools":["b1"]}"#;
     assert_eq!(entry["reads"].to_string(), reads);
     assert_eq!(file["opcodes"]["add"], 3);
@@ -474,10 +474,10 @@ fn machine_code_of_other_cpus_can_be_read_and_counted() {
     assert!(folder.bad("disasm a.pica --stage host --target mips").contains("x86-64-v3, aarch64"));
     // Of a batch: a loop over groups of vertices, if these don't see each other.
     let alone = folder.good("disasm a.pica --stage clif --target aarch64");
-    let batch = folder.good("disasm a.pica --stage clif --target aarch64 --shape lanes");
+    let batch = folder.good("disasm a.pica --stage clif --target aarch64 --shape batch");
     assert!(batch.matches(" fmul ").count() == 4 * alone.matches(" fmul ").count(), "{batch}");
     folder.file("b.pica", ".proc main\nmov o0, r0\nmov r0, v0\nend\n.end\n");
-    let why = folder.bad("disasm b.pica --stage host --shape lanes");
+    let why = folder.bad("disasm b.pica --stage host --shape batch");
     assert!(why.contains("r0.x may be what an earlier vertex left there (--shape vec4 always works)"), "{why}");
     let table = folder.good("bench --static a.pica");
     assert!(table.contains("\na.pica                   3 | ") && table.contains("\nall "), "{table}");

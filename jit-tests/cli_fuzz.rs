@@ -37,7 +37,7 @@ fn the_same_seed_is_the_same_run_on_any_number_of_threads() {
     let formats = one["precisions"].as_array().unwrap().len() as u64;
     assert_eq!(one["comparisons"], 70 * formats);
     let engines: Vec<&str> = one["engines"].as_array().unwrap().iter().map(|e| e["name"].as_str().unwrap()).collect();
-    assert_eq!(engines, if cfg!(feature = "jit") { vec!["unoptimised", "lanes"] } else { vec!["interp"] });
+    assert_eq!(engines, if cfg!(feature = "jit") { vec!["unoptimised", "batch"] } else { vec!["interp"] });
     let sum = |key: &str| one[key].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum::<u64>();
     assert_eq!(one["vertices"], sum("exits"));
     assert!(sum("executed") > 1000 && one["executed"].as_object().unwrap().len() == 39);
@@ -112,7 +112,7 @@ fn engines_and_cpus_print_the_same_lines() {
     assert!(first[..2] == ["9", "f32"] && first[2].len() == 16 && first[3].starts_with("triangles="), "{first:?}");
     assert_eq!(interp, folder.good("fuzz --programs 40 --seed 9 --print interp --cpu baseline"));
     if cfg!(feature = "jit") {
-        for engine in ["lanes", "unoptimised"] {
+        for engine in ["batch", "unoptimised"] {
             let native = print(engine);
             assert_eq!(native, print(&format!("{engine} --cpu baseline")));
             for (native, interp) in native.lines().zip(interp.lines()) {

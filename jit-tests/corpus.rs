@@ -4,8 +4,8 @@
 //! The files are nobody's to distribute and are not part of the repository; without them one line says so.
 
 use crate::engines::{Engine, engines, reference};
-use crate::noise::Noise;
 use crate::outcome::{self, Outcome};
+use crate::special_values::Noise;
 use libtest_mimic::{Failed, Trial};
 use picajit::container::Kind;
 use picajit::container::dvoj::Dvoj;
@@ -194,15 +194,15 @@ fn compare(
         })
         .collect();
     let masks = (0xFFFF, 0xFFFF);
-    let want = outcome::run_one_by_one(reference, uniforms, unit, &inputs, masks);
-    let wrong = outcome::differences(&want, &outcome::run_one_by_one(tested, uniforms, unit, &inputs, masks));
+    let want = outcome::run_sequentially(reference, uniforms, unit, &inputs, masks);
+    let wrong = outcome::differences(&want, &outcome::run_sequentially(tested, uniforms, unit, &inputs, masks));
     if !wrong.is_empty() {
         return Err(format!("one by one:\n    {}", wrong.join("\n    ")));
     }
     let stays = Outcome { unit: unit.clone(), ..want.clone() };
     for how in outcome::ways(inputs.len()) {
         let got = outcome::run_batch(tested, uniforms, unit, &inputs, masks, how);
-        let wrong = outcome::differences(if how.unit_stays { &stays } else { &want }, &got);
+        let wrong = outcome::differences(if how.preserve_unit { &stays } else { &want }, &got);
         if !wrong.is_empty() {
             return Err(format!("as a batch, {how:?}:\n    {}", wrong.join("\n    ")));
         }

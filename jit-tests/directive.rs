@@ -4,7 +4,7 @@
 //! are prose. An unknown word in that position is prose too, but a misspelled `run` or a forgotten `...` would then test
 //! nothing, so prose must not contain `=>`, and a file of a run folder without a single case is an error.
 
-use crate::place::{Item, Place, Value, items};
+use crate::items::{Item, Place, Value, items};
 use picajit::isa::numeric::Precision;
 
 /// All directives of one file.

@@ -3,7 +3,7 @@
 use crate::hosted::Hosted;
 use picajit::interp::Interp;
 #[cfg(feature = "jit")]
-use picajit::jit::{Groups, Variant};
+use picajit::jit::{Interleave, Variant};
 use picajit::kernel::Backend;
 use std::sync::Arc;
 
@@ -21,12 +21,12 @@ pub fn engines() -> Vec<Engine> {
     let mut engines = vec![reference()];
     #[cfg(feature = "jit")]
     for (name, variant, groups) in [
-        ("vec4", Variant::Vec4, Groups::AsPays),
-        ("lanes", Variant::Lanes, Groups::AsPays),
-        ("lanes8", Variant::Lanes, Groups::Two),
-        ("unoptimised", Variant::Unoptimised, Groups::AsPays),
+        ("vec4", Variant::Vec4, Interleave::Auto),
+        ("batch", Variant::Batch, Interleave::Auto),
+        ("batch8", Variant::Batch, Interleave::On),
+        ("unoptimised", Variant::Unoptimised, Interleave::Auto),
     ] {
-        let settings = picajit::jit::Settings { lanes_after: 0, groups, ..Default::default() };
+        let settings = picajit::jit::Settings { batch_threshold: 0, interleave: groups, ..Default::default() };
         match picajit::jit::Jit::with(variant, settings, Arc::new(Interp)) {
             Ok(jit) => engines.push(Engine { name, backend: Arc::new(jit) }),
             Err(reason) => println!("skipped: {name}: {reason}"),
@@ -36,7 +36,7 @@ pub fn engines() -> Vec<Engine> {
         let native = engines.iter().find(|e| e.name == of)?;
         Some(Engine { name, backend: Arc::new(Hosted::new(native.backend.clone())) })
     };
-    let native = [on_host("lanes-hosted", "lanes"), on_host("unoptimised-hosted", "unoptimised")];
+    let native = [on_host("batch-hosted", "batch"), on_host("unoptimised-hosted", "unoptimised")];
     let hosted: Vec<Engine> = native.into_iter().flatten().collect();
     if hosted.is_empty() {
         // Where there is native code, its engines say as much and more.

@@ -8,9 +8,9 @@
 
 use crate::directive::{self, Case, Directives};
 use crate::engines::{Engine, engines, reference};
-use crate::noise::Noise;
+use crate::items::{File, Item, Place};
 use crate::outcome::{self, Outcome};
-use crate::place::{File, Item, Place};
+use crate::special_values::Noise;
 use libtest_mimic::{Completion, Failed, Trial};
 use picajit::container::shbin::Shbin;
 use picajit::isa::REGS;
@@ -109,7 +109,7 @@ fn run_cases(file: &str, source: &str, directives: &Directives, engine: &Engine)
 }
 
 /// Engines that exist only in some builds and may still be named by `; skip`.
-const BUILD_DEPENDENT: [&str; 4] = ["vec4", "lanes", "lanes8", "unoptimised"];
+const BUILD_DEPENDENT: [&str; 4] = ["vec4", "batch", "batch8", "unoptimised"];
 
 /// The engine's kernel and the reference's.
 struct Pair {
@@ -186,11 +186,11 @@ fn run_case(loaded: &Loaded, case: &Case, pair: &Pair, seed: u64, expected: bool
                 (0..size).map(|n| if n == position { unit.v } else { neighbour(&mut noise, unit) }).collect();
             // The second pair of masks leaves most inputs to the unit and most outputs alone.
             for masks in [(ALL, ALL), (named_inputs(&case.set), 0b0101)] {
-                let want = outcome::run_one_by_one(&*pair.reference, uniforms, unit, &inputs, masks);
+                let want = outcome::run_sequentially(&*pair.reference, uniforms, unit, &inputs, masks);
                 let stays = Outcome { unit: unit.clone(), ..want.clone() };
                 for how in outcome::ways(size) {
                     let got = outcome::run_batch(&*pair.tested, uniforms, unit, &inputs, masks, how);
-                    let want = if how.unit_stays { &stays } else { &want };
+                    let want = if how.preserve_unit { &stays } else { &want };
                     agree(&format!("{at}, {how:?}"), want, &got)?;
                 }
                 // As was just found.

@@ -1,5 +1,5 @@
 //! Rows of the discrepancy table that no assembly text can show: sizes of tables, and what is left to the host. One named
-//! test each, with the header that [`crate::rows`] reads; what concerns engines is asked of all of them.
+//! test each, with the header that [`crate::isa_tables`] reads; what concerns engines is asked of all of them.
 
 use crate::engines::{Engine, engines};
 use libtest_mimic::Trial;
@@ -8,7 +8,7 @@ use picajit::isa::{MAX_CODE_WORDS, Stage};
 use picajit::kernel::Config;
 use picajit::program::{Entry, Program, ProgramError};
 use picajit::semantics::{OutputMap, SEMANTICS};
-use picajit::state::{Batch, Exit, NoEmitter, Order, Registers, Uniforms, Unit};
+use picajit::state::{Batch, Exit, NoEmitter, Registers, Uniforms, Unit, VertexLayout};
 use picajit::text;
 use std::sync::Arc;
 
@@ -219,8 +219,8 @@ fn semantic_not_mapped() -> Result<(), String> {
                 outputs: (&mut outputs).into(),
                 input_mask: 1,
                 output_mask: 0b101,
-                unit_stays: false,
-                order: Order::Registers,
+                preserve_unit: false,
+                layout: VertexLayout::Aos,
             };
             kernel.run_batch(&Uniforms::new(), &mut unit, &mut batch, &mut NoEmitter);
             for o in &outputs {

@@ -120,7 +120,7 @@ impl Kernel for OnHost {
         emitter: &mut dyn Emitter,
     ) -> Exit {
         // What emitting changes of its own is a host's to put back.
-        let (stays, before) = (batch.unit_stays, unit.slots);
+        let (stays, before) = (batch.preserve_unit, unit.slots);
         let exit = self.on_host(uniforms, unit, emitter, |kernel, host, slots| kernel.run_batch_on(host, batch, slots));
         if stays {
             unit.slots = before;

@@ -11,15 +11,15 @@ mod engines;
 mod filetest;
 mod hardware;
 mod hosted;
+mod isa_tables;
+mod items;
 mod layers;
-mod noise;
 mod outcome;
 mod picasso;
-mod place;
 mod reject;
-mod rows;
 mod selftest;
 mod snapshots;
+mod special_values;
 
 use libtest_mimic::{Arguments, Trial};
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ fn main() {
     trials.extend(corpus::trials());
     trials.extend(selftest::trials());
     trials.extend(hardware::trials());
-    trials.extend(rows::trials());
+    trials.extend(isa_tables::trials());
     trials.push(Trial::test("harness/every-folder-has-files", || {
         let needed = ["isa", "operands", "flow", "numeric", "geometry", "hardware", "reject", "picasso", "snapshots"];
         match needed.iter().find(|folder| files(folder).is_empty()) {

@@ -1,9 +1,9 @@
 //! Initial state from items, results of a run, and the two comparisons: with an expectation, and with the reference.
 
-use crate::place::{File, Item, Place, Value};
+use crate::items::{File, Item, Place, Value};
 use picajit::isa::numeric::same;
 use picajit::kernel::{Kernel, copy_registers};
-use picajit::state::{Batch, Emitter, Exit, Order, Registers, Uniforms, Unit};
+use picajit::state::{Batch, Emitter, Exit, Registers, Uniforms, Unit, VertexLayout};
 
 /// Everything a run can leave behind.
 #[derive(Clone)]
@@ -44,15 +44,15 @@ pub fn run(kernel: &dyn Kernel, uniforms: &Uniforms, unit: &Unit) -> Outcome {
 /// How a batch runs: whether it leaves the unit as it is, and how registers lie.
 #[derive(Clone, Copy, Debug)]
 pub struct How {
-    pub unit_stays: bool,
-    pub order: Order,
+    pub preserve_unit: bool,
+    pub layout: VertexLayout,
 }
 
 /// All ways for a batch of so many vertices.
 pub fn ways(size: usize) -> impl Iterator<Item = How> {
-    let orders = [Order::Registers, Order::Components];
-    let ways = orders.map(|order| [false, true].map(|unit_stays| How { unit_stays, order }));
-    ways.into_iter().flatten().filter(move |how| how.order == Order::Registers || size.is_multiple_of(4))
+    let layouts = [VertexLayout::Aos, VertexLayout::Soa];
+    let ways = layouts.map(|layout| [false, true].map(|preserve_unit| How { preserve_unit, layout }));
+    ways.into_iter().flatten().filter(move |how| how.layout == VertexLayout::Aos || size.is_multiple_of(4))
 }
 
 /// Runs a batch through the engine's own `run_batch`.
@@ -62,21 +62,21 @@ pub fn run_batch(
     unit: &Unit,
     inputs: &[Registers],
     masks: (u16, u16),
-    How { unit_stays, order }: How,
+    How { preserve_unit, layout }: How,
 ) -> Outcome {
     let (mut unit, mut emitter) = (unit.clone(), Collect::default());
     let mut outputs = vec![[[UNTOUCHED; 4]; 16]; inputs.len()];
-    let given = if order == Order::Components { in_blocks(inputs) } else { inputs.to_vec() };
+    let given = if layout == VertexLayout::Soa { in_blocks(inputs) } else { inputs.to_vec() };
     let mut batch = Batch {
         inputs: (&given).into(),
         outputs: (&mut outputs).into(),
         input_mask: masks.0,
         output_mask: masks.1,
-        unit_stays,
-        order,
+        preserve_unit,
+        layout,
     };
     let exit = kernel.run_batch(uniforms, &mut unit, &mut batch, &mut emitter);
-    let outputs = if order == Order::Components { of_blocks(&outputs) } else { outputs };
+    let outputs = if layout == VertexLayout::Soa { of_blocks(&outputs) } else { outputs };
     Outcome { exit, unit, outputs, triangles: emitter.0 }
 }
 
@@ -103,7 +103,7 @@ fn of_blocks(blocks: &[Registers]) -> Vec<Registers> {
 }
 
 /// What a batch means, spelled out: load, run, copy away, one vertex after the other.
-pub fn run_one_by_one(
+pub fn run_sequentially(
     kernel: &dyn Kernel,
     uniforms: &Uniforms,
     unit: &Unit,

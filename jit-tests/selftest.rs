@@ -95,7 +95,7 @@ fn faulty_engines() -> Result<(), Failed> {
     run(Fault::None, RIGHT)?;
     let faults = [
         ("mask", Fault::IgnoresMask),
-        ("lanes", Fault::LeaksLanes),
+        ("batch", Fault::LeaksLanes),
         ("state", Fault::ForgetsState),
         ("output mask", Fault::IgnoresOutputMask),
         ("exit", Fault::WrongExit),

@@ -81,7 +81,7 @@ fn code(loaded: &Loaded, name: &str, host: bool) -> Result<Option<String>, Strin
 /// The same of the code for batches.
 #[cfg(feature = "targets")]
 fn batch(loaded: &Loaded, name: &str, host: bool) -> Result<Option<String>, String> {
-    made(loaded, name, host, picajit::jit::Variant::Lanes)
+    made(loaded, name, host, picajit::jit::Variant::Batch)
 }
 
 #[cfg(feature = "targets")]

@@ -8,12 +8,12 @@ mod engines;
 #[allow(dead_code)]
 mod filetest;
 mod hosted;
-mod noise;
+mod items;
 #[allow(dead_code)]
 mod outcome;
-mod place;
+mod special_values;
 
-mod planted;
+mod seeded_faults;
 
 use picajit::fuzz::{Engine, Found, Plan, Stats, Tier, case_from_bytes, case_from_seed, compare, shrink, sweep};
 use picajit::interp::Interp;
@@ -47,10 +47,10 @@ const INTERP: Engine<'static> = Engine { name: "interp", backend: &Interp };
 #[cfg(feature = "jit")]
 fn native_sweep(part: u64) {
     use picajit::fuzz::percent;
-    use picajit::jit::{Groups, Jit, Settings, Variant};
+    use picajit::jit::{Interleave, Jit, Settings, Variant};
     // Eight vertices at once in every second part, also where that does not pay.
-    let (groups, name) = if part.is_multiple_of(2) { (Groups::AsPays, "lanes") } else { (Groups::Two, "lanes8") };
-    let settings = Settings { lanes_after: 0, groups, ..Settings::default() };
+    let (groups, name) = if part.is_multiple_of(2) { (Interleave::Auto, "batch") } else { (Interleave::On, "batch8") };
+    let settings = Settings { batch_threshold: 0, interleave: groups, ..Settings::default() };
     let jit = |variant| match Jit::with(variant, settings.clone(), Arc::new(Interp)) {
         Ok(jit) => Some(jit),
         Err(reason) => {
@@ -58,11 +58,11 @@ fn native_sweep(part: u64) {
             None
         }
     };
-    let (Some(lanes), Some(unoptimised)) = (jit(Variant::Lanes), jit(Variant::Unoptimised)) else { return };
-    let hosted = hosted::Hosted::new(Arc::new(lanes.clone()));
-    let mut engines = vec![Engine { name, backend: &lanes }, Engine { name: "unoptimised", backend: &unoptimised }];
+    let (Some(batch), Some(unoptimised)) = (jit(Variant::Batch), jit(Variant::Unoptimised)) else { return };
+    let hosted = hosted::Hosted::new(Arc::new(batch.clone()));
+    let mut engines = vec![Engine { name, backend: &batch }, Engine { name: "unoptimised", backend: &unoptimised }];
     if part == 3 {
-        engines.push(Engine { name: "lanes8-hosted", backend: &hosted });
+        engines.push(Engine { name: "batch8-hosted", backend: &hosted });
     }
     let plan = Plan { seed: (part + 1) << 32, programs: size(5_000), ..Plan::default() };
     let stats = clean_sweep(&plan, &engines);
@@ -73,7 +73,7 @@ fn native_sweep(part: u64) {
         stats.check(200).unwrap();
         // And enough programs are such that batches run vertices side by side, some of which then disagree.
         assert!(percent(stats.engines[0].side_by_side, stats.comparisons) >= 5.0, "{stats}");
-        assert!(percent(stats.engines[0].given_up, stats.comparisons) >= 1.0, "{stats}");
+        assert!(percent(stats.engines[0].bailouts, stats.comparisons) >= 1.0, "{stats}");
     }
 }
 

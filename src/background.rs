@@ -6,7 +6,8 @@
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle, ThreadId};
 
 /// Something to do. It should hold no more than a weak reference to what it is for, so that nobody waits for what nobody wants.
@@ -146,10 +147,61 @@ impl Queue {
     }
 }
 
+/// A value that is computed once: by the thread that needs it, or by a job while that thread does without.
+pub struct Lazy<T> {
+    value: OnceLock<T>,
+    /// Whether a job to compute it was left in a queue.
+    requested: AtomicBool,
+}
+
+impl<T> Default for Lazy<T> {
+    fn default() -> Lazy<T> {
+        Lazy { value: OnceLock::new(), requested: AtomicBool::new(false) }
+    }
+}
+
+impl<T> Lazy<T> {
+    /// The value, if it has been computed.
+    #[inline]
+    pub fn get(&self) -> Option<&T> {
+        self.value.get()
+    }
+
+    /// The value; `compute` runs if there is none yet. Of threads that call this at once one computes, and the others wait.
+    pub fn get_or_init(&self, compute: impl FnOnce() -> T) -> &T {
+        self.value.get_or_init(compute)
+    }
+
+    /// The value, if there is one. Else `queue` gets a job, once, that calls `init`, and the caller does without; if there is no queue, or
+    /// its threads have ended, `init` runs here and now. `init` computes the value of this very `Lazy`, a part of `owner`, of which the
+    /// job holds a weak reference.
+    pub fn get_or_request<'a, O: Send + Sync + 'static>(
+        &'a self,
+        owner: &'a Arc<O>,
+        queue: Option<&Queue>,
+        init: impl Fn(&O) -> &T + Send + 'static,
+    ) -> Option<&'a T> {
+        if let Some(value) = self.value.get() {
+            return Some(value);
+        }
+        let Some(queue) = queue.filter(|queue| queue.open()) else { return Some(init(owner)) };
+        if !self.requested.swap(true, Ordering::Relaxed) {
+            let weak = Arc::downgrade(owner);
+            let init = move || {
+                if let Some(owner) = weak.upgrade() {
+                    init(&owner);
+                }
+            };
+            queue.push(Box::new(init));
+        }
+        None
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
     use std::sync::mpsc;
 
     fn count(done: &Arc<AtomicUsize>, by: usize) -> Job {

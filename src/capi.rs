@@ -18,7 +18,7 @@ use crate::isa::{MAX_CODE_WORDS, OPDESCS, REGS};
 use crate::kernel::{Config, Unsupported};
 use crate::layout::{Host, HostEmitter, HostError, Layout};
 use crate::program::{Entry, Program, ProgramError};
-use crate::state::{Batch, EmitState, NoEmitter, Order, Registers, Vec4, Vertices, VerticesMut};
+use crate::state::{Batch, EmitState, NoEmitter, Registers, Vec4, VertexLayout, Vertices, VerticesMut};
 pub use gpu::*;
 use memory::HostMemory;
 use std::cell::Cell;
@@ -338,8 +338,8 @@ pub unsafe extern "C" fn pj_engine_preload(
         if preloaded.is_null() {
             return Ok(PJ_OK);
         }
-        let [programs, refused, left] = [seen.programs, seen.refused, seen.left].map(|n| n as u64);
-        let value = PjPreloaded { struct_size: size_of::<PjPreloaded>(), programs, refused, left };
+        let [programs, rejected, skipped] = [seen.programs, seen.rejected, seen.skipped].map(|n| n as u64);
+        let value = PjPreloaded { struct_size: size_of::<PjPreloaded>(), programs, rejected, skipped };
         // SAFETY: and of the size that it says.
         unsafe { answer(preloaded, &value, PRELOADED_BYTES) }
     };
@@ -439,9 +439,9 @@ pub unsafe extern "C" fn pj_shader_info_get(shader: *const PjShader, info: *mut 
         let value = PjShaderInfo {
             struct_size: size_of::<PjShaderInfo>(),
             native: u32::from(shader.backend() != "interp"),
-            redone: seen.redone,
+            deoptimised: seen.deoptimised,
             groups: seen.groups,
-            given_up: seen.given_up,
+            bailouts: seen.bailouts,
             native_bytes: shader.native_bytes() as u64,
         };
         // SAFETY: the header asks for a structure of the size that it says.
@@ -457,7 +457,7 @@ pub unsafe extern "C" fn pj_shader_text(shader: *const PjShader, what: u32, text
         let shader = &unsafe { given(shader) }?.0;
         let told = match what {
             PJ_TEXT_FALLBACK => shader.fallback_reason().map(ToString::to_string),
-            PJ_TEXT_ONE_BY_ONE => shader.stats().one_by_one,
+            PJ_TEXT_SEQUENTIAL => shader.stats().sequential_reason,
             PJ_TEXT_DIVERGENCE => shader.divergence(),
             _ => return Err(Fault::Argument),
         };
@@ -552,15 +552,15 @@ pub unsafe extern "C" fn pj_run_batch(
             output_mask,
             input_stride,
             output_stride,
-            unit_stays,
-            by_components,
+            preserve_unit,
+            vertex_layout,
             ..
         } = unsafe { sized(batch, PjBatch::NOTHING, BATCH_BYTES) }?;
         let [input_stride, output_stride] =
             [input_stride, output_stride].map(|stride| if stride == 0 { REGS } else { stride.into() });
         if input_stride.max(output_stride) > REGS
-            || unit_stays.max(by_components) > 1
-            || by_components == 1 && !count.is_multiple_of(4)
+            || preserve_unit.max(vertex_layout) > 1
+            || vertex_layout == PJ_SOA && !count.is_multiple_of(4)
         {
             return Err(Fault::Argument);
         }
@@ -584,9 +584,9 @@ pub unsafe extern "C" fn pj_run_batch(
             unsafe { (slice::from_raw_parts(inputs, read), slice::from_raw_parts_mut(outputs, written)) };
         let inputs = Vertices::packed(inputs, input_stride, count).expect("checked");
         let outputs = VerticesMut::packed(outputs, output_stride, count).expect("checked");
-        let unit_stays = unit_stays == 1;
-        let order = if by_components == 1 { Order::Components } else { Order::Registers };
-        let mut batch = Batch { inputs, outputs, input_mask, output_mask, unit_stays, order };
+        let preserve_unit = preserve_unit == 1;
+        let layout = if vertex_layout == PJ_SOA { VertexLayout::Soa } else { VertexLayout::Aos };
+        let mut batch = Batch { inputs, outputs, input_mask, output_mask, preserve_unit, layout };
         let exit = shader.0.run_batch_on(&host, &mut batch);
         Ok(exit as i32)
     })

@@ -13,7 +13,7 @@ mod triangles;
 use crate::isa::REGS;
 use crate::isa::numeric::same;
 use crate::kernel::{Kernel, copy_registers};
-use crate::state::{Batch, Exit, Order, Registers, Uniforms, Unit, Vec4, Vertices, VerticesMut};
+use crate::state::{Batch, Exit, Registers, Uniforms, Unit, Vec4, VertexLayout, Vertices, VerticesMut};
 use crate::text::value::{format_f32, format_vec4};
 use std::fmt;
 use triangles::Triangles;
@@ -85,7 +85,7 @@ pub enum How {
         /// How many there are.
         size: usize,
         /// How registers lay in it.
-        order: Order,
+        layout: VertexLayout,
     },
 }
 
@@ -93,8 +93,8 @@ impl fmt::Display for How {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             How::Run => f.write_str("through run"),
-            How::Batch { first, size, order } => {
-                let turned = if order == Order::Components { ", by components" } else { "" };
+            How::Batch { first, size, layout } => {
+                let turned = if layout == VertexLayout::Soa { ", by components" } else { "" };
                 write!(f, "through run_batch of {size} from vertex {first} on{turned}")
             }
         }
@@ -236,9 +236,9 @@ impl<'a> Reference<'a> {
     pub fn compare(&self, got: Side<'_>) -> Report {
         let mut against = Against { reference: self, got, differs: vec![false; self.after.len()], first: None };
         against.alone();
-        against.batches(&BATCHES, Order::Registers);
-        against.batches(&[self.after.len()], Order::Registers);
-        against.batches(&TURNED, Order::Components);
+        against.batches(&BATCHES, VertexLayout::Aos);
+        against.batches(&[self.after.len()], VertexLayout::Aos);
+        against.batches(&TURNED, VertexLayout::Soa);
         let differences = against.differs.iter().filter(|&&d| d).count() as u64;
         Report { vertices: self.after.len() as u64, differences, first: against.first }
     }
@@ -273,9 +273,9 @@ impl Against<'_> {
     }
 
     /// Of whole blocks, by components.
-    fn batches(&mut self, sizes: &[usize], order: Order) {
+    fn batches(&mut self, sizes: &[usize], layout: VertexLayout) {
         let count = match self.reference.after.len() {
-            count if order == Order::Components => count / 4 * 4,
+            count if layout == VertexLayout::Soa => count / 4 * 4,
             count => count,
         };
         let mut start = 0;
@@ -284,26 +284,26 @@ impl Against<'_> {
                 break;
             }
             let size = size.min(count - start);
-            self.batch(start, size, order);
+            self.batch(start, size, layout);
             start += size;
         }
     }
 
     /// The batch of `size` vertices that begins with `first`, from the unit on that the first kernel has there.
-    fn batch(&mut self, first: usize, size: usize, order: Order) {
+    fn batch(&mut self, first: usize, size: usize, layout: VertexLayout) {
         let Reference { work: Work { uniforms, inputs, input_mask, output_mask, .. }, after, .. } = self.reference;
         let (inputs, reference) = (&inputs[first..first + size], &after[first..first + size]);
         let Some(last) = reference.last() else { return };
-        let how = How::Batch { first, size, order };
+        let how = How::Batch { first, size, layout };
         let mut unit = self.reference.unit_before(first).clone();
         let mut triangles = Triangles::default();
         // Some batches have whole register files, and some no more of them than it takes.
         let packed = (first + size).is_multiple_of(2);
         let stride = |mask| if packed { Vertices::stride_for(mask) } else { REGS };
         let (input_stride, output_stride) = (stride(*input_mask), stride(*output_mask));
-        let by_components = order == Order::Components;
+        let soa = layout == VertexLayout::Soa;
         let mut inputs: Vec<Vec4> = inputs.iter().flat_map(|file| &file[..input_stride]).copied().collect();
-        if by_components {
+        if soa {
             inputs.chunks_mut(4 * input_stride).for_each(turn_to_components);
         }
         // One place more than there are vertices: it must be left alone.
@@ -314,18 +314,17 @@ impl Against<'_> {
             input_mask: *input_mask,
             output_mask: *output_mask,
             // Some leave the unit as it is.
-            unit_stays: first != 0
-                && if by_components { (first + size).is_multiple_of(8) } else { (first + size) % 4 < 2 },
-            order,
+            preserve_unit: first != 0 && if soa { (first + size).is_multiple_of(8) } else { (first + size) % 4 < 2 },
+            layout,
         };
-        let unit_stays = batch.unit_stays;
+        let preserve_unit = batch.preserve_unit;
         let exit = self.got.kernel.run_batch(uniforms, &mut unit, &mut batch, &mut triangles);
         let file = |row: &[Vec4]| {
             let mut file = UNTOUCHED;
             file[..output_stride].copy_from_slice(row);
             file
         };
-        if by_components {
+        if soa {
             outputs[..size * output_stride].chunks_mut(4 * output_stride).for_each(turn_to_registers);
         }
         let outputs: Vec<Registers> = outputs.chunks(output_stride).map(file).collect();
@@ -334,7 +333,7 @@ impl Against<'_> {
                 self.found(first + n, how, || register_rows(|r| format!("output o{r}"), &want.outputs, got));
             }
         }
-        let want_unit = if unit_stays { self.reference.unit_before(first) } else { &last.unit };
+        let want_unit = if preserve_unit { self.reference.unit_before(first) } else { &last.unit };
         let want_exit = reference.iter().map(|a| a.exit).find(|&e| e != Exit::End).unwrap_or(Exit::End);
         let mut want_triangles = Triangles::default();
         reference.iter().for_each(|a| want_triangles.append(&a.triangles));

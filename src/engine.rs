@@ -3,16 +3,16 @@
 //! Programs are compiled once each ([`crate::cache`]). Where native code can't serve, the interpreter does, and that is
 //! never silent: [`Shader::fallback_reason`] has the reason, and the engine reports it once. With
 //! [`Options::crosscheck`] one run in N is done twice, on the interpreter as well, and compared. With
-//! [`Options::keep_directory`] programs, not code, are written down for the next start.
+//! [`Options::store_directory`] programs, not code, are written down for the next start.
 //!
 //! Whether a shader is native can't be observed in what it computes. Engine and shaders are shared between threads
 //! freely; a [`Unit`] belongs to one thread at a time.
 
-mod check;
 mod compiled;
-mod kept;
+mod crosscheck;
+mod key_memo;
 mod preload;
-mod recent;
+mod program_store;
 
 use crate::background::{Background, Queue};
 use crate::cache::{Cache, CacheStats, ShaderKey};
@@ -22,15 +22,15 @@ use crate::interp::Interp;
 use crate::isa::numeric::Precision;
 use crate::kernel::{Backend, Config, DEFAULT_FUEL, KernelStats, Unsupported, copy_registers};
 use crate::layout::{Host, HostEmitter, Layout};
-use crate::profiler::{Profiler, Unprofiled};
+use crate::profiler::{Profiler, ProfilerError};
 use crate::program::{Entry, Program};
 use crate::state::{Batch, Emitter, Exit, NoEmitter, Uniforms, Unit};
-use check::Check;
 use compiled::{Compiled, Maker};
-use kept::Kept;
-pub use kept::NotKept;
+use crosscheck::Crosscheck;
+use key_memo::KeyMemo;
 pub use preload::Preloaded;
-use recent::Recent;
+use program_store::ProgramStore;
+pub use program_store::StoreError;
 use std::fmt;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -64,14 +64,14 @@ pub enum Event {
         difference: String,
     },
     /// The profiler that was asked for is not told of shaders, or no more. Reported once for each engine.
-    Unprofiled {
+    ProfilerFailed {
         /// Why.
-        reason: Unprofiled,
+        reason: ProfilerError,
     },
-    /// Programs are not written to [`Options::keep_directory`], or no more. Reported once for each engine.
-    NotKept {
+    /// Programs are not written to [`Options::store_directory`], or no more. Reported once for each engine.
+    StoreFailed {
         /// Why.
-        reason: NotKept,
+        reason: StoreError,
     },
 }
 
@@ -84,8 +84,8 @@ impl fmt::Display for Event {
             Event::Divergence { entry, difference } => {
                 write!(f, "the {} shader at {} differs from the interpreter: {difference}", entry.stage, entry.pc)
             }
-            Event::Unprofiled { reason } => write!(f, "profilers don't see shaders: {reason}"),
-            Event::NotKept { reason } => write!(f, "programs are not kept for the next start: {reason}"),
+            Event::ProfilerFailed { reason } => write!(f, "profilers don't see shaders: {reason}"),
+            Event::StoreFailed { reason } => write!(f, "programs are not kept for the next start: {reason}"),
         }
     }
 }
@@ -124,7 +124,7 @@ pub struct Options {
     /// writes none where it knows of 4096. [`Engine::preload`] has their code made before they are asked for again.
     /// [Threads](Options::threads) write them if there are any, and else who asks. A host with several games names a directory for
     /// each. `None`: nothing is written, nor by a build without native code.
-    pub keep_directory: Option<PathBuf>,
+    pub store_directory: Option<PathBuf>,
     /// Who is told of events; standard error unless changed.
     pub events: EventHandler,
 }
@@ -141,7 +141,7 @@ impl Default for Options {
             threads: 0,
             memory: None,
             profiler: Profiler::None,
-            keep_directory: None,
+            store_directory: None,
             // Who reads there may have gone, which must not end a run.
             events: Arc::new(|event| drop(writeln!(io::stderr(), "picajit: {event}"))),
         }
@@ -156,9 +156,9 @@ pub struct Engine {
     /// What makes native code. `None` if it was not asked for.
     maker: Option<Arc<Maker>>,
     cache: Arc<Mutex<Cache<Arc<Compiled>>>>,
-    recent: Mutex<Recent>,
+    recent: Mutex<KeyMemo>,
     /// Where programs are written. `None` if that was not asked for.
-    kept: Option<Arc<Kept>>,
+    kept: Option<Arc<ProgramStore>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -173,11 +173,12 @@ impl Engine {
         let background = Background::new(if wanted { options.threads } else { 0 });
         let native = wanted.then(|| native(&options, background.queue()));
         if options.profiler != Profiler::None && !matches!(native, Some(Ok(_))) {
-            (options.events)(&Event::Unprofiled { reason: Unprofiled::NoNativeCode });
+            (options.events)(&Event::ProfilerFailed { reason: ProfilerError::NoNativeCode });
         }
         let maker = |native| Arc::new(Maker::new(native, background.queue().clone(), options.events.clone()));
         let maker = native.map(maker);
-        let kept = options.keep_directory.clone().map(|path| Arc::new(Kept::new(path, options.events.clone())));
+        let kept =
+            options.store_directory.clone().map(|path| Arc::new(ProgramStore::new(path, options.events.clone())));
         let cache = Arc::new(Mutex::new(Cache::new(options.cache_bytes)));
         Engine { maker, cache, recent: Mutex::default(), kept, background, options }
     }
@@ -214,7 +215,7 @@ impl Engine {
 
     /// What the cache has it under.
     fn key(&self, program: &Program, entry: Entry, own: bool, config: Config) -> ShaderKey {
-        let hash = recent::hash(program, entry, own);
+        let hash = key_memo::hash(program, entry, own);
         let known = lock(&self.recent).key(hash, program, entry, own);
         known.unwrap_or_else(|| {
             let key = ShaderKey::new(program, entry, config);
@@ -224,7 +225,7 @@ impl Engine {
     }
 
     /// Who keeps programs, if anybody. Nobody in a build that compiles nothing, which then need not have what it takes.
-    fn kept(&self) -> Option<&Arc<Kept>> {
+    fn kept(&self) -> Option<&Arc<ProgramStore>> {
         if cfg!(feature = "jit") { self.kept.as_ref() } else { None }
     }
 
@@ -249,7 +250,7 @@ impl Engine {
     /// A shader of which nothing is made yet.
     fn new_shader(&self, program: &Program, entry: Entry, config: Config) -> Arc<Compiled> {
         let every = self.options.crosscheck;
-        let check = (every > 0 && self.maker.is_some()).then(|| Check::new(every, self.options.events.clone()));
+        let check = (every > 0 && self.maker.is_some()).then(|| Crosscheck::new(every, self.options.events.clone()));
         Arc::new(Compiled::new(program.clone(), entry, config, self.maker.clone(), check))
     }
 
@@ -264,7 +265,7 @@ impl Engine {
     }
 
     /// Returns when all shaders that were asked for or [preloaded](Engine::preload) are compiled, with all code that their runs have
-    /// asked for, and all programs that are [kept](Options::keep_directory) are written; at once where nothing is done in the
+    /// asked for, and all programs that are [kept](Options::store_directory) are written; at once where nothing is done in the
     /// [background](Options::threads), and on the threads that do it, which events come on.
     pub fn wait(&self) {
         self.background.queue().wait();
@@ -295,12 +296,12 @@ impl Default for Engine {
 
 #[cfg(feature = "jit")]
 fn native(options: &Options, queue: &Queue) -> Result<Arc<dyn Backend>, Unsupported> {
-    use crate::jit::{Jit, Lent, Settings, Variant};
+    use crate::jit::{HostServices, Jit, Settings, Variant};
     let settings = Settings { profiler: options.profiler.clone(), ..Settings::default() };
-    let lent = Lent { queue: Some(queue.clone()), memory: options.memory.clone() };
-    let jit = Jit::hosted(Variant::Lanes, settings, lent, Arc::new(Interp))?;
+    let lent = HostServices { queue: Some(queue.clone()), memory: options.memory.clone() };
+    let jit = Jit::hosted(Variant::Batch, settings, lent, Arc::new(Interp))?;
     let events = options.events.clone();
-    jit.on_unprofiled(move |reason| events(&Event::Unprofiled { reason: reason.clone() }));
+    jit.on_profiler_error(move |reason| events(&Event::ProfilerFailed { reason: reason.clone() }));
     Ok(Arc::new(jit))
 }
 
@@ -333,7 +334,7 @@ impl Shader {
     /// Runs the vertices of `batch` one after the other on `unit`; see [`Kernel::run_batch`](crate::kernel::Kernel::run_batch).
     #[inline]
     pub fn run_batch(&self, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>) -> Exit {
-        if batch.len() == 1 && !batch.unit_stays {
+        if batch.len() == 1 && !batch.preserve_unit {
             let (taken, wanted) = (batch.inputs_taken(), batch.outputs_wanted());
             copy_registers(taken, batch.inputs.registers(), &mut unit.v);
             let exit = self.run(uniforms, unit);
@@ -401,7 +402,7 @@ impl Shader {
 
     /// The first difference that a crosscheck has found, in words.
     pub fn divergence(&self) -> Option<String> {
-        self.0.check().and_then(Check::found)
+        self.0.check().and_then(Crosscheck::found)
     }
 
     /// Whether both are the same compiled shader.

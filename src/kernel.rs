@@ -9,7 +9,7 @@ use crate::isa::numeric::Precision;
 use crate::layout::{Host, HostEmitter, Layout};
 use crate::program::{Entry, Program};
 pub use crate::state::copy_registers;
-use crate::state::{Batch, EmitState, Emitter, Exit, Order, Registers, Uniforms, Unit};
+use crate::state::{Batch, EmitState, Emitter, Exit, Registers, Uniforms, Unit, VertexLayout};
 use std::fmt;
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ pub trait Kernel: Send + Sync {
     fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit;
 
     /// Runs the vertices of `batch` one after the other on `unit`, as if each were loaded into `unit.v`, run, and its
-    /// outputs copied away; on a copy of it, if [it is to stay](Batch::unit_stays). All of them run; the result is the first exit
+    /// outputs copied away; on a copy of it, if [it is to stay](Batch::preserve_unit). All of them run; the result is the first exit
     /// that is not [`Exit::End`], if there is one.
     fn run_batch(
         &self,
@@ -120,7 +120,7 @@ pub(crate) fn batch_copied(
 ) -> Exit {
     let (mut unit, uniforms) = host.load();
     let exit = work(&uniforms, &mut unit, batch, &mut Sent(emitter));
-    if !batch.unit_stays {
+    if !batch.preserve_unit {
         host.store(&unit);
     }
     exit
@@ -141,19 +141,19 @@ impl Emitter for Sent<'_> {
 pub struct KernelStats {
     /// Runs of one vertex that met something rare (infinities, NaN, in float24 numbers that are none) and were run
     /// again by exact code.
-    pub redone: u32,
-    /// Groups of vertices that ran side by side.
+    pub deoptimised: u32,
+    /// Interleave of vertices that ran side by side.
     pub groups: u32,
-    /// Groups that were given up, because vertices disagreed on a branch or met something rare, and run one by one.
-    pub given_up: u32,
+    /// Interleave that were given up, because vertices disagreed on a branch or met something rare, and run one by one.
+    pub bailouts: u32,
     /// Why batches run one vertex after the other, if that is so and known.
-    pub one_by_one: Option<String>,
+    pub sequential_reason: Option<String>,
 }
 
 /// Runs the vertices of a batch one after the other, as [`Kernel::run_batch`] has it.
 #[inline]
 pub(crate) fn in_turn(unit: &mut Unit, batch: &mut Batch<'_>, run: impl FnMut(&mut Unit) -> Exit) -> Exit {
-    if batch.unit_stays { on_copy(unit, |unit| each(unit, batch, run)) } else { each(unit, batch, run) }
+    if batch.preserve_unit { on_copy(unit, |unit| each(unit, batch, run)) } else { each(unit, batch, run) }
 }
 
 /// Runs `work` on a copy of a unit, which stays as it is.
@@ -165,7 +165,7 @@ pub(crate) fn on_copy<T>(unit: &Unit, work: impl FnOnce(&mut Unit) -> T) -> T {
 
 #[inline]
 fn each(unit: &mut Unit, batch: &mut Batch<'_>, mut run: impl FnMut(&mut Unit) -> Exit) -> Exit {
-    if batch.order == Order::Components {
+    if batch.layout == VertexLayout::Soa {
         return each_by_components(unit, batch, run);
     }
     let (count, taken, wanted) = (batch.len(), batch.inputs_taken(), batch.outputs_wanted());

@@ -28,7 +28,7 @@ pub enum Profiler {
 /// Why a profiler is not told, or no more.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Unprofiled {
+pub enum ProfilerError {
     /// It is not Linux.
     Platform,
     /// Nothing is compiled: the interpreter runs everything.
@@ -61,21 +61,21 @@ pub enum Unprofiled {
     },
 }
 
-impl fmt::Display for Unprofiled {
+impl fmt::Display for ProfilerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unprofiled::Platform => f.write_str("only Linux has perf"),
-            Unprofiled::NoNativeCode => f.write_str("shaders are interpreted, there is no native code to name"),
-            Unprofiled::Create { path, error } => write!(f, "can't make {}: {error}", path.display()),
-            Unprofiled::Taken { path } => {
+            ProfilerError::Platform => f.write_str("only Linux has perf"),
+            ProfilerError::NoNativeCode => f.write_str("shaders are interpreted, there is no native code to name"),
+            ProfilerError::Create { path, error } => write!(f, "can't make {}: {error}", path.display()),
+            ProfilerError::Taken { path } => {
                 write!(f, "{} is there already and is not this process's to write to", path.display())
             }
-            Unprofiled::NotMapped { path, error } => {
+            ProfilerError::NotMapped { path, error } => {
                 write!(f, "{} can't be mapped executable, so perf would not notice it: {error}", path.display())
             }
-            Unprofiled::Write { path, error } => write!(f, "can't write to {} any more: {error}", path.display()),
+            ProfilerError::Write { path, error } => write!(f, "can't write to {} any more: {error}", path.display()),
         }
     }
 }
 
-impl std::error::Error for Unprofiled {}
+impl std::error::Error for ProfilerError {}

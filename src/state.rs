@@ -9,7 +9,7 @@ mod batch;
 pub use crate::isa::flow::Exit;
 use crate::isa::numeric::Precision;
 use crate::isa::{BOOL_UNIFORMS, FLOAT_UNIFORMS, INT_UNIFORMS, REGS, Setemit};
-pub use batch::{Batch, Order, Strided, Vertices, VerticesMut, copy_registers};
+pub use batch::{Batch, Strided, VertexLayout, Vertices, VerticesMut, copy_registers};
 
 /// A four-component vector, x first.
 pub type Vec4 = [f32; 4];

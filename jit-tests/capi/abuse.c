@@ -186,7 +186,7 @@ static void sizes_of_everything(struct running *with)
     memset(&batch, 0, sizeof batch);
     /* So that half an option would be half a pointer. */
     o.layout = &layout;
-    sizes(&o, offsetof(pj_options, keep_directory), sizeof o, try_options, NULL, PJ_OK);
+    sizes(&o, offsetof(pj_options, store_directory), sizeof o, try_options, NULL, PJ_OK);
     sizes(&layout, sizeof layout, sizeof layout, try_layout, NULL, PJ_OK);
     sizes(&stats, sizeof stats, sizeof stats, try_stats, with, PJ_OK);
     sizes(&preloaded, sizeof preloaded, sizeof preloaded, try_preloaded, with, PJ_OK);
@@ -195,7 +195,7 @@ static void sizes_of_everything(struct running *with)
     batch.inputs = registers[0][0];
     batch.outputs = registers[1][0];
     batch.input_mask = batch.output_mask = 0xFFFF;
-    sizes(&batch, offsetof(pj_batch, unit_stays), sizeof batch, try_batch, with, PJ_END);
+    sizes(&batch, offsetof(pj_batch, preserve_unit), sizeof batch, try_batch, with, PJ_END);
     free(registers);
 }
 

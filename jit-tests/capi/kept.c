@@ -21,7 +21,7 @@ struct heard {
 static void event(void *user, uint32_t kind, const char *text)
 {
     struct heard *heard = (struct heard *)user;
-    *(kind == PJ_EVENT_NOT_KEPT ? &heard->not_kept : &heard->others) += 1;
+    *(kind == PJ_EVENT_STORE_FAILED ? &heard->not_kept : &heard->others) += 1;
     CHECK(strlen(text) > 10);
 }
 
@@ -92,7 +92,7 @@ static void check_preload(const pj_engine *engine, uint64_t programs, uint64_t r
     memset(&found, 0xFF, sizeof found);
     found.struct_size = sizeof found;
     EXPECT(PJ_OK, pj_engine_preload(engine, &found, message, sizeof message));
-    CHECK(found.programs == programs && found.refused == refused && found.left == 0);
+    CHECK(found.programs == programs && found.rejected == refused && found.skipped == 0);
     CHECK(strcmp(message, "before") == 0 && found.struct_size == sizeof found);
     EXPECT(PJ_OK, pj_engine_wait(engine));
 }
@@ -128,10 +128,10 @@ int main(int argc, char **argv)
     own = (char *)block(sizeof within);
     strcpy(own, in("game"));
     strcpy(directory, own);
-    o.keep_directory = own;
+    o.store_directory = own;
     engine = engine_of(&o);
     free(own);
-    o.keep_directory = directory;
+    o.store_directory = directory;
     CHECK(files(name, 0) == -1);
     check_preload(engine, 0, 0);
     run_all(engine, first, uniforms);
@@ -186,7 +186,7 @@ int main(int argc, char **argv)
     pj_engine_free(engine);
 
     /* Where nothing can be written it is said, once, and everything else goes on. */
-    o.keep_directory = in("rubbish");
+    o.store_directory = in("rubbish");
     strcat(within, "/within");
     engine = engine_of(&o);
     run_all(engine, second, uniforms);
@@ -196,9 +196,9 @@ int main(int argc, char **argv)
     EXPECT(PJ_IO, pj_engine_preload(engine, NULL, message, sizeof message));
     CHECK(strncmp(message, "the directory of programs can't be read: ", 41) == 0);
     pj_engine_free(engine);
-    o.keep_directory = "";
+    o.store_directory = "";
     EXPECT(PJ_ARGUMENT, pj_engine_new(&o, &engine, NULL, 0));
-    o.keep_directory = "\xFF\xFE is no UTF-8";
+    o.store_directory = "\xFF\xFE is no UTF-8";
     EXPECT(PJ_ARGUMENT, pj_engine_new(&o, &engine, NULL, 0));
 
     files(name, 1);

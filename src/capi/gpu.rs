@@ -250,7 +250,7 @@ impl Fetch {
 
 /// Who decides which vertices are used again.
 struct Asked {
-    look_up: PjLookUpFn,
+    lookup: PjLookupFn,
     user: *mut c_void,
 }
 
@@ -258,9 +258,9 @@ impl VertexCache for Asked {
     // The host knows by itself: it is the one that draws.
     fn begin(&mut self) {}
 
-    fn look_up(&mut self, index: u32) -> Lookup {
+    fn lookup(&mut self, index: u32) -> Lookup {
         // SAFETY: a function of this type, with the pointer that came with it.
-        let answer = unsafe { (self.look_up)(self.user, index) };
+        let answer = unsafe { (self.lookup)(self.user, index) };
         let slot = answer as u8;
         match answer & !0xFF {
             PJ_LOOKUP_STORE => Lookup::Store(slot),
@@ -330,8 +330,8 @@ pub unsafe extern "C" fn pj_gpu_draw_elements(gpu: *mut PjGpu, draw: *const PjDr
         let fetch = Fetch { fetch: draw.fetch.ok_or(Fault::Null)?, user: draw.user };
         let fetch = |index| fetch.get(index);
         let size = u8::try_from(draw.cache).map_err(|_| Fault::Argument)?;
-        Ok(match draw.look_up {
-            Some(look_up) => gpu.draw_elements(indices, fetch, &mut Asked { look_up, user: draw.user }, sink),
+        Ok(match draw.lookup {
+            Some(lookup) => gpu.draw_elements(indices, fetch, &mut Asked { lookup, user: draw.user }, sink),
             None if size == 0 => gpu.draw_elements(indices, fetch, &mut NoCache, sink),
             None => gpu.draw_elements(indices, fetch, &mut RoundRobin::new(size), sink),
         })

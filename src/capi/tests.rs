@@ -63,8 +63,8 @@ fn a_vertex_runs_alone_and_in_a_batch() {
             output_mask: 2,
             input_stride: 0,
             output_stride: 0,
-            unit_stays: 0,
-            by_components: 0,
+            preserve_unit: 0,
+            vertex_layout: 0,
         };
         let u = from_mut(&mut *unit).cast();
         // SAFETY: all are valid.
@@ -75,8 +75,8 @@ fn a_vertex_runs_alone_and_in_a_batch() {
         assert_eq!(unit.a0, [6, 6]);
         // As before, and as such a structure was before it could say so.
         for (batch, a0) in [
-            (PjBatch { unit_stays: 1, ..batch }, [7, 7]),
-            (PjBatch { struct_size: BATCH_BYTES[0], unit_stays: 1, ..batch }, [6, 6]),
+            (PjBatch { preserve_unit: 1, ..batch }, [7, 7]),
+            (PjBatch { struct_size: BATCH_BYTES[0], preserve_unit: 1, ..batch }, [6, 6]),
         ] {
             let flag = if a0 == [7, 7] { 3 } else { 1 };
             (unit.a0, unit.cmp) = ([7; 2], [flag, 0]);
@@ -93,7 +93,7 @@ fn a_vertex_runs_alone_and_in_a_batch() {
             count: 4,
             inputs: blocks.as_ptr().cast(),
             outputs: turned.as_mut_ptr().cast(),
-            by_components: 1,
+            vertex_layout: 1,
             ..batch
         };
         let u = from_mut(&mut *unit).cast();
@@ -118,9 +118,9 @@ fn code_is_made_in_the_background_if_it_is_asked_for() {
             let mut info = PjShaderInfo {
                 struct_size: size_of::<PjShaderInfo>(),
                 native: 2,
-                redone: 0,
+                deoptimised: 0,
                 groups: 0,
-                given_up: 0,
+                bailouts: 0,
                 native_bytes: 0,
             };
             // SAFETY: valid.
@@ -188,8 +188,8 @@ fn what_is_wrong_is_a_status_and_says_why() {
         output_mask: 1,
         input_stride: 0,
         output_stride: 0,
-        unit_stays: 0,
-        by_components: 0,
+        preserve_unit: 0,
+        vertex_layout: 0,
     };
     let (mut memory, elsewhere) = (vec![[[0.0f32; 4]; 16]; 4], vec![[[0.0f32; 4]; 16]; 4]);
     let (m, e): (*mut c_void, *const c_void) = (memory.as_mut_ptr().cast(), elsewhere.as_ptr().cast());
@@ -204,9 +204,9 @@ fn what_is_wrong_is_a_status_and_says_why() {
         for (input_stride, output_stride) in [(17, 0), (0, 17), (0xFFFF, 1)] {
             let wide = PjBatch { input_stride, output_stride, ..batch(e, m, 1) };
             assert_eq!(pj_run_batch(shader, u, c, &wide), PJ_ARGUMENT);
-            assert_eq!(pj_run_batch(shader, u, c, &PjBatch { unit_stays: 2, ..batch(e, m, 1) }), PJ_ARGUMENT);
-            for (by_components, count) in [(2, 4), (1, 3), (1, 6)] {
-                let odd = PjBatch { by_components, ..batch(e, m, count) };
+            assert_eq!(pj_run_batch(shader, u, c, &PjBatch { preserve_unit: 2, ..batch(e, m, 1) }), PJ_ARGUMENT);
+            for (vertex_layout, count) in [(2, 4), (1, 3), (1, 6)] {
+                let odd = PjBatch { vertex_layout, ..batch(e, m, count) };
                 assert_eq!(pj_run_batch(shader, u, c, &odd), PJ_ARGUMENT);
             }
         }
@@ -240,7 +240,7 @@ fn a_newer_or_older_hosts_structures_are_read_as_far_as_both_know() {
     let made = engine(&later.now).expect("an engine");
     let shader = shader(made, &CODE, PJ_VERTEX).expect("a shader");
     let info =
-        |struct_size| PjShaderInfo { struct_size, native: 9, redone: 8, groups: 7, given_up: 6, native_bytes: 5 };
+        |struct_size| PjShaderInfo { struct_size, native: 9, deoptimised: 8, groups: 7, bailouts: 6, native_bytes: 5 };
     let (mut now, mut short, mut old) = (info(size_of::<PjShaderInfo>()), info(12), info(12));
     // SAFETY: valid, and no more is said to be there than is.
     unsafe {
@@ -251,7 +251,7 @@ fn a_newer_or_older_hosts_structures_are_read_as_far_as_both_know() {
         pj_shader_release(shader);
         pj_engine_free(made);
     }
-    let fields = |i: PjShaderInfo| (i.struct_size, i.native, i.redone, i.groups, i.given_up, i.native_bytes);
+    let fields = |i: PjShaderInfo| (i.struct_size, i.native, i.deoptimised, i.groups, i.bailouts, i.native_bytes);
     assert_eq!(fields(now), (size_of::<PjShaderInfo>(), 0, 0, 0, 0, 0));
     assert_eq!(fields(short), (12, 9, 8, 7, 6, 5));
     assert_eq!(fields(old), (12, 0, 8, 7, 6, 5));
@@ -324,8 +324,8 @@ fn a_batch_neither_reads_nor_needs_what_its_masks_leave_out() {
             output_mask: 2,
             input_stride: 0,
             output_stride: 0,
-            unit_stays: 0,
-            by_components: 0,
+            preserve_unit: 0,
+            vertex_layout: 0,
         };
         // SAFETY: all are valid, as far as the masks say.
         unsafe {
@@ -500,20 +500,20 @@ fn structures_are_as_written_down() {
         }
         "pj_options" PjOptions {
             struct_size, backend, precision, fuel, crosscheck, cache_bytes, layout, event, user, profile_directory, profiler,
-            threads, memory, keep_directory
+            threads, memory, store_directory
         }
         "pj_memory" PjMemory { struct_size, install, release, user }
         "pj_stats" PjStats { struct_size, hits, misses, evictions, entries, bytes }
-        "pj_preloaded" PjPreloaded { struct_size, programs, refused, left }
-        "pj_shader_info" PjShaderInfo { struct_size, native, redone, groups, given_up, native_bytes }
-        "pj_batch" PjBatch { struct_size, count, inputs, outputs, input_mask, output_mask, input_stride, output_stride, unit_stays, by_components }
+        "pj_preloaded" PjPreloaded { struct_size, programs, rejected, skipped }
+        "pj_shader_info" PjShaderInfo { struct_size, native, deoptimised, groups, bailouts, native_bytes }
+        "pj_batch" PjBatch { struct_size, count, inputs, outputs, input_mask, output_mask, input_stride, output_stride, preserve_unit, vertex_layout }
         "pj_step" PjStep {
             struct_size, text, pc, next, wrote, index, mask, value, a0, al, cmp, bank, emit_vertex, emit_primitive,
             emit_winding, reserved
         }
         "pj_gpu_host" PjGpuHost { struct_size, triangle, draw, wrote, user }
         "pj_draw" PjDraw {
-            struct_size, count, vertices, fetch, indices, look_up, triangle, user, index_bytes, cache
+            struct_size, count, vertices, fetch, indices, lookup, triangle, user, index_bytes, cache
         }
         "pj_report" PjReport {
             struct_size, vertices, reused, geometry_runs, dropped, triangles, vertex_exit, geometry_exit

@@ -7,7 +7,7 @@
 
 use super::Fault;
 use crate::engine::{Event, Options, Prefer};
-use crate::isa::narrow::Rounding;
+use crate::isa::float24::Rounding;
 use crate::isa::numeric::Precision;
 use crate::kernel::DEFAULT_FUEL;
 use crate::layout::{Bools, GeometryOffsets, Layout, Offsets};
@@ -45,15 +45,17 @@ pub const PJ_F24_NEAREST: u32 = 1;
 pub const PJ_F24_ZERO: u32 = 2;
 pub const PJ_EVENT_FALLBACK: u32 = 0;
 pub const PJ_EVENT_DIVERGENCE: u32 = 1;
-pub const PJ_EVENT_UNPROFILED: u32 = 2;
-pub const PJ_EVENT_NOT_KEPT: u32 = 3;
+pub const PJ_EVENT_PROFILER_FAILED: u32 = 2;
+pub const PJ_EVENT_STORE_FAILED: u32 = 3;
 pub const PJ_NO_PROFILER: u32 = 0;
 pub const PJ_PERF_MAP: u32 = 1;
 pub const PJ_JITDUMP: u32 = 2;
 pub const PJ_VERTEX: u32 = 0;
 pub const PJ_GEOMETRY: u32 = 1;
+pub const PJ_AOS: u32 = 0;
+pub const PJ_SOA: u32 = 1;
 pub const PJ_TEXT_FALLBACK: u32 = 0;
-pub const PJ_TEXT_ONE_BY_ONE: u32 = 1;
+pub const PJ_TEXT_SEQUENTIAL: u32 = 1;
 pub const PJ_TEXT_DIVERGENCE: u32 = 2;
 
 /// No structure of any version is larger: a size beyond it is a field that nobody has set.
@@ -64,15 +66,15 @@ pub(super) const fn largest<T>() -> usize {
 // Sizes that each structure has had, this version's among them: hosts are built with all of these. One that grows gets another.
 pub(super) const OPTIONS_BYTES: &[usize] = &[
     offset_of!(PjOptions, memory) + size_of::<*const PjMemory>(),
-    offset_of!(PjOptions, keep_directory) + size_of::<*const c_char>(),
+    offset_of!(PjOptions, store_directory) + size_of::<*const c_char>(),
 ];
 pub(super) const MEMORY_BYTES: &[usize] = &[offset_of!(PjMemory, user) + size_of::<*mut c_void>()];
 pub(super) const LAYOUT_BYTES: &[usize] = &[offset_of!(PjLayout, b) + size_of::<u32>()];
 pub(super) const STATS_BYTES: &[usize] = &[offset_of!(PjStats, bytes) + size_of::<u64>()];
-pub(super) const PRELOADED_BYTES: &[usize] = &[offset_of!(PjPreloaded, left) + size_of::<u64>()];
+pub(super) const PRELOADED_BYTES: &[usize] = &[offset_of!(PjPreloaded, skipped) + size_of::<u64>()];
 pub(super) const INFO_BYTES: &[usize] = &[offset_of!(PjShaderInfo, native_bytes) + size_of::<u64>()];
 pub(super) const BATCH_BYTES: &[usize] =
-    &[offset_of!(PjBatch, output_stride) + size_of::<u16>(), offset_of!(PjBatch, by_components) + size_of::<u32>()];
+    &[offset_of!(PjBatch, output_stride) + size_of::<u16>(), offset_of!(PjBatch, vertex_layout) + size_of::<u32>()];
 
 pub type PjEmitFn = unsafe extern "C" fn(*mut c_void, *const Vec4, u32, u32, u32);
 pub type PjInstallFn = unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> *mut c_void;
@@ -200,7 +202,7 @@ pub struct PjOptions {
     pub profiler: u32,
     pub threads: u32,
     pub memory: *const PjMemory,
-    pub keep_directory: *const c_char,
+    pub store_directory: *const c_char,
 }
 
 #[repr(C)]
@@ -259,7 +261,7 @@ impl PjOptions {
         profiler: PJ_NO_PROFILER,
         threads: 0,
         memory: null(),
-        keep_directory: null(),
+        store_directory: null(),
     };
 
     fn profiler(&self) -> Result<Profiler, Fault> {
@@ -275,12 +277,12 @@ impl PjOptions {
         }
     }
 
-    fn keep_directory(&self) -> Result<Option<PathBuf>, Fault> {
-        if self.keep_directory.is_null() {
+    fn store_directory(&self) -> Result<Option<PathBuf>, Fault> {
+        if self.store_directory.is_null() {
             return Ok(None);
         }
         // SAFETY: as above.
-        let directory = unsafe { path(self.keep_directory) }?;
+        let directory = unsafe { path(self.store_directory) }?;
         // It would be wherever the process happens to be.
         if directory.as_os_str().is_empty() { Err(Fault::Argument) } else { Ok(Some(directory)) }
     }
@@ -304,7 +306,7 @@ impl PjOptions {
             cache_bytes: if self.cache_bytes == 0 { PjOptions::DEFAULT.cache_bytes } else { self.cache_bytes },
             layout: Some(layout),
             profiler: self.profiler()?,
-            keep_directory: self.keep_directory()?,
+            store_directory: self.store_directory()?,
             ..Options::default()
         };
         if let Some(event) = self.event {
@@ -313,8 +315,8 @@ impl PjOptions {
                 let kind = match e {
                     Event::Fallback { .. } => PJ_EVENT_FALLBACK,
                     Event::Divergence { .. } => PJ_EVENT_DIVERGENCE,
-                    Event::Unprofiled { .. } => PJ_EVENT_UNPROFILED,
-                    Event::NotKept { .. } => PJ_EVENT_NOT_KEPT,
+                    Event::ProfilerFailed { .. } => PJ_EVENT_PROFILER_FAILED,
+                    Event::StoreFailed { .. } => PJ_EVENT_STORE_FAILED,
                 };
                 let text = CString::new(e.to_string()).unwrap_or_default();
                 // SAFETY: a function of this type, with the pointer that came with it; the text lives during the call.
@@ -341,8 +343,8 @@ pub struct PjStats {
 pub struct PjPreloaded {
     pub struct_size: usize,
     pub programs: u64,
-    pub refused: u64,
-    pub left: u64,
+    pub rejected: u64,
+    pub skipped: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -350,9 +352,9 @@ pub struct PjPreloaded {
 pub struct PjShaderInfo {
     pub struct_size: usize,
     pub native: u32,
-    pub redone: u32,
+    pub deoptimised: u32,
     pub groups: u32,
-    pub given_up: u32,
+    pub bailouts: u32,
     pub native_bytes: u64,
 }
 
@@ -367,8 +369,8 @@ pub struct PjBatch {
     pub output_mask: u16,
     pub input_stride: u16,
     pub output_stride: u16,
-    pub unit_stays: u32,
-    pub by_components: u32,
+    pub preserve_unit: u32,
+    pub vertex_layout: u32,
 }
 
 impl PjBatch {
@@ -381,7 +383,7 @@ impl PjBatch {
         output_mask: 0,
         input_stride: 0,
         output_stride: 0,
-        unit_stays: 0,
-        by_components: 0,
+        preserve_unit: 0,
+        vertex_layout: 0,
     };
 }

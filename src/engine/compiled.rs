@@ -2,7 +2,7 @@
 //!
 //! Invariant: whoever runs it, the bits are the same; native code, once there, stays. It must not know the cache.
 
-use super::check::Check;
+use super::crosscheck::Crosscheck;
 use super::{Event, EventHandler, lock};
 use crate::background::Queue;
 use crate::interp::Interp;
@@ -53,7 +53,7 @@ pub(super) struct Compiled {
     asked: AtomicBool,
     native: OnceLock<Result<Arc<dyn Kernel>, Unsupported>>,
     interp: OnceLock<Arc<dyn Kernel>>,
-    check: Option<Check>,
+    check: Option<Crosscheck>,
 }
 
 impl Compiled {
@@ -63,7 +63,7 @@ impl Compiled {
         entry: Entry,
         config: Config,
         maker: Option<Arc<Maker>>,
-        check: Option<Check>,
+        check: Option<Crosscheck>,
     ) -> Compiled {
         let (asked, native, interp) = Default::default();
         Compiled { entry, program: Arc::new(program), config, maker, asked, native, interp, check }
@@ -111,7 +111,7 @@ impl Compiled {
 
     /// What compares runs, if any are to be. Nothing in a build that compiles nothing, which then need not have what it takes.
     #[inline]
-    pub(super) fn check(&self) -> Option<&Check> {
+    pub(super) fn check(&self) -> Option<&Crosscheck> {
         if cfg!(any(feature = "jit", test)) { self.check.as_ref() } else { None }
     }
 

@@ -5,7 +5,7 @@
 //! nobody asks for. It must not know what a file looks like.
 
 use super::compiled::Compiled;
-use super::kept::{self, Asked, Found};
+use super::program_store::{self, Asked, Found};
 use super::{Engine, lock};
 use crate::background::Queue;
 use crate::cache::{Cache, FIRST_STATES, ShaderKey};
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 /// States that are explored at most: enough for as many real shaders as are read. One takes about a microsecond, so nobody waits
 /// long where somebody has made programs with as many as there can be.
-const STATES: usize = kept::MOST * FIRST_STATES;
+const STATES: usize = program_store::MOST * FIRST_STATES;
 
 /// What [`Engine::preload`] has found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,14 +23,14 @@ pub struct Preloaded {
     /// Programs that the engine now knows. With threads their code is still being made: [`Engine::wait`] waits for it.
     pub programs: usize,
     /// What is in the directory and is no program: broken, of another version, somebody else's. Nothing is done about it.
-    pub refused: usize,
+    pub rejected: usize,
     /// Files that were left where they are, for want of room in the cache, because there are more than 4096, or because it takes too
     /// long to see what their programs can execute, as real ones don't.
-    pub left: usize,
+    pub skipped: usize,
 }
 
 impl Engine {
-    /// Reads the programs that engines have kept in [`Options::keep_directory`](super::Options::keep_directory), and has their code
+    /// Reads the programs that engines have kept in [`Options::store_directory`](super::Options::store_directory), and has their code
     /// made: here and now, or by [threads](super::Options::threads) while this returns. Code for batches is made when batches want
     /// it, as ever. Without such an option, in a build without native code, and where there is no such directory yet, there is nothing to do.
     ///
@@ -43,17 +43,17 @@ impl Engine {
     pub fn preload(&self) -> io::Result<Preloaded> {
         let Some(kept) = self.kept() else { return Ok(Preloaded::default()) };
         let Found { files, more, others } = Found::look(kept.directory())?;
-        let mut result = Preloaded { programs: 0, refused: others, left: more };
+        let mut result = Preloaded { programs: 0, rejected: others, skipped: more };
         let mut unmade = VecDeque::new();
         let mut states = STATES;
         for (n, file) in files.iter().enumerate() {
-            let Some(asked) = kept::load(file) else {
-                result.refused += 1;
+            let Some(asked) = program_store::load(file) else {
+                result.rejected += 1;
                 continue;
             };
             let key = ShaderKey::within(&asked.program, asked.entry, self.config(asked.own), &mut states);
             if !key.is_some_and(|key| self.offer(&asked, key, &mut unmade)) {
-                result.left += files.len() - n;
+                result.skipped += files.len() - n;
                 break;
             }
             result.programs += 1;

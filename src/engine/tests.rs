@@ -3,8 +3,8 @@
 use super::*;
 use crate::interp::Interp;
 use crate::kernel::Kernel;
-use crate::state::Order;
 use crate::state::Registers;
+use crate::state::VertexLayout;
 use crate::testing::miri_or;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -126,8 +126,8 @@ fn a_crosscheck_finds_a_wrong_kernel_and_says_so_once() {
         outputs: (&mut outputs).into(),
         input_mask: 1,
         output_mask: 1,
-        unit_stays: false,
-        order: Order::Registers,
+        preserve_unit: false,
+        layout: VertexLayout::Aos,
     };
     assert_eq!(shader.run_batch(&uniforms, &mut unit, &mut batch), Exit::End);
     assert_eq!(outputs[7][0], [1.0, 1.0, 2.0, 1.0], "the run itself is the kernel's");
@@ -164,8 +164,8 @@ fn a_crosscheck_sees_what_only_batches_do() {
             outputs: (&mut outputs).into(),
             input_mask: 1,
             output_mask: 1,
-            unit_stays: false,
-            order: Order::Registers,
+            preserve_unit: false,
+            layout: VertexLayout::Aos,
         };
         shader.run_batch(&uniforms, &mut unit, &mut batch);
         events.lock().expect("no panic").len()
@@ -334,8 +334,8 @@ fn nobody_sees_when_code_becomes_native() {
             outputs: (&mut outputs).into(),
             input_mask: 1,
             output_mask: 1,
-            unit_stays: false,
-            order: Order::Registers,
+            preserve_unit: false,
+            layout: VertexLayout::Aos,
         };
         let shader = engine.shader(&program, Entry::vertex(0));
         assert_eq!(shader.run_batch(uniforms, &mut unit, &mut batch), Exit::End);
@@ -360,9 +360,9 @@ fn nobody_sees_when_code_becomes_native() {
         });
         engine.wait();
         let shader = engine.shader(&program, Entry::vertex(0));
-        assert_eq!(shader.backend(), "lanes");
+        assert_eq!(shader.backend(), "batch");
         assert_eq!(run(&engine, &uniforms, &inputs), want);
-        assert!(shader.stats().redone > 0, "{:?}", shader.stats());
+        assert!(shader.stats().deoptimised > 0, "{:?}", shader.stats());
         // On a busy machine all runs above may have been over before there was code, and code for batches comes after 1,024 vertices.
         for _ in 0..20 {
             run(&engine, &quiet, &calm);

@@ -10,7 +10,7 @@ use super::compare::Engine;
 use super::sweep::Plan;
 use crate::diff::UNTOUCHED;
 use crate::kernel::{Kernel, copy_registers};
-use crate::state::{Batch, Emitter, Exit, Order, Registers, Unit};
+use crate::state::{Batch, Emitter, Exit, Registers, Unit, VertexLayout};
 use std::fmt::{self, Write};
 use std::ops::ControlFlow;
 
@@ -99,8 +99,8 @@ pub fn digest(case: &Case, kernel: &dyn Kernel) -> Digest {
         outputs: (&mut outputs).into(),
         input_mask: *input_mask,
         output_mask: *output_mask,
-        unit_stays: false,
-        order: Order::Registers,
+        preserve_unit: false,
+        layout: VertexLayout::Aos,
     };
     let exit = kernel.run_batch(uniforms, &mut unit, &mut batch, &mut Triangles { hash: &mut hash, count: 0 });
     outputs.iter().for_each(|registers| hash.registers(registers));

@@ -373,30 +373,3 @@ impl Writer<'_, '_> {
         self.put(Inst::Jump { test: Test::Flags(cond), target: start });
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::generate::{Tier, case_from_seed};
-    use crate::ir::cfg::{Cfg, Limits};
-    use crate::ir::facts::ALL_LANES;
-    use crate::ir::{Form, Func, Value};
-    use crate::isa::numeric::Precision;
-    use crate::testing::miri_or;
-
-    #[test]
-    fn some_make_outputs_by_rows_and_of_matrices() {
-        let (mut rows, mut matrices) = (0, 0);
-        for seed in 0..miri_or(3, 2000) {
-            let case = case_from_seed(seed, Some(Tier::Programs), 1);
-            let Ok(cfg) = Cfg::build(&case.program, case.entry, Limits::default()) else { continue };
-            let mut func = Func::build(&cfg, case.config.fuel, Form::Ssa);
-            func.simplify(Precision::F32);
-            let Ok(side) = func.side_by_side() else { continue };
-            let matrix = |&v: &usize| func.matrix_product(Value(v as u32), ALL_LANES).is_some();
-            let by_rows: Vec<usize> = (0..side.by_rows.len()).filter(|&v| side.by_rows[v]).collect();
-            rows += usize::from(!by_rows.is_empty());
-            matrices += usize::from(by_rows.iter().any(matrix));
-        }
-        assert!(cfg!(miri) || rows > 400 && matrices > 200, "{rows}, {matrices}");
-    }
-}

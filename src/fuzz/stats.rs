@@ -61,9 +61,9 @@ pub struct EngineStats {
     /// Programs of which vertices ran side by side.
     pub side_by_side: u64,
     /// Programs of which such a group was given up.
-    pub given_up: u64,
-    /// Programs of which a run was redone exactly.
-    pub redone: u64,
+    pub bailouts: u64,
+    /// Programs of which a run was deoptimised exactly.
+    pub deoptimised: u64,
 }
 
 /// What the programs of a sweep did.
@@ -152,8 +152,8 @@ impl Stats {
         }
         for (engine, seen) in self.engines.iter_mut().zip(&outcome.seen) {
             engine.side_by_side += u64::from(seen.groups > 0);
-            engine.given_up += u64::from(seen.given_up > 0);
-            engine.redone += u64::from(seen.redone > 0);
+            engine.bailouts += u64::from(seen.bailouts > 0);
+            engine.deoptimised += u64::from(seen.deoptimised > 0);
         }
     }
 
@@ -171,8 +171,8 @@ impl Stats {
         for (to, from) in self.engines.iter_mut().zip(&other.engines) {
             to.compiled += from.compiled;
             to.side_by_side += from.side_by_side;
-            to.given_up += from.given_up;
-            to.redone += from.redone;
+            to.bailouts += from.bailouts;
+            to.deoptimised += from.deoptimised;
             from.refused.iter().for_each(|(reason, count)| *to.refused.entry(reason).or_default() += count);
         }
     }
@@ -248,14 +248,14 @@ impl fmt::Display for Stats {
         for ((what, _), &count) in TRAITS.iter().zip(&self.traits) {
             writeln!(f, "{:6.2} % of the programs have {what}", percent(count, *programs))?;
         }
-        for EngineStats { name, compiled, refused, side_by_side, given_up, redone } in &self.engines {
+        for EngineStats { name, compiled, refused, side_by_side, bailouts, deoptimised } in &self.engines {
             let refused: Vec<String> = refused.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
             let refused = if refused.is_empty() { "none".into() } else { refused.join(", ") };
             writeln!(f, "{:6.2} % compiled by {name}; refused: {refused}", percent(*compiled, *comparisons))?;
             let seen = [
-                (redone, "had a run redone exactly"),
+                (deoptimised, "had a run deoptimised exactly"),
                 (side_by_side, "ran vertices side by side"),
-                (given_up, "gave up doing so for a group"),
+                (bailouts, "gave up doing so for a group"),
             ];
             for (count, what) in seen.into_iter().filter(|(count, _)| **count > 0) {
                 writeln!(f, "{:6.2} % {what}", percent(*count, *comparisons))?;

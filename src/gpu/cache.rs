@@ -21,7 +21,7 @@ pub trait VertexCache {
     fn begin(&mut self);
 
     /// The next index. Vertex counts in the index stream of variable primitives are not asked about.
-    fn look_up(&mut self, index: u32) -> Lookup;
+    fn lookup(&mut self, index: u32) -> Lookup;
 }
 
 /// Every vertex is run.
@@ -31,7 +31,7 @@ pub struct NoCache;
 impl VertexCache for NoCache {
     fn begin(&mut self) {}
 
-    fn look_up(&mut self, _: u32) -> Lookup {
+    fn lookup(&mut self, _: u32) -> Lookup {
         Lookup::Run
     }
 }
@@ -64,7 +64,7 @@ impl VertexCache for RoundRobin {
         self.next = 0;
     }
 
-    fn look_up(&mut self, index: u32) -> Lookup {
+    fn lookup(&mut self, index: u32) -> Lookup {
         if let Some(slot) = self.indices.iter().position(|&i| i == index) {
             return Lookup::Reuse(slot as u8);
         }
@@ -90,18 +90,18 @@ mod tests {
     fn the_oldest_goes_first() {
         let mut cache = RoundRobin::new(2);
         cache.begin();
-        let mut look = |index| cache.look_up(index);
+        let mut look = |index| cache.lookup(index);
         use Lookup::*;
         assert_eq!([5, 6, 5, 7, 6, 5].map(&mut look), [Store(0), Store(1), Reuse(0), Store(0), Reuse(1), Store(1)]);
         cache.begin();
-        assert_eq!(cache.look_up(6), Store(0));
+        assert_eq!(cache.lookup(6), Store(0));
     }
 
     #[test]
     fn sizes_at_the_bounds() {
         let mut none = RoundRobin::new(0);
-        assert_eq!([1, 1].map(|n| none.look_up(n)), [Lookup::Run; 2]);
+        assert_eq!([1, 1].map(|n| none.lookup(n)), [Lookup::Run; 2]);
         let mut all = RoundRobin::new(u8::MAX);
-        (0..miri_or(260, 600)).for_each(|n| assert_eq!(all.look_up(n), Lookup::Store((n % 255) as u8)));
+        (0..miri_or(260, 600)).for_each(|n| assert_eq!(all.lookup(n), Lookup::Store((n % 255) as u8)));
     }
 }

@@ -13,7 +13,7 @@ use super::wiring::Wiring;
 use super::{Attributes, Gpu, Sink, State};
 use crate::engine::Shader;
 use crate::isa::{REGS, Stage};
-use crate::state::{Batch, Exit, Order, Registers};
+use crate::state::{Batch, Exit, Registers, VertexLayout};
 use std::borrow::Borrow;
 
 /// Vertices that are run together: enough to pay, and small enough for a second-level cache.
@@ -111,7 +111,7 @@ impl Gpu {
                 continue;
             }
             left = left.saturating_sub(1);
-            match cache.look_up(index) {
+            match cache.lookup(index) {
                 Lookup::Run => {
                     draw.vertex(&fetch(index));
                 }
@@ -243,8 +243,8 @@ impl<'a> Draw<'a> {
             input_mask: self.input_mask,
             output_mask: self.output_mask,
             // As hardware has it: what vertices leave may be read in the next draw.
-            unit_stays: false,
-            order: Order::Registers,
+            preserve_unit: false,
+            layout: VertexLayout::Aos,
         };
         if !batch.inputs.is_empty() {
             let exit = self.shader.run_batch(&vertex.uniforms, &mut vertex.unit, &mut batch);

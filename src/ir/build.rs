@@ -6,10 +6,10 @@
 //! is no operation: its reader reads through it.
 //!
 //! Runs end in one block per kind of exit, which stores the places. Fuel is counted in a block of its own on each edge
-//! that costs some. It must not know what lanes are needed ([`super::facts`]) or how anything is computed.
+//! that costs some. It must not know what lanes are needed ([`super::analysis`]) or how anything is computed.
 
 use super::cfg::{self, Cfg, Step};
-use super::{Block, Edge, Form, Func, Inst, Mem, Node, Term, Test, Type, Value};
+use super::{Block, BranchTest, Edge, Form, Func, Inst, Mem, Node, Terminator, Type, Value};
 use crate::isa::flow::Exit;
 use crate::isa::{self, DstFile, Opcode, Pc, Stage, WriteMask};
 use std::collections::{BTreeMap, HashMap};
@@ -195,7 +195,7 @@ impl Builder {
         cfg.blocks.iter().flat_map(|b| b.term.edges()).for_each(|e| ways_in[e.to] += 1);
 
         let start = self.deliver(0, 0, 1);
-        self.func.blocks[0].term = Term::Goto(start);
+        self.func.blocks[0].term = Terminator::Goto(start);
         for (id, block) in cfg.blocks.iter().enumerate() {
             self.pc = block.pc;
             self.enter(id + 1, ways_in[id] > 1);
@@ -212,14 +212,19 @@ impl Builder {
             if self.func.form == Form::Ssa {
                 self.store(Place::is_register);
             }
-            self.func.blocks[id].term = Term::Exit(exit);
+            self.func.blocks[id].term = Terminator::Exit(exit);
         }
         self.fill_arguments();
         self.func.blocks[0].insts = self.initial_loads.iter().map(|&v| (cfg.entry.pc, Inst::Def(v))).collect();
     }
 
     fn new_block(&mut self, pc: Pc) -> usize {
-        self.func.blocks.push(Block { pc, params: Vec::new(), insts: Vec::new(), term: Term::Exit(Exit::PastEnd) });
+        self.func.blocks.push(Block {
+            pc,
+            params: Vec::new(),
+            insts: Vec::new(),
+            term: Terminator::Exit(Exit::PastEnd),
+        });
         self.func.blocks.len() - 1
     }
 
@@ -264,7 +269,7 @@ impl Builder {
         let yes = self.deliver(check, 0, e.to + 1);
         self.block = here;
         self.env = before;
-        self.func.blocks[check].term = Term::Branch { test: Test::NonZero(fuel), yes, no };
+        self.func.blocks[check].term = Terminator::Branch { test: BranchTest::NonZero(fuel), yes, no };
         to_check
     }
 
@@ -277,24 +282,24 @@ impl Builder {
         id
     }
 
-    fn terminate(&mut self, term: &cfg::Term) {
+    fn terminate(&mut self, term: &cfg::Terminator) {
         let from = self.block;
         let term = match *term {
-            cfg::Term::Exit(exit) => {
+            cfg::Terminator::Exit(exit) => {
                 let to = self.exit_block(exit);
-                Term::Goto(self.deliver(from, 0, to))
+                Terminator::Goto(self.deliver(from, 0, to))
             }
-            cfg::Term::Goto(edge) => Term::Goto(self.follow(from, 0, edge)),
-            cfg::Term::Branch { test, yes, no } => {
+            cfg::Terminator::Goto(edge) => Terminator::Goto(self.follow(from, 0, edge)),
+            cfg::Terminator::Branch { test, yes, no } => {
                 let test = match test {
                     isa::Test::Flags(cond) => {
-                        Test::Flags { cond, x: self.read(Place::flag(0)), y: self.read(Place::flag(1)) }
+                        BranchTest::Flags { cond, x: self.read(Place::flag(0)), y: self.read(Place::flag(1)) }
                     }
-                    isa::Test::Bool { id, value } => Test::Bool { id, value },
+                    isa::Test::Bool { id, value } => BranchTest::Bool { id, value },
                 };
-                Term::Branch { test, yes: self.follow(from, 0, yes), no: self.follow(from, 1, no) }
+                Terminator::Branch { test, yes: self.follow(from, 0, yes), no: self.follow(from, 1, no) }
             }
-            cfg::Term::LoopEnd { slot, again, exit, restore } => {
+            cfg::Terminator::LoopEnd { slot, again, exit, restore } => {
                 self.advance_loop_counter(slot);
                 let left = self.read(Place::left(slot));
                 let before = self.env.clone();
@@ -308,18 +313,18 @@ impl Builder {
                     let out = self.new_block(self.pc);
                     self.block = out;
                     self.leave_loop(slot, restore);
-                    self.func.blocks[out].term = Term::Goto(self.follow(out, 0, exit));
+                    self.func.blocks[out].term = Terminator::Goto(self.follow(out, 0, exit));
                     Edge { to: out, args: Vec::new() }
                 } else {
                     self.leave_loop(slot, restore);
                     self.follow(from, 1, exit)
                 };
-                Term::Branch { test: Test::NonZero(left), yes, no }
+                Terminator::Branch { test: BranchTest::NonZero(left), yes, no }
             }
-            cfg::Term::LoopBreak { slot, exit, restore } => {
+            cfg::Terminator::LoopBreak { slot, exit, restore } => {
                 self.advance_loop_counter(slot);
                 self.leave_loop(slot, restore);
-                Term::Goto(self.follow(from, 0, exit))
+                Terminator::Goto(self.follow(from, 0, exit))
             }
         };
         self.func.blocks[from].term = term;

@@ -57,7 +57,7 @@ pub struct Block {
     /// What it does, without the words that only steer.
     pub steps: Vec<Step>,
     /// Where it goes.
-    pub term: Term,
+    pub term: Terminator,
 }
 
 /// One thing that a block does.
@@ -80,7 +80,7 @@ pub enum Step {
 
 /// Where a block goes. Every edge names the block and whether taking it costs fuel.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Term {
+pub enum Terminator {
     /// The run ends.
     Exit(Exit),
     /// To one block.
@@ -126,24 +126,24 @@ pub struct Edge {
     pub backward: bool,
 }
 
-impl Term {
+impl Terminator {
     /// The edges, in the order they are written.
     pub fn edges(&self) -> impl Iterator<Item = Edge> {
         let (a, b) = match *self {
-            Term::Exit(_) => (None, None),
-            Term::Goto(e) | Term::LoopBreak { exit: e, .. } => (Some(e), None),
-            Term::Branch { yes, no, .. } => (Some(yes), Some(no)),
-            Term::LoopEnd { again, exit, .. } => (Some(again), Some(exit)),
+            Terminator::Exit(_) => (None, None),
+            Terminator::Goto(e) | Terminator::LoopBreak { exit: e, .. } => (Some(e), None),
+            Terminator::Branch { yes, no, .. } => (Some(yes), Some(no)),
+            Terminator::LoopEnd { again, exit, .. } => (Some(again), Some(exit)),
         };
         a.into_iter().chain(b)
     }
 
     fn edges_mut(&mut self) -> impl Iterator<Item = &mut Edge> {
         let (a, b) = match self {
-            Term::Exit(_) => (None, None),
-            Term::Goto(e) | Term::LoopBreak { exit: e, .. } => (Some(e), None),
-            Term::Branch { yes, no, .. } => (Some(yes), Some(no)),
-            Term::LoopEnd { again, exit, .. } => (Some(again), Some(exit)),
+            Terminator::Exit(_) => (None, None),
+            Terminator::Goto(e) | Terminator::LoopBreak { exit: e, .. } => (Some(e), None),
+            Terminator::Branch { yes, no, .. } => (Some(yes), Some(no)),
+            Terminator::LoopEnd { again, exit, .. } => (Some(again), Some(exit)),
         };
         a.into_iter().chain(b)
     }
@@ -153,7 +153,7 @@ type NodeId = usize;
 
 /// Where one outcome of a node's instruction leads. The edges of its term name nodes, not blocks yet.
 #[derive(Clone, Copy)]
-struct Outcome(Term);
+struct Outcome(Terminator);
 
 struct Node {
     pc: Pc,
@@ -261,7 +261,7 @@ impl<'a> Explorer<'a> {
     }
 
     fn node(&mut self, pc: Pc, scopes: Scopes) -> Result<Node, Unsupported> {
-        let exit = |exit| Ok(Node { pc, scopes, step: None, out: Out::One(Outcome(Term::Exit(exit))) });
+        let exit = |exit| Ok(Node { pc, scopes, step: None, out: Out::One(Outcome(Terminator::Exit(exit))) });
         let Some(inst) = self.program.inst(pc) else { return exit(Exit::PastEnd) };
         let mut step = None;
         let out = match inst {
@@ -301,22 +301,22 @@ impl<'a> Explorer<'a> {
 
     fn outcome(&mut self, pc: Pc, mut scopes: Scopes, action: Action) -> Result<Outcome, Unsupported> {
         if action == Action::Break && !scopes.can_break() {
-            return Ok(Outcome(Term::Exit(Exit::BreakOutsideLoop)));
+            return Ok(Outcome(Terminator::Exit(Exit::BreakOutsideLoop)));
         }
         let next = scopes.step(pc, action);
         let edge = |e: &mut Self, to, scopes| Ok(Edge { to: e.id(to, scopes)?, backward: is_backward(pc, to) });
         Ok(Outcome(match next {
-            Next::Go(to) => Term::Goto(edge(self, to, scopes)?),
+            Next::Go(to) => Terminator::Goto(edge(self, to, scopes)?),
             Next::LoopEnd { again, exit } => {
                 let slot = scopes.loops.len() - 1;
                 let again = edge(self, again, scopes)?;
                 let restore = scopes.leave_loop();
-                Term::LoopEnd { slot, again, exit: edge(self, exit, scopes)?, restore }
+                Terminator::LoopEnd { slot, again, exit: edge(self, exit, scopes)?, restore }
             }
             Next::LoopBreak { exit } => {
                 let slot = scopes.loops.len() - 1;
                 let restore = scopes.leave_loop();
-                Term::LoopBreak { slot, exit: edge(self, exit, scopes)?, restore }
+                Terminator::LoopBreak { slot, exit: edge(self, exit, scopes)?, restore }
             }
         }))
     }
@@ -333,7 +333,7 @@ fn form_blocks(nodes: &[Node]) -> Vec<Block> {
             Out::One(a) => (a, None),
             Out::Two(_, a, b) => (a, Some(b)),
         };
-        let plain = b.is_none() && matches!(a.0, Term::Goto(Edge { backward: false, .. }));
+        let plain = b.is_none() && matches!(a.0, Terminator::Goto(Edge { backward: false, .. }));
         for edge in a.0.edges().chain(b.into_iter().flat_map(|b| b.0.edges())) {
             ways_in[edge.to] += 1;
             leads[edge.to] |= !plain || ways_in[edge.to] > 1;
@@ -355,7 +355,7 @@ fn form_blocks(nodes: &[Node]) -> Vec<Block> {
         let term = loop {
             steps.extend(node.step);
             match node.out {
-                Out::One(Outcome(Term::Goto(Edge { to, .. }))) if !leads[to] => node = &nodes[to],
+                Out::One(Outcome(Terminator::Goto(Edge { to, .. }))) if !leads[to] => node = &nodes[to],
                 Out::One(Outcome(mut term)) => {
                     term.edges_mut().for_each(|e| e.to = block_of[e.to]);
                     break term;
@@ -363,13 +363,13 @@ fn form_blocks(nodes: &[Node]) -> Vec<Block> {
                 Out::Two(test, yes, no) => {
                     let mut edge = |Outcome(mut term): Outcome| {
                         term.edges_mut().for_each(|e| e.to = block_of[e.to]);
-                        if let Term::Goto(edge) = term {
+                        if let Terminator::Goto(edge) = term {
                             return edge;
                         }
                         extra.push(Block { pc: node.pc, scopes: node.scopes, steps: Vec::new(), term });
                         Edge { to: count + extra.len() - 1, backward: false }
                     };
-                    break Term::Branch { test, yes: edge(yes), no: edge(no) };
+                    break Terminator::Branch { test, yes: edge(yes), no: edge(no) };
                 }
             }
         };
@@ -434,6 +434,6 @@ mod tests {
         let program = Program::from_words(&[0x8400_0000], &[]).expect("short");
         let cfg = Cfg::build(&program, Entry::vertex(0), Limits::default()).expect("small");
         assert_eq!((cfg.states, cfg.reachable, cfg.blocks.len()), (2, vec![0], 1));
-        assert_eq!(cfg.blocks[0].term, Term::Exit(Exit::PastEnd));
+        assert_eq!(cfg.blocks[0].term, Terminator::Exit(Exit::PastEnd));
     }
 }

@@ -1,7 +1,7 @@
 //! A decoded instruction -> the values it computes and the places it writes.
 
 use super::build::{Builder, Place};
-use super::{Inst, Lane, Node, Use, Value};
+use super::{Inst, Node, ScalarUse, Use, Value};
 use crate::isa::{self, Alu, CmpOp, DstFile, Index, Opcode, Src, SrcFile, Stage, Swizzle, WriteMask};
 
 impl Builder {
@@ -52,7 +52,7 @@ impl Builder {
         // Both flags are set even if no lane is written (ISA notes 4.4: whatever the mask).
         let flags = (op == Opcode::Litp).then(|| {
             let zero = self.func.value(Node::Const([0; 4]));
-            let zero = Lane { value: zero, component: 0, negate: false };
+            let zero = ScalarUse { value: zero, component: 0, negate: false };
             [0, 3].map(|n| self.define(Node::Compare { op: CmpOp::Ge, a: src[0].lane(n), b: zero }))
         });
         if alu.mask != WriteMask::NONE {

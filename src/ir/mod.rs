@@ -7,26 +7,23 @@
 //!    (constants, inputs, uniforms: [`Node::is_leaf`]) have no place: nothing in a run changes them, so they are evaluated
 //!    wherever they are used.
 //! 3. A vector operation computes all four lanes from its sources as [`crate::isa::numeric`] says; a source's swizzle and sign
-//!    are applied at the use ([`Use`], [`Lane`]). A write mask is a [`Node::Merge`] of the register's old and new value.
-//!    Lanes that nobody reads may hold anything.
+//!    are applied at the use ([`Use`], [`ScalarUse`]). A write mask is a [`Node::Merge`] of the register's old and new value.
+//!    Components that nobody reads may hold anything.
 //! 4. Registers are not values. Their contents enter by [`Node::Load`] and leave by [`Inst::Store`]. In the *SSA form* a
 //!    register is loaded in block 0 only, and stored only right before the run ends and, outputs, before an EMIT. In the
 //!    *memory form* each instruction loads what it reads and stores what it writes; that is the unoptimised witness.
 //! 5. [`Inst::Emit`] reads the outputs in memory and changes the bank there; everything else that touches memory does so in
 //!    program order.
 //!
-//! [`mod@cfg`] finds the blocks, [`build`] makes either form, [`simplify`] and [`facts`] shrink it, [`verify`] checks
+//! [`mod@cfg`] finds the blocks, [`build`] makes either form, [`simplify`] and [`analysis`] shrink it, [`verify`] checks
 //! these rules, `print` shows it. None of them knows Cranelift.
 
-pub mod batch;
+pub mod analysis;
 pub mod build;
 pub mod cfg;
-pub mod facts;
 mod insts;
-pub(crate) mod matrix;
 mod order;
 mod print;
-pub mod rows;
 pub mod simplify;
 #[cfg(test)]
 mod tests;
@@ -68,8 +65,8 @@ impl Use {
         Use { value, swizzle: Swizzle::IDENTITY, negate: false }
     }
     /// The scalar that `lane` reads.
-    pub fn lane(&self, lane: usize) -> Lane {
-        Lane { value: self.value, component: self.swizzle.lane(lane) as u8, negate: self.negate }
+    pub fn lane(&self, lane: usize) -> ScalarUse {
+        ScalarUse { value: self.value, component: self.swizzle.lane(lane) as u8, negate: self.negate }
     }
     /// Whether it is the value unchanged.
     pub fn is_plain(&self) -> bool {
@@ -79,7 +76,7 @@ impl Use {
 
 /// A scalar source: one component of a vector, its sign flipped if asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Lane {
+pub struct ScalarUse {
     /// The vector.
     pub value: Value,
     /// Component 0-3.
@@ -167,9 +164,9 @@ pub enum Node {
         /// Which.
         op: Opcode,
         /// The argument.
-        src: Lane,
+        src: ScalarUse,
     },
-    /// Lanes of `mask` from `new`, the others from `old`.
+    /// Components of `mask` from `new`, the others from `old`.
     Merge {
         /// Which lanes are new.
         mask: WriteMask,
@@ -179,15 +176,15 @@ pub enum Node {
         new: Value,
     },
     /// A float as an address: truncated, saturated, NaN is 0.
-    ToAddress(Lane),
+    ToAddress(ScalarUse),
     /// A comparison of two scalars.
     Compare {
         /// Which; never one of the two that always hold.
         op: CmpOp,
         /// Left.
-        a: Lane,
+        a: ScalarUse,
         /// Right.
-        b: Lane,
+        b: ScalarUse,
     },
     /// Wrapping sum of two integers.
     Add(Value, Value),
@@ -302,7 +299,7 @@ pub enum Inst {
 
 /// Where a block goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Term {
+pub enum Terminator {
     /// The run ends.
     Exit(Exit),
     /// To one block.
@@ -310,7 +307,7 @@ pub enum Term {
     /// By a condition.
     Branch {
         /// The condition.
-        test: Test,
+        test: BranchTest,
         /// If it holds.
         yes: Edge,
         /// If not.
@@ -320,7 +317,7 @@ pub enum Term {
 
 /// What a branch asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Test {
+pub enum BranchTest {
     /// A condition on two flags.
     Flags {
         /// How.
@@ -341,11 +338,11 @@ pub enum Test {
     NonZero(Value),
 }
 
-impl Test {
+impl BranchTest {
     /// Replaces every value it reads.
     pub fn map_uses(&mut self, mut f: impl FnMut(Value) -> Value) {
         match self {
-            Test::Flags { cond, x, y } => {
+            BranchTest::Flags { cond, x, y } => {
                 use crate::isa::CondOp;
                 if cond.op != CondOp::Y {
                     *x = f(*x);
@@ -354,8 +351,8 @@ impl Test {
                     *y = f(*y);
                 }
             }
-            Test::Bool { .. } => {}
-            Test::NonZero(v) => *v = f(*v),
+            BranchTest::Bool { .. } => {}
+            BranchTest::NonZero(v) => *v = f(*v),
         }
     }
 }
@@ -379,7 +376,7 @@ pub struct Block {
     /// What it does, each step with the address it comes from.
     pub insts: Vec<(Pc, Inst)>,
     /// Where it goes.
-    pub term: Term,
+    pub term: Terminator,
 }
 
 /// One entry of a program in SSA.
@@ -422,13 +419,13 @@ impl Func {
     }
 }
 
-impl Term {
+impl Terminator {
     /// The edges, in the order they are written.
     pub fn edges(&self) -> impl Iterator<Item = &Edge> {
         let (a, b) = match self {
-            Term::Exit(_) => (None, None),
-            Term::Goto(e) => (Some(e), None),
-            Term::Branch { yes, no, .. } => (Some(yes), Some(no)),
+            Terminator::Exit(_) => (None, None),
+            Terminator::Goto(e) => (Some(e), None),
+            Terminator::Branch { yes, no, .. } => (Some(yes), Some(no)),
         };
         a.into_iter().chain(b)
     }
@@ -436,9 +433,9 @@ impl Term {
     /// The edges, to be changed in place.
     pub fn edges_mut(&mut self) -> impl Iterator<Item = &mut Edge> {
         let (a, b) = match self {
-            Term::Exit(_) => (None, None),
-            Term::Goto(e) => (Some(e), None),
-            Term::Branch { yes, no, .. } => (Some(yes), Some(no)),
+            Terminator::Exit(_) => (None, None),
+            Terminator::Goto(e) => (Some(e), None),
+            Terminator::Branch { yes, no, .. } => (Some(yes), Some(no)),
         };
         a.into_iter().chain(b)
     }

@@ -1,7 +1,7 @@
 //! [`Func`] and [`Cfg`] as text, for dumps and snapshots. The text is not read back.
 
 use super::cfg::{self, Cfg, Step};
-use super::{Block, Edge, Func, Inst, Lane, Mem, Node, Term, Test, Type, Use, Value, alu_sources};
+use super::{Block, BranchTest, Edge, Func, Inst, Mem, Node, ScalarUse, Terminator, Type, Use, Value, alu_sources};
 use crate::isa::{self, CondOp, table};
 use std::fmt::{self, Display, Formatter};
 
@@ -34,9 +34,9 @@ impl Display for In<'_, &Use> {
     }
 }
 
-impl Display for In<'_, &Lane> {
+impl Display for In<'_, &ScalarUse> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Lane { value, component, negate } = *self.1;
+        let ScalarUse { value, component, negate } = *self.1;
         write!(f, "{}{}.{}", if negate { "-" } else { "" }, In(self.0, value), XYZW[usize::from(component)])
     }
 }
@@ -122,10 +122,10 @@ fn list(f: &mut Formatter<'_>, func: &Func, values: &[Value]) -> fmt::Result {
     f.write_str(")")
 }
 
-impl Display for In<'_, &Test> {
+impl Display for In<'_, &BranchTest> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self.1 {
-            Test::Flags { cond, x, y } => {
+            BranchTest::Flags { cond, x, y } => {
                 let (nx, ny) = (if cond.ref_x { "" } else { "!" }, if cond.ref_y { "" } else { "!" });
                 let (x, y) = (In(self.0, *x), In(self.0, *y));
                 match cond.op {
@@ -135,8 +135,8 @@ impl Display for In<'_, &Test> {
                     CondOp::Y => write!(f, "{ny}{y}"),
                 }
             }
-            Test::Bool { id, value } => write!(f, "{}b{id}", if *value { "" } else { "!" }),
-            Test::NonZero(v) => write!(f, "{} != 0", In(self.0, *v)),
+            BranchTest::Bool { id, value } => write!(f, "{}b{id}", if *value { "" } else { "!" }),
+            BranchTest::NonZero(v) => write!(f, "{} != 0", In(self.0, *v)),
         }
     }
 }
@@ -157,9 +157,9 @@ impl Display for In<'_, &Block> {
         }
         f.write_str("          ")?;
         match &block.term {
-            Term::Exit(exit) => writeln!(f, "exit {exit:?}"),
-            Term::Goto(edge) => writeln!(f, "goto {}", In(func, edge)),
-            Term::Branch { test, yes, no } => {
+            Terminator::Exit(exit) => writeln!(f, "exit {exit:?}"),
+            Terminator::Goto(edge) => writeln!(f, "goto {}", In(func, edge)),
+            Terminator::Branch { test, yes, no } => {
                 writeln!(f, "if {} goto {} else {}", In(func, test), In(func, yes), In(func, no))
             }
         }
@@ -210,15 +210,15 @@ impl Display for Cfg {
                 }
             }
             match &block.term {
-                cfg::Term::Exit(exit) => writeln!(f, "          exit {exit:?}")?,
-                cfg::Term::Goto(e) => writeln!(f, "          goto {}", edge(e))?,
-                cfg::Term::Branch { test: t, yes, no } => {
+                cfg::Terminator::Exit(exit) => writeln!(f, "          exit {exit:?}")?,
+                cfg::Terminator::Goto(e) => writeln!(f, "          goto {}", edge(e))?,
+                cfg::Terminator::Branch { test: t, yes, no } => {
                     writeln!(f, "          if {} goto {} else {}", test(t), edge(yes), edge(no))?;
                 }
-                cfg::Term::LoopEnd { slot, again, exit, .. } => {
+                cfg::Terminator::LoopEnd { slot, again, exit, .. } => {
                     writeln!(f, "          loop end (slot {slot}): again {} or {}", edge(again), edge(exit))?;
                 }
-                cfg::Term::LoopBreak { slot, exit, .. } => {
+                cfg::Terminator::LoopBreak { slot, exit, .. } => {
                     writeln!(f, "          break (slot {slot}) to {}", edge(exit))?;
                 }
             }

@@ -5,9 +5,9 @@
 //! nobody reads resolved, equal offsets shared, and all that is dead then removed. It must not change what is observable:
 //! stores, emits, exits.
 
-use super::facts::{ALL_LANES, lanes_read};
+use super::analysis::{XYZW, operand_components};
 use super::order::reverse_postorder;
-use super::{Block, Edge, Form, Func, Inst, Mem, Node, Term, Test, Use, Value, alu_sources};
+use super::{Block, BranchTest, Edge, Form, Func, Inst, Mem, Node, Terminator, Use, Value, alu_sources};
 use crate::isa::Opcode;
 use crate::isa::numeric::Precision;
 use std::collections::HashMap;
@@ -58,7 +58,7 @@ impl Func {
                     mem.map_uses(|v| by.get(v));
                 }
             }
-            if let Term::Branch { test, .. } = &mut block.term {
+            if let Terminator::Branch { test, .. } = &mut block.term {
                 test.map_uses(|v| by.get(v));
             }
             for edge in block.term.edges_mut() {
@@ -92,7 +92,7 @@ impl Func {
         };
         let sign = |x: f32, negate: bool| if negate { -x } else { x };
         let fetch = |u: &Use| vector(u.value).map(|v| u.swizzle.lanes().map(|c| sign(v[c], u.negate)));
-        let scalar = |l: &super::Lane| vector(l.value).map(|v| sign(v[usize::from(l.component)], l.negate));
+        let scalar = |l: &super::ScalarUse| vector(l.value).map(|v| sign(v[usize::from(l.component)], l.negate));
         let constant = |v: [f32; 4]| Some(Node::Const(v.map(f32::to_bits)));
         match node {
             Node::Alu { op, src } => {
@@ -153,11 +153,11 @@ impl Func {
     fn decide_branches(&mut self) {
         let mut decided = false;
         for i in 0..self.blocks.len() {
-            if let Term::Branch { test, yes, no } = &self.blocks[i].term
+            if let Terminator::Branch { test, yes, no } = &self.blocks[i].term
                 && let Some(holds) = self.decide(test)
             {
                 let edge = if holds { yes } else { no };
-                self.blocks[i].term = Term::Goto(edge.clone());
+                self.blocks[i].term = Terminator::Goto(edge.clone());
                 decided = true;
             }
         }
@@ -166,23 +166,23 @@ impl Func {
         }
     }
 
-    fn decide(&self, test: &Test) -> Option<bool> {
+    fn decide(&self, test: &BranchTest) -> Option<bool> {
         let flag = |v: Value| match self.node(v) {
             Node::Flag(f) => Some(*f),
             _ => None,
         };
         match test {
-            Test::Flags { cond, x, y } => {
+            BranchTest::Flags { cond, x, y } => {
                 use crate::isa::CondOp::{X, Y};
                 let x = if cond.op == Y { false } else { flag(*x)? };
                 let y = if cond.op == X { false } else { flag(*y)? };
                 Some(cond.eval([x, y]))
             }
-            Test::NonZero(v) => match self.node(*v) {
+            BranchTest::NonZero(v) => match self.node(*v) {
                 Node::Int(n) => Some(*n != 0),
                 _ => None,
             },
-            Test::Bool { .. } => None,
+            BranchTest::Bool { .. } => None,
         }
     }
 
@@ -285,12 +285,12 @@ impl Func {
     }
 
     fn resolve_merges(&mut self) {
-        let live = self.live_lanes();
+        let live = self.live_components();
         let mut by = Replacements::new(self.nodes.len());
         for (i, node) in self.nodes.iter().enumerate() {
             if let Node::Merge { mask, old, new } = *node {
                 let lanes = live[i];
-                if lanes & !mask.lane_bits() & ALL_LANES == 0 {
+                if lanes & !mask.lane_bits() & XYZW == 0 {
                     by.set(Value(i as u32), new);
                 } else if lanes & mask.lane_bits() == 0 {
                     by.set(Value(i as u32), old);
@@ -318,13 +318,13 @@ impl Func {
     }
 
     fn remove_dead(&mut self) {
-        let live = self.live_lanes();
+        let live = self.live_components();
         // A source none of whose lanes is read (DST without y, say) may be what is removed below.
         let nothing = self.value(Node::Const([0; 4]));
         for (node, &live) in self.nodes.iter_mut().zip(&live) {
             if let Node::Alu { op, src } = node {
                 for (n, s) in src.iter_mut().enumerate() {
-                    if lanes_read(*op, n, live) == 0 {
+                    if operand_components(*op, n, live) == 0 {
                         *s = Use::plain(nothing);
                     }
                 }

@@ -11,7 +11,7 @@ fn func(make: impl FnOnce(&mut Func) -> Vec<Value>) -> Func {
     let defs = (0..f.nodes.len() as u32).map(Value).filter(|v| !f.node(*v).is_leaf()).map(Inst::Def);
     let stores = values.iter().enumerate().map(|(n, v)| Inst::Store(Mem::Temp(n as u8), *v));
     let insts = defs.chain(stores).map(|i| (0, i)).collect();
-    f.blocks = vec![Block { pc: 0, params: Vec::new(), insts, term: Term::Exit(Exit::End) }];
+    f.blocks = vec![Block { pc: 0, params: Vec::new(), insts, term: Terminator::Exit(Exit::End) }];
     f
 }
 
@@ -73,7 +73,7 @@ fn broken_rules_are_named() {
     f.blocks[0].params.push(Value(0));
     assert_eq!(rule(&f), 1);
     let mut f = good.clone();
-    f.blocks[0].term = Term::Goto(Edge { to: 7, args: Vec::new() });
+    f.blocks[0].term = Terminator::Goto(Edge { to: 7, args: Vec::new() });
     assert_eq!(rule(&f), 2);
     let mut f = good.clone();
     f.blocks[0].insts.reverse();
@@ -87,7 +87,7 @@ fn broken_rules_are_named() {
     assert_eq!(rule(&f), 4, "a vector in an integer register");
     let mut f = good.clone();
     let to = f.blocks[0].clone();
-    f.blocks[0] = Block { insts: Vec::new(), term: Term::Goto(Edge { to: 1, args: Vec::new() }), ..to.clone() };
+    f.blocks[0] = Block { insts: Vec::new(), term: Terminator::Goto(Edge { to: 1, args: Vec::new() }), ..to.clone() };
     f.blocks.push(to);
     assert_eq!(rule(&f), 5, "a load behind block 0");
     let f = func(|f| {
@@ -154,7 +154,7 @@ fn every_vector_operation_on_constants_is_one() {
         ] {
             let mut f = func(|f| {
                 let value = f.value(bits([1.5, -2.0, 3.0, 4.0]));
-                vec![f.value(Node::Scalar { op, src: Lane { value, component, negate } })]
+                vec![f.value(Node::Scalar { op, src: ScalarUse { value, component, negate } })]
             });
             f.simplify(precision);
             assert_eq!(stored(&f, 0), [bits([want; 4])], "{op:?} in {precision}");
@@ -173,7 +173,7 @@ fn every_vector_operation_on_constants_is_one() {
 fn integers_and_flags_of_constants_are_constants() {
     let mut f = storing(|f| {
         let vector = f.value(bits([1.5, -2.5, 300.0, 4.0]));
-        let lane = |component, negate| Lane { value: vector, component, negate };
+        let lane = |component, negate| ScalarUse { value: vector, component, negate };
         let address = f.value(Node::ToAddress(lane(1, false)));
         let negated = f.value(Node::ToAddress(lane(2, true)));
         let (most, two, loaded) =
@@ -204,47 +204,47 @@ fn integers_and_flags_of_constants_are_constants() {
 }
 
 /// Which of two blocks `test` leads to after simplification: `Some` if it is decided.
-fn decided(make: impl FnOnce(&mut Func, Value) -> Test) -> Option<bool> {
+fn decided(make: impl FnOnce(&mut Func, Value) -> BranchTest) -> Option<bool> {
     let mut f = func(|f| vec![f.value(Node::Load(Mem::Flag(0)))]);
     f.blocks[0].insts.pop();
     let test = make(&mut f, Value(0));
     let edge = |to| Edge { to, args: Vec::new() };
-    f.blocks[0].term = Term::Branch { test, yes: edge(1), no: edge(2) };
+    f.blocks[0].term = Terminator::Branch { test, yes: edge(1), no: edge(2) };
     for exit in [Exit::PastEnd, Exit::Fuel] {
-        f.blocks.push(Block { pc: 0, params: Vec::new(), insts: Vec::new(), term: Term::Exit(exit) });
+        f.blocks.push(Block { pc: 0, params: Vec::new(), insts: Vec::new(), term: Terminator::Exit(exit) });
     }
     f.verify().expect("well made");
     f.simplify(Precision::F32);
     f.verify().expect("well made");
     match &f.blocks[0].term {
-        Term::Branch { .. } => {
+        Terminator::Branch { .. } => {
             assert_eq!(f.blocks.len(), 3);
             None
         }
-        Term::Goto(edge) => {
+        Terminator::Goto(edge) => {
             assert_eq!((edge.to, f.blocks.len()), (1, 2), "the other block is gone");
-            Some(f.blocks[1].term == Term::Exit(Exit::PastEnd))
+            Some(f.blocks[1].term == Terminator::Exit(Exit::PastEnd))
         }
-        Term::Exit(exit) => panic!("{exit:?}"),
+        Terminator::Exit(exit) => panic!("{exit:?}"),
     }
 }
 
 #[test]
 fn branches_on_constants_are_decided() {
     for (n, holds) in [(0, false), (1, true), (-1, true)] {
-        assert_eq!(decided(|f, _| Test::NonZero(f.value(Node::Int(n)))), Some(holds), "{n}");
+        assert_eq!(decided(|f, _| BranchTest::NonZero(f.value(Node::Int(n)))), Some(holds), "{n}");
     }
-    assert_eq!(decided(|_, _| Test::Bool { id: 3, value: true }), None);
+    assert_eq!(decided(|_, _| BranchTest::Bool { id: 3, value: true }), None);
     for op in [CondOp::Or, CondOp::And, CondOp::X, CondOp::Y] {
         for n in 0..16 {
             let [x, y, ref_x, ref_y] = [0, 1, 2, 3].map(|bit| n >> bit & 1 != 0);
             let cond = Cond { op, ref_x, ref_y };
             let known = |f: &mut Func, flag| f.value(Node::Flag(flag));
-            let both = decided(|f, _| Test::Flags { cond, x: known(f, x), y: known(f, y) });
+            let both = decided(|f, _| BranchTest::Flags { cond, x: known(f, x), y: known(f, y) });
             assert_eq!(both, Some(cond.eval([x, y])), "{cond:?} of {x}, {y}");
-            let only_x = decided(|f, open| Test::Flags { cond, x: known(f, x), y: open });
+            let only_x = decided(|f, open| BranchTest::Flags { cond, x: known(f, x), y: open });
             assert_eq!(only_x, (op == CondOp::X).then_some(x == ref_x), "{cond:?} of {x}");
-            let only_y = decided(|f, open| Test::Flags { cond, x: open, y: known(f, y) });
+            let only_y = decided(|f, open| BranchTest::Flags { cond, x: open, y: known(f, y) });
             assert_eq!(only_y, (op == CondOp::Y).then_some(y == ref_y), "{cond:?} of {y}");
         }
     }
@@ -262,15 +262,15 @@ fn parameters_that_are_no_choice_go() {
     let edge = |to, args: &[Value]| Edge { to, args: args.to_vec() };
     let defs = |list: &[Value]| list.iter().map(|&v| (0, Inst::Def(v))).collect::<Vec<_>>();
     let block = |params: &[Value], insts, term| Block { pc: 0, params: params.to_vec(), insts, term };
-    let test = Test::Bool { id: 0, value: true };
+    let test = BranchTest::Bool { id: 0, value: true };
     // Always a; a, then b; a constant made twice; two constants; a by way of the other block; a sum.
     let back = [inner[0], b, other_zero, one, inner[4], sum];
     let stores = inner.iter().zip(2..).map(|(&v, n)| (0, Inst::Store(Mem::Temp(n), v))).collect();
     f.blocks = vec![
-        block(&[], defs(&[a, b]), Term::Goto(edge(1, &[a, a, zero, zero, a, a]))),
-        block(&outer, Vec::new(), Term::Goto(edge(2, &outer))),
-        block(&inner, defs(&[sum]), Term::Branch { test, yes: edge(1, &back), no: edge(3, &[]) }),
-        block(&[], stores, Term::Exit(Exit::End)),
+        block(&[], defs(&[a, b]), Terminator::Goto(edge(1, &[a, a, zero, zero, a, a]))),
+        block(&outer, Vec::new(), Terminator::Goto(edge(2, &outer))),
+        block(&inner, defs(&[sum]), Terminator::Branch { test, yes: edge(1, &back), no: edge(3, &[]) }),
+        block(&[], stores, Terminator::Exit(Exit::End)),
     ];
     f.verify().expect("well made");
     f.simplify(Precision::F32);

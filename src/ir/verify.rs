@@ -8,7 +8,7 @@
 //! 5. In the SSA form registers are loaded in block 0 only, and a block with stores ends the run or emits behind them.
 //! 6. Opcodes of vector operations are in their normal form and scalar ones among `EX2 LG2 RCP RSQ`.
 
-use super::{Form, Func, Inst, Mem, Node, Term, Test, Type, Value};
+use super::{BranchTest, Form, Func, Inst, Mem, Node, Terminator, Type, Value};
 use crate::isa::{CmpOp, Opcode, Pc};
 use std::collections::HashSet;
 use std::fmt;
@@ -105,12 +105,12 @@ impl Func {
                     Inst::Setemit(_) => {}
                 }
             }
-            if self.form == Form::Ssa && stores && !matches!(block.term, Term::Exit(_)) {
+            if self.form == Form::Ssa && stores && !matches!(block.term, Terminator::Exit(_)) {
                 return fail(5, b, block.pc);
             }
             let mut ok = true;
-            if let Term::Branch { mut test, .. } = block.term {
-                let want = if matches!(test, Test::NonZero(_)) { Type::Int } else { Type::Flag };
+            if let Terminator::Branch { mut test, .. } = block.term {
+                let want = if matches!(test, BranchTest::NonZero(_)) { Type::Int } else { Type::Flag };
                 let mut typed = true;
                 test.map_uses(|v| {
                     ok &= readable(v, &here);
@@ -226,7 +226,7 @@ fn well_formed(node: &Node) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::{Block, Edge, Lane, Use};
+    use crate::ir::{Block, Edge, ScalarUse, Use};
     use crate::isa::flow::Exit;
     use crate::isa::{Cond, CondOp};
     use crate::program::Entry;
@@ -250,15 +250,15 @@ mod tests {
         Node::Alu { op, src: [Use::plain(v); 3] }
     }
 
-    fn lane(value: Value) -> Lane {
-        Lane { value, component: 1, negate: false }
+    fn lane(value: Value) -> ScalarUse {
+        ScalarUse { value, component: 1, negate: false }
     }
 
     fn edge(to: usize, args: &[Value]) -> Edge {
         Edge { to, args: args.to_vec() }
     }
 
-    fn block(params: &[Value], insts: &[Inst], term: Term) -> Block {
+    fn block(params: &[Value], insts: &[Inst], term: Terminator) -> Block {
         Block { pc: 0, params: params.to_vec(), insts: insts.iter().map(|&i| (0, i)).collect(), term }
     }
 
@@ -279,9 +279,9 @@ mod tests {
             Node::Param(Type::Int),
             Node::Int(1),
         ];
-        let flags = Test::Flags { cond: Cond { op: CondOp::And, ref_x: true, ref_y: true }, x: FLAG, y: FLAG };
-        let choice = Term::Branch { test: flags, yes: edge(2, &[]), no: edge(3, &[]) };
-        let again = Term::Branch { test: Test::NonZero(LEFT), yes: edge(1, &[]), no: edge(5, &[]) };
+        let flags = BranchTest::Flags { cond: Cond { op: CondOp::And, ref_x: true, ref_y: true }, x: FLAG, y: FLAG };
+        let choice = Terminator::Branch { test: flags, yes: edge(2, &[]), no: edge(3, &[]) };
+        let again = Terminator::Branch { test: BranchTest::NonZero(LEFT), yes: edge(1, &[]), no: edge(5, &[]) };
         let stores = [
             Store(Mem::Out { n: 0, bank: BANK }, PARAM),
             Store(Mem::LoopCounter, LEFT),
@@ -289,12 +289,12 @@ mod tests {
             Store(Mem::Temp(0), INPUT),
         ];
         let blocks = vec![
-            block(&[], &[Def(VECTOR), Def(BANK), Def(COUNT)], Term::Goto(edge(1, &[]))),
+            block(&[], &[Def(VECTOR), Def(BANK), Def(COUNT)], Terminator::Goto(edge(1, &[]))),
             block(&[], &[Def(SUM), Def(FLAG)], choice),
-            block(&[], &[Def(THEN)], Term::Goto(edge(4, &[THEN, COUNT]))),
-            block(&[], &[Def(OFFSET), Def(ELSE)], Term::Goto(edge(4, &[ELSE, SUM]))),
+            block(&[], &[Def(THEN)], Terminator::Goto(edge(4, &[THEN, COUNT]))),
+            block(&[], &[Def(OFFSET), Def(ELSE)], Terminator::Goto(edge(4, &[ELSE, SUM]))),
             block(&[PARAM, LEFT], &[], again),
-            block(&[], &stores, Term::Exit(Exit::End)),
+            block(&[], &stores, Terminator::Exit(Exit::End)),
         ];
         Func { entry: Entry::vertex(0), form: Form::Ssa, nodes, blocks }
     }
@@ -329,19 +329,19 @@ mod tests {
     fn rule_1_the_first_block() {
         assert_eq!(broken(|f| f.blocks.clear()), Some((1, 0)));
         assert_eq!(broken(|f| f.blocks[0].params.push(PARAM)), Some((1, 0)));
-        assert_eq!(broken(|f| f.blocks[3].term = Term::Goto(edge(0, &[]))), Some((1, 3)));
+        assert_eq!(broken(|f| f.blocks[3].term = Terminator::Goto(edge(0, &[]))), Some((1, 3)));
     }
 
     #[test]
     fn rule_2_edges_and_their_arguments() {
-        let goto = |args: &[Value]| broken(|f| f.blocks[3].term = Term::Goto(edge(4, args)));
+        let goto = |args: &[Value]| broken(|f| f.blocks[3].term = Terminator::Goto(edge(4, args)));
         assert_eq!(goto(&[ELSE, SUM]), None);
         assert_eq!(goto(&[ELSE]), Some((2, 3)), "one is missing");
         assert_eq!(goto(&[ELSE, SUM, SUM]), Some((2, 3)), "one is too many");
         assert_eq!(goto(&[SUM, ELSE]), Some((2, 3)), "of the wrong types");
         assert_eq!(goto(&[ELSE, ELSE]), Some((2, 3)), "the second of the wrong type");
         assert_eq!(goto(&[Value(99), SUM]), Some((2, 3)), "no value at all");
-        assert_eq!(broken(|f| f.blocks[3].term = Term::Goto(edge(6, &[]))), Some((2, 3)));
+        assert_eq!(broken(|f| f.blocks[3].term = Terminator::Goto(edge(6, &[]))), Some((2, 3)));
     }
 
     #[test]
@@ -361,11 +361,14 @@ mod tests {
         assert_eq!(with_store(Mem::Temp(1), THEN), Some((3, 5)));
         assert_eq!(with_store(Mem::Out { n: 1, bank: OFFSET }, PARAM), Some((3, 5)));
         let test = |v: Value| {
-            broken(|f| f.blocks[4].term = Term::Branch { test: Test::NonZero(v), yes: edge(1, &[]), no: edge(5, &[]) })
+            broken(|f| {
+                f.blocks[4].term =
+                    Terminator::Branch { test: BranchTest::NonZero(v), yes: edge(1, &[]), no: edge(5, &[]) }
+            })
         };
         assert_eq!((test(SUM), test(OFFSET)), (None, Some((3, 4))));
-        assert_eq!(broken(|f| f.blocks[2].term = Term::Goto(edge(4, &[ELSE, SUM]))), Some((3, 2)));
-        assert_eq!(broken(|f| f.blocks[2].term = Term::Goto(edge(4, &[THEN, OFFSET]))), Some((3, 2)));
+        assert_eq!(broken(|f| f.blocks[2].term = Terminator::Goto(edge(4, &[ELSE, SUM]))), Some((3, 2)));
+        assert_eq!(broken(|f| f.blocks[2].term = Terminator::Goto(edge(4, &[THEN, OFFSET]))), Some((3, 2)));
         // Twice in a block, in two blocks, as a parameter and otherwise, a leaf.
         for (b, v, found) in [(1, SUM, 1), (2, SUM, 2), (2, PARAM, 4), (2, INPUT, 2)] {
             assert_eq!(broken(|f| f.blocks[b].insts.push((0, Inst::Def(v)))), Some((3, found)), "{v:?} in block {b}");
@@ -374,8 +377,8 @@ mod tests {
         // A way around a definition: 0 -> 4 passes by block 1.
         let around = |to: usize| {
             broken(|f| {
-                let test = Test::Bool { id: 0, value: true };
-                f.blocks[0].term = Term::Branch { test, yes: edge(1, &[]), no: edge(to, &[VECTOR, COUNT]) };
+                let test = BranchTest::Bool { id: 0, value: true };
+                f.blocks[0].term = Terminator::Branch { test, yes: edge(1, &[]), no: edge(to, &[VECTOR, COUNT]) };
             })
         };
         assert_eq!(around(4), Some((3, 5)), "the flag that is stored is not defined on that way");
@@ -407,13 +410,14 @@ mod tests {
         assert_eq!((with_store(Mem::Flag(1), FLAG), with_store(Mem::Flag(1), LEFT)), (None, Some((4, 5))));
         assert_eq!((with_store(Mem::Bank, BANK), with_store(Mem::Bank, PARAM)), (Some((4, 5)), Some((4, 5))));
         // Tests.
-        let test =
-            |test: Test| broken(|f| f.blocks[4].term = Term::Branch { test, yes: edge(1, &[]), no: edge(5, &[]) });
-        let flags = |x, y| test(Test::Flags { cond: Cond { op: CondOp::Or, ref_x: true, ref_y: false }, x, y });
+        let test = |test: BranchTest| {
+            broken(|f| f.blocks[4].term = Terminator::Branch { test, yes: edge(1, &[]), no: edge(5, &[]) })
+        };
+        let flags = |x, y| test(BranchTest::Flags { cond: Cond { op: CondOp::Or, ref_x: true, ref_y: false }, x, y });
         assert_eq!((flags(FLAG, FLAG), flags(SUM, FLAG), flags(FLAG, SUM)), (None, Some((4, 4)), Some((4, 4))));
-        assert_eq!((test(Test::NonZero(FLAG)), test(Test::NonZero(PARAM))), (Some((4, 4)), Some((4, 4))));
+        assert_eq!((test(BranchTest::NonZero(FLAG)), test(BranchTest::NonZero(PARAM))), (Some((4, 4)), Some((4, 4))));
         // Only the flags that the condition asks for are read.
-        let one = |op, x, y| test(Test::Flags { cond: Cond { op, ref_x: true, ref_y: true }, x, y });
+        let one = |op, x, y| test(BranchTest::Flags { cond: Cond { op, ref_x: true, ref_y: true }, x, y });
         assert_eq!((one(CondOp::X, FLAG, SUM), one(CondOp::Y, SUM, FLAG)), (None, None));
         assert_eq!((one(CondOp::X, SUM, FLAG), one(CondOp::Y, FLAG, SUM)), (Some((4, 4)), Some((4, 4))));
     }
@@ -465,14 +469,14 @@ mod tests {
         // 0 -> 1, 2; 1 <-> 2; 2 -> 3, 4; 3 -> 5; 4 -> 5; nothing leads to 6.
         let to = [vec![1, 2], vec![2], vec![1, 3], vec![5, 4], vec![5], vec![], vec![5]];
         let blocks = to.iter().map(|to| {
-            let test = Test::Bool { id: 0, value: true };
+            let test = BranchTest::Bool { id: 0, value: true };
             block(
                 &[],
                 &[],
                 match to[..] {
-                    [yes, no] => Term::Branch { test, yes: edge(yes, &[]), no: edge(no, &[]) },
-                    [to] => Term::Goto(edge(to, &[])),
-                    _ => Term::Exit(Exit::End),
+                    [yes, no] => Terminator::Branch { test, yes: edge(yes, &[]), no: edge(no, &[]) },
+                    [to] => Terminator::Goto(edge(to, &[])),
+                    _ => Terminator::Exit(Exit::End),
                 },
             )
         });

@@ -9,8 +9,8 @@
 pub mod decode;
 pub mod elementary;
 pub mod encode;
+pub mod float24;
 pub mod flow;
-pub mod narrow;
 pub mod numeric;
 pub mod table;
 

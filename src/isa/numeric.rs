@@ -10,7 +10,7 @@
 
 use super::CmpOp;
 use super::elementary::{ex2_32, ex2_64, lg2_32, lg2_64};
-use super::narrow::{Rounding, flush};
+use super::float24::{Rounding, flush};
 use std::fmt;
 use std::str::FromStr;
 

@@ -1,166 +1,136 @@
-//! A program's entry -> machine code: host, settings, the pipeline with its times.
+//! A program's entry -> native code: the one user of Cranelift.
 //!
-//! The only user of Cranelift. [`Jit`] is a [`Backend`]; each of its variants reads the same words and must give the
-//! interpreter's bits. Stages are files: [`crate::ir`] up to SSA, `lower` (with `memory`, `math`, `elementary`,
-//! `narrow`, `shape`, `arm`, `dots`, `speculate`; `lanes` for batches) to CLIF, Cranelift to machine code (`target` says for
-//! which CPU, `generator` drives all this), `code` to executable memory, of which `profile` tells profilers. `kernel` is what runs it.
+//! [`Jit`] is a [`Backend`]. Each [`Variant`] compiles the same words, and its code gives the interpreter's bits. One compilation is a
+//! straight pipe, [`Jit::compile_native`]:
+//!
+//! | stage | from -> to | in |
+//! |---|---|---|
+//! | cfg | words -> blocks | [`crate::ir::cfg`] |
+//! | ssa | blocks -> simplified SSA | [`crate::ir`] |
+//! | plan | SSA -> what code multiplies, when it runs groups | `codegen`, `batch::policy` |
+//! | clif | SSA -> CLIF | `vertex`, `batch`, both on `emit` |
+//! | install | CLIF -> machine code in executable memory | `runtime` |
+//! | kernel | code -> runs | `runtime::kernel` |
+//!
+//! Folders import downward only: `abi <- emit <- vertex, batch <- runtime`, `profile` <- this file.
 
 mod abi;
-mod arm;
-mod code;
-mod dots;
-mod elementary;
-mod generator;
-mod kernel;
-mod lanes;
-mod lower;
-mod math;
-mod memory;
-mod narrow;
-mod place;
+mod batch;
+mod codegen;
+mod emit;
 mod profile;
-mod shape;
-mod speculate;
+mod runtime;
+mod settings;
+mod stages;
 mod target;
+mod vertex;
 
 use crate::background::Queue;
 use crate::executable::ExecutableMemory;
+use crate::ir::Func;
 use crate::ir::cfg::Limits;
 use crate::kernel::{Backend, Config, Kernel, Unsupported};
-use crate::profiler::Unprofiled;
+use crate::profiler::ProfilerError;
 use crate::program::{Entry, Program};
-use crate::state::Order;
-use code::{Code, CodeMemory, Needs};
-use cranelift_codegen::Context;
-use cranelift_jit::{JITBuilder, JITModule};
-use cranelift_module::{Linkage, Module, ModuleError};
-use generator::{Generator, Scratch};
-use kernel::{SideBySide, Source, Way};
-use math::Care;
+use batch::policy::{BatchPlan, BatchVariant, Thresholds};
+use codegen::{CodeGenerator, Scratch};
+use emit::Products;
 use profile::Profile;
+use runtime::call::{Code, Needs};
+use runtime::code_memory::CodeMemory;
+use runtime::install::install;
+use runtime::kernel::Parts;
+use runtime::lazy_code::{BatchCode, Recompiler};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+pub use batch::policy::NoBatchCode;
 #[cfg(feature = "targets")]
-pub use generator::explain_for;
-pub use generator::{NoCode, Stages};
-pub use kernel::NativeKernel;
+pub use codegen::explain_for;
+pub use runtime::kernel::NativeKernel;
+pub use settings::{Allocator, Cpu, Interleave, Settings};
+pub use stages::{Stages, Timings};
 #[cfg(feature = "targets")]
 pub use target::Target;
-pub use target::{Allocator, Cpu, Groups, Settings};
 
-/// Which code is made.
+/// Which code is compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Variant {
-    /// One vertex, registers in SIMD registers.
+    /// One vertex a call; a PICA register is one SIMD register.
     Vec4,
-    /// The same for one vertex. In a batch, components of four vertices share a SIMD register, as [`Groups`] says, if the vertices provably
-    /// don't see each other.
-    Lanes,
-    /// The same lowering with every register in memory, stored after each instruction, always multiplying exactly: the
+    /// The same for single vertices. Batches of provably independent vertices run as groups: a SIMD register holds one component of four
+    /// vertices.
+    Batch,
+    /// The same lowering as [`Variant::Vec4`] with every register in memory, stored after each instruction, and exact products: the
     /// second witness in tests, and the yardstick in benchmarks, because most engines work so.
     Unoptimised,
 }
 
 /// Compiles programs to native code.
 pub struct Jit {
-    generator: Generator,
-    /// Allocations that compiling can use again.
+    generator: CodeGenerator,
     scratch: Mutex<Vec<Scratch>>,
+    /// Memory for one function, where the host provides none.
     memory: fn() -> CodeMemory,
-    lanes_after: u32,
-    lent: Lent,
-    /// What serves a run that must be redone when there is no memory for the exact code.
+    host: HostServices,
+    /// Serves a run that deoptimises when there is no memory for exact code.
     last_resort: Arc<dyn Backend>,
-    /// Who is told of code; set behind the warm-up, which nobody wants to know of.
+    /// Set after the warm-up, of which no profiler should hear.
     profile: OnceLock<Profile>,
 }
 
-/// What a host lends a JIT.
+/// What a host provides to a JIT.
 #[derive(Clone, Default)]
-pub struct Lent {
-    /// Where code is made that runs want and have no need to wait for: for batches, and for what is rare. Without it, or when
-    /// nobody is there any more, it is made by the run that wants it first.
+pub struct HostServices {
+    /// Where to leave compilations that a run can do without: batch code, and code for what is rare. Without a queue, or once its threads
+    /// have ended, the run that wants the code compiles it.
     pub queue: Option<Queue>,
-    /// Where code is kept. Without it that is pages of the JIT's own.
+    /// Executable memory. Without it the JIT maps pages of its own.
     pub memory: Option<Arc<dyn ExecutableMemory>>,
 }
 
-/// How long each stage of a compilation took, and what came of it.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Timings {
-    /// Words to blocks.
-    pub cfg: Duration,
-    /// Blocks to simplified SSA.
-    pub ssa: Duration,
-    /// SSA to CLIF.
-    pub lower: Duration,
-    /// CLIF to machine code.
-    pub codegen: Duration,
-    /// Machine code to executable memory.
-    pub install: Duration,
-}
-
-impl Timings {
-    /// All stages together.
-    pub fn total(&self) -> Duration {
-        self.cfg + self.ssa + self.lower + self.codegen + self.install
-    }
-}
-
 impl Jit {
-    /// A JIT for this host. The first of a process takes a millisecond to warm up. `last_resort` must never fail to
-    /// compile; the interpreter doesn't. It serves a run that has to be redone when the system gives no memory for the
-    /// exact code any more.
+    /// A JIT for this host. The first of a process takes a millisecond to warm up. `last_resort` must never fail to compile; the
+    /// interpreter doesn't. It serves a run that deoptimises when the system gives no memory for the exact code.
     ///
     /// Fails with [`Unsupported::HostIsa`] where no native code can be made.
     pub fn new(variant: Variant, last_resort: Arc<dyn Backend>) -> Result<Arc<Jit>, Unsupported> {
         Jit::with(variant, Settings::default(), last_resort)
     }
 
-    /// [`Jit::new`] with code made in another way, for tests.
+    /// [`Jit::new`] with other settings.
     pub fn with(variant: Variant, settings: Settings, last_resort: Arc<dyn Backend>) -> Result<Arc<Jit>, Unsupported> {
-        Jit::hosted(variant, settings, Lent::default(), last_resort)
+        Jit::hosted(variant, settings, HostServices::default(), last_resort)
     }
 
-    /// [`Jit::with`] things of the host's.
+    /// [`Jit::with`] services of the host.
     pub fn hosted(
         variant: Variant,
         settings: Settings,
-        lent: Lent,
+        host: HostServices,
         last_resort: Arc<dyn Backend>,
     ) -> Result<Arc<Jit>, Unsupported> {
-        let jit = Jit {
-            generator: Generator {
-                isa: target::host(&settings)?,
-                variant,
-                groups: settings.groups,
-                limits: Limits::default(),
-            },
-            scratch: Mutex::default(),
-            memory: CodeMemory::default,
-            lanes_after: settings.lanes_after,
-            lent,
-            last_resort,
-            profile: OnceLock::new(),
-        };
-        let jit = Arc::new(jit);
-        // The first compilation of a process costs several times as much as the next, for pages that nobody has touched
-        // yet. Better here than at a game's first shader; it does not matter if it fails.
+        let isa = target::host(&settings)?;
+        let profiler = settings.profiler.clone();
+        let generator = CodeGenerator { isa, variant, settings, limits: Limits::default() };
+        let (scratch, profile) = Default::default();
+        let jit = Arc::new(Jit { generator, scratch, memory: CodeMemory::default, host, last_resort, profile });
+        // The first compilation of a process costs several times as much as the next: it touches new pages. Better here than at a game's
+        // first shader; it does not matter if it fails.
         static WARM: AtomicBool = AtomicBool::new(false);
         if !WARM.swap(true, Ordering::Relaxed)
             && let Ok(tiny) = Program::from_words(&[0x4C00_0000, 0x8800_0000], &[0x36F])
         {
             let _ = jit.compile_native(&Arc::new(tiny), Entry::vertex(0), &Config::default());
         }
-        jit.profile.get_or_init(|| Profile::open(&settings.profiler));
+        jit.profile.get_or_init(|| Profile::open(&profiler));
         Ok(jit)
     }
 
-    /// Hears why the profiler of the [`Settings`] is not told of code, if it is not: once, at once or when it turns out. Only the
-    /// first handler counts. Without one nobody hears it.
-    pub fn on_unprofiled(&self, handler: impl Fn(&Unprofiled) + Send + Sync + 'static) {
+    /// Calls `handler` with the reason why the profiler of the [`Settings`] does not hear of code, if there is one: once, now or when it
+    /// turns out. Only the first handler counts.
+    pub fn on_profiler_error(&self, handler: impl Fn(&ProfilerError) + Send + Sync + 'static) {
         if let Some(profile) = self.profile.get() {
             profile.on_problem(Box::new(handler));
         }
@@ -174,61 +144,31 @@ impl Jit {
         config: &Config,
     ) -> Result<NativeKernel, Unsupported> {
         let mut timings = Timings::default();
-        let (blocks, func) = self.generator.ssa(program, entry, config, &mut timings)?;
-        let care = self.generator.care(&func, config.precision);
-        let source = Source { jit: self.clone(), func, program: program.clone(), entry, config: *config };
-        let code = self.native(&source, care, &mut timings)?;
-        Ok(NativeKernel::new(code, care == Care::Speculate, source, timings, blocks))
-    }
-
-    /// Compiles what `entry` reaches and prints every stage on the way. Of [`Variant::Lanes`] it is the code for batches,
-    /// if vertices can run side by side.
-    pub fn explain(&self, program: &Program, entry: Entry, config: &Config) -> Result<Stages, NoCode> {
-        self.generator.explain(program, entry, config)
-    }
-
-    /// Machine code of a function, run as [`Care`] says.
-    fn native(&self, source: &Source, care: Care, timings: &mut Timings) -> Result<Code, Unsupported> {
-        self.with_scratch(|scratch| {
-            let start = Instant::now();
-            self.generator.lower(&source.func, care, &source.config, scratch);
-            timings.lower = start.elapsed();
-            let code = self.install(&mut scratch.context, source, lanes::WIDTH, timings)?;
-            self.tell_profiler(source, profile::kind(self.generator.variant, care), &code, &scratch.context);
-            Ok(code)
-        })
-    }
-
-    /// Machine code for batches whose vertices lie in this order.
-    fn side_by_side(&self, source: &Source, way: Way) -> Result<SideBySide, NoCode> {
-        let side = generator::provable(&source.func, way.order, source.config.precision)?;
-        let kind = match (way.order, way.two) {
-            (Order::Registers, false) => "lanes",
-            (Order::Registers, true) => "lanes8",
-            (Order::Components, false) => "components",
-            (Order::Components, true) => "components8",
+        let cfg = self.generator.cfg(program, entry, config, &mut timings)?;
+        let func = self.generator.ssa(&cfg, config, &mut timings);
+        let products = self.generator.products(&func, config.precision);
+        let thresholds = match self.generator.variant {
+            Variant::Batch => Thresholds::new(&func, &self.generator.settings),
+            Variant::Vec4 | Variant::Unoptimised => Thresholds::NEVER,
         };
-        // By components, a vertex is not to be had apart from its group.
-        let step = if way.two && way.order == Order::Registers { 1 } else { lanes::WIDTH };
-        let code = self.with_scratch(|scratch| {
-            self.generator.lower_lanes(&source.func, &side, way, &source.config, scratch);
-            let code = self.install(&mut scratch.context, source, step, &mut Timings::default())?;
-            self.tell_profiler(source, kind, &code, &scratch.context);
-            Ok(code)
-        });
-        // Everything would run on, one vertex after the other, and no test would notice.
-        if cfg!(debug_assertions)
-            && let Err(refused @ Unsupported::Codegen { .. }) = &code
-        {
-            panic!("code for batches: {refused}");
-        }
-        Ok(SideBySide::new(code.map_err(NoCode::Unsupported)?, &side))
+        let source = Source { jit: self.clone(), func, program: program.clone(), entry, config: *config };
+        let code = source.vertex_code(products, &mut timings)?;
+        Ok(NativeKernel::new(Parts {
+            code,
+            speculates: products == Products::Speculative,
+            thresholds,
+            reads: source.func.inputs_read(),
+            layout: config.layout,
+            queue: self.host.queue.clone(),
+            timings,
+            blocks: cfg.blocks.len(),
+            recompiler: Box::new(source),
+        }))
     }
 
-    fn tell_profiler(&self, source: &Source, kind: &str, code: &Code, context: &Context) {
-        if let Some(profile) = self.profile.get() {
-            profile.record(source, kind, code, context);
-        }
+    /// Compiles what `entry` reaches and prints every stage. Of [`Variant::Batch`] it is the batch code, if vertices are independent.
+    pub fn explain(&self, program: &Program, entry: Entry, config: &Config) -> Result<Stages, NoBatchCode> {
+        self.generator.explain(program, entry, config)
     }
 
     fn with_scratch<T>(&self, work: impl FnOnce(&mut Scratch) -> T) -> T {
@@ -239,46 +179,87 @@ impl Jit {
         result
     }
 
+    fn code_memory(&self) -> CodeMemory {
+        match &self.host.memory {
+            Some(host) => CodeMemory::of(host.clone()),
+            None => (self.memory)(),
+        }
+    }
+}
+
+/// What all code of a kernel is compiled from.
+struct Source {
+    jit: Arc<Jit>,
+    func: Func,
+    program: Arc<Program>,
+    entry: Entry,
+    config: Config,
+}
+
+impl Source {
+    /// Code for one vertex: clif, install.
+    fn vertex_code(&self, products: Products, timings: &mut Timings) -> Result<Code, Unsupported> {
+        let generator = &self.jit.generator;
+        self.jit.with_scratch(|scratch| {
+            let start = Instant::now();
+            generator.vertex_clif(&self.func, products, &self.config, scratch);
+            timings.lower = start.elapsed();
+            self.install(scratch, profile::kind(generator.variant, products), 1, timings)
+        })
+    }
+
+    /// Installs the function in `scratch`, `kind` in profiles, whose vertices come in multiples of `step`.
     fn install(
         &self,
-        context: &mut Context,
-        source: &Source,
+        scratch: &mut Scratch,
+        kind: &str,
         step: usize,
         timings: &mut Timings,
     ) -> Result<Code, Unsupported> {
-        let start = Instant::now();
-        let memory = match &self.lent.memory {
-            Some(host) => CodeMemory::of(host.clone()),
-            None => (self.memory)(),
-        };
-        let refused = |e: ModuleError| match memory.refusal() {
-            Some(error) => Unsupported::NoExecMemory { error },
-            None => Unsupported::Codegen { message: e.to_string() },
-        };
-        let mut builder = JITBuilder::with_isa(self.generator.isa.clone(), cranelift_module::default_libcall_names());
-        builder.memory_provider(Box::new(memory.clone()));
-        let mut module = JITModule::new(builder);
-        let id = module.declare_anonymous_function(&context.func.signature).map_err(refused)?;
-        debug_assert!(module.declarations().get_function_decl(id).linkage == Linkage::Local);
-        module.define_function(id, context).map_err(refused)?;
-        let compiled = context.compiled_code().expect("just defined");
-        let len = compiled.code_buffer().len();
-        if !compiled.buffer.relocs().is_empty() {
-            // It may be copied to a host's memory, where it would not find that.
-            return Err(Unsupported::Codegen { message: "the code refers to something outside of it".into() });
+        let Jit { generator, profile, .. } = &*self.jit;
+        let inputs = (u16::BITS - self.func.inputs_read().leading_zeros()) as usize;
+        let needs = Needs { emits: self.func.emits(), inputs, step, layout: self.config.layout };
+        let code = install(&generator.isa, &mut scratch.context, self.jit.code_memory(), needs, timings)?;
+        if let Some(profile) = profile.get() {
+            let Source { program, entry, config, .. } = self;
+            profile.record(
+                profile::Subject { program, entry: *entry, precision: config.precision, kind },
+                &code,
+                &scratch.context,
+            );
         }
-        timings.codegen = start.elapsed();
-        let start = Instant::now();
-        module.finalize_definitions().map_err(refused)?;
-        let entry = module.get_finalized_function(id);
-        drop(module);
-        let inputs = (u16::BITS - source.func.inputs_read().leading_zeros()) as usize;
-        let needs = Needs { emits: source.func.emits(), inputs, step, layout: source.config.layout };
-        let code = memory
-            .into_code(entry, len, needs)
-            .ok_or_else(|| Unsupported::Codegen { message: "the function is not in its memory".into() });
-        timings.install = start.elapsed();
-        code
+        Ok(code)
+    }
+}
+
+impl Recompiler for Source {
+    fn exact_code(&self) -> Result<Code, Unsupported> {
+        self.vertex_code(Products::Exact, &mut Timings::default())
+    }
+
+    fn batch_code(&self, variant: BatchVariant) -> Result<BatchCode, NoBatchCode> {
+        let plan = BatchPlan::new(&self.func, variant.layout, self.config.precision)?;
+        let code = self.jit.with_scratch(|scratch| {
+            self.jit.generator.batch_clif(&self.func, &plan, variant, &self.config, scratch);
+            self.install(scratch, variant.name(), variant.step(), &mut Timings::default())
+        });
+        // Vertices would run in order from then on, and no test would notice.
+        if cfg!(debug_assertions)
+            && let Err(failed @ Unsupported::Codegen { .. }) = &code
+        {
+            panic!("batch code: {failed}");
+        }
+        Ok(BatchCode::new(code.map_err(NoBatchCode::Unsupported)?, &plan))
+    }
+
+    fn last_resort(&self) -> Arc<dyn Kernel> {
+        let kernel = self.jit.last_resort.compile(&self.program, self.entry, &self.config);
+        kernel.expect("the last resort compiles everything")
+    }
+
+    fn held_bytes(&self) -> usize {
+        let insts: usize = self.func.blocks.iter().map(|b| size_of_val(&*b.insts) + size_of_val(b)).sum();
+        insts + size_of_val(&*self.func.nodes) + self.program.bytes()
     }
 }
 
@@ -286,7 +267,7 @@ impl Backend for Arc<Jit> {
     fn name(&self) -> &'static str {
         match self.generator.variant {
             Variant::Vec4 => "vec4",
-            Variant::Lanes => "lanes",
+            Variant::Batch => "batch",
             Variant::Unoptimised => "unoptimised",
         }
     }

@@ -13,13 +13,13 @@ mod perf;
 #[cfg(all(test, target_os = "linux"))]
 mod tests;
 
-use super::Variant;
-use super::code::Code;
-use super::kernel::Source;
-use super::math::Care;
-use crate::isa::narrow::Rounding;
+use crate::isa::float24::Rounding;
 use crate::isa::numeric::Precision;
-use crate::profiler::{Profiler, Unprofiled};
+use crate::jit::Variant;
+use crate::jit::emit::Products;
+use crate::jit::runtime::call::Code;
+use crate::profiler::{Profiler, ProfilerError};
+use crate::program::{Entry, Program};
 use crate::text::inst_to_string;
 use cranelift_codegen::Context;
 #[cfg(target_os = "linux")]
@@ -29,20 +29,30 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Is told why a profiler is not.
-pub(super) type Handler = Box<dyn Fn(&Unprofiled) + Send + Sync>;
+pub(crate) type Handler = Box<dyn Fn(&ProfilerError) + Send + Sync>;
 
 /// What one engine does for a profiler.
-pub(super) struct Profile {
+pub(crate) struct Profile {
     output: Option<Output>,
-    problem: OnceLock<Unprofiled>,
+    problem: OnceLock<ProfilerError>,
     handler: OnceLock<Handler>,
     told: AtomicBool,
+}
+
+/// What code was compiled of.
+#[derive(Clone, Copy)]
+pub(crate) struct Subject<'a> {
+    pub(crate) program: &'a Program,
+    pub(crate) entry: Entry,
+    pub(crate) precision: Precision,
+    /// The kind of code: `vec4`, `exact`, `batch`, ...
+    pub(crate) kind: &'a str,
 }
 
 /// One function, as a profiler is told of it.
 #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "there is no profiler to tell"))]
 struct Installed<'a> {
-    source: &'a Source,
+    program: &'a Program,
     name: String,
     code: &'a [u8],
     /// Offset and line, ascending, from offset 0 on.
@@ -55,21 +65,21 @@ enum Output {}
 
 #[cfg(not(target_os = "linux"))]
 impl Output {
-    fn open(profiler: &Profiler) -> Result<Option<Output>, Unprofiled> {
+    fn open(profiler: &Profiler) -> Result<Option<Output>, ProfilerError> {
         match profiler {
             Profiler::None => Ok(None),
-            _ => Err(Unprofiled::Platform),
+            _ => Err(ProfilerError::Platform),
         }
     }
 
-    fn record(&self, _: &Installed<'_>) -> Result<(), Unprofiled> {
+    fn record(&self, _: &Installed<'_>) -> Result<(), ProfilerError> {
         match *self {}
     }
 }
 
 impl Profile {
     /// Opens what `profiler` writes to. A failure is kept until there is somebody to tell.
-    pub(super) fn open(profiler: &Profiler) -> Profile {
+    pub(crate) fn open(profiler: &Profiler) -> Profile {
         let (output, problem) = match Output::open(profiler) {
             Ok(output) => (output, OnceLock::new()),
             Err(problem) => (None, OnceLock::from(problem)),
@@ -78,7 +88,7 @@ impl Profile {
     }
 
     /// Who is told why nothing is recorded. Only the first one that is given counts.
-    pub(super) fn on_problem(&self, handler: Handler) {
+    pub(crate) fn on_problem(&self, handler: Handler) {
         let _ = self.handler.set(handler);
         self.tell();
     }
@@ -92,13 +102,13 @@ impl Profile {
     }
 
     /// Records `code`, which `context` was compiled to, before anybody can run it.
-    pub(super) fn record(&self, source: &Source, kind: &str, code: &Code, context: &Context) {
+    pub(crate) fn record(&self, subject: Subject<'_>, code: &Code, context: &Context) {
         let Some(output) = &self.output else { return };
-        let words = source.program.code().len();
+        let words = subject.program.code().len();
         let ranges = context.compiled_code().map_or(&[][..], |c| c.buffer.get_srclocs_sorted());
         let ranges = ranges.iter().map(|range| (range.start..range.end, range.loc.bits()));
         let rows = rows(ranges, code.bytes().len(), words);
-        let installed = Installed { source, name: name(source, kind), code: code.bytes(), rows };
+        let installed = Installed { program: subject.program, name: name(subject), code: code.bytes(), rows };
         if let Err(problem) = output.record(&installed) {
             let _ = self.problem.set(problem);
             self.tell();
@@ -107,28 +117,29 @@ impl Profile {
 }
 
 /// What kind of code it is that runs one vertex.
-pub(super) fn kind(variant: Variant, care: Care) -> &'static str {
-    match (variant, care) {
+pub(crate) fn kind(variant: Variant, products: Products) -> &'static str {
+    match (variant, products) {
         (Variant::Unoptimised, _) => "unoptimised",
-        (_, Care::Speculate) => "vec4",
-        (_, Care::Exact) => "exact",
+        (_, Products::Speculative) => "vec4",
+        (_, Products::Exact) => "exact",
     }
 }
 
 /// `picajit:vertex@0x12:lanes:3f1c2a9b`: stage, entry, kind of code and, unless it is single precision, its number format; the first
 /// eight digits of [`Program::hash128`](crate::program::Program::hash128).
-fn name(source: &Source, kind: &str) -> String {
-    let format = match source.config.precision {
+fn name(subject: Subject<'_>) -> String {
+    let Subject { program, entry, precision, kind } = subject;
+    let format = match precision {
         Precision::F32 => "",
         Precision::F24 { rounding: Rounding::Nearest } => "-f24-nearest",
         Precision::F24 { rounding: Rounding::TowardZero } => "-f24-zero",
     };
-    format!("picajit:{}@{:#x}:{kind}{format}:{:.8}", source.entry.stage, source.entry.pc, digits(source))
+    format!("picajit:{}@{:#x}:{kind}{format}:{:.8}", entry.stage, entry.pc, digits(program))
 }
 
 /// The hash of a program in hexadecimal digits.
-fn digits(source: &Source) -> String {
-    source.program.hash128().to_string()
+fn digits(program: &Program) -> String {
+    program.hash128().to_string()
 }
 
 /// The line of code that no instruction became.
@@ -141,9 +152,9 @@ const fn line(pc: u32) -> u32 {
 
 /// A program, one instruction a line, address and word before it.
 #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "there is no profiler to show it"))]
-fn listing(source: &Source) -> String {
-    let mut out = format!("; PICA200 program {}; this line: code that no instruction became\n", digits(source));
-    for ((pc, inst), word) in source.program.insts().zip(source.program.code()) {
+fn listing(program: &Program) -> String {
+    let mut out = format!("; PICA200 program {}; this line: code that no instruction became\n", digits(program));
+    for ((pc, inst), word) in program.insts().zip(program.code()) {
         let _ = writeln!(out, "{pc:03x}  {word:08x}  {}", inst_to_string(&inst));
     }
     out

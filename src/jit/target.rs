@@ -1,90 +1,20 @@
-//! Who machine code is for -> Cranelift's description of that CPU, with the settings that all code is made with.
+//! A CPU -> Cranelift's description of it, with the flags that all code is compiled with.
 //!
 //! It must not know what is compiled.
 
-use super::lanes;
-use crate::ir::Func;
+use super::settings::{Allocator, Cpu, Settings};
 use crate::kernel::Unsupported;
 use crate::layout::Layout;
-use crate::profiler::Profiler;
 use cranelift_codegen::ir::{self, AbiParam, Signature, types};
 use cranelift_codegen::isa::{self, CallConv, OwnedTargetIsa, TargetFrontendConfig};
 use cranelift_codegen::settings::{self, Configurable};
 use target_lexicon::{Architecture, HOST};
 
-/// Which instructions code for this machine may use. Results never depend on it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Cpu {
-    /// All that Cranelift knows how to use of what this CPU has.
-    #[default]
-    Host,
-    /// No more than native code needs: SSE4.1 on x86-64, nothing optional on aarch64. What old CPUs are given, so that it can be
-    /// tested on new ones.
-    Baseline,
-}
-
-/// Who gives out registers. Results never depend on it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Allocator {
-    /// The one that makes better code.
-    #[default]
-    Backtracking,
-    /// The one that takes less time, and is another witness in tests.
-    SinglePass,
-}
-
-/// How many groups of four vertices code for batches runs at once. Results never depend on it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Groups {
-    /// Two where that is faster.
-    #[default]
-    AsPays,
-    /// One after the other.
-    One,
-    /// Eight vertices at once.
-    Two,
-}
-
-impl Groups {
-    /// Whether it should be two, of large batches of this function.
-    pub(super) fn two_at_once(self, func: &Func) -> bool {
-        match self {
-            Groups::AsPays => lanes::two_pay(func),
-            Groups::One => false,
-            Groups::Two => true,
-        }
-    }
-}
-
-/// How code for this machine is made.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Settings {
-    /// Which instructions it may use.
-    pub cpu: Cpu,
-    /// Who gives out registers.
-    pub allocator: Allocator,
-    /// How many groups are run at once.
-    pub groups: Groups,
-    /// After how many vertices in batches code is made that runs them side by side. It takes longer than the code for
-    /// one vertex and pays only where there are many. With 0, for tests, all batches run so that can, also those too small for
-    /// it to pay.
-    pub lanes_after: u32,
-    /// Who is told of it. Code is the same whoever is.
-    pub profiler: Profiler,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        let (cpu, allocator, groups, profiler) = Default::default();
-        Settings { cpu, allocator, groups, lanes_after: 1024, profiler }
-    }
-}
-
 /// Flags of SSE4.1 and all before it, which every x86-64 since 2008 has.
 const SSE41: [&str; 3] = ["has_sse3", "has_ssse3", "has_sse41"];
 
 /// For code that runs here.
-pub(super) fn host(settings: &Settings) -> Result<OwnedTargetIsa, Unsupported> {
+pub(crate) fn host(settings: &Settings) -> Result<OwnedTargetIsa, Unsupported> {
     match HOST.architecture {
         #[cfg(target_arch = "x86_64")]
         Architecture::X86_64 if !std::arch::is_x86_feature_detected!("sse4.1") => {
@@ -105,27 +35,27 @@ pub(super) fn host(settings: &Settings) -> Result<OwnedTargetIsa, Unsupported> {
 
 /// What lowering has to know of the CPU.
 #[derive(Clone, Copy)]
-pub(super) struct Machine {
-    pub(super) frontend: TargetFrontendConfig,
+pub(crate) struct Machine {
+    pub(crate) frontend: TargetFrontendConfig,
     call_conv: CallConv,
     /// Where registers and uniforms are.
-    pub(super) layout: Layout,
+    pub(crate) layout: Layout,
     /// 64-bit Arm: there is no comparison that holds for NaN, and shuffles are other ones.
-    pub(super) arm: bool,
+    pub(crate) aarch64: bool,
 }
 
 impl Machine {
-    pub(super) fn of(isa: &OwnedTargetIsa, layout: Layout) -> Machine {
-        let arm = matches!(isa.triple().architecture, Architecture::Aarch64(_));
-        Machine { frontend: isa.frontend_config(), call_conv: isa.default_call_conv(), layout, arm }
+    pub(crate) fn of(isa: &OwnedTargetIsa, layout: Layout) -> Machine {
+        let aarch64 = matches!(isa.triple().architecture, Architecture::Aarch64(_));
+        Machine { frontend: isa.frontend_config(), call_conv: isa.default_call_conv(), layout, aarch64 }
     }
 
-    pub(super) fn pointer(&self) -> ir::Type {
+    pub(crate) fn pointer(&self) -> ir::Type {
         self.frontend.pointer_type()
     }
 
     /// The signature of compiled code: `(uniforms, unit, inputs, frame) -> exit`.
-    pub(super) fn signature(&self) -> Signature {
+    pub(crate) fn signature(&self) -> Signature {
         let mut s = Signature::new(self.call_conv);
         s.params.extend([AbiParam::new(self.pointer()); 4]);
         s.returns.push(AbiParam::new(types::I32));
@@ -188,7 +118,7 @@ impl Target {
     }
 
     /// For code that is read and not run.
-    pub(super) fn isa(self) -> Result<OwnedTargetIsa, Unsupported> {
+    pub(crate) fn isa(self) -> Result<OwnedTargetIsa, Unsupported> {
         let (triple, flags): (_, &[&str]) = match self {
             Target::X86_64 => (target_lexicon::triple!("x86_64-unknown-linux-gnu"), &[]),
             Target::X86_64V3 => (

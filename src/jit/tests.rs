@@ -1,13 +1,14 @@
-//! What native kernels do besides computing: redo, refuse, survive a panicking emitter.
+//! What native kernels do besides computing: deoptimise, refuse, survive a panicking emitter.
 
 mod batches;
-mod economy;
+mod codegen_quality;
 
-use super::code::tests::Shelf;
-use super::kernel::{MAX_REDOS, OFTEN};
-use super::*;
 use crate::interp::Interp;
-use crate::state::{Batch, Emitter, Exit, NoEmitter, Order, Registers, Uniforms, Unit};
+use crate::jit::batch::policy::MIN_BAILOUTS;
+use crate::jit::runtime::code_memory::tests::Shelf;
+use crate::jit::runtime::kernel::MAX_DEOPTIMISATIONS;
+use crate::jit::*;
+use crate::state::{Batch, Emitter, Exit, NoEmitter, Registers, Uniforms, Unit, VertexLayout};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicUsize;
 
@@ -44,15 +45,19 @@ fn a_product_that_might_be_wrong_is_redone_and_a_shader_that_redoes_much_stops_s
         unit.o[0][0]
     };
     assert_eq!(run(1.0, 5.0), [6.0, f32::INFINITY, 5.0, 1.0]);
-    assert_eq!((kernel.redos(), kernel.native_bytes()), (0, speculative), "no exact code before it is needed");
+    assert_eq!(
+        (kernel.deoptimisations(), kernel.native_bytes()),
+        (0, speculative),
+        "no exact code before it is needed"
+    );
     assert_eq!(run(0.0, 5.0), [6.0, 0.0, 5.0, 1.0]);
-    assert_eq!(kernel.redos(), 1);
+    assert_eq!(kernel.deoptimisations(), 1);
     assert!(kernel.native_bytes() > speculative);
     assert!(run(0.0, f32::NAN)[2].is_nan(), "a NaN that is right stays");
-    for _ in 0..MAX_REDOS + 10 {
+    for _ in 0..MAX_DEOPTIMISATIONS + 10 {
         assert_eq!(run(0.0, 5.0)[1], 0.0);
     }
-    assert_eq!(kernel.redos(), MAX_REDOS);
+    assert_eq!(kernel.deoptimisations(), MAX_DEOPTIMISATIONS);
     assert_eq!(run(1.0, 5.0), [6.0, f32::INFINITY, 5.0, 1.0], "the exact code serves every run now");
 }
 
@@ -65,9 +70,9 @@ fn a_system_without_executable_memory_is_a_reason() {
 #[test]
 fn code_runs_in_memory_of_the_host_and_is_given_back() {
     let on = |shelf: &Arc<Shelf>| {
-        let lent = Lent { memory: Some(shelf.clone()), ..Lent::default() };
-        let settings = Settings { lanes_after: 0, ..Settings::default() };
-        kernel(&Jit::hosted(Variant::Lanes, settings, lent, Arc::new(Interp)).expect("native"), PRODUCT)
+        let lent = HostServices { memory: Some(shelf.clone()), ..HostServices::default() };
+        let settings = Settings { batch_threshold: 0, ..Settings::default() };
+        kernel(&Jit::hosted(Variant::Batch, settings, lent, Arc::new(Interp)).expect("native"), PRODUCT)
     };
     let shelf = Shelf::new(0);
     let kernel = on(&shelf).expect("there is room");
@@ -79,8 +84,8 @@ fn code_runs_in_memory_of_the_host_and_is_given_back() {
         outputs: (&mut outputs).into(),
         input_mask: u16::MAX,
         output_mask: 1,
-        unit_stays: false,
-        order: Order::Registers,
+        preserve_unit: false,
+        layout: VertexLayout::Aos,
     };
     let mut unit = Unit::new();
     assert_eq!(kernel.run_batch(&Uniforms::new(), &mut unit, &mut batch, &mut NoEmitter), Exit::End);
@@ -88,7 +93,7 @@ fn code_runs_in_memory_of_the_host_and_is_given_back() {
     unit.v[1] = [f32::INFINITY; 4];
     unit.v[0] = [0.0; 4];
     assert_eq!(kernel.run(&Uniforms::new(), &mut unit, &mut NoEmitter), Exit::End);
-    assert_eq!((unit.o[0][0], kernel.redos()), ([0.0; 4], 1));
+    assert_eq!((unit.o[0][0], kernel.deoptimisations()), ([0.0; 4], 1));
     assert_eq!(shelf.len(), 3, "for batches, and exact code");
     drop(kernel);
     assert_eq!(shelf.len(), 0);
@@ -119,8 +124,8 @@ fn a_redo_without_memory_for_exact_code_is_served_by_the_last_resort() {
         outputs: (&mut outputs).into(),
         input_mask: !(1 << 2),
         output_mask: 1,
-        unit_stays: false,
-        order: Order::Registers,
+        preserve_unit: false,
+        layout: VertexLayout::Aos,
     };
     assert_eq!(kernel.run_batch(&Uniforms::new(), &mut unit, &mut batch, &mut NoEmitter), Exit::End);
     assert_eq!((outputs[0][0], outputs[1][0], outputs[1][1]), ([0.0; 4], [1.0; 4], [9.0; 4]));

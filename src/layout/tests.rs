@@ -1,7 +1,7 @@
 use super::*;
 use crate::engine::{Engine, Event, Options, Prefer};
 use crate::program::{Entry, Program};
-use crate::state::{Batch, Exit, NoEmitter, Order};
+use crate::state::{Batch, Exit, NoEmitter, VertexLayout};
 use crate::text::assemble;
 use std::cell::Cell;
 use std::sync::{Arc, Mutex};
@@ -184,8 +184,8 @@ fn every_engine_runs_on_a_hosts_memory_as_on_our_own() {
         outputs: (&mut want_outputs).into(),
         input_mask: 3,
         output_mask: 3,
-        unit_stays: false,
-        order: Order::Registers,
+        preserve_unit: false,
+        layout: VertexLayout::Aos,
     };
     reference.run_batch(&uniforms, &mut want, &mut batch);
     for options in engines(layout) {
@@ -199,8 +199,8 @@ fn every_engine_runs_on_a_hosts_memory_as_on_our_own() {
                 outputs: (&mut outputs).into(),
                 input_mask: 3,
                 output_mask: 3,
-                unit_stays: false,
-                order: Order::Registers,
+                preserve_unit: false,
+                layout: VertexLayout::Aos,
             };
             assert_eq!(shader.run_batch_on(host, &mut batch), Exit::End);
             host.load()

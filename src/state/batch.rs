@@ -9,7 +9,7 @@ use std::ops::{Deref, Index, IndexMut, Range};
 /// Vertices to run one after the other on one unit, registers carried over.
 ///
 /// ```
-/// use picajit::state::{Batch, Order, Registers};
+/// use picajit::state::{Batch, VertexLayout, Registers};
 /// let (inputs, mut outputs) = ([[[1.0; 4]; 16]; 8], [[[0.0; 4]; 16]; 8]);
 /// // v0 and v1 to o0 and o1, and the unit may be used for the next draw as it is.
 /// let batch = Batch {
@@ -17,8 +17,8 @@ use std::ops::{Deref, Index, IndexMut, Range};
 ///     outputs: (&mut outputs).into(),
 ///     input_mask: 0b11,
 ///     output_mask: 0b11,
-///     unit_stays: true,
-///     order: Order::Registers,
+///     preserve_unit: true,
+///     layout: VertexLayout::Aos,
 /// };
 /// assert_eq!(batch.len(), 8);
 /// # let _: Registers = inputs[0];
@@ -36,25 +36,25 @@ pub struct Batch<'a> {
     /// Whether the unit is afterwards what it was before, as if the batch had run on a copy. If not, it is what the last vertex
     /// leaves, and that vertex may have to run once more for that alone. For hosts that begin each draw with the same unit; it
     /// pays from four vertices on.
-    pub unit_stays: bool,
+    pub preserve_unit: bool,
     /// How the registers lie, of inputs and outputs.
-    pub order: Order,
+    pub layout: VertexLayout,
 }
 
 /// How the registers of a batch's vertices lie.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Order {
-    /// As [`Strided`] has them: a vertex's registers in a row, and the components of a register.
+pub enum VertexLayout {
+    /// Array of structures: the registers of a vertex are contiguous, as [`Strided`] has them.
     #[default]
-    Registers,
+    Aos,
     /// By components, in blocks of four vertices, for hosts that have or want them so; it saves turning them round where vertices run
     /// side by side. A block takes the place of its vertices: `4 * stride` vectors, of which number `4 * k + c` has component
     /// `c` of register `k` of the four. Vertices behind the last whole block are not run. A host may fill that up with copies of the
     /// last vertex; these run like all others, so the exit and the unit are theirs too.
-    Components,
+    Soa,
 }
 
-/// Vertices of a block, see [`Order::Components`].
+/// Vertices of a block, see [`VertexLayout::Soa`].
 const BLOCK: usize = 4;
 
 impl Batch<'_> {
@@ -62,18 +62,18 @@ impl Batch<'_> {
     #[inline]
     pub fn len(&self) -> usize {
         let both = self.inputs.len().min(self.outputs.len());
-        match self.order {
-            Order::Registers => both,
-            Order::Components => both / BLOCK * BLOCK,
+        match self.layout {
+            VertexLayout::Aos => both,
+            VertexLayout::Soa => both / BLOCK * BLOCK,
         }
     }
 
     /// Copies the registers of a vertex that are taken, however they lie. Panics if there are not so many vertices.
     pub fn take(&self, n: usize, to: &mut [Vec4]) {
         let taken = self.inputs_taken();
-        match self.order {
-            Order::Registers => copy_registers(taken, &self.inputs[n], to),
-            Order::Components => {
+        match self.layout {
+            VertexLayout::Aos => copy_registers(taken, &self.inputs[n], to),
+            VertexLayout::Soa => {
                 let block = self.inputs.registers_of(n / BLOCK * BLOCK..n / BLOCK * BLOCK + BLOCK);
                 for (k, to) in to.iter_mut().take(REGS).enumerate().filter(|(k, _)| taken >> k & 1 != 0) {
                     *to = [0, 1, 2, 3].map(|c| block[BLOCK * k + c][n % BLOCK]);
@@ -86,9 +86,9 @@ impl Batch<'_> {
     /// [`Batch::take`].
     pub fn give(&mut self, n: usize, mask: u16, from: &[Vec4]) {
         let wanted = self.outputs_wanted() & mask;
-        match self.order {
-            Order::Registers => copy_registers(wanted, from, &mut self.outputs[n]),
-            Order::Components => {
+        match self.layout {
+            VertexLayout::Aos => copy_registers(wanted, from, &mut self.outputs[n]),
+            VertexLayout::Soa => {
                 let block = self.outputs.registers_of(n / BLOCK * BLOCK..n / BLOCK * BLOCK + BLOCK);
                 for (k, from) in from.iter().take(REGS).enumerate().filter(|(k, _)| wanted >> k & 1 != 0) {
                     from.iter().enumerate().for_each(|(c, x)| block[BLOCK * k + c][n % BLOCK] = *x);
@@ -345,8 +345,8 @@ mod tests {
             outputs: VerticesMut::packed(&mut outputs, stride, count - 1).expect("so many"),
             input_mask: 0b1101,
             output_mask: 0b0110,
-            unit_stays: false,
-            order: Order::Components,
+            preserve_unit: false,
+            layout: VertexLayout::Soa,
         };
         assert_eq!(batch.len(), 4, "one block is whole");
         let mut file = [[-7.0; 4]; 16];

@@ -4,9 +4,9 @@
 //! The options are picasso's, so that a build can name either command; `-h` is the header there, not help. Nothing is
 //! written unless everything assembles.
 
+use crate::display::{count, path_name, printable};
 use crate::load::{self, LoadError};
-use crate::names::{count, path_name, printable};
-use crate::{Outcome, Status, report, target};
+use crate::{Outcome, Status, output_path, report};
 use picajit::container::Kind;
 use picajit::text::{Assembler, Options};
 use serde_json::json;
@@ -82,14 +82,14 @@ impl fmt::Display for HeaderError {
 impl std::error::Error for HeaderError {}
 
 pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
-    target::not_source(&args.output)?;
-    target::not_an_input(&args.output, args.files.iter().map(PathBuf::as_path))?;
+    output_path::not_source(&args.output)?;
+    output_path::not_an_input(&args.output, args.files.iter().map(PathBuf::as_path))?;
     if let Some(header) = &args.header {
         if load::is_source(header) {
             return Err(HeaderError::NamedLikeSource(path_name(header)).into());
         }
-        target::not_an_input(header, args.files.iter().map(PathBuf::as_path))?;
-        if header == &args.output || target::not_an_input(header, [args.output.as_path()]).is_err() {
+        output_path::not_an_input(header, args.files.iter().map(PathBuf::as_path))?;
+        if header == &args.output || output_path::not_an_input(header, [args.output.as_path()]).is_err() {
             return Err(HeaderError::IsOutput(path_name(header)).into());
         }
     }

@@ -3,18 +3,18 @@
 //! Uniforms and inputs are the generated ones of the `run` verb (-1 to 1, so that hardly any result is infinite) with the
 //! entry's constants over them. What exactly is timed is said in `measure`, which does it.
 
+use crate::count_instructions::tally;
 use crate::load::LoadError;
 use crate::measure::{self, BATCHES, Compiled, Engine, Speed, Stride, VERTICES, Workload, median};
 use crate::plot::{Group, Plot};
 use crate::report::{self, Progress};
 use crate::subject::{self, Subject};
-use crate::tally::tally;
 use crate::{Outcome, Status, values};
 use picajit::diff::{Side, Work, compare};
-use picajit::isa::narrow::Rounding;
+use picajit::isa::float24::Rounding;
 use picajit::isa::numeric::Precision;
 use picajit::kernel::{Config, DEFAULT_FUEL};
-use picajit::profiler::{Profiler, Unprofiled};
+use picajit::profiler::{Profiler, ProfilerError};
 use picajit::program::{Entry, Program};
 use picajit::state::{Exit, NoEmitter, Registers, Unit};
 use serde_json::json;
@@ -94,18 +94,18 @@ fn engines(profiler: &Profiler) -> Vec<Engine> {
         report::warning(format_args!("only the interpreter is measured: {reason}"));
     }
     let told = Arc::new(AtomicBool::new(false));
-    let unprofiled = |reason: &Unprofiled, told: &AtomicBool| {
+    let unprofiled = |reason: &ProfilerError, told: &AtomicBool| {
         if !told.swap(true, Ordering::Relaxed) {
             report::warning(format_args!("profilers don't see shaders: {reason}"));
         }
     };
     if *profiler != Profiler::None && engines.len() == 1 {
-        unprofiled(&Unprofiled::NoNativeCode, &told);
+        unprofiled(&ProfilerError::NoNativeCode, &told);
     }
     for engine in &engines {
         // All of them write to one file, which fails once.
         let told = told.clone();
-        engine.on_unprofiled(move |reason| unprofiled(reason, &told));
+        engine.on_profiler_error(move |reason| unprofiled(reason, &told));
     }
     engines
 }
@@ -347,12 +347,12 @@ fn block(m: &Measured<'_>, out: &mut dyn Write) -> io::Result<()> {
         let stages: Vec<_> = last.stages.iter().map(|(name, t)| format!("{name} {:.1}", micros(*t))).collect();
         writeln!(out, "  {} compiles in us: {}", last.engine, stages.join(", "))?;
     }
-    if let Some(stats) = m.index("lanes").map(|n| m.engines[n].kernel.stats()) {
-        match stats.one_by_one {
-            Some(why) => writeln!(out, "  lanes run one vertex after the other: {why}")?,
-            None if stats.given_up > 0 => {
-                let all = u64::from(stats.groups) + u64::from(stats.given_up);
-                let share = 100.0 * f64::from(stats.given_up) / all as f64;
+    if let Some(stats) = m.index("batch").map(|n| m.engines[n].kernel.stats()) {
+        match stats.sequential_reason {
+            Some(why) => writeln!(out, "  batches run one vertex after the other: {why}")?,
+            None if stats.bailouts > 0 => {
+                let all = u64::from(stats.groups) + u64::from(stats.bailouts);
+                let share = 100.0 * f64::from(stats.bailouts) / all as f64;
                 writeln!(out, "  lanes gave up {share:.1} % of {all} groups, whose vertices ran one after the other")?;
             }
             None => {}
@@ -403,9 +403,9 @@ fn picture(all: &[Measured<'_>]) -> String {
         1 => "one a call".to_string(),
         _ => format!("batches of {batch}"),
     });
-    let ratios = |m: &Measured<'_>| (0..BATCHES.len()).map(|b| m.ratio("unoptimised", "lanes", b)).collect();
+    let ratios = |m: &Measured<'_>| (0..BATCHES.len()).map(|b| m.ratio("unoptimised", "batch", b)).collect();
     let group = |m: &Measured<'_>| Group { title: m.subject.title(), bars: ratios(m), ceiling: None };
-    let groups: Vec<Group> = all.iter().filter(|m| m.index("lanes").is_some()).map(group).collect();
+    let groups: Vec<Group> = all.iter().filter(|m| m.index("batch").is_some()).map(group).collect();
     let (title, one) = ("Times as fast as native code that keeps registers in memory", "unoptimised");
     Plot { title, one, series: &series, groups: &groups, ceilings: None }.svg()
 }
@@ -422,7 +422,7 @@ fn summary(all: &[Measured<'_>], first: &FirstRun, out: &mut dyn Write) -> io::R
         "checked: here every engine gave the interpreter's bits on all {vertices} vertices, alone and in batches"
     )?;
     writeln!(out, "geometric means, times as fast:")?;
-    let bases = [("vec4", "interp"), ("vec4", "unoptimised"), ("lanes", "interp"), ("lanes", "unoptimised")];
+    let bases = [("vec4", "interp"), ("vec4", "unoptimised"), ("batch", "interp"), ("batch", "unoptimised")];
     for (engine, base) in bases {
         write!(out, "  {:29}   ", format!("{engine} against {base}"))?;
         for batch in 0..BATCHES.len() {
@@ -443,7 +443,7 @@ fn summary(all: &[Measured<'_>], first: &FirstRun, out: &mut dyn Write) -> io::R
         writeln!(out)?;
     }
     writeln!(out, "medians:")?;
-    for engine in ["unoptimised", "vec4", "lanes"] {
+    for engine in ["unoptimised", "vec4", "batch"] {
         let of = || compared.iter().filter_map(|m| Some(&m.engines[m.index(engine)?]));
         let time = median(&mut of().map(|e| micros(e.time)).collect::<Vec<_>>());
         let bytes = median(&mut of().map(|e| e.kernel.native_bytes()).collect::<Vec<_>>());
@@ -508,7 +508,7 @@ mod tests {
             assert!(text.lines().all(|l| l.chars().count() <= WIDTH), "{text}");
             let drawn = picture(std::slice::from_ref(&m));
             let title = format!(">{}</text>", subject.title());
-            assert_eq!(drawn.contains(&title), m.index("lanes").is_some(), "{drawn}");
+            assert_eq!(drawn.contains(&title), m.index("batch").is_some(), "{drawn}");
             let mut lines = Vec::new();
             json_lines(&m, &mut lines).unwrap();
             let lines = String::from_utf8(lines).unwrap();

@@ -3,9 +3,9 @@
 //! The first 256 vertices with seed 1 are those of the `run` verb; later ones get new uniforms, booleans included, so
 //! that both sides of branches are taken. It must not know how engines work.
 
-use crate::finding;
 use crate::load::LoadError;
 use crate::measure::{self, Engine, PROBED, Stride, Workload};
+use crate::regress_file;
 use crate::report::{self, Progress};
 use crate::subject::{self, Subject};
 use crate::values::{self, Generator};
@@ -130,7 +130,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             if args.json { report::plain(first) } else { writeln!(out, "{first}")? }
         }
         if let Some(case) = results.iter().find_map(|r| r.case.as_ref()).filter(|_| args.shrink) {
-            let file = finding::shrunk(case, &finding::engines(&engines));
+            let file = regress_file::shrunk(case, &regress_file::engines(&engines));
             let file = file.unwrap_or_else(|| "; It does not differ when it is run again by itself.\n".into());
             if args.json { report::plain(file) } else { writeln!(out, "{file}")? }
         }

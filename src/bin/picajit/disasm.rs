@@ -1,7 +1,7 @@
 //! `picajit disasm`: a shader -> assembly text, a listing of its words, or a stage on the way to native code.
 
+use crate::jit_or_stub::{self, Making, NoBatchCode, Shape};
 use crate::load::{self, LoadError, Loaded};
-use crate::native::{self, Making, NoCode, Shape};
 use crate::{Outcome, Status};
 use picajit::isa::Pc;
 use picajit::isa::decode::opdesc_index;
@@ -25,7 +25,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = Stage::Text)]
     stage: Stage,
     /// CPU that clif and host are for; this machine's unless said
-    #[arg(long, value_name = "CPU", value_parser = native::TARGETS)]
+    #[arg(long, value_name = "CPU", value_parser = jit_or_stub::TARGETS)]
     target: Option<String>,
     /// Which code clif and host are of
     #[arg(long, value_enum, default_value_t)]
@@ -58,12 +58,12 @@ enum Stage {
 
 /// A stage that can't be had.
 #[derive(Debug)]
-struct NoStage(NoCode);
+struct NoStage(NoBatchCode);
 
 impl fmt::Display for NoStage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            NoCode::Unsupported(why) => {
+            NoBatchCode::Unsupported(why) => {
                 write!(f, "no native code, so no such stage: {why} (--stage text and --stage inst always work)")
             }
             #[cfg(feature = "jit")]
@@ -110,7 +110,7 @@ fn text(args: &Args, loaded: &Loaded) -> Result<String, Box<dyn std::error::Erro
     }
     let entry = loaded.entry(args.entry.unwrap_or(0))?;
     let making = Making { target: args.target.as_deref(), shape: args.shape, precision: args.precision };
-    let stages = native::explain(&loaded.program, entry.entry, making).map_err(NoStage)?;
+    let stages = jit_or_stub::explain(&loaded.program, entry.entry, making).map_err(NoStage)?;
     Ok(match args.stage {
         Stage::Cfg => stages.cfg,
         Stage::Ssa => stages.ssa,
@@ -174,7 +174,7 @@ fn listing(args: &Args, loaded: &Loaded, out: &mut dyn Write) -> Result<(), Box<
 fn lines(only: Option<usize>, loaded: &Loaded) -> Result<Vec<Line>, LoadError> {
     let program = &loaded.program;
     let pcs = match only {
-        Some(n) => crate::survey::survey(program, loaded.entry(n)?.entry).reachable,
+        Some(n) => crate::lint::survey(program, loaded.entry(n)?.entry).reachable,
         None => (0..program.code().len() as Pc).collect(),
     };
     let line = |pc: Pc| {

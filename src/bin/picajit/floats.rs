@@ -1,7 +1,7 @@
 //! Raw little-endian `f32` files <-> uniforms and register files. A file of the wrong size is told the right one.
 
+use crate::display::path_name;
 use crate::load::LoadError;
-use crate::names::path_name;
 use picajit::isa::{FLOAT_UNIFORMS, REGS};
 use picajit::state::{Registers, Vec4};
 use std::fmt;
@@ -42,7 +42,7 @@ impl fmt::Display for SizeError {
                 f,
                 "{name}: has {found} bytes; inputs of {} are {} ({VERTEX_BYTES} each: v0-v15, x y z w, little-endian \
                  f32)",
-                crate::names::count(*vertices, "vertex"),
+                crate::display::count(*vertices, "vertex"),
                 vertices * VERTEX_BYTES
             ),
             SizeError::Ragged { name, found } => write!(

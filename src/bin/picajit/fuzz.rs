@@ -4,8 +4,8 @@
 //! Standard output is the summary, or the test file alone if there is a difference (the summary then goes to standard error).
 //! With `--print` it is one engine's results instead, in hashes. All depends on seed, tier, formats and number of programs, not on threads. It must not know how programs are made.
 
-use crate::finding;
 use crate::measure::{self, Cpu};
+use crate::regress_file;
 use crate::report::{self, Live};
 use crate::{Outcome, Status};
 use clap::builder::PossibleValuesParser;
@@ -30,7 +30,7 @@ const HOST: &str = "host";
 /// One with no more than native code needs.
 const BASELINE: &str = "baseline";
 /// What `--print` takes.
-const ENGINES: [&str; 3] = ["interp", "unoptimised", "lanes"];
+const ENGINES: [&str; 3] = ["interp", "unoptimised", "batch"];
 
 /// Run random programs on every engine and compare all results bit by bit
 #[derive(clap::Args)]
@@ -59,7 +59,7 @@ pub struct Args {
     /// CPU that native code is made for: this one, or an old one with no more than is needed
     #[arg(long, default_value = HOST, value_parser = [HOST, BASELINE])]
     cpu: String,
-    /// Compare nothing; run this engine (interp, unoptimised or lanes) and print a line with a hash of all results for each
+    /// Compare nothing; run this engine (interp, unoptimised or batch) and print a line with a hash of all results for each
     /// program and number format, to be compared with what other machines print
     #[arg(long, value_name = "ENGINE", value_parser = ENGINES, conflicts_with_all = ["json", "seconds"])]
     print: Option<String>,
@@ -99,7 +99,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     if let Some(reason) = missing {
         report::warning(format_args!("only the interpreter runs; its batches are compared with its runs: {reason}"));
     }
-    fuzz(args, &finding::engines(&engines), out)
+    fuzz(args, &regress_file::engines(&engines), out)
 }
 
 /// An engine that this build or machine has not.
@@ -141,7 +141,7 @@ fn fuzz(args: &Args, engines: &[Engine<'_>], out: &mut dyn Write) -> Outcome {
     let time = start.elapsed();
     let file = divergence.map(|divergence| {
         report::note("engines differ; making the program smaller");
-        finding::file(divergence, engines)
+        regress_file::file(divergence, engines)
     });
     let status = if file.is_some() { Status::Different } else { Status::Fine };
     if args.json {
@@ -245,7 +245,7 @@ fn object(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::tests::Wrong;
+    use crate::regress_file::tests::Wrong;
     use picajit::interp::Interp;
 
     fn args(programs: u64, json: bool) -> Args {

@@ -2,9 +2,9 @@
 //!
 //! A file that can't be read is reported and does not keep the others from being shown. Nothing is run.
 
+use crate::display::{self, count, printable};
+use crate::lint::{self, Finding, Survey};
 use crate::load::{self, Form, Loaded, LoadedEntry};
-use crate::names::{self, count, printable};
-use crate::survey::{self, Finding, Survey};
 use crate::{Outcome, Status};
 use picajit::container::shbin::{Constant, Label, Output, Uniform};
 use picajit::isa::{Pc, Stage};
@@ -68,14 +68,14 @@ struct View<'a> {
 
 impl<'a> View<'a> {
     fn new(loaded: &'a Loaded) -> View<'a> {
-        let surveys = survey::surveys(loaded);
-        let findings = survey::findings(loaded, &surveys);
+        let surveys = lint::surveys(loaded);
+        let findings = lint::findings(loaded, &surveys);
         let mut pcs: BTreeSet<Pc> = surveys.iter().flat_map(|s| &s.reachable).copied().collect();
         let reached = pcs.len();
         if loaded.entries.is_empty() {
             pcs = (0..loaded.program.code().len() as Pc).collect();
         }
-        let opcodes = survey::opcodes(&loaded.program, pcs);
+        let opcodes = lint::opcodes(&loaded.program, pcs);
         View { loaded, surveys, findings, opcodes, reached }
     }
 
@@ -110,7 +110,7 @@ impl<'a> View<'a> {
         let end = if dvle.end == 0 { String::new() } else { format!(" to {}", dvle.end) };
         let mode = match entry.entry.stage {
             Stage::Vertex => String::new(),
-            Stage::Geometry => format!(", {}", names::geometry(dvle.geometry)),
+            Stage::Geometry => format!(", {}", display::geometry(dvle.geometry)),
         };
         let merge = if dvle.merge_outmaps { ", output maps merged" } else { "" };
         writeln!(out, "  entry {}: {} at {}{end}{mode}{merge}", entry.index, entry.entry.stage, entry.entry.pc)?;
@@ -122,15 +122,15 @@ impl<'a> View<'a> {
         };
         section(out, "reaches", vec![reaches])?;
         section(out, "reads", wrapped(reads(survey)))?;
-        section(out, "writes", wrapped(Some(names::mask("o", survey.outputs)).filter(|t| !t.is_empty())))?;
+        section(out, "writes", wrapped(Some(display::mask("o", survey.outputs)).filter(|t| !t.is_empty())))?;
         section(out, "inputs", rows(inputs(entry)))?;
         let output = |o: &Output| {
             let unknown = if o.unknown == 0 { String::new() } else { format!(" (last field {:#x})", o.unknown) };
-            (names::wired(o), names::semantic(o.semantic) + &unknown)
+            (display::wired(o), display::semantic(o.semantic) + &unknown)
         };
         section(out, "outputs", rows(dvle.outputs.iter().map(output).collect()))?;
         section(out, "uniforms", rows(named(dvle.uniforms.iter().filter(|u| u.first >= FIRST_UNIFORM))))?;
-        let constant = |c: &Constant| (names::constant_register(c), names::constant_value(c));
+        let constant = |c: &Constant| (display::constant_register(c), display::constant_value(c));
         section(out, "constants", rows(dvle.constants.iter().map(constant).collect()))?;
         let label = |l: &Label| {
             let size = l.size.map_or(String::new(), |s| format!(", {}", count(s as usize, "word")));
@@ -167,24 +167,25 @@ impl<'a> View<'a> {
 
 fn entry_json(entry: &LoadedEntry, survey: &Survey) -> Value {
     let dvle = &entry.dvle;
-    let uniform = |u: &Uniform| json!({ "name": u.name, "registers": names::unified_range(u.first, u.last) });
+    let uniform = |u: &Uniform| json!({ "name": u.name, "registers": display::unified_range(u.first, u.last) });
     let output = |o: &Output| {
         json!({
             "register": format!("o{}", o.register),
-            "components": names::components(o.mask),
-            "semantic": names::semantic(o.semantic),
+            "components": display::components(o.mask),
+            "semantic": display::semantic(o.semantic),
         })
     };
-    let constant = |c: &Constant| json!({ "register": names::constant_register(c), "value": names::constant_json(c) });
+    let constant =
+        |c: &Constant| json!({ "register": display::constant_register(c), "value": display::constant_json(c) });
     let label = |l: &Label| json!({ "name": l.name, "id": l.id, "position": l.position, "size": l.size });
-    let list = |prefix: &str, mask| names::bits(mask).map(|n| format!("{prefix}{n}")).collect::<Vec<_>>();
+    let list = |prefix: &str, mask| display::bits(mask).map(|n| format!("{prefix}{n}")).collect::<Vec<_>>();
     let numbered = |set: &BTreeSet<usize>| set.iter().map(|n| format!("c{n}")).collect::<Vec<_>>();
     json!({
         "index": entry.index,
         "stage": entry.entry.stage.to_string(),
         "pc": entry.entry.pc,
         "end": dvle.end,
-        "geometry": (entry.entry.stage == Stage::Geometry).then(|| names::geometry(dvle.geometry)),
+        "geometry": (entry.entry.stage == Stage::Geometry).then(|| display::geometry(dvle.geometry)),
         "merge_outmaps": dvle.merge_outmaps,
         "input_mask": dvle.input_mask,
         "output_mask": dvle.output_mask,
@@ -207,11 +208,15 @@ fn entry_json(entry: &LoadedEntry, survey: &Survey) -> Value {
 }
 
 fn reads(survey: &Survey) -> Vec<String> {
-    let floats = names::ranges("c", survey.floats.iter().copied());
-    let mut all =
-        vec![names::mask("v", survey.inputs), floats, names::mask("i", survey.ints), names::mask("b", survey.bools)];
+    let floats = display::ranges("c", survey.floats.iter().copied());
+    let mut all = vec![
+        display::mask("v", survey.inputs),
+        floats,
+        display::mask("i", survey.ints),
+        display::mask("b", survey.bools),
+    ];
     if !survey.relative.is_empty() {
-        all.push(format!("relative to {}", names::ranges("c", survey.relative.iter().copied())));
+        all.push(format!("relative to {}", display::ranges("c", survey.relative.iter().copied())));
     }
     all.retain(|text| !text.is_empty());
     all
@@ -221,7 +226,7 @@ fn reads(survey: &Survey) -> Vec<String> {
 fn inputs(entry: &LoadedEntry) -> Vec<(String, String)> {
     let named_ones: Vec<&Uniform> = entry.dvle.uniforms.iter().filter(|u| u.first < FIRST_UNIFORM).collect();
     let has_name = |n: &usize| named_ones.iter().any(|u| (u.first.into()..=u.last.into()).contains(n));
-    let nameless = names::ranges("v", names::bits(entry.dvle.input_mask).filter(|n| !has_name(n)));
+    let nameless = display::ranges("v", display::bits(entry.dvle.input_mask).filter(|n| !has_name(n)));
     let mut all = named(named_ones.iter().copied());
     if !nameless.is_empty() {
         all.push((nameless, "(declared without a name)".into()));
@@ -230,7 +235,7 @@ fn inputs(entry: &LoadedEntry) -> Vec<(String, String)> {
 }
 
 fn named<'u>(uniforms: impl Iterator<Item = &'u Uniform>) -> Vec<(String, String)> {
-    uniforms.map(|u| (names::unified_range(u.first, u.last), printable(&u.name))).collect()
+    uniforms.map(|u| (display::unified_range(u.first, u.last), printable(&u.name))).collect()
 }
 
 /// Two columns.

@@ -3,7 +3,7 @@
 //! Files are told apart by their first bytes; assembly, which has none, by the ending of its name. No verb needs to know
 //! which it was. It must not know what is done with a program.
 
-use crate::names::{path_name, printable};
+use crate::display::{path_name, printable};
 use crate::report;
 use picajit::container::Kind;
 use picajit::container::dvoj::Dvoj;

@@ -17,9 +17,9 @@ use picajit::isa::numeric::Precision;
 #[cfg(feature = "jit")]
 use picajit::jit::{Allocator, Jit, Settings, Variant};
 use picajit::kernel::{Backend, Config, Kernel, Unsupported, copy_registers};
-use picajit::profiler::{Profiler, Unprofiled};
+use picajit::profiler::{Profiler, ProfilerError};
 use picajit::program::{Entry, Program};
-use picajit::state::{Batch, Exit, NoEmitter, Order, Registers, Uniforms, Unit, Vec4, Vertices, VerticesMut};
+use picajit::state::{Batch, Exit, NoEmitter, Registers, Uniforms, Unit, Vec4, VertexLayout, Vertices, VerticesMut};
 use std::hint::black_box;
 use std::ops::Range;
 use std::sync::Arc;
@@ -97,8 +97,8 @@ fn make(cpu: Cpu, unlike: bool, profiler: &Profiler) -> (Vec<Engine>, Option<Uns
         };
         let variants: &[Variant] = match unlike {
             // One vertex at a time, the code of both of these is the same.
-            true => &[Variant::Unoptimised, Variant::Lanes],
-            false => &[Variant::Unoptimised, Variant::Vec4, Variant::Lanes],
+            true => &[Variant::Unoptimised, Variant::Batch],
+            false => &[Variant::Unoptimised, Variant::Vec4, Variant::Batch],
         };
         for &variant in variants {
             let allocator = match variant {
@@ -106,9 +106,14 @@ fn make(cpu: Cpu, unlike: bool, profiler: &Profiler) -> (Vec<Engine>, Option<Uns
                 _ => Allocator::Backtracking,
             };
             // Code for batches at once; what is measured runs small ones as a host's would run.
-            let lanes_after = if unlike { 0 } else { 1 };
-            let settings =
-                Settings { cpu, allocator, groups: Default::default(), lanes_after, profiler: profiler.clone() };
+            let batch_threshold = if unlike { 0 } else { 1 };
+            let settings = Settings {
+                cpu,
+                allocator,
+                interleave: Default::default(),
+                batch_threshold,
+                profiler: profiler.clone(),
+            };
             match Jit::with(variant, settings, Arc::new(Interp)) {
                 Ok(jit) => engines.push(Engine::Native(jit)),
                 Err(reason) => return (engines, Some(reason)),
@@ -140,13 +145,13 @@ impl Engine {
         }
     }
 
-    /// See [`Jit::on_unprofiled`]; never, of an engine that compiles nothing.
+    /// See [`Jit::on_profiler_error`]; never, of an engine that compiles nothing.
     #[cfg_attr(not(feature = "jit"), allow(unused_variables))]
-    pub fn on_unprofiled(&self, handler: impl Fn(&Unprofiled) + Send + Sync + 'static) {
+    pub fn on_profiler_error(&self, handler: impl Fn(&ProfilerError) + Send + Sync + 'static) {
         match self {
             Engine::Interp => {}
             #[cfg(feature = "jit")]
-            Engine::Native(jit) => jit.on_unprofiled(handler),
+            Engine::Native(jit) => jit.on_profiler_error(handler),
         }
     }
 
@@ -230,9 +235,9 @@ pub struct Workload {
     /// Output registers that it has.
     pub output_mask: u16,
     /// Whether batches leave the unit as it is; they don't unless this is set.
-    pub unit_stays: bool,
-    /// How a batch takes its registers to lie. They do so as [`Order::Registers`] has it: by components it is other vertices.
-    pub order: Order,
+    pub preserve_unit: bool,
+    /// How a batch takes its registers to lie. They do so as [`VertexLayout::Aos`] has it: by components it is other vertices.
+    pub layout: VertexLayout,
     /// The same vertices, as batches have them, and registers a vertex there, in and out.
     packed: Vec<Vec4>,
     strides: (usize, usize),
@@ -277,8 +282,8 @@ impl Workload {
             inputs,
             input_mask,
             output_mask,
-            unit_stays: false,
-            order: Order::Registers,
+            preserve_unit: false,
+            layout: VertexLayout::Aos,
             packed,
             strides,
         }
@@ -297,8 +302,8 @@ impl Workload {
     /// One batch.
     pub fn batch(&self, unit: &mut Unit, kernel: &dyn Kernel, inputs: Vertices<'_>, places: &mut [Vec4]) -> Exit {
         let outputs = VerticesMut::packed(places, self.strides.1, inputs.len()).expect("there are as many");
-        let Workload { input_mask, output_mask, unit_stays, order, .. } = *self;
-        let mut batch = Batch { inputs, outputs, input_mask, output_mask, unit_stays, order };
+        let Workload { input_mask, output_mask, preserve_unit, layout, .. } = *self;
+        let mut batch = Batch { inputs, outputs, input_mask, output_mask, preserve_unit, layout };
         kernel.run_batch(&self.uniforms, unit, &mut batch, &mut NoEmitter)
     }
 

@@ -3,10 +3,10 @@
 //! Registers begin at zero and carry over from one run to the next, as they do on hardware; so does b15, which the
 //! geometry unit sets after each run. Memory does not grow with the number of vertices, unless their inputs are a file.
 
+use crate::lint::{self, exit_id};
 use crate::load::{self, LoadedEntry};
 use crate::show::Shower;
-use crate::survey::{self, exit_id};
-use crate::{Outcome, Status, floats, native, report, target, trace, values};
+use crate::{Outcome, Status, floats, jit_or_stub, output_path, report, trace, values};
 use picajit::container::shbin::GeometryMode;
 use picajit::interp::{Interp, InterpKernel};
 use picajit::isa::numeric::Precision;
@@ -156,7 +156,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     }
     if let Some(path) = &args.outputs {
         let inputs = [Some(&args.file), args.uniforms.as_ref(), args.inputs.as_ref()];
-        target::not_an_input(path, inputs.into_iter().flatten().map(PathBuf::as_path))?;
+        output_path::not_an_input(path, inputs.into_iter().flatten().map(PathBuf::as_path))?;
     }
     let loaded = load::load(&args.file)?;
     loaded.warnings.iter().for_each(report::plain);
@@ -172,7 +172,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         );
     }
     let (machine, backend) = machine(args, &loaded.program, entry.entry);
-    let survey = survey::survey(&loaded.program, entry.entry);
+    let survey = lint::survey(&loaded.program, entry.entry);
     let mut shower = Shower::new(&loaded.name, entry, survey.outputs, backend, count, args.json);
     if let Some(path) = &args.outputs {
         shower.write_to(path)?;
@@ -231,7 +231,7 @@ fn uniforms(args: &Args, entry: &LoadedEntry) -> Result<Uniforms, Box<dyn std::e
 fn machine(args: &Args, program: &Arc<Program>, entry: Entry) -> (Machine, &'static str) {
     let config = Config { precision: args.precision, ..Config::default() };
     if args.backend == Choice::Jit {
-        let native = native::backend().and_then(|jit| Ok((jit.compile(program, entry, &config)?, jit.name())));
+        let native = jit_or_stub::backend().and_then(|jit| Ok((jit.compile(program, entry, &config)?, jit.name())));
         match native {
             Ok((kernel, name)) => return (Machine::Kernel(kernel), name),
             Err(why) => report::warning(format_args!("the interpreter runs instead of native code: {why}")),

@@ -1,11 +1,11 @@
 //! Results of runs, one after the other -> text, JSON or a file of floats. Nothing is kept: each goes out as it comes.
 
 use crate::asm::WriteError;
+use crate::display::{self, count, printable};
 use crate::floats;
+use crate::lint::{exit_id, exit_text};
 use crate::load::LoadedEntry;
-use crate::names::{self, count, printable};
 use crate::run::Exits;
-use crate::survey::{exit_id, exit_text};
 use picajit::isa::Stage;
 use picajit::state::{Exit, Registers};
 use picajit::text::value::format_vec4;
@@ -60,7 +60,7 @@ impl<'a> Shower<'a> {
         runs: usize,
         json: bool,
     ) -> Shower<'a> {
-        let purposes: Vec<_> = names::bits(outputs).map(|n| (n, names::purpose(&entry.dvle, n))).collect();
+        let purposes: Vec<_> = display::bits(outputs).map(|n| (n, display::purpose(&entry.dvle, n))).collect();
         let width = purposes.iter().map(|(_, p)| p.len()).max().unwrap_or(0);
         let pad = if width == 0 { 0 } else { width + 2 };
         let registers = purposes.into_iter().map(|(n, p)| (n, format!("{p:pad$}"))).collect();
@@ -122,7 +122,7 @@ impl<'a> Shower<'a> {
     }
 
     fn registers_json(&self, values: &Registers) -> Value {
-        let pairs = self.registers.iter().map(|(n, _)| (format!("o{n}"), names::vec4_json(values[*n])));
+        let pairs = self.registers.iter().map(|(n, _)| (format!("o{n}"), display::vec4_json(values[*n])));
         Value::Object(pairs.collect())
     }
 

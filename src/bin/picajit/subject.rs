@@ -3,8 +3,8 @@
 //! It must not know what is done with them.
 
 use crate::builtin::BUILTINS;
+use crate::display::printable;
 use crate::load::{self, LoadError};
-use crate::names::printable;
 use picajit::container::shbin::Dvle;
 use picajit::ir::cfg::{Cfg, Limits};
 use picajit::program::{Entry, Program};

@@ -99,10 +99,10 @@ unsafe extern "C" fn fetch(user: *mut c_void, index: u32, attributes: *mut Vec4)
     world.meddle("fetch");
 }
 
-unsafe extern "C" fn look_up(user: *mut c_void, index: u32) -> u32 {
+unsafe extern "C" fn lookup(user: *mut c_void, index: u32) -> u32 {
     // SAFETY: the header's words.
     let world = unsafe { world(user) };
-    world.meddle("look_up");
+    world.meddle("lookup");
     match index {
         // The first time these are stored, afterwards reused.
         n if world.writes & 1 << n != 0 => PJ_LOOKUP_REUSE + n,

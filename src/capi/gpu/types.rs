@@ -21,7 +21,7 @@ pub type PjTriangleFn = unsafe extern "C" fn(*mut c_void, *const f32, *const f32
 pub type PjDrawFn = unsafe extern "C" fn(*mut c_void, *mut PjGpu, i32);
 pub type PjWroteFn = unsafe extern "C" fn(*mut c_void, *const PjGpu, u16, u32, u8);
 pub type PjFetchFn = unsafe extern "C" fn(*mut c_void, u32, *mut Vec4);
-pub type PjLookUpFn = unsafe extern "C" fn(*mut c_void, u32) -> u32;
+pub type PjLookupFn = unsafe extern "C" fn(*mut c_void, u32) -> u32;
 
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -46,7 +46,7 @@ pub struct PjDraw {
     pub vertices: *const Registers,
     pub fetch: Option<PjFetchFn>,
     pub indices: *const c_void,
-    pub look_up: Option<PjLookUpFn>,
+    pub lookup: Option<PjLookupFn>,
     pub triangle: Option<PjTriangleFn>,
     pub user: *mut c_void,
     pub index_bytes: u32,
@@ -60,7 +60,7 @@ impl PjDraw {
         vertices: null(),
         fetch: None,
         indices: null(),
-        look_up: None,
+        lookup: None,
         triangle: None,
         user: null_mut(),
         index_bytes: 0,

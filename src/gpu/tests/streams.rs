@@ -342,7 +342,7 @@ fn a_cache_that_lies_is_safe() {
     struct Liar(u32);
     impl VertexCache for Liar {
         fn begin(&mut self) {}
-        fn look_up(&mut self, _: u32) -> cache::Lookup {
+        fn lookup(&mut self, _: u32) -> cache::Lookup {
             self.0 = self.0.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let slot = (self.0 >> 16) as u8;
             [cache::Lookup::Run, cache::Lookup::Store(slot), cache::Lookup::Reuse(slot)][(self.0 >> 28) as usize % 3]

@@ -4,49 +4,49 @@
 //! Numbers are in this machine's byte order, which the magic number tells. It must not know files, clocks or shaders.
 
 /// `JiTD`.
-pub(super) const MAGIC: u32 = 0x4A69_5444;
+pub(crate) const MAGIC: u32 = 0x4A69_5444;
 /// The only version there is.
-pub(super) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 /// Bytes of the header.
-pub(super) const HEADER: u32 = 40;
+pub(crate) const HEADER: u32 = 40;
 /// Bytes that every record begins with.
-pub(super) const PREFIX: usize = 16;
+pub(crate) const PREFIX: usize = 16;
 /// Code that is now there.
-pub(super) const JIT_CODE_LOAD: u32 = 0;
+pub(crate) const JIT_CODE_LOAD: u32 = 0;
 /// Lines of the code that the next load is about.
-pub(super) const JIT_CODE_DEBUG_INFO: u32 = 2;
+pub(crate) const JIT_CODE_DEBUG_INFO: u32 = 2;
 
 /// The number of this machine in ELF files, of those there is native code for.
-pub(super) const ELF_MACHINE: u32 = match cfg!(target_arch = "aarch64") {
+pub(crate) const ELF_MACHINE: u32 = match cfg!(target_arch = "aarch64") {
     true => 183,
     false => 62,
 };
 
 /// One function as the dump tells of it.
-pub(super) struct Load<'a> {
+pub(crate) struct Load<'a> {
     /// Process and thread.
-    pub(super) ids: [u32; 2],
+    pub(crate) ids: [u32; 2],
     /// Where it is.
-    pub(super) address: u64,
+    pub(crate) address: u64,
     /// Which of the dump's functions it is.
-    pub(super) index: u64,
+    pub(crate) index: u64,
     /// Its name, without zero bytes.
-    pub(super) name: &'a str,
+    pub(crate) name: &'a str,
     /// Its code.
-    pub(super) code: &'a [u8],
+    pub(crate) code: &'a [u8],
 }
 
 /// A stretch of code begins that a line became.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Row {
+pub(crate) struct LineEntry {
     /// From the start of the function.
-    pub(super) offset: u32,
+    pub(crate) offset: u32,
     /// From 1.
-    pub(super) line: u32,
+    pub(crate) line: u32,
 }
 
 /// What the file begins with. No flags: the times are not the CPU's own.
-pub(super) fn header(pid: u32, timestamp: u64) -> Vec<u8> {
+pub(crate) fn header(pid: u32, timestamp: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(HEADER as usize);
     for word in [MAGIC, VERSION, HEADER, ELF_MACHINE, 0, pid] {
         out.extend(word.to_ne_bytes());
@@ -58,7 +58,7 @@ pub(super) fn header(pid: u32, timestamp: u64) -> Vec<u8> {
 
 /// JIT_CODE_DEBUG_INFO: lines of one file. Each entry has the file's name: that a name may be left out where it repeats
 /// is in the document, but perf's own reader (6.1) does not follow it.
-pub(super) fn debug_info(timestamp: u64, address: u64, file: &str, rows: &[Row]) -> Vec<u8> {
+pub(crate) fn debug_info(timestamp: u64, address: u64, file: &str, rows: &[LineEntry]) -> Vec<u8> {
     record(JIT_CODE_DEBUG_INFO, timestamp, |out| {
         out.extend(address.to_ne_bytes());
         out.extend((rows.len() as u64).to_ne_bytes());
@@ -72,7 +72,7 @@ pub(super) fn debug_info(timestamp: u64, address: u64, file: &str, rows: &[Row])
 }
 
 /// JIT_CODE_LOAD. Here an address in memory and one in the code's own file are the same.
-pub(super) fn load(timestamp: u64, load: &Load<'_>) -> Vec<u8> {
+pub(crate) fn load(timestamp: u64, load: &Load<'_>) -> Vec<u8> {
     record(JIT_CODE_LOAD, timestamp, |out| {
         load.ids.iter().for_each(|id| out.extend(id.to_ne_bytes()));
         for long in [load.address, load.address, load.code.len() as u64, load.index] {

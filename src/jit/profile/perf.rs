@@ -2,11 +2,11 @@
 //!
 //! It must not know how code is made.
 
-use super::file::{self, Records};
-use super::jitdump::{self, Load, Row};
-use super::{Installed, digits, listing};
-use crate::jit::code;
-use crate::profiler::{Profiler, Unprofiled};
+use crate::jit::profile::file::{self, Records};
+use crate::jit::profile::jitdump::{self, LineEntry, Load};
+use crate::jit::profile::{Installed, digits, listing};
+use crate::jit::runtime::code_memory;
+use crate::profiler::{Profiler, ProfilerError};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::HashSet;
 use std::io::Write;
@@ -15,7 +15,7 @@ use std::process;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Where records go.
-pub(super) enum Output {
+pub(crate) enum Output {
     /// Names.
     Map(Arc<Records>),
     /// All there is to know.
@@ -27,7 +27,7 @@ const MAPS: &str = "/tmp";
 
 impl Output {
     /// Opens the file, or goes on in it.
-    pub(super) fn open(profiler: &Profiler) -> Result<Option<Output>, Unprofiled> {
+    pub(crate) fn open(profiler: &Profiler) -> Result<Option<Output>, ProfilerError> {
         let pid = process::id();
         Ok(match profiler {
             Profiler::None => None,
@@ -37,7 +37,7 @@ impl Output {
                 Some(Output::Map(file::open(path, |path| Ok((file::new_or_own(path)?, None)))?))
             }
             Profiler::Jitdump { directory } => {
-                let failed = |e: std::io::Error| Unprofiled::Create { path: directory.clone(), error: e.kind() };
+                let failed = |e: std::io::Error| ProfilerError::Create { path: directory.clone(), error: e.kind() };
                 std::fs::create_dir_all(directory).map_err(failed)?;
                 // The name goes into every record, and perf may run elsewhere.
                 let path = directory.canonicalize().map_err(failed)?.join(format!("jit-{pid}.dump"));
@@ -47,7 +47,7 @@ impl Output {
     }
 
     /// Writes all of one function at once.
-    pub(super) fn record(&self, installed: &Installed<'_>) -> Result<(), Unprofiled> {
+    pub(crate) fn record(&self, installed: &Installed<'_>) -> Result<(), ProfilerError> {
         let Installed { name, code, .. } = installed;
         let address = code.as_ptr() as u64;
         match self {
@@ -59,7 +59,8 @@ impl Output {
                     let mut records = Vec::new();
                     // A name that is no text can't be told; perf's fields are bytes, but its readers print them.
                     if let Some(source) = listed.as_ref().ok().and_then(|path| path.to_str()) {
-                        let rows: Vec<_> = installed.rows.iter().map(|&(offset, line)| Row { offset, line }).collect();
+                        let rows: Vec<_> =
+                            installed.rows.iter().map(|&(offset, line)| LineEntry { offset, line }).collect();
                         // Lines come before the code that they are of, says the document.
                         records.extend(jitdump::debug_info(now, address, source, &rows));
                     }
@@ -74,12 +75,15 @@ impl Output {
 }
 
 /// A new dump with its header, known to perf.
-fn begin(path: &Path) -> Result<(std::fs::File, Option<u64>), Unprofiled> {
+fn begin(path: &Path) -> Result<(std::fs::File, Option<u64>), ProfilerError> {
     let mut file = file::new(path)?;
     let header = jitdump::header(process::id(), now());
-    let begun =
-        file.write_all(&header).map_err(|e| Unprofiled::Write { path: path.into(), error: e.kind() }).and_then(|()| {
-            code::show_to_perf(&file).map_err(|e| Unprofiled::NotMapped { path: path.into(), error: e.kind() })
+    let begun = file
+        .write_all(&header)
+        .map_err(|e| ProfilerError::Write { path: path.into(), error: e.kind() })
+        .and_then(|()| {
+            code_memory::show_to_perf(&file)
+                .map_err(|e| ProfilerError::NotMapped { path: path.into(), error: e.kind() })
         });
     if let Err(why) = begun {
         // Of no use, and in the way of the next try.
@@ -90,15 +94,15 @@ fn begin(path: &Path) -> Result<(std::fs::File, Option<u64>), Unprofiled> {
 }
 
 /// Writes the listing of a program next to the dump, unless this process has done it; its name is the program's hash.
-fn list(dump: &Path, installed: &Installed<'_>) -> Result<PathBuf, Unprofiled> {
+fn list(dump: &Path, installed: &Installed<'_>) -> Result<PathBuf, ProfilerError> {
     static LISTED: Mutex<Option<HashSet<PathBuf>>> = Mutex::new(None);
-    let path = dump.with_file_name(format!("jit-{}-{:.16}.pica", process::id(), digits(installed.source)));
+    let path = dump.with_file_name(format!("jit-{}-{:.16}.pica", process::id(), digits(installed.program)));
     // Held until it is written: whoever finds it in there finds it whole.
     let mut guard = LISTED.lock().unwrap_or_else(PoisonError::into_inner);
     let listed = guard.get_or_insert_default();
     if !listed.contains(&path) {
-        let failed = |e: std::io::Error| Unprofiled::Write { path: path.clone(), error: e.kind() };
-        file::new(&path)?.write_all(listing(installed.source).as_bytes()).map_err(failed)?;
+        let failed = |e: std::io::Error| ProfilerError::Write { path: path.clone(), error: e.kind() };
+        file::new(&path)?.write_all(listing(installed.program).as_bytes()).map_err(failed)?;
         listed.insert(path.clone());
     }
     Ok(path)

@@ -1,14 +1,14 @@
 //! What is written is read back, field by field, by a reader of the document that shares no code with the writer.
 
-use super::perf::Output;
-use super::{file, rows};
 use crate::engine::{Engine, Event, Options};
 use crate::interp::Interp;
+use crate::jit::profile::perf::Output;
+use crate::jit::profile::{file, rows};
 use crate::jit::{Jit, Settings, Variant};
 use crate::kernel::{Backend, Config, Kernel};
-use crate::profiler::{Profiler, Unprofiled};
+use crate::profiler::{Profiler, ProfilerError};
 use crate::program::{Entry, Program};
-use crate::state::{Batch, NoEmitter, Order, Registers, Uniforms, Unit};
+use crate::state::{Batch, NoEmitter, Registers, Uniforms, Unit, VertexLayout};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -40,7 +40,7 @@ impl Drop for Folder {
 }
 
 fn jit(variant: Variant, profiler: Profiler) -> Arc<Jit> {
-    let settings = Settings { lanes_after: 0, profiler, ..Settings::default() };
+    let settings = Settings { batch_threshold: 0, profiler, ..Settings::default() };
     Jit::with(variant, settings, Arc::new(Interp)).expect("tests run where there is native code")
 }
 
@@ -124,7 +124,7 @@ fn now() -> u64 {
 fn a_dump_holds_every_kind_of_code_with_its_lines() {
     let folder = Folder::new("kinds");
     let before = now();
-    let jit = jit(Variant::Lanes, folder.profiler());
+    let jit = jit(Variant::Batch, folder.profiler());
     let (program, entry) = program(" mov r0, v1\n mul r1, v0, r0\n add o0, r1, v1\n nop");
     let kernel = jit.compile_native(&program, entry, &Config::default()).expect("native");
     let inputs: Vec<Registers> = vec![[[1.0; 4]; 16]; 16];
@@ -135,13 +135,13 @@ fn a_dump_holds_every_kind_of_code_with_its_lines() {
         outputs: (&mut outputs).into(),
         input_mask: !0,
         output_mask: 1,
-        unit_stays: false,
-        order: Order::Registers,
+        preserve_unit: false,
+        layout: VertexLayout::Aos,
     };
     kernel.run_batch(&uniforms, &mut unit, &mut batch, &mut NoEmitter);
     (unit.v[0], unit.v[1]) = ([f32::INFINITY; 4], [0.0; 4]);
     kernel.run(&uniforms, &mut unit, &mut NoEmitter);
-    assert_eq!(kernel.redos(), 1, "there is exact code");
+    assert_eq!(kernel.deoptimisations(), 1, "there is exact code");
     let after = now();
 
     let (begun, records) = read(&folder.dump());
@@ -155,7 +155,7 @@ fn a_dump_holds_every_kind_of_code_with_its_lines() {
     assert_eq!(records.len(), 6);
     let (mut bytes, mut last) = (0, begun);
     assert!(before <= begun);
-    for (n, (pair, kind)) in records.chunks(2).zip(["vec4", "lanes", "exact"]).enumerate() {
+    for (n, (pair, kind)) in records.chunks(2).zip(["vec4", "batch", "exact"]).enumerate() {
         let [Record::Lines { at, code: of, rows }, Record::Load { at: loaded, ids, vma, code, index, name, bytes: b }] =
             pair
         else {
@@ -252,10 +252,10 @@ fn what_somebody_put_there_is_not_written_to() {
     symlink(at("nothing"), at("dangling")).expect("a link");
     std::fs::hard_link(at("victim"), at("hard")).expect("a link");
     for name in ["soft", "dangling", "hard"] {
-        let taken = Some(Unprofiled::Taken { path: at(name) });
+        let taken = Some(ProfilerError::Taken { path: at(name) });
         assert_eq!((file::new(&at(name)).err(), file::new_or_own(&at(name)).err()), (taken.clone(), taken), "{name}");
     }
-    assert!(matches!(file::new_or_own(&folder.0), Err(Unprofiled::Create { .. })), "a folder is no file");
+    assert!(matches!(file::new_or_own(&folder.0), Err(ProfilerError::Create { .. })), "a folder is no file");
     assert!(!at("nothing").exists());
     assert_eq!(std::fs::read(at("victim")).expect("it is there"), b"precious");
     assert_eq!(at("victim").metadata().expect("it is there").nlink(), 2);
@@ -264,8 +264,8 @@ fn what_somebody_put_there_is_not_written_to() {
     std::fs::write(folder.dump(), "older").expect("a folder");
     let said = Arc::new(Mutex::new(Vec::new()));
     let to = said.clone();
-    jit(Variant::Vec4, folder.profiler()).on_unprofiled(move |why| to.lock().expect("no panic").push(why.clone()));
-    assert_eq!(*said.lock().expect("no panic"), [Unprofiled::Taken { path: folder.dump() }]);
+    jit(Variant::Vec4, folder.profiler()).on_profiler_error(move |why| to.lock().expect("no panic").push(why.clone()));
+    assert_eq!(*said.lock().expect("no panic"), [ProfilerError::Taken { path: folder.dump() }]);
     assert_eq!(std::fs::read(folder.dump()).expect("it is there"), b"older");
 }
 
@@ -284,10 +284,12 @@ fn a_file_that_can_t_be_made_is_told_once_and_stops_nothing() {
     let engine = Engine::new(options);
     for body in [" mov o0, v0", " mov o0, v1"] {
         let (program, entry) = program(body);
-        assert_eq!(engine.shader(&program, entry).backend(), "lanes");
+        assert_eq!(engine.shader(&program, entry).backend(), "batch");
     }
     let events = events.lock().expect("no panic");
-    let [Event::Unprofiled { reason: Unprofiled::Create { path, .. } }] = &events[..] else { panic!("{events:?}") };
+    let [Event::ProfilerFailed { reason: ProfilerError::Create { path, .. } }] = &events[..] else {
+        panic!("{events:?}")
+    };
     assert_eq!(*path, directory);
     assert!(events[0].to_string().contains("file/below"), "{}", events[0]);
 }
@@ -307,8 +309,8 @@ fn a_full_disk_is_told_once_to_each_engine_and_stops_nothing() {
     file.full();
     for jit in &jits {
         let told = told.clone();
-        jit.on_unprofiled(move |why| {
-            assert!(matches!(why, Unprofiled::Write { error: std::io::ErrorKind::StorageFull, .. }), "{why}");
+        jit.on_profiler_error(move |why| {
+            assert!(matches!(why, ProfilerError::Write { error: std::io::ErrorKind::StorageFull, .. }), "{why}");
             told.fetch_add(1, Ordering::Relaxed);
         });
     }
@@ -322,7 +324,7 @@ fn a_full_disk_is_told_once_to_each_engine_and_stops_nothing() {
 fn nobody_is_told_unless_asked_for() {
     let jit = Jit::new(Variant::Vec4, Arc::new(Interp)).expect("native");
     assert!(jit.profile.get().is_some_and(|profile| profile.output.is_none()));
-    jit.on_unprofiled(|why| panic!("{why}"));
+    jit.on_profiler_error(|why| panic!("{why}"));
 }
 
 #[test]

@@ -1,19 +1,19 @@
 //! Batches side by side: what runs so, what is given up, and that nobody can tell.
 
-use super::*;
 use crate::isa::numeric::same;
+use crate::jit::tests::*;
 use crate::layout::{Layout, Offsets};
-use crate::state::{Order, Vec4, Vertices, VerticesMut};
+use crate::state::{Vec4, VertexLayout, Vertices, VerticesMut};
 
 /// `source`'s kernel from the first vertex on, and the interpreter's.
 fn kernels(source: &str, config: &Config) -> (NativeKernel, Arc<dyn Kernel>) {
-    kernels_of(source, config, Groups::One)
+    kernels_of(source, config, Interleave::Off)
 }
 
 /// The same with so many groups at once.
-fn kernels_of(source: &str, config: &Config, groups: Groups) -> (NativeKernel, Arc<dyn Kernel>) {
-    let settings = Settings { lanes_after: 0, groups, ..Settings::default() };
-    let jit = Jit::with(Variant::Lanes, settings, Arc::new(Interp)).expect("native");
+fn kernels_of(source: &str, config: &Config, interleave: Interleave) -> (NativeKernel, Arc<dyn Kernel>) {
+    let settings = Settings { batch_threshold: 0, interleave, ..Settings::default() };
+    let jit = Jit::with(Variant::Batch, settings, Arc::new(Interp)).expect("native");
     let (program, entry) = program(source);
     let kernel = jit.compile_native(&program, entry, config).expect("small");
     (kernel, Interp.compile(&program, entry, config).expect("always"))
@@ -24,7 +24,7 @@ fn numbers(n: usize) -> Registers {
     std::array::from_fn(|r| std::array::from_fn(|c| (n * 7 + r * 5 + c) as f32 * 0.25 - 3.0))
 }
 
-/// Runs batches of many sizes on both, and wants the same bits in outputs and unit. Groups that ran side by side and
+/// Runs batches of many sizes on both, and wants the same bits in outputs and unit. Interleave that ran side by side and
 /// groups that were given up, all in all.
 #[track_caller]
 fn same_as_one_by_one(source: &str, vertex: impl Fn(usize) -> Registers, masks: (u16, u16)) -> (u32, u32) {
@@ -38,47 +38,47 @@ fn same_with(c: [Vec4; 96], source: &str, vertex: impl Fn(usize) -> Registers, m
     let (kernel, interp) = kernels(source, &config);
     // Not the same kernel, whose groups are counted.
     let [(apart, _), (turned, _)] = [0, 1].map(|_| kernels(source, &config));
-    let (two, _) = kernels_of(source, &config, Groups::Two);
+    let (two, _) = kernels_of(source, &config, Interleave::On);
     let mut uniforms = Uniforms::new();
     uniforms.c = c;
     uniforms.i[0] = [2, 0, 1, 0];
     uniforms.b = 1;
     for size in [1, 2, 3, 4, 5, 7, 8, 9, 17, 64] {
         let inputs: Vec<Registers> = (0..size).map(&vertex).collect();
-        let run = |kernel: &dyn Kernel, unit_stays: bool, order: Order| {
+        let run = |kernel: &dyn Kernel, preserve_unit: bool, layout: VertexLayout| {
             let mut unit = Unit::new();
             unit.r = [[0.75, -0.5, 8.0, 9.0]; 16];
             unit.o = [[[5.0, 6.0, 7.0, 8.0]; 16]; 2];
             unit.bank = 1;
             let mut outputs = vec![[[-9.0; 4]; 16]; size];
-            let given = if order == Order::Components { in_blocks(&inputs) } else { inputs.clone() };
+            let given = if layout == VertexLayout::Soa { in_blocks(&inputs) } else { inputs.clone() };
             let mut batch = Batch {
                 inputs: (&given).into(),
                 outputs: (&mut outputs).into(),
                 input_mask: masks.0,
                 output_mask: masks.1,
-                unit_stays,
-                order,
+                preserve_unit,
+                layout,
             };
             let exit = kernel.run_batch(&uniforms, &mut unit, &mut batch, &mut NoEmitter);
-            let outputs = if order == Order::Components { of_blocks(&outputs) } else { outputs };
+            let outputs = if layout == VertexLayout::Soa { of_blocks(&outputs) } else { outputs };
             (exit, outputs, unit)
         };
-        let registers = Order::Registers;
-        for (kernel, unit_stays, order) in [
+        let registers = VertexLayout::Aos;
+        for (kernel, preserve_unit, layout) in [
             (&kernel, false, registers),
             (&apart, true, registers),
-            (&turned, size % 8 == 0, Order::Components),
-            (&turned, size % 8 != 0, Order::Components),
+            (&turned, size % 8 == 0, VertexLayout::Soa),
+            (&turned, size % 8 != 0, VertexLayout::Soa),
             (&two, false, registers),
             (&two, true, registers),
-            (&two, size % 8 == 0, Order::Components),
-            (&two, size % 8 != 0, Order::Components),
+            (&two, size % 8 == 0, VertexLayout::Soa),
+            (&two, size % 8 != 0, VertexLayout::Soa),
         ] {
-            if order == Order::Components && size % 4 != 0 {
+            if layout == VertexLayout::Soa && size % 4 != 0 {
                 continue;
             }
-            let (want, got) = (run(&*interp, unit_stays, registers), run(kernel, unit_stays, order));
+            let (want, got) = (run(&*interp, preserve_unit, registers), run(kernel, preserve_unit, layout));
             assert_eq!(want.0, got.0, "exit of {size}");
             let bits = |(_, outputs, unit): &(Exit, Vec<Registers>, Unit)| -> Vec<f32> {
                 let registers = [unit.v, unit.r, unit.o[0], unit.o[1]];
@@ -88,17 +88,17 @@ fn same_with(c: [Vec4; 96], source: &str, vertex: impl Fn(usize) -> Registers, m
             let differs = a.iter().zip(&b).position(|(a, b)| !same(*a, *b));
             assert_eq!(
                 differs, None,
-                "float number {differs:?} of a batch of {size}, {unit_stays}, {order:?}: {source}"
+                "float number {differs:?} of a batch of {size}, {preserve_unit}, {layout:?}: {source}"
             );
             let rest = |(_, _, u): &(Exit, Vec<Registers>, Unit)| (u.a0, u.al, u.cmp, u.bank);
             assert_eq!(rest(&want), rest(&got), "{source}");
-            if unit_stays {
+            if preserve_unit {
                 assert_eq!((got.2.v, got.2.a0, got.2.r[0][0]), ([[0.0; 4]; 16], [0, 0], 0.75), "{source}");
             }
         }
     }
-    let ((groups, given_up), (of_groups, of_given_up)) = (turned.groups(), kernel.groups());
-    assert_eq!((groups == 0, given_up == 0), (of_groups == 0, of_given_up == 0), "by components: {source}");
+    let ((groups, bailouts), (of_groups, of_given_up)) = (turned.groups(), kernel.groups());
+    assert_eq!((groups == 0, bailouts == 0), (of_groups == 0, of_given_up == 0), "by components: {source}");
     kernel.groups()
 }
 
@@ -112,8 +112,8 @@ fn in_blocks(files: &[Registers]) -> Vec<Registers> {
         outputs,
         input_mask: masks.0,
         output_mask: masks.1,
-        unit_stays: false,
-        order: Order::Components,
+        preserve_unit: false,
+        layout: VertexLayout::Soa,
     };
     files.iter().enumerate().for_each(|(n, file)| batch.give(n, u16::MAX, file));
     blocks
@@ -123,14 +123,20 @@ fn in_blocks(files: &[Registers]) -> Vec<Registers> {
 fn of_blocks(blocks: &[Registers]) -> Vec<Registers> {
     let mut none: [Registers; 0] = [];
     let (inputs, outputs) = ((&blocks).into(), (&mut none).into());
-    let batch =
-        Batch { inputs, outputs, input_mask: u16::MAX, output_mask: 0, unit_stays: false, order: Order::Components };
+    let batch = Batch {
+        inputs,
+        outputs,
+        input_mask: u16::MAX,
+        output_mask: 0,
+        preserve_unit: false,
+        layout: VertexLayout::Soa,
+    };
     let mut files = blocks.to_vec();
     files.iter_mut().enumerate().for_each(|(n, file)| batch.take(n, file));
     files
 }
 
-/// Groups in batches of all sizes above.
+/// Interleave in batches of all sizes above.
 const ALL: u32 = 1 + 1 + 1 + 2 + 2 + 4 + 16;
 const EVERY: (u16, u16) = (0xFFFF, 0xFFFF);
 
@@ -184,18 +190,18 @@ fn indices_that_lead_elsewhere() {
             }
             v
         };
-        let (groups, given_up) = same_as_one_by_one(&main(body), far, EVERY);
-        assert_eq!(groups + given_up, ALL);
-        assert!(given_up > 0, "{index}");
+        let (groups, bailouts) = same_as_one_by_one(&main(body), far, EVERY);
+        assert_eq!(groups + bailouts, ALL);
+        assert!(bailouts > 0, "{index}");
     }
     // The same for all.
     let ones = " mova a0.y, c6.x\n mov o1, c90[a0.y]";
-    let (groups, given_up) = same_as_one_by_one(&main(ones), numbers, EVERY);
-    assert_eq!((groups, given_up), (0, ALL));
+    let (groups, bailouts) = same_as_one_by_one(&main(ones), numbers, EVERY);
+    assert_eq!((groups, bailouts), (0, ALL));
     // An index that is more than that: nothing is given up.
     let also = " mova a0.x, v0\n mov r0, v0\n cmp c0.xx, gt, gt, r0.xy\n jmpc cmp.x, over\n mova a0.x, v1\n over:\n mov o0, c90[a0.x]";
-    let (groups, given_up) = same_as_one_by_one(&main(also), signs, EVERY);
-    assert_eq!(groups + given_up, ALL);
+    let (groups, bailouts) = same_as_one_by_one(&main(also), signs, EVERY);
+    assert_eq!(groups + bailouts, ALL);
 }
 
 #[test]
@@ -294,9 +300,9 @@ fn ways_that_cannot_be_gone_together() {
         "ifc cmp.x\n again:\n add r1, c1, r1\n cmp c9.xx, gt, gt, r1.xx\n jmpc cmp.x, again\n .end\n mov o0, r1",
         "ifc cmp.x\n mova a0.x, c3\n .else\n mova a0.x, c4\n .end\n mov o0, c5[a0.x]",
     ] {
-        let (groups, given_up) = same_as_one_by_one(&main(&format!("{head}\n {body}")), signs, EVERY);
-        assert_eq!(groups + given_up, ALL, "{body}");
-        assert!(given_up > 0, "{body}");
+        let (groups, bailouts) = same_as_one_by_one(&main(&format!("{head}\n {body}")), signs, EVERY);
+        assert_eq!(groups + bailouts, ALL, "{body}");
+        assert!(bailouts > 0, "{body}");
     }
 }
 
@@ -344,8 +350,8 @@ fn fuel_that_runs_out_and_stray_breaks() {
         v[1][0] = if n == 6 { 1e9 } else { 5.0 };
         v
     };
-    let (groups, given_up) = same_as_one_by_one(&main(jump), endless, EVERY);
-    assert_eq!((groups + given_up, given_up), (ALL, 4), "vertex 6 is in a group in 8, 9, 17, 64");
+    let (groups, bailouts) = same_as_one_by_one(&main(jump), endless, EVERY);
+    assert_eq!((groups + bailouts, bailouts), (ALL, 4), "vertex 6 is in a group in 8, 9, 17, 64");
 }
 
 #[test]
@@ -366,11 +372,11 @@ fn who_has_to_run_one_after_the_other_says_why() {
             outputs: (&mut outputs).into(),
             input_mask: 0xFFFF,
             output_mask: 0xFFFF,
-            unit_stays: false,
-            order: Order::Registers,
+            preserve_unit: false,
+            layout: VertexLayout::Aos,
         };
         kernel.run_batch(&Uniforms::new(), &mut Unit::new(), &mut batch, &mut NoEmitter);
-        assert_eq!(kernel.stats().one_by_one.as_deref(), Some(why));
+        assert_eq!(kernel.stats().sequential_reason.as_deref(), Some(why));
     }
 }
 
@@ -387,18 +393,18 @@ fn a_shader_that_gives_up_often_stops_trying() {
             outputs: (&mut outputs).into(),
             input_mask: 0xFFFF,
             output_mask: 0xFFFF,
-            unit_stays: false,
-            order: Order::Registers,
+            preserve_unit: false,
+            layout: VertexLayout::Aos,
         };
         let uniforms = Uniforms::new();
         kernel.run_batch(&uniforms, &mut Unit::new(), &mut batch, &mut NoEmitter);
         kernel.groups()
     };
-    let (groups, given_up) = run();
+    let (groups, bailouts) = run();
     assert_eq!(groups, 0);
     // In the middle of the batch.
-    assert_eq!(given_up, OFTEN);
-    assert_eq!(run(), (groups, given_up));
+    assert_eq!(bailouts, MIN_BAILOUTS);
+    assert_eq!(run(), (groups, bailouts));
 }
 
 /// Bodies whose outputs are made by rows, all or in part.
@@ -424,7 +430,7 @@ const BY_ROWS: [&str; 9] = [
 ];
 
 #[test]
-fn what_is_made_by_rows_has_the_same_bits() {
+fn aos_outputs_have_the_same_bits() {
     for body in BY_ROWS {
         assert_eq!(same_as_one_by_one(&main(body), numbers, EVERY), (ALL, 0));
         // Each output alone, and none.
@@ -447,13 +453,13 @@ fn a_product_that_is_wrong_is_seen_in_a_row_too() {
         }
         v
     };
-    let mut given_up = 0;
+    let mut bailouts = 0;
     for body in BY_ROWS {
         let (groups, left) = same_as_one_by_one(&main(body), special, EVERY);
         assert_eq!(groups + left, ALL);
-        given_up += left;
+        bailouts += left;
     }
-    assert!(given_up > 10, "{given_up}");
+    assert!(bailouts > 10, "{bailouts}");
 }
 
 #[test]
@@ -474,7 +480,7 @@ fn matrices_of_every_kind_times_inputs() {
         }
         v
     };
-    let mut by_rows = 0;
+    let mut matrices = 0;
     for _ in 0..300 {
         let mut signed = |swizzled: bool| {
             let lanes: String = (0..4).map(|_| char::from(b"xxyzw"[below(5) as usize])).collect();
@@ -498,14 +504,12 @@ fn matrices_of_every_kind_times_inputs() {
         let (program, entry) = program(&main(&body));
         let cfg = crate::ir::cfg::Cfg::build(&program, entry, Default::default()).expect("small");
         let func = crate::ir::Func::build(&cfg, 100, crate::ir::Form::Ssa);
-        let side = func.side_by_side().expect("writes before it reads");
-        let matrix = |v: u32| side.by_rows[v as usize] && func.matrix_product(crate::ir::Value(v), 0b1111).is_some();
-        by_rows += u32::from((0..side.by_rows.len() as u32).any(matrix));
+        matrices += u32::from(crate::jit::batch::policy::tests::has_aos_matrix_product(&func));
         let c = std::array::from_fn(|n| std::array::from_fn(|k| (n * 4 + k + 1) as f32 / 7.0 - 1.5));
         let (groups, left) = same_with(c, &main(&body), special, EVERY);
         assert_eq!(groups + left, ALL, "{body}");
     }
-    assert!(by_rows > 100, "{by_rows}");
+    assert!(matrices > 100, "{matrices}");
 }
 
 #[test]
@@ -517,12 +521,12 @@ fn vertices_may_have_only_the_first_registers() {
 }
 
 fn only_the_first_registers(config: &Config) {
-    for groups in [Groups::One, Groups::Two] {
-        [false, true].into_iter().for_each(|unit_stays| only_the_first_of(config, groups, unit_stays));
+    for groups in [Interleave::Off, Interleave::On] {
+        [false, true].into_iter().for_each(|preserve_unit| only_the_first_of(config, groups, preserve_unit));
     }
 }
 
-fn only_the_first_of(config: &Config, groups: Groups, unit_stays: bool) {
+fn only_the_first_of(config: &Config, groups: Interleave, preserve_unit: bool) {
     let source = main(" mul o0, c0, v0\n dp4 o1, c1, v2\n mov o2, v1\n mov r3, v2");
     let (kernel, interp) = kernels_of(&source, config, groups);
     let uniforms = Uniforms { c: [[0.5, 2.0, -1.0, 3.0]; 96], ..Uniforms::new() };
@@ -540,8 +544,8 @@ fn only_the_first_of(config: &Config, groups: Groups, unit_stays: bool) {
                     outputs: VerticesMut::packed(&mut outputs, output_stride, count + 1).expect("so many"),
                     input_mask: masks.0,
                     output_mask: masks.1,
-                    unit_stays,
-                    order: Order::Registers,
+                    preserve_unit,
+                    layout: VertexLayout::Aos,
                 };
                 assert_eq!(kernel.run_batch(&uniforms, &mut unit, &mut batch, &mut NoEmitter), Exit::End);
                 (outputs, unit.v, unit.r, unit.o)
@@ -552,7 +556,7 @@ fn only_the_first_of(config: &Config, groups: Groups, unit_stays: bool) {
             let there = masks.0 & !(u32::MAX << input_stride) as u16;
             for (n, v) in want.1.iter().enumerate() {
                 let taken = there >> n & 1 != 0;
-                assert_eq!(*v == [-7.0; 4], !taken || unit_stays, "v{n} of {input_stride} {masks:?}");
+                assert_eq!(*v == [-7.0; 4], !taken || preserve_unit, "v{n} of {input_stride} {masks:?}");
             }
         }
     }

@@ -6,7 +6,7 @@ use libfuzzer_sys::Corpus;
 use picajit::fuzz::{Case, Engine, compare, filetest, report, shrink};
 use picajit::interp::Interp;
 use picajit::ir::cfg::{Cfg, Limits};
-use picajit::jit::{Groups, Jit, Settings, Variant};
+use picajit::jit::{Interleave, Jit, Settings, Variant};
 use std::sync::{Arc, OnceLock};
 
 /// Enough for batches of a whole, of three and a rest, and of one.
@@ -21,10 +21,10 @@ pub fn judge(case: &Case) -> Corpus {
     if Cfg::build(&case.program, case.entry, Limits { states: STATES, ..Limits::default() }).is_err() {
         return Corpus::Reject;
     }
-    let [lanes, lanes8, unoptimised] = jits();
+    let [batch, batch8, unoptimised] = jits();
     let engines = [
-        Engine { name: "lanes", backend: lanes },
-        Engine { name: "lanes8", backend: lanes8 },
+        Engine { name: "batch", backend: batch },
+        Engine { name: "batch8", backend: batch8 },
         Engine { name: "unoptimised", backend: unoptimised },
     ];
     match compare(case, &engines) {
@@ -48,12 +48,12 @@ fn jits() -> &'static [Arc<Jit>; 3] {
     static JITS: OnceLock<[Arc<Jit>; 3]> = OnceLock::new();
     JITS.get_or_init(|| {
         let made = [
-            (Variant::Lanes, Groups::One),
-            (Variant::Lanes, Groups::Two),
-            (Variant::Unoptimised, Groups::One),
+            (Variant::Batch, Interleave::Off),
+            (Variant::Batch, Interleave::On),
+            (Variant::Unoptimised, Interleave::Off),
         ];
         made.map(|(variant, groups)| {
-            let settings = Settings { lanes_after: 0, groups, ..Settings::default() };
+            let settings = Settings { batch_threshold: 0, interleave: groups, ..Settings::default() };
             Jit::with(variant, settings, Arc::new(Interp)).expect("this host runs native code")
         })
     })

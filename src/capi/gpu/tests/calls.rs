@@ -55,8 +55,8 @@ fn indices_have_one_two_or_four_bytes_and_caches_are_the_hosts_to_choose() {
         // One byte in front: nothing is aligned.
         [0xEE].into_iter().chain(indices.iter().flat_map(each)).collect()
     };
-    for (index_bytes, cache, look_up, reused) in
-        [(1, 0, None, 0), (2, 64, None, 2), (4, 1, None, 1), (2, 7, Some(look_up as PjLookUpFn), 2)]
+    for (index_bytes, cache, lookup, reused) in
+        [(1, 0, None, 0), (2, 64, None, 2), (4, 1, None, 1), (2, 7, Some(lookup as PjLookupFn), 2)]
     {
         let (gpu, memory) = (drawing(), wide(index_bytes as usize));
         let mut world = World::new(&[1.0, 2.0, 3.0, 4.0], &[]);
@@ -66,7 +66,7 @@ fn indices_have_one_two_or_four_bytes_and_caches_are_the_hosts_to_choose() {
             indices: memory[1..].as_ptr().cast(),
             index_bytes,
             cache,
-            look_up,
+            lookup,
             fetch: Some(fetch),
             ..pj_draw(user.cast())
         };
@@ -92,7 +92,7 @@ fn a_cache_that_says_nonsense_is_safe() {
         count: 6,
         indices: indices.as_ptr().cast(),
         index_bytes: 1,
-        look_up: Some(nonsense),
+        lookup: Some(nonsense),
         fetch: Some(fetch),
         ..pj_draw(user.cast())
     };
@@ -179,7 +179,7 @@ fn callbacks_may_use_the_gpu_where_it_is_lent_and_look_where_it_is_shown() {
             count: 1,
             indices: indices.as_ptr().cast(),
             index_bytes: 1,
-            look_up: Some(look_up),
+            lookup: Some(lookup),
             fetch: Some(fetch),
             ..pj_draw(user.cast())
         };
@@ -191,7 +191,7 @@ fn callbacks_may_use_the_gpu_where_it_is_lent_and_look_where_it_is_shown() {
         assert!(!all.is_empty() && all.iter().all(|gave| *gave == all[0]), "{whence}: {all:?}");
         all[0].to_vec()
     };
-    assert_eq!([gave("triangle"), gave("fetch"), gave("look_up")], [BUSY; 3]);
+    assert_eq!([gave("triangle"), gave("fetch"), gave("lookup")], [BUSY; 3]);
     assert_eq!(gave("draw"), [PJ_BUSY, PJ_OK, PJ_OK, PJ_OK, PJ_OK, PJ_OK, PJ_OK], "all but freeing it");
     assert_eq!(gave("wrote"), [PJ_BUSY, PJ_BUSY, PJ_BUSY, PJ_BUSY, PJ_OK, PJ_OK, PJ_BUSY], "looking only");
     assert_eq!(xs(world), [[1.0, 2.0, 3.0]; 2]);

@@ -1,0 +1,120 @@
+//! Native code as this build has it: all of it, or a plain word that it was left out.
+
+use picajit::isa::numeric::Precision;
+use picajit::kernel::{Backend, Unsupported};
+use picajit::program::{Entry, Program};
+use std::sync::Arc;
+
+#[cfg(feature = "jit")]
+pub use picajit::jit::NoBatchCode;
+
+/// Why there is no code.
+#[cfg(not(feature = "jit"))]
+#[derive(Debug)]
+pub enum NoBatchCode {
+    /// The build's fault.
+    Unsupported(Unsupported),
+}
+
+#[cfg(not(feature = "jit"))]
+const LEFT_OUT: Unsupported = Unsupported::HostIsa { missing: "picajit was built without the jit feature" };
+#[cfg(all(feature = "jit", not(feature = "targets")))]
+const ONLY_HOST: Unsupported = Unsupported::HostIsa { missing: "picajit was built without the targets feature" };
+
+/// CPUs that code can be made for without having one, by name.
+pub const TARGETS: [&str; 3] = ["x86-64", "x86-64-v3", "aarch64"];
+
+/// Which code is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Shape {
+    /// One vertex, registers in SIMD registers
+    #[default]
+    Vec4,
+    /// A batch, four vertices side by side
+    Batch,
+    /// One vertex, registers in memory: the yardstick
+    Unoptimised,
+}
+
+/// What code is made for, and how.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(feature = "jit"), expect(dead_code))]
+pub struct Making<'a> {
+    /// One of [`TARGETS`], or this machine.
+    pub target: Option<&'a str>,
+    /// Which code.
+    pub shape: Shape,
+    /// The number format.
+    pub precision: Precision,
+}
+
+/// The engine that makes native code.
+#[cfg(feature = "jit")]
+pub fn backend() -> Result<Arc<dyn Backend>, Unsupported> {
+    use picajit::jit::{Jit, Variant};
+    Ok(Arc::new(Jit::new(Variant::Vec4, Arc::new(picajit::interp::Interp))?))
+}
+
+/// The engine that makes native code.
+#[cfg(not(feature = "jit"))]
+pub fn backend() -> Result<Arc<dyn Backend>, Unsupported> {
+    Err(LEFT_OUT)
+}
+
+/// Stages of a compilation, as text.
+pub struct Stages {
+    /// Blocks.
+    pub cfg: String,
+    /// Simplified SSA.
+    pub ssa: String,
+    /// Cranelift's IR.
+    pub clif: String,
+    /// Machine code.
+    pub host: String,
+    /// How many instructions that is.
+    pub instructions: usize,
+    /// Its bytes, with constants.
+    pub bytes: usize,
+}
+
+/// Compiles an entry and prints every stage.
+#[cfg(feature = "jit")]
+pub fn explain(program: &Program, entry: Entry, making: Making<'_>) -> Result<Stages, NoBatchCode> {
+    use picajit::jit::{Jit, Variant};
+    let config = picajit::kernel::Config { precision: making.precision, ..Default::default() };
+    let variant = match making.shape {
+        Shape::Vec4 => Variant::Vec4,
+        Shape::Batch => Variant::Batch,
+        Shape::Unoptimised => Variant::Unoptimised,
+    };
+    let s = match making.target {
+        None => Jit::new(variant, Arc::new(picajit::interp::Interp))
+            .map_err(NoBatchCode::Unsupported)?
+            .explain(program, entry, &config)?,
+        #[cfg(feature = "targets")]
+        Some(name) => {
+            let target = picajit::jit::Target::ALL.into_iter().find(|t| t.name() == name);
+            let target =
+                target.ok_or(NoBatchCode::Unsupported(Unsupported::HostIsa { missing: "a CPU of that name" }))?;
+            picajit::jit::explain_for(target, variant, program, entry, &config)?
+        }
+        #[cfg(not(feature = "targets"))]
+        Some(_) => return Err(NoBatchCode::Unsupported(ONLY_HOST)),
+    };
+    let instructions = s.instructions();
+    Ok(Stages { cfg: s.cfg, ssa: s.ssa, clif: s.clif, host: s.host, instructions, bytes: s.bytes })
+}
+
+/// Compiles an entry and prints every stage.
+#[cfg(not(feature = "jit"))]
+pub fn explain(_: &Program, _: Entry, _: Making<'_>) -> Result<Stages, NoBatchCode> {
+    Err(NoBatchCode::Unsupported(LEFT_OUT))
+}
+
+#[cfg(all(test, feature = "targets"))]
+mod tests {
+    #[test]
+    fn names_are_the_librarys() {
+        assert_eq!(super::TARGETS, picajit::jit::Target::ALL.map(picajit::jit::Target::name));
+    }
+}

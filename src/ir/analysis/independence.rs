@@ -1,0 +1,231 @@
+//! [`Func`] -> a proof that the vertices of a batch are independent, or the first dependence.
+//!
+//! A batch means vertices in order on one unit, registers carried over. Vertices may run in any order, or as groups, if no
+//! vertex observes what another one leaves. The proof works component by component:
+//!
+//! * A component is *variable* if some run may leave another value in it than it found. All others are loop-invariant for
+//!   the batch and may be read.
+//! * Every run that [ends](Exit::End) must write each variable component, and neither the written values nor the control
+//!   flow may depend on what a variable component held at the start.
+//! * Without divergent branches, as where only uniforms decide, some paths may keep a component: then all vertices of the
+//!   batch keep it or none does.
+//!
+//! It follows that a run that ends leaves the same registers whatever ran before it: running vertex n alone gives the unit
+//! after vertex n. Runs that end otherwise (fuel, BREAK outside a loop) are not covered; their callers run vertices in
+//! order. The proof does not know how many vertices run at once.
+
+use super::{Components, components, components_of};
+use crate::ir::print::Component;
+use crate::ir::{Block, Form, Func, Inst, Mem, Node, Terminator, Value};
+use crate::isa::flow::Exit;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// The first dependence between the vertices of a batch; such vertices run in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Dependence {
+    /// The program emits, and the host sees the order.
+    Emits,
+    /// No run reaches an END, so nothing is proved.
+    NeverEnds,
+    /// A run depends on a carried register: a component that an earlier run left.
+    Carried(Mem, u8),
+    /// Some runs write this component of a register and some keep it.
+    PartlyWritten(Mem, u8),
+}
+
+impl fmt::Display for Dependence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Dependence::Emits => f.write_str("it emits"),
+            Dependence::NeverEnds => f.write_str("no run reaches an END"),
+            Dependence::Carried(mem, c) => write!(f, "{} may be what an earlier vertex left there", Component(mem, c)),
+            Dependence::PartlyWritten(mem, c) => {
+                write!(f, "{} is written by some vertices and kept by others", Component(mem, c))
+            }
+        }
+    }
+}
+
+/// What an output register holds when a run ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutputStore {
+    /// Output register, 0-15.
+    pub register: u8,
+    /// Its value.
+    pub value: Value,
+    /// The components of it that the run writes; the others keep what the unit holds.
+    pub components: Components,
+}
+
+/// The proof: facts about a function whose vertices are independent.
+#[derive(Clone, Debug)]
+pub struct Independence {
+    /// For each value whether it is divergent; see [`Func::is_divergent`].
+    pub divergent: Vec<bool>,
+    /// Every store to an output in a block that ends the run.
+    pub outputs: Vec<OutputStore>,
+    /// For each output register the components that runs write; the others are as the unit has them.
+    pub written: [Components; 16],
+    /// Whether every run reaches an END.
+    pub always_ends: bool,
+}
+
+/// Where a component of a value comes from: a lattice with `Unknown` on top and `New` at the bottom.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// No definition seen yet.
+    Unknown,
+    /// The initial contents of this register.
+    Initial(Mem),
+    /// Anything else.
+    New,
+}
+
+impl Origin {
+    fn meet(self, other: Origin) -> Origin {
+        match (self, other) {
+            (Origin::Unknown, o) | (o, Origin::Unknown) => o,
+            (a, b) if a == b => a,
+            _ => Origin::New,
+        }
+    }
+}
+
+/// Proves that the vertices of a batch are independent, or names the first dependence. `func` is in SSA form.
+pub fn prove(func: &Func) -> Result<Independence, Dependence> {
+    func.prove_independence()
+}
+
+impl Func {
+    fn prove_independence(&self) -> Result<Independence, Dependence> {
+        debug_assert!(self.form == Form::Ssa, "registers in memory are carried by nature");
+        // With an EMIT anywhere, reached or not, the other bank is in values as well.
+        let sends = |(_, i): &(_, Inst)| match i {
+            Inst::Emit | Inst::Setemit(_) => true,
+            Inst::Def(v) => matches!(self.node(*v), Node::Flip(_)),
+            Inst::Store(..) => false,
+        };
+        if self.blocks.iter().flat_map(|b| &b.insts).any(sends) {
+            return Err(Dependence::Emits);
+        }
+        let origins = self.origins();
+        // A block's stores, with the components that may differ from what the register held at the start.
+        let stores = |block: &Block| -> Vec<(Mem, Value, Components)> {
+            let stores = block.insts.iter().filter_map(|(_, inst)| match *inst {
+                Inst::Store(mem, value) => Some((mem, value)),
+                _ => None,
+            });
+            let new = |mem: Mem, value: Value, c: u8| origins[value.0 as usize][usize::from(c)] != Origin::Initial(mem);
+            let lanes = |mem, value| {
+                components(components_of(Mem::ty(mem))).filter(|&c| new(mem, value, c)).fold(0, |m, c| m | 1 << c)
+            };
+            stores.map(|(mem, value)| (mem, value, lanes(mem, value))).collect()
+        };
+        let each = |(mem, _, lanes): &(Mem, Value, Components)| {
+            let mem = *mem;
+            components(*lanes).map(move |c| (mem, c))
+        };
+        let variable: BTreeSet<(Mem, u8)> =
+            self.blocks.iter().flat_map(stores).flat_map(|store| each(&store).collect::<Vec<_>>()).collect();
+        let ends = |block: &&Block| block.term == Terminator::Exit(Exit::End);
+        let left: Vec<Vec<(Mem, Value, Components)>> = self.blocks.iter().filter(ends).map(stores).collect();
+        if left.is_empty() {
+            return Err(Dependence::NeverEnds);
+        }
+        for stores in &left {
+            let written: BTreeSet<(Mem, u8)> = stores.iter().flat_map(each).collect();
+            if let Some(&(mem, c)) = variable.difference(&written).next() {
+                return Err(Dependence::PartlyWritten(mem, c));
+            }
+        }
+        let left = left.concat();
+        let divergent = self.is_divergent();
+        let computed = match self.has_divergent_branch(&divergent) {
+            true => left.iter().map(|&(_, v, lanes)| (v, lanes)).collect(),
+            false => self.new_values(left.clone(), &origins),
+        };
+        let depended_on = self.live_from(computed);
+        for (node, &lanes) in self.nodes.iter().zip(&depended_on) {
+            if let Node::Load(mem) = *node
+                && let Some(c) = components(lanes).find(|&c| variable.contains(&(mem, c)))
+            {
+                return Err(Dependence::Carried(mem, c));
+            }
+        }
+        let output = |&(mem, value, components): &(Mem, Value, Components)| match mem {
+            Mem::Out { n, .. } => Some(OutputStore { register: n, value, components }),
+            _ => None,
+        };
+        let outputs: Vec<OutputStore> = left.iter().filter_map(output).collect();
+        let mut written = [0; 16];
+        outputs.iter().for_each(|store| written[usize::from(store.register)] |= store.components);
+        let always_ends = self.blocks.iter().all(|b| !matches!(b.term, Terminator::Exit(_)) || ends(&b));
+        Ok(Independence { divergent, outputs, written, always_ends })
+    }
+
+    /// The new values among these stores, as components of nodes that are neither parameters nor merges: stored components whose origin
+    /// is the register itself, along whichever path, are left out.
+    fn new_values(&self, left: Vec<(Mem, Value, Components)>, origins: &[[Origin; 4]]) -> Vec<(Value, Components)> {
+        let incoming = self.incoming();
+        let mut seen: BTreeMap<(Mem, Value), Components> = BTreeMap::new();
+        let (mut queue, mut found) = (left, Vec::new());
+        while let Some((mem, value, lanes)) = queue.pop() {
+            let seen = seen.entry((mem, value)).or_default();
+            let id = value.0 as usize;
+            let other = |&c: &u8| origins[id][usize::from(c)] != Origin::Initial(mem);
+            let lanes = components(lanes & !*seen).filter(other).fold(0, |m, c| m | 1 << c);
+            *seen |= lanes;
+            match *self.node(value) {
+                _ if lanes == 0 => (),
+                Node::Param(_) => queue.extend(incoming[id].iter().map(|&arg| (mem, arg, lanes))),
+                Node::Merge { mask, old, new } => {
+                    let of = components(lanes).filter(|&c| mask.has(c.into())).fold(0, |m, c| m | 1 << c);
+                    queue.extend([(mem, new, of), (mem, old, lanes & !of)]);
+                }
+                _ => found.push((value, lanes)),
+            }
+        }
+        found
+    }
+
+    /// For each value and component its origin.
+    fn origins(&self) -> Vec<[Origin; 4]> {
+        let mut origins = vec![[Origin::Unknown; 4]; self.nodes.len()];
+        for (id, node) in self.nodes.iter().enumerate() {
+            origins[id] = match *node {
+                Node::Load(mem) => [Origin::Initial(mem); 4],
+                Node::Param(_) | Node::Merge { .. } => continue,
+                _ => [Origin::New; 4],
+            };
+        }
+        // An origin names a register, not a component of it: only merges separate components, and a merge moves none.
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for block in &self.blocks {
+                for (_, inst) in &block.insts {
+                    let Inst::Def(v) = inst else { continue };
+                    let Node::Merge { mask, old, new } = *self.node(*v) else { continue };
+                    let (old, new) = (origins[old.0 as usize], origins[new.0 as usize]);
+                    let merged = [0, 1, 2, 3].map(|l| if mask.has(l) { new[l] } else { old[l] });
+                    changed |= origins[v.0 as usize] != merged;
+                    origins[v.0 as usize] = merged;
+                }
+                for edge in block.term.edges() {
+                    for (param, arg) in self.blocks[edge.to].params.iter().zip(&edge.args) {
+                        let (before, arg) = (origins[param.0 as usize], origins[arg.0 as usize]);
+                        let met = [0, 1, 2, 3].map(|l| before[l].meet(arg[l]));
+                        changed |= met != before;
+                        origins[param.0 as usize] = met;
+                    }
+                }
+            }
+        }
+        origins
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+//! What is proved, and what is not.
+
+use super::*;
+use crate::ir::cfg::{Cfg, Limits};
+use crate::isa::numeric::Precision;
+
+fn proof(source: &str) -> Result<Independence, Dependence> {
+    prove(&simplified(source))
+}
+
+fn simplified(source: &str) -> Func {
+    let shbin = crate::text::assemble(source).expect("a good source").shbin;
+    let program = shbin.program().expect("short");
+    let cfg = Cfg::build(&program, shbin.dvles[0].entry(), Limits::default()).expect("small");
+    let mut func = Func::build(&cfg, 100, Form::Ssa);
+    func.simplify(Precision::F32);
+    func
+}
+
+fn func(body: &str) -> Func {
+    simplified(&format!(".proc main\n{body}\n end\n.end"))
+}
+
+fn of(body: &str) -> Result<Independence, Dependence> {
+    proof(&format!(".proc main\n{body}\n end\n.end"))
+}
+
+#[test]
+fn vertices_that_write_before_they_read_see_nothing_of_each_other() {
+    let side = of(" mul r0, c0, v0\n add o0, r0, v1\n mov o2.xz, r0").expect("nothing is carried");
+    assert_eq!((side.written[0], side.written[1], side.written[2]), (0b1111, 0, 0b0101));
+    assert!(side.always_ends);
+    // What nobody writes is the same for all.
+    of(" mul o0, r5, v0\n mov o1, c3[a0.x]").expect("r5 and a0.x are never written");
+    // Every way writes it, and reads it afterwards.
+    let both =
+        " mov r9, v1\n cmp v0.xy, gt, gt, r9.xy\n ifc cmp.x\n mov r0, v0\n .else\n mov r0, v1\n .end\n mov o0, r0";
+    of(both).expect("whichever way");
+    // A loop that begins with a write of its own.
+    of(" mov r0, c0\n for i0\n add r0, r0, v0\n .end\n mov o0, r0").expect("begins anew each time");
+}
+
+#[test]
+fn what_is_read_as_an_earlier_vertex_left_it() {
+    let (r0, x, w) = (Mem::Temp(0), 0, 3);
+    assert_eq!(of(" mov o0, r0\n mov r0, v0").unwrap_err(), Dependence::Carried(r0, x));
+    assert_eq!(of(" add r0, r0, v0\n mov o0, v0").unwrap_err(), Dependence::Carried(r0, x), "r0 counts, too");
+    assert_eq!(of(" mov r0.xyz, v0\n mov o0, r0\n mov r0.w, v0").unwrap_err(), Dependence::Carried(r0, w));
+    assert_eq!(of(" mov o0, c0[a0.x]\n mova a0.x, v0").unwrap_err(), Dependence::Carried(Mem::Address(0), 0));
+    let flags = " ifc cmp.x\n mov o0, v0\n .else\n mov o0, v1\n .end\n mov r9, v1\n cmp v0.xy, gt, gt, r9.xy";
+    assert_eq!(of(flags).unwrap_err(), Dependence::Carried(Mem::Flag(0), 0));
+    let counter = " mov o0, c0[aL]\n for i0\n nop\n .end";
+    assert_eq!(of(counter).unwrap_err(), Dependence::Carried(Mem::LoopCounter, 0));
+    // A copy carries: r1 is what r0 was.
+    assert_eq!(of(" mov r1, r0\n mov r0, v0\n mov o0, v0").unwrap_err(), Dependence::Carried(r0, x));
+}
+
+#[test]
+fn what_some_write_and_some_keep() {
+    let some = |register: &str| {
+        format!(" mov r9, v1\n cmp v0.xy, gt, gt, r9.xy\n mov o0, v0\n ifc cmp.x\n mov {register}, v1\n .end")
+    };
+    assert_eq!(of(&some("o1.y")).unwrap_err().to_string(), "o1.y may be what an earlier vertex left there");
+    assert_eq!(of(&some("r3")).unwrap_err(), Dependence::Carried(Mem::Temp(3), 0));
+    // Two ways to the end, by two blocks that both write it.
+    of(&some("o0")).expect("written before");
+}
+
+#[test]
+fn what_all_write_or_all_keep() {
+    let func = func(" mov o0, v0\n ifu b0\n mov o1.xy, v1\n mov r6, v1\n add o0, r6, v0\n .end");
+    let side = prove(&func).expect("b0 is everybody's");
+    assert_eq!((side.written[0], side.written[1]), (0b1111, 0b0011));
+    let live = func.live_from(side.outputs.iter().map(|store| (store.value, store.components)).collect());
+    let reads = |mem: fn(&Mem) -> bool| -> Vec<Components> {
+        func.nodes.iter().zip(&live).filter(|(n, _)| matches!(n, Node::Load(m) if mem(m))).map(|(_, &l)| l).collect()
+    };
+    assert_eq!(reads(|mem| *mem == Mem::Temp(6)), [0], "it stays where it is");
+    assert_eq!(reads(|mem| matches!(mem, Mem::Out { n: 1, .. })), [0b0011], "it is given out again");
+    // Uniforms and registers that nobody writes decide, one after the other, in each other, and how often.
+    of(" ifu b0\n mov r1, v0\n .end\n ifu b1\n mov r1.yz, v1\n mova a0.xy, v0\n .end\n mov o0, v0")
+        .expect("one after the other");
+    of(" ifu b0\n ifu b1\n mov r1, v0\n .else\n mov r2, v0\n .end\n .else\n mov r1, v1\n .end\n mov o0, v0")
+        .expect("nested");
+    of(" for i0\n ifu b0\n mov r1, v0\n breakc cmp.x\n .end\n .end\n mov o0, v0").expect("a flag that is as it was");
+    of(" mov o0, v0\n cmp c0.xy, gt, gt, r9.xy\n ifc cmp.x\n mov o1, v1\n .end").expect("a comparison of uniforms");
+    // What is kept is read, goes somewhere else, or lanes of it change places.
+    let r1 = |c| Err(Dependence::Carried(Mem::Temp(1), c));
+    let read = |body: &str| of(&format!(" ifu b0\n mov r1.xy, v0\n .end\n{body}\n mov o1, v0")).map(|_| ());
+    assert_eq!(read(" mov o0.x, r1.y"), r1(1));
+    assert_eq!(read(" mov o0, r1.zzzz"), Ok(()), "nobody writes that lane");
+    assert_eq!(read(" ifu b1\n mov r2, r1\n .end"), r1(0));
+    assert_eq!(read(" ifu b1\n mov r1.xy, r1.yx\n .end"), r1(0));
+    assert_eq!(read(" ifu b1\n mov r2.x, r1.zzzz\n .end"), Ok(()));
+    assert_eq!(read(" for i0\n add r1.x, r1.x, v0.x\n .end"), r1(0));
+    // Another branch that vertices take differently, wherever it is.
+    let parts = " cmp v0.xy, gt, gt, c0.xy\n ifc cmp.x\n mov r3, v0\n .else\n mov r3, v1\n .end";
+    assert_eq!(read(&format!("{parts}\n mov o0, r3").replace("c0.xy", "r9.xy")), r1(0));
+}
+
+#[test]
+fn runs_that_do_not_end_are_promised_nothing() {
+    let side = of(" mov o0, v0\n for i0\n nop\n .end").expect("fuel may run out, which is not an end");
+    assert!(!side.always_ends);
+    assert_eq!(proof(".proc main\n mov o0, v0\n.end\n").unwrap_err(), Dependence::NeverEnds);
+    // What is left out on the way to a stray BREAK does not count, what is changed there does.
+    let stray = |body: &str| format!(" mov r9, v1\n cmp v0.xy, gt, gt, r9.xy\n {body}\n breakc cmp.x\n mov o0, v0");
+    let side = of(&stray("nop")).expect("o0 is written by all that end");
+    assert!(!side.always_ends);
+    let read = format!(" mov o1, r0\n{}", stray("nop\n ifc cmp.x\n mov r0, v0\n .end"));
+    assert_eq!(of(&read).unwrap_err(), Dependence::Carried(Mem::Temp(0), 0), "r0 is read and changes");
+}
+
+#[test]
+fn what_emits_is_sequential() {
+    let source = |body: &str| format!(".gsh\n.entry main\n.proc main\n{body}\n end\n.end");
+    for body in [" mov o0, v0\n emit", " mov o0, v0\n setemit 1"] {
+        assert_eq!(proof(&source(body)).unwrap_err(), Dependence::Emits, "{body}");
+    }
+    proof(&source(" mov o0, v0")).expect("no EMIT");
+    // Never reached, and yet it has left a change of banks in the function.
+    let never = ".raw
+        .opdesc 0x0006C36F
+        .opdesc 0x0006C360
+        .gsh
+        .entry main
+        .proc main
+            sge o0, v0, v0
+            cmp v0, true6, true7, v0 @1
+            ifc !cmp.x || !cmp.y
+                emit
+            .end
+            end
+        .end";
+    assert_eq!(proof(never).unwrap_err(), Dependence::Emits);
+}
+
+#[test]
+fn integers_and_flags_that_differ_between_vertices() {
+    let source = " mova a0.xy, c0\n mova a0.x, v0\n cmp c0.xy, gt, gt, r9.xy\n mov o0, c2[a0.x]\n mov o1, c2[a0.y]";
+    let shbin = crate::text::assemble(&format!(".proc main\n{source}\n end\n.end")).expect("good").shbin;
+    let program = shbin.program().expect("short");
+    let cfg = Cfg::build(&program, shbin.dvles[0].entry(), Limits::default()).expect("small");
+    let func = Func::build(&cfg, 100, Form::Ssa);
+    let divergent = func.is_divergent();
+    let of = |want: fn(&Node) -> bool| -> Vec<bool> {
+        func.nodes.iter().zip(&divergent).filter(|(n, _)| want(n)).map(|(_, v)| *v).collect()
+    };
+    assert_eq!(of(|n| matches!(n, Node::ToAddress(_))), [false, false, true]);
+    assert_eq!(of(|n| matches!(n, Node::Offset(_))), [true, false]);
+    assert_eq!(of(|n| matches!(n, Node::Compare { .. })), [false, false]);
+}
+
+#[test]
+fn reasons_are_told() {
+    let told = |s: Dependence| s.to_string();
+    assert_eq!(told(Dependence::Carried(Mem::Temp(3), 1)), "r3.y may be what an earlier vertex left there");
+    let partly = Dependence::PartlyWritten(Mem::Flag(0), 0);
+    assert_eq!(told(partly), "cmp.x is written by some vertices and kept by others");
+    assert_eq!(told(Dependence::Emits), "it emits");
+    assert_eq!(told(Dependence::NeverEnds), "no run reaches an END");
+}

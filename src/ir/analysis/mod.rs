@@ -1,0 +1,151 @@
+//! Facts proved about a [`Func`](super::Func). No analysis knows what code costs.
+//!
+//! | file | question | cost |
+//! |---|---|---|
+//! | `liveness` | which components of a value does something observable depend on? | one pass over the uses that matter |
+//! | `uniformity` | which values and branches may differ between vertices? | a fixed point over all edges |
+//! | `nan_taint` | which values may be NaN only because a product was computed without the 0 * infinity rule? | the same |
+//! | `independence` | may the vertices of a batch run in any order? | the above |
+//!
+//! Results are indexed by value number, and each is an upper bound: no execution reads a component that is not live; a value that is not
+//! divergent is equal for all vertices.
+
+mod independence;
+mod liveness;
+mod nan_taint;
+mod uniformity;
+
+#[cfg(test)]
+mod tests;
+
+use super::{Func, Inst, Mem, Node, ScalarUse, Type, Use, Value};
+use crate::isa::Opcode;
+pub use independence::{Dependence, Independence, OutputStore, prove};
+pub use nan_taint::{multiplies, swallows_nan};
+
+/// Components as bits, bit 0 = x. For integers and flags: 1 if the value is live.
+pub type Components = u8;
+
+/// All four components.
+pub const XYZW: Components = 0xF;
+
+/// Whether an operation subtracts its source `n` if that has a sign, instead of adding the opposite.
+pub fn subtracts(op: Opcode, n: usize) -> bool {
+    op == Opcode::Add || op == Opcode::Mad && n == 2
+}
+
+/// Calls `f(value, lanes)` for every vector that computing lanes `live` of `node` reads, and `f(value, 1)` for every
+/// integer.
+pub fn for_each_read(node: &Node, live: Components, mut f: impl FnMut(Value, Components)) {
+    match node {
+        Node::Alu { op, src } => {
+            for (n, s) in src[..crate::ir::alu_sources(*op)].iter().enumerate() {
+                f(s.value, source_components(s, operand_components(*op, n, live)));
+            }
+        }
+        Node::Scalar { src, .. } | Node::ToAddress(src) => f(src.value, component(src)),
+        Node::Compare { a, b, .. } => {
+            f(a.value, component(a));
+            f(b.value, component(b));
+        }
+        Node::Merge { mask, old, new } => {
+            f(*old, live & !mask.lane_bits());
+            f(*new, live & mask.lane_bits());
+        }
+        _ => node.for_each_use(|v| f(v, 1)),
+    }
+}
+
+/// Components of source `n` (after its swizzle) that lanes `live` of `op`'s result depend on.
+pub fn operand_components(op: Opcode, n: usize, live: Components) -> Components {
+    if live == 0 {
+        return 0;
+    }
+    match (op, n) {
+        (Opcode::Dp3, _) | (Opcode::Dph, 0) => 0b0111,
+        (Opcode::Dp4 | Opcode::Dph, _) => XYZW,
+        (Opcode::Dst, 0) => live & 0b0110,
+        (Opcode::Dst, _) => live & 0b1010,
+        (Opcode::Litp, _) => live & 0b1011,
+        _ => live,
+    }
+}
+
+/// Components of the value that lanes `lanes` of the use take.
+pub fn source_components(u: &Use, lanes: Components) -> Components {
+    (0..4).filter(|l| lanes >> l & 1 != 0).fold(0, |m, l| m | 1 << u.swizzle.lane(l))
+}
+
+fn component(l: &ScalarUse) -> Components {
+    1 << l.component
+}
+
+/// Components whose bit is set, x first.
+pub fn components(lanes: Components) -> impl Iterator<Item = u8> {
+    (0..4).filter(move |c| lanes >> c & 1 != 0)
+}
+
+/// All that a value of this type has.
+pub fn components_of(ty: Type) -> Components {
+    if ty == Type::Vec4 { XYZW } else { 1 }
+}
+
+impl Func {
+    /// The `v` registers that are read; bit n is `vn`.
+    pub fn inputs_read(&self) -> u16 {
+        let input = |mask, node: &Node| if let Node::Input(n) = node { mask | 1 << n } else { mask };
+        self.nodes.iter().fold(0, input)
+    }
+
+    /// The `o` registers that are written, in whichever bank; bit n is `on`.
+    pub fn outputs_written(&self) -> u16 {
+        let insts = self.blocks.iter().flat_map(|b| &b.insts);
+        let output =
+            |mask, i: &(_, Inst)| if let Inst::Store(Mem::Out { n, .. }, _) = i.1 { mask | 1 << n } else { mask };
+        insts.fold(0, output)
+    }
+
+    /// For each block parameter its incoming values, one an edge.
+    pub(super) fn incoming(&self) -> Vec<Vec<Value>> {
+        let mut incoming: Vec<Vec<Value>> = vec![Vec::new(); self.nodes.len()];
+        for edge in self.blocks.iter().flat_map(|block| block.term.edges()) {
+            for (param, arg) in self.blocks[edge.to].params.iter().zip(&edge.args) {
+                incoming[param.0 as usize].push(*arg);
+            }
+        }
+        incoming
+    }
+
+    /// The least set of values that contains those for which `source` holds and is closed under use: a node joins it with any of its
+    /// operands, unless `stops` holds for the node, and a parameter with any of its incoming values.
+    fn closure(&self, source: impl Fn(Value) -> bool, stops: impl Fn(&Node) -> bool) -> Vec<bool> {
+        let mut members: Vec<bool> = (0..self.nodes.len()).map(|id| source(Value(id as u32))).collect();
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for block in &self.blocks {
+                for edge in block.term.edges() {
+                    for (param, arg) in self.blocks[edge.to].params.iter().zip(&edge.args) {
+                        if members[arg.0 as usize] && !members[param.0 as usize] {
+                            members[param.0 as usize] = true;
+                            changed = true;
+                        }
+                    }
+                }
+                for (_, inst) in &block.insts {
+                    let Inst::Def(v) = inst else { continue };
+                    let node = self.node(*v);
+                    let mut is = false;
+                    if !stops(node) {
+                        node.for_each_use(|u| is |= members[u.0 as usize]);
+                    }
+                    if is && !members[v.0 as usize] {
+                        members[v.0 as usize] = true;
+                        changed = true;
+                    }
+                }
+            }
+        }
+        members
+    }
+}

@@ -1,0 +1,552 @@
+//! [`ir::Func`](Func) -> a Cranelift function that runs a batch, four vertices at a time: the *lanes* shape.
+//!
+//! Each component that anybody reads is one `F32X4` across four vertices, so a swizzle is a renaming, a write mask costs
+//! nothing, and a dot product needs no shuffles. Only for programs whose vertices [don't see each
+//! other](Func::prove_independence), in single precision.
+//!
+//! The function does the common case: products are plain, vertices agree on every branch, or [both ways](predicate) can be
+//! gone, and runs end. Where a group of four does otherwise, it returns before anything of that group is written, and
+//! says how far it came; one vertex after the other is what happens then. Only outputs are written. [Two groups](pairs) may be run at
+//! once. It must not know what runs instead.
+
+mod aos_cost;
+mod aos_outputs;
+mod fold_loads;
+mod lower;
+mod matrix_product;
+mod operands;
+pub(super) mod policy;
+mod predicate;
+mod relative;
+mod unroll;
+mod vertex_addresses;
+
+use crate::ir::analysis::{self, XYZW, components};
+use crate::ir::{BranchTest, Edge, Func, Inst, Mem, Node, Terminator, Type, Value, alu_sources};
+use crate::isa::numeric::Precision;
+use crate::isa::{Cond, CondOp, Swizzle};
+use crate::jit::abi::{
+    BATCH_DONE, BATCH_END, BATCH_INPUT_STRIDE, BATCH_LAST_INPUTS, BATCH_LAST_OUTPUTS, BATCH_OUTPUT_MASK,
+    BATCH_OUTPUT_STRIDE, BATCH_OUTPUTS, GROUP, VEC4,
+};
+use crate::jit::emit::memory::{aligned, bank_address, bank_number, load_bool};
+use crate::jit::emit::{ClifBuilder, Products, StickyFlags};
+use crate::jit::target::Machine;
+use crate::layout::Layout;
+use crate::state::{Exit, VertexLayout};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{
+    self as clif, BlockArg, InstBuilder, MemFlagsData, SourceLoc, StackSlotData, StackSlotKind, UserFuncName, types,
+};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use fold_loads::LoadFolding;
+use matrix_product::Column;
+use policy::{BatchPlan, BatchVariant};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use unroll::GroupLoop;
+use vertex_addresses::VertexAddresses;
+
+/// What a value has become.
+#[derive(Clone, Copy)]
+enum BatchValue {
+    /// The components that are live.
+    Vector([Option<clif::Value>; 4]),
+    /// An `I32` or a flag's `I8`, the same for all vertices.
+    Uniform(clif::Value),
+    /// An `I32X4`: integers, or all bits of a lane for a flag.
+    Divergent(clif::Value),
+    /// The uniform that is this number on from an address: loaded where it is read.
+    UniformAt(clif::Value, u8),
+    /// An index of uniforms as the address of the uniforms that many registers on.
+    Address(clif::Value),
+    /// The same for each vertex.
+    Addresses([clif::Value; 4]),
+}
+
+/// Something that is the same for the whole batch, in all lanes, on the stack.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Hoisted {
+    Uniform(u8, u8),
+    /// With the other sign.
+    Negative(u8, u8),
+    /// Not one component, but a uniform as a vector, swizzled and signed.
+    AosVector {
+        n: u8,
+        swizzle: Swizzle,
+        negate: bool,
+    },
+    /// A component of several uniforms.
+    Column(Column),
+    /// A register that no run changes.
+    Temp(u8, u8),
+    Out(u8, u8),
+}
+
+struct BatchLowering<'a, 'f> {
+    b: FunctionBuilder<'f>,
+    func: &'a Func,
+    plan: &'a BatchPlan,
+    vertex_layout: VertexLayout,
+    /// Whether two groups are run at once.
+    interleaved: bool,
+    aarch64: bool,
+    sticky: StickyFlags,
+    suspect: Vec<bool>,
+    values: Vec<Option<BatchValue>>,
+    blocks: Vec<clif::Block>,
+    layout: Layout,
+    uniforms: clif::Value,
+    unit: clif::Value,
+    frame: clif::Value,
+    /// Of the vertices of the group that is run.
+    inputs: VertexAddresses,
+    outputs: VertexAddresses,
+    header: clif::Block,
+    hoisted: BTreeMap<Hoisted, i32>,
+    /// Where these are, and ones behind them.
+    stack: clif::Value,
+    ones: i32,
+    /// Inputs that have been turned into components, in block 0 or in this one.
+    loaded: HashMap<u8, [Option<clif::Value>; 4]>,
+    early: HashMap<u8, [Option<clif::Value>; 4]>,
+    folding: LoadFolding,
+    /// See [`relative::indices`].
+    indices: HashMap<Value, (u8, u8)>,
+    /// Components that must not be NaN for the wrong reason, to be tested.
+    guards: Vec<clif::Value>,
+    /// Stores how far the function came, and returns.
+    exit: clif::Block,
+    /// Where a group goes that is not the common case.
+    bailout: clif::Block,
+    /// Tests that ask whether all vertices of a group agree.
+    all_lanes_tests: HashSet<clif::Value>,
+    /// How much may still be written for groups that disagree.
+    predication_budget: usize,
+    /// Where each value is made, of those that an instruction makes.
+    pcs: Vec<u16>,
+}
+
+/// Writes the batch function for `func` into `out`, whose signature is already set. It says how vertices lie, and how many groups
+/// are run at once.
+pub(crate) fn lower(
+    func: &Func,
+    plan: &BatchPlan,
+    variant: BatchVariant,
+    out: &mut clif::Function,
+    context: &mut FunctionBuilderContext,
+    machine: Machine,
+) {
+    let pointer = machine.pointer();
+    out.name = UserFuncName::user(1, u32::from(func.entry.pc));
+    let mut b = FunctionBuilder::new(out, context);
+    let entry = b.create_block();
+    b.append_block_params_for_function_params(entry);
+    let &[uniforms, unit, first, frame] = b.block_params(entry) else {
+        unreachable!("the signature has four parameters")
+    };
+    let (header, exit, bailout) = (b.create_block(), b.create_block(), b.create_block());
+    b.set_cold_block(bailout);
+    let blocks: Vec<clif::Block> = func.blocks.iter().map(|_| b.create_block()).collect();
+    b.switch_to_block(entry);
+    let hoisted = hoisted(func, plan);
+    let ones = VEC4 * hoisted.len() as i32;
+    let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, (ones + VEC4) as u32, VEC4.trailing_zeros() as u8);
+    let slot = b.create_sized_stack_slot(slot);
+    let stack = b.ins().stack_addr(pointer, slot, 0);
+    let [inputs, outputs] = [BATCH_INPUT_STRIDE, BATCH_OUTPUT_STRIDE].map(|stride| {
+        let stride = b.ins().load(pointer, aligned(), frame, stride);
+        VertexAddresses::new(&mut b, header, stride, machine.aarch64 && !variant.interleaved)
+    });
+    let mut l = BatchLowering {
+        b,
+        func,
+        plan,
+        vertex_layout: variant.layout,
+        interleaved: variant.interleaved,
+        aarch64: machine.aarch64,
+        sticky: StickyFlags::default(),
+        suspect: func.nan_tainted(),
+        values: vec![None; func.nodes.len()],
+        blocks,
+        layout: machine.layout,
+        uniforms,
+        unit,
+        frame,
+        inputs,
+        outputs,
+        header,
+        hoisted: hoisted.iter().enumerate().map(|(n, s)| (*s, n as i32 * VEC4)).collect(),
+        stack,
+        ones,
+        loaded: HashMap::new(),
+        early: HashMap::new(),
+        folding: LoadFolding::new(func, plan, machine.aarch64),
+        indices: relative::indices(func, plan),
+        guards: Vec::new(),
+        exit,
+        bailout,
+        all_lanes_tests: HashSet::new(),
+        predication_budget: predicate::MAX_PREDICATED,
+        pcs: made_at(func),
+    };
+    l.begin(&hoisted, first, pointer);
+    let addresses = l.run();
+    l.finish();
+    l.b.seal_all_blocks();
+    let all_lanes_tests = l.all_lanes_tests;
+    l.b.finalize(machine.frontend);
+    if let Some(addresses) = addresses {
+        GroupLoop { header, exits: [exit, bailout], all_lanes_tests, addresses }.interleave(out);
+    }
+}
+
+/// The instruction that makes each value; the first, for what none makes.
+fn made_at(func: &Func) -> Vec<u16> {
+    let mut pcs = vec![0; func.nodes.len()];
+    for (pc, inst) in func.blocks.iter().flat_map(|b| &b.insts) {
+        if let Inst::Def(value) = inst {
+            pcs[value.0 as usize] = *pc;
+        }
+    }
+    pcs
+}
+
+/// Everything that the function wants in all lanes, in a fixed order.
+fn hoisted(func: &Func, plan: &BatchPlan) -> Vec<Hoisted> {
+    let mut all = BTreeSet::new();
+    let uniform = |v: Value| if let Node::Uniform(n) = *func.node(v) { Some(n) } else { None };
+    for (id, node) in func.nodes.iter().enumerate() {
+        let live = plan.live[id];
+        match *node {
+            Node::Uniform(n) => all.extend(components(live).map(|c| Hoisted::Uniform(n, c))),
+            Node::Load(Mem::Temp(n)) => all.extend(components(live).map(|c| Hoisted::Temp(n, c))),
+            Node::Load(Mem::Out { n, .. }) => all.extend(components(live).map(|c| Hoisted::Out(n, c))),
+            Node::Alu { op, ref src } => {
+                for (k, u) in src[..alu_sources(op)].iter().enumerate().filter(|(_, u)| u.negate) {
+                    // What is added is subtracted instead.
+                    let subtracted = analysis::subtracts(op, k);
+                    if let Some(n) = uniform(u.value).filter(|_| !subtracted) {
+                        let read = analysis::source_components(u, analysis::operand_components(op, k, live));
+                        all.extend(components(read).map(|c| Hoisted::Negative(n, c)));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    let ends = func.blocks.iter().filter(|b| b.term == Terminator::Exit(Exit::End));
+    for (_, inst) in ends.flat_map(|b| &b.insts) {
+        if let Inst::Store(Mem::Out { n, .. }, value) = *inst
+            && plan.is_aos_output(n, value)
+        {
+            aos_outputs::collect_hoisted(func, value, XYZW, &mut all);
+        }
+    }
+    for (n, &written) in plan.written.iter().enumerate() {
+        if written != 0 {
+            all.extend(components(!written & XYZW).map(|c| Hoisted::Out(n as u8, c)));
+        }
+    }
+    all.into_iter().collect()
+}
+
+/// A batch's inputs need not be aligned to more than a float.
+fn inputs() -> MemFlagsData {
+    MemFlagsData::new().with_notrap().with_readonly()
+}
+
+/// Where component `c` of register `n` is in a block of vertices.
+fn block_offset(n: u8, c: usize) -> i32 {
+    (i32::from(n) * 4 + c as i32) * VEC4
+}
+
+impl<'a, 'f> BatchLowering<'a, 'f> {
+    fn clif(&mut self) -> ClifBuilder<'_, 'f> {
+        ClifBuilder {
+            b: &mut self.b,
+            products: Products::Speculative,
+            precision: Precision::F32,
+            sticky: &mut self.sticky,
+            infinite: false,
+            aarch64: self.aarch64,
+        }
+    }
+
+    /// What is done once for the whole batch.
+    fn begin(&mut self, hoisted: &[Hoisted], first: clif::Value, pointer: clif::Type) {
+        let mut bank = None;
+        for (at, splat) in hoisted.iter().enumerate() {
+            let (base, offset) = match *splat {
+                Hoisted::Uniform(n, c) | Hoisted::Negative(n, c) => (self.uniforms, self.layout.c(n, c)),
+                Hoisted::AosVector { n, swizzle, negate } => {
+                    let row = self.b.ins().load(types::F32X4, aligned(), self.uniforms, self.layout.c(n, 0));
+                    let row = self.swizzled(row, swizzle);
+                    let row = if negate { self.b.ins().fneg(row) } else { row };
+                    self.b.ins().store(aligned(), row, self.stack, at as i32 * VEC4);
+                    continue;
+                }
+                Hoisted::Column(column) => {
+                    let column = self.column(&column);
+                    self.b.ins().store(aligned(), column, self.stack, at as i32 * VEC4);
+                    continue;
+                }
+                Hoisted::Temp(n, c) => (self.unit, self.layout.r(n, c)),
+                Hoisted::Out(n, c) => {
+                    let base = *bank.get_or_insert_with(|| {
+                        let bank = bank_number(&mut self.b, &self.layout, self.unit);
+                        bank_address(&mut self.b, &self.layout, self.unit, bank)
+                    });
+                    (base, self.layout.o(n, c))
+                }
+            };
+            let x = self.b.ins().load(types::F32, aligned(), base, offset);
+            let x = if let Hoisted::Negative(..) = splat { self.b.ins().fneg(x) } else { x };
+            let all = self.b.ins().splat(types::F32X4, x);
+            self.b.ins().store(aligned(), all, self.stack, at as i32 * VEC4);
+        }
+        let one = self.clif().constant(types::F32X4, 1.0);
+        self.b.ins().store(aligned(), one, self.stack, self.ones);
+        let outputs = self.b.ins().load(pointer, aligned(), self.frame, BATCH_OUTPUTS);
+        let first = self.inputs.start(&mut self.b, first);
+        let outputs = self.outputs.start(&mut self.b, outputs);
+        let all: Vec<BlockArg> = first.into_iter().chain(outputs).map(BlockArg::from).collect();
+        self.b.ins().jump(self.header, &all);
+    }
+
+    /// Where two groups begin, if it is two.
+    fn run(&mut self) -> Option<[[clif::Value; 2]; 2]> {
+        let func = self.func;
+        for (id, block) in func.blocks.iter().enumerate() {
+            for &param in &block.params {
+                let live = self.plan.live[param.0 as usize];
+                let (at, divergent) = (self.blocks[id], self.plan.divergent[param.0 as usize]);
+                let low = match self.func.node(param).ty() {
+                    Type::Vec4 => BatchValue::Vector(
+                        [0, 1, 2, 3].map(|c| (live >> c & 1 != 0).then(|| self.b.append_block_param(at, types::F32X4))),
+                    ),
+                    _ if live == 0 => continue,
+                    _ if divergent => BatchValue::Divergent(self.b.append_block_param(at, types::I32X4)),
+                    Type::Int => BatchValue::Uniform(self.b.append_block_param(at, types::I32)),
+                    Type::Flag => BatchValue::Uniform(self.b.append_block_param(at, types::I8)),
+                };
+                self.values[param.0 as usize] = Some(low);
+            }
+        }
+        let mut ways_in = vec![0; func.blocks.len()];
+        func.blocks.iter().flat_map(|b| b.term.edges()).for_each(|edge| ways_in[edge.to] += 1);
+        self.b.switch_to_block(self.header);
+        let pointer = self.b.func.dfg.value_type(self.frame);
+        let two = self.interleaved.then(|| {
+            let [inputs, outputs] =
+                [BATCH_LAST_INPUTS, BATCH_LAST_OUTPUTS].map(|at| self.b.ins().load(pointer, aligned(), self.frame, at));
+            [self.inputs.enter_two(&mut self.b, inputs), self.outputs.enter_two(&mut self.b, outputs)]
+        });
+        self.inputs.enter(&mut self.b);
+        self.outputs.enter(&mut self.b);
+        self.load_shared_inputs();
+        self.b.ins().jump(self.blocks[0], &[]);
+        for (id, block) in func.blocks.iter().enumerate() {
+            self.b.switch_to_block(self.blocks[id]);
+            self.loaded.clone_from(&self.early);
+            self.start_piece();
+            let mut stores = Vec::new();
+            for &(pc, inst) in &block.insts {
+                self.b.set_srcloc(SourceLoc::new(u32::from(pc)));
+                match inst {
+                    Inst::Def(value) => self.make(value),
+                    Inst::Store(Mem::Out { n, .. }, value) if block.term == Terminator::Exit(Exit::End) => {
+                        stores.push((pc, n, value));
+                    }
+                    // Other registers are as the last vertex leaves them, which is run alone.
+                    _ => {}
+                }
+            }
+            match &block.term {
+                Terminator::Exit(Exit::End) => self.end(&stores),
+                Terminator::Exit(_) => {
+                    self.guards.clear();
+                    self.b.set_cold_block(self.blocks[id]);
+                    self.b.ins().jump(self.bailout, &[]);
+                }
+                Terminator::Goto(edge) => {
+                    self.split_at_end();
+                    // A block that only this one leads to, and that comes next, can test for both.
+                    if edge.to != id + 1 || ways_in[edge.to] > 1 {
+                        self.test_guards();
+                    }
+                    let args = self.arguments(edge);
+                    self.b.ins().jump(self.blocks[edge.to], &args);
+                }
+                Terminator::Branch { test, yes, no } => {
+                    self.split_at_end();
+                    self.test_guards();
+                    self.branch(id, test, yes, no);
+                }
+            }
+        }
+        two
+    }
+
+    /// A value, if anybody reads it.
+    fn make(&mut self, value: Value) {
+        if self.plan.live[value.0 as usize] != 0 {
+            self.split_before(value);
+            self.define(value);
+        }
+    }
+
+    /// The end of a group's run: outputs, and the next group.
+    fn end(&mut self, stores: &[(u16, u8, Value)]) {
+        let plan = self.plan;
+        self.split(stores.iter().filter(|(_, n, v)| !plan.is_aos_output(*n, *v)).map(|s| s.2));
+        // What must be tested is made before, the rest where it is stored.
+        let mut made = BTreeMap::new();
+        for &(_, n, value) in stores {
+            if !plan.is_aos_output(n, value) {
+                self.guard(value, plan.written[usize::from(n)]);
+            } else if self.suspect[value.0 as usize] && !made.contains_key(&value) {
+                let row = self.row(value, XYZW);
+                self.guards.extend(row.distinct());
+                made.insert(value, row);
+            }
+        }
+        self.split_after(made.values_mut());
+        self.test_guards();
+        let mask = self.b.ins().load(types::I32, aligned(), self.frame, BATCH_OUTPUT_MASK);
+        for &(pc, n, value) in stores {
+            let written = plan.written[usize::from(n)];
+            if written == 0 {
+                continue;
+            }
+            self.b.set_srcloc(SourceLoc::new(u32::from(pc)));
+            let aos = plan.is_aos_output(n, value);
+            let columns = (!aos).then(|| {
+                [0, 1, 2, 3].map(|c: u8| match written >> c & 1 != 0 {
+                    true => self.component(value, c),
+                    false => self.splat(Hoisted::Out(n, c)),
+                })
+            });
+            let wanted = self.b.ins().band_imm_u(mask, 1 << n);
+            let (store, go_on) = (self.b.create_block(), self.b.create_block());
+            self.b.ins().brif(wanted, store, &[], go_on, &[]);
+            self.b.switch_to_block(store);
+            let rows = match columns {
+                Some(columns) if self.vertex_layout == VertexLayout::Soa => columns,
+                Some(columns) => self.clif().transposed(columns, XYZW).map(|r| r.expect("all were asked for")),
+                None => made.get(&value).copied().unwrap_or_else(|| self.row(value, XYZW)).each(),
+            };
+            self.b.set_srcloc(SourceLoc::new(u32::from(pc)));
+            let flags = MemFlagsData::new().with_notrap();
+            for (j, row) in rows.into_iter().enumerate() {
+                let (at, offset) = match self.vertex_layout {
+                    VertexLayout::Aos => (self.outputs.vertices[j], i32::from(n) * VEC4),
+                    VertexLayout::Soa => (self.outputs.vertices[0], block_offset(n, j)),
+                };
+                self.b.ins().store(flags, row, at, offset);
+            }
+            self.b.ins().jump(go_on, &[]);
+            self.b.switch_to_block(go_on);
+        }
+        let inputs = self.inputs.next(&mut self.b);
+        let outputs = self.outputs.next(&mut self.b);
+        let pointer = self.b.func.dfg.value_type(self.frame);
+        let end = self.b.ins().load(pointer, aligned(), self.frame, BATCH_END);
+        let more = self.b.ins().icmp(IntCC::UnsignedLessThan, inputs[0], end);
+        let next: Vec<BlockArg> = inputs.iter().chain(&outputs).map(|&v| v.into()).collect();
+        self.b.ins().brif(more, self.header, &next, self.exit, &[inputs[0].into()]);
+    }
+
+    fn finish(&mut self) {
+        self.b.switch_to_block(self.bailout);
+        self.b.ins().jump(self.exit, &[self.inputs.came.into()]);
+        let pointer = self.b.func.dfg.value_type(self.frame);
+        let done = self.b.append_block_param(self.exit, pointer);
+        self.b.switch_to_block(self.exit);
+        self.b.ins().store(aligned(), done, self.frame, BATCH_DONE);
+        let code = self.b.ins().iconst(types::I32, Exit::End as i64);
+        self.b.ins().return_(&[code]);
+    }
+
+    fn arguments(&mut self, edge: &Edge) -> Vec<BlockArg> {
+        let func = self.func;
+        let mut args = Vec::new();
+        for (param, &arg) in func.blocks[edge.to].params.iter().zip(&edge.args) {
+            let live = self.plan.live[param.0 as usize];
+            match func.node(*param).ty() {
+                Type::Vec4 => args.extend(components(live).map(|c| BlockArg::from(self.component(arg, c)))),
+                _ if live == 0 => {}
+                _ if self.plan.divergent[param.0 as usize] => args.push(self.each(arg).into()),
+                _ => match self.scalar(arg) {
+                    BatchValue::Uniform(v) => args.push(v.into()),
+                    _ => unreachable!("a parameter divergent if an argument does"),
+                },
+            }
+        }
+        args
+    }
+
+    /// The end of block `from`.
+    fn branch(&mut self, from: usize, test: &BranchTest, yes: &'a Edge, no: &'a Edge) {
+        let (yes_args, no_args) = (self.arguments(yes), self.arguments(no));
+        let (to_yes, to_no) = (self.blocks[yes.to], self.blocks[no.to]);
+        let mask = match self.condition(test) {
+            BatchValue::Uniform(condition) => {
+                self.b.ins().brif(condition, to_yes, &yes_args, to_no, &no_args);
+                return;
+            }
+            BatchValue::Divergent(mask) => mask,
+            _ => unreachable!("a test is of flags or an integer"),
+        };
+        let region = self.predicable_region(from);
+        let disagree = if region.is_some() { self.b.create_block() } else { self.bailout };
+        let bits = self.b.ins().vhigh_bits(types::I32, mask);
+        let (some, all) = (self.b.create_block(), self.b.create_block());
+        self.b.ins().brif(bits, some, &[], to_no, &no_args);
+        self.b.switch_to_block(some);
+        let every = self.b.ins().icmp_imm_u(IntCC::Equal, bits, (1 << GROUP) - 1);
+        self.all_lanes_tests.insert(every);
+        self.b.ins().brif(every, all, &[], disagree, &[]);
+        self.b.switch_to_block(all);
+        self.b.ins().jump(to_yes, &yes_args);
+        if let Some(region) = region {
+            self.predicate(&region, disagree, mask, yes, no);
+        }
+    }
+
+    /// Not zero if the test holds for all vertices, or a mask of those it holds for.
+    fn condition(&mut self, test: &BranchTest) -> BatchValue {
+        match *test {
+            BranchTest::Bool { id, value } => {
+                let bit = load_bool(&mut self.b, &self.layout, self.uniforms, id);
+                BatchValue::Uniform(self.b.ins().icmp_imm_u(if value { IntCC::NotEqual } else { IntCC::Equal }, bit, 0))
+            }
+            BranchTest::NonZero(v) => match self.scalar(v) {
+                BatchValue::Divergent(v) => {
+                    let zero = self.clif().vector(types::I32X4, [0; 4]);
+                    BatchValue::Divergent(self.b.ins().icmp(IntCC::NotEqual, v, zero))
+                }
+                same => same,
+            },
+            BranchTest::Flags { cond: Cond { op: CondOp::X, ref_x, .. }, x, .. } => self.flag(x, ref_x),
+            BranchTest::Flags { cond: Cond { op: CondOp::Y, ref_y, .. }, y, .. } => self.flag(y, ref_y),
+            BranchTest::Flags { cond: Cond { op, ref_x, ref_y }, x, y } => {
+                let (x, y) = (self.flag(x, ref_x), self.flag(y, ref_y));
+                let same =
+                    if let (BatchValue::Uniform(x), BatchValue::Uniform(y)) = (x, y) { Some((x, y)) } else { None };
+                let (x, y) = same.unwrap_or_else(|| (self.spread(x, Type::Flag), self.spread(y, Type::Flag)));
+                let both = if op == CondOp::And { self.b.ins().band(x, y) } else { self.b.ins().bor(x, y) };
+                if same.is_some() { BatchValue::Uniform(both) } else { BatchValue::Divergent(both) }
+            }
+        }
+    }
+
+    /// Whether a flag is `reference`.
+    fn flag(&mut self, value: Value, reference: bool) -> BatchValue {
+        match self.scalar(value) {
+            flag if reference => flag,
+            BatchValue::Uniform(v) => BatchValue::Uniform(self.b.ins().bxor_imm_u(v, 1)),
+            BatchValue::Divergent(v) => BatchValue::Divergent(self.b.ins().bnot(v)),
+            _ => unreachable!("verified: a flag"),
+        }
+    }
+}

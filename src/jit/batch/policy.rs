@@ -1,0 +1,208 @@
+//! A function -> the plan of its batch code, and the thresholds of its batches: the one place that decides when vertices run as
+//! groups, when two groups are interleaved, and which outputs are computed in AoS form.
+//!
+//! Invariant: no decision changes a result. What may run as a group is proved in [`crate::ir::analysis`]; here is only what pays.
+
+use super::aos_cost;
+use crate::ir::analysis::{Components, Dependence, Independence, XYZW, prove};
+use crate::ir::{Func, Node, Value};
+use crate::isa::numeric::Precision;
+use crate::jit::abi::GROUP;
+use crate::jit::settings::{Interleave, Settings};
+use crate::kernel::Unsupported;
+use crate::state::VertexLayout;
+use std::fmt;
+use std::ops::Range;
+
+/// Larger functions take too long to compile as batch code. No real shader comes near.
+const MAX_NODES: usize = 4096;
+/// The same where two groups are interleaved, which doubles the code.
+const MAX_INTERLEAVED_NODES: usize = 512;
+
+/// The smallest batch that interleaving speeds up.
+const MIN_INTERLEAVED: usize = 2 * GROUP;
+/// Batches above that which it slows down: with an odd number of groups the last one runs twice, which costs more than
+/// interleaving the first two saves.
+const ODD_GROUPS: Range<usize> = MIN_INTERLEAVED + 1..2 * MIN_INTERLEAVED;
+
+/// Bailouts tolerated before their ratio is checked.
+pub(crate) const MIN_BAILOUTS: u32 = 64;
+
+/// Why there is no batch code; vertices then run in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NoBatchCode {
+    /// The vertices may depend on each other.
+    Dependent(Dependence),
+    /// Batch code computes in single precision only.
+    Precision,
+    /// The program is larger than any real one.
+    TooLarge,
+    /// It did not compile.
+    Unsupported(Unsupported),
+}
+
+impl std::error::Error for NoBatchCode {}
+
+impl fmt::Display for NoBatchCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoBatchCode::Dependent(why) => why.fmt(f),
+            NoBatchCode::Precision => f.write_str("batch code computes in single precision only"),
+            NoBatchCode::TooLarge => f.write_str("the program is too large for batch code"),
+            NoBatchCode::Unsupported(why) => why.fmt(f),
+        }
+    }
+}
+
+/// Which batch code: a kernel has up to one of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BatchVariant {
+    pub(crate) layout: VertexLayout,
+    /// Whether one iteration runs two groups.
+    pub(crate) interleaved: bool,
+}
+
+impl BatchVariant {
+    /// Its name in profiles.
+    pub(crate) fn name(self) -> &'static str {
+        match (self.layout, self.interleaved) {
+            (VertexLayout::Aos, false) => "batch",
+            (VertexLayout::Aos, true) => "batch8",
+            (VertexLayout::Soa, false) => "batch-soa",
+            (VertexLayout::Soa, true) => "batch8-soa",
+        }
+    }
+
+    /// Vertices come in multiples of this. Interleaved AoS code lets its last group overlap the one before; in SoA memory a vertex
+    /// can't be addressed apart from its group.
+    pub(crate) fn step(self) -> usize {
+        if self.interleaved && self.layout == VertexLayout::Aos { 1 } else { GROUP }
+    }
+}
+
+/// What batch code computes, and in which form.
+pub(crate) struct BatchPlan {
+    /// Components that SoA code computes: those that branches and outputs in SoA form depend on.
+    pub(crate) live: Vec<Components>,
+    /// For each value whether it is divergent.
+    pub(crate) divergent: Vec<bool>,
+    /// For each value whether an output that holds all of it is computed in AoS form.
+    aos: Vec<bool>,
+    /// For each output register the components that runs write; the others are as the unit has them.
+    pub(crate) written: [Components; 16],
+    /// Whether every run reaches an END.
+    pub(crate) always_ends: bool,
+}
+
+impl BatchPlan {
+    /// The plan for `func`, in SSA form, or why there is none.
+    pub(crate) fn new(func: &Func, layout: VertexLayout, precision: Precision) -> Result<BatchPlan, NoBatchCode> {
+        if precision != Precision::F32 {
+            return Err(NoBatchCode::Precision);
+        }
+        if func.nodes.len() > MAX_NODES {
+            return Err(NoBatchCode::TooLarge);
+        }
+        Ok(BatchPlan::of(func, layout, prove(func).map_err(NoBatchCode::Dependent)?))
+    }
+
+    fn of(func: &Func, layout: VertexLayout, proof: Independence) -> BatchPlan {
+        let Independence { divergent, outputs, written, always_ends } = proof;
+        let mut aos = vec![false; func.nodes.len()];
+        // In SoA memory a component of a group is one vector already.
+        if layout == VertexLayout::Aos {
+            let nan_tainted = func.nan_tainted();
+            // All runs that end do so in one block, so each of these is computed once.
+            for store in outputs.iter().filter(|store| store.components == XYZW) {
+                aos[store.value.0 as usize] = aos_cost::pays(func, store.value, XYZW, &nan_tainted);
+            }
+        }
+        let soa = outputs.iter().filter(|store| store.components != XYZW || !aos[store.value.0 as usize]);
+        let live = func.live_from(soa.map(|store| (store.value, store.components)).collect());
+        BatchPlan { live, divergent, aos, written, always_ends }
+    }
+
+    /// Whether output register `n`, if it holds `value` when a run ends, is computed in AoS form.
+    pub(crate) fn is_aos_output(&self, n: u8, value: Value) -> bool {
+        self.written[usize::from(n)] == XYZW && self.aos[value.0 as usize]
+    }
+
+    /// The values that are computed in AoS form.
+    #[cfg(test)]
+    pub(crate) fn aos_values(&self) -> impl Iterator<Item = Value> {
+        (0..).zip(&self.aos).filter(|(_, aos)| **aos).map(|(id, _)| Value(id))
+    }
+}
+
+/// Whether large batches of `func` run two interleaved groups.
+pub(crate) fn interleaves(interleave: Interleave, func: &Func) -> bool {
+    match interleave {
+        Interleave::Auto => interleaving_pays(func),
+        Interleave::Off => false,
+        Interleave::On => true,
+    }
+}
+
+/// Interleaving hides the latency of roots and quotients: while one group waits for a result, the other goes on. Elsewhere it needs more
+/// registers than there are, which costs more; and the CPU overlaps the iterations of an inner loop anyway.
+fn interleaving_pays(func: &Func) -> bool {
+    let loops = |(id, block): (usize, &crate::ir::Block)| block.term.edges().any(|edge| edge.to <= id);
+    func.nodes.len() <= MAX_INTERLEAVED_NODES
+        && func.nodes.iter().any(|node| matches!(node, Node::Scalar { .. }))
+        && !func.blocks.iter().enumerate().any(loops)
+}
+
+/// From which batch size on a kernel uses which code; [`usize::MAX`] for never.
+#[derive(Clone, Copy)]
+pub(crate) struct Thresholds {
+    groups: usize,
+    interleaved: usize,
+    /// Vertices in batches before batch code is compiled.
+    compile_after: u32,
+}
+
+impl Thresholds {
+    /// Those of a kernel that has no batch code.
+    pub(crate) const NEVER: Thresholds = Thresholds { groups: usize::MAX, interleaved: usize::MAX, compile_after: 0 };
+
+    /// Those of `func`.
+    pub(crate) fn new(func: &Func, settings: &Settings) -> Thresholds {
+        let interleaved = match settings.interleave {
+            Interleave::On => GROUP,
+            other if interleaves(other, func) => MIN_INTERLEAVED,
+            _ => usize::MAX,
+        };
+        Thresholds { groups: GROUP, interleaved, compile_after: settings.batch_threshold }
+    }
+
+    /// Whether a batch of `count` vertices is large enough for groups.
+    #[inline]
+    pub(crate) fn runs_groups(&self, count: usize) -> bool {
+        count >= self.groups
+    }
+
+    /// Whether a batch of `count` vertices runs two interleaved groups. With [`Interleave::On`], for tests, all do.
+    #[inline]
+    pub(crate) fn interleaves(&self, count: usize) -> bool {
+        count >= self.interleaved && (self.interleaved != MIN_INTERLEAVED || !ODD_GROUPS.contains(&count))
+    }
+
+    /// Whether a kernel that has run `batched` vertices in batches should have batch code.
+    pub(crate) fn compiles_after(&self, batched: u32) -> bool {
+        batched >= self.compile_after
+    }
+
+    /// How many functions of batch code a kernel may come to have, for an estimate of its memory.
+    pub(crate) fn batch_functions(&self) -> usize {
+        2 * usize::from(self.groups != usize::MAX) + 2 * usize::from(self.interleaved != usize::MAX)
+    }
+}
+
+/// Whether bailouts cost more than the groups that run to their end save, so far.
+pub(crate) fn bails_out_often(groups: u32, bailouts: u32) -> bool {
+    bailouts >= MIN_BAILOUTS && bailouts > groups / 4
+}
+
+#[cfg(test)]
+pub(in crate::jit) mod tests;

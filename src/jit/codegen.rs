@@ -1,0 +1,175 @@
+//! The stages from words to machine code that is not installed yet, for one CPU.
+//!
+//! They do not know where code lives, nor whether the CPU is the one they run on.
+
+use super::batch::policy::{self, BatchPlan, BatchVariant, NoBatchCode};
+use super::emit::Products;
+use super::settings::Settings;
+use super::stages::{Stages, Timings};
+use super::target::Machine;
+use super::{Variant, batch, vertex};
+use crate::ir::analysis::multiplies;
+use crate::ir::cfg::{Cfg, Limits};
+use crate::ir::{Form, Func, Inst};
+use crate::isa::Stage;
+use crate::isa::numeric::Precision;
+use crate::kernel::{Config, Unsupported};
+use crate::layout::Layout;
+use crate::program::{Entry, Program};
+use crate::state::VertexLayout;
+use cranelift_codegen::Context;
+use cranelift_codegen::ir as clif;
+use cranelift_codegen::isa::OwnedTargetIsa;
+use cranelift_frontend::FunctionBuilderContext;
+use std::time::Instant;
+
+/// Compiles for one CPU.
+pub(super) struct CodeGenerator {
+    pub(super) isa: OwnedTargetIsa,
+    pub(super) variant: Variant,
+    pub(super) settings: Settings,
+    pub(super) limits: Limits,
+}
+
+/// Allocations that a later compilation uses again.
+pub(super) struct Scratch {
+    pub(super) context: Context,
+    builder: FunctionBuilderContext,
+}
+
+impl Default for Scratch {
+    fn default() -> Scratch {
+        Scratch { context: Context::new(), builder: FunctionBuilderContext::new() }
+    }
+}
+
+/// In debug builds, stops on a broken rule of the IR: a bug in picajit that no input may show otherwise.
+fn check(func: &Func, when: &str) {
+    if cfg!(debug_assertions)
+        && let Err(broken) = func.verify()
+    {
+        panic!("{when}: {broken}\n{func}");
+    }
+}
+
+impl CodeGenerator {
+    /// Words -> blocks.
+    pub(super) fn cfg(
+        &self,
+        program: &Program,
+        entry: Entry,
+        config: &Config,
+        timings: &mut Timings,
+    ) -> Result<Cfg, Unsupported> {
+        if entry.stage == Stage::Geometry && config.layout.is_some_and(|l| l.offsets().geometry.is_none()) {
+            return Err(Unsupported::NoGeometry);
+        }
+        let start = Instant::now();
+        let cfg = Cfg::build(program, entry, self.limits)?;
+        timings.cfg = start.elapsed();
+        Ok(cfg)
+    }
+
+    /// Blocks -> simplified SSA.
+    pub(super) fn ssa(&self, cfg: &Cfg, config: &Config, timings: &mut Timings) -> Func {
+        let start = Instant::now();
+        let form = match self.variant {
+            Variant::Vec4 | Variant::Batch => Form::Ssa,
+            Variant::Unoptimised => Form::Memory,
+        };
+        let mut func = Func::build(cfg, config.fuel, form);
+        check(&func, "built");
+        func.simplify(config.precision);
+        check(&func, "simplified");
+        timings.ssa = start.elapsed();
+        func
+    }
+
+    /// How code for one vertex multiplies first. Speculation needs a way back: nothing may be written before the last guard.
+    pub(super) fn products(&self, func: &Func, precision: Precision) -> Products {
+        let emits = func.blocks.iter().flat_map(|b| &b.insts).any(|(_, i)| matches!(i, Inst::Emit | Inst::Setemit(_)));
+        // In float24 already reading an input is something to speculate about.
+        let pays = precision != Precision::F32 || func.nodes.iter().any(multiplies);
+        match self.variant {
+            Variant::Vec4 | Variant::Batch if pays && !emits => Products::Speculative,
+            _ => Products::Exact,
+        }
+    }
+
+    /// SSA -> CLIF for one vertex, in `scratch`.
+    pub(super) fn vertex_clif(&self, func: &Func, products: Products, config: &Config, scratch: &mut Scratch) {
+        let (out, builder, machine) = self.begin(config, scratch);
+        vertex::lower(func, products, config.precision, out, builder, machine);
+    }
+
+    /// SSA -> CLIF for batches, in `scratch`.
+    pub(super) fn batch_clif(
+        &self,
+        func: &Func,
+        plan: &BatchPlan,
+        variant: BatchVariant,
+        config: &Config,
+        scratch: &mut Scratch,
+    ) {
+        let (out, builder, machine) = self.begin(config, scratch);
+        batch::lower(func, plan, variant, out, builder, machine);
+    }
+
+    /// An empty function with the signature of compiled code.
+    fn begin<'a>(
+        &self,
+        config: &Config,
+        scratch: &'a mut Scratch,
+    ) -> (&'a mut clif::Function, &'a mut FunctionBuilderContext, Machine) {
+        let Scratch { context, builder } = scratch;
+        let machine = Machine::of(&self.isa, config.layout.unwrap_or(Layout::OWN));
+        context.clear();
+        context.func.signature = machine.signature();
+        (&mut context.func, builder, machine)
+    }
+
+    /// Compiles what `entry` reaches and prints every stage; of [`Variant::Batch`] the batch code.
+    pub(super) fn explain(&self, program: &Program, entry: Entry, config: &Config) -> Result<Stages, NoBatchCode> {
+        let mut timings = Timings::default();
+        let cfg = self.cfg(program, entry, config, &mut timings).map_err(NoBatchCode::Unsupported)?;
+        let func = self.ssa(&cfg, config, &mut timings);
+        let mut scratch = Scratch::default();
+        match self.variant {
+            Variant::Batch => {
+                let interleaved = policy::interleaves(self.settings.interleave, &func);
+                let variant = BatchVariant { layout: VertexLayout::Aos, interleaved };
+                let plan = BatchPlan::new(&func, variant.layout, config.precision)?;
+                self.batch_clif(&func, &plan, variant, config, &mut scratch);
+            }
+            _ => self.vertex_clif(&func, self.products(&func, config.precision), config, &mut scratch),
+        }
+        self.print(&cfg, &func, scratch).map_err(NoBatchCode::Unsupported)
+    }
+
+    fn print(&self, cfg: &Cfg, func: &Func, mut scratch: Scratch) -> Result<Stages, Unsupported> {
+        let clif = scratch.context.func.display().to_string();
+        scratch.context.set_disasm(true);
+        let compiled = scratch
+            .context
+            .compile(&*self.isa, &mut Default::default())
+            .map_err(|e| Unsupported::Codegen { message: e.inner.to_string() })?;
+        let host = compiled.vcode.clone().unwrap_or_default();
+        let bytes = compiled.code_buffer().len();
+        Ok(Stages { cfg: cfg.to_string(), ssa: func.to_string(), clif, host, bytes })
+    }
+}
+
+/// Compiles what `entry` reaches for another CPU and prints every stage, like [`Jit::explain`](super::Jit::explain). The code does not
+/// run.
+#[cfg(feature = "targets")]
+pub fn explain_for(
+    target: super::Target,
+    variant: Variant,
+    program: &Program,
+    entry: Entry,
+    config: &Config,
+) -> Result<Stages, NoBatchCode> {
+    let isa = target.isa().map_err(NoBatchCode::Unsupported)?;
+    let generator = CodeGenerator { isa, variant, settings: Settings::default(), limits: Limits::default() };
+    generator.explain(program, entry, config)
+}

@@ -1,0 +1,125 @@
+//! What makes float24 code that speculates ask to be deoptimised, and what must not. Whether results are right is for the text
+//! tests; here it is that they come from the fast code.
+
+use super::*;
+use crate::interp::Interp;
+use crate::jit::{Jit, NativeKernel, Variant};
+use crate::kernel::{Config, Kernel};
+use crate::state::{Batch, NoEmitter, Registers, Uniforms, Unit, Vec4, VertexLayout};
+use std::sync::Arc;
+
+fn kernel(body: &str, rounding: Rounding) -> NativeKernel {
+    let source = format!(".proc main\n{body} end\n.end");
+    let shbin = crate::text::assemble(&source).expect("a good source").shbin;
+    let program = Arc::new(shbin.program().expect("short"));
+    let jit = Jit::new(Variant::Vec4, Arc::new(Interp)).expect("tests run where there is native code");
+    let config = Config { precision: Precision::F24 { rounding }, ..Config::default() };
+    jit.compile_native(&program, shbin.dvles[0].entry(), &config).expect("native")
+}
+
+/// How many of the formats had to deoptimise `body` with these `v0`, `c0` and `r0`.
+fn deoptimised(body: &str, v: Vec4, c: Vec4, r: Vec4) -> u32 {
+    let one = |rounding| {
+        let kernel = kernel(body, rounding);
+        let (mut uniforms, mut unit) = (Uniforms::new(), Unit::new());
+        (uniforms.c[0], unit.v[0], unit.r[0]) = (c, v, r);
+        kernel.run(&uniforms, &mut unit, &mut NoEmitter);
+        kernel.deoptimisations()
+    };
+    Rounding::ALL.map(one).into_iter().sum()
+}
+
+const PLAIN: Vec4 = [1.5, -2.0, 0.25, 3.0];
+const ZEROS: Vec4 = [0.0, -0.0, 0.0, -0.0];
+const MATRIX: &str = " dp4 o0.x, c0, v0\n dp4 o0.y, c0, v0\n dp4 o0.z, c0, v0\n dp4 o0.w, c0, v0\n";
+
+#[test]
+fn usual_numbers_are_computed_by_the_fast_code() {
+    let (largest, smallest) = (f32::from_bits(0x5F7F_FF80), SMALLEST);
+    for body in [
+        MATRIX,
+        " mul r1, c0, v0\n mad o0, v0, c0, r1\n dp3 o1, c0, v0\n add o2, c0, v0\n dph o3, c0, v0\n flr o4, v0\n",
+        " add r1, r0, v0\n max o0, r1, v0\n sge o1, r1, v0\n mov o2, c0\n dst o3, c0, v0\n litp o4, v0\n",
+    ] {
+        for v in [PLAIN, ZEROS, [0.1, -1e-3, 12_345.678, 1.0]] {
+            for c in [PLAIN, ZEROS] {
+                assert_eq!(deoptimised(body, v, c, PLAIN), 0, "{body} {v:?} {c:?}");
+            }
+        }
+    }
+    // The ends of the format, where nothing lies beyond them.
+    assert_eq!(deoptimised(" mul o0, c0, v0\n", [largest, -largest, smallest, 1.0], [0.5, 1.0, 0.5, -0.0], ZEROS), 0);
+    // Infinities that are no overflow: LG2 of nothing, as highlights have it, and a division by nothing.
+    let highlight =
+        " max r1, c0, v0\n lg2 r1.x, r1.x\n mul r1.x, c0.y, r1.x\n ex2 o0, r1.x\n rcp r2, c0.x\n add o1, r2, v0\n";
+    assert_eq!(deoptimised(highlight, ZEROS, [0.0, 16.0, 0.0, 0.0], ZEROS), 0);
+    // Components that nobody reads.
+    assert_eq!(deoptimised(" dp3 o0, c0, v0\n", [1.0, 1.0, 1.0, f32::NAN], [1.0, 1.0, 1.0, 0.1], ZEROS), 0);
+}
+
+#[test]
+fn each_thing_that_is_rare_is_seen() {
+    let long = [1.0, 0.1, 1.0, 1.0];
+    let subnormal = [1.0, 1.0, SMALLEST / 2.0, 1.0];
+    for (what, body, v, c, r) in [
+        ("a product beyond the format", " mul o0, c0, v0\n", [1e19, 1.0, 1.0, 1.0], [4.0, 1.0, 1.0, 1.0], ZEROS),
+        ("a sum beyond it, which comes back", " add r1, v0, v0\n mul o0, c0, r1\n", [1.5e19; 4], [0.25; 4], ZEROS),
+        ("zero times infinity", " rcp r1, c0.x\n mul o0, c0, r1\n", PLAIN, ZEROS, ZEROS),
+        (
+            "overflow in company of infinities",
+            " lg2 r1, c0\n add r1, v0, r1\n add o0, v0, v0\n",
+            [1.5e19; 4],
+            ZEROS,
+            ZEROS,
+        ),
+        ("an input NaN", " mov o0, v0\n", [f32::NAN, 1.0, 1.0, 1.0], ZEROS, ZEROS),
+        (
+            "a NaN whose rounding would carry",
+            " mov o0, v0\n",
+            [f32::from_bits(0x7FFF_FFFF), 1.0, 1.0, 1.0],
+            ZEROS,
+            ZEROS,
+        ),
+        (
+            "an input that rounds up to infinity",
+            " mov o0, v0\n",
+            [f32::from_bits(0x5F7F_FFC0), 1.0, 1.0, 1.0],
+            ZEROS,
+            ZEROS,
+        ),
+        ("a subnormal input", " mov o0, v0\n", subnormal, ZEROS, ZEROS),
+        ("a subnormal uniform", " mul o0, c0, v0\n", PLAIN, subnormal, ZEROS),
+        ("a uniform with a tail", " mul o0, c0, v0\n", PLAIN, long, ZEROS),
+        ("a uniform by address with a tail", " mova a0.x, v0.x\n mov o0, c0[a0.x]\n", ZEROS, long, ZEROS),
+        ("a temporary with a tail", " add o0, r0, v0\n", PLAIN, ZEROS, long),
+        ("a subnormal temporary", " add o0, r0, v0\n", PLAIN, ZEROS, subnormal),
+    ] {
+        assert_eq!(deoptimised(body, v, c, r), 2, "{what}");
+    }
+}
+
+#[test]
+fn a_batch_looks_at_uniforms_again_until_it_has_seen_them() {
+    let kernel = kernel(MATRIX, Rounding::Nearest);
+    let mut uniforms = Uniforms::new();
+    let mut inputs: [Registers; 4] = [[[1.0; 4]; 16]; 4];
+    inputs[0][0] = [f32::NAN; 4];
+    let mut outputs = inputs;
+    let mut run = |uniforms: &Uniforms| {
+        let mut batch = Batch {
+            inputs: (&inputs).into(),
+            outputs: (&mut outputs).into(),
+            input_mask: 1,
+            output_mask: 1,
+            preserve_unit: false,
+            layout: VertexLayout::Aos,
+        };
+        kernel.run_batch(uniforms, &mut Unit::new(), &mut batch, &mut NoEmitter);
+        kernel.deoptimisations()
+    };
+    assert_eq!(run(&uniforms), 1, "only the first vertex is odd");
+    uniforms.c[0] = [0.1; 4];
+    assert_eq!(run(&uniforms), 5, "these uniforms speak against every vertex");
+    uniforms.narrow(Precision::F24 { rounding: Rounding::Nearest });
+    assert_eq!(run(&uniforms), 6);
+}

@@ -1,0 +1,200 @@
+//! Inline sequences for the arithmetic primitives: step for step those of [`crate::isa::numeric`].
+//!
+//! Each function says whether it takes scalars or vectors. No fused operation, no estimate instruction: the bits don't
+//! depend on the CPU. It must not know values of the IR, nor when a sticky is looked at.
+
+use super::{ClifBuilder, Ends, Products};
+use crate::ir::analysis::{Components, XYZW};
+use crate::isa::numeric::{LITP_LIMIT, Precision};
+use crate::isa::{CmpOp, Opcode};
+use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
+use cranelift_codegen::ir::{Endianness, InstBuilder, MemFlagsData, Type, Value, types};
+
+/// A comparison of `CMP`.
+pub(crate) fn condition(op: CmpOp) -> FloatCC {
+    match op {
+        CmpOp::Eq => FloatCC::Equal,
+        CmpOp::Ne => FloatCC::NotEqual,
+        CmpOp::Lt => FloatCC::LessThan,
+        CmpOp::Le => FloatCC::LessThanOrEqual,
+        CmpOp::Gt => FloatCC::GreaterThan,
+        CmpOp::Ge => FloatCC::GreaterThanOrEqual,
+        CmpOp::True6 | CmpOp::True7 => unreachable!("simplified away"),
+    }
+}
+
+impl ClifBuilder<'_, '_> {
+    pub(crate) fn ty(&self, v: Value) -> Type {
+        self.b.func.dfg.value_type(v)
+    }
+
+    /// `bits` in every lane of a value of type `ty`.
+    pub(crate) fn constant(&mut self, ty: Type, x: f32) -> Value {
+        if ty.is_vector() { self.vector(ty, [x.to_bits(); 4]) } else { self.b.ins().f32const(x) }
+    }
+
+    /// Four lanes of bits.
+    pub(crate) fn vector(&mut self, ty: Type, bits: [u32; 4]) -> Value {
+        let bytes: Vec<u8> = bits.iter().flat_map(|b| b.to_le_bytes()).collect();
+        let constant = self.b.func.dfg.constants.insert(bytes.into());
+        self.b.ins().vconst(ty, constant)
+    }
+
+    /// All bits of the lanes `lanes`, none of the others.
+    pub(crate) fn lane_mask(&mut self, ty: Type, lanes: Components) -> Value {
+        self.vector(ty, [0, 1, 2, 3].map(|l| if lanes >> l & 1 != 0 { u32::MAX } else { 0 }))
+    }
+
+    /// Nonzero if any bit of a vector is set that has all bits of a lane or none.
+    pub(crate) fn any_set(&mut self, mask: Value) -> Value {
+        if !self.aarch64 {
+            return self.b.ins().vany_true(mask);
+        }
+        let halves = self.bitcast(types::I64X2, mask);
+        let (low, high) = (self.b.ins().extractlane(halves, 0), self.b.ins().extractlane(halves, 1));
+        self.b.ins().bor(low, high)
+    }
+
+    /// The same bits as another type of the same size.
+    pub(crate) fn bitcast(&mut self, ty: Type, v: Value) -> Value {
+        if self.ty(v) == ty {
+            return v;
+        }
+        // ScalarUse order is defined by an endianness; all hosts that are supported are little-endian.
+        let flags = MemFlagsData::new().with_endianness(Endianness::Little);
+        self.b.ins().bitcast(ty, flags, v)
+    }
+
+    /// `a * b` as the hardware has it, vectors only: NaN from two numbers is 0. Of a float24 the lanes `lanes` count.
+    pub(crate) fn mul(&mut self, a: Value, b: Value, lanes: Components) -> Value {
+        let product = self.b.ins().fmul(a, b);
+        if self.products == Products::Speculative {
+            return self.result(product, lanes);
+        }
+        if self.precision != Precision::F32 {
+            let product = self.flushed_product(product, a, b);
+            return self.result(product, lanes);
+        }
+        // Equality, because not every CPU has a comparison that holds for NaN.
+        let right = self.b.ins().fcmp(FloatCC::Equal, product, product);
+        let numbers = self.b.ins().fcmp(FloatCC::Ordered, a, b);
+        let wrong = self.b.ins().band_not(numbers, right);
+        let bits = self.bitcast(types::I32X4, product);
+        let right = self.b.ins().band_not(bits, wrong);
+        self.bitcast(types::F32X4, right)
+    }
+
+    /// `a + b`, or `a - b`, vectors only.
+    pub(crate) fn add(&mut self, a: Value, b: Value, minus: bool, lanes: Components) -> Value {
+        let (a, b) = (self.flushed(a), self.flushed(b));
+        let sum = if minus { self.b.ins().fsub(a, b) } else { self.b.ins().fadd(a, b) };
+        self.result(sum, lanes)
+    }
+
+    /// The products of `DPH`, all four of which count. The appended 1 makes the fourth one the second source's w.
+    pub(crate) fn dph_products(&mut self, a: Value, b: Value) -> Value {
+        if self.precision == Precision::F32 {
+            let p = self.mul(a, b, XYZW);
+            return self.blend(0b1000, p, b);
+        }
+        let one = self.constant(types::F32X4, 1.0);
+        let a = self.blend(0b1000, a, one);
+        self.mul(a, b, XYZW)
+    }
+
+    /// The floor, vectors only.
+    pub(crate) fn flr(&mut self, a: Value, lanes: Components) -> Value {
+        let a = self.flushed(a);
+        let floor = self.b.ins().floor(a);
+        self.result(floor, lanes)
+    }
+
+    /// `a > b ? a : b`, vectors only.
+    pub(crate) fn max(&mut self, a: Value, b: Value) -> Value {
+        let c = self.b.ins().fcmp(FloatCC::LessThan, b, a);
+        let c = self.bitcast(types::F32X4, c);
+        self.b.ins().bitselect(c, a, b)
+    }
+
+    /// `a < b ? a : b`, vectors only.
+    pub(crate) fn min(&mut self, a: Value, b: Value) -> Value {
+        let c = self.b.ins().fcmp(FloatCC::LessThan, a, b);
+        let c = self.bitcast(types::F32X4, c);
+        self.b.ins().bitselect(c, a, b)
+    }
+
+    /// 1 where `a cc b`, else 0, vectors only.
+    pub(crate) fn set(&mut self, cc: FloatCC, a: Value, b: Value) -> Value {
+        let c = self.b.ins().fcmp(cc, a, b);
+        let one = self.vector(types::I32X4, [1.0f32.to_bits(); 4]);
+        let bits = self.b.ins().band(c, one);
+        self.bitcast(types::F32X4, bits)
+    }
+
+    /// `LITP`'s second lane, vectors only.
+    pub(crate) fn litp_y(&mut self, a: Value) -> Value {
+        let (low, high) = (self.constant(types::F32X4, -LITP_LIMIT), self.constant(types::F32X4, LITP_LIMIT));
+        let above = self.max(a, low);
+        self.min(above, high)
+    }
+
+    /// The instructions of one operand and one result, scalar, in single precision also for several at once.
+    pub(crate) fn scalar(&mut self, op: Opcode, x: Value) -> Value {
+        match op {
+            Opcode::Rcp => self.rcp(x),
+            Opcode::Rsq => self.rsq(x),
+            Opcode::Ex2 => self.ex2(x),
+            Opcode::Lg2 => self.lg2(x),
+            _ => unreachable!("{op:?} has vectors"),
+        }
+    }
+
+    /// `1 / a`.
+    fn rcp(&mut self, a: Value) -> Value {
+        if let Precision::F24 { rounding } = self.precision {
+            let (x, one) = (self.double(a), self.b.ins().f64const(1.0));
+            let r = self.b.ins().fdiv(one, x);
+            return self.result_64(rounding, r, Ends::Low);
+        }
+        let ty = self.ty(a);
+        let (zero, one) = (self.constant(ty, 0.0), self.constant(ty, 1.0));
+        // The sum takes the sign off a zero.
+        let a = self.b.ins().fadd(a, zero);
+        self.b.ins().fdiv(one, a)
+    }
+
+    /// `1 / sqrt(a)`.
+    fn rsq(&mut self, a: Value) -> Value {
+        if let Precision::F24 { rounding } = self.precision {
+            let (x, one) = (self.double(a), self.b.ins().f64const(1.0));
+            let root = self.b.ins().sqrt(x);
+            let r = self.b.ins().fdiv(one, root);
+            return self.result_64(rounding, r, Ends::Low);
+        }
+        let ty = self.ty(a);
+        let (zero, one) = (self.constant(ty, 0.0), self.constant(ty, 1.0));
+        let a = self.b.ins().fadd(a, zero);
+        let root = self.b.ins().sqrt(a);
+        self.b.ins().fdiv(one, root)
+    }
+
+    /// A float as an address, or several.
+    pub(crate) fn address(&mut self, a: Value) -> Value {
+        let ty = self.ty(a).as_int();
+        self.b.ins().fcvt_to_sint_sat(ty, a)
+    }
+
+    /// The integer if it is in -128..=127, else 0, or several.
+    pub(crate) fn offset(&mut self, address: Value) -> Value {
+        if self.ty(address).is_vector() {
+            let (low, range) = (self.vector(types::I32X4, [128; 4]), self.vector(types::I32X4, [256; 4]));
+            let moved = self.b.ins().iadd(address, low);
+            let inside = self.b.ins().icmp(IntCC::UnsignedLessThan, moved, range);
+            return self.b.ins().band(address, inside);
+        }
+        let moved = self.b.ins().iadd_imm_s(address, 128);
+        let inside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, moved, 256);
+        let zero = self.b.ins().iconst(types::I32, 0);
+        self.b.ins().select(inside, address, zero)
+    }
+}

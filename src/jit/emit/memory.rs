@@ -1,0 +1,86 @@
+//! Addresses and flags of memory accesses: banks, flags, booleans, uniforms by index.
+//!
+//! It must not know what is computed with what they load.
+
+use crate::isa::FLOAT_UNIFORMS;
+use crate::jit::abi::VEC4;
+use crate::layout::Layout;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{self as clif, InstBuilder, MemFlagsData, types};
+use cranelift_frontend::FunctionBuilder;
+
+/// Memory that holds what its type says, at its type's alignment.
+pub(crate) fn aligned() -> MemFlagsData {
+    MemFlagsData::trusted()
+}
+
+/// The same, and nothing changes it while it is read. It is not said that such a load may be moved: some are behind the test that makes
+/// their address one.
+pub(crate) fn constant_memory() -> MemFlagsData {
+    MemFlagsData::trusted().with_readonly()
+}
+
+/// The number of the output bank that is written.
+pub(crate) fn bank_number(b: &mut FunctionBuilder<'_>, layout: &Layout, unit: clif::Value) -> clif::Value {
+    match layout.banks() {
+        None => b.ins().iconst(types::I32, 0),
+        Some((_, at)) => {
+            let bank = b.ins().uload8(types::I32, aligned(), unit, at);
+            b.ins().band_imm_u(bank, 1)
+        }
+    }
+}
+
+/// Where the output bank of this number is, less the displacement of its registers in the first one.
+pub(crate) fn bank_address(
+    b: &mut FunctionBuilder<'_>,
+    layout: &Layout,
+    unit: clif::Value,
+    number: clif::Value,
+) -> clif::Value {
+    let Some((stride, _)) = layout.banks() else { return unit };
+    let pointer = b.func.dfg.value_type(unit);
+    let number = b.ins().uextend(pointer, number);
+    let bytes = match stride.count_ones() {
+        1 => b.ins().ishl_imm_u(number, i64::from(stride.trailing_zeros())),
+        _ => b.ins().imul_imm_s(number, i64::from(stride)),
+    };
+    b.ins().iadd(unit, bytes)
+}
+
+/// A flag, 0 or 1. A host may keep it as another byte, and it is rare that a program reads one before it compares.
+pub(crate) fn load_flag(b: &mut FunctionBuilder<'_>, layout: &Layout, unit: clif::Value, n: u8) -> clif::Value {
+    let flag = b.ins().load(types::I8, aligned(), unit, layout.cmp(n));
+    b.ins().icmp_imm_u(IntCC::NotEqual, flag, 0)
+}
+
+/// Not zero if `bn` is set.
+pub(crate) fn load_bool(b: &mut FunctionBuilder<'_>, layout: &Layout, uniforms: clif::Value, n: u8) -> clif::Value {
+    let (at, bit) = layout.b(n);
+    match bit {
+        None => b.ins().load(types::I8, constant_memory(), uniforms, at),
+        Some(bit) => {
+            let bools = b.ins().load(types::I16, constant_memory(), uniforms, at);
+            b.ins().band_imm_u(bools, 1 << bit)
+        }
+    }
+}
+
+/// Where uniform `base + offset` is, less the displacement of the first one; of one beyond the last, the same for `ones`, which the
+/// caller has put that much before four ones.
+pub(crate) fn uniform_address(
+    b: &mut FunctionBuilder<'_>,
+    uniforms: clif::Value,
+    base: u8,
+    offset: clif::Value,
+    ones: clif::Value,
+) -> clif::Value {
+    let n = b.ins().iadd_imm_s(offset, i64::from(base));
+    let n = b.ins().band_imm_u(n, 0x7F);
+    let beyond = b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, n, FLOAT_UNIFORMS as i64);
+    let pointer = b.func.dfg.value_type(uniforms);
+    let n = b.ins().uextend(pointer, n);
+    let bytes = b.ins().ishl_imm_u(n, i64::from(VEC4.trailing_zeros()));
+    let there = b.ins().iadd(uniforms, bytes);
+    b.ins().select(beyond, ones, there)
+}

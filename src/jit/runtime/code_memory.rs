@@ -1,0 +1,342 @@
+//! Machine code -> memory that is executable and no longer writable.
+//!
+//! A [`CodeMemory`] is handed to cranelift-jit, which writes one function into it. Pages are writable first and then
+//! executable, never both: the mapping is made read+write, filled, and turned into read+execute by one call, which
+//! takes the writable handle away. What is left is a [`InstalledCode`], immutable, of exactly the pages the function needs,
+//! unmapped when its last user drops it. A host that has executable memory of its own is given a copy of what was written.
+//!
+//! It must not know what the code computes.
+
+#![allow(unsafe_code)]
+
+use crate::executable::ExecutableMemory;
+use cranelift_jit::{BranchProtection, JITMemoryKind, JITMemoryProvider};
+use cranelift_module::{ModuleError, ModuleResult};
+use memmap2::{Mmap, MmapMut};
+use std::io;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError};
+use wasmtime_internal_jit_icache_coherence as coherence;
+
+/// A memory provider for one function.
+#[derive(Clone, Default)]
+pub(crate) struct CodeMemory(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    /// Who has the memory where it will run, if not the system's pages do.
+    host: Option<Arc<dyn ExecutableMemory>>,
+    writable: Option<MmapMut>,
+    /// Where that began.
+    base: usize,
+    executable: Option<Pages>,
+    /// What the system said when it refused.
+    refusal: Option<io::ErrorKind>,
+    /// For tests: refuse as a hardened system would.
+    refuse: bool,
+}
+
+/// Where code runs.
+enum Pages {
+    Own(Mmap),
+    Host(Installed),
+}
+
+/// Code in a host's memory.
+struct Installed {
+    at: NonNull<u8>,
+    len: usize,
+    memory: Arc<dyn ExecutableMemory>,
+}
+
+// SAFETY: it is read and executed only, and given back by its last user; who gave it may be called from any thread.
+unsafe impl Send for Installed {}
+// SAFETY: as above.
+unsafe impl Sync for Installed {}
+
+impl Installed {
+    fn new(memory: &Arc<dyn ExecutableMemory>, code: &[u8]) -> io::Result<Installed> {
+        let installed = Installed { at: memory.install(code)?, len: code.len(), memory: memory.clone() };
+        match installed.at.addr().get().is_multiple_of(64) {
+            true => Ok(installed),
+            false => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+}
+
+impl Drop for Installed {
+    fn drop(&mut self) {
+        self.memory.release(self.at, self.len);
+    }
+}
+
+impl std::ops::Deref for Pages {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Pages::Own(map) => map,
+            // SAFETY: so many bytes, readable and written by nobody, as the trait asks for.
+            Pages::Host(code) => unsafe { std::slice::from_raw_parts(code.at.as_ptr(), code.len) },
+        }
+    }
+}
+
+impl CodeMemory {
+    /// A provider of memory that a host has.
+    pub(crate) fn of(host: Arc<dyn ExecutableMemory>) -> CodeMemory {
+        let memory = CodeMemory::default();
+        memory.state(|s| s.host = Some(host));
+        memory
+    }
+
+    /// A provider that fails as on a system that lets no page become executable.
+    #[cfg(test)]
+    pub(crate) fn refusing() -> CodeMemory {
+        let memory = CodeMemory::default();
+        memory.state(|s| s.refuse = true);
+        memory
+    }
+
+    fn state<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
+        // Nothing in here panics half-way, so a poisoned lock still guards a whole state.
+        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Why the system gave no memory, if it did not.
+    pub(crate) fn refusal(&self) -> Option<io::ErrorKind> {
+        self.state(|s| s.refusal)
+    }
+
+    /// The finished code, whose function begins at `entry`. `None` before finalization or if `entry` is not in it.
+    pub(crate) fn into_code(self, entry: *const u8, len: usize) -> Option<InstalledCode> {
+        let (pages, base) = self.state(|s| (s.executable.take(), s.base));
+        let (pages, offset) = (pages?, (entry as usize).checked_sub(base)?);
+        (offset.checked_add(len)? <= pages.len()).then_some(InstalledCode { pages, offset, len })
+    }
+}
+
+/// One function in executable memory.
+pub(crate) struct InstalledCode {
+    pages: Pages,
+    offset: usize,
+    len: usize,
+}
+
+impl InstalledCode {
+    /// The machine code, from the function's first instruction on, and its constants.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.pages[self.offset..self.offset + self.len]
+    }
+}
+
+impl JITMemoryProvider for CodeMemory {
+    fn allocate(&mut self, size: usize, align: u64, kind: JITMemoryKind) -> io::Result<*mut u8> {
+        self.state(|s| {
+            // A mapping is page-aligned, which is more than any function asks for.
+            let fits = matches!(kind, JITMemoryKind::Executable) && align <= 4096 && s.writable.is_none();
+            let map = match fits {
+                true => MmapMut::map_anon(size.max(1)),
+                false => Err(io::ErrorKind::Unsupported.into()),
+            };
+            match map {
+                Ok(map) => {
+                    let start = s.writable.insert(map).as_mut_ptr();
+                    s.base = start.addr();
+                    Ok(start)
+                }
+                Err(error) => {
+                    s.refusal = Some(error.kind());
+                    Err(error)
+                }
+            }
+        })
+    }
+
+    unsafe fn free_memory(&mut self) {
+        // Pages belong to `Code` and go with it.
+        self.state(|s| (s.writable, s.executable) = (None, None));
+    }
+
+    #[allow(clippy::result_large_err)] // the trait's error
+    fn finalize(&mut self, _: BranchProtection) -> ModuleResult<()> {
+        self.state(|s| {
+            let Some(map) = s.writable.take() else { return Ok(()) };
+            let pages = match &s.host {
+                Some(host) => Installed::new(host, &map).map(Pages::Host),
+                None => own(map, s.refuse).map(Pages::Own),
+            };
+            // The addresses may have held other code, unmapped since, that other cores have in their pipelines. Nothing that
+            // this thread does to the caches reaches there; the system makes each of them synchronise: membarrier with
+            // SYNC_CORE on aarch64 Linux, FlushProcessWriteBuffers on Windows on Arm. x86-64 sees to it itself. How the pointer
+            // to the code gets to other threads is not the matter here: kernels are shared by `Arc` and `OnceLock`, which
+            // release and acquire.
+            match pages.and_then(|pages| coherence::pipeline_flush_mt().map_err(told).map(|()| pages)) {
+                Ok(pages) => {
+                    s.executable = Some(pages);
+                    Ok(())
+                }
+                Err(err) => {
+                    s.refusal = Some(err.kind());
+                    Err(ModuleError::Allocation { err })
+                }
+            }
+        })
+    }
+}
+
+/// Pages that were written, executable from now on.
+fn own(map: MmapMut, refuse: bool) -> io::Result<Mmap> {
+    // Before the pages become executable, as the code must be in place first (VirtualProtect's documentation asks for
+    // FlushInstructionCache "once the code has been set in place"; on x86-64 elsewhere this does nothing).
+    // SAFETY: the range is the whole of a mapping that this function owns.
+    unsafe { clear_cache(map.as_ptr(), map.len()) }?;
+    if refuse { Err(io::ErrorKind::PermissionDenied.into()) } else { map.make_exec() }
+}
+
+/// Makes instructions fetched from `start` on those that were written there. On Arm the caches of data and of instructions do not
+/// know of each other. Linux sees to pages that become executable, which `coherence` leaves the data cache to; this is the whole
+/// sequence of Arm's architecture manual (DDI 0487, "synchronization and coherency issues between data and instruction
+/// accesses"), which needs nobody's help. An emulator can't show whether any of it matters.
+///
+/// # Safety
+/// The range is mapped and readable.
+#[cfg(all(target_arch = "aarch64", target_os = "linux"))]
+unsafe fn clear_cache(start: *const u8, len: usize) -> io::Result<()> {
+    use std::arch::asm;
+    let start = start as usize;
+    let ctr: usize;
+    // SAFETY: reads an identification register, which Linux lets every process read.
+    unsafe { asm!("mrs {}, ctr_el0", out(reg) ctr, options(nomem, nostack, preserves_flags)) };
+    // Two logarithms of the smallest lines there are, counted in words.
+    let (data, instructions) = (4 << (ctr >> 16 & 15), 4 << (ctr & 15));
+    // SAFETY, for all of these: they change no value in memory and no register. Each sees the range that the caller vouches for,
+    // rounded down to the beginning of a line, which is on the same page.
+    for line in (start & !(data - 1)..start + len).step_by(data) {
+        // SAFETY: see above. The code goes to where instructions are fetched from.
+        unsafe { asm!("dc cvau, {}", in(reg) line, options(nostack, preserves_flags)) };
+    }
+    // SAFETY: see above. All of it is there before anything is dropped.
+    unsafe { asm!("dsb ish", options(nostack, preserves_flags)) };
+    for line in (start & !(instructions - 1)..start + len).step_by(instructions) {
+        // SAFETY: see above. What was fetched from there before is dropped, on all cores.
+        unsafe { asm!("ic ivau, {}", in(reg) line, options(nostack, preserves_flags)) };
+    }
+    // SAFETY: see above. The dropping is done, and this core forgets what it has begun to decode.
+    unsafe { asm!("dsb ish", "isb", options(nostack, preserves_flags)) };
+    Ok(())
+}
+
+/// Makes instructions fetched from `start` on those that were written there.
+///
+/// # Safety
+/// The range is mapped and readable.
+#[cfg(not(all(target_arch = "aarch64", target_os = "linux")))]
+unsafe fn clear_cache(start: *const u8, len: usize) -> io::Result<()> {
+    // SAFETY: the caller's.
+    unsafe { coherence::clear_cache(start.cast(), len) }.map_err(told)
+}
+
+/// What `coherence` says. Its error is of another type where nothing can fail, as on macOS.
+fn told(error: impl std::fmt::Display) -> io::Error {
+    io::Error::other(error.to_string())
+}
+
+/// Maps a page of `file` executable until the process ends, which is how a running `perf record` learns that there is such a file.
+/// Nothing looks at the page.
+#[cfg(target_os = "linux")]
+pub(crate) fn show_to_perf(file: &std::fs::File) -> io::Result<()> {
+    use rustix::mm::{MapFlags, ProtFlags, mmap};
+    let (protection, flags) = (ProtFlags::READ | ProtFlags::EXEC, MapFlags::PRIVATE);
+    // memmap2 maps files executable as shared ones only. The file is written to by `write`, never through a page.
+    // SAFETY: the system chooses the place, so nothing that is mapped is mapped over; and the address is forgotten at once, so
+    // nobody ever reads or runs what is there, whatever others do to the file.
+    unsafe { mmap(std::ptr::null_mut(), 1, protection, flags, file, 0) }?;
+    Ok(())
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    #[cfg(target_os = "linux")] // asks the kernel what the pages' permissions are
+    #[test]
+    fn memory_is_written_first_and_executable_then_and_never_both() {
+        if let Some(size) = std::env::var_os("QEMU_PAGESIZE") {
+            println!("skipped: an emulator told to have pages of {size:?} bytes lists no page that is smaller");
+            return;
+        }
+        // Another test's thread may be given the pages as soon as they are free, but hardly every time.
+        assert!((0..20).any(|_| last_permissions().is_empty()), "unmapped with its last user");
+    }
+
+    /// Uses a page as a kernel does; its permissions behind that.
+    #[cfg(target_os = "linux")]
+    fn last_permissions() -> String {
+        let mut memory = CodeMemory::default();
+        let p = memory.allocate(100, 16, JITMemoryKind::Executable).expect("a page");
+        assert!(memory.allocate(1, 1, JITMemoryKind::Executable).is_err(), "one function a provider");
+        assert_eq!(permissions(p), "rw-p");
+        memory.finalize(BranchProtection::None).expect("executable");
+        assert_eq!(permissions(p), "r-xp");
+        let code = memory.into_code(p.cast_const(), 100).expect("inside");
+        assert_eq!(code.bytes().len(), 100);
+        drop(code);
+        permissions(p)
+    }
+
+    /// A host that has a page for each, and can be told to have none, or to hand out odd addresses.
+    pub(crate) struct Shelf {
+        pages: Mutex<Vec<(usize, Mmap)>>,
+        odd: usize,
+    }
+
+    impl Shelf {
+        pub(crate) fn new(odd: usize) -> Arc<Shelf> {
+            Arc::new(Shelf { pages: Mutex::default(), odd })
+        }
+
+        /// How much is installed.
+        pub(crate) fn len(&self) -> usize {
+            self.pages.lock().expect("no panic").len()
+        }
+    }
+
+    // SAFETY: the bytes are copied to a page of their own, which becomes executable and stays so, unwritten, until it is unmapped.
+    unsafe impl ExecutableMemory for Shelf {
+        fn install(&self, code: &[u8]) -> io::Result<NonNull<u8>> {
+            let mut page = MmapMut::map_anon(code.len() + self.odd)?;
+            page[self.odd..].copy_from_slice(code);
+            let page = own(page, false)?;
+            let at = NonNull::from(&page[self.odd..]).cast::<u8>();
+            self.pages.lock().expect("no panic").push((at.as_ptr().addr(), page));
+            Ok(at)
+        }
+
+        fn release(&self, at: NonNull<u8>, bytes: usize) {
+            let mut pages = self.pages.lock().expect("no panic");
+            let n = pages.iter().position(|(start, _)| *start == at.as_ptr().addr()).expect("given and not taken back");
+            assert_eq!(pages.remove(n).1.len(), bytes + self.odd);
+        }
+    }
+
+    #[test]
+    fn a_refusing_system_is_reported() {
+        let mut memory = CodeMemory::refusing();
+        memory.allocate(10, 1, JITMemoryKind::Executable).expect("a page");
+        assert!(memory.finalize(BranchProtection::None).is_err());
+        assert_eq!(memory.refusal(), Some(io::ErrorKind::PermissionDenied));
+    }
+
+    /// The permissions of the page at `p` as Linux shows them; empty where it is not mapped.
+    #[cfg(target_os = "linux")]
+    fn permissions(p: *const u8) -> String {
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux");
+        let inside = |line: &&str| {
+            let (from, to) = line.split(' ').next().and_then(|r| r.split_once('-')).expect("a range");
+            let number = |s| usize::from_str_radix(s, 16).expect("hex");
+            (number(from)..number(to)).contains(&(p as usize))
+        };
+        maps.lines().find(inside).map_or(String::new(), |l| l.split(' ').nth(1).expect("permissions").into())
+    }
+}

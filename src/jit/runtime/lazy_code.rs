@@ -1,0 +1,94 @@
+//! Code that a kernel compiles when a run first wants it: exact code, and batch code of each variant.
+//!
+//! It does not know how code is compiled; a [`Recompiler`] does.
+
+use super::call::Code;
+use crate::background::{Lazy, Queue};
+use crate::jit::batch::policy::{BatchPlan, BatchVariant, NoBatchCode};
+use crate::kernel::{Kernel, Unsupported};
+use std::sync::Arc;
+
+/// Compiles more code of the function that a kernel's first code is of.
+pub(crate) trait Recompiler: Send + Sync {
+    /// Code for one vertex with exact products.
+    fn exact_code(&self) -> Result<Code, Unsupported>;
+    /// Code for batches.
+    fn batch_code(&self, variant: BatchVariant) -> Result<BatchCode, NoBatchCode>;
+    /// A kernel that runs where there is no memory for exact code.
+    fn last_resort(&self) -> Arc<dyn Kernel>;
+    /// Bytes of memory that it keeps for this.
+    fn held_bytes(&self) -> usize;
+}
+
+/// Batch code of one variant.
+pub(crate) struct BatchCode {
+    pub(crate) code: Code,
+    /// Output registers that it writes; the others are as the unit has them.
+    pub(crate) writes: u16,
+    /// Whether every run reaches an END.
+    pub(crate) always_ends: bool,
+}
+
+impl BatchCode {
+    pub(crate) fn new(code: Code, plan: &BatchPlan) -> BatchCode {
+        let writes = (0..16).filter(|&n| plan.written[n] != 0).fold(0, |mask, n| mask | 1 << n);
+        BatchCode { code, writes, always_ends: plan.always_ends }
+    }
+}
+
+type BatchResult = Result<BatchCode, NoBatchCode>;
+
+/// The code of a kernel besides its first.
+pub(crate) struct LazyCode {
+    recompiler: Box<dyn Recompiler>,
+    /// Where compilation is left to; without it, the run that wants code compiles it.
+    queue: Option<Queue>,
+    exact: Lazy<Result<Code, Unsupported>>,
+    /// By vertex layout, then by whether two groups are interleaved.
+    batch: [[Lazy<BatchResult>; 2]; 2],
+}
+
+impl LazyCode {
+    /// Nothing is compiled yet.
+    pub(crate) fn new(recompiler: Box<dyn Recompiler>, queue: Option<Queue>) -> Arc<LazyCode> {
+        let (exact, batch) = Default::default();
+        Arc::new(LazyCode { recompiler, queue, exact, batch })
+    }
+
+    pub(crate) fn recompiler(&self) -> &dyn Recompiler {
+        &*self.recompiler
+    }
+
+    /// The exact code, or why there is none. `None` while the queue's threads are about to compile it.
+    pub(crate) fn exact(self: &Arc<LazyCode>) -> Option<&Result<Code, Unsupported>> {
+        self.exact
+            .get_or_request(self, self.queue.as_ref(), |this| this.exact.get_or_init(|| this.recompiler.exact_code()))
+    }
+
+    /// The exact code, if it is compiled.
+    pub(crate) fn compiled_exact(&self) -> Option<&Code> {
+        self.exact.get()?.as_ref().ok()
+    }
+
+    fn slot(&self, variant: BatchVariant) -> &Lazy<BatchResult> {
+        &self.batch[variant.layout as usize][usize::from(variant.interleaved)]
+    }
+
+    /// The batch code, or why there is none. `None` while the queue's threads are about to compile it.
+    pub(crate) fn batch(self: &Arc<LazyCode>, variant: BatchVariant) -> Option<&BatchResult> {
+        self.slot(variant).get_or_request(self, self.queue.as_ref(), move |this| {
+            this.slot(variant).get_or_init(|| this.recompiler.batch_code(variant))
+        })
+    }
+
+    /// The batch code, if it was compiled.
+    #[inline]
+    pub(crate) fn compiled_batch(&self, variant: BatchVariant) -> Option<&BatchResult> {
+        self.slot(variant).get()
+    }
+
+    /// All batch code that was compiled, with the reasons where it failed.
+    pub(crate) fn all_compiled_batch(&self) -> impl Iterator<Item = &BatchResult> {
+        self.batch.iter().flatten().filter_map(Lazy::get)
+    }
+}

@@ -1,0 +1,517 @@
+//! [`ir::Func`](Func) -> a Cranelift function, in the vec4 shape. A source location is an instruction's pc.
+//!
+//! Blocks become blocks, parameters block parameters. Leaves are evaluated where they are used, inputs once a block.
+//! With [`Products::Speculative`] stores wait behind a test of everything that could have been spoilt; see
+//! [`speculate`](super::speculate).
+//!
+//! It must not know pc's meaning, nor the numbers that [`math`](super::math) makes.
+
+mod dot_product_transpose;
+mod guard;
+mod registers;
+
+use crate::ir::analysis::{self, Components, XYZW};
+use crate::ir::{BranchTest, Edge, Form, Func, Inst, Node, ScalarUse, Terminator, Type, Use, Value};
+use crate::isa::numeric::Precision;
+use crate::isa::{Cond, CondOp, Opcode};
+use crate::jit::abi::FRAME_EMIT;
+use crate::jit::emit::memory::{aligned, constant_memory, load_bool};
+use crate::jit::emit::vector::VecValue;
+use crate::jit::emit::{ClifBuilder, Products, math::condition};
+use crate::jit::target::Machine;
+use crate::jit::vertex::dot_product_transpose::{UnsummedDot, UnsummedRow};
+use crate::jit::vertex::guard::Guards;
+use crate::layout::Layout;
+use crate::state::Exit;
+use cranelift_codegen::ir::condcodes::FloatCC;
+use cranelift_codegen::ir::{self as clif, AbiParam, BlockArg, InstBuilder, Signature, SourceLoc, UserFuncName, types};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use std::collections::HashMap;
+
+/// What a value of the function is in Cranelift's.
+#[derive(Clone, Copy)]
+pub(crate) enum VertexValue {
+    Vector(VecValue),
+    /// A dot product that waits to be summed.
+    Dot(UnsummedDot),
+    /// A register in which dot products wait.
+    DotRow(UnsummedRow),
+    /// An `I32`, or an `I8` for a flag.
+    Scalar(clif::Value),
+}
+
+pub(crate) struct VertexLowering<'a, 'f> {
+    pub(crate) b: FunctionBuilder<'f>,
+    pub(crate) func: &'a Func,
+    pub(crate) products: Products,
+    pub(crate) precision: Precision,
+    pub(crate) live: Vec<Components>,
+    /// Values that may wait as [`VertexValue::Dot`] or [`VertexValue::DotRow`].
+    waiting: Vec<bool>,
+    blocks: Vec<clif::Block>,
+    pub(crate) values: Vec<Option<VertexValue>>,
+    pub(crate) layout: Layout,
+    pub(crate) uniforms: clif::Value,
+    pub(crate) unit: clif::Value,
+    pub(crate) inputs: clif::Value,
+    pub(crate) frame: clif::Value,
+    emit_signature: Option<clif::SigRef>,
+    /// Addresses of output banks, by the bank's value, where they are known for good.
+    pub(crate) banks: HashMap<Value, clif::Value>,
+    /// Inputs and uniforms loaded in this block, or narrowed in block 0, which dominates all.
+    pub(crate) loaded: HashMap<Value, clif::Value>,
+    pub(crate) guards: Guards,
+    /// See [`Machine::aarch64`].
+    pub(crate) aarch64: bool,
+    /// Values that may well be infinite; float24 only.
+    infinite: Vec<bool>,
+    /// Whether the one that is being defined is among them.
+    infinite_now: bool,
+}
+
+/// Writes `func` into `out`, whose signature is already set. [`Products::Speculative`] needs the SSA form and no EMIT.
+pub(crate) fn lower(
+    func: &Func,
+    products: Products,
+    precision: Precision,
+    out: &mut clif::Function,
+    context: &mut FunctionBuilderContext,
+    machine: Machine,
+) {
+    out.name = UserFuncName::user(0, u32::from(func.entry.pc));
+    let call_conv = out.signature.call_conv;
+    let mut b = FunctionBuilder::new(out, context);
+    let blocks: Vec<clif::Block> = func.blocks.iter().map(|_| b.create_block()).collect();
+    b.append_block_params_for_function_params(blocks[0]);
+    let &[uniforms, unit, inputs, frame] = b.block_params(blocks[0]) else {
+        unreachable!("the signature has four parameters")
+    };
+    let emits = func.emits();
+    debug_assert!(products == Products::Exact || !emits, "what was emitted can't be deoptimised");
+    let emit_signature = emits.then(|| {
+        let mut s = Signature::new(call_conv);
+        s.params.push(AbiParam::new(machine.pointer()));
+        b.import_signature(s)
+    });
+    let mut l = VertexLowering {
+        b,
+        func,
+        products,
+        precision,
+        live: func.live_components(),
+        waiting: dot_product_transpose::waiting(func),
+        blocks,
+        values: vec![None; func.nodes.len()],
+        layout: machine.layout,
+        uniforms,
+        unit,
+        inputs,
+        frame,
+        emit_signature,
+        banks: HashMap::new(),
+        loaded: HashMap::new(),
+        guards: Guards::new(func, products, precision),
+        aarch64: machine.aarch64,
+        infinite: if precision == Precision::F32 { Vec::new() } else { func.may_be_infinite() },
+        infinite_now: false,
+    };
+    l.run();
+    l.b.seal_all_blocks();
+    l.b.finalize(machine.frontend);
+}
+
+impl<'f> VertexLowering<'_, 'f> {
+    fn run(&mut self) {
+        for (id, block) in self.func.blocks.iter().enumerate() {
+            let at = self.blocks[id];
+            for &param in &block.params {
+                let ty = match self.func.node(param).ty() {
+                    Type::Vec4 => types::F32X4,
+                    Type::Int => types::I32,
+                    Type::Flag => types::I8,
+                };
+                let value = self.b.append_block_param(at, ty);
+                self.values[param.0 as usize] = Some(match ty {
+                    types::F32X4 => VertexValue::Vector(VecValue::Wide(value)),
+                    _ => VertexValue::Scalar(value),
+                });
+            }
+            if block.term == Terminator::Exit(Exit::Fuel) {
+                self.b.set_cold_block(at);
+            }
+        }
+        let func = self.func;
+        for (id, block) in func.blocks.iter().enumerate() {
+            self.b.switch_to_block(self.blocks[id]);
+            // Once narrowed a leaf is worth keeping, if only on the stack; a plain load is not.
+            if self.precision == Precision::F32 {
+                self.loaded.clear();
+            } else if id == 0 {
+                self.clif().make_constants();
+                self.narrow_leaves();
+            }
+            // Stores come last in their block, and wait for the test.
+            let mut stores = Vec::new();
+            for &(pc, inst) in &block.insts {
+                self.b.set_srcloc(SourceLoc::new(u32::from(pc)));
+                match inst {
+                    Inst::Def(value) => self.define(value),
+                    Inst::Store(mem, value) if self.products == Products::Speculative => {
+                        if mem.ty() == Type::Vec4 {
+                            self.guard(value, XYZW);
+                        }
+                        stores.push((pc, mem, value));
+                    }
+                    Inst::Store(mem, value) => self.store(mem, value),
+                    Inst::Emit => self.emit(),
+                    Inst::Setemit(s) => {
+                        let places = self.layout.setemit().expect("others don't get here: Unsupported::NoGeometry");
+                        for (byte, offset) in [s.vertex, s.primitive.into(), s.winding.into()].into_iter().zip(places) {
+                            let byte = self.b.ins().iconst(types::I8, i64::from(byte));
+                            self.b.ins().store(aligned(), byte, self.unit, offset);
+                        }
+                    }
+                }
+            }
+            self.test_guards();
+            for (pc, mem, value) in stores {
+                self.b.set_srcloc(SourceLoc::new(u32::from(pc)));
+                self.store(mem, value);
+            }
+            self.terminate(&block.term);
+        }
+        self.emit_deoptimise_block();
+    }
+
+    pub(crate) fn clif(&mut self) -> ClifBuilder<'_, 'f> {
+        ClifBuilder {
+            b: &mut self.b,
+            products: self.products,
+            precision: self.precision,
+            sticky: &mut self.guards.sticky,
+            infinite: self.infinite_now,
+            aarch64: self.aarch64,
+        }
+    }
+
+    pub(crate) fn set(&mut self, value: Value, low: VertexValue) {
+        self.values[value.0 as usize] = Some(low);
+    }
+
+    fn define(&mut self, value: Value) {
+        self.infinite_now = self.infinite.get(value.0 as usize).copied().unwrap_or(false);
+        let low = match *self.func.node(value) {
+            Node::Load(mem) => self.load(value, mem),
+            Node::Offset(address) => {
+                let address = self.scalar(address);
+                VertexValue::Scalar(self.clif().offset(address))
+            }
+            Node::Relative { base, offset } => self.relative(base, offset, self.live[value.0 as usize]),
+            Node::Alu { op: op @ (Opcode::Dp3 | Opcode::Dp4 | Opcode::Dph), src } => {
+                let dot = self.unsummed_dot(op, &src);
+                match self.waiting[value.0 as usize] {
+                    true => VertexValue::Dot(dot),
+                    false => VertexValue::Vector(self.clif().dot(dot)),
+                }
+            }
+            Node::Alu { op, src } => VertexValue::Vector(self.alu(value, op, &src)),
+            Node::Scalar { op, src } => {
+                let x = self.lane(&src);
+                VertexValue::Vector(VecValue::Splat(self.clif().scalar(op, x)))
+            }
+            Node::Merge { mask, old, new } if let Some(gather) = self.gather(mask, old, new) => {
+                match self.waiting[value.0 as usize] {
+                    true => VertexValue::DotRow(gather),
+                    false => VertexValue::Vector(self.gathered(gather)),
+                }
+            }
+            Node::Merge { mask, old, new } => {
+                let (old, new) = (self.vector(old), self.vector(new));
+                VertexValue::Vector(self.clif().merge(mask, old, new))
+            }
+            Node::ToAddress(src) => {
+                self.guard(src.value, 1 << src.component);
+                let x = self.lane(&src);
+                VertexValue::Scalar(self.clif().address(x))
+            }
+            Node::Compare { op, a, b } => {
+                self.guard(a.value, 1 << a.component);
+                self.guard(b.value, 1 << b.component);
+                let (a, b) = (self.lane(&a), self.lane(&b));
+                VertexValue::Scalar(self.b.ins().fcmp(condition(op), a, b))
+            }
+            Node::Add(a, b) => {
+                let a = self.scalar(a);
+                VertexValue::Scalar(match *self.func.node(b) {
+                    Node::Int(n) => self.b.ins().iadd_imm_s(a, i64::from(n)),
+                    _ => {
+                        let b = self.scalar(b);
+                        self.b.ins().iadd(a, b)
+                    }
+                })
+            }
+            Node::Flip(bank) => {
+                let bank = self.scalar(bank);
+                VertexValue::Scalar(self.b.ins().bxor_imm_u(bank, 1))
+            }
+            ref leaf => unreachable!("{leaf:?} has no place"),
+        };
+        self.set(value, low);
+    }
+
+    /// A vector; leaves are evaluated here.
+    pub(crate) fn vector(&mut self, value: Value) -> VecValue {
+        match *self.func.node(value) {
+            Node::Const(bits) => VecValue::Wide(self.clif().vector(types::F32X4, bits)),
+            Node::Input(_) | Node::Uniform(_) if let Some(&v) = self.loaded.get(&value) => VecValue::Wide(v),
+            Node::Input(n) => {
+                let v = self.raw_input(n);
+                let v = self.clif().input(v);
+                // Registers in memory are read each time, as those do who keep them there. What is narrowed is kept only in
+                // block 0.
+                if self.func.form == Form::Ssa && self.precision == Precision::F32 {
+                    self.loaded.insert(value, v);
+                }
+                VecValue::Wide(v)
+            }
+            // Not kept: a register that is read once more is dearer than a load.
+            Node::Uniform(n) => {
+                let v = self.raw_uniform(n);
+                VecValue::Wide(self.clif().uniform(v))
+            }
+            _ => match self.values[value.0 as usize] {
+                Some(VertexValue::Vector(v)) => v,
+                _ => unreachable!("verified: a vector that is defined before its use"),
+            },
+        }
+    }
+
+    /// An integer or a flag; leaves are evaluated here.
+    pub(crate) fn scalar(&mut self, value: Value) -> clif::Value {
+        match *self.func.node(value) {
+            Node::Int(n) => self.b.ins().iconst(types::I32, i64::from(n as u32)),
+            Node::Flag(f) => self.b.ins().iconst(types::I8, i64::from(f)),
+            Node::IntUniform { id, component } => {
+                let offset = self.layout.i(id, component);
+                self.b.ins().uload8(types::I32, constant_memory(), self.uniforms, offset)
+            }
+            _ => match self.values[value.0 as usize] {
+                Some(VertexValue::Scalar(v)) => v,
+                _ => unreachable!("verified: a scalar that is defined before its use"),
+            },
+        }
+    }
+
+    /// A vector source: the lanes `needed` of it, swizzled; the sign is left to the caller.
+    fn unsigned(&mut self, u: &Use, needed: Components) -> VecValue {
+        if let Node::Uniform(n) = *self.func.node(u.value)
+            && !self.narrows_uniforms()
+            && let Some(component) = single_component(u, needed)
+        {
+            let offset = self.layout.c(n, component);
+            return VecValue::Splat(self.b.ins().load(types::F32, constant_memory(), self.uniforms, offset));
+        }
+        let v = self.vector(u.value);
+        self.clif().swizzle(v, u.swizzle, needed)
+    }
+
+    /// A vector source.
+    fn source(&mut self, u: &Use, needed: Components) -> VecValue {
+        let v = self.unsigned(u, needed);
+        match (u.negate, v) {
+            (false, v) => v,
+            (true, VecValue::Wide(v)) => VecValue::Wide(self.b.ins().fneg(v)),
+            (true, VecValue::Splat(v)) => VecValue::Splat(self.b.ins().fneg(v)),
+        }
+    }
+
+    /// A scalar source.
+    fn lane(&mut self, l: &ScalarUse) -> clif::Value {
+        let x = match *self.func.node(l.value) {
+            Node::Uniform(n) if !self.narrows_uniforms() => {
+                let offset = self.layout.c(n, l.component);
+                self.b.ins().load(types::F32, constant_memory(), self.uniforms, offset)
+            }
+            _ => {
+                let v = self.vector(l.value);
+                self.clif().component(v, usize::from(l.component))
+            }
+        };
+        if l.negate { self.b.ins().fneg(x) } else { x }
+    }
+
+    /// What a value has become so far.
+    pub(crate) fn low(&self, value: Value) -> Option<VertexValue> {
+        self.values[value.0 as usize]
+    }
+
+    /// Components of a vector that anybody reads.
+    pub(crate) fn live_components(&self, value: Value) -> Components {
+        self.live[value.0 as usize] & XYZW
+    }
+
+    /// The products of a dot product.
+    fn unsummed_dot(&mut self, op: Opcode, src: &[Use; 3]) -> UnsummedDot {
+        let a = self.source(&src[0], analysis::operand_components(op, 0, XYZW));
+        let a = self.clif().wide(a);
+        let b = self.source(&src[1], analysis::operand_components(op, 1, XYZW));
+        let b = self.clif().wide(b);
+        let mut m = self.clif();
+        let value = match op {
+            Opcode::Dp3 => m.mul(a, b, 0b0111),
+            Opcode::Dp4 => m.mul(a, b, XYZW),
+            _ => m.dph_products(a, b),
+        };
+        UnsummedDot { value, three: op == Opcode::Dp3 }
+    }
+
+    fn alu(&mut self, value: Value, op: Opcode, src: &[Use; 3]) -> VecValue {
+        let live = self.live[value.0 as usize] & XYZW;
+        if analysis::swallows_nan(self.func.node(value)) {
+            for (n, s) in src[..crate::ir::alu_sources(op)].iter().enumerate() {
+                self.guard(s.value, analysis::source_components(s, analysis::operand_components(op, n, live)));
+            }
+        }
+        let needed = |n| analysis::operand_components(op, n, live);
+        if op == Opcode::Add {
+            return self.add(src, live);
+        }
+        let a = self.source(&src[0], needed(0));
+        if op == Opcode::Mov {
+            return a;
+        }
+        let a = self.clif().wide(a);
+        if crate::ir::alu_sources(op) == 1 {
+            return VecValue::Wide(match op {
+                Opcode::Flr => self.clif().flr(a, live),
+                _ => self.litp(a, live),
+            });
+        }
+        let b = self.source(&src[1], needed(1));
+        let b = self.clif().wide(b);
+        let mut m = self.clif();
+        let wide = match op {
+            Opcode::Mul => m.mul(a, b, live),
+            Opcode::Max => m.max(a, b),
+            Opcode::Min => m.min(a, b),
+            Opcode::Sge => m.set(FloatCC::GreaterThanOrEqual, a, b),
+            Opcode::Slt => m.set(FloatCC::LessThan, a, b),
+            Opcode::Mad => {
+                let product = m.mul(a, b, live);
+                let c = self.unsigned(&src[2], live);
+                let c = self.clif().wide(c);
+                self.clif().add(product, c, src[2].negate, live)
+            }
+            Opcode::Dst => {
+                let mut r = m.mul(a, b, live & 0b0010);
+                for (lane, from) in [(0, None), (2, Some(a)), (3, Some(b))] {
+                    if live >> lane & 1 != 0 {
+                        let from = from.unwrap_or_else(|| m.constant(types::F32X4, 1.0));
+                        r = m.blend(1 << lane, r, from);
+                    }
+                }
+                r
+            }
+            _ => unreachable!("{op:?} is lowered elsewhere"),
+        };
+        VecValue::Wide(wide)
+    }
+
+    /// A sum; a negated summand is subtracted, which is the same by IEEE's definition of subtraction.
+    fn add(&mut self, src: &[Use; 3], live: Components) -> VecValue {
+        let (mut first, mut second) = (&src[0], &src[1]);
+        if first.negate && !second.negate {
+            std::mem::swap(&mut first, &mut second);
+        }
+        let a = self.source(first, live);
+        let a = self.clif().wide(a);
+        let b = self.unsigned(second, live);
+        let b = self.clif().wide(b);
+        VecValue::Wide(self.clif().add(a, b, second.negate, live))
+    }
+
+    fn litp(&mut self, a: clif::Value, live: Components) -> clif::Value {
+        let mut m = self.clif();
+        let zero = m.constant(types::F32X4, 0.0);
+        let mut r = m.max(a, zero);
+        if live & 0b0010 != 0 {
+            let y = m.litp_y(a);
+            r = m.blend(0b0010, r, y);
+        }
+        if live & 0b0100 != 0 {
+            r = m.blend(0b0100, r, zero);
+        }
+        r
+    }
+
+    fn emit(&mut self) {
+        let signature = self.emit_signature.expect("made because the function emits");
+        let pointer = self.b.func.dfg.value_type(self.frame);
+        let function = self.b.ins().load(pointer, aligned(), self.frame, FRAME_EMIT);
+        self.b.ins().call_indirect(signature, function, &[self.frame]);
+    }
+
+    fn terminate(&mut self, term: &Terminator) {
+        match term {
+            Terminator::Exit(exit) => {
+                let code = self.b.ins().iconst(types::I32, *exit as i64);
+                self.b.ins().return_(&[code]);
+            }
+            Terminator::Goto(edge) => {
+                let args = self.arguments(edge);
+                self.b.ins().jump(self.blocks[edge.to], &args);
+            }
+            Terminator::Branch { test, yes, no } => {
+                let (condition, holds) = self.condition(test);
+                let (yes, no) = if holds { (yes, no) } else { (no, yes) };
+                let (yes_args, no_args) = (self.arguments(yes), self.arguments(no));
+                self.b.ins().brif(condition, self.blocks[yes.to], &yes_args, self.blocks[no.to], &no_args);
+            }
+        }
+    }
+
+    fn arguments(&mut self, edge: &Edge) -> Vec<BlockArg> {
+        edge.args
+            .iter()
+            .map(|&a| {
+                let value = match self.func.node(a).ty() {
+                    Type::Vec4 => {
+                        let v = self.vector(a);
+                        self.clif().wide(v)
+                    }
+                    _ => self.scalar(a),
+                };
+                BlockArg::from(value)
+            })
+            .collect()
+    }
+
+    /// A value that is nonzero or zero, and whether nonzero means that the test holds.
+    fn condition(&mut self, test: &BranchTest) -> (clif::Value, bool) {
+        match *test {
+            BranchTest::NonZero(v) => (self.scalar(v), true),
+            BranchTest::Bool { id, value } => (load_bool(&mut self.b, &self.layout, self.uniforms, id), value),
+            BranchTest::Flags { cond: Cond { op: CondOp::X, ref_x, .. }, x, .. } => (self.scalar(x), ref_x),
+            BranchTest::Flags { cond: Cond { op: CondOp::Y, ref_y, .. }, y, .. } => (self.scalar(y), ref_y),
+            BranchTest::Flags { cond: Cond { op, ref_x, ref_y }, x, y } => {
+                let mut flag = |v: Value, reference: bool| {
+                    let v = self.scalar(v);
+                    // Flags are 0 or 1, whether loaded or compared.
+                    if reference { v } else { self.b.ins().bxor_imm_u(v, 1) }
+                };
+                let (x, y) = (flag(x, ref_x), flag(y, ref_y));
+                let both = match op {
+                    CondOp::And => self.b.ins().band(x, y),
+                    _ => self.b.ins().bor(x, y),
+                };
+                (both, true)
+            }
+        }
+    }
+}
+
+/// The one component that all needed lanes of `u` take, in bytes' order.
+fn single_component(u: &Use, needed: Components) -> Option<u8> {
+    let components = analysis::source_components(u, needed);
+    components.is_power_of_two().then(|| components.trailing_zeros() as u8)
+}

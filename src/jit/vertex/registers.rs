@@ -1,0 +1,156 @@
+//! Registers, inputs and uniforms in memory -> values, and back.
+//!
+//! Speculative float24 code records in the sticky flags what it reads from outside; see [`guard`](super::guard). It must not know what
+//! is computed with the values.
+
+use super::{VertexLowering, VertexValue};
+use crate::ir::analysis::{Components, XYZW};
+use crate::ir::{Form, Mem, Node, Type, Value};
+use crate::isa::numeric::Precision;
+use crate::jit::abi::{FRAME_ONES, FRAME_UNIFORMS_CHECKED, VEC4};
+use crate::jit::emit::memory::{aligned, bank_address, bank_number, constant_memory, load_flag, uniform_address};
+use crate::jit::emit::vector::VecValue;
+use crate::jit::emit::{Products, Tails};
+use cranelift_codegen::ir::{self as clif, InstBuilder, MemFlagsData, types};
+
+impl VertexLowering<'_, '_> {
+    pub(crate) fn raw_input(&mut self, n: u8) -> clif::Value {
+        // A batch's inputs need not be aligned to more than a float.
+        let flags = MemFlagsData::new().with_notrap().with_readonly();
+        self.b.ins().load(types::F32X4, flags, self.inputs, i32::from(n) * VEC4)
+    }
+
+    pub(crate) fn raw_uniform(&mut self, n: u8) -> clif::Value {
+        let offset = self.layout.c(n, 0);
+        self.b.ins().load(types::F32X4, constant_memory(), self.uniforms, offset)
+    }
+
+    /// Whether uniforms have to be narrowed wherever they are read. Speculating code watches them instead.
+    pub(crate) fn narrows_uniforms(&self) -> bool {
+        self.precision != Precision::F32 && self.products == Products::Exact
+    }
+
+    /// A vector from memory that speculating code may compute with.
+    fn record(&mut self, v: clif::Value, live: Components, tails: Tails) {
+        let lanes = live & XYZW;
+        if self.precision != Precision::F32 && self.products == Products::Speculative && lanes != 0 {
+            self.clif().saw_operand(v, lanes, tails);
+        }
+    }
+
+    /// Narrows the leaves that the function reads, once for the whole run, or watches them if speculating code takes
+    /// them as they are: block 0 is always run, and only once.
+    pub(crate) fn narrow_leaves(&mut self) {
+        let func = self.func;
+        if func.form == Form::Memory {
+            return;
+        }
+        let live = |id: &usize| self.live[*id] != 0;
+        let leaves = |want: fn(&Node) -> Option<u8>| {
+            let all = (0..func.nodes.len()).filter(live);
+            all.filter_map(|id| want(&func.nodes[id]).map(|n| (Value(id as u32), n))).collect::<Vec<_>>()
+        };
+        let inputs = leaves(|node| if let Node::Input(n) = node { Some(*n) } else { None });
+        let uniforms = leaves(|node| if let Node::Uniform(n) = node { Some(*n) } else { None });
+        match self.products {
+            Products::Exact => {
+                for (value, n) in uniforms {
+                    let v = self.raw_uniform(n);
+                    let v = self.clif().uniform(v);
+                    self.loaded.insert(value, v);
+                }
+            }
+            Products::Speculative if !uniforms.is_empty() => {
+                // Within a batch they stay the same.
+                let seen = self.b.ins().load(types::I32, aligned(), self.frame, FRAME_UNIFORMS_CHECKED);
+                let (look, go_on) = (self.b.create_block(), self.b.create_block());
+                self.b.ins().brif(seen, go_on, &[], look, &[]);
+                self.b.switch_to_block(look);
+                for (value, n) in uniforms {
+                    let v = self.raw_uniform(n);
+                    self.record(v, self.live[value.0 as usize], Tails::Kept);
+                }
+                self.test_guards();
+                self.b.ins().jump(go_on, &[]);
+                self.b.switch_to_block(go_on);
+            }
+            Products::Speculative => {}
+        }
+        for (value, n) in inputs {
+            let raw = self.raw_input(n);
+            self.record(raw, self.live[value.0 as usize], Tails::Rounded);
+            let v = self.clif().input(raw);
+            self.loaded.insert(value, v);
+        }
+    }
+
+    pub(crate) fn relative(&mut self, base: u8, offset: Value, live: Components) -> VertexValue {
+        let offset = self.scalar(offset);
+        let first = self.layout.c(0, 0);
+        let ones = self.b.ins().iadd_imm_s(self.frame, i64::from(FRAME_ONES - first));
+        let address = uniform_address(&mut self.b, self.uniforms, base, offset, ones);
+        let v = self.b.ins().load(types::F32X4, constant_memory(), address, first);
+        let v = self.clif().uniform(v);
+        self.record(v, live, Tails::Kept);
+        VertexValue::Vector(VecValue::Wide(v))
+    }
+
+    /// Where a register is, if the layout has a place for it: an address and a displacement.
+    fn address(&mut self, mem: Mem) -> Option<(clif::Value, i32)> {
+        let here = self.unit;
+        Some(match mem {
+            Mem::Temp(n) => (here, self.layout.r(n, 0)),
+            Mem::Out { n, bank } => {
+                let base = match self.banks.get(&bank) {
+                    Some(&base) => base,
+                    None => {
+                        let bank = self.scalar(bank);
+                        bank_address(&mut self.b, &self.layout, here, bank)
+                    }
+                };
+                (base, self.layout.o(n, 0))
+            }
+            Mem::Address(n) => (here, self.layout.a0(n)),
+            Mem::LoopCounter => (here, self.layout.al()),
+            Mem::Flag(n) => (here, self.layout.cmp(n)),
+            Mem::Bank => (here, self.layout.banks()?.1),
+        })
+    }
+
+    pub(crate) fn load(&mut self, value: Value, mem: Mem) -> VertexValue {
+        match mem {
+            Mem::Bank => {
+                let bank = bank_number(&mut self.b, &self.layout, self.unit);
+                let address = bank_address(&mut self.b, &self.layout, self.unit, bank);
+                self.banks.insert(value, address);
+                VertexValue::Scalar(bank)
+            }
+            Mem::Flag(n) => VertexValue::Scalar(load_flag(&mut self.b, &self.layout, self.unit, n)),
+            _ => {
+                let (base, offset) = self.address(mem).expect("all layouts have all registers but the bank");
+                if mem.ty() == Type::Vec4 {
+                    let v = self.b.ins().load(types::F32X4, aligned(), base, offset);
+                    if let Mem::Temp(_) = mem {
+                        self.record(v, self.live[value.0 as usize], Tails::Kept);
+                    }
+                    VertexValue::Vector(VecValue::Wide(v))
+                } else {
+                    VertexValue::Scalar(self.b.ins().load(types::I32, aligned(), base, offset))
+                }
+            }
+        }
+    }
+
+    pub(crate) fn store(&mut self, mem: Mem, value: Value) {
+        let stored = match mem.ty() {
+            Type::Vec4 => {
+                let v = self.vector(value);
+                self.clif().wide(v)
+            }
+            _ => self.scalar(value),
+        };
+        if let Some((base, offset)) = self.address(mem) {
+            self.b.ins().store(aligned(), stored, base, offset);
+        }
+    }
+}
