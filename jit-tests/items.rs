@@ -5,7 +5,7 @@
 use picajit::container::float24::f24_to_f32;
 use picajit::isa::{BOOL_UNIFORMS, FLOAT_UNIFORMS, INT_UNIFORMS, REGS};
 use picajit::state::Exit;
-use picajit::text::value::parse_f32;
+use picajit::text::literal::parse_f32;
 
 /// Something a run can set or expect.
 #[derive(Clone, Debug, PartialEq)]

@@ -14,7 +14,7 @@ use crate::isa::REGS;
 use crate::isa::numeric::same;
 use crate::kernel::{Kernel, copy_registers};
 use crate::state::{Batch, Exit, Registers, Uniforms, Unit, Vec4, VertexLayout, Vertices, VerticesMut};
-use crate::text::value::{format_f32, format_vec4};
+use crate::text::literal::{format_f32, format_vec4};
 use std::fmt;
 use triangles::Triangles;
 

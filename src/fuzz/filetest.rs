@@ -14,7 +14,7 @@ use crate::isa::numeric::{Precision, same};
 use crate::kernel::{DEFAULT_FUEL, Kernel, copy_registers};
 use crate::program::{Entry, Program};
 use crate::state::{Emitter, Exit, Registers, Uniforms, Unit, Vec4};
-use crate::text::value::format_vec4;
+use crate::text::literal::format_vec4;
 use crate::text::{assemble, disassemble, inst_to_string};
 use std::fmt::Write;
 

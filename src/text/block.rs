@@ -3,9 +3,9 @@
 //! Where the ends of scopes would collide one NOP goes in between, exactly where picasso puts it (language notes, section
 //! 9.3); the state for that is kept across files. It must not know operands or tables.
 
-use super::asm::{Assembler, Block};
+use super::context::{Assembler, Block};
 use super::error::{AsmErrorKind, Parse, clip, fault};
-use super::lexer::{Span, is_identifier};
+use super::span::{Span, is_identifier};
 use super::warning::WarningKind;
 use crate::isa::Opcode;
 

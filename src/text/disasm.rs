@@ -9,12 +9,13 @@
 
 use super::asm::assemble;
 use super::directive::PROPERTIES;
-use super::layout::{DUMMY, MAX_OUTPUTS, MAX_ROWS, VERSION};
-use super::lexer::is_identifier;
+use super::layout::{DUMMY, VERSION};
+use super::limits::{MAX_OUTPUTS, MAX_ROWS};
+use super::literal::format_f24;
 use super::opdesc::{OpdescTable, wanted};
-use super::operand::reads_like_a_register;
 use super::print::{inst_to_string, test_text};
-use super::value::format_f24;
+use super::registers::reads_like_a_register;
+use super::span::is_identifier;
 use crate::container::shbin::{Constant, Dvle, GeometryMode, Output, Shbin};
 use crate::isa::decode::{decode, opdesc_index};
 use crate::isa::encode::encode;

@@ -4,7 +4,8 @@
 //! expected. Inside the assembler an error is a `Fault`: a kind and a byte offset in the current line; the line loop
 //! is the only place that turns one into an [`AsmError`]. It must not know what the statements mean.
 
-use super::lexer::Span;
+use super::limits::MAX_BLOCKS;
+use super::span::Span;
 use std::fmt;
 
 /// What is wrong.
@@ -184,7 +185,7 @@ impl fmt::Display for AsmErrorKind {
             SecondElse => f.write_str("second `.else` in one block"),
             EndWithoutBlock => f.write_str("`.end` without an open block"),
             UnclosedBlock { opened } => write!(f, "the block opened in line {opened} is not closed: expected `.end`"),
-            NestingTooDeep => write!(f, "more than {} blocks in each other", super::asm::MAX_BLOCKS),
+            NestingTooDeep => write!(f, "more than {} blocks in each other", MAX_BLOCKS),
             Duplicate { what, name } => write!(f, "{what} `{name}` is already defined"),
             ReservedName(s) => write!(f, "`{s}` can't be an alias: it reads like a register"),
             Undefined { what, name } => write!(f, "undefined {what} `{name}`"),

@@ -4,7 +4,7 @@
 //! must not know how registers were chosen.
 
 use super::asm::Assembly;
-use super::layout::Class;
+use super::registers::Class;
 use std::fmt::Write;
 
 impl Assembly {

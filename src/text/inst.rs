@@ -4,52 +4,16 @@
 //! is chosen from the operands ([`choose_form`]), never by the mnemonic, except where the mnemonic ends in `!`. The
 //! `r...` forms of the transfers take addresses and lengths as they are. It must not know what a descriptor holds.
 
-use super::asm::{Assembler, Block, Field, number};
+use super::args::Args;
+use super::context::{Assembler, Block, Field, number};
 use super::error::{AsmErrorKind, Fault, Parse, clip, expected, fault};
-use super::layout::DvleBuilder;
-use super::lexer::Span;
-use super::operand::{BOOL, INT, Operand, Use, condition, signed_c_number};
+use super::operand::{Operand, Use, condition, parse_components};
+use super::registers::{BOOL, INT};
+use super::span::Span;
 use super::warning::WarningKind;
-use crate::container::shbin::GeometryMode;
 use crate::isa::encode::{self, EncodeError};
 use crate::isa::table::{Format, ROWS, Row};
-use crate::isa::{Alu, CmpOp, Cond, CondOp, Index, Inst, Opcode, Setemit, Src, SrcFile, Stage, Test, WriteMask};
-
-/// Arguments taken one after the other.
-pub(super) struct Args<'s> {
-    list: Vec<Span<'s>>,
-    next: usize,
-    end: Span<'s>,
-}
-
-impl<'s> Args<'s> {
-    pub fn new(list: Vec<Span<'s>>, rest: Span<'s>) -> Args<'s> {
-        Args { list, next: 0, end: rest.skip(rest.text.len()) }
-    }
-    pub fn next(&mut self, what: &'static str) -> Parse<Span<'s>> {
-        match self.maybe() {
-            Some(arg) if !arg.is_empty() => Ok(arg),
-            // Empty, so a comma follows.
-            Some(arg) => fault(arg, AsmErrorKind::Expected { what, found: ",".into() }),
-            None => expected(what, self.end),
-        }
-    }
-    /// A name, which may be empty where arguments are separated by commas.
-    pub fn name(&mut self, what: &'static str) -> Parse<Span<'s>> {
-        self.maybe().map_or_else(|| expected(what, self.end), Ok)
-    }
-    pub fn maybe(&mut self) -> Option<Span<'s>> {
-        let arg = self.list.get(self.next).copied();
-        self.next += 1;
-        arg
-    }
-    pub fn done(&self) -> Parse<()> {
-        match self.list.get(self.next) {
-            Some(&extra) => fault(extra, AsmErrorKind::TooManyArguments(clip(extra.text))),
-            None => Ok(()),
-        }
-    }
-}
+use crate::isa::{Alu, CmpOp, Cond, CondOp, Index, Inst, Opcode, Setemit, Src, SrcFile, Test, WriteMask};
 
 /// The encoding that is chosen for the operation `op` (a normal form) on these sources.
 pub(super) fn choose_form(op: Opcode, src: &[Src]) -> Opcode {
@@ -123,14 +87,6 @@ impl<'s> Assembler<'s> {
         let operand = self.file.names.operand(arg, true)?;
         self.file.names.note_use(&operand, Use::Read);
         Ok(operand)
-    }
-
-    /// A comma behind the last argument means nothing.
-    pub(super) fn trailing_comma(&mut self, rest: Span<'s>) {
-        if rest.text.ends_with(',') {
-            let comma = rest.skip(rest.text.len() - 1);
-            self.warn(comma, WarningKind::Ignored(",".into()));
-        }
     }
 
     /// No two uniforms; no two different inputs, which the hardware can't read in one instruction.
@@ -226,29 +182,6 @@ impl<'s> Assembler<'s> {
         }
         let word = encode::encode(&Inst::Setemit(inst), 0).expect("every setemit has an encoding");
         self.emit(word, false, head).map(|_| ())
-    }
-
-    /// A number from 0 to `max` as a C literal; text behind it is ignored.
-    pub(super) fn literal(&mut self, arg: Span<'s>, what: &'static str, max: u8) -> Parse<u8> {
-        let Some((value, len)) = signed_c_number(arg.text) else { return expected("a number", arg) };
-        match u8::try_from(value) {
-            Ok(number) if number <= max => {
-                self.file.names.ignored(arg.skip(len));
-                Ok(number)
-            }
-            _ => fault(arg, AsmErrorKind::ValueRange { what, min: 0, max: max.into(), found: value }),
-        }
-    }
-
-    /// A `.gsh` without mode: a geometry program that shares the vertex files' uniforms.
-    pub(super) fn implied_geometry(&mut self) {
-        self.file.gsh_seen = true;
-        self.file.names.geometry = true;
-        let DvleBuilder { stage, has_mode, geometry, .. } = &mut self.file.dvle;
-        *stage = Stage::Geometry;
-        *has_mode = false;
-        *geometry = GeometryMode::Point;
-        self.file.space = None;
     }
 
     /// A boolean register; `!` before it where the instruction can test for false.
@@ -392,6 +325,6 @@ fn address_mask(span: Span<'_>) -> Parse<WriteMask> {
     if components.text == "_" {
         return Ok(WriteMask::NONE);
     }
-    let lanes = super::operand::lanes(components)?;
-    Ok(lanes.iter().fold(WriteMask::NONE, |m, &l| m.with(usize::from(l))))
+    let chosen = parse_components(components)?;
+    Ok(chosen.iter().fold(WriteMask::NONE, |m, &l| m.with(usize::from(l))))
 }

@@ -5,28 +5,11 @@
 //! file says about its entry point and becomes a [`Dvle`]. It must not know statements or instructions.
 
 use super::error::AsmErrorKind;
-use super::operand::{BOOL, FLOAT, INT};
+use super::limits::{MAX_DECLARATIONS, MAX_OUTPUTS, MAX_ROWS};
+use super::registers::{Class, FLOAT};
 use crate::container::shbin::{Constant, Dvle, GeometryMode, Label, Output, Uniform};
 use crate::isa::Stage;
 use std::collections::HashMap;
-
-/// A register class that uniforms live in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Class {
-    Float,
-    Int,
-    Bool,
-}
-
-impl Class {
-    pub fn name(self) -> &'static str {
-        ["float", "integer", "boolean"][self as usize]
-    }
-    /// Its first number in the operands' common space.
-    pub fn base(self) -> u32 {
-        [FLOAT, INT, BOOL][self as usize]
-    }
-}
 
 /// Free registers of one class: `next..end` from below, bounded by constants from above.
 #[derive(Clone, Copy, Debug)]
@@ -56,9 +39,6 @@ pub(super) struct Space<'s> {
     /// How many there may be.
     limit: usize,
 }
-
-/// Declarations the shared space has room for.
-const MAX_DECLARATIONS: usize = 96;
 
 impl<'s> Space<'s> {
     /// The space that all vertex files share.
@@ -158,11 +138,6 @@ impl Default for DvleBuilder {
         }
     }
 }
-
-/// Rows that the constant and uniform tables may have.
-pub(super) const MAX_ROWS: usize = 96;
-/// Rows of the output table.
-pub(super) const MAX_OUTPUTS: usize = 16;
 
 /// Version of an entry point, as picasso writes it.
 pub(super) const VERSION: u16 = 0x1002;

@@ -56,8 +56,11 @@
 //! | `.version N` | the DVLE's version |
 //! | `f24#XXXXXX` | a component of `.constf .constfa .setf` by its float24 bits |
 
+mod args;
 pub mod asm;
 mod block;
+mod constants;
+mod context;
 mod directive;
 pub mod disasm;
 pub mod error;
@@ -65,10 +68,13 @@ mod header;
 mod inst;
 mod layout;
 mod lexer;
+mod limits;
+pub mod literal;
 mod opdesc;
 mod operand;
 pub mod print;
-pub mod value;
+mod registers;
+mod span;
 pub mod warning;
 
 #[cfg(test)]

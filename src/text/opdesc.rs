@@ -6,12 +6,10 @@
 //! caller. Entries given by number (`.opdesc`, `@n`) are *pinned*: they never move. It must not know operands' text.
 
 use super::error::AsmErrorKind;
+use super::limits::MAX_GIVEN;
 use crate::isa::encode;
 use crate::isa::table::{self, Format};
 use crate::isa::{Inst, OPDESCS, Opcode};
-
-/// Entries that `.opdesc` may give: hosts keep a table as long as its 12-bit index register reaches.
-const MAX_GIVEN: usize = 4096;
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
@@ -48,19 +46,19 @@ pub(super) fn wanted(inst: &Inst) -> Option<(u32, u32)> {
     let mut care = if row.format == Format::F1c { 0 } else { 0xF };
     for source in 0..row.sources() {
         care |= 0x1FF << (4 + 9 * source);
-        for lane in 0..4 {
-            let written = mask >> (3 - lane) & 1 != 0;
+        for component in 0..4 {
+            let written = mask >> (3 - component) & 1 != 0;
             let matters = match opcode.normal_form() {
-                Opcode::Dp3 => lane < 3,
-                Opcode::Dph => source != 0 || lane < 3,
-                Opcode::Ex2 | Opcode::Lg2 | Opcode::Rcp | Opcode::Rsq => lane == 0,
-                Opcode::Mova => lane < 2 && written,
-                Opcode::Cmp => source != 0 || lane < 2,
+                Opcode::Dp3 => component < 3,
+                Opcode::Dph => source != 0 || component < 3,
+                Opcode::Ex2 | Opcode::Lg2 | Opcode::Rcp | Opcode::Rsq => component == 0,
+                Opcode::Mova => component < 2 && written,
+                Opcode::Cmp => source != 0 || component < 2,
                 Opcode::Dp4 | Opcode::Dst | Opcode::Litp => true,
                 _ => written,
             };
             if !matters {
-                care &= !(3 << (5 + 9 * source + 6 - 2 * lane));
+                care &= !(3 << (5 + 9 * source + 6 - 2 * component));
             }
         }
     }

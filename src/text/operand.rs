@@ -5,34 +5,18 @@
 //! c0): each place checks the final number only. Language notes, sections 4 and 13. It must not know instructions.
 
 use super::error::{AsmErrorKind, Parse, clip, expected, fault};
-use super::lexer::{Span, is_space};
+use super::literal::{c_number, decimal_prefix};
+use super::registers::{BOOL, FLOAT, INT, TEMP, reads_like_a_register, register_name};
+use super::span::{Span, is_space};
 use super::warning::WarningKind;
 use crate::isa::{Cond, CondOp, DstReg, Index, Src, SrcReg, Swizzle, WriteMask};
 use std::collections::HashMap;
-
-/// First number of each class in the common space.
-pub(super) const TEMP: u32 = 0x10;
-pub(super) const FLOAT: u32 = 0x20;
-pub(super) const INT: u32 = 0x80;
-pub(super) const BOOL: u32 = 0x88;
-
-/// The registers that have a number of the common space: `o3 or v3`, `c5`.
-fn register_name(number: u32) -> String {
-    match number {
-        ..TEMP => format!("o{number} or v{number}"),
-        TEMP..FLOAT => format!("r{}", number - TEMP),
-        FLOAT..INT => format!("c{}", number - FLOAT),
-        INT..BOOL => format!("i{}", number - INT),
-        BOOL..0x98 => format!("b{}", number - BOOL),
-        _ => "no register".into(),
-    }
-}
 
 /// What a name stands for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Alias {
     pub reg: u32,
-    pub lanes: [u8; 4],
+    pub components: [u8; 4],
     pub negate: bool,
     /// The letter it was defined with, if that is known; the number alone does not tell `o` from `v`.
     pub letter: Option<char>,
@@ -40,7 +24,7 @@ pub(super) struct Alias {
 
 impl Alias {
     pub fn register(reg: u32) -> Alias {
-        Alias { reg, lanes: [0, 1, 2, 3], negate: false, letter: None }
+        Alias { reg, components: [0, 1, 2, 3], negate: false, letter: None }
     }
     pub fn of(letter: char, reg: u32) -> Alias {
         Alias { letter: Some(letter), ..Alias::register(reg) }
@@ -60,10 +44,10 @@ pub(super) struct Operand<'s> {
     /// Number in the common space; offsets can carry it beyond every class.
     pub reg: u32,
     pub index: Index,
-    pub lanes: [u8; 4],
+    pub components: [u8; 4],
     pub negate: bool,
     /// The components were `_`: no lane at all.
-    pub no_lanes: bool,
+    pub no_components: bool,
     /// The register's letter, as for an alias.
     pub letter: Option<char>,
     pub span: Span<'s>,
@@ -76,7 +60,7 @@ impl Operand<'_> {
 
     /// As a source.
     pub fn src(&self) -> Parse<Src> {
-        if self.no_lanes {
+        if self.no_components {
             return fault(self.span, AsmErrorKind::BadSwizzle("_".into()));
         }
         if self.reg >= INT {
@@ -85,17 +69,17 @@ impl Operand<'_> {
         Ok(Src {
             reg: SrcReg::new(self.reg as u8),
             index: self.index,
-            swizzle: Swizzle::from_lanes(self.lanes),
+            swizzle: Swizzle::from_lanes(self.components),
             negate: self.negate,
         })
     }
 
     /// The lanes as a set.
     pub fn mask(&self) -> WriteMask {
-        if self.no_lanes {
+        if self.no_components {
             return WriteMask::NONE;
         }
-        self.lanes.iter().fold(WriteMask::NONE, |m, &l| m.with(usize::from(l)))
+        self.components.iter().fold(WriteMask::NONE, |m, &l| m.with(usize::from(l)))
     }
 
     /// The number within a class of `count` registers from `first` on.
@@ -175,9 +159,9 @@ impl<'s> Names<'s> {
                 None => (body, None),
             },
         };
-        let no_lanes = components.is_some_and(|c| c.text == "_");
+        let no_components = components.is_some_and(|c| c.text == "_");
         let chosen = match components {
-            Some(c) if !no_lanes => lanes(c)?,
+            Some(c) if !no_components => parse_components(c)?,
             _ => [0, 1, 2, 3],
         };
         if components.is_some_and(Span::is_empty) {
@@ -202,9 +186,9 @@ impl<'s> Names<'s> {
             reg,
             index,
             letter: alias.letter,
-            lanes: chosen.map(|l| alias.lanes[usize::from(l)]),
+            components: chosen.map(|l| alias.components[usize::from(l)]),
             negate: negate ^ alias.negate,
-            no_lanes,
+            no_components,
             span,
         })
     }
@@ -224,7 +208,7 @@ impl<'s> Names<'s> {
     }
 
     pub fn note_order(&mut self, operand: &Operand<'_>) {
-        if !operand.lanes.is_sorted() {
+        if !operand.components.is_sorted() {
             self.note(operand.span, WarningKind::MaskOrder(clip(operand.span.text)));
         }
     }
@@ -322,12 +306,6 @@ impl<'s> Names<'s> {
     }
 }
 
-/// Whether picasso refuses `name` for `.alias`: a register letter and a digit.
-pub(super) fn reads_like_a_register(name: &str) -> bool {
-    let b = name.as_bytes();
-    b.len() > 1 && b"ovrcib".contains(&b[0].to_ascii_lowercase()) && b[1].is_ascii_digit()
-}
-
 fn index_register(text: &str) -> Option<Index> {
     let is = |s: &str| text.eq_ignore_ascii_case(s);
     if is("a0.x") || is("a0") {
@@ -342,7 +320,7 @@ fn index_register(text: &str) -> Option<Index> {
 }
 
 /// Up to four component letters; the last one is repeated, and no letter at all is x.
-pub(super) fn lanes(span: Span<'_>) -> Parse<[u8; 4]> {
+pub(super) fn parse_components(span: Span<'_>) -> Parse<[u8; 4]> {
     let bad = || fault(span, AsmErrorKind::BadSwizzle(clip(span.text)));
     if span.text.len() > 4 {
         return bad();
@@ -378,9 +356,9 @@ pub(super) fn condition(span: Span<'_>) -> Parse<Cond> {
         Some((span.take(n), CondOp::X, span.skip(n + 8)))
     });
     let Some((left, op, right)) = joined else {
-        let (lane, value) = flag(span)?;
-        let op = if lane == 0 { CondOp::X } else { CondOp::Y };
-        return Ok(Cond { op, ref_x: value || lane != 0, ref_y: value || lane != 1 });
+        let (component, value) = flag(span)?;
+        let op = if component == 0 { CondOp::X } else { CondOp::Y };
+        return Ok(Cond { op, ref_x: value || component != 0, ref_y: value || component != 1 });
     };
     let (first, second) = (flag(left)?, flag(right)?);
     if first.0 == second.0 {
@@ -405,40 +383,6 @@ fn flag(span: Span<'_>) -> Parse<(u8, bool)> {
     }
 }
 
-/// The number at the start of `text` as a C literal (decimal, `0x` hex, leading-0 octal), saturated, and its length.
-pub(super) fn c_number(text: &str) -> Option<(u64, usize)> {
-    let (radix, start) = match text.as_bytes() {
-        [b'0', b'x' | b'X', d, ..] if d.is_ascii_hexdigit() => (16, 2),
-        [b'0', ..] => (8, 0),
-        _ => (10, 0),
-    };
-    let digits = text[start..].chars().map_while(|c| c.to_digit(radix));
-    let (value, len) = digits
-        .fold((0u64, start), |(v, n), d| (v.saturating_mul(u64::from(radix)).saturating_add(u64::from(d)), n + 1));
-    (len > start).then_some((value, len))
-}
-
-/// As [`c_number`], with an optional sign.
-pub(super) fn signed_c_number(text: &str) -> Option<(i64, usize)> {
-    let sign = text.starts_with(['-', '+']) as usize;
-    let (value, len) = c_number(&text[sign..])?;
-    let value = i64::try_from(value).unwrap_or(i64::MAX);
-    Some((if text.starts_with('-') { -value } else { value }, sign + len))
-}
-
-/// Optional sign and decimal digits at the start of `text`, saturated, and their length; nothing is 0.
-pub(super) fn decimal_prefix(text: &str) -> (i64, usize) {
-    let (sign, start) = match text.as_bytes().first() {
-        Some(b'-') => (-1, 1),
-        Some(b'+') => (1, 1),
-        _ => (1, 0),
-    };
-    let digits = text[start..].bytes().take_while(u8::is_ascii_digit);
-    let (value, len) =
-        digits.fold((0i64, 0), |(v, n), d| (v.saturating_mul(10).saturating_add(i64::from(d - b'0')), n + 1));
-    if len == 0 { (0, 0) } else { (sign * value, start + len) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -457,17 +401,5 @@ mod tests {
         assert_eq!(c("cmp.y ignore !cmp.x"), Ok((CondOp::Y, false, true)));
         assert_eq!(c("cmp.x && cmp.x"), Err(AsmErrorKind::FlagTwice));
         assert_eq!(c("cmp.z"), Err(AsmErrorKind::UnknownFlag("cmp.z".into())));
-    }
-
-    #[test]
-    fn numbers_as_c_reads_them() {
-        assert_eq!(c_number("010"), Some((8, 3)));
-        assert_eq!(c_number("09"), Some((0, 1)));
-        assert_eq!(c_number("0x1Fz"), Some((31, 4)));
-        assert_eq!(c_number("0x"), Some((0, 1)));
-        assert_eq!(c_number("99999999999999999999999").map(|n| n.0), Some(u64::MAX));
-        assert_eq!(decimal_prefix("0x10"), (0, 1));
-        assert_eq!(decimal_prefix("-2]"), (-2, 2));
-        assert_eq!(decimal_prefix("name"), (0, 0));
     }
 }

@@ -1,6 +1,6 @@
 //! Garbage: no panic, no hang.
 
-use super::super::{assemble, value};
+use super::super::{assemble, literal};
 use super::snippets::{BODIES, FILES, body};
 use super::{Rng, lines};
 use crate::testing::miri_or;
@@ -195,5 +195,5 @@ fn big_sources_take_linear_time() {
         }
         assert!(start.elapsed() < slower * Duration::from_secs(5), "{what}: {:?}", start.elapsed());
     }
-    assert!(value::parse_f32(&"9".repeat(1 << 20)).is_ok());
+    assert!(literal::parse_f32(&"9".repeat(1 << 20)).is_ok());
 }
