@@ -39,29 +39,29 @@ impl OutputMap {
 
     /// What the rasteriser is given for a vertex.
     pub fn apply(&self, outputs: &Registers) -> Semantics {
-        self.sources().apply(outputs)
+        self.gather().apply(outputs)
     }
 
     /// The same, made fast to apply to many vertices.
-    pub fn sources(&self) -> Sources {
-        let mut sources = [None; SEMANTICS];
+    pub fn gather(&self) -> Gather {
+        let mut gather = [None; SEMANTICS];
         let leaving = (0..REGS as u8).filter(|n| self.mask >> n & 1 != 0);
         for (register, meanings) in leaving.zip(&self.slots[..usize::from(self.total)]) {
             for (lane, &meaning) in (0..).zip(meanings) {
-                if let Some(place) = sources.get_mut(usize::from(meaning)) {
+                if let Some(place) = gather.get_mut(usize::from(meaning)) {
                     *place = Some((register, lane));
                 }
             }
         }
-        Sources(sources)
+        Gather(gather)
     }
 }
 
 /// For each number the output register and lane that it is, or none if it is 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sources([Option<(u8, u8)>; SEMANTICS]);
+pub struct Gather([Option<(u8, u8)>; SEMANTICS]);
 
-impl Sources {
+impl Gather {
     /// What the rasteriser is given for a vertex.
     pub fn apply(&self, outputs: &Registers) -> Semantics {
         self.0.map(|source| source.map_or(1.0, |(register, lane)| outputs[usize::from(register)][usize::from(lane)]))

@@ -5,7 +5,7 @@
 //! left for it (they print 0x10, which is the constant table's). Errors and tables are those of linked files
 //! ([`crate::container::shbin`]); where an object begins is the start of its file.
 
-use crate::container::shbin::tables::{At, Source, name_at};
+use crate::container::shbin::tables::{BudgetedReader, TableLocation, name_at};
 use crate::container::shbin::{
     Constant, Dvle, Label, Opdesc, Output, Part, Shbin, ShbinError, Uniform, constants_into, program, stage_of,
 };
@@ -73,12 +73,12 @@ impl Dvoj {
     /// Reads an object. As with linked files, versions are not checked, of the type byte only bit 0 counts, and names that
     /// are not UTF-8 get replacement characters. Code may be missing.
     pub fn parse(bytes: &[u8]) -> Result<Dvoj, ShbinError> {
-        let mut source = Source::new(bytes);
-        let header = source.header(0, Part::ObjectHeader, 0, HEADER, b"DVOJ")?;
-        let at = |field| At::pair(&header, field, 0);
-        let symbols = source.table(at(0x50), Part::Symbols, 1)?.bytes();
-        let lines = source.table(at(0x30), Part::SourceLines, 8)?;
-        let notes = source.table(at(0x38), Part::OperandNotes, 12)?;
+        let mut reader = BudgetedReader::new(bytes);
+        let header = reader.header(0, Part::ObjectHeader, 0, HEADER, b"DVOJ")?;
+        let at = |field| TableLocation::pair(&header, field, 0);
+        let symbols = reader.table(at(0x50), Part::Symbols, 1)?.bytes();
+        let lines = reader.table(at(0x30), Part::SourceLines, 8)?;
+        let notes = reader.table(at(0x38), Part::OperandNotes, 12)?;
         Ok(Dvoj {
             version: header.u16(4),
             stage: stage_of(header.u8(6)),
@@ -86,14 +86,14 @@ impl Dvoj {
             input_mask: header.u16(8),
             output_mask: header.u16(0xA),
             unknown: header.u32(0xC),
-            constants: source.constants(at(0x10))?,
-            labels: source.labels(at(0x18), symbols)?,
-            code: source.code(at(0x20))?,
-            opdescs: source.opdescs(at(0x28))?,
+            constants: reader.constants(at(0x10))?,
+            labels: reader.labels(at(0x18), symbols)?,
+            code: reader.code(at(0x20))?,
+            opdescs: reader.opdescs(at(0x28))?,
             lines: lines.iter().map(|r| SourceLine { file: r.u32(0), line: r.u32(4) }).collect(),
             notes: notes.iter().map(|r| OperandNote { instruction: r.u32(0), unknown: [r.u32(4), r.u32(8)] }).collect(),
-            outputs: source.outputs(at(0x40))?,
-            uniforms: source.uniforms(at(0x48), symbols)?,
+            outputs: reader.outputs(at(0x40))?,
+            uniforms: reader.uniforms(at(0x48), symbols)?,
             symbols: symbols.to_vec(),
         })
     }

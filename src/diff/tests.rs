@@ -23,9 +23,10 @@ fn diff(want: &dyn Kernel, got: &dyn Kernel, count: usize) -> Report {
     let (uniforms, unit, inputs) = (Uniforms::new(), Unit::new(), inputs(count));
     let work = Work { uniforms: &uniforms, unit: &unit, inputs: &inputs, input_mask: 0b11, output_mask: 0xFF };
     let mut seen = 0;
-    let report = compare(Side { name: "one", kernel: want }, Side { name: "two", kernel: got }, &work, &mut |n| {
-        seen += n;
-    });
+    let report =
+        compare(NamedKernel { name: "one", kernel: want }, NamedKernel { name: "two", kernel: got }, &work, &mut |n| {
+            seen += n;
+        });
     assert_eq!(seen, count as u64);
     assert_eq!(report.vertices, count as u64);
     report
@@ -69,10 +70,10 @@ fn every_part_of_the_state_is_looked_at() {
             continue;
         }
         let found = differs(want, got, stage).unwrap_or_else(|| panic!("{want} equals {got}"));
-        assert!(found.rows.iter().any(|r| r.place == place && r.differs), "{place} isn't in\n{found}");
+        assert!(found.rows.iter().any(|r| r.location == place && r.differs), "{place} isn't in\n{found}");
         assert_eq!(found.how, How::Run);
     }
-    assert!(differs("break", "nop", Stage::Vertex).unwrap().rows.iter().any(|r| r.place == "exit"));
+    assert!(differs("break", "nop", Stage::Vertex).unwrap().rows.iter().any(|r| r.location == "exit"));
 }
 
 #[test]

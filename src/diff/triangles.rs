@@ -3,7 +3,7 @@
 //! Invariant: two sequences count as equal only if they are equal in number and in all bits, any NaN being every NaN;
 //! the first few triangles are kept whole, of the others there is a hash. It must not know who emits.
 
-use super::{Row, register_rows};
+use super::report::{ComparedValue, register_rows};
 use crate::state::{Emitter, Registers};
 
 /// Triangles that are kept whole; of the others there is a hash.
@@ -53,24 +53,24 @@ impl Triangles {
         self.count == other.count && self.hash == other.hash
     }
 
-    pub(super) fn rows(&self, other: &Triangles) -> Vec<Row> {
+    pub(super) fn rows(&self, other: &Triangles) -> Vec<ComparedValue> {
         let mut rows = Vec::new();
         if self.same(other) {
             return rows;
         }
         if self.count != other.count {
-            rows.push(Row::new("triangles", self.count, other.count));
+            rows.push(ComparedValue::new("triangles", self.count, other.count));
         }
         for (n, ((a, a_winding), (b, b_winding))) in self.kept.iter().zip(&other.kept).enumerate() {
             if a_winding != b_winding {
-                rows.push(Row::new(format!("triangle {n}: inverted"), a_winding, b_winding));
+                rows.push(ComparedValue::new(format!("triangle {n}: inverted"), a_winding, b_winding));
             }
             for (v, (a, b)) in a.iter().zip(b.iter()).enumerate() {
                 rows.extend(register_rows(|r| format!("triangle {n}, vertex {v}: o{r}"), a, b));
             }
         }
         if rows.is_empty() {
-            rows.push(Row::new(format!("triangles from {} on", self.kept.len()), "some", "others"));
+            rows.push(ComparedValue::new(format!("triangles from {} on", self.kept.len()), "some", "others"));
         }
         rows
     }

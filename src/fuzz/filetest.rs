@@ -32,7 +32,7 @@ pub fn report(divergence: &Divergence, engines: &[Engine<'_>]) -> String {
     if let Found::Difference(Difference { rows, .. }) = &divergence.found {
         for row in rows.iter().filter(|row| row.differs).skip(1).take(8) {
             let [want, got] = &row.values;
-            comment(&mut text, &format!("Also {}: {got}, but on the interpreter {want}", row.place));
+            comment(&mut text, &format!("Also {}: {got}, but on the interpreter {want}", row.location));
         }
     }
     if let Some(originally) = &divergence.originally {

@@ -2,7 +2,7 @@
 //!
 //! Invariant: both blocks are as long and as aligned as the layout says. It must not know who runs, nor how.
 
-use super::{Bools, GeometryOffsets, Layout, Offsets, VEC4};
+use super::offsets::{Bools, GeometryOffsets, Layout, Offsets, VEC4};
 use crate::state::{EmitState, NoEmitter, Registers, Uniforms, Unit, Vec4};
 use std::cell::Cell;
 use std::fmt;

@@ -1,7 +1,8 @@
 //! Registers and uniforms of ours -> memory of ours that is laid out as a host's, and back: for engines that were made for such
 //! memory and are given a [`Unit`], and for those who try a layout out. It must not know who runs, nor how.
 
-use super::{Host, HostEmitter, Layout, Offsets, VEC4};
+use super::host::{Host, HostEmitter};
+use super::offsets::{Layout, Offsets, VEC4};
 use crate::state::{EmitState, Emitter, Exit, Registers, Uniforms, Unit};
 use std::cell::Cell;
 

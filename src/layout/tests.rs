@@ -2,6 +2,7 @@ use super::*;
 use crate::engine::{Engine, Event, Options, Prefer};
 use crate::program::{Entry, Program};
 use crate::state::{Batch, Exit, NoEmitter, VertexLayout};
+use crate::state::{EmitState, Registers, Uniforms, Unit, Vec4};
 use crate::text::assemble;
 use std::cell::Cell;
 use std::sync::{Arc, Mutex};

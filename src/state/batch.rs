@@ -2,7 +2,7 @@
 //!
 //! Invariant: there are as many registers as stride times count says. It must not know what runs.
 
-use super::{Registers, Vec4};
+use super::unit::{Registers, Vec4};
 use crate::isa::REGS;
 use std::ops::{Deref, Index, IndexMut, Range};
 

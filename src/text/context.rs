@@ -4,8 +4,8 @@
 //! The statement files (`inst`, `directive`, `block`, `constants`, `args`) act on this state; `asm`
 //! drives them.
 
+use super::declarations::{DvleBuilder, RegisterSpace};
 use super::error::{AsmError, AsmErrorKind, Fault, Parse, expected, fault};
-use super::layout::{DvleBuilder, Space};
 use super::limits::{MAX_BLOCKS, MAX_WARNINGS, VERTEX_WORDS};
 use super::literal::c_number;
 use super::opdesc::OpdescTable;
@@ -98,7 +98,7 @@ pub(super) struct File<'s> {
     pub labels: HashMap<&'s str, usize>,
     pub fixups: Vec<Fixup<'s>>,
     /// The file's own uniforms, if it is a geometry program with a mode.
-    pub space: Option<Space<'s>>,
+    pub space: Option<RegisterSpace<'s>>,
     pub gsh_seen: bool,
     /// A uniform with `_` got a register that vertex files share.
     pub hidden_shared: bool,
@@ -151,7 +151,7 @@ pub struct Assembler<'s> {
     pub(super) calls: Vec<Call<'s>>,
     /// A block has just been closed: the next `.end` or `.else` needs a word between (picasso's state E).
     pub(super) after_block: bool,
-    pub(super) shared: Space<'s>,
+    pub(super) shared: RegisterSpace<'s>,
     pub(super) declared: Vec<SharedUniform>,
     /// Kind of the first file that owns an entry point.
     pub(super) first_stage: Option<Stage>,
@@ -173,7 +173,7 @@ impl<'s> Assembler<'s> {
             procs: HashMap::new(),
             calls: Vec::new(),
             after_block: false,
-            shared: Space::shared(),
+            shared: RegisterSpace::shared(),
             declared: Vec::new(),
             first_stage: None,
             finished: Vec::new(),
@@ -279,7 +279,7 @@ impl<'s> Assembler<'s> {
         Ok(())
     }
 
-    pub(super) fn space(&mut self) -> &mut Space<'s> {
+    pub(super) fn space(&mut self) -> &mut RegisterSpace<'s> {
         self.file.space.as_mut().unwrap_or(&mut self.shared)
     }
 

@@ -5,8 +5,8 @@
 
 use super::args::Args;
 use super::context::{Assembler, EntryPoint, SharedUniform, number};
+use super::declarations::{DUMMY, RegisterSpace};
 use super::error::{AsmErrorKind, Fault, Parse, clip, expected, fault};
-use super::layout::{DUMMY, Space};
 use super::lexer::identifier;
 use super::operand::{Alias, Use, parse_components};
 use super::registers::{BOOL, Class, FLOAT, reads_like_a_register};
@@ -275,7 +275,7 @@ impl<'s> Assembler<'s> {
         self.file.names.geometry = true;
         self.file.dvle.stage = Stage::Geometry;
         self.file.dvle.has_mode = true;
-        self.file.space = Some(Space::geometry(first.into()));
+        self.file.space = Some(RegisterSpace::geometry(first.into()));
         Ok(())
     }
 

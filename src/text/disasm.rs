@@ -8,8 +8,8 @@
 //! Programs beyond 4096 words or descriptors have no text that assembles. It must not know how a program runs.
 
 use super::asm::assemble;
+use super::declarations::{DUMMY, VERSION};
 use super::directive::PROPERTIES;
-use super::layout::{DUMMY, VERSION};
 use super::limits::{MAX_OUTPUTS, MAX_ROWS};
 use super::literal::format_f24;
 use super::opdesc::{OpdescTable, wanted};

@@ -7,7 +7,7 @@
 //! | `inst`, `directive` | a statement | words, declarations |
 //! | `opdesc` | wanted descriptors | the descriptor table, merged as picasso does |
 //! | `block` | block ends | padding, addresses of blocks and procedures |
-//! | `layout` | declarations | registers and the tables of a DVLE |
+//! | `declarations` | declarations | registers and the tables of a DVLE |
 //! | `header` | shared uniforms | a C header |
 //! | [`asm`] | files | an [`Assembly`] |
 //! | [`disasm`], `print` | a `Shbin`, an `Inst` | text that assembles to the same words |
@@ -61,12 +61,13 @@ pub mod asm;
 mod block;
 mod constants;
 mod context;
+mod declarations;
 mod directive;
 pub mod disasm;
 pub mod error;
 mod header;
 mod inst;
-mod layout;
+
 mod lexer;
 mod limits;
 pub mod literal;

@@ -12,7 +12,7 @@ use crate::isa::table::{self, Format};
 use crate::isa::{Inst, OPDESCS, Opcode};
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct Descriptor {
     word: u32,
     extra: u32,
     /// Bits that some instruction or a directive has fixed.
@@ -23,7 +23,7 @@ struct Entry {
 /// The table under construction.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OpdescTable {
-    entries: Vec<Entry>,
+    entries: Vec<Descriptor>,
     /// Which of entries 0-31 a `mad` names.
     mads: u32,
 }
@@ -80,7 +80,7 @@ impl OpdescTable {
         if self.entries.len() >= MAX_GIVEN {
             return Err(AsmErrorKind::TableFull { what: "operand descriptors", limit: MAX_GIVEN });
         }
-        self.entries.push(Entry { word, extra, care: !0, pinned: true });
+        self.entries.push(Descriptor { word, extra, care: !0, pinned: true });
         Ok(())
     }
 
@@ -99,7 +99,7 @@ impl OpdescTable {
             }
             None if self.entries.len() >= OPDESCS => return Err(AsmErrorKind::TooManyOpdescs),
             None => {
-                self.entries.push(Entry { word: value, extra: 0, care, pinned: false });
+                self.entries.push(Descriptor { word: value, extra: 0, care, pinned: false });
                 self.entries.len() - 1
             }
         };
@@ -130,7 +130,7 @@ impl OpdescTable {
             return Err(AsmErrorKind::OpdescPinned { index });
         }
         while self.entries.len() <= i {
-            self.entries.push(Entry { word: 0, extra: 0, care: 0, pinned: false });
+            self.entries.push(Descriptor { word: 0, extra: 0, care: 0, pinned: false });
         }
         let e = &self.entries[i];
         if (value ^ e.word) & care & e.care != 0 {

@@ -1,36 +1,40 @@
 //! The tables that linked files and objects share -> values.
 //!
 //! Invariant: memory is made for a table only after it was found inside the file and its bytes were taken from
-//! [`Source`]'s budget, so tables that lie on top of each other can't multiply a small file into a large value, and the
+//! [`BudgetedReader`]'s budget, so tables that lie on top of each other can't multiply a small file into a large value, and the
 //! time to read one is linear in its length. A table of zero entries is never looked for: its offset may be anything.
 
 use super::error::{MAX_SHARING, Part, ShbinError, ShbinErrorKind};
 use super::{Constant, Label, Opdesc, Output, Uniform};
-use crate::container::reader::{Reader, Row, Rows};
+use crate::container::reader::{Reader, Record, Table};
 use crate::isa::MAX_CODE_WORDS;
 
 /// A label without a size.
 pub(crate) const NO_SIZE: u32 = u32::MAX;
 
 /// A file being read and how many bytes its parts may still take together.
-pub(crate) struct Source<'a> {
+pub(crate) struct BudgetedReader<'a> {
     reader: Reader<'a>,
     left: usize,
 }
 
 /// Where a header says that a table is.
 #[derive(Clone, Copy)]
-pub(crate) struct At {
+pub(crate) struct TableLocation {
     /// Absolute offset of the field that says it, for errors.
     field: usize,
     start: u64,
     count: u32,
 }
 
-impl At {
+impl TableLocation {
     /// From the (offset, count) pair at `field` of `header`; the offset counts from `base`.
-    pub(crate) fn pair(header: &Row<'_>, field: usize, base: u64) -> At {
-        At { field: header.at(field), start: base + u64::from(header.u32(field)), count: header.u32(field + 4) }
+    pub(crate) fn pair(header: &Record<'_>, field: usize, base: u64) -> TableLocation {
+        TableLocation {
+            field: header.at(field),
+            start: base + u64::from(header.u32(field)),
+            count: header.u32(field + 4),
+        }
     }
 
     /// Absolute offset of the first entry.
@@ -44,9 +48,9 @@ impl At {
     }
 }
 
-impl<'a> Source<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Source<'a> {
-        Source { reader: Reader::new(bytes), left: bytes.len().saturating_mul(MAX_SHARING) }
+impl<'a> BudgetedReader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> BudgetedReader<'a> {
+        BudgetedReader { reader: Reader::new(bytes), left: bytes.len().saturating_mul(MAX_SHARING) }
     }
 
     /// Takes `bytes` off the budget on behalf of `part`, which the field at `offset` led to.
@@ -65,45 +69,45 @@ impl<'a> Source<'a> {
         start: u64,
         size: usize,
         magic: &[u8; 4],
-    ) -> Result<Row<'a>, ShbinError> {
+    ) -> Result<Record<'a>, ShbinError> {
         let past_end = |past| ShbinError { offset, kind: ShbinErrorKind::PastEnd { part, past } };
         // A file that begins like something else is that, however short it is.
-        let found = self.reader.row(start, 4).map_err(past_end)?;
+        let found = self.reader.record(start, 4).map_err(past_end)?;
         if found.array(0) != *magic {
             let kind = ShbinErrorKind::Magic { part, expected: *magic, found: found.array(0) };
             return Err(ShbinError { offset: found.at(0), kind });
         }
-        let row = self.reader.row(start, size).map_err(past_end)?;
+        let row = self.reader.record(start, size).map_err(past_end)?;
         self.charge(offset, part, size)?;
         Ok(row)
     }
 
     /// `count` entries of `size` bytes at `start`, found through the field at `offset`.
-    pub(crate) fn rows(
+    pub(crate) fn table_at(
         &mut self,
         offset: usize,
         part: Part,
         (start, count): (u64, u32),
         size: usize,
-    ) -> Result<Rows<'a>, ShbinError> {
+    ) -> Result<Table<'a>, ShbinError> {
         if count == 0 {
-            return Ok(Rows::EMPTY);
+            return Ok(Table::EMPTY);
         }
         let rows = self
             .reader
-            .rows(start, u64::from(count), size)
+            .table(start, u64::from(count), size)
             .map_err(|past| ShbinError { offset, kind: ShbinErrorKind::PastEnd { part, past } })?;
         self.charge(offset, part, rows.bytes().len())?;
         Ok(rows)
     }
 
     /// The table at `at`, entries of `size` bytes.
-    pub(crate) fn table(&mut self, at: At, part: Part, size: usize) -> Result<Rows<'a>, ShbinError> {
-        self.rows(at.field, part, (at.start, at.count), size)
+    pub(crate) fn table(&mut self, at: TableLocation, part: Part, size: usize) -> Result<Table<'a>, ShbinError> {
+        self.table_at(at.field, part, (at.start, at.count), size)
     }
 
     /// Code words; at most as many as a program has.
-    pub(crate) fn code(&mut self, at: At) -> Result<Vec<u32>, ShbinError> {
+    pub(crate) fn code(&mut self, at: TableLocation) -> Result<Vec<u32>, ShbinError> {
         if at.count as usize > MAX_CODE_WORDS {
             // The count is the second field of the pair.
             return Err(ShbinError { offset: at.field + 4, kind: ShbinErrorKind::CodeTooLong { words: at.count } });
@@ -111,23 +115,24 @@ impl<'a> Source<'a> {
         Ok(self.table(at, Part::Code, 4)?.iter().map(|r| r.u32(0)).collect())
     }
 
-    pub(crate) fn opdescs(&mut self, at: At) -> Result<Vec<Opdesc>, ShbinError> {
+    pub(crate) fn opdescs(&mut self, at: TableLocation) -> Result<Vec<Opdesc>, ShbinError> {
         let rows = self.table(at, Part::Opdescs, 8)?;
         Ok(rows.iter().map(|r| Opdesc { word: r.u32(0), extra: r.u32(4) }).collect())
     }
 
-    pub(crate) fn constants(&mut self, at: At) -> Result<Vec<Constant>, ShbinError> {
+    pub(crate) fn constants(&mut self, at: TableLocation) -> Result<Vec<Constant>, ShbinError> {
         self.table(at, Part::Constants, 0x14)?.iter().map(|r| constant(&r)).collect()
     }
 
-    pub(crate) fn outputs(&mut self, at: At) -> Result<Vec<Output>, ShbinError> {
+    pub(crate) fn outputs(&mut self, at: TableLocation) -> Result<Vec<Output>, ShbinError> {
         let rows = self.table(at, Part::Outputs, 8)?;
-        let output = |r: Row<'_>| Output { semantic: r.u16(0), register: r.u16(2), mask: r.u16(4), unknown: r.u16(6) };
+        let output =
+            |r: Record<'_>| Output { semantic: r.u16(0), register: r.u16(2), mask: r.u16(4), unknown: r.u16(6) };
         Ok(rows.iter().map(output).collect())
     }
 
     /// Labels, named by `symbols`.
-    pub(crate) fn labels(&mut self, at: At, symbols: &[u8]) -> Result<Vec<Label>, ShbinError> {
+    pub(crate) fn labels(&mut self, at: TableLocation, symbols: &[u8]) -> Result<Vec<Label>, ShbinError> {
         let mut labels = Vec::new();
         for r in self.table(at, Part::Labels, 0x10)?.iter() {
             labels.push(Label {
@@ -142,7 +147,7 @@ impl<'a> Source<'a> {
     }
 
     /// Uniforms and inputs, named by `symbols`.
-    pub(crate) fn uniforms(&mut self, at: At, symbols: &[u8]) -> Result<Vec<Uniform>, ShbinError> {
+    pub(crate) fn uniforms(&mut self, at: TableLocation, symbols: &[u8]) -> Result<Vec<Uniform>, ShbinError> {
         let mut uniforms = Vec::new();
         for r in self.table(at, Part::Uniforms, 8)?.iter() {
             let name = self.name(&r, 0, Part::Uniforms, symbols)?;
@@ -152,7 +157,7 @@ impl<'a> Source<'a> {
     }
 
     /// The name whose offset in `symbols` is at `field`. Without any symbols, as in a stripped file, names are empty.
-    fn name(&mut self, row: &Row<'_>, field: usize, part: Part, symbols: &[u8]) -> Result<String, ShbinError> {
+    fn name(&mut self, row: &Record<'_>, field: usize, part: Part, symbols: &[u8]) -> Result<String, ShbinError> {
         if symbols.is_empty() {
             return Ok(String::new());
         }
@@ -172,7 +177,7 @@ pub(crate) fn name_at(symbols: &[u8], offset: u32) -> Option<&[u8]> {
     Some(from.split(|&b| b == 0).next().expect("split yields at least one piece"))
 }
 
-fn constant(row: &Row<'_>) -> Result<Constant, ShbinError> {
+fn constant(row: &Record<'_>) -> Result<Constant, ShbinError> {
     let register = row.u16(2);
     let constant = match row.u16(0) {
         0 => Constant::Bool { register, value: row.u8(4) & 1 != 0 },

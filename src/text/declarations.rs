@@ -30,7 +30,7 @@ impl Pool {
 
 /// Where uniforms and constants of a file (or of all vertex files) get their registers.
 #[derive(Clone, Debug)]
-pub(super) struct Space<'s> {
+pub(super) struct RegisterSpace<'s> {
     pools: [Pool; 3],
     /// Uniforms by name: class, register within it, size.
     known: HashMap<&'s str, (Class, u32, u32)>,
@@ -40,18 +40,18 @@ pub(super) struct Space<'s> {
     limit: usize,
 }
 
-impl<'s> Space<'s> {
+impl<'s> RegisterSpace<'s> {
     /// The space that all vertex files share.
-    pub fn shared() -> Space<'s> {
-        Space::new(0, 16, MAX_DECLARATIONS)
+    pub fn shared() -> RegisterSpace<'s> {
+        RegisterSpace::new(0, 16, MAX_DECLARATIONS)
     }
     /// The space of one geometry file, whose float uniforms begin at `first`; b15 is the hardware's.
-    pub fn geometry(first: u32) -> Space<'s> {
-        Space::new(first, 15, usize::MAX)
+    pub fn geometry(first: u32) -> RegisterSpace<'s> {
+        RegisterSpace::new(first, 15, usize::MAX)
     }
-    fn new(first: u32, bools: u32, limit: usize) -> Space<'s> {
+    fn new(first: u32, bools: u32, limit: usize) -> RegisterSpace<'s> {
         let pools = [Pool::new(first, 96), Pool::new(0, 4), Pool::new(0, bools)];
-        Space { pools, known: HashMap::new(), declarations: 0, limit }
+        RegisterSpace { pools, known: HashMap::new(), declarations: 0, limit }
     }
 
     /// Whether no further declaration is possible.
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn uniforms_and_constants_meet_in_the_middle() {
-        let mut s = Space::shared();
+        let mut s = RegisterSpace::shared();
         assert_eq!(s.uniform(Class::Float, "m", 90), Ok(0));
         assert_eq!(s.constant(Class::Float, 4), Ok(92));
         assert_eq!(s.uniform(Class::Float, "n", 3), Err(AsmErrorKind::UniformsFull { class: "float" }));
@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(s.uniform(Class::Float, "m", 90), Ok(0));
         assert_eq!(s.uniform(Class::Int, "m", 1), Err(AsmErrorKind::UniformChanged("m".into())));
         assert_eq!(
-            Space::geometry(4).uniform(Class::Bool, "b", 16),
+            RegisterSpace::geometry(4).uniform(Class::Bool, "b", 16),
             Err(AsmErrorKind::UniformsFull { class: "boolean" })
         );
     }

@@ -1,0 +1,121 @@
+//! A shader unit's registers, and the emitter that receives its triangles.
+
+use crate::isa::{REGS, Setemit};
+
+/// A four-component vector, x first.
+pub type Vec4 = [f32; 4];
+/// The sixteen registers of one file.
+pub type Registers = [Vec4; REGS];
+
+/// The registers of one shader unit. A unit that lives on keeps them from run to run.
+#[derive(Clone, Debug)]
+#[repr(C, align(16))]
+pub struct Unit {
+    /// Input attributes `v0-v15`.
+    pub v: Registers,
+    /// Temporaries `r0-r15`.
+    pub r: Registers,
+    /// Output registers `o0-o15`, two banks; see [`Unit::bank`].
+    pub o: [Registers; 2],
+    /// Vertex slots that `EMIT` fills, whole output banks (the host's output mask picks and compacts). Triangles are
+    /// made of slots 0-2.
+    pub slots: [Registers; 4],
+    /// Address registers `a0.x`, `a0.y`.
+    pub a0: [i32; 2],
+    /// The loop counter `aL`.
+    pub al: i32,
+    /// The flags `cmp.x`, `cmp.y`.
+    pub cmp: [bool; 2],
+    /// Which bank of `o` the program writes: 0 or 1 (only bit 0 counts). Every `EMIT` changes it, and it survives
+    /// between runs (measured on hardware, ISA notes section 7).
+    pub bank: u8,
+    /// What `EMIT` does, as the last `SETEMIT` said.
+    pub setemit: EmitState,
+}
+
+/// The sticky parameters of `EMIT`, in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct EmitState {
+    /// Vertex slot 0-3 (only bits 0-1 count).
+    pub vertex: u8,
+    /// Whether `EMIT` sends a triangle.
+    pub primitive: bool,
+    /// Whether its first two vertices are exchanged.
+    pub winding: bool,
+}
+
+impl EmitState {
+    /// What `EMIT` does to the slots: shows `emitter` the outputs, copies them to the slot that is named, and sends slots 0-2
+    /// to `emitter` if a primitive was asked for.
+    pub fn emit(self, outputs: &Registers, slots: &mut [Registers; 4], emitter: &mut dyn Emitter) {
+        emitter.vertex(outputs, self);
+        slots[usize::from(self.vertex & 3)] = *outputs;
+        if self.primitive {
+            let [a, b, c, _] = &*slots;
+            emitter.triangle([a, b, c], self.winding);
+        }
+    }
+}
+
+impl From<Setemit> for EmitState {
+    fn from(s: Setemit) -> EmitState {
+        EmitState { vertex: s.vertex, primitive: s.primitive, winding: s.winding }
+    }
+}
+
+impl Unit {
+    /// A unit with all registers zero.
+    pub fn new() -> Unit {
+        Unit {
+            v: [[0.0; 4]; REGS],
+            r: [[0.0; 4]; REGS],
+            o: [[[0.0; 4]; REGS]; 2],
+            slots: [[[0.0; 4]; REGS]; 4],
+            a0: [0; 2],
+            al: 0,
+            cmp: [false; 2],
+            bank: 0,
+            setemit: EmitState::default(),
+        }
+    }
+
+    /// The output bank that the program writes now, and that a vertex program leaves its results in.
+    pub fn outputs(&self) -> &Registers {
+        &self.o[usize::from(self.bank & 1)]
+    }
+
+    /// The meaning of `EMIT`, which both engines call: [`EmitState::emit`] of the current outputs, and a change of bank.
+    pub fn emit(&mut self, emitter: &mut dyn Emitter) {
+        let bank = usize::from(self.bank & 1);
+        self.setemit.emit(&self.o[bank], &mut self.slots, emitter);
+        self.bank = (bank ^ 1) as u8;
+    }
+}
+
+impl Default for Unit {
+    fn default() -> Unit {
+        Unit::new()
+    }
+}
+
+/// Receives what a geometry program emits.
+pub trait Emitter {
+    /// One `EMIT`, before its slot is filled: the output registers, whole, and what the last `SETEMIT` said. For who keeps
+    /// slots of its own; does nothing unless implemented.
+    fn vertex(&mut self, outputs: &Registers, how: EmitState) {
+        let _ = (outputs, how);
+    }
+
+    /// One triangle. If this panics, the panic goes on to whoever ran the shader, and what the unit's registers then
+    /// hold is unspecified. The output registers of vertex slots 0, 1, 2, not compacted. With `winding` the primitive
+    /// assembler is to exchange the first two, which it does in topology 3 only (the host knows the topology).
+    fn triangle(&mut self, vertices: [&Registers; 3], winding: bool);
+}
+
+/// An emitter for programs that can't emit: vertex programs, and callers who don't care.
+pub struct NoEmitter;
+
+impl Emitter for NoEmitter {
+    fn triangle(&mut self, _: [&Registers; 3], _: bool) {}
+}
