@@ -1,8 +1,10 @@
-//! The memory that both engines see: a unit's registers, the uniforms, a batch of vertices, and who receives triangles.
+//! The memory that all engines share: a unit's registers, the uniforms, a batch of vertices, and
+//! the emitter of triangles.
 //!
-//! Plain data with a fixed layout (`#[repr(C)]`): the interpreter reads the fields, compiled code has their offsets in
-//! it, or those of a host's own structures ([`layout`](crate::layout)). Nothing here is reset between runs; registers
-//! carry over from vertex to vertex as on hardware, and clearing them is the host's decision.
+//! Plain data with a fixed layout (`#[repr(C)]`). The interpreter reads the fields. Compiled code
+//! contains their offsets, or those of a host's own structures ([`layout`](crate::layout)). Nothing
+//! here is reset between runs: as on hardware, registers carry over from vertex to vertex, and the
+//! host decides when to clear them.
 
 mod batch;
 mod uniforms;

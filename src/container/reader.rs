@@ -1,7 +1,7 @@
-//! Bytes of a file -> numbers and rows of tables, each checked against the file's end first.
+//! Bytes of a file -> bounds-checked tables and their records.
 //!
-//! Offsets are absolute and 64 bits wide, so that no sum of two fields of a file wraps. Knows no format. Nothing is
-//! allocated here: a caller learns whether a table is inside the file before it makes room for its rows.
+//! Offsets are absolute and 64 bits wide, so that no sum of two fields of a file wraps. Nothing is
+//! allocated here: a caller knows that a table is inside the file before it allocates.
 
 use std::fmt;
 
@@ -11,12 +11,12 @@ pub struct Reader<'a> {
     bytes: &'a [u8],
 }
 
-/// A stretch of the file that reaches past its end: `count` entries of `size` bytes at `start`.
+/// A table that ends past the end of the file: `count` entries of `size` bytes at `start`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PastEnd {
     /// Absolute offset of the first entry.
     pub start: u64,
-    /// Number of entries; where `size` is 1, a number of bytes.
+    /// Number of entries; of bytes if `size` is 1.
     pub count: u64,
     /// Bytes per entry.
     pub size: usize,
@@ -39,7 +39,7 @@ impl fmt::Display for PastEnd {
 impl std::error::Error for PastEnd {}
 
 impl<'a> Reader<'a> {
-    /// Reads `bytes`.
+    /// A reader of `bytes`.
     pub const fn new(bytes: &'a [u8]) -> Reader<'a> {
         Reader { bytes }
     }
@@ -72,7 +72,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A table that is inside the file.
+/// A table inside the file.
 #[derive(Clone, Copy, Debug)]
 pub struct Table<'a> {
     at: usize,
@@ -81,7 +81,7 @@ pub struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// No entries, nowhere.
+    /// A table without entries.
     pub const EMPTY: Table<'static> = Table { at: 0, size: 1, bytes: &[] };
 
     /// All bytes of the table.
@@ -96,8 +96,8 @@ impl<'a> Table<'a> {
     }
 }
 
-/// An entry that is inside the file. Its fields are read at offsets known to the program: one beyond the size that the
-/// entry was made with is a mistake in the program, not in the file, and panics.
+/// An entry inside the file. Field offsets are constants of the program, so an offset beyond the
+/// entry's size is a bug and panics.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
     at: usize,
@@ -138,11 +138,11 @@ mod tests {
     #[test]
     fn numbers_are_little_endian_and_offsets_absolute() {
         let bytes: Vec<u8> = (0..16).collect();
-        let rows = Reader::new(&bytes).table(4, 3, 4).unwrap();
-        let last = rows.iter().nth(2).unwrap();
+        let table = Reader::new(&bytes).table(4, 3, 4).unwrap();
+        let last = table.iter().nth(2).unwrap();
         assert_eq!((last.u8(1), last.u16(1), last.u32(0)), (13, 0x0E0D, 0x0F0E0D0C));
         assert_eq!((last.at(3), last.array::<2>(2)), (15, [14, 15]));
-        assert_eq!(rows.iter().len(), 3);
+        assert_eq!(table.iter().len(), 3);
     }
 
     #[test]

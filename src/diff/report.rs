@@ -1,6 +1,6 @@
-//! Two states of a unit -> the values in which they differ, as text.
+//! Two states of a unit -> the values in which they differ; and the text of a difference.
 //!
-//! Equal are the same bits, or two NaN.
+//! Two values are equal if they have the same bits or are both NaN.
 
 use crate::isa::numeric::same;
 use crate::state::{Exit, Registers, Unit, Vec4, VertexLayout};
@@ -10,19 +10,19 @@ use std::fmt;
 /// Lines of a difference that are shown.
 const ROWS_SHOWN: usize = 40;
 
-/// What a comparison found.
+/// The result of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Vertices compared.
     pub vertices: u64,
-    /// Vertices on which the kernels differ in at least one of the ways of running.
+    /// Vertices on which at least one kind of run differs.
     pub differences: u64,
-    /// The first of them.
+    /// The first difference.
     pub first: Option<Difference>,
 }
 
 impl Report {
-    /// Adds another comparison's counts; its first difference stays only if there is none before it.
+    /// Adds another comparison's counts. An earlier first difference stays.
     pub fn add(&mut self, other: Report) {
         self.vertices += other.vertices;
         self.differences += other.differences;
@@ -30,18 +30,18 @@ impl Report {
     }
 }
 
-/// The way a vertex was run when it differed.
+/// The kind of run in which a vertex differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
-    /// Alone.
+    /// Through `run`.
     Run,
-    /// In a batch.
+    /// Through `run_batch`.
     Batch {
-        /// Its first vertex.
+        /// The batch's first vertex.
         first: usize,
-        /// How many there are.
+        /// Its number of vertices.
         size: usize,
-        /// How registers lay in it.
+        /// Its vertex layout.
         layout: VertexLayout,
     },
 }
@@ -51,8 +51,8 @@ impl fmt::Display for How {
         match *self {
             How::Run => f.write_str("through run"),
             How::Batch { first, size, layout } => {
-                let turned = if layout == VertexLayout::Soa { ", by components" } else { "" };
-                write!(f, "through run_batch of {size} from vertex {first} on{turned}")
+                let layout = if layout == VertexLayout::Soa { ", SoA" } else { "" };
+                write!(f, "through run_batch of {size} from vertex {first} on{layout}")
             }
         }
     }
@@ -63,29 +63,29 @@ impl fmt::Display for How {
 pub struct Difference {
     /// The names of both.
     pub names: [String; 2],
-    /// Which vertex, from 0. State that is seen only after a batch counts for its last vertex.
+    /// Index of the vertex. State that is visible only after a batch counts for its last vertex.
     pub vertex: usize,
-    /// The way it was run.
+    /// The kind of run.
     pub how: How,
     /// Its inputs: register number and value.
     pub inputs: Vec<(usize, Vec4)>,
-    /// Every register, flag and so on that differs, with all components.
+    /// Every register, flag or other value that differs; a register with all components.
     pub rows: Vec<ComparedValue>,
 }
 
-/// One place in a [`Difference`].
+/// One value in a [`Difference`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ComparedValue {
     /// Its name: `r3.x`, `o0.w (bank 1)`, `exit`.
     pub location: String,
-    /// What is there on the one side and on the other.
+    /// The first kernel's value and the second kernel's.
     pub values: [String; 2],
-    /// False for components that are shown because another one of their register differs.
+    /// False for a component that is shown only because another component of its register differs.
     pub differs: bool,
 }
 
 impl Difference {
-    /// Counts vertices as if `vertices` others had come before these.
+    /// Adds `vertices` to all vertex indices.
     pub fn move_by(&mut self, vertices: usize) {
         self.vertex += vertices;
         if let How::Batch { first, .. } = &mut self.how {
@@ -130,7 +130,7 @@ pub(super) fn exit_row(want: Exit, got: Exit) -> Vec<ComparedValue> {
     if want == got { Vec::new() } else { vec![ComparedValue::new("exit", format!("{want:?}"), format!("{got:?}"))] }
 }
 
-/// The register files of a unit and what to call their registers.
+/// The register files of a unit, with the letter and suffix of their registers' names.
 fn files(unit: &Unit) -> [(&'static str, &'static str, &Registers); 8] {
     let [b0, b1] = &unit.o;
     let [s0, s1, s2, s3] = &unit.slots;
@@ -146,7 +146,7 @@ fn files(unit: &Unit) -> [(&'static str, &'static str, &Registers); 8] {
     ]
 }
 
-/// Everything in a unit that is no register, whole: bits that mean nothing must survive.
+/// All of a unit except register files. Values are unmasked: unused bits must survive.
 fn scalars(unit: &Unit) -> [(&'static str, i64); 9] {
     let set = unit.setemit;
     [
@@ -173,7 +173,7 @@ pub(super) fn same_unit(want: &Unit, got: &Unit) -> bool {
 
 pub(super) fn unit_rows(want: &Unit, got: &Unit) -> Vec<ComparedValue> {
     let mut rows = Vec::new();
-    // Outputs first: they are what a caller sees.
+    // Outputs first: they are the visible result.
     for n in [2, 3, 1, 0, 4, 5, 6, 7] {
         let ((letter, suffix, a), (.., b)) = (files(want)[n], files(got)[n]);
         rows.extend(register_rows(|r| format!("{letter}{r}{suffix}"), a, b));
@@ -189,15 +189,15 @@ pub(super) fn register_rows(name: impl Fn(usize) -> String, want: &Registers, go
         if a.iter().zip(b).all(|(&a, &b)| same(a, b)) {
             continue;
         }
-        for (lane, letter) in ["x", "y", "z", "w"].into_iter().enumerate() {
+        for (component, letter) in ["x", "y", "z", "w"].into_iter().enumerate() {
             let show = |x: f32| format!("{:<14} [{:08x}]", format_f32(x), x.to_bits());
             let location = match name(n).split_once(' ') {
                 // `o0 (bank 1)`: the component belongs to the register.
                 Some((register, rest)) if rest.starts_with('(') => format!("{register}.{letter} {rest}"),
                 _ => format!("{}.{letter}", name(n)),
             };
-            let values = [show(a[lane]), show(b[lane])];
-            rows.push(ComparedValue { location, values, differs: !same(a[lane], b[lane]) });
+            let values = [show(a[component]), show(b[component])];
+            rows.push(ComparedValue { location, values, differs: !same(a[component], b[component]) });
         }
     }
     rows

@@ -1,110 +1,112 @@
-//! Where a host keeps its registers and uniforms: byte offsets that it names -> a checked [`Layout`].
+//! Byte offsets of registers and uniforms in a host's memory -> a checked [`Layout`].
 //!
-//! Invariant: every field lies inside its block, is aligned as its type asks, and shares no byte with another of its block. It
-//! must not know who runs, nor how.
+//! Invariant: every field lies inside its block, has its type's alignment, and shares no byte with
+//! another field of its block.
 
 use crate::state::{EmitState, Registers, Uniforms, Unit, Vec4};
 use std::fmt;
 use std::mem::offset_of;
 
-/// No block is longer. Displacements in machine code have 32 bits.
-const LONGEST: u32 = 16 << 20;
-/// Bytes of a vector, and what it is aligned to.
+/// Largest block. Displacements in machine code have 32 bits.
+const MAX_BLOCK_BYTES: u32 = 16 << 20;
+/// Size and alignment of a vector in bytes.
 pub(super) const VEC4: u32 = size_of::<Vec4>() as u32;
 const REGISTERS: u32 = size_of::<Registers>() as u32;
 
-/// Byte offsets in a host's memory: of registers in the block that a unit is, of uniforms in a block that is only read. Both may
-/// be one structure; that the fields of one don't meet those of the other is then not checked.
+/// Byte offsets in a host's memory: of registers in the block of the unit, and of uniforms in a
+/// block that is only read. Both blocks may be one structure; overlap between fields of the two
+/// blocks is not checked.
 ///
-/// Vectors are four `float`, x first, aligned to 16 bytes; register n follows register n-1 at once. The numbers of
-/// [`Layout::OWN`] are those of [`Unit`] and [`Uniforms`].
+/// A vector is four `float`, x first, aligned to 16 bytes. The registers of a file are contiguous.
+/// [`Layout::OWN`] has the offsets of [`Unit`] and [`Uniforms`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Offsets {
-    /// Bytes of the block of registers: where it begins, it is aligned to 16.
+    /// Size of the unit's block in bytes. The block is aligned to 16.
     pub unit_bytes: u32,
-    /// Of `v0`.
+    /// Offset of `v0`.
     pub v: u32,
-    /// Of `r0`.
+    /// Offset of `r0`.
     pub r: u32,
-    /// Of `o0`, in the first bank.
+    /// Offset of `o0` in the first bank.
     pub o: u32,
-    /// What a geometry program needs besides. A host without it runs such programs all the same, on the interpreter, and each
-    /// run then begins with bank 0 and with `SETEMIT` forgotten.
+    /// State of geometry programs. Without it such programs run on the interpreter, and each run
+    /// begins with bank 0 and default `SETEMIT` parameters.
     pub geometry: Option<GeometryOffsets>,
-    /// Of `a0.x` and `a0.y`: `int32_t`.
+    /// Offsets of `a0.x` and `a0.y`: `int32_t`.
     pub a0: [u32; 2],
-    /// Of `aL`: `int32_t`.
+    /// Offset of `aL`: `int32_t`.
     pub al: u32,
-    /// Of the flags `cmp.x` and `cmp.y`: a byte, set if it is not 0; 0 or 1 is written.
+    /// Offsets of the flags `cmp.x` and `cmp.y`: a byte each. Nonzero is true; picajit writes 0 or
+    /// 1.
     pub cmp: [u32; 2],
-    /// Bytes of the block of uniforms: where it begins, it is aligned to 16.
+    /// Size of the uniforms' block in bytes. The block is aligned to 16.
     pub uniforms_bytes: u32,
-    /// Of `c0`.
+    /// Offset of `c0`.
     pub c: u32,
-    /// Of `i0.x`: four bytes for each of four registers.
+    /// Offset of `i0.x`: four bytes for each of four registers.
     pub i: u32,
     /// The booleans.
     pub b: Bools,
 }
 
-/// What only geometry programs change.
+/// Offsets of the state that only geometry programs change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GeometryOffsets {
-    /// From a register of the first output bank to that of the second.
+    /// Distance from a register of the first output bank to the same one of the second.
     pub bank_stride: u32,
-    /// Of the byte whose bit 0 says which bank is written.
+    /// Offset of the byte whose bit 0 is the current bank.
     pub bank: u32,
-    /// Of the byte whose bits 0-1 are the vertex slot, as the last `SETEMIT` said.
+    /// Offset of the byte whose bits 0-1 are the vertex slot of the last `SETEMIT`.
     pub vertex: u32,
-    /// Of the byte that is not 0 if `EMIT` completes a triangle.
+    /// Offset of the byte that is nonzero if `EMIT` completes a triangle.
     pub primitive: u32,
-    /// Of the byte that is not 0 if the triangle's first two vertices are to be exchanged.
+    /// Offset of the byte that is nonzero if the triangle's first two vertices are exchanged.
     pub winding: u32,
 }
 
-/// How booleans are kept.
+/// The representation of booleans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Bools {
-    /// At this offset a `uint16_t` of which bit n is `bn`.
+    /// A `uint16_t` at this offset; bit n is `bn`.
     Mask(u32),
-    /// From this offset on 16 bytes; byte n is not 0 if `bn` is set.
+    /// 16 bytes from this offset on; byte n is nonzero if `bn` is set.
     Bytes(u32),
 }
 
-/// What is wrong with [`Offsets`].
+/// Why [`Offsets`] are not a layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LayoutError {
-    /// A block is longer than this.
+    /// A block is too long.
     TooLong {
         /// `unit` or `uniforms`.
         block: &'static str,
         /// The limit in bytes.
         limit: u32,
     },
-    /// A field ends behind its block.
+    /// A field ends after its block.
     Outside {
         /// The field's name, as in [`Offsets`].
         field: &'static str,
-        /// Where it would end.
+        /// End of the field.
         end: u64,
-        /// Where its block does.
+        /// End of its block.
         bytes: u32,
     },
-    /// A field is not aligned as its type asks.
+    /// A field is misaligned.
     Misaligned {
         /// The field's name.
         field: &'static str,
-        /// Its offset, or the stride if it is the second bank.
+        /// Its offset, or the stride for the second bank.
         offset: u32,
-        /// What would divide it.
+        /// The alignment.
         align: u32,
     },
     /// Two fields share bytes.
     Overlap {
-        /// One field's name.
+        /// Name of one field.
         field: &'static str,
-        /// The other's.
+        /// Name of the other.
         with: &'static str,
     },
 }
@@ -126,11 +128,11 @@ impl fmt::Display for LayoutError {
 
 impl std::error::Error for LayoutError {}
 
-/// Offsets that have been checked.
+/// Checked offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Layout(pub(super) Offsets);
 
-/// A field on the way through the checks.
+/// A field to check.
 struct Field {
     name: &'static str,
     offset: u32,
@@ -139,7 +141,7 @@ struct Field {
 }
 
 impl Layout {
-    /// That of [`Unit`] and [`Uniforms`].
+    /// The layout of [`Unit`] and [`Uniforms`].
     pub const OWN: Layout = {
         const SETEMIT: usize = offset_of!(Unit, setemit);
         Layout(Offsets {
@@ -164,7 +166,7 @@ impl Layout {
         })
     };
 
-    /// Checks that every field lies inside its block, is aligned and is alone.
+    /// Checks that every field lies inside its block, is aligned, and overlaps no other.
     pub fn new(offsets: Offsets) -> Result<Layout, LayoutError> {
         let vectors = |name, offset, bytes| Field { name, offset, bytes, align: VEC4 };
         let int = |name, offset| Field { name, offset, bytes: 4, align: 4 };
@@ -216,8 +218,8 @@ impl Layout {
 }
 
 fn check(block: &'static str, bytes: u32, fields: Vec<Field>) -> Result<(), LayoutError> {
-    if bytes > LONGEST {
-        return Err(LayoutError::TooLong { block, limit: LONGEST });
+    if bytes > MAX_BLOCK_BYTES {
+        return Err(LayoutError::TooLong { block, limit: MAX_BLOCK_BYTES });
     }
     let end = |f: &Field| u64::from(f.offset) + u64::from(f.bytes);
     for field in &fields {

@@ -4,7 +4,7 @@ use super::unit::Vec4;
 use crate::isa::numeric::Precision;
 use crate::isa::{BOOL_UNIFORMS, FLOAT_UNIFORMS, INT_UNIFORMS};
 
-/// Everything a run reads and never writes.
+/// The uniforms of a run, which it reads and never writes.
 #[derive(Clone, Debug)]
 #[repr(C, align(16))]
 pub struct Uniforms {
@@ -24,9 +24,9 @@ impl Uniforms {
         Uniforms { c: [[0.0; 4]; FLOAT_UNIFORMS], i: [[0; 4]; INT_UNIFORMS], b: 0 }
     }
 
-    /// Makes of every float uniform what a program in this number format reads there. Running without it gives the same
-    /// results; in float24, native code is about twice as fast with uniforms that have been narrowed, which those
-    /// uploaded as float24 words are already.
+    /// Rounds every float uniform to the value that a program in this number format reads. This
+    /// never changes results. In float24, native code is about twice as fast with narrowed
+    /// uniforms; uniforms uploaded as float24 words are narrow already.
     pub fn narrow(&mut self, precision: Precision) {
         self.c.as_flattened_mut().iter_mut().for_each(|x| *x = precision.operand(*x));
     }

@@ -7,7 +7,7 @@ pub type Vec4 = [f32; 4];
 /// The sixteen registers of one file.
 pub type Registers = [Vec4; REGS];
 
-/// The registers of one shader unit. A unit that lives on keeps them from run to run.
+/// The registers of one shader unit. They carry over from run to run.
 #[derive(Clone, Debug)]
 #[repr(C, align(16))]
 pub struct Unit {
@@ -17,8 +17,8 @@ pub struct Unit {
     pub r: Registers,
     /// Output registers `o0-o15`, two banks; see [`Unit::bank`].
     pub o: [Registers; 2],
-    /// Vertex slots that `EMIT` fills, whole output banks (the host's output mask picks and compacts). Triangles are
-    /// made of slots 0-2.
+    /// Vertex slots that `EMIT` fills with a whole output bank; the host's output mask selects and
+    /// compacts. Slots 0-2 form triangles.
     pub slots: [Registers; 4],
     /// Address registers `a0.x`, `a0.y`.
     pub a0: [i32; 2],
@@ -26,10 +26,10 @@ pub struct Unit {
     pub al: i32,
     /// The flags `cmp.x`, `cmp.y`.
     pub cmp: [bool; 2],
-    /// Which bank of `o` the program writes: 0 or 1 (only bit 0 counts). Every `EMIT` changes it, and it survives
-    /// between runs (measured on hardware, ISA notes section 7).
+    /// The bank of `o` that the program writes: 0 or 1 (only bit 0 counts). Every `EMIT` toggles
+    /// it, and it survives between runs (measured on hardware, ISA notes section 7).
     pub bank: u8,
-    /// What `EMIT` does, as the last `SETEMIT` said.
+    /// The parameters of `EMIT`, from the last `SETEMIT`.
     pub setemit: EmitState,
 }
 
@@ -46,8 +46,8 @@ pub struct EmitState {
 }
 
 impl EmitState {
-    /// What `EMIT` does to the slots: shows `emitter` the outputs, copies them to the slot that is named, and sends slots 0-2
-    /// to `emitter` if a primitive was asked for.
+    /// The effect of `EMIT` on the slots: passes the outputs to `emitter`, copies them to the
+    /// selected slot, and sends slots 0-2 to `emitter` if `primitive` is set.
     pub fn emit(self, outputs: &Registers, slots: &mut [Registers; 4], emitter: &mut dyn Emitter) {
         emitter.vertex(outputs, self);
         slots[usize::from(self.vertex & 3)] = *outputs;
@@ -80,12 +80,13 @@ impl Unit {
         }
     }
 
-    /// The output bank that the program writes now, and that a vertex program leaves its results in.
+    /// The current output bank, which holds the results of a vertex program.
     pub fn outputs(&self) -> &Registers {
         &self.o[usize::from(self.bank & 1)]
     }
 
-    /// The meaning of `EMIT`, which both engines call: [`EmitState::emit`] of the current outputs, and a change of bank.
+    /// The meaning of `EMIT`, for all engines: [`EmitState::emit`] with the current outputs, then a
+    /// change of bank.
     pub fn emit(&mut self, emitter: &mut dyn Emitter) {
         let bank = usize::from(self.bank & 1);
         self.setemit.emit(&self.o[bank], &mut self.slots, emitter);
@@ -101,19 +102,22 @@ impl Default for Unit {
 
 /// Receives what a geometry program emits.
 pub trait Emitter {
-    /// One `EMIT`, before its slot is filled: the output registers, whole, and what the last `SETEMIT` said. For who keeps
-    /// slots of its own; does nothing unless implemented.
+    /// One `EMIT`, before it fills its slot: all output registers, and the parameters of the last
+    /// `SETEMIT`. For emitters with slots of their own; the default does nothing.
     fn vertex(&mut self, outputs: &Registers, how: EmitState) {
         let _ = (outputs, how);
     }
 
-    /// One triangle. If this panics, the panic goes on to whoever ran the shader, and what the unit's registers then
-    /// hold is unspecified. The output registers of vertex slots 0, 1, 2, not compacted. With `winding` the primitive
-    /// assembler is to exchange the first two, which it does in topology 3 only (the host knows the topology).
+    /// One triangle: the output registers of vertex slots 0, 1, 2, not compacted. With `winding`,
+    /// primitive assembly exchanges the first two vertices, in topology 3 only (the host knows the
+    /// topology).
+    ///
+    /// A panic here propagates to the caller that runs the shader; the unit's registers are then
+    /// unspecified.
     fn triangle(&mut self, vertices: [&Registers; 3], winding: bool);
 }
 
-/// An emitter for programs that can't emit: vertex programs, and callers who don't care.
+/// An emitter that discards: for vertex programs, and for callers without use for triangles.
 pub struct NoEmitter;
 
 impl Emitter for NoEmitter {

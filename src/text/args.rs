@@ -1,4 +1,5 @@
-//! A statement's text after its head word -> arguments, and those that several statements read alike.
+//! A statement's text after its head word -> arguments; and the kinds of argument that several
+//! statements have in common.
 
 use super::context::Assembler;
 use super::error::{AsmErrorKind, Parse, clip, expected, fault};
@@ -9,7 +10,7 @@ use super::operand::Operand;
 use super::span::Span;
 use super::warning::WarningKind;
 
-/// Arguments taken one after the other.
+/// An iterator over arguments that reports a missing or a surplus one.
 pub(super) struct Args<'s> {
     list: Vec<Span<'s>>,
     next: usize,
@@ -23,7 +24,7 @@ impl<'s> Args<'s> {
     pub fn next(&mut self, what: &'static str) -> Parse<Span<'s>> {
         match self.maybe() {
             Some(arg) if !arg.is_empty() => Ok(arg),
-            // Empty, so a comma follows.
+            // An empty argument ends at a comma.
             Some(arg) => fault(arg, AsmErrorKind::Expected { what, found: ",".into() }),
             None => expected(what, self.end),
         }
@@ -46,7 +47,7 @@ impl<'s> Args<'s> {
 }
 
 impl<'s> Assembler<'s> {
-    /// A comma behind the last argument means nothing.
+    /// Warns about a comma after the last argument, which has no meaning.
     pub(super) fn trailing_comma(&mut self, rest: Span<'s>) {
         if rest.text.ends_with(',') {
             let comma = rest.skip(rest.text.len() - 1);
@@ -54,7 +55,7 @@ impl<'s> Assembler<'s> {
         }
     }
 
-    /// A name that may be empty, which picasso does not mind.
+    /// Checks a name. It may be empty, as in picasso.
     pub(super) fn name(&mut self, name: Span<'s>) -> Parse<()> {
         if name.is_empty() {
             self.warn(name, WarningKind::EmptyName);
@@ -68,7 +69,7 @@ impl<'s> Assembler<'s> {
         self.file.names.operand(span, false)
     }
 
-    /// A number from 0 to `max` as a C literal; text behind it is ignored.
+    /// A number from 0 to `max` as a C literal; text after it is ignored.
     pub(super) fn literal(&mut self, arg: Span<'s>, what: &'static str, max: u8) -> Parse<u8> {
         let Some((value, len)) = signed_c_number(arg.text) else { return expected("a number", arg) };
         match u8::try_from(value) {

@@ -1,8 +1,8 @@
-//! Source files -> [`Assembly`]: the line loop, open blocks, padding, and the addresses that are known only at the end.
+//! Source files -> [`Assembly`]: the line loop, and the addresses that are known only at the end.
 //!
-//! Words are emitted in source order and never move, so an address is the number of words before it; jumps are filled
-//! in at the end of their file, calls and entry points after all files. What single statements mean is in `inst` and
-//! `directive`. Byte for byte picasso's output for what picasso accepts (language notes, section 14).
+//! Jumps are resolved at the end of their file, calls and entry points after all files. `inst` and
+//! `directive` define the statements. For a source that picasso accepts, the output is picasso's,
+//! byte for byte (language notes, section 14).
 
 use super::context::{EntryPoint, Field, File, Finished, Fixup, Site, error, number};
 use super::error::{AsmError, AsmErrorKind, Fault, Parse, clip, expected, fault};
@@ -14,21 +14,23 @@ use crate::isa::Stage;
 
 pub use super::context::{Assembler, Options, SharedUniform};
 
-/// What a source becomes.
+/// The result of an assembly.
 #[derive(Clone, Debug)]
 pub struct Assembly {
     /// The program and its entry points.
     pub shbin: Shbin,
-    /// What is accepted and odd, at most a thousand of it.
+    /// Lenient readings, at most a thousand.
     pub warnings: Vec<Warning>,
-    /// For every code word the line it comes from (file index, then line from 1, whatever line markers say).
+    /// The source line of every code word: file index, then line from 1, regardless of line
+    /// markers.
     pub lines: Vec<(u32, u32)>,
     /// All procedures, by address.
     pub procs: Vec<Proc>,
-    /// Declarations of uniforms that vertex files share, in order and with repetitions; those that begin with `_` are not
-    /// among them. For [`Assembly::c_header`].
+    /// Declarations of uniforms that vertex files share, in order and with repetitions, without
+    /// names that begin with `_`. For [`Assembly::c_header`].
     pub shared: Vec<SharedUniform>,
-    /// Whether the first file with an entry point of its own, written or not, is a geometry program.
+    /// Whether the first file that owns an entry point is a geometry program, even if `.nodvle`
+    /// suppresses the entry point.
     pub(super) header_geometry: bool,
 }
 
@@ -43,7 +45,7 @@ pub struct Proc {
     pub len: u32,
 }
 
-/// Assembles one source text with padding as picasso does it.
+/// Assembles one source text, with picasso's padding.
 pub fn assemble(source: &str) -> Result<Assembly, AsmError> {
     assemble_with(source, Options::default())
 }
@@ -56,7 +58,7 @@ pub fn assemble_with(source: &str, options: Options) -> Result<Assembly, AsmErro
 }
 
 impl<'s> Assembler<'s> {
-    /// Reads one file behind the ones before; `name` appears in messages.
+    /// Appends one file; `name` appears in messages.
     pub fn add_file(&mut self, name: &'s str, text: &'s str) -> Result<(), AsmError> {
         // A NUL byte ends a file.
         let (text, nul) = text.split_once('\0').map_or((text, false), |(text, _)| (text, true));
@@ -79,7 +81,7 @@ impl<'s> Assembler<'s> {
                 After::Nothing => {}
                 After::Position(next, file) => (line, self.site.file) = (next, file),
                 After::EndFile => {
-                    // What follows is read as if it were a file of its own.
+                    // The rest of the text is a file of its own.
                     self.end_file()?;
                     self.site.index += 1;
                     self.files += 1;
@@ -93,7 +95,7 @@ impl<'s> Assembler<'s> {
         self.end_file()
     }
 
-    /// Fills in what needed all files.
+    /// Resolves calls and entry points, and returns the program.
     pub fn finish(mut self) -> Result<Assembly, AsmError> {
         for call in std::mem::take(&mut self.calls) {
             let Some(&(start, len)) = self.procs.get(call.name.text) else {
@@ -147,7 +149,7 @@ impl<'s> Assembler<'s> {
         })
     }
 
-    /// Reads a line. `last`: none follows in this file.
+    /// Assembles a line. `last`: it is the last one of its file.
     fn line(&mut self, text: &'s str, last: bool) -> Parse<After<'s>> {
         let line = lexer::line(text)?;
         for label in line.labels {
@@ -179,7 +181,7 @@ impl<'s> Assembler<'s> {
     fn marker(&mut self, head: Span<'s>, last: bool) -> Parse<After<'s>> {
         match lexer::marker(head.text) {
             Marker::Position(line, file) => return Ok(After::Position(line, file)),
-            // picasso looks for the name in what follows, and here nothing does.
+            // picasso looks for the name in the next lines, and there are none.
             Marker::NoFile if last => return expected("a file name in quotes", head.skip(head.text.len())),
             Marker::NoFile => self.warn(head, WarningKind::MarkerWithoutFile),
             Marker::Nothing => self.warn(head, WarningKind::Ignored(clip(head.text))),
@@ -245,11 +247,11 @@ impl<'s> Assembler<'s> {
     }
 }
 
-/// What a line means for the lines behind it.
+/// The effect of a line on the position of the next one.
 enum After<'s> {
     Nothing,
-    /// The next line is this one of this file.
+    /// Line number and file name of the next line.
     Position(u32, &'s str),
-    /// The file ends here, inside its text.
+    /// `.file`: the next line begins another file.
     EndFile,
 }

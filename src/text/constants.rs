@@ -13,7 +13,7 @@ use super::warning::WarningKind;
 use crate::container::shbin::Constant;
 
 impl<'s> Assembler<'s> {
-    /// `(x, y, z, w)`, possibly behind a name: the name and the four values' texts.
+    /// `(x, y, z, w)`, possibly after a name: the name and the texts of the four values.
     fn vector(&mut self, rest: Span<'s>) -> Parse<(Span<'s>, [Span<'s>; 4])> {
         let Some((name, tail)) = rest.cut('(') else { return expected("`(x, y, z, w)`", rest.skip(rest.text.len())) };
         let Some((inside, junk)) = tail.cut(')') else { return expected("`)`", tail.skip(tail.text.len())) };
@@ -35,7 +35,7 @@ impl<'s> Assembler<'s> {
             *slot = match span.text.strip_prefix("f24#") {
                 Some(hex) => match u32::from_str_radix(hex, 16) {
                     Ok(bits) if bits < 1 << 24 => bits,
-                    _ => return expected("six hex digits behind f24#", span),
+                    _ => return expected("six hex digits after f24#", span),
                 },
                 None => {
                     let (value, len) = prefix_f64(span.text).unwrap_or((0.0, 0));
@@ -44,7 +44,7 @@ impl<'s> Assembler<'s> {
                     } else {
                         self.file.names.ignored(span.skip(len));
                     }
-                    // Text to f64 to f32 to float24, each step as picasso takes it.
+                    // Text to f64 to f32 to float24: picasso's steps, each of which rounds.
                     f24_from_f32(value as f32)
                 }
             };
@@ -103,7 +103,7 @@ impl<'s> Assembler<'s> {
 
     pub(super) fn end_array(&mut self, block: Block<'s>, head: Span<'s>) -> Parse<()> {
         let Block::Array { name, size, values } = block else { unreachable!("called for arrays only") };
-        // The name is in an earlier line; this line's `.end` is where the array is placed.
+        // `.end` allocates the array, so an error is shown there; the name is in an earlier line.
         let at = |kind| Fault { at: head.at, kind };
         let count = size.unwrap_or(values.len() as u32);
         if count == 0 {

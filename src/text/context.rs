@@ -1,8 +1,8 @@
 //! The state of an assembly: emitted words, open blocks, names, fixups and warnings.
 //!
-//! Words are emitted in source order and never move, so an address is the number of words before it.
-//! The statement files (`inst`, `directive`, `block`, `constants`, `args`) act on this state; `asm`
-//! drives them.
+//! Words are emitted in source order and never move, so an address is the number of words before
+//! it. The statement files (`inst`, `directive`, `block`, `constants`, `args`) act on this state;
+//! `asm` drives them.
 
 use super::declarations::{DvleBuilder, RegisterSpace};
 use super::error::{AsmError, AsmErrorKind, Fault, Parse, expected, fault};
@@ -17,7 +17,7 @@ use crate::container::shbin::GeometryMode;
 use crate::isa::{MAX_CODE_WORDS, Stage};
 use std::collections::HashMap;
 
-/// How to assemble.
+/// Options of an assembly.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// Insert no NOPs where blocks end; warn instead.
@@ -42,7 +42,7 @@ pub(super) struct Site<'s> {
     pub file: &'s str,
     pub index: u32,
     pub line: u32,
-    /// The line as counted, where a line marker has changed `line`.
+    /// The line number regardless of line markers, which change `line`.
     pub counted: u32,
     pub text: &'s str,
 }
@@ -50,7 +50,7 @@ pub(super) struct Site<'s> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Word {
     pub bits: u32,
-    /// Given by `.word`: never renumbered.
+    /// From `.word`: its descriptor index is never renumbered.
     pub raw: bool,
     pub line: (u32, u32),
 }
@@ -64,7 +64,7 @@ pub(super) enum Block<'s> {
     Array { name: Span<'s>, size: Option<u32>, values: Vec<[u32; 4]> },
 }
 
-/// Which field of a word is filled in later.
+/// The field of a word that a fixup sets.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Field {
     /// DST, from an expression.
@@ -81,7 +81,7 @@ pub(super) struct Fixup<'s> {
     pub site: Site<'s>,
 }
 
-/// Where a file's DVLE begins to run.
+/// The entry point of a file's DVLE.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum EntryPoint<'s> {
     Main,
@@ -89,7 +89,7 @@ pub(super) enum EntryPoint<'s> {
     Words(u32, u32),
 }
 
-/// What is known of the file being read.
+/// The state of the file being read.
 #[derive(Debug)]
 pub(super) struct File<'s> {
     pub first: Site<'s>,
@@ -142,18 +142,19 @@ pub(super) struct Call<'s> {
     pub site: Site<'s>,
 }
 
-/// Assembles several files into one program, one entry point for each file that has one.
+/// Assembles several files into one program with one entry point per file that has one.
 pub struct Assembler<'s> {
     pub(super) options: Options,
     pub(super) words: Vec<Word>,
     pub(super) opdescs: OpdescTable,
     pub(super) procs: HashMap<&'s str, (usize, usize)>,
     pub(super) calls: Vec<Call<'s>>,
-    /// A block has just been closed: the next `.end` or `.else` needs a word between (picasso's state E).
+    /// A block was closed by the previous statement: the next `.end` or `.else` needs a padding
+    /// word (picasso's state E).
     pub(super) after_block: bool,
     pub(super) shared: RegisterSpace<'s>,
     pub(super) declared: Vec<SharedUniform>,
-    /// Kind of the first file that owns an entry point.
+    /// Stage of the first file that owns an entry point.
     pub(super) first_stage: Option<Stage>,
     pub(super) finished: Vec<Finished<'s>>,
     pub(super) warnings: Vec<Warning>,
@@ -163,7 +164,7 @@ pub struct Assembler<'s> {
 }
 
 impl<'s> Assembler<'s> {
-    /// With nothing in it.
+    /// An assembler without files.
     pub fn new(options: Options) -> Assembler<'s> {
         let site = Site { file: "", index: 0, line: 1, counted: 1, text: "" };
         Assembler {
@@ -184,12 +185,12 @@ impl<'s> Assembler<'s> {
         }
     }
 
-    /// Something odd at a piece of the current line.
+    /// Adds a warning at a span of the current line.
     pub(super) fn warn(&mut self, span: Span<'_>, kind: WarningKind) {
         self.warn_at(span.at, kind);
     }
 
-    /// Something odd at a byte of the current line.
+    /// Adds a warning at a byte of the current line.
     pub(super) fn warn_at(&mut self, at: usize, kind: WarningKind) {
         let kind = match self.warnings.len() {
             ..MAX_WARNINGS => kind,
@@ -200,7 +201,7 @@ impl<'s> Assembler<'s> {
         self.warnings.push(Warning { file: file_name(self.site), line: self.site.line, column, source, kind });
     }
 
-    /// Appends a word; `at` is where an error would be shown.
+    /// Appends a word and returns its address; `at` is the position of a possible error.
     pub(super) fn emit(&mut self, bits: u32, raw: bool, at: Span<'_>) -> Parse<usize> {
         if self.words.len() >= MAX_CODE_WORDS {
             return fault(at, AsmErrorKind::ProgramTooLong { limit: MAX_CODE_WORDS });
@@ -209,7 +210,8 @@ impl<'s> Assembler<'s> {
         Ok(self.words.len() - 1)
     }
 
-    /// What every instruction needs: an open block, and room for another word. An open array will do, as in picasso.
+    /// Checks that an instruction may begin: a block is open, and there is room for another word.
+    /// As in picasso, an open array counts as a block.
     pub(super) fn begin_instruction(&mut self, head: Span<'_>) -> Parse<()> {
         if self.file.blocks.is_empty() && !self.file.names.raw {
             return fault(head, AsmErrorKind::OutsideProc);
@@ -237,7 +239,7 @@ impl<'s> Assembler<'s> {
         self.words.len()
     }
 
-    /// Exchanges two descriptor numbers in all words so far.
+    /// Exchanges two descriptor indices in all words so far.
     pub(super) fn swap_opdescs(&mut self, (a, b): (u8, u8)) {
         let (a, b) = (u32::from(a), u32::from(b));
         for w in self.words.iter_mut().filter(|w| !w.raw) {
@@ -253,17 +255,18 @@ impl<'s> Assembler<'s> {
         }
     }
 
-    /// Remembers that a field of word `at` comes from an expression of labels, known at the end of the file.
+    /// Records a fixup: a field of word `at` is an expression of labels, known at the end of the
+    /// file.
     pub(super) fn fix_later(&mut self, at: usize, field: Field, expr: Span<'s>) {
         self.file.fixups.push(Fixup { at, field, expr, site: self.site });
     }
 
-    /// Remembers that word `at` calls `name`.
+    /// Records a call: word `at` calls `name`, known after all files.
     pub(super) fn call_later(&mut self, at: usize, name: Span<'s>) {
         self.calls.push(Call { at, name, site: self.site });
     }
 
-    /// Fills in DST and NUM of word `at`; what is wrong with them is told of `shown`.
+    /// Sets DST and NUM of word `at`; `shown` is the position of a possible error.
     pub(super) fn patch(&mut self, at: usize, target: usize, len: usize, shown: Span<'_>) -> Parse<()> {
         if len > 0x3FF {
             return fault(shown, AsmErrorKind::BlockTooLong { words: len });
@@ -295,7 +298,7 @@ impl<'s> Assembler<'s> {
     }
 }
 
-/// All of `span` as a number: decimal, `0x` hex or leading-0 octal, at most 32 bits.
+/// The whole of `span` as a number: decimal, `0x` hex or leading-0 octal, at most 32 bits.
 pub(super) fn number(span: Span<'_>) -> Parse<u32> {
     match c_number(span.text) {
         Some((value, len)) if len == span.text.len() => match u32::try_from(value) {
@@ -309,18 +312,18 @@ pub(super) fn number(span: Span<'_>) -> Parse<u32> {
     }
 }
 
-/// Byte `at` of a line as a column, and the line.
+/// The column of byte `at` of a line, and the line.
 fn place(site: Site<'_>, at: usize) -> (u32, String) {
     let before = site.text.get(..at.min(site.text.len())).unwrap_or(site.text);
     (before.chars().count() as u32 + 1, site.text.chars().take(1000).collect())
 }
 
-/// The file's name for a person; a line marker may hold anything.
+/// The file's name without control characters; a line marker may contain any text.
 fn file_name(site: Site<'_>) -> String {
     site.file.chars().take(1000).map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect()
 }
 
-/// The error for a person.
+/// A fault of the line `site` as a public error.
 pub(super) fn error(site: Site<'_>, fault: Fault) -> AsmError {
     let (column, source) = place(site, fault.at);
     AsmError { file: file_name(site), line: site.line, column, source, kind: fault.kind }

@@ -1,7 +1,6 @@
-//! Directive statements: blocks, names, declarations, tables, and the raw forms beyond picasso.
+//! Directive statements -> blocks, names, declarations, tables, and the raw forms beyond picasso.
 //!
-//! One function per family. Registers come from `layout`, operands from `operand`; a directive never emits code except
-//! `.word`. Forms and limits: language notes, section 5. It must not know instruction encodings.
+//! One function per family. Only `.word` emits code. Forms and limits: language notes, section 5.
 
 use super::args::Args;
 use super::context::{Assembler, EntryPoint, SharedUniform, number};
@@ -15,7 +14,7 @@ use super::warning::WarningKind;
 use crate::container::shbin::{GeometryMode, Label, Output};
 use crate::isa::{Stage, WriteMask};
 
-/// Names of output properties and their numbers in the output table; the first of two names is the long one.
+/// Output properties: long name, short name, and number in the output table.
 pub(super) const PROPERTIES: [(&str, &str, u16); 9] = [
     ("position", "pos", 0),
     ("normalquat", "nquat", 1),
@@ -86,7 +85,7 @@ impl<'s> Assembler<'s> {
                 self.file.no_dvle = true;
             }
             ".gsh" => self.geometry(words, head)?,
-            // What follows does not exist in picasso's language.
+            // The rest does not exist in picasso's language.
             ".raw" => {
                 words.done()?;
                 self.file.names.raw = true;
@@ -151,7 +150,7 @@ impl<'s> Assembler<'s> {
                 return fault(name, AsmErrorKind::Duplicate { what: "alias", name: clip(name.text) });
             }
             if self.file.space.is_some() && self.shared.is_full() {
-                // picasso counts before it looks whose registers these are.
+                // picasso counts a declaration before it determines the register space.
                 return Err(at(self.shared.full()));
             }
             let register = self.space().uniform(class, name.text, size).map_err(at)?;
@@ -292,7 +291,8 @@ impl<'s> Assembler<'s> {
         Ok(())
     }
 
-    /// `.bind NAME REG [SIZE]`: a row of the uniform table for registers that are not allocated, and an alias.
+    /// `.bind NAME REG [SIZE]`: a row of the uniform table for registers that are not allocated,
+    /// and an alias.
     fn bind(&mut self, mut words: Args<'s>) -> Parse<()> {
         let name = words.next("a name")?;
         identifier(name)?;
@@ -303,7 +303,7 @@ impl<'s> Assembler<'s> {
             None => 1,
         };
         words.done()?;
-        // v0-v15 and everything from c0 on: the uniform table knows no r registers.
+        // v0-v15 and all registers from c0 on: the uniform table has no r registers.
         if operand.number_in(0, 16, "").is_err() {
             operand.number_in(FLOAT, BOOL + 16 - FLOAT, "a v, c, i or b register")?;
         }

@@ -1,8 +1,8 @@
 //! Instruction statements -> words.
 //!
-//! One function per operand shape; the encoding itself is `isa::encode`'s. The form with a wide second or third source
-//! is chosen from the operands ([`choose_form`]), never by the mnemonic, except where the mnemonic ends in `!`. The
-//! `r...` forms of the transfers take addresses and lengths as they are. It must not know what a descriptor holds.
+//! One function per operand shape; `isa::encode` does the encoding. The operands select the form
+//! with a wide second or third source ([`choose_form`]); a mnemonic that ends in `!` selects it
+//! exactly. The `r...` forms of the transfers take addresses and lengths as numbers.
 
 use super::args::Args;
 use super::context::{Assembler, Block, Field, number};
@@ -15,7 +15,7 @@ use crate::isa::encode::{self, EncodeError};
 use crate::isa::table::{Format, ROWS, Row};
 use crate::isa::{Alu, CmpOp, Cond, CondOp, Index, Inst, Opcode, Setemit, Src, SrcFile, Test, WriteMask};
 
-/// The encoding that is chosen for the operation `op` (a normal form) on these sources.
+/// The encoding of the operation `op` (a normal form) with these sources.
 pub(super) fn choose_form(op: Opcode, src: &[Src]) -> Opcode {
     let uniform = |n: usize| src.get(n).is_some_and(|s| !s.reg.is_narrow());
     let indexed = |n: usize| src.get(n).is_some_and(|s| s.index != Index::None);
@@ -41,7 +41,7 @@ impl<'s> Assembler<'s> {
         self.begin_instruction(head)?;
         self.trailing_comma(rest);
         let (rest, at) = match rest.cut('@') {
-            // Without `.raw` it is junk behind an operand, as in picasso.
+            // Without `.raw` it is ignored text after an operand, as in picasso.
             Some((rest, at)) if row.has_opdesc() && self.file.names.raw => (rest.trim(), Some(at.trim())),
             _ => (rest, None),
         };
@@ -89,7 +89,8 @@ impl<'s> Assembler<'s> {
         Ok(operand)
     }
 
-    /// No two uniforms; no two different inputs, which the hardware can't read in one instruction.
+    /// Rejects two uniforms, and two different inputs: the hardware can't read them in one
+    /// instruction.
     fn check_sources(&self, src: &[Src], seen: &[Operand<'s>]) -> Parse<()> {
         let mut uniforms = 0;
         let mut input = None;
@@ -108,7 +109,7 @@ impl<'s> Assembler<'s> {
         Ok(())
     }
 
-    /// Refuses operands that the encoding has no room for, at the operand's place.
+    /// Rejects an operand that is too wide for the encoding, at the operand's position.
     fn narrow(&self, inst: &Inst, seen: &[Operand<'s>]) -> Parse<()> {
         match encode::encode(inst, 0) {
             Err(EncodeError::NarrowUniform(n) | EncodeError::NarrowIndex(n)) => {
@@ -139,7 +140,7 @@ impl<'s> Assembler<'s> {
             && a != n
             && !self.file.names.raw
         {
-            // picasso does not look here.
+            // picasso does not check this.
             self.warn(b.span, WarningKind::TwoInputs);
         }
         let inst = Inst::Cmp { ops, src };
@@ -184,7 +185,7 @@ impl<'s> Assembler<'s> {
         self.emit(word, false, head).map(|_| ())
     }
 
-    /// A boolean register; `!` before it where the instruction can test for false.
+    /// A boolean register, after `!` where the instruction can test for false.
     fn boolean(&mut self, arg: Span<'s>, invertible: bool) -> Parse<(u8, bool)> {
         let (arg, value) = match arg.strip('!') {
             Some(_) if !invertible => return fault(arg, AsmErrorKind::InvertNotAllowed),
@@ -206,7 +207,7 @@ impl<'s> Assembler<'s> {
         })
     }
 
-    /// Emits a transfer whose addresses are still zero.
+    /// Emits a transfer with zero addresses, which a fixup or call sets.
     fn bare_transfer(&mut self, op: Opcode, test: Option<Test>, head: Span<'s>) -> Parse<usize> {
         let always = Cond { op: CondOp::Or, ref_x: false, ref_y: false };
         let or_flags = test.unwrap_or(Test::Flags(always));
@@ -219,7 +220,8 @@ impl<'s> Assembler<'s> {
         self.emit(word, false, head)
     }
 
-    /// `for`'s operand and word. Its register number is not limited to i0-i3, as in picasso (quirk Q12).
+    /// The operand and word of `for`. As in picasso, its register number is not limited to i0-i3
+    /// (quirk Q12).
     fn bare_loop(&mut self, args: &mut Args<'s>, head: Span<'s>) -> Parse<usize> {
         let arg = args.next("an i register")?;
         let id = self.file.names.operand(arg, false)?.number_in(INT, 8, "an i register")?;
@@ -307,7 +309,8 @@ fn find_row(name: Span<'_>, exact: bool) -> Option<(&'static Row, bool)> {
     None
 }
 
-/// `mova`'s target: `a0.x`, `a0`, `a0.y`, `a1`, `a0.xy`, `a01`; and, beyond picasso, any mask behind `a0.`.
+/// `mova`'s target: `a0.x`, `a0`, `a0.y`, `a1`, `a0.xy`, `a01`; and, beyond picasso, any mask after
+/// `a0.`.
 fn address_mask(span: Span<'_>) -> Parse<WriteMask> {
     if span.is("a0") {
         return Ok(WriteMask::new(8));

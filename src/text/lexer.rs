@@ -1,15 +1,16 @@
-//! Source line -> labels, head word and arguments, each with its place in the line.
+//! Source line -> labels, head word and arguments, each a [`Span`] of the line.
 //!
-//! The language is line based: one statement per line, its first word decides how the rest is split (commas for
-//! instructions, blanks for most directives). So a "token" here is a [`Span`]: a piece of the line that remembers its
-//! byte offset, with a few cutting operations that keep it. It must not know any statement.
+//! The language is line based: one statement per line. Its first word decides how the rest is
+//! split: at commas for instructions, at blanks for most directives. So the tokens are spans that
+//! statements cut further.
 
 use super::error::{AsmErrorKind, Parse, clip, fault};
 use super::span::{Span, is_identifier, is_space};
 use std::borrow::Cow;
 
-/// The bytes of a source file as text. Comments may have other encodings than UTF-8, which picasso does not see: what can't
-/// be read there is replaced. Elsewhere it is an error: the offset of the first such byte.
+/// The bytes of a source file as text. picasso does not read comments, so they may be in any
+/// encoding: bytes that are not UTF-8 are replaced there. Elsewhere such a byte is an error, and
+/// its offset is returned.
 pub fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, usize> {
     let mut start = 0;
     for line in bytes.split(|&b| b == b'\n') {
@@ -34,12 +35,12 @@ pub(super) struct Line<'s> {
     pub labels: Vec<Span<'s>>,
     /// Mnemonic or directive; empty if there is no statement.
     pub head: Span<'s>,
-    /// What follows it, trimmed.
+    /// The rest of the line, trimmed.
     pub rest: Span<'s>,
 }
 
-/// Takes a line apart. Comments (`;`) are nothing. Labels come off before anything else, also where the line begins with
-/// `#`, whose whole text is then `head`.
+/// Splits a line. Comments (`;`) are removed, then labels, also where the line begins with `#`; the
+/// whole text of such a line is `head`.
 pub(super) fn line(text: &str) -> Parse<Line<'_>> {
     let whole = Span { text, at: 0 };
     let mut rest = whole.cut(';').map_or(whole, |(code, _)| code).trim();
@@ -55,10 +56,10 @@ pub(super) fn line(text: &str) -> Parse<Line<'_>> {
     Ok(Line { labels, head, rest: rest.trim() })
 }
 
-/// What a line that begins with `#` says.
+/// The meaning of a line that begins with `#`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Marker<'s> {
-    /// The next line is this one of this file.
+    /// Line number and file name of the next line.
     Position(u32, &'s str),
     /// A line number alone.
     NoFile,
@@ -66,7 +67,7 @@ pub(super) enum Marker<'s> {
     Nothing,
 }
 
-/// Reads a preprocessor's line marker, `# LINE "FILE"`, with or without flags behind it.
+/// Reads a preprocessor's line marker, `# LINE "FILE"`, with or without flags after it.
 pub(super) fn marker(text: &str) -> Marker<'_> {
     let text = text.trim_start_matches('#').trim_start_matches(is_space);
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();

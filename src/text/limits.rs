@@ -1,6 +1,6 @@
 //! How much the language and the tables of an entry point hold.
 
-/// Blocks that may be open in each other, of all kinds together.
+/// Depth of nested blocks, of all kinds together.
 pub(super) const MAX_BLOCKS: usize = 32;
 /// Words after which a vertex file takes no further instruction. The test is "more than", so one
 /// more passes, as in picasso.

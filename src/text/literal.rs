@@ -1,20 +1,21 @@
-//! Text <-> `f32`, vectors of four, and the container's float24.
+//! Number literals as text <-> `f32`, vec4, the container's float24, and integers.
 //!
-//! Printing is the shortest text that reads back to the same bits (NaN payloads included); reading rounds once, to
-//! nearest even. Accepted: decimals with exponent, hex floats (`0x1.8p3`), `inf`, `infinity`, `nan`, a sign, and
-//! `nan#7fc00001` for a NaN by its bits. The assembler reads constants like C's `strtod` (`prefix_f64`), because that
-//! is what picasso does and the result can differ in the last bit. It must not know where values are used.
+//! A printed value is the shortest text that reads back to the same bits, NaN payloads included.
+//! Reading rounds once, to nearest even. Accepted: decimals with exponent, hex floats (`0x1.8p3`),
+//! `inf`, `infinity`, `nan`, a sign, and `nan#7fc00001` for a NaN by its bits. The assembler reads
+//! constants like C's `strtod` (`prefix_f64`), because picasso does, and the result can differ in
+//! the last bit.
 
 use std::fmt;
 
-/// A text that is not a value.
+/// Why a text is not a number or vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LiteralError {
     /// Not a number.
     NotANumber,
     /// A vector is not `(x, y, z, w)`.
     NotAVector,
-    /// A vector has another number of components than four.
+    /// A vector does not have four components.
     Components(usize),
 }
 
@@ -40,7 +41,8 @@ pub fn parse_f32(text: &str) -> Result<f32, LiteralError> {
     }
     match scan(text) {
         Some(s) if s.len == text.len() => Ok(match s.kind {
-            // A hex float is rounded to 24 bits here; the `as` is then exact, or an overflow to infinity.
+            // A hex float is rounded to 24 bits here; the `as` is then exact, or an overflow to
+            // infinity.
             Kind::Hex(h) => signed(s.negative, h.round(24, -126)) as f32,
             Kind::Decimal(digits) => {
                 let v: f32 = digits.parse().map_err(|_| LiteralError::NotANumber)?;
@@ -86,12 +88,13 @@ pub fn format_f32(value: f32) -> String {
     }
 }
 
-/// `(x, y, z, w)`, each as by [`format_f32`].
+/// `(x, y, z, w)`, each component formatted by [`format_f32`].
 pub fn format_vec4(v: [f32; 4]) -> String {
     format!("({}, {}, {}, {})", format_f32(v[0]), format_f32(v[1]), format_f32(v[2]), format_f32(v[3]))
 }
 
-/// The number at the start of `text` (white space allowed before it) and the bytes it takes, as C's `strtod`.
+/// The number at the start of `text` (white space allowed before it) and its length in bytes, like
+/// C's `strtod`.
 pub(super) fn prefix_f64(text: &str) -> Option<(f64, usize)> {
     let trimmed = text.trim_start();
     let s = scan(trimmed)?;
@@ -104,8 +107,8 @@ pub(super) fn prefix_f64(text: &str) -> Option<(f64, usize)> {
     Some((signed(s.negative, magnitude), text.len() - trimmed.len() + s.len))
 }
 
-/// float24 as picasso writes it: mantissa truncated, exponents 0 and 0x7F not treated specially, infinity for larger
-/// numbers and for NaN, zero for smaller (container notes 4.1).
+/// float24 as picasso writes it: the mantissa is truncated and exponents 0 and 0x7F get no special
+/// treatment. Larger numbers and NaN become infinity, smaller numbers zero (container notes 4.1).
 pub(super) fn f24_from_f32(value: f32) -> u32 {
     let bits = value.to_bits();
     let sign = (bits >> 31) << 23;
@@ -117,7 +120,8 @@ pub(super) fn f24_from_f32(value: f32) -> u32 {
     }
 }
 
-/// The text of a float24 component: a decimal where reading that text gives the same pattern, `f24#XXXXXX` otherwise.
+/// The text of a float24 component: a decimal where reading that text gives the same pattern,
+/// `f24#XXXXXX` otherwise.
 pub(super) fn format_f24(bits: u32) -> String {
     let exponent = bits >> 16 & 0x7F;
     let value = match (exponent, bits & 0xFFFF) {
@@ -132,7 +136,8 @@ pub(super) fn format_f24(bits: u32) -> String {
     }
 }
 
-/// The number at the start of `text` as a C literal (decimal, `0x` hex, leading-0 octal), saturated, and its length.
+/// The number at the start of `text` as a C literal (decimal, `0x` hex, leading-0 octal),
+/// saturated, and its length.
 pub(super) fn c_number(text: &str) -> Option<(u64, usize)> {
     let (radix, start) = match text.as_bytes() {
         [b'0', b'x' | b'X', d, ..] if d.is_ascii_hexdigit() => (16, 2),
@@ -153,7 +158,8 @@ pub(super) fn signed_c_number(text: &str) -> Option<(i64, usize)> {
     Some((if text.starts_with('-') { -value } else { value }, sign + len))
 }
 
-/// Optional sign and decimal digits at the start of `text`, saturated, and their length; nothing is 0.
+/// Optional sign and decimal digits at the start of `text`, saturated, and their length; nothing is
+/// 0.
 pub(super) fn decimal_prefix(text: &str) -> (i64, usize) {
     let (sign, start) = match text.as_bytes().first() {
         Some(b'-') => (-1, 1),
@@ -183,7 +189,7 @@ enum Kind<'s> {
     Hex(Hex),
 }
 
-/// `mantissa * 2^exponent`, and whether non-zero digits were dropped below it.
+/// `mantissa * 2^exponent`, and whether non-zero digits below the mantissa were dropped.
 struct Hex {
     mantissa: u64,
     exponent: i64,
@@ -191,7 +197,8 @@ struct Hex {
 }
 
 impl Hex {
-    /// To `precision` bits, nearest even, with subnormals below 2^`least`. Exact in an `f64` for up to 53 bits.
+    /// Rounds to `precision` bits, to nearest even, with subnormals below 2^`least`. An `f64` holds
+    /// up to 53 bits exactly.
     fn round(&self, precision: i64, least: i64) -> f64 {
         if self.mantissa == 0 {
             return 0.0;
@@ -218,7 +225,7 @@ impl Hex {
             }
         }
         let exponent = self.exponent + drop;
-        // Two factors: one alone would leave the range of `f64` for subnormal results.
+        // Two factors: a single power of two leaves the range of `f64` for subnormal results.
         let (a, b) = (exponent / 2, exponent - exponent / 2);
         kept as f64 * f64::powi(2.0, a as i32) * f64::powi(2.0, b as i32)
     }

@@ -1,8 +1,9 @@
-//! Operand text -> register number, index, selector, sign; conditions; and the aliases that operands may name.
+//! Operand text -> register number, index, selector, sign; conditions; and the aliases that
+//! operands may name.
 //!
-//! One number space covers every class, as in picasso, because its rules are stated in it: `o0-o15` and `v0-v15` are
-//! 0x00-0x0F, `r` 0x10, `c` 0x20, `i` 0x80, `b` 0x88. An offset is added without looking at the class (`r15[1]` is
-//! c0): each place checks the final number only. Language notes, sections 4 and 13. It must not know instructions.
+//! Registers are numbers of the space in `registers`. An offset is added without regard to the
+//! class (`r15[1]` is c0); each use checks the final number only. Language notes, sections 4 and
+//! 13.
 
 use super::error::{AsmErrorKind, Parse, clip, expected, fault};
 use super::literal::{c_number, decimal_prefix};
@@ -12,13 +13,13 @@ use super::warning::WarningKind;
 use crate::isa::{Cond, CondOp, DstReg, Index, Src, SrcReg, Swizzle, WriteMask};
 use std::collections::HashMap;
 
-/// What a name stands for.
+/// The register that a name stands for, with selector and sign.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Alias {
     pub reg: u32,
     pub components: [u8; 4],
     pub negate: bool,
-    /// The letter it was defined with, if that is known; the number alone does not tell `o` from `v`.
+    /// The letter of its definition, if known: the number alone does not distinguish `o` from `v`.
     pub letter: Option<char>,
 }
 
@@ -31,7 +32,7 @@ impl Alias {
     }
 }
 
-/// What is done with an `o` or `v` register.
+/// The access to an `o` or `v` register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
     Read,
@@ -46,9 +47,9 @@ pub(super) struct Operand<'s> {
     pub index: Index,
     pub components: [u8; 4],
     pub negate: bool,
-    /// The components were `_`: no lane at all.
+    /// The components are `_`: the empty set.
     pub no_components: bool,
-    /// The register's letter, as for an alias.
+    /// The register's letter, as in [`Alias`].
     pub letter: Option<char>,
     pub span: Span<'s>,
 }
@@ -58,7 +59,7 @@ impl Operand<'_> {
         fault(self.span, AsmErrorKind::WrongClass { expected: what, found: clip(self.span.text) })
     }
 
-    /// As a source.
+    /// The operand as a source.
     pub fn src(&self) -> Parse<Src> {
         if self.no_components {
             return fault(self.span, AsmErrorKind::BadSwizzle("_".into()));
@@ -74,7 +75,7 @@ impl Operand<'_> {
         })
     }
 
-    /// The lanes as a set.
+    /// The components as a set.
     pub fn mask(&self) -> WriteMask {
         if self.no_components {
             return WriteMask::NONE;
@@ -91,7 +92,7 @@ impl Operand<'_> {
     }
 }
 
-/// Names of one file, and the rules its operands are read by.
+/// The names of one file, and the rules for its operands.
 #[derive(Debug, Default)]
 pub(super) struct Names<'s> {
     aliases: HashMap<&'s str, Alias>,
@@ -99,14 +100,15 @@ pub(super) struct Names<'s> {
     pub geometry: bool,
     /// `.raw`: index registers on `v` and `r`, all output registers.
     pub raw: bool,
-    /// An `o` register was named (this alone makes a file own a DVLE).
+    /// An `o` register was named. This alone gives a file a DVLE.
     pub saw_output: bool,
-    /// Warnings of the current line and the bytes they are about.
+    /// Warnings of the current line with their byte offsets.
     pub notes: Vec<(usize, WarningKind)>,
 }
 
 impl<'s> Names<'s> {
-    /// Defines `name`; a second definition is an error. Registers can be hidden, as in picasso.
+    /// Defines `name`; a second definition is an error. As in picasso, an alias may hide a
+    /// register.
     pub fn define(&mut self, name: Span<'s>, alias: Alias) -> Parse<()> {
         if reads_like_a_register(name.text) {
             self.note(name, WarningKind::HidesRegister(clip(name.text)));
@@ -122,7 +124,7 @@ impl<'s> Names<'s> {
         self.aliases.contains_key(name)
     }
 
-    /// Reads an operand. Where the language has no index register, `relative` is false.
+    /// Reads an operand. `relative`: the language allows an index register here.
     pub fn operand(&mut self, span: Span<'s>, relative: bool) -> Parse<Operand<'s>> {
         let (negate, body) = match span.strip('-') {
             Some(rest) => (true, rest),
@@ -132,24 +134,24 @@ impl<'s> Names<'s> {
             return expected("a register or alias", body);
         }
         if body.text.starts_with(is_space) {
-            // Only behind `-` or `!`; an operand itself is trimmed.
+            // Only after `-` or `!`; the operand itself is trimmed.
             return expected("a register or alias without a blank before it", body.trim());
         }
         let (mut index, mut offset) = (Index::None, 0);
         let (base, components) = match body.cut('[') {
             Some((base, rest)) => {
-                let Some((inside, behind)) = rest.cut(']') else { return expected("`]`", rest.skip(rest.text.len())) };
+                let Some((inside, tail)) = rest.cut(']') else { return expected("`]`", rest.skip(rest.text.len())) };
                 (index, offset) = self.bracket(inside.trim())?;
                 if index != Index::None && !relative {
                     return fault(inside, AsmErrorKind::IndexNotAllowed(clip(base.text)));
                 }
-                match behind.cut('.') {
+                match tail.cut('.') {
                     Some((junk, components)) => {
                         self.ignored(junk);
                         (base, Some(components))
                     }
                     None => {
-                        self.ignored(behind);
+                        self.ignored(tail);
                         (base, None)
                     }
                 }
@@ -213,7 +215,7 @@ impl<'s> Names<'s> {
         }
     }
 
-    /// Whether the letter that an operand was defined with fits what is done with it.
+    /// Warns if the letter of an operand's definition contradicts its use.
     pub fn note_use(&mut self, operand: &Operand<'_>, what: Use) {
         let (wrong, right) = if what == Use::Read { ('o', 'v') } else { ('v', 'o') };
         if operand.letter == Some(wrong) && operand.reg < TEMP {
@@ -226,7 +228,7 @@ impl<'s> Names<'s> {
         self.notes.push((span.at, kind));
     }
 
-    /// Text that nothing looks at.
+    /// Warns about text that the language ignores.
     pub fn ignored(&mut self, junk: Span<'_>) {
         let junk = junk.trim();
         if !junk.is_empty() {
@@ -257,7 +259,7 @@ impl<'s> Names<'s> {
         Ok(u32::try_from(value).unwrap_or(u32::MAX))
     }
 
-    /// Decimal, like C's `atoi`: text behind the digits is ignored and no digits are 0.
+    /// Decimal, like C's `atoi`: text after the digits is ignored, and a missing number is 0.
     pub fn decimal(&mut self, text: Span<'s>) -> i64 {
         let (value, len) = decimal_prefix(text.text);
         if len == 0 {
@@ -268,7 +270,8 @@ impl<'s> Names<'s> {
         value
     }
 
-    /// A register from its text, which has no blanks before it; what follows the number is ignored, as in picasso.
+    /// A register from its text, which has no leading blank. As in picasso, text after the number
+    /// is ignored.
     fn register(&mut self, text: Span<'s>) -> Parse<Alias> {
         let undefined =
             || fault(text, AsmErrorKind::Undefined { what: "register or alias", name: clip(text.text.trim_end()) });
@@ -285,7 +288,7 @@ impl<'s> Names<'s> {
             'c' => (FLOAT, 95),
             'i' => (INT, 7),
             'b' => (BOOL, 15),
-            // Upper case: the number is taken as it stands in the common space (language notes, quirk Q1).
+            // Upper case: the number is one of the common space (language notes, quirk Q1).
             'O' | 'V' | 'R' | 'C' | 'I' | 'B' => (0, 255),
             _ => return undefined(),
         };
@@ -319,7 +322,7 @@ fn index_register(text: &str) -> Option<Index> {
     }
 }
 
-/// Up to four component letters; the last one is repeated, and no letter at all is x.
+/// Up to four component letters. The last letter is repeated; the empty text is x.
 pub(super) fn parse_components(span: Span<'_>) -> Parse<[u8; 4]> {
     let bad = || fault(span, AsmErrorKind::BadSwizzle(clip(span.text)));
     if span.text.len() > 4 {
@@ -342,8 +345,8 @@ pub(super) fn parse_components(span: Span<'_>) -> Parse<[u8; 4]> {
     Ok(out)
 }
 
-/// A condition on the flags: `cmp.x`, `!cmp.y`, `cmp.x && !cmp.y`, `cmp.x || cmp.y`; and, beyond picasso,
-/// `cmp.x ignore !cmp.y`, which gives the reference bit of a flag that isn't tested.
+/// A condition on the flags: `cmp.x`, `!cmp.y`, `cmp.x && !cmp.y`, `cmp.x || cmp.y`. Beyond
+/// picasso: `cmp.x ignore !cmp.y`, which gives the reference bit of a flag that isn't tested.
 pub(super) fn condition(span: Span<'_>) -> Parse<Cond> {
     let joined = span.text.find(['&', '|']).map(|n| {
         let c = if span.text.as_bytes()[n] == b'&' { '&' } else { '|' };
@@ -351,7 +354,7 @@ pub(super) fn condition(span: Span<'_>) -> Parse<Cond> {
         (span.take(n), if c == '&' { CondOp::And } else { CondOp::Or }, rest.strip(c).unwrap_or(rest))
     });
     let joined = joined.or_else(|| {
-        // Bytewise, so that letters beyond ASCII in a bad source can't split a character.
+        // Bytewise, so that a position inside a multi-byte character can't be used as a boundary.
         let n = span.text.as_bytes().windows(8).position(|w| w.eq_ignore_ascii_case(b" ignore "))?;
         Some((span.take(n), CondOp::X, span.skip(n + 8)))
     });
@@ -369,7 +372,7 @@ pub(super) fn condition(span: Span<'_>) -> Parse<Cond> {
     Ok(Cond { op, ref_x: x, ref_y: y })
 }
 
-/// `cmp.x` or `cmp.y` with any number of `!` before it: which flag, and the value it must have.
+/// `cmp.x` or `cmp.y` with any number of `!` before it: the flag's number, and the value required.
 fn flag(span: Span<'_>) -> Parse<(u8, bool)> {
     let span = span.trim();
     let name = span.text.trim_start_matches('!');

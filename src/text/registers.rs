@@ -1,6 +1,7 @@
 //! The number space that all register classes share, as in picasso, whose rules are stated in it.
 //!
-//! `o0-o15` and `v0-v15` are 0x00-0x0F, `r` 0x10, `c` 0x20, `i` 0x80, `b` 0x88 (language notes, section 4).
+//! `o0-o15` and `v0-v15` are 0x00-0x0F, `r` 0x10, `c` 0x20, `i` 0x80, `b` 0x88 (language notes,
+//! section 4).
 
 /// First number of each class in the common space.
 pub(super) const TEMP: u32 = 0x10;
@@ -8,7 +9,7 @@ pub(super) const FLOAT: u32 = 0x20;
 pub(super) const INT: u32 = 0x80;
 pub(super) const BOOL: u32 = 0x88;
 
-/// The registers that have a number of the common space: `o3 or v3`, `c5`.
+/// The registers of a number of the common space: `o3 or v3`, `c5`.
 pub(super) fn register_name(number: u32) -> String {
     match number {
         ..TEMP => format!("o{number} or v{number}"),
@@ -20,7 +21,7 @@ pub(super) fn register_name(number: u32) -> String {
     }
 }
 
-/// A register class that uniforms live in.
+/// A class of uniforms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     Float,
@@ -38,7 +39,8 @@ impl Class {
     }
 }
 
-/// Whether picasso refuses `name` for `.alias`: a register letter and a digit.
+/// Whether `name` begins with a register letter and a digit, so that picasso rejects it for
+/// `.alias`.
 pub(super) fn reads_like_a_register(name: &str) -> bool {
     let b = name.as_bytes();
     b.len() > 1 && b"ovrcib".contains(&b[0].to_ascii_lowercase()) && b[1].is_ascii_digit()

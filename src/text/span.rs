@@ -14,11 +14,12 @@ pub(super) fn is_space(c: char) -> bool {
     c.is_ascii_whitespace() || c == '\x0B'
 }
 
-/// What separates words.
+/// Word separators.
 const BLANKS: [char; 2] = [' ', '\t'];
 
 impl<'s> Span<'s> {
-    /// The part from byte `n` on. `n` must be a character boundary, as all callers' are (they found an ASCII byte).
+    /// The text from byte `n` on. `n` must be a character boundary; callers pass positions next to
+    /// ASCII bytes.
     pub fn skip(self, n: usize) -> Span<'s> {
         Span { text: &self.text[n..], at: self.at + n }
     }
@@ -32,7 +33,7 @@ impl<'s> Span<'s> {
         let n = self.text.len() - start.len();
         Span { text: start.trim_end_matches(is_space), at: self.at + n }
     }
-    /// The parts before and behind the first `c` (an ASCII character).
+    /// The text before and the text after the first `c` (an ASCII character).
     pub fn cut(self, c: char) -> Option<(Span<'s>, Span<'s>)> {
         let n = self.text.find(c)?;
         Some((self.take(n), self.skip(n + c.len_utf8())))
@@ -41,7 +42,7 @@ impl<'s> Span<'s> {
     pub fn strip(self, c: char) -> Option<Span<'s>> {
         self.text.starts_with(c).then(|| self.skip(c.len_utf8()))
     }
-    /// Whether nothing is left.
+    /// Whether the text is empty.
     pub fn is_empty(self) -> bool {
         self.text.is_empty()
     }
@@ -49,7 +50,8 @@ impl<'s> Span<'s> {
     pub fn is(self, word: &str) -> bool {
         self.text.eq_ignore_ascii_case(word)
     }
-    /// The first word and the rest. Words are separated by blanks and tabs; other white space is part of one.
+    /// The first word and the rest. Words are separated by blanks and tabs; other white space is
+    /// part of one.
     pub fn word(self) -> (Span<'s>, Span<'s>) {
         let n = self.text.len() - self.text.trim_start_matches(BLANKS).len();
         let s = self.skip(n);

@@ -1,24 +1,25 @@
-//! Bytes -> [`Shbin`], whoever wrote them.
+//! Bytes -> [`Shbin`], for the file layouts of all producers.
 //!
-//! Nothing is assumed about where a part lies except the one thing that all readers assume: the program header follows
-//! the table of DVLE offsets. Two free tools write it 0x1C bytes long and put an entry point before the code.
+//! The program header follows the table of DVLE offsets; all other parts may be anywhere. Two free
+//! tools write a program header of 0x1C bytes, and place an entry point before the code.
 
 use super::error::{Part, ShbinError, ShbinErrorKind};
 use super::tables::{BudgetedReader, TableLocation};
 use super::{Dvle, GeometryMode, Shbin, stage_of};
 
-/// Bytes of the program header that every producer writes.
+/// Length of the program header that every producer writes.
 const SHORT_PROGRAM_HEADER: usize = 0x1C;
-/// Its whole length; what lies between belongs to it only if nothing else does.
+/// Length of the full program header. The bytes after the short header belong to it only if no
+/// other part uses them.
 const PROGRAM_HEADER: usize = 0x28;
 const DVLE_HEADER: usize = 0x40;
 
 impl Shbin {
     /// Reads a linked shader file.
     ///
-    /// Versions are not checked. Of the type byte only bit 0 counts. Names that are not UTF-8 get replacement
-    /// characters. An entry point from the tool that is known to write the offset of its name there is taken from the
-    /// label `main`.
+    /// Versions are not checked. Only bit 0 of the type byte counts. Names that are not UTF-8 get
+    /// replacement characters. One tool is known to write the offset of the entry point's name
+    /// instead of its address; its entry point is the label `main`.
     pub fn parse(bytes: &[u8]) -> Result<Shbin, ShbinError> {
         let mut reader = BudgetedReader::new(bytes);
         let file = reader.header(0, Part::FileHeader, 0, 8, b"DVLB")?;
@@ -33,7 +34,7 @@ impl Shbin {
         let mut dvles = Vec::new();
         for offset in offsets.iter() {
             let mut dvle = dvle(&mut reader, offset.at(0), u64::from(offset.u32(0)))?;
-            // The mark of the tool that puts a symbol offset where the entry point belongs.
+            // The signature of the tool that writes a symbol offset instead of the entry point.
             let misplaced = header.u32(4) == 0 && header.u32(8) != PROGRAM_HEADER as u32 && dvle.version == 0;
             if let Some(main) = dvle.labels.iter().find(|l| misplaced && l.name == "main") {
                 dvle.entry = main.position;
@@ -54,11 +55,11 @@ impl Shbin {
     }
 }
 
-/// The names of source files, from the fields that only the long header has.
+/// The names of source files, from the fields that only the full header has.
 fn file_names(reader: &mut BudgetedReader<'_>, base: u64) -> Result<Vec<String>, ShbinError> {
     let header = reader.header(4, Part::ProgramHeader, base, PROGRAM_HEADER, b"DVLP")?;
     let names = reader.table(TableLocation::pair(&header, 0x20, base), Part::FileNames, 1)?.bytes();
-    // The last name's zero byte ends it and begins no other.
+    // The last name's zero byte is a terminator, not a separator.
     let names = names.strip_suffix(&[0]).unwrap_or(names);
     if names.is_empty() {
         return Ok(Vec::new());
@@ -66,7 +67,7 @@ fn file_names(reader: &mut BudgetedReader<'_>, base: u64) -> Result<Vec<String>,
     Ok(names.split(|&b| b == 0).map(|name| String::from_utf8_lossy(name).into_owned()).collect())
 }
 
-/// The entry point at `base`, whose offset is in the field at `field`.
+/// The DVLE at `base`; the field at `field` holds its offset.
 fn dvle(reader: &mut BudgetedReader<'_>, field: usize, base: u64) -> Result<Dvle, ShbinError> {
     let header = reader.header(field, Part::DvleHeader, base, DVLE_HEADER, b"DVLE")?;
     let symbols = reader.table(TableLocation::pair(&header, 0x38, base), Part::Symbols, 1)?.bytes();
@@ -87,8 +88,8 @@ fn dvle(reader: &mut BudgetedReader<'_>, field: usize, base: u64) -> Result<Dvle
 }
 
 impl GeometryMode {
-    /// From the four bytes at DVLE+0x14: mode, first register (fixed), vertices (variable), vertices (fixed). Bytes that
-    /// the mode does not use and that are not zero make it [`GeometryMode::Unknown`].
+    /// From the four bytes at DVLE+0x14: mode, first register (fixed), vertices (variable),
+    /// vertices (fixed). A nonzero byte that the mode does not use gives [`GeometryMode::Unknown`].
     pub const fn from_bytes(bytes: [u8; 4]) -> GeometryMode {
         match bytes {
             [0, 0, 0, 0] => GeometryMode::Point,
