@@ -1,4 +1,4 @@
-//! What native kernels do besides computing: deoptimise, refuse, survive a panicking emitter.
+//! Native kernels apart from arithmetic: deoptimisation, failures to compile, panicking emitters.
 
 mod batches;
 mod codegen_quality;
@@ -19,7 +19,7 @@ fn program(source: &str) -> (Arc<Program>, Entry) {
 
 fn jit_with(memory: fn() -> CodeMemory) -> Arc<Jit> {
     let jit = Jit::new(Variant::Vec4, Arc::new(Interp)).expect("tests run where there is native code");
-    let mut jit = Arc::into_inner(jit).expect("nobody else has it yet");
+    let mut jit = Arc::into_inner(jit).expect("not shared yet");
     jit.memory = memory;
     Arc::new(jit)
 }
@@ -32,7 +32,7 @@ fn kernel(jit: &Arc<Jit>, source: &str) -> Result<NativeKernel, Unsupported> {
 const PRODUCT: &str = ".proc main\n mov r0, v1\n mul o0, v0, r0\n end\n.end";
 
 #[test]
-fn a_product_that_might_be_wrong_is_redone_and_a_shader_that_redoes_much_stops_speculating() {
+fn a_suspect_product_deoptimises_and_many_deoptimisations_end_speculation() {
     let kernel = kernel(&jit_with(CodeMemory::default), PRODUCT).expect("native");
     let speculative = kernel.native_bytes();
     let mut unit = Unit::new();
@@ -53,7 +53,7 @@ fn a_product_that_might_be_wrong_is_redone_and_a_shader_that_redoes_much_stops_s
     assert_eq!(run(0.0, 5.0), [6.0, 0.0, 5.0, 1.0]);
     assert_eq!(kernel.deoptimisations(), 1);
     assert!(kernel.native_bytes() > speculative);
-    assert!(run(0.0, f32::NAN)[2].is_nan(), "a NaN that is right stays");
+    assert!(run(0.0, f32::NAN)[2].is_nan(), "a NaN that the hardware gives too");
     for _ in 0..MAX_DEOPTIMISATIONS + 10 {
         assert_eq!(run(0.0, 5.0)[1], 0.0);
     }
@@ -70,9 +70,9 @@ fn a_system_without_executable_memory_is_a_reason() {
 #[test]
 fn code_runs_in_memory_of_the_host_and_is_given_back() {
     let on = |shelf: &Arc<Shelf>| {
-        let lent = HostServices { memory: Some(shelf.clone()), ..HostServices::default() };
+        let services = HostServices { memory: Some(shelf.clone()), ..HostServices::default() };
         let settings = Settings { batch_threshold: 0, ..Settings::default() };
-        kernel(&Jit::hosted(Variant::Batch, settings, lent, Arc::new(Interp)).expect("native"), PRODUCT)
+        kernel(&Jit::hosted(Variant::Batch, settings, services, Arc::new(Interp)).expect("native"), PRODUCT)
     };
     let shelf = Shelf::new(0);
     let kernel = on(&shelf).expect("there is room");
@@ -97,14 +97,14 @@ fn code_runs_in_memory_of_the_host_and_is_given_back() {
     assert_eq!(shelf.len(), 3, "for batches, and exact code");
     drop(kernel);
     assert_eq!(shelf.len(), 0);
-    // Constants in the code would not be where they have to be.
+    // A host with odd addresses would misalign constants in the code.
     let odd = Shelf::new(16);
     assert_eq!(on(&odd).err(), Some(Unsupported::NoExecMemory { error: std::io::ErrorKind::InvalidData }));
-    assert_eq!(odd.len(), 0, "given back at once");
+    assert_eq!(odd.len(), 0, "released at once");
 }
 
 #[test]
-fn a_redo_without_memory_for_exact_code_is_served_by_the_last_resort() {
+fn without_memory_for_exact_code_the_last_resort_serves() {
     static GIVEN: AtomicUsize = AtomicUsize::new(0);
     fn once() -> CodeMemory {
         match GIVEN.fetch_add(1, Ordering::Relaxed) {
@@ -118,7 +118,7 @@ fn a_redo_without_memory_for_exact_code_is_served_by_the_last_resort() {
     inputs[0][0] = [f32::INFINITY; 4];
     inputs[0][1] = [0.0; 4];
     unit.v[2] = [7.0; 4];
-    // v2 is none of the batch's: it must stay the unit's whoever serves.
+    // The batch does not provide v2: it stays the unit's on every kind of code.
     let mut batch = Batch {
         inputs: (&inputs).into(),
         outputs: (&mut outputs).into(),
@@ -134,12 +134,12 @@ fn a_redo_without_memory_for_exact_code_is_served_by_the_last_resort() {
 }
 
 #[test]
-fn a_panic_of_the_emitter_comes_out_behind_the_code() {
+fn a_panic_of_the_emitter_resurfaces_after_the_code() {
     struct Panics(u32);
     impl Emitter for Panics {
         fn triangle(&mut self, _: [&Registers; 3], _: bool) {
             self.0 += 1;
-            // Without the message that `panic!` prints.
+            // `resume_unwind` prints no message, unlike `panic!`.
             std::panic::resume_unwind(Box::new("out of triangles"));
         }
     }
@@ -169,7 +169,7 @@ fn every_stage_prints() {
 
 #[test]
 fn a_hostile_program_gets_no_huge_frame() {
-    // Thousands of products, each hidden by a MAX: everything that must be tested would like to stay in a register.
+    // Thousands of products, each hidden by a MAX: every guarded value competes for a register.
     let body: String = (0..2000).map(|_| " dp4 r1, v0, r1\n max r3, r1, r3\n").collect();
     let source = format!(".gsh\n.proc main\n{body} end\n.end");
     let (program, entry) = program(&source);
@@ -189,12 +189,12 @@ fn a_hostile_program_gets_no_huge_frame() {
 }
 
 #[test]
-fn old_cpus_get_code_that_new_instructions_are_not_in() {
+fn baseline_code_has_no_newer_instructions() {
     let (program, entry) = program(".proc main\n mul r0, c0, v0\n add r0, r0, v1\n flr o0, r0\n end\n.end");
     let settings = Settings { cpu: Cpu::Baseline, ..Settings::default() };
     let jit = Jit::with(Variant::Vec4, settings, Arc::new(Interp)).expect("native");
     let host = jit.explain(&program, entry, &Config::default()).expect("small").host;
-    // AVX instructions begin with a v, and so does nothing else.
+    // AVX instructions are those whose names begin with a v.
     assert!(!host.lines().any(|l| l.trim_start().starts_with('v')), "{host}");
     let kernel = jit.compile_native(&program, entry, &Config::default()).expect("small");
     let (mut unit, mut uniforms) = (Unit::new(), Uniforms::new());
@@ -205,7 +205,7 @@ fn old_cpus_get_code_that_new_instructions_are_not_in() {
 
 #[cfg(feature = "targets")]
 #[test]
-fn every_cpus_code_prints_on_every_host() {
+fn code_of_every_target_prints_on_every_host() {
     let (program, entry) = program(".proc main\n mul r0, c0, v0\n add r0, r0, v1\n flr o0, r0\n end\n.end");
     for (target, floor) in [(Target::X86_64, "roundps"), (Target::X86_64V3, "vroundps"), (Target::Aarch64, "frintm")] {
         for variant in [Variant::Vec4, Variant::Unoptimised] {

@@ -1,16 +1,16 @@
-//! Batches side by side: what runs so, what is given up, and that nobody can tell.
+//! Batches as groups: which run so, which bail out, and that results never tell.
 
 use crate::isa::numeric::same;
 use crate::jit::tests::*;
 use crate::layout::{Layout, Offsets};
 use crate::state::{Vec4, VertexLayout, Vertices, VerticesMut};
 
-/// `source`'s kernel from the first vertex on, and the interpreter's.
+/// `source`'s kernel, whose batches run as groups from the first vertex on, and the interpreter's.
 fn kernels(source: &str, config: &Config) -> (NativeKernel, Arc<dyn Kernel>) {
     kernels_of(source, config, Interleave::Off)
 }
 
-/// The same with so many groups at once.
+/// [`kernels`] with or without interleaving.
 fn kernels_of(source: &str, config: &Config, interleave: Interleave) -> (NativeKernel, Arc<dyn Kernel>) {
     let settings = Settings { batch_threshold: 0, interleave, ..Settings::default() };
     let jit = Jit::with(Variant::Batch, settings, Arc::new(Interp)).expect("native");
@@ -24,19 +24,19 @@ fn numbers(n: usize) -> Registers {
     std::array::from_fn(|r| std::array::from_fn(|c| (n * 7 + r * 5 + c) as f32 * 0.25 - 3.0))
 }
 
-/// Runs batches of many sizes on both, and wants the same bits in outputs and unit. Interleave that ran side by side and
-/// groups that were given up, all in all.
+/// Runs batches of many sizes on both, and compares outputs and unit bit by bit. Returns the groups that ran to
+/// their end and those that bailed out, over all batches.
 #[track_caller]
-fn same_as_one_by_one(source: &str, vertex: impl Fn(usize) -> Registers, masks: (u16, u16)) -> (u32, u32) {
+fn same_as_in_order(source: &str, vertex: impl Fn(usize) -> Registers, masks: (u16, u16)) -> (u32, u32) {
     same_with(std::array::from_fn(|n| [n as f32, 0.5, -1.0, 2.0]), source, vertex, masks)
 }
 
-/// The same with other float uniforms.
+/// [`same_as_in_order`] with other float uniforms.
 #[track_caller]
 fn same_with(c: [Vec4; 96], source: &str, vertex: impl Fn(usize) -> Registers, masks: (u16, u16)) -> (u32, u32) {
     let config = Config { fuel: 40, ..Config::default() };
     let (kernel, interp) = kernels(source, &config);
-    // Not the same kernel, whose groups are counted.
+    // Separate kernels, because each counts its groups.
     let [(apart, _), (turned, _)] = [0, 1].map(|_| kernels(source, &config));
     let (two, _) = kernels_of(source, &config, Interleave::On);
     let mut uniforms = Uniforms::new();
@@ -97,12 +97,12 @@ fn same_with(c: [Vec4; 96], source: &str, vertex: impl Fn(usize) -> Registers, m
             }
         }
     }
-    let ((groups, bailouts), (of_groups, of_given_up)) = (turned.groups(), kernel.groups());
-    assert_eq!((groups == 0, bailouts == 0), (of_groups == 0, of_given_up == 0), "by components: {source}");
+    let ((groups, bailouts), (of_groups, of_bailouts)) = (turned.groups(), kernel.groups());
+    assert_eq!((groups == 0, bailouts == 0), (of_groups == 0, of_bailouts == 0), "SoA: {source}");
     kernel.groups()
 }
 
-/// Vertices by components, in the same room.
+/// AoS vertices as SoA blocks.
 fn in_blocks(files: &[Registers]) -> Vec<Registers> {
     let mut blocks = files.to_vec();
     let (inputs, outputs) = ((&files).into(), (&mut blocks).into());
@@ -119,7 +119,7 @@ fn in_blocks(files: &[Registers]) -> Vec<Registers> {
     blocks
 }
 
-/// And back.
+/// SoA blocks as AoS vertices.
 fn of_blocks(blocks: &[Registers]) -> Vec<Registers> {
     let mut none: [Registers; 0] = [];
     let (inputs, outputs) = ((&blocks).into(), (&mut none).into());
@@ -136,7 +136,7 @@ fn of_blocks(blocks: &[Registers]) -> Vec<Registers> {
     files
 }
 
-/// Interleave in batches of all sizes above.
+/// Groups in batches of all sizes above.
 const ALL: u32 = 1 + 1 + 1 + 2 + 2 + 4 + 16;
 const EVERY: (u16, u16) = (0xFFFF, 0xFFFF);
 
@@ -145,34 +145,34 @@ fn main(body: &str) -> String {
 }
 
 #[test]
-fn every_operation_side_by_side() {
+fn every_operation_in_groups() {
     let body = " dp4 r0.x, c1, v0\n dp3 r0.y, c2, v1\n mov r11, v3\n dph r0.zw, r11, v2\n mov r12, v0\n mad r1, v1.wzyx, c3, -r12\n min r2, c4, r1\n
         max r2.yz, r2, -r0\n sge r3, c5, v4\n slt r3.x, r0, r1\n flr r4, r1\n rcp r5.x, v5.x\n rsq r5.y, v5.y\n ex2 r5.z, v0.x\n
         lg2 r5.w, v6.x\n mova a0.xy, v0\n mul r6, c7[a0.x], v0\n mov r7, c8[a0.y]\n litp r8, v1\n dst r9, r1, r0\n add r10, r6, -r7\n
         mov o0, r2\n mov o1, r3\n mov o2, r4\n mov o3, r5\n mov o4, r6\n mov o5, r7\n mov o6, r8\n mov o7, r9\n mov o8.xw, r10";
     // No index beyond the last uniform.
-    assert_eq!(same_as_one_by_one(&main(body), |n| numbers(n % 40), EVERY), (ALL, 0));
+    assert_eq!(same_as_in_order(&main(body), |n| numbers(n % 40), EVERY), (ALL, 0));
 }
 
 #[test]
-fn outputs_that_are_something_as_it_stands() {
+fn outputs_that_are_copies() {
     let body = " mov o0, v1\n mov o1, c3\n mov o2, v1.yxzw\n mov o3.xyz, v2\n mul o4, c1, v2\n mov o5, v2\n mov o6, r5\n mov o7, -v3";
-    assert_eq!(same_as_one_by_one(&main(body), numbers, EVERY), (ALL, 0));
-    assert_eq!(same_as_one_by_one(&main(body), numbers, (0xFFFF, 0b10101010)), (ALL, 0));
-    // Nothing but copies, and nothing to be kept.
-    assert_eq!(same_as_one_by_one(&main(" mov o0, v1"), numbers, EVERY), (ALL, 0));
+    assert_eq!(same_as_in_order(&main(body), numbers, EVERY), (ALL, 0));
+    assert_eq!(same_as_in_order(&main(body), numbers, (0xFFFF, 0b10101010)), (ALL, 0));
+    // Copies only, and no output keeps a component.
+    assert_eq!(same_as_in_order(&main(" mov o0, v1"), numbers, EVERY), (ALL, 0));
 }
 
 #[test]
-fn loops_conditions_and_indices_that_all_vertices_share() {
+fn uniform_loops_branches_and_indices() {
     let body = " mov r0, c9\n for i0\n add r0, r0, v0\n mul r0, c0[aL], r0\n .end\n ifu b0\n mov o0, r0\n .else\n mov o0, v1\n .end\n
         ifu b1\n mov o1, v2\n .else\n mov o1, -v2\n .end\n mova a0.x, c2.y\n mov o2, c90[a0.x]";
-    assert_eq!(same_as_one_by_one(&main(body), numbers, EVERY), (ALL, 0));
+    assert_eq!(same_as_in_order(&main(body), numbers, EVERY), (ALL, 0));
 }
 
 #[test]
-fn indices_that_lead_elsewhere() {
-    // Four uniforms by one index, which is taken once.
+fn indices_outside_the_uniforms() {
+    // Four uniforms by one index, loaded once.
     let body = " mova a0.xy, v0\n add r0, c20[a0.x], v1\n mad r0, v0.x, c24[a0.x], r0\n mov o0, r0\n mul r9, c9[a0.y], r0\n mov o1, r9\n mova a0.x, c6.x\n
         mov o2, c80[a0.x]\n mul o3, c7[a0.x], r0";
     let near = |n| {
@@ -180,8 +180,8 @@ fn indices_that_lead_elsewhere() {
         (v[0][0], v[0][1]) = ((n % 70) as f32 - 9.5, (n % 3) as f32);
         v
     };
-    assert_eq!(same_as_one_by_one(&main(body), near, EVERY), (ALL, 0));
-    // c96 and so on are ones, c128 is c0 again, and what is not in -128..=127 is taken for 0.
+    assert_eq!(same_as_in_order(&main(body), near, EVERY), (ALL, 0));
+    // c96 and above read as ones, c128 wraps to c0, and an offset outside -128..=127 counts as 0.
     for (vertex, index) in [(1, 76.0), (2, 120.0), (3, 128.0), (4, -129.0), (5, -21.0), (6, f32::NAN), (7, 3e9)] {
         let far = |n| {
             let mut v = near(n);
@@ -190,28 +190,28 @@ fn indices_that_lead_elsewhere() {
             }
             v
         };
-        let (groups, bailouts) = same_as_one_by_one(&main(body), far, EVERY);
+        let (groups, bailouts) = same_as_in_order(&main(body), far, EVERY);
         assert_eq!(groups + bailouts, ALL);
         assert!(bailouts > 0, "{index}");
     }
-    // The same for all.
+    // A uniform index.
     let ones = " mova a0.y, c6.x\n mov o1, c90[a0.y]";
-    let (groups, bailouts) = same_as_one_by_one(&main(ones), numbers, EVERY);
+    let (groups, bailouts) = same_as_in_order(&main(ones), numbers, EVERY);
     assert_eq!((groups, bailouts), (0, ALL));
-    // An index that is more than that: nothing is given up.
+    // An index with other uses too: it is no address, and no group bails out.
     let also = " mova a0.x, v0\n mov r0, v0\n cmp c0.xx, gt, gt, r0.xy\n jmpc cmp.x, over\n mova a0.x, v1\n over:\n mov o0, c90[a0.x]";
-    let (groups, bailouts) = same_as_one_by_one(&main(also), signs, EVERY);
+    let (groups, bailouts) = same_as_in_order(&main(also), signs, EVERY);
     assert_eq!(groups + bailouts, ALL);
 }
 
 #[test]
-fn vertices_that_agree_on_a_branch_and_others() {
+fn uniform_and_divergent_branches() {
     let body = " cmp c20.xy, lt, lt, v0.xy\n mov o0, v0\n ifc cmp.x && cmp.y\n mov o0, v1\n .end";
     let alike = |n| if n % 8 < 4 { [[100.0; 4]; 16] } else { numbers(0) };
-    assert_eq!(same_as_one_by_one(&main(body), alike, EVERY), (ALL, 0));
-    // In the second group of each eight they do not agree.
+    assert_eq!(same_as_in_order(&main(body), alike, EVERY), (ALL, 0));
+    // The vertices of every second group diverge.
     let unlike = |n| if n % 8 < 5 { [[100.0; 4]; 16] } else { numbers(0) };
-    assert_eq!(same_as_one_by_one(&main(body), unlike, EVERY), (ALL, 0));
+    assert_eq!(same_as_in_order(&main(body), unlike, EVERY), (ALL, 0));
 }
 
 /// Every combination of four signs in `v0`.
@@ -222,7 +222,7 @@ fn signs(n: usize) -> Registers {
 }
 
 #[test]
-fn vertices_that_disagree_go_both_ways() {
+fn divergent_branches_are_predicated() {
     let nested = " mov r0, v0
  cmp c0.xx, gt, gt, r0.xy
  mov r1, v1
@@ -247,7 +247,7 @@ fn vertices_that_disagree_go_both_ways() {
  .end
  mov o0, r1
  mad o1, r1, c1.y, v3";
-    // A way without anything on it, and one that jumps over.
+    // An empty path, and one that skips the rest.
     let jumps = " mov r0, v0
  cmp c0.xx, gt, gt, r0.xy
  mov r1, v1
@@ -256,7 +256,7 @@ fn vertices_that_disagree_go_both_ways() {
  mov r1, v2
  over:
  mov o0, r1";
-    // Addresses and flags that differ because of the way.
+    // Addresses and flags with control divergence.
     let others = " mov r0, v0
  cmp c0.xx, gt, gt, r0.xy
  mova a0.x, v4
@@ -272,35 +272,35 @@ fn vertices_that_disagree_go_both_ways() {
  ifc cmp.y
  mov o0.xy, v1
  .end";
-    // All ENDs are one.
+    // All ENDs are one block.
     let ends = " mov r0, v0\n cmp c0.xx, gt, gt, r0.xy\n mov o0, v1\n ifc cmp.x\n end\n .end\n mov o0, v2";
     for body in [nested, jumps, others, ends] {
-        assert_eq!(same_as_one_by_one(&main(body), signs, EVERY), (ALL, 0), "{body}");
+        assert_eq!(same_as_in_order(&main(body), signs, EVERY), (ALL, 0), "{body}");
     }
 }
 
 #[test]
-fn vectors_of_uniforms_that_the_way_chooses() {
-    // They differ between vertices as well, and so do flags and indices that are made from them.
+fn control_divergence_of_uniform_vectors() {
+    // They diverge, and so do flags and indices that depend on them.
     let head = " mov r0, v0\n cmp c0.xx, gt, gt, r0.xy\n mov r1, c3\n ifc cmp.x\n mov r1, c7\n .end";
     for body in [
         "cmp c5.xx, gt, gt, r1.xx\n mov o0, v1\n ifc cmp.x\n mov o0, v2\n .end",
         "mova a0.x, r1.x\n mov o0, c10[a0.x]",
         "mov o0, v1\n mova a0.x, r1.x\n cmp c5.xx, gt, gt, r1.xx\n ifc cmp.x\n mov o0, c10[a0.x]\n .end",
     ] {
-        assert_eq!(same_as_one_by_one(&main(&format!("{head}\n {body}")), signs, EVERY), (ALL, 0), "{body}");
+        assert_eq!(same_as_in_order(&main(&format!("{head}\n {body}")), signs, EVERY), (ALL, 0), "{body}");
     }
 }
 
 #[test]
-fn ways_that_cannot_be_gone_together() {
+fn regions_that_cannot_be_predicated() {
     let head = " mov r0, v0\n cmp c0.xx, gt, gt, r0.xy\n mov r1, v1";
     for body in [
-        // A loop, and addresses that are each the same for all but not the same as each other.
+        // A loop, and addresses that are uniform but not equal to each other.
         "ifc cmp.x\n again:\n add r1, c1, r1\n cmp c9.xx, gt, gt, r1.xx\n jmpc cmp.x, again\n .end\n mov o0, r1",
         "ifc cmp.x\n mova a0.x, c3\n .else\n mova a0.x, c4\n .end\n mov o0, c5[a0.x]",
     ] {
-        let (groups, bailouts) = same_as_one_by_one(&main(&format!("{head}\n {body}")), signs, EVERY);
+        let (groups, bailouts) = same_as_in_order(&main(&format!("{head}\n {body}")), signs, EVERY);
         assert_eq!(groups + bailouts, ALL, "{body}");
         assert!(bailouts > 0, "{body}");
     }
@@ -310,16 +310,16 @@ fn ways_that_cannot_be_gone_together() {
 fn masks_of_inputs_and_outputs() {
     let body = " mov r0, v1\n add o0, v0, r0\n mov o2.y, v1";
     for masks in [(0xFFFF, 0), (0xFFFF, 0b001), (0b11, 0b100), (0b11, 0b1110)] {
-        assert_eq!(same_as_one_by_one(&main(body), numbers, masks), (ALL, 0));
+        assert_eq!(same_as_in_order(&main(body), numbers, masks), (ALL, 0));
     }
-    // Inputs that the batch does not bring stay as they are in the unit, which only single runs read.
-    assert_eq!(same_as_one_by_one(&main(body), numbers, (0b01, 0xFFFF)), (0, 0));
+    // Inputs that the batch does not provide stay as the unit has them; only single runs read them there.
+    assert_eq!(same_as_in_order(&main(body), numbers, (0b01, 0xFFFF)), (0, 0));
 }
 
 #[test]
-fn a_wrong_nan_is_a_reason_to_run_one_by_one() {
+fn a_tainted_nan_bails_out() {
     let body = " mov r0, v1\n mul r0, v0, r0\n max o0, r0, v2\n mul o1, r0, v0";
-    assert_eq!(same_as_one_by_one(&main(body), numbers, EVERY), (ALL, 0));
+    assert_eq!(same_as_in_order(&main(body), numbers, EVERY), (ALL, 0));
     let special = |n| {
         let mut v = numbers(n);
         if n == 9 {
@@ -328,34 +328,34 @@ fn a_wrong_nan_is_a_reason_to_run_one_by_one() {
         v
     };
     // In the batches of 17 and of 64.
-    assert_eq!(same_as_one_by_one(&main(body), special, EVERY), (ALL - 2, 2));
-    // A NaN that is right looks the same from outside.
+    assert_eq!(same_as_in_order(&main(body), special, EVERY), (ALL - 2, 2));
+    // A NaN that the hardware gives too looks the same to a guard.
     let nan = |n| {
         let mut v = numbers(n);
         v[0][1] = if n == 60 { f32::NAN } else { 1.0 };
         v
     };
-    assert_eq!(same_as_one_by_one(&main(body), nan, EVERY), (ALL - 1, 1));
+    assert_eq!(same_as_in_order(&main(body), nan, EVERY), (ALL - 1, 1));
 }
 
 #[test]
-fn fuel_that_runs_out_and_stray_breaks() {
+fn exhausted_fuel_and_stray_breaks_bail_out() {
     let lanes = " mov o0, v0\n mov r0, c0\n for i0\n add r0, r0, v1\n .end\n cmp c20.xy, lt, lt, v0.xy\n breakc cmp.x\n mov o1, r0";
     let stray = |n| if n == 10 { [[100.0; 4]; 16] } else { numbers(0) };
-    assert_eq!(same_as_one_by_one(&main(lanes), stray, EVERY), (ALL - 2, 2));
-    // A loop by a jump backwards: 40 transfers are allowed, and vertex 6 wants more.
+    assert_eq!(same_as_in_order(&main(lanes), stray, EVERY), (ALL - 2, 2));
+    // A loop by a backward jump: fuel allows 40 transfers, and vertex 6 takes more.
     let jump = " mov r0, v0\n again:\n add r0, c1, r0\n cmp r0.xx, lt, lt, v1.xx\n jmpc cmp.x, again\n mov o0, r0";
     let endless = |n| {
         let mut v = [[1.0; 4]; 16];
         v[1][0] = if n == 6 { 1e9 } else { 5.0 };
         v
     };
-    let (groups, bailouts) = same_as_one_by_one(&main(jump), endless, EVERY);
+    let (groups, bailouts) = same_as_in_order(&main(jump), endless, EVERY);
     assert_eq!((groups + bailouts, bailouts), (ALL, 4), "vertex 6 is in a group in 8, 9, 17, 64");
 }
 
 #[test]
-fn who_has_to_run_one_after_the_other_says_why() {
+fn dependent_vertices_have_a_reason() {
     for (body, why) in [
         (" add r0, r0, v0\n mov o0, r0", "r0.x may be what an earlier vertex left there"),
         (
@@ -363,7 +363,7 @@ fn who_has_to_run_one_after_the_other_says_why() {
             "o1.x may be what an earlier vertex left there",
         ),
     ] {
-        assert_eq!(same_as_one_by_one(&main(body), numbers, EVERY), (0, 0));
+        assert_eq!(same_as_in_order(&main(body), numbers, EVERY), (0, 0));
         let (kernel, _) = kernels(&main(body), &Config::default());
         let inputs: Vec<Registers> = (0..8).map(numbers).collect();
         let mut outputs = inputs.clone();
@@ -381,7 +381,7 @@ fn who_has_to_run_one_after_the_other_says_why() {
 }
 
 #[test]
-fn a_shader_that_gives_up_often_stops_trying() {
+fn frequent_bailouts_end_groups() {
     let body = " cmp c20.xy, lt, lt, v0.xy\n mov r0, v0\n ifc cmp.x\n again:\n add r0, c1, r0\n
         cmp c9.xx, gt, gt, r0.xx\n jmpc cmp.x, again\n .end\n mov o0, r0";
     let (kernel, _) = kernels(&main(body), &Config::default());
@@ -407,7 +407,7 @@ fn a_shader_that_gives_up_often_stops_trying() {
     assert_eq!(run(), (groups, bailouts));
 }
 
-/// Bodies whose outputs are made by rows, all or in part.
+/// Bodies whose outputs are AoS, all or some.
 const BY_ROWS: [&str; 9] = [
     " mov o0, v0\n mov o1, v1.wzyx\n mov o2, -v2\n mov o3, c3\n mov o4, c4.yyyy\n mov o5, -c5.xxxx\n mov o6, -c6.wzyx\n mov r0, v3",
     " mul o0, c1.zzzz, v0.xyyy\n mul o1, c2, v1\n mul o2, -c3.wzyx, v2\n mul o3, c4.xyxy, -v3\n mov r7, v5\n mul r1, v4, r7\n mul o4, r1, v6.yzwx",
@@ -425,24 +425,24 @@ const BY_ROWS: [&str; 9] = [
     " mov r0.x, v0\n mov r0.yz, c9\n mov r0.w, c9.x\n dp4 o0.x, c0, r0\n dp4 o0.y, c1, r0\n dp4 o0.z, c2, r0\n dp4 o0.w, c3, r0\n
         mov r1.x, v0.y\n mov r1.yzw, c8\n dp4 o1.x, c4, r1\n dp4 o1.y, -c5, r1\n dp4 o1.w, c7, r1\n mov o1.z, c8.x\n
         mov r1, r0\n dp4 o3.xy, c4, r1\n dp4 o3.zw, c5, r1\n mov r3.x, r0\n max o2, c6, v0",
-    // The products could be hidden by what comes after, so these have to be made by components.
+    // A later operation could hide a NaN of these products, so they are computed in SoA form.
     " mov r5, v1\n mul r0, v0, r5\n max o0, c1, r0\n mov r7, v3\n mul r1, v2, r7\n sge o1, c2, r1\n mul o2, v0, r5",
 ];
 
 #[test]
 fn aos_outputs_have_the_same_bits() {
     for body in BY_ROWS {
-        assert_eq!(same_as_one_by_one(&main(body), numbers, EVERY), (ALL, 0));
+        assert_eq!(same_as_in_order(&main(body), numbers, EVERY), (ALL, 0));
         // Each output alone, and none.
         for output in 0..7 {
-            assert_eq!(same_as_one_by_one(&main(body), numbers, (0xFFFF, 1 << output)), (ALL, 0));
+            assert_eq!(same_as_in_order(&main(body), numbers, (0xFFFF, 1 << output)), (ALL, 0));
         }
     }
 }
 
 #[test]
-fn a_product_that_is_wrong_is_seen_in_a_row_too() {
-    // Vertex 5 has infinities where uniforms are zero or others' components are, and vertex 9 NaN, which are right and not seen before.
+fn a_tainted_nan_in_an_aos_output_bails_out() {
+    // Vertex 5 has infinities where uniforms or other components are zero; vertex 9 has NaN inputs, which no guard catches.
     let special = |n: usize| {
         let mut v = numbers(n);
         match n {
@@ -455,7 +455,7 @@ fn a_product_that_is_wrong_is_seen_in_a_row_too() {
     };
     let mut bailouts = 0;
     for body in BY_ROWS {
-        let (groups, left) = same_as_one_by_one(&main(body), special, EVERY);
+        let (groups, left) = same_as_in_order(&main(body), special, EVERY);
         assert_eq!(groups + left, ALL);
         bailouts += left;
     }
@@ -471,7 +471,7 @@ fn matrices_of_every_kind_times_inputs() {
         (state >> 16) % n
     };
     let special = |n: usize| {
-        // Thirds and sevenths, so that the order of sums is seen.
+        // Thirds and sevenths, so that the order of additions shows.
         let mut v = numbers(n).map(|v| v.map(|x| x / 3.0));
         match n {
             6 => v[0] = [f32::INFINITY, 0.0, -0.0, f32::from_bits(1)],
@@ -513,20 +513,20 @@ fn matrices_of_every_kind_times_inputs() {
 }
 
 #[test]
-fn vertices_may_have_only_the_first_registers() {
-    only_the_first_registers(&Config::default());
-    // In memory that is laid out otherwise.
+fn packed_vertices() {
+    packed(&Config::default());
+    // On memory of another layout.
     let layout = Layout::new(Offsets { geometry: None, ..*Layout::OWN.offsets() }).expect("as our own, but for a bank");
-    only_the_first_registers(&Config { layout: Some(layout), ..Config::default() });
+    packed(&Config { layout: Some(layout), ..Config::default() });
 }
 
-fn only_the_first_registers(config: &Config) {
+fn packed(config: &Config) {
     for groups in [Interleave::Off, Interleave::On] {
-        [false, true].into_iter().for_each(|preserve_unit| only_the_first_of(config, groups, preserve_unit));
+        [false, true].into_iter().for_each(|preserve_unit| packed_with(config, groups, preserve_unit));
     }
 }
 
-fn only_the_first_of(config: &Config, groups: Interleave, preserve_unit: bool) {
+fn packed_with(config: &Config, groups: Interleave, preserve_unit: bool) {
     let source = main(" mul o0, c0, v0\n dp4 o1, c1, v2\n mov o2, v1\n mov r3, v2");
     let (kernel, interp) = kernels_of(&source, config, groups);
     let uniforms = Uniforms { c: [[0.5, 2.0, -1.0, 3.0]; 96], ..Uniforms::new() };
@@ -552,7 +552,7 @@ fn only_the_first_of(config: &Config, groups: Interleave, preserve_unit: bool) {
             };
             let (want, got) = (run(&*interp), run(&kernel));
             assert_eq!(want, got, "{input_stride} {output_stride} {masks:?} {count}");
-            assert!(want.0[count * output_stride..].iter().all(|v| *v == [99.0; 4]), "behind the last");
+            assert!(want.0[count * output_stride..].iter().all(|v| *v == [99.0; 4]), "after the last");
             let there = masks.0 & !(u32::MAX << input_stride) as u16;
             for (n, v) in want.1.iter().enumerate() {
                 let taken = there >> n & 1 != 0;

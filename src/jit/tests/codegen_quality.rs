@@ -1,5 +1,5 @@
-//! What native code does not do: deoptimise runs without need, test, load or add more than it has to. The results would be the
-//! same, so no comparison of engines shows it.
+//! Code that should not exist: needless deoptimisations, guards, loads and additions. Results are the same with
+//! them, so no comparison of engines finds them.
 
 use crate::background::Background;
 use crate::isa::float24::Rounding;
@@ -15,7 +15,7 @@ const TINY: f32 = f32::from_bits((127 - 63) << 23);
 const HUGE: f32 = f32::from_bits((127 + 63) << 23);
 const ONES: Vec4 = [1.0; 4];
 
-/// Whether a run with these `v0`, `v1`, `r5`, `c0` is deoptimised. Its outputs are the interpreter's in any case.
+/// Whether a run with these `v0`, `v1`, `r5`, `c0` deoptimises. Its outputs equal the interpreter's in any case.
 fn deoptimised(body: &str, precision: Precision, [v0, v1, r5, c0]: [Vec4; 4]) -> bool {
     let (program, entry) = program(&format!(".proc main\n{body}\n end\n.end"));
     let config = Config { precision, ..Config::default() };
@@ -37,19 +37,19 @@ fn at(lane: usize, x: f32) -> Vec4 {
 }
 
 #[test]
-fn only_a_nan_that_a_product_may_have_made_is_redone() {
+fn only_tainted_nans_deoptimise() {
     let body = " mul r0, v0, v0\n add o0, v1, r5\n mov o1, r0";
     assert!(!deoptimised(body, Precision::F32, [ONES; 4]));
     assert!(!deoptimised(body, Precision::F32, [ONES, at(2, f32::NAN), at(1, INF), ONES]), "no product in that sum");
     assert!(deoptimised(body, Precision::F32, [at(3, f32::NAN), ONES, ONES, ONES]));
-    // A product behind something that hides NaN is looked at there, and no further.
+    // A guard stands before the operation that hides NaN; after it the product no longer matters.
     let body = " mul r0, c0, v0\n max r1, r0, r5\n add o0, r1, v1\n mov r0, v1\n mov r1, v1";
     assert!(deoptimised(body, Precision::F32, [at(1, INF), ONES, ONES, at(1, 0.0)]));
     assert!(!deoptimised(body, Precision::F32, [ONES, at(0, f32::NAN), ONES, ONES]));
 }
 
 #[test]
-fn a_lane_that_nobody_reads_is_not_looked_at() {
+fn dead_components_have_no_guard() {
     let reads = [
         (" sge o0, r0.xxxx, v1", 0b0001),
         (" sge o0.y, r0, v1", 0b0010),
@@ -73,7 +73,7 @@ fn a_lane_that_nobody_reads_is_not_looked_at() {
 }
 
 #[test]
-fn float24_is_redone_for_what_is_rare_in_it() {
+fn float24_deoptimises_for_rare_numbers() {
     for precision in [NEAREST, Precision::F24 { rounding: Rounding::TowardZero }] {
         let add = |v0, v1, r5, c0| {
             let body = " add r0, c0, v0\n add o0.xyz, r0, v1\n add o1.xyz, r0, r5\n mov r0, c1\n mov r5, c1";
@@ -81,7 +81,7 @@ fn float24_is_redone_for_what_is_rare_in_it() {
         };
         assert!(!add(ONES, ONES, ONES, ONES));
         assert!(!add(at(0, 0.1), at(1, -0.0), at(2, 0.0), at(0, -0.0)), "an input is rounded, zeros are common");
-        assert!(!add(at(3, f32::NAN), at(3, INF), at(3, TINY), at(3, 0.1)), "nobody reads w");
+        assert!(!add(at(3, f32::NAN), at(3, INF), at(3, TINY), at(3, 0.1)), "w is dead");
         for lane in 0..3 {
             for x in [f32::NAN, INF, -INF, TINY, -TINY, HUGE * 2.0] {
                 let x = at(lane, x);
@@ -102,7 +102,7 @@ fn float24_is_redone_for_what_is_rare_in_it() {
     }
 }
 
-/// How often `what` stands in the CLIF of a program.
+/// Occurrences of `what` in the CLIF of a program.
 fn count(body: &str, precision: Precision, what: &str) -> usize {
     let (program, entry) = program(&format!(".proc main\n{body}\n end\n.end"));
     let config = Config { precision, ..Config::default() };
@@ -111,7 +111,7 @@ fn count(body: &str, precision: Precision, what: &str) -> usize {
 }
 
 #[test]
-fn dot_products_of_a_matrix_are_summed_together() {
+fn dot_products_of_a_matrix_are_transposed() {
     let rows = |op: &str, lanes: &str| -> String {
         lanes.chars().zip(0..).map(|(lane, n)| format!(" {op} o0.{lane}, c{n}, v0\n")).collect()
     };
@@ -119,7 +119,7 @@ fn dot_products_of_a_matrix_are_summed_together() {
     assert_eq!((adds("dp4", "xyzw", Precision::F32), adds("dp4", "xyzw", NEAREST)), (3, 3));
     assert_eq!((adds("dp3", "xyz", Precision::F32), adds("dp3", "zyx", NEAREST)), (2, 2));
     assert_eq!((adds("dp4", "wyx", Precision::F32), adds("dp3", "xyzw", Precision::F32)), (3, 2));
-    // Two are summed one by one where nothing has to be narrowed: a vector and a scalar addition each.
+    // Without narrowing, two dot products are summed separately: a vector and a scalar addition each.
     assert_eq!((adds("dp4", "xy", Precision::F32), adds("dp4", "xy", NEAREST)), (4, 3));
     assert_eq!((adds("dp4", "x", Precision::F32), adds("dp3", "x", NEAREST)), (2, 2));
     // Two pairs of the same products need half the shuffles. On 64-bit Arm one of them is a blend.
@@ -127,32 +127,32 @@ fn dot_products_of_a_matrix_are_summed_together() {
     let blend = usize::from(cfg!(target_arch = "x86_64"));
     let few = (8, 6 + blend, 8 + blend);
     assert_eq!((shuffles("xyzw", Precision::F32), shuffles("xy", NEAREST), shuffles("xz", NEAREST)), few);
-    // Somebody else reads the sum, or it goes to two components: it does not wait.
+    // A sum with another use, or with two destinations, is not transposed.
     let other = format!("{} dp4 r1, c9, v0\n mov o0.w, r1\n", rows("dp4", "xyz"));
     assert_eq!(count(&other, Precision::F32, " fadd "), 5);
     let twice = format!("{} dp4 o0.zw, c9, v0\n", rows("dp4", "xy"));
     assert_eq!(count(&twice, Precision::F32, " fadd "), 6);
-    // Sums of three and of four products in one register are gathered apart.
-    let predicate = format!("{} dp3 o0.w, c9, v0\n", rows("dp4", "xyz"));
-    assert_eq!(count(&predicate, Precision::F32, " fadd "), 5);
+    // Sums of three and of four products in one register are transposed separately.
+    let mixed = format!("{} dp3 o0.w, c9, v0\n", rows("dp4", "xyz"));
+    assert_eq!(count(&mixed, Precision::F32, " fadd "), 5);
 }
 
-// 64-bit Arm compares and tests by other instructions, at the same places.
+// 64-bit Arm has other instructions for comparisons and tests, at the same places.
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn tests_are_few() {
+fn guards_are_few() {
     let hidden = |n: usize| " mul r1, r1, v0\n max r2, r1, r2\n".repeat(n);
     let tests = |body: &str| count(body, Precision::F32, " vany_true");
-    // One for the block, one for what is stored behind it.
+    // One for the block, one for what its successor stores.
     assert_eq!((tests(&hidden(1)), tests(&hidden(32)), tests(&hidden(33))), (2, 2, 3));
-    // One comparison for two vectors; the same value is looked at once.
+    // One comparison guards two vectors, and each value once.
     let compared = |body: &str| count(body, Precision::F32, " uno ");
     assert_eq!((compared(&hidden(4)), compared(&hidden(5))), (2 + 1, 3 + 1));
     assert_eq!(compared(" mul r0, v0, v0\n max o0, r0, v1\n max o1, r0, v0\n min o2, r0, v0"), 1 + 1);
-    // Components that count alike are compared together.
+    // Vectors with the same live components share a comparison.
     let unlike = " mul r0, v0, v0\n mul r1, c0, v0\n sge o0, r0.x, v0\n sge o1, r1.yyyy, v0\n sge o2, v0, r1.x\n";
     assert_eq!(compared(&format!("{unlike} mov r0, v0\n mov r1, v0")), 2);
-    // No product, nothing to look at: the sum and its MAX.
+    // Without a product there is no guard: a sum and its MAX.
     assert_eq!(compared(" mul o0, v0, v0\n add r0, v0, v0\n max o1, r0, v0"), 1);
 }
 
@@ -166,14 +166,14 @@ fn rare_blocks_are_cold() {
 #[test]
 fn loads_are_few_and_small() {
     let loads = |body: &str, ty: &str| count(body, Precision::F32, &format!("load.{ty} "));
-    // One component of a uniform is loaded alone.
+    // A single component of a uniform is a scalar load.
     assert_eq!((loads(" add o0, c0.y, v0", "f32"), loads(" add o0, c0.y, v0", "f32x4")), (1, 1));
     assert_eq!((loads(" rcp o0, c0.z", "f32"), loads(" rcp o0, c0.z", "f32x4")), (1, 0));
     assert_eq!((loads(" add o0.x, c0.w, v0", "f32"), loads(" add o0, c0.xy, v0", "f32")), (1, 0));
 }
 
 #[test]
-fn only_large_batches_that_wait_for_roots_run_two_groups_at_once() {
+fn only_large_batches_with_roots_interleave() {
     let long = format!(" mov r1, v0\n{} mov o1, r1\n rsq o0, v0.xxxx", " mul r1.xy, v0, r1\n".repeat(300));
     for (body, two) in [
         (" rsq o0, v0.xxxx", true),
@@ -203,7 +203,7 @@ fn only_large_batches_that_wait_for_roots_run_two_groups_at_once() {
         let [one, none, other, nothing] = [4, 12, 8, 64].map(made_by);
         assert!(one > 0 && none == 0 && nothing == 0, "{body}");
         assert_eq!(other > 0, two, "{body}");
-        // On Windows ten vector registers are the caller's, and who uses them stores them first.
+        // On Windows ten vector registers are callee-saved.
         assert!(
             cfg!(windows) || other < 2 * one,
             "what both groups have in common is there once: {one} and {other} bytes of {body}"
@@ -212,14 +212,14 @@ fn only_large_batches_that_wait_for_roots_run_two_groups_at_once() {
 }
 
 #[test]
-fn code_for_one_group_serves_while_that_for_two_is_made() {
+fn plain_batch_code_serves_while_interleaved_code_compiles() {
     let background = Background::new(1);
-    let lent = HostServices { queue: Some(background.queue().clone()), ..HostServices::default() };
+    let services = HostServices { queue: Some(background.queue().clone()), ..HostServices::default() };
     let settings = Settings { batch_threshold: 0, ..Settings::default() };
-    let jit = Jit::hosted(Variant::Batch, settings, lent, Arc::new(Interp)).expect("native");
+    let jit = Jit::hosted(Variant::Batch, settings, services, Arc::new(Interp)).expect("native");
     let (program, entry) = program(".proc main\n rsq o0, v0.xxxx\n end\n.end");
     let kernel = jit.compile_native(&program, entry, &Config::default()).expect("small");
-    let prove_independence = |count: usize| {
+    let batches = |count: usize| {
         let (inputs, mut outputs) = (vec![[[4.0; 4]; 16]; count], vec![[[0.0; 4]; 16]; count]);
         let mut batch = Batch {
             inputs: (&inputs).into(),
@@ -233,15 +233,15 @@ fn code_for_one_group_serves_while_that_for_two_is_made() {
         assert!(outputs.iter().all(|o| o[0] == [0.5; 4]));
         kernel.stats().groups
     };
-    assert_eq!(prove_independence(4), 0, "nothing is there yet");
+    assert_eq!(batches(4), 0, "nothing is compiled yet");
     background.queue().wait();
     let one = kernel.native_bytes();
-    // The only thread waits for us.
+    // The only thread waits for this one.
     let (go, may) = std::sync::mpsc::channel::<()>();
-    assert!(background.queue().push(Box::new(move || may.recv().expect("told"))));
-    assert_eq!((prove_independence(64), kernel.native_bytes()), (16, one));
-    go.send(()).expect("heard");
+    assert!(background.queue().push(Box::new(move || may.recv().expect("sent"))));
+    assert_eq!((batches(64), kernel.native_bytes()), (16, one));
+    go.send(()).expect("received");
     background.queue().wait();
     assert!(kernel.native_bytes() > one);
-    assert_eq!(prove_independence(64), 32);
+    assert_eq!(batches(64), 32);
 }
