@@ -11,7 +11,7 @@ use super::error::AsmErrorKind;
 use super::limits::MAX_GIVEN;
 use crate::isa::encode;
 use crate::isa::table::{self, Format};
-use crate::isa::{Inst, OPDESCS, Opcode};
+use crate::isa::{AluOp, DotOp, Inst, OPDESCS, Opcode, VectorOp};
 
 #[derive(Clone, Copy, Debug)]
 struct Descriptor {
@@ -50,14 +50,15 @@ pub(super) fn descriptor_of(inst: &Inst) -> Option<(u32, u32)> {
         relevant |= 0x1FF << (4 + 9 * source);
         for component in 0..4 {
             let written = mask >> (3 - component) & 1 != 0;
-            let matters = match opcode.normal_form() {
-                Opcode::Dp3 => component < 3,
-                Opcode::Dph => source != 0 || component < 3,
-                Opcode::Ex2 | Opcode::Lg2 | Opcode::Rcp | Opcode::Rsq => component == 0,
-                Opcode::Mova => component < 2 && written,
-                Opcode::Cmp => source != 0 || component < 2,
-                Opcode::Dp4 | Opcode::Dst | Opcode::Litp => true,
-                _ => written,
+            let matters = match opcode.alu() {
+                Some(AluOp::Vector(VectorOp::Pointwise(_))) => written,
+                Some(AluOp::Vector(VectorOp::Dot(DotOp::Dp3))) => component < 3,
+                Some(AluOp::Vector(VectorOp::Dot(DotOp::Dph))) => source != 0 || component < 3,
+                Some(AluOp::Vector(VectorOp::Dot(DotOp::Dp4) | VectorOp::Dst | VectorOp::Litp)) => true,
+                Some(AluOp::Scalar(_)) => component == 0,
+                None if opcode == Opcode::Cmp => source != 0 || component < 2,
+                // MOVA: no other instruction without an operation has a descriptor.
+                None => component < 2 && written,
             };
             if !matters {
                 relevant &= !(3 << (5 + 9 * source + 6 - 2 * component));
