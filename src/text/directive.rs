@@ -217,7 +217,7 @@ impl<'s> Assembler<'s> {
         };
         words.done()?;
         let at = |kind| Fault { at: property.at, kind };
-        let register = self.file.dvle.output(semantic, register, mask.lane_bits()).map_err(at)?;
+        let register = self.file.dvle.output(semantic, register, mask.component_bits()).map_err(at)?;
         if name.text == "-" { Ok(()) } else { self.file.names.define(name, Alias::of('o', register.into())) }
     }
 

@@ -70,7 +70,7 @@ impl Operand<'_> {
         Ok(Src {
             reg: SrcReg::new(self.reg as u8),
             index: self.index,
-            swizzle: Swizzle::from_lanes(self.components),
+            swizzle: Swizzle::from_components(self.components),
             negate: self.negate,
         })
     }

@@ -1,18 +1,19 @@
 //! [`Func`] -> a proof that the vertices of a batch are independent, or the first dependence.
 //!
-//! A batch means vertices in order on one unit, registers carried over. Vertices may run in any order, or as groups, if no
-//! vertex observes what another one leaves. The proof works component by component:
+//! A batch means vertices in order on one unit, with registers carried over. Vertices may run in
+//! any order, or as groups, if no vertex observes the state that another one leaves. The proof
+//! works component by component:
 //!
-//! * A component is *variable* if some run may leave another value in it than it found. All others are loop-invariant for
-//!   the batch and may be read.
-//! * Every run that [ends](Exit::End) must write each variable component, and neither the written values nor the control
-//!   flow may depend on what a variable component held at the start.
-//! * Without divergent branches, as where only uniforms decide, some paths may keep a component: then all vertices of the
-//!   batch keep it or none does.
+//! * A component is *variable* if some run may leave another value in it than it found. All others
+//!   are loop-invariant for the batch and may be read.
+//! * Every run that [ends](Exit::End) must write each variable component, and neither the written
+//!   values nor the control flow may depend on what a variable component held at the start.
+//! * Without divergent branches some paths may keep a component: then all vertices of the batch
+//!   keep it, or none does.
 //!
-//! It follows that a run that ends leaves the same registers whatever ran before it: running vertex n alone gives the unit
-//! after vertex n. Runs that end otherwise (fuel, BREAK outside a loop) are not covered; their callers run vertices in
-//! order. The proof does not know how many vertices run at once.
+//! So the registers after a run that ends do not depend on earlier runs: vertex n alone gives the
+//! unit after vertex n. Runs with another exit (fuel, BREAK outside a loop) are not covered; their
+//! callers run vertices in order. The proof holds for any group size.
 
 use super::{Components, components, components_of};
 use crate::ir::print::Component;
@@ -40,7 +41,7 @@ impl fmt::Display for Dependence {
         match *self {
             Dependence::Emits => f.write_str("it emits"),
             Dependence::NeverEnds => f.write_str("no run reaches an END"),
-            Dependence::Carried(mem, c) => write!(f, "{} may be what an earlier vertex left there", Component(mem, c)),
+            Dependence::Carried(mem, c) => write!(f, "{} may hold a value of an earlier vertex", Component(mem, c)),
             Dependence::PartlyWritten(mem, c) => {
                 write!(f, "{} is written by some vertices and kept by others", Component(mem, c))
             }
@@ -48,14 +49,14 @@ impl fmt::Display for Dependence {
     }
 }
 
-/// What an output register holds when a run ends.
+/// The value of an output register at the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutputStore {
     /// Output register, 0-15.
     pub register: u8,
     /// Its value.
     pub value: Value,
-    /// The components of it that the run writes; the others keep what the unit holds.
+    /// The components that the run writes; the others keep the unit's value.
     pub components: Components,
 }
 
@@ -66,13 +67,14 @@ pub struct Independence {
     pub divergent: Vec<bool>,
     /// Every store to an output in a block that ends the run.
     pub outputs: Vec<OutputStore>,
-    /// For each output register the components that runs write; the others are as the unit has them.
+    /// For each output register the components that runs write; the others keep the unit's value.
     pub written: [Components; 16],
     /// Whether every run reaches an END.
     pub always_ends: bool,
 }
 
-/// Where a component of a value comes from: a lattice with `Unknown` on top and `New` at the bottom.
+/// Where a component of a value comes from: a lattice with `Unknown` on top and `New` at the
+/// bottom.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
     /// No definition seen yet.
@@ -93,7 +95,8 @@ impl Origin {
     }
 }
 
-/// Proves that the vertices of a batch are independent, or names the first dependence. `func` is in SSA form.
+/// Proves that the vertices of a batch are independent, or names the first dependence. `func` is in
+/// SSA form.
 pub fn prove(func: &Func) -> Result<Independence, Dependence> {
     func.prove_independence()
 }
@@ -101,7 +104,7 @@ pub fn prove(func: &Func) -> Result<Independence, Dependence> {
 impl Func {
     fn prove_independence(&self) -> Result<Independence, Dependence> {
         debug_assert!(self.form == Form::Ssa, "registers in memory are carried by nature");
-        // With an EMIT anywhere, reached or not, the other bank is in values as well.
+        // With an EMIT anywhere, reachable or not, the other bank is in values as well.
         let sends = |(_, i): &(_, Inst)| match i {
             Inst::Emit | Inst::Setemit(_) => true,
             Inst::Def(v) => matches!(self.node(*v), Node::Flip(_)),
@@ -111,7 +114,8 @@ impl Func {
             return Err(Dependence::Emits);
         }
         let origins = self.origins();
-        // A block's stores, with the components that may differ from what the register held at the start.
+        // A block's stores, with the components that may differ from what the register held at the
+        // start.
         let stores = |block: &Block| -> Vec<(Mem, Value, Components)> {
             let stores = block.insts.iter().filter_map(|(_, inst)| match *inst {
                 Inst::Store(mem, value) => Some((mem, value)),
@@ -165,8 +169,9 @@ impl Func {
         Ok(Independence { divergent, outputs, written, always_ends })
     }
 
-    /// The new values among these stores, as components of nodes that are neither parameters nor merges: stored components whose origin
-    /// is the register itself, along whichever path, are left out.
+    /// The new values among these stores, as components of nodes that are neither parameters nor
+    /// merges: stored components whose origin is the register itself, along whichever path, are
+    /// left out.
     fn new_values(&self, left: Vec<(Mem, Value, Components)>, origins: &[[Origin; 4]]) -> Vec<(Value, Components)> {
         let incoming = self.incoming();
         let mut seen: BTreeMap<(Mem, Value), Components> = BTreeMap::new();
@@ -200,7 +205,8 @@ impl Func {
                 _ => [Origin::New; 4],
             };
         }
-        // An origin names a register, not a component of it: only merges separate components, and a merge moves none.
+        // An origin names a register, not a component of it: only merges separate components, and a
+        // merge moves none.
         let mut changed = true;
         while changed {
             changed = false;
