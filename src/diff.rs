@@ -28,8 +28,7 @@ use triangles::Triangles;
 
 /// Vertices whose states are in memory at a time.
 const CHUNK: usize = 64;
-/// Sizes of the mixed batches, around the lane widths that engines may have. One round of them is a
-/// chunk.
+/// Sizes of the mixed batches, around the group sizes of engines. One round of them is a chunk.
 const BATCHES: [usize; 6] = [1, 3, 4, 5, 17, 34];
 /// Sizes of the SoA batches, likewise.
 const SOA_BATCHES: [usize; 4] = [8, 4, 20, 32];

@@ -186,9 +186,9 @@ impl InterpKernel {
             Inst::Alu(alu) => execute_alu(p, &alu, uniforms, unit),
             Inst::Mova { mask, src } => {
                 let s = fetch(p, &src, uniforms, unit);
-                for (lane, a) in unit.a0.iter_mut().enumerate() {
-                    if mask.has(lane) {
-                        *a = p.to_address(s[lane]);
+                for (c, a) in unit.a0.iter_mut().enumerate() {
+                    if mask.has(c) {
+                        *a = p.to_address(s[c]);
                     }
                 }
             }
@@ -300,9 +300,9 @@ fn execute_alu(p: Precision, alu: &Alu, uniforms: &Uniforms, unit: &mut Unit) {
 }
 
 fn write(value: Vec4, mask: WriteMask, register: &mut Vec4) {
-    for lane in 0..4 {
-        if mask.has(lane) {
-            register[lane] = value[lane];
+    for c in 0..4 {
+        if mask.has(c) {
+            register[c] = value[c];
         }
     }
 }

@@ -287,7 +287,7 @@ fn an_inner_loop_restores_the_outer_ones_al() {
     let insts = [Inst::Loop { int: 0, last: 3 }, Inst::Loop { int: 1, last: 2 }, count(), seen, Inst::End];
     assert_eq!(run.run(&insts), Exit::End);
     assert_eq!(run.unit.r[..2], [splat(6.0), splat(50.0 + 57.0)]);
-    assert_eq!(run.unit.al, 64, "nothing is restored behind the outermost loop");
+    assert_eq!(run.unit.al, 64, "nothing is restored after the outermost loop");
 }
 
 #[test]

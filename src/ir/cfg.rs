@@ -430,7 +430,7 @@ mod tests {
     fn reachable_are_words_that_exist() {
         let (program, entry) = program();
         let reachable = Cfg::explore(&program, entry, Limits::default()).expect("small");
-        assert_eq!(reachable, [0, 1, 2, 3, 4, 5, 6, 8, 9], "all but the word behind `end`");
+        assert_eq!(reachable, [0, 1, 2, 3, 4, 5, 6, 8, 9], "all but the word after `end`");
         // The address past the last word is a state, but not a word.
         let program = Program::from_words(&[0x8400_0000], &[]).expect("short");
         let cfg = Cfg::build(&program, Entry::vertex(0), Limits::default()).expect("small");

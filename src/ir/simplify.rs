@@ -260,10 +260,10 @@ impl Func {
         let mut by = Replacements::new(self.nodes.len());
         for (i, node) in self.nodes.iter().enumerate() {
             if let Node::Merge { mask, old, new } = *node {
-                let lanes = live[i];
-                if lanes & !mask.component_bits() & XYZW == 0 {
+                let read = live[i];
+                if read & !mask.component_bits() & XYZW == 0 {
                     by.set(Value(i as u32), new);
-                } else if lanes & mask.component_bits() == 0 {
+                } else if read & mask.component_bits() == 0 {
                     by.set(Value(i as u32), old);
                 }
             }

@@ -91,7 +91,7 @@ fn verify_names_the_broken_rule() {
     let to = f.blocks[0].clone();
     f.blocks[0] = Block { insts: Vec::new(), term: Terminator::Goto(Edge { to: 1, args: Vec::new() }), ..to.clone() };
     f.blocks.push(to);
-    assert_eq!(rule(&f), 5, "a load behind block 0");
+    assert_eq!(rule(&f), 5, "a load after block 0");
     let f = func(|f| {
         let x = ScalarUse { value: f.value(Node::Uniform(0)), component: 0, negate: false };
         vec![f.value(Node::Compare { op: CmpOp::True6, a: x, b: x })]
@@ -175,15 +175,15 @@ fn every_vector_operation_on_constants_is_a_constant() {
 fn integers_and_flags_of_constants_are_constants() {
     let mut f = storing(|f| {
         let vector = f.value(bits([1.5, -2.5, 300.0, 4.0]));
-        let lane = |component, negate| ScalarUse { value: vector, component, negate };
-        let address = f.value(Node::ToAddress(lane(1, false)));
-        let negated = f.value(Node::ToAddress(lane(2, true)));
+        let scalar = |component, negate| ScalarUse { value: vector, component, negate };
+        let address = f.value(Node::ToAddress(scalar(1, false)));
+        let negated = f.value(Node::ToAddress(scalar(2, true)));
         let (most, two, loaded) =
             (f.value(Node::Int(i32::MAX)), f.value(Node::Int(2)), f.value(Node::Load(Mem::Address(1))));
         let wrapped = f.value(Node::Add(most, two));
         let open = f.value(Node::Add(loaded, two));
-        let less = f.value(Node::Compare { op: crate::isa::CmpOp::Lt, a: lane(0, false), b: lane(3, false) });
-        let more = f.value(Node::Compare { op: crate::isa::CmpOp::Lt, a: lane(0, false), b: lane(3, true) });
+        let less = f.value(Node::Compare { op: crate::isa::CmpOp::Lt, a: scalar(0, false), b: scalar(3, false) });
+        let more = f.value(Node::Compare { op: crate::isa::CmpOp::Lt, a: scalar(0, false), b: scalar(3, true) });
         let offsets = [-129, -128, 127, 128].map(|n| {
             let n = f.value(Node::Int(n));
             f.value(Node::Offset(n))

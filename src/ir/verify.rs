@@ -240,7 +240,7 @@ mod tests {
         Node::Alu { op: op.into(), src: [Use::plain(v); 3] }
     }
 
-    fn lane(value: Value) -> ScalarUse {
+    fn scalar(value: Value) -> ScalarUse {
         ScalarUse { value, component: 1, negate: false }
     }
 
@@ -261,7 +261,7 @@ mod tests {
             Node::Load(Mem::Bank),
             Node::Load(Mem::LoopCounter),
             Node::Add(COUNT, ONE),
-            Node::Compare { op: CmpOp::Lt, a: lane(INPUT), b: lane(VECTOR) },
+            Node::Compare { op: CmpOp::Lt, a: scalar(INPUT), b: scalar(VECTOR) },
             plain(PointwiseOp::Add, VECTOR),
             Node::Offset(COUNT),
             Node::Relative { base: 3, offset: OFFSET },
@@ -342,7 +342,7 @@ mod tests {
         assert_eq!(with(5, Node::Add(SUM, COUNT)), None);
         assert_eq!(with(5, plain(PointwiseOp::Mov, THEN)), Some((3, 5)));
         assert_eq!(with(5, plain(PointwiseOp::Mov, ELSE)), Some((3, 5)));
-        assert_eq!(with(1, plain(PointwiseOp::Mov, PARAM)), Some((3, 1)), "defined behind it in the loop");
+        assert_eq!(with(1, plain(PointwiseOp::Mov, PARAM)), Some((3, 1)), "defined after it in the loop");
         assert_eq!(with(2, Node::Add(OFFSET, ONE)), Some((3, 2)), "first of two uses");
         assert_eq!(with(2, Node::Add(ONE, OFFSET)), Some((3, 2)), "second of two uses");
         assert_eq!(with(2, plain(PointwiseOp::Mov, Value(99))), Some((3, 2)), "no value at all");
@@ -440,7 +440,7 @@ mod tests {
 
     #[test]
     fn rule_6_comparison_operators() {
-        let compare = |op| with(1, Node::Compare { op, a: lane(INPUT), b: lane(INPUT) });
+        let compare = |op| with(1, Node::Compare { op, a: scalar(INPUT), b: scalar(INPUT) });
         assert_eq!(
             (compare(CmpOp::Ge), compare(CmpOp::True6), compare(CmpOp::True7)),
             (None, Some((6, 1)), Some((6, 1)))

@@ -312,6 +312,6 @@ mod tests {
         s.step(0, Action::Loop { last: 5 });
         s.step(1, Action::Loop { last: 5 });
         assert_eq!(s.step(5, Action::Next), Next::LoopEnd { again: 2, exit: 6 });
-        assert!(s.leave_loop(), "the outer entry stays behind");
+        assert!(s.leave_loop(), "the outer loop stays open");
     }
 }

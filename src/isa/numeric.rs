@@ -81,8 +81,7 @@ impl Precision {
         }
     }
 
-    /// A dot product. The 1 of `DPH` takes the place of what swizzle and sign made of w (measured:
-    /// citra#1057).
+    /// A dot product. The 1 of `DPH` replaces w after swizzle and negation (measured: citra#1057).
     pub fn dot(self, op: DotOp, a: [f32; 4], b: [f32; 4]) -> f32 {
         match op {
             DotOp::Dp3 => self.dp3(a, b),

@@ -347,7 +347,7 @@ mod tests {
         let inputs: Vec<Vec4> = (0..stride * count)
             .map(|at| {
                 let (block, k, c) = (at / (4 * stride), at / 4 % stride, at % 4);
-                [0, 1, 2, 3].map(|lane| (100 * (4 * block + lane) + 10 * k + c) as f32)
+                [0, 1, 2, 3].map(|vertex| (100 * (4 * block + vertex) + 10 * k + c) as f32)
             })
             .collect();
         let mut outputs = vec![[-1.0; 4]; stride * count];
@@ -366,7 +366,7 @@ mod tests {
         file[1] = [1.0, 2.0, 3.0, 4.0];
         batch.give(2, 0b0011, &file);
         let written: Vec<(usize, usize, f32)> = (outputs.iter().enumerate())
-            .flat_map(|(n, v)| v.iter().enumerate().map(move |(lane, x)| (n, lane, *x)))
+            .flat_map(|(n, v)| v.iter().enumerate().map(move |(vertex, x)| (n, vertex, *x)))
             .filter(|(.., x)| *x != -1.0)
             .collect();
         assert_eq!(written, [(4, 2, 1.0), (5, 2, 2.0), (6, 2, 3.0), (7, 2, 4.0)]);

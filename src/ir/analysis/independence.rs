@@ -122,38 +122,38 @@ impl Func {
                 _ => None,
             });
             let new = |mem: Mem, value: Value, c: u8| origins[value.0 as usize][usize::from(c)] != Origin::Initial(mem);
-            let lanes = |mem, value| {
+            let changed = |mem, value| {
                 components(components_of(Mem::ty(mem))).filter(|&c| new(mem, value, c)).fold(0, |m, c| m | 1 << c)
             };
-            stores.map(|(mem, value)| (mem, value, lanes(mem, value))).collect()
+            stores.map(|(mem, value)| (mem, value, changed(mem, value))).collect()
         };
-        let each = |(mem, _, lanes): &(Mem, Value, Components)| {
+        let by_component = |(mem, _, set): &(Mem, Value, Components)| {
             let mem = *mem;
-            components(*lanes).map(move |c| (mem, c))
+            components(*set).map(move |c| (mem, c))
         };
         let variable: BTreeSet<(Mem, u8)> =
-            self.blocks.iter().flat_map(stores).flat_map(|store| each(&store).collect::<Vec<_>>()).collect();
+            self.blocks.iter().flat_map(stores).flat_map(|store| by_component(&store).collect::<Vec<_>>()).collect();
         let ends = |block: &&Block| block.term == Terminator::Exit(Exit::End);
-        let left: Vec<Vec<(Mem, Value, Components)>> = self.blocks.iter().filter(ends).map(stores).collect();
-        if left.is_empty() {
+        let exit_stores: Vec<Vec<(Mem, Value, Components)>> = self.blocks.iter().filter(ends).map(stores).collect();
+        if exit_stores.is_empty() {
             return Err(Dependence::NeverEnds);
         }
-        for stores in &left {
-            let written: BTreeSet<(Mem, u8)> = stores.iter().flat_map(each).collect();
+        for stores in &exit_stores {
+            let written: BTreeSet<(Mem, u8)> = stores.iter().flat_map(by_component).collect();
             if let Some(&(mem, c)) = variable.difference(&written).next() {
                 return Err(Dependence::PartlyWritten(mem, c));
             }
         }
-        let left = left.concat();
+        let exit_stores = exit_stores.concat();
         let divergent = self.is_divergent();
         let computed = match self.has_divergent_branch(&divergent) {
-            true => left.iter().map(|&(_, v, lanes)| (v, lanes)).collect(),
-            false => self.new_values(left.clone(), &origins),
+            true => exit_stores.iter().map(|&(_, v, set)| (v, set)).collect(),
+            false => self.new_values(exit_stores.clone(), &origins),
         };
         let depended_on = self.live_from(computed);
-        for (node, &lanes) in self.nodes.iter().zip(&depended_on) {
+        for (node, &set) in self.nodes.iter().zip(&depended_on) {
             if let Node::Load(mem) = *node
-                && let Some(c) = components(lanes).find(|&c| variable.contains(&(mem, c)))
+                && let Some(c) = components(set).find(|&c| variable.contains(&(mem, c)))
             {
                 return Err(Dependence::Carried(mem, c));
             }
@@ -162,7 +162,7 @@ impl Func {
             Mem::Out { n, .. } => Some(OutputStore { register: n, value, components }),
             _ => None,
         };
-        let outputs: Vec<OutputStore> = left.iter().filter_map(output).collect();
+        let outputs: Vec<OutputStore> = exit_stores.iter().filter_map(output).collect();
         let mut written = [0; 16];
         outputs.iter().for_each(|store| written[usize::from(store.register)] |= store.components);
         let always_ends = self.blocks.iter().all(|b| !matches!(b.term, Terminator::Exit(_)) || ends(&b));
@@ -170,26 +170,29 @@ impl Func {
     }
 
     /// The new values among these stores, as components of nodes that are neither parameters nor
-    /// merges: stored components whose origin is the register itself, along whichever path, are
-    /// left out.
-    fn new_values(&self, left: Vec<(Mem, Value, Components)>, origins: &[[Origin; 4]]) -> Vec<(Value, Components)> {
+    /// merges: stored components whose origin is the register itself, on any path, are omitted.
+    fn new_values(
+        &self,
+        exit_stores: Vec<(Mem, Value, Components)>,
+        origins: &[[Origin; 4]],
+    ) -> Vec<(Value, Components)> {
         let incoming = self.incoming();
         let mut seen: BTreeMap<(Mem, Value), Components> = BTreeMap::new();
-        let (mut queue, mut found) = (left, Vec::new());
-        while let Some((mem, value, lanes)) = queue.pop() {
+        let (mut queue, mut found) = (exit_stores, Vec::new());
+        while let Some((mem, value, set)) = queue.pop() {
             let seen = seen.entry((mem, value)).or_default();
             let id = value.0 as usize;
             let other = |&c: &u8| origins[id][usize::from(c)] != Origin::Initial(mem);
-            let lanes = components(lanes & !*seen).filter(other).fold(0, |m, c| m | 1 << c);
-            *seen |= lanes;
+            let set = components(set & !*seen).filter(other).fold(0, |m, c| m | 1 << c);
+            *seen |= set;
             match *self.node(value) {
-                _ if lanes == 0 => (),
-                Node::Param(_) => queue.extend(incoming[id].iter().map(|&arg| (mem, arg, lanes))),
+                _ if set == 0 => (),
+                Node::Param(_) => queue.extend(incoming[id].iter().map(|&arg| (mem, arg, set))),
                 Node::Merge { mask, old, new } => {
-                    let of = components(lanes).filter(|&c| mask.has(c.into())).fold(0, |m, c| m | 1 << c);
-                    queue.extend([(mem, new, of), (mem, old, lanes & !of)]);
+                    let of = components(set).filter(|&c| mask.has(c.into())).fold(0, |m, c| m | 1 << c);
+                    queue.extend([(mem, new, of), (mem, old, set & !of)]);
                 }
-                _ => found.push((value, lanes)),
+                _ => found.push((value, set)),
             }
         }
         found
