@@ -5,7 +5,7 @@
 use picajit::container::float24::f24_to_f32;
 use picajit::isa::{BOOL_UNIFORMS, FLOAT_UNIFORMS, INT_UNIFORMS, REGS};
 use picajit::state::Exit;
-use picajit::text::value::parse_f32;
+use picajit::text::literal::parse_f32;
 
 /// Something a run can set or expect.
 #[derive(Clone, Debug, PartialEq)]
@@ -243,7 +243,7 @@ fn exit(word: &str) -> Option<Exit> {
 fn float(word: &str) -> Result<f32, String> {
     if let Some(digits) = word.strip_prefix("f24#") {
         let bits = u32::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 6);
-        return bits.map(f24_to_f32).ok_or_else(|| format!("`{word}` is not six hexadecimal digits behind f24#"));
+        return bits.map(f24_to_f32).ok_or_else(|| format!("`{word}` is not six hexadecimal digits after f24#"));
     }
     parse_f32(word).map_err(|e| format!("`{word}`: {e}"))
 }

@@ -275,7 +275,7 @@ fn every_kind_of_wrong_engine_is_caught() {
         "triangle",
         "inverted",
         "output o1.y",
-        "behind the batch",
+        "after the batch",
         "exit",
         "r",
         "a panic",

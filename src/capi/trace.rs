@@ -76,13 +76,14 @@ fn shown(step: &Step<'_>, stage: Stage, al: i32) -> PjStep {
             DstFile::Output(n) => (PJ_WROTE_OUTPUT, n),
             DstFile::Temp(n) => (PJ_WROTE_TEMPORARY, n),
         };
-        (shown.wrote, shown.index, shown.mask, shown.value) = (wrote, index.into(), mask.lane_bits().into(), value);
+        (shown.wrote, shown.index, shown.mask, shown.value) =
+            (wrote, index.into(), mask.component_bits().into(), value);
     }
     shown.wrote |= match step.inst {
         Inst::Alu(alu) if alu.op == Opcode::Litp => PJ_WROTE_FLAGS,
         Inst::Cmp { .. } => PJ_WROTE_FLAGS,
         Inst::Mova { mask, .. } => {
-            shown.mask = u32::from(mask.lane_bits() & 3);
+            shown.mask = u32::from(mask.component_bits() & 3);
             if shown.mask == 0 { 0 } else { PJ_WROTE_ADDRESS }
         }
         Inst::Emit if stage == Stage::Geometry => PJ_WROTE_VERTEX,

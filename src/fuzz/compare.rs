@@ -4,7 +4,7 @@
 //! not blamed, and those that panic, which is a divergence like any other. It must not know which engines there are.
 
 use super::case::Case;
-use crate::diff::{Difference, Reference, Side};
+use crate::diff::{Difference, NamedKernel, Reference};
 use crate::kernel::{Backend, KernelStats, Unsupported};
 use crate::state::Exit;
 use std::fmt;
@@ -65,7 +65,7 @@ impl Divergence {
             Found::Difference(difference) => difference,
         };
         let place = rows.iter().find(|row| row.differs);
-        let (place, want, got) = place.map_or(("something", "", ""), |r| (&r.place, &r.values[0], &r.values[1]));
+        let (place, want, got) = place.map_or(("something", "", ""), |r| (&r.location, &r.values[0], &r.values[1]));
         let (want, got) = (want.trim(), got.trim());
         format!("{} {how}, vertex {vertex}: {place} is {got}, but on the interpreter {want}", self.engine)
     }
@@ -89,12 +89,12 @@ impl fmt::Debug for Divergence {
 /// [`super::shrink()`].
 pub fn compare(case: &Case, engines: &[Engine<'_>]) -> Result<Outcome, Box<Divergence>> {
     let interp = case.interp();
-    let reference = Reference::run(Side { name: REFERENCE, kernel: &interp }, &case.work());
+    let reference = Reference::run(NamedKernel { name: REFERENCE, kernel: &interp }, &case.work());
     let (mut refused, mut seen) = (Vec::new(), Vec::new());
     for &Engine { name, backend } in engines {
         let checked = catch_unwind(AssertUnwindSafe(|| {
             let kernel = backend.compile(&case.program, case.entry, &case.config)?;
-            let difference = reference.compare(Side { name, kernel: &*kernel }).first;
+            let difference = reference.compare(NamedKernel { name, kernel: &*kernel }).first;
             Ok((difference, kernel.stats()))
         }));
         let found = match checked {

@@ -14,7 +14,7 @@ use crate::isa::numeric::{Precision, same};
 use crate::kernel::{DEFAULT_FUEL, Kernel, copy_registers};
 use crate::program::{Entry, Program};
 use crate::state::{Emitter, Exit, Registers, Uniforms, Unit, Vec4};
-use crate::text::value::format_vec4;
+use crate::text::literal::format_vec4;
 use crate::text::{assemble, disassemble, inst_to_string};
 use std::fmt::Write;
 
@@ -32,7 +32,7 @@ pub fn report(divergence: &Divergence, engines: &[Engine<'_>]) -> String {
     if let Found::Difference(Difference { rows, .. }) = &divergence.found {
         for row in rows.iter().filter(|row| row.differs).skip(1).take(8) {
             let [want, got] = &row.values;
-            comment(&mut text, &format!("Also {}: {got}, but on the interpreter {want}", row.place));
+            comment(&mut text, &format!("Also {}: {got}, but on the interpreter {want}", row.location));
         }
     }
     if let Some(originally) = &divergence.originally {

@@ -257,7 +257,7 @@ impl Shrinker<'_> {
         // Where all runs end by themselves, more fuel changes nothing on the interpreter.
         let work = self.case().work();
         let interp = self.case().interp();
-        let side = crate::diff::Side { name: REFERENCE, kernel: &interp };
+        let side = crate::diff::NamedKernel { name: REFERENCE, kernel: &interp };
         let ends = crate::diff::Reference::run(side, &work).exits().all(|exit| exit != Exit::Fuel);
         if ends && fuel != DEFAULT_FUEL {
             self.attempt(|case| case.config.fuel = DEFAULT_FUEL);

@@ -3,17 +3,17 @@
 //! It must not know registers of the GPU.
 
 use crate::isa::numeric::Precision;
-use crate::semantics::{OutputMap, Semantics, Sources};
+use crate::semantics::{OutputMap, OutputSelection, Semantics};
 use crate::state::Registers;
 
 /// Set up for a draw.
-pub(super) struct Wiring(Sources);
+pub(super) struct Wiring(OutputSelection);
 
 const COLOUR: std::ops::Range<usize> = 8..12;
 
 impl Wiring {
     pub(super) fn new(map: &OutputMap) -> Wiring {
-        Wiring(map.sources())
+        Wiring(map.selection())
     }
 
     /// The rasteriser takes the absolute values of colours, at most 1, before it interpolates (seen on hardware, by

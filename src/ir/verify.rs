@@ -1,11 +1,12 @@
-//! Checks that a [`Func`] keeps the rules that [`super`] lists. Runs in every test and debug build.
+//! Checks that a [`Func`] obeys the rules of [`super`]. It runs in every test and debug build.
 //!
 //! 1. Block 0 exists, has no parameters, and no edge leads to it.
 //! 2. Every edge names a block and carries one argument of the right type for each parameter.
-//! 3. Every value that is not a leaf is defined exactly once, by a parameter or a definition, before every use of it on
-//!    every path.
-//! 4. Sources have the type that their node, store or test wants.
-//! 5. In the SSA form registers are loaded in block 0 only, and a block with stores ends the run or emits behind them.
+//! 3. Every value that is not a leaf is defined exactly once, by a parameter or a definition,
+//!    before every use of it on every path.
+//! 4. Sources have the type that their node, store or test requires.
+//! 5. In the SSA form registers are loaded in block 0 only, and after its stores a block ends the
+//!    run or emits.
 //! 6. No comparison has an operator that always holds.
 
 use super::{BranchTest, Form, Func, Inst, Mem, Node, Terminator, Type, Value};
@@ -16,11 +17,11 @@ use std::fmt;
 /// A broken rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broken {
-    /// Its number in this file's list.
+    /// The rule's number in this file's list.
     pub rule: u8,
-    /// In which block.
+    /// The block.
     pub block: usize,
-    /// At which instruction's address.
+    /// Address of the instruction.
     pub pc: Pc,
 }
 
@@ -55,7 +56,7 @@ impl Func {
         let defined_in = self.definitions()?;
         let dominators = self.dominators();
         for (b, block) in self.blocks.iter().enumerate() {
-            // Values that this block has defined so far.
+            // Values that this block defines before the current instruction.
             let mut here: HashSet<Value> = block.params.iter().copied().collect();
             let readable = |v: Value, here: &HashSet<Value>| {
                 self.nodes.get(v.0 as usize).is_some_and(Node::is_leaf)
@@ -129,7 +130,7 @@ impl Func {
         Ok(())
     }
 
-    /// The block that defines each value, if one does. Checks that none is defined twice.
+    /// The block that defines each value, if any. Checks that no value is defined twice.
     fn definitions(&self) -> Result<Vec<Option<usize>>, Broken> {
         let mut defined_in = vec![None; self.nodes.len()];
         for (b, block) in self.blocks.iter().enumerate() {
@@ -147,8 +148,9 @@ impl Func {
         Ok(defined_in)
     }
 
-    /// Each block's immediate dominator (its own number for block 0 and for blocks that nothing reaches), by the iteration
-    /// of Cooper, Harvey and Kennedy. Fast because blocks are kept in reverse postorder, right in any order.
+    /// Each block's immediate dominator (its own number for block 0 and unreachable blocks), by the
+    /// iteration of Cooper, Harvey and Kennedy. Correct for any block order, and fast because
+    /// blocks are in reverse postorder.
     fn dominators(&self) -> Vec<usize> {
         let order = self.reverse_postorder();
         let mut rank = vec![usize::MAX; self.blocks.len()];
@@ -231,14 +233,14 @@ mod tests {
     const PARAM: Value = Value(9);
     const LEFT: Value = Value(10);
     const ONE: Value = Value(11);
-    /// What a test adds.
+    /// The change of a test.
     const NEW: Value = Value(12);
 
     fn plain(op: PointwiseOp, v: Value) -> Node {
         Node::Alu { op: op.into(), src: [Use::plain(v); 3] }
     }
 
-    fn lane(value: Value) -> ScalarUse {
+    fn scalar(value: Value) -> ScalarUse {
         ScalarUse { value, component: 1, negate: false }
     }
 
@@ -250,7 +252,7 @@ mod tests {
         Block { pc: 0, params: params.to_vec(), insts: insts.iter().map(|&i| (0, i)).collect(), term }
     }
 
-    /// A loop around a choice: 0 -> 1 -> 2 or 3 -> 4 -> 1 or 5.
+    /// A loop around a branch: 0 -> 1 -> 2 or 3 -> 4 -> 1 or 5.
     fn good() -> Func {
         use Inst::{Def, Store};
         let nodes = vec![
@@ -259,7 +261,7 @@ mod tests {
             Node::Load(Mem::Bank),
             Node::Load(Mem::LoopCounter),
             Node::Add(COUNT, ONE),
-            Node::Compare { op: CmpOp::Lt, a: lane(INPUT), b: lane(VECTOR) },
+            Node::Compare { op: CmpOp::Lt, a: scalar(INPUT), b: scalar(VECTOR) },
             plain(PointwiseOp::Add, VECTOR),
             Node::Offset(COUNT),
             Node::Relative { base: 3, offset: OFFSET },
@@ -307,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_function_has_no_broken_rule() {
+    fn a_valid_function_breaks_no_rule() {
         assert_eq!(good().verify(), Ok(()));
         let text = Broken { rule: 4, block: 2, pc: 9 }.to_string();
         assert_eq!(text, "rule 4 of ir::verify is broken in block 2 at pc 9");
@@ -340,7 +342,7 @@ mod tests {
         assert_eq!(with(5, Node::Add(SUM, COUNT)), None);
         assert_eq!(with(5, plain(PointwiseOp::Mov, THEN)), Some((3, 5)));
         assert_eq!(with(5, plain(PointwiseOp::Mov, ELSE)), Some((3, 5)));
-        assert_eq!(with(1, plain(PointwiseOp::Mov, PARAM)), Some((3, 1)), "defined behind it in the loop");
+        assert_eq!(with(1, plain(PointwiseOp::Mov, PARAM)), Some((3, 1)), "defined after it in the loop");
         assert_eq!(with(2, Node::Add(OFFSET, ONE)), Some((3, 2)), "first of two uses");
         assert_eq!(with(2, Node::Add(ONE, OFFSET)), Some((3, 2)), "second of two uses");
         assert_eq!(with(2, plain(PointwiseOp::Mov, Value(99))), Some((3, 2)), "no value at all");
@@ -407,7 +409,7 @@ mod tests {
         let flags = |x, y| test(BranchTest::Flags { cond: Cond { op: CondOp::Or, ref_x: true, ref_y: false }, x, y });
         assert_eq!((flags(FLAG, FLAG), flags(SUM, FLAG), flags(FLAG, SUM)), (None, Some((4, 4)), Some((4, 4))));
         assert_eq!((test(BranchTest::NonZero(FLAG)), test(BranchTest::NonZero(PARAM))), (Some((4, 4)), Some((4, 4))));
-        // Only the flags that the condition asks for are read.
+        // Only the flags that the condition tests are read.
         let one = |op, x, y| test(BranchTest::Flags { cond: Cond { op, ref_x: true, ref_y: true }, x, y });
         assert_eq!((one(CondOp::X, FLAG, SUM), one(CondOp::Y, SUM, FLAG)), (None, None));
         assert_eq!((one(CondOp::X, SUM, FLAG), one(CondOp::Y, FLAG, SUM)), (Some((4, 4)), Some((4, 4))));
@@ -438,7 +440,7 @@ mod tests {
 
     #[test]
     fn rule_6_comparison_operators() {
-        let compare = |op| with(1, Node::Compare { op, a: lane(INPUT), b: lane(INPUT) });
+        let compare = |op| with(1, Node::Compare { op, a: scalar(INPUT), b: scalar(INPUT) });
         assert_eq!(
             (compare(CmpOp::Ge), compare(CmpOp::True6), compare(CmpOp::True7)),
             (None, Some((6, 1)), Some((6, 1)))
@@ -447,7 +449,7 @@ mod tests {
 
     #[test]
     fn dominators_of_a_loop_with_two_entries() {
-        // 0 -> 1, 2; 1 <-> 2; 2 -> 3, 4; 3 -> 5; 4 -> 5; nothing leads to 6.
+        // 0 -> 1, 2; 1 <-> 2; 2 -> 3, 4; 3 -> 5; 4 -> 5; 6 is unreachable.
         let to = [vec![1, 2], vec![2], vec![1, 3], vec![5, 4], vec![5], vec![], vec![5]];
         let blocks = to.iter().map(|to| {
             let test = BranchTest::Bool { id: 0, value: true };

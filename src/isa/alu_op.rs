@@ -1,7 +1,8 @@
 //! [`Opcode`] -> the operation that it computes: [`AluOp`], decoded once, in normal form.
 //!
-//! `DPHI DSTI SGEI SLTI MADI` are encodings, not operations: they are `DPH DST SGE SLT MAD`. The enums nest by what a component of
-//! the result depends on, so that a user matches exactly the operations it handles and no match needs a fallback:
+//! `DPHI DSTI SGEI SLTI MADI` are encodings, not operations: they are `DPH DST SGE SLT MAD`. The
+//! enums nest by what a component of the result depends on, so that a match names exactly the
+//! operations it handles and needs no fallback:
 //!
 //! | class | component n of the result depends on |
 //! |---|---|
@@ -10,7 +11,7 @@
 //! | [`VectorOp::Dst`], [`VectorOp::Litp`] | by a formula of its own |
 //! | [`ScalarOp`] | component x of the source; every component is the same number |
 //!
-//! It must not know what an operation computes; see [`super::numeric`].
+//! [`super::numeric`] defines the operations.
 
 use super::{Opcode, table};
 
@@ -73,7 +74,7 @@ pub enum ScalarOp {
 }
 
 impl Opcode {
-    /// The operation that the instruction computes; `None` for `MOVA`, `CMP` and everything that steers.
+    /// The operation that the instruction computes; `None` for `MOVA`, `CMP` and control flow.
     pub const fn alu(self) -> Option<AluOp> {
         use AluOp::{Scalar, Vector};
         use VectorOp::{Dot, Dst, Litp, Pointwise};
@@ -115,8 +116,9 @@ impl Opcode {
         })
     }
 
-    /// The same operation without regard to which source the encoding lets be a uniform: `DPHI` is `DPH`, `MADI` is
-    /// `MAD`, and so on. The inverted forms do not exchange the operands of the operation.
+    /// The same operation, regardless of the source that the encoding allows to be a uniform:
+    /// `DPHI` is `DPH`, `MADI` is `MAD`, and so on. The inverted forms do not exchange the operands
+    /// of the operation.
     pub const fn normal_form(self) -> Opcode {
         match self.alu() {
             Some(AluOp::Vector(op)) => op.opcode(),
@@ -154,12 +156,13 @@ impl VectorOp {
         }
     }
 
-    /// How many sources it has.
+    /// Number of sources.
     pub fn sources(self) -> usize {
         table::row(self.opcode()).sources()
     }
 
-    /// Whether it multiplies: an IEEE product may be NaN (0 * infinity) where the hardware gives a number.
+    /// Whether it multiplies: an IEEE product may be NaN (0 * infinity) where the hardware gives a
+    /// number.
     pub const fn multiplies(self) -> bool {
         match self {
             VectorOp::Pointwise(op) => match op {
@@ -189,7 +192,8 @@ impl VectorOp {
         }
     }
 
-    /// Whether it takes a negated source `n` by subtracting instead of adding: the same by IEEE's definition of subtraction.
+    /// Whether it takes a negated source `n` by subtracting instead of adding: the same by IEEE's
+    /// definition of subtraction.
     pub const fn subtracts(self, n: usize) -> bool {
         match self {
             VectorOp::Pointwise(op) => match op {
@@ -209,7 +213,7 @@ impl VectorOp {
 }
 
 impl DotOp {
-    /// How many products it sums.
+    /// Number of products in the sum.
     pub const fn products(self) -> usize {
         match self {
             DotOp::Dp3 => 3,

@@ -10,7 +10,7 @@ use crate::plot::{Group, Plot};
 use crate::report::{self, Progress};
 use crate::subject::{self, Subject};
 use crate::{Outcome, Status, values};
-use picajit::diff::{Side, Work, compare};
+use picajit::diff::{NamedKernel, Work, compare};
 use picajit::isa::float24::Rounding;
 use picajit::isa::numeric::Precision;
 use picajit::kernel::{Config, DEFAULT_FUEL};
@@ -276,7 +276,8 @@ fn check(oracles: &[Compiled], compiled: &[Compiled], work: &Workload, most: usi
     for (oracle, other) in oracles.iter().zip(compiled).skip(1) {
         let side = |c: &'_ Compiled| (c.engine, c.kernel.clone());
         let ((want_name, want), (got_name, got)) = (side(oracle), side(other));
-        let (want, got) = (Side { name: want_name, kernel: &*want }, Side { name: got_name, kernel: &*got });
+        let (want, got) =
+            (NamedKernel { name: want_name, kernel: &*want }, NamedKernel { name: got_name, kernel: &*got });
         let report = compare(want, got, &work, &mut |_| {});
         if let Some(first) = report.first {
             return Err(first.to_string());

@@ -11,7 +11,7 @@ use crate::subject::{self, Subject};
 use crate::values::{self, Generator};
 use crate::{Outcome, Status};
 use clap::value_parser;
-use picajit::diff::{Report, Side, Work, compare};
+use picajit::diff::{NamedKernel, Report, Work, compare};
 use picajit::fuzz::Case;
 use picajit::fuzz::values::SPECIAL;
 use picajit::isa::Stage;
@@ -194,7 +194,8 @@ fn compare_engines(subject: &Subject, engines: &[Engine], args: &Args, progress:
         let work = Work { uniforms: &uniforms, unit: &unit, inputs: &inputs, input_mask, output_mask };
         for (kernel, Against { engine, result, case }) in kernels.iter().zip(&mut against) {
             let (Some(kernel), Ok(report)) = (kernel, result) else { continue };
-            let (want, got) = (Side { name: "interp", kernel: &*want }, Side { name: engine, kernel: &**kernel });
+            let (want, got) =
+                (NamedKernel { name: "interp", kernel: &*want }, NamedKernel { name: engine, kernel: &**kernel });
             let mut found = compare(want, got, &work, &mut |_| {});
             if let Some(first) = &mut found.first {
                 case.get_or_insert_with(|| Case {

@@ -2,7 +2,7 @@
 
 use picajit::container::float24::f24_to_f32;
 use picajit::container::shbin::{Constant, Dvle, GeometryMode, Output};
-use picajit::text::value::{format_f32, format_vec4};
+use picajit::text::literal::{format_f32, format_vec4};
 use serde_json::{Value, json};
 use std::path::Path;
 

@@ -8,7 +8,7 @@ use crate::load::LoadedEntry;
 use crate::run::Exits;
 use picajit::isa::Stage;
 use picajit::state::{Exit, Registers};
-use picajit::text::value::format_vec4;
+use picajit::text::literal::format_vec4;
 use serde_json::{Map, Value, json};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

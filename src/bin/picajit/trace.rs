@@ -3,7 +3,7 @@
 use picajit::interp::Step;
 use picajit::isa::{DstFile, Inst, Opcode, Stage};
 use picajit::text::inst_to_string;
-use picajit::text::value::format_vec4;
+use picajit::text::literal::format_vec4;
 
 /// The line of `step` on a unit of kind `stage`; `al` is aL from before it, and after it that from after it.
 pub fn line(step: &Step<'_>, stage: Stage, al: &mut i32) -> String {

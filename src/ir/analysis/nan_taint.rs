@@ -1,8 +1,10 @@
-//! NaN taint: values that may be NaN because speculative code computes IEEE products, where the hardware's 0 * infinity is 0.
+//! NaN taint: values that may be NaN because speculative code computes IEEE products, where the
+//! hardware's 0 * infinity is 0.
 
 use crate::ir::{Func, Node};
 
-/// Whether a node multiplies: an IEEE product may be NaN (0 * infinity) where the hardware gives a number.
+/// Whether a node multiplies: an IEEE product may be NaN (0 * infinity) where the hardware gives a
+/// number.
 pub fn multiplies(node: &Node) -> bool {
     matches!(node, Node::Alu { op, .. } if op.multiplies())
 }
@@ -16,13 +18,14 @@ pub fn swallows_nan(node: &Node) -> bool {
 }
 
 impl Func {
-    /// For each vector whether it may be NaN only because products were computed with 0 * infinity = NaN. A guard stands before each
-    /// node that swallows NaN, so the node's result is not tainted.
+    /// For each vector whether it may be NaN only because products were computed with 0 * infinity
+    /// = NaN. A guard precedes each node that swallows NaN, so the node's result is not tainted.
     pub fn nan_tainted(&self) -> Vec<bool> {
         self.closure(|v| multiplies(self.node(v)), swallows_nan)
     }
 
-    /// For each vector whether it depends on RCP, RSQ, EX2 or LG2, which give infinities without an overflow.
+    /// For each vector whether it depends on RCP, RSQ, EX2 or LG2, which give infinities without an
+    /// overflow.
     pub fn may_be_infinite(&self) -> Vec<bool> {
         self.closure(|v| matches!(self.node(v), Node::Scalar { .. }), |_| false)
     }

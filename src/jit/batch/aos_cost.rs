@@ -74,7 +74,7 @@ impl Costs<'_> {
             }
             Node::Uniform(_) | Node::Const(_) => Some(false),
             Node::Merge { mask, old, new } => {
-                let (kept, taken) = (lanes & !mask.lane_bits(), lanes & mask.lane_bits());
+                let (kept, taken) = (lanes & !mask.component_bits(), lanes & mask.component_bits());
                 if kept == 0 || taken == 0 {
                     return self.add(if kept == 0 { new } else { old }, lanes);
                 }
@@ -111,5 +111,5 @@ impl Costs<'_> {
 
 /// Whether a use takes any of these lanes from another component.
 pub(crate) fn moves(u: &Use, lanes: Components) -> bool {
-    components(lanes).any(|l| u.swizzle.lane(l.into()) != usize::from(l))
+    components(lanes).any(|l| u.swizzle.component(l.into()) != usize::from(l))
 }

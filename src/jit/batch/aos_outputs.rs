@@ -93,7 +93,7 @@ pub(crate) fn collect_hoisted(func: &Func, value: Value, lanes: Components, foun
     }
     match *func.node(value) {
         Node::Merge { mask, old, new } => {
-            for (value, lanes) in [(old, lanes & !mask.lane_bits()), (new, lanes & mask.lane_bits())] {
+            for (value, lanes) in [(old, lanes & !mask.component_bits()), (new, lanes & mask.component_bits())] {
                 if lanes != 0 {
                     collect_hoisted(func, value, lanes, found);
                 }
@@ -132,13 +132,13 @@ impl BatchLowering<'_, '_> {
             }
             Node::Const(bits) => AosVector::Uniform(self.clif().vector(types::F32X4, bits)),
             Node::Merge { mask, old, new } => {
-                let (kept, taken) = (lanes & !mask.lane_bits(), lanes & mask.lane_bits());
+                let (kept, taken) = (lanes & !mask.component_bits(), lanes & mask.component_bits());
                 if kept == 0 || taken == 0 {
                     return self.row(if kept == 0 { new } else { old }, lanes);
                 }
                 let (old, new) = (self.row(old, kept), self.row(new, taken));
                 self.at(value);
-                old.with(new, |old, new| self.clif().blend(mask.lane_bits(), old, new))
+                old.with(new, |old, new| self.clif().blend(mask.component_bits(), old, new))
             }
             Node::Alu { op: VectorOp::Pointwise(op), src } => self.row_alu(value, op, &src, lanes),
             ref node => unreachable!("{node:?} is not made by rows"),

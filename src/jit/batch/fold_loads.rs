@@ -75,7 +75,7 @@ fn uses(func: &Func, plan: &BatchPlan) -> Vec<[u8; 4]> {
             origins[value.0 as usize] = match *func.node(value) {
                 Node::Merge { mask, old, new } => [0, 1, 2, 3].map(|c| origin(if mask.has(c) { new } else { old }, c)),
                 Node::Alu { op: VectorOp::MOV, src: [u, ..] } => {
-                    [0, 1, 2, 3].map(|c| origin(u.value, u.swizzle.lane(c)))
+                    [0, 1, 2, 3].map(|c| origin(u.value, u.swizzle.component(c)))
                 }
                 _ => continue,
             };

@@ -172,7 +172,7 @@ impl<'f> Shape<'f> for SoaOperands<'_, '_, 'f> {
 
     fn unsigned(&mut self, n: usize) -> clif::Value {
         let u = &self.src[n];
-        self.l.component(u.value, u.swizzle.lane(self.c) as u8)
+        self.l.component(u.value, u.swizzle.component(self.c) as u8)
     }
 
     fn is_negated(&self, n: usize) -> bool {

@@ -62,9 +62,14 @@ pub(super) fn matrix_product(func: &Func, value: Value, lanes: Components) -> Op
         let alone = op == DotOp::Dph && k == 3;
         let column = rows.map(|row| {
             let (uniform, u) = row.unwrap_or(any);
-            MatrixEntry { uniform, component: u.swizzle.lane(k) as u8, negate: u.negate ^ (factor.negate && !alone) }
+            MatrixEntry {
+                uniform,
+                component: u.swizzle.component(k) as u8,
+                negate: u.negate ^ (factor.negate && !alone),
+            }
         });
-        let common = if alone { Factor::One } else { factor_of(func, factor.value, factor.swizzle.lane(k) as u8)? };
+        let common =
+            if alone { Factor::One } else { factor_of(func, factor.value, factor.swizzle.component(k) as u8)? };
         Some((common, column))
     });
     let terms: Vec<(Factor, Column)> = terms.collect::<Option<_>>()?;
@@ -87,7 +92,7 @@ fn origin(func: &Func, mut value: Value, mut component: u8) -> (Value, u8) {
         match *func.node(value) {
             Node::Merge { mask, old, new } => value = if mask.has(component.into()) { new } else { old },
             Node::Alu { op: VectorOp::MOV, src: [u, ..] } if !u.negate => {
-                (value, component) = (u.value, u.swizzle.lane(component.into()) as u8);
+                (value, component) = (u.value, u.swizzle.component(component.into()) as u8);
             }
             _ => return (value, component),
         }

@@ -142,7 +142,7 @@ impl BatchLowering<'_, '_> {
 
     /// A source's component for `lane` of the result.
     pub(crate) fn source(&mut self, u: &Use, lane: usize) -> clif::Value {
-        let component = u.swizzle.lane(lane) as u8;
+        let component = u.swizzle.component(lane) as u8;
         match *self.func.node(u.value) {
             Node::Uniform(n) if u.negate && self.hoisted.contains_key(&Hoisted::Negative(n, component)) => {
                 self.splat(Hoisted::Negative(n, component))

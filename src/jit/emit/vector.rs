@@ -50,7 +50,7 @@ impl ClifBuilder<'_, '_> {
     /// The lanes `needed` of `v` swizzled.
     pub(crate) fn swizzle(&mut self, v: VecValue, swizzle: Swizzle, needed: Components) -> VecValue {
         let VecValue::Wide(value) = v else { return v };
-        let lanes = swizzle.lanes();
+        let lanes = swizzle.components();
         if (0..4).all(|l| needed >> l & 1 == 0 || lanes[l] == l) {
             return v;
         }
@@ -63,7 +63,7 @@ impl ClifBuilder<'_, '_> {
 
     /// Components of `mask` from `new`, the others from `old`.
     pub(crate) fn merge(&mut self, mask: WriteMask, old: VecValue, new: VecValue) -> VecValue {
-        let bits = mask.lane_bits();
+        let bits = mask.component_bits();
         if bits.is_power_of_two() {
             return self.insert(bits.trailing_zeros() as u8, old, new);
         }

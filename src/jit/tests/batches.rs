@@ -357,10 +357,10 @@ fn exhausted_fuel_and_stray_breaks_bail_out() {
 #[test]
 fn dependent_vertices_have_a_reason() {
     for (body, why) in [
-        (" add r0, r0, v0\n mov o0, r0", "r0.x may be what an earlier vertex left there"),
+        (" add r0, r0, v0\n mov o0, r0", "r0.x may hold a value of an earlier vertex"),
         (
             " mov o0, v0\n mov r9, v1\n cmp v0.xy, gt, gt, r9.xy\n ifc cmp.x\n mov o1, v1\n .end",
-            "o1.x may be what an earlier vertex left there",
+            "o1.x may hold a value of an earlier vertex",
         ),
     ] {
         assert_eq!(same_as_in_order(&main(body), numbers, EVERY), (0, 0));

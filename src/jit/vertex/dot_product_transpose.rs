@@ -40,7 +40,7 @@ fn is_dot(node: &Node) -> bool {
 }
 
 fn one_lane(mask: WriteMask) -> bool {
-    mask.lane_bits().is_power_of_two()
+    mask.component_bits().is_power_of_two()
 }
 
 /// For each value whether it can wait: a dot product, or a merge of one, whose only use is by the right merge of its
@@ -106,7 +106,7 @@ impl VertexLowering<'_, '_> {
             Some(VertexValue::Dot(other)) => UnsummedRow::new(self.clif().dot(other), products.three),
             _ => UnsummedRow::new(self.vector(old), products.three),
         };
-        gather.lanes[mask.lane_bits().trailing_zeros() as usize] = Some(products.value);
+        gather.lanes[mask.component_bits().trailing_zeros() as usize] = Some(products.value);
         Some(gather)
     }
 
