@@ -89,7 +89,7 @@ pub(crate) struct BatchPlan {
     pub(crate) divergent: Vec<bool>,
     /// For each value whether an output that holds all of it is computed in AoS form.
     aos: Vec<bool>,
-    /// For each output register the components that runs write; the others are as the unit has them.
+    /// For each output register the components that runs write; the others keep what the unit holds.
     pub(crate) written: [Components; 16],
     /// Whether every run reaches an END.
     pub(crate) always_ends: bool,
