@@ -1,7 +1,8 @@
 //! [`Opcode`] -> the operation that it computes: [`AluOp`], decoded once, in normal form.
 //!
-//! `DPHI DSTI SGEI SLTI MADI` are encodings, not operations: they are `DPH DST SGE SLT MAD`. The enums nest by what a component of
-//! the result depends on, so that a user matches exactly the operations it handles and no match needs a fallback:
+//! `DPHI DSTI SGEI SLTI MADI` are encodings, not operations: they are `DPH DST SGE SLT MAD`. The
+//! enums nest by what a component of the result depends on, so that a user matches exactly the
+//! operations it handles and no match needs a fallback:
 //!
 //! | class | component n of the result depends on |
 //! |---|---|
@@ -73,7 +74,8 @@ pub enum ScalarOp {
 }
 
 impl Opcode {
-    /// The operation that the instruction computes; `None` for `MOVA`, `CMP` and everything that steers.
+    /// The operation that the instruction computes; `None` for `MOVA`, `CMP` and everything that
+    /// steers.
     pub const fn alu(self) -> Option<AluOp> {
         use AluOp::{Scalar, Vector};
         use VectorOp::{Dot, Dst, Litp, Pointwise};
@@ -115,8 +117,9 @@ impl Opcode {
         })
     }
 
-    /// The same operation without regard to which source the encoding lets be a uniform: `DPHI` is `DPH`, `MADI` is
-    /// `MAD`, and so on. The inverted forms do not exchange the operands of the operation.
+    /// The same operation without regard to which source the encoding lets be a uniform: `DPHI` is
+    /// `DPH`, `MADI` is `MAD`, and so on. The inverted forms do not exchange the operands of the
+    /// operation.
     pub const fn normal_form(self) -> Opcode {
         match self.alu() {
             Some(AluOp::Vector(op)) => op.opcode(),
@@ -159,7 +162,8 @@ impl VectorOp {
         table::row(self.opcode()).sources()
     }
 
-    /// Whether it multiplies: an IEEE product may be NaN (0 * infinity) where the hardware gives a number.
+    /// Whether it multiplies: an IEEE product may be NaN (0 * infinity) where the hardware gives a
+    /// number.
     pub const fn multiplies(self) -> bool {
         match self {
             VectorOp::Pointwise(op) => match op {
@@ -189,7 +193,8 @@ impl VectorOp {
         }
     }
 
-    /// Whether it takes a negated source `n` by subtracting instead of adding: the same by IEEE's definition of subtraction.
+    /// Whether it takes a negated source `n` by subtracting instead of adding: the same by IEEE's
+    /// definition of subtraction.
     pub const fn subtracts(self, n: usize) -> bool {
         match self {
             VectorOp::Pointwise(op) => match op {

@@ -1,11 +1,12 @@
 //! An output -> whether its AoS form costs less than its SoA form.
 //!
-//! SoA code transposes the inputs it reads and the outputs it writes in AoS memory. A pointwise function of inputs and uniforms, such as
-//! a scaled colour, needs neither in AoS form: the register of each vertex is one vector. It costs an operation per vertex instead of one
-//! per component, which is the same, and a shuffle per vertex where a swizzle moves components.
+//! SoA code transposes the inputs it reads and the outputs it writes in AoS memory. A pointwise
+//! function of inputs and uniforms, such as a scaled colour, needs neither in AoS form: the
+//! register of each vertex is one vector. It costs an operation per vertex instead of one per
+//! component, which is the same, and a shuffle per vertex where a swizzle moves components.
 //!
-//! A [matrix times an input](super::matrix_product), such as a position, costs a product per column and vertex, and its matrix is not
-//! broadcast.
+//! A [matrix times an input](super::matrix_product), such as a position, costs a product per column
+//! and vertex, and its matrix is not broadcast.
 //!
 //! It must not know how anything is computed.
 
@@ -21,7 +22,8 @@ const MAX_NODES: usize = 24;
 const TRANSPOSE: usize = 8;
 /// AoS operations of one instruction for a group.
 const PER_GROUP: usize = 4;
-/// The cost of broadcasting a component of the four vertices' inputs from memory: most CPUs do that in their load units.
+/// The cost of broadcasting a component of the four vertices' inputs from memory: most CPUs do that
+/// in their load units.
 const BROADCAST: usize = PER_GROUP / 2;
 
 /// The cost of an output in both forms.
@@ -34,7 +36,8 @@ struct Costs<'a> {
     inputs: BTreeSet<u8>,
 }
 
-/// Whether the AoS form of these components of a vector costs less than the SoA form. `nan_tainted` as from [`Func::nan_tainted`].
+/// Whether the AoS form of these components of a vector costs less than the SoA form. `nan_tainted`
+/// as from [`Func::nan_tainted`].
 pub(super) fn pays(func: &Func, value: Value, live: Components, nan_tainted: &[bool]) -> bool {
     let mut costs = Costs { func, nan_tainted, nodes: 0, aos: 0, soa: TRANSPOSE, inputs: BTreeSet::new() };
     // Half, because another output may need the same transposed input.
@@ -43,7 +46,8 @@ pub(super) fn pays(func: &Func, value: Value, live: Components, nan_tainted: &[b
 }
 
 impl Costs<'_> {
-    /// Adds the costs of components `live` of a vector. Returns whether it is divergent, or `None` if it has no AoS form.
+    /// Adds the costs of components `live` of a vector. Returns whether it is divergent, or `None`
+    /// if it has no AoS form.
     fn add(&mut self, value: Value, live: Components) -> Option<bool> {
         self.nodes += 1;
         if self.nodes > MAX_NODES {

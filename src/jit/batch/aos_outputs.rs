@@ -1,7 +1,8 @@
-//! AoS outputs: an output register of each vertex as one vector, as memory has it, without a transpose.
+//! AoS outputs: an output register of each vertex as one vector, as memory has it, without a
+//! transpose.
 //!
-//! Invariant: an AoS vector has the bits of the SoA form, component by component. It must not know [which outputs](super::aos_cost)
-//! are computed so.
+//! Invariant: an AoS vector has the bits of the SoA form, component by component. It must not know
+//! [which outputs](super::aos_cost) are computed so.
 
 use super::aos_cost::moves;
 use super::matrix_product::{Column, Factor, MatrixEntry, matrix_product};
@@ -70,7 +71,8 @@ impl AosVector {
     }
 }
 
-/// The hoisted form of components `live` of a source that is uniform `n`; `None` if the uniform itself will do.
+/// The hoisted form of components `live` of a source that is uniform `n`; `None` if the uniform
+/// itself will do.
 fn hoisted_operand(n: u8, u: &Use, live: Components) -> Option<Hoisted> {
     let read = source_components(u, live);
     if read.is_power_of_two() {
@@ -230,7 +232,8 @@ struct AosOperands<'l, 'a, 'f> {
     l: &'l mut BatchLowering<'a, 'f>,
     op: VectorOp,
     src: &'l [Use; 3],
-    /// The sources as [`operand`] leaves them: those that the operation subtracts are without their sign.
+    /// The sources as [`operand`] leaves them: those that the operation subtracts are without their
+    /// sign.
     fetched: Vec<AosVector>,
 }
 

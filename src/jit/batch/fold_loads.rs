@@ -1,12 +1,14 @@
-//! Folds loads: splits blocks so that Cranelift makes a load the memory operand of the instruction that uses it.
+//! Folds loads: splits blocks so that Cranelift makes a load the memory operand of the instruction
+//! that uses it.
 //!
-//! Cranelift folds a load only if it has one use, and if every value computed from it in the same block has one use; otherwise it
-//! might be executed twice. Most components have more uses. So a block is split after values with several uses, and these become block
-//! parameters of the rest, in which uses are counted anew. Cranelift removes block parameters whose incoming values agree. A
+//! Cranelift folds a load only if it has one use, and if every value computed from it in the same
+//! block has one use; otherwise it might be executed twice. Most components have more uses. So a
+//! block is split after values with several uses, and these become block parameters of the rest, in
+//! which uses are counted anew. Cranelift removes block parameters whose incoming values agree. A
 //! dead predecessor with a different value keeps these alive: a cold block that never runs.
 //!
-//! Invariant: only values that the split block defines become parameters, because only they dominate no other block's uses. It must
-//! not know what is computed.
+//! Invariant: only values that the split block defines become parameters, because its rest dominates
+//! all their further uses. It must not know what is computed.
 
 use super::{BatchLowering, BatchPlan, BatchValue};
 use crate::ir::analysis::{self, components};
@@ -22,7 +24,8 @@ const MIN_LOADS: u32 = 2;
 
 /// The state between two splits.
 pub(crate) struct LoadFolding {
-    /// For each component of each value its number of uses, saturating; empty where folding has no use.
+    /// For each component of each value its number of uses, saturating; empty where folding has no
+    /// use.
     uses: Vec<[u8; 4]>,
     /// Values with several uses, defined since the last split.
     fresh: BTreeSet<clif::Value>,
@@ -30,22 +33,25 @@ pub(crate) struct LoadFolding {
     renames: HashMap<clif::Value, clif::Value>,
     /// Loads since the last split.
     pub(crate) loads: u32,
-    /// Whether broadcasts of loads since the last split can be folded: a broadcasting load saves an instruction.
+    /// Whether broadcasts of loads since the last split can be folded: a broadcasting load saves an
+    /// instruction.
     pub(crate) broadcasts: bool,
-    /// Index of the first value since the last split. A parameter can't stand for an older one: this block need not dominate its uses.
+    /// Index of the first value since the last split. A parameter can't stand for an older one:
+    /// this block need not dominate its uses.
     first: usize,
 }
 
 impl LoadFolding {
-    /// 64-bit Arm has no memory operands. Its broadcasting loads are folded by [`split_after`](BatchLowering::split_after) alone.
+    /// 64-bit Arm has no memory operands. Its broadcasting loads are folded by
+    /// [`split_after`](BatchLowering::split_after) alone.
     pub(crate) fn new(func: &Func, plan: &BatchPlan, aarch64: bool) -> LoadFolding {
         let uses = if aarch64 { Vec::new() } else { uses(func, plan) };
         LoadFolding { uses, fresh: BTreeSet::new(), renames: HashMap::new(), loads: 0, broadcasts: false, first: 0 }
     }
 
     /// Records the definition of a value.
-    pub(crate) fn record(&mut self, value: Value, low: BatchValue) {
-        let (Some(uses), BatchValue::Vector(vector)) = (self.uses.get(value.0 as usize), low) else { return };
+    pub(crate) fn record(&mut self, value: Value, lowered: BatchValue) {
+        let (Some(uses), BatchValue::Vector(vector)) = (self.uses.get(value.0 as usize), lowered) else { return };
         for &v in vector.iter().flatten() {
             // One CLIF value may be several components.
             let all: u32 = vector.iter().zip(uses).filter(|(m, _)| **m == Some(v)).map(|(_, u)| u32::from(*u)).sum();
@@ -144,7 +150,8 @@ impl BatchLowering<'_, '_> {
         }
     }
 
-    /// Splits the block before a use of these values if there were enough loads and a value has several uses.
+    /// Splits the block before a use of these values if there were enough loads and a value has
+    /// several uses.
     pub(crate) fn split(&mut self, mut used: impl Iterator<Item = Value>) {
         let fresh = |v: Value| match self.values[v.0 as usize] {
             Some(BatchValue::Vector(vector)) => vector.iter().flatten().any(|v| self.folding.fresh.contains(v)),
@@ -155,7 +162,8 @@ impl BatchLowering<'_, '_> {
         }
     }
 
-    /// Splits the block before its terminator if there were enough loads and successors may read values with several uses.
+    /// Splits the block before its terminator if there were enough loads and successors may read
+    /// values with several uses.
     pub(crate) fn split_at_end(&mut self) {
         if self.folding.loads >= MIN_LOADS && !self.folding.fresh.is_empty() {
             self.split_block();

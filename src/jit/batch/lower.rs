@@ -1,4 +1,5 @@
-//! IR values -> SoA code, and the guards of speculative products; see [`guard`](crate::jit::vertex).
+//! IR values -> SoA code, and the guards of speculative products; see
+//! [`guard`](crate::jit::vertex).
 //!
 //! It must not know where operands come from, nor what runs after a bailout.
 
@@ -16,7 +17,7 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
     pub(crate) fn define(&mut self, value: Value) {
         let live = self.plan.live[value.0 as usize];
         let divergent = self.plan.divergent[value.0 as usize];
-        let low = match *self.func.node(value) {
+        let lowered = match *self.func.node(value) {
             Node::Load(mem) => match mem {
                 // Hoisted. A bank is read in the preheader.
                 Mem::Temp(_) | Mem::Out { .. } | Mem::Bank => return,
@@ -67,8 +68,8 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
             },
             ref node => unreachable!("{node:?} is a leaf, or only a program that emits has it"),
         };
-        self.folding.record(value, low);
-        self.values[value.0 as usize] = Some(low);
+        self.folding.record(value, lowered);
+        self.values[value.0 as usize] = Some(lowered);
     }
 
     fn load(&mut self, offset: i32) -> BatchValue {
@@ -123,7 +124,8 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
         self.b.ins().fadd(xy, zw)
     }
 
-    /// Adds a guard of these components of a value, if it may be NaN only because products are speculative.
+    /// Adds a guard of these components of a value, if it may be NaN only because products are
+    /// speculative.
     pub(crate) fn guard(&mut self, value: Value, read: Components) {
         if !self.nan_tainted[value.0 as usize] {
             return;

@@ -1,7 +1,8 @@
 //! A vector -> the matrix-vector product that it is, by columns. Most shaders compute positions so.
 //!
-//! Each component is a dot product of a uniform row and one vector that all rows share. Regrouped by the components of the shared vector,
-//! the rows become columns: the result is a sum of columns times components, in the order in which a dot product sums.
+//! Each component is a dot product of a uniform row and one vector that all rows share. Regrouped
+//! by the components of the shared vector, the rows become columns: the result is a sum of columns
+//! times components, in the order in which a dot product sums.
 //!
 //! It must not know how anything is computed.
 
@@ -33,8 +34,9 @@ pub(super) enum Factor {
     Const(u32),
 }
 
-/// The three or four products whose sum components `live` of a vector are: `(a + b) + (c + d)` or `(a + b) + c`.
-/// `None` if the vector is no matrix-vector product, or the shared vector is uniform.
+/// The three or four products whose sum components `live` of a vector are: `(a + b) + (c + d)` or
+/// `(a + b) + c`. `None` if the vector is no matrix-vector product, or the shared vector is
+/// uniform.
 pub(super) fn matrix_product(func: &Func, value: Value, live: Components) -> Option<Vec<(Factor, Column)>> {
     let mut common: Option<(DotOp, Use)> = None;
     let mut rows: [Option<(u8, Use)>; 4] = [None; 4];

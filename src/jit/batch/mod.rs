@@ -1,11 +1,14 @@
-//! [`ir::Func`](Func) -> a Cranelift function that runs a batch, one group of four vertices per iteration: the *batch* shape.
+//! [`ir::Func`](Func) -> a Cranelift function that runs a batch, one group of four vertices per
+//! iteration: the *batch* shape.
 //!
-//! The code is SoA: each live component is one `F32X4`, a lane per vertex. A swizzle is a renaming, a write mask costs nothing, a
-//! dot product needs no shuffle. It requires [independent vertices](crate::ir::analysis::prove) and single precision.
+//! The code is SoA: each live component is one `F32X4`, a lane per vertex. A swizzle is a renaming,
+//! a write mask costs nothing, a dot product needs no shuffle. It requires [independent
+//! vertices](crate::ir::analysis::prove) and single precision.
 //!
-//! The function computes the common case: products are speculative, branches are uniform or [predicated](predicate), and runs end.
-//! Any other group bails out: the function returns before it stores anything of that group and reports how many vertices are done.
-//! It stores outputs only. [Unrolling](unroll) may interleave two groups. It must not know what runs after a bailout.
+//! The function computes the common case: products are speculative, branches are uniform or
+//! [predicated](predicate), and runs end. Any other group bails out: the function returns before it
+//! stores anything of that group and reports how many vertices are done. It stores outputs only.
+//! [Unrolling](unroll) may interleave two groups. It must not know what runs after a bailout.
 
 mod aos_cost;
 mod aos_outputs;
@@ -128,8 +131,8 @@ struct BatchLowering<'a, 'f> {
     pcs: Vec<u16>,
 }
 
-/// Writes the batch function for `func` into `out`, whose signature is already set. `variant` is the memory layout of vertices, and
-/// whether two groups interleave.
+/// Writes the batch function for `func` into `out`, whose signature is already set. `variant` is
+/// the memory layout of vertices, and whether two groups interleave.
 pub(crate) fn lower(
     func: &Func,
     plan: &BatchPlan,
@@ -321,7 +324,7 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
             for &param in &block.params {
                 let live = self.plan.live[param.0 as usize];
                 let (at, divergent) = (self.blocks[id], self.plan.divergent[param.0 as usize]);
-                let low = match self.func.node(param).ty() {
+                let lowered = match self.func.node(param).ty() {
                     Type::Vec4 => BatchValue::Vector(
                         [0, 1, 2, 3].map(|c| (live >> c & 1 != 0).then(|| self.b.append_block_param(at, types::F32X4))),
                     ),
@@ -330,7 +333,7 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
                     Type::Int => BatchValue::Uniform(self.b.append_block_param(at, types::I32)),
                     Type::Flag => BatchValue::Uniform(self.b.append_block_param(at, types::I8)),
                 };
-                self.values[param.0 as usize] = Some(low);
+                self.values[param.0 as usize] = Some(lowered);
             }
         }
         let mut predecessors = vec![0; func.blocks.len()];
@@ -371,7 +374,8 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
                 }
                 Terminator::Goto(edge) => {
                     self.split_at_end();
-                    // The only successor, if it is lowered next and has no other predecessor, can test these guards with its own.
+                    // The only successor, if it is lowered next and has no other predecessor, can
+                    // test these guards with its own.
                     if edge.to != id + 1 || predecessors[edge.to] > 1 {
                         self.test_guards();
                     }
@@ -486,7 +490,8 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
         args
     }
 
-    /// A conditional branch at the end of block `from`. A mask that is neither all set nor all clear means predication or a bailout.
+    /// A conditional branch at the end of block `from`. A mask that is neither all set nor all
+    /// clear means predication or a bailout.
     fn branch(&mut self, from: usize, test: &BranchTest, yes: &'a Edge, no: &'a Edge) {
         let (yes_args, no_args) = (self.arguments(yes), self.arguments(no));
         let (to_yes, to_no) = (self.blocks[yes.to], self.blocks[no.to]);

@@ -121,13 +121,13 @@ impl BatchLowering<'_, '_> {
 
     /// An integer or a flag as one lane per vertex; a flag as a mask.
     pub(crate) fn per_lane(&mut self, value: Value) -> clif::Value {
-        let low = self.scalar(value);
-        self.broadcast(low, self.func.node(value).ty())
+        let lowered = self.scalar(value);
+        self.broadcast(lowered, self.func.node(value).ty())
     }
 
     /// The same of a value in CLIF.
-    pub(crate) fn broadcast(&mut self, low: BatchValue, ty: Type) -> clif::Value {
-        match low {
+    pub(crate) fn broadcast(&mut self, lowered: BatchValue, ty: Type) -> clif::Value {
+        match lowered {
             BatchValue::Divergent(v) => v,
             BatchValue::Uniform(v) if ty == Type::Flag => {
                 let wide = self.b.ins().uextend(types::I32, v);

@@ -1,8 +1,9 @@
 //! Predication: a divergent branch -> both sides in sequence, for all lanes, under masks.
 //!
-//! Between the branch and its join, blocks only define values, so no store needs a mask: each block runs for all lanes, and a block
-//! parameter selects per lane the argument of the edge that the lane took. The predicated copy of the region is cold; groups for
-//! which the branch is uniform run the original. A region with a loop or an exit has no predicated copy, and the group bails out.
+//! Between the branch and its join, blocks only define values, so no store needs a mask: each block
+//! runs for all lanes, and a block parameter selects per lane the argument of the edge that the
+//! lane took. The predicated copy of the region is cold; groups for which the branch is uniform run
+//! the original. A region with a loop or an exit has no predicated copy, and the group bails out.
 //!
 //! It must not know how values are computed.
 
@@ -76,7 +77,8 @@ impl<'a> BatchLowering<'a, '_> {
         incoming.iter().all(|(&to, edges)| self.can_select(to, edges)).then_some(region)
     }
 
-    /// Writes the predicated copy of `region`, from block `at` on. The lanes of `mask` take `yes`, the others `no`.
+    /// Writes the predicated copy of `region`, from block `at` on. The lanes of `mask` take `yes`,
+    /// the others `no`.
     pub(crate) fn predicate(
         &mut self,
         region: &Region,
@@ -101,9 +103,9 @@ impl<'a> BatchLowering<'a, '_> {
             let incoming = pending.remove(&id).expect("a block of a region has a predecessor before it");
             for (n, &param) in block.params.iter().enumerate() {
                 if self.plan.live[param.0 as usize] != 0 {
-                    let low = self.select(param, n, &incoming);
-                    self.folding.record(param, low);
-                    self.values[param.0 as usize] = Some(low);
+                    let lowered = self.select(param, n, &incoming);
+                    self.folding.record(param, lowered);
+                    self.values[param.0 as usize] = Some(lowered);
                 }
             }
             let mask = incoming.iter().map(|edge| edge.mask).reduce(|a, b| self.b.ins().bor(a, b));
@@ -145,8 +147,9 @@ impl<'a> BatchLowering<'a, '_> {
         self.values = values;
     }
 
-    /// Whether [`select`](Self::select) can represent each parameter of block `to`: a vector or a divergent scalar is selected per
-    /// lane, and a uniform scalar must have the same argument on all edges.
+    /// Whether [`select`](Self::select) can represent each parameter of block `to`: a vector or a
+    /// divergent scalar is selected per lane, and a uniform scalar must have the same argument on
+    /// all edges.
     fn can_select(&self, to: usize, edges: &[&Edge]) -> bool {
         self.func.blocks[to].params.iter().enumerate().all(|(n, &param)| {
             self.plan.live[param.0 as usize] == 0

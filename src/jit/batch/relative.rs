@@ -1,7 +1,8 @@
 //! Relative addressing of float uniforms, by a uniform or a divergent index.
 //!
-//! An index normally selects an existing uniform, although out of range it wraps around or reads (1, 1, 1, 1). So an index has one
-//! guard for all bases that are added to it, and becomes an address; out of range, the group bails out.
+//! An index normally selects an existing uniform, although out of range it wraps around or reads
+//! (1, 1, 1, 1). So an index has one guard for all bases that are added to it, and becomes an
+//! address; out of range, the group bails out.
 //!
 //! It must not know where an index comes from.
 
@@ -15,7 +16,8 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self as clif, InstBuilder, types};
 use std::collections::HashMap;
 
-/// Indices that are used by [`Node::Relative`] only, with the least and the greatest base added to each.
+/// Indices that are used by [`Node::Relative`] only, with the least and the greatest base added to
+/// each.
 pub(crate) fn indices(func: &Func, plan: &BatchPlan) -> HashMap<Value, (u8, u8)> {
     let mut indices = HashMap::new();
     for (node, live) in func.nodes.iter().zip(&plan.live) {

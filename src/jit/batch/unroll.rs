@@ -1,11 +1,12 @@
-//! The loop of batch code -> the same loop unrolled by two, the instructions of two groups interleaved.
+//! The loop of batch code -> the same loop unrolled by two, the instructions of two groups
+//! interleaved.
 //!
-//! Two independent dependence chains hide latency that the CPU's reorder window does not reach. Instructions that depend on no address
-//! of a group are shared. Branches are shared too: a guard of either group makes both bail out, and a branch that is divergent in
-//! either predicates both.
+//! Two independent dependence chains hide latency that the CPU's reorder window does not reach.
+//! Instructions that depend on no address of a group are shared. Branches are shared too: a guard
+//! of either group makes both bail out, and a branch that is divergent in either predicates both.
 //!
-//! Invariant: each copy computes from the second group's addresses what its original computes from the first's. It must not know what
-//! is computed.
+//! Invariant: each copy computes from the second group's addresses what its original computes from
+//! the first's. It must not know what is computed.
 
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::ir::{self as clif, BlockArg, InstBuilder, InstructionData};
@@ -18,7 +19,8 @@ pub(crate) struct GroupLoop {
     pub(crate) exits: [clif::Block; 2],
     /// Conditions that hold if all lanes of a mask are set; all others hold if any lane is.
     pub(crate) all_lanes_tests: HashSet<clif::Value>,
-    /// For inputs and outputs the addresses of the first group and of the second, defined in the header.
+    /// For inputs and outputs the addresses of the first group and of the second, defined in the
+    /// header.
     pub(crate) addresses: [[clif::Value; 2]; 2],
 }
 
@@ -81,7 +83,8 @@ impl Interleaver<'_> {
         !self.address_code.contains(&inst) && self.f.dfg.inst_values(inst).any(|v| self.dependent.contains(&v))
     }
 
-    /// The values that depend on a group's addresses: a fixed point over instructions and block parameters.
+    /// The values that depend on a group's addresses: a fixed point over instructions and block
+    /// parameters.
     fn find_dependent(&mut self, blocks: &[clif::Block]) {
         loop {
             let known = self.dependent.len();

@@ -1,8 +1,9 @@
 //! The addresses of a group's vertices: the induction variables of the loop over groups.
 //!
-//! An x86-64 address is base + scaled index + displacement. So the loop carries the first vertex's address only, and the other three
-//! fold into loads and stores. 64-bit Arm has more registers and fewer addressing modes; there the loop carries all four.
-//! It must not know what is read and written there.
+//! An x86-64 address is base + scaled index + displacement. So the loop carries the first vertex's
+//! address only, and the other three fold into loads and stores. 64-bit Arm has more registers and
+//! fewer addressing modes; there the loop carries all four. It must not know what is read and
+//! written there.
 
 use crate::jit::abi::GROUP;
 use cranelift_codegen::ir::{self as clif, InstBuilder};
@@ -23,7 +24,8 @@ pub(crate) struct VertexAddresses {
 }
 
 impl VertexAddresses {
-    /// Appends parameters to the loop's `header`. The current block is the preheader. With `all`, the loop carries all four addresses.
+    /// Appends parameters to the loop's `header`. The current block is the preheader. With `all`,
+    /// the loop carries all four addresses.
     pub(crate) fn new(
         b: &mut FunctionBuilder<'_>,
         header: clif::Block,
@@ -40,8 +42,9 @@ impl VertexAddresses {
         VertexAddresses { vertices, group_start, offsets: [stride, twice, thrice], carried, second: None }
     }
 
-    /// The current block is the header, and two groups interleave. Returns the addresses of both. Neither starts after `last`, so the tail
-    /// overlaps the last full group. Vertices are independent, so recomputing some is harmless.
+    /// The current block is the header, and two groups interleave. Returns the addresses of both.
+    /// Neither starts after `last`, so the tail overlaps the last full group. Vertices are
+    /// independent, so recomputing some is harmless.
     pub(crate) fn enter_two(&mut self, b: &mut FunctionBuilder<'_>, last: clif::Value) -> [clif::Value; 2] {
         let group = self.group(b);
         let first = b.ins().umin(self.group_start, last);

@@ -33,7 +33,8 @@ fn outputs_are_aos_where_that_costs_less() {
             " mov r0.x, v0\n mov r0.yzw, c9\n dp4 o0.x, c0, r0\n dp4 o0.y, c1, r0\n dp4 o0.w, c2, r0\n mov o0.z, c3",
             true,
         ),
-        // No matrix product: three components only, two vectors, two kinds of dot product, two swizzles, or a computed vector.
+        // No matrix product: three components only, two vectors, two kinds of dot product, two
+        // swizzles, or a computed vector.
         (" dp3 o0.x, c0, v0\n dp3 o0.y, c1, v0\n dp3 o0.z, c2, v0\n mov o0.w, c3", false),
         (" dp4 o0.x, c0, v0\n dp4 o0.y, c1, v0\n dp4 o0.z, c2, v1\n dp4 o0.w, c3, v1", false),
         (" dp4 o0.x, c0, v0\n dp3 o0.y, c1, v0\n dp4 o0.z, c2, v0\n dp3 o0.w, c3, v0", false),
