@@ -76,6 +76,7 @@ pub enum ScalarOp {
 impl Opcode {
     /// The operation that the instruction computes; `None` for `MOVA`, `CMP` and everything that
     /// steers.
+    #[inline]
     pub const fn alu(self) -> Option<AluOp> {
         use AluOp::{Scalar, Vector};
         use VectorOp::{Dot, Dst, Litp, Pointwise};

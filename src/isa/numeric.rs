@@ -60,6 +60,7 @@ impl Precision {
     }
 
     /// A vector operation on sources after their swizzles and signs; sources that the operation has not are ignored.
+    #[inline(always)] // the interpreter's inner loop
     pub fn vector(self, op: VectorOp, [a, b, c]: [[f32; 4]; 3]) -> [f32; 4] {
         let each = |f: fn(Precision, f32, f32) -> f32| std::array::from_fn(|n| f(self, a[n], b[n]));
         match op {
@@ -81,6 +82,7 @@ impl Precision {
     }
 
     /// A dot product. The 1 of `DPH` takes the place of what swizzle and sign made of w (measured: citra#1057).
+    #[inline]
     pub fn dot(self, op: DotOp, a: [f32; 4], b: [f32; 4]) -> f32 {
         match op {
             DotOp::Dp3 => self.dp3(a, b),
@@ -90,6 +92,7 @@ impl Precision {
     }
 
     /// A scalar operation.
+    #[inline]
     pub fn scalar(self, op: ScalarOp, a: f32) -> f32 {
         match op {
             ScalarOp::Rcp => self.rcp(a),
