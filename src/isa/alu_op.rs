@@ -75,6 +75,7 @@ pub enum ScalarOp {
 
 impl Opcode {
     /// The operation that the instruction computes; `None` for `MOVA`, `CMP` and control flow.
+    #[inline]
     pub const fn alu(self) -> Option<AluOp> {
         use AluOp::{Scalar, Vector};
         use VectorOp::{Dot, Dst, Litp, Pointwise};

@@ -536,6 +536,7 @@ impl Alu {
     pub const NO_SRC: Src = Src::plain(SrcReg::new(0));
 
     /// The operation.
+    #[inline]
     pub fn operation(&self) -> AluOp {
         self.op.alu().expect("the opcode of an `Alu` computes")
     }

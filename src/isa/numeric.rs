@@ -61,6 +61,7 @@ impl Precision {
 
     /// A vector operation on sources after their swizzles and signs; sources that the operation has
     /// not are ignored.
+    #[inline(always)] // the interpreter's inner loop
     pub fn vector(self, op: VectorOp, [a, b, c]: [[f32; 4]; 3]) -> [f32; 4] {
         let each = |f: fn(Precision, f32, f32) -> f32| std::array::from_fn(|n| f(self, a[n], b[n]));
         match op {
@@ -82,6 +83,7 @@ impl Precision {
     }
 
     /// A dot product. The 1 of `DPH` replaces w after swizzle and negation (measured: citra#1057).
+    #[inline]
     pub fn dot(self, op: DotOp, a: [f32; 4], b: [f32; 4]) -> f32 {
         match op {
             DotOp::Dp3 => self.dp3(a, b),
@@ -91,6 +93,7 @@ impl Precision {
     }
 
     /// A scalar operation.
+    #[inline]
     pub fn scalar(self, op: ScalarOp, a: f32) -> f32 {
         match op {
             ScalarOp::Rcp => self.rcp(a),

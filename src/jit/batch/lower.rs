@@ -1,6 +1,7 @@
-//! Values -> components, and the sticky over plain products; see [`speculate`](super::super::speculate).
+//! IR values -> SoA code, and the guards of speculative products; see
+//! [`guard`](crate::jit::vertex).
 //!
-//! It must not know where components come from, nor what becomes of a group that is given up.
+//! It must not know where operands come from, nor what runs after a bailout.
 
 use crate::ir::analysis::{self, Components, XYZW, components};
 use crate::ir::{Mem, Node, Use, Value};
@@ -16,9 +17,9 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
     pub(crate) fn define(&mut self, value: Value) {
         let live = self.plan.live[value.0 as usize];
         let divergent = self.plan.divergent[value.0 as usize];
-        let low = match *self.func.node(value) {
+        let lowered = match *self.func.node(value) {
             Node::Load(mem) => match mem {
-                // In the entry's slot, or nowhere: a bank is read there.
+                // Hoisted. A bank is read in the preheader.
                 Mem::Temp(_) | Mem::Out { .. } | Mem::Bank => return,
                 Mem::Address(n) => self.load(self.layout.a0(n)),
                 Mem::LoopCounter => self.load(self.layout.al()),
@@ -28,7 +29,7 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
             Node::Relative { base, offset } => self.relative(base, offset, live),
             Node::Alu { op, src } => BatchValue::Vector(self.alu(op, &src, live)),
             Node::Scalar { op, src } => {
-                let x = self.lane(&src);
+                let x = self.scalar_source(&src);
                 let y = self.clif().scalar(op, x);
                 BatchValue::Vector([Some(y); 4])
             }
@@ -38,7 +39,7 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
             })),
             Node::ToAddress(src) => {
                 self.guard(src.value, 1 << src.component);
-                let x = self.lane(&src);
+                let x = self.scalar_source(&src);
                 let address = self.clif().address(x);
                 if divergent {
                     BatchValue::Divergent(address)
@@ -49,7 +50,7 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
             Node::Compare { op, a, b } => {
                 self.guard(a.value, 1 << a.component);
                 self.guard(b.value, 1 << b.component);
-                let (a, b) = (self.lane(&a), self.lane(&b));
+                let (a, b) = (self.scalar_source(&a), self.scalar_source(&b));
                 let cc = condition(op);
                 if divergent {
                     BatchValue::Divergent(self.b.ins().fcmp(cc, a, b))
@@ -61,14 +62,14 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
             Node::Add(a, b) => match (self.scalar(a), self.scalar(b)) {
                 (BatchValue::Uniform(a), BatchValue::Uniform(b)) => BatchValue::Uniform(self.b.ins().iadd(a, b)),
                 _ => {
-                    let (a, b) = (self.each(a), self.each(b));
+                    let (a, b) = (self.per_lane(a), self.per_lane(b));
                     BatchValue::Divergent(self.b.ins().iadd(a, b))
                 }
             },
-            ref node => unreachable!("{node:?} has no place, or needs an EMIT"),
+            ref node => unreachable!("{node:?} is a leaf, or only a program that emits has it"),
         };
-        self.folding.made(value, low);
-        self.values[value.0 as usize] = Some(low);
+        self.folding.record(value, lowered);
+        self.values[value.0 as usize] = Some(lowered);
     }
 
     fn load(&mut self, offset: i32) -> BatchValue {
@@ -89,6 +90,7 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
         }
     }
 
+    /// `f` for each live component.
     fn per_component(
         &mut self,
         src: &[Use; 3],
@@ -112,7 +114,7 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
         self.sum(&products)
     }
 
-    /// Three or four products of a dot product, in its order.
+    /// The sum of three or four products, in the order of the dot product.
     pub(crate) fn sum(&mut self, products: &[clif::Value]) -> clif::Value {
         let xy = self.b.ins().fadd(products[0], products[1]);
         let zw = match *products {
@@ -122,12 +124,13 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
         self.b.ins().fadd(xy, zw)
     }
 
-    /// `value`'s `lanes` are about to be seen or hidden; see [`speculate`](super::super::speculate).
-    pub(crate) fn guard(&mut self, value: Value, lanes: Components) {
-        if !self.suspect[value.0 as usize] {
+    /// Adds a guard of these components of a value, if it may be NaN only because products are
+    /// speculative.
+    pub(crate) fn guard(&mut self, value: Value, read: Components) {
+        if !self.nan_tainted[value.0 as usize] {
             return;
         }
-        for c in components(lanes) {
+        for c in components(read) {
             let v = self.component(value, c);
             if !self.guards.contains(&v) {
                 self.guards.push(v);
@@ -135,7 +138,7 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
         }
     }
 
-    /// Gives up if anything that waits is NaN.
+    /// Bails out if a guarded component is NaN.
     pub(crate) fn test_guards(&mut self) {
         let guards = std::mem::take(&mut self.guards);
         if guards.is_empty() {
@@ -148,7 +151,7 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
         self.bail_out_if(found);
     }
 
-    /// Leaves the group if `condition` is not zero.
+    /// Bails out if `condition` is not zero.
     pub(crate) fn bail_out_if(&mut self, condition: clif::Value) {
         let go_on = self.b.create_block();
         self.b.ins().brif(condition, self.bailout, &[], go_on, &[]);

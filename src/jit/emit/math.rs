@@ -1,7 +1,8 @@
 //! Inline sequences for the arithmetic primitives: step for step those of [`crate::isa::numeric`].
 //!
-//! Each function says whether it takes scalars or vectors. No fused operation, no estimate instruction: the bits don't
-//! depend on the CPU. It must not know values of the IR, nor when a sticky is looked at.
+//! Each function says whether it takes scalars or vectors. No fused operation, no estimate
+//! instruction: the bits don't depend on the CPU. It must not know values of the IR, nor when
+//! guards are tested.
 
 use super::{ClifBuilder, Ends, Products};
 use crate::ir::analysis::Components;
@@ -19,7 +20,7 @@ pub(crate) fn condition(op: CmpOp) -> FloatCC {
         CmpOp::Le => FloatCC::LessThanOrEqual,
         CmpOp::Gt => FloatCC::GreaterThan,
         CmpOp::Ge => FloatCC::GreaterThanOrEqual,
-        CmpOp::True6 | CmpOp::True7 => unreachable!("simplified away"),
+        CmpOp::True6 | CmpOp::True7 => unreachable!("verified: no comparison always holds"),
     }
 }
 
@@ -40,12 +41,12 @@ impl ClifBuilder<'_, '_> {
         self.b.ins().vconst(ty, constant)
     }
 
-    /// All bits of the lanes `lanes`, none of the others.
+    /// A mask of `lanes`.
     pub(crate) fn lane_mask(&mut self, ty: Type, lanes: Components) -> Value {
         self.vector(ty, [0, 1, 2, 3].map(|l| if lanes >> l & 1 != 0 { u32::MAX } else { 0 }))
     }
 
-    /// Nonzero if any bit of a vector is set that has all bits of a lane or none.
+    /// Nonzero if any lane of a mask is set.
     pub(crate) fn any_set(&mut self, mask: Value) -> Value {
         if !self.aarch64 {
             return self.b.ins().vany_true(mask);
@@ -60,12 +61,13 @@ impl ClifBuilder<'_, '_> {
         if self.ty(v) == ty {
             return v;
         }
-        // ScalarUse order is defined by an endianness; all hosts that are supported are little-endian.
+        // The endianness defines the order of lanes; all supported hosts are little-endian.
         let flags = MemFlagsData::new().with_endianness(Endianness::Little);
         self.b.ins().bitcast(ty, flags, v)
     }
 
-    /// `a * b` as the hardware has it, vectors only: NaN from two numbers is 0. Of a float24 the lanes `lanes` count.
+    /// `a * b` as the hardware has it, vectors only: a NaN from two numbers becomes 0. `lanes` are
+    /// live.
     pub(crate) fn mul(&mut self, a: Value, b: Value, lanes: Components) -> Value {
         let product = self.b.ins().fmul(a, b);
         if self.products == Products::Speculative {
@@ -75,7 +77,7 @@ impl ClifBuilder<'_, '_> {
             let product = self.flushed_product(product, a, b);
             return self.result(product, lanes);
         }
-        // Equality, because not every CPU has a comparison that holds for NaN.
+        // Equality, because 64-bit Arm has no unordered comparison.
         let right = self.b.ins().fcmp(FloatCC::Equal, product, product);
         let numbers = self.b.ins().fcmp(FloatCC::Ordered, a, b);
         let wrong = self.b.ins().band_not(numbers, right);
@@ -136,7 +138,7 @@ impl ClifBuilder<'_, '_> {
         }
         let ty = self.ty(a);
         let (zero, one) = (self.constant(ty, 0.0), self.constant(ty, 1.0));
-        // The sum takes the sign off a zero.
+        // Adding +0 turns -0 into +0.
         let a = self.b.ins().fadd(a, zero);
         self.b.ins().fdiv(one, a)
     }
@@ -156,13 +158,13 @@ impl ClifBuilder<'_, '_> {
         self.b.ins().fdiv(one, root)
     }
 
-    /// A float as an address, or several.
+    /// A float as an address register, scalar or vector.
     pub(crate) fn address(&mut self, a: Value) -> Value {
         let ty = self.ty(a).as_int();
         self.b.ins().fcvt_to_sint_sat(ty, a)
     }
 
-    /// The integer if it is in -128..=127, else 0, or several.
+    /// The integer if it is in -128..=127, else 0, scalar or vector.
     pub(crate) fn offset(&mut self, address: Value) -> Value {
         if self.ty(address).is_vector() {
             let (low, range) = (self.vector(types::I32X4, [128; 4]), self.vector(types::I32X4, [256; 4]));

@@ -1,11 +1,13 @@
-//! [`VectorOp`](crate::isa::VectorOp), [`ScalarOp`] and their operands -> CLIF: each operation once, in whatever shape its operands
-//! have.
+//! [`VectorOp`](crate::isa::VectorOp), [`ScalarOp`] and their operands -> CLIF: each operation
+//! once, generic over the operands' shape.
 //!
-//! A pointwise operation is written against [`Shape`], which fetches operands and applies a sequence of instructions to them. The
-//! shapes are the vec4 register of one vertex, a component of a group (SoA), and a register of each vertex of a group (AoS).
+//! A pointwise operation is written against [`Shape`], which fetches operands and applies a
+//! sequence of instructions to them. The shapes are the vec4 register of one vertex, a component of
+//! a group (SoA), and a register of each vertex of a group (AoS).
 //!
-//! Invariant: operands are fetched in the order in which an operation names them here, so the code of all shapes is reproducible.
-//! It must not know where operands come from.
+//! Invariant: operands are fetched in the order in which an operation names them here, because the
+//! order numbers CLIF values and steers register allocation. It must not know where operands come
+//! from.
 
 use super::ClifBuilder;
 use crate::ir::analysis::{Components, XYZW};
@@ -20,7 +22,8 @@ pub(crate) trait Shape<'f> {
     type Value: Copy;
     /// Source `n`, swizzled, with its sign.
     fn source(&mut self, n: usize) -> Self::Value;
-    /// The same without its sign. Only for sources that the operation [subtracts](crate::isa::VectorOp::subtracts).
+    /// The same without its sign. Only for sources that the operation
+    /// [subtracts](crate::isa::VectorOp::subtracts).
     fn unsigned(&mut self, n: usize) -> Self::Value;
     /// Whether source `n` is negated.
     fn is_negated(&self, n: usize) -> bool;
@@ -35,7 +38,7 @@ pub(crate) trait Shape<'f> {
     ) -> Self::Value;
 }
 
-/// A pointwise operation. Of the SIMD registers of the result, `live` are the lanes that are read.
+/// A pointwise operation. `live` are the live lanes of the result's SIMD registers.
 pub(crate) fn pointwise<'f, S: Shape<'f>>(s: &mut S, op: PointwiseOp, live: Components) -> S::Value {
     match op {
         PointwiseOp::Add => {
@@ -66,7 +69,8 @@ fn binary<'f, S: Shape<'f>>(s: &mut S, f: impl FnMut(&mut ClifBuilder<'_, 'f>, V
     s.zip(a, b, f)
 }
 
-/// `a` plus source `n`. A negated source is subtracted, which is the same by IEEE's definition of subtraction.
+/// `a` plus source `n`. A negated source is subtracted, which is the same by IEEE's definition of
+/// subtraction.
 fn add<'f, S: Shape<'f>>(s: &mut S, a: S::Value, n: usize, live: Components) -> S::Value {
     let b = s.unsigned(n);
     let minus = s.is_negated(n);
@@ -130,7 +134,8 @@ impl ClifBuilder<'_, '_> {
         r
     }
 
-    /// The products that a dot product sums, vec4. The 1 of `DPH` makes the fourth one the second source's w.
+    /// The products that a dot product sums, vec4. The 1 of `DPH` makes the fourth one the second
+    /// source's w.
     pub(crate) fn dot_products(&mut self, op: DotOp, a: Value, b: Value) -> Value {
         match op {
             DotOp::Dp3 => self.mul(a, b, 0b0111),
