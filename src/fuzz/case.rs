@@ -1,6 +1,6 @@
 //! A test case: a program and everything that it runs on.
 //!
-//! A plain value that can be changed at will; nothing in it refers to how it was made. It must not know engines.
+//! A plain value that any code may change; it does not record how it was made. It does not name engines.
 
 use crate::diff::Work;
 use crate::interp::{Interp, InterpKernel, Step};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// What one comparison runs.
 #[derive(Clone)]
 pub struct Case {
-    /// Where it comes from, in words: a seed, a file.
+    /// Origin as text: a seed, a file.
     pub name: String,
     /// The program.
     pub program: Arc<Program>,
@@ -58,7 +58,7 @@ impl Case {
         unit
     }
 
-    /// Vertex `n` alone, with the registers that the others before it leave behind on the interpreter.
+    /// Vertex `n` alone, with the registers that the vertices before it carry over on the interpreter.
     pub fn alone(&self, n: usize) -> Case {
         let unit = self.unit_at(n);
         Case { inputs: vec![unit.v], input_mask: u16::MAX, unit, ..self.clone() }
@@ -70,8 +70,8 @@ impl Case {
         self.interp().run_traced(&self.uniforms, &mut unit, &mut NoEmitter, hook)
     }
 
-    /// Whether the first vertex writes outputs, and the same ones whatever the unit held before: what engines that run
-    /// several vertices at once need.
+    /// Whether the first vertex writes outputs that do not depend on the unit's earlier contents, as
+    /// group execution requires.
     pub fn is_independent(&self) -> bool {
         let first = self.unit_at(0);
         let other = Unit { v: first.v, bank: first.bank, ..Unit::new() };

@@ -1,8 +1,8 @@
-//! [`Writer`]'s third tier: programs that make sense. Blocks in blocks, procedures, loops that count, addresses that were
-//! computed, outputs emitted in turn; with ends of scopes that collide, since that is where the machine is strange.
+//! [`Writer`]'s third tier: sensible programs. Nested blocks, procedures, counted loops, computed
+//! addresses, emitted outputs; and scopes with coinciding ends, where the hardware is least obvious.
 //!
-//! Invariant: every word that is reserved for later has been filled in when [`Writer::sensible`] returns. It must not know
-//! register contents, but for what it says of `c0-c4`.
+//! Invariant: every reserved word is filled in when [`Writer::sensible`] returns. Of register
+//! contents it knows only `c0-c4`.
 
 use super::generate::{FEW, Writer};
 use crate::isa::encode::encode;
@@ -55,7 +55,7 @@ impl Writer<'_, '_> {
             let patched = match inst {
                 Inst::Call { test, .. } if !procedures.is_empty() => {
                     let (start, end) = self.choices.pick(&procedures);
-                    // Some enter a procedure behind its beginning: two calls with one end.
+                    // Some enter a procedure after its beginning: two calls with one end.
                     let skip =
                         if self.choices.percent(25) { self.choices.below(u32::from(end - start)) as Pc } else { 0 };
                     Inst::Call { test, target: start + skip, len: (end - start - skip) as u8 }
@@ -80,12 +80,12 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Whether there are transfers besides branches whose ways meet.
+    /// Whether there are transfers other than branches whose edges join.
     fn flows(&self) -> bool {
         !self.straight && !self.forked
     }
 
-    /// Writes what a clean program may read: few registers of each file, the counter, addresses, flags.
+    /// Initialises everything that a clean program may read: few registers of each file, the counter, addresses, flags.
     fn prologue(&mut self) {
         let mut dsts: Vec<DstReg> = (0..FEW).map(DstReg::temp).collect();
         let outputs = if self.forked { 100 } else { 85 };
@@ -141,7 +141,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Appends `inst`, writing all lanes. For the beginning of a program, where the table has room.
+    /// Appends `inst`, writing all components. For the beginning of a program, where the table has room.
     fn put_full(&mut self, inst: Inst) {
         let opdesc = self.opdesc() | u32::from(WriteMask::ALL.bits());
         let index = self.opdescs.len() as u8;
@@ -279,8 +279,8 @@ impl Writer<'_, '_> {
         self.code[at] = self.word(&Inst::If { test, target, len });
     }
 
-    /// A register that a branch fills from one of few uniforms, and what is computed from it behind the branch: on each
-    /// way all vertices have the same value, behind it they have not. `c0-c3` are plausible addresses too.
+    /// A register that a branch fills from one of few uniforms, and computations on it after the branch.
+    /// The value is uniform on each edge and divergent after the join. `c0-c3` are plausible addresses too.
     fn chosen(&mut self) {
         let n = self.choices.below(u32::from(FEW)) as u8;
         let ways = 1 + self.choices.below(2);
@@ -338,7 +338,7 @@ impl Writer<'_, '_> {
         self.code[at] = self.word(&Inst::Loop { int, last: self.pc() - 1 });
     }
 
-    /// Remembers the middle of a scope that the word `at` opens and that ends with `last`.
+    /// Records the middle of a scope that the word `at` opens and that ends with `last`.
     fn inside(&mut self, at: usize, last: Pc) {
         let first = at as Pc + 2;
         if first <= last {

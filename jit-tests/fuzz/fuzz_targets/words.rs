@@ -1,4 +1,4 @@
-//! Bytes -> raw words and what they run on; native code must give the interpreter's bits. Nothing is out of reach.
+//! Bytes -> raw words and their inputs; native code must give the interpreter's bits. Any program is reachable.
 //!
 //! Register contents come from a seed in the bytes, since mutating them finds little.
 

@@ -1,6 +1,4 @@
-//! A case -> nothing, or the end of the process with a test file that shows what is wrong.
-//!
-//! Shared by the targets that run programs. It must not know where cases come from.
+//! A case -> nothing, or an abort with a test file of the divergence. Shared by the targets that run programs.
 
 use libfuzzer_sys::Corpus;
 use picajit::fuzz::{Case, Engine, compare, filetest, report, shrink};
@@ -9,11 +7,11 @@ use picajit::ir::cfg::{Cfg, Limits};
 use picajit::jit::{Interleave, Jit, Settings, Variant};
 use std::sync::{Arc, OnceLock};
 
-/// Enough for batches of a whole, of three and a rest, and of one.
+/// Vertices of a case: enough for a whole batch, for three and a tail, and for one.
 pub const VERTICES: u32 = 5;
 
-/// States of control flow that a program may have here. Beyond, the checks that debug builds make of every stage take
-/// seconds for one program; the sweep, without instrumentation, goes up to the engine's own limit.
+/// Most states of control flow. Beyond, the checks that debug builds make after every stage take seconds
+/// for one program; the sweep, without instrumentation, goes up to the engine's own limit.
 const STATES: usize = 512;
 
 /// Compares `case` on all engines.
@@ -36,7 +34,7 @@ pub fn judge(case: &Case) -> Corpus {
             }
         }
         Err(found) => {
-            // Shrinking runs the case many times and may meet libFuzzer's time limit; this much is known before.
+            // Shrinking runs the case many times and may hit libFuzzer's time limit, so this is printed first.
             eprintln!("{}\n{}", found.summary(), filetest(case));
             panic!("\n{}", report(&shrink(found, &engines), &engines));
         }
