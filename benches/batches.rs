@@ -1,6 +1,6 @@
-//! Whether a batch ever costs more than single calls: `cargo bench --bench batches`. The same vertices,
-//! opaque to the compiler, through [`Shader::run_batch`] and through a host's own loop around
-//! [`Shader::run`], in turn; nanoseconds a call, medians.
+//! Whether a batch ever costs more than single calls: `cargo bench --bench batches`. The same
+//! vertices, opaque to the compiler, through [`Shader::run_batch`] and through a host's own loop
+//! around [`Shader::run`], in turn; nanoseconds a call, medians.
 
 #[allow(dead_code, unused_imports)] // this bench uses a part of each
 #[path = "../src/bin/picajit/builtin.rs"]
@@ -82,8 +82,8 @@ fn main() {
             })
         });
         let shown = |ns: Option<f64>, digits| ns.map_or(format!("{:>8}", "-"), |ns| format!("{ns:>8.digits$}"));
-        for (way, who) in METHODS.iter().enumerate() {
-            println!("{:12}{who:12}{}", builtin.name, columns.map(|ns| shown(ns[way], 1)).concat());
+        for (n, method) in METHODS.iter().enumerate() {
+            println!("{:12}{method:12}{}", builtin.name, columns.map(|ns| shown(ns[n], 1)).concat());
         }
         let times = columns.map(|ns| shown(ns[1].zip(ns[0]).map(|(batch, alone)| batch / alone), 2));
         println!("{:12}{:12}{}", "", "of loop", times.concat());

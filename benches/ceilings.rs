@@ -1,11 +1,11 @@
 //! Batch code against its ceiling, hand-written SIMD: `cargo bench --bench ceilings`. Nanoseconds a
-//! vertex of three built-in shaders, each also in Rust with SIMD intrinsics, four vertices at a time in
-//! 128 bits.
+//! vertex of three built-in shaders, each also in Rust with SIMD intrinsics, four vertices at a
+//! time in 128 bits.
 //!
-//! The hand-written code does the same operations in the same order, so that the bits are equal, which
-//! is checked first. It uses plain products without guards for 0 * infinity, and has no masks, branches
-//! or carried registers. It is compiled for AVX2, like the batch code. `unsafe` is needed for calls of
-//! AVX2 functions and for the storing intrinsic.
+//! The hand-written code does the same operations in the same order, so that the bits are equal,
+//! which is checked first. It uses plain products without guards for 0 * infinity, and has no
+//! masks, branches or carried registers. It is compiled for AVX2, like the batch code. `unsafe` is
+//! needed for calls of AVX2 functions and for the storing intrinsic.
 #![allow(unsafe_code)]
 
 #[allow(dead_code, unused_imports)] // its tests have no harness here, and other CPUs have nothing to compare

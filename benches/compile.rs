@@ -1,5 +1,5 @@
-//! Compile times by stage for the built-in shaders: `cargo bench --bench compile`. Microseconds, medians
-//! of 51 compilations after a warm-up. Nothing runs.
+//! Compile times by stage for the built-in shaders: `cargo bench --bench compile`. Microseconds,
+//! medians of 51 compilations after a warm-up. Nothing runs.
 
 #[allow(unused_imports)] // its tests have no harness here
 #[path = "../src/bin/picajit/builtin.rs"]

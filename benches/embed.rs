@@ -1,6 +1,6 @@
-//! The cost of calls: `cargo bench --features capi --bench embed`. Nanoseconds a call of the kernel alone,
-//! through the engine, on a host's layout, and through the C interface; in turn, medians. Then the cost
-//! of a lookup of a known shader.
+//! The cost of calls: `cargo bench --features capi --bench embed`. Nanoseconds a call of the kernel
+//! alone, through the engine, on a host's layout, and through the C interface; in turn, medians.
+//! Then the cost of a lookup of a known shader.
 
 #![allow(unsafe_code)] // calls the C interface
 
@@ -97,8 +97,8 @@ fn main() {
     lookups(rounds.min(301));
 }
 
-/// The cost of a lookup with all words of a game's memory, for programs of several lengths: of a known
-/// program, and of one whose control flow must be explored.
+/// The cost of a lookup with all words of a game's memory, for programs of several lengths: of a
+/// known program, and of one whose control flow must be explored.
 fn lookups(rounds: usize) {
     let engine = Engine::new(Options::default());
     for len in [2, 30, 100, 511] {

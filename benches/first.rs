@@ -1,8 +1,8 @@
 //! The time of the first draw with a shader: `cargo bench --bench first`.
 //!
 //! A host requests a shader that is new to its engine and runs 64 vertices: once the draw waits for
-//! native code, once a thread compiles in the background. Microseconds, medians and worst of 101 new
-//! engines each, in turn; then the time until native code is published.
+//! native code, once a thread compiles in the background. Microseconds, medians and worst of 101
+//! new engines each, in turn; then the time until native code is published.
 
 #[allow(dead_code, unused_imports)] // this bench uses a part of it, and its tests have no harness here
 #[path = "../src/bin/picajit/builtin.rs"]

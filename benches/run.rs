@@ -1,7 +1,7 @@
-//! Run times of the built-in shaders, or of files: `cargo bench --bench run [-- FILE...]`. Nanoseconds a
-//! vertex, in batches; the module `measure` defines what is timed. The `bench` verb shows the same with
-//! more about each shader, and checks results. This bench also measures batch code with one group at a
-//! time and with two interleaved ones, whichever the policy prefers.
+//! Run times of the built-in shaders, or of files: `cargo bench --bench run [-- FILE...]`.
+//! Nanoseconds a vertex, in batches; the module `measure` defines what is timed. The `bench` verb
+//! shows the same with more about each shader, and checks results. This bench also measures batch
+//! code with one group at a time and with two interleaved ones, whichever the policy prefers.
 
 #[allow(unused_imports)] // its tests have no harness here
 #[path = "../src/bin/picajit/builtin.rs"]

@@ -1,9 +1,9 @@
-//! The speed-up of a second core: `cargo bench --bench threads`. A draw's vertices on one thread, and in
-//! halves on two, each with its own unit, as a host may split independent vertices. Nanoseconds a
-//! vertex, and the speed-up.
+//! The speed-up of a second core: `cargo bench --bench threads`. A draw's vertices on one thread,
+//! and in halves on two, each with its own unit, as a host may split independent vertices.
+//! Nanoseconds a vertex, and the speed-up.
 //!
-//! The second thread spins while it waits, so the figures contain the least cost of handing work over; a
-//! sleeping pool takes some microseconds more. Both methods take turns; medians.
+//! The second thread spins while it waits, so the figures contain the least cost of handing work
+//! over; a sleeping pool takes some microseconds more. Both methods take turns; medians.
 
 #[allow(dead_code, unused_imports)] // this bench uses a part of each
 #[path = "../src/bin/picajit/builtin.rs"]
@@ -26,7 +26,8 @@ use std::time::{Duration, Instant};
 const DRAWS: [usize; 4] = [256, 1024, 4096, 16384];
 /// Time for each shader and draw.
 const BUDGET: Duration = Duration::from_millis(400);
-/// State of the second thread: waiting, running its part (it then returns to waiting by itself), or ending.
+/// State of the second thread: waiting, running its part (it then returns to waiting by itself), or
+/// ending.
 const IDLE: u32 = 0;
 const RUN: u32 = 1;
 const STOP: u32 = 2;

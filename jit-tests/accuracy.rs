@@ -1,11 +1,14 @@
-//! RCP, RSQ, EX2 and LG2 over float24 arguments: their error in each number format, and whether native
-//! code gives the same bits; and how often a float24 sum or product, which is rounded twice, differs
-//! from the exact one rounded once. Prints a table, and fails where docs/numerics.md does not hold.
+//! RCP, RSQ, EX2 and LG2 over float24 arguments: their error in each number format, and whether
+//! native code gives the same bits; and how often a float24 sum or product, which is rounded twice,
+//! differs from the exact one rounded once. Prints a table, and fails where docs/numerics.md does
+//! not hold.
 //!
 //! The exact value comes from the platform's double-precision functions, accurate to a few units of
-//! 2^-52. An argument is undecided if that does not determine the float24 result; there must be none.
+//! 2^-52. An argument is undecided if that does not determine the float24 result; there must be
+//! none.
 //!
-//! By default every 13th argument is tested; `PICAJIT_FULL=1` tests each, `PICAJIT_ACCURACY=N` every Nth.
+//! By default every 13th argument is tested; `PICAJIT_FULL=1` tests each, `PICAJIT_ACCURACY=N`
+//! every Nth.
 
 mod extent;
 
@@ -81,7 +84,7 @@ fn exact(function: &Function, x: f64) -> f64 {
     (function.exact)(x)
 }
 
-/// Whether an error of [`DOUBT`] could change what `y` is rounded to.
+/// Whether an error of [`DOUBT`] could change the rounding of `y`.
 fn undecided(rounding: Rounding, y: f64) -> bool {
     let tail = y.to_bits() & ((1 << TAIL_64) - 1);
     let boundary = match rounding {
@@ -169,7 +172,8 @@ fn measure(function: &'static Function) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Sums and products of random normal float24 numbers. Exponents are near each other, or sums would all be trivial.
+/// Sums and products of random normal float24 numbers. Exponents are near each other, or sums would
+/// all be trivial.
 fn rounded_twice(rounding: Rounding) -> Result<(), Failed> {
     let pairs = (1 << 22) / stride() as u32;
     let precision = Precision::F24 { rounding };
@@ -184,7 +188,8 @@ fn rounded_twice(rounding: Rounding) -> Result<(), Failed> {
         let (a, b) = (number(), number());
         let pair =
             [(precision.add(a, b), f64::from(a) + f64::from(b)), (precision.mul(a, b), f64::from(a) * f64::from(b))];
-        // Both are exact in double precision: exponents differ by 15 at most, and a product has 34 bits.
+        // Both are exact in double precision: exponents differ by 15 at most, and a product has 34
+        // bits.
         for (n, (got, exact)) in pair.into_iter().enumerate() {
             twice[n] += u32::from(got != rounding.result_64(exact));
             if exact != 0.0 {
@@ -200,7 +205,8 @@ fn rounded_twice(rounding: Rounding) -> Result<(), Failed> {
             "{name} {format:12} {pairs} pairs, {share:.3} % not the exact value rounded once, largest error {:.4} ulp of float24",
             worst[n]
         );
-        // One rounding is off by half a unit or a whole one; the rounding to f32 before it adds 2^-8 at most.
+        // One rounding is off by half a unit or a whole one; the rounding to f32 before it adds
+        // 2^-8 at most.
         let limit = if rounding == Rounding::Nearest { 0.5 } else { 1.0 } + 1.0 / 256.0;
         if worst[n] > limit || share > 1.0 {
             return Err(format!("{name}: {share} %, {} ulp", worst[n]).into());
@@ -209,8 +215,8 @@ fn rounded_twice(rounding: Rounding) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Native code against [`Precision`], for every argument. Each chunk has its own kernel, since a kernel
-/// that has deoptimised often stops speculating.
+/// Native code against [`Precision`], for every argument. Each chunk has its own kernel, since a
+/// kernel that has deoptimised often stops speculating.
 #[cfg(feature = "jit")]
 fn native(variant: picajit::jit::Variant, precision: Precision) -> Result<(), Failed> {
     use picajit::interp::Interp;

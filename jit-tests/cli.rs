@@ -164,7 +164,8 @@ fn run_shows_what_a_vertex_program_writes() {
     let two =
         [vertex([[1.0, 2.0, 3.0, 4.0], [0.0; 4], [0.0; 4]]), vertex([[-1.0, 0.25, 8.0, 0.0], [0.0; 4], [0.0; 4]])];
     folder.file("a.pica", VERTEX).file("in", two.concat());
-    // o0 = v0 * (2, 2, .5, .5); o1.xy = v0.xy + (1, 0); o2 = vertices so far, iterations of i0 (x + 1), b1.
+    // o0 = v0 * (2, 2, .5, .5); o1.xy = v0.xy + (1, 0); o2 = vertices so far, iterations of i0 (x +
+    // 1), b1.
     let text = folder.good("run a.pica --inputs in --int 0=4,0,1 --bools 2");
     assert_eq!(
         text,

@@ -1,5 +1,5 @@
-//! `picajit asm`: picasso's options, several files, the header, warnings and errors with their places,
-//! and no file written after an error.
+//! `picajit asm`: picasso's options, several files, the header, warnings and errors with their
+//! places, and no file written after an error.
 
 use super::Folder;
 

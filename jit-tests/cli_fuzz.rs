@@ -1,12 +1,12 @@
-//! The `fuzz` verb and `diff --shrink` from the command line. The verbs' unit tests cover differences,
-//! since they can substitute a faulty engine.
+//! The `fuzz` verb and `diff --shrink` from the command line. The verbs' unit tests cover
+//! differences, since they can substitute a faulty engine.
 
 use super::Folder;
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
-/// Standard output of a run without difference. Standard error may have a warning without native code,
-/// and progress on a slow machine, but nothing else.
+/// Standard output of a run without difference. Standard error may have a warning without native
+/// code, and progress on a slow machine, but nothing else.
 #[track_caller]
 fn fine(folder: &Folder, args: &str) -> String {
     let ended = folder.run(args);
@@ -116,7 +116,7 @@ fn engines_and_cpus_print_the_same_lines() {
             let native = print(engine);
             assert_eq!(native, print(&format!("{engine} --cpu baseline")));
             for (native, interp) in native.lines().zip(interp.lines()) {
-                assert!(native == interp || native.contains(" refused: "), "{engine}: {native}, not {interp}");
+                assert!(native == interp || native.contains(" rejected: "), "{engine}: {native}, not {interp}");
             }
         }
     } else {

@@ -16,8 +16,8 @@ fn bench(folder: &Folder, args: &str) -> (Output, PathBuf) {
     (child.wait_with_output().unwrap(), map)
 }
 
-/// The same command in a process that first removes the map of an earlier process of its number. The
-/// parent can't remove it: when the number is known, the child may already be writing.
+/// The same command in a process that first removes the map of an earlier process of its number.
+/// The parent can't remove it: when the number is known, the child may already be writing.
 fn alone(command: Command) -> Command {
     if !cfg!(unix) {
         return command;

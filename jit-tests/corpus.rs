@@ -1,7 +1,9 @@
-//! Real shader files, if available: each parses, every entry compiles on every engine, 64 vertices with
-//! special values give the same bits on all of them, and the disassembly assembles back to the file.
+//! Real shader files, if available: each parses, every entry compiles on every engine, 64 vertices
+//! with special values give the same bits on all of them, and the disassembly assembles back to the
+//! file.
 //!
-//! The files may not be distributed and are not part of the repository; without them the test prints a line.
+//! The files may not be distributed and are not part of the repository; without them the test
+//! prints a line.
 
 use crate::engines::{Engine, engines, reference};
 use crate::outcome::{self, Outcome};
@@ -142,7 +144,8 @@ fn check(path: &Path, engine: &Engine) -> Result<(), Failed> {
     for (n, dvle) in shbin.dvles.iter().enumerate() {
         let entry = dvle.entry();
         let at = format!("entry {n} (pc {}, {:?})", entry.pc, entry.stage);
-        // Meaningless data may make a program endless; a small budget ends it at the same point on every engine.
+        // Meaningless data may make a program endless; a small budget ends it at the same point on
+        // every engine.
         for (precision, round) in Precision::ALL.into_iter().flat_map(|p| (0..4).map(move |round| (p, round))) {
             let config = Config { fuel: 2048, precision, ..Config::default() };
             let compile = |engine: &Engine| {

@@ -1,8 +1,9 @@
 //! The comments of a test file -> [`Directives`]: runs, opt-outs, and expected errors.
 //!
-//! A directive is a comment line of its own: `; word: text`, continued by following lines `; ... text`.
-//! Other comments are prose, also those with an unknown word in that position. To catch a misspelled
-//! `run` or a missing `...`, prose must not contain `=>`, and a run folder's file needs a case.
+//! A directive is a comment line of its own: `; word: text`, continued by following lines `; ...
+//! text`. Other comments are prose, also those with an unknown word in that position. To catch a
+//! misspelled `run` or a missing `...`, prose must not contain `=>`, and a run folder's file needs
+//! a case.
 
 use crate::items::{Item, Location, Value, items};
 use picajit::isa::numeric::Precision;

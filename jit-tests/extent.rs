@@ -1,4 +1,5 @@
-//! `PICAJIT_FULL` -> whether slow tests run in their complete form. `cargo test` alone runs a short form, and says so.
+//! `PICAJIT_FULL` -> whether slow tests run in their complete form. `cargo test` alone runs a short
+//! form, and says so.
 
 use std::io::Write;
 

@@ -1,11 +1,11 @@
-//! A file with `; run:` lines, on one engine: every case alone and in batches, against its expectations
-//! and against the reference's complete state.
+//! A file with `; run:` lines, on one engine: every case alone and in batches, against its
+//! expectations and against the reference's complete state.
 //!
-//! A case runs alone from zeroed registers plus the ones it sets. It runs again with noise in all other
-//! registers, compared with the reference only, which shows writes outside the mask. Then it runs as the
-//! first, the middle and the last of a batch whose other vertices have other inputs. All of this happens
-//! in every number format; expectations hold for the formats that the file or the case names, single
-//! precision by default.
+//! A case runs alone from zeroed registers plus the ones it sets. It runs again with noise in all
+//! other registers, compared with the reference only, which shows writes outside the mask. Then it
+//! runs as the first, the middle and the last of a batch whose other vertices have other inputs.
+//! All of this happens in every number format; expectations hold for the formats that the file or
+//! the case names, single precision by default.
 
 use crate::directive::{self, Case, Directives};
 use crate::engines::{Engine, engines, reference};
@@ -64,7 +64,8 @@ fn run_file(path: &Path, engine: &Engine) -> Result<Completion, Failed> {
     run_source(&path.file_name().unwrap_or_default().to_string_lossy(), &source, engine)
 }
 
-/// All cases of a text on an engine; `file` is for messages. An engine that the text opts out of must fail.
+/// All cases of a text on an engine; `file` is for messages. An engine that the text opts out of
+/// must fail.
 pub fn run_source(file: &str, source: &str, engine: &Engine) -> Result<Completion, Failed> {
     let directives = directive::parse(source).map_err(|e| format!("{file}: {e}"))?;
     let result = run_cases(file, source, &directives, engine);
@@ -130,7 +131,8 @@ impl Kernels<'_> {
             return Ok(pair.clone());
         }
         let mut config = Config { precision, ..Config::default() };
-        // Enough for every program that ends. Endless ones stop soon in Miri, which takes minutes for ten thousand steps.
+        // Enough for every program that ends. Endless ones stop soon in Miri, which takes minutes
+        // for ten thousand steps.
         let usual = if cfg!(miri) { 1_000 } else { config.fuel };
         config.fuel = fuel.unwrap_or(usual);
         let compile = |engine: &Engine| {
@@ -167,7 +169,8 @@ fn run_case(loaded: &Loaded, case: &Case, pair: &Pair, seed: u64, expected: bool
     let mut noise = Noise::new(seed + 1);
     let (noisy_uniforms, noisy) = {
         let mut all = noise.uniforms();
-        // Only floats that the case and its constants do not set become noise, so control flow stays.
+        // Only floats that the case and its constants do not set become noise, so control flow
+        // stays.
         (all.i, all.b) = (loaded.uniforms.i, loaded.uniforms.b);
         for (n, c) in all.c.iter_mut().enumerate().filter(|(n, _)| loaded.uniforms.c[*n] != [0.0; 4]) {
             *c = loaded.uniforms.c[n];
@@ -185,7 +188,8 @@ fn run_case(loaded: &Loaded, case: &Case, pair: &Pair, seed: u64, expected: bool
             let (uniforms, unit) = if position == 0 { (&uniforms, &unit) } else { (&noisy_uniforms, &noisy) };
             let inputs: Vec<Registers> =
                 (0..size).map(|n| if n == position { unit.v } else { neighbour(&mut noise, unit) }).collect();
-            // The second pair of masks takes most inputs from the unit and leaves most outputs unwritten.
+            // The second pair of masks takes most inputs from the unit and leaves most outputs
+            // unwritten.
             for masks in [(ALL, ALL), (named_inputs(&case.set), 0b0101)] {
                 let want = outcome::run_sequentially(&*pair.reference, uniforms, unit, &inputs, masks);
                 let stays = Outcome { unit: unit.clone(), ..want.clone() };
@@ -199,7 +203,8 @@ fn run_case(loaded: &Loaded, case: &Case, pair: &Pair, seed: u64, expected: bool
                 if position == 0 && size == 1 {
                     expect(&at, wanted, &got, case.ulps)?;
                 }
-                // Carried registers change later vertices; the first vertex starts from the case's own state.
+                // Carried registers change later vertices; the first vertex starts from the case's
+                // own state.
                 if position == 0 && masks.1 == ALL {
                     let mut first = got.clone();
                     let bank = usize::from(first.unit.bank & 1);
@@ -213,7 +218,8 @@ fn run_case(loaded: &Loaded, case: &Case, pair: &Pair, seed: u64, expected: bool
     Ok(())
 }
 
-/// Other inputs for the vertices around a case: half its own values, half noise, so that branches go both ways.
+/// Other inputs for the vertices around a case: half its own values, half noise, so that branches
+/// diverge.
 fn neighbour(noise: &mut Noise, unit: &Unit) -> Registers {
     let other = noise.registers();
     std::array::from_fn(|n| std::array::from_fn(|l| if noise.below(2) == 0 { unit.v[n][l] } else { other[n][l] }))

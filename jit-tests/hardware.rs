@@ -1,6 +1,6 @@
-//! Rows of the discrepancy table that no assembly text can show: table sizes, and duties of the host.
-//! One named test each, with the header that [`crate::isa_tables`] reads. Tests of engine behaviour
-//! run on every engine.
+//! Rows of the discrepancy table that no assembly text can show: table sizes, and duties of the
+//! host. One named test each, with the header that [`crate::isa_tables`] reads. Tests of engine
+//! behaviour run on every engine.
 
 use crate::engines::{Engine, engines};
 use libtest_mimic::Trial;
@@ -201,7 +201,8 @@ fn semantic_not_mapped() -> Result<(), String> {
     // `mov o0.x, v0` writes one component; the file has no output table.
     let code = [MOV, 0x8800_0000];
     let program = Arc::new(Program::from_words(&code, &[0x368]).map_err(|e| e.to_string())?);
-    // Two slots give the position and one texture coordinate; every other attribute is 1, also for a slot of "none".
+    // Two slots give the position and one texture coordinate; every other attribute is 1, also for
+    // a slot of "none".
     let given = OutputMap::new(0b101, 2, [0x0302_0100, 0x1F1F_1F0C, 0, 0, 0, 0, 0]).apply(&counted());
     let mut want = [1.0; SEMANTICS];
     want[..4].copy_from_slice(&[0.0, 0.25, 0.5, 0.75]);

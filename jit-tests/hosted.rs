@@ -8,7 +8,8 @@ use picajit::state::{Batch, Emitter, Exit, Uniforms, Unit};
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// Offsets beyond what a displacement of 16 bits reaches, banks at a distance that is no power of two.
+/// Offsets beyond what a displacement of 16 bits reaches, banks at a distance that is no power of
+/// two.
 const FAR: Offsets = Offsets {
     unit_bytes: 0x1_4000,
     v: 0x20,

@@ -5,8 +5,8 @@
 //! Invariant: rows 1-68, vectors 1-9, checks 0-40 and the values that only 3dbrew gives have tests,
 //! every test has a header, and the document equals the headers. `BLESS=1` rewrites the document.
 //!
-//! A header is comment lines. `; row: 31` (or `; vector: 2`) opens a block, which needs
-//! `; behaviour:`, `; evidence:` and, for a row, `; differs:`. A line `; ... text` continues the one
+//! A header is comment lines. `; row: 31` (or `; vector: 2`) opens a block, which needs `;
+//! behaviour:`, `; evidence:` and, for a row, `; differs:`. A line `; ... text` continues the one
 //! above. `; fp-tests: 9-18, 37` and `; 3dbrew: rcp(-0)` need no block.
 
 use crate::{directive, files, hardware, name};
@@ -230,7 +230,8 @@ fn ranges(text: &str) -> Result<BTreeSet<u8>, String> {
     Ok(all)
 }
 
-/// Checks that a name `row-31-...` or `rows-13-14-...` lists the rows of the header, and that a header with rows has such a name.
+/// Checks that a name `row-31-...` or `rows-13-14-...` lists the rows of the header, and that a
+/// header with rows has such a name.
 fn named_for(name: &str, header: &Header) -> Result<(), String> {
     let mut words = name.split('-');
     let rows = matches!(words.next(), Some("row" | "rows"));

@@ -1,5 +1,5 @@
-//! The direction of dependencies: which modules of `src/` each module may name. Reads the sources, so
-//! that a path in an expression counts as well as a `use`.
+//! The direction of dependencies: which modules of `src/` each module may name. Reads the sources,
+//! so that a path in an expression counts as well as a `use`.
 //!
 //! Comments and test modules are exempt. `lib.rs` and the binary are above all modules.
 
@@ -141,7 +141,8 @@ fn violations(path: &Path, source: &str) -> Vec<String> {
 }
 
 /// The source without comments and without everything from a test module on, also one under further
-/// conditions than `test`; line numbers stay. By convention a test module ends its file, or is a file.
+/// conditions than `test`; line numbers stay. By convention a test module ends its file, or is a
+/// file.
 fn without_comments_and_tests(source: &str) -> String {
     let mut out = String::new();
     let mut lines = source.lines().peekable();
@@ -157,13 +158,15 @@ fn without_comments_and_tests(source: &str) -> String {
     out
 }
 
-/// Top-level modules named by `crate::` paths, or by `super::` chains to the root; with their lines.
+/// Top-level modules named by `crate::` paths, or by `super::` chains to the root; with their
+/// lines.
 fn named_modules(code: &str, depth: usize) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for root in ["crate::".to_string(), "super::".repeat(depth)] {
         for (at, _) in code.match_indices(&root) {
             let before = code[..at].chars().next_back();
-            // `$crate::`, `some_crate::`, and `super::` in the middle of a longer chain are something else.
+            // `$crate::`, `some_crate::`, and `super::` in the middle of a longer chain are
+            // something else.
             if before.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '$' | ':')) {
                 continue;
             }

@@ -1,4 +1,5 @@
-//! Items -> initial state; a run -> its results; and two comparisons: with an expectation, and with the reference.
+//! Items -> initial state; a run -> its results; and two comparisons: with an expectation, and with
+//! the reference.
 
 use crate::items::{File, Item, Location, Value};
 use picajit::isa::numeric::same;
@@ -31,7 +32,8 @@ impl Emitter for Collect {
     }
 }
 
-/// Output registers before a batch: a value that no program computes, so that an unwritten one shows.
+/// Output registers before a batch: a value that no program computes, so that an unwritten one
+/// shows.
 pub const UNTOUCHED: f32 = -77_777.0;
 
 /// Runs once.
@@ -223,7 +225,8 @@ pub fn check(item: &Item, got: &Outcome, ulps: f64) -> Result<Vec<String>, Strin
     Ok(wrong)
 }
 
-/// Whether two floats have the same bits (any NaN equals any NaN), or are within `ulps` units in the last place of float24.
+/// Whether two floats have the same bits (any NaN equals any NaN), or are within `ulps` units in
+/// the last place of float24.
 fn close(want: f32, got: f32, ulps: f64) -> bool {
     if same(want, got) {
         return true;

@@ -1,8 +1,8 @@
 //! Sources in picasso's language with picasso's words, descriptors, tables and bytes for them.
 //!
-//! A file of `picasso/` holds many small cases, one trial each. A case begins with
-//! `body NAME: STATEMENTS` (placed into `.proc main` ... `.end`) or `file NAME: STATEMENTS`. Statements
-//! are separated by ` / `; indented lines continue the case:
+//! A file of `picasso/` holds many small cases, one trial each. A case begins with `body NAME:
+//! STATEMENTS` (placed into `.proc main` ... `.end`) or `file NAME: STATEMENTS`. Statements are
+//! separated by ` / `; indented lines continue the case:
 //!
 //! | line | meaning |
 //! |---|---|
@@ -18,8 +18,8 @@
 //! | `warn FILE:LINE:COLUMN TEXT` | a warning; all of them must be there, in order |
 //! | `error FILE:LINE:COLUMN TEXT` | the expected error |
 //!
-//! `\t \r \0 \f` and `\s` stand for characters; `;` begins a comment line. No expectation comes from the
-//! assembler under test: words are derived by hand or known from picasso.
+//! `\t \r \0 \f` and `\s` stand for characters; `;` begins a comment line. No expectation comes
+//! from the assembler under test: words are derived by hand or known from picasso.
 
 use libtest_mimic::{Failed, Trial};
 use picajit::container::shbin::{Constant, Dvle, Shbin};

@@ -1,6 +1,6 @@
-//! Engines with one wrong opcode. The fuzzer must find them, shrink the programs to a few instructions,
-//! blame the right instruction, and print a test file that passes on the interpreter and fails on the
-//! faulty engine.
+//! Engines with one wrong opcode. The fuzzer must find them, shrink the programs to a few
+//! instructions, blame the right instruction, and print a test file that passes on the interpreter
+//! and fails on the faulty engine.
 
 use crate::engines::{Engine as Tested, engines, reference};
 use crate::filetest::run_source;
@@ -85,7 +85,8 @@ fn a_printed_divergence_passes_on_the_interpreter_and_fails_on_the_wrong_engine(
         assert!(text.contains(&words(&first)) && text.contains(&words(&small.summary())), "{first}\n{text}");
         assert!(text.contains("From seed "), "{text}");
 
-        // It blames the right instruction, with the registers of both. A wrong transfer shows after its target.
+        // It blames the right instruction, with the registers of both. A wrong transfer shows after
+        // its target.
         let blame = text.lines().find_map(|line| line.strip_prefix("; First instruction whose result differs: "));
         let mnemonic = picajit::isa::table::row(fault.opcode).mnemonic;
         let is_flow = matches!(fault.opcode, Opcode::Jmpu | Opcode::Loop);
@@ -113,7 +114,8 @@ fn what_only_a_second_round_shows_is_found_there() {
     let mut case = case_from_seed(0, None, 1);
     case.config = Config::default();
     case.unit.r[0] = [2.0; 4];
-    // Source, iterations of its loop less one, and the instruction: address, number, first suspected number.
+    // Source, iterations of its loop less one, and the instruction: address, number, first
+    // suspected number.
     let cases = [
         ("add r0, r0, r0\nadd r0, r0, r0", 0, Some((1, 2, 1))),
         ("for i0\nadd r0, r0, r0\n.end", 0, None),

@@ -1,9 +1,9 @@
 //! Printed stages of small programs, compared with snapshots in the programs' files.
 //! `BLESS=1 cargo test --test jit-tests` rewrites them; review reads the difference.
 //!
-//! A snapshot is a block of comments at the end of the file: `; stage NAME:` and then one `; | LINE`
-//! for each line. Its blocks select the stages of a file; blessing fills an empty block. Machine code is
-//! for a named CPU, not the host; a build without that target ignores those blocks.
+//! A snapshot is a block of comments at the end of the file: `; stage NAME:` and then one `; |
+//! LINE` for each line. Its blocks select the stages of a file; blessing fills an empty block.
+//! Machine code is for a named CPU, not the host; a build without that target ignores those blocks.
 
 use crate::filetest::{Loaded, load};
 use libtest_mimic::{Failed, Trial};

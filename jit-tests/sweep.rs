@@ -1,4 +1,5 @@
-//! Random programs on every engine, singly and in batches; and faulty engines that the comparison must catch.
+//! Random programs on every engine, singly and in batches; and faulty engines that the comparison
+//! must catch.
 
 // The harness of the text files, for `seeded_faults`.
 #[allow(dead_code)]
@@ -25,7 +26,8 @@ use picajit::program::{Entry, Program};
 use picajit::state::{Batch, Emitter, Exit, Registers, Uniforms, Unit};
 use std::sync::Arc;
 
-/// Programs of a sweep: a short form by default, `complete` with `PICAJIT_FULL=1`, N with `PICAJIT_SWEEP=N`.
+/// Programs of a sweep: a short form by default, `complete` with `PICAJIT_FULL=1`, N with
+/// `PICAJIT_SWEEP=N`.
 fn size(complete: u64) -> u64 {
     static ANNOUNCED: std::sync::Once = std::sync::Once::new();
     let size = extent::amount("PICAJIT_SWEEP", 1_000, complete);
@@ -45,7 +47,8 @@ fn least_executions(programs: u64) -> u64 {
     if programs >= 3_000 { 200 } else { programs / 25 }
 }
 
-/// The statistics of a sweep without divergence. A divergence is shrunk, printed, and fails the test.
+/// The statistics of a sweep without divergence. A divergence is shrunk, printed, and fails the
+/// test.
 fn clean_sweep(plan: &Plan, engines: &[Engine<'_>]) -> Stats {
     let swept = sweep(plan, engines, &mut |_| ());
     if let Some(divergence) = swept.divergence {
@@ -57,8 +60,8 @@ fn clean_sweep(plan: &Plan, engines: &[Engine<'_>]) -> Stats {
 
 const INTERP: Engine<'static> = Engine { name: "interp", backend: &Interp };
 
-/// The fixed-seed sweep, in four parts so that the test runner spreads it over the cores. A case has 1
-/// to 31 vertices, 16 on average, so that batches of 17 and more occur.
+/// The fixed-seed sweep, in four parts so that the test runner spreads it over the cores. A case
+/// has 1 to 31 vertices, 16 on average, so that batches of 17 and more occur.
 #[cfg(feature = "jit")]
 fn native_sweep(part: u64) {
     use picajit::fuzz::percent;
@@ -146,7 +149,8 @@ fn any_bytes_make_a_case() {
 /// Faults of an engine.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
-    /// One component of one temporary is off by one unit in the last place, if the program has `DP4`.
+    /// One component of one temporary is off by one unit in the last place, if the program has
+    /// `DP4`.
     OneBit,
     /// aL after a loop is wrong.
     LoopCounter,
@@ -290,7 +294,7 @@ fn every_kind_of_wrong_engine_is_caught() {
         "triangle",
         "inverted",
         "output o1.y",
-        "behind the batch",
+        "the batch",
         "exit",
         "r",
         "a panic",

@@ -1,12 +1,14 @@
 //! A triangle in clip coordinates -> its visible part, a convex polygon.
 //!
-//! Invariant: the result has finite numbers, w above 0, and lies inside the volume, up to rounding. Two
-//! triangles that share an edge are cut at the same points of it, bit by bit, so no crack opens.
+//! Invariant: the result has finite numbers, w above 0, and lies inside the volume, up to rounding.
+//! Two triangles that share an edge are cut at the same points of it, bit by bit, so no crack
+//! opens.
 
 /// Position x y z w, then colour r g b a.
 pub type Vertex = [f64; 8];
 
-/// Planes of the PICA200's volume: x and y from -w to w, z from -w (near) to 0 (far). The plane w = 0 comes first.
+/// Planes of the PICA200's volume: x and y from -w to w, z from -w (near) to 0 (far). The plane w =
+/// 0 comes first.
 const PLANES: [fn(&Vertex) -> f64; 7] =
     [|v| v[3] - 1e-9, |v| v[2] + v[3], |v| -v[2], |v| v[3] + v[0], |v| v[3] - v[0], |v| v[3] + v[1], |v| v[3] - v[1]];
 

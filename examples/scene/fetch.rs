@@ -1,7 +1,8 @@
-//! Registers and guest memory -> attributes of a vertex, indices of a draw: a task of `picajit::gpu`'s host.
+//! Registers and guest memory -> attributes of a vertex, indices of a draw: a task of
+//! `picajit::gpu`'s host.
 //!
-//! Fields are those of 3dbrew. Invariant: memory is never read out of bounds for any register values;
-//! such reads give 0.
+//! Fields are those of 3dbrew. Invariant: memory is never read out of bounds for any register
+//! values; such reads give 0.
 
 use self::registers::*;
 use super::recording::Recording;
@@ -12,7 +13,8 @@ use picajit::state::Vec4;
 pub mod registers {
     /// 0: no culling. 1: culls the front, which is counter-clockwise. 2: culls the back.
     pub const FACECULLING_CONFIG: u16 = 0x040;
-    /// Bit 0: depth test. Bits 6:4: comparison. Bits 11:8: written colour channels. Bit 12: depth write.
+    /// Bit 0: depth test. Bits 6:4: comparison. Bits 11:8: written colour channels. Bit 12: depth
+    /// write.
     pub const DEPTH_COLOR_MASK: u16 = 0x107;
     /// Bits 28:1: the address, an eighth, that offsets of arrays and indices count from.
     pub const ATTRIBBUFFERS_LOC: u16 = 0x200;
@@ -20,8 +22,8 @@ pub mod registers {
     pub const ATTRIBBUFFERS_FORMAT_LOW: u16 = 0x201;
     /// Types of attributes 8-11; bits 27:16: attributes without an array.
     pub const ATTRIBBUFFERS_FORMAT_HIGH: u16 = 0x202;
-    /// The first of twelve groups of three: offset; components 0-7 of a vertex; components 8-11, stride in
-    /// bits 23:16, number of components in bits 31:28.
+    /// The first of twelve groups of three: offset; components 0-7 of a vertex; components 8-11,
+    /// stride in bits 23:16, number of components in bits 31:28.
     pub const ATTRIBBUFFER0_OFFSET: u16 = 0x203;
     /// Bits 27:0: offset. Bit 31: indices have 16 bits, not 8.
     pub const INDEXBUFFER_CONFIG: u16 = 0x227;
@@ -169,7 +171,8 @@ mod tests {
 
     #[test]
     fn every_format_is_fetched() {
-        // Attribute 1 is two s8, 0 is two s16 after a byte of alignment, then a word of padding, 2 is one f32.
+        // Attribute 1 is two s8, 0 is two s16 after a byte of alignment, then a word of padding, 2
+        // is one f32.
         let gpu = gpu(&[
             (ATTRIBBUFFERS_LOC, 0x2000_0000 >> 3),
             (ATTRIBBUFFERS_FORMAT_LOW, 0x0030 << 4 | 0x4 << 4 | 0x6),

@@ -1,8 +1,8 @@
 //! Sines, vectors and matrices of the scene.
 //!
 //! Invariant: the same numbers on every machine. The platform's sine may differ in its last bit and
-//! change the recording; so this file uses only sums, products, quotients and square roots, which IEEE
-//! 754 defines exactly.
+//! change the recording; so this file uses only sums, products, quotients and square roots, which
+//! IEEE 754 defines exactly.
 
 use picajit::state::Vec4;
 use std::array::from_fn;
@@ -73,8 +73,8 @@ pub fn look(eye: Vec3, at: Vec3) -> Matrix {
     [row(right), row(up), row(back), [0.0, 0.0, 0.0, 1.0]]
 }
 
-/// From view to clip coordinates of the PICA200, in which z goes from -w (near) to 0 (far). `zoom` is
-/// the cotangent of half the angle of view, in both directions.
+/// From view to clip coordinates of the PICA200, in which z goes from -w (near) to 0 (far). `zoom`
+/// is the cotangent of half the angle of view, in both directions.
 pub fn projection(zoom: [f64; 2], near: f64, far: f64) -> Matrix {
     let a = near / (near - far);
     [[zoom[0], 0.0, 0.0, 0.0], [0.0, zoom[1], 0.0, 0.0], [0.0, 0.0, a, a * far], [0.0, 0.0, -1.0, 0.0]]

@@ -1,9 +1,9 @@
 //! Triangles in clip coordinates -> a picture.
 //!
-//! A pixel is the mean of four samples. Corners are rounded to a grid of 1/256 of a sample; coverage is
-//! exact integer arithmetic. Of two triangles that share an edge exactly one covers a sample on it (the
-//! top-left rule), so there are neither cracks nor doubles. Depth is linear on the screen, colour in the
-//! scene. Invariant: work is bounded by [`Picture::work_left`].
+//! A pixel is the mean of four samples. Corners are rounded to a grid of 1/256 of a sample;
+//! coverage is exact integer arithmetic. Of two triangles that share an edge exactly one covers a
+//! sample on it (the top-left rule), so there are neither cracks nor doubles. Depth is linear on
+//! the screen, colour in the scene. Invariant: work is bounded by [`Picture::work_left`].
 
 use super::clip::{Vertex, clip};
 
@@ -83,7 +83,8 @@ struct Corner {
 }
 
 impl Picture {
-    /// A black picture of this size at the largest depth. The limit is 2048 pixels in each direction.
+    /// A black picture of this size at the largest depth. The limit is 2048 pixels in each
+    /// direction.
     pub fn new(width: usize, height: usize) -> Picture {
         let [width, height] = [width, height].map(|n| n.clamp(1, 2048) * FINE);
         let samples = width * height;
@@ -200,7 +201,8 @@ impl Picture {
     }
 }
 
-/// Twice the area of the triangle that the edge makes with a point; above 0 if they are clockwise as seen.
+/// Twice the area of the triangle that the edge makes with a point; above 0 if they are clockwise
+/// as seen.
 fn edge(p: Corner, q: Corner, x: i64, y: i64) -> i64 {
     (q.x - p.x) * (y - p.y) - (q.y - p.y) * (x - p.x)
 }
@@ -220,7 +222,7 @@ mod tests {
         picture.pixels()[3 * (y * picture.size()[0] + x)]
     }
 
-    /// How often each sample is drawn, by triangles one after the other.
+    /// How often each sample is drawn, by triangles in sequence.
     fn cover(triangles: &[[Vertex; 3]]) -> Vec<u32> {
         let mut counts = vec![0; 64 * 64];
         for &triangle in triangles {
@@ -239,10 +241,12 @@ mod tests {
             f64::from(noise >> 8) / f64::from(1 << 24) * 1.6 - 0.8
         };
         for round in 0..40 {
-            // Around a point somewhere, on a sample or not; corners of the picture, and some beyond it.
+            // Around a point somewhere, on a sample or not; corners of the picture, and some beyond
+            // it.
             let centre = if round % 4 == 0 { [1.0 / 64.0, 1.0 / 64.0] } else { [number(), number()] };
             let reach = if round % 3 == 0 { 3.0 } else { 1.0 };
-            // Corners and what is level with the centre, so that edges also go straight through samples.
+            // Corners, and points level with the centre, so that edges also go straight through
+            // samples.
             let ([x, y], r) = (centre, reach);
             let rim = [[-r, -r], [x, -r], [r, -r], [r, y], [r, r], [x, r], [-r, r], [-r, y]];
             let rim = rim.map(|[x, y]| at(x, y, 1.0, 1.0));

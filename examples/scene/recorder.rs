@@ -104,8 +104,8 @@ impl Recorder {
         }
     }
 
-    /// Uploads the programs of a pipeline and sets up their inputs and outputs. `attributes` is the number
-    /// of attributes of a vertex; each goes to the input register of its number.
+    /// Uploads the programs of a pipeline and sets up their inputs and outputs. `attributes` is the
+    /// number of attributes of a vertex; each goes to the input register of its number.
     pub fn bind(&mut self, vertex: &Shader, geometry: Option<&Shader>, attributes: u32) {
         let is_on = geometry.is_some();
         self.run(reg::GEOSTAGE_CONFIG, &[if is_on { 2 } else { 0 }]);
@@ -116,7 +116,8 @@ impl Recorder {
         self.write(reg::VSH_OUTMAP_TOTAL1, leaving - 1);
         self.write(reg::VSH_OUTMAP_TOTAL2, leaving - 1);
         if let Some(geometry) = geometry {
-            // Point mode: one vertex an invocation if the program takes as many attributes as the vertex unit writes.
+            // Point mode: one vertex an invocation if the program takes as many attributes as the
+            // vertex unit writes.
             self.upload(geometry, 0x0800_0000, leaving);
             self.write(reg::GSH_MISC0, 0);
         }

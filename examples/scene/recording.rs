@@ -9,9 +9,9 @@
 //! 00000001 000F022E
 //! ```
 //!
-//! Words are hexadecimal, those of memory as a little-endian machine reads them. `;` begins a comment;
-//! comments on their own line are kept. Invariant: a printed recording reads back equal, and no text
-//! takes more memory than a small multiple of its own size.
+//! Words are hexadecimal, those of memory as a little-endian machine reads them. `;` begins a
+//! comment; comments on their own line are kept. Invariant: a printed recording reads back equal,
+//! and no text takes more memory than a small multiple of its own size.
 
 use std::fmt::{self, Write};
 use std::str::FromStr;

@@ -1,4 +1,5 @@
-//! The scene -> a [`Recording`]: a sky, a floor, a knot with its shadow, and beads, each with another method.
+//! The scene -> a [`Recording`]: a sky, a floor, a knot with its shadow, and beads, each with
+//! another method.
 //!
 //! | object | method |
 //! |---|---|

@@ -51,8 +51,9 @@ fn native_code_and_interpreter_make_the_same_picture() {
     assert!(pictures.iter().all(|(other, _)| other == file), "the files differ");
     assert!(pictures.iter().all(|(_, other)| other == outcome), "{pictures:?}");
 
-    // 400 tiles of 4 corners, and 52 beads. The knot, twice: its strip names each vertex twice, 16 pairs apart, which a
-    // cache of 64 bridges; the first 16 have no earlier pair, and where it closes 17 have left the cache.
+    // 400 tiles of 4 corners, and 52 beads. The knot, twice: its strip names each vertex twice, 16
+    // pairs apart, which a cache of 64 bridges; the first 16 have no earlier pair, and where it
+    // closes 17 have left the cache.
     let (tiles, knot) = (20 * 20, 112 * 16);
     let expected = Rendering {
         vertices: 4 * tiles + 52 + 2 * (knot + 17),
@@ -94,7 +95,7 @@ fn everything_is_in_the_picture() {
         ("green beads", count(&pixels, all.clone(), |[r, g, b]| g > r + 20 && g > b + 20), 700..=900),
         ("purple beads", count(&pixels, all, |[r, g, b]| r > g + 30 && b > g + 30), 3_800..=4_600),
         ("sky in the first row", count(&pixels, 0..1, |c| close(c, [41, 67, 128])), 800..=800),
-        // The camera stands on the floor's tiles: what is behind it is cut off at the near plane.
+        // The camera stands on the floor's tiles: tiles behind it are clipped at the near plane.
         ("dark tiles in the last row", count(&pixels, last.clone(), dark), 300..=330),
         ("light tiles in the last row", count(&pixels, last, light), 460..=490),
     ];
@@ -126,7 +127,7 @@ fn check(recording: &Recording, what: &str) -> (Vec<u8>, Rendering) {
     let results: Vec<_> = BACKENDS
         .iter()
         .map(|&backend| {
-            // A spoilt program may well be one that native code refuses.
+            // Native code may reject a damaged program.
             let events = Arc::new(|_: &_| ());
             let (picture, outcome) = play(recording, Options { backend, events, ..Options::default() }, SMALL);
             (picture.pixels(), outcome)

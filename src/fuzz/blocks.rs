@@ -21,9 +21,9 @@ pub(super) fn programs(n: u64, programs: u64) -> Range<u64> {
     n * PROGRAMS..programs.min(n.saturating_add(1).saturating_mul(PROGRAMS))
 }
 
-/// Runs `work` for each block below `count` while `begin` returns true. Passes the results to `take`
-/// on this thread, in block order, until `take` breaks. A block that has begun is finished, so that
-/// there are no gaps.
+/// Runs `work` for each block below `count` while `begin` returns true. Passes the results to
+/// `take` on this thread, in block order, until `take` breaks. A block that has begun is finished,
+/// so that there are no gaps.
 pub(super) fn in_order<T: Send, B>(
     count: u64,
     threads: usize,

@@ -24,7 +24,8 @@ impl<'a> Choices<'a> {
         Choices { source: Entropy::Bytes(bytes) }
     }
 
-    /// An independent random generator, for bulk data (register contents) that would exhaust a fuzzer's bytes.
+    /// An independent random generator, for bulk data (register contents) that would exhaust a
+    /// fuzzer's bytes.
     pub fn fork(&mut self) -> Choices<'static> {
         let seed = u64::from(self.word()) << 32 | u64::from(self.word());
         Choices::from_seed(seed)

@@ -30,7 +30,7 @@ pub struct Agreement {
     /// Emitted triangles, over all vertices.
     pub triangles: u64,
     /// For each engine, the reason if it rejected the program.
-    pub refused: Vec<Option<Unsupported>>,
+    pub rejected: Vec<Option<Unsupported>>,
     /// Statistics of each engine's kernel.
     pub seen: Vec<KernelStats>,
 }
@@ -90,7 +90,7 @@ impl fmt::Debug for Divergence {
 pub fn compare(case: &Case, engines: &[Engine<'_>]) -> Result<Agreement, Box<Divergence>> {
     let interp = case.interp();
     let reference = Reference::run(Side { name: REFERENCE, kernel: &interp }, &case.work());
-    let (mut refused, mut seen) = (Vec::new(), Vec::new());
+    let (mut rejected, mut seen) = (Vec::new(), Vec::new());
     for &Engine { name, backend } in engines {
         let checked = catch_unwind(AssertUnwindSafe(|| {
             let kernel = backend.compile(&case.program, case.entry, &case.config)?;
@@ -104,7 +104,7 @@ pub fn compare(case: &Case, engines: &[Engine<'_>]) -> Result<Agreement, Box<Div
             }
             Ok(Ok((Some(difference), _))) => Some(Misbehaviour::Difference(difference)),
             Ok(Err(unsupported)) => {
-                refused.push(Some(unsupported));
+                rejected.push(Some(unsupported));
                 seen.push(KernelStats::default());
                 continue;
             }
@@ -117,7 +117,7 @@ pub fn compare(case: &Case, engines: &[Engine<'_>]) -> Result<Agreement, Box<Div
         if let Some(found) = found {
             return Err(Box::new(Divergence { case: case.clone(), engine: name.into(), found, originally: None }));
         }
-        refused.push(None);
+        rejected.push(None);
     }
-    Ok(Agreement { exits: reference.exits().collect(), triangles: reference.triangles(), refused, seen })
+    Ok(Agreement { exits: reference.exits().collect(), triangles: reference.triangles(), rejected, seen })
 }

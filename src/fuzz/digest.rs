@@ -21,8 +21,8 @@ pub struct Digest {
     pub exits: Vec<(Exit, u32)>,
     /// Triangles emitted while vertices ran singly.
     pub triangles: u32,
-    /// Hash of all registers, flags, copied outputs, exits and triangles, after each vertex and after
-    /// one batch of all.
+    /// Hash of all registers, flags, copied outputs, exits and triangles, after each vertex and
+    /// after one batch of all.
     pub hash: u64,
 }
 
@@ -38,7 +38,8 @@ struct Hash(u64);
 
 impl Hash {
     fn word(&mut self, word: u32) {
-        // Multiplying by an odd number is a bijection; the shift moves upper bits down, which it never does.
+        // Multiplying by an odd number is a bijection; the shift moves upper bits down, which it
+        // never does.
         let mixed = (self.0 ^ u64::from(word)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         self.0 = mixed ^ mixed >> 32;
     }
@@ -63,7 +64,7 @@ impl Hash {
     }
 }
 
-/// Hashes what is emitted, in its order.
+/// Hashes emitted triangles, in order.
 struct Triangles<'a> {
     hash: &'a mut Hash,
     count: u32,
@@ -116,14 +117,14 @@ fn line(seed: u64, case: &Case, engine: Engine<'_>) -> String {
     let mut line = format!("{seed} {}", case.config.precision);
     let written = match engine.backend.compile(&case.program, case.entry, &case.config) {
         Ok(kernel) => writeln!(line, " {}", digest(case, &*kernel)),
-        Err(reason) => writeln!(line, " refused: {reason}"),
+        Err(reason) => writeln!(line, " rejected: {reason}"),
     };
     written.expect("text takes all that is written to it");
     line
 }
 
-/// Runs the plan's programs on `engine` and passes their lines to `take`, many at a time, in program
-/// order, until it breaks. Ignores `plan.until`: an incomplete list could not be compared.
+/// Runs the plan's programs on `engine` and passes their lines to `take`, many at a time, in
+/// program order, until it breaks. Ignores `plan.until`: an incomplete list could not be compared.
 pub fn digests<B>(plan: &Plan, engine: Engine<'_>, take: &mut dyn FnMut(&str) -> ControlFlow<B>) -> ControlFlow<B> {
     let work = |n| {
         let mut lines = String::new();

@@ -127,8 +127,8 @@ pub(super) fn compact(program: &Program, plain: bool) -> Option<Program> {
     Program::from_words(&code, &opdescs).ok()
 }
 
-/// `inst` with one property simplified; `kind` counts from 0 to [`KINDS`]. `None` if the property is
-/// already simple or absent.
+/// `inst` with one property simplified; `kind` counts from 0 to [`KINDS`]. `None` if the property
+/// is already simple or absent.
 pub(super) fn simpler(inst: &Inst, kind: usize) -> Option<Inst> {
     let mut new = *inst;
     match kind {
@@ -217,7 +217,7 @@ mod tests {
         let (after, entry) = delete(&before, 5, 1..2);
         let want = ["rcall 2, 2", "rifu b0, 4, 1", "emit", "nop", "rloop i0, 6", "nop", "break", "rjmpu b1, 4"];
         assert_eq!((&text(&after)[..8], entry), (&want.map(String::from)[..], 4));
-        assert_eq!(text(&after)[8..], ["rjmpu b1, 1", "end"], "what pointed at it points behind it");
+        assert_eq!(text(&after)[8..], ["rjmpu b1, 1", "end"], "a target at it becomes the word after it");
         // A part of a procedure, of an else part and the end of a loop.
         let (after, entry) = delete(&before, 2, 4..8);
         assert_eq!(text(&after), ["rcall 3, 1", "nop", "rifu b0, 4, 0", "emit", "rjmpu b1, 4", "rjmpu b1, 1", "end"]);

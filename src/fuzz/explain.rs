@@ -1,14 +1,15 @@
-//! [`Divergence`] -> the first instruction whose result differs, with the registers of both engines after it.
+//! [`Divergence`] -> the first instruction whose result differs, with the registers of both engines
+//! after it.
 //!
 //! Native code can't stop between instructions, so the program is truncated instead. Where the
 //! interpreter reaches a word for the first time, that word becomes `END`. Where it branches
 //! backward, fuel runs out. Either way the truncated program executes a prefix of the run, on the
-//! interpreter and on the engine, singly and in batches. The first prefix that differs ends with the
-//! instruction to blame. In later iterations of a loop several instructions may be to blame; the
-//! report then names the range.
+//! interpreter and on the engine, singly and in batches. The first prefix that differs ends with
+//! the instruction to blame. In later iterations of a loop several instructions may be to blame;
+//! the report then names the range.
 //!
-//! Limits: a difference that needs earlier vertices has no prefix to compare. A truncated program is
-//! another program, whose compilation may lack the fault, so that a later instruction is blamed.
+//! Limits: a difference that needs earlier vertices has no prefix to compare. A truncated program
+//! is another program, whose compilation may lack the fault, so that a later instruction is blamed.
 //! Emitted triangles are compared like registers, but the registers shown are those after `run`.
 
 use super::case::Case;

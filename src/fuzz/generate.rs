@@ -1,4 +1,5 @@
-//! [`Choices`] -> cases, in three tiers: random words, random instructions, and programs that make sense.
+//! [`Choices`] -> cases, in three tiers: random words, random instructions, and programs that make
+//! sense.
 //!
 //! The tiers find different faults. Random words find gaps in decoding. Random instructions find
 //! wrong operands and unusual scopes. Sensible programs (`sensible`) run long enough to find wrong
@@ -29,8 +30,8 @@ pub(super) const FEW: u8 = 5;
 /// most of the time.
 const LENGTHS: [u32; 4] = [10, 16, 24, 60];
 
-/// States of control flow beyond which a program is large. About one in ten is, and they take half of the time to
-/// compile.
+/// States of control flow beyond which a program is large. About one in ten is, and they take half
+/// of the time to compile.
 const STATES: usize = 128;
 
 /// The percentage of large programs that are kept.
@@ -60,7 +61,8 @@ impl Tier {
     }
 }
 
-/// The case of `seed`, with at most `vertices` vertices; of any tier (mostly sensible programs) if none is given.
+/// The case of `seed`, with at most `vertices` vertices; of any tier (mostly sensible programs) if
+/// none is given.
 pub fn case_from_seed(seed: u64, tier: Option<Tier>, vertices: u32) -> Case {
     let name = match tier {
         None => format!("seed {seed}"),
@@ -159,8 +161,8 @@ pub(super) struct Writer<'c, 'a> {
     pub(super) forked: bool,
     /// Loops around the current word.
     pub(super) loops: u32,
-    /// The second and the last word of finished then parts and loops: jump targets inside a scope that
-    /// is not open.
+    /// The second and the last word of finished then parts and loops: jump targets inside a scope
+    /// that is not open.
     pub(super) insides: Vec<(Pc, Pc)>,
 }
 
@@ -169,7 +171,8 @@ impl Writer<'_, '_> {
         self.code.len() as Pc
     }
 
-    /// Tier one. Most branch targets are reduced into the program; otherwise nearly every run would leave it at once.
+    /// Tier one. Most branch targets are reduced into the program; otherwise nearly every run would
+    /// leave it at once.
     fn words(&mut self) {
         let len = 1 + self.choices.below(self.length);
         for _ in 0..len {
@@ -301,8 +304,8 @@ impl Writer<'_, '_> {
         self.choices.below(if any { 16 } else { u32::from(FEW) }) as u8
     }
 
-    /// Any instruction without sources, in a program of `len` words. Instructions that end a run are
-    /// rare, or little would execute.
+    /// Any instruction without sources, in a program of `len` words. Instructions that end a run
+    /// are rare, or little would execute.
     fn transfer(&mut self, len: Pc) -> Inst {
         let flow: Vec<&Row> = ROWS.iter().filter(|row| row.sources() == 0).collect();
         let mut opcode = self.choices.pick(&flow).opcode;

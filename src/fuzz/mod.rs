@@ -12,8 +12,9 @@
 //! | [`mod@digest`] | a plan and an engine | a line for each case, comparable between machines |
 //! | [`mod@sweep`], [`stats`] | a plan | many compared cases, and their statistics |
 //!
-//! Random tests, `cargo fuzz`, and the verbs `fuzz` and `diff --shrink` all use these. Everything is a function of its
-//! arguments: the same seed gives the same programs, the same verdict and the same text on every machine.
+//! Random tests, `cargo fuzz`, and the verbs `fuzz` and `diff --shrink` all use these. Everything
+//! is a function of its arguments: the same seed gives the same programs, the same verdict and the
+//! same text on every machine.
 //!
 //! The feature `fuzz` gates this module, since hosts do not need it. It must not name engines other
 //! than the interpreter.

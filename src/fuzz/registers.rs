@@ -40,8 +40,8 @@ pub const SPECIAL: [f32; 42] = [
     2_147_483_648.0,
     -2_147_483_904.0,
     1e9,
-    // Float24: the largest subnormal and a tie above it, the smallest normal, the smallest of all, the
-    // largest; numbers near overflow or underflow; ties of the rounding to float24.
+    // Float24: the largest subnormal and a tie above it, the smallest normal, the smallest of all,
+    // the largest; numbers near overflow or underflow; ties of the rounding to float24.
     f32::from_bits(0x207F_FF00),
     f32::from_bits(0x207F_FF80),
     -f32::from_bits(0x2080_0000),

@@ -1,4 +1,5 @@
-//! [`Divergence`] -> a smaller one: fewer vertices and words, plainer instructions, zeros in registers.
+//! [`Divergence`] -> a smaller one: fewer vertices and words, plainer instructions, zeros in
+//! registers.
 //!
 //! A candidate is accepted if any engine still differs from the interpreter. Engine and place may
 //! change, so the original is recorded as text. Edits are tried in a fixed order, at most
@@ -20,7 +21,8 @@ const MAX_ROUNDS: usize = 4;
 /// Values for components that can't become zero.
 const SIMPLE: [f32; 4] = [1.0, 2.0, -1.0, 0.5];
 
-/// A smaller case on which one of `engines` still diverges, after at most [`MAX_ATTEMPTS`] comparisons.
+/// A smaller case on which one of `engines` still diverges, after at most [`MAX_ATTEMPTS`]
+/// comparisons.
 pub fn shrink(found: Box<Divergence>, engines: &[Engine<'_>]) -> Box<Divergence> {
     let mut engines = engines.to_vec();
     // The engine that is known to diverge runs first.
@@ -71,8 +73,8 @@ impl Shrinker<'_> {
         program.is_some_and(|program| self.attempt(|case| case.program = Arc::new(program)))
     }
 
-    /// Calls `attempt` for parts of `0..count`: the whole, halves, and so on down to single elements,
-    /// from the back. `attempt` returns how many elements it has removed.
+    /// Calls `attempt` for parts of `0..count`: the whole, halves, and so on down to single
+    /// elements, from the back. `attempt` returns how many elements it has removed.
     fn parts(&mut self, mut count: usize, mut attempt: impl FnMut(&mut Self, usize, usize) -> usize) -> bool {
         let mut helped = false;
         let mut size = count;
@@ -193,7 +195,8 @@ impl Shrinker<'_> {
     }
 
     fn registers(&mut self) -> bool {
-        // The unit's own inputs have no effect where all of them are loaded, so they are cleared first.
+        // The unit's own inputs have no effect where all of them are loaded, so they are cleared
+        // first.
         let mut helped = self.cells(|case| {
             let unit = &mut case.unit;
             let files = unit.slots.iter_mut().chain(&mut unit.o).chain([&mut unit.r, &mut unit.v]);

@@ -24,7 +24,8 @@ pub const EXITS: [(Exit, &str); 4] = [
     (Exit::PastEnd, "past the last word"),
 ];
 
-/// Properties of programs (counted for the first vertex), and the least percentage of each in a sweep.
+/// Properties of programs (counted for the first vertex), and the least percentage of each in a
+/// sweep.
 pub const TRAITS: [(&str, f64); 17] = [
     ("a condition", 30.0),
     ("a loop", 20.0),
@@ -57,7 +58,7 @@ pub struct EngineStats {
     /// Programs that it compiled.
     pub compiled: u64,
     /// Programs that it rejected, by reason.
-    pub refused: BTreeMap<&'static str, u64>,
+    pub rejected: BTreeMap<&'static str, u64>,
     /// Programs with vertices that ran as groups.
     pub grouped: u64,
     /// Programs with groups that bailed out.
@@ -122,7 +123,7 @@ impl Stats {
         }
     }
 
-    /// Counts a program by what its first vertex executes.
+    /// Counts a program by the instructions of its first vertex.
     pub fn program(&mut self, case: &Case) {
         self.programs += 1;
         let mut watch = Watch::new(case);
@@ -144,10 +145,10 @@ impl Stats {
         self.vertices += outcome.exits.len() as u64;
         self.triangles += outcome.triangles;
         outcome.exits.iter().for_each(|&exit| self.exits[exit as usize] += 1);
-        for (engine, refused) in self.engines.iter_mut().zip(&outcome.refused) {
-            match refused {
+        for (engine, rejected) in self.engines.iter_mut().zip(&outcome.rejected) {
+            match rejected {
                 None => engine.compiled += 1,
-                Some(reason) => *engine.refused.entry(reason_name(reason)).or_default() += 1,
+                Some(reason) => *engine.rejected.entry(reason_name(reason)).or_default() += 1,
             }
         }
         for (engine, seen) in self.engines.iter_mut().zip(&outcome.seen) {
@@ -173,7 +174,7 @@ impl Stats {
             to.grouped += from.grouped;
             to.bailouts += from.bailouts;
             to.deoptimised += from.deoptimised;
-            from.refused.iter().for_each(|(reason, count)| *to.refused.entry(reason).or_default() += count);
+            from.rejected.iter().for_each(|(reason, count)| *to.rejected.entry(reason).or_default() += count);
         }
     }
 
@@ -199,9 +200,9 @@ impl Stats {
         self.engines.iter().map(share).fold(1.0, f64::min)
     }
 
-    /// Checks the variety of the programs: each opcode executed at least `each_opcode` times and in a
-    /// fair share, all exits seen, neither nearly all nor hardly any runs ended by `END`, and enough
-    /// programs with each of [`TRAITS`].
+    /// Checks the variety of the programs: each opcode executed at least `each_opcode` times and in
+    /// a fair share, all exits seen, neither nearly all nor hardly any runs ended by `END`, and
+    /// enough programs with each of [`TRAITS`].
     pub fn check(&self, each_opcode: u64) -> Result<(), String> {
         for (row, count) in self.opcodes() {
             if count < each_opcode || percent(count, self.executed()) < LEAST_SHARE {
@@ -248,10 +249,10 @@ impl fmt::Display for Stats {
         for ((what, _), &count) in TRAITS.iter().zip(&self.traits) {
             writeln!(f, "{:6.2} % of the programs have {what}", percent(count, *programs))?;
         }
-        for EngineStats { name, compiled, refused, grouped, bailouts, deoptimised } in &self.engines {
-            let refused: Vec<String> = refused.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
-            let refused = if refused.is_empty() { "none".into() } else { refused.join(", ") };
-            writeln!(f, "{:6.2} % compiled by {name}; refused: {refused}", percent(*compiled, *comparisons))?;
+        for EngineStats { name, compiled, rejected, grouped, bailouts, deoptimised } in &self.engines {
+            let rejected: Vec<String> = rejected.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+            let rejected = if rejected.is_empty() { "none".into() } else { rejected.join(", ") };
+            writeln!(f, "{:6.2} % compiled by {name}; rejected: {rejected}", percent(*compiled, *comparisons))?;
             let seen = [
                 (deoptimised, "deoptimised a run"),
                 (grouped, "ran vertices as groups"),
@@ -326,7 +327,8 @@ impl<'a> Watch<'a> {
         if let (Inst::Jump { target, .. }, false) = (inst, *into) {
             *into = next == Some(*target) && is_inside_something(self.program, *target, scopes);
         }
-        // A full ring whose newest entry is the one that this instruction opens has dropped its oldest.
+        // A full ring whose newest entry is the one that this instruction opens has dropped its
+        // oldest.
         let full = [self.before.calls.is_full(), self.before.ifs.is_full(), self.before.loops.is_full()];
         *forgotten |= match inst {
             Inst::Call { .. } => full[0] && scopes.calls.top().is_some_and(|call| call.ret == pc + 1),

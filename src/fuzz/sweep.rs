@@ -1,7 +1,7 @@
 //! Seeds -> cases -> every engine against the interpreter, on several threads.
 //!
-//! Invariant: the result depends on the plan, not on the threads; nothing after the first divergence
-//! counts.
+//! Invariant: the result depends on the plan, not on the threads; nothing after the first
+//! divergence counts.
 
 use super::blocks;
 use super::case::Case;
@@ -24,13 +24,15 @@ pub struct Plan {
     pub programs: u64,
     /// Their tier; `None` mixes all tiers.
     pub tier: Option<Tier>,
-    /// Number formats that each program runs in. If empty, the generator picks one for each program.
+    /// Number formats that each program runs in. If empty, the generator picks one for each
+    /// program.
     pub precisions: Vec<Precision>,
     /// Most vertices of a program.
     pub vertices: u32,
     /// Worker threads.
     pub threads: usize,
-    /// Time after which no program begins. The number of compared programs then depends on the machine.
+    /// Time after which no program begins. The number of compared programs then depends on the
+    /// machine.
     pub until: Option<Instant>,
 }
 

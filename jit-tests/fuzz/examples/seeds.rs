@@ -1,8 +1,8 @@
 //! The project's own tests -> a seed corpus for every fuzz target, in `DIR/TARGET/`.
 //!
-//! Programs are those of `jit-tests/*/*.test`, read for their assembly alone (text after `;` is a comment
-//! of the assembler). Inputs are in each target's own format; this file repeats those formats and must
-//! change with them.
+//! Programs are those of `jit-tests/*/*.test`, read for their assembly alone (text after `;` is a
+//! comment of the assembler). Inputs are in each target's own format; this file repeats those
+//! formats and must change with them.
 
 use picajit::container::shbin::Shbin;
 use picajit::isa::Stage;
@@ -17,7 +17,8 @@ fn main() -> io::Result<()> {
     let mut seeds = Seeds { dir, written: 0 };
     for (name, source) in &sources {
         seeds.put("assembler", name, source.as_bytes())?;
-        // Tests of assembler errors, and files of several programs, are seeds for the assembler alone.
+        // Tests of assembler errors, and files of several programs, are seeds for the assembler
+        // alone.
         let Ok(assembly) = assemble(source) else { continue };
         if let Ok(file) = assembly.shbin.write() {
             seeds.put("containers", name, &file)?;
@@ -69,7 +70,8 @@ fn sources(tests: &Path) -> io::Result<Vec<(String, String)>> {
     Ok(sources)
 }
 
-/// An unlinked object with the code, descriptors and constants of `shbin`, and one row in each debug table.
+/// An unlinked object with the code, descriptors and constants of `shbin`, and one row in each
+/// debug table.
 fn object(shbin: &Shbin) -> Vec<u8> {
     const HEADER: usize = 0x58;
     const SYMBOLS: &[u8] = b"main\0proj.vsh\0";

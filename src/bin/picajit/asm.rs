@@ -1,8 +1,8 @@
-//! `picajit asm`: assembly text -> a SHBIN file and, with `-h`, a C header. Several files become one
-//! program with an entry point each.
+//! `picajit asm`: assembly text -> a SHBIN file and, with `-h`, a C header. Several files become
+//! one program with an entry point each.
 //!
-//! The options are picasso's, so that a build can name either command; `-h` is the header there, not help. Nothing is
-//! written unless everything assembles.
+//! The options are picasso's, so that a build can name either command; `-h` is the header there,
+//! not help. Nothing is written unless everything assembles.
 
 use crate::display::{count, path_name, printable};
 use crate::load::{self, LoadError};

@@ -1,4 +1,5 @@
-//! `picajit bench`: shaders -> each checked against the interpreter, then a table of compile and run times.
+//! `picajit bench`: shaders -> each checked against the interpreter, then a table of compile and
+//! run times.
 //!
 //! Uniforms and inputs are the generated ones of the `run` verb (-1 to 1, so that hardly any result
 //! is infinite), overridden by the entry's constants. `measure` defines what is timed.
@@ -121,7 +122,7 @@ struct Measured<'a> {
     words: usize,
     blocks: Option<usize>,
     engines: Vec<Compiled>,
-    refused: Vec<String>,
+    rejected: Vec<String>,
     exit: Exit,
     fuel: u32,
     checked: u64,
@@ -231,11 +232,11 @@ fn measure<'a>(
     // As a host narrows uploads; single precision takes the same time either way.
     work.uniforms.narrow(F24[0].1);
     let (config, vertex) = work.config(&subject.program, subject.entry, Config::default());
-    let (mut compiled, mut refused) = (Vec::<Compiled>::new(), Vec::new());
+    let (mut compiled, mut rejected) = (Vec::<Compiled>::new(), Vec::new());
     for engine in engines {
         match engine.compile_often(&subject.program, subject.entry, &config, compiles, budget.max(CHECKING)) {
             Ok(c) => compiled.push(c),
-            Err(reason) => refused.push(format!("{}: {reason}", engine.name())),
+            Err(reason) => rejected.push(format!("{}: {reason}", engine.name())),
         }
     }
     let mut formats = vec![Config::default().precision; compiled.len()];
@@ -262,7 +263,7 @@ fn measure<'a>(
     let exit = work.exit(kernels[0], 0);
     let (words, blocks) = subject.size();
     let fuel = config.fuel;
-    Ok(Measured { subject, words, blocks, engines: compiled, refused, exit, fuel, checked, speed })
+    Ok(Measured { subject, words, blocks, engines: compiled, rejected, exit, fuel, checked, speed })
 }
 
 /// Compares each engine with the interpreter in the same number format, on the measured vertices or
@@ -358,8 +359,8 @@ fn block(m: &Measured<'_>, out: &mut dyn Write) -> io::Result<()> {
             None => {}
         }
     }
-    for refused in &m.refused {
-        writeln!(out, "  not measured, {refused}")?;
+    for rejected in &m.rejected {
+        writeln!(out, "  not measured, {rejected}")?;
     }
     if m.fuel != DEFAULT_FUEL {
         writeln!(out, "  {}", measure::stopped(m.fuel))?;
@@ -372,7 +373,8 @@ fn block(m: &Measured<'_>, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// A number in at most eight columns: with `decimals` while it is small, then without, then as a power of ten.
+/// A number in at most eight columns: with `decimals` while it is small, then without, then as a
+/// power of ten.
 fn cell(value: f64, decimals: usize) -> String {
     match value {
         ..9_999.9 => format!("{value:.decimals$}"),

@@ -1,5 +1,5 @@
-//! Built-in shaders, in assembly: `bench` and `diff` use them if no files are named, so that a fresh
-//! checkout has real shaders to measure.
+//! Built-in shaders, in assembly: `bench` and `diff` use them if no files are named, so that a
+//! fresh checkout has real shaders to measure.
 //!
 //! Written for this project, each after a technique of games. Together they use most of the
 //! instruction set and every kind of control flow.

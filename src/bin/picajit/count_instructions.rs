@@ -1,4 +1,5 @@
-//! Shaders -> the number of instructions of their native code, for each target CPU: `bench --static`.
+//! Shaders -> the number of instructions of their native code, for each target CPU: `bench
+//! --static`.
 //!
 //! Nothing runs, so the figures are the same on every host and in every run. An instruction is a
 //! line of `disasm --stage host`, whether or not a run executes it.
@@ -19,7 +20,8 @@ const KINDS: [(&str, Shape, Precision); 4] = [
     ("f24", Shape::Vec4, Precision::F24 { rounding: Rounding::Nearest }),
 ];
 
-/// Writes the table, or an object for each shader, CPU and kind. False if some shader did not compile.
+/// Writes the table, or an object for each shader, CPU and kind. False if some shader did not
+/// compile.
 pub fn tally(subjects: &[Subject], json: bool, out: &mut dyn Write) -> io::Result<bool> {
     if !json {
         heading(out)?;

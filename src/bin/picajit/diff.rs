@@ -44,14 +44,15 @@ pub struct Args {
     /// Seed of the generated values
     #[arg(long, value_name = "S", default_value_t = generator::UNIFORM_SEED, value_parser = seed)]
     seed: u32,
-    /// Mix infinities, NaN, zeros of both signs, subnormal and huge numbers into inputs and uniforms
+    /// Mix infinities, NaN, zeros of both signs, subnormal and huge numbers into inputs and
+    /// uniforms
     #[arg(long)]
     special: bool,
     /// Number format of results: f32, f24-nearest or f24-zero
     #[arg(long, value_name = "FORMAT", default_value_t)]
     precision: Precision,
-    /// Shrink the first difference of an entry and print it as a test file (with --json, to standard
-    /// error)
+    /// Shrink the first difference of an entry and print it as a test file (with --json, to
+    /// standard error)
     #[arg(long)]
     shrink: bool,
     /// Exit code 1 if an entry is not native on some engine
@@ -188,7 +189,7 @@ fn compare_engines(subject: &Subject, engines: &[Engine], args: &Args, progress:
         }
         if fresh {
             kernels = (others.iter().zip(&mut against))
-                .map(|(e, a)| compile(e, &config).map_err(|r| a.refuse(&r)).ok())
+                .map(|(e, a)| compile(e, &config).map_err(|r| a.reject(&r)).ok())
                 .collect();
         }
         let work = Work { uniforms: &uniforms, unit: &unit, inputs: &inputs, input_mask, output_mask };
@@ -226,7 +227,7 @@ fn compare_engines(subject: &Subject, engines: &[Engine], args: &Args, progress:
 }
 
 impl Against {
-    fn refuse(&mut self, reason: &Unsupported) {
+    fn reject(&mut self, reason: &Unsupported) {
         self.result = Err(reason.to_string());
     }
 }
@@ -263,7 +264,8 @@ impl<'a> Values<'a> {
                 let random = bits(&mut self.uniforms);
                 *int = [(random & 7) as u8, (random >> 3) as u8, (random >> 11 & 3) as u8, 0];
             }
-            // A program that meets NaN early gives similar vertices, so the share of special values varies.
+            // A program that meets NaN early gives similar vertices, so the share of special values
+            // varies.
             let one_in = [64, 16, 4, 2][self.round as usize % 4];
             sprinkle(uniforms.c.as_flattened_mut(), one_in * 4, &mut self.uniforms);
             sprinkle(inputs.as_flattened_mut().as_flattened_mut(), one_in, &mut self.inputs);

@@ -18,7 +18,8 @@ pub struct Args {
     /// Shader file
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Entry point, counted from 0; without it the whole file, and entry 0 for cfg, ssa, clif and host
+    /// Entry point, counted from 0; without it the whole file, and entry 0 for cfg, ssa, clif and
+    /// host
     #[arg(long, value_name = "N")]
     entry: Option<usize>,
     /// Stage to print
@@ -83,7 +84,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     let text = text(args, &loaded)?;
     if args.json {
         let stage = format!("{:?}", args.stage).to_lowercase();
-        // Text and inst are of the whole file unless an entry is named; other stages are of one entry.
+        // Text and inst are of the whole file unless an entry is named; other stages are of one
+        // entry.
         let entry =
             if matches!(args.stage, Stage::Text | Stage::Words) { args.entry } else { Some(args.entry.unwrap_or(0)) };
         let object = json!({ "file": loaded.name, "entry": entry, "stage": stage, "text": text });

@@ -1,4 +1,5 @@
-//! Registers, semantics and values -> their names in text and JSON. Names from files are escaped for terminals.
+//! Registers, semantics and values -> their names in text and JSON. Names from files are escaped
+//! for terminals.
 
 use picajit::container::float24::f24_to_f32;
 use picajit::container::shbin::{Constant, Dvle, GeometryMode, Output};
@@ -36,7 +37,8 @@ pub fn wired(o: &Output) -> String {
     }
 }
 
-/// Semantics of output register `register`: `position`, or `xy texcoord0, zw texcoord1`; empty if it has none.
+/// Semantics of output register `register`: `position`, or `xy texcoord0, zw texcoord1`; empty if
+/// it has none.
 pub fn purpose(dvle: &Dvle, register: usize) -> String {
     let rows = dvle.outputs.iter().filter(|o| usize::from(o.register) == register);
     let named = rows.map(|o| match o.mask & 0xF {

@@ -93,7 +93,8 @@ pub fn read_inputs(path: &Path, count: Option<usize>) -> Result<Vec<Registers>, 
     Ok(bytes.chunks_exact(VERTEX_BYTES).map(vertex).collect())
 }
 
-/// At most `limit` bytes, and the size of the file. For a longer stream of unknown size, one more than was read.
+/// At most `limit` bytes, and the size of the file. For a longer stream of unknown size, one more
+/// than was read.
 fn read(path: &Path, limit: usize) -> Result<(Vec<u8>, u64), LoadError> {
     let io = |error| LoadError::Io { name: path_name(path), error };
     let file = File::open(path).map_err(io)?;

@@ -1,9 +1,9 @@
-//! `picajit fuzz`: random programs -> results of every engine, compared bit by bit; statistics of the
-//! programs; and the first difference, shrunk, as a test file.
+//! `picajit fuzz`: random programs -> results of every engine, compared bit by bit; statistics of
+//! the programs; and the first difference, shrunk, as a test file.
 //!
-//! Standard output is the summary, or the test file alone if there is a difference (the summary then
-//! goes to standard error). With `--print` it has hashes of one engine's results instead. It depends
-//! on seed, tier, formats and number of programs, not on threads.
+//! Standard output is the summary, or the test file alone if there is a difference (the summary
+//! then goes to standard error). With `--print` it has hashes of one engine's results instead. It
+//! depends on seed, tier, formats and number of programs, not on threads.
 
 use crate::measure::{self, Cpu};
 use crate::regress_file;
@@ -60,8 +60,8 @@ pub struct Args {
     /// Target CPU of native code: this machine's, or the least that is supported
     #[arg(long, default_value = HOST, value_parser = [HOST, BASELINE])]
     cpu: String,
-    /// Compare nothing; run this engine (interp, unoptimised or batch) and print a line with a hash of
-    /// all results for each program and number format, to compare between machines
+    /// Compare nothing; run this engine (interp, unoptimised or batch) and print a line with a hash
+    /// of all results for each program and number format, to compare between machines
     #[arg(long, value_name = "ENGINE", value_parser = ENGINES, conflicts_with_all = ["json", "seconds"])]
     print: Option<String>,
     /// Print one JSON object instead of text
@@ -164,9 +164,9 @@ fn news(stats: &Stats, time: Duration) -> String {
     let per_second = |count: u64| count as f64 / time.as_secs_f64().max(1e-9);
     let Stats { programs, vertices, comparisons, .. } = stats;
     let (opcodes, exits) = stats.coverage();
-    let mut refusals = refusals(stats);
-    refusals.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let refusals: Vec<String> = refusals.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+    let mut rejections = rejections(stats);
+    rejections.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let rejections: Vec<String> = rejections.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
     format!(
         "{programs} programs ({:.0}/s), {vertices} vertices ({:.0}/s), opcodes {opcodes}/{}, exits {exits}/{}, native {:.2} %{}{}",
         per_second(*programs),
@@ -174,15 +174,15 @@ fn news(stats: &Stats, time: Duration) -> String {
         stats.opcodes().count(),
         EXITS.len(),
         if *comparisons == 0 { 0.0 } else { stats.native_share() * 100.0 },
-        if refusals.is_empty() { "" } else { ", refused: " },
-        refusals.join(", "),
+        if rejections.is_empty() { "" } else { ", rejected: " },
+        rejections.join(", "),
     )
 }
 
 /// Rejections of all engines by reason.
-fn refusals(stats: &Stats) -> Vec<(&'static str, u64)> {
+fn rejections(stats: &Stats) -> Vec<(&'static str, u64)> {
     let mut all = std::collections::BTreeMap::new();
-    for (reason, count) in stats.engines.iter().flat_map(|e| &e.refused) {
+    for (reason, count) in stats.engines.iter().flat_map(|e| &e.rejected) {
         *all.entry(*reason).or_default() += count;
     }
     all.into_iter().collect()
@@ -221,8 +221,8 @@ fn object(
         pairs.into_iter().map(|(name, count)| (name.to_string(), json!(count))).collect::<Map<_, _>>().into()
     };
     let per_engine = stats.engines.iter().zip(engines).map(|(counts, engine)| {
-        let refused = counts.refused.iter().map(|(reason, count)| (*reason, *count)).collect();
-        json!({ "name": engine.name, "compiled": counts.compiled, "refused": map(refused) })
+        let rejected = counts.rejected.iter().map(|(reason, count)| (*reason, *count)).collect();
+        json!({ "name": engine.name, "compiled": counts.compiled, "rejected": map(rejected) })
     });
     json!({
         "seed": plan.seed,

@@ -1,8 +1,8 @@
 //! Default uniforms and inputs, identical on every machine and in every version.
 //!
-//! The generator is xorshift32 with shifts 13, 17, 5; a state `x` gives `(x >> 8) * 2^-23 - 1`, which
-//! is in [-1, 1) and exact. Uniforms are drawn with seed 1 over c0.x, c0.y .. c95.w, inputs with seed
-//! 2 over v0.x .. v15.w of the first vertex, then of the second, and so on.
+//! The generator is xorshift32 with shifts 13, 17, 5; a state `x` gives `(x >> 8) * 2^-23 - 1`,
+//! which is in [-1, 1) and exact. Uniforms are drawn with seed 1 over c0.x, c0.y .. c95.w, inputs
+//! with seed 2 over v0.x .. v15.w of the first vertex, then of the second, and so on.
 
 use picajit::container::shbin::Dvle;
 use picajit::isa::{INT_UNIFORMS, REGS};

@@ -1,4 +1,5 @@
-//! `picajit inspect`: files -> their contents, as aligned text or as one JSON array with an element for each file.
+//! `picajit inspect`: files -> their contents, as aligned text or as one JSON array with an element
+//! for each file.
 //!
 //! An unreadable file is reported; the others are still shown. Nothing runs.
 

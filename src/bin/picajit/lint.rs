@@ -1,4 +1,5 @@
-//! An entry -> the words that it reaches, its reads and writes; a file -> its oddities ([`Finding`]).
+//! An entry -> the words that it reaches, its reads and writes; a file -> its oddities
+//! ([`Finding`]).
 //!
 //! Reachability follows [`Cfg`], which takes both edges of every condition. Where control flow has
 //! too many states, every word counts as reachable. Nothing runs.
@@ -44,7 +45,8 @@ pub struct Survey {
     pub exits: Vec<Exit>,
 }
 
-/// States that the entries of one file may take together: a damaged file can have thousands of entries.
+/// States that the entries of one file may take together: a damaged file can have thousands of
+/// entries.
 const STATES_OF_FILE: usize = 1 << 18;
 
 /// Surveys `entry` of `program`.

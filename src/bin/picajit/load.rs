@@ -1,4 +1,5 @@
-//! A path -> [`Loaded`]: a program and its entries, from any kind of file. Folders -> the shaders in them.
+//! A path -> [`Loaded`]: a program and its entries, from any kind of file. Folders -> the shaders
+//! in them.
 //!
 //! The first bytes identify a container, the ending of the name identifies assembly.
 
@@ -93,7 +94,7 @@ pub enum LoadError {
         /// The path.
         name: String,
     },
-    /// A folder where one file is wanted.
+    /// A folder in place of one file.
     IsFolder {
         /// The path.
         name: String,
@@ -107,7 +108,7 @@ pub enum LoadError {
     Foreign {
         /// The path.
         name: String,
-        /// What it is.
+        /// Its kind.
         kind: Kind,
     },
     /// An unknown format.
@@ -123,7 +124,7 @@ pub enum LoadError {
         name: String,
         /// Its kind by its first bytes.
         kind: Kind,
-        /// What is wrong.
+        /// The reader's error.
         error: ShbinError,
     },
     /// Assembly that is not UTF-8.
@@ -133,11 +134,11 @@ pub enum LoadError {
         /// Offset of the first bad byte.
         offset: usize,
     },
-    /// A container where assembly is wanted.
+    /// A container in place of assembly.
     NotAssembly {
         /// The path.
         name: String,
-        /// What it is.
+        /// Its kind.
         kind: Kind,
     },
     /// Assembly with an error.
@@ -273,7 +274,8 @@ pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, LoadError> {
     if bytes.len() as u64 > limit { Err(LoadError::TooLarge { name: name() }) } else { Ok(bytes) }
 }
 
-/// Replaces each folder by the shader files in it (not in folders below it), in the order of their names.
+/// Replaces each folder by the shader files in it (not in folders below it), in the order of their
+/// names.
 pub fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, LoadError> {
     let mut files = Vec::new();
     for path in paths {

@@ -2,7 +2,8 @@
 //!
 //! Invariant: standard output has results only; messages about the run go to standard error. Exit
 //! codes: 0 success; 1 a difference or a failed check; 2 wrong usage or unreadable input. A closed
-//! pipe ends the program quietly. Every verb is a file with `Args` and `run`; verbs are independent.
+//! pipe ends the program quietly. Every verb is a file with `Args` and `run`; verbs are
+//! independent.
 
 mod asm;
 mod bench;

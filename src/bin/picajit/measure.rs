@@ -1,10 +1,10 @@
-//! A program -> its compile and run times on each engine. The measuring core of the `bench` verb and
-//! of the benches, which include this file.
+//! A program -> its compile and run times on each engine. The measuring core of the `bench` verb
+//! and of the benches, which include this file.
 //!
 //! *Compiling* is one call of [`Backend::compile`]; the median of several, after a warm-up call.
 //! *Running a batch of 1* is, for each vertex, copying its input registers to the unit and one call
-//! of `run`. *Larger batches* are `run_batch`, which copies inputs and outputs by the same masks. By
-//! default a vertex has only the registers in the shader's own masks.
+//! of `run`. *Larger batches* are `run_batch`, which copies inputs and outputs by the same masks.
+//! By default a vertex has only the registers in the shader's own masks.
 //!
 //! All engines run the same vertices, few enough to stay in the cache; triangles are discarded.
 //! Engines take turns, so that a slow-down of the machine affects all of them. The result is the
@@ -199,8 +199,8 @@ impl Engine {
         }
     }
 
-    /// Compiles once and then `times` times. Returns the last result with the medians of all but the
-    /// first. After `within`, a few compilations are enough.
+    /// Compiles once and then `times` times. Returns the last result with the medians of all but
+    /// the first. After `within`, a few compilations are enough.
     pub fn compile_often(
         &self,
         program: &Arc<Program>,
@@ -240,7 +240,8 @@ pub struct Workload {
     pub output_mask: u16,
     /// [`Batch::preserve_unit`]; false by default.
     pub preserve_unit: bool,
-    /// Layout of batches. The memory is always filled as [`VertexLayout::Aos`], so SoA runs other vertices.
+    /// Layout of batches. The memory is always filled as [`VertexLayout::Aos`], so SoA runs other
+    /// vertices.
     pub layout: VertexLayout,
     /// The same vertices packed for batches, and registers a vertex, in and out.
     packed: Vec<Vec4>,
@@ -262,7 +263,8 @@ pub fn masks(dvle: &Dvle) -> (u16, u16) {
     (or_all(dvle.input_mask), or_all(dvle.output_mask))
 }
 
-/// The input registers that an entry reads and the output registers that it writes. All, if it is too large to explore.
+/// The input registers that an entry reads and the output registers that it writes. All, if it is
+/// too large to explore.
 fn used(program: &Program, entry: Entry) -> (u16, u16) {
     let Ok(cfg) = Cfg::build(program, entry, Limits::default()) else { return (u16::MAX, u16::MAX) };
     let mut func = Func::build(&cfg, Config::default().fuel, Form::Ssa);
@@ -328,9 +330,9 @@ impl Workload {
         black_box((unit, places));
     }
 
-    /// A configuration that bounds endless programs: `config` if the first vertices end in time with it,
-    /// otherwise one with little fuel. Fuel and code also bound the triangles of a run. Also returns the
-    /// longest time of such a vertex on the interpreter.
+    /// A configuration that bounds endless programs: `config` if the first vertices end in time
+    /// with it, otherwise one with little fuel. Fuel and code also bound the triangles of a run.
+    /// Also returns the longest time of such a vertex on the interpreter.
     pub fn config(&self, program: &Program, entry: Entry, mut config: Config) -> (Config, Duration) {
         loop {
             let kernel = Interp.kernel(program, entry, &config);
@@ -404,8 +406,8 @@ pub fn run(kernels: &[&dyn Kernel], work: &Workload, budget: Duration) -> Speed 
     Speed { ns: times.iter_mut().map(|row| row.each_mut().map(|times| median(times))).collect(), vertices }
 }
 
-/// Vertices of a pass: as many as take [`SHORT_PASS`], at least [`FEWEST_VERTICES`] unless those take
-/// `longest`, at most all.
+/// Vertices of a pass: as many as take [`SHORT_PASS`], at least [`FEWEST_VERTICES`] unless those
+/// take `longest`, at most all.
 fn fitting(kernel: &dyn Kernel, work: &Workload, longest: Duration, unit: &mut Unit, outputs: &mut [Vec4]) -> usize {
     let mut count = 1;
     while count < work.inputs.len() {

@@ -1,7 +1,7 @@
 //! The path of a result -> an error if it names an input, or is named like one.
 //!
-//! Two paths are the same file if the system resolves them to one. A file that does not exist yet is
-//! not an input. Nothing here opens a file.
+//! Two paths are the same file if the system resolves them to one. A file that does not exist yet
+//! is not an input. Nothing here opens a file.
 
 use crate::display::path_name;
 use crate::load;

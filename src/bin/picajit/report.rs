@@ -73,7 +73,8 @@ impl Live {
     }
 }
 
-/// A bar of `len` steps, on standard error. Hidden on other streams than terminals, and for the first second.
+/// A bar of `len` steps, on standard error. Hidden on other streams than terminals, and for the
+/// first second.
 pub struct Progress {
     bar: ProgressBar,
     start: std::time::Instant,

@@ -1,8 +1,8 @@
 //! `picajit run`: an entry and values -> its outputs, vertex by vertex or triangle by triangle.
 //!
 //! Registers begin at zero and carry over from one run to the next, as on hardware; so does b15,
-//! which the geometry unit sets after each run. Memory use does not grow with the number of vertices,
-//! unless their inputs are a file.
+//! which the geometry unit sets after each run. Memory use does not grow with the number of
+//! vertices, unless their inputs are a file.
 
 use crate::lint;
 use crate::load::{self, LoadedEntry};
@@ -56,7 +56,8 @@ pub struct Args {
     /// An integer uniform; may be repeated
     #[arg(long, value_name = "K=x,y,z", value_parser = int)]
     int: Vec<(usize, [u8; 4])>,
-    /// File to write outputs to instead of showing them: 256 bytes a vertex, geometry: 768 a triangle
+    /// File to write outputs to instead of showing them: 256 bytes a vertex, geometry: 768 a
+    /// triangle
     #[arg(long, value_name = "F")]
     outputs: Option<PathBuf>,
     /// Show every executed instruction and its results (interpreter only)

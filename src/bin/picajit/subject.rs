@@ -27,7 +27,8 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Its title: the file's name without folders, and the entry if there are several; escaped for terminals.
+    /// Its title: the file's name without folders, and the entry if there are several; escaped for
+    /// terminals.
     pub fn title(&self) -> String {
         let name = self.shader.rsplit('/').next().unwrap_or(&self.shader);
         let name = printable(name);

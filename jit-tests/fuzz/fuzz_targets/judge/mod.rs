@@ -1,4 +1,5 @@
-//! A case -> nothing, or an abort with a test file of the divergence. Shared by the targets that run programs.
+//! A case -> nothing, or an abort with a test file of the divergence. Shared by the targets that
+//! run programs.
 
 use libfuzzer_sys::Corpus;
 use picajit::fuzz::{Case, Engine, compare, filetest, report, shrink};
@@ -10,8 +11,8 @@ use std::sync::{Arc, OnceLock};
 /// Vertices of a case: enough for a whole batch, for three and a tail, and for one.
 pub const VERTICES: u32 = 5;
 
-/// Most states of control flow. Beyond, the checks that debug builds make after every stage take seconds
-/// for one program; the sweep, without instrumentation, goes up to the engine's own limit.
+/// Most states of control flow. Beyond, the checks that debug builds make after every stage take
+/// seconds for one program; the sweep, without instrumentation, goes up to the engine's own limit.
 const STATES: usize = 512;
 
 /// Compares `case` on all engines.
@@ -27,14 +28,15 @@ pub fn judge(case: &Case) -> Corpus {
     ];
     match compare(case, &engines) {
         Ok(outcome) => {
-            for (refused, Engine { name, .. }) in outcome.refused.iter().zip(engines) {
-                if let Some(reason) = refused {
+            for (rejected, Engine { name, .. }) in outcome.rejected.iter().zip(engines) {
+                if let Some(reason) = rejected {
                     panic!("{name}: {reason}\n{}", filetest(case));
                 }
             }
         }
         Err(found) => {
-            // Shrinking runs the case many times and may hit libFuzzer's time limit, so this is printed first.
+            // Shrinking runs the case many times and may hit libFuzzer's time limit, so this is
+            // printed first.
             eprintln!("{}\n{}", found.summary(), filetest(case));
             panic!("\n{}", report(&shrink(found, &engines), &engines));
         }
