@@ -1,13 +1,12 @@
-//! The direction of dependency: which module of `src/` may name which other one. Reads the sources, so that a path
-//! written out in an expression counts as much as a `use`.
+//! The direction of dependencies: which modules of `src/` each module may name. Reads the sources,
+//! so that a path in an expression counts as well as a `use`.
 //!
-//! Comments and test modules are not looked at: documentation may point anywhere, and tests may use what they
-//! like. `lib.rs` and the binary sit on top of everything.
+//! Comments and test modules are exempt. `lib.rs` and the binary are above all modules.
 
 use libtest_mimic::{Failed, Trial};
 use std::path::{Path, PathBuf};
 
-/// What each module may name beside itself. A module that is missing here fails the test until it is put in its place.
+/// Modules that each module may name beside itself. The test fails for a module that is not listed.
 const LAYERS: &[(&str, &[&str])] = &[
     ("isa", &[]),
     ("program", &["isa"]),
@@ -61,16 +60,16 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     // The words of uploads are those of files.
     ("gpu", &["isa", "program", "state", "semantics", "container", "engine"]),
-    // What an entry reaches is the graph's to say.
+    // The control-flow graph determines the words that an entry reaches.
     ("cache", &["isa", "program", "kernel", "ir"]),
     ("diff", &["isa", "program", "state", "kernel", "interp", "text"]),
-    // How far a program branches is the graph's to say.
+    // The control-flow graph determines whether a program is large.
     ("fuzz", &["isa", "program", "state", "kernel", "container", "text", "interp", "ir", "diff"]),
-    // For tests, so named by nothing that is not one.
+    // Tests only.
     ("testing", &[]),
 ];
 
-/// Words that may stand in one module only.
+/// Words that may occur in one module only.
 const RESERVED: &[(&str, &str)] = &[("cranelift_", "jit"), ("memmap2::", "jit")];
 
 /// The trials of this file.
@@ -111,7 +110,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
     Ok(())
 }
 
-/// What a file names that it may not; `path` is relative to `src/`.
+/// Forbidden names in a file; `path` is relative to `src/`.
 fn violations(path: &Path, source: &str) -> Vec<String> {
     let parts: Vec<String> = path.iter().map(|p| p.to_string_lossy().trim_end_matches(".rs").to_string()).collect();
     let module = parts[0].as_str();
@@ -121,7 +120,7 @@ fn violations(path: &Path, source: &str) -> Vec<String> {
     let Some((_, allowed)) = LAYERS.iter().find(|(name, _)| *name == module) else {
         return vec![format!("{}: `{module}` has no place in the order of modules", path.display())];
     };
-    // How many `super`s lead from this file to the crate's root.
+    // Number of `super`s from this file to the crate's root.
     let depth = parts.len() - usize::from(parts.last().is_some_and(|p| p == "mod"));
     let mut wrong = Vec::new();
     let code = without_comments_and_tests(source);
@@ -141,8 +140,9 @@ fn violations(path: &Path, source: &str) -> Vec<String> {
     wrong
 }
 
-/// The source with comments and everything from a test module on blanked out, whatever else than `test` the module is
-/// under; line numbers stay. By the house style test modules stand at the end of a file, or are a file of their own.
+/// The source without comments and without everything from a test module on, also one under further
+/// conditions than `test`; line numbers stay. By convention a test module ends its file, or is a
+/// file.
 fn without_comments_and_tests(source: &str) -> String {
     let mut out = String::new();
     let mut lines = source.lines().peekable();
@@ -158,13 +158,15 @@ fn without_comments_and_tests(source: &str) -> String {
     out
 }
 
-/// Top-level modules that `crate::` paths, or as many `super::` as lead to the root, name; with their lines.
+/// Top-level modules named by `crate::` paths, or by `super::` chains to the root; with their
+/// lines.
 fn named_modules(code: &str, depth: usize) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for root in ["crate::".to_string(), "super::".repeat(depth)] {
         for (at, _) in code.match_indices(&root) {
             let before = code[..at].chars().next_back();
-            // `$crate::`, `some_crate::`, and `super::` in the middle of a longer chain are something else.
+            // `$crate::`, `some_crate::`, and `super::` in the middle of a longer chain are
+            // something else.
             if before.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '$' | ':')) {
                 continue;
             }
