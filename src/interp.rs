@@ -7,7 +7,9 @@
 
 use crate::isa::flow::{Action, Next, Ring, Scopes, is_backward};
 use crate::isa::numeric::Precision;
-use crate::isa::{Alu, CmpOp, DstFile, FLOAT_UNIFORMS, Index, Inst, Opcode, Pc, Src, SrcFile, Stage, Test, WriteMask};
+use crate::isa::{
+    Alu, AluOp, CmpOp, DstFile, FLOAT_UNIFORMS, Index, Inst, Pc, Src, SrcFile, Stage, Test, VectorOp, WriteMask,
+};
 use crate::kernel::{Backend, Config, Kernel, Unsupported, copied};
 use crate::layout::{Host, HostEmitter, Layout};
 use crate::program::{Entry, Program};
@@ -270,33 +272,16 @@ fn relative(n: u8, index: Index, uniforms: &Uniforms, unit: &Unit) -> Vec4 {
 }
 
 fn execute_alu(p: Precision, alu: &Alu, uniforms: &Uniforms, unit: &mut Unit) {
-    let [a, b, c] = alu.src.map(|src| fetch(p, &src, uniforms, unit));
-    let each = |f: fn(Precision, f32, f32) -> f32| -> Vec4 { std::array::from_fn(|n| f(p, a[n], b[n])) };
-    let result = match alu.op.normal_form() {
-        Opcode::Add => each(Precision::add),
-        Opcode::Mul => each(Precision::mul),
-        Opcode::Mad => std::array::from_fn(|n| p.mad(a[n], b[n], c[n])),
-        Opcode::Max => each(Precision::max),
-        Opcode::Min => each(Precision::min),
-        Opcode::Sge => each(Precision::sge),
-        Opcode::Slt => each(Precision::slt),
-        Opcode::Flr => a.map(|x| p.flr(x)),
-        Opcode::Mov => a,
-        Opcode::Dp3 => [p.dp3(a, b); 4],
-        Opcode::Dp4 => [p.dp4(a, b); 4],
-        // The one takes the place of what swizzle and negation made of w (measured: citra#1057).
-        Opcode::Dph => [p.dp4([a[0], a[1], a[2], 1.0], b); 4],
-        Opcode::Dst => [1.0, p.mul(a[1], b[1]), a[2], b[3]],
-        Opcode::Rcp => [p.rcp(a[0]); 4],
-        Opcode::Rsq => [p.rsq(a[0]); 4],
-        Opcode::Ex2 => [p.ex2(a[0]); 4],
-        Opcode::Lg2 => [p.lg2(a[0]); 4],
-        Opcode::Litp => {
-            // Whether the mask holds back the flags is *unknown on hardware*; here it does not.
-            unit.cmp = [p.compare(CmpOp::Ge, a[0], 0.0), p.compare(CmpOp::Ge, a[3], 0.0)];
-            [p.max(a[0], 0.0), p.litp_y(a[1]), 0.0, p.max(a[3], 0.0)]
+    let sources = alu.src.map(|src| fetch(p, &src, uniforms, unit));
+    let result = match alu.operation() {
+        AluOp::Vector(op) => {
+            if op == VectorOp::Litp {
+                // Whether the mask holds back the flags is *unknown on hardware*; here it does not.
+                unit.cmp = [p.compare(CmpOp::Ge, sources[0][0], 0.0), p.compare(CmpOp::Ge, sources[0][3], 0.0)];
+            }
+            p.vector(op, sources)
         }
-        other => unreachable!("{other:?} is not decoded to an arithmetic instruction"),
+        AluOp::Scalar(op) => [p.scalar(op, sources[0][0]); 4],
     };
     write(
         result,

@@ -1,6 +1,7 @@
 //! The subtle points of the interpreter, one at a time: what was measured on consoles, and what is easy to get wrong.
 
 use super::*;
+use crate::isa::Opcode;
 use crate::isa::encode::{encode, opdesc};
 use crate::isa::{Cond, CondOp, DstReg, Setemit, SrcReg, Swizzle};
 use crate::kernel::DEFAULT_FUEL;

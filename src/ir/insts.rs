@@ -2,7 +2,7 @@
 
 use super::build::{Builder, Place};
 use super::{Inst, Node, ScalarUse, Use, Value};
-use crate::isa::{self, Alu, CmpOp, DstFile, Index, Opcode, Src, SrcFile, Stage, Swizzle, WriteMask};
+use crate::isa::{self, Alu, AluOp, CmpOp, DstFile, Index, Src, SrcFile, Stage, Swizzle, VectorOp, WriteMask};
 
 impl Builder {
     /// Adds what `inst` does. Instructions that only steer are the graph's and do nothing here.
@@ -48,20 +48,18 @@ impl Builder {
         for n in alu.sources().len()..3 {
             src[n] = src[0];
         }
-        let op = alu.op.normal_form();
+        let op = alu.operation();
         // Both flags are set even if no lane is written (ISA notes 4.4: whatever the mask).
-        let flags = (op == Opcode::Litp).then(|| {
+        let flags = (op == AluOp::Vector(VectorOp::Litp)).then(|| {
             let zero = self.func.value(Node::Const([0; 4]));
             let zero = ScalarUse { value: zero, component: 0, negate: false };
             [0, 3].map(|n| self.define(Node::Compare { op: CmpOp::Ge, a: src[0].lane(n), b: zero }))
         });
         if alu.mask != WriteMask::NONE {
             let new = match op {
-                Opcode::Mov if src[0].is_plain() => src[0].value,
-                Opcode::Ex2 | Opcode::Lg2 | Opcode::Rcp | Opcode::Rsq => {
-                    self.define(Node::Scalar { op, src: src[0].lane(0) })
-                }
-                _ => self.define(Node::Alu { op, src }),
+                AluOp::Vector(VectorOp::MOV) if src[0].is_plain() => src[0].value,
+                AluOp::Vector(op) => self.define(Node::Alu { op, src }),
+                AluOp::Scalar(op) => self.define(Node::Scalar { op, src: src[0].lane(0) }),
             };
             let place = match alu.dst.file() {
                 DstFile::Output(n) => Place::out(n),
@@ -99,7 +97,7 @@ impl Builder {
         };
         let outer = Use { value, swizzle: src.swizzle, negate: src.negate };
         match *self.func.node(value) {
-            Node::Alu { op: Opcode::Mov, src: [inner, ..] } => Use {
+            Node::Alu { op: VectorOp::MOV, src: [inner, ..] } => Use {
                 value: inner.value,
                 swizzle: Swizzle::from_lanes(outer.swizzle.lanes().map(|c| inner.swizzle.lane(c) as u8)),
                 negate: inner.negate != outer.negate,

@@ -30,7 +30,7 @@ mod tests;
 pub mod verify;
 
 use crate::isa::flow::Exit;
-use crate::isa::{CmpOp, Cond, Opcode, Pc, Setemit, Swizzle, WriteMask};
+use crate::isa::{CmpOp, Cond, Pc, ScalarOp, Setemit, Swizzle, VectorOp, WriteMask};
 use crate::program::Entry;
 
 /// The number of a value: its place in [`Func::nodes`].
@@ -151,18 +151,17 @@ pub enum Node {
         /// An [`Node::Offset`].
         offset: Value,
     },
-    /// A vector operation on as many sources as the instruction has. The opcode is in its normal form and one of `ADD DP3
-    /// DP4 DPH DST LITP MUL SGE SLT FLR MAX MIN MOV MAD`.
+    /// A vector operation on [`VectorOp::sources`] sources.
     Alu {
         /// Which.
-        op: Opcode,
+        op: VectorOp,
         /// The sources; those beyond its number repeat the first.
         src: [Use; 3],
     },
-    /// `EX2 LG2 RCP RSQ`: the scalar's result in all four lanes.
+    /// A scalar operation: its result in all four components.
     Scalar {
         /// Which.
-        op: Opcode,
+        op: ScalarOp,
         /// The argument.
         src: ScalarUse,
     },
@@ -245,7 +244,7 @@ impl Node {
             Node::Load(mem) => mem.map_uses(f),
             Node::Offset(v) | Node::Flip(v) | Node::Relative { offset: v, .. } => *v = f(*v),
             Node::Alu { op, src } => {
-                let count = alu_sources(*op);
+                let count = op.sources();
                 for s in &mut src[..count] {
                     s.value = f(s.value);
                 }
@@ -277,11 +276,6 @@ impl Mem {
             *bank = f(*bank);
         }
     }
-}
-
-/// How many sources an [`Node::Alu`] has.
-pub fn alu_sources(op: Opcode) -> usize {
-    crate::isa::table::row(op).sources()
 }
 
 /// One step of a block.

@@ -1,7 +1,7 @@
 //! [`Func`] and [`Cfg`] as text, for dumps and snapshots. The text is not read back.
 
 use super::cfg::{self, Cfg, Step};
-use super::{Block, BranchTest, Edge, Func, Inst, Mem, Node, ScalarUse, Terminator, Type, Use, Value, alu_sources};
+use super::{Block, BranchTest, Edge, Func, Inst, Mem, Node, ScalarUse, Terminator, Type, Use, Value};
 use crate::isa::{self, CondOp, table};
 use std::fmt::{self, Display, Formatter};
 
@@ -80,13 +80,13 @@ impl Display for In<'_, &Node> {
             Node::Offset(v) => write!(f, "offset {}", In(func, *v)),
             Node::Relative { base, offset } => write!(f, "relative c{base} + {}", In(func, *offset)),
             Node::Alu { op, src } => {
-                f.write_str(table::row(*op).mnemonic)?;
-                src[..alu_sources(*op)]
+                f.write_str(table::row(op.opcode()).mnemonic)?;
+                src[..op.sources()]
                     .iter()
                     .enumerate()
                     .try_for_each(|(n, s)| write!(f, "{} {}", if n == 0 { "" } else { "," }, In(func, s)))
             }
-            Node::Scalar { op, src } => write!(f, "{} {}", table::row(*op).mnemonic, In(func, src)),
+            Node::Scalar { op, src } => write!(f, "{} {}", table::row(op.opcode()).mnemonic, In(func, src)),
             Node::Merge { mask, old, new } => {
                 write!(f, "merge.{mask} {}, {}", In(func, *old), In(func, *new))
             }

@@ -7,8 +7,7 @@
 
 use super::analysis::{XYZW, operand_components};
 use super::order::reverse_postorder;
-use super::{Block, BranchTest, Edge, Form, Func, Inst, Mem, Node, Terminator, Use, Value, alu_sources};
-use crate::isa::Opcode;
+use super::{Block, BranchTest, Edge, Form, Func, Inst, Mem, Node, Terminator, Use, Value};
 use crate::isa::numeric::Precision;
 use std::collections::HashMap;
 
@@ -97,40 +96,12 @@ impl Func {
         match node {
             Node::Alu { op, src } => {
                 let mut s = [[0.0; 4]; 3];
-                for (to, from) in s.iter_mut().zip(&src[..alu_sources(*op)]) {
+                for (to, from) in s.iter_mut().zip(&src[..op.sources()]) {
                     *to = fetch(from)?;
                 }
-                let [a, b, c] = s;
-                let each = |f: &dyn Fn(usize) -> f32| constant([f(0), f(1), f(2), f(3)]);
-                match op {
-                    Opcode::Add => each(&|n| p.add(a[n], b[n])),
-                    Opcode::Mul => each(&|n| p.mul(a[n], b[n])),
-                    Opcode::Mad => each(&|n| p.mad(a[n], b[n], c[n])),
-                    Opcode::Max => each(&|n| p.max(a[n], b[n])),
-                    Opcode::Min => each(&|n| p.min(a[n], b[n])),
-                    Opcode::Sge => each(&|n| p.sge(a[n], b[n])),
-                    Opcode::Slt => each(&|n| p.slt(a[n], b[n])),
-                    Opcode::Flr => each(&|n| p.flr(a[n])),
-                    Opcode::Mov => constant(a),
-                    Opcode::Dp3 => constant([p.dp3(a, b); 4]),
-                    Opcode::Dp4 => constant([p.dp4(a, b); 4]),
-                    Opcode::Dph => constant([p.dp4([a[0], a[1], a[2], 1.0], b); 4]),
-                    Opcode::Dst => constant([1.0, p.mul(a[1], b[1]), a[2], b[3]]),
-                    Opcode::Litp => constant([p.max(a[0], 0.0), p.litp_y(a[1]), 0.0, p.max(a[3], 0.0)]),
-                    _ => None,
-                }
+                constant(p.vector(*op, s))
             }
-            Node::Scalar { op, src } => {
-                let x = scalar(src)?;
-                let r = match op {
-                    Opcode::Rcp => p.rcp(x),
-                    Opcode::Rsq => p.rsq(x),
-                    Opcode::Ex2 => p.ex2(x),
-                    Opcode::Lg2 => p.lg2(x),
-                    _ => return None,
-                };
-                constant([r; 4])
-            }
+            Node::Scalar { op, src } => constant([p.scalar(*op, scalar(src)?); 4]),
             Node::Compare { op, a, b } => Some(Node::Flag(p.compare(*op, scalar(a)?, scalar(b)?))),
             Node::ToAddress(src) => Some(Node::Int(p.to_address(scalar(src)?))),
             Node::Merge { mask, old, new } => {

@@ -1,8 +1,8 @@
 //! Functions made by hand: what simplification and verification do with them.
 
 use super::*;
-use crate::isa::CondOp;
 use crate::isa::numeric::{Precision, same};
+use crate::isa::{CondOp, DotOp, PointwiseOp};
 
 /// A function of one block that stores `values` in `r0, r1, ...`.
 fn func(make: impl FnOnce(&mut Func) -> Vec<Value>) -> Func {
@@ -26,9 +26,11 @@ fn constants_are_folded_through_the_meaning() {
     let mut f = func(|f| {
         let (a, b) = (f.value(bits(a)), f.value(bits(b)));
         let swapped = Use { value: b, swizzle: Swizzle::from_lanes([3, 2, 1, 0]), negate: true };
-        let product = f.value(Node::Alu { op: Opcode::Mul, src: [Use::plain(a), Use::plain(b), Use::plain(a)] });
-        let sum = f.value(Node::Alu { op: Opcode::Add, src: [Use::plain(product), swapped, Use::plain(a)] });
-        let power = f.value(Node::Scalar { op: Opcode::Ex2, src: Use::plain(b).lane(0) });
+        let product =
+            f.value(Node::Alu { op: PointwiseOp::Mul.into(), src: [Use::plain(a), Use::plain(b), Use::plain(a)] });
+        let sum =
+            f.value(Node::Alu { op: PointwiseOp::Add.into(), src: [Use::plain(product), swapped, Use::plain(a)] });
+        let power = f.value(Node::Scalar { op: ScalarOp::Ex2, src: Use::plain(b).lane(0) });
         let merged = f.value(Node::Merge { mask: WriteMask::new(0b1000), old: product, new: power });
         vec![product, sum, merged]
     });
@@ -53,7 +55,7 @@ fn what_nobody_reads_goes() {
     let mut f = func(|f| {
         let old = f.value(Node::Load(Mem::Temp(5)));
         let new = f.value(Node::Uniform(1));
-        let dead = f.value(Node::Alu { op: Opcode::Flr, src: [Use::plain(old); 3] });
+        let dead = f.value(Node::Alu { op: PointwiseOp::Flr.into(), src: [Use::plain(old); 3] });
         let all = f.value(Node::Merge { mask: WriteMask::ALL, old: dead, new });
         vec![all]
     });
@@ -91,8 +93,8 @@ fn broken_rules_are_named() {
     f.blocks.push(to);
     assert_eq!(rule(&f), 5, "a load behind block 0");
     let f = func(|f| {
-        let x = f.value(Node::Uniform(0));
-        vec![f.value(Node::Alu { op: Opcode::Madi, src: [Use::plain(x); 3] })]
+        let x = ScalarUse { value: f.value(Node::Uniform(0)), component: 0, negate: false };
+        vec![f.value(Node::Compare { op: CmpOp::True6, a: x, b: x })]
     });
     assert_eq!(rule(&f), 6);
 }
@@ -117,22 +119,22 @@ fn stored(f: &Func, b: usize) -> Vec<Node> {
 
 #[test]
 fn every_vector_operation_on_constants_is_one() {
-    use Opcode::{Add, Dp3, Dp4, Dph, Dst, Flr, Litp, Mad, Max, Min, Mov, Mul, Sge, Slt};
-    let wanted = [
-        (Add, [3.5, -1.5, 2.0, 12.0]),
-        (Mul, [3.0, -1.0, -3.0, 32.0]),
-        (Mad, [13.0, 19.0, 27.0, 72.0]),
-        (Max, [2.0, 0.5, 3.0, 8.0]),
-        (Min, [1.5, -2.0, -1.0, 4.0]),
-        (Sge, [0.0, 0.0, 1.0, 0.0]),
-        (Slt, [1.0, 1.0, 0.0, 1.0]),
-        (Flr, [1.0, -2.0, 3.0, 4.0]),
-        (Mov, [1.5, -2.0, 3.0, 4.0]),
-        (Dp3, [-1.0; 4]),
-        (Dp4, [31.0; 4]),
-        (Dph, [7.0; 4]),
-        (Dst, [1.0, -1.0, 3.0, 8.0]),
-        (Litp, [1.5, -2.0, 0.0, 4.0]),
+    use PointwiseOp::{Add, Flr, Mad, Max, Min, Mov, Mul, Sge, Slt};
+    let wanted: [(VectorOp, [f32; 4]); 14] = [
+        (Add.into(), [3.5, -1.5, 2.0, 12.0]),
+        (Mul.into(), [3.0, -1.0, -3.0, 32.0]),
+        (Mad.into(), [13.0, 19.0, 27.0, 72.0]),
+        (Max.into(), [2.0, 0.5, 3.0, 8.0]),
+        (Min.into(), [1.5, -2.0, -1.0, 4.0]),
+        (Sge.into(), [0.0, 0.0, 1.0, 0.0]),
+        (Slt.into(), [1.0, 1.0, 0.0, 1.0]),
+        (Flr.into(), [1.0, -2.0, 3.0, 4.0]),
+        (Mov.into(), [1.5, -2.0, 3.0, 4.0]),
+        (DotOp::Dp3.into(), [-1.0; 4]),
+        (DotOp::Dp4.into(), [31.0; 4]),
+        (DotOp::Dph.into(), [7.0; 4]),
+        (VectorOp::Dst, [1.0, -1.0, 3.0, 8.0]),
+        (VectorOp::Litp, [1.5, -2.0, 0.0, 4.0]),
     ];
     for precision in Precision::ALL {
         for (op, want) in wanted {
@@ -147,10 +149,10 @@ fn every_vector_operation_on_constants_is_one() {
             assert_eq!(stored(&f, 0), [bits(want)], "{op:?} in {precision}");
         }
         for (op, component, negate, want) in [
-            (Opcode::Rcp, 3, false, 0.25),
-            (Opcode::Rsq, 3, false, 0.5),
-            (Opcode::Ex2, 2, true, 0.125),
-            (Opcode::Lg2, 1, true, 1.0),
+            (ScalarOp::Rcp, 3, false, 0.25),
+            (ScalarOp::Rsq, 3, false, 0.5),
+            (ScalarOp::Ex2, 2, true, 0.125),
+            (ScalarOp::Lg2, 1, true, 1.0),
         ] {
             let mut f = func(|f| {
                 let value = f.value(bits([1.5, -2.0, 3.0, 4.0]));
@@ -163,10 +165,10 @@ fn every_vector_operation_on_constants_is_one() {
     // One source that is not constant is enough.
     let mut f = func(|f| {
         let (a, b) = (f.value(bits([1.0; 4])), f.value(Node::Uniform(0)));
-        vec![f.value(Node::Alu { op: Add, src: [Use::plain(a), Use::plain(b), Use::plain(a)] })]
+        vec![f.value(Node::Alu { op: Add.into(), src: [Use::plain(a), Use::plain(b), Use::plain(a)] })]
     });
     f.simplify(Precision::F32);
-    assert!(matches!(stored(&f, 0)[..], [Node::Alu { op: Add, .. }]), "{f}");
+    assert!(matches!(stored(&f, 0)[..], [Node::Alu { op: VectorOp::Pointwise(Add), .. }]), "{f}");
 }
 
 #[test]
@@ -258,7 +260,8 @@ fn parameters_that_are_no_choice_go() {
     let [a, b] = [0, 1].map(|n| f.value(Node::Load(Mem::Temp(n))));
     let [zero, other_zero, one] = zeros.map(|node| f.value(node));
     let [outer, inner] = [(); 2].map(|()| [(); 6].map(|()| f.value(Node::Param(Type::Vec4))));
-    let sum = f.value(Node::Alu { op: Opcode::Add, src: [Use::plain(inner[5]), Use::plain(a), Use::plain(a)] });
+    let sum =
+        f.value(Node::Alu { op: PointwiseOp::Add.into(), src: [Use::plain(inner[5]), Use::plain(a), Use::plain(a)] });
     let edge = |to, args: &[Value]| Edge { to, args: args.to_vec() };
     let defs = |list: &[Value]| list.iter().map(|&v| (0, Inst::Def(v))).collect::<Vec<_>>();
     let block = |params: &[Value], insts, term| Block { pc: 0, params: params.to_vec(), insts, term };

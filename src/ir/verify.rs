@@ -6,10 +6,10 @@
 //!    every path.
 //! 4. Sources have the type that their node, store or test wants.
 //! 5. In the SSA form registers are loaded in block 0 only, and a block with stores ends the run or emits behind them.
-//! 6. Opcodes of vector operations are in their normal form and scalar ones among `EX2 LG2 RCP RSQ`.
+//! 6. No comparison has an operator that always holds.
 
 use super::{BranchTest, Form, Func, Inst, Mem, Node, Terminator, Type, Value};
-use crate::isa::{CmpOp, Opcode, Pc};
+use crate::isa::{CmpOp, Pc};
 use std::collections::HashSet;
 use std::fmt;
 
@@ -79,7 +79,7 @@ impl Func {
                         if !self.well_typed(node) {
                             return fail(4, b, pc);
                         }
-                        if !well_formed(node) {
+                        if matches!(node, Node::Compare { op: CmpOp::True6 | CmpOp::True7, .. }) {
                             return fail(6, b, pc);
                         }
                         if self.form == Form::Ssa && b != 0 && matches!(node, Node::Load(_)) {
@@ -211,24 +211,12 @@ fn dominates(idom: &[usize], a: usize, mut b: usize) -> bool {
     a == b
 }
 
-fn well_formed(node: &Node) -> bool {
-    use Opcode::{Add, Dp3, Dp4, Dph, Dst, Ex2, Flr, Lg2, Litp, Mad, Max, Min, Mov, Mul, Rcp, Rsq, Sge, Slt};
-    match node {
-        Node::Alu { op, .. } => {
-            matches!(op, Add | Dp3 | Dp4 | Dph | Dst | Litp | Mul | Sge | Slt | Flr | Max | Min | Mov | Mad)
-        }
-        Node::Scalar { op, .. } => matches!(op, Ex2 | Lg2 | Rcp | Rsq),
-        Node::Compare { op, .. } => !matches!(op, CmpOp::True6 | CmpOp::True7),
-        _ => true,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ir::{Block, Edge, ScalarUse, Use};
     use crate::isa::flow::Exit;
-    use crate::isa::{Cond, CondOp};
+    use crate::isa::{Cond, CondOp, PointwiseOp};
     use crate::program::Entry;
 
     const INPUT: Value = Value(0);
@@ -246,8 +234,8 @@ mod tests {
     /// What a test adds.
     const NEW: Value = Value(12);
 
-    fn plain(op: Opcode, v: Value) -> Node {
-        Node::Alu { op, src: [Use::plain(v); 3] }
+    fn plain(op: PointwiseOp, v: Value) -> Node {
+        Node::Alu { op: op.into(), src: [Use::plain(v); 3] }
     }
 
     fn lane(value: Value) -> ScalarUse {
@@ -272,7 +260,7 @@ mod tests {
             Node::Load(Mem::LoopCounter),
             Node::Add(COUNT, ONE),
             Node::Compare { op: CmpOp::Lt, a: lane(INPUT), b: lane(VECTOR) },
-            plain(Opcode::Add, VECTOR),
+            plain(PointwiseOp::Add, VECTOR),
             Node::Offset(COUNT),
             Node::Relative { base: 3, offset: OFFSET },
             Node::Param(Type::Vec4),
@@ -347,15 +335,15 @@ mod tests {
     #[test]
     fn rule_3_one_definition_that_comes_before_its_uses() {
         // In the same block, in one that dominates, in one that does not.
-        assert_eq!(with(4, plain(Opcode::Mov, PARAM)), None);
-        assert_eq!(with(5, plain(Opcode::Mov, PARAM)), None);
+        assert_eq!(with(4, plain(PointwiseOp::Mov, PARAM)), None);
+        assert_eq!(with(5, plain(PointwiseOp::Mov, PARAM)), None);
         assert_eq!(with(5, Node::Add(SUM, COUNT)), None);
-        assert_eq!(with(5, plain(Opcode::Mov, THEN)), Some((3, 5)));
-        assert_eq!(with(5, plain(Opcode::Mov, ELSE)), Some((3, 5)));
-        assert_eq!(with(1, plain(Opcode::Mov, PARAM)), Some((3, 1)), "defined behind it in the loop");
+        assert_eq!(with(5, plain(PointwiseOp::Mov, THEN)), Some((3, 5)));
+        assert_eq!(with(5, plain(PointwiseOp::Mov, ELSE)), Some((3, 5)));
+        assert_eq!(with(1, plain(PointwiseOp::Mov, PARAM)), Some((3, 1)), "defined behind it in the loop");
         assert_eq!(with(2, Node::Add(OFFSET, ONE)), Some((3, 2)), "first of two uses");
         assert_eq!(with(2, Node::Add(ONE, OFFSET)), Some((3, 2)), "second of two uses");
-        assert_eq!(with(2, plain(Opcode::Mov, Value(99))), Some((3, 2)), "no value at all");
+        assert_eq!(with(2, plain(PointwiseOp::Mov, Value(99))), Some((3, 2)), "no value at all");
         assert_eq!(broken(|f| f.blocks[3].insts.reverse()), Some((3, 3)), "a use before the definition");
         // Stores, their banks, tests and arguments are uses.
         assert_eq!(with_store(Mem::Temp(1), THEN), Some((3, 5)));
@@ -392,7 +380,10 @@ mod tests {
         assert_eq!((with(1, Node::Offset(SUM)), with(1, Node::Offset(INPUT))), (None, Some((4, 1))));
         let out = |bank| with(0, Node::Load(Mem::Out { n: 2, bank }));
         assert_eq!((out(BANK), out(VECTOR)), (None, Some((4, 0))));
-        assert_eq!((with(1, plain(Opcode::Flr, VECTOR)), with(1, plain(Opcode::Flr, COUNT))), (None, Some((4, 1))));
+        assert_eq!(
+            (with(1, plain(PointwiseOp::Flr, VECTOR)), with(1, plain(PointwiseOp::Flr, COUNT))),
+            (None, Some((4, 1)))
+        );
         let merge = |old, new| with(1, Node::Merge { mask: crate::isa::WriteMask::new(3), old, new });
         assert_eq!((merge(INPUT, VECTOR), merge(SUM, VECTOR), merge(VECTOR, SUM)), (None, Some((4, 1)), Some((4, 1))));
         // The offset of a relative uniform is clamped, or a constant as if it were.
@@ -446,17 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn rule_6_opcodes() {
-        use Opcode::{Add, Dp3, Dp4, Dph, Dst, Ex2, Flr, Lg2, Litp, Mad, Max, Min, Mov, Mul, Rcp, Rsq, Sge, Slt};
-        for op in [Add, Dp3, Dp4, Dph, Dst, Litp, Mul, Sge, Slt, Flr, Max, Min, Mov, Mad] {
-            assert_eq!(with(1, plain(op, VECTOR)), None, "{op:?}");
-            assert_eq!(with(1, Node::Scalar { op, src: lane(VECTOR) }), Some((6, 1)), "{op:?}");
-        }
-        for op in [Ex2, Lg2, Rcp, Rsq] {
-            assert_eq!(with(1, plain(op, VECTOR)), Some((6, 1)), "{op:?}");
-            assert_eq!(with(1, Node::Scalar { op, src: lane(VECTOR) }), None, "{op:?}");
-        }
-        assert_eq!(with(1, plain(Opcode::Madi, VECTOR)), Some((6, 1)));
+    fn rule_6_comparison_operators() {
         let compare = |op| with(1, Node::Compare { op, a: lane(INPUT), b: lane(INPUT) });
         assert_eq!(
             (compare(CmpOp::Ge), compare(CmpOp::True6), compare(CmpOp::True7)),

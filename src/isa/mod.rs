@@ -6,6 +6,7 @@
 //! Invariant: every value of these types is a legal one. An operand can't name a register that does not exist, because
 //! the hardware's seven-bit source space is filled exactly (`v0-v15`, `r0-r15`, `c0-c95`).
 
+mod alu_op;
 pub mod decode;
 pub mod elementary;
 pub mod encode;
@@ -14,6 +15,7 @@ pub mod flow;
 pub mod numeric;
 pub mod table;
 
+pub use alu_op::{AluOp, DotOp, PointwiseOp, ScalarOp, VectorOp};
 use std::fmt;
 
 /// A program address. Addresses count 32-bit words; the hardware's are twelve bits wide.
@@ -77,21 +79,6 @@ pub enum Opcode {
     Cmp = 0x2E,
     Madi = 0x30,
     Mad = 0x38,
-}
-
-impl Opcode {
-    /// The same operation without regard to which source the encoding lets be a uniform: `DPHI` is `DPH`, `MADI` is
-    /// `MAD`, and so on. The inverted forms do not exchange the operands of the operation.
-    pub fn normal_form(self) -> Opcode {
-        match self {
-            Opcode::Dphi => Opcode::Dph,
-            Opcode::Dsti => Opcode::Dst,
-            Opcode::Sgei => Opcode::Sge,
-            Opcode::Slti => Opcode::Slt,
-            Opcode::Madi => Opcode::Mad,
-            op => op,
-        }
-    }
 }
 
 /// A source register: `v0-v15` are 0x00-0x0F, `r0-r15` 0x10-0x1F, `c0-c95` 0x20-0x7F.
@@ -526,7 +513,7 @@ pub enum Inst {
 /// The operands of an arithmetic instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Alu {
-    /// Which operation, in the form it was encoded in (`DPHI` stays `DPHI`).
+    /// The instruction as it was encoded (`DPHI` stays `DPHI`): one that [computes](Opcode::alu).
     pub op: Opcode,
     /// Where the result goes.
     pub dst: DstReg,
@@ -539,6 +526,11 @@ pub struct Alu {
 impl Alu {
     /// Stands where an instruction has no operand.
     pub const NO_SRC: Src = Src::plain(SrcReg::new(0));
+
+    /// The operation.
+    pub fn operation(&self) -> AluOp {
+        self.op.alu().expect("the opcode of an `Alu` computes")
+    }
 
     /// The operands that count.
     pub fn sources(&self) -> &[Src] {

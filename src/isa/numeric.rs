@@ -8,9 +8,9 @@
 //!
 //! It must not know registers, masks or instructions' operands.
 
-use super::CmpOp;
 use super::elementary::{ex2_32, ex2_64, lg2_32, lg2_64};
 use super::float24::{Rounding, flush};
+use super::{CmpOp, DotOp, PointwiseOp, ScalarOp, VectorOp};
 use std::fmt;
 use std::str::FromStr;
 
@@ -56,6 +56,46 @@ impl Precision {
         match self {
             Precision::F32 => x,
             Precision::F24 { rounding } => rounding.operand(x),
+        }
+    }
+
+    /// A vector operation on sources after their swizzles and signs; sources that the operation has not are ignored.
+    pub fn vector(self, op: VectorOp, [a, b, c]: [[f32; 4]; 3]) -> [f32; 4] {
+        let each = |f: fn(Precision, f32, f32) -> f32| std::array::from_fn(|n| f(self, a[n], b[n]));
+        match op {
+            VectorOp::Pointwise(op) => match op {
+                PointwiseOp::Add => each(Precision::add),
+                PointwiseOp::Mul => each(Precision::mul),
+                PointwiseOp::Mad => std::array::from_fn(|n| self.mad(a[n], b[n], c[n])),
+                PointwiseOp::Max => each(Precision::max),
+                PointwiseOp::Min => each(Precision::min),
+                PointwiseOp::Sge => each(Precision::sge),
+                PointwiseOp::Slt => each(Precision::slt),
+                PointwiseOp::Flr => a.map(|x| self.flr(x)),
+                PointwiseOp::Mov => a,
+            },
+            VectorOp::Dot(op) => [self.dot(op, a, b); 4],
+            VectorOp::Dst => [1.0, self.mul(a[1], b[1]), a[2], b[3]],
+            VectorOp::Litp => [self.max(a[0], 0.0), self.litp_y(a[1]), 0.0, self.max(a[3], 0.0)],
+        }
+    }
+
+    /// A dot product. The 1 of `DPH` takes the place of what swizzle and sign made of w (measured: citra#1057).
+    pub fn dot(self, op: DotOp, a: [f32; 4], b: [f32; 4]) -> f32 {
+        match op {
+            DotOp::Dp3 => self.dp3(a, b),
+            DotOp::Dp4 => self.dp4(a, b),
+            DotOp::Dph => self.dp4([a[0], a[1], a[2], 1.0], b),
+        }
+    }
+
+    /// A scalar operation.
+    pub fn scalar(self, op: ScalarOp, a: f32) -> f32 {
+        match op {
+            ScalarOp::Rcp => self.rcp(a),
+            ScalarOp::Rsq => self.rsq(a),
+            ScalarOp::Ex2 => self.ex2(a),
+            ScalarOp::Lg2 => self.lg2(a),
         }
     }
 

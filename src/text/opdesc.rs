@@ -8,7 +8,7 @@
 use super::error::AsmErrorKind;
 use crate::isa::encode;
 use crate::isa::table::{self, Format};
-use crate::isa::{Inst, OPDESCS, Opcode};
+use crate::isa::{AluOp, DotOp, Inst, OPDESCS, Opcode, VectorOp};
 
 /// Entries that `.opdesc` may give: hosts keep a table as long as its 12-bit index register reaches.
 const MAX_GIVEN: usize = 4096;
@@ -50,14 +50,15 @@ pub(super) fn wanted(inst: &Inst) -> Option<(u32, u32)> {
         care |= 0x1FF << (4 + 9 * source);
         for lane in 0..4 {
             let written = mask >> (3 - lane) & 1 != 0;
-            let matters = match opcode.normal_form() {
-                Opcode::Dp3 => lane < 3,
-                Opcode::Dph => source != 0 || lane < 3,
-                Opcode::Ex2 | Opcode::Lg2 | Opcode::Rcp | Opcode::Rsq => lane == 0,
-                Opcode::Mova => lane < 2 && written,
-                Opcode::Cmp => source != 0 || lane < 2,
-                Opcode::Dp4 | Opcode::Dst | Opcode::Litp => true,
-                _ => written,
+            let matters = match opcode.alu() {
+                Some(AluOp::Vector(VectorOp::Pointwise(_))) => written,
+                Some(AluOp::Vector(VectorOp::Dot(DotOp::Dp3))) => lane < 3,
+                Some(AluOp::Vector(VectorOp::Dot(DotOp::Dph))) => source != 0 || lane < 3,
+                Some(AluOp::Vector(VectorOp::Dot(DotOp::Dp4) | VectorOp::Dst | VectorOp::Litp)) => true,
+                Some(AluOp::Scalar(_)) => lane == 0,
+                None if opcode == Opcode::Cmp => source != 0 || lane < 2,
+                // MOVA: no other instruction without an operation has a descriptor.
+                None => lane < 2 && written,
             };
             if !matters {
                 care &= !(3 << (5 + 9 * source + 6 - 2 * lane));

@@ -19,7 +19,7 @@ mod uniformity;
 mod tests;
 
 use super::{Func, Inst, Mem, Node, ScalarUse, Type, Use, Value};
-use crate::isa::Opcode;
+use crate::isa::{DotOp, VectorOp};
 pub use independence::{Dependence, Independence, OutputStore, prove};
 pub use nan_taint::{multiplies, swallows_nan};
 
@@ -29,17 +29,12 @@ pub type Components = u8;
 /// All four components.
 pub const XYZW: Components = 0xF;
 
-/// Whether an operation subtracts its source `n` if that has a sign, instead of adding the opposite.
-pub fn subtracts(op: Opcode, n: usize) -> bool {
-    op == Opcode::Add || op == Opcode::Mad && n == 2
-}
-
 /// Calls `f(value, lanes)` for every vector that computing lanes `live` of `node` reads, and `f(value, 1)` for every
 /// integer.
 pub fn for_each_read(node: &Node, live: Components, mut f: impl FnMut(Value, Components)) {
     match node {
         Node::Alu { op, src } => {
-            for (n, s) in src[..crate::ir::alu_sources(*op)].iter().enumerate() {
+            for (n, s) in src[..op.sources()].iter().enumerate() {
                 f(s.value, source_components(s, operand_components(*op, n, live)));
             }
         }
@@ -57,17 +52,19 @@ pub fn for_each_read(node: &Node, live: Components, mut f: impl FnMut(Value, Com
 }
 
 /// Components of source `n` (after its swizzle) that lanes `live` of `op`'s result depend on.
-pub fn operand_components(op: Opcode, n: usize, live: Components) -> Components {
+pub fn operand_components(op: VectorOp, n: usize, live: Components) -> Components {
     if live == 0 {
         return 0;
     }
-    match (op, n) {
-        (Opcode::Dp3, _) | (Opcode::Dph, 0) => 0b0111,
-        (Opcode::Dp4 | Opcode::Dph, _) => XYZW,
-        (Opcode::Dst, 0) => live & 0b0110,
-        (Opcode::Dst, _) => live & 0b1010,
-        (Opcode::Litp, _) => live & 0b1011,
-        _ => live,
+    match op {
+        VectorOp::Pointwise(_) => live,
+        VectorOp::Dot(DotOp::Dp3) => 0b0111,
+        VectorOp::Dot(DotOp::Dp4) => XYZW,
+        VectorOp::Dot(DotOp::Dph) if n == 0 => 0b0111,
+        VectorOp::Dot(DotOp::Dph) => XYZW,
+        VectorOp::Dst if n == 0 => live & 0b0110,
+        VectorOp::Dst => live & 0b1010,
+        VectorOp::Litp => live & 0b1011,
     }
 }
 

@@ -1,18 +1,18 @@
 //! NaN taint: values that may be NaN because speculative code computes IEEE products, where the hardware's 0 * infinity is 0.
 
 use crate::ir::{Func, Node};
-use crate::isa::Opcode;
 
 /// Whether a node multiplies: an IEEE product may be NaN (0 * infinity) where the hardware gives a number.
 pub fn multiplies(node: &Node) -> bool {
-    use Opcode::{Dp3, Dp4, Dph, Dst, Mad, Mul};
-    matches!(node, Node::Alu { op: Dp3 | Dp4 | Dph | Dst | Mad | Mul, .. })
+    matches!(node, Node::Alu { op, .. } if op.multiplies())
 }
 
 /// Whether the result of a node may be a number although a source is NaN.
 pub fn swallows_nan(node: &Node) -> bool {
-    use Opcode::{Litp, Max, Min, Sge, Slt};
-    matches!(node, Node::Alu { op: Litp | Max | Min | Sge | Slt, .. } | Node::Compare { .. } | Node::ToAddress(_))
+    match node {
+        Node::Alu { op, .. } => op.swallows_nan(),
+        node => matches!(node, Node::Compare { .. } | Node::ToAddress(_)),
+    }
 }
 
 impl Func {

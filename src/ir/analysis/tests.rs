@@ -3,11 +3,12 @@
 use super::*;
 use crate::ir::{Block, BranchTest, Edge, Form, Terminator};
 use crate::isa::flow::Exit;
-use crate::isa::{CmpOp, Cond, CondOp, Swizzle, WriteMask};
+use crate::isa::table::ROWS;
+use crate::isa::{AluOp, CmpOp, Cond, CondOp, Opcode, PointwiseOp, ScalarOp, Swizzle, WriteMask};
 use crate::program::Entry;
 
-fn alu(op: Opcode, value: Value) -> Node {
-    Node::Alu { op, src: [Use::plain(value); 3] }
+fn alu(op: impl Into<VectorOp>, value: Value) -> Node {
+    Node::Alu { op: op.into(), src: [Use::plain(value); 3] }
 }
 
 fn lane(value: Value, component: u8) -> ScalarUse {
@@ -15,31 +16,34 @@ fn lane(value: Value, component: u8) -> ScalarUse {
 }
 
 #[test]
-fn who_multiplies_and_who_hides_a_nan() {
-    use Opcode::{Add, Dp3, Dp4, Dph, Dst, Flr, Litp, Mad, Max, Min, Mov, Mul, Sge, Slt};
-    for op in [Add, Dp3, Dp4, Dph, Dst, Flr, Litp, Mad, Max, Min, Mov, Mul, Sge, Slt] {
-        let node = alu(op, Value(0));
-        assert_eq!(multiplies(&node), [Dp3, Dp4, Dph, Dst, Mad, Mul].contains(&op), "{op:?}");
-        assert_eq!(swallows_nan(&node), [Litp, Max, Min, Sge, Slt].contains(&op), "{op:?}");
+fn operations_that_multiply_and_operations_that_swallow_nan() {
+    use Opcode::{Dp3, Dp4, Dph, Dphi, Dst, Dsti, Litp, Mad, Madi, Max, Min, Mul, Sge, Sgei, Slt, Slti};
+    for row in &ROWS {
+        let (op, Some(AluOp::Vector(vector))) = (row.opcode, row.opcode.alu()) else { continue };
+        let node = alu(vector, Value(0));
+        assert_eq!(multiplies(&node), [Dp3, Dp4, Dph, Dphi, Dst, Dsti, Mad, Madi, Mul].contains(&op), "{op:?}");
+        assert_eq!(swallows_nan(&node), [Litp, Max, Min, Sge, Sgei, Slt, Slti].contains(&op), "{op:?}");
     }
     let x = lane(Value(0), 0);
     assert!(swallows_nan(&Node::Compare { op: CmpOp::Ne, a: x, b: x }) && swallows_nan(&Node::ToAddress(x)));
-    let scalar = Node::Scalar { op: Opcode::Rcp, src: x };
+    let scalar = Node::Scalar { op: ScalarOp::Rcp, src: x };
     assert!(!swallows_nan(&scalar) && !multiplies(&scalar) && !multiplies(&Node::ToAddress(x)));
 }
 
 #[test]
 fn lanes_that_a_lane_depends_on() {
-    use Opcode::{Add, Dp3, Dp4, Dph, Dst, Litp};
+    use VectorOp::{Dst, Litp};
+    let add = VectorOp::from(PointwiseOp::Add);
+    let [dp3, dp4, dph] = [DotOp::Dp3, DotOp::Dp4, DotOp::Dph].map(VectorOp::from);
     for live in 1..=XYZW {
-        assert_eq!((operand_components(Add, 0, live), operand_components(Add, 1, live)), (live, live));
-        assert_eq!((operand_components(Dp3, 0, live), operand_components(Dp3, 1, live)), (7, 7));
-        assert_eq!((operand_components(Dp4, 0, live), operand_components(Dp4, 1, live)), (15, 15));
-        assert_eq!((operand_components(Dph, 0, live), operand_components(Dph, 1, live)), (7, 15));
+        assert_eq!((operand_components(add, 0, live), operand_components(add, 1, live)), (live, live));
+        assert_eq!((operand_components(dp3, 0, live), operand_components(dp3, 1, live)), (7, 7));
+        assert_eq!((operand_components(dp4, 0, live), operand_components(dp4, 1, live)), (15, 15));
+        assert_eq!((operand_components(dph, 0, live), operand_components(dph, 1, live)), (7, 15));
         assert_eq!((operand_components(Dst, 0, live), operand_components(Dst, 1, live)), (live & 6, live & 10));
         assert_eq!(operand_components(Litp, 0, live), live & 11);
     }
-    for op in [Add, Dp3, Dp4, Dph, Dst, Litp] {
+    for op in [add, dp3, dp4, dph, Dst, Litp] {
         assert_eq!(operand_components(op, 0, 0), 0, "{op:?}");
     }
     let wzzx = Use { value: Value(0), swizzle: Swizzle::from_lanes([3, 2, 2, 0]), negate: true };
@@ -57,9 +61,9 @@ fn reads(node: Node, live: Components) -> Vec<(u32, Components)> {
 fn reads_of_each_kind_of_node() {
     let (a, b) = (Value(1), Value(2));
     let src = [Use { swizzle: Swizzle::from_lanes([1, 1, 3, 3]), ..Use::plain(a) }, Use::plain(b), Use::plain(a)];
-    assert_eq!(reads(Node::Alu { op: Opcode::Max, src }, 0b0101), [(1, 0b1010), (2, 0b0101)]);
-    assert_eq!(reads(Node::Alu { op: Opcode::Mad, src }, 0b1000), [(1, 0b1000), (2, 0b1000), (1, 0b1000)]);
-    assert_eq!(reads(Node::Scalar { op: Opcode::Rcp, src: lane(a, 2) }, 0b0001), [(1, 0b0100)]);
+    assert_eq!(reads(Node::Alu { op: PointwiseOp::Max.into(), src }, 0b0101), [(1, 0b1010), (2, 0b0101)]);
+    assert_eq!(reads(Node::Alu { op: PointwiseOp::Mad.into(), src }, 0b1000), [(1, 0b1000), (2, 0b1000), (1, 0b1000)]);
+    assert_eq!(reads(Node::Scalar { op: ScalarOp::Rcp, src: lane(a, 2) }, 0b0001), [(1, 0b0100)]);
     assert_eq!(reads(Node::ToAddress(lane(b, 3)), 1), [(2, 0b1000)]);
     assert_eq!(reads(Node::Compare { op: CmpOp::Lt, a: lane(a, 1), b: lane(b, 2) }, 1), [(1, 0b0010), (2, 0b0100)]);
     let merge = Node::Merge { mask: WriteMask::new(0b1100), old: a, new: b };
@@ -75,17 +79,17 @@ fn facts_flow_through_parameters() {
     let nodes = vec![
         Node::Input(0),                                                              // 0
         Node::Load(Mem::Bank),                                                       // 1
-        alu(Opcode::Mul, Value(0)),                                                  // 2
-        alu(Opcode::Add, Value(0)),                                                  // 3
+        alu(PointwiseOp::Mul, Value(0)),                                             // 2
+        alu(PointwiseOp::Add, Value(0)),                                             // 3
         Node::Param(Type::Vec4),                                                     // 4: 2, then 4 itself
         Node::Param(Type::Vec4),                                                     // 5: 3, then 6
-        alu(Opcode::Max, Value(4)),                                                  // 6: hides
+        alu(PointwiseOp::Max, Value(4)),                                             // 6: hides
         Node::Param(Type::Vec4),                                                     // 7: 2, nobody reads it
         Node::Compare { op: CmpOp::Lt, a: lane(Value(5), 3), b: lane(Value(0), 1) }, // 8
         Node::Compare { op: CmpOp::Gt, a: lane(Value(5), 0), b: lane(Value(0), 1) }, // 9: not asked for
-        alu(Opcode::Flr, Value(4)),                                                  // 10
+        alu(PointwiseOp::Flr, Value(4)),                                             // 10
         Node::Merge { mask: WriteMask::new(0b1000), old: Value(10), new: Value(6) }, // 11
-        Node::Scalar { op: Opcode::Rcp, src: lane(Value(11), 1) },                   // 12
+        Node::Scalar { op: ScalarOp::Rcp, src: lane(Value(11), 1) },                 // 12
     ];
     let insts = |list: &[Inst]| list.iter().map(|&i| (0, i)).collect::<Vec<_>>();
     let defs = |list: &[u32]| insts(&list.iter().map(|&v| Inst::Def(Value(v))).collect::<Vec<_>>());

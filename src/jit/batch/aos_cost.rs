@@ -11,9 +11,9 @@
 //! It must not know how anything is computed.
 
 use super::matrix_product::{Factor, matrix_product};
-use crate::ir::analysis::{Components, components, operand_components, source_components, subtracts, swallows_nan};
-use crate::ir::{Func, Node, Use, Value, alu_sources};
-use crate::isa::Opcode;
+use crate::ir::analysis::{Components, components, operand_components, source_components, swallows_nan};
+use crate::ir::{Func, Node, Use, Value};
+use crate::isa::VectorOp;
 use std::collections::BTreeSet;
 
 /// What is larger is left alone; no real shader comes near.
@@ -82,12 +82,8 @@ impl Costs<'_> {
                 self.aos += if divergent { PER_GROUP } else { 1 };
                 Some(divergent)
             }
-            Node::Alu { op, src } => {
-                use Opcode::{Add, Flr, Mad, Max, Min, Mov, Mul, Sge, Slt};
-                if !matches!(op, Add | Flr | Mad | Max | Min | Mov | Mul | Sge | Slt) {
-                    return None;
-                }
-                let src = &src[..alu_sources(op)];
+            Node::Alu { op: op @ VectorOp::Pointwise(_), src } => {
+                let src = &src[..op.sources()];
                 // There the operands would have to be tested.
                 if swallows_nan(node) && src.iter().any(|u| self.nan_tainted[u.value.0 as usize]) {
                     return None;
@@ -98,11 +94,11 @@ impl Costs<'_> {
                     let differs = self.add(u.value, source_components(u, read))?;
                     if differs {
                         self.aos += PER_GROUP * usize::from(moves(u, read));
-                        self.aos += PER_GROUP * usize::from(u.negate && !subtracts(op, n));
+                        self.aos += PER_GROUP * usize::from(u.negate && !op.subtracts(n));
                     }
                     divergent |= differs;
                 }
-                if op != Mov {
+                if op != VectorOp::MOV {
                     self.aos += if divergent { PER_GROUP } else { 1 };
                     self.soa += lanes.count_ones() as usize;
                 }

@@ -6,14 +6,15 @@
 use super::aos_cost::moves;
 use super::matrix_product::{Column, Factor, MatrixEntry, matrix_product};
 use super::{BatchLowering, Hoisted, inputs};
-use crate::ir::analysis::{Components, XYZW, operand_components, source_components, subtracts};
-use crate::ir::{Func, Node, Use, Value, alu_sources};
-use crate::isa::{Opcode, Swizzle};
+use crate::ir::analysis::{Components, XYZW, operand_components, source_components};
+use crate::ir::{Func, Node, Use, Value};
+use crate::isa::{PointwiseOp, Swizzle, VectorOp};
 use crate::jit::abi::GROUP;
 use crate::jit::abi::VEC4;
+use crate::jit::emit::ClifBuilder;
 use crate::jit::emit::memory::{aligned, constant_memory};
+use crate::jit::emit::op::{self, Shape};
 use crate::jit::emit::vector::VecValue;
-use cranelift_codegen::ir::condcodes::FloatCC;
 use cranelift_codegen::ir::{self as clif, InstBuilder, SourceLoc, types};
 use std::collections::BTreeSet;
 
@@ -99,7 +100,7 @@ pub(crate) fn collect_hoisted(func: &Func, value: Value, lanes: Components, foun
             }
         }
         Node::Alu { op, ref src } => {
-            for (n, u) in src[..alu_sources(op)].iter().enumerate() {
+            for (n, u) in src[..op.sources()].iter().enumerate() {
                 let u = operand(op, n, u);
                 let read = operand_components(op, n, lanes);
                 match *func.node(u.value) {
@@ -113,8 +114,8 @@ pub(crate) fn collect_hoisted(func: &Func, value: Value, lanes: Components, foun
 }
 
 /// A source without the sign that the operation itself sees to.
-fn operand(op: Opcode, n: usize, u: &Use) -> Use {
-    Use { negate: u.negate && !subtracts(op, n), ..*u }
+fn operand(op: VectorOp, n: usize, u: &Use) -> Use {
+    Use { negate: u.negate && !op.subtracts(n), ..*u }
 }
 
 impl BatchLowering<'_, '_> {
@@ -139,7 +140,7 @@ impl BatchLowering<'_, '_> {
                 self.at(value);
                 old.with(new, |old, new| self.clif().blend(mask.lane_bits(), old, new))
             }
-            Node::Alu { op, src } => self.row_alu(value, op, &src, lanes),
+            Node::Alu { op: VectorOp::Pointwise(op), src } => self.row_alu(value, op, &src, lanes),
             ref node => unreachable!("{node:?} is not made by rows"),
         }
     }
@@ -195,38 +196,13 @@ impl BatchLowering<'_, '_> {
         self.b.set_srcloc(SourceLoc::new(u32::from(self.pcs[value.0 as usize])));
     }
 
-    fn row_alu(&mut self, value: Value, op: Opcode, src: &[Use; 3], lanes: Components) -> AosVector {
-        let [a, b, c] = [0, 1, 2].map(|n| {
-            (n < alu_sources(op)).then(|| self.row_source(&operand(op, n, &src[n]), operand_components(op, n, lanes)))
-        });
-        let a = a.expect("there is a source");
+    fn row_alu(&mut self, value: Value, op: PointwiseOp, src: &[Use; 3], lanes: Components) -> AosVector {
+        let vector = VectorOp::from(op);
+        let fetched = (0..vector.sources())
+            .map(|n| self.row_source(&operand(vector, n, &src[n]), operand_components(vector, n, lanes)))
+            .collect();
         self.at(value);
-        match op {
-            Opcode::Mov => return a,
-            Opcode::Flr => return a.map(|a| self.clif().flr(a, lanes)),
-            _ => {}
-        }
-        let b = b.expect("there are two");
-        match op {
-            Opcode::Add => {
-                let [first, second] = [src[0].negate, src[1].negate];
-                // One is subtracted from the other; a sum of two that are negative is made of their opposites.
-                let (a, b, minus) = if first && !second { (b, a, true) } else { (a, b, second) };
-                let a = if first && second { a.map(|a| self.b.ins().fneg(a)) } else { a };
-                a.with(b, |a, b| self.clif().add(a, b, minus, lanes))
-            }
-            Opcode::Mul => a.with(b, |a, b| self.clif().mul(a, b, lanes)),
-            Opcode::Max => a.with(b, |a, b| self.clif().max(a, b)),
-            Opcode::Min => a.with(b, |a, b| self.clif().min(a, b)),
-            Opcode::Sge => a.with(b, |a, b| self.clif().set(FloatCC::GreaterThanOrEqual, a, b)),
-            Opcode::Slt => a.with(b, |a, b| self.clif().set(FloatCC::LessThan, a, b)),
-            Opcode::Mad => {
-                let product = a.with(b, |a, b| self.clif().mul(a, b, lanes));
-                let c = c.expect("there are three");
-                product.with(c, |product, c| self.clif().add(product, c, src[2].negate, lanes))
-            }
-            _ => unreachable!("{op:?} is not made by rows"),
-        }
+        op::pointwise(&mut AosOperands { l: self, op: vector, src, fetched }, op, lanes)
     }
 
     /// A source, as an operation takes it.
@@ -245,5 +221,49 @@ impl BatchLowering<'_, '_> {
     pub(crate) fn swizzled(&mut self, v: clif::Value, swizzle: Swizzle) -> clif::Value {
         let v = self.clif().swizzle(VecValue::Wide(v), swizzle, XYZW);
         self.clif().wide(v)
+    }
+}
+
+/// The AoS shape: operands are a register of each vertex, fetched before the operation.
+struct AosOperands<'l, 'a, 'f> {
+    l: &'l mut BatchLowering<'a, 'f>,
+    op: VectorOp,
+    src: &'l [Use; 3],
+    /// The sources as [`operand`] leaves them: those that the operation subtracts are without their sign.
+    fetched: Vec<AosVector>,
+}
+
+impl<'f> Shape<'f> for AosOperands<'_, '_, 'f> {
+    type Value = AosVector;
+
+    fn source(&mut self, n: usize) -> AosVector {
+        let v = self.fetched[n];
+        let sign_is_missing = self.src[n].negate && self.op.subtracts(n);
+        if sign_is_missing { v.map(|v| self.l.b.ins().fneg(v)) } else { v }
+    }
+
+    fn unsigned(&mut self, n: usize) -> AosVector {
+        self.fetched[n]
+    }
+
+    fn is_negated(&self, n: usize) -> bool {
+        self.src[n].negate
+    }
+
+    fn map(
+        &mut self,
+        a: AosVector,
+        mut f: impl FnMut(&mut ClifBuilder<'_, 'f>, clif::Value) -> clif::Value,
+    ) -> AosVector {
+        a.map(|a| f(&mut self.l.clif(), a))
+    }
+
+    fn zip(
+        &mut self,
+        a: AosVector,
+        b: AosVector,
+        mut f: impl FnMut(&mut ClifBuilder<'_, 'f>, clif::Value, clif::Value) -> clif::Value,
+    ) -> AosVector {
+        a.with(b, |a, b| f(&mut self.l.clif(), a, b))
     }
 }

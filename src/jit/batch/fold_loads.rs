@@ -11,7 +11,7 @@
 use super::{BatchLowering, BatchPlan, BatchValue};
 use crate::ir::analysis::{self, components};
 use crate::ir::{Func, Inst, Mem, Node, Value};
-use crate::isa::Opcode;
+use crate::isa::VectorOp;
 use crate::jit::batch::aos_outputs::AosVector;
 use cranelift_codegen::entity::EntityRef;
 use cranelift_codegen::ir::{self as clif, BlockArg, InstBuilder, types};
@@ -74,7 +74,9 @@ fn uses(func: &Func, plan: &BatchPlan) -> Vec<[u8; 4]> {
             let origin = |v: Value, c: usize| origins[v.0 as usize][c];
             origins[value.0 as usize] = match *func.node(value) {
                 Node::Merge { mask, old, new } => [0, 1, 2, 3].map(|c| origin(if mask.has(c) { new } else { old }, c)),
-                Node::Alu { op: Opcode::Mov, src: [u, ..] } => [0, 1, 2, 3].map(|c| origin(u.value, u.swizzle.lane(c))),
+                Node::Alu { op: VectorOp::MOV, src: [u, ..] } => {
+                    [0, 1, 2, 3].map(|c| origin(u.value, u.swizzle.lane(c)))
+                }
                 _ => continue,
             };
         }
@@ -98,9 +100,7 @@ fn uses(func: &Func, plan: &BatchPlan) -> Vec<[u8; 4]> {
                     };
                     match node {
                         node if renames(node) => {}
-                        Node::Alu { op: Opcode::Dp3 | Opcode::Dp4 | Opcode::Dph, .. } | Node::Scalar { .. }
-                            if live != 0 =>
-                        {
+                        Node::Alu { op: VectorOp::Dot(_), .. } | Node::Scalar { .. } if live != 0 => {
                             read(live);
                         }
                         // For each lane on its own.
@@ -125,7 +125,7 @@ fn uses(func: &Func, plan: &BatchPlan) -> Vec<[u8; 4]> {
 
 /// Whether a value is others' components under another name, and nothing else. Of DST two components are; they count as its own.
 fn renames(node: &Node) -> bool {
-    matches!(node, Node::Merge { .. } | Node::Alu { op: Opcode::Mov, .. })
+    matches!(node, Node::Merge { .. } | Node::Alu { op: VectorOp::MOV, .. })
 }
 
 impl BatchLowering<'_, '_> {

@@ -4,14 +4,15 @@
 
 use crate::ir::analysis::{self, Components, XYZW, components};
 use crate::ir::{Mem, Node, Use, Value};
-use crate::isa::Opcode;
+use crate::isa::{DotOp, VectorOp};
 use crate::jit::batch::{BatchLowering, BatchValue};
+use crate::jit::emit::ClifBuilder;
 use crate::jit::emit::math::condition;
 use crate::jit::emit::memory::{aligned, load_flag};
-use cranelift_codegen::ir::condcodes::FloatCC;
+use crate::jit::emit::op::{self, Shape, SoaShape};
 use cranelift_codegen::ir::{self as clif, InstBuilder, types};
 
-impl BatchLowering<'_, '_> {
+impl<'a, 'f> BatchLowering<'a, 'f> {
     pub(crate) fn define(&mut self, value: Value) {
         let live = self.plan.live[value.0 as usize];
         let divergent = self.plan.divergent[value.0 as usize];
@@ -25,7 +26,7 @@ impl BatchLowering<'_, '_> {
             },
             Node::Offset(address) => self.index(value, address),
             Node::Relative { base, offset } => self.relative(base, offset, live),
-            Node::Alu { op, src } => BatchValue::Vector(self.alu(value, op, &src, live)),
+            Node::Alu { op, src } => BatchValue::Vector(self.alu(op, &src, live)),
             Node::Scalar { op, src } => {
                 let x = self.lane(&src);
                 let y = self.clif().scalar(op, x);
@@ -74,24 +75,34 @@ impl BatchLowering<'_, '_> {
         BatchValue::Uniform(self.b.ins().load(types::I32, aligned(), self.unit, offset))
     }
 
-    fn alu(&mut self, value: Value, op: Opcode, src: &[Use; 3], live: Components) -> [Option<clif::Value>; 4] {
-        if analysis::swallows_nan(self.func.node(value)) {
-            for (n, s) in src[..crate::ir::alu_sources(op)].iter().enumerate() {
+    fn alu(&mut self, op: VectorOp, src: &[Use; 3], live: Components) -> [Option<clif::Value>; 4] {
+        if op.swallows_nan() {
+            for (n, s) in src[..op.sources()].iter().enumerate() {
                 self.guard(s.value, analysis::source_components(s, analysis::operand_components(op, n, live)));
             }
         }
-        if let Opcode::Dp3 | Opcode::Dp4 | Opcode::Dph = op {
-            return [Some(self.dot(op, src)); 4];
+        match op {
+            VectorOp::Dot(op) => [Some(self.dot(op, src)); 4],
+            VectorOp::Pointwise(op) => self.per_component(src, live, |s, _| op::pointwise(s, op, XYZW)),
+            VectorOp::Dst => self.per_component(src, live, |s, c| op::dst_component(s, c)),
+            VectorOp::Litp => self.per_component(src, live, |s, c| op::litp_component(s, c)),
         }
-        [0, 1, 2, 3].map(|c| (live >> c & 1 != 0).then(|| self.alu_lane(op, src, c)))
     }
 
-    fn dot(&mut self, op: Opcode, src: &[Use; 3]) -> clif::Value {
-        let count = if op == Opcode::Dp3 { 3 } else { 4 };
-        let products: Vec<clif::Value> = (0..count)
+    fn per_component(
+        &mut self,
+        src: &[Use; 3],
+        live: Components,
+        f: impl Fn(&mut SoaOperands<'_, 'a, 'f>, usize) -> clif::Value,
+    ) -> [Option<clif::Value>; 4] {
+        [0, 1, 2, 3].map(|c| (live >> c & 1 != 0).then(|| f(&mut SoaOperands { l: self, src, c }, c)))
+    }
+
+    fn dot(&mut self, op: DotOp, src: &[Use; 3]) -> clif::Value {
+        let products: Vec<clif::Value> = (0..op.products())
             .map(|l| {
                 let b = self.source(&src[1], l);
-                if op == Opcode::Dph && l == 3 {
+                if op == DotOp::Dph && l == 3 {
                     return b;
                 }
                 let a = self.source(&src[0], l);
@@ -109,49 +120,6 @@ impl BatchLowering<'_, '_> {
             _ => products[2],
         };
         self.b.ins().fadd(xy, zw)
-    }
-
-    fn alu_lane(&mut self, op: Opcode, src: &[Use; 3], c: usize) -> clif::Value {
-        match (op, c) {
-            (Opcode::Add, _) => {
-                let (mut first, mut second) = (&src[0], &src[1]);
-                if first.negate && !second.negate {
-                    std::mem::swap(&mut first, &mut second);
-                }
-                let a = self.source(first, c);
-                let b = self.component(second.value, second.swizzle.lane(c) as u8);
-                return self.clif().add(a, b, second.negate, XYZW);
-            }
-            (Opcode::Dst, 0) => return self.clif().constant(types::F32X4, 1.0),
-            (Opcode::Dst, 3) => return self.source(&src[1], c),
-            (Opcode::Dst, 2) | (Opcode::Mov, _) => return self.source(&src[0], c),
-            (Opcode::Litp, 2) => return self.clif().constant(types::F32X4, 0.0),
-            _ => {}
-        }
-        let a = self.source(&src[0], c);
-        match op {
-            Opcode::Flr => return self.clif().flr(a, XYZW),
-            Opcode::Litp if c == 1 => return self.clif().litp_y(a),
-            Opcode::Litp => {
-                let zero = self.clif().constant(types::F32X4, 0.0);
-                return self.clif().max(a, zero);
-            }
-            _ => {}
-        }
-        let b = self.source(&src[1], c);
-        match op {
-            Opcode::Mul | Opcode::Dst => self.clif().mul(a, b, XYZW),
-            Opcode::Max => self.clif().max(a, b),
-            Opcode::Min => self.clif().min(a, b),
-            Opcode::Sge => self.clif().set(FloatCC::GreaterThanOrEqual, a, b),
-            Opcode::Slt => self.clif().set(FloatCC::LessThan, a, b),
-            Opcode::Mad => {
-                let product = self.clif().mul(a, b, XYZW);
-                let c = self.component(src[2].value, src[2].swizzle.lane(c) as u8);
-                self.clif().add(product, c, src[2].negate, XYZW)
-            }
-            _ => unreachable!("{op:?} is lowered elsewhere"),
-        }
     }
 
     /// `value`'s `lanes` are about to be seen or hidden; see [`speculate`](super::super::speculate).
@@ -185,5 +153,52 @@ impl BatchLowering<'_, '_> {
         let go_on = self.b.create_block();
         self.b.ins().brif(condition, self.bailout, &[], go_on, &[]);
         self.b.switch_to_block(go_on);
+    }
+}
+
+/// The SoA shape: operands are one component of all vertices of the group.
+struct SoaOperands<'l, 'a, 'f> {
+    l: &'l mut BatchLowering<'a, 'f>,
+    src: &'l [Use; 3],
+    c: usize,
+}
+
+impl<'f> Shape<'f> for SoaOperands<'_, '_, 'f> {
+    type Value = clif::Value;
+
+    fn source(&mut self, n: usize) -> clif::Value {
+        self.l.source(&self.src[n], self.c)
+    }
+
+    fn unsigned(&mut self, n: usize) -> clif::Value {
+        let u = &self.src[n];
+        self.l.component(u.value, u.swizzle.lane(self.c) as u8)
+    }
+
+    fn is_negated(&self, n: usize) -> bool {
+        self.src[n].negate
+    }
+
+    fn map(
+        &mut self,
+        a: clif::Value,
+        mut f: impl FnMut(&mut ClifBuilder<'_, 'f>, clif::Value) -> clif::Value,
+    ) -> clif::Value {
+        f(&mut self.l.clif(), a)
+    }
+
+    fn zip(
+        &mut self,
+        a: clif::Value,
+        b: clif::Value,
+        mut f: impl FnMut(&mut ClifBuilder<'_, 'f>, clif::Value, clif::Value) -> clif::Value,
+    ) -> clif::Value {
+        f(&mut self.l.clif(), a, b)
+    }
+}
+
+impl<'f> SoaShape<'f> for SoaOperands<'_, '_, 'f> {
+    fn clif(&mut self) -> ClifBuilder<'_, 'f> {
+        self.l.clif()
     }
 }

@@ -8,7 +8,7 @@
 
 use crate::ir::analysis::{Components, components};
 use crate::ir::{Func, Node, Use, Value};
-use crate::isa::Opcode;
+use crate::isa::{DotOp, VectorOp};
 
 /// One component of a uniform, perhaps with the other sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,18 +37,18 @@ pub(super) enum Factor {
 /// Three or four products whose sum these lanes of a vector are, the first two added, the others added, and both sums.
 /// `None` if they are something else, or the same for all vertices.
 pub(super) fn matrix_product(func: &Func, value: Value, lanes: Components) -> Option<Vec<(Factor, Column)>> {
-    let mut common: Option<(Opcode, Use)> = None;
+    let mut common: Option<(DotOp, Use)> = None;
     let mut rows: [Option<(u8, Use)>; 4] = [None; 4];
     for lane in components(lanes) {
         let (dot, _) = origin(func, value, lane);
-        let Node::Alu { op: op @ (Opcode::Dp3 | Opcode::Dp4 | Opcode::Dph), src: [a, b, _] } = *func.node(dot) else {
+        let Node::Alu { op: VectorOp::Dot(op), src: [a, b, _] } = *func.node(dot) else {
             return None;
         };
         let (factor, row) = match (func.node(a.value), func.node(b.value)) {
             (Node::Uniform(_), Node::Uniform(_)) => return None,
             (_, &Node::Uniform(n)) => (a, (n, b)),
             // Of DPH the second is the whole one.
-            (&Node::Uniform(n), _) if op != Opcode::Dph => (b, (n, a)),
+            (&Node::Uniform(n), _) if op != DotOp::Dph => (b, (n, a)),
             _ => return None,
         };
         if *common.get_or_insert((op, factor)) != (op, factor) {
@@ -58,8 +58,8 @@ pub(super) fn matrix_product(func: &Func, value: Value, lanes: Components) -> Op
     }
     let (op, factor) = common?;
     let any = rows.into_iter().flatten().next()?;
-    let terms = (0..if op == Opcode::Dp3 { 3 } else { 4 }).map(|k| {
-        let alone = op == Opcode::Dph && k == 3;
+    let terms = (0..op.products()).map(|k| {
+        let alone = op == DotOp::Dph && k == 3;
         let column = rows.map(|row| {
             let (uniform, u) = row.unwrap_or(any);
             MatrixEntry { uniform, component: u.swizzle.lane(k) as u8, negate: u.negate ^ (factor.negate && !alone) }
@@ -86,7 +86,7 @@ fn origin(func: &Func, mut value: Value, mut component: u8) -> (Value, u8) {
     loop {
         match *func.node(value) {
             Node::Merge { mask, old, new } => value = if mask.has(component.into()) { new } else { old },
-            Node::Alu { op: Opcode::Mov, src: [u, ..] } if !u.negate => {
+            Node::Alu { op: VectorOp::MOV, src: [u, ..] } if !u.negate => {
                 (value, component) = (u.value, u.swizzle.lane(component.into()) as u8);
             }
             _ => return (value, component),

@@ -22,7 +22,7 @@ mod unroll;
 mod vertex_addresses;
 
 use crate::ir::analysis::{self, XYZW, components};
-use crate::ir::{BranchTest, Edge, Func, Inst, Mem, Node, Terminator, Type, Value, alu_sources};
+use crate::ir::{BranchTest, Edge, Func, Inst, Mem, Node, Terminator, Type, Value};
 use crate::isa::numeric::Precision;
 use crate::isa::{Cond, CondOp, Swizzle};
 use crate::jit::abi::{
@@ -222,9 +222,9 @@ fn hoisted(func: &Func, plan: &BatchPlan) -> Vec<Hoisted> {
             Node::Load(Mem::Temp(n)) => all.extend(components(live).map(|c| Hoisted::Temp(n, c))),
             Node::Load(Mem::Out { n, .. }) => all.extend(components(live).map(|c| Hoisted::Out(n, c))),
             Node::Alu { op, ref src } => {
-                for (k, u) in src[..alu_sources(op)].iter().enumerate().filter(|(_, u)| u.negate) {
+                for (k, u) in src[..op.sources()].iter().enumerate().filter(|(_, u)| u.negate) {
                     // What is added is subtracted instead.
-                    let subtracted = analysis::subtracts(op, k);
+                    let subtracted = op.subtracts(k);
                     if let Some(n) = uniform(u.value).filter(|_| !subtracted) {
                         let read = analysis::source_components(u, analysis::operand_components(op, k, live));
                         all.extend(components(read).map(|c| Hoisted::Negative(n, c)));

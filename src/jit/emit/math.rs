@@ -4,9 +4,9 @@
 //! depend on the CPU. It must not know values of the IR, nor when a sticky is looked at.
 
 use super::{ClifBuilder, Ends, Products};
-use crate::ir::analysis::{Components, XYZW};
+use crate::ir::analysis::Components;
+use crate::isa::CmpOp;
 use crate::isa::numeric::{LITP_LIMIT, Precision};
-use crate::isa::{CmpOp, Opcode};
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{Endianness, InstBuilder, MemFlagsData, Type, Value, types};
 
@@ -91,17 +91,6 @@ impl ClifBuilder<'_, '_> {
         self.result(sum, lanes)
     }
 
-    /// The products of `DPH`, all four of which count. The appended 1 makes the fourth one the second source's w.
-    pub(crate) fn dph_products(&mut self, a: Value, b: Value) -> Value {
-        if self.precision == Precision::F32 {
-            let p = self.mul(a, b, XYZW);
-            return self.blend(0b1000, p, b);
-        }
-        let one = self.constant(types::F32X4, 1.0);
-        let a = self.blend(0b1000, a, one);
-        self.mul(a, b, XYZW)
-    }
-
     /// The floor, vectors only.
     pub(crate) fn flr(&mut self, a: Value, lanes: Components) -> Value {
         let a = self.flushed(a);
@@ -138,19 +127,8 @@ impl ClifBuilder<'_, '_> {
         self.min(above, high)
     }
 
-    /// The instructions of one operand and one result, scalar, in single precision also for several at once.
-    pub(crate) fn scalar(&mut self, op: Opcode, x: Value) -> Value {
-        match op {
-            Opcode::Rcp => self.rcp(x),
-            Opcode::Rsq => self.rsq(x),
-            Opcode::Ex2 => self.ex2(x),
-            Opcode::Lg2 => self.lg2(x),
-            _ => unreachable!("{op:?} has vectors"),
-        }
-    }
-
     /// `1 / a`.
-    fn rcp(&mut self, a: Value) -> Value {
+    pub(super) fn rcp(&mut self, a: Value) -> Value {
         if let Precision::F24 { rounding } = self.precision {
             let (x, one) = (self.double(a), self.b.ins().f64const(1.0));
             let r = self.b.ins().fdiv(one, x);
@@ -164,7 +142,7 @@ impl ClifBuilder<'_, '_> {
     }
 
     /// `1 / sqrt(a)`.
-    fn rsq(&mut self, a: Value) -> Value {
+    pub(super) fn rsq(&mut self, a: Value) -> Value {
         if let Precision::F24 { rounding } = self.precision {
             let (x, one) = (self.double(a), self.b.ins().f64const(1.0));
             let root = self.b.ins().sqrt(x);

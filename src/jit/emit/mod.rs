@@ -9,6 +9,7 @@ mod elementary;
 mod float24;
 pub(super) mod math;
 pub(super) mod memory;
+pub(super) mod op;
 pub(super) mod vector;
 
 use crate::isa::numeric::Precision;

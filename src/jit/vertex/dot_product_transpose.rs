@@ -12,7 +12,7 @@ use super::{VertexLowering, VertexValue};
 use crate::ir::analysis::XYZW;
 use crate::ir::{Func, Inst, Node, Value};
 use crate::isa::numeric::Precision;
-use crate::isa::{Opcode, WriteMask};
+use crate::isa::{VectorOp, WriteMask};
 use crate::jit::emit::ClifBuilder;
 use crate::jit::emit::vector::VecValue;
 use cranelift_codegen::ir as clif;
@@ -36,7 +36,7 @@ pub(crate) struct UnsummedRow {
 }
 
 fn is_dot(node: &Node) -> bool {
-    matches!(node, Node::Alu { op: Opcode::Dp3 | Opcode::Dp4 | Opcode::Dph, .. })
+    matches!(node, Node::Alu { op: VectorOp::Dot(_), .. })
 }
 
 fn one_lane(mask: WriteMask) -> bool {

@@ -13,9 +13,10 @@ mod registers;
 use crate::ir::analysis::{self, Components, XYZW};
 use crate::ir::{BranchTest, Edge, Form, Func, Inst, Node, ScalarUse, Terminator, Type, Use, Value};
 use crate::isa::numeric::Precision;
-use crate::isa::{Cond, CondOp, Opcode};
+use crate::isa::{Cond, CondOp, DotOp, VectorOp};
 use crate::jit::abi::FRAME_EMIT;
 use crate::jit::emit::memory::{aligned, constant_memory, load_bool};
+use crate::jit::emit::op::{self, Shape};
 use crate::jit::emit::vector::VecValue;
 use crate::jit::emit::{ClifBuilder, Products, math::condition};
 use crate::jit::target::Machine;
@@ -23,7 +24,6 @@ use crate::jit::vertex::dot_product_transpose::{UnsummedDot, UnsummedRow};
 use crate::jit::vertex::guard::Guards;
 use crate::layout::Layout;
 use crate::state::Exit;
-use cranelift_codegen::ir::condcodes::FloatCC;
 use cranelift_codegen::ir::{self as clif, AbiParam, BlockArg, InstBuilder, Signature, SourceLoc, UserFuncName, types};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use std::collections::HashMap;
@@ -207,14 +207,7 @@ impl<'f> VertexLowering<'_, 'f> {
                 VertexValue::Scalar(self.clif().offset(address))
             }
             Node::Relative { base, offset } => self.relative(base, offset, self.live[value.0 as usize]),
-            Node::Alu { op: op @ (Opcode::Dp3 | Opcode::Dp4 | Opcode::Dph), src } => {
-                let dot = self.unsummed_dot(op, &src);
-                match self.waiting[value.0 as usize] {
-                    true => VertexValue::Dot(dot),
-                    false => VertexValue::Vector(self.clif().dot(dot)),
-                }
-            }
-            Node::Alu { op, src } => VertexValue::Vector(self.alu(value, op, &src)),
+            Node::Alu { op, src } => self.alu(value, op, &src),
             Node::Scalar { op, src } => {
                 let x = self.lane(&src);
                 VertexValue::Vector(VecValue::Splat(self.clif().scalar(op, x)))
@@ -351,97 +344,46 @@ impl<'f> VertexLowering<'_, 'f> {
     }
 
     /// The products of a dot product.
-    fn unsummed_dot(&mut self, op: Opcode, src: &[Use; 3]) -> UnsummedDot {
-        let a = self.source(&src[0], analysis::operand_components(op, 0, XYZW));
-        let a = self.clif().wide(a);
-        let b = self.source(&src[1], analysis::operand_components(op, 1, XYZW));
-        let b = self.clif().wide(b);
-        let mut m = self.clif();
-        let value = match op {
-            Opcode::Dp3 => m.mul(a, b, 0b0111),
-            Opcode::Dp4 => m.mul(a, b, XYZW),
-            _ => m.dph_products(a, b),
-        };
-        UnsummedDot { value, three: op == Opcode::Dp3 }
+    fn unsummed_dot(&mut self, op: DotOp, src: &[Use; 3]) -> UnsummedDot {
+        let [a, b] = [0, 1].map(|n| {
+            let v = self.source(&src[n], analysis::operand_components(op.into(), n, XYZW));
+            self.clif().wide(v)
+        });
+        UnsummedDot { value: self.clif().dot_products(op, a, b), three: op == DotOp::Dp3 }
     }
 
-    fn alu(&mut self, value: Value, op: Opcode, src: &[Use; 3]) -> VecValue {
+    fn alu(&mut self, value: Value, op: VectorOp, src: &[Use; 3]) -> VertexValue {
         let live = self.live[value.0 as usize] & XYZW;
-        if analysis::swallows_nan(self.func.node(value)) {
-            for (n, s) in src[..crate::ir::alu_sources(op)].iter().enumerate() {
+        if op.swallows_nan() {
+            for (n, s) in src[..op.sources()].iter().enumerate() {
                 self.guard(s.value, analysis::source_components(s, analysis::operand_components(op, n, live)));
             }
         }
-        let needed = |n| analysis::operand_components(op, n, live);
-        if op == Opcode::Add {
-            return self.add(src, live);
-        }
-        let a = self.source(&src[0], needed(0));
-        if op == Opcode::Mov {
-            return a;
-        }
-        let a = self.clif().wide(a);
-        if crate::ir::alu_sources(op) == 1 {
-            return VecValue::Wide(match op {
-                Opcode::Flr => self.clif().flr(a, live),
-                _ => self.litp(a, live),
-            });
-        }
-        let b = self.source(&src[1], needed(1));
-        let b = self.clif().wide(b);
-        let mut m = self.clif();
-        let wide = match op {
-            Opcode::Mul => m.mul(a, b, live),
-            Opcode::Max => m.max(a, b),
-            Opcode::Min => m.min(a, b),
-            Opcode::Sge => m.set(FloatCC::GreaterThanOrEqual, a, b),
-            Opcode::Slt => m.set(FloatCC::LessThan, a, b),
-            Opcode::Mad => {
-                let product = m.mul(a, b, live);
-                let c = self.unsigned(&src[2], live);
-                let c = self.clif().wide(c);
-                self.clif().add(product, c, src[2].negate, live)
-            }
-            Opcode::Dst => {
-                let mut r = m.mul(a, b, live & 0b0010);
-                for (lane, from) in [(0, None), (2, Some(a)), (3, Some(b))] {
-                    if live >> lane & 1 != 0 {
-                        let from = from.unwrap_or_else(|| m.constant(types::F32X4, 1.0));
-                        r = m.blend(1 << lane, r, from);
-                    }
-                }
-                r
-            }
-            _ => unreachable!("{op:?} is lowered elsewhere"),
+        let mut source = |n: usize| {
+            let v = self.source(&src[n], analysis::operand_components(op, n, live));
+            self.clif().wide(v)
         };
-        VecValue::Wide(wide)
-    }
-
-    /// A sum; a negated summand is subtracted, which is the same by IEEE's definition of subtraction.
-    fn add(&mut self, src: &[Use; 3], live: Components) -> VecValue {
-        let (mut first, mut second) = (&src[0], &src[1]);
-        if first.negate && !second.negate {
-            std::mem::swap(&mut first, &mut second);
-        }
-        let a = self.source(first, live);
-        let a = self.clif().wide(a);
-        let b = self.unsigned(second, live);
-        let b = self.clif().wide(b);
-        VecValue::Wide(self.clif().add(a, b, second.negate, live))
-    }
-
-    fn litp(&mut self, a: clif::Value, live: Components) -> clif::Value {
-        let mut m = self.clif();
-        let zero = m.constant(types::F32X4, 0.0);
-        let mut r = m.max(a, zero);
-        if live & 0b0010 != 0 {
-            let y = m.litp_y(a);
-            r = m.blend(0b0010, r, y);
-        }
-        if live & 0b0100 != 0 {
-            r = m.blend(0b0100, r, zero);
-        }
-        r
+        let wide = match op {
+            VectorOp::Dot(op) => {
+                let dot = self.unsummed_dot(op, src);
+                return match self.waiting[value.0 as usize] {
+                    true => VertexValue::Dot(dot),
+                    false => VertexValue::Vector(self.clif().dot(dot)),
+                };
+            }
+            // A copy of a splat is a splat.
+            VectorOp::MOV => return VertexValue::Vector(self.source(&src[0], live)),
+            VectorOp::Pointwise(op) => op::pointwise(&mut VertexOperands { l: self, src, live }, op, live),
+            VectorOp::Dst => {
+                let (a, b) = (source(0), source(1));
+                self.clif().dst(a, b, live)
+            }
+            VectorOp::Litp => {
+                let a = source(0);
+                self.clif().litp(a, live)
+            }
+        };
+        VertexValue::Vector(VecValue::Wide(wide))
     }
 
     fn emit(&mut self) {
@@ -507,6 +449,48 @@ impl<'f> VertexLowering<'_, 'f> {
                 (both, true)
             }
         }
+    }
+}
+
+/// The vec4 shape: operands are whole registers, of which some components are live.
+struct VertexOperands<'l, 'a, 'f> {
+    l: &'l mut VertexLowering<'a, 'f>,
+    src: &'l [Use; 3],
+    live: Components,
+}
+
+impl<'f> Shape<'f> for VertexOperands<'_, '_, 'f> {
+    type Value = clif::Value;
+
+    fn source(&mut self, n: usize) -> clif::Value {
+        let v = self.l.source(&self.src[n], self.live);
+        self.l.clif().wide(v)
+    }
+
+    fn unsigned(&mut self, n: usize) -> clif::Value {
+        let v = self.l.unsigned(&self.src[n], self.live);
+        self.l.clif().wide(v)
+    }
+
+    fn is_negated(&self, n: usize) -> bool {
+        self.src[n].negate
+    }
+
+    fn map(
+        &mut self,
+        a: clif::Value,
+        mut f: impl FnMut(&mut ClifBuilder<'_, 'f>, clif::Value) -> clif::Value,
+    ) -> clif::Value {
+        f(&mut self.l.clif(), a)
+    }
+
+    fn zip(
+        &mut self,
+        a: clif::Value,
+        b: clif::Value,
+        mut f: impl FnMut(&mut ClifBuilder<'_, 'f>, clif::Value, clif::Value) -> clif::Value,
+    ) -> clif::Value {
+        f(&mut self.l.clif(), a, b)
     }
 }
 
