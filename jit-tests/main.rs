@@ -11,6 +11,7 @@ mod engines;
 mod filetest;
 mod hardware;
 mod hosted;
+mod import_rings;
 mod isa_tables;
 mod items;
 mod layers;
@@ -30,6 +31,7 @@ const RUN_FOLDERS: [&str; 7] = ["isa", "operands", "flow", "numeric", "geometry"
 fn main() {
     let arguments = Arguments::from_args();
     let mut trials = layers::trials();
+    trials.extend(import_rings::trials());
     for folder in RUN_FOLDERS {
         for path in files(folder) {
             trials.extend(filetest::trials(&name(&path), &path));

@@ -15,9 +15,9 @@ mod tests;
 
 use crate::isa::float24::Rounding;
 use crate::isa::numeric::Precision;
-use crate::jit::Variant;
 use crate::jit::emit::Products;
 use crate::jit::runtime::call::Code;
+use crate::jit::settings::Variant;
 use crate::profiler::{Profiler, ProfilerError};
 use crate::program::{Entry, Program};
 use crate::text::inst_to_string;
