@@ -2,7 +2,7 @@
 //!
 //! It must not know what runs.
 
-use crate::kernel::{Kernel, copied, copy_registers};
+use crate::kernel::{Kernel, copy_registers, with_host_copies};
 use crate::layout::{Host, HostEmitter};
 use crate::state::{Emitter, Exit, Uniforms, Unit, Vec4};
 use std::cell::Cell;
@@ -65,7 +65,7 @@ impl RunMemory<'_> {
         };
         match self {
             RunMemory::Own { uniforms, unit, emitter } => lent(uniforms, unit, *emitter),
-            RunMemory::Host { host, emitter } => copied(host, *emitter, lent),
+            RunMemory::Host { host, emitter } => with_host_copies(host, *emitter, lent),
         }
     }
 }
