@@ -10,7 +10,7 @@
 use super::case::Case;
 use super::choice::Choices;
 use super::values;
-use crate::ir::cfg::{Cfg, Limits};
+use crate::ir::cfg::Explored;
 use crate::isa::encode::encode;
 use crate::isa::numeric::Precision;
 use crate::isa::table::{self, ROWS, Row};
@@ -138,7 +138,7 @@ fn program(choices: &mut Choices<'_>, tier: Tier, stage: Stage) -> Program {
 
 /// Whether the states of control flow multiply, from where most cases begin.
 fn is_large(program: &Program, stage: Stage) -> bool {
-    Cfg::explore(program, Entry { pc: 0, stage }, Limits { states: STATES, ..Limits::default() }).is_err()
+    Explored::new(program, Entry { pc: 0, stage }, STATES).is_err()
 }
 
 /// A program being written.
