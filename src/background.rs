@@ -1,7 +1,8 @@
-//! Work -> done by threads of its own, first come first served, while everybody else goes on.
+//! Jobs -> run by background threads in the order they arrive, while the threads that push them go
+//! on.
 //!
-//! Invariant: a job is done once or, if the threads end before its turn, not at all; behind the end of [`Background`] none of its
-//! threads runs. It must not know what the work is.
+//! Invariant: a job runs once or, if the threads end before its turn, not at all. Dropping
+//! [`Background`] joins its threads. This file must not depend on the kind of work.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -10,48 +11,51 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle, ThreadId};
 
-/// Something to do. It should hold no more than a weak reference to what it is for, so that nobody waits for what nobody wants.
+/// A unit of work. It should hold only weak references to the object it works for, so that work for
+/// dropped objects is skipped.
 pub type Job = Box<dyn FnOnce() + Send>;
 
-/// Threads that do jobs. They end with this value, after the job that each has begun.
+/// Threads that run jobs. Dropping it ends each thread after its current job.
 pub struct Background {
     queue: Queue,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Where jobs are left. It outlives the threads, and then takes none.
+/// The jobs that wait for a thread. A queue is open while it has threads; a closed one accepts no
+/// job.
 #[derive(Clone, Default)]
 pub struct Queue(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
-    /// There is work, or there will be none.
+    /// Signals a new job, or the end of the threads.
     work: Condvar,
-    /// All work is done.
+    /// Signals that no job waits or runs.
     idle: Condvar,
 }
 
 thread_local! {
-    /// The number of this thread, if it does jobs. A host's thread is not asked for its own: what the standard library makes for that
-    /// is never freed on the main thread, and a leak to whoever looks for some.
-    static SERVES: Cell<Option<ThreadId>> = const { Cell::new(None) };
+    /// The id of this thread, if it runs jobs. Host threads never call `thread::current()`: on the
+    /// main thread the standard library never frees the handle it creates, and leak detectors
+    /// report it.
+    static WORKER: Cell<Option<ThreadId>> = const { Cell::new(None) };
 }
 
 #[derive(Default)]
 struct State {
     jobs: VecDeque<Job>,
-    /// Jobs that are being done.
+    /// The number of jobs that run.
     busy: usize,
-    /// The threads that do them. None: the queue takes nothing.
+    /// The threads that run jobs. Empty: the queue is closed.
     threads: Vec<ThreadId>,
 }
 
 impl Background {
-    /// So many threads, 64 at most, or as many of them as the system gives.
+    /// Starts `threads` threads: at most 64, and fewer if the system fails to start one.
     pub fn new(threads: usize) -> Background {
         let queue = Queue::default();
-        // Held until all are known, so that none ends for want of itself.
+        // A thread that finds no thread ids ends. The lock keeps it waiting until they are stored.
         let mut state = queue.state();
         let started = (0..threads.min(64)).map_while(|_| {
             let queue = queue.clone();
@@ -63,7 +67,7 @@ impl Background {
         Background { queue, threads }
     }
 
-    /// Where to leave jobs.
+    /// The queue that the threads serve.
     pub fn queue(&self) -> &Queue {
         &self.queue
     }
@@ -75,13 +79,13 @@ impl Drop for Background {
         state.threads.clear();
         let dropped = std::mem::take(&mut state.jobs);
         drop(state);
-        // Not under the lock: what a job holds may do anything when it is dropped.
+        // Outside the lock: a job's captured values may run arbitrary code when they are dropped.
         drop(dropped);
         self.queue.0.work.notify_all();
         self.queue.0.idle.notify_all();
         for thread in self.threads.drain(..) {
-            // A job may end its own threads, and can't wait for itself.
-            if Some(thread.thread().id()) != SERVES.get() {
+            // A job may drop its own `Background`; a thread can't join itself.
+            if Some(thread.thread().id()) != WORKER.get() {
                 let _ = thread.join();
             }
         }
@@ -90,41 +94,46 @@ impl Drop for Background {
 
 impl Queue {
     fn state(&self) -> MutexGuard<'_, State> {
-        // Whole after every statement, and jobs run outside.
+        // A panic can't leave the state inconsistent: jobs run outside the lock.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it takes jobs.
+    /// Whether the queue has threads, and so accepts jobs.
     pub fn open(&self) -> bool {
         !self.state().threads.is_empty()
     }
 
-    /// Leaves a job to be done; false if there is nobody to do it, and the job is dropped.
+    /// Appends a job. A closed queue drops it and returns false.
     pub fn push(&self, job: Job) -> bool {
-        let mut state = self.state();
-        let open = !state.threads.is_empty();
-        if open {
-            state.jobs.push_back(job);
-            self.0.work.notify_one();
-        }
-        open
+        self.try_push(job).is_ok()
     }
 
-    /// Returns when all that was left is done, also what is left meanwhile; at once on one of the threads that do it, and where
-    /// there are none.
+    /// Appends a job, or returns it if the queue is closed.
+    fn try_push(&self, job: Job) -> Result<(), Job> {
+        let mut state = self.state();
+        if state.threads.is_empty() {
+            return Err(job);
+        }
+        state.jobs.push_back(job);
+        self.0.work.notify_one();
+        Ok(())
+    }
+
+    /// Blocks until no job waits or runs, including jobs that arrive during the wait. Returns at
+    /// once on one of the queue's own threads, and if the queue is closed.
     pub fn wait(&self) {
         let mut state = self.state();
         while (!state.jobs.is_empty() || state.busy > 0) && !state.threads.is_empty() {
-            if SERVES.get().is_some_and(|this| state.threads.contains(&this)) {
+            if WORKER.get().is_some_and(|this| state.threads.contains(&this)) {
                 return;
             }
             state = self.0.idle.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// What a thread does until there is no more use for it.
+    /// Runs jobs until the queue closes.
     fn serve(&self) {
-        SERVES.set(Some(thread::current().id()));
+        WORKER.set(Some(thread::current().id()));
         let mut state = self.state();
         loop {
             if state.threads.is_empty() {
@@ -136,7 +145,8 @@ impl Queue {
             };
             state.busy += 1;
             drop(state);
-            // A bug in one job should not take the others' thread. The panic has been printed by its hook.
+            // A panic in one job must not end the thread that other jobs need. The panic hook has
+            // printed it.
             let _ = catch_unwind(AssertUnwindSafe(job));
             state = self.state();
             state.busy -= 1;
@@ -147,10 +157,13 @@ impl Queue {
     }
 }
 
-/// A value that is computed once: by the thread that needs it, or by a job while that thread does without.
+/// A value that is computed once, in the background where possible. It is a part of an `owner`,
+/// which jobs hold weakly.
+///
+/// Each method takes a function that computes the value of this very `Lazy`, through
+/// [`Lazy::get_or_init`].
 pub struct Lazy<T> {
     value: OnceLock<T>,
-    /// Whether a job to compute it was left in a queue.
     requested: AtomicBool,
 }
 
@@ -167,34 +180,70 @@ impl<T> Lazy<T> {
         self.value.get()
     }
 
-    /// The value; `compute` runs if there is none yet. Of threads that call this at once one computes, and the others wait.
+    /// The value; `compute` runs if there is none yet. Of concurrent callers one computes and the
+    /// others wait.
     pub fn get_or_init(&self, compute: impl FnOnce() -> T) -> &T {
         self.value.get_or_init(compute)
     }
 
-    /// The value, if there is one. Else `queue` gets a job, once, that calls `init`, and the caller does without; if there is no queue, or
-    /// its threads have ended, `init` runs here and now. `init` computes the value of this very `Lazy`, a part of `owner`, of which the
-    /// job holds a weak reference.
+    /// Whether any caller has requested the value.
+    pub fn requested(&self) -> bool {
+        self.requested.load(Ordering::Relaxed)
+    }
+
+    /// Runs `compute` on the first request, and nothing on later ones. If there is no value yet and
+    /// `queue` is open, `compute` runs as a job. Otherwise it runs before this returns, also if the
+    /// value exists: it may do more than compute.
+    #[inline]
+    pub fn request<O: Send + Sync + 'static>(
+        &self,
+        owner: &Arc<O>,
+        queue: Option<&Queue>,
+        compute: impl FnOnce(&O) + Send + 'static,
+    ) {
+        // The load keeps the cache line shared between threads that repeat a request.
+        if !self.requested() && !self.requested.swap(true, Ordering::Relaxed) {
+            self.first_request(owner, queue, compute);
+        }
+    }
+
+    fn first_request<O: Send + Sync + 'static>(
+        &self,
+        owner: &Arc<O>,
+        queue: Option<&Queue>,
+        compute: impl FnOnce(&O) + Send + 'static,
+    ) {
+        let queue = match queue {
+            Some(queue) if self.value.get().is_none() => queue,
+            _ => return compute(owner),
+        };
+        let weak = Arc::downgrade(owner);
+        let job = move || {
+            if let Some(owner) = weak.upgrade() {
+                compute(&owner);
+            }
+        };
+        if let Err(job) = queue.try_push(Box::new(job)) {
+            job();
+        }
+    }
+
+    /// The value, if there is one. Otherwise this [requests](Lazy::request) it, and returns `None`
+    /// while a job computes it. If there is no open queue, `compute` runs here.
     pub fn get_or_request<'a, O: Send + Sync + 'static>(
         &'a self,
         owner: &'a Arc<O>,
         queue: Option<&Queue>,
-        init: impl Fn(&O) -> &T + Send + 'static,
+        compute: impl Fn(&O) -> &T + Send + 'static,
     ) -> Option<&'a T> {
         if let Some(value) = self.value.get() {
             return Some(value);
         }
-        let Some(queue) = queue.filter(|queue| queue.open()) else { return Some(init(owner)) };
-        if !self.requested.swap(true, Ordering::Relaxed) {
-            let weak = Arc::downgrade(owner);
-            let init = move || {
-                if let Some(owner) = weak.upgrade() {
-                    init(&owner);
-                }
-            };
-            queue.push(Box::new(init));
-        }
-        None
+        let Some(queue) = queue.filter(|queue| queue.open()) else { return Some(compute(owner)) };
+        self.request(owner, Some(queue), move |owner| {
+            compute(owner);
+        });
+        self.value.get()
     }
 }
 
@@ -212,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_was_left_is_done_when_waiting_ends() {
+    fn wait_returns_after_all_jobs_including_jobs_pushed_by_jobs() {
         for threads in [1, 4] {
             let background = Background::new(threads);
             let done = Arc::new(AtomicUsize::new(0));
@@ -220,7 +269,7 @@ mod tests {
                 let (done, queue) = (done.clone(), background.queue().clone());
                 let job = move || {
                     done.fetch_add(1, Ordering::Relaxed);
-                    // Every other one leaves another.
+                    // Every second job pushes another one.
                     if n % 2 == 0 {
                         assert!(queue.push(count(&done, 1)));
                     }
@@ -233,9 +282,9 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_in_a_job_is_its_own() {
+    fn a_panicking_job_does_not_end_the_thread() {
         let background = Background::new(1);
-        // Without a message, which tests would print: the hook is for panics proper.
+        // `resume_unwind` skips the panic hook, which would print a message.
         assert!(background.queue().push(Box::new(|| std::panic::resume_unwind(Box::new("on purpose")))));
         let (send, receive) = mpsc::channel();
         assert!(background.queue().push(Box::new(move || send.send(7).expect("heard"))));
@@ -244,14 +293,14 @@ mod tests {
     }
 
     #[test]
-    fn without_threads_nothing_is_taken_and_nobody_waits() {
+    fn a_queue_without_threads_is_closed_and_wait_returns_at_once() {
         let background = Background::new(0);
         assert!(!background.queue().open() && !background.queue().push(Box::new(|| ())));
         background.queue().wait();
     }
 
     #[test]
-    fn the_end_drops_what_has_not_begun_and_waits_for_what_has() {
+    fn dropping_the_threads_drops_waiting_jobs_and_joins_running_ones() {
         let (begun, has_begun) = mpsc::channel();
         let (go, may_go) = mpsc::channel::<()>();
         let done = Arc::new(AtomicUsize::new(0));
@@ -271,28 +320,118 @@ mod tests {
         while queue.open() {
             thread::yield_now();
         }
-        waiter.join().expect("nobody waits for what won't be done");
+        waiter.join().expect("wait returns although a job was dropped");
         go.send(()).expect("it waits");
         end.join().expect("it ends");
         assert_eq!(done.load(Ordering::Relaxed), 1);
-        assert_eq!(Arc::strong_count(&done), 1, "nobody holds the other job");
+        assert_eq!(Arc::strong_count(&done), 1, "the other job was dropped");
         assert!(!queue.push(Box::new(|| ())));
     }
 
     #[test]
-    fn a_job_may_wait_for_all_and_end_all() {
+    fn a_job_may_wait_for_its_queue_and_drop_its_threads() {
         let background = Background::new(2);
         let queue = background.queue().clone();
         let (send, receive) = mpsc::channel::<Background>();
         let (done, is_done) = mpsc::channel();
-        let own = queue.clone();
+        let inner = queue.clone();
         queue.push(Box::new(move || {
-            own.wait();
+            inner.wait();
             drop(receive.recv().expect("sent"));
             done.send(()).expect("heard");
         }));
         send.send(background).expect("taken");
-        is_done.recv().expect("neither waits for itself");
+        is_done.recv().expect("a thread does not wait for itself");
         queue.wait();
+    }
+
+    struct Owner {
+        lazy: Lazy<u32>,
+        computed: AtomicUsize,
+        calls: AtomicUsize,
+    }
+
+    fn owner() -> Arc<Owner> {
+        Arc::new(Owner { lazy: Lazy::default(), computed: AtomicUsize::new(0), calls: AtomicUsize::new(0) })
+    }
+
+    fn compute(owner: &Owner) -> &u32 {
+        owner.calls.fetch_add(1, Ordering::Relaxed);
+        owner.lazy.get_or_init(|| {
+            owner.computed.fetch_add(1, Ordering::Relaxed);
+            7
+        })
+    }
+
+    fn counts(owner: &Owner) -> (usize, usize) {
+        (owner.calls.load(Ordering::Relaxed), owner.computed.load(Ordering::Relaxed))
+    }
+
+    fn request(owner: &Arc<Owner>, queue: Option<&Queue>) {
+        owner.lazy.request(owner, queue, |owner| {
+            compute(owner);
+        });
+    }
+
+    #[test]
+    fn only_the_first_request_runs_and_without_threads_it_runs_here() {
+        for queue in [None, Some(Queue::default())] {
+            let owner = owner();
+            assert!(!owner.lazy.requested() && owner.lazy.get().is_none());
+            (0..3).for_each(|_| request(&owner, queue.as_ref()));
+            assert!(owner.lazy.requested());
+            assert_eq!((owner.lazy.get(), counts(&owner)), (Some(&7), (1, 1)));
+        }
+    }
+
+    #[test]
+    fn a_request_for_an_existing_value_runs_here() {
+        let background = Background::new(1);
+        let owner = owner();
+        compute(&owner);
+        assert!(!owner.lazy.requested());
+        request(&owner, Some(background.queue()));
+        assert_eq!(counts(&owner), (2, 1));
+    }
+
+    #[test]
+    fn a_requested_value_is_computed_by_one_job_unless_its_owner_is_dropped() {
+        let background = Background::new(1);
+        let queue = background.queue();
+        let (go, may_go) = mpsc::channel::<()>();
+        queue.push(Box::new(move || may_go.recv().expect("told")));
+        let (kept, dropped) = (owner(), owner());
+        let calls = Arc::downgrade(&dropped);
+        assert_eq!(kept.lazy.get_or_request(&kept, Some(queue), compute), None);
+        assert_eq!(dropped.lazy.get_or_request(&dropped, Some(queue), compute), None);
+        request(&kept, Some(queue));
+        drop(dropped);
+        assert!(calls.upgrade().is_none(), "the job holds its owner weakly");
+        go.send(()).expect("it waits");
+        queue.wait();
+        assert_eq!((kept.lazy.get_or_request(&kept, Some(queue), compute), counts(&kept)), (Some(&7), (1, 1)));
+    }
+
+    #[test]
+    fn a_value_requested_before_the_threads_ended_is_computed_by_the_next_caller() {
+        let background = Background::new(1);
+        let queue = background.queue().clone();
+        let (begun, has_begun) = mpsc::channel();
+        let (go, may_go) = mpsc::channel::<()>();
+        queue.push(Box::new(move || {
+            begun.send(()).expect("heard");
+            may_go.recv().expect("told");
+        }));
+        has_begun.recv().expect("it begins");
+        let owner = owner();
+        request(&owner, Some(&queue));
+        let end = thread::spawn(move || drop(background));
+        while queue.open() {
+            thread::yield_now();
+        }
+        go.send(()).expect("it waits");
+        end.join().expect("it ends");
+        assert_eq!(owner.lazy.get(), None);
+        assert_eq!(owner.lazy.get_or_request(&owner, Some(&queue), compute), Some(&7));
     }
 }

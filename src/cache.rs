@@ -1,96 +1,111 @@
-//! What a program's entry can reach -> the kernel that was compiled for it.
+//! The words that an entry can execute -> the value compiled for them.
 //!
-//! Games upload programs on top of longer, older ones. A [`ShaderKey`] therefore holds the words that can be executed
-//! and the descriptors these name, nothing behind them: equal programs stay equal whatever lies in the rest of the
-//! memory. A hit compares all of it; the hash only finds the place.
+//! Games upload programs on top of longer, older ones. A [`ShaderKey`] therefore holds the words
+//! that can be executed and the descriptors these name, and nothing else: programs that differ only
+//! in unreachable words share a key. A hit compares the whole key; the hash only selects the
+//! bucket.
 //!
-//! Invariant: what the cached kernels occupy stays within the bound, except that the newest one is always kept; what is
-//! only offered, and nobody has asked for, never drives out what somebody has. Users that hold a kernel keep it alive
-//! beyond its eviction. It must not know how kernels are made.
+//! Invariant: the bytes of all values stay within the limit, except that the newest requested value
+//! always stays. An offered value never evicts a requested one. Users that hold a value keep it
+//! alive after its eviction. This file must not depend on how values are compiled.
 
-use crate::ir::cfg::{Cfg, Limits};
+use crate::ir::cfg::{Explored, Limits};
 use crate::isa::Pc;
 use crate::isa::decode::opdesc_index;
-use crate::kernel::Config;
+use crate::kernel::{Config, Unsupported};
 use crate::program::{Entry, Program};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-/// More states than most real shaders have.
+/// The first limit of [`ShaderKey::explore_within`]. Most real shaders have fewer states.
 pub(crate) const FIRST_STATES: usize = 128;
 
-/// The addresses of all words.
-fn all(program: &Program) -> Vec<Pc> {
-    (0..program.code().len() as Pc).collect()
-}
+/// What exploring a program gave: its states, or the reason why there are too many for native code.
+pub(crate) type Exploration = Result<Explored, Unsupported>;
 
 /// Everything that compiled code depends on. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShaderKey {
-    /// Of all the rest, so that who looks it up need not go through that each time.
+    /// Hash of all other fields, computed once so that a lookup does not read them.
     hash: u64,
     entry: Entry,
     config: Config,
     /// Executable words by address.
     words: Arc<[(Pc, u32)]>,
-    /// The descriptors they name, by number.
+    /// The operand descriptors that these words name, by index.
     opdescs: Arc<[(u8, u32)]>,
 }
 
 impl ShaderKey {
-    /// The key of `entry` in `program`, found by exploring what it reaches: some microseconds for a real shader,
-    /// milliseconds for a hostile one. A program with too many states to explore is identified by all its words.
+    /// The key of `entry` in `program`. It explores the words that `entry` reaches, which takes 1
+    /// to 70 us for real shaders of 2 to 511 words, and milliseconds for hostile ones. The key of a
+    /// program with too many states holds all its words.
     pub fn new(program: &Program, entry: Entry, config: Config) -> ShaderKey {
-        let reachable = Cfg::explore(program, entry, Limits::default()).unwrap_or_else(|_| all(program));
-        ShaderKey::of(program, entry, config, reachable)
+        ShaderKey::explore(program, entry, config).0
     }
 
-    /// The same key, for who has to come to an end: `states` are those that may be explored, from which goes what this takes,
-    /// [`FIRST_STATES`] at least. `None` if there were too few.
-    pub(crate) fn within(program: &Program, entry: Entry, config: Config, states: &mut usize) -> Option<ShaderKey> {
-        let all_states = Limits::default().states;
+    /// [`ShaderKey::new`], with the exploration that it is made from.
+    pub(crate) fn explore(program: &Program, entry: Entry, config: Config) -> (ShaderKey, Exploration) {
+        let explored = Explored::new(program, entry, Limits::default().states);
+        (ShaderKey::of(program, entry, config, &explored), explored)
+    }
+
+    /// [`ShaderKey::explore`] within a budget of `states`. It tries a limit of [`FIRST_STATES`],
+    /// then twice as many, and so on, and subtracts each limit from the budget. `None` if the
+    /// budget does not suffice.
+    pub(crate) fn explore_within(
+        program: &Program,
+        entry: Entry,
+        config: Config,
+        states: &mut usize,
+    ) -> Option<(ShaderKey, Exploration)> {
+        let max_states = Limits::default().states;
         let mut limit = FIRST_STATES;
-        let reachable = loop {
+        let explored = loop {
             *states = states.checked_sub(limit)?;
-            match Cfg::explore(program, entry, Limits { states: limit, ..Limits::default() }) {
-                Ok(reachable) => break reachable,
-                Err(_) if limit < all_states => limit = all_states.min(2 * limit),
-                Err(_) => break all(program),
+            match Explored::new(program, entry, limit) {
+                Err(_) if limit < max_states => limit = max_states.min(2 * limit),
+                explored => break explored,
             }
         };
-        Some(ShaderKey::of(program, entry, config, reachable))
+        Some((ShaderKey::of(program, entry, config, &explored), explored))
     }
 
-    fn of(program: &Program, entry: Entry, config: Config, reachable: Vec<Pc>) -> ShaderKey {
-        let words: Arc<[(Pc, u32)]> = reachable.iter().map(|&pc| (pc, program.code()[usize::from(pc)])).collect();
+    fn of(program: &Program, entry: Entry, config: Config, explored: &Exploration) -> ShaderKey {
+        let word = |pc: Pc| (pc, program.code()[usize::from(pc)]);
+        let words: Arc<[(Pc, u32)]> = match explored {
+            Ok(explored) => explored.reachable().iter().map(|&pc| word(pc)).collect(),
+            Err(_) => (0..program.code().len() as Pc).map(word).collect(),
+        };
         let mut named = [false; crate::isa::OPDESCS];
         words.iter().filter_map(|(_, w)| opdesc_index(*w)).for_each(|n| named[usize::from(n)] = true);
         let opdescs =
             (0..named.len() as u8).filter(|n| named[usize::from(*n)]).map(|n| (n, program.opdesc(n))).collect();
-        // The program's length need not be in it: an address that is reached but not among the words is past the end in
-        // any program with this key, because otherwise its word would be among them.
+        // The key need not hold the program's length: an address that is reached but not among the
+        // words is past the end in any program with this key, because otherwise its word would be
+        // among them.
         let mut hasher = DefaultHasher::new();
         (entry, config, &words, &opdescs).hash(&mut hasher);
         ShaderKey { hash: hasher.finish(), entry, config, words, opdescs }
     }
 
-    /// Which entry it is of.
+    /// The entry that the key identifies.
     pub fn entry(&self) -> Entry {
         self.entry
     }
 
-    /// The shortest program with this key: zeros where nothing can be executed or no instruction names a descriptor. Its entry
-    /// has the same key again, under the same configuration.
+    /// The shortest program with this key: words that can't be executed and descriptors that no
+    /// instruction names are 0. Its entry has the same key under the same configuration.
     pub fn program(&self) -> Program {
         let mut code = vec![0; self.words.last().map_or(0, |&(pc, _)| usize::from(pc) + 1)];
         let mut opdescs = vec![0; self.opdescs.last().map_or(0, |&(n, _)| usize::from(n) + 1)];
         self.words.iter().for_each(|&(pc, word)| code[usize::from(pc)] = word);
         self.opdescs.iter().for_each(|&(n, opdesc)| opdescs[usize::from(n)] = opdesc);
-        Program::from_words(&code, &opdescs).expect("no longer than the program that the key is of")
+        Program::from_words(&code, &opdescs).expect("no longer than the original program")
     }
 
-    /// Bytes the key occupies.
+    /// Bytes of memory it occupies.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>() + size_of_val(&*self.words) + size_of_val(&*self.opdescs)
     }
@@ -102,45 +117,47 @@ impl Hash for ShaderKey {
     }
 }
 
-/// What a cache has done and holds.
+/// Counters of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStats {
-    /// Lookups that found their kernel.
+    /// Lookups that found their shader.
     pub hits: u64,
-    /// Lookups that did not.
+    /// Lookups that found none.
     pub misses: u64,
-    /// Kernels dropped to keep within the bound.
+    /// Shaders evicted to stay within the limit.
     pub evictions: u64,
-    /// Kernels held.
+    /// Shaders in the cache.
     pub entries: usize,
-    /// Bytes they and their keys occupy, by [`Kernel::held_bytes`](crate::kernel::Kernel::held_bytes).
+    /// Bytes that they and their keys occupy. A shader that waits for compilation counts the graph
+    /// it is compiled from.
     pub bytes: usize,
 }
 
 struct Slot<T> {
     value: T,
     bytes: usize,
-    /// When somebody last asked for it; negative if nobody has.
+    /// Time of the last request; negative if there was none.
     used: i64,
 }
 
-/// A map from keys to `T`, least recently used first out.
+/// A map from keys to `T` that evicts the least recently used value first.
 pub(crate) struct Cache<T> {
     slots: HashMap<ShaderKey, Slot<T>>,
     limit: usize,
     clock: i64,
-    /// Counts down: what is offered later is older.
-    offered: i64,
+    /// The `used` time of the latest offer. It counts down, so that the latest offer is evicted
+    /// first.
+    last_offer: i64,
     stats: CacheStats,
 }
 
 impl<T: Clone> Cache<T> {
-    /// An empty cache that may hold `limit` bytes.
+    /// An empty cache with a limit of `limit` bytes.
     pub(crate) fn new(limit: usize) -> Cache<T> {
-        Cache { slots: HashMap::new(), limit, clock: 0, offered: 0, stats: CacheStats::default() }
+        Cache { slots: HashMap::new(), limit, clock: 0, last_offer: 0, stats: CacheStats::default() }
     }
 
-    /// What was stored for `key`.
+    /// Requests the value of `key`.
     pub(crate) fn get(&mut self, key: &ShaderKey) -> Option<T> {
         self.clock += 1;
         match self.slots.get_mut(key) {
@@ -156,49 +173,52 @@ impl<T: Clone> Cache<T> {
         }
     }
 
-    /// Stores `value`, which occupies `held` bytes, and evicts what has to go. If somebody else has stored one
-    /// meanwhile, that one stays, so that all users share it; the stored one is returned.
+    /// Adds a requested value that occupies `held` bytes, evicts as many others as necessary, and
+    /// returns the cached value. If another thread has added one for this key since the lookup,
+    /// that one stays, so that all users share it.
     pub(crate) fn insert(&mut self, key: ShaderKey, value: T, held: usize) -> T {
         self.clock += 1;
         if let Some(slot) = self.slots.get_mut(&key) {
-            // It may have been offered meanwhile, to nobody.
+            // It may be an offer without a request.
             slot.used = self.clock;
             return slot.value.clone();
         }
-        self.store(key, Slot { value: value.clone(), bytes: held, used: self.clock });
+        self.add(key, Slot { value: value.clone(), bytes: held, used: self.clock });
         value
     }
 
-    /// Stores `value`, which occupies `held` bytes, for somebody who may ask for it; until then it goes before all that was
-    /// asked for, and before what was offered earlier. Whether it was stored: not if there is one, or no room.
+    /// Adds a value of `held` bytes for later requests. Until the first one it is evicted before
+    /// requested values and before earlier offers. Returns false, and adds nothing, if the key has
+    /// a value or the limit leaves no room.
     pub(crate) fn offer(&mut self, key: ShaderKey, value: T, held: usize) -> bool {
         if self.has(&key) || !self.has_room(&key, held) {
             return false;
         }
-        self.offered -= 1;
-        self.store(key, Slot { value, bytes: held, used: self.offered });
+        self.last_offer -= 1;
+        self.add(key, Slot { value, bytes: held, used: self.last_offer });
         true
     }
 
-    /// Whether something is stored for `key`; nobody has asked for it by that.
+    /// Whether `key` has a value. Does not count as a request.
     pub(crate) fn has(&self, key: &ShaderKey) -> bool {
         self.slots.contains_key(key)
     }
 
-    /// Whether nothing would have to go for something of `held` bytes.
+    /// Whether a value of `held` bytes fits without an eviction.
     pub(crate) fn has_room(&self, key: &ShaderKey, held: usize) -> bool {
         self.stats.bytes.saturating_add(key.bytes()).saturating_add(held) <= self.limit
     }
 
-    /// Stores what is not there yet, and evicts what has to go. The slot comes with the bytes of the value alone.
-    fn store(&mut self, key: ShaderKey, mut slot: Slot<T>) {
+    /// Adds a slot for a key that has none; `slot.bytes` excludes the key.
+    fn add(&mut self, key: ShaderKey, mut slot: Slot<T>) {
         slot.bytes += key.bytes();
         self.stats.bytes += slot.bytes;
         self.slots.insert(key, slot);
         self.shrink();
     }
 
-    /// What is stored for `key` now occupies `held` bytes; others may have to go for it. Nothing happens if it has gone itself.
+    /// Records that the value of `key` now occupies `held` bytes, and evicts others if necessary.
+    /// Does nothing if it was evicted.
     pub(crate) fn resize(&mut self, key: &ShaderKey, held: usize) {
         if let Some(slot) = self.slots.get_mut(key) {
             let bytes = key.bytes() + held;
@@ -208,7 +228,7 @@ impl<T: Clone> Cache<T> {
         }
     }
 
-    /// Evicts what has to go.
+    /// Evicts the least recently used values until the limit holds or one value is left.
     fn shrink(&mut self) {
         while self.stats.bytes > self.limit && self.slots.len() > 1 {
             let oldest = self.slots.iter().min_by_key(|(_, slot)| slot.used).map(|(key, _)| key.clone());
@@ -219,13 +239,13 @@ impl<T: Clone> Cache<T> {
         }
     }
 
-    /// Forgets everything, statistics apart.
+    /// Drops all values; counters of events stay.
     pub(crate) fn clear(&mut self) {
         self.slots.clear();
         self.stats.bytes = 0;
     }
 
-    /// What it has done and holds.
+    /// The counters.
     pub(crate) fn stats(&self) -> CacheStats {
         CacheStats { entries: self.slots.len(), ..self.stats }
     }
@@ -234,6 +254,7 @@ impl<T: Clone> Cache<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ir::cfg::count_explorations;
     use crate::testing::miri_or;
 
     fn key(words: &[u32], opdescs: &[u32]) -> ShaderKey {
@@ -246,7 +267,7 @@ mod tests {
     const MOV_DESC_1: u32 = 0x13 << 26 | 1;
 
     #[test]
-    fn only_what_can_run_counts() {
+    fn keys_depend_on_executable_words_and_named_descriptors_only() {
         assert_eq!(key(&[NOP, END], &[]), key(&[NOP, END, 0xDEAD_BEEF, MOV_DESC_1], &[7, 8, 9]));
         assert_ne!(key(&[NOP, END], &[]), key(&[END, NOP], &[]));
         assert_eq!(key(&[MOV_DESC_1, END], &[1, 5]), key(&[MOV_DESC_1, END], &[2, 5, 3]));
@@ -255,21 +276,23 @@ mod tests {
     }
 
     #[test]
-    fn a_key_found_within_bounds_is_the_same() {
+    fn a_budget_does_not_change_the_key() {
         let cases = [(0, 128), (127, 128), (128, 128 + 256), (1500, 128 + 256 + 512 + 1024 + 2048)];
         for (nops, taken) in cases.into_iter().take(miri_or(2, 4)) {
             let mut words = vec![NOP; nops];
             words.extend([END, MOV_DESC_1]);
             let program = Program::from_words(&words, &[]).expect("short");
             let mut states = 10_000;
-            let found = ShaderKey::within(&program, Entry::vertex(0), Config::default(), &mut states);
-            assert_eq!(found, Some(key(&words, &[])));
+            let explore = || ShaderKey::explore_within(&program, Entry::vertex(0), Config::default(), &mut states);
+            let (found, explorations) = count_explorations(explore);
+            assert_eq!(found.map(|(key, _)| key), Some(key(&words, &[])));
+            assert_eq!(explorations, (taken / FIRST_STATES).ilog2() as usize + 1, "{nops}");
             assert_eq!(states, 10_000 - taken, "{nops}");
         }
     }
 
     #[test]
-    fn the_least_recently_used_goes_first() {
+    fn the_least_recently_used_value_is_evicted_first() {
         let words: Vec<[u32; 3]> = (0..4).map(|n| [NOP, NOP | n, END]).collect();
         let one = key(&words[0], &[]).bytes() + 100;
         let mut cache = Cache::new(2 * one);
@@ -278,33 +301,36 @@ mod tests {
         }
         assert_eq!(cache.get(&key(&words[0], &[])), Some(0));
         cache.insert(key(&words[2], &[]), 2, 100);
-        assert_eq!(cache.get(&key(&words[1], &[])), None, "the older of the two went");
+        assert_eq!(cache.get(&key(&words[1], &[])), None, "the older of the two was evicted");
         assert_eq!(cache.get(&key(&words[0], &[])), Some(0));
         assert_eq!(cache.insert(key(&words[0], &[]), 9, 100), 0, "the first one stays");
         assert!(cache.stats().bytes <= 2 * one && cache.stats().evictions == 1);
         cache.insert(key(&words[3], &[]), 3, 10 * one);
-        assert_eq!(cache.stats().entries, 1, "the newest is kept even if it is too large");
+        assert_eq!(cache.stats().entries, 1, "the newest stays even if it exceeds the limit");
         cache.clear();
         assert_eq!((cache.stats().entries, cache.stats().bytes), (0, 0));
     }
 
     #[test]
-    fn what_is_offered_drives_nobody_out() {
+    fn an_offer_evicts_no_requested_value() {
         let words: Vec<[u32; 3]> = (0..5).map(|n| [NOP, NOP | n, END]).collect();
         let keys: Vec<ShaderKey> = words.iter().map(|w| key(w, &[])).collect();
         let one = keys[0].bytes() + 100;
         let mut cache = Cache::new(3 * one);
         cache.insert(keys[0].clone(), 0, 100);
         assert!(cache.offer(keys[1].clone(), 1, 100) && cache.offer(keys[2].clone(), 2, 100));
-        assert!(!cache.offer(keys[1].clone(), 9, 100), "it is there");
+        assert!(!cache.offer(keys[1].clone(), 9, 100), "the key has a value");
         assert!(!cache.offer(keys[3].clone(), 3, 100), "there is no room");
         assert_eq!((cache.stats().evictions, cache.stats().hits, cache.stats().misses), (0, 0, 0));
         cache.insert(keys[4].clone(), 4, 100);
-        assert!(cache.has(&keys[0]) && cache.has(&keys[1]) && !cache.has(&keys[2]), "the last one offered goes first");
-        assert_eq!(cache.get(&keys[1]), Some(1), "the first one, which from now on is like any other");
+        assert!(
+            cache.has(&keys[0]) && cache.has(&keys[1]) && !cache.has(&keys[2]),
+            "the latest offer is evicted first"
+        );
+        assert_eq!(cache.get(&keys[1]), Some(1), "the first offer, now requested");
         cache.resize(&keys[1], 100 + one);
         assert!(!cache.has(&keys[0]) && cache.has(&keys[1]) && cache.has(&keys[4]));
-        // What grows beyond its room goes itself, if nobody has asked for it.
+        // An offer that grows beyond the limit is evicted itself.
         cache.clear();
         cache.insert(keys[0].clone(), 0, 100);
         assert!(cache.offer(keys[2].clone(), 2, 100));
@@ -313,8 +339,9 @@ mod tests {
     }
 
     #[test]
-    fn a_keys_program_has_the_key() {
-        // A call over a gap, words that can't run, a descriptor with a high number, an end behind the last word.
+    fn the_program_of_a_key_has_that_key() {
+        // A call over a gap, unreachable words, a descriptor with a high index, an end after the
+        // last word.
         let call = 0x24 << 26 | 5 << 10 | 1;
         let cases: [(&[u32], &[u32]); 5] = [
             (&[call, END, 7, 8, 9, MOV_DESC_1, 0xFFFF_FFFF], &[1, 5, 9]),
@@ -335,8 +362,8 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "explores thousands of states: minutes")]
-    fn so_has_that_of_a_key_with_too_many_states() {
-        // Calls in calls, each of another length: more states than are explored.
+    fn the_program_of_a_key_with_too_many_states_has_that_key() {
+        // Nested calls of different lengths: more states than the limit.
         let mut x = 9u32;
         let words: Vec<u32> = (0..4096)
             .map(|_| {
@@ -347,8 +374,13 @@ mod tests {
         let key = key(&words, &[]);
         assert_eq!(key.words.len(), words.len(), "all of them");
         assert_eq!(ShaderKey::new(&key.program(), key.entry(), Config::default()), key);
-        // Found out in steps it is the same, if there are enough.
-        let within = |states: &mut usize| ShaderKey::within(&key.program(), key.entry(), Config::default(), states);
+        let within = |states: &mut usize| {
+            let found = ShaderKey::explore_within(&key.program(), key.entry(), Config::default(), states);
+            found.map(|(key, explored)| {
+                assert!(matches!(explored, Err(Unsupported::TooManyStates { limit: 8192, .. })));
+                key
+            })
+        };
         let mut enough = 128 + 256 + 512 + 1024 + 2048 + 4096 + 8192;
         assert_eq!((within(&mut (enough - 1)), within(&mut enough), enough), (None, Some(key.clone()), 0));
     }

@@ -1,31 +1,40 @@
-//! The emulator's door: an [`Engine`] turns programs into [`Shader`]s, chooses who runs them, and says why.
+//! Programs -> [`Shader`]s, compiled once each and cached. An emulator creates one [`Engine`] and
+//! uses it from all threads.
 //!
-//! Programs are compiled once each ([`crate::cache`]). Where native code can't serve, the interpreter does, and that is
-//! never silent: [`Shader::fallback_reason`] has the reason, and the engine reports it once. With
-//! [`Options::crosscheck`] one run in N is done twice, on the interpreter as well, and compared. With
-//! [`Options::store_directory`] programs, not code, are written down for the next start.
+//! | to | use |
+//! |---|---|
+//! | run vertices, or geometry invocations | [`Shader::run_batch`], [`Shader::run_geometry`] |
+//! | run in the host's register memory | [`Options::layout`], [`Shader::run_batch_on`] |
+//! | keep compilation off the emulation thread | [`Options::threads`] |
+//! | compile at start-up | [`Options::store_directory`], [`Engine::preload`] |
+//! | find out why a shader is slow | [`Shader::fallback_reason`], [`Shader::stats`] |
+//! | test for bugs in picajit | [`Options::crosscheck`] |
 //!
-//! Whether a shader is native can't be observed in what it computes. Engine and shaders are shared between threads
-//! freely; a [`Unit`] belongs to one thread at a time.
+//! Native code serves a shader where possible, and the interpreter otherwise. Results never depend
+//! on which one does. Each fallback is reported once as an [`Event`].
+//!
+//! Engines and shaders are `Sync`; one [`Unit`] belongs to one thread at a time.
 
 mod compiled;
+mod compiler;
 mod crosscheck;
 mod key_memo;
 mod preload;
 mod program_store;
 
 use crate::background::{Background, Queue};
-use crate::cache::{Cache, CacheStats, ShaderKey};
+use crate::cache::{Cache, CacheStats, Exploration, ShaderKey};
 use crate::executable::ExecutableMemory;
 #[cfg(feature = "jit")]
 use crate::interp::Interp;
 use crate::isa::numeric::Precision;
-use crate::kernel::{Backend, Config, DEFAULT_FUEL, KernelStats, Unsupported, copy_registers};
+use crate::kernel::{Config, DEFAULT_FUEL, KernelStats, Unsupported, copy_registers};
 use crate::layout::{Host, HostEmitter, Layout};
 use crate::profiler::{Profiler, ProfilerError};
 use crate::program::{Entry, Program};
 use crate::state::{Batch, Emitter, Exit, NoEmitter, Uniforms, Unit};
-use compiled::{Compiled, Maker};
+use compiled::Compiled;
+use compiler::{Compiler, NativeBackend};
 use crosscheck::Crosscheck;
 use key_memo::KeyMemo;
 pub use preload::Preloaded;
@@ -36,41 +45,45 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Who should run shaders.
+/// The backend that a host prefers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Prefer {
-    /// Native code where the host allows it, the interpreter where not.
+    /// Native code where possible, otherwise the interpreter.
     #[default]
     Native,
-    /// The interpreter.
+    /// Only the interpreter.
     Interpreter,
 }
 
-/// Something the engine wants to be known.
+/// A problem that a host should log. No event changes a result, and none stops a run.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// A shader runs on the interpreter although native code was preferred. Reported once for each reason.
+    /// A shader runs on the interpreter although the host prefers native code. Its results are the
+    /// same, and its runs many times slower. Reported once for each reason.
     Fallback {
-        /// Which entry.
+        /// The entry of the first such shader.
         entry: Entry,
-        /// Why.
+        /// Why it has no native code.
         reason: Unsupported,
     },
-    /// A crosscheck found native code and interpreter to differ: a bug in picajit. Reported once for each shader.
+    /// A [crosscheck](Options::crosscheck) found that native code and the interpreter differ: a bug
+    /// in picajit. Reported once for each shader.
     Divergence {
-        /// Which entry.
+        /// The entry of the shader.
         entry: Entry,
-        /// What differed first.
+        /// The first difference, as text.
         difference: String,
     },
-    /// The profiler that was asked for is not told of shaders, or no more. Reported once for each engine.
+    /// The [profiler](Options::profiler) does not receive the shaders compiled from now on.
+    /// Reported once for each engine.
     ProfilerFailed {
-        /// Why.
+        /// The cause.
         reason: ProfilerError,
     },
-    /// Programs are not written to [`Options::store_directory`], or no more. Reported once for each engine.
+    /// The engine stops writing programs to [`Options::store_directory`]. Reported once for each
+    /// engine.
     StoreFailed {
-        /// Why.
+        /// The cause.
         reason: StoreError,
     },
 }
@@ -90,42 +103,48 @@ impl fmt::Display for Event {
     }
 }
 
-/// Receives events.
+/// Receives events, on the thread that causes them. It may use the engine.
 pub type EventHandler = Arc<dyn Fn(&Event) + Send + Sync>;
 
-/// How an engine works.
+/// The configuration of an [`Engine`].
 #[derive(Clone)]
 pub struct Options {
-    /// Who runs shaders.
+    /// Native code where possible, or only the interpreter.
     pub backend: Prefer,
     /// Number format of results.
     pub precision: Precision,
-    /// Backward transfers that one run may take before it ends with [`Exit::Fuel`]. Between two of them there are at
-    /// most as many instructions as the program has words, so a hostile program of 4096 words and the usual fuel can
-    /// still take seconds a vertex; a host that must answer sooner sets less.
+    /// Limit on the backward transfers of one run (the next pc is not above pc). A run that exceeds
+    /// it ends with [`Exit::Fuel`]. Between two backward transfers a run executes at most as many
+    /// instructions as the program has words. So a hostile program of 4096 words can take seconds a
+    /// vertex with the default; a host that must respond sooner sets less.
     pub fuel: u32,
-    /// Compare one run in so many with the interpreter; 0 for none. Runs that are compared cost as much as
-    /// interpreting. In a batch it is 16 vertices from that one on, so that those that run side by side are seen to.
+    /// Compare every Nth run with the interpreter, and report differences as [`Event::Divergence`];
+    /// 0 compares none. A compared run costs as much as an interpreted one. In a batch, 16 vertices
+    /// from the Nth on are compared, so that code for groups is tested too.
     pub crosscheck: u32,
-    /// Where the host keeps registers and uniforms: [`Shader::run_on`] and [`Shader::run_batch_on`] run there, in place.
-    /// Without it they belong in [`Unit`] and [`Uniforms`], and a host's are copied there and back.
+    /// The host's layout of registers and uniforms: [`Shader::run_on`] and [`Shader::run_batch_on`]
+    /// run in place on memory of this layout. With `None`, these functions copy registers and
+    /// uniforms to a [`Unit`] and [`Uniforms`], and registers back.
     pub layout: Option<Layout>,
-    /// Bytes that cached kernels may occupy.
+    /// Limit on the bytes of cached shaders. The least recently used ones are evicted.
     pub cache_bytes: usize,
-    /// Threads that compile in the background, so that nobody who runs shaders waits for code: a shader is interpreted until its
-    /// code is there, batches run one by one, and what comes out is the same. One is enough for any game; more than 64 are 64.
-    /// With 0 whoever first wants code makes it.
+    /// Number of threads that compile in the background; values above 64 count as 64. With threads,
+    /// no run waits for compilation: the interpreter serves a shader, and batches run sequentially,
+    /// until the code is ready. One thread is enough for any game. With 0, the call that first
+    /// needs code compiles it.
     pub threads: usize,
-    /// Where native code is kept, on a system with rules of its own; pages that picajit maps if there is nothing else.
+    /// The source of executable memory, for systems that restrict it. With `None`, picajit maps
+    /// pages.
     pub memory: Option<Arc<dyn ExecutableMemory>>,
-    /// Which profiler is told of native code, so that it shows shaders by name.
+    /// The profiler that receives the names and addresses of native code.
     pub profiler: Profiler,
-    /// Where programs are written that were asked for and not known, a small file for each; made if it is not there. An engine
-    /// writes none where it knows of 4096. [`Engine::preload`] has their code made before they are asked for again.
-    /// [Threads](Options::threads) write them if there are any, and else who asks. A host with several games names a directory for
-    /// each. `None`: nothing is written, nor by a build without native code.
+    /// The directory for a warm start: the engine writes each new program to a small file, and
+    /// [`Engine::preload`] compiles them at the next start-up. The engine creates the directory,
+    /// and writes at most 4096 programs. [Threads](Options::threads) do the writing, if there are
+    /// any. Use one directory for each game. With `None`, and in a build without native code, the
+    /// engine writes nothing.
     pub store_directory: Option<PathBuf>,
-    /// Who is told of events; standard error unless changed.
+    /// Receives events. The default prints them to standard error.
     pub events: EventHandler,
 }
 
@@ -142,149 +161,170 @@ impl Default for Options {
             memory: None,
             profiler: Profiler::None,
             store_directory: None,
-            // Who reads there may have gone, which must not end a run.
+            // A closed standard error must not end a run.
             events: Arc::new(|event| drop(writeln!(io::stderr(), "picajit: {event}"))),
         }
     }
 }
 
-/// Compiles programs and keeps what it has compiled.
+/// Compiles programs and caches the shaders.
 pub struct Engine {
-    /// First, so that its threads have ended before anything that they use goes.
+    /// The first field: its threads end before the fields that they use are dropped.
     background: Background,
     options: Options,
-    /// What makes native code. `None` if it was not asked for.
-    maker: Option<Arc<Maker>>,
+    /// `None`: the host prefers the interpreter.
+    compiler: Option<Arc<Compiler>>,
     cache: Arc<Mutex<Cache<Arc<Compiled>>>>,
-    recent: Mutex<KeyMemo>,
-    /// Where programs are written. `None` if that was not asked for.
-    kept: Option<Arc<ProgramStore>>,
+    key_memo: Mutex<KeyMemo>,
+    store: Option<Arc<ProgramStore>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is guarded is whole after every statement, so a panic elsewhere does not spoil it.
+    // The guarded values are consistent after every statement, so a panic elsewhere leaves them
+    // valid.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Engine {
-    /// An engine. Always succeeds: without native code it interprets, and without threads whoever asks compiles.
+    /// An engine. Never fails: without native code it interprets, and without threads callers
+    /// compile.
     pub fn new(options: Options) -> Engine {
-        let wanted = options.backend == Prefer::Native;
-        let background = Background::new(if wanted { options.threads } else { 0 });
-        let native = wanted.then(|| native(&options, background.queue()));
+        let prefers_native = options.backend == Prefer::Native;
+        let background = Background::new(if prefers_native { options.threads } else { 0 });
+        let native = prefers_native.then(|| native(&options, background.queue()));
         if options.profiler != Profiler::None && !matches!(native, Some(Ok(_))) {
             (options.events)(&Event::ProfilerFailed { reason: ProfilerError::NoNativeCode });
         }
-        let maker = |native| Arc::new(Maker::new(native, background.queue().clone(), options.events.clone()));
-        let maker = native.map(maker);
-        let kept =
+        let compiler = |native| Arc::new(Compiler::new(native, background.queue().clone(), options.events.clone()));
+        let compiler = native.map(compiler);
+        let store =
             options.store_directory.clone().map(|path| Arc::new(ProgramStore::new(path, options.events.clone())));
         let cache = Arc::new(Mutex::new(Cache::new(options.cache_bytes)));
-        Engine { maker, cache, recent: Mutex::default(), kept, background, options }
+        Engine { compiler, cache, key_memo: Mutex::default(), store, background, options }
     }
 
-    /// The shader of `entry` in `program`: found in the cache, or compiled, now or by threads in the
-    /// [background](Options::threads). The lookup explores the program (some microseconds): keep the shader until code,
-    /// descriptors or entry change.
+    /// The shader of `entry` in `program`, from the cache or new. Without
+    /// [threads](Options::threads) a new shader is compiled before this returns.
+    ///
+    /// A lookup takes 0.2 to 1 us for a program that was looked up lately. Otherwise it explores
+    /// the words that `entry` reaches, in 1 to 70 us for programs of 2 to 511 words. Unreachable
+    /// words don't matter, so leftovers of earlier uploads cause no recompilation. Keep the shader
+    /// until code, descriptors or entry change.
     pub fn shader(&self, program: &Program, entry: Entry) -> Shader {
         self.shader_on(program, entry, false)
     }
 
-    /// The same for runs on [`Unit`] and [`Uniforms`]: it copies nothing there, also if the engine was made for a host's
-    /// layout.
+    /// [`Engine::shader`] for runs on [`Unit`] and [`Uniforms`]: these then copy nothing, even if
+    /// the engine has a [layout](Options::layout).
     pub fn own_shader(&self, program: &Program, entry: Entry) -> Shader {
         self.shader_on(program, entry, true)
     }
 
-    fn shader_on(&self, program: &Program, entry: Entry, own: bool) -> Shader {
-        let config = self.config(own);
-        let key = self.key(program, entry, own, config);
-        let known = lock(&self.cache).get(&key);
-        if let Some(compiled) = known {
-            self.ask(&compiled, &key);
+    fn shader_on(&self, program: &Program, entry: Entry, on_unit: bool) -> Shader {
+        let config = self.config(on_unit);
+        let (key, explored) = self.key(program, entry, on_unit, config);
+        let cached = lock(&self.cache).get(&key);
+        if let Some(compiled) = cached {
+            self.request(&compiled, &key);
             return Shader(compiled);
         }
-        let compiled = self.unknown(program, &key, config);
-        self.ask(&compiled, &key);
-        if let Some(kept) = self.kept() {
-            // Behind the code, which is what somebody waits for.
-            kept.keep(key, own, self.background.queue());
+        let compiled = self.insert_new(program, &key, config, explored);
+        self.request(&compiled, &key);
+        if let Some(store) = self.store() {
+            // Queued after the compilation, which the host waits for.
+            store.store(key, on_unit, self.background.queue());
         }
         Shader(compiled)
     }
 
-    /// What the cache has it under.
-    fn key(&self, program: &Program, entry: Entry, own: bool, config: Config) -> ShaderKey {
-        let hash = key_memo::hash(program, entry, own);
-        let known = lock(&self.recent).key(hash, program, entry, own);
-        known.unwrap_or_else(|| {
-            let key = ShaderKey::new(program, entry, config);
-            lock(&self.recent).remember(hash, program.clone(), entry, own, key.clone());
-            key
-        })
+    /// The cache key, and the exploration that gave it unless the memo had the key.
+    fn key(&self, program: &Program, entry: Entry, on_unit: bool, config: Config) -> (ShaderKey, Option<Exploration>) {
+        let hash = key_memo::hash(program, entry, on_unit);
+        let known = lock(&self.key_memo).get(hash, program, entry, on_unit);
+        if let Some(key) = known {
+            return (key, None);
+        }
+        let (key, explored) = ShaderKey::explore(program, entry, config);
+        lock(&self.key_memo).insert(hash, program.clone(), entry, on_unit, key.clone());
+        (key, Some(explored))
     }
 
-    /// Who keeps programs, if anybody. Nobody in a build that compiles nothing, which then need not have what it takes.
-    fn kept(&self) -> Option<&Arc<ProgramStore>> {
-        if cfg!(feature = "jit") { self.kept.as_ref() } else { None }
+    /// The program store. Always `None` in a build without native code, which then omits the file
+    /// format.
+    fn store(&self) -> Option<&Arc<ProgramStore>> {
+        if cfg!(feature = "jit") { self.store.as_ref() } else { None }
     }
 
-    /// Somebody asks for a shader of the cache. If nobody has before, its code may be unmade, or far behind in a row of others.
-    fn ask(&self, compiled: &Arc<Compiled>, key: &ShaderKey) {
-        if !compiled.ask() {
+    /// Requests the code of a shader for a caller. A preloaded shader's request overtakes the
+    /// preloads that are not queued yet.
+    fn request(&self, compiled: &Arc<Compiled>, key: &ShaderKey) {
+        // Before the clones, since most lookups repeat.
+        if compiled.requested() {
             return;
         }
-        let (cache, known) = (self.cache.clone(), key.clone());
-        if !compiled.make_later(move |compiled| lock(&cache).resize(&known, compiled.held_bytes())) {
-            compiled.make();
-            lock(&self.cache).resize(key, compiled.held_bytes());
-        }
+        let (cache, key) = (self.cache.clone(), key.clone());
+        compiled.request(move |compiled| lock(&cache).resize(&key, compiled.held_bytes()));
     }
 
-    /// What shaders are made with, for runs on [`Unit`] and [`Uniforms`] or on a host's memory.
-    fn config(&self, own: bool) -> Config {
+    /// The configuration of shaders that run on [`Unit`] and [`Uniforms`], or on the host's layout.
+    fn config(&self, on_unit: bool) -> Config {
         let Options { precision, fuel, layout, .. } = self.options;
-        Config { precision, fuel, layout: layout.filter(|_| !own) }
+        Config { precision, fuel, layout: layout.filter(|_| !on_unit) }
     }
 
-    /// A shader of which nothing is made yet.
-    fn new_shader(&self, program: &Program, entry: Entry, config: Config) -> Arc<Compiled> {
-        let every = self.options.crosscheck;
-        let check = (every > 0 && self.maker.is_some()).then(|| Crosscheck::new(every, self.options.events.clone()));
-        Arc::new(Compiled::new(program.clone(), entry, config, self.maker.clone(), check))
+    /// A shader that is not compiled yet.
+    fn new_shader(
+        &self,
+        program: &Program,
+        entry: Entry,
+        config: Config,
+        explored: Option<Exploration>,
+    ) -> Arc<Compiled> {
+        let Options { crosscheck, ref events, .. } = self.options;
+        let checks = crosscheck > 0 && self.compiler.is_some();
+        let crosscheck = checks.then(|| Crosscheck::new(entry, crosscheck, events.clone()));
+        Arc::new(Compiled::new(program.clone(), entry, config, explored, self.compiler.clone(), crosscheck))
     }
 
-    /// One that was not in the cache, and now is. With threads its code is left unmade.
-    fn unknown(&self, program: &Program, key: &ShaderKey, config: Config) -> Arc<Compiled> {
-        let compiled = self.new_shader(program, key.entry(), config);
+    /// Adds a new shader to the cache, and compiles it first unless there are threads. If another
+    /// thread has added one for this key since the lookup, returns that one.
+    fn insert_new(
+        &self,
+        program: &Program,
+        key: &ShaderKey,
+        config: Config,
+        explored: Option<Exploration>,
+    ) -> Arc<Compiled> {
+        let compiled = self.new_shader(program, key.entry(), config, explored);
         if !self.background.queue().open() {
-            // Not under the lock: other threads go on. If two compile the same, the first to finish is kept.
-            compiled.make();
+            // Outside the lock, so that other threads' lookups don't wait.
+            compiled.compile_now();
         }
         lock(&self.cache).insert(key.clone(), compiled.clone(), compiled.held_bytes())
     }
 
-    /// Returns when all shaders that were asked for or [preloaded](Engine::preload) are compiled, with all code that their runs have
-    /// asked for, and all programs that are [kept](Options::store_directory) are written; at once where nothing is done in the
-    /// [background](Options::threads), and on the threads that do it, which events come on.
+    /// Blocks until the [threads](Options::threads) are idle: all requested and
+    /// [preloaded](Engine::preload) shaders are compiled, with the batch code that runs have
+    /// requested, and all programs are [stored](Options::store_directory). Returns at once if there
+    /// are no threads, and on one of these threads, as in an event handler.
     pub fn wait(&self) {
         self.background.queue().wait();
     }
 
-    /// Why no shader of this engine is native, if that is so and native code was preferred.
+    /// Why this engine compiles no native code at all, although the host prefers it.
     pub fn no_native(&self) -> Option<&Unsupported> {
-        self.maker.as_ref().and_then(|maker| maker.backend.as_ref().err())
+        self.compiler.as_ref().and_then(|compiler| compiler.name().err())
     }
 
-    /// What the cache has done and holds.
+    /// Counters of the cache.
     pub fn cache_stats(&self) -> CacheStats {
         lock(&self.cache).stats()
     }
 
-    /// Drops all cached kernels; shaders that are held stay usable.
+    /// Empties the cache. Shaders that the host holds stay usable.
     pub fn clear(&self) {
         lock(&self.cache).clear();
-        lock(&self.recent).clear();
+        lock(&self.key_memo).clear();
     }
 }
 
@@ -295,43 +335,47 @@ impl Default for Engine {
 }
 
 #[cfg(feature = "jit")]
-fn native(options: &Options, queue: &Queue) -> Result<Arc<dyn Backend>, Unsupported> {
+fn native(options: &Options, queue: &Queue) -> Result<Arc<dyn NativeBackend>, Unsupported> {
     use crate::jit::{HostServices, Jit, Settings, Variant};
     let settings = Settings { profiler: options.profiler.clone(), ..Settings::default() };
-    let lent = HostServices { queue: Some(queue.clone()), memory: options.memory.clone() };
-    let jit = Jit::hosted(Variant::Batch, settings, lent, Arc::new(Interp))?;
+    let services = HostServices { queue: Some(queue.clone()), memory: options.memory.clone() };
+    let jit = Jit::hosted(Variant::Batch, settings, services, Arc::new(Interp))?;
     let events = options.events.clone();
     jit.on_profiler_error(move |reason| events(&Event::ProfilerFailed { reason: reason.clone() }));
     Ok(Arc::new(jit))
 }
 
 #[cfg(not(feature = "jit"))]
-fn native(_: &Options, _: &Queue) -> Result<Arc<dyn Backend>, Unsupported> {
+fn native(_: &Options, _: &Queue) -> Result<Arc<dyn NativeBackend>, Unsupported> {
     Err(Unsupported::HostIsa { missing: "the `jit` feature of this build" })
 }
 
-/// One entry of a program, ready to run. Cheap to clone; immutable; many threads may run it at once.
+/// One entry of a program, ready to run. Cheap to clone. Any number of threads may run it at once,
+/// each on its own [`Unit`].
+///
+/// Each run takes a thread whose floating-point mode is the default: round to nearest, subnormals
+/// preserved. Audio code that sets flush-to-zero must reset it, or results differ.
 #[derive(Clone)]
 pub struct Shader(Arc<Compiled>);
 
 impl Shader {
-    /// Runs one vertex on `unit`, on a thread whose floating-point mode is the usual one (round to nearest, subnormals
-    /// kept): whoever sets another, as some audio code does, gets other numbers. Inputs from `unit.v`, results in
-    /// [`Unit::outputs`]. What the program emits goes nowhere; see [`Shader::run_geometry`].
+    /// Runs one vertex on `unit`: inputs in `unit.v`, results in [`Unit::outputs`]. Vertices that a
+    /// geometry program emits are dropped; see [`Shader::run_geometry`].
     pub fn run(&self, uniforms: &Uniforms, unit: &mut Unit) -> Exit {
         self.run_geometry(uniforms, unit, &mut NoEmitter)
     }
 
-    /// Runs one geometry invocation on `unit` and sends its triangles to `emitter`. Afterwards the hardware sets
-    /// boolean uniform b15; uniforms are the host's, so that is the host's to do.
+    /// Runs one geometry invocation on `unit` and sends its triangles to `emitter`. After an
+    /// invocation the hardware sets boolean uniform b15; the host must do so in its uniforms.
     pub fn run_geometry(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
-        if let Some(check) = self.0.check().filter(|check| check.due()) {
-            check.once(&self.0, uniforms, unit);
+        if let Some(crosscheck) = self.0.crosscheck().filter(|crosscheck| crosscheck.selects_next()) {
+            crosscheck.check_run(self.0.pair(), uniforms, unit);
         }
         self.0.kernel().run(uniforms, unit, emitter)
     }
 
-    /// Runs the vertices of `batch` one after the other on `unit`; see [`Kernel::run_batch`](crate::kernel::Kernel::run_batch).
+    /// Runs the vertices of `batch`. The result is as if they ran in order on `unit`; see
+    /// [`Kernel::run_batch`](crate::kernel::Kernel::run_batch).
     #[inline]
     pub fn run_batch(&self, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>) -> Exit {
         if batch.len() == 1 && !batch.preserve_unit {
@@ -341,56 +385,58 @@ impl Shader {
             copy_registers(wanted, unit.outputs(), batch.outputs.registers());
             return exit;
         }
-        self.run_many(uniforms, unit, batch)
+        self.run_several(uniforms, unit, batch)
     }
 
-    fn run_many(&self, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>) -> Exit {
-        if let Some(check) = self.0.check() {
-            check.batch(&self.0, uniforms, unit, batch);
+    fn run_several(&self, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>) -> Exit {
+        if let Some(crosscheck) = self.0.crosscheck() {
+            crosscheck.check_batch(self.0.pair(), uniforms, unit, batch);
         }
         self.0.kernel().run_batch(uniforms, unit, batch, &mut NoEmitter)
     }
 
-    /// [`Shader::run_geometry`], which is [`Shader::run`] too, on a host's memory. Nothing is copied if the engine was made
-    /// for its layout and the shader is native.
+    /// [`Shader::run_geometry`] on a host's memory; serves vertex programs too. Native code copies
+    /// nothing if the engine has the host's [layout](Options::layout).
     pub fn run_on(&self, host: &Host<'_>, emitter: &mut dyn HostEmitter) -> Exit {
-        if let Some(check) = self.0.check().filter(|check| check.due()) {
+        if let Some(crosscheck) = self.0.crosscheck().filter(|crosscheck| crosscheck.selects_next()) {
             let (unit, uniforms) = host.load();
-            check.once(&self.0, &uniforms, &unit);
+            crosscheck.check_run(self.0.pair(), &uniforms, &unit);
         }
         self.0.kernel().run_on(host, emitter)
     }
 
     /// [`Shader::run_batch`] on a host's memory.
     pub fn run_batch_on(&self, host: &Host<'_>, batch: &mut Batch<'_>) -> Exit {
-        if let Some(check) = self.0.check() {
+        if let Some(crosscheck) = self.0.crosscheck() {
             let (unit, uniforms) = host.load();
-            check.batch(&self.0, &uniforms, &unit, batch);
+            crosscheck.check_batch(self.0.pair(), &uniforms, &unit, batch);
         }
         self.0.kernel().run_batch_on(host, batch, &mut NoEmitter)
     }
 
-    /// Compiles it here and now, if that is to be done in the [background](Options::threads) and has not been.
+    /// Compiles the shader before this returns, unless it is compiled. For hosts with
+    /// [threads](Options::threads) that need native code at once.
     pub fn compile_now(&self) {
-        self.0.make();
+        self.0.compile_now();
     }
 
-    /// Who runs it now: `lanes` or `interp`.
+    /// The name of the backend that serves the next run: `batch` (native code) or `interp`.
     pub fn backend(&self) -> &'static str {
         self.0.backend()
     }
 
-    /// The layout that its engine was made for.
+    /// The [layout](Options::layout) that the shader is compiled for.
     pub fn layout(&self) -> Option<&Layout> {
         self.0.kernel().layout()
     }
 
-    /// Why it is not native, if native code was preferred. `None` too while it may still become so.
+    /// Why the shader has no native code although the host prefers it. `None` while it waits for
+    /// compilation.
     pub fn fallback_reason(&self) -> Option<&Unsupported> {
-        self.0.reason()
+        self.0.fallback_reason()
     }
 
-    /// What its runs have met so far, over all threads.
+    /// Counters of its runs, over all threads.
     pub fn stats(&self) -> KernelStats {
         self.0.kernel().stats()
     }
@@ -400,9 +446,9 @@ impl Shader {
         self.0.kernel().native_bytes()
     }
 
-    /// The first difference that a crosscheck has found, in words.
+    /// The first difference that a [crosscheck](Options::crosscheck) found, as text.
     pub fn divergence(&self) -> Option<String> {
-        self.0.check().and_then(Crosscheck::found)
+        self.0.crosscheck().and_then(Crosscheck::difference)
     }
 
     /// Whether both are the same compiled shader.

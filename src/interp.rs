@@ -11,7 +11,7 @@ use crate::isa::numeric::Precision;
 use crate::isa::{
     Alu, AluOp, CmpOp, DstFile, FLOAT_UNIFORMS, Index, Inst, Pc, Src, SrcFile, Stage, Test, VectorOp, WriteMask,
 };
-use crate::kernel::{Backend, Config, Kernel, Unsupported, copied};
+use crate::kernel::{Backend, Config, Kernel, Unsupported, with_host_copies};
 use crate::layout::{Host, HostEmitter, Layout};
 use crate::program::{Entry, Program};
 use crate::state::{EmitState, Emitter, Exit, Uniforms, Unit, Vec4};
@@ -133,7 +133,7 @@ impl InterpKernel {
         emitter: &mut dyn HostEmitter,
         hook: &mut dyn FnMut(Step<'_>) -> ControlFlow<()>,
     ) -> Option<Exit> {
-        copied(host, emitter, |uniforms, unit, emitter| self.run_hooked(uniforms, unit, emitter, hook))
+        with_host_copies(host, emitter, |uniforms, unit, emitter| self.run_hooked(uniforms, unit, emitter, hook))
     }
 
     fn run_hooked(

@@ -1,8 +1,10 @@
-//! What every engine offers: a [`Backend`] compiles an entry of a program to a [`Kernel`], and a kernel runs it.
+//! The interface of every backend: a [`Backend`] compiles an entry of a program to a [`Kernel`],
+//! and a kernel runs it.
 //!
-//! The contract that makes engines interchangeable: for the same program, entry, [`Config`], uniforms and unit, every
-//! kernel leaves the same bits in the unit and the outputs (any NaN equals any NaN), emits the same triangles in the same
-//! order, and returns the same [`Exit`]. This file must not know any engine.
+//! The contract that makes backends interchangeable: for the same program, entry, [`Config`],
+//! uniforms and unit, every kernel leaves the same bits in the unit and the outputs (any NaN equals
+//! any NaN), emits the same triangles in the same order, and returns the same [`Exit`]. This file
+//! must not name any backend.
 
 use crate::isa::Pc;
 use crate::isa::numeric::Precision;
@@ -13,19 +15,20 @@ use crate::state::{Batch, EmitState, Emitter, Exit, Registers, Uniforms, Unit, V
 use std::fmt;
 use std::sync::Arc;
 
-/// Backward transfers a run may take unless told otherwise.
+/// The default of [`Config::fuel`].
 pub const DEFAULT_FUEL: u32 = 65_536;
 
-/// What changes the meaning of a run, or the code for it, and is therefore part of every cache key.
+/// Options that change the meaning of a run or its code. They are part of every cache key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Config {
     /// Number format of results.
     pub precision: Precision,
-    /// Backward transfers (next pc not above pc) that one run may take; the one after these ends it with
-    /// [`Exit::Fuel`], before the transfer is made.
+    /// Backward transfers (next pc not above pc) that one run may take. The next one ends the run
+    /// with [`Exit::Fuel`] instead of transferring.
     pub fuel: u32,
-    /// Where the host keeps what is run on, if not in [`Unit`] and [`Uniforms`]. Changes no result: a kernel runs on any
-    /// memory, and on memory of this layout without copying it.
+    /// The host's layout of registers and uniforms, if it is not that of [`Unit`] and [`Uniforms`].
+    /// Changes no result: a kernel runs on memory of any layout, and on memory of this one without
+    /// copying.
     pub layout: Option<Layout>,
 }
 
@@ -35,24 +38,26 @@ impl Default for Config {
     }
 }
 
-/// Turns programs into kernels.
+/// Compiles programs to kernels.
 pub trait Backend: Send + Sync {
-    /// A short name: `interp`, `vec4`, `unoptimised`.
+    /// A short name: `interp`, `vec4`, `batch`, `unoptimised`.
     fn name(&self) -> &'static str;
 
-    /// Compiles what `entry` reaches. An error is a reason to use another engine, not a fault of the program.
+    /// Compiles what `entry` reaches. An error means that another backend must serve the program,
+    /// not that the program is invalid.
     fn compile(&self, program: &Arc<Program>, entry: Entry, config: &Config) -> Result<Arc<dyn Kernel>, Unsupported>;
 }
 
-/// One entry of one program, ready to run. Immutable: many threads may run it at once, each on its own unit.
+/// One entry of one program, ready to run. Immutable: many threads may run it at once, each on its
+/// own unit.
 pub trait Kernel: Send + Sync {
-    /// Runs one vertex (or one geometry invocation) on `unit`. In a vertex program `EMIT` and `SETEMIT` do nothing, and
-    /// `emitter` is not called.
+    /// Runs one vertex (or one geometry invocation) on `unit`. In a vertex program `EMIT` and
+    /// `SETEMIT` do nothing, and `emitter` is not called.
     fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit;
 
-    /// Runs the vertices of `batch` one after the other on `unit`, as if each were loaded into `unit.v`, run, and its
-    /// outputs copied away; on a copy of it, if [it is to stay](Batch::preserve_unit). All of them run; the result is the first exit
-    /// that is not [`Exit::End`], if there is one.
+    /// Runs all vertices of `batch`. The result is as if they ran in order on `unit`: load a vertex
+    /// into `unit.v`, run, copy its outputs away. With [`Batch::preserve_unit`] they run on a copy
+    /// of `unit`. Returns the first exit that is not [`Exit::End`], or [`Exit::End`].
     fn run_batch(
         &self,
         uniforms: &Uniforms,
@@ -60,32 +65,32 @@ pub trait Kernel: Send + Sync {
         batch: &mut Batch<'_>,
         emitter: &mut dyn Emitter,
     ) -> Exit {
-        in_turn(unit, batch, |unit| self.run(uniforms, unit, emitter))
+        run_sequentially(unit, batch, |unit| self.run(uniforms, unit, emitter))
     }
 
-    /// [`Kernel::run`] on a host's memory. The same results, also where the host keeps flags as other bytes than 0 and 1.
+    /// [`Kernel::run`] on a host's memory, with the same results. Any nonzero byte is a true flag.
     fn run_on(&self, host: &Host<'_>, emitter: &mut dyn HostEmitter) -> Exit {
-        copied(host, emitter, |uniforms, unit, emitter| self.run(uniforms, unit, emitter))
+        with_host_copies(host, emitter, |uniforms, unit, emitter| self.run(uniforms, unit, emitter))
     }
 
     /// [`Kernel::run_batch`] on a host's memory.
     fn run_batch_on(&self, host: &Host<'_>, batch: &mut Batch<'_>, emitter: &mut dyn HostEmitter) -> Exit {
-        batch_copied(host, batch, emitter, |uniforms, unit, batch, emitter| {
+        batch_with_host_copies(host, batch, emitter, |uniforms, unit, batch, emitter| {
             self.run_batch(uniforms, unit, batch, emitter)
         })
     }
 
-    /// The layout that it was compiled for; see [`Config::layout`].
+    /// [`Config::layout`] of its compilation.
     fn layout(&self) -> Option<&Layout> {
         None
     }
 
-    /// What it has seen so far.
+    /// Counters of its runs, over all threads.
     fn stats(&self) -> KernelStats {
         KernelStats::default()
     }
 
-    /// Bytes of memory it occupies, to the best of its knowledge: code, programs, tables. What a cache counts.
+    /// Bytes of memory it occupies, approximately: code, programs, tables. Caches count these.
     fn held_bytes(&self) -> usize {
         self.native_bytes()
     }
@@ -96,81 +101,88 @@ pub trait Kernel: Send + Sync {
     }
 }
 
-/// Runs `work` on copies of a host's registers and uniforms, and puts the registers back.
-// Kilobytes of stack, which whoever also has a faster way must not pay for.
+/// Copy-in, copy-out: runs `work` on copies of a host's registers and uniforms, then stores the
+/// registers.
+// Not inlined: the copies take kilobytes of stack, which a caller's fast path must not reserve.
 #[inline(never)]
-pub(crate) fn copied<T>(
+pub(crate) fn with_host_copies<T>(
     host: &Host<'_>,
     emitter: &mut dyn HostEmitter,
     work: impl FnOnce(&Uniforms, &mut Unit, &mut dyn Emitter) -> T,
 ) -> T {
     let (mut unit, uniforms) = host.load();
-    let exit = work(&uniforms, &mut unit, &mut Sent(emitter));
+    let exit = work(&uniforms, &mut unit, &mut HostEmitterAdapter(emitter));
     host.store(&unit);
     exit
 }
 
-/// The same for a batch, behind which the registers may have to be as they were, to the byte.
+/// [`with_host_copies`] for a batch. [`Batch::preserve_unit`] leaves the host's registers
+/// untouched, to the byte.
 #[inline(never)]
-pub(crate) fn batch_copied(
+pub(crate) fn batch_with_host_copies(
     host: &Host<'_>,
     batch: &mut Batch<'_>,
     emitter: &mut dyn HostEmitter,
     work: impl FnOnce(&Uniforms, &mut Unit, &mut Batch<'_>, &mut dyn Emitter) -> Exit,
 ) -> Exit {
     let (mut unit, uniforms) = host.load();
-    let exit = work(&uniforms, &mut unit, batch, &mut Sent(emitter));
+    let exit = work(&uniforms, &mut unit, batch, &mut HostEmitterAdapter(emitter));
     if !batch.preserve_unit {
         host.store(&unit);
     }
     exit
 }
 
-/// Hands each `EMIT` on to a host that keeps its own slots.
-struct Sent<'a>(&'a mut dyn HostEmitter);
+/// Passes each `EMIT` to a host that assembles triangles itself.
+struct HostEmitterAdapter<'a>(&'a mut dyn HostEmitter);
 
-impl Emitter for Sent<'_> {
+impl Emitter for HostEmitterAdapter<'_> {
     fn vertex(&mut self, outputs: &Registers, how: EmitState) {
         self.0.emit(outputs, how);
     }
     fn triangle(&mut self, _: [&Registers; 3], _: bool) {}
 }
 
-/// What a kernel has seen so far. Counters stop or wrap where it no longer matters.
+/// Counters of a kernel's runs. They saturate or wrap at values where the exact count no longer
+/// matters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KernelStats {
-    /// Runs of one vertex that met something rare (infinities, NaN, in float24 numbers that are none) and were run
-    /// again by exact code.
+    /// Single-vertex runs that deoptimised: they met an infinity or NaN (with float24 also a value
+    /// outside the format), and exact code ran them again.
     pub deoptimised: u32,
-    /// Interleave of vertices that ran side by side.
+    /// Groups of vertices that batch code has run.
     pub groups: u32,
-    /// Interleave that were given up, because vertices disagreed on a branch or met something rare, and run one by one.
+    /// Groups that bailed out, because of a divergent branch or a failed guard. Their vertices ran
+    /// sequentially.
     pub bailouts: u32,
-    /// Why batches run one vertex after the other, if that is so and known.
+    /// Why batches run sequentially, if they do and the reason is known.
     pub sequential_reason: Option<String>,
 }
 
-/// Runs the vertices of a batch one after the other, as [`Kernel::run_batch`] has it.
+/// Runs the vertices of a batch in order, as [`Kernel::run_batch`] specifies.
 #[inline]
-pub(crate) fn in_turn(unit: &mut Unit, batch: &mut Batch<'_>, run: impl FnMut(&mut Unit) -> Exit) -> Exit {
-    if batch.preserve_unit { on_copy(unit, |unit| each(unit, batch, run)) } else { each(unit, batch, run) }
+pub(crate) fn run_sequentially(unit: &mut Unit, batch: &mut Batch<'_>, run: impl FnMut(&mut Unit) -> Exit) -> Exit {
+    match batch.preserve_unit {
+        true => with_unit_copy(unit, |unit| run_sequentially_on(unit, batch, run)),
+        false => run_sequentially_on(unit, batch, run),
+    }
 }
 
-/// Runs `work` on a copy of a unit, which stays as it is.
-// Kilobytes of stack, as above.
+/// Runs `work` on a copy of `unit`.
+// Not inlined, for the same reason as `with_host_copies`.
 #[inline(never)]
-pub(crate) fn on_copy<T>(unit: &Unit, work: impl FnOnce(&mut Unit) -> T) -> T {
+pub(crate) fn with_unit_copy<T>(unit: &Unit, work: impl FnOnce(&mut Unit) -> T) -> T {
     work(&mut unit.clone())
 }
 
 #[inline]
-fn each(unit: &mut Unit, batch: &mut Batch<'_>, mut run: impl FnMut(&mut Unit) -> Exit) -> Exit {
+fn run_sequentially_on(unit: &mut Unit, batch: &mut Batch<'_>, mut run: impl FnMut(&mut Unit) -> Exit) -> Exit {
     if batch.layout == VertexLayout::Soa {
-        return each_by_components(unit, batch, run);
+        return run_soa_sequentially(unit, batch, run);
     }
     let (count, taken, wanted) = (batch.len(), batch.inputs_taken(), batch.outputs_wanted());
     let (input_stride, output_stride) = (batch.inputs.stride(), batch.outputs.stride());
-    // Not by number: a batch of one would notice the multiplications.
+    // Splitting instead of indexing: the multiplications would be measurable in a batch of one.
     let (mut inputs, mut outputs) = (batch.inputs.registers(), batch.outputs.registers());
     let mut result = Exit::End;
     for _ in 0..count {
@@ -187,9 +199,8 @@ fn each(unit: &mut Unit, batch: &mut Batch<'_>, mut run: impl FnMut(&mut Unit) -
     result
 }
 
-/// The same of vertices that lie by components.
 #[inline(never)]
-fn each_by_components(unit: &mut Unit, batch: &mut Batch<'_>, mut run: impl FnMut(&mut Unit) -> Exit) -> Exit {
+fn run_soa_sequentially(unit: &mut Unit, batch: &mut Batch<'_>, mut run: impl FnMut(&mut Unit) -> Exit) -> Exit {
     let mut result = Exit::End;
     for n in 0..batch.len() {
         batch.take(n, &mut unit.v);
@@ -202,39 +213,41 @@ fn each_by_components(unit: &mut Unit, batch: &mut Batch<'_>, mut run: impl FnMu
     result
 }
 
-/// Why a backend can't serve a program. The interpreter always can.
+/// Why a backend can't compile a program. The interpreter compiles every program.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Unsupported {
-    /// The build has no JIT, or it is for another architecture, or the CPU lacks what the code needs.
+    /// The build has no JIT, the JIT does not support the architecture, or the CPU lacks an
+    /// instruction set extension.
     HostIsa {
         /// What is missing.
         missing: &'static str,
     },
-    /// The system gave no memory, or did not let it become executable.
+    /// The system provides no memory, or refuses to make it executable.
     NoExecMemory {
-        /// What the system said.
+        /// The system's error.
         error: std::io::ErrorKind,
     },
-    /// The program's scopes multiply beyond the limit on blocks.
+    /// Nested scopes give control flow more `(pc, scopes)` states than the limit.
     TooManyStates {
         /// The limit.
         limit: usize,
-        /// Where the exploration stood.
+        /// The address at which exploration reached the limit.
         pc: Pc,
     },
-    /// The program has more blocks than code is generated for.
+    /// Control flow has more blocks than the limit.
     TooManyBlocks {
         /// The limit.
         limit: usize,
-        /// How many there are.
+        /// The number of blocks.
         blocks: usize,
     },
-    /// It is a geometry program, and the host's layout has no place for what these change.
+    /// The entry is a geometry program, and the host's layout has no offsets for the state that
+    /// `SETEMIT` changes.
     NoGeometry,
-    /// The code generator refused; a bug worth reporting.
+    /// The code generator failed: a bug in picajit.
     Codegen {
-        /// Its words.
+        /// Its error message.
         message: String,
     },
 }

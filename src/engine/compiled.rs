@@ -1,173 +1,171 @@
-//! One entry of a program in an engine: native code when it is there, the interpreter before that and where there is none.
+//! One entry of a program -> the kernel that runs it: native code once compiled, the interpreter
+//! before that and as fallback.
 //!
-//! Invariant: whoever runs it, the bits are the same; native code, once there, stays. It must not know the cache.
+//! Invariant: every kernel gives the same bits, and published native code stays. This file must not
+//! depend on the cache.
 
-use super::crosscheck::Crosscheck;
-use super::{Event, EventHandler, lock};
-use crate::background::Queue;
+use super::compiler::Compiler;
+use super::crosscheck::{Crosscheck, Pair};
+use super::lock;
+use crate::background::{Lazy, Queue};
+use crate::cache::Exploration;
 use crate::interp::Interp;
 use crate::kernel::{Backend, Config, Kernel, Unsupported};
 use crate::program::{Entry, Program};
-use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// What makes native code for an engine and its shaders.
-pub(super) struct Maker {
-    /// Or why there is none.
-    pub(super) backend: Result<Arc<dyn Backend>, Unsupported>,
-    /// Where code is made. Closed: by whoever wants it.
-    queue: Queue,
-    reported: Mutex<HashSet<Unsupported>>,
-    events: EventHandler,
+/// The result of compiling a shader.
+enum Native {
+    Code(Arc<dyn Kernel>),
+    Unsupported(Unsupported),
+    /// The host prefers the interpreter.
+    NotPreferred,
 }
 
-impl Maker {
-    pub(super) fn new(backend: Result<Arc<dyn Backend>, Unsupported>, queue: Queue, events: EventHandler) -> Maker {
-        Maker { backend, queue, reported: Mutex::default(), events }
-    }
-
-    fn make(&self, program: &Arc<Program>, entry: Entry, config: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
-        match &self.backend {
-            Ok(backend) => backend.compile(program, entry, config),
-            Err(reason) => Err(reason.clone()),
-        }
-    }
-
-    /// Says why there is no native code, once for each reason.
-    fn report(&self, entry: Entry, reason: &Unsupported) {
-        if lock(&self.reported).insert(reason.clone()) {
-            (self.events)(&Event::Fallback { entry, reason: reason.clone() });
-        }
-    }
-}
-
-/// What a [`Shader`](super::Shader) is.
+/// The state of a [`Shader`](super::Shader).
 pub(super) struct Compiled {
     pub(super) entry: Entry,
     program: Arc<Program>,
     config: Config,
-    /// `None`: native code was not asked for.
-    maker: Option<Arc<Maker>>,
-    /// Whether somebody wants it: until then it was only offered.
-    asked: AtomicBool,
-    native: OnceLock<Result<Arc<dyn Kernel>, Unsupported>>,
-    interp: OnceLock<Arc<dyn Kernel>>,
-    check: Option<Crosscheck>,
+    /// `None`: the host prefers the interpreter.
+    compiler: Option<Arc<Compiler>>,
+    /// The graph for the compiler, until the shader is compiled. `None` if its key came from the
+    /// memo.
+    explored: Mutex<Option<Exploration>>,
+    /// Requested when the engine first returns the shader; a preloaded one may be compiled before.
+    native: Lazy<Native>,
+    interpreter: OnceLock<Arc<dyn Kernel>>,
+    crosscheck: Option<Crosscheck>,
 }
 
 impl Compiled {
-    /// Nothing is compiled yet.
+    /// A shader that is not compiled yet.
     pub(super) fn new(
         program: Program,
         entry: Entry,
         config: Config,
-        maker: Option<Arc<Maker>>,
-        check: Option<Crosscheck>,
+        explored: Option<Exploration>,
+        compiler: Option<Arc<Compiler>>,
+        crosscheck: Option<Crosscheck>,
     ) -> Compiled {
-        let (asked, native, interp) = Default::default();
-        Compiled { entry, program: Arc::new(program), config, maker, asked, native, interp, check }
+        let compiles = compiler.as_ref().is_some_and(|compiler| compiler.queue().is_some());
+        let explored = Mutex::new(explored.filter(|_| compiles));
+        let (native, interpreter) = Default::default();
+        Compiled { entry, program: Arc::new(program), config, compiler, explored, native, interpreter, crosscheck }
     }
 
-    /// Somebody asks for it. Whether nobody has before.
-    pub(super) fn ask(&self) -> bool {
-        // Looked at first, since who only reads leaves it to other threads too.
-        !self.asked.load(Ordering::Relaxed) && !self.asked.swap(true, Ordering::Relaxed)
+    /// Whether the engine has returned this shader to a caller.
+    pub(super) fn requested(&self) -> bool {
+        self.native.requested()
     }
 
-    /// Compiles it here and now, if nobody has. Of those who do so at once one does, and the others wait.
-    pub(super) fn make(&self) {
-        if self.maker.is_none() || self.check().is_some() {
-            // It will be wanted, and counts in the cache.
-            self.interpreted();
-        }
-        if let Some(maker) = &self.maker {
-            let made = self.native.get_or_init(|| maker.make(&self.program, self.entry, &self.config));
-            if let Err(reason) = made {
-                self.interpreted();
-                // Not while it is being made: who hears of it may ask for this very shader. Nor for nobody: who asks later comes here.
-                if self.asked.load(Ordering::Relaxed) {
-                    maker.report(self.entry, reason);
-                }
+    /// On the first request, compiles the shader and then calls `after`: in the background if that
+    /// is possible and necessary.
+    pub(super) fn request(self: &Arc<Compiled>, after: impl FnOnce(&Compiled) + Send + 'static) {
+        self.native.request(self, self.queue(), |compiled| {
+            compiled.compile();
+            after(compiled);
+        });
+    }
+
+    /// Compiles the shader on this thread, unless it is compiled. Of concurrent callers one
+    /// compiles and the others wait.
+    pub(super) fn compile_now(&self) {
+        self.compile();
+    }
+
+    fn compile(&self) -> &Native {
+        let native = self.native.get_or_init(|| {
+            let explored = lock(&self.explored).take();
+            let Some(compiler) = &self.compiler else { return Native::NotPreferred };
+            match compiler.compile(explored, &self.program, self.entry, &self.config) {
+                Ok(code) => Native::Code(code),
+                Err(reason) => Native::Unsupported(reason),
             }
+        });
+        if self.crosscheck().is_some() || !matches!(native, Native::Code(_)) {
+            // Runs will need it. Created here, it is counted by the cache.
+            self.interpreter();
         }
-    }
-
-    /// Leaves a job to make it, which then calls `after`. False if there is nothing to do, or that can't be: then it has to be made
-    /// here and now.
-    pub(super) fn make_later(self: &Arc<Compiled>, after: impl FnOnce(&Compiled) + Send + 'static) -> bool {
-        let Some(Maker { backend: Ok(_), queue, .. }) = self.maker.as_deref() else { return false };
-        if self.native.get().is_some() {
-            return false;
-        }
-        let this = Arc::downgrade(self);
-        queue.push(Box::new(move || {
-            if let Some(this) = this.upgrade() {
-                this.make();
-                after(&this);
-            }
-        }))
-    }
-
-    /// What compares runs, if any are to be. Nothing in a build that compiles nothing, which then need not have what it takes.
-    #[inline]
-    pub(super) fn check(&self) -> Option<&Crosscheck> {
-        if cfg!(any(feature = "jit", test)) { self.check.as_ref() } else { None }
-    }
-
-    /// Who runs it now.
-    #[inline]
-    pub(super) fn kernel(&self) -> &dyn Kernel {
-        match self.native.get() {
-            Some(Ok(native)) => &**native,
-            _ => self.meanwhile(),
-        }
-    }
-
-    /// Who runs it while there is no native code.
-    fn meanwhile(&self) -> &dyn Kernel {
-        if let Some(maker) = &self.maker
-            && self.native.get().is_none()
-            && !maker.queue.open()
+        if let (Native::Unsupported(reason), Some(compiler)) = (native, &self.compiler)
+            // A preloaded shader that no caller requests is not worth a report; its first request
+            // comes here again.
+            && self.requested()
         {
-            // Those who were to make it have gone, with the engine.
-            self.make();
-            if let Some(native) = self.native() {
-                return native;
-            }
+            // Outside `get_or_init`: the handler may request this very shader.
+            compiler.report(self.entry, reason);
         }
-        self.interpreted()
+        native
     }
 
-    /// Native code, if it is there.
-    pub(super) fn native(&self) -> Option<&dyn Kernel> {
-        self.native.get()?.as_ref().ok().map(|native| &**native)
+    fn queue(&self) -> Option<&Queue> {
+        self.compiler.as_ref()?.queue()
     }
 
-    /// The interpreter's.
-    pub(super) fn interpreted(&self) -> &dyn Kernel {
-        let interp = || Interp.compile(&self.program, self.entry, &self.config).expect("it compiles everything");
-        &**self.interp.get_or_init(interp)
+    /// The crosscheck of its runs, if there is one. Always `None` in a build without native code,
+    /// which then omits the comparison.
+    #[inline]
+    pub(super) fn crosscheck(&self) -> Option<&Crosscheck> {
+        if cfg!(any(feature = "jit", test)) { self.crosscheck.as_ref() } else { None }
     }
 
-    /// Who runs it now, by name.
+    /// The kernels that a crosscheck compares. `None` while there is no native code.
+    pub(super) fn pair(&self) -> Option<Pair<'_>> {
+        Some(Pair { native: self.native()?, name: self.backend(), oracle: self.interpreter() })
+    }
+
+    /// The kernel that serves the next run.
+    #[inline]
+    pub(super) fn kernel(self: &Arc<Compiled>) -> &dyn Kernel {
+        match self.native.get() {
+            Some(Native::Code(native)) => &**native,
+            _ => self.kernel_without_code(),
+        }
+    }
+
+    /// The interpreter. If the threads that were to compile have ended with their engine, this
+    /// compiles here.
+    fn kernel_without_code(self: &Arc<Compiled>) -> &dyn Kernel {
+        match self.native.get_or_request(self, self.queue(), Compiled::compile) {
+            Some(Native::Code(native)) => &**native,
+            _ => self.interpreter(),
+        }
+    }
+
+    fn native(&self) -> Option<&dyn Kernel> {
+        match self.native.get()? {
+            Native::Code(native) => Some(&**native),
+            Native::Unsupported(_) | Native::NotPreferred => None,
+        }
+    }
+
+    fn interpreter(&self) -> &dyn Kernel {
+        let compile = || Interp.compile(&self.program, self.entry, &self.config).expect("it compiles every program");
+        &**self.interpreter.get_or_init(compile)
+    }
+
+    /// The name of the backend that serves the next run.
     pub(super) fn backend(&self) -> &'static str {
-        match self.maker.as_deref() {
-            Some(Maker { backend: Ok(backend), .. }) if self.native().is_some() => backend.name(),
+        match &self.compiler {
+            Some(compiler) if self.native().is_some() => compiler.name().unwrap_or(Interp.name()),
             _ => Interp.name(),
         }
     }
 
-    /// Why there is no native code although it was preferred.
-    pub(super) fn reason(&self) -> Option<&Unsupported> {
-        self.native.get()?.as_ref().err()
+    /// Why there is no native code although the host prefers it.
+    pub(super) fn fallback_reason(&self) -> Option<&Unsupported> {
+        match self.native.get()? {
+            Native::Unsupported(reason) => Some(reason),
+            Native::Code(_) | Native::NotPreferred => None,
+        }
     }
 
-    /// Bytes that it occupies.
+    /// Bytes of memory it occupies.
     pub(super) fn held_bytes(&self) -> usize {
         let native = self.native().map_or(0, |native| native.held_bytes());
-        let interp = self.interp.get().map_or(0, |interp| interp.held_bytes());
-        // Native code counts the program, which it shares.
-        native.max(self.program.bytes()) + interp
+        let interpreter = self.interpreter.get().map_or(0, |interpreter| interpreter.held_bytes());
+        let graph = lock(&self.explored).as_ref().map_or(0, |explored| explored.as_ref().map_or(0, |e| e.bytes()));
+        // Native code shares the program and counts it.
+        native.max(self.program.bytes()) + interpreter + graph
     }
 }

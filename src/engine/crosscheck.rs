@@ -1,78 +1,93 @@
-//! A crosscheck: some runs of a shader are done twice, on the interpreter as well, and compared.
+//! Runs of a shader -> differences between native code and the interpreter.
 //!
-//! Works on copies: what the host sees is the shader's own run. It must not know how code is made.
+//! A crosscheck compares on copies: the host sees the shader's own run. This file must not depend
+//! on how kernels are compiled.
 
-use super::compiled::Compiled;
 use super::{Event, EventHandler, lock};
 use crate::diff::{self, NamedKernel, Work};
+use crate::kernel::Kernel;
+use crate::program::Entry;
 use crate::state::{Batch, Uniforms, Unit};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a shader that is checked needs besides.
+/// Compares every Nth run of one shader.
 pub(super) struct Crosscheck {
-    every: u64,
+    entry: Entry,
+    interval: u64,
     runs: AtomicU64,
-    found: Mutex<Option<String>>,
+    difference: Mutex<Option<String>>,
     events: EventHandler,
 }
 
-/// Vertices of a batch that are compared from one that is due on: as many as it takes to run several at once.
-const STRETCH: usize = 16;
+/// The kernels to compare.
+pub(super) struct Pair<'a> {
+    pub(super) native: &'a dyn Kernel,
+    /// The native backend's name.
+    pub(super) name: &'static str,
+    pub(super) oracle: &'a dyn Kernel,
+}
+
+/// The number of vertices to compare from each selected run of a batch: enough for two interleaved
+/// groups.
+const SAMPLE: usize = 16;
 
 impl Crosscheck {
-    /// One run in so many.
-    pub(super) fn new(every: u32, events: EventHandler) -> Crosscheck {
-        Crosscheck { every: every.into(), runs: AtomicU64::new(0), found: Mutex::default(), events }
+    /// Compares the first of every `interval` runs of `entry`.
+    pub(super) fn new(entry: Entry, interval: u32, events: EventHandler) -> Crosscheck {
+        let (runs, difference) = Default::default();
+        Crosscheck { entry, interval: interval.into(), runs, difference, events }
     }
 
-    /// The first difference, in words.
-    pub(super) fn found(&self) -> Option<String> {
-        lock(&self.found).clone()
+    /// A description of the first difference.
+    pub(super) fn difference(&self) -> Option<String> {
+        lock(&self.difference).clone()
     }
 
-    /// Whether the run that now begins is to be compared.
-    pub(super) fn due(&self) -> bool {
-        self.runs.fetch_add(1, Ordering::Relaxed).is_multiple_of(self.every)
+    /// Counts a run; whether it is to be compared.
+    pub(super) fn selects_next(&self) -> bool {
+        self.runs.fetch_add(1, Ordering::Relaxed).is_multiple_of(self.interval)
     }
 
     /// Compares one run on copies of the unit.
-    pub(super) fn once(&self, shader: &Compiled, uniforms: &Uniforms, unit: &Unit) {
+    pub(super) fn check_run(&self, pair: Option<Pair<'_>>, uniforms: &Uniforms, unit: &Unit) {
         let inputs = [unit.v];
         let work = Work { uniforms, unit, inputs: &inputs, input_mask: u16::MAX, output_mask: u16::MAX };
-        self.compare(shader, &work);
+        self.compare(pair.as_ref(), &work);
     }
 
-    /// Compares stretches of a batch, alone and in batches, on copies of the unit. They begin at the runs that are due,
-    /// and with the registers that the whole batch begins with.
-    pub(super) fn batch(&self, shader: &Compiled, uniforms: &Uniforms, unit: &Unit, batch: &Batch<'_>) {
+    /// Counts the runs of a batch, and compares samples on copies of the unit, as single runs and
+    /// as batches. A sample begins at each selected run, with the registers that the whole batch
+    /// begins with. Without a pair, the runs only count.
+    pub(super) fn check_batch(&self, pair: Option<Pair<'_>>, uniforms: &Uniforms, unit: &Unit, batch: &Batch<'_>) {
         let count = batch.len();
         let before = self.runs.fetch_add(count as u64, Ordering::Relaxed);
-        let first = before.next_multiple_of(self.every) - before;
-        let step = usize::try_from(self.every).unwrap_or(usize::MAX).max(STRETCH);
+        let first = before.next_multiple_of(self.interval) - before;
+        let step = usize::try_from(self.interval).unwrap_or(usize::MAX).max(SAMPLE);
         let Ok(first) = usize::try_from(first) else { return };
         for n in (first..count).step_by(step) {
-            let mut inputs = [[[0.0; 4]; 16]; STRETCH];
-            let vertices = n..count.min(n + STRETCH);
+            let mut inputs = [[[0.0; 4]; 16]; SAMPLE];
+            let vertices = n..count.min(n + SAMPLE);
             let (input_mask, output_mask) = (batch.inputs_taken(), batch.outputs_wanted());
-            // A host may have left the others as they were, even without a value.
+            // Only the registers in the mask: a host may have left the others uninitialised.
             vertices.clone().zip(&mut inputs).for_each(|(n, to)| batch.take(n, to));
             let inputs = &inputs[..vertices.len()];
-            self.compare(shader, &Work { uniforms, unit, inputs, input_mask, output_mask });
+            self.compare(pair.as_ref(), &Work { uniforms, unit, inputs, input_mask, output_mask });
         }
     }
 
-    fn compare(&self, shader: &Compiled, work: &Work<'_>) {
-        let Some(native) = shader.native() else { return };
-        let want = NamedKernel { name: "interp", kernel: shader.interpreted() };
-        let got = NamedKernel { name: shader.backend(), kernel: native };
+    fn compare(&self, pair: Option<&Pair<'_>>, work: &Work<'_>) {
+        let Some(&Pair { native, name, oracle }) = pair else { return };
+        let want = NamedKernel { name: "interp", kernel: oracle };
+        let got = NamedKernel { name, kernel: native };
         let Some(difference) = diff::compare(want, got, work, &mut |_| ()).first else { return };
-        let mut found = lock(&self.found);
-        let first = found.is_none();
-        let difference = found.get_or_insert_with(|| difference.to_string()).clone();
-        drop(found);
+        let mut known = lock(&self.difference);
+        let first = known.is_none();
+        let difference = known.get_or_insert_with(|| difference.to_string()).clone();
+        // The handler may call `Shader::divergence`.
+        drop(known);
         if first {
-            (self.events)(&Event::Divergence { entry: shader.entry, difference });
+            (self.events)(&Event::Divergence { entry: self.entry, difference });
         }
     }
 }

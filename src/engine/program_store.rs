@@ -1,21 +1,22 @@
-//! Programs that were asked for -> files of a directory, one for each, and back.
+//! Requested programs -> files of a directory, one per program, and back.
 //!
-//! A file has what can be executed of a program, and its entry: data, which whoever reads it compiles as it compiles what a game
-//! uploads. Machine code is never written, since code from a file that anybody may have changed must never run. So whatever
-//! is in the directory, it costs time and memory within bounds, and no result depends on it.
+//! A file holds the executable words of a program and its entry. A reader compiles it like a
+//! program that a game uploads. The store never writes machine code: code from a file that other
+//! programs can change must not run. So a directory with arbitrary contents costs bounded time and
+//! memory, and changes no result.
 //!
-//! Invariant: who reads a file sees a whole one, or one that is refused; nobody who runs shaders is stopped by what the file
-//! system says. It must not know the cache, nor how code is made.
+//! Invariants: a reader sees a complete file or rejects it; no file system error stops a run. This
+//! file must not depend on the cache, nor on how shaders are compiled.
 //!
-//! | bytes | of a file, whole numbers little endian |
+//! | bytes | content, integers in little endian |
 //! |---|---|
-//! | 8 | [`MAGIC`], the version of this format among them |
+//! | 8 | [`MAGIC`], which includes the version of the format |
 //! | 4 | the stage: 0 vertex, 1 geometry |
-//! | 4 | 1 if it was asked for by [`own_shader`](super::Engine::own_shader), else 0 |
+//! | 4 | 1 if [`own_shader`](super::Engine::own_shader) requested it, else 0 |
 //! | 4 | the address of the entry |
-//! | 4, 4 | how many code words follow, and how many operand descriptors |
-//! | 4 each | these |
-//! | 16 | FNV-1a, 128 bits, of all before; it is the file's name too |
+//! | 4, 4 | the number of code words and of operand descriptors |
+//! | 4 each | the code words, then the descriptors |
+//! | 16 | 128-bit FNV-1a of all bytes before; also the file's name |
 
 use super::{Event, EventHandler, lock};
 use crate::background::Queue;
@@ -32,40 +33,40 @@ use std::sync::{Arc, Mutex};
 
 /// The first bytes of a file.
 const MAGIC: [u8; 8] = *b"picaprg1";
-/// Bytes before the words, and behind them.
-const HEAD: usize = MAGIC.len() + 5 * 4;
-const TAIL: usize = 16;
+/// Bytes before and after the words.
+const HEADER_BYTES: usize = MAGIC.len() + 5 * 4;
+const CHECKSUM_BYTES: usize = 16;
 /// Bytes of the largest file.
-const MOST_BYTES: usize = HEAD + 4 * (MAX_CODE_WORDS + OPDESCS) + TAIL;
-/// Programs of one directory, as far as one engine sees. A game has some hundred.
-pub(super) const MOST: usize = 4096;
-/// Entries of a directory that are looked at, whatever they are.
-const MOST_ENTRIES: usize = 16 * MOST;
+const MAX_BYTES: usize = HEADER_BYTES + 4 * (MAX_CODE_WORDS + OPDESCS) + CHECKSUM_BYTES;
+/// Limit on the programs of a directory. A game has some hundred.
+pub(super) const MAX_PROGRAMS: usize = 4096;
+/// Limit on the directory entries to read, programs or not.
+const MAX_ENTRIES: usize = 16 * MAX_PROGRAMS;
 const EXTENSION: &str = ".pica";
 
-/// Why programs are not kept, or no more.
+/// Why an engine has stopped storing programs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The directory can't be made or looked into.
+    /// The directory can't be created or read.
     Directory {
-        /// Which.
+        /// Its path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: io::ErrorKind,
     },
-    /// A file could not be written, which was not tried again.
+    /// A file can't be written.
     Write {
-        /// Which.
+        /// Its path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: io::ErrorKind,
     },
-    /// There are as many programs as an engine writes to a directory, with those of others that it has seen there.
+    /// The directory has reached its limit on programs, which includes those of other engines.
     Full {
-        /// Which.
+        /// Its path.
         path: PathBuf,
-        /// How many that is.
+        /// The limit.
         most: usize,
     },
 }
@@ -75,51 +76,51 @@ impl fmt::Display for StoreError {
         match self {
             StoreError::Directory { path, error } => write!(f, "can't use {} as a directory: {error}", path.display()),
             StoreError::Write { path, error } => write!(f, "can't write {}: {error}", path.display()),
-            StoreError::Full { path, most } => write!(f, "{} has {most} programs, which is the most", path.display()),
+            StoreError::Full { path, most } => write!(f, "{} has {most} programs, which is the limit", path.display()),
         }
     }
 }
 
 impl std::error::Error for StoreError {}
 
-/// What a file says.
+/// The contents of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct StoredProgram {
     pub(super) program: Program,
     pub(super) entry: Entry,
-    /// Whether for runs on [`Unit`](crate::state::Unit) only.
-    pub(super) own: bool,
+    /// Whether it runs on [`Unit`](crate::state::Unit) rather than on the host's layout.
+    pub(super) on_unit: bool,
 }
 
-impl Asked {
-    /// The bytes of its file.
+impl StoredProgram {
+    /// Encodes a file.
     fn bytes(&self) -> Vec<u8> {
         let (code, opdescs) = (self.program.code(), self.program.opdescs());
         let stage = match self.entry.stage {
             Stage::Vertex => 0,
             Stage::Geometry => 1,
         };
-        let head = [stage, self.own.into(), self.entry.pc.into(), code.len() as u32, opdescs.len() as u32];
+        let head = [stage, self.on_unit.into(), self.entry.pc.into(), code.len() as u32, opdescs.len() as u32];
         let mut bytes = MAGIC.to_vec();
         bytes.extend(head.iter().chain(code).chain(opdescs).flat_map(|word| word.to_le_bytes()));
-        bytes.extend(sum(&bytes).to_le_bytes());
+        bytes.extend(checksum(&bytes).to_le_bytes());
         bytes
     }
 
-    /// From the bytes of a file; `None` if they are not exactly what is written for some program.
-    fn parse(bytes: &[u8]) -> Option<Asked> {
-        let (body, tail) = bytes.split_at_checked(bytes.len().checked_sub(TAIL)?)?;
-        if tail != sum(body).to_le_bytes() {
+    /// Decodes a file. `None` unless the bytes are exactly the encoding of a program.
+    fn parse(bytes: &[u8]) -> Option<StoredProgram> {
+        let (body, tail) = bytes.split_at_checked(bytes.len().checked_sub(CHECKSUM_BYTES)?)?;
+        if tail != checksum(body).to_le_bytes() {
             return None;
         }
         let words: Vec<u32> = body.strip_prefix(&MAGIC)?.chunks(4).map(word).collect::<Option<_>>()?;
-        let (&[stage, own, pc, code, opdescs], words) = words.split_first_chunk::<5>()?;
+        let (&[stage, on_unit, pc, code, opdescs], words) = words.split_first_chunk::<5>()?;
         let stage = match stage {
             0 => Stage::Vertex,
             1 => Stage::Geometry,
             _ => return None,
         };
-        let own = match own {
+        let on_unit = match on_unit {
             0 => false,
             1 => true,
             _ => return None,
@@ -129,38 +130,38 @@ impl Asked {
         if rest.len() > OPDESCS || u32::try_from(rest.len()) != Ok(opdescs) {
             return None;
         }
-        Some(Asked { program: Program::from_words(code, rest).ok()?, entry, own })
+        Some(StoredProgram { program: Program::from_words(code, rest).ok()?, entry, on_unit })
     }
 }
 
-/// A whole word of four bytes.
+/// A word of exactly four bytes.
 fn word(bytes: &[u8]) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.try_into().ok()?))
 }
 
-/// What a file has last. It changes with any single byte.
-fn sum(bytes: &[u8]) -> u128 {
+/// The checksum of a file. Any change of a single byte changes it.
+fn checksum(bytes: &[u8]) -> u128 {
     let mut hash = Fnv128::new();
-    // What is no whole word is no file, and was not written.
+    // Encoded files are whole words; the decoder rejects others.
     bytes.chunks_exact(4).filter_map(word).for_each(|word| hash.word(word));
     hash.finish().0
 }
 
-/// The name of the file with these bytes.
-fn name(bytes: &[u8]) -> String {
-    let sum = sum(&bytes[..bytes.len() - TAIL]);
+/// The name of a file with these bytes.
+fn file_name(bytes: &[u8]) -> String {
+    let sum = checksum(&bytes[..bytes.len() - CHECKSUM_BYTES]);
     format!("{sum:032x}{EXTENSION}")
 }
 
-/// Whether a file may be one of ours.
+/// Whether the store gives its files such names.
 fn is_name(name: &OsStr) -> bool {
     let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
     let digits = name.to_str().and_then(|name| name.strip_suffix(EXTENSION));
     digits.is_some_and(|digits| digits.len() == 32 && digits.bytes().all(hex))
 }
 
-/// `O_NONBLOCK` and `O_NOFOLLOW`, where they are known: opening neither waits for who writes to a pipe nor follows a link. The
-/// numbers are those of each system's `fcntl.h`.
+/// `O_NONBLOCK` and `O_NOFOLLOW`: opening neither waits for a pipe's writer nor follows a link. The
+/// values are those of each system's `fcntl.h`; 0 for systems not listed.
 #[cfg(unix)]
 const OPEN_FLAGS: i32 = match () {
     _ if cfg!(target_vendor = "apple") => 0x0004 | 0x0100,
@@ -170,161 +171,165 @@ const OPEN_FLAGS: i32 = match () {
     _ => 0,
 };
 
-/// A file that is small enough to be one of ours, and neither a link nor what would keep us waiting, as a pipe does.
+/// Opens a regular file of at most [`MAX_BYTES`]. Rejects links, pipes and devices.
 fn open(path: &Path) -> Option<File> {
     let mut options = OpenOptions::new();
     options.read(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, OPEN_FLAGS);
     let file = options.open(path).ok()?;
-    let seen = file.metadata().ok()?;
-    (seen.is_file() && seen.len() <= MOST_BYTES as u64).then_some(file)
+    let metadata = file.metadata().ok()?;
+    (metadata.is_file() && metadata.len() <= MAX_BYTES as u64).then_some(file)
 }
 
-/// The bytes of such a file.
+/// Reads such a file.
 fn read(path: &Path) -> Option<Vec<u8>> {
-    // First by its name, since opening a device may do something. Another may take that name before it is opened.
+    // Checked by name first, because opening a device may have side effects. `open` checks again:
+    // the name may change hands.
     if !fs::symlink_metadata(path).ok()?.is_file() {
         return None;
     }
     let mut bytes = Vec::new();
-    // It may have grown meanwhile.
-    open(path)?.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes).ok()?;
+    // The file may have grown since `open`.
+    open(path)?.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }
 
-/// What is in a directory.
+/// The entries of a directory.
 #[derive(Default)]
-pub(super) struct Found {
-    /// Files that may be programs, [`MOST`] at most, in the same order each time.
+pub(super) struct DirectoryListing {
+    /// Files with a program's name, at most [`MAX_PROGRAMS`], sorted.
     pub(super) files: Vec<PathBuf>,
-    /// More of them.
-    pub(super) more: usize,
-    /// What is something else.
+    /// The number of such files above the limit.
+    pub(super) excess: usize,
+    /// The number of other entries.
     pub(super) others: usize,
 }
 
-impl Found {
-    /// Looks into a directory, which need not be there: then it is empty.
-    pub(super) fn look(directory: &Path) -> io::Result<Found> {
-        let mut found = Found::default();
+impl DirectoryListing {
+    /// Reads a directory. One that does not exist is empty.
+    pub(super) fn read(directory: &Path) -> io::Result<DirectoryListing> {
+        let mut listing = DirectoryListing::default();
         let entries = match fs::read_dir(directory) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(listing),
             entries => entries?,
         };
-        for entry in entries.take(MOST_ENTRIES) {
+        for entry in entries.take(MAX_ENTRIES) {
             let entry = entry?;
             match is_name(&entry.file_name()) {
-                true => found.files.push(entry.path()),
-                false => found.others += 1,
+                true => listing.files.push(entry.path()),
+                false => listing.others += 1,
             }
         }
-        found.files.sort();
-        found.more = found.files.len().saturating_sub(MOST);
-        found.files.truncate(MOST);
-        Ok(found)
+        listing.files.sort();
+        listing.excess = listing.files.len().saturating_sub(MAX_PROGRAMS);
+        listing.files.truncate(MAX_PROGRAMS);
+        Ok(listing)
     }
 }
 
-/// The program of a file, if it is one and has the name that it was written under.
-pub(super) fn load(path: &Path) -> Option<Asked> {
+/// Loads a file. `None` unless it is a program under the name that the store gives it.
+pub(super) fn load(path: &Path) -> Option<StoredProgram> {
     let bytes = read(path)?;
-    let asked = Asked::parse(&bytes)?;
-    (path.file_name() == Some(OsStr::new(&name(&bytes)))).then_some(asked)
+    let stored = StoredProgram::parse(&bytes)?;
+    (path.file_name() == Some(OsStr::new(&file_name(&bytes)))).then_some(stored)
 }
 
-/// Where one engine keeps programs.
+/// Writes the programs of one engine to a directory.
 pub(super) struct ProgramStore {
     directory: PathBuf,
-    /// Programs that are there, once it is known; less those that others have written since.
+    /// The number of programs in the directory, read before the first write. Other engines' later
+    /// writes don't count.
     count: Mutex<Option<usize>>,
-    /// Something went wrong, and somebody has been told.
-    bailouts: AtomicBool,
+    /// Set by the first error. The store then writes nothing more.
+    failed: AtomicBool,
     events: EventHandler,
 }
 
 impl ProgramStore {
-    /// Nothing is done before there is a program to keep.
+    /// A store. It creates the directory with the first program.
     pub(super) fn new(directory: PathBuf, events: EventHandler) -> ProgramStore {
-        ProgramStore { directory, count: Mutex::default(), bailouts: AtomicBool::new(false), events }
+        ProgramStore { directory, count: Mutex::default(), failed: AtomicBool::new(false), events }
     }
 
-    /// Where that is.
+    /// The directory.
     pub(super) fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Writes what a key covers, unless it is there: on one of the threads that make code, or, where there are none, here and now.
-    pub(super) fn keep(self: &Arc<ProgramStore>, key: ShaderKey, own: bool, queue: &Queue) {
-        if self.bailouts.load(Ordering::Relaxed) {
+    /// Writes the program of a key, unless its file exists: as a job of `queue`, or here if that is
+    /// closed.
+    pub(super) fn store(self: &Arc<ProgramStore>, key: ShaderKey, on_unit: bool, queue: &Queue) {
+        if self.failed.load(Ordering::Relaxed) {
             return;
         }
         if queue.open() {
             let (this, key) = (self.clone(), key.clone());
-            if queue.push(Box::new(move || this.keep_now(&key, own))) {
+            if queue.push(Box::new(move || this.store_now(&key, on_unit))) {
                 return;
             }
         }
-        self.keep_now(&key, own);
+        self.store_now(&key, on_unit);
     }
 
-    fn keep_now(&self, key: &ShaderKey, own: bool) {
-        if self.bailouts.load(Ordering::Relaxed) {
+    fn store_now(&self, key: &ShaderKey, on_unit: bool) {
+        if self.failed.load(Ordering::Relaxed) {
             return;
         }
-        let bytes = Asked { program: key.program(), entry: key.entry(), own }.bytes();
-        // Who hears of it may ask for shaders: nothing is locked, and it won't come here again.
+        let bytes = StoredProgram { program: key.program(), entry: key.entry(), on_unit }.bytes();
+        // The handler may request shaders: no lock is held, and `failed` prevents recursion.
         if let Err(reason) = self.write(&bytes)
-            && !self.bailouts.swap(true, Ordering::Relaxed)
+            && !self.failed.swap(true, Ordering::Relaxed)
         {
             (self.events)(&Event::StoreFailed { reason });
         }
     }
 
     fn write(&self, bytes: &[u8]) -> Result<(), StoreError> {
-        let path = self.directory.join(name(bytes));
-        // A file that was broken, as by a machine that lost power, is written again.
-        if read(&path).is_some_and(|there| there == bytes) {
+        let path = self.directory.join(file_name(bytes));
+        // A broken file, for example after a power failure, is replaced.
+        if read(&path).is_some_and(|existing| existing == bytes) {
             return Ok(());
         }
-        // It has been counted, or will be when somebody looks.
+        // An existing file is counted already, or will be with the directory.
         if fs::symlink_metadata(&path).is_err() {
             self.count_one()?;
         }
-        let made = self.temporary(&path).and_then(|(temporary, mut file)| {
-            let done = file.write_all(bytes).and_then(|()| {
-                // Some systems rename no open file.
+        let written = self.temporary(&path).and_then(|(temporary, mut file)| {
+            let result = file.write_all(bytes).and_then(|()| {
+                // Some systems can't rename an open file.
                 drop(file);
                 fs::rename(&temporary, &path)
             });
-            done.or_else(|error| {
+            result.or_else(|error| {
                 drop(fs::remove_file(&temporary));
-                // Windows replaces no file that somebody reads. If it is this one, it is there.
-                if read(&path).is_some_and(|there| there == bytes) { Ok(()) } else { Err(error) }
+                // Windows can't replace a file that is open elsewhere. If it is this program's, the
+                // write is superfluous.
+                if read(&path).is_some_and(|existing| existing == bytes) { Ok(()) } else { Err(error) }
             })
         });
-        made.map_err(|error| StoreError::Write { path, error: error.kind() })
+        written.map_err(|error| StoreError::Write { path, error: error.kind() })
     }
 
-    /// Makes the directory if it is not there, and counts one more program in it, if it may have one.
+    /// Creates the directory if necessary, and counts one more program. Fails at the limit.
     fn count_one(&self) -> Result<(), StoreError> {
         let path = || self.directory.clone();
         let mut count = lock(&self.count);
         if count.is_none() {
-            let found = fs::create_dir_all(&self.directory).and_then(|()| Found::look(&self.directory));
-            let found = found.map_err(|error| StoreError::Directory { path: path(), error: error.kind() })?;
-            *count = Some(found.files.len() + found.more);
+            let listing = fs::create_dir_all(&self.directory).and_then(|()| DirectoryListing::read(&self.directory));
+            let listing = listing.map_err(|error| StoreError::Directory { path: path(), error: error.kind() })?;
+            *count = Some(listing.files.len() + listing.excess);
         }
         let count = count.get_or_insert_default();
-        if *count >= MOST {
-            return Err(StoreError::Full { path: path(), most: MOST });
+        if *count >= MAX_PROGRAMS {
+            return Err(StoreError::Full { path: path(), most: MAX_PROGRAMS });
         }
         *count += 1;
         Ok(())
     }
 
-    /// A new file beside `path`, under a name that nobody else takes: others may be writing the same program. One that a process
-    /// with this one's number left half done is not touched.
+    /// Creates a file next to `path` under a unique name: other engines may be writing the same
+    /// program. Files that an earlier process with the same id left incomplete stay untouched.
     fn temporary(&self, path: &Path) -> io::Result<(PathBuf, File)> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let mut tries = 0;

@@ -11,7 +11,7 @@
 use super::case::Case;
 use super::choice::Choices;
 use super::registers;
-use crate::ir::cfg::{Cfg, Limits};
+use crate::ir::cfg::Explored;
 use crate::isa::encode::encode;
 use crate::isa::numeric::Precision;
 use crate::isa::table::{self, ROWS, Row};
@@ -140,7 +140,7 @@ fn program(choices: &mut Choices<'_>, tier: Tier, stage: Stage) -> Program {
 
 /// Whether control flow has more than [`LARGE`] states from the most frequent entry.
 fn is_large(program: &Program, stage: Stage) -> bool {
-    Cfg::explore(program, Entry { pc: 0, stage }, Limits { states: STATES, ..Limits::default() }).is_err()
+    Explored::new(program, Entry { pc: 0, stage }, STATES).is_err()
 }
 
 /// A program being written.

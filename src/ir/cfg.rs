@@ -153,9 +153,10 @@ impl Terminator {
 type NodeId = usize;
 
 /// One outcome of a node's instruction. Edges of its terminator name nodes instead of blocks.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Outcome(Terminator);
 
+#[derive(Clone, Debug)]
 struct Node {
     pc: Pc,
     scopes: Scopes,
@@ -163,36 +164,82 @@ struct Node {
     out: Out,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum Out {
     One(Outcome),
     Two(Test, Outcome, Outcome),
 }
 
 impl Cfg {
-    /// Explores the states that `entry` reaches in `program`.
+    /// Explores the states that `entry` reaches in `program`, and forms blocks.
     ///
     /// Fails with [`Unsupported::TooManyStates`] or [`Unsupported::TooManyBlocks`] beyond `limits`.
     pub fn build(program: &Program, entry: Entry, limits: Limits) -> Result<Cfg, Unsupported> {
-        let nodes = explore(program, entry, limits)?;
-        let reachable = reachable(program, &nodes);
-        let blocks = order(&form_blocks(&nodes));
-        if blocks.len() > limits.blocks {
-            return Err(Unsupported::TooManyBlocks { limit: limits.blocks, blocks: blocks.len() });
-        }
-        Ok(Cfg { entry, states: nodes.len(), reachable, blocks })
-    }
-
-    /// The addresses of all words that `entry` reaches, ascending, without forming blocks.
-    ///
-    /// Fails with [`Unsupported::TooManyStates`] beyond `limits`.
-    pub fn explore(program: &Program, entry: Entry, limits: Limits) -> Result<Vec<Pc>, Unsupported> {
-        Ok(reachable(program, &explore(program, entry, limits)?))
+        Explored::new(program, entry, limits.states)?.into_cfg(limits.blocks)
     }
 }
 
-fn explore(program: &Program, entry: Entry, limits: Limits) -> Result<Vec<Node>, Unsupported> {
-    let mut explorer = Explorer::new(program, limits);
+/// The states that an entry reaches: a [`Cfg`] before its blocks are formed.
+#[derive(Clone, Debug)]
+pub struct Explored {
+    entry: Entry,
+    nodes: Vec<Node>,
+    reachable: Vec<Pc>,
+}
+
+impl Explored {
+    /// Explores what `entry` reaches in `program`. The result does not depend on `max_states`.
+    ///
+    /// Fails with [`Unsupported::TooManyStates`] if `entry` reaches more than `max_states`.
+    pub fn new(program: &Program, entry: Entry, max_states: usize) -> Result<Explored, Unsupported> {
+        #[cfg(test)]
+        EXPLORATIONS.with(|count| count.set(count.get() + 1));
+        let mut nodes = explore(program, entry, max_states)?;
+        // A shader keeps its graph while it waits for compilation, and the cache counts the bytes.
+        nodes.shrink_to_fit();
+        let reachable = reachable(program, &nodes);
+        Ok(Explored { entry, nodes, reachable })
+    }
+
+    /// The addresses of all words that the entry can execute, ascending.
+    pub fn reachable(&self) -> &[Pc] {
+        &self.reachable
+    }
+
+    /// Bytes of memory it occupies.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + self.nodes.capacity() * size_of::<Node>() + self.reachable.capacity() * size_of::<Pc>()
+    }
+
+    /// Forms blocks.
+    ///
+    /// Fails with [`Unsupported::TooManyBlocks`] if there are more than `max_blocks`.
+    pub fn into_cfg(self, max_blocks: usize) -> Result<Cfg, Unsupported> {
+        let Explored { entry, nodes, reachable } = self;
+        let blocks = order(&form_blocks(&nodes));
+        if blocks.len() > max_blocks {
+            return Err(Unsupported::TooManyBlocks { limit: max_blocks, blocks: blocks.len() });
+        }
+        Ok(Cfg { entry, states: nodes.len(), reachable, blocks })
+    }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Explorations that this thread has begun.
+    static EXPLORATIONS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// The result of `work`, and the number of explorations that it begins on this thread.
+#[cfg(test)]
+pub(crate) fn count_explorations<T>(work: impl FnOnce() -> T) -> (T, usize) {
+    let before = EXPLORATIONS.get();
+    let result = work();
+    (result, EXPLORATIONS.get() - before)
+}
+
+fn explore(program: &Program, entry: Entry, max_states: usize) -> Result<Vec<Node>, Unsupported> {
+    let mut explorer = Explorer::new(program, max_states);
     let mut nodes: Vec<Node> = Vec::with_capacity(USUAL_STATES);
     explorer.id(entry.pc, Scopes::default())?;
     while let Some(&(pc, scopes, number)) = explorer.queue.get(nodes.len()) {
@@ -214,7 +261,7 @@ fn reachable(program: &Program, nodes: &[Node]) -> Vec<Pc> {
 
 struct Explorer<'a> {
     program: &'a Program,
-    limits: Limits,
+    max_states: usize,
     /// By word and scopes.
     ids: HashMap<u64, NodeId>,
     /// Distinct scopes, numbered: there are few, and hashing them would dominate the cost.
@@ -231,11 +278,11 @@ type ScopesId = u32;
 const USUAL_STATES: usize = 64;
 
 impl<'a> Explorer<'a> {
-    fn new(program: &'a Program, limits: Limits) -> Explorer<'a> {
+    fn new(program: &'a Program, max_states: usize) -> Explorer<'a> {
         let none = (Scopes::default(), 0);
         let (ids, queue) = (HashMap::with_capacity(USUAL_STATES), Vec::with_capacity(USUAL_STATES));
         let numbers = HashMap::from([none]);
-        Explorer { program, limits, ids, numbers, current: none, queue }
+        Explorer { program, max_states, ids, numbers, current: none, queue }
     }
 
     fn number(&mut self, scopes: Scopes) -> ScopesId {
@@ -253,8 +300,8 @@ impl<'a> Explorer<'a> {
             return Ok(id);
         }
         let id = self.queue.len();
-        if id >= self.limits.states {
-            return Err(Unsupported::TooManyStates { limit: self.limits.states, pc });
+        if id >= self.max_states {
+            return Err(Unsupported::TooManyStates { limit: self.max_states, pc });
         }
         self.ids.insert(place, id);
         self.queue.push((pc, scopes, number));
@@ -421,7 +468,7 @@ mod tests {
         assert_eq!(build(states, blocks - 1), Err(Unsupported::TooManyBlocks { limit: blocks - 1, blocks }));
         let short = build(states - 1, blocks);
         assert!(matches!(short, Err(Unsupported::TooManyStates { limit, .. }) if limit == states - 1), "{short:?}");
-        let explore = |states| Cfg::explore(&program, entry, Limits { states, blocks: 0 });
+        let explore = |states| Explored::new(&program, entry, states).map(|explored| explored.reachable);
         assert_eq!(explore(states).as_ref(), Ok(&cfg.reachable));
         assert!(matches!(explore(states - 1), Err(Unsupported::TooManyStates { .. })));
     }
@@ -429,9 +476,9 @@ mod tests {
     #[test]
     fn reachable_are_words_that_exist() {
         let (program, entry) = program();
-        let reachable = Cfg::explore(&program, entry, Limits::default()).expect("small");
-        assert_eq!(reachable, [0, 1, 2, 3, 4, 5, 6, 8, 9], "all but the word after `end`");
-        // The address past the last word is a state, but not a word.
+        let reachable = Explored::new(&program, entry, Limits::default().states).expect("small").reachable;
+        assert_eq!(reachable, [0, 1, 2, 3, 4, 5, 6, 8, 9], "all but the word behind `end`");
+        // Past the last word is a state, and no word.
         let program = Program::from_words(&[0x8400_0000], &[]).expect("short");
         let cfg = Cfg::build(&program, Entry::vertex(0), Limits::default()).expect("small");
         assert_eq!((cfg.states, cfg.reachable, cfg.blocks.len()), (2, vec![0], 1));

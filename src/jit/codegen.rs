@@ -9,7 +9,7 @@ use super::stages::{Stages, Timings};
 use super::target::Machine;
 use super::{batch, vertex};
 use crate::ir::analysis::multiplies;
-use crate::ir::cfg::{Cfg, Limits};
+use crate::ir::cfg::{Cfg, Explored, Limits};
 use crate::ir::{Form, Func, Inst};
 use crate::isa::Stage;
 use crate::isa::numeric::Precision;
@@ -53,10 +53,10 @@ fn check(func: &Func, when: &str) {
 }
 
 impl CodeGenerator {
-    /// Words -> blocks.
+    /// States -> blocks. `explore` gives the states, at most as many as the limits allow.
     pub(super) fn cfg(
         &self,
-        program: &Program,
+        explore: impl FnOnce(Limits) -> Result<Explored, Unsupported>,
         entry: Entry,
         config: &Config,
         timings: &mut Timings,
@@ -65,7 +65,7 @@ impl CodeGenerator {
             return Err(Unsupported::NoGeometry);
         }
         let start = Instant::now();
-        let cfg = Cfg::build(program, entry, self.limits)?;
+        let cfg = explore(self.limits)?.into_cfg(self.limits.blocks)?;
         timings.cfg = start.elapsed();
         Ok(cfg)
     }
@@ -131,7 +131,8 @@ impl CodeGenerator {
     /// Compiles what `entry` reaches and prints every stage; of [`Variant::Batch`] the batch code.
     pub(super) fn explain(&self, program: &Program, entry: Entry, config: &Config) -> Result<Stages, NoBatchCode> {
         let mut timings = Timings::default();
-        let cfg = self.cfg(program, entry, config, &mut timings).map_err(NoBatchCode::Unsupported)?;
+        let explore = |limits: Limits| Explored::new(program, entry, limits.states);
+        let cfg = self.cfg(explore, entry, config, &mut timings).map_err(NoBatchCode::Unsupported)?;
         let func = self.ssa(&cfg, config, &mut timings);
         let mut scratch = Scratch::default();
         match self.variant {

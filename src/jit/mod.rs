@@ -5,7 +5,7 @@
 //!
 //! | stage | from -> to | in |
 //! |---|---|---|
-//! | cfg | words -> blocks | [`crate::ir::cfg`] |
+//! | cfg | words -> states -> blocks | [`crate::ir::cfg`] |
 //! | ssa | blocks -> simplified SSA | [`crate::ir`] |
 //! | plan | SSA -> what code multiplies, when it runs groups | `codegen`, `batch::policy` |
 //! | clif | SSA -> CLIF | `vertex`, `batch`, both on `emit` |
@@ -28,7 +28,7 @@ mod vertex;
 use crate::background::Queue;
 use crate::executable::ExecutableMemory;
 use crate::ir::Func;
-use crate::ir::cfg::Limits;
+use crate::ir::cfg::{Explored, Limits};
 use crate::kernel::{Backend, Config, Kernel, Unsupported};
 use crate::profiler::ProfilerError;
 use crate::program::{Entry, Program};
@@ -130,8 +130,30 @@ impl Jit {
         entry: Entry,
         config: &Config,
     ) -> Result<NativeKernel, Unsupported> {
+        self.compile_graph(|limits| Explored::new(program, entry, limits.states), program, entry, config)
+    }
+
+    /// [`Jit::compile_native`] for a caller that has explored `entry` in `program` within
+    /// [`Limits::default`], or failed to.
+    pub fn compile_explored(
+        self: &Arc<Jit>,
+        explored: Result<Explored, Unsupported>,
+        program: &Arc<Program>,
+        entry: Entry,
+        config: &Config,
+    ) -> Result<NativeKernel, Unsupported> {
+        self.compile_graph(|_| explored, program, entry, config)
+    }
+
+    fn compile_graph(
+        self: &Arc<Jit>,
+        explore: impl FnOnce(Limits) -> Result<Explored, Unsupported>,
+        program: &Arc<Program>,
+        entry: Entry,
+        config: &Config,
+    ) -> Result<NativeKernel, Unsupported> {
         let mut timings = Timings::default();
-        let cfg = self.generator.cfg(program, entry, config, &mut timings)?;
+        let cfg = self.generator.cfg(explore, entry, config, &mut timings)?;
         let func = self.generator.ssa(&cfg, config, &mut timings);
         let products = self.generator.products(&func, config.precision);
         let thresholds = match self.generator.variant {

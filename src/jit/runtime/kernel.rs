@@ -10,7 +10,7 @@ use crate::background::Queue;
 use crate::jit::abi::GROUP;
 use crate::jit::batch::policy::{self, BatchVariant, Thresholds};
 use crate::jit::stages::Timings;
-use crate::kernel::{Kernel, KernelStats, batch_copied, copied, in_turn, on_copy};
+use crate::kernel::{Kernel, KernelStats, batch_with_host_copies, run_sequentially, with_host_copies, with_unit_copy};
 use crate::layout::{Host, HostEmitter, Image, Layout};
 use crate::state::{Batch, Emitter, Exit, Uniforms, Unit, Vec4, VertexLayout};
 use std::ops::Range;
@@ -257,7 +257,7 @@ impl Kernel for NativeKernel {
         let stays = batch.preserve_unit;
         match self.layout {
             // The set-up of a group takes longer than these vertices.
-            None if batch.len() < GROUP => in_turn(unit, batch, |unit| {
+            None if batch.len() < GROUP => run_sequentially(unit, batch, |unit| {
                 self.run_with(&mut RunMemory::Own { uniforms, unit, emitter }, None, &mut false)
             }),
             None => self.run_batch_with(&mut RunMemory::Own { uniforms, unit, emitter }, batch),
@@ -266,7 +266,7 @@ impl Kernel for NativeKernel {
                     Image::run(layout, uniforms, unit, emitter, |host, e| self.run_batch_on(host, batch, e))
                 };
                 // The host's layout has no room for all of a unit.
-                if stays { on_copy(unit, run) } else { run(unit) }
+                if stays { with_unit_copy(unit, run) } else { run(unit) }
             }
         }
     }
@@ -275,14 +275,14 @@ impl Kernel for NativeKernel {
         if self.fits(host) {
             return self.run_with(&mut RunMemory::Host { host, emitter }, None, &mut false);
         }
-        copied(host, emitter, |uniforms, unit, emitter| self.run(uniforms, unit, emitter))
+        with_host_copies(host, emitter, |uniforms, unit, emitter| self.run(uniforms, unit, emitter))
     }
 
     fn run_batch_on(&self, host: &Host<'_>, batch: &mut Batch<'_>, emitter: &mut dyn HostEmitter) -> Exit {
         if self.fits(host) {
             return self.run_batch_with(&mut RunMemory::Host { host, emitter }, batch);
         }
-        batch_copied(host, batch, emitter, |uniforms, unit, batch, emitter| {
+        batch_with_host_copies(host, batch, emitter, |uniforms, unit, batch, emitter| {
             self.run_batch(uniforms, unit, batch, emitter)
         })
     }

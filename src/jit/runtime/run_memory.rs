@@ -1,6 +1,6 @@
 //! The registers, uniforms and emitter of a run: picajit's own types, or a host's memory.
 
-use crate::kernel::{Kernel, copied, copy_registers};
+use crate::kernel::{Kernel, copy_registers, with_host_copies};
 use crate::layout::{Host, HostEmitter};
 use crate::state::{Emitter, Exit, Uniforms, Unit, Vec4};
 use std::cell::Cell;
@@ -63,7 +63,7 @@ impl RunMemory<'_> {
         };
         match self {
             RunMemory::Own { uniforms, unit, emitter } => run(uniforms, unit, *emitter),
-            RunMemory::Host { host, emitter } => copied(host, *emitter, run),
+            RunMemory::Host { host, emitter } => with_host_copies(host, *emitter, run),
         }
     }
 }
