@@ -1,24 +1,41 @@
 /*
- * picajit: PICA200 vertex and geometry shaders as native code, with an interpreter that gives the same bits; of a NaN that is
- * any NaN, here and wherever bits are spoken of, so compare values, not memory.
+ * picajit: native code for PICA200 vertex and geometry shaders.
  *
- * Made for C99, C11 and C++ from C++11 on. Structures that may grow begin with their size: zero them and set `struct_size`
- * to sizeof (PJ_OPTIONS_INIT does for options); fields named `reserved` stay 0. A size that no version has had, or one
- * above 4096, is none; of a structure larger than the library's, what it does not know is not looked at. A function that can
- * fail returns a pj_status; whatever it was to give is then untouched. Nothing here keeps global state; no call lets a panic
- * of the library out.
+ * An interpreter gives the same bits as the native code. Exception: any NaN equals any other NaN.
+ * Compare results as numbers, not with memcmp. The same holds wherever this header says "bits".
  *
- * Threads: an engine may be used by many at once. A shader is immutable, and many threads may run it at once, each on
- * registers of its own. Callbacks come on the thread that made the call, or, for events, on the one that found something.
- * They must return: neither longjmp nor a C++ exception may leave them. They may make any call, also on the engine and the
- * shader that they come from, but for two: EMIT may not run anything on the unit that is at work, and during
- * PJ_EVENT_PROFILER_FAILED no shader may be run. A shader is held until its run has returned.
+ * Languages: C99, C11, and C++ from C++11 on.
  *
- * What is not noticed: pointers to memory that is not there or too small, handles that have been given back, an engine that
- * is freed while another thread uses it, one unit on two threads, uniforms on top of registers. Whatever else is wrong is a
- * status.
+ * Structures that begin with `struct_size` may grow in later versions. Zero the structure, then set
+ * `struct_size` to its sizeof. PJ_OPTIONS_INIT does both for pj_options. `reserved` fields are 0.
+ * The library ignores fields of a later header that it does not know. PJ_INVALID_ARGUMENT: a
+ * smaller size that no version had, or a size above both 4096 and twice the library's own.
  *
- * The floating-point mode of a thread that runs shaders is the usual one: round to nearest, subnormals kept.
+ * Errors: a function that can fail returns a pj_status. On error it leaves its outputs unchanged.
+ * The library has no global state. No Rust panic reaches the host.
+ *
+ * Threads: several threads may share one engine. A shader is immutable. Several threads may run it
+ * at once, each with its own unit. Callbacks run on the calling thread. Event callbacks also run on
+ * the threads that compile.
+ *
+ * Callbacks must return: no longjmp, no C++ exception. They may call every function, also on the
+ * engine and the shader that called them, except:
+ *   - A pj_emit_fn must not run a shader on the unit that is running.
+ *   - No shader may run during PJ_EVENT_PROFILER_FAILED.
+ *   - The functions of pj_memory must not call the library.
+ *   - A pj_gpu has its own rules, see there.
+ *
+ * Undetected misuse may crash:
+ *   - pointers to memory that is missing or too small
+ *   - a handle after its release
+ *   - freeing an engine that another thread uses
+ *   - releasing the last reference to a shader while it runs
+ *   - one unit on two threads
+ *   - a layout that places uniforms over registers
+ * All other misuse returns an error.
+ *
+ * Threads that run shaders need the default floating-point mode: round to nearest, subnormals
+ * preserved.
  */
 #ifndef PICAJIT_H
 #define PICAJIT_H
@@ -30,110 +47,129 @@
 extern "C" {
 #endif
 
-/* ---- Versions ---- */
+/* ---- Version ---- */
 
 #define PJ_VERSION_MAJOR 0
 #define PJ_VERSION_MINOR 2
 #define PJ_VERSION_PATCH 0
 
-/* The version of the library, as major << 16 | minor << 8 | patch. */
+/* Returns the version of the library: major << 16 | minor << 8 | patch. */
 uint32_t pj_version(void);
 
-/* ---- Results ---- */
+/* ---- Status and exit codes ---- */
 
 typedef int32_t pj_status;
 enum {
     PJ_OK = 0,
-    PJ_NULL = -1,       /* a pointer that must not be null is */
-    PJ_ARGUMENT = -2,   /* a number that means nothing, in a layout's `geometry` or `bools` too, or a structure of a size that
-                           is none */
-    PJ_LAYOUT = -3,     /* a layout is wrong; the message names the field, "a0.x" for a0x, "bank" for bank and so on */
-    PJ_PROGRAM = -4,    /* more than 4096 code words, which is the geometry unit's memory; of descriptors, 128 are looked at */
-    PJ_NO_NATIVE = -5,  /* native code was required and there is none; the message says why */
-    PJ_MISALIGNED = -6, /* registers or uniforms are not aligned to 16 bytes, or something else not as its type asks */
-    PJ_OVERLAP = -7,    /* inputs or outputs of a batch lie where they must not, see pj_run_batch */
-    PJ_INTERNAL = -8,   /* a bug in picajit; the engine, its shaders and its GPUs should not be used any more */
-    PJ_BUSY = -9,       /* a pj_gpu is in use: by a call that this one is made in, or on another thread */
-    PJ_IO = -10         /* a directory can't be read; the message says why */
+    PJ_NULL = -1,             /* a required pointer is null */
+    PJ_INVALID_ARGUMENT = -2, /* a number is out of range, or `struct_size` is no known size */
+    PJ_INVALID_LAYOUT = -3,   /* a pj_layout is invalid; the message names the field ("a0.x" for
+                                 a0x, else the field's own name) */
+    PJ_PROGRAM_TOO_LONG = -4, /* more than 4096 code words */
+    PJ_NO_NATIVE = -5,        /* PJ_NATIVE_REQUIRED, but no native code; the message says why */
+    PJ_MISALIGNED = -6,       /* registers or uniforms are not aligned to 16 bytes, or another
+                                 pointer is not aligned for its type */
+    PJ_OVERLAP = -7,          /* arrays of a batch overlap, see pj_run_batch */
+    PJ_INTERNAL = -8,         /* a bug in picajit; stop using the engine, its shaders and GPUs */
+    PJ_BUSY = -9,             /* this pj_gpu is in use: by the call of this callback, or on
+                                 another thread */
+    PJ_IO = -10               /* the directory is unreadable; the message says why */
 };
 
-/* What a status says, in words that are always there. A function with a `message` says more. */
+/*
+ * Describes a status. Never null; the text is static. Functions with a `message` parameter give
+ * more detail there.
+ */
 const char *pj_status_text(pj_status status);
 
-/* How a run ended: what pj_run, pj_run_batch and pj_run_traced return if they ran. Never negative. */
+/* How a run ended. Never negative, so that a run can return a pj_exit or a pj_status. */
 typedef int32_t pj_exit;
 enum {
-    PJ_END = 0,       /* END */
-    PJ_FUEL = 1,      /* more backward transfers than pj_options.fuel */
-    PJ_BREAK = 2,     /* BREAK outside of a loop; the hardware hangs */
-    PJ_PAST_END = 3,  /* behind the last word of the program; unknown on hardware */
-    PJ_STOPPED = 4    /* where the callback of pj_run_traced stopped it */
+    PJ_END = 0,                /* END */
+    PJ_OUT_OF_FUEL = 1,        /* more backward jumps than pj_options.fuel */
+    PJ_BREAK_OUTSIDE_LOOP = 2, /* BREAK outside of a loop; the hardware hangs */
+    PJ_PAST_END = 3,           /* ran past the last code word; unknown on hardware */
+    PJ_STOPPED = 4             /* stopped by the callback of pj_run_traced */
 };
 
 /* ---- Registers ---- */
 
 /* One vector: x, y, z, w. */
 typedef float pj_vec4[4];
-/* The sixteen registers of one file. */
+/* The sixteen registers of one register file. */
 typedef pj_vec4 pj_registers[16];
 
 /*
- * The registers of one shader unit, for hosts that have no structure of their own. Aligned to 16 bytes, which has to be
- * asked for (alignas(16), _Alignas(16), aligned_alloc) and is checked. All zero is a good beginning. Nothing is reset between runs: registers carry over from vertex to vertex, as on hardware.
+ * The registers of one shader unit, for hosts without a structure of their own.
+ *
+ * Alignment: 16 bytes, which C does not give by default. Use alignas(16), _Alignas(16) or
+ * aligned_alloc. Every call checks it.
+ *
+ * All zero is a valid initial state. Runs reset nothing: registers carry over from vertex to
+ * vertex, as on hardware.
  */
 typedef struct pj_unit {
-    pj_registers v;      /* inputs */
-    pj_registers r;      /* temporaries */
-    pj_registers o[2];   /* outputs, two banks */
-    int32_t a0[2];       /* a0.x, a0.y */
-    int32_t al;          /* aL */
-    uint8_t cmp[2];      /* cmp.x, cmp.y: set if not 0 */
-    uint8_t bank;        /* bit 0: the bank that is written; results of a vertex program are in o[bank & 1] */
-    uint8_t emit_vertex; /* what the last SETEMIT said: vertex slot 0-3, */
-    uint8_t emit_primitive; /* whether EMIT completes a triangle, */
-    uint8_t emit_winding;   /* whether its first two vertices are to be exchanged */
+    pj_registers v;         /* inputs */
+    pj_registers r;         /* temporaries */
+    pj_registers o[2];      /* outputs, two banks */
+    int32_t a0[2];          /* a0.x, a0.y */
+    int32_t al;             /* aL */
+    uint8_t cmp[2];         /* cmp.x, cmp.y; nonzero is true */
+    uint8_t bank;           /* bit 0: current bank; a vertex program's results are o[bank & 1] */
+    uint8_t emit_vertex;    /* SETEMIT state: vertex slot 0-3 */
+    uint8_t emit_primitive; /* SETEMIT state: nonzero if EMIT completes a triangle */
+    uint8_t emit_winding;   /* SETEMIT state: nonzero exchanges its first two vertices */
     uint8_t reserved[14];
 } pj_unit;
 
-/* What a run reads and never writes. Aligned to 16 bytes like pj_unit. */
+/* The uniforms of one shader unit. Runs only read them. Alignment: 16 bytes, like pj_unit. */
 typedef struct pj_uniforms {
-    pj_vec4 c[96];    /* c0-c95 */
-    uint8_t i[4][4];  /* i0-i3: x, y, z, w */
-    uint16_t b;       /* bit n is bn */
+    pj_vec4 c[96];   /* c0-c95 */
+    uint8_t i[4][4]; /* i0-i3: x, y, z, w */
+    uint16_t b;      /* bit n is bn */
     uint8_t reserved[14];
 } pj_uniforms;
 
 /*
- * Where a host that has structures of its own keeps all this: byte offsets. Nothing is copied then, and savestates stay as
- * they are. Registers and uniforms may be in one structure: give that twice. Where a structure begins, and each file of
- * vectors in it, is a multiple of 16; a0 and aL are at multiples of 4, a mask of booleans at one of 2; fields don't overlap.
- * pj_engine_new checks this of the registers' fields among themselves and of the uniforms' among themselves, and names what is
- * wrong; in one structure, uniforms on top of registers are not noticed. Arrays of float, std::array among them, lie anywhere
- * unless they are told not to, as by alignas(16).
+ * Byte offsets of registers and uniforms in the host's own structures. Shaders then run in place:
+ * nothing is copied, and savestates don't change.
+ *
+ * Rules:
+ *   - The structures and each array of vectors are aligned to 16 bytes, a0 and aL to 4, a
+ *     PJ_BOOLS_MASK to 2.
+ *   - Fields don't overlap, and lie within `unit_bytes` or `uniforms_bytes`.
+ *   - Registers and uniforms may share one structure. Pass its address twice to the run functions.
+ *
+ * pj_engine_new checks registers against registers and uniforms against uniforms. It cannot check
+ * registers against uniforms in a shared structure.
+ *
+ * float[4] and std::array<float, 4> are aligned to 4 bytes only; add alignas(16).
  */
 typedef struct pj_layout {
     size_t struct_size;
-    uint32_t unit_bytes;     /* size of the structure with the registers */
-    uint32_t v, r, o;        /* float[16][4] each */
-    uint32_t a0x, a0y, al;   /* int32_t each */
-    uint32_t cmp_x, cmp_y;   /* a byte each; read as set if not 0, written as 0 or 1 */
-    uint32_t geometry;       /* 1 if the following are there. If 0, it is a layout for vertex programs. Geometry programs are then
-                                interpreted (with PJ_NATIVE_REQUIRED: refused), and what the layout has no place for is not
-                                kept from run to run: each begins with bank 0, zeros in the other bank and SETEMIT forgotten,
-                                and leaves in `o` the bank that is then current. Hardware keeps all of it. */
-    uint32_t bank_stride;    /* from a register of the first output bank to that of the second, which is anywhere behind it */
-    uint32_t bank;           /* a byte each, as in pj_unit */
+    uint32_t unit_bytes;   /* size of the structure with the registers */
+    uint32_t v, r, o;      /* float[16][4] each */
+    uint32_t a0x, a0y, al; /* int32_t each */
+    uint32_t cmp_x, cmp_y; /* one byte each; read as nonzero, written as 0 or 1 */
+    uint32_t geometry;     /* 1: the next five fields are valid. 0: a layout for vertex programs.
+                              Geometry programs then run on the interpreter (PJ_NATIVE_REQUIRED:
+                              PJ_NO_NATIVE). Each of their runs begins with bank 0, zeros in the
+                              other bank and no SETEMIT, and leaves its current bank in `o`.
+                              Hardware keeps this state between runs. */
+    uint32_t bank_stride;  /* bytes from an output register of bank 0 to the same of bank 1; bank 1
+                              may lie anywhere after bank 0 */
+    uint32_t bank;         /* one byte each, as in pj_unit */
     uint32_t emit_vertex, emit_primitive, emit_winding;
     uint32_t uniforms_bytes; /* size of the structure with the uniforms */
     uint32_t c;              /* float[96][4] */
     uint32_t i;              /* uint8_t[4][4] */
-    uint32_t bools;          /* PJ_BOOLS_MASK or PJ_BOOLS_BYTES */
+    uint32_t bools;          /* format of `b`: PJ_BOOLS_MASK or PJ_BOOLS_BYTES */
     uint32_t b;
 } pj_layout;
 
-enum {
-    PJ_BOOLS_MASK = 0, /* a uint16_t: bit n is bn */
-    PJ_BOOLS_BYTES = 1 /* sixteen bytes: set if not 0 */
+enum {                 /* pj_layout.bools */
+    PJ_BOOLS_MASK = 0, /* uint16_t: bit n is bn */
+    PJ_BOOLS_BYTES = 1 /* uint8_t[16]: nonzero is true */
 };
 
 /* ---- Engines ---- */
@@ -141,248 +177,298 @@ enum {
 typedef struct pj_engine pj_engine;
 typedef struct pj_shader pj_shader;
 
-enum { /* pj_options.backend */
-    PJ_NATIVE = 0,          /* native code where it can be had, the interpreter where not, which is then reported */
+enum {                      /* pj_options.backend */
+    PJ_NATIVE = 0,          /* native code; where impossible, an event and the interpreter */
     PJ_NATIVE_REQUIRED = 1, /* PJ_NO_NATIVE instead of the interpreter */
     PJ_INTERPRETER = 2
 };
 
-enum { /* pj_options.precision */
-    PJ_F32 = 0,         /* single precision with the console's special values, as emulators compute */
-    PJ_F24_NEAREST = 1, /* the hardware's 24-bit format, rounded to nearest */
-    PJ_F24_ZERO = 2     /* the same, rounded toward zero */
+enum {                     /* pj_options.precision */
+    PJ_F32 = 0,            /* single precision with the console's special values, as in emulators */
+    PJ_F24_NEAREST = 1,    /* the hardware's 24-bit format, rounded to nearest */
+    PJ_F24_TOWARD_ZERO = 2 /* the same, rounded toward zero */
 };
 
-enum { /* pj_options.profiler: Linux perf, so that it shows shaders by name */
+enum { /* pj_options.profiler: Linux perf then shows shaders by name */
     PJ_NO_PROFILER = 0,
     PJ_PERF_MAP = 1, /* names, for perf report */
-    PJ_JITDUMP = 2   /* names, code and instructions, for perf inject --jit */
+    PJ_JITDUMP = 2   /* names, code and shader instructions, for perf inject --jit */
 };
 
-enum { /* the kind of an event */
-    PJ_EVENT_FALLBACK = 0,  /* a shader is interpreted although native code was preferred, or would be, if PJ_NATIVE_REQUIRED had
-                               not refused it; once for each reason */
-    PJ_EVENT_DIVERGENCE = 1, /* a crosscheck found a bug in picajit; once for each shader */
-    PJ_EVENT_PROFILER_FAILED = 2, /* the profiler that was asked for is not told, or no more; once for each engine */
-    PJ_EVENT_STORE_FAILED = 3    /* programs are not written to store_directory, or no more; once for each engine */
+enum {                            /* `kind` of a pj_event_fn */
+    PJ_EVENT_FALLBACK = 0,        /* a shader has no native code; once per reason, also with
+                                     PJ_NATIVE_REQUIRED */
+    PJ_EVENT_DIVERGENCE = 1,      /* a crosscheck found a bug in picajit; once per shader */
+    PJ_EVENT_PROFILER_FAILED = 2, /* the profiler's files can't be written; once per engine */
+    PJ_EVENT_STORE_FAILED = 3     /* store_directory can't be written; once per engine */
 };
 
-/* `text` is UTF-8, ends with 0, and is valid during the call. */
+/* Reports an event. `text` is UTF-8 with a final 0, valid during the call. */
 typedef void (*pj_event_fn)(void *user, uint32_t kind, const char *text);
 
 /*
- * Executable memory of the host's, for systems with rules of their own. `install` copies `bytes` of position-independent code
- * to where they can be read and executed on every core, and gives the address, a multiple of 64; on 64-bit Arm that takes
- * __builtin___clear_cache or the like. Nobody may write there before `release` takes it back. Null, or another address: the
- * shader is interpreted, and says why. Both are called by any thread that compiles or lets go of a shader, several at once,
- * and not after the engine is freed and all of its shaders are released; neither may call picajit.
+ * Executable memory from the host, for systems where the library can't map any.
+ *
+ * Any thread that compiles or releases a shader may call both functions, several at once. Neither
+ * may call the library. No call comes after the engine is freed and all its shaders are released.
  */
 typedef struct pj_memory {
     size_t struct_size;
+    /*
+     * Copies `bytes` bytes of position-independent code to memory that every core can read and
+     * execute, and returns its address, a multiple of 64. 64-bit Arm needs __builtin___clear_cache
+     * or the like. The memory stays unchanged until `release`. If it returns null or a misaligned
+     * address, the shader runs on the interpreter and reports why.
+     */
     void *(*install)(void *user, const void *code, size_t bytes);
-    void (*release)(void *user, void *code, size_t bytes);
+    void (*release)(void *user, void *code, size_t bytes); /* returns memory of `install` */
     void *user;
 } pj_memory;
 
 typedef struct pj_options {
     size_t struct_size;
-    uint32_t backend;
-    uint32_t precision;
-    uint32_t fuel;           /* backward transfers that one run may take; 0: 65536 */
-    uint32_t crosscheck;     /* compare one run in so many with the interpreter; 0: none */
-    size_t cache_bytes;      /* what cached shaders may occupy; 0: 64 MiB */
-    const pj_layout *layout; /* null: pj_unit and pj_uniforms. It is copied. */
-    pj_event_fn event;       /* null: events go to standard error */
-    void *user;              /* for `event`, which any thread may call; both are used until the engine is freed, all of its
-                                shaders are released and all of its GPUs are freed */
-    const char *profile_directory; /* where PJ_JITDUMP writes; UTF-8, copied */
-    uint32_t profiler;
-    uint32_t threads;        /* that compile in the background, so that nobody who runs shaders waits for code: they are
-                                interpreted until it is there, and nothing else can be told apart. 1 is enough for any game; more
-                                than 64 are 64. 0: whoever first wants code makes it. With PJ_NATIVE_REQUIRED pj_shader_get makes a
-                                shader's own code where it is called, and only what runs want and pj_engine_preload has found
-                                is made there. */
-    const pj_memory *memory; /* null: pages that picajit maps. It is copied. */
-    const char *store_directory; /* where programs are written that were asked for and not known, for pj_engine_preload: a small
-                                file for each, until this engine knows of 4096. Made if it is not there. UTF-8, copied, not
-                                empty. Machine code is never written. A directory for each game. Null: nothing is written */
+    uint32_t backend;        /* PJ_NATIVE ... */
+    uint32_t precision;      /* PJ_F32 ... */
+    uint32_t fuel;           /* backward jumps that one run may take; 0: 65536 */
+    uint32_t crosscheck;     /* N: one run in N also runs on the interpreter; 0: none */
+    size_t cache_bytes;      /* size limit of the shader cache; 0: 64 MiB */
+    const pj_layout *layout; /* null: pj_unit and pj_uniforms; copied */
+    pj_event_fn event;       /* null: events go to standard error; any thread may call it */
+    void *user;              /* passed to `event`. Both stay in use until the engine is freed and
+                                all its shaders and GPUs are released. */
+    const char *profile_directory; /* directory for PJ_JITDUMP; UTF-8, copied */
+    uint32_t profiler;             /* PJ_NO_PROFILER ... */
+    uint32_t threads;        /* compiler threads; more than 64 count as 64. 0: the call that
+                                first needs code compiles it. Otherwise the interpreter serves
+                                runs until native code is published; results don't change. 1 is
+                                enough for any game.
+                                With PJ_NATIVE_REQUIRED pj_shader_get compiles the shader itself;
+                                the threads compile batch code, rare cases and preloaded shaders. */
+    const pj_memory *memory; /* executable memory; null: pages that the library maps; copied */
+    const char *store_directory; /* null: no program store. Otherwise the engine writes each new
+                                    program to a small file there, until it knows 4096, for
+                                    pj_engine_preload. It creates the directory, and writes no
+                                    machine code. Use one directory per game. UTF-8, copied, not
+                                    empty. */
 } pj_options;
 
-#define PJ_OPTIONS_INIT \
-    { sizeof(pj_options), PJ_NATIVE, PJ_F32, 65536, 0, (size_t)64 << 20, NULL, NULL, NULL, NULL, PJ_NO_PROFILER, 0, NULL, NULL }
+#define PJ_OPTIONS_INIT                                                                            \
+    {                                                                                              \
+        sizeof(pj_options), PJ_NATIVE, PJ_F32, 65536, 0, (size_t)64 << 20, NULL, NULL, NULL, NULL, \
+            PJ_NO_PROFILER, 0, NULL, NULL                                                          \
+    }
 
 /*
- * An engine. `options` may be null for the defaults. If `message` is not null, it gets at most `message_bytes` bytes of
- * what went wrong, the ending 0 among them.
+ * Creates an engine. `options` may be null: defaults.
+ *
+ * `message` may be null. On error it receives a text of at most `message_bytes` bytes, the final 0
+ * included. The same holds for `message` in other functions.
+ *
+ * Errors: PJ_NULL, PJ_INVALID_ARGUMENT, PJ_INVALID_LAYOUT, PJ_NO_NATIVE, PJ_MISALIGNED.
  */
-pj_status pj_engine_new(const pj_options *options, pj_engine **engine, char *message, size_t message_bytes);
+pj_status pj_engine_new(const pj_options *options, pj_engine **engine, char *message,
+                        size_t message_bytes);
 
 /*
- * Frees an engine; null is allowed. Shaders that are held stay usable, and so do GPUs. In a callback it may be the engine at
- * work. Its threads have ended when this returns, or when the last of its GPUs is freed, unless it is one of them that calls.
+ * Frees an engine; null is allowed. Its shaders and GPUs stay usable. A callback may free the
+ * engine that called it.
+ *
+ * The compiler threads end before this returns, or, if the engine has GPUs, when the last of them
+ * is freed. A call from a compiler thread does not wait for that thread.
  */
 void pj_engine_free(pj_engine *engine);
 
 /*
- * Returns when all code is there that was asked for so far or that pj_engine_preload has found, and all programs are written that
- * go to pj_options.store_directory; at once without threads, and on one of them.
+ * Waits for the compiler threads: until all requested and preloaded code is published, and all
+ * programs are in the store. Returns at once if there are no threads, or on one of them.
  */
 pj_status pj_engine_wait(const pj_engine *engine);
 
 typedef struct pj_preloaded {
     size_t struct_size;
-    uint64_t programs; /* that the engine now knows */
-    uint64_t rejected;  /* what is in the directory and is no program: broken, of another version, somebody else's */
-    uint64_t skipped;  /* files that were left for want of room in the cache, because there are more than 4096, or because
-                          it takes too long to see what their programs can execute, as real ones don't */
+    uint64_t programs; /* programs in the store that the engine now knows */
+    uint64_t rejected; /* files that hold no program: broken, of another version, or foreign */
+    uint64_t skipped;  /* files not loaded: the cache is full, there are more than 4096, or finding
+                          a program's reachable words takes too long, as it does in no real one */
 } pj_preloaded;
 
 /*
- * Reads the programs that engines have written to pj_options.store_directory, and has their code made: now, or, with
- * pj_options.threads, meanwhile, which pj_engine_wait waits for. For where a game starts: pj_shader_get then finds them. It
- * takes no more of the cache than is free. Without store_directory, and where there is no such directory yet, there is nothing to
- * do. Whatever the files hold is safe. `preloaded` may be null; so may `message`, as in pj_engine_new.
+ * Warm start: reads the programs in pj_options.store_directory and compiles them, so that
+ * pj_shader_get finds them in the cache. Call it when a game starts.
+ *
+ * With pj_options.threads it returns before they are compiled; pj_engine_wait waits. It fills only
+ * free cache space. Without store_directory, or if the directory does not exist, it does nothing.
+ * Any file contents are safe.
+ *
+ * `preloaded` and `message` may be null. Error: PJ_IO.
  */
-pj_status pj_engine_preload(const pj_engine *engine, pj_preloaded *preloaded, char *message, size_t message_bytes);
+pj_status pj_engine_preload(const pj_engine *engine, pj_preloaded *preloaded, char *message,
+                            size_t message_bytes);
 
-/* Drops all cached shaders; those that are held stay usable. */
+/* Empties the shader cache. Shaders in use stay usable. */
 pj_status pj_engine_clear(const pj_engine *engine);
 
+/* Statistics of the shader cache. */
 typedef struct pj_stats {
     size_t struct_size;
     uint64_t hits;      /* lookups that found their shader */
     uint64_t misses;    /* lookups that did not */
-    uint64_t evictions; /* shaders dropped to keep within the bound */
-    uint64_t entries;   /* shaders held */
-    uint64_t bytes;     /* what they occupy */
+    uint64_t evictions; /* shaders evicted to keep within cache_bytes */
+    uint64_t entries;   /* shaders in the cache */
+    uint64_t bytes;     /* size of these shaders */
 } pj_stats;
 
 pj_status pj_engine_stats(const pj_engine *engine, pj_stats *stats);
 
 /* ---- Shaders ---- */
 
-enum { /* the stage of an entry */
+enum { /* `stage` of pj_shader_get */
     PJ_VERTEX = 0,
     PJ_GEOMETRY = 1
 };
 
 /*
- * The shader that begins at word `entry` of the code memory: found in the engine's cache, or compiled, now or, with
- * pj_options.threads, meanwhile. Words that were asked for before are found in a microsecond, others take some; keep the shader
- * until code, descriptors or entry change. Words
- * that the entry does not reach don't matter. Arrays of 0 words may be null; an entry behind the code, up to 65535, is a shader
- * whose runs are PJ_PAST_END at once.
- * Release it with pj_shader_release. Each call gives a pointer of its own, also to a shader that is known. Code for batches,
- * and for runs that meet something rare, is compiled when it is first wanted, by the run that wants it or by those threads.
+ * Gets the shader that begins at word `entry` of the code memory: from the cache, or compiled.
+ *
+ * `code` and `opdescs` may be null if their number of words is 0. Operand descriptors after the
+ * first 128 are ignored, and so are words that the entry does not reach. `entry` is at most 65535;
+ * after the last code word every run is PJ_PAST_END.
+ *
+ * Each call returns a new handle; release it with pj_shader_release. A lookup takes up to 1 us for
+ * known words, and up to 70 us plus the compilation for new ones. Keep the handle until code,
+ * descriptors or entry change.
+ *
+ * Code for batches and for rare cases is compiled on demand, by the run that needs it or by the
+ * compiler threads.
+ *
+ * Errors: PJ_NULL, PJ_INVALID_ARGUMENT, PJ_PROGRAM_TOO_LONG, PJ_NO_NATIVE, PJ_MISALIGNED.
  */
-pj_status pj_shader_get(const pj_engine *engine, const uint32_t *code, size_t code_words, const uint32_t *opdescs,
-                        size_t opdesc_words, uint32_t entry, uint32_t stage, pj_shader **shader, char *message,
-                        size_t message_bytes);
+pj_status pj_shader_get(const pj_engine *engine, const uint32_t *code, size_t code_words,
+                        const uint32_t *opdescs, size_t opdesc_words, uint32_t entry,
+                        uint32_t stage, pj_shader **shader, char *message, size_t message_bytes);
 
-/* One more user, and one less. Null is allowed. The last one frees it. */
+/* Reference counting; null is allowed. The last release frees the shader. */
 void pj_shader_retain(const pj_shader *shader);
 void pj_shader_release(const pj_shader *shader);
 
 typedef struct pj_shader_info {
     size_t struct_size;
-    uint32_t native;       /* 1 if it is native code, by now */
-    uint32_t deoptimised;       /* runs that met something rare and were made again by slower code */
-    uint32_t groups;       /* groups of vertices that ran side by side */
-    uint32_t bailouts;     /* groups that did not, because vertices disagreed */
-    uint64_t native_bytes; /* of machine code so far */
+    uint32_t native;       /* 1 if the shader has native code now */
+    uint32_t deoptimised;  /* runs repeated by slower code, for a rare case: 0 * infinity */
+    uint32_t groups;       /* groups of vertices that shared instructions */
+    uint32_t bailouts;     /* groups that ran vertex by vertex after all: they diverged */
+    uint64_t native_bytes; /* size of the machine code so far */
 } pj_shader_info;
 
 pj_status pj_shader_info_get(const pj_shader *shader, pj_shader_info *info);
 
-enum { /* what pj_shader_text tells */
-    PJ_TEXT_FALLBACK = 0,   /* why it is interpreted although native code was preferred */
-    PJ_TEXT_SEQUENTIAL = 1, /* why batches run one vertex after the other, once one has run */
-    PJ_TEXT_DIVERGENCE = 2  /* what a crosscheck has found */
+enum {                      /* `kind` of pj_shader_text */
+    PJ_TEXT_FALLBACK = 0,   /* why the shader runs on the interpreter */
+    PJ_TEXT_SEQUENTIAL = 1, /* why batches run vertex by vertex; known after the first batch */
+    PJ_TEXT_DIVERGENCE = 2  /* the bug that a crosscheck found */
 };
 
 /*
- * Copies at most `bytes` bytes of a text, the ending 0 among them, and returns how long it is without that: 0 if there
- * is nothing to tell, or negative as a pj_status. `text` may be null.
+ * Copies a text of at most `bytes` bytes, the final 0 included. Returns the length of the whole
+ * text without the final 0, 0 if there is no such text, or a negative pj_status. `text` may be
+ * null.
  */
-int64_t pj_shader_text(const pj_shader *shader, uint32_t what, char *text, size_t bytes);
+int64_t pj_shader_text(const pj_shader *shader, uint32_t kind, char *text, size_t bytes);
 
 /* ---- Runs ---- */
 
 /*
- * EMIT of a geometry program. The host keeps four vertex slots: `outputs`, o0 to o15 whatever the output mask says, valid
- * during the call, aligned to 4 bytes, goes to slot `vertex`; if `primitive` is 1, slots 0, 1, 2 then make a triangle, the first two exchanged
- * if `winding` is 1 and the topology is 3. What the unit's fields hold meanwhile is unspecified; they and the uniforms must
- * not be changed.
+ * EMIT of a geometry program. The host owns four vertex slots. It copies `outputs` (o0-o15,
+ * whatever the output mask; valid during the call, aligned to 4 bytes) to slot `vertex`. If
+ * `primitive` is 1, slots 0, 1, 2 then form a triangle. Its first two vertices are exchanged if
+ * `winding` is 1 and the topology is 3.
+ *
+ * During the call the unit's contents are unspecified. Change neither them nor the uniforms.
  */
-typedef void (*pj_emit_fn)(void *user, const pj_vec4 *outputs, uint32_t vertex, uint32_t primitive, uint32_t winding);
+typedef void (*pj_emit_fn)(void *user, const pj_vec4 *outputs, uint32_t vertex, uint32_t primitive,
+                           uint32_t winding);
 
 /*
- * Runs one vertex, or one geometry invocation, on `unit` and `uniforms`: a pj_unit and pj_uniforms, or what the engine's
- * layout says. `emit` may be null. A pj_exit, or negative as a pj_status; then nothing ran, but for PJ_INTERNAL. After a
- * geometry invocation hardware sets boolean uniform b15, which is the host's to do.
+ * Runs one vertex or one geometry invocation. `unit` and `uniforms` are a pj_unit and a
+ * pj_uniforms, or the structures of the engine's layout. `emit` may be null.
+ *
+ * Returns a pj_exit, or a negative pj_status. On error nothing ran, except with PJ_INTERNAL.
+ *
+ * After a geometry invocation hardware sets boolean uniform b15. The host does that.
  */
-int32_t pj_run(const pj_shader *shader, void *unit, const void *uniforms, pj_emit_fn emit, void *user);
+int32_t pj_run(const pj_shader *shader, void *unit, const void *uniforms, pj_emit_fn emit,
+               void *user);
 
 /*
- * A vertex has `stride` registers of four floats, the next one's follow: register n of vertex k is at float
- * 4 * (k * stride + n). Hosts whose shaders use the first few registers only, as most do, save the CPU's caches work with
- * strides as small as that.
+ * The arrays of a batch. `stride` is the number of registers per vertex, register numbers from 0
+ * on. Indices count floats:
+ *
+ *   PJ_AOS: component c of register n of vertex k is at 4 * (k * stride + n) + c.
+ *   PJ_SOA: blocks of four vertices, 16 * stride floats each. Component c of register n of vertex k
+ *           is at 16 * stride * (k / 4) + 4 * (4 * n + c) + k % 4.
  */
-enum { /* pj_batch.vertex_layout */
-    PJ_AOS = 0, /* a vertex's registers are contiguous */
-    PJ_SOA = 1  /* blocks of four vertices: a component of four vertices is contiguous */
+enum {          /* pj_batch.vertex_layout */
+    PJ_AOS = 0, /* the registers of one vertex are contiguous */
+    PJ_SOA = 1  /* one component of four vertices is contiguous; saves the transposes */
 };
 
+/*
+ * Fields at the end may be missing: a pj_batch that ends before `preserve_unit` or `vertex_layout`
+ * has 0 there.
+ */
 typedef struct pj_batch {
     size_t struct_size;
-    size_t count;           /* vertices; if 0, both arrays may be null */
-    const float *inputs;    /* aligned to 4 bytes; read where bit n of input_mask is set for vn */
-    float *outputs;         /* the same; written where bit n of output_mask is set for on */
-    uint16_t input_mask;    /* the other inputs, and those not below the stride, are as the unit has them */
-    uint16_t output_mask;   /* outputs that are not below the stride go nowhere */
-    uint16_t input_stride;  /* in registers: 1 to 16, or 0, which means 16 */
-    uint16_t output_stride; /* the same */
-    uint32_t preserve_unit; /* 0: the unit is then as the last vertex leaves it. 1: as before, as if the batch had run on a copy.
-                               For hosts that begin each draw with the same unit; from four vertices on it is less work if they
-                               run side by side, and if not (PJ_TEXT_SEQUENTIAL) it costs that copy. A structure that ends
-                               before this field means 0. */
-    uint32_t vertex_layout; /* PJ_SOA: registers lie by components, in blocks of four vertices: a block takes the place of its vertices
-                               and is 4 * stride vectors, of which number 4 * n + c has component c of register n of the four.
-                               `count` is then a multiple of four; to get there, fill up with copies of the last vertex, which run
-                               like all others. It saves turning registers round. 0, and where the structure ends before
-                               this field: as above. */
+    size_t count;           /* vertices. 0: both arrays may be null. PJ_SOA: a multiple of 4; fill
+                               up with copies of the last vertex, which run like all others. */
+    const float *inputs;    /* aligned to 4 bytes; only registers of input_mask are read */
+    float *outputs;         /* aligned to 4 bytes; only registers of output_mask are written */
+    uint16_t input_mask;    /* bit n: vn comes from `inputs`. Others, and those from the stride on,
+                               keep their values in the unit. */
+    uint16_t output_mask;   /* bit n: on goes to `outputs`. Those from the stride on are dropped. */
+    uint16_t input_stride;  /* registers per vertex: 1-16; 0: 16. A small stride saves CPU cache. */
+    uint16_t output_stride; /* the same for outputs */
+    uint32_t preserve_unit; /* 0: the unit ends as the last vertex leaves it. 1: it stays unchanged,
+                               as if the batch ran on a copy. For hosts that begin each draw with
+                               the same unit. Saves time from four vertices on if the shader runs
+                               as groups; costs the copy if not (PJ_TEXT_SEQUENTIAL). */
+    uint32_t vertex_layout; /* PJ_AOS or PJ_SOA, of both arrays */
 } pj_batch;
 
 /*
- * Runs vertices one after the other on `unit`, or, where that can't be told apart, several at once. All of them run; the
- * result is the first that is not PJ_END, if there is one. What a geometry program emits goes nowhere. Outputs must not
- * overlap inputs, nor the block of registers (all `unit_bytes` of it, which may end behind the last register, so that arrays of
- * the host's may follow in the same object) or of uniforms, nor inputs the block of registers.
+ * Runs `count` vertices in order on `unit`, or as groups where the result is the same. All vertices
+ * run. EMIT does nothing.
+ *
+ * Returns the first exit other than PJ_END, else PJ_END, or a negative pj_status.
+ *
+ * PJ_OVERLAP: `outputs` overlaps `inputs`, the registers or the uniforms, or `inputs` overlaps the
+ * registers. The registers are the whole `unit_bytes` of the layout. Arrays of the host may follow
+ * them in the same object.
  */
-int32_t pj_run_batch(const pj_shader *shader, void *unit, const void *uniforms, const pj_batch *batch);
+int32_t pj_run_batch(const pj_shader *shader, void *unit, const void *uniforms,
+                     const pj_batch *batch);
 
 /* ---- Traces ---- */
 
-enum { /* bits of pj_step.wrote */
-    PJ_WROTE_OUTPUT = 1,    /* o[index], in the bank that is current: its new value is `value` */
-    PJ_WROTE_TEMPORARY = 2, /* r[index]: the same */
-    PJ_WROTE_ADDRESS = 4,   /* a0 */
-    PJ_WROTE_LOOP = 8,      /* aL: by LOOP, or behind the last word of its body */
-    PJ_WROTE_FLAGS = 16,    /* cmp */
-    PJ_WROTE_VERTEX = 32,   /* EMIT of a geometry program: a vertex; the bank is the other one now */
-    PJ_WROTE_SETEMIT = 64   /* emit_vertex, emit_primitive, emit_winding */
+enum {                         /* bits of pj_step.wrote */
+    PJ_WROTE_OUTPUT = 1,       /* o[index] in the current bank; `mask` and `value` are valid */
+    PJ_WROTE_TEMPORARY = 2,    /* r[index]; `mask` and `value` are valid */
+    PJ_WROTE_ADDRESS = 4,      /* a0; `mask` is valid */
+    PJ_WROTE_LOOP_COUNTER = 8, /* aL: by LOOP, or after the last word of its body */
+    PJ_WROTE_FLAGS = 16,       /* cmp */
+    PJ_WROTE_EMIT = 32,        /* EMIT sent a vertex and changed the current bank */
+    PJ_WROTE_SETEMIT = 64      /* emit_vertex, emit_primitive, emit_winding */
 };
 
-/* An instruction that has been executed, and what is now where it may have written. */
+/* An executed instruction, and the state after it. */
 typedef struct pj_step {
-    size_t struct_size; /* set by the library: the fields that are there */
-    const char *text;   /* the instruction as the disassembler writes it; UTF-8, valid during the call */
+    size_t struct_size; /* set by the library: the fields that it knows */
+    const char *text;   /* the instruction, disassembled; UTF-8, valid during the call */
     uint32_t pc;        /* its address, in words */
-    int32_t next;       /* that of the next one, which may be behind the last word; -1 if the run ends with this one */
+    int32_t next;       /* the next address, maybe past the last word; -1: the run ends here */
     uint32_t wrote;     /* PJ_WROTE_... */
-    uint32_t index;     /* of o or r */
+    uint32_t index;     /* register number in o or r */
     uint32_t mask;      /* components of o, r or a0 that were written: bit 0 is x */
-    pj_vec4 value;      /* all of o or r */
+    pj_vec4 value;      /* all four components of o or r */
     int32_t a0[2];
     int32_t al;
     uint8_t cmp[2];     /* 0 or 1 */
@@ -391,193 +477,237 @@ typedef struct pj_step {
     uint8_t reserved[2];
 } pj_step;
 
-/* Called behind each instruction. If it returns anything but 0, the run ends there, with PJ_STOPPED. */
+/* Called after each instruction. Return 0 to go on; any other value ends the run: PJ_STOPPED. */
 typedef int32_t (*pj_step_fn)(void *user, const pj_step *step);
 
 /*
- * pj_run, with the same bits in registers and exit, on the interpreter whatever the shader is, and with `step`, which must
- * not be null, called for each instruction; `user` is for `step` and for `emit`, which may be null. The unit is written when
- * the run is over, also if it was stopped: then it has what has been executed. Costs a microsecond or so for each
- * instruction, most of it its text, besides what the program costs to decode: nothing for every vertex of a game.
+ * Runs like pj_run, with the same bits and exit, always on the interpreter, and calls `step` after
+ * each instruction. `step` must not be null; `emit` may be. Both get `user`.
+ *
+ * The unit is written when the run ends or is stopped: it then holds the effects of the executed
+ * instructions.
+ *
+ * For debuggers: each run decodes the program, and each instruction costs about a microsecond.
  */
-int32_t pj_run_traced(const pj_shader *shader, void *unit, const void *uniforms, pj_emit_fn emit, pj_step_fn step,
-                      void *user);
+int32_t pj_run_traced(const pj_shader *shader, void *unit, const void *uniforms, pj_emit_fn emit,
+                      pj_step_fn step, void *user);
 
 /* ---- GPU ---- */
 
 /*
- * All of the PICA200 that has to do with shaders: register writes and fetched vertices go in, triangles of what the
- * rasteriser takes come out. For hosts that have nothing of the kind; those that have need only the sections above.
- * docs/gpu.md says what registers mean here, what is known of the hardware, and what is not. Registers have the numbers
- * of command lists.
+ * The shader side of the GPU: register writes and fetched vertices go in, triangles come out. Hosts
+ * with a GPU of their own need only the sections above. docs/gpu.md lists the meaning of registers,
+ * what is known of the hardware, and what is not. Register numbers are those of command lists.
  *
- * It runs on registers of its own, whatever the engine's layout. PJ_NATIVE_REQUIRED is looked at by pj_engine_new only: what
- * has no native code is interpreted and is an event.
+ * Shaders run on the GPU's own registers, whatever the engine's layout. PJ_NATIVE_REQUIRED applies
+ * to pj_engine_new only: a shader without native code runs on the interpreter, with an event.
  *
- * A GPU is for one thread at a time. While a call has it, calls that find it taken give PJ_BUSY and do nothing: those of
- * another thread, and those from callbacks. But in `draw` of a pj_gpu_host it may be used for everything but pj_gpu_free,
- * and in `wrote` functions that take a const pj_gpu may be called with it. Memory that a call is given must not be changed
- * before the call returns, also not by its callbacks.
+ * One call at a time uses a GPU. A call that finds it in use, on another thread or in a callback,
+ * returns PJ_BUSY and does nothing. Two callbacks of a pj_gpu_host are exceptions, on their own
+ * thread only:
+ *   - `draw` may make every call but pj_gpu_free.
+ *   - `wrote` may make the calls that take a const pj_gpu.
+ *
+ * Don't change the memory that a call reads before the call returns, not even in its callbacks.
  */
 typedef struct pj_gpu pj_gpu;
 
-/* A GPU as when the console is switched on. It keeps what it needs of the engine, which may be freed before. */
+/*
+ * Creates a GPU in its state at power-on. The GPU holds what it needs of the engine: the engine may
+ * be freed first.
+ */
 pj_status pj_gpu_new(const pj_engine *engine, pj_gpu **gpu);
 
-/* Frees a GPU; null is allowed. PJ_BUSY in any of its callbacks. */
+/* Frees a GPU; null is allowed. Returns PJ_BUSY in all of its callbacks. */
 pj_status pj_gpu_free(pj_gpu *gpu);
 
-/* What the rasteriser is given for a vertex: position x y z w, quaternion x y z w, colour r g b a, texture coordinates 0 u v,
-   1 u v, 0 w, one that means nothing, view x y z, one that means nothing, texture coordinates 2 u v. */
+/*
+ * The rasteriser's input for one vertex:
+ *
+ *    0-3  position x y z w              16  texture coordinate 0 w
+ *    4-7  quaternion x y z w            17  unused
+ *   8-11  colour r g b a             18-20  view x y z
+ *  12-13  texture coordinates 0 u v     21  unused
+ *  14-15  texture coordinates 1 u v  22-23  texture coordinates 2 u v
+ */
 typedef float pj_semantics[24];
 
-/* One triangle, its vertices (a pj_semantics each, valid during the call) in the order that says which side is seen. Nothing
-   is clipped, culled or divided. */
+/*
+ * Receives a triangle: three vertices, each a pj_semantics, valid during the call. Their order
+ * determines the front face. Triangles are neither clipped nor culled, and vertices not divided by
+ * w.
+ */
 typedef void (*pj_triangle_fn)(void *user, const float *a, const float *b, const float *c);
 
-/* What a register write asks of the host. Never negative. */
+/* What the host must do after a register write. Never negative. */
 typedef int32_t pj_effect;
 enum {
-    PJ_EFFECT_NONE = 0,          /* nothing, unless the host itself has something to do with the register */
-    PJ_EFFECT_DRAW_ARRAYS = 1,   /* vertices in their order: fetch them, then pj_gpu_draw_arrays */
-    PJ_EFFECT_DRAW_ELEMENTS = 2, /* vertices in the order of indices: pj_gpu_draw_elements */
-    PJ_EFFECT_VERTEX = 3         /* immediate mode has completed a vertex: pj_gpu_draw_immediate, before any other register
-                                    is written than those of attribute words */
+    PJ_EFFECT_NONE = 0,          /* nothing for the shader side */
+    PJ_EFFECT_DRAW_ARRAYS = 1,   /* fetch the vertices, then pj_gpu_draw_arrays */
+    PJ_EFFECT_DRAW_ELEMENTS = 2, /* pj_gpu_draw_elements */
+    PJ_EFFECT_VERTEX = 3         /* immediate mode completed a vertex: pj_gpu_draw_immediate, before
+                                    the next write that is not to FIXEDATTRIB_DATA */
 };
 
 /*
- * Writes the bytes of register `id` that the low four bits of `mask` name: bit n for bits 8n+7 to 8n of `value`. Queues and
- * triggers act on every write. Ids that there are not do nothing. `vertex`, which must not be null, gets the sixteen
- * attributes of a vertex with PJ_EFFECT_VERTEX, and else stays as it is. A pj_effect, or negative as a pj_status.
+ * Writes register `id`. Bit n of `mask` selects bits 8n+7 to 8n of `value`; only its low four bits
+ * count. Queues and triggers act on every write, whatever the mask. Unknown ids are ignored.
+ *
+ * `vertex` must not be null. With PJ_EFFECT_VERTEX it receives the vertex's sixteen attributes;
+ * otherwise it stays unchanged.
+ *
+ * Returns a pj_effect, or a negative pj_status.
  */
 int32_t pj_gpu_write(pj_gpu *gpu, uint16_t id, uint32_t value, uint8_t mask, pj_registers *vertex);
 
-/* The host of a command list. */
+/* The callbacks of pj_gpu_execute. */
 typedef struct pj_gpu_host {
     size_t struct_size;
-    pj_triangle_fn triangle; /* triangles of immediate mode; must not be null */
-    /* PJ_EFFECT_DRAW_ARRAYS or PJ_EFFECT_DRAW_ELEMENTS: to be drawn with `gpu` before it returns. Must not be null. */
+    pj_triangle_fn triangle; /* triangles of immediate mode; not null */
+    /*
+     * Draws with `gpu` before it returns. `effect` is PJ_EFFECT_DRAW_ARRAYS or
+     * PJ_EFFECT_DRAW_ELEMENTS. Not null.
+     */
     void (*draw)(void *user, pj_gpu *gpu, pj_effect effect);
-    /* A register has been written, of whatever use it is; `gpu` knows about it. What the write sets off comes after. May be
-       null. */
+    /* Called after each register write, before the draw that it triggers. May be null. */
     void (*wrote)(void *user, const pj_gpu *gpu, uint16_t id, uint32_t value, uint8_t mask);
     void *user;
 } pj_gpu_host;
 
 /*
- * Executes a command list: writes its registers, and draws what they set off. Vertices of immediate mode are drawn together
- * as far as nothing else comes between. Ends with the list: jumps to other lists are the host's.
+ * Executes a command list of `words` words: writes its registers and draws. Consecutive vertices of
+ * immediate mode are drawn together. Execution ends with the list; the host handles jumps to other
+ * lists.
  */
 pj_status pj_gpu_execute(pj_gpu *gpu, const uint32_t *list, size_t words, const pj_gpu_host *host);
 
-/* What a read of a register gives. */
+/* Reads a register as the console's CPU would. */
 pj_status pj_gpu_read(const pj_gpu *gpu, uint16_t id, uint32_t *value);
 
-/* Default attribute `n`, as a vertex has it whose attribute is not an array's; zeros from 15 on. */
+/*
+ * Gets default attribute `n`, for vertices whose arrays don't supply that attribute. Zeros for n of
+ * 15 or more.
+ */
 pj_status pj_gpu_default_attribute(const pj_gpu *gpu, uint32_t n, pj_vec4 *value);
 
-/* The attributes of vertex `index`, in the order of the input buffer, before permutation. All zero before the call. */
+/*
+ * Fetches vertex `index`: writes up to sixteen attributes, in the order of the input buffer, before
+ * permutation. All are zero before the call.
+ */
 typedef void (*pj_fetch_fn)(void *user, uint32_t index, pj_vec4 *attributes);
 
-enum { /* what a pj_lookup_fn says; to the second and third a place from 0 to 255 is added */
-    PJ_LOOKUP_RUN = 0,     /* run the vertex and keep nothing; so is all that means nothing */
-    PJ_LOOKUP_STORE = 256, /* run the vertex and keep its outputs in this place */
-    PJ_LOOKUP_REUSE = 512  /* take the outputs that this draw has kept there; if there are none, run the vertex */
+enum {                     /* results of a pj_lookup_fn; add a slot, 0-255, to the last two */
+    PJ_LOOKUP_RUN = 0,     /* run the vertex, cache nothing; also any unknown value */
+    PJ_LOOKUP_STORE = 256, /* run the vertex, cache its outputs in the slot */
+    PJ_LOOKUP_REUSE = 512  /* reuse the outputs that this draw cached in the slot; if there are
+                              none, run the vertex */
 };
 
-/* The vertex cache of the host: decides about the next index. Whatever it says is safe. */
+/* A vertex cache of the host: decides on the next index. Any result is safe. */
 typedef uint32_t (*pj_lookup_fn)(void *user, uint32_t index);
 
+/* The vertices of a draw. The three callbacks get `user`. */
 typedef struct pj_draw {
     size_t struct_size;
-    size_t count;                 /* vertices, or indices */
-    const pj_registers *vertices; /* their attributes, aligned to 4 bytes: for immediate mode, and for arrays unless there is `fetch` */
-    pj_fetch_fn fetch;            /* gives attributes: for elements, and for arrays if `vertices` is null */
-    const void *indices;          /* for elements, of index_bytes each, in the machine's byte order, aligned or not */
-    pj_lookup_fn lookup;        /* for elements: which vertices are run; null: `cache` */
-    pj_triangle_fn triangle;      /* must not be null */
-    void *user;                   /* for all three */
-    uint32_t index_bytes;         /* 1, 2 or 4 */
-    uint32_t cache;               /* the last so many vertices are not run again, 0 to 255; Azahar has 64 */
+    size_t count;                  /* vertices, or indices */
+    const pj_registers *vertices;  /* attributes, aligned to 4 bytes: immediate mode; arrays, unless
+                                      null */
+    pj_fetch_fn fetch;             /* elements; arrays if `vertices` is null */
+    const void *indices;           /* elements: index_bytes each, host byte order, any alignment */
+    pj_lookup_fn lookup;           /* elements; null: a vertex cache of vertex_cache_entries */
+    pj_triangle_fn triangle;       /* not null */
+    void *user;
+    uint32_t index_bytes;          /* 1, 2 or 4 */
+    uint32_t vertex_cache_entries; /* 0-255: size of a first-in, first-out vertex cache; 0: none.
+                                      Azahar has 64. */
 } pj_draw;
 
-/* What a draw has come to. */
+/* The statistics of one draw. */
 typedef struct pj_report {
     size_t struct_size;
-    uint64_t vertices;      /* that a vertex unit has run */
-    uint64_t reused;        /* vertices that took the outputs of an earlier one */
-    uint64_t geometry_runs; /* runs of the geometry unit */
-    uint64_t dropped;       /* vertices that no geometry run can take */
-    uint64_t triangles;     /* that `triangle` was given */
-    pj_exit vertex_exit;    /* how runs of the vertex program ended: PJ_END, or the first other way */
-    pj_exit geometry_exit;
+    uint64_t vertices;      /* vertices that ran */
+    uint64_t reused;        /* vertices from the vertex cache */
+    uint64_t geometry_runs; /* geometry invocations */
+    uint64_t dropped;       /* vertices that no geometry invocation takes */
+    uint64_t triangles;     /* calls of `triangle` */
+    pj_exit vertex_exit;    /* PJ_END, or the first other exit of the vertex program */
+    pj_exit geometry_exit;  /* the same of the geometry program */
 } pj_report;
 
 /*
- * Draws: vertices in their order; those that indices name; those of immediate mode. `report` may be null. `fetch` is not
- * called for vertices that the cache knows, nor for vertex counts that stand among the indices if the geometry unit takes
- * primitives of variable size. What an earlier draw has left incomplete in the geometry unit's input is forgotten, but in
- * immediate mode; what it has left in primitive assembly is not.
+ * Draws: vertices in order, vertices by index, vertices of immediate mode. `report` may be null.
+ *
+ * `fetch` is not called for vertices in the cache. In the geometry unit's variable mode the index
+ * stream contains vertex counts, which are neither fetched nor looked up.
+ *
+ * An incomplete input of the geometry unit is discarded when the next draw begins, except in
+ * immediate mode. An incomplete primitive continues in the next draw.
+ *
+ * On error nothing is drawn, except with PJ_INTERNAL.
  */
 pj_status pj_gpu_draw_arrays(pj_gpu *gpu, const pj_draw *draw, pj_report *report);
 pj_status pj_gpu_draw_elements(pj_gpu *gpu, const pj_draw *draw, pj_report *report);
 pj_status pj_gpu_draw_immediate(pj_gpu *gpu, const pj_draw *draw, pj_report *report);
 
-/* What uploads have cost since the GPU was made. */
-typedef struct pj_gpu_work {
+/* The cost of uploads since the GPU was created. */
+typedef struct pj_gpu_upload_stats {
     size_t struct_size;
-    uint64_t comparisons; /* of all words with those of programs that are kept */
-    uint64_t programs;    /* made of uploaded words */
-    uint64_t lookups;     /* of shaders in the engine, which compiles them or finds them in its cache */
-} pj_gpu_work;
+    uint64_t comparisons; /* comparisons of uploaded words with recent programs */
+    uint64_t programs;    /* programs created from uploaded words */
+    uint64_t lookups;     /* shaders requested from the engine */
+} pj_gpu_upload_stats;
 
-pj_status pj_gpu_work_get(const pj_gpu *gpu, pj_gpu_work *work);
+pj_status pj_gpu_upload_stats_get(const pj_gpu *gpu, pj_gpu_upload_stats *stats);
 
-/* What one kind of unit holds, but for its code. */
+/* The state of the vertex units or of the geometry unit, without code memory. */
 typedef struct pj_gpu_unit {
     pj_registers v, r, o[2]; /* as in pj_unit */
-    pj_registers slots[4];   /* of vertices that EMIT has sent */
+    pj_registers slots[4];   /* vertex slots of EMIT */
     pj_vec4 c[96];
     uint32_t opdescs[128];
     int32_t a0[2], al;
-    uint32_t float_words[3]; /* of a float uniform that is not complete, */
+    uint32_t float_words[3]; /* words of an incomplete float uniform */
     uint8_t i[4][4];
     uint16_t b;
-    uint16_t code_index, opdesc_index; /* what is written next */
-    uint8_t float_index, float32;      /* the same of float uniforms; 1 if they come as f32 */
-    uint8_t float_count;               /* and how many there are */
+    uint16_t code_index, opdesc_index; /* the next code word and descriptor to be uploaded */
+    uint8_t float_index;               /* the next float uniform */
+    uint8_t float32;                   /* 1: float uniforms arrive as f32, 0: as float24 */
+    uint8_t float_count;               /* number of float_words */
     uint8_t cmp[2], bank, emit_vertex, emit_primitive, emit_winding; /* as in pj_unit */
     uint8_t reserved;
 } pj_gpu_unit;
 
 /*
- * All that a GPU remembers, for savestates: plain data. Whatever its fields hold is safe. Some 30 KiB, and a
- * call needs as much of the stack for a copy or two.
+ * The whole state of a GPU, for savestates: plain data, some 30 KiB. Any contents are safe. A call
+ * needs stack for two copies. `fixed` is 3dbrew's FIXEDATTRIB.
  */
 typedef struct pj_gpu_state {
     size_t struct_size;
-    uint32_t registers[768]; /* as written */
+    uint32_t registers[768]; /* as last written */
     uint32_t vertex_code[512];
     uint32_t geometry_code[4096];
     pj_gpu_unit vertex, geometry;
-    pj_registers fixed_defaults;          /* default attributes; the last has no register */
-    pj_registers fixed_vertex;            /* attributes of a vertex of immediate mode that is not complete, */
-    uint32_t fixed_words[3];              /* words of an attribute that is not, */
-    uint8_t fixed_index;                  /* which is next, 15 in immediate mode, */
-    uint8_t fixed_words_count;            /* how many words, */
-    uint8_t fixed_count;                  /* and how many attributes */
-    uint8_t assembly_count;               /* vertices that wait for a triangle, */
-    pj_semantics assembly_vertices[2];    /* they themselves, */
-    pj_registers fed_vectors;             /* input of the geometry unit that is not complete: attributes, */
-    uint32_t fed_vertices, fed_expected;  /* vertices that have come and are to come, */
-    uint8_t fed_count, fed_uniform;       /* how many attributes, and the uniform that is next */
-    uint8_t assembly_oldest;              /* and which of them the next one of a strip takes the place of */
+    pj_registers fixed_defaults;            /* default attributes; no register selects the last */
+    pj_registers fixed_vertex;              /* immediate mode: attributes of an incomplete vertex */
+    uint32_t fixed_words[3];                /* words of an incomplete attribute */
+    uint8_t fixed_index;                    /* the next attribute; 15: immediate mode */
+    uint8_t fixed_words_count;              /* number of fixed_words */
+    uint8_t fixed_count;                    /* number of attributes in fixed_vertex */
+    uint8_t assembly_count;                 /* number of assembly_vertices */
+    pj_semantics assembly_vertices[2];      /* vertices of an incomplete primitive */
+    pj_registers geometry_input_vectors;    /* point mode: attributes of an incomplete input */
+    uint32_t geometry_input_vertices;       /* other modes: vertices received */
+    uint32_t geometry_input_expected;       /* variable mode: vertices of the primitive; 0: none */
+    uint8_t geometry_input_count;           /* point mode: number of attributes */
+    uint8_t geometry_input_uniform;         /* variable mode: the next uniform */
+    uint8_t assembly_oldest;                /* strips: the assembly vertex to be replaced */
     uint8_t reserved[5];
 } pj_gpu_state;
 
 /*
- * Copies all that a GPU remembers, and makes it go on from there. Programs are made again when they are needed, unless they
- * are among those that it still has. Fields that a smaller structure has not are as when the console is switched on.
+ * Saves and restores the state of a GPU. Programs are compiled again on demand, unless the GPU
+ * still has them. Fields beyond the end of a smaller structure are restored to their values at
+ * power-on.
  */
 pj_status pj_gpu_state_get(const pj_gpu *gpu, pj_gpu_state *state);
 pj_status pj_gpu_state_set(pj_gpu *gpu, const pj_gpu_state *state);

@@ -1,8 +1,10 @@
-//! The C interface as C and C++ see it: the header in every language it is made for, the hosts of `examples/c` and the abusive ones
-//! of `jit-tests/capi` built against the static library and run, alone, with sanitizers and under valgrind; and the header's
-//! structures compared with those of the library.
+//! The C interface as C and C++ use it: the header in every supported language, README.md's C
+//! blocks, and the hosts of `examples/c` and `jit-tests/capi`, built against the static library and
+//! run alone, with sanitizers and under valgrind. The structures of the header are compared with
+//! those of the library.
 //!
-//! Skips with a line where there is no C compiler for this machine, as on an emulated one, or none with sanitizers.
+//! Tests skip with a line where there is no C compiler for this machine, as on an emulated one, or
+//! none with sanitizers.
 
 mod extent;
 #[path = "capi/gpu.rs"]
@@ -16,14 +18,14 @@ use std::sync::OnceLock;
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
 
-/// A compiler that makes code for this machine.
+/// A compiler for this machine.
 #[derive(Clone, Copy)]
 struct Compiler {
     command: &'static str,
     cpp: bool,
 }
 
-/// Those of both languages that are installed.
+/// The installed compilers of both languages.
 fn compilers() -> &'static [Compiler] {
     static FOUND: OnceLock<Vec<Compiler>> = OnceLock::new();
     FOUND.get_or_init(|| {
@@ -41,14 +43,14 @@ impl Compiler {
         if self.cpp { &["c++11", "c++20"] } else { &["c99", "c11"] }
     }
 
-    /// `of` as an object or program.
-    fn run(self, standard: &str, of: &Path, to: &Path, with: &[&str]) {
+    /// Compiles `source` to an object or program.
+    fn run(self, standard: &str, source: &Path, to: &Path, flags: &[&str]) {
         let mut command = Command::new(self.command);
         command.arg(format!("-std={standard}")).args(WARNINGS).arg(format!("-I{ROOT}/include"));
-        command.args(["-g", "-O1"]).arg(of).arg("-o").arg(to).args(with);
+        command.args(["-g", "-O1"]).arg(source).arg("-o").arg(to).args(flags);
         let output = command.output().expect("it was found");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{} -std={standard} {}:\n{said}", self.command, of.display());
+        let output_text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{} -std={standard} {}:\n{output_text}", self.command, source.display());
     }
 }
 
@@ -65,7 +67,7 @@ fn library() -> &'static Path {
         let target = folder().join("target");
         let mut cargo = Command::new(env!("CARGO"));
         cargo.current_dir(ROOT).args(["rustc", "--locked", "--lib", "--features", "capi", "--crate-type", "staticlib"]);
-        // The dependencies are those that this test was built with, if the folder is the same.
+        // Cargo rebuilds no dependencies in the folder that this test was built in.
         let own = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).parent().map(Path::to_path_buf);
         let output = cargo.env("CARGO_TARGET_DIR", own.as_ref().unwrap_or(&target)).output().expect("cargo runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -75,7 +77,7 @@ fn library() -> &'static Path {
     })
 }
 
-/// A host built with one compiler. `test` is part of its name: another test may be running the same host meanwhile.
+/// Builds a host. `test` is part of its name, because several tests may run the same host at once.
 fn built(test: &str, compiler: Compiler, standard: &str, source: &str, flags: &[&str]) -> PathBuf {
     let source = Path::new(ROOT).join(source);
     let name = source.file_name().expect("a file").to_string_lossy();
@@ -85,8 +87,8 @@ fn built(test: &str, compiler: Compiler, standard: &str, source: &str, flags: &[
     program
 }
 
-/// Runs a program, under a tool if one is named, and what it prints.
-fn said(program: &Path, under: &[&str], arguments: &[&str], environment: &[(&str, &str)]) -> (bool, String) {
+/// Runs a program, under a tool if there is one. Returns whether it succeeded, and its output.
+fn run_program(program: &Path, under: &[&str], arguments: &[&str], environment: &[(&str, &str)]) -> (bool, String) {
     let mut command = match under {
         [] => Command::new(program),
         [tool, options @ ..] => {
@@ -96,25 +98,25 @@ fn said(program: &Path, under: &[&str], arguments: &[&str], environment: &[(&str
         }
     };
     let output = command.args(arguments).envs(environment.iter().copied()).output().expect("it was built");
-    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    (output.status.success(), said)
+    let output_text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    (output.status.success(), output_text)
 }
 
-/// The same of a program that must succeed.
-fn good(program: &Path, under: &[&str], arguments: &[&str], environment: &[(&str, &str)]) -> String {
-    let (success, said) = said(program, under, arguments, environment);
-    assert!(success, "{under:?} {} {arguments:?}: {said}", program.display());
-    said
+/// The output of a program that must succeed.
+fn run_successfully(program: &Path, under: &[&str], arguments: &[&str], environment: &[(&str, &str)]) -> String {
+    let (success, output_text) = run_program(program, under, arguments, environment);
+    assert!(success, "{under:?} {} {arguments:?}: {output_text}", program.display());
+    output_text
 }
 
-/// The hosts in C and how what they print ends.
+/// The hosts in C, and the ends of their outputs.
 const HOSTS: [(&str, &str); 6] = [
     ("examples/c/host.c", ""),
     ("examples/c/gpu.c", ""),
     ("jit-tests/capi/abuse.c", "as the header says\n"),
     ("jit-tests/capi/callbacks.c", "as the header says\n"),
     ("jit-tests/capi/threads.c", "the same bits\n"),
-    ("jit-tests/capi/kept.c", "the same bits\n"),
+    ("jit-tests/capi/program_store.c", "the same bits\n"),
 ];
 /// A host's arguments: engine, and rounds, for hosts that take rounds. The short form of `cargo test`.
 const SHORT_RUNS: [[&str; 2]; 3] = [["native", "20"], ["background", "20"], ["interpreter", "6"]];
@@ -131,7 +133,7 @@ fn valgrind_runs() -> &'static [[&'static str; 2]] {
     if extent::full() { &VALGRIND_RUNS } else { &VALGRIND_RUNS[..1] }
 }
 
-/// Whether there is anything to test with.
+/// Whether a compiler and native code are available.
 fn ready(cpp: bool) -> bool {
     static ANNOUNCED: std::sync::Once = std::sync::Once::new();
     if !extent::full() {
@@ -147,7 +149,7 @@ fn ready(cpp: bool) -> bool {
 }
 
 #[test]
-fn the_header_is_c99_c11_and_cpp() {
+fn the_header_compiles_as_c99_c11_and_cpp() {
     for compiler in compilers() {
         let source = folder().join(if compiler.cpp { "header.cpp" } else { "header.c" });
         std::fs::write(&source, "#include \"picajit.h\"\n#include \"picajit.h\"\nint main(void) { return 0; }\n")
@@ -160,34 +162,70 @@ fn the_header_is_c99_c11_and_cpp() {
     ready(false);
 }
 
+/// The `c` blocks of README.md, each a complete translation unit.
+fn readme_blocks() -> Vec<String> {
+    let text = read("README.md");
+    let parts = text.split("\n```c\n").skip(1);
+    parts.map(|part| part.split_once("\n```").expect("the block ends").0.to_owned() + "\n").collect()
+}
+
 #[test]
-fn the_c_host_gets_the_same_bits_from_both_engines() {
+fn c_blocks_of_the_readme_compile_and_run() {
+    let blocks = readme_blocks();
+    assert!(!blocks.is_empty(), "README.md has C blocks");
+    if !ready(false) {
+        return;
+    }
+    for compiler in compilers().iter().filter(|c| !c.cpp) {
+        for (n, block) in blocks.iter().enumerate() {
+            let source = folder().join(format!("readme-{n}-{}.c", compiler.command));
+            std::fs::write(&source, block).expect("written");
+            let has_main = block.contains("int main(");
+            // The block is linked in either case, so that every function that it calls must exist.
+            let calls = folder().join(format!("readme-{n}-{}-main.c", compiler.command));
+            std::fs::write(&calls, "int main(void) { return 0; }\n").expect("written");
+            for standard in compiler.standards() {
+                let program = folder().join(format!("readme-{n}-{}-{standard}", compiler.command));
+                let library = library().to_str().expect("the path is text");
+                let calls = (!has_main).then(|| calls.to_str().expect("the path is text"));
+                let flags: Vec<&str> = calls.into_iter().chain([library, "-lpthread", "-ldl", "-lm"]).collect();
+                compiler.run(standard, &source, &program, &flags);
+                run_successfully(&program, &[], &[], &[]);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_c_host_has_the_same_bits_on_both_engines() {
     if !ready(false) {
         return;
     }
     for compiler in compilers().iter().filter(|c| !c.cpp) {
         for standard in compiler.standards() {
-            let said = good(&built("plain", *compiler, standard, "examples/c/host.c", &[]), &[], &[], &[]);
-            assert!(said.ends_with("the same bits\n"), "{said}");
+            let output_text =
+                run_successfully(&built("plain", *compiler, standard, "examples/c/host.c", &[]), &[], &[], &[]);
+            assert!(output_text.ends_with("the same bits\n"), "{output_text}");
         }
     }
 }
 
 #[test]
-fn the_emulator_in_cpp_gets_the_same_bytes_in_its_own_structures() {
+fn the_cpp_emulator_has_the_same_bytes_in_its_own_structures() {
     if !ready(true) {
         return;
     }
     for compiler in compilers().iter().filter(|c| c.cpp) {
         for standard in compiler.standards() {
-            let said = good(&built("plain", *compiler, standard, "examples/c/emulator.cpp", &[]), &[], &[], &[]);
-            assert!(said.contains("a wrong layout: r is at "), "{said}");
+            let output_text =
+                run_successfully(&built("plain", *compiler, standard, "examples/c/emulator.cpp", &[]), &[], &[], &[]);
+            assert!(output_text.contains("a wrong layout: r is at "), "{output_text}");
         }
     }
 }
 
 #[test]
-fn abusive_hosts_get_what_the_header_says() {
+fn misuse_has_the_documented_results() {
     if !ready(false) {
         return;
     }
@@ -195,21 +233,21 @@ fn abusive_hosts_get_what_the_header_says() {
         for (source, end) in &HOSTS[2..] {
             let program = built("plain", *compiler, "c11", source, &[]);
             for arguments in runs() {
-                let said = good(&program, &[], arguments, &[]);
-                assert!(said.ends_with(end), "{said}");
+                let output_text = run_successfully(&program, &[], arguments, &[]);
+                assert!(output_text.ends_with(end), "{output_text}");
             }
         }
     }
 }
 
-/// A sanitizer that a compiler here has, and what a program must be run with.
+/// A compiler with working sanitizers, and the environment that they need.
 struct Sanitizer {
     compiler: Compiler,
     environment: [(&'static str, &'static str); 2],
 }
 
 const SANITIZE: [&str; 2] = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
-/// With one argument it leaks, with two it reads behind a block, with three it overflows.
+/// With one argument it leaks, with two it reads past a block, with three it overflows.
 const FAULTY: &str = "#include <stdlib.h>
 static void *volatile lost;
 static volatile int sink = 0x7FFFFFFF;
@@ -224,7 +262,8 @@ int main(int n, char **a) {
 }
 ";
 
-/// AddressSanitizer and UndefinedBehaviorSanitizer of one compiler, if they work and find what is there to be found.
+/// AddressSanitizer and UndefinedBehaviorSanitizer of one compiler, if they work and find the
+/// seeded faults.
 fn sanitizer(compiler: Compiler) -> Option<Sanitizer> {
     let name = compiler.command;
     let source = folder().join(if compiler.cpp { "faulty.cpp" } else { "faulty.c" });
@@ -238,11 +277,11 @@ fn sanitizer(compiler: Compiler) -> Option<Sanitizer> {
     }
     let options = ["detect_leaks=1:detect_stack_use_after_return=1", "detect_leaks=0:detect_stack_use_after_return=1"];
     let environment = |options| [("ASAN_OPTIONS", options), ("UBSAN_OPTIONS", "print_stacktrace=1")];
-    let works = |options| said(&program, &[], &[], &environment(options));
+    let works = |options| run_program(&program, &[], &[], &environment(options));
     let options = match works(options[0]) {
         (true, _) => options[0],
         (false, why) if works(options[1]).0 => {
-            println!("skipped: leaks with {name}, whose sanitizer can't look for them here: {why}");
+            println!("skipped: leaks with {name}, whose sanitizer can't detect them here: {why}");
             options[1]
         }
         (false, why) => {
@@ -253,8 +292,8 @@ fn sanitizer(compiler: Compiler) -> Option<Sanitizer> {
     let environment = environment(options);
     let leaks = options.starts_with("detect_leaks=1").then_some((1, "LeakSanitizer: detected memory leaks"));
     for (arguments, finding) in leaks.into_iter().chain([(2, "heap-buffer-overflow"), (3, "signed integer overflow")]) {
-        let (success, said) = said(&program, &[], &["x"; 3][..arguments], &environment);
-        assert!(!success && said.contains(finding), "{name} finds what is planted: {said}");
+        let (success, output_text) = run_program(&program, &[], &["x"; 3][..arguments], &environment);
+        assert!(!success && output_text.contains(finding), "{name} finds the seeded fault: {output_text}");
     }
     Some(Sanitizer { compiler, environment })
 }
@@ -267,14 +306,14 @@ fn sanitizers_find_nothing_in_hosts() {
     for Sanitizer { compiler, environment } in compilers().iter().copied().filter_map(sanitizer) {
         if compiler.cpp {
             let program = built("sanitized", compiler, "c++20", "examples/c/emulator.cpp", &SANITIZE);
-            good(&program, &[], &[], &environment);
+            run_successfully(&program, &[], &[], &environment);
             continue;
         }
         for (source, end) in &HOSTS {
             let program = built("sanitized", compiler, "c11", source, &SANITIZE);
             for arguments in runs() {
-                let said = good(&program, &[], arguments, &environment);
-                assert!(said.ends_with(end), "{said}");
+                let output_text = run_successfully(&program, &[], arguments, &environment);
+                assert!(output_text.ends_with(end), "{output_text}");
             }
         }
     }
@@ -292,10 +331,13 @@ fn valgrind_finds_no_error_and_no_leak() {
     for (source, end) in &HOSTS {
         let program = built("valgrind", compiler, "c11", source, &[]);
         for arguments in valgrind_runs() {
-            let said = good(&program, &tool, arguments, &[]);
-            assert!(said.contains(end), "{said}");
-            assert!(said.contains("ERROR SUMMARY: 0 errors"), "{said}");
-            assert!(said.contains("definitely lost: 0 bytes") || said.contains("no leaks are possible"), "{said}");
+            let output_text = run_successfully(&program, &tool, arguments, &[]);
+            assert!(output_text.contains(end), "{output_text}");
+            assert!(output_text.contains("ERROR SUMMARY: 0 errors"), "{output_text}");
+            assert!(
+                output_text.contains("definitely lost: 0 bytes") || output_text.contains("no leaks are possible"),
+                "{output_text}"
+            );
         }
     }
 }
@@ -304,18 +346,19 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(Path::new(ROOT).join(path)).expect("it is in the repository")
 }
 
-/// Where the library defines functions, and where numbers and structures.
+/// Sources that define functions.
 const FUNCTIONS: [&str; 3] = ["src/capi.rs", "src/capi/trace.rs", "src/capi/gpu.rs"];
+/// Sources that define constants and structures.
 const STRUCTURES: [&str; 3] = ["src/capi/types.rs", "src/capi/trace.rs", "src/capi/gpu/types.rs"];
 
 fn sources(files: &[&str]) -> String {
     files.iter().map(|file| read(file)).collect()
 }
 
-/// What the header declares, compared with what the library defines. Types and numbers of parameters are the C compiler's to
-/// check in the examples; that nothing is missing is checked here.
+/// Compares the functions, their numbers of parameters, and the constants of the header with those
+/// of the library. The examples check parameter types.
 #[test]
-fn every_function_and_number_of_the_header_is_the_librarys() {
+fn functions_and_constants_of_the_header_and_the_library_are_the_same() {
     let (header, library, types) = (read("include/picajit.h"), sources(&FUNCTIONS), sources(&STRUCTURES));
     let commas = |text: &str, open: usize| {
         let end = open + text[open..].find(')').expect("it ends");
@@ -355,18 +398,19 @@ fn every_function_and_number_of_the_header_is_the_librarys() {
                 rest.trim_start_matches('-').len() < rest.len() || !value.starts_with('-')
             } && rest.starts_with(&**value) && !rest[value.len()..].starts_with(|c: char| c.is_ascii_digit()))
         });
-        assert!(says, "{name} is {value}, which the header does not say");
+        assert!(says, "{name} is {value}, but not in the header");
     }
     let enumerators = header.lines().filter(|l| l.trim_start().starts_with("PJ_") && l.contains(" = ")).count();
-    assert_eq!(enumerators, numbers.len(), "each is on both sides");
+    assert_eq!(enumerators, numbers.len(), "every enumerator has a constant");
 }
 
 #[test]
-fn structures_have_the_same_fields_at_the_same_places() {
+fn structures_have_the_same_fields_at_the_same_offsets() {
     if !ready(false) {
         return;
     }
-    // Of each structure the fields as the library has them, in order; C says where its own are.
+    // The fields of each structure come from the library's sources. A C program prints their
+    // offsets.
     let types = sources(&STRUCTURES);
     let mut source = String::from("#include \"picajit.h\"\n#include <stdio.h>\nint main(void) {\n");
     let mut fields = 0;
@@ -396,5 +440,5 @@ fn structures_have_the_same_fields_at_the_same_places() {
     let output = Command::new(&program).output().expect("it was built");
     let c = String::from_utf8(output.stdout).expect("text");
     let expected = read("jit-tests/capi/fields.txt");
-    assert_eq!(c, expected, "C's view, and what a test of the library says of its own");
+    assert_eq!(c, expected, "C, and the record that a unit test compares with the library");
 }

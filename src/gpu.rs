@@ -1,35 +1,37 @@
-//! Register writes and fetched vertices -> triangles for the rasteriser: all of the PICA200 that has to do with
-//! shaders.
+//! The shader side of the GPU: register writes and fetched vertices -> triangles for the
+//! rasteriser.
 //!
-//! A host hands over the register writes of its command lists ([`Gpu::write`], or whole lists, [`Gpu::execute`]), is
-//! told what they set off ([`Effect`]), fetches attributes from guest memory, and draws ([`Gpu::draw_arrays`],
-//! [`Gpu::draw_elements`]). Triangles of what the rasteriser takes ([`Semantics`]) come back through a [`Sink`].
+//! A host passes the register writes of its command lists to [`Gpu::write`], or whole lists to
+//! [`Gpu::execute`]. The returned [`Effect`] says what the host must do. On a draw the host fetches
+//! attributes from guest memory and calls [`Gpu::draw_arrays`] or [`Gpu::draw_elements`]. A
+//! [`Sink`] receives the triangles in the rasteriser's input format ([`Semantics`]).
 //!
-//! | file | turns | into |
+//! | file | input | output |
 //! |---|---|---|
-//! | [`registers`] | writes by id | kept words, and their fields |
+//! | [`registers`] | writes by id | stored words and their fields |
 //! | [`commands`] | a command list | writes |
-//! | `upload` | words of queues | code, descriptors, uniforms ([`ShaderState`]) |
-//! | `shaders` | code and entry | a [`Shader`](crate::engine::Shader), when it is needed |
-//! | `draw` | attributes | outputs, in batches |
-//! | [`cache`] | indices | which vertices are run |
-//! | `geometry` | outputs | runs of the geometry unit |
-//! | `wiring` | outputs | what the rasteriser takes |
+//! | `upload` | words of upload queues | code, descriptors, uniforms ([`ShaderState`]) |
+//! | `program_cache` | code and entry | a [`Shader`](crate::engine::Shader), on demand |
+//! | `draw` | attributes | vertex outputs, in batches |
+//! | [`cache`] | indices | the vertices to run |
+//! | `geometry` | vertex outputs | runs of the geometry unit |
+//! | `output_mapping` | output registers | the rasteriser's input |
 //! | `assembly` | vertices | triangles |
 //!
-//! Invariant: [`State`] is all there is to know. Everything else can be made again from it and only saves time, so a
-//! savestate is a copy of it. Any words, any state and any answers of a host are safe, and end; how long a shader may
-//! run is the [engine's](crate::engine::Options::fuel) to say.
+//! Invariant: [`State`] is the whole state. All else is derived from it and only saves time, so a
+//! savestate is a copy of it. Any words, any state and any answers of a host are safe, and every
+//! call ends; [`Options::fuel`](crate::engine::Options::fuel) bounds each run.
 //!
-//! What is not known of the hardware is decided in the table of `docs/gpu.md`. This module must not know what is behind
-//! [`crate::engine`], guest memory, or what becomes of triangles.
+//! `docs/gpu.md` lists the choices where the hardware's behaviour is unknown. This module must not
+//! depend on the engine's internals, on guest memory, or on the rasteriser.
 //!
 //! # Example
 //! ```
 //! use picajit::gpu::{Attributes, Effect, Gpu, registers as reg};
 //! use picajit::semantics::Semantics;
 //!
-//! # let program = picajit::text::assemble(".proc main\nmov o0, v0\nend\n.end\n").unwrap().shbin.program().unwrap();
+//! # let source = ".proc main\nmov o0, v0\nend\n.end\n";
+//! # let program = picajit::text::assemble(source).unwrap().shbin.program().unwrap();
 //! let mut gpu = Gpu::default();
 //! // What a game's command list does. All bytes of each register are written.
 //! let mut write = |id, value| assert!(matches!(gpu.write(id, value, 0xF), Effect::None));
@@ -43,13 +45,15 @@
 //! write(reg::SH_OUTMAP_TOTAL, 1);
 //! write(reg::SH_OUTMAP_O0, 0x0302_0100); // position
 //!
-//! // What the host has fetched for the draw.
-//! let vertex = |x: f32| -> Attributes { std::array::from_fn(|n| if n == 0 { [x, 0.0, 0.0, 1.0] } else { [0.0; 4] }) };
+//! // The attributes that the host fetched for the draw.
+//! let vertex = |x: f32| -> Attributes {
+//!     std::array::from_fn(|n| if n == 0 { [x, 0.0, 0.0, 1.0] } else { [0.0; 4] })
+//! };
 //! let mut triangles: Vec<[Semantics; 3]> = Vec::new();
 //! let report = gpu.draw_arrays([1.0, 2.0, 3.0].map(vertex), &mut triangles);
 //! assert_eq!((report.vertices, report.triangles), (3, 1));
 //! assert_eq!(triangles[0][2][..4], [3.0, 0.0, 0.0, 1.0]);
-//! assert_eq!(triangles[0][2][8], 1.0); // what no output is mapped to
+//! assert_eq!(triangles[0][2][8], 1.0); // a semantic that no output is mapped to
 //! ```
 
 pub mod cache;
@@ -59,33 +63,34 @@ pub mod registers;
 mod assembly;
 mod draw;
 mod geometry;
-mod shaders;
+mod output_mapping;
+mod program_cache;
 mod upload;
-mod wiring;
 
 pub use assembly::{Assembly, Topology};
 pub use cache::{NoCache, RoundRobin, VertexCache};
 pub use commands::{Commands, Write};
 pub use draw::Report;
-pub use geometry::{Fed, Feed};
+pub use geometry::{GeometryInput, GeometryMode};
+pub use program_cache::UploadStats;
 pub use registers::RegisterFile;
-pub use shaders::Work;
-pub use upload::{ShaderState, VERTEX_CODE_WORDS, Words};
+pub use upload::{PartialVector, ShaderState, VERTEX_CODE_WORDS};
 
 use crate::engine::Engine;
 use crate::isa::{REGS, Stage};
 use crate::semantics::Semantics;
 use crate::state::Vec4;
-use shaders::Shaders;
+use program_cache::ProgramCache;
 use std::sync::Arc;
 
-/// The attributes of a vertex in the order of the input buffer, before permutation. Components that an array does not
-/// have are (0, 0, 0, 1), not those of a default attribute (3dbrew).
+/// The attributes of a vertex in the order of the input buffer, before permutation. Components that
+/// an array does not supply are (0, 0, 0, 1), not those of a default attribute (3dbrew).
 pub type Attributes = [Vec4; REGS];
 
 /// Receives triangles.
 pub trait Sink {
-    /// One triangle, its vertices in the order that says which side is seen. Nothing is clipped, culled or divided.
+    /// One triangle. The order of its vertices determines the front face. Triangles are neither
+    /// clipped nor culled, and vertices not divided by w.
     fn triangle(&mut self, vertices: [&Semantics; 3]);
 }
 
@@ -95,59 +100,59 @@ impl Sink for Vec<[Semantics; 3]> {
     }
 }
 
-/// What a register write asks of the host.
+/// What the host must do after a register write.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
-#[expect(clippy::large_enum_variant, reason = "of many writes few give a vertex, and those give it at once")]
+#[expect(clippy::large_enum_variant, reason = "few writes complete a vertex, and the host consumes it at once")]
 pub enum Effect {
-    /// Nothing, unless the host itself has something to do with the register.
+    /// Nothing for the shader side.
     None,
-    /// Vertices are to be drawn.
+    /// Draw vertices.
     Draw(Draw),
-    /// Immediate mode has completed a vertex: it is for [`Gpu::draw_immediate`], before any other register is written
-    /// than those of attribute words.
+    /// Immediate mode completed a vertex: pass it to [`Gpu::draw_immediate`] before the next write
+    /// that is not to `FIXEDATTRIB_DATA`.
     Vertex(Attributes),
 }
 
-/// A draw that a game asks for. Where vertices are, and how many, is in registers that are the host's to look at.
+/// A draw that a game requests. The host reads addresses, formats and counts from the registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Draw {
-    /// In their order: fetch them, then [`Gpu::draw_arrays`].
+    /// Vertices in order: fetch them, then [`Gpu::draw_arrays`].
     Arrays,
-    /// In the order of indices: [`Gpu::draw_elements`].
+    /// Vertices in the order of indices: [`Gpu::draw_elements`].
     Elements,
 }
 
-/// A host that has its command lists executed.
+/// The callbacks of [`Gpu::execute`].
 pub trait Host: Sink {
-    /// A draw: fetch vertices, and draw them with `gpu`, `self` being the sink.
+    /// Fetches vertices and draws them with `gpu`; `self` is the sink.
     fn draw(&mut self, gpu: &mut Gpu, draw: Draw);
 
-    /// A register has been written, of whatever use it is; `gpu` knows about it. What the write sets off comes after.
+    /// Called after each register write, before the draw that it triggers.
     fn wrote(&mut self, gpu: &Gpu, write: Write) {
         let _ = (gpu, write);
     }
 }
 
-/// The words and vectors of `FIXEDATTRIB_DATA`.
+/// The state of the `FIXEDATTRIB` registers: default attributes and immediate mode.
 #[derive(Clone, Debug)]
 pub struct FixedAttributes {
-    /// Which attribute is next; 15 in immediate mode.
+    /// The next attribute; 15 in immediate mode.
     pub index: u8,
-    /// Words of one that is not complete.
-    pub words: Words,
-    /// The default attributes. The last has no register.
+    /// Words of an incomplete attribute.
+    pub words: PartialVector,
+    /// The default attributes. No register selects the last one.
     pub defaults: Attributes,
-    /// Attributes of a vertex of immediate mode that is not complete.
+    /// Immediate mode: attributes of an incomplete vertex.
     pub vertex: Attributes,
-    /// How many of them there are.
+    /// Number of attributes in `vertex`.
     pub count: u8,
 }
 
-/// All that a GPU of this module remembers: plain data to copy, save and restore. Whatever its fields hold is safe.
+/// The whole state of a GPU: plain data to copy, save and restore. Any contents are safe.
 #[derive(Clone, Debug)]
 pub struct State {
-    /// Registers as written.
+    /// Registers as last written.
     pub registers: RegisterFile,
     /// The vertex units.
     pub vertex: ShaderState,
@@ -155,34 +160,40 @@ pub struct State {
     pub geometry: ShaderState,
     /// Default attributes and immediate mode.
     pub fixed: FixedAttributes,
-    /// Input of the geometry unit that is not complete.
-    pub fed: Fed,
-    /// Vertices that wait for a triangle.
+    /// Incomplete input of the geometry unit.
+    pub geometry_input: GeometryInput,
+    /// Vertices of an incomplete primitive.
     pub assembly: Assembly,
 }
 
 impl Default for State {
-    /// As when the console is switched on, as far as known; all that isn't is 0.
+    /// The state at power-on, as far as known; the rest is 0.
     fn default() -> State {
         let zeros = Attributes::default();
         State {
             registers: RegisterFile::default(),
             vertex: ShaderState::new(Stage::Vertex),
             geometry: ShaderState::new(Stage::Geometry),
-            fixed: FixedAttributes { index: 0, words: Words::default(), defaults: zeros, vertex: zeros, count: 0 },
-            fed: Fed::default(),
+            fixed: FixedAttributes {
+                index: 0,
+                words: PartialVector::default(),
+                defaults: zeros,
+                vertex: zeros,
+                count: 0,
+            },
+            geometry_input: GeometryInput::default(),
             assembly: Assembly::default(),
         }
     }
 }
 
-/// The shader side of the GPU. A clone is independent of it, but for the engine.
+/// The shader side of the GPU. A clone shares the engine and nothing else.
 pub struct Gpu {
     engine: Arc<Engine>,
     state: State,
-    vertex: Shaders,
-    geometry: Shaders,
-    work: Work,
+    vertex: ProgramCache,
+    geometry: ProgramCache,
+    upload_stats: UploadStats,
     scratch: draw::Scratch,
 }
 
@@ -196,63 +207,64 @@ impl Clone for Gpu {
     fn clone(&self) -> Gpu {
         let (vertex, geometry) = (self.vertex.clone(), self.geometry.clone());
         let (engine, state) = (self.engine.clone(), self.state.clone());
-        Gpu { engine, state, vertex, geometry, work: self.work, scratch: draw::Scratch::default() }
+        Gpu { engine, state, vertex, geometry, upload_stats: self.upload_stats, scratch: draw::Scratch::default() }
     }
 }
 
 impl Gpu {
-    /// A GPU as when the console is switched on, whose shaders `engine` runs.
+    /// A GPU in its state at power-on, whose shaders `engine` compiles and runs.
     pub fn new(engine: Arc<Engine>) -> Gpu {
         Gpu::with_state(engine, State::default())
     }
 
-    /// A GPU that goes on from `state`. Programs are made again when they are first needed.
+    /// A GPU that continues from `state`. Programs are compiled again on demand.
     pub fn with_state(engine: Arc<Engine>, state: State) -> Gpu {
-        let [vertex, geometry] = std::array::from_fn(|_| Shaders::new());
-        Gpu { engine, state, vertex, geometry, work: Work::default(), scratch: draw::Scratch::default() }
+        let [vertex, geometry] = std::array::from_fn(|_| ProgramCache::new());
+        Gpu { engine, state, vertex, geometry, upload_stats: UploadStats::default(), scratch: draw::Scratch::default() }
     }
 
-    /// Who runs shaders.
+    /// The engine that compiles and runs shaders.
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
 
-    /// All that it remembers.
+    /// The whole state.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// The same, to be changed at will. Programs are made again if it changes what is uploaded.
+    /// The whole state, for any change. The next draw searches for the programs again.
     pub fn state_mut(&mut self) -> &mut State {
         self.vertex.words_changed();
         self.geometry.words_changed();
         &mut self.state
     }
 
-    /// What uploads have cost.
-    pub fn work(&self) -> Work {
-        self.work
+    /// The cost of uploads since the GPU was created.
+    pub fn upload_stats(&self) -> UploadStats {
+        self.upload_stats
     }
 
-    /// Default attribute `n`, as a vertex has it whose attribute is not an array's; zeros from 15 on.
+    /// Default attribute `n`, for vertices whose arrays do not supply it; zeros from 15 on.
     pub fn default_attribute(&self, n: usize) -> Vec4 {
         self.state.fixed.defaults.get(n).copied().unwrap_or_default()
     }
 
-    /// What a read of register `id` gives. Index, data and end registers of uploads are 0, and of entry points only
-    /// those bits that there are come back (both measured: GBATEK); all others are as written.
+    /// Reads register `id`. Index, data and end registers of uploads are 0. Entry points return
+    /// only their existing bits (both measured: GBATEK). All other registers are as written.
     pub fn read(&self, id: u16) -> u32 {
         self.state.registers.read(id)
     }
 
-    /// Writes the bytes of register `id` that `mask` names. Registers that have nothing to do with shaders are kept and
-    /// do nothing. Queues and triggers act on every write, with the whole value, whatever the mask (as in every known
-    /// emulator; unknown on hardware). Writes to the vertex units count at once, also between draws where games must
-    /// not make them ([`START_DRAW_FUNC0`](registers::START_DRAW_FUNC0)).
+    /// Writes the bytes of register `id` that `mask` selects. Registers unrelated to shaders are
+    /// stored only. Queues and triggers act on every write, with the whole value, whatever the mask
+    /// (as in every known emulator; *unknown on hardware*). Writes to the vertex units take effect
+    /// at once, also during draws, where games must not write
+    /// ([`START_DRAW_FUNC0`](registers::START_DRAW_FUNC0)).
     pub fn write(&mut self, id: u16, value: u32, mask: u8) -> Effect {
         use registers::*;
         let (old, new) = self.state.registers.write(id, value, mask);
-        if let Some((stage, at)) = place(id) {
+        if let Some((stage, at)) = block_offset(id) {
             self.write_unit(stage, at, value, mask, new);
             if stage == Stage::Vertex && is_mirrored(at) && self.state.registers.is_mirroring() {
                 let (_, copy) = self.state.registers.write(GSH + at, value, mask);
@@ -294,11 +306,11 @@ impl Gpu {
         fixed.words.clear();
         if fixed.index == IMMEDIATE {
             fixed.count = 0;
-            self.state.fed = Fed::default();
+            self.state.geometry_input = GeometryInput::default();
         }
     }
 
-    /// A word of an attribute. Gives the vertex that it completes in immediate mode.
+    /// Adds a word of an attribute. Returns the vertex that it completes in immediate mode.
     fn push_fixed(&mut self, word: u32) -> Option<Attributes> {
         let attributes = self.state.registers.immediate_attributes();
         let fixed = &mut self.state.fixed;
@@ -306,7 +318,7 @@ impl Gpu {
         if fixed.index != IMMEDIATE {
             let index = fixed.index & 0xF;
             fixed.defaults[usize::from(index)] = vector;
-            // Up to the last one: defaults never turn into vertices.
+            // Stop at the last default: defaults never become immediate mode.
             fixed.index = (index + 1).min(IMMEDIATE - 1);
             return None;
         }
@@ -322,34 +334,35 @@ impl Gpu {
         Some(vertex)
     }
 
-    /// Executes a command list: writes its registers, and draws what they set off. Vertices of immediate mode are drawn
-    /// together as far as nothing else comes between. Ends with the list: jumps to other lists are the host's.
+    /// Executes a command list: writes its registers and draws. Consecutive vertices of immediate
+    /// mode are drawn together. Execution ends with the list; the host handles jumps to other
+    /// lists.
     pub fn execute(&mut self, list: &[u32], host: &mut impl Host) {
-        let mut waiting = Vec::new();
+        let mut pending = Vec::new();
         for write in Commands::new(list) {
             if !matches!(write.id, registers::FIXEDATTRIB_DATA0..=registers::FIXEDATTRIB_DATA2) {
-                self.draw_waiting(&mut waiting, host);
+                self.draw_pending(&mut pending, host);
             }
             let effect = self.write(write.id, write.value, write.mask);
             host.wrote(self, write);
             match effect {
                 Effect::None => {}
                 Effect::Draw(draw) => host.draw(self, draw),
-                Effect::Vertex(vertex) => waiting.push(vertex),
+                Effect::Vertex(vertex) => pending.push(vertex),
             }
         }
-        self.draw_waiting(&mut waiting, host);
+        self.draw_pending(&mut pending, host);
     }
 
-    fn draw_waiting(&mut self, waiting: &mut Vec<Attributes>, host: &mut impl Host) {
-        if !waiting.is_empty() {
-            self.draw_immediate(waiting, host);
-            waiting.clear();
+    fn draw_pending(&mut self, pending: &mut Vec<Attributes>, host: &mut impl Host) {
+        if !pending.is_empty() {
+            self.draw_immediate(pending, host);
+            pending.clear();
         }
     }
 }
 
-/// The index that begins immediate mode.
+/// The index that selects immediate mode.
 const IMMEDIATE: u8 = 15;
 
 #[cfg(test)]

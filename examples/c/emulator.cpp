@@ -1,6 +1,6 @@
-// An emulator that has structures of its own, with a class around them, as such emulators have: inputs, temporaries, two output
-// banks, 32-bit address registers, booleans as bytes, integers as four bytes each. picajit runs on these in place: nothing is
-// copied, and a savestate of them stays what it was.
+// An emulator with structures of its own inside a class: inputs, temporaries, two output banks,
+// 32-bit address registers, booleans as bytes, integers as four bytes each. picajit runs on them in
+// place: nothing is copied, and savestates don't change.
 //
 //     c++ -std=c++20 -Iinclude examples/c/emulator.cpp -lpicajit -o emulator && ./emulator
 
@@ -21,9 +21,9 @@ struct Vec4f {
     float x, y, z, w;
 };
 
-// The emulator's own, and none of picajit's business but for the offsets below.
+// The emulator's own structures. picajit knows only the offsets below.
 struct Uniforms {
-    std::array<std::uint8_t, 16> b; // not bool: whatever is not 0 counts
+    std::array<std::uint8_t, 16> b; // not bool: any nonzero value is true
     std::array<std::array<std::uint8_t, 4>, 4> i;
     alignas(16) std::array<Vec4f, 96> f;
 };
@@ -109,7 +109,7 @@ private:
     std::unique_ptr<pj_engine, EngineFree> engine;
 };
 
-// What EMIT is: slots and triangles are the emulator's.
+// EMIT: the emulator owns slots and triangles.
 struct Assembler {
     ShaderUnit* unit;
     std::vector<Vec4f> corners;
@@ -124,15 +124,17 @@ struct Assembler {
     }
 };
 
-// mova a0.x, v0.x; ifu b3: mul o0, c4[a0.x], v0, else: mov o0, v0; for i1: add r0, c0[aL], v0; cmp v0.xy, lt, ge, v0.zz; end
+// mova a0.x, v0.x; ifu b3: mul o0, c4[a0.x], v0, else: mov o0, v0; for i1: add r0, c0[aL], v0; cmp
+// v0.xy, lt, ge, v0.zz; end
 const std::vector<std::uint32_t> code = {0x48000000, 0x9CC01002, 0x200A4001, 0x84000000, 0x4C000001, 0x84000000, 0xA4402000, 0x021A0001, 0x84000000, 0xBAA00000, 0x88000000};
 const std::vector<std::uint32_t> opdescs = {0x2A8208, 0x6C36F};
-// setemit 0; add o0, c0.xzzz, v0; emit; setemit 1; add o0, c0.zyzz, v0; emit; setemit 2, prim inv; mov o0, v0; emit; end
+// setemit 0; add o0, c0.xzzz, v0; emit; setemit 1; add o0, c0.zyzz, v0; emit; setemit 2, prim inv;
+// mov o0, v0; emit; end
 const std::vector<std::uint32_t> geometry_code = {0xAC000000, 0x00020000, 0xA8000000, 0xAD000000, 0x00020001,
                                                   0xA8000000, 0xAEC00000, 0x4C000002, 0xA8000000, 0x88000000};
 const std::vector<std::uint32_t> geometry_opdescs = {0x6C54F, 0x6D34F, 0x0036F};
 
-// Everything after a few vertices and a few geometry invocations, as bytes.
+// Runs some vertices and geometry invocations. Returns all results as bytes.
 bool compute(std::uint32_t backend, std::vector<unsigned char>& state, std::string& error) {
     static ShaderUnit unit;
     static Uniforms uniforms;
@@ -165,9 +167,9 @@ bool compute(std::uint32_t backend, std::vector<unsigned char>& state, std::stri
             return false;
         }
     }
-    // The triangle's winding is exchanged: slot 1, which has 1 added to y, comes first.
+    // Winding exchanges the first two vertices: slot 1, whose y is larger by 1, comes first.
     if (assembler.corners.size() != 60 || assembler.corners[0].y != assembler.corners[1].y + 1.0f || unit.address[0] != 19 || unit.bank != 0) {
-        error = "not what such shaders leave";
+        error = "unexpected results";
         return false;
     }
     const auto bytes = [&state](const void* from, std::size_t count) {
@@ -192,15 +194,15 @@ int main() {
         std::fprintf(stderr, "native code and interpreter differ\n");
         return 1;
     }
-    // A layout that is wrong is refused, and the field is named.
-    pj_layout wrong = layout();
-    wrong.r += 4;
+    // An invalid layout is an error that names the field.
+    pj_layout invalid = layout();
+    invalid.r += 4;
     pj_options options = PJ_OPTIONS_INIT;
-    options.layout = &wrong;
+    options.layout = &invalid;
     pj_engine* engine = nullptr;
     char message[100] = "";
-    if (pj_engine_new(&options, &engine, message, sizeof message) != PJ_LAYOUT || engine) {
-        std::fprintf(stderr, "a wrong layout was taken\n");
+    if (pj_engine_new(&options, &engine, message, sizeof message) != PJ_INVALID_LAYOUT || engine) {
+        std::fprintf(stderr, "an invalid layout was accepted\n");
         return 1;
     }
     std::printf("the same bytes from native code and interpreter, %zu of them; a wrong layout: %s\n", native.size(), message);

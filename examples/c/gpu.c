@@ -1,7 +1,7 @@
 /*
- * A host of the GPU's shader side: a recorded command list goes in, triangles come out, by native code and by the
- * interpreter, which must give the same. The list uploads its shaders itself. Between its two halves the state is saved,
- * and another GPU goes on from there.
+ * A host of the GPU's shader side: a recorded command list goes in, triangles come out. Native code
+ * and the interpreter must give the same triangles. The list uploads its shaders itself. After the
+ * first half of the list the state is saved, and another GPU continues from there.
  *
  *     cc -std=c99 -Iinclude examples/c/gpu.c -lpicajit -o gpu && ./gpu
  */
@@ -16,7 +16,7 @@
 #define VERTICES 7
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
-/* What an emulator has of its own: guest memory, and what it draws on, which is a page of text here. */
+/* The emulator's own parts: guest memory, and a page of text in place of a framebuffer. */
 struct emulator {
     pj_registers vertices[VERTICES];
     const uint16_t *indices;
@@ -27,11 +27,11 @@ struct emulator {
     size_t length;
 };
 
-/* Index streams of the list's two draws by indices: plain vertices, and primitives that begin with their vertex count. */
+/* The index streams of the list: plain vertices, and primitives that begin with a vertex count. */
 static const uint16_t strip[] = {0, 1, 2, 3, 2, 4};
 static const uint16_t primitives[] = {3, 0, 1, 2, 4, 3, 4, 5, 6};
 
-static void say(struct emulator *emulator, const char *format, ...)
+static void print(struct emulator *emulator, const char *format, ...)
 {
     size_t room = sizeof emulator->text - emulator->length;
     va_list arguments;
@@ -45,7 +45,7 @@ static void say(struct emulator *emulator, const char *format, ...)
         emulator->length += (size_t)length;
 }
 
-/* Where a rasteriser would begin. Bits, so that nothing is hidden by rounding. */
+/* The rasteriser's place. Prints bits, so that rounding hides no difference. */
 static void triangle(void *user, const float *a, const float *b, const float *c)
 {
     struct emulator *emulator = user;
@@ -54,17 +54,17 @@ static void triangle(void *user, const float *a, const float *b, const float *c)
     int vertex, n;
     for (vertex = 0; vertex < 3; vertex++) {
         memcpy(bits, vertices[vertex], sizeof bits);
-        say(emulator, vertex ? " |" : "  ");
+        print(emulator, vertex ? " |" : "  ");
         for (n = 0; n < 4; n++)
-            say(emulator, " %08x", (unsigned)bits[n]);
-        say(emulator, ",");
+            print(emulator, " %08x", (unsigned)bits[n]);
+        print(emulator, ",");
         for (n = 8; n < 12; n++)
-            say(emulator, " %08x", (unsigned)bits[n]);
+            print(emulator, " %08x", (unsigned)bits[n]);
     }
-    say(emulator, "\n");
+    print(emulator, "\n");
 }
 
-/* A vertex by its index. An emulator reads guest memory here, in the formats that its registers say. */
+/* Fetches a vertex. An emulator reads guest memory here, in the formats of its registers. */
 static void fetch(void *user, uint32_t index, pj_vec4 *attributes)
 {
     struct emulator *emulator = user;
@@ -93,9 +93,9 @@ static void draw(void *user, pj_gpu *gpu, pj_effect effect)
         draw.indices = emulator->indices;
         draw.index_bytes = 2;
         draw.fetch = fetch;
-        draw.cache = 64;
+        draw.vertex_cache_entries = 64;
         status = pj_gpu_draw_elements(gpu, &draw, &report);
-        /* The next one is of the other kind. */
+        /* The next indexed draw has primitives of variable size. */
         emulator->indices = primitives;
         emulator->index_count = COUNT(primitives);
     }
@@ -103,12 +103,12 @@ static void draw(void *user, pj_gpu *gpu, pj_effect effect)
         fprintf(stderr, "a draw: %s\n", pj_status_text(status));
         emulator->failed = 1;
     }
-    say(emulator, "%s: %u vertices, %u reused, %u geometry runs, %u triangles\n",
+    print(emulator, "%s: %u vertices, %u reused, %u geometry runs, %u triangles\n",
         effect == PJ_EFFECT_DRAW_ARRAYS ? "arrays" : "elements", (unsigned)report.vertices, (unsigned)report.reused,
         (unsigned)report.geometry_runs, (unsigned)report.triangles);
 }
 
-/* What else there is to do for a register: an emulator looks here for those that have nothing to do with shaders. */
+/* An emulator handles registers unrelated to shaders here. */
 static void wrote(void *user, const pj_gpu *gpu, uint16_t id, uint32_t value, uint8_t mask)
 {
     struct emulator *emulator = user;
@@ -133,7 +133,7 @@ static int play(uint32_t backend, struct emulator *emulator)
     pj_engine *engine;
     pj_gpu *gpu, *other;
     pj_gpu_host host;
-    pj_gpu_work work;
+    pj_gpu_upload_stats uploads;
     char message[200] = "";
     pj_status status;
     int n;
@@ -167,7 +167,7 @@ static int play(uint32_t backend, struct emulator *emulator)
     if (status != PJ_OK)
         return fail("pj_gpu_execute", status);
 
-    /* A savestate, which another GPU goes on from. */
+    /* A savestate, from which another GPU continues. */
     state.struct_size = sizeof state;
     status = pj_gpu_state_get(gpu, &state);
     if (status != PJ_OK)
@@ -181,16 +181,16 @@ static int play(uint32_t backend, struct emulator *emulator)
     status = pj_gpu_state_set(other, &state);
     if (status != PJ_OK)
         return fail("pj_gpu_state_set", status);
-    say(emulator, "restored\n");
+    print(emulator, "restored\n");
     status = pj_gpu_execute(other, second_list, COUNT(second_list), &host);
     if (status != PJ_OK)
         return fail("pj_gpu_execute", status);
 
-    work.struct_size = sizeof work;
-    status = pj_gpu_work_get(other, &work);
+    uploads.struct_size = sizeof uploads;
+    status = pj_gpu_upload_stats_get(other, &uploads);
     if (status != PJ_OK)
-        return fail("pj_gpu_work_get", status);
-    say(emulator, "%u writes; %u programs behind the savestate\n", emulator->writes, (unsigned)work.programs);
+        return fail("pj_gpu_upload_stats_get", status);
+    print(emulator, "%u writes; %u programs after the savestate\n", emulator->writes, (unsigned)uploads.programs);
     pj_gpu_free(other);
     pj_engine_free(engine);
     return emulator->failed;
@@ -199,7 +199,7 @@ static int play(uint32_t backend, struct emulator *emulator)
 int main(int argc, char **argv)
 {
     static struct emulator native, interpreted;
-    /* `gpu interpreter` runs that alone, for tools that can't look into code made at run time. */
+    /* `gpu interpreter` skips native code, for tools that can't analyse generated code. */
     int alone = argc > 1 && strcmp(argv[1], "interpreter") == 0;
     if (play(PJ_INTERPRETER, &interpreted) || (!alone && play(PJ_NATIVE_REQUIRED, &native)))
         return 1;

@@ -1,6 +1,6 @@
 /*
- * The smallest host there is: words of a vertex program and of a geometry program in, vertices and triangles out, by native
- * code and by the interpreter, which must give the same bits. Uses the structures of picajit.h.
+ * The smallest host: words of a vertex program and a geometry program in, vertices and triangles
+ * out. Native code and the interpreter must give the same bits. Uses the structures of picajit.h.
  *
  *     cc -std=c99 -Iinclude examples/c/host.c -lpicajit -o host && ./host
  */
@@ -13,7 +13,10 @@
 static const uint32_t vertex_code[] = {0x08020000, 0x08021001, 0x08022002, 0x08023003, 0x20224084, 0x88000000};
 static const uint32_t vertex_opdescs[] = {0x6C368, 0x6C364, 0x6C362, 0x6C361, 0x6C36F};
 
-/* setemit 0; add o0, c0.xzzz, v0; emit; setemit 1; add o0, c0.zyzz, v0; emit; setemit 2, prim; mov o0, v0; emit; end */
+/*
+ * setemit 0; add o0, c0.xzzz, v0; emit; setemit 1; add o0, c0.zyzz, v0; emit; setemit 2, prim;
+ * mov o0, v0; emit; end
+ */
 static const uint32_t geometry_code[] = {0xAC000000, 0x00020000, 0xA8000000, 0xAD000000, 0x00020001,
                                          0xA8000000, 0xAE800000, 0x4C000002, 0xA8000000, 0x88000000};
 static const uint32_t geometry_opdescs[] = {0x6C54F, 0x6D34F, 0x0036F};
@@ -21,16 +24,16 @@ static const uint32_t geometry_opdescs[] = {0x6C54F, 0x6D34F, 0x0036F};
 #define VERTICES 11
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
-/* What one engine computed. */
+/* The results of one engine. */
 struct results {
     pj_registers transformed[VERTICES];
     float triangles[VERTICES][3][4];
     int triangle_count;
 };
 
-/* Vertex slots, which are the host's. */
+/* The host's vertex slots. */
 struct slots {
-    pj_registers of[4];
+    pj_registers vertices[4];
     struct results *results;
 };
 
@@ -39,15 +42,15 @@ static void emit(void *user, const pj_vec4 *outputs, uint32_t vertex, uint32_t p
     struct slots *slots = user;
     int n;
     (void)winding;
-    memcpy(slots->of[vertex], outputs, sizeof(pj_registers));
+    memcpy(slots->vertices[vertex], outputs, sizeof(pj_registers));
     if (primitive && slots->results->triangle_count < VERTICES) {
         for (n = 0; n < 3; n++)
-            memcpy(slots->results->triangles[slots->results->triangle_count][n], slots->of[n][0], sizeof(pj_vec4));
+            memcpy(slots->results->triangles[slots->results->triangle_count][n], slots->vertices[n][0], sizeof(pj_vec4));
         slots->results->triangle_count++;
     }
 }
 
-/* A trace: how many instructions there were, and what the last one was. */
+/* A trace: the number of instructions, and the last one. */
 struct trace {
     size_t steps;
     char last[40];
@@ -67,7 +70,7 @@ static int fail(const char *what, int32_t status, const char *message)
     return 1;
 }
 
-/* pj_unit and pj_uniforms are aligned to 16 bytes, which C99 has no word for. */
+/* pj_unit and pj_uniforms need 16-byte alignment, which C99 can't declare. */
 static union {
     long double alignment;
     unsigned char bytes[sizeof(pj_unit) + 16];
@@ -111,7 +114,7 @@ static int compute(uint32_t backend, struct results *results)
     if (status != PJ_OK)
         return fail("the geometry shader", status, message);
 
-    /* Vertices: a batch, then the last one once more, alone. */
+    /* Vertices: a batch, then the last one again by itself. */
     memset(unit, 0, sizeof *unit);
     memset(uniforms, 0, sizeof *uniforms);
     for (n = 0; n < 4; n++) {
@@ -138,7 +141,7 @@ static int compute(uint32_t backend, struct results *results)
     if (status != PJ_END)
         return fail("pj_run", status, "");
     if (memcmp(unit->o[unit->bank & 1][0], results->transformed[VERTICES - 1][0], 2 * sizeof(pj_vec4)) != 0)
-        return fail("a vertex alone differs from the same one in a batch", 0, "");
+        return fail("a single vertex differs from the same one in a batch", 0, "");
     memset(&trace, 0, sizeof trace);
     memset(unit->o, 0, sizeof unit->o);
     status = pj_run_traced(vertex, unit, uniforms, NULL, step, &trace);
@@ -169,7 +172,7 @@ static int compute(uint32_t backend, struct results *results)
            results->triangles[VERTICES - 1][0][0], results->triangles[VERTICES - 1][0][1],
            results->triangles[VERTICES - 1][0][2], results->triangles[VERTICES - 1][0][3]);
     if (info.native != (backend != PJ_INTERPRETER))
-        return fail("native code", 0, "there should be some, or none");
+        return fail("native code", 0, "not as requested");
     pj_shader_release(vertex);
     pj_shader_release(geometry);
     pj_engine_free(engine);
@@ -179,9 +182,9 @@ static int compute(uint32_t backend, struct results *results)
 int main(int argc, char **argv)
 {
     static struct results native, interpreted;
-    /* `host interpreter` runs that alone, for tools that can't look into code made at run time. */
+    /* `host interpreter` skips native code, for tools that can't analyse generated code. */
     if (pj_version() != (PJ_VERSION_MAJOR << 16 | PJ_VERSION_MINOR << 8 | PJ_VERSION_PATCH))
-        return fail("the library", (int32_t)pj_version(), "is not the header's version");
+        return fail("the library", (int32_t)pj_version(), "its version differs from the header's");
     if (argc > 1 && strcmp(argv[1], "interpreter") == 0)
         return compute(PJ_INTERPRETER, &interpreted);
     if (compute(PJ_NATIVE_REQUIRED, &native) || compute(PJ_INTERPRETER, &interpreted))

@@ -1,6 +1,6 @@
 /*
- * A host whose callbacks use the library that called them, and that frees engines and empties caches while shaders are held and
- * at work. `callbacks interpreter` asks for no native code.
+ * A host whose callbacks call the library that called them, and that frees engines and clears
+ * caches while shaders are in use. `callbacks interpreter` requests no native code.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "common.h"
@@ -10,16 +10,16 @@
 
 /* ---- Callbacks ---- */
 
-/* What EMIT does to the library that called it. */
+/* A host whose EMIT callback calls the library. */
 struct nested {
     pj_engine *engine;
     const pj_shader *self;
-    pj_unit *units[4]; /* for each depth, and for batches */
+    pj_unit *units[4]; /* one per depth, and one for batches */
     const pj_uniforms *uniforms;
     int depth, emitted, frees;
 };
 
-static void emit_within(void *user, const pj_vec4 *outputs, uint32_t vertex, uint32_t primitive, uint32_t winding)
+static void emit_and_call(void *user, const pj_vec4 *outputs, uint32_t vertex, uint32_t primitive, uint32_t winding)
 {
     struct nested *host = (struct nested *)user;
     pj_registers *registers = (pj_registers *)block(8 * sizeof(pj_registers));
@@ -33,14 +33,14 @@ static void emit_within(void *user, const pj_vec4 *outputs, uint32_t vertex, uin
     CHECK(sum == sum && vertex < 4 && primitive < 2 && winding < 2);
     host->emitted++;
     pj_shader_retain(host->self);
-    /* The same shader again, on a unit of its own, which emits too. */
+    /* The same shader on another unit. It emits, too. */
     if (host->depth < 3) {
         pj_unit *unit = host->units[host->depth++];
-        EXPECT(PJ_END, pj_run(host->self, unit, host->uniforms, emit_within, host));
+        EXPECT(PJ_END, pj_run(host->self, unit, host->uniforms, emit_and_call, host));
         host->depth--;
     }
     if (host->engine) {
-        /* Dropped from the cache while it runs, asked for again, and another one. */
+        /* Evict the running shader, request it again, and request another one. */
         EXPECT(PJ_OK, pj_engine_clear(host->engine));
         pj_shader_release(SHADER_OF(host->engine, geometry, PJ_GEOMETRY));
         other = SHADER_OF(host->engine, vertex, PJ_VERTEX);
@@ -70,7 +70,7 @@ static void count_only(void *user, const pj_vec4 *outputs, uint32_t vertex, uint
     ++*(int *)user;
 }
 
-static void emits_that_call_back(uint32_t crosscheck)
+static void nested_calls_in_emit(uint32_t crosscheck)
 {
     pj_options o = options();
     struct nested host;
@@ -89,10 +89,10 @@ static void emits_that_call_back(uint32_t crosscheck)
     host.self = shader;
     unit->v[0][1] = alone->v[0][1] = 2.5f;
     for (n = 0; n < 2; n++) {
-        EXPECT(PJ_END, pj_run(shader, unit, uniforms, emit_within, &host));
+        EXPECT(PJ_END, pj_run(shader, unit, uniforms, emit_and_call, &host));
         EXPECT(PJ_END, pj_run(shader, alone, uniforms, count_only, &count));
     }
-    /* Three emits a run; each runs it once more, three deep: 3 + 9 + 27 + 81. */
+    /* Three EMITs per run, each with a nested run, three deep: 3 + 9 + 27 + 81. */
     CHECK(host.emitted == 2 * 120 && count == 6 && host.engine == NULL);
     CHECK(memcmp(unit, alone, sizeof *unit) == 0);
     pj_shader_release(shader);
@@ -103,14 +103,14 @@ static void emits_that_call_back(uint32_t crosscheck)
     free(uniforms);
 }
 
-/* What an event does to the engine that reports it. */
+/* A host whose event callback calls the library. */
 struct reported {
     pj_engine *engine;
     pj_shader *got;
     int events;
 };
 
-static void event_within(void *user, uint32_t kind, const char *text)
+static void event_and_call(void *user, uint32_t kind, const char *text)
 {
     struct reported *host = (struct reported *)user;
     pj_unit *unit = (pj_unit *)block(sizeof *unit);
@@ -128,7 +128,7 @@ static void event_within(void *user, uint32_t kind, const char *text)
     free(uniforms);
 }
 
-static void events_that_call_back(void)
+static void nested_calls_in_events(void)
 {
     const pj_layout without_geometry = own_layout(0);
     pj_options o = options();
@@ -137,16 +137,16 @@ static void events_that_call_back(void)
     pj_unit *unit = (pj_unit *)block(sizeof *unit);
     pj_uniforms *uniforms = some_uniforms();
     memset(&host, 0, sizeof host);
-    o.event = event_within;
+    o.event = event_and_call;
     o.user = &host;
-    /* Before there is an engine to call: nothing can be written there, or nothing is native. */
+    /* An event before the engine exists: the profiler fails, or there is no native code. */
     o.profiler = PJ_JITDUMP;
     o.profile_directory = "/proc/picajit/is/no/directory";
     pj_engine_free(engine_of(&o));
     CHECK(host.events == 1);
     o.profiler = PJ_NO_PROFILER;
     o.profile_directory = NULL;
-    /* A geometry program without places for it is interpreted, which is said from within pj_shader_get. */
+    /* A geometry program on this layout has no native code; pj_shader_get reports the event. */
     o.layout = &without_geometry;
     host.engine = engine_of(&o);
     shader = SHADER_OF(host.engine, geometry, PJ_GEOMETRY);
@@ -165,8 +165,8 @@ static void events_that_call_back(void)
     free(uniforms);
 }
 
-/* Standard error, where events go unless somebody else is told, may be a pipe that nobody reads. */
-static void nobody_hears_events(void)
+/* Without an event callback events go to standard error, which may be a closed pipe. */
+static void events_to_a_closed_pipe(void)
 {
     const pj_layout without_geometry = own_layout(0);
     pj_options o = options();
@@ -214,7 +214,7 @@ static void shaders_outlive_engines(void)
     batch.input_mask = batch.output_mask = 3;
     for (n = 0; n < 1000; n++)
         pj_shader_retain(vertex);
-    /* What is compiled late, for batches and for infinities, is compiled without the engine too. */
+    /* Batch code and code for infinities are compiled on demand, without the engine. */
     for (n = 0; n < 3; n++)
         EXPECT(PJ_END, pj_run_batch(vertex, unit, uniforms, &batch));
     for (n = 0; n < 4; n++)
@@ -240,10 +240,10 @@ int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "interpreter") == 0)
         backend = PJ_INTERPRETER;
-    emits_that_call_back(0);
-    emits_that_call_back(1);
-    events_that_call_back();
-    nobody_hears_events();
+    nested_calls_in_emit(0);
+    nested_calls_in_emit(1);
+    nested_calls_in_events();
+    events_to_a_closed_pipe();
     shaders_outlive_engines();
     if (failures == 0)
         puts("as the header says");

@@ -1,4 +1,4 @@
-/* What all abusive hosts need: checks that count, programs, and blocks that tools can watch to the byte. */
+/* Shared by the test hosts: checks that count failures, programs, and blocks of exact size. */
 #ifndef COMMON_H
 #define COMMON_H
 
@@ -16,7 +16,7 @@ static int failures;
 #define CHECK(condition)                                                         \
     do {                                                                         \
         if (!(condition)) {                                                      \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+            fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition); \
             failures++;                                                          \
         }                                                                        \
     } while (0)
@@ -25,7 +25,7 @@ static int failures;
     do {                                                                                                  \
         const int64_t got_ = (call), want_ = (status);                                                    \
         if (got_ != want_) {                                                                              \
-            fprintf(stderr, "%s:%d: %d, not %s: %s\n", __FILE__, __LINE__, (int)got_, #status, #call);    \
+            fprintf(stderr, "%s:%d: %d instead of %s: %s\n", __FILE__, __LINE__, (int)got_, #status, #call);    \
             failures++;                                                                                   \
         }                                                                                                 \
     } while (0)
@@ -34,17 +34,23 @@ static int failures;
 static const uint32_t vertex_code[] = {0x08020000, 0x08021001, 0x08022002, 0x08023003, 0x20224084, 0x88000000};
 static const uint32_t vertex_opdescs[] = {0x6C368, 0x6C364, 0x6C362, 0x6C361, 0x6C36F};
 
-/* mova a0.x, v0.x; ifu b3: mul o0, c4[a0.x], v0, else: mov o0, v0; for i1: add r0, c0[aL], v0; cmp v0.xy, lt, ge, v0.zz; end */
+/*
+ * mova a0.x, v0.x; ifu b3: mul o0, c4[a0.x], v0, else: mov o0, v0; for i1: add r0, c0[aL], v0;
+ * cmp v0.xy, lt, ge, v0.zz; end
+ */
 static const uint32_t flow_code[] = {0x48000000, 0x9CC01002, 0x200A4001, 0x84000000, 0x4C000001, 0x84000000,
                                      0xA4402000, 0x021A0001, 0x84000000, 0xBAA00000, 0x88000000};
 static const uint32_t flow_opdescs[] = {0x2A8208, 0x6C36F};
 
-/* setemit 0; add o0, c0.xzzz, v0; emit; setemit 1; add o0, c0.zyzz, v0; emit; setemit 2, prim; mov o0, v0; emit; end */
+/*
+ * setemit 0; add o0, c0.xzzz, v0; emit; setemit 1; add o0, c0.zyzz, v0; emit; setemit 2, prim;
+ * mov o0, v0; emit; end
+ */
 static const uint32_t geometry_code[] = {0xAC000000, 0x00020000, 0xA8000000, 0xAD000000, 0x00020001,
                                          0xA8000000, 0xAE800000, 0x4C000002, 0xA8000000, 0x88000000};
 static const uint32_t geometry_opdescs[] = {0x6C54F, 0x6D34F, 0x0036F};
 
-/* The first program with uniforms from c[n] on, for many programs that give different results. */
+/* The first program with uniforms from c[n] on: many programs with different results. */
 static inline void vertex_code_from(uint32_t n, uint32_t code[COUNT(vertex_code)])
 {
     size_t k;
@@ -53,7 +59,7 @@ static inline void vertex_code_from(uint32_t n, uint32_t code[COUNT(vertex_code)
         code[k] += n << 12;
 }
 
-/* Exactly so many bytes from a multiple of 16 on, all zero, for tools that see a byte too many. */
+/* A zeroed block of exactly `bytes` bytes, aligned to 16: tools detect the first byte beyond. */
 static inline void *block(size_t bytes)
 {
     void *memory = NULL;
@@ -80,7 +86,7 @@ static inline pj_uniforms *some_uniforms(void)
     return uniforms;
 }
 
-/* What engines are asked for. */
+/* The backend of all engines. */
 static uint32_t backend = PJ_NATIVE;
 
 static inline pj_options options(void)
@@ -117,10 +123,10 @@ static inline pj_layout own_layout(uint32_t geometry)
     return l;
 }
 
-/* Numbers that are always the same. */
+/* A random generator with a fixed seed. */
 static uint32_t random_state;
 
-static inline uint32_t any(void)
+static inline uint32_t random_number(void)
 {
     random_state ^= random_state << 13;
     random_state ^= random_state >> 17;

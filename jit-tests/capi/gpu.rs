@@ -1,7 +1,7 @@
-//! The command list of `examples/c/gpu.c`: recorded here (`BLESS=1` writes the header), replayed by C and by Rust, which must
-//! say the same, on both engines.
+//! The command list of `examples/c/gpu.c`, recorded here (`BLESS=1` writes the header). C and Rust
+//! replay it on both engines, and their outputs must be equal.
 
-use crate::{built, compilers, good, read, ready};
+use crate::{built, compilers, read, ready, run_successfully};
 use picajit::engine::{Engine, Options, Prefer};
 use picajit::gpu::registers::{self as reg, offset};
 use picajit::gpu::{Attributes, Draw, Gpu, Host, Report, RoundRobin, Sink, Write};
@@ -13,21 +13,21 @@ use std::sync::Arc;
 
 const LIST: &str = "examples/c/gpu_list.h";
 
-/// A command list being recorded, with what is done in words.
+/// A command list under construction, with a comment for each part.
 #[derive(Default)]
 struct List(Vec<(&'static str, Vec<u32>)>);
 
 impl List {
-    fn about(&mut self, what: &'static str) -> &mut List {
+    fn comment(&mut self, what: &'static str) -> &mut List {
         self.0.push((what, Vec::new()));
         self
     }
 
-    /// A command of as many values, all to one register or each to the one after.
-    fn values(&mut self, id: u16, values: &[u32], one_after_the_other: bool) -> &mut List {
-        let words = &mut self.0.last_mut().expect("it was said what this is").1;
+    /// One command with all values, for one register or consecutive registers.
+    fn values(&mut self, id: u16, values: &[u32], consecutive: bool) -> &mut List {
+        let words = &mut self.0.last_mut().expect("a comment comes first").1;
         let extra = values.len() as u32 - 1;
-        words.extend([values[0], u32::from(one_after_the_other) << 31 | extra << 20 | 0xF << 16 | u32::from(id)]);
+        words.extend([values[0], u32::from(consecutive) << 31 | extra << 20 | 0xF << 16 | u32::from(id)]);
         words.extend(&values[1..]);
         if !extra.is_multiple_of(2) {
             words.push(0);
@@ -39,7 +39,7 @@ impl List {
         self.values(id, &[value], false)
     }
 
-    /// A program at word 0 that leaves o0 and o1, and what its input is: how many attributes, and how vertices come.
+    /// A program at word 0 with outputs o0 and o1. `input` is the value of INPUTBUFFER_CONFIG.
     fn program(&mut self, block: u16, input: u32, source: &str) -> &mut List {
         let program = assemble(source).unwrap_or_else(|e| panic!("{e}")).shbin.program().expect("short");
         self.write(block + offset::CODETRANSFER_INDEX, 0)
@@ -51,7 +51,7 @@ impl List {
         self.values(block + offset::INPUTBUFFER_CONFIG, &input, true).write(block + offset::OUTMAP_MASK, 0b11)
     }
 
-    /// How the geometry unit is fed, two vectors a vertex.
+    /// The mode of the geometry unit, with two vectors per vertex.
     fn geometry(&mut self, misc0: u32, misc1: u32) -> &mut List {
         self.write(reg::GEOSTAGE_CONFIG, 2).write(reg::GSH_MISC0, misc0).write(reg::GSH_MISC1, misc1);
         self.write(reg::VSH_OUTMAP_TOTAL1, 1).write(reg::VSH_OUTMAP_TOTAL2, 1)
@@ -74,7 +74,7 @@ impl List {
     }
 }
 
-/// A triangle whose corners have their positions in these registers and their colours in the one after each.
+/// A program that emits a triangle. Each corner has registers for position and colour.
 fn triangle(corners: [&str; 6]) -> String {
     let mut text = String::from(".gsh point c0\n.proc main\n");
     for (n, corner) in corners.chunks(2).enumerate() {
@@ -84,42 +84,42 @@ fn triangle(corners: [&str; 6]) -> String {
     text + "end\n.end\n"
 }
 
-/// The two halves: one draw for each way that vertices can go.
+/// The two halves: one draw for each path of the vertices.
 fn record() -> [List; 2] {
     let mut first = List::default();
     first
-        .about("no geometry; the output map: position, colour; strips")
+        .comment("no geometry; the output map: position, colour; strips")
         .write(reg::START_DRAW_FUNC0, 1)
         .write(reg::GEOSTAGE_CONFIG, 0)
         .write(reg::VSH_COM_MODE, 0)
         .values(reg::SH_OUTMAP_TOTAL, &[2, 0x0302_0100, 0x0B0A_0908], true)
         .write(reg::PRIMITIVE_CONFIG, 1 << 8)
         .write(reg::RESTART_PRIMITIVE, 1)
-        .about("the vertex program: mul o0, c0, v0; mov o1, v1; end")
+        .comment("the vertex program: mul o0, c0, v0; mov o1, v1; end")
         .program(reg::VSH, 0xA000_0001, ".proc main\nmul o0, c0, v0\nmov o1, v1\nend\n.end\n")
-        .about("c0 = (2, 2, 2, 1), as f32, w first")
+        .comment("c0 = (2, 2, 2, 1), as f32, w first")
         .write(reg::VSH + offset::FLOATUNIFORM_INDEX, 0x8000_0000)
         .values(reg::VSH + offset::FLOATUNIFORM_DATA0, &[1.0f32, 2.0, 2.0, 2.0].map(f32::to_bits), false)
-        .about("a strip of arrays, then one by indices")
+        .comment("a strip of arrays, then one by indices")
         .write(reg::DRAWARRAYS, 1)
         .write(reg::RESTART_PRIMITIVE, 1)
         .write(reg::DRAWELEMENTS, 1)
-        .about("geometry, as lists: three vertices are the six attributes of a run")
+        .comment("geometry, as lists: three vertices are the six attributes of a run")
         .write(reg::VSH_COM_MODE, 1)
         .write(reg::PRIMITIVE_CONFIG, 3 << 8)
         .geometry(0, 0)
         .program(reg::GSH, 0x0800_0005, &triangle(["v0", "v1", "v2", "v3", "v4", "v5"]))
         .write(reg::DRAWARRAYS, 1)
-        .about("primitives of variable size: their vertices are uniforms from c1 on")
+        .comment("primitives of variable size: their vertices are uniforms from c1 on")
         .geometry(1, 2)
         .program(reg::GSH, 0x0800_0100, &triangle(["c1", "c2", "c3", "c4", "c5", "c6"]))
         .write(reg::DRAWELEMENTS, 1);
     let mut second = List::default();
     second
-        .about("primitives of fixed size: three vertices, two uniforms each, from c1 on")
+        .comment("primitives of fixed size: three vertices, two uniforms each, from c1 on")
         .geometry(0x0101_1202, 0)
         .write(reg::DRAWARRAYS, 1)
-        .about("immediate mode without geometry, as a fan: each attribute three words of float24, w first")
+        .comment("immediate mode without geometry, as a fan: each attribute three words of float24, w first")
         .write(reg::GEOSTAGE_CONFIG, 0)
         .write(reg::PRIMITIVE_CONFIG, 2 << 8)
         .write(reg::VSH_NUM_ATTR, 1)
@@ -144,7 +144,7 @@ fn recorded() -> String {
     )
 }
 
-/// The same host in Rust.
+/// The host of `examples/c/gpu.c` in Rust.
 struct Emulator {
     vertices: Vec<Attributes>,
     indices: &'static [u32],
@@ -185,7 +185,7 @@ impl Host for Emulator {
     }
 }
 
-/// What the example says, if C says what Rust says.
+/// The output of the example.
 fn expected(backend: Prefer) -> String {
     let vertex = |n: usize| -> Attributes {
         let x = n as f32;
@@ -202,13 +202,13 @@ fn expected(backend: Prefer) -> String {
     let _ = writeln!(emulator.text, "restored");
     let mut other = Gpu::with_state(gpu.engine().clone(), gpu.state().clone());
     other.execute(&second.words(), &mut emulator);
-    let programs = other.work().programs;
-    let _ = writeln!(emulator.text, "{} writes; {programs} programs behind the savestate", emulator.writes);
+    let programs = other.upload_stats().programs;
+    let _ = writeln!(emulator.text, "{} writes; {programs} programs after the savestate", emulator.writes);
     emulator.text
 }
 
 #[test]
-fn the_list_of_the_example_is_as_recorded() {
+fn the_example_has_the_recorded_list() {
     let text = recorded();
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(LIST), &text).expect("written");
@@ -217,21 +217,21 @@ fn the_list_of_the_example_is_as_recorded() {
 }
 
 #[test]
-fn a_list_replayed_in_c_gives_the_triangles_of_rust() {
+fn c_and_rust_replay_a_list_to_the_same_triangles() {
     let want = expected(Prefer::Interpreter);
     assert_eq!(want, expected(Prefer::Native));
-    // One draw for each way, and none of them draws nothing.
+    // One draw for each path, and every one has triangles.
     let draws: Vec<&str> = want.lines().filter(|l| l.contains(" geometry runs, ")).collect();
     let triangles: Vec<&str> = draws.iter().map(|l| l.rsplit(", ").next().expect("the last part")).collect();
     assert_eq!(triangles, ["5 triangles", "4 triangles", "2 triangles", "2 triangles", "2 triangles"]);
-    assert_eq!(want.lines().filter(|l| l.starts_with("  ")).count(), 17, "two are of immediate mode");
+    assert_eq!(want.lines().filter(|l| l.starts_with("  ")).count(), 17, "two of them are immediate");
     if !ready(false) {
         return;
     }
     for compiler in compilers().iter().filter(|c| !c.cpp) {
         for standard in compiler.standards() {
             let program = built("plain", *compiler, standard, "examples/c/gpu.c", &[]);
-            assert_eq!(good(&program, &[], &[], &[]), want, "{}", compiler.command);
+            assert_eq!(run_successfully(&program, &[], &[], &[]), want, "{}", compiler.command);
         }
     }
 }

@@ -1,7 +1,8 @@
 /*
- * Eight threads that compile, run and hand on shaders of one engine while others empty its cache and, at last, free it; each
- * result is compared with what an interpreter gave on one thread before. `threads interpreter` asks for no native code,
- * `threads background` for code that two more threads make meanwhile, and `threads native N` makes N rounds.
+ * Eight threads compile, run and exchange shaders of one engine, while others clear its cache and
+ * at last free it. Each result must equal that of an interpreter on one thread. `threads
+ * interpreter` requests no native code, `threads background` two compiler threads; `threads native
+ * N` makes N rounds.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "common.h"
@@ -10,13 +11,13 @@
 
 enum {
     THREADS = 8,
-    PROGRAMS = 24,  /* half of which all threads use, and the others one each, in turn */
-    VERTICES = 600, /* in a batch: the second one of a shader may run side by side */
-    /* What macOS gives threads that nobody asked about, the least of those that are common. */
+    PROGRAMS = 24,  /* all threads share one half; of the other each uses one, in turn */
+    VERTICES = 600, /* in a batch: enough for a shader's second batch to run as groups */
+    /* The default stack of threads on macOS, the smallest of the common systems. */
     STACK = 512 << 10
 };
 
-/* What one program gives for the inputs below: in a batch, and what the last vertex leaves in the unit. */
+/* The results of one program for the inputs below: outputs of the batch, and the unit after it. */
 struct result {
     pj_registers outputs[VERTICES];
     pj_unit unit;
@@ -28,11 +29,11 @@ static pj_uniforms *uniforms;
 static struct result expected[PROGRAMS];
 static int rounds = 30;
 
-/* Of all threads: the engine, and a shader of each program that any thread may take and replace. */
+/* Shared by all threads: the engine, and a shader of each program that any thread may replace. */
 static pj_engine *engine;
 static pthread_mutex_t exchange = PTHREAD_MUTEX_INITIALIZER;
-static pj_shader *held[PROGRAMS];
-static pthread_barrier_t freed;
+static pj_shader *shared_shaders[PROGRAMS];
+static pthread_barrier_t engine_barrier;
 
 static void emit(void *user, const pj_vec4 *outputs, uint32_t vertex, uint32_t primitive, uint32_t winding)
 {
@@ -45,7 +46,7 @@ static int is_geometry(int program)
     return program % 6 == 5;
 }
 
-/* Program n of PROGRAMS, compiled now or known. */
+/* Requests a program's shader. */
 static pj_shader *get(const pj_engine *from, int program)
 {
     uint32_t code[COUNT(vertex_code)];
@@ -86,28 +87,28 @@ static void *work(void *argument)
     uint32_t random = 77 + (uint32_t)thread;
     int round;
     for (round = 0; round < 2 * rounds; round++) {
-        int program, take;
+        int program, reuse;
         pj_shader *shader, *old;
         random = random * 1664525 + 1013904223;
         program = random >> 8 & 1 ? (int)(random >> 9) % (PROGRAMS / 2) : PROGRAMS / 2 + (thread + round) % (PROGRAMS / 2);
         if (round == rounds) {
-            /* From here on there is no engine, only shaders. */
-            if (pthread_barrier_wait(&freed) == PTHREAD_BARRIER_SERIAL_THREAD)
+            /* From here on shaders outlive the engine. */
+            if (pthread_barrier_wait(&engine_barrier) == PTHREAD_BARRIER_SERIAL_THREAD)
                 pj_engine_free(engine);
         }
-        take = round >= rounds || random >> 20 & 1;
-        if (take) {
-            /* Whatever somebody else left there. */
+        reuse = round >= rounds || random >> 20 & 1;
+        if (reuse) {
+            /* Use the shader that another thread left. */
             pthread_mutex_lock(&exchange);
-            shader = held[program];
+            shader = shared_shaders[program];
             pj_shader_retain(shader);
             pthread_mutex_unlock(&exchange);
         } else {
             shader = get(engine, program);
             pj_shader_retain(shader);
             pthread_mutex_lock(&exchange);
-            old = held[program];
-            held[program] = shader;
+            old = shared_shaders[program];
+            shared_shaders[program] = shader;
             pthread_mutex_unlock(&exchange);
             pj_shader_release(old);
             if (random >> 21 & 1)
@@ -116,7 +117,7 @@ static void *work(void *argument)
         compute(shader, program, unit, result);
         pj_shader_release(shader);
         if (memcmp(result, &expected[program], sizeof *result) != 0) {
-            fprintf(stderr, "thread %d: program %d gave something else in round %d\n", thread, program, round);
+            fprintf(stderr, "thread %d: program %d has a wrong result in round %d\n", thread, program, round);
             failures++;
         }
     }
@@ -158,13 +159,13 @@ int main(int argc, char **argv)
         options.backend = PJ_NATIVE;
         options.threads = 2;
     }
-    /* So small that shaders are dropped all the time. */
+    /* Small enough for constant eviction. */
     options.cache_bytes = 40000;
     options.crosscheck = 1009;
     engine = engine_of(&options);
     for (n = 0; n < PROGRAMS; n++)
-        held[n] = get(engine, n);
-    pthread_barrier_init(&freed, NULL, THREADS);
+        shared_shaders[n] = get(engine, n);
+    pthread_barrier_init(&engine_barrier, NULL, THREADS);
     pthread_attr_init(&small);
     if (pthread_attr_setstacksize(&small, STACK) != 0)
         abort();
@@ -176,11 +177,11 @@ int main(int argc, char **argv)
     for (n = 0; n < THREADS; n++)
         pthread_join(threads[n], NULL);
     for (n = 0; n < PROGRAMS; n++) {
-        CHECK(pj_shader_text(held[n], PJ_TEXT_DIVERGENCE, NULL, 0) == 0);
-        pj_shader_release(held[n]);
+        CHECK(pj_shader_text(shared_shaders[n], PJ_TEXT_DIVERGENCE, NULL, 0) == 0);
+        pj_shader_release(shared_shaders[n]);
     }
     pthread_attr_destroy(&small);
-    pthread_barrier_destroy(&freed);
+    pthread_barrier_destroy(&engine_barrier);
     free(unit);
     free(uniforms);
     if (failures == 0)

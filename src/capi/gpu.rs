@@ -1,13 +1,15 @@
-//! The GPU's shader side in C: what the header's last section declares -> calls of [`gpu`](crate::gpu).
+//! The GPU's shader side in C: calls of the header's last section -> calls of [`gpu`](crate::gpu).
 //!
-//! Invariant: one call at a time has the [`Gpu`]. A call that finds it taken, from a callback or from another thread, says so
-//! and does nothing; a callback that Rust's hosts are given the GPU in is given it here. What registers, draws and states
-//! mean is not known here.
+//! Invariant: one call at a time uses the [`Gpu`]. A call that finds it in use, on another thread
+//! or in a callback, returns `PJ_BUSY` and does nothing. Callbacks that get the GPU in Rust get it
+//! here, too. This file must not know the meaning of registers, draws and states.
 
 mod state;
 mod types;
 
-use super::{Fault, PJ_OK, PjEngine, answer, array, checked, given, guarded, place, sized};
+use super::{
+    Fault, PJ_OK, PjEngine, catch_panics, check_pointer, deref, input_slice, out_pointer, read_sized, write_sized,
+};
 use crate::gpu::cache::Lookup;
 use crate::gpu::{Attributes, Draw, Effect, Gpu, Host, NoCache, Report, RoundRobin, Sink, VertexCache, Write};
 use crate::semantics::Semantics;
@@ -20,128 +22,131 @@ pub use types::*;
 /// `pj_gpu`.
 #[derive(Default)]
 pub struct PjGpu {
-    /// Whom the next call may have; null while one has it.
-    free: AtomicPtr<Gpu>,
-    /// The [thread](here) on which a callback runs that was lent or shown it; 0 while there is none. Only the thread whose call
-    /// has the GPU changes it, so that a thread that finds itself here is in such a callback, whatever others do meanwhile.
-    here: AtomicUsize,
-    /// Whom calls on that thread may have; null while one has it, or where it was not lent.
+    /// The GPU for the next call; null during a call.
+    idle: AtomicPtr<Gpu>,
+    /// The [id](thread_id) of the thread that runs a callback with access to the GPU; 0 without
+    /// one. Only the thread whose call uses the GPU changes it, so a thread that finds its own id
+    /// here is in such a callback, whatever other threads do.
+    callback_thread: AtomicUsize,
+    /// The GPU for any call of that thread; null during such a call, or if the callback may only
+    /// read.
     lent: AtomicPtr<Gpu>,
-    /// Whom calls on that thread that only look may have besides.
-    shown: AtomicPtr<Gpu>,
+    /// The GPU for read-only calls of that thread.
+    readable: AtomicPtr<Gpu>,
 }
 
-/// A number that no other thread has meanwhile, and not 0.
-fn here() -> usize {
+/// An id that no other running thread has, and not 0.
+fn thread_id() -> usize {
     thread_local!(static MARK: u8 = const { 0 });
     MARK.with(|mark| ptr::from_ref(mark).addr())
 }
 
-/// The GPU, until it is dropped.
-struct Taken<'a> {
-    /// Where it goes back to.
+/// Exclusive access to the GPU, until it is dropped.
+struct GpuGuard<'a> {
+    /// The slot that the GPU returns to.
     slot: &'a AtomicPtr<Gpu>,
     gpu: NonNull<Gpu>,
 }
 
-impl Drop for Taken<'_> {
+impl Drop for GpuGuard<'_> {
     fn drop(&mut self) {
         self.slot.store(self.gpu.as_ptr(), Ordering::Release);
     }
 }
 
-impl Taken<'_> {
+impl GpuGuard<'_> {
     fn get(&mut self) -> &mut Gpu {
-        // SAFETY: it was in `free`: the one this `PjGpu` was made with; or in `lent`: borrowed for a callback that has not
-        // returned, as this thread is in it. Nobody else has it, since whoever takes it leaves null there.
+        // SAFETY: it was in `idle`, where `pj_gpu_new` put it, or in `lent`: borrowed for a
+        // callback that has not returned, as this thread is in it. Access is exclusive, since
+        // taking it leaves null there.
         unsafe { self.gpu.as_mut() }
     }
 }
 
 impl PjGpu {
-    fn take(&self) -> Result<Taken<'_>, Fault> {
-        let slot = if self.in_callback() { &self.lent } else { &self.free };
+    fn take(&self) -> Result<GpuGuard<'_>, Fault> {
+        let slot = if self.in_callback() { &self.lent } else { &self.idle };
         let gpu = NonNull::new(slot.swap(null_mut(), Ordering::Acquire)).ok_or(Fault::Busy)?;
-        Ok(Taken { slot, gpu })
+        Ok(GpuGuard { slot, gpu })
     }
 
-    /// Whether this is a call from a callback that was lent or shown it.
+    /// Whether this call comes from a callback with access to the GPU.
     fn in_callback(&self) -> bool {
-        self.here.load(Ordering::Relaxed) == here()
+        self.callback_thread.load(Ordering::Relaxed) == thread_id()
     }
 
-    fn look<T>(&self, look: impl FnOnce(&Gpu) -> T) -> Result<T, Fault> {
-        if let Ok(mut taken) = self.take() {
-            return Ok(look(taken.get()));
+    fn read<T>(&self, read: impl FnOnce(&Gpu) -> T) -> Result<T, Fault> {
+        if let Ok(mut guard) = self.take() {
+            return Ok(read(guard.get()));
         }
-        let shown = if self.in_callback() { self.shown.load(Ordering::Relaxed) } else { null_mut() };
-        let shown = NonNull::new(shown).ok_or(Fault::Busy)?;
-        // SAFETY: borrowed for a callback that has not returned, as this thread is in it, and nobody changes it meanwhile:
-        // whoever could is waiting for that callback.
-        Ok(look(unsafe { shown.as_ref() }))
+        let readable = if self.in_callback() { self.readable.load(Ordering::Relaxed) } else { null_mut() };
+        let readable = NonNull::new(readable).ok_or(Fault::Busy)?;
+        // SAFETY: borrowed for a callback that has not returned, as this thread is in it. The call
+        // that could change it waits for that callback.
+        Ok(read(unsafe { readable.as_ref() }))
     }
 
-    /// Lets calls have it that come during `callback`.
+    /// Gives calls in `callback` access to the GPU.
     fn lend(&self, gpu: &mut Gpu, callback: impl FnOnce()) {
         self.during(&self.lent, ptr::from_mut(gpu), callback);
     }
 
-    /// Lets calls look at it that come during `callback`.
-    fn show(&self, gpu: &Gpu, callback: impl FnOnce()) {
-        self.during(&self.shown, ptr::from_ref(gpu).cast_mut(), callback);
+    /// Gives read-only calls in `callback` access to the GPU.
+    fn lend_readable(&self, gpu: &Gpu, callback: impl FnOnce()) {
+        self.during(&self.readable, ptr::from_ref(gpu).cast_mut(), callback);
     }
 
     fn during(&self, slot: &AtomicPtr<Gpu>, gpu: *mut Gpu, callback: impl FnOnce()) {
-        let before = self.here.swap(here(), Ordering::Relaxed);
+        let before = self.callback_thread.swap(thread_id(), Ordering::Relaxed);
         slot.store(gpu, Ordering::Relaxed);
         callback();
         slot.store(null_mut(), Ordering::Relaxed);
-        self.here.store(before, Ordering::Relaxed);
+        self.callback_thread.store(before, Ordering::Relaxed);
     }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pj_gpu_new(engine: *const PjEngine, gpu: *mut *mut PjGpu) -> i32 {
-    guarded(|| {
-        // SAFETY: null, or one that `pj_engine_new` gave.
-        let engine = unsafe { given(engine) }?;
-        let to = place(gpu)?;
-        let free = AtomicPtr::new(Box::into_raw(Box::new(Gpu::new(engine.engine.clone()))));
-        let made = PjGpu { free, ..PjGpu::default() };
-        // SAFETY: not null, and the header asks for a place to write a pointer to.
-        unsafe { to.write(Box::into_raw(Box::new(made))) };
+    catch_panics(|| {
+        // SAFETY: null, or a live handle of `pj_engine_new`.
+        let engine = unsafe { deref(engine) }?;
+        let to = out_pointer(gpu)?;
+        let idle = AtomicPtr::new(Box::into_raw(Box::new(Gpu::new(engine.engine.clone()))));
+        let handle = PjGpu { idle, ..PjGpu::default() };
+        // SAFETY: not null; the header requires it to be writable.
+        unsafe { to.write(Box::into_raw(Box::new(handle))) };
         Ok(PJ_OK)
     })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pj_gpu_free(gpu: *mut PjGpu) -> i32 {
-    guarded(|| {
-        // SAFETY: null, or one that `pj_gpu_new` gave.
+    catch_panics(|| {
+        // SAFETY: null, or a live handle of `pj_gpu_new`.
         let Some(owner) = (unsafe { gpu.as_ref() }) else { return Ok(PJ_OK) };
-        // While there is a callback `free` is null.
-        let taken = owner.free.swap(null_mut(), Ordering::Acquire);
-        if taken.is_null() {
+        // During a callback `idle` is null.
+        let guard = owner.idle.swap(null_mut(), Ordering::Acquire);
+        if guard.is_null() {
             return Err(Fault::Busy);
         }
-        // SAFETY: both came from `Box::into_raw`: what is in `free` is what `pj_gpu_new` put there. No call
-        // has either, and none will come.
-        unsafe { (drop(Box::from_raw(taken)), drop(Box::from_raw(gpu))) };
+        // SAFETY: both came from `Box::into_raw`: `idle` holds the pointer that `pj_gpu_new` put
+        // there. No call uses either, and this one ends the handle.
+        unsafe { (drop(Box::from_raw(guard)), drop(Box::from_raw(gpu))) };
         Ok(PJ_OK)
     })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pj_gpu_write(gpu: *mut PjGpu, id: u16, value: u32, mask: u8, vertex: *mut Registers) -> i32 {
-    guarded(|| {
-        // SAFETY: null, or one that `pj_gpu_new` gave.
-        let mut gpu = unsafe { given(gpu) }?.take()?;
-        checked(vertex, 1)?;
+    catch_panics(|| {
+        // SAFETY: null, or a live handle of `pj_gpu_new`.
+        let mut gpu = unsafe { deref(gpu) }?.take()?;
+        check_pointer(vertex, 1)?;
         Ok(match gpu.get().write(id, value, mask) {
             Effect::None => PJ_EFFECT_NONE,
             Effect::Draw(draw) => effect(draw),
             Effect::Vertex(attributes) => {
-                // SAFETY: not null and aligned; the header asks for a place for sixteen vectors.
+                // SAFETY: not null and aligned; the header requires room for sixteen vectors.
                 unsafe { vertex.write(attributes) };
                 PJ_EFFECT_VERTEX
             }
@@ -158,108 +163,112 @@ fn effect(draw: Draw) -> i32 {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pj_gpu_read(gpu: *const PjGpu, id: u16, value: *mut u32) -> i32 {
-    // SAFETY: the header's words on both.
-    unsafe { look(gpu, value, |gpu| gpu.read(id)) }
+    // SAFETY: the header requires valid pointers.
+    unsafe { read_into(gpu, value, |gpu| gpu.read(id)) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pj_gpu_default_attribute(gpu: *const PjGpu, n: u32, value: *mut Vec4) -> i32 {
-    // SAFETY: the header's words on both.
-    unsafe { look(gpu, value, |gpu| gpu.default_attribute(usize::try_from(n).unwrap_or(usize::MAX))) }
+    // SAFETY: the header requires valid pointers.
+    unsafe { read_into(gpu, value, |gpu| gpu.default_attribute(usize::try_from(n).unwrap_or(usize::MAX))) }
 }
 
-/// Puts something that the GPU knows where the host wants it.
+/// Reads a value of the GPU into the host's memory.
 ///
 /// # Safety
-/// Both are null, or one that `pj_gpu_new` gave and a place to write to.
-unsafe fn look<T>(gpu: *const PjGpu, to: *mut T, what: impl FnOnce(&Gpu) -> T) -> i32 {
-    guarded(|| {
-        // SAFETY: the caller's.
-        let gpu = unsafe { given(gpu) }?;
-        checked(to, 1)?;
-        let value = gpu.look(what)?;
-        // SAFETY: not null and aligned; that it may be written is the caller's.
+/// Both are null, or a live handle of `pj_gpu_new` and writable memory.
+unsafe fn read_into<T>(gpu: *const PjGpu, to: *mut T, read: impl FnOnce(&Gpu) -> T) -> i32 {
+    catch_panics(|| {
+        // SAFETY: the caller guarantees it.
+        let gpu = unsafe { deref(gpu) }?;
+        check_pointer(to, 1)?;
+        let value = gpu.read(read)?;
+        // SAFETY: not null and aligned; the caller guarantees that it is writable.
         unsafe { to.write(value) };
         Ok(PJ_OK)
     })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pj_gpu_work_get(gpu: *const PjGpu, work: *mut PjGpuWork) -> i32 {
-    guarded(|| {
-        // SAFETY: null, or one that `pj_gpu_new` gave.
-        let seen = unsafe { given(gpu) }?.look(Gpu::work)?;
-        let struct_size = size_of::<PjGpuWork>();
-        let value =
-            PjGpuWork { struct_size, comparisons: seen.comparisons, programs: seen.programs, lookups: seen.lookups };
-        // SAFETY: the header asks for a structure of the size that it says.
-        unsafe { answer(work, &value, WORK_BYTES) }
+pub unsafe extern "C" fn pj_gpu_upload_stats_get(gpu: *const PjGpu, stats: *mut PjGpuUploadStats) -> i32 {
+    catch_panics(|| {
+        // SAFETY: null, or a live handle of `pj_gpu_new`.
+        let current = unsafe { deref(gpu) }?.read(Gpu::upload_stats)?;
+        let struct_size = size_of::<PjGpuUploadStats>();
+        let value = PjGpuUploadStats {
+            struct_size,
+            comparisons: current.comparisons,
+            programs: current.programs,
+            lookups: current.lookups,
+        };
+        // SAFETY: the header requires a structure of its declared size.
+        unsafe { write_sized(stats, &value, UPLOAD_STATS_BYTES) }
     })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pj_gpu_state_get(gpu: *const PjGpu, state: *mut PjGpuState) -> i32 {
-    guarded(|| {
-        // SAFETY: null, or one that `pj_gpu_new` gave.
-        let value = unsafe { given(gpu) }?.look(|gpu| PjGpuState::new(gpu.state()))?;
-        // SAFETY: the header asks for a structure of the size that it says.
-        unsafe { answer(state, &value, STATE_BYTES) }
+    catch_panics(|| {
+        // SAFETY: null, or a live handle of `pj_gpu_new`.
+        let value = unsafe { deref(gpu) }?.read(|gpu| PjGpuState::new(gpu.state()))?;
+        // SAFETY: the header requires a structure of its declared size.
+        unsafe { write_sized(state, &value, STATE_BYTES) }
     })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pj_gpu_state_set(gpu: *mut PjGpu, state: *const PjGpuState) -> i32 {
-    guarded(|| {
-        // SAFETY: null, or one that `pj_gpu_new` gave.
-        let mut gpu = unsafe { given(gpu) }?.take()?;
-        // SAFETY: the header asks for a structure of the size that it says; any bytes make one.
-        let state = unsafe { sized(state, PjGpuState::default(), STATE_BYTES) }?;
-        *gpu.get().state_mut() = state.translated();
+    catch_panics(|| {
+        // SAFETY: null, or a live handle of `pj_gpu_new`.
+        let mut gpu = unsafe { deref(gpu) }?.take()?;
+        // SAFETY: the header requires a structure of its declared size; any bytes are valid.
+        let state = unsafe { read_sized(state, PjGpuState::default(), STATE_BYTES) }?;
+        *gpu.get().state_mut() = state.state();
         Ok(PJ_OK)
     })
 }
 
-/// Who is told of triangles.
-struct Triangles {
+/// The host's callback for triangles.
+struct TriangleCallback {
     triangle: PjTriangleFn,
     user: *mut c_void,
 }
 
-impl Sink for Triangles {
+impl Sink for TriangleCallback {
     fn triangle(&mut self, [a, b, c]: [&Semantics; 3]) {
-        // SAFETY: a function of this type, with the pointer that came with it.
+        // SAFETY: the host's function gets the host's pointer.
         unsafe { (self.triangle)(self.user, a.as_ptr(), b.as_ptr(), c.as_ptr()) };
     }
 }
 
-/// Who fetches vertices.
+/// The host's callback that fetches vertices.
 #[derive(Clone, Copy)]
-struct Fetch {
+struct FetchCallback {
     fetch: PjFetchFn,
     user: *mut c_void,
 }
 
-impl Fetch {
+impl FetchCallback {
     fn get(self, index: u32) -> Attributes {
         let mut attributes = Attributes::default();
-        // SAFETY: a function of this type, with the pointer that came with it, and room for what it gives.
+        // SAFETY: the host's function gets the host's pointer, and room for what it gives.
         unsafe { (self.fetch)(self.user, index, attributes.as_mut_ptr()) };
         attributes
     }
 }
 
-/// Who decides which vertices are used again.
-struct Asked {
+/// The host's vertex cache.
+struct CallbackCache {
     lookup: PjLookupFn,
     user: *mut c_void,
 }
 
-impl VertexCache for Asked {
-    // The host knows by itself: it is the one that draws.
+impl VertexCache for CallbackCache {
+    // The host itself starts the draw, so it needs no call.
     fn begin(&mut self) {}
 
     fn lookup(&mut self, index: u32) -> Lookup {
-        // SAFETY: a function of this type, with the pointer that came with it.
+        // SAFETY: the host's function gets the host's pointer.
         let answer = unsafe { (self.lookup)(self.user, index) };
         let slot = answer as u8;
         match answer & !0xFF {
@@ -270,113 +279,113 @@ impl VertexCache for Asked {
     }
 }
 
-/// One of the draws: checks what all of them are given, has `work` draw, and reports.
+/// Checks the arguments that all draws share, has `work` draw, and writes the report.
 ///
 /// # Safety
-/// What the header says of the three.
+/// As the header requires of the three pointers.
 unsafe fn draw(
     gpu: *mut PjGpu,
     draw: *const PjDraw,
     report: *mut PjReport,
-    work: impl FnOnce(&mut Gpu, &PjDraw, &mut Triangles) -> Result<Report, Fault>,
+    work: impl FnOnce(&mut Gpu, &PjDraw, &mut TriangleCallback) -> Result<Report, Fault>,
 ) -> i32 {
-    guarded(|| {
-        // SAFETY: null, or one that `pj_gpu_new` gave.
-        let mut gpu = unsafe { given(gpu) }?.take()?;
-        // SAFETY: the header asks for a structure of the size that it says; any bytes make one.
-        let draw = unsafe { sized(draw, PjDraw::NOTHING, DRAW_BYTES) }?;
+    catch_panics(|| {
+        // SAFETY: null, or a live handle of `pj_gpu_new`.
+        let mut gpu = unsafe { deref(gpu) }?.take()?;
+        // SAFETY: the header requires a structure of its declared size; any bytes are valid.
+        let draw = unsafe { read_sized(draw, PjDraw::ZERO, DRAW_BYTES) }?;
         if !report.is_null() {
-            // SAFETY: as above. What could be wrong with it is found before anything is drawn.
-            unsafe { sized(report, PjReport::default(), REPORT_BYTES) }?;
+            // SAFETY: as above. Errors must be found before anything is drawn.
+            unsafe { read_sized(report, PjReport::default(), REPORT_BYTES) }?;
         }
-        let mut sink = Triangles { triangle: draw.triangle.ok_or(Fault::Null)?, user: draw.user };
+        let mut sink = TriangleCallback { triangle: draw.triangle.ok_or(Fault::Null)?, user: draw.user };
         let value = PjReport::new(&work(gpu.get(), &draw, &mut sink)?);
         match report.is_null() {
             true => Ok(PJ_OK),
             // SAFETY: as above.
-            false => unsafe { answer(report, &value, REPORT_BYTES) },
+            false => unsafe { write_sized(report, &value, REPORT_BYTES) },
         }
     })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pj_gpu_draw_arrays(gpu: *mut PjGpu, draw: *const PjDraw, report: *mut PjReport) -> i32 {
-    let work = |gpu: &mut Gpu, draw: &PjDraw, sink: &mut Triangles| {
+    let work = |gpu: &mut Gpu, draw: &PjDraw, sink: &mut TriangleCallback| {
         if !draw.vertices.is_null() {
-            // SAFETY: the header asks for an array of this length.
-            return Ok(gpu.draw_arrays(unsafe { array(draw.vertices, draw.count) }?, sink));
+            // SAFETY: the header requires an array of this length.
+            return Ok(gpu.draw_arrays(unsafe { input_slice(draw.vertices, draw.count) }?, sink));
         }
-        let count = u32::try_from(draw.count).map_err(|_| Fault::Argument)?;
-        let fetch = Fetch { fetch: draw.fetch.ok_or(Fault::Null)?, user: draw.user };
+        let count = u32::try_from(draw.count).map_err(|_| Fault::InvalidArgument)?;
+        let fetch = FetchCallback { fetch: draw.fetch.ok_or(Fault::Null)?, user: draw.user };
         Ok(gpu.draw_arrays((0..count).map(|n| fetch.get(n)), sink))
     };
-    // SAFETY: the header's words on all three.
+    // SAFETY: the header requires valid pointers.
     unsafe { self::draw(gpu, draw, report, work) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pj_gpu_draw_elements(gpu: *mut PjGpu, draw: *const PjDraw, report: *mut PjReport) -> i32 {
-    let work = |gpu: &mut Gpu, draw: &PjDraw, sink: &mut Triangles| {
+    let work = |gpu: &mut Gpu, draw: &PjDraw, sink: &mut TriangleCallback| {
         let read: fn(&[u8]) -> u32 = match draw.index_bytes {
             1 => |bytes| bytes.first().map_or(0, |&n| n.into()),
             2 => |bytes| bytes.first_chunk().map_or(0, |&n| u16::from_ne_bytes(n).into()),
             4 => |bytes| bytes.first_chunk().map_or(0, |&n| u32::from_ne_bytes(n)),
-            _ => return Err(Fault::Argument),
+            _ => return Err(Fault::InvalidArgument),
         };
         let width = draw.index_bytes as usize;
-        let bytes = draw.count.checked_mul(width).ok_or(Fault::Argument)?;
-        // SAFETY: the header asks for an array of so many bytes.
-        let indices = unsafe { array(draw.indices.cast::<u8>(), bytes) }?.chunks_exact(width).map(read);
-        let fetch = Fetch { fetch: draw.fetch.ok_or(Fault::Null)?, user: draw.user };
+        let bytes = draw.count.checked_mul(width).ok_or(Fault::InvalidArgument)?;
+        // SAFETY: the header requires an array of `bytes` bytes.
+        let indices = unsafe { input_slice(draw.indices.cast::<u8>(), bytes) }?.chunks_exact(width).map(read);
+        let fetch = FetchCallback { fetch: draw.fetch.ok_or(Fault::Null)?, user: draw.user };
         let fetch = |index| fetch.get(index);
-        let size = u8::try_from(draw.cache).map_err(|_| Fault::Argument)?;
+        let size = u8::try_from(draw.vertex_cache_entries).map_err(|_| Fault::InvalidArgument)?;
         Ok(match draw.lookup {
-            Some(lookup) => gpu.draw_elements(indices, fetch, &mut Asked { lookup, user: draw.user }, sink),
+            Some(lookup) => gpu.draw_elements(indices, fetch, &mut CallbackCache { lookup, user: draw.user }, sink),
             None if size == 0 => gpu.draw_elements(indices, fetch, &mut NoCache, sink),
             None => gpu.draw_elements(indices, fetch, &mut RoundRobin::new(size), sink),
         })
     };
-    // SAFETY: the header's words on all three.
+    // SAFETY: the header requires valid pointers.
     unsafe { self::draw(gpu, draw, report, work) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pj_gpu_draw_immediate(gpu: *mut PjGpu, draw: *const PjDraw, report: *mut PjReport) -> i32 {
-    let work = |gpu: &mut Gpu, draw: &PjDraw, sink: &mut Triangles| {
-        // SAFETY: the header asks for an array of this length.
-        Ok(gpu.draw_immediate(unsafe { array(draw.vertices, draw.count) }?, sink))
+    let work = |gpu: &mut Gpu, draw: &PjDraw, sink: &mut TriangleCallback| {
+        // SAFETY: the header requires an array of this length.
+        Ok(gpu.draw_immediate(unsafe { input_slice(draw.vertices, draw.count) }?, sink))
     };
-    // SAFETY: the header's words on all three.
+    // SAFETY: the header requires valid pointers.
     unsafe { self::draw(gpu, draw, report, work) }
 }
 
 /// The host of a command list.
-struct Calls<'a> {
+struct HostCallbacks<'a> {
     owner: &'a PjGpu,
-    /// The pointer that the host knows it by.
-    name: *mut PjGpu,
-    triangles: Triangles,
+    /// The handle of the host.
+    handle: *mut PjGpu,
+    triangles: TriangleCallback,
     draw: PjDrawFn,
     wrote: Option<PjWroteFn>,
 }
 
-impl Sink for Calls<'_> {
+impl Sink for HostCallbacks<'_> {
     fn triangle(&mut self, vertices: [&Semantics; 3]) {
         self.triangles.triangle(vertices);
     }
 }
 
-impl Host for Calls<'_> {
+impl Host for HostCallbacks<'_> {
     fn draw(&mut self, gpu: &mut Gpu, draw: Draw) {
-        let (draws, user, name) = (self.draw, self.triangles.user, self.name);
-        // SAFETY: a function of this type, with the pointer that came with it; the GPU is lent for it.
-        self.owner.lend(gpu, || unsafe { draws(user, name, effect(draw)) });
+        let (draws, user, handle) = (self.draw, self.triangles.user, self.handle);
+        // SAFETY: the host's function gets the host's pointer; calls in it have access to the GPU.
+        self.owner.lend(gpu, || unsafe { draws(user, handle, effect(draw)) });
     }
 
     fn wrote(&mut self, gpu: &Gpu, Write { id, value, mask }: Write) {
-        let (Some(wrote), user, name) = (self.wrote, self.triangles.user, self.name) else { return };
-        // SAFETY: a function of this type, with the pointer that came with it; the GPU is shown for it.
-        self.owner.show(gpu, || unsafe { wrote(user, name, id, value, mask) });
+        let (Some(wrote), user, handle) = (self.wrote, self.triangles.user, self.handle) else { return };
+        // SAFETY: the host's function gets the host's pointer; calls in it may read the GPU.
+        self.owner.lend_readable(gpu, || unsafe { wrote(user, handle, id, value, mask) });
     }
 }
 
@@ -387,18 +396,18 @@ pub unsafe extern "C" fn pj_gpu_execute(
     words: usize,
     host: *const PjGpuHost,
 ) -> i32 {
-    guarded(|| {
-        // SAFETY: null, or one that `pj_gpu_new` gave.
-        let owner = unsafe { given(gpu) }?;
-        let mut taken = owner.take()?;
-        // SAFETY: the header asks for a structure of the size that it says; any bytes make one.
-        let host = unsafe { sized(host, PjGpuHost::NOTHING, HOST_BYTES) }?;
-        // SAFETY: the header asks for an array of this length.
-        let list = unsafe { array(list, words) }?;
-        let triangles = Triangles { triangle: host.triangle.ok_or(Fault::Null)?, user: host.user };
+    catch_panics(|| {
+        // SAFETY: null, or a live handle of `pj_gpu_new`.
+        let owner = unsafe { deref(gpu) }?;
+        let mut guard = owner.take()?;
+        // SAFETY: the header requires a structure of its declared size; any bytes are valid.
+        let host = unsafe { read_sized(host, PjGpuHost::ZERO, HOST_BYTES) }?;
+        // SAFETY: the header requires an array of this length.
+        let list = unsafe { input_slice(list, words) }?;
+        let triangles = TriangleCallback { triangle: host.triangle.ok_or(Fault::Null)?, user: host.user };
         let draw = host.draw.ok_or(Fault::Null)?;
-        let mut calls = Calls { owner, name: gpu, triangles, draw, wrote: host.wrote };
-        taken.get().execute(list, &mut calls);
+        let mut calls = HostCallbacks { owner, handle: gpu, triangles, draw, wrote: host.wrote };
+        guard.get().execute(list, &mut calls);
         Ok(PJ_OK)
     })
 }

@@ -1,4 +1,5 @@
-//! A host's functions for executable memory -> [`ExecutableMemory`]. It must not know what is kept there.
+//! A host's functions for executable memory -> [`ExecutableMemory`]. This file must not know what
+//! is stored there.
 
 use super::Fault;
 use super::types::{PjInstallFn, PjMemory, PjReleaseFn, User};
@@ -6,7 +7,7 @@ use crate::executable::ExecutableMemory;
 use std::io;
 use std::ptr::NonNull;
 
-/// Memory that C functions give and take back.
+/// Executable memory from the functions of `pj_memory`.
 pub(super) struct HostMemory {
     install: PjInstallFn,
     release: PjReleaseFn,
@@ -14,17 +15,17 @@ pub(super) struct HostMemory {
 }
 
 impl HostMemory {
-    /// Both functions must be there.
+    /// Fails if a function is missing.
     pub(super) fn new(memory: &PjMemory) -> Result<HostMemory, Fault> {
         let (install, release) = memory.install.zip(memory.release).ok_or(Fault::Null)?;
         Ok(HostMemory { install, release, user: User::new(memory.user) })
     }
 }
 
-// SAFETY: what the header asks of the two functions is what the trait asks for.
+// SAFETY: the header requires of the two functions what the trait requires.
 unsafe impl ExecutableMemory for HostMemory {
     fn install(&self, code: &[u8]) -> io::Result<NonNull<u8>> {
-        // SAFETY: a function of this type, with the pointer that came with it, on any thread, as the header says.
+        // SAFETY: the host's function gets the host's pointer, on any thread, as the header says.
         let at = unsafe { (self.install)(self.user.get(), code.as_ptr().cast(), code.len()) };
         NonNull::new(at.cast()).ok_or(io::ErrorKind::OutOfMemory.into())
     }
@@ -41,18 +42,18 @@ mod tests {
     use super::super::*;
     use std::ptr::{from_mut, null_mut};
 
-    /// A host with a page for each function.
+    /// A host that maps pages for each function.
     #[test]
-    fn code_runs_in_memory_that_the_host_has() {
-        type Shelf = std::sync::Mutex<Vec<memmap2::Mmap>>;
+    fn code_runs_in_memory_of_the_host() {
+        type Pages = std::sync::Mutex<Vec<memmap2::Mmap>>;
         unsafe extern "C" fn install(user: *mut c_void, code: *const c_void, bytes: usize) -> *mut c_void {
-            // SAFETY: what the engine was given, which outlives it, and so many bytes.
-            let (shelf, code) = unsafe { (&*user.cast::<Shelf>(), slice::from_raw_parts(code.cast::<u8>(), bytes)) };
+            // SAFETY: the engine's `user` pointer, valid for its lifetime, and `bytes` bytes.
+            let (pages, code) = unsafe { (&*user.cast::<Pages>(), slice::from_raw_parts(code.cast::<u8>(), bytes)) };
             let mut page = memmap2::MmapMut::map_anon(bytes).expect("a page");
             page.copy_from_slice(code);
             let page = page.make_exec().expect("executable");
             let at = page.as_ptr().cast_mut().cast();
-            shelf.lock().expect("no panic").push(page);
+            pages.lock().expect("no panic").push(page);
             at
         }
         unsafe extern "C" fn nothing(_: *mut c_void, _: *const c_void, _: usize) -> *mut c_void {
@@ -60,23 +61,23 @@ mod tests {
         }
         unsafe extern "C" fn release(user: *mut c_void, code: *mut c_void, bytes: usize) {
             // SAFETY: as above.
-            let shelf = unsafe { &*user.cast::<Shelf>() };
-            shelf
+            let pages = unsafe { &*user.cast::<Pages>() };
+            pages
                 .lock()
                 .expect("no panic")
                 .retain(|page| !(page.as_ptr().cast() == code.cast_const() && page.len() == bytes));
         }
-        // On this architecture nothing has to be done for instructions to be seen.
+        // Only on x86-64 does code become executable without cache maintenance.
         if cfg!(not(target_arch = "x86_64")) {
             return;
         }
-        let shelf: Shelf = Shelf::default();
-        let user = (&raw const shelf).cast_mut().cast();
+        let pages: Pages = Pages::default();
+        let user = (&raw const pages).cast_mut().cast();
         let memory =
             PjMemory { struct_size: size_of::<PjMemory>(), install: Some(install), release: Some(release), user };
         let made = engine(&PjOptions { memory: &memory, ..PjOptions::DEFAULT }).expect("an engine");
         let one = shader(made, &CODE, PJ_VERTEX).expect("a shader");
-        assert_eq!(shelf.lock().expect("no panic").len(), 1);
+        assert_eq!(pages.lock().expect("no panic").len(), 1);
         let (mut unit, mut uniforms) = (unit(), uniforms());
         unit.v[0] = [3.0, 1.0, 2.0, 0.5];
         let (u, c) = (from_mut(&mut *unit).cast(), from_mut(&mut *uniforms).cast_const().cast());
@@ -88,7 +89,7 @@ mod tests {
             pj_shader_release(one);
         }
         assert_eq!(unit.o[0][1], [6.0; 4]);
-        assert!(shelf.lock().expect("no panic").is_empty(), "given back");
+        assert!(pages.lock().expect("no panic").is_empty(), "all memory is released");
         let none = PjMemory { install: Some(nothing), ..memory };
         let backend = PJ_NATIVE_REQUIRED;
         let made =

@@ -4,7 +4,7 @@ use crate::testing::miri_or;
 use std::mem::{MaybeUninit, offset_of};
 use std::ptr::{from_mut, null, null_mut};
 
-// mov o0, v0; mova a0.x, v0.x; add o1, c0[a0.x], v0; end. Descriptor 0 takes all as it is.
+// mov o0, v0; mova a0.x, v0.x; add o1, c0[a0.x], v0; end. Descriptor 0 is the identity.
 pub(super) const CODE: [u32; 4] = [0x4C00_0000, 0x4800_0000, 0x0022_0000 | 1 << 19, 0x8800_0000];
 const OPDESCS: [u32; 1] = [0x36F];
 
@@ -42,7 +42,7 @@ pub(super) fn shader(engine: *const PjEngine, code: &[u32], stage: u32) -> Resul
 }
 
 #[test]
-fn a_vertex_runs_alone_and_in_a_batch() {
+fn single_vertices_and_batches_run() {
     for backend in [PJ_NATIVE, PJ_INTERPRETER] {
         let engine = engine(&PjOptions { backend, ..PjOptions::DEFAULT }).expect("an engine");
         let shader = shader(engine, &CODE, PJ_VERTEX).expect("a shader");
@@ -73,7 +73,7 @@ fn a_vertex_runs_alone_and_in_a_batch() {
             assert_eq!((output[0], output[1]), ([-1.0; 4], [2.0 * n as f32; 4]));
         }
         assert_eq!(unit.a0, [6, 6]);
-        // As before, and as such a structure was before it could say so.
+        // With `preserve_unit`, and with a structure that ends before it.
         for (batch, a0) in [
             (PjBatch { preserve_unit: 1, ..batch }, [7, 7]),
             (PjBatch { struct_size: BATCH_BYTES[0], preserve_unit: 1, ..batch }, [6, 6]),
@@ -86,28 +86,28 @@ fn a_vertex_runs_alone_and_in_a_batch() {
             assert_eq!((unit.a0, unit.cmp, outputs[6][1]), (a0, [flag, 0], [12.0; 4]));
             outputs[6][1] = [0.0; 4];
         }
-        // Components of vertices 0 to 3 side by side: twice v0.x in o1.
+        // SoA, vertices 0 to 3: o1 is twice v0.x.
         let blocks: Vec<Vec4> = (0..4 * 16).map(|n| [0.0, 1.0, 2.0, 3.0].map(|v| v + n as f32)).collect();
-        let mut turned: Vec<Vec4> = vec![[-1.0; 4]; 4 * 16];
+        let mut soa_outputs: Vec<Vec4> = vec![[-1.0; 4]; 4 * 16];
         let batch = PjBatch {
             count: 4,
             inputs: blocks.as_ptr().cast(),
-            outputs: turned.as_mut_ptr().cast(),
+            outputs: soa_outputs.as_mut_ptr().cast(),
             vertex_layout: 1,
             ..batch
         };
         let u = from_mut(&mut *unit).cast();
         // SAFETY: all are valid.
         assert_eq!(unsafe { pj_run_batch(shader, u, c, &batch) }, PJ_END);
-        assert_eq!(turned[4..8], [[0.0, 2.0, 4.0, 6.0]; 4]);
-        assert!(turned[..4].iter().chain(&turned[8..]).all(|v| *v == [-1.0; 4]));
+        assert_eq!(soa_outputs[4..8], [[0.0, 2.0, 4.0, 6.0]; 4]);
+        assert!(soa_outputs[..4].iter().chain(&soa_outputs[8..]).all(|v| *v == [-1.0; 4]));
         // SAFETY: the last uses.
         unsafe { (pj_shader_release(shader), pj_engine_free(engine)) };
     }
 }
 
 #[test]
-fn code_is_made_in_the_background_if_it_is_asked_for() {
+fn compiler_threads_publish_native_code() {
     for backend in [PJ_NATIVE, PJ_NATIVE_REQUIRED, PJ_INTERPRETER] {
         let Ok(engine) = engine(&PjOptions { backend, threads: 1, ..PjOptions::DEFAULT }) else {
             assert!(backend == PJ_NATIVE_REQUIRED && cfg!(not(feature = "jit")));
@@ -128,7 +128,7 @@ fn code_is_made_in_the_background_if_it_is_asked_for() {
             info.native
         };
         if backend == PJ_NATIVE_REQUIRED {
-            assert_eq!(native(), 1, "not before it is there");
+            assert_eq!(native(), 1, "compiled by pj_shader_get");
         }
         let (mut unit, mut uniforms) = (unit(), uniforms());
         let (u, c) = (from_mut(&mut *unit).cast(), from_mut(&mut *uniforms).cast_const().cast());
@@ -145,23 +145,23 @@ fn code_is_made_in_the_background_if_it_is_asked_for() {
 }
 
 #[test]
-fn what_is_wrong_is_a_status_and_says_why() {
-    let wrong = |change: fn(&mut PjOptions)| {
+fn misuse_returns_a_status_with_a_message() {
+    let error_of = |change: fn(&mut PjOptions)| {
         let mut options = PjOptions::DEFAULT;
         change(&mut options);
         engine(&options).expect_err("wrong")
     };
-    let number = (PJ_ARGUMENT, "a number means nothing here".to_owned());
-    assert_eq!(wrong(|o| o.backend = 3), number);
-    assert_eq!(wrong(|o| o.precision = 3), number);
-    assert_eq!(wrong(|o| o.profiler = 3), number);
-    assert_eq!(wrong(|o| o.profiler = PJ_JITDUMP).0, PJ_NULL, "it needs a directory");
-    assert_eq!(wrong(|o| o.struct_size = 0), number);
-    assert_eq!(wrong(|o| o.struct_size = usize::MAX), number);
+    let number = (PJ_INVALID_ARGUMENT, "an argument is out of range".to_owned());
+    assert_eq!(error_of(|o| o.backend = 3), number);
+    assert_eq!(error_of(|o| o.precision = 3), number);
+    assert_eq!(error_of(|o| o.profiler = 3), number);
+    assert_eq!(error_of(|o| o.profiler = PJ_JITDUMP).0, PJ_NULL, "it needs a directory");
+    assert_eq!(error_of(|o| o.struct_size = 0), number);
+    assert_eq!(error_of(|o| o.struct_size = usize::MAX), number);
     let layout = PjLayout { struct_size: size_of::<PjLayout>(), ..PjLayout::default() };
     let (status, text) = engine(&PjOptions { layout: &layout, ..PjOptions::DEFAULT }).expect_err("wrong");
-    assert_eq!((status, &*text), (PJ_LAYOUT, "v ends at byte 256, its block at byte 0"));
-    // SAFETY: null is looked for.
+    assert_eq!((status, &*text), (PJ_INVALID_LAYOUT, "v ends at byte 256, its block at byte 0"));
+    // SAFETY: null is an error, or allowed.
     unsafe {
         assert_eq!(pj_engine_new(null(), null_mut(), null_mut(), 0), PJ_NULL);
         assert_eq!(pj_engine_clear(null()), PJ_NULL);
@@ -173,7 +173,7 @@ fn what_is_wrong_is_a_status_and_says_why() {
     }
     let engine = engine(&PjOptions::DEFAULT).expect("an engine");
     let long = vec![0; 5000];
-    assert_eq!(shader(engine, &long, PJ_VERTEX).expect_err("long").0, PJ_PROGRAM);
+    assert_eq!(shader(engine, &long, PJ_VERTEX).expect_err("long").0, PJ_PROGRAM_TOO_LONG);
     assert_eq!(shader(engine, &CODE, 2).expect_err("no stage"), number);
     let shader = shader(engine, &CODE, PJ_VERTEX).expect("a shader");
     let (mut unit, mut uniforms) = (unit(), uniforms());
@@ -193,21 +193,24 @@ fn what_is_wrong_is_a_status_and_says_why() {
     };
     let (mut memory, elsewhere) = (vec![[[0.0f32; 4]; 16]; 4], vec![[[0.0f32; 4]; 16]; 4]);
     let (m, e): (*mut c_void, *const c_void) = (memory.as_mut_ptr().cast(), elsewhere.as_ptr().cast());
-    // SAFETY: what is not valid is found to be so.
+    // SAFETY: the library detects each invalid pointer.
     unsafe {
         assert_eq!(pj_run(shader, null_mut(), c, None, null_mut()), PJ_NULL);
         assert_eq!(pj_run(shader, u.wrapping_byte_add(4), c, None, null_mut()), PJ_MISALIGNED);
         assert_eq!(pj_run_batch(shader, u, c, &batch(m, m.wrapping_byte_add(512), 3)), PJ_OVERLAP);
-        assert_eq!(pj_run_batch(shader, u, c, &batch(u, m, 1)), PJ_OVERLAP, "the unit's inputs are written");
+        assert_eq!(pj_run_batch(shader, u, c, &batch(u, m, 1)), PJ_OVERLAP, "runs write the unit's inputs");
         assert_eq!(pj_run_batch(shader, u, c, &batch(e, u, 1)), PJ_OVERLAP);
         assert_eq!(pj_run_batch(shader, u, c, &batch(e, c.cast_mut(), 1)), PJ_OVERLAP);
         for (input_stride, output_stride) in [(17, 0), (0, 17), (0xFFFF, 1)] {
             let wide = PjBatch { input_stride, output_stride, ..batch(e, m, 1) };
-            assert_eq!(pj_run_batch(shader, u, c, &wide), PJ_ARGUMENT);
-            assert_eq!(pj_run_batch(shader, u, c, &PjBatch { preserve_unit: 2, ..batch(e, m, 1) }), PJ_ARGUMENT);
+            assert_eq!(pj_run_batch(shader, u, c, &wide), PJ_INVALID_ARGUMENT);
+            assert_eq!(
+                pj_run_batch(shader, u, c, &PjBatch { preserve_unit: 2, ..batch(e, m, 1) }),
+                PJ_INVALID_ARGUMENT
+            );
             for (vertex_layout, count) in [(2, 4), (1, 3), (1, 6)] {
                 let odd = PjBatch { vertex_layout, ..batch(e, m, count) };
-                assert_eq!(pj_run_batch(shader, u, c, &odd), PJ_ARGUMENT);
+                assert_eq!(pj_run_batch(shader, u, c, &odd), PJ_INVALID_ARGUMENT);
             }
         }
         let narrow = PjBatch { input_stride: 1, output_stride: 2, ..batch(m, m.wrapping_byte_add(32), 2) };
@@ -215,10 +218,10 @@ fn what_is_wrong_is_a_status_and_says_why() {
         assert_eq!(pj_run_batch(shader, u, c, &PjBatch { count: 3, ..narrow }), PJ_OVERLAP);
         assert_eq!(pj_run_batch(shader, u, c, &batch(e.wrapping_byte_add(2), m, 1)), PJ_MISALIGNED);
         assert_eq!(pj_run_batch(shader, u, c, &batch(null(), m, 1)), PJ_NULL);
-        assert_eq!(pj_run_batch(shader, u, c, &batch(e, m, usize::MAX / 4)), PJ_ARGUMENT);
+        assert_eq!(pj_run_batch(shader, u, c, &batch(e, m, usize::MAX / 4)), PJ_INVALID_ARGUMENT);
         assert_eq!(pj_run_batch(shader, u, c, &batch(null(), null_mut(), 0)), PJ_END, "nothing to do");
         let short = PjBatch { struct_size: 16, ..batch(e, m, 1) };
-        assert_eq!(pj_run_batch(shader, u, c, &short), PJ_ARGUMENT);
+        assert_eq!(pj_run_batch(shader, u, c, &short), PJ_INVALID_ARGUMENT);
         assert_eq!(pj_run_batch(shader, u, c, &batch(e, m, 4)), PJ_END);
         pj_shader_release(shader);
         pj_engine_free(engine);
@@ -226,8 +229,8 @@ fn what_is_wrong_is_a_status_and_says_why() {
 }
 
 #[test]
-fn a_newer_or_older_hosts_structures_are_read_as_far_as_both_know() {
-    /// What a later version might add.
+fn fields_that_both_versions_know_are_read() {
+    /// A structure of a later version.
     #[repr(C)]
     struct Later {
         now: PjOptions,
@@ -242,12 +245,12 @@ fn a_newer_or_older_hosts_structures_are_read_as_far_as_both_know() {
     let info =
         |struct_size| PjShaderInfo { struct_size, native: 9, deoptimised: 8, groups: 7, bailouts: 6, native_bytes: 5 };
     let (mut now, mut short, mut old) = (info(size_of::<PjShaderInfo>()), info(12), info(12));
-    // SAFETY: valid, and no more is said to be there than is.
+    // SAFETY: valid, of at least their declared size.
     unsafe {
         assert_eq!(pj_shader_info_get(shader, &mut now), PJ_OK);
-        assert_eq!(pj_shader_info_get(shader, &mut short), PJ_ARGUMENT, "there was no such version");
-        // As if the first version had ended behind `native`.
-        assert_eq!(answer(&mut old, &now, &[12]).map_err(|fault| fault.status()), Ok(PJ_OK));
+        assert_eq!(pj_shader_info_get(shader, &mut short), PJ_INVALID_ARGUMENT, "no version has this size");
+        // As if the first version ended after `native`.
+        assert_eq!(write_sized(&mut old, &now, &[12]).map_err(|fault| fault.status()), Ok(PJ_OK));
         pj_shader_release(shader);
         pj_engine_free(made);
     }
@@ -255,18 +258,23 @@ fn a_newer_or_older_hosts_structures_are_read_as_far_as_both_know() {
     assert_eq!(fields(now), (size_of::<PjShaderInfo>(), 0, 0, 0, 0, 0));
     assert_eq!(fields(short), (12, 9, 8, 7, 6, 5));
     assert_eq!(fields(old), (12, 0, 8, 7, 6, 5));
-    // The same of what is read. Half a pointer would be one to nowhere.
+    // The same for structures that are read. Half a pointer would be a wild one.
     let half = PjOptions { struct_size: offset_of!(PjOptions, layout) + 4, layout: std::ptr::dangling(), ..later.now };
-    assert_eq!(engine(&half).expect_err("no size").0, PJ_ARGUMENT);
+    assert_eq!(engine(&half).expect_err("no size").0, PJ_INVALID_ARGUMENT);
     let first = offset_of!(PjOptions, fuel);
-    let older = PjOptions { struct_size: first, precision: PJ_F24_ZERO, fuel: 3, ..later.now };
-    // SAFETY: valid, and no more is said to be there than is.
-    let Ok(seen) = (unsafe { sized(&older, PjOptions::DEFAULT, &[first]) }) else { panic!("as large as the first") };
-    assert_eq!((seen.backend, seen.precision, seen.fuel), (PJ_INTERPRETER, PJ_F24_ZERO, PjOptions::DEFAULT.fuel));
+    let older = PjOptions { struct_size: first, precision: PJ_F24_TOWARD_ZERO, fuel: 3, ..later.now };
+    // SAFETY: valid, of at least their declared size.
+    let Ok(seen) = (unsafe { read_sized(&older, PjOptions::DEFAULT, &[first]) }) else {
+        panic!("as large as the first")
+    };
+    assert_eq!(
+        (seen.backend, seen.precision, seen.fuel),
+        (PJ_INTERPRETER, PJ_F24_TOWARD_ZERO, PjOptions::DEFAULT.fuel)
+    );
 }
 
 #[test]
-fn the_last_size_that_is_known_is_that_of_this_version() {
+fn the_last_known_size_is_that_of_this_version() {
     let known = [OPTIONS_BYTES, MEMORY_BYTES, LAYOUT_BYTES, STATS_BYTES, PRELOADED_BYTES, INFO_BYTES, BATCH_BYTES];
     let now = [
         size_of::<PjOptions>(),
@@ -282,11 +290,11 @@ fn the_last_size_that_is_known_is_that_of_this_version() {
 }
 
 #[test]
-fn results_go_to_aligned_places_only() {
+fn misaligned_results_are_errors() {
     let engine = engine(&PjOptions::DEFAULT).expect("an engine");
     let mut room = [0usize; 3];
     let odd = room.as_mut_ptr().wrapping_byte_add(1);
-    // SAFETY: looked at before anything is written.
+    // SAFETY: checked before anything is written.
     unsafe {
         assert_eq!(pj_engine_new(null(), odd.cast(), null_mut(), 0), PJ_MISALIGNED);
         let (code, opdescs) = (CODE.as_ptr(), OPDESCS.as_ptr());
@@ -302,17 +310,17 @@ fn results_go_to_aligned_places_only() {
 }
 
 #[test]
-fn a_batch_neither_reads_nor_needs_what_its_masks_leave_out() {
+fn a_batch_reads_no_register_outside_of_its_masks() {
     for backend in [PJ_NATIVE, PJ_INTERPRETER] {
         let engine = engine(&PjOptions { backend, crosscheck: 1, ..PjOptions::DEFAULT }).expect("an engine");
         let shader = shader(engine, &CODE, PJ_VERTEX).expect("a shader");
         let (mut unit, mut uniforms) = (unit(), uniforms());
         let (u, c) = (from_mut(&mut *unit).cast(), from_mut(&mut *uniforms).cast_const().cast());
-        // As C has it from malloc: nothing is in it but the inputs that the mask names.
+        // Uninitialised, as from malloc, except for the inputs in the mask.
         let mut inputs = [const { MaybeUninit::<Registers>::uninit() }; 6];
         let mut outputs = [const { MaybeUninit::<Registers>::uninit() }; 6];
         for (n, input) in inputs.iter_mut().enumerate() {
-            // SAFETY: it is there.
+            // SAFETY: in bounds.
             unsafe { input.as_mut_ptr().cast::<Vec4>().write([n as f32; 4]) };
         }
         let batch = PjBatch {
@@ -327,7 +335,7 @@ fn a_batch_neither_reads_nor_needs_what_its_masks_leave_out() {
             preserve_unit: 0,
             vertex_layout: 0,
         };
-        // SAFETY: all are valid, as far as the masks say.
+        // SAFETY: all are valid, initialised as far as the masks require.
         unsafe {
             assert_eq!(pj_run_batch(shader, u, c, &batch), PJ_END);
             pj_shader_release(shader);
@@ -341,19 +349,19 @@ fn a_batch_neither_reads_nor_needs_what_its_masks_leave_out() {
     }
 }
 
-/// What a callback of the host's may do to the engine that is at work.
-struct Meddling {
+/// A host whose callback uses the engine that called it.
+struct NestedHost {
     engine: *mut PjEngine,
     got: *mut PjShader,
-    said: u32,
+    events: u32,
 }
 
-/// Asks for the same shader, empties the cache and frees the engine.
-unsafe extern "C" fn meddle(user: *mut c_void, kind: u32, _: *const c_char) {
-    // SAFETY: what was given to the engine, which nobody uses during the call.
+/// Requests the same shader, clears the cache and frees the engine.
+unsafe extern "C" fn nested_calls(user: *mut c_void, kind: u32, _: *const c_char) {
+    // SAFETY: the engine's `user` pointer, which no other code uses during the call.
     unsafe {
-        let host = user.cast::<Meddling>();
-        (*host).said += 1 + kind;
+        let host = user.cast::<NestedHost>();
+        (*host).events += 1 + kind;
         (*host).got = shader((*host).engine, &CODE, PJ_GEOMETRY).expect("the same");
         assert_eq!(pj_engine_clear((*host).engine), PJ_OK);
         pj_engine_free((*host).engine);
@@ -362,16 +370,17 @@ unsafe extern "C" fn meddle(user: *mut c_void, kind: u32, _: *const c_char) {
 
 #[test]
 fn a_callback_may_use_and_free_the_engine_that_calls_it() {
-    let host = Box::into_raw(Box::new(Meddling { engine: null_mut(), got: null_mut(), said: 0 }));
+    let host = Box::into_raw(Box::new(NestedHost { engine: null_mut(), got: null_mut(), events: 0 }));
     let layout = own_without_geometry();
-    let options = PjOptions { layout: &layout, event: Some(meddle), user: host.cast(), ..PjOptions::DEFAULT };
+    let options = PjOptions { layout: &layout, event: Some(nested_calls), user: host.cast(), ..PjOptions::DEFAULT };
     let engine = engine(&options).expect("an engine");
     let (mut unit, mut uniforms) = (unit(), uniforms());
     let (u, c) = (from_mut(&mut *unit).cast(), from_mut(&mut *uniforms).cast_const().cast());
-    // SAFETY: nobody else uses what `host` points to.
+    // SAFETY: no other code uses the memory of `host`.
     let host = unsafe {
         (*host).engine = engine;
-        // A geometry program is interpreted on such a layout, and without native code everything is: an event, from within.
+        // A geometry program runs on the interpreter with such a layout, as all programs do without
+        // native code: an event, from within the call.
         let first = shader(engine, &CODE, PJ_GEOMETRY).expect("a shader");
         assert_eq!(pj_run(first, u, c, None, null_mut()), PJ_END);
         assert_eq!(pj_run((*host).got, u, c, None, null_mut()), PJ_END);
@@ -379,11 +388,11 @@ fn a_callback_may_use_and_free_the_engine_that_calls_it() {
         pj_shader_release((*host).got);
         Box::from_raw(host)
     };
-    assert_eq!(host.said, 1 + PJ_EVENT_FALLBACK);
+    assert_eq!(host.events, 1 + PJ_EVENT_FALLBACK);
     assert_eq!(unit.o[0][1], [0.0; 4]);
 }
 
-/// That of `pj_unit` and `pj_uniforms`, as a host would say it that has no geometry programs.
+/// The layout of `pj_unit` and `pj_uniforms` without geometry state.
 pub(super) fn own_without_geometry() -> PjLayout {
     PjLayout {
         struct_size: size_of::<PjLayout>(),
@@ -405,9 +414,9 @@ pub(super) fn own_without_geometry() -> PjLayout {
 }
 
 #[test]
-fn many_threads_use_release_and_drop_the_same_things() {
+fn threads_share_engines_and_shaders() {
     struct Shared(*mut PjEngine, *mut PjShader);
-    // SAFETY: the header says that many threads may use both.
+    // SAFETY: the header allows both on several threads.
     unsafe impl Sync for Shared {}
     let made = engine(&PjOptions::DEFAULT).expect("an engine");
     let shared = Shared(made, shader(made, &CODE, PJ_VERTEX).expect("a shader"));
@@ -418,7 +427,7 @@ fn many_threads_use_release_and_drop_the_same_things() {
                 let Shared(engine, held) = *shared;
                 let (mut unit, mut uniforms) = (unit(), uniforms());
                 let (u, c) = (from_mut(&mut *unit).cast(), from_mut(&mut *uniforms).cast_const().cast());
-                // SAFETY: both are held until all threads have ended.
+                // SAFETY: both handles live until all threads have ended.
                 unsafe {
                     for n in 0..miri_or(2, 100) {
                         pj_shader_retain(held);
@@ -443,10 +452,10 @@ fn many_threads_use_release_and_drop_the_same_things() {
 }
 
 #[test]
-fn texts_end_within_their_room_and_at_a_whole_character() {
+fn texts_are_cut_at_a_whole_character() {
     let copied = |text: &str, room: usize| {
         let mut bytes = [0xFFu8; 16];
-        // SAFETY: there is so much room.
+        // SAFETY: `room` bytes are in bounds.
         unsafe { copy_text(text, bytes.as_mut_ptr().cast(), room) };
         assert!(bytes[room..].iter().all(|&b| b == 0xFF));
         if room == 0 { String::new() } else { super::tests::text(&bytes) }
@@ -457,12 +466,12 @@ fn texts_end_within_their_room_and_at_a_whole_character() {
 
 #[test]
 fn a_panic_is_a_status_and_shaders_outlive_their_engine() {
-    assert_eq!(guarded(|| panic!("a bug")), PJ_INTERNAL);
+    assert_eq!(catch_panics(|| panic!("a bug")), PJ_INTERNAL);
     let engine = engine(&PjOptions::DEFAULT).expect("an engine");
     let first = shader(engine, &CODE, PJ_VERTEX).expect("a shader");
     let mut stats =
         PjStats { struct_size: size_of::<PjStats>(), hits: 9, misses: 9, evictions: 9, entries: 9, bytes: 9 };
-    // SAFETY: all are valid; the shader has one user more than is released.
+    // SAFETY: all are valid; the shader has one reference more than is released.
     unsafe {
         pj_shader_retain(first);
         pj_shader_release(first);
@@ -480,9 +489,10 @@ fn a_panic_is_a_status_and_shaders_outlive_their_engine() {
     assert_eq!((stats.hits, stats.misses, stats.entries), (1, 1, 1));
 }
 
-/// Sizes and offsets as `jit-tests/capi/fields.txt` has them, which a test with a C compiler compares with the header's.
+/// Compares sizes and offsets with `jit-tests/capi/fields.txt`. A test with a C compiler compares
+/// that file with the header.
 #[test]
-fn structures_are_as_written_down() {
+fn structures_match_the_recorded_sizes_and_offsets() {
     macro_rules! structures {
         ($($name:literal $type:ident { $($field:ident),* })*) => {
             [$(
@@ -513,20 +523,20 @@ fn structures_are_as_written_down() {
         }
         "pj_gpu_host" PjGpuHost { struct_size, triangle, draw, wrote, user }
         "pj_draw" PjDraw {
-            struct_size, count, vertices, fetch, indices, lookup, triangle, user, index_bytes, cache
+            struct_size, count, vertices, fetch, indices, lookup, triangle, user, index_bytes, vertex_cache_entries
         }
         "pj_report" PjReport {
             struct_size, vertices, reused, geometry_runs, dropped, triangles, vertex_exit, geometry_exit
         }
-        "pj_gpu_work" PjGpuWork { struct_size, comparisons, programs, lookups }
+        "pj_gpu_upload_stats" PjGpuUploadStats { struct_size, comparisons, programs, lookups }
         "pj_gpu_unit" PjGpuUnit {
             v, r, o, slots, c, opdescs, a0, al, float_words, i, b, code_index, opdesc_index, float_index, float32,
             float_count, cmp, bank, emit_vertex, emit_primitive, emit_winding, reserved
         }
         "pj_gpu_state" PjGpuState {
             struct_size, registers, vertex_code, geometry_code, vertex, geometry, fixed_defaults, fixed_vertex,
-            fixed_words, fixed_index, fixed_words_count, fixed_count, assembly_count, assembly_vertices, fed_vectors,
-            fed_vertices, fed_expected, fed_count, fed_uniform, assembly_oldest, reserved
+            fixed_words, fixed_index, fixed_words_count, fixed_count, assembly_count, assembly_vertices, geometry_input_vectors,
+            geometry_input_vertices, geometry_input_expected, geometry_input_count, geometry_input_uniform, assembly_oldest, reserved
         }
     };
     if std::env::var_os("BLESS").is_some() {
@@ -535,8 +545,8 @@ fn structures_are_as_written_down() {
     assert_eq!(text, include_str!("../../jit-tests/capi/fields.txt"));
 }
 
-/// What an engine with these options says of `CODE` with this x, and what it leaves in o1.
-fn first_lane(options: PjOptions, code: &[u32], x: f32) -> (i32, f32) {
+/// Runs `code` with this v0 on an engine with these options. Returns the exit and o1.x.
+fn first_component(options: PjOptions, code: &[u32], x: f32) -> (i32, f32) {
     let engine = engine(&options).expect("an engine");
     let shader = shader(engine, code, PJ_VERTEX).expect("a shader");
     let (mut unit, mut uniforms) = (unit(), uniforms());
@@ -554,36 +564,36 @@ fn first_lane(options: PjOptions, code: &[u32], x: f32) -> (i32, f32) {
 }
 
 #[test]
-fn numbers_of_options_mean_what_they_say() {
-    // 1 + 1.99 * 2^-17: between two of the 24-bit numbers, nearer to the upper one.
+fn options_select_precision_and_fuel() {
+    // 1 + 1.99 * 2^-17: between two 24-bit numbers, nearer to the upper one.
     let x = 1.99 / 131_072.0;
-    let with = |precision| first_lane(PjOptions { precision, ..PjOptions::DEFAULT }, &CODE, x).1;
-    assert_eq!([PJ_F32, PJ_F24_NEAREST, PJ_F24_ZERO].map(with), [1.0 + x, 1.0 + 1.0 / 65_536.0, 1.0]);
+    let with = |precision| first_component(PjOptions { precision, ..PjOptions::DEFAULT }, &CODE, x).1;
+    assert_eq!([PJ_F32, PJ_F24_NEAREST, PJ_F24_TOWARD_ZERO].map(with), [1.0 + x, 1.0 + 1.0 / 65_536.0, 1.0]);
     // A jump to itself.
     let endless = [0x2C << 26 | 3 << 22, 0xB000_0000, 0x8800_0000];
-    // 0 is the default, 65,536, which takes Miri minutes.
+    // 0 means 65,536, which takes Miri minutes.
     for (fuel, backend) in [(0, PJ_NATIVE), (1, PJ_NATIVE), (7, PJ_INTERPRETER)].into_iter().skip(miri_or(1, 0)) {
-        assert_eq!(first_lane(PjOptions { fuel, backend, ..PjOptions::DEFAULT }, &endless, 0.0).0, PJ_FUEL);
+        assert_eq!(first_component(PjOptions { fuel, backend, ..PjOptions::DEFAULT }, &endless, 0.0).0, PJ_OUT_OF_FUEL);
     }
 }
 
 #[test]
 fn events_and_texts_reach_the_host() {
     unsafe extern "C" fn event(user: *mut c_void, kind: u32, text: *const c_char) {
-        // SAFETY: what was given to the engine below; the text ends.
-        let (said, text) = unsafe { (&mut *user.cast::<Vec<(u32, String)>>(), std::ffi::CStr::from_ptr(text)) };
-        said.push((kind, text.to_string_lossy().into_owned()));
+        // SAFETY: the pointer of the engine below; the text ends with 0.
+        let (reported, text) = unsafe { (&mut *user.cast::<Vec<(u32, String)>>(), std::ffi::CStr::from_ptr(text)) };
+        reported.push((kind, text.to_string_lossy().into_owned()));
     }
-    let mut said: Vec<(u32, String)> = Vec::new();
+    let mut reported: Vec<(u32, String)> = Vec::new();
     let layout = own_without_geometry();
-    let user = from_mut(&mut said).cast();
+    let user = from_mut(&mut reported).cast();
     let options = PjOptions { layout: &layout, event: Some(event), user, ..PjOptions::DEFAULT };
     let engine = engine(&options).expect("an engine");
     let [vertex, geometry] = [PJ_VERTEX, PJ_GEOMETRY].map(|stage| shader(engine, &CODE, stage).expect("a shader"));
-    let told = |shader: *const PjShader, what: u32| {
+    let shader_text = |shader: *const PjShader, kind: u32| {
         let mut text = [0u8; 200];
-        // SAFETY: valid, and as long as it says.
-        let len = unsafe { pj_shader_text(shader, what, text.as_mut_ptr().cast(), text.len()) };
+        // SAFETY: valid, of the declared length.
+        let len = unsafe { pj_shader_text(shader, kind, text.as_mut_ptr().cast(), text.len()) };
         (len, super::tests::text(&text))
     };
     let native = cfg!(feature = "jit");
@@ -591,10 +601,10 @@ fn events_and_texts_reach_the_host() {
         true => "the host's layout has no place for what geometry programs change (`geometry`)",
         false => "this host can't run native code: the `jit` feature of this build",
     };
-    assert_eq!(told(geometry, PJ_TEXT_FALLBACK), (reason.len() as i64, reason.to_owned()));
-    assert_eq!(told(geometry, PJ_TEXT_DIVERGENCE), (0, String::new()));
-    assert_eq!(told(geometry, 3), (PJ_ARGUMENT.into(), String::new()));
-    assert_eq!(told(vertex, PJ_TEXT_FALLBACK).0 == 0, native);
+    assert_eq!(shader_text(geometry, PJ_TEXT_FALLBACK), (reason.len() as i64, reason.to_owned()));
+    assert_eq!(shader_text(geometry, PJ_TEXT_DIVERGENCE), (0, String::new()));
+    assert_eq!(shader_text(geometry, 3), (PJ_INVALID_ARGUMENT.into(), String::new()));
+    assert_eq!(shader_text(vertex, PJ_TEXT_FALLBACK).0 == 0, native);
     let required = PjOptions { backend: PJ_NATIVE_REQUIRED, ..options };
     match super::tests::engine(&required) {
         Ok(engine) => {
@@ -611,5 +621,8 @@ fn events_and_texts_reach_the_host() {
         pj_shader_release(geometry);
         pj_engine_free(engine);
     }
-    assert!(!said.is_empty() && said.iter().all(|(kind, text)| *kind == PJ_EVENT_FALLBACK && text.ends_with(reason)));
+    assert!(
+        !reported.is_empty()
+            && reported.iter().all(|(kind, text)| *kind == PJ_EVENT_FALLBACK && text.ends_with(reason))
+    );
 }

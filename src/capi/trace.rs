@@ -1,8 +1,9 @@
-//! A shader and a host's memory -> a run that shows the host each instruction.
+//! A shader and a host's memory -> a run that reports each instruction to the host.
 //!
-//! Invariant: the bits are those of `pj_run`. It must not know what instructions do; the interpreter says.
+//! Invariant: same bits as `pj_run`. This file must not know the meaning of instructions; the
+//! interpreter supplies it.
 
-use super::{Callback, Fault, PJ_STOPPED, PjEmitFn, PjShader, given, guarded, host};
+use super::{EmitCallback, Fault, PJ_STOPPED, PjEmitFn, PjShader, catch_panics, deref, host};
 use crate::interp::{Interp, Step};
 use crate::isa::{DstFile, Inst, Opcode, Stage};
 use crate::kernel::Config;
@@ -16,9 +17,9 @@ use std::ops::ControlFlow;
 pub const PJ_WROTE_OUTPUT: u32 = 1;
 pub const PJ_WROTE_TEMPORARY: u32 = 2;
 pub const PJ_WROTE_ADDRESS: u32 = 4;
-pub const PJ_WROTE_LOOP: u32 = 8;
+pub const PJ_WROTE_LOOP_COUNTER: u32 = 8;
 pub const PJ_WROTE_FLAGS: u32 = 16;
-pub const PJ_WROTE_VERTEX: u32 = 32;
+pub const PJ_WROTE_EMIT: u32 = 32;
 pub const PJ_WROTE_SETEMIT: u32 = 64;
 
 pub type PjStepFn = unsafe extern "C" fn(*mut c_void, *const PjStep) -> i32;
@@ -43,17 +44,17 @@ pub struct PjStep {
     pub reserved: [u8; 2],
 }
 
-/// What a shader was made of, for the interpreter.
-pub(super) struct Source {
+/// The input of the interpreter for a shader.
+pub(super) struct InterpreterInput {
     pub(super) program: Program,
     pub(super) entry: Entry,
     pub(super) config: Config,
 }
 
-/// A step without its text. `al` is aL from before it.
-fn shown(step: &Step<'_>, stage: Stage, al: i32) -> PjStep {
+/// A step without its text. `al` is the value of aL before the step.
+fn step_fields(step: &Step<'_>, stage: Stage, al: i32) -> PjStep {
     let unit = step.unit;
-    let mut shown = PjStep {
+    let mut fields = PjStep {
         struct_size: size_of::<PjStep>(),
         text: std::ptr::null(),
         pc: step.pc.into(),
@@ -76,25 +77,25 @@ fn shown(step: &Step<'_>, stage: Stage, al: i32) -> PjStep {
             DstFile::Output(n) => (PJ_WROTE_OUTPUT, n),
             DstFile::Temp(n) => (PJ_WROTE_TEMPORARY, n),
         };
-        (shown.wrote, shown.index, shown.mask, shown.value) =
+        (fields.wrote, fields.index, fields.mask, fields.value) =
             (wrote, index.into(), mask.component_bits().into(), value);
     }
-    shown.wrote |= match step.inst {
+    fields.wrote |= match step.inst {
         Inst::Alu(alu) if alu.op == Opcode::Litp => PJ_WROTE_FLAGS,
         Inst::Cmp { .. } => PJ_WROTE_FLAGS,
         Inst::Mova { mask, .. } => {
-            shown.mask = u32::from(mask.component_bits() & 3);
-            if shown.mask == 0 { 0 } else { PJ_WROTE_ADDRESS }
+            fields.mask = u32::from(mask.component_bits() & 3);
+            if fields.mask == 0 { 0 } else { PJ_WROTE_ADDRESS }
         }
-        Inst::Emit if stage == Stage::Geometry => PJ_WROTE_VERTEX,
+        Inst::Emit if stage == Stage::Geometry => PJ_WROTE_EMIT,
         Inst::Setemit(_) if stage == Stage::Geometry => PJ_WROTE_SETEMIT,
         _ => 0,
     };
-    // The last word of a body changes it, too.
+    // The last word of a loop body changes aL, too.
     if unit.al != al || matches!(step.inst, Inst::Loop { .. }) {
-        shown.wrote |= PJ_WROTE_LOOP;
+        fields.wrote |= PJ_WROTE_LOOP_COUNTER;
     }
-    shown
+    fields
 }
 
 #[unsafe(no_mangle)]
@@ -106,27 +107,27 @@ pub unsafe extern "C" fn pj_run_traced(
     step: Option<PjStepFn>,
     user: *mut c_void,
 ) -> i32 {
-    guarded(|| {
-        // SAFETY: null, or one that `pj_shader_get` gave and somebody uses.
-        let shader = unsafe { given(shader) }?;
-        // SAFETY: the header's words on both.
+    catch_panics(|| {
+        // SAFETY: null, or a live handle of `pj_shader_get`.
+        let shader = unsafe { deref(shader) }?;
+        // SAFETY: the header requires valid pointers.
         let host = unsafe { host(shader, unit, uniforms) }?;
-        let tell = step.ok_or(Fault::Null)?;
-        let Source { program, entry, config } = &shader.1;
+        let callback = step.ok_or(Fault::Null)?;
+        let InterpreterInput { program, entry, config } = &shader.1;
         let mut al = host.load().0.al;
         let mut hook = |step: Step<'_>| {
             let text = CString::new(inst_to_string(step.inst)).unwrap_or_default();
-            let shown = PjStep { text: text.as_ptr(), ..shown(&step, entry.stage, al) };
+            let report = PjStep { text: text.as_ptr(), ..step_fields(&step, entry.stage, al) };
             al = step.unit.al;
-            // SAFETY: a function of this type, with the pointer that came with it; the text lives during the call.
-            match unsafe { tell(user, &shown) } {
+            // SAFETY: the host's function gets the host's pointer; the text lives during the call.
+            match unsafe { callback(user, &report) } {
                 0 => ControlFlow::Continue(()),
                 _ => ControlFlow::Break(()),
             }
         };
-        let mut callback = emit.map(|emit| Callback { emit, user });
-        let emitter: &mut dyn HostEmitter = match &mut callback {
-            Some(callback) => callback,
+        let mut emit_callback = emit.map(|emit| EmitCallback { emit, user });
+        let emitter: &mut dyn HostEmitter = match &mut emit_callback {
+            Some(emitter) => emitter,
             None => &mut NoEmitter,
         };
         let exit = Interp.kernel(program, *entry, config).run_traced_on(&host, emitter, &mut hook);

@@ -1,7 +1,8 @@
-//! The header's numbers and structures, and what they mean to the engine.
+//! Numbers and structures of the header, and their translation to the engine's types.
 //!
-//! Invariant: the same fields in the same order as in `include/picajit.h`; a test compares sizes and offsets with what a C
-//! compiler says. Structures that begin with their size have no padding, and any bytes make one.
+//! Invariant: the same fields in the same order as in `include/picajit.h`; a test compares sizes
+//! and offsets with those of a C compiler. Structures that begin with their size have no padding,
+//! and any bytes are valid.
 
 #![allow(missing_docs)]
 
@@ -21,9 +22,9 @@ use std::sync::Arc;
 
 pub const PJ_OK: i32 = 0;
 pub const PJ_NULL: i32 = -1;
-pub const PJ_ARGUMENT: i32 = -2;
-pub const PJ_LAYOUT: i32 = -3;
-pub const PJ_PROGRAM: i32 = -4;
+pub const PJ_INVALID_ARGUMENT: i32 = -2;
+pub const PJ_INVALID_LAYOUT: i32 = -3;
+pub const PJ_PROGRAM_TOO_LONG: i32 = -4;
 pub const PJ_NO_NATIVE: i32 = -5;
 pub const PJ_MISALIGNED: i32 = -6;
 pub const PJ_OVERLAP: i32 = -7;
@@ -31,8 +32,8 @@ pub const PJ_INTERNAL: i32 = -8;
 pub const PJ_BUSY: i32 = -9;
 pub const PJ_IO: i32 = -10;
 pub const PJ_END: i32 = 0;
-pub const PJ_FUEL: i32 = 1;
-pub const PJ_BREAK: i32 = 2;
+pub const PJ_OUT_OF_FUEL: i32 = 1;
+pub const PJ_BREAK_OUTSIDE_LOOP: i32 = 2;
 pub const PJ_PAST_END: i32 = 3;
 pub const PJ_STOPPED: i32 = 4;
 pub const PJ_BOOLS_MASK: u32 = 0;
@@ -42,7 +43,7 @@ pub const PJ_NATIVE_REQUIRED: u32 = 1;
 pub const PJ_INTERPRETER: u32 = 2;
 pub const PJ_F32: u32 = 0;
 pub const PJ_F24_NEAREST: u32 = 1;
-pub const PJ_F24_ZERO: u32 = 2;
+pub const PJ_F24_TOWARD_ZERO: u32 = 2;
 pub const PJ_EVENT_FALLBACK: u32 = 0;
 pub const PJ_EVENT_DIVERGENCE: u32 = 1;
 pub const PJ_EVENT_PROFILER_FAILED: u32 = 2;
@@ -58,12 +59,14 @@ pub const PJ_TEXT_FALLBACK: u32 = 0;
 pub const PJ_TEXT_SEQUENTIAL: u32 = 1;
 pub const PJ_TEXT_DIVERGENCE: u32 = 2;
 
-/// No structure of any version is larger: a size beyond it is a field that nobody has set.
+/// The largest size that a structure of any version may declare. Larger ones are uninitialised
+/// fields.
 pub(super) const fn largest<T>() -> usize {
     if size_of::<T>() > 2048 { 2 * size_of::<T>() } else { 4096 }
 }
 
-// Sizes that each structure has had, this version's among them: hosts are built with all of these. One that grows gets another.
+// Sizes of each structure in all versions, the present one last. A structure that grows gets
+// another entry.
 pub(super) const OPTIONS_BYTES: &[usize] = &[
     offset_of!(PjOptions, memory) + size_of::<*const PjMemory>(),
     offset_of!(PjOptions, store_directory) + size_of::<*const c_char>(),
@@ -104,7 +107,7 @@ pub struct PjUniforms {
     pub reserved: [u8; 14],
 }
 
-/// Where [`PjUnit`] and [`PjUniforms`] have things.
+/// The layout of [`PjUnit`] and [`PjUniforms`].
 pub(super) const UNIT_LAYOUT: Offsets = Offsets {
     unit_bytes: size_of::<PjUnit>() as u32,
     v: offset_of!(PjUnit, v) as u32,
@@ -169,7 +172,7 @@ impl PjLayout {
             geometry: match self.geometry {
                 0 => None,
                 1 => Some(geometry),
-                _ => return Err(Fault::Argument),
+                _ => return Err(Fault::InvalidArgument),
             },
             a0: [self.a0x, self.a0y],
             al: self.al,
@@ -180,7 +183,7 @@ impl PjLayout {
             b: match self.bools {
                 PJ_BOOLS_MASK => Bools::Mask(self.b),
                 PJ_BOOLS_BYTES => Bools::Bytes(self.b),
-                _ => return Err(Fault::Argument),
+                _ => return Err(Fault::InvalidArgument),
             },
         })
     }
@@ -213,11 +216,11 @@ pub struct PjMemory {
     pub user: *mut c_void,
 }
 
-/// The host's pointer, which the header says any thread may be given.
+/// The host's pointer, which any thread may pass to the host's functions.
 pub(super) struct User(*mut c_void);
 
-// SAFETY: the pointer is handed back to the host and never used here; that its function may be called with it from any
-// thread is what the header asks for.
+// SAFETY: the pointer is only passed back to the host. The header requires that any thread may call
+// the host's function with it.
 unsafe impl Send for User {}
 // SAFETY: as above.
 unsafe impl Sync for User {}
@@ -227,7 +230,7 @@ impl User {
         User(pointer)
     }
 
-    /// The pointer. A method, so that closures capture the whole and not the field.
+    /// The pointer. A method, so that closures capture the whole struct and not the field.
     pub(super) fn get(&self) -> *mut c_void {
         self.0
     }
@@ -236,13 +239,13 @@ impl User {
 /// # Safety
 /// `text` is valid and ends with 0.
 unsafe fn path(text: *const c_char) -> Result<PathBuf, Fault> {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees it.
     let text = unsafe { CStr::from_ptr(text) };
-    Ok(text.to_str().map_err(|_| Fault::Argument)?.into())
+    Ok(text.to_str().map_err(|_| Fault::InvalidArgument)?.into())
 }
 
 impl PjMemory {
-    pub(super) const NOTHING: PjMemory =
+    pub(super) const ZERO: PjMemory =
         PjMemory { struct_size: 0, install: None, release: None, user: std::ptr::null_mut() };
 }
 
@@ -270,10 +273,10 @@ impl PjOptions {
             PJ_PERF_MAP => Ok(Profiler::PerfMap),
             PJ_JITDUMP if self.profile_directory.is_null() => Err(Fault::Null),
             PJ_JITDUMP => {
-                // SAFETY: not null, and the header asks for text that ends with 0.
+                // SAFETY: not null; the header requires text with a final 0.
                 Ok(Profiler::Jitdump { directory: unsafe { path(self.profile_directory) }? })
             }
-            _ => Err(Fault::Argument),
+            _ => Err(Fault::InvalidArgument),
         }
     }
 
@@ -283,22 +286,22 @@ impl PjOptions {
         }
         // SAFETY: as above.
         let directory = unsafe { path(self.store_directory) }?;
-        // It would be wherever the process happens to be.
-        if directory.as_os_str().is_empty() { Err(Fault::Argument) } else { Ok(Some(directory)) }
+        // An empty path would be the process's current directory.
+        if directory.as_os_str().is_empty() { Err(Fault::InvalidArgument) } else { Ok(Some(directory)) }
     }
 
-    pub(super) fn translated(&self, layout: Layout) -> Result<Options, Fault> {
+    pub(super) fn engine_options(&self, layout: Layout) -> Result<Options, Fault> {
         let mut options = Options {
             backend: match self.backend {
                 PJ_NATIVE | PJ_NATIVE_REQUIRED => Prefer::Native,
                 PJ_INTERPRETER => Prefer::Interpreter,
-                _ => return Err(Fault::Argument),
+                _ => return Err(Fault::InvalidArgument),
             },
             precision: match self.precision {
                 PJ_F32 => Precision::F32,
                 PJ_F24_NEAREST => Precision::F24 { rounding: Rounding::Nearest },
-                PJ_F24_ZERO => Precision::F24 { rounding: Rounding::TowardZero },
-                _ => return Err(Fault::Argument),
+                PJ_F24_TOWARD_ZERO => Precision::F24 { rounding: Rounding::TowardZero },
+                _ => return Err(Fault::InvalidArgument),
             },
             fuel: if self.fuel == 0 { DEFAULT_FUEL } else { self.fuel },
             crosscheck: self.crosscheck,
@@ -319,7 +322,8 @@ impl PjOptions {
                     Event::StoreFailed { .. } => PJ_EVENT_STORE_FAILED,
                 };
                 let text = CString::new(e.to_string()).unwrap_or_default();
-                // SAFETY: a function of this type, with the pointer that came with it; the text lives during the call.
+                // SAFETY: the host's function gets the host's pointer; the text lives during the
+                // call.
                 unsafe { event(user.get(), kind, text.as_ptr()) };
             });
         }
@@ -374,7 +378,7 @@ pub struct PjBatch {
 }
 
 impl PjBatch {
-    pub(super) const NOTHING: PjBatch = PjBatch {
+    pub(super) const ZERO: PjBatch = PjBatch {
         struct_size: 0,
         count: 0,
         inputs: null(),

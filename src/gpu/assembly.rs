@@ -1,23 +1,24 @@
-//! Vertices in their order -> triangles, by topology.
+//! Vertices in order and a topology -> triangles.
 //!
-//! What has come of a primitive stays from draw to draw, until
-//! [`RESTART_PRIMITIVE`](super::registers::RESTART_PRIMITIVE) is written or the topology changes. It must not know
-//! where vertices come from.
+//! An incomplete primitive continues in the next draw, until
+//! [`RESTART_PRIMITIVE`](super::registers::RESTART_PRIMITIVE) is written or the topology changes.
+//! This file must not know where vertices come from.
 
 use super::Sink;
 use crate::semantics::{SEMANTICS, Semantics};
 
-/// How vertices make triangles.
+/// How vertices form triangles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Topology {
-    /// Three each.
+    /// Every three vertices form one.
     #[default]
     List,
-    /// Each with the two before it, in an order that keeps the side that is seen.
+    /// Each vertex forms one with the two before it. The order preserves the front face.
     Strip,
-    /// Each with the one before it and the first.
+    /// Each vertex forms one with its predecessor and the first.
     Fan,
-    /// As [`Topology::List`]; only here does a geometry program's winding flag count (seen on hardware: citra#2865).
+    /// As [`Topology::List`]. Only here does a geometry program's winding flag count (observed on
+    /// hardware: citra#2865).
     Geometry,
 }
 
@@ -33,14 +34,14 @@ impl Topology {
     }
 }
 
-/// Vertices that wait for a triangle.
+/// The vertices of an incomplete primitive.
 #[derive(Clone, Debug)]
 pub struct Assembly {
-    /// The two that the next one may make a triangle with.
+    /// The vertices that the next one may form a triangle with.
     pub vertices: [Semantics; 2],
-    /// How many of them there are.
+    /// Number of these vertices.
     pub count: u8,
-    /// Which of them the next vertex of a strip takes the place of: 0 or 1 (only bit 0 counts).
+    /// Index of the vertex that the next vertex of a strip replaces (only bit 0 counts).
     pub oldest: u8,
 }
 
@@ -51,13 +52,13 @@ impl Default for Assembly {
 }
 
 impl Assembly {
-    /// Forgets what has come.
+    /// Discards the incomplete primitive.
     pub(super) fn restart(&mut self) {
         (self.count, self.oldest) = (0, 0);
     }
 
-    /// Takes a vertex. With `winding` a triangle that it completes has its first two vertices exchanged, in
-    /// [`Topology::Geometry`] only. Gives whether there was one.
+    /// Adds a vertex and returns whether it completed a triangle. `winding` exchanges the first two
+    /// vertices of that triangle, in [`Topology::Geometry`] only.
     pub(super) fn push(&mut self, topology: Topology, vertex: &Semantics, winding: bool, sink: &mut dyn Sink) -> bool {
         if self.count < 2 {
             self.vertices[usize::from(self.count)] = *vertex;
@@ -93,13 +94,13 @@ mod tests {
 
     fn assemble(topology: Topology, winding: bool, count: usize) -> Vec<[u32; 3]> {
         let (mut assembly, mut out) = (Assembly::default(), Vec::new());
-        let sent = (0..count).filter(|&n| assembly.push(topology, &vertex(n), winding, &mut out)).count();
-        assert_eq!(sent, out.len());
+        let completed = (0..count).filter(|&n| assembly.push(topology, &vertex(n), winding, &mut out)).count();
+        assert_eq!(completed, out.len());
         out.iter().map(|t| t.map(|v| v[0] as u32)).collect()
     }
 
     #[test]
-    fn topologies_make_their_triangles() {
+    fn each_topology_forms_its_triangles() {
         let list = [[0, 1, 2], [3, 4, 5]];
         assert_eq!(assemble(Topology::List, false, 8), list);
         assert_eq!(assemble(Topology::Geometry, false, 8), list);
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn winding_exchanges_in_the_fourth_topology_only() {
+    fn winding_counts_in_the_geometry_topology_only() {
         assert_eq!(assemble(Topology::Geometry, true, 6), [[1, 0, 2], [4, 3, 5]]);
         for topology in [Topology::List, Topology::Strip, Topology::Fan] {
             assert_eq!(assemble(topology, true, 5), assemble(topology, false, 5));
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn strange_counts_do_no_harm() {
+    fn any_saved_count_is_safe() {
         for count in (0..=u8::MAX).step_by(miri_or(85, 1)) {
             let mut assembly = Assembly { count, oldest: count, ..Assembly::default() };
             for topology in (0..4).map(|n| Topology::from_register(n << 8)) {

@@ -1,30 +1,31 @@
-//! Which vertices of an indexed draw are run, and which take the outputs of an earlier one.
+//! An index of an indexed draw -> whether its vertex runs, or reuses the outputs of an earlier run.
 //!
-//! The cache holds what vertex programs put out and sits before the geometry unit (citra#2865). A host may have its own
-//! idea of its size and order: it implements [`VertexCache`]. Whatever an implementation answers is safe. It must not
+//! The cache holds outputs of vertex programs and sits before the geometry unit (citra#2865). A
+//! host with a policy of its own implements [`VertexCache`]; any answer is safe. This file must not
 //! know vertices.
 
-/// What is to be done for an index.
+/// The decision for one index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
-    /// Run the vertex and keep nothing.
+    /// Run the vertex; cache nothing.
     Run,
-    /// Run the vertex and keep its outputs here.
+    /// Run the vertex; cache its outputs in this slot.
     Store(u8),
-    /// Take the outputs kept here in this draw. If there are none, the vertex is run.
+    /// Reuse the outputs that this draw cached in this slot. If there are none, run the vertex.
     Reuse(u8),
 }
 
-/// Decides which outputs are used again.
+/// A policy that decides which outputs are reused.
 pub trait VertexCache {
-    /// A draw begins: of what earlier ones kept nothing is left.
+    /// A draw begins. The slots are empty.
     fn begin(&mut self);
 
-    /// The next index. Vertex counts in the index stream of variable primitives are not asked about.
+    /// Decides on the next index. Vertex counts in the index stream of variable primitives are not
+    /// looked up.
     fn lookup(&mut self, index: u32) -> Lookup;
 }
 
-/// Every vertex is run.
+/// A policy without reuse: every vertex runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoCache;
 
@@ -36,7 +37,7 @@ impl VertexCache for NoCache {
     }
 }
 
-/// The last few indices that were run, the oldest replaced first. How the hardware chooses is unknown.
+/// The most recently run indices; the oldest is replaced first. The hardware's policy is unknown.
 #[derive(Clone, Debug)]
 pub struct RoundRobin {
     indices: Vec<u32>,
@@ -45,14 +46,15 @@ pub struct RoundRobin {
 }
 
 impl RoundRobin {
-    /// A cache of so many vertices.
+    /// A cache of `size` vertices.
     pub fn new(size: u8) -> RoundRobin {
         RoundRobin { indices: Vec::with_capacity(usize::from(size)), size, next: 0 }
     }
 }
 
 impl Default for RoundRobin {
-    /// 64 vertices, as Azahar has it. The hardware's size is set by register 0x22D; values of 4 and 0x84 are known.
+    /// 64 vertices, as in Azahar. Register 0x22D sets the hardware's size; values of 4 and 0x84 are
+    /// known.
     fn default() -> RoundRobin {
         RoundRobin::new(64)
     }
@@ -73,7 +75,7 @@ impl VertexCache for RoundRobin {
         }
         let slot = self.next;
         match self.indices.get_mut(usize::from(slot)) {
-            Some(place) => *place = index,
+            Some(cached) => *cached = index,
             None => self.indices.push(index),
         }
         self.next = (slot + 1) % self.size;
@@ -87,7 +89,7 @@ mod tests {
     use crate::testing::miri_or;
 
     #[test]
-    fn the_oldest_goes_first() {
+    fn the_oldest_is_replaced_first() {
         let mut cache = RoundRobin::new(2);
         cache.begin();
         let mut look = |index| cache.lookup(index);

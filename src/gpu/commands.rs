@@ -1,18 +1,20 @@
 //! A command list -> register writes, in order.
 //!
-//! A list is pairs of words, value and header. Header bits: 15:0 register, 19:16 which bytes are written, 27:20 how
-//! many more values follow, 31 whether each of these goes to the register after. What follows is filled up to a whole
-//! number of pairs (3dbrew). Invariant: any words make a list, as many writes at most as there are words. It must not
-//! know what a register is for.
+//! A list consists of pairs of words: value and header. Header bits: 15:0 register, 19:16 byte
+//! mask, 27:20 number of extra values that follow, 31 whether each extra value goes to the next
+//! register. Padding fills the extra values up to a whole number of pairs (3dbrew).
+//!
+//! Invariant: any words form a list, with at most one write per word. This file must not know the
+//! meaning of registers.
 
 /// A register write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Write {
-    /// Which register.
+    /// The register.
     pub id: u16,
-    /// What.
+    /// The value.
     pub value: u32,
-    /// Which bytes: bit n for bits 8n+7:8n. Only the low four bits count.
+    /// The bytes to write: bit n for bits 8n+7:8n. Only the low four bits count.
     pub mask: u8,
 }
 
@@ -20,19 +22,19 @@ pub struct Write {
 #[derive(Clone, Debug)]
 pub struct Commands<'a> {
     words: &'a [u32],
-    /// Of the command that has begun: how many values are left, where they go, by how much the register changes.
+    /// Of the current command: values left, their register, and its step.
     left: usize,
     id: u16,
     step: u16,
     mask: u8,
-    /// Whether a word follows that only fills a pair.
-    filled: bool,
+    /// Whether a padding word follows the last value.
+    padded: bool,
 }
 
 impl<'a> Commands<'a> {
-    /// The list may end anywhere; what is missing is not written.
+    /// The list may end anywhere; missing values are not written.
     pub fn new(words: &'a [u32]) -> Commands<'a> {
-        Commands { words, left: 0, id: 0, step: 0, mask: 0, filled: false }
+        Commands { words, left: 0, id: 0, step: 0, mask: 0, padded: false }
     }
 
     fn next_word(&mut self) -> Option<u32> {
@@ -50,7 +52,7 @@ impl Iterator for Commands<'_> {
             self.left -= 1;
             self.id = self.id.wrapping_add(self.step);
             let write = Write { id: self.id, value: self.next_word()?, mask: self.mask };
-            if self.left == 0 && std::mem::take(&mut self.filled) {
+            if self.left == 0 && std::mem::take(&mut self.padded) {
                 self.next_word();
             }
             return Some(write);
@@ -60,7 +62,7 @@ impl Iterator for Commands<'_> {
         self.mask = (header >> 16 & 0xF) as u8;
         self.left = (header >> 20 & 0xFF) as usize;
         self.step = (header >> 31) as u16;
-        self.filled = !self.left.is_multiple_of(2);
+        self.padded = !self.left.is_multiple_of(2);
         Some(Write { id: self.id, value, mask: self.mask })
     }
 }
@@ -83,7 +85,7 @@ mod tests {
         assert_eq!(
             writes(&[1, 0x001F_02C1, 2, 0xFFFF_FFFF, 9, 0x0001_0045]),
             [(0x2C1, 1, 15), (0x2C1, 2, 15), (0x45, 9, 1)],
-            "an odd number of values is filled up"
+            "an odd number of values is padded"
         );
     }
 
@@ -92,6 +94,6 @@ mod tests {
         let words = [1, 0x802F_02C0, 2, 3];
         let counts: Vec<usize> = (0..=4).map(|n| writes(&words[..n]).len()).collect();
         assert_eq!(counts, [0, 0, 1, 2, 3]);
-        assert_eq!(writes(&[1, 0xFFFF_FFFF, 2]), [(0xFFFF, 1, 15), (0, 2, 15)], "ids go round, not out of bounds");
+        assert_eq!(writes(&[1, 0xFFFF_FFFF, 2]), [(0xFFFF, 1, 15), (0, 2, 15)], "ids wrap around");
     }
 }

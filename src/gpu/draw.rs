@@ -1,40 +1,40 @@
-//! Attributes of vertices -> triangles: the vertex units in batches, then the geometry unit or primitive assembly,
-//! vertex by vertex.
+//! Attributes of vertices -> triangles: the vertex units run in batches, then the geometry unit or
+//! primitive assembly takes their outputs vertex by vertex.
 //!
-//! Vertices are collected until there are [`BATCH`] of them, run together, and go on in the order in which they were
-//! drawn. That can't be told from one by one: nothing behind the vertex units changes what they see. It must not know
-//! command lists.
+//! Vertices are collected until [`BATCH`] are pending, run together, and proceed in drawing order.
+//! Results are the same as vertex by vertex, because nothing after the vertex units changes their
+//! input. This file must not know command lists.
 
 use super::assembly::Topology;
 use super::cache::{Lookup, VertexCache};
-use super::geometry::{Fed, Feed, Geometry, Work};
+use super::geometry::{Geometry, GeometryContext, GeometryInput, GeometryMode};
+use super::output_mapping::OutputMapping;
 use super::registers::PRIMITIVE_CONFIG;
-use super::wiring::Wiring;
 use super::{Attributes, Gpu, Sink, State};
 use crate::engine::Shader;
 use crate::isa::{REGS, Stage};
 use crate::state::{Batch, Exit, Registers, VertexLayout};
 use std::borrow::Borrow;
 
-/// Vertices that are run together: enough to pay, and small enough for a second-level cache.
+/// Vertices that run together: enough to amortise the call, few enough for a second-level cache.
 const BATCH: usize = 256;
-/// Places in front of a batch's outputs, for those that a vertex cache keeps.
+/// Slots of a vertex cache, which precede the outputs of the batch.
 const SLOTS: usize = u8::MAX as usize + 1;
 
-/// What a draw has come to.
+/// The statistics of one draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// Vertices that a vertex unit has run.
+    /// Vertices that a vertex unit ran.
     pub vertices: u64,
-    /// Vertices that took the outputs of an earlier one.
+    /// Vertices that reused the outputs of an earlier one.
     pub reused: u64,
     /// Runs of the geometry unit.
     pub geometry_runs: u64,
-    /// Vertices that no geometry run can take: in the variable mode, those that no count has announced.
+    /// Vertices that no geometry run takes: in variable mode, those without a count.
     pub dropped: u64,
-    /// Triangles that the sink was given.
+    /// Triangles that the sink received.
     pub triangles: u64,
-    /// How runs of the vertex program ended: [`Exit::End`], or the first other way.
+    /// [`Exit::End`], or the first other exit of the vertex program.
     pub vertex_exit: Exit,
     /// The same of the geometry program.
     pub geometry_exit: Exit,
@@ -47,20 +47,20 @@ impl Default for Report {
     }
 }
 
-/// Memory that draws use and leave nothing in.
+/// Buffers that draws reuse. They carry no state from draw to draw.
 #[derive(Default)]
 pub(super) struct Scratch {
-    /// A batch's worth, of which the first `waiting` are to run.
+    /// Inputs of a batch, of which the first `pending` are valid.
     inputs: Vec<Registers>,
-    waiting: usize,
+    pending: usize,
     outputs: Vec<Registers>,
-    order: Vec<Item>,
+    order: Vec<StreamItem>,
 }
 
-/// What comes out of the vertex units, in the order of drawing.
+/// An element of the stream that leaves the vertex units, in drawing order.
 #[derive(Clone, Copy)]
-enum Item {
-    /// A vertex: where in the outputs it is.
+enum StreamItem {
+    /// A vertex, by its position in the outputs.
     Vertex(u16),
     /// A vertex count of a variable primitive.
     Count(u32),
@@ -69,29 +69,29 @@ enum Item {
 const _: () = assert!(SLOTS + BATCH <= u16::MAX as usize);
 
 impl Gpu {
-    /// Draws `vertices` in their order, as [`DRAWARRAYS`](super::registers::DRAWARRAYS) asks for. Attributes are as
-    /// fetched: from arrays, or [`Gpu::default_attribute`]; those from
-    /// [`attributes`](super::registers::RegisterFile::attributes) on are not looked at.
+    /// Draws `vertices` in order, as [`DRAWARRAYS`](super::registers::DRAWARRAYS) requests. The
+    /// host fetches their attributes from arrays, or takes [`Gpu::default_attribute`]. Attributes
+    /// from [`attributes`](super::registers::RegisterFile::attributes) on are ignored.
     ///
-    /// What an earlier draw has left incomplete in the geometry unit's input is forgotten; what it has left in
-    /// primitive assembly is not.
+    /// An incomplete input of the geometry unit from an earlier draw is discarded. An incomplete
+    /// primitive continues.
     pub fn draw_arrays<V: Borrow<Attributes>>(
         &mut self,
         vertices: impl IntoIterator<Item = V>,
         sink: &mut dyn Sink,
     ) -> Report {
-        self.state.fed = Fed::default();
-        let mut draw = Draw::new(self, sink);
+        self.state.geometry_input = GeometryInput::default();
+        let mut draw = ActiveDraw::new(self, sink);
         for vertex in vertices {
             draw.vertex(vertex.borrow());
         }
         draw.finish()
     }
 
-    /// Draws the vertices that `indices` names, as [`DRAWELEMENTS`](super::registers::DRAWELEMENTS) asks for. `fetch`
-    /// gives the attributes of an index; it is not called for vertices that `cache` knows, nor for the vertex counts
-    /// that stand among the indices if the geometry unit takes primitives of variable size. Otherwise as
-    /// [`Gpu::draw_arrays`].
+    /// Draws the vertices that `indices` select, as
+    /// [`DRAWELEMENTS`](super::registers::DRAWELEMENTS) requests. `fetch` returns the attributes of
+    /// an index. It is not called for vertices in `cache`, nor for the vertex counts in the index
+    /// stream of variable primitives. Otherwise as [`Gpu::draw_arrays`].
     pub fn draw_elements(
         &mut self,
         indices: impl IntoIterator<Item = u32>,
@@ -99,10 +99,10 @@ impl Gpu {
         cache: &mut dyn VertexCache,
         sink: &mut dyn Sink,
     ) -> Report {
-        self.state.fed = Fed::default();
+        self.state.geometry_input = GeometryInput::default();
         cache.begin();
-        let mut draw = Draw::new(self, sink);
-        let counted = draw.geometry.as_ref().is_some_and(|g| matches!(g.feed, Feed::Variable { .. }));
+        let mut draw = ActiveDraw::new(self, sink);
+        let counted = draw.geometry.as_ref().is_some_and(|g| matches!(g.mode, GeometryMode::Variable { .. }));
         let mut left = 0;
         for index in indices {
             if counted && left == 0 {
@@ -116,11 +116,11 @@ impl Gpu {
                     draw.vertex(&fetch(index));
                 }
                 Lookup::Store(slot) => {
-                    let place = draw.vertex(&fetch(index));
-                    draw.kept[usize::from(slot)] = Some(place);
+                    let position = draw.vertex(&fetch(index));
+                    draw.cached[usize::from(slot)] = Some(position);
                 }
-                Lookup::Reuse(slot) => match draw.kept[usize::from(slot)] {
-                    Some(place) => draw.again(place),
+                Lookup::Reuse(slot) => match draw.cached[usize::from(slot)] {
+                    Some(position) => draw.reuse(position),
                     None => {
                         draw.vertex(&fetch(index));
                     }
@@ -130,10 +130,10 @@ impl Gpu {
         draw.finish()
     }
 
-    /// Draws vertices of immediate mode ([`Effect::Vertex`](super::Effect::Vertex)). An incomplete input of the
-    /// geometry unit goes on, until immediate mode is begun again.
+    /// Draws vertices of immediate mode ([`Effect::Vertex`](super::Effect::Vertex)). An incomplete
+    /// input of the geometry unit continues until immediate mode is selected again.
     pub fn draw_immediate(&mut self, vertices: &[Attributes], sink: &mut dyn Sink) -> Report {
-        let mut draw = Draw::new(self, sink);
+        let mut draw = ActiveDraw::new(self, sink);
         for vertex in vertices {
             draw.vertex(vertex);
         }
@@ -141,51 +141,51 @@ impl Gpu {
     }
 }
 
-/// A draw that is going on.
-struct Draw<'a> {
+/// A draw in progress.
+struct ActiveDraw<'a> {
     state: &'a mut State,
     scratch: &'a mut Scratch,
     sink: &'a mut dyn Sink,
     shader: Shader,
-    /// The `v` register of each attribute that there is.
+    /// The `v` register of each attribute.
     registers: [u8; REGS],
     attributes: usize,
     input_mask: u16,
     output_mask: u16,
-    wiring: Wiring,
+    mapping: OutputMapping,
     topology: Topology,
     geometry: Option<Geometry>,
-    /// Where outputs are that the cache keeps.
-    kept: [Option<u16>; SLOTS],
+    /// The output position of each vertex cache slot.
+    cached: [Option<u16>; SLOTS],
     report: Report,
 }
 
-impl<'a> Draw<'a> {
-    fn new(gpu: &'a mut Gpu, sink: &'a mut dyn Sink) -> Draw<'a> {
-        let Gpu { engine, state, vertex, geometry, work, scratch } = gpu;
+impl<'a> ActiveDraw<'a> {
+    fn new(gpu: &'a mut Gpu, sink: &'a mut dyn Sink) -> ActiveDraw<'a> {
+        let Gpu { engine, state, vertex, geometry, upload_stats, scratch } = gpu;
         let file = &state.registers;
         let topology = Topology::from_register(file.get(PRIMITIVE_CONFIG));
-        let shader = vertex.get(engine, &state.vertex, file.entry(Stage::Vertex), work);
+        let shader = vertex.get(engine, &state.vertex, file.entry(Stage::Vertex), upload_stats);
         let geometry = file.has_geometry().then(|| {
-            let shader = geometry.get(engine, &state.geometry, file.entry(Stage::Geometry), work);
+            let shader = geometry.get(engine, &state.geometry, file.entry(Stage::Geometry), upload_stats);
             Geometry::new(file, topology, shader)
         });
         let (registers, attributes) = (file.permutation(Stage::Vertex), file.attributes(Stage::Vertex));
-        // A panic of a sink or of the host may have left something.
-        scratch.waiting = 0;
+        // A panic of a sink or host in an earlier draw may have left items.
+        scratch.pending = 0;
         scratch.order.clear();
         scratch.inputs.resize(BATCH, [[0.0; 4]; REGS]);
         scratch.outputs.resize(SLOTS + BATCH, [[0.0; 4]; REGS]);
-        Draw {
+        ActiveDraw {
             shader,
             registers,
             attributes,
             input_mask: registers[..attributes].iter().fold(0, |mask, n| mask | 1 << n),
             output_mask: file.output_mask(Stage::Vertex),
-            wiring: Wiring::new(&file.output_map(Stage::Vertex)),
+            mapping: OutputMapping::new(&file.output_map(Stage::Vertex)),
             topology,
             geometry,
-            kept: [None; SLOTS],
+            cached: [None; SLOTS],
             report: Report::default(),
             state,
             scratch,
@@ -193,38 +193,40 @@ impl<'a> Draw<'a> {
         }
     }
 
-    /// Takes a vertex that is to run. Gives where its outputs will be, until 256 others have come.
+    /// Adds a vertex that must run. Returns the position of its outputs, valid until [`BATCH`] more
+    /// vertices are added.
     fn vertex(&mut self, attributes: &Attributes) -> u16 {
-        if self.scratch.waiting == BATCH {
+        if self.scratch.pending == BATCH {
             self.flush();
-            self.keep();
+            self.save_cached_outputs();
         }
-        let Scratch { inputs, waiting, order, .. } = &mut *self.scratch;
-        // Registers that no attribute goes to hold anything, and are left out by the mask.
+        let Scratch { inputs, pending, order, .. } = &mut *self.scratch;
+        // Registers without an attribute hold old values; the mask excludes them.
         for (&register, attribute) in self.registers[..self.attributes].iter().zip(attributes) {
-            inputs[*waiting][usize::from(register)] = *attribute;
+            inputs[*pending][usize::from(register)] = *attribute;
         }
-        let place = (SLOTS + *waiting) as u16;
-        *waiting += 1;
-        order.push(Item::Vertex(place));
-        place
+        let position = (SLOTS + *pending) as u16;
+        *pending += 1;
+        order.push(StreamItem::Vertex(position));
+        position
     }
 
-    fn again(&mut self, place: u16) {
+    fn reuse(&mut self, position: u16) {
         self.report.reused += 1;
-        self.item(Item::Vertex(place));
+        self.item(StreamItem::Vertex(position));
     }
 
     fn count(&mut self, count: u32) {
-        self.item(Item::Count(count));
+        self.item(StreamItem::Count(count));
     }
 
-    /// Something that needs no run. However many of them there are, no more than some wait.
-    fn item(&mut self, item: Item) {
+    /// Appends an item that needs no run. The bound limits the memory of draws that only reuse
+    /// vertices.
+    fn item(&mut self, item: StreamItem) {
         self.scratch.order.push(item);
         if self.scratch.order.len() >= 16 * BATCH {
             self.flush();
-            self.keep();
+            self.save_cached_outputs();
         }
     }
 
@@ -233,16 +235,16 @@ impl<'a> Draw<'a> {
         self.report
     }
 
-    /// Runs what waits and sends it on.
+    /// Runs the pending vertices and sends the stream on.
     fn flush(&mut self) {
-        let Scratch { inputs, waiting, outputs, order } = &mut *self.scratch;
-        let State { registers, vertex, geometry, fed, assembly, .. } = &mut *self.state;
+        let Scratch { inputs, pending, outputs, order } = &mut *self.scratch;
+        let State { registers, vertex, geometry, geometry_input: input, assembly, .. } = &mut *self.state;
         let mut batch = Batch {
-            inputs: (&inputs[..*waiting]).into(),
+            inputs: (&inputs[..*pending]).into(),
             outputs: (&mut outputs[SLOTS..]).into(),
             input_mask: self.input_mask,
             output_mask: self.output_mask,
-            // As hardware has it: what vertices leave may be read in the next draw.
+            // As on hardware, the next draw may read the registers that vertices leave.
             preserve_unit: false,
             layout: VertexLayout::Aos,
         };
@@ -252,36 +254,38 @@ impl<'a> Draw<'a> {
                 self.report.vertex_exit = exit;
             }
         }
-        self.report.vertices += std::mem::take(waiting) as u64;
+        self.report.vertices += std::mem::take(pending) as u64;
         match &self.geometry {
             None => {
                 for item in order.drain(..) {
-                    let Item::Vertex(place) = item else { continue };
-                    let vertex = self.wiring.apply(&outputs[usize::from(place)]);
-                    let sent = assembly.push(self.topology, &vertex, false, self.sink);
-                    self.report.triangles += u64::from(sent);
+                    let StreamItem::Vertex(position) = item else { continue };
+                    let vertex = self.mapping.apply(&outputs[usize::from(position)]);
+                    let completed = assembly.push(self.topology, &vertex, false, self.sink);
+                    self.report.triangles += u64::from(completed);
                 }
             }
             Some(unit) => {
                 let (report, sink) = (&mut self.report, &mut *self.sink);
-                let mut work = Work { registers, memory: geometry, fed, assembly, report, sink };
+                let mut context = GeometryContext { registers, memory: geometry, input, assembly, report, sink };
                 for item in order.drain(..) {
                     match item {
-                        Item::Vertex(place) => unit.vertex(self.output_mask, &outputs[usize::from(place)], &mut work),
-                        Item::Count(count) => unit.vertex_count(count, &mut work),
+                        StreamItem::Vertex(position) => {
+                            unit.vertex(self.output_mask, &outputs[usize::from(position)], &mut context)
+                        }
+                        StreamItem::Count(count) => unit.vertex_count(count, &mut context),
                     }
                 }
             }
         }
     }
 
-    /// Moves outputs that the cache keeps from where the next batch writes.
-    fn keep(&mut self) {
+    /// Moves cached outputs out of the area that the next batch overwrites.
+    fn save_cached_outputs(&mut self) {
         let outputs = &mut self.scratch.outputs;
-        for (slot, place) in self.kept.iter_mut().enumerate() {
-            if let Some(place) = place.as_mut().filter(|place| usize::from(**place) >= SLOTS) {
-                outputs[slot] = outputs[usize::from(*place)];
-                *place = slot as u16;
+        for (slot, position) in self.cached.iter_mut().enumerate() {
+            if let Some(position) = position.as_mut().filter(|position| usize::from(**position) >= SLOTS) {
+                outputs[slot] = outputs[usize::from(*position)];
+                *position = slot as u16;
             }
         }
     }

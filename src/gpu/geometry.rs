@@ -1,87 +1,90 @@
-//! Vertices that have left the vertex units -> runs of the geometry unit -> vertices for primitive assembly.
+//! Outputs of vertices -> runs of the geometry unit -> vertices for primitive assembly.
 //!
-//! The unit is fed in one of three ways ([`Feed`]). What has come of an input that is not complete waits in [`Fed`].
-//! Invariant: a vertex sets off a bounded number of runs, and nothing is written outside of a register or uniform that
-//! there is, whatever a game or a saved state says. It must not know where vertices come from, nor who runs the
-//! program.
+//! [`GeometryMode`] selects how vertices form the input of a run; [`GeometryInput`] holds an
+//! incomplete input.
+//!
+//! Invariant: a vertex triggers a bounded number of runs, and every write hits an existing register
+//! or uniform, for any register contents and any saved state. This file must not know where
+//! vertices come from, nor which engine runs the program.
 
 use super::assembly::{Assembly, Topology};
+use super::output_mapping::OutputMapping;
 use super::registers::{GSH, GSH_MISC0, GSH_MISC1, RegisterFile, offset};
 use super::upload::ShaderState;
-use super::wiring::Wiring;
 use super::{Attributes, Report, Sink};
 use crate::engine::Shader;
 use crate::isa::{REGS, Stage};
 use crate::state::{Emitter, Exit, Registers, Vec4};
 
-/// How vertices become the input of a geometry program (3dbrew has two constants; the fields are those that libctru
-/// writes and Azahar reads).
+/// How vertices become the input of a geometry program. 3dbrew documents two constants; the fields
+/// are those that libctru writes and Azahar reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Feed {
-    /// The vectors of vertices fill the unit's attributes; as many as it takes are a run.
+pub enum GeometryMode {
+    /// The vectors of vertices fill the attributes; a full set starts a run.
     Point,
-    /// A vertex count in the index stream, then the vertices: the count goes to c0, the vertices to c1 and up. The
-    /// first `main` ones leave all their vectors there, the others the first one only.
+    /// Primitives of variable size: a vertex count in the index stream, then the vertices. The
+    /// count goes to c0, the vertices to c1 and up. The first `main` vertices store all their
+    /// vectors, the others the first only.
     Variable {
         /// Main vertices, 1-32.
         main: usize,
     },
-    /// Vertices fill uniforms.
+    /// Primitives of fixed size: vertices fill uniforms.
     Fixed {
-        /// The first one.
+        /// The first uniform.
         first: usize,
-        /// Uniforms a vertex, 1-16.
+        /// Uniforms per vertex, 1-16.
         stride: usize,
-        /// Vertices a run, 1-16.
+        /// Vertices per run, 1-16.
         vertices: usize,
     },
 }
 
-impl Feed {
-    /// From `GSH_MISC0` and `GSH_MISC1`. Modes that nobody has described are as mode 0.
-    pub fn from_registers(registers: &RegisterFile) -> Feed {
+impl GeometryMode {
+    /// Decodes `GSH_MISC0` and `GSH_MISC1`. Undocumented modes are as mode 0.
+    pub fn from_registers(registers: &RegisterFile) -> GeometryMode {
         let word = registers.get(GSH_MISC0);
         let field = |low: u32, bits: u32| (word >> low & ((1 << bits) - 1)) as usize;
         match field(0, 8) {
-            1 => Feed::Variable { main: (registers.get(GSH_MISC1) & 0x1F) as usize + 1 },
-            2 => Feed::Fixed { first: field(16, 8), stride: field(12, 4) + 1, vertices: field(8, 4) + 1 },
-            _ => Feed::Point,
+            1 => GeometryMode::Variable { main: (registers.get(GSH_MISC1) & 0x1F) as usize + 1 },
+            2 => GeometryMode::Fixed { first: field(16, 8), stride: field(12, 4) + 1, vertices: field(8, 4) + 1 },
+            _ => GeometryMode::Point,
         }
     }
 }
 
-/// What has come of an input that is not complete.
+/// An incomplete input of the geometry unit.
 #[derive(Clone, Debug, Default)]
-pub struct Fed {
-    /// Attributes, in [`Feed::Point`].
+pub struct GeometryInput {
+    /// Attributes, in [`GeometryMode::Point`].
     pub vectors: Attributes,
-    /// How many of them there are.
+    /// Number of these attributes.
     pub count: u8,
-    /// Vertices that have come, in the other ways.
+    /// Vertices received, in the other modes.
     pub vertices: u32,
-    /// In [`Feed::Variable`], vertices that are to come in all; 0 between primitives.
+    /// Vertices of the primitive, in [`GeometryMode::Variable`]; 0 between primitives.
     pub expected: u32,
-    /// In [`Feed::Variable`], the uniform that the next vector goes to.
+    /// The uniform for the next vector, in [`GeometryMode::Variable`].
     pub uniform: u8,
 }
 
-/// The geometry unit as it is set up for a draw.
+/// The configuration of the geometry unit for one draw.
 pub(super) struct Geometry {
     pub(super) shader: Shader,
-    pub(super) feed: Feed,
-    /// Vectors of a vertex that arrive here.
+    pub(super) mode: GeometryMode,
+    /// Vectors per vertex that reach the unit.
     outputs: usize,
     attributes: usize,
     permutation: [u8; REGS],
-    wiring: Wiring,
+    mapping: OutputMapping,
     topology: Topology,
 }
 
-/// What it works on.
-pub(super) struct Work<'a> {
+/// The state that the geometry unit changes during a draw.
+pub(super) struct GeometryContext<'a> {
     pub(super) registers: &'a mut RegisterFile,
     pub(super) memory: &'a mut ShaderState,
-    pub(super) fed: &'a mut Fed,
+    pub(super) input: &'a mut GeometryInput,
     pub(super) assembly: &'a mut Assembly,
     pub(super) report: &'a mut Report,
     pub(super) sink: &'a mut dyn Sink,
@@ -91,124 +94,128 @@ impl Geometry {
     pub(super) fn new(registers: &RegisterFile, topology: Topology, shader: Shader) -> Geometry {
         Geometry {
             shader,
-            feed: Feed::from_registers(registers),
+            mode: GeometryMode::from_registers(registers),
             outputs: registers.vertex_outputs(),
             attributes: registers.attributes(Stage::Geometry),
             permutation: registers.permutation(Stage::Geometry),
-            wiring: Wiring::new(&registers.output_map(Stage::Geometry)),
+            mapping: OutputMapping::new(&registers.output_map(Stage::Geometry)),
             topology,
         }
     }
 
-    /// A vertex count of the index stream. That of a primitive without vertices is all there is of it, so it runs.
-    pub(super) fn vertex_count(&self, count: u32, work: &mut Work<'_>) {
-        *work.fed = Fed { expected: count, uniform: 1, ..Fed::default() };
-        work.memory.uniforms.c[0] = [count as f32; 4];
+    /// Takes a vertex count of the index stream. A primitive without vertices is complete, so it
+    /// runs.
+    pub(super) fn vertex_count(&self, count: u32, context: &mut GeometryContext<'_>) {
+        *context.input = GeometryInput { expected: count, uniform: 1, ..GeometryInput::default() };
+        context.memory.uniforms.c[0] = [count as f32; 4];
         if count == 0 {
-            self.run(work);
+            self.run(context);
         }
     }
 
-    /// A vertex: what `mask` lets out of `outputs`.
-    pub(super) fn vertex(&self, mask: u16, outputs: &Registers, work: &mut Work<'_>) {
+    /// Takes a vertex: the registers of `outputs` that `mask` selects.
+    pub(super) fn vertex(&self, mask: u16, outputs: &Registers, context: &mut GeometryContext<'_>) {
         let vectors = compact(mask, outputs);
         let vectors = &vectors[..self.outputs];
-        match self.feed {
-            Feed::Point => vectors.iter().for_each(|vector| self.attribute(vector, work)),
-            Feed::Variable { main } => {
-                if work.fed.vertices >= work.fed.expected {
-                    // No count has announced it: the draw is not an indexed one.
-                    work.report.dropped += 1;
+        match self.mode {
+            GeometryMode::Point => vectors.iter().for_each(|vector| self.attribute(vector, context)),
+            GeometryMode::Variable { main } => {
+                if context.input.vertices >= context.input.expected {
+                    // No count precedes this vertex: the draw is not indexed.
+                    context.report.dropped += 1;
                     return;
                 }
-                let taken = if (work.fed.vertices as usize) < main { self.outputs } else { 1 };
-                for vector in &vectors[..taken] {
-                    store(work, usize::from(work.fed.uniform), vector);
-                    work.fed.uniform = work.fed.uniform.saturating_add(1);
+                let stored = if (context.input.vertices as usize) < main { self.outputs } else { 1 };
+                for vector in &vectors[..stored] {
+                    store(context, usize::from(context.input.uniform), vector);
+                    context.input.uniform = context.input.uniform.saturating_add(1);
                 }
-                work.fed.vertices += 1;
-                if work.fed.vertices == work.fed.expected {
-                    work.fed.expected = 0;
-                    self.run(work);
+                context.input.vertices += 1;
+                if context.input.vertices == context.input.expected {
+                    context.input.expected = 0;
+                    self.run(context);
                 }
             }
-            Feed::Fixed { first, stride, vertices } => {
-                let at = first + (work.fed.vertices as usize).min(vertices) * stride;
+            GeometryMode::Fixed { first, stride, vertices } => {
+                let at = first + (context.input.vertices as usize).min(vertices) * stride;
                 for (n, vector) in vectors.iter().take(stride).enumerate() {
-                    store(work, at + n, vector);
+                    store(context, at + n, vector);
                 }
-                work.fed.vertices = work.fed.vertices.saturating_add(1);
-                if work.fed.vertices as usize >= vertices {
-                    work.fed.vertices = 0;
-                    self.run(work);
+                context.input.vertices = context.input.vertices.saturating_add(1);
+                if context.input.vertices as usize >= vertices {
+                    context.input.vertices = 0;
+                    self.run(context);
                 }
             }
         }
     }
 
-    fn attribute(&self, vector: &Vec4, work: &mut Work<'_>) {
-        let n = usize::from(work.fed.count).min(self.attributes - 1);
-        work.fed.vectors[n] = *vector;
-        work.fed.count = n as u8 + 1;
+    fn attribute(&self, vector: &Vec4, context: &mut GeometryContext<'_>) {
+        let n = usize::from(context.input.count).min(self.attributes - 1);
+        context.input.vectors[n] = *vector;
+        context.input.count = n as u8 + 1;
         if n + 1 == self.attributes {
-            work.fed.count = 0;
-            for (&register, vector) in self.permutation.iter().zip(&work.fed.vectors[..self.attributes]) {
-                work.memory.unit.v[usize::from(register)] = *vector;
+            context.input.count = 0;
+            for (&register, vector) in self.permutation.iter().zip(&context.input.vectors[..self.attributes]) {
+                context.memory.unit.v[usize::from(register)] = *vector;
             }
-            self.run(work);
+            self.run(context);
         }
     }
 
-    fn run(&self, work: &mut Work<'_>) {
-        let ShaderState { uniforms, unit, .. } = &mut *work.memory;
-        let mut emitter = ToAssembly {
-            wiring: &self.wiring,
+    fn run(&self, context: &mut GeometryContext<'_>) {
+        let ShaderState { uniforms, unit, .. } = &mut *context.memory;
+        let mut emitter = AssemblyEmitter {
+            mapping: &self.mapping,
             topology: self.topology,
-            assembly: work.assembly,
-            triangles: &mut work.report.triangles,
-            sink: work.sink,
+            assembly: context.assembly,
+            triangles: &mut context.report.triangles,
+            sink: context.sink,
         };
         let exit = self.shader.run_geometry(uniforms, unit, &mut emitter);
-        work.report.geometry_runs += 1;
-        if work.report.geometry_exit == Exit::End {
-            work.report.geometry_exit = exit;
+        context.report.geometry_runs += 1;
+        if context.report.geometry_exit == Exit::End {
+            context.report.geometry_exit = exit;
         }
-        // The unit does this behind each run. The register is the uniform, so a write of its upper byte takes it back.
+        // As hardware does after each run. The register and the uniform are the same bits, so a
+        // write of the upper byte can clear it.
         uniforms.b |= B15;
-        work.registers.set_bits(GSH + offset::BOOLUNIFORM, u32::from(B15));
+        context.registers.set_bits(GSH + offset::BOOLUNIFORM, u32::from(B15));
     }
 }
 
 const B15: u16 = 1 << 15;
 
-/// A uniform of the geometry unit, past the index that uploads use. Those there are not are passed over.
-fn store(work: &mut Work<'_>, uniform: usize, vector: &Vec4) {
-    if let Some(c) = work.memory.uniforms.c.get_mut(uniform) {
+/// Writes a uniform of the geometry unit, independent of the upload index. Uniforms that do not
+/// exist are ignored.
+fn store(context: &mut GeometryContext<'_>, uniform: usize, vector: &Vec4) {
+    if let Some(c) = context.memory.uniforms.c.get_mut(uniform) {
         *c = *vector;
     }
 }
 
-/// The registers that `mask` lets out, in the order of their numbers; zeros behind them.
+/// Moves the registers that `mask` selects to the front, in order; zeros follow.
 fn compact(mask: u16, outputs: &Registers) -> Attributes {
     let mut vectors = [[0.0; 4]; REGS];
-    let leaving = (0..REGS).filter(|n| mask >> n & 1 != 0);
-    leaving.zip(&mut vectors).for_each(|(n, vector)| *vector = outputs[n]);
+    let selected = (0..REGS).filter(|n| mask >> n & 1 != 0);
+    selected.zip(&mut vectors).for_each(|(n, vector)| *vector = outputs[n]);
     vectors
 }
 
-struct ToAssembly<'a> {
-    wiring: &'a Wiring,
+struct AssemblyEmitter<'a> {
+    mapping: &'a OutputMapping,
     topology: Topology,
     assembly: &'a mut Assembly,
     triangles: &'a mut u64,
     sink: &'a mut dyn Sink,
 }
 
-impl Emitter for ToAssembly<'_> {
+impl Emitter for AssemblyEmitter<'_> {
     fn triangle(&mut self, vertices: [&Registers; 3], winding: bool) {
-        // In the topology where the flag counts three vertices complete one triangle, whichever of them it is.
+        // In [`Topology::Geometry`] three vertices complete one triangle, so the flag applies to
+        // the same triangle whichever of them completes it.
         for vertex in vertices {
-            let vertex = self.wiring.apply(vertex);
+            let vertex = self.mapping.apply(vertex);
             *self.triangles += u64::from(self.assembly.push(self.topology, &vertex, winding, self.sink));
         }
     }
@@ -219,18 +226,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn registers_say_how_the_unit_is_fed() {
-        let feed = |misc0: u32, misc1: u32| {
+    fn registers_select_the_geometry_mode() {
+        let decode = |misc0: u32, misc1: u32| {
             let mut registers = RegisterFile::default();
             registers.write(GSH_MISC0, misc0, 15);
             registers.write(GSH_MISC1, misc1, 15);
-            Feed::from_registers(&registers)
+            GeometryMode::from_registers(&registers)
         };
-        assert_eq!(feed(0, 7), Feed::Point);
-        assert_eq!(feed(0x0100_4302, 7), Feed::Fixed { first: 0, stride: 5, vertices: 4 });
-        assert_eq!(feed(0x01FF_FF02, 7), Feed::Fixed { first: 255, stride: 16, vertices: 16 });
-        assert_eq!(feed(1, 0xFFFF_FFE2), Feed::Variable { main: 3 });
-        assert_eq!(feed(3, 2), Feed::Point, "unknown");
+        assert_eq!(decode(0, 7), GeometryMode::Point);
+        assert_eq!(decode(0x0100_4302, 7), GeometryMode::Fixed { first: 0, stride: 5, vertices: 4 });
+        assert_eq!(decode(0x01FF_FF02, 7), GeometryMode::Fixed { first: 255, stride: 16, vertices: 16 });
+        assert_eq!(decode(1, 0xFFFF_FFE2), GeometryMode::Variable { main: 3 });
+        assert_eq!(decode(3, 2), GeometryMode::Point, "unknown");
     }
 
     #[test]

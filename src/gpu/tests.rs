@@ -1,5 +1,5 @@
-//! The module as a host sees it: command lists in, triangles out. Every list is executed with native code, where the
-//! build has it, and with the interpreter, and both must agree.
+//! The module as a host uses it: command lists in, triangles out. Every list runs on both engines,
+//! native code (where the build has it) and the interpreter, whose results must be equal.
 
 mod hostile;
 mod streams;
@@ -12,7 +12,7 @@ use crate::engine::{Options, Prefer};
 use crate::program::Program;
 use crate::text::assemble;
 
-/// A command list being recorded, as a game's library would.
+/// A command list under construction, as a game's library records it.
 #[derive(Clone, Default)]
 pub(crate) struct List(pub(crate) Vec<u32>);
 
@@ -26,7 +26,7 @@ impl List {
         self.masked(id, value, 0xF)
     }
 
-    /// One command with more values, or several if there are too many for one.
+    /// One command with extra values, or several if one cannot hold them.
     pub(crate) fn burst(&mut self, id: u16, values: &[u32], step: u16) -> &mut List {
         for (n, values) in values.chunks(256).enumerate() {
             let (extra, id) = (values.len() as u32 - 1, id + 256 * n as u16 * step);
@@ -39,17 +39,17 @@ impl List {
         self
     }
 
-    /// All values to one register.
+    /// Writes all values to one register.
     pub(crate) fn queue(&mut self, id: u16, values: &[u32]) -> &mut List {
         self.burst(id, values, 0)
     }
 
-    /// Each value to the register after the last.
+    /// Writes the values to consecutive registers.
     pub(crate) fn run(&mut self, id: u16, values: &[u32]) -> &mut List {
         self.burst(id, values, 1)
     }
 
-    /// Code from word `at` on, and descriptors.
+    /// Uploads code from word `at` on, and descriptors.
     pub(crate) fn code(&mut self, block: u16, at: u32, program: &Program) -> &mut List {
         self.write(block + offset::CODETRANSFER_INDEX, at)
             .queue(block + offset::CODETRANSFER_DATA0, program.code())
@@ -58,7 +58,7 @@ impl List {
         self.queue(block + offset::OPDESCS_DATA0, program.opdescs())
     }
 
-    /// A program at word 0 that begins there, as many attributes as are said in registers of the same numbers, and the
+    /// A program with entry point 0, its attributes in registers of the same numbers, and the
     /// outputs of `mask`.
     pub(crate) fn shader(&mut self, block: u16, source: &str, attributes: u32, mask: u32) -> &mut List {
         let mode = if block == GSH { 0x0800_0000 } else { 0xA000_0000 };
@@ -67,7 +67,7 @@ impl List {
             .write(block + offset::OUTMAP_MASK, mask)
     }
 
-    /// What the slots mean: position, colour, texture coordinates 0, in this order.
+    /// Semantics of the slots: position, colour, texture coordinates 0, in this order.
     pub(crate) fn outmap(&mut self, total: u32) -> &mut List {
         self.run(SH_OUTMAP_TOTAL, &[total, 0x0302_0100, 0x0B0A_0908, 0x1F1F_0D0C])
     }
@@ -76,7 +76,7 @@ impl List {
         self.write(PRIMITIVE_CONFIG, (topology as u32) << 8).write(RESTART_PRIMITIVE, 1)
     }
 
-    /// Geometry on, fed so, `outputs` vectors a vertex.
+    /// Enables the geometry unit in this mode, with `outputs` vectors per vertex.
     pub(crate) fn geometry(&mut self, misc0: u32, misc1: u32, outputs: u32) -> &mut List {
         self.write(GEOSTAGE_CONFIG, 2)
             .write(VSH_COM_MODE, 1)
@@ -108,7 +108,7 @@ impl List {
     }
 }
 
-/// The words of a float24 vector, as they are sent.
+/// The words of a float24 vector, in upload order.
 fn words24(vector: Vec4) -> [u32; 3] {
     let [x, y, z, w] = vector.map(f32_to_f24_truncating);
     [w << 8 | z >> 16, z << 16 | y >> 8, y << 24 | x]
@@ -121,12 +121,12 @@ fn program(source: &str) -> Program {
     assemble(&format!(".raw\n{head}\n{body}\n")).unwrap_or_else(|e| panic!("{e}")).shbin.program().unwrap()
 }
 
-/// A vertex whose attributes are x and, in all components of the others, x + n/16.
+/// A vertex whose attribute 0 is (x, 0, 0, 1), and whose attribute n is x + n/16 in all components.
 pub(crate) fn vertex(x: f32) -> Attributes {
     std::array::from_fn(|n| if n == 0 { [x, 0.0, 0.0, 1.0] } else { [x + n as f32 / 16.0; 4] })
 }
 
-/// A host: what is drawn are its vertices.
+/// A host, whose memory supplies the vertices of every draw.
 #[derive(Clone)]
 struct Console {
     gpu: Gpu,
@@ -197,13 +197,14 @@ impl Console {
         if block == GSH { &state.geometry.uniforms } else { &state.vertex.uniforms }
     }
 
-    /// The x of the positions of triangles since the last time.
+    /// The x of the positions of triangles since the last call.
     fn xs(&mut self) -> Vec<[f32; 3]> {
         self.memory.triangles.drain(..).map(|t| t.map(|v| v[0])).collect()
     }
 }
 
-/// A console that draws these, after it has executed `list` with both engines.
+/// Executes `list` on both engines with these vertices and indices. Returns the console with native
+/// code.
 fn play(list: &List, vertices: &[f32], indices: &[u32]) -> Console {
     play_with(list, vertices, indices, Some(RoundRobin::default()))
 }
@@ -236,7 +237,7 @@ fn play_with(list: &List, vertices: &[f32], indices: &[u32], cache: Option<Round
 /// v0 is the position, v1 the colour.
 pub(crate) const PLAIN: &str = "mov o0, v0\nmov o1, v1";
 
-/// Three vectors make a triangle.
+/// Point mode: three vectors form a triangle.
 pub(crate) const TRIANGLE: &str = ".gsh point c0
 setemit 0
 mov o0, v0
@@ -248,7 +249,7 @@ setemit 2, prim
 mov o0, v2
 emit";
 
-/// A list that sets up [`PLAIN`] without geometry.
+/// A list that sets up [`PLAIN`] without a geometry program.
 pub(crate) fn plain() -> List {
     let mut list = List::default();
     list.write(GEOSTAGE_CONFIG, 0).write(VSH_COM_MODE, 0);
@@ -257,7 +258,7 @@ pub(crate) fn plain() -> List {
 }
 
 #[test]
-fn a_gpu_may_go_from_thread_to_thread() {
+fn a_gpu_is_send() {
     fn is_send<T: Send>() {}
     is_send::<Gpu>();
 }

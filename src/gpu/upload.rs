@@ -1,44 +1,49 @@
-//! Words written to a unit's block -> its code, descriptors and uniforms, one word at a time.
+//! Words written to a unit's block of registers -> its code, descriptors and uniforms.
 //!
-//! Each of the three memories has an index that a write sets and that then counts by itself; all data registers of a
-//! memory feed the same queue. Invariant: nothing is written outside of a memory, and an upload that changes no word of
-//! code says so. It must not know the register file, nor who runs the code.
+//! Each of the three memories has an index that a write sets and that then increments by itself.
+//! All data registers of a memory feed the same queue.
+//!
+//! Invariant: no write leaves its memory, and an upload that changes no word of code or descriptors
+//! reports no change. This file must not know the register file, nor the engine that runs the code.
 
 use super::registers::{merge, offset};
 use crate::container::float24::f24_to_f32;
 use crate::isa::{FLOAT_UNIFORMS, INT_UNIFORMS, MAX_CODE_WORDS, OPDESCS, Stage};
 use crate::state::{Uniforms, Unit, Vec4};
 
-/// Words of program memory of a vertex unit (measured by what reads back of its entry point: GBATEK).
+/// Words of program memory of a vertex unit (measured by the bits of its entry point that read
+/// back: GBATEK).
 pub const VERTEX_CODE_WORDS: usize = 512;
 
-/// What a kind of unit holds: memories, the indices of uploads, and the registers that carry over from run to run.
+/// The state of one kind of unit: memories, upload indices, and the registers that carry over from
+/// run to run.
 ///
-/// Plain data. Whatever its fields hold is taken as it is: lengths and indices are checked where they are used.
+/// Plain data with any contents: users of lengths and indices check them.
 #[derive(Clone, Debug)]
 pub struct ShaderState {
     /// Program memory: 512 words for vertex units, 4096 for the geometry unit.
     pub code: Vec<u32>,
-    /// The 128 operand descriptors that instructions can name.
+    /// The 128 operand descriptors that instructions can select.
     pub opdescs: Vec<u32>,
     /// Uniforms.
     pub uniforms: Uniforms,
-    /// Registers. All vertex units are one here: what one vertex leaves, the next one finds.
+    /// Registers. All vertex units share them here: a vertex starts from the registers that the
+    /// previous one left.
     pub unit: Unit,
-    /// Code word that is written next.
+    /// The next code word.
     pub code_index: u16,
-    /// Descriptor that is written next.
+    /// The next descriptor.
     pub opdesc_index: u16,
-    /// Float uniform that is written next.
+    /// The next float uniform.
     pub float_index: u8,
-    /// Whether float uniforms come as four words of f32; else they are three words of float24.
+    /// Whether float uniforms arrive as four words of f32; else as three words of float24.
     pub float32: bool,
-    /// Words of a float uniform that is not complete.
-    pub float_words: Words,
+    /// Words of an incomplete float uniform.
+    pub float_words: PartialVector,
 }
 
 impl ShaderState {
-    /// All zero.
+    /// A unit with all memories zero.
     pub fn new(stage: Stage) -> ShaderState {
         let words = match stage {
             Stage::Vertex => VERTEX_CODE_WORDS,
@@ -53,13 +58,13 @@ impl ShaderState {
             opdesc_index: 0,
             float_index: 0,
             float32: false,
-            float_words: Words::default(),
+            float_words: PartialVector::default(),
         }
     }
 
-    /// A write to offset `at` of the unit's block. `merged` is the whole register behind it: booleans and integers
-    /// follow that (citra#2709), queues take `value` whatever `mask` says, as in every known emulator. Gives whether
-    /// code or descriptors have changed.
+    /// Handles a write to offset `at` of the unit's block. `merged` is the whole register after the
+    /// write: booleans and integers take it (citra#2709). Queues take `value` whatever `mask`, as
+    /// in every known emulator. Returns whether code or descriptors have changed.
     pub(super) fn write(&mut self, at: u16, value: u32, mask: u8, merged: u32) -> bool {
         use offset::*;
         match at {
@@ -90,7 +95,8 @@ impl ShaderState {
             self.float_words.push::<3>(word).map(f24_vector)
         };
         let Some(vector) = vector else { return };
-        // Past the last uniform nothing happens, and the index stays (seen on hardware: azahar#2412; games write 0x7F).
+        // Past the last uniform nothing is written and the index stays (observed on hardware:
+        // azahar#2412; games write 0x7F).
         if let Some(c) = self.uniforms.c.get_mut(usize::from(self.float_index)) {
             *c = vector;
             self.float_index += 1;
@@ -100,40 +106,40 @@ impl ShaderState {
 
 const _: () = assert!(FLOAT_UNIFORMS < u8::MAX as usize && INT_UNIFORMS == 4);
 
-/// A twelve-bit index, of which only some bytes may be written.
+/// A twelve-bit index after a masked write.
 fn index(old: u16, value: u32, mask: u8) -> u16 {
     (merge(u32::from(old), value, mask) & 0xFFF) as u16
 }
 
-/// Stores a word where the index is and moves the index on, also past the end, where words are dropped.
+/// Stores a word at the index and increments the index, also past the end, where words are dropped.
 fn store(memory: &mut [u32], index: &mut u16, value: u32) -> bool {
     let word = memory.get_mut(usize::from(*index));
     *index = index.saturating_add(1);
     word.is_some_and(|word| std::mem::replace(word, value) != value)
 }
 
-/// A vector of float24 numbers from its three words: WWWWWWZZ ZZZZYYYY YYXXXXXX in hexadecimal digits, the high ones
-/// first.
+/// Decodes a float24 vector from its three words, high word first. In hexadecimal digits: WWWWWWZZ
+/// ZZZZYYYY YYXXXXXX.
 pub(super) fn f24_vector([high, middle, low]: [u32; 3]) -> Vec4 {
     let x = low;
     let y = middle << 8 | low >> 24;
     let z = high << 16 | middle >> 16;
     let w = high >> 8;
-    // What is above the low 24 bits does not count.
+    // Bits above the low 24 are ignored.
     [x, y, z, w].map(f24_to_f32)
 }
 
-/// Words of a vector that has not come completely.
+/// Words of a vector that is incomplete.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Words {
-    /// Those that have come.
+pub struct PartialVector {
+    /// The words received.
     pub words: [u32; 3],
-    /// How many.
+    /// Their number.
     pub count: u8,
 }
 
-impl Words {
-    /// Adds one. Gives all once they are `N`.
+impl PartialVector {
+    /// Adds a word. Returns all words once there are `N`.
     pub(super) fn push<const N: usize>(&mut self, word: u32) -> Option<[u32; N]> {
         const { assert!(N <= 4) }
         let count = usize::from(self.count).min(N - 1);
@@ -166,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_vector_of_float24_is_three_words_last_component_first() {
-        // w = 0x123456 and so on: each digit is somewhere else.
+        // Distinct digits, so that a misplaced one shows.
         assert_eq!(
             f24_vector([0x3F00_0040, 0x0000_4080, 0x0041_0000]),
             [0x41_0000, 0x40_8000, 0x40_0000, 0x3F_0000].map(f24_to_f32)
@@ -203,26 +209,26 @@ mod tests {
     }
 
     #[test]
-    fn writing_the_index_forgets_words_of_an_incomplete_vector() {
+    fn writing_the_index_discards_an_incomplete_vector() {
         let mut s = state();
         send(&mut s, FLOATUNIFORM_INDEX, &[0]);
         send(&mut s, FLOATUNIFORM_DATA0, &[1, 2]);
         send(&mut s, FLOATUNIFORM_INDEX, &[0x8000_0002]);
         send(&mut s, FLOATUNIFORM_DATA0, &[1.0f32; 4].map(f32::to_bits));
         assert_eq!((s.uniforms.c[0], s.uniforms.c[2]), ([0.0; 4], [1.0; 4]));
-        // Without a write it goes on where it was.
+        // Without a write of the index the vector continues.
         send(&mut s, FLOATUNIFORM_DATA0, &[2.0f32; 2].map(f32::to_bits));
         send(&mut s, FLOATUNIFORM_DATA0, &[2.0f32; 2].map(f32::to_bits));
         assert_eq!((s.uniforms.c[3], s.float_words.count), ([2.0; 4], 0));
     }
 
     #[test]
-    fn a_masked_index_is_merged_with_where_it_stands() {
+    fn a_masked_write_merges_with_the_current_index() {
         let mut s = state();
         send(&mut s, FLOATUNIFORM_INDEX, &[7]);
         send(&mut s, FLOATUNIFORM_DATA0, &[0; 3]);
         s.write(FLOATUNIFORM_INDEX, 0x8000_00FF, 0b1000, 0);
-        assert_eq!((s.float_index, s.float32), (8, true), "the mode is new, the index the one that has counted");
+        assert_eq!((s.float_index, s.float32), (8, true), "new mode, incremented index");
         send(&mut s, CODETRANSFER_INDEX, &[0x1FE]);
         send(&mut s, CODETRANSFER_DATA0, &[1]);
         s.write(CODETRANSFER_INDEX, 0xFFFF_FF10, 0b0001, 0);
@@ -230,20 +236,20 @@ mod tests {
     }
 
     #[test]
-    fn memories_end() {
+    fn words_past_the_end_are_dropped() {
         let mut s = state();
         send(&mut s, CODETRANSFER_INDEX, &[510]);
         assert!(send(&mut s, CODETRANSFER_DATA0, &[1, 2, 3, 4]));
-        assert_eq!((&s.code[510..], s.code[0], s.code_index), (&[1, 2][..], 0, 514), "no way round");
+        assert_eq!((&s.code[510..], s.code[0], s.code_index), (&[1, 2][..], 0, 514), "the index does not wrap");
         assert!(!send(&mut s, CODETRANSFER_DATA0, &[5]));
         send(&mut s, OPDESCS_INDEX, &[0xFFFF_F07F]);
         assert!(send(&mut s, OPDESCS_DATA0, &[6]));
-        assert!(!send(&mut s, OPDESCS_DATA0, &[7]), "no instruction names descriptor 128");
+        assert!(!send(&mut s, OPDESCS_DATA0, &[7]), "there is no descriptor 128");
         assert_eq!((s.opdescs[127], s.opdescs[0], s.opdescs.len()), (6, 0, 128));
     }
 
     #[test]
-    fn equal_words_change_nothing() {
+    fn equal_words_report_no_change() {
         let mut s = state();
         assert!(send(&mut s, CODETRANSFER_DATA0, &[1, 2, 3]));
         send(&mut s, CODETRANSFER_INDEX, &[0]);
@@ -254,9 +260,9 @@ mod tests {
     }
 
     #[test]
-    fn words_of_a_strange_count_do_no_harm() {
+    fn any_saved_word_count_is_safe() {
         for count in 0..=u8::MAX {
-            let mut words = Words { words: [1, 2, 3], count };
+            let mut words = PartialVector { words: [1, 2, 3], count };
             while words.push::<3>(4).is_none() {}
             assert_eq!(words.count, 0);
         }

@@ -1,10 +1,10 @@
-//! [`State`] -> the structure that C has of it, and back.
+//! [`State`] <-> `pj_gpu_state`.
 //!
-//! Invariant: there and back is the same state, but for memories of other lengths than a console's, which C has no way to
-//! make. It must not know what a state means.
+//! Invariant: a round trip gives the same state, except for memories of other lengths than a
+//! console's, which C cannot express. This file must not know the meaning of states.
 
 use super::types::{PjGpuState, PjGpuUnit};
-use crate::gpu::{Assembly, Fed, FixedAttributes, RegisterFile, ShaderState, State, Words};
+use crate::gpu::{Assembly, FixedAttributes, GeometryInput, PartialVector, RegisterFile, ShaderState, State};
 use crate::state::{EmitState, Uniforms, Unit};
 
 impl PjGpuUnit {
@@ -36,7 +36,7 @@ impl PjGpuUnit {
         }
     }
 
-    fn translated(&self, code: &[u32]) -> ShaderState {
+    fn shader_state(&self, code: &[u32]) -> ShaderState {
         ShaderState {
             code: code.into(),
             opdescs: self.opdescs.into(),
@@ -60,13 +60,13 @@ impl PjGpuUnit {
             opdesc_index: self.opdesc_index,
             float_index: self.float_index,
             float32: self.float32 != 0,
-            float_words: Words { words: self.float_words, count: self.float_count },
+            float_words: PartialVector { words: self.float_words, count: self.float_count },
         }
     }
 }
 
 impl Default for PjGpuState {
-    /// As when the console is switched on.
+    /// The state at power-on.
     fn default() -> PjGpuState {
         PjGpuState::new(&State::default())
     }
@@ -74,7 +74,7 @@ impl Default for PjGpuState {
 
 impl PjGpuState {
     pub(super) fn new(state: &State) -> PjGpuState {
-        let State { registers, vertex, geometry, fixed, fed, assembly } = state;
+        let State { registers, vertex, geometry, fixed, geometry_input, assembly } = state;
         PjGpuState {
             struct_size: size_of::<PjGpuState>(),
             registers: *registers.0,
@@ -90,34 +90,34 @@ impl PjGpuState {
             fixed_count: fixed.count,
             assembly_count: assembly.count,
             assembly_vertices: assembly.vertices,
-            fed_vectors: fed.vectors,
-            fed_vertices: fed.vertices,
-            fed_expected: fed.expected,
-            fed_count: fed.count,
-            fed_uniform: fed.uniform,
+            geometry_input_vectors: geometry_input.vectors,
+            geometry_input_vertices: geometry_input.vertices,
+            geometry_input_expected: geometry_input.expected,
+            geometry_input_count: geometry_input.count,
+            geometry_input_uniform: geometry_input.uniform,
             assembly_oldest: assembly.oldest,
             reserved: [0; 5],
         }
     }
 
-    pub(super) fn translated(&self) -> State {
+    pub(super) fn state(&self) -> State {
         State {
             registers: RegisterFile(Box::new(self.registers)),
-            vertex: self.vertex.translated(&self.vertex_code),
-            geometry: self.geometry.translated(&self.geometry_code),
+            vertex: self.vertex.shader_state(&self.vertex_code),
+            geometry: self.geometry.shader_state(&self.geometry_code),
             fixed: FixedAttributes {
                 index: self.fixed_index,
-                words: Words { words: self.fixed_words, count: self.fixed_words_count },
+                words: PartialVector { words: self.fixed_words, count: self.fixed_words_count },
                 defaults: self.fixed_defaults,
                 vertex: self.fixed_vertex,
                 count: self.fixed_count,
             },
-            fed: Fed {
-                vectors: self.fed_vectors,
-                count: self.fed_count,
-                vertices: self.fed_vertices,
-                expected: self.fed_expected,
-                uniform: self.fed_uniform,
+            geometry_input: GeometryInput {
+                vectors: self.geometry_input_vectors,
+                count: self.geometry_input_count,
+                vertices: self.geometry_input_vertices,
+                expected: self.geometry_input_expected,
+                uniform: self.geometry_input_uniform,
             },
             assembly: Assembly {
                 vertices: self.assembly_vertices,
@@ -128,7 +128,7 @@ impl PjGpuState {
     }
 }
 
-/// As many words as C has room for.
+/// The first `N` words, padded with zeros.
 fn words<const N: usize>(from: &[u32]) -> [u32; N] {
     let mut to = [0; N];
     let count = from.len().min(N);

@@ -1,4 +1,5 @@
-//! The C functions as a host calls them, and compared with what Rust's own host gets for the same command lists.
+//! The C functions as a host calls them. Their results equal those of a Rust host for the same
+//! command lists.
 
 mod calls;
 mod states;
@@ -14,7 +15,7 @@ use crate::state::Vec4;
 use crate::testing::miri_or;
 use std::ptr::{null, null_mut};
 
-/// What both hosts have and get.
+/// The memory and the results of a host, in C or Rust.
 #[derive(Default)]
 struct World {
     vertices: Vec<Attributes>,
@@ -22,9 +23,9 @@ struct World {
     triangles: Vec<[Semantics; 3]>,
     reports: Vec<PjReport>,
     writes: usize,
-    /// What is called from callbacks, and what that gave.
-    meddle: Option<fn(*mut PjGpu) -> Vec<i32>>,
-    meddled: Vec<(&'static str, Vec<i32>)>,
+    /// Calls that callbacks make, and the statuses that they return.
+    nested_calls: Option<fn(*mut PjGpu) -> Vec<i32>>,
+    nested_results: Vec<(&'static str, Vec<i32>)>,
     gpu: *mut PjGpu,
 }
 
@@ -34,14 +35,14 @@ impl World {
         World { vertices, indices: indices.to_vec(), gpu: null_mut(), ..World::default() }
     }
 
-    fn meddle(&mut self, whence: &'static str) {
-        if let Some(meddle) = self.meddle {
-            self.meddled.push((whence, meddle(self.gpu)));
+    fn nested_calls(&mut self, callback: &'static str) {
+        if let Some(nested_calls) = self.nested_calls {
+            self.nested_results.push((callback, nested_calls(self.gpu)));
         }
     }
 }
 
-/// Rust's host.
+/// The Rust host.
 impl Sink for World {
     fn triangle(&mut self, vertices: [&Semantics; 3]) {
         self.triangles.push(vertices.map(|v| *v));
@@ -66,45 +67,45 @@ impl crate::gpu::Host for World {
     }
 }
 
-/// The host's own, which every callback is given.
+/// The host's own data, from a callback's `user`.
 ///
 /// # Safety
-/// Nobody else uses it meanwhile.
+/// No other code uses it meanwhile.
 unsafe fn world<'a>(user: *mut c_void) -> &'a mut World {
-    // SAFETY: every call below is given one.
+    // SAFETY: every call below passes one.
     unsafe { &mut *user.cast() }
 }
 
 /// A vertex of a triangle.
 ///
 /// # Safety
-/// What the header says of them.
+/// As the header guarantees.
 unsafe fn semantics(from: *const f32) -> Semantics {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees it.
     unsafe { *from.cast::<Semantics>() }
 }
 
 unsafe extern "C" fn triangle(user: *mut c_void, a: *const f32, b: *const f32, c: *const f32) {
-    // SAFETY: the header's words.
+    // SAFETY: as the header guarantees.
     let (world, vertices) = unsafe { (world(user), [a, b, c].map(|v| semantics(v))) };
     world.triangles.push(vertices);
-    world.meddle("triangle");
+    world.nested_calls("triangle");
 }
 
 unsafe extern "C" fn fetch(user: *mut c_void, index: u32, attributes: *mut Vec4) {
-    // SAFETY: the header's words.
+    // SAFETY: as the header guarantees.
     let (world, attributes) = unsafe { (world(user), &mut *attributes.cast::<Attributes>()) };
     assert_eq!(*attributes, Attributes::default());
     *attributes = world.vertices[index as usize];
-    world.meddle("fetch");
+    world.nested_calls("fetch");
 }
 
 unsafe extern "C" fn lookup(user: *mut c_void, index: u32) -> u32 {
-    // SAFETY: the header's words.
+    // SAFETY: as the header guarantees.
     let world = unsafe { world(user) };
-    world.meddle("lookup");
+    world.nested_calls("lookup");
     match index {
-        // The first time these are stored, afterwards reused.
+        // The first lookup stores, later ones reuse.
         n if world.writes & 1 << n != 0 => PJ_LOOKUP_REUSE + n,
         n => {
             world.writes |= 1 << n;
@@ -114,7 +115,7 @@ unsafe extern "C" fn lookup(user: *mut c_void, index: u32) -> u32 {
 }
 
 fn pj_draw(user: *mut c_void) -> PjDraw {
-    PjDraw { struct_size: size_of::<PjDraw>(), triangle: Some(triangle), user, ..PjDraw::NOTHING }
+    PjDraw { struct_size: size_of::<PjDraw>(), triangle: Some(triangle), user, ..PjDraw::ZERO }
 }
 
 fn empty_report() -> PjReport {
@@ -123,9 +124,9 @@ fn empty_report() -> PjReport {
 
 unsafe extern "C" fn draw(user: *mut c_void, gpu: *mut PjGpu, effect: i32) {
     let (draw, mut report) = {
-        // SAFETY: until the block ends nobody else uses it.
+        // SAFETY: no other code uses it in this block.
         let world = unsafe { world(user) };
-        world.meddle("draw");
+        world.nested_calls("draw");
         let draw = match effect {
             PJ_EFFECT_DRAW_ARRAYS => {
                 PjDraw { count: world.vertices.len(), vertices: world.vertices.as_ptr(), ..pj_draw(user) }
@@ -134,7 +135,7 @@ unsafe extern "C" fn draw(user: *mut c_void, gpu: *mut PjGpu, effect: i32) {
                 count: world.indices.len(),
                 indices: world.indices.as_ptr().cast(),
                 index_bytes: 2,
-                cache: 8,
+                vertex_cache_entries: 8,
                 fetch: Some(fetch),
                 ..pj_draw(user)
             },
@@ -154,13 +155,13 @@ unsafe extern "C" fn draw(user: *mut c_void, gpu: *mut PjGpu, effect: i32) {
 }
 
 unsafe extern "C" fn wrote(user: *mut c_void, gpu: *const PjGpu, id: u16, _: u32, _: u8) {
-    // SAFETY: the header's words.
+    // SAFETY: as the header guarantees.
     let world = unsafe { world(user) };
     world.writes += 1;
     let mut value = 0;
     // SAFETY: all are valid.
     assert_eq!(unsafe { pj_gpu_read(gpu, id, &mut value) }, PJ_OK);
-    world.meddle("wrote");
+    world.nested_calls("wrote");
 }
 
 fn gpu(engine: *const PjEngine) -> *mut PjGpu {
@@ -182,13 +183,13 @@ fn execute(gpu: *mut PjGpu, list: &List, user: *mut World) -> i32 {
     unsafe { pj_gpu_execute(gpu, list.0.as_ptr(), list.0.len(), &host) }
 }
 
-/// One write after the other, by a host with a command processor of its own.
+/// Single writes, as from a host with its own command processor.
 fn write_all(gpu: *mut PjGpu, list: &List, user: *mut World) {
     let mut attributes = [[[7.0; 4]; 16]];
     for Write { id, value, mask } in Commands::new(&list.0) {
         // SAFETY: all are valid.
         let effect = unsafe { pj_gpu_write(gpu, id, value, mask, attributes.as_mut_ptr()) };
-        // SAFETY: nobody else uses it here.
+        // SAFETY: no other code uses it.
         unsafe { (*user).writes += 1 };
         match effect {
             PJ_EFFECT_NONE => {}
@@ -197,23 +198,23 @@ fn write_all(gpu: *mut PjGpu, list: &List, user: *mut World) {
                 // SAFETY: all are valid.
                 assert_eq!(unsafe { pj_gpu_draw_immediate(gpu, &one, null_mut()) }, PJ_OK);
             }
-            // SAFETY: what `pj_gpu_execute` calls.
+            // SAFETY: as `pj_gpu_execute` calls it.
             _ => unsafe { draw(user.cast(), gpu, effect) },
         }
     }
 }
 
-/// All that is remembered. There is nothing between the fields of the structure.
-fn remembered(gpu: *const PjGpu) -> Vec<u8> {
+/// The whole state. The structure has no padding.
+fn state_bytes(gpu: *const PjGpu) -> Vec<u8> {
     let mut state = Box::new(PjGpuState { registers: [77; 768], ..PjGpuState::default() });
-    // SAFETY: all are valid; a state is as many bytes without padding.
+    // SAFETY: all are valid; a state has no padding.
     unsafe {
         assert_eq!(pj_gpu_state_get(gpu, &mut *state), PJ_OK);
         slice::from_raw_parts((&raw const *state).cast::<u8>(), size_of::<PjGpuState>()).to_vec()
     }
 }
 
-/// One list for each way that vertices can go.
+/// One list for each path of the vertices.
 fn lists() -> Vec<(&'static str, List)> {
     let with = |change: fn(&mut List)| {
         let mut list = plain();
@@ -236,13 +237,13 @@ fn lists() -> Vec<(&'static str, List)> {
 }
 
 #[test]
-fn lists_and_single_writes_give_what_rust_gives() {
+fn lists_and_single_writes_match_a_rust_host() {
     for backend in [PJ_NATIVE, PJ_INTERPRETER].into_iter().skip(miri_or(1, 0)) {
         let engine = engine(&PjOptions { backend, ..PjOptions::DEFAULT }).expect("an engine");
         for (name, list) in lists().into_iter().step_by(miri_or(3, 1)) {
             let fresh = || World::new(&[1.0, 2.0, 3.0, 4.0, 5.0], &[3, 0, 1, 2, 3, 4, 1, 0]);
             let mut want = fresh();
-            // SAFETY: it was made above.
+            // SAFETY: a live handle.
             let mut rust = Gpu::new(unsafe { (*engine).engine.clone() });
             rust.execute(&list.0, &mut want);
             let [mut whole, mut single] = [fresh(), fresh()];
@@ -254,19 +255,23 @@ fn lists_and_single_writes_give_what_rust_gives() {
             for (gpu, got) in [(a, &whole), (b, &single)] {
                 assert_eq!(got.triangles, want.triangles, "{name}");
                 assert_eq!((&got.reports, got.writes), (&want.reports, want.writes), "{name}");
-                let mut work =
-                    PjGpuWork { struct_size: size_of::<PjGpuWork>(), comparisons: 9, programs: 9, lookups: 9 };
+                let mut stats = PjGpuUploadStats {
+                    struct_size: size_of::<PjGpuUploadStats>(),
+                    comparisons: 9,
+                    programs: 9,
+                    lookups: 9,
+                };
                 // SAFETY: all are valid.
-                assert_eq!(unsafe { pj_gpu_work_get(gpu, &mut work) }, PJ_OK);
-                let seen = rust.work();
+                assert_eq!(unsafe { pj_gpu_upload_stats_get(gpu, &mut stats) }, PJ_OK);
+                let seen = rust.upload_stats();
                 assert_eq!(
-                    (work.comparisons, work.programs, work.lookups),
+                    (stats.comparisons, stats.programs, stats.lookups),
                     (seen.comparisons, seen.programs, seen.lookups)
                 );
                 let state = PjGpuState::new(rust.state());
-                // SAFETY: a state is as many bytes without padding.
+                // SAFETY: a state has no padding.
                 let bytes = unsafe { slice::from_raw_parts((&raw const state).cast::<u8>(), size_of::<PjGpuState>()) };
-                assert!(remembered(gpu) == bytes, "{name}: what is remembered");
+                assert!(state_bytes(gpu) == bytes, "{name}: the state");
                 // SAFETY: the last use.
                 assert_eq!(unsafe { pj_gpu_free(gpu) }, PJ_OK);
             }
@@ -280,7 +285,7 @@ fn lists_and_single_writes_give_what_rust_gives() {
 fn registers_and_default_attributes_are_read() {
     let engine = engine(&PjOptions { backend: PJ_INTERPRETER, ..PjOptions::DEFAULT }).expect("an engine");
     let gpu = gpu(engine);
-    // SAFETY: the last use of this one; the GPU keeps what it needs.
+    // SAFETY: the last use of the engine, which the GPU outlives.
     unsafe { pj_engine_free(engine) };
     let mut list = List::default();
     list.masked(VSH, 0xAABB_CCDD, 0b0110).write(VSH + offset::CODETRANSFER_INDEX, 5);

@@ -1,6 +1,8 @@
-//! The numbers and structures of the header's section on the GPU, and what they mean to [`gpu`](crate::gpu).
+//! Numbers and structures of the header's GPU section, and their translation to
+//! [`gpu`](crate::gpu).
 //!
-//! Invariant: as in the types of the other sections: the same fields in the same order, no padding behind a size.
+//! Invariant: the same fields in the same order as in the header; structures that begin with their
+//! size have no padding.
 
 use super::PjGpu;
 use crate::gpu::Report;
@@ -34,7 +36,7 @@ pub struct PjGpuHost {
 }
 
 impl PjGpuHost {
-    pub(super) const NOTHING: PjGpuHost =
+    pub(super) const ZERO: PjGpuHost =
         PjGpuHost { struct_size: 0, triangle: None, draw: None, wrote: None, user: null_mut() };
 }
 
@@ -50,11 +52,11 @@ pub struct PjDraw {
     pub triangle: Option<PjTriangleFn>,
     pub user: *mut c_void,
     pub index_bytes: u32,
-    pub cache: u32,
+    pub vertex_cache_entries: u32,
 }
 
 impl PjDraw {
-    pub(super) const NOTHING: PjDraw = PjDraw {
+    pub(super) const ZERO: PjDraw = PjDraw {
         struct_size: 0,
         count: 0,
         vertices: null(),
@@ -64,7 +66,7 @@ impl PjDraw {
         triangle: None,
         user: null_mut(),
         index_bytes: 0,
-        cache: 0,
+        vertex_cache_entries: 0,
     };
 }
 
@@ -92,14 +94,14 @@ impl PjReport {
 
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub struct PjGpuWork {
+pub struct PjGpuUploadStats {
     pub struct_size: usize,
     pub comparisons: u64,
     pub programs: u64,
     pub lookups: u64,
 }
 
-/// What one kind of unit holds, but for its code.
+/// The state of one kind of unit, without code memory.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct PjGpuUnit {
@@ -144,23 +146,23 @@ pub struct PjGpuState {
     pub fixed_count: u8,
     pub assembly_count: u8,
     pub assembly_vertices: [[f32; 24]; 2],
-    pub fed_vectors: Registers,
-    pub fed_vertices: u32,
-    pub fed_expected: u32,
-    pub fed_count: u8,
-    pub fed_uniform: u8,
+    pub geometry_input_vectors: Registers,
+    pub geometry_input_vertices: u32,
+    pub geometry_input_expected: u32,
+    pub geometry_input_count: u8,
+    pub geometry_input_uniform: u8,
     pub assembly_oldest: u8,
     pub reserved: [u8; 5],
 }
 
-// As in the types beside: sizes that structures have had.
+// As in `capi/types.rs`: sizes of each structure in all versions.
 pub(super) const HOST_BYTES: &[usize] = &[offset_of!(PjGpuHost, user) + size_of::<*mut c_void>()];
-pub(super) const DRAW_BYTES: &[usize] = &[offset_of!(PjDraw, cache) + size_of::<u32>()];
+pub(super) const DRAW_BYTES: &[usize] = &[offset_of!(PjDraw, vertex_cache_entries) + size_of::<u32>()];
 pub(super) const REPORT_BYTES: &[usize] = &[offset_of!(PjReport, geometry_exit) + size_of::<i32>()];
-pub(super) const WORK_BYTES: &[usize] = &[offset_of!(PjGpuWork, lookups) + size_of::<u64>()];
+pub(super) const UPLOAD_STATS_BYTES: &[usize] = &[offset_of!(PjGpuUploadStats, lookups) + size_of::<u64>()];
 pub(super) const STATE_BYTES: &[usize] = &[offset_of!(PjGpuState, reserved) + size_of::<[u8; 5]>()];
 
-// Nothing lies between fields, and none of C's arrays is shorter than what is kept.
+// The structures have no padding, and the memories have the sizes of C's arrays.
 const _: () = {
     use crate::gpu::{VERTEX_CODE_WORDS, registers::REGISTERS};
     use crate::isa::{MAX_CODE_WORDS, OPDESCS};

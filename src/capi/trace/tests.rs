@@ -5,40 +5,40 @@ use crate::text::assemble;
 use std::ffi::CStr;
 use std::ptr::null_mut;
 
-/// What is kept of a step.
+/// A recorded step.
 #[derive(Clone, Debug, PartialEq)]
-struct Seen {
+struct RecordedStep {
     text: String,
     pc: u32,
     next: i32,
     wrote: u32,
-    /// Index, mask and value, if an output or temporary was written.
+    /// Index, mask and value, if the step wrote an output or a temporary.
     register: Option<(u32, u32, [f32; 4])>,
 }
 
-/// a0, aL, cmp; bank and what SETEMIT said.
-type Small = ([i32; 2], i32, [u8; 2], [u8; 4]);
+/// a0, aL, cmp; bank and the state of SETEMIT.
+type ScalarState = ([i32; 2], i32, [u8; 2], [u8; 4]);
 
-/// The host: what it has seen, and after how many steps it stops.
+/// A host that records steps and stops after `stop_at` of them.
 #[derive(Default)]
 struct Host {
-    seen: Vec<Seen>,
-    last: Option<Small>,
+    seen: Vec<RecordedStep>,
+    last: Option<ScalarState>,
     emitted: Vec<(Registers, u32, u32, u32)>,
     stop_at: usize,
 }
 
 unsafe extern "C" fn step(user: *mut c_void, step: *const PjStep) -> i32 {
-    // SAFETY: what was given to the run below, and what the header says of steps.
+    // SAFETY: the pointer of the run below, and a step as the header describes.
     let (host, step) = unsafe { (&mut *user.cast::<Host>(), &*step) };
     assert_eq!(step.struct_size, size_of::<PjStep>());
-    // SAFETY: it ends.
+    // SAFETY: the text ends with 0.
     let text = unsafe { CStr::from_ptr(step.text) }.to_str().expect("text").to_owned();
     let register = (step.wrote & 3 != 0).then_some((step.index, step.mask, step.value));
-    host.seen.push(Seen { text, pc: step.pc, next: step.next, wrote: step.wrote, register });
+    host.seen.push(RecordedStep { text, pc: step.pc, next: step.next, wrote: step.wrote, register });
     let emit = [step.bank, step.emit_vertex, step.emit_primitive, step.emit_winding];
     host.last = Some((step.a0, step.al, step.cmp, emit));
-    // Any number stops.
+    // Any value but 0 stops.
     if host.seen.len() == host.stop_at { -7 } else { 0 }
 }
 
@@ -48,7 +48,8 @@ unsafe extern "C" fn emit(user: *mut c_void, outputs: *const [f32; 4], vertex: u
     host.emitted.push((outputs, vertex, primitive, winding));
 }
 
-/// Runs a program with and without a trace, on either engine, and compares what both leave. The exit, the unit and the host.
+/// Runs a program with and without a trace on each engine and compares the results. Returns the
+/// exit, the unit and the host.
 fn traced(
     source: &str,
     stage: u32,
@@ -72,11 +73,11 @@ fn traced(
         unsafe { (&raw mut *unit).copy_from(&raw const *plain, 1) };
         let c = (&raw mut *uniforms).cast::<c_void>().cast_const();
         let (mut host, mut other) = (Host { stop_at, ..Host::default() }, Host::default());
-        let [user, unheard] = [&raw mut host, &raw mut other].map(<*mut Host>::cast);
+        let [user, untraced_user] = [&raw mut host, &raw mut other].map(<*mut Host>::cast);
         // SAFETY: all are valid.
         let exits = unsafe {
             let traced = pj_run_traced(shader, (&raw mut *unit).cast(), c, Some(emit), Some(step), user);
-            let exits = (traced, pj_run(shader, (&raw mut *plain).cast(), c, Some(emit), unheard));
+            let exits = (traced, pj_run(shader, (&raw mut *plain).cast(), c, Some(emit), untraced_user));
             pj_shader_release(shader);
             pj_engine_free(engine);
             exits
@@ -96,7 +97,7 @@ fn traced(
     std::mem::replace(interpreter, (0, unit(), Host::default()))
 }
 
-/// What a unit holds. The compiler's own padding is no part of it.
+/// The fields of a unit. The compiler's padding is no part of it.
 fn bytes(unit: &PjUnit) -> Vec<u32> {
     let PjUnit { v, r, o, a0, al, cmp, bank, emit_vertex, emit_primitive, emit_winding, reserved: _ } = unit;
     let vectors = [v, r, &o[0], &o[1]].into_iter().flatten().flatten().map(|x| x.to_bits());
@@ -105,7 +106,7 @@ fn bytes(unit: &PjUnit) -> Vec<u32> {
 }
 
 #[test]
-fn each_instruction_is_shown_with_what_it_wrote() {
+fn each_instruction_is_reported_with_its_effect() {
     let source = ".proc main
     mova a0.y, v0.x
     rloop i0, 3
@@ -129,11 +130,11 @@ fn each_instruction_is_shown_with_what_it_wrote() {
         shown,
         [
             ("mova a0.y, v0.xxxx", 0, 1, PJ_WROTE_ADDRESS),
-            ("rloop i0, 3", 1, 2, PJ_WROTE_LOOP),
+            ("rloop i0, 3", 1, 2, PJ_WROTE_LOOP_COUNTER),
             ("add r1.xz, r1, v0", 2, 3, temporary),
-            ("mov o2, c4[aL]", 3, 2, output | PJ_WROTE_LOOP),
+            ("mov o2, c4[aL]", 3, 2, output | PJ_WROTE_LOOP_COUNTER),
             ("add r1.xz, r1, v0", 2, 3, temporary),
-            ("mov o2, c4[aL]", 3, 4, output | PJ_WROTE_LOOP),
+            ("mov o2, c4[aL]", 3, 4, output | PJ_WROTE_LOOP_COUNTER),
             ("cmp v0, lt, ge, v0.yxxx", 4, 5, PJ_WROTE_FLAGS),
             ("litp r2._, v0", 5, 6, PJ_WROTE_FLAGS),
             ("rcall 8, 1", 6, 8, 0),
@@ -150,7 +151,7 @@ fn each_instruction_is_shown_with_what_it_wrote() {
 }
 
 #[test]
-fn what_a_geometry_program_sends_is_shown() {
+fn emitted_vertices_are_reported() {
     let source = ".gsh point c0
     .proc main
     setemit 2, prim inv
@@ -162,14 +163,14 @@ fn what_a_geometry_program_sends_is_shown() {
     let prepare = |unit: &mut PjUnit, _: &mut PjUniforms| (unit.v[0], unit.v[1]) = ([1.5; 4], [2.5; 4]);
     let (exit, unit, host) = traced(source, PJ_GEOMETRY, prepare, 0);
     let wrote: Vec<u32> = host.seen.iter().map(|s| s.wrote).collect();
-    assert_eq!(wrote, [PJ_WROTE_SETEMIT, PJ_WROTE_OUTPUT, PJ_WROTE_VERTEX, PJ_WROTE_OUTPUT, 0]);
+    assert_eq!(wrote, [PJ_WROTE_SETEMIT, PJ_WROTE_OUTPUT, PJ_WROTE_EMIT, PJ_WROTE_OUTPUT, 0]);
     assert_eq!(host.seen[3].register, Some((0, 0b1111, [2.5; 4])));
     assert_eq!(host.emitted.iter().map(|e| (e.0[0], e.1, e.2, e.3)).collect::<Vec<_>>(), [([1.5; 4], 2, 1, 1)]);
     assert_eq!((exit, host.last, unit.bank), (PJ_END, Some(([0; 2], 0, [0; 2], [1, 2, 1, 1])), 1));
 }
 
 #[test]
-fn a_host_may_stop_and_has_what_was_executed() {
+fn a_stopped_run_has_the_effects_so_far() {
     let source = ".proc main\nmov o0, v0\nmov o1, v0\nmov o2, v0\nend\n.end";
     let prepare = |unit: &mut PjUnit, _: &mut PjUniforms| unit.v[0] = [4.0; 4];
     for stop_at in 1..=4 {
@@ -181,25 +182,25 @@ fn a_host_may_stop_and_has_what_was_executed() {
 }
 
 #[test]
-fn exits_are_those_of_other_runs() {
+fn exits_equal_those_of_untraced_runs() {
     let exit = |source: &str| {
         let (exit, _, host) = traced(source, PJ_VERTEX, |_, _| (), 0);
         (exit, host.seen.len(), host.seen.last().expect("some").next)
     };
-    assert_eq!(exit(".proc main\n.raw\nrjmpu !b1, 0\n.end"), (PJ_FUEL, 21, -1));
-    assert_eq!(exit(".raw\n.proc main\nbreak\n.end"), (PJ_BREAK, 1, -1));
+    assert_eq!(exit(".proc main\n.raw\nrjmpu !b1, 0\n.end"), (PJ_OUT_OF_FUEL, 21, -1));
+    assert_eq!(exit(".raw\n.proc main\nbreak\n.end"), (PJ_BREAK_OUTSIDE_LOOP, 1, -1));
     assert_eq!(exit(".raw\n.proc main\nnop\n.end"), (PJ_PAST_END, 1, 1));
 }
 
 #[test]
-fn nothing_runs_without_a_callback_or_a_host() {
+fn missing_pointers_are_errors() {
     let engine = engine(&PjOptions::DEFAULT).expect("an engine");
     let code = [0x8800_0000];
     let mut shader = null_mut();
     let (mut unit, mut uniforms) = (unit(), uniforms());
     let (u, none) = ((&raw mut *unit).cast::<c_void>(), null_mut());
     let c = (&raw mut *uniforms).cast::<c_void>().cast_const();
-    // SAFETY: what is not valid is found to be so.
+    // SAFETY: the library detects each invalid pointer.
     unsafe {
         let status =
             pj_shader_get(engine, code.as_ptr(), 1, std::ptr::null(), 0, 0, PJ_VERTEX, &mut shader, null_mut(), 0);

@@ -1,4 +1,5 @@
-//! Garbage from a fixed seed: registers, lists, draws and saved states. Nothing panics, and everything ends.
+//! Garbage from a fixed seed as registers, lists, draws and saved states. Every call ends, without
+//! a panic.
 
 use super::*;
 use crate::testing::miri_or;
@@ -18,7 +19,7 @@ impl Noise {
         self.word() % n
     }
 
-    /// A value that is likely to mean something.
+    /// A value that is often meaningful.
     fn value(&mut self) -> u32 {
         match self.below(6) {
             0 => self.below(4),
@@ -32,7 +33,7 @@ impl Noise {
         }
     }
 
-    /// A register, of those that do something more often than not.
+    /// A register, usually one with an effect.
     fn id(&mut self) -> u16 {
         const PIPELINE: [u16; 14] = [
             SH_OUTMAP_TOTAL,
@@ -66,13 +67,13 @@ impl Noise {
             words.push(self.below(2) << 31 | extra << 20 | mask << 16 | id);
             words.extend((0..extra + extra % 2).map(|_| self.value()));
         }
-        // Now and then out of step from here on.
+        // Sometimes misaligns the rest of the list.
         words.truncate(words.len().saturating_sub(self.below(3) as usize));
         words
     }
 }
 
-/// Counts, and draws what nobody should.
+/// A host that draws garbage and counts results.
 struct Adversary {
     noise: Noise,
     triangles: u64,
@@ -94,7 +95,7 @@ impl Sink for Adversary {
 
 impl Host for Adversary {
     fn draw(&mut self, gpu: &mut Gpu, draw: Draw) {
-        // A list may ask for hundreds of draws; a few of them are enough.
+        // A list may request hundreds of draws; a few suffice.
         self.draws += 1;
         if self.draws > 4 {
             return;
@@ -141,7 +142,7 @@ fn garbage_lists_end_without_a_panic() {
 }
 
 #[test]
-fn garbage_states_are_gone_on_with() {
+fn garbage_states_are_safe_to_draw_with() {
     let mut host = Adversary::new(0x0123_4567_89AB_CDEF);
     for round in 0..miri_or(2, 60) {
         let noise = &mut host.noise;
@@ -159,10 +160,15 @@ fn garbage_states_are_gone_on_with() {
         (state.fixed.index, state.fixed.count) = (noise.word() as u8, noise.word() as u8);
         state.fixed.words.count = noise.word() as u8;
         let [vertices, expected] = [noise.value(), noise.value()];
-        state.fed =
-            Fed { count: noise.word() as u8, vertices, expected, uniform: noise.word() as u8, ..Fed::default() };
+        state.geometry_input = GeometryInput {
+            count: noise.word() as u8,
+            vertices,
+            expected,
+            uniform: noise.word() as u8,
+            ..GeometryInput::default()
+        };
         (state.assembly.count, state.assembly.oldest) = (noise.word() as u8, noise.word() as u8);
-        // Mostly with the geometry unit, whose input goes on.
+        // Usually with the geometry unit and an incomplete input.
         state.registers.0[usize::from(GEOSTAGE_CONFIG)] = 2 * u32::from(round % 4 != 0);
         state.registers.0[usize::from(GSH_MISC0)] = noise.word() & !0xFF | noise.below(3);
         let mut gpu = console(Prefer::Interpreter, state);
@@ -175,7 +181,7 @@ fn garbage_states_are_gone_on_with() {
 }
 
 #[test]
-fn garbage_is_the_same_with_both_engines() {
+fn garbage_has_the_same_results_on_both_engines() {
     let mut seeds = Noise(77);
     for _ in 0..miri_or(1, 4) {
         let seed = u64::from(seeds.word()) | 1;

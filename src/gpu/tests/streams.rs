@@ -1,4 +1,4 @@
-//! Whole streams: uploads, then draws, in each of the ways vertices can go.
+//! Whole command streams: uploads, then draws, on every path of the vertices.
 
 use super::traps::VARIABLE;
 use super::*;
@@ -6,53 +6,53 @@ use crate::state::Exit;
 use crate::testing::miri_or;
 
 #[test]
-fn point_mode_takes_as_many_vectors_as_there_are_attributes() {
+fn point_mode_runs_on_each_full_set_of_attributes() {
     let mut list = plain();
     list.geometry(0, 0, 1).shader(GSH, TRIANGLE, 3, 1).outmap(1).topology(Topology::Geometry).arrays();
     let mut console = play(&list, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], &[]);
     assert_eq!(console.xs(), [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
     assert_eq!(console.memory.report.geometry_runs, 2);
-    // The seventh vertex is forgotten by the next draw.
+    // The next draw discards the seventh vertex.
     let mut again = List::default();
     again.arrays();
     assert_eq!(console.execute(&again).xs(), [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
     let mut indexed = List::default();
     indexed.elements();
     console.memory.indices = vec![4, 3, 2];
-    assert_eq!(console.execute(&indexed).xs(), [[5.0, 4.0, 3.0]], "nor has one by indices anything of it");
-    // Registers by the geometry unit's own permutation.
+    assert_eq!(console.execute(&indexed).xs(), [[5.0, 4.0, 3.0]], "an indexed draw discards it too");
+    // The geometry unit has a permutation of its own.
     again.write(GSH + offset::ATTRIBUTES_PERMUTATION_LOW, 0x012);
     again.0.rotate_right(2);
     assert_eq!(console.execute(&again).xs(), [[3.0, 2.0, 1.0], [6.0, 5.0, 4.0]]);
 }
 
 #[test]
-fn point_mode_with_vertices_that_do_not_fill_a_run_goes_on_with_the_rest() {
+fn point_mode_splits_vertices_between_runs() {
     let mut list = plain();
-    // Two vectors a vertex, three a run.
+    // Two vectors per vertex, three per run.
     list.geometry(0, 0, 2).shader(GSH, TRIANGLE, 3, 1).arrays();
     let mut console = play(&list, &[1.0, 2.0, 3.0, 4.0], &[]);
     assert_eq!(console.xs(), [[1.0, 1.0625, 2.0], [2.0625, 3.0, 3.0625]]);
-    assert_eq!(console.gpu.state().fed.count, 2);
-    // Sixteen vectors a vertex, one a run: as many runs as vectors.
+    assert_eq!(console.gpu.state().geometry_input.count, 2);
+    // Sixteen vectors per vertex, one per run: as many runs as vectors.
     list.write(VSH_OUTMAP_TOTAL1, 15).write(GSH + offset::INPUTBUFFER_CONFIG, 0).arrays();
     assert_eq!(play(&list, &[1.0], &[]).memory.report.geometry_runs, 16);
 }
 
 #[test]
-fn variable_mode_puts_count_and_vertices_in_uniforms() {
+fn variable_mode_stores_count_and_vertices_in_uniforms() {
     let mut list = plain();
-    // Two main vertices with two vectors each; of the others the first.
+    // Two main vertices store two vectors each, the others one.
     list.geometry(1, 1, 2).shader(GSH, VARIABLE, 1, 1).write(GSH + offset::INPUTBUFFER_CONFIG, 0x0800_0100).elements();
     let indices = [4, 0, 1, 2, 3, 1, 3, 0, 5, 2];
     let mut console = play(&list, &[10.0, 11.0, 12.0, 13.0], &indices);
     assert_eq!(console.xs(), [[10.0, 10.0625, 11.0], [13.0, 13.0625, 11.0], [13.0, 13.0625, 11.0]]);
     let c = console.uniforms(GSH).c.map(|c| c[0]);
-    // The second primitive is one vertex, the third none at all, and of the fourth one came.
+    // The second primitive has one vertex, the third none. Of the fourth one vertex has arrived.
     assert_eq!(console.memory.report.geometry_runs, 3);
     assert_eq!(c[..8], [5.0, 12.0, 12.0625, 11.0, 11.0625, 12.0, 13.0, 0.0]);
-    assert_eq!(console.gpu.state().geometry.float_index, 0, "uploads have an index of their own");
-    // The fourth is forgotten: the next stream begins with a count.
+    assert_eq!(console.gpu.state().geometry.float_index, 0, "the upload index is independent");
+    // The fourth is discarded: the next stream begins with a count.
     console.memory.indices = vec![3, 0, 1, 2];
     let mut again = List::default();
     again.elements();
@@ -60,7 +60,7 @@ fn variable_mode_puts_count_and_vertices_in_uniforms() {
 }
 
 #[test]
-fn variable_mode_without_indices_takes_no_vertices() {
+fn variable_mode_without_indices_drops_all_vertices() {
     let mut list = plain();
     list.geometry(1, 1, 1).shader(GSH, VARIABLE, 1, 1).arrays();
     let mut console = play(&list, &[3.0, 1.0, 2.0, 3.0], &[]);
@@ -69,7 +69,7 @@ fn variable_mode_without_indices_takes_no_vertices() {
 }
 
 #[test]
-fn variable_mode_stops_writing_behind_the_last_uniform() {
+fn variable_mode_writes_nothing_past_the_last_uniform() {
     let mut list = plain();
     list.shader(VSH, "mov o0, v0", 1, u32::MAX).geometry(1, 31, 16).shader(GSH, VARIABLE, 1, 1).elements();
     let indices: Vec<u32> = [300].into_iter().chain(0..300).chain([u32::MAX]).chain(0..300).collect();
@@ -84,24 +84,24 @@ fn variable_mode_stops_writing_behind_the_last_uniform() {
 fn fixed_mode_fills_a_block_of_uniforms() {
     let source = VARIABLE.replace("c3", "c20").replace("c2\n", "c15\n").replace("c1\n", "c10\n");
     let mut list = plain();
-    // Three vertices, five uniforms apart from c10 on, two vectors each.
+    // Three vertices of two vectors each, at strides of five uniforms from c10 on.
     list.geometry(0x010A_4202, 0, 2).shader(GSH, &source, 1, 1).write(GSH + offset::INPUTBUFFER_CONFIG, 0x0800_0100);
     list.arrays();
     let mut console = play(&list, &[1.0, 2.0, 3.0, 4.0], &[]);
     assert_eq!(console.xs(), [[1.0, 2.0, 3.0]]);
     let c = console.uniforms(GSH).c.map(|c| c[0]);
     assert_eq!(c[9..23], [0.0, 4.0, 4.0625, 0.0, 0.0, 0.0, 2.0, 2.0625, 0.0, 0.0, 0.0, 3.0, 3.0625, 0.0]);
-    // More vectors than there is room for a vertex: the first ones.
+    // More vectors than the stride: the first ones are stored.
     list.write(GSH_MISC0, 0x010A_0202).arrays();
     let console = play(&list, &[1.0, 2.0, 3.0], &[]);
     assert_eq!(console.uniforms(GSH).c[10..13].iter().map(|c| c[0]).collect::<Vec<_>>(), [1.0, 2.0, 3.0]);
-    // Beyond the last uniform.
+    // Past the last uniform.
     list.write(GSH_MISC0, 0x015E_FF02).arrays();
     assert_eq!(play(&list, &[1.0; 40], &[]).memory.report.geometry_runs, 2);
 }
 
 #[test]
-fn winding_counts_in_the_fourth_topology_for_one_triangle() {
+fn winding_applies_to_one_triangle_in_the_geometry_topology() {
     let source = TRIANGLE.replace("2, prim", "2, prim inv") + "\nsetemit 2, prim\nmov o0, v2\nemit";
     let mut list = plain();
     list.geometry(0, 0, 1).shader(GSH, &source, 3, 1).topology(Topology::Geometry).arrays();
@@ -119,7 +119,7 @@ fn emitted_vertices_go_through_primitive_assembly() {
 }
 
 #[test]
-fn primitives_go_on_over_draws_until_they_are_restarted() {
+fn primitives_continue_across_draws_until_restarted() {
     let mut list = plain();
     list.topology(Topology::Strip).arrays().arrays();
     let two = [[1.0, 2.0, 1.0], [1.0, 2.0, 2.0]];
@@ -127,7 +127,7 @@ fn primitives_go_on_over_draws_until_they_are_restarted() {
     let mut restarted = list.clone();
     restarted.write(RESTART_PRIMITIVE, 0).arrays();
     assert_eq!(play(&restarted, &[1.0, 2.0], &[]).xs(), two);
-    // The same word again changes nothing, another topology does.
+    // Writing the same topology again does not restart, another topology does.
     let mut same = list.clone();
     same.write(PRIMITIVE_CONFIG, 0x10F).arrays();
     assert_eq!(play(&same, &[1.0, 2.0], &[]).xs().len(), 4);
@@ -153,7 +153,8 @@ fn immediate_mode_collects_attributes_and_permutes_them() {
     let mut console = play(&list, &[], &[]);
     let colour = console.memory.triangles[0][0][8];
     assert_eq!((console.xs(), colour), (vec![[1.0, 2.0, 3.0]], 0.5));
-    // Beginning anew forgets half a vertex and half an attribute, and not the vertex that waits for a triangle.
+    // Selecting immediate mode again discards half a vertex and half an attribute, and keeps the
+    // vertex of the incomplete triangle.
     let mut rest = List::default();
     rest.immediate(&[[9.0; 4]]).queue(FIXEDATTRIB_DATA0, &[1, 2]).write(FIXEDATTRIB_INDEX, 0xF);
     rest.immediate(&[[0.5; 4], [5.0; 4], [0.5; 4], [6.0; 4]]);
@@ -161,7 +162,7 @@ fn immediate_mode_collects_attributes_and_permutes_them() {
 }
 
 #[test]
-fn immediate_vertices_are_drawn_before_what_is_written_behind_them() {
+fn immediate_vertices_are_drawn_before_later_writes() {
     let mut list = plain();
     list.shader(VSH, "add o0, c0, v0", 1, 1).write(FIXEDATTRIB_INDEX, 0xF);
     for x in [10.0, 20.0] {
@@ -171,7 +172,7 @@ fn immediate_vertices_are_drawn_before_what_is_written_behind_them() {
 }
 
 #[test]
-fn immediate_vertices_have_defaults_for_attributes_that_are_not_sent() {
+fn missing_attributes_of_immediate_vertices_are_defaults() {
     let mut list = plain();
     list.write(FIXEDATTRIB_INDEX, 1).immediate(&[[0.25; 4]]).write(FIXEDATTRIB_INDEX, 0xF);
     list.immediate(&[[1.0; 4], [2.0; 4], [3.0; 4]]);
@@ -181,7 +182,7 @@ fn immediate_vertices_have_defaults_for_attributes_that_are_not_sent() {
 }
 
 #[test]
-fn default_attributes_follow_one_another_and_never_become_vertices() {
+fn default_attributes_are_consecutive_and_never_become_vertices() {
     let mut list = List::default();
     list.write(FIXEDATTRIB_INDEX, 0).immediate(&std::array::from_fn::<Vec4, 20, _>(|n| [n as f32; 4]));
     let console = play(&list, &[], &[]);
@@ -193,7 +194,7 @@ fn default_attributes_follow_one_another_and_never_become_vertices() {
 
 /// Citra#2865: geometry programs run in immediate mode too.
 #[test]
-fn immediate_mode_feeds_the_geometry_unit_over_command_lists() {
+fn immediate_mode_reaches_the_geometry_unit_across_command_lists() {
     for (misc0, source) in [(0, TRIANGLE), (0x0101_0202, VARIABLE)] {
         let mut list = plain();
         list.geometry(misc0, 0, 1).shader(GSH, source, 3, 1).write(FIXEDATTRIB_INDEX, 0xF);
@@ -203,21 +204,21 @@ fn immediate_mode_feeds_the_geometry_unit_over_command_lists() {
         let mut rest = List::default();
         rest.immediate(&[[3.0; 4], [4.0; 4]]);
         assert_eq!(console.execute(&rest).xs(), [[1.0, 2.0, 3.0]]);
-        // The fourth vertex is forgotten when immediate mode begins again.
-        let mut anew = List::default();
-        anew.write(FIXEDATTRIB_INDEX, 0xF).immediate(&[[5.0; 4], [6.0; 4], [7.0; 4]]);
-        assert_eq!(console.execute(&anew).xs(), [[5.0, 6.0, 7.0]]);
+        // Selecting immediate mode again discards the fourth vertex.
+        let mut restarted = List::default();
+        restarted.write(FIXEDATTRIB_INDEX, 0xF).immediate(&[[5.0; 4], [6.0; 4], [7.0; 4]]);
+        assert_eq!(console.execute(&restarted).xs(), [[5.0, 6.0, 7.0]]);
     }
 }
 
-/// A combined image goes through the queue of the vertex units first; what does not fit there is in the fourth unit all
-/// the same.
+/// A combined image passes the queue of the vertex units. Words that exceed their memory arrive in
+/// the fourth unit all the same.
 #[test]
 fn a_geometry_program_uploaded_by_mirroring_runs() {
     let mut list = plain();
     list.code(VSH, 600, &program(TRIANGLE)).code(VSH, 0, &program(PLAIN));
     list.code(VSH, 600, &program(TRIANGLE));
-    // Both programs use the descriptor of a plain MOV.
+    // Both programs use one descriptor, that of a plain MOV.
     list.geometry(0, 0, 1).run(GSH + offset::INPUTBUFFER_CONFIG, &[2, 0x7FFF_0258, 0x7654_3210]);
     list.write(GSH + offset::OUTMAP_MASK, 1).arrays();
     let mut console = play(&list, &[1.0, 2.0, 3.0], &[]);
@@ -226,40 +227,45 @@ fn a_geometry_program_uploaded_by_mirroring_runs() {
 }
 
 #[test]
-fn equal_uploads_make_no_program_and_ask_for_no_shader() {
+fn equal_uploads_create_no_program_and_request_no_shader() {
     let mut list = plain();
     list.geometry(0, 0, 1).shader(GSH, TRIANGLE, 3, 1).arrays();
     let mut console = play(&list, &[1.0, 2.0, 3.0], &[]);
-    assert_eq!(console.gpu.work(), Work { comparisons: 2, programs: 2, lookups: 2 });
+    assert_eq!(console.gpu.upload_stats(), UploadStats { comparisons: 2, programs: 2, lookups: 2 });
     for _ in 0..3 {
         console.execute(&list);
     }
-    // The list writes PLAIN to both units, then TRIANGLE to one: its words change, its program is the one of before.
-    assert_eq!(console.gpu.work(), Work { comparisons: 5, programs: 2, lookups: 2 });
+    // The list writes PLAIN to both units, then TRIANGLE to one: its words change, and its program
+    // is cached.
+    assert_eq!(console.gpu.upload_stats(), UploadStats { comparisons: 5, programs: 2, lookups: 2 });
     assert_eq!(console.xs().len(), 4);
 
     let mut uniforms = List::default();
     uniforms.write(VSH, 5).float24(VSH, 0, &[[1.0; 4]]).arrays();
     console.execute(&uniforms);
-    assert_eq!(console.gpu.work().lookups, 2, "uniforms are no part of a program");
+    assert_eq!(console.gpu.upload_stats().lookups, 2, "uniforms are no part of a program");
     let mut entry = List::default();
     entry.write(VSH + offset::ENTRYPOINT, 1).arrays().write(VSH + offset::ENTRYPOINT, 0).arrays();
     console.execute(&entry).execute(&entry);
-    assert_eq!(console.gpu.work(), Work { comparisons: 5, programs: 2, lookups: 3 }, "an entry is one look-up");
+    assert_eq!(
+        console.gpu.upload_stats(),
+        UploadStats { comparisons: 5, programs: 2, lookups: 3 },
+        "one lookup per entry"
+    );
     for n in 0..20 {
         let mut other = List::default();
         other.write(VSH + offset::CODETRANSFER_INDEX, 100).write(VSH + offset::CODETRANSFER_DATA0, n + 1).arrays();
         console.execute(&other);
     }
-    assert_eq!(console.gpu.work(), Work { comparisons: 25, programs: 22, lookups: 23 });
-    assert_eq!(console.gpu.engine().cache_stats().entries, 3, "words that are not reached compile nothing");
+    assert_eq!(console.gpu.upload_stats(), UploadStats { comparisons: 25, programs: 22, lookups: 23 });
+    assert_eq!(console.gpu.engine().cache_stats().entries, 3, "unreachable words compile nothing");
 }
 
 #[test]
 fn a_part_of_a_program_is_uploaded() {
     let mut list = plain();
     list.arrays();
-    // One word in the middle, nothing before it and nothing behind.
+    // One word in the middle of the program.
     let add = program("nop\nadd o1, v1, v1").code()[1];
     list.write(VSH + offset::CODETRANSFER_INDEX, 1).write(VSH + offset::CODETRANSFER_DATA0, add).arrays();
     let triangles = play(&list, &[0.125; 3], &[]).memory.triangles;
@@ -267,16 +273,16 @@ fn a_part_of_a_program_is_uploaded() {
 }
 
 #[test]
-fn uniforms_come_in_bursts_of_any_kind() {
+fn uniforms_arrive_in_any_split() {
     let value = [1.0, -2.5, 3.0, 0.125];
     let mut list = List::default();
-    // As libctru does: index and one vector in one command.
+    // As in libctru: index and one vector in one command.
     let [a, b, c] = words24(value);
     list.run(VSH + offset::FLOATUNIFORM_INDEX, &[4, a, b, c]);
-    // As citro3d does: a stream of f32.
+    // As in citro3d: a stream of f32.
     let words: Vec<u32> = [value, [0.1; 4]].iter().flat_map(|v| v.iter().rev().map(|x| x.to_bits())).collect();
     list.write(VSH + offset::FLOATUNIFORM_INDEX, 0x8000_0005).queue(VSH + offset::FLOATUNIFORM_DATA0, &words);
-    // A vector in two lists.
+    // A vector split over two lists.
     list.write(VSH + offset::FLOATUNIFORM_INDEX, 7).queue(VSH + offset::FLOATUNIFORM_DATA0, &[a, b]);
     let mut console = play(&list, &[], &[]);
     let mut rest = List::default();
@@ -286,7 +292,7 @@ fn uniforms_come_in_bursts_of_any_kind() {
 }
 
 #[test]
-fn a_saved_state_goes_on_as_the_original() {
+fn a_restored_state_continues_like_the_original() {
     let mut list = plain();
     list.geometry(0, 0, 1).shader(GSH, TRIANGLE, 3, 1).topology(Topology::Strip).write(FIXEDATTRIB_INDEX, 0xF);
     list.immediate(&[[1.0; 4], [2.0; 4], [3.0; 4], [4.0; 4], [5.0; 4]])
@@ -301,7 +307,7 @@ fn a_saved_state_goes_on_as_the_original() {
     let want = console.execute(&rest).xs();
     assert_eq!(want.len(), 3);
     assert_eq!((restored.execute(&rest).xs(), copied.execute(&rest).xs()), (want.clone(), want.clone()));
-    // Into one that has gone on with another program.
+    // Restored into a GPU that has run another program since.
     let mut other = plain();
     other.shader(VSH, "mov o0, -v0", 1, 1).shader(GSH, "nop", 1, 1);
     console.execute(&other);
@@ -310,22 +316,22 @@ fn a_saved_state_goes_on_as_the_original() {
 }
 
 #[test]
-fn long_draws_are_as_one_by_one() {
+fn long_draws_give_the_results_of_single_vertices() {
     let mut list = plain();
     list.shader(VSH, "add r0, v0, v0\nmov o0, r0\nmov o1, v1", 2, 0b11).topology(Topology::Strip).arrays().elements();
     let count = miri_or(30, 3000);
     let xs: Vec<f32> = (0..count).map(|n| n as f32).collect();
     let indices: Vec<u32> = (0..2 * count).map(|n| n * 7 % 50 + n / 100 * 50).collect();
     let console = play(&list, &xs, &indices);
-    let places: Vec<f32> = xs.iter().copied().chain(indices.iter().map(|&n| n as f32)).map(|x| 2.0 * x).collect();
+    let xs_drawn: Vec<f32> = xs.iter().copied().chain(indices.iter().map(|&n| n as f32)).map(|x| 2.0 * x).collect();
     assert_eq!(console.memory.triangles.len(), 3 * count as usize - 2);
     for (n, triangle) in console.memory.triangles.iter().enumerate() {
-        let mut want = [places[n], places[n + 1], places[n + 2]];
+        let mut want = [xs_drawn[n], xs_drawn[n + 1], xs_drawn[n + 2]];
         if n % 2 != 0 {
             want.swap(0, 1);
         }
         let mut got = triangle.map(|v| v[0]);
-        // A strip exchanges the two older ones at every second vertex.
+        // A strip exchanges the two older vertices in every second triangle.
         assert_eq!(got[2], want[2]);
         got[..2].sort_by(f32::total_cmp);
         want[..2].sort_by(f32::total_cmp);
@@ -338,9 +344,9 @@ fn long_draws_are_as_one_by_one() {
 }
 
 #[test]
-fn a_cache_that_lies_is_safe() {
-    struct Liar(u32);
-    impl VertexCache for Liar {
+fn a_cache_with_random_answers_is_safe() {
+    struct RandomCache(u32);
+    impl VertexCache for RandomCache {
         fn begin(&mut self) {}
         fn lookup(&mut self, _: u32) -> cache::Lookup {
             self.0 = self.0.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -350,14 +356,14 @@ fn a_cache_that_lies_is_safe() {
     }
     let count = miri_or(90, 30_000);
     let mut console = play(&plain(), &[], &[]);
-    let report = console.gpu.draw_elements(0..count, |n| vertex(n as f32), &mut Liar(1), &mut console.memory);
+    let report = console.gpu.draw_elements(0..count, |n| vertex(n as f32), &mut RandomCache(1), &mut console.memory);
     assert_eq!((report.vertices + report.reused, report.triangles), (u64::from(count), u64::from(count / 3)));
 }
 
 #[test]
-fn vertex_programs_end_as_reported_and_leave_their_registers() {
+fn reports_have_vertex_exits_and_registers_carry_over() {
     let mut list = plain();
-    // r0 counts vertices over draws: units are not cleared.
+    // r0 counts vertices across draws: nothing clears units.
     list.shader(VSH, "add r0, v1, r0\nmov o0, r0", 2, 1).arrays().arrays();
     let mut console = play(&list, &[0.9375; 3], &[]);
     assert_eq!(console.xs(), [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);

@@ -1,4 +1,4 @@
-//! What emulators have got wrong, one test each.
+//! Behaviour that emulators have implemented wrongly, one test each.
 
 use super::*;
 use crate::state::Exit;
@@ -8,7 +8,7 @@ const INT: u16 = offset::INTUNIFORM_I0;
 const FLOAT: u16 = offset::FLOATUNIFORM_DATA0;
 const FLOAT_INDEX: u16 = offset::FLOATUNIFORM_INDEX;
 
-/// Citra#7367 and citra#7381: what reaches the fourth unit, and when.
+/// Citra#7367 and citra#7381: which writes reach the fourth unit, and when.
 #[test]
 fn mirroring_to_the_fourth_unit() {
     let mut upload = List::default();
@@ -17,7 +17,7 @@ fn mirroring_to_the_fourth_unit() {
         .write(VSH + INT + 2, 0x0403_0201)
         .float24(VSH, 10, &[[1.0, 2.0, 3.0, 4.0]])
         .shader(VSH, "mov o3, v2", 5, 0x8);
-    // At reset there is mirroring.
+    // Mirroring is on at power-on.
     let console = play(&upload, &[], &[]);
     let state = console.gpu.state();
     for unit in [&state.vertex, &state.geometry] {
@@ -29,14 +29,15 @@ fn mirroring_to_the_fourth_unit() {
     let both = |at| [VSH + at, GSH + at].map(|id| console.gpu.read(id));
     assert_eq!(both(BOOL), [0x7FFF_1234; 2]);
     assert_eq!(both(offset::OUTMAP_MASK), [8; 2]);
-    // Not what is the units' own.
+    // Registers that each unit has for itself.
     assert_eq!(both(offset::INPUTBUFFER_CONFIG), [0xA000_0004, 0xA000_0001]);
     assert_eq!(both(offset::ATTRIBUTES_PERMUTATION_LOW), [0x7654_3210, 0]);
     let mut entry = upload.clone();
     entry.write(VSH + offset::ENTRYPOINT, 0x7FFF_0001);
     assert_eq!(play(&entry, &[], &[]).gpu.read(GSH + offset::ENTRYPOINT), 0);
 
-    // With a configuration of its own, or while it runs geometry programs, nothing reaches it; and never back.
+    // No write reaches a unit with a configuration of its own or a geometry program; and none goes
+    // back.
     for (geometry, own) in [(0, 1), (2, 0), (2, 1), (1, 0)] {
         let mut list = List::default();
         list.write(GEOSTAGE_CONFIG, geometry).write(VSH_COM_MODE, own);
@@ -52,14 +53,14 @@ fn mirroring_to_the_fourth_unit() {
     assert_eq!((console.uniforms(GSH).b, console.uniforms(GSH).c[1]), (7, [5.0; 4]));
 }
 
-/// The hardware sets b15 of the geometry unit behind each run; it stays until it is written.
+/// The hardware sets b15 of the geometry unit after each run; it stays until it is written.
 #[test]
 fn b15_after_a_geometry_run() {
     let source = ".gsh point c0\nifu b15\nmov o0, v0.yyyy\n.else\nmov o0, v0\n.end\nsetemit 0, prim\nemit";
     let mut list = plain();
     list.geometry(0, 0, 1).shader(GSH, source, 1, 1).write(GSH + BOOL, 0x7FFF_0001).arrays();
     let mut console = play(&list, &[5.0, 6.0], &[]);
-    assert_eq!(console.xs(), [[5.0, 0.0, 0.0], [0.0; 3]], "the second run sees it");
+    assert_eq!(console.xs(), [[5.0, 0.0, 0.0], [0.0; 3]], "the second run reads it");
     assert_eq!((console.uniforms(GSH).b, console.uniforms(VSH).b), (0x8001, 0));
     assert_eq!(console.gpu.read(GSH + BOOL), 0x7FFF_8001);
     let mut b = |id, value, mask| {
@@ -67,12 +68,12 @@ fn b15_after_a_geometry_run() {
         list.masked(id, value, mask);
         console.execute(&list).uniforms(GSH).b
     };
-    assert_eq!(b(GSH + INT, 1, 15), 0x8001, "another write leaves it");
-    assert_eq!(b(GSH + BOOL, 0x7FFF_0002, 0b0001), 0x8002, "and so does one of other bytes");
+    assert_eq!(b(GSH + INT, 1, 15), 0x8001, "another register leaves it");
+    assert_eq!(b(GSH + BOOL, 0x7FFF_0002, 0b0001), 0x8002, "a write of other bytes leaves it");
     assert_eq!(b(GSH + BOOL, 0x7FFF_0002, 0b1111), 0x0002);
 }
 
-/// Registers that leave fill slots in their order, however many the totals speak of.
+/// The output registers of the mask fill slots in order, whatever the totals.
 #[test]
 fn outmap_compaction_and_totals_that_disagree() {
     let source = "mov o2, v0\nmov o5, v1\nmov o9, v2";
@@ -81,14 +82,15 @@ fn outmap_compaction_and_totals_that_disagree() {
     let console = play(&list, &[0.25; 3], &[]);
     let v = console.memory.triangles[0][0];
     assert_eq!((v[0], v[8], v[12]), (0.25, 0.3125, 0.375));
-    // Fewer slots count than leave; more count than leave.
+    // Fewer slots than registers in the mask, and more.
     for (total, mask, want) in [(1, 0x224, [0.25, 1.0, 1.0]), (3, 0x204, [0.25, 0.375, 1.0])] {
         let mut list = list.clone();
         list.outmap(total).write(VSH + offset::OUTMAP_MASK, mask).arrays();
         let v = play(&list, &[0.25; 3], &[]).memory.triangles[1][0];
         assert_eq!([v[0], v[8], v[12]], want);
     }
-    // The geometry unit is given as many as the first total says: what does not leave is zeros.
+    // The first total is the number of vectors that the geometry unit takes; missing ones are
+    // zeros.
     list.geometry(0, 0, 4).shader(GSH, TRIANGLE, 4, 1).write(VSH_OUTMAP_TOTAL2, 0).arrays();
     let console = play(&list, &[0.25; 3], &[]);
     assert_eq!(console.memory.report.geometry_runs, 3);
@@ -96,7 +98,7 @@ fn outmap_compaction_and_totals_that_disagree() {
     assert_eq!([v[0], v[1], v[2], v[3]], [[0.25, 0.0, 0.0, 1.0], [0.3125; 4], [0.375; 4], [0.0; 4]]);
 }
 
-/// Attribute n goes to the register of nibble n; the other way round gives something else.
+/// Attribute n goes to the register of nibble n; the inverse permutation would differ.
 #[test]
 fn permutation_is_attribute_to_register() {
     let mut list = plain();
@@ -105,12 +107,13 @@ fn permutation_is_attribute_to_register() {
     list.arrays();
     let v = play(&list, &[0.5; 3], &[]).memory.triangles[0][0];
     assert_eq!((v[0], v[8]), (0.5625, 0.625));
-    // Of two attributes in one register the later counts; a register of none keeps what it holds.
+    // Of two attributes in one register the later one counts. A register without an attribute
+    // retains its value.
     list.write(VSH + offset::ATTRIBUTES_PERMUTATION_LOW, 0x000).arrays();
     let console = play(&list, &[0.5; 3], &[]);
     let v = console.memory.triangles[1][0];
     assert_eq!((v[0], v[8]), (0.625, 0.625));
-    assert_eq!(console.gpu.state().vertex.unit.v[2][0], 0.5, "from the draw before");
+    assert_eq!(console.gpu.state().vertex.unit.v[2][0], 0.5, "from the previous draw");
 }
 
 /// Citra#6966.
@@ -123,7 +126,7 @@ fn unset_semantics_are_one() {
     assert_eq!(v[2..], [1.0; 22]);
 }
 
-/// Citra#2709: booleans and integers are the register, queues take what is sent.
+/// Citra#2709: booleans and integers take the register's value, queues the written word.
 #[test]
 fn bool_and_int_writes_are_merged_and_float_words_are_raw() {
     let mut list = List::default();
@@ -140,9 +143,10 @@ fn bool_and_int_writes_are_merged_and_float_words_are_raw() {
     assert_eq!((state.code[0], state.opdescs[0]), (0x8800_0000, 0x36F));
 }
 
-/// Azahar#2412: the index counts by itself, stays from list to list, and stops behind the last uniform.
+/// Azahar#2412: the index increments by itself, persists from list to list, and stops after the
+/// last uniform.
 #[test]
-fn uniform_index_counts_and_from_96_on_nothing_happens() {
+fn uniform_index_increments_and_stops_at_96() {
     let mut list = List::default();
     list.float24(VSH, 94, &[[1.0; 4]]);
     let mut console = play(&list, &[], &[]);
@@ -152,7 +156,7 @@ fn uniform_index_counts_and_from_96_on_nothing_happens() {
         console.execute(&list);
         (console.gpu.state().vertex.float_index, console.gpu.state().geometry.float_index)
     };
-    assert_eq!(send(&mut console, 2.0), (96, 96), "the fourth unit has its own, which counts along");
+    assert_eq!(send(&mut console, 2.0), (96, 96), "the fourth unit's own index increments too");
     assert_eq!(send(&mut console, 3.0), (96, 96));
     assert_eq!(console.uniforms(VSH).c[93..], [[0.0; 4], [1.0; 4], [2.0; 4]]);
     for index in [0x7F, 0x80, 0xE0, 0xFF] {
@@ -163,7 +167,7 @@ fn uniform_index_counts_and_from_96_on_nothing_happens() {
     assert!(console.uniforms(VSH).c.iter().all(|c| c[0] < 9.0));
 }
 
-/// Software writes 0x7FFF above the entry point, and there are only as many bits as memory has words.
+/// Software writes 0x7FFF above the entry point, which has only the bits that its memory needs.
 #[test]
 fn entry_points_have_an_upper_half() {
     let mut list = plain();
@@ -172,13 +176,13 @@ fn entry_points_have_an_upper_half() {
     let mut console = play(&list, &[1.0; 3], &[]);
     assert_eq!(console.xs(), [[1.0625; 3]]);
     assert_eq!(console.memory.report.vertex_exit, Exit::End);
-    assert_eq!(console.gpu.read(VSH + offset::ENTRYPOINT), 0x01FF_01FE, "bit 9 and up are not there");
+    assert_eq!(console.gpu.read(VSH + offset::ENTRYPOINT), 0x01FF_01FE, "bits 9 and up do not exist");
     assert_eq!(console.gpu.read(GSH + offset::ENTRYPOINT), 0x0FFF_0FFF);
     list.write(VSH + offset::ENTRYPOINT, 0xFFFF_FFFE).arrays();
     assert_eq!(play(&list, &[1.0; 3], &[]).xs(), [[1.0625; 3]; 2]);
 }
 
-/// What reads as zero although it has been written (GBATEK).
+/// Registers that read as 0 after a write (GBATEK).
 #[test]
 fn index_data_and_end_registers_read_as_zero() {
     let mut gpu = Gpu::default();
@@ -192,12 +196,12 @@ fn index_data_and_end_registers_read_as_zero() {
     }
 }
 
-/// Citra#2865: outputs are used again before the geometry unit sees them, and vertex counts are no indices.
+/// Citra#2865: outputs are reused before the geometry unit, and vertex counts are not indices.
 #[test]
 fn vertex_cache_sits_before_geometry_and_never_sees_counts() {
     let mut list = plain();
     list.geometry(1, 1, 1).shader(GSH, VARIABLE, 1, 1).elements();
-    // Counts 3 and 4 are also indices, one of them of a vertex that is in the cache.
+    // The counts 3 and 4 are also valid indices, one of them cached.
     let indices = [3, 0, 1, 3, 4, 3, 4, 0, 1];
     let mut console = play(&list, &[10.0, 11.0, 12.0, 13.0, 14.0], &indices);
     assert_eq!(console.xs(), [[10.0, 11.0, 13.0], [13.0, 14.0, 10.0]]);
@@ -208,7 +212,7 @@ fn vertex_cache_sits_before_geometry_and_never_sees_counts() {
     assert_eq!((uncached.fetched, uncached.report.reused), (vec![0, 1, 3, 3, 4, 0, 1], 0));
 }
 
-/// A triangle of c1 to c3.
+/// Variable and fixed mode: c1 to c3 form a triangle.
 pub(crate) const VARIABLE: &str = ".gsh point c0
 setemit 0
 mov o0, c1
@@ -220,7 +224,7 @@ setemit 2, prim
 mov o0, c3
 emit";
 
-/// Citra#7381: *Tales of the Abyss* never writes it.
+/// Citra#7381: *Tales of the Abyss* never writes the register.
 #[test]
 fn geometry_input_config_at_power_on() {
     let gpu = Gpu::default();
@@ -232,7 +236,7 @@ fn geometry_input_config_at_power_on() {
     assert_eq!(console.xs(), [[1.0, 2.0, 0.0], [3.0, 4.0, 0.0]], "two attributes");
 }
 
-/// M2's 3D Classics.
+/// As in M2's 3D Classics.
 #[test]
 fn geometry_program_without_end_stops_at_the_end_of_memory() {
     let source = format!("{TRIANGLE}\nrjmpu !b1, 4090");
@@ -243,12 +247,12 @@ fn geometry_program_without_end_stops_at_the_end_of_memory() {
     let mut console = play(&list, &[1.0, 2.0, 3.0], &[]);
     assert_eq!(console.xs(), [[1.0, 2.0, 3.0]]);
     assert_eq!(console.memory.report.geometry_exit, Exit::PastEnd);
-    assert_eq!(console.uniforms(GSH).b, 0x8000, "that was a run as well");
+    assert_eq!(console.uniforms(GSH).b, 0x8000, "such a run counts too");
 }
 
-/// Not defined on hardware; every known emulator applies them at once.
+/// Undefined on hardware; every known emulator applies such writes at once.
 #[test]
-fn vertex_configuration_written_while_drawing_counts_at_once() {
+fn vertex_configuration_written_during_a_draw_applies_at_once() {
     let mut list = plain();
     list.write(START_DRAW_FUNC0, 0).arrays();
     list.write(VSH + offset::ATTRIBUTES_PERMUTATION_LOW, 0x01)

@@ -1,4 +1,4 @@
-//! Draws in detail, calls from callbacks, and calls that are wrong.
+//! Draws in detail, calls from callbacks, and invalid calls.
 
 use super::*;
 
@@ -29,7 +29,7 @@ fn attributes_come_from_memory_or_from_a_callback() {
         let callback = PjDraw { vertices: null(), fetch: Some(fetch), ..memory };
         let (mut a, mut b) = (empty_report(), empty_report());
         assert_eq!(pj_gpu_draw_arrays(gpu, &memory, &mut a), PJ_OK);
-        // The fourth vertex waits for these.
+        // The fourth vertex continues with these.
         assert_eq!(pj_gpu_draw_arrays(gpu, &callback, &mut b), PJ_OK);
         assert_eq!(xs(&*user), [[1.0, 2.0, 3.0], [4.0, 1.0, 2.0]]);
         assert_eq!(
@@ -38,13 +38,13 @@ fn attributes_come_from_memory_or_from_a_callback() {
         );
         assert_eq!((b.vertices, b.triangles), (4, 1));
         let nothing = PjDraw { count: 0, fetch: None, ..callback };
-        assert_eq!(pj_gpu_draw_immediate(gpu, &nothing, null_mut()), PJ_OK, "no vertices are nowhere");
+        assert_eq!(pj_gpu_draw_immediate(gpu, &nothing, null_mut()), PJ_OK, "no vertices need no memory");
         assert_eq!(pj_gpu_free(gpu), PJ_OK);
     }
 }
 
 #[test]
-fn indices_have_one_two_or_four_bytes_and_caches_are_the_hosts_to_choose() {
+fn indices_have_one_two_or_four_bytes_and_the_host_selects_the_cache() {
     let indices = [0u8, 1, 2, 2, 1, 3];
     let wide = |bytes: usize| -> Vec<u8> {
         let each = |n: &u8| match bytes {
@@ -52,10 +52,10 @@ fn indices_have_one_two_or_four_bytes_and_caches_are_the_hosts_to_choose() {
             2 => u16::from(*n).to_ne_bytes().to_vec(),
             _ => u32::from(*n).to_ne_bytes().to_vec(),
         };
-        // One byte in front: nothing is aligned.
+        // One byte first: every index is misaligned.
         [0xEE].into_iter().chain(indices.iter().flat_map(each)).collect()
     };
-    for (index_bytes, cache, lookup, reused) in
+    for (index_bytes, vertex_cache_entries, lookup, reused) in
         [(1, 0, None, 0), (2, 64, None, 2), (4, 1, None, 1), (2, 7, Some(lookup as PjLookupFn), 2)]
     {
         let (gpu, memory) = (drawing(), wide(index_bytes as usize));
@@ -65,7 +65,7 @@ fn indices_have_one_two_or_four_bytes_and_caches_are_the_hosts_to_choose() {
             count: indices.len(),
             indices: memory[1..].as_ptr().cast(),
             index_bytes,
-            cache,
+            vertex_cache_entries,
             lookup,
             fetch: Some(fetch),
             ..pj_draw(user.cast())
@@ -82,7 +82,7 @@ fn indices_have_one_two_or_four_bytes_and_caches_are_the_hosts_to_choose() {
 }
 
 #[test]
-fn a_cache_that_says_nonsense_is_safe() {
+fn a_cache_with_invalid_answers_is_safe() {
     unsafe extern "C" fn nonsense(_: *mut c_void, index: u32) -> u32 {
         [PJ_LOOKUP_REUSE + 5, 768, 7, u32::MAX, PJ_LOOKUP_STORE + 255, PJ_LOOKUP_REUSE + 255][index as usize]
     }
@@ -106,14 +106,14 @@ fn a_cache_that_says_nonsense_is_safe() {
     }
 }
 
-/// What each kind of call gives in a callback: free, write, read, draw, state.
+/// The statuses of each kind of call in a callback: free, write, two that draw, read, state.
 fn every_call(gpu: *mut PjGpu) -> Vec<i32> {
     let (mut attributes, mut value, mut other) = ([[[0.0; 4]; 16]], 0, World::new(&[], &[]));
     let mut state = Box::new(PjGpuState::default());
     let list = List::default();
     let user = &raw mut other;
     let nothing = pj_draw(user.cast());
-    // SAFETY: all are valid, and what would not be is found to be so.
+    // SAFETY: all are valid, or null.
     unsafe {
         let mut got = vec![
             pj_gpu_free(gpu),
@@ -123,7 +123,7 @@ fn every_call(gpu: *mut PjGpu) -> Vec<i32> {
             pj_gpu_read(gpu, 0x100, &mut value),
             pj_gpu_state_get(gpu, &mut *state),
         ];
-        // Setting it as it is.
+        // Restores the state just saved.
         got.push(if got[5] == PJ_OK { pj_gpu_state_set(gpu, &*state) } else { pj_gpu_state_set(gpu, null()) });
         got
     }
@@ -132,7 +132,7 @@ fn every_call(gpu: *mut PjGpu) -> Vec<i32> {
 /// The same on a thread that is in no callback.
 fn every_call_elsewhere(gpu: *mut PjGpu) -> Vec<i32> {
     struct Sent(*mut PjGpu);
-    // SAFETY: the header allows calls from other threads, which find it taken.
+    // SAFETY: the header allows calls from other threads, which return PJ_BUSY.
     unsafe impl Send for Sent {}
     let sent = Sent(gpu);
     let calls = move || {
@@ -143,10 +143,10 @@ fn every_call_elsewhere(gpu: *mut PjGpu) -> Vec<i32> {
 }
 
 #[test]
-fn what_is_lent_to_a_callback_is_not_lent_to_other_threads() {
+fn a_gpu_lent_to_a_callback_is_busy_on_other_threads() {
     let gpu = drawing();
     let mut world = World::new(&[1.0, 2.0, 3.0], &[0, 1, 2]);
-    world.meddle = Some(every_call_elsewhere);
+    world.nested_calls = Some(every_call_elsewhere);
     world.gpu = gpu;
     let mut list = List::default();
     list.elements();
@@ -154,19 +154,20 @@ fn what_is_lent_to_a_callback_is_not_lent_to_other_threads() {
     assert_eq!(execute(gpu, &list, user), PJ_OK);
     // SAFETY: valid, and the last use.
     let (world, freed) = unsafe { (&mut *user, pj_gpu_free(gpu)) };
-    for whence in ["draw", "wrote", "triangle", "fetch"] {
-        let all: Vec<_> = world.meddled.iter().filter(|(w, _)| *w == whence).map(|(_, gave)| &gave[..]).collect();
-        assert!(!all.is_empty() && all.iter().all(|gave| *gave == [PJ_BUSY; 7]), "{whence}: {all:?}");
+    for callback in ["draw", "wrote", "triangle", "fetch"] {
+        let all: Vec<_> =
+            world.nested_results.iter().filter(|(w, _)| *w == callback).map(|(_, gave)| &gave[..]).collect();
+        assert!(!all.is_empty() && all.iter().all(|gave| *gave == [PJ_BUSY; 7]), "{callback}: {all:?}");
     }
     assert_eq!((xs(world), freed), (vec![[1.0, 2.0, 3.0]], PJ_OK));
 }
 
 #[test]
-fn callbacks_may_use_the_gpu_where_it_is_lent_and_look_where_it_is_shown() {
+fn draw_may_use_the_gpu_and_wrote_may_read_it() {
     const BUSY: [i32; 7] = [PJ_BUSY; 7];
     let gpu = drawing();
     let mut world = World::new(&[1.0, 2.0, 3.0], &[0, 1, 2]);
-    world.meddle = Some(every_call);
+    world.nested_calls = Some(every_call);
     world.gpu = gpu;
     let mut list = List::default();
     list.elements().write(FIXEDATTRIB_INDEX, 15).immediate(&[[1.0; 4], [2.0; 4], [3.0; 4]]);
@@ -186,25 +187,26 @@ fn callbacks_may_use_the_gpu_where_it_is_lent_and_look_where_it_is_shown() {
         assert_eq!(pj_gpu_draw_elements(gpu, &draw, null_mut()), PJ_OK);
         &mut *user
     };
-    let gave = |whence: &str| {
-        let all: Vec<_> = world.meddled.iter().filter(|(w, _)| *w == whence).map(|(_, gave)| &gave[..]).collect();
-        assert!(!all.is_empty() && all.iter().all(|gave| *gave == all[0]), "{whence}: {all:?}");
+    let gave = |callback: &str| {
+        let all: Vec<_> =
+            world.nested_results.iter().filter(|(w, _)| *w == callback).map(|(_, gave)| &gave[..]).collect();
+        assert!(!all.is_empty() && all.iter().all(|gave| *gave == all[0]), "{callback}: {all:?}");
         all[0].to_vec()
     };
     assert_eq!([gave("triangle"), gave("fetch"), gave("lookup")], [BUSY; 3]);
-    assert_eq!(gave("draw"), [PJ_BUSY, PJ_OK, PJ_OK, PJ_OK, PJ_OK, PJ_OK, PJ_OK], "all but freeing it");
-    assert_eq!(gave("wrote"), [PJ_BUSY, PJ_BUSY, PJ_BUSY, PJ_BUSY, PJ_OK, PJ_OK, PJ_BUSY], "looking only");
+    assert_eq!(gave("draw"), [PJ_BUSY, PJ_OK, PJ_OK, PJ_OK, PJ_OK, PJ_OK, PJ_OK], "every call but freeing");
+    assert_eq!(gave("wrote"), [PJ_BUSY, PJ_BUSY, PJ_BUSY, PJ_BUSY, PJ_OK, PJ_OK, PJ_BUSY], "reads only");
     assert_eq!(xs(world), [[1.0, 2.0, 3.0]; 2]);
     // SAFETY: the last use.
-    assert_eq!(unsafe { pj_gpu_free(gpu) }, PJ_OK, "afterwards it is free");
+    assert_eq!(unsafe { pj_gpu_free(gpu) }, PJ_OK, "idle again");
 }
 
 #[test]
-fn lists_may_be_executed_in_draws_of_lists() {
+fn a_draw_of_a_list_may_execute_a_list() {
     unsafe extern "C" fn again(user: *mut c_void, gpu: *mut PjGpu, effect: i32) {
         let mut list = List::default();
         list.arrays();
-        // SAFETY: what the test below gives; `draw` is the usual one.
+        // SAFETY: pointers of the test below; `draw` is the usual one.
         unsafe {
             draw(user, gpu, effect);
             assert_eq!(execute(gpu, &list, user.cast()), PJ_OK);
@@ -230,13 +232,13 @@ fn lists_may_be_executed_in_draws_of_lists() {
 }
 
 #[test]
-fn what_is_wrong_is_a_status_and_nothing_is_drawn() {
+fn misuse_returns_a_status_and_draws_nothing() {
     let gpu = drawing();
     let mut world = World::new(&[1.0, 2.0, 3.0], &[]);
     let user = &raw mut world;
     let indices = [0u8, 1, 2];
     let (mut report, mut value, mut attributes) = (empty_report(), 0u32, [[[0.0; 4]; 16]]);
-    // SAFETY: what is not valid is found to be so.
+    // SAFETY: the library detects each invalid pointer.
     unsafe {
         let good = PjDraw {
             count: 3,
@@ -254,11 +256,11 @@ fn what_is_wrong_is_a_status_and_nothing_is_drawn() {
         assert_eq!(arrays(|d| d.triangle = None), PJ_NULL);
         assert_eq!(arrays(|d| (d.vertices, d.fetch) = (null(), None)), PJ_NULL);
         assert_eq!(arrays(|d| d.vertices = d.vertices.wrapping_byte_add(2)), PJ_MISALIGNED);
-        assert_eq!(arrays(|d| d.count = usize::MAX / 8), PJ_ARGUMENT);
-        assert_eq!(arrays(|d| d.struct_size = 0), PJ_ARGUMENT);
-        assert_eq!(arrays(|d| d.struct_size -= 1), PJ_ARGUMENT);
+        assert_eq!(arrays(|d| d.count = usize::MAX / 8), PJ_INVALID_ARGUMENT);
+        assert_eq!(arrays(|d| d.struct_size = 0), PJ_INVALID_ARGUMENT);
+        assert_eq!(arrays(|d| d.struct_size -= 1), PJ_INVALID_ARGUMENT);
         if usize::BITS > 32 {
-            assert_eq!(arrays(|d| (d.vertices, d.count) = (null(), usize::MAX)), PJ_ARGUMENT);
+            assert_eq!(arrays(|d| (d.vertices, d.count) = (null(), usize::MAX)), PJ_INVALID_ARGUMENT);
         }
         let elements = |change: fn(&mut PjDraw)| {
             let mut draw = good;
@@ -268,14 +270,17 @@ fn what_is_wrong_is_a_status_and_nothing_is_drawn() {
         assert_eq!(elements(|d| d.fetch = None), PJ_NULL);
         assert_eq!(elements(|d| d.indices = null()), PJ_NULL);
         for width in [0, 3, 8] {
-            assert_eq!(pj_gpu_draw_elements(gpu, &PjDraw { index_bytes: width, ..good }, null_mut()), PJ_ARGUMENT);
+            assert_eq!(
+                pj_gpu_draw_elements(gpu, &PjDraw { index_bytes: width, ..good }, null_mut()),
+                PJ_INVALID_ARGUMENT
+            );
         }
-        assert_eq!(elements(|d| d.cache = 256), PJ_ARGUMENT);
-        assert_eq!(elements(|d| (d.count, d.index_bytes) = (usize::MAX, 4)), PJ_ARGUMENT);
+        assert_eq!(elements(|d| d.vertex_cache_entries = 256), PJ_INVALID_ARGUMENT);
+        assert_eq!(elements(|d| (d.count, d.index_bytes) = (usize::MAX, 4)), PJ_INVALID_ARGUMENT);
         assert_eq!(pj_gpu_draw_immediate(gpu, &PjDraw { vertices: null(), ..good }, null_mut()), PJ_NULL);
         assert_eq!(pj_gpu_draw_arrays(gpu, null(), null_mut()), PJ_NULL);
         let mut small = PjReport { struct_size: 1, ..report };
-        assert_eq!(pj_gpu_draw_arrays(gpu, &good, &mut small), PJ_ARGUMENT);
+        assert_eq!(pj_gpu_draw_arrays(gpu, &good, &mut small), PJ_INVALID_ARGUMENT);
         assert_eq!((*user).triangles.len(), 0);
         assert_eq!(report, empty_report());
 
@@ -289,17 +294,17 @@ fn what_is_wrong_is_a_status_and_nothing_is_drawn() {
         let execute = |host: &PjGpuHost| pj_gpu_execute(gpu, [0u32; 2].as_ptr(), 2, host);
         assert_eq!(execute(&PjGpuHost { triangle: None, ..host }), PJ_NULL);
         assert_eq!(execute(&PjGpuHost { draw: None, ..host }), PJ_NULL);
-        assert_eq!(execute(&PjGpuHost { struct_size: 16, ..host }), PJ_ARGUMENT);
+        assert_eq!(execute(&PjGpuHost { struct_size: 16, ..host }), PJ_INVALID_ARGUMENT);
         assert_eq!(pj_gpu_execute(gpu, null(), 2, &host), PJ_NULL);
         assert_eq!(pj_gpu_execute(gpu, null(), 0, &host), PJ_OK);
         assert_eq!(pj_gpu_execute(gpu, null(), 0, null()), PJ_NULL);
 
         assert_eq!(pj_gpu_write(gpu, VSH, 5, 15, null_mut()), PJ_NULL);
         assert_eq!(pj_gpu_read(gpu, VSH, &mut value), PJ_OK);
-        assert_eq!(value, 0, "nor is anything written");
+        assert_eq!(value, 0, "nothing is written");
         assert_eq!(pj_gpu_read(gpu, VSH, null_mut()), PJ_NULL);
         assert_eq!(pj_gpu_default_attribute(gpu, 0, null_mut()), PJ_NULL);
-        assert_eq!(pj_gpu_work_get(gpu, null_mut()), PJ_NULL);
+        assert_eq!(pj_gpu_upload_stats_get(gpu, null_mut()), PJ_NULL);
         assert_eq!(pj_gpu_state_get(gpu, null_mut()), PJ_NULL);
         assert_eq!(pj_gpu_state_set(gpu, null()), PJ_NULL);
         assert_eq!(pj_gpu_free(gpu), PJ_OK);
@@ -313,28 +318,30 @@ fn what_is_wrong_is_a_status_and_nothing_is_drawn() {
         assert_eq!(pj_gpu_draw_elements(none, &good, null_mut()), PJ_NULL);
         assert_eq!(pj_gpu_draw_immediate(none, &good, null_mut()), PJ_NULL);
         assert_eq!(pj_gpu_execute(none, null(), 0, &host), PJ_NULL);
-        assert_eq!(pj_gpu_work_get(none, null_mut()), PJ_NULL);
+        assert_eq!(pj_gpu_upload_stats_get(none, null_mut()), PJ_NULL);
         assert_eq!(pj_gpu_state_get(none, null_mut()), PJ_NULL);
         assert_eq!(pj_gpu_state_set(none, null()), PJ_NULL);
     }
 }
 
 #[test]
-fn statuses_have_words() {
-    let said: Vec<String> = (-12..=1)
+fn every_status_has_a_text() {
+    let texts: Vec<String> = (-12..=1)
         .map(|status| {
             // SAFETY: static text that ends.
             let text = unsafe { std::ffi::CStr::from_ptr(pj_status_text(status)) };
             text.to_str().expect("text").to_owned()
         })
         .collect();
-    assert_eq!(said[0], said[1]);
-    assert_eq!((&*said[1], &*said[3], &*said[12]), ("an unknown status", "the GPU is in use", "no error"));
-    let mut known = said[2..=12].to_vec();
+    assert_eq!(texts[0], texts[1]);
+    assert_eq!((&*texts[1], &*texts[3], &*texts[12]), ("unknown status", "the GPU is in use", "no error"));
+    let mut known = texts[2..=12].to_vec();
     known.sort();
     known.dedup();
     assert_eq!(known.len(), 11);
-    for fault in [Fault::Null, Fault::Argument, Fault::NoNative(None), Fault::Misaligned, Fault::Overlap, Fault::Busy] {
-        assert_eq!(said[(fault.status() + 12) as usize], fault.message());
+    for fault in
+        [Fault::Null, Fault::InvalidArgument, Fault::NoNative(None), Fault::Misaligned, Fault::Overlap, Fault::Busy]
+    {
+        assert_eq!(texts[(fault.status() + 12) as usize], fault.message());
     }
 }

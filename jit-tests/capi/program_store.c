@@ -1,7 +1,7 @@
 /*
- * A host that is started twice: the programs of its first engine are in a directory, and its second engine knows them before it
- * is asked, whatever else somebody has put there. `kept interpreter` asks for no native code, `kept background` for code that a
- * thread makes.
+ * A host that starts twice. Its first engine writes programs to a store, and its second engine
+ * knows them before the first request, whatever other files the directory holds. `program_store
+ * interpreter` requests no native code, `program_store background` a compiler thread.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "common.h"
@@ -12,34 +12,34 @@
 
 enum { PROGRAMS = 12 };
 
-static char directory[4096], within[sizeof directory + 256];
+static char directory[4096], path[sizeof directory + 256];
 
-struct heard {
-    int not_kept, others;
+struct events {
+    int store_failures, other_events;
 };
 
 static void event(void *user, uint32_t kind, const char *text)
 {
-    struct heard *heard = (struct heard *)user;
-    *(kind == PJ_EVENT_STORE_FAILED ? &heard->not_kept : &heard->others) += 1;
+    struct events *events = (struct events *)user;
+    *(kind == PJ_EVENT_STORE_FAILED ? &events->store_failures : &events->other_events) += 1;
     CHECK(strlen(text) > 10);
 }
 
-static const char *in(const char *name)
+static const char *in_directory(const char *name)
 {
-    if ((size_t)snprintf(within, sizeof within, "%s/%s", directory, name) >= sizeof within)
+    if ((size_t)snprintf(path, sizeof path, "%s/%s", directory, name) >= sizeof path)
         abort();
-    return within;
+    return path;
 }
 
 static void put(const char *name, const void *bytes, size_t size)
 {
-    FILE *file = fopen(in(name), "wb");
+    FILE *file = fopen(in_directory(name), "wb");
     if (!file || fwrite(bytes, 1, size, file) != size || fclose(file) != 0)
         abort();
 }
 
-/* How many files there are, with a name like those of programs; the last one's name goes to `name`. They may be removed. */
+/* Counts the files with names of programs; `name` receives one of them. May remove all files. */
 static int files(char name[64], int unlinked)
 {
     DIR *open = opendir(directory);
@@ -49,8 +49,8 @@ static int files(char name[64], int unlinked)
         return -1;
     while ((entry = readdir(open)) != NULL) {
         const size_t length = strlen(entry->d_name);
-        if (unlinked && entry->d_name[0] != '.' && unlink(in(entry->d_name)) != 0)
-            rmdir(within);
+        if (unlinked && entry->d_name[0] != '.' && unlink(in_directory(entry->d_name)) != 0)
+            rmdir(path);
         if (length == 37 && strcmp(entry->d_name + 32, ".pica") == 0) {
             memcpy(name, entry->d_name, length + 1);
             count++;
@@ -60,7 +60,7 @@ static int files(char name[64], int unlinked)
     return count;
 }
 
-/* The results of all programs, one after the other. */
+/* Runs all programs, each on a unit of its own. */
 static void run_all(const pj_engine *engine, pj_unit *units, const pj_uniforms *uniforms)
 {
     uint32_t n, code[COUNT(vertex_code)];
@@ -85,14 +85,14 @@ static void check_stats(const pj_engine *engine, uint64_t hits, uint64_t misses,
     CHECK(stats.hits == hits && stats.misses == misses && stats.entries == entries && stats.evictions == 0);
 }
 
-static void check_preload(const pj_engine *engine, uint64_t programs, uint64_t refused)
+static void check_preload(const pj_engine *engine, uint64_t programs, uint64_t rejected)
 {
     pj_preloaded found;
     char message[100] = "before";
     memset(&found, 0xFF, sizeof found);
     found.struct_size = sizeof found;
     EXPECT(PJ_OK, pj_engine_preload(engine, &found, message, sizeof message));
-    CHECK(found.programs == programs && found.rejected == refused && found.skipped == 0);
+    CHECK(found.programs == programs && found.rejected == rejected && found.skipped == 0);
     CHECK(strcmp(message, "before") == 0 && found.struct_size == sizeof found);
     EXPECT(PJ_OK, pj_engine_wait(engine));
 }
@@ -102,7 +102,7 @@ int main(int argc, char **argv)
     const char *temporary = getenv("TMPDIR");
     pj_unit *first = (pj_unit *)block(PROGRAMS * sizeof *first), *second = (pj_unit *)block(PROGRAMS * sizeof *second);
     pj_uniforms *uniforms = some_uniforms();
-    struct heard heard = {0, 0};
+    struct events events = {0, 0};
     char name[64] = "", message[100] = "", *own;
     pj_preloaded found;
     pj_options o;
@@ -113,20 +113,20 @@ int main(int argc, char **argv)
     o = options();
     o.threads = argc > 1 && strcmp(argv[1], "background") == 0;
     o.event = event;
-    o.user = &heard;
-    /* What comes behind it must fit too. */
-    if ((size_t)snprintf(directory, sizeof directory, "%s/picajit-kept-XXXXXX", temporary ? temporary : "/tmp") + 16
+    o.user = &events;
+    /* Names in the directory must fit, too. */
+    if ((size_t)snprintf(directory, sizeof directory, "%s/picajit-store-XXXXXX", temporary ? temporary : "/tmp") + 16
         > sizeof directory)
         abort();
     if (!mkdtemp(directory))
         abort();
 
-    /* Without a directory, and with one that is not there yet, there is nothing. The text is the host's again at once. */
+    /* Nothing to load without a directory, or if it does not exist. The engine copies the text. */
     engine = engine_of(&o);
     check_preload(engine, 0, 0);
     pj_engine_free(engine);
-    own = (char *)block(sizeof within);
-    strcpy(own, in("game"));
+    own = (char *)block(sizeof path);
+    strcpy(own, in_directory("game"));
     strcpy(directory, own);
     o.store_directory = own;
     engine = engine_of(&o);
@@ -139,7 +139,7 @@ int main(int argc, char **argv)
     CHECK(files(name, 0) == PROGRAMS);
     pj_engine_free(engine);
 
-    /* The next start. */
+    /* The second start. */
     engine = engine_of(&o);
     check_preload(engine, PROGRAMS, 0);
     check_stats(engine, 0, 0, PROGRAMS);
@@ -149,12 +149,12 @@ int main(int argc, char **argv)
     EXPECT(PJ_OK, pj_engine_preload(engine, NULL, NULL, 1000));
     EXPECT(PJ_NULL, pj_engine_preload(NULL, NULL, NULL, 0));
     found.struct_size = sizeof found - 1;
-    EXPECT(PJ_ARGUMENT, pj_engine_preload(engine, &found, message, sizeof message));
-    CHECK(strcmp(message, "a number means nothing here") == 0);
+    EXPECT(PJ_INVALID_ARGUMENT, pj_engine_preload(engine, &found, message, sizeof message));
+    CHECK(strcmp(message, "an argument is out of range") == 0);
     pj_engine_free(engine);
 
-    /* Somebody else has been there: a file cut off at every length, rubbish, a pipe, a directory. */
-    file = fopen(in(name), "rb");
+    /* Foreign files: a program cut off at many lengths, rubbish, a pipe, a directory. */
+    file = fopen(in_directory(name), "rb");
     {
         unsigned char bytes[300];
         const size_t size = file ? fread(bytes, 1, sizeof bytes, file) : 0;
@@ -171,8 +171,8 @@ int main(int argc, char **argv)
         put("ffffffffffffffffffffffffffffffff.pica", bytes, size);
         put("rubbish", "rubbish", 7);
     }
-    if (mkfifo(in("fffffffffffffffffffffffffffffffe.pica"), 0600) != 0 ||
-        mkdir(in("fffffffffffffffffffffffffffffffd.pica"), 0700) != 0)
+    if (mkfifo(in_directory("fffffffffffffffffffffffffffffffe.pica"), 0600) != 0 ||
+        mkdir(in_directory("fffffffffffffffffffffffffffffffd.pica"), 0700) != 0)
         abort();
     engine = engine_of(&o);
     check_preload(engine, PROGRAMS - 1, 5);
@@ -180,26 +180,26 @@ int main(int argc, char **argv)
     EXPECT(PJ_OK, pj_engine_wait(engine));
     check_stats(engine, PROGRAMS - 1, 1, PROGRAMS);
     CHECK(memcmp(first, second, PROGRAMS * sizeof *first) == 0);
-    /* What was broken has been written again. */
+    /* The engine has written the broken program again. */
     check_preload(engine, PROGRAMS, 4);
-    CHECK(heard.not_kept == 0);
+    CHECK(events.store_failures == 0);
     pj_engine_free(engine);
 
-    /* Where nothing can be written it is said, once, and everything else goes on. */
-    o.store_directory = in("rubbish");
-    strcat(within, "/within");
+    /* An unwritable directory is one event; everything else works. */
+    o.store_directory = in_directory("rubbish");
+    strcat(path, "/within");
     engine = engine_of(&o);
     run_all(engine, second, uniforms);
     EXPECT(PJ_OK, pj_engine_wait(engine));
     CHECK(memcmp(first, second, PROGRAMS * sizeof *first) == 0);
-    CHECK(heard.not_kept == 1 && heard.others == 0);
+    CHECK(events.store_failures == 1 && events.other_events == 0);
     EXPECT(PJ_IO, pj_engine_preload(engine, NULL, message, sizeof message));
-    CHECK(strncmp(message, "the directory of programs can't be read: ", 41) == 0);
+    CHECK(strncmp(message, "the store directory can't be read: ", 35) == 0);
     pj_engine_free(engine);
     o.store_directory = "";
-    EXPECT(PJ_ARGUMENT, pj_engine_new(&o, &engine, NULL, 0));
+    EXPECT(PJ_INVALID_ARGUMENT, pj_engine_new(&o, &engine, NULL, 0));
     o.store_directory = "\xFF\xFE is no UTF-8";
-    EXPECT(PJ_ARGUMENT, pj_engine_new(&o, &engine, NULL, 0));
+    EXPECT(PJ_INVALID_ARGUMENT, pj_engine_new(&o, &engine, NULL, 0));
 
     files(name, 1);
     CHECK(rmdir(directory) == 0);
