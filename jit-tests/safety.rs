@@ -4,7 +4,7 @@
 use super::{Folder, VERTEX, Value};
 
 #[test]
-fn a_result_never_replaces_what_is_read() {
+fn a_result_never_replaces_an_input() {
     let folder = Folder::new("targets");
     folder.file("a.pica", VERTEX).file("u", [0; 1536]).file("in", [0; 256]);
     let before = ["a.pica", "u", "in"].map(|f| folder.read(f));
@@ -29,7 +29,7 @@ fn a_result_never_replaces_what_is_read() {
 }
 
 #[test]
-fn asm_says_what_is_no_assembly() {
+fn asm_rejects_other_files() {
     let folder = Folder::new("no-assembly");
     folder.file("a.pica", VERTEX).file("latin", b"n \xE9\n");
     assert_eq!(folder.run("asm a.pica -o a.shbin").code, 0);
@@ -45,7 +45,7 @@ fn asm_says_what_is_no_assembly() {
 }
 
 #[test]
-fn programs_that_do_not_end_are_soon_done_with() {
+fn endless_programs_end_soon() {
     let folder = Folder::new("endless");
     folder
         .file("loop.pica", ".raw\n.entry 0\nadd r0, v0, r0\nrjmpu !b15, 0\nend\n")
@@ -69,7 +69,7 @@ fn programs_that_do_not_end_are_soon_done_with() {
 }
 
 #[test]
-fn diff_and_bench_give_nothing_for_nothing_and_native_code_can_be_required() {
+fn diff_and_bench_fail_without_files_and_can_require_native_code() {
     let folder = Folder::new("nothing");
     let calls = "rcallu b0, .+1, 200\n".repeat(30) + &"nop\n".repeat(250);
     folder.file("ok.pica", VERTEX).file("calls.pica", format!(".raw\n.entry 0\n{calls}mov o0, v0\nend\n"));
@@ -90,7 +90,7 @@ fn diff_and_bench_give_nothing_for_nothing_and_native_code_can_be_required() {
 
 #[cfg(unix)]
 #[test]
-fn names_of_files_do_not_command_the_terminal() {
+fn file_names_are_escaped() {
     let folder = Folder::new("escape");
     let (good, bad) = ("a\x1b[31m.pica", "b\x1b[31m.pica");
     folder.file(good, VERTEX).file(bad, "oops\n").file("c\x07.s", b"\xff");

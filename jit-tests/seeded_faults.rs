@@ -69,7 +69,7 @@ fn found(fault: &Planted) -> Box<Divergence> {
 }
 
 #[test]
-fn a_printed_divergence_passes_on_the_interpreter_and_fails_on_the_wrong_engine() {
+fn a_printed_divergence_passes_on_the_interpreter_and_fails_on_the_faulty_engine() {
     for fault in &FAULTS {
         let engines = [engine(fault)];
         let original = found(fault);
@@ -109,7 +109,7 @@ fn a_printed_divergence_passes_on_the_interpreter_and_fails_on_the_wrong_engine(
 
 /// 2 + 2 equals 2 * 2, so only the second iteration of a loop distinguishes a sum from a product.
 #[test]
-fn what_only_a_second_round_shows_is_found_there() {
+fn a_fault_of_the_second_iteration_is_found_there() {
     let fault = swapped(Opcode::Add, Opcode::Mul);
     let mut case = case_from_seed(0, None, 1);
     case.config = Config::default();
@@ -191,7 +191,7 @@ fn every_case_has_a_file_that_passes() {
 
 /// A difference that needs two vertices keeps both, and the file says so.
 #[test]
-fn vertices_that_need_each_other_stay() {
+fn dependent_vertices_are_kept() {
     struct Forgets;
     struct Kern(Arc<dyn Kernel>);
     impl Kernel for Kern {

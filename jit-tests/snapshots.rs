@@ -15,7 +15,7 @@ use picajit::text;
 use std::path::Path;
 
 /// A printable stage.
-pub struct Stage {
+pub struct PrintedStage {
     /// Its name in `; stage NAME:`.
     pub name: &'static str,
     /// Its text for a program, or `None` if this build lacks the stage. An error fails the test.
@@ -23,8 +23,8 @@ pub struct Stage {
 }
 
 /// All stages, in the order of the pipeline.
-pub const STAGES: &[Stage] = &[
-    Stage {
+pub const STAGES: &[PrintedStage] = &[
+    PrintedStage {
         name: "words",
         print: |loaded| {
             let word = |(pc, word): (usize, &u32)| format!("{pc:3}: {word:08X}\n");
@@ -33,26 +33,26 @@ pub const STAGES: &[Stage] = &[
             Ok(Some(code + &loaded.program.opdescs().iter().enumerate().map(opdesc).collect::<String>()))
         },
     },
-    Stage {
+    PrintedStage {
         name: "inst",
         print: |loaded| {
             let line = |(pc, inst)| format!("{pc:3}: {}\n", text::inst_to_string(&inst));
             Ok(Some(loaded.program.insts().map(line).collect()))
         },
     },
-    Stage { name: "disasm", print: |loaded| Ok(Some(text::disassemble(&loaded.shbin))) },
-    Stage { name: "cfg", print: |loaded| Ok(Some(cfg(loaded)?.to_string())) },
+    PrintedStage { name: "disasm", print: |loaded| Ok(Some(text::disassemble(&loaded.shbin))) },
+    PrintedStage { name: "cfg", print: |loaded| Ok(Some(cfg(loaded)?.to_string())) },
     // As built, then simplified, then the memory form of the unoptimised engine.
-    Stage { name: "built", print: |loaded| Ok(Some(func(loaded, Form::Ssa)?.to_string())) },
-    Stage { name: "ssa", print: |loaded| simplified(loaded, Form::Ssa) },
-    Stage { name: "memory", print: |loaded| simplified(loaded, Form::Memory) },
-    Stage { name: "clif", print: |loaded| code(loaded, "x86-64", false) },
-    Stage { name: "x86-64", print: |loaded| code(loaded, "x86-64", true) },
-    Stage { name: "aarch64", print: |loaded| code(loaded, "aarch64", true) },
+    PrintedStage { name: "built", print: |loaded| Ok(Some(func(loaded, Form::Ssa)?.to_string())) },
+    PrintedStage { name: "ssa", print: |loaded| simplified(loaded, Form::Ssa) },
+    PrintedStage { name: "memory", print: |loaded| simplified(loaded, Form::Memory) },
+    PrintedStage { name: "clif", print: |loaded| code(loaded, "x86-64", false) },
+    PrintedStage { name: "x86-64", print: |loaded| code(loaded, "x86-64", true) },
+    PrintedStage { name: "aarch64", print: |loaded| code(loaded, "aarch64", true) },
     // A batch, a group of four vertices for each instruction.
-    Stage { name: "batch clif", print: |loaded| batch(loaded, "x86-64", false) },
-    Stage { name: "batch x86-64", print: |loaded| batch(loaded, "x86-64", true) },
-    Stage { name: "batch aarch64", print: |loaded| batch(loaded, "aarch64", true) },
+    PrintedStage { name: "batch clif", print: |loaded| batch(loaded, "x86-64", false) },
+    PrintedStage { name: "batch x86-64", print: |loaded| batch(loaded, "x86-64", true) },
+    PrintedStage { name: "batch aarch64", print: |loaded| batch(loaded, "aarch64", true) },
 ];
 
 fn cfg(loaded: &Loaded) -> Result<Cfg, String> {

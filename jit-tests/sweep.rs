@@ -265,7 +265,7 @@ impl Kernel for Faulty {
 }
 
 #[test]
-fn every_kind_of_wrong_engine_is_caught() {
+fn every_kind_of_faulty_engine_is_caught() {
     use Fault::*;
     let faults = [
         OneBit,

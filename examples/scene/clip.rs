@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_inside_stays_and_what_is_outside_goes() {
+    fn inside_is_kept_and_outside_is_clipped() {
         let inside = [at(0.0, 0.0, -0.5, 1.0), at(1.0, 0.0, -0.5, 1.0), at(0.0, 1.0, -1.0, 1.0)];
         assert_eq!(clip(inside), inside);
         assert_eq!(clip(inside.map(|v| at(v[0], v[1], 0.5, 1.0))), [] as [Vertex; 0], "behind the far plane");

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_any_size_do_no_harm() {
+    fn corners_of_any_magnitude_are_safe() {
         let mut noise = 1_u64;
         let mut number = || {
             noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_printed_is_read_back() {
+    fn printed_text_reads_back_equal() {
         let recording = Recording {
             address: 0x2000_0000,
             memory: Words { words: (0..19).collect(), notes: vec![(0, "a".into()), (9, "b ; c".into())] },

@@ -80,7 +80,7 @@ fn count(pixels: &[u8], rows: std::ops::Range<usize>, is: impl Fn([i32; 3]) -> b
 }
 
 #[test]
-fn everything_is_in_the_picture() {
+fn the_picture_shows_every_object() {
     let pixels = play(&recorded(), options(Prefer::Interpreter), SIZE).0.pixels();
     let all = 0..SIZE[1];
     let close = |a: [i32; 3], b: [i32; 3]| (0..3).all(|n| (a[n] - b[n]).abs() <= 3);
@@ -145,7 +145,7 @@ fn slower() -> u32 {
 }
 
 #[test]
-fn spoilt_lists_end_and_both_engines_draw_the_same() {
+fn damaged_lists_end_and_both_engines_draw_the_same() {
     let (whole, mut noise) = (recorded(), Noise(1));
     let (intact, _) = check(&whole, "the whole list");
     let [mut other, mut early, mut short] = [0; 3];
@@ -176,7 +176,7 @@ fn spoilt_lists_end_and_both_engines_draw_the_same() {
 }
 
 #[test]
-fn a_list_that_asks_for_everything_is_cut_short() {
+fn a_list_beyond_the_limits_is_truncated() {
     let mut spoilt = recorded();
     let draws: Vec<usize> = (1..spoilt.list.words.len()).filter(|&n| spoilt.list.words[n] == 0x000F_0228).collect();
     draws.iter().for_each(|&n| spoilt.list.words[n - 1] = u32::MAX);
@@ -185,7 +185,7 @@ fn a_list_that_asks_for_everything_is_cut_short() {
 }
 
 #[test]
-fn spoilt_texts_are_read_or_refused() {
+fn damaged_texts_are_read_or_rejected() {
     let (text, mut noise) = (RECORDED.as_bytes(), Noise(2));
     let (mut read, mut refused) = (0, 0);
     for round in 0..60 {

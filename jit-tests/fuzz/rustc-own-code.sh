@@ -1,14 +1,14 @@
 #!/bin/sh
-# A RUSTC_WRAPPER: coverage and debug assertions for the project's own crates, none for what they depend on.
+# A RUSTC_WRAPPER: coverage and debug assertions for the project's own crates, none for their dependencies.
 #
-# Most of the time of `words` is Cranelift's, and most of that was spent counting Cranelift's branches. Its paths are not
-# what the target looks for: each of them that it found went into the corpus and kept it from the project's.
+# `words` spends most of its time in Cranelift, and with coverage most of that in counting Cranelift's branches. New paths in
+# Cranelift also enter the corpus and divert libFuzzer from the project's own code.
 rustc=$1
 shift
 case " $* " in
     *" --crate-name picajit "* | *" --crate-type bin "*) exec "$rustc" "$@" ;;
 esac
-# Rotates the arguments once through, so that those with blanks in them stay whole.
+# Rotates the arguments once through, so that arguments with blanks stay whole.
 n=$#
 while [ "$n" -gt 0 ]; do
     arg=$1

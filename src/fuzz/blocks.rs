@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn results_come_in_order_up_to_the_one_that_breaks() {
+    fn results_come_in_order_up_to_a_break() {
         let all: Vec<u64> = (0..100).map(|n| n * n).collect();
         for threads in [0, 1, 2, 5] {
             assert_eq!(squares(threads, u64::MAX), (all.clone(), ControlFlow::Continue(())));
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_begun_is_taken_without_gaps() {
+    fn begun_blocks_are_taken_without_gaps() {
         let begun = AtomicU64::new(0);
         let mut taken = Vec::new();
         let begin = || begun.fetch_add(1, Ordering::Relaxed) < 10;

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn every_place_counts_and_no_bit_of_a_nan_does() {
+    fn every_field_counts_and_nan_bits_do_not() {
         let hash = |change: &dyn Fn(&mut Unit)| {
             let (mut unit, mut hash) = (Unit::new(), Hash(0));
             change(&mut unit);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn breaking_ends_it() {
+    fn a_break_ends_the_work() {
         let plan = Plan { programs: miri_or(2, u64::MAX), threads: 2, ..Plan::default() };
         assert_eq!(digests(&plan, INTERP, &mut |_| ControlFlow::Break(7)), ControlFlow::Break(7));
     }

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_follow_the_words_they_point_at() {
+    fn targets_follow_their_words() {
         let before =
             program("rcall 3, 2\nnop\nrifu b0, 5, 1\nemit\nnop\nrloop i0, 7\nnop\nbreak\nrjmpu b1, 5\nrjmpu b1, 1");
         let (after, entry) = delete(&before, 5, 1..2);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptors_that_nobody_names_go_and_instructions_stay() {
+    fn unused_descriptors_are_removed_and_instructions_stay() {
         let source = ".raw\n.opdesc 0x12345678\n.opdesc 0x8000036F\n.opdesc 0x36F\n.proc main\nmov o0, v1 @1\n\
                       mad r1.x, v0, r0, -r3\nmov o1, v1 @2\nend\n.end\n";
         let before = assemble(source).expect("it assembles").shbin.program().expect("short");
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn instructions_become_plainer_until_nothing_is_left() {
+    fn instructions_simplify_to_the_simplest_form() {
         let before =
             program("madi r3.yz, -v2.xxyz, r4, -c9[a0.y].wzyx\ncmp -r2.y, gt, le, r1\nrcallc !cmp.x || cmp.y, 0, 1");
         let mut plainer = before;

@@ -138,7 +138,7 @@ fn program(choices: &mut Choices<'_>, tier: Tier, stage: Stage) -> Program {
     Program::from_words(&writer.code, &writer.opdescs).expect("programs are short")
 }
 
-/// Whether control flow has more than [`LARGE`] states from the most frequent entry.
+/// Whether control flow has more than [`STATES`] states from the most frequent entry.
 fn is_large(program: &Program, stage: Stage) -> bool {
     Explored::new(program, Entry { pc: 0, stage }, STATES).is_err()
 }

@@ -9,7 +9,7 @@ mod judge;
 
 use libfuzzer_sys::{Corpus, fuzz_target};
 use picajit::fuzz::choice::Choices;
-use picajit::fuzz::{Case, values};
+use picajit::fuzz::{Case, registers};
 use picajit::isa::Stage;
 use picajit::isa::numeric::Precision;
 use picajit::kernel::Config;
@@ -44,8 +44,8 @@ fn raw(bytes: &[u8]) -> Case {
     let stage = if flags & 1 != 0 { Stage::Geometry } else { Stage::Vertex };
     let pc = u16::from_le_bytes([header[1], header[2]]) % (code.len() as u16 + 2);
     let mut bulk = Choices::from_seed(u64::from(u32::from_le_bytes([header[4], header[5], header[6], header[7]])));
-    let mix = bulk.pick(&values::MIXES);
-    let mut uniforms = values::uniforms(&mut bulk, mix);
+    let mix = bulk.pick(&registers::MIXES);
+    let mut uniforms = registers::uniforms(&mut bulk, mix);
     uniforms.b = u16::from_le_bytes([header[8], header[9]]);
     for (i, bytes) in uniforms.i.iter_mut().zip(header[10..].chunks_exact(4)) {
         i.copy_from_slice(bytes);
@@ -63,8 +63,8 @@ fn raw(bytes: &[u8]) -> Case {
             ..Config::default()
         },
         uniforms,
-        unit: values::unit(&mut bulk, mix),
-        inputs: (0..vertices).map(|_| values::registers(&mut bulk, mix)).collect(),
+        unit: registers::unit(&mut bulk, mix),
+        inputs: (0..vertices).map(|_| registers::file(&mut bulk, mix)).collect(),
         input_mask,
         output_mask,
     }

@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_never_fills_its_column() {
+    fn numbers_are_narrower_than_their_column() {
         let cells = |values: &[f64]| values.iter().map(|v| cell(*v, 1)).collect::<Vec<_>>();
         assert_eq!(cells(&[0.04, 9_999.8, 9_999.96, 123_456.7]), ["0.0", "9999.8", "10000", "123457"]);
         assert_eq!(cells(&[9_999_998.6, 9_999_999.0, 2.5e15]), ["9999999", "1.00e7", "2.50e15"]);

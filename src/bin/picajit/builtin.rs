@@ -31,7 +31,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn all_assemble_without_a_warning_and_are_of_the_size_of_real_ones() {
+    fn all_assemble_without_warnings_and_have_realistic_sizes() {
         for b in BUILTINS {
             let assembly = assemble(b.source).unwrap_or_else(|e| panic!("{}: {e}", b.name));
             assert!(assembly.warnings.is_empty(), "{}: {}", b.name, assembly.warnings[0]);
@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn together_they_use_most_of_the_machine() {
+    fn together_they_use_most_instructions() {
         let (mut opcodes, mut stages, mut relative) = (HashSet::new(), HashSet::new(), HashSet::new());
         let mut kinds = HashSet::new();
         for b in BUILTINS {

@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn special_values_are_mixed_in_and_do_not_drown_the_others() {
+    fn special_values_are_a_small_share() {
         let subjects = subject::of(&[]).0;
         let args = args(true);
         let mut values = Values::new(&subjects[0], &args);

@@ -23,8 +23,8 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     entry: Option<usize>,
     /// Stage to print
-    #[arg(long, value_enum, default_value_t = Stage::Text)]
-    stage: Stage,
+    #[arg(long, value_enum, default_value_t = PrintedStage::Text)]
+    stage: PrintedStage,
     /// Target CPU of clif and host [default: this machine's]
     #[arg(long, value_name = "CPU", value_parser = jit_or_stub::TARGETS)]
     target: Option<String>,
@@ -40,7 +40,7 @@ pub struct Args {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Stage {
+enum PrintedStage {
     /// Assembly that assembles back to the same words
     Text,
     /// Every word with its descriptor and its meaning
@@ -59,9 +59,9 @@ enum Stage {
 
 /// An unavailable stage.
 #[derive(Debug)]
-struct NoStage(NoBatchCode);
+struct StageUnavailable(NoBatchCode);
 
-impl fmt::Display for NoStage {
+impl fmt::Display for StageUnavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             NoBatchCode::Unsupported(why) => {
@@ -73,11 +73,11 @@ impl fmt::Display for NoStage {
     }
 }
 
-impl std::error::Error for NoStage {}
+impl std::error::Error for StageUnavailable {}
 
 pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     let loaded = load::load(&args.file)?;
-    if args.stage == Stage::Inst {
+    if args.stage == PrintedStage::Inst {
         listing(args, &loaded, out)?;
         return Ok(Status::Fine);
     }
@@ -86,8 +86,11 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
         let stage = format!("{:?}", args.stage).to_lowercase();
         // Text and inst are of the whole file unless an entry is named; other stages are of one
         // entry.
-        let entry =
-            if matches!(args.stage, Stage::Text | Stage::Words) { args.entry } else { Some(args.entry.unwrap_or(0)) };
+        let entry = if matches!(args.stage, PrintedStage::Text | PrintedStage::Words) {
+            args.entry
+        } else {
+            Some(args.entry.unwrap_or(0))
+        };
         let object = json!({ "file": loaded.name, "entry": entry, "stage": stage, "text": text });
         writeln!(out, "{object:#}")?;
     } else {
@@ -100,24 +103,24 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
 }
 
 fn text(args: &Args, loaded: &Loaded) -> Result<String, Box<dyn std::error::Error>> {
-    if args.stage == Stage::Text {
+    if args.stage == PrintedStage::Text {
         let mut shbin = loaded.shbin.clone();
         if let Some(n) = args.entry {
             shbin.dvles = vec![loaded.entry(n)?.dvle.clone()];
         }
         return Ok(disassemble(&shbin));
     }
-    if args.stage == Stage::Words {
+    if args.stage == PrintedStage::Words {
         return arrays(args.entry, loaded);
     }
     let entry = loaded.entry(args.entry.unwrap_or(0))?;
     let making = Making { target: args.target.as_deref(), shape: args.shape, precision: args.precision };
-    let stages = jit_or_stub::explain(&loaded.program, entry.entry, making).map_err(NoStage)?;
+    let stages = jit_or_stub::explain(&loaded.program, entry.entry, making).map_err(StageUnavailable)?;
     Ok(match args.stage {
-        Stage::Cfg => stages.cfg,
-        Stage::Ssa => stages.ssa,
-        Stage::Clif => stages.clif,
-        Stage::Host | Stage::Text | Stage::Inst | Stage::Words => stages.host,
+        PrintedStage::Cfg => stages.cfg,
+        PrintedStage::Ssa => stages.ssa,
+        PrintedStage::Clif => stages.clif,
+        PrintedStage::Host | PrintedStage::Text | PrintedStage::Inst | PrintedStage::Words => stages.host,
     })
 }
 
@@ -146,7 +149,7 @@ fn arrays(only: Option<usize>, loaded: &Loaded) -> Result<String, Box<dyn std::e
 }
 
 /// One word of the listing.
-struct Line {
+struct ListedWord {
     pc: Pc,
     word: u32,
     /// Number and value of the operand descriptor.
@@ -159,7 +162,7 @@ struct Line {
 fn listing(args: &Args, loaded: &Loaded, out: &mut dyn Write) -> Result<(), Box<dyn std::error::Error>> {
     let lines = lines(args.entry, loaded)?;
     if args.json {
-        let word = |l: &Line| {
+        let word = |l: &ListedWord| {
             let descriptor = l.descriptor.map(|(n, d)| json!({ "index": n, "word": format!("{d:08x}") }));
             json!({ "pc": l.pc, "word": format!("{:08x}", l.word), "descriptor": descriptor, "text": l.text })
         };
@@ -173,7 +176,7 @@ fn listing(args: &Args, loaded: &Loaded, out: &mut dyn Write) -> Result<(), Box<
 }
 
 /// All words, or those that entry `only` reaches.
-fn lines(only: Option<usize>, loaded: &Loaded) -> Result<Vec<Line>, LoadError> {
+fn lines(only: Option<usize>, loaded: &Loaded) -> Result<Vec<ListedWord>, LoadError> {
     let program = &loaded.program;
     let pcs = match only {
         Some(n) => crate::lint::survey(program, loaded.entry(n)?.entry).reachable,
@@ -183,7 +186,7 @@ fn lines(only: Option<usize>, loaded: &Loaded) -> Result<Vec<Line>, LoadError> {
         let word = program.code()[usize::from(pc)];
         let inst = program.inst(pc).expect("a listed pc is inside the code");
         let entries = loaded.entries.iter().filter(|e| e.entry.pc == pc).map(|e| e.index);
-        Line {
+        ListedWord {
             pc,
             word,
             descriptor: opdesc_index(word).map(|n| (n, program.opdesc(n))),
@@ -194,7 +197,7 @@ fn lines(only: Option<usize>, loaded: &Loaded) -> Result<Vec<Line>, LoadError> {
     Ok(pcs.into_iter().map(line).collect())
 }
 
-fn print(loaded: &Loaded, lines: &[Line], out: &mut dyn Write) -> io::Result<()> {
+fn print(loaded: &Loaded, lines: &[ListedWord], out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "  pc  word      descriptor    instruction")?;
     for line in lines {
         for &n in &line.entries {

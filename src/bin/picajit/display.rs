@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_read_well() {
+    fn names_have_readable_forms() {
         assert_eq!(ranges("c", [0, 1, 2, 5, 7, 8]), "c0-c2, c5, c7-c8");
         assert_eq!(mask("o", 0x8003), "o0-o1, o15");
         assert_eq!(unified_range(0x10, 0x13), "c0-c3");

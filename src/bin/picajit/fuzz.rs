@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_engine_ends_with_a_test_file_and_nothing_else() {
+    fn a_faulty_engine_gives_a_test_file_only() {
         let (status, file) = text(&args(500, false), Engine { name: "wrong", backend: &Wrong });
         assert_eq!(status, Status::Different);
         assert!(file.starts_with("; wrong through run, vertex 0: ") && file.contains("mul o0, v0, v0\n"), "{file}");
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn the_summary_says_what_was_done() {
+    fn the_summary_has_counts_and_parameters() {
         let (status, summary) = text(&args(200, false), Engine { name: "interp", backend: &Interp });
         assert_eq!(status, Status::Fine);
         assert!(summary.contains("200 programs, "), "{summary}");

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn constants_go_over_generated_values() {
+    fn constants_override_generated_values() {
         let dvle = Dvle {
             constants: vec![
                 Constant::Float { register: 1, value: [0x3F0000; 4] },

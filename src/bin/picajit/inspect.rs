@@ -5,7 +5,7 @@
 
 use crate::display::{self, count, printable};
 use crate::lint::{self, Finding, Survey};
-use crate::load::{self, Form, Loaded, LoadedEntry};
+use crate::load::{self, FileKind, Loaded, LoadedEntry};
 use crate::{Status, VerbResult};
 use picajit::container::shbin::{Constant, Label, Output, Uniform};
 use picajit::isa::{Pc, Stage};
@@ -83,7 +83,7 @@ impl<'a> View<'a> {
     fn text(&self, out: &mut dyn Write) -> io::Result<()> {
         let Loaded { name, form, size, program, shbin, .. } = self.loaded;
         writeln!(out, "{}", printable(name))?;
-        let version = if *form == Form::Source { String::new() } else { format!(", version {:#x}", shbin.version) };
+        let version = if *form == FileKind::Source { String::new() } else { format!(", version {:#x}", shbin.version) };
         writeln!(out, "  {form}, {}{version}", count(*size, "byte"))?;
         let words = count(shbin.code.len(), "word");
         let descriptors = count(shbin.opdescs.len(), "descriptor");

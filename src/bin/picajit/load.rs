@@ -29,7 +29,7 @@ pub struct Loaded {
     /// The path as given.
     pub name: String,
     /// The kind of file.
-    pub form: Form,
+    pub form: FileKind,
     /// Bytes of the file.
     pub size: usize,
     /// The program for the engines.
@@ -55,18 +55,18 @@ pub struct LoadedEntry {
 
 /// The kind of a shader file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum FileKind {
     /// A container.
     Container(Kind),
     /// Assembly text.
     Source,
 }
 
-impl fmt::Display for Form {
+impl fmt::Display for FileKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Form::Container(kind) => kind.fmt(f),
-            Form::Source => f.write_str("PICA200 assembly"),
+            FileKind::Container(kind) => kind.fmt(f),
+            FileKind::Source => f.write_str("PICA200 assembly"),
         }
     }
 }
@@ -231,18 +231,18 @@ pub fn load(path: &Path) -> Result<Loaded, LoadError> {
     match Kind::sniff(&bytes) {
         Some(kind @ Kind::Shbin) => {
             let shbin = Shbin::parse(&bytes).map_err(damaged(kind))?;
-            Ok(loaded(name, Form::Container(kind), bytes.len(), shbin, Vec::new()))
+            Ok(loaded(name, FileKind::Container(kind), bytes.len(), shbin, Vec::new()))
         }
         Some(kind @ Kind::Dvoj) => {
             let object = Dvoj::parse(&bytes).map_err(damaged(kind))?;
-            Ok(loaded(name, Form::Container(kind), bytes.len(), object.linked_alone(), Vec::new()))
+            Ok(loaded(name, FileKind::Container(kind), bytes.len(), object.linked_alone(), Vec::new()))
         }
         _ if is_source(path) => {
             let text = text(&shown, &bytes)?;
             let mut assembler = Assembler::new(Options::default());
             let assembly = assembler.add_file(&shown, &text).and_then(|()| assembler.finish());
             let text::Assembly { shbin, warnings, .. } = assembly.map_err(|e| LoadError::Source(Box::new(e)))?;
-            Ok(loaded(name.clone(), Form::Source, bytes.len(), shbin, warnings))
+            Ok(loaded(name.clone(), FileKind::Source, bytes.len(), shbin, warnings))
         }
         Some(kind) => Err(LoadError::Foreign { name: shown, kind }),
         None => Err(LoadError::Unknown { name: shown, begins: bytes[..bytes.len().min(4)].to_vec() }),
@@ -254,7 +254,7 @@ pub fn text<'a>(name: &str, bytes: &'a [u8]) -> Result<Cow<'a, str>, LoadError> 
     text::decode(bytes).map_err(|offset| LoadError::NotText { name: name.into(), offset })
 }
 
-fn loaded(name: String, form: Form, size: usize, shbin: Shbin, warnings: Vec<Warning>) -> Loaded {
+fn loaded(name: String, form: FileKind, size: usize, shbin: Shbin, warnings: Vec<Warning>) -> Loaded {
     let program = shbin.program().expect("readers and the assembler give no more code than a program holds");
     let entries = (shbin.dvles.iter().enumerate())
         .map(|(index, dvle)| LoadedEntry { index, entry: dvle.entry(), dvle: dvle.clone() })

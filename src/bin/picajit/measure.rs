@@ -35,7 +35,7 @@ pub const BATCHES: [usize; 4] = [1, 4, 64, VERTICES];
 /// Longest pass. It is shorter than a time slice of a busy machine; otherwise the median would be
 /// one of interrupted passes.
 const SHORT_PASS: Duration = Duration::from_micros(200);
-/// Fewest vertices of a pass, unless they take longer than [`LONG_PASS`].
+/// Fewest vertices of a pass, unless they take longer than [`LONGEST_PASS`].
 const FEWEST_VERTICES: usize = 64;
 /// See [`FEWEST_VERTICES`].
 const LONGEST_PASS: Duration = Duration::from_millis(20);

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_are_as_high_as_they_should_be() {
+    fn bar_heights_are_proportional_to_ratios() {
         let text = svg(&[("a", &[Some(2.0), Some(8.0)]), ("b", &[None, Some(4.0)])]);
         let heights: Vec<f64> = text
             .lines()

@@ -131,7 +131,7 @@ impl fmt::Display for RunError {
 impl std::error::Error for RunError {}
 
 /// The executing engine.
-enum Machine {
+enum Executor {
     Kernel(Arc<dyn Kernel>),
     Traced(InterpKernel),
 }
@@ -172,7 +172,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     {
         report::note("this entry takes its vertices from uniforms, which are generated\nhelp: --uniforms sets them");
     }
-    let (machine, backend) = machine(args, &loaded.program, entry.entry);
+    let (executor, backend) = executor(args, &loaded.program, entry.entry);
     let survey = lint::survey(&loaded.program, entry.entry);
     let mut shower = Shower::new(&loaded.name, entry, survey.outputs, backend, count, args.json);
     if let Some(path) = &args.outputs {
@@ -191,7 +191,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
         if args.trace {
             shower.announce(n, out)?;
         }
-        let exit = machine.step(entry.entry.stage, &uniforms, &mut unit, &mut triangles, out)?;
+        let exit = executor.step(entry.entry.stage, &uniforms, &mut unit, &mut triangles, out)?;
         match entry.entry.stage {
             Stage::Vertex => shower.vertex(n, exit, unit.outputs(), out)?,
             Stage::Geometry => {
@@ -229,21 +229,21 @@ fn uniforms(args: &Args, entry: &LoadedEntry) -> Result<Uniforms, Box<dyn std::e
 }
 
 /// The requested engine or, with a warning, the interpreter; and its name.
-fn machine(args: &Args, program: &Arc<Program>, entry: Entry) -> (Machine, &'static str) {
+fn executor(args: &Args, program: &Arc<Program>, entry: Entry) -> (Executor, &'static str) {
     let config = Config { precision: args.precision, ..Config::default() };
     if args.backend == Choice::Jit {
         let native = jit_or_stub::backend().and_then(|jit| Ok((jit.compile(program, entry, &config)?, jit.name())));
         match native {
-            Ok((kernel, name)) => return (Machine::Kernel(kernel), name),
+            Ok((kernel, name)) => return (Executor::Kernel(kernel), name),
             Err(why) => report::warning(format_args!("running on the interpreter, without native code: {why}")),
         }
     }
     let kernel = Interp.kernel(program, entry, &config);
-    let machine = if args.trace { Machine::Traced(kernel) } else { Machine::Kernel(Arc::new(kernel)) };
-    (machine, Interp.name())
+    let executor = if args.trace { Executor::Traced(kernel) } else { Executor::Kernel(Arc::new(kernel)) };
+    (executor, Interp.name())
 }
 
-impl Machine {
+impl Executor {
     fn step(
         &self,
         stage: Stage,
@@ -253,8 +253,8 @@ impl Machine {
         out: &mut dyn Write,
     ) -> io::Result<Exit> {
         match self {
-            Machine::Kernel(kernel) => Ok(kernel.run(uniforms, unit, emitter)),
-            Machine::Traced(kernel) => {
+            Executor::Kernel(kernel) => Ok(kernel.run(uniforms, unit, emitter)),
+            Executor::Traced(kernel) => {
                 let mut written = Ok(());
                 let mut al = unit.al;
                 let exit = kernel.run_traced(uniforms, unit, emitter, &mut |step| {
