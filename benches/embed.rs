@@ -4,9 +4,9 @@
 
 #![allow(unsafe_code)] // calls the C interface
 
-use picajit::cache::ShaderKey;
 use picajit::capi::{self, PjBatch, PjEngine, PjOptions, PjShader, PjUniforms, PjUnit};
 use picajit::engine::{Engine, Options};
+use picajit::internals::cache::ShaderKey;
 use picajit::kernel::{Backend, Config};
 use picajit::program::{Entry, Program};
 use picajit::state::{Batch, NoEmitter, Uniforms, Unit, Vec4, VertexLayout, Vertices, VerticesMut};

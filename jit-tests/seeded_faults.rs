@@ -4,8 +4,10 @@
 
 use crate::engines::{Engine as Tested, engines, reference};
 use crate::filetest::run_source;
-use picajit::fuzz::explain::{Explanation, explain};
-use picajit::fuzz::{Case, Divergence, Engine, Plan, case_from_seed, compare, filetest, report, shrink, sweep};
+use picajit::internals::fuzz::explain::{Explanation, explain};
+use picajit::internals::fuzz::{
+    Case, Divergence, Engine, Plan, case_from_seed, compare, filetest, report, shrink, sweep,
+};
 use picajit::interp::Interp;
 use picajit::isa::Opcode;
 use picajit::isa::table::row_of_word;

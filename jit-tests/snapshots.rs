@@ -7,8 +7,8 @@
 
 use crate::filetest::{Loaded, load};
 use libtest_mimic::{Failed, Trial};
-use picajit::ir::cfg::{Cfg, Limits};
-use picajit::ir::{Form, Func};
+use picajit::internals::ir::cfg::{Cfg, Limits};
+use picajit::internals::ir::{Form, Func};
 use picajit::isa::numeric::Precision;
 use picajit::kernel::DEFAULT_FUEL;
 use picajit::text;

@@ -17,7 +17,9 @@ mod special_values;
 
 mod seeded_faults;
 
-use picajit::fuzz::{Engine, Misbehaviour, Plan, Stats, Tier, case_from_bytes, case_from_seed, compare, shrink, sweep};
+use picajit::internals::fuzz::{
+    Engine, Misbehaviour, Plan, Stats, Tier, case_from_bytes, case_from_seed, compare, shrink, sweep,
+};
 use picajit::interp::Interp;
 use picajit::isa::Opcode;
 use picajit::isa::numeric::Precision;
@@ -53,7 +55,7 @@ fn clean_sweep(plan: &Plan, engines: &[Engine<'_>]) -> Stats {
     let swept = sweep(plan, engines, &mut |_| ());
     if let Some(divergence) = swept.divergence {
         println!("{divergence:?}");
-        panic!("{}", picajit::fuzz::report(&shrink(divergence, engines), engines));
+        panic!("{}", picajit::internals::fuzz::report(&shrink(divergence, engines), engines));
     }
     swept.stats
 }
@@ -64,7 +66,7 @@ const INTERP: Engine<'static> = Engine { name: "interp", backend: &Interp };
 /// has 1 to 31 vertices, 16 on average, so that batches of 17 and more occur.
 #[cfg(feature = "jit")]
 fn native_sweep(part: u64) {
-    use picajit::fuzz::percent;
+    use picajit::internals::fuzz::percent;
     use picajit::jit::{Interleave, Jit, Settings, Variant};
     // Every second part interleaves two groups wherever that is possible.
     let (groups, name) = if part.is_multiple_of(2) { (Interleave::Auto, "batch") } else { (Interleave::On, "batch8") };

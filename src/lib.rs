@@ -42,29 +42,38 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Where things are
-//! Each stage is a module with a value that prints: [`container`] (files), [`program`] (words), [`isa`] (instructions,
-//! control flow, numbers), [`ir`] (blocks and SSA), `jit` (native code), [`interp`] (the oracle). [`engine`] puts them
-//! together for a host, [`gpu`] turns register writes and vertices into triangles, [`semantics`] says what the rasteriser gets;
-//! [`text`] is the assembler and the disassembler; [`diff`] compares engines.
+//! # Modules
+//! | for | module |
+//! |---|---|
+//! | a host | [`engine`], [`program`], [`state`]; [`layout`] for registers in its own structures, [`gpu`] and [`semantics`] for draws, [`executable`] and [`profiler`] for services of the system |
+//! | a tool | [`container`] (files), [`isa`] (instructions, control flow, numbers), [`text`] (assembler, disassembler) |
+//! | a test of engines | [`kernel`] (the traits of an engine), [`interp`] (the oracle), `jit` (native code), [`diff`] (comparison) |
+//!
+//! The types that nearly every host uses are also at the root of the crate.
 //!
 //! # Features
-//! `jit` (default): native code through Cranelift. `cli` (default): the `picajit` command. `fuzz` (with `cli`): random programs,
-//! comparison and shrinking. The library alone builds without them, and then interprets.
+//! | feature | default | adds |
+//! |---|---|---|
+//! | `jit` | yes | native code through Cranelift; without it every shader runs on the interpreter |
+//! | `targets` | yes | machine code of x86-64 and AArch64 as text on any host |
+//! | `cli` | yes | the `picajit` command |
+//! | `fuzz` | with `cli` | random programs, comparison of engines, shrinking |
+//! | `capi` | no | the C interface, `include/picajit.h` |
 
-pub mod background;
-pub mod cache;
+mod background;
+mod cache;
 #[cfg(feature = "capi")]
+#[doc(hidden)]
 pub mod capi;
 pub mod container;
 pub mod diff;
 pub mod engine;
 pub mod executable;
 #[cfg(feature = "fuzz")]
-pub mod fuzz;
+mod fuzz;
 pub mod gpu;
 pub mod interp;
-pub mod ir;
+mod ir;
 pub mod isa;
 #[cfg(feature = "jit")]
 pub mod jit;
@@ -78,7 +87,35 @@ pub mod state;
 mod testing;
 pub mod text;
 
-/// The README's example is a test, and so is that of the chapter on the GPU.
+pub use engine::{Engine, Options, Shader};
+pub use isa::flow::Exit;
+pub use isa::numeric::Precision;
+pub use program::{Entry, Program};
+pub use state::{Batch, Uniforms, Unit, VertexLayout};
+
+/// Parts of picajit that its command, fuzz targets and benchmarks use. No version promises anything about them.
+#[doc(hidden)]
+pub mod internals {
+    /// Cache keys.
+    pub mod cache {
+        pub use crate::cache::*;
+    }
+    /// Random programs.
+    #[cfg(feature = "fuzz")]
+    pub mod fuzz {
+        pub use crate::fuzz::*;
+    }
+    /// Control-flow graphs, SSA and its analyses.
+    pub mod ir {
+        pub use crate::ir::*;
+    }
+    /// The elementary functions, step by step.
+    pub mod elementary {
+        pub use crate::isa::elementary::*;
+    }
+}
+
+/// The examples of the README and of two chapters are tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 #[doc = include_str!("../docs/gpu.md")]

@@ -1,4 +1,4 @@
-//! Checks that a [`Func`] obeys the rules of [`super`]. It runs in every test and debug build.
+//! Checks that a [`Func`] obeys the rules of `ir`. It runs in every test and debug build.
 //!
 //! 1. Block 0 exists, has no parameters, and no edge leads to it.
 //! 2. Every edge names a block and carries one argument of the right type for each parameter.

@@ -9,7 +9,7 @@
 
 mod alu_op;
 pub mod decode;
-pub mod elementary;
+pub(crate) mod elementary;
 pub mod encode;
 pub mod float24;
 pub mod flow;

@@ -6,7 +6,7 @@
 //! | stage | from -> to | in |
 //! |---|---|---|
 //! | cfg | words -> states -> blocks | [`crate::ir::cfg`] |
-//! | ssa | blocks -> simplified SSA | [`crate::ir`] |
+//! | ssa | blocks -> simplified SSA | `ir` |
 //! | plan | SSA -> what code multiplies, when it runs groups | `codegen`, `batch::policy` |
 //! | clif | SSA -> CLIF | `vertex`, `batch`, both on `emit` |
 //! | install | CLIF -> machine code in executable memory | `runtime` |

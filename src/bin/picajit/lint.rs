@@ -6,7 +6,7 @@
 
 use crate::display;
 use crate::load::{Loaded, LoadedEntry};
-use picajit::ir::cfg::{Cfg, Limits, Terminator};
+use picajit::internals::ir::cfg::{Cfg, Limits, Terminator};
 use picajit::isa::decode::opdesc_index;
 use picajit::isa::table::{self, Format};
 use picajit::isa::{DstFile, Inst, Pc, Src, SrcFile, Stage, Test};

@@ -13,9 +13,9 @@
 //! so their size does not matter. Nothing here prints.
 
 use picajit::container::shbin::Dvle;
+use picajit::internals::ir::cfg::{Cfg, Limits};
+use picajit::internals::ir::{Form, Func};
 use picajit::interp::Interp;
-use picajit::ir::cfg::{Cfg, Limits};
-use picajit::ir::{Form, Func};
 use picajit::isa::numeric::Precision;
 #[cfg(feature = "jit")]
 use picajit::jit::{Allocator, Jit, Settings, Variant};

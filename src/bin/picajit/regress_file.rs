@@ -3,10 +3,10 @@
 //! It must not know where the difference comes from.
 
 use crate::measure;
-use picajit::fuzz::{Case, Divergence, Engine, compare, report, shrink};
+use picajit::internals::fuzz::{Case, Divergence, Engine, compare, report, shrink};
 use std::panic;
 
-/// The engines of this build for [`picajit::fuzz`], without the interpreter, which is the
+/// The engines of this build for [`picajit::internals::fuzz`], without the interpreter, which is the
 /// reference; the interpreter itself if there is no other.
 pub fn engines(engines: &[measure::Engine]) -> Vec<Engine<'_>> {
     let others = if engines.len() > 1 { &engines[1..] } else { engines };

@@ -4,7 +4,7 @@ use crate::builtin::BUILTINS;
 use crate::display::printable;
 use crate::load::{self, LoadError};
 use picajit::container::shbin::Dvle;
-use picajit::ir::cfg::{Cfg, Limits};
+use picajit::internals::ir::cfg::{Cfg, Limits};
 use picajit::program::{Entry, Program};
 use picajit::text;
 use std::path::PathBuf;

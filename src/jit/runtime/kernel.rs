@@ -92,7 +92,7 @@ impl NativeKernel {
         self.blocks
     }
 
-    /// Runs that deoptimised, up to [`MAX_DEOPTIMISATIONS`].
+    /// Runs that deoptimised, up to the number that ends speculation.
     pub fn deoptimisations(&self) -> u32 {
         self.deoptimisations.load(Ordering::Relaxed)
     }

@@ -2,9 +2,9 @@
 //! run programs.
 
 use libfuzzer_sys::Corpus;
-use picajit::fuzz::{Case, Engine, compare, filetest, report, shrink};
+use picajit::internals::fuzz::{Case, Engine, compare, filetest, report, shrink};
 use picajit::interp::Interp;
-use picajit::ir::cfg::{Cfg, Limits};
+use picajit::internals::ir::cfg::{Cfg, Limits};
 use picajit::jit::{Interleave, Jit, Settings, Variant};
 use std::sync::{Arc, OnceLock};
 
