@@ -1,15 +1,16 @@
-//! Whether a batch ever costs more than its vertices one by one: `cargo bench --bench batches`. The same batch, which the compiler knows
-//! nothing of, through [`Shader::run_batch`] and through a loop of a host's own around [`Shader::run`], in turn; nanoseconds a call, medians.
+//! Whether a batch ever costs more than single calls: `cargo bench --bench batches`. The same
+//! vertices, opaque to the compiler, through [`Shader::run_batch`] and through a host's own loop
+//! around [`Shader::run`], in turn; nanoseconds a call, medians.
 
 #[allow(dead_code, unused_imports)] // this bench uses a part of each
 #[path = "../src/bin/picajit/builtin.rs"]
 mod builtin;
+#[allow(dead_code, unused_imports)]
+#[path = "../src/bin/picajit/generator.rs"]
+mod generator;
 #[allow(dead_code)]
 #[path = "../src/bin/picajit/measure.rs"]
 mod measure;
-#[allow(dead_code, unused_imports)]
-#[path = "../src/bin/picajit/values.rs"]
-mod values;
 
 use measure::Workload;
 use picajit::engine::{Engine, Options, Shader};
@@ -20,13 +21,13 @@ use std::hint::black_box;
 use std::time::Instant;
 
 const SIZES: [usize; 10] = [1, 2, 3, 4, 5, 7, 8, 16, 17, 64];
-/// Calls that are timed at once run some thousand vertices.
+/// Vertices of the calls that are timed together.
 const VERTICES: usize = 4096;
 
-/// A loop, a batch, one that leaves the unit as it is, and one that does and lies by components.
-const WAYS: [&str; 4] = ["loop", "batch", "unit stays", "batch-soa"];
+/// A loop, a batch, a batch that preserves the unit, and the same in SoA layout.
+const METHODS: [&str; 4] = ["loop", "batch", "preserve", "batch-soa"];
 
-/// What a host does that knows no batches, with vertices as a batch has them.
+/// The loop of a host without batches, on the same vertices.
 fn sequential_reason(shader: &Shader, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>) -> Exit {
     let mut result = Exit::End;
     for n in 0..batch.len() {
@@ -41,7 +42,7 @@ fn sequential_reason(shader: &Shader, uniforms: &Uniforms, unit: &mut Unit, batc
 }
 
 fn main() {
-    // `cargo test --benches` starts this too, only to see that it works.
+    // `cargo test --benches` only checks that this starts.
     let rounds = if std::env::args().any(|a| a == "--bench") { 201 } else { 3 };
     let engine = Engine::new(Options::default());
     println!("{:12}{:12}{}", "", "vertices", SIZES.map(|n| format!("{n:>8}")).concat());
@@ -52,13 +53,13 @@ fn main() {
         if dvle.entry().stage != Stage::Vertex {
             continue;
         }
-        let (uniforms, inputs) = (values::uniforms(dvle), values::inputs(VERTICES));
+        let (uniforms, inputs) = (generator::uniforms(dvle), generator::inputs(VERTICES));
         let mut work = Workload::new(dvle, &program, uniforms, inputs, measure::Stride::Least);
         let shader = engine.shader(&program, dvle.entry());
         let mut outputs = work.places();
         let columns = SIZES.map(|size| {
-            let mut ns = [const { Vec::new() }; WAYS.len()];
-            // What comes first has code for batches made.
+            let mut ns = [const { Vec::new() }; METHODS.len()];
+            // The first calls compile the batch code.
             for round in 0..rounds + 2 {
                 for (way, ns) in ns.iter_mut().enumerate() {
                     if way == 3 && !size.is_multiple_of(4) {
@@ -81,8 +82,8 @@ fn main() {
             })
         });
         let shown = |ns: Option<f64>, digits| ns.map_or(format!("{:>8}", "-"), |ns| format!("{ns:>8.digits$}"));
-        for (way, who) in WAYS.iter().enumerate() {
-            println!("{:12}{who:12}{}", builtin.name, columns.map(|ns| shown(ns[way], 1)).concat());
+        for (n, method) in METHODS.iter().enumerate() {
+            println!("{:12}{method:12}{}", builtin.name, columns.map(|ns| shown(ns[n], 1)).concat());
         }
         let times = columns.map(|ns| shown(ns[1].zip(ns[0]).map(|(batch, alone)| batch / alone), 2));
         println!("{:12}{:12}{}", "", "of loop", times.concat());
@@ -103,7 +104,7 @@ fn timed(
     let start = Instant::now();
     for (n, places) in outputs.chunks_mut(size * stride).take(calls).enumerate() {
         let inputs = black_box(all.part(n * size..(n + 1) * size));
-        let outputs = VerticesMut::packed(places, stride, size).expect("there are as many");
+        let outputs = VerticesMut::packed(places, stride, size).expect("the buffer has that many vertices");
         black_box(call(
             &work.uniforms,
             &mut unit,

@@ -1,27 +1,29 @@
-//! How close code for batches comes to code written by hand: `cargo bench --bench ceilings`. Nanoseconds a vertex of three shaders that come
-//! with the program, each also as Rust with SIMD intrinsics, four vertices at a time in 128 bits.
+//! Batch code against its ceiling, hand-written SIMD: `cargo bench --bench ceilings`. Nanoseconds a
+//! vertex of three built-in shaders, each also in Rust with SIMD intrinsics, four vertices at a
+//! time in 128 bits.
 //!
-//! By hand means: the same operations in the same order, so that the bits are the same, which is checked first; products as the CPU makes
-//! them, with no test for 0 * infinity; nothing for masks, branches or the unit's registers. Compiled for AVX2, as the code it is compared
-//! with. `unsafe` is here to call what needs that, and for the intrinsic that stores.
+//! The hand-written code does the same operations in the same order, so that the bits are equal,
+//! which is checked first. It uses plain products without guards for 0 * infinity, and has no
+//! masks, branches or carried registers. It is compiled for AVX2, like the batch code. `unsafe` is
+//! needed for calls of AVX2 functions and for the storing intrinsic.
 #![allow(unsafe_code)]
 
 #[allow(dead_code, unused_imports)] // its tests have no harness here, and other CPUs have nothing to compare
 #[path = "../src/bin/picajit/builtin.rs"]
 mod builtin;
+#[allow(dead_code, unused_imports)]
+#[path = "../src/bin/picajit/generator.rs"]
+mod generator;
 #[allow(dead_code)] // this bench uses a part of it
 #[path = "../src/bin/picajit/measure.rs"]
 mod measure;
 #[allow(dead_code)] // its tests have no harness here
 #[path = "../src/bin/picajit/plot.rs"]
 mod plot;
-#[allow(dead_code, unused_imports)]
-#[path = "../src/bin/picajit/values.rs"]
-mod values;
 
 #[cfg(not(target_arch = "x86_64"))]
 fn main() {
-    println!("nothing was written by hand for this CPU");
+    println!("no hand-written code for this CPU");
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -32,7 +34,7 @@ fn main() {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::plot::{Group, Plot};
-    use super::{builtin, measure, values};
+    use super::{builtin, generator, measure};
     use picajit::kernel::Kernel;
     use picajit::state::{Batch, Emitter, Exit, NoEmitter, Uniforms, Unit, Vec4};
     use std::arch::x86_64::*;
@@ -41,10 +43,10 @@ mod x86 {
 
     const BUDGET: Duration = Duration::from_secs(2);
 
-    /// A shader for whole groups, by hand. Vertices have no more registers than it uses.
+    /// A hand-written shader for whole groups. Vertices have only the registers that it uses.
     type ByHand = unsafe fn(&Uniforms, &[Vec4], &mut [Vec4]);
 
-    /// What is written by hand in place of a kernel's batches.
+    /// Hand-written code as a kernel.
     struct Ceiling {
         single: Arc<dyn Kernel>,
         by_hand: ByHand,
@@ -82,7 +84,7 @@ mod x86 {
         _mm_setr_ps(r[0], r[1], r[2], r[3])
     }
 
-    /// Rows to columns, or back.
+    /// Transposes AoS to SoA, or back.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn transposed([a, b, c, d]: Columns) -> Columns {
@@ -272,7 +274,7 @@ mod x86 {
     const SHADERS: [(&str, ByHand); 3] = [("transform", transform), ("lights", lights), ("skinning", skinning)];
 
     pub fn main() {
-        // `cargo test --benches` starts this too, only to see that it works.
+        // `cargo test --benches` only checks that this starts.
         let real = std::env::args().any(|a| a == "--bench");
         let (budget, vertices) = if real { (BUDGET, measure::VERTICES) } else { (Duration::ZERO, 64) };
         let (engines, missing) = measure::engines();
@@ -280,7 +282,7 @@ mod x86 {
             println!("nothing to compare here: {}", missing.map_or("no AVX2".to_string(), |reason| reason.to_string()));
             return;
         }
-        let named = |name| engines.iter().find(|e| e.name() == name).expect("it is there if nothing is missing");
+        let named = |name| engines.iter().find(|e| e.name() == name).expect("every engine exists if native code does");
         let (batch, unoptimised) = (named("batch"), named("unoptimised"));
         let mut groups: Vec<Group> = Vec::new();
         println!("{:24}{:>10}{:>10}", "batch", measure::BATCHES[2], measure::BATCHES[3]);
@@ -289,7 +291,7 @@ mod x86 {
             let shbin = picajit::text::assemble(source).expect("a test assembles each").shbin;
             let program = Arc::new(shbin.program().expect("they are shorter than any limit"));
             let dvle = &shbin.dvles[0];
-            let (uniforms, inputs) = (values::uniforms(dvle), values::inputs(vertices));
+            let (uniforms, inputs) = (generator::uniforms(dvle), generator::inputs(vertices));
             let mut work = measure::Workload::new(dvle, &program, uniforms, inputs, measure::Stride::Least);
             let single = batch.compile(&program, dvle.entry()).expect("a test compiles each").kernel;
             let ceiling = Ceiling { single: single.clone(), by_hand };
@@ -297,13 +299,13 @@ mod x86 {
             let first = groups.len();
             let sizes = [measure::BATCHES[2], measure::BATCHES[3]];
             groups.extend(sizes.map(|n| Group { title: format!("{name}, {n}"), bars: Vec::new(), ceiling: None }));
-            // By hand nothing is done for the unit's registers, which is what a batch that leaves them saves.
-            for (preserve_unit, who) in [(false, "batch"), (true, "unit stays")] {
+            // Hand-written code has no carried registers, like a batch that preserves the unit.
+            for (preserve_unit, name_of_batch) in [(false, "batch"), (true, "preserve")] {
                 work.preserve_unit = preserve_unit;
                 check(name, &*single, &ceiling, &work);
                 let ns = measure::run(&[&*single, &ceiling, &*yardstick], &work, budget).ns;
-                for (who, ns) in [who, "by hand"].iter().zip(&ns) {
-                    println!("{name:12}{who:12}{:>10.1}{:>10.1}", ns[2], ns[3]);
+                for (method, ns) in [name_of_batch, "by hand"].iter().zip(&ns) {
+                    println!("{name:12}{method:12}{:>10.1}{:>10.1}", ns[2], ns[3]);
                 }
                 println!("{name:12}{:12}{:>10.2}{:>10.2}", "times", ns[0][2] / ns[1][2], ns[0][3] / ns[1][3]);
                 for (group, size) in groups[first..].iter_mut().zip([2, 3]) {
@@ -318,10 +320,10 @@ mod x86 {
         }
     }
 
-    /// As a picture, in a file.
+    /// Draws the picture into a file.
     fn draw(groups: &[Group], file: &str) {
         let series = ["batch", "batch, unit preserved"].map(String::from);
-        let title = "Batches of 64 and 1,024, and code by hand: times as fast as unoptimised code";
+        let title = "Batches of 64 and 1,024, and hand-written code: times as fast as unoptimised code";
         let plot = Plot { title, one: "unoptimised", series: &series, groups, ceilings: Some("by hand") };
         match std::fs::write(file, plot.svg()) {
             Ok(()) => println!("drawn: {file}"),
@@ -329,7 +331,7 @@ mod x86 {
         }
     }
 
-    /// Both give the same bits.
+    /// Checks that both give the same bits.
     fn check(name: &str, batch: &dyn Kernel, ceiling: &dyn Kernel, work: &measure::Workload) {
         let outputs = [batch, ceiling].map(|kernel| {
             let mut outputs = work.places();

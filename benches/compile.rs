@@ -1,5 +1,5 @@
-//! How long compiling takes, stage by stage, for the shaders that come with the program: `cargo bench --bench compile`.
-//! Microseconds, medians of 51 compilations that follow a warm one. Nothing is run.
+//! Compile times by stage for the built-in shaders: `cargo bench --bench compile`. Microseconds,
+//! medians of 51 compilations after a warm-up. Nothing runs.
 
 #[allow(unused_imports)] // its tests have no harness here
 #[path = "../src/bin/picajit/builtin.rs"]
@@ -15,7 +15,7 @@ use std::time::Duration;
 const COMPILES: usize = 51;
 
 fn main() {
-    // `cargo test --benches` starts this too, only to see that it works.
+    // `cargo test --benches` only checks that this starts.
     let compiles = if std::env::args().any(|a| a == "--bench") { COMPILES } else { 1 };
     let (engines, missing) = measure::engines();
     if let Some(reason) = missing {

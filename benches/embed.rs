@@ -1,8 +1,8 @@
-//! What it costs to run shaders from outside: `cargo bench --features capi --bench embed`. Nanoseconds a call of the kernel alone,
-//! through the engine, on a host's layout, and through the C interface; engines take turns, medians. Then what asking for a known
-//! shader costs.
+//! The cost of calls: `cargo bench --features capi --bench embed`. Nanoseconds a call of the kernel
+//! alone, through the engine, on a host's layout, and through the C interface; in turn, medians.
+//! Then the cost of a lookup of a known shader.
 
-#![allow(unsafe_code)] // it calls what C calls
+#![allow(unsafe_code)] // calls the C interface
 
 use picajit::cache::ShaderKey;
 use picajit::capi::{self, PjBatch, PjEngine, PjOptions, PjShader, PjUniforms, PjUnit};
@@ -21,7 +21,7 @@ const CODE: [u32; 6] = [0x0802_0000, 0x0802_1001, 0x0802_2002, 0x0802_3003, 0x20
 const OPDESCS: [u32; 5] = [0x6_C368, 0x6_C364, 0x6_C362, 0x6_C361, 0x6_C36F];
 /// Registers of a vertex in batches.
 const STRIDE: usize = 2;
-/// Calls that are timed at once.
+/// Calls that are timed together.
 const CALLS: usize = 1000;
 
 fn main() {
@@ -74,13 +74,13 @@ fn main() {
                     }
                 }),
                 timed(|| match count {
-                    // SAFETY: all are valid and nobody else's.
+                    // SAFETY: all pointers are valid, and no other code uses them.
                     1 => unsafe { capi::pj_run(c, at.0, black_box(at.1), None, null_mut()) as u32 },
                     // SAFETY: as above.
                     _ => unsafe { capi::pj_run_batch(c, at.0, black_box(at.1), &batch) as u32 },
                 }),
             ];
-            // What comes first compiles code for batches.
+            // The first calls compile the batch code.
             if round >= 100 {
                 times.iter_mut().zip(ns).for_each(|(all, ns)| all.push(ns));
             }
@@ -97,12 +97,12 @@ fn main() {
     lookups(rounds.min(301));
 }
 
-/// What it costs to ask for a shader again, with all words that a game's memory holds: what is found without exploring what can be
-/// executed, and exploring it, for programs of several lengths.
+/// The cost of a lookup with all words of a game's memory, for programs of several lengths: of a
+/// known program, and of one whose control flow must be explored.
 fn lookups(rounds: usize) {
     let engine = Engine::new(Options::default());
     for len in [2, 30, 100, 511] {
-        // `add r0, r0, vn` and `end`, then what is left of others.
+        // `add r0, r0, vn` and `end`, then words of other programs.
         let mut code: Vec<u32> = (0..len - 1).map(|n| 0x0201_0000 | (n % 16) << 7).collect();
         code.extend([0x8800_0000].into_iter().chain((len..512).map(|n| 0x0200_0000 | n)));
         let program = Program::from_words(&code, &OPDESCS).expect("512 words");
@@ -116,21 +116,21 @@ fn lookups(rounds: usize) {
             times.iter_mut().zip([known, start.elapsed().as_nanos() as f64]).for_each(|(all, ns)| all.push(ns));
         }
         let [known, explored] = times.map(median);
-        println!("{len:>4} words, asked for again: {known:7.0} ns, exploring {explored:8.0} ns");
+        println!("{len:>4} words: lookup of a known program {known:7.0} ns, exploring {explored:8.0} ns");
     }
 }
 
 fn rust_batch<'a>(inputs: &'a [Vec4], outputs: &'a mut [Vec4]) -> Batch<'a> {
     let count = inputs.len() / STRIDE;
-    let inputs = Vertices::packed(inputs, STRIDE, count).expect("so many");
-    let outputs = VerticesMut::packed(outputs, STRIDE, count).expect("so many");
+    let inputs = Vertices::packed(inputs, STRIDE, count).expect("the buffer has that many vertices");
+    let outputs = VerticesMut::packed(outputs, STRIDE, count).expect("the buffer has that many vertices");
     Batch { inputs, outputs, input_mask: 3, output_mask: 3, preserve_unit: false, layout: VertexLayout::Aos }
 }
 
 fn c_shader() -> *mut PjShader {
     let (mut engine, mut shader): (*mut PjEngine, *mut PjShader) = (null_mut(), null_mut());
     let none: *const PjOptions = std::ptr::null();
-    // SAFETY: null asks for the defaults; the rest is valid. The shader outlives its engine.
+    // SAFETY: null selects the defaults; the rest is valid. The shader may outlive its engine.
     let status = unsafe {
         let made = capi::pj_engine_new(none, &mut engine, null_mut(), 0);
         let (code, opdescs) = (CODE.as_ptr(), OPDESCS.as_ptr());

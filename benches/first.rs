@@ -1,7 +1,8 @@
-//! What the first draw with a shader takes: `cargo bench --bench first`.
+//! The time of the first draw with a shader: `cargo bench --bench first`.
 //!
-//! A host asks for a shader that its engine has not seen and runs 64 vertices. Once the draw waits for code, once a thread makes
-//! it meanwhile. Microseconds, medians and worst of 101 new engines each, in turn; then how long it is until the code is there.
+//! A host requests a shader that is new to its engine and runs 64 vertices: once the draw waits for
+//! native code, once a thread compiles in the background. Microseconds, medians and worst of 101
+//! new engines each, in turn; then the time until native code is published.
 
 #[allow(dead_code, unused_imports)] // this bench uses a part of it, and its tests have no harness here
 #[path = "../src/bin/picajit/builtin.rs"]
@@ -15,7 +16,7 @@ const ROUNDS: usize = 101;
 const VERTICES: usize = 64;
 
 fn main() {
-    // `cargo test --benches` starts this too, only to see that it works.
+    // `cargo test --benches` only checks that this starts.
     let rounds = if std::env::args().any(|a| a == "--bench") { ROUNDS } else { 1 };
     let us = |times: &mut Vec<Duration>| {
         times.sort();

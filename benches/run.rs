@@ -1,16 +1,17 @@
-//! How long running takes for the shaders that come with the program, or those of files: `cargo bench --bench run [-- FILE...]`.
-//! Nanoseconds a vertex, in batches; the module `measure` says what is timed. The `bench` verb shows the same with more about each
-//! shader, and checks results; here code for batches is also measured with one group of four at a time and with two, whatever pays.
+//! Run times of the built-in shaders, or of files: `cargo bench --bench run [-- FILE...]`.
+//! Nanoseconds a vertex, in batches; the module `measure` defines what is timed. The `bench` verb
+//! shows the same with more about each shader, and checks results. This bench also measures batch
+//! code with one group at a time and with two interleaved ones, whichever the policy prefers.
 
 #[allow(unused_imports)] // its tests have no harness here
 #[path = "../src/bin/picajit/builtin.rs"]
 mod builtin;
+#[allow(dead_code, unused_imports)]
+#[path = "../src/bin/picajit/generator.rs"]
+mod generator;
 #[allow(dead_code)] // this bench uses a part of it
 #[path = "../src/bin/picajit/measure.rs"]
 mod measure;
-#[allow(dead_code, unused_imports)]
-#[path = "../src/bin/picajit/values.rs"]
-mod values;
 
 use measure::Engine;
 use picajit::container::shbin::Shbin;
@@ -19,7 +20,7 @@ use std::time::Duration;
 
 const BUDGET: Duration = Duration::from_millis(500);
 
-/// Engines and what to call them: all that there are, and lanes in both widths.
+/// All engines with their names, and the batch engine with and without interleaving.
 fn engines() -> Vec<(&'static str, Engine)> {
     let (engines, missing) = measure::engines();
     if let Some(reason) = missing {
@@ -61,7 +62,7 @@ fn shaders() -> Vec<(String, Shbin)> {
 }
 
 fn main() {
-    // `cargo test --benches` starts this too, only to see that it works.
+    // `cargo test --benches` only checks that this starts.
     let real = std::env::args().any(|a| a == "--bench");
     let (budget, vertices) = if real { (BUDGET, measure::VERTICES) } else { (Duration::ZERO, 64) };
     let engines = engines();
@@ -72,8 +73,8 @@ fn main() {
         let work = measure::Workload::new(
             dvle,
             &program,
-            values::uniforms(dvle),
-            values::inputs(vertices),
+            generator::uniforms(dvle),
+            generator::inputs(vertices),
             measure::Stride::Least,
         );
         let compile = |(name, e): &(&'static str, Engine)| Some((*name, e.compile(&program, dvle.entry()).ok()?));

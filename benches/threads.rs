@@ -1,18 +1,19 @@
-//! What a second core is good for: `cargo bench --bench threads`. A draw's vertices on one thread, and in halves on two, each with a
-//! unit of its own, as a host may do it where vertices don't see each other. Nanoseconds a vertex, and how many times as fast.
+//! The speed-up of a second core: `cargo bench --bench threads`. A draw's vertices on one thread,
+//! and in halves on two, each with its own unit, as a host may split independent vertices.
+//! Nanoseconds a vertex, and the speed-up.
 //!
-//! The second thread is there all the time and waits without sleeping, so what is measured is the least that handing work over can cost;
-//! a pool that sleeps takes some microseconds more. Both ways take turns; medians.
+//! The second thread spins while it waits, so the figures contain the least cost of handing work
+//! over; a sleeping pool takes some microseconds more. Both methods take turns; medians.
 
 #[allow(dead_code, unused_imports)] // this bench uses a part of each
 #[path = "../src/bin/picajit/builtin.rs"]
 mod builtin;
+#[allow(dead_code, unused_imports)]
+#[path = "../src/bin/picajit/generator.rs"]
+mod generator;
 #[allow(dead_code)]
 #[path = "../src/bin/picajit/measure.rs"]
 mod measure;
-#[allow(dead_code, unused_imports)]
-#[path = "../src/bin/picajit/values.rs"]
-mod values;
 
 use measure::Workload;
 use picajit::kernel::Kernel;
@@ -23,14 +24,15 @@ use std::time::{Duration, Instant};
 
 /// Vertices of a draw.
 const DRAWS: [usize; 4] = [256, 1024, 4096, 16384];
-/// For each shader and draw.
+/// Time for each shader and draw.
 const BUDGET: Duration = Duration::from_millis(400);
-/// What the second thread is told: to wait, to run its part, after which it says itself that it waits, or to end.
+/// State of the second thread: waiting, running its part (it then returns to waiting by itself), or
+/// ending.
 const IDLE: u32 = 0;
 const RUN: u32 = 1;
 const STOP: u32 = 2;
 
-/// Vertices of one thread, close together, and where their outputs go.
+/// Packed vertices of one thread, and memory for their outputs.
 struct Part {
     unit: Unit,
     inputs: Vec<Vec4>,
@@ -46,13 +48,13 @@ impl Part {
         Part { unit: Unit::new(), inputs, outputs, count }
     }
 
-    /// Runs some of the vertices, from the first on.
+    /// Runs the first `count` vertices.
     fn run(&mut self, kernel: &dyn Kernel, work: &Workload, count: usize) {
         let [from, to] = [work.input_mask, work.output_mask].map(Vertices::stride_for);
         let (inputs, outputs) = (&self.inputs[..count * from], &mut self.outputs[..count * to]);
         let mut batch = Batch {
-            inputs: Vertices::packed(inputs, from, count).expect("there are so many"),
-            outputs: VerticesMut::packed(outputs, to, count).expect("there are so many"),
+            inputs: Vertices::packed(inputs, from, count).expect("the buffer has that many vertices"),
+            outputs: VerticesMut::packed(outputs, to, count).expect("the buffer has that many vertices"),
             input_mask: work.input_mask,
             output_mask: work.output_mask,
             preserve_unit: false,
@@ -100,7 +102,7 @@ fn measure(kernel: &dyn Kernel, work: &Workload, count: usize, budget: Duration)
 }
 
 fn main() {
-    // `cargo test --benches` starts this too, only to see that it works.
+    // `cargo test --benches` only checks that this starts.
     let real = std::env::args().any(|a| a == "--bench");
     let (budget, draws) = if real { (BUDGET, &DRAWS[..]) } else { (Duration::ZERO, &DRAWS[..1]) };
     let (engines, missing) = measure::engines();
@@ -116,12 +118,12 @@ fn main() {
         let shbin = picajit::text::assemble(builtin.source).expect("a test assembles each").shbin;
         let program = Arc::new(shbin.program().expect("they are shorter than any limit"));
         let dvle = &shbin.dvles[0];
-        let (uniforms, inputs) = (values::uniforms(dvle), values::inputs(measure::VERTICES));
+        let (uniforms, inputs) = (generator::uniforms(dvle), generator::inputs(measure::VERTICES));
         let work = Workload::new(dvle, &program, uniforms, inputs, measure::Stride::Least);
         let kernel = batch.compile(&program, dvle.entry()).expect("a test compiles each").kernel;
         for &count in draws {
             let [one, two] = measure(&*kernel, &work, count, budget).map(|ns| ns / count as f64);
-            // Others' results would depend on who ran before.
+            // Results of dependent vertices would depend on the order of the threads.
             if kernel.stats().sequential_reason.is_some() {
                 break;
             }

@@ -1,11 +1,16 @@
-//! RCP, RSQ, EX2 and LG2 over every float24 argument: how far they are from the exact value, in each number format, and
-//! whether native code gives the same bits; and how often a float24 sum or product, which is rounded twice, is not the
-//! exact one rounded once. Prints a table, and fails where a result is not what docs/numerics.md says.
+//! RCP, RSQ, EX2 and LG2 over float24 arguments: their error in each number format, and whether
+//! native code gives the same bits; and how often a float24 sum or product, which is rounded twice,
+//! differs from the exact one rounded once. Prints a table, and fails where docs/numerics.md does
+//! not hold.
 //!
-//! The exact value comes from the platform's double-precision functions, good to a few units of 2^-52. Where that is not
-//! enough to say which float24 number is the right one, the argument counts as undecided, and there must be none.
+//! The exact value comes from the platform's double-precision functions, accurate to a few units of
+//! 2^-52. An argument is undecided if that does not determine the float24 result; there must be
+//! none.
 //!
-//! `PICAJIT_ACCURACY=N` looks at every Nth argument only, for machines that are slow or emulated.
+//! By default every 13th argument is tested; `PICAJIT_FULL=1` tests each, `PICAJIT_ACCURACY=N`
+//! every Nth.
+
+mod extent;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use picajit::container::float24::f24_to_f32;
@@ -16,18 +21,18 @@ use picajit::isa::numeric::Precision;
 #[cfg(feature = "jit")]
 const CHUNK: u32 = 1 << 16;
 
-/// How far apart the arguments are that are looked at.
+/// Distance between two tested arguments.
 fn stride() -> usize {
-    std::env::var("PICAJIT_ACCURACY").ok().and_then(|n| n.parse().ok()).filter(|&n| n > 0).unwrap_or(1)
+    extent::amount("PICAJIT_ACCURACY", 13, 1) as usize
 }
 
-/// Units of 2^-52 that the platform's functions may be off by, generously.
+/// Assumed error of the platform's functions, in units of 2^-52; generous.
 const DOUBT: u64 = 64;
 
-/// Nearer to zero than this, 2^x is so near 1 that a double can't tell how near.
+/// Below this magnitude, 2^x is too near to 1 for a double.
 const NEAR_ZERO: f64 = 1.0 / (1u64 << 25) as f64;
 
-/// What F32 may be off by, in units of float24's last place.
+/// Largest error in F32, in units of float24's last place.
 const F32_LIMIT: f64 = 0.51;
 
 #[derive(Clone, Copy)]
@@ -51,26 +56,26 @@ const FUNCTIONS: [Function; 4] = [
     Function { name: "LG2", ours: Precision::lg2, exact: f64::log2, hits: power_of_two },
 ];
 
-/// What was found for one function in one format.
+/// Errors of one function in one format.
 #[derive(Default)]
-struct Found {
+struct ErrorStats {
     arguments: u32,
     /// The largest error in units of the last place, and where.
     worst: (f64, f32),
     /// Results other than the exact value rounded once.
     wrong: u32,
     undecided: u32,
-    /// The first result that is not as it should be.
+    /// The first wrong result.
     complaint: Option<String>,
 }
 
-impl Found {
+impl ErrorStats {
     fn complain(&mut self, x: f32, got: f32, want: impl std::fmt::Display) {
         self.complaint.get_or_insert_with(|| format!("of {x:e} it is {got:e}, not {want}"));
     }
 }
 
-/// The exact value as a double, told apart from 1 where it is nearly that.
+/// The exact value as a double, distinct from 1 where it is near 1.
 fn exact(function: &Function, x: f64) -> f64 {
     if function.name == "EX2" && x != 0.0 && x.abs() < NEAR_ZERO {
         let next_to_one = 1.0f64.to_bits();
@@ -79,7 +84,7 @@ fn exact(function: &Function, x: f64) -> f64 {
     (function.exact)(x)
 }
 
-/// Whether an error of [`DOUBT`] could change what `y` is rounded to.
+/// Whether an error of [`DOUBT`] could change the rounding of `y`.
 fn undecided(rounding: Rounding, y: f64) -> bool {
     let tail = y.to_bits() & ((1 << TAIL_64) - 1);
     let boundary = match rounding {
@@ -90,11 +95,11 @@ fn undecided(rounding: Rounding, y: f64) -> bool {
     distance.min((1 << TAIL_64) - distance) <= DOUBT
 }
 
-fn look(function: &Function, precision: Precision, bits: u32, found: &mut Found) {
+fn look(function: &Function, precision: Precision, bits: u32, found: &mut ErrorStats) {
     let x = f24_to_f32(bits);
     let got = (function.ours)(precision, x);
     found.arguments += 1;
-    // Both formats see no -0, and float24 nothing below its normal numbers.
+    // Both formats read -0 as +0, and float24 reads subnormals as 0.
     let seen = match precision {
         Precision::F24 { .. } if x.abs() < SMALLEST => 0.0,
         _ if x == 0.0 => 0.0,
@@ -141,10 +146,10 @@ fn look(function: &Function, precision: Precision, bits: u32, found: &mut Found)
 
 fn measure(function: &'static Function) -> Result<(), Failed> {
     for precision in Precision::ALL {
-        let mut found = Found::default();
+        let mut found = ErrorStats::default();
         let arguments = (0..1 << 24).step_by(stride()).filter(|&bits| !f24_to_f32(bits).is_nan());
         arguments.for_each(|bits| look(function, precision, bits, &mut found));
-        let Found { arguments, worst: (error, at), wrong, undecided, complaint } = found;
+        let ErrorStats { arguments, worst: (error, at), wrong, undecided, complaint } = found;
         let rounded = match precision {
             Precision::F32 => String::new(),
             Precision::F24 { .. } => format!(", {wrong} not the exact value rounded once, {undecided} undecided"),
@@ -167,7 +172,8 @@ fn measure(function: &'static Function) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Sums and products of random normal float24 numbers. Exponents are near each other, or sums would all be trivial.
+/// Sums and products of random normal float24 numbers. Exponents are near each other, or sums would
+/// all be trivial.
 fn rounded_twice(rounding: Rounding) -> Result<(), Failed> {
     let pairs = (1 << 22) / stride() as u32;
     let precision = Precision::F24 { rounding };
@@ -182,7 +188,8 @@ fn rounded_twice(rounding: Rounding) -> Result<(), Failed> {
         let (a, b) = (number(), number());
         let pair =
             [(precision.add(a, b), f64::from(a) + f64::from(b)), (precision.mul(a, b), f64::from(a) * f64::from(b))];
-        // Both are exact in double precision: exponents differ by 15 at most, and a product has 34 bits.
+        // Both are exact in double precision: exponents differ by 15 at most, and a product has 34
+        // bits.
         for (n, (got, exact)) in pair.into_iter().enumerate() {
             twice[n] += u32::from(got != rounding.result_64(exact));
             if exact != 0.0 {
@@ -198,7 +205,8 @@ fn rounded_twice(rounding: Rounding) -> Result<(), Failed> {
             "{name} {format:12} {pairs} pairs, {share:.3} % not the exact value rounded once, largest error {:.4} ulp of float24",
             worst[n]
         );
-        // One rounding is off by half a unit or a whole one; the rounding to f32 before it adds 2^-8 at most.
+        // One rounding is off by half a unit or a whole one; the rounding to f32 before it adds
+        // 2^-8 at most.
         let limit = if rounding == Rounding::Nearest { 0.5 } else { 1.0 } + 1.0 / 256.0;
         if worst[n] > limit || share > 1.0 {
             return Err(format!("{name}: {share} %, {} ulp", worst[n]).into());
@@ -207,8 +215,8 @@ fn rounded_twice(rounding: Rounding) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Native code against [`Precision`], for every argument. Each chunk gets code of its own, since code that has met many
-/// special arguments changes its ways.
+/// Native code against [`Precision`], for every argument. Each chunk has its own kernel, since a
+/// kernel that has deoptimised often stops speculating.
 #[cfg(feature = "jit")]
 fn native(variant: picajit::jit::Variant, precision: Precision) -> Result<(), Failed> {
     use picajit::interp::Interp;
@@ -229,7 +237,7 @@ fn native(variant: picajit::jit::Variant, precision: Precision) -> Result<(), Fa
         let config = Config { precision, ..Config::default() };
         let kernel = jit.compile(&program, Entry::vertex(0), &config).map_err(|e| e.to_string())?;
         for (n, input) in inputs.iter_mut().enumerate() {
-            // Strides begin anew in each chunk, each time a little later.
+            // Each chunk begins its stride at another offset.
             let n = n * stride() + chunk as usize % stride();
             input[0][0] = f24_to_f32(chunk * CHUNK + n as u32);
         }
@@ -273,6 +281,9 @@ fn main() {
             let name = format!("native::{variant:?}::{precision}").to_lowercase();
             trials.push(Trial::test(name, move || native(variant, precision)));
         }
+    }
+    if stride() > 1 {
+        extent::announce(&format!("short form: one argument in {}; PICAJIT_FULL=1 tests all of them", stride()));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }

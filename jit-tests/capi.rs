@@ -6,6 +6,7 @@
 //! Tests skip with a line where there is no C compiler for this machine, as on an emulated one, or
 //! none with sanitizers.
 
+mod extent;
 #[path = "capi/gpu.rs"]
 mod gpu;
 
@@ -117,13 +118,29 @@ const HOSTS: [(&str, &str); 6] = [
     ("jit-tests/capi/threads.c", "the same bits\n"),
     ("jit-tests/capi/program_store.c", "the same bits\n"),
 ];
-/// Their arguments: engine, and number of rounds for hosts with rounds.
-const RUNS: [[&str; 2]; 3] = [["native", "100"], ["background", "100"], ["interpreter", "30"]];
-/// The same under valgrind, which runs one thread at a time.
-const SLOW_RUNS: [[&str; 2]; 3] = [["interpreter", "4"], ["native", "4"], ["background", "4"]];
+/// A host's arguments: engine, and rounds, for hosts that take rounds. The short form of `cargo test`.
+const SHORT_RUNS: [[&str; 2]; 3] = [["native", "20"], ["background", "20"], ["interpreter", "6"]];
+/// The same with `PICAJIT_FULL=1`.
+const FULL_RUNS: [[&str; 2]; 3] = [["native", "100"], ["background", "100"], ["interpreter", "30"]];
+/// The same under valgrind, which runs one thread at a time. The short form uses the first only.
+const VALGRIND_RUNS: [[&str; 2]; 3] = [["native", "4"], ["interpreter", "4"], ["background", "4"]];
+
+fn runs() -> &'static [[&'static str; 2]] {
+    if extent::full() { &FULL_RUNS } else { &SHORT_RUNS }
+}
+
+fn valgrind_runs() -> &'static [[&'static str; 2]] {
+    if extent::full() { &VALGRIND_RUNS } else { &VALGRIND_RUNS[..1] }
+}
 
 /// Whether a compiler and native code are available.
 fn ready(cpp: bool) -> bool {
+    static ANNOUNCED: std::sync::Once = std::sync::Once::new();
+    if !extent::full() {
+        ANNOUNCED.call_once(|| {
+            extent::announce("short form: fewer rounds, one engine under valgrind; PICAJIT_FULL=1 runs all of them");
+        });
+    }
     let ready = compilers().iter().any(|c| c.cpp == cpp) && cfg!(feature = "jit") && cfg!(target_os = "linux");
     if !ready {
         println!("skipped: no {} compiler for this machine, or no native code", if cpp { "C++" } else { "C" });
@@ -215,7 +232,7 @@ fn misuse_has_the_documented_results() {
     for compiler in compilers().iter().filter(|c| !c.cpp) {
         for (source, end) in &HOSTS[2..] {
             let program = built("plain", *compiler, "c11", source, &[]);
-            for arguments in &RUNS {
+            for arguments in runs() {
                 let output_text = run_successfully(&program, &[], arguments, &[]);
                 assert!(output_text.ends_with(end), "{output_text}");
             }
@@ -294,7 +311,7 @@ fn sanitizers_find_nothing_in_hosts() {
         }
         for (source, end) in &HOSTS {
             let program = built("sanitized", compiler, "c11", source, &SANITIZE);
-            for arguments in &RUNS {
+            for arguments in runs() {
                 let output_text = run_successfully(&program, &[], arguments, &environment);
                 assert!(output_text.ends_with(end), "{output_text}");
             }
@@ -313,8 +330,7 @@ fn valgrind_finds_no_error_and_no_leak() {
         ["valgrind", "--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite,indirect,possible"];
     for (source, end) in &HOSTS {
         let program = built("valgrind", compiler, "c11", source, &[]);
-        // The interpreter first, then generated code, which valgrind translates like any other.
-        for arguments in &SLOW_RUNS {
+        for arguments in valgrind_runs() {
             let output_text = run_successfully(&program, &tool, arguments, &[]);
             assert!(output_text.contains(end), "{output_text}");
             assert!(output_text.contains("ERROR SUMMARY: 0 errors"), "{output_text}");

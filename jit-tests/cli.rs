@@ -1,4 +1,4 @@
-//! The `picajit` command as a person runs it: verbs, exit codes, words of errors, JSON, and values worked out by hand.
+//! The `picajit` command: verbs, exit codes, error texts, JSON, and values derived by hand.
 
 mod cli_asm;
 mod cli_fuzz;
@@ -23,7 +23,7 @@ struct Ended {
 
 impl Folder {
     fn new(test: &str) -> Folder {
-        // Tests run at once, and two may have thought of the same name.
+        // Tests run in parallel, and two may use the same name.
         static FOLDERS: AtomicU32 = AtomicU32::new(0);
         let n = FOLDERS.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("picajit-cli-{}-{n}-{test}", std::process::id()));
@@ -41,7 +41,7 @@ impl Folder {
     }
 
     fn command(&self, args: &str) -> Command {
-        // `PICAJIT_RUNNER` is the program that runs it when it is another CPU's: an emulator.
+        // `PICAJIT_RUNNER` is the emulator that runs a command of another CPU.
         let picajit = env!("CARGO_BIN_EXE_picajit");
         let mut command = match std::env::var_os("PICAJIT_RUNNER") {
             Some(runner) => {
@@ -61,7 +61,7 @@ impl Folder {
         Ended { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
     }
 
-    /// The standard output of a command that ends well and says nothing else.
+    /// The standard output of a command that succeeds without messages.
     #[track_caller]
     fn good(&self, args: &str) -> String {
         let ended = self.run(args);
@@ -74,7 +74,7 @@ impl Folder {
         serde_json::from_str(&self.good(args)).unwrap()
     }
 
-    /// The standard error of a command that ends with 2 and gives nothing.
+    /// The standard error of a command that ends with 2 and prints no results.
     #[track_caller]
     fn bad(&self, args: &str) -> String {
         let ended = self.run(args);
@@ -164,7 +164,8 @@ fn run_shows_what_a_vertex_program_writes() {
     let two =
         [vertex([[1.0, 2.0, 3.0, 4.0], [0.0; 4], [0.0; 4]]), vertex([[-1.0, 0.25, 8.0, 0.0], [0.0; 4], [0.0; 4]])];
     folder.file("a.pica", VERTEX).file("in", two.concat());
-    // o0 = v0 * (2, 2, .5, .5); o1.xy = v0.xy + (1, 0); o2 = vertices so far, iterations of i0 (x + 1), b1.
+    // o0 = v0 * (2, 2, .5, .5); o1.xy = v0.xy + (1, 0); o2 = vertices so far, iterations of i0 (x +
+    // 1), b1.
     let text = folder.good("run a.pica --inputs in --int 0=4,0,1 --bools 2");
     assert_eq!(
         text,
@@ -179,7 +180,7 @@ vertex 1: end
   o2  color         (2, 5, 1, 0)
 "
     );
-    // i0 is (3, 0, 1) and b1 false unless said otherwise.
+    // i0 is (3, 0, 1) and b1 false by default.
     let json = folder.json("run a.pica --inputs in --json");
     assert_eq!(json["results"][1]["outputs"]["o2"].to_string(), "[2.0,4.0,0.0,0.0]");
     assert_eq!((&json["exits"]["end"], &json["runs"], &json["backend"]), (&2.into(), &2.into(), &"interp".into()));
@@ -228,7 +229,7 @@ fn files_of_floats_go_in_and_out() {
 }
 
 #[test]
-fn native_code_gives_the_same_bytes_or_says_why_not() {
+fn native_code_gives_the_same_bytes_or_a_reason() {
     let folder = Folder::new("run-jit");
     folder.file("a.pica", VERTEX).file("g.pica", GEOMETRY);
     for shader in ["a.pica", "g.pica"] {
@@ -247,16 +248,16 @@ fn native_code_gives_the_same_bytes_or_says_why_not() {
 }
 
 #[test]
-fn a_fallback_is_told_with_its_reason_and_gives_the_same() {
+fn a_fallback_is_reported_with_its_reason_and_gives_the_same_results() {
     let folder = Folder::new("fallback");
-    // Every call is taken or not and goes to the next word either way: thousands of combinations of open calls.
+    // Each call continues at the next word, taken or not: thousands of combinations of open calls.
     let calls = "rcallu b0, .+1, 200\n".repeat(30) + &"nop\n".repeat(250);
     folder.file("a.pica", format!(".raw\n.entry 0\n{calls}mov o0, v0\nend\n"));
     let ended = folder.run("run a.pica --backend jit");
     assert_eq!((ended.code, ended.out), (0, folder.good("run a.pica")));
     let why =
         if cfg!(feature = "jit") { "control flow has more than 8192 states (at pc " } else { "built without the jit" };
-    assert!(ended.err.starts_with("warning: the interpreter runs instead of native code: "), "{}", ended.err);
+    assert!(ended.err.starts_with("warning: running on the interpreter, without native code: "), "{}", ended.err);
     assert!(ended.err.contains(why), "{}", ended.err);
     let text = folder.good("inspect a.pica");
     assert!(text.contains("note: entry 0 has no native code: control flow has more than 8192 states"), "{text}");
@@ -286,7 +287,7 @@ invocation 1: end, 2 triangles
     let json = folder.json("run g.pica --inputs in --json");
     assert_eq!(json["triangles"], 3);
     assert_eq!(json["results"][1]["triangles"][1]["vertices"][2]["o1"].to_string(), "[5.0,6.0,7.0,8.0]");
-    // With --bools the first invocation can have it, too.
+    // --bools sets b15 for the first invocation too.
     assert_eq!(folder.json("run g.pica --inputs in --bools 0x8000 --json")["triangles"], 4);
     assert_eq!(
         folder.good("run g.pica --inputs in --outputs out"),
@@ -321,18 +322,18 @@ fn a_trace_shows_every_executed_instruction() {
 }
 
 #[test]
-fn a_trace_shows_the_loop_counter_and_the_way_back() {
+fn a_trace_shows_the_loop_counter_and_the_backward_edge() {
     let folder = Folder::new("trace-loop");
     folder.file("a.pica", ".proc main\nfor i0\nmov r0, v0\nnop\n.end\nend\n.end\n");
     let text = folder.good("run a.pica --trace --int 0=1,5,2");
     let seen: Vec<_> =
         text.lines().filter(|l| l.contains("aL")).map(|l| l.split_whitespace().collect::<String>()).collect();
-    // From y = 5 in steps of z = 2, x + 1 = 2 times; the last step is taken as well.
+    // From y = 5 in steps of z = 2, x + 1 = 2 times, with an increment after the last.
     assert_eq!(seen, ["0rloopi0,2aL=5", "2nopaL=7,->1", "2nopaL=9"], "{text}");
 }
 
 #[test]
-fn a_run_that_does_not_end_is_told() {
+fn a_run_that_does_not_end_is_reported() {
     let folder = Folder::new("exits");
     folder.file("a.pica", ".raw\n.entry 0\nnop\nrjmpu !b0, 0\nnop\n");
     assert_eq!(folder.good("run a.pica"), "vertex 0: out of fuel (writes no output)\n");
@@ -343,7 +344,7 @@ fn a_run_that_does_not_end_is_told() {
 }
 
 #[test]
-fn inspect_shows_tables_and_what_the_code_does() {
+fn inspect_shows_tables_and_reads_and_writes() {
     let folder = Folder::new("inspect");
     folder.file("a.pica", VERTEX);
     let json = folder.json("inspect a.pica --json");
@@ -355,7 +356,7 @@ fn inspect_shows_tables_and_what_the_code_does() {
     assert_eq!(entry["constants"].to_string(), r#"[{"register":"c95","value":[2.0,0.5,1.0,0.0]}]"#);
     assert_eq!(entry["uniforms"].to_string(), r#"[{"name":"matrix","registers":"c0-c3"}]"#);
     assert_eq!(entry["inputs"].to_string(), r#"[{"name":"pos","registers":"v0"}]"#);
-    assert_eq!(entry["outputs"][1].to_string(), r#"{"register":"o1","batch-soa":"xy","semantic":"texcoord0"}"#);
+    assert_eq!(entry["outputs"][1].to_string(), r#"{"register":"o1","components":"xy","semantic":"texcoord0"}"#);
     let reads = r#"{"inputs":["v0"],"floats":["c95"],"relative":[],"ints":["i0"],"bools":["b1"]}"#;
     assert_eq!(entry["reads"].to_string(), reads);
     assert_eq!(file["opcodes"]["add"], 3);
@@ -373,9 +374,9 @@ fn inspect_shows_tables_and_what_the_code_does() {
 }
 
 #[test]
-fn inspect_says_what_is_odd() {
+fn inspect_reports_oddities() {
     let folder = Folder::new("odd");
-    // An opcode without meaning, a call of word 2 with bit 9 set, an end, and two words behind it.
+    // An undefined opcode, a call of word 2 with bit 9 set, an end, and two words after it.
     let odd = ".raw\n.entry 0\n.word 0x40000000, 0x90000A00\nend\nend\n.word 0x88000000\n";
     folder.file("a.pica", odd);
     let json = folder.json("inspect a.pica --json");
@@ -386,7 +387,7 @@ fn inspect_says_what_is_odd() {
 }
 
 #[test]
-fn folders_are_the_shaders_in_them_and_one_bad_file_does_not_hide_the_others() {
+fn a_folder_stands_for_its_shaders_and_a_bad_file_does_not_hide_others() {
     let folder = Folder::new("folder");
     folder.file("b.pica", VERTEX).file("g.asm", GEOMETRY).file("notes.txt", "nothing").file("a.pica", "oops\n");
     let ended = folder.run("inspect . --json");
@@ -399,7 +400,7 @@ fn folders_are_the_shaders_in_them_and_one_bad_file_does_not_hide_the_others() {
 }
 
 #[test]
-fn what_is_assembled_is_what_is_disassembled() {
+fn disassembly_assembles_to_the_same_program() {
     let folder = Folder::new("round");
     folder.file("a.pica", VERTEX).file("g.pica", GEOMETRY);
     let ended = folder.run("asm a.pica g.pica -o both.shbin");
@@ -412,7 +413,7 @@ fn what_is_assembled_is_what_is_disassembled() {
     let hash = |file: &str| folder.json(&format!("inspect {file} --json"))[0]["hash"].clone();
     assert_eq!(hash("both.shbin"), hash("again.shbin"));
     assert_ne!(hash("both.shbin"), hash("a.pica"));
-    // Only the asked-for entry, and a run of it, are the geometry program.
+    // Entry 1 is the geometry program.
     assert!(folder.good("disasm both.shbin --entry 1").contains(".gsh"));
     assert!(!folder.good("disasm both.shbin --entry 0").contains(".gsh"));
     assert!(folder.good("run both.shbin --entry 1").starts_with("invocation 0: end, 1 triangle"));
@@ -472,13 +473,13 @@ fn machine_code_of_other_cpus_can_be_read_and_counted() {
         assert!(code.contains(&format!(" {floor} ")), "{target}: {code}");
     }
     assert!(folder.bad("disasm a.pica --stage host --target mips").contains("x86-64-v3, aarch64"));
-    // Of a batch: a loop over groups of vertices, if these don't see each other.
+    // Batch code is a loop over groups, if vertices are independent.
     let alone = folder.good("disasm a.pica --stage clif --target aarch64");
     let batch = folder.good("disasm a.pica --stage clif --target aarch64 --shape batch");
     assert!(batch.matches(" fmul ").count() == 4 * alone.matches(" fmul ").count(), "{batch}");
     folder.file("b.pica", ".proc main\nmov o0, r0\nmov r0, v0\nend\n.end\n");
     let why = folder.bad("disasm b.pica --stage host --shape batch");
-    assert!(why.contains("r0.x may be what an earlier vertex left there (--shape vec4 always works)"), "{why}");
+    assert!(why.contains("batches run in sequence: r0.x ") && why.contains("\nhelp: --shape vec4 "), "{why}");
     let table = folder.good("bench --static a.pica");
     assert!(table.contains("\na.pica                   3 | ") && table.contains("\nall "), "{table}");
     let json = folder.good("bench --static a.pica --json");
@@ -489,7 +490,7 @@ fn machine_code_of_other_cpus_can_be_read_and_counted() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_disk_is_told() {
+fn a_full_disk_is_reported() {
     let folder = Folder::new("full");
     folder.file("a.pica", VERTEX);
     let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
@@ -502,7 +503,7 @@ fn a_full_disk_is_told() {
 }
 
 #[test]
-fn errors_say_what_to_do() {
+fn errors_suggest_a_remedy() {
     let folder = Folder::new("errors");
     folder.file("a.pica", VERTEX).file("short", [0; 100]).file("mali", b"MBS1....").file("what", b"\x7fELF....");
     folder
@@ -512,20 +513,20 @@ fn errors_say_what_to_do() {
         .file("latin.s", b"n \xE9\n");
     std::fs::create_dir_all(folder.0.join("none")).unwrap();
     for (args, words) in [
-        ("inspect nothere", "error: nothere: there is no such file; check the path\n"),
-        ("inspect none", "error: none: has no shader files in it; picajit reads SHBIN, DVOJ"),
-        ("disasm none", "error: none: is a folder; name one shader file in it\n"),
-        ("inspect mali", "error: mali: is a Mali-200/400 shader (MBS1), which is not read; "),
-        ("inspect what", "error: what: no known shader file begins with \"\\x7fELF\"; "),
-        ("inspect empty", "error: empty: is empty; "),
-        ("inspect pack", "error: pack: is gzip-compressed; decompress it first (gunzip)\n"),
+        ("inspect nothere", "error: nothere: no such file\nhelp: check the path\n"),
+        ("inspect none", "error: none: has no shader files in it\nhelp: picajit reads SHBIN, DVOJ"),
+        ("disasm none", "error: none: is a folder\nhelp: name one shader file in it\n"),
+        ("inspect mali", "error: mali: is a Mali-200/400 shader (MBS1), which is not supported\nhelp: "),
+        ("inspect what", "error: what: no known shader file begins with \"\\x7fELF\"\nhelp: "),
+        ("inspect empty", "error: empty: is empty\nhelp: "),
+        ("inspect pack", "error: pack: is gzip-compressed\nhelp: decompress it with gunzip\n"),
         ("disasm cut.shbin", "error: cut.shbin: begins like a PICA200 shader (SHBIN) and is damaged or cut off: at 0x"),
         ("disasm latin.s", "error: latin.s: is named like assembly and is not UTF-8 text (byte 0x2)\n"),
-        ("run a.pica --entry 1", "error: a.pica: has no entry 1: the only one is 0\n"),
+        ("run a.pica --entry 1", "error: a.pica: has no entry 1\nhelp: its only entry is 0\n"),
         ("run a.pica --uniforms short", "error: short: has 100 bytes; uniforms are 1536 "),
         ("run a.pica --inputs short", "error: short: has 100 bytes; inputs are a multiple of 256"),
         ("run a.pica --inputs short --vertices 3", "error: short: has 100 bytes; inputs of 3 vertices are 768 "),
-        ("run a.pica --trace --backend jit", "error: only the interpreter can trace: leave out "),
+        ("run a.pica --trace --backend jit", "error: only the interpreter can trace\nhelp: leave out "),
         ("run a.pica --outputs none/no/out", "error: none/no/out: can't be written: "),
         (
             "run a.pica --vertices 0",
@@ -542,14 +543,14 @@ fn errors_say_what_to_do() {
         let err = folder.bad(args);
         assert!(err.starts_with(words), "{args}\n{err}");
     }
-    // A run that can't begin leaves the file for its results alone.
+    // A run that can't begin does not touch its output file.
     folder.file("kept", "precious");
     folder.bad("run a.pica --inputs short --outputs kept");
     assert_eq!(folder.read("kept"), b"precious");
 }
 
 #[test]
-fn warnings_of_the_assembler_are_told_and_do_not_fail() {
+fn warnings_of_the_assembler_are_printed_and_do_not_fail() {
     let folder = Folder::new("warnings");
     folder.file("a.pica", ".proc main\nmov o0.yx, v0\nend\n.end\n");
     let ended = folder.run("asm a.pica -o a.shbin");
@@ -558,7 +559,7 @@ fn warnings_of_the_assembler_are_told_and_do_not_fail() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn a_closed_pipe_is_no_error() {
     let folder = Folder::new("pipe");
     folder.file("a.pica", VERTEX);
     for args in
@@ -572,11 +573,11 @@ fn a_reader_that_goes_away_is_no_error() {
 }
 
 #[test]
-fn the_corpus_is_readable_and_runs_alike_on_every_engine() {
+fn the_corpus_is_readable_and_gives_the_same_results_on_every_engine() {
     let beside = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/corpus"));
     let corpus = std::env::var_os("PICAJIT_CORPUS").map_or(beside.to_path_buf(), PathBuf::from).join("shbin");
     if !corpus.is_dir() {
-        // Not through the harness's capture, so that a run without the corpus can be told from one with it.
+        // Not captured by the harness, so that runs with and without the corpus differ visibly.
         let _ = writeln!(std::io::stderr(), "skipped: no corpus at {}", corpus.display());
         return;
     }

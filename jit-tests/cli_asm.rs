@@ -1,5 +1,5 @@
-//! `picajit asm` as a person or a build runs it: picasso's options, several files, the header, warnings and errors with
-//! their places, and nothing written when anything is wrong.
+//! `picajit asm`: picasso's options, several files, the header, warnings and errors with their
+//! places, and no file written after an error.
 
 use super::Folder;
 
@@ -50,7 +50,7 @@ fn the_smallest_file_has_these_bytes() {
     let words = "424C5644 1 38 504C5644 0 28 1 2C 0 2C 0 0 0 88000000 454C5644 1002 0 1 0 0 40 0 40 0 40 0 40 0 40 0";
     let bytes: Vec<u8> = words.split(' ').flat_map(|w| u32::from_str_radix(w, 16).unwrap().to_le_bytes()).collect();
     assert_eq!(folder.read("a.shbin"), bytes);
-    // Comments are nobody's business, whatever their encoding.
+    // Comments may have any encoding.
     folder.file("a.pica", b"; d\xE9but\n.proc main\nend ; \xFF\n.end\n");
     assert_eq!(folder.run("asm a.pica -o latin.shbin").code, 0);
     assert_eq!(folder.read("latin.shbin"), bytes);
@@ -78,7 +78,7 @@ fn the_header_has_the_shared_uniforms() {
 #define VSH_ULEN_flags 3
 ";
     assert_eq!(String::from_utf8(folder.read("a.h")).unwrap(), header);
-    // What the first file is decides for all lines.
+    // The first file's stage determines the prefix of all lines.
     assert_eq!(folder.run("asm g.pica v.pica -o a.shbin -h a.h").code, 0);
     assert_eq!(String::from_utf8(folder.read("a.h")).unwrap(), header.replace("VSH_", "GSH_"));
     // Without the option there is none.
@@ -138,14 +138,14 @@ fn errors_show_their_places_and_leave_files_alone() {
         assert_eq!((ended.code, ended.out.as_str(), ended.err.as_str()), (2, "", err));
         assert_eq!((folder.read("old.shbin"), folder.read("old.h")), (b"old".to_vec(), b"old".to_vec()));
     }
-    // What a marker calls a file does not command the terminal.
+    // Control characters in a line marker's file name are escaped.
     folder.file("bad.pica", "# 1 \"\x1b[31m\x07\"\nmov\x1b[0m r0\n");
     let err = folder.bad("asm bad.pica -o b.shbin");
     assert!(!err.contains(['\x1b', '\x07']) && err.contains(":1:1: error: unknown instruction `mov"), "{err}");
 }
 
 #[test]
-fn wrong_usage_says_what_to_do() {
+fn wrong_usage_suggests_a_remedy() {
     let folder = Folder::new("asm-usage");
     folder.file("a.pica", VERTEX).file("a.h", "mine");
     std::fs::create_dir(folder.0.join("sub")).unwrap();
@@ -155,16 +155,16 @@ fn wrong_usage_says_what_to_do() {
         ("asm -o a.shbin -h a.pica", "error: the following required arguments were not provided:\n  <FILE>...\n"),
         (
             "asm a.pica -o a.shbin -h b.pica",
-            "error: b.pica: is a name of assembly text and -h names a C header to write (--help is help)\n",
+            "error: b.pica: is a name of assembly text\nhelp: -h takes a C header to write, --help prints help\n",
         ),
         ("asm a.pica a.h -o a.shbin -h ./a.h", "error: ./a.h: is the same file as a.h and would be overwritten"),
         (
             "asm a.pica -o new -h new",
-            "error: new: the SHBIN and the header can't be the same file; name another one for the header\n",
+            "error: new: the SHBIN and the header are the same file\nhelp: give the header another name\n",
         ),
         ("asm a.pica -o none/a.shbin", "error: none/a.shbin: can't be written: "),
         ("asm a.pica -o a.shbin -h sub", "error: sub: can't be written: "),
-        ("asm none.pica -o a.shbin", "error: none.pica: there is no such file; check the path\n"),
+        ("asm none.pica -o a.shbin", "error: none.pica: no such file\nhelp: check the path\n"),
     ] {
         let err = folder.bad(args);
         assert!(err.starts_with(words), "{args}\n{err}");
@@ -173,6 +173,6 @@ fn wrong_usage_says_what_to_do() {
     assert!(!folder.0.join("new").exists());
     let help = folder.good("asm --help");
     assert!(help.contains("-h, --header <HEADER>") && help.contains("-n, --no-nop"), "{help}");
-    // Everywhere else -h is help.
+    // For other verbs -h is help.
     assert!(folder.good("disasm -h").contains("Usage: picajit disasm"));
 }

@@ -1,12 +1,12 @@
-//! The `fuzz` verb and `diff --shrink` as a person runs them. What they do when engines differ is tested beside the verbs, where
-//! a wrong engine can be had.
+//! The `fuzz` verb and `diff --shrink` from the command line. The verbs' unit tests cover
+//! differences, since they can substitute a faulty engine.
 
 use super::Folder;
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
-/// Standard output of a run that finds nothing. Besides there is a warning if there is no native code, and on a slow machine
-/// lines about how far it has come, but nothing else.
+/// Standard output of a run without difference. Standard error may have a warning without native
+/// code, and progress on a slow machine, but nothing else.
 #[track_caller]
 fn fine(folder: &Folder, args: &str) -> String {
     let ended = folder.run(args);
@@ -44,7 +44,7 @@ fn the_same_seed_is_the_same_run_on_any_number_of_threads() {
 }
 
 #[test]
-fn a_program_can_be_had_again_by_its_own_seed() {
+fn a_seed_reproduces_its_program() {
     let folder = Folder::new("fuzz-again");
     let triangles = |args: &str| -> u64 {
         let json: Value = serde_json::from_str(&fine(&folder, &format!("fuzz {args} --json"))).unwrap();
@@ -80,7 +80,7 @@ fn time_ends_a_run() {
 }
 
 #[test]
-fn wrong_arguments_are_refused() {
+fn wrong_arguments_are_errors() {
     let folder = Folder::new("fuzz-usage");
     for args in
         ["--tier sentences", "--precision f16", "--programs 0", "--threads 0", "--seconds 0", "--seed x", "FILE"]
@@ -116,12 +116,12 @@ fn engines_and_cpus_print_the_same_lines() {
             let native = print(engine);
             assert_eq!(native, print(&format!("{engine} --cpu baseline")));
             for (native, interp) in native.lines().zip(interp.lines()) {
-                assert!(native == interp || native.contains(" refused: "), "{engine}: {native}, not {interp}");
+                assert!(native == interp || native.contains(" rejected: "), "{engine}: {native}, not {interp}");
             }
         }
     } else {
         let err = folder.bad("fuzz --print vec4");
-        assert!(err.starts_with("error: there is no engine vec4 here: "), "{err}");
+        assert!(err.starts_with("error: engine vec4 is not available: "), "{err}");
     }
     for args in ["--print vec5", "--print interp --json", "--print interp --seconds 1", "--cpu mips"] {
         assert!(folder.bad(&format!("fuzz {args}")).starts_with("error: "), "{args}");

@@ -1,23 +1,23 @@
-//! `picajit bench` with a profiler to tell, and without: which files there are afterwards.
+//! `picajit bench` with and without a profiler: the files that it writes.
 
 use super::{Folder, VERTEX};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-/// Runs `bench` on one shader. What became of it, and where its map would be.
+/// Runs `bench` on one shader. Returns its output, and the path of a map.
 fn bench(folder: &Folder, args: &str) -> (Output, PathBuf) {
     folder.file("a.pica", VERTEX);
     let command = folder.command(&format!("bench a.pica --seconds-per-shader 0 {args}"));
     let mut command = alone(command);
-    // With it cranelift-jit writes a map of its own, whoever asks for what: `perf record` sets it.
+    // `perf record` sets it, and cranelift-jit then writes a map of its own.
     command.env_remove("PERF_BUILDID_DIR").stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
     let map = PathBuf::from(format!("/tmp/perf-{}.map", child.id()));
     (child.wait_with_output().unwrap(), map)
 }
 
-/// The same command in a process that first removes the map that an earlier one of its number has left. Whoever starts it can't:
-/// when the number is known, it may already be writing.
+/// The same command in a process that first removes the map of an earlier process of its number.
+/// The parent can't remove it: when the number is known, the child may already be writing.
 fn alone(command: Command) -> Command {
     if !cfg!(unix) {
         return command;
@@ -29,7 +29,7 @@ fn alone(command: Command) -> Command {
     shell
 }
 
-/// Names of files but the shader.
+/// Names of files other than the shader.
 fn files(folder: &Folder) -> Vec<String> {
     let names = std::fs::read_dir(&folder.0).unwrap().map(|f| f.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<_> = names.filter(|name| name != "a.pica").collect();
@@ -38,7 +38,7 @@ fn files(folder: &Folder) -> Vec<String> {
 }
 
 #[test]
-fn nothing_is_written_unless_asked_for() {
+fn nothing_is_written_by_default() {
     let folder = Folder::new("unprofiled");
     let (ended, map) = bench(&folder, "");
     assert_eq!(ended.status.code(), Some(0));
@@ -66,14 +66,14 @@ fn a_map_names_every_kind_of_code_once() {
         })
         .collect();
     for (kind, times) in [("unoptimised", 1), ("vec4", 2), ("vec4-f24-nearest", 1), ("vec4-f24-zero", 1)] {
-        // The engine for batches has the code for one vertex as well.
+        // The batch engine also has the code for one vertex.
         assert_eq!(kinds.iter().filter(|k| **k == kind).count(), times, "{text}");
     }
 }
 
 #[cfg(all(feature = "jit", target_os = "linux"))]
 #[test]
-fn a_dump_and_its_listing_are_where_they_were_asked_for() {
+fn a_dump_and_its_listing_are_in_the_given_folder() {
     let folder = Folder::new("dump");
     let (ended, map) = bench(&folder, "--jitdump some/where");
     assert_eq!((ended.status.code(), files(&folder), map.exists()), (Some(0), vec!["some".to_string()], false));
@@ -83,7 +83,7 @@ fn a_dump_and_its_listing_are_where_they_were_asked_for() {
 }
 
 #[test]
-fn a_dump_that_can_t_be_is_a_warning() {
+fn a_failed_dump_is_a_warning() {
     let folder = Folder::new("nodump");
     let (ended, _) = bench(&folder, "--jitdump a.pica");
     let err = String::from_utf8(ended.stderr).unwrap();

@@ -1,7 +1,9 @@
-//! Real shader files, where they are there: each parses, every entry compiles on every engine, and 64 vertices with
-//! special values among them leave the same bits everywhere; and its text assembles back to all of it.
+//! Real shader files, if available: each parses, every entry compiles on every engine, 64 vertices
+//! with special values give the same bits on all of them, and the disassembly assembles back to the
+//! file.
 //!
-//! The files are nobody's to distribute and are not part of the repository; without them one line says so.
+//! The files may not be distributed and are not part of the repository; without them the test
+//! prints a line.
 
 use crate::engines::{Engine, engines, reference};
 use crate::outcome::{self, Outcome};
@@ -18,7 +20,7 @@ use picajit::text;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Vertices per entry and engine: sixteen groups of four and more than any lane count.
+/// Vertices per entry and engine: sixteen groups of four.
 const VERTICES: usize = 64;
 
 /// One trial per file and engine.
@@ -43,7 +45,7 @@ pub fn trials() -> Vec<Trial> {
     trials
 }
 
-/// What came back from text, of all files.
+/// Counts over the round trips through text.
 #[derive(Debug, Default)]
 struct Counts {
     files: usize,
@@ -57,11 +59,11 @@ struct Counts {
     outputs: usize,
     uniforms: usize,
     labels: usize,
-    /// What the language has no words for: file names and the version of the program.
+    /// Copies the fields that the language can't express: file names and the program's version.
     comments: usize,
 }
 
-/// Every shader file below the corpus, whatever its name: disassembled and assembled again it is the same value.
+/// Every shader file in the corpus, under any name: disassembled and assembled again it is equal.
 fn text_and_back(root: &Path) -> Result<(), Failed> {
     let mut paths = Vec::new();
     collect(root, &mut paths).map_err(|e| e.to_string())?;
@@ -80,7 +82,7 @@ fn text_and_back(root: &Path) -> Result<(), Failed> {
         };
         comes_back(&given, &mut counts).map_err(at)?;
     }
-    // Not through the harness, so that a run without the corpus can be told from one with it.
+    // Not captured by the harness, so that runs with and without the corpus differ visibly.
     eprintln!("corpus: text and back: {counts:?}");
     if counts.files == 0 || counts.entries < counts.files { Err("hardly any shader was found".into()) } else { Ok(()) }
 }
@@ -142,7 +144,8 @@ fn check(path: &Path, engine: &Engine) -> Result<(), Failed> {
     for (n, dvle) in shbin.dvles.iter().enumerate() {
         let entry = dvle.entry();
         let at = format!("entry {n} (pc {}, {:?})", entry.pc, entry.stage);
-        // Data that means nothing may well send a program in circles; a small budget ends that, equally everywhere.
+        // Meaningless data may make a program endless; a small budget ends it at the same point on
+        // every engine.
         for (precision, round) in Precision::ALL.into_iter().flat_map(|p| (0..4).map(move |round| (p, round))) {
             let config = Config { fuel: 2048, precision, ..Config::default() };
             let compile = |engine: &Engine| {
@@ -151,7 +154,7 @@ fn check(path: &Path, engine: &Engine) -> Result<(), Failed> {
             let (tested, reference) = (compile(engine)?, compile(&reference())?);
             let mut noise = Noise::new((n * 4 + round) as u64 + 1);
             let uniforms = uniforms(&mut noise, round, |u| dvle.apply_constants(u));
-            // The first round as a host begins: zeroed registers.
+            // The first round begins with zeroed registers, as a host does.
             let unit = if round == 0 { Unit::new() } else { noise.unit() };
             compare(&*tested, &*reference, &uniforms, &unit, &mut noise, entry.stage, round)
                 .map_err(|e| format!("{at}, {precision}, round {round}: {e}"))?;
@@ -160,7 +163,7 @@ fn check(path: &Path, engine: &Engine) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Even rounds with numbers as a game would have them, odd ones with anything.
+/// Even rounds have ordinary numbers, odd ones any.
 fn uniforms(noise: &mut Noise, round: usize, constants: impl Fn(&mut Uniforms)) -> Uniforms {
     let mut uniforms = noise.uniforms();
     if round.is_multiple_of(2) {
@@ -197,7 +200,7 @@ fn compare(
     let want = outcome::run_sequentially(reference, uniforms, unit, &inputs, masks);
     let wrong = outcome::differences(&want, &outcome::run_sequentially(tested, uniforms, unit, &inputs, masks));
     if !wrong.is_empty() {
-        return Err(format!("one by one:\n    {}", wrong.join("\n    ")));
+        return Err(format!("in sequence:\n    {}", wrong.join("\n    ")));
     }
     let stays = Outcome { unit: unit.clone(), ..want.clone() };
     for how in outcome::ways(inputs.len()) {

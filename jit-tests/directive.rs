@@ -1,17 +1,18 @@
-//! The comments of a test file -> [`Directives`]: runs, opt-outs, and what an input is to be refused with.
+//! The comments of a test file -> [`Directives`]: runs, opt-outs, and expected errors.
 //!
-//! A directive is a comment line of its own: `; word: text`, continued by following lines `; ... text`. Other comments
-//! are prose. An unknown word in that position is prose too, but a misspelled `run` or a forgotten `...` would then test
-//! nothing, so prose must not contain `=>`, and a file of a run folder without a single case is an error.
+//! A directive is a comment line of its own: `; word: text`, continued by following lines `; ...
+//! text`. Other comments are prose, also those with an unknown word in that position. To catch a
+//! misspelled `run` or a missing `...`, prose must not contain `=>`, and a run folder's file needs
+//! a case.
 
-use crate::items::{Item, Place, Value, items};
+use crate::items::{Item, Location, Value, items};
 use picajit::isa::numeric::Precision;
 
 /// All directives of one file.
 #[derive(Default)]
 pub struct Directives {
     pub cases: Vec<Case>,
-    /// Engines that are known to fail this file, with the reason.
+    /// Engines that fail this file, with the reason.
     pub skips: Vec<(String, String)>,
     /// Entry address, if not the one of the first DVLE.
     pub entry: Option<u16>,
@@ -29,7 +30,7 @@ pub struct Case {
     pub fuel: Option<u32>,
     /// Number formats in which the expectations hold.
     pub precisions: Vec<Precision>,
-    /// Units in the last place of float24 that are forgiven; 0 means the same bits.
+    /// Tolerance in units in the last place of float24; 0 means the same bits.
     pub ulps: f64,
 }
 
@@ -108,13 +109,13 @@ fn case(line: usize, text: &str, precisions: Vec<Precision>) -> Result<Case, Str
     let set = items(before.trim())?;
     let mut expect = items(after.trim())?;
     let fuel = set.iter().find_map(|item| match (&item.place, &item.value) {
-        (Place::Fuel, Value::Ints(v)) => Some(v[0] as u32),
+        (Location::Fuel, Value::Ints(v)) => Some(v[0] as u32),
         _ => None,
     });
     if expect.is_empty() {
         return Err("a run without an expectation tests nothing".into());
     }
-    if !expect.iter().any(|item| item.place == Place::Exit) {
+    if !expect.iter().any(|item| item.place == Location::Exit) {
         expect.extend(items("exit = end")?);
     }
     Ok(Case { line, set, expect, fuel, precisions, ulps })

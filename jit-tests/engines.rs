@@ -7,7 +7,7 @@ use picajit::jit::{Interleave, Variant};
 use picajit::kernel::Backend;
 use std::sync::Arc;
 
-/// A way to run programs.
+/// An engine under test.
 #[derive(Clone)]
 pub struct Engine {
     /// Its name in test names and in `; skip` lines.
@@ -39,14 +39,14 @@ pub fn engines() -> Vec<Engine> {
     let native = [on_host("batch-hosted", "batch"), on_host("unoptimised-hosted", "unoptimised")];
     let hosted: Vec<Engine> = native.into_iter().flatten().collect();
     if hosted.is_empty() {
-        // Where there is native code, its engines say as much and more.
+        // With native code, its engines cover hosted memory.
         engines.extend(on_host("interp-hosted", "interp"));
     }
     engines.extend(hosted);
     engines
 }
 
-/// What the others are compared with.
+/// The engine that the others are compared with.
 pub fn reference() -> Engine {
     Engine { name: "interp", backend: Arc::new(Interp) }
 }

@@ -1,14 +1,15 @@
-//! A file with `; run:` lines, on one engine: every case alone and inside batches, against its expectations and against
-//! the reference's complete state.
+//! A file with `; run:` lines, on one engine: every case alone and in batches, against its
+//! expectations and against the reference's complete state.
 //!
-//! A case runs alone from zeroed registers plus what it sets, then from registers full of noise plus what it sets (only
-//! compared with the reference: a lane or register that is written without right shows there), then as the first, the
-//! middle and the last of a batch whose other vertices have other inputs. All of this in every number format; the
-//! expectations are those of the formats that the file or the case names, single precision unless it says otherwise.
+//! A case runs alone from zeroed registers plus the ones it sets. It runs again with noise in all
+//! other registers, compared with the reference only, which shows writes outside the mask. Then it
+//! runs as the first, the middle and the last of a batch whose other vertices have other inputs.
+//! All of this happens in every number format; expectations hold for the formats that the file or
+//! the case names, single precision by default.
 
 use crate::directive::{self, Case, Directives};
 use crate::engines::{Engine, engines, reference};
-use crate::items::{File, Item, Place};
+use crate::items::{File, Item, Location};
 use crate::outcome::{self, Outcome};
 use crate::special_values::Noise;
 use libtest_mimic::{Completion, Failed, Trial};
@@ -23,7 +24,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Sizes on both sides of every lane count in use, and one with several groups and a tail.
+/// Sizes on both sides of each group size, and one with several groups and a tail.
 const BATCH_SIZES: [usize; 5] = [1, 3, 4, 5, 17];
 /// Every register.
 const ALL: u16 = 0xFFFF;
@@ -38,7 +39,7 @@ pub fn trials(name: &str, path: &Path) -> Vec<Trial> {
     engines().into_iter().map(trial).collect()
 }
 
-/// A program ready to run, with the uniforms its constants give.
+/// A program ready to run, with uniforms from its constants.
 pub struct Loaded {
     pub program: Arc<Program>,
     pub entry: Entry,
@@ -63,7 +64,8 @@ fn run_file(path: &Path, engine: &Engine) -> Result<Completion, Failed> {
     run_source(&path.file_name().unwrap_or_default().to_string_lossy(), &source, engine)
 }
 
-/// All cases of a text on an engine; `file` is for messages. An engine that the text opts out of must fail.
+/// All cases of a text on an engine; `file` is for messages. An engine that the text opts out of
+/// must fail.
 pub fn run_source(file: &str, source: &str, engine: &Engine) -> Result<Completion, Failed> {
     let directives = directive::parse(source).map_err(|e| format!("{file}: {e}"))?;
     let result = run_cases(file, source, &directives, engine);
@@ -82,7 +84,7 @@ fn run_cases(file: &str, source: &str, directives: &Directives, engine: &Engine)
         return Err(format!("{file}: no `; run:` line"));
     }
     let known: Vec<&str> = engines().iter().map(|e| e.name).collect();
-    // Engines that this build leaves out may be named; others are a typing error.
+    // Engines that this build leaves out may be named; other names are errors.
     let unknown = |name: &&(String, String)| !known.contains(&name.0.as_str()) && !BUILD_DEPENDENT.contains(&&*name.0);
     if let Some((name, _)) = directives.skips.iter().find(unknown) {
         return Err(format!("{file}: `; skip {name}` names no engine"));
@@ -94,7 +96,7 @@ fn run_cases(file: &str, source: &str, directives: &Directives, engine: &Engine)
         .iter()
         .enumerate()
         .flat_map(|(n, case)| Precision::ALL.map(|precision| (n, case, precision)))
-        // The reference has nothing to agree with but itself.
+        // The reference is compared with itself in single precision only.
         .filter(|(_, case, precision)| {
             case.precisions.contains(precision) || engine.name != reference().name && !cfg!(miri)
         })
@@ -129,7 +131,8 @@ impl Kernels<'_> {
             return Ok(pair.clone());
         }
         let mut config = Config { precision, ..Config::default() };
-        // Enough for all that ends, and soon spent by what doesn't in Miri, which takes minutes for ten thousand steps.
+        // Enough for every program that ends. Endless ones stop soon in Miri, which takes minutes
+        // for ten thousand steps.
         let usual = if cfg!(miri) { 1_000 } else { config.fuel };
         config.fuel = fuel.unwrap_or(usual);
         let compile = |engine: &Engine| {
@@ -142,13 +145,13 @@ impl Kernels<'_> {
     }
 }
 
-/// One case, with its expectations if they are meant for this number format.
+/// One case, with its expectations if they hold in this number format.
 fn run_case(loaded: &Loaded, case: &Case, pair: &Pair, seed: u64, expected: bool) -> Result<(), String> {
     let wanted = if expected { &case.expect[..] } else { &[] };
     let state = |mut uniforms: Uniforms, mut unit: Unit| -> Result<(Uniforms, Unit), String> {
-        // The bank first: `o` means the bank that is current.
-        let bank_first = case.set.iter().filter(|i| i.place == Place::Bank);
-        for item in bank_first.chain(case.set.iter().filter(|i| i.place != Place::Bank)) {
+        // The bank first: `o` is the current bank.
+        let bank_first = case.set.iter().filter(|i| i.place == Location::Bank);
+        for item in bank_first.chain(case.set.iter().filter(|i| i.place != Location::Bank)) {
             outcome::set(item, &mut uniforms, &mut unit)?;
         }
         Ok((uniforms, unit))
@@ -158,7 +161,7 @@ fn run_case(loaded: &Loaded, case: &Case, pair: &Pair, seed: u64, expected: bool
     let alone = outcome::run(&*pair.tested, &uniforms, &unit);
     expect("alone", wanted, &alone, case.ulps)?;
     agree("alone", &outcome::run(&*pair.reference, &uniforms, &unit), &alone)?;
-    // Miri looks for what is undefined, not for what is wrong, and takes seconds for each run.
+    // Miri looks for undefined behaviour, not for wrong results, and takes seconds for each run.
     if cfg!(miri) {
         return Ok(());
     }
@@ -166,7 +169,8 @@ fn run_case(loaded: &Loaded, case: &Case, pair: &Pair, seed: u64, expected: bool
     let mut noise = Noise::new(seed + 1);
     let (noisy_uniforms, noisy) = {
         let mut all = noise.uniforms();
-        // Control flow is the case's: only the floats that it and its constants leave alone are noise.
+        // Only floats that the case and its constants do not set become noise, so control flow
+        // stays.
         (all.i, all.b) = (loaded.uniforms.i, loaded.uniforms.b);
         for (n, c) in all.c.iter_mut().enumerate().filter(|(n, _)| loaded.uniforms.c[*n] != [0.0; 4]) {
             *c = loaded.uniforms.c[n];
@@ -184,7 +188,8 @@ fn run_case(loaded: &Loaded, case: &Case, pair: &Pair, seed: u64, expected: bool
             let (uniforms, unit) = if position == 0 { (&uniforms, &unit) } else { (&noisy_uniforms, &noisy) };
             let inputs: Vec<Registers> =
                 (0..size).map(|n| if n == position { unit.v } else { neighbour(&mut noise, unit) }).collect();
-            // The second pair of masks leaves most inputs to the unit and most outputs alone.
+            // The second pair of masks takes most inputs from the unit and leaves most outputs
+            // unwritten.
             for masks in [(ALL, ALL), (named_inputs(&case.set), 0b0101)] {
                 let want = outcome::run_sequentially(&*pair.reference, uniforms, unit, &inputs, masks);
                 let stays = Outcome { unit: unit.clone(), ..want.clone() };
@@ -193,12 +198,13 @@ fn run_case(loaded: &Loaded, case: &Case, pair: &Pair, seed: u64, expected: bool
                     let want = if how.preserve_unit { &stays } else { &want };
                     agree(&format!("{at}, {how:?}"), want, &got)?;
                 }
-                // As was just found.
+                // The comparison above covers it.
                 let got = want;
                 if position == 0 && size == 1 {
                     expect(&at, wanted, &got, case.ulps)?;
                 }
-                // Batches change what follows; the first vertex starts from the case's own state.
+                // Carried registers change later vertices; the first vertex starts from the case's
+                // own state.
                 if position == 0 && masks.1 == ALL {
                     let mut first = got.clone();
                     let bank = usize::from(first.unit.bank & 1);
@@ -212,7 +218,8 @@ fn run_case(loaded: &Loaded, case: &Case, pair: &Pair, seed: u64, expected: bool
     Ok(())
 }
 
-/// Other inputs for the vertices around a case: half its own values, half noise, so that branches go both ways.
+/// Other inputs for the vertices around a case: half its own values, half noise, so that branches
+/// diverge.
 fn neighbour(noise: &mut Noise, unit: &Unit) -> Registers {
     let other = noise.registers();
     std::array::from_fn(|n| std::array::from_fn(|l| if noise.below(2) == 0 { unit.v[n][l] } else { other[n][l] }))
@@ -220,14 +227,14 @@ fn neighbour(noise: &mut Noise, unit: &Unit) -> Registers {
 
 fn named_inputs(set: &[Item]) -> u16 {
     let inputs = set.iter().filter_map(|item| match item.place {
-        Place::Vector { file: File::V, number, .. } => Some(1u16 << number),
+        Location::Vector { file: File::V, number, .. } => Some(1u16 << number),
         _ => None,
     });
     inputs.fold(0, |mask, bit| mask | bit)
 }
 
 fn is_output(item: &Item) -> bool {
-    matches!(item.place, Place::Vector { file: File::O, number, .. } if number < REGS)
+    matches!(item.place, Location::Vector { file: File::O, number, .. } if number < REGS)
 }
 
 fn expect(at: &str, items: &[Item], got: &Outcome, ulps: f64) -> Result<(), String> {

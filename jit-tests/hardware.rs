@@ -1,5 +1,6 @@
-//! Rows of the discrepancy table that no assembly text can show: sizes of tables, and what is left to the host. One named
-//! test each, with the header that [`crate::isa_tables`] reads; what concerns engines is asked of all of them.
+//! Rows of the discrepancy table that no assembly text can show: table sizes, and duties of the
+//! host. One named test each, with the header that [`crate::isa_tables`] reads. Tests of engine
+//! behaviour run on every engine.
 
 use crate::engines::{Engine, engines};
 use libtest_mimic::Trial;
@@ -12,11 +13,11 @@ use picajit::state::{Batch, Exit, NoEmitter, Registers, Uniforms, Unit, VertexLa
 use picajit::text;
 use std::sync::Arc;
 
-/// A test, and what it is for.
+/// A test and its header.
 pub struct HostTest {
-    /// Begins like a file of `hardware/`: `row-12-...`.
+    /// Named like a file of `hardware/`: `row-12-...`.
     pub name: &'static str,
-    /// The lines that a file has at its top.
+    /// Header lines, as at the top of a file.
     pub header: &'static str,
     run: fn() -> Result<(), String>,
 }
@@ -47,7 +48,7 @@ pub const ENTRIES: &[HostTest] = &[
             ; row: 65
             ; behaviour: the assembler gives b15 to no name of a geometry file with a mode
             ; evidence: TOOL: picasso
-            ; differs: nobody known",
+            ; differs: no known emulator",
         run: names_for_b15,
     },
     HostTest {
@@ -91,7 +92,7 @@ pub fn trials() -> Vec<Trial> {
 /// `mov o0, v0` with the descriptor in the low seven bits.
 const MOV: u32 = 0x4C00_0000;
 const NOP: u32 = 0x8400_0000;
-/// All lanes, selector xyzw; all lanes, selector wzyx.
+/// All components, selector xyzw; all components, selector wzyx.
 const PLAIN: u32 = 0x36F;
 const REVERSED: u32 = 0xE4 << 5 | 0xF;
 
@@ -105,7 +106,7 @@ fn run(engine: &Engine, program: &Program, entry: Entry) -> Result<(Unit, Exit),
     Ok((unit, exit))
 }
 
-/// Output registers that all hold something else: `on` is n, n + 1/4, n + 1/2, n + 3/4.
+/// Output registers with distinct components: `on` is n, n + 1/4, n + 1/2, n + 3/4.
 fn counted() -> Registers {
     std::array::from_fn(|n| std::array::from_fn(|lane| n as f32 + lane as f32 / 4.0))
 }
@@ -115,13 +116,13 @@ fn expect<T: PartialEq + std::fmt::Debug>(what: &str, got: T, want: T) -> Result
 }
 
 fn descriptors() -> Result<(), String> {
-    // Descriptor 127 differs from those that six bits, or counting over, would find in its place.
+    // Descriptor 127 differs from the ones that a six-bit field or wrap-around would select.
     let mut table = vec![PLAIN; 4096];
     table[127] = REVERSED;
     let code = [MOV | 127, MOV | 1 << 21 | 126, MOV | 2 << 21 | 63, 0x8800_0000];
     let program = Program::from_words(&code, &table).map_err(|e| e.to_string())?;
     expect("descriptors kept", program.opdescs().len(), 128)?;
-    expect("what is cut leaves no trace", program.hash128(), {
+    expect("truncated descriptors do not affect the hash", program.hash128(), {
         Program::from_words(&code, &table[..128]).map_err(|e| e.to_string())?.hash128()
     })?;
     for engine in engines() {
@@ -173,7 +174,7 @@ fn program_size() -> Result<(), String> {
     expect("a vertex file of 514 words", file("", 514), too_long(512))?;
     expect("a geometry file of 4096 words", file(".gsh point c0", 4096), Ok(4096))?;
     expect("a geometry file of 4097 words", file(".gsh point c0", 4097), too_long(4096))?;
-    // Beyond 512 and 1024 addresses are not cut off.
+    // Addresses above 512 and 1024 are not truncated.
     let mut code = vec![NOP; 3000];
     (code[0], code[476]) = (0xB400_0001 | 2999 << 10, 0x8800_0000); // jmpu !b0, 2999; end
     code[2999] = MOV;
@@ -197,15 +198,16 @@ fn semantic_twice() -> Result<(), String> {
 }
 
 fn semantic_not_mapped() -> Result<(), String> {
-    // `mov o0.x, v0` writes one lane; the file has no output table at all.
+    // `mov o0.x, v0` writes one component; the file has no output table.
     let code = [MOV, 0x8800_0000];
     let program = Arc::new(Program::from_words(&code, &[0x368]).map_err(|e| e.to_string())?);
-    // Two slots give the position and one texture coordinate; everything else is 1, also where a slot says "none".
+    // Two slots give the position and one texture coordinate; every other attribute is 1, also for
+    // a slot of "none".
     let given = OutputMap::new(0b101, 2, [0x0302_0100, 0x1F1F_1F0C, 0, 0, 0, 0, 0]).apply(&counted());
     let mut want = [1.0; SEMANTICS];
     want[..4].copy_from_slice(&[0.0, 0.25, 0.5, 0.75]);
     want[12] = 2.0;
-    expect("what the rasteriser is given", given, want)?;
+    expect("the rasteriser's input", given, want)?;
     for engine in engines() {
         for stage in [Stage::Vertex, Stage::Geometry] {
             let kernel = engine.backend.compile(&program, Entry { pc: 0, stage }, &Config::default());

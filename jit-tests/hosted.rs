@@ -1,5 +1,5 @@
-//! Any engine, made to run on memory that a host has laid out in its own way: far apart, nothing where [`Unit`] and [`Uniforms`]
-//! have it, flags that are neither 0 nor 1.
+//! Any engine, running on memory in a host's layout: fields far apart, no offset equal to that in
+//! [`Unit`] and [`Uniforms`], flags that are neither 0 nor 1.
 
 use picajit::kernel::{Backend, Config, Kernel, Unsupported};
 use picajit::layout::{Bools, GeometryOffsets, Host, HostEmitter, Image, Layout, Offsets};
@@ -8,7 +8,8 @@ use picajit::state::{Batch, Emitter, Exit, Uniforms, Unit};
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// Offsets beyond what a displacement of 16 bits reaches, banks at a distance that is no power of two.
+/// Offsets beyond what a displacement of 16 bits reaches, banks at a distance that is no power of
+/// two.
 const FAR: Offsets = Offsets {
     unit_bytes: 0x1_4000,
     v: 0x20,
@@ -24,7 +25,7 @@ const FAR: Offsets = Offsets {
     b: Bools::Bytes(0xF3),
 };
 
-/// Less to look through after each run.
+/// A smaller layout, with less memory to check after each run.
 const NEAR: Offsets = Offsets {
     unit_bytes: 0x800,
     r: 0x360,
@@ -39,7 +40,7 @@ const NEAR: Offsets = Offsets {
     ..FAR
 };
 
-/// A backend whose kernels are given such memory.
+/// A backend whose kernels run on such memory.
 pub struct Hosted {
     backend: Arc<dyn Backend>,
     near: Layout,
@@ -82,24 +83,24 @@ impl OnHost {
         let geometry = offsets.geometry.expect("there");
         let before = unit.bank;
         Image::run(self.layout, uniforms, unit, emitter, |host, slots| {
-            // Whatever is not 0 is true.
+            // Any value but 0 is true.
             for at in offsets.cmp.into_iter().chain([geometry.primitive, geometry.winding]) {
                 let flag = &host.unit()[at as usize];
                 flag.set(flag.get() * 0x82);
             }
-            // And only one bit of this counts.
+            // Only one bit of the bank has a meaning.
             let bank = &host.unit()[geometry.bank as usize];
             bank.set(before | 0xFE);
             let exit = run(&*self.kernel, host, slots);
             if bank.get() == before | 0xFE {
                 bank.set(before);
             }
-            // Nothing was written but the fields.
+            // Only the fields were written.
             let (after, _) = host.load();
             host.store(&after);
             Image::new(self.layout, &after, uniforms).with(|clean| {
                 let bytes = |memory: &[Cell<u8>]| memory.iter().map(Cell::get).collect::<Vec<u8>>();
-                assert!(bytes(host.unit()) == bytes(clean.unit()), "something beside the registers was written");
+                assert!(bytes(host.unit()) == bytes(clean.unit()), "memory outside the registers was written");
                 assert!(bytes(host.uniforms()) == bytes(clean.uniforms()), "uniforms were written");
             });
             exit
@@ -119,7 +120,7 @@ impl Kernel for OnHost {
         batch: &mut Batch<'_>,
         emitter: &mut dyn Emitter,
     ) -> Exit {
-        // What emitting changes of its own is a host's to put back.
+        // The host restores the fields that EMIT changes.
         let (stays, before) = (batch.preserve_unit, unit.slots);
         let exit = self.on_host(uniforms, unit, emitter, |kernel, host, slots| kernel.run_batch_on(host, batch, slots));
         if stays {

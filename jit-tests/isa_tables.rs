@@ -1,12 +1,13 @@
-//! The headers of the files in `hardware/` and of the entries of `hardware.rs` -> the tables of docs/isa.md that say, for
-//! each row of the discrepancy table, each conformance vector and each console check, what holds, how sure that is, and
-//! which test shows it.
+//! The headers of the files in `hardware/` and of the entries of `hardware.rs` -> the tables of
+//! docs/isa.md: for each row of the discrepancy table, each conformance vector and each console
+//! check, the behaviour, its evidence, and its test.
 //!
-//! Invariant: rows 1-68, vectors 1-9, checks 0-40 and the values that 3dbrew alone gives each have a test, every test
-//! says what it is for, and the document says what the tests say: `BLESS=1` rewrites it. It must not know engines.
+//! Invariant: rows 1-68, vectors 1-9, checks 0-40 and the values that only 3dbrew gives have tests,
+//! every test has a header, and the document equals the headers. `BLESS=1` rewrites the document.
 //!
-//! A header is comment lines: `; row: 31` (or `; vector: 2`) opens a block, which needs `; behaviour:`, `; evidence:` and, for
-//! a row, `; differs:`; a line `; ... text` continues the one above. `; fp-tests: 9-18, 37` and `; 3dbrew: rcp(-0)` stand alone.
+//! A header is comment lines. `; row: 31` (or `; vector: 2`) opens a block, which needs `;
+//! behaviour:`, `; evidence:` and, for a row, `; differs:`. A line `; ... text` continues the one
+//! above. `; fp-tests: 9-18, 37` and `; 3dbrew: rcp(-0)` need no block.
 
 use crate::{directive, files, hardware, name};
 use libtest_mimic::{Failed, Trial};
@@ -25,17 +26,17 @@ const VECTORS: u8 = 9;
 const CHECKS: u8 = 41;
 /// Values of ISA notes 4.2 that come from 3dbrew's table and not from the suite.
 const VALUES: [&str; 6] = ["rcp(-0)", "rsq(-0)", "cmp(s, 0)", "max(s, 0)", "mul(s, 2)", "mul(n, 0.5)"];
-/// The tags of ISA notes 0: a statement of evidence begins with one.
+/// The evidence tags of ISA notes 0: a statement of evidence begins with one.
 const TAGS: [&str; 7] = ["HW", "TOOL", "DOC", "EMU", "INF", "UNK", "OWN"];
 
-/// What a block is about.
+/// Subject of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Subject {
     Row(u8),
     Vector(u8),
 }
 
-/// A row or vector as one test has it.
+/// A row or vector in the header of one test.
 #[derive(Debug)]
 struct Block {
     subject: Subject,
@@ -44,7 +45,7 @@ struct Block {
     differs: String,
 }
 
-/// All that a file says about itself.
+/// The header of a file.
 #[derive(Debug, Default)]
 struct Header {
     blocks: Vec<Block>,
@@ -52,11 +53,11 @@ struct Header {
     values: Vec<String>,
 }
 
-/// A test that has a header.
-struct Source {
+/// A test with a header.
+struct DocumentedTest {
     /// File name without extension, or the name of a Rust test.
     name: String,
-    /// Markdown that leads to it.
+    /// Markdown link to it.
     link: String,
     text: String,
 }
@@ -85,7 +86,7 @@ fn check_document() -> Result<(), Failed> {
 }
 
 /// Every test with a header: the files of `hardware/`, then the entries of `hardware.rs`.
-fn sources() -> Result<Vec<Source>, String> {
+fn sources() -> Result<Vec<DocumentedTest>, String> {
     let mut sources = Vec::new();
     for path in files("hardware") {
         let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -93,16 +94,16 @@ fn sources() -> Result<Vec<Source>, String> {
         let skips = directive::parse(&text).map_err(|e| format!("{name}: {e}"))?.skips;
         let mut link = format!("[{name}](../jit-tests/hardware/{name}.test)");
         skips.iter().for_each(|(engine, _)| link += &format!(", fails on {engine}"));
-        sources.push(Source { name, link, text });
+        sources.push(DocumentedTest { name, link, text });
     }
     for entry in hardware::ENTRIES {
         let link = format!("[{}](../jit-tests/hardware.rs)", entry.name);
-        sources.push(Source { name: entry.name.to_string(), link, text: entry.header.to_string() });
+        sources.push(DocumentedTest { name: entry.name.to_string(), link, text: entry.header.to_string() });
     }
     Ok(sources)
 }
 
-/// `text` with what stands between the markers of `name` replaced.
+/// `text` with the section between the markers of `name` replaced by `table`.
 fn replaced(text: &str, name: &str, table: &str) -> Result<String, String> {
     let (begin, end) = (format!("<!-- begin {name}: "), format!("<!-- end {name} -->"));
     let missing = || format!("docs/isa.md lacks `{begin}...` or `{end}`");
@@ -112,8 +113,8 @@ fn replaced(text: &str, name: &str, table: &str) -> Result<String, String> {
     Ok(format!("{}\n{table}\n{}", &text[..start], &text[stop..]))
 }
 
-/// The texts of the marked places by name, or everything that is wrong with the headers.
-fn tables(sources: &[Source]) -> Result<Vec<(&'static str, String)>, Vec<String>> {
+/// The generated tables by name, or all errors of the headers.
+fn tables(sources: &[DocumentedTest]) -> Result<Vec<(&'static str, String)>, Vec<String>> {
     let mut wrong = Vec::new();
     let mut headers = Vec::new();
     for source in sources {
@@ -180,7 +181,7 @@ fn header(text: &str) -> Result<Header, String> {
         }
     }
     if !seen {
-        return Err("no header: `; row: N` and what belongs to it".into());
+        return Err("no header, such as `; row: N`".into());
     }
     found.blocks.iter().try_for_each(complete)?;
     Ok(found)
@@ -229,7 +230,8 @@ fn ranges(text: &str) -> Result<BTreeSet<u8>, String> {
     Ok(all)
 }
 
-/// A name `row-31-...` or `rows-13-14-...` must be that of the rows in the header, and a header with rows needs such a name.
+/// Checks that a name `row-31-...` or `rows-13-14-...` lists the rows of the header, and that a
+/// header with rows has such a name.
 fn named_for(name: &str, header: &Header) -> Result<(), String> {
     let mut words = name.split('-');
     let rows = matches!(words.next(), Some("row" | "rows"));
@@ -250,8 +252,7 @@ fn rows_table(blocks: &[(&Block, &str)]) -> String {
     let mut out = String::new();
     let mut first = 1;
     for (title, last) in PARTS {
-        let _ =
-            write!(out, "### {title}\n\n| row | picajit | evidence | who differs | test |\n|---|---|---|---|---|\n");
+        let _ = write!(out, "### {title}\n\n| row | picajit | evidence | differs in | test |\n|---|---|---|---|---|\n");
         for (block, link) in blocks {
             if let Subject::Row(n) = block.subject
                 && (first..=last).contains(&n)
@@ -268,7 +269,7 @@ fn rows_table(blocks: &[(&Block, &str)]) -> String {
 }
 
 fn vectors_table(blocks: &[(&Block, &str)]) -> String {
-    let mut out = "| vector | what holds | evidence | test |\n|---|---|---|---|\n".to_string();
+    let mut out = "| vector | behaviour | evidence | test |\n|---|---|---|---|\n".to_string();
     for (block, link) in blocks {
         if let Subject::Vector(n) = block.subject {
             let _ = writeln!(out, "| {n} | {} | {} | {link} |", cell(&block.behaviour), cell(&block.evidence));
@@ -277,8 +278,8 @@ fn vectors_table(blocks: &[(&Block, &str)]) -> String {
     out
 }
 
-/// Checks and values of section 4.2, with the files that have them.
-fn values_table(headers: &[(&Source, Header)]) -> String {
+/// Checks and values of section 4.2, with their test files.
+fn values_table(headers: &[(&DocumentedTest, Header)]) -> String {
     let mut out = "| fp-tests | 3dbrew | test |\n|---|---|---|\n".to_string();
     for (source, header) in headers.iter().filter(|(_, h)| !h.checks.is_empty() || !h.values.is_empty()) {
         let checks: Vec<u8> = header.checks.iter().copied().collect();
@@ -300,9 +301,9 @@ fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-/// Headers that say too little or something else than the file's name must be refused.
+/// Incomplete headers, and headers that disagree with the file's name, must fail.
 fn wrong_headers() -> Result<(), Failed> {
-    const RIGHT: &str = "; row: 31\n; behaviour: holds\n; ... always\n; evidence: DOC\n; differs: nobody\n";
+    const RIGHT: &str = "; row: 31\n; behaviour: holds\n; ... always\n; evidence: DOC\n; differs: none\n";
     let right = header(RIGHT)?;
     if right.blocks[0].behaviour != "holds always" || named_for("row-31-cmp", &right).is_err() {
         return Err("a right header is misread".into());
@@ -313,35 +314,36 @@ fn wrong_headers() -> Result<(), Failed> {
         ("no behaviour", RIGHT.replace("behaviour", "behavior")),
         ("no evidence", RIGHT.replace("; evidence: DOC\n", "")),
         ("evidence without a tag", RIGHT.replace("DOC", "hearsay")),
-        ("nobody named", RIGHT.replace("; differs: nobody\n", "")),
-        ("a field twice", RIGHT.to_string() + "; differs: somebody\n"),
-        ("a field of nothing", RIGHT.replace("; row: 31\n", "")),
-        ("a check that is not", RIGHT.to_string() + "; fp-tests: 40-41\n"),
-        ("a value that is not", RIGHT.to_string() + "; 3dbrew: max(0, 0)\n"),
+        ("no emulators named", RIGHT.replace("; differs: none\n", "")),
+        ("a duplicate field", RIGHT.to_string() + "; differs: all\n"),
+        ("a field without a block", RIGHT.replace("; row: 31\n", "")),
+        ("an unknown check", RIGHT.to_string() + "; fp-tests: 40-41\n"),
+        ("an unknown value", RIGHT.to_string() + "; 3dbrew: max(0, 0)\n"),
     ];
     for (what, text) in wrong {
         if header(&text).is_ok() {
-            return Err(format!("{what} goes unnoticed").into());
+            return Err(format!("accepted: {what}").into());
         }
     }
     for name in ["row-30-cmp", "rows-31-32-cmp", "cmp"] {
         if named_for(name, &right).is_ok() {
-            return Err(format!("the name {name} goes unnoticed").into());
+            return Err(format!("accepted: the name {name}").into());
         }
     }
     let all = sources()?;
     let fewer = |left_out: &str| {
-        let kept = |s: &&Source| !s.name.contains(left_out);
-        let text = |s: &Source| Source { name: s.name.clone(), link: s.link.clone(), text: s.text.clone() };
+        let kept = |s: &&DocumentedTest| !s.name.contains(left_out);
+        let text =
+            |s: &DocumentedTest| DocumentedTest { name: s.name.clone(), link: s.link.clone(), text: s.text.clone() };
         tables(&all.iter().filter(kept).map(text).collect::<Vec<_>>())
     };
     for left_out in ["row-31", "row-66", "row-39", "row-20"] {
         if fewer(left_out).is_ok() {
-            return Err(format!("nobody misses {left_out}").into());
+            return Err(format!("accepted: tables without {left_out}").into());
         }
     }
     if !Path::new(DOCUMENT).is_file() || replaced("a\n", "rows", "b").is_ok() {
-        return Err("a document without markers goes unnoticed".into());
+        return Err("accepted: a document without markers".into());
     }
     Ok(())
 }

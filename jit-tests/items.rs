@@ -1,26 +1,26 @@
-//! The names and values of a `run:` line -> [`Item`]s: which register, which lanes, which values.
+//! The names and values of a `run:` line -> [`Item`]s: register, components, values.
 //!
-//! It must not know how a program is run; [`crate::outcome`] applies items to state and checks them against results.
+//! [`crate::outcome`] applies items to state and checks results against them.
 
 use picajit::container::float24::f24_to_f32;
 use picajit::isa::{BOOL_UNIFORMS, FLOAT_UNIFORMS, INT_UNIFORMS, REGS};
 use picajit::state::Exit;
-use picajit::text::value::parse_f32;
+use picajit::text::literal::parse_f32;
 
 /// Something a run can set or expect.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Place {
-    /// Lanes of a vector register.
+pub enum Location {
+    /// Components of a vector register.
     Vector { file: File, number: usize, lanes: Vec<usize> },
     /// `i0-i3`
     Int(usize),
     /// `b0-b15`
     Bool(usize),
-    /// Lanes of `a0`.
+    /// Components of `a0`.
     Address(Vec<usize>),
     /// `aL`
     Loop,
-    /// Lanes of `cmp`.
+    /// Components of `cmp`.
     Flags(Vec<usize>),
     /// `bank`: the output bank being written.
     Bank,
@@ -42,7 +42,7 @@ pub enum File {
     V,
     R,
     C,
-    /// The outputs in the bank that is current: before the run when set, after it when expected.
+    /// The outputs in the current bank: before the run when set, after it when expected.
     O,
     /// `bank0.o3`, `bank1.o3`
     Bank(usize),
@@ -55,7 +55,7 @@ pub enum File {
     },
 }
 
-/// What a place holds.
+/// The value of a location.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Floats(Vec<f32>),
@@ -64,12 +64,12 @@ pub enum Value {
     Exit(Exit),
 }
 
-/// One `place = value`.
+/// One `location = value`.
 #[derive(Clone, Debug)]
 pub struct Item {
-    /// The place as written, for messages.
+    /// The location as written, for messages.
     pub name: String,
-    pub place: Place,
+    pub place: Location,
     pub value: Value,
 }
 
@@ -79,7 +79,7 @@ pub fn items(text: &str) -> Result<Vec<Item>, String> {
 }
 
 fn item(text: &str) -> Result<Item, String> {
-    let (name, value) = text.split_once('=').ok_or_else(|| format!("`{text}` is not `place = value`"))?;
+    let (name, value) = text.split_once('=').ok_or_else(|| format!("`{text}` is not `location = value`"))?;
     let (name, value) = (name.trim(), value.trim());
     let place = place(name).ok_or_else(|| format!("`{name}` is not a register or a result"))?;
     let words = match value.strip_prefix('(') {
@@ -118,21 +118,21 @@ fn split_commas(text: &str) -> Result<Vec<&str>, String> {
     Ok(parts)
 }
 
-fn place(name: &str) -> Option<Place> {
+fn place(name: &str) -> Option<Location> {
     match name {
-        "aL" => return Some(Place::Loop),
-        "bank" => return Some(Place::Bank),
-        "setemit" => return Some(Place::Setemit),
-        "fuel" => return Some(Place::Fuel),
-        "exit" => return Some(Place::Exit),
-        "tris" => return Some(Place::Triangles),
+        "aL" => return Some(Location::Loop),
+        "bank" => return Some(Location::Bank),
+        "setemit" => return Some(Location::Setemit),
+        "fuel" => return Some(Location::Fuel),
+        "exit" => return Some(Location::Exit),
+        "tris" => return Some(Location::Triangles),
         _ => {}
     }
     if let Some(rest) = name.strip_prefix("tri[") {
         let (triangle, rest) = rest.split_once("].")?;
         let triangle = triangle.parse().ok()?;
         if rest == "winding" {
-            return Some(Place::Winding(triangle));
+            return Some(Location::Winding(triangle));
         }
         let (vertex, rest) = rest.strip_prefix('v')?.split_once('.')?;
         let vertex = vertex.parse().ok().filter(|&v| v < 3)?;
@@ -148,29 +148,29 @@ fn place(name: &str) -> Option<Place> {
     let (base, suffix) = name.split_once('.').map_or((name, None), |(b, s)| (b, Some(s)));
     let lanes = |count: usize| lanes(suffix, count);
     match base {
-        "a0" => return Some(Place::Address(lanes(2)?)),
-        "cmp" => return Some(Place::Flags(lanes(2)?)),
+        "a0" => return Some(Location::Address(lanes(2)?)),
+        "cmp" => return Some(Location::Flags(lanes(2)?)),
         _ => {}
     }
     let number = |limit: usize| base[1..].parse().ok().filter(|&n: &usize| n < limit);
     match base.chars().next()? {
-        'v' => Some(Place::Vector { file: File::V, number: number(REGS)?, lanes: lanes(4)? }),
-        'r' => Some(Place::Vector { file: File::R, number: number(REGS)?, lanes: lanes(4)? }),
-        'c' => Some(Place::Vector { file: File::C, number: number(FLOAT_UNIFORMS)?, lanes: lanes(4)? }),
+        'v' => Some(Location::Vector { file: File::V, number: number(REGS)?, lanes: lanes(4)? }),
+        'r' => Some(Location::Vector { file: File::R, number: number(REGS)?, lanes: lanes(4)? }),
+        'c' => Some(Location::Vector { file: File::C, number: number(FLOAT_UNIFORMS)?, lanes: lanes(4)? }),
         'o' => output(File::O, name),
-        'i' if suffix.is_none() => Some(Place::Int(number(INT_UNIFORMS)?)),
-        'b' if suffix.is_none() => Some(Place::Bool(number(BOOL_UNIFORMS)?)),
+        'i' if suffix.is_none() => Some(Location::Int(number(INT_UNIFORMS)?)),
+        'b' if suffix.is_none() => Some(Location::Bool(number(BOOL_UNIFORMS)?)),
         _ => None,
     }
 }
 
-fn output(file: File, name: &str) -> Option<Place> {
+fn output(file: File, name: &str) -> Option<Location> {
     let (base, suffix) = name.split_once('.').map_or((name, None), |(b, s)| (b, Some(s)));
     let number = base.strip_prefix('o')?.parse().ok().filter(|&n: &usize| n < REGS)?;
-    Some(Place::Vector { file, number, lanes: lanes(suffix, 4)? })
+    Some(Location::Vector { file, number, lanes: lanes(suffix, 4)? })
 }
 
-/// Lanes of a suffix like `xz`, all `count` of them without one; each at most once.
+/// Components of a suffix like `xz`, each at most once; all `count` without a suffix.
 fn lanes(suffix: Option<&str>, count: usize) -> Option<Vec<usize>> {
     let Some(letters) = suffix else { return Some((0..count).collect()) };
     let mut lanes = Vec::new();
@@ -181,7 +181,7 @@ fn lanes(suffix: Option<&str>, count: usize) -> Option<Vec<usize>> {
     (!lanes.is_empty()).then_some(lanes)
 }
 
-fn convert(place: &Place, words: &[&str]) -> Result<Value, String> {
+fn convert(place: &Location, words: &[&str]) -> Result<Value, String> {
     let counted = |wanted: usize| {
         if words.len() == wanted { Ok(()) } else { Err(format!("{wanted} values wanted, {} given", words.len())) }
     };
@@ -190,11 +190,11 @@ fn convert(place: &Place, words: &[&str]) -> Result<Value, String> {
     };
     let bools = || words.iter().map(|w| boolean(w)).collect::<Result<Vec<bool>, _>>();
     match place {
-        Place::Vector { lanes, .. } => {
+        Location::Vector { lanes, .. } => {
             counted(lanes.len())?;
             Ok(Value::Floats(words.iter().map(|w| float(w)).collect::<Result<_, _>>()?))
         }
-        Place::Int(_) => {
+        Location::Int(_) => {
             counted(if words.len() == 3 { 3 } else { 4 })?;
             let values: Vec<i64> = ints()?;
             if values.iter().any(|v| !(0..=255).contains(v)) {
@@ -202,19 +202,19 @@ fn convert(place: &Place, words: &[&str]) -> Result<Value, String> {
             }
             Ok(Value::Ints(values))
         }
-        Place::Address(lanes) => counted(lanes.len()).and_then(|()| Ok(Value::Ints(ints()?))),
-        Place::Flags(lanes) => counted(lanes.len()).and_then(|()| Ok(Value::Bools(bools()?))),
-        Place::Bool(_) | Place::Winding(_) => counted(1).and_then(|()| Ok(Value::Bools(bools()?))),
-        Place::Loop | Place::Bank | Place::Fuel | Place::Triangles => {
+        Location::Address(lanes) => counted(lanes.len()).and_then(|()| Ok(Value::Ints(ints()?))),
+        Location::Flags(lanes) => counted(lanes.len()).and_then(|()| Ok(Value::Bools(bools()?))),
+        Location::Bool(_) | Location::Winding(_) => counted(1).and_then(|()| Ok(Value::Bools(bools()?))),
+        Location::Loop | Location::Bank | Location::Fuel | Location::Triangles => {
             counted(1).and_then(|()| Ok(Value::Ints(ints()?)))
         }
-        Place::Setemit => {
+        Location::Setemit => {
             counted(3)?;
             let flag = |w: &str| boolean(w).map(i64::from);
             let slot: i64 = words[0].parse().map_err(|_| format!("`{}` is not a slot", words[0]))?;
             Ok(Value::Ints(vec![slot, flag(words[1])?, flag(words[2])?]))
         }
-        Place::Exit => {
+        Location::Exit => {
             counted(1)?;
             exit(words[0]).map(Value::Exit).ok_or_else(|| format!("`{}` is not an exit", words[0]))
         }
@@ -243,7 +243,7 @@ fn exit(word: &str) -> Option<Exit> {
 fn float(word: &str) -> Result<f32, String> {
     if let Some(digits) = word.strip_prefix("f24#") {
         let bits = u32::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 6);
-        return bits.map(f24_to_f32).ok_or_else(|| format!("`{word}` is not six hexadecimal digits behind f24#"));
+        return bits.map(f24_to_f32).ok_or_else(|| format!("`{word}` is not six hexadecimal digits after f24#"));
     }
     parse_f32(word).map_err(|e| format!("`{word}`: {e}"))
 }

@@ -1,13 +1,12 @@
-//! The direction of dependency: which module of `src/` may name which other one. Reads the sources, so that a path
-//! written out in an expression counts as much as a `use`.
+//! The direction of dependencies: which modules of `src/` each module may name. Reads the sources,
+//! so that a path in an expression counts as well as a `use`.
 //!
-//! Comments and test modules are not looked at: documentation may point anywhere, and tests may use what they
-//! like. `lib.rs` and the binary sit on top of everything.
+//! Comments and test modules are exempt. `lib.rs` and the binary are above all modules.
 
 use libtest_mimic::{Failed, Trial};
 use std::path::{Path, PathBuf};
 
-/// What each module may name beside itself. A module that is missing here fails the test until it is put in its place.
+/// Modules that each module may name beside itself. The test fails for a module that is not listed.
 const LAYERS: &[(&str, &[&str])] = &[
     ("isa", &[]),
     ("program", &["isa"]),
@@ -61,16 +60,31 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     // The words of uploads are those of files.
     ("gpu", &["isa", "program", "state", "semantics", "container", "engine"]),
-    // What an entry reaches is the graph's to say.
+    // The control-flow graph determines the words that an entry reaches.
     ("cache", &["isa", "program", "kernel", "ir"]),
     ("diff", &["isa", "program", "state", "kernel", "interp", "text"]),
-    // How far a program branches is the graph's to say.
+    // The control-flow graph determines whether a program is large.
     ("fuzz", &["isa", "program", "state", "kernel", "container", "text", "interp", "ir", "diff"]),
-    // For tests, so named by nothing that is not one.
+    // Tests only.
     ("testing", &[]),
 ];
 
-/// Words that may stand in one module only.
+/// The same inside `jit/`: what each of its modules may name beside itself.
+const JIT_LAYERS: &[(&str, &[&str])] = &[
+    ("abi", &[]),
+    ("settings", &[]),
+    ("stages", &[]),
+    ("target", &["settings"]),
+    ("emit", &["abi"]),
+    ("vertex", &["abi", "target", "emit"]),
+    ("batch", &["abi", "settings", "target", "emit"]),
+    ("runtime", &["abi", "stages", "batch"]),
+    // A function's kind depends on how it multiplies.
+    ("profile", &["settings", "emit", "runtime"]),
+    ("codegen", &["settings", "stages", "target", "emit", "vertex", "batch"]),
+];
+
+/// Words that may occur in one module only.
 const RESERVED: &[(&str, &str)] = &[("cranelift_", "jit"), ("memmap2::", "jit")];
 
 /// The trials of this file.
@@ -97,7 +111,7 @@ fn check_sources() -> Result<(), Failed> {
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }
 }
 
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
+pub fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
     let entries = std::fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     for entry in entries {
         let path = entry.map_err(|e| e.to_string())?.path();
@@ -111,7 +125,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
     Ok(())
 }
 
-/// What a file names that it may not; `path` is relative to `src/`.
+/// Forbidden names in a file; `path` is relative to `src/`.
 fn violations(path: &Path, source: &str) -> Vec<String> {
     let parts: Vec<String> = path.iter().map(|p| p.to_string_lossy().trim_end_matches(".rs").to_string()).collect();
     let module = parts[0].as_str();
@@ -121,9 +135,9 @@ fn violations(path: &Path, source: &str) -> Vec<String> {
     let Some((_, allowed)) = LAYERS.iter().find(|(name, _)| *name == module) else {
         return vec![format!("{}: `{module}` has no place in the order of modules", path.display())];
     };
-    // How many `super`s lead from this file to the crate's root.
+    let mut wrong = upward_inside_jit(path, &parts, source);
+    // Number of `super`s from this file to the crate's root.
     let depth = parts.len() - usize::from(parts.last().is_some_and(|p| p == "mod"));
-    let mut wrong = Vec::new();
     let code = without_comments_and_tests(source);
     for (line, name) in named_modules(&code, depth) {
         let known = LAYERS.iter().any(|(layer, _)| *layer == name);
@@ -141,9 +155,33 @@ fn violations(path: &Path, source: &str) -> Vec<String> {
     wrong
 }
 
-/// The source with comments and everything from a test module on blanked out, whatever else than `test` the module is
-/// under; line numbers stay. By the house style test modules stand at the end of a file, or are a file of their own.
-fn without_comments_and_tests(source: &str) -> String {
+/// What a file of `jit/` names of `jit/` that it may not. `jit/mod.rs` is on top.
+fn upward_inside_jit(path: &Path, parts: &[String], source: &str) -> Vec<String> {
+    let [jit, module, ..] = parts else { return Vec::new() };
+    if jit != "jit" || module == "mod" {
+        return Vec::new();
+    }
+    let Some((_, allowed)) = JIT_LAYERS.iter().find(|(name, _)| name == module) else {
+        return vec![format!("{}: `jit::{module}` has no place in the order of modules", path.display())];
+    };
+    // `super`s to `jit`.
+    let depth = parts.len() - 1 - usize::from(parts.last().is_some_and(|p| p == "mod"));
+    let code = without_comments_and_tests(source);
+    let named = named_in(&code, &["crate::jit::".to_string(), "super::".repeat(depth)]);
+    let of_jit = |name: &str| JIT_LAYERS.iter().any(|(layer, _)| *layer == name);
+    let upward = named.into_iter().filter(|(_, name)| {
+        // A path that ends at `jit` itself, such as `crate::jit::Jit`, points upward as well.
+        name != module && name != "super" && !(of_jit(name) && allowed.contains(&name.as_str()))
+    });
+    upward
+        .map(|(line, name)| format!("{}:{line}: `jit::{module}` must not name `jit::{name}`", path.display()))
+        .collect()
+}
+
+/// The source without comments and without everything from a test module on, also one under further
+/// conditions than `test`; line numbers stay. By convention a test module ends its file, or is a
+/// file.
+pub fn without_comments_and_tests(source: &str) -> String {
     let mut out = String::new();
     let mut lines = source.lines().peekable();
     while let Some(line) = lines.next() {
@@ -158,13 +196,20 @@ fn without_comments_and_tests(source: &str) -> String {
     out
 }
 
-/// Top-level modules that `crate::` paths, or as many `super::` as lead to the root, name; with their lines.
+/// Top-level modules named by `crate::` paths, or by `super::` chains to the root; with their
+/// lines.
 fn named_modules(code: &str, depth: usize) -> Vec<(usize, String)> {
+    named_in(code, &["crate::".to_string(), "super::".repeat(depth)])
+}
+
+/// The first segments of paths below these roots, with their lines.
+fn named_in(code: &str, roots: &[String]) -> Vec<(usize, String)> {
     let mut found = Vec::new();
-    for root in ["crate::".to_string(), "super::".repeat(depth)] {
-        for (at, _) in code.match_indices(&root) {
+    for root in roots {
+        for (at, _) in code.match_indices(root.as_str()) {
             let before = code[..at].chars().next_back();
-            // `$crate::`, `some_crate::`, and `super::` in the middle of a longer chain are something else.
+            // `$crate::`, `some_crate::`, and `super::` in the middle of a longer chain are
+            // something else.
             if before.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '$' | ':')) {
                 continue;
             }
@@ -199,13 +244,16 @@ fn heads(path: &str) -> Vec<String> {
 }
 
 fn check_the_check() -> Result<(), Failed> {
-    let bad: [(&str, &str); 7] = [
+    let bad: [(&str, &str); 10] = [
         ("isa/decode.rs", "use crate::program::Program;"),
         ("interp.rs", "use crate::{isa::{Inst, Pc}, jit};"),
         ("interp.rs", "fn f() { super::jit::compile() }"),
         ("ir/cfg.rs", "fn f() -> crate::interp::Interp {}"),
         ("text/mod.rs", "use super::interp::Interp;"),
         ("ir/print.rs", "use cranelift_codegen::ir;"),
+        ("jit/emit/math.rs", "use crate::jit::batch::policy;"),
+        ("jit/batch/policy.rs", "fn f() { super::super::runtime::kernel::f() }"),
+        ("jit/runtime/kernel.rs", "use crate::jit::Jit;"),
         ("capi/memory.rs", "#[cfg(all(unix, feature = \"jit\"))]\nmod mapped {\n use memmap2::Mmap;\n}"),
     ];
     for (path, source) in bad {
@@ -219,7 +267,10 @@ fn check_the_check() -> Result<(), Failed> {
         ("interp.rs", "use crate::{isa::Inst, kernel::{Backend, Kernel}};"),
         ("program.rs", "use crate::isa::Pc;\n#[cfg(test)]\nmod tests {\n use crate::text;\n}"),
         ("capi/memory.rs", "#[cfg(all(test, feature = \"jit\"))]\nmod tests {\n use memmap2::Mmap;\n}"),
-        ("jit/lower.rs", "use crate::ir::Func;\nuse cranelift_codegen::ir;\nuse super::super::state::Unit;"),
+        (
+            "jit/vertex/mod.rs",
+            "use crate::jit::emit::Products;\nuse cranelift_codegen::ir;\nuse super::super::state::Unit;",
+        ),
         ("lib.rs", "pub use crate::jit::Jit;"),
     ];
     for (path, source) in good {

@@ -1,9 +1,9 @@
-//! The suite of text files: every file of `isa/ operands/ flow/ numeric/ geometry/ regress/ hardware/` on every engine,
-//! plus picasso's language, the rejected inputs, the snapshots of printed stages, the direction of dependencies, the
-//! tables of docs/isa.md, and the corpus.
+//! The suite of text files: every file of `isa/ operands/ flow/ numeric/ geometry/ regress/
+//! hardware/` on every engine, plus picasso's language, the rejected inputs, the snapshots of
+//! printed stages, the direction of dependencies, the tables of docs/isa.md, and the corpus.
 //!
-//! One named test per file and engine, so that `cargo test --test jit-tests -- flow/loop` runs what it says. Engines come
-//! from [`engines::engines`] alone: a test can't be written for one engine only.
+//! One named test per file and engine, so that `cargo test --test jit-tests -- flow/loop` selects
+//! by name. Engines come from [`engines::engines`] alone: no test is for one engine only.
 
 mod corpus;
 mod directive;
@@ -11,6 +11,7 @@ mod engines;
 mod filetest;
 mod hardware;
 mod hosted;
+mod import_rings;
 mod isa_tables;
 mod items;
 mod layers;
@@ -30,13 +31,14 @@ const RUN_FOLDERS: [&str; 7] = ["isa", "operands", "flow", "numeric", "geometry"
 fn main() {
     let arguments = Arguments::from_args();
     let mut trials = layers::trials();
+    trials.extend(import_rings::trials());
     for folder in RUN_FOLDERS {
         for path in files(folder) {
             trials.extend(filetest::trials(&name(&path), &path));
         }
     }
     if cfg!(miri) {
-        // Only what runs on engines. To read all the rest takes it minutes.
+        // Only filetests; the rest takes Miri minutes.
         libtest_mimic::run(&arguments, trials).exit();
     }
     trials.extend(files("reject").iter().map(|path| reject::trial(&name(path), path)));

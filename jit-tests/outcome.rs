@@ -1,11 +1,12 @@
-//! Initial state from items, results of a run, and the two comparisons: with an expectation, and with the reference.
+//! Items -> initial state; a run -> its results; and two comparisons: with an expectation, and with
+//! the reference.
 
-use crate::items::{File, Item, Place, Value};
+use crate::items::{File, Item, Location, Value};
 use picajit::isa::numeric::same;
 use picajit::kernel::{Kernel, copy_registers};
 use picajit::state::{Batch, Emitter, Exit, Registers, Uniforms, Unit, VertexLayout};
 
-/// Everything a run can leave behind.
+/// All results of a run.
 #[derive(Clone)]
 pub struct Outcome {
     pub exit: Exit,
@@ -31,7 +32,8 @@ impl Emitter for Collect {
     }
 }
 
-/// What output registers hold before a batch: nothing a program computes, so that an unwritten one shows.
+/// Output registers before a batch: a value that no program computes, so that an unwritten one
+/// shows.
 pub const UNTOUCHED: f32 = -77_777.0;
 
 /// Runs once.
@@ -41,14 +43,14 @@ pub fn run(kernel: &dyn Kernel, uniforms: &Uniforms, unit: &Unit) -> Outcome {
     Outcome { exit, unit, outputs: Vec::new(), triangles: emitter.0 }
 }
 
-/// How a batch runs: whether it leaves the unit as it is, and how registers lie.
+/// Parameters of a batch: whether it preserves the unit, and the layout of registers.
 #[derive(Clone, Copy, Debug)]
 pub struct How {
     pub preserve_unit: bool,
     pub layout: VertexLayout,
 }
 
-/// All ways for a batch of so many vertices.
+/// All parameters for a batch of `count` vertices.
 pub fn ways(size: usize) -> impl Iterator<Item = How> {
     let layouts = [VertexLayout::Aos, VertexLayout::Soa];
     let ways = layouts.map(|layout| [false, true].map(|preserve_unit| How { preserve_unit, layout }));
@@ -80,7 +82,7 @@ pub fn run_batch(
     Outcome { exit, unit, outputs, triangles: emitter.0 }
 }
 
-/// Registers of vertices by components, in the same room.
+/// AoS registers of vertices -> SoA, in a buffer of the same size.
 fn in_blocks(files: &[Registers]) -> Vec<Registers> {
     let mut blocks = files.to_vec();
     for (files, block) in files.chunks(4).zip(blocks.chunks_mut(4)) {
@@ -91,7 +93,7 @@ fn in_blocks(files: &[Registers]) -> Vec<Registers> {
     blocks
 }
 
-/// And back.
+/// SoA -> AoS.
 fn of_blocks(blocks: &[Registers]) -> Vec<Registers> {
     let mut files = blocks.to_vec();
     for (files, block) in files.chunks_mut(4).zip(blocks.chunks(4)) {
@@ -102,7 +104,7 @@ fn of_blocks(blocks: &[Registers]) -> Vec<Registers> {
     files
 }
 
-/// What a batch means, spelled out: load, run, copy away, one vertex after the other.
+/// The meaning of a batch: load, run and copy out each vertex in sequence.
 pub fn run_sequentially(
     kernel: &dyn Kernel,
     uniforms: &Uniforms,
@@ -124,11 +126,11 @@ pub fn run_sequentially(
     Outcome { exit: first_failure, unit, outputs, triangles: emitter.0 }
 }
 
-/// Writes an item into the state before a run. `fuel` is returned by [`crate::directive`] instead.
+/// Writes an item into the state before a run. [`crate::directive`] handles `fuel`.
 pub fn set(item: &Item, uniforms: &mut Uniforms, unit: &mut Unit) -> Result<(), String> {
     let bank = usize::from(unit.bank & 1);
     match (&item.place, &item.value) {
-        (Place::Vector { file, number, lanes }, Value::Floats(values)) => {
+        (Location::Vector { file, number, lanes }, Value::Floats(values)) => {
             let register = match file {
                 File::V => &mut unit.v[*number],
                 File::R => &mut unit.r[*number],
@@ -140,28 +142,28 @@ pub fn set(item: &Item, uniforms: &mut Uniforms, unit: &mut Unit) -> Result<(), 
             };
             lanes.iter().zip(values).for_each(|(&lane, &value)| register[lane] = value);
         }
-        (Place::Int(n), Value::Ints(v)) => {
+        (Location::Int(n), Value::Ints(v)) => {
             uniforms.i[*n] = std::array::from_fn(|lane| v.get(lane).map_or(0, |&b| b as u8));
         }
-        (Place::Bool(n), Value::Bools(v)) => uniforms.b = uniforms.b & !(1 << n) | u16::from(v[0]) << n,
-        (Place::Address(lanes), Value::Ints(v)) => {
+        (Location::Bool(n), Value::Bools(v)) => uniforms.b = uniforms.b & !(1 << n) | u16::from(v[0]) << n,
+        (Location::Address(lanes), Value::Ints(v)) => {
             lanes.iter().zip(v).for_each(|(&lane, &n)| unit.a0[lane] = n as i32);
         }
-        (Place::Flags(lanes), Value::Bools(v)) => lanes.iter().zip(v).for_each(|(&lane, &f)| unit.cmp[lane] = f),
-        (Place::Loop, Value::Ints(v)) => unit.al = v[0] as i32,
-        (Place::Bank, Value::Ints(v)) => unit.bank = v[0] as u8,
-        (Place::Setemit, Value::Ints(v)) => {
+        (Location::Flags(lanes), Value::Bools(v)) => lanes.iter().zip(v).for_each(|(&lane, &f)| unit.cmp[lane] = f),
+        (Location::Loop, Value::Ints(v)) => unit.al = v[0] as i32,
+        (Location::Bank, Value::Ints(v)) => unit.bank = v[0] as u8,
+        (Location::Setemit, Value::Ints(v)) => {
             unit.setemit.vertex = v[0] as u8;
             unit.setemit.primitive = v[1] != 0;
             unit.setemit.winding = v[2] != 0;
         }
-        (Place::Fuel, _) => {}
+        (Location::Fuel, _) => {}
         _ => return Err(format!("`{}` can't be set", item.name)),
     }
     Ok(())
 }
 
-/// Compares results with an expectation; `ulps` of float24 are forgiven. Returns one line per difference.
+/// Compares results with an expectation, within `ulps` of float24. Returns one line per difference.
 pub fn check(item: &Item, got: &Outcome, ulps: f64) -> Result<Vec<String>, String> {
     let unit = &got.unit;
     let bank = usize::from(unit.bank & 1);
@@ -177,7 +179,7 @@ pub fn check(item: &Item, got: &Outcome, ulps: f64) -> Result<Vec<String>, Strin
             .ok_or_else(|| format!("{}: only {} triangles were emitted", item.name, got.triangles.len()))
     };
     match (&item.place, &item.value) {
-        (Place::Vector { file, number, lanes }, Value::Floats(values)) => {
+        (Location::Vector { file, number, lanes }, Value::Floats(values)) => {
             let register = match file {
                 File::V => &unit.v[*number],
                 File::R => &unit.r[*number],
@@ -195,25 +197,25 @@ pub fn check(item: &Item, got: &Outcome, ulps: f64) -> Result<Vec<String>, Strin
                 wrong.push(format!("{}: expected {}, got {}", item.name, show(values), show(&got)));
             }
         }
-        (Place::Address(lanes), Value::Ints(v)) => {
+        (Location::Address(lanes), Value::Ints(v)) => {
             lanes.iter().zip(v).for_each(|(&l, &n)| ints(["a0.x", "a0.y"][l], n, i64::from(unit.a0[l])));
         }
-        (Place::Flags(lanes), Value::Bools(v)) => {
+        (Location::Flags(lanes), Value::Bools(v)) => {
             lanes.iter().zip(v).for_each(|(&l, &f)| ints(["cmp.x", "cmp.y"][l], f.into(), unit.cmp[l].into()));
         }
-        (Place::Loop, Value::Ints(v)) => ints("aL", v[0], unit.al.into()),
-        (Place::Bank, Value::Ints(v)) => ints("bank", v[0], bank as i64),
-        (Place::Setemit, Value::Ints(v)) => {
+        (Location::Loop, Value::Ints(v)) => ints("aL", v[0], unit.al.into()),
+        (Location::Bank, Value::Ints(v)) => ints("bank", v[0], bank as i64),
+        (Location::Setemit, Value::Ints(v)) => {
             let s = unit.setemit;
             let got = [i64::from(s.vertex), s.primitive.into(), s.winding.into()];
             v.iter().zip(got).for_each(|(&want, got)| ints("setemit", want, got));
         }
-        (Place::Triangles, Value::Ints(v)) => ints("tris", v[0], got.triangles.len() as i64),
-        (Place::Winding(n), Value::Bools(v)) => match triangle(*n) {
+        (Location::Triangles, Value::Ints(v)) => ints("tris", v[0], got.triangles.len() as i64),
+        (Location::Winding(n), Value::Bools(v)) => match triangle(*n) {
             Ok(t) => ints(&item.name, v[0].into(), t.winding.into()),
             Err(e) => return Ok(vec![e]),
         },
-        (Place::Exit, Value::Exit(exit)) => {
+        (Location::Exit, Value::Exit(exit)) => {
             if *exit != got.exit {
                 wrong.push(format!("exit: expected {exit:?}, got {:?}", got.exit));
             }
@@ -223,7 +225,8 @@ pub fn check(item: &Item, got: &Outcome, ulps: f64) -> Result<Vec<String>, Strin
     Ok(wrong)
 }
 
-/// The same bits (any NaN is every NaN), or as near as `ulps` units in the last of float24's sixteen mantissa bits.
+/// Whether two floats have the same bits (any NaN equals any NaN), or are within `ulps` units in
+/// the last place of float24.
 fn close(want: f32, got: f32, ulps: f64) -> bool {
     if same(want, got) {
         return true;
@@ -235,13 +238,13 @@ fn close(want: f32, got: f32, ulps: f64) -> bool {
     (f64::from(want) - f64::from(got)).abs() <= ulps * unit
 }
 
-/// Values with their bits where decimal text could hide a difference.
+/// Values with their bits, since decimal text could hide a difference.
 fn show(values: &[f32]) -> String {
     let parts: Vec<String> = values.iter().map(|v| format!("{v:?} [{:08x}]", v.to_bits())).collect();
     format!("({})", parts.join(", "))
 }
 
-/// Every difference between two outcomes, complete state, at most twenty lines.
+/// The differences between two outcomes over the complete state, in at most twenty lines.
 pub fn differences(want: &Outcome, got: &Outcome) -> Vec<String> {
     let mut out = Vec::new();
     if want.exit != got.exit {

@@ -1,7 +1,8 @@
-//! Sources in picasso's language with the words, descriptors, tables and bytes that picasso makes of them.
+//! Sources in picasso's language with picasso's words, descriptors, tables and bytes for them.
 //!
-//! A file of `picasso/` holds many small cases, one trial each. A case begins with `body NAME: STATEMENTS` (put into
-//! `.proc main` ... `.end`) or `file NAME: STATEMENTS`, statements being separated by ` / `; indented lines go on with it:
+//! A file of `picasso/` holds many small cases, one trial each. A case begins with `body NAME:
+//! STATEMENTS` (placed into `.proc main` ... `.end`) or `file NAME: STATEMENTS`. Statements are
+//! separated by ` / `; indented lines continue the case:
 //!
 //! | line | meaning |
 //! |---|---|
@@ -13,12 +14,12 @@
 //! | `same NAME` | the same file as an earlier case of this text |
 //! | `dvle N: KIND START-END IN OUT [MODE]` | header; kind `vertex`, `geometry`, `geometry+merge`; masks; mode bytes |
 //! | `constants N:`, `outputs N:`, `uniforms N:` | all rows: `c95=1,2,3,4`, `type:oN.mask`, `name=first-last`, in hex |
-//! | `header LINES` | the C header behind its two fixed lines, ` / ` between lines, without `#define ` |
+//! | `header LINES` | the C header after its two fixed lines, ` / ` between lines, without `#define ` |
 //! | `warn FILE:LINE:COLUMN TEXT` | a warning; all of them must be there, in order |
-//! | `error FILE:LINE:COLUMN TEXT` | the source is refused |
+//! | `error FILE:LINE:COLUMN TEXT` | the expected error |
 //!
-//! `\t \r \0 \f` and `\s` stand for characters; `;` begins a comment line. Nothing in these files was written by the
-//! assembler under test: words are worked out by hand or known from picasso.
+//! `\t \r \0 \f` and `\s` stand for characters; `;` begins a comment line. No expectation comes
+//! from the assembler under test: words are derived by hand or known from picasso.
 
 use libtest_mimic::{Failed, Trial};
 use picajit::container::shbin::{Constant, Dvle, Shbin};
@@ -35,7 +36,7 @@ struct Case {
     claims: Vec<(String, String)>,
 }
 
-/// One trial per case of a file; one that fails where the file can't be read.
+/// One trial per case of a file; one failing trial if the file can't be read.
 pub fn trials(name: &str, path: &Path) -> Vec<Trial> {
     let cases = match std::fs::read_to_string(path).map_err(|e| e.to_string()).and_then(|text| cases(&text)) {
         Ok(cases) => Arc::new(cases),
@@ -95,7 +96,7 @@ fn cases(text: &str) -> Result<Vec<Case>, String> {
     }
 }
 
-/// What the files of a case become; an error with its place.
+/// The assembly of a case's files, or an error with its place.
 fn assemble(case: &Case) -> Result<Assembly, String> {
     let mut assembler = Assembler::new(Options { no_nop: case.no_nop });
     let names: Vec<String> = (b'a'..).take(case.files.len()).map(|c| char::from(c).to_string()).collect();
@@ -111,7 +112,7 @@ fn check(cases: &[Case], n: usize) -> Result<(), String> {
         (Ok(assembly), []) => assembly,
         (Ok(_), [error, ..]) => return Err(format!("accepted, expected: {error}")),
         (Err(got), [error]) if got == *error && case.claims.len() == 1 => return Ok(()),
-        (Err(got), wanted) => return Err(format!("refused: {got}\nexpected: {wanted:?}")),
+        (Err(got), wanted) => return Err(format!("error: {got}\nexpected: {wanted:?}")),
     };
     let bytes = assembly.shbin.write().map_err(|e| e.to_string())?;
     let place = |w: &picajit::text::Warning| format!("{}:{}:{} {}", w.file, w.line, w.column, w.kind);
@@ -151,7 +152,7 @@ fn check(cases: &[Case], n: usize) -> Result<(), String> {
             other => return Err(format!("no claim is called `{other}`")),
         }
     }
-    // What is written can be read, and means the same.
+    // The written file reads back as an equal value.
     let again = Shbin::parse(&bytes).map_err(|e| format!("can't be read back: {e}"))?;
     if again == assembly.shbin { Ok(()) } else { Err("reads back as something else".into()) }
 }

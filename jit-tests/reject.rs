@@ -1,7 +1,7 @@
-//! Inputs that must be refused, with the exact words: programs (`.test`) and containers (`.hex`).
+//! Invalid inputs and their exact error texts: programs (`.test`) and containers (`.hex`).
 //!
-//! A `.test` file is given to the assembler whole; `; error:` holds line, column and message.
-//! A `.hex` file holds the bytes of a shader file as hexadecimal digits, everything behind `;` being comment.
+//! The assembler gets a `.test` file whole; `; error:` holds line, column and message.
+//! A `.hex` file holds the bytes of a shader file as hexadecimal digits; text after `;` is comment.
 
 use crate::directive;
 use libtest_mimic::{Failed, Trial};

@@ -1,6 +1,6 @@
-//! Engines with one wrong opcode: what the fuzzer makes of them. It must find them, shrink them to a few instructions, blame the
-//! right instruction, and print a test file that the suite's own harness reads, that passes on the interpreter and fails on
-//! the wrong engine.
+//! Engines with one wrong opcode. The fuzzer must find them, shrink the programs to a few
+//! instructions, blame the right instruction, and print a test file that passes on the interpreter
+//! and fails on the faulty engine.
 
 use crate::engines::{Engine as Tested, engines, reference};
 use crate::filetest::run_source;
@@ -39,7 +39,7 @@ const FAULTS: [Planted; 12] = [
     Planted { opcode: Opcode::Mov, flip: 3 << 19 },
     // The wrong operator for one of two flags.
     Planted { opcode: Opcode::Cmp, flip: 1 << 24 },
-    // The condition upside down.
+    // The inverted condition.
     Planted { opcode: Opcode::Jmpu, flip: 1 },
     // The wrong counter.
     Planted { opcode: Opcode::Loop, flip: 1 << 22 },
@@ -47,7 +47,7 @@ const FAULTS: [Planted; 12] = [
 
 impl Backend for Planted {
     fn name(&self) -> &'static str {
-        "planted"
+        "seeded"
     }
     fn compile(&self, program: &Arc<Program>, entry: Entry, config: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
         let is_it = |word: u32| row_of_word(word).is_some_and(|row| row.opcode == self.opcode);
@@ -59,13 +59,13 @@ impl Backend for Planted {
 }
 
 fn engine(fault: &Planted) -> Engine<'_> {
-    Engine { name: "planted", backend: fault }
+    Engine { name: "seeded", backend: fault }
 }
 
 fn found(fault: &Planted) -> Box<Divergence> {
     let plan = Plan { seed: 4000, programs: 3000, vertices: 9, threads: 2, ..Plan::default() };
     let swept = sweep(&plan, &[engine(fault)], &mut |_| ());
-    swept.divergence.unwrap_or_else(|| panic!("{:?} goes unnoticed", fault.opcode))
+    swept.divergence.unwrap_or_else(|| panic!("{:?} is not caught", fault.opcode))
 }
 
 #[test]
@@ -78,21 +78,22 @@ fn a_printed_divergence_passes_on_the_interpreter_and_fails_on_the_wrong_engine(
         let text = report(&small, &engines);
         let case = &small.case;
 
-        // It is small, and says what it was.
+        // It is small, and names the original.
         assert!(case.program.code().len() <= 5, "{:?}\n{text}", fault.opcode);
         assert!(case.inputs.len() == 1 && case.program.opdescs().len() <= 3, "{text}");
         let words = |s: &str| s.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains(&words(&first)) && text.contains(&words(&small.summary())), "{first}\n{text}");
         assert!(text.contains("From seed "), "{text}");
 
-        // The right instruction is blamed, with the registers of both. A wrong way shows where it leads.
+        // It blames the right instruction, with the registers of both. A wrong transfer shows after
+        // its target.
         let blame = text.lines().find_map(|line| line.strip_prefix("; First instruction whose result differs: "));
         let mnemonic = picajit::isa::table::row(fault.opcode).mnemonic;
         let is_flow = matches!(fault.opcode, Opcode::Jmpu | Opcode::Loop);
         assert!(blame.is_some(), "{text}");
         assert!(is_flow || blame.is_some_and(|blame| blame.starts_with(mnemonic)), "{text}");
-        assert!(text.contains("; registers behind it, interp: "), "{text}");
-        assert!(text.contains("; registers behind it, planted: "), "{text}");
+        assert!(text.contains("; registers after it, interp: "), "{text}");
+        assert!(text.contains("; registers after it, seeded: "), "{text}");
 
         // It is a test file.
         let wrong = Tested { name: "interp", backend: Arc::new(*fault) };
@@ -101,19 +102,20 @@ fn a_printed_divergence_passes_on_the_interpreter_and_fails_on_the_wrong_engine(
         let failed = failed.message().unwrap_or("").to_string();
         assert!(failed.contains("expected"), "fails by its own expectations: {failed}\n{text}");
 
-        // It is always the same.
+        // Shrinking is deterministic.
         assert_eq!(text, report(&shrink(found(fault), &engines), &engines));
     }
 }
 
-/// Two and two are four either way; it takes the second round of a loop to tell a sum from a product.
+/// 2 + 2 equals 2 * 2, so only the second iteration of a loop distinguishes a sum from a product.
 #[test]
 fn what_only_a_second_round_shows_is_found_there() {
     let fault = swapped(Opcode::Add, Opcode::Mul);
     let mut case = case_from_seed(0, None, 1);
     case.config = Config::default();
     case.unit.r[0] = [2.0; 4];
-    // Source, rounds of its loop less one, and the instruction: address, number, from which number on it is suspected.
+    // Source, iterations of its loop less one, and the instruction: address, number, first
+    // suspected number.
     let cases = [
         ("add r0, r0, r0\nadd r0, r0, r0", 0, Some((1, 2, 1))),
         ("for i0\nadd r0, r0, r0\n.end", 0, None),
@@ -131,7 +133,7 @@ fn what_only_a_second_round_shows_is_found_there() {
         });
         assert_eq!(blame.as_ref().map(|b| (b.pc, b.step, b.agreed)), blamed, "{body}");
         if let Some(blame) = blame {
-            let registers = blame.units.map(|unit| unit.expect("nobody panics").r[0]);
+            let registers = blame.units.map(|unit| unit.expect("neither engine panics").r[0]);
             assert_eq!(registers, [[8.0; 4], [16.0; 4]], "{body}");
         }
     }
@@ -164,7 +166,7 @@ fn a_panic_is_shrunk_and_printed_as_well() {
     run_source("printed", &text, &reference()).unwrap_or_else(|e| panic!("{}\n{text}", e.message().unwrap_or("")));
 }
 
-/// Whatever the program, its printed file is about that very program, and the interpreter passes it.
+/// A printed file assembles to its own program, and the interpreter passes it.
 #[test]
 fn every_case_has_a_file_that_passes() {
     for seed in 0..300 {
@@ -187,7 +189,7 @@ fn every_case_has_a_file_that_passes() {
     }
 }
 
-/// A difference that needs two vertices keeps two, and the file says so.
+/// A difference that needs two vertices keeps both, and the file says so.
 #[test]
 fn vertices_that_need_each_other_stay() {
     struct Forgets;
@@ -228,6 +230,6 @@ fn vertices_that_need_each_other_stay() {
     let small = shrink(compare(&case, &engines).expect_err("it differs in every batch"), &engines);
     assert_eq!((small.case.inputs.len(), small.case.program.code().len()), (2, 1));
     let text = report(&small, &engines);
-    assert!(text.contains("2 vertices that follow each other") && text.contains("No instruction to blame"), "{text}");
+    assert!(text.contains("2 vertices in sequence") && text.contains("No instruction to blame"), "{text}");
     run_source("printed", &text, &reference()).unwrap();
 }

@@ -1,4 +1,4 @@
-//! The harness tested: engines that are wrong in one small way, and files that say something wrong, must fail.
+//! Tests of the harness: engines with one small fault, and files with a wrong line, must fail.
 
 use crate::engines::{Engine, reference};
 use crate::filetest::run_source;
@@ -12,13 +12,13 @@ use std::sync::Arc;
 #[derive(Clone, Copy)]
 enum Fault {
     None,
-    /// `run` writes a lane that the program's mask leaves out.
+    /// `run` writes a component outside the program's mask.
     IgnoresMask,
     /// `run_batch` gives the last vertex of a group of four the outputs of the one before.
     LeaksLanes,
-    /// `run_batch` does not leave the last vertex's registers in the unit.
+    /// `run_batch` does not store the last vertex's registers in the unit.
     ForgetsState,
-    /// `run_batch` writes outputs that the output mask leaves out.
+    /// `run_batch` writes outputs outside the output mask.
     IgnoresOutputMask,
     /// A wrong exit.
     WrongExit,
@@ -102,9 +102,9 @@ fn faulty_engines() -> Result<(), Failed> {
     ];
     for (name, fault) in faults {
         if run(fault, RIGHT).is_ok() {
-            return Err(format!("the fault `{name}` goes unnoticed").into());
+            return Err(format!("the fault `{name}` is not caught").into());
         }
-        // A known failure may be named, and is then no failure.
+        // An opt-out makes a known failure pass.
         match run(fault, &format!("{RIGHT}\n; skip interp: under test")) {
             Ok(Completion::Ignored { .. }) => {}
             _ => return Err(format!("the opt-out of the fault `{name}` does not work").into()),
@@ -125,7 +125,7 @@ fn wrong_files() -> Result<(), Failed> {
         ("a misspelled run", format!("{RIGHT}\n; rnu: v0.x = 1 => o0.x = 1")),
         ("no expectation", "; run: v0.x = 1 =>".to_string()),
         ("an unknown register", "; run: v16.x = 1 => o0.x = 1".to_string()),
-        ("a lane twice", "; run: v0.xx = (1, 1) => o0.x = 1".to_string()),
+        ("a duplicate component", "; run: v0.xx = (1, 1) => o0.x = 1".to_string()),
         ("too few values", "; run: v0 = (1, 2, 3) => o0.x = 1".to_string()),
         ("a tolerance without reason", "; run: v0.x = 1 => o0.x = 1 ~ 2 ulp(f24)".to_string()),
         ("a result beyond its tolerance", "; run: v0.x = 1.0001 => o0.x = 1 ~ 2 ulp(f24): none".to_string()),
@@ -133,7 +133,7 @@ fn wrong_files() -> Result<(), Failed> {
     ];
     for (name, lines) in wrong {
         if run(Fault::None, &lines).is_ok() {
-            return Err(format!("{name} goes unnoticed").into());
+            return Err(format!("accepted: {name}").into());
         }
     }
     // 2 ulp of float24 at 1 are 2^-15.

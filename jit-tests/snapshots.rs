@@ -1,9 +1,9 @@
-//! What a stage prints for a small program, kept in the file of the program: `BLESS=1 cargo test --test jit-tests` writes
-//! it anew, and the difference is read in review.
+//! Printed stages of small programs, compared with snapshots in the programs' files.
+//! `BLESS=1 cargo test --test jit-tests` rewrites them; review reads the difference.
 //!
-//! A snapshot is a block of comments at the end of the file: `; stage NAME:` and then one `; | LINE` for each line. A
-//! file says which stages it wants by having their blocks; an empty block is filled in by blessing. Machine code is that of
-//! a named CPU, not of the host; a build that can't make it leaves those blocks alone.
+//! A snapshot is a block of comments at the end of the file: `; stage NAME:` and then one `; |
+//! LINE` for each line. Its blocks select the stages of a file; blessing fills an empty block.
+//! Machine code is for a named CPU, not the host; a build without that target ignores those blocks.
 
 use crate::filetest::{Loaded, load};
 use libtest_mimic::{Failed, Trial};
@@ -14,15 +14,15 @@ use picajit::kernel::DEFAULT_FUEL;
 use picajit::text;
 use std::path::Path;
 
-/// A stage that can print itself.
+/// A printable stage.
 pub struct Stage {
     /// Its name in `; stage NAME:`.
     pub name: &'static str,
-    /// Its text for a program, or nothing if this build has not got the stage. An error is a failure of the test.
+    /// Its text for a program, or `None` if this build lacks the stage. An error fails the test.
     pub print: fn(&Loaded) -> Result<Option<String>, String>,
 }
 
-/// All of them, in the order of the pipeline. A stage is added here and nowhere else.
+/// All stages, in the order of the pipeline.
 pub const STAGES: &[Stage] = &[
     Stage {
         name: "words",
@@ -42,14 +42,14 @@ pub const STAGES: &[Stage] = &[
     },
     Stage { name: "disasm", print: |loaded| Ok(Some(text::disassemble(&loaded.shbin))) },
     Stage { name: "cfg", print: |loaded| Ok(Some(cfg(loaded)?.to_string())) },
-    // As it was built, then simplified, and the witness that keeps registers in memory.
+    // As built, then simplified, then the memory form of the unoptimised engine.
     Stage { name: "built", print: |loaded| Ok(Some(func(loaded, Form::Ssa)?.to_string())) },
     Stage { name: "ssa", print: |loaded| simplified(loaded, Form::Ssa) },
     Stage { name: "memory", print: |loaded| simplified(loaded, Form::Memory) },
     Stage { name: "clif", print: |loaded| code(loaded, "x86-64", false) },
     Stage { name: "x86-64", print: |loaded| code(loaded, "x86-64", true) },
     Stage { name: "aarch64", print: |loaded| code(loaded, "aarch64", true) },
-    // A batch, four vertices side by side.
+    // A batch, a group of four vertices for each instruction.
     Stage { name: "batch clif", print: |loaded| batch(loaded, "x86-64", false) },
     Stage { name: "batch x86-64", print: |loaded| batch(loaded, "x86-64", true) },
     Stage { name: "batch aarch64", print: |loaded| batch(loaded, "aarch64", true) },
@@ -72,13 +72,13 @@ fn simplified(loaded: &Loaded, form: Form) -> Result<Option<String>, String> {
     Ok(Some(func.to_string()))
 }
 
-/// Machine code for the CPU of that name, or the CLIF that it is made from.
+/// Machine code for the CPU of that name, or its CLIF.
 #[cfg(feature = "targets")]
 fn code(loaded: &Loaded, name: &str, host: bool) -> Result<Option<String>, String> {
     made(loaded, name, host, picajit::jit::Variant::Vec4)
 }
 
-/// The same of the code for batches.
+/// The same for batch code.
 #[cfg(feature = "targets")]
 fn batch(loaded: &Loaded, name: &str, host: bool) -> Result<Option<String>, String> {
     made(loaded, name, host, picajit::jit::Variant::Batch)
@@ -136,7 +136,7 @@ fn check(path: &Path) -> Result<(), Failed> {
         }
     }
     if let Some(stray) = blocks.lines().find(|l| !l.starts_with(STAGE) && !l.starts_with(LINE)) {
-        return Err(format!("`{stray}` stands among the snapshots").into());
+        return Err(format!("unexpected line among the snapshots: `{stray}`").into());
     }
     if fresh == source {
         return Ok(());

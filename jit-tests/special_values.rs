@@ -1,12 +1,12 @@
-//! Reproducible numbers that are likely to break something: special values among ordinary ones.
+//! Reproducible test numbers: special values among ordinary ones.
 
 use picajit::state::{Registers, Uniforms, Unit};
 
 /// A small generator (xorshift64*); the seed makes every test the same on every run.
 pub struct Noise(u64);
 
-/// Values that take the rare paths: both zeros, both infinities, NaN, subnormals of both formats, the ends of ranges,
-/// small integers (addresses, loop indices), halves (rounding).
+/// Values for rare paths: both zeros, both infinities, NaN, subnormals of both formats, bounds of
+/// ranges, small integers (addresses, loop indices), halves (rounding).
 const SPECIAL: [f32; 24] = [
     0.0,
     -0.0,

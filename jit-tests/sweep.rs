@@ -1,10 +1,12 @@
-//! Random programs on every engine, alone and in batches; and proof that the comparison would notice a wrong engine.
+//! Random programs on every engine, singly and in batches; and faulty engines that the comparison
+//! must catch.
 
-// The harness of the text files, for `planted`.
+// The harness of the text files, for `seeded_faults`.
 #[allow(dead_code)]
 mod directive;
 #[allow(dead_code)]
 mod engines;
+mod extent;
 #[allow(dead_code)]
 mod filetest;
 mod hosted;
@@ -15,7 +17,7 @@ mod special_values;
 
 mod seeded_faults;
 
-use picajit::fuzz::{Engine, Found, Plan, Stats, Tier, case_from_bytes, case_from_seed, compare, shrink, sweep};
+use picajit::fuzz::{Engine, Misbehaviour, Plan, Stats, Tier, case_from_bytes, case_from_seed, compare, shrink, sweep};
 use picajit::interp::Interp;
 use picajit::isa::Opcode;
 use picajit::isa::numeric::Precision;
@@ -24,12 +26,29 @@ use picajit::program::{Entry, Program};
 use picajit::state::{Batch, Emitter, Exit, Registers, Uniforms, Unit};
 use std::sync::Arc;
 
-/// How many programs a sweep is to run: `usual`, or what the environment variable `PICAJIT_SWEEP` says.
-fn size(usual: u64) -> u64 {
-    std::env::var("PICAJIT_SWEEP").ok().and_then(|n| n.parse().ok()).unwrap_or(usual)
+/// Programs of a sweep: a short form by default, `complete` with `PICAJIT_FULL=1`, N with
+/// `PICAJIT_SWEEP=N`.
+fn size(complete: u64) -> u64 {
+    static ANNOUNCED: std::sync::Once = std::sync::Once::new();
+    let size = extent::amount("PICAJIT_SWEEP", 1_000, complete);
+    if size < complete {
+        ANNOUNCED.call_once(|| {
+            extent::announce(&format!("short form: {size} programs a part; PICAJIT_FULL=1 runs up to {complete}"));
+        });
+    }
+    size
 }
 
-/// The statistics of a sweep that finds nothing. What it finds is printed, shrunk.
+/// Fewest programs whose statistics are checked.
+const CHECKED: u64 = 1_000;
+
+/// Executions of each opcode that a sweep of this size needs.
+fn least_executions(programs: u64) -> u64 {
+    if programs >= 3_000 { 200 } else { programs / 25 }
+}
+
+/// The statistics of a sweep without divergence. A divergence is shrunk, printed, and fails the
+/// test.
 fn clean_sweep(plan: &Plan, engines: &[Engine<'_>]) -> Stats {
     let swept = sweep(plan, engines, &mut |_| ());
     if let Some(divergence) = swept.divergence {
@@ -41,14 +60,13 @@ fn clean_sweep(plan: &Plan, engines: &[Engine<'_>]) -> Stats {
 
 const INTERP: Engine<'static> = Engine { name: "interp", backend: &Interp };
 
-/// The fixed-seed sweep of every CI run, in four parts so that the test runner spreads it over the cores.
-/// `PICAJIT_SWEEP=programs` says how many programs each part has. A case has 1 to 31 vertices, 16 on average, so that
-/// batches of 17 and more are among them.
+/// The fixed-seed sweep, in four parts so that the test runner spreads it over the cores. A case
+/// has 1 to 31 vertices, 16 on average, so that batches of 17 and more occur.
 #[cfg(feature = "jit")]
 fn native_sweep(part: u64) {
     use picajit::fuzz::percent;
     use picajit::jit::{Interleave, Jit, Settings, Variant};
-    // Eight vertices at once in every second part, also where that does not pay.
+    // Every second part interleaves two groups wherever that is possible.
     let (groups, name) = if part.is_multiple_of(2) { (Interleave::Auto, "batch") } else { (Interleave::On, "batch8") };
     let settings = Settings { batch_threshold: 0, interleave: groups, ..Settings::default() };
     let jit = |variant| match Jit::with(variant, settings.clone(), Arc::new(Interp)) {
@@ -67,12 +85,12 @@ fn native_sweep(part: u64) {
     let plan = Plan { seed: (part + 1) << 32, programs: size(5_000), ..Plan::default() };
     let stats = clean_sweep(&plan, &engines);
     println!("{stats}");
-    if plan.programs >= 5_000 {
-        // Programs that native code is refused for are rare, and only for the size of their control flow.
+    if plan.programs >= CHECKED {
+        // Native code rejects few programs, and only for the size of their control flow.
         assert!(stats.native_share() >= 0.97, "{stats}");
-        stats.check(200).unwrap();
-        // And enough programs are such that batches run vertices side by side, some of which then disagree.
-        assert!(percent(stats.engines[0].side_by_side, stats.comparisons) >= 5.0, "{stats}");
+        stats.check(least_executions(plan.programs)).unwrap();
+        // Enough programs run vertices as groups, and some of those diverge and bail out.
+        assert!(percent(stats.engines[0].grouped, stats.comparisons) >= 5.0, "{stats}");
         assert!(percent(stats.engines[0].bailouts, stats.comparisons) >= 1.0, "{stats}");
     }
 }
@@ -102,8 +120,8 @@ fn random_programs_are_varied_and_batches_of_the_interpreter_are_its_runs() {
     let plan = Plan { programs: size(3000), vertices: 9, ..Plan::default() };
     let stats = clean_sweep(&plan, &[INTERP]);
     println!("{stats}");
-    if plan.programs >= 3000 {
-        stats.check(200).unwrap();
+    if plan.programs >= CHECKED {
+        stats.check(least_executions(plan.programs)).unwrap();
     }
 }
 
@@ -128,36 +146,37 @@ fn any_bytes_make_a_case() {
     }
 }
 
-/// Ways for an engine to be wrong.
+/// Faults of an engine.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
-    /// One lane of one temporary, by one unit in the last place, when `DP4` is in the program.
+    /// One component of one temporary is off by one unit in the last place, if the program has
+    /// `DP4`.
     OneBit,
-    /// aL after a loop.
+    /// aL after a loop is wrong.
     LoopCounter,
-    /// A flag.
+    /// A flag is wrong.
     Flag,
-    /// The other output bank.
+    /// The inactive output bank is written.
     OtherBank,
-    /// The bank itself.
+    /// The bank number is wrong.
     Bank,
-    /// One slot.
+    /// A vertex slot is wrong.
     Slot,
     /// `END` where the fuel ran out.
     Exit,
-    /// One triangle less.
+    /// A triangle is missing.
     Triangle,
-    /// The winding of triangles.
+    /// The winding of triangles is wrong.
     Winding,
-    /// The outputs of a batch's third vertex.
+    /// The outputs of a batch's third vertex are wrong.
     BatchOutput,
-    /// The place behind a batch's last output.
+    /// A batch writes after its last output.
     BatchOverrun,
     /// The exit of a batch is that of its last vertex.
     BatchExit,
     /// Registers are not carried from vertex to vertex in a batch.
     BatchCarry,
-    /// A panic.
+    /// The engine panics.
     Panic,
 }
 
@@ -183,7 +202,7 @@ impl Backend for Fault {
     }
 }
 
-/// Passes triangles on, wrongly.
+/// Forwards triangles, with a fault.
 struct Meddler<'a> {
     fault: Fault,
     seen: usize,
@@ -275,7 +294,7 @@ fn every_kind_of_wrong_engine_is_caught() {
         "triangle",
         "inverted",
         "output o1.y",
-        "behind the batch",
+        "after the batch",
         "exit",
         "r",
         "a panic",
@@ -284,12 +303,12 @@ fn every_kind_of_wrong_engine_is_caught() {
         let engines = [INTERP, Engine { name: "faulty", backend: &fault }];
         let plan = Plan { seed: 77, programs: 1500, vertices: 9, ..Plan::default() };
         let Some(divergence) = sweep(&plan, &engines, &mut |_| ()).divergence else {
-            panic!("{fault:?} goes unnoticed")
+            panic!("{fault:?} is not caught")
         };
         assert_eq!(divergence.engine, "faulty", "{divergence:?}");
         let found = match &divergence.found {
-            Found::Difference(difference) => difference.to_string(),
-            Found::Panic(message) => format!("a panic: {message}"),
+            Misbehaviour::Difference(difference) => difference.to_string(),
+            Misbehaviour::Panic(message) => format!("a panic: {message}"),
         };
         assert!(found.contains(place), "{fault:?}: {found}");
         let summary = divergence.summary();

@@ -1,44 +1,51 @@
-//! Two kernels and one workload -> [`Report`]: on how many vertices they differ, and the first difference with the
-//! registers of both side by side.
+//! Two kernels and one workload -> [`Report`]: the number of vertices on which they differ, and the
+//! first difference with the values of both.
 //!
-//! Every vertex is run four times by the second kernel: through `run`, through `run_batch` in batches of mixed sizes,
-//! through `run_batch` with all vertices of a chunk, and in batches whose registers lie by components; batches up to an even vertex have no more registers each than the masks
-//! ask for. The first kernel runs once, vertex by vertex, which is what a
-//! batch means. Equal are the same bits, or two NaN; everything counts: registers, both output banks, vertex slots,
-//! addresses, flags, bank, `SETEMIT`'s parameters, copied outputs, triangles, exit. After a difference the second kernel
-//! continues from the first one's state, so that each counts once. It must not know which kernels there are.
+//! The first kernel, the reference, runs once, vertex by vertex: this defines the meaning of a
+//! batch. The second kernel runs every vertex four times:
+//!
+//! * through `run`;
+//! * through `run_batch` in batches of mixed sizes;
+//! * through `run_batch` with all vertices of a chunk;
+//! * through `run_batch` in SoA batches.
+//!
+//! Batches that end at an even vertex have the least stride that the masks allow.
+//!
+//! Two values are equal if they have the same bits or are both NaN. The comparison covers
+//! registers, both output banks, vertex slots, addresses, flags, bank, `SETEMIT`'s parameters,
+//! copied outputs, triangles and the exit. After a difference the second kernel continues from the
+//! reference's state, so that each difference counts once.
 
+mod report;
 mod triangles;
 
 use crate::isa::REGS;
-use crate::isa::numeric::same;
 use crate::kernel::{Kernel, copy_registers};
 use crate::state::{Batch, Exit, Registers, Uniforms, Unit, Vec4, VertexLayout, Vertices, VerticesMut};
-use crate::text::value::{format_f32, format_vec4};
-use std::fmt;
+pub use report::{ComparedValue, Difference, How, Report};
+use report::{exit_row, register_rows, same_registers, same_unit, unit_rows};
 use triangles::Triangles;
 
-/// Vertices whose states are kept at a time.
+/// Vertices whose states are in memory at a time.
 const CHUNK: usize = 64;
-/// Sizes of the mixed batches, around the lane widths that engines may have. One round of them is a chunk.
+/// Sizes of the mixed batches, around the group sizes of engines. One round of them is a chunk.
 const BATCHES: [usize; 6] = [1, 3, 4, 5, 17, 34];
-/// The same of those that lie by components.
-const TURNED: [usize; 4] = [8, 4, 20, 32];
-/// What outputs hold before a batch: nothing that a program computes by chance, so that what is left alone shows.
+/// Sizes of the SoA batches, likewise.
+const SOA_BATCHES: [usize; 4] = [8, 4, 20, 32];
+/// Content of outputs before a batch. No program computes this value by chance, so unwritten
+/// outputs are recognisable.
 pub(crate) const UNTOUCHED: Registers = [[-12_345.678; 4]; 16];
-/// Lines of a difference that are shown.
-const ROWS_SHOWN: usize = 40;
 
-/// A kernel and the name it goes by in a report.
+/// A kernel and its name in a report.
 #[derive(Clone, Copy)]
-pub struct Side<'a> {
+pub struct NamedKernel<'a> {
     /// The name.
     pub name: &'a str,
     /// The kernel.
     pub kernel: &'a dyn Kernel,
 }
 
-/// What both kernels are given.
+/// The workload of both kernels.
 #[derive(Clone, Copy)]
 pub struct Work<'a> {
     /// The uniforms.
@@ -49,122 +56,12 @@ pub struct Work<'a> {
     pub inputs: &'a [Registers],
     /// Which `v` registers are taken from `inputs`; bit n is `vn`.
     pub input_mask: u16,
-    /// Which `o` registers are copied away after each vertex of a batch.
+    /// Which `o` registers are copied to the outputs after each vertex of a batch.
     pub output_mask: u16,
 }
 
-/// What a comparison found.
-#[derive(Clone, Debug, Default)]
-pub struct Report {
-    /// Vertices compared.
-    pub vertices: u64,
-    /// Vertices on which the kernels differ in at least one of the ways of running.
-    pub differences: u64,
-    /// The first of them.
-    pub first: Option<Difference>,
-}
-
-impl Report {
-    /// Adds another comparison's counts; its first difference stays only if there is none before it.
-    pub fn add(&mut self, other: Report) {
-        self.vertices += other.vertices;
-        self.differences += other.differences;
-        self.first = self.first.take().or(other.first);
-    }
-}
-
-/// The way a vertex was run when it differed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
-    /// Alone.
-    Run,
-    /// In a batch.
-    Batch {
-        /// Its first vertex.
-        first: usize,
-        /// How many there are.
-        size: usize,
-        /// How registers lay in it.
-        layout: VertexLayout,
-    },
-}
-
-impl fmt::Display for How {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            How::Run => f.write_str("through run"),
-            How::Batch { first, size, layout } => {
-                let turned = if layout == VertexLayout::Soa { ", by components" } else { "" };
-                write!(f, "through run_batch of {size} from vertex {first} on{turned}")
-            }
-        }
-    }
-}
-
-/// A vertex on which two kernels differ.
-#[derive(Clone, Debug)]
-pub struct Difference {
-    /// The names of both.
-    pub names: [String; 2],
-    /// Which vertex, from 0. State that is seen only after a batch counts for its last vertex.
-    pub vertex: usize,
-    /// The way it was run.
-    pub how: How,
-    /// Its inputs: register number and value.
-    pub inputs: Vec<(usize, Vec4)>,
-    /// Every register, flag and so on that differs, with all components.
-    pub rows: Vec<Row>,
-}
-
-/// One place in a [`Difference`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
-    /// Its name: `r3.x`, `o0.w (bank 1)`, `exit`.
-    pub place: String,
-    /// What is there on the one side and on the other.
-    pub values: [String; 2],
-    /// False for components that are shown because another one of their register differs.
-    pub differs: bool,
-}
-
-impl Difference {
-    /// Counts vertices as if `vertices` others had come before these.
-    pub fn move_by(&mut self, vertices: usize) {
-        self.vertex += vertices;
-        if let How::Batch { first, .. } = &mut self.how {
-            *first += vertices;
-        }
-    }
-}
-
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "vertex {}, {}", self.vertex, self.how)?;
-        for (n, value) in &self.inputs {
-            writeln!(f, "  v{n} = {}", format_vec4(*value))?;
-        }
-        let width = |column: fn(&Row) -> usize, title: usize| {
-            self.rows.iter().take(ROWS_SHOWN).map(column).max().unwrap_or(0).max(title)
-        };
-        let place = width(|r| r.place.len(), 5);
-        let want = width(|r| r.values[0].len(), self.names[0].len());
-        let got = width(|r| r.values[1].len(), self.names[1].len());
-        writeln!(f, "  {:place$}  {:want$}  {}", "", self.names[0], self.names[1])?;
-        for Row { place: name, values: [a, b], differs } in self.rows.iter().take(ROWS_SHOWN) {
-            match differs {
-                true => writeln!(f, "  {name:place$}  {a:want$}  {b:got$}  <- differs")?,
-                false => writeln!(f, "  {name:place$}  {a:want$}  {b}")?,
-            }
-        }
-        match self.rows.len().saturating_sub(ROWS_SHOWN) {
-            0 => Ok(()),
-            more => writeln!(f, "  ... and {more} lines more"),
-        }
-    }
-}
-
-/// Runs `work` on both. `progress` is called with the number of vertices that have just been done.
-pub fn compare(want: Side<'_>, got: Side<'_>, work: &Work<'_>, progress: &mut dyn FnMut(u64)) -> Report {
+/// Runs `work` on both. `progress` receives the number of vertices of each chunk when it is done.
+pub fn compare(want: NamedKernel<'_>, got: NamedKernel<'_>, work: &Work<'_>, progress: &mut dyn FnMut(u64)) -> Report {
     let mut report = Report::default();
     let mut unit = work.unit.clone();
     for (n, inputs) in work.inputs.chunks(CHUNK).enumerate() {
@@ -180,15 +77,16 @@ pub fn compare(want: Side<'_>, got: Side<'_>, work: &Work<'_>, progress: &mut dy
     report
 }
 
-/// What the first kernel makes of some work, vertex by vertex, for any number of other kernels to be held against. It keeps
-/// the whole state after each vertex, some 2 KiB; [`compare`] does with less for many vertices.
+/// The results of the first kernel, vertex by vertex, for comparison with any number of other
+/// kernels. It holds the whole state after each vertex, about 2 KiB; [`compare`] needs less memory
+/// for many vertices.
 pub struct Reference<'a> {
     name: &'a str,
     work: Work<'a>,
     after: Vec<After>,
 }
 
-/// What a kernel left behind after one vertex.
+/// The state after one vertex.
 struct After {
     unit: Unit,
     outputs: Registers,
@@ -198,7 +96,7 @@ struct After {
 
 impl<'a> Reference<'a> {
     /// Runs `work` on `want`.
-    pub fn run(want: Side<'a>, work: &Work<'a>) -> Reference<'a> {
+    pub fn run(want: NamedKernel<'a>, work: &Work<'a>) -> Reference<'a> {
         let mut unit = work.unit.clone();
         let vertex = |input: &Registers| {
             let mut triangles = Triangles::default();
@@ -212,12 +110,12 @@ impl<'a> Reference<'a> {
         Reference { name: want.name, work: *work, after }
     }
 
-    /// How each vertex ended.
+    /// The exit of each vertex.
     pub fn exits(&self) -> impl Iterator<Item = Exit> {
         self.after.iter().map(|a| a.exit)
     }
 
-    /// Triangles that were sent in all.
+    /// Triangles of all vertices.
     pub fn triangles(&self) -> u64 {
         self.after.iter().map(|a| u64::from(a.triangles.count)).sum()
     }
@@ -232,27 +130,27 @@ impl<'a> Reference<'a> {
         self.unit_before(self.after.len())
     }
 
-    /// Runs the same work on `got` in every way.
-    pub fn compare(&self, got: Side<'_>) -> Report {
-        let mut against = Against { reference: self, got, differs: vec![false; self.after.len()], first: None };
-        against.alone();
-        against.batches(&BATCHES, VertexLayout::Aos);
-        against.batches(&[self.after.len()], VertexLayout::Aos);
-        against.batches(&TURNED, VertexLayout::Soa);
-        let differences = against.differs.iter().filter(|&&d| d).count() as u64;
-        Report { vertices: self.after.len() as u64, differences, first: against.first }
+    /// Runs the same work on `got` through every entry point and layout.
+    pub fn compare(&self, got: NamedKernel<'_>) -> Report {
+        let mut comparison = Comparison { reference: self, got, differs: vec![false; self.after.len()], first: None };
+        comparison.single_runs();
+        comparison.batches(&BATCHES, VertexLayout::Aos);
+        comparison.batches(&[self.after.len()], VertexLayout::Aos);
+        comparison.batches(&SOA_BATCHES, VertexLayout::Soa);
+        let differences = comparison.differs.iter().filter(|&&d| d).count() as u64;
+        Report { vertices: self.after.len() as u64, differences, first: comparison.first }
     }
 }
 
-struct Against<'a> {
+struct Comparison<'a> {
     reference: &'a Reference<'a>,
-    got: Side<'a>,
+    got: NamedKernel<'a>,
     differs: Vec<bool>,
     first: Option<Difference>,
 }
 
-impl Against<'_> {
-    fn alone(&mut self) {
+impl Comparison<'_> {
+    fn single_runs(&mut self) {
         let Work { uniforms, unit, inputs, input_mask, .. } = self.reference.work;
         let mut unit = unit.clone();
         for (n, (input, want)) in inputs.iter().zip(&self.reference.after).enumerate() {
@@ -262,7 +160,7 @@ impl Against<'_> {
             if exit == want.exit && same_unit(&want.unit, &unit) && want.triangles.same(&triangles) {
                 continue;
             }
-            self.found(n, How::Run, || {
+            self.record(n, How::Run, || {
                 let mut rows = exit_row(want.exit, exit);
                 rows.extend(unit_rows(&want.unit, &unit));
                 rows.extend(want.triangles.rows(&triangles));
@@ -272,7 +170,7 @@ impl Against<'_> {
         }
     }
 
-    /// Of whole blocks, by components.
+    /// Runs batches of these sizes, in turn. SoA batches have whole blocks only.
     fn batches(&mut self, sizes: &[usize], layout: VertexLayout) {
         let count = match self.reference.after.len() {
             count if layout == VertexLayout::Soa => count / 4 * 4,
@@ -289,7 +187,7 @@ impl Against<'_> {
         }
     }
 
-    /// The batch of `size` vertices that begins with `first`, from the unit on that the first kernel has there.
+    /// Runs the batch of `size` vertices from `first` on, starting with the reference's unit.
     fn batch(&mut self, first: usize, size: usize, layout: VertexLayout) {
         let Reference { work: Work { uniforms, inputs, input_mask, output_mask, .. }, after, .. } = self.reference;
         let (inputs, reference) = (&inputs[first..first + size], &after[first..first + size]);
@@ -297,23 +195,24 @@ impl Against<'_> {
         let how = How::Batch { first, size, layout };
         let mut unit = self.reference.unit_before(first).clone();
         let mut triangles = Triangles::default();
-        // Some batches have whole register files, and some no more of them than it takes.
+        // Some batches have whole register files, others the least stride.
         let packed = (first + size).is_multiple_of(2);
         let stride = |mask| if packed { Vertices::stride_for(mask) } else { REGS };
         let (input_stride, output_stride) = (stride(*input_mask), stride(*output_mask));
         let soa = layout == VertexLayout::Soa;
         let mut inputs: Vec<Vec4> = inputs.iter().flat_map(|file| &file[..input_stride]).copied().collect();
         if soa {
-            inputs.chunks_mut(4 * input_stride).for_each(turn_to_components);
+            inputs.chunks_mut(4 * input_stride).for_each(transpose_to_soa);
         }
-        // One place more than there are vertices: it must be left alone.
+        // One vertex more than the batch has: it must stay unwritten.
         let mut outputs = vec![UNTOUCHED[0]; (size + 1) * output_stride];
         let mut batch = Batch {
-            inputs: Vertices::packed(&inputs, input_stride, size).expect("so many"),
-            outputs: VerticesMut::packed(&mut outputs, output_stride, size + 1).expect("so many"),
+            inputs: Vertices::packed(&inputs, input_stride, size).expect("the buffer holds this many vertices"),
+            outputs: VerticesMut::packed(&mut outputs, output_stride, size + 1)
+                .expect("the buffer holds this many vertices"),
             input_mask: *input_mask,
             output_mask: *output_mask,
-            // Some leave the unit as it is.
+            // Some batches preserve the unit.
             preserve_unit: first != 0 && if soa { (first + size).is_multiple_of(8) } else { (first + size) % 4 < 2 },
             layout,
         };
@@ -325,12 +224,12 @@ impl Against<'_> {
             file
         };
         if soa {
-            outputs[..size * output_stride].chunks_mut(4 * output_stride).for_each(turn_to_registers);
+            outputs[..size * output_stride].chunks_mut(4 * output_stride).for_each(transpose_to_aos);
         }
         let outputs: Vec<Registers> = outputs.chunks(output_stride).map(file).collect();
         for (n, (want, got)) in reference.iter().zip(&outputs).enumerate() {
             if !same_registers(&want.outputs, got) {
-                self.found(first + n, how, || register_rows(|r| format!("output o{r}"), &want.outputs, got));
+                self.record(first + n, how, || register_rows(|r| format!("output o{r}"), &want.outputs, got));
             }
         }
         let want_unit = if preserve_unit { self.reference.unit_before(first) } else { &last.unit };
@@ -342,9 +241,9 @@ impl Against<'_> {
             || !same_unit(want_unit, &unit)
             || !want_triangles.same(&triangles)
         {
-            self.found(first + size - 1, how, || {
+            self.record(first + size - 1, how, || {
                 let mut rows = exit_row(want_exit, exit);
-                rows.extend(register_rows(|r| format!("behind the batch: o{r}"), &UNTOUCHED, &outputs[size]));
+                rows.extend(register_rows(|r| format!("after the batch: o{r}"), &UNTOUCHED, &outputs[size]));
                 rows.extend(unit_rows(want_unit, &unit));
                 rows.extend(want_triangles.rows(&triangles));
                 rows
@@ -352,7 +251,7 @@ impl Against<'_> {
         }
     }
 
-    fn found(&mut self, vertex: usize, how: How, rows: impl FnOnce() -> Vec<Row>) {
+    fn record(&mut self, vertex: usize, how: How, rows: impl FnOnce() -> Vec<ComparedValue>) {
         self.differs[vertex] = true;
         if self.first.is_some() {
             return;
@@ -365,99 +264,16 @@ impl Against<'_> {
     }
 }
 
-impl Row {
-    fn new(place: impl Into<String>, want: impl fmt::Display, got: impl fmt::Display) -> Row {
-        Row { place: place.into(), values: [want.to_string(), got.to_string()], differs: true }
-    }
-}
-
-fn exit_row(want: Exit, got: Exit) -> Vec<Row> {
-    if want == got { Vec::new() } else { vec![Row::new("exit", format!("{want:?}"), format!("{got:?}"))] }
-}
-
-/// The register files of a unit and what to call their registers.
-fn files(unit: &Unit) -> [(&'static str, &'static str, &Registers); 8] {
-    let [b0, b1] = &unit.o;
-    let [s0, s1, s2, s3] = &unit.slots;
-    [
-        ("v", "", &unit.v),
-        ("r", "", &unit.r),
-        ("o", " (bank 0)", b0),
-        ("o", " (bank 1)", b1),
-        ("o", " (slot 0)", s0),
-        ("o", " (slot 1)", s1),
-        ("o", " (slot 2)", s2),
-        ("o", " (slot 3)", s3),
-    ]
-}
-
-/// Everything in a unit that is no register, whole: bits that mean nothing must survive.
-fn scalars(unit: &Unit) -> [(&'static str, i64); 9] {
-    let set = unit.setemit;
-    [
-        ("a0.x", unit.a0[0].into()),
-        ("a0.y", unit.a0[1].into()),
-        ("aL", unit.al.into()),
-        ("cmp.x", unit.cmp[0].into()),
-        ("cmp.y", unit.cmp[1].into()),
-        ("bank", unit.bank.into()),
-        ("setemit: vertex", set.vertex.into()),
-        ("setemit: primitive", set.primitive.into()),
-        ("setemit: inverted", set.winding.into()),
-    ]
-}
-
-fn same_registers(want: &Registers, got: &Registers) -> bool {
-    want.as_flattened().iter().zip(got.as_flattened()).all(|(&a, &b)| same(a, b))
-}
-
-fn same_unit(want: &Unit, got: &Unit) -> bool {
-    scalars(want) == scalars(got)
-        && files(want).iter().zip(files(got)).all(|((.., want), (.., got))| same_registers(want, got))
-}
-
-fn unit_rows(want: &Unit, got: &Unit) -> Vec<Row> {
-    let mut rows = Vec::new();
-    // Outputs first: they are what a caller sees.
-    for n in [2, 3, 1, 0, 4, 5, 6, 7] {
-        let ((letter, suffix, a), (.., b)) = (files(want)[n], files(got)[n]);
-        rows.extend(register_rows(|r| format!("{letter}{r}{suffix}"), a, b));
-    }
-    let scalars = scalars(want).into_iter().zip(scalars(got));
-    rows.extend(scalars.filter(|(a, b)| a != b).map(|((name, a), (_, b))| Row::new(name, a, b)));
-    rows
-}
-
-fn register_rows(name: impl Fn(usize) -> String, want: &Registers, got: &Registers) -> Vec<Row> {
-    let mut rows = Vec::new();
-    for (n, (a, b)) in want.iter().zip(got).enumerate() {
-        if a.iter().zip(b).all(|(&a, &b)| same(a, b)) {
-            continue;
-        }
-        for (lane, letter) in ["x", "y", "z", "w"].into_iter().enumerate() {
-            let show = |x: f32| format!("{:<14} [{:08x}]", format_f32(x), x.to_bits());
-            let place = match name(n).split_once(' ') {
-                // `o0 (bank 1)`: the component belongs to the register.
-                Some((register, rest)) if rest.starts_with('(') => format!("{register}.{letter} {rest}"),
-                _ => format!("{}.{letter}", name(n)),
-            };
-            let values = [show(a[lane]), show(b[lane])];
-            rows.push(Row { place, values, differs: !same(a[lane], b[lane]) });
-        }
-    }
-    rows
-}
-
-/// Registers of four vertices, in a row, to a block of their components.
-fn turn_to_components(block: &mut [Vec4]) {
+/// Transposes four AoS vertices to an SoA block.
+fn transpose_to_soa(block: &mut [Vec4]) {
     let (stride, registers) = (block.len() / 4, block.to_vec());
     for (at, vector) in block.iter_mut().enumerate() {
         *vector = [0, 1, 2, 3].map(|vertex| registers[vertex * stride + at / 4][at % 4]);
     }
 }
 
-/// And back.
-fn turn_to_registers(block: &mut [Vec4]) {
+/// The inverse of [`transpose_to_soa`].
+fn transpose_to_aos(block: &mut [Vec4]) {
     let (stride, components) = (block.len() / 4, block.to_vec());
     for (at, vector) in block.iter_mut().enumerate() {
         *vector = [0, 1, 2, 3].map(|c| components[at % stride * 4 + c][at / stride]);

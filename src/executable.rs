@@ -1,26 +1,25 @@
-//! Executable memory that a host provides, for systems with rules of their own: a trait, and nothing that implements it.
-//!
-//! It must not know what is put there.
+//! The interface to executable memory that a host provides, for systems that restrict it.
 
-#![allow(unsafe_code)] // what is promised here is what the call into code rests on
+#![allow(unsafe_code)] // calls into code rely on an implementation's promises
 
 use std::io;
 use std::ptr::NonNull;
 
-/// Where native code is kept, if not in pages that picajit maps itself. Called from any thread that compiles or drops the last
-/// user of some code.
+/// Storage of native code other than pages that picajit maps itself. Any thread that compiles a
+/// shader, or drops the last user of its code, calls it.
 ///
 /// # Safety
-/// What `install` gives holds the very bytes of `code`, can be read and executed, on every core, and is neither written to nor
-/// unmapped until it is given to `release`. On 64-bit Arm that means caches of instructions were seen to, as by
-/// `__builtin___clear_cache`.
+/// The memory that `install` returns holds exactly the bytes of `code`. Every core can read and
+/// execute it, and it is neither written nor unmapped until `release`. On 64-bit Arm `install` must
+/// synchronise the instruction caches, as `__builtin___clear_cache` does.
 pub unsafe trait ExecutableMemory: Send + Sync {
-    /// Copies code to where it can run; its address, a multiple of 64. The code is position-independent and refers to nothing
-    /// outside of it. An error, or another address, and the shader is interpreted, with [`NoExecMemory`] as the reason.
+    /// Copies code to executable memory and returns its address, a multiple of 64. The code is
+    /// position-independent and refers to nothing outside itself. On an error or another address
+    /// the shader is interpreted, with [`NoExecMemory`] as the reason.
     ///
     /// [`NoExecMemory`]: crate::kernel::Unsupported::NoExecMemory
     fn install(&self, code: &[u8]) -> io::Result<NonNull<u8>>;
 
-    /// Takes back what `install` gave for so many bytes. Nobody runs it any more.
+    /// Releases the memory of `bytes` bytes that `install` returned. No thread runs it any more.
     fn release(&self, at: NonNull<u8>, bytes: usize);
 }

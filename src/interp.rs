@@ -1,13 +1,16 @@
-//! Program + unit -> unit, one instruction at a time: what every instruction does, plainly. This is the oracle that other
-//! engines are measured against.
+//! Program + unit -> unit, one instruction at a time: the oracle that other engines are compared
+//! with.
 //!
-//! Invariant: one instruction reads everything it reads before it writes anything, and nothing outside the unit changes.
-//! Slow and obvious wins over fast: one match over [`Inst`], numbers from [`Precision`], transfers from
-//! [`Scopes::step`]. It must not know the recompiler, and shares nothing with it but `isa`, `program` and `state`.
+//! Invariant: an instruction reads all its operands before it writes, and only the unit changes.
+//! Clarity wins over speed: one match over [`Inst`], arithmetic from [`Precision`], transfers from
+//! [`Scopes::step`]. The interpreter must stay independent of the recompiler: they share only
+//! `isa`, `program` and `state`, or their agreement would prove nothing.
 
 use crate::isa::flow::{Action, Next, Ring, Scopes, is_backward};
 use crate::isa::numeric::Precision;
-use crate::isa::{Alu, CmpOp, DstFile, FLOAT_UNIFORMS, Index, Inst, Opcode, Pc, Src, SrcFile, Stage, Test, WriteMask};
+use crate::isa::{
+    Alu, AluOp, CmpOp, DstFile, FLOAT_UNIFORMS, Index, Inst, Pc, Src, SrcFile, Stage, Test, VectorOp, WriteMask,
+};
 use crate::kernel::{Backend, Config, Kernel, Unsupported, copied};
 use crate::layout::{Host, HostEmitter, Layout};
 use crate::program::{Entry, Program};
@@ -20,7 +23,7 @@ use std::sync::Arc;
 pub struct Interp;
 
 impl Interp {
-    /// What [`Backend::compile`] gives, with its own type, for callers who want to trace.
+    /// The kernel of [`Backend::compile`] with its concrete type, for traces.
     pub fn kernel(&self, program: &Program, entry: Entry, config: &Config) -> InterpKernel {
         InterpKernel { code: program.insts().map(|(_, inst)| inst).collect(), entry, config: *config }
     }
@@ -44,24 +47,26 @@ pub struct InterpKernel {
     config: Config,
 }
 
-/// An executed instruction, as [`InterpKernel::run_traced`] shows it.
+/// An executed instruction in [`InterpKernel::run_traced`].
 #[derive(Debug)]
 pub struct Step<'a> {
     /// Its address.
     pub pc: Pc,
-    /// Itself.
+    /// The instruction.
     pub inst: &'a Inst,
     /// The registers after it.
     pub unit: &'a Unit,
     /// The scopes open after it.
     pub scopes: &'a Scopes,
-    /// The address that follows, which may lie past the last word; `None` if the run ends with this instruction.
+    /// The address that follows, which may lie past the last word; `None` if the run ends with this
+    /// instruction.
     pub next: Option<Pc>,
 }
 
 impl Step<'_> {
-    /// The output or temporary register that it has written, in which components, and what the register holds now. Outputs
-    /// are those of the bank that is current, which no instruction that writes them changes.
+    /// The output or temporary register that the instruction wrote, the components written, and the
+    /// register's value. Outputs are those of the current bank, which no instruction that writes
+    /// them toggles.
     pub fn written(&self) -> Option<(DstFile, WriteMask, Vec4)> {
         let Inst::Alu(alu) = self.inst else { return None };
         let file = alu.dst.file();
@@ -73,14 +78,15 @@ impl Step<'_> {
     }
 }
 
-/// The counters of an open loop. Its addresses are the [`LoopScope`](crate::isa::flow::LoopScope) at the same depth.
+/// The counters of an open loop. Its addresses are the [`LoopScope`](crate::isa::flow::LoopScope)
+/// at the same depth.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counter {
-    /// Iterations still to come after this one.
+    /// Iterations after this one.
     left: u8,
-    /// What an iteration adds to aL.
+    /// Increment of aL per iteration.
     inc: u8,
-    /// aL from before the loop, for the loop around it.
+    /// aL before the loop, for the outer loop.
     saved: i32,
 }
 
@@ -98,11 +104,12 @@ impl Kernel for InterpKernel {
     }
 }
 
-/// Why a run has an exit.
+/// A run without a breaking hook has an exit.
 const UNSTOPPED: &str = "no hook breaks";
 
 impl InterpKernel {
-    /// [`Kernel::run`], calling `hook` once for every executed instruction, also for the one that ends the run.
+    /// [`Kernel::run`], calling `hook` once for every executed instruction, also for the one that
+    /// ends the run.
     pub fn run_traced(
         &self,
         uniforms: &Uniforms,
@@ -117,8 +124,9 @@ impl InterpKernel {
         self.run_hooked(uniforms, unit, emitter, hook).expect(UNSTOPPED)
     }
 
-    /// [`Kernel::run_on`], calling `hook` as [`InterpKernel::run_traced`] does, until it breaks: then the run ends there,
-    /// what was executed counts, and there is no exit. The host's registers are written when the run is over.
+    /// [`Kernel::run_on`], calling `hook` as [`InterpKernel::run_traced`] does, until the hook
+    /// breaks. Then the run stops without an exit, and the executed instructions keep their effect.
+    /// The host's registers are written at the end of the run.
     pub fn run_traced_on(
         &self,
         host: &Host<'_>,
@@ -170,7 +178,7 @@ impl InterpKernel {
         }
     }
 
-    /// Does to the registers what `inst` does, except what concerns loops, and decides its condition.
+    /// Executes `inst` except for loop counters, and decides its condition.
     fn execute(&self, inst: &Inst, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Action {
         let p = self.config.precision;
         let geometry = self.entry.stage == Stage::Geometry;
@@ -178,9 +186,9 @@ impl InterpKernel {
             Inst::Alu(alu) => execute_alu(p, &alu, uniforms, unit),
             Inst::Mova { mask, src } => {
                 let s = fetch(p, &src, uniforms, unit);
-                for (lane, a) in unit.a0.iter_mut().enumerate() {
-                    if mask.has(lane) {
-                        *a = p.to_address(s[lane]);
+                for (c, a) in unit.a0.iter_mut().enumerate() {
+                    if mask.has(c) {
+                        *a = p.to_address(s[c]);
                     }
                 }
             }
@@ -218,7 +226,7 @@ impl InterpKernel {
     }
 }
 
-/// Where pc goes, the innermost loop's counter decided.
+/// The next pc; decides by the innermost loop's counter.
 fn transfer(next: Next, scopes: &mut Scopes, counters: &mut Ring<Counter, 4>, al: &mut i32) -> Pc {
     let (again, exit) = match next {
         Next::Go(pc) => return pc,
@@ -252,11 +260,11 @@ fn fetch(p: Precision, src: &Src, uniforms: &Uniforms, unit: &Unit) -> Vec4 {
         SrcFile::Temp(n) => unit.r[usize::from(n)],
         SrcFile::Uniform(n) => relative(n, src.index, uniforms, unit).map(|x| p.operand(x)),
     };
-    src.swizzle.lanes().map(|lane| if src.negate { -value[lane] } else { value[lane] })
+    src.swizzle.components().map(|c| if src.negate { -value[c] } else { value[c] })
 }
 
-/// Uniform `n` plus an address register. The rules were measured on consoles (ISA notes, 2.4); which bits of aL take part
-/// is *unknown on hardware*, here it is treated as a0 is.
+/// Uniform `n` plus an address register. The rules were measured on consoles (ISA notes, 2.4); the
+/// bits of aL that count are *unknown on hardware*; it is treated like a0.
 fn relative(n: u8, index: Index, uniforms: &Uniforms, unit: &Unit) -> Vec4 {
     let index = match index {
         Index::None => 0,
@@ -270,33 +278,16 @@ fn relative(n: u8, index: Index, uniforms: &Uniforms, unit: &Unit) -> Vec4 {
 }
 
 fn execute_alu(p: Precision, alu: &Alu, uniforms: &Uniforms, unit: &mut Unit) {
-    let [a, b, c] = alu.src.map(|src| fetch(p, &src, uniforms, unit));
-    let each = |f: fn(Precision, f32, f32) -> f32| -> Vec4 { std::array::from_fn(|n| f(p, a[n], b[n])) };
-    let result = match alu.op.normal_form() {
-        Opcode::Add => each(Precision::add),
-        Opcode::Mul => each(Precision::mul),
-        Opcode::Mad => std::array::from_fn(|n| p.mad(a[n], b[n], c[n])),
-        Opcode::Max => each(Precision::max),
-        Opcode::Min => each(Precision::min),
-        Opcode::Sge => each(Precision::sge),
-        Opcode::Slt => each(Precision::slt),
-        Opcode::Flr => a.map(|x| p.flr(x)),
-        Opcode::Mov => a,
-        Opcode::Dp3 => [p.dp3(a, b); 4],
-        Opcode::Dp4 => [p.dp4(a, b); 4],
-        // The one takes the place of what swizzle and negation made of w (measured: citra#1057).
-        Opcode::Dph => [p.dp4([a[0], a[1], a[2], 1.0], b); 4],
-        Opcode::Dst => [1.0, p.mul(a[1], b[1]), a[2], b[3]],
-        Opcode::Rcp => [p.rcp(a[0]); 4],
-        Opcode::Rsq => [p.rsq(a[0]); 4],
-        Opcode::Ex2 => [p.ex2(a[0]); 4],
-        Opcode::Lg2 => [p.lg2(a[0]); 4],
-        Opcode::Litp => {
-            // Whether the mask holds back the flags is *unknown on hardware*; here it does not.
-            unit.cmp = [p.compare(CmpOp::Ge, a[0], 0.0), p.compare(CmpOp::Ge, a[3], 0.0)];
-            [p.max(a[0], 0.0), p.litp_y(a[1]), 0.0, p.max(a[3], 0.0)]
+    let sources = alu.src.map(|src| fetch(p, &src, uniforms, unit));
+    let result = match alu.operation() {
+        AluOp::Vector(op) => {
+            if op == VectorOp::Litp {
+                // Whether the mask suppresses the flags is *unknown on hardware*; here it does not.
+                unit.cmp = [p.compare(CmpOp::Ge, sources[0][0], 0.0), p.compare(CmpOp::Ge, sources[0][3], 0.0)];
+            }
+            p.vector(op, sources)
         }
-        other => unreachable!("{other:?} is not decoded to an arithmetic instruction"),
+        AluOp::Scalar(op) => [p.scalar(op, sources[0][0]); 4],
     };
     write(
         result,
@@ -309,9 +300,9 @@ fn execute_alu(p: Precision, alu: &Alu, uniforms: &Uniforms, unit: &mut Unit) {
 }
 
 fn write(value: Vec4, mask: WriteMask, register: &mut Vec4) {
-    for lane in 0..4 {
-        if mask.has(lane) {
-            register[lane] = value[lane];
+    for c in 0..4 {
+        if mask.has(c) {
+            register[c] = value[c];
         }
     }
 }

@@ -1,62 +1,65 @@
-//! Who is told what the JIT compiles, and why nobody is after all: two values that hosts name.
+//! The profiler that receives the names of compiled shaders, and the errors of writing for it.
 //!
-//! They are there in every build, also where nothing is compiled. It must not know how anybody is told.
+//! Both types exist in every build, also without the JIT.
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// Who is told of native code, so that a profiler shows shaders by name instead of addresses without one. Off by default; off
-/// costs nothing. Only Linux has these.
+/// The profiler that receives native code, so that it shows shaders by name instead of bare
+/// addresses. Off by default, at no cost. Linux only.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Profiler {
-    /// Nobody.
+    /// No profiler.
     #[default]
     None,
-    /// `perf report`, through lines `START SIZE name` in `/tmp/perf-PID.map`. Names only, and the file can't say that code is gone:
-    /// where shaders come and go, a dump tells more. Other code generators of the process may write to the same file.
+    /// `perf report`, through lines `START SIZE name` in `/tmp/perf-PID.map`. The file has names
+    /// only and can't express that code is freed; if shaders are evicted, prefer a jitdump. Other
+    /// code generators of the process may write to the same file.
     PerfMap,
-    /// `perf inject --jit`, through `jit-PID.dump` in perf's jitdump format: names, code, and for each stretch of code the
-    /// instruction it was made from, as a line of a listing that is written next to the dump. Times are those of
-    /// `perf record -k mono`.
+    /// `perf inject --jit`, through `jit-PID.dump` in perf's jitdump format. The dump has names,
+    /// code, and the source instruction of each code range, as a line of a listing that is written
+    /// next to the dump. Times are those of `perf record -k mono`.
     Jitdump {
-        /// Where both are written; made if it is not there.
+        /// Directory of dump and listing; created if missing.
         directory: PathBuf,
     },
 }
 
-/// Why a profiler is not told, or no more.
+/// Why a profiler does not receive code, or no longer does.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ProfilerError {
-    /// It is not Linux.
+    /// The system is not Linux.
     Platform,
     /// Nothing is compiled: the interpreter runs everything.
     NoNativeCode,
-    /// The file could not be made.
+    /// The file could not be created.
     Create {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: io::ErrorKind,
     },
-    /// There is something of that name that nothing should be written to: an older dump, a symbolic link, somebody else's file.
+    /// The name is taken by a file that must not be overwritten: an older dump, a symbolic link, or
+    /// a file of another owner.
     Taken {
-        /// Which.
+        /// The file.
         path: PathBuf,
     },
-    /// The dump may not be mapped executable, which is how perf notices it; as on a file system mounted `noexec`.
+    /// The dump can't be mapped executable, as on a file system mounted `noexec`. perf finds a dump
+    /// by that mapping.
     NotMapped {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: io::ErrorKind,
     },
-    /// Writing failed, and was not tried again. What is in the file is whole.
+    /// Writing failed and is not retried. The records in the file are complete.
     Write {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: io::ErrorKind,
     },
 }
@@ -65,15 +68,15 @@ impl fmt::Display for ProfilerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ProfilerError::Platform => f.write_str("only Linux has perf"),
-            ProfilerError::NoNativeCode => f.write_str("shaders are interpreted, there is no native code to name"),
-            ProfilerError::Create { path, error } => write!(f, "can't make {}: {error}", path.display()),
+            ProfilerError::NoNativeCode => f.write_str("shaders are interpreted: there is no native code to name"),
+            ProfilerError::Create { path, error } => write!(f, "can't create {}: {error}", path.display()),
             ProfilerError::Taken { path } => {
-                write!(f, "{} is there already and is not this process's to write to", path.display())
+                write!(f, "{} already exists and does not belong to this process", path.display())
             }
             ProfilerError::NotMapped { path, error } => {
-                write!(f, "{} can't be mapped executable, so perf would not notice it: {error}", path.display())
+                write!(f, "{} can't be mapped executable, so perf would not find it: {error}", path.display())
             }
-            ProfilerError::Write { path, error } => write!(f, "can't write to {} any more: {error}", path.display()),
+            ProfilerError::Write { path, error } => write!(f, "can't write to {}: {error}", path.display()),
         }
     }
 }

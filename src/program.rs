@@ -1,7 +1,8 @@
-//! Code words and operand descriptors -> [`Program`], the value that every engine takes, and [`Entry`], where to begin.
+//! Code words and operand descriptors -> [`Program`], the input of every engine; and [`Entry`], the
+//! address and stage of a run.
 //!
-//! This is the emulator's door: games upload words, not files. A program is immutable; two programs with the same words
-//! and descriptors are equal. It must not know containers, engines or registers' contents.
+//! An emulator builds a program from the words that a game uploads. A program is immutable; two
+//! programs with the same words and descriptors are equal.
 
 use crate::isa::decode::{decode, opdesc_index};
 use crate::isa::{Inst, MAX_CODE_WORDS, OPDESCS, Pc, Stage};
@@ -14,12 +15,12 @@ pub struct Program {
     opdescs: Box<[u32]>,
 }
 
-/// Why words are not a program.
+/// Why code words do not form a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProgramError {
-    /// More words than the largest unit's memory holds.
+    /// More code than the largest unit's memory holds.
     TooLong {
-        /// How many there are.
+        /// Number of code words.
         words: usize,
     },
 }
@@ -37,8 +38,9 @@ impl fmt::Display for ProgramError {
 impl std::error::Error for ProgramError {}
 
 impl Program {
-    /// From uploaded words. Only the first 128 descriptors can be named by an instruction; more are accepted, since
-    /// hosts keep larger tables (the index register is twelve bits wide), and not looked at.
+    /// A program of uploaded words. An instruction can name the first 128 descriptors; further ones
+    /// are accepted and ignored, since a host's table may be larger (its index register is twelve
+    /// bits wide).
     ///
     /// Fails if there are more than 4096 code words.
     pub fn from_words(code: &[u32], opdescs: &[u32]) -> Result<Program, ProgramError> {
@@ -53,7 +55,7 @@ impl Program {
         &self.code
     }
 
-    /// Bytes of memory it occupies.
+    /// Bytes of memory that the program occupies.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>() + size_of_val(&*self.code) + size_of_val(&*self.opdescs)
     }
@@ -79,8 +81,9 @@ impl Program {
         (0..self.code.len() as Pc).map(|pc| (pc, self.inst(pc).expect("pc is inside the code")))
     }
 
-    /// A 128-bit name for these words, stable over releases and machines: FNV-1a over the lengths, the code words and
-    /// the descriptors, little endian. Engines compare programs, never only their hashes.
+    /// A 128-bit name of the program, stable across releases and machines: FNV-1a over the lengths,
+    /// the code words and the descriptors, little endian. Engines also compare the programs
+    /// themselves, never only their hashes.
     pub fn hash128(&self) -> ProgramHash {
         let mut h = Fnv128::new();
         h.word(self.code.len() as u32);
@@ -107,7 +110,7 @@ impl fmt::Debug for ProgramHash {
     }
 }
 
-/// FNV-1a with the 128-bit parameters of its authors' specification.
+/// 128-bit FNV-1a with its specification's parameters.
 pub(crate) struct Fnv128(u128);
 
 impl Fnv128 {
@@ -124,12 +127,12 @@ impl Fnv128 {
     }
 }
 
-/// Where a run begins and on what kind of unit.
+/// Address and stage at which a run begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Entry {
     /// First word. Register writes carry 0x7FFF in the upper half; mask it off.
     pub pc: Pc,
-    /// Which unit.
+    /// Kind of unit.
     pub stage: Stage,
 }
 

@@ -1,17 +1,18 @@
-//! A triangle in clip coordinates -> the part of it that can be seen, a convex polygon.
+//! A triangle in clip coordinates -> its visible part, a convex polygon.
 //!
-//! Invariant: what comes out has finite numbers, w above 0 and the rest inside of the volume, up to rounding; and two
-//! triangles that share an edge are cut at the same points of it, bit by bit, so no crack opens. It must not know
-//! pixels.
+//! Invariant: the result has finite numbers, w above 0, and lies inside the volume, up to rounding.
+//! Two triangles that share an edge are cut at the same points of it, bit by bit, so no crack
+//! opens.
 
 /// Position x y z w, then colour r g b a.
 pub type Vertex = [f64; 8];
 
-/// The PICA200's volume: x and y from -w to w, z from -w (near) to 0 (far). What is at the eye itself comes first.
+/// Planes of the PICA200's volume: x and y from -w to w, z from -w (near) to 0 (far). The plane w =
+/// 0 comes first.
 const PLANES: [fn(&Vertex) -> f64; 7] =
     [|v| v[3] - 1e-9, |v| v[2] + v[3], |v| -v[2], |v| v[3] + v[0], |v| v[3] - v[0], |v| v[3] + v[1], |v| v[3] - v[1]];
 
-/// Vertices of what is seen, in their order; none if nothing is.
+/// Vertices of the visible part, in order; none if it is empty.
 pub fn clip(triangle: [Vertex; 3]) -> Vec<Vertex> {
     let mut polygon = triangle.to_vec();
     if triangle.iter().flatten().any(|x| !x.is_finite()) {
@@ -28,7 +29,7 @@ pub fn clip(triangle: [Vertex; 3]) -> Vec<Vertex> {
             if here >= 0.0 {
                 seen.push(*vertex);
             }
-            // From inside to outside, whichever way the edge is walked.
+            // From inside to outside, in either direction of the edge.
             match (here >= 0.0, there >= 0.0) {
                 (true, false) => seen.push(between(vertex, next, here / (here - there))),
                 (false, true) => seen.push(between(next, vertex, there / (there - here))),

@@ -1,7 +1,6 @@
-//! A recording -> a picture: what an emulator has around `picajit::gpu`.
+//! A recording -> a picture: the parts of an emulator around `picajit::gpu`.
 //!
-//! Invariant: any recording ends, after so many vertices and so much work of the rasteriser as is said here. It must not
-//! know the scene.
+//! Invariant: any recording ends, within the limits on vertices and rasteriser work below.
 
 use super::fetch::Arrays;
 use super::fetch::registers::{DEPTH_COLOR_MASK, FACECULLING_CONFIG, NUMVERTICES, VERTEX_OFFSET};
@@ -13,19 +12,19 @@ use picajit::semantics::Semantics;
 use picajit::state::Exit;
 use std::sync::Arc;
 
-/// Vertices that a recording may draw, and what a shader may run. Both are far above what the scene needs.
+/// Most vertices of a recording, and the fuel of a shader. Both are far above the scene's needs.
 pub const VERTICES: u32 = 1 << 15;
 const FUEL: u32 = 64;
 
-/// What a picture has come to.
+/// Statistics of a picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct Rendering {
     pub vertices: u64,
     pub reused: u64,
     pub geometry_runs: u64,
-    /// Those of immediate mode included.
+    /// Including those of immediate mode.
     pub triangles: u64,
-    /// A shader did not end as it should.
+    /// A shader did not end with END.
     pub ended_early: bool,
     /// Vertices were left out, or the rasteriser stopped.
     pub cut_short: bool,
@@ -36,18 +35,18 @@ struct Console<'a> {
     picture: Picture,
     style: Style,
     vertices_left: u32,
-    outcome: Outcome,
+    outcome: Rendering,
 }
 
 /// Executes a recording from power-on.
-pub fn play(recording: &Recording, options: Options, size: [usize; 2]) -> (Picture, Outcome) {
+pub fn play(recording: &Recording, options: Options, size: [usize; 2]) -> (Picture, Rendering) {
     let mut gpu = Gpu::new(Arc::new(Engine::new(Options { fuel: FUEL, ..options })));
     let mut console = Console {
         recording,
         picture: Picture::new(size[0], size[1]),
         style: style(&gpu),
         vertices_left: VERTICES,
-        outcome: Outcome::default(),
+        outcome: Rendering::default(),
     };
     gpu.execute(&recording.list.words, &mut console);
     let Console { picture, mut outcome, .. } = console;
@@ -58,7 +57,7 @@ pub fn play(recording: &Recording, options: Options, size: [usize; 2]) -> (Pictu
 impl Sink for Console<'_> {
     fn triangle(&mut self, vertices: [&Semantics; 3]) {
         self.outcome.triangles += 1;
-        // Position, and behind the quaternion the colour.
+        // Position, and after the quaternion the colour.
         let vertex = |s: &Semantics| std::array::from_fn(|n| f64::from(if n < 4 { s[n] } else { s[n + 4] }));
         self.picture.triangle(vertices.map(vertex), self.style);
     }
@@ -85,7 +84,7 @@ impl Host for Console<'_> {
     }
 
     fn wrote(&mut self, gpu: &Gpu, write: Write) {
-        // Immediate mode draws without asking, so the style has to be there before.
+        // Immediate mode draws at once, so the style is set before.
         if matches!(write.id, FACECULLING_CONFIG | DEPTH_COLOR_MASK) {
             self.style = style(gpu);
         }

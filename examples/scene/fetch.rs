@@ -1,27 +1,29 @@
-//! Registers and guest memory -> attributes of a vertex, indices of a draw: what `picajit::gpu` leaves to its host.
+//! Registers and guest memory -> attributes of a vertex, indices of a draw: a task of
+//! `picajit::gpu`'s host.
 //!
-//! Fields are those of 3dbrew. Invariant: memory is never read out of bounds (0 is read there), whatever registers say.
-//! It must not know shaders.
+//! Fields are those of 3dbrew. Invariant: memory is never read out of bounds for any register
+//! values; such reads give 0.
 
 use self::registers::*;
 use super::recording::Recording;
 use picajit::gpu::{Attributes, Gpu};
 use picajit::state::Vec4;
 
-/// Registers that have nothing to do with shaders. `picajit::gpu` keeps what is written there, and that is all.
+/// Registers outside the shader side. `picajit::gpu` only stores them.
 pub mod registers {
-    /// 0: both sides of triangles are seen. 1: not the front, which is counter-clockwise. 2: not the back.
+    /// 0: no culling. 1: culls the front, which is counter-clockwise. 2: culls the back.
     pub const FACECULLING_CONFIG: u16 = 0x040;
-    /// Bit 0: depth is tested. Bits 6:4: how. Bits 11:8: which channels of colour are written. Bit 12: depth is.
+    /// Bit 0: depth test. Bits 6:4: comparison. Bits 11:8: written colour channels. Bit 12: depth
+    /// write.
     pub const DEPTH_COLOR_MASK: u16 = 0x107;
     /// Bits 28:1: the address, an eighth, that offsets of arrays and indices count from.
     pub const ATTRIBBUFFERS_LOC: u16 = 0x200;
     /// Types of attributes 0-7, four bits each.
     pub const ATTRIBBUFFERS_FORMAT_LOW: u16 = 0x201;
-    /// Types of attributes 8-11; bits 27:16: those that are no array's.
+    /// Types of attributes 8-11; bits 27:16: attributes without an array.
     pub const ATTRIBBUFFERS_FORMAT_HIGH: u16 = 0x202;
-    /// The first of twelve groups of three: offset; components 0-7 of a vertex; components 8-11, stride in bits 23:16, how
-    /// many components in bits 31:28.
+    /// The first of twelve groups of three: offset; components 0-7 of a vertex; components 8-11,
+    /// stride in bits 23:16, number of components in bits 31:28.
     pub const ATTRIBBUFFER0_OFFSET: u16 = 0x203;
     /// Bits 27:0: offset. Bit 31: indices have 16 bits, not 8.
     pub const INDEXBUFFER_CONFIG: u16 = 0x227;
@@ -31,20 +33,20 @@ pub mod registers {
     pub const VERTEX_OFFSET: u16 = 0x22A;
 }
 
-/// Attributes that arrays can give.
+/// Attributes that arrays can provide.
 const ARRAYED: usize = 12;
 
-/// Where an attribute is.
+/// An array that one attribute is fetched from.
 #[derive(Clone, Copy)]
-struct Source {
-    /// Of vertex 0.
+struct AttributeArray {
+    /// Address of the attribute of vertex 0.
     address: u32,
     stride: u32,
     kind: Kind,
     count: u32,
 }
 
-/// What a component is.
+/// Format of a component.
 #[derive(Clone, Copy)]
 enum Kind {
     S8,
@@ -67,8 +69,8 @@ impl Kind {
 pub struct Arrays<'a> {
     memory: &'a Recording,
     base: u32,
-    sources: [Option<Source>; ARRAYED],
-    /// Attributes as they are where no array gives them.
+    sources: [Option<AttributeArray>; ARRAYED],
+    /// Values of attributes without an array.
     defaults: Attributes,
 }
 
@@ -85,7 +87,7 @@ impl<'a> Arrays<'a> {
             for n in 0..(high >> 28).min(ARRAYED as u32) {
                 let component = (components >> (4 * n) & 0xF) as usize;
                 let Some(source) = sources.get_mut(component) else {
-                    // 12 to 15 are one to four words of nothing.
+                    // 12 to 15 are one to four words of padding.
                     at = at.next_multiple_of(4) + 4 * (component - ARRAYED + 1) as u32;
                     continue;
                 };
@@ -93,7 +95,8 @@ impl<'a> Arrays<'a> {
                 let kind = [Kind::S8, Kind::U8, Kind::S16, Kind::F32][(format & 3) as usize];
                 let count = (format >> 2) as u32 + 1;
                 at = at.next_multiple_of(kind.bytes());
-                *source = Some(Source { address: base.wrapping_add(at), stride: high >> 16 & 0xFF, kind, count });
+                *source =
+                    Some(AttributeArray { address: base.wrapping_add(at), stride: high >> 16 & 0xFF, kind, count });
                 at += kind.bytes() * count;
             }
         }
@@ -168,7 +171,8 @@ mod tests {
 
     #[test]
     fn every_format_is_fetched() {
-        // Attribute 1 is two s8, 0 is two s16 behind a byte that aligns it, then a word of nothing, 2 is one f32.
+        // Attribute 1 is two s8, 0 is two s16 after a byte of alignment, then a word of padding, 2
+        // is one f32.
         let gpu = gpu(&[
             (ATTRIBBUFFERS_LOC, 0x2000_0000 >> 3),
             (ATTRIBBUFFERS_FORMAT_LOW, 0x0030 << 4 | 0x4 << 4 | 0x6),

@@ -1,4 +1,4 @@
-//! A recorded list of register writes -> a picture: what a host of `picajit::gpu` has to have, and no more.
+//! A recorded list of register writes -> a picture: a minimal host of `picajit::gpu`.
 //!
 //! ```sh
 //! cargo run --release --example scene -- out.png
@@ -40,7 +40,7 @@ const USAGE: &str = "usage: scene [--interpreter] [--recording FILE] OUT.png
 
 Draws a recorded command list to a picture; --record makes the list afresh.";
 
-/// The recording that comes with the example.
+/// The example's recording.
 const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/scene/scene.txt");
 const SIZE: [usize; 2] = [800, 500];
 
@@ -96,11 +96,11 @@ fn draw(backend: Prefer, file: &Path, out: &Path) -> Result<(), Box<dyn Error>> 
     let (picture, outcome) = console::play(&recording, Options { backend, ..Options::default() }, SIZE);
     let time = start.elapsed();
     std::fs::write(out, png(&picture)?).map_err(|e| format!("{}: {e}", out.display()))?;
-    let console::Outcome { vertices, reused, geometry_runs, triangles, ended_early, cut_short } = outcome;
+    let console::Rendering { vertices, reused, geometry_runs, triangles, ended_early, cut_short } = outcome;
     println!("{}: {triangles} triangles in {time:.1?}", out.display());
     println!("by index or array: {vertices} vertices run, {reused} reused, {geometry_runs} runs of the geometry unit");
     if ended_early {
-        println!("a shader did not come to its end");
+        println!("a shader did not end with END");
     }
     if cut_short {
         println!("too much to draw: something was left out");

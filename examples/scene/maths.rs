@@ -1,7 +1,8 @@
 //! Sines, vectors and matrices of the scene.
 //!
-//! Invariant: the same numbers on every machine. The platform's sine may differ in its last bit, and a recording made
-//! there would be another one; so all here is sums, products, quotients and square roots, which IEEE 754 fixes.
+//! Invariant: the same numbers on every machine. The platform's sine may differ in its last bit and
+//! change the recording; so this file uses only sums, products, quotients and square roots, which
+//! IEEE 754 defines exactly.
 
 use picajit::state::Vec4;
 use std::array::from_fn;
@@ -15,7 +16,7 @@ pub type Matrix = [[f64; 4]; 4];
 /// Sine and cosine of a number of turns.
 pub fn circle(turns: f64) -> (f64, f64) {
     let x = TAU * (turns - turns.round());
-    // Taylor's series on half a turn to either side; what is left out is below 1e-12.
+    // Taylor's series on half a turn to either side; its error is below 1e-12.
     let series = |first: f64, from: u32| {
         let (mut term, mut sum) = (first, first);
         for n in (from..from + 26).step_by(2) {
@@ -63,7 +64,7 @@ pub fn rotation(turns: Vec3) -> Matrix {
     product(&about_z, &product(&about_y, &about_x))
 }
 
-/// From the world to what the eye sees: x right, y up, z backwards.
+/// From world to view coordinates: x right, y up, z backwards.
 pub fn look(eye: Vec3, at: Vec3) -> Matrix {
     let back = unit(add(eye, scale(at, -1.0)));
     let right = unit(cross([0.0, 1.0, 0.0], back));
@@ -72,8 +73,8 @@ pub fn look(eye: Vec3, at: Vec3) -> Matrix {
     [row(right), row(up), row(back), [0.0, 0.0, 0.0, 1.0]]
 }
 
-/// From there to clip coordinates of the PICA200, in which z goes from -w (near) to 0 (far). `zoom` is the cotangent of
-/// half the angle of sight, in both directions.
+/// From view to clip coordinates of the PICA200, in which z goes from -w (near) to 0 (far). `zoom`
+/// is the cotangent of half the angle of view, in both directions.
 pub fn projection(zoom: [f64; 2], near: f64, far: f64) -> Matrix {
     let a = near / (near - far);
     [[zoom[0], 0.0, 0.0, 0.0], [0.0, zoom[1], 0.0, 0.0], [0.0, 0.0, a, a * far], [0.0, 0.0, -1.0, 0.0]]

@@ -1,7 +1,6 @@
 //! Shapes -> attribute arrays and indices, as bytes of guest memory.
 //!
-//! Invariant: triangles are counter-clockwise as seen from outside. It must not know where the bytes will be, nor how
-//! registers describe them.
+//! Invariant: triangles are counter-clockwise as seen from outside.
 
 use super::maths::{Vec3, add, circle, cross, scale, unit};
 
@@ -15,10 +14,10 @@ const RINGS: u16 = 112;
 /// Tiles along each side of the floor.
 pub const TILES: i8 = 20;
 
-/// A trefoil knot around the y axis, some 3.2 across, as one strip: three s16 of a point, four s8 of its normal and its
-/// colour (0 to 127) a vertex, and u16 indices.
+/// A trefoil knot around the y axis, some 3.2 across, as one strip: three s16 of a point, four s8
+/// of its normal and its colour (0 to 127) a vertex, and u16 indices.
 ///
-/// The vertices lie on a helix around the tube, not on rings, so that the strip never has to be set down.
+/// The vertices lie on a helix around the tube, not on rings, so that one strip covers it.
 pub fn knot() -> (Vec<u8>, Vec<u16>) {
     let (count, mut bytes) = (RINGS * SIDES, Vec::new());
     for n in 0..count {
@@ -26,7 +25,8 @@ pub fn knot() -> (Vec<u8>, Vec<u16>) {
         let (centre, out) = trefoil(along);
         let step = 1.0 / 4096.0;
         let tangent = unit(add(trefoil(along + step).0, scale(trefoil(along - step).0, -1.0)));
-        // The torus turns three times around the curve; turned back, the sides run straight along the tube.
+        // The torus turns three times around the curve; turned back, the sides run straight along
+        // the tube.
         let (sin, cos) = circle(f64::from(n) / f64::from(SIDES) - 3.0 * along);
         let normal = unit(add(scale(out, cos), scale(cross(tangent, out), sin)));
         let point = add(centre, scale(normal, 0.24));
@@ -39,14 +39,15 @@ pub fn knot() -> (Vec<u8>, Vec<u16>) {
     (bytes, indices)
 }
 
-/// A point of the curve, and which way is out of the torus that it is wound around.
+/// A point of the curve, and the outward direction of the torus that it is wound around.
 fn trefoil(along: f64) -> (Vec3, Vec3) {
     let ((sin, cos), (sin3, cos3)) = (circle(2.0 * along), circle(3.0 * along));
     let out = [cos3 * cos, sin3, cos3 * sin];
     (add([cos, 0.0, sin], scale(out, 0.45)), out)
 }
 
-/// Tiles around the origin: three s8 of x, z and shade (0 or 1) a vertex, and u16 indices of triangles.
+/// Tiles around the origin: three s8 of x, z and shade (0 or 1) a vertex, and u16 indices of
+/// triangles.
 pub fn floor() -> (Vec<u8>, Vec<u16>) {
     let (mut bytes, mut indices) = (Vec::new(), Vec::new());
     let half = TILES / 2;
@@ -64,13 +65,15 @@ pub fn floor() -> (Vec<u8>, Vec<u16>) {
     (bytes, indices)
 }
 
-/// Beads on two rings around a centre: four s16 of a point and a radius, three u8 of a colour, and a byte that fills up.
+/// Beads on two rings around a centre: four s16 of a point and a radius, three u8 of a colour, and
+/// a padding byte.
 pub fn beads() -> Vec<u8> {
     let mut bytes = Vec::new();
     for (ring, count) in [(0, 30), (1, 22)] {
         for n in 0..count {
             let turn = f64::from(n) / f64::from(count);
-            // The torus turns three times around the curve; turned back, the sides run straight along the tube.
+            // The torus turns three times around the curve; turned back, the sides run straight
+            // along the tube.
             let (sin, cos) = circle(turn);
             let (wave, _) = circle(3.0 * turn);
             let (point, radius) = match ring {

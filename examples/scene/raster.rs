@@ -1,9 +1,9 @@
 //! Triangles in clip coordinates -> a picture.
 //!
-//! A pixel is the mean of four samples. Corners are put on a grid of 1/256 of a sample, and from there on everything is
-//! whole numbers: of two triangles that share an edge exactly one has a sample on it (the rule of top and left edges),
-//! so that there are neither cracks nor doubles. Depth is linear on the screen, colour in the scene. Invariant: work is
-//! bounded by [`Picture::work_left`]. It must not know shaders, nor where triangles come from.
+//! A pixel is the mean of four samples. Corners are rounded to a grid of 1/256 of a sample;
+//! coverage is exact integer arithmetic. Of two triangles that share an edge exactly one covers a
+//! sample on it (the top-left rule), so there are neither cracks nor doubles. Depth is linear on
+//! the screen, colour in the scene. Invariant: work is bounded by [`Picture::work_left`].
 
 use super::clip::{Vertex, clip};
 
@@ -12,7 +12,7 @@ const FINE: usize = 2;
 /// Grid lines of a sample.
 const GRID: f64 = 256.0;
 
-/// How triangles are drawn, from the registers that say so.
+/// How triangles are drawn, from registers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
     pub culling: Culling,
@@ -22,7 +22,7 @@ pub struct Style {
     pub writes_colour: bool,
 }
 
-/// Which side of triangles is not drawn. The front is counter-clockwise.
+/// The culled side of triangles. The front is counter-clockwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Culling {
     #[default]
@@ -31,7 +31,7 @@ pub enum Culling {
     Back,
 }
 
-/// Of a sample's depth with the one that is there.
+/// Comparison of a sample's depth with the stored one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
     Never,
@@ -65,7 +65,7 @@ pub struct Picture {
     height: usize,
     colours: Vec<[u8; 3]>,
     depths: Vec<f32>,
-    /// Samples that may still be looked at. When none are left nothing more is drawn.
+    /// Samples that may still be tested. At 0 drawing stops.
     pub work_left: u64,
 }
 
@@ -83,16 +83,17 @@ struct Corner {
 }
 
 impl Picture {
-    /// A black one of so many pixels, as far away as can be. 2048 are the most in each direction.
+    /// A black picture of this size at the largest depth. The limit is 2048 pixels in each
+    /// direction.
     pub fn new(width: usize, height: usize) -> Picture {
         let [width, height] = [width, height].map(|n| n.clamp(1, 2048) * FINE);
         let samples = width * height;
-        // A scene looks at each sample some ten times.
+        // A scene tests each sample some ten times.
         let work_left = 100 * samples as u64;
         Picture { width, height, colours: vec![[0; 3]; samples], depths: vec![0.0; samples], work_left }
     }
 
-    /// Draws what is seen of a triangle.
+    /// Draws the visible part of a triangle.
     pub fn triangle(&mut self, triangle: [Vertex; 3], style: Style) {
         if self.work_left == 0 {
             return;
@@ -106,7 +107,7 @@ impl Picture {
 
     fn corner(&self, &[x, y, z, w, red, green, blue, _]: &Vertex) -> Corner {
         let inverse_w = 1.0 / w;
-        // Numbers of very different sizes may leave a corner outside after all.
+        // Rounding of numbers of very different sizes may still leave a corner outside.
         let on_grid =
             |along: f64, size: usize| ((along.clamp(-1.0, 1.0) * 0.5 + 0.5) * size as f64 * GRID).round() as i64;
         Corner {
@@ -119,7 +120,7 @@ impl Picture {
     }
 
     fn fill(&mut self, [a, mut b, mut c]: [Corner; 3], style: Style) {
-        // y is downwards, so what is counter-clockwise in the scene has a negative area.
+        // y is downwards, so a counter-clockwise triangle of the scene has a negative area.
         let area = edge(a, b, c.x, c.y);
         let culled = match style.culling {
             Culling::None => false,
@@ -200,7 +201,8 @@ impl Picture {
     }
 }
 
-/// Twice the area of the triangle that the edge makes with a point; above 0 if they are clockwise as seen.
+/// Twice the area of the triangle that the edge makes with a point; above 0 if they are clockwise
+/// as seen.
 fn edge(p: Corner, q: Corner, x: i64, y: i64) -> i64 {
     (q.x - p.x) * (y - p.y) - (q.y - p.y) * (x - p.x)
 }
@@ -220,7 +222,7 @@ mod tests {
         picture.pixels()[3 * (y * picture.size()[0] + x)]
     }
 
-    /// How often each sample is drawn, by triangles one after the other.
+    /// How often each sample is drawn, by triangles in sequence.
     fn cover(triangles: &[[Vertex; 3]]) -> Vec<u32> {
         let mut counts = vec![0; 64 * 64];
         for &triangle in triangles {
@@ -239,10 +241,12 @@ mod tests {
             f64::from(noise >> 8) / f64::from(1 << 24) * 1.6 - 0.8
         };
         for round in 0..40 {
-            // Around a point somewhere, on a sample or not; corners of the picture, and some beyond it.
+            // Around a point somewhere, on a sample or not; corners of the picture, and some beyond
+            // it.
             let centre = if round % 4 == 0 { [1.0 / 64.0, 1.0 / 64.0] } else { [number(), number()] };
             let reach = if round % 3 == 0 { 3.0 } else { 1.0 };
-            // Corners and what is level with the centre, so that edges also go straight through samples.
+            // Corners, and points level with the centre, so that edges also go straight through
+            // samples.
             let ([x, y], r) = (centre, reach);
             let rim = [[-r, -r], [x, -r], [r, -r], [r, y], [r, r], [x, r], [-r, r], [-r, y]];
             let rim = rim.map(|[x, y]| at(x, y, 1.0, 1.0));

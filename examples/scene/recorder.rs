@@ -1,6 +1,6 @@
-//! Register writes, one call each -> a [`Recording`]: what a game's graphics library does for it.
+//! Register writes, one call each -> a [`Recording`], as a game's graphics library writes one.
 //!
-//! Invariant: a list holds whole commands. It must not know what is drawn.
+//! Invariant: a list holds whole commands.
 
 use super::recording::Recording;
 use picajit::container::float24::f32_to_f24_truncating;
@@ -59,7 +59,7 @@ impl Recorder {
         list.notes.push((list.words.len(), text.to_string()));
     }
 
-    /// Puts bytes into memory. Gives where they are, from the start of memory.
+    /// Stores bytes in memory. Returns their offset from the start of memory.
     pub fn store(&mut self, note: &str, bytes: &[u8]) -> u32 {
         let memory = &mut self.0.memory;
         let start = memory.words.len();
@@ -104,8 +104,8 @@ impl Recorder {
         }
     }
 
-    /// Uploads the programs of a pipeline and sets up what they take and give. `attributes` is how many a vertex has; they
-    /// go to input registers of the same number.
+    /// Uploads the programs of a pipeline and sets up their inputs and outputs. `attributes` is the
+    /// number of attributes of a vertex; each goes to the input register of its number.
     pub fn bind(&mut self, vertex: &Shader, geometry: Option<&Shader>, attributes: u32) {
         let is_on = geometry.is_some();
         self.run(reg::GEOSTAGE_CONFIG, &[if is_on { 2 } else { 0 }]);
@@ -116,7 +116,8 @@ impl Recorder {
         self.write(reg::VSH_OUTMAP_TOTAL1, leaving - 1);
         self.write(reg::VSH_OUTMAP_TOTAL2, leaving - 1);
         if let Some(geometry) = geometry {
-            // Point mode: a vertex is a run if as many attributes go in as leave the vertex unit.
+            // Point mode: one vertex an invocation if the program takes as many attributes as the
+            // vertex unit writes.
             self.upload(geometry, 0x0800_0000, leaving);
             self.write(reg::GSH_MISC0, 0);
         }
@@ -175,12 +176,12 @@ impl Recorder {
     }
 }
 
-/// A vector as it is sent: its last component first.
+/// A vector in upload order: its last component first.
 fn float24_words([x, y, z, w]: [u32; 4]) -> [u32; 3] {
     [w << 8 | z >> 16 & 0xFF, z << 16 | y >> 8 & 0xFFFF, y << 24 | x & 0xFF_FFFF]
 }
 
-/// What each lane of each output register that leaves is to the rasteriser: the words of `SH_OUTMAP`.
+/// The semantic of each component of each exported output register: the words of `SH_OUTMAP`.
 fn output_map(dvle: &Dvle) -> Vec<u32> {
     let leaving = (0..16).filter(|n| dvle.output_mask >> n & 1 != 0);
     leaving

@@ -9,9 +9,9 @@
 //! 00000001 000F022E
 //! ```
 //!
-//! Words are hexadecimal, those of memory as a little-endian machine reads them; `;` begins a comment, and one that has
-//! a line to itself is kept. Invariant: what is printed is read back the same, and no text takes more memory than a
-//! small multiple of its own size. It must not know what a register is for.
+//! Words are hexadecimal, those of memory as a little-endian machine reads them. `;` begins a
+//! comment; comments on their own line are kept. Invariant: a printed recording reads back equal,
+//! and no text takes more memory than a small multiple of its own size.
 
 use std::fmt::{self, Write};
 use std::str::FromStr;
@@ -22,11 +22,11 @@ const TITLE: &str = "picajit recording 1";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Words {
     pub words: Vec<u32>,
-    /// In front of which word each stands, in order.
+    /// The index of the word that each precedes, in order.
     pub notes: Vec<(usize, String)>,
 }
 
-/// What a GPU is to see: memory that attribute arrays and indices are fetched from, and a list of commands.
+/// Input of a GPU: memory for attribute arrays and indices, and a list of commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recording {
     /// Physical address of the first word of memory.
@@ -36,7 +36,7 @@ pub struct Recording {
     pub list: Words,
 }
 
-/// Why a text is no recording.
+/// An error in the text of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordingError {
     /// From 1.
@@ -62,8 +62,8 @@ impl fmt::Display for RecordingError {
             RecordingErrorKind::NoTitle => write!(f, "expected `{TITLE}`"),
             RecordingErrorKind::NoWord => f.write_str("expected words of at most eight hexadecimal digits"),
             RecordingErrorKind::NoAddress => f.write_str("expected `memory` and its address"),
-            RecordingErrorKind::Nowhere => f.write_str("words stand behind `memory` or `list`"),
-            RecordingErrorKind::SectionTwice => f.write_str("there is one memory, and one list behind it"),
+            RecordingErrorKind::Nowhere => f.write_str("expected `memory` or `list` before the first word"),
+            RecordingErrorKind::SectionTwice => f.write_str("expected one `memory` section, then one `list` section"),
             RecordingErrorKind::NoList => f.write_str("the text ends without `list`"),
         }
     }
@@ -153,7 +153,7 @@ impl FromStr for Recording {
 }
 
 fn word(text: &str) -> Option<u32> {
-    // A sign would be taken for part of a number.
+    // `from_str_radix` would accept a sign.
     (text.len() <= 8 && text.bytes().all(|b| b.is_ascii_hexdigit())).then(|| u32::from_str_radix(text, 16).ok())?
 }
 

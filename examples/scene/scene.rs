@@ -1,6 +1,7 @@
-//! The scene -> a [`Recording`]: a sky, a floor, a knot with its shadow, and beads around it, each drawn another way.
+//! The scene -> a [`Recording`]: a sky, a floor, a knot with its shadow, and beads, each with
+//! another method.
 //!
-//! | what | how |
+//! | object | method |
 //! |---|---|
 //! | sky | immediate mode, a strip |
 //! | floor | indices, a list; a part of it is behind the camera |
@@ -22,7 +23,7 @@ const MEMORY: u32 = 0x2000_0000;
 
 const EYE: Vec3 = [0.4, 2.75, 6.6];
 const LOOK_AT: Vec3 = [0.0, 1.62, 0.0];
-/// Cotangents of half the angles of sight: the picture is 1.6 times as wide as high.
+/// Cotangents of half the angles of view: the picture is 1.6 times as wide as high.
 const ZOOM: [f64; 2] = [1.5, 2.4];
 /// The middle of the knot.
 const MIDDLE: Vec3 = [0.0, 2.0, 0.0];
@@ -50,7 +51,7 @@ fn rows(matrix: &Matrix) -> [Vec4; 4] {
 pub fn record() -> Result<Recording, AsmError> {
     let mut r = Recorder::new(MEMORY);
     let view_projection = product(&projection(ZOOM, 0.25, 60.0), &look(EYE, LOOK_AT));
-    r.note("All attributes are somewhere behind the start of memory.");
+    r.note("All attributes are at offsets from the start of memory.");
     r.write(ATTRIBBUFFERS_LOC, MEMORY >> 3);
     r.write(reg::START_DRAW_FUNC0, 1);
     sky(&mut r)?;
@@ -99,7 +100,7 @@ fn sky(r: &mut Recorder) -> Result<(), AsmError> {
     let [red, green, blue] = HAZE;
     let low = [red, green, blue, 1.0];
     let high = [0.16, 0.26, 0.50, 1.0];
-    // The horizon is somewhat above the middle.
+    // The horizon is a little above the middle.
     for (x, y, colour) in
         [(-1.0, -1.0, low), (1.0, -1.0, low), (-1.0, 0.15, low), (1.0, 0.15, low), (-1.0, 1.0, high), (1.0, 1.0, high)]
     {
@@ -153,7 +154,7 @@ fn knot(r: &mut Recorder, view_projection: &Matrix) -> Result<(), AsmError> {
     r.floats(&shader, "gloss", &[[0.75, 0.72, 0.65, 26.0]]);
     r.floats(&shader, "rim", &[[0.16, 0.20, 0.32, 0.0]]);
     r.floats(&shader, "umbra", &[[0.15, 0.16, 0.20, 0.004]]);
-    // A shadow has the side up that the light does not see, if any; it is flat, and either will do.
+    // The shadow is flat and may show either side, so nothing is culled.
     r.write(FACECULLING_CONFIG, 0);
     topology(r, Topology::Strip);
     array(r, at, 10, &[S16X3, S8X4]);
@@ -175,7 +176,7 @@ fn beads(r: &mut Recorder, view_projection: &Matrix) -> Result<(), AsmError> {
     r.note("Beads: points that the geometry unit makes discs of.");
     r.bind(&vertex, Some(&geometry), 2);
     let moved = [0, 1, 2, 3].map(|row| {
-        // The shift of the middle is part of the matrix, so that the numbers stay small.
+        // The matrix contains the translation to the centre, so that the numbers stay small.
         let [x, y, z, w] = view_projection[row];
         narrow([x, y, z, w + x * MIDDLE[0] + y * MIDDLE[1] + z * MIDDLE[2]])
     });
@@ -193,7 +194,7 @@ fn beads(r: &mut Recorder, view_projection: &Matrix) -> Result<(), AsmError> {
     Ok(())
 }
 
-/// Where the rim of a disc of radius 1 is in clip coordinates, with its shades, and its highlight.
+/// The rim of a disc of radius 1 in clip coordinates, with its shades, and its highlight.
 fn disc() -> ([Vec4; 13], Vec4) {
     let sun = unit([SUN[0], SUN[1], 0.0]);
     let spokes = std::array::from_fn(|n| {

@@ -1,6 +1,6 @@
-//! The recording that comes with the example, and what is drawn of it, whole and spoilt.
+//! The example's recording and its picture, also with damaged commands.
 
-use super::console::{Outcome, VERTICES, play};
+use super::console::{Rendering, VERTICES, play};
 use super::recording::Recording;
 use super::{SIZE, png, scene};
 use picajit::engine::{Engine, Options, Prefer};
@@ -13,12 +13,12 @@ fn recorded() -> Recording {
     RECORDED.parse().unwrap()
 }
 
-/// An engine of which no shader may silently run on another one.
+/// An engine on which no shader may silently fall back.
 fn options(backend: Prefer) -> Options {
     Options { backend, events: Arc::new(|event| panic!("{event}")), ..Options::default() }
 }
 
-/// Both engines; on a host without native code the interpreter alone, and it says so.
+/// Both engines; on a host without native code the interpreter alone, with a printed line.
 static BACKENDS: LazyLock<Vec<Prefer>> = LazyLock::new(|| {
     let engine = Engine::new(Options { events: Arc::new(|_| ()), ..Options::default() });
     let end = Program::from_words(&[0x8800_0000], &[]).unwrap();
@@ -51,19 +51,20 @@ fn native_code_and_interpreter_make_the_same_picture() {
     assert!(pictures.iter().all(|(other, _)| other == file), "the files differ");
     assert!(pictures.iter().all(|(_, other)| other == outcome), "{pictures:?}");
 
-    // 400 tiles of 4 corners, and 52 beads. The knot, twice: its strip names each vertex twice, 16 pairs apart, which a
-    // cache of 64 bridges; the first 16 have no earlier pair, and where it closes 17 have left the cache.
+    // 400 tiles of 4 corners, and 52 beads. The knot, twice: its strip names each vertex twice, 16
+    // pairs apart, which a cache of 64 bridges; the first 16 have no earlier pair, and where it
+    // closes 17 have left the cache.
     let (tiles, knot) = (20 * 20, 112 * 16);
-    let expected = Outcome {
+    let expected = Rendering {
         vertices: 4 * tiles + 52 + 2 * (knot + 17),
         reused: 2 * tiles + 2 * (knot - 15),
         geometry_runs: 52,
         triangles: 4 + 2 * tiles + 2 * 2 * knot + 52 * 12,
-        ..Outcome::default()
+        ..Rendering::default()
     };
     assert_eq!(*outcome, expected);
 
-    // What is in the file is what was drawn.
+    // The file has the drawn picture.
     let mut reader = png::Decoder::new(std::io::Cursor::new(file)).read_info().unwrap();
     let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
     let info = reader.next_frame(&mut pixels).unwrap();
@@ -71,7 +72,7 @@ fn native_code_and_interpreter_make_the_same_picture() {
     assert!(pixels == play(&recorded(), options(Prefer::Interpreter), SIZE).0.pixels());
 }
 
-/// Pixels of `rows` that `is` says yes to, of red, green and blue.
+/// Number of pixels of `rows` whose red, green and blue satisfy `is`.
 fn count(pixels: &[u8], rows: std::ops::Range<usize>, is: impl Fn([i32; 3]) -> bool) -> usize {
     let row = 3 * SIZE[0];
     let colours = pixels[row * rows.start..row * rows.end].chunks(3);
@@ -94,7 +95,7 @@ fn everything_is_in_the_picture() {
         ("green beads", count(&pixels, all.clone(), |[r, g, b]| g > r + 20 && g > b + 20), 700..=900),
         ("purple beads", count(&pixels, all, |[r, g, b]| r > g + 30 && b > g + 30), 3_800..=4_600),
         ("sky in the first row", count(&pixels, 0..1, |c| close(c, [41, 67, 128])), 800..=800),
-        // The camera stands on the floor's tiles: what is behind it is cut off at the near plane.
+        // The camera stands on the floor's tiles: tiles behind it are clipped at the near plane.
         ("dark tiles in the last row", count(&pixels, last.clone(), dark), 300..=330),
         ("light tiles in the last row", count(&pixels, last, light), 460..=490),
     ];
@@ -122,11 +123,11 @@ impl Noise {
 const SMALL: [usize; 2] = [48, 30];
 
 /// A bound of everything that is counted; and nothing is drawn otherwise by the other engine.
-fn check(recording: &Recording, what: &str) -> (Vec<u8>, Outcome) {
+fn check(recording: &Recording, what: &str) -> (Vec<u8>, Rendering) {
     let results: Vec<_> = BACKENDS
         .iter()
         .map(|&backend| {
-            // A spoilt program may well be one that native code refuses.
+            // Native code may reject a damaged program.
             let events = Arc::new(|_: &_| ());
             let (picture, outcome) = play(recording, Options { backend, events, ..Options::default() }, SMALL);
             (picture.pixels(), outcome)

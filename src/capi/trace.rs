@@ -77,13 +77,14 @@ fn step_fields(step: &Step<'_>, stage: Stage, al: i32) -> PjStep {
             DstFile::Output(n) => (PJ_WROTE_OUTPUT, n),
             DstFile::Temp(n) => (PJ_WROTE_TEMPORARY, n),
         };
-        (fields.wrote, fields.index, fields.mask, fields.value) = (wrote, index.into(), mask.lane_bits().into(), value);
+        (fields.wrote, fields.index, fields.mask, fields.value) =
+            (wrote, index.into(), mask.component_bits().into(), value);
     }
     fields.wrote |= match step.inst {
         Inst::Alu(alu) if alu.op == Opcode::Litp => PJ_WROTE_FLAGS,
         Inst::Cmp { .. } => PJ_WROTE_FLAGS,
         Inst::Mova { mask, .. } => {
-            fields.mask = u32::from(mask.lane_bits() & 3);
+            fields.mask = u32::from(mask.component_bits() & 3);
             if fields.mask == 0 { 0 } else { PJ_WROTE_ADDRESS }
         }
         Inst::Emit if stage == Stage::Geometry => PJ_WROTE_EMIT,

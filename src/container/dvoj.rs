@@ -1,11 +1,13 @@
-//! An unlinked shader object, DVOJ -> [`Dvoj`]: one unit's code with the tables of its future entry point.
+//! An unlinked shader object, DVOJ -> [`Dvoj`]: one unit's code with the tables of its future entry
+//! point.
 //!
-//! Known from documents alone: no public tool reads or writes the format and no file of it is at hand, so nothing here
-//! has met a real one. The header follows the documents with one correction: the output mask is at 0x0A, the only place
-//! left for it (they print 0x10, which is the constant table's). Errors and tables are those of linked files
-//! ([`crate::container::shbin`]); where an object begins is the start of its file.
+//! The format is known from documents alone: no public tool reads or writes it, and this reader is
+//! untested on real files. The header follows the documents with one correction: the output mask is
+//! at 0x0A, the only free field. The documents print 0x10, which belongs to the constant table.
+//! Errors and tables are those of linked files ([`crate::container::shbin`]), and offsets count
+//! from the start of the file.
 
-use crate::container::shbin::tables::{At, Source, name_at};
+use crate::container::shbin::tables::{BudgetedReader, TableLocation, name_at};
 use crate::container::shbin::{
     Constant, Dvle, Label, Opdesc, Output, Part, Shbin, ShbinError, Uniform, constants_into, program, stage_of,
 };
@@ -23,7 +25,7 @@ pub struct Dvoj {
     pub version: u16,
     /// Kind of unit.
     pub stage: Stage,
-    /// Whether the geometry program's output map is to be merged with the vertex program's.
+    /// Whether the geometry program's output map is merged with the vertex program's.
     pub merge_outmaps: bool,
     /// Declared input registers.
     pub input_mask: u16,
@@ -31,7 +33,7 @@ pub struct Dvoj {
     pub output_mask: u16,
     /// The word at 0x0C, usually 0xFFFFFFFF.
     pub unknown: u32,
-    /// Values that are loaded into uniforms when the shader is bound.
+    /// Values that binding the shader loads into uniforms.
     pub constants: Vec<Constant>,
     /// Debug labels.
     pub labels: Vec<Label>,
@@ -39,19 +41,19 @@ pub struct Dvoj {
     pub code: Vec<u32>,
     /// Operand descriptors.
     pub opdescs: Vec<Opdesc>,
-    /// Where the instructions come from, one row each.
+    /// Source line of each instruction.
     pub lines: Vec<SourceLine>,
     /// One row for each instruction with operands.
     pub notes: Vec<OperandNote>,
-    /// Output wiring.
+    /// Output table.
     pub outputs: Vec<Output>,
     /// Names of uniforms and inputs.
     pub uniforms: Vec<Uniform>,
-    /// The symbol table as it stands, since [`SourceLine::file`] points into it.
+    /// The symbol table, verbatim: [`SourceLine::file`] points into it.
     pub symbols: Vec<u8>,
 }
 
-/// A row of the first debug table. What its fields mean is a guess of the documents.
+/// A row of the first debug table. The documents guess the meaning of its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct SourceLine {
     /// File name, for [`Dvoj::symbol`].
@@ -63,22 +65,22 @@ pub struct SourceLine {
 /// A row of the second debug table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct OperandNote {
-    /// Which instruction, in words.
+    /// Address of the instruction, in words.
     pub instruction: u32,
-    /// What nobody knows.
+    /// Fields of unknown meaning.
     pub unknown: [u32; 2],
 }
 
 impl Dvoj {
-    /// Reads an object. As with linked files, versions are not checked, of the type byte only bit 0 counts, and names that
-    /// are not UTF-8 get replacement characters. Code may be missing.
+    /// Reads an object. As in linked files, versions are not checked, only bit 0 of the type byte
+    /// counts, and names that are not UTF-8 get replacement characters. Code may be empty.
     pub fn parse(bytes: &[u8]) -> Result<Dvoj, ShbinError> {
-        let mut source = Source::new(bytes);
-        let header = source.header(0, Part::ObjectHeader, 0, HEADER, b"DVOJ")?;
-        let at = |field| At::pair(&header, field, 0);
-        let symbols = source.table(at(0x50), Part::Symbols, 1)?.bytes();
-        let lines = source.table(at(0x30), Part::SourceLines, 8)?;
-        let notes = source.table(at(0x38), Part::OperandNotes, 12)?;
+        let mut reader = BudgetedReader::new(bytes);
+        let header = reader.header(0, Part::ObjectHeader, 0, HEADER, b"DVOJ")?;
+        let at = |field| TableLocation::pair(&header, field, 0);
+        let symbols = reader.table(at(0x50), Part::Symbols, 1)?.bytes();
+        let lines = reader.table(at(0x30), Part::SourceLines, 8)?;
+        let notes = reader.table(at(0x38), Part::OperandNotes, 12)?;
         Ok(Dvoj {
             version: header.u16(4),
             stage: stage_of(header.u8(6)),
@@ -86,31 +88,33 @@ impl Dvoj {
             input_mask: header.u16(8),
             output_mask: header.u16(0xA),
             unknown: header.u32(0xC),
-            constants: source.constants(at(0x10))?,
-            labels: source.labels(at(0x18), symbols)?,
-            code: source.code(at(0x20))?,
-            opdescs: source.opdescs(at(0x28))?,
+            constants: reader.constants(at(0x10))?,
+            labels: reader.labels(at(0x18), symbols)?,
+            code: reader.code(at(0x20))?,
+            opdescs: reader.opdescs(at(0x28))?,
             lines: lines.iter().map(|r| SourceLine { file: r.u32(0), line: r.u32(4) }).collect(),
             notes: notes.iter().map(|r| OperandNote { instruction: r.u32(0), unknown: [r.u32(4), r.u32(8)] }).collect(),
-            outputs: source.outputs(at(0x40))?,
-            uniforms: source.uniforms(at(0x48), symbols)?,
+            outputs: reader.outputs(at(0x40))?,
+            uniforms: reader.uniforms(at(0x48), symbols)?,
             symbols: symbols.to_vec(),
         })
     }
 
-    /// The code as the engines take it, not linked: calls to other objects lead wherever the words say.
+    /// The code as a [`Program`], not linked: calls to other objects keep the addresses in their
+    /// words.
     ///
-    /// Fails only for a hand-made value: the reader accepts no more code than a program holds.
+    /// Fails only for a value that no reader returned: the reader rejects code longer than a
+    /// program holds.
     pub fn program(&self) -> Result<Program, ProgramError> {
         program(&self.code, &self.opdescs)
     }
 
-    /// Where the program begins: the first word, as far as is known.
+    /// The entry point: the first word, as far as is known.
     pub fn entry(&self) -> Entry {
         Entry { pc: 0, stage: self.stage }
     }
 
-    /// What linking it alone makes of it: a SHBIN whose only entry point begins at the first word.
+    /// The object linked alone: a SHBIN whose only entry point is the first word.
     pub fn linked_alone(self) -> Shbin {
         let entry = self.entry();
         let dvle = Dvle {
@@ -129,7 +133,8 @@ impl Dvoj {
         Shbin { code: self.code, opdescs: self.opdescs, dvles: vec![dvle], ..Shbin::default() }
     }
 
-    /// Loads the constants, as binding the shader does. See [`crate::container::shbin::Dvle::apply_constants`].
+    /// Loads the constants, as binding the shader does. See
+    /// [`crate::container::shbin::Dvle::apply_constants`].
     pub fn apply_constants(&self, uniforms: &mut Uniforms) {
         constants_into(&self.constants, uniforms);
     }
@@ -145,7 +150,7 @@ mod tests {
     use super::*;
     use crate::testing::miri_or;
 
-    /// An object with a row in every table, put together by hand from the documents.
+    /// An object with a row in every table, written by hand from the documents.
     fn object() -> Vec<u8> {
         let mut b = b"DVOJ".to_vec();
         let mut body = Vec::new();
@@ -206,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_object_is_refused_in_words() {
+    fn a_bad_object_gives_the_expected_error() {
         let text = |at: usize, bytes: &[u8]| {
             let mut b = object();
             b[at..at + bytes.len()].copy_from_slice(bytes);
@@ -226,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn no_damage_makes_the_reader_panic() {
+    fn no_corruption_makes_the_reader_panic() {
         let good = object();
         for len in (0..good.len()).step_by(miri_or(31, 1)) {
             assert!(Dvoj::parse(&good[..len]).is_err(), "{len}");

@@ -1,20 +1,21 @@
 //! The 24-bit floats of files and uploads <-> `f32`.
 //!
-//! Sign 1, exponent 7 (bias 63), mantissa 16, in the low 24 bits of a word. Reading is exact: each of the 2^24 patterns
-//! has an `f32`. Writing is the truncation of the free assembler, oddities included, since its files are to come out
-//! byte for byte; it is a file-format conversion and says nothing about how the unit rounds.
+//! Sign 1, exponent 7 (bias 63), mantissa 16, in the low 24 bits of a word. Reading is exact: each
+//! of the 2^24 patterns has an `f32`. Writing truncates exactly like the free assembler, oddities
+//! included, so that files are equal byte for byte. It is a file-format conversion; the unit itself
+//! rounds ([`crate::isa::float24`]).
 
 const EXPONENT_MAX: u32 = 0x7F;
 const MANTISSA: u32 = 0xFFFF;
 
-/// The value of the low 24 bits of `bits`; the upper eight are ignored. Subnormals, infinities and the payload of NaNs
-/// are kept.
+/// The value of the low 24 bits of `bits`; the upper eight are ignored. Subnormals, infinities and
+/// NaN payloads survive.
 pub fn f24_to_f32(bits: u32) -> f32 {
     let sign = (bits >> 23 & 1) << 31;
     let exponent = bits >> 16 & EXPONENT_MAX;
     let mantissa = bits & MANTISSA;
     f32::from_bits(match exponent {
-        // The smallest, 2^-78, is far inside the normal range of f32, so the product is exact.
+        // 2^-78 is a normal number in f32, so the product is exact.
         0 => sign | (mantissa as f32 * SUBNORMAL_UNIT).to_bits(),
         EXPONENT_MAX => sign | 0xFF << 23 | mantissa << 7,
         _ => sign | (exponent + 127 - 63) << 23 | mantissa << 7,
@@ -24,13 +25,15 @@ pub fn f24_to_f32(bits: u32) -> f32 {
 /// 2^-78, the value of the last mantissa bit of a subnormal.
 const SUBNORMAL_UNIT: f32 = f32::from_bits((127 - 78) << 23);
 
-/// What the free assembler writes for `value`: the mantissa loses its low seven bits, and
+/// The float24 that the free assembler writes for `value`. The mantissa loses its low seven bits,
+/// and
 ///
 /// * below 2^-63 it is a zero with the sign of `value`;
-/// * from 2^-63 up to 2^-62 the mantissa is kept under exponent 0, which means another number (1.5 * 2^-63 reads back as
-///   2^-63);
-/// * from 2^64 up to 2^65 it is kept under exponent 0x7F, so 2^64 reads back as infinity and the rest as NaN;
-/// * everything above, infinity and NaN included, is infinity with the sign of `value`.
+/// * from 2^-63 up to 2^-62 the mantissa is written with exponent 0, which reads back as another
+///   number (1.5 * 2^-63 as 2^-63);
+/// * from 2^64 up to 2^65 the mantissa is written with exponent 0x7F, so 2^64 reads back as
+///   infinity and the rest as NaN;
+/// * from 2^65 on, infinity and NaN included, it is infinity with the sign of `value`.
 pub fn f32_to_f24_truncating(value: f32) -> u32 {
     let bits = value.to_bits();
     let sign = bits >> 31 << 23;
@@ -46,7 +49,7 @@ mod tests {
     use super::*;
     use crate::testing::miri_or;
 
-    /// The definition, in `f64`, for all but infinities and NaNs.
+    /// The definition in `f64`, except for infinities and NaNs.
     fn value(bits: u32) -> f64 {
         let exponent = (bits >> 16 & 0x7F) as i32;
         let mantissa = f64::from(bits & 0xFFFF) / 65536.0;
@@ -75,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn writing_gives_every_normal_pattern_back_and_truncates_between() {
+    fn writing_inverts_reading_for_normal_patterns_and_truncates_between() {
         for bits in (0..1 << 24).step_by(miri_or(65_537, 1)) {
             if (1..0x7F).contains(&(bits >> 16 & 0x7F)) {
                 let exact = f24_to_f32(bits).to_bits();

@@ -1,8 +1,8 @@
-//! Files of compiled shaders -> plain values; and which kind of file some bytes are, by their first four.
+//! Files of compiled shaders -> plain values; recognition of a file's kind by its first four bytes.
 //!
-//! Emulators never see these files: games upload words, and [`crate::program`] is their door. Nothing here runs or
-//! decodes an instruction. Every reader treats its bytes as hostile: each offset is checked before use, and memory stays
-//! within a small multiple of the file.
+//! An emulator does not need these files: games upload words, which become a
+//! [`Program`](crate::program::Program). Every reader treats its bytes as hostile: it checks each
+//! offset before use, and its memory stays within a small multiple of the file's size.
 
 pub mod dvoj;
 pub mod float24;
@@ -11,7 +11,7 @@ pub mod shbin;
 
 use std::fmt;
 
-/// The kinds of compiled-shader files that can be told apart by their first bytes.
+/// The kinds of compiled-shader files that the first bytes distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Linked PICA200 shader, `DVLB`: read by [`shbin`].
@@ -30,15 +30,17 @@ impl Kind {
     /// Every kind.
     pub const ALL: [Kind; 5] = [Kind::Shbin, Kind::Dvoj, Kind::Mbs, Kind::Metallib, Kind::Vbc];
 
-    /// What `bytes` begin like; `None` for anything unknown. Says nothing about the rest of the file.
+    /// The kind whose magic `bytes` begin with; `None` if unknown. The rest of the file is not
+    /// checked.
     ///
-    /// A fat Metal library (several slices behind an index) is not a library itself and is not recognised; nor is `MBS2`,
-    /// the format of a later Mali family.
+    /// A fat Metal library (an index and several slices) is not recognised, nor is `MBS2`, the
+    /// format of a later Mali family.
     pub fn sniff(bytes: &[u8]) -> Option<Kind> {
         Kind::ALL.into_iter().find(|k| bytes.starts_with(k.magic()))
     }
 
-    /// The bytes that such a file begins with. `VBC` has a version in the fourth byte; all its dialects write 1.
+    /// The first bytes of such a file. The fourth byte of `VBC` is a version; all its dialects
+    /// write 1.
     pub const fn magic(self) -> &'static [u8] {
         match self {
             Kind::Shbin => b"DVLB",
@@ -73,7 +75,7 @@ mod tests {
     use crate::testing::corpus;
 
     #[test]
-    fn every_kind_is_told_by_its_magic_and_by_nothing_shorter() {
+    fn every_kind_is_recognised_by_its_whole_magic() {
         for kind in Kind::ALL {
             let mut file = kind.magic().to_vec();
             assert_eq!(Kind::sniff(&file[..3]), None, "{kind}");

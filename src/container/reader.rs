@@ -1,7 +1,7 @@
-//! Bytes of a file -> numbers and rows of tables, each checked against the file's end first.
+//! Bytes of a file -> bounds-checked tables and their records.
 //!
-//! Offsets are absolute and 64 bits wide, so that no sum of two fields of a file wraps. Knows no format. Nothing is
-//! allocated here: a caller learns whether a table is inside the file before it makes room for its rows.
+//! Offsets are absolute and 64 bits wide, so that no sum of two fields of a file wraps. Nothing is
+//! allocated here: a caller knows that a table is inside the file before it allocates.
 
 use std::fmt;
 
@@ -11,12 +11,12 @@ pub struct Reader<'a> {
     bytes: &'a [u8],
 }
 
-/// A stretch of the file that reaches past its end: `count` entries of `size` bytes at `start`.
+/// A table that ends past the end of the file: `count` entries of `size` bytes at `start`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PastEnd {
     /// Absolute offset of the first entry.
     pub start: u64,
-    /// Number of entries; where `size` is 1, a number of bytes.
+    /// Number of entries; of bytes if `size` is 1.
     pub count: u64,
     /// Bytes per entry.
     pub size: usize,
@@ -39,7 +39,7 @@ impl fmt::Display for PastEnd {
 impl std::error::Error for PastEnd {}
 
 impl<'a> Reader<'a> {
-    /// Reads `bytes`.
+    /// A reader of `bytes`.
     pub const fn new(bytes: &'a [u8]) -> Reader<'a> {
         Reader { bytes }
     }
@@ -55,34 +55,34 @@ impl<'a> Reader<'a> {
     }
 
     /// `count` entries of `size` bytes (not zero) at `start`.
-    pub fn rows(&self, start: u64, count: u64, size: usize) -> Result<Rows<'a>, PastEnd> {
+    pub fn table(&self, start: u64, count: u64, size: usize) -> Result<Table<'a>, PastEnd> {
         let past = PastEnd { start, count, size, len: self.len() };
         let end = count.checked_mul(size as u64).and_then(|n| start.checked_add(n)).ok_or(past)?;
         if end > self.len() as u64 {
             return Err(past);
         }
         // Both casts are exact, since start <= end <= len.
-        Ok(Rows { at: start as usize, size, bytes: &self.bytes[start as usize..end as usize] })
+        Ok(Table { at: start as usize, size, bytes: &self.bytes[start as usize..end as usize] })
     }
 
     /// One entry of `size` bytes (not zero) at `start`, such as a header.
-    pub fn row(&self, start: u64, size: usize) -> Result<Row<'a>, PastEnd> {
-        let rows = self.rows(start, size as u64, 1)?;
-        Ok(Row { at: rows.at, bytes: rows.bytes })
+    pub fn record(&self, start: u64, size: usize) -> Result<Record<'a>, PastEnd> {
+        let Table { at, bytes, .. } = self.table(start, size as u64, 1)?;
+        Ok(Record { at, bytes })
     }
 }
 
-/// A table that is inside the file.
+/// A table inside the file.
 #[derive(Clone, Copy, Debug)]
-pub struct Rows<'a> {
+pub struct Table<'a> {
     at: usize,
     size: usize,
     bytes: &'a [u8],
 }
 
-impl<'a> Rows<'a> {
-    /// No entries, nowhere.
-    pub const EMPTY: Rows<'static> = Rows { at: 0, size: 1, bytes: &[] };
+impl<'a> Table<'a> {
+    /// A table without entries.
+    pub const EMPTY: Table<'static> = Table { at: 0, size: 1, bytes: &[] };
 
     /// All bytes of the table.
     pub const fn bytes(&self) -> &'a [u8] {
@@ -90,21 +90,21 @@ impl<'a> Rows<'a> {
     }
 
     /// The entries in order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = Row<'a>> + use<'a> {
-        let Rows { at, size, bytes } = *self;
-        bytes.chunks_exact(size).enumerate().map(move |(i, bytes)| Row { at: at + i * size, bytes })
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Record<'a>> + use<'a> {
+        let Table { at, size, bytes } = *self;
+        bytes.chunks_exact(size).enumerate().map(move |(i, bytes)| Record { at: at + i * size, bytes })
     }
 }
 
-/// An entry that is inside the file. Its fields are read at offsets known to the program: one beyond the size that the
-/// entry was made with is a mistake in the program, not in the file, and panics.
+/// An entry inside the file. Field offsets are constants of the program, so an offset beyond the
+/// entry's size is a bug and panics.
 #[derive(Clone, Copy, Debug)]
-pub struct Row<'a> {
+pub struct Record<'a> {
     at: usize,
     bytes: &'a [u8],
 }
 
-impl Row<'_> {
+impl Record<'_> {
     /// Absolute offset of the field at `field`.
     pub const fn at(&self, field: usize) -> usize {
         self.at + field
@@ -138,27 +138,27 @@ mod tests {
     #[test]
     fn numbers_are_little_endian_and_offsets_absolute() {
         let bytes: Vec<u8> = (0..16).collect();
-        let rows = Reader::new(&bytes).rows(4, 3, 4).unwrap();
-        let last = rows.iter().nth(2).unwrap();
+        let table = Reader::new(&bytes).table(4, 3, 4).unwrap();
+        let last = table.iter().nth(2).unwrap();
         assert_eq!((last.u8(1), last.u16(1), last.u32(0)), (13, 0x0E0D, 0x0F0E0D0C));
         assert_eq!((last.at(3), last.array::<2>(2)), (15, [14, 15]));
-        assert_eq!(rows.iter().len(), 3);
+        assert_eq!(table.iter().len(), 3);
     }
 
     #[test]
     fn a_table_may_end_with_the_file_and_not_a_byte_later() {
         let r = Reader::new(&[0; 16]);
-        assert!(r.rows(0, 2, 8).is_ok() && r.rows(16, 0, 8).is_ok() && r.row(15, 1).is_ok());
+        assert!(r.table(0, 2, 8).is_ok() && r.table(16, 0, 8).is_ok() && r.record(15, 1).is_ok());
         for (start, count, size) in [(1, 2, 8), (0, 17, 1), (17, 0, 8), (u64::MAX, 1, 1), (8, u64::MAX, 8)] {
-            let past = r.rows(start, count, size).unwrap_err();
+            let past = r.table(start, count, size).unwrap_err();
             assert_eq!(past, PastEnd { start, count, size, len: 16 });
         }
         assert_eq!(
-            r.rows(9, 1, 8).unwrap_err().to_string(),
+            r.table(9, 1, 8).unwrap_err().to_string(),
             "(1 entry of 8 bytes at 0x9) reaches past the end of the file (0x10 bytes)"
         );
         assert_eq!(
-            r.row(9, 8).unwrap_err().to_string(),
+            r.record(9, 8).unwrap_err().to_string(),
             "(0x8 bytes at 0x9) reaches past the end of the file (0x10 bytes)"
         );
     }

@@ -1,8 +1,8 @@
 //! A linked shader file, SHBIN: one program image (DVLP) and the entry points (DVLE) that share it.
 //!
-//! [`Shbin::parse`] takes every producer's layout, [`Shbin::write`] has one layout; what the first returns, the second
-//! writes, and reading that again gives an equal value. Offsets, padding and the free layout of the tables are not kept,
-//! everything that they lead to is. Must not know instructions: code is words here.
+//! [`Shbin::parse`] accepts the file layout of every producer, [`Shbin::write`] has one file
+//! layout. Writing a parsed value and parsing it again gives an equal value: only offsets, padding
+//! and the order of tables in the file are lost. Code is words here, not instructions.
 
 mod error;
 pub(crate) mod tables;
@@ -31,19 +31,21 @@ pub struct Shbin {
     pub opdescs: Vec<Opdesc>,
     /// Entry points in file order.
     pub dvles: Vec<Dvle>,
-    /// Names of source files, as official tools leave them; none from the free tools.
+    /// Names of source files, from official tools; the free tools write none.
     pub file_names: Vec<String>,
 }
 
 impl Shbin {
-    /// The program image as the engines take it. Descriptors past the 128th are dropped: no instruction can name them.
+    /// The program image as a [`Program`]. Descriptors past the 128th are dropped: no instruction
+    /// can name them.
     ///
-    /// Fails only for a hand-made value: the reader accepts no more code than a program holds.
+    /// Fails only for a value that no reader returned: the reader rejects code longer than a
+    /// program holds.
     pub fn program(&self) -> Result<Program, ProgramError> {
         program(&self.code, &self.opdescs)
     }
 
-    /// Where each of the entry points begins and on what kind of unit, in file order.
+    /// Address and stage of each entry point, in file order.
     pub fn entries(&self) -> Vec<Entry> {
         self.dvles.iter().map(Dvle::entry).collect()
     }
@@ -60,7 +62,7 @@ pub(crate) fn program(code: &[u32], opdescs: &[Opdesc]) -> Result<Program, Progr
 pub struct Opdesc {
     /// The descriptor itself.
     pub word: u32,
-    /// Second word of the eight-byte entry; official files have something here, nobody knows what.
+    /// Second word of the eight-byte entry; not zero in official files, meaning unknown.
     pub extra: u32,
 }
 
@@ -72,12 +74,12 @@ pub enum GeometryMode {
     Point,
     /// A variable number of vertices, in uniforms.
     Variable {
-        /// Vertices that arrive with all their outputs.
+        /// Vertices with all their outputs.
         main_vertices: u8,
     },
     /// A fixed number of vertices, in uniforms.
     Fixed {
-        /// First float uniform that receives them (class-local number).
+        /// First float uniform that receives them (number within the class).
         start: u8,
         /// Vertices per primitive.
         vertices: u8,
@@ -96,9 +98,10 @@ pub struct Dvle {
     pub version: u16,
     /// Kind of unit.
     pub stage: Stage,
-    /// Whether the geometry program's output map is to be merged with the vertex program's.
+    /// Whether the geometry program's output map is merged with the vertex program's.
     pub merge_outmaps: bool,
-    /// Entry point, in words. Where the producer is known to write something else there, the reader has put it right.
+    /// Entry point, in words. The reader corrects the field of a producer known to write another
+    /// value there.
     pub entry: u32,
     /// End of the entry procedure, in words; 0 from some tools.
     pub end: u32,
@@ -108,25 +111,25 @@ pub struct Dvle {
     pub output_mask: u16,
     /// Geometry mode; `Point` in vertex programs.
     pub geometry: GeometryMode,
-    /// Values that are loaded into uniforms when the shader is bound.
+    /// Values that binding the shader loads into uniforms.
     pub constants: Vec<Constant>,
     /// Debug labels.
     pub labels: Vec<Label>,
-    /// Output wiring.
+    /// Output table.
     pub outputs: Vec<Output>,
     /// Names of uniforms and inputs.
     pub uniforms: Vec<Uniform>,
 }
 
 impl Dvle {
-    /// Where the program begins. An `entry` that no pc can hold, which the reader never returns, becomes the largest pc:
-    /// outside of any code.
+    /// Address and stage. An `entry` that no pc can hold, which the reader never returns, becomes
+    /// the largest pc, outside all code.
     pub fn entry(&self) -> Entry {
         Entry { pc: Pc::try_from(self.entry).unwrap_or(Pc::MAX), stage: self.stage }
     }
 
-    /// Loads the constants, as binding the shader does; other registers stay as they are. Later rows win. A register that
-    /// does not exist, which the reader never returns, is passed over.
+    /// Loads the constants, as binding the shader does; other registers are unchanged. Later rows
+    /// win. A register that does not exist, which the reader never returns, is ignored.
     pub fn apply_constants(&self, uniforms: &mut Uniforms) {
         constants_into(&self.constants, uniforms);
     }
@@ -137,7 +140,7 @@ pub(crate) fn constants_into(constants: &[Constant], uniforms: &mut Uniforms) {
     constants.iter().for_each(|c| c.apply(uniforms));
 }
 
-/// Of the type byte only bit 0 is known; the documents say that there may be other flags.
+/// Only bit 0 of the type byte is known; the documents mention possible other flags.
 pub(crate) fn stage_of(byte: u8) -> Stage {
     if byte & 1 != 0 { Stage::Geometry } else { Stage::Vertex }
 }
@@ -163,7 +166,8 @@ pub enum Constant {
     Float {
         /// c0-c95.
         register: u16,
-        /// x, y, z, w as float24 in the low 24 bits of each word; the upper eight are kept and mean nothing.
+        /// x, y, z, w as float24 in the low 24 bits of each word; the upper eight are preserved and
+        /// have no meaning.
         value: [u32; 4],
     },
 }
@@ -224,8 +228,8 @@ pub struct Label {
 /// One row of the output table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Output {
-    /// Semantic: 0 position, 1 normalquat, 2 color, 3 texcoord0, 4 texcoord0w, 5 texcoord1, 6 texcoord2, 8 view,
-    /// 9 dummy.
+    /// Semantic: 0 position, 1 normalquat, 2 color, 3 texcoord0, 4 texcoord0w, 5 texcoord1, 6
+    /// texcoord2, 8 view, 9 dummy.
     pub semantic: u16,
     /// o register.
     pub register: u16,

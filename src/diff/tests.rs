@@ -1,4 +1,4 @@
-//! The comparison tested with kernels that differ in one known way.
+//! The comparison of kernels with one known difference.
 
 use super::*;
 use crate::interp::Interp;
@@ -23,9 +23,10 @@ fn diff(want: &dyn Kernel, got: &dyn Kernel, count: usize) -> Report {
     let (uniforms, unit, inputs) = (Uniforms::new(), Unit::new(), inputs(count));
     let work = Work { uniforms: &uniforms, unit: &unit, inputs: &inputs, input_mask: 0b11, output_mask: 0xFF };
     let mut seen = 0;
-    let report = compare(Side { name: "one", kernel: want }, Side { name: "two", kernel: got }, &work, &mut |n| {
-        seen += n;
-    });
+    let report =
+        compare(NamedKernel { name: "one", kernel: want }, NamedKernel { name: "two", kernel: got }, &work, &mut |n| {
+            seen += n;
+        });
     assert_eq!(seen, count as u64);
     assert_eq!(report.vertices, count as u64);
     report
@@ -46,7 +47,7 @@ fn a_kernel_equals_itself_over_any_number_of_vertices() {
 }
 
 #[test]
-fn every_part_of_the_state_is_looked_at() {
+fn every_part_of_the_state_is_compared() {
     let vertex = [
         ("mov o1.y, v0", "nop", "o1.y (bank 0)"),
         ("mov r7.w, v0", "nop", "r7.w"),
@@ -69,15 +70,16 @@ fn every_part_of_the_state_is_looked_at() {
             continue;
         }
         let found = differs(want, got, stage).unwrap_or_else(|| panic!("{want} equals {got}"));
-        assert!(found.rows.iter().any(|r| r.place == place && r.differs), "{place} isn't in\n{found}");
+        assert!(found.rows.iter().any(|r| r.location == place && r.differs), "{place} isn't in\n{found}");
         assert_eq!(found.how, How::Run);
     }
-    assert!(differs("break", "nop", Stage::Vertex).unwrap().rows.iter().any(|r| r.place == "exit"));
+    assert!(differs("break", "nop", Stage::Vertex).unwrap().rows.iter().any(|r| r.location == "exit"));
 }
 
 #[test]
 fn zeros_differ_by_sign_and_nans_not_at_all() {
-    // c0 is zero: its reciprocal is infinite, and infinity less infinity is NaN, of another sign when negated.
+    // c0 is zero, so its reciprocal is infinite. Infinity minus infinity is NaN, and negation flips
+    // its sign.
     let nan = "rcp r1, c0\nadd r1, r1, -r1\nmov o0, r1";
     assert!(differs(nan, &nan.replace("mov o0, r1", "mov o0, -r1\nmov r1, -r1"), Stage::Vertex).is_none());
     let found = differs("mov o0, c0", "mov o0, -c0", Stage::Vertex).unwrap();
@@ -87,14 +89,15 @@ fn zeros_differ_by_sign_and_nans_not_at_all() {
 
 #[test]
 fn each_difference_counts_once() {
-    // r0 counts vertices in the second kernel only; without starting anew every later vertex would differ by it.
+    // Without continuing from the reference's state, each difference would repeat in later
+    // vertices.
     let uses_old = kernel("mov o0, r0\nadd r0, r0, v0.yyyy", Stage::Vertex);
     let forgets = kernel("mov o0, r0\nadd r0, r0, v0.yyyy\nmul r1, v0.xxxx, v0.xxxx", Stage::Vertex);
-    // Vertex 0 multiplies zeros, which changes nothing; the others differ in r1.
+    // Vertex 0 multiplies zeros, so r1 stays equal; the others differ in r1.
     assert_eq!(diff(&uses_old, &forgets, 10).differences, 9);
 }
 
-/// A kernel whose `run` is right and whose `run_batch` changes the outputs of one vertex.
+/// A kernel whose `run` is correct and whose `run_batch` corrupts the outputs of one vertex.
 struct BadBatch<K>(K, Mutex<usize>);
 
 impl<K: Kernel> Kernel for BadBatch<K> {
@@ -119,7 +122,7 @@ fn batches_are_compared_vertex_by_vertex() {
     let report = diff(&good, &bad, 64);
     assert_eq!(report.differences, 1);
     let first = report.first.unwrap();
-    // 1 + 3 + 4 come before: vertex 11 is the fourth of the batch of five.
+    // After batches of 1, 3 and 4, vertex 11 is the fourth of the batch of five.
     assert_eq!((first.vertex, first.how), (11, How::Batch { first: 8, size: 5, layout: VertexLayout::Aos }));
     assert_eq!(first.inputs[0], (0, [11.0, 1.0, -0.0, 2.5]));
     let text = first.to_string();

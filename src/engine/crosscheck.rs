@@ -4,7 +4,7 @@
 
 use super::compiled::Compiled;
 use super::{Event, EventHandler, lock};
-use crate::diff::{self, Side, Work};
+use crate::diff::{self, NamedKernel, Work};
 use crate::state::{Batch, Uniforms, Unit};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -64,8 +64,8 @@ impl Crosscheck {
 
     fn compare(&self, shader: &Compiled, work: &Work<'_>) {
         let Some(native) = shader.native() else { return };
-        let want = Side { name: "interp", kernel: shader.interpreted() };
-        let got = Side { name: shader.backend(), kernel: native };
+        let want = NamedKernel { name: "interp", kernel: shader.interpreted() };
+        let got = NamedKernel { name: shader.backend(), kernel: native };
         let Some(difference) = diff::compare(want, got, work, &mut |_| ()).first else { return };
         let mut found = lock(&self.found);
         let first = found.is_none();

@@ -1,6 +1,6 @@
 //! Numbered blocks of work -> their results in order, made on several threads.
 //!
-//! Invariant: what is taken depends on the work and not on the threads. It must not know what the work is.
+//! Invariant: the results depend on the work, not on the threads. The work itself is opaque here.
 
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
@@ -11,7 +11,7 @@ use std::thread;
 /// Programs of a block.
 const PROGRAMS: u64 = 32;
 
-/// How many blocks so many programs are.
+/// Number of blocks that hold `programs` programs.
 pub(super) fn count(programs: u64) -> u64 {
     programs.div_ceil(PROGRAMS)
 }
@@ -21,8 +21,9 @@ pub(super) fn programs(n: u64, programs: u64) -> Range<u64> {
     n * PROGRAMS..programs.min(n.saturating_add(1).saturating_mul(PROGRAMS))
 }
 
-/// Does `work` for each block below `count` while `begin` says so, and hands the results to `take` on this thread, in the order of the
-/// blocks, until that breaks. A block that was begun is finished, so that there are no gaps.
+/// Runs `work` for each block below `count` while `begin` returns true. Passes the results to
+/// `take` on this thread, in block order, until `take` breaks. A block that has begun is finished,
+/// so that there are no gaps.
 pub(super) fn in_order<T: Send, B>(
     count: u64,
     threads: usize,
@@ -38,7 +39,7 @@ pub(super) fn in_order<T: Send, B>(
             scope.spawn(move || {
                 while begin() {
                     let n = next.fetch_add(1, Ordering::Relaxed);
-                    // Nobody receives any more once a result has broken it off.
+                    // The receiver is gone once `take` has broken off.
                     if n >= count || sender.send((n, work(n))).is_err() {
                         break;
                     }

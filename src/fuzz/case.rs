@@ -1,6 +1,7 @@
 //! A test case: a program and everything that it runs on.
 //!
-//! A plain value that can be changed at will; nothing in it refers to how it was made. It must not know engines.
+//! A plain value that any code may change; it does not record how it was made. It does not name
+//! engines.
 
 use crate::diff::Work;
 use crate::interp::{Interp, InterpKernel, Step};
@@ -10,18 +11,18 @@ use crate::program::{Entry, Program};
 use crate::state::{Exit, NoEmitter, Registers, Uniforms, Unit};
 use std::sync::Arc;
 
-/// What one comparison runs.
+/// The program, inputs and configuration of one comparison.
 #[derive(Clone)]
 pub struct Case {
-    /// Where it comes from, in words: a seed, a file.
+    /// Origin as text: a seed, a file.
     pub name: String,
     /// The program.
     pub program: Arc<Program>,
-    /// Where it begins, on what unit.
+    /// Its entry: address and stage.
     pub entry: Entry,
     /// Number format and fuel.
     pub config: Config,
-    /// What it reads.
+    /// Its uniforms.
     pub uniforms: Uniforms,
     /// The unit before the first vertex.
     pub unit: Unit,
@@ -34,7 +35,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// What kernels of its program are given.
+    /// The configuration of kernels.
     pub fn work(&self) -> Work<'_> {
         let Case { uniforms, unit, inputs, input_mask, output_mask, .. } = self;
         Work { uniforms, unit, inputs, input_mask: *input_mask, output_mask: *output_mask }
@@ -58,7 +59,8 @@ impl Case {
         unit
     }
 
-    /// Vertex `n` alone, with the registers that the others before it leave behind on the interpreter.
+    /// Vertex `n` alone, with the registers that the vertices before it carry over on the
+    /// interpreter.
     pub fn alone(&self, n: usize) -> Case {
         let unit = self.unit_at(n);
         Case { inputs: vec![unit.v], input_mask: u16::MAX, unit, ..self.clone() }
@@ -70,8 +72,8 @@ impl Case {
         self.interp().run_traced(&self.uniforms, &mut unit, &mut NoEmitter, hook)
     }
 
-    /// Whether the first vertex writes outputs, and the same ones whatever the unit held before: what engines that run
-    /// several vertices at once need.
+    /// Whether the first vertex writes outputs that do not depend on the unit's earlier contents,
+    /// as group execution requires.
     pub fn is_independent(&self) -> bool {
         let first = self.unit_at(0);
         let other = Unit { v: first.v, bank: first.bank, ..Unit::new() };

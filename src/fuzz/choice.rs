@@ -1,14 +1,14 @@
 //! A seed, or a fuzzer's bytes -> the choices that a generator makes.
 //!
-//! Total: bytes that have run out choose 0 for ever, so generators must end by their own limits. The same source gives the
-//! same choices on every machine. It must not know what is generated.
+//! Total: exhausted bytes choose 0 for ever, so generators must end by their own limits. The same
+//! entropy gives the same choices on every machine.
 
-/// Where choices come from.
+/// Makes choices from a seed or from bytes.
 pub struct Choices<'a> {
-    source: Source<'a>,
+    source: Entropy<'a>,
 }
 
-enum Source<'a> {
+enum Entropy<'a> {
     Random(u64),
     Bytes(&'a [u8]),
 }
@@ -16,15 +16,16 @@ enum Source<'a> {
 impl<'a> Choices<'a> {
     /// Choices that depend on `seed` alone.
     pub fn from_seed(seed: u64) -> Choices<'static> {
-        Choices { source: Source::Random(seed) }
+        Choices { source: Entropy::Random(seed) }
     }
 
-    /// Choices read off `bytes`, as few as each one needs.
+    /// Choices read from `bytes`; each takes as few as it needs.
     pub fn from_bytes(bytes: &'a [u8]) -> Choices<'a> {
-        Choices { source: Source::Bytes(bytes) }
+        Choices { source: Entropy::Bytes(bytes) }
     }
 
-    /// A random source of its own, for bulk (register contents) that would eat up a fuzzer's bytes.
+    /// An independent random generator, for bulk data (register contents) that would exhaust a
+    /// fuzzer's bytes.
     pub fn fork(&mut self) -> Choices<'static> {
         let seed = u64::from(self.word()) << 32 | u64::from(self.word());
         Choices::from_seed(seed)
@@ -41,16 +42,16 @@ impl<'a> Choices<'a> {
     /// Any 32 bits.
     pub fn word(&mut self) -> u32 {
         match &mut self.source {
-            Source::Random(state) => (Self::random(state) >> 32) as u32,
-            Source::Bytes(bytes) => take(bytes, 4),
+            Entropy::Random(state) => (Self::random(state) >> 32) as u32,
+            Entropy::Bytes(bytes) => take(bytes, 4),
         }
     }
 
     /// A number below `n`, which must not be 0.
     pub fn below(&mut self, n: u32) -> u32 {
         match &mut self.source {
-            Source::Random(state) => (((Self::random(state) >> 32) * u64::from(n)) >> 32) as u32,
-            Source::Bytes(bytes) => take(bytes, if n <= 1 << 8 { 1 } else { 4 }) % n,
+            Entropy::Random(state) => (((Self::random(state) >> 32) * u64::from(n)) >> 32) as u32,
+            Entropy::Bytes(bytes) => take(bytes, if n <= 1 << 8 { 1 } else { 4 }) % n,
         }
     }
 
@@ -64,7 +65,7 @@ impl<'a> Choices<'a> {
         items[self.below(items.len() as u32) as usize]
     }
 
-    /// The place of one of `weights`, as often as it weighs.
+    /// The index of one of `weights`, with a probability proportional to its weight.
     pub fn weighted(&mut self, weights: &[u32]) -> usize {
         let mut at = self.below(weights.iter().sum());
         weights

@@ -1,8 +1,8 @@
-//! Cases x one engine -> a line of text for each: a hash of every result. What machines, CPUs and engines print can be compared
-//! with `diff`.
+//! Cases x one engine -> a line of text for each: a hash of every result. The text of two machines,
+//! CPUs or engines can be compared with `diff`.
 //!
-//! Invariant: the lines depend on the plan and on what the engine computes, not on threads, and not on the bits of a NaN. It must not know
-//! which engines there are.
+//! Invariant: the lines depend on the plan and on the engine's results, not on threads, nor on the
+//! bits of a NaN.
 
 use super::blocks;
 use super::case::Case;
@@ -14,14 +14,15 @@ use crate::state::{Batch, Emitter, Exit, Registers, Unit, VertexLayout};
 use std::fmt::{self, Write};
 use std::ops::ControlFlow;
 
-/// What an engine makes of a case.
+/// An engine's results on a case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Digest {
-    /// How vertices ended, in the order they first ended so, and how many.
+    /// Exits in the order of their first occurrence, with their counts.
     pub exits: Vec<(Exit, u32)>,
-    /// Triangles sent while vertices ran one by one.
+    /// Triangles emitted while vertices ran singly.
     pub triangles: u32,
-    /// Of all registers, flags, copied outputs, exits and triangles: after each vertex, and after one batch of all.
+    /// Hash of all registers, flags, copied outputs, exits and triangles, after each vertex and
+    /// after one batch of all.
     pub hash: u64,
 }
 
@@ -32,23 +33,24 @@ impl fmt::Display for Digest {
     }
 }
 
-/// 64 bits that every bit put in has changed.
+/// A 64-bit hash that depends on every bit put in.
 struct Hash(u64);
 
 impl Hash {
     fn word(&mut self, word: u32) {
-        // Multiplying by an odd number loses nothing, and the shift brings upper bits down, which it alone never does.
+        // Multiplying by an odd number is a bijection; the shift moves upper bits down, which it
+        // never does.
         let mixed = (self.0 ^ u64::from(word)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         self.0 = mixed ^ mixed >> 32;
     }
 
     fn registers(&mut self, registers: &Registers) {
-        // Hosts disagree about sign and payload of the NaN that an operation makes; there is one NaN here.
+        // CPUs disagree about sign and payload of a new NaN, so all NaN hash alike.
         let bits = |x: &f32| if x.is_nan() { f32::NAN.to_bits() } else { x.to_bits() };
         registers.as_flattened().iter().map(bits).for_each(|word| self.word(word));
     }
 
-    /// All of it: a field that is added must be taken apart here as well.
+    /// Hashes the whole unit. The exhaustive pattern makes a new field a compile error here.
     fn unit(&mut self, unit: &Unit) {
         let Unit { v, r, o, slots, a0, al, cmp, bank, setemit } = unit;
         [v, r].into_iter().chain(o).chain(slots).for_each(|file| self.registers(file));
@@ -62,7 +64,7 @@ impl Hash {
     }
 }
 
-/// Hashes what is emitted, in its order.
+/// Hashes emitted triangles, in order.
 struct Triangles<'a> {
     hash: &'a mut Hash,
     count: u32,
@@ -110,19 +112,19 @@ pub fn digest(case: &Case, kernel: &dyn Kernel) -> Digest {
     digest
 }
 
-/// One line for program and number format. A program that the engine refuses has the reason instead of a hash.
+/// One line for a program and number format. A rejected program has the reason instead of a hash.
 fn line(seed: u64, case: &Case, engine: Engine<'_>) -> String {
     let mut line = format!("{seed} {}", case.config.precision);
     let written = match engine.backend.compile(&case.program, case.entry, &case.config) {
         Ok(kernel) => writeln!(line, " {}", digest(case, &*kernel)),
-        Err(reason) => writeln!(line, " refused: {reason}"),
+        Err(reason) => writeln!(line, " rejected: {reason}"),
     };
     written.expect("text takes all that is written to it");
     line
 }
 
-/// Runs the plan's programs on `engine` and hands their lines to `take`, many at a time, in the order of the programs, until it
-/// breaks. `plan.until` is not looked at: a part of the lines could not be compared.
+/// Runs the plan's programs on `engine` and passes their lines to `take`, many at a time, in
+/// program order, until it breaks. Ignores `plan.until`: an incomplete list could not be compared.
 pub fn digests<B>(plan: &Plan, engine: Engine<'_>, take: &mut dyn FnMut(&str) -> ControlFlow<B>) -> ControlFlow<B> {
     let work = |n| {
         let mut lines = String::new();
@@ -165,7 +167,7 @@ mod tests {
         let seeds: Vec<_> = one.lines().map(|l| l.split(' ').next().unwrap().parse::<u64>().unwrap()).collect();
         assert_eq!(seeds, (1..=PROGRAMS).flat_map(|n| [n; Precision::ALL.len()]).collect::<Vec<_>>());
         let hashes: std::collections::HashSet<_> = names.iter().map(|l| l.split(' ').nth(2).unwrap()).collect();
-        // Some programs do the same in two formats.
+        // Some programs give the same results in two formats.
         assert!(hashes.len() > miri_or(2, 140), "{}", hashes.len());
     }
 

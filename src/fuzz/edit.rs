@@ -1,7 +1,7 @@
 //! Program -> a simpler program: fewer words, plainer instructions, fewer descriptors.
 //!
-//! Invariant: an edit never makes a program longer, and all targets that pointed at a word that stays point at it still.
-//! Whether what came out still serves is the caller's to find out. It must not know why programs are made simpler.
+//! Invariant: an edit never makes a program longer, and a target that pointed at a remaining word
+//! still points at it. The caller checks whether the edited program still shows the divergence.
 
 use crate::isa::decode::{decode, opdesc_index};
 use crate::isa::encode::{encode, opdesc};
@@ -17,7 +17,7 @@ pub(super) const NOP: u32 = 0x21 << 26;
 /// `END`.
 pub(super) const END: u32 = 0x22 << 26;
 
-/// How many kinds of [`simpler`] there are.
+/// Number of kinds of [`simpler`].
 pub(super) const KINDS: usize = 18;
 
 /// `program` with its code changed, and not made longer than a program may be.
@@ -27,8 +27,8 @@ pub(super) fn with_code(program: &Program, change: impl FnOnce(&mut Vec<u32>)) -
     Program::from_words(&code, program.opdescs()).expect("edits stay within the unit's memory")
 }
 
-/// `program` without the words of `range`, targets moved, and where `entry` is then. What pointed into the range points
-/// behind it.
+/// `program` without the words of `range`, with targets adjusted, and the new address of `entry`. A
+/// target inside the range becomes the word after it.
 pub(super) fn delete(program: &Program, entry: Pc, range: Range<usize>) -> (Program, Pc) {
     let moved = |pc: Pc| match usize::from(pc) {
         at if at <= range.start => pc,
@@ -47,7 +47,7 @@ pub(super) fn delete(program: &Program, entry: Pc, range: Range<usize>) -> (Prog
 
 /// A transfer whose addresses have been moved.
 fn retarget(inst: Inst, moved: impl Fn(Pc) -> Pc) -> Inst {
-    // The length is that of the words between two addresses, both of which move.
+    // The length counts the words between two addresses, both of which move.
     let span = |target: Pc, len: u8| (moved(target), (moved(target + Pc::from(len)) - moved(target)) as u8);
     match inst {
         Inst::Call { test, target, len } => {
@@ -64,8 +64,8 @@ fn retarget(inst: Inst, moved: impl Fn(Pc) -> Pc) -> Inst {
     }
 }
 
-/// `program` with `inst` at `pc`, under a descriptor that says what it needs and nothing else. `None` if the table has no
-/// room for that, or the instruction has no encoding.
+/// `program` with `inst` at `pc`, under a minimal descriptor. `None` if the table has no room for
+/// one, or the instruction has no encoding.
 pub(super) fn replace(program: &Program, pc: usize, inst: &Inst) -> Option<Program> {
     let mut opdescs = program.opdescs().to_vec();
     let index = match opdesc(inst) {
@@ -92,8 +92,9 @@ fn is_mad(inst: &Inst) -> bool {
     row.is_some_and(|row| matches!(row.format, Format::F5 | Format::F5i))
 }
 
-/// `program` with the descriptors that its words name and no others, each once, those of `MAD` first. With `plain`, what an
-/// instruction does not read is zero in its descriptor and in its word. `None` if `MAD`s name more than they then reach.
+/// `program` with only the descriptors that its words name, each once, those of `MAD` first. With
+/// `plain`, fields that an instruction does not read are zero in descriptor and word. `None` if
+/// `MAD`s name more descriptors than their field can address.
 pub(super) fn compact(program: &Program, plain: bool) -> Option<Program> {
     let mut opdescs: Vec<u32> = Vec::new();
     let mut code = program.code().to_vec();
@@ -126,8 +127,8 @@ pub(super) fn compact(program: &Program, plain: bool) -> Option<Program> {
     Program::from_words(&code, &opdescs).ok()
 }
 
-/// `inst` with one thing about it made plainer; `kind` counts from 0 to [`KINDS`]. `None` if it is plain already or has no
-/// such thing.
+/// `inst` with one property simplified; `kind` counts from 0 to [`KINDS`]. `None` if the property
+/// is already simple or absent.
 pub(super) fn simpler(inst: &Inst, kind: usize) -> Option<Inst> {
     let mut new = *inst;
     match kind {
@@ -216,7 +217,7 @@ mod tests {
         let (after, entry) = delete(&before, 5, 1..2);
         let want = ["rcall 2, 2", "rifu b0, 4, 1", "emit", "nop", "rloop i0, 6", "nop", "break", "rjmpu b1, 4"];
         assert_eq!((&text(&after)[..8], entry), (&want.map(String::from)[..], 4));
-        assert_eq!(text(&after)[8..], ["rjmpu b1, 1", "end"], "what pointed at it points behind it");
+        assert_eq!(text(&after)[8..], ["rjmpu b1, 1", "end"], "a target at it becomes the word after it");
         // A part of a procedure, of an else part and the end of a loop.
         let (after, entry) = delete(&before, 2, 4..8);
         assert_eq!(text(&after), ["rcall 3, 1", "nop", "rifu b0, 4, 0", "emit", "rjmpu b1, 4", "rjmpu b1, 1", "end"]);

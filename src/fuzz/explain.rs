@@ -1,18 +1,19 @@
-//! [`Divergence`] -> the first instruction whose result differs, with the registers of both engines behind it.
+//! [`Divergence`] -> the first instruction whose result differs, with the registers of both engines
+//! after it.
 //!
-//! Native code has no place to stop at, so the program is cut instead, in two ways. Where the interpreter arrives at a
-//! word for the first time, that word becomes `END`; where it goes backward, fuel runs out. Either way what is left
-//! runs exactly as far as the whole did until then, on the interpreter and on the engine, each in every way of running.
-//! The first cut that differs ends with the instruction to blame, or, in the later rounds of a loop, with one of
-//! several: then it is said which ones they are.
+//! Native code can't stop between instructions, so the program is truncated instead. Where the
+//! interpreter reaches a word for the first time, that word becomes `END`. Where it branches
+//! backward, fuel runs out. Either way the truncated program executes a prefix of the run, on the
+//! interpreter and on the engine, singly and in batches. The first prefix that differs ends with
+//! the instruction to blame. In later iterations of a loop several instructions may be to blame;
+//! the report then names the range.
 //!
-//! Where that is not sound, it says so or nothing: a difference that needs the vertices before it has no cut; and a cut
-//! is another program, whose compiler may no longer make the mistake, so that a later instruction is blamed. Emitted
-//! triangles are compared like registers, but the registers shown are those that `run` leaves. It must not know how the
-//! result is printed.
+//! Limits: a difference that needs earlier vertices has no prefix to compare. A truncated program
+//! is another program, whose compilation may lack the fault, so that a later instruction is blamed.
+//! Emitted triangles are compared like registers, but the registers shown are those after `run`.
 
 use super::case::Case;
-use super::compare::{Divergence, Engine, Found, compare};
+use super::compare::{Divergence, Engine, Misbehaviour, compare};
 use super::edit::{END, with_code};
 use crate::isa::flow::is_backward;
 use crate::isa::{Inst, Pc};
@@ -21,10 +22,10 @@ use crate::state::{NoEmitter, Unit};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Cuts that are tried. A program that has been shrunk has a handful of words.
+/// Most prefixes that are tried. A shrunk program has a handful of words.
 const MAX_CUTS: usize = 512;
 
-/// What is known of a divergence's beginning.
+/// Where a divergence begins.
 #[derive(Clone, Debug)]
 pub enum Explanation {
     /// The instruction whose result differs.
@@ -33,19 +34,19 @@ pub enum Explanation {
     Unknown(&'static str),
 }
 
-/// An instruction, and what two engines have behind it.
+/// An instruction, and the state of two engines after it.
 #[derive(Clone, Debug)]
 pub struct Blame {
     /// Its address.
     pub pc: Pc,
-    /// Itself.
+    /// The instruction.
     pub inst: Inst,
-    /// How many instructions the interpreter has executed then, this one included.
+    /// Instructions that the interpreter has executed, this one included.
     pub step: usize,
-    /// How many it has executed when everything still agrees; one less, or the instructions between are under suspicion
-    /// too.
+    /// Instructions executed when the engines last agree. Less than `step - 1` if the instructions
+    /// between may be to blame too.
     pub agreed: usize,
-    /// What differs, in a line.
+    /// The difference, in a line.
     pub difference: String,
     /// The interpreter's registers and the engine's; `None` if the engine panics.
     pub units: [Option<Box<Unit>>; 2],
@@ -70,7 +71,7 @@ pub fn explain(divergence: &Divergence, engine: Engine<'_>) -> Explanation {
             None => Cut::Nothing,
         };
         backward += u32::from(at.next.is_some_and(|next| is_backward(at.pc, next)));
-        // The whole run is the last point, whatever there was before.
+        // The complete run is the last prefix.
         points.truncate(MAX_CUTS);
         points.push(Point { pc: at.pc, inst: *at.inst, step, cut });
     });
@@ -81,7 +82,7 @@ pub fn explain(divergence: &Divergence, engine: Engine<'_>) -> Explanation {
             agreed = step;
             continue;
         };
-        let (difference, panics) = (found.summary(), matches!(found.found, Found::Panic(_)));
+        let (difference, panics) = (found.summary(), matches!(found.found, Misbehaviour::Panic(_)));
         let want = run(&cut, &cut.interp());
         let kernel = || engine.backend.compile(&cut.program, cut.entry, &cut.config).ok();
         let got = if panics { None } else { kernel().map(|kernel| run(&cut, &*kernel)) };
@@ -90,7 +91,7 @@ pub fn explain(divergence: &Divergence, engine: Engine<'_>) -> Explanation {
     Explanation::Unknown("every part of the run agrees, and only the whole differs")
 }
 
-/// An instruction of a run, and how to stop behind it.
+/// An instruction of a run, and how to stop after it.
 struct Point {
     pc: Pc,
     inst: Inst,
@@ -102,9 +103,9 @@ struct Point {
 enum Cut {
     /// By `END` at the word that follows.
     End(Pc),
-    /// By so little fuel.
+    /// By this amount of fuel.
     Fuel(u32),
-    /// It ends there anyway.
+    /// By the program's own end.
     Nothing,
 }
 

@@ -1,11 +1,12 @@
-//! [`Case`], [`Divergence`] -> a test file as `jit-tests/` has them, complete: assembly, `; run:` lines with exact values, the
-//! interpreter's results as expectations, and for a divergence comments that say who differed, where and how.
+//! [`Case`], [`Divergence`] -> a complete test file for `jit-tests/`: assembly, `; run:` lines with
+//! exact values, the interpreter's results as expectations. For a divergence, comments name the
+//! engine, the place and the values that differ.
 //!
-//! The text assembles to the very words and descriptors of the case; values read back bit for bit. What a test file has no
-//! words for is said in a comment: masks, and that vertices follow each other. It must not know who reads it.
+//! The text assembles to the exact words and descriptors of the case; values read back bit for bit.
+//! Comments state what the format can't express: masks, and that vertices run in sequence.
 
 use super::case::Case;
-use super::compare::{Divergence, Engine, Found, REFERENCE};
+use super::compare::{Divergence, Engine, Misbehaviour, REFERENCE};
 use super::explain::{Blame, Explanation, explain};
 use crate::container::shbin::{Dvle, Opdesc, Shbin};
 use crate::diff::Difference;
@@ -14,7 +15,7 @@ use crate::isa::numeric::{Precision, same};
 use crate::kernel::{DEFAULT_FUEL, Kernel, copy_registers};
 use crate::program::{Entry, Program};
 use crate::state::{Emitter, Exit, Registers, Uniforms, Unit, Vec4};
-use crate::text::value::format_vec4;
+use crate::text::literal::format_vec4;
 use crate::text::{assemble, disassemble, inst_to_string};
 use std::fmt::Write;
 
@@ -25,14 +26,15 @@ const RUNS: usize = 8;
 /// Triangles whose registers are expected.
 const TRIANGLES: usize = 2;
 
-/// The test file of a divergence: what was found, and the case. Runs `engines` again to find the instruction to blame.
+/// The test file of a divergence: the difference, and the case. Runs `engines` again to find the
+/// instruction to blame.
 pub fn report(divergence: &Divergence, engines: &[Engine<'_>]) -> String {
     let mut text = String::new();
     comment(&mut text, &divergence.summary());
-    if let Found::Difference(Difference { rows, .. }) = &divergence.found {
+    if let Misbehaviour::Difference(Difference { rows, .. }) = &divergence.found {
         for row in rows.iter().filter(|row| row.differs).skip(1).take(8) {
             let [want, got] = &row.values;
-            comment(&mut text, &format!("Also {}: {got}, but on the interpreter {want}", row.place));
+            comment(&mut text, &format!("Also {}: {got}, but on the interpreter {want}", row.location));
         }
     }
     if let Some(originally) = &divergence.originally {
@@ -46,8 +48,8 @@ pub fn report(divergence: &Divergence, engines: &[Engine<'_>]) -> String {
     }
     let engine = engine.and_then(|e| {
         let Case { program, entry, config, .. } = &divergence.case;
-        // One that panics has no result to look at, and would panic here.
-        let panics = matches!(divergence.found, Found::Panic(_));
+        // An engine that panics has no result, and would panic here.
+        let panics = matches!(divergence.found, Misbehaviour::Panic(_));
         (!panics).then(|| e.backend.compile(program, *entry, config).ok()).flatten()
     });
     text + &file(&divergence.case, engine.as_deref())
@@ -58,7 +60,7 @@ pub fn filetest(case: &Case) -> String {
     file(case, None)
 }
 
-/// A comment; what the parser of test files would take for something else is put differently.
+/// A comment; text that the parser of test files would take for a directive is altered.
 fn comment(text: &mut String, words: &str) {
     for line in words.lines() {
         let line = line.split_whitespace().collect::<Vec<_>>().join(" ").replace("=>", "->");
@@ -79,18 +81,18 @@ fn blamed(text: &mut String, blame: &Blame, divergence: &Divergence) {
         },
     );
     if *difference != divergence.summary() {
-        comment(text, &format!("Cut behind it: {difference}"));
+        comment(text, &format!("Cut after it: {difference}"));
     }
     for (name, unit) in [(REFERENCE, want), (&*divergence.engine, got)] {
         let Some(unit) = unit else { continue };
         let mut items = Vec::new();
         unit_items(&mut items, unit);
         let items = if items.is_empty() { "all zero".into() } else { items.join(", ") };
-        comment(text, &format!("registers behind it, {name}: {items}"));
+        comment(text, &format!("registers after it, {name}: {items}"));
     }
 }
 
-/// What the program of `case` is assembled from, without comments about the case.
+/// The assembly of the program of `case`, without comments about the case.
 fn assembly(program: &Program, entry: Entry) -> String {
     let opdescs = program.opdescs().iter().map(|&word| Opdesc { word, extra: 0 }).collect();
     // All words from the entry on are its procedure; the version is what the assembler writes.
@@ -111,7 +113,7 @@ fn file(case: &Case, engine: Option<&dyn Kernel>) -> String {
         let count = case.inputs.len();
         comment(
             &mut text,
-            &format!("{count} vertices that follow each other; each line begins where the last one ended."),
+            &format!("{count} vertices in sequence; each line begins with the state after the one before."),
         );
     }
     text += &assembly(&case.program, case.entry);
@@ -150,13 +152,13 @@ fn file(case: &Case, engine: Option<&dyn Kernel>) -> String {
     text
 }
 
-/// What a run leaves besides registers.
+/// Results of a run besides registers.
 struct After {
     exit: Exit,
     triangles: Triangles,
 }
 
-/// Triangles, the first few whole.
+/// Triangles, the first few completely.
 #[derive(Default)]
 struct Triangles {
     count: usize,
@@ -208,7 +210,7 @@ fn uniform_items(items: &mut Vec<String>, uniforms: &Uniforms) {
     items.extend((0..16).filter(|n| uniforms.b >> n & 1 != 0).map(|n| format!("b{n} = true")));
 }
 
-/// The vector registers of a unit by the names that test files have for them.
+/// The vector registers of a unit by their names in test files.
 fn vectors(unit: &Unit) -> impl Iterator<Item = (String, &Vec4)> {
     let bank = usize::from(unit.bank & 1);
     let files = [("v", &unit.v), ("r", &unit.r), ("o", &unit.o[bank])].map(|(name, file)| (name.to_string(), file));
@@ -218,7 +220,7 @@ fn vectors(unit: &Unit) -> impl Iterator<Item = (String, &Vec4)> {
     all.flat_map(|(name, file)| file.iter().enumerate().map(move |(n, value)| (format!("{name}{n}"), value)))
 }
 
-/// Everything in a unit that is no vector, and what it is in a new unit.
+/// The scalar fields of a unit, with their values in a new unit.
 fn scalars(unit: &Unit) -> [(&'static str, String, &'static str); 7] {
     let s = unit.setemit;
     [
@@ -232,7 +234,7 @@ fn scalars(unit: &Unit) -> [(&'static str, String, &'static str); 7] {
     ]
 }
 
-/// What a unit holds that a new one does not hold.
+/// The fields of a unit that differ from a new unit.
 fn unit_items(items: &mut Vec<String>, unit: &Unit) {
     let vectors = vectors(unit).filter(|(_, value)| !is_zero(value));
     items.extend(vectors.map(|(name, value)| format!("{name} = {}", format_vec4(*value))));
@@ -240,7 +242,7 @@ fn unit_items(items: &mut Vec<String>, unit: &Unit) {
     items.extend(scalars.map(|(name, value, _)| format!("{name} = {value}")));
 }
 
-/// What changes on the interpreter from `before` to `unit`, and what is otherwise in `got`.
+/// Fields that the interpreter changes from `before` to `unit`, and fields that differ in `got`.
 fn expectations(stage: Stage, before: &Unit, unit: &Unit, got: &Unit, after: &After) -> Vec<String> {
     let mut items = Vec::new();
     let differs = |a: &Vec4, b: &Vec4| a.iter().zip(b).any(|(&a, &b)| !same(a, b));

@@ -1,15 +1,16 @@
-//! [`Choices`] -> cases, in three tiers: random words, random instructions, and programs that make sense.
+//! [`Choices`] -> cases, in three tiers: random words, random instructions, and programs that make
+//! sense.
 //!
-//! The tiers find different things. Random words find what decoding lets through; random instructions find wrong
-//! operands and scopes that nobody would write; sensible programs (`sensible`) run long enough to find wrong state:
-//! loops in loops, procedures that share an end, addresses that were computed, outputs emitted in turn.
+//! The tiers find different faults. Random words find gaps in decoding. Random instructions find
+//! wrong operands and unusual scopes. Sensible programs (`sensible`) run long enough to find wrong
+//! state: nested loops, procedures that share an end, computed addresses, emitted outputs.
 //!
-//! Invariant: every program fits the unit's memory and is made of words that `encode` gave, or of anything in tier one.
-//! The same choices give the same case on every machine, whatever number formats there are.
+//! Invariant: every program fits the unit's memory. Outside tier one its words come from `encode`.
+//! The same choices give the same case on every machine and in every number format.
 
 use super::case::Case;
 use super::choice::Choices;
-use super::values;
+use super::registers;
 use crate::ir::cfg::{Cfg, Limits};
 use crate::isa::encode::encode;
 use crate::isa::numeric::Precision;
@@ -25,18 +26,18 @@ use std::sync::Arc;
 /// Registers of each file that most instructions use.
 pub(super) const FEW: u8 = 5;
 
-/// Words of a program, roughly: mostly few, because what goes wrong mostly needs few, and compiling takes most of the
-/// time.
+/// Approximate words of a program: mostly few, because most faults need few, and compiling takes
+/// most of the time.
 const LENGTHS: [u32; 4] = [10, 16, 24, 60];
 
-/// States of control flow beyond which a program is large. About one in ten is, and they take half of the time to
-/// compile.
+/// States of control flow beyond which a program is large. About one in ten is, and they take half
+/// of the time to compile.
 const STATES: usize = 128;
 
 /// The percentage of large programs that are kept.
 const LARGE: u32 = 4;
 
-/// Programs that are written in place of a large one, at most. A fuzzer's bytes may run out.
+/// Most programs generated in place of a large one. A fuzzer's bytes may run out.
 const RETRIES: u32 = 3;
 
 /// Kinds of programs.
@@ -60,7 +61,8 @@ impl Tier {
     }
 }
 
-/// The case of `seed`, with at most `vertices` vertices; of any tier (sensible programs mostly) if none is given.
+/// The case of `seed`, with at most `vertices` vertices; of any tier (mostly sensible programs) if
+/// none is given.
 pub fn case_from_seed(seed: u64, tier: Option<Tier>, vertices: u32) -> Case {
     let name = match tier {
         None => format!("seed {seed}"),
@@ -69,7 +71,7 @@ pub fn case_from_seed(seed: u64, tier: Option<Tier>, vertices: u32) -> Case {
     case(&mut Choices::from_seed(seed), tier, name, vertices)
 }
 
-/// The case that a fuzzer's bytes describe.
+/// The case encoded by a fuzzer's bytes.
 pub fn case_from_bytes(bytes: &[u8], tier: Option<Tier>, vertices: u32) -> Case {
     case(&mut Choices::from_bytes(bytes), tier, format!("input of {} bytes", bytes.len()), vertices)
 }
@@ -97,7 +99,7 @@ fn case(choices: &mut Choices<'_>, tier: Option<Tier>, name: String, vertices: u
     };
     let config = Config { precision: choices.pick(&Precision::ALL), fuel, ..Config::default() };
     let mut bulk = choices.fork();
-    let mix = bulk.pick(&values::MIXES);
+    let mix = bulk.pick(&registers::MIXES);
     let count = 1 + bulk.below(vertices.max(1));
     let mask = |bulk: &mut Choices<'_>| if bulk.percent(80) { 0xFFFF } else { bulk.word() as u16 };
     Case {
@@ -105,9 +107,9 @@ fn case(choices: &mut Choices<'_>, tier: Option<Tier>, name: String, vertices: u
         program: Arc::new(written),
         entry: Entry { pc, stage },
         config,
-        uniforms: values::uniforms(&mut bulk, mix),
-        unit: values::unit(&mut bulk, mix),
-        inputs: (0..count).map(|_| values::registers(&mut bulk, mix)).collect(),
+        uniforms: registers::uniforms(&mut bulk, mix),
+        unit: registers::unit(&mut bulk, mix),
+        inputs: (0..count).map(|_| registers::file(&mut bulk, mix)).collect(),
         input_mask: mask(&mut bulk),
         output_mask: mask(&mut bulk),
     }
@@ -136,7 +138,7 @@ fn program(choices: &mut Choices<'_>, tier: Tier, stage: Stage) -> Program {
     Program::from_words(&writer.code, &writer.opdescs).expect("programs are short")
 }
 
-/// Whether the states of control flow multiply, from where most cases begin.
+/// Whether control flow has more than [`LARGE`] states from the most frequent entry.
 fn is_large(program: &Program, stage: Stage) -> bool {
     Cfg::explore(program, Entry { pc: 0, stage }, Limits { states: STATES, ..Limits::default() }).is_err()
 }
@@ -149,18 +151,18 @@ pub(super) struct Writer<'c, 'a> {
     pub(super) code: Vec<u32>,
     pub(super) opdescs: Vec<u32>,
     pub(super) stage: Stage,
-    /// Calls and jumps of a sensible program whose targets are chosen when everything is in place.
+    /// Calls and jumps of a sensible program whose targets are chosen last.
     pub(super) fixups: Vec<(usize, Inst)>,
-    /// Everything that is read has been written by the same run, so that vertices don't depend on each other.
+    /// Every read follows a write of the same run, so that vertices are independent.
     pub(super) clean: bool,
     /// No transfers.
     pub(super) straight: bool,
-    /// No transfers but branches whose ways meet.
+    /// No transfers except branches whose edges join.
     pub(super) forked: bool,
     /// Loops around the current word.
     pub(super) loops: u32,
-    /// The second and the last word of then parts and of loops that are finished: where a jump arrives in a scope that
-    /// is not open.
+    /// The second and the last word of finished then parts and loops: jump targets inside a scope
+    /// that is not open.
     pub(super) insides: Vec<(Pc, Pc)>,
 }
 
@@ -169,7 +171,8 @@ impl Writer<'_, '_> {
         self.code.len() as Pc
     }
 
-    /// Tier one. Branch targets are mostly bent into the program, otherwise nearly every run would leave it at once.
+    /// Tier one. Most branch targets are reduced into the program; otherwise nearly every run would
+    /// leave it at once.
     fn words(&mut self) {
         let len = 1 + self.choices.below(self.length);
         for _ in 0..len {
@@ -204,7 +207,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Appends `inst` under a descriptor of its own making.
+    /// Appends `inst` under a random descriptor.
     pub(super) fn put(&mut self, inst: Inst) {
         let word = self.word(&inst);
         self.code.push(word);
@@ -216,7 +219,7 @@ impl Writer<'_, '_> {
             Inst::Alu(_) | Inst::Cmp { .. } | Inst::Mova { .. } => 128,
             _ => 0,
         };
-        // Tables of few descriptors are shared, as in real programs; large ones use every number.
+        // Small tables share descriptors, as real programs do; large ones use every index.
         let known = self.opdescs.len().min(limit);
         let index = if limit == 0 {
             0
@@ -301,8 +304,8 @@ impl Writer<'_, '_> {
         self.choices.below(if any { 16 } else { u32::from(FEW) }) as u8
     }
 
-    /// Any instruction without sources, in a program of `len` words. Those that end a run are rare, or nothing would
-    /// run.
+    /// Any instruction without sources, in a program of `len` words. Instructions that end a run
+    /// are rare, or little would execute.
     fn transfer(&mut self, len: Pc) -> Inst {
         let flow: Vec<&Row> = ROWS.iter().filter(|row| row.sources() == 0).collect();
         let mut opcode = self.choices.pick(&flow).opcode;

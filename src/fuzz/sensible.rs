@@ -1,8 +1,9 @@
-//! [`Writer`]'s third tier: programs that make sense. Blocks in blocks, procedures, loops that count, addresses that were
-//! computed, outputs emitted in turn; with ends of scopes that collide, since that is where the machine is strange.
+//! [`Writer`]'s third tier: sensible programs. Nested blocks, procedures, counted loops, computed
+//! addresses, emitted outputs; and scopes with coinciding ends, where the hardware is least
+//! obvious.
 //!
-//! Invariant: every word that is reserved for later has been filled in when [`Writer::sensible`] returns. It must not know
-//! register contents, but for what it says of `c0-c4`.
+//! Invariant: every reserved word is filled in when [`Writer::sensible`] returns. Of register
+//! contents it knows only `c0-c4`.
 
 use super::generate::{FEW, Writer};
 use crate::isa::encode::encode;
@@ -55,7 +56,7 @@ impl Writer<'_, '_> {
             let patched = match inst {
                 Inst::Call { test, .. } if !procedures.is_empty() => {
                     let (start, end) = self.choices.pick(&procedures);
-                    // Some enter a procedure behind its beginning: two calls with one end.
+                    // Some enter a procedure after its beginning: two calls with one end.
                     let skip =
                         if self.choices.percent(25) { self.choices.below(u32::from(end - start)) as Pc } else { 0 };
                     Inst::Call { test, target: start + skip, len: (end - start - skip) as u8 }
@@ -80,12 +81,13 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Whether there are transfers besides branches whose ways meet.
+    /// Whether there are transfers other than branches whose edges join.
     fn flows(&self) -> bool {
         !self.straight && !self.forked
     }
 
-    /// Writes what a clean program may read: few registers of each file, the counter, addresses, flags.
+    /// Initialises everything that a clean program may read: few registers of each file, the
+    /// counter, addresses, flags.
     fn prologue(&mut self) {
         let mut dsts: Vec<DstReg> = (0..FEW).map(DstReg::temp).collect();
         let outputs = if self.forked { 100 } else { 85 };
@@ -122,7 +124,8 @@ impl Writer<'_, '_> {
         self.put_full(Inst::Cmp { ops: [CmpOp::Ge, CmpOp::Lt], src: [small, input] });
     }
 
-    /// A matrix times a vector, as positions are made. For the beginning of a program, where the table has room.
+    /// A matrix times a vector, as positions are made. For the beginning of a program, where the
+    /// table has room.
     fn matrix(&mut self, dst: DstReg) {
         let op = self.choices.pick(&[Opcode::Dp4, Opcode::Dp4, Opcode::Dp3, Opcode::Dphi]);
         let factor = match self.choices.percent(70) {
@@ -141,7 +144,8 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Appends `inst`, writing all lanes. For the beginning of a program, where the table has room.
+    /// Appends `inst`, writing all components. For the beginning of a program, where the table has
+    /// room.
     fn put_full(&mut self, inst: Inst) {
         let opdesc = self.opdesc() | u32::from(WriteMask::ALL.bits());
         let index = self.opdescs.len() as u8;
@@ -178,8 +182,8 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Procedures that each end with a call to the next, so that all of them return in one step; with more than three
-    /// the machine loses an address. The place of the first one.
+    /// Procedures that each end with a call to the next, so that all of them return in one step;
+    /// with more than three the machine loses an address. The place of the first one.
     fn chain(&mut self) -> (Pc, Pc) {
         let start = self.pc();
         let links = self.choices.pick(&[1, 2, 3, 3, 4, 5]);
@@ -279,8 +283,9 @@ impl Writer<'_, '_> {
         self.code[at] = self.word(&Inst::If { test, target, len });
     }
 
-    /// A register that a branch fills from one of few uniforms, and what is computed from it behind the branch: on each
-    /// way all vertices have the same value, behind it they have not. `c0-c3` are plausible addresses too.
+    /// A register that a branch fills from one of few uniforms, and computations on it after the
+    /// branch. The value is uniform on each edge and divergent after the join. `c0-c3` are
+    /// plausible addresses too.
     fn chosen(&mut self) {
         let n = self.choices.below(u32::from(FEW)) as u8;
         let ways = 1 + self.choices.below(2);
@@ -338,7 +343,7 @@ impl Writer<'_, '_> {
         self.code[at] = self.word(&Inst::Loop { int, last: self.pc() - 1 });
     }
 
-    /// Remembers the middle of a scope that the word `at` opens and that ends with `last`.
+    /// Records the middle of a scope that the word `at` opens and that ends with `last`.
     fn inside(&mut self, at: usize, last: Pc) {
         let first = at as Pc + 2;
         if first <= last {

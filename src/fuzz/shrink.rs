@@ -1,8 +1,9 @@
-//! [`Divergence`] -> a smaller one: fewer vertices and words, plainer instructions, zeros in registers.
+//! [`Divergence`] -> a smaller one: fewer vertices and words, plainer instructions, zeros in
+//! registers.
 //!
-//! A candidate counts if any of the engines still differs from the interpreter; which one, and where, may change on the way,
-//! so the original is kept in words. Changes are tried in a fixed order and at most [`MAX_ATTEMPTS`] of them: the result
-//! depends on the case alone. The number format is never changed. It must not know which engines there are.
+//! A candidate is accepted if any engine still differs from the interpreter. Engine and place may
+//! change, so the original is recorded as text. Edits are tried in a fixed order, at most
+//! [`MAX_ATTEMPTS`] of them: the result depends on the case alone. The number format stays.
 
 use super::case::Case;
 use super::compare::{Divergence, Engine, REFERENCE, compare};
@@ -15,15 +16,16 @@ use std::sync::Arc;
 
 /// Candidates that are tried for one divergence. Most need a few hundred.
 pub const MAX_ATTEMPTS: usize = 4000;
-/// Times that everything is tried again after something has helped.
+/// Most passes over all edits; another pass follows one that has accepted an edit.
 const MAX_ROUNDS: usize = 4;
-/// What components become where zero does not do.
+/// Values for components that can't become zero.
 const SIMPLE: [f32; 4] = [1.0, 2.0, -1.0, 0.5];
 
-/// A smaller case on which one of `engines` diverges still, by at most [`MAX_ATTEMPTS`] comparisons.
+/// A smaller case on which one of `engines` still diverges, after at most [`MAX_ATTEMPTS`]
+/// comparisons.
 pub fn shrink(found: Box<Divergence>, engines: &[Engine<'_>]) -> Box<Divergence> {
     let mut engines = engines.to_vec();
-    // The one that is known to diverge is asked first.
+    // The engine that is known to diverge runs first.
     engines.sort_by_key(|e| e.name != found.engine);
     let originally = found.originally.clone().unwrap_or_else(|| found.summary());
     let mut shrinker = Shrinker { best: found, engines, left: MAX_ATTEMPTS };
@@ -54,7 +56,7 @@ impl Shrinker<'_> {
         &self.best.case
     }
 
-    /// Whether the case as `change` leaves it still serves; it is the best one then.
+    /// Whether the case changed by `change` still diverges; if so it becomes the best one.
     fn attempt(&mut self, change: impl FnOnce(&mut Case)) -> bool {
         let mut case = self.case().clone();
         change(&mut case);
@@ -71,8 +73,8 @@ impl Shrinker<'_> {
         program.is_some_and(|program| self.attempt(|case| case.program = Arc::new(program)))
     }
 
-    /// Calls `attempt` for parts of `0..count`: the whole, halves, and so on down to single places, from the back. It says how
-    /// many places it has taken out, with those behind them moved up.
+    /// Calls `attempt` for parts of `0..count`: the whole, halves, and so on down to single
+    /// elements, from the back. `attempt` returns how many elements it has removed.
     fn parts(&mut self, mut count: usize, mut attempt: impl FnMut(&mut Self, usize, usize) -> usize) -> bool {
         let mut helped = false;
         let mut size = count;
@@ -105,7 +107,7 @@ impl Shrinker<'_> {
             if went { end - start } else { 0 }
         });
         if (self.case().input_mask, self.case().output_mask) != (u16::MAX, u16::MAX) {
-            // What the masks leave out of the inputs, the unit holds.
+            // The unit holds the inputs that the masks leave out.
             helped |= self.attempt(|case| {
                 let (mask, v) = (case.input_mask, case.unit.v);
                 for (n, value) in v.iter().enumerate().filter(|(n, _)| mask >> n & 1 == 0) {
@@ -120,12 +122,12 @@ impl Shrinker<'_> {
         helped
     }
 
-    /// Deletes words, and where that does not do, makes them `NOP`.
+    /// Deletes words, or makes them `NOP` where deletion fails.
     fn words(&mut self) -> bool {
         let before = self.case().program.code().len();
         let mut helped = self.parts(before, |this, start, end| {
             let code = this.case().program.code();
-            // The `END` at the end of a program is worth a word: without it, runs end in a stranger way.
+            // The final `END` is kept: without it, runs end past the last word.
             let end = end - usize::from(end == code.len() && code.last() == Some(&edit::END));
             if start >= end || end - start == code.len() {
                 return 0;
@@ -193,7 +195,8 @@ impl Shrinker<'_> {
     }
 
     fn registers(&mut self) -> bool {
-        // The unit's own inputs mean nothing where all of them are loaded; they go first.
+        // The unit's own inputs have no effect where all of them are loaded, so they are cleared
+        // first.
         let mut helped = self.cells(|case| {
             let unit = &mut case.unit;
             let files = unit.slots.iter_mut().chain(&mut unit.o).chain([&mut unit.r, &mut unit.v]);
@@ -220,7 +223,7 @@ impl Shrinker<'_> {
         helped
     }
 
-    /// Makes vectors zero, and the components of those that can't be as simple as they can be.
+    /// Makes vectors zero, or else simplifies their components.
     fn cells(&mut self, of: fn(&mut Case) -> Vec<&mut Vec4>) -> bool {
         let values = |this: &Self| -> Vec<Vec4> { of(&mut this.case().clone()).into_iter().map(|v| *v).collect() };
         let is_zero = |v: &Vec4| v.iter().all(|x| x.to_bits() == 0);
@@ -244,7 +247,7 @@ impl Shrinker<'_> {
         helped
     }
 
-    /// What makes a case plainer to read though not smaller.
+    /// Edits that make a case easier to read, though not smaller.
     fn finish(&mut self) {
         let code = self.case().program.code();
         if code.last() != Some(&edit::END) && code.len() < crate::isa::MAX_CODE_WORDS {
@@ -257,7 +260,7 @@ impl Shrinker<'_> {
         // Where all runs end by themselves, more fuel changes nothing on the interpreter.
         let work = self.case().work();
         let interp = self.case().interp();
-        let side = crate::diff::Side { name: REFERENCE, kernel: &interp };
+        let side = crate::diff::NamedKernel { name: REFERENCE, kernel: &interp };
         let ends = crate::diff::Reference::run(side, &work).exits().all(|exit| exit != Exit::Fuel);
         if ends && fuel != DEFAULT_FUEL {
             self.attempt(|case| case.config.fuel = DEFAULT_FUEL);

@@ -1,10 +1,10 @@
-//! What the programs of a sweep were like and did: half of its result, since a sweep whose programs all stop at once
-//! proves nothing. [`Stats::check`] says where the programs were too poor.
+//! Statistics of a sweep's programs. A sweep whose programs all stop at once proves nothing;
+//! [`Stats::check`] fails if the programs lack variety.
 //!
-//! Invariant: adding up parts in any order gives the same numbers. It must not know how programs are made.
+//! Invariant: adding parts in any order gives the same numbers.
 
 use super::case::Case;
-use super::compare::{Engine, Outcome};
+use super::compare::{Agreement, Engine};
 use crate::interp::Step;
 use crate::isa::encode::opcode;
 use crate::isa::flow::Scopes;
@@ -16,7 +16,7 @@ use crate::state::{Exit, NoEmitter, Unit};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Ways for a run to end, and their names.
+/// Exits of a run, and their names.
 pub const EXITS: [(Exit, &str); 4] = [
     (Exit::End, "end"),
     (Exit::Fuel, "fuel"),
@@ -24,7 +24,8 @@ pub const EXITS: [(Exit, &str); 4] = [
     (Exit::PastEnd, "past the last word"),
 ];
 
-/// What programs are counted for (their first vertex), and the least percentage of each that a sweep needs.
+/// Properties of programs (counted for the first vertex), and the least percentage of each in a
+/// sweep.
 pub const TRAITS: [(&str, f64); 17] = [
     ("a condition", 30.0),
     ("a loop", 20.0),
@@ -45,47 +46,47 @@ pub const TRAITS: [(&str, f64); 17] = [
     ("outputs that depend on no earlier vertex", 10.0),
 ];
 
-/// Least percentage of each opcode among the instructions executed. `END` ends a run, and `BREAK` a loop, so that these
-/// two can't be as frequent as others are.
+/// Least percentage of each opcode among the instructions executed. `END` ends a run and `BREAK` a
+/// loop, so these two are rarer than others.
 const LEAST_SHARE: f64 = 0.05;
 
-/// What one engine did.
+/// Statistics of one engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EngineStats {
     /// Its name.
     pub name: String,
     /// Programs that it compiled.
     pub compiled: u64,
-    /// Programs that it refused, by reason.
-    pub refused: BTreeMap<&'static str, u64>,
-    /// Programs of which vertices ran side by side.
-    pub side_by_side: u64,
-    /// Programs of which such a group was given up.
+    /// Programs that it rejected, by reason.
+    pub rejected: BTreeMap<&'static str, u64>,
+    /// Programs with vertices that ran as groups.
+    pub grouped: u64,
+    /// Programs with groups that bailed out.
     pub bailouts: u64,
-    /// Programs of which a run was deoptimised exactly.
+    /// Programs with a deoptimised run.
     pub deoptimised: u64,
 }
 
-/// What the programs of a sweep did.
+/// Statistics of a sweep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stats {
-    /// Programs made.
+    /// Programs generated.
     pub programs: u64,
     /// Comparisons: each program once for every number format.
     pub comparisons: u64,
     /// Vertices compared, each on all engines, alone and in batches.
     pub vertices: u64,
-    /// Triangles sent, on the interpreter.
+    /// Triangles emitted on the interpreter.
     pub triangles: u64,
     /// How often each row of [`ROWS`] was executed, first vertex of each program.
     opcodes: [u64; ROWS.len()],
-    /// Words without a meaning executed, likewise.
+    /// Undefined words executed, likewise.
     pub undefined: u64,
-    /// How the vertices ended; as [`EXITS`].
+    /// Vertices by exit, in the order of [`EXITS`].
     pub exits: [u64; EXITS.len()],
-    /// How many programs have each of [`TRAITS`].
+    /// Programs that have each of [`TRAITS`].
     pub traits: [u64; TRAITS.len()],
-    /// Every engine.
+    /// The engines.
     pub engines: Vec<EngineStats>,
 }
 
@@ -106,7 +107,7 @@ pub fn percent(part: u64, whole: u64) -> f64 {
 }
 
 impl Stats {
-    /// Nothing yet.
+    /// Empty statistics.
     pub fn new(engines: &[Engine<'_>]) -> Stats {
         let engines = engines.iter().map(|e| EngineStats { name: e.name.into(), ..EngineStats::default() }).collect();
         Stats {
@@ -122,7 +123,7 @@ impl Stats {
         }
     }
 
-    /// Counts a program by what its first vertex executes.
+    /// Counts a program by the instructions of its first vertex.
     pub fn program(&mut self, case: &Case) {
         self.programs += 1;
         let mut watch = Watch::new(case);
@@ -139,25 +140,25 @@ impl Stats {
     }
 
     /// Counts a comparison without divergence.
-    pub fn comparison(&mut self, outcome: &Outcome) {
+    pub fn comparison(&mut self, outcome: &Agreement) {
         self.comparisons += 1;
         self.vertices += outcome.exits.len() as u64;
         self.triangles += outcome.triangles;
         outcome.exits.iter().for_each(|&exit| self.exits[exit as usize] += 1);
-        for (engine, refused) in self.engines.iter_mut().zip(&outcome.refused) {
-            match refused {
+        for (engine, rejected) in self.engines.iter_mut().zip(&outcome.rejected) {
+            match rejected {
                 None => engine.compiled += 1,
-                Some(reason) => *engine.refused.entry(reason_name(reason)).or_default() += 1,
+                Some(reason) => *engine.rejected.entry(reason_name(reason)).or_default() += 1,
             }
         }
         for (engine, seen) in self.engines.iter_mut().zip(&outcome.seen) {
-            engine.side_by_side += u64::from(seen.groups > 0);
+            engine.grouped += u64::from(seen.groups > 0);
             engine.bailouts += u64::from(seen.bailouts > 0);
             engine.deoptimised += u64::from(seen.deoptimised > 0);
         }
     }
 
-    /// Adds what was counted elsewhere, on the same engines.
+    /// Adds the counts of another part, on the same engines.
     pub fn add(&mut self, other: &Stats) {
         self.programs += other.programs;
         self.comparisons += other.comparisons;
@@ -170,10 +171,10 @@ impl Stats {
         sum(&mut self.traits, &other.traits);
         for (to, from) in self.engines.iter_mut().zip(&other.engines) {
             to.compiled += from.compiled;
-            to.side_by_side += from.side_by_side;
+            to.grouped += from.grouped;
             to.bailouts += from.bailouts;
             to.deoptimised += from.deoptimised;
-            from.refused.iter().for_each(|(reason, count)| *to.refused.entry(reason).or_default() += count);
+            from.rejected.iter().for_each(|(reason, count)| *to.rejected.entry(reason).or_default() += count);
         }
     }
 
@@ -187,25 +188,25 @@ impl Stats {
         self.opcodes.iter().sum()
     }
 
-    /// How many opcodes were executed at all, and how many ways to end were seen.
+    /// Number of opcodes executed at least once, and of different exits.
     pub fn coverage(&self) -> (usize, usize) {
         let some = |counts: &[u64]| counts.iter().filter(|&&count| count > 0).count();
         (some(&self.opcodes), some(&self.exits))
     }
 
-    /// The smallest share of programs that an engine did not refuse; 1 without engines.
+    /// The smallest share of programs that an engine compiled; 1 without engines.
     pub fn native_share(&self) -> f64 {
         let share = |e: &EngineStats| e.compiled as f64 / self.comparisons.max(1) as f64;
         self.engines.iter().map(share).fold(1.0, f64::min)
     }
 
-    /// Whether the programs were varied enough for the sweep to mean something: each opcode executed at least
-    /// `each_opcode` times and no rarity, all exits seen, neither nearly all nor hardly any runs ended by `END`, and
-    /// every kind of program there in numbers.
+    /// Checks the variety of the programs: each opcode executed at least `each_opcode` times and in
+    /// a fair share, all exits seen, neither nearly all nor hardly any runs ended by `END`, and
+    /// enough programs with each of [`TRAITS`].
     pub fn check(&self, each_opcode: u64) -> Result<(), String> {
         for (row, count) in self.opcodes() {
             if count < each_opcode || percent(count, self.executed()) < LEAST_SHARE {
-                return Err(format!("{} was executed {count} times only, not {each_opcode}\n{self}", row.mnemonic));
+                return Err(format!("{} was executed {count} times, fewer than {each_opcode}\n{self}", row.mnemonic));
             }
         }
         if self.undefined == 0 {
@@ -248,14 +249,14 @@ impl fmt::Display for Stats {
         for ((what, _), &count) in TRAITS.iter().zip(&self.traits) {
             writeln!(f, "{:6.2} % of the programs have {what}", percent(count, *programs))?;
         }
-        for EngineStats { name, compiled, refused, side_by_side, bailouts, deoptimised } in &self.engines {
-            let refused: Vec<String> = refused.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
-            let refused = if refused.is_empty() { "none".into() } else { refused.join(", ") };
-            writeln!(f, "{:6.2} % compiled by {name}; refused: {refused}", percent(*compiled, *comparisons))?;
+        for EngineStats { name, compiled, rejected, grouped, bailouts, deoptimised } in &self.engines {
+            let rejected: Vec<String> = rejected.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+            let rejected = if rejected.is_empty() { "none".into() } else { rejected.join(", ") };
+            writeln!(f, "{:6.2} % compiled by {name}; rejected: {rejected}", percent(*compiled, *comparisons))?;
             let seen = [
-                (deoptimised, "had a run deoptimised exactly"),
-                (side_by_side, "ran vertices side by side"),
-                (bailouts, "gave up doing so for a group"),
+                (deoptimised, "deoptimised a run"),
+                (grouped, "ran vertices as groups"),
+                (bailouts, "bailed out of a group"),
             ];
             for (count, what) in seen.into_iter().filter(|(count, _)| **count > 0) {
                 writeln!(f, "{:6.2} % {what}", percent(*count, *comparisons))?;
@@ -265,7 +266,7 @@ impl fmt::Display for Stats {
     }
 }
 
-/// Looks over a program's shoulder for its [`TRAITS`].
+/// Observes a program's execution for its [`TRAITS`].
 struct Watch<'a> {
     has: [bool; TRAITS.len()],
     program: &'a Program,
@@ -326,7 +327,8 @@ impl<'a> Watch<'a> {
         if let (Inst::Jump { target, .. }, false) = (inst, *into) {
             *into = next == Some(*target) && is_inside_something(self.program, *target, scopes);
         }
-        // A ring that was full and whose newest entry is the one that this instruction opens has forgotten one.
+        // A full ring whose newest entry is the one that this instruction opens has dropped its
+        // oldest.
         let full = [self.before.calls.is_full(), self.before.ifs.is_full(), self.before.loops.is_full()];
         *forgotten |= match inst {
             Inst::Call { .. } => full[0] && scopes.calls.top().is_some_and(|call| call.ret == pc + 1),
@@ -353,7 +355,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// Whether an IF or a loop of the program, no instance of which is open, has `target` in its middle.
+/// Whether `target` lies in the middle of an IF or loop of which no instance is open.
 fn is_inside_something(program: &Program, target: Pc, open: &Scopes) -> bool {
     program.insts().any(|(pc, inst)| match inst {
         Inst::If { target: end, .. } => {

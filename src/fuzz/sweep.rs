@@ -1,7 +1,7 @@
 //! Seeds -> cases -> every engine against the interpreter, on several threads.
 //!
-//! Invariant: the result depends on the plan and not on the threads; after a divergence nothing that comes later counts. It must
-//! not know which engines there are.
+//! Invariant: the result depends on the plan, not on the threads; nothing after the first
+//! divergence counts.
 
 use super::blocks;
 use super::case::Case;
@@ -12,25 +12,27 @@ use crate::isa::numeric::Precision;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-/// Vertices that a case has at most: batches of every size, and some more.
+/// Most vertices of a case: enough for batches of every compared size.
 pub const VERTICES: u32 = 31;
 
-/// What a sweep is to do.
+/// Parameters of a sweep.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Seed of the first program; the next one has the next seed.
     pub seed: u64,
-    /// How many programs.
+    /// Number of programs.
     pub programs: u64,
-    /// Their tier; all tiers mixed if there is none.
+    /// Their tier; `None` mixes all tiers.
     pub tier: Option<Tier>,
-    /// The number formats that each program is run in. None at all: one for each program, that the generator picks.
+    /// Number formats that each program runs in. If empty, the generator picks one for each
+    /// program.
     pub precisions: Vec<Precision>,
-    /// Vertices of a program at most.
+    /// Most vertices of a program.
     pub vertices: u32,
-    /// Threads that work.
+    /// Worker threads.
     pub threads: usize,
-    /// When no further programs are begun. What has been compared then depends on the machine.
+    /// Time after which no program begins. The number of compared programs then depends on the
+    /// machine.
     pub until: Option<Instant>,
 }
 
@@ -47,7 +49,7 @@ impl Plan {
         let seed = self.seed.wrapping_add(n);
         let mut case = case_from_seed(seed, self.tier, self.vertices);
         if self.vertices == VERTICES {
-            // The command makes cases of that many.
+            // The command generates cases with this number of vertices.
             let tier = self.tier.map_or(String::new(), |tier| format!(" --tier {}", tier.name()));
             case.name = format!("{} (picajit fuzz --programs 1 --seed {seed}{tier})", case.name);
         }
@@ -60,15 +62,15 @@ impl Plan {
     }
 }
 
-/// What came of a sweep.
+/// Result of a sweep.
 pub struct Swept {
-    /// All programs, up to the divergence if there is one: that one is counted as a program and not as a comparison.
+    /// Statistics up to the divergence, which counts as a program and not as a comparison.
     pub stats: Stats,
-    /// The first divergence, as it was found.
+    /// The first divergence, not shrunk.
     pub divergence: Option<Box<Divergence>>,
 }
 
-/// Runs a plan. `progress` is called on this thread with what has been counted so far.
+/// Runs a plan. Calls `progress` on this thread with the statistics so far.
 pub fn sweep(plan: &Plan, engines: &[Engine<'_>], progress: &mut dyn FnMut(&Stats)) -> Swept {
     let mut stats = Stats::new(engines);
     let begin = || plan.until.is_none_or(|until| Instant::now() < until);

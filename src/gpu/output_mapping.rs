@@ -4,17 +4,17 @@
 //! This file must not know the registers of the GPU.
 
 use crate::isa::numeric::Precision;
-use crate::semantics::{OutputMap, Semantics, Sources};
+use crate::semantics::{OutputMap, OutputSelection, Semantics};
 use crate::state::Registers;
 
 /// An output map, prepared for a draw.
-pub(super) struct OutputMapping(Sources);
+pub(super) struct OutputMapping(OutputSelection);
 
 const COLOUR: std::ops::Range<usize> = 8..12;
 
 impl OutputMapping {
     pub(super) fn new(map: &OutputMap) -> OutputMapping {
-        OutputMapping(map.sources())
+        OutputMapping(map.selection())
     }
 
     /// Maps one vertex. The rasteriser takes the absolute values of colours, at most 1, before it

@@ -1,6 +1,7 @@
-//! The subtle points of the interpreter, one at a time: what was measured on consoles, and what is easy to get wrong.
+//! The subtle points of the interpreter: behaviour measured on consoles, and easy mistakes.
 
 use super::*;
+use crate::isa::Opcode;
 use crate::isa::encode::{encode, opdesc};
 use crate::isa::{Cond, CondOp, DstReg, Setemit, SrcReg, Swizzle};
 use crate::kernel::DEFAULT_FUEL;
@@ -27,7 +28,7 @@ fn alu(op: Opcode, dst: DstReg, sources: &[Src]) -> Inst {
 fn temp(n: u8) -> DstReg {
     DstReg::temp(n)
 }
-/// `r0 += v0`, and `v0` is all ones in these tests: counts how often it runs.
+/// `r0 += v0`, with `v0` all ones in these tests: counts its executions.
 fn count() -> Inst {
     alu(Opcode::Add, temp(0), &[v(0), r(0)])
 }
@@ -52,7 +53,7 @@ fn program(insts: &[Inst]) -> Program {
     Program::from_words(&code, &opdescs).unwrap()
 }
 
-/// A program with what it runs on, and what it leaves.
+/// A program with its inputs and its resulting state.
 struct Run {
     uniforms: Uniforms,
     unit: Unit,
@@ -101,7 +102,7 @@ impl Emitter for Collect<'_> {
 }
 
 #[test]
-fn relative_addressing_is_what_was_measured() {
+fn relative_addressing_matches_the_measurements() {
     let ones = 1.0;
     let points = [
         (0, 40.0),
@@ -162,8 +163,8 @@ fn mova_respects_its_mask_and_cmp_does_not() {
 }
 
 #[test]
-fn scalar_operations_use_the_selected_first_lane_and_fill_the_mask() {
-    let yzwx = Swizzle::from_lanes([1, 2, 3, 0]);
+fn scalar_operations_use_the_swizzled_x_and_fill_the_mask() {
+    let yzwx = Swizzle::from_components([1, 2, 3, 0]);
     for (op, want) in [(Opcode::Rcp, 0.25), (Opcode::Rsq, 0.5), (Opcode::Ex2, 16.0), (Opcode::Lg2, 2.0)] {
         let mut run = Run::new();
         run.unit.v[1] = [9.0, 4.0, 7.0, 8.0];
@@ -215,7 +216,10 @@ fn dst_and_litp_follow_their_formulas() {
 fn sources_are_read_before_the_destination_is_written() {
     let mut run = Run::new();
     run.unit.r[1] = [1.0, 2.0, 3.0, 4.0];
-    run.run(&[alu(Opcode::Mov, temp(1), &[Src { swizzle: Swizzle::from_lanes([3, 2, 1, 0]), ..r(1) }]), Inst::End]);
+    run.run(&[
+        alu(Opcode::Mov, temp(1), &[Src { swizzle: Swizzle::from_components([3, 2, 1, 0]), ..r(1) }]),
+        Inst::End,
+    ]);
     assert_eq!(run.unit.r[1], [4.0, 3.0, 2.0, 1.0]);
 }
 
@@ -265,7 +269,7 @@ fn outputs_alternate_between_the_banks() {
 }
 
 #[test]
-fn a_loop_runs_once_more_than_x_says_and_leaves_al_behind() {
+fn a_loop_runs_x_plus_one_times_and_al_keeps_its_last_value() {
     let mut run = Run::new();
     run.uniforms.i[2] = [3, 5, 10, 77];
     let seen = alu(Opcode::Add, temp(1), &[Src { index: Index::AL, ..c(0) }, r(1)]);
@@ -275,7 +279,7 @@ fn a_loop_runs_once_more_than_x_says_and_leaves_al_behind() {
 }
 
 #[test]
-fn an_inner_loop_gives_the_outer_ones_al_back() {
+fn an_inner_loop_restores_the_outer_ones_al() {
     let mut run = Run::new();
     run.uniforms.i[0] = [1, 50, 7, 0];
     run.uniforms.i[1] = [2, 3, 1, 0];
@@ -283,7 +287,7 @@ fn an_inner_loop_gives_the_outer_ones_al_back() {
     let insts = [Inst::Loop { int: 0, last: 3 }, Inst::Loop { int: 1, last: 2 }, count(), seen, Inst::End];
     assert_eq!(run.run(&insts), Exit::End);
     assert_eq!(run.unit.r[..2], [splat(6.0), splat(50.0 + 57.0)]);
-    assert_eq!(run.unit.al, 64, "nothing is restored behind the outermost loop");
+    assert_eq!(run.unit.al, 64, "nothing is restored after the outermost loop");
 }
 
 #[test]
@@ -377,7 +381,7 @@ fn fuel_counts_backward_transfers_before_they_are_made() {
         assert_eq!(run.run(&forever), Exit::Fuel);
         assert_eq!(run.unit.r[0], splat(fuel as f32 + 1.0));
     }
-    // One backward transfer, from the body's last word to its first; leaving the loop is none.
+    // One backward transfer, from the body's last word to its first; leaving the loop costs none.
     run.uniforms.i[0] = [1, 0, 1, 0];
     let looped = [Inst::Loop { int: 0, last: 1 }, count(), Inst::End];
     for (fuel, exit, runs, al) in [(0, Exit::Fuel, 1.0, 1), (1, Exit::End, 2.0, 2)] {
@@ -392,7 +396,7 @@ fn fuel_counts_backward_transfers_before_they_are_made() {
 }
 
 #[test]
-fn a_run_past_the_last_word_says_so() {
+fn a_run_past_the_last_word_has_its_own_exit() {
     let mut run = Run::new();
     assert_eq!(run.run(&[count()]), Exit::PastEnd);
     assert_eq!(run.run(&[Inst::Jump { test: B0, target: 0xFFF }, Inst::End]), Exit::PastEnd);

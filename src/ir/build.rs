@@ -1,12 +1,12 @@
 //! [`Cfg`] -> [`Func`]: instructions to values.
 //!
-//! Blocks are visited in reverse postorder. A block with one way in goes on with its predecessor's contents; one with
-//! several gets a parameter for every place that the program writes anywhere, and [`super::simplify`] takes away those
-//! that turn out to be no choice at all. A source modifier stays on the use, a write mask becomes a merge, and a whole MOV
-//! is no operation: its reader reads through it.
+//! Blocks are visited in reverse postorder. A block with one predecessor inherits its state. A
+//! block with several gets a parameter for every state variable that the program writes anywhere;
+//! [`super::simplify`] removes the redundant ones. A source modifier stays on the use, a write mask
+//! becomes a merge, and an unmasked MOV is copy-propagated.
 //!
-//! Runs end in one block per kind of exit, which stores the places. Fuel is counted in a block of its own on each edge
-//! that costs some. It must not know what lanes are needed ([`super::analysis`]) or how anything is computed.
+//! Each kind of exit has one block, which stores the state variables. Each edge that costs fuel
+//! gets a block that decrements it.
 
 use super::cfg::{self, Cfg, Step};
 use super::{Block, BranchTest, Edge, Form, Func, Inst, Mem, Node, Terminator, Type, Value};
@@ -14,68 +14,69 @@ use crate::isa::flow::Exit;
 use crate::isa::{self, DstFile, Opcode, Pc, Stage, WriteMask};
 use std::collections::{BTreeMap, HashMap};
 
-/// Something whose content changes during a run, as a small number.
+/// A state variable of a run (a register, flag, counter or the fuel), as a small number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Place(u8);
+pub(super) struct StateVar(u8);
 
-impl Place {
+impl StateVar {
     const A0: u8 = 48;
-    pub(super) const AL: Place = Place(50);
+    pub(super) const AL: StateVar = StateVar(50);
     const FLAGS: u8 = 51;
-    const BANK: Place = Place(53);
+    const BANK: StateVar = StateVar(53);
     const LEFT: u8 = 54;
     const INCREMENT: u8 = 58;
     const SAVED_AL: u8 = 62;
-    const FUEL: Place = Place(66);
+    const FUEL: StateVar = StateVar(66);
     const COUNT: usize = 67;
 
-    pub(super) fn temp(n: u8) -> Place {
-        Place(n)
+    pub(super) fn temp(n: u8) -> StateVar {
+        StateVar(n)
     }
-    /// Output of the bank that is being written.
-    pub(super) fn out(n: u8) -> Place {
-        Place(16 + n)
+    /// Output of the current bank.
+    pub(super) fn out(n: u8) -> StateVar {
+        StateVar(16 + n)
     }
     /// Output of the other bank.
-    fn hidden(n: u8) -> Place {
-        Place(32 + n)
+    fn hidden(n: u8) -> StateVar {
+        StateVar(32 + n)
     }
-    pub(super) fn a0(n: u8) -> Place {
-        Place(Place::A0 + n)
+    pub(super) fn a0(n: u8) -> StateVar {
+        StateVar(StateVar::A0 + n)
     }
-    pub(super) fn flag(n: u8) -> Place {
-        Place(Place::FLAGS + n)
+    pub(super) fn flag(n: u8) -> StateVar {
+        StateVar(StateVar::FLAGS + n)
     }
-    /// Counters of the loop in `slot`: iterations left, increment, aL from before.
-    fn left(slot: usize) -> Place {
-        Place(Place::LEFT + slot as u8)
+    /// Counters of the loop in `slot`: iterations left, increment, aL before the loop.
+    fn left(slot: usize) -> StateVar {
+        StateVar(StateVar::LEFT + slot as u8)
     }
-    fn increment(slot: usize) -> Place {
-        Place(Place::INCREMENT + slot as u8)
+    fn increment(slot: usize) -> StateVar {
+        StateVar(StateVar::INCREMENT + slot as u8)
     }
-    fn saved_al(slot: usize) -> Place {
-        Place(Place::SAVED_AL + slot as u8)
+    fn saved_al(slot: usize) -> StateVar {
+        StateVar(StateVar::SAVED_AL + slot as u8)
     }
 
     fn ty(self) -> Type {
         match self.0 {
-            0..Place::A0 => Type::Vec4,
-            Place::FLAGS | 52 => Type::Flag,
+            0..StateVar::A0 => Type::Vec4,
+            StateVar::FLAGS | 52 => Type::Flag,
             _ => Type::Int,
         }
     }
 
-    /// Whether the unit has it, so that it outlives the run.
+    /// Whether it is part of the unit and so outlives the run.
     fn is_register(self) -> bool {
-        self < Place::BANK
+        self < StateVar::BANK
     }
 }
 
 #[derive(Clone)]
-struct Env([Option<Value>; Place::COUNT]);
+struct Env([Option<Value>; StateVar::COUNT]);
 
-/// An edge whose arguments are read from the contents at its source, once its target's parameters are known.
-struct Delivery {
+/// An edge with the state at its source. The state gives the arguments once the target's parameters
+/// are known.
+struct PendingEdge {
     from: usize,
     edge: usize,
     env: Env,
@@ -84,35 +85,35 @@ struct Delivery {
 pub(super) struct Builder {
     pub(super) func: Func,
     fuel: u32,
-    /// Places that are written anywhere and live in values.
-    touched: Vec<Place>,
-    /// Whether banks can change during the run.
+    /// State variables that the program writes and that live in values.
+    written: Vec<StateVar>,
+    /// Whether an EMIT can toggle the bank.
     emits: bool,
-    /// Contents at the start of the run, once somebody has asked.
+    /// State at the start of the run, loaded on first read.
     initial: Env,
     initial_loads: Vec<Value>,
-    /// Inputs and uniforms that were read: one value each, so that to load it once is to look it up.
+    /// The value of each input and uniform, created on first read.
     leaves: HashMap<Node, Value>,
-    /// Contents where the builder stands.
+    /// State at the insertion point.
     env: Env,
-    /// Where the builder stands.
+    /// Block of the insertion point.
     block: usize,
     pub(super) pc: Pc,
-    /// For each block the edges that lead there.
-    deliveries: BTreeMap<usize, Vec<Delivery>>,
+    /// The incoming edges of each block.
+    pending: BTreeMap<usize, Vec<PendingEdge>>,
     /// The block of each kind of exit.
     exits: BTreeMap<u32, (Exit, usize)>,
 }
 
 impl Func {
-    /// Builds `form` of `cfg`. `fuel` is how many backward transfers a run may take.
+    /// Builds `form` of `cfg`. `fuel` limits the backward transfers of a run.
     pub fn build(cfg: &Cfg, fuel: u32, form: Form) -> Func {
-        let empty = Env([None; Place::COUNT]);
-        let (touched, emits) = touched(cfg, form);
+        let empty = Env([None; StateVar::COUNT]);
+        let (written, emits) = written(cfg, form);
         let mut b = Builder {
             func: Func { entry: cfg.entry, form, nodes: Vec::new(), blocks: Vec::new() },
             fuel,
-            touched,
+            written,
             emits,
             initial: empty.clone(),
             initial_loads: Vec::new(),
@@ -120,7 +121,7 @@ impl Func {
             env: empty,
             block: 0,
             pc: cfg.entry.pc,
-            deliveries: BTreeMap::new(),
+            pending: BTreeMap::new(),
             exits: BTreeMap::new(),
         };
         b.run(cfg);
@@ -129,63 +130,64 @@ impl Func {
     }
 }
 
-/// What the program writes and the form keeps in values, and whether it emits.
-fn touched(cfg: &Cfg, form: Form) -> (Vec<Place>, bool) {
-    let mut set = [false; Place::COUNT];
+/// The state variables that the program writes and the form keeps in values, and whether it emits.
+fn written(cfg: &Cfg, form: Form) -> (Vec<StateVar>, bool) {
+    let mut set = [false; StateVar::COUNT];
     let mut emits = false;
-    let mut mark = |p: Place| set[usize::from(p.0)] = true;
+    let mut mark = |p: StateVar| set[usize::from(p.0)] = true;
     for block in &cfg.blocks {
         for step in &block.steps {
             match step {
                 Step::LoopBegin { slot, shift, .. } => {
-                    mark(Place::AL);
+                    mark(StateVar::AL);
                     for slot in if *shift { 0..4 } else { *slot..slot + 1 } {
-                        mark(Place::left(slot));
-                        mark(Place::increment(slot));
-                        mark(Place::saved_al(slot));
+                        mark(StateVar::left(slot));
+                        mark(StateVar::increment(slot));
+                        mark(StateVar::saved_al(slot));
                     }
                 }
                 Step::Inst(_, isa::Inst::Alu(alu)) => {
                     if alu.mask != WriteMask::NONE {
                         mark(match alu.dst.file() {
-                            DstFile::Output(n) => Place::out(n),
-                            DstFile::Temp(n) => Place::temp(n),
+                            DstFile::Output(n) => StateVar::out(n),
+                            DstFile::Temp(n) => StateVar::temp(n),
                         });
                     }
                     if alu.op == Opcode::Litp {
-                        mark(Place::flag(0));
-                        mark(Place::flag(1));
+                        mark(StateVar::flag(0));
+                        mark(StateVar::flag(1));
                     }
                 }
                 Step::Inst(_, isa::Inst::Mova { mask, .. }) => {
-                    (0..2).filter(|&n| mask.has(n)).for_each(|n| mark(Place::a0(n as u8)));
+                    (0..2).filter(|&n| mask.has(n)).for_each(|n| mark(StateVar::a0(n as u8)));
                 }
                 Step::Inst(_, isa::Inst::Cmp { .. }) => {
-                    mark(Place::flag(0));
-                    mark(Place::flag(1));
+                    mark(StateVar::flag(0));
+                    mark(StateVar::flag(1));
                 }
                 Step::Inst(_, isa::Inst::Emit) => emits |= cfg.entry.stage == Stage::Geometry,
                 Step::Inst(..) => {}
             }
         }
         if block.term.edges().any(|e| e.backward) {
-            mark(Place::FUEL);
+            mark(StateVar::FUEL);
         }
     }
     if emits {
-        // The banks change places, so what is written to one is later in the other.
+        // EMIT exchanges the banks, so a write to one is later in the other.
         for n in 0..16 {
-            set[usize::from(Place::hidden(n).0)] = set[usize::from(Place::out(n).0)];
+            set[usize::from(StateVar::hidden(n).0)] = set[usize::from(StateVar::out(n).0)];
         }
-        set[usize::from(Place::BANK.0)] = true;
+        set[usize::from(StateVar::BANK.0)] = true;
     }
-    let kept = |p: &Place| set[usize::from(p.0)] && (form == Form::Ssa || *p > Place::BANK);
-    ((0..Place::COUNT as u8).map(Place).filter(kept).collect(), emits)
+    let kept = |p: &StateVar| set[usize::from(p.0)] && (form == Form::Ssa || *p > StateVar::BANK);
+    ((0..StateVar::COUNT as u8).map(StateVar).filter(kept).collect(), emits)
 }
 
 impl Builder {
     fn run(&mut self, cfg: &Cfg) {
-        // Block 0 loads what the run begins with; block n + 1 is the graph's block n; fuel checks and exits follow.
+        // Block 0 loads the initial state; block n + 1 is the graph's block n; fuel checks and
+        // exits follow.
         self.new_block(self.pc);
         for block in &cfg.blocks {
             self.new_block(block.pc);
@@ -194,7 +196,7 @@ impl Builder {
         ways_in[0] = 1;
         cfg.blocks.iter().flat_map(|b| b.term.edges()).for_each(|e| ways_in[e.to] += 1);
 
-        let start = self.deliver(0, 0, 1);
+        let start = self.add_edge(0, 0, 1);
         self.func.blocks[0].term = Terminator::Goto(start);
         for (id, block) in cfg.blocks.iter().enumerate() {
             self.pc = block.pc;
@@ -207,10 +209,10 @@ impl Builder {
         let exits: Vec<(Exit, usize)> = self.exits.values().copied().collect();
         for (exit, id) in exits {
             self.pc = self.func.blocks[id].pc;
-            let several = self.deliveries[&id].len() > 1;
+            let several = self.pending[&id].len() > 1;
             self.enter(id, several);
             if self.func.form == Form::Ssa {
-                self.store(Place::is_register);
+                self.store(StateVar::is_register);
             }
             self.func.blocks[id].term = Terminator::Exit(exit);
         }
@@ -228,45 +230,46 @@ impl Builder {
         self.func.blocks.len() - 1
     }
 
-    /// Stands at the beginning of block `id`, with a parameter for every touched place if it has several ways in.
+    /// Moves the insertion point to the start of block `id`, with a parameter for every written
+    /// variable if it has several predecessors.
     fn enter(&mut self, id: usize, several: bool) {
         self.block = id;
         if !several {
-            // In reverse postorder the one way in has been built already.
-            self.env = self.deliveries[&id][0].env.clone();
+            // In reverse postorder the only predecessor is built already.
+            self.env = self.pending[&id][0].env.clone();
             return;
         }
         self.env = self.initial.clone();
-        for place in self.touched.clone() {
-            let param = self.func.value(Node::Param(place.ty()));
+        for var in self.written.clone() {
+            let param = self.func.value(Node::Param(var.ty()));
             self.func.blocks[id].params.push(param);
-            self.env.0[usize::from(place.0)] = Some(param);
+            self.env.0[usize::from(var.0)] = Some(param);
         }
     }
 
-    /// Edge number `edge` of block `from` to block `to`, with the present contents.
-    fn deliver(&mut self, from: usize, edge: usize, to: usize) -> Edge {
-        let delivery = Delivery { from, edge, env: self.env.clone() };
-        self.deliveries.entry(to).or_default().push(delivery);
+    /// Edge number `edge` of block `from` to block `to`, with the current state.
+    fn add_edge(&mut self, from: usize, edge: usize, to: usize) -> Edge {
+        let pending = PendingEdge { from, edge, env: self.env.clone() };
+        self.pending.entry(to).or_default().push(pending);
         Edge { to, args: Vec::new() }
     }
 
-    /// The way of the graph's `e`, through a fuel check if it costs fuel.
+    /// The graph's edge `e`, through a fuel check if it costs fuel.
     fn follow(&mut self, from: usize, edge: usize, e: cfg::Edge) -> Edge {
         if !e.backward {
-            return self.deliver(from, edge, e.to + 1);
+            return self.add_edge(from, edge, e.to + 1);
         }
         let check = self.new_block(self.pc);
         let to_check = Edge { to: check, args: Vec::new() };
         let before = self.env.clone();
-        let fuel = self.read(Place::FUEL);
+        let fuel = self.read(StateVar::FUEL);
         let out = self.exit_block(Exit::Fuel);
-        let no = self.deliver(check, 1, out);
+        let no = self.add_edge(check, 1, out);
         let minus_one = self.func.value(Node::Int(-1));
         let here = std::mem::replace(&mut self.block, check);
         let less = self.define(Node::Add(fuel, minus_one));
-        self.write(Place::FUEL, less);
-        let yes = self.deliver(check, 0, e.to + 1);
+        self.write(StateVar::FUEL, less);
+        let yes = self.add_edge(check, 0, e.to + 1);
         self.block = here;
         self.env = before;
         self.func.blocks[check].term = Terminator::Branch { test: BranchTest::NonZero(fuel), yes, no };
@@ -287,13 +290,13 @@ impl Builder {
         let term = match *term {
             cfg::Terminator::Exit(exit) => {
                 let to = self.exit_block(exit);
-                Terminator::Goto(self.deliver(from, 0, to))
+                Terminator::Goto(self.add_edge(from, 0, to))
             }
             cfg::Terminator::Goto(edge) => Terminator::Goto(self.follow(from, 0, edge)),
             cfg::Terminator::Branch { test, yes, no } => {
                 let test = match test {
                     isa::Test::Flags(cond) => {
-                        BranchTest::Flags { cond, x: self.read(Place::flag(0)), y: self.read(Place::flag(1)) }
+                        BranchTest::Flags { cond, x: self.read(StateVar::flag(0)), y: self.read(StateVar::flag(1)) }
                     }
                     isa::Test::Bool { id, value } => BranchTest::Bool { id, value },
                 };
@@ -301,15 +304,15 @@ impl Builder {
             }
             cfg::Terminator::LoopEnd { slot, again, exit, restore } => {
                 self.advance_loop_counter(slot);
-                let left = self.read(Place::left(slot));
+                let left = self.read(StateVar::left(slot));
                 let before = self.env.clone();
                 let minus_one = self.func.value(Node::Int(-1));
                 let less = self.define(Node::Add(left, minus_one));
-                self.write(Place::left(slot), less);
+                self.write(StateVar::left(slot), less);
                 let yes = self.follow(from, 0, again);
                 self.env = before;
                 let no = if restore && self.func.form == Form::Memory {
-                    // The store belongs to this way out only.
+                    // Only this edge restores aL.
                     let out = self.new_block(self.pc);
                     self.block = out;
                     self.leave_loop(slot, restore);
@@ -331,15 +334,15 @@ impl Builder {
     }
 
     fn advance_loop_counter(&mut self, slot: usize) {
-        let (al, increment) = (self.read(Place::AL), self.read(Place::increment(slot)));
+        let (al, increment) = (self.read(StateVar::AL), self.read(StateVar::increment(slot)));
         let sum = self.define(Node::Add(al, increment));
-        self.write(Place::AL, sum);
+        self.write(StateVar::AL, sum);
     }
 
     fn leave_loop(&mut self, slot: usize, restore: bool) {
         if restore {
-            let saved = self.read(Place::saved_al(slot));
-            self.write(Place::AL, saved);
+            let saved = self.read(StateVar::saved_al(slot));
+            self.write(StateVar::AL, saved);
         }
     }
 
@@ -353,63 +356,64 @@ impl Builder {
                 self.pc = pc;
                 if shift {
                     for slot in 0..slot {
-                        for place in [Place::left, Place::increment, Place::saved_al] {
-                            let v = self.read(place(slot + 1));
-                            self.write(place(slot), v);
+                        for var in [StateVar::left, StateVar::increment, StateVar::saved_al] {
+                            let v = self.read(var(slot + 1));
+                            self.write(var(slot), v);
                         }
                     }
                 }
-                let al = self.read(Place::AL);
-                self.write(Place::saved_al(slot), al);
-                for (component, place) in [Place::left(slot), Place::AL, Place::increment(slot)].into_iter().enumerate()
+                let al = self.read(StateVar::AL);
+                self.write(StateVar::saved_al(slot), al);
+                for (component, var) in
+                    [StateVar::left(slot), StateVar::AL, StateVar::increment(slot)].into_iter().enumerate()
                 {
                     let v = self.func.value(Node::IntUniform { id: int, component: component as u8 });
-                    self.write(place, v);
+                    self.write(var, v);
                 }
             }
         }
     }
 
-    /// EMIT: the outputs go to memory, and the banks change places.
+    /// EMIT: stores the outputs to memory and exchanges the banks.
     pub(super) fn emit(&mut self) {
         if self.func.form == Form::Ssa {
-            self.store(|p| (Place::out(0)..Place::hidden(0)).contains(&p));
+            self.store(|p| (StateVar::out(0)..StateVar::hidden(0)).contains(&p));
         }
         self.push(Inst::Emit);
         if self.func.form == Form::Ssa {
-            let bank = self.read(Place::BANK);
+            let bank = self.read(StateVar::BANK);
             for n in 0..16 {
-                if self.touched.contains(&Place::out(n)) {
-                    let (out, hidden) = (self.read(Place::out(n)), self.read(Place::hidden(n)));
-                    self.write(Place::out(n), hidden);
-                    self.write(Place::hidden(n), out);
+                if self.written.contains(&StateVar::out(n)) {
+                    let (out, hidden) = (self.read(StateVar::out(n)), self.read(StateVar::hidden(n)));
+                    self.write(StateVar::out(n), hidden);
+                    self.write(StateVar::hidden(n), out);
                 }
             }
             let flipped = match *self.func.node(bank) {
                 Node::Flip(v) => v,
                 _ => self.define(Node::Flip(bank)),
             };
-            self.write(Place::BANK, flipped);
+            self.write(StateVar::BANK, flipped);
         }
     }
 
-    /// Stores those touched places that `which` picks.
-    fn store(&mut self, which: impl Fn(Place) -> bool) {
-        for place in self.touched.clone() {
-            if place != Place::BANK && which(place) {
-                let value = self.read(place);
-                let mem = self.mem(place);
+    /// Stores the written variables that `which` selects.
+    fn store(&mut self, which: impl Fn(StateVar) -> bool) {
+        for var in self.written.clone() {
+            if var != StateVar::BANK && which(var) {
+                let value = self.read(var);
+                let mem = self.mem(var);
                 self.push(Inst::Store(mem, value));
             }
         }
     }
 
-    /// Where a register is, seen from here.
-    fn mem(&mut self, place: Place) -> Mem {
-        match place.0 {
+    /// The memory location of a register at this point.
+    fn mem(&mut self, var: StateVar) -> Mem {
+        match var.0 {
             n @ 0..16 => Mem::Temp(n),
             n @ 16..48 => {
-                let current = self.read(Place::BANK);
+                let current = self.read(StateVar::BANK);
                 let bank = match *self.func.node(current) {
                     _ if n < 32 => current,
                     Node::Flip(v) => v,
@@ -417,79 +421,79 @@ impl Builder {
                 };
                 Mem::Out { n: n & 15, bank }
             }
-            n @ Place::A0..50 => Mem::Address(n - Place::A0),
+            n @ StateVar::A0..50 => Mem::Address(n - StateVar::A0),
             50 => Mem::LoopCounter,
-            n @ Place::FLAGS..53 => Mem::Flag(n - Place::FLAGS),
+            n @ StateVar::FLAGS..53 => Mem::Flag(n - StateVar::FLAGS),
             _ => Mem::Bank,
         }
     }
 
-    /// The present content of `place`.
-    pub(super) fn read(&mut self, place: Place) -> Value {
-        if self.func.form == Form::Memory && place <= Place::BANK {
-            let mem = self.mem_now(place);
+    /// The current value of `var`.
+    pub(super) fn read(&mut self, var: StateVar) -> Value {
+        if self.func.form == Form::Memory && var <= StateVar::BANK {
+            let mem = self.mem_now(var);
             return self.define(Node::Load(mem));
         }
-        if let Some(value) = self.env.0[usize::from(place.0)] {
+        if let Some(value) = self.env.0[usize::from(var.0)] {
             return value;
         }
-        let value = self.initial(place);
-        self.env.0[usize::from(place.0)] = Some(value);
+        let value = self.initial(var);
+        self.env.0[usize::from(var.0)] = Some(value);
         value
     }
 
-    /// As [`Builder::mem`], in the memory form: the bank is what memory says now.
-    fn mem_now(&mut self, place: Place) -> Mem {
-        match place.0 {
+    /// As [`Builder::mem`], in the memory form: loads the current bank.
+    fn mem_now(&mut self, var: StateVar) -> Mem {
+        match var.0 {
             n @ 16..32 => {
-                let bank = if self.emits { self.define(Node::Load(Mem::Bank)) } else { self.initial(Place::BANK) };
+                let bank = if self.emits { self.define(Node::Load(Mem::Bank)) } else { self.initial(StateVar::BANK) };
                 Mem::Out { n: n - 16, bank }
             }
-            _ => self.mem(place),
+            _ => self.mem(var),
         }
     }
 
-    /// What `place` holds when the run begins.
-    fn initial(&mut self, place: Place) -> Value {
-        if let Some(value) = self.initial.0[usize::from(place.0)] {
+    /// The initial value of `var`.
+    fn initial(&mut self, var: StateVar) -> Value {
+        if let Some(value) = self.initial.0[usize::from(var.0)] {
             return value;
         }
-        let value = match place {
-            Place::FUEL => self.func.value(Node::Int(self.fuel as i32)),
-            // Counters that no LOOP has set can't be read; the value only fills a parameter.
-            _ if place > Place::BANK => self.func.value(Node::Int(0)),
+        let value = match var {
+            StateVar::FUEL => self.func.value(Node::Int(self.fuel as i32)),
+            // A counter that no LOOP has set can't be read; the value only fills a parameter.
+            _ if var > StateVar::BANK => self.func.value(Node::Int(0)),
             _ => {
-                let mem = match place.0 {
+                let mem = match var.0 {
                     n @ 16..48 => {
-                        let mut bank = self.initial(Place::BANK);
+                        let mut bank = self.initial(StateVar::BANK);
                         if n >= 32 {
                             bank = self.func.value(Node::Flip(bank));
                             self.initial_loads.push(bank);
                         }
                         Mem::Out { n: n & 15, bank }
                     }
-                    _ => self.mem(place),
+                    _ => self.mem(var),
                 };
                 let value = self.func.value(Node::Load(mem));
                 self.initial_loads.push(value);
                 value
             }
         };
-        self.initial.0[usize::from(place.0)] = Some(value);
+        self.initial.0[usize::from(var.0)] = Some(value);
         value
     }
 
-    /// Gives `place` a new content.
-    pub(super) fn write(&mut self, place: Place, value: Value) {
-        if self.func.form == Form::Memory && place <= Place::BANK {
-            let mem = self.mem_now(place);
+    /// Sets `var` to a new value.
+    pub(super) fn write(&mut self, var: StateVar, value: Value) {
+        if self.func.form == Form::Memory && var <= StateVar::BANK {
+            let mem = self.mem_now(var);
             self.push(Inst::Store(mem, value));
         } else {
-            self.env.0[usize::from(place.0)] = Some(value);
+            self.env.0[usize::from(var.0)] = Some(value);
         }
     }
 
-    /// Adds `inst` where the builder stands.
+    /// Adds `inst` at the insertion point.
     pub(super) fn push(&mut self, inst: Inst) {
         self.func.blocks[self.block].insts.push((self.pc, inst));
     }
@@ -500,7 +504,7 @@ impl Builder {
         *self.leaves.entry(node).or_insert_with(|| self.func.value(node))
     }
 
-    /// Adds a node where the builder stands.
+    /// Adds a node at the insertion point.
     pub(super) fn define(&mut self, node: Node) -> Value {
         let value = self.func.value(node);
         if !node.is_leaf() {
@@ -510,19 +514,19 @@ impl Builder {
     }
 
     fn fill_arguments(&mut self) {
-        for (to, deliveries) in std::mem::take(&mut self.deliveries) {
+        for (to, pending) in std::mem::take(&mut self.pending) {
             if self.func.blocks[to].params.is_empty() {
                 continue;
             }
-            for Delivery { from, edge, env } in deliveries {
+            for PendingEdge { from, edge, env } in pending {
                 let args: Vec<Value> = self
-                    .touched
+                    .written
                     .clone()
                     .into_iter()
                     .map(|p| env.0[usize::from(p.0)].unwrap_or_else(|| self.initial(p)))
                     .collect();
                 let edge = self.func.blocks[from].term.edges_mut().nth(edge);
-                edge.expect("the edge was made when it was delivered").args = args;
+                edge.expect("add_edge created the edge").args = args;
             }
         }
     }

@@ -1,12 +1,13 @@
 //! `(pc, scopes)` states -> blocks: control flow as an ordinary graph, found by exploration.
 //!
-//! Exploration calls [`Scopes::step`] exactly as the interpreter does, with every condition unknown (both outcomes are
-//! followed) and loop counters left to the engine. Equal states are one node, so a procedure called from two places is
-//! cloned and a loop closes on itself; the rings bound the number of states and a budget bounds the work. Runs of
-//! nodes that can only follow each other become blocks, in reverse postorder, the entry first.
+//! Exploration calls [`Scopes::step`] exactly as the interpreter does, with every condition
+//! unknown, so that both outcomes are followed, and loop counters left to the engine. Equal states
+//! are one node: a procedure called from two sites is cloned, and a loop is a cycle. The rings
+//! bound the number of states, and a budget bounds the work. Straight-line sequences of nodes
+//! become blocks, in reverse postorder, the entry first.
 //!
-//! Invariant: a block is entered at its first step only, and every edge that costs fuel ([`is_backward`]) ends a block.
-//! It must not know registers' values or any code generator.
+//! Invariant: a block is entered at its first step only, and every edge that costs fuel
+//! ([`is_backward`]) ends a block.
 
 use super::order::reverse_postorder;
 use crate::isa::flow::Exit;
@@ -16,7 +17,7 @@ use crate::kernel::Unsupported;
 use crate::program::{Entry, Program};
 use std::collections::HashMap;
 
-/// How much exploration may cost.
+/// Limits of exploration.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// `(pc, scopes)` states. A program of 4096 words without calls has 4096.
@@ -31,54 +32,54 @@ impl Default for Limits {
     }
 }
 
-/// A block's number: its place in [`Cfg::blocks`].
+/// A block's number: its index in [`Cfg::blocks`].
 pub type BlockId = usize;
 
 /// The control-flow graph of one entry.
 #[derive(Clone, Debug)]
 pub struct Cfg {
-    /// Where it begins and on what unit.
+    /// Address and stage of the entry.
     pub entry: Entry,
     /// Blocks in reverse postorder; the first is the entry.
     pub blocks: Vec<Block>,
-    /// How many `(pc, scopes)` states were found.
+    /// Number of `(pc, scopes)` states.
     pub states: usize,
-    /// The addresses of all words that can be executed, ascending.
+    /// The addresses of all reachable words, ascending.
     pub reachable: Vec<Pc>,
 }
 
-/// Steps that run one after the other, and what comes then.
+/// Straight-line steps and a terminator.
 #[derive(Clone, Debug)]
 pub struct Block {
-    /// The state in which it begins.
+    /// The address of its first state.
     pub pc: Pc,
-    /// Open scopes at its beginning.
+    /// Open scopes at its start.
     pub scopes: Scopes,
-    /// What it does, without the words that only steer.
+    /// Its steps, without words that only transfer control.
     pub steps: Vec<Step>,
-    /// Where it goes.
+    /// Its terminator.
     pub term: Terminator,
 }
 
-/// One thing that a block does.
+/// One step of a block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Step {
     /// An instruction that computes or emits: `Alu`, `Mova`, `Cmp`, `Emit` or `Setemit`.
     Inst(Pc, Inst),
-    /// A LOOP begins: aL is set, and its counters are put on the engine's ring.
+    /// A LOOP begins: it sets aL and pushes its counters onto the engine's ring.
     LoopBegin {
-        /// Where.
+        /// Its address.
         pc: Pc,
         /// Integer uniform with the counts.
         int: u8,
-        /// Place of the counters, 0 for the outermost.
+        /// Slot of the counters, 0 for the outermost loop.
         slot: usize,
-        /// The ring was full: the counters in places 1.. move down by one first.
+        /// The ring was full: the counters in slots 1.. move down by one first.
         shift: bool,
     },
 }
 
-/// Where a block goes. Every edge names the block and whether taking it costs fuel.
+/// The terminator of a block. Each edge has the target block and whether it costs fuel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Terminator {
     /// The run ends.
@@ -89,45 +90,45 @@ pub enum Terminator {
     Branch {
         /// The condition.
         test: Test,
-        /// If it holds.
+        /// The edge if it holds.
         yes: Edge,
-        /// If not.
+        /// The edge otherwise.
         no: Edge,
     },
-    /// The body of the loop in `slot` has ended: aL takes its increment; while iterations are left, one is counted and
-    /// `again` taken.
+    /// The body of the loop in `slot` ends: adds the increment to aL. If iterations are left,
+    /// decrements their count and takes `again`.
     LoopEnd {
-        /// Place of its counters.
+        /// Slot of its counters.
         slot: usize,
-        /// To the body.
+        /// The edge to the body.
         again: Edge,
-        /// Out of the loop.
+        /// The edge out of the loop.
         exit: Edge,
-        /// On `exit`, aL goes back to its value from before the loop: another loop is open around it.
+        /// Whether `exit` restores aL to its value before the loop, because an outer loop is open.
         restore: bool,
     },
-    /// The loop in `slot` is left by a BREAK: aL takes its increment.
+    /// A BREAK leaves the loop in `slot`: adds the increment to aL.
     LoopBreak {
-        /// Place of its counters.
+        /// Slot of its counters.
         slot: usize,
-        /// Out of the loop.
+        /// The edge out of the loop.
         exit: Edge,
         /// As in `LoopEnd`.
         restore: bool,
     },
 }
 
-/// A way from one block to another.
+/// An edge from one block to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edge {
-    /// Where to.
+    /// The target.
     pub to: BlockId,
     /// Whether it is a backward transfer, which costs one fuel.
     pub backward: bool,
 }
 
 impl Terminator {
-    /// The edges, in the order they are written.
+    /// The edges, in order.
     pub fn edges(&self) -> impl Iterator<Item = Edge> {
         let (a, b) = match *self {
             Terminator::Exit(_) => (None, None),
@@ -151,7 +152,7 @@ impl Terminator {
 
 type NodeId = usize;
 
-/// Where one outcome of a node's instruction leads. The edges of its term name nodes, not blocks yet.
+/// One outcome of a node's instruction. Edges of its terminator name nodes instead of blocks.
 #[derive(Clone, Copy)]
 struct Outcome(Terminator);
 
@@ -169,9 +170,9 @@ enum Out {
 }
 
 impl Cfg {
-    /// Explores what `entry` reaches in `program`.
+    /// Explores the states that `entry` reaches in `program`.
     ///
-    /// Fails with [`Unsupported::TooManyStates`] or [`Unsupported::TooManyBlocks`] if there is more than `limits` allows.
+    /// Fails with [`Unsupported::TooManyStates`] or [`Unsupported::TooManyBlocks`] beyond `limits`.
     pub fn build(program: &Program, entry: Entry, limits: Limits) -> Result<Cfg, Unsupported> {
         let nodes = explore(program, entry, limits)?;
         let reachable = reachable(program, &nodes);
@@ -182,9 +183,9 @@ impl Cfg {
         Ok(Cfg { entry, states: nodes.len(), reachable, blocks })
     }
 
-    /// The addresses of all words that `entry` can execute, ascending, without forming blocks.
+    /// The addresses of all words that `entry` reaches, ascending, without forming blocks.
     ///
-    /// Fails with [`Unsupported::TooManyStates`] if there is more than `limits` allows.
+    /// Fails with [`Unsupported::TooManyStates`] beyond `limits`.
     pub fn explore(program: &Program, entry: Entry, limits: Limits) -> Result<Vec<Pc>, Unsupported> {
         Ok(reachable(program, &explore(program, entry, limits)?))
     }
@@ -216,17 +217,17 @@ struct Explorer<'a> {
     limits: Limits,
     /// By word and scopes.
     ids: HashMap<u64, NodeId>,
-    /// Scopes that were met, numbered: there are few, and to hash them takes longer than all else.
+    /// Distinct scopes, numbered: there are few, and hashing them would dominate the cost.
     numbers: HashMap<Scopes, ScopesId>,
-    /// Those of the state that is explored, which most steps leave as they are.
+    /// Scopes of the current state, which most steps don't change.
     current: (Scopes, ScopesId),
-    /// All states in the order of their numbers.
+    /// All states, in order of their numbers.
     queue: Vec<(Pc, Scopes, ScopesId)>,
 }
 
 type ScopesId = u32;
 
-/// No more than these in most real shaders.
+/// Enough for most real shaders.
 const USUAL_STATES: usize = 64;
 
 impl<'a> Explorer<'a> {
@@ -322,9 +323,9 @@ impl<'a> Explorer<'a> {
     }
 }
 
-/// Joins nodes that can only follow each other. Edges name positions in the result.
+/// Joins straight-line sequences of nodes. Edges are indices in the result.
 fn form_blocks(nodes: &[Node]) -> Vec<Block> {
-    // A node leads a block unless its one way in is the plain forward successor of another.
+    // A node begins a block unless its only predecessor has it as its only forward successor.
     let mut ways_in = vec![0u32; nodes.len()];
     let mut leads = vec![false; nodes.len()];
     leads[0] = true;
@@ -346,7 +347,7 @@ fn form_blocks(nodes: &[Node]) -> Vec<Block> {
         block_of[id] = count;
         count += 1;
     }
-    // Outcomes that are more than an edge get a block of their own, behind the others.
+    // An outcome that is more than an edge gets a block of its own, after the others.
     let mut blocks = Vec::with_capacity(count);
     let mut extra = Vec::new();
     for (id, first) in nodes.iter().enumerate().filter(|(id, _)| leads[*id]) {
@@ -399,7 +400,7 @@ fn order(blocks: &[Block]) -> Vec<Block> {
 mod tests {
     use super::*;
 
-    /// A procedure called from two places, an IF and a LOOP. The word behind `end` is not reached.
+    /// A procedure called from two sites, an IF and a LOOP. The word after `end` is unreachable.
     const SOURCE: &str =
         ".proc main\n call sub\n for i1\n ifu b0\n call sub\n .end\n mov r1, v1\n .end\n end\n nop\n.end
 .proc sub\n mov r0, v0\n nop\n.end";
@@ -429,8 +430,8 @@ mod tests {
     fn reachable_are_words_that_exist() {
         let (program, entry) = program();
         let reachable = Cfg::explore(&program, entry, Limits::default()).expect("small");
-        assert_eq!(reachable, [0, 1, 2, 3, 4, 5, 6, 8, 9], "all but the word behind `end`");
-        // Past the last word is a state, and no word.
+        assert_eq!(reachable, [0, 1, 2, 3, 4, 5, 6, 8, 9], "all but the word after `end`");
+        // The address past the last word is a state, but not a word.
         let program = Program::from_words(&[0x8400_0000], &[]).expect("short");
         let cfg = Cfg::build(&program, Entry::vertex(0), Limits::default()).expect("small");
         assert_eq!((cfg.states, cfg.reachable, cfg.blocks.len()), (2, vec![0], 1));

@@ -1,22 +1,26 @@
-//! SSA over four-component values: one shader entry as data that can be rewritten, checked and printed.
+//! SSA over four-component values: one shader entry as data that can be rewritten, checked and
+//! printed.
 //!
 //! # Rules of evaluation
-//! 1. A [`Func`] is a list of blocks; block 0 begins the run and nothing jumps to it. A block's instructions run in order,
-//!    then its terminator. An edge carries one argument for each parameter of its target, all read before any is set.
-//! 2. A value is defined once, by a parameter or by one [`Inst::Def`], and that definition dominates every use. *Leaves*
-//!    (constants, inputs, uniforms: [`Node::is_leaf`]) have no place: nothing in a run changes them, so they are evaluated
-//!    wherever they are used.
-//! 3. A vector operation computes all four lanes from its sources as [`crate::isa::numeric`] says; a source's swizzle and sign
-//!    are applied at the use ([`Use`], [`ScalarUse`]). A write mask is a [`Node::Merge`] of the register's old and new value.
-//!    Components that nobody reads may hold anything.
-//! 4. Registers are not values. Their contents enter by [`Node::Load`] and leave by [`Inst::Store`]. In the *SSA form* a
-//!    register is loaded in block 0 only, and stored only right before the run ends and, outputs, before an EMIT. In the
-//!    *memory form* each instruction loads what it reads and stores what it writes; that is the unoptimised witness.
-//! 5. [`Inst::Emit`] reads the outputs in memory and changes the bank there; everything else that touches memory does so in
-//!    program order.
+//! 1. A [`Func`] is a list of blocks; block 0 begins the run and nothing jumps to it. A block's
+//!    instructions run in order, then its terminator. An edge carries one argument for each
+//!    parameter of its target, all read before any is set.
+//! 2. A value is defined once, by a parameter or by one [`Inst::Def`], and that definition
+//!    dominates every use. *Leaves* (constants, inputs, uniforms: [`Node::is_leaf`]) have no
+//!    definition in a block: nothing in a run changes them, so each use evaluates them.
+//! 3. A vector operation computes all four components from its sources as [`crate::isa::numeric`]
+//!    defines; [`Use`] and [`ScalarUse`] apply a source's swizzle and sign at the use. A write mask
+//!    is a [`Node::Merge`] of the register's old and new value. Dead components may hold any value.
+//! 4. Registers are not values. Their contents enter by [`Node::Load`] and leave by
+//!    [`Inst::Store`]. In the *SSA form* a register is loaded in block 0 only, and stored only
+//!    right before the run ends and, outputs, before an EMIT. In the *memory form* each instruction
+//!    loads what it reads and stores what it writes; this is the unoptimised form, for comparisons.
+//! 5. [`Inst::Emit`] reads the outputs in memory and toggles the bank there. All memory accesses
+//!    are in program order.
 //!
-//! [`mod@cfg`] finds the blocks, [`build`] makes either form, [`simplify`] and [`analysis`] shrink it, [`verify`] checks
-//! these rules, `print` shows it. None of them knows Cranelift.
+//! [`mod@cfg`] finds the blocks, [`build`] constructs either form, [`simplify`] reduces it,
+//! [`analysis`] proves facts about it, [`verify`] checks these rules, `print` shows it. None of
+//! them depends on Cranelift.
 
 pub mod analysis;
 pub mod build;
@@ -30,14 +34,14 @@ mod tests;
 pub mod verify;
 
 use crate::isa::flow::Exit;
-use crate::isa::{CmpOp, Cond, Opcode, Pc, Setemit, Swizzle, WriteMask};
+use crate::isa::{CmpOp, Cond, Pc, ScalarOp, Setemit, Swizzle, VectorOp, WriteMask};
 use crate::program::Entry;
 
-/// The number of a value: its place in [`Func::nodes`].
+/// The number of a value: its index in [`Func::nodes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Value(pub u32);
 
-/// What a value is.
+/// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Type {
     /// Four floats.
@@ -48,33 +52,33 @@ pub enum Type {
     Flag,
 }
 
-/// A vector source: the value, its lanes rearranged, then all signs flipped.
+/// A vector source: the value, swizzled, then negated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Use {
     /// The vector.
     pub value: Value,
-    /// Which component each lane takes.
+    /// The component selector.
     pub swizzle: Swizzle,
     /// Flip all signs.
     pub negate: bool,
 }
 
 impl Use {
-    /// The value as it stands.
+    /// The value unmodified.
     pub fn plain(value: Value) -> Use {
         Use { value, swizzle: Swizzle::IDENTITY, negate: false }
     }
-    /// The scalar that `lane` reads.
-    pub fn lane(&self, lane: usize) -> ScalarUse {
-        ScalarUse { value: self.value, component: self.swizzle.lane(lane) as u8, negate: self.negate }
+    /// The scalar at component `c` of the source.
+    pub fn component(&self, c: usize) -> ScalarUse {
+        ScalarUse { value: self.value, component: self.swizzle.component(c) as u8, negate: self.negate }
     }
-    /// Whether it is the value unchanged.
+    /// Whether the source is the value unmodified.
     pub fn is_plain(&self) -> bool {
         self.swizzle == Swizzle::IDENTITY && !self.negate
     }
 }
 
-/// A scalar source: one component of a vector, its sign flipped if asked.
+/// A scalar source: one component of a vector, optionally negated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ScalarUse {
     /// The vector.
@@ -94,7 +98,7 @@ pub enum Mem {
     Out {
         /// Register.
         n: u8,
-        /// Bank, an [`Type::Int`] of 0 or 1.
+        /// Bank, a [`Type::Int`] of 0 or 1.
         bank: Value,
     },
     /// `a0.x` (0) or `a0.y` (1).
@@ -103,7 +107,7 @@ pub enum Mem {
     LoopCounter,
     /// `cmp.x` (0) or `cmp.y` (1).
     Flag(u8),
-    /// Which output bank is written; loading gives 0 or 1.
+    /// The current output bank; a load gives 0 or 1.
     Bank,
 }
 
@@ -118,7 +122,7 @@ impl Mem {
     }
 }
 
-/// How a value comes about.
+/// The definition of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Node {
     /// A block's parameter.
@@ -135,14 +139,15 @@ pub enum Node {
     Uniform(u8),
     /// A component (0-2) of an integer uniform, 0-255.
     IntUniform {
-        /// Which uniform.
+        /// The uniform's number.
         id: u8,
         /// x, y or z.
         component: u8,
     },
-    /// What a register in memory holds at this point.
+    /// The content of a register in memory at this point.
     Load(Mem),
-    /// The integer if it is in -128..=127, else 0: what relative addressing makes of an address register.
+    /// The integer if it is in -128..=127, else 0: the offset of an address register in relative
+    /// addressing.
     Offset(Value),
     /// Float uniform `(base + offset) & 0x7F`, or (1, 1, 1, 1) if that is above 95.
     Relative {
@@ -151,35 +156,34 @@ pub enum Node {
         /// An [`Node::Offset`].
         offset: Value,
     },
-    /// A vector operation on as many sources as the instruction has. The opcode is in its normal form and one of `ADD DP3
-    /// DP4 DPH DST LITP MUL SGE SLT FLR MAX MIN MOV MAD`.
+    /// A vector operation on [`VectorOp::sources`] sources.
     Alu {
-        /// Which.
-        op: Opcode,
-        /// The sources; those beyond its number repeat the first.
+        /// The operation.
+        op: VectorOp,
+        /// The sources; unused ones repeat the first.
         src: [Use; 3],
     },
-    /// `EX2 LG2 RCP RSQ`: the scalar's result in all four lanes.
+    /// A scalar operation: its result in all four components.
     Scalar {
-        /// Which.
-        op: Opcode,
+        /// The operation.
+        op: ScalarOp,
         /// The argument.
         src: ScalarUse,
     },
     /// Components of `mask` from `new`, the others from `old`.
     Merge {
-        /// Which lanes are new.
+        /// The components from `new`.
         mask: WriteMask,
         /// The register's former value.
         old: Value,
-        /// What was written.
+        /// The value written.
         new: Value,
     },
     /// A float as an address: truncated, saturated, NaN is 0.
     ToAddress(ScalarUse),
     /// A comparison of two scalars.
     Compare {
-        /// Which; never one of the two that always hold.
+        /// The operator; never one of the two that always hold.
         op: CmpOp,
         /// Left.
         a: ScalarUse,
@@ -193,7 +197,7 @@ pub enum Node {
 }
 
 impl Node {
-    /// Whether it has no place and is evaluated at each use.
+    /// Whether the node is evaluated at each use instead of in a block.
     pub fn is_leaf(&self) -> bool {
         matches!(
             self,
@@ -223,7 +227,7 @@ impl Node {
         }
     }
 
-    /// Calls `f` on every value it is made from.
+    /// Calls `f` on every operand.
     pub fn for_each_use(&self, mut f: impl FnMut(Value)) {
         let mut node = *self;
         node.map_uses(|v| {
@@ -232,7 +236,7 @@ impl Node {
         });
     }
 
-    /// Replaces every value it is made from.
+    /// Replaces every operand.
     pub fn map_uses(&mut self, mut f: impl FnMut(Value) -> Value) {
         match self {
             Node::Param(_)
@@ -245,7 +249,7 @@ impl Node {
             Node::Load(mem) => mem.map_uses(f),
             Node::Offset(v) | Node::Flip(v) | Node::Relative { offset: v, .. } => *v = f(*v),
             Node::Alu { op, src } => {
-                let count = alu_sources(*op);
+                let count = op.sources();
                 for s in &mut src[..count] {
                     s.value = f(s.value);
                 }
@@ -279,11 +283,6 @@ impl Mem {
     }
 }
 
-/// How many sources an [`Node::Alu`] has.
-pub fn alu_sources(op: Opcode) -> usize {
-    crate::isa::table::row(op).sources()
-}
-
 /// One step of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inst {
@@ -291,13 +290,13 @@ pub enum Inst {
     Def(Value),
     /// Writes a register in memory.
     Store(Mem, Value),
-    /// Sends the outputs in memory, and changes the bank there.
+    /// Emits the outputs in memory, and toggles the bank there.
     Emit,
-    /// Writes what the following emits do.
+    /// Sets the parameters of the following emits.
     Setemit(Setemit),
 }
 
-/// Where a block goes.
+/// The terminator of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Terminator {
     /// The run ends.
@@ -308,19 +307,19 @@ pub enum Terminator {
     Branch {
         /// The condition.
         test: BranchTest,
-        /// If it holds.
+        /// The edge if it holds.
         yes: Edge,
-        /// If not.
+        /// The edge otherwise.
         no: Edge,
     },
 }
 
-/// What a branch asks.
+/// The condition of a branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BranchTest {
     /// A condition on two flags.
     Flags {
-        /// How.
+        /// The condition.
         cond: Cond,
         /// `cmp.x`
         x: Value,
@@ -331,7 +330,7 @@ pub enum BranchTest {
     Bool {
         /// 0-15.
         id: u8,
-        /// The wanted value.
+        /// The required value.
         value: bool,
     },
     /// An integer is not zero.
@@ -339,7 +338,7 @@ pub enum BranchTest {
 }
 
 impl BranchTest {
-    /// Replaces every value it reads.
+    /// Replaces every operand.
     pub fn map_uses(&mut self, mut f: impl FnMut(Value) -> Value) {
         match self {
             BranchTest::Flags { cond, x, y } => {
@@ -357,34 +356,34 @@ impl BranchTest {
     }
 }
 
-/// A way to another block.
+/// An edge to another block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edge {
     /// Its number.
     pub to: usize,
-    /// One argument a parameter.
+    /// One argument per parameter.
     pub args: Vec<Value>,
 }
 
 /// A block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Where in the program it begins; for prints and debug information.
+    /// Its first program address, for dumps and debug information.
     pub pc: Pc,
     /// Its parameters.
     pub params: Vec<Value>,
-    /// What it does, each step with the address it comes from.
+    /// Its instructions, each with its program address.
     pub insts: Vec<(Pc, Inst)>,
-    /// Where it goes.
+    /// Its terminator.
     pub term: Terminator,
 }
 
 /// One entry of a program in SSA.
 #[derive(Clone, Debug)]
 pub struct Func {
-    /// What it was built from.
+    /// The program entry.
     pub entry: Entry,
-    /// Which form it has (rule 4).
+    /// Its form (rule 4).
     pub form: Form,
     /// All values.
     pub nodes: Vec<Node>,
@@ -392,27 +391,27 @@ pub struct Func {
     pub blocks: Vec<Block>,
 }
 
-/// Where registers live between instructions.
+/// The storage of registers between instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
-    /// In values; memory sees them when the run ends.
+    /// In values, which are stored to memory at the end of the run.
     Ssa,
-    /// In memory, always.
+    /// In memory.
     Memory,
 }
 
 impl Func {
-    /// How a value comes about.
+    /// The definition of a value.
     pub fn node(&self, value: Value) -> &Node {
         &self.nodes[value.0 as usize]
     }
 
-    /// Whether it emits anywhere.
+    /// Whether any instruction emits.
     pub fn emits(&self) -> bool {
         self.blocks.iter().flat_map(|b| &b.insts).any(|(_, i)| *i == Inst::Emit)
     }
 
-    /// A new value; the caller gives it a place if its node is not a leaf.
+    /// A new value. The caller adds its definition to a block if the node is not a leaf.
     pub fn value(&mut self, node: Node) -> Value {
         self.nodes.push(node);
         Value(self.nodes.len() as u32 - 1)
@@ -420,7 +419,7 @@ impl Func {
 }
 
 impl Terminator {
-    /// The edges, in the order they are written.
+    /// The edges, in order.
     pub fn edges(&self) -> impl Iterator<Item = &Edge> {
         let (a, b) = match self {
             Terminator::Exit(_) => (None, None),
@@ -430,7 +429,7 @@ impl Terminator {
         a.into_iter().chain(b)
     }
 
-    /// The edges, to be changed in place.
+    /// The edges, mutable.
     pub fn edges_mut(&mut self) -> impl Iterator<Item = &mut Edge> {
         let (a, b) = match self {
             Terminator::Exit(_) => (None, None),

@@ -1,7 +1,7 @@
-//! [`Func`] and [`Cfg`] as text, for dumps and snapshots. The text is not read back.
+//! [`Func`] and [`Cfg`] as text, for dumps and snapshots. No parser reads the text.
 
 use super::cfg::{self, Cfg, Step};
-use super::{Block, BranchTest, Edge, Func, Inst, Mem, Node, ScalarUse, Terminator, Type, Use, Value, alu_sources};
+use super::{Block, BranchTest, Edge, Func, Inst, Mem, Node, ScalarUse, Terminator, Type, Use, Value};
 use crate::isa::{self, CondOp, table};
 use std::fmt::{self, Display, Formatter};
 
@@ -62,7 +62,7 @@ impl Display for In<'_, Mem> {
     }
 }
 
-/// A component of a register that has several; the register if it has not.
+/// A component of a vector register, or the name of a scalar register.
 pub(super) struct Component(pub(super) Mem, pub(super) u8);
 
 impl Display for Component {
@@ -80,13 +80,13 @@ impl Display for In<'_, &Node> {
             Node::Offset(v) => write!(f, "offset {}", In(func, *v)),
             Node::Relative { base, offset } => write!(f, "relative c{base} + {}", In(func, *offset)),
             Node::Alu { op, src } => {
-                f.write_str(table::row(*op).mnemonic)?;
-                src[..alu_sources(*op)]
+                f.write_str(table::row(op.opcode()).mnemonic)?;
+                src[..op.sources()]
                     .iter()
                     .enumerate()
                     .try_for_each(|(n, s)| write!(f, "{} {}", if n == 0 { "" } else { "," }, In(func, s)))
             }
-            Node::Scalar { op, src } => write!(f, "{} {}", table::row(*op).mnemonic, In(func, src)),
+            Node::Scalar { op, src } => write!(f, "{} {}", table::row(op.opcode()).mnemonic, In(func, src)),
             Node::Merge { mask, old, new } => {
                 write!(f, "merge.{mask} {}, {}", In(func, *old), In(func, *new))
             }
@@ -227,7 +227,7 @@ impl Display for Cfg {
     }
 }
 
-/// An instruction that computes, without the disassembler, which is a layer above.
+/// An instruction that computes. The disassembler is a layer above and can't be used here.
 fn plain(inst: &isa::Inst) -> String {
     let source = |s: &isa::Src| {
         let index = match s.relative() {
@@ -255,7 +255,7 @@ fn plain(inst: &isa::Inst) -> String {
     }
 }
 
-/// A condition of the graph.
+/// A condition of a graph's terminator.
 fn test(t: &isa::Test) -> String {
     match t {
         isa::Test::Bool { id, value } => format!("{}b{id}", if *value { "" } else { "!" }),

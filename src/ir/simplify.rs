@@ -1,25 +1,24 @@
 //! [`Func`] -> smaller [`Func`] of the same meaning.
 //!
-//! In this order: constants folded through [`crate::isa::numeric`] and branches on them decided, parameters that are no
-//! choice replaced by what they always are, stores of what a register holds anyway dropped, merges whose old or new lanes
-//! nobody reads resolved, equal offsets shared, and all that is dead then removed. It must not change what is observable:
-//! stores, emits, exits.
+//! Passes, in order: fold constants through [`crate::isa::numeric`] and branches on them; remove
+//! redundant block parameters; remove stores of unchanged registers; resolve merges of which one
+//! side is dead; share equal offsets; remove dead code. Observable effects stay: stores, emits,
+//! exits.
 
 use super::analysis::{XYZW, operand_components};
 use super::order::reverse_postorder;
-use super::{Block, BranchTest, Edge, Form, Func, Inst, Mem, Node, Terminator, Use, Value, alu_sources};
-use crate::isa::Opcode;
+use super::{Block, BranchTest, Edge, Form, Func, Inst, Mem, Node, Terminator, Use, Value};
 use crate::isa::numeric::Precision;
 use std::collections::HashMap;
 
-/// Values that stand for others.
+/// Replacements of values, as a union-find forest.
 struct Replacements(Vec<Value>);
 
 impl Replacements {
     fn new(len: usize) -> Replacements {
         Replacements((0..len as u32).map(Value).collect())
     }
-    /// What `v` is now. Paths are halved on the way, so long chains stay cheap.
+    /// The replacement of `v`. Path halving keeps long chains cheap.
     fn get(&mut self, mut v: Value) -> Value {
         while self.0[v.0 as usize] != v {
             let next = self.0[v.0 as usize];
@@ -67,8 +66,8 @@ impl Func {
         }
     }
 
-    /// Nodes all of whose sources are constants become constants. Definitions come before uses but for parameters,
-    /// which are never folded, so one pass in value order is enough.
+    /// Nodes with constant sources only become constants. Except for parameters, which are never
+    /// folded, definitions come before uses, so one pass in value order suffices.
     fn fold_constants(&mut self, precision: Precision) {
         let mut folded = false;
         for i in 0..self.nodes.len() {
@@ -91,46 +90,18 @@ impl Func {
             _ => None,
         };
         let sign = |x: f32, negate: bool| if negate { -x } else { x };
-        let fetch = |u: &Use| vector(u.value).map(|v| u.swizzle.lanes().map(|c| sign(v[c], u.negate)));
+        let fetch = |u: &Use| vector(u.value).map(|v| u.swizzle.components().map(|c| sign(v[c], u.negate)));
         let scalar = |l: &super::ScalarUse| vector(l.value).map(|v| sign(v[usize::from(l.component)], l.negate));
         let constant = |v: [f32; 4]| Some(Node::Const(v.map(f32::to_bits)));
         match node {
             Node::Alu { op, src } => {
                 let mut s = [[0.0; 4]; 3];
-                for (to, from) in s.iter_mut().zip(&src[..alu_sources(*op)]) {
+                for (to, from) in s.iter_mut().zip(&src[..op.sources()]) {
                     *to = fetch(from)?;
                 }
-                let [a, b, c] = s;
-                let each = |f: &dyn Fn(usize) -> f32| constant([f(0), f(1), f(2), f(3)]);
-                match op {
-                    Opcode::Add => each(&|n| p.add(a[n], b[n])),
-                    Opcode::Mul => each(&|n| p.mul(a[n], b[n])),
-                    Opcode::Mad => each(&|n| p.mad(a[n], b[n], c[n])),
-                    Opcode::Max => each(&|n| p.max(a[n], b[n])),
-                    Opcode::Min => each(&|n| p.min(a[n], b[n])),
-                    Opcode::Sge => each(&|n| p.sge(a[n], b[n])),
-                    Opcode::Slt => each(&|n| p.slt(a[n], b[n])),
-                    Opcode::Flr => each(&|n| p.flr(a[n])),
-                    Opcode::Mov => constant(a),
-                    Opcode::Dp3 => constant([p.dp3(a, b); 4]),
-                    Opcode::Dp4 => constant([p.dp4(a, b); 4]),
-                    Opcode::Dph => constant([p.dp4([a[0], a[1], a[2], 1.0], b); 4]),
-                    Opcode::Dst => constant([1.0, p.mul(a[1], b[1]), a[2], b[3]]),
-                    Opcode::Litp => constant([p.max(a[0], 0.0), p.litp_y(a[1]), 0.0, p.max(a[3], 0.0)]),
-                    _ => None,
-                }
+                constant(p.vector(*op, s))
             }
-            Node::Scalar { op, src } => {
-                let x = scalar(src)?;
-                let r = match op {
-                    Opcode::Rcp => p.rcp(x),
-                    Opcode::Rsq => p.rsq(x),
-                    Opcode::Ex2 => p.ex2(x),
-                    Opcode::Lg2 => p.lg2(x),
-                    _ => return None,
-                };
-                constant([r; 4])
-            }
+            Node::Scalar { op, src } => constant([p.scalar(*op, scalar(src)?); 4]),
             Node::Compare { op, a, b } => Some(Node::Flag(p.compare(*op, scalar(a)?, scalar(b)?))),
             Node::ToAddress(src) => Some(Node::Int(p.to_address(scalar(src)?))),
             Node::Merge { mask, old, new } => {
@@ -149,7 +120,7 @@ impl Func {
         }
     }
 
-    /// Branches on constants become plain edges, and blocks that nothing reaches any more are emptied.
+    /// Branches on constants become plain edges; blocks that become unreachable are emptied.
     fn decide_branches(&mut self) {
         let mut decided = false;
         for i in 0..self.blocks.len() {
@@ -186,15 +157,15 @@ impl Func {
         }
     }
 
-    /// Block numbers in reverse postorder, the first successor right behind its block where possible. Blocks that
-    /// nothing reaches are not among them.
+    /// Block numbers in reverse postorder, the first successor directly after its block where
+    /// possible. Unreachable blocks are omitted.
     pub(super) fn reverse_postorder(&self) -> Vec<usize> {
         let successors = |b: usize| self.blocks[b].term.edges().map(|e| e.to).collect::<Vec<_>>().into_iter();
         reverse_postorder(self.blocks.len(), successors)
     }
 
-    /// Puts blocks in reverse postorder and drops those that nothing reaches. Afterwards every definition stands before
-    /// its uses.
+    /// Orders blocks in reverse postorder and removes unreachable ones. Then every definition
+    /// precedes its uses.
     pub(super) fn order_blocks(&mut self) {
         let order = self.reverse_postorder();
         let mut new_id = vec![usize::MAX; self.blocks.len()];
@@ -207,7 +178,7 @@ impl Func {
         }
     }
 
-    /// A parameter that is always the same value, or itself, is that value.
+    /// A parameter whose incoming values are one value, or itself, is replaced by that value.
     fn resolve_parameters(&mut self) {
         let mut by = Replacements::new(self.nodes.len());
         let mut edges_in: Vec<Vec<&Edge>> = vec![Vec::new(); self.blocks.len()];
@@ -252,7 +223,7 @@ impl Func {
         self.apply(&mut by);
     }
 
-    /// Whether both are the same leaf, which may have been made twice.
+    /// Whether both are the same leaf, which may exist twice.
     fn same_leaf(&self, a: Option<Value>, b: Value) -> bool {
         a.is_some_and(|a| self.node(a).is_leaf() && self.node(a) == self.node(b))
     }
@@ -270,8 +241,8 @@ impl Func {
         }
     }
 
-    /// In the SSA form a register is loaded when the run begins; storing that very value back changes nothing, as long
-    /// as no emit may have stored something else there.
+    /// In the SSA form a register is loaded at the start of the run. A store of that value is
+    /// redundant unless an emit may have stored another one.
     fn drop_idle_stores(&mut self) {
         let emits = self.emits();
         let Func { blocks, nodes, .. } = self;
@@ -289,10 +260,10 @@ impl Func {
         let mut by = Replacements::new(self.nodes.len());
         for (i, node) in self.nodes.iter().enumerate() {
             if let Node::Merge { mask, old, new } = *node {
-                let lanes = live[i];
-                if lanes & !mask.lane_bits() & XYZW == 0 {
+                let read = live[i];
+                if read & !mask.component_bits() & XYZW == 0 {
                     by.set(Value(i as u32), new);
-                } else if lanes & mask.lane_bits() == 0 {
+                } else if read & mask.component_bits() == 0 {
                     by.set(Value(i as u32), old);
                 }
             }
@@ -300,7 +271,7 @@ impl Func {
         self.apply(&mut by);
     }
 
-    /// One clamp for each address register value and block.
+    /// One offset per address value and block.
     fn share_offsets(&mut self) {
         let mut by = Replacements::new(self.nodes.len());
         for block in &self.blocks {
@@ -319,7 +290,7 @@ impl Func {
 
     fn remove_dead(&mut self) {
         let live = self.live_components();
-        // A source none of whose lanes is read (DST without y, say) may be what is removed below.
+        // A source without live components (e.g. of DST without y) may be removed below.
         let nothing = self.value(Node::Const([0; 4]));
         for (node, &live) in self.nodes.iter_mut().zip(&live) {
             if let Node::Alu { op, src } = node {

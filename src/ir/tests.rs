@@ -1,8 +1,8 @@
-//! Functions made by hand: what simplification and verification do with them.
+//! Simplification and verification of functions built by hand.
 
 use super::*;
-use crate::isa::CondOp;
 use crate::isa::numeric::{Precision, same};
+use crate::isa::{CondOp, DotOp, PointwiseOp};
 
 /// A function of one block that stores `values` in `r0, r1, ...`.
 fn func(make: impl FnOnce(&mut Func) -> Vec<Value>) -> Func {
@@ -20,15 +20,17 @@ fn bits(v: [f32; 4]) -> Node {
 }
 
 #[test]
-fn constants_are_folded_through_the_meaning() {
+fn constants_are_folded_through_numeric() {
     let inf = f32::INFINITY;
     let (a, b) = ([2.0, 0.0, -1.0, 1.0], [3.0, inf, 0.5, 1.0]);
     let mut f = func(|f| {
         let (a, b) = (f.value(bits(a)), f.value(bits(b)));
-        let swapped = Use { value: b, swizzle: Swizzle::from_lanes([3, 2, 1, 0]), negate: true };
-        let product = f.value(Node::Alu { op: Opcode::Mul, src: [Use::plain(a), Use::plain(b), Use::plain(a)] });
-        let sum = f.value(Node::Alu { op: Opcode::Add, src: [Use::plain(product), swapped, Use::plain(a)] });
-        let power = f.value(Node::Scalar { op: Opcode::Ex2, src: Use::plain(b).lane(0) });
+        let swapped = Use { value: b, swizzle: Swizzle::from_components([3, 2, 1, 0]), negate: true };
+        let product =
+            f.value(Node::Alu { op: PointwiseOp::Mul.into(), src: [Use::plain(a), Use::plain(b), Use::plain(a)] });
+        let sum =
+            f.value(Node::Alu { op: PointwiseOp::Add.into(), src: [Use::plain(product), swapped, Use::plain(a)] });
+        let power = f.value(Node::Scalar { op: ScalarOp::Ex2, src: Use::plain(b).component(0) });
         let merged = f.value(Node::Merge { mask: WriteMask::new(0b1000), old: product, new: power });
         vec![product, sum, merged]
     });
@@ -49,11 +51,11 @@ fn constants_are_folded_through_the_meaning() {
 }
 
 #[test]
-fn what_nobody_reads_goes() {
+fn dead_values_are_removed() {
     let mut f = func(|f| {
         let old = f.value(Node::Load(Mem::Temp(5)));
         let new = f.value(Node::Uniform(1));
-        let dead = f.value(Node::Alu { op: Opcode::Flr, src: [Use::plain(old); 3] });
+        let dead = f.value(Node::Alu { op: PointwiseOp::Flr.into(), src: [Use::plain(old); 3] });
         let all = f.value(Node::Merge { mask: WriteMask::ALL, old: dead, new });
         vec![all]
     });
@@ -64,7 +66,7 @@ fn what_nobody_reads_goes() {
 }
 
 #[test]
-fn broken_rules_are_named() {
+fn verify_names_the_broken_rule() {
     let rule = |f: &Func| f.verify().expect_err("broken").rule;
     let good = func(|f| vec![f.value(Node::Load(Mem::Temp(1)))]);
     good.verify().expect("good");
@@ -89,15 +91,15 @@ fn broken_rules_are_named() {
     let to = f.blocks[0].clone();
     f.blocks[0] = Block { insts: Vec::new(), term: Terminator::Goto(Edge { to: 1, args: Vec::new() }), ..to.clone() };
     f.blocks.push(to);
-    assert_eq!(rule(&f), 5, "a load behind block 0");
+    assert_eq!(rule(&f), 5, "a load after block 0");
     let f = func(|f| {
-        let x = f.value(Node::Uniform(0));
-        vec![f.value(Node::Alu { op: Opcode::Madi, src: [Use::plain(x); 3] })]
+        let x = ScalarUse { value: f.value(Node::Uniform(0)), component: 0, negate: false };
+        vec![f.value(Node::Compare { op: CmpOp::True6, a: x, b: x })]
     });
     assert_eq!(rule(&f), 6);
 }
 
-/// A function of one block that makes `stores`.
+/// A function of one block with `stores`.
 fn storing(make: impl FnOnce(&mut Func) -> Vec<(Mem, Value)>) -> Func {
     let mut stores = Vec::new();
     let mut f = func(|f| {
@@ -109,30 +111,30 @@ fn storing(make: impl FnOnce(&mut Func) -> Vec<(Mem, Value)>) -> Func {
     f
 }
 
-/// What the stores of block `b` store.
+/// The values that block `b` stores.
 fn stored(f: &Func, b: usize) -> Vec<Node> {
     let stores = f.blocks[b].insts.iter().filter_map(|(_, i)| if let Inst::Store(_, v) = i { Some(v) } else { None });
     stores.map(|v| *f.node(*v)).collect()
 }
 
 #[test]
-fn every_vector_operation_on_constants_is_one() {
-    use Opcode::{Add, Dp3, Dp4, Dph, Dst, Flr, Litp, Mad, Max, Min, Mov, Mul, Sge, Slt};
-    let wanted = [
-        (Add, [3.5, -1.5, 2.0, 12.0]),
-        (Mul, [3.0, -1.0, -3.0, 32.0]),
-        (Mad, [13.0, 19.0, 27.0, 72.0]),
-        (Max, [2.0, 0.5, 3.0, 8.0]),
-        (Min, [1.5, -2.0, -1.0, 4.0]),
-        (Sge, [0.0, 0.0, 1.0, 0.0]),
-        (Slt, [1.0, 1.0, 0.0, 1.0]),
-        (Flr, [1.0, -2.0, 3.0, 4.0]),
-        (Mov, [1.5, -2.0, 3.0, 4.0]),
-        (Dp3, [-1.0; 4]),
-        (Dp4, [31.0; 4]),
-        (Dph, [7.0; 4]),
-        (Dst, [1.0, -1.0, 3.0, 8.0]),
-        (Litp, [1.5, -2.0, 0.0, 4.0]),
+fn every_vector_operation_on_constants_is_a_constant() {
+    use PointwiseOp::{Add, Flr, Mad, Max, Min, Mov, Mul, Sge, Slt};
+    let wanted: [(VectorOp, [f32; 4]); 14] = [
+        (Add.into(), [3.5, -1.5, 2.0, 12.0]),
+        (Mul.into(), [3.0, -1.0, -3.0, 32.0]),
+        (Mad.into(), [13.0, 19.0, 27.0, 72.0]),
+        (Max.into(), [2.0, 0.5, 3.0, 8.0]),
+        (Min.into(), [1.5, -2.0, -1.0, 4.0]),
+        (Sge.into(), [0.0, 0.0, 1.0, 0.0]),
+        (Slt.into(), [1.0, 1.0, 0.0, 1.0]),
+        (Flr.into(), [1.0, -2.0, 3.0, 4.0]),
+        (Mov.into(), [1.5, -2.0, 3.0, 4.0]),
+        (DotOp::Dp3.into(), [-1.0; 4]),
+        (DotOp::Dp4.into(), [31.0; 4]),
+        (DotOp::Dph.into(), [7.0; 4]),
+        (VectorOp::Dst, [1.0, -1.0, 3.0, 8.0]),
+        (VectorOp::Litp, [1.5, -2.0, 0.0, 4.0]),
     ];
     for precision in Precision::ALL {
         for (op, want) in wanted {
@@ -147,10 +149,10 @@ fn every_vector_operation_on_constants_is_one() {
             assert_eq!(stored(&f, 0), [bits(want)], "{op:?} in {precision}");
         }
         for (op, component, negate, want) in [
-            (Opcode::Rcp, 3, false, 0.25),
-            (Opcode::Rsq, 3, false, 0.5),
-            (Opcode::Ex2, 2, true, 0.125),
-            (Opcode::Lg2, 1, true, 1.0),
+            (ScalarOp::Rcp, 3, false, 0.25),
+            (ScalarOp::Rsq, 3, false, 0.5),
+            (ScalarOp::Ex2, 2, true, 0.125),
+            (ScalarOp::Lg2, 1, true, 1.0),
         ] {
             let mut f = func(|f| {
                 let value = f.value(bits([1.5, -2.0, 3.0, 4.0]));
@@ -160,28 +162,28 @@ fn every_vector_operation_on_constants_is_one() {
             assert_eq!(stored(&f, 0), [bits([want; 4])], "{op:?} in {precision}");
         }
     }
-    // One source that is not constant is enough.
+    // One source that is not constant prevents folding.
     let mut f = func(|f| {
         let (a, b) = (f.value(bits([1.0; 4])), f.value(Node::Uniform(0)));
-        vec![f.value(Node::Alu { op: Add, src: [Use::plain(a), Use::plain(b), Use::plain(a)] })]
+        vec![f.value(Node::Alu { op: Add.into(), src: [Use::plain(a), Use::plain(b), Use::plain(a)] })]
     });
     f.simplify(Precision::F32);
-    assert!(matches!(stored(&f, 0)[..], [Node::Alu { op: Add, .. }]), "{f}");
+    assert!(matches!(stored(&f, 0)[..], [Node::Alu { op: VectorOp::Pointwise(Add), .. }]), "{f}");
 }
 
 #[test]
 fn integers_and_flags_of_constants_are_constants() {
     let mut f = storing(|f| {
         let vector = f.value(bits([1.5, -2.5, 300.0, 4.0]));
-        let lane = |component, negate| ScalarUse { value: vector, component, negate };
-        let address = f.value(Node::ToAddress(lane(1, false)));
-        let negated = f.value(Node::ToAddress(lane(2, true)));
+        let scalar = |component, negate| ScalarUse { value: vector, component, negate };
+        let address = f.value(Node::ToAddress(scalar(1, false)));
+        let negated = f.value(Node::ToAddress(scalar(2, true)));
         let (most, two, loaded) =
             (f.value(Node::Int(i32::MAX)), f.value(Node::Int(2)), f.value(Node::Load(Mem::Address(1))));
         let wrapped = f.value(Node::Add(most, two));
         let open = f.value(Node::Add(loaded, two));
-        let less = f.value(Node::Compare { op: crate::isa::CmpOp::Lt, a: lane(0, false), b: lane(3, false) });
-        let more = f.value(Node::Compare { op: crate::isa::CmpOp::Lt, a: lane(0, false), b: lane(3, true) });
+        let less = f.value(Node::Compare { op: crate::isa::CmpOp::Lt, a: scalar(0, false), b: scalar(3, false) });
+        let more = f.value(Node::Compare { op: crate::isa::CmpOp::Lt, a: scalar(0, false), b: scalar(3, true) });
         let offsets = [-129, -128, 127, 128].map(|n| {
             let n = f.value(Node::Int(n));
             f.value(Node::Offset(n))
@@ -203,7 +205,7 @@ fn integers_and_flags_of_constants_are_constants() {
     assert_eq!(defs, 2, "the load and the sum with it: {f}");
 }
 
-/// Which of two blocks `test` leads to after simplification: `Some` if it is decided.
+/// The block that `test` leads to after simplification: `Some` if the test is constant.
 fn decided(make: impl FnOnce(&mut Func, Value) -> BranchTest) -> Option<bool> {
     let mut f = func(|f| vec![f.value(Node::Load(Mem::Flag(0)))]);
     f.blocks[0].insts.pop();
@@ -250,20 +252,22 @@ fn branches_on_constants_are_decided() {
     }
 }
 
-/// 0 -> 1 -> 2 -> 1 or 3: a loop whose parameters are handed through a second block.
+/// 0 -> 1 -> 2 -> 1 or 3: a loop whose parameters pass through a second block.
 #[test]
-fn parameters_that_are_no_choice_go() {
+fn redundant_parameters_are_removed() {
     let zeros = [bits([0.0; 4]), bits([0.0; 4]), bits([1.0; 4])];
     let mut f = Func { entry: Entry::vertex(0), form: Form::Ssa, nodes: Vec::new(), blocks: Vec::new() };
     let [a, b] = [0, 1].map(|n| f.value(Node::Load(Mem::Temp(n))));
     let [zero, other_zero, one] = zeros.map(|node| f.value(node));
     let [outer, inner] = [(); 2].map(|()| [(); 6].map(|()| f.value(Node::Param(Type::Vec4))));
-    let sum = f.value(Node::Alu { op: Opcode::Add, src: [Use::plain(inner[5]), Use::plain(a), Use::plain(a)] });
+    let sum =
+        f.value(Node::Alu { op: PointwiseOp::Add.into(), src: [Use::plain(inner[5]), Use::plain(a), Use::plain(a)] });
     let edge = |to, args: &[Value]| Edge { to, args: args.to_vec() };
     let defs = |list: &[Value]| list.iter().map(|&v| (0, Inst::Def(v))).collect::<Vec<_>>();
     let block = |params: &[Value], insts, term| Block { pc: 0, params: params.to_vec(), insts, term };
     let test = BranchTest::Bool { id: 0, value: true };
-    // Always a; a, then b; a constant made twice; two constants; a by way of the other block; a sum.
+    // Always a; a, then b; a constant that exists twice; two constants; a through the other block;
+    // a sum.
     let back = [inner[0], b, other_zero, one, inner[4], sum];
     let stores = inner.iter().zip(2..).map(|(&v, n)| (0, Inst::Store(Mem::Temp(n), v))).collect();
     f.blocks = vec![
@@ -283,7 +287,7 @@ fn parameters_that_are_no_choice_go() {
 }
 
 #[test]
-fn storing_what_is_there_is_dropped_where_no_emit_can_have_changed_it() {
+fn stores_of_unchanged_registers_are_removed_unless_an_emit_intervenes() {
     let made = |form: Form, emits: bool| {
         let mut f = storing(|f| {
             let bank = f.value(Node::Load(Mem::Bank));
@@ -304,7 +308,7 @@ fn storing_what_is_there_is_dropped_where_no_emit_can_have_changed_it() {
 }
 
 #[test]
-fn one_offset_serves_a_block() {
+fn equal_offsets_are_shared_within_a_block() {
     let mut f = storing(|f| {
         let [x, y] = [0, 1].map(|n| f.value(Node::Load(Mem::Address(n))));
         let offsets = [x, y, x, x].map(|address| f.value(Node::Offset(address)));

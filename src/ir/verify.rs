@@ -1,26 +1,27 @@
-//! Checks that a [`Func`] keeps the rules that [`super`] lists. Runs in every test and debug build.
+//! Checks that a [`Func`] obeys the rules of [`super`]. It runs in every test and debug build.
 //!
 //! 1. Block 0 exists, has no parameters, and no edge leads to it.
 //! 2. Every edge names a block and carries one argument of the right type for each parameter.
-//! 3. Every value that is not a leaf is defined exactly once, by a parameter or a definition, before every use of it on
-//!    every path.
-//! 4. Sources have the type that their node, store or test wants.
-//! 5. In the SSA form registers are loaded in block 0 only, and a block with stores ends the run or emits behind them.
-//! 6. Opcodes of vector operations are in their normal form and scalar ones among `EX2 LG2 RCP RSQ`.
+//! 3. Every value that is not a leaf is defined exactly once, by a parameter or a definition,
+//!    before every use of it on every path.
+//! 4. Sources have the type that their node, store or test requires.
+//! 5. In the SSA form registers are loaded in block 0 only, and after its stores a block ends the
+//!    run or emits.
+//! 6. No comparison has an operator that always holds.
 
 use super::{BranchTest, Form, Func, Inst, Mem, Node, Terminator, Type, Value};
-use crate::isa::{CmpOp, Opcode, Pc};
+use crate::isa::{CmpOp, Pc};
 use std::collections::HashSet;
 use std::fmt;
 
 /// A broken rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broken {
-    /// Its number in this file's list.
+    /// The rule's number in this file's list.
     pub rule: u8,
-    /// In which block.
+    /// The block.
     pub block: usize,
-    /// At which instruction's address.
+    /// Address of the instruction.
     pub pc: Pc,
 }
 
@@ -55,7 +56,7 @@ impl Func {
         let defined_in = self.definitions()?;
         let dominators = self.dominators();
         for (b, block) in self.blocks.iter().enumerate() {
-            // Values that this block has defined so far.
+            // Values that this block defines before the current instruction.
             let mut here: HashSet<Value> = block.params.iter().copied().collect();
             let readable = |v: Value, here: &HashSet<Value>| {
                 self.nodes.get(v.0 as usize).is_some_and(Node::is_leaf)
@@ -79,7 +80,7 @@ impl Func {
                         if !self.well_typed(node) {
                             return fail(4, b, pc);
                         }
-                        if !well_formed(node) {
+                        if matches!(node, Node::Compare { op: CmpOp::True6 | CmpOp::True7, .. }) {
                             return fail(6, b, pc);
                         }
                         if self.form == Form::Ssa && b != 0 && matches!(node, Node::Load(_)) {
@@ -129,7 +130,7 @@ impl Func {
         Ok(())
     }
 
-    /// The block that defines each value, if one does. Checks that none is defined twice.
+    /// The block that defines each value, if any. Checks that no value is defined twice.
     fn definitions(&self) -> Result<Vec<Option<usize>>, Broken> {
         let mut defined_in = vec![None; self.nodes.len()];
         for (b, block) in self.blocks.iter().enumerate() {
@@ -147,8 +148,9 @@ impl Func {
         Ok(defined_in)
     }
 
-    /// Each block's immediate dominator (its own number for block 0 and for blocks that nothing reaches), by the iteration
-    /// of Cooper, Harvey and Kennedy. Fast because blocks are kept in reverse postorder, right in any order.
+    /// Each block's immediate dominator (its own number for block 0 and unreachable blocks), by the
+    /// iteration of Cooper, Harvey and Kennedy. Correct for any block order, and fast because
+    /// blocks are in reverse postorder.
     fn dominators(&self) -> Vec<usize> {
         let order = self.reverse_postorder();
         let mut rank = vec![usize::MAX; self.blocks.len()];
@@ -211,24 +213,12 @@ fn dominates(idom: &[usize], a: usize, mut b: usize) -> bool {
     a == b
 }
 
-fn well_formed(node: &Node) -> bool {
-    use Opcode::{Add, Dp3, Dp4, Dph, Dst, Ex2, Flr, Lg2, Litp, Mad, Max, Min, Mov, Mul, Rcp, Rsq, Sge, Slt};
-    match node {
-        Node::Alu { op, .. } => {
-            matches!(op, Add | Dp3 | Dp4 | Dph | Dst | Litp | Mul | Sge | Slt | Flr | Max | Min | Mov | Mad)
-        }
-        Node::Scalar { op, .. } => matches!(op, Ex2 | Lg2 | Rcp | Rsq),
-        Node::Compare { op, .. } => !matches!(op, CmpOp::True6 | CmpOp::True7),
-        _ => true,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ir::{Block, Edge, ScalarUse, Use};
     use crate::isa::flow::Exit;
-    use crate::isa::{Cond, CondOp};
+    use crate::isa::{Cond, CondOp, PointwiseOp};
     use crate::program::Entry;
 
     const INPUT: Value = Value(0);
@@ -243,14 +233,14 @@ mod tests {
     const PARAM: Value = Value(9);
     const LEFT: Value = Value(10);
     const ONE: Value = Value(11);
-    /// What a test adds.
+    /// The change of a test.
     const NEW: Value = Value(12);
 
-    fn plain(op: Opcode, v: Value) -> Node {
-        Node::Alu { op, src: [Use::plain(v); 3] }
+    fn plain(op: PointwiseOp, v: Value) -> Node {
+        Node::Alu { op: op.into(), src: [Use::plain(v); 3] }
     }
 
-    fn lane(value: Value) -> ScalarUse {
+    fn scalar(value: Value) -> ScalarUse {
         ScalarUse { value, component: 1, negate: false }
     }
 
@@ -262,7 +252,7 @@ mod tests {
         Block { pc: 0, params: params.to_vec(), insts: insts.iter().map(|&i| (0, i)).collect(), term }
     }
 
-    /// A loop around a choice: 0 -> 1 -> 2 or 3 -> 4 -> 1 or 5.
+    /// A loop around a branch: 0 -> 1 -> 2 or 3 -> 4 -> 1 or 5.
     fn good() -> Func {
         use Inst::{Def, Store};
         let nodes = vec![
@@ -271,8 +261,8 @@ mod tests {
             Node::Load(Mem::Bank),
             Node::Load(Mem::LoopCounter),
             Node::Add(COUNT, ONE),
-            Node::Compare { op: CmpOp::Lt, a: lane(INPUT), b: lane(VECTOR) },
-            plain(Opcode::Add, VECTOR),
+            Node::Compare { op: CmpOp::Lt, a: scalar(INPUT), b: scalar(VECTOR) },
+            plain(PointwiseOp::Add, VECTOR),
             Node::Offset(COUNT),
             Node::Relative { base: 3, offset: OFFSET },
             Node::Param(Type::Vec4),
@@ -319,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_function_has_no_broken_rule() {
+    fn a_valid_function_breaks_no_rule() {
         assert_eq!(good().verify(), Ok(()));
         let text = Broken { rule: 4, block: 2, pc: 9 }.to_string();
         assert_eq!(text, "rule 4 of ir::verify is broken in block 2 at pc 9");
@@ -347,15 +337,15 @@ mod tests {
     #[test]
     fn rule_3_one_definition_that_comes_before_its_uses() {
         // In the same block, in one that dominates, in one that does not.
-        assert_eq!(with(4, plain(Opcode::Mov, PARAM)), None);
-        assert_eq!(with(5, plain(Opcode::Mov, PARAM)), None);
+        assert_eq!(with(4, plain(PointwiseOp::Mov, PARAM)), None);
+        assert_eq!(with(5, plain(PointwiseOp::Mov, PARAM)), None);
         assert_eq!(with(5, Node::Add(SUM, COUNT)), None);
-        assert_eq!(with(5, plain(Opcode::Mov, THEN)), Some((3, 5)));
-        assert_eq!(with(5, plain(Opcode::Mov, ELSE)), Some((3, 5)));
-        assert_eq!(with(1, plain(Opcode::Mov, PARAM)), Some((3, 1)), "defined behind it in the loop");
+        assert_eq!(with(5, plain(PointwiseOp::Mov, THEN)), Some((3, 5)));
+        assert_eq!(with(5, plain(PointwiseOp::Mov, ELSE)), Some((3, 5)));
+        assert_eq!(with(1, plain(PointwiseOp::Mov, PARAM)), Some((3, 1)), "defined after it in the loop");
         assert_eq!(with(2, Node::Add(OFFSET, ONE)), Some((3, 2)), "first of two uses");
         assert_eq!(with(2, Node::Add(ONE, OFFSET)), Some((3, 2)), "second of two uses");
-        assert_eq!(with(2, plain(Opcode::Mov, Value(99))), Some((3, 2)), "no value at all");
+        assert_eq!(with(2, plain(PointwiseOp::Mov, Value(99))), Some((3, 2)), "no value at all");
         assert_eq!(broken(|f| f.blocks[3].insts.reverse()), Some((3, 3)), "a use before the definition");
         // Stores, their banks, tests and arguments are uses.
         assert_eq!(with_store(Mem::Temp(1), THEN), Some((3, 5)));
@@ -392,7 +382,10 @@ mod tests {
         assert_eq!((with(1, Node::Offset(SUM)), with(1, Node::Offset(INPUT))), (None, Some((4, 1))));
         let out = |bank| with(0, Node::Load(Mem::Out { n: 2, bank }));
         assert_eq!((out(BANK), out(VECTOR)), (None, Some((4, 0))));
-        assert_eq!((with(1, plain(Opcode::Flr, VECTOR)), with(1, plain(Opcode::Flr, COUNT))), (None, Some((4, 1))));
+        assert_eq!(
+            (with(1, plain(PointwiseOp::Flr, VECTOR)), with(1, plain(PointwiseOp::Flr, COUNT))),
+            (None, Some((4, 1)))
+        );
         let merge = |old, new| with(1, Node::Merge { mask: crate::isa::WriteMask::new(3), old, new });
         assert_eq!((merge(INPUT, VECTOR), merge(SUM, VECTOR), merge(VECTOR, SUM)), (None, Some((4, 1)), Some((4, 1))));
         // The offset of a relative uniform is clamped, or a constant as if it were.
@@ -416,7 +409,7 @@ mod tests {
         let flags = |x, y| test(BranchTest::Flags { cond: Cond { op: CondOp::Or, ref_x: true, ref_y: false }, x, y });
         assert_eq!((flags(FLAG, FLAG), flags(SUM, FLAG), flags(FLAG, SUM)), (None, Some((4, 4)), Some((4, 4))));
         assert_eq!((test(BranchTest::NonZero(FLAG)), test(BranchTest::NonZero(PARAM))), (Some((4, 4)), Some((4, 4))));
-        // Only the flags that the condition asks for are read.
+        // Only the flags that the condition tests are read.
         let one = |op, x, y| test(BranchTest::Flags { cond: Cond { op, ref_x: true, ref_y: true }, x, y });
         assert_eq!((one(CondOp::X, FLAG, SUM), one(CondOp::Y, SUM, FLAG)), (None, None));
         assert_eq!((one(CondOp::X, SUM, FLAG), one(CondOp::Y, FLAG, SUM)), (Some((4, 4)), Some((4, 4))));
@@ -446,18 +439,8 @@ mod tests {
     }
 
     #[test]
-    fn rule_6_opcodes() {
-        use Opcode::{Add, Dp3, Dp4, Dph, Dst, Ex2, Flr, Lg2, Litp, Mad, Max, Min, Mov, Mul, Rcp, Rsq, Sge, Slt};
-        for op in [Add, Dp3, Dp4, Dph, Dst, Litp, Mul, Sge, Slt, Flr, Max, Min, Mov, Mad] {
-            assert_eq!(with(1, plain(op, VECTOR)), None, "{op:?}");
-            assert_eq!(with(1, Node::Scalar { op, src: lane(VECTOR) }), Some((6, 1)), "{op:?}");
-        }
-        for op in [Ex2, Lg2, Rcp, Rsq] {
-            assert_eq!(with(1, plain(op, VECTOR)), Some((6, 1)), "{op:?}");
-            assert_eq!(with(1, Node::Scalar { op, src: lane(VECTOR) }), None, "{op:?}");
-        }
-        assert_eq!(with(1, plain(Opcode::Madi, VECTOR)), Some((6, 1)));
-        let compare = |op| with(1, Node::Compare { op, a: lane(INPUT), b: lane(INPUT) });
+    fn rule_6_comparison_operators() {
+        let compare = |op| with(1, Node::Compare { op, a: scalar(INPUT), b: scalar(INPUT) });
         assert_eq!(
             (compare(CmpOp::Ge), compare(CmpOp::True6), compare(CmpOp::True7)),
             (None, Some((6, 1)), Some((6, 1)))
@@ -466,7 +449,7 @@ mod tests {
 
     #[test]
     fn dominators_of_a_loop_with_two_entries() {
-        // 0 -> 1, 2; 1 <-> 2; 2 -> 3, 4; 3 -> 5; 4 -> 5; nothing leads to 6.
+        // 0 -> 1, 2; 1 <-> 2; 2 -> 3, 4; 3 -> 5; 4 -> 5; 6 is unreachable.
         let to = [vec![1, 2], vec![2], vec![1, 3], vec![5, 4], vec![5], vec![], vec![5]];
         let blocks = to.iter().map(|to| {
             let test = BranchTest::Bool { id: 0, value: true };

@@ -1,12 +1,13 @@
-//! Word + operand descriptor -> [`Inst`]: what each bit means.
+//! Word + operand descriptor -> [`Inst`]: the meaning of each bit.
 //!
-//! Total: all 2^32 words decode, those with an undocumented opcode to [`Inst::Undefined`]. Field positions are from the
-//! ISA notes, section 2; every shift in this file is one of theirs. It must not know what an instruction does.
+//! Total: all 2^32 words decode, those with an undocumented opcode to [`Inst::Undefined`]. Field
+//! positions are from the ISA notes, section 2; every shift in this file is one of theirs.
 
 use super::table::{self, Format, Row};
 use super::{Alu, CmpOp, Cond, CondOp, DstReg, Index, Inst, Opcode, Setemit, Src, SrcReg, Swizzle, Test, WriteMask};
 
-/// The operand-descriptor index of a word, if its instruction has one: seven bits, five for `MAD` and `MADI`.
+/// The operand-descriptor index of a word, if its instruction has one: seven bits, five for `MAD`
+/// and `MADI`.
 pub fn opdesc_index(word: u32) -> Option<u8> {
     let row = table::row_of_word(word)?;
     match row.format {
@@ -16,7 +17,8 @@ pub fn opdesc_index(word: u32) -> Option<u8> {
     }
 }
 
-/// Decodes `word`; `opdesc` is the descriptor that [`opdesc_index`] names and is ignored where it names none.
+/// Decodes `word`; `opdesc` is the descriptor that [`opdesc_index`] names and is ignored where it
+/// names none.
 pub fn decode(word: u32, opdesc: u32) -> Inst {
     let Some(row) = table::row_of_word(word) else { return Inst::Undefined { word } };
     match row.format {
@@ -100,8 +102,8 @@ fn sources(row: &Row, word: u32, opdesc: u32) -> [Src; 3] {
     let (fields, idx_shift) = source_fields(row.format);
     let mut src = [Alu::NO_SRC; 3];
     for (n, &(shift, width)) in fields.iter().enumerate() {
-        // Descriptor fields follow the operand's number, not its place in the word: negate at 4, 13, 22 and the
-        // selector right above it.
+        // Descriptor fields follow the operand's number, not its position in the word: negate at 4,
+        // 13, 22, and the selector above it.
         let negate_bit = 4 + 9 * n as u32;
         src[n] = Src {
             reg: SrcReg::new(field(word, shift, width)),

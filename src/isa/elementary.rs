@@ -1,16 +1,16 @@
 //! 2^x and log2(x) as fixed sequences of IEEE operations, in single and in double precision.
 //!
-//! One operation for each step that is written, never fused, so the same bits on every CPU; the recompiler emits the same
-//! steps with the same constants. The single ones are within 0.05 ulp of float24, the double ones exact enough that one
-//! rounding to float24 is the correct one for every argument: `jit-tests/accuracy.rs` measures both over all of them.
-//!
-//! It must not know which format a result is wanted in, nor which registers it goes to.
+//! Each written step is one operation, never fused, so results have the same bits on every CPU. The
+//! recompiler emits the same steps with the same constants. The single-precision functions are
+//! within 0.05 ulp of float24. The double-precision functions round correctly to float24 for every
+//! argument. `jit-tests/accuracy.rs` measures both.
 
-/// `2^23 * 1.5`: adding and taking it away again rounds a small number to the nearest integer, ties to even, and leaves
-/// that integer in the low bits of the sum.
+/// `2^23 * 1.5`: adding and subtracting it rounds a small number to the nearest integer, ties to
+/// even; the low bits of the sum hold that integer.
 pub const ROUND_MAGIC: f32 = 12_582_912.0;
 
-/// `(2^f - 1) / f` on [-0.5, 0.5], from the constant term up. Chebyshev fit, coefficients rounded to f32.
+/// `(2^f - 1) / f` on [-0.5, 0.5], from the constant term up. Chebyshev fit, coefficients rounded
+/// to f32.
 pub const EX2_POLY: [f32; 6] = [
     f32::from_bits(0x3F31_7218),
     f32::from_bits(0x3E75_FDF0),
@@ -23,7 +23,8 @@ pub const EX2_POLY: [f32; 6] = [
 /// Beyond this magnitude 2^x is 0 or infinity in any format used here.
 pub const EX2_CLAMP: f32 = 160.0;
 
-/// `log2((1 + s) / (1 - s)) / s` as a polynomial in `s * s`, for |s| <= 0.1716, from the constant term up.
+/// `log2((1 + s) / (1 - s)) / s` as a polynomial in `s * s`, for |s| <= 0.1716, from the constant
+/// term up.
 pub const LG2_POLY: [f32; 4] = [
     f32::from_bits(0x4038_AA3B),
     f32::from_bits(0x3F76_3873),
@@ -31,7 +32,8 @@ pub const LG2_POLY: [f32; 4] = [
     f32::from_bits(0x3EDD_0A59),
 ];
 
-/// Bits of sqrt(1/2): a mantissa is taken from [sqrt(1/2), sqrt(2)) so that logarithms near 1 keep their relative accuracy.
+/// Bits of sqrt(1/2): mantissas are in [sqrt(1/2), sqrt(2)), which preserves the relative accuracy
+/// of logarithms near 1.
 pub const LG2_SPLIT: u32 = 0x3F35_04F3;
 
 /// [`ROUND_MAGIC`] for doubles, 2^52 * 1.5.
@@ -51,8 +53,8 @@ pub const EX2_POLY_64: [f64; 10] = [
     f64::from_bits(0x3E3E_5E9F_548E_5725),
 ];
 
-/// Arguments nearer to zero than this are moved out to it: 2^x is a rounded 1 there on either side, and a double still
-/// tells the sides apart.
+/// Arguments nearer to zero are replaced by it: 2^x rounds to 1 there on either side, and a double
+/// still distinguishes the sides.
 pub const EX2_TINY_64: f64 = f64::from_bits((1023 - 30) << 52);
 
 /// [`LG2_POLY`] to 52 bits.
@@ -78,7 +80,8 @@ pub fn ex2_32(a: f32) -> f32 {
     let f = x - (shifted - ROUND_MAGIC);
     let [c0, c1, c2, c3, c4, c5] = EX2_POLY;
     let p = 1.0 + f * (c0 + f * (c1 + f * (c2 + f * (c3 + f * (c4 + f * c5)))));
-    // 2^n in two halves: the first product is exact, the second rounds once, into the subnormals or to infinity.
+    // 2^n in two halves: the first product is exact, the second rounds once, into the subnormals or
+    // to infinity.
     let half = n >> 1;
     let power = |n: i32| f32::from_bits(((n + 127) << 23) as u32);
     let r = p * power(half) * power(n - half);
@@ -98,7 +101,7 @@ pub fn lg2_32(a: f32) -> f32 {
     let [c0, c1, c2, c3] = LG2_POLY;
     let y = s * (c0 + t * (c1 + t * (c2 + t * c3)));
     let r = (exponent as f32 - bias) + y;
-    // The formula is for positive finite numbers; the rest is written over it.
+    // The formula is valid for positive finite numbers; selects replace the other results.
     let r = if a < f32::INFINITY { r } else { a };
     let r = if a == 0.0 { f32::NEG_INFINITY } else { r };
     if a < 0.0 { f32::NAN } else { r }
@@ -126,7 +129,7 @@ pub fn lg2_64(a: f32) -> f64 {
     let t = s * s;
     let y = s * LG2_POLY_64.iter().rev().copied().reduce(|sum, c| c + t * sum).expect("there are coefficients");
     let r = exponent as f64 + y;
-    // The formula is for positive finite numbers; the rest is written over it.
+    // The formula is valid for positive finite numbers; selects replace the other results.
     let r = if a < f32::INFINITY { r } else { f64::from(a) };
     let r = if a == 0.0 { f64::NEG_INFINITY } else { r };
     if a < 0.0 { f64::NAN } else { r }

@@ -1,7 +1,7 @@
 //! [`Inst`] -> word and operand descriptor: the inverse of [`super::decode`].
 //!
-//! `decode(encode(i)) == i` for every instruction whose operands fit its format, and `encode(decode(w)) == w` for every
-//! word whose unused bits are zero; the tests below go through both. It must not know what an instruction does.
+//! `decode(encode(i)) == i` for every instruction whose operands fit its format, and
+//! `encode(decode(w)) == w` for every word whose unused bits are zero; tests check both.
 
 use super::decode::source_fields;
 use super::table::{self, Format};
@@ -10,15 +10,15 @@ use super::{Cond, Inst, Opcode, Setemit, Src, Test, WriteMask};
 /// Why an instruction has no encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EncodeError {
-    /// SRC`n` (1-3) is a uniform, and its field can only hold a `v` or `r` register.
+    /// SRC`n` (1-3) is a uniform, but its field holds only `v` and `r` registers.
     NarrowUniform(u8),
-    /// SRC`n` (1-3) is relative, and IDX belongs to another source.
+    /// SRC`n` (1-3) is relative, but IDX applies to another source.
     NarrowIndex(u8),
     /// A target address does not fit twelve bits.
     Target(u16),
-    /// `MAD` and `MADI` reach descriptors 0-31 only, the others 0-127.
+    /// `MAD` and `MADI` name descriptors 0-31 only, the others 0-127.
     OpdescIndex(u8),
-    /// The instruction takes its condition from the other kind of test (e.g. `CALLU` on a false boolean).
+    /// The instruction has no encoding for this test (e.g. `CALLU` on a false boolean).
     Test,
 }
 
@@ -60,8 +60,8 @@ pub fn opcode(inst: &Inst) -> Option<Opcode> {
     })
 }
 
-/// The operand descriptor that gives `inst` its mask, selectors and signs; fields it does not have are zero. `None` if
-/// it has no descriptor.
+/// The operand descriptor that gives `inst` its mask, selectors and signs; fields it does not have
+/// are zero. `None` if it has no descriptor.
 pub fn opdesc(inst: &Inst) -> Option<u32> {
     let (mask, src): (WriteMask, &[Src]) = match inst {
         Inst::Alu(alu) => (alu.mask, alu.sources()),
@@ -76,7 +76,8 @@ pub fn opdesc(inst: &Inst) -> Option<u32> {
     Some(fields.fold(mask.bits() as u32, |d, f| d | f))
 }
 
-/// The word of `inst`, naming operand descriptor `opdesc` (ignored by instructions that have none).
+/// The word of `inst` with operand descriptor index `opdesc`, which instructions without a
+/// descriptor ignore.
 pub fn encode(inst: &Inst, opdesc: u8) -> Result<u32, EncodeError> {
     let Some(opcode) = opcode(inst) else {
         let Inst::Undefined { word } = *inst else { unreachable!("only undefined words have no opcode") };
@@ -88,7 +89,7 @@ pub fn encode(inst: &Inst, opdesc: u8) -> Result<u32, EncodeError> {
         Inst::Alu(alu) => (alu.sources(), alu.dst.number() as u32),
         Inst::Mova { src, .. } => (std::slice::from_ref(src), 0),
         Inst::Cmp { ops, src } => {
-            // Two three-bit operators take the place of DST and of the lowest opcode bit.
+            // Two three-bit operators replace DST and the lowest opcode bit.
             let cmp = (ops[0] as u32) << 24 | (ops[1] as u32) << 21;
             return Ok(top | cmp | sources(row.format, src)? | opdesc_field(row.format, opdesc)?);
         }
@@ -165,8 +166,8 @@ mod tests {
 
     #[test]
     fn encode_after_decode_is_the_identity_on_every_legal_shape() {
-        // Every opcode, with each field in turn walking through all its values (fields are at most 12 bits wide, and
-        // no two windows of 12 bits miss a neighbouring pair) over several backgrounds.
+        // Every opcode, with windows of 12 bits through all values over several backgrounds. Fields
+        // are at most 12 bits wide, and every neighbouring pair shares a window.
         let mut checked = 0u64;
         for op in 0..64u32 {
             for background in [0u32, !0, 0x5555_5555, 0x1234_5678, 0x0F0F_0F0F] {
@@ -180,7 +181,7 @@ mod tests {
                         let again = encode(&inst, opdesc_index(word).unwrap_or(0));
                         assert_eq!(again, Ok(word), "{word:08X} {inst:?}");
                         let redecoded = decode(word, opdesc(&inst).unwrap_or(0));
-                        // CMP's descriptor mask is not part of its meaning; everything else comes back.
+                        // CMP's descriptor mask has no meaning; all other bits survive.
                         assert_eq!(redecoded, inst, "{word:08X}");
                         checked += 1;
                     }
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn operands_that_do_not_fit_are_refused() {
+    fn operands_that_do_not_fit_are_rejected() {
         let c0 = Src::plain(super::super::SrcReg::uniform(0));
         let r0 = Src::plain(super::super::SrcReg::temp(0));
         let alu = |op, src| {

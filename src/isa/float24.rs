@@ -1,50 +1,52 @@
 //! `f32` or `f64` -> the nearby float24 number, as the `f32` that equals it.
 //!
-//! A float24 has sign 1, exponent 7 (bias 63) and mantissa 16 (ISA notes, 4.1): 17 significant bits, normal from 2^-62 to
-//! just below 2^64, subnormal multiples of 2^-78, infinities and NaN. Each is an `f32` exactly, so registers stay `f32` and
-//! only results are narrowed. That arithmetic flushes subnormals to +0, coming in and going out, was measured for MUL; that
-//! the format ends in real infinities too (ISA notes, 4.1, 4.2). How results are rounded is *unknown on hardware*, hence
-//! the choice of [`Rounding`].
+//! A float24 has sign 1, exponent 7 (bias 63) and mantissa 16 (ISA notes, 4.1): 17 significant
+//! bits, normal from 2^-62 to just below 2^64, subnormal multiples of 2^-78, infinities and NaN.
+//! Each is an `f32` exactly, so registers stay `f32` and only results are narrowed. Measured: MUL
+//! flushes subnormal operands and results to +0, and the format has infinities (ISA notes, 4.1,
+//! 4.2). The rounding of results is *unknown on hardware*, hence the choice of [`Rounding`].
 //!
-//! Invariant: pure and total, the same bits on every CPU; a number that float24 has is left as it is, save for flushing. It
-//! must not know which operation a result is of.
+//! Invariant: pure and total, with the same bits on every CPU. A float24 number is unchanged,
+//! except for flushing.
 
-/// Which neighbour a result between two float24 numbers becomes. Both have been proposed for the hardware, neither has been
-/// measured (ISA notes, 4.3).
+/// Rounding of a result between two float24 numbers. Both modes have been proposed for the
+/// hardware, neither is measured (ISA notes, 4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Rounding {
-    /// The nearer one, the even one of two equally near.
+    /// To nearest, ties to even.
     Nearest,
-    /// The one nearer to zero: the mantissa's tail is cut off.
+    /// Toward zero: the mantissa is truncated.
     TowardZero,
 }
 
-/// Bits of an f32 mantissa that float24 has not.
+/// Bits of an f32 mantissa that float24 lacks.
 pub const TAIL: u32 = 23 - 16;
 
-/// Bits of an f64 mantissa that float24 has not.
+/// Bits of an f64 mantissa that float24 lacks.
 pub const TAIL_64: u32 = 52 - 16;
 
 /// The smallest normal float24, 2^-62.
 pub const SMALLEST: f32 = f32::from_bits((127 - 62) << 23);
 
-/// 2^64: what is not below it is infinite. Multiplying by it, and then by its inverse, makes infinities of such numbers and
-/// leaves all others alone.
+/// 2^64, from which on a result is infinite. Multiplication by it, then by its inverse, turns such
+/// numbers into infinities and leaves others unchanged.
 pub const LIMIT: f32 = f32::from_bits((127 + 64) << 23);
 
-/// 2^78: the last mantissa bit of a subnormal is worth its inverse.
+/// 2^78, the inverse of a subnormal's last mantissa bit.
 pub const SUBNORMAL_SCALE: f32 = f32::from_bits((127 + 78) << 23);
 
 impl Rounding {
-    /// Both.
+    /// Both modes.
     pub const ALL: [Rounding; 2] = [Rounding::Nearest, Rounding::TowardZero];
 
-    /// An operation's result: rounded to 17 significant bits, then infinite from 2^64 and +0 below 2^-62. There is no -0.
+    /// An operation's result: rounded to 17 significant bits, then infinite from 2^64 and +0 below
+    /// 2^-62. There is no -0.
     pub fn result(self, x: f32) -> f32 {
         if x.is_nan() { f32::NAN } else { flush(limit(self.round(x))) }
     }
 
-    /// [`result`](Rounding::result) of a number that was computed in double precision, rounded once.
+    /// [`result`](Rounding::result) of a number that was computed in double precision, rounded
+    /// once.
     pub fn result_64(self, x: f64) -> f32 {
         if x.is_nan() {
             return f32::NAN;
@@ -54,12 +56,12 @@ impl Rounding {
             Rounding::Nearest => bits + ((1 << (TAIL_64 - 1)) - 1) + (bits >> TAIL_64 & 1),
             Rounding::TowardZero => bits,
         };
-        // Seventeen bits fit an f32; what its exponents don't reach is flushed or infinite anyway.
+        // Seventeen bits fit an f32; results beyond its exponents are flushed or infinite.
         flush(limit(f64::from_bits(moved >> TAIL_64 << TAIL_64) as f32))
     }
 
-    /// An input or an upload: rounded as a result is, but subnormal numbers stay, as multiples of 2^-78, and zeros keep
-    /// their sign. How the hardware rounds these is *unknown on hardware*.
+    /// An input or an upload: rounded like a result, but subnormals stay, as multiples of 2^-78,
+    /// and zeros keep their sign. The rounding of these is *unknown on hardware*.
     pub fn operand(self, x: f32) -> f32 {
         if x.is_nan() {
             return f32::NAN;
@@ -75,7 +77,7 @@ impl Rounding {
         limit(self.round(x))
     }
 
-    /// To 17 significant bits, with the exponents of f32. Not for NaN.
+    /// Rounds to 17 significant bits with the exponents of f32. Not for NaN.
     fn round(self, x: f32) -> f32 {
         let bits = x.to_bits();
         let moved = match self {
@@ -86,7 +88,7 @@ impl Rounding {
     }
 }
 
-/// Below 2^-62 nothing is left, not even a sign: what arithmetic makes of its operands and of its results.
+/// Replaces numbers below 2^-62 by +0, as arithmetic does with its operands and results.
 pub fn flush(x: f32) -> f32 {
     if x.abs() < SMALLEST { 0.0 } else { x }
 }
@@ -118,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_float24_number_stays_and_what_lies_between_two_goes_to_the_right_one() {
+    fn a_float24_number_is_unchanged_and_others_round_to_the_right_neighbour() {
         let mut last = 0.0f32;
         for (n, x) in numbers().enumerate().take(miri_or(100, usize::MAX)) {
             for r in Rounding::ALL {
@@ -129,7 +131,7 @@ mod tests {
                 assert_eq!(r.result(-x).to_bits(), if kept == 0.0 { 0 } else { (-x).to_bits() });
                 assert_eq!(r.result_64(f64::from(x)), kept);
             }
-            // f32 holds these shares exactly where 17 bits are the finer format, that is, everywhere.
+            // f32 represents these fractions exactly for all 17-bit numbers.
             if n > 0 && x.is_finite() && n % 7 == 0 {
                 let even = if n % 2 == 0 { x } else { last };
                 for (share, near) in [(0.25, last), (0.5, even), (0.75, x)] {
@@ -170,7 +172,8 @@ mod tests {
             for nan in [f32::from_bits(0x7FFF_FFFF), f32::from_bits(0xFF80_0001)] {
                 assert!(r.result(nan).is_nan() && r.operand(nan).is_nan() && r.result_64(f64::from(nan)).is_nan());
             }
-            // Judged after rounding: what rounds up to the smallest normal number is one.
+            // Flushing follows rounding: a number that rounds up to the smallest normal one is
+            // normal.
             let below = f32::from_bits(SMALLEST.to_bits() - 1);
             assert_eq!(r.result(below), if r == Nearest { SMALLEST } else { 0.0 });
         }

@@ -1,17 +1,20 @@
-//! Scope rings and where pc goes next: CALL, IF and LOOP scopes, the order in which they close, and the quirks.
+//! Scope rings and the next pc: CALL, IF and LOOP scopes, the order in which they close, and the
+//! quirks.
 //!
-//! The rules were measured on consoles by flacs and Tilka (ISA notes, section 5.1). In short: a scope closes only when the
-//! word just before its end is *executed*; jumping to the end does not close it. Pushing onto a full ring forgets the
-//! oldest scope. Nothing here is a value: conditions arrive as the chosen [`Action`], loop counters stay with the engine,
-//! which is told when the innermost loop's body has ended ([`Next::LoopEnd`]) and decides whether it runs again. So the
-//! interpreter (which knows the values) and the recompiler (which explores both outcomes) follow the very same rules.
+//! The rules were measured on consoles by flacs and Tilka (ISA notes, section 5.1). In short: a
+//! scope closes only when the word just before its end is *executed*; jumping to the end does not
+//! close it. Pushing onto a full ring forgets the oldest scope. No state here is a register value.
+//! A condition arrives as the chosen [`Action`]. Loop counters stay with the engine: at the end of
+//! a loop's body it receives [`Next::LoopEnd`] and decides whether the body repeats. So the
+//! interpreter, which knows the values, and the recompiler, which explores both outcomes, share the
+//! same rules.
 //!
-//! Invariant: equal states compare and hash equal. A ring keeps its unused places at their default, so derived
-//! equality is equality of meaning.
+//! Invariant: equal states compare and hash equal. Unused slots of a ring hold the default, so
+//! derived equality is equality of meaning.
 
 use super::Pc;
 
-/// How a run ended. The same on every engine.
+/// The exit of a run, equal on every engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Exit {
@@ -21,7 +24,7 @@ pub enum Exit {
     Fuel = 1,
     /// `BREAK` or a taken `BREAKC` with no open loop. The hardware hangs.
     BreakOutsideLoop = 2,
-    /// pc left the program's words. What the hardware does is unknown; it counts as an end.
+    /// pc left the program's words. Unknown on hardware; it counts as an end.
     PastEnd = 3,
 }
 
@@ -55,7 +58,7 @@ impl<T: Copy + Default, const N: usize> Ring<T, N> {
     pub fn top(&self) -> Option<&T> {
         self.len().checked_sub(1).map(|i| &self.items[i])
     }
-    /// The newest entry, to be changed in place.
+    /// The newest entry, mutable.
     pub fn top_mut(&mut self) -> Option<&mut T> {
         self.len().checked_sub(1).map(|i| &mut self.items[i])
     }
@@ -69,7 +72,7 @@ impl<T: Copy + Default, const N: usize> Ring<T, N> {
             self.len += 1;
         }
     }
-    /// Takes the newest entry.
+    /// Removes and returns the newest entry.
     pub fn pop(&mut self) -> Option<T> {
         let i = self.len().checked_sub(1)?;
         self.len -= 1;
@@ -81,30 +84,30 @@ impl<T: Copy + Default, const N: usize> Ring<T, N> {
     }
 }
 
-/// A procedure being run.
+/// A running procedure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CallScope {
-    /// First word behind the procedure.
+    /// First word after the procedure.
     pub end: Pc,
-    /// Where it returns to.
+    /// Its return address.
     pub ret: Pc,
 }
 
-/// The then part of an IF being run.
+/// The running then block of an IF.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct IfScope {
-    /// First word behind the then part.
+    /// First word after the then block.
     pub end: Pc,
-    /// First word behind the else part.
+    /// First word after the else block.
     pub cont: Pc,
 }
 
-/// A loop being run. Its counters are values and stay with the engine.
+/// A running loop. Its counters stay with the engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LoopScope {
     /// First word of the body.
     pub start: Pc,
-    /// First word behind the body.
+    /// First word after the body.
     pub end: Pc,
 }
 
@@ -113,18 +116,18 @@ pub struct LoopScope {
 pub struct Scopes {
     /// Procedures.
     pub calls: Ring<CallScope, 4>,
-    /// Then parts.
+    /// Then blocks.
     pub ifs: Ring<IfScope, 8>,
     /// Loops.
     pub loops: Ring<LoopScope, 4>,
 }
 
-/// What an executed instruction asks of the flow, its condition already decided.
+/// The effect of an executed instruction on control flow, with its condition decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Nothing: arithmetic, a condition that fails for anything but an IF.
+    /// None: arithmetic, or a failed condition except an IF's.
     Next,
-    /// A taken jump, or an IF whose condition fails (to its else part; nothing is opened).
+    /// A taken jump, or an IF whose condition fails (to its else block; no scope opens).
     Jump(Pc),
     /// A taken call.
     Call {
@@ -135,9 +138,9 @@ pub enum Action {
     },
     /// An IF whose condition holds.
     Then {
-        /// Where the then part ends.
+        /// End of the then block.
         end: Pc,
-        /// Where the else part ends.
+        /// End of the else block.
         cont: Pc,
     },
     /// A LOOP. The engine pushes its counters onto a ring of the same depth.
@@ -145,27 +148,28 @@ pub enum Action {
         /// Last word of the body.
         last: Pc,
     },
-    /// A BREAK that is taken. The loop ring must not be empty ([`Scopes::can_break`]).
+    /// A taken BREAK. The loop ring must not be empty ([`Scopes::can_break`]).
     Break,
 }
 
-/// Where pc goes after an instruction.
+/// The next pc after an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// To this address.
     Go(Pc),
-    /// The innermost loop's body has ended. The engine adds the increment to aL and, if iterations remain, counts one
-    /// and goes to `again`; else it calls [`Scopes::leave_loop`] and goes to `exit`.
+    /// The innermost loop's body ends. The engine adds the increment to aL. If iterations remain,
+    /// it decrements their count and continues at `again`; otherwise it calls
+    /// [`Scopes::leave_loop`] and continues at `exit`.
     LoopEnd {
         /// First word of the body.
         again: Pc,
-        /// First word behind the loop.
+        /// First word after the loop.
         exit: Pc,
     },
-    /// A BREAK. The engine adds the increment to aL (*unknown on hardware*; widely used engines differ),
-    /// calls [`Scopes::leave_loop`] and goes to `exit`.
+    /// A BREAK. The engine adds the increment to aL (*unknown on hardware*; widely used engines
+    /// differ), calls [`Scopes::leave_loop`] and continues at `exit`.
     LoopBreak {
-        /// First word behind the loop.
+        /// First word after the loop.
         exit: Pc,
     },
 }
@@ -177,9 +181,10 @@ impl Scopes {
         !self.loops.is_empty()
     }
 
-    /// Opens what the instruction at `pc` opens, closes what ends behind it, and says where pc goes.
+    /// Opens the scope of the instruction at `pc`, closes the scopes that end after it, and returns
+    /// the next pc.
     pub fn step(&mut self, pc: Pc, action: Action) -> Next {
-        // The address that scope ends are compared with: always the word behind the executed one, never a jump's target.
+        // Scope ends are compared with the word after the executed one, never with a jump's target.
         let n = pc + 1;
         let mut next = n;
         let mut broke = false;
@@ -195,8 +200,8 @@ impl Scopes {
             Action::Break => broke = true,
         }
 
-        // CALL: a return address may itself be the end of the caller's procedure, up to four in one step. The fourth
-        // pop's return address is lost (considered a hardware bug).
+        // CALL: a return address may itself be the end of the caller's procedure, up to four in one
+        // step. The fourth pop's return address is lost (considered a hardware bug).
         let mut arrived = n;
         for pops in 0..4 {
             match self.calls.top() {
@@ -211,7 +216,7 @@ impl Scopes {
             }
         }
 
-        // IF: one at most, on the original address, and it wins over CALL.
+        // IF: at most one, on the original address; it takes precedence over CALL.
         if let Some(&IfScope { end, cont }) = self.ifs.top()
             && end == n
         {
@@ -219,7 +224,7 @@ impl Scopes {
             next = cont;
         }
 
-        // LOOP: one at most, on the original address, and it wins over both.
+        // LOOP: at most one, on the original address; it takes precedence over both.
         match self.loops.top() {
             Some(l) if broke => Next::LoopBreak { exit: l.end },
             Some(l) if l.end == n => Next::LoopEnd { again: l.start, exit: l.end },
@@ -227,16 +232,16 @@ impl Scopes {
         }
     }
 
-    /// Closes the innermost loop. Returns whether another loop is open around it, whose aL the engine restores to what it
-    /// was when the inner one began.
+    /// Closes the innermost loop. Returns whether an outer loop is open; the engine then restores
+    /// aL to its value at the inner loop's start.
     pub fn leave_loop(&mut self) -> bool {
         self.loops.pop();
         !self.loops.is_empty()
     }
 }
 
-/// Whether going from `pc` to `next` costs fuel. Every endless run takes endlessly many such steps, and straight-line
-/// code none.
+/// Whether a transfer from `pc` to `next` costs fuel. Every endless run has infinitely many such
+/// steps, straight-line code has none.
 pub fn is_backward(pc: Pc, next: Pc) -> bool {
     next <= pc
 }
@@ -271,7 +276,7 @@ mod tests {
         let mut s = Scopes::default();
         s.step(0, Action::Then { end: 2, cont: 9 });
         assert_eq!(s.step(1, Action::Jump(20)), Next::Go(9));
-        // A dropped CALL has opened its scope all the same.
+        // A dropped CALL still opens its scope.
         s.step(0, Action::Then { end: 2, cont: 9 });
         assert_eq!(s.step(1, Action::Call { target: 20, len: 4 }), Next::Go(9));
         assert_eq!(s.calls.top(), Some(&CallScope { end: 24, ret: 2 }));
@@ -290,7 +295,8 @@ mod tests {
 
     #[test]
     fn the_fourth_return_in_one_step_is_lost() {
-        // Procedures nested so that each ends where the one it called returns to: 4 scopes, ends 20, 11, 12, 13.
+        // Nested procedures, each of which ends at its callee's return address: 4 scopes, ends 20,
+        // 11, 12, 13.
         let mut s = Scopes::default();
         s.calls.push(CallScope { end: 13, ret: 40 });
         s.calls.push(CallScope { end: 12, ret: 13 });
@@ -306,6 +312,6 @@ mod tests {
         s.step(0, Action::Loop { last: 5 });
         s.step(1, Action::Loop { last: 5 });
         assert_eq!(s.step(5, Action::Next), Next::LoopEnd { again: 2, exit: 6 });
-        assert!(s.leave_loop(), "the outer entry stays behind");
+        assert!(s.leave_loop(), "the outer loop stays open");
     }
 }

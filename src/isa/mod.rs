@@ -1,11 +1,13 @@
-//! The words of the machine: what an instruction is made of once its bits have been read.
+//! The vocabulary of the machine: decoded instructions and their operands.
 //!
-//! Everything above this module (interpreter, recompiler, assembler, disassembler) speaks in these types; nothing here
-//! knows a bit position ([`decode`], [`encode`], [`table`]), a number ([`numeric`]) or where pc goes next ([`flow`]).
+//! Interpreter, recompiler, assembler and disassembler share these types. Bit positions are in
+//! [`decode`], [`encode`] and [`table`], arithmetic in [`numeric`], control flow in [`flow`].
 //!
-//! Invariant: every value of these types is a legal one. An operand can't name a register that does not exist, because
-//! the hardware's seven-bit source space is filled exactly (`v0-v15`, `r0-r15`, `c0-c95`).
+//! Invariant: every value of these types is legal. An operand can't name a missing register,
+//! because the registers fill the hardware's seven-bit source space exactly (`v0-v15`, `r0-r15`,
+//! `c0-c95`).
 
+mod alu_op;
 pub mod decode;
 pub mod elementary;
 pub mod encode;
@@ -14,6 +16,7 @@ pub mod flow;
 pub mod numeric;
 pub mod table;
 
+pub use alu_op::{AluOp, DotOp, PointwiseOp, ScalarOp, VectorOp};
 use std::fmt;
 
 /// A program address. Addresses count 32-bit words; the hardware's are twelve bits wide.
@@ -32,11 +35,12 @@ pub const OPDESCS: usize = 128;
 /// Words of program memory of the largest unit (the geometry unit; a vertex unit has 512).
 pub const MAX_CODE_WORDS: usize = 4096;
 
-/// Every instruction the hardware defines. The value is its canonical six-bit encoding; [`Opcode::Cmp`] owns two
-/// encodings, [`Opcode::Madi`] and [`Opcode::Mad`] eight each, and ten of the 64 are undefined.
+/// Every instruction that the hardware defines. The discriminant is its canonical six-bit encoding.
+/// [`Opcode::Cmp`] has two encodings, [`Opcode::Madi`] and [`Opcode::Mad`] eight each; ten of the
+/// 64 are undefined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
-#[allow(missing_docs)] // each is described by its row in `table` and its meaning in `numeric` and `interp`
+#[allow(missing_docs)] // see its row in `table` and its meaning in `numeric` and `interp`
 pub enum Opcode {
     Add = 0x00,
     Dp3 = 0x01,
@@ -79,26 +83,11 @@ pub enum Opcode {
     Mad = 0x38,
 }
 
-impl Opcode {
-    /// The same operation without regard to which source the encoding lets be a uniform: `DPHI` is `DPH`, `MADI` is
-    /// `MAD`, and so on. The inverted forms do not exchange the operands of the operation.
-    pub fn normal_form(self) -> Opcode {
-        match self {
-            Opcode::Dphi => Opcode::Dph,
-            Opcode::Dsti => Opcode::Dst,
-            Opcode::Sgei => Opcode::Sge,
-            Opcode::Slti => Opcode::Slt,
-            Opcode::Madi => Opcode::Mad,
-            op => op,
-        }
-    }
-}
-
 /// A source register: `v0-v15` are 0x00-0x0F, `r0-r15` 0x10-0x1F, `c0-c95` 0x20-0x7F.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SrcReg(u8);
 
-/// What a [`SrcReg`] names: a register file and a number in it.
+/// The register of a [`SrcReg`]: a file and a number in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SrcFile {
     /// Input attribute `v`.
@@ -131,7 +120,7 @@ impl SrcReg {
     pub const fn number(self) -> u8 {
         self.0
     }
-    /// Which file, which register of it.
+    /// The register's file and its number there.
     pub const fn file(self) -> SrcFile {
         match self.0 {
             n @ 0x00..=0x0F => SrcFile::Input(n),
@@ -165,7 +154,7 @@ impl fmt::Debug for SrcReg {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DstReg(u8);
 
-/// What a [`DstReg`] names.
+/// The register of a [`DstReg`]: a file and a number in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DstFile {
     /// Output `o`.
@@ -191,7 +180,7 @@ impl DstReg {
     pub const fn number(self) -> u8 {
         self.0
     }
-    /// Which file, which register of it.
+    /// The register's file and its number there.
     pub const fn file(self) -> DstFile {
         if self.0 < 0x10 { DstFile::Output(self.0) } else { DstFile::Temp(self.0 - 0x10) }
     }
@@ -212,35 +201,36 @@ impl fmt::Debug for DstReg {
     }
 }
 
-/// A component selector: lane 0 (x) in bits 7:6 down to lane 3 (w) in bits 1:0, values 0-3 = x, y, z, w.
+/// A component selector: result component x in bits 7:6 down to w in bits 1:0, values 0-3 = x, y,
+/// z, w.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Swizzle(pub u8);
 
 impl Swizzle {
-    /// `xyzw`: every lane takes its own component.
+    /// `xyzw`: every component selects itself.
     pub const IDENTITY: Swizzle = Swizzle(0x1B);
 
-    /// From the component (0-3) that each lane takes.
-    pub const fn from_lanes(l: [u8; 4]) -> Swizzle {
-        Swizzle((l[0] & 3) << 6 | (l[1] & 3) << 4 | (l[2] & 3) << 2 | (l[3] & 3))
+    /// The selector of these source components (0-3), x first.
+    pub const fn from_components(c: [u8; 4]) -> Swizzle {
+        Swizzle((c[0] & 3) << 6 | (c[1] & 3) << 4 | (c[2] & 3) << 2 | (c[3] & 3))
     }
-    /// All four lanes take component `c`.
+    /// Every component selects component `c`.
     pub const fn splat(c: u8) -> Swizzle {
         Swizzle((c & 3) * 0x55)
     }
-    /// The component (0-3) that `lane` (0-3) takes.
-    pub const fn lane(self, lane: usize) -> usize {
-        (self.0 >> (6 - 2 * lane)) as usize & 3
+    /// The source component (0-3) of result component `c` (0-3).
+    pub const fn component(self, c: usize) -> usize {
+        (self.0 >> (6 - 2 * c)) as usize & 3
     }
-    /// The component that each lane takes.
-    pub const fn lanes(self) -> [usize; 4] {
-        [self.lane(0), self.lane(1), self.lane(2), self.lane(3)]
+    /// The source component of each result component.
+    pub const fn components(self) -> [usize; 4] {
+        [self.component(0), self.component(1), self.component(2), self.component(3)]
     }
 }
 
 impl fmt::Display for Swizzle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.lanes().iter().try_for_each(|&c| f.write_str(["x", "y", "z", "w"][c]))
+        self.components().iter().try_for_each(|&c| f.write_str(["x", "y", "z", "w"][c]))
     }
 }
 
@@ -250,14 +240,15 @@ impl fmt::Debug for Swizzle {
     }
 }
 
-/// The lanes an instruction writes. As in an operand descriptor, bit 3 is x and bit 0 is w.
+/// The components that an instruction writes. As in an operand descriptor, bit 3 is x and bit 0 is
+/// w.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WriteMask(u8);
 
 impl WriteMask {
-    /// No lane.
+    /// No component.
     pub const NONE: WriteMask = WriteMask(0);
-    /// All four lanes.
+    /// All four components.
     pub const ALL: WriteMask = WriteMask(0xF);
 
     /// From descriptor bits; only the low four count.
@@ -268,16 +259,17 @@ impl WriteMask {
     pub const fn bits(self) -> u8 {
         self.0
     }
-    /// Whether `lane` (0 = x) is written.
-    pub const fn has(self, lane: usize) -> bool {
-        self.0 >> (3 - lane) & 1 != 0
+    /// Whether component `c` (0 = x) is written.
+    pub const fn has(self, c: usize) -> bool {
+        self.0 >> (3 - c) & 1 != 0
     }
-    /// The mask with `lane` (0 = x) written as well.
-    pub const fn with(self, lane: usize) -> WriteMask {
-        WriteMask(self.0 | 8 >> lane)
+    /// The mask with component `c` (0 = x) added.
+    pub const fn with(self, c: usize) -> WriteMask {
+        WriteMask(self.0 | 8 >> c)
     }
-    /// The same lanes with bit 0 = x ... bit 3 = w, as SHBIN output tables and lane loops count them.
-    pub const fn lane_bits(self) -> u8 {
+    /// The same components with bit 0 = x ... bit 3 = w, as in SHBIN output tables and
+    /// `ir::analysis::Components`.
+    pub const fn component_bits(self) -> u8 {
         let b = self.0;
         (b & 8) >> 3 | (b & 4) >> 1 | (b & 2) << 1 | (b & 1) << 3
     }
@@ -285,7 +277,7 @@ impl WriteMask {
 
 impl fmt::Display for WriteMask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (0..4).filter(|&l| self.has(l)).try_for_each(|l| f.write_str(["x", "y", "z", "w"][l]))
+        (0..4).filter(|&c| self.has(c)).try_for_each(|c| f.write_str(["x", "y", "z", "w"][c]))
     }
 }
 
@@ -295,7 +287,7 @@ impl fmt::Debug for WriteMask {
     }
 }
 
-/// Which address register is added to the wide operand's uniform number (IDX field).
+/// The address register that is added to the wide operand's uniform number (IDX field).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
 pub enum Index {
@@ -327,21 +319,22 @@ impl Index {
 pub struct Src {
     /// The register named by the word.
     pub reg: SrcReg,
-    /// Relative addressing. Only the wide operand of a format can have it; it acts on uniforms only and is ignored
-    /// on `v` and `r` (hardware tests written down in the ISA notes, section 2.4).
+    /// Relative addressing. Only the wide operand of a format can have it; it affects uniforms only
+    /// and is ignored on `v` and `r` (hardware tests in the ISA notes, section 2.4).
     pub index: Index,
     /// Component selection.
     pub swizzle: Swizzle,
-    /// Flip the sign of all four lanes after the swizzle.
+    /// Flip the sign of all four components after the swizzle.
     pub negate: bool,
 }
 
 impl Src {
-    /// `reg` as it stands: no index, identity swizzle, not negated.
+    /// `reg` unmodified: no index, identity swizzle, not negated.
     pub const fn plain(reg: SrcReg) -> Src {
         Src { reg, index: Index::None, swizzle: Swizzle::IDENTITY, negate: false }
     }
-    /// The uniform number and address register if this operand really is relative, i.e. indexed *and* a uniform.
+    /// The uniform number and address register if this operand is relative, i.e. indexed *and* a
+    /// uniform.
     pub fn relative(&self) -> Option<(u8, Index)> {
         match (self.reg.file(), self.index) {
             (_, Index::None) | (SrcFile::Input(_) | SrcFile::Temp(_), _) => None,
@@ -350,8 +343,8 @@ impl Src {
     }
 }
 
-/// A comparison operator of `CMP`. 6 and 7 are both "always true" on hardware (3dbrew) and are kept apart so that
-/// decoding loses nothing.
+/// A comparison operator of `CMP`. 6 and 7 are both "always true" on hardware (3dbrew) and stay
+/// distinct so that decoding is lossless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 #[repr(u8)]
@@ -380,13 +373,13 @@ impl CmpOp {
             _ => CmpOp::True7,
         }
     }
-    /// The assembler's word for it.
+    /// The assembler's name.
     pub const fn mnemonic(self) -> &'static str {
         ["eq", "ne", "lt", "le", "gt", "ge", "true6", "true7"][self as usize]
     }
 }
 
-/// How a flag condition joins its two tests (CONDOP field).
+/// The operator that joins the two tests of a flag condition (CONDOP field).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum CondOp {
@@ -415,11 +408,11 @@ impl CondOp {
 /// A condition on the flags: `X = (cmp.x == ref_x)`, `Y = (cmp.y == ref_y)`, joined by `op`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Cond {
-    /// How X and Y are joined.
+    /// The operator that joins X and Y.
     pub op: CondOp,
-    /// What `cmp.x` must equal.
+    /// The value that `cmp.x` must equal.
     pub ref_x: bool,
-    /// What `cmp.y` must equal.
+    /// The value that `cmp.y` must equal.
     pub ref_y: bool,
 }
 
@@ -436,16 +429,16 @@ impl Cond {
     }
 }
 
-/// What decides a conditional transfer: the flags, or a boolean uniform.
+/// The condition of a transfer: on the flags, or on a boolean uniform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Test {
     /// `CALLC IFC JMPC BREAKC`.
     Flags(Cond),
-    /// `CALLU IFU JMPU`: boolean uniform `id` equals `value`. Only `JMPU` can ask for false.
+    /// `CALLU IFU JMPU`: boolean uniform `id` equals `value`. Only `JMPU` can test for false.
     Bool {
         /// 0-15.
         id: u8,
-        /// The wanted value.
+        /// The required value.
         value: bool,
     },
 }
@@ -453,34 +446,34 @@ pub enum Test {
 /// A decoded instruction. `decode` maps every one of the 2^32 words to exactly one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Inst {
-    /// Everything that computes a vector and writes it to a register under a mask. `LITP` also sets both flags.
+    /// Computes a vector and writes it to a register under a mask. `LITP` also sets both flags.
     Alu(Alu),
-    /// `MOVA`: lane 0 to `a0.x` and lane 1 to `a0.y`, where the mask has them.
+    /// `MOVA`: x to `a0.x` and y to `a0.y`, where the mask has them.
     Mova {
-        /// Lanes x and y choose `a0.x` and `a0.y`; z and w mean nothing.
+        /// Components x and y select `a0.x` and `a0.y`; z and w have no meaning.
         mask: WriteMask,
         /// The vector whose x and y are converted.
         src: Src,
     },
-    /// `CMP`: sets both flags whatever the descriptor's mask says (ISA notes 4.5).
+    /// `CMP`: sets both flags, regardless of the descriptor's mask (ISA notes 4.5).
     Cmp {
-        /// Operators of lane 0 -> `cmp.x` and lane 1 -> `cmp.y`.
+        /// Operators of x -> `cmp.x` and y -> `cmp.y`.
         ops: [CmpOp; 2],
         /// Left and right.
         src: [Src; 2],
     },
     /// Does nothing.
     Nop,
-    /// Ends the run, whatever scopes are open.
+    /// Ends the run, regardless of open scopes.
     End,
     /// Leaves the innermost loop.
     Break,
-    /// Leaves the innermost loop if the flags say so.
+    /// Leaves the innermost loop if the condition holds.
     Breakc {
         /// The condition.
         cond: Cond,
     },
-    /// `CALL CALLC CALLU`: run the words `target .. target + len`, then come back.
+    /// `CALL CALLC CALLU`: run the words `target .. target + len`, then return.
     Call {
         /// `None` for plain `CALL`.
         test: Option<Test>,
@@ -493,9 +486,9 @@ pub enum Inst {
     If {
         /// The condition.
         test: Test,
-        /// First word of the else part; the then part ends there.
+        /// First word of the else block; the then block ends there.
         target: Pc,
-        /// Words in the else part; 0 if there is none.
+        /// Words in the else block; 0 if there is none.
         len: u8,
     },
     /// `LOOP`: the body is `pc + 1 ..= last`.
@@ -509,16 +502,17 @@ pub enum Inst {
     Jump {
         /// The condition.
         test: Test,
-        /// Where to.
+        /// The address.
         target: Pc,
     },
-    /// `EMIT`: copy the outputs to a vertex slot, maybe send a triangle, change the output bank.
+    /// `EMIT`: copy the outputs to a vertex slot, send a triangle if set so, toggle the output
+    /// bank.
     Emit,
-    /// `SETEMIT`: what the following `EMIT`s do.
+    /// `SETEMIT`: the parameters of the following `EMIT`s.
     Setemit(Setemit),
-    /// A word whose opcode the hardware's documents do not define. It does nothing.
+    /// A word with an undocumented opcode. It does nothing.
     Undefined {
-        /// The word as it stands.
+        /// The word.
         word: u32,
     },
 }
@@ -526,27 +520,34 @@ pub enum Inst {
 /// The operands of an arithmetic instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Alu {
-    /// Which operation, in the form it was encoded in (`DPHI` stays `DPHI`).
+    /// The instruction as it was encoded (`DPHI` stays `DPHI`): one that [computes](Opcode::alu).
     pub op: Opcode,
-    /// Where the result goes.
+    /// The destination.
     pub dst: DstReg,
-    /// Which lanes of it.
+    /// The components of it that are written.
     pub mask: WriteMask,
-    /// SRC1, SRC2, SRC3; how many of them count is [`table::Row::sources`], the others are [`Alu::NO_SRC`].
+    /// SRC1, SRC2, SRC3; the first [`table::Row::sources`] are in use, the others are
+    /// [`Alu::NO_SRC`].
     pub src: [Src; 3],
 }
 
 impl Alu {
-    /// Stands where an instruction has no operand.
+    /// Placeholder for a missing operand.
     pub const NO_SRC: Src = Src::plain(SrcReg::new(0));
 
-    /// The operands that count.
+    /// The operation.
+    #[inline]
+    pub fn operation(&self) -> AluOp {
+        self.op.alu().expect("the opcode of an `Alu` computes")
+    }
+
+    /// The operands in use.
     pub fn sources(&self) -> &[Src] {
         &self.src[..table::row(self.op).sources()]
     }
 }
 
-/// The parameters that `SETEMIT` leaves for the following `EMIT`s.
+/// The parameters that `SETEMIT` sets for the following `EMIT`s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Setemit {
     /// Vertex slot, 0-3.
@@ -557,7 +558,7 @@ pub struct Setemit {
     pub winding: bool,
 }
 
-/// What kind of unit runs a program.
+/// The kind of unit that runs a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Stage {
     /// A vertex unit: no `EMIT`.

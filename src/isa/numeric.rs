@@ -1,48 +1,48 @@
-//! The normative scalar meaning of every arithmetic primitive: what a number becomes.
+//! The normative scalar meaning of every arithmetic primitive.
 //!
-//! All functions are pure and total, and use IEEE single-precision operations only, one for each step that is written,
-//! never fused: the same bits on every CPU. Interpreter, constant folder and tests call these; the recompiler emits the
-//! same steps. Special values were measured on consoles (ISA notes, 4.2); where nobody has measured, the doc comment says
-//! *unknown on hardware* and names the behaviour picked. Any NaN stands for every NaN: payload and sign of a NaN mean
-//! nothing and no function lets them be seen.
-//!
-//! It must not know registers, masks or instructions' operands.
+//! All functions are pure and total. Each written step is one IEEE single-precision operation,
+//! never fused, so results have the same bits on every CPU. Interpreter, constant folder and tests
+//! call these functions; the recompiler emits the same steps. Special values are measured on
+//! consoles (ISA notes, 4.2). Where a behaviour is not measured, the doc comment says *unknown on
+//! hardware* and names the choice. All NaNs are equivalent: payload and sign have no meaning, and
+//! no function exposes them.
 
-use super::CmpOp;
 use super::elementary::{ex2_32, ex2_64, lg2_32, lg2_64};
 use super::float24::{Rounding, flush};
+use super::{CmpOp, DotOp, PointwiseOp, ScalarOp, VectorOp};
 use std::fmt;
 use std::str::FromStr;
 
-/// The number format that results are computed in.
+/// The number format of results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Precision {
-    /// Host single precision with the console's special values: no overflow at 2^64, nothing flushed at 2^-62.
-    /// Every known emulator computes so.
+    /// Host single precision with the console's special values: no overflow at 2^64, no flush at
+    /// 2^-62. Every known emulator uses this.
     #[default]
     F32,
-    /// The hardware's 1-7-16 format: every result is narrowed to it, inputs and float uniforms when they are read;
-    /// subnormals are flushed by arithmetic, though not by MOV, MAX, MIN and comparisons; from 2^64 on a result is
-    /// infinite. Addition and multiplication are one IEEE operation in `f32` and one narrowing; RCP, RSQ, EX2 and LG2 are
-    /// the exact value rounded once. What the host puts into temporaries is taken as it is.
+    /// The hardware's 1-7-16 format. Every result is narrowed to it, inputs and float uniforms when
+    /// they are read. Arithmetic flushes subnormals; MOV, MAX, MIN and comparisons don't. From 2^64
+    /// on a result is infinite. Addition and multiplication are one IEEE operation in `f32` and one
+    /// narrowing; RCP, RSQ, EX2 and LG2 are the exact value rounded once. Temporaries that the host
+    /// sets are not narrowed.
     F24 {
-        /// Which neighbour a result becomes. *Unknown on hardware.*
+        /// Rounding of results. *Unknown on hardware.*
         rounding: Rounding,
     },
 }
 
-/// Limit of `LITP`'s second lane: 0x7FFF / 0x100.
+/// Limit of `LITP`'s y: 0x7FFF / 0x100.
 pub const LITP_LIMIT: f32 = 0x7FFF as f32 / 0x100 as f32;
 
 impl Precision {
-    /// Every one there is.
+    /// Every format.
     pub const ALL: [Precision; 3] = [
         Precision::F32,
         Precision::F24 { rounding: Rounding::Nearest },
         Precision::F24 { rounding: Rounding::TowardZero },
     ];
 
-    /// What it is called on command lines and in test files.
+    /// Its name on command lines and in test files.
     pub const fn name(self) -> &'static str {
         match self {
             Precision::F32 => "f32",
@@ -51,11 +51,55 @@ impl Precision {
         }
     }
 
-    /// What an input or a float uniform is to a program that reads it.
+    /// The value of an input or float uniform as a program reads it.
     pub fn operand(self, x: f32) -> f32 {
         match self {
             Precision::F32 => x,
             Precision::F24 { rounding } => rounding.operand(x),
+        }
+    }
+
+    /// A vector operation on sources after their swizzles and signs; sources that the operation has
+    /// not are ignored.
+    #[inline(always)] // the interpreter's inner loop
+    pub fn vector(self, op: VectorOp, [a, b, c]: [[f32; 4]; 3]) -> [f32; 4] {
+        let each = |f: fn(Precision, f32, f32) -> f32| std::array::from_fn(|n| f(self, a[n], b[n]));
+        match op {
+            VectorOp::Pointwise(op) => match op {
+                PointwiseOp::Add => each(Precision::add),
+                PointwiseOp::Mul => each(Precision::mul),
+                PointwiseOp::Mad => std::array::from_fn(|n| self.mad(a[n], b[n], c[n])),
+                PointwiseOp::Max => each(Precision::max),
+                PointwiseOp::Min => each(Precision::min),
+                PointwiseOp::Sge => each(Precision::sge),
+                PointwiseOp::Slt => each(Precision::slt),
+                PointwiseOp::Flr => a.map(|x| self.flr(x)),
+                PointwiseOp::Mov => a,
+            },
+            VectorOp::Dot(op) => [self.dot(op, a, b); 4],
+            VectorOp::Dst => [1.0, self.mul(a[1], b[1]), a[2], b[3]],
+            VectorOp::Litp => [self.max(a[0], 0.0), self.litp_y(a[1]), 0.0, self.max(a[3], 0.0)],
+        }
+    }
+
+    /// A dot product. The 1 of `DPH` replaces w after swizzle and negation (measured: citra#1057).
+    #[inline]
+    pub fn dot(self, op: DotOp, a: [f32; 4], b: [f32; 4]) -> f32 {
+        match op {
+            DotOp::Dp3 => self.dp3(a, b),
+            DotOp::Dp4 => self.dp4(a, b),
+            DotOp::Dph => self.dp4([a[0], a[1], a[2], 1.0], b),
+        }
+    }
+
+    /// A scalar operation.
+    #[inline]
+    pub fn scalar(self, op: ScalarOp, a: f32) -> f32 {
+        match op {
+            ScalarOp::Rcp => self.rcp(a),
+            ScalarOp::Rsq => self.rsq(a),
+            ScalarOp::Ex2 => self.ex2(a),
+            ScalarOp::Lg2 => self.lg2(a),
         }
     }
 
@@ -67,7 +111,8 @@ impl Precision {
         }
     }
 
-    /// `a * b`, where zero times infinity is zero; a NaN factor gives NaN even against zero (measured).
+    /// `a * b`, where zero times infinity is zero; a NaN factor gives NaN even against zero
+    /// (measured).
     pub fn mul(self, a: f32, b: f32) -> f32 {
         let (a, b) = match self {
             Precision::F32 => (a, b),
@@ -88,24 +133,25 @@ impl Precision {
         self.add(self.mul(a, b), c)
     }
 
-    /// Three-lane dot product, summed `(x + y) + z`. The hardware's order is unknown.
+    /// Three-component dot product, summed `(x + y) + z`. The hardware's order is unknown.
     pub fn dp3(self, a: [f32; 4], b: [f32; 4]) -> f32 {
         let p = |n: usize| self.mul(a[n], b[n]);
         self.add(self.add(p(0), p(1)), p(2))
     }
 
-    /// Four-lane dot product, summed `(x + y) + (z + w)`. The hardware's order is unknown. `DPH` is this with `a[3] = 1`.
+    /// Four-component dot product, summed `(x + y) + (z + w)`. The hardware's order is unknown.
+    /// `DPH` is this with `a[3] = 1`.
     pub fn dp4(self, a: [f32; 4], b: [f32; 4]) -> f32 {
         let p = |n: usize| self.mul(a[n], b[n]);
         self.add(self.add(p(0), p(1)), self.add(p(2), p(3)))
     }
 
-    /// The larger one; the *second* if they can't be ordered (measured).
+    /// The larger operand; the *second* if they are unordered (measured).
     pub fn max(self, a: f32, b: f32) -> f32 {
         if less(b, a) { a } else { b }
     }
 
-    /// The smaller one; the *second* if they can't be ordered (measured).
+    /// The smaller operand; the *second* if they are unordered (measured).
     pub fn min(self, a: f32, b: f32) -> f32 {
         if less(a, b) { a } else { b }
     }
@@ -120,8 +166,9 @@ impl Precision {
         if a < b { 1.0 } else { 0.0 }
     }
 
-    /// The largest integer not above `a`. Infinities and NaN stay (*unknown on hardware*). A float24 is flushed before,
-    /// so that a negative subnormal gives 0 (*unknown on hardware*); its floor needs no rounding.
+    /// The largest integer not above `a`. Infinities and NaN are unchanged (*unknown on hardware*).
+    /// A float24 is flushed first, so that a negative subnormal gives 0 (*unknown on hardware*);
+    /// its floor needs no rounding.
     pub fn flr(self, a: f32) -> f32 {
         match self {
             Precision::F32 => a.floor(),
@@ -145,8 +192,8 @@ impl Precision {
         }
     }
 
-    /// `2^a`: exact at integers, within 2 ulp of float24 everywhere; -infinity gives 0 (measured), +infinity gives
-    /// +infinity (*unknown on hardware*).
+    /// `2^a`: exact at integers, within 2 ulp of float24 everywhere; -infinity gives 0 (measured),
+    /// +infinity gives +infinity (*unknown on hardware*).
     pub fn ex2(self, a: f32) -> f32 {
         match self {
             Precision::F32 => ex2_32(a),
@@ -154,8 +201,9 @@ impl Precision {
         }
     }
 
-    /// `log2(a)`: both zeros give -infinity and a negative number NaN (measured); within 2 ulp of float24 everywhere,
-    /// exact at powers of two; +infinity gives +infinity (*unknown on hardware*).
+    /// `log2(a)`: both zeros give -infinity and a negative number NaN (measured); within 2 ulp of
+    /// float24 everywhere, exact at powers of two; +infinity gives +infinity (*unknown on
+    /// hardware*).
     pub fn lg2(self, a: f32) -> f32 {
         match self {
             Precision::F32 => lg2_32(a),
@@ -163,20 +211,20 @@ impl Precision {
         }
     }
 
-    /// The second lane of `LITP`: clamped to ±127.99609375 by MAX, then MIN. A NaN becomes the lower limit
-    /// (*unknown on hardware*).
+    /// The y component of `LITP`: clamped to ±127.99609375 by MAX, then MIN. A NaN becomes the
+    /// lower limit (*unknown on hardware*).
     pub fn litp_y(self, a: f32) -> f32 {
         self.min(self.max(a, -LITP_LIMIT), LITP_LIMIT)
     }
 
-    /// `MOVA`: truncates toward zero and saturates to 32 bits; NaN gives 0. What the hardware does with anything but a
-    /// small positive number is *unknown on hardware*; only -128..=127 matters to addressing.
+    /// `MOVA`: truncates toward zero and saturates to 32 bits; NaN gives 0. Anything but a small
+    /// positive number is *unknown on hardware*; only -128..=127 affects addressing.
     pub fn to_address(self, a: f32) -> i32 {
         a as i32
     }
 
-    /// One lane of `CMP`. Ordered comparisons fail on NaN, `ne` holds (`eq`, `ne`, `le` with NaN: *unknown on
-    /// hardware*). Operators 6 and 7 always hold (3dbrew).
+    /// One component of `CMP`. Ordered comparisons fail on NaN, `ne` holds (`eq`, `ne`, `le` with
+    /// NaN: *unknown on hardware*). Operators 6 and 7 always hold (3dbrew).
     pub fn compare(self, op: CmpOp, a: f32, b: f32) -> bool {
         match op {
             CmpOp::Eq => a == b,
@@ -222,8 +270,9 @@ pub fn same(a: f32, b: f32) -> bool {
     a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan()
 }
 
-/// `a < b`, from the bits. LLVM makes one instruction of 64-bit Arm (FMAXNM, FMINNM) of a comparison as floats and the choice between
-/// the same two, if one is a constant; and of a signalling NaN that makes a NaN, not the other one.
+/// `a < b`, from the bits. For a float comparison that selects between the same operands, one of
+/// them constant, LLVM emits FMAXNM or FMINNM on 64-bit Arm. These return NaN for a signalling NaN,
+/// not the other operand.
 fn less(a: f32, b: f32) -> bool {
     let is_number = |x: f32| x.to_bits() << 1 <= f32::INFINITY.to_bits() << 1;
     let order = |x: f32| {
@@ -259,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn special_values_are_the_consoles() {
+    fn special_values_match_the_console() {
         let nan = f32::NAN;
         assert_eq!(P.mul(INF, 0.0).to_bits(), 0);
         assert_eq!(P.mul(0.0, -INF).to_bits(), 0);
@@ -278,11 +327,11 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_ordered_gives_the_second() {
+    fn max_and_min_of_unordered_operands_give_the_second() {
         let nans = [0x7F80_0001, 0x7F87_C808, 0x7FBF_FFFF, 0x7FC0_0000, 0xFF80_0001, 0xFFFF_FFFF].map(f32::from_bits);
         for p in Precision::ALL {
             for nan in nans {
-                // Constants, as LITP has them, which a compiler makes use of.
+                // Constants, as in LITP, which a compiler may exploit.
                 assert_eq!((p.max(nan, 0.0), p.min(nan, 1.0), p.litp_y(nan)), (0.0, 1.0, -LITP_LIMIT), "{nan:?}");
                 assert!(p.max(0.0, nan).is_nan() && p.min(1.0, nan).is_nan());
             }
@@ -298,11 +347,11 @@ mod tests {
     }
 
     #[test]
-    fn float24_narrows_results_and_flushes_what_arithmetic_sees() {
+    fn float24_narrows_results_and_flushes_arithmetic() {
         let (subnormal, smallest) = (f32::from_bits((127 - 63) << 23), f32::from_bits((127 - 62) << 23));
         let tail = 1.0 + f32::EPSILON * 64.0;
         for p in Precision::ALL.into_iter().filter(|&p| p != Precision::F32) {
-            // Measured: MUL flushes coming in and going out, MAX and CMP do not.
+            // Measured: MUL flushes operands and results, MAX and CMP do not.
             assert_eq!((p.mul(subnormal, 2.0), p.mul(smallest, 0.5), p.mul(smallest, -0.5).to_bits()), (0.0, 0.0, 0));
             assert_eq!((p.max(subnormal, 0.0), p.min(-subnormal, 0.0)), (subnormal, -subnormal));
             assert!(!p.compare(CmpOp::Eq, subnormal, 0.0));
@@ -316,13 +365,13 @@ mod tests {
             assert_eq!((p.ex2(63.0), p.ex2(-62.0), p.rcp(top)), (top, smallest, 0.0));
             assert_eq!((p.mul(INF, 0.0), p.mul(INF, subnormal), p.add(1.0, 0.0)), (0.0, 0.0, 1.0));
             assert!(p.mul(f32::NAN, 0.0).is_nan() && p.add(INF, -INF).is_nan());
-            // A product is rounded before it is added to.
+            // The product is rounded before the addition.
             let x = 1.0 + 1.0 / 65_536.0;
             assert_eq!(p.mad(x, x, -1.0), p.add(p.mul(x, x), -1.0));
             assert_eq!(p.mad(x, x, -1.0), 2.0 / 65_536.0);
         }
         let [_, near, zero] = Precision::ALL;
-        // A tie, and what is just above one: 1 + 2^-17 and 1 + 3 * 2^-17.
+        // A tie, and a number just above it: 1 + 2^-17 and 1 + 3 * 2^-17.
         assert_eq!((near.add(1.0, tail - 1.0), zero.add(1.0, tail - 1.0)), (1.0, 1.0));
         let three = 3.0 / 131_072.0;
         assert_eq!((near.add(1.0, three), zero.add(1.0, three)), (1.0 + 2.0 / 65_536.0, 1.0 + 1.0 / 65_536.0));

@@ -1,16 +1,18 @@
 //! One row per instruction: its bits, its mnemonic, its format.
 //!
-//! The bit pictures are documentation that a test reads: `decode` and `encode` are driven by [`Format`], and the test
-//! checks that each picture agrees with the format's field positions. Source of the encodings: ISA notes, sections 2, 3.
+//! The bit pictures are documentation: [`Format`] drives `decode` and `encode`, and a test checks
+//! that each picture agrees with the format's field positions. Source of the encodings: ISA notes,
+//! sections 2, 3.
 //!
-//! Picture letters: `o` opcode, `d` destination, `i` index register, `A`/`a` source 1 wide/narrow, `B`/`b` source 2,
-//! `C`/`c` source 3, `p` operand descriptor, `x`/`y` compare operators, `X`/`Y` reference flags, `q` condition operator,
-//! `t` target address, `n` length (lowest bit of `JMPU`: the wanted value is false), `u` uniform number, `s` slot,
-//! `P` primitive, `W` winding, `-` unused.
+//! Picture letters: `o` opcode, `d` destination, `i` index register, `A`/`a` source 1 wide/narrow,
+//! `B`/`b` source 2, `C`/`c` source 3, `p` operand descriptor, `x`/`y` compare operators, `X`/`Y`
+//! reference flags, `q` condition operator, `t` target address, `n` length (lowest bit of `JMPU`:
+//! the required value is false), `u` uniform number, `s` slot, `P` primitive, `W` winding, `-`
+//! unused.
 
 use super::Opcode;
 
-/// How a word is laid out.
+/// The layout of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
     /// No operands: `BREAK NOP END EMIT`.
@@ -37,21 +39,21 @@ pub enum Format {
     F5i,
 }
 
-/// What the instruction table says of an instruction.
+/// One row of the instruction table.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// Which instruction.
+    /// The instruction.
     pub opcode: Opcode,
-    /// The assembler's word for it, lower case.
+    /// The assembler's name, lower case.
     pub mnemonic: &'static str,
-    /// How its word is laid out.
+    /// The layout of its word.
     pub format: Format,
     /// The word's bits from 31 down to 0 (see the letters above).
     pub bits: &'static str,
 }
 
 impl Row {
-    /// How many source operands it has.
+    /// Number of source operands.
     pub const fn sources(&self) -> usize {
         match self.format {
             Format::F0 | Format::F2 | Format::F3 | Format::F4 => 0,
@@ -60,7 +62,8 @@ impl Row {
             Format::F5 | Format::F5i => 3,
         }
     }
-    /// Which source (0-2) is in the wide field, the only one that can be a uniform and the one that IDX belongs to.
+    /// The source (0-2) in the wide field: the only one that can be a uniform, and the one that IDX
+    /// applies to.
     pub const fn wide_source(&self) -> Option<usize> {
         match self.format {
             Format::F0 | Format::F2 | Format::F3 | Format::F4 => None,
@@ -126,7 +129,7 @@ pub static ROWS: [Row; 39] = {
     ]
 };
 
-/// For each six-bit opcode the row it belongs to, or 0xFF.
+/// For each six-bit opcode the index of its row, or 0xFF.
 static BY_OPCODE: [u8; 64] = {
     let mut map = [0xFF; 64];
     let mut i = 0;

@@ -4,10 +4,10 @@
 
 use super::batch::policy::{self, BatchPlan, BatchVariant, NoBatchCode};
 use super::emit::Products;
-use super::settings::Settings;
+use super::settings::{Settings, Variant};
 use super::stages::{Stages, Timings};
 use super::target::Machine;
-use super::{Variant, batch, vertex};
+use super::{batch, vertex};
 use crate::ir::analysis::multiplies;
 use crate::ir::cfg::{Cfg, Limits};
 use crate::ir::{Form, Func, Inst};
@@ -163,7 +163,7 @@ impl CodeGenerator {
 /// run.
 #[cfg(feature = "targets")]
 pub fn explain_for(
-    target: super::Target,
+    target: super::target::Target,
     variant: Variant,
     program: &Program,
     entry: Entry,

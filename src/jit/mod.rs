@@ -49,23 +49,10 @@ pub use batch::policy::NoBatchCode;
 #[cfg(feature = "targets")]
 pub use codegen::explain_for;
 pub use runtime::kernel::NativeKernel;
-pub use settings::{Allocator, Cpu, Interleave, Settings};
+pub use settings::{Allocator, Cpu, Interleave, Settings, Variant};
 pub use stages::{Stages, Timings};
 #[cfg(feature = "targets")]
 pub use target::Target;
-
-/// Which code is compiled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Variant {
-    /// One vertex a call; a PICA register is one SIMD register.
-    Vec4,
-    /// The same for single vertices. Batches of provably independent vertices run as groups: a SIMD register holds one component of four
-    /// vertices.
-    Batch,
-    /// The same lowering as [`Variant::Vec4`] with every register in memory, stored after each instruction, and exact products: the
-    /// second witness in tests, and the yardstick in benchmarks, because most engines work so.
-    Unoptimised,
-}
 
 /// Compiles programs to native code.
 pub struct Jit {

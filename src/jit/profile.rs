@@ -1,8 +1,8 @@
-//! Code that was just installed -> its name and its lines, for whoever asked to be told ([`Profiler`]).
+//! Installed code -> its name and its lines, for a profiler ([`Profiler`]).
 //!
-//! The program's listing is what perf takes for the source: line 1 stands for code that no instruction became, line `pc + 2` for
-//! the instruction at `pc`. Invariant: whatever fails here, compiling goes on; the first failure is told once. It must not know
-//! what code computes.
+//! The program's listing serves perf as source: line 1 stands for code of no instruction, line `pc + 2`
+//! for the instruction at `pc`. Invariant: a failure here never stops a compilation; the first failure is
+//! reported once. The profiler does not know what code computes.
 
 #[cfg(target_os = "linux")]
 mod file;
@@ -15,9 +15,9 @@ mod tests;
 
 use crate::isa::float24::Rounding;
 use crate::isa::numeric::Precision;
-use crate::jit::Variant;
 use crate::jit::emit::Products;
 use crate::jit::runtime::call::Code;
+use crate::jit::settings::Variant;
 use crate::profiler::{Profiler, ProfilerError};
 use crate::program::{Entry, Program};
 use crate::text::inst_to_string;
@@ -28,10 +28,10 @@ use std::fmt::Write;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Is told why a profiler is not.
+/// Receives the reason why the profiler does not hear of code.
 pub(crate) type Handler = Box<dyn Fn(&ProfilerError) + Send + Sync>;
 
-/// What one engine does for a profiler.
+/// The connection of one engine to a profiler.
 pub(crate) struct Profile {
     output: Option<Output>,
     problem: OnceLock<ProfilerError>,
@@ -39,7 +39,7 @@ pub(crate) struct Profile {
     told: AtomicBool,
 }
 
-/// What code was compiled of.
+/// What code was compiled from.
 #[derive(Clone, Copy)]
 pub(crate) struct Subject<'a> {
     pub(crate) program: &'a Program,
@@ -49,17 +49,17 @@ pub(crate) struct Subject<'a> {
     pub(crate) kind: &'a str,
 }
 
-/// One function, as a profiler is told of it.
+/// One installed function, as the profiler records it.
 #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "there is no profiler to tell"))]
 struct Installed<'a> {
     program: &'a Program,
     name: String,
     code: &'a [u8],
-    /// Offset and line, ascending, from offset 0 on.
+    /// Offsets and lines in ascending order, the first at offset 0.
     rows: Vec<(u32, u32)>,
 }
 
-/// Where there is no profiler.
+/// No profiler on this system.
 #[cfg(not(target_os = "linux"))]
 enum Output {}
 
@@ -78,7 +78,7 @@ impl Output {
 }
 
 impl Profile {
-    /// Opens what `profiler` writes to. A failure is kept until there is somebody to tell.
+    /// Opens the output of `profiler`. A failure is kept until there is a handler.
     pub(crate) fn open(profiler: &Profiler) -> Profile {
         let (output, problem) = match Output::open(profiler) {
             Ok(output) => (output, OnceLock::new()),
@@ -87,7 +87,7 @@ impl Profile {
         Profile { output, problem, handler: OnceLock::new(), told: AtomicBool::new(false) }
     }
 
-    /// Who is told why nothing is recorded. Only the first one that is given counts.
+    /// Sets the handler of failures. Only the first handler counts.
     pub(crate) fn on_problem(&self, handler: Handler) {
         let _ = self.handler.set(handler);
         self.tell();
@@ -101,7 +101,7 @@ impl Profile {
         }
     }
 
-    /// Records `code`, which `context` was compiled to, before anybody can run it.
+    /// Records `code`, the code of `context`, before it can run.
     pub(crate) fn record(&self, subject: Subject<'_>, code: &Code, context: &Context) {
         let Some(output) = &self.output else { return };
         let words = subject.program.code().len();
@@ -116,7 +116,7 @@ impl Profile {
     }
 }
 
-/// What kind of code it is that runs one vertex.
+/// The kind of code for one vertex.
 pub(crate) fn kind(variant: Variant, products: Products) -> &'static str {
     match (variant, products) {
         (Variant::Unoptimised, _) => "unoptimised",
@@ -125,8 +125,8 @@ pub(crate) fn kind(variant: Variant, products: Products) -> &'static str {
     }
 }
 
-/// `picajit:vertex@0x12:lanes:3f1c2a9b`: stage, entry, kind of code and, unless it is single precision, its number format; the first
-/// eight digits of [`Program::hash128`](crate::program::Program::hash128).
+/// `picajit:vertex@0x12:batch:3f1c2a9b`: stage, entry, kind of code, number format unless it is single
+/// precision, and the first eight digits of [`Program::hash128`](crate::program::Program::hash128).
 fn name(subject: Subject<'_>) -> String {
     let Subject { program, entry, precision, kind } = subject;
     let format = match precision {
@@ -142,7 +142,7 @@ fn digits(program: &Program) -> String {
     program.hash128().to_string()
 }
 
-/// The line of code that no instruction became.
+/// The line of code that belongs to no instruction.
 const NO_INSTRUCTION: u32 = 1;
 
 /// The line of the instruction at `pc`.
@@ -150,7 +150,7 @@ const fn line(pc: u32) -> u32 {
     pc + 2
 }
 
-/// A program, one instruction a line, address and word before it.
+/// A listing of a program: a line each instruction, with address and word.
 #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "there is no profiler to show it"))]
 fn listing(program: &Program) -> String {
     let mut out = format!("; PICA200 program {}; this line: code that no instruction became\n", digits(program));
@@ -160,8 +160,8 @@ fn listing(program: &Program) -> String {
     out
 }
 
-/// Where in `len` bytes of code which line begins, given the ranges of code that instructions became. Between and behind them is
-/// what no instruction became.
+/// The lines of `len` bytes of code, given the code ranges of instructions. Code outside these ranges
+/// belongs to no instruction.
 fn rows(ranges: impl Iterator<Item = (std::ops::Range<u32>, u32)>, len: usize, words: usize) -> Vec<(u32, u32)> {
     let mut rows: Vec<(u32, u32)> = Vec::new();
     let mut from = |offset, line| {

@@ -2,6 +2,19 @@
 
 use crate::profiler::Profiler;
 
+/// Which code is compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Variant {
+    /// One vertex a call; a PICA register is one SIMD register.
+    Vec4,
+    /// The same for single vertices. Batches of provably independent vertices run as groups: a SIMD register holds one component of four
+    /// vertices.
+    Batch,
+    /// The same lowering as [`Variant::Vec4`] with every register in memory, stored after each instruction, and exact products: the
+    /// second witness in tests, and the yardstick in benchmarks, because most engines work so.
+    Unoptimised,
+}
+
 /// The instructions that native code may use. Results never depend on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Cpu {

@@ -10,10 +10,10 @@ use cranelift_codegen::isa::{self, CallConv, OwnedTargetIsa, TargetFrontendConfi
 use cranelift_codegen::settings::{self, Configurable};
 use target_lexicon::{Architecture, HOST};
 
-/// Flags of SSE4.1 and all before it, which every x86-64 since 2008 has.
+/// SSE4.1 and the extensions before it, which every x86-64 CPU since 2008 has.
 const SSE41: [&str; 3] = ["has_sse3", "has_ssse3", "has_sse41"];
 
-/// For code that runs here.
+/// The CPU of this machine.
 pub(crate) fn host(settings: &Settings) -> Result<OwnedTargetIsa, Unsupported> {
     match HOST.architecture {
         #[cfg(target_arch = "x86_64")]
@@ -33,14 +33,14 @@ pub(crate) fn host(settings: &Settings) -> Result<OwnedTargetIsa, Unsupported> {
     finish(builder, settings.allocator)
 }
 
-/// What lowering has to know of the CPU.
+/// What lowering knows of the CPU.
 #[derive(Clone, Copy)]
 pub(crate) struct Machine {
     pub(crate) frontend: TargetFrontendConfig,
     call_conv: CallConv,
-    /// Where registers and uniforms are.
+    /// The layout of registers and uniforms.
     pub(crate) layout: Layout,
-    /// 64-bit Arm: there is no comparison that holds for NaN, and shuffles are other ones.
+    /// 64-bit Arm: it has no comparison that is true for NaN, and other shuffles.
     pub(crate) aarch64: bool,
 }
 
@@ -73,7 +73,7 @@ fn finish(builder: isa::Builder, allocator: Allocator) -> Result<OwnedTargetIsa,
         Allocator::Backtracking => "backtracking",
         Allocator::SinglePass => "single_pass",
     };
-    // The IR arrives simplified and in a good order: Cranelift's own optimiser costs more time than it saves.
+    // The IR arrives simplified and in a good order: Cranelift's optimiser costs more time than it saves.
     for (name, value) in [
         ("opt_level", "none"),
         ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
@@ -91,24 +91,24 @@ fn finish(builder: isa::Builder, allocator: Allocator) -> Result<OwnedTargetIsa,
     builder.finish(settings::Flags::new(flags)).map_err(|e| Unsupported::Codegen { message: e.to_string() })
 }
 
-/// A CPU whose machine code can be looked at on any host.
+/// A CPU that any host can compile for, to read the code.
 #[cfg(feature = "targets")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
     /// x86-64 with SSE4.1 and nothing newer.
     X86_64,
-    /// x86-64 as since 2013: AVX2, FMA (which is never used), BMI.
+    /// x86-64 since 2013: AVX2, BMI, and FMA, which is never used.
     X86_64V3,
-    /// 64-bit Arm, nothing optional.
+    /// 64-bit Arm without extensions.
     Aarch64,
 }
 
 #[cfg(feature = "targets")]
 impl Target {
-    /// Every one there is.
+    /// Every target.
     pub const ALL: [Target; 3] = [Target::X86_64, Target::X86_64V3, Target::Aarch64];
 
-    /// What it is called on command lines and in snapshots.
+    /// Its name on command lines and in snapshots.
     pub const fn name(self) -> &'static str {
         match self {
             Target::X86_64 => "x86-64",
@@ -117,7 +117,7 @@ impl Target {
         }
     }
 
-    /// For code that is read and not run.
+    /// The description of the CPU, for code that is read and not run.
     pub(crate) fn isa(self) -> Result<OwnedTargetIsa, Unsupported> {
         let (triple, flags): (_, &[&str]) = match self {
             Target::X86_64 => (target_lexicon::triple!("x86_64-unknown-linux-gnu"), &[]),

@@ -1,4 +1,5 @@
-//! What native kernels do besides computing: deoptimise, refuse, survive a panicking emitter.
+//! Native kernels: deoptimisation, missing memory, hosts' memory, panicking emitters, printed
+//! stages.
 
 mod batches;
 mod codegen_quality;
@@ -19,7 +20,7 @@ fn program(source: &str) -> (Arc<Program>, Entry) {
 
 fn jit_with(memory: fn() -> CodeMemory) -> Arc<Jit> {
     let jit = Jit::new(Variant::Vec4, Arc::new(Interp)).expect("tests run where there is native code");
-    let mut jit = Arc::into_inner(jit).expect("nobody else has it yet");
+    let mut jit = Arc::into_inner(jit).expect("there is one reference");
     jit.memory = memory;
     Arc::new(jit)
 }
@@ -32,7 +33,7 @@ fn kernel(jit: &Arc<Jit>, source: &str) -> Result<NativeKernel, Unsupported> {
 const PRODUCT: &str = ".proc main\n mov r0, v1\n mul o0, v0, r0\n end\n.end";
 
 #[test]
-fn a_product_that_might_be_wrong_is_redone_and_a_shader_that_redoes_much_stops_speculating() {
+fn a_failed_guard_deoptimises_and_a_shader_that_deoptimises_often_stops_speculating() {
     let kernel = kernel(&jit_with(CodeMemory::default), PRODUCT).expect("native");
     let speculative = kernel.native_bytes();
     let mut unit = Unit::new();
@@ -53,7 +54,7 @@ fn a_product_that_might_be_wrong_is_redone_and_a_shader_that_redoes_much_stops_s
     assert_eq!(run(0.0, 5.0), [6.0, 0.0, 5.0, 1.0]);
     assert_eq!(kernel.deoptimisations(), 1);
     assert!(kernel.native_bytes() > speculative);
-    assert!(run(0.0, f32::NAN)[2].is_nan(), "a NaN that is right stays");
+    assert!(run(0.0, f32::NAN)[2].is_nan(), "a correct NaN stays");
     for _ in 0..MAX_DEOPTIMISATIONS + 10 {
         assert_eq!(run(0.0, 5.0)[1], 0.0);
     }
@@ -62,13 +63,13 @@ fn a_product_that_might_be_wrong_is_redone_and_a_shader_that_redoes_much_stops_s
 }
 
 #[test]
-fn a_system_without_executable_memory_is_a_reason() {
+fn without_executable_memory_there_is_a_reason() {
     let refused = kernel(&jit_with(CodeMemory::refusing), PRODUCT).err();
     assert_eq!(refused, Some(Unsupported::NoExecMemory { error: std::io::ErrorKind::PermissionDenied }));
 }
 
 #[test]
-fn code_runs_in_memory_of_the_host_and_is_given_back() {
+fn code_runs_in_memory_of_the_host_and_is_returned() {
     let on = |shelf: &Arc<Shelf>| {
         let lent = HostServices { memory: Some(shelf.clone()), ..HostServices::default() };
         let settings = Settings { batch_threshold: 0, ..Settings::default() };
@@ -94,17 +95,17 @@ fn code_runs_in_memory_of_the_host_and_is_given_back() {
     unit.v[0] = [0.0; 4];
     assert_eq!(kernel.run(&Uniforms::new(), &mut unit, &mut NoEmitter), Exit::End);
     assert_eq!((unit.o[0][0], kernel.deoptimisations()), ([0.0; 4], 1));
-    assert_eq!(shelf.len(), 3, "for batches, and exact code");
+    assert_eq!(shelf.len(), 3, "vec4, batch and exact code");
     drop(kernel);
     assert_eq!(shelf.len(), 0);
-    // Constants in the code would not be where they have to be.
+    // Misaligned memory: constants in the code would be misaligned.
     let odd = Shelf::new(16);
     assert_eq!(on(&odd).err(), Some(Unsupported::NoExecMemory { error: std::io::ErrorKind::InvalidData }));
-    assert_eq!(odd.len(), 0, "given back at once");
+    assert_eq!(odd.len(), 0, "returned at once");
 }
 
 #[test]
-fn a_redo_without_memory_for_exact_code_is_served_by_the_last_resort() {
+fn without_memory_for_exact_code_a_deoptimised_run_falls_back_to_the_interpreter() {
     static GIVEN: AtomicUsize = AtomicUsize::new(0);
     fn once() -> CodeMemory {
         match GIVEN.fetch_add(1, Ordering::Relaxed) {
@@ -112,13 +113,13 @@ fn a_redo_without_memory_for_exact_code_is_served_by_the_last_resort() {
             _ => CodeMemory::refusing(),
         }
     }
-    let kernel = kernel(&jit_with(once), PRODUCT).expect("the first is given");
+    let kernel = kernel(&jit_with(once), PRODUCT).expect("the first request succeeds");
     let (mut unit, mut outputs) = (Unit::new(), [[[9.0; 4]; 16]; 2]);
     let mut inputs: [Registers; 2] = [[[1.0; 4]; 16]; 2];
     inputs[0][0] = [f32::INFINITY; 4];
     inputs[0][1] = [0.0; 4];
     unit.v[2] = [7.0; 4];
-    // v2 is none of the batch's: it must stay the unit's whoever serves.
+    // v2 is outside of the batch's input mask: the unit keeps it on either engine.
     let mut batch = Batch {
         inputs: (&inputs).into(),
         outputs: (&mut outputs).into(),
@@ -130,16 +131,16 @@ fn a_redo_without_memory_for_exact_code_is_served_by_the_last_resort() {
     assert_eq!(kernel.run_batch(&Uniforms::new(), &mut unit, &mut batch, &mut NoEmitter), Exit::End);
     assert_eq!((outputs[0][0], outputs[1][0], outputs[1][1]), ([0.0; 4], [1.0; 4], [9.0; 4]));
     inputs[1][2] = [7.0; 4];
-    assert_eq!(unit.v, inputs[1], "the batch's last inputs are in the unit, and what is not the batch's is left alone");
+    assert_eq!(unit.v, inputs[1], "the unit holds the last vertex's inputs, and keeps what the mask leaves out");
 }
 
 #[test]
-fn a_panic_of_the_emitter_comes_out_behind_the_code() {
+fn a_panic_of_the_emitter_resumes_after_the_code_returns() {
     struct Panics(u32);
     impl Emitter for Panics {
         fn triangle(&mut self, _: [&Registers; 3], _: bool) {
             self.0 += 1;
-            // Without the message that `panic!` prints.
+            // `panic!` would print a message.
             std::panic::resume_unwind(Box::new("out of triangles"));
         }
     }
@@ -169,7 +170,7 @@ fn every_stage_prints() {
 
 #[test]
 fn a_hostile_program_gets_no_huge_frame() {
-    // Thousands of products, each hidden by a MAX: everything that must be tested would like to stay in a register.
+    // Thousands of products, each swallowed by a MAX: each operand has a pending guard.
     let body: String = (0..2000).map(|_| " dp4 r1, v0, r1\n max r3, r1, r3\n").collect();
     let source = format!(".gsh\n.proc main\n{body} end\n.end");
     let (program, entry) = program(&source);
@@ -185,16 +186,16 @@ fn a_hostile_program_gets_no_huge_frame() {
     };
     let bytes: i64 = frames.map(|l| number(l).unwrap_or_else(|| panic!("no number in {l}"))).sum();
     assert!(bytes < 4096, "{bytes}");
-    assert!(host.contains("%rsp") || host.contains("sp, #"), "it is the text of machine code");
+    assert!(host.contains("%rsp") || host.contains("sp, #"), "the stage prints machine code");
 }
 
 #[test]
-fn old_cpus_get_code_that_new_instructions_are_not_in() {
+fn baseline_code_has_no_avx_instructions() {
     let (program, entry) = program(".proc main\n mul r0, c0, v0\n add r0, r0, v1\n flr o0, r0\n end\n.end");
     let settings = Settings { cpu: Cpu::Baseline, ..Settings::default() };
     let jit = Jit::with(Variant::Vec4, settings, Arc::new(Interp)).expect("native");
     let host = jit.explain(&program, entry, &Config::default()).expect("small").host;
-    // AVX instructions begin with a v, and so does nothing else.
+    // Mnemonics of AVX instructions, and no others, begin with a v.
     assert!(!host.lines().any(|l| l.trim_start().starts_with('v')), "{host}");
     let kernel = jit.compile_native(&program, entry, &Config::default()).expect("small");
     let (mut unit, mut uniforms) = (Unit::new(), Uniforms::new());

@@ -1,23 +1,23 @@
-//! Memory laid out as a [`Layout`] says -> a [`Host`] that shaders run on, in place.
+//! A host's memory and its [`Layout`] -> a [`Host`], on which shaders run in place.
 //!
-//! Invariant: both blocks are as long and as aligned as the layout says. It must not know who runs, nor how.
+//! Invariant: both blocks have the layout's size and alignment.
 
-use super::{Bools, GeometryOffsets, Layout, Offsets, VEC4};
+use super::offsets::{Bools, GeometryOffsets, Layout, Offsets, VEC4};
 use crate::state::{EmitState, NoEmitter, Registers, Uniforms, Unit, Vec4};
 use std::cell::Cell;
 use std::fmt;
 
-/// Memory that is not what a layout asks for.
+/// Why memory does not fit a layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum HostError {
-    /// A block is shorter than the layout says.
+    /// A block is shorter than in the layout.
     Short {
         /// `unit` or `uniforms`.
         block: &'static str,
-        /// Its bytes.
+        /// Its size in bytes.
         bytes: usize,
-        /// The layout's.
+        /// The layout's size in bytes.
         wanted: u32,
     },
     /// A block does not begin at a multiple of 16.
@@ -40,10 +40,12 @@ impl fmt::Display for HostError {
 
 impl std::error::Error for HostError {}
 
-/// Receives what a geometry program emits when it runs on a host's memory. The host has the vertex slots.
+/// Receives the vertices of a geometry program that runs on a host's memory. The host has the
+/// vertex slots.
 pub trait HostEmitter {
-    /// `EMIT`: outputs of the current bank, whole, not compacted, to slot [`EmitState::vertex`]; then, with
-    /// [`EmitState::primitive`], slots 0-2 make a triangle. What else the unit holds meanwhile is unspecified.
+    /// `EMIT`: the outputs of the current bank, all and not compacted, go to slot
+    /// [`EmitState::vertex`]. Then, with [`EmitState::primitive`], slots 0-2 form a triangle. The
+    /// other registers of the unit are unspecified during this call.
     fn emit(&mut self, outputs: &Registers, how: EmitState);
 }
 
@@ -51,8 +53,9 @@ impl HostEmitter for NoEmitter {
     fn emit(&mut self, _: &Registers, _: EmitState) {}
 }
 
-/// A unit's registers and the uniforms in a host's memory. The cells say that the host has pointers of its own to the same bytes;
-/// it must not use them on other threads while a shader runs.
+/// A unit's registers and the uniforms in a host's memory. The memory is cells because the host has
+/// pointers of its own to the same bytes. It must not use them on other threads while a shader
+/// runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Host<'a> {
     layout: &'a Layout,
@@ -61,7 +64,7 @@ pub struct Host<'a> {
 }
 
 impl<'a> Host<'a> {
-    /// Memory laid out as `layout` says: the block of registers and that of uniforms, which may be the same.
+    /// The blocks of registers and of uniforms, laid out as `layout`. Both may be the same memory.
     #[inline]
     pub fn new(layout: &'a Layout, unit: &'a [Cell<u8>], uniforms: &'a [Cell<u8>]) -> Result<Host<'a>, HostError> {
         let Offsets { unit_bytes, uniforms_bytes, .. } = layout.0;
@@ -76,7 +79,7 @@ impl<'a> Host<'a> {
         Ok(Host { layout, unit, uniforms })
     }
 
-    /// Its layout.
+    /// The layout.
     pub fn layout(&self) -> &'a Layout {
         self.layout
     }
@@ -91,7 +94,8 @@ impl<'a> Host<'a> {
         self.uniforms
     }
 
-    /// Copies of all that it holds. Slots, which it has none of, are zero, and so is what the layout has no place for.
+    /// Copies of registers and uniforms. Vertex slots, which a host's memory does not have, are
+    /// zero, as is any state without an offset in the layout.
     pub fn load(&self) -> (Unit, Uniforms) {
         let o = &self.layout.0;
         let (mut unit, mut uniforms) = (Unit::new(), Uniforms::new());
@@ -120,7 +124,7 @@ impl<'a> Host<'a> {
         (unit, uniforms)
     }
 
-    /// Puts a unit's registers where the layout says.
+    /// Writes a unit's registers to the host's memory.
     pub fn store(&self, unit: &Unit) {
         let o = &self.layout.0;
         put_vectors(self.unit, o.v, &unit.v);
@@ -141,7 +145,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// What is a flag, of which [`Host::store`] writes 0 or 1.
+    /// The bytes of the flags, to which [`Host::store`] writes 0 or 1.
     #[cfg(feature = "jit")]
     pub(crate) fn flag_bytes(&self) -> [Option<&'a Cell<u8>>; 4] {
         let Offsets { cmp: [x, y], geometry, .. } = self.layout.0;
@@ -149,7 +153,8 @@ impl<'a> Host<'a> {
         [Some(x), Some(y), more.map(|m| m[0]), more.map(|m| m[1])].map(|at| at.map(|at| &self.unit[at as usize]))
     }
 
-    /// Puts uniforms where the layout says. Only for memory of our own: a host's are its own to write.
+    /// Writes uniforms to the memory. Only for [`Image`](super::Image): a host's uniforms are
+    /// read-only.
     pub(super) fn store_uniforms(&self, uniforms: &Uniforms) {
         let o = &self.layout.0;
         put_vectors(self.uniforms, o.c, &uniforms.c);
@@ -160,7 +165,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Takes inputs whose bit is set in `mask`, of those that are there.
+    /// Sets the `v` registers of `mask` from `inputs`, as far as `inputs` reaches.
     pub fn take_inputs(&self, mask: u16, inputs: &[Vec4]) {
         let file = file(self.unit, self.layout.0.v);
         for n in bits(mask) {
@@ -170,7 +175,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Copies the current outputs whose bit is set in `mask`, of those that there is room for.
+    /// Copies the current outputs of `mask` to `outputs`, as far as `outputs` reaches.
     pub fn copy_outputs(&self, mask: u16, outputs: &mut [Vec4]) {
         let o = &self.layout.0;
         let bank = match &o.geometry {
@@ -185,7 +190,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// The meaning of `EMIT`, as [`Unit::emit`]. Does nothing in a layout without the places for it.
+    /// The meaning of `EMIT`, as in [`Unit::emit`]. Without [`Offsets::geometry`] it does nothing.
     pub fn emit(&self, emitter: &mut dyn HostEmitter) {
         let Some(g) = &self.layout.0.geometry else { return };
         let mut outputs = [[0.0; 4]; 16];
@@ -201,7 +206,7 @@ impl<'a> Host<'a> {
     }
 }
 
-/// The numbers of the bits that are set.
+/// The indices of the set bits.
 fn bits(mut mask: u16) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let n = mask.trailing_zeros() as usize;
@@ -211,30 +216,31 @@ fn bits(mut mask: u16) -> impl Iterator<Item = usize> {
 }
 
 fn get<const N: usize>(memory: &[Cell<u8>], at: u32) -> [u8; N] {
-    let from = memory[at as usize..].first_chunk::<N>().expect("checked: inside the block");
+    let from = memory[at as usize..].first_chunk::<N>().expect("the layout checked that the field is inside the block");
     from.each_ref().map(Cell::get)
 }
 
 fn put<const N: usize>(memory: &[Cell<u8>], at: u32, bytes: [u8; N]) {
-    let to = memory[at as usize..].first_chunk::<N>().expect("checked: inside the block");
+    let to = memory[at as usize..].first_chunk::<N>().expect("the layout checked that the field is inside the block");
     to.iter().zip(bytes).for_each(|(cell, byte)| cell.set(byte));
 }
 
 /// A vector in a host's memory.
 type Bytes = [Cell<u8>; VEC4 as usize];
 
-/// A file of sixteen registers. One check for all of them, which a batch would feel if it were one for each.
+/// A file of sixteen registers. One bounds check covers all of them: a check per register slows
+/// batches measurably.
 fn file(memory: &[Cell<u8>], at: u32) -> &[Bytes; 16] {
-    memory[at as usize..].as_chunks().0.first_chunk().expect("checked: inside the block")
+    memory[at as usize..].as_chunks().0.first_chunk().expect("the layout checked that the field is inside the block")
 }
 
-/// A word at a time: compilers make one load of them.
+/// Word by word: the compiler merges the bytes into one load.
 fn get_vector(from: &Bytes) -> Vec4 {
     let word = |n: usize| f32::from_ne_bytes([from[n].get(), from[n + 1].get(), from[n + 2].get(), from[n + 3].get()]);
     [word(0), word(4), word(8), word(12)]
 }
 
-/// As [`get_vector`].
+/// Word by word, as [`get_vector`].
 fn put_vector(to: &Bytes, v: Vec4) {
     for (n, x) in v.into_iter().enumerate() {
         let [a, b, c, d] = x.to_ne_bytes();

@@ -1,19 +1,20 @@
-//! Registers and uniforms of ours -> memory of ours that is laid out as a host's, and back: for engines that were made for such
-//! memory and are given a [`Unit`], and for those who try a layout out. It must not know who runs, nor how.
+//! A [`Unit`] and [`Uniforms`] -> memory of our own in a host's layout, and back. It serves kernels
+//! compiled for a layout that receive a [`Unit`], and hosts that test a layout.
 
-use super::{Host, HostEmitter, Layout, Offsets, VEC4};
+use super::host::{Host, HostEmitter};
+use super::offsets::{Layout, Offsets, VEC4};
 use crate::state::{EmitState, Emitter, Exit, Registers, Uniforms, Unit};
 use std::cell::Cell;
 
-/// Memory of our own, laid out as a host's. Bytes that no field has are 0xA5.
+/// Memory of our own in a host's layout. Bytes outside all fields are 0xA5.
 pub struct Image {
     layout: Layout,
-    /// Both blocks, and as much behind each as it takes to align it.
+    /// Both blocks, each with padding to align it.
     memory: [Vec<u8>; 2],
 }
 
 impl Image {
-    /// Holds a copy of this.
+    /// An image of `unit` and `uniforms`.
     pub fn new(layout: Layout, unit: &Unit, uniforms: &Uniforms) -> Image {
         let Offsets { unit_bytes, uniforms_bytes, .. } = layout.0;
         let memory = [unit_bytes, uniforms_bytes].map(|bytes| vec![0xA5; bytes as usize + VEC4 as usize]);
@@ -25,7 +26,7 @@ impl Image {
         image
     }
 
-    /// What is done on it as a host's memory.
+    /// Calls `f` with the image as a host's memory.
     pub fn with<T>(&mut self, f: impl FnOnce(&Host<'_>) -> T) -> T {
         let [unit, uniforms] = self.memory.each_mut().map(|bytes| {
             let start = bytes.as_ptr().addr().wrapping_neg() % VEC4 as usize;
@@ -35,9 +36,9 @@ impl Image {
         f(&Host::new(&self.layout, unit, uniforms).expect("made for this layout"))
     }
 
-    /// Runs `work` on a copy of `unit` that is laid out so; what it leaves and emits goes to `unit` and `emitter`. The inverse of
-    /// running on copies of a host's memory.
-    // Kilobytes of stack, which whoever also has a faster way must not pay for.
+    /// Runs `work` on an image of `unit`. The resulting state goes back to `unit`, and triangles to
+    /// `emitter`.
+    // Not inlined: it needs kilobytes of stack, which callers with a faster path must not pay for.
     #[inline(never)]
     pub fn run(
         layout: Layout,
@@ -51,7 +52,8 @@ impl Image {
             let exit = work(host, &mut slots);
             (exit, host.load().0)
         });
-        // With one bank the current one went there and comes back; of the rest nothing did.
+        // A layout with one bank receives and returns the current bank only; the other state is
+        // unchanged.
         *unit = match layout.offsets().geometry {
             Some(_) => Unit { slots: slots.slots, ..after },
             None => {
@@ -64,7 +66,7 @@ impl Image {
     }
 }
 
-/// What a host does with what is emitted.
+/// A host's vertex slots, filled as by [`Unit::emit`].
 struct Slots<'a> {
     slots: [Registers; 4],
     emitter: &'a mut dyn Emitter,

@@ -2,11 +2,12 @@ use super::*;
 use crate::engine::{Engine, Event, Options, Prefer};
 use crate::program::{Entry, Program};
 use crate::state::{Batch, Exit, NoEmitter, VertexLayout};
+use crate::state::{EmitState, Registers, Uniforms, Unit, Vec4};
 use crate::text::assemble;
 use std::cell::Cell;
 use std::sync::{Arc, Mutex};
 
-/// As in one structure; one bank, nothing for geometry.
+/// Both blocks in one structure; one bank, no geometry state.
 const ONE_STRUCT: Offsets = Offsets {
     unit_bytes: 0x1000,
     v: 0x100,
@@ -31,12 +32,12 @@ fn wrong(change: Change) -> String {
 }
 
 #[test]
-fn the_layout_of_our_own_types_is_one() {
+fn the_layout_of_our_own_types_is_valid() {
     assert_eq!(Layout::new(*Layout::OWN.offsets()), Ok(Layout::OWN));
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn an_invalid_offset_is_named() {
     let unit = size_of::<Unit>() as u32;
     let cases: [(Change, &str); 14] = [
         (|o| o.v = 0xFFFF_FF00, "v ends at byte 4294967296, its block at byte 2080"),
@@ -63,7 +64,7 @@ fn what_is_wrong_is_named() {
 }
 
 #[test]
-fn memory_that_does_not_fit_is_refused() {
+fn memory_that_does_not_fit_is_rejected() {
     let layout = Layout::new(ONE_STRUCT).expect("right");
     let mut memory = vec![0u8; 0x1020];
     let start = memory.as_ptr().addr().wrapping_neg() % 16;
@@ -75,7 +76,7 @@ fn memory_that_does_not_fit_is_refused() {
     assert_eq!(error(&memory[4..], memory), "the unit block is not aligned to 16 bytes");
 }
 
-/// A unit and uniforms of which every field holds something of its own.
+/// A unit and uniforms with a distinct value in every field.
 fn filled() -> (Unit, Uniforms) {
     let (mut unit, mut uniforms) = (Unit::new(), Uniforms::new());
     let mut next = 0.0;
@@ -97,14 +98,14 @@ fn filled() -> (Unit, Uniforms) {
 }
 
 #[test]
-fn what_is_stored_is_loaded() {
+fn load_returns_what_store_wrote() {
     let (unit, uniforms) = filled();
     let mut image = Image::new(Layout::OWN, &unit, &uniforms);
     let (loaded, constants) = image.with(|host| host.load());
     assert_eq!(format!("{loaded:?} {constants:?}"), format!("{unit:?} {uniforms:?}"));
     let (loaded, constants) = Image::new(Layout::new(ONE_STRUCT).expect("right"), &unit, &uniforms).with(|h| h.load());
     assert_eq!(format!("{constants:?}"), format!("{uniforms:?}"));
-    // There is one bank, and it gets what was written last.
+    // The only bank receives the current one.
     let rest = Unit { o: [unit.o[1], Unit::new().o[0]], bank: 0, setemit: EmitState::default(), ..unit };
     assert_eq!(format!("{loaded:?}"), format!("{rest:?}"));
 }
@@ -124,7 +125,7 @@ const TRANSFORM: &str = "
     end
 .end";
 
-/// An engine and what it says.
+/// An engine and its events.
 fn engine(options: Options) -> (Engine, Arc<Mutex<Vec<String>>>) {
     let said = Arc::new(Mutex::new(Vec::new()));
     let to = said.clone();
@@ -139,7 +140,7 @@ fn an_engine_for_one_layout_runs_on_any_other() {
     let (unit, uniforms) = filled();
     let mut want = unit.clone();
     Engine::default().shader(&program, entry).run(&uniforms, &mut want);
-    assert_eq!(want.bank, 1, "the results are in the second bank, which this layout has no place for");
+    assert_eq!(want.bank, 1, "the results are in the second bank, which this layout does not have");
     for options in engines(layout) {
         let (engine, said) = engine(options);
         let shader = engine.shader(&program, entry);
@@ -156,9 +157,9 @@ fn an_engine_for_one_layout_runs_on_any_other() {
     }
 }
 
-/// An engine for `layout`; native code without, and a mere interpreter.
+/// An engine for `layout`, native code without a layout, and the interpreter.
 fn engines(layout: Layout) -> [Options; 3] {
-    // Without native code it would be reported that there is none.
+    // Without native code, `Prefer::Native` reports an event.
     let backend = if cfg!(feature = "jit") { Prefer::Native } else { Prefer::Interpreter };
     let native = Options { backend, layout: Some(layout), crosscheck: 1, ..Options::default() };
     [native.clone(), Options { backend, ..Options::default() }, Options { backend: Prefer::Interpreter, ..native }]
@@ -170,7 +171,7 @@ fn program(source: &str) -> (Program, Entry) {
 }
 
 #[test]
-fn every_engine_runs_on_a_hosts_memory_as_on_our_own() {
+fn every_engine_runs_equally_on_a_hosts_memory_and_on_our_own() {
     let layout = Layout::new(ONE_STRUCT).expect("right");
     let (program, entry) = program(TRANSFORM);
     let (unit, uniforms) = filled();
@@ -212,7 +213,7 @@ fn every_engine_runs_on_a_hosts_memory_as_on_our_own() {
 }
 
 #[test]
-fn a_geometry_program_without_places_for_it_is_interpreted_and_forgets() {
+fn a_geometry_program_without_geometry_offsets_is_interpreted_and_keeps_no_state() {
     struct Sent(Vec<(f32, EmitState)>);
     impl HostEmitter for Sent {
         fn emit(&mut self, outputs: &Registers, how: EmitState) {
@@ -222,7 +223,7 @@ fn a_geometry_program_without_places_for_it_is_interpreted_and_forgets() {
     let layout = Layout::new(ONE_STRUCT).expect("right");
     let (program, _) = program(".gsh point c0\n.proc main\n mov o0, v0\n emit\n setemit 1, prim\n emit\n end\n.end");
     let (unit, uniforms) = filled();
-    let mut refused = 0;
+    let mut interpreted = 0;
     for options in engines(layout) {
         let (engine, said) = engine(options);
         let shader = engine.shader(&program, Entry::geometry(0));
@@ -231,7 +232,7 @@ fn a_geometry_program_without_places_for_it_is_interpreted_and_forgets() {
             assert_eq!(shader.run_on(host, &mut sent), Exit::End);
             assert_eq!(shader.run_on(host, &mut sent), Exit::End);
         });
-        // The second EMIT's bank is one that nothing was written to.
+        // Nothing was written to the second EMIT's bank.
         let [first, second] = [EmitState::default(), EmitState { vertex: 1, primitive: true, winding: false }];
         assert_eq!(sent.0, [(1.0, first), (0.0, second), (1.0, first), (0.0, second)], "{}", shader.backend());
         let said = said.lock().expect("no panic").clone();
@@ -239,7 +240,7 @@ fn a_geometry_program_without_places_for_it_is_interpreted_and_forgets() {
                       programs change (`geometry`)";
         let expected = if shader.fallback_reason().is_some() { vec![reason.to_owned()] } else { vec![] };
         assert_eq!(said, expected);
-        refused += expected.len();
+        interpreted += expected.len();
     }
-    assert_eq!(refused, usize::from(cfg!(feature = "jit")), "only where native code would need the places");
+    assert_eq!(interpreted, usize::from(cfg!(feature = "jit")), "only where native code would need the offsets");
 }

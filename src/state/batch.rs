@@ -1,17 +1,17 @@
-//! A batch: registers of many vertices in a row, in and out, and which of them count.
+//! A batch: the input and output registers of many vertices, and the masks that select them.
 //!
-//! Invariant: there are as many registers as stride times count says. It must not know what runs.
+//! Invariant: a [`Strided`] has `stride * count` registers.
 
-use super::{Registers, Vec4};
+use super::unit::{Registers, Vec4};
 use crate::isa::REGS;
 use std::ops::{Deref, Index, IndexMut, Range};
 
-/// Vertices to run one after the other on one unit, registers carried over.
+/// Vertices that run in order on one unit, with registers carried over.
 ///
 /// ```
 /// use picajit::state::{Batch, VertexLayout, Registers};
 /// let (inputs, mut outputs) = ([[[1.0; 4]; 16]; 8], [[[0.0; 4]; 16]; 8]);
-/// // v0 and v1 to o0 and o1, and the unit may be used for the next draw as it is.
+/// // v0 and v1 to o0 and o1; the unit stays ready for the next draw.
 /// let batch = Batch {
 ///     inputs: (&inputs).into(),
 ///     outputs: (&mut outputs).into(),
@@ -26,99 +26,108 @@ use std::ops::{Deref, Index, IndexMut, Range};
 pub struct Batch<'a> {
     /// The inputs of each vertex.
     pub inputs: Vertices<'a>,
-    /// Where the outputs go. The shorter of both says how many vertices run.
+    /// The outputs of each vertex. The shorter of `inputs` and `outputs` is the number of vertices.
     pub outputs: VerticesMut<'a>,
-    /// Which `v` registers are taken from `inputs` (bit n = `vn`); the others, and those that a vertex
-    /// [doesn't have](Vertices::mask), keep what the unit holds.
+    /// The `v` registers that `inputs` sets (bit n = `vn`). The others, and those beyond the
+    /// [stride](Vertices::mask), keep the unit's values.
     pub input_mask: u16,
-    /// Which `o` registers are copied to `outputs` (bit n = `on`), if a vertex has them there; the others are left as they are.
+    /// The `o` registers that are copied to `outputs` (bit n = `on`), as far as the
+    /// [stride](Vertices::mask) has them. The others are unchanged.
     pub output_mask: u16,
-    /// Whether the unit is afterwards what it was before, as if the batch had run on a copy. If not, it is what the last vertex
-    /// leaves, and that vertex may have to run once more for that alone. For hosts that begin each draw with the same unit; it
-    /// pays from four vertices on.
+    /// Whether the unit is unchanged after the batch, as if the batch ran on a copy. Otherwise the
+    /// unit ends in the state after the last vertex, which may have to run once more only for that.
+    /// For hosts that begin each draw with the same unit; it pays from four vertices on.
     pub preserve_unit: bool,
-    /// How the registers lie, of inputs and outputs.
+    /// The layout of inputs and outputs.
     pub layout: VertexLayout,
 }
 
-/// How the registers of a batch's vertices lie.
+/// The order of a batch's registers in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum VertexLayout {
-    /// Array of structures: the registers of a vertex are contiguous, as [`Strided`] has them.
+    /// Array of structures: the registers of a vertex are contiguous, as in [`Strided`].
     #[default]
     Aos,
-    /// By components, in blocks of four vertices, for hosts that have or want them so; it saves turning them round where vertices run
-    /// side by side. A block takes the place of its vertices: `4 * stride` vectors, of which number `4 * k + c` has component
-    /// `c` of register `k` of the four. Vertices behind the last whole block are not run. A host may fill that up with copies of the
-    /// last vertex; these run like all others, so the exit and the unit are theirs too.
+    /// Structure of arrays, in blocks of four vertices. It saves the transposes where vertices run
+    /// as groups. A block has `4 * stride` vectors, as many as its vertices in
+    /// [`VertexLayout::Aos`]. Vector `4 * k + c` holds component `c` of register `k` of the four
+    /// vertices.
+    ///
+    /// Only whole blocks run. A host may fill up the last block with copies of the last vertex. The
+    /// copies run like all vertices, so the exit and the unit include them.
     Soa,
 }
 
-/// Vertices of a block, see [`VertexLayout::Soa`].
-const BLOCK: usize = 4;
+/// Vertices per block of [`VertexLayout::Soa`].
+const BLOCK_VERTICES: usize = 4;
 
 impl Batch<'_> {
-    /// How many vertices run.
+    /// Number of vertices that run.
     #[inline]
     pub fn len(&self) -> usize {
         let both = self.inputs.len().min(self.outputs.len());
         match self.layout {
             VertexLayout::Aos => both,
-            VertexLayout::Soa => both / BLOCK * BLOCK,
+            VertexLayout::Soa => both / BLOCK_VERTICES * BLOCK_VERTICES,
         }
     }
 
-    /// Copies the registers of a vertex that are taken, however they lie. Panics if there are not so many vertices.
+    /// Copies the input registers of vertex `n` to `to`, from either layout. Panics if the batch
+    /// has no vertex `n`.
     pub fn take(&self, n: usize, to: &mut [Vec4]) {
         let taken = self.inputs_taken();
         match self.layout {
             VertexLayout::Aos => copy_registers(taken, &self.inputs[n], to),
             VertexLayout::Soa => {
-                let block = self.inputs.registers_of(n / BLOCK * BLOCK..n / BLOCK * BLOCK + BLOCK);
+                let block = self.inputs.registers_of(
+                    n / BLOCK_VERTICES * BLOCK_VERTICES..n / BLOCK_VERTICES * BLOCK_VERTICES + BLOCK_VERTICES,
+                );
                 for (k, to) in to.iter_mut().take(REGS).enumerate().filter(|(k, _)| taken >> k & 1 != 0) {
-                    *to = [0, 1, 2, 3].map(|c| block[BLOCK * k + c][n % BLOCK]);
+                    *to = [0, 1, 2, 3].map(|c| block[BLOCK_VERTICES * k + c][n % BLOCK_VERTICES]);
                 }
             }
         }
     }
 
-    /// Copies the registers of a vertex whose bit is set in `mask` and that are wanted to where they belong. Panics like
-    /// [`Batch::take`].
+    /// Copies the output registers of vertex `n` that are in `mask` and in [`Batch::output_mask`],
+    /// to either layout. Panics if the batch has no vertex `n`.
     pub fn give(&mut self, n: usize, mask: u16, from: &[Vec4]) {
         let wanted = self.outputs_wanted() & mask;
         match self.layout {
             VertexLayout::Aos => copy_registers(wanted, from, &mut self.outputs[n]),
             VertexLayout::Soa => {
-                let block = self.outputs.registers_of(n / BLOCK * BLOCK..n / BLOCK * BLOCK + BLOCK);
+                let block = self.outputs.registers_of(
+                    n / BLOCK_VERTICES * BLOCK_VERTICES..n / BLOCK_VERTICES * BLOCK_VERTICES + BLOCK_VERTICES,
+                );
                 for (k, from) in from.iter().take(REGS).enumerate().filter(|(k, _)| wanted >> k & 1 != 0) {
-                    from.iter().enumerate().for_each(|(c, x)| block[BLOCK * k + c][n % BLOCK] = *x);
+                    from.iter().enumerate().for_each(|(c, x)| block[BLOCK_VERTICES * k + c][n % BLOCK_VERTICES] = *x);
                 }
             }
         }
     }
 
-    /// Whether there is nothing to run.
+    /// Whether no vertex runs.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// [`Batch::input_mask`] without what vertices don't have.
+    /// [`Batch::input_mask`] without registers beyond the stride.
     #[inline]
     pub(crate) fn inputs_taken(&self) -> u16 {
         self.input_mask & self.inputs.mask()
     }
 
-    /// [`Batch::output_mask`] without what vertices don't have.
+    /// [`Batch::output_mask`] without registers beyond the stride.
     #[inline]
     pub(crate) fn outputs_wanted(&self) -> u16 {
         self.output_mask & self.outputs.mask()
     }
 }
 
-/// Registers 0 to `stride - 1` of each vertex, one vertex behind the other: register `k` of vertex `n` is at
-/// `n * stride + k`. Whole register files are vertices with a stride of 16; where a shader uses the first few of each file
-/// only, as most do, a smaller one takes less of the CPU's caches.
+/// Registers 0 to `stride - 1` of each vertex: register `k` of vertex `n` is at `n * stride + k`.
+/// Whole register files have a stride of 16. Most shaders use only the first few registers; a
+/// smaller stride then saves cache.
 #[derive(Clone, Copy, Debug)]
 pub struct Strided<R> {
     registers: R,
@@ -132,76 +141,78 @@ pub type Vertices<'a> = Strided<&'a [Vec4]>;
 pub type VerticesMut<'a> = Strided<&'a mut [Vec4]>;
 
 impl<R> Strided<R> {
-    /// How many vertices there are.
+    /// Number of vertices.
     #[inline]
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there are none.
+    /// Whether there are no vertices.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Registers of each vertex.
+    /// Registers per vertex.
     #[inline]
     pub fn stride(&self) -> usize {
         self.stride
     }
 
-    /// The registers that a vertex has here (bit n = register n).
+    /// The registers that each vertex has (bit n = register n).
     #[inline]
     pub fn mask(&self) -> u16 {
         mask(self.stride)
     }
 
-    /// Where the registers of some vertices are. Panics if there are not so many; what there is can be multiplied by the stride.
+    /// The indices of these vertices' registers. Panics if the range exceeds the count; below it,
+    /// the products can't overflow.
     #[inline]
-    fn places(&self, vertices: Range<usize>) -> Range<usize> {
+    fn register_range(&self, vertices: Range<usize>) -> Range<usize> {
         if vertices.start > vertices.end || vertices.end > self.count {
-            not_there(vertices, self.count);
+            out_of_range(vertices, self.count);
         }
         vertices.start * self.stride..vertices.end * self.stride
     }
 }
 
 impl<'a> Vertices<'a> {
-    /// `count` vertices of `stride` registers each, 1 to 16. `None` if it is another stride, or there are fewer registers.
+    /// `count` vertices of `stride` registers each, 1 to 16. `None` for another stride, or if there
+    /// are fewer registers.
     #[inline]
     pub fn packed(registers: &'a [Vec4], stride: usize, count: usize) -> Option<Vertices<'a>> {
-        let registers = registers.get(..room(stride, count)?)?;
+        let registers = registers.get(..register_count(stride, count)?)?;
         Some(Strided { registers, stride, count })
     }
 
-    /// The least stride with which a vertex has all registers whose bit is set in `mask`.
+    /// The least stride that includes all registers of `mask`.
     #[inline]
     pub fn stride_for(mask: u16) -> usize {
         (REGS - mask.leading_zeros() as usize).max(1)
     }
 
-    /// Some of them. Panics if there are not so many.
+    /// A range of the vertices. Panics if it exceeds the count.
     #[inline]
     pub fn part(&self, range: Range<usize>) -> Vertices<'a> {
         Strided { registers: self.registers_of(range.clone()), stride: self.stride, count: range.len() }
     }
 
-    /// The registers of all of them.
+    /// The registers of all vertices.
     #[inline]
     pub fn registers(&self) -> &'a [Vec4] {
         self.registers
     }
 
-    /// The registers of some of them. Panics if there are not so many.
+    /// The registers of a range of vertices. Panics if it exceeds the count.
     #[inline]
     pub fn registers_of(&self, range: Range<usize>) -> &'a [Vec4] {
-        &self.registers[self.places(range)]
+        &self.registers[self.register_range(range)]
     }
 
-    /// Each vertex, from the first on.
+    /// The registers of each vertex, in order.
     #[inline]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [Vec4]> + use<'a> {
-        // Not in chunks, whose number costs a division.
+        // Not `chunks`, whose length costs a division.
         let Strided { registers, stride, count } = *self;
         (0..count).map(move |n| &registers[n * stride..][..stride])
     }
@@ -211,38 +222,38 @@ impl<'a> VerticesMut<'a> {
     /// See [`Vertices::packed`].
     #[inline]
     pub fn packed(registers: &'a mut [Vec4], stride: usize, count: usize) -> Option<VerticesMut<'a>> {
-        let registers = registers.get_mut(..room(stride, count)?)?;
+        let registers = registers.get_mut(..register_count(stride, count)?)?;
         Some(Strided { registers, stride, count })
     }
 
-    /// Some of them. Panics if there are not so many.
+    /// A range of the vertices. Panics if it exceeds the count.
     #[inline]
     pub fn part(&mut self, range: Range<usize>) -> VerticesMut<'_> {
         let stride = self.stride;
         Strided { registers: self.registers_of(range.clone()), stride, count: range.len() }
     }
 
-    /// The registers of all of them.
+    /// The registers of all vertices.
     #[inline]
     pub fn registers(&mut self) -> &mut [Vec4] {
         self.registers
     }
 
-    /// The registers of some of them. Panics if there are not so many.
+    /// The registers of a range of vertices. Panics if it exceeds the count.
     #[inline]
     pub fn registers_of(&mut self, range: Range<usize>) -> &mut [Vec4] {
-        let places = self.places(range);
-        &mut self.registers[places]
+        let register_range = self.register_range(range);
+        &mut self.registers[register_range]
     }
 }
 
 #[cold]
 #[inline(never)]
-fn not_there(vertices: Range<usize>, count: usize) -> ! {
+fn out_of_range(vertices: Range<usize>, count: usize) -> ! {
     panic!("vertices {vertices:?} of {count}");
 }
 
-/// Copies the registers whose bit is set in `mask`, of those that both sides have.
+/// Copies the registers of `mask` that both slices have.
 #[inline]
 pub fn copy_registers(mask: u16, from: &[Vec4], to: &mut [Vec4]) {
     let mut left = mask;
@@ -255,9 +266,9 @@ pub fn copy_registers(mask: u16, from: &[Vec4], to: &mut [Vec4]) {
     }
 }
 
-/// Registers of so many vertices.
+/// Registers of `count` vertices; `None` for an invalid stride or on overflow.
 #[inline]
-fn room(stride: usize, count: usize) -> Option<usize> {
+fn register_count(stride: usize, count: usize) -> Option<usize> {
     if (1..=REGS).contains(&stride) { count.checked_mul(stride) } else { None }
 }
 
@@ -269,23 +280,23 @@ fn mask(stride: usize) -> u16 {
 impl<R: Deref<Target = [Vec4]>> Index<usize> for Strided<R> {
     type Output = [Vec4];
 
-    /// The registers of one vertex. Panics if there are not so many.
+    /// The registers of vertex `n`. Panics if `n` is not below the count.
     #[inline]
     fn index(&self, n: usize) -> &[Vec4] {
-        &self.registers[self.places(n..n.wrapping_add(1))]
+        &self.registers[self.register_range(n..n.wrapping_add(1))]
     }
 }
 
 impl IndexMut<usize> for VerticesMut<'_> {
     #[inline]
     fn index_mut(&mut self, n: usize) -> &mut [Vec4] {
-        let places = self.places(n..n.wrapping_add(1));
-        &mut self.registers[places]
+        let register_range = self.register_range(n..n.wrapping_add(1));
+        &mut self.registers[register_range]
     }
 }
 
 impl<'a, R: AsRef<[Registers]> + ?Sized> From<&'a R> for Vertices<'a> {
-    /// Whole register files.
+    /// Vertices that are whole register files.
     #[inline]
     fn from(files: &'a R) -> Vertices<'a> {
         let files = files.as_ref();
@@ -294,7 +305,7 @@ impl<'a, R: AsRef<[Registers]> + ?Sized> From<&'a R> for Vertices<'a> {
 }
 
 impl<'a, R: AsMut<[Registers]> + ?Sized> From<&'a mut R> for VerticesMut<'a> {
-    /// Whole register files.
+    /// Vertices that are whole register files.
     #[inline]
     fn from(files: &'a mut R) -> VerticesMut<'a> {
         let files = files.as_mut();
@@ -318,31 +329,31 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "of 0")]
-    fn a_part_that_is_not_there() {
+    fn a_part_beyond_the_count_panics() {
         Vertices::from(&[] as &[Registers]).part(0..1 << 60);
     }
 
     #[test]
     #[should_panic(expected = "of 2")]
-    fn a_part_whose_end_is_before_its_beginning() {
+    fn a_part_that_ends_before_its_start_panics() {
         let (end, mut registers) = (1, [[[0.0; 4]; 16]; 2]);
         VerticesMut::from(&mut registers).part(2..end);
     }
 
     #[test]
-    fn components_lie_in_blocks() {
+    fn soa_blocks_hold_components() {
         let (stride, count) = (3, 8);
-        // Number 100 * vertex + 10 * register + component.
+        // Value: 100 * vertex + 10 * register + component.
         let inputs: Vec<Vec4> = (0..stride * count)
             .map(|at| {
                 let (block, k, c) = (at / (4 * stride), at / 4 % stride, at % 4);
-                [0, 1, 2, 3].map(|lane| (100 * (4 * block + lane) + 10 * k + c) as f32)
+                [0, 1, 2, 3].map(|vertex| (100 * (4 * block + vertex) + 10 * k + c) as f32)
             })
             .collect();
         let mut outputs = vec![[-1.0; 4]; stride * count];
         let mut batch = Batch {
-            inputs: Vertices::packed(&inputs, stride, count).expect("so many"),
-            outputs: VerticesMut::packed(&mut outputs, stride, count - 1).expect("so many"),
+            inputs: Vertices::packed(&inputs, stride, count).expect("the buffer holds this many vertices"),
+            outputs: VerticesMut::packed(&mut outputs, stride, count - 1).expect("the buffer holds this many vertices"),
             input_mask: 0b1101,
             output_mask: 0b0110,
             preserve_unit: false,
@@ -355,14 +366,14 @@ mod tests {
         file[1] = [1.0, 2.0, 3.0, 4.0];
         batch.give(2, 0b0011, &file);
         let written: Vec<(usize, usize, f32)> = (outputs.iter().enumerate())
-            .flat_map(|(n, v)| v.iter().enumerate().map(move |(lane, x)| (n, lane, *x)))
+            .flat_map(|(n, v)| v.iter().enumerate().map(move |(vertex, x)| (n, vertex, *x)))
             .filter(|(.., x)| *x != -1.0)
             .collect();
         assert_eq!(written, [(4, 2, 1.0), (5, 2, 2.0), (6, 2, 3.0), (7, 2, 4.0)]);
     }
 
     #[test]
-    fn vertices_lie_a_stride_apart() {
+    fn vertices_are_a_stride_apart() {
         let registers: Vec<Vec4> = (0..11).map(|n| [n as f32; 4]).collect();
         let three = Vertices::packed(&registers, 3, 3).expect("there are nine");
         assert_eq!((three.len(), three.mask(), three[2].to_vec()), (3, 0b111, registers[6..9].to_vec()));

@@ -1,61 +1,37 @@
-//! Source files -> [`Assembly`]: the line loop, open blocks, padding, and the addresses that are known only at the end.
+//! Source files -> [`Assembly`]: the line loop, and the addresses that are known only at the end.
 //!
-//! Words are emitted in source order and never move, so an address is the number of words before it; jumps are filled
-//! in at the end of their file, calls and entry points after all files. What single statements mean is in `inst` and
-//! `directive`. Byte for byte picasso's output for what picasso accepts (language notes, section 14).
+//! Jumps are resolved at the end of their file, calls and entry points after all files. `inst` and
+//! `directive` define the statements. For a source that picasso accepts, the output is picasso's,
+//! byte for byte (language notes, section 14).
 
+use super::context::{EntryPoint, Field, File, Finished, Fixup, Site, error, number};
 use super::error::{AsmError, AsmErrorKind, Fault, Parse, clip, expected, fault};
-use super::layout::{Class, DvleBuilder, Space};
-use super::lexer::{self, Marker, Span};
-use super::opdesc::OpdescTable;
-use super::operand::{Names, c_number};
+use super::lexer::{self, Marker, identifier};
+use super::span::Span;
 use super::warning::{Warning, WarningKind};
 use crate::container::shbin::{Opdesc, Shbin};
-use crate::isa::{MAX_CODE_WORDS, Stage};
-use std::collections::HashMap;
+use crate::isa::Stage;
 
-/// Blocks that may be open in each other, of all kinds together.
-pub(super) const MAX_BLOCKS: usize = 32;
-/// Words a vertex file may add to; the test is "more than", so one more passes, as in picasso.
-const VERTEX_WORDS: usize = 512;
-/// Warnings that are kept. A file of nothing but oddities would otherwise become many times its size.
-const MAX_WARNINGS: usize = 1000;
+pub use super::context::{Assembler, Options, SharedUniform};
 
-/// How to assemble.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
-    /// Insert no NOPs where blocks end; warn instead.
-    pub no_nop: bool,
-}
-
-/// What a source becomes.
+/// The result of an assembly.
 #[derive(Clone, Debug)]
 pub struct Assembly {
     /// The program and its entry points.
     pub shbin: Shbin,
-    /// What is accepted and odd, at most a thousand of it.
+    /// Lenient readings, at most a thousand.
     pub warnings: Vec<Warning>,
-    /// For every code word the line it comes from (file index, then line from 1, whatever line markers say).
+    /// The source line of every code word: file index, then line from 1, regardless of line
+    /// markers.
     pub lines: Vec<(u32, u32)>,
     /// All procedures, by address.
     pub procs: Vec<Proc>,
-    /// Declarations of uniforms that vertex files share, in order and with repetitions; those that begin with `_` are not
-    /// among them. For [`Assembly::c_header`].
+    /// Declarations of uniforms that vertex files share, in order and with repetitions, without
+    /// names that begin with `_`. For [`Assembly::c_header`].
     pub shared: Vec<SharedUniform>,
-    /// Whether the first file with an entry point of its own, written or not, is a geometry program.
+    /// Whether the first file that owns an entry point is a geometry program, even if `.nodvle`
+    /// suppresses the entry point.
     pub(super) header_geometry: bool,
-}
-
-/// A declaration of a uniform that vertex files share.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SharedUniform {
-    /// Its name.
-    pub name: String,
-    /// First register, within its class.
-    pub register: u32,
-    /// Registers.
-    pub size: u32,
-    pub(super) class: Class,
 }
 
 /// A procedure.
@@ -69,7 +45,7 @@ pub struct Proc {
     pub len: u32,
 }
 
-/// Assembles one source text with padding as picasso does it.
+/// Assembles one source text, with picasso's padding.
 pub fn assemble(source: &str) -> Result<Assembly, AsmError> {
     assemble_with(source, Options::default())
 }
@@ -81,155 +57,8 @@ pub fn assemble_with(source: &str, options: Options) -> Result<Assembly, AsmErro
     assembler.finish()
 }
 
-/// A line of a source file.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Site<'s> {
-    pub file: &'s str,
-    pub index: u32,
-    pub line: u32,
-    /// The line as counted, where a line marker has changed `line`.
-    pub counted: u32,
-    pub text: &'s str,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Word {
-    pub bits: u32,
-    /// Given by `.word`: never renumbered.
-    raw: bool,
-    line: (u32, u32),
-}
-
-/// An open block.
-#[derive(Debug)]
-pub(super) enum Block<'s> {
-    Proc { name: &'s str, start: usize },
-    If { at: usize, else_at: Option<usize> },
-    For { at: usize },
-    Array { name: Span<'s>, size: Option<u32>, values: Vec<[u32; 4]> },
-}
-
-/// Which field of a word is filled in later.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Field {
-    /// DST, from an expression.
-    Target,
-    /// NUM, from an expression.
-    Len,
-}
-
-#[derive(Debug)]
-struct Fixup<'s> {
-    at: usize,
-    field: Field,
-    expr: Span<'s>,
-    site: Site<'s>,
-}
-
-/// Where a file's DVLE begins to run.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum EntryPoint<'s> {
-    Main,
-    Named(Span<'s>, Site<'s>),
-    Words(u32, u32),
-}
-
-/// What is known of the file being read.
-#[derive(Debug)]
-pub(super) struct File<'s> {
-    first: Site<'s>,
-    pub names: Names<'s>,
-    pub blocks: Vec<(Block<'s>, u32)>,
-    labels: HashMap<&'s str, usize>,
-    fixups: Vec<Fixup<'s>>,
-    /// The file's own uniforms, if it is a geometry program with a mode.
-    pub space: Option<Space<'s>>,
-    pub gsh_seen: bool,
-    /// A uniform with `_` got a register that vertex files share.
-    pub hidden_shared: bool,
-    pub dvle: DvleBuilder,
-    pub masks: Option<(u16, u16)>,
-    pub owns_dvle: bool,
-    pub no_dvle: bool,
-    pub entry: EntryPoint<'s>,
-}
-
-impl<'s> File<'s> {
-    fn new(first: Site<'s>) -> File<'s> {
-        File {
-            first,
-            names: Names::default(),
-            blocks: Vec::new(),
-            labels: HashMap::new(),
-            fixups: Vec::new(),
-            space: None,
-            gsh_seen: false,
-            hidden_shared: false,
-            dvle: DvleBuilder::default(),
-            masks: None,
-            owns_dvle: false,
-            no_dvle: false,
-            entry: EntryPoint::Main,
-        }
-    }
-}
-
-struct Finished<'s> {
-    dvle: DvleBuilder,
-    masks: Option<(u16, u16)>,
-    entry: EntryPoint<'s>,
-    first: Site<'s>,
-}
-
-struct Call<'s> {
-    at: usize,
-    name: Span<'s>,
-    site: Site<'s>,
-}
-
-/// Assembles several files into one program, one entry point for each file that has one.
-pub struct Assembler<'s> {
-    pub(super) options: Options,
-    pub(super) words: Vec<Word>,
-    pub(super) opdescs: OpdescTable,
-    pub(super) procs: HashMap<&'s str, (usize, usize)>,
-    calls: Vec<Call<'s>>,
-    /// A block has just been closed: the next `.end` or `.else` needs a word between (picasso's state E).
-    pub(super) after_block: bool,
-    pub(super) shared: Space<'s>,
-    pub(super) declared: Vec<SharedUniform>,
-    /// Kind of the first file that owns an entry point.
-    first_stage: Option<Stage>,
-    finished: Vec<Finished<'s>>,
-    warnings: Vec<Warning>,
-    pub(super) file: File<'s>,
-    pub(super) site: Site<'s>,
-    files: u32,
-}
-
 impl<'s> Assembler<'s> {
-    /// With nothing in it.
-    pub fn new(options: Options) -> Assembler<'s> {
-        let site = Site { file: "", index: 0, line: 1, counted: 1, text: "" };
-        Assembler {
-            options,
-            words: Vec::new(),
-            opdescs: OpdescTable::default(),
-            procs: HashMap::new(),
-            calls: Vec::new(),
-            after_block: false,
-            shared: Space::shared(),
-            declared: Vec::new(),
-            first_stage: None,
-            finished: Vec::new(),
-            warnings: Vec::new(),
-            file: File::new(site),
-            site,
-            files: 0,
-        }
-    }
-
-    /// Reads one file behind the ones before; `name` appears in messages.
+    /// Appends one file; `name` appears in messages.
     pub fn add_file(&mut self, name: &'s str, text: &'s str) -> Result<(), AsmError> {
         // A NUL byte ends a file.
         let (text, nul) = text.split_once('\0').map_or((text, false), |(text, _)| (text, true));
@@ -252,7 +81,7 @@ impl<'s> Assembler<'s> {
                 After::Nothing => {}
                 After::Position(next, file) => (line, self.site.file) = (next, file),
                 After::EndFile => {
-                    // What follows is read as if it were a file of its own.
+                    // The rest of the text is a file of its own.
                     self.end_file()?;
                     self.site.index += 1;
                     self.files += 1;
@@ -266,7 +95,7 @@ impl<'s> Assembler<'s> {
         self.end_file()
     }
 
-    /// Fills in what needed all files.
+    /// Resolves calls and entry points, and returns the program.
     pub fn finish(mut self) -> Result<Assembly, AsmError> {
         for call in std::mem::take(&mut self.calls) {
             let Some(&(start, len)) = self.procs.get(call.name.text) else {
@@ -320,7 +149,7 @@ impl<'s> Assembler<'s> {
         })
     }
 
-    /// Reads a line. `last`: none follows in this file.
+    /// Assembles a line. `last`: it is the last one of its file.
     fn line(&mut self, text: &'s str, last: bool) -> Parse<After<'s>> {
         let line = lexer::line(text)?;
         for label in line.labels {
@@ -352,7 +181,7 @@ impl<'s> Assembler<'s> {
     fn marker(&mut self, head: Span<'s>, last: bool) -> Parse<After<'s>> {
         match lexer::marker(head.text) {
             Marker::Position(line, file) => return Ok(After::Position(line, file)),
-            // picasso looks for the name in what follows, and here nothing does.
+            // picasso looks for the name in the next lines, and there are none.
             Marker::NoFile if last => return expected("a file name in quotes", head.skip(head.text.len())),
             Marker::NoFile => self.warn(head, WarningKind::MarkerWithoutFile),
             Marker::Nothing => self.warn(head, WarningKind::Ignored(clip(head.text))),
@@ -384,85 +213,6 @@ impl<'s> Assembler<'s> {
         Ok(())
     }
 
-    /// Something odd at a piece of the current line.
-    pub(super) fn warn(&mut self, span: Span<'_>, kind: WarningKind) {
-        self.warn_at(span.at, kind);
-    }
-
-    /// Something odd at a byte of the current line.
-    pub(super) fn warn_at(&mut self, at: usize, kind: WarningKind) {
-        let kind = match self.warnings.len() {
-            ..MAX_WARNINGS => kind,
-            MAX_WARNINGS => WarningKind::Further,
-            _ => return,
-        };
-        let (column, source) = place(self.site, at);
-        self.warnings.push(Warning { file: file_name(self.site), line: self.site.line, column, source, kind });
-    }
-
-    /// Appends a word; `at` is where an error would be shown.
-    pub(super) fn emit(&mut self, bits: u32, raw: bool, at: Span<'_>) -> Parse<usize> {
-        if self.words.len() >= MAX_CODE_WORDS {
-            return fault(at, AsmErrorKind::ProgramTooLong { limit: MAX_CODE_WORDS });
-        }
-        self.words.push(Word { bits, raw, line: (self.site.index, self.site.counted) });
-        Ok(self.words.len() - 1)
-    }
-
-    /// What every instruction needs: an open block, and room for another word. An open array will do, as in picasso.
-    pub(super) fn begin_instruction(&mut self, head: Span<'_>) -> Parse<()> {
-        if self.file.blocks.is_empty() && !self.file.names.raw {
-            return fault(head, AsmErrorKind::OutsideProc);
-        }
-        if self.file.dvle.stage == Stage::Vertex && !self.file.names.raw && self.words.len() > VERTEX_WORDS {
-            return fault(head, AsmErrorKind::ProgramTooLong { limit: VERTEX_WORDS });
-        }
-        if !self.file.names.raw && self.file.blocks.iter().all(|(b, _)| matches!(b, Block::Array { .. })) {
-            self.warn(head, WarningKind::InsideArray);
-        }
-        self.file.owns_dvle = true;
-        self.after_block = false;
-        Ok(())
-    }
-
-    pub(super) fn open(&mut self, block: Block<'s>, at: Span<'_>) -> Parse<()> {
-        if self.file.blocks.len() >= MAX_BLOCKS {
-            return fault(at, AsmErrorKind::NestingTooDeep);
-        }
-        self.file.blocks.push((block, self.site.line));
-        Ok(())
-    }
-
-    pub(super) fn here(&self) -> usize {
-        self.words.len()
-    }
-
-    /// Exchanges two descriptor numbers in all words so far.
-    pub(super) fn swap_opdescs(&mut self, (a, b): (u8, u8)) {
-        let (a, b) = (u32::from(a), u32::from(b));
-        for w in self.words.iter_mut().filter(|w| !w.raw) {
-            let opcode = w.bits >> 26;
-            if opcode < 0x20 || opcode == 0x2E || opcode == 0x2F {
-                let index = w.bits & 0x7F;
-                if index == a {
-                    w.bits = w.bits & !0x7F | b;
-                } else if index == b {
-                    w.bits = w.bits & !0x7F | a;
-                }
-            }
-        }
-    }
-
-    /// Remembers that a field of word `at` comes from an expression of labels, known at the end of the file.
-    pub(super) fn fix_later(&mut self, at: usize, field: Field, expr: Span<'s>) {
-        self.file.fixups.push(Fixup { at, field, expr, site: self.site });
-    }
-
-    /// Remembers that word `at` calls `name`.
-    pub(super) fn call_later(&mut self, at: usize, name: Span<'s>) {
-        self.calls.push(Call { at, name, site: self.site });
-    }
-
     /// Sums and differences of numbers, labels and `.` (the word's own address).
     fn evaluate(&self, fixup: &Fixup<'s>) -> Parse<u32> {
         let mut total = 0i64;
@@ -478,7 +228,7 @@ impl<'s> Assembler<'s> {
             } else if let Some(&address) = self.file.labels.get(term.text) {
                 address as i64
             } else {
-                term.identifier()?;
+                identifier(term)?;
                 return fault(term, AsmErrorKind::Undefined { what: "label", name: clip(term.text) });
             };
             total += sign * value;
@@ -495,60 +245,13 @@ impl<'s> Assembler<'s> {
         }
         Ok(total as u32)
     }
-
-    /// Fills in DST and NUM of word `at`; what is wrong with them is told of `shown`.
-    pub(super) fn patch(&mut self, at: usize, target: usize, len: usize, shown: Span<'_>) -> Parse<()> {
-        if len > 0x3FF {
-            return fault(shown, AsmErrorKind::BlockTooLong { words: len });
-        }
-        if target > 0xFFF {
-            let (max, found) = (0xFFF, target as i64);
-            return fault(shown, AsmErrorKind::ValueRange { what: "address", min: 0, max, found });
-        }
-        if len > 0xFF {
-            self.warn(shown, WarningKind::LongBlock { words: len });
-        }
-        self.words[at].bits |= (target as u32) << 10 | len as u32;
-        Ok(())
-    }
 }
 
-/// All of `span` as a number: decimal, `0x` hex or leading-0 octal, at most 32 bits.
-pub(super) fn number(span: Span<'_>) -> Parse<u32> {
-    match c_number(span.text) {
-        Some((value, len)) if len == span.text.len() => match u32::try_from(value) {
-            Ok(value) => Ok(value),
-            Err(_) => {
-                let found = i64::try_from(value).unwrap_or(i64::MAX);
-                fault(span, AsmErrorKind::ValueRange { what: "number", min: 0, max: u32::MAX.into(), found })
-            }
-        },
-        _ => expected("a number", span),
-    }
-}
-
-/// What a line means for the lines behind it.
+/// The effect of a line on the position of the next one.
 enum After<'s> {
     Nothing,
-    /// The next line is this one of this file.
+    /// Line number and file name of the next line.
     Position(u32, &'s str),
-    /// The file ends here, inside its text.
+    /// `.file`: the next line begins another file.
     EndFile,
-}
-
-/// Byte `at` of a line as a column, and the line.
-fn place(site: Site<'_>, at: usize) -> (u32, String) {
-    let before = site.text.get(..at.min(site.text.len())).unwrap_or(site.text);
-    (before.chars().count() as u32 + 1, site.text.chars().take(1000).collect())
-}
-
-/// The file's name for a person; a line marker may hold anything.
-fn file_name(site: Site<'_>) -> String {
-    site.file.chars().take(1000).map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect()
-}
-
-/// The error for a person.
-fn error(site: Site<'_>, fault: Fault) -> AsmError {
-    let (column, source) = place(site, fault.at);
-    AsmError { file: file_name(site), line: site.line, column, source, kind: fault.kind }
 }

@@ -1,19 +1,19 @@
-//! `.proc`, `.else` and `.end` -> padding NOPs, and the addresses of what they enclose.
+//! `.proc`, `.else` and `.end` -> padding NOPs, and the addresses of the enclosed blocks.
 //!
-//! Where the ends of scopes would collide one NOP goes in between, exactly where picasso puts it (language notes, section
-//! 9.3); the state for that is kept across files. It must not know operands or tables.
+//! Where the ends of two scopes would collide, one NOP separates them, exactly where picasso
+//! inserts it (language notes, section 9.3). The state for that persists across files.
 
-use super::asm::{Assembler, Block};
+use super::context::{Assembler, Block};
 use super::error::{AsmErrorKind, Parse, clip, fault};
-use super::lexer::{Span, is_identifier};
+use super::span::{Span, is_identifier};
 use super::warning::WarningKind;
 use crate::isa::Opcode;
 
-/// What needs a word between itself and the end of a block.
+/// Instructions that need a word between themselves and the end of a block.
 const TRANSFERS: &[Opcode] = &[Opcode::Call, Opcode::Callc, Opcode::Callu, Opcode::Jmpc, Opcode::Jmpu];
 
 impl<'s> Assembler<'s> {
-    /// Inserts the padding NOP, or says that it is missing.
+    /// Inserts the padding NOP, or warns that it is missing.
     fn pad(&mut self, at: Span<'_>) -> Parse<()> {
         self.after_block = false;
         if self.file.names.raw {
@@ -84,13 +84,15 @@ impl<'s> Assembler<'s> {
         }
     }
 
-    /// Opens a procedure. Its name is not checked, as in picasso; only names can be called, however.
+    /// Opens a procedure. As in picasso, its name need not be an identifier, but `call` accepts
+    /// identifiers only.
     pub(super) fn open_proc(&mut self, name: Span<'s>, head: Span<'_>) -> Parse<()> {
         if !is_identifier(name.text) {
             self.warn(name, WarningKind::UnusableName(clip(name.text)));
         }
         let start = self.here();
-        // Entered at once, so that a second `.proc` inside this one is a duplicate; the length follows at `.end`.
+        // Entered now, so that a second `.proc` of this name inside this one is a duplicate; `.end`
+        // sets the length.
         if self.procs.insert(name.text, (start, 0)).is_some() {
             return fault(name, AsmErrorKind::Duplicate { what: "procedure", name: clip(name.text) });
         }

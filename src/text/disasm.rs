@@ -1,20 +1,23 @@
 //! [`Shbin`] -> a source text that assembles back to the same code words and descriptor table.
 //!
-//! That promise is kept by doing it: a text is tried in the assembler, and a plainer one is made where it fails. First
-//! picasso's own language (plus padding), then `.raw` text without padding, then the descriptor table by number, then
-//! nothing but `.word`. However plain, a text has every entry point with its kind of unit; rows of its tables that the
-//! language can't express are comments, each by itself. Blocks appear as blocks where a program's scopes nest, as `r...`
-//! forms where they don't; a word whose unused bits are set, or whose descriptor isn't in the table, is a `.word`.
-//! Programs beyond 4096 words or descriptors have no text that assembles. It must not know how a program runs.
+//! The disassembler verifies this: it assembles each candidate text, and falls back to a plainer
+//! style if the result differs. The styles are picasso's own language (plus padding), `.raw` text
+//! without padding, the descriptor table by index, and `.word` only.
+//!
+//! A text of any style has every entry point with its stage. Table rows that the language can't
+//! express become comments, row by row. Scopes appear as blocks where they nest, and as `r...`
+//! forms where they don't. A word whose unused bits are set, or whose descriptor isn't in the
+//! table, is a `.word`. Programs beyond 4096 words or descriptors have no text that assembles.
 
 use super::asm::assemble;
+use super::declarations::{DUMMY, VERSION};
 use super::directive::PROPERTIES;
-use super::layout::{DUMMY, MAX_OUTPUTS, MAX_ROWS, VERSION};
-use super::lexer::is_identifier;
-use super::opdesc::{OpdescTable, wanted};
-use super::operand::reads_like_a_register;
+use super::limits::{MAX_OUTPUTS, MAX_ROWS};
+use super::literal::format_f24;
+use super::opdesc::{OpdescTable, descriptor_of};
 use super::print::{inst_to_string, test_text};
-use super::value::format_f24;
+use super::registers::reads_like_a_register;
+use super::span::is_identifier;
 use crate::container::shbin::{Constant, Dvle, GeometryMode, Output, Shbin};
 use crate::isa::decode::{decode, opdesc_index};
 use crate::isa::encode::encode;
@@ -22,27 +25,27 @@ use crate::isa::{Inst, Stage, WriteMask};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
 
-/// How plain the text is.
+/// The style of a text, from structured to plain.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Style {
-    /// Everything inside procedures, padding on.
+    /// All code inside procedures, padding on.
     Picasso,
-    /// `.raw`: what is written is what is assembled.
+    /// `.raw`: no padding.
     Raw,
-    /// `.raw`, and the descriptor table by number.
+    /// `.raw`, and the descriptor table by index.
     Pinned,
-    /// Words.
+    /// `.word` only.
     Words,
 }
 
 /// The text of a program and its entry points.
 ///
-/// [`assemble`] makes the same code words, descriptor table and entry points (words and kind of unit) of it; where there
-/// is no entry point, it makes one at word 0, since the language has no program without. Constants, inputs, outputs and
-/// names are kept as far as the language has words for them; the rest appears in comments.
+/// [`assemble`] turns it into the same code words, descriptor table and entry points (address and
+/// stage). A program without entry points gets one at word 0, since the language requires one.
+/// Constants, inputs, outputs and names that the language can't express appear as comments.
 pub fn disassemble(shbin: &Shbin) -> String {
-    // Rows are checked before they are written. Texts without them are for what that check might overlook: it costs the
-    // tables, but never code or entry points.
+    // Table rows are checked before they are written. The attempts without rows cover a gap in that
+    // check: they lose the tables, but never code or entry points.
     for rows in [true, false] {
         for style in [Style::Picasso, Style::Raw, Style::Pinned, Style::Words] {
             let text = Writer::new(shbin, style, rows).text();
@@ -54,7 +57,7 @@ pub fn disassemble(shbin: &Shbin) -> String {
     Writer::new(shbin, Style::Words, true).text()
 }
 
-/// Whether `again` runs as `given` does, uniforms aside.
+/// Whether code, descriptors and entry points are equal.
 fn same_program(again: &Shbin, given: &Shbin) -> bool {
     let entry = |d: &Dvle| (d.entry, d.end, d.stage);
     again.code == given.code
@@ -62,20 +65,20 @@ fn same_program(again: &Shbin, given: &Shbin) -> bool {
         && (given.dvles.is_empty() || again.dvles.iter().map(entry).eq(given.dvles.iter().map(entry)))
 }
 
-/// Blocks in each other that are shown as blocks; the language allows 32, one is the procedure.
+/// Nesting depth shown as blocks; the language allows 32, of which the procedure takes one.
 const MAX_DEPTH: usize = 30;
 
 struct Writer<'a> {
     shbin: &'a Shbin,
     style: Style,
-    /// Whether rows of tables are statements; comments otherwise.
+    /// Whether table rows are statements rather than comments.
     rows: bool,
-    /// Instruction per word; `None` where only `.word` says it.
+    /// Instruction per word; `None` where only `.word` expresses it.
     insts: Vec<Option<Inst>>,
-    /// Procedures by their first word: length and name. They don't overlap.
+    /// Procedures by first word: length and name. They don't overlap.
     procs: HashMap<usize, (usize, String)>,
     labels: BTreeSet<usize>,
-    /// The given table, for finding out whether first fit chooses the right entry.
+    /// The given table, to test whether first fit chooses the right entry.
     table: OpdescTable,
     out: String,
 }
@@ -84,7 +87,7 @@ impl<'a> Writer<'a> {
     fn new(shbin: &'a Shbin, style: Style, rows: bool) -> Writer<'a> {
         let mut table = OpdescTable::default();
         for d in &shbin.opdescs {
-            // Beyond its limit no attempt can succeed; the writer itself does not care.
+            // Beyond the table's limit every attempt fails, and the last style is returned.
             let _ = table.give(d.word, d.extra);
         }
         let insts: Vec<_> = shbin.code.iter().map(|&w| faithful(w, shbin).filter(|_| style != Style::Words)).collect();
@@ -98,7 +101,7 @@ impl<'a> Writer<'a> {
         w
     }
 
-    /// Chooses procedures: entry points first, then what is called, as long as nothing overlaps.
+    /// Chooses procedures that don't overlap: entry points first, then call targets.
     fn find_procs(&mut self) {
         let entries =
             (self.shbin.dvles.iter()).map(|d| (d.entry as usize, (d.end as usize).saturating_sub(d.entry as usize)));
@@ -147,7 +150,7 @@ impl<'a> Writer<'a> {
                 self.code();
             }
             several => {
-                // The code belongs to no entry point; each of them is a file of its own behind it.
+                // The code has no entry point of its own; each entry point is a file after it.
                 self.line(0, ".nodvle");
                 self.code();
                 for dvle in several {
@@ -181,7 +184,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Words of no procedure.
+    /// Words outside procedures.
     fn between(&mut self, start: usize, end: usize) {
         if start == end {
             return;
@@ -199,7 +202,7 @@ impl<'a> Writer<'a> {
         self.line(0, ".end");
     }
 
-    /// The words from `start` to `end`, with blocks as far as they end inside.
+    /// The words from `start` to `end`; scopes that end inside become blocks.
     fn region(&mut self, start: usize, end: usize, depth: usize) {
         let mut pc = start;
         while pc < end {
@@ -253,9 +256,9 @@ impl<'a> Writer<'a> {
                 },
                 _ => inst_to_string(&inst),
             },
-            _ => match (self.style, opdesc_index(word), wanted(&inst)) {
-                (Style::Pinned, Some(index), Some((value, care)))
-                    if self.table.find(value, care) != Some(usize::from(index)) =>
+            _ => match (self.style, opdesc_index(word), descriptor_of(&inst)) {
+                (Style::Pinned, Some(index), Some((value, relevant)))
+                    if self.table.find(value, relevant) != Some(usize::from(index)) =>
                 {
                     format!("{} @{index}", inst_to_string(&inst))
                 }
@@ -268,7 +271,7 @@ impl<'a> Writer<'a> {
         Some(self.shbin.opdescs.get(usize::from(opdesc_index(word)?))?.word)
     }
 
-    /// A row of a table.
+    /// Writes a table row.
     fn row(&mut self, text: &str) {
         self.line(0, &if self.rows { text.into() } else { format!("; {text}") });
     }
@@ -302,7 +305,7 @@ impl<'a> Writer<'a> {
                 self.line(0, &format!("; label {:?} {id} {position} {size} {unknown}", l.name));
             }
         }
-        // Without rows both masks are to be said whatever the rows would make of them.
+        // Without rows the masks don't follow from them, so both are written.
         if !self.rows || (input_mask, output_mask) != (dvle.input_mask, dvle.output_mask) {
             self.line(0, &format!(".masks 0x{:04X}, 0x{:04X}", dvle.input_mask, dvle.output_mask));
         }
@@ -321,7 +324,7 @@ impl<'a> Writer<'a> {
         let mut input_mask = 0;
         for u in &dvle.uniforms {
             let name = u.name.replace('.', "$");
-            // A `$` of the name itself would come back as a dot.
+            // The assembler turns a `$` of the name into a dot.
             let usable = is_identifier(&name) && !reads_like_a_register(&name) && !u.name.contains('$');
             let size = u32::from(u.last.saturating_sub(u.first)) + 1;
             let fits = u.last >= u.first && size <= 96 && names.len() < MAX_ROWS;
@@ -343,36 +346,38 @@ impl<'a> Writer<'a> {
 
     /// Writes the output table; returns the output mask that follows from it.
     fn outputs(&mut self, dvle: &Dvle) -> u16 {
-        let mut wired = [0u16; 16];
+        let mut assigned = [0u16; 16];
         let mut output_mask = 0u16;
         let mut merges = false;
         for (n, o) in dvle.outputs.iter().enumerate() {
-            let text = output(o, dvle, &wired);
+            let text = output(o, dvle, &assigned);
             if n >= MAX_OUTPUTS {
                 self.line(0, &format!("; {text}"));
                 continue;
             }
-            wired[usize::from(o.register & 15)] |= o.mask;
+            assigned[usize::from(o.register & 15)] |= o.mask;
             output_mask |= 1 << (o.register & 15);
             merges |= dvle.stage == Stage::Geometry && o.semantic == DUMMY && text.starts_with(".out");
             self.row(&text);
         }
         if dvle.merge_outmaps && !merges {
-            // The language says this by a dummy output behind `.gsh` with a mode, and in no other way.
+            // In the language only a dummy output after `.gsh` with a mode expresses this.
             self.line(0, "; output maps are merged");
         }
         output_mask
     }
 }
 
-/// The statement that makes a file a geometry program, with the mode if the language can say it.
+/// The statement that makes a file a geometry program, with the mode if the language can express
+/// it.
 fn geometry(dvle: &Dvle) -> String {
-    // Merging needs a mode, and point is what a file without one has, too.
+    // Merging needs a mode; point is also the mode of a file without one.
     let plain = if dvle.merge_outmaps { ".gsh point c0" } else { ".gsh" };
     match dvle.geometry {
         GeometryMode::Point => plain.into(),
         GeometryMode::Variable { main_vertices } => format!(".gsh variable c0 {main_vertices}"),
-        // The first free uniform is not in the file; the least that the language accepts.
+        // The file does not store the first free uniform; this is the lowest that the language
+        // accepts.
         GeometryMode::Fixed { start, vertices } if start < 95 => {
             format!(".gsh fixed c{} c{start} {vertices}", u32::from(start) + 1)
         }
@@ -381,7 +386,7 @@ fn geometry(dvle: &Dvle) -> String {
     }
 }
 
-/// The statement for a constant. Bits of float words that mean nothing are in a comment behind it.
+/// The statement for a constant, with the unused bits of float words in a comment after it.
 fn constant(c: &Constant) -> String {
     match c {
         Constant::Bool { register, value } => format!(".setb b{register} {value}"),
@@ -397,12 +402,12 @@ fn constant(c: &Constant) -> String {
     }
 }
 
-/// The statement for a row of the output table, after rows that wired the given components.
-fn output(o: &Output, dvle: &Dvle, wired: &[u16; 16]) -> String {
+/// The statement for a row of the output table; earlier rows use the components in `assigned`.
+fn output(o: &Output, dvle: &Dvle, assigned: &[u16; 16]) -> String {
     let property = PROPERTIES.iter().find(|p| p.2 == o.semantic);
-    // A number above o7 is refused, since picasso's test for collisions is undefined there.
+    // A register above o7 is rejected, since picasso's collision test is undefined there.
     let limit = if dvle.stage == Stage::Geometry || o.semantic != DUMMY { 6 } else { 7 };
-    // A dummy by name merges output maps where a mode is given.
+    // A dummy by name merges output maps if a mode is given.
     let merges = o.semantic == DUMMY && dvle.stage == Stage::Geometry && !dvle.merge_outmaps;
     match property {
         Some((name, ..))
@@ -410,7 +415,7 @@ fn output(o: &Output, dvle: &Dvle, wired: &[u16; 16]) -> String {
                 && !merges
                 && o.register <= limit
                 && (1..16).contains(&o.mask)
-                && wired[usize::from(o.register)] & o.mask == 0 =>
+                && assigned[usize::from(o.register)] & o.mask == 0 =>
         {
             let mask = (0..4).filter(|l| o.mask >> l & 1 != 0).fold(WriteMask::NONE, WriteMask::with);
             format!(".out - {name} o{}.{mask}", o.register)
@@ -419,7 +424,7 @@ fn output(o: &Output, dvle: &Dvle, wired: &[u16; 16]) -> String {
     }
 }
 
-/// The instruction of `word` if that says everything about it.
+/// The instruction of `word` if it encodes to the same word.
 fn faithful(word: u32, shbin: &Shbin) -> Option<Inst> {
     let index = opdesc_index(word);
     let opdesc = match index {
@@ -447,9 +452,10 @@ mod tests {
     use super::*;
     use crate::container::shbin::Opdesc;
 
-    /// Every plainness by itself, with rows and without: entry points and units are there, and rows at least to read.
+    /// Each style, with rows and without, has the entry points with their stages; rows are at least
+    /// comments.
     #[test]
-    fn every_attempt_has_the_entry_points() {
+    fn every_style_has_the_entry_points() {
         let dvle = |stage, entry, n: u16| Dvle {
             stage,
             entry,

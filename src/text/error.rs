@@ -1,13 +1,14 @@
-//! What can be wrong with a source text, and how a person is told.
+//! Assembly errors: their kinds, their position, and their text.
 //!
-//! An error names a place (file, line, column), shows the line with a caret under that place, and says what was
-//! expected. Inside the assembler an error is a `Fault`: a kind and a byte offset in the current line; the line loop
-//! is the only place that turns one into an [`AsmError`]. It must not know what the statements mean.
+//! An [`AsmError`] names a position (file, line, column), shows the line with a caret under the
+//! column, and says what was expected. Inside the assembler an error is a `Fault`: a kind and a
+//! byte offset in the current line. Only `asm` turns a `Fault` into an [`AsmError`].
 
-use super::lexer::Span;
+use super::limits::MAX_BLOCKS;
+use super::span::Span;
 use std::fmt;
 
-/// What is wrong.
+/// The kind of an assembly error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AsmErrorKind {
@@ -15,14 +16,14 @@ pub enum AsmErrorKind {
     UnknownMnemonic(String),
     /// No directive has this name.
     UnknownDirective(String),
-    /// Something else stands where `what` is needed.
+    /// The text at this position is not `what`.
     Expected {
-        /// What the grammar wants here.
+        /// The construct that the grammar requires.
         what: &'static str,
-        /// What stands there; empty at the end of the line.
+        /// The text found; empty at the end of the line.
         found: String,
     },
-    /// An instruction or directive has arguments left over.
+    /// An instruction or directive has too many arguments.
     TooManyArguments(String),
     /// Not a letter, `_` or `$` followed by letters, digits, `_` or `$`.
     BadIdentifier(String),
@@ -32,14 +33,14 @@ pub enum AsmErrorKind {
     ElseWithoutIf,
     /// `.else` twice in one block.
     SecondElse,
-    /// `.end` where nothing is open.
+    /// `.end` without an open block.
     EndWithoutBlock,
     /// The text ends inside a block.
     UnclosedBlock {
-        /// Line of the statement that opened it.
+        /// Line of the statement that opened the block.
         opened: u32,
     },
-    /// More blocks in each other than the language allows.
+    /// Blocks nested deeper than the language allows.
     NestingTooDeep,
     /// A name is defined twice.
     Duplicate {
@@ -66,16 +67,16 @@ pub enum AsmErrorKind {
         /// The highest number there is.
         max: u32,
     },
-    /// A register of another class than the place needs.
+    /// A register of the wrong class.
     WrongClass {
-        /// What the place needs.
+        /// The class required.
         expected: &'static str,
-        /// What stands there.
+        /// The operand as written.
         found: String,
     },
     /// A destination that is neither an `o` nor an `r` register.
     NotWritable(String),
-    /// Letters that are not components, or more than four.
+    /// A letter that names no component, or more than four letters.
     BadSwizzle(String),
     /// A negative offset in brackets.
     NegativeOffset(String),
@@ -104,13 +105,13 @@ pub enum AsmErrorKind {
     UnknownComparison(String),
     /// A number out of range.
     ValueRange {
-        /// Of what.
+        /// The quantity.
         what: &'static str,
-        /// Lowest allowed.
+        /// Its minimum.
         min: i64,
-        /// Highest allowed.
+        /// Its maximum.
         max: i64,
-        /// What it is.
+        /// The value found.
         found: i64,
     },
     /// A `.constfa` with no elements and no size.
@@ -127,39 +128,39 @@ pub enum AsmErrorKind {
     },
     /// A table of the output file is full.
     TableFull {
-        /// Which.
+        /// The table.
         what: &'static str,
-        /// How many fit.
+        /// Its capacity in rows.
         limit: usize,
     },
-    /// A shared uniform is declared again with another type or size.
+    /// A shared uniform is redeclared with another type or size.
     UniformChanged(String),
     /// More operand descriptors than instructions can name.
     TooManyOpdescs,
     /// No descriptor below 32 is left for a `mad`.
     MadOpdescs,
-    /// `@n` names a descriptor that `mad` can't reach or whose contents are fixed to something else.
+    /// `@n` names a descriptor that `mad` can't reach, or whose bits conflict with the instruction.
     OpdescPinned {
         /// The descriptor.
         index: u32,
     },
-    /// More words than the unit holds.
+    /// More code than the unit holds.
     ProgramTooLong {
-        /// Words the unit holds.
+        /// The unit's capacity in words.
         limit: usize,
     },
     /// A procedure or ELSE part longer than its length field.
     BlockTooLong {
-        /// Its words.
+        /// Its length in words.
         words: usize,
     },
     /// An output property that does not exist.
     UnknownProperty(String),
-    /// Components of an output register are wired twice.
+    /// Components of an output register are assigned twice.
     ComponentsTaken(String),
     /// A property other than `dummy` on an output register from o7 up.
     DummyOnly(String),
-    /// `.gsh` after something that depends on it, or twice.
+    /// `.gsh` after a declaration that depends on it, or a second `.gsh`.
     GshLate,
     /// An output register whose collision test is undefined in picasso.
     OutputByNumber(String),
@@ -184,7 +185,7 @@ impl fmt::Display for AsmErrorKind {
             SecondElse => f.write_str("second `.else` in one block"),
             EndWithoutBlock => f.write_str("`.end` without an open block"),
             UnclosedBlock { opened } => write!(f, "the block opened in line {opened} is not closed: expected `.end`"),
-            NestingTooDeep => write!(f, "more than {} blocks in each other", super::asm::MAX_BLOCKS),
+            NestingTooDeep => write!(f, "more than {} nested blocks", MAX_BLOCKS),
             Duplicate { what, name } => write!(f, "{what} `{name}` is already defined"),
             ReservedName(s) => write!(f, "`{s}` can't be an alias: it reads like a register"),
             Undefined { what, name } => write!(f, "undefined {what} `{name}`"),
@@ -229,10 +230,10 @@ impl fmt::Display for AsmErrorKind {
                 "unknown output property `{s}`: expected position, normalquat, color, texcoord0, texcoord0w, texcoord1, \
                  texcoord2, view or dummy"
             ),
-            ComponentsTaken(s) => write!(f, "components of `{s}` are already wired to another output"),
+            ComponentsTaken(s) => write!(f, "components of `{s}` are already assigned to another output"),
             DummyOnly(s) => write!(f, "`{s}` can only be a dummy: expected o0 to o6 for this property"),
             OutputByNumber(s) => {
-                write!(f, "`{s}` can't be wired by number: expected o0 to o7, or no register (the next free one)")
+                write!(f, "`{s}` can't be assigned by number: expected o0 to o7, or no register (the next free one)")
             }
             ByteOrderMark => f.write_str("the file begins with a byte order mark: expected plain text"),
             GshLate => f.write_str("`.gsh` must come once, before uniforms, constants, inputs and outputs"),
@@ -240,7 +241,7 @@ impl fmt::Display for AsmErrorKind {
     }
 }
 
-/// A source text that is not a program: where, and why.
+/// An assembly error with its position in the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AsmError {
     /// Name of the source, as given to the assembler.
@@ -251,7 +252,7 @@ pub struct AsmError {
     pub column: u32,
     /// The line itself, without its end.
     pub source: String,
-    /// What is wrong.
+    /// The kind of an assembly error.
     pub kind: AsmErrorKind,
 }
 
@@ -270,7 +271,7 @@ pub(super) fn excerpt(f: &mut fmt::Formatter<'_>, line: u32, column: u32, source
     let number = line.to_string();
     let before = (column as usize).saturating_sub(1);
     let start = (before + 20).saturating_sub(SHOWN);
-    // One cell per character, or the caret would miss its place.
+    // One terminal cell per character keeps the caret aligned.
     let shown: String = source.chars().skip(start).take(SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect();
     writeln!(f, "{number} | {shown}")?;
     write!(f, "{:w$} | {:c$}^", "", "", w = number.len(), c = before - start)
@@ -278,14 +279,14 @@ pub(super) fn excerpt(f: &mut fmt::Formatter<'_>, line: u32, column: u32, source
 
 impl std::error::Error for AsmError {}
 
-/// An error in the current line: a kind and the byte offset of its cause.
+/// An error in the current line: its kind and the byte offset of its cause.
 #[derive(Debug)]
 pub(super) struct Fault {
     pub at: usize,
     pub kind: AsmErrorKind,
 }
 
-/// What the parts of the assembler return.
+/// The result type inside the assembler.
 pub(super) type Parse<T> = Result<T, Fault>;
 
 pub(super) fn fault<T>(span: Span<'_>, kind: AsmErrorKind) -> Parse<T> {
@@ -296,7 +297,7 @@ pub(super) fn expected<T>(what: &'static str, span: Span<'_>) -> Parse<T> {
     fault(span, AsmErrorKind::Expected { what, found: clip(span.text) })
 }
 
-/// `text` for a message: no longer than a person reads, and without what a terminal would obey.
+/// `text` for a message: at most 80 characters, and without terminal control characters.
 pub(super) fn clip(text: &str) -> String {
     let shown = |c: char| if c.is_control() && c != '\t' { '\u{FFFD}' } else { c };
     text.chars().take(80).map(shown).collect()

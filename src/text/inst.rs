@@ -1,57 +1,21 @@
 //! Instruction statements -> words.
 //!
-//! One function per operand shape; the encoding itself is `isa::encode`'s. The form with a wide second or third source
-//! is chosen from the operands ([`choose_form`]), never by the mnemonic, except where the mnemonic ends in `!`. The
-//! `r...` forms of the transfers take addresses and lengths as they are. It must not know what a descriptor holds.
+//! One function per operand shape; `isa::encode` does the encoding. The operands select the form
+//! with a wide second or third source ([`choose_form`]); a mnemonic that ends in `!` selects it
+//! exactly. The `r...` forms of the transfers take addresses and lengths as numbers.
 
-use super::asm::{Assembler, Block, Field, number};
+use super::args::Args;
+use super::context::{Assembler, Block, Field, number};
 use super::error::{AsmErrorKind, Fault, Parse, clip, expected, fault};
-use super::layout::DvleBuilder;
-use super::lexer::Span;
-use super::operand::{BOOL, INT, Operand, Use, condition, signed_c_number};
+use super::operand::{Operand, Use, condition, parse_components};
+use super::registers::{BOOL, INT};
+use super::span::Span;
 use super::warning::WarningKind;
-use crate::container::shbin::GeometryMode;
 use crate::isa::encode::{self, EncodeError};
 use crate::isa::table::{Format, ROWS, Row};
-use crate::isa::{Alu, CmpOp, Cond, CondOp, Index, Inst, Opcode, Setemit, Src, SrcFile, Stage, Test, WriteMask};
+use crate::isa::{Alu, CmpOp, Cond, CondOp, Index, Inst, Opcode, Setemit, Src, SrcFile, Test, WriteMask};
 
-/// Arguments taken one after the other.
-pub(super) struct Args<'s> {
-    list: Vec<Span<'s>>,
-    next: usize,
-    end: Span<'s>,
-}
-
-impl<'s> Args<'s> {
-    pub fn new(list: Vec<Span<'s>>, rest: Span<'s>) -> Args<'s> {
-        Args { list, next: 0, end: rest.skip(rest.text.len()) }
-    }
-    pub fn next(&mut self, what: &'static str) -> Parse<Span<'s>> {
-        match self.maybe() {
-            Some(arg) if !arg.is_empty() => Ok(arg),
-            // Empty, so a comma follows.
-            Some(arg) => fault(arg, AsmErrorKind::Expected { what, found: ",".into() }),
-            None => expected(what, self.end),
-        }
-    }
-    /// A name, which may be empty where arguments are separated by commas.
-    pub fn name(&mut self, what: &'static str) -> Parse<Span<'s>> {
-        self.maybe().map_or_else(|| expected(what, self.end), Ok)
-    }
-    pub fn maybe(&mut self) -> Option<Span<'s>> {
-        let arg = self.list.get(self.next).copied();
-        self.next += 1;
-        arg
-    }
-    pub fn done(&self) -> Parse<()> {
-        match self.list.get(self.next) {
-            Some(&extra) => fault(extra, AsmErrorKind::TooManyArguments(clip(extra.text))),
-            None => Ok(()),
-        }
-    }
-}
-
-/// The encoding that is chosen for the operation `op` (a normal form) on these sources.
+/// The encoding of the operation `op` (a normal form) with these sources.
 pub(super) fn choose_form(op: Opcode, src: &[Src]) -> Opcode {
     let uniform = |n: usize| src.get(n).is_some_and(|s| !s.reg.is_narrow());
     let indexed = |n: usize| src.get(n).is_some_and(|s| s.index != Index::None);
@@ -77,7 +41,7 @@ impl<'s> Assembler<'s> {
         self.begin_instruction(head)?;
         self.trailing_comma(rest);
         let (rest, at) = match rest.cut('@') {
-            // Without `.raw` it is junk behind an operand, as in picasso.
+            // Without `.raw` it is ignored text after an operand, as in picasso.
             Some((rest, at)) if row.has_opdesc() && self.file.names.raw => (rest.trim(), Some(at.trim())),
             _ => (rest, None),
         };
@@ -125,15 +89,8 @@ impl<'s> Assembler<'s> {
         Ok(operand)
     }
 
-    /// A comma behind the last argument means nothing.
-    pub(super) fn trailing_comma(&mut self, rest: Span<'s>) {
-        if rest.text.ends_with(',') {
-            let comma = rest.skip(rest.text.len() - 1);
-            self.warn(comma, WarningKind::Ignored(",".into()));
-        }
-    }
-
-    /// No two uniforms; no two different inputs, which the hardware can't read in one instruction.
+    /// Rejects two uniforms, and two different inputs: the hardware can't read them in one
+    /// instruction.
     fn check_sources(&self, src: &[Src], seen: &[Operand<'s>]) -> Parse<()> {
         let mut uniforms = 0;
         let mut input = None;
@@ -152,7 +109,7 @@ impl<'s> Assembler<'s> {
         Ok(())
     }
 
-    /// Refuses operands that the encoding has no room for, at the operand's place.
+    /// Rejects an operand that is too wide for the encoding, at the operand's position.
     fn narrow(&self, inst: &Inst, seen: &[Operand<'s>]) -> Parse<()> {
         match encode::encode(inst, 0) {
             Err(EncodeError::NarrowUniform(n) | EncodeError::NarrowIndex(n)) => {
@@ -183,7 +140,7 @@ impl<'s> Assembler<'s> {
             && a != n
             && !self.file.names.raw
         {
-            // picasso does not look here.
+            // picasso does not check this.
             self.warn(b.span, WarningKind::TwoInputs);
         }
         let inst = Inst::Cmp { ops, src };
@@ -228,30 +185,7 @@ impl<'s> Assembler<'s> {
         self.emit(word, false, head).map(|_| ())
     }
 
-    /// A number from 0 to `max` as a C literal; text behind it is ignored.
-    pub(super) fn literal(&mut self, arg: Span<'s>, what: &'static str, max: u8) -> Parse<u8> {
-        let Some((value, len)) = signed_c_number(arg.text) else { return expected("a number", arg) };
-        match u8::try_from(value) {
-            Ok(number) if number <= max => {
-                self.file.names.ignored(arg.skip(len));
-                Ok(number)
-            }
-            _ => fault(arg, AsmErrorKind::ValueRange { what, min: 0, max: max.into(), found: value }),
-        }
-    }
-
-    /// A `.gsh` without mode: a geometry program that shares the vertex files' uniforms.
-    pub(super) fn implied_geometry(&mut self) {
-        self.file.gsh_seen = true;
-        self.file.names.geometry = true;
-        let DvleBuilder { stage, has_mode, geometry, .. } = &mut self.file.dvle;
-        *stage = Stage::Geometry;
-        *has_mode = false;
-        *geometry = GeometryMode::Point;
-        self.file.space = None;
-    }
-
-    /// A boolean register; `!` before it where the instruction can test for false.
+    /// A boolean register, after `!` where the instruction can test for false.
     fn boolean(&mut self, arg: Span<'s>, invertible: bool) -> Parse<(u8, bool)> {
         let (arg, value) = match arg.strip('!') {
             Some(_) if !invertible => return fault(arg, AsmErrorKind::InvertNotAllowed),
@@ -273,7 +207,7 @@ impl<'s> Assembler<'s> {
         })
     }
 
-    /// Emits a transfer whose addresses are still zero.
+    /// Emits a transfer with zero addresses, which a fixup or call sets.
     fn bare_transfer(&mut self, op: Opcode, test: Option<Test>, head: Span<'s>) -> Parse<usize> {
         let always = Cond { op: CondOp::Or, ref_x: false, ref_y: false };
         let or_flags = test.unwrap_or(Test::Flags(always));
@@ -286,7 +220,8 @@ impl<'s> Assembler<'s> {
         self.emit(word, false, head)
     }
 
-    /// `for`'s operand and word. Its register number is not limited to i0-i3, as in picasso (quirk Q12).
+    /// The operand and word of `for`. As in picasso, its register number is not limited to i0-i3
+    /// (quirk Q12).
     fn bare_loop(&mut self, args: &mut Args<'s>, head: Span<'s>) -> Parse<usize> {
         let arg = args.next("an i register")?;
         let id = self.file.names.operand(arg, false)?.number_in(INT, 8, "an i register")?;
@@ -374,7 +309,8 @@ fn find_row(name: Span<'_>, exact: bool) -> Option<(&'static Row, bool)> {
     None
 }
 
-/// `mova`'s target: `a0.x`, `a0`, `a0.y`, `a1`, `a0.xy`, `a01`; and, beyond picasso, any mask behind `a0.`.
+/// `mova`'s target: `a0.x`, `a0`, `a0.y`, `a1`, `a0.xy`, `a01`; and, beyond picasso, any mask after
+/// `a0.`.
 fn address_mask(span: Span<'_>) -> Parse<WriteMask> {
     if span.is("a0") {
         return Ok(WriteMask::new(8));
@@ -392,6 +328,6 @@ fn address_mask(span: Span<'_>) -> Parse<WriteMask> {
     if components.text == "_" {
         return Ok(WriteMask::NONE);
     }
-    let lanes = super::operand::lanes(components)?;
-    Ok(lanes.iter().fold(WriteMask::NONE, |m, &l| m.with(usize::from(l))))
+    let chosen = parse_components(components)?;
+    Ok(chosen.iter().fold(WriteMask::NONE, |m, &l| m.with(usize::from(l))))
 }

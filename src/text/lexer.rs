@@ -1,14 +1,16 @@
-//! Source line -> labels, head word and arguments, each with its place in the line.
+//! Source line -> labels, head word and arguments, each a [`Span`] of the line.
 //!
-//! The language is line based: one statement per line, its first word decides how the rest is split (commas for
-//! instructions, blanks for most directives). So a "token" here is a [`Span`]: a piece of the line that remembers its
-//! byte offset, with a few cutting operations that keep it. It must not know any statement.
+//! The language is line based: one statement per line. Its first word decides how the rest is
+//! split: at commas for instructions, at blanks for most directives. So the tokens are spans that
+//! statements cut further.
 
 use super::error::{AsmErrorKind, Parse, clip, fault};
+use super::span::{Span, is_identifier, is_space};
 use std::borrow::Cow;
 
-/// The bytes of a source file as text. Comments may have other encodings than UTF-8, which picasso does not see: what can't
-/// be read there is replaced. Elsewhere it is an error: the offset of the first such byte.
+/// The bytes of a source file as text. picasso does not read comments, so they may be in any
+/// encoding: bytes that are not UTF-8 are replaced there. Elsewhere such a byte is an error, and
+/// its offset is returned.
 pub fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, usize> {
     let mut start = 0;
     for line in bytes.split(|&b| b == b'\n') {
@@ -21,120 +23,31 @@ pub fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, usize> {
     Ok(String::from_utf8_lossy(bytes))
 }
 
-/// A piece of a source line and its byte offset there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Span<'s> {
-    pub text: &'s str,
-    pub at: usize,
+/// The text of `span` if it is an identifier.
+pub(super) fn identifier(span: Span<'_>) -> Parse<&str> {
+    if is_identifier(span.text) { Ok(span.text) } else { fault(span, AsmErrorKind::BadIdentifier(clip(span.text))) }
 }
 
-/// White space of the language: that of C's `isspace`.
-pub(super) fn is_space(c: char) -> bool {
-    c.is_ascii_whitespace() || c == '\x0B'
-}
-
-/// What separates words.
-const BLANKS: [char; 2] = [' ', '\t'];
-
-impl<'s> Span<'s> {
-    /// The part from byte `n` on. `n` must be a character boundary, as all callers' are (they found an ASCII byte).
-    pub fn skip(self, n: usize) -> Span<'s> {
-        Span { text: &self.text[n..], at: self.at + n }
-    }
-    /// The first `n` bytes.
-    pub fn take(self, n: usize) -> Span<'s> {
-        Span { text: &self.text[..n], at: self.at }
-    }
-    /// Without white space at both ends.
-    pub fn trim(self) -> Span<'s> {
-        let start = self.text.trim_start_matches(is_space);
-        let n = self.text.len() - start.len();
-        Span { text: start.trim_end_matches(is_space), at: self.at + n }
-    }
-    /// The parts before and behind the first `c` (an ASCII character).
-    pub fn cut(self, c: char) -> Option<(Span<'s>, Span<'s>)> {
-        let n = self.text.find(c)?;
-        Some((self.take(n), self.skip(n + c.len_utf8())))
-    }
-    /// Without the prefix `c`.
-    pub fn strip(self, c: char) -> Option<Span<'s>> {
-        self.text.starts_with(c).then(|| self.skip(c.len_utf8()))
-    }
-    /// Whether nothing is left.
-    pub fn is_empty(self) -> bool {
-        self.text.is_empty()
-    }
-    /// Whether the text is `word`, ignoring case.
-    pub fn is(self, word: &str) -> bool {
-        self.text.eq_ignore_ascii_case(word)
-    }
-    /// The first word and the rest. Words are separated by blanks and tabs; other white space is part of one.
-    pub fn word(self) -> (Span<'s>, Span<'s>) {
-        let n = self.text.len() - self.text.trim_start_matches(BLANKS).len();
-        let s = self.skip(n);
-        let n = s.text.find(BLANKS).unwrap_or(s.text.len());
-        (s.take(n), s.skip(n))
-    }
-    /// All words.
-    pub fn words(self) -> Vec<Span<'s>> {
-        let (mut out, mut rest) = (Vec::new(), self);
-        loop {
-            let (word, tail) = rest.word();
-            if word.is_empty() {
-                return out;
-            }
-            out.push(word);
-            rest = tail;
-        }
-    }
-    /// Comma-separated arguments, trimmed. One trailing comma is ignored, as in picasso.
-    pub fn arguments(self) -> Vec<Span<'s>> {
-        let (mut out, mut rest) = (Vec::new(), self.trim());
-        if rest.is_empty() {
-            return out;
-        }
-        while let Some((arg, tail)) = rest.cut(',') {
-            out.push(arg.trim());
-            rest = tail;
-        }
-        let last = rest.trim();
-        if !last.is_empty() {
-            out.push(last);
-        }
-        out
-    }
-    /// This span as an identifier.
-    pub fn identifier(self) -> Parse<&'s str> {
-        if is_identifier(self.text) { Ok(self.text) } else { fault(self, AsmErrorKind::BadIdentifier(clip(self.text))) }
-    }
-}
-
-/// Whether `s` is a letter, `_` or `$`, followed by letters, digits, `_`, `$`.
-pub(super) fn is_identifier(s: &str) -> bool {
-    let letter = |b: u8| b.is_ascii_alphabetic() || b == b'_' || b == b'$';
-    s.bytes().next().is_some_and(letter) && s.bytes().all(|b| letter(b) || b.is_ascii_digit())
-}
-
-/// One source line, taken apart.
+/// One source line, split.
 #[derive(Debug)]
 pub(super) struct Line<'s> {
     /// Names before a `:`.
     pub labels: Vec<Span<'s>>,
     /// Mnemonic or directive; empty if there is no statement.
     pub head: Span<'s>,
-    /// What follows it, trimmed.
+    /// The rest of the line, trimmed.
     pub rest: Span<'s>,
 }
 
-/// Takes a line apart. Comments (`;`) are nothing. Labels come off before anything else, also where the line begins with
-/// `#`, whose whole text is then `head`.
+/// Splits a line. Comments (`;`) are removed, then labels, also where the line begins with `#`; the
+/// whole text of such a line is `head`.
 pub(super) fn line(text: &str) -> Parse<Line<'_>> {
     let whole = Span { text, at: 0 };
     let mut rest = whole.cut(';').map_or(whole, |(code, _)| code).trim();
     let mut labels = Vec::new();
     while let Some((label, tail)) = rest.cut(':') {
         if !label.is_empty() {
-            label.identifier()?;
+            identifier(label)?;
         }
         labels.push(label);
         rest = tail.trim();
@@ -143,10 +56,10 @@ pub(super) fn line(text: &str) -> Parse<Line<'_>> {
     Ok(Line { labels, head, rest: rest.trim() })
 }
 
-/// What a line that begins with `#` says.
+/// The meaning of a line that begins with `#`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Marker<'s> {
-    /// The next line is this one of this file.
+    /// Line number and file name of the next line.
     Position(u32, &'s str),
     /// A line number alone.
     NoFile,
@@ -154,7 +67,7 @@ pub(super) enum Marker<'s> {
     Nothing,
 }
 
-/// Reads a preprocessor's line marker, `# LINE "FILE"`, with or without flags behind it.
+/// Reads a preprocessor's line marker, `# LINE "FILE"`, with or without flags after it.
 pub(super) fn marker(text: &str) -> Marker<'_> {
     let text = text.trim_start_matches('#').trim_start_matches(is_space);
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();

@@ -1,20 +1,21 @@
-//! Programs as text: picasso's assembly language, both ways.
+//! picasso's assembly language: the assembler and the disassembler.
 //!
-//! | file | turns | into |
+//! | file | from | to |
 //! |---|---|---|
-//! | `lexer` | a source line | labels, head word, arguments, each with its column |
+//! | `lexer` | a source line | labels, head word, arguments, each a `span` with its column |
 //! | `operand` | an operand | register, index, selector, sign; conditions; aliases |
-//! | `inst`, `directive` | a statement | words, declarations |
-//! | `opdesc` | wanted descriptors | the descriptor table, merged as picasso does |
+//! | `inst`, `directive`, `constants` | a statement | words, declarations |
+//! | `opdesc` | an instruction's descriptor | the descriptor table, merged as picasso does |
 //! | `block` | block ends | padding, addresses of blocks and procedures |
-//! | `layout` | declarations | registers and the tables of a DVLE |
+//! | `declarations` | declarations | registers and the tables of a DVLE |
 //! | `header` | shared uniforms | a C header |
+//! | `context` | | the state of an assembly, on which the statements act |
 //! | [`asm`] | files | an [`Assembly`] |
 //! | [`disasm`], `print` | a `Shbin`, an `Inst` | text that assembles to the same words |
-//! | [`value`] | `f32`, vec4 | text and back |
+//! | [`literal`] | a number as text | `f32`, vec4, float24, and back |
 //!
-//! What picasso accepts gives the words, descriptors and tables that picasso gives, including its lenient readings
-//! (`c010` is c8), which give a warning ([`WarningKind`]).
+//! A source that picasso accepts assembles to picasso's words, descriptors and tables. That
+//! includes its lenient readings (`c010` is c8), which also give a warning ([`WarningKind`]).
 //!
 //! ```
 //! use picajit::text;
@@ -23,18 +24,18 @@
 //! assert!(text::disassemble(&a.shbin).contains("    mov o0, v0\n    end\n"));
 //! ```
 //!
-//! Not done: a strict mode that refuses the lenient readings.
+//! There is no strict mode that rejects the lenient readings.
 //!
 //! # Beyond picasso
-//! All of this is refused by picasso, so no source of its can mean something else; only `f24#` it reads as 0. Numbers are
-//! decimal or `0x` hex.
+//! picasso rejects all of these forms, so none of them changes the meaning of a picasso source. The
+//! exception is `f24#`, which picasso reads as 0. Numbers are decimal or `0x` hex.
 //!
 //! | text | meaning |
 //! |---|---|
 //! | `.raw` | this file, from here on: no padding NOPs; instructions outside of blocks; index registers on v and r operands; two different v registers in one instruction; o7-o15 in geometry files; up to 4096 words |
-//! | `.word N, ...` | code words as they are |
-//! | `.opdesc W [, X]` | appends descriptor W (second word X) that never moves; instructions still choose by first fit |
-//! | `INST @n`, behind `.raw` | the instruction uses descriptor n |
+//! | `.word N, ...` | code words, verbatim |
+//! | `.opdesc W [, X]` | appends descriptor W (second word X) at a fixed index; instructions still choose by first fit |
+//! | `INST @n`, after `.raw` | the instruction uses descriptor n |
 //! | `dph! dphi! dst! dsti! sge! sgei! slt! slti! mad! madi!` | exactly this encoding |
 //! | `v15` | the register; picasso needs `v14[1]` |
 //! | `r0._`, `a0._` | empty write mask |
@@ -43,7 +44,7 @@
 //! | `setemit 3` | slot 3 |
 //! | `F ignore !G` | condition on F alone; `!` or none gives the reference bit of the other flag (`cmp.x ignore !cmp.y`) |
 //! | `rcall T, N`; `rcallc COND, T, N`; `rcallu B, T, N` | call of N words at T |
-//! | `rifc COND, T, N`; `rifu B, T, N` | IF whose else part is the N words at T |
+//! | `rifc COND, T, N`; `rifu B, T, N` | IF whose else block is the N words at T |
 //! | `rloop I, T` | LOOP whose last word is T |
 //! | `rjmpc COND, T`; `rjmpu [!]B, T` | jump to T |
 //! | T, N | sums and differences of numbers, labels and `.` (this word): `done-1`, `.+3`, `b-a` |
@@ -56,19 +57,26 @@
 //! | `.version N` | the DVLE's version |
 //! | `f24#XXXXXX` | a component of `.constf .constfa .setf` by its float24 bits |
 
+mod args;
 pub mod asm;
 mod block;
+mod constants;
+mod context;
+mod declarations;
 mod directive;
 pub mod disasm;
 pub mod error;
 mod header;
 mod inst;
-mod layout;
+
 mod lexer;
+mod limits;
+pub mod literal;
 mod opdesc;
 mod operand;
 pub mod print;
-pub mod value;
+mod registers;
+mod span;
 pub mod warning;
 
 #[cfg(test)]

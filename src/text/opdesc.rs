@@ -1,70 +1,71 @@
-//! Operand descriptors wanted by instructions -> the descriptor table and the number each instruction names.
+//! The operand descriptors of instructions -> the descriptor table, and the index that each
+//! instruction encodes.
 //!
-//! First fit, bit for bit as picasso does it (language notes, section 8): an instruction cares for some bits of its
-//! descriptor, takes the first entry that doesn't contradict them and fills in what nobody cared for yet. `mad` reaches
-//! entries 0-31 only; where its entry lies higher, two entries change places and earlier words are renumbered by the
-//! caller. Entries given by number (`.opdesc`, `@n`) are *pinned*: they never move. It must not know operands' text.
+//! Allocation is first fit, bit for bit as in picasso (language notes, section 8). An instruction
+//! has *relevant* bits in its descriptor. It takes the first entry whose fixed bits don't conflict
+//! with them, and fixes those that are still free. `mad` encodes indices 0-31 only: where its entry
+//! lies higher, two entries are swapped and the caller renumbers earlier words. Entries given by
+//! index (`.opdesc`, `@n`) are *pinned*: they are never swapped.
 
 use super::error::AsmErrorKind;
+use super::limits::MAX_GIVEN;
 use crate::isa::encode;
 use crate::isa::table::{self, Format};
-use crate::isa::{Inst, OPDESCS, Opcode};
-
-/// Entries that `.opdesc` may give: hosts keep a table as long as its 12-bit index register reaches.
-const MAX_GIVEN: usize = 4096;
+use crate::isa::{AluOp, DotOp, Inst, OPDESCS, Opcode, VectorOp};
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct Descriptor {
     word: u32,
     extra: u32,
-    /// Bits that some instruction or a directive has fixed.
-    care: u32,
+    /// Bits that an instruction or a directive has fixed.
+    fixed: u32,
     pinned: bool,
 }
 
 /// The table under construction.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OpdescTable {
-    entries: Vec<Entry>,
-    /// Which of entries 0-31 a `mad` names.
+    entries: Vec<Descriptor>,
+    /// Bit n: a `mad` encodes index n.
     mads: u32,
 }
 
-/// Where an instruction's descriptor is.
+/// The descriptor entry of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slot {
-    /// Its number.
+    /// Its index.
     pub index: u8,
-    /// Two numbers that must be exchanged in all earlier words.
+    /// Two indices that the caller must exchange in all earlier words.
     pub swap: Option<(u8, u8)>,
 }
 
-/// The descriptor of `inst` and the bits of it that matter to the instruction; `None` if it has none.
-pub(super) fn wanted(inst: &Inst) -> Option<(u32, u32)> {
+/// The descriptor of `inst` and its relevant bits; `None` if the instruction has none.
+pub(super) fn descriptor_of(inst: &Inst) -> Option<(u32, u32)> {
     let value = encode::opdesc(inst)?;
     let opcode = encode::opcode(inst)?;
     let row = table::row(opcode);
     let mask = value & 0xF;
-    let mut care = if row.format == Format::F1c { 0 } else { 0xF };
+    let mut relevant = if row.format == Format::F1c { 0 } else { 0xF };
     for source in 0..row.sources() {
-        care |= 0x1FF << (4 + 9 * source);
-        for lane in 0..4 {
-            let written = mask >> (3 - lane) & 1 != 0;
-            let matters = match opcode.normal_form() {
-                Opcode::Dp3 => lane < 3,
-                Opcode::Dph => source != 0 || lane < 3,
-                Opcode::Ex2 | Opcode::Lg2 | Opcode::Rcp | Opcode::Rsq => lane == 0,
-                Opcode::Mova => lane < 2 && written,
-                Opcode::Cmp => source != 0 || lane < 2,
-                Opcode::Dp4 | Opcode::Dst | Opcode::Litp => true,
-                _ => written,
+        relevant |= 0x1FF << (4 + 9 * source);
+        for component in 0..4 {
+            let written = mask >> (3 - component) & 1 != 0;
+            let matters = match opcode.alu() {
+                Some(AluOp::Vector(VectorOp::Pointwise(_))) => written,
+                Some(AluOp::Vector(VectorOp::Dot(DotOp::Dp3))) => component < 3,
+                Some(AluOp::Vector(VectorOp::Dot(DotOp::Dph))) => source != 0 || component < 3,
+                Some(AluOp::Vector(VectorOp::Dot(DotOp::Dp4) | VectorOp::Dst | VectorOp::Litp)) => true,
+                Some(AluOp::Scalar(_)) => component == 0,
+                None if opcode == Opcode::Cmp => source != 0 || component < 2,
+                // MOVA: no other instruction without an operation has a descriptor.
+                None => component < 2 && written,
             };
             if !matters {
-                care &= !(3 << (5 + 9 * source + 6 - 2 * lane));
+                relevant &= !(3 << (5 + 9 * source + 6 - 2 * component));
             }
         }
     }
-    Some((value, care))
+    Some((value, relevant))
 }
 
 fn is_mad(inst: &Inst) -> bool {
@@ -72,36 +73,36 @@ fn is_mad(inst: &Inst) -> bool {
 }
 
 impl OpdescTable {
-    /// The entries: word and second word.
+    /// The entries: first and second word.
     pub fn entries(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         self.entries.iter().map(|e| (e.word, e.extra))
     }
 
-    /// Appends an entry that stays as it is.
+    /// Appends a pinned entry.
     pub fn give(&mut self, word: u32, extra: u32) -> Result<(), AsmErrorKind> {
         if self.entries.len() >= MAX_GIVEN {
             return Err(AsmErrorKind::TableFull { what: "operand descriptors", limit: MAX_GIVEN });
         }
-        self.entries.push(Entry { word, extra, care: !0, pinned: true });
+        self.entries.push(Descriptor { word, extra, fixed: !0, pinned: true });
         Ok(())
     }
 
-    /// The entry that first fit would choose for these bits, if it exists.
-    pub fn find(&self, value: u32, care: u32) -> Option<usize> {
-        self.entries.iter().take(OPDESCS).position(|e| (value ^ e.word) & care & e.care == 0)
+    /// The entry that first fit chooses for these bits, if it exists.
+    pub fn find(&self, value: u32, relevant: u32) -> Option<usize> {
+        self.entries.iter().take(OPDESCS).position(|e| (value ^ e.word) & relevant & e.fixed == 0)
     }
 
-    /// Finds or makes the entry of `inst`, which must have one.
+    /// Finds or creates the entry of `inst`, which must have a descriptor.
     pub fn place(&mut self, inst: &Inst) -> Result<Slot, AsmErrorKind> {
-        let (value, care) = wanted(inst).expect("only instructions with operands are placed");
-        let index = match self.find(value, care) {
+        let (value, relevant) = descriptor_of(inst).expect("only instructions with operands are placed");
+        let index = match self.find(value, relevant) {
             Some(i) => {
-                self.fill(i, value, care);
+                self.fill(i, value, relevant);
                 i
             }
             None if self.entries.len() >= OPDESCS => return Err(AsmErrorKind::TooManyOpdescs),
             None => {
-                self.entries.push(Entry { word: value, extra: 0, care, pinned: false });
+                self.entries.push(Descriptor { word: value, extra: 0, fixed: relevant, pinned: false });
                 self.entries.len() - 1
             }
         };
@@ -123,22 +124,22 @@ impl OpdescTable {
         }
     }
 
-    /// Makes `inst` use entry `index`, which is created (with the gap before it) if the table is shorter.
+    /// Assigns entry `index` to `inst`. A shorter table grows with free entries.
     pub fn place_at(&mut self, inst: &Inst, index: u32) -> Result<Slot, AsmErrorKind> {
-        let (value, care) = wanted(inst).expect("only instructions with operands are placed");
+        let (value, relevant) = descriptor_of(inst).expect("only instructions with operands are placed");
         let mad = is_mad(inst);
         let i = index as usize;
         if i >= if mad { 32 } else { OPDESCS } {
             return Err(AsmErrorKind::OpdescPinned { index });
         }
         while self.entries.len() <= i {
-            self.entries.push(Entry { word: 0, extra: 0, care: 0, pinned: false });
+            self.entries.push(Descriptor { word: 0, extra: 0, fixed: 0, pinned: false });
         }
         let e = &self.entries[i];
-        if (value ^ e.word) & care & e.care != 0 {
+        if (value ^ e.word) & relevant & e.fixed != 0 {
             return Err(AsmErrorKind::OpdescPinned { index });
         }
-        self.fill(i, value, care);
+        self.fill(i, value, relevant);
         self.entries[i].pinned = true;
         if mad {
             self.mads |= 1 << i;
@@ -146,11 +147,11 @@ impl OpdescTable {
         Ok(Slot { index: i as u8, swap: None })
     }
 
-    fn fill(&mut self, i: usize, value: u32, care: u32) {
+    fn fill(&mut self, i: usize, value: u32, relevant: u32) {
         let e = &mut self.entries[i];
-        if e.care != !0 {
-            e.word = e.word & !care | value & care;
-            e.care |= care;
+        if e.fixed != !0 {
+            e.word = e.word & !relevant | value & relevant;
+            e.fixed |= relevant;
         }
     }
 }
@@ -168,13 +169,13 @@ mod tests {
     }
 
     #[test]
-    fn lanes_nobody_cares_for_are_filled_in_later() {
+    fn irrelevant_components_are_fixed_by_a_later_instruction() {
         const MOV: u32 = 0x4C00_0000;
-        // mask x with selector xxxx, then the same with xyzw: lanes 1-3 are not cared for.
+        // Mask x with selector xxxx, then mask x with xyzw: components 1-3 are irrelevant.
         let (t, slots) = table(&[(MOV, 0x008), (MOV, 0x368)]);
         assert_eq!(slots, [Slot { index: 0, swap: None }; 2]);
         assert_eq!(t.entries().collect::<Vec<_>>(), [(0x008, 0)]);
-        // dp4 cares for all of them.
+        // For dp4 all components are relevant.
         let (t, _) = table(&[(MOV, 0x008), (0x0800_0000, 0x0006_C368)]);
         assert_eq!(t.entries().collect::<Vec<_>>(), [(0x0006_C368, 0)]);
         // A different mask is a different entry.

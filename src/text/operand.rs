@@ -1,53 +1,38 @@
-//! Operand text -> register number, index, selector, sign; conditions; and the aliases that operands may name.
+//! Operand text -> register number, index, selector, sign; conditions; and the aliases that
+//! operands may name.
 //!
-//! One number space covers every class, as in picasso, because its rules are stated in it: `o0-o15` and `v0-v15` are
-//! 0x00-0x0F, `r` 0x10, `c` 0x20, `i` 0x80, `b` 0x88. An offset is added without looking at the class (`r15[1]` is
-//! c0): each place checks the final number only. Language notes, sections 4 and 13. It must not know instructions.
+//! Registers are numbers of the space in `registers`. An offset is added without regard to the
+//! class (`r15[1]` is c0); each use checks the final number only. Language notes, sections 4 and
+//! 13.
 
 use super::error::{AsmErrorKind, Parse, clip, expected, fault};
-use super::lexer::{Span, is_space};
+use super::literal::{c_number, decimal_prefix};
+use super::registers::{BOOL, FLOAT, INT, TEMP, reads_like_a_register, register_name};
+use super::span::{Span, is_space};
 use super::warning::WarningKind;
 use crate::isa::{Cond, CondOp, DstReg, Index, Src, SrcReg, Swizzle, WriteMask};
 use std::collections::HashMap;
 
-/// First number of each class in the common space.
-pub(super) const TEMP: u32 = 0x10;
-pub(super) const FLOAT: u32 = 0x20;
-pub(super) const INT: u32 = 0x80;
-pub(super) const BOOL: u32 = 0x88;
-
-/// The registers that have a number of the common space: `o3 or v3`, `c5`.
-fn register_name(number: u32) -> String {
-    match number {
-        ..TEMP => format!("o{number} or v{number}"),
-        TEMP..FLOAT => format!("r{}", number - TEMP),
-        FLOAT..INT => format!("c{}", number - FLOAT),
-        INT..BOOL => format!("i{}", number - INT),
-        BOOL..0x98 => format!("b{}", number - BOOL),
-        _ => "no register".into(),
-    }
-}
-
-/// What a name stands for.
+/// The register that a name stands for, with selector and sign.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Alias {
     pub reg: u32,
-    pub lanes: [u8; 4],
+    pub components: [u8; 4],
     pub negate: bool,
-    /// The letter it was defined with, if that is known; the number alone does not tell `o` from `v`.
+    /// The letter of its definition, if known: the number alone does not distinguish `o` from `v`.
     pub letter: Option<char>,
 }
 
 impl Alias {
     pub fn register(reg: u32) -> Alias {
-        Alias { reg, lanes: [0, 1, 2, 3], negate: false, letter: None }
+        Alias { reg, components: [0, 1, 2, 3], negate: false, letter: None }
     }
     pub fn of(letter: char, reg: u32) -> Alias {
         Alias { letter: Some(letter), ..Alias::register(reg) }
     }
 }
 
-/// What is done with an `o` or `v` register.
+/// The access to an `o` or `v` register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
     Read,
@@ -60,11 +45,11 @@ pub(super) struct Operand<'s> {
     /// Number in the common space; offsets can carry it beyond every class.
     pub reg: u32,
     pub index: Index,
-    pub lanes: [u8; 4],
+    pub components: [u8; 4],
     pub negate: bool,
-    /// The components were `_`: no lane at all.
-    pub no_lanes: bool,
-    /// The register's letter, as for an alias.
+    /// The components are `_`: the empty set.
+    pub no_components: bool,
+    /// The register's letter, as in [`Alias`].
     pub letter: Option<char>,
     pub span: Span<'s>,
 }
@@ -74,9 +59,9 @@ impl Operand<'_> {
         fault(self.span, AsmErrorKind::WrongClass { expected: what, found: clip(self.span.text) })
     }
 
-    /// As a source.
+    /// The operand as a source.
     pub fn src(&self) -> Parse<Src> {
-        if self.no_lanes {
+        if self.no_components {
             return fault(self.span, AsmErrorKind::BadSwizzle("_".into()));
         }
         if self.reg >= INT {
@@ -85,17 +70,17 @@ impl Operand<'_> {
         Ok(Src {
             reg: SrcReg::new(self.reg as u8),
             index: self.index,
-            swizzle: Swizzle::from_lanes(self.lanes),
+            swizzle: Swizzle::from_components(self.components),
             negate: self.negate,
         })
     }
 
-    /// The lanes as a set.
+    /// The components as a set.
     pub fn mask(&self) -> WriteMask {
-        if self.no_lanes {
+        if self.no_components {
             return WriteMask::NONE;
         }
-        self.lanes.iter().fold(WriteMask::NONE, |m, &l| m.with(usize::from(l)))
+        self.components.iter().fold(WriteMask::NONE, |m, &l| m.with(usize::from(l)))
     }
 
     /// The number within a class of `count` registers from `first` on.
@@ -107,7 +92,7 @@ impl Operand<'_> {
     }
 }
 
-/// Names of one file, and the rules its operands are read by.
+/// The names of one file, and the rules for its operands.
 #[derive(Debug, Default)]
 pub(super) struct Names<'s> {
     aliases: HashMap<&'s str, Alias>,
@@ -115,14 +100,15 @@ pub(super) struct Names<'s> {
     pub geometry: bool,
     /// `.raw`: index registers on `v` and `r`, all output registers.
     pub raw: bool,
-    /// An `o` register was named (this alone makes a file own a DVLE).
+    /// An `o` register was named. This alone gives a file a DVLE.
     pub saw_output: bool,
-    /// Warnings of the current line and the bytes they are about.
+    /// Warnings of the current line with their byte offsets.
     pub notes: Vec<(usize, WarningKind)>,
 }
 
 impl<'s> Names<'s> {
-    /// Defines `name`; a second definition is an error. Registers can be hidden, as in picasso.
+    /// Defines `name`; a second definition is an error. As in picasso, an alias may hide a
+    /// register.
     pub fn define(&mut self, name: Span<'s>, alias: Alias) -> Parse<()> {
         if reads_like_a_register(name.text) {
             self.note(name, WarningKind::HidesRegister(clip(name.text)));
@@ -138,7 +124,7 @@ impl<'s> Names<'s> {
         self.aliases.contains_key(name)
     }
 
-    /// Reads an operand. Where the language has no index register, `relative` is false.
+    /// Reads an operand. `relative`: the language allows an index register here.
     pub fn operand(&mut self, span: Span<'s>, relative: bool) -> Parse<Operand<'s>> {
         let (negate, body) = match span.strip('-') {
             Some(rest) => (true, rest),
@@ -148,24 +134,24 @@ impl<'s> Names<'s> {
             return expected("a register or alias", body);
         }
         if body.text.starts_with(is_space) {
-            // Only behind `-` or `!`; an operand itself is trimmed.
+            // Only after `-` or `!`; the operand itself is trimmed.
             return expected("a register or alias without a blank before it", body.trim());
         }
         let (mut index, mut offset) = (Index::None, 0);
         let (base, components) = match body.cut('[') {
             Some((base, rest)) => {
-                let Some((inside, behind)) = rest.cut(']') else { return expected("`]`", rest.skip(rest.text.len())) };
+                let Some((inside, tail)) = rest.cut(']') else { return expected("`]`", rest.skip(rest.text.len())) };
                 (index, offset) = self.bracket(inside.trim())?;
                 if index != Index::None && !relative {
                     return fault(inside, AsmErrorKind::IndexNotAllowed(clip(base.text)));
                 }
-                match behind.cut('.') {
+                match tail.cut('.') {
                     Some((junk, components)) => {
                         self.ignored(junk);
                         (base, Some(components))
                     }
                     None => {
-                        self.ignored(behind);
+                        self.ignored(tail);
                         (base, None)
                     }
                 }
@@ -175,9 +161,9 @@ impl<'s> Names<'s> {
                 None => (body, None),
             },
         };
-        let no_lanes = components.is_some_and(|c| c.text == "_");
+        let no_components = components.is_some_and(|c| c.text == "_");
         let chosen = match components {
-            Some(c) if !no_lanes => lanes(c)?,
+            Some(c) if !no_components => parse_components(c)?,
             _ => [0, 1, 2, 3],
         };
         if components.is_some_and(Span::is_empty) {
@@ -202,9 +188,9 @@ impl<'s> Names<'s> {
             reg,
             index,
             letter: alias.letter,
-            lanes: chosen.map(|l| alias.lanes[usize::from(l)]),
+            components: chosen.map(|l| alias.components[usize::from(l)]),
             negate: negate ^ alias.negate,
-            no_lanes,
+            no_components,
             span,
         })
     }
@@ -224,12 +210,12 @@ impl<'s> Names<'s> {
     }
 
     pub fn note_order(&mut self, operand: &Operand<'_>) {
-        if !operand.lanes.is_sorted() {
+        if !operand.components.is_sorted() {
             self.note(operand.span, WarningKind::MaskOrder(clip(operand.span.text)));
         }
     }
 
-    /// Whether the letter that an operand was defined with fits what is done with it.
+    /// Warns if the letter of an operand's definition contradicts its use.
     pub fn note_use(&mut self, operand: &Operand<'_>, what: Use) {
         let (wrong, right) = if what == Use::Read { ('o', 'v') } else { ('v', 'o') };
         if operand.letter == Some(wrong) && operand.reg < TEMP {
@@ -242,7 +228,7 @@ impl<'s> Names<'s> {
         self.notes.push((span.at, kind));
     }
 
-    /// Text that nothing looks at.
+    /// Warns about text that the language ignores.
     pub fn ignored(&mut self, junk: Span<'_>) {
         let junk = junk.trim();
         if !junk.is_empty() {
@@ -273,7 +259,7 @@ impl<'s> Names<'s> {
         Ok(u32::try_from(value).unwrap_or(u32::MAX))
     }
 
-    /// Decimal, like C's `atoi`: text behind the digits is ignored and no digits are 0.
+    /// Decimal, like C's `atoi`: text after the digits is ignored, and a missing number is 0.
     pub fn decimal(&mut self, text: Span<'s>) -> i64 {
         let (value, len) = decimal_prefix(text.text);
         if len == 0 {
@@ -284,7 +270,8 @@ impl<'s> Names<'s> {
         value
     }
 
-    /// A register from its text, which has no blanks before it; what follows the number is ignored, as in picasso.
+    /// A register from its text, which has no leading blank. As in picasso, text after the number
+    /// is ignored.
     fn register(&mut self, text: Span<'s>) -> Parse<Alias> {
         let undefined =
             || fault(text, AsmErrorKind::Undefined { what: "register or alias", name: clip(text.text.trim_end()) });
@@ -301,7 +288,7 @@ impl<'s> Names<'s> {
             'c' => (FLOAT, 95),
             'i' => (INT, 7),
             'b' => (BOOL, 15),
-            // Upper case: the number is taken as it stands in the common space (language notes, quirk Q1).
+            // Upper case: the number is one of the common space (language notes, quirk Q1).
             'O' | 'V' | 'R' | 'C' | 'I' | 'B' => (0, 255),
             _ => return undefined(),
         };
@@ -322,12 +309,6 @@ impl<'s> Names<'s> {
     }
 }
 
-/// Whether picasso refuses `name` for `.alias`: a register letter and a digit.
-pub(super) fn reads_like_a_register(name: &str) -> bool {
-    let b = name.as_bytes();
-    b.len() > 1 && b"ovrcib".contains(&b[0].to_ascii_lowercase()) && b[1].is_ascii_digit()
-}
-
 fn index_register(text: &str) -> Option<Index> {
     let is = |s: &str| text.eq_ignore_ascii_case(s);
     if is("a0.x") || is("a0") {
@@ -341,8 +322,8 @@ fn index_register(text: &str) -> Option<Index> {
     }
 }
 
-/// Up to four component letters; the last one is repeated, and no letter at all is x.
-pub(super) fn lanes(span: Span<'_>) -> Parse<[u8; 4]> {
+/// Up to four component letters. The last letter is repeated; the empty text is x.
+pub(super) fn parse_components(span: Span<'_>) -> Parse<[u8; 4]> {
     let bad = || fault(span, AsmErrorKind::BadSwizzle(clip(span.text)));
     if span.text.len() > 4 {
         return bad();
@@ -364,8 +345,8 @@ pub(super) fn lanes(span: Span<'_>) -> Parse<[u8; 4]> {
     Ok(out)
 }
 
-/// A condition on the flags: `cmp.x`, `!cmp.y`, `cmp.x && !cmp.y`, `cmp.x || cmp.y`; and, beyond picasso,
-/// `cmp.x ignore !cmp.y`, which gives the reference bit of a flag that isn't tested.
+/// A condition on the flags: `cmp.x`, `!cmp.y`, `cmp.x && !cmp.y`, `cmp.x || cmp.y`. Beyond
+/// picasso: `cmp.x ignore !cmp.y`, which gives the reference bit of a flag that isn't tested.
 pub(super) fn condition(span: Span<'_>) -> Parse<Cond> {
     let joined = span.text.find(['&', '|']).map(|n| {
         let c = if span.text.as_bytes()[n] == b'&' { '&' } else { '|' };
@@ -373,14 +354,14 @@ pub(super) fn condition(span: Span<'_>) -> Parse<Cond> {
         (span.take(n), if c == '&' { CondOp::And } else { CondOp::Or }, rest.strip(c).unwrap_or(rest))
     });
     let joined = joined.or_else(|| {
-        // Bytewise, so that letters beyond ASCII in a bad source can't split a character.
+        // Bytewise, so that a position inside a multi-byte character can't be used as a boundary.
         let n = span.text.as_bytes().windows(8).position(|w| w.eq_ignore_ascii_case(b" ignore "))?;
         Some((span.take(n), CondOp::X, span.skip(n + 8)))
     });
     let Some((left, op, right)) = joined else {
-        let (lane, value) = flag(span)?;
-        let op = if lane == 0 { CondOp::X } else { CondOp::Y };
-        return Ok(Cond { op, ref_x: value || lane != 0, ref_y: value || lane != 1 });
+        let (component, value) = flag(span)?;
+        let op = if component == 0 { CondOp::X } else { CondOp::Y };
+        return Ok(Cond { op, ref_x: value || component != 0, ref_y: value || component != 1 });
     };
     let (first, second) = (flag(left)?, flag(right)?);
     if first.0 == second.0 {
@@ -391,7 +372,7 @@ pub(super) fn condition(span: Span<'_>) -> Parse<Cond> {
     Ok(Cond { op, ref_x: x, ref_y: y })
 }
 
-/// `cmp.x` or `cmp.y` with any number of `!` before it: which flag, and the value it must have.
+/// `cmp.x` or `cmp.y` with any number of `!` before it: the flag's number, and the value required.
 fn flag(span: Span<'_>) -> Parse<(u8, bool)> {
     let span = span.trim();
     let name = span.text.trim_start_matches('!');
@@ -403,40 +384,6 @@ fn flag(span: Span<'_>) -> Parse<(u8, bool)> {
     } else {
         fault(span, AsmErrorKind::UnknownFlag(clip(span.text)))
     }
-}
-
-/// The number at the start of `text` as a C literal (decimal, `0x` hex, leading-0 octal), saturated, and its length.
-pub(super) fn c_number(text: &str) -> Option<(u64, usize)> {
-    let (radix, start) = match text.as_bytes() {
-        [b'0', b'x' | b'X', d, ..] if d.is_ascii_hexdigit() => (16, 2),
-        [b'0', ..] => (8, 0),
-        _ => (10, 0),
-    };
-    let digits = text[start..].chars().map_while(|c| c.to_digit(radix));
-    let (value, len) = digits
-        .fold((0u64, start), |(v, n), d| (v.saturating_mul(u64::from(radix)).saturating_add(u64::from(d)), n + 1));
-    (len > start).then_some((value, len))
-}
-
-/// As [`c_number`], with an optional sign.
-pub(super) fn signed_c_number(text: &str) -> Option<(i64, usize)> {
-    let sign = text.starts_with(['-', '+']) as usize;
-    let (value, len) = c_number(&text[sign..])?;
-    let value = i64::try_from(value).unwrap_or(i64::MAX);
-    Some((if text.starts_with('-') { -value } else { value }, sign + len))
-}
-
-/// Optional sign and decimal digits at the start of `text`, saturated, and their length; nothing is 0.
-pub(super) fn decimal_prefix(text: &str) -> (i64, usize) {
-    let (sign, start) = match text.as_bytes().first() {
-        Some(b'-') => (-1, 1),
-        Some(b'+') => (1, 1),
-        _ => (1, 0),
-    };
-    let digits = text[start..].bytes().take_while(u8::is_ascii_digit);
-    let (value, len) =
-        digits.fold((0i64, 0), |(v, n), d| (v.saturating_mul(10).saturating_add(i64::from(d - b'0')), n + 1));
-    if len == 0 { (0, 0) } else { (sign * value, start + len) }
 }
 
 #[cfg(test)]
@@ -457,17 +404,5 @@ mod tests {
         assert_eq!(c("cmp.y ignore !cmp.x"), Ok((CondOp::Y, false, true)));
         assert_eq!(c("cmp.x && cmp.x"), Err(AsmErrorKind::FlagTwice));
         assert_eq!(c("cmp.z"), Err(AsmErrorKind::UnknownFlag("cmp.z".into())));
-    }
-
-    #[test]
-    fn numbers_as_c_reads_them() {
-        assert_eq!(c_number("010"), Some((8, 3)));
-        assert_eq!(c_number("09"), Some((0, 1)));
-        assert_eq!(c_number("0x1Fz"), Some((31, 4)));
-        assert_eq!(c_number("0x"), Some((0, 1)));
-        assert_eq!(c_number("99999999999999999999999").map(|n| n.0), Some(u64::MAX));
-        assert_eq!(decimal_prefix("0x10"), (0, 1));
-        assert_eq!(decimal_prefix("-2]"), (-2, 2));
-        assert_eq!(decimal_prefix("name"), (0, 0));
     }
 }

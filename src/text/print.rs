@@ -1,7 +1,7 @@
 //! [`Inst`] -> one line of text that the assembler reads back to the same instruction.
 //!
-//! Selectors and masks are left out where they are `xyzw`; nothing else is. Transfers print in their `r...` form, with
-//! numbers, since an instruction alone has no labels. It must not know programs, files or descriptors' numbers.
+//! Only a selector or mask `xyzw` is omitted. Transfers print in their `r...` form, with numbers,
+//! since an instruction alone has no labels.
 
 use super::inst::choose_form;
 use crate::isa::table;
@@ -58,7 +58,7 @@ fn cond_text(c: Cond) -> String {
     match c.op {
         CondOp::Or => format!("{x} || {y}"),
         CondOp::And => format!("{x} && {y}"),
-        // The assembler sets the untested reference bit; only a clear one has to be written.
+        // The assembler sets the untested reference bit, so only a clear bit needs text.
         CondOp::X if c.ref_y => x.into(),
         CondOp::X => format!("{x} ignore {y}"),
         CondOp::Y if c.ref_x => y.into(),
@@ -95,7 +95,7 @@ mod tests {
     use crate::isa::decode::decode;
 
     #[test]
-    fn instructions_read_well() {
+    fn each_kind_of_instruction_has_its_text() {
         for (word, desc, text) in [
             (0xF242_9660, 0x1B << 23 | 0xE4 << 14 | 0x06 << 5 | 0x1E, "mad r2.xyz, -v1.xxyz, c5[a0.x].wzyx, r3"),
             (0x4E00_F000, 0x36F, "mov r0, v15"),

@@ -1,14 +1,14 @@
-//! What is accepted and worth a second look, and how a person is told.
+//! Warnings: lenient readings that a careful author would not intend.
 //!
-//! Every lenient reading that picasso has and that a careful writer would not mean is a [`Warning`] here: the words come
-//! out as picasso's, and the place is named. A warning never changes a result. It must not know how statements are read.
+//! Each such reading of picasso's is a [`Warning`] here. The words are still picasso's; a warning
+//! never changes a result.
 
 use super::error::excerpt;
 use std::fmt;
 
-/// Something that is accepted and worth a second look.
+/// A construct that the assembler accepts, but that an author may not intend.
 ///
-/// Shown as one line; `{:#}` adds the source line with a caret under the place, as errors have it.
+/// `{}` shows one line; `{:#}` adds the source line with a caret under the column, as in errors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     /// Name of the source, as given to the assembler or by a line marker.
@@ -19,26 +19,27 @@ pub struct Warning {
     pub column: u32,
     /// The line itself, without its end.
     pub source: String,
-    /// What.
+    /// Its kind.
     pub kind: WarningKind,
 }
 
-/// What is worth a second look. **Q** and numbers: language notes, sections 2 to 13.
+/// The kind of a warning. **Q** and numbers: language notes, sections 2 to 13.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WarningKind {
-    /// Mask letters not in the order x, y, z, w; their order means nothing.
+    /// Mask letters out of the order x, y, z, w. Their order has no meaning.
     MaskOrder(String),
     /// Padding is off and hardware needs a NOP here.
     MissingNop,
     /// Text that the language ignores (Q4, Q5).
     Ignored(String),
-    /// A length over 255 spills over the eight bits that are known to be looked at.
+    /// A length over 255. Hardware is known to evaluate only eight bits.
     LongBlock {
-        /// Its words.
+        /// Its length in words.
         words: usize,
     },
-    /// Text where a number is needed, read as 0; in brackets also what looks like an index and is none (Q2).
+    /// Text in place of a number, read as 0; in brackets also text that resembles an index register
+    /// (Q2).
     NotANumber(String),
     /// A register number with a leading 0.
     Octal {
@@ -51,29 +52,30 @@ pub enum WarningKind {
     UpperCase {
         /// The register as written.
         register: String,
-        /// What it stands for.
+        /// The register it denotes.
         meaning: String,
     },
-    /// A name of no letters.
+    /// An empty name.
     EmptyName,
-    /// A procedure's or constant's name that nothing can refer to.
+    /// A procedure's or constant's name that no operand can spell.
     UnusableName(String),
     /// An alias that hides a register of the same name.
     HidesRegister(String),
-    /// A `.` with nothing behind it, read as `.x`.
+    /// A `.` without components after it, read as `.x`.
     NoComponents(String),
     /// An offset that leads into another class of registers.
     OtherClass {
         /// The operand as written.
         operand: String,
-        /// The register it is.
+        /// The register it denotes.
         register: String,
     },
-    /// An `o` register that is read or a `v` register that is written: the other register of that number is used.
+    /// A read of an `o` register or a write to a `v` register. The other register of that number is
+    /// used.
     OtherFile {
         /// The operand as written.
         operand: String,
-        /// The register it is.
+        /// The register it denotes.
         register: String,
     },
     /// A sign before a destination.
@@ -82,11 +84,11 @@ pub enum WarningKind {
     IndexedAlias(String),
     /// `cmp` with two different `v` registers, which hardware can't read together.
     TwoInputs,
-    /// An instruction inside of an array and outside of every procedure.
+    /// An instruction inside an array and outside every procedure.
     InsideArray,
     /// `i4` to `i7` (Q12).
     NoSuchInteger(String),
-    /// `.gsh` without a mode, taking back the mode before it.
+    /// `.gsh` without a mode, which resets an earlier mode.
     ModeDropped,
     /// A name with `_` declared before `.gsh` stays in the shared registers (Q11).
     HiddenBeforeGsh,
@@ -94,7 +96,7 @@ pub enum WarningKind {
     MarkerWithoutFile,
     /// A NUL byte, at which the file ends.
     Nul,
-    /// So many warnings that no more are kept.
+    /// The limit of kept warnings is reached.
     Further,
 }
 
@@ -117,11 +119,11 @@ impl fmt::Display for WarningKind {
             OtherClass { operand, register } => write!(f, "`{operand}` leads to another class: it is {register}"),
             OtherFile { operand, register } => write!(f, "`{operand}` is {register} here"),
             NegatedDestination(s) => write!(f, "the sign of destination `{s}` is ignored"),
-            IndexedAlias(s) => write!(f, "`{s}` is no c register: the index has no known effect"),
+            IndexedAlias(s) => write!(f, "`{s}` is not a c register: the index has no known effect"),
             TwoInputs => f.write_str("two different v registers in one cmp: expected at most one"),
             InsideArray => f.write_str("instruction in an array: expected `.end` of the array before it"),
             NoSuchInteger(s) => write!(f, "`{s}` does not exist: expected i0 to i3"),
-            ModeDropped => f.write_str("`.gsh` without a mode takes back the mode given before"),
+            ModeDropped => f.write_str("`.gsh` without a mode resets the mode given before"),
             HiddenBeforeGsh => f.write_str("uniforms before `.gsh` stay in the registers that vertex files share"),
             MarkerWithoutFile => f.write_str("line marker without a file name is ignored"),
             Nul => f.write_str("the file ends here, at a NUL byte"),

@@ -1,7 +1,8 @@
-//! The project's own tests -> something to begin with for every fuzz target, in `DIR/TARGET/`.
+//! The project's own tests -> a seed corpus for every fuzz target, in `DIR/TARGET/`.
 //!
-//! Programs are those of `jit-tests/*/*.test`, read for their assembly alone (what follows `;` is comment to the
-//! assembler). Inputs are in each target's own form; this file repeats those forms and must change with them.
+//! Programs are those of `jit-tests/*/*.test`, read for their assembly alone (text after `;` is a
+//! comment of the assembler). Inputs are in each target's own format; this file repeats those
+//! formats and must change with them.
 
 use picajit::container::shbin::Shbin;
 use picajit::isa::Stage;
@@ -16,7 +17,8 @@ fn main() -> io::Result<()> {
     let mut seeds = Seeds { dir, written: 0 };
     for (name, source) in &sources {
         seeds.put("assembler", name, source.as_bytes())?;
-        // Tests of what the assembler refuses, and files of several programs, are seeds for it alone.
+        // Tests of assembler errors, and files of several programs, are seeds for the assembler
+        // alone.
         let Ok(assembly) = assemble(source) else { continue };
         if let Ok(file) = assembly.shbin.write() {
             seeds.put("containers", name, &file)?;
@@ -68,7 +70,8 @@ fn sources(tests: &Path) -> io::Result<Vec<(String, String)>> {
     Ok(sources)
 }
 
-/// An unlinked object with the code, descriptors and constants of `shbin`, and one row in each debug table.
+/// An unlinked object with the code, descriptors and constants of `shbin`, and one row in each
+/// debug table.
 fn object(shbin: &Shbin) -> Vec<u8> {
     const HEADER: usize = 0x58;
     const SYMBOLS: &[u8] = b"main\0proj.vsh\0";
@@ -100,7 +103,7 @@ fn object(shbin: &Shbin) -> Vec<u8> {
     file
 }
 
-/// What `disassembler` takes, see there.
+/// An input of `disassembler`, see there.
 fn program(shbin: &Shbin) -> Vec<u8> {
     let mut bytes = vec![shbin.dvles.len().min(3) as u8, shbin.opdescs.len().min(128) as u8, 0, 0, 0, 0, 0, 0];
     for (dvle, entry) in shbin.dvles.iter().zip(bytes[2..].chunks_mut(2)) {
@@ -112,7 +115,7 @@ fn program(shbin: &Shbin) -> Vec<u8> {
     bytes
 }
 
-/// What `words` takes: its header, see there.
+/// An input of `words`: its header, see there.
 fn raw_words(shbin: &Shbin) -> Vec<u8> {
     let (pc, geometry) = shbin.dvles.first().map_or((0, false), |d| (d.entry as u16, d.stage == Stage::Geometry));
     let opdescs = &shbin.opdescs[..shbin.opdescs.len().min(128)];
@@ -128,7 +131,7 @@ fn raw_words(shbin: &Shbin) -> Vec<u8> {
     bytes
 }
 
-/// Random choices for the generator, more than it asks for in most programs.
+/// Random choices for the generator, more than most programs need.
 fn choices(n: u32) -> Vec<u8> {
     let mut state = n;
     let mut byte = || {

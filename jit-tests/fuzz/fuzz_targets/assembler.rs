@@ -1,4 +1,4 @@
-//! Any text -> the assembler; and what it accepts, through the disassembler and back.
+//! Any text -> the assembler; accepted programs go through the disassembler and back.
 
 #![no_main]
 
@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 use picajit::text;
 
 fuzz_target!(|bytes: &[u8]| {
-    // Bytes that are not UTF-8 still reach the assembler, so that mutations of a text are rarely for nothing.
+    // Invalid UTF-8 still reaches the assembler, so that few mutations of a text are wasted.
     let source = String::from_utf8_lossy(bytes);
     let assembly = match text::assemble(&source) {
         Ok(assembly) => assembly,

@@ -1,7 +1,7 @@
-//! Any bytes -> the readers of compiled shaders, and everything that is done with what they return.
+//! Any bytes -> the readers of compiled shaders, and all uses of their results.
 //!
-//! A file is hostile: reading it must neither panic nor be slow nor take much more room than the file does, and what was
-//! read can be written, read again equal, and disassembled.
+//! Files are hostile: reading must not panic, be slow, or take much more memory than the file has
+//! bytes. A result can be written, reads back equal, and disassembles.
 
 #![no_main]
 
@@ -14,7 +14,7 @@ use picajit::text;
 
 fuzz_target!(|bytes: &[u8]| {
     let kind = Kind::sniff(bytes);
-    // Each reader sees every input: a reader must not lean on somebody else's look at the magic.
+    // Each reader sees every input: no reader may rely on another one's check of the magic.
     match Shbin::parse(bytes) {
         Ok(shbin) => {
             assert_eq!(kind, Some(Kind::Shbin));

@@ -1,4 +1,5 @@
-//! Any code words, descriptors and entry points -> text -> the same words, descriptors and entry points.
+//! Any code words, descriptors and entry points -> text -> the same words, descriptors and entry
+//! points.
 //!
 //! | bytes | |
 //! |---|---|

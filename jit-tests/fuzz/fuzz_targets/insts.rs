@@ -1,5 +1,5 @@
-//! Bytes -> the choices of the sweep's generator: random instructions that nobody would write so; native code must give
-//! the interpreter's bits.
+//! Bytes -> the choices of the sweep's generator: random, unusual instructions; native code must
+//! give the interpreter's bits.
 
 #![no_main]
 

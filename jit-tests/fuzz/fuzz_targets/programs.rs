@@ -1,5 +1,5 @@
-//! Bytes -> the choices of the sweep's generator: programs that make sense and get far; native code must give the
-//! interpreter's bits.
+//! Bytes -> the choices of the sweep's generator: sensible programs that run long; native code must
+//! give the interpreter's bits.
 
 #![no_main]
 

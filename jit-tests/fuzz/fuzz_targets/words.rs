@@ -1,4 +1,5 @@
-//! Bytes -> raw words and what they run on; native code must give the interpreter's bits. Nothing is out of reach.
+//! Bytes -> raw words and their inputs; native code must give the interpreter's bits. Any program
+//! is reachable.
 //!
 //! Register contents come from a seed in the bytes, since mutating them finds little.
 
@@ -20,8 +21,8 @@ const FUEL: [u32; 8] = [0, 1, 2, 3, 16, 64, 128, 256];
 
 fuzz_target!(|bytes: &[u8]| -> Corpus { judge::judge(&raw(bytes)) });
 
-/// A fixed header, then descriptors, then code to the end. Every field is a whole number of bytes, so that a mutation
-/// of one leaves the others.
+/// A fixed header, then descriptors, then code to the end. Every field is a whole number of bytes,
+/// so that a mutation of one leaves the others.
 ///
 /// | bytes | |
 /// |---|---|

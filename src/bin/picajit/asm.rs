@@ -1,12 +1,12 @@
-//! `picajit asm`: assembly text -> a SHBIN file, and a C header if one is asked for. Several files become one program with
-//! an entry point each.
+//! `picajit asm`: assembly text -> a SHBIN file and, with `-h`, a C header. Several files become
+//! one program with an entry point each.
 //!
-//! The options are picasso's, so that a build can name either command; `-h` is the header there, not help. Nothing is
-//! written unless everything assembles.
+//! The options are picasso's, so that a build can name either command; `-h` is the header there,
+//! not help. Nothing is written unless everything assembles.
 
 use crate::display::{count, path_name, printable};
 use crate::load::{self, LoadError};
-use crate::{Outcome, Status, output_path, report};
+use crate::{Status, VerbResult, output_path, report};
 use picajit::container::Kind;
 use picajit::text::{Assembler, Options};
 use serde_json::json;
@@ -20,16 +20,16 @@ pub struct Args {
     /// Assembly files, joined in this order
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Where the SHBIN goes
+    /// SHBIN file to write
     #[arg(short, long, alias = "out", value_name = "OUT")]
     output: PathBuf,
-    /// Where a C header with the registers of the uniforms goes; byte for byte picasso's, its first line too
+    /// C header to write, with the registers of the uniforms; byte for byte picasso's
     #[arg(short = 'h', long, value_name = "HEADER")]
     header: Option<PathBuf>,
-    /// Insert no NOPs where blocks end; warn instead
+    /// Insert no NOPs at the ends of blocks; warn instead
     #[arg(short, long)]
     no_nop: bool,
-    /// A JSON object about what was written
+    /// Print a JSON object about the written files
     #[arg(long)]
     json: bool,
     /// Print help (`-h` is the header)
@@ -37,15 +37,15 @@ pub struct Args {
     help: Option<bool>,
 }
 
-/// No assembly file comes near this.
+/// Largest assembly file that is read, far above any real one.
 const MAX_FILE: u64 = 4 << 20;
 
-/// A file that can't be written.
+/// An error in writing a file.
 #[derive(Debug)]
 pub struct WriteError {
     /// The path.
     pub name: String,
-    /// The system's words.
+    /// The system's error.
     pub error: io::Error,
 }
 
@@ -57,12 +57,12 @@ impl fmt::Display for WriteError {
 
 impl std::error::Error for WriteError {}
 
-/// A place where no header goes, by its path.
+/// A path that can't take the header.
 #[derive(Debug)]
 enum HeaderError {
-    /// The SHBIN goes there.
+    /// The SHBIN is written there.
     IsOutput(String),
-    /// Assembly by its name.
+    /// Its name is one of assembly text.
     NamedLikeSource(String),
 }
 
@@ -70,10 +70,10 @@ impl fmt::Display for HeaderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             HeaderError::IsOutput(name) => {
-                write!(f, "{name}: the SHBIN and the header can't be the same file; name another one for the header")
+                write!(f, "{name}: the SHBIN and the header are the same file\nhelp: give the header another name")
             }
             HeaderError::NamedLikeSource(name) => {
-                write!(f, "{name}: is a name of assembly text and -h names a C header to write (--help is help)")
+                write!(f, "{name}: is a name of assembly text\nhelp: -h takes a C header to write, --help prints help")
             }
         }
     }
@@ -81,7 +81,7 @@ impl fmt::Display for HeaderError {
 
 impl std::error::Error for HeaderError {}
 
-pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     output_path::not_source(&args.output)?;
     output_path::not_an_input(&args.output, args.files.iter().map(PathBuf::as_path))?;
     if let Some(header) = &args.header {

@@ -1,7 +1,8 @@
-//! `picajit bench`: shaders -> each checked against the interpreter, then a table of how long compiling and running take.
+//! `picajit bench`: shaders -> each checked against the interpreter, then a table of compile and
+//! run times.
 //!
-//! Uniforms and inputs are the generated ones of the `run` verb (-1 to 1, so that hardly any result is infinite) with the
-//! entry's constants over them. What exactly is timed is said in `measure`, which does it.
+//! Uniforms and inputs are the generated ones of the `run` verb (-1 to 1, so that hardly any result
+//! is infinite), overridden by the entry's constants. `measure` defines what is timed.
 
 use crate::count_instructions::tally;
 use crate::load::LoadError;
@@ -9,8 +10,8 @@ use crate::measure::{self, BATCHES, Compiled, Engine, Speed, Stride, VERTICES, W
 use crate::plot::{Group, Plot};
 use crate::report::{self, Progress};
 use crate::subject::{self, Subject};
-use crate::{Outcome, Status, values};
-use picajit::diff::{Side, Work, compare};
+use crate::{Status, VerbResult, generator};
+use picajit::diff::{NamedKernel, Work, compare};
 use picajit::isa::float24::Rounding;
 use picajit::isa::numeric::Precision;
 use picajit::kernel::{Config, DEFAULT_FUEL};
@@ -24,13 +25,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often each entry is compiled for the median.
+/// Compilations of each entry, for the median.
 const COMPILES: usize = 15;
-/// What checking an entry takes at least if there are enough vertices.
+/// Least time spent on checking an entry, if there are enough vertices.
 const CHECKING: Duration = Duration::from_millis(100);
-/// Vertices that are checked however slow they are.
+/// Fewest vertices that are checked.
 const FEWEST_CHECKED: usize = 5;
-/// What `--quick` gives each entry.
+/// Time for each entry with `--quick`.
 const QUICK: f64 = 0.15;
 /// The vec4 code in the other number formats.
 const F24: [(&str, Precision); 2] = [
@@ -40,7 +41,7 @@ const F24: [(&str, Precision); 2] = [
 /// Columns of a table.
 const WIDTH: usize = 100;
 
-/// Recompile shaders, check them against the interpreter, and show how fast everything is
+/// Recompile shaders, check them against the interpreter, and print compile and run times
 #[derive(clap::Args)]
 #[command(after_help = "\
 ns a vertex: the median over many rounds in which the engines take turns, on 1,024 vertices that stay in the cache. \
@@ -51,28 +52,28 @@ of them are checked.")]
 pub struct Args {
     /// Shader files, or folders of them; without any, the shaders that come with picajit
     files: Vec<PathBuf>,
-    /// How long to measure each entry
+    /// Time to measure each entry, in seconds
     #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = seconds)]
     seconds_per_shader: f64,
-    /// A rough answer soon: 0.15 seconds for each entry
+    /// Measure roughly: 0.15 seconds for each entry
     #[arg(long, conflicts_with = "seconds_per_shader")]
     quick: bool,
-    /// Batches of whole register files: 16 registers a vertex
+    /// Use batches of whole register files: 16 registers a vertex
     #[arg(long)]
     whole_files: bool,
-    /// Draw it, too: an SVG that says how many times as fast as unoptimised code each shader is
+    /// Also draw an SVG of the speed-up of each shader over unoptimised code
     #[arg(long, value_name = "FILE", conflicts_with = "only_count")]
     plot: Option<PathBuf>,
-    /// Run nothing; count the instructions of native code on each CPU that code can be made for
+    /// Run nothing; count the instructions of native code for each target CPU
     #[arg(long = "static", conflicts_with_all = ["seconds_per_shader", "quick", "whole_files"])]
     only_count: bool,
-    /// Name native code to perf report, in /tmp/perf-PID.map; compiles each shader once
+    /// Name native code for perf report in /tmp/perf-PID.map; compiles each shader once
     #[arg(long, conflicts_with_all = ["jitdump", "only_count"])]
     perf_map: bool,
-    /// Write names, code and lines for perf inject to DIR/jit-PID.dump; compiles each shader once
+    /// Write names, code and lines for perf inject to DIR/jit-PID.dump; compile each shader once
     #[arg(long, value_name = "DIR", conflicts_with = "only_count")]
     jitdump: Option<PathBuf>,
-    /// One JSON object a line instead of a table
+    /// Print one JSON object a line instead of a table
     #[arg(long)]
     json: bool,
 }
@@ -87,11 +88,11 @@ impl Args {
     }
 }
 
-/// The engines, whose code the profiler is told of if that is possible; a warning if not.
+/// The engines, registered with the profiler where possible; warns otherwise.
 fn engines(profiler: &Profiler) -> Vec<Engine> {
     let (engines, missing) = measure::profiled(profiler);
     if let Some(reason) = missing {
-        report::warning(format_args!("only the interpreter is measured: {reason}"));
+        report::warning(format_args!("measuring the interpreter only: {reason}"));
     }
     let told = Arc::new(AtomicBool::new(false));
     let unprofiled = |reason: &ProfilerError, told: &AtomicBool| {
@@ -121,14 +122,14 @@ struct Measured<'a> {
     words: usize,
     blocks: Option<usize>,
     engines: Vec<Compiled>,
-    refused: Vec<String>,
+    rejected: Vec<String>,
     exit: Exit,
     fuel: u32,
     checked: u64,
     speed: Speed,
 }
 
-pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     let (subjects, errors) = subject::of(&args.files);
     errors.iter().for_each(LoadError::report);
     if subjects.is_empty() && !errors.is_empty() {
@@ -141,13 +142,13 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let first = FirstRun::measure();
     let profiler = args.profiler();
     let engines = engines(&profiler);
-    // A map can't say that code is gone and other code in its place, and nobody wants to read of any of it twice.
+    // A map can't express that other code has replaced some, so each shader is compiled once.
     let compiles = if profiler == Profiler::None { COMPILES } else { 0 };
     if cfg!(debug_assertions) {
-        report::warning("this is a debug build, whose times mean little; use cargo run --release");
+        report::warning("times of a debug build mean little\nhelp: use cargo run --release");
     }
     let budget = Duration::from_secs_f64(if args.quick { QUICK } else { args.seconds_per_shader });
-    let inputs = values::inputs(VERTICES);
+    let inputs = generator::inputs(VERTICES);
     let stride = if args.whole_files { Stride::File } else { Stride::Least };
     let progress = Progress::new(subjects.len() as u64, "entries");
     let mut all = Vec::new();
@@ -197,12 +198,12 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     })
 }
 
-/// From words to a result before anything is warm.
+/// Cold start: from words to a first result.
 struct FirstRun(Option<(Duration, Duration)>);
 
 impl FirstRun {
-    /// The very first compilation of this process: what it takes until there is an engine, and from then until a shader
-    /// of two words has run.
+    /// The first compilation of this process: the time to create an engine, then the time until a
+    /// two-word shader has run.
     fn measure() -> FirstRun {
         let program = Program::from_words(&[0x4C00_0000, 0x8800_0000], &[0x36F]).expect("two words");
         let program = Arc::new(program);
@@ -226,16 +227,16 @@ fn measure<'a>(
     stride: Stride,
     budget: Duration,
 ) -> Result<Measured<'a>, String> {
-    let uniforms = values::uniforms(&subject.dvle);
+    let uniforms = generator::uniforms(&subject.dvle);
     let mut work = Workload::new(&subject.dvle, &subject.program, uniforms, inputs.to_vec(), stride);
-    // As a host does when a program uploads them; to single precision it makes no difference in time.
+    // As a host narrows uploads; single precision takes the same time either way.
     work.uniforms.narrow(F24[0].1);
     let (config, vertex) = work.config(&subject.program, subject.entry, Config::default());
-    let (mut compiled, mut refused) = (Vec::<Compiled>::new(), Vec::new());
+    let (mut compiled, mut rejected) = (Vec::<Compiled>::new(), Vec::new());
     for engine in engines {
         match engine.compile_often(&subject.program, subject.entry, &config, compiles, budget.max(CHECKING)) {
             Ok(c) => compiled.push(c),
-            Err(reason) => refused.push(format!("{}: {reason}", engine.name())),
+            Err(reason) => rejected.push(format!("{}: {reason}", engine.name())),
         }
     }
     let mut formats = vec![Config::default().precision; compiled.len()];
@@ -262,11 +263,11 @@ fn measure<'a>(
     let exit = work.exit(kernels[0], 0);
     let (words, blocks) = subject.size();
     let fuel = config.fuel;
-    Ok(Measured { subject, words, blocks, engines: compiled, refused, exit, fuel, checked, speed })
+    Ok(Measured { subject, words, blocks, engines: compiled, rejected, exit, fuel, checked, speed })
 }
 
-/// Compares each engine with the interpreter in the same number format, on the vertices that will be measured, or the
-/// first `most` of them. Returns how many.
+/// Compares each engine with the interpreter in the same number format, on the measured vertices or
+/// the first `most` of them. Returns their number.
 fn check(oracles: &[Compiled], compiled: &[Compiled], work: &Workload, most: usize) -> Result<u64, String> {
     let unit = Unit::new();
     let Workload { uniforms, inputs, input_mask, output_mask, .. } = work;
@@ -276,7 +277,8 @@ fn check(oracles: &[Compiled], compiled: &[Compiled], work: &Workload, most: usi
     for (oracle, other) in oracles.iter().zip(compiled).skip(1) {
         let side = |c: &'_ Compiled| (c.engine, c.kernel.clone());
         let ((want_name, want), (got_name, got)) = (side(oracle), side(other));
-        let (want, got) = (Side { name: want_name, kernel: &*want }, Side { name: got_name, kernel: &*got });
+        let (want, got) =
+            (NamedKernel { name: want_name, kernel: &*want }, NamedKernel { name: got_name, kernel: &*got });
         let report = compare(want, got, &work, &mut |_| {});
         if let Some(first) = report.first {
             return Err(first.to_string());
@@ -324,7 +326,7 @@ fn heading(out: &mut dyn Write) -> io::Result<()> {
 
 fn block(m: &Measured<'_>, out: &mut dyn Write) -> io::Result<()> {
     let stage = m.subject.entry.stage;
-    let blocks = m.blocks.map_or("blocks beyond counting".to_string(), |n| count(n, "block", "blocks"));
+    let blocks = m.blocks.map_or("too many blocks to count".to_string(), |n| count(n, "block", "blocks"));
     let (title, words) = (m.subject.title(), count(m.words, "word", "words"));
     let details = format!("({stage}, {words}, {blocks})");
     // Names of files can be long.
@@ -337,7 +339,7 @@ fn block(m: &Measured<'_>, out: &mut dyn Write) -> io::Result<()> {
         };
         write!(out, "  {:12}{:>9} {bytes:>7}   ", compiled.engine, cell(micros(compiled.time), 1))?;
         m.speed.ns[n].iter().try_for_each(|ns| write!(out, "{:>9}", cell(*ns, 1)))?;
-        // In the largest batch, where calls count least.
+        // In the largest batch, where the cost of calls is least.
         let ratio = |engine| m.ratio(engine, compiled.engine, BATCHES.len() - 1);
         let [interp, unoptimised] = ["interp", "unoptimised"].map(|e| ratio(e).filter(|_| e != compiled.engine));
         let show = |r: Option<f64>| r.map_or("-".to_string(), |r| cell(r, 2));
@@ -349,17 +351,17 @@ fn block(m: &Measured<'_>, out: &mut dyn Write) -> io::Result<()> {
     }
     if let Some(stats) = m.index("batch").map(|n| m.engines[n].kernel.stats()) {
         match stats.sequential_reason {
-            Some(why) => writeln!(out, "  batches run one vertex after the other: {why}")?,
+            Some(why) => writeln!(out, "  batches run in sequence: {why}")?,
             None if stats.bailouts > 0 => {
                 let all = u64::from(stats.groups) + u64::from(stats.bailouts);
                 let share = 100.0 * f64::from(stats.bailouts) / all as f64;
-                writeln!(out, "  lanes gave up {share:.1} % of {all} groups, whose vertices ran one after the other")?;
+                writeln!(out, "  bailouts: {share:.1} % of {all} groups, whose vertices ran in sequence")?;
             }
             None => {}
         }
     }
-    for refused in &m.refused {
-        writeln!(out, "  not measured, {refused}")?;
+    for rejected in &m.rejected {
+        writeln!(out, "  not measured, {rejected}")?;
     }
     if m.fuel != DEFAULT_FUEL {
         writeln!(out, "  {}", measure::stopped(m.fuel))?;
@@ -367,12 +369,13 @@ fn block(m: &Measured<'_>, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "  the first vertex does not reach END: {:?}", m.exit)?;
     }
     if let Some(fewest) = m.speed.vertices.iter().min().filter(|&&n| n < 32) {
-        writeln!(out, "  slow: {} at a time, and no larger batches", count(*fewest, "vertex", "vertices"))?;
+        writeln!(out, "  slow: timed {} at once, no larger batches", count(*fewest, "vertex", "vertices"))?;
     }
     Ok(())
 }
 
-/// A number in at most eight columns: with `decimals` while it is small, then without, then as a power of ten.
+/// A number in at most eight columns: with `decimals` while it is small, then without, then as a
+/// power of ten.
 fn cell(value: f64, decimals: usize) -> String {
     match value {
         ..9_999.9 => format!("{value:.decimals$}"),
@@ -391,13 +394,13 @@ impl Measured<'_> {
         self.engines.iter().position(|e| e.engine == engine)
     }
 
-    /// How many times as fast as `base` `engine` is, in column `batch`.
+    /// Speed-up of `engine` over `base`, in column `batch`.
     fn ratio(&self, base: &str, engine: &str, batch: usize) -> Option<f64> {
         Some(self.speed.ns[self.index(base)?][batch] / self.speed.ns[self.index(engine)?][batch])
     }
 }
 
-/// What has native code, drawn.
+/// The entries with native code, as a picture.
 fn picture(all: &[Measured<'_>]) -> String {
     let series = BATCHES.map(|batch| match batch {
         1 => "one a call".to_string(),
@@ -465,7 +468,7 @@ mod tests {
 
     fn measured(subject: &Subject) -> Measured<'_> {
         let (engines, _) = measure::engines();
-        measure(subject, &engines, 1, &values::inputs(40), Stride::Least, Duration::ZERO).unwrap()
+        measure(subject, &engines, 1, &generator::inputs(40), Stride::Least, Duration::ZERO).unwrap()
     }
 
     #[test]
@@ -480,7 +483,7 @@ mod tests {
     fn built_in_shaders_reach_their_end_with_finite_results() {
         let (engines, _) = measure::engines();
         for subject in subject::of(&[]).0 {
-            let (uniforms, inputs) = (values::uniforms(&subject.dvle), values::inputs(100));
+            let (uniforms, inputs) = (generator::uniforms(&subject.dvle), generator::inputs(100));
             let work = Workload::new(&subject.dvle, &subject.program, uniforms, inputs, Stride::Least);
             let kernel = engines[0].compile(&subject.program, subject.entry).unwrap().kernel;
             assert_eq!(work.exit(&*kernel, 0), Exit::End, "{}", subject.shader);

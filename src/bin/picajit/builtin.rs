@@ -1,8 +1,8 @@
-//! Shaders that come with the program, in assembly: what `bench` and `diff` work on when no files are named, so that a
-//! fresh checkout has something real to measure.
+//! Built-in shaders, in assembly: `bench` and `diff` use them if no files are named, so that a
+//! fresh checkout has real shaders to measure.
 //!
-//! Written for this project, each after a thing that games do; together they use most of the instruction set and every
-//! kind of control flow. It must not know how they are run.
+//! Written for this project, each after a technique of games. Together they use most of the
+//! instruction set and every kind of control flow.
 
 /// A shader's name and its source.
 #[derive(Clone, Copy, Debug)]

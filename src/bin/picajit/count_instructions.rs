@@ -1,7 +1,8 @@
-//! Shaders -> how many instructions their native code has, on each CPU that code can be made for: `bench --static`.
+//! Shaders -> the number of instructions of their native code, for each target CPU: `bench
+//! --static`.
 //!
-//! Nothing runs, so the figures are the same on every host and in every run. An instruction is a line of `disasm --stage host`; which way
-//! a run takes through them is not asked. It must not know how fast anything is.
+//! Nothing runs, so the figures are the same on every host and in every run. An instruction is a
+//! line of `disasm --stage host`, whether or not a run executes it.
 
 use crate::jit_or_stub::{self, Making, NoBatchCode, Shape, TARGETS};
 use crate::report;
@@ -11,7 +12,7 @@ use picajit::isa::numeric::Precision;
 use serde_json::json;
 use std::io::{self, Write};
 
-/// Kinds of code: name, which code, number format.
+/// Kinds of code: name, shape, number format.
 const KINDS: [(&str, Shape, Precision); 4] = [
     ("vec4", Shape::Vec4, Precision::F32),
     ("unopt.", Shape::Unoptimised, Precision::F32),
@@ -19,7 +20,8 @@ const KINDS: [(&str, Shape, Precision); 4] = [
     ("f24", Shape::Vec4, Precision::F24 { rounding: Rounding::Nearest }),
 ];
 
-/// Writes the table, or an object for each shader, CPU and kind. False if code could not be made for some shader.
+/// Writes the table, or an object for each shader, CPU and kind. False if some shader did not
+/// compile.
 pub fn tally(subjects: &[Subject], json: bool, out: &mut dyn Write) -> io::Result<bool> {
     if !json {
         heading(out)?;
@@ -64,7 +66,7 @@ pub fn tally(subjects: &[Subject], json: bool, out: &mut dyn Write) -> io::Resul
     Ok(whole)
 }
 
-/// Instructions and bytes, where there is such code.
+/// Instructions and bytes, if the shape has code.
 type Counts = [[Option<(usize, usize)>; KINDS.len()]; TARGETS.len()];
 
 fn counts(subject: &Subject) -> Result<Counts, picajit::kernel::Unsupported> {

@@ -1,19 +1,19 @@
 //! `picajit diff`: shaders -> the same vertices on every engine, compared bit by bit.
 //!
-//! The first 256 vertices with seed 1 are those of the `run` verb; later ones get new uniforms, booleans included, so
-//! that both sides of branches are taken. It must not know how engines work.
+//! The first 256 vertices with seed 1 are those of the `run` verb; later ones get new uniforms,
+//! booleans included, so that both edges of branches are taken.
 
+use crate::generator::{self, Generator};
 use crate::load::LoadError;
 use crate::measure::{self, Engine, PROBED, Stride, Workload};
 use crate::regress_file;
 use crate::report::{self, Progress};
 use crate::subject::{self, Subject};
-use crate::values::{self, Generator};
-use crate::{Outcome, Status};
+use crate::{Status, VerbResult};
 use clap::value_parser;
-use picajit::diff::{Report, Side, Work, compare};
+use picajit::diff::{NamedKernel, Report, Work, compare};
 use picajit::fuzz::Case;
-use picajit::fuzz::values::SPECIAL;
+use picajit::fuzz::registers::SPECIAL;
 use picajit::isa::Stage;
 use picajit::isa::numeric::Precision;
 use picajit::kernel::{Config, DEFAULT_FUEL, Kernel, Unsupported};
@@ -25,57 +25,58 @@ use std::sync::Arc;
 
 /// Vertices that share their uniforms.
 const ROUND: u64 = 256;
-/// Rounds after which kernels are compiled anew. An engine may change its ways when it has met many special values;
-/// with this many rounds both ways are compared, however many vertices there are.
+/// Rounds after which kernels are compiled again. A kernel that has deoptimised often stops
+/// speculating; with this number of rounds both kinds of code are compared.
 const FRESH: u64 = 8;
 
 /// Run shaders on every engine and compare all results bit by bit
 #[derive(clap::Args)]
 #[command(after_help = "\
-An entry that has no native code on an engine is not compared with it; that is told and counts as no difference (exit \
+An entry that an engine can't compile is not compared; the output says so, and it counts as no difference (exit \
 code 0) unless --require-native is given.
 A program that does not end gets little fuel on every engine, with a note.")]
 pub struct Args {
-    /// Shader files, or folders of them; without any, the shaders that come with picajit
+    /// Shader files, or folders of them; without any, the built-in shaders
     files: Vec<PathBuf>,
     /// Vertices for each entry
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = value_parser!(u64).range(1..=1 << 32))]
     vertices: u64,
-    /// Where the generated values begin
-    #[arg(long, value_name = "S", default_value_t = values::UNIFORM_SEED, value_parser = seed)]
+    /// Seed of the generated values
+    #[arg(long, value_name = "S", default_value_t = generator::UNIFORM_SEED, value_parser = seed)]
     seed: u32,
-    /// Mix infinities, NaN, zeros of both signs, subnormal and huge numbers into inputs and uniforms
+    /// Mix infinities, NaN, zeros of both signs, subnormal and huge numbers into inputs and
+    /// uniforms
     #[arg(long)]
     special: bool,
     /// Number format of results: f32, f24-nearest or f24-zero
     #[arg(long, value_name = "FORMAT", default_value_t)]
     precision: Precision,
-    /// Make what differs first in an entry as small as it gets, and print it as a test file (with --json, to standard
-    /// error)
+    /// Shrink the first difference of an entry and print it as a test file (with --json, to
+    /// standard error)
     #[arg(long)]
     shrink: bool,
     /// Exit code 1 if an entry is not native on some engine
     #[arg(long)]
     require_native: bool,
-    /// One JSON object a line instead of text
+    /// Print one JSON object a line instead of text
     #[arg(long)]
     json: bool,
 }
 
-/// Inputs have the next number, and zero is none.
+/// Inputs use the next seed, and zero is not valid.
 fn seed(text: &str) -> Result<u32, &'static str> {
     text.parse().ok().filter(|n| (1..u32::MAX).contains(n)).ok_or("expected a number from 1 to 4294967294")
 }
 
-/// What came of one engine.
+/// Result for one engine.
 struct Against {
     engine: &'static str,
     result: Result<Report, String>,
-    /// What was run when it first differed, up to the vertex that did.
+    /// The case of the first difference, up to the vertex that differs.
     case: Option<Case>,
 }
 
-pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     let (subjects, errors) = subject::of(&args.files);
     errors.iter().for_each(LoadError::report);
     if subjects.is_empty() && !errors.is_empty() {
@@ -83,7 +84,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     }
     let (engines, missing) = measure::engines();
     if let Some(reason) = &missing {
-        report::warning(format_args!("only the interpreter runs, so there is nothing to compare: {reason}"));
+        report::warning(format_args!("no engine to compare with the interpreter: {reason}"));
     }
     let progress = Progress::new(args.vertices * subjects.len() as u64, "vertices");
     let (mut different, mut native) = (0, 0);
@@ -126,12 +127,12 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             writeln!(out, "{} ({stage}{format}): {how}; {counts}", subject.title())?;
         }
         if let Some(first) = first {
-            // With --json the registers are for a person who watches.
+            // With --json the registers go to standard error.
             if args.json { report::plain(first) } else { writeln!(out, "{first}")? }
         }
         if let Some(case) = results.iter().find_map(|r| r.case.as_ref()).filter(|_| args.shrink) {
             let file = regress_file::shrunk(case, &regress_file::engines(&engines));
-            let file = file.unwrap_or_else(|| "; It does not differ when it is run again by itself.\n".into());
+            let file = file.unwrap_or_else(|| "; The difference does not occur in a run of its own.\n".into());
             if args.json { report::plain(file) } else { writeln!(out, "{file}")? }
         }
         out.flush()?;
@@ -188,13 +189,14 @@ fn compare_engines(subject: &Subject, engines: &[Engine], args: &Args, progress:
         }
         if fresh {
             kernels = (others.iter().zip(&mut against))
-                .map(|(e, a)| compile(e, &config).map_err(|r| a.refuse(&r)).ok())
+                .map(|(e, a)| compile(e, &config).map_err(|r| a.reject(&r)).ok())
                 .collect();
         }
         let work = Work { uniforms: &uniforms, unit: &unit, inputs: &inputs, input_mask, output_mask };
         for (kernel, Against { engine, result, case }) in kernels.iter().zip(&mut against) {
             let (Some(kernel), Ok(report)) = (kernel, result) else { continue };
-            let (want, got) = (Side { name: "interp", kernel: &*want }, Side { name: engine, kernel: &**kernel });
+            let (want, got) =
+                (NamedKernel { name: "interp", kernel: &*want }, NamedKernel { name: engine, kernel: &**kernel });
             let mut found = compare(want, got, &work, &mut |_| {});
             if let Some(first) = &mut found.first {
                 case.get_or_insert_with(|| Case {
@@ -219,14 +221,14 @@ fn compare_engines(subject: &Subject, engines: &[Engine], args: &Args, progress:
         }
         progress.add(inputs.len() as u64);
         done += inputs.len() as u64;
-        // What a unit holds at first is any program's leftovers.
+        // A unit may begin with any earlier program's registers.
         unit = values.unit();
     }
     against
 }
 
 impl Against {
-    fn refuse(&mut self, reason: &Unsupported) {
+    fn reject(&mut self, reason: &Unsupported) {
         self.result = Err(reason.to_string());
     }
 }
@@ -250,12 +252,12 @@ impl<'a> Values<'a> {
     fn round(&mut self, count: usize) -> (Uniforms, Vec<Registers>) {
         let mut uniforms = Uniforms::new();
         uniforms.c.fill_with(|| self.uniforms.vec4());
-        uniforms.i = [values::DEFAULT_INT; 4];
+        uniforms.i = [generator::DEFAULT_INT; 4];
         self.subject.dvle.apply_constants(&mut uniforms);
         let mut inputs = vec![[[0.0; 4]; 16]; count];
         inputs.fill_with(|| self.inputs.vertex());
         if self.round > 0 {
-            // A host may set what the file sets, at any time.
+            // A host may override the file's constants at any time.
             uniforms.b = bits(&mut self.uniforms) as u16;
         }
         if self.special {
@@ -263,12 +265,13 @@ impl<'a> Values<'a> {
                 let random = bits(&mut self.uniforms);
                 *int = [(random & 7) as u8, (random >> 3) as u8, (random >> 11 & 3) as u8, 0];
             }
-            // Most vertices of a program that meets NaN early look alike: how much is mixed in grows and falls.
+            // A program that meets NaN early gives similar vertices, so the share of special values
+            // varies.
             let one_in = [64, 16, 4, 2][self.round as usize % 4];
             sprinkle(uniforms.c.as_flattened_mut(), one_in * 4, &mut self.uniforms);
             sprinkle(inputs.as_flattened_mut().as_flattened_mut(), one_in, &mut self.inputs);
         }
-        // Every second round as a host does that narrows what is uploaded: native float24 code expects it.
+        // In every second round uploads are narrowed, as native float24 code expects.
         if !self.round.is_multiple_of(2) {
             uniforms.narrow(self.precision);
         }
@@ -281,7 +284,7 @@ impl<'a> Values<'a> {
         for file in [&mut unit.v, &mut unit.r].into_iter().chain(&mut unit.o).chain(&mut unit.slots) {
             *file = self.inputs.vertex();
         }
-        // Temporaries hold results, or what a host left there.
+        // Temporaries hold results, or values of the host.
         if self.round.is_multiple_of(2) {
             unit.r.as_flattened_mut().iter_mut().for_each(|x| *x = self.precision.operand(*x));
         }
@@ -298,12 +301,12 @@ impl<'a> Values<'a> {
     }
 }
 
-/// 23 bits, from the generator's only kind of number.
+/// 23 bits from the generator's float.
 fn bits(generator: &mut Generator) -> u32 {
     ((generator.value() + 1.0) * (1 << 22) as f32) as u32
 }
 
-/// Replaces about one in `one_in` numbers by a special one or by any bit pattern.
+/// Replaces about one in `one_in` numbers by a special value or by any bit pattern.
 fn sprinkle(numbers: &mut [f32], one_in: u32, generator: &mut Generator) {
     for number in numbers {
         if !bits(generator).is_multiple_of(one_in) {
@@ -360,9 +363,9 @@ mod tests {
         let subjects = subject::of(&[]).0;
         let args = args(false);
         let (uniforms, inputs) = Values::new(&subjects[1], &args).round(3);
-        let expected = values::uniforms(&subjects[1].dvle);
+        let expected = generator::uniforms(&subjects[1].dvle);
         assert_eq!((uniforms.c, uniforms.i, uniforms.b), (expected.c, expected.i, expected.b));
-        assert_eq!(inputs, values::inputs(3));
+        assert_eq!(inputs, generator::inputs(3));
     }
 
     #[test]

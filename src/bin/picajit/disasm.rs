@@ -1,8 +1,8 @@
-//! `picajit disasm`: a shader -> assembly text, a listing of its words, or a stage on the way to native code.
+//! `picajit disasm`: a shader -> assembly text, a listing of its words, or a compilation stage.
 
 use crate::jit_or_stub::{self, Making, NoBatchCode, Shape};
 use crate::load::{self, LoadError, Loaded};
-use crate::{Outcome, Status};
+use crate::{Status, VerbResult};
 use picajit::isa::Pc;
 use picajit::isa::decode::opdesc_index;
 use picajit::isa::numeric::Precision;
@@ -18,22 +18,23 @@ pub struct Args {
     /// Shader file
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Entry point, counted from 0; without it the whole file, and entry 0 for cfg, ssa, clif and host
+    /// Entry point, counted from 0; without it the whole file, and entry 0 for cfg, ssa, clif and
+    /// host
     #[arg(long, value_name = "N")]
     entry: Option<usize>,
-    /// What to print
+    /// Stage to print
     #[arg(long, value_enum, default_value_t = Stage::Text)]
     stage: Stage,
-    /// CPU that clif and host are for; this machine's unless said
+    /// Target CPU of clif and host [default: this machine's]
     #[arg(long, value_name = "CPU", value_parser = jit_or_stub::TARGETS)]
     target: Option<String>,
-    /// Which code clif and host are of
+    /// Shape of the code of clif and host
     #[arg(long, value_enum, default_value_t)]
     shape: Shape,
     /// Number format of results: f32, f24-nearest or f24-zero
     #[arg(long, value_name = "FORMAT", default_value_t)]
     precision: Precision,
-    /// A JSON object with the text, or with one object for each word (inst)
+    /// Print a JSON object with the text, or with one object for each word (inst)
     #[arg(long)]
     json: bool,
 }
@@ -44,19 +45,19 @@ enum Stage {
     Text,
     /// Every word with its descriptor and its meaning
     Inst,
-    /// Code and operand descriptors as arrays for C, and where entries begin
+    /// Code and operand descriptors as arrays for C, and the addresses of entries
     Words,
-    /// Blocks and where they lead
+    /// Blocks and their edges
     Cfg,
     /// The optimised values
     Ssa,
-    /// What Cranelift is given
+    /// Cranelift's input
     Clif,
     /// Machine code
     Host,
 }
 
-/// A stage that can't be had.
+/// An unavailable stage.
 #[derive(Debug)]
 struct NoStage(NoBatchCode);
 
@@ -64,17 +65,17 @@ impl fmt::Display for NoStage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             NoBatchCode::Unsupported(why) => {
-                write!(f, "no native code, so no such stage: {why} (--stage text and --stage inst always work)")
+                write!(f, "no native code: {why}\nhelp: --stage text and --stage inst always work")
             }
             #[cfg(feature = "jit")]
-            why => write!(f, "batches run one vertex after the other: {why} (--shape vec4 always works)"),
+            why => write!(f, "batches run in sequence: {why}\nhelp: --shape vec4 prints the code for one vertex"),
         }
     }
 }
 
 impl std::error::Error for NoStage {}
 
-pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     let loaded = load::load(&args.file)?;
     if args.stage == Stage::Inst {
         listing(args, &loaded, out)?;
@@ -83,7 +84,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     let text = text(args, &loaded)?;
     if args.json {
         let stage = format!("{:?}", args.stage).to_lowercase();
-        // These are the whole file unless an entry is named; the other stages are always of one.
+        // Text and inst are of the whole file unless an entry is named; other stages are of one
+        // entry.
         let entry =
             if matches!(args.stage, Stage::Text | Stage::Words) { args.entry } else { Some(args.entry.unwrap_or(0)) };
         let object = json!({ "file": loaded.name, "entry": entry, "stage": stage, "text": text });
@@ -119,7 +121,7 @@ fn text(args: &Args, loaded: &Loaded) -> Result<String, Box<dyn std::error::Erro
     })
 }
 
-/// What `pj_shader_get` takes, as C; of all entries, or of `only` one, where it begins.
+/// The arguments of `pj_shader_get` as C, with the address of all entries or of `only` one.
 fn arrays(only: Option<usize>, loaded: &Loaded) -> Result<String, Box<dyn std::error::Error>> {
     let entries = match only {
         Some(n) => vec![loaded.entry(n)?],
@@ -131,7 +133,7 @@ fn arrays(only: Option<usize>, loaded: &Loaded) -> Result<String, Box<dyn std::e
         writeln!(text, "#define {name} {pc} /* the {stage} shader */")?;
     }
     for (name, words) in [("code", loaded.program.code()), ("opdescs", loaded.program.opdescs())] {
-        // C has no array of nothing; its count says that there is none.
+        // C has no empty arrays; the count is 0.
         writeln!(text, "#define {}_WORDS {}", name.to_uppercase(), words.len())?;
         writeln!(text, "static const uint32_t {name}[{}] = {{", words.len().max(1))?;
         for line in if words.is_empty() { &[0] } else { words }.chunks(8) {

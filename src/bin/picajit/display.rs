@@ -1,8 +1,9 @@
-//! Registers, semantics and values as a person calls them. Names out of files are made safe for a terminal.
+//! Registers, semantics and values -> their names in text and JSON. Names from files are escaped
+//! for terminals.
 
 use picajit::container::float24::f24_to_f32;
 use picajit::container::shbin::{Constant, Dvle, GeometryMode, Output};
-use picajit::text::value::{format_f32, format_vec4};
+use picajit::text::literal::{format_f32, format_vec4};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -36,7 +37,8 @@ pub fn wired(o: &Output) -> String {
     }
 }
 
-/// What output register `register` is for: `position`, or `xy texcoord0, zw texcoord1`; empty if nothing says.
+/// Semantics of output register `register`: `position`, or `xy texcoord0, zw texcoord1`; empty if
+/// it has none.
 pub fn purpose(dvle: &Dvle, register: usize) -> String {
     let rows = dvle.outputs.iter().filter(|o| usize::from(o.register) == register);
     let named = rows.map(|o| match o.mask & 0xF {
@@ -96,7 +98,7 @@ pub fn constant_register(c: &Constant) -> String {
     format!("{class}{}", c.register())
 }
 
-/// A constant's value as the registers will have it.
+/// A constant's value as text, as in the registers.
 pub fn constant_value(c: &Constant) -> String {
     match c {
         Constant::Bool { value, .. } => value.to_string(),
@@ -105,7 +107,7 @@ pub fn constant_value(c: &Constant) -> String {
     }
 }
 
-/// A constant's value for machines.
+/// A constant's value as JSON.
 pub fn constant_json(c: &Constant) -> Value {
     match c {
         Constant::Bool { value, .. } => json!(value),
@@ -114,7 +116,7 @@ pub fn constant_json(c: &Constant) -> Value {
     }
 }
 
-/// Four floats, exactly; those that JSON has no number for are the strings that picajit reads back.
+/// Four floats, exactly. Infinities and NaN are strings that picajit reads back.
 pub fn vec4_json(v: [f32; 4]) -> Value {
     v.map(|x| if x.is_finite() { json!(x) } else { json!(format_f32(x)) }).as_slice().into()
 }
@@ -129,12 +131,12 @@ pub fn geometry(mode: GeometryMode) -> String {
     }
 }
 
-/// A name out of a file, without what a terminal would obey.
+/// A name from a file, with control characters escaped.
 pub fn printable(name: &str) -> String {
     name.chars().flat_map(|c| if c.is_control() { c.escape_default().collect::<Vec<_>>() } else { vec![c] }).collect()
 }
 
-/// A path for a person to read; for machines it stays as it is.
+/// A path with control characters escaped. JSON has the path itself.
 pub fn path_name(path: &Path) -> String {
     printable(&path.display().to_string())
 }

@@ -1,4 +1,4 @@
-//! Raw little-endian `f32` files <-> uniforms and register files. A file of the wrong size is told the right one.
+//! Raw little-endian `f32` files <-> uniforms and register files. Errors state the expected size.
 
 use crate::display::path_name;
 use crate::load::LoadError;
@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-/// Vertices that one run takes: a quarter of a gibibyte of inputs.
+/// Most vertices of a run: 256 MiB of inputs.
 pub const MAX_VERTICES: usize = 1 << 20;
 /// Bytes of one register file, which is one vertex.
 pub const VERTEX_BYTES: usize = REGS * 16;
@@ -21,7 +21,7 @@ pub const UNIFORM_BYTES: usize = FLOAT_UNIFORMS * 16;
 pub enum SizeError {
     /// Not the float uniforms.
     Uniforms { name: String, found: u64 },
-    /// Not the inputs of as many vertices as were asked for.
+    /// Not the inputs of the requested number of vertices.
     Inputs { name: String, found: u64, vertices: usize },
     /// Not a whole number of vertices.
     Ragged { name: String, found: u64 },
@@ -51,7 +51,7 @@ impl fmt::Display for SizeError {
                  v0-v15, x y z w, little-endian f32)"
             ),
             SizeError::TooMany { name } => {
-                write!(f, "{name}: has more than {MAX_VERTICES} vertices; run it in pieces")
+                write!(f, "{name}: has more than {MAX_VERTICES} vertices\nhelp: run it in parts")
             }
         }
     }
@@ -93,7 +93,8 @@ pub fn read_inputs(path: &Path, count: Option<usize>) -> Result<Vec<Registers>, 
     Ok(bytes.chunks_exact(VERTEX_BYTES).map(vertex).collect())
 }
 
-/// At most `limit` bytes, and how many there are. Of what is longer and can't tell, one more than was read.
+/// At most `limit` bytes, and the size of the file. For a longer stream of unknown size, one more
+/// than was read.
 fn read(path: &Path, limit: usize) -> Result<(Vec<u8>, u64), LoadError> {
     let io = |error| LoadError::Io { name: path_name(path), error };
     let file = File::open(path).map_err(io)?;

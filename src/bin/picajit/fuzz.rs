@@ -1,13 +1,14 @@
-//! `picajit fuzz`: random programs -> the same on every engine, compared bit by bit; what the programs were like; and the first
-//! difference, shrunk, as a test file.
+//! `picajit fuzz`: random programs -> results of every engine, compared bit by bit; statistics of
+//! the programs; and the first difference, shrunk, as a test file.
 //!
-//! Standard output is the summary, or the test file alone if there is a difference (the summary then goes to standard error).
-//! With `--print` it is one engine's results instead, in hashes. All depends on seed, tier, formats and number of programs, not on threads. It must not know how programs are made.
+//! Standard output is the summary, or the test file alone if there is a difference (the summary
+//! then goes to standard error). With `--print` it has hashes of one engine's results instead. It
+//! depends on seed, tier, formats and number of programs, not on threads.
 
 use crate::measure::{self, Cpu};
 use crate::regress_file;
 use crate::report::{self, Live};
-use crate::{Outcome, Status};
+use crate::{Status, VerbResult};
 use clap::builder::PossibleValuesParser;
 use clap::value_parser;
 use picajit::fuzz::digest::digests;
@@ -21,49 +22,49 @@ use std::io::Write;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-/// Programs if nothing is said.
+/// Default number of programs.
 const PROGRAMS: u64 = 10_000;
-/// What stands for every tier or every number format.
+/// Selects every tier or every number format.
 const ALL: &str = "all";
-/// The CPU that this runs on.
+/// Selects the CPU of this machine.
 const HOST: &str = "host";
-/// One with no more than native code needs.
+/// Selects the least CPU that native code supports.
 const BASELINE: &str = "baseline";
-/// What `--print` takes.
+/// Values of `--print`.
 const ENGINES: [&str; 3] = ["interp", "unoptimised", "batch"];
 
 /// Run random programs on every engine and compare all results bit by bit
 #[derive(clap::Args)]
 #[command(after_help = "\
 The same seed gives the same programs on every machine, with any number of threads; program N of seed S is the first one of seed \
-S + N. A difference ends the run: it is made as small as possible and printed as a test file, and the exit code is 1.")]
+S + N. A difference ends the run: it is shrunk and printed as a test file, and the exit code is 1.")]
 pub struct Args {
-    /// Programs to run; without it 10000, or as many as there is time for
+    /// Programs to run [default: 10000, or until --seconds have passed]
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
     programs: Option<u64>,
-    /// Begin no further programs after so long
+    /// Begin no further programs after N seconds
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=31_536_000))]
     seconds: Option<u64>,
-    /// Seed of the first program; each further one has the next
+    /// Seed of the first program; each further program has the next seed
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
     /// Kinds of programs: random words, random instructions, sensible programs, or all mixed
     #[arg(long, default_value = ALL, value_parser = names(Tier::ALL.into_iter().map(Tier::name)))]
     tier: String,
-    /// Number format, or every program in all of them
+    /// Number format, or all
     #[arg(long, default_value = ALL, value_parser = names(Precision::ALL.into_iter().map(Precision::name)))]
     precision: String,
-    /// Threads that work; as many as the machine has unless said
+    /// Worker threads [default: one for each of the machine's]
     #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// CPU that native code is made for: this one, or an old one with no more than is needed
+    /// Target CPU of native code: this machine's, or the least that is supported
     #[arg(long, default_value = HOST, value_parser = [HOST, BASELINE])]
     cpu: String,
-    /// Compare nothing; run this engine (interp, unoptimised or batch) and print a line with a hash of all results for each
-    /// program and number format, to be compared with what other machines print
+    /// Compare nothing; run this engine (interp, unoptimised or batch) and print a line with a hash
+    /// of all results for each program and number format, to compare between machines
     #[arg(long, value_name = "ENGINE", value_parser = ENGINES, conflicts_with_all = ["json", "seconds"])]
     print: Option<String>,
-    /// One JSON object instead of text
+    /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
 }
@@ -88,7 +89,7 @@ impl Args {
     }
 }
 
-pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     let cpu = if args.cpu == BASELINE { Cpu::Baseline } else { Cpu::Host };
     let (engines, missing) = measure::witnesses(cpu);
     if let Some(name) = &args.print {
@@ -97,12 +98,12 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
         return print(args, Engine { name: engine.name(), backend: engine.backend() }, out);
     }
     if let Some(reason) = missing {
-        report::warning(format_args!("only the interpreter runs; its batches are compared with its runs: {reason}"));
+        report::warning(format_args!("comparing the interpreter's batches with its single runs only: {reason}"));
     }
     fuzz(args, &regress_file::engines(&engines), out)
 }
 
-/// An engine that this build or machine has not.
+/// An engine that this build or machine lacks.
 #[derive(Debug)]
 struct NoEngine {
     name: String,
@@ -111,7 +112,7 @@ struct NoEngine {
 
 impl fmt::Display for NoEngine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "there is no engine {} here", self.name)?;
+        write!(f, "engine {} is not available", self.name)?;
         self.reason.as_ref().map_or(Ok(()), |reason| write!(f, ": {reason}"))
     }
 }
@@ -119,7 +120,7 @@ impl fmt::Display for NoEngine {
 impl std::error::Error for NoEngine {}
 
 /// A line for each program and number format.
-fn print(args: &Args, engine: Engine<'_>, out: &mut dyn Write) -> Outcome {
+fn print(args: &Args, engine: Engine<'_>, out: &mut dyn Write) -> VerbResult {
     let printed = digests(&args.plan(Instant::now()), engine, &mut |lines| match out.write_all(lines.as_bytes()) {
         Ok(()) => ControlFlow::Continue(()),
         Err(error) => ControlFlow::Break(error),
@@ -130,7 +131,7 @@ fn print(args: &Args, engine: Engine<'_>, out: &mut dyn Write) -> Outcome {
     }
 }
 
-fn fuzz(args: &Args, engines: &[Engine<'_>], out: &mut dyn Write) -> Outcome {
+fn fuzz(args: &Args, engines: &[Engine<'_>], out: &mut dyn Write) -> VerbResult {
     let start = Instant::now();
     let plan = args.plan(start);
     let mut live = Live::new(Some(plan.programs).filter(|&programs| programs < u64::MAX));
@@ -140,7 +141,7 @@ fn fuzz(args: &Args, engines: &[Engine<'_>], out: &mut dyn Write) -> Outcome {
     live.finish();
     let time = start.elapsed();
     let file = divergence.map(|divergence| {
-        report::note("engines differ; making the program smaller");
+        report::note("engines differ; shrinking the program");
         regress_file::file(divergence, engines)
     });
     let status = if file.is_some() { Status::Different } else { Status::Fine };
@@ -158,14 +159,14 @@ fn fuzz(args: &Args, engines: &[Engine<'_>], out: &mut dyn Write) -> Outcome {
     Ok(status)
 }
 
-/// What is going on, in a line.
+/// Progress in a line.
 fn news(stats: &Stats, time: Duration) -> String {
     let per_second = |count: u64| count as f64 / time.as_secs_f64().max(1e-9);
     let Stats { programs, vertices, comparisons, .. } = stats;
     let (opcodes, exits) = stats.coverage();
-    let mut refusals = refusals(stats);
-    refusals.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let refusals: Vec<String> = refusals.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+    let mut rejections = rejections(stats);
+    rejections.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let rejections: Vec<String> = rejections.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
     format!(
         "{programs} programs ({:.0}/s), {vertices} vertices ({:.0}/s), opcodes {opcodes}/{}, exits {exits}/{}, native {:.2} %{}{}",
         per_second(*programs),
@@ -173,15 +174,15 @@ fn news(stats: &Stats, time: Duration) -> String {
         stats.opcodes().count(),
         EXITS.len(),
         if *comparisons == 0 { 0.0 } else { stats.native_share() * 100.0 },
-        if refusals.is_empty() { "" } else { ", refused: " },
-        refusals.join(", "),
+        if rejections.is_empty() { "" } else { ", rejected: " },
+        rejections.join(", "),
     )
 }
 
-/// Refusals of all engines by reason.
-fn refusals(stats: &Stats) -> Vec<(&'static str, u64)> {
+/// Rejections of all engines by reason.
+fn rejections(stats: &Stats) -> Vec<(&'static str, u64)> {
     let mut all = std::collections::BTreeMap::new();
-    for (reason, count) in stats.engines.iter().flat_map(|e| &e.refused) {
+    for (reason, count) in stats.engines.iter().flat_map(|e| &e.rejected) {
         *all.entry(*reason).or_default() += count;
     }
     all.into_iter().collect()
@@ -220,8 +221,8 @@ fn object(
         pairs.into_iter().map(|(name, count)| (name.to_string(), json!(count))).collect::<Map<_, _>>().into()
     };
     let per_engine = stats.engines.iter().zip(engines).map(|(counts, engine)| {
-        let refused = counts.refused.iter().map(|(reason, count)| (*reason, *count)).collect();
-        json!({ "name": engine.name, "compiled": counts.compiled, "refused": map(refused) })
+        let rejected = counts.rejected.iter().map(|(reason, count)| (*reason, *count)).collect();
+        json!({ "name": engine.name, "compiled": counts.compiled, "rejected": map(rejected) })
     });
     json!({
         "seed": plan.seed,

@@ -1,11 +1,12 @@
-//! `picajit inspect`: files -> what is in them, as aligned text or as one JSON array with an element for each file.
+//! `picajit inspect`: files -> their contents, as aligned text or as one JSON array with an element
+//! for each file.
 //!
-//! A file that can't be read is reported and does not keep the others from being shown. Nothing is run.
+//! An unreadable file is reported; the others are still shown. Nothing runs.
 
 use crate::display::{self, count, printable};
 use crate::lint::{self, Finding, Survey};
 use crate::load::{self, Form, Loaded, LoadedEntry};
-use crate::{Outcome, Status};
+use crate::{Status, VerbResult};
 use picajit::container::shbin::{Constant, Label, Output, Uniform};
 use picajit::isa::{Pc, Stage};
 use serde_json::{Map, Value, json};
@@ -19,7 +20,7 @@ pub struct Args {
     /// Shader files, or folders with shader files in them
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// A JSON array with one object for each file
+    /// Print a JSON array with one object for each file
     #[arg(long)]
     json: bool,
 }
@@ -27,7 +28,7 @@ pub struct Args {
 /// Numbers of the first registers of the classes in uniform tables.
 const FIRST_UNIFORM: u16 = 0x10;
 
-pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     let mut status = Status::Fine;
     let mut separator = if args.json { "[\n" } else { "" };
     for path in load::expand(&args.files)? {
@@ -39,7 +40,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
             }
             Err(error) => {
                 status = Status::Unusable;
-                // Keep the order of what a person sees on a terminal.
+                // Keeps the order of both streams on a terminal.
                 out.flush()?;
                 error.report();
                 if !args.json {
@@ -57,7 +58,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     Ok(status)
 }
 
-/// A file with everything that was found out about it.
+/// A file with its analysis.
 struct View<'a> {
     loaded: &'a Loaded,
     surveys: Vec<Rc<Survey>>,
@@ -118,7 +119,7 @@ impl<'a> View<'a> {
             Some(blocks) => {
                 format!("{} in {}", count(survey.reachable.len(), "word"), count(blocks, "block"))
             }
-            None => "unknown: control flow is too much to follow".into(),
+            None => "unknown: control flow has too many states".into(),
         };
         section(out, "reaches", vec![reaches])?;
         section(out, "reads", wrapped(reads(survey)))?;
@@ -222,7 +223,7 @@ fn reads(survey: &Survey) -> Vec<String> {
     all
 }
 
-/// Named inputs, then those that only the mask declares.
+/// Named inputs, then inputs that only the mask declares.
 fn inputs(entry: &LoadedEntry) -> Vec<(String, String)> {
     let named_ones: Vec<&Uniform> = entry.dvle.uniforms.iter().filter(|u| u.first < FIRST_UNIFORM).collect();
     let has_name = |n: &usize| named_ones.iter().any(|u| (u.first.into()..=u.last.into()).contains(n));
@@ -259,7 +260,7 @@ fn wrapped(items: impl IntoIterator<Item = String>) -> Vec<String> {
     lines
 }
 
-/// A heading with its lines beside it; nothing if there are none.
+/// A heading with its lines to the right; nothing if there are none.
 fn section(out: &mut dyn Write, heading: &str, lines: Vec<String>) -> io::Result<()> {
     for (n, line) in lines.iter().enumerate() {
         writeln!(out, "    {:<11}{line}", if n == 0 { heading } else { "" })?;

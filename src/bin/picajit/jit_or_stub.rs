@@ -1,4 +1,4 @@
-//! Native code as this build has it: all of it, or a plain word that it was left out.
+//! Access to native code: the JIT, or an error in a build without it.
 
 use picajit::isa::numeric::Precision;
 use picajit::kernel::{Backend, Unsupported};
@@ -8,11 +8,11 @@ use std::sync::Arc;
 #[cfg(feature = "jit")]
 pub use picajit::jit::NoBatchCode;
 
-/// Why there is no code.
+/// Reason for the lack of code.
 #[cfg(not(feature = "jit"))]
 #[derive(Debug)]
 pub enum NoBatchCode {
-    /// The build's fault.
+    /// The build lacks native code.
     Unsupported(Unsupported),
 }
 
@@ -21,41 +21,41 @@ const LEFT_OUT: Unsupported = Unsupported::HostIsa { missing: "picajit was built
 #[cfg(all(feature = "jit", not(feature = "targets")))]
 const ONLY_HOST: Unsupported = Unsupported::HostIsa { missing: "picajit was built without the targets feature" };
 
-/// CPUs that code can be made for without having one, by name.
+/// Names of the target CPUs.
 pub const TARGETS: [&str; 3] = ["x86-64", "x86-64-v3", "aarch64"];
 
-/// Which code is made.
+/// Kind of code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Shape {
     /// One vertex, registers in SIMD registers
     #[default]
     Vec4,
-    /// A batch, four vertices side by side
+    /// A batch, a group of four vertices for each instruction
     Batch,
     /// One vertex, registers in memory: the yardstick
     Unoptimised,
 }
 
-/// What code is made for, and how.
+/// Parameters of a compilation.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(feature = "jit"), expect(dead_code))]
 pub struct Making<'a> {
     /// One of [`TARGETS`], or this machine.
     pub target: Option<&'a str>,
-    /// Which code.
+    /// The kind of code.
     pub shape: Shape,
     /// The number format.
     pub precision: Precision,
 }
 
-/// The engine that makes native code.
+/// The JIT.
 #[cfg(feature = "jit")]
 pub fn backend() -> Result<Arc<dyn Backend>, Unsupported> {
     use picajit::jit::{Jit, Variant};
     Ok(Arc::new(Jit::new(Variant::Vec4, Arc::new(picajit::interp::Interp))?))
 }
 
-/// The engine that makes native code.
+/// The JIT.
 #[cfg(not(feature = "jit"))]
 pub fn backend() -> Result<Arc<dyn Backend>, Unsupported> {
     Err(LEFT_OUT)
@@ -71,9 +71,9 @@ pub struct Stages {
     pub clif: String,
     /// Machine code.
     pub host: String,
-    /// How many instructions that is.
+    /// The number of instructions.
     pub instructions: usize,
-    /// Its bytes, with constants.
+    /// Size in bytes, with constants.
     pub bytes: usize,
 }
 

@@ -1,7 +1,8 @@
-//! An entry -> what its code can reach, reads and writes; a file -> what is odd about it ([`Finding`]).
+//! An entry -> the words that it reaches, its reads and writes; a file -> its oddities
+//! ([`Finding`]).
 //!
-//! Reachable means by [`Cfg`], which takes both ways of every condition. Where control flow is too much for that, every
-//! word counts as reachable. Nothing is run.
+//! Reachability follows [`Cfg`], which takes both edges of every condition. Where control flow has
+//! too many states, every word counts as reachable. Nothing runs.
 
 use crate::display;
 use crate::load::{Loaded, LoadedEntry};
@@ -19,14 +20,14 @@ use std::rc::Rc;
 /// Words of a vertex unit's memory.
 const VERTEX_WORDS: usize = 512;
 
-/// What an entry's code can do.
+/// Static properties of an entry's code.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
-    /// Addresses that can be executed, ascending.
+    /// Reachable addresses, ascending.
     pub reachable: Vec<Pc>,
-    /// Basic blocks; `None` if control flow is too much to tell.
+    /// Basic blocks; `None` if control flow has too many states.
     pub blocks: Option<usize>,
-    /// Why it is too much.
+    /// Why there is no graph.
     pub too_much: Option<Unsupported>,
     /// `v` registers read.
     pub inputs: u16,
@@ -40,19 +41,20 @@ pub struct Survey {
     pub ints: u16,
     /// Boolean uniforms read.
     pub bools: u16,
-    /// Ways to end other than END.
+    /// Exits other than END.
     pub exits: Vec<Exit>,
 }
 
-/// States that the entries of one file may take together: a damaged file can have thousands of entries.
+/// States that the entries of one file may take together: a damaged file can have thousands of
+/// entries.
 const STATES_OF_FILE: usize = 1 << 18;
 
-/// Finds out what `entry` of `program` can do.
+/// Surveys `entry` of `program`.
 pub fn survey(program: &Program, entry: Entry) -> Survey {
     within(program, entry, &mut Limits::default().states)
 }
 
-/// Finds out what each entry of a file can do. Entries that begin alike share their survey.
+/// Surveys each entry of a file. Entries at one address share their survey.
 pub fn surveys(loaded: &Loaded) -> Vec<Rc<Survey>> {
     let mut left = STATES_OF_FILE;
     let mut known: HashMap<Entry, Rc<Survey>> = HashMap::new();
@@ -62,7 +64,7 @@ pub fn surveys(loaded: &Loaded) -> Vec<Rc<Survey>> {
     loaded.entries.iter().map(of).collect()
 }
 
-/// A survey that takes at most `left` states and lowers it by those that it took.
+/// A survey of at most `left` states, which it lowers by the states it takes.
 fn within(program: &Program, entry: Entry, left: &mut usize) -> Survey {
     let mut s = Survey::default();
     let limits = Limits { states: Limits::default().states.min(*left), ..Limits::default() };
@@ -128,7 +130,7 @@ impl Survey {
     }
 }
 
-/// Instructions by name and how often they stand at `pcs`; most frequent first, then by name.
+/// Instructions at `pcs` by name, with their counts; most frequent first, then by name.
 pub fn opcodes(program: &Program, pcs: impl IntoIterator<Item = Pc>) -> Vec<(&'static str, usize)> {
     let mut counts = BTreeMap::new();
     for pc in pcs {
@@ -141,24 +143,24 @@ pub fn opcodes(program: &Program, pcs: impl IntoIterator<Item = Pc>) -> Vec<(&'s
     counts
 }
 
-/// Something odd.
+/// An oddity of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Finding {
-    /// An undefined opcode that can be executed.
+    /// A reachable undefined opcode.
     Undefined { pc: Pc, word: u32 },
-    /// A transfer with bits 9:8 set, which nobody has described.
+    /// A transfer with bits 9:8 set, which no document describes.
     LengthBits { pc: Pc, word: u32 },
     /// An instruction names a descriptor that the file doesn't have.
     NoDescriptor { pc: Pc, index: u8, count: usize },
-    /// A way to end that is not END.
+    /// An exit other than END.
     Exit { entry: usize, exit: Exit },
     /// EMIT or SETEMIT that a vertex entry reaches.
     EmitInVertex { entry: usize, pc: Pc },
     /// A vertex entry reaches words that its unit doesn't have.
     BeyondVertexUnit { entry: usize, pc: Pc },
-    /// Control flow is too much for native code.
+    /// Control flow has too many states for native code.
     TooMuch { entry: usize, why: Unsupported },
-    /// Inputs that are read and not in the (non-empty) input mask.
+    /// Inputs that are read though absent from the (non-empty) input mask.
     UndeclaredInputs { entry: usize, registers: u16 },
     /// Outputs that are declared and never written.
     UnwrittenOutputs { entry: usize, registers: u16 },
@@ -169,12 +171,12 @@ pub enum Finding {
 }
 
 impl Finding {
-    /// Whether it is merely worth knowing.
+    /// Whether it is a note rather than a warning.
     pub fn is_note(&self) -> bool {
         matches!(self, Finding::Unreachable { .. } | Finding::TooMuch { .. })
     }
 
-    /// A word for machines.
+    /// Its name in JSON.
     pub fn id(&self) -> &'static str {
         match self {
             Finding::Undefined { .. } => "undefined-opcode",
@@ -191,7 +193,7 @@ impl Finding {
         }
     }
 
-    /// Where it is, if that is one word.
+    /// Its address, if it concerns one word.
     pub fn pc(&self) -> Option<Pc> {
         match *self {
             Finding::Undefined { pc, .. }
@@ -244,7 +246,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// How a run ended, in words.
+/// An exit as text.
 pub fn exit_text(exit: Exit) -> &'static str {
     match exit {
         Exit::End => "end",
@@ -254,7 +256,7 @@ pub fn exit_text(exit: Exit) -> &'static str {
     }
 }
 
-/// How a run ended, for machines.
+/// An exit's name in JSON.
 pub fn exit_id(exit: Exit) -> &'static str {
     match exit {
         Exit::End => "end",
@@ -264,7 +266,7 @@ pub fn exit_id(exit: Exit) -> &'static str {
     }
 }
 
-/// What is odd about a file; `surveys` are those of its entries in their order.
+/// The oddities of a file; `surveys` has one element for each entry, in order.
 pub fn findings(loaded: &Loaded, surveys: &[Rc<Survey>]) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut reached = vec![false; loaded.program.code().len()];
@@ -313,7 +315,7 @@ fn of_word(pc: Pc, word: u32, descriptors: usize, found: &mut Vec<Finding>) {
 fn of_entry(program: &Program, entry: &LoadedEntry, survey: &Survey, found: &mut Vec<Finding>) {
     let (n, dvle) = (entry.index, &entry.dvle);
     if let Some(why) = &survey.too_much {
-        // Nothing further is known of what it does.
+        // Without a graph there is no further information.
         found.push(Finding::TooMuch { entry: n, why: why.clone() });
         return;
     }
@@ -324,7 +326,7 @@ fn of_entry(program: &Program, entry: &LoadedEntry, survey: &Survey, found: &mut
         let beyond = |pc: &&Pc| usize::from(**pc) >= VERTEX_WORDS;
         found.extend(survey.reachable.iter().find(beyond).map(|&pc| Finding::BeyondVertexUnit { entry: n, pc }));
     }
-    // Some assemblers leave the mask empty, which says nothing.
+    // Some assemblers leave the mask empty.
     let registers = survey.inputs & !dvle.input_mask;
     if dvle.input_mask != 0 && registers != 0 {
         found.push(Finding::UndeclaredInputs { entry: n, registers });

@@ -1,7 +1,7 @@
-//! A path -> [`Loaded`]: a program and its entries, whatever kind of file they came from. Folders -> the shaders in them.
+//! A path -> [`Loaded`]: a program and its entries, from any kind of file. Folders -> the shaders
+//! in them.
 //!
-//! Files are told apart by their first bytes; assembly, which has none, by the ending of its name. No verb needs to know
-//! which it was. It must not know what is done with a program.
+//! The first bytes identify a container, the ending of the name identifies assembly.
 
 use crate::display::{path_name, printable};
 use crate::report;
@@ -17,43 +17,43 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// No shader comes near this; larger files are not read.
+/// Largest file that is read, far above any shader.
 const MAX_FILE: u64 = 4 << 20;
 
 /// Endings of assembly files. Picasso's own `.v.pica` and `.g.pica` are among them.
 const SOURCE_ENDINGS: [&str; 3] = ["pica", "s", "asm"];
 
-/// A shader, ready to be looked at or run.
+/// A shader, ready to inspect or run.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     /// The path as given.
     pub name: String,
-    /// What the file is.
+    /// The kind of file.
     pub form: Form,
     /// Bytes of the file.
     pub size: usize,
-    /// What the engines run.
+    /// The program for the engines.
     pub program: Arc<Program>,
-    /// Code and tables. Of an object, what a linker would make of it alone.
+    /// Code and tables. An object is linked alone.
     pub shbin: Shbin,
     /// Entry points in file order; at least one unless the file has none.
     pub entries: Vec<LoadedEntry>,
-    /// What the assembler found odd.
+    /// The assembler's warnings.
     pub warnings: Vec<Warning>,
 }
 
 /// An entry point of a [`Loaded`].
 #[derive(Clone, Debug)]
 pub struct LoadedEntry {
-    /// Its place in the file, from 0.
+    /// Its index in the file, from 0.
     pub index: usize,
-    /// Where it begins and on what unit.
+    /// Its address and stage.
     pub entry: Entry,
     /// Its tables.
     pub dvle: Dvle,
 }
 
-/// What kind of file a shader came from.
+/// The kind of a shader file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// A container.
@@ -79,14 +79,14 @@ impl Loaded {
     }
 }
 
-/// Why a path gives no shader, and what to do about it. Paths in it are fit for a terminal.
+/// Why a path gives no shader, and a remedy. Its paths are escaped for terminals.
 #[derive(Debug)]
 pub enum LoadError {
-    /// The system refused.
+    /// The system returned an error.
     Io {
         /// The path.
         name: String,
-        /// Its words.
+        /// The system's error.
         error: io::Error,
     },
     /// Larger than any shader.
@@ -94,7 +94,7 @@ pub enum LoadError {
         /// The path.
         name: String,
     },
-    /// A folder where one file is wanted.
+    /// A folder in place of one file.
     IsFolder {
         /// The path.
         name: String,
@@ -104,14 +104,14 @@ pub enum LoadError {
         /// The path.
         name: String,
     },
-    /// A container that is known and not read.
+    /// A container that is recognised and not supported.
     Foreign {
         /// The path.
         name: String,
-        /// What it is.
+        /// Its kind.
         kind: Kind,
     },
-    /// Nothing known.
+    /// An unknown format.
     Unknown {
         /// The path.
         name: String,
@@ -122,34 +122,34 @@ pub enum LoadError {
     Damaged {
         /// The path.
         name: String,
-        /// What it begins like.
+        /// Its kind by its first bytes.
         kind: Kind,
-        /// What is wrong.
+        /// The reader's error.
         error: ShbinError,
     },
-    /// What should be assembly and is not UTF-8.
+    /// Assembly that is not UTF-8.
     NotText {
         /// The path.
         name: String,
-        /// Where the first bad byte is.
+        /// Offset of the first bad byte.
         offset: usize,
     },
-    /// A container where assembly is wanted.
+    /// A container in place of assembly.
     NotAssembly {
         /// The path.
         name: String,
-        /// What it is.
+        /// Its kind.
         kind: Kind,
     },
-    /// Assembly with a mistake.
+    /// Assembly with an error.
     Source(Box<AsmError>),
-    /// An entry that the file doesn't have.
+    /// An entry that the file lacks.
     NoSuchEntry {
         /// The path.
         name: String,
-        /// Which was asked for.
+        /// The requested index.
         index: usize,
-        /// How many there are.
+        /// The number of entries.
         count: usize,
     },
 }
@@ -160,23 +160,25 @@ impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LoadError::Io { name, error } if error.kind() == io::ErrorKind::NotFound => {
-                write!(f, "{name}: there is no such file; check the path")
+                write!(f, "{name}: no such file\nhelp: check the path")
             }
             LoadError::Io { name, error } => write!(f, "{name}: can't be read: {error}"),
             LoadError::TooLarge { name } => {
-                write!(f, "{name}: larger than {} MiB, which no shader is; {READS}", MAX_FILE >> 20)
+                write!(f, "{name}: larger than {} MiB, so it is no shader\nhelp: {READS}", MAX_FILE >> 20)
             }
-            LoadError::IsFolder { name } => write!(f, "{name}: is a folder; name one shader file in it"),
-            LoadError::EmptyFolder { name } => write!(f, "{name}: has no shader files in it; {READS}"),
-            LoadError::Foreign { name, kind } => write!(f, "{name}: is a {kind}, which is not read; {READS}"),
+            LoadError::IsFolder { name } => write!(f, "{name}: is a folder\nhelp: name one shader file in it"),
+            LoadError::EmptyFolder { name } => write!(f, "{name}: has no shader files in it\nhelp: {READS}"),
+            LoadError::Foreign { name, kind } => {
+                write!(f, "{name}: is a {kind}, which is not supported\nhelp: {READS}")
+            }
             LoadError::Unknown { name, begins } if begins.is_empty() => {
-                write!(f, "{name}: is empty; {READS}")
+                write!(f, "{name}: is empty\nhelp: {READS}")
             }
             LoadError::Unknown { name, begins } if begins.starts_with(b"\x1f\x8b") => {
-                write!(f, "{name}: is gzip-compressed; decompress it first (gunzip)")
+                write!(f, "{name}: is gzip-compressed\nhelp: decompress it with gunzip")
             }
             LoadError::Unknown { name, begins } => {
-                write!(f, "{name}: no known shader file begins with \"{}\"; {READS}", begins.escape_ascii())
+                write!(f, "{name}: no known shader file begins with \"{}\"\nhelp: {READS}", begins.escape_ascii())
             }
             LoadError::Damaged { name, kind, error } => {
                 write!(f, "{name}: begins like a {kind} and is damaged or cut off: {error}")
@@ -188,18 +190,18 @@ impl fmt::Display for LoadError {
                 write!(f, "{name}: is named like assembly and is not UTF-8 text (byte {offset:#x})")
             }
             LoadError::NotAssembly { name, kind } if kind.is_readable() => {
-                write!(f, "{name}: is already a {kind}; `asm` takes assembly text, use `disasm` to get it")
+                write!(f, "{name}: is already a {kind}\nhelp: `disasm` prints its assembly text, which `asm` takes")
             }
-            LoadError::NotAssembly { name, kind } => write!(f, "{name}: is a {kind}; `asm` takes assembly text"),
+            LoadError::NotAssembly { name, kind } => write!(f, "{name}: is a {kind}\nhelp: `asm` takes assembly text"),
             LoadError::Source(error) => error.fmt(f),
             LoadError::NoSuchEntry { name, count: 0, .. } => {
-                write!(f, "{name}: has no entry points, so there is nothing to begin with")
+                write!(f, "{name}: has no entry points")
             }
             LoadError::NoSuchEntry { name, index, count: 1 } => {
-                write!(f, "{name}: has no entry {index}: the only one is 0")
+                write!(f, "{name}: has no entry {index}\nhelp: its only entry is 0")
             }
             LoadError::NoSuchEntry { name, index, count } => {
-                write!(f, "{name}: has no entry {index}: choose one of 0 to {}", count - 1)
+                write!(f, "{name}: has no entry {index}\nhelp: its entries are 0 to {}", count - 1)
             }
         }
     }
@@ -208,7 +210,7 @@ impl fmt::Display for LoadError {
 impl std::error::Error for LoadError {}
 
 impl LoadError {
-    /// Tells a person. The assembler's errors begin with the place and say themselves that they are errors.
+    /// Prints it. The assembler's errors begin with a place and have their own `error:`.
     pub fn report(&self) {
         match self {
             LoadError::Source(error) => report::plain(error),
@@ -272,7 +274,8 @@ pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, LoadError> {
     if bytes.len() as u64 > limit { Err(LoadError::TooLarge { name: name() }) } else { Ok(bytes) }
 }
 
-/// Replaces each folder by the shader files in it (not in folders below it), in the order of their names.
+/// Replaces each folder by the shader files in it (not in folders below it), in the order of their
+/// names.
 pub fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, LoadError> {
     let mut files = Vec::new();
     for path in paths {
@@ -298,7 +301,7 @@ pub fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, LoadError> {
     Ok(files)
 }
 
-/// Whether the name says that this is assembly.
+/// Whether the name's ending is one of assembly.
 pub fn is_source(path: &Path) -> bool {
     path.extension().is_some_and(|e| SOURCE_ENDINGS.iter().any(|s| e.eq_ignore_ascii_case(s)))
 }

@@ -1,8 +1,9 @@
-//! `picajit`: the engine from a command line. Arguments -> one verb -> text on standard output and an exit code.
+//! `picajit`, the command. Arguments -> one verb -> text on standard output and an exit code.
 //!
-//! Invariant: standard output has results and nothing else; whatever speaks to a person about the run goes to standard
-//! error. Exit codes: 0 fine; 1 a difference or a failed check; 2 wrong usage or unreadable input. A reader that closes
-//! the pipe ends the program quietly. Every verb is a file with `Args` and `run`; none knows another one.
+//! Invariant: standard output has results only; messages about the run go to standard error. Exit
+//! codes: 0 success; 1 a difference or a failed check; 2 wrong usage or unreadable input. A closed
+//! pipe ends the program quietly. Every verb is a file with `Args` and `run`; verbs are
+//! independent.
 
 mod asm;
 mod bench;
@@ -13,6 +14,7 @@ mod disasm;
 mod display;
 mod floats;
 mod fuzz;
+mod generator;
 mod inspect;
 mod jit_or_stub;
 mod lint;
@@ -26,19 +28,18 @@ mod run;
 mod show;
 mod subject;
 mod trace;
-mod values;
 
 use clap::{Parser, Subcommand};
 use std::error::Error;
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
-/// PICA200 (Nintendo 3DS) shaders: look at them, take them apart, assemble them, run them.
+/// Inspect, disassemble, assemble, run and compare PICA200 (Nintendo 3DS) shaders
 #[derive(Parser)]
 #[command(name = "picajit", version, max_term_width = 100, arg_required_else_help = true)]
 #[command(after_help = "\
 FILE is a SHBIN, an unlinked object (DVOJ), or assembly text ending in .pica, .s or .asm.
-Exit codes: 0 fine, 1 a difference or a failed check, 2 wrong usage or unreadable input.")]
+Exit codes: 0 success, 1 a difference or a failed check, 2 wrong usage or unreadable input.")]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
@@ -46,41 +47,41 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// What is in shader files: entries, constants, names, instructions, and what is odd about them
+    /// Show the contents of shader files: entries, constants, names, instructions, oddities
     Inspect(inspect::Args),
-    /// A shader as assembly text, or as one of the stages on its way to native code
+    /// Print a shader as assembly text, or one of its compilation stages
     Disasm(disasm::Args),
-    /// Assembly text to a SHBIN file
+    /// Assemble text to a SHBIN file
     Asm(asm::Args),
-    /// Run a shader on given or generated values and show what it writes
+    /// Run a shader on given or generated values and show its outputs
     Run(run::Args),
     /// Run shaders on every engine and compare all results bit by bit
     Diff(diff::Args),
     /// Run random programs on every engine and compare all results bit by bit
     Fuzz(fuzz::Args),
-    /// Recompile shaders, check them against the interpreter, and show how fast everything is
+    /// Recompile shaders, check them against the interpreter, and print compile and run times
     Bench(bench::Args),
 }
 
-/// How a verb ended when nothing went wrong with the verb itself.
+/// Result of a verb that ran to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// Exit code 0.
     Fine,
     /// A difference was found or a check failed: exit code 1.
     Different,
-    /// Some input could not be used, which standard error has been told: exit code 2.
+    /// Some input was unusable, and standard error has a message: exit code 2.
     Unusable,
 }
 
-/// What every verb returns. An error is the last thing a verb has to say: exit code 2.
-pub type Outcome = Result<Status, Box<dyn Error>>;
+/// Result of every verb. An error is printed and gives exit code 2.
+pub type VerbResult = Result<Status, Box<dyn Error>>;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version arrive here too. Whether anyone reads them is not our concern.
+            // Help and version arrive here too. A closed stream is no error.
             let _ = error.print();
             return ExitCode::from(error.exit_code() as u8);
         }
@@ -96,7 +97,7 @@ fn main() -> ExitCode {
         Verb::Bench(args) => bench::run(args, &mut out),
     };
     let outcome = outcome.and_then(|status| Ok(out.flush().map(|()| status)?));
-    // What is still buffered after a failed write would be tried again.
+    // After a failed write the buffer would be flushed again.
     let (_stdout, _unwritten) = out.into_parts();
     match outcome {
         Ok(Status::Fine) => ExitCode::SUCCESS,
@@ -107,7 +108,7 @@ fn main() -> ExitCode {
             if let Some(error) = error.downcast_ref::<load::LoadError>() {
                 error.report();
             } else if let Some(error) = error.downcast_ref::<io::Error>() {
-                // Files have errors of their own, with their names.
+                // Other files have errors of their own, with names.
                 report::error(format_args!("standard output can't be written: {error}"));
             } else {
                 report::error(&*error);

@@ -1,13 +1,16 @@
-//! A program -> how long it takes to compile and to run on each engine. The measuring core of the `bench` verb and of the
-//! benches, which include this file.
+//! A program -> its compile and run times on each engine. The measuring core of the `bench` verb
+//! and of the benches, which include this file.
 //!
-//! What is timed. *Compiling*: one call of [`Backend::compile`] with everything in it; the median of several, after one
-//! that is not counted. *Running a batch of 1*: for every vertex, copying its input registers to the unit and one call of
-//! `run`. *Larger batches*: `run_batch`, which copies inputs and outputs by the same masks, of vertices that have no more
-//! registers than the masks ask for, unless told otherwise. The masks are the shader's own. All engines are given the same vertices, few enough to stay in the cache; triangles are thrown away. Engines take
-//! turns, so that a machine that slows down slows all of them; the result is the median over the rounds. A slow engine
-//! (the interpreter) gets a part of the vertices in each round, the next part in the next, and its batches end with that
-//! part; they are a loop around `run`, so their size changes nothing. It must not print.
+//! *Compiling* is one call of [`Backend::compile`]; the median of several, after a warm-up call.
+//! *Running a batch of 1* is, for each vertex, copying its input registers to the unit and one call
+//! of `run`. *Larger batches* are `run_batch`, which copies inputs and outputs by the same masks.
+//! By default a vertex has only the registers in the shader's own masks.
+//!
+//! All engines run the same vertices, few enough to stay in the cache; triangles are discarded.
+//! Engines take turns, so that a slow-down of the machine affects all of them. The result is the
+//! median over the rounds. A slow engine (the interpreter) runs a part of the vertices in each
+//! round, the next part in the next. Its batches end with that part; they are a loop around `run`,
+//! so their size does not matter. Nothing here prints.
 
 use picajit::container::shbin::Dvle;
 use picajit::interp::Interp;
@@ -27,28 +30,28 @@ use std::time::{Duration, Instant};
 
 /// Vertices in a pass.
 pub const VERTICES: usize = 1024;
-/// The batches that are measured.
+/// Measured batch sizes.
 pub const BATCHES: [usize; 4] = [1, 4, 64, VERTICES];
-/// What is timed at once should be shorter than what a busy machine gives a program before another one has its turn, or
-/// the median is of interrupted passes.
+/// Longest pass. It is shorter than a time slice of a busy machine; otherwise the median would be
+/// one of interrupted passes.
 const SHORT_PASS: Duration = Duration::from_micros(200);
-/// Fewer vertices than this are timed at once only if ...
+/// Fewest vertices of a pass, unless they take longer than [`LONG_PASS`].
 const FEWEST_VERTICES: usize = 64;
-/// ... they take longer than this.
+/// See [`FEWEST_VERTICES`].
 const LONGEST_PASS: Duration = Duration::from_millis(20);
-/// Or, where the budget is small, than this.
+/// The same for a small budget.
 const SHORTEST_LONG_PASS: Duration = Duration::from_millis(2);
-/// Passes of each engine, however little time there is. Odd, for the median.
+/// Fewest passes of each engine. Odd, for the median.
 const FEWEST_ROUNDS: usize = 5;
-/// Compilations of each engine, however long they take.
+/// Fewest compilations of each engine.
 const FEWEST_COMPILES: usize = 3;
-/// Vertices that tell whether a program ends.
+/// Vertices that show whether a program ends.
 pub const PROBED: usize = 4;
-/// What takes longer than this counts as not ending.
+/// A longer run counts as endless.
 const ENDLESS_VERTEX: Duration = Duration::from_millis(500);
-/// What a program gets that does not end, less if [`SLOW_VERTEX`] is not enough for it.
+/// Fuel of an endless program; less if that exceeds [`SLOW_VERTEX`].
 const ENDLESS_FUEL: u32 = 256;
-/// What a vertex of a program that does not end should take at most on the interpreter.
+/// Longest time for a vertex of an endless program on the interpreter.
 const SLOW_VERTEX: Duration = Duration::from_millis(2);
 
 /// An engine of this build.
@@ -60,26 +63,27 @@ pub enum Engine {
     Native(Arc<Jit>),
 }
 
-/// Which instructions native code may use: all that the CPU has, or no more than it needs.
+/// CPU features that native code may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cpu {
-    /// All.
+    /// All of this machine.
     Host,
-    /// No more than needed.
+    /// The least that native code needs.
     Baseline,
 }
 
-/// The engines that there are, slow ones first, and why native code is missing if it is.
+/// The available engines, slow ones first, and the reason if native code is missing.
 pub fn engines() -> (Vec<Engine>, Option<Unsupported>) {
     make(Cpu::Host, false, &Profiler::None)
 }
 
-/// The same, and a profiler is told of their code.
+/// The same, with a profiler.
 pub fn profiled(profiler: &Profiler) -> (Vec<Engine>, Option<Unsupported>) {
     make(Cpu::Host, false, profiler)
 }
 
-/// Engines that are as unlike as can be, with native code for `cpu`: the slower one has another register allocator too.
+/// Engines that share as little as possible, with native code for `cpu`. The slower one also uses
+/// another register allocator.
 pub fn witnesses(cpu: Cpu) -> (Vec<Engine>, Option<Unsupported>) {
     make(cpu, true, &Profiler::None)
 }
@@ -96,7 +100,7 @@ fn make(cpu: Cpu, unlike: bool, profiler: &Profiler) -> (Vec<Engine>, Option<Uns
             Cpu::Baseline => picajit::jit::Cpu::Baseline,
         };
         let variants: &[Variant] = match unlike {
-            // One vertex at a time, the code of both of these is the same.
+            // Their code for one vertex is the same.
             true => &[Variant::Unoptimised, Variant::Batch],
             false => &[Variant::Unoptimised, Variant::Vec4, Variant::Batch],
         };
@@ -105,7 +109,7 @@ fn make(cpu: Cpu, unlike: bool, profiler: &Profiler) -> (Vec<Engine>, Option<Uns
                 Variant::Unoptimised if unlike => Allocator::SinglePass,
                 _ => Allocator::Backtracking,
             };
-            // Code for batches at once; what is measured runs small ones as a host's would run.
+            // Batch code from the first call on; small measured batches run as a host's would.
             let batch_threshold = if unlike { 0 } else { 1 };
             let settings = Settings {
                 cpu,
@@ -123,15 +127,15 @@ fn make(cpu: Cpu, unlike: bool, profiler: &Profiler) -> (Vec<Engine>, Option<Uns
     }
 }
 
-/// An entry of a program as one engine made it.
+/// An entry of a program, compiled by one engine.
 pub struct Compiled {
     /// The engine.
     pub engine: &'static str,
-    /// What runs.
+    /// The compiled kernel.
     pub kernel: Arc<dyn Kernel>,
-    /// How long one call took.
+    /// Compile time.
     pub time: Duration,
-    /// Its stages by name; none for the interpreter.
+    /// Times of its stages by name; none for the interpreter.
     pub stages: Vec<(&'static str, Duration)>,
 }
 
@@ -145,7 +149,7 @@ impl Engine {
         }
     }
 
-    /// See [`Jit::on_profiler_error`]; never, of an engine that compiles nothing.
+    /// See [`Jit::on_profiler_error`]; the interpreter never calls it.
     #[cfg_attr(not(feature = "jit"), allow(unused_variables))]
     pub fn on_profiler_error(&self, handler: impl Fn(&ProfilerError) + Send + Sync + 'static) {
         match self {
@@ -164,7 +168,7 @@ impl Engine {
         }
     }
 
-    /// Compiles once, for the usual fuel.
+    /// Compiles once, with the default fuel.
     pub fn compile(&self, program: &Arc<Program>, entry: Entry) -> Result<Compiled, Unsupported> {
         self.compile_for(program, entry, &Config::default())
     }
@@ -195,8 +199,8 @@ impl Engine {
         }
     }
 
-    /// Compiles once and then `times` times, and returns the last with the medians of all but the first. After `within`,
-    /// a few are enough.
+    /// Compiles once and then `times` times. Returns the last result with the medians of all but
+    /// the first. After `within`, a few compilations are enough.
     pub fn compile_often(
         &self,
         program: &Arc<Program>,
@@ -224,41 +228,43 @@ impl Engine {
     }
 }
 
-/// What an entry is run on.
+/// Inputs of an entry's runs.
 pub struct Workload {
     /// The uniforms.
     pub uniforms: Uniforms,
     /// The vertices.
     pub inputs: Vec<Registers>,
-    /// Input registers that the shader has.
+    /// The shader's input mask.
     pub input_mask: u16,
-    /// Output registers that it has.
+    /// The shader's output mask.
     pub output_mask: u16,
-    /// Whether batches leave the unit as it is; they don't unless this is set.
+    /// [`Batch::preserve_unit`]; false by default.
     pub preserve_unit: bool,
-    /// How a batch takes its registers to lie. They do so as [`VertexLayout::Aos`] has it: by components it is other vertices.
+    /// Layout of batches. The memory is always filled as [`VertexLayout::Aos`], so SoA runs other
+    /// vertices.
     pub layout: VertexLayout,
-    /// The same vertices, as batches have them, and registers a vertex there, in and out.
+    /// The same vertices packed for batches, and registers a vertex, in and out.
     packed: Vec<Vec4>,
     strides: (usize, usize),
 }
 
-/// How many registers a vertex has in batches.
+/// Registers of a vertex in batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stride {
-    /// As few as the masks ask for.
+    /// The registers in the masks.
     Least,
     /// A whole register file.
     File,
 }
 
-/// A shader's own input and output masks; one that a file leaves empty becomes a full one.
+/// A shader's own input and output masks; a mask that the file leaves empty becomes full.
 pub fn masks(dvle: &Dvle) -> (u16, u16) {
     let or_all = |mask| if mask == 0 { u16::MAX } else { mask };
     (or_all(dvle.input_mask), or_all(dvle.output_mask))
 }
 
-/// The input registers that an entry reads and the output registers that it writes. All, if it is too large to look at.
+/// The input registers that an entry reads and the output registers that it writes. All, if it is
+/// too large to explore.
 fn used(program: &Program, entry: Entry) -> (u16, u16) {
     let Ok(cfg) = Cfg::build(program, entry, Limits::default()) else { return (u16::MAX, u16::MAX) };
     let mut func = Func::build(&cfg, Config::default().fuel, Form::Ssa);
@@ -267,7 +273,7 @@ fn used(program: &Program, entry: Entry) -> (u16, u16) {
 }
 
 impl Workload {
-    /// With the masks of a shader; one that a file leaves empty has the registers that the code uses, as a host's would.
+    /// With the masks of a shader; an empty mask is replaced by the registers that the code uses.
     pub fn new(dvle: &Dvle, program: &Program, uniforms: Uniforms, inputs: Vec<Registers>, stride: Stride) -> Workload {
         let (read, written) = used(program, dvle.entry());
         let or = |mask, other| if mask == 0 { other } else { mask };
@@ -291,10 +297,10 @@ impl Workload {
 
     /// All vertices as a batch.
     pub fn vertices(&self) -> Vertices<'_> {
-        Vertices::packed(&self.packed, self.strides.0, self.inputs.len()).expect("so many")
+        Vertices::packed(&self.packed, self.strides.0, self.inputs.len()).expect("the buffer has that many vertices")
     }
 
-    /// Places for the outputs of all vertices.
+    /// Memory for the outputs of all vertices.
     pub fn places(&self) -> Vec<Vec4> {
         vec![[0.0; 4]; self.inputs.len() * self.strides.1]
     }
@@ -324,9 +330,9 @@ impl Workload {
         black_box((unit, places));
     }
 
-    /// What to compile with so that nobody waits for a program that does not end: `config` if the first vertices come to
-    /// an end with it in time, and if not, with so little fuel that each is soon over. Triangles are bounded by the same,
-    /// as a run has no more than fuel and code allow. Also the longest that one of them then takes on the interpreter.
+    /// A configuration that bounds endless programs: `config` if the first vertices end in time
+    /// with it, otherwise one with little fuel. Fuel and code also bound the triangles of a run.
+    /// Also returns the longest time of such a vertex on the interpreter.
     pub fn config(&self, program: &Program, entry: Entry, mut config: Config) -> (Config, Duration) {
         loop {
             let kernel = Interp.kernel(program, entry, &config);
@@ -348,7 +354,7 @@ impl Workload {
         }
     }
 
-    /// How vertex `vertex` ends on a new unit.
+    /// The exit of vertex `vertex` on a new unit.
     pub fn exit(&self, kernel: &dyn Kernel, vertex: usize) -> Exit {
         let mut unit = Unit::new();
         copy_registers(self.input_mask, &self.inputs[vertex], &mut unit.v);
@@ -356,16 +362,16 @@ impl Workload {
     }
 }
 
-/// A note about a program that was given less than the usual fuel.
+/// A note about a program with less than the default fuel.
 pub fn stopped(fuel: u32) -> String {
-    format!("vertices do not end, or not soon: every run is stopped after {fuel} backward jumps, on all engines")
+    format!("vertices do not end soon: every run stops after {fuel} backward jumps, on all engines")
 }
 
-/// What running took.
+/// Run times.
 pub struct Speed {
     /// Nanoseconds a vertex: one row for each kernel, one column for each of [`BATCHES`].
     pub ns: Vec<[f64; BATCHES.len()]>,
-    /// For each kernel, how many vertices at a time were timed; its batches were never larger than that.
+    /// For each kernel, the vertices of a timed pass; its batches were never larger.
     pub vertices: Vec<usize>,
 }
 
@@ -400,8 +406,8 @@ pub fn run(kernels: &[&dyn Kernel], work: &Workload, budget: Duration) -> Speed 
     Speed { ns: times.iter_mut().map(|row| row.each_mut().map(|times| median(times))).collect(), vertices }
 }
 
-/// How many vertices to time at once: as many as take [`SHORT_PASS`], at least [`FEWEST_VERTICES`] unless those take
-/// `longest`, at most all.
+/// Vertices of a pass: as many as take [`SHORT_PASS`], at least [`FEWEST_VERTICES`] unless those
+/// take `longest`, at most all.
 fn fitting(kernel: &dyn Kernel, work: &Workload, longest: Duration, unit: &mut Unit, outputs: &mut [Vec4]) -> usize {
     let mut count = 1;
     while count < work.inputs.len() {
@@ -424,7 +430,7 @@ fn fitting(kernel: &dyn Kernel, work: &Workload, longest: Duration, unit: &mut U
     count
 }
 
-/// The middle one, the upper of two.
+/// The median; the upper one of an even number.
 pub fn median<T: PartialOrd + Copy>(values: &mut [T]) -> T {
     values.sort_by(|a, b| a.partial_cmp(b).expect("times are no NaN"));
     values[values.len() / 2]

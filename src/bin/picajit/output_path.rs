@@ -1,7 +1,7 @@
-//! Where a result is to go -> an error if it would replace something that the command reads, or look like it.
+//! The path of a result -> an error if it names an input, or is named like one.
 //!
-//! Two paths are the same file if the system resolves them to the same place; a file that does not exist yet is none that
-//! is read. It must not know which verb asks, and it opens nothing.
+//! Two paths are the same file if the system resolves them to one. A file that does not exist yet
+//! is not an input. Nothing here opens a file.
 
 use crate::display::path_name;
 use crate::load;
@@ -9,17 +9,17 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-/// A place that no result goes to.
+/// A path that can't take a result.
 #[derive(Debug)]
 pub enum TargetError {
-    /// It is one of the files that are read.
+    /// It is an input.
     IsInput {
         /// As given.
         target: String,
         /// The same file, as given.
         input: String,
     },
-    /// Assembly by its name, which a SHBIN is not.
+    /// A SHBIN with a name of assembly.
     NamedLikeSource {
         /// As given.
         target: String,
@@ -30,16 +30,13 @@ impl fmt::Display for TargetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             TargetError::IsInput { target, input } if target == input => {
-                write!(f, "{target}: is also read and would be overwritten; name another file for the result")
+                write!(f, "{target}: is an input and would be overwritten\nhelp: name another file for the result")
             }
             TargetError::IsInput { target, input } => {
-                write!(f, "{target}: is the same file as {input} and would be overwritten; name another one")
+                write!(f, "{target}: is the same file as {input} and would be overwritten\nhelp: name another file")
             }
             TargetError::NamedLikeSource { target } => {
-                write!(
-                    f,
-                    "{target}: is a name of assembly text and the result is a SHBIN; choose another ending (.shbin)"
-                )
+                write!(f, "{target}: is a name of assembly text and the result is a SHBIN\nhelp: use the ending .shbin")
             }
         }
     }
@@ -47,7 +44,7 @@ impl fmt::Display for TargetError {
 
 impl std::error::Error for TargetError {}
 
-/// Refuses a target that is one of `inputs`. Devices may be both.
+/// Fails if the target is one of `inputs`. Devices may be both.
 pub fn not_an_input<'a>(target: &Path, inputs: impl IntoIterator<Item = &'a Path>) -> Result<(), TargetError> {
     if !target.is_file() {
         return Ok(());
@@ -58,7 +55,7 @@ pub fn not_an_input<'a>(target: &Path, inputs: impl IntoIterator<Item = &'a Path
     }
 }
 
-/// Refuses a target whose name says that it is assembly.
+/// Fails if the target has a name of assembly.
 pub fn not_source(target: &Path) -> Result<(), TargetError> {
     match load::is_source(target) {
         true => Err(TargetError::NamedLikeSource { target: path_name(target) }),
@@ -71,7 +68,7 @@ fn same_file(a: &Path, b: &Path) -> bool {
     place(a).is_some_and(|a| place(b) == Some(a)) || linked(a, b)
 }
 
-/// Whether both are names of one file (hard links), which have no path in common.
+/// Whether both are hard links to one file, which resolved paths don't show.
 #[cfg(unix)]
 fn linked(a: &Path, b: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;

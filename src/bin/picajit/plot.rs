@@ -1,6 +1,6 @@
 //! Ratios of many shaders -> a picture of bars, as SVG: `bench --plot`.
 //!
-//! Invariant: the picture is well-formed XML whatever the shaders are called. It must not know what was measured.
+//! Invariant: the picture is well-formed XML for any shader names.
 
 use std::fmt::Write;
 
@@ -8,31 +8,31 @@ use std::fmt::Write;
 pub struct Group {
     pub title: String,
     pub bars: Vec<Option<f64>>,
-    /// How high they could be: a line over all of them.
+    /// An upper bound: a line over all bars.
     pub ceiling: Option<f64>,
 }
 
-/// All that is drawn.
+/// The data of a picture.
 pub struct Plot<'a> {
     pub title: &'a str,
-    /// What a height of 1 is.
+    /// Meaning of a height of 1.
     pub one: &'a str,
-    /// What each bar of a group is.
+    /// Meaning of each bar of a group.
     pub series: &'a [String],
     pub groups: &'a [Group],
-    /// What ceilings are, if there are any.
+    /// Meaning of the ceilings, if there are any.
     pub ceilings: Option<&'a str>,
 }
 
-/// Fill of each series, from the first on, and again: some of Okabe and Ito's, made to be told apart by those who don't see all colours.
+/// Fill of each series, repeated: a part of Okabe and Ito's palette for colour-blind readers.
 const COLOURS: [&str; 4] = ["#e69f00", "#56b4e9", "#009e73", "#0072b2"];
 const BAR: usize = 13;
 const GAP: usize = 14;
-/// Room for numbers, and for the first title's beginning.
+/// Width of the numbers and of the first title's beginning.
 const LEFT: usize = 64;
 const TOP: usize = 62;
 const HEIGHT: usize = 240;
-/// Room for titles, which are written upward, and how many characters of them there are.
+/// Height of the slanted titles, and their characters.
 const BELOW: usize = 118;
 const LONGEST: usize = 18;
 
@@ -95,7 +95,7 @@ impl Plot<'_> {
     }
 }
 
-/// From one line to the next, so that there are four to ten.
+/// Distance of the grid lines, for four to ten of them.
 fn step(highest: f64) -> f64 {
     let mut step = 10f64.powf((highest / 10.0).log10().ceil());
     for smaller in [step / 2.0, step / 5.0] {
@@ -133,7 +133,7 @@ fn text(out: &mut String, x: f64, y: f64, how: &str, text: &str) {
         .expect("a string takes everything");
 }
 
-/// What XML takes for itself, and characters that it has no way to write, as something else.
+/// Text with XML's special characters escaped and its invalid characters replaced.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! A difference between engines -> a test file that a person can keep, as small as it gets. For the verbs that compare.
+//! A difference between engines -> a shrunk test file. For the verbs that compare.
 //!
 //! It must not know where the difference comes from.
 
@@ -6,8 +6,8 @@ use crate::measure;
 use picajit::fuzz::{Case, Divergence, Engine, compare, report, shrink};
 use std::panic;
 
-/// The engines of this build for [`picajit::fuzz`], without the interpreter that they are compared with; itself if
-/// there is no other.
+/// The engines of this build for [`picajit::fuzz`], without the interpreter, which is the
+/// reference; the interpreter itself if there is no other.
 pub fn engines(engines: &[measure::Engine]) -> Vec<Engine<'_>> {
     let others = if engines.len() > 1 { &engines[1..] } else { engines };
     others.iter().map(|e| Engine { name: e.name(), backend: e.backend() }).collect()
@@ -15,7 +15,7 @@ pub fn engines(engines: &[measure::Engine]) -> Vec<Engine<'_>> {
 
 /// The test file of a divergence, shrunk.
 pub fn file(divergence: Box<Divergence>, engines: &[Engine<'_>]) -> String {
-    // An engine that panics does so for many a smaller case again; its message is in the file.
+    // A panicking engine panics again for many smaller cases; the file has its message.
     let hook = panic::take_hook();
     panic::set_hook(Box::new(|_| {}));
     let file = report(&shrink(divergence, engines), engines);
@@ -23,7 +23,7 @@ pub fn file(divergence: Box<Divergence>, engines: &[Engine<'_>]) -> String {
     file
 }
 
-/// The test file of whatever differs in `case`, shrunk; `None` if nothing does.
+/// The shrunk test file of a difference in `case`; `None` if engines agree.
 pub fn shrunk(case: &Case, engines: &[Engine<'_>]) -> Option<String> {
     compare(case, engines).err().map(|divergence| file(divergence, engines))
 }
@@ -65,9 +65,9 @@ pub mod tests {
             program: subject.program.clone(),
             entry: subject.entry,
             config: Config::default(),
-            uniforms: crate::values::uniforms(&subject.dvle),
+            uniforms: crate::generator::uniforms(&subject.dvle),
             unit: Unit::new(),
-            inputs: crate::values::inputs(40),
+            inputs: crate::generator::inputs(40),
             input_mask: 0xF,
             output_mask: 3,
         };

@@ -1,21 +1,21 @@
-//! Words for a person, on standard error; a closed standard error stops nothing. Also the progress bar.
+//! Messages and the progress bar, on standard error. A closed standard error is no failure.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
-/// `error: ...`: something that can't go on.
+/// `error: ...`: the command or a file fails.
 pub fn error(message: impl Display) {
     line("error", message);
 }
 
-/// `warning: ...`: something that goes on and may not be what was meant.
+/// `warning: ...`: the command continues, possibly not as intended.
 pub fn warning(message: impl Display) {
     line("warning", message);
 }
 
-/// `note: ...`: something worth knowing.
+/// `note: ...`: additional information.
 pub fn note(message: impl Display) {
     line("note", message);
 }
@@ -24,22 +24,22 @@ fn line(kind: &str, message: impl Display) {
     let _ = writeln!(std::io::stderr(), "{kind}: {message}");
 }
 
-/// A line without a kind of its own.
+/// A line without a kind.
 pub fn plain(message: impl Display) {
     let _ = writeln!(std::io::stderr(), "{message}");
 }
 
-/// News of something that goes on for long: a bar on a terminal, a line now and then elsewhere.
+/// Progress of a long command: a bar on a terminal, an occasional line elsewhere.
 pub struct Live {
     bar: Option<ProgressBar>,
     said: std::time::Instant,
 }
 
 impl Live {
-    /// How often a terminal is told, and anything else.
+    /// Update intervals of a terminal, and of other streams.
     const EVERY: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(10)];
 
-    /// Of `len` steps, if that is known.
+    /// Of `len` steps, if known.
     pub fn new(len: Option<u64>) -> Live {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(len, ProgressDrawTarget::stderr());
@@ -50,7 +50,7 @@ impl Live {
         Live { bar, said: std::time::Instant::now() }
     }
 
-    /// `done` steps are done. `message` is asked for when it is time to say something.
+    /// `done` steps are done. Calls `message` if an update is due.
     pub fn say(&mut self, done: u64, message: impl FnOnce() -> String) {
         if self.said.elapsed() < Live::EVERY[usize::from(self.bar.is_none())] {
             return;
@@ -73,7 +73,8 @@ impl Live {
     }
 }
 
-/// A bar of `len` steps, on standard error. Hidden where that is no terminal, and until a second has passed.
+/// A bar of `len` steps, on standard error. Hidden on other streams than terminals, and for the
+/// first second.
 pub struct Progress {
     bar: ProgressBar,
     start: std::time::Instant,
@@ -87,11 +88,11 @@ impl Progress {
         Progress { bar, start: std::time::Instant::now(), what }
     }
 
-    /// `steps` more are done. Cheap, but not free: once every few hundred microseconds is enough.
+    /// `steps` more are done. Once every few hundred microseconds is enough.
     pub fn add(&self, steps: u64) {
         self.bar.inc(steps);
         if self.bar.is_hidden() && self.start.elapsed().as_secs() >= 1 {
-            // A target that is no terminal stays hidden.
+            // On other streams the bar stays hidden.
             let style = ProgressStyle::with_template("{bar:40} {human_pos}/{human_len} {msg}, {eta} left");
             self.bar.set_style(style.expect("the template is well formed"));
             self.bar.set_message(self.what);

@@ -1,12 +1,13 @@
-//! `picajit run`: an entry and values -> what it writes, vertex by vertex or triangle by triangle.
+//! `picajit run`: an entry and values -> its outputs, vertex by vertex or triangle by triangle.
 //!
-//! Registers begin at zero and carry over from one run to the next, as they do on hardware; so does b15, which the
-//! geometry unit sets after each run. Memory does not grow with the number of vertices, unless their inputs are a file.
+//! Registers begin at zero and carry over from one run to the next, as on hardware; so does b15,
+//! which the geometry unit sets after each run. Memory use does not grow with the number of
+//! vertices, unless their inputs are a file.
 
-use crate::lint::{self, exit_id};
+use crate::lint;
 use crate::load::{self, LoadedEntry};
 use crate::show::Shower;
-use crate::{Outcome, Status, floats, jit_or_stub, output_path, report, trace, values};
+use crate::{Status, VerbResult, floats, generator, jit_or_stub, output_path, report, trace};
 use picajit::container::shbin::GeometryMode;
 use picajit::interp::{Interp, InterpKernel};
 use picajit::isa::numeric::Precision;
@@ -23,11 +24,10 @@ use std::sync::Arc;
 #[command(after_help = "\
 Files are raw little-endian f32: uniforms c0-c95, inputs and outputs v0-v15 and o0-o15 of each vertex, x y z w each. A \
 geometry entry writes the three vertices of each triangle.
-What is not given is generated, always the same, in [-1, 1); the entry's constants go over generated uniforms. \
-Integers are (3, 0, 1, 0) and booleans false unless the entry's constants say otherwise; --int and --bools have the \
-last word.
-The exit code is 0 however runs end: one that is out of fuel or goes past the last word is shown as such (with --json, \
-under \"exits\") and is no failure of the command.")]
+Missing values are generated, in [-1, 1), the same each time; the entry's constants override generated uniforms. \
+Integers default to (3, 0, 1, 0) and booleans to false, then the entry's constants apply, then --int and --bools.
+The exit code is 0 for every end of a run: running out of fuel or past the last word is shown (with --json, under \
+\"exits\") and is no failure of the command.")]
 pub struct Args {
     /// Shader file
     #[arg(value_name = "FILE")]
@@ -35,13 +35,13 @@ pub struct Args {
     /// Entry point, counted from 0
     #[arg(long, value_name = "N", default_value_t = 0)]
     entry: usize,
-    /// Which engine runs it
+    /// Engine to run it on
     #[arg(long, value_enum, default_value_t = Choice::Interp)]
     backend: Choice,
     /// Number format of results: f32, f24-nearest or f24-zero
     #[arg(long, value_name = "FORMAT", default_value_t)]
     precision: Precision,
-    /// How many vertices (geometry: invocations) [default: 1, or as many as --inputs has]
+    /// Vertices (geometry: invocations) to run [default: 1, or all of --inputs]
     #[arg(long, value_name = "N", value_parser = vertices)]
     vertices: Option<usize>,
     /// Float uniforms: 1536 bytes
@@ -56,13 +56,14 @@ pub struct Args {
     /// An integer uniform; may be repeated
     #[arg(long, value_name = "K=x,y,z", value_parser = int)]
     int: Vec<(usize, [u8; 4])>,
-    /// Write outputs to a file instead of showing them: 256 bytes a vertex, geometry: 768 a triangle
+    /// File to write outputs to instead of showing them: 256 bytes a vertex, geometry: 768 a
+    /// triangle
     #[arg(long, value_name = "F")]
     outputs: Option<PathBuf>,
-    /// Show every executed instruction and what it wrote (interpreter only)
+    /// Show every executed instruction and its results (interpreter only)
     #[arg(long, conflicts_with = "json")]
     trace: bool,
-    /// A JSON object with all results
+    /// Print a JSON object with all results
     #[arg(long)]
     json: bool,
 }
@@ -71,7 +72,7 @@ pub struct Args {
 enum Choice {
     /// The interpreter
     Interp,
-    /// Native code; the interpreter where there is none
+    /// Native code, or the interpreter if there is none
     Jit,
 }
 
@@ -100,26 +101,28 @@ fn int(text: &str) -> Result<(usize, [u8; 4]), &'static str> {
     }
 }
 
-/// Triangles that one command takes.
+/// Most triangles of a command.
 const MAX_TRIANGLES: usize = 1 << 20;
-/// Triangles of one invocation that are kept; no host takes nearly as many.
+/// Most triangles of one invocation, far above any real program.
 const MAX_OF_ONE: usize = 1 << 14;
 
-/// Why a run can't be made, or not be finished.
+/// Why a run can't begin or end.
 #[derive(Debug)]
 enum RunError {
-    /// Native code has no steps to show.
+    /// Native code can't be traced.
     TraceNative,
-    /// More triangles than fit.
+    /// Too many triangles.
     TooManyTriangles { limit: usize, run: usize },
 }
 
 impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RunError::TraceNative => f.write_str("only the interpreter can trace: leave out --backend jit or --trace"),
+            RunError::TraceNative => {
+                f.write_str("only the interpreter can trace\nhelp: leave out --backend jit or --trace")
+            }
             RunError::TooManyTriangles { limit, run } => {
-                write!(f, "more than {limit} triangles (in invocation {run}); the rest is not kept")
+                write!(f, "more than {limit} triangles (in invocation {run})")
             }
         }
     }
@@ -127,13 +130,13 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
-/// What executes.
+/// The executing engine.
 enum Machine {
     Kernel(Arc<dyn Kernel>),
     Traced(InterpKernel),
 }
 
-/// Keeps triangles, up to a limit.
+/// Collects triangles, up to a limit.
 #[derive(Default)]
 struct Triangles {
     kept: Vec<([Registers; 3], bool)>,
@@ -150,7 +153,7 @@ impl Emitter for Triangles {
     }
 }
 
-pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
+pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     if args.trace && args.backend == Choice::Jit {
         return Err(RunError::TraceNative.into());
     }
@@ -167,9 +170,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     if args.uniforms.is_none()
         && matches!(entry.dvle.geometry, GeometryMode::Fixed { .. } | GeometryMode::Variable { .. })
     {
-        report::note(
-            "this entry takes its vertices from uniforms; generated ones stand there (--uniforms gives yours)",
-        );
+        report::note("this entry takes its vertices from uniforms, which are generated\nhelp: --uniforms sets them");
     }
     let (machine, backend) = machine(args, &loaded.program, entry.entry);
     let survey = lint::survey(&loaded.program, entry.entry);
@@ -180,7 +181,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
 
     let visible = args.outputs.is_some() || !io::stdout().is_terminal();
     let progress = visible.then(|| report::Progress::new(count as u64, "vertices"));
-    let mut generator = values::Generator::new(values::INPUT_SEED);
+    let mut generator = generator::Generator::new(generator::INPUT_SEED);
     let mut unit = Unit::new();
     let mut triangles = Triangles::default();
     let mut total = 0;
@@ -215,10 +216,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Outcome {
     Ok(Status::Fine)
 }
 
-/// Generated or given, then constants, then what the arguments say. A file of uniforms is taken as it stands: the entry's
-/// float constants do not go over it.
+/// Generated or given uniforms, then constants, then arguments. The entry's float constants do not
+/// override a file of uniforms.
 fn uniforms(args: &Args, entry: &LoadedEntry) -> Result<Uniforms, Box<dyn std::error::Error>> {
-    let mut uniforms = values::uniforms(&entry.dvle);
+    let mut uniforms = generator::uniforms(&entry.dvle);
     if let Some(path) = &args.uniforms {
         uniforms.c = floats::read_uniforms(path)?;
     }
@@ -227,14 +228,14 @@ fn uniforms(args: &Args, entry: &LoadedEntry) -> Result<Uniforms, Box<dyn std::e
     Ok(uniforms)
 }
 
-/// The wanted engine or, with a word about it, the interpreter; and the name of what it is.
+/// The requested engine or, with a warning, the interpreter; and its name.
 fn machine(args: &Args, program: &Arc<Program>, entry: Entry) -> (Machine, &'static str) {
     let config = Config { precision: args.precision, ..Config::default() };
     if args.backend == Choice::Jit {
         let native = jit_or_stub::backend().and_then(|jit| Ok((jit.compile(program, entry, &config)?, jit.name())));
         match native {
             Ok((kernel, name)) => return (Machine::Kernel(kernel), name),
-            Err(why) => report::warning(format_args!("the interpreter runs instead of native code: {why}")),
+            Err(why) => report::warning(format_args!("running on the interpreter, without native code: {why}")),
         }
     }
     let kernel = Interp.kernel(program, entry, &config);
@@ -264,22 +265,5 @@ impl Machine {
                 written.map(|()| exit)
             }
         }
-    }
-}
-
-/// How many runs ended how, in the order of [`Exit`].
-#[derive(Default)]
-pub struct Exits([usize; 4]);
-
-impl Exits {
-    /// One more.
-    pub fn count(&mut self, exit: Exit) {
-        self.0[exit as usize] += 1;
-    }
-
-    /// Those that happened, with their names for machines.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, usize)> {
-        const ALL: [Exit; 4] = [Exit::End, Exit::Fuel, Exit::BreakOutsideLoop, Exit::PastEnd];
-        ALL.into_iter().map(|e| (exit_id(e), self.0[e as usize])).filter(|&(_, n)| n != 0)
     }
 }

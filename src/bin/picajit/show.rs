@@ -1,23 +1,22 @@
-//! Results of runs, one after the other -> text, JSON or a file of floats. Nothing is kept: each goes out as it comes.
+//! Results of runs, in sequence -> text, JSON or a file of floats. Each result is written at once.
 
 use crate::asm::WriteError;
 use crate::display::{self, count, printable};
 use crate::floats;
 use crate::lint::{exit_id, exit_text};
 use crate::load::LoadedEntry;
-use crate::run::Exits;
 use picajit::isa::Stage;
 use picajit::state::{Exit, Registers};
-use picajit::text::value::format_vec4;
+use picajit::text::literal::format_vec4;
 use serde_json::{Map, Value, json};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-/// Three vertices and whether the first two are to be exchanged.
+/// Three vertices and whether the first two are exchanged.
 pub type Triangle = ([Registers; 3], bool);
 
-/// Shows results.
+/// Writes results.
 pub struct Shower<'a> {
     name: &'a str,
     entry: &'a LoadedEntry,
@@ -103,7 +102,7 @@ impl<'a> Shower<'a> {
         }
     }
 
-    /// Says that run `n` begins, for a trace between it and its results.
+    /// Announces run `n`, whose trace follows before its results.
     pub fn announce(&mut self, n: usize, out: &mut dyn Write) -> io::Result<()> {
         self.announced = true;
         writeln!(out, "{} {n}:", self.noun())
@@ -130,7 +129,7 @@ impl<'a> Shower<'a> {
         write!(out, "{}\n{item}", if n == 0 { "" } else { "," })
     }
 
-    /// What a vertex program left.
+    /// Results of a vertex program.
     pub fn vertex(&mut self, n: usize, exit: Exit, outputs: &Registers, out: &mut dyn Write) -> Shown {
         self.exits.count(exit);
         if let Some(file) = &mut self.file {
@@ -146,7 +145,7 @@ impl<'a> Shower<'a> {
         Ok(())
     }
 
-    /// What a geometry program emitted.
+    /// Triangles of a geometry program.
     pub fn invocation(&mut self, n: usize, exit: Exit, triangles: &[Triangle], out: &mut dyn Write) -> Shown {
         self.exits.count(exit);
         self.triangles += triangles.len();
@@ -192,5 +191,21 @@ impl<'a> Shower<'a> {
             writeln!(out, "{}: {runs} ({}){triangles}, by {}", printable(&file.name), exits.join(", "), self.backend)?;
         }
         Ok(())
+    }
+}
+
+/// Number of runs for each [`Exit`], in its order.
+#[derive(Default)]
+struct Exits([usize; 4]);
+
+impl Exits {
+    fn count(&mut self, exit: Exit) {
+        self.0[exit as usize] += 1;
+    }
+
+    /// The exits that occurred, by their JSON names.
+    fn iter(&self) -> impl Iterator<Item = (&'static str, usize)> {
+        const ALL: [Exit; 4] = [Exit::End, Exit::Fuel, Exit::BreakOutsideLoop, Exit::PastEnd];
+        ALL.into_iter().map(|e| (exit_id(e), self.0[e as usize])).filter(|&(_, n)| n != 0)
     }
 }

@@ -1,6 +1,4 @@
-//! Files, or the shaders that come with the program -> [`Subject`]s: entries to compare or to measure, one by one.
-//!
-//! It must not know what is done with them.
+//! Files, or the built-in shaders -> [`Subject`]s: entries to compare or to measure.
 
 use crate::builtin::BUILTINS;
 use crate::display::printable;
@@ -16,20 +14,21 @@ use std::sync::Arc;
 pub struct Subject {
     /// The path of the file, or a built-in shader's name.
     pub shader: String,
-    /// Its place in the file, and how many there are.
+    /// Its index in the file.
     pub index: usize,
-    /// How many entries the file has.
+    /// Number of entries of the file.
     pub of: usize,
     /// The words.
     pub program: Arc<Program>,
-    /// Where it begins.
+    /// Its address and stage.
     pub entry: Entry,
     /// Its tables.
     pub dvle: Dvle,
 }
 
 impl Subject {
-    /// What to call it: the file's name without folders, and which entry if there are several; fit for a terminal.
+    /// Its title: the file's name without folders, and the entry if there are several; escaped for
+    /// terminals.
     pub fn title(&self) -> String {
         let name = self.shader.rsplit('/').next().unwrap_or(&self.shader);
         let name = printable(name);
@@ -39,8 +38,7 @@ impl Subject {
         }
     }
 
-    /// Words that the entry can reach, and the blocks they make. Where that is more than can be followed, all words and
-    /// `None`.
+    /// Reachable words and their blocks. If control flow has too many states, all words and `None`.
     pub fn size(&self) -> (usize, Option<usize>) {
         match Cfg::build(&self.program, self.entry, Limits::default()) {
             Ok(cfg) => (cfg.reachable.len(), Some(cfg.blocks.len())),
@@ -49,7 +47,7 @@ impl Subject {
     }
 }
 
-/// All entries of `files`, and what is wrong with those that can't be read.
+/// All entries of `files`, and the errors of unreadable ones.
 fn from_files(files: &[PathBuf]) -> (Vec<Subject>, Vec<LoadError>) {
     let (mut subjects, mut errors) = (Vec::new(), Vec::new());
     for path in files {

@@ -1,14 +1,16 @@
-//! An executed instruction -> a line: address, instruction, what it wrote, where it goes if not to the next word.
+//! An executed instruction -> a line: address, instruction, results, and the target of a taken
+//! transfer.
 
 use picajit::interp::Step;
 use picajit::isa::{DstFile, Inst, Opcode, Stage};
 use picajit::text::inst_to_string;
-use picajit::text::value::format_vec4;
+use picajit::text::literal::format_vec4;
 
-/// The line of `step` on a unit of kind `stage`; `al` is aL from before it, and after it that from after it.
+/// The line of `step` on a unit of kind `stage`. `al` is aL before the step, updated to aL after
+/// it.
 pub fn line(step: &Step<'_>, stage: Stage, al: &mut i32) -> String {
     let mut effects = effects(step, stage);
-    // The last word of a body changes it, too.
+    // The last word of a body changes aL too.
     if step.unit.al != *al || matches!(step.inst, Inst::Loop { .. }) {
         *al = step.unit.al;
         effects.push(format!("aL = {al}"));

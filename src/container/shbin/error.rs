@@ -1,19 +1,19 @@
-//! What can be wrong with a shader file, in words: the file being read (linked or not), or the value being written.
+//! Errors of reading a shader file, linked or not, and of writing one.
 
 use crate::container::reader::PastEnd;
 use crate::isa::MAX_CODE_WORDS;
 use std::fmt;
 
-/// Tables together may be this many times as large as the file. Each is read once in an ordinary file; the rest is room
-/// for entry points that share tables and names.
+/// Limit of the tables' total size, in file sizes. An ordinary file stays at 1; the rest allows
+/// entry points to share tables and names.
 pub(crate) const MAX_SHARING: usize = 8;
 
-/// Why bytes are not a shader file, and where.
+/// Why bytes are not a shader file, with the offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShbinError {
-    /// Absolute offset of the field that can't be true.
+    /// Absolute offset of the invalid field.
     pub offset: usize,
-    /// What is wrong with it.
+    /// The kind of error.
     pub kind: ShbinErrorKind,
 }
 
@@ -22,63 +22,63 @@ pub struct ShbinError {
 pub enum ShbinErrorKind {
     /// A part does not begin with its magic.
     Magic {
-        /// Which part.
+        /// The part.
         part: Part,
-        /// What it should begin with.
+        /// The expected magic.
         expected: [u8; 4],
-        /// What it begins with.
+        /// The magic found.
         found: [u8; 4],
     },
-    /// A part is not wholly inside the file.
+    /// A part ends past the end of the file.
     PastEnd {
-        /// Which part.
+        /// The part.
         part: Part,
-        /// Where it would be.
+        /// Its extent.
         past: PastEnd,
     },
     /// More code than the largest unit holds.
     CodeTooLong {
-        /// How much, in words.
+        /// Its length in words.
         words: u32,
     },
-    /// The program would begin outside of the code.
+    /// The entry point is outside the code.
     EntryOutsideCode {
-        /// Where, in words.
+        /// Its address in words.
         entry: u32,
-        /// How many words there are.
+        /// Length of the code in words.
         words: usize,
     },
-    /// A constant is neither a boolean nor integers nor floats.
+    /// A constant's type is not boolean, integer or float.
     ConstantType {
         /// The type field.
         found: u16,
     },
-    /// A constant is for a register that does not exist.
+    /// A constant's register does not exist.
     ConstantRegister {
         /// `b`, `i` or `c`.
         class: char,
         /// Its number.
         register: u16,
     },
-    /// A name would begin outside of the symbol table.
+    /// A name's offset is outside the symbol table.
     NameOutsideSymbols {
-        /// Where it would begin in the table.
+        /// The offset in the table.
         name: u32,
         /// Size of the table in bytes.
         symbols: usize,
     },
-    /// The tables overlap so much that they hold many times what the file does.
+    /// The tables overlap, and their total size exceeds the limit.
     Overlap {
-        /// Which part was one too many.
+        /// The part that exceeds the limit.
         part: Part,
         /// Length of the file.
         len: usize,
     },
 }
 
-/// The parts of shader files that errors speak of.
+/// The parts of shader files that errors name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // each is described by its name for people, below
+#[allow(missing_docs)] // `Display` describes each part
 pub enum Part {
     FileHeader,
     DvleOffsets,
@@ -165,10 +165,10 @@ impl std::error::Error for ShbinError {}
 pub enum ShbinWriteError {
     /// More code than the largest unit holds.
     CodeTooLong {
-        /// How much, in words.
+        /// Its length in words.
         words: usize,
     },
-    /// Names are ended by a zero byte, so they can't have one.
+    /// A name contains a zero byte, which would end it.
     NameHasNul {
         /// The name.
         name: String,

@@ -1,4 +1,4 @@
-//! Linked files: both directions, real files, and damage.
+//! Linked files: reading, writing, real files, and corruption.
 
 use super::*;
 use crate::testing::{corpus, miri_or};
@@ -7,7 +7,7 @@ fn le(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|w| w.to_le_bytes()).collect()
 }
 
-/// Something in every table and field, on one unit of each kind.
+/// A value with content in every table and field, and an entry point of each stage.
 fn full() -> Shbin {
     Shbin {
         version: 0x1234,
@@ -52,8 +52,8 @@ fn full() -> Shbin {
     }
 }
 
-/// The layout of the other free tool: a short program header, the entry point before the code, and its name's offset
-/// where the entry point belongs.
+/// The file layout of the other free tool: a short program header, the DVLE before the code, and a
+/// symbol offset instead of the entry point.
 fn short_header() -> Vec<u8> {
     let mut b = b"DVLB".to_vec();
     b.extend(le(&[1, 0x28]));
@@ -62,7 +62,8 @@ fn short_header() -> Vec<u8> {
     b.extend(le(&[0, 0x5C, 3, 0x68, 1, 0]));
     b.extend(b"DVLE");
     b.extend(le(&[0, 5, 0, 0, 0]));
-    // No constants (an offset into nowhere), labels at DVLE+0x54 = 0x7C, no outputs, no uniforms, symbols.
+    // No constants (an invalid offset), labels at DVLE+0x54 = 0x7C, no outputs, no uniforms,
+    // symbols.
     b.extend(le(&[0xFFFF_0000, 0, 0x54, 2, 0, 0, 0, 0, 0x74, 10]));
     b.extend(le(&[0x84000000, 0x84000000, 0x88000000]));
     b.extend(le(&[0x36F, 0]));
@@ -149,7 +150,7 @@ fn a_short_header_and_a_misplaced_entry_are_understood() {
     assert_eq!(names, ["proc", "main"]);
     round_trip(&shbin);
 
-    // Any of the three marks missing, and the field is believed.
+    // Without one of the three signs, the field is used as written.
     for at in [0x10, 0x2C] {
         let mut other = short_header();
         other[at] = 1;
@@ -164,7 +165,7 @@ fn a_short_header_and_a_misplaced_entry_are_understood() {
 }
 
 #[test]
-fn odd_names_are_tolerated() {
+fn odd_names_are_accepted() {
     let mut bytes = short_header();
     let end = bytes.len();
     bytes[end - 10] = 0xFF;
@@ -174,7 +175,7 @@ fn odd_names_are_tolerated() {
     assert_eq!(shbin.dvles[0].labels[0].name, "\u{FFFD}roc");
     assert_eq!(shbin.dvles[0].labels[1].name, "main", "no zero byte at the table's end");
     round_trip(&shbin);
-    // No symbols at all: their offset is not looked at, and names are empty.
+    // Without symbols their offset is not checked, and names are empty.
     bytes[0x60..0x68].copy_from_slice(&le(&[u32::MAX, 0]));
     bytes[0x30] = 0;
     assert!(Shbin::parse(&bytes).unwrap().dvles[0].labels.iter().all(|l| l.name.is_empty()));
@@ -212,7 +213,7 @@ fn program_entries_and_constants_come_out() {
 }
 
 #[test]
-fn a_bad_value_is_not_written() {
+fn an_invalid_value_is_not_written() {
     let text = |s: Shbin| s.write().unwrap_err().to_string();
     let long = Shbin { code: vec![0; 4097], ..Shbin::default() };
     assert_eq!(text(long), "4097 words of code, but the largest unit holds 4096");
@@ -222,7 +223,7 @@ fn a_bad_value_is_not_written() {
 }
 
 #[test]
-fn a_bad_file_is_refused_in_words() {
+fn a_bad_file_gives_the_expected_error() {
     let good = full().write().unwrap();
     let u32_at = |at: usize| u32::from_le_bytes(*good[at..].first_chunk().unwrap());
     let (len, dvle) = (good.len(), u32_at(8) as usize);
@@ -265,7 +266,7 @@ fn a_bad_file_is_refused_in_words() {
 }
 
 #[test]
-fn no_damage_makes_the_reader_panic() {
+fn no_corruption_makes_the_reader_panic() {
     let small = Shbin { code: vec![0x88000000], dvles: vec![Dvle::default()], ..Shbin::default() };
     let mut refused = 0;
     for good in [full().write().unwrap(), short_header(), small.write().unwrap()] {
@@ -292,7 +293,7 @@ fn no_damage_makes_the_reader_panic() {
     assert!(refused > miri_or(5, 500), "only {refused}");
 }
 
-/// What a value keeps on the heap, as its capacities say.
+/// Heap bytes of a value, from its capacities.
 fn heap_bytes(s: &Shbin) -> usize {
     fn rows<T>(v: &Vec<T>) -> usize {
         v.capacity() * size_of::<T>()
@@ -314,7 +315,7 @@ fn heap_bytes(s: &Shbin) -> usize {
         + s.dvles.iter().map(dvle).sum::<usize>()
 }
 
-/// A file of `entries` offsets, all of the same entry point, which has `uniforms` rows of the same name of `name` bytes.
+/// A file of `entries` offsets of one DVLE with `uniforms` rows, all with one name of `name` bytes.
 fn overlapping(entries: usize, uniforms: usize, name: usize) -> Vec<u8> {
     let shbin = Shbin {
         code: vec![0x88000000],
@@ -334,7 +335,7 @@ fn overlapping(entries: usize, uniforms: usize, name: usize) -> Vec<u8> {
     let mut rest = one[12..].to_vec();
     let rows = dvle - 12 + 0x40 + 0x10;
     for row in 0..uniforms {
-        // All point at the long name, behind the empty ones.
+        // All point at the long name, after the empty ones.
         rest[rows + 8 * row..][..4].copy_from_slice(&(uniforms as u32).to_le_bytes());
     }
     file.extend(rest);
@@ -349,7 +350,7 @@ fn overlapping_tables_do_not_multiply_memory() {
         let error = Shbin::parse(&file).unwrap_err();
         assert!(matches!(error.kind, ShbinErrorKind::Overlap { .. }), "{error}");
     }
-    // As much sharing as is allowed stays small.
+    // Sharing within the limit stays small.
     for (entries, uniforms, name) in [(1, 4_000, 2), (4, 1_000, 6), (1, 500, 60), (1, 1, 100_000)] {
         let file = overlapping(entries, uniforms, name);
         let shbin = Shbin::parse(&file).unwrap();
@@ -366,7 +367,7 @@ fn overlapping_tables_do_not_multiply_memory() {
 }
 
 #[test]
-fn every_corpus_file_is_read_and_survives() {
+fn every_corpus_file_round_trips() {
     let Some(files) = corpus::files("shbin") else { return };
     let (mut entries, mut short, mut identical) = (0, 0, 0);
     for (name, bytes) in &files {

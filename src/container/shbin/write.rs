@@ -1,8 +1,9 @@
-//! [`Shbin`] -> bytes, in the one layout that the free assembler uses.
+//! [`Shbin`] -> bytes, in the file layout of the free assembler.
 //!
-//! The bytes depend on the value alone. Parts follow each other without gaps in the order program header, code,
-//! descriptors, file names, entry points; each entry point is header, constants, labels, outputs, uniforms, symbols, and
-//! ends on a multiple of four. Offsets count up even for tables that are empty.
+//! The bytes depend on the value alone. The parts are contiguous: program header, code,
+//! descriptors, file names, entry points. Each entry point is header, constants, labels, outputs,
+//! uniforms and symbols, padded to a multiple of four. An empty table has the offset at which it
+//! would begin.
 
 use super::error::ShbinWriteError;
 use super::tables::NO_SIZE;
@@ -13,8 +14,9 @@ const PROGRAM_HEADER: usize = 0x28;
 const DVLE_HEADER: usize = 0x40;
 
 impl Shbin {
-    /// The file. Values, rows and names are written as they stand and in their order: an assembler sorts and checks them
-    /// before. In particular an entry point outside of the code is written, and not accepted when it is read back.
+    /// The file. Values, rows and names are written unchanged and in order; an assembler sorts and
+    /// checks them. In particular an entry point outside the code is written, and [`Shbin::parse`]
+    /// rejects it.
     ///
     /// Fails if there are more than 4096 code words, a name has a zero byte, or offsets don't fit.
     pub fn write(&self) -> Result<Vec<u8>, ShbinWriteError> {
@@ -53,7 +55,8 @@ impl Shbin {
         b.size(self.code.len())?;
         b.size(opdescs_at)?;
         b.size(self.opdescs.len())?;
-        // Official files repeat the offset of the names here; the free assembler, which writes none, has the same sum.
+        // Official files repeat the offset of the names here; the free assembler writes the same
+        // sum without names.
         b.size(names_at)?;
         b.u32(0);
         b.size(if names.0.is_empty() { 0 } else { names_at })?;
@@ -71,7 +74,8 @@ impl Shbin {
 /// One entry point with its tables.
 fn dvle_part(dvle: &Dvle) -> Result<Bytes, ShbinWriteError> {
     let (mut uniforms, mut labels, mut symbols) = (Bytes::default(), Bytes::default(), Bytes::default());
-    // Names of uniforms come first, so that a file without labels has exactly those.
+    // Names of uniforms come first, so that a file without labels has the free assembler's symbol
+    // table.
     for uniform in &dvle.uniforms {
         uniforms.size(symbols.0.len())?;
         uniforms.u16(uniform.first);
@@ -119,7 +123,7 @@ fn dvle_part(dvle: &Dvle) -> Result<Bytes, ShbinWriteError> {
     Ok(b)
 }
 
-/// Zeros up to a multiple of four, which no size counts.
+/// Pads with zeros to a multiple of four. No size field counts the padding.
 fn pad(b: &mut Bytes) {
     b.0.resize(b.0.len().next_multiple_of(4), 0);
 }
@@ -151,7 +155,7 @@ impl Bytes {
         self.raw(&[0]);
         Ok(())
     }
-    /// Sixteen bytes of payload, whatever the type needs.
+    /// Type, register and sixteen bytes of value, regardless of the type.
     fn constant(&mut self, constant: &Constant) {
         let (kind, words) = match *constant {
             Constant::Bool { value, .. } => (0, [u32::from(value), 0, 0, 0]),

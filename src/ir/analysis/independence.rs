@@ -1,18 +1,19 @@
 //! [`Func`] -> a proof that the vertices of a batch are independent, or the first dependence.
 //!
-//! A batch means vertices in order on one unit, registers carried over. Vertices may run in any order, or as groups, if no
-//! vertex observes what another one leaves. The proof works component by component:
+//! A batch means vertices in order on one unit, with registers carried over. Vertices may run in
+//! any order, or as groups, if no vertex observes the state that another one leaves. The proof
+//! works component by component:
 //!
-//! * A component is *variable* if some run may leave another value in it than it found. All others are loop-invariant for
-//!   the batch and may be read.
-//! * Every run that [ends](Exit::End) must write each variable component, and neither the written values nor the control
-//!   flow may depend on what a variable component held at the start.
-//! * Without divergent branches, as where only uniforms decide, some paths may keep a component: then all vertices of the
-//!   batch keep it or none does.
+//! * A component is *variable* if some run may leave another value in it than it found. All others
+//!   are loop-invariant for the batch and may be read.
+//! * Every run that [ends](Exit::End) must write each variable component, and neither the written
+//!   values nor the control flow may depend on what a variable component held at the start.
+//! * Without divergent branches some paths may keep a component: then all vertices of the batch
+//!   keep it, or none does.
 //!
-//! It follows that a run that ends leaves the same registers whatever ran before it: running vertex n alone gives the unit
-//! after vertex n. Runs that end otherwise (fuel, BREAK outside a loop) are not covered; their callers run vertices in
-//! order. The proof does not know how many vertices run at once.
+//! So the registers after a run that ends do not depend on earlier runs: vertex n alone gives the
+//! unit after vertex n. Runs with another exit (fuel, BREAK outside a loop) are not covered; their
+//! callers run vertices in order. The proof holds for any group size.
 
 use super::{Components, components, components_of};
 use crate::ir::print::Component;
@@ -40,7 +41,7 @@ impl fmt::Display for Dependence {
         match *self {
             Dependence::Emits => f.write_str("it emits"),
             Dependence::NeverEnds => f.write_str("no run reaches an END"),
-            Dependence::Carried(mem, c) => write!(f, "{} may be what an earlier vertex left there", Component(mem, c)),
+            Dependence::Carried(mem, c) => write!(f, "{} may hold a value of an earlier vertex", Component(mem, c)),
             Dependence::PartlyWritten(mem, c) => {
                 write!(f, "{} is written by some vertices and kept by others", Component(mem, c))
             }
@@ -48,14 +49,14 @@ impl fmt::Display for Dependence {
     }
 }
 
-/// What an output register holds when a run ends.
+/// The value of an output register at the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutputStore {
     /// Output register, 0-15.
     pub register: u8,
     /// Its value.
     pub value: Value,
-    /// The components of it that the run writes; the others keep what the unit holds.
+    /// The components that the run writes; the others keep the unit's value.
     pub components: Components,
 }
 
@@ -66,13 +67,14 @@ pub struct Independence {
     pub divergent: Vec<bool>,
     /// Every store to an output in a block that ends the run.
     pub outputs: Vec<OutputStore>,
-    /// For each output register the components that runs write; the others are as the unit has them.
+    /// For each output register the components that runs write; the others keep the unit's value.
     pub written: [Components; 16],
     /// Whether every run reaches an END.
     pub always_ends: bool,
 }
 
-/// Where a component of a value comes from: a lattice with `Unknown` on top and `New` at the bottom.
+/// Where a component of a value comes from: a lattice with `Unknown` on top and `New` at the
+/// bottom.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
     /// No definition seen yet.
@@ -93,7 +95,8 @@ impl Origin {
     }
 }
 
-/// Proves that the vertices of a batch are independent, or names the first dependence. `func` is in SSA form.
+/// Proves that the vertices of a batch are independent, or names the first dependence. `func` is in
+/// SSA form.
 pub fn prove(func: &Func) -> Result<Independence, Dependence> {
     func.prove_independence()
 }
@@ -101,7 +104,7 @@ pub fn prove(func: &Func) -> Result<Independence, Dependence> {
 impl Func {
     fn prove_independence(&self) -> Result<Independence, Dependence> {
         debug_assert!(self.form == Form::Ssa, "registers in memory are carried by nature");
-        // With an EMIT anywhere, reached or not, the other bank is in values as well.
+        // With an EMIT anywhere, reachable or not, the other bank is in values as well.
         let sends = |(_, i): &(_, Inst)| match i {
             Inst::Emit | Inst::Setemit(_) => true,
             Inst::Def(v) => matches!(self.node(*v), Node::Flip(_)),
@@ -111,45 +114,46 @@ impl Func {
             return Err(Dependence::Emits);
         }
         let origins = self.origins();
-        // A block's stores, with the components that may differ from what the register held at the start.
+        // A block's stores, with the components that may differ from what the register held at the
+        // start.
         let stores = |block: &Block| -> Vec<(Mem, Value, Components)> {
             let stores = block.insts.iter().filter_map(|(_, inst)| match *inst {
                 Inst::Store(mem, value) => Some((mem, value)),
                 _ => None,
             });
             let new = |mem: Mem, value: Value, c: u8| origins[value.0 as usize][usize::from(c)] != Origin::Initial(mem);
-            let lanes = |mem, value| {
+            let changed = |mem, value| {
                 components(components_of(Mem::ty(mem))).filter(|&c| new(mem, value, c)).fold(0, |m, c| m | 1 << c)
             };
-            stores.map(|(mem, value)| (mem, value, lanes(mem, value))).collect()
+            stores.map(|(mem, value)| (mem, value, changed(mem, value))).collect()
         };
-        let each = |(mem, _, lanes): &(Mem, Value, Components)| {
+        let by_component = |(mem, _, set): &(Mem, Value, Components)| {
             let mem = *mem;
-            components(*lanes).map(move |c| (mem, c))
+            components(*set).map(move |c| (mem, c))
         };
         let variable: BTreeSet<(Mem, u8)> =
-            self.blocks.iter().flat_map(stores).flat_map(|store| each(&store).collect::<Vec<_>>()).collect();
+            self.blocks.iter().flat_map(stores).flat_map(|store| by_component(&store).collect::<Vec<_>>()).collect();
         let ends = |block: &&Block| block.term == Terminator::Exit(Exit::End);
-        let left: Vec<Vec<(Mem, Value, Components)>> = self.blocks.iter().filter(ends).map(stores).collect();
-        if left.is_empty() {
+        let exit_stores: Vec<Vec<(Mem, Value, Components)>> = self.blocks.iter().filter(ends).map(stores).collect();
+        if exit_stores.is_empty() {
             return Err(Dependence::NeverEnds);
         }
-        for stores in &left {
-            let written: BTreeSet<(Mem, u8)> = stores.iter().flat_map(each).collect();
+        for stores in &exit_stores {
+            let written: BTreeSet<(Mem, u8)> = stores.iter().flat_map(by_component).collect();
             if let Some(&(mem, c)) = variable.difference(&written).next() {
                 return Err(Dependence::PartlyWritten(mem, c));
             }
         }
-        let left = left.concat();
+        let exit_stores = exit_stores.concat();
         let divergent = self.is_divergent();
         let computed = match self.has_divergent_branch(&divergent) {
-            true => left.iter().map(|&(_, v, lanes)| (v, lanes)).collect(),
-            false => self.new_values(left.clone(), &origins),
+            true => exit_stores.iter().map(|&(_, v, set)| (v, set)).collect(),
+            false => self.new_values(exit_stores.clone(), &origins),
         };
         let depended_on = self.live_from(computed);
-        for (node, &lanes) in self.nodes.iter().zip(&depended_on) {
+        for (node, &set) in self.nodes.iter().zip(&depended_on) {
             if let Node::Load(mem) = *node
-                && let Some(c) = components(lanes).find(|&c| variable.contains(&(mem, c)))
+                && let Some(c) = components(set).find(|&c| variable.contains(&(mem, c)))
             {
                 return Err(Dependence::Carried(mem, c));
             }
@@ -158,33 +162,37 @@ impl Func {
             Mem::Out { n, .. } => Some(OutputStore { register: n, value, components }),
             _ => None,
         };
-        let outputs: Vec<OutputStore> = left.iter().filter_map(output).collect();
+        let outputs: Vec<OutputStore> = exit_stores.iter().filter_map(output).collect();
         let mut written = [0; 16];
         outputs.iter().for_each(|store| written[usize::from(store.register)] |= store.components);
         let always_ends = self.blocks.iter().all(|b| !matches!(b.term, Terminator::Exit(_)) || ends(&b));
         Ok(Independence { divergent, outputs, written, always_ends })
     }
 
-    /// The new values among these stores, as components of nodes that are neither parameters nor merges: stored components whose origin
-    /// is the register itself, along whichever path, are left out.
-    fn new_values(&self, left: Vec<(Mem, Value, Components)>, origins: &[[Origin; 4]]) -> Vec<(Value, Components)> {
+    /// The new values among these stores, as components of nodes that are neither parameters nor
+    /// merges: stored components whose origin is the register itself, on any path, are omitted.
+    fn new_values(
+        &self,
+        exit_stores: Vec<(Mem, Value, Components)>,
+        origins: &[[Origin; 4]],
+    ) -> Vec<(Value, Components)> {
         let incoming = self.incoming();
         let mut seen: BTreeMap<(Mem, Value), Components> = BTreeMap::new();
-        let (mut queue, mut found) = (left, Vec::new());
-        while let Some((mem, value, lanes)) = queue.pop() {
+        let (mut queue, mut found) = (exit_stores, Vec::new());
+        while let Some((mem, value, set)) = queue.pop() {
             let seen = seen.entry((mem, value)).or_default();
             let id = value.0 as usize;
             let other = |&c: &u8| origins[id][usize::from(c)] != Origin::Initial(mem);
-            let lanes = components(lanes & !*seen).filter(other).fold(0, |m, c| m | 1 << c);
-            *seen |= lanes;
+            let set = components(set & !*seen).filter(other).fold(0, |m, c| m | 1 << c);
+            *seen |= set;
             match *self.node(value) {
-                _ if lanes == 0 => (),
-                Node::Param(_) => queue.extend(incoming[id].iter().map(|&arg| (mem, arg, lanes))),
+                _ if set == 0 => (),
+                Node::Param(_) => queue.extend(incoming[id].iter().map(|&arg| (mem, arg, set))),
                 Node::Merge { mask, old, new } => {
-                    let of = components(lanes).filter(|&c| mask.has(c.into())).fold(0, |m, c| m | 1 << c);
-                    queue.extend([(mem, new, of), (mem, old, lanes & !of)]);
+                    let of = components(set).filter(|&c| mask.has(c.into())).fold(0, |m, c| m | 1 << c);
+                    queue.extend([(mem, new, of), (mem, old, set & !of)]);
                 }
-                _ => found.push((value, lanes)),
+                _ => found.push((value, set)),
             }
         }
         found
@@ -200,7 +208,8 @@ impl Func {
                 _ => [Origin::New; 4],
             };
         }
-        // An origin names a register, not a component of it: only merges separate components, and a merge moves none.
+        // An origin names a register, not a component of it: only merges separate components, and a
+        // merge moves none.
         let mut changed = true;
         while changed {
             changed = false;

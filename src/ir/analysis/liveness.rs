@@ -1,4 +1,5 @@
-//! Liveness, component by component: backwards from stores and branches to everything they are computed from.
+//! Liveness, component by component: backwards from stores and branches to all values that they
+//! depend on.
 
 use super::{Components, components_of, for_each_read};
 use crate::ir::{BranchTest, Func, Inst, Node, Terminator, Value};
@@ -19,7 +20,7 @@ impl Func {
         self.live_from(roots)
     }
 
-    /// For each value the components that `roots` depend on, or a branch.
+    /// For each value the components that `roots` or a branch depend on.
     pub fn live_from(&self, roots: Vec<(Value, Components)>) -> Vec<Components> {
         let mut live = vec![0; self.nodes.len()];
         let mut queue = roots;

@@ -2,13 +2,13 @@
 //!
 //! | file | question | cost |
 //! |---|---|---|
-//! | `liveness` | which components of a value does something observable depend on? | one pass over the uses that matter |
+//! | `liveness` | which components of a value do observable effects depend on? | one pass over the uses that matter |
 //! | `uniformity` | which values and branches may differ between vertices? | a fixed point over all edges |
 //! | `nan_taint` | which values may be NaN only because a product was computed without the 0 * infinity rule? | the same |
 //! | `independence` | may the vertices of a batch run in any order? | the above |
 //!
-//! Results are indexed by value number, and each is an upper bound: no execution reads a component that is not live; a value that is not
-//! divergent is equal for all vertices.
+//! Results are indexed by value number, and each is an upper bound: no execution reads a component
+//! that is not live; a value that is not divergent is equal for all vertices.
 
 mod independence;
 mod liveness;
@@ -19,7 +19,7 @@ mod uniformity;
 mod tests;
 
 use super::{Func, Inst, Mem, Node, ScalarUse, Type, Use, Value};
-use crate::isa::Opcode;
+use crate::isa::{DotOp, VectorOp};
 pub use independence::{Dependence, Independence, OutputStore, prove};
 pub use nan_taint::{multiplies, swallows_nan};
 
@@ -29,17 +29,12 @@ pub type Components = u8;
 /// All four components.
 pub const XYZW: Components = 0xF;
 
-/// Whether an operation subtracts its source `n` if that has a sign, instead of adding the opposite.
-pub fn subtracts(op: Opcode, n: usize) -> bool {
-    op == Opcode::Add || op == Opcode::Mad && n == 2
-}
-
-/// Calls `f(value, lanes)` for every vector that computing lanes `live` of `node` reads, and `f(value, 1)` for every
-/// integer.
+/// Calls `f(value, components)` for every vector that components `live` of `node` depend on, and
+/// `f(value, 1)` for every integer.
 pub fn for_each_read(node: &Node, live: Components, mut f: impl FnMut(Value, Components)) {
     match node {
         Node::Alu { op, src } => {
-            for (n, s) in src[..crate::ir::alu_sources(*op)].iter().enumerate() {
+            for (n, s) in src[..op.sources()].iter().enumerate() {
                 f(s.value, source_components(s, operand_components(*op, n, live)));
             }
         }
@@ -49,43 +44,45 @@ pub fn for_each_read(node: &Node, live: Components, mut f: impl FnMut(Value, Com
             f(b.value, component(b));
         }
         Node::Merge { mask, old, new } => {
-            f(*old, live & !mask.lane_bits());
-            f(*new, live & mask.lane_bits());
+            f(*old, live & !mask.component_bits());
+            f(*new, live & mask.component_bits());
         }
         _ => node.for_each_use(|v| f(v, 1)),
     }
 }
 
-/// Components of source `n` (after its swizzle) that lanes `live` of `op`'s result depend on.
-pub fn operand_components(op: Opcode, n: usize, live: Components) -> Components {
+/// Components of source `n` (after its swizzle) that components `live` of `op`'s result depend on.
+pub fn operand_components(op: VectorOp, n: usize, live: Components) -> Components {
     if live == 0 {
         return 0;
     }
-    match (op, n) {
-        (Opcode::Dp3, _) | (Opcode::Dph, 0) => 0b0111,
-        (Opcode::Dp4 | Opcode::Dph, _) => XYZW,
-        (Opcode::Dst, 0) => live & 0b0110,
-        (Opcode::Dst, _) => live & 0b1010,
-        (Opcode::Litp, _) => live & 0b1011,
-        _ => live,
+    match op {
+        VectorOp::Pointwise(_) => live,
+        VectorOp::Dot(DotOp::Dp3) => 0b0111,
+        VectorOp::Dot(DotOp::Dp4) => XYZW,
+        VectorOp::Dot(DotOp::Dph) if n == 0 => 0b0111,
+        VectorOp::Dot(DotOp::Dph) => XYZW,
+        VectorOp::Dst if n == 0 => live & 0b0110,
+        VectorOp::Dst => live & 0b1010,
+        VectorOp::Litp => live & 0b1011,
     }
 }
 
-/// Components of the value that lanes `lanes` of the use take.
-pub fn source_components(u: &Use, lanes: Components) -> Components {
-    (0..4).filter(|l| lanes >> l & 1 != 0).fold(0, |m, l| m | 1 << u.swizzle.lane(l))
+/// Components of the value that components `of` of the use select.
+pub fn source_components(u: &Use, of: Components) -> Components {
+    (0..4).filter(|c| of >> c & 1 != 0).fold(0, |m, c| m | 1 << u.swizzle.component(c))
 }
 
 fn component(l: &ScalarUse) -> Components {
     1 << l.component
 }
 
-/// Components whose bit is set, x first.
-pub fn components(lanes: Components) -> impl Iterator<Item = u8> {
-    (0..4).filter(move |c| lanes >> c & 1 != 0)
+/// The numbers of the set components, x first.
+pub fn components(set: Components) -> impl Iterator<Item = u8> {
+    (0..4).filter(move |c| set >> c & 1 != 0)
 }
 
-/// All that a value of this type has.
+/// All components of a value of this type.
 pub fn components_of(ty: Type) -> Components {
     if ty == Type::Vec4 { XYZW } else { 1 }
 }
@@ -97,7 +94,7 @@ impl Func {
         self.nodes.iter().fold(0, input)
     }
 
-    /// The `o` registers that are written, in whichever bank; bit n is `on`.
+    /// The `o` registers that are written, in either bank; bit n is `on`.
     pub fn outputs_written(&self) -> u16 {
         let insts = self.blocks.iter().flat_map(|b| &b.insts);
         let output =
@@ -105,7 +102,7 @@ impl Func {
         insts.fold(0, output)
     }
 
-    /// For each block parameter its incoming values, one an edge.
+    /// For each block parameter its incoming values, one per edge.
     pub(super) fn incoming(&self) -> Vec<Vec<Value>> {
         let mut incoming: Vec<Vec<Value>> = vec![Vec::new(); self.nodes.len()];
         for edge in self.blocks.iter().flat_map(|block| block.term.edges()) {
@@ -116,8 +113,9 @@ impl Func {
         incoming
     }
 
-    /// The least set of values that contains those for which `source` holds and is closed under use: a node joins it with any of its
-    /// operands, unless `stops` holds for the node, and a parameter with any of its incoming values.
+    /// The least set of values that contains those for which `source` holds and is closed under
+    /// use: a node joins it with any of its operands, unless `stops` holds for the node, and a
+    /// parameter with any of its incoming values.
     fn closure(&self, source: impl Fn(Value) -> bool, stops: impl Fn(&Node) -> bool) -> Vec<bool> {
         let mut members: Vec<bool> = (0..self.nodes.len()).map(|id| source(Value(id as u32))).collect();
         let mut changed = true;

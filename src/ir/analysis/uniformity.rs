@@ -1,10 +1,12 @@
-//! Uniformity: a value is *uniform* if it is the same for all vertices that run on the same uniforms and registers, else *divergent*.
+//! Uniformity: a value is *uniform* if it is the same for all vertices that run on the same
+//! uniforms and registers, else *divergent*.
 
 use crate::ir::{Func, Node, Terminator, Type, Value};
 
 impl Func {
-    /// For each value whether it is divergent. Data divergence (an operand is) counts for every type; control divergence (a block
-    /// parameter that merges different values after a divergent branch) for vectors only.
+    /// For each value whether it is divergent. Data divergence (an operand is) counts for every
+    /// type; control divergence (a block parameter that merges different values after a divergent
+    /// branch) for vectors only.
     pub fn is_divergent(&self) -> Vec<bool> {
         let input = |v: Value| matches!(self.node(v), Node::Input(_));
         let divergent = self.closure(input, |_| false);

@@ -1,49 +1,51 @@
-//! Outputs that are made [by rows](crate::jit::batch::aos_cost): a register of each vertex as one vector, as memory has it.
+//! AoS outputs: an output register of each vertex as one vector, as memory has it, without a
+//! transpose.
 //!
-//! Invariant: the operations are those of the other forms, lane by lane, so the bits are the same. It must not know which outputs
-//! are made so.
+//! Invariant: an AoS vector has the bits of the SoA form, component by component. It must not know
+//! [which outputs](super::aos_cost) are computed so.
 
 use super::aos_cost::moves;
 use super::matrix_product::{Column, Factor, MatrixEntry, matrix_product};
 use super::{BatchLowering, Hoisted, inputs};
-use crate::ir::analysis::{Components, XYZW, operand_components, source_components, subtracts};
-use crate::ir::{Func, Node, Use, Value, alu_sources};
-use crate::isa::{Opcode, Swizzle};
+use crate::ir::analysis::{Components, XYZW, operand_components, source_components};
+use crate::ir::{Func, Node, Use, Value};
+use crate::isa::{PointwiseOp, Swizzle, VectorOp};
 use crate::jit::abi::GROUP;
 use crate::jit::abi::VEC4;
+use crate::jit::emit::ClifBuilder;
 use crate::jit::emit::memory::{aligned, constant_memory};
+use crate::jit::emit::op::{self, Shape};
 use crate::jit::emit::vector::VecValue;
-use cranelift_codegen::ir::condcodes::FloatCC;
 use cranelift_codegen::ir::{self as clif, InstBuilder, SourceLoc, types};
 use std::collections::BTreeSet;
 
 /// A register of each vertex of a group.
 #[derive(Clone, Copy)]
 pub(crate) enum AosVector {
-    /// All have the same.
+    /// One vector, equal for all vertices.
     Uniform(clif::Value),
-    /// Each its own.
+    /// A vector per vertex.
     Divergent([clif::Value; GROUP]),
 }
 
-/// What a column and its factor come to.
+/// A column times its factor.
 enum ColumnProduct {
-    /// The same for all vertices.
+    /// The product, equal for all vertices.
     Uniform(clif::Value),
-    /// A column that each vertex multiplies by what it has at this offset.
+    /// The column, and the offset of the factor in a vertex's inputs.
     Divergent(i32, clif::Value),
 }
 
 impl AosVector {
-    /// Of each vertex.
-    pub(crate) fn each(self) -> [clif::Value; GROUP] {
+    /// One vector per vertex.
+    pub(crate) fn per_vertex(self) -> [clif::Value; GROUP] {
         match self {
             AosVector::Uniform(v) => [v; GROUP],
             AosVector::Divergent(all) => all,
         }
     }
 
-    /// Without repetition.
+    /// The vectors, a uniform one once.
     pub(crate) fn distinct(self) -> Vec<clif::Value> {
         match self {
             AosVector::Uniform(v) => vec![v],
@@ -58,30 +60,31 @@ impl AosVector {
         }
     }
 
-    fn with(self, other: AosVector, mut f: impl FnMut(clif::Value, clif::Value) -> clif::Value) -> AosVector {
+    fn zip(self, other: AosVector, mut f: impl FnMut(clif::Value, clif::Value) -> clif::Value) -> AosVector {
         match (self, other) {
             (AosVector::Uniform(a), AosVector::Uniform(b)) => AosVector::Uniform(f(a, b)),
             _ => {
-                let (a, b) = (self.each(), other.each());
+                let (a, b) = (self.per_vertex(), other.per_vertex());
                 AosVector::Divergent([0, 1, 2, 3].map(|j| f(a[j], b[j])))
             }
         }
     }
 }
 
-/// What these lanes of a source that is a uniform are, if not the uniform as it stands.
-fn hoisted_operand(n: u8, u: &Use, lanes: Components) -> Option<Hoisted> {
-    let read = source_components(u, lanes);
+/// The hoisted form of components `live` of a source that is uniform `n`; `None` if the uniform
+/// itself will do.
+fn hoisted_operand(n: u8, u: &Use, live: Components) -> Option<Hoisted> {
+    let read = source_components(u, live);
     if read.is_power_of_two() {
         let c = read.trailing_zeros() as u8;
         return Some(if u.negate { Hoisted::Negative(n, c) } else { Hoisted::Uniform(n, c) });
     }
-    (u.negate || moves(u, lanes)).then_some(Hoisted::AosVector { n, swizzle: u.swizzle, negate: u.negate })
+    (u.negate || moves(u, live)).then_some(Hoisted::AosVector { n, swizzle: u.swizzle, negate: u.negate })
 }
 
-/// What is hoisted_operand for these lanes of an output.
-pub(crate) fn collect_hoisted(func: &Func, value: Value, lanes: Components, found: &mut BTreeSet<Hoisted>) {
-    if let Some(terms) = matrix_product(func, value, lanes) {
+/// Collects the hoisted values that components `live` of an AoS vector need.
+pub(crate) fn collect_hoisted(func: &Func, value: Value, live: Components, found: &mut BTreeSet<Hoisted>) {
+    if let Some(terms) = matrix_product(func, value, live) {
         for (factor, column) in terms {
             found.insert(Hoisted::Column(column));
             if let Factor::Uniform(n, c) = factor {
@@ -92,16 +95,16 @@ pub(crate) fn collect_hoisted(func: &Func, value: Value, lanes: Components, foun
     }
     match *func.node(value) {
         Node::Merge { mask, old, new } => {
-            for (value, lanes) in [(old, lanes & !mask.lane_bits()), (new, lanes & mask.lane_bits())] {
-                if lanes != 0 {
-                    collect_hoisted(func, value, lanes, found);
+            for (value, live) in [(old, live & !mask.component_bits()), (new, live & mask.component_bits())] {
+                if live != 0 {
+                    collect_hoisted(func, value, live, found);
                 }
             }
         }
         Node::Alu { op, ref src } => {
-            for (n, u) in src[..alu_sources(op)].iter().enumerate() {
+            for (n, u) in src[..op.sources()].iter().enumerate() {
                 let u = operand(op, n, u);
-                let read = operand_components(op, n, lanes);
+                let read = operand_components(op, n, live);
                 match *func.node(u.value) {
                     Node::Uniform(n) => found.extend(hoisted_operand(n, &u, read)),
                     _ => collect_hoisted(func, u.value, source_components(&u, read), found),
@@ -112,59 +115,60 @@ pub(crate) fn collect_hoisted(func: &Func, value: Value, lanes: Components, foun
     }
 }
 
-/// A source without the sign that the operation itself sees to.
-fn operand(op: Opcode, n: usize, u: &Use) -> Use {
-    Use { negate: u.negate && !subtracts(op, n), ..*u }
+/// A source, without its sign if the operation subtracts it.
+fn operand(op: VectorOp, n: usize, u: &Use) -> Use {
+    Use { negate: u.negate && !op.subtracts(n), ..*u }
 }
 
 impl BatchLowering<'_, '_> {
-    /// These lanes of a vector.
-    pub(crate) fn row(&mut self, value: Value, lanes: Components) -> AosVector {
-        if let Some(terms) = matrix_product(self.func, value, lanes) {
-            return self.row_matrix(value, &terms);
+    /// Components `live` of a vector.
+    pub(crate) fn aos_vector(&mut self, value: Value, live: Components) -> AosVector {
+        if let Some(terms) = matrix_product(self.func, value, live) {
+            return self.aos_matrix_product(value, &terms);
         }
         match *self.func.node(value) {
-            Node::Input(n) => AosVector::Divergent(self.rows(n)),
+            Node::Input(n) => AosVector::Divergent(self.aos_input(n)),
             Node::Uniform(n) => {
                 let at = self.layout.c(n, 0);
                 AosVector::Uniform(self.b.ins().load(types::F32X4, constant_memory(), self.uniforms, at))
             }
             Node::Const(bits) => AosVector::Uniform(self.clif().vector(types::F32X4, bits)),
             Node::Merge { mask, old, new } => {
-                let (kept, taken) = (lanes & !mask.lane_bits(), lanes & mask.lane_bits());
+                let (kept, taken) = (live & !mask.component_bits(), live & mask.component_bits());
                 if kept == 0 || taken == 0 {
-                    return self.row(if kept == 0 { new } else { old }, lanes);
+                    return self.aos_vector(if kept == 0 { new } else { old }, live);
                 }
-                let (old, new) = (self.row(old, kept), self.row(new, taken));
-                self.at(value);
-                old.with(new, |old, new| self.clif().blend(mask.lane_bits(), old, new))
+                let (old, new) = (self.aos_vector(old, kept), self.aos_vector(new, taken));
+                self.set_location(value);
+                old.zip(new, |old, new| self.clif().blend(mask.component_bits(), old, new))
             }
-            Node::Alu { op, src } => self.row_alu(value, op, &src, lanes),
-            ref node => unreachable!("{node:?} is not made by rows"),
+            Node::Alu { op: VectorOp::Pointwise(op), src } => self.aos_pointwise(value, op, &src, live),
+            ref node => unreachable!("{node:?} has no AoS form"),
         }
     }
 
-    /// The products of columns, added up.
-    fn row_matrix(&mut self, value: Value, terms: &[(Factor, Column)]) -> AosVector {
-        self.at(value);
-        self.folding.spread = true;
-        let columns: Vec<clif::Value> = terms.iter().map(|(_, column)| self.splat(Hoisted::Column(*column))).collect();
+    /// The sum of the products of columns and factors.
+    fn aos_matrix_product(&mut self, value: Value, terms: &[(Factor, Column)]) -> AosVector {
+        self.set_location(value);
+        self.folding.broadcasts = true;
+        let columns: Vec<clif::Value> =
+            terms.iter().map(|(_, column)| self.load_hoisted(Hoisted::Column(*column))).collect();
         let terms: Vec<ColumnProduct> = terms
             .iter()
             .zip(columns)
             .map(|((factor, _), column)| {
-                let same = match *factor {
+                let factor = match *factor {
                     Factor::Input(n, c) => {
                         return ColumnProduct::Divergent(i32::from(n) * VEC4 + 4 * i32::from(c), column);
                     }
                     Factor::One => return ColumnProduct::Uniform(column),
-                    Factor::Uniform(n, c) => self.splat(Hoisted::Uniform(n, c)),
+                    Factor::Uniform(n, c) => self.load_hoisted(Hoisted::Uniform(n, c)),
                     Factor::Const(bits) => self.clif().vector(types::F32X4, [bits; 4]),
                 };
-                ColumnProduct::Uniform(self.clif().mul(same, column, XYZW))
+                ColumnProduct::Uniform(self.clif().mul(factor, column, XYZW))
             })
             .collect();
-        // One vertex after the other: so many products don't fit into registers.
+        // Vertex by vertex: the products of all four don't fit into registers.
         AosVector::Divergent([0, 1, 2, 3].map(|j| {
             let products = terms.iter().map(|term| match *term {
                 ColumnProduct::Uniform(v) => v,
@@ -179,7 +183,7 @@ impl BatchLowering<'_, '_> {
         }))
     }
 
-    /// The entries, where the uniforms have them.
+    /// Gathers a column from the uniforms.
     pub(crate) fn column(&mut self, column: &Column) -> clif::Value {
         let [x, rest @ ..] = column.map(|MatrixEntry { uniform, component, negate }| {
             let at = self.layout.c(uniform, component);
@@ -190,60 +194,80 @@ impl BatchLowering<'_, '_> {
         (1..).zip(rest).fold(first, |all, (lane, x)| self.b.ins().insertlane(all, x, lane))
     }
 
-    /// What comes now is the instruction's that `value` is made by.
-    fn at(&mut self, value: Value) {
+    /// Sets the source location to that of the definition of `value`.
+    fn set_location(&mut self, value: Value) {
         self.b.set_srcloc(SourceLoc::new(u32::from(self.pcs[value.0 as usize])));
     }
 
-    fn row_alu(&mut self, value: Value, op: Opcode, src: &[Use; 3], lanes: Components) -> AosVector {
-        let [a, b, c] = [0, 1, 2].map(|n| {
-            (n < alu_sources(op)).then(|| self.row_source(&operand(op, n, &src[n]), operand_components(op, n, lanes)))
-        });
-        let a = a.expect("there is a source");
-        self.at(value);
-        match op {
-            Opcode::Mov => return a,
-            Opcode::Flr => return a.map(|a| self.clif().flr(a, lanes)),
-            _ => {}
-        }
-        let b = b.expect("there are two");
-        match op {
-            Opcode::Add => {
-                let [first, second] = [src[0].negate, src[1].negate];
-                // One is subtracted from the other; a sum of two that are negative is made of their opposites.
-                let (a, b, minus) = if first && !second { (b, a, true) } else { (a, b, second) };
-                let a = if first && second { a.map(|a| self.b.ins().fneg(a)) } else { a };
-                a.with(b, |a, b| self.clif().add(a, b, minus, lanes))
-            }
-            Opcode::Mul => a.with(b, |a, b| self.clif().mul(a, b, lanes)),
-            Opcode::Max => a.with(b, |a, b| self.clif().max(a, b)),
-            Opcode::Min => a.with(b, |a, b| self.clif().min(a, b)),
-            Opcode::Sge => a.with(b, |a, b| self.clif().set(FloatCC::GreaterThanOrEqual, a, b)),
-            Opcode::Slt => a.with(b, |a, b| self.clif().set(FloatCC::LessThan, a, b)),
-            Opcode::Mad => {
-                let product = a.with(b, |a, b| self.clif().mul(a, b, lanes));
-                let c = c.expect("there are three");
-                product.with(c, |product, c| self.clif().add(product, c, src[2].negate, lanes))
-            }
-            _ => unreachable!("{op:?} is not made by rows"),
-        }
+    fn aos_pointwise(&mut self, value: Value, op: PointwiseOp, src: &[Use; 3], live: Components) -> AosVector {
+        let vector = VectorOp::from(op);
+        let fetched = (0..vector.sources())
+            .map(|n| self.aos_source(&operand(vector, n, &src[n]), operand_components(vector, n, live)))
+            .collect();
+        self.set_location(value);
+        op::pointwise(&mut AosOperands { l: self, op: vector, src, fetched }, op, live)
     }
 
-    /// A source, as an operation takes it.
-    fn row_source(&mut self, u: &Use, lanes: Components) -> AosVector {
+    /// Components `live` of a source after its swizzle and sign.
+    fn aos_source(&mut self, u: &Use, live: Components) -> AosVector {
         if let Node::Uniform(n) = *self.func.node(u.value)
-            && let Some(splat) = hoisted_operand(n, u, lanes)
+            && let Some(hoisted) = hoisted_operand(n, u, live)
         {
-            return AosVector::Uniform(self.splat(splat));
+            return AosVector::Uniform(self.load_hoisted(hoisted));
         }
-        let v = self.row(u.value, source_components(u, lanes));
-        let v = if moves(u, lanes) { v.map(|v| self.swizzled(v, u.swizzle)) } else { v };
+        let v = self.aos_vector(u.value, source_components(u, live));
+        let v = if moves(u, live) { v.map(|v| self.swizzled(v, u.swizzle)) } else { v };
         if u.negate { v.map(|v| self.b.ins().fneg(v)) } else { v }
     }
 
-    /// A vector swizzled.
+    /// A swizzled vector.
     pub(crate) fn swizzled(&mut self, v: clif::Value, swizzle: Swizzle) -> clif::Value {
         let v = self.clif().swizzle(VecValue::Wide(v), swizzle, XYZW);
         self.clif().wide(v)
+    }
+}
+
+/// The AoS shape: operands are a register of each vertex, fetched before the operation.
+struct AosOperands<'l, 'a, 'f> {
+    l: &'l mut BatchLowering<'a, 'f>,
+    op: VectorOp,
+    src: &'l [Use; 3],
+    /// The sources as [`operand`] leaves them: those that the operation subtracts are without their
+    /// sign.
+    fetched: Vec<AosVector>,
+}
+
+impl<'f> Shape<'f> for AosOperands<'_, '_, 'f> {
+    type Value = AosVector;
+
+    fn source(&mut self, n: usize) -> AosVector {
+        let v = self.fetched[n];
+        let sign_is_missing = self.src[n].negate && self.op.subtracts(n);
+        if sign_is_missing { v.map(|v| self.l.b.ins().fneg(v)) } else { v }
+    }
+
+    fn unsigned(&mut self, n: usize) -> AosVector {
+        self.fetched[n]
+    }
+
+    fn is_negated(&self, n: usize) -> bool {
+        self.src[n].negate
+    }
+
+    fn map(
+        &mut self,
+        a: AosVector,
+        mut f: impl FnMut(&mut ClifBuilder<'_, 'f>, clif::Value) -> clif::Value,
+    ) -> AosVector {
+        a.map(|a| f(&mut self.l.clif(), a))
+    }
+
+    fn zip(
+        &mut self,
+        a: AosVector,
+        b: AosVector,
+        mut f: impl FnMut(&mut ClifBuilder<'_, 'f>, clif::Value, clif::Value) -> clif::Value,
+    ) -> AosVector {
+        a.zip(b, |a, b| f(&mut self.l.clif(), a, b))
     }
 }

@@ -1,23 +1,25 @@
-//! Values -> components, and the sticky over plain products; see [`speculate`](super::super::speculate).
+//! IR values -> SoA code, and the guards of speculative products; see
+//! [`guard`](crate::jit::vertex).
 //!
-//! It must not know where components come from, nor what becomes of a group that is given up.
+//! It must not know where operands come from, nor what runs after a bailout.
 
 use crate::ir::analysis::{self, Components, XYZW, components};
 use crate::ir::{Mem, Node, Use, Value};
-use crate::isa::Opcode;
+use crate::isa::{DotOp, VectorOp};
 use crate::jit::batch::{BatchLowering, BatchValue};
+use crate::jit::emit::ClifBuilder;
 use crate::jit::emit::math::condition;
 use crate::jit::emit::memory::{aligned, load_flag};
-use cranelift_codegen::ir::condcodes::FloatCC;
+use crate::jit::emit::op::{self, Shape, SoaShape};
 use cranelift_codegen::ir::{self as clif, InstBuilder, types};
 
-impl BatchLowering<'_, '_> {
+impl<'a, 'f> BatchLowering<'a, 'f> {
     pub(crate) fn define(&mut self, value: Value) {
         let live = self.plan.live[value.0 as usize];
         let divergent = self.plan.divergent[value.0 as usize];
-        let low = match *self.func.node(value) {
+        let lowered = match *self.func.node(value) {
             Node::Load(mem) => match mem {
-                // In the entry's slot, or nowhere: a bank is read there.
+                // Hoisted. A bank is read in the preheader.
                 Mem::Temp(_) | Mem::Out { .. } | Mem::Bank => return,
                 Mem::Address(n) => self.load(self.layout.a0(n)),
                 Mem::LoopCounter => self.load(self.layout.al()),
@@ -25,9 +27,9 @@ impl BatchLowering<'_, '_> {
             },
             Node::Offset(address) => self.index(value, address),
             Node::Relative { base, offset } => self.relative(base, offset, live),
-            Node::Alu { op, src } => BatchValue::Vector(self.alu(value, op, &src, live)),
+            Node::Alu { op, src } => BatchValue::Vector(self.alu(op, &src, live)),
             Node::Scalar { op, src } => {
-                let x = self.lane(&src);
+                let x = self.scalar_source(&src);
                 let y = self.clif().scalar(op, x);
                 BatchValue::Vector([Some(y); 4])
             }
@@ -37,7 +39,7 @@ impl BatchLowering<'_, '_> {
             })),
             Node::ToAddress(src) => {
                 self.guard(src.value, 1 << src.component);
-                let x = self.lane(&src);
+                let x = self.scalar_source(&src);
                 let address = self.clif().address(x);
                 if divergent {
                     BatchValue::Divergent(address)
@@ -48,7 +50,7 @@ impl BatchLowering<'_, '_> {
             Node::Compare { op, a, b } => {
                 self.guard(a.value, 1 << a.component);
                 self.guard(b.value, 1 << b.component);
-                let (a, b) = (self.lane(&a), self.lane(&b));
+                let (a, b) = (self.scalar_source(&a), self.scalar_source(&b));
                 let cc = condition(op);
                 if divergent {
                     BatchValue::Divergent(self.b.ins().fcmp(cc, a, b))
@@ -60,38 +62,49 @@ impl BatchLowering<'_, '_> {
             Node::Add(a, b) => match (self.scalar(a), self.scalar(b)) {
                 (BatchValue::Uniform(a), BatchValue::Uniform(b)) => BatchValue::Uniform(self.b.ins().iadd(a, b)),
                 _ => {
-                    let (a, b) = (self.each(a), self.each(b));
+                    let (a, b) = (self.per_lane(a), self.per_lane(b));
                     BatchValue::Divergent(self.b.ins().iadd(a, b))
                 }
             },
-            ref node => unreachable!("{node:?} has no place, or needs an EMIT"),
+            ref node => unreachable!("{node:?} is a leaf, or only a program that emits has it"),
         };
-        self.folding.made(value, low);
-        self.values[value.0 as usize] = Some(low);
+        self.folding.record(value, lowered);
+        self.values[value.0 as usize] = Some(lowered);
     }
 
     fn load(&mut self, offset: i32) -> BatchValue {
         BatchValue::Uniform(self.b.ins().load(types::I32, aligned(), self.unit, offset))
     }
 
-    fn alu(&mut self, value: Value, op: Opcode, src: &[Use; 3], live: Components) -> [Option<clif::Value>; 4] {
-        if analysis::swallows_nan(self.func.node(value)) {
-            for (n, s) in src[..crate::ir::alu_sources(op)].iter().enumerate() {
+    fn alu(&mut self, op: VectorOp, src: &[Use; 3], live: Components) -> [Option<clif::Value>; 4] {
+        if op.swallows_nan() {
+            for (n, s) in src[..op.sources()].iter().enumerate() {
                 self.guard(s.value, analysis::source_components(s, analysis::operand_components(op, n, live)));
             }
         }
-        if let Opcode::Dp3 | Opcode::Dp4 | Opcode::Dph = op {
-            return [Some(self.dot(op, src)); 4];
+        match op {
+            VectorOp::Dot(op) => [Some(self.dot(op, src)); 4],
+            VectorOp::Pointwise(op) => self.per_component(src, live, |s, _| op::pointwise(s, op, XYZW)),
+            VectorOp::Dst => self.per_component(src, live, |s, c| op::dst_component(s, c)),
+            VectorOp::Litp => self.per_component(src, live, |s, c| op::litp_component(s, c)),
         }
-        [0, 1, 2, 3].map(|c| (live >> c & 1 != 0).then(|| self.alu_lane(op, src, c)))
     }
 
-    fn dot(&mut self, op: Opcode, src: &[Use; 3]) -> clif::Value {
-        let count = if op == Opcode::Dp3 { 3 } else { 4 };
-        let products: Vec<clif::Value> = (0..count)
+    /// `f` for each live component.
+    fn per_component(
+        &mut self,
+        src: &[Use; 3],
+        live: Components,
+        f: impl Fn(&mut SoaOperands<'_, 'a, 'f>, usize) -> clif::Value,
+    ) -> [Option<clif::Value>; 4] {
+        [0, 1, 2, 3].map(|c| (live >> c & 1 != 0).then(|| f(&mut SoaOperands { l: self, src, c }, c)))
+    }
+
+    fn dot(&mut self, op: DotOp, src: &[Use; 3]) -> clif::Value {
+        let products: Vec<clif::Value> = (0..op.products())
             .map(|l| {
                 let b = self.source(&src[1], l);
-                if op == Opcode::Dph && l == 3 {
+                if op == DotOp::Dph && l == 3 {
                     return b;
                 }
                 let a = self.source(&src[0], l);
@@ -101,7 +114,7 @@ impl BatchLowering<'_, '_> {
         self.sum(&products)
     }
 
-    /// Three or four products of a dot product, in its order.
+    /// The sum of three or four products, in the order of the dot product.
     pub(crate) fn sum(&mut self, products: &[clif::Value]) -> clif::Value {
         let xy = self.b.ins().fadd(products[0], products[1]);
         let zw = match *products {
@@ -111,55 +124,13 @@ impl BatchLowering<'_, '_> {
         self.b.ins().fadd(xy, zw)
     }
 
-    fn alu_lane(&mut self, op: Opcode, src: &[Use; 3], c: usize) -> clif::Value {
-        match (op, c) {
-            (Opcode::Add, _) => {
-                let (mut first, mut second) = (&src[0], &src[1]);
-                if first.negate && !second.negate {
-                    std::mem::swap(&mut first, &mut second);
-                }
-                let a = self.source(first, c);
-                let b = self.component(second.value, second.swizzle.lane(c) as u8);
-                return self.clif().add(a, b, second.negate, XYZW);
-            }
-            (Opcode::Dst, 0) => return self.clif().constant(types::F32X4, 1.0),
-            (Opcode::Dst, 3) => return self.source(&src[1], c),
-            (Opcode::Dst, 2) | (Opcode::Mov, _) => return self.source(&src[0], c),
-            (Opcode::Litp, 2) => return self.clif().constant(types::F32X4, 0.0),
-            _ => {}
-        }
-        let a = self.source(&src[0], c);
-        match op {
-            Opcode::Flr => return self.clif().flr(a, XYZW),
-            Opcode::Litp if c == 1 => return self.clif().litp_y(a),
-            Opcode::Litp => {
-                let zero = self.clif().constant(types::F32X4, 0.0);
-                return self.clif().max(a, zero);
-            }
-            _ => {}
-        }
-        let b = self.source(&src[1], c);
-        match op {
-            Opcode::Mul | Opcode::Dst => self.clif().mul(a, b, XYZW),
-            Opcode::Max => self.clif().max(a, b),
-            Opcode::Min => self.clif().min(a, b),
-            Opcode::Sge => self.clif().set(FloatCC::GreaterThanOrEqual, a, b),
-            Opcode::Slt => self.clif().set(FloatCC::LessThan, a, b),
-            Opcode::Mad => {
-                let product = self.clif().mul(a, b, XYZW);
-                let c = self.component(src[2].value, src[2].swizzle.lane(c) as u8);
-                self.clif().add(product, c, src[2].negate, XYZW)
-            }
-            _ => unreachable!("{op:?} is lowered elsewhere"),
-        }
-    }
-
-    /// `value`'s `lanes` are about to be seen or hidden; see [`speculate`](super::super::speculate).
-    pub(crate) fn guard(&mut self, value: Value, lanes: Components) {
-        if !self.suspect[value.0 as usize] {
+    /// Adds a guard of these components of a value, if it may be NaN only because products are
+    /// speculative.
+    pub(crate) fn guard(&mut self, value: Value, read: Components) {
+        if !self.nan_tainted[value.0 as usize] {
             return;
         }
-        for c in components(lanes) {
+        for c in components(read) {
             let v = self.component(value, c);
             if !self.guards.contains(&v) {
                 self.guards.push(v);
@@ -167,7 +138,7 @@ impl BatchLowering<'_, '_> {
         }
     }
 
-    /// Gives up if anything that waits is NaN.
+    /// Bails out if a guarded component is NaN.
     pub(crate) fn test_guards(&mut self) {
         let guards = std::mem::take(&mut self.guards);
         if guards.is_empty() {
@@ -180,10 +151,57 @@ impl BatchLowering<'_, '_> {
         self.bail_out_if(found);
     }
 
-    /// Leaves the group if `condition` is not zero.
+    /// Bails out if `condition` is not zero.
     pub(crate) fn bail_out_if(&mut self, condition: clif::Value) {
         let go_on = self.b.create_block();
         self.b.ins().brif(condition, self.bailout, &[], go_on, &[]);
         self.b.switch_to_block(go_on);
+    }
+}
+
+/// The SoA shape: operands are one component of all vertices of the group.
+struct SoaOperands<'l, 'a, 'f> {
+    l: &'l mut BatchLowering<'a, 'f>,
+    src: &'l [Use; 3],
+    c: usize,
+}
+
+impl<'f> Shape<'f> for SoaOperands<'_, '_, 'f> {
+    type Value = clif::Value;
+
+    fn source(&mut self, n: usize) -> clif::Value {
+        self.l.source(&self.src[n], self.c)
+    }
+
+    fn unsigned(&mut self, n: usize) -> clif::Value {
+        let u = &self.src[n];
+        self.l.component(u.value, u.swizzle.component(self.c) as u8)
+    }
+
+    fn is_negated(&self, n: usize) -> bool {
+        self.src[n].negate
+    }
+
+    fn map(
+        &mut self,
+        a: clif::Value,
+        mut f: impl FnMut(&mut ClifBuilder<'_, 'f>, clif::Value) -> clif::Value,
+    ) -> clif::Value {
+        f(&mut self.l.clif(), a)
+    }
+
+    fn zip(
+        &mut self,
+        a: clif::Value,
+        b: clif::Value,
+        mut f: impl FnMut(&mut ClifBuilder<'_, 'f>, clif::Value, clif::Value) -> clif::Value,
+    ) -> clif::Value {
+        f(&mut self.l.clif(), a, b)
+    }
+}
+
+impl<'f> SoaShape<'f> for SoaOperands<'_, '_, 'f> {
+    fn clif(&mut self) -> ClifBuilder<'_, 'f> {
+        self.l.clif()
     }
 }

@@ -1,16 +1,16 @@
-//! A vector -> the product of a matrix and a vector that it is: how most shaders make a position.
+//! A vector -> the matrix-vector product that it is, by columns. Most shaders compute positions so.
 //!
-//! Each lane is a dot product of its own, and all have one factor in common. What the lanes have of their own is uniform, so it can be
-//! sorted by the component of the common factor that it is multiplied by: the columns of the matrix. Then the four lanes are made at
-//! once, one product for each column, in the order that a single dot product has.
+//! Each component is a dot product of a uniform row and one vector that all rows share. Regrouped
+//! by the components of the shared vector, the rows become columns: the result is a sum of columns
+//! times components, in the order in which a dot product sums.
 //!
 //! It must not know how anything is computed.
 
 use crate::ir::analysis::{Components, components};
 use crate::ir::{Func, Node, Use, Value};
-use crate::isa::Opcode;
+use crate::isa::{DotOp, VectorOp};
 
-/// One component of a uniform, perhaps with the other sign.
+/// A component of a uniform, perhaps negated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct MatrixEntry {
     pub(super) uniform: u8,
@@ -18,53 +18,59 @@ pub(super) struct MatrixEntry {
     pub(super) negate: bool,
 }
 
-/// For each lane an entry; a lane that nobody asked for has another one's.
+/// One entry per component of the result; those that are not live repeat another one's.
 pub(super) type Column = [MatrixEntry; 4];
 
-/// What a column is multiplied by, in all lanes.
+/// The factor of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Factor {
-    /// Nothing: it is added as it is.
+    /// 1: the column is a term of the sum.
     One,
     /// Component of an input.
     Input(u8, u8),
     /// Component of a uniform.
     Uniform(u8, u8),
-    /// This number.
+    /// A constant, as bits.
     Const(u32),
 }
 
-/// Three or four products whose sum these lanes of a vector are, the first two added, the others added, and both sums.
-/// `None` if they are something else, or the same for all vertices.
-pub(super) fn matrix_product(func: &Func, value: Value, lanes: Components) -> Option<Vec<(Factor, Column)>> {
-    let mut common: Option<(Opcode, Use)> = None;
+/// The three or four products whose sum components `live` of a vector are: `(a + b) + (c + d)` or
+/// `(a + b) + c`. `None` if the vector is no matrix-vector product, or the shared vector is
+/// uniform.
+pub(super) fn matrix_product(func: &Func, value: Value, live: Components) -> Option<Vec<(Factor, Column)>> {
+    let mut common: Option<(DotOp, Use)> = None;
     let mut rows: [Option<(u8, Use)>; 4] = [None; 4];
-    for lane in components(lanes) {
-        let (dot, _) = origin(func, value, lane);
-        let Node::Alu { op: op @ (Opcode::Dp3 | Opcode::Dp4 | Opcode::Dph), src: [a, b, _] } = *func.node(dot) else {
+    for c in components(live) {
+        let (dot, _) = origin(func, value, c);
+        let Node::Alu { op: VectorOp::Dot(op), src: [a, b, _] } = *func.node(dot) else {
             return None;
         };
         let (factor, row) = match (func.node(a.value), func.node(b.value)) {
             (Node::Uniform(_), Node::Uniform(_)) => return None,
             (_, &Node::Uniform(n)) => (a, (n, b)),
-            // Of DPH the second is the whole one.
-            (&Node::Uniform(n), _) if op != Opcode::Dph => (b, (n, a)),
+            // DPH reads all components of its second source only.
+            (&Node::Uniform(n), _) if op != DotOp::Dph => (b, (n, a)),
             _ => return None,
         };
         if *common.get_or_insert((op, factor)) != (op, factor) {
             return None;
         }
-        rows[usize::from(lane)] = Some(row);
+        rows[usize::from(c)] = Some(row);
     }
     let (op, factor) = common?;
     let any = rows.into_iter().flatten().next()?;
-    let terms = (0..if op == Opcode::Dp3 { 3 } else { 4 }).map(|k| {
-        let alone = op == Opcode::Dph && k == 3;
+    let terms = (0..op.products()).map(|k| {
+        let alone = op == DotOp::Dph && k == 3;
         let column = rows.map(|row| {
             let (uniform, u) = row.unwrap_or(any);
-            MatrixEntry { uniform, component: u.swizzle.lane(k) as u8, negate: u.negate ^ (factor.negate && !alone) }
+            MatrixEntry {
+                uniform,
+                component: u.swizzle.component(k) as u8,
+                negate: u.negate ^ (factor.negate && !alone),
+            }
         });
-        let common = if alone { Factor::One } else { factor_of(func, factor.value, factor.swizzle.lane(k) as u8)? };
+        let common =
+            if alone { Factor::One } else { factor_of(func, factor.value, factor.swizzle.component(k) as u8)? };
         Some((common, column))
     });
     let terms: Vec<(Factor, Column)> = terms.collect::<Option<_>>()?;
@@ -81,13 +87,13 @@ fn factor_of(func: &Func, value: Value, component: u8) -> Option<Factor> {
     }
 }
 
-/// What a component is another name of.
+/// The definition that a component copies, through merges and moves.
 fn origin(func: &Func, mut value: Value, mut component: u8) -> (Value, u8) {
     loop {
         match *func.node(value) {
             Node::Merge { mask, old, new } => value = if mask.has(component.into()) { new } else { old },
-            Node::Alu { op: Opcode::Mov, src: [u, ..] } if !u.negate => {
-                (value, component) = (u.value, u.swizzle.lane(component.into()) as u8);
+            Node::Alu { op: VectorOp::MOV, src: [u, ..] } if !u.negate => {
+                (value, component) = (u.value, u.swizzle.component(component.into()) as u8);
             }
             _ => return (value, component),
         }

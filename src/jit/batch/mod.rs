@@ -1,13 +1,14 @@
-//! [`ir::Func`](Func) -> a Cranelift function that runs a batch, four vertices at a time: the *lanes* shape.
+//! [`ir::Func`](Func) -> a Cranelift function that runs a batch, one group of four vertices per
+//! iteration: the *batch* shape.
 //!
-//! Each component that anybody reads is one `F32X4` across four vertices, so a swizzle is a renaming, a write mask costs
-//! nothing, and a dot product needs no shuffles. Only for programs whose vertices [don't see each
-//! other](Func::prove_independence), in single precision.
+//! The code is SoA: each live component is one `F32X4`, a lane per vertex. A swizzle is a renaming,
+//! a write mask costs nothing, a dot product needs no shuffle. It requires [independent
+//! vertices](crate::ir::analysis::prove) and single precision.
 //!
-//! The function does the common case: products are plain, vertices agree on every branch, or [both ways](predicate) can be
-//! gone, and runs end. Where a group of four does otherwise, it returns before anything of that group is written, and
-//! says how far it came; one vertex after the other is what happens then. Only outputs are written. [Two groups](pairs) may be run at
-//! once. It must not know what runs instead.
+//! The function computes the common case: products are speculative, branches are uniform or
+//! [predicated](predicate), and runs end. Any other group bails out: the function returns before it
+//! stores anything of that group and reports how many vertices are done. It stores outputs only.
+//! [Unrolling](unroll) may interleave two groups. It must not know what runs after a bailout.
 
 mod aos_cost;
 mod aos_outputs;
@@ -22,7 +23,7 @@ mod unroll;
 mod vertex_addresses;
 
 use crate::ir::analysis::{self, XYZW, components};
-use crate::ir::{BranchTest, Edge, Func, Inst, Mem, Node, Terminator, Type, Value, alu_sources};
+use crate::ir::{BranchTest, Edge, Func, Inst, Mem, Node, Terminator, Type, Value};
 use crate::isa::numeric::Precision;
 use crate::isa::{Cond, CondOp, Swizzle};
 use crate::jit::abi::{
@@ -46,38 +47,38 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use unroll::GroupLoop;
 use vertex_addresses::VertexAddresses;
 
-/// What a value has become.
+/// A value of the IR in CLIF.
 #[derive(Clone, Copy)]
 enum BatchValue {
-    /// The components that are live.
+    /// A vector: its live components, SoA.
     Vector([Option<clif::Value>; 4]),
-    /// An `I32` or a flag's `I8`, the same for all vertices.
+    /// A uniform integer (`I32`) or flag (`I8`).
     Uniform(clif::Value),
-    /// An `I32X4`: integers, or all bits of a lane for a flag.
+    /// A divergent integer, or a flag as a mask; `I32X4`.
     Divergent(clif::Value),
-    /// The uniform that is this number on from an address: loaded where it is read.
+    /// Float uniform n relative to an address, loaded at each use.
     UniformAt(clif::Value, u8),
-    /// An index of uniforms as the address of the uniforms that many registers on.
+    /// A uniform index, as the address of `c[index]`.
     Address(clif::Value),
-    /// The same for each vertex.
+    /// A divergent index, as one such address per vertex.
     Addresses([clif::Value; 4]),
 }
 
-/// Something that is the same for the whole batch, in all lanes, on the stack.
+/// A loop-invariant value, broadcast and kept on the stack.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Hoisted {
     Uniform(u8, u8),
-    /// With the other sign.
+    /// A component of a uniform, negated.
     Negative(u8, u8),
-    /// Not one component, but a uniform as a vector, swizzled and signed.
+    /// A whole uniform, swizzled and perhaps negated: an operand in AoS form.
     AosVector {
         n: u8,
         swizzle: Swizzle,
         negate: bool,
     },
-    /// A component of several uniforms.
+    /// A column of a matrix.
     Column(Column),
-    /// A register that no run changes.
+    /// A component of a register that no run changes.
     Temp(u8, u8),
     Out(u8, u8),
 }
@@ -87,47 +88,51 @@ struct BatchLowering<'a, 'f> {
     func: &'a Func,
     plan: &'a BatchPlan,
     vertex_layout: VertexLayout,
-    /// Whether two groups are run at once.
+    /// Whether one iteration runs two groups.
     interleaved: bool,
     aarch64: bool,
     sticky: StickyFlags,
-    suspect: Vec<bool>,
+    /// See [`Func::nan_tainted`].
+    nan_tainted: Vec<bool>,
     values: Vec<Option<BatchValue>>,
     blocks: Vec<clif::Block>,
     layout: Layout,
     uniforms: clif::Value,
     unit: clif::Value,
     frame: clif::Value,
-    /// Of the vertices of the group that is run.
+    /// Inputs of the group's vertices.
     inputs: VertexAddresses,
+    /// Outputs of the group's vertices.
     outputs: VertexAddresses,
     header: clif::Block,
+    /// Offsets of hoisted values from `stack`.
     hoisted: BTreeMap<Hoisted, i32>,
-    /// Where these are, and ones behind them.
     stack: clif::Value,
+    /// Offset of (1, 1, 1, 1) from `stack`.
     ones: i32,
-    /// Inputs that have been turned into components, in block 0 or in this one.
+    /// Transposed inputs that the present block can use.
     loaded: HashMap<u8, [Option<clif::Value>; 4]>,
-    early: HashMap<u8, [Option<clif::Value>; 4]>,
+    /// Those of them that all blocks can use.
+    shared_inputs: HashMap<u8, [Option<clif::Value>; 4]>,
     folding: LoadFolding,
     /// See [`relative::indices`].
     indices: HashMap<Value, (u8, u8)>,
-    /// Components that must not be NaN for the wrong reason, to be tested.
+    /// Components whose guard is pending: NaN means a bailout.
     guards: Vec<clif::Value>,
-    /// Stores how far the function came, and returns.
+    /// Stores the number of vertices done, and returns.
     exit: clif::Block,
-    /// Where a group goes that is not the common case.
+    /// The target of groups that bail out.
     bailout: clif::Block,
-    /// Tests that ask whether all vertices of a group agree.
+    /// Conditions that hold if all lanes of a mask are set; all others hold if any lane is.
     all_lanes_tests: HashSet<clif::Value>,
-    /// How much may still be written for groups that disagree.
+    /// Instructions and blocks that predication may still add.
     predication_budget: usize,
-    /// Where each value is made, of those that an instruction makes.
+    /// For each value the pc of its definition.
     pcs: Vec<u16>,
 }
 
-/// Writes the batch function for `func` into `out`, whose signature is already set. It says how vertices lie, and how many groups
-/// are run at once.
+/// Writes the batch function for `func` into `out`, whose signature is already set. `variant` is
+/// the memory layout of vertices, and whether two groups interleave.
 pub(crate) fn lower(
     func: &Func,
     plan: &BatchPlan,
@@ -165,7 +170,7 @@ pub(crate) fn lower(
         interleaved: variant.interleaved,
         aarch64: machine.aarch64,
         sticky: StickyFlags::default(),
-        suspect: func.nan_tainted(),
+        nan_tainted: func.nan_tainted(),
         values: vec![None; func.nodes.len()],
         blocks,
         layout: machine.layout,
@@ -179,7 +184,7 @@ pub(crate) fn lower(
         stack,
         ones,
         loaded: HashMap::new(),
-        early: HashMap::new(),
+        shared_inputs: HashMap::new(),
         folding: LoadFolding::new(func, plan, machine.aarch64),
         indices: relative::indices(func, plan),
         guards: Vec::new(),
@@ -187,7 +192,7 @@ pub(crate) fn lower(
         bailout,
         all_lanes_tests: HashSet::new(),
         predication_budget: predicate::MAX_PREDICATED,
-        pcs: made_at(func),
+        pcs: definition_pcs(func),
     };
     l.begin(&hoisted, first, pointer);
     let addresses = l.run();
@@ -200,8 +205,8 @@ pub(crate) fn lower(
     }
 }
 
-/// The instruction that makes each value; the first, for what none makes.
-fn made_at(func: &Func) -> Vec<u16> {
+/// For each value the pc of its definition; 0 for leaves and parameters.
+fn definition_pcs(func: &Func) -> Vec<u16> {
     let mut pcs = vec![0; func.nodes.len()];
     for (pc, inst) in func.blocks.iter().flat_map(|b| &b.insts) {
         if let Inst::Def(value) = inst {
@@ -211,7 +216,7 @@ fn made_at(func: &Func) -> Vec<u16> {
     pcs
 }
 
-/// Everything that the function wants in all lanes, in a fixed order.
+/// The values to hoist, in a fixed order.
 fn hoisted(func: &Func, plan: &BatchPlan) -> Vec<Hoisted> {
     let mut all = BTreeSet::new();
     let uniform = |v: Value| if let Node::Uniform(n) = *func.node(v) { Some(n) } else { None };
@@ -222,9 +227,8 @@ fn hoisted(func: &Func, plan: &BatchPlan) -> Vec<Hoisted> {
             Node::Load(Mem::Temp(n)) => all.extend(components(live).map(|c| Hoisted::Temp(n, c))),
             Node::Load(Mem::Out { n, .. }) => all.extend(components(live).map(|c| Hoisted::Out(n, c))),
             Node::Alu { op, ref src } => {
-                for (k, u) in src[..alu_sources(op)].iter().enumerate().filter(|(_, u)| u.negate) {
-                    // What is added is subtracted instead.
-                    let subtracted = analysis::subtracts(op, k);
+                for (k, u) in src[..op.sources()].iter().enumerate().filter(|(_, u)| u.negate) {
+                    let subtracted = op.subtracts(k);
                     if let Some(n) = uniform(u.value).filter(|_| !subtracted) {
                         let read = analysis::source_components(u, analysis::operand_components(op, k, live));
                         all.extend(components(read).map(|c| Hoisted::Negative(n, c)));
@@ -255,7 +259,7 @@ fn inputs() -> MemFlagsData {
     MemFlagsData::new().with_notrap().with_readonly()
 }
 
-/// Where component `c` of register `n` is in a block of vertices.
+/// Offset of component `c` of register `n` in a group in SoA memory.
 fn block_offset(n: u8, c: usize) -> i32 {
     (i32::from(n) * 4 + c as i32) * VEC4
 }
@@ -272,17 +276,17 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
         }
     }
 
-    /// What is done once for the whole batch.
+    /// The loop's preheader: loads and broadcasts the hoisted values.
     fn begin(&mut self, hoisted: &[Hoisted], first: clif::Value, pointer: clif::Type) {
         let mut bank = None;
-        for (at, splat) in hoisted.iter().enumerate() {
-            let (base, offset) = match *splat {
+        for (at, value) in hoisted.iter().enumerate() {
+            let (base, offset) = match *value {
                 Hoisted::Uniform(n, c) | Hoisted::Negative(n, c) => (self.uniforms, self.layout.c(n, c)),
                 Hoisted::AosVector { n, swizzle, negate } => {
-                    let row = self.b.ins().load(types::F32X4, aligned(), self.uniforms, self.layout.c(n, 0));
-                    let row = self.swizzled(row, swizzle);
-                    let row = if negate { self.b.ins().fneg(row) } else { row };
-                    self.b.ins().store(aligned(), row, self.stack, at as i32 * VEC4);
+                    let vector = self.b.ins().load(types::F32X4, aligned(), self.uniforms, self.layout.c(n, 0));
+                    let vector = self.swizzled(vector, swizzle);
+                    let vector = if negate { self.b.ins().fneg(vector) } else { vector };
+                    self.b.ins().store(aligned(), vector, self.stack, at as i32 * VEC4);
                     continue;
                 }
                 Hoisted::Column(column) => {
@@ -300,7 +304,7 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
                 }
             };
             let x = self.b.ins().load(types::F32, aligned(), base, offset);
-            let x = if let Hoisted::Negative(..) = splat { self.b.ins().fneg(x) } else { x };
+            let x = if let Hoisted::Negative(..) = value { self.b.ins().fneg(x) } else { x };
             let all = self.b.ins().splat(types::F32X4, x);
             self.b.ins().store(aligned(), all, self.stack, at as i32 * VEC4);
         }
@@ -313,14 +317,14 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
         self.b.ins().jump(self.header, &all);
     }
 
-    /// Where two groups begin, if it is two.
+    /// The loop. With interleaving, returns the input and output addresses of both groups.
     fn run(&mut self) -> Option<[[clif::Value; 2]; 2]> {
         let func = self.func;
         for (id, block) in func.blocks.iter().enumerate() {
             for &param in &block.params {
                 let live = self.plan.live[param.0 as usize];
                 let (at, divergent) = (self.blocks[id], self.plan.divergent[param.0 as usize]);
-                let low = match self.func.node(param).ty() {
+                let lowered = match self.func.node(param).ty() {
                     Type::Vec4 => BatchValue::Vector(
                         [0, 1, 2, 3].map(|c| (live >> c & 1 != 0).then(|| self.b.append_block_param(at, types::F32X4))),
                     ),
@@ -329,14 +333,14 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
                     Type::Int => BatchValue::Uniform(self.b.append_block_param(at, types::I32)),
                     Type::Flag => BatchValue::Uniform(self.b.append_block_param(at, types::I8)),
                 };
-                self.values[param.0 as usize] = Some(low);
+                self.values[param.0 as usize] = Some(lowered);
             }
         }
-        let mut ways_in = vec![0; func.blocks.len()];
-        func.blocks.iter().flat_map(|b| b.term.edges()).for_each(|edge| ways_in[edge.to] += 1);
+        let mut predecessors = vec![0; func.blocks.len()];
+        func.blocks.iter().flat_map(|b| b.term.edges()).for_each(|edge| predecessors[edge.to] += 1);
         self.b.switch_to_block(self.header);
         let pointer = self.b.func.dfg.value_type(self.frame);
-        let two = self.interleaved.then(|| {
+        let groups = self.interleaved.then(|| {
             let [inputs, outputs] =
                 [BATCH_LAST_INPUTS, BATCH_LAST_OUTPUTS].map(|at| self.b.ins().load(pointer, aligned(), self.frame, at));
             [self.inputs.enter_two(&mut self.b, inputs), self.outputs.enter_two(&mut self.b, outputs)]
@@ -347,17 +351,17 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
         self.b.ins().jump(self.blocks[0], &[]);
         for (id, block) in func.blocks.iter().enumerate() {
             self.b.switch_to_block(self.blocks[id]);
-            self.loaded.clone_from(&self.early);
-            self.start_piece();
+            self.loaded.clone_from(&self.shared_inputs);
+            self.start_block();
             let mut stores = Vec::new();
             for &(pc, inst) in &block.insts {
                 self.b.set_srcloc(SourceLoc::new(u32::from(pc)));
                 match inst {
-                    Inst::Def(value) => self.make(value),
+                    Inst::Def(value) => self.define_live(value),
                     Inst::Store(Mem::Out { n, .. }, value) if block.term == Terminator::Exit(Exit::End) => {
                         stores.push((pc, n, value));
                     }
-                    // Other registers are as the last vertex leaves them, which is run alone.
+                    // The last vertex of a batch runs alone and leaves all other registers.
                     _ => {}
                 }
             }
@@ -370,8 +374,9 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
                 }
                 Terminator::Goto(edge) => {
                     self.split_at_end();
-                    // A block that only this one leads to, and that comes next, can test for both.
-                    if edge.to != id + 1 || ways_in[edge.to] > 1 {
+                    // The only successor, if it is lowered next and has no other predecessor, can
+                    // test these guards with its own.
+                    if edge.to != id + 1 || predecessors[edge.to] > 1 {
                         self.test_guards();
                     }
                     let args = self.arguments(edge);
@@ -384,33 +389,33 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
                 }
             }
         }
-        two
+        groups
     }
 
-    /// A value, if anybody reads it.
-    fn make(&mut self, value: Value) {
+    /// Defines a value if it is live.
+    fn define_live(&mut self, value: Value) {
         if self.plan.live[value.0 as usize] != 0 {
             self.split_before(value);
             self.define(value);
         }
     }
 
-    /// The end of a group's run: outputs, and the next group.
+    /// END: stores the group's outputs and goes on to the next group.
     fn end(&mut self, stores: &[(u16, u8, Value)]) {
         let plan = self.plan;
         self.split(stores.iter().filter(|(_, n, v)| !plan.is_aos_output(*n, *v)).map(|s| s.2));
-        // What must be tested is made before, the rest where it is stored.
-        let mut made = BTreeMap::new();
+        // AoS outputs with a guard are computed before the test, all others next to their store.
+        let mut computed = BTreeMap::new();
         for &(_, n, value) in stores {
             if !plan.is_aos_output(n, value) {
                 self.guard(value, plan.written[usize::from(n)]);
-            } else if self.suspect[value.0 as usize] && !made.contains_key(&value) {
-                let row = self.row(value, XYZW);
-                self.guards.extend(row.distinct());
-                made.insert(value, row);
+            } else if self.nan_tainted[value.0 as usize] && !computed.contains_key(&value) {
+                let vector = self.aos_vector(value, XYZW);
+                self.guards.extend(vector.distinct());
+                computed.insert(value, vector);
             }
         }
-        self.split_after(made.values_mut());
+        self.split_after(computed.values_mut());
         self.test_guards();
         let mask = self.b.ins().load(types::I32, aligned(), self.frame, BATCH_OUTPUT_MASK);
         for &(pc, n, value) in stores {
@@ -423,26 +428,26 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
             let columns = (!aos).then(|| {
                 [0, 1, 2, 3].map(|c: u8| match written >> c & 1 != 0 {
                     true => self.component(value, c),
-                    false => self.splat(Hoisted::Out(n, c)),
+                    false => self.load_hoisted(Hoisted::Out(n, c)),
                 })
             });
             let wanted = self.b.ins().band_imm_u(mask, 1 << n);
             let (store, go_on) = (self.b.create_block(), self.b.create_block());
             self.b.ins().brif(wanted, store, &[], go_on, &[]);
             self.b.switch_to_block(store);
-            let rows = match columns {
+            let vectors = match columns {
                 Some(columns) if self.vertex_layout == VertexLayout::Soa => columns,
-                Some(columns) => self.clif().transposed(columns, XYZW).map(|r| r.expect("all were asked for")),
-                None => made.get(&value).copied().unwrap_or_else(|| self.row(value, XYZW)).each(),
+                Some(columns) => self.clif().transposed(columns, XYZW).map(|r| r.expect("all components are wanted")),
+                None => computed.get(&value).copied().unwrap_or_else(|| self.aos_vector(value, XYZW)).per_vertex(),
             };
             self.b.set_srcloc(SourceLoc::new(u32::from(pc)));
             let flags = MemFlagsData::new().with_notrap();
-            for (j, row) in rows.into_iter().enumerate() {
+            for (j, vector) in vectors.into_iter().enumerate() {
                 let (at, offset) = match self.vertex_layout {
                     VertexLayout::Aos => (self.outputs.vertices[j], i32::from(n) * VEC4),
                     VertexLayout::Soa => (self.outputs.vertices[0], block_offset(n, j)),
                 };
-                self.b.ins().store(flags, row, at, offset);
+                self.b.ins().store(flags, vector, at, offset);
             }
             self.b.ins().jump(go_on, &[]);
             self.b.switch_to_block(go_on);
@@ -458,7 +463,7 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
 
     fn finish(&mut self) {
         self.b.switch_to_block(self.bailout);
-        self.b.ins().jump(self.exit, &[self.inputs.came.into()]);
+        self.b.ins().jump(self.exit, &[self.inputs.group_start.into()]);
         let pointer = self.b.func.dfg.value_type(self.frame);
         let done = self.b.append_block_param(self.exit, pointer);
         self.b.switch_to_block(self.exit);
@@ -475,17 +480,18 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
             match func.node(*param).ty() {
                 Type::Vec4 => args.extend(components(live).map(|c| BlockArg::from(self.component(arg, c)))),
                 _ if live == 0 => {}
-                _ if self.plan.divergent[param.0 as usize] => args.push(self.each(arg).into()),
+                _ if self.plan.divergent[param.0 as usize] => args.push(self.per_lane(arg).into()),
                 _ => match self.scalar(arg) {
                     BatchValue::Uniform(v) => args.push(v.into()),
-                    _ => unreachable!("a parameter divergent if an argument does"),
+                    _ => unreachable!("a parameter is divergent if an argument is"),
                 },
             }
         }
         args
     }
 
-    /// The end of block `from`.
+    /// A conditional branch at the end of block `from`. A mask that is neither all set nor all
+    /// clear means predication or a bailout.
     fn branch(&mut self, from: usize, test: &BranchTest, yes: &'a Edge, no: &'a Edge) {
         let (yes_args, no_args) = (self.arguments(yes), self.arguments(no));
         let (to_yes, to_no) = (self.blocks[yes.to], self.blocks[no.to]);
@@ -495,25 +501,25 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
                 return;
             }
             BatchValue::Divergent(mask) => mask,
-            _ => unreachable!("a test is of flags or an integer"),
+            _ => unreachable!("verified: a test reads flags or an integer"),
         };
         let region = self.predicable_region(from);
-        let disagree = if region.is_some() { self.b.create_block() } else { self.bailout };
+        let divergent = if region.is_some() { self.b.create_block() } else { self.bailout };
         let bits = self.b.ins().vhigh_bits(types::I32, mask);
         let (some, all) = (self.b.create_block(), self.b.create_block());
         self.b.ins().brif(bits, some, &[], to_no, &no_args);
         self.b.switch_to_block(some);
         let every = self.b.ins().icmp_imm_u(IntCC::Equal, bits, (1 << GROUP) - 1);
         self.all_lanes_tests.insert(every);
-        self.b.ins().brif(every, all, &[], disagree, &[]);
+        self.b.ins().brif(every, all, &[], divergent, &[]);
         self.b.switch_to_block(all);
         self.b.ins().jump(to_yes, &yes_args);
         if let Some(region) = region {
-            self.predicate(&region, disagree, mask, yes, no);
+            self.predicate(&region, divergent, mask, yes, no);
         }
     }
 
-    /// Not zero if the test holds for all vertices, or a mask of those it holds for.
+    /// The test as a uniform truth value, or as a mask.
     fn condition(&mut self, test: &BranchTest) -> BatchValue {
         match *test {
             BranchTest::Bool { id, value } => {
@@ -525,17 +531,17 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
                     let zero = self.clif().vector(types::I32X4, [0; 4]);
                     BatchValue::Divergent(self.b.ins().icmp(IntCC::NotEqual, v, zero))
                 }
-                same => same,
+                uniform => uniform,
             },
             BranchTest::Flags { cond: Cond { op: CondOp::X, ref_x, .. }, x, .. } => self.flag(x, ref_x),
             BranchTest::Flags { cond: Cond { op: CondOp::Y, ref_y, .. }, y, .. } => self.flag(y, ref_y),
             BranchTest::Flags { cond: Cond { op, ref_x, ref_y }, x, y } => {
                 let (x, y) = (self.flag(x, ref_x), self.flag(y, ref_y));
-                let same =
+                let uniform =
                     if let (BatchValue::Uniform(x), BatchValue::Uniform(y)) = (x, y) { Some((x, y)) } else { None };
-                let (x, y) = same.unwrap_or_else(|| (self.spread(x, Type::Flag), self.spread(y, Type::Flag)));
+                let (x, y) = uniform.unwrap_or_else(|| (self.broadcast(x, Type::Flag), self.broadcast(y, Type::Flag)));
                 let both = if op == CondOp::And { self.b.ins().band(x, y) } else { self.b.ins().bor(x, y) };
-                if same.is_some() { BatchValue::Uniform(both) } else { BatchValue::Divergent(both) }
+                if uniform.is_some() { BatchValue::Uniform(both) } else { BatchValue::Divergent(both) }
             }
         }
     }

@@ -1,6 +1,6 @@
-//! What a group's code reads: inputs turned into components, what is the same for all, values made before.
+//! Operands of SoA code: transposed inputs, hoisted values, earlier definitions.
 //!
-//! It must not know what is computed with it.
+//! It must not know what is computed with them.
 
 use crate::ir::analysis::{Components, components};
 use crate::ir::{Inst, Mem, Node, ScalarUse, Type, Use, Value};
@@ -13,7 +13,7 @@ use cranelift_codegen::ir::{self as clif, InstBuilder, types};
 use std::collections::HashMap;
 
 impl BatchLowering<'_, '_> {
-    /// Inputs that more than one block reads are turned into components before the first.
+    /// Transposes the inputs that several blocks read, in a block that dominates them all.
     pub(crate) fn load_shared_inputs(&mut self) {
         let func = self.func;
         let mut readers: HashMap<u8, Vec<usize>> = HashMap::new();
@@ -39,7 +39,7 @@ impl BatchLowering<'_, '_> {
         shared.sort_unstable();
         for n in shared {
             let components = self.input(n);
-            self.early.insert(n, components);
+            self.shared_inputs.insert(n, components);
         }
     }
 
@@ -68,44 +68,45 @@ impl BatchLowering<'_, '_> {
             }
             out[c] = Some(all);
         } else if live != 0 {
-            let rows = self.rows(n);
-            let columns = self.clif().transposed(rows, live);
+            let vectors = self.aos_input(n);
+            let columns = self.clif().transposed(vectors, live);
             out = [0, 1, 2, 3].map(|c| (live >> c & 1 != 0).then_some(columns[c]).flatten());
         }
         self.loaded.insert(n, out);
         out
     }
 
-    /// An input of each vertex.
-    pub(crate) fn rows(&mut self, n: u8) -> [clif::Value; 4] {
+    /// An input register of each vertex, AoS.
+    pub(crate) fn aos_input(&mut self, n: u8) -> [clif::Value; 4] {
         self.inputs.vertices.map(|at| self.b.ins().load(types::F32X4, inputs(), at, i32::from(n) * VEC4))
     }
 
-    /// Component `c` of a vector, in all lanes.
+    /// Component `c` of a vector, SoA.
     pub(crate) fn component(&mut self, value: Value, c: u8) -> clif::Value {
         match *self.func.node(value) {
             Node::Const(bits) => self.clif().vector(types::F32X4, [bits[usize::from(c)]; 4]),
-            Node::Input(n) => self.input(n)[usize::from(c)].expect("live, as somebody reads it"),
-            Node::Uniform(n) => self.splat(Hoisted::Uniform(n, c)),
-            Node::Load(Mem::Temp(n)) => self.splat(Hoisted::Temp(n, c)),
-            Node::Load(Mem::Out { n, .. }) => self.splat(Hoisted::Out(n, c)),
+            Node::Input(n) => self.input(n)[usize::from(c)].expect("a component that is read is live"),
+            Node::Uniform(n) => self.load_hoisted(Hoisted::Uniform(n, c)),
+            Node::Load(Mem::Temp(n)) => self.load_hoisted(Hoisted::Temp(n, c)),
+            Node::Load(Mem::Out { n, .. }) => self.load_hoisted(Hoisted::Out(n, c)),
             _ => match self.values[value.0 as usize] {
-                Some(BatchValue::UniformAt(at, n)) => self.spread_from(at, n, c),
+                Some(BatchValue::UniformAt(at, n)) => self.broadcast_uniform(at, n, c),
                 Some(BatchValue::Vector(v)) => {
-                    self.folding.behind(v[usize::from(c)].expect("live, as somebody reads it"))
+                    self.folding.renamed(v[usize::from(c)].expect("a component that is read is live"))
                 }
                 _ => unreachable!("verified: a vector that is defined before its use"),
             },
         }
     }
 
-    /// Not kept: to load it where it is used is cheaper than a register.
-    pub(crate) fn splat(&mut self, splat: Hoisted) -> clif::Value {
-        let offset = self.hoisted[&splat];
+    /// Loads a hoisted value at its use: a load is cheaper than a register that stays live.
+    pub(crate) fn load_hoisted(&mut self, value: Hoisted) -> clif::Value {
+        let offset = self.hoisted[&value];
         self.folding.loads += 1;
         self.b.ins().load(types::F32X4, constant_memory(), self.stack, offset)
     }
 
+    /// An integer or a flag; leaves are evaluated here.
     pub(crate) fn scalar(&mut self, value: Value) -> BatchValue {
         match *self.func.node(value) {
             Node::Int(n) => BatchValue::Uniform(self.b.ins().iconst(types::I32, i64::from(n as u32))),
@@ -118,15 +119,15 @@ impl BatchLowering<'_, '_> {
         }
     }
 
-    /// An integer of each vertex, or a flag as a mask.
-    pub(crate) fn each(&mut self, value: Value) -> clif::Value {
-        let low = self.scalar(value);
-        self.spread(low, self.func.node(value).ty())
+    /// An integer or a flag as one lane per vertex; a flag as a mask.
+    pub(crate) fn per_lane(&mut self, value: Value) -> clif::Value {
+        let lowered = self.scalar(value);
+        self.broadcast(lowered, self.func.node(value).ty())
     }
 
-    /// What is the same for all vertices, for each.
-    pub(crate) fn spread(&mut self, low: BatchValue, ty: Type) -> clif::Value {
-        match low {
+    /// The same of a value in CLIF.
+    pub(crate) fn broadcast(&mut self, lowered: BatchValue, ty: Type) -> clif::Value {
+        match lowered {
             BatchValue::Divergent(v) => v,
             BatchValue::Uniform(v) if ty == Type::Flag => {
                 let wide = self.b.ins().uextend(types::I32, v);
@@ -135,17 +136,17 @@ impl BatchLowering<'_, '_> {
             }
             BatchValue::Uniform(v) => self.b.ins().splat(types::I32X4, v),
             BatchValue::Vector(_) | BatchValue::UniformAt(..) | BatchValue::Address(_) | BatchValue::Addresses(_) => {
-                unreachable!("verified: a scalar, and no index of uniforms")
+                unreachable!("verified: an integer that is no uniform index, or a flag")
             }
         }
     }
 
-    /// A source's component for `lane` of the result.
-    pub(crate) fn source(&mut self, u: &Use, lane: usize) -> clif::Value {
-        let component = u.swizzle.lane(lane) as u8;
+    /// Component `c` of a source after its swizzle and sign.
+    pub(crate) fn source(&mut self, u: &Use, c: usize) -> clif::Value {
+        let component = u.swizzle.component(c) as u8;
         match *self.func.node(u.value) {
             Node::Uniform(n) if u.negate && self.hoisted.contains_key(&Hoisted::Negative(n, component)) => {
-                self.splat(Hoisted::Negative(n, component))
+                self.load_hoisted(Hoisted::Negative(n, component))
             }
             _ => {
                 let v = self.component(u.value, component);
@@ -154,14 +155,15 @@ impl BatchLowering<'_, '_> {
         }
     }
 
-    pub(crate) fn lane(&mut self, l: &ScalarUse) -> clif::Value {
+    /// A scalar source, one lane per vertex.
+    pub(crate) fn scalar_source(&mut self, l: &ScalarUse) -> clif::Value {
         let v = self.component(l.value, l.component);
         if l.negate { self.b.ins().fneg(v) } else { v }
     }
 }
 
 impl ClifBuilder<'_, '_> {
-    /// Rows of four to the columns that are wanted.
+    /// Transposes four vectors; only the components `wanted`.
     pub(crate) fn transposed(
         &mut self,
         [a, b, c, d]: [clif::Value; 4],

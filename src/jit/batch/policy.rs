@@ -1,7 +1,9 @@
-//! A function -> the plan of its batch code, and the thresholds of its batches: the one place that decides when vertices run as
-//! groups, when two groups are interleaved, and which outputs are computed in AoS form.
+//! A function -> the plan of its batch code, and the thresholds of its batches: the one place that
+//! decides when vertices run as groups, when two groups are interleaved, and which outputs are
+//! computed in AoS form.
 //!
-//! Invariant: no decision changes a result. What may run as a group is proved in [`crate::ir::analysis`]; here is only what pays.
+//! Invariant: no decision changes a result. What may run as a group is proved in
+//! [`crate::ir::analysis`]; here is only what pays.
 
 use super::aos_cost;
 use crate::ir::analysis::{Components, Dependence, Independence, XYZW, prove};
@@ -21,8 +23,8 @@ const MAX_INTERLEAVED_NODES: usize = 512;
 
 /// The smallest batch that interleaving speeds up.
 const MIN_INTERLEAVED: usize = 2 * GROUP;
-/// Batches above that which it slows down: with an odd number of groups the last one runs twice, which costs more than
-/// interleaving the first two saves.
+/// Batches above that which it slows down: with an odd number of groups the last one runs twice,
+/// which costs more than interleaving the first two saves.
 const ODD_GROUPS: Range<usize> = MIN_INTERLEAVED + 1..2 * MIN_INTERLEAVED;
 
 /// Bailouts tolerated before their ratio is checked.
@@ -74,8 +76,8 @@ impl BatchVariant {
         }
     }
 
-    /// Vertices come in multiples of this. Interleaved AoS code lets its last group overlap the one before; in SoA memory a vertex
-    /// can't be addressed apart from its group.
+    /// Vertices come in multiples of this. Interleaved AoS code lets its last group overlap the one
+    /// before; in SoA memory a vertex can't be addressed apart from its group.
     pub(crate) fn step(self) -> usize {
         if self.interleaved && self.layout == VertexLayout::Aos { 1 } else { GROUP }
     }
@@ -89,7 +91,8 @@ pub(crate) struct BatchPlan {
     pub(crate) divergent: Vec<bool>,
     /// For each value whether an output that holds all of it is computed in AoS form.
     aos: Vec<bool>,
-    /// For each output register the components that runs write; the others are as the unit has them.
+    /// For each output register the components that runs write; the others keep what the unit
+    /// holds.
     pub(crate) written: [Components; 16],
     /// Whether every run reaches an END.
     pub(crate) always_ends: bool,
@@ -144,8 +147,9 @@ pub(crate) fn interleaves(interleave: Interleave, func: &Func) -> bool {
     }
 }
 
-/// Interleaving hides the latency of roots and quotients: while one group waits for a result, the other goes on. Elsewhere it needs more
-/// registers than there are, which costs more; and the CPU overlaps the iterations of an inner loop anyway.
+/// Interleaving hides the latency of roots and quotients: while one group waits for a result, the
+/// other goes on. Elsewhere it needs more registers than there are, which costs more; and the CPU
+/// overlaps the iterations of an inner loop anyway.
 fn interleaving_pays(func: &Func) -> bool {
     let loops = |(id, block): (usize, &crate::ir::Block)| block.term.edges().any(|edge| edge.to <= id);
     func.nodes.len() <= MAX_INTERLEAVED_NODES
@@ -182,7 +186,8 @@ impl Thresholds {
         count >= self.groups
     }
 
-    /// Whether a batch of `count` vertices runs two interleaved groups. With [`Interleave::On`], for tests, all do.
+    /// Whether a batch of `count` vertices runs two interleaved groups. With [`Interleave::On`],
+    /// for tests, all do.
     #[inline]
     pub(crate) fn interleaves(&self, count: usize) -> bool {
         count >= self.interleaved && (self.interleaved != MIN_INTERLEAVED || !ODD_GROUPS.contains(&count))

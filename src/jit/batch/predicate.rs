@@ -1,10 +1,11 @@
-//! Vertices of a group that disagree on a branch: both ways, one after the other, under masks.
+//! Predication: a divergent branch -> both sides in sequence, for all lanes, under masks.
 //!
-//! Between the branch and the block where its ways meet again, blocks only make values, so nothing has to be kept from vertices
-//! that are elsewhere: each block is run for all, and a parameter takes, for each vertex, what comes along the vertex's own way.
-//! Such code exists besides the one for groups that agree. Loops and ways that end the run have none; there the group is given up.
+//! Between the branch and its join, blocks only define values, so no store needs a mask: each block
+//! runs for all lanes, and a block parameter selects per lane the argument of the edge that the
+//! lane took. The predicated copy of the region is cold; groups for which the branch is uniform run
+//! the original. A region with a loop or an exit has no predicated copy, and the group bails out.
 //!
-//! It must not know what values are made of.
+//! It must not know how values are computed.
 
 use crate::ir::analysis::components;
 use crate::ir::{Edge, Func, Inst, Terminator, Type, Value};
@@ -12,51 +13,51 @@ use crate::jit::batch::{BatchLowering, BatchValue};
 use cranelift_codegen::ir::{self as clif, BlockArg, InstBuilder, SourceLoc, types};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Instructions and blocks that are written a second time for groups that disagree, in all. Real shaders have some dozens.
+/// Instructions and blocks that predication may copy, in all. Real shaders have some dozens.
 pub(crate) const MAX_PREDICATED: usize = 512;
 
-/// What lies between a branch and the block where its ways meet.
+/// The blocks between a branch and its join.
 pub(crate) struct Region {
-    /// In an order in which each comes before those it leads to.
+    /// In reverse postorder.
     blocks: Vec<usize>,
     join: usize,
-    /// Instructions and blocks.
+    /// Number of instructions and blocks.
     cost: usize,
 }
 
-/// One way into a block, and the vertices that take it.
+/// An edge into a block, and the lanes that take it.
 struct IncomingEdge<'a> {
     edge: &'a Edge,
     mask: clif::Value,
 }
 
-/// Ways that have been gone, by where they lead.
+/// The edges of lowered blocks, by target.
 type IncomingEdges<'a> = BTreeMap<usize, Vec<IncomingEdge<'a>>>;
 
 impl Region {
-    /// Behind the branch at the end of block `from`, if there are at most `most` instructions and blocks in between.
-    fn behind(func: &Func, from: usize, most: usize) -> Option<Region> {
-        let mut ahead: BTreeSet<usize> = func.blocks[from].term.edges().map(|e| e.to).collect();
-        if ahead.first().is_none_or(|first| *first <= from) {
+    /// The region of the branch at the end of block `from`, if its cost is at most `limit`.
+    fn of(func: &Func, from: usize, limit: usize) -> Option<Region> {
+        let mut worklist: BTreeSet<usize> = func.blocks[from].term.edges().map(|e| e.to).collect();
+        if worklist.first().is_none_or(|first| *first <= from) {
             return None;
         }
         let (mut blocks, mut cost) = (Vec::new(), 0);
-        // The first block in order that nothing else is ahead of is where all ways meet.
-        while let Some(block) = ahead.pop_first() {
-            if ahead.is_empty() {
+        // Blocks are in reverse postorder: all paths pass a block that is alone in the worklist.
+        while let Some(block) = worklist.pop_first() {
+            if worklist.is_empty() {
                 return Some(Region { blocks, join: block, cost });
             }
             let (Terminator::Goto(_) | Terminator::Branch { .. }) = func.blocks[block].term else { return None };
             cost += 1 + func.blocks[block].insts.len();
-            if cost > most || func.blocks[block].insts.iter().any(|(_, i)| !matches!(i, Inst::Def(_))) {
+            if cost > limit || func.blocks[block].insts.iter().any(|(_, i)| !matches!(i, Inst::Def(_))) {
                 return None;
             }
             for edge in func.blocks[block].term.edges() {
-                // Back, as in a loop.
+                // A back edge: the region is a loop.
                 if edge.to <= block {
                     return None;
                 }
-                ahead.insert(edge.to);
+                worklist.insert(edge.to);
             }
             blocks.push(block);
         }
@@ -65,18 +66,19 @@ impl Region {
 }
 
 impl<'a> BatchLowering<'a, '_> {
-    /// What can be run under masks behind the branch at the end of block `from`.
+    /// The region that predicates the branch at the end of block `from`, if one can.
     pub(crate) fn predicable_region(&self, from: usize) -> Option<Region> {
         let func = self.func;
-        let region = Region::behind(func, from, self.predication_budget)?;
-        let mut ways: BTreeMap<usize, Vec<&Edge>> = BTreeMap::new();
+        let region = Region::of(func, from, self.predication_budget)?;
+        let mut incoming: BTreeMap<usize, Vec<&Edge>> = BTreeMap::new();
         for edge in region.blocks.iter().chain([&from]).flat_map(|&b| func.blocks[b].term.edges()) {
-            ways.entry(edge.to).or_default().push(edge);
+            incoming.entry(edge.to).or_default().push(edge);
         }
-        ways.iter().all(|(&to, ways)| self.can_select(to, ways)).then_some(region)
+        incoming.iter().all(|(&to, edges)| self.can_select(to, edges)).then_some(region)
     }
 
-    /// Writes `at`, where a group goes whose vertices disagree: those of `mask` go `yes`.
+    /// Writes the predicated copy of `region`, from block `at` on. The lanes of `mask` take `yes`,
+    /// the others `no`.
     pub(crate) fn predicate(
         &mut self,
         region: &Region,
@@ -89,54 +91,54 @@ impl<'a> BatchLowering<'a, '_> {
         self.predication_budget -= region.cost;
         self.b.set_cold_block(at);
         self.b.switch_to_block(at);
-        self.start_piece();
-        // The blocks in between are also written for groups that agree.
+        self.start_block();
+        // The original of the region defines the same IR values later.
         let values = self.values.clone();
-        let others = self.b.ins().bnot(mask);
-        let mut ways: IncomingEdges<'a> = BTreeMap::new();
-        ways.entry(yes.to).or_default().push(IncomingEdge { edge: yes, mask });
-        ways.entry(no.to).or_default().push(IncomingEdge { edge: no, mask: others });
+        let inverse = self.b.ins().bnot(mask);
+        let mut pending: IncomingEdges<'a> = BTreeMap::new();
+        pending.entry(yes.to).or_default().push(IncomingEdge { edge: yes, mask });
+        pending.entry(no.to).or_default().push(IncomingEdge { edge: no, mask: inverse });
         for &id in &region.blocks {
             let block = &func.blocks[id];
-            let coming = ways.remove(&id).expect("a block in between is led to by one before it");
+            let incoming = pending.remove(&id).expect("a block of a region has a predecessor before it");
             for (n, &param) in block.params.iter().enumerate() {
                 if self.plan.live[param.0 as usize] != 0 {
-                    let low = self.select(param, n, &coming);
-                    self.folding.made(param, low);
-                    self.values[param.0 as usize] = Some(low);
+                    let lowered = self.select(param, n, &incoming);
+                    self.folding.record(param, lowered);
+                    self.values[param.0 as usize] = Some(lowered);
                 }
             }
-            let mask = coming.iter().map(|way| way.mask).reduce(|a, b| self.b.ins().bor(a, b));
-            let mask = mask.expect("there is a way");
+            let mask = incoming.iter().map(|edge| edge.mask).reduce(|a, b| self.b.ins().bor(a, b));
+            let mask = mask.expect("there is an edge");
             for &(pc, inst) in &block.insts {
                 self.b.set_srcloc(SourceLoc::new(u32::from(pc)));
                 if let Inst::Def(value) = inst {
-                    self.make(value);
+                    self.define_live(value);
                 }
             }
             match &block.term {
-                Terminator::Goto(edge) => ways.entry(edge.to).or_default().push(IncomingEdge { edge, mask }),
+                Terminator::Goto(edge) => pending.entry(edge.to).or_default().push(IncomingEdge { edge, mask }),
                 Terminator::Branch { test, yes, no } => {
                     let holds = self.condition(test);
-                    let holds = self.spread(holds, Type::Flag);
+                    let holds = self.broadcast(holds, Type::Flag);
                     let (to_yes, to_no) = (self.b.ins().band(mask, holds), self.b.ins().band_not(mask, holds));
-                    ways.entry(yes.to).or_default().push(IncomingEdge { edge: yes, mask: to_yes });
-                    ways.entry(no.to).or_default().push(IncomingEdge { edge: no, mask: to_no });
+                    pending.entry(yes.to).or_default().push(IncomingEdge { edge: yes, mask: to_yes });
+                    pending.entry(no.to).or_default().push(IncomingEdge { edge: no, mask: to_no });
                 }
-                Terminator::Exit(_) => unreachable!("such a region is none"),
+                Terminator::Exit(_) => unreachable!("a region has no exit"),
             }
         }
-        let coming = ways.remove(&region.join).expect("all ways lead there");
+        let incoming = pending.remove(&region.join).expect("all paths lead to the join");
         let mut args: Vec<BlockArg> = Vec::new();
         for (n, &param) in func.blocks[region.join].params.iter().enumerate() {
             if self.plan.live[param.0 as usize] == 0 {
                 continue;
             }
-            match self.select(param, n, &coming) {
+            match self.select(param, n, &incoming) {
                 BatchValue::Vector(v) => args.extend(v.into_iter().flatten().map(BlockArg::from)),
                 BatchValue::Uniform(v) | BatchValue::Divergent(v) => args.push(v.into()),
                 BatchValue::UniformAt(..) | BatchValue::Address(_) | BatchValue::Addresses(_) => {
-                    unreachable!("used for uniforms only")
+                    unreachable!("a parameter is no uniform and no uniform index")
                 }
             }
         }
@@ -145,43 +147,44 @@ impl<'a> BatchLowering<'a, '_> {
         self.values = values;
     }
 
-    /// Whether each parameter of block `to` can differ between vertices, or is the same along all ways. Vectors always can: those
-    /// that are chosen by the way [vary](crate::ir::Func::divergent).
-    fn can_select(&self, to: usize, ways: &[&Edge]) -> bool {
+    /// Whether [`select`](Self::select) can represent each parameter of block `to`: a vector or a
+    /// divergent scalar is selected per lane, and a uniform scalar must have the same argument on
+    /// all edges.
+    fn can_select(&self, to: usize, edges: &[&Edge]) -> bool {
         self.func.blocks[to].params.iter().enumerate().all(|(n, &param)| {
             self.plan.live[param.0 as usize] == 0
                 || self.func.node(param).ty() == Type::Vec4
                 || self.plan.divergent[param.0 as usize]
-                || ways.windows(2).all(|pair| pair[0].args[n] == pair[1].args[n])
+                || edges.windows(2).all(|pair| pair[0].args[n] == pair[1].args[n])
         })
     }
 
-    /// Parameter `n` of a block, for each vertex along its own way.
-    fn select(&mut self, param: Value, n: usize, ways: &[IncomingEdge<'a>]) -> BatchValue {
-        let (first, rest) = ways.split_first().expect("there is a way");
-        let of = |way: &IncomingEdge<'a>| way.edge.args[n];
+    /// Parameter `n` of a block: per lane the argument of the edge that the lane took.
+    fn select(&mut self, param: Value, n: usize, edges: &[IncomingEdge<'a>]) -> BatchValue {
+        let (first, rest) = edges.split_first().expect("there is an edge");
+        let argument = |incoming: &IncomingEdge<'a>| incoming.edge.args[n];
         if self.func.node(param).ty() == Type::Vec4 {
-            let mut predicate = [None; 4];
+            let mut selected = [None; 4];
             for c in components(self.plan.live[param.0 as usize]) {
-                let mut v = self.component(of(first), c);
-                for way in rest.iter().filter(|way| of(way) != of(first)) {
-                    let other = self.component(of(way), c);
+                let mut v = self.component(argument(first), c);
+                for incoming in rest.iter().filter(|incoming| argument(incoming) != argument(first)) {
+                    let other = self.component(argument(incoming), c);
                     if other != v {
-                        let mask = self.clif().bitcast(types::F32X4, way.mask);
+                        let mask = self.clif().bitcast(types::F32X4, incoming.mask);
                         v = self.b.ins().bitselect(mask, other, v);
                     }
                 }
-                predicate[usize::from(c)] = Some(v);
+                selected[usize::from(c)] = Some(v);
             }
-            return BatchValue::Vector(predicate);
+            return BatchValue::Vector(selected);
         }
         if !self.plan.divergent[param.0 as usize] {
-            return self.scalar(of(first));
+            return self.scalar(argument(first));
         }
-        let mut v = self.each(of(first));
-        for way in rest {
-            let other = self.each(of(way));
-            v = self.b.ins().bitselect(way.mask, other, v);
+        let mut v = self.per_lane(argument(first));
+        for incoming in rest {
+            let other = self.per_lane(argument(incoming));
+            v = self.b.ins().bitselect(incoming.mask, other, v);
         }
         BatchValue::Divergent(v)
     }

@@ -1,8 +1,8 @@
-//! Uniforms by an index: one for all vertices, or one for each.
+//! Relative addressing of float uniforms, by a uniform or a divergent index.
 //!
-//! What is read is a uniform as a rule, although an index may lead elsewhere: beyond the last one there are ones, and far away
-//! it starts again. So an index is tested once, for all that is added to it, and becomes an address; where it leads elsewhere the
-//! group is given up.
+//! An index normally selects an existing uniform, although out of range it wraps around or reads
+//! (1, 1, 1, 1). So an index has one guard for all bases that are added to it, and becomes an
+//! address; out of range, the group bails out.
 //!
 //! It must not know where an index comes from.
 
@@ -16,7 +16,8 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self as clif, InstBuilder, types};
 use std::collections::HashMap;
 
-/// Indices that are used for nothing but uniforms, and what is added to them at least and at most.
+/// Indices that are used by [`Node::Relative`] only, with the least and the greatest base added to
+/// each.
 pub(crate) fn indices(func: &Func, plan: &BatchPlan) -> HashMap<Value, (u8, u8)> {
     let mut indices = HashMap::new();
     for (node, live) in func.nodes.iter().zip(&plan.live) {
@@ -46,7 +47,7 @@ pub(crate) fn indices(func: &Func, plan: &BatchPlan) -> HashMap<Value, (u8, u8)>
 }
 
 impl BatchLowering<'_, '_> {
-    /// `value`, the index that `address` is.
+    /// The index `value` from the address register `address`.
     pub(crate) fn index(&mut self, value: Value, address: Value) -> BatchValue {
         let address = self.scalar(address);
         let Some(&(least, most)) = self.indices.get(&value) else {
@@ -56,15 +57,15 @@ impl BatchLowering<'_, '_> {
                 _ => unreachable!("verified: an integer"),
             };
         };
-        // Then it is also one that is not taken for 0.
+        // The guard also excludes addresses outside -128..=127, which count as 0.
         let (least, below) = (u32::from(least), FLOAT_UNIFORMS as u32 - u32::from(most - least));
         let shift = i64::from(abi::VEC4.trailing_zeros());
         let pointer = self.b.func.dfg.value_type(self.uniforms);
         match address {
             BatchValue::Uniform(v) => {
                 let moved = self.b.ins().iadd_imm_s(v, i64::from(least));
-                let elsewhere = self.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, moved, i64::from(below));
-                self.bail_out_if(elsewhere);
+                let out_of_range = self.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, moved, i64::from(below));
+                self.bail_out_if(out_of_range);
                 let wide = self.b.ins().sextend(pointer, v);
                 let bytes = self.b.ins().ishl_imm_u(wide, shift);
                 BatchValue::Address(self.b.ins().iadd(self.uniforms, bytes))
@@ -73,9 +74,9 @@ impl BatchLowering<'_, '_> {
                 let mut m = self.clif();
                 let (least, below) = (m.vector(types::I32X4, [least; 4]), m.vector(types::I32X4, [below; 4]));
                 let moved = m.b.ins().iadd(v, least);
-                let elsewhere = m.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, moved, below);
-                let elsewhere = m.any_set(elsewhere);
-                self.bail_out_if(elsewhere);
+                let out_of_range = m.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, moved, below);
+                let out_of_range = m.any_set(out_of_range);
+                self.bail_out_if(out_of_range);
                 let bytes = self.b.ins().ishl_imm_u(v, shift);
                 BatchValue::Addresses([0, 1, 2, 3].map(|j| {
                     let bytes = self.b.ins().extractlane(bytes, j);
@@ -87,41 +88,40 @@ impl BatchLowering<'_, '_> {
         }
     }
 
-    /// The uniform `base` registers from an index on.
+    /// Uniform `base + index`.
     pub(crate) fn relative(&mut self, base: u8, index: Value, live: Components) -> BatchValue {
         BatchValue::Vector(match self.scalar(index) {
             BatchValue::Address(at) => return BatchValue::UniformAt(at, base),
-            BatchValue::Uniform(index) => return BatchValue::UniformAt(self.somewhere(base, index), 0),
-            BatchValue::Addresses(at) => self.gathered(at, base, live),
+            BatchValue::Uniform(index) => return BatchValue::UniformAt(self.unguarded_address(base, index), 0),
+            BatchValue::Addresses(at) => self.gather(at, base, live),
             BatchValue::Divergent(indices) => {
                 let at = [0, 1, 2, 3].map(|j| {
                     let index = self.b.ins().extractlane(indices, j);
-                    self.somewhere(base, index)
+                    self.unguarded_address(base, index)
                 });
-                self.gathered(at, 0, live)
+                self.gather(at, 0, live)
             }
             BatchValue::Vector(_) | BatchValue::UniformAt(..) => unreachable!("verified: an integer"),
         })
     }
 
-    /// Where an index leads that was not tested.
-    fn somewhere(&mut self, base: u8, index: clif::Value) -> clif::Value {
+    /// The address of uniform `base + index` for an index without a guard.
+    fn unguarded_address(&mut self, base: u8, index: clif::Value) -> clif::Value {
         let ones = self.b.ins().iadd_imm_s(self.stack, i64::from(self.ones - self.layout.c(0, 0)));
         uniform_address(&mut self.b, self.uniforms, base, index, ones)
     }
 
-    /// A component of one that is the same for all.
-    pub(crate) fn spread_from(&mut self, at: clif::Value, n: u8, c: u8) -> clif::Value {
+    /// Loads and broadcasts component `c` of the uniform at `at`.
+    pub(crate) fn broadcast_uniform(&mut self, at: clif::Value, n: u8, c: u8) -> clif::Value {
         self.folding.loads += 1;
         let x = self.b.ins().load(types::F32, constant_memory(), at, self.layout.c(n, c));
         self.b.ins().splat(types::F32X4, x)
     }
 
-    /// Each vertex its own.
-    fn gathered(&mut self, at: [clif::Value; 4], n: u8, live: Components) -> [Option<clif::Value>; 4] {
+    /// Loads one uniform per vertex and transposes them.
+    fn gather(&mut self, at: [clif::Value; 4], n: u8, live: Components) -> [Option<clif::Value>; 4] {
         let offset = self.layout.c(n, 0);
-        let row = |at| self.b.ins().load(types::F32X4, constant_memory(), at, offset);
-        let rows = at.map(row);
-        self.clif().transposed(rows, live)
+        let vectors = at.map(|at| self.b.ins().load(types::F32X4, constant_memory(), at, offset));
+        self.clif().transposed(vectors, live)
     }
 }

@@ -1,14 +1,16 @@
-//! Swizzles and blends as 64-bit Arm has them.
+//! Swizzles and blends for 64-bit Arm.
 //!
-//! Cranelift makes one instruction of a shuffle that Arm has, and of any other four: a constant, two moves into
-//! neighbouring registers, and a look-up in both. A look-up in one register needs no moves; a blend is a selection by
-//! bits. It must not know why lanes are rearranged.
+//! Cranelift lowers a shuffle that Arm has to one instruction, and any other to four: a constant,
+//! two moves into adjacent registers, and a two-register TBL. Here such a swizzle is a one-register
+//! TBL, which needs no moves, and a blend is a bitwise select. It must not know why lanes are
+//! rearranged.
 
 use super::ClifBuilder;
 use crate::ir::analysis::Components;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 
-/// What one instruction does with one register; 4-7 are its lanes once more, and must be written so to be recognised.
+/// One-instruction shuffles of a register with itself. Cranelift matches lanes 4-7, the register's
+/// second copy, only as written here.
 const RECOGNISED: [[usize; 4]; 16] = [
     // DUP of a lane or of a half.
     [0, 0, 0, 0],
@@ -62,11 +64,11 @@ mod tests {
     use super::RECOGNISED;
 
     #[test]
-    fn each_row_is_another_swizzle() {
-        let mut swizzles = RECOGNISED.map(|row| row.map(|l| l % 4));
+    fn recognised_swizzles_differ() {
+        let mut swizzles = RECOGNISED.map(|lanes| lanes.map(|l| l % 4));
         swizzles.sort();
         assert!(swizzles.windows(2).all(|pair| pair[0] != pair[1]));
-        // What needs no instruction is none of them.
+        // The identity needs no instruction.
         assert!(!swizzles.contains(&[0, 1, 2, 3]));
     }
 }

@@ -1,4 +1,5 @@
-//! Inline sequences for 2^x and log2(x), scalar, in single precision also for several at once: step for step those of [`crate::isa::elementary`].
+//! Inline sequences for 2^x and log2(x): step for step those of [`crate::isa::elementary`]. Scalar;
+//! in single precision also vectors.
 //!
 //! It must not know which register an argument comes from.
 
@@ -12,7 +13,7 @@ use cranelift_codegen::ir::condcodes::FloatCC;
 use cranelift_codegen::ir::{InstBuilder, Type, Value, types};
 
 impl ClifBuilder<'_, '_> {
-    /// `c[0] + x * (c[1] + x * (...))`, where `constant` makes a coefficient.
+    /// `c[0] + x * (c[1] + x * (...))`, where `constant` emits a coefficient.
     fn polynomial<T: Copy>(&mut self, x: Value, c: &[T], constant: impl Fn(&mut Self, T) -> Value) -> Value {
         let (last, rest) = c.split_last().expect("a polynomial has a coefficient");
         let mut sum = constant(self, *last);
@@ -29,7 +30,7 @@ impl ClifBuilder<'_, '_> {
         self.pick(c, yes, no)
     }
 
-    /// By a condition or, lane by lane, by a mask.
+    /// Selects by a condition, or lane by lane by a mask.
     fn pick(&mut self, c: Value, yes: Value, no: Value) -> Value {
         let ty = self.ty(yes);
         if !ty.is_vector() {
@@ -39,7 +40,7 @@ impl ClifBuilder<'_, '_> {
         self.b.ins().bitselect(c, yes, no)
     }
 
-    /// `n + x`, where `n` has as many lanes as it likes.
+    /// `n + x`, scalar or vector.
     fn plus(&mut self, n: Value, x: i32) -> Value {
         let ty = self.ty(n);
         if !ty.is_vector() {
@@ -92,7 +93,7 @@ impl ClifBuilder<'_, '_> {
         self.choose(FloatCC::Unordered, a, a, a, r)
     }
 
-    /// To the right with the sign, or to the left.
+    /// An arithmetic shift to the right, or a shift to the left.
     fn shifted(&mut self, n: Value, by: i64, right: bool) -> Value {
         let by = self.b.ins().iconst(types::I32, by);
         if right { self.b.ins().sshr(n, by) } else { self.b.ins().ishl(n, by) }
@@ -149,7 +150,7 @@ impl ClifBuilder<'_, '_> {
         self.choose(FloatCC::LessThan, a, none, nan, r)
     }
 
-    /// `2^a` as a double, for a float24 or anything else that is not between 0 and 2^-62.
+    /// `2^a` as a double, for a float24 or any number that is not between 0 and 2^-62.
     fn ex2_64(&mut self, a: Value) -> Value {
         let a = self.flushed_scalar(a);
         let (high, low) = (self.single(EX2_CLAMP), self.single(-EX2_CLAMP));

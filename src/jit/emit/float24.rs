@@ -1,12 +1,13 @@
-//! Float24 on SIMD registers: step for step what [`crate::isa::float24`] does, four numbers at a time.
+//! Float24 on SIMD registers: the steps of [`crate::isa::float24`], four numbers at a time.
 //!
-//! Exact code does all of it. Speculating code leaves out what is rare: it supposes that uniforms and temporaries come
-//! as zeros or normal float24 numbers, inputs as what rounds to such, and that no result leaves the format upwards;
-//! then operands need no flushing, and results neither a limit nor a products for NaN. [`StickyFlags`] gathers what shows whether
-//! that held. Infinities that come from a division or a logarithm are computed with as they are. Scalars, which only
-//! RCP, RSQ, EX2 and LG2 make, are exact in both.
+//! Exact code performs all steps. Speculative code assumes that uniforms and temporaries are zeros
+//! or normal float24 numbers, that inputs round to such, and that no result overflows. Under this
+//! assumption operands need no flushing, and results need neither a limit nor a selection for NaN.
+//! [`StickyFlags`](super::StickyFlags) accumulates what shows a violation. Infinities from a
+//! division or a logarithm are no violation. Scalar results, of RCP, RSQ, EX2 and LG2, are exact in
+//! both.
 //!
-//! It must not know which operation a result is of.
+//! It must not know which operation computes a result.
 
 use super::{ClifBuilder, Ends, Float24Constants, Products, Tails};
 use crate::ir::analysis::{Components, XYZW};
@@ -18,7 +19,7 @@ use cranelift_codegen::ir::{InstBuilder, Value, types};
 const MAGNITUDE: u32 = 0x7FFF_FFFF;
 const TAIL_BITS: u32 = (1 << TAIL) - 1;
 
-/// Magnitudes that are not above this, as bits, are finite, rounded or not.
+/// The greatest magnitude, as bits, that stays finite when rounded.
 const LARGEST: u32 = LIMIT.to_bits() - (1 << (TAIL - 1)) - 1;
 
 impl ClifBuilder<'_, '_> {
@@ -26,8 +27,8 @@ impl ClifBuilder<'_, '_> {
         self.vector(types::I32X4, [bits; 4])
     }
 
-    /// Zero in the lanes that don't count.
-    fn counting(&mut self, bits: Value, lanes: Components) -> Value {
+    /// Zero outside of `lanes`.
+    fn masked(&mut self, bits: Value, lanes: Components) -> Value {
         if lanes == XYZW {
             return bits;
         }
@@ -35,13 +36,14 @@ impl ClifBuilder<'_, '_> {
         self.b.ins().band(bits, mask)
     }
 
-    /// Bits to which only the tail has to be cut off to round them to 17 significant ones. A NaN becomes anything if
-    /// its tail is not zero.
-    fn moved(&mut self, rounding: Rounding, bits: Value) -> Value {
+    /// Adds the rounding increment, so that truncating the tail rounds to 17 significant bits. A
+    /// NaN with a tail becomes anything.
+    fn incremented(&mut self, rounding: Rounding, bits: Value) -> Value {
         match rounding {
             Rounding::TowardZero => bits,
             Rounding::Nearest => {
-                // Two shifts instead of one and a mask: a constant less to keep.
+                // Two shifts instead of a shift and a mask: one constant fewer to keep in a
+                // register.
                 let (up, down) = (self.amount(31 - TAIL), self.amount(31));
                 let odd = self.b.ins().ishl(bits, up);
                 let odd = self.b.ins().ushr(odd, down);
@@ -57,16 +59,16 @@ impl ClifBuilder<'_, '_> {
     }
 
     fn rounded(&mut self, rounding: Rounding, bits: Value) -> Value {
-        let moved = self.moved(rounding, bits);
+        let moved = self.incremented(rounding, bits);
         let kept = self.constants().kept;
         self.b.ins().band(moved, kept)
     }
 
     fn constants(&mut self) -> Float24Constants {
-        self.sticky.constants.expect("made before anything is narrowed")
+        self.sticky.constants.expect("constants are defined before the first narrowing")
     }
 
-    /// Makes the constants. The current block must dominate all that follow.
+    /// Defines the constants. The current block must dominate all others.
     pub(crate) fn make_constants(&mut self) {
         self.sticky.constants = Some(Float24Constants {
             half: self.ints(TAIL_BITS >> 1),
@@ -93,24 +95,24 @@ impl ClifBuilder<'_, '_> {
         self.b.ins().band_not(bits, small)
     }
 
-    /// A result of which the lanes `lanes` count, vectors only.
+    /// Narrows a result of which `lanes` are live, vectors only.
     pub(crate) fn result(&mut self, x: Value, lanes: Components) -> Value {
         let Precision::F24 { rounding } = self.precision else { return x };
         let bits = self.bitcast(types::I32X4, x);
         if self.products == Products::Speculative {
             let Float24Constants { kept, kept_magnitude, smallest, .. } = self.constants();
-            let moved = self.moved(rounding, bits);
+            let moved = self.incremented(rounding, bits);
             let r = self.b.ins().band(moved, kept);
             let magnitude = self.b.ins().band(moved, kept_magnitude);
             let small = self.b.ins().icmp(IntCC::SignedGreaterThan, smallest, magnitude);
             let r = self.b.ins().band_not(r, small);
-            let mut magnitude = self.counting(magnitude, lanes);
+            let mut magnitude = self.masked(magnitude, lanes);
             if self.infinite {
                 let infinity = self.ints(f32::INFINITY.to_bits());
                 let infinite = self.b.ins().icmp(IntCC::Equal, magnitude, infinity);
                 magnitude = self.b.ins().band_not(magnitude, infinite);
             }
-            self.saw_high(magnitude);
+            self.record_high(magnitude);
             return self.bitcast(types::F32X4, r);
         }
         let r = self.rounded(rounding, bits);
@@ -129,7 +131,8 @@ impl ClifBuilder<'_, '_> {
         self.b.ins().bitselect(number, r, x)
     }
 
-    /// An operand of arithmetic, vectors only. Speculating code has no subnormals.
+    /// An operand of arithmetic, vectors only. Speculative code assumes that there are no
+    /// subnormals.
     pub(crate) fn flushed(&mut self, x: Value) -> Value {
         if self.precision == Precision::F32 || self.products == Products::Speculative {
             return x;
@@ -139,8 +142,8 @@ impl ClifBuilder<'_, '_> {
         self.bitcast(types::F32X4, r)
     }
 
-    /// `a * b` where operands below 2^-62 count as 0, vectors only: +0 if either is so small and the other no NaN. That
-    /// is also what 0 * infinity is.
+    /// `a * b` where operands below 2^-62 count as 0, vectors only: +0 if either is and the other
+    /// is no NaN. That covers 0 * infinity.
     pub(crate) fn flushed_product(&mut self, product: Value, a: Value, b: Value) -> Value {
         let numbers = self.b.ins().fcmp(FloatCC::Ordered, a, b);
         let Float24Constants { magnitude, smallest, .. } = self.constants();
@@ -159,7 +162,7 @@ impl ClifBuilder<'_, '_> {
     /// An operand of arithmetic, scalar, float24 only.
     pub(crate) fn flushed_scalar(&mut self, x: Value) -> Value {
         if self.products == Products::Speculative {
-            // No subnormals, but the sign of a zero still has to go.
+            // Adding +0 turns -0 into +0; there are no subnormals.
             let zero = self.b.ins().f32const(0.0);
             return self.b.ins().fadd(x, zero);
         }
@@ -206,7 +209,7 @@ impl ClifBuilder<'_, '_> {
         if self.products == Products::Speculative {
             return r;
         }
-        // A NaN that the host left in a temporary may have any tail.
+        // A NaN from the host's temporaries may have any tail.
         let x = self.b.ins().fdemote(types::F32, x);
         self.choose(FloatCC::Unordered, x, x, x, r)
     }
@@ -252,20 +255,20 @@ impl ClifBuilder<'_, '_> {
         self.or_nan(x, r)
     }
 
-    fn saw_high(&mut self, magnitude: Value) {
+    fn record_high(&mut self, magnitude: Value) {
         self.sticky.high = Some(match self.sticky.high {
             None => magnitude,
             Some(before) => self.b.ins().smax(before, magnitude),
         });
     }
 
-    /// What speculating code reads from memory, of which the lanes `lanes` count, vectors only.
-    pub(crate) fn saw_operand(&mut self, x: Value, lanes: Components, tails: Tails) {
+    /// Records a vector that speculative code loads and of which `lanes` are live.
+    pub(crate) fn record_operand(&mut self, x: Value, lanes: Components, tails: Tails) {
         let bits = self.bitcast(types::I32X4, x);
-        let bits = self.counting(bits, lanes);
+        let bits = self.masked(bits, lanes);
         let magnitude = self.constants().magnitude;
         let magnitude = self.b.ins().band(bits, magnitude);
-        self.saw_high(magnitude);
+        self.record_high(magnitude);
         let minus_one = self.ints(u32::MAX);
         let less = self.b.ins().iadd(magnitude, minus_one);
         self.sticky.low = Some(match self.sticky.low {
@@ -281,8 +284,8 @@ impl ClifBuilder<'_, '_> {
         });
     }
 
-    /// A vector that is not zero where what was seen since the last time speaks against speculating.
-    pub(crate) fn seen(&mut self) -> Option<Value> {
+    /// A vector that is nonzero if a violation was recorded since the last call; clears the flags.
+    pub(crate) fn take_violations(&mut self) -> Option<Value> {
         let (high, low, tails) = (self.sticky.high.take(), self.sticky.low.take(), self.sticky.tails.take());
         let high = high.map(|high| {
             let largest = self.ints(LARGEST);

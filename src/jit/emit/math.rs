@@ -1,12 +1,13 @@
 //! Inline sequences for the arithmetic primitives: step for step those of [`crate::isa::numeric`].
 //!
-//! Each function says whether it takes scalars or vectors. No fused operation, no estimate instruction: the bits don't
-//! depend on the CPU. It must not know values of the IR, nor when a sticky is looked at.
+//! Each function says whether it takes scalars or vectors. No fused operation, no estimate
+//! instruction: the bits don't depend on the CPU. It must not know values of the IR, nor when
+//! guards are tested.
 
 use super::{ClifBuilder, Ends, Products};
-use crate::ir::analysis::{Components, XYZW};
+use crate::ir::analysis::Components;
+use crate::isa::CmpOp;
 use crate::isa::numeric::{LITP_LIMIT, Precision};
-use crate::isa::{CmpOp, Opcode};
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{Endianness, InstBuilder, MemFlagsData, Type, Value, types};
 
@@ -19,7 +20,7 @@ pub(crate) fn condition(op: CmpOp) -> FloatCC {
         CmpOp::Le => FloatCC::LessThanOrEqual,
         CmpOp::Gt => FloatCC::GreaterThan,
         CmpOp::Ge => FloatCC::GreaterThanOrEqual,
-        CmpOp::True6 | CmpOp::True7 => unreachable!("simplified away"),
+        CmpOp::True6 | CmpOp::True7 => unreachable!("verified: no comparison always holds"),
     }
 }
 
@@ -40,12 +41,12 @@ impl ClifBuilder<'_, '_> {
         self.b.ins().vconst(ty, constant)
     }
 
-    /// All bits of the lanes `lanes`, none of the others.
+    /// A mask of `lanes`.
     pub(crate) fn lane_mask(&mut self, ty: Type, lanes: Components) -> Value {
         self.vector(ty, [0, 1, 2, 3].map(|l| if lanes >> l & 1 != 0 { u32::MAX } else { 0 }))
     }
 
-    /// Nonzero if any bit of a vector is set that has all bits of a lane or none.
+    /// Nonzero if any lane of a mask is set.
     pub(crate) fn any_set(&mut self, mask: Value) -> Value {
         if !self.aarch64 {
             return self.b.ins().vany_true(mask);
@@ -60,12 +61,13 @@ impl ClifBuilder<'_, '_> {
         if self.ty(v) == ty {
             return v;
         }
-        // ScalarUse order is defined by an endianness; all hosts that are supported are little-endian.
+        // The endianness defines the order of lanes; all supported hosts are little-endian.
         let flags = MemFlagsData::new().with_endianness(Endianness::Little);
         self.b.ins().bitcast(ty, flags, v)
     }
 
-    /// `a * b` as the hardware has it, vectors only: NaN from two numbers is 0. Of a float24 the lanes `lanes` count.
+    /// `a * b` as the hardware has it, vectors only: a NaN from two numbers becomes 0. `lanes` are
+    /// live.
     pub(crate) fn mul(&mut self, a: Value, b: Value, lanes: Components) -> Value {
         let product = self.b.ins().fmul(a, b);
         if self.products == Products::Speculative {
@@ -75,7 +77,7 @@ impl ClifBuilder<'_, '_> {
             let product = self.flushed_product(product, a, b);
             return self.result(product, lanes);
         }
-        // Equality, because not every CPU has a comparison that holds for NaN.
+        // Equality, because 64-bit Arm has no unordered comparison.
         let right = self.b.ins().fcmp(FloatCC::Equal, product, product);
         let numbers = self.b.ins().fcmp(FloatCC::Ordered, a, b);
         let wrong = self.b.ins().band_not(numbers, right);
@@ -89,17 +91,6 @@ impl ClifBuilder<'_, '_> {
         let (a, b) = (self.flushed(a), self.flushed(b));
         let sum = if minus { self.b.ins().fsub(a, b) } else { self.b.ins().fadd(a, b) };
         self.result(sum, lanes)
-    }
-
-    /// The products of `DPH`, all four of which count. The appended 1 makes the fourth one the second source's w.
-    pub(crate) fn dph_products(&mut self, a: Value, b: Value) -> Value {
-        if self.precision == Precision::F32 {
-            let p = self.mul(a, b, XYZW);
-            return self.blend(0b1000, p, b);
-        }
-        let one = self.constant(types::F32X4, 1.0);
-        let a = self.blend(0b1000, a, one);
-        self.mul(a, b, XYZW)
     }
 
     /// The floor, vectors only.
@@ -138,19 +129,8 @@ impl ClifBuilder<'_, '_> {
         self.min(above, high)
     }
 
-    /// The instructions of one operand and one result, scalar, in single precision also for several at once.
-    pub(crate) fn scalar(&mut self, op: Opcode, x: Value) -> Value {
-        match op {
-            Opcode::Rcp => self.rcp(x),
-            Opcode::Rsq => self.rsq(x),
-            Opcode::Ex2 => self.ex2(x),
-            Opcode::Lg2 => self.lg2(x),
-            _ => unreachable!("{op:?} has vectors"),
-        }
-    }
-
     /// `1 / a`.
-    fn rcp(&mut self, a: Value) -> Value {
+    pub(super) fn rcp(&mut self, a: Value) -> Value {
         if let Precision::F24 { rounding } = self.precision {
             let (x, one) = (self.double(a), self.b.ins().f64const(1.0));
             let r = self.b.ins().fdiv(one, x);
@@ -158,13 +138,13 @@ impl ClifBuilder<'_, '_> {
         }
         let ty = self.ty(a);
         let (zero, one) = (self.constant(ty, 0.0), self.constant(ty, 1.0));
-        // The sum takes the sign off a zero.
+        // Adding +0 turns -0 into +0.
         let a = self.b.ins().fadd(a, zero);
         self.b.ins().fdiv(one, a)
     }
 
     /// `1 / sqrt(a)`.
-    fn rsq(&mut self, a: Value) -> Value {
+    pub(super) fn rsq(&mut self, a: Value) -> Value {
         if let Precision::F24 { rounding } = self.precision {
             let (x, one) = (self.double(a), self.b.ins().f64const(1.0));
             let root = self.b.ins().sqrt(x);
@@ -178,13 +158,13 @@ impl ClifBuilder<'_, '_> {
         self.b.ins().fdiv(one, root)
     }
 
-    /// A float as an address, or several.
+    /// A float as an address register, scalar or vector.
     pub(crate) fn address(&mut self, a: Value) -> Value {
         let ty = self.ty(a).as_int();
         self.b.ins().fcvt_to_sint_sat(ty, a)
     }
 
-    /// The integer if it is in -128..=127, else 0, or several.
+    /// The integer if it is in -128..=127, else 0, scalar or vector.
     pub(crate) fn offset(&mut self, address: Value) -> Value {
         if self.ty(address).is_vector() {
             let (low, range) = (self.vector(types::I32X4, [128; 4]), self.vector(types::I32X4, [256; 4]));

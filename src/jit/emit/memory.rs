@@ -1,6 +1,6 @@
 //! Addresses and flags of memory accesses: banks, flags, booleans, uniforms by index.
 //!
-//! It must not know what is computed with what they load.
+//! It must not know what is computed with loaded values.
 
 use crate::isa::FLOAT_UNIFORMS;
 use crate::jit::abi::VEC4;
@@ -9,18 +9,18 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self as clif, InstBuilder, MemFlagsData, types};
 use cranelift_frontend::FunctionBuilder;
 
-/// Memory that holds what its type says, at its type's alignment.
+/// Memory at its type's alignment, to which no access traps.
 pub(crate) fn aligned() -> MemFlagsData {
     MemFlagsData::trusted()
 }
 
-/// The same, and nothing changes it while it is read. It is not said that such a load may be moved: some are behind the test that makes
-/// their address one.
+/// The same, constant during the run. Loads are not marked as movable: some follow the guard that
+/// makes their address valid.
 pub(crate) fn constant_memory() -> MemFlagsData {
     MemFlagsData::trusted().with_readonly()
 }
 
-/// The number of the output bank that is written.
+/// The number of the current output bank.
 pub(crate) fn bank_number(b: &mut FunctionBuilder<'_>, layout: &Layout, unit: clif::Value) -> clif::Value {
     match layout.banks() {
         None => b.ins().iconst(types::I32, 0),
@@ -31,7 +31,7 @@ pub(crate) fn bank_number(b: &mut FunctionBuilder<'_>, layout: &Layout, unit: cl
     }
 }
 
-/// Where the output bank of this number is, less the displacement of its registers in the first one.
+/// The address of an output bank, minus the displacement of its registers in the first bank.
 pub(crate) fn bank_address(
     b: &mut FunctionBuilder<'_>,
     layout: &Layout,
@@ -48,7 +48,7 @@ pub(crate) fn bank_address(
     b.ins().iadd(unit, bytes)
 }
 
-/// A flag, 0 or 1. A host may keep it as another byte, and it is rare that a program reads one before it compares.
+/// A flag, 0 or 1. A host may represent true by any nonzero byte.
 pub(crate) fn load_flag(b: &mut FunctionBuilder<'_>, layout: &Layout, unit: clif::Value, n: u8) -> clif::Value {
     let flag = b.ins().load(types::I8, aligned(), unit, layout.cmp(n));
     b.ins().icmp_imm_u(IntCC::NotEqual, flag, 0)
@@ -66,8 +66,8 @@ pub(crate) fn load_bool(b: &mut FunctionBuilder<'_>, layout: &Layout, uniforms: 
     }
 }
 
-/// Where uniform `base + offset` is, less the displacement of the first one; of one beyond the last, the same for `ones`, which the
-/// caller has put that much before four ones.
+/// The address of uniform `base + offset`, minus the displacement of the first uniform; `ones` if
+/// it is out of range. The caller places `ones` that displacement before (1, 1, 1, 1).
 pub(crate) fn uniform_address(
     b: &mut FunctionBuilder<'_>,
     uniforms: clif::Value,
@@ -77,10 +77,10 @@ pub(crate) fn uniform_address(
 ) -> clif::Value {
     let n = b.ins().iadd_imm_s(offset, i64::from(base));
     let n = b.ins().band_imm_u(n, 0x7F);
-    let beyond = b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, n, FLOAT_UNIFORMS as i64);
+    let out_of_range = b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, n, FLOAT_UNIFORMS as i64);
     let pointer = b.func.dfg.value_type(uniforms);
     let n = b.ins().uextend(pointer, n);
     let bytes = b.ins().ishl_imm_u(n, i64::from(VEC4.trailing_zeros()));
-    let there = b.ins().iadd(uniforms, bytes);
-    b.ins().select(beyond, ones, there)
+    let address = b.ins().iadd(uniforms, bytes);
+    b.ins().select(out_of_range, ones, address)
 }

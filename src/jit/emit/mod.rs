@@ -1,26 +1,31 @@
-//! Sequences of CLIF instructions that both shapes of code share: arithmetic, float24, vectors, memory.
+//! Sequences of CLIF instructions that both shapes of code share: arithmetic, float24, vectors,
+//! memory.
 //!
-//! [`ClifBuilder`] appends them to a function under construction; its methods are split over the files of this folder by subject.
-//! Invariant: what a sequence computes is what [`crate::isa::numeric`] says, bit for bit, on every CPU. Nothing here knows values of
-//! the IR, nor blocks.
+//! [`ClifBuilder`] appends them to a function under construction; its methods are split over the
+//! files of this folder by subject.
+//!
+//! Invariant: what a sequence computes is what
+//! [`crate::isa::numeric`] says, bit for bit, on every CPU. It must not know values of the IR, nor
+//! blocks.
 
 mod aarch64_shuffle;
 mod elementary;
 mod float24;
 pub(super) mod math;
 pub(super) mod memory;
+pub(super) mod op;
 pub(super) mod vector;
 
 use crate::isa::numeric::Precision;
 use cranelift_codegen::ir::Value;
 use cranelift_frontend::FunctionBuilder;
 
-/// What becomes of numbers that are rare.
+/// How code treats rare numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Products {
-    /// They are computed right away: 0 * infinity = 0, and in float24 all of [`crate::isa::float24`].
+    /// It computes them: 0 * infinity = 0, and in float24 all of [`crate::isa::float24`].
     Exact,
-    /// The common case is computed; what might be wrong is caught before it can matter, and the run deoptimised exactly.
+    /// It computes the common case; guards deoptimise the run before a wrong number is observable.
     Speculative,
 }
 
@@ -29,15 +34,15 @@ pub(crate) struct ClifBuilder<'a, 'f> {
     pub(crate) b: &'a mut FunctionBuilder<'f>,
     pub(crate) products: Products,
     pub(crate) precision: Precision,
-    /// What was computed in float24 and must be looked at.
+    /// Violations of float24 speculation since the last guard.
     pub(crate) sticky: &'a mut StickyFlags,
-    /// Whether what is computed may well be infinite, so that this is nothing to deoptimise.
+    /// Whether the result may be infinite without an overflow, so that an infinity is no violation.
     pub(crate) infinite: bool,
     /// See [`Machine::aarch64`](crate::jit::target::Machine::aarch64).
     pub(crate) aarch64: bool,
 }
 
-/// Constants that every narrowing needs, made once in the block that dominates all.
+/// Constants of narrowings, defined in a block that dominates all.
 #[derive(Clone, Copy)]
 pub(crate) struct Float24Constants {
     pub(super) half: Value,
@@ -47,28 +52,29 @@ pub(crate) struct Float24Constants {
     pub(super) smallest: Value,
 }
 
-/// What speculating code has seen since the last test: each is joined lane by lane.
+/// What speculative float24 code has read and computed since the last guard, accumulated lane by
+/// lane.
 #[derive(Default)]
 pub(crate) struct StickyFlags {
     pub(super) constants: Option<Float24Constants>,
     /// The largest magnitude, as bits.
     pub(super) high: Option<Value>,
-    /// The smallest magnitude that came from memory, as bits, less 1: a zero counts as large.
+    /// The smallest magnitude loaded from memory, as bits minus 1, so that zero counts as large.
     pub(super) low: Option<Value>,
-    /// All bits that came from memory.
+    /// The union of all bits loaded from memory.
     pub(super) tails: Option<Value>,
 }
 
-/// What becomes of the bits that float24 has not.
+/// The mantissa bits beyond float24's.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tails {
-    /// They are rounded away.
+    /// The reader rounds them away.
     Rounded,
-    /// There must be none.
+    /// The reader keeps them: set ones are a violation.
     Kept,
 }
 
-/// Which ends of the format a result may lie beyond.
+/// The ends of the format beyond which a result may lie.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ends {
     None,

@@ -1,10 +1,11 @@
-//! How a PICA value sits in SIMD registers.
+//! Vectors in the *vec4* shape: swizzles, merges, sums.
 //!
-//! The *vec4* shape: one vertex; a register is one `F32X4`, lane 0 = x. A value whose four lanes are equal (dot
-//! products, reciprocals) stays a scalar until somebody wants a vector, because most are written to one component only.
+//! A PICA register is one `F32X4`, lane 0 = x. A value whose four components are equal, such as a
+//! dot product, stays a scalar until it is used as a vector, because most are written to one
+//! component only.
 //!
-//! Invariant: a lane that nobody reads may hold anything; one that somebody reads holds what [`crate::isa::numeric`]
-//! says.
+//! Invariant: a live component holds what [`crate::isa::numeric`] says; a dead one may hold
+//! anything.
 
 use super::ClifBuilder;
 use crate::ir::analysis::{Components, XYZW};
@@ -15,14 +16,14 @@ use cranelift_codegen::ir::{InstBuilder, Value, types};
 /// A vector value in the vec4 shape.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum VecValue {
-    /// Four lanes.
+    /// A vector.
     Wide(Value),
-    /// One scalar that stands in all four lanes.
+    /// A scalar, equal to all four components.
     Splat(Value),
 }
 
 impl ClifBuilder<'_, '_> {
-    /// Bytes 4n..4n+4 of lane n for each of four lanes; 0-3 are `a`'s, 4-7 `b`'s.
+    /// Lane n of the result is lane `lanes[n]`: 0-3 are `a`'s, 4-7 `b`'s.
     pub(crate) fn shuffle(&mut self, a: Value, b: Value, lanes: [usize; 4]) -> Value {
         let bytes: Vec<u8> = lanes.iter().flat_map(|l| (0..4).map(move |k| (4 * l + k) as u8)).collect();
         let mask = self.b.func.dfg.immediates.push(bytes.into());
@@ -31,7 +32,7 @@ impl ClifBuilder<'_, '_> {
         self.bitcast(types::F32X4, shuffled)
     }
 
-    /// All four lanes.
+    /// As a vector.
     pub(crate) fn wide(&mut self, v: VecValue) -> Value {
         match v {
             VecValue::Wide(v) => v,
@@ -50,7 +51,7 @@ impl ClifBuilder<'_, '_> {
     /// The lanes `needed` of `v` swizzled.
     pub(crate) fn swizzle(&mut self, v: VecValue, swizzle: Swizzle, needed: Components) -> VecValue {
         let VecValue::Wide(value) = v else { return v };
-        let lanes = swizzle.lanes();
+        let lanes = swizzle.components();
         if (0..4).all(|l| needed >> l & 1 == 0 || lanes[l] == l) {
             return v;
         }
@@ -63,7 +64,7 @@ impl ClifBuilder<'_, '_> {
 
     /// Components of `mask` from `new`, the others from `old`.
     pub(crate) fn merge(&mut self, mask: WriteMask, old: VecValue, new: VecValue) -> VecValue {
-        let bits = mask.lane_bits();
+        let bits = mask.component_bits();
         if bits.is_power_of_two() {
             return self.insert(bits.trailing_zeros() as u8, old, new);
         }
@@ -112,7 +113,7 @@ impl ClifBuilder<'_, '_> {
             let high = self.b.ins().extractlane(pairs, 2);
             return VecValue::Splat(self.b.ins().fadd(low, high));
         }
-        // Narrowing is done on vectors, where the sum stands in all lanes at no cost.
+        // Narrowing works on vectors, so the sum in all lanes costs nothing more.
         let pairs = self.result(pairs, XYZW);
         let others = self.shuffle(pairs, pairs, [2, 3, 0, 1]);
         let sum = self.b.ins().fadd(pairs, others);

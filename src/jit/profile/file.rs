@@ -1,8 +1,9 @@
-//! Whole records -> the files that perf reads: opened once a process, shared by all engines of it, never through somebody's link.
+//! Records -> the files that perf reads: one of each kind a process, shared by all its engines, never opened through a link.
 //!
-//! Invariant: a file holds whole records only, in the order they were made. Both files are found by the process's number, so
-//! there can be just one of each (of dumps, one a directory): a second engine goes on in the first one's. They stay open until the
-//! process ends, as a later engine could not tell its own process's dump from another's. It must not know what records mean.
+//! Invariant: a file holds whole records only, in the order of their creation. perf finds both files by the
+//! process's number, so there is one map a process and one dump a directory: a second engine appends to the
+//! first one's. Files stay open until the process ends, because a later engine can't tell its own process's
+//! dump from another's.
 
 use crate::profiler::ProfilerError;
 use std::fs::{File, OpenOptions};
@@ -18,25 +19,25 @@ pub(crate) struct Records {
 }
 
 struct State {
-    /// Or why nothing is written any more.
+    /// Or the error that ended writing.
     file: Result<File, ProfilerError>,
-    /// Bytes of whole records, where nobody else writes to the file.
+    /// Bytes of whole records, if no other program writes to the file.
     whole: Option<u64>,
     records: u64,
 }
 
-/// Nobody else needs to read it, and perf run by root may.
+/// Owner-only; perf run by root reads it all the same.
 const MODE: u32 = 0o600;
 
-/// Every file that this process has opened.
+/// Every file that this process has open.
 static OPEN: Mutex<Vec<Arc<Records>>> = Mutex::new(Vec::new());
 
-/// The file of this process at `path`: the one that is open, or what `make` opens.
+/// This process's file at `path`: the open one, or the one that `make` opens.
 pub(crate) fn open(
     path: PathBuf,
     make: impl FnOnce(&Path) -> Result<(File, Option<u64>), ProfilerError>,
 ) -> Result<Arc<Records>, ProfilerError> {
-    // The lock is held meanwhile, so that two engines that begin at once make one file.
+    // The lock is held during `make`: two engines that start at once make one file.
     let mut all = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(records) = all.iter().find(|r| r.path == path) {
         return Ok(records.clone());
@@ -48,7 +49,7 @@ pub(crate) fn open(
     Ok(records)
 }
 
-/// A new file. `O_EXCL` makes sure of that: it follows no link, and takes no file that somebody planted.
+/// A new file. With `O_EXCL` the call follows no link and opens no existing file.
 pub(crate) fn new(path: &Path) -> Result<File, ProfilerError> {
     let file = OpenOptions::new().read(true).append(true).create_new(true).mode(MODE).open(path);
     file.map_err(|error| match error.kind() {
@@ -57,9 +58,9 @@ pub(crate) fn new(path: &Path) -> Result<File, ProfilerError> {
     })
 }
 
-/// A new file, or one that this process's user has made there. In a directory that everybody may write to, anybody can have put
-/// a link there, to a file that they would like to be written to: `O_NOFOLLOW` refuses symbolic ones, and of hard ones
-/// the count tells. `O_NONBLOCK` refuses a pipe that nobody reads, where opening would wait for ever.
+/// A new file, or one that this process's user made. In a directory that every user may write to, another
+/// user may have put a link to a victim's file: `O_NOFOLLOW` rejects symbolic links, the link count reveals
+/// hard links, and `O_NONBLOCK` rejects a pipe without readers, which would block.
 pub(crate) fn new_or_own(path: &Path) -> Result<File, ProfilerError> {
     use rustix::fs::OFlags;
     let taken = || ProfilerError::Taken { path: path.into() };
@@ -75,21 +76,21 @@ pub(crate) fn new_or_own(path: &Path) -> Result<File, ProfilerError> {
 }
 
 impl Records {
-    /// Where it is.
+    /// Its path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Appends what `record` makes, given how many were appended before. After an error nothing is written any more.
+    /// Appends the record that `record` makes from the number of earlier records. After an error the file is closed to writing.
     pub(crate) fn append(&self, record: impl FnOnce(u64) -> Vec<u8>) -> Result<(), ProfilerError> {
         let mut guard = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let State { file, whole, records } = &mut *guard;
         let open = file.as_mut().map_err(|why| why.clone())?;
         let bytes = record(*records);
-        // In one call: others may write to the same file.
+        // One call: other programs may append to the same file.
         if let Err(error) = open.write_all(&bytes) {
             if let Some(whole) = whole {
-                // A part of a record would make readers lose their way. If that fails too it is the last thing in the file.
+                // A partial record would confuse readers. If truncation fails too, it stays the last one.
                 let _ = open.set_len(*whole);
             }
             let why = ProfilerError::Write { path: self.path.clone(), error: error.kind() };
@@ -103,7 +104,7 @@ impl Records {
         Ok(())
     }
 
-    /// For tests: a file that only takes what is in it already.
+    /// For tests: a file that accepts no more bytes.
     #[cfg(test)]
     pub(crate) fn full(&self) {
         let file = OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");

@@ -1,34 +1,34 @@
 //! Code, names and lines -> bytes of perf's jitdump format, version 1.
 //!
-//! The source is tools/perf/Documentation/jitdump-specification.txt of Linux; names of fields are those of that document.
-//! Numbers are in this machine's byte order, which the magic number tells. It must not know files, clocks or shaders.
+//! The format is that of tools/perf/Documentation/jitdump-specification.txt in Linux; fields have that
+//! document's names. Numbers are in this machine's byte order, which the magic number shows.
 
 /// `JiTD`.
 pub(crate) const MAGIC: u32 = 0x4A69_5444;
-/// The only version there is.
+/// The only version.
 pub(crate) const VERSION: u32 = 1;
-/// Bytes of the header.
+/// Size of the header in bytes.
 pub(crate) const HEADER: u32 = 40;
-/// Bytes that every record begins with.
+/// Size of the start of every record in bytes.
 pub(crate) const PREFIX: usize = 16;
-/// Code that is now there.
+/// Record type of code.
 pub(crate) const JIT_CODE_LOAD: u32 = 0;
-/// Lines of the code that the next load is about.
+/// Record type of the lines of the next code record.
 pub(crate) const JIT_CODE_DEBUG_INFO: u32 = 2;
 
-/// The number of this machine in ELF files, of those there is native code for.
+/// This machine's number in ELF files, where picajit generates native code.
 pub(crate) const ELF_MACHINE: u32 = match cfg!(target_arch = "aarch64") {
     true => 183,
     false => 62,
 };
 
-/// One function as the dump tells of it.
+/// A function, for its code record.
 pub(crate) struct Load<'a> {
     /// Process and thread.
     pub(crate) ids: [u32; 2],
-    /// Where it is.
+    /// Its address.
     pub(crate) address: u64,
-    /// Which of the dump's functions it is.
+    /// Its index in the dump.
     pub(crate) index: u64,
     /// Its name, without zero bytes.
     pub(crate) name: &'a str,
@@ -36,7 +36,7 @@ pub(crate) struct Load<'a> {
     pub(crate) code: &'a [u8],
 }
 
-/// A stretch of code begins that a line became.
+/// The first byte of code of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LineEntry {
     /// From the start of the function.
@@ -45,7 +45,7 @@ pub(crate) struct LineEntry {
     pub(crate) line: u32,
 }
 
-/// What the file begins with. No flags: the times are not the CPU's own.
+/// The header. No flags: times are not the CPU's own counter.
 pub(crate) fn header(pid: u32, timestamp: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(HEADER as usize);
     for word in [MAGIC, VERSION, HEADER, ELF_MACHINE, 0, pid] {
@@ -56,8 +56,8 @@ pub(crate) fn header(pid: u32, timestamp: u64) -> Vec<u8> {
     out
 }
 
-/// JIT_CODE_DEBUG_INFO: lines of one file. Each entry has the file's name: that a name may be left out where it repeats
-/// is in the document, but perf's own reader (6.1) does not follow it.
+/// JIT_CODE_DEBUG_INFO: lines of one file. Every entry repeats the file's name: the document allows to
+/// omit repetitions, but perf's own reader (6.1) does not support that.
 pub(crate) fn debug_info(timestamp: u64, address: u64, file: &str, rows: &[LineEntry]) -> Vec<u8> {
     record(JIT_CODE_DEBUG_INFO, timestamp, |out| {
         out.extend(address.to_ne_bytes());
@@ -71,7 +71,7 @@ pub(crate) fn debug_info(timestamp: u64, address: u64, file: &str, rows: &[LineE
     })
 }
 
-/// JIT_CODE_LOAD. Here an address in memory and one in the code's own file are the same.
+/// JIT_CODE_LOAD. Virtual address and address in the code's own file are equal.
 pub(crate) fn load(timestamp: u64, load: &Load<'_>) -> Vec<u8> {
     record(JIT_CODE_LOAD, timestamp, |out| {
         load.ids.iter().for_each(|id| out.extend(id.to_ne_bytes()));
@@ -92,7 +92,7 @@ fn text(out: &mut Vec<u8>, text: &str) {
 fn record(id: u32, timestamp: u64, body: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut out = vec![0; PREFIX];
     body(&mut out);
-    // Code is some megabytes at most: words and blocks are bounded.
+    // Words and blocks are bounded, so code has a few megabytes at most.
     let size = u32::try_from(out.len()).expect("a record of less than 4 GiB");
     out[..4].copy_from_slice(&id.to_ne_bytes());
     out[4..8].copy_from_slice(&size.to_ne_bytes());

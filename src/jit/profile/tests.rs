@@ -1,4 +1,4 @@
-//! What is written is read back, field by field, by a reader of the document that shares no code with the writer.
+//! Reads the files back, field by field, with a reader that shares no code with the writer.
 
 use crate::engine::{Engine, Event, Options};
 use crate::interp::Interp;
@@ -79,7 +79,7 @@ impl Reader<'_> {
     }
 }
 
-/// The header's time and all records. Panics if a byte is left over.
+/// The header's time and all records. Panics on trailing bytes.
 fn read(path: &Path) -> (u64, Vec<Record>) {
     let bytes = std::fs::read(path).expect("a dump");
     let mut r = Reader(&bytes);
@@ -174,7 +174,7 @@ fn a_dump_holds_every_kind_of_code_with_its_lines() {
         assert!(rows.windows(2).all(|w| w[0].0 < w[1].0 && w[0].1 != w[1].1), "{rows:?}");
         assert!(rows.iter().all(|r| r.0 < code + b.len() as u64 && Path::new(&r.2) == source), "{rows:?}");
         assert!(rows.iter().all(|r| (1..=listing.len()).contains(&(r.1 as usize))), "{rows:?}");
-        // MOV is a renaming and NOP nothing: the product and the sum are what there is.
+        // MOV is a renaming and NOP nothing: the product and the sum remain.
         assert!([3, 4].iter().all(|line| rows.iter().any(|r| r.1 == *line)), "{rows:?}");
     }
     assert_eq!(bytes, kernel.native_bytes());
@@ -236,7 +236,7 @@ fn a_map_has_a_line_for_each_function() {
     let text = std::fs::read_to_string(&path).expect("a map");
     let about = path.metadata().expect("it is there");
     std::fs::remove_file(&path).expect("one's own");
-    assert!(about.permissions().mode() & 0o022 == 0, "nobody else writes to it");
+    assert!(about.permissions().mode() & 0o022 == 0, "not writable for others");
     let bytes = kernel.code.bytes();
     let name = format!("picajit:vertex@0x0:unoptimised-f24-nearest:{:.8}", program.hash128().to_string());
     let line = format!("{:x} {:x} {name}", bytes.as_ptr() as usize, bytes.len());
@@ -244,7 +244,7 @@ fn a_map_has_a_line_for_each_function() {
 }
 
 #[test]
-fn what_somebody_put_there_is_not_written_to() {
+fn planted_files_are_not_written() {
     let folder = Folder::new("planted");
     let at = |name: &str| folder.0.join(name);
     std::fs::write(at("victim"), "precious").expect("a folder");
@@ -260,7 +260,7 @@ fn what_somebody_put_there_is_not_written_to() {
     assert_eq!(std::fs::read(at("victim")).expect("it is there"), b"precious");
     assert_eq!(at("victim").metadata().expect("it is there").nlink(), 2);
 
-    // A dump that is there is not this process's, unless it has it open.
+    // An existing dump is another process's, unless this process has it open.
     std::fs::write(folder.dump(), "older").expect("a folder");
     let said = Arc::new(Mutex::new(Vec::new()));
     let to = said.clone();
@@ -270,7 +270,7 @@ fn what_somebody_put_there_is_not_written_to() {
 }
 
 #[test]
-fn a_file_that_can_t_be_made_is_told_once_and_stops_nothing() {
+fn a_failed_open_is_reported_once_and_stops_nothing() {
     let folder = Folder::new("unwritable");
     std::fs::write(folder.0.join("file"), "").expect("a folder");
     let directory = folder.0.join("file/below");
@@ -295,7 +295,7 @@ fn a_file_that_can_t_be_made_is_told_once_and_stops_nothing() {
 }
 
 #[test]
-fn a_full_disk_is_told_once_to_each_engine_and_stops_nothing() {
+fn a_full_disk_is_reported_once_an_engine_and_stops_nothing() {
     let folder = Folder::new("full");
     let told = Arc::new(AtomicUsize::new(0));
     let jits = [(); 2].map(|()| jit(Variant::Vec4, folder.profiler()));
@@ -321,7 +321,7 @@ fn a_full_disk_is_told_once_to_each_engine_and_stops_nothing() {
 }
 
 #[test]
-fn nobody_is_told_unless_asked_for() {
+fn without_a_profiler_there_is_no_report() {
     let jit = Jit::new(Variant::Vec4, Arc::new(Interp)).expect("native");
     assert!(jit.profile.get().is_some_and(|profile| profile.output.is_none()));
     jit.on_profiler_error(|why| panic!("{why}"));
@@ -333,7 +333,7 @@ fn code_of_no_instruction_has_the_first_line() {
     assert_eq!(
         rows(ranges.into_iter(), 32, 3),
         [(0, 1), (4, 2), (12, 4), (16, 1), (20, 4), (24, 1)],
-        "before, between and behind, and of an address that the program does not have"
+        "before, between and after, and of an address that the program does not have"
     );
     assert_eq!(rows([].into_iter(), 4, 3), [(0, 1)]);
     assert_eq!(rows([].into_iter(), 0, 3), []);

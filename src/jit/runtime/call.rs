@@ -1,7 +1,7 @@
 //! Installed code and the memory of a run -> a call of that code.
 //!
-//! Invariant: every pointer that compiled code gets comes from a reference that outlives the call, or from a host's cells. It must not
-//! know what the code computes.
+//! Invariant: every pointer that compiled code gets comes from a reference that outlives the call, or from
+//! a host's cells. The caller does not know what the code computes.
 
 #![allow(unsafe_code)]
 
@@ -13,26 +13,26 @@ use crate::state::{Batch, Emitter, Exit, Vec4};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-/// One finished function.
+/// One compiled function.
 pub(crate) struct Code {
     code: InstalledCode,
     needs: Needs,
 }
 
-/// What code has to be given.
+/// What callers owe compiled code.
 #[derive(Clone, Copy)]
 pub(crate) struct Needs {
-    /// Whether it may call a frame's emit function.
+    /// Whether the code may call a frame's emit function.
     pub(crate) emits: bool,
-    /// How many input registers, from `v0` on, have to be there: it reads none above.
+    /// Input registers, from `v0` on, that must be readable: the code reads none above.
     pub(crate) inputs: usize,
-    /// Of code that runs a batch: vertices come in multiples of this, and a group at least.
+    /// For batch code: vertices come in multiples of this, at least one group.
     pub(crate) step: usize,
-    /// Of the memory that it runs on; `None` is [`Layout::OWN`].
+    /// The layout of the memory; `None` is [`Layout::OWN`].
     pub(crate) layout: Option<Layout>,
 }
 
-/// Where things are during one call.
+/// The arguments of one call.
 struct Pointers {
     uniforms: *const u8,
     unit: *mut u8,
@@ -55,7 +55,7 @@ impl Code {
         self.code.bytes().len()
     }
 
-    /// Where the code finds registers, inputs and uniforms, if it is for memory laid out like this.
+    /// The addresses of registers, inputs and uniforms in `memory`, whose layout is the code's.
     #[inline]
     fn pointers(&self, memory: &mut RunMemory<'_>) -> Pointers {
         let inputs = |unit: *mut u8, v: u32| unit.wrapping_add(v as usize).cast_const().cast();
@@ -70,18 +70,18 @@ impl Code {
             }
             (RunMemory::Host { host, .. }, Some(layout)) => {
                 let Offsets { unit_bytes, uniforms_bytes, v, .. } = *layout.offsets();
-                // Whether it is this very layout is a matter of meaning. That it is as large is one of safety.
+                // That the layouts are equal is a matter of meaning; that the blocks are large enough, one of safety.
                 assert!(host.unit().len() >= unit_bytes as usize && host.uniforms().len() >= uniforms_bytes as usize);
                 let unit = host.unit().as_ptr().cast_mut().cast();
                 Pointers { uniforms: host.uniforms().as_ptr().cast(), unit, inputs: inputs(unit, v) }
             }
-            _ => unreachable!("a kernel runs its code on the memory that this is for"),
+            _ => unreachable!("a kernel calls its code on memory of the layout it was compiled for"),
         }
     }
 
-    /// Runs the function. `inputs` replaces the unit's `v` for reading; without it these are read. `None` is
-    /// [`abi::DEOPTIMISE`]: nothing was written. `uniforms_checked` only if this code has run with the same uniforms before and
-    /// did not ask to be deoptimised.
+    /// Runs the function. It reads `inputs`, or the unit's `v` without them. `None` is
+    /// [`abi::DEOPTIMISE`]: nothing was written. `uniforms_checked` only if this code has run with the same uniforms before
+    /// and did not deoptimise.
     #[inline]
     pub(crate) fn run(
         &self,
@@ -91,23 +91,23 @@ impl Code {
     ) -> Option<Exit> {
         let mut at = self.pointers(memory);
         if let Some(inputs) = inputs {
-            assert!(inputs.len() >= self.needs.inputs, "it has what the code reads");
+            assert!(inputs.len() >= self.needs.inputs, "the batch provides what the code reads");
             at.inputs = inputs.as_ptr();
         }
         if !self.needs.emits {
             let constants: *const FrameConstants =
                 if uniforms_checked { &abi::UNIFORMS_CHECKED } else { &abi::UNIFORMS_UNCHECKED };
-            // SAFETY: the pointers are those of this place; the code does not emit, so what is known is all it reads.
+            // SAFETY: the pointers are those of `memory`; the code does not emit, so it reads the frame's constants only.
             return abi::exit(unsafe { self.call(&at, constants.cast()) });
         }
-        // SAFETY: the pointers are those of this place.
+        // SAFETY: the pointers are those of `memory`.
         unsafe { self.run_emitting(&at, memory) }
     }
 
-    /// The same for code that emits.
+    /// [`Code::run`] for code that emits.
     ///
     /// # Safety
-    /// `at` is what [`Code::pointers`] gave for this place, or has other inputs that are valid.
+    /// `at` is what [`Code::pointers`] gave for `memory`, or has other inputs that are valid.
     #[inline(never)]
     unsafe fn run_emitting(&self, at: &Pointers, memory: &mut RunMemory<'_>) -> Option<Exit> {
         let receiver = match memory {
@@ -127,15 +127,15 @@ impl Code {
         abi::exit(code)
     }
 
-    /// Whether a batch may have any number of vertices, from a group on.
+    /// Whether a batch may have any number of vertices, from one group on.
     #[inline]
     pub(crate) fn takes_any_count(&self) -> bool {
         self.needs.step == 1
     }
 
-    /// Runs these vertices of a batch, groups of [`GROUP`] until the last or until one is not the common case. How many are
-    /// done. Interleave may have vertices in common, where they need not be whole. Nothing of the unit is written, and of outputs the registers in `output_mask` that the code writes, of the
-    /// vertices that are done. Only for code of [`lanes`](super::lanes).
+    /// Runs vertices of a batch on batch code, in groups of [`GROUP`], up to the last group or to one that bails out. Returns how many
+    /// vertices ran. Where the code takes any count, the last group overlaps the one before. The code writes nothing of the unit; of
+    /// the vertices that ran it writes the outputs in `output_mask` that the program writes.
     #[inline]
     pub(crate) fn run_batch(
         &self,
@@ -163,35 +163,34 @@ impl Code {
         };
         let frame: *mut BatchFrame = &mut frame;
         let at = Pointers { inputs: inputs.start, ..self.pointers(memory) };
-        // SAFETY: all come from references. The frame is the one that such code is made for, in which it writes one field;
-        // it goes through inputs and outputs side by side, a group at a time, up to the end of the inputs, which are
-        // these vertices' and nothing else, and there are as many outputs. Where groups need not be whole, none begins behind
-        // the frame's last one, which is. Of each vertex it reads no register from `needs.inputs` on and writes those of the
-        // mask, which are inside the strides.
+        // SAFETY: all pointers come from references. The frame is the one that batch code expects, and the code writes one field
+        // of it. The code advances through inputs and outputs in step, a group at a time, up to the end of the inputs, which
+        // are these vertices' alone; there are as many outputs. Where the count is no multiple of a group, no group begins
+        // after the frame's last one, which is whole. Of each vertex the code reads no register from `needs.inputs` on
+        // and writes those of the mask, which are within the strides.
         unsafe { self.call(&at, frame.cast()) };
         // SAFETY: the frame is this function's own local; compiled code is done with it.
         let done = unsafe { (*frame).done };
-        // It mostly comes to the end, and to divide takes its time.
+        // Most batches run to the end, and a division is slow.
         if done == inputs.end { count } else { done.addr().wrapping_sub(inputs.start.addr()) / input_stride }
     }
 
     /// The call itself.
     ///
     /// # Safety
-    /// `at` is what [`Code::pointers`] gave for a place that is still borrowed, or has other inputs that are valid. `frame`
-    /// points to a whole frame, or, if the code does not emit, at least to the known things that a frame begins with; for
-    /// code that runs a batch it is that code's frame, for writing and to nobody else, and the inputs are those of a
-    /// whole group.
+    /// `at` is what [`Code::pointers`] gave for memory that is still borrowed, or has other inputs that are valid. `frame`
+    /// points to a whole frame, or, if the code does not emit, at least to the constants that a frame begins with. For
+    /// batch code it is a [`BatchFrame`], writable and not shared, and the inputs are those of at least one group.
     unsafe fn call(&self, at: &Pointers, frame: *const Frame) -> u32 {
-        // SAFETY: the bytes at `offset` are a function of this signature, which cranelift-jit produced for this host
-        // and nobody can change: the pages are read+execute and live as long as `self`. It reads uniforms, inputs
-        // and `frame`, reads and writes the unit inside the bounds of the layout it was compiled for, which are the types' or
-        // no more than the blocks' (each access is a field's offset, or a register number that was masked to its file's
-        // size), and keeps no pointer. It writes flags as 0 and 1. Alignment: `Uniforms`, `Unit` and `Frame` are `align(16)`,
-        // a host's blocks were found to be so; loads from inputs, which a batch may have anywhere, are not marked aligned.
-        // A host's own pointers to its memory are no matter: what we have of it are cells.
+        // SAFETY: the bytes at `entry` are a function of this signature that cranelift-jit produced for this host. They can't
+        // change: the pages are read+execute and live as long as `self`. The function reads uniforms, inputs and `frame`, and
+        // reads and writes the unit inside the bounds of the layout it was compiled for, which are the types' or at most the
+        // blocks' (each access is at a field's offset, or at a register number masked to its file's size). It keeps no pointer.
+        // It writes flags as 0 and 1. Alignment: `Uniforms`, `Unit` and `Frame` are `align(16)`, and so are a host's blocks, which
+        // were checked; loads of inputs are not marked aligned. A host's own pointers to its memory don't matter: picajit
+        // holds it as cells.
         unsafe {
-            let function: Function = std::mem::transmute(self.code.bytes().as_ptr());
+            let function: Function = std::mem::transmute(self.code.entry());
             function(at.uniforms, at.unit, at.inputs, frame)
         }
     }
@@ -204,28 +203,28 @@ fn shorten<'a>(emitter: &'a mut (dyn Emitter + 'a)) -> *mut dyn Emitter {
     unsafe { std::mem::transmute::<*mut (dyn Emitter + 'a), *mut (dyn Emitter + 'static)>(emitter) }
 }
 
-/// The same for a host's.
+/// [`shorten`] for a host's emitter.
 fn shorten_host<'a>(emitter: &'a mut (dyn HostEmitter + 'a)) -> *mut dyn HostEmitter {
     let emitter: *mut (dyn HostEmitter + 'a) = emitter;
     // SAFETY: as in `shorten`.
     unsafe { std::mem::transmute::<*mut (dyn HostEmitter + 'a), *mut (dyn HostEmitter + 'static)>(emitter) }
 }
 
-/// EMIT. A panic of the emitter is kept: compiled code can't be unwound. LazyCode emits of that run do nothing.
+/// EMIT. A panic of the emitter is kept, because compiled code can't be unwound; later emits of that run do nothing.
 unsafe extern "C" fn emit(frame: *mut Frame) {
-    // SAFETY: compiled code hands on the frame that `Code::run` made, which nothing else refers to meanwhile.
+    // SAFETY: compiled code passes the frame of `Code::run_emitting`, which nothing else refers to during the call.
     let frame = unsafe { &mut *frame };
     if frame.panic.is_some() {
         return;
     }
     let sent = match frame.receiver {
         Receiver::Own(unit, emitter) => {
-            // SAFETY: unit and emitter were exclusive references in `Code::run` and are used by nobody else during the call.
+            // SAFETY: unit and emitter are exclusive references in `Code::run_emitting`, unused during the call.
             let (unit, emitter) = unsafe { (&mut *unit, &mut *emitter) };
             catch_unwind(AssertUnwindSafe(|| unit.emit(emitter)))
         }
         Receiver::Host(host, emitter) => {
-            // SAFETY: the same, but that the host was a shared one; its memory is cells, so it may have changed.
+            // SAFETY: the same, except that the host is a shared reference; its memory is cells, which may change.
             let (host, emitter) = unsafe { (&*host, &mut *emitter) };
             catch_unwind(AssertUnwindSafe(|| host.emit(emitter)))
         }

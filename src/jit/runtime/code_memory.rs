@@ -24,19 +24,19 @@ pub(crate) struct CodeMemory(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    /// Who has the memory where it will run, if not the system's pages do.
+    /// The host's memory for code; without it the system's pages.
     host: Option<Arc<dyn ExecutableMemory>>,
     writable: Option<MmapMut>,
-    /// Where that began.
+    /// The address of `writable`.
     base: usize,
     executable: Option<Pages>,
-    /// What the system said when it refused.
+    /// Why the system gave no memory.
     refusal: Option<io::ErrorKind>,
-    /// For tests: refuse as a hardened system would.
+    /// For tests: fail as a hardened system does.
     refuse: bool,
 }
 
-/// Where code runs.
+/// Executable memory.
 enum Pages {
     Own(Mmap),
     Host(Installed),
@@ -49,7 +49,7 @@ struct Installed {
     memory: Arc<dyn ExecutableMemory>,
 }
 
-// SAFETY: it is read and executed only, and given back by its last user; who gave it may be called from any thread.
+// SAFETY: the code is only read and executed, its last user gives it back, and `ExecutableMemory` is called from any thread.
 unsafe impl Send for Installed {}
 // SAFETY: as above.
 unsafe impl Sync for Installed {}
@@ -76,21 +76,21 @@ impl std::ops::Deref for Pages {
     fn deref(&self) -> &[u8] {
         match self {
             Pages::Own(map) => map,
-            // SAFETY: so many bytes, readable and written by nobody, as the trait asks for.
+            // SAFETY: `ExecutableMemory` guarantees `len` readable bytes at `at` that nothing writes.
             Pages::Host(code) => unsafe { std::slice::from_raw_parts(code.at.as_ptr(), code.len) },
         }
     }
 }
 
 impl CodeMemory {
-    /// A provider of memory that a host has.
+    /// A provider of a host's memory.
     pub(crate) fn of(host: Arc<dyn ExecutableMemory>) -> CodeMemory {
         let memory = CodeMemory::default();
         memory.state(|s| s.host = Some(host));
         memory
     }
 
-    /// A provider that fails as on a system that lets no page become executable.
+    /// A provider that fails as on a system where no page becomes executable.
     #[cfg(test)]
     pub(crate) fn refusing() -> CodeMemory {
         let memory = CodeMemory::default();
@@ -99,11 +99,11 @@ impl CodeMemory {
     }
 
     fn state<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
-        // Nothing in here panics half-way, so a poisoned lock still guards a whole state.
+        // `f` leaves the state consistent at every point where it may panic, so a poisoned lock does not matter.
         f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Why the system gave no memory, if it did not.
+    /// Why the system gave no memory, if it failed.
     pub(crate) fn refusal(&self) -> Option<io::ErrorKind> {
         self.state(|s| s.refusal)
     }
@@ -128,12 +128,18 @@ impl InstalledCode {
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.pages[self.offset..self.offset + self.len]
     }
+
+    /// The address of the function's first instruction.
+    #[inline]
+    pub(crate) fn entry(&self) -> *const u8 {
+        self.pages.as_ptr().wrapping_add(self.offset)
+    }
 }
 
 impl JITMemoryProvider for CodeMemory {
     fn allocate(&mut self, size: usize, align: u64, kind: JITMemoryKind) -> io::Result<*mut u8> {
         self.state(|s| {
-            // A mapping is page-aligned, which is more than any function asks for.
+            // A mapping is page-aligned, which exceeds the alignment of any function.
             let fits = matches!(kind, JITMemoryKind::Executable) && align <= 4096 && s.writable.is_none();
             let map = match fits {
                 true => MmapMut::map_anon(size.max(1)),
@@ -154,7 +160,7 @@ impl JITMemoryProvider for CodeMemory {
     }
 
     unsafe fn free_memory(&mut self) {
-        // Pages belong to `Code` and go with it.
+        // Finished pages belong to an `InstalledCode`.
         self.state(|s| (s.writable, s.executable) = (None, None));
     }
 
@@ -166,12 +172,11 @@ impl JITMemoryProvider for CodeMemory {
                 Some(host) => Installed::new(host, &map).map(Pages::Host),
                 None => own(map, s.refuse).map(Pages::Own),
             };
-            // The addresses may have held other code, unmapped since, that other cores have in their pipelines. Nothing that
-            // this thread does to the caches reaches there; the system makes each of them synchronise: membarrier with
-            // SYNC_CORE on aarch64 Linux, FlushProcessWriteBuffers on Windows on Arm. x86-64 sees to it itself. How the pointer
-            // to the code gets to other threads is not the matter here: kernels are shared by `Arc` and `OnceLock`, which
-            // release and acquire.
-            match pages.and_then(|pages| coherence::pipeline_flush_mt().map_err(told).map(|()| pages)) {
+            // Other cores may have stale code of these addresses, unmapped since, in their pipelines. Cache maintenance on
+            // this core does not reach them; the system synchronises each core: membarrier with SYNC_CORE on aarch64
+            // Linux, FlushProcessWriteBuffers on Windows on Arm. x86-64 needs neither. The pointer to the code reaches
+            // other threads through `Arc` and `OnceLock`, which release and acquire.
+            match pages.and_then(|pages| coherence::pipeline_flush_mt().map_err(io_error).map(|()| pages)) {
                 Ok(pages) => {
                     s.executable = Some(pages);
                     Ok(())
@@ -185,19 +190,18 @@ impl JITMemoryProvider for CodeMemory {
     }
 }
 
-/// Pages that were written, executable from now on.
+/// Turns written pages into executable ones.
 fn own(map: MmapMut, refuse: bool) -> io::Result<Mmap> {
-    // Before the pages become executable, as the code must be in place first (VirtualProtect's documentation asks for
-    // FlushInstructionCache "once the code has been set in place"; on x86-64 elsewhere this does nothing).
+    // Flush before the pages become executable: VirtualProtect's documentation demands FlushInstructionCache "once the
+    // code has been set in place". On x86-64 outside Windows this does nothing.
     // SAFETY: the range is the whole of a mapping that this function owns.
     unsafe { clear_cache(map.as_ptr(), map.len()) }?;
     if refuse { Err(io::ErrorKind::PermissionDenied.into()) } else { map.make_exec() }
 }
 
-/// Makes instructions fetched from `start` on those that were written there. On Arm the caches of data and of instructions do not
-/// know of each other. Linux sees to pages that become executable, which `coherence` leaves the data cache to; this is the whole
-/// sequence of Arm's architecture manual (DDI 0487, "synchronization and coherency issues between data and instruction
-/// accesses"), which needs nobody's help. An emulator can't show whether any of it matters.
+/// Makes the instruction cache coherent with the bytes from `start` on. On Arm the data and instruction caches are not coherent. Linux
+/// cleans them for pages that become executable, and `coherence` relies on that; this is the whole sequence of Arm's architecture
+/// manual (DDI 0487, "synchronization and coherency issues between data and instruction accesses"). Emulation can't test it.
 ///
 /// # Safety
 /// The range is mapped and readable.
@@ -208,49 +212,49 @@ unsafe fn clear_cache(start: *const u8, len: usize) -> io::Result<()> {
     let ctr: usize;
     // SAFETY: reads an identification register, which Linux lets every process read.
     unsafe { asm!("mrs {}, ctr_el0", out(reg) ctr, options(nomem, nostack, preserves_flags)) };
-    // Two logarithms of the smallest lines there are, counted in words.
+    // Log2 of the smallest cache lines, in words.
     let (data, instructions) = (4 << (ctr >> 16 & 15), 4 << (ctr & 15));
-    // SAFETY, for all of these: they change no value in memory and no register. Each sees the range that the caller vouches for,
-    // rounded down to the beginning of a line, which is on the same page.
+    // SAFETY, for all of these: cache maintenance changes no value in memory and no register. The range is the caller's, rounded
+    // down to the start of a cache line, which is on the same page.
     for line in (start & !(data - 1)..start + len).step_by(data) {
-        // SAFETY: see above. The code goes to where instructions are fetched from.
+        // SAFETY: see above. Cleans the line to the point of unification.
         unsafe { asm!("dc cvau, {}", in(reg) line, options(nostack, preserves_flags)) };
     }
-    // SAFETY: see above. All of it is there before anything is dropped.
+    // SAFETY: see above. Completes the cleaning before the invalidation.
     unsafe { asm!("dsb ish", options(nostack, preserves_flags)) };
     for line in (start & !(instructions - 1)..start + len).step_by(instructions) {
-        // SAFETY: see above. What was fetched from there before is dropped, on all cores.
+        // SAFETY: see above. Invalidates the line in the instruction caches of all cores.
         unsafe { asm!("ic ivau, {}", in(reg) line, options(nostack, preserves_flags)) };
     }
-    // SAFETY: see above. The dropping is done, and this core forgets what it has begun to decode.
+    // SAFETY: see above. Completes the invalidation and flushes this core's pipeline.
     unsafe { asm!("dsb ish", "isb", options(nostack, preserves_flags)) };
     Ok(())
 }
 
-/// Makes instructions fetched from `start` on those that were written there.
+/// Makes the instruction cache coherent with the bytes from `start` on.
 ///
 /// # Safety
 /// The range is mapped and readable.
 #[cfg(not(all(target_arch = "aarch64", target_os = "linux")))]
 unsafe fn clear_cache(start: *const u8, len: usize) -> io::Result<()> {
     // SAFETY: the caller's.
-    unsafe { coherence::clear_cache(start.cast(), len) }.map_err(told)
+    unsafe { coherence::clear_cache(start.cast(), len) }.map_err(io_error)
 }
 
-/// What `coherence` says. Its error is of another type where nothing can fail, as on macOS.
-fn told(error: impl std::fmt::Display) -> io::Error {
+/// The error of `coherence`, whose type differs where nothing can fail, as on macOS.
+fn io_error(error: impl std::fmt::Display) -> io::Error {
     io::Error::other(error.to_string())
 }
 
-/// Maps a page of `file` executable until the process ends, which is how a running `perf record` learns that there is such a file.
-/// Nothing looks at the page.
+/// Maps a page of `file` executable until the process ends: this event tells a running `perf record` of the file. Nothing reads the
+/// page.
 #[cfg(target_os = "linux")]
 pub(crate) fn show_to_perf(file: &std::fs::File) -> io::Result<()> {
     use rustix::mm::{MapFlags, ProtFlags, mmap};
     let (protection, flags) = (ProtFlags::READ | ProtFlags::EXEC, MapFlags::PRIVATE);
-    // memmap2 maps files executable as shared ones only. The file is written to by `write`, never through a page.
-    // SAFETY: the system chooses the place, so nothing that is mapped is mapped over; and the address is forgotten at once, so
-    // nobody ever reads or runs what is there, whatever others do to the file.
+    // memmap2 maps executable files as shared ones only. `write` writes the file, never a page of it.
+    // SAFETY: the system chooses the address, so no existing mapping is replaced; and the address is dropped at once, so
+    // nothing reads or runs the page, whatever other processes do to the file.
     unsafe { mmap(std::ptr::null_mut(), 1, protection, flags, file, 0) }?;
     Ok(())
 }
@@ -270,7 +274,7 @@ pub(crate) mod tests {
         assert!((0..20).any(|_| last_permissions().is_empty()), "unmapped with its last user");
     }
 
-    /// Uses a page as a kernel does; its permissions behind that.
+    /// Uses a page as a kernel does, and gives its permissions afterwards.
     #[cfg(target_os = "linux")]
     fn last_permissions() -> String {
         let mut memory = CodeMemory::default();
@@ -285,7 +289,7 @@ pub(crate) mod tests {
         permissions(p)
     }
 
-    /// A host that has a page for each, and can be told to have none, or to hand out odd addresses.
+    /// A host with a page for each function, whose addresses are `odd` bytes off.
     pub(crate) struct Shelf {
         pages: Mutex<Vec<(usize, Mmap)>>,
         odd: usize,
@@ -296,7 +300,7 @@ pub(crate) mod tests {
             Arc::new(Shelf { pages: Mutex::default(), odd })
         }
 
-        /// How much is installed.
+        /// The number of functions installed.
         pub(crate) fn len(&self) -> usize {
             self.pages.lock().expect("no panic").len()
         }

@@ -1,7 +1,7 @@
-//! Machine code of one entry -> runs: which code serves a run or a batch, and what is done when it asks to be deoptimised.
+//! Machine code of one entry -> runs: which code serves a run or a batch, deoptimisation, and bailouts.
 //!
-//! Invariant: the unit, the outputs and what is emitted are as if every vertex had run alone, one after the other, on exact code.
-//! It must not know how code is made.
+//! Invariant: the unit, the outputs and the emitted vertices are as if every vertex had run alone, in
+//! order, on exact code. The kernel does not know how code is compiled.
 
 use super::call::Code;
 use super::lazy_code::{BatchCode, LazyCode, Recompiler};
@@ -17,8 +17,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Deoptimised runs after which a kernel stops speculating, for good: its inputs really hold infinities or NaN, or, in float24, numbers
-/// that are not float24.
+/// Deoptimised runs after which a kernel stops speculating, for good: its inputs really hold
+/// infinities or NaN, or, in float24, numbers that are not float24.
 pub(crate) const MAX_DEOPTIMISATIONS: u32 = 4096;
 
 /// One entry as native code.
@@ -92,21 +92,21 @@ impl NativeKernel {
         self.blocks
     }
 
-    /// How many runs were deoptimised by exact code.
+    /// Runs that deoptimised, up to [`MAX_DEOPTIMISATIONS`].
     pub fn deoptimisations(&self) -> u32 {
         self.deoptimisations.load(Ordering::Relaxed)
     }
 
-    /// How many groups of vertices ran side by side, and how many were given up and run one by one.
+    /// Groups that ran to their end, and groups that bailed out.
     pub fn groups(&self) -> (u32, u32) {
         (self.groups.load(Ordering::Relaxed), self.bailouts.load(Ordering::Relaxed))
     }
 
-    /// Interleave have run side by side.
+    /// Counts groups that ran to their end.
     pub(super) fn count_groups(&self, more: u32) {
         match self.bailouts.load(Ordering::Relaxed) {
-            // Not added at once, which would wait for all that was just stored: another thread's may get lost, as long as the
-            // number is good for nothing but to be shown.
+            // A locked addition would wait for the stores of the batch. The count of another thread may get
+            // lost; without bailouts it serves statistics only.
             0 => self.groups.store(self.groups.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed),
             _ => _ = self.groups.fetch_add(more, Ordering::Relaxed),
         }
@@ -131,7 +131,7 @@ impl NativeKernel {
         self.first_batch_code(count, variant)
     }
 
-    /// The same, as long as that variant is not compiled.
+    /// [`NativeKernel::batch_code`] while that variant is not compiled.
     #[cold]
     fn first_batch_code(&self, count: usize, variant: BatchVariant) -> Option<&BatchCode> {
         let before = self.batched.fetch_add(count as u32, Ordering::Relaxed);
@@ -139,100 +139,101 @@ impl NativeKernel {
             return None;
         }
         let code = self.lazy.batch(variant);
-        // Smaller batches may have compiled code without interleaving, which serves meanwhile.
+        // Smaller batches may have compiled the code without interleaving; it serves until then.
         let plain = || self.lazy.compiled_batch(BatchVariant { interleaved: false, ..variant });
         let meanwhile = || plain().filter(|_| variant.interleaved && !self.bails_out_often());
         code.or_else(meanwhile)?.as_ref().ok()
     }
 
-    /// One run on memory of the layout that the code is for.
+    /// One run on memory of the layout that the code was compiled for.
     #[inline]
     pub(super) fn run_with(
         &self,
-        place: &mut RunMemory<'_>,
+        memory: &mut RunMemory<'_>,
         inputs: Option<&[Vec4]>,
-        uniforms_seen: &mut bool,
+        uniforms_checked: &mut bool,
     ) -> Exit {
         if self.speculation_pays()
-            && let Some(exit) = self.code.run(place, inputs, *uniforms_seen)
+            && let Some(exit) = self.code.run(memory, inputs, *uniforms_checked)
         {
-            *uniforms_seen = true;
+            *uniforms_checked = true;
             return exit;
         }
-        self.deoptimise(place, inputs)
+        self.deoptimise(memory, inputs)
     }
 
-    /// Whether the code that runs first should still be tried.
+    /// Whether the first code still runs: it does not speculate, or few runs deoptimised.
     fn speculation_pays(&self) -> bool {
         !self.speculates || self.deoptimisations.load(Ordering::Relaxed) < MAX_DEOPTIMISATIONS
     }
 
+    /// The run again, on exact code or the last resort. The first code has written nothing.
     #[cold]
-    fn deoptimise(&self, place: &mut RunMemory<'_>, inputs: Option<&[Vec4]>) -> Exit {
+    fn deoptimise(&self, memory: &mut RunMemory<'_>, inputs: Option<&[Vec4]>) -> Exit {
         self.deoptimisations.fetch_add(u32::from(self.deoptimisations() < MAX_DEOPTIMISATIONS), Ordering::Relaxed);
         if let Some(Ok(code)) = self.lazy.exact()
-            && let Some(exit) = code.run(place, inputs, false)
+            && let Some(exit) = code.run(memory, inputs, false)
         {
             return exit;
         }
-        place.interpret(&*self.lazy.recompiler().last_resort(), self.reads, inputs)
+        memory.interpret(&*self.lazy.recompiler().last_resort(), self.reads, inputs)
     }
 
-    /// A batch on memory of the layout that the code is for.
+    /// A batch on memory of the layout that the code was compiled for.
     #[inline]
-    fn run_batch_with(&self, place: &mut RunMemory<'_>, batch: &mut Batch<'_>) -> Exit {
+    fn run_batch_with(&self, memory: &mut RunMemory<'_>, batch: &mut Batch<'_>) -> Exit {
         if batch.layout == VertexLayout::Soa {
-            return self.run_components(place, batch);
+            return self.run_soa_batch(memory, batch);
         }
         let count = batch.len();
-        let (taken, wanted) = (batch.inputs_taken(), batch.outputs_wanted());
-        let Some(lanes) = self.batch_code(count, taken, VertexLayout::Aos) else {
+        let (input_mask, output_mask) = (batch.inputs_taken(), batch.outputs_wanted());
+        let Some(code) = self.batch_code(count, input_mask, VertexLayout::Aos) else {
             return match batch.preserve_unit {
-                false => Run::new(self, place, batch).some(batch, 0..count),
-                true => place.keeping_unit(|place| Run::new(self, place, batch).more(batch, 0..count)),
+                false => BatchRun::new(self, memory, batch).in_order(batch, 0..count),
+                true => memory
+                    .preserving_unit(|memory| BatchRun::new(self, memory, batch).in_order_outlined(batch, 0..count)),
             };
         };
         if batch.preserve_unit {
-            return self.run_batch_apart(lanes, place, batch);
+            return self.run_batch_preserving_unit(code, memory, batch);
         }
-        let done = lanes.code.run_batch(place, batch, 0..count / GROUP * GROUP, wanted);
-        if done < count || wanted & !lanes.writes != 0 {
-            return Run::new(self, place, batch).behind_first_groups(lanes, batch, done);
+        let done = code.run(memory, batch, 0..count / GROUP * GROUP, output_mask);
+        if done < count || output_mask & !code.writes != 0 {
+            return BatchRun::new(self, memory, batch).finish(code, batch, done);
         }
-        // Nearly all batches come here, and short ones feel each instruction.
+        // The usual end of a batch; short ones feel each instruction.
         self.count_groups((count / GROUP) as u32);
         let last = &batch.inputs[count - 1];
-        place.take_inputs(taken, last);
-        // It ended, and its outputs are there: this is for the unit.
-        self.run_with(place, Some(last), &mut false);
+        memory.take_inputs(input_mask, last);
+        // The last vertex again, for the unit: batch code writes outputs only.
+        self.run_with(memory, Some(last), &mut false);
         Exit::End
     }
 
-    /// The same of a batch that leaves the unit as it is, which code for batches does.
-    fn run_batch_apart(&self, lanes: &BatchCode, place: &mut RunMemory<'_>, batch: &mut Batch<'_>) -> Exit {
-        let (count, wanted) = (batch.len(), batch.outputs_wanted());
-        let whole = if lanes.code.takes_any_count() { count } else { count / GROUP * GROUP };
-        let done = lanes.code.run_batch(place, batch, 0..whole, wanted);
-        // What is no group is one with some that have run already: they see no other vertex, so they do the same again.
-        let rest = usize::from(whole < count);
-        let rest_ran =
-            done < whole || rest == 0 || lanes.code.run_batch(place, batch, count - GROUP..count, wanted) == GROUP;
-        if done < whole || !rest_ran {
+    /// A batch that preserves the unit, which batch code does by itself.
+    fn run_batch_preserving_unit(&self, code: &BatchCode, memory: &mut RunMemory<'_>, batch: &mut Batch<'_>) -> Exit {
+        let (count, output_mask) = (batch.len(), batch.outputs_wanted());
+        let whole = if code.takes_any_count() { count } else { count / GROUP * GROUP };
+        let done = code.run(memory, batch, 0..whole, output_mask);
+        // The tail overlaps the last full group. Vertices are independent, so computing some again is harmless.
+        let tail_ran =
+            done < whole || whole == count || code.run(memory, batch, count - GROUP..count, output_mask) == GROUP;
+        if done < whole || !tail_ran {
             if done == whole {
                 self.bailouts.fetch_add(1, Ordering::Relaxed);
             }
-            return place.keeping_unit(|place| Run::new(self, place, batch).behind_first_groups(lanes, batch, done));
+            return memory.preserving_unit(|memory| BatchRun::new(self, memory, batch).finish(code, batch, done));
         }
         self.count_groups(count.div_ceil(GROUP) as u32);
-        let same = wanted & !lanes.writes;
-        if same != 0 {
-            (0..count).for_each(|n| place.copy_outputs(same, &mut batch.outputs[n]));
+        let unwritten = output_mask & !code.writes;
+        if unwritten != 0 {
+            (0..count).for_each(|n| memory.copy_outputs(unwritten, &mut batch.outputs[n]));
         }
         Exit::End
     }
 
-    /// Whether the code is for this memory.
-    fn is_for(&self, host: &Host<'_>) -> bool {
+    /// Whether the code was compiled for the layout of this memory.
+    fn fits(&self, host: &Host<'_>) -> bool {
         let layout = self.layout.as_ref();
         layout.is_some_and(|own| std::ptr::eq(own, host.layout()) || own == host.layout())
     }
@@ -255,7 +256,7 @@ impl Kernel for NativeKernel {
     ) -> Exit {
         let stays = batch.preserve_unit;
         match self.layout {
-            // What is done to run many well would take longer than they do.
+            // The set-up of a group takes longer than these vertices.
             None if batch.len() < GROUP => in_turn(unit, batch, |unit| {
                 self.run_with(&mut RunMemory::Own { uniforms, unit, emitter }, None, &mut false)
             }),
@@ -264,21 +265,21 @@ impl Kernel for NativeKernel {
                 let mut run = |unit: &mut Unit| {
                     Image::run(layout, uniforms, unit, emitter, |host, e| self.run_batch_on(host, batch, e))
                 };
-                // A host's memory lacks what is only in a unit.
+                // The host's layout has no room for all of a unit.
                 if stays { on_copy(unit, run) } else { run(unit) }
             }
         }
     }
 
     fn run_on(&self, host: &Host<'_>, emitter: &mut dyn HostEmitter) -> Exit {
-        if self.is_for(host) {
+        if self.fits(host) {
             return self.run_with(&mut RunMemory::Host { host, emitter }, None, &mut false);
         }
         copied(host, emitter, |uniforms, unit, emitter| self.run(uniforms, unit, emitter))
     }
 
     fn run_batch_on(&self, host: &Host<'_>, batch: &mut Batch<'_>, emitter: &mut dyn HostEmitter) -> Exit {
-        if self.is_for(host) {
+        if self.fits(host) {
             return self.run_batch_with(&mut RunMemory::Host { host, emitter }, batch);
         }
         batch_copied(host, batch, emitter, |uniforms, unit, batch, emitter| {
@@ -306,40 +307,49 @@ impl Kernel for NativeKernel {
 
     fn native_bytes(&self) -> usize {
         let exact = self.lazy.compiled_exact().map_or(0, Code::len);
-        let batches: usize = self.lazy.all_compiled_batch().flatten().map(|s| s.code.len()).sum();
-        self.code.len() + exact + batches
+        self.code.len() + exact + self.lazy.batch_bytes()
     }
 }
 
-/// A batch that is being run.
-struct Run<'a, 'p> {
+/// A batch whose vertices run in order, or partly so.
+struct BatchRun<'a, 'p> {
     kernel: &'a NativeKernel,
-    place: &'a mut RunMemory<'p>,
-    /// Registers that inputs have, and outputs want.
-    taken: u16,
-    wanted: u16,
-    /// Whether inputs have all that the code reads: then it reads them there.
-    whole: bool,
-    uniforms_seen: bool,
+    memory: &'a mut RunMemory<'p>,
+    /// Registers that the batch provides, and that it wants.
+    input_mask: u16,
+    output_mask: u16,
+    /// Whether the batch provides all registers that the code reads: then the code reads them there.
+    complete: bool,
+    uniforms_checked: bool,
+    /// The first exit that is not [`Exit::End`].
     result: Exit,
     count: usize,
 }
 
-impl<'a, 'p> Run<'a, 'p> {
+impl<'a, 'p> BatchRun<'a, 'p> {
     #[inline]
-    fn new(kernel: &'a NativeKernel, place: &'a mut RunMemory<'p>, batch: &Batch<'_>) -> Run<'a, 'p> {
-        let (taken, wanted) = (batch.inputs_taken(), batch.outputs_wanted());
-        let whole = kernel.reads & !taken == 0;
-        Run { kernel, place, taken, wanted, whole, uniforms_seen: false, result: Exit::End, count: batch.len() }
+    fn new(kernel: &'a NativeKernel, memory: &'a mut RunMemory<'p>, batch: &Batch<'_>) -> BatchRun<'a, 'p> {
+        let (input_mask, output_mask) = (batch.inputs_taken(), batch.outputs_wanted());
+        let complete = kernel.reads & !input_mask == 0;
+        BatchRun {
+            kernel,
+            memory,
+            input_mask,
+            output_mask,
+            complete,
+            uniforms_checked: false,
+            result: Exit::End,
+            count: batch.len(),
+        }
     }
 
-    /// Some vertices, one after the other. The first exit of all so far that is not [`Exit::End`].
-    // A batch of a few on a host's memory would notice if a run's fields went through memory.
+    /// Runs vertices in order. The first exit of all so far that is not [`Exit::End`].
+    // Inlined: a small batch on a host's memory would notice if these fields went through memory.
     #[inline(always)]
-    fn some(&mut self, batch: &mut Batch<'_>, range: Range<usize>) -> Exit {
+    fn in_order(&mut self, batch: &mut Batch<'_>, range: Range<usize>) -> Exit {
         for n in range {
-            let exit = self.one(&batch.inputs[n], n + 1 == self.count);
-            self.place.copy_outputs(self.wanted, &mut batch.outputs[n]);
+            let exit = self.vertex(&batch.inputs[n], n + 1 == self.count);
+            self.memory.copy_outputs(self.output_mask, &mut batch.outputs[n]);
             if self.result == Exit::End {
                 self.result = exit;
             }
@@ -347,63 +357,63 @@ impl<'a, 'p> Run<'a, 'p> {
         self.result
     }
 
-    /// One vertex. Only the last one's inputs must be in the unit.
+    /// Runs one vertex. Only the last one's inputs must be in the unit.
     #[inline]
-    fn one(&mut self, input: &[Vec4], last: bool) -> Exit {
-        if !self.whole || last {
-            self.place.take_inputs(self.taken, input);
+    fn vertex(&mut self, input: &[Vec4], last: bool) -> Exit {
+        if !self.complete || last {
+            self.memory.take_inputs(self.input_mask, input);
         }
-        let inputs = self.whole.then_some(input);
-        self.kernel.run_with(self.place, inputs, &mut self.uniforms_seen)
+        let inputs = self.complete.then_some(input);
+        self.kernel.run_with(self.memory, inputs, &mut self.uniforms_checked)
     }
 
-    /// What is left when the first `done` vertices have run side by side, in whole groups: as many groups as there are, or as it
-    /// pays to run, and what is no group.
+    /// The rest of a batch whose first `done` vertices ran as groups: the vertices of each group that bails out in order, further groups
+    /// as long as bailouts are rare, and the tail in order.
     #[inline(never)]
-    fn behind_first_groups(&mut self, lanes: &BatchCode, batch: &mut Batch<'_>, mut done: usize) -> Exit {
+    fn finish(&mut self, code: &BatchCode, batch: &mut Batch<'_>, mut done: usize) -> Exit {
         let groups_end = self.count / GROUP * GROUP;
-        // What no run writes is copied from the unit.
-        let same = self.wanted & !lanes.writes;
+        // Outputs that no run writes are the unit's.
+        let unwritten = self.output_mask & !code.writes;
         let mut at = 0;
         // Whether the unit is as the vertex before `at` leaves it.
-        let mut known = true;
+        let mut unit_is_current = true;
         loop {
-            if same != 0 {
-                (at..at + done).for_each(|n| self.place.copy_outputs(same, &mut batch.outputs[n]));
+            if unwritten != 0 {
+                (at..at + done).for_each(|n| self.memory.copy_outputs(unwritten, &mut batch.outputs[n]));
             }
             self.kernel.count_groups((done / GROUP) as u32);
-            known &= done == 0;
+            unit_is_current &= done == 0;
             at += done;
             if at == groups_end {
                 break;
             }
             self.kernel.bailouts.fetch_add(1, Ordering::Relaxed);
-            self.know(&mut known, batch, at);
-            self.more(batch, at..at + GROUP);
+            self.update_unit(&mut unit_is_current, batch, at);
+            self.in_order_outlined(batch, at..at + GROUP);
             at += GROUP;
             if at == groups_end || self.kernel.bails_out_often() {
                 break;
             }
-            done = lanes.code.run_batch(self.place, batch, at..groups_end, self.wanted);
+            done = code.run(self.memory, batch, at..groups_end, self.output_mask);
         }
-        // The next one finds the unit as the last of these leaves it, or as good as that.
-        if at == self.count || !lanes.always_ends {
-            self.know(&mut known, batch, at);
+        // The next vertex finds the unit as the last of these leaves it. If every run ends, it does not depend on the unit.
+        if at == self.count || !code.always_ends {
+            self.update_unit(&mut unit_is_current, batch, at);
         }
-        self.more(batch, at..self.count)
+        self.in_order_outlined(batch, at..self.count)
     }
 
-    /// Some vertices besides groups: once, not in each place.
+    /// [`BatchRun::in_order`] as a call, where speed does not matter.
     #[inline(never)]
-    fn more(&mut self, batch: &mut Batch<'_>, range: Range<usize>) -> Exit {
-        self.some(batch, range)
+    fn in_order_outlined(&mut self, batch: &mut Batch<'_>, range: Range<usize>) -> Exit {
+        self.in_order(batch, range)
     }
 
-    /// Makes the unit what the vertex before `at` leaves, by running that alone.
-    fn know(&mut self, known: &mut bool, batch: &Batch<'_>, at: usize) {
-        if !std::mem::replace(known, true) {
-            // It ended, and its outputs are there.
-            self.one(&batch.inputs[at - 1], at == self.count);
+    /// Makes the unit what the vertex before `at` leaves, by running that vertex alone.
+    fn update_unit(&mut self, is_current: &mut bool, batch: &Batch<'_>, at: usize) {
+        if !std::mem::replace(is_current, true) {
+            // It ran to its end in a group, and its outputs are written.
+            self.vertex(&batch.inputs[at - 1], at == self.count);
         }
     }
 }

@@ -3,9 +3,12 @@
 //! It does not know how code is compiled; a [`Recompiler`] does.
 
 use super::call::Code;
+use super::run_memory::RunMemory;
 use crate::background::{Lazy, Queue};
 use crate::jit::batch::policy::{BatchPlan, BatchVariant, NoBatchCode};
 use crate::kernel::{Kernel, Unsupported};
+use crate::state::Batch;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Compiles more code of the function that a kernel's first code is of.
@@ -22,7 +25,7 @@ pub(crate) trait Recompiler: Send + Sync {
 
 /// Batch code of one variant.
 pub(crate) struct BatchCode {
-    pub(crate) code: Code,
+    code: Code,
     /// Output registers that it writes; the others are as the unit has them.
     pub(crate) writes: u16,
     /// Whether every run reaches an END.
@@ -33,6 +36,24 @@ impl BatchCode {
     pub(crate) fn new(code: Code, plan: &BatchPlan) -> BatchCode {
         let writes = (0..16).filter(|&n| plan.written[n] != 0).fold(0, |mask, n| mask | 1 << n);
         BatchCode { code, writes, always_ends: plan.always_ends }
+    }
+
+    /// See [`Code::run_batch`].
+    #[inline]
+    pub(crate) fn run(
+        &self,
+        memory: &mut RunMemory<'_>,
+        batch: &mut Batch<'_>,
+        vertices: Range<usize>,
+        output_mask: u16,
+    ) -> usize {
+        self.code.run_batch(memory, batch, vertices, output_mask)
+    }
+
+    /// See [`Code::takes_any_count`].
+    #[inline]
+    pub(crate) fn takes_any_count(&self) -> bool {
+        self.code.takes_any_count()
     }
 }
 
@@ -85,6 +106,11 @@ impl LazyCode {
     #[inline]
     pub(crate) fn compiled_batch(&self, variant: BatchVariant) -> Option<&BatchResult> {
         self.slot(variant).get()
+    }
+
+    /// Bytes of all batch code that was compiled.
+    pub(crate) fn batch_bytes(&self) -> usize {
+        self.all_compiled_batch().flatten().map(|batch| batch.code.len()).sum()
     }
 
     /// All batch code that was compiled, with the reasons where it failed.

@@ -1,6 +1,4 @@
-//! What a run runs on: a unit of ours, or a host's memory, and who receives what it emits.
-//!
-//! It must not know what runs.
+//! The registers, uniforms and emitter of a run: picajit's own types, or a host's memory.
 
 use crate::kernel::{Kernel, copied, copy_registers};
 use crate::layout::{Host, HostEmitter};
@@ -9,14 +7,14 @@ use std::cell::Cell;
 
 /// Registers and uniforms, for one run or one batch.
 pub(crate) enum RunMemory<'a> {
-    /// In our own types.
+    /// picajit's types.
     Own { uniforms: &'a Uniforms, unit: &'a mut Unit, emitter: &'a mut dyn Emitter },
-    /// Where a host has them.
+    /// A host's memory.
     Host { host: &'a Host<'a>, emitter: &'a mut dyn HostEmitter },
 }
 
 impl RunMemory<'_> {
-    /// Takes inputs whose bit is set in `mask`.
+    /// Copies the inputs in `mask` into the unit.
     #[inline]
     pub(crate) fn take_inputs(&mut self, mask: u16, inputs: &[Vec4]) {
         match self {
@@ -25,7 +23,7 @@ impl RunMemory<'_> {
         }
     }
 
-    /// Copies the current outputs whose bit is set in `mask`.
+    /// Copies the current outputs in `mask` out of the unit.
     pub(crate) fn copy_outputs(&self, mask: u16, outputs: &mut [Vec4]) {
         match self {
             RunMemory::Own { unit, .. } => copy_registers(mask, unit.outputs(), outputs),
@@ -33,9 +31,9 @@ impl RunMemory<'_> {
         }
     }
 
-    /// Does work behind which the unit is as before.
+    /// Runs `work`, and then restores the unit.
     #[inline(never)]
-    pub(crate) fn keeping_unit<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+    pub(crate) fn preserving_unit<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
         let (before, flags) = match self {
             RunMemory::Own { unit, .. } => (unit.clone(), None),
             RunMemory::Host { host, .. } => (host.load().0, Some(host.flag_bytes().map(|byte| byte.map(Cell::get)))),
@@ -45,7 +43,7 @@ impl RunMemory<'_> {
             RunMemory::Own { unit, .. } => **unit = before,
             RunMemory::Host { host, .. } => {
                 host.store(&before);
-                // Where a host has other bytes than 0 and 1, they are these again.
+                // `store` writes flags as 0 and 1; the host may have had other bytes.
                 for (byte, was) in host.flag_bytes().into_iter().zip(flags.into_iter().flatten()) {
                     byte.zip(was).into_iter().for_each(|(byte, was)| byte.set(was));
                 }
@@ -54,9 +52,9 @@ impl RunMemory<'_> {
         result
     }
 
-    /// Runs a kernel that reads inputs in the unit only: those of `reads` are lent to it for the run, if they are elsewhere.
+    /// Runs a kernel that reads inputs in the unit only: `inputs` in the mask `reads` are in the unit for the time of the run.
     pub(crate) fn interpret(&mut self, kernel: &dyn Kernel, reads: u16, inputs: Option<&[Vec4]>) -> Exit {
-        let lent = |uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter| {
+        let run = |uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter| {
             let own = unit.v;
             copy_registers(reads, inputs.unwrap_or(&own), &mut unit.v);
             let exit = kernel.run(uniforms, unit, emitter);
@@ -64,8 +62,8 @@ impl RunMemory<'_> {
             exit
         };
         match self {
-            RunMemory::Own { uniforms, unit, emitter } => lent(uniforms, unit, *emitter),
-            RunMemory::Host { host, emitter } => copied(host, *emitter, lent),
+            RunMemory::Own { uniforms, unit, emitter } => run(uniforms, unit, *emitter),
+            RunMemory::Host { host, emitter } => copied(host, *emitter, run),
         }
     }
 }

@@ -1,6 +1,7 @@
-//! A batch whose registers lie [by components](VertexLayout::Soa) -> runs: groups side by side, and the rest one by one.
+//! A batch in [SoA layout](VertexLayout::Soa) -> runs: groups, and the vertices of groups that bail out in order.
 //!
-//! Invariant: as of the other order. Vertices that run alone are copied from and to their block, so it pays where few do.
+//! Invariant: as for AoS batches. A vertex that runs alone is copied from and to its block, so the layout
+//! pays where few do.
 
 use super::kernel::NativeKernel;
 use super::lazy_code::BatchCode;
@@ -11,65 +12,65 @@ use crate::state::{Batch, Exit, Vec4, VertexLayout};
 use std::sync::atomic::Ordering;
 
 impl NativeKernel {
-    /// A batch in this order, on memory of the layout that the code is for.
-    pub(crate) fn run_components(&self, place: &mut RunMemory<'_>, batch: &mut Batch<'_>) -> Exit {
-        let (count, wanted) = (batch.len(), batch.outputs_wanted());
-        let lanes = self.batch_code(count, batch.inputs_taken(), VertexLayout::Soa);
-        let done = lanes.map_or(0, |lanes| lanes.code.run_batch(place, batch, 0..count, wanted));
-        if let Some(lanes) = lanes
+    /// An SoA batch on memory of the layout that the code was compiled for.
+    pub(crate) fn run_soa_batch(&self, memory: &mut RunMemory<'_>, batch: &mut Batch<'_>) -> Exit {
+        let (count, output_mask) = (batch.len(), batch.outputs_wanted());
+        let code = self.batch_code(count, batch.inputs_taken(), VertexLayout::Soa);
+        let done = code.map_or(0, |code| code.run(memory, batch, 0..count, output_mask));
+        if let Some(code) = code
             && done == count
-            && wanted & !lanes.writes == 0
+            && output_mask & !code.writes == 0
         {
             self.count_groups((count / GROUP) as u32);
             if !batch.preserve_unit {
-                // It ended, and its outputs are there: this is for the unit.
-                self.alone(place, batch, count - 1);
+                // The last vertex again, for the unit: batch code writes outputs only.
+                self.run_alone(memory, batch, count - 1);
             }
             return Exit::End;
         }
         match batch.preserve_unit {
-            false => self.group_by_group(lanes, place, batch, done),
-            true => place.keeping_unit(|place| self.group_by_group(lanes, place, batch, done)),
+            false => self.group_by_group(code, memory, batch, done),
+            true => memory.preserving_unit(|memory| self.group_by_group(code, memory, batch, done)),
         }
     }
 
-    /// One vertex, without its outputs.
-    fn alone(&self, place: &mut RunMemory<'_>, batch: &Batch<'_>, n: usize) -> Exit {
+    /// Runs one vertex, without its outputs.
+    fn run_alone(&self, memory: &mut RunMemory<'_>, batch: &Batch<'_>, n: usize) -> Exit {
         let mut input = [[0.0; 4]; REGS];
         batch.take(n, &mut input);
-        place.take_inputs(batch.inputs_taken(), &input);
-        self.run_with(place, None, &mut false)
+        memory.take_inputs(batch.inputs_taken(), &input);
+        self.run_with(memory, None, &mut false)
     }
 
-    /// Interleave side by side as long as that pays, and those that are given up one by one. The first `done` vertices have run side by
-    /// side, if there is code for it.
+    /// Groups as long as bailouts are rare, and the vertices of those that bail out in order. The first
+    /// `done` vertices ran as groups, if there is batch code.
     #[inline(never)]
     fn group_by_group(
         &self,
-        lanes: Option<&BatchCode>,
-        place: &mut RunMemory<'_>,
+        code: Option<&BatchCode>,
+        memory: &mut RunMemory<'_>,
         batch: &mut Batch<'_>,
         mut done: usize,
     ) -> Exit {
-        let (count, wanted) = (batch.len(), batch.outputs_wanted());
+        let (count, output_mask) = (batch.len(), batch.outputs_wanted());
         let mut result = Exit::End;
         let mut at = 0;
         while at < count {
-            if let Some(lanes) = lanes.filter(|_| at == 0 || !self.bails_out_often()) {
+            if let Some(code) = code.filter(|_| at == 0 || !self.bails_out_often()) {
                 if at != 0 {
-                    done = lanes.code.run_batch(place, batch, at..count, wanted);
+                    done = code.run(memory, batch, at..count, output_mask);
                 }
                 self.count_groups((done / GROUP) as u32);
-                // What no run writes is copied from the unit.
-                let same = wanted & !lanes.writes;
-                if done != 0 && same != 0 {
-                    let registers = outputs(place, same);
-                    (at..at + done).for_each(|n| batch.give(n, same, &registers));
+                // Outputs that no run writes are the unit's.
+                let unwritten = output_mask & !code.writes;
+                if done != 0 && unwritten != 0 {
+                    let registers = outputs(memory, unwritten);
+                    (at..at + done).for_each(|n| batch.give(n, unwritten, &registers));
                 }
                 at += done;
                 if done != 0 {
-                    // It ended, and its outputs are there: the next one finds the unit as it leaves it.
-                    self.alone(place, batch, at - 1);
+                    // For the unit that the next vertex finds.
+                    self.run_alone(memory, batch, at - 1);
                 }
                 if at == count {
                     break;
@@ -77,9 +78,9 @@ impl NativeKernel {
                 self.bailouts.fetch_add(1, Ordering::Relaxed);
             }
             for n in at..at + GROUP {
-                let exit = self.alone(place, batch, n);
-                let registers = outputs(place, wanted);
-                batch.give(n, wanted, &registers);
+                let exit = self.run_alone(memory, batch, n);
+                let registers = outputs(memory, output_mask);
+                batch.give(n, output_mask, &registers);
                 if result == Exit::End {
                     result = exit;
                 }
@@ -91,8 +92,8 @@ impl NativeKernel {
 }
 
 /// These outputs of the unit, the others as zeros.
-fn outputs(place: &RunMemory<'_>, mask: u16) -> [Vec4; REGS] {
+fn outputs(memory: &RunMemory<'_>, mask: u16) -> [Vec4; REGS] {
     let mut registers = [[0.0; 4]; REGS];
-    place.copy_outputs(mask, &mut registers);
+    memory.copy_outputs(mask, &mut registers);
     registers
 }

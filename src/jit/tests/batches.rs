@@ -1,17 +1,17 @@
-//! Batches side by side: what runs so, what is given up, and that nobody can tell.
+//! Batch code: which batches run as groups, which groups bail out, and that results never differ.
 
 use crate::isa::numeric::same;
 use crate::jit::tests::*;
 use crate::layout::{Layout, Offsets};
 use crate::state::{Vec4, VertexLayout, Vertices, VerticesMut};
 
-/// `source`'s kernel from the first vertex on, and the interpreter's.
+/// A kernel of `source` whose batch code serves the first vertex already, and the interpreter's.
 fn kernels(source: &str, config: &Config) -> (NativeKernel, Arc<dyn Kernel>) {
-    kernels_of(source, config, Interleave::Off)
+    kernels_with(source, config, Interleave::Off)
 }
 
-/// The same with so many groups at once.
-fn kernels_of(source: &str, config: &Config, interleave: Interleave) -> (NativeKernel, Arc<dyn Kernel>) {
+/// The same with this interleaving.
+fn kernels_with(source: &str, config: &Config, interleave: Interleave) -> (NativeKernel, Arc<dyn Kernel>) {
     let settings = Settings { batch_threshold: 0, interleave, ..Settings::default() };
     let jit = Jit::with(Variant::Batch, settings, Arc::new(Interp)).expect("native");
     let (program, entry) = program(source);
@@ -19,26 +19,31 @@ fn kernels_of(source: &str, config: &Config, interleave: Interleave) -> (NativeK
     (kernel, Interp.compile(&program, entry, config).expect("always"))
 }
 
-/// Vertex `n`'s inputs: numbers that differ in everything.
+/// The inputs of vertex `n`: no two components are equal.
 fn numbers(n: usize) -> Registers {
     std::array::from_fn(|r| std::array::from_fn(|c| (n * 7 + r * 5 + c) as f32 * 0.25 - 3.0))
 }
 
-/// Runs batches of many sizes on both, and wants the same bits in outputs and unit. Interleave that ran side by side and
-/// groups that were given up, all in all.
+/// Compares batches of many sizes with the interpreter, outputs and unit, bit for bit. Returns the
+/// number of groups that ran to their end and of those that bailed out.
 #[track_caller]
-fn same_as_one_by_one(source: &str, vertex: impl Fn(usize) -> Registers, masks: (u16, u16)) -> (u32, u32) {
-    same_with(std::array::from_fn(|n| [n as f32, 0.5, -1.0, 2.0]), source, vertex, masks)
+fn same_as_interpreter(source: &str, vertex: impl Fn(usize) -> Registers, masks: (u16, u16)) -> (u32, u32) {
+    same_with_uniforms(std::array::from_fn(|n| [n as f32, 0.5, -1.0, 2.0]), source, vertex, masks)
 }
 
 /// The same with other float uniforms.
 #[track_caller]
-fn same_with(c: [Vec4; 96], source: &str, vertex: impl Fn(usize) -> Registers, masks: (u16, u16)) -> (u32, u32) {
+fn same_with_uniforms(
+    c: [Vec4; 96],
+    source: &str,
+    vertex: impl Fn(usize) -> Registers,
+    masks: (u16, u16),
+) -> (u32, u32) {
     let config = Config { fuel: 40, ..Config::default() };
     let (kernel, interp) = kernels(source, &config);
-    // Not the same kernel, whose groups are counted.
-    let [(apart, _), (turned, _)] = [0, 1].map(|_| kernels(source, &config));
-    let (two, _) = kernels_of(source, &config, Interleave::On);
+    // Kernels of their own, because `kernel` counts groups.
+    let [(preserving, _), (soa, _)] = [0, 1].map(|_| kernels(source, &config));
+    let (interleaved, _) = kernels_with(source, &config, Interleave::On);
     let mut uniforms = Uniforms::new();
     uniforms.c = c;
     uniforms.i[0] = [2, 0, 1, 0];
@@ -51,9 +56,9 @@ fn same_with(c: [Vec4; 96], source: &str, vertex: impl Fn(usize) -> Registers, m
             unit.o = [[[5.0, 6.0, 7.0, 8.0]; 16]; 2];
             unit.bank = 1;
             let mut outputs = vec![[[-9.0; 4]; 16]; size];
-            let given = if layout == VertexLayout::Soa { in_blocks(&inputs) } else { inputs.clone() };
+            let stored = if layout == VertexLayout::Soa { to_soa(&inputs) } else { inputs.clone() };
             let mut batch = Batch {
-                inputs: (&given).into(),
+                inputs: (&stored).into(),
                 outputs: (&mut outputs).into(),
                 input_mask: masks.0,
                 output_mask: masks.1,
@@ -61,24 +66,23 @@ fn same_with(c: [Vec4; 96], source: &str, vertex: impl Fn(usize) -> Registers, m
                 layout,
             };
             let exit = kernel.run_batch(&uniforms, &mut unit, &mut batch, &mut NoEmitter);
-            let outputs = if layout == VertexLayout::Soa { of_blocks(&outputs) } else { outputs };
+            let outputs = if layout == VertexLayout::Soa { from_soa(&outputs) } else { outputs };
             (exit, outputs, unit)
         };
-        let registers = VertexLayout::Aos;
         for (kernel, preserve_unit, layout) in [
-            (&kernel, false, registers),
-            (&apart, true, registers),
-            (&turned, size % 8 == 0, VertexLayout::Soa),
-            (&turned, size % 8 != 0, VertexLayout::Soa),
-            (&two, false, registers),
-            (&two, true, registers),
-            (&two, size % 8 == 0, VertexLayout::Soa),
-            (&two, size % 8 != 0, VertexLayout::Soa),
+            (&kernel, false, VertexLayout::Aos),
+            (&preserving, true, VertexLayout::Aos),
+            (&soa, size % 8 == 0, VertexLayout::Soa),
+            (&soa, size % 8 != 0, VertexLayout::Soa),
+            (&interleaved, false, VertexLayout::Aos),
+            (&interleaved, true, VertexLayout::Aos),
+            (&interleaved, size % 8 == 0, VertexLayout::Soa),
+            (&interleaved, size % 8 != 0, VertexLayout::Soa),
         ] {
             if layout == VertexLayout::Soa && size % 4 != 0 {
                 continue;
             }
-            let (want, got) = (run(&*interp, preserve_unit, registers), run(kernel, preserve_unit, layout));
+            let (want, got) = (run(&*interp, preserve_unit, VertexLayout::Aos), run(kernel, preserve_unit, layout));
             assert_eq!(want.0, got.0, "exit of {size}");
             let bits = |(_, outputs, unit): &(Exit, Vec<Registers>, Unit)| -> Vec<f32> {
                 let registers = [unit.v, unit.r, unit.o[0], unit.o[1]];
@@ -97,15 +101,15 @@ fn same_with(c: [Vec4; 96], source: &str, vertex: impl Fn(usize) -> Registers, m
             }
         }
     }
-    let ((groups, bailouts), (of_groups, of_given_up)) = (turned.groups(), kernel.groups());
-    assert_eq!((groups == 0, bailouts == 0), (of_groups == 0, of_given_up == 0), "by components: {source}");
+    let ((soa_groups, soa_bailouts), (groups, bailouts)) = (soa.groups(), kernel.groups());
+    assert_eq!((soa_groups == 0, soa_bailouts == 0), (groups == 0, bailouts == 0), "SoA: {source}");
     kernel.groups()
 }
 
-/// Vertices by components, in the same room.
-fn in_blocks(files: &[Registers]) -> Vec<Registers> {
-    let mut blocks = files.to_vec();
-    let (inputs, outputs) = ((&files).into(), (&mut blocks).into());
+/// Vertices in AoS memory, transposed to SoA groups of the same size.
+fn to_soa(vertices: &[Registers]) -> Vec<Registers> {
+    let mut groups = vertices.to_vec();
+    let (inputs, outputs) = ((&vertices).into(), (&mut groups).into());
     let masks = (u16::MAX, u16::MAX);
     let mut batch = Batch {
         inputs,
@@ -115,14 +119,14 @@ fn in_blocks(files: &[Registers]) -> Vec<Registers> {
         preserve_unit: false,
         layout: VertexLayout::Soa,
     };
-    files.iter().enumerate().for_each(|(n, file)| batch.give(n, u16::MAX, file));
-    blocks
+    vertices.iter().enumerate().for_each(|(n, vertex)| batch.give(n, u16::MAX, vertex));
+    groups
 }
 
-/// And back.
-fn of_blocks(blocks: &[Registers]) -> Vec<Registers> {
+/// The inverse of [`to_soa`].
+fn from_soa(groups: &[Registers]) -> Vec<Registers> {
     let mut none: [Registers; 0] = [];
-    let (inputs, outputs) = ((&blocks).into(), (&mut none).into());
+    let (inputs, outputs) = ((&groups).into(), (&mut none).into());
     let batch = Batch {
         inputs,
         outputs,
@@ -131,48 +135,48 @@ fn of_blocks(blocks: &[Registers]) -> Vec<Registers> {
         preserve_unit: false,
         layout: VertexLayout::Soa,
     };
-    let mut files = blocks.to_vec();
-    files.iter_mut().enumerate().for_each(|(n, file)| batch.take(n, file));
-    files
+    let mut vertices = groups.to_vec();
+    vertices.iter_mut().enumerate().for_each(|(n, vertex)| batch.take(n, vertex));
+    vertices
 }
 
-/// Interleave in batches of all sizes above.
+/// Groups in batches of all sizes above.
 const ALL: u32 = 1 + 1 + 1 + 2 + 2 + 4 + 16;
-const EVERY: (u16, u16) = (0xFFFF, 0xFFFF);
+const ALL_REGISTERS: (u16, u16) = (0xFFFF, 0xFFFF);
 
 fn main(body: &str) -> String {
     format!(".proc main\n{body}\n end\n.end")
 }
 
 #[test]
-fn every_operation_side_by_side() {
+fn every_operation_in_groups() {
     let body = " dp4 r0.x, c1, v0\n dp3 r0.y, c2, v1\n mov r11, v3\n dph r0.zw, r11, v2\n mov r12, v0\n mad r1, v1.wzyx, c3, -r12\n min r2, c4, r1\n
         max r2.yz, r2, -r0\n sge r3, c5, v4\n slt r3.x, r0, r1\n flr r4, r1\n rcp r5.x, v5.x\n rsq r5.y, v5.y\n ex2 r5.z, v0.x\n
         lg2 r5.w, v6.x\n mova a0.xy, v0\n mul r6, c7[a0.x], v0\n mov r7, c8[a0.y]\n litp r8, v1\n dst r9, r1, r0\n add r10, r6, -r7\n
         mov o0, r2\n mov o1, r3\n mov o2, r4\n mov o3, r5\n mov o4, r6\n mov o5, r7\n mov o6, r8\n mov o7, r9\n mov o8.xw, r10";
-    // No index beyond the last uniform.
-    assert_eq!(same_as_one_by_one(&main(body), |n| numbers(n % 40), EVERY), (ALL, 0));
+    // No index is out of range.
+    assert_eq!(same_as_interpreter(&main(body), |n| numbers(n % 40), ALL_REGISTERS), (ALL, 0));
 }
 
 #[test]
-fn outputs_that_are_something_as_it_stands() {
+fn outputs_that_are_copies() {
     let body = " mov o0, v1\n mov o1, c3\n mov o2, v1.yxzw\n mov o3.xyz, v2\n mul o4, c1, v2\n mov o5, v2\n mov o6, r5\n mov o7, -v3";
-    assert_eq!(same_as_one_by_one(&main(body), numbers, EVERY), (ALL, 0));
-    assert_eq!(same_as_one_by_one(&main(body), numbers, (0xFFFF, 0b10101010)), (ALL, 0));
-    // Nothing but copies, and nothing to be kept.
-    assert_eq!(same_as_one_by_one(&main(" mov o0, v1"), numbers, EVERY), (ALL, 0));
+    assert_eq!(same_as_interpreter(&main(body), numbers, ALL_REGISTERS), (ALL, 0));
+    assert_eq!(same_as_interpreter(&main(body), numbers, (0xFFFF, 0b10101010)), (ALL, 0));
+    // One copy of an input, and no output keeps a component.
+    assert_eq!(same_as_interpreter(&main(" mov o0, v1"), numbers, ALL_REGISTERS), (ALL, 0));
 }
 
 #[test]
-fn loops_conditions_and_indices_that_all_vertices_share() {
+fn uniform_loops_branches_and_indices() {
     let body = " mov r0, c9\n for i0\n add r0, r0, v0\n mul r0, c0[aL], r0\n .end\n ifu b0\n mov o0, r0\n .else\n mov o0, v1\n .end\n
         ifu b1\n mov o1, v2\n .else\n mov o1, -v2\n .end\n mova a0.x, c2.y\n mov o2, c90[a0.x]";
-    assert_eq!(same_as_one_by_one(&main(body), numbers, EVERY), (ALL, 0));
+    assert_eq!(same_as_interpreter(&main(body), numbers, ALL_REGISTERS), (ALL, 0));
 }
 
 #[test]
-fn indices_that_lead_elsewhere() {
-    // Four uniforms by one index, which is taken once.
+fn indices_out_of_range_bail_out() {
+    // Several uniforms by one index, which has one guard.
     let body = " mova a0.xy, v0\n add r0, c20[a0.x], v1\n mad r0, v0.x, c24[a0.x], r0\n mov o0, r0\n mul r9, c9[a0.y], r0\n mov o1, r9\n mova a0.x, c6.x\n
         mov o2, c80[a0.x]\n mul o3, c7[a0.x], r0";
     let near = |n| {
@@ -180,8 +184,8 @@ fn indices_that_lead_elsewhere() {
         (v[0][0], v[0][1]) = ((n % 70) as f32 - 9.5, (n % 3) as f32);
         v
     };
-    assert_eq!(same_as_one_by_one(&main(body), near, EVERY), (ALL, 0));
-    // c96 and so on are ones, c128 is c0 again, and what is not in -128..=127 is taken for 0.
+    assert_eq!(same_as_interpreter(&main(body), near, ALL_REGISTERS), (ALL, 0));
+    // c96 to c127 read ones, c128 is c0 again, and an index outside of -128..=127 counts as 0.
     for (vertex, index) in [(1, 76.0), (2, 120.0), (3, 128.0), (4, -129.0), (5, -21.0), (6, f32::NAN), (7, 3e9)] {
         let far = |n| {
             let mut v = near(n);
@@ -190,28 +194,28 @@ fn indices_that_lead_elsewhere() {
             }
             v
         };
-        let (groups, bailouts) = same_as_one_by_one(&main(body), far, EVERY);
+        let (groups, bailouts) = same_as_interpreter(&main(body), far, ALL_REGISTERS);
         assert_eq!(groups + bailouts, ALL);
         assert!(bailouts > 0, "{index}");
     }
-    // The same for all.
+    // A uniform index.
     let ones = " mova a0.y, c6.x\n mov o1, c90[a0.y]";
-    let (groups, bailouts) = same_as_one_by_one(&main(ones), numbers, EVERY);
+    let (groups, bailouts) = same_as_interpreter(&main(ones), numbers, ALL_REGISTERS);
     assert_eq!((groups, bailouts), (0, ALL));
-    // An index that is more than that: nothing is given up.
+    // An index that is also a block's argument has no guard.
     let also = " mova a0.x, v0\n mov r0, v0\n cmp c0.xx, gt, gt, r0.xy\n jmpc cmp.x, over\n mova a0.x, v1\n over:\n mov o0, c90[a0.x]";
-    let (groups, bailouts) = same_as_one_by_one(&main(also), signs, EVERY);
+    let (groups, bailouts) = same_as_interpreter(&main(also), signs, ALL_REGISTERS);
     assert_eq!(groups + bailouts, ALL);
 }
 
 #[test]
-fn vertices_that_agree_on_a_branch_and_others() {
+fn branches_that_some_groups_find_uniform() {
     let body = " cmp c20.xy, lt, lt, v0.xy\n mov o0, v0\n ifc cmp.x && cmp.y\n mov o0, v1\n .end";
     let alike = |n| if n % 8 < 4 { [[100.0; 4]; 16] } else { numbers(0) };
-    assert_eq!(same_as_one_by_one(&main(body), alike, EVERY), (ALL, 0));
-    // In the second group of each eight they do not agree.
+    assert_eq!(same_as_interpreter(&main(body), alike, ALL_REGISTERS), (ALL, 0));
+    // The branch is divergent in the second group of each eight vertices.
     let unlike = |n| if n % 8 < 5 { [[100.0; 4]; 16] } else { numbers(0) };
-    assert_eq!(same_as_one_by_one(&main(body), unlike, EVERY), (ALL, 0));
+    assert_eq!(same_as_interpreter(&main(body), unlike, ALL_REGISTERS), (ALL, 0));
 }
 
 /// Every combination of four signs in `v0`.
@@ -222,7 +226,7 @@ fn signs(n: usize) -> Registers {
 }
 
 #[test]
-fn vertices_that_disagree_go_both_ways() {
+fn divergent_branches_are_predicated() {
     let nested = " mov r0, v0
  cmp c0.xx, gt, gt, r0.xy
  mov r1, v1
@@ -247,7 +251,7 @@ fn vertices_that_disagree_go_both_ways() {
  .end
  mov o0, r1
  mad o1, r1, c1.y, v3";
-    // A way without anything on it, and one that jumps over.
+    // An empty side, and a jump out of a nested region.
     let jumps = " mov r0, v0
  cmp c0.xx, gt, gt, r0.xy
  mov r1, v1
@@ -256,7 +260,7 @@ fn vertices_that_disagree_go_both_ways() {
  mov r1, v2
  over:
  mov o0, r1";
-    // Addresses and flags that differ because of the way.
+    // Addresses and flags that the branch selects.
     let others = " mov r0, v0
  cmp c0.xx, gt, gt, r0.xy
  mova a0.x, v4
@@ -272,35 +276,35 @@ fn vertices_that_disagree_go_both_ways() {
  ifc cmp.y
  mov o0.xy, v1
  .end";
-    // All ENDs are one.
+    // Both sides reach the same END block.
     let ends = " mov r0, v0\n cmp c0.xx, gt, gt, r0.xy\n mov o0, v1\n ifc cmp.x\n end\n .end\n mov o0, v2";
     for body in [nested, jumps, others, ends] {
-        assert_eq!(same_as_one_by_one(&main(body), signs, EVERY), (ALL, 0), "{body}");
+        assert_eq!(same_as_interpreter(&main(body), signs, ALL_REGISTERS), (ALL, 0), "{body}");
     }
 }
 
 #[test]
-fn vectors_of_uniforms_that_the_way_chooses() {
-    // They differ between vertices as well, and so do flags and indices that are made from them.
+fn uniform_vectors_that_a_divergent_branch_selects() {
+    // The selected vector is divergent, and so are flags and indices computed from it.
     let head = " mov r0, v0\n cmp c0.xx, gt, gt, r0.xy\n mov r1, c3\n ifc cmp.x\n mov r1, c7\n .end";
     for body in [
         "cmp c5.xx, gt, gt, r1.xx\n mov o0, v1\n ifc cmp.x\n mov o0, v2\n .end",
         "mova a0.x, r1.x\n mov o0, c10[a0.x]",
         "mov o0, v1\n mova a0.x, r1.x\n cmp c5.xx, gt, gt, r1.xx\n ifc cmp.x\n mov o0, c10[a0.x]\n .end",
     ] {
-        assert_eq!(same_as_one_by_one(&main(&format!("{head}\n {body}")), signs, EVERY), (ALL, 0), "{body}");
+        assert_eq!(same_as_interpreter(&main(&format!("{head}\n {body}")), signs, ALL_REGISTERS), (ALL, 0), "{body}");
     }
 }
 
 #[test]
-fn ways_that_cannot_be_gone_together() {
+fn divergent_branches_without_a_predicable_region_bail_out() {
     let head = " mov r0, v0\n cmp c0.xx, gt, gt, r0.xy\n mov r1, v1";
     for body in [
-        // A loop, and addresses that are each the same for all but not the same as each other.
+        // A loop; two uniform addresses, of which a lane would have to select one.
         "ifc cmp.x\n again:\n add r1, c1, r1\n cmp c9.xx, gt, gt, r1.xx\n jmpc cmp.x, again\n .end\n mov o0, r1",
         "ifc cmp.x\n mova a0.x, c3\n .else\n mova a0.x, c4\n .end\n mov o0, c5[a0.x]",
     ] {
-        let (groups, bailouts) = same_as_one_by_one(&main(&format!("{head}\n {body}")), signs, EVERY);
+        let (groups, bailouts) = same_as_interpreter(&main(&format!("{head}\n {body}")), signs, ALL_REGISTERS);
         assert_eq!(groups + bailouts, ALL, "{body}");
         assert!(bailouts > 0, "{body}");
     }
@@ -310,16 +314,16 @@ fn ways_that_cannot_be_gone_together() {
 fn masks_of_inputs_and_outputs() {
     let body = " mov r0, v1\n add o0, v0, r0\n mov o2.y, v1";
     for masks in [(0xFFFF, 0), (0xFFFF, 0b001), (0b11, 0b100), (0b11, 0b1110)] {
-        assert_eq!(same_as_one_by_one(&main(body), numbers, masks), (ALL, 0));
+        assert_eq!(same_as_interpreter(&main(body), numbers, masks), (ALL, 0));
     }
-    // Inputs that the batch does not bring stay as they are in the unit, which only single runs read.
-    assert_eq!(same_as_one_by_one(&main(body), numbers, (0b01, 0xFFFF)), (0, 0));
+    // Inputs outside of the mask come from the unit, which batch code does not read.
+    assert_eq!(same_as_interpreter(&main(body), numbers, (0b01, 0xFFFF)), (0, 0));
 }
 
 #[test]
-fn a_wrong_nan_is_a_reason_to_run_one_by_one() {
+fn a_nan_from_a_speculative_product_bails_out() {
     let body = " mov r0, v1\n mul r0, v0, r0\n max o0, r0, v2\n mul o1, r0, v0";
-    assert_eq!(same_as_one_by_one(&main(body), numbers, EVERY), (ALL, 0));
+    assert_eq!(same_as_interpreter(&main(body), numbers, ALL_REGISTERS), (ALL, 0));
     let special = |n| {
         let mut v = numbers(n);
         if n == 9 {
@@ -328,34 +332,34 @@ fn a_wrong_nan_is_a_reason_to_run_one_by_one() {
         v
     };
     // In the batches of 17 and of 64.
-    assert_eq!(same_as_one_by_one(&main(body), special, EVERY), (ALL - 2, 2));
-    // A NaN that is right looks the same from outside.
+    assert_eq!(same_as_interpreter(&main(body), special, ALL_REGISTERS), (ALL - 2, 2));
+    // A guard can't tell a correct NaN from a wrong one.
     let nan = |n| {
         let mut v = numbers(n);
         v[0][1] = if n == 60 { f32::NAN } else { 1.0 };
         v
     };
-    assert_eq!(same_as_one_by_one(&main(body), nan, EVERY), (ALL - 1, 1));
+    assert_eq!(same_as_interpreter(&main(body), nan, ALL_REGISTERS), (ALL - 1, 1));
 }
 
 #[test]
-fn fuel_that_runs_out_and_stray_breaks() {
-    let lanes = " mov o0, v0\n mov r0, c0\n for i0\n add r0, r0, v1\n .end\n cmp c20.xy, lt, lt, v0.xy\n breakc cmp.x\n mov o1, r0";
+fn groups_that_run_out_of_fuel_or_leave_a_loop_divergently_bail_out() {
+    let body = " mov o0, v0\n mov r0, c0\n for i0\n add r0, r0, v1\n .end\n cmp c20.xy, lt, lt, v0.xy\n breakc cmp.x\n mov o1, r0";
     let stray = |n| if n == 10 { [[100.0; 4]; 16] } else { numbers(0) };
-    assert_eq!(same_as_one_by_one(&main(lanes), stray, EVERY), (ALL - 2, 2));
-    // A loop by a jump backwards: 40 transfers are allowed, and vertex 6 wants more.
+    assert_eq!(same_as_interpreter(&main(body), stray, ALL_REGISTERS), (ALL - 2, 2));
+    // A loop by a backward jump: vertex 6 takes more than the 40 transfers of its fuel.
     let jump = " mov r0, v0\n again:\n add r0, c1, r0\n cmp r0.xx, lt, lt, v1.xx\n jmpc cmp.x, again\n mov o0, r0";
     let endless = |n| {
         let mut v = [[1.0; 4]; 16];
         v[1][0] = if n == 6 { 1e9 } else { 5.0 };
         v
     };
-    let (groups, bailouts) = same_as_one_by_one(&main(jump), endless, EVERY);
+    let (groups, bailouts) = same_as_interpreter(&main(jump), endless, ALL_REGISTERS);
     assert_eq!((groups + bailouts, bailouts), (ALL, 4), "vertex 6 is in a group in 8, 9, 17, 64");
 }
 
 #[test]
-fn who_has_to_run_one_after_the_other_says_why() {
+fn dependent_vertices_run_in_order_with_a_reason() {
     for (body, why) in [
         (" add r0, r0, v0\n mov o0, r0", "r0.x may be what an earlier vertex left there"),
         (
@@ -363,7 +367,7 @@ fn who_has_to_run_one_after_the_other_says_why() {
             "o1.x may be what an earlier vertex left there",
         ),
     ] {
-        assert_eq!(same_as_one_by_one(&main(body), numbers, EVERY), (0, 0));
+        assert_eq!(same_as_interpreter(&main(body), numbers, ALL_REGISTERS), (0, 0));
         let (kernel, _) = kernels(&main(body), &Config::default());
         let inputs: Vec<Registers> = (0..8).map(numbers).collect();
         let mut outputs = inputs.clone();
@@ -381,7 +385,7 @@ fn who_has_to_run_one_after_the_other_says_why() {
 }
 
 #[test]
-fn a_shader_that_gives_up_often_stops_trying() {
+fn a_shader_that_bails_out_often_stops_running_groups() {
     let body = " cmp c20.xy, lt, lt, v0.xy\n mov r0, v0\n ifc cmp.x\n again:\n add r0, c1, r0\n
         cmp c9.xx, gt, gt, r0.xx\n jmpc cmp.x, again\n .end\n mov o0, r0";
     let (kernel, _) = kernels(&main(body), &Config::default());
@@ -402,13 +406,13 @@ fn a_shader_that_gives_up_often_stops_trying() {
     };
     let (groups, bailouts) = run();
     assert_eq!(groups, 0);
-    // In the middle of the batch.
+    // It stopped within the batch.
     assert_eq!(bailouts, MIN_BAILOUTS);
     assert_eq!(run(), (groups, bailouts));
 }
 
-/// Bodies whose outputs are made by rows, all or in part.
-const BY_ROWS: [&str; 9] = [
+/// Bodies with AoS outputs.
+const AOS_BODIES: [&str; 9] = [
     " mov o0, v0\n mov o1, v1.wzyx\n mov o2, -v2\n mov o3, c3\n mov o4, c4.yyyy\n mov o5, -c5.xxxx\n mov o6, -c6.wzyx\n mov r0, v3",
     " mul o0, c1.zzzz, v0.xyyy\n mul o1, c2, v1\n mul o2, -c3.wzyx, v2\n mul o3, c4.xyxy, -v3\n mov r7, v5\n mul r1, v4, r7\n mul o4, r1, v6.yzwx",
     " mul r0.xyz, c1.wwww, v2.xyzz\n mov r0.w, c2.yyyy\n mov o0, r0\n mov r1.xy, v1\n mov r1.zw, v3.xxxy\n mov o1, r1\n mov r2.yz, c5.xxyy\n
@@ -425,24 +429,25 @@ const BY_ROWS: [&str; 9] = [
     " mov r0.x, v0\n mov r0.yz, c9\n mov r0.w, c9.x\n dp4 o0.x, c0, r0\n dp4 o0.y, c1, r0\n dp4 o0.z, c2, r0\n dp4 o0.w, c3, r0\n
         mov r1.x, v0.y\n mov r1.yzw, c8\n dp4 o1.x, c4, r1\n dp4 o1.y, -c5, r1\n dp4 o1.w, c7, r1\n mov o1.z, c8.x\n
         mov r1, r0\n dp4 o3.xy, c4, r1\n dp4 o3.zw, c5, r1\n mov r3.x, r0\n max o2, c6, v0",
-    // The products could be hidden by what comes after, so these have to be made by components.
+    // MAX and SGE swallow the NaN of a product, so their operands need a guard, which only SoA code
+    // has.
     " mov r5, v1\n mul r0, v0, r5\n max o0, c1, r0\n mov r7, v3\n mul r1, v2, r7\n sge o1, c2, r1\n mul o2, v0, r5",
 ];
 
 #[test]
 fn aos_outputs_have_the_same_bits() {
-    for body in BY_ROWS {
-        assert_eq!(same_as_one_by_one(&main(body), numbers, EVERY), (ALL, 0));
-        // Each output alone, and none.
+    for body in AOS_BODIES {
+        assert_eq!(same_as_interpreter(&main(body), numbers, ALL_REGISTERS), (ALL, 0));
+        // Each output alone.
         for output in 0..7 {
-            assert_eq!(same_as_one_by_one(&main(body), numbers, (0xFFFF, 1 << output)), (ALL, 0));
+            assert_eq!(same_as_interpreter(&main(body), numbers, (0xFFFF, 1 << output)), (ALL, 0));
         }
     }
 }
 
 #[test]
-fn a_product_that_is_wrong_is_seen_in_a_row_too() {
-    // Vertex 5 has infinities where uniforms are zero or others' components are, and vertex 9 NaN, which are right and not seen before.
+fn aos_outputs_have_guards() {
+    // Vertex 5 has infinities, which meet zeros; vertex 9 has correct NaNs.
     let special = |n: usize| {
         let mut v = numbers(n);
         match n {
@@ -454,8 +459,8 @@ fn a_product_that_is_wrong_is_seen_in_a_row_too() {
         v
     };
     let mut bailouts = 0;
-    for body in BY_ROWS {
-        let (groups, left) = same_as_one_by_one(&main(body), special, EVERY);
+    for body in AOS_BODIES {
+        let (groups, left) = same_as_interpreter(&main(body), special, ALL_REGISTERS);
         assert_eq!(groups + left, ALL);
         bailouts += left;
     }
@@ -471,7 +476,7 @@ fn matrices_of_every_kind_times_inputs() {
         (state >> 16) % n
     };
     let special = |n: usize| {
-        // Thirds and sevenths, so that the order of sums is seen.
+        // Thirds and sevenths, so that the order of summation changes the bits.
         let mut v = numbers(n).map(|v| v.map(|x| x / 3.0));
         match n {
             6 => v[0] = [f32::INFINITY, 0.0, -0.0, f32::from_bits(1)],
@@ -483,21 +488,22 @@ fn matrices_of_every_kind_times_inputs() {
     let mut matrices = 0;
     for _ in 0..300 {
         let mut signed = |swizzled: bool| {
-            let lanes: String = (0..4).map(|_| char::from(b"xxyzw"[below(5) as usize])).collect();
+            let swizzle: String = (0..4).map(|_| char::from(b"xxyzw"[below(5) as usize])).collect();
             let sign = if below(4) == 0 { "-" } else { "" };
-            (sign, if swizzled && below(2) == 0 { format!(".{lanes}") } else { String::new() })
+            (sign, if swizzled && below(2) == 0 { format!(".{swizzle}") } else { String::new() })
         };
-        let (factor_sign, factor_lanes) = signed(true);
+        let (factor_sign, factor_swizzle) = signed(true);
         let rows = [(); 4].map(|()| signed(true));
         let (op, factor) =
             (["dp3", "dp4", "dp4", "dph"][below(4) as usize], ["v0", "v1", "r0", "r1"][below(4) as usize]);
         let mut body = String::from(" mov r0.xyz, v0\n mov r0.w, c9.x\n mov r1, c8\n mov r1.yx, v1.wz\n");
         let (to, first) = (["o0", "r2"][below(2) as usize], below(4));
-        for (n, (sign, lanes)) in (first..).zip(rows) {
-            let lane = char::from(b"xyzw"[n as usize % 4]);
-            let (factor, row) = (format!("{factor_sign}{factor}{factor_lanes}"), format!("{sign}c{}{lanes}", below(6)));
+        for (n, (sign, swizzle)) in (first..).zip(rows) {
+            let c = char::from(b"xyzw"[n as usize % 4]);
+            let (factor, row) =
+                (format!("{factor_sign}{factor}{factor_swizzle}"), format!("{sign}c{}{swizzle}", below(6)));
             let [a, b] = if op == "dph" { [&factor, &row] } else { [&row, &factor] };
-            body += &format!(" {op} {to}.{lane}, {a}, {b}\n");
+            body += &format!(" {op} {to}.{c}, {a}, {b}\n");
         }
         body += [" mov r0.x, c1", " mov r2.z, v1\n mov o0, r2", " mov o1, r2.wzyx\n mov o0, r2", " mul o1, c3, r0"]
             [if to == "r2" { 1 + below(2) } else { 3 * below(2) } as usize];
@@ -505,8 +511,8 @@ fn matrices_of_every_kind_times_inputs() {
         let cfg = crate::ir::cfg::Cfg::build(&program, entry, Default::default()).expect("small");
         let func = crate::ir::Func::build(&cfg, 100, crate::ir::Form::Ssa);
         matrices += u32::from(crate::jit::batch::policy::tests::has_aos_matrix_product(&func));
-        let c = std::array::from_fn(|n| std::array::from_fn(|k| (n * 4 + k + 1) as f32 / 7.0 - 1.5));
-        let (groups, left) = same_with(c, &main(&body), special, EVERY);
+        let uniforms = std::array::from_fn(|n| std::array::from_fn(|k| (n * 4 + k + 1) as f32 / 7.0 - 1.5));
+        let (groups, left) = same_with_uniforms(uniforms, &main(&body), special, ALL_REGISTERS);
         assert_eq!(groups + left, ALL, "{body}");
     }
     assert!(matrices > 100, "{matrices}");
@@ -515,8 +521,9 @@ fn matrices_of_every_kind_times_inputs() {
 #[test]
 fn vertices_may_have_only_the_first_registers() {
     only_the_first_registers(&Config::default());
-    // In memory that is laid out otherwise.
-    let layout = Layout::new(Offsets { geometry: None, ..*Layout::OWN.offsets() }).expect("as our own, but for a bank");
+    // In a host's layout.
+    let layout =
+        Layout::new(Offsets { geometry: None, ..*Layout::OWN.offsets() }).expect("our own layout without banks");
     only_the_first_registers(&Config { layout: Some(layout), ..Config::default() });
 }
 
@@ -528,7 +535,7 @@ fn only_the_first_registers(config: &Config) {
 
 fn only_the_first_of(config: &Config, groups: Interleave, preserve_unit: bool) {
     let source = main(" mul o0, c0, v0\n dp4 o1, c1, v2\n mov o2, v1\n mov r3, v2");
-    let (kernel, interp) = kernels_of(&source, config, groups);
+    let (kernel, interp) = kernels_with(&source, config, groups);
     let uniforms = Uniforms { c: [[0.5, 2.0, -1.0, 3.0]; 96], ..Uniforms::new() };
     for (input_stride, output_stride) in [(16, 16), (3, 3), (3, 16), (16, 2), (2, 3), (1, 1), (5, 7)] {
         for (masks, count) in
@@ -540,8 +547,9 @@ fn only_the_first_of(config: &Config, groups: Interleave, preserve_unit: bool) {
                 unit.v = [[-7.0; 4]; 16];
                 let mut outputs = vec![[99.0; 4]; (count + 1) * output_stride];
                 let mut batch = Batch {
-                    inputs: Vertices::packed(&inputs, input_stride, count).expect("so many"),
-                    outputs: VerticesMut::packed(&mut outputs, output_stride, count + 1).expect("so many"),
+                    inputs: Vertices::packed(&inputs, input_stride, count).expect("the slice has that length"),
+                    outputs: VerticesMut::packed(&mut outputs, output_stride, count + 1)
+                        .expect("the slice has that length"),
                     input_mask: masks.0,
                     output_mask: masks.1,
                     preserve_unit,
@@ -552,10 +560,10 @@ fn only_the_first_of(config: &Config, groups: Interleave, preserve_unit: bool) {
             };
             let (want, got) = (run(&*interp), run(&kernel));
             assert_eq!(want, got, "{input_stride} {output_stride} {masks:?} {count}");
-            assert!(want.0[count * output_stride..].iter().all(|v| *v == [99.0; 4]), "behind the last");
-            let there = masks.0 & !(u32::MAX << input_stride) as u16;
+            assert!(want.0[count * output_stride..].iter().all(|v| *v == [99.0; 4]), "memory after the last vertex");
+            let present = masks.0 & !(u32::MAX << input_stride) as u16;
             for (n, v) in want.1.iter().enumerate() {
-                let taken = there >> n & 1 != 0;
+                let taken = present >> n & 1 != 0;
                 assert_eq!(*v == [-7.0; 4], !taken || preserve_unit, "v{n} of {input_stride} {masks:?}");
             }
         }

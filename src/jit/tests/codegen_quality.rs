@@ -1,5 +1,5 @@
-//! What native code does not do: deoptimise runs without need, test, load or add more than it has to. The results would be the
-//! same, so no comparison of engines shows it.
+//! The quality of native code: no needless deoptimisation, guards, loads or additions. Results
+//! would be the same, so no comparison of engines shows a regression.
 
 use crate::background::Background;
 use crate::isa::float24::Rounding;
@@ -15,7 +15,7 @@ const TINY: f32 = f32::from_bits((127 - 63) << 23);
 const HUGE: f32 = f32::from_bits((127 + 63) << 23);
 const ONES: Vec4 = [1.0; 4];
 
-/// Whether a run with these `v0`, `v1`, `r5`, `c0` is deoptimised. Its outputs are the interpreter's in any case.
+/// Whether a run with these `v0`, `v1`, `r5`, `c0` deoptimises. Checks its outputs, too.
 fn deoptimised(body: &str, precision: Precision, [v0, v1, r5, c0]: [Vec4; 4]) -> bool {
     let (program, entry) = program(&format!(".proc main\n{body}\n end\n.end"));
     let config = Config { precision, ..Config::default() };
@@ -31,25 +31,25 @@ fn deoptimised(body: &str, precision: Precision, [v0, v1, r5, c0]: [Vec4; 4]) ->
     kernel.deoptimisations() == 1
 }
 
-/// `x` in one lane, 1 in the others.
-fn at(lane: usize, x: f32) -> Vec4 {
-    std::array::from_fn(|l| if l == lane { x } else { 1.0 })
+/// `x` in one component, 1 in the others.
+fn at(component: usize, x: f32) -> Vec4 {
+    std::array::from_fn(|c| if c == component { x } else { 1.0 })
 }
 
 #[test]
-fn only_a_nan_that_a_product_may_have_made_is_redone() {
+fn only_a_nan_tainted_value_deoptimises() {
     let body = " mul r0, v0, v0\n add o0, v1, r5\n mov o1, r0";
     assert!(!deoptimised(body, Precision::F32, [ONES; 4]));
     assert!(!deoptimised(body, Precision::F32, [ONES, at(2, f32::NAN), at(1, INF), ONES]), "no product in that sum");
     assert!(deoptimised(body, Precision::F32, [at(3, f32::NAN), ONES, ONES, ONES]));
-    // A product behind something that hides NaN is looked at there, and no further.
+    // A product's guard stands before the operation that swallows NaN. Its result has none.
     let body = " mul r0, c0, v0\n max r1, r0, r5\n add o0, r1, v1\n mov r0, v1\n mov r1, v1";
     assert!(deoptimised(body, Precision::F32, [at(1, INF), ONES, ONES, at(1, 0.0)]));
     assert!(!deoptimised(body, Precision::F32, [ONES, at(0, f32::NAN), ONES, ONES]));
 }
 
 #[test]
-fn a_lane_that_nobody_reads_is_not_looked_at() {
+fn dead_components_have_no_guard() {
     let reads = [
         (" sge o0, r0.xxxx, v1", 0b0001),
         (" sge o0.y, r0, v1", 0b0010),
@@ -63,17 +63,17 @@ fn a_lane_that_nobody_reads_is_not_looked_at() {
         (" max o0, v1, r0", 0b1111),
         (" flr o0.z, r0\n max o0.y, r0.yyyy, v1\n slt o1.x, r0.yyyy, v1", 0b0110),
     ];
-    for (read, lanes) in reads {
+    for (read, live) in reads {
         let body = format!(" mul r0, c0, v0\n{read}\n mov r0, v1\n mova a0.xy, v1");
-        for lane in 0..4 {
-            let got = deoptimised(&body, Precision::F32, [at(lane, INF), ONES, ONES, at(lane, 0.0)]);
-            assert_eq!(got, lanes >> lane & 1 != 0, "lane {lane} of{read}");
+        for c in 0..4 {
+            let got = deoptimised(&body, Precision::F32, [at(c, INF), ONES, ONES, at(c, 0.0)]);
+            assert_eq!(got, live >> c & 1 != 0, "component {c} of{read}");
         }
     }
 }
 
 #[test]
-fn float24_is_redone_for_what_is_rare_in_it() {
+fn float24_deoptimises_on_violations_only() {
     for precision in [NEAREST, Precision::F24 { rounding: Rounding::TowardZero }] {
         let add = |v0, v1, r5, c0| {
             let body = " add r0, c0, v0\n add o0.xyz, r0, v1\n add o1.xyz, r0, r5\n mov r0, c1\n mov r5, c1";
@@ -81,28 +81,28 @@ fn float24_is_redone_for_what_is_rare_in_it() {
         };
         assert!(!add(ONES, ONES, ONES, ONES));
         assert!(!add(at(0, 0.1), at(1, -0.0), at(2, 0.0), at(0, -0.0)), "an input is rounded, zeros are common");
-        assert!(!add(at(3, f32::NAN), at(3, INF), at(3, TINY), at(3, 0.1)), "nobody reads w");
-        for lane in 0..3 {
+        assert!(!add(at(3, f32::NAN), at(3, INF), at(3, TINY), at(3, 0.1)), "w is dead");
+        for c in 0..3 {
             for x in [f32::NAN, INF, -INF, TINY, -TINY, HUGE * 2.0] {
-                let x = at(lane, x);
+                let x = at(c, x);
                 assert!(add(x, ONES, ONES, ONES) && add(ONES, x, ONES, ONES), "{x:?} in an input");
                 assert!(add(ONES, ONES, x, ONES) && add(ONES, ONES, ONES, x), "{x:?} in a temporary or a uniform");
             }
-            let tail = at(lane, 0.1);
+            let tail = at(c, 0.1);
             assert!(!add(tail, tail, ONES, ONES) && add(ONES, ONES, tail, ONES) && add(ONES, ONES, ONES, tail));
-            assert!(add(at(lane, HUGE), ONES, ONES, at(lane, HUGE)), "a sum that is infinite");
-            assert!(!add(at(lane, HUGE), ONES, ONES, at(lane, -HUGE)));
+            assert!(add(at(c, HUGE), ONES, ONES, at(c, HUGE)), "a sum that is infinite");
+            assert!(!add(at(c, HUGE), ONES, ONES, at(c, -HUGE)));
         }
         let relative = |c0| deoptimised(" mova a0.x, v0\n mov o0.x, c0[a0.x]", precision, [[0.0; 4], ONES, ONES, c0]);
         assert!(relative(at(0, 0.1)) && relative(at(0, TINY)) && !relative(at(1, 0.1)) && !relative(ONES));
         let dot = |v0, c0| deoptimised(" dp3 o0.x, c0, v0\n rcp o1, v0.x", precision, [v0, ONES, ONES, c0]);
-        assert!(!dot(ONES, ONES) && !dot(at(3, INF), at(3, TINY)), "the fourth lane does not count");
+        assert!(!dot(ONES, ONES) && !dot(at(3, INF), at(3, TINY)), "w is not part of the sum");
         assert!(dot(at(1, HUGE), at(1, 4.0)) && dot(at(2, TINY), ONES));
-        assert!(!dot(at(0, TINY * 2.0), at(0, HUGE)), "the smallest and the largest are none of it");
+        assert!(!dot(at(0, TINY * 2.0), at(0, HUGE)), "the smallest and the largest number are no violation");
     }
 }
 
-/// How often `what` stands in the CLIF of a program.
+/// Occurrences of `what` in the CLIF of a program.
 fn count(body: &str, precision: Precision, what: &str) -> usize {
     let (program, entry) = program(&format!(".proc main\n{body}\n end\n.end"));
     let config = Config { precision, ..Config::default() };
@@ -112,47 +112,47 @@ fn count(body: &str, precision: Precision, what: &str) -> usize {
 
 #[test]
 fn dot_products_of_a_matrix_are_summed_together() {
-    let rows = |op: &str, lanes: &str| -> String {
-        lanes.chars().zip(0..).map(|(lane, n)| format!(" {op} o0.{lane}, c{n}, v0\n")).collect()
+    let rows = |op: &str, mask: &str| -> String {
+        mask.chars().zip(0..).map(|(c, n)| format!(" {op} o0.{c}, c{n}, v0\n")).collect()
     };
-    let adds = |op, lanes, precision| count(&rows(op, lanes), precision, " fadd ");
+    let adds = |op, mask, precision| count(&rows(op, mask), precision, " fadd ");
     assert_eq!((adds("dp4", "xyzw", Precision::F32), adds("dp4", "xyzw", NEAREST)), (3, 3));
     assert_eq!((adds("dp3", "xyz", Precision::F32), adds("dp3", "zyx", NEAREST)), (2, 2));
     assert_eq!((adds("dp4", "wyx", Precision::F32), adds("dp3", "xyzw", Precision::F32)), (3, 2));
-    // Two are summed one by one where nothing has to be narrowed: a vector and a scalar addition each.
+    // In single precision two are summed separately: a vector and a scalar addition each.
     assert_eq!((adds("dp4", "xy", Precision::F32), adds("dp4", "xy", NEAREST)), (4, 3));
     assert_eq!((adds("dp4", "x", Precision::F32), adds("dp3", "x", NEAREST)), (2, 2));
     // Two pairs of the same products need half the shuffles. On 64-bit Arm one of them is a blend.
-    let shuffles = |lanes, precision| count(&rows("dp4", lanes), precision, " shuffle ");
+    let shuffles = |mask, precision| count(&rows("dp4", mask), precision, " shuffle ");
     let blend = usize::from(cfg!(target_arch = "x86_64"));
     let few = (8, 6 + blend, 8 + blend);
     assert_eq!((shuffles("xyzw", Precision::F32), shuffles("xy", NEAREST), shuffles("xz", NEAREST)), few);
-    // Somebody else reads the sum, or it goes to two components: it does not wait.
+    // A dot product with another use, or of two components, is not deferred.
     let other = format!("{} dp4 r1, c9, v0\n mov o0.w, r1\n", rows("dp4", "xyz"));
     assert_eq!(count(&other, Precision::F32, " fadd "), 5);
     let twice = format!("{} dp4 o0.zw, c9, v0\n", rows("dp4", "xy"));
     assert_eq!(count(&twice, Precision::F32, " fadd "), 6);
-    // Sums of three and of four products in one register are gathered apart.
-    let predicate = format!("{} dp3 o0.w, c9, v0\n", rows("dp4", "xyz"));
-    assert_eq!(count(&predicate, Precision::F32, " fadd "), 5);
+    // DP3 and DP4 of one register are summed separately.
+    let mixed = format!("{} dp3 o0.w, c9, v0\n", rows("dp4", "xyz"));
+    assert_eq!(count(&mixed, Precision::F32, " fadd "), 5);
 }
 
-// 64-bit Arm compares and tests by other instructions, at the same places.
+// 64-bit Arm has the same guards, in other instructions.
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn tests_are_few() {
-    let hidden = |n: usize| " mul r1, r1, v0\n max r2, r1, r2\n".repeat(n);
+fn guards_are_few() {
+    let swallowed = |n: usize| " mul r1, r1, v0\n max r2, r1, r2\n".repeat(n);
     let tests = |body: &str| count(body, Precision::F32, " vany_true");
-    // One for the block, one for what is stored behind it.
-    assert_eq!((tests(&hidden(1)), tests(&hidden(32)), tests(&hidden(33))), (2, 2, 3));
-    // One comparison for two vectors; the same value is looked at once.
+    // One test for the operands of MAX, one for the stored values.
+    assert_eq!((tests(&swallowed(1)), tests(&swallowed(32)), tests(&swallowed(33))), (2, 2, 3));
+    // One comparison for two vectors, and one guard for several uses.
     let compared = |body: &str| count(body, Precision::F32, " uno ");
-    assert_eq!((compared(&hidden(4)), compared(&hidden(5))), (2 + 1, 3 + 1));
+    assert_eq!((compared(&swallowed(4)), compared(&swallowed(5))), (2 + 1, 3 + 1));
     assert_eq!(compared(" mul r0, v0, v0\n max o0, r0, v1\n max o1, r0, v0\n min o2, r0, v0"), 1 + 1);
-    // Components that count alike are compared together.
+    // Vectors with the same guarded components share a comparison.
     let unlike = " mul r0, v0, v0\n mul r1, c0, v0\n sge o0, r0.x, v0\n sge o1, r1.yyyy, v0\n sge o2, v0, r1.x\n";
     assert_eq!(compared(&format!("{unlike} mov r0, v0\n mov r1, v0")), 2);
-    // No product, nothing to look at: the sum and its MAX.
+    // A sum without a product has no guard.
     assert_eq!(compared(" mul o0, v0, v0\n add r0, v0, v0\n max o1, r0, v0"), 1);
 }
 
@@ -173,9 +173,9 @@ fn loads_are_few_and_small() {
 }
 
 #[test]
-fn only_large_batches_that_wait_for_roots_run_two_groups_at_once() {
+fn only_large_batches_with_roots_or_quotients_interleave() {
     let long = format!(" mov r1, v0\n{} mov o1, r1\n rsq o0, v0.xxxx", " mul r1.xy, v0, r1\n".repeat(300));
-    for (body, two) in [
+    for (body, interleaves) in [
         (" rsq o0, v0.xxxx", true),
         (" ifu b0\n rcp o0, v0.xxxx\n .else\n mov o0, v0\n .end", true),
         (" dp4 o0, c0, v0\n mul o1, c1, v1", false),
@@ -186,7 +186,7 @@ fn only_large_batches_that_wait_for_roots_run_two_groups_at_once() {
         let jit = Jit::with(Variant::Batch, settings, Arc::new(Interp)).expect("native");
         let (program, entry) = program(&format!(".proc main\n{body}\n end\n.end"));
         let kernel = jit.compile_native(&program, entry, &Config::default()).expect("small");
-        let made_by = |count: usize| {
+        let compiled_bytes = |count: usize| {
             let before = kernel.native_bytes();
             let (inputs, mut outputs) = (vec![[[2.0; 4]; 16]; count], vec![[[0.0; 4]; 16]; count]);
             let mut batch = Batch {
@@ -200,26 +200,23 @@ fn only_large_batches_that_wait_for_roots_run_two_groups_at_once() {
             kernel.run_batch(&Uniforms::new(), &mut Unit::new(), &mut batch, &mut NoEmitter);
             kernel.native_bytes() - before
         };
-        let [one, none, other, nothing] = [4, 12, 8, 64].map(made_by);
-        assert!(one > 0 && none == 0 && nothing == 0, "{body}");
-        assert_eq!(other > 0, two, "{body}");
-        // On Windows ten vector registers are the caller's, and who uses them stores them first.
-        assert!(
-            cfg!(windows) || other < 2 * one,
-            "what both groups have in common is there once: {one} and {other} bytes of {body}"
-        );
+        let [four, twelve, eight, sixty_four] = [4, 12, 8, 64].map(compiled_bytes);
+        assert!(four > 0 && twelve == 0 && sixty_four == 0, "{body}");
+        assert_eq!(eight > 0, interleaves, "{body}");
+        // On Windows ten vector registers are callee-saved, and interleaved code uses more of them.
+        assert!(cfg!(windows) || eight < 2 * four, "interleaved groups share code: {four} and {eight} bytes of {body}");
     }
 }
 
 #[test]
-fn code_for_one_group_serves_while_that_for_two_is_made() {
+fn code_for_one_group_serves_while_interleaved_code_compiles() {
     let background = Background::new(1);
     let lent = HostServices { queue: Some(background.queue().clone()), ..HostServices::default() };
     let settings = Settings { batch_threshold: 0, ..Settings::default() };
     let jit = Jit::hosted(Variant::Batch, settings, lent, Arc::new(Interp)).expect("native");
     let (program, entry) = program(".proc main\n rsq o0, v0.xxxx\n end\n.end");
     let kernel = jit.compile_native(&program, entry, &Config::default()).expect("small");
-    let prove_independence = |count: usize| {
+    let groups_after = |count: usize| {
         let (inputs, mut outputs) = (vec![[[4.0; 4]; 16]; count], vec![[[0.0; 4]; 16]; count]);
         let mut batch = Batch {
             inputs: (&inputs).into(),
@@ -233,15 +230,15 @@ fn code_for_one_group_serves_while_that_for_two_is_made() {
         assert!(outputs.iter().all(|o| o[0] == [0.5; 4]));
         kernel.stats().groups
     };
-    assert_eq!(prove_independence(4), 0, "nothing is there yet");
+    assert_eq!(groups_after(4), 0, "no batch code is published yet");
     background.queue().wait();
     let one = kernel.native_bytes();
-    // The only thread waits for us.
-    let (go, may) = std::sync::mpsc::channel::<()>();
-    assert!(background.queue().push(Box::new(move || may.recv().expect("told"))));
-    assert_eq!((prove_independence(64), kernel.native_bytes()), (16, one));
-    go.send(()).expect("heard");
+    // The only thread waits for `go`.
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    assert!(background.queue().push(Box::new(move || wait.recv().expect("`go` sends"))));
+    assert_eq!((groups_after(64), kernel.native_bytes()), (16, one));
+    go.send(()).expect("the thread receives");
     background.queue().wait();
     assert!(kernel.native_bytes() > one);
-    assert_eq!(prove_independence(64), 32);
+    assert_eq!(groups_after(64), 32);
 }

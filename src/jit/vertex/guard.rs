@@ -1,14 +1,16 @@
-//! The sticky over plain products: what must not be NaN for the wrong reason, tested before it can matter.
+//! Guards: tests that speculation holds, before its failure is observable.
 //!
-//! A plain product differs from the exact one only by being NaN (0 * infinity), and a NaN spreads through every
-//! operation until it is stored or meets one that can hide it ([`swallows_nan`](crate::ir::analysis::swallows_nan)). Both
-//! are *guards*. A test joins all guards of a block that depend on a product; if a lane that counts is NaN, the function
-//! returns [`DEOPTIMISE`](abi::DEOPTIMISE) and the run is done again by exact code. That is sound because in the SSA form the only
-//! stores of a program without EMIT are in the blocks that end the run, and there they wait until the test has passed;
-//! and because no branch is taken before the comparisons it depends on have been tested.
+//! A speculative product differs from the exact one only by being NaN (0 * infinity). NaN
+//! propagates through every operation until it is stored or meets an operation that
+//! [swallows](crate::ir::analysis::swallows_nan) it. Operands of these and stored values get a
+//! *guard* if they are NaN-tainted. One test per block joins its guards; if a guarded component is
+//! NaN, the function returns [`DEOPTIMISE`](abi::DEOPTIMISE), and exact code runs the vertex again.
 //!
-//! In float24 there is more that is rare, and it is seen where it happens: [`narrow`](super::narrow) watches every
-//! operand and result, and the test at a block's end looks at the sticky instead of at NaN.
+//! That is sound: in the SSA form of a program without EMIT only blocks that end the run store,
+//! after their guards; and a branch follows the guards of the comparisons that it tests.
+//!
+//! In float24, [`emit::float24`](crate::jit::emit) records violations in sticky flags where they
+//! happen, and the test reads these instead of comparing with NaN.
 //!
 //! It must not know how values are computed.
 
@@ -23,61 +25,60 @@ use crate::jit::vertex::VertexLowering;
 use cranelift_codegen::ir::condcodes::FloatCC;
 use cranelift_codegen::ir::{self as clif, InstBuilder, types};
 
-/// What is to be tested next.
+/// The pending guards of the present block.
 pub(crate) struct Guards {
-    /// For each value whether it may be NaN for the wrong reason; empty if products are exact.
-    suspect: Vec<bool>,
-    /// Vectors with the lanes that count, and the values they come from.
-    waiting: Vec<(Value, clif::Value, Components)>,
-    /// What float24 has seen.
+    /// See [`Func::nan_tainted`]; empty if products are exact.
+    nan_tainted: Vec<bool>,
+    /// Values, their vectors, and the guarded components.
+    pending: Vec<(Value, clif::Value, Components)>,
+    /// Violations of float24 speculation.
     pub(crate) sticky: StickyFlags,
-    /// Where a failed test goes.
+    /// The block that returns [`abi::DEOPTIMISE`].
     deoptimise: Option<clif::Block>,
 }
 
-/// Guards stay in registers until they are tested: a hostile block may have thousands.
+/// Pending guards occupy registers, and a hostile block may have thousands.
 const MAX_PENDING_GUARDS: usize = 32;
 
 impl Guards {
-    /// None yet.
+    /// No guards yet.
     pub(crate) fn new(func: &Func, products: Products, precision: Precision) -> Guards {
         let nan = products == Products::Speculative && precision == Precision::F32;
-        let suspect = if nan { func.nan_tainted() } else { Vec::new() };
-        Guards { suspect, waiting: Vec::new(), sticky: StickyFlags::default(), deoptimise: None }
+        let nan_tainted = if nan { func.nan_tainted() } else { Vec::new() };
+        Guards { nan_tainted, pending: Vec::new(), sticky: StickyFlags::default(), deoptimise: None }
     }
 }
 
 impl VertexLowering<'_, '_> {
-    /// `value`'s `lanes` are about to be seen, or hidden by [an operation that can](crate::ir::analysis::swallows_nan): a
-    /// NaN that a plain product made must not get through.
-    pub(crate) fn guard(&mut self, value: Value, lanes: Components) {
-        let suspect = self.guards.suspect.get(value.0 as usize).copied().unwrap_or(false);
-        if !suspect || lanes == 0 {
+    /// Adds a guard of these components of a value, if it is NaN-tainted.
+    pub(crate) fn guard(&mut self, value: Value, read: Components) {
+        let tainted = self.guards.nan_tainted.get(value.0 as usize).copied().unwrap_or(false);
+        if !tainted || read == 0 {
             return;
         }
         let vector = self.vector(value);
-        let lanes = if let VecValue::Splat(_) = vector { 1 } else { lanes };
-        if self.guards.waiting.iter().any(|w| (w.0, w.2) == (value, lanes)) {
+        let read = if let VecValue::Splat(_) = vector { 1 } else { read };
+        if self.guards.pending.iter().any(|guard| (guard.0, guard.2) == (value, read)) {
             return;
         }
-        if self.guards.waiting.len() == MAX_PENDING_GUARDS {
+        if self.guards.pending.len() == MAX_PENDING_GUARDS {
             self.test_guards();
         }
         let vector = match vector {
             VecValue::Wide(v) => v,
             VecValue::Splat(s) => self.b.ins().scalar_to_vector(types::F32X4, s),
         };
-        self.guards.waiting.push((value, vector, lanes));
+        self.guards.pending.push((value, vector, read));
     }
 
-    /// Leaves the function if anything that waits is NaN, or the sticky saw anything.
+    /// Deoptimises if a guarded component is NaN or a sticky flag is set.
     pub(crate) fn test_guards(&mut self) {
-        let mut guards = std::mem::take(&mut self.guards.waiting);
-        guards.sort_by_key(|(_, _, lanes)| *lanes);
-        let guards: Vec<_> = guards.into_iter().map(|(_, vector, lanes)| (vector, lanes)).collect();
+        let mut guards = std::mem::take(&mut self.guards.pending);
+        guards.sort_by_key(|(_, _, read)| *read);
+        let guards: Vec<_> = guards.into_iter().map(|(_, vector, read)| (vector, read)).collect();
         let mut m = self.clif();
-        let (seen, nan) = (m.seen(), m.where_nan(&guards));
-        let Some(any) = [seen, nan].into_iter().flatten().reduce(|a, b| m.b.ins().bor(a, b)) else { return };
+        let (violations, nan) = (m.take_violations(), m.where_nan(&guards));
+        let Some(any) = [violations, nan].into_iter().flatten().reduce(|a, b| m.b.ins().bor(a, b)) else { return };
         let found = m.any_set(any);
         let deoptimise = match self.guards.deoptimise {
             Some(block) => block,
@@ -92,7 +93,7 @@ impl VertexLowering<'_, '_> {
         self.b.switch_to_block(go_on);
     }
 
-    /// Writes the block that failed tests go to, if there are any.
+    /// Writes the target of failed tests, if there are any.
     pub(crate) fn emit_deoptimise_block(&mut self) {
         if let Some(deoptimise) = self.guards.deoptimise {
             self.b.switch_to_block(deoptimise);
@@ -103,7 +104,7 @@ impl VertexLowering<'_, '_> {
 }
 
 impl ClifBuilder<'_, '_> {
-    /// Where a vector is NaN in a lane that counts; sorted by these lanes.
+    /// A mask of the guarded lanes that are NaN in any vector. `guards` is sorted by lanes.
     pub(crate) fn where_nan(&mut self, guards: &[(clif::Value, Components)]) -> Option<clif::Value> {
         if self.aarch64 { self.where_nan_by_equality(guards) } else { self.where_nan_by_order(guards) }
     }
@@ -111,7 +112,7 @@ impl ClifBuilder<'_, '_> {
     fn where_nan_by_order(&mut self, guards: &[(clif::Value, Components)]) -> Option<clif::Value> {
         let mut any = None;
         let mut rest = guards;
-        // One comparison tests two vectors whose lanes count alike.
+        // One comparison tests two vectors of which the same lanes are guarded.
         while let [(a, lanes), tail @ ..] = rest {
             let (b, tail) = match tail {
                 [(b, same), tail @ ..] if same == lanes => (*b, tail),
@@ -131,7 +132,7 @@ impl ClifBuilder<'_, '_> {
         any
     }
 
-    /// The same for a CPU that compares for equality and order only, 64-bit Arm.
+    /// The same for 64-bit Arm, which has no unordered comparison.
     fn where_nan_by_equality(&mut self, guards: &[(clif::Value, Components)]) -> Option<clif::Value> {
         let mut numbers = None;
         for &(v, lanes) in guards {

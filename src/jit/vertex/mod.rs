@@ -1,10 +1,11 @@
-//! [`ir::Func`](Func) -> a Cranelift function, in the vec4 shape. A source location is an instruction's pc.
+//! [`ir::Func`](Func) -> a Cranelift function, in the vec4 shape: one vertex, a PICA register per
+//! SIMD register.
 //!
-//! Blocks become blocks, parameters block parameters. Leaves are evaluated where they are used, inputs once a block.
-//! With [`Products::Speculative`] stores wait behind a test of everything that could have been spoilt; see
-//! [`speculate`](super::speculate).
+//! Blocks become blocks, parameters become block parameters. Leaves are evaluated at each use,
+//! inputs once a block. Source locations are pcs. With [`Products::Speculative`] a block's stores
+//! follow its [guards](guard).
 //!
-//! It must not know pc's meaning, nor the numbers that [`math`](super::math) makes.
+//! It must not know the meaning of pc, nor the sequences of [`emit`](super::emit).
 
 mod dot_product_transpose;
 mod guard;
@@ -13,29 +14,29 @@ mod registers;
 use crate::ir::analysis::{self, Components, XYZW};
 use crate::ir::{BranchTest, Edge, Form, Func, Inst, Node, ScalarUse, Terminator, Type, Use, Value};
 use crate::isa::numeric::Precision;
-use crate::isa::{Cond, CondOp, Opcode};
+use crate::isa::{Cond, CondOp, DotOp, VectorOp};
 use crate::jit::abi::FRAME_EMIT;
 use crate::jit::emit::memory::{aligned, constant_memory, load_bool};
+use crate::jit::emit::op::{self, Shape};
 use crate::jit::emit::vector::VecValue;
 use crate::jit::emit::{ClifBuilder, Products, math::condition};
 use crate::jit::target::Machine;
-use crate::jit::vertex::dot_product_transpose::{UnsummedDot, UnsummedRow};
+use crate::jit::vertex::dot_product_transpose::{UnsummedDot, UnsummedDots};
 use crate::jit::vertex::guard::Guards;
 use crate::layout::Layout;
 use crate::state::Exit;
-use cranelift_codegen::ir::condcodes::FloatCC;
 use cranelift_codegen::ir::{self as clif, AbiParam, BlockArg, InstBuilder, Signature, SourceLoc, UserFuncName, types};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use std::collections::HashMap;
 
-/// What a value of the function is in Cranelift's.
+/// A value of the IR in CLIF.
 #[derive(Clone, Copy)]
 pub(crate) enum VertexValue {
     Vector(VecValue),
-    /// A dot product that waits to be summed.
+    /// A dot product whose sum is deferred.
     Dot(UnsummedDot),
-    /// A register in which dot products wait.
-    DotRow(UnsummedRow),
+    /// A register of which some components are deferred sums.
+    Dots(UnsummedDots),
     /// An `I32`, or an `I8` for a flag.
     Scalar(clif::Value),
 }
@@ -46,8 +47,8 @@ pub(crate) struct VertexLowering<'a, 'f> {
     pub(crate) products: Products,
     pub(crate) precision: Precision,
     pub(crate) live: Vec<Components>,
-    /// Values that may wait as [`VertexValue::Dot`] or [`VertexValue::DotRow`].
-    waiting: Vec<bool>,
+    /// Values that may be a [`VertexValue::Dot`] or [`VertexValue::Dots`].
+    deferrable: Vec<bool>,
     blocks: Vec<clif::Block>,
     pub(crate) values: Vec<Option<VertexValue>>,
     pub(crate) layout: Layout,
@@ -56,20 +57,21 @@ pub(crate) struct VertexLowering<'a, 'f> {
     pub(crate) inputs: clif::Value,
     pub(crate) frame: clif::Value,
     emit_signature: Option<clif::SigRef>,
-    /// Addresses of output banks, by the bank's value, where they are known for good.
+    /// The addresses of output banks, by the bank's value.
     pub(crate) banks: HashMap<Value, clif::Value>,
-    /// Inputs and uniforms loaded in this block, or narrowed in block 0, which dominates all.
+    /// Inputs loaded in this block; in float24 the leaves narrowed in block 0, which dominates all.
     pub(crate) loaded: HashMap<Value, clif::Value>,
     pub(crate) guards: Guards,
     /// See [`Machine::aarch64`].
     pub(crate) aarch64: bool,
-    /// Values that may well be infinite; float24 only.
+    /// See [`Func::may_be_infinite`]; float24 only.
     infinite: Vec<bool>,
-    /// Whether the one that is being defined is among them.
+    /// Whether it holds for the value being defined.
     infinite_now: bool,
 }
 
-/// Writes `func` into `out`, whose signature is already set. [`Products::Speculative`] needs the SSA form and no EMIT.
+/// Writes `func` into `out`, whose signature is already set. [`Products::Speculative`] needs the
+/// SSA form and no EMIT.
 pub(crate) fn lower(
     func: &Func,
     products: Products,
@@ -87,7 +89,7 @@ pub(crate) fn lower(
         unreachable!("the signature has four parameters")
     };
     let emits = func.emits();
-    debug_assert!(products == Products::Exact || !emits, "what was emitted can't be deoptimised");
+    debug_assert!(products == Products::Exact || !emits, "an EMIT can't be undone");
     let emit_signature = emits.then(|| {
         let mut s = Signature::new(call_conv);
         s.params.push(AbiParam::new(machine.pointer()));
@@ -99,7 +101,7 @@ pub(crate) fn lower(
         products,
         precision,
         live: func.live_components(),
-        waiting: dot_product_transpose::waiting(func),
+        deferrable: dot_product_transpose::deferrable(func),
         blocks,
         values: vec![None; func.nodes.len()],
         layout: machine.layout,
@@ -143,14 +145,14 @@ impl<'f> VertexLowering<'_, 'f> {
         let func = self.func;
         for (id, block) in func.blocks.iter().enumerate() {
             self.b.switch_to_block(self.blocks[id]);
-            // Once narrowed a leaf is worth keeping, if only on the stack; a plain load is not.
+            // A narrowed leaf costs more than a spill, so it stays; a plain load is repeated.
             if self.precision == Precision::F32 {
                 self.loaded.clear();
             } else if id == 0 {
                 self.clif().make_constants();
                 self.narrow_leaves();
             }
-            // Stores come last in their block, and wait for the test.
+            // Speculative stores follow the block's guards.
             let mut stores = Vec::new();
             for &(pc, inst) in &block.insts {
                 self.b.set_srcloc(SourceLoc::new(u32::from(pc)));
@@ -165,8 +167,9 @@ impl<'f> VertexLowering<'_, 'f> {
                     Inst::Store(mem, value) => self.store(mem, value),
                     Inst::Emit => self.emit(),
                     Inst::Setemit(s) => {
-                        let places = self.layout.setemit().expect("others don't get here: Unsupported::NoGeometry");
-                        for (byte, offset) in [s.vertex, s.primitive.into(), s.winding.into()].into_iter().zip(places) {
+                        let offsets = self.layout.setemit().expect("others are Unsupported::NoGeometry");
+                        for (byte, offset) in [s.vertex, s.primitive.into(), s.winding.into()].into_iter().zip(offsets)
+                        {
                             let byte = self.b.ins().iconst(types::I8, i64::from(byte));
                             self.b.ins().store(aligned(), byte, self.unit, offset);
                         }
@@ -194,35 +197,28 @@ impl<'f> VertexLowering<'_, 'f> {
         }
     }
 
-    pub(crate) fn set(&mut self, value: Value, low: VertexValue) {
-        self.values[value.0 as usize] = Some(low);
+    pub(crate) fn set(&mut self, value: Value, lowered: VertexValue) {
+        self.values[value.0 as usize] = Some(lowered);
     }
 
     fn define(&mut self, value: Value) {
         self.infinite_now = self.infinite.get(value.0 as usize).copied().unwrap_or(false);
-        let low = match *self.func.node(value) {
+        let lowered = match *self.func.node(value) {
             Node::Load(mem) => self.load(value, mem),
             Node::Offset(address) => {
                 let address = self.scalar(address);
                 VertexValue::Scalar(self.clif().offset(address))
             }
             Node::Relative { base, offset } => self.relative(base, offset, self.live[value.0 as usize]),
-            Node::Alu { op: op @ (Opcode::Dp3 | Opcode::Dp4 | Opcode::Dph), src } => {
-                let dot = self.unsummed_dot(op, &src);
-                match self.waiting[value.0 as usize] {
-                    true => VertexValue::Dot(dot),
-                    false => VertexValue::Vector(self.clif().dot(dot)),
-                }
-            }
-            Node::Alu { op, src } => VertexValue::Vector(self.alu(value, op, &src)),
+            Node::Alu { op, src } => self.alu(value, op, &src),
             Node::Scalar { op, src } => {
-                let x = self.lane(&src);
+                let x = self.scalar_source(&src);
                 VertexValue::Vector(VecValue::Splat(self.clif().scalar(op, x)))
             }
-            Node::Merge { mask, old, new } if let Some(gather) = self.gather(mask, old, new) => {
-                match self.waiting[value.0 as usize] {
-                    true => VertexValue::DotRow(gather),
-                    false => VertexValue::Vector(self.gathered(gather)),
+            Node::Merge { mask, old, new } if let Some(dots) = self.merge_dot(mask, old, new) => {
+                match self.deferrable[value.0 as usize] {
+                    true => VertexValue::Dots(dots),
+                    false => VertexValue::Vector(self.clif().sum_dots(dots)),
                 }
             }
             Node::Merge { mask, old, new } => {
@@ -231,13 +227,13 @@ impl<'f> VertexLowering<'_, 'f> {
             }
             Node::ToAddress(src) => {
                 self.guard(src.value, 1 << src.component);
-                let x = self.lane(&src);
+                let x = self.scalar_source(&src);
                 VertexValue::Scalar(self.clif().address(x))
             }
             Node::Compare { op, a, b } => {
                 self.guard(a.value, 1 << a.component);
                 self.guard(b.value, 1 << b.component);
-                let (a, b) = (self.lane(&a), self.lane(&b));
+                let (a, b) = (self.scalar_source(&a), self.scalar_source(&b));
                 VertexValue::Scalar(self.b.ins().fcmp(condition(op), a, b))
             }
             Node::Add(a, b) => {
@@ -254,9 +250,9 @@ impl<'f> VertexLowering<'_, 'f> {
                 let bank = self.scalar(bank);
                 VertexValue::Scalar(self.b.ins().bxor_imm_u(bank, 1))
             }
-            ref leaf => unreachable!("{leaf:?} has no place"),
+            ref leaf => unreachable!("{leaf:?} is a leaf: it has no definition"),
         };
-        self.set(value, low);
+        self.set(value, lowered);
     }
 
     /// A vector; leaves are evaluated here.
@@ -267,14 +263,13 @@ impl<'f> VertexLowering<'_, 'f> {
             Node::Input(n) => {
                 let v = self.raw_input(n);
                 let v = self.clif().input(v);
-                // Registers in memory are read each time, as those do who keep them there. What is narrowed is kept only in
-                // block 0.
+                // The memory form loads at each use. In float24 only block 0 narrows.
                 if self.func.form == Form::Ssa && self.precision == Precision::F32 {
                     self.loaded.insert(value, v);
                 }
                 VecValue::Wide(v)
             }
-            // Not kept: a register that is read once more is dearer than a load.
+            // Loaded at each use: a load is cheaper than a register that stays live.
             Node::Uniform(n) => {
                 let v = self.raw_uniform(n);
                 VecValue::Wide(self.clif().uniform(v))
@@ -302,7 +297,7 @@ impl<'f> VertexLowering<'_, 'f> {
         }
     }
 
-    /// A vector source: the lanes `needed` of it, swizzled; the sign is left to the caller.
+    /// Components `needed` of a swizzled source, without its sign.
     fn unsigned(&mut self, u: &Use, needed: Components) -> VecValue {
         if let Node::Uniform(n) = *self.func.node(u.value)
             && !self.narrows_uniforms()
@@ -315,7 +310,7 @@ impl<'f> VertexLowering<'_, 'f> {
         self.clif().swizzle(v, u.swizzle, needed)
     }
 
-    /// A vector source.
+    /// Components `needed` of a source after its swizzle and sign.
     fn source(&mut self, u: &Use, needed: Components) -> VecValue {
         let v = self.unsigned(u, needed);
         match (u.negate, v) {
@@ -326,7 +321,7 @@ impl<'f> VertexLowering<'_, 'f> {
     }
 
     /// A scalar source.
-    fn lane(&mut self, l: &ScalarUse) -> clif::Value {
+    fn scalar_source(&mut self, l: &ScalarUse) -> clif::Value {
         let x = match *self.func.node(l.value) {
             Node::Uniform(n) if !self.narrows_uniforms() => {
                 let offset = self.layout.c(n, l.component);
@@ -340,112 +335,61 @@ impl<'f> VertexLowering<'_, 'f> {
         if l.negate { self.b.ins().fneg(x) } else { x }
     }
 
-    /// What a value has become so far.
-    pub(crate) fn low(&self, value: Value) -> Option<VertexValue> {
+    /// A value in CLIF, if it is defined yet.
+    pub(crate) fn lowered(&self, value: Value) -> Option<VertexValue> {
         self.values[value.0 as usize]
     }
 
-    /// Components of a vector that anybody reads.
+    /// The live components of a vector.
     pub(crate) fn live_components(&self, value: Value) -> Components {
         self.live[value.0 as usize] & XYZW
     }
 
     /// The products of a dot product.
-    fn unsummed_dot(&mut self, op: Opcode, src: &[Use; 3]) -> UnsummedDot {
-        let a = self.source(&src[0], analysis::operand_components(op, 0, XYZW));
-        let a = self.clif().wide(a);
-        let b = self.source(&src[1], analysis::operand_components(op, 1, XYZW));
-        let b = self.clif().wide(b);
-        let mut m = self.clif();
-        let value = match op {
-            Opcode::Dp3 => m.mul(a, b, 0b0111),
-            Opcode::Dp4 => m.mul(a, b, XYZW),
-            _ => m.dph_products(a, b),
-        };
-        UnsummedDot { value, three: op == Opcode::Dp3 }
+    fn unsummed_dot(&mut self, op: DotOp, src: &[Use; 3]) -> UnsummedDot {
+        let [a, b] = [0, 1].map(|n| {
+            let v = self.source(&src[n], analysis::operand_components(op.into(), n, XYZW));
+            self.clif().wide(v)
+        });
+        UnsummedDot { value: self.clif().dot_products(op, a, b), is_dp3: op == DotOp::Dp3 }
     }
 
-    fn alu(&mut self, value: Value, op: Opcode, src: &[Use; 3]) -> VecValue {
+    fn alu(&mut self, value: Value, op: VectorOp, src: &[Use; 3]) -> VertexValue {
         let live = self.live[value.0 as usize] & XYZW;
-        if analysis::swallows_nan(self.func.node(value)) {
-            for (n, s) in src[..crate::ir::alu_sources(op)].iter().enumerate() {
+        if op.swallows_nan() {
+            for (n, s) in src[..op.sources()].iter().enumerate() {
                 self.guard(s.value, analysis::source_components(s, analysis::operand_components(op, n, live)));
             }
         }
-        let needed = |n| analysis::operand_components(op, n, live);
-        if op == Opcode::Add {
-            return self.add(src, live);
-        }
-        let a = self.source(&src[0], needed(0));
-        if op == Opcode::Mov {
-            return a;
-        }
-        let a = self.clif().wide(a);
-        if crate::ir::alu_sources(op) == 1 {
-            return VecValue::Wide(match op {
-                Opcode::Flr => self.clif().flr(a, live),
-                _ => self.litp(a, live),
-            });
-        }
-        let b = self.source(&src[1], needed(1));
-        let b = self.clif().wide(b);
-        let mut m = self.clif();
-        let wide = match op {
-            Opcode::Mul => m.mul(a, b, live),
-            Opcode::Max => m.max(a, b),
-            Opcode::Min => m.min(a, b),
-            Opcode::Sge => m.set(FloatCC::GreaterThanOrEqual, a, b),
-            Opcode::Slt => m.set(FloatCC::LessThan, a, b),
-            Opcode::Mad => {
-                let product = m.mul(a, b, live);
-                let c = self.unsigned(&src[2], live);
-                let c = self.clif().wide(c);
-                self.clif().add(product, c, src[2].negate, live)
-            }
-            Opcode::Dst => {
-                let mut r = m.mul(a, b, live & 0b0010);
-                for (lane, from) in [(0, None), (2, Some(a)), (3, Some(b))] {
-                    if live >> lane & 1 != 0 {
-                        let from = from.unwrap_or_else(|| m.constant(types::F32X4, 1.0));
-                        r = m.blend(1 << lane, r, from);
-                    }
-                }
-                r
-            }
-            _ => unreachable!("{op:?} is lowered elsewhere"),
+        let mut source = |n: usize| {
+            let v = self.source(&src[n], analysis::operand_components(op, n, live));
+            self.clif().wide(v)
         };
-        VecValue::Wide(wide)
-    }
-
-    /// A sum; a negated summand is subtracted, which is the same by IEEE's definition of subtraction.
-    fn add(&mut self, src: &[Use; 3], live: Components) -> VecValue {
-        let (mut first, mut second) = (&src[0], &src[1]);
-        if first.negate && !second.negate {
-            std::mem::swap(&mut first, &mut second);
-        }
-        let a = self.source(first, live);
-        let a = self.clif().wide(a);
-        let b = self.unsigned(second, live);
-        let b = self.clif().wide(b);
-        VecValue::Wide(self.clif().add(a, b, second.negate, live))
-    }
-
-    fn litp(&mut self, a: clif::Value, live: Components) -> clif::Value {
-        let mut m = self.clif();
-        let zero = m.constant(types::F32X4, 0.0);
-        let mut r = m.max(a, zero);
-        if live & 0b0010 != 0 {
-            let y = m.litp_y(a);
-            r = m.blend(0b0010, r, y);
-        }
-        if live & 0b0100 != 0 {
-            r = m.blend(0b0100, r, zero);
-        }
-        r
+        let wide = match op {
+            VectorOp::Dot(op) => {
+                let dot = self.unsummed_dot(op, src);
+                return match self.deferrable[value.0 as usize] {
+                    true => VertexValue::Dot(dot),
+                    false => VertexValue::Vector(self.clif().dot(dot)),
+                };
+            }
+            // A copy of a splat is a splat.
+            VectorOp::MOV => return VertexValue::Vector(self.source(&src[0], live)),
+            VectorOp::Pointwise(op) => op::pointwise(&mut VertexOperands { l: self, src, live }, op, live),
+            VectorOp::Dst => {
+                let (a, b) = (source(0), source(1));
+                self.clif().dst(a, b, live)
+            }
+            VectorOp::Litp => {
+                let a = source(0);
+                self.clif().litp(a, live)
+            }
+        };
+        VertexValue::Vector(VecValue::Wide(wide))
     }
 
     fn emit(&mut self) {
-        let signature = self.emit_signature.expect("made because the function emits");
+        let signature = self.emit_signature.expect("a function that emits has it");
         let pointer = self.b.func.dfg.value_type(self.frame);
         let function = self.b.ins().load(pointer, aligned(), self.frame, FRAME_EMIT);
         self.b.ins().call_indirect(signature, function, &[self.frame]);
@@ -510,7 +454,49 @@ impl<'f> VertexLowering<'_, 'f> {
     }
 }
 
-/// The one component that all needed lanes of `u` take, in bytes' order.
+/// The vec4 shape: operands are whole registers, of which some components are live.
+struct VertexOperands<'l, 'a, 'f> {
+    l: &'l mut VertexLowering<'a, 'f>,
+    src: &'l [Use; 3],
+    live: Components,
+}
+
+impl<'f> Shape<'f> for VertexOperands<'_, '_, 'f> {
+    type Value = clif::Value;
+
+    fn source(&mut self, n: usize) -> clif::Value {
+        let v = self.l.source(&self.src[n], self.live);
+        self.l.clif().wide(v)
+    }
+
+    fn unsigned(&mut self, n: usize) -> clif::Value {
+        let v = self.l.unsigned(&self.src[n], self.live);
+        self.l.clif().wide(v)
+    }
+
+    fn is_negated(&self, n: usize) -> bool {
+        self.src[n].negate
+    }
+
+    fn map(
+        &mut self,
+        a: clif::Value,
+        mut f: impl FnMut(&mut ClifBuilder<'_, 'f>, clif::Value) -> clif::Value,
+    ) -> clif::Value {
+        f(&mut self.l.clif(), a)
+    }
+
+    fn zip(
+        &mut self,
+        a: clif::Value,
+        b: clif::Value,
+        mut f: impl FnMut(&mut ClifBuilder<'_, 'f>, clif::Value, clif::Value) -> clif::Value,
+    ) -> clif::Value {
+        f(&mut self.l.clif(), a, b)
+    }
+}
+
+/// The component that all `needed` components of a use read, if it is one.
 fn single_component(u: &Use, needed: Components) -> Option<u8> {
     let components = analysis::source_components(u, needed);
     components.is_power_of_two().then(|| components.trailing_zeros() as u8)

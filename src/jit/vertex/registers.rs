@@ -1,7 +1,7 @@
 //! Registers, inputs and uniforms in memory -> values, and back.
 //!
-//! Speculative float24 code records in the sticky flags what it reads from outside; see [`guard`](super::guard). It must not know what
-//! is computed with the values.
+//! Speculative float24 code records what it loads in the sticky flags; see [`guard`](super::guard).
+//! It must not know how values are used.
 
 use super::{VertexLowering, VertexValue};
 use crate::ir::analysis::{Components, XYZW};
@@ -25,30 +25,31 @@ impl VertexLowering<'_, '_> {
         self.b.ins().load(types::F32X4, constant_memory(), self.uniforms, offset)
     }
 
-    /// Whether uniforms have to be narrowed wherever they are read. Speculating code watches them instead.
+    /// Whether uniforms are narrowed when they are read. Speculative code records violations
+    /// instead.
     pub(crate) fn narrows_uniforms(&self) -> bool {
         self.precision != Precision::F32 && self.products == Products::Exact
     }
 
-    /// A vector from memory that speculating code may compute with.
+    /// Records a vector from memory in the sticky flags of speculative float24 code.
     fn record(&mut self, v: clif::Value, live: Components, tails: Tails) {
-        let lanes = live & XYZW;
-        if self.precision != Precision::F32 && self.products == Products::Speculative && lanes != 0 {
-            self.clif().saw_operand(v, lanes, tails);
+        let live = live & XYZW;
+        if self.precision != Precision::F32 && self.products == Products::Speculative && live != 0 {
+            self.clif().record_operand(v, live, tails);
         }
     }
 
-    /// Narrows the leaves that the function reads, once for the whole run, or watches them if speculating code takes
-    /// them as they are: block 0 is always run, and only once.
+    /// Narrows the live leaves, or records them if speculative code reads them unnarrowed. For
+    /// block 0, which runs exactly once.
     pub(crate) fn narrow_leaves(&mut self) {
         let func = self.func;
         if func.form == Form::Memory {
             return;
         }
         let live = |id: &usize| self.live[*id] != 0;
-        let leaves = |want: fn(&Node) -> Option<u8>| {
+        let leaves = |number: fn(&Node) -> Option<u8>| {
             let all = (0..func.nodes.len()).filter(live);
-            all.filter_map(|id| want(&func.nodes[id]).map(|n| (Value(id as u32), n))).collect::<Vec<_>>()
+            all.filter_map(|id| number(&func.nodes[id]).map(|n| (Value(id as u32), n))).collect::<Vec<_>>()
         };
         let inputs = leaves(|node| if let Node::Input(n) = node { Some(*n) } else { None });
         let uniforms = leaves(|node| if let Node::Uniform(n) = node { Some(*n) } else { None });
@@ -61,11 +62,11 @@ impl VertexLowering<'_, '_> {
                 }
             }
             Products::Speculative if !uniforms.is_empty() => {
-                // Within a batch they stay the same.
-                let seen = self.b.ins().load(types::I32, aligned(), self.frame, FRAME_UNIFORMS_CHECKED);
-                let (look, go_on) = (self.b.create_block(), self.b.create_block());
-                self.b.ins().brif(seen, go_on, &[], look, &[]);
-                self.b.switch_to_block(look);
+                // Uniforms are loop-invariant: a batch checks them until a vertex passes.
+                let checked = self.b.ins().load(types::I32, aligned(), self.frame, FRAME_UNIFORMS_CHECKED);
+                let (check, go_on) = (self.b.create_block(), self.b.create_block());
+                self.b.ins().brif(checked, go_on, &[], check, &[]);
+                self.b.switch_to_block(check);
                 for (value, n) in uniforms {
                     let v = self.raw_uniform(n);
                     self.record(v, self.live[value.0 as usize], Tails::Kept);
@@ -95,25 +96,24 @@ impl VertexLowering<'_, '_> {
         VertexValue::Vector(VecValue::Wide(v))
     }
 
-    /// Where a register is, if the layout has a place for it: an address and a displacement.
+    /// The address and displacement of a register, if the layout has it.
     fn address(&mut self, mem: Mem) -> Option<(clif::Value, i32)> {
-        let here = self.unit;
         Some(match mem {
-            Mem::Temp(n) => (here, self.layout.r(n, 0)),
+            Mem::Temp(n) => (self.unit, self.layout.r(n, 0)),
             Mem::Out { n, bank } => {
                 let base = match self.banks.get(&bank) {
                     Some(&base) => base,
                     None => {
                         let bank = self.scalar(bank);
-                        bank_address(&mut self.b, &self.layout, here, bank)
+                        bank_address(&mut self.b, &self.layout, self.unit, bank)
                     }
                 };
                 (base, self.layout.o(n, 0))
             }
-            Mem::Address(n) => (here, self.layout.a0(n)),
-            Mem::LoopCounter => (here, self.layout.al()),
-            Mem::Flag(n) => (here, self.layout.cmp(n)),
-            Mem::Bank => (here, self.layout.banks()?.1),
+            Mem::Address(n) => (self.unit, self.layout.a0(n)),
+            Mem::LoopCounter => (self.unit, self.layout.al()),
+            Mem::Flag(n) => (self.unit, self.layout.cmp(n)),
+            Mem::Bank => (self.unit, self.layout.banks()?.1),
         })
     }
 

@@ -1,4 +1,4 @@
-//! Bad sources and what a person reads about them.
+//! Bad sources and their error messages.
 
 use super::super::{AsmErrorKind, assemble};
 use super::lines;
@@ -51,7 +51,7 @@ const BAD: &[(&str, u32, u32, &str)] = &[
     (".fvec a[97]", 1, 9, "size 97: expected 1 to 96"),
     (".fvec a[96], b", 1, 14, "no room left for this float uniform or constant"),
     (".consti a(1, 2, 3)", 1, 11, "expected four values, found `1, 2, 3`"),
-    (".out p pos / .out q color o0", 2, 8, "components of `o0` are already wired to another output"),
+    (".out p pos / .out q color o0", 2, 8, "components of `o0` are already assigned to another output"),
     (".out p pos o7", 1, 8, "`o7` can only be a dummy: expected o0 to o6 for this property"),
     (".in a / .gsh point c4", 2, 1, "`.gsh` must come once, before uniforms, constants, inputs and outputs"),
     (".alias a r0", 1, 1, "no file has an entry point"),
@@ -59,7 +59,7 @@ const BAD: &[(&str, u32, u32, &str)] = &[
 ];
 
 #[test]
-fn bad_sources_are_explained() {
+fn bad_sources_give_the_expected_error() {
     for &(source, line, column, message) in BAD {
         let e = assemble(&lines(source)).map(|a| a.shbin).expect_err(source);
         assert_eq!((e.line, e.column, e.kind.to_string().as_str()), (line, column, message), "{source}");
@@ -71,7 +71,7 @@ fn an_error_shows_its_line() {
     let e = assemble(".proc main\n\tmov r0, é1 ; no\n").expect_err("é1 is nothing");
     let shown = "input:2:10: error: undefined register or alias `é1`\n2 |  mov r0, é1 ; no\n  |          ^";
     assert_eq!(e.to_string(), shown);
-    // Far to the right: the window moves with the place.
+    // Far to the right: the excerpt shifts with the column.
     let e = assemble(&format!("{}foo", " ".repeat(5000))).expect_err("foo is nothing");
     assert_eq!(e.column, 5001);
     assert!(e.to_string().lines().all(|l| l.len() < 400));

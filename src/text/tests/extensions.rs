@@ -1,4 +1,4 @@
-//! Forms that picasso's language does not have.
+//! Forms beyond picasso's language.
 
 use super::super::{Assembler, Options, assemble, inst_to_string};
 use super::lines;
@@ -51,7 +51,7 @@ fn exact_forms_and_odd_operands() {
     ] {
         assert_eq!(shown(text), text);
     }
-    // Raw text is not padded.
+    // `.raw` disables padding.
     assert_eq!(code("ifu b0 / .end / ifu b1 / .else / .end"), [0x9C00_0400, 0x9C40_0800]);
 }
 
@@ -91,7 +91,7 @@ fn several_files_one_program() {
     let one = format!("{vertex}.file\n{library}.file\n{geometry}");
     assert_eq!(assemble(&one).unwrap_or_else(|e| panic!("{e}")).shbin, a.shbin);
 
-    // An error found at the end of a file is shown where its cause is.
+    // An error found at the end of a file is shown at its cause.
     let e = assemble(".proc main\njmpc cmp.x, gone\n.end\n.file\n").expect_err("no such label");
     assert_eq!((e.line, e.column), (2, 13));
 

@@ -1,4 +1,4 @@
-//! Tests of the language as a whole: known sources, bad sources, texts made from words, and garbage.
+//! Tests of the whole language: known sources, bad sources, disassembled words, and random text.
 
 mod errors;
 mod extensions;
@@ -7,7 +7,7 @@ mod round_trip;
 mod snippets;
 mod tables;
 
-/// Statements as the notes write them, separated by ` / `, to lines.
+/// Replaces the notes' separator ` / ` by line ends.
 fn lines(text: &str) -> String {
     text.replace(" / ", "\n")
 }

@@ -1,12 +1,12 @@
-//! Garbage: no panic, no hang.
+//! Random and mutated sources: no panic, no hang.
 
-use super::super::{assemble, value};
+use super::super::{assemble, literal};
 use super::snippets::{BODIES, FILES, body};
 use super::{Rng, lines};
 use crate::testing::miri_or;
 use std::time::{Duration, Instant};
 
-/// Pieces that reach deep into the parsers.
+/// Fragments that reach deep into the parsers.
 const PIECES: &[&str] = &[
     ".proc main",
     "\n",
@@ -91,7 +91,7 @@ const PIECES: &[&str] = &[
 ];
 
 #[test]
-fn garbage_is_refused_politely() {
+fn random_text_does_not_panic() {
     let mut rng = Rng(0xDEAD_BEEF_CAFE_F00D);
     let mut accepted = 0;
     for _ in 0..miri_or(20, 20_000) {
@@ -102,7 +102,7 @@ fn garbage_is_refused_politely() {
             Err(e) => assert!(!e.to_string().is_empty()),
         }
     }
-    // Statements of their own line by line: the same pieces after a good beginning.
+    // Line by line: the same fragments after a valid beginning.
     for _ in 0..miri_or(20, 20_000) {
         let n = 1 + rng.below(6);
         let tail: String = (0..n).map(|_| PIECES[rng.below(PIECES.len())]).collect();
@@ -182,7 +182,7 @@ fn big_sources_take_linear_time() {
         ("calls", format!(".gsh\n.proc main\n{}.end", "call main\n".repeat(1000))),
         ("long nops", format!(".raw\n{}", "nop\n".repeat(260_000))),
     ];
-    // How much slower than usual the machine is: an emulated one.
+    // Slowdown of the machine, for emulated ones.
     let slower = std::env::var("PICAJIT_SLOW").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
     for (what, text) in texts {
         let start = Instant::now();
@@ -195,5 +195,5 @@ fn big_sources_take_linear_time() {
         }
         assert!(start.elapsed() < slower * Duration::from_secs(5), "{what}: {:?}", start.elapsed());
     }
-    assert!(value::parse_f32(&"9".repeat(1 << 20)).is_ok());
+    assert!(literal::parse_f32(&"9".repeat(1 << 20)).is_ok());
 }

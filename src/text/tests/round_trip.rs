@@ -1,4 +1,4 @@
-//! Words to text and back: real programs, known sources, random words.
+//! Words -> text -> words: real programs, known sources, random words.
 
 use super::super::{assemble, disassemble};
 use super::snippets::{BODIES, FILES, body};
@@ -21,14 +21,14 @@ fn shbin(code: Vec<u32>, opdescs: &[u32]) -> Shbin {
 }
 
 #[test]
-fn known_sources_come_back_whole() {
+fn known_sources_round_trip() {
     let bodies = BODIES.iter().map(|b| (b.0, body(b.1)));
     let files = FILES.iter().map(|f| (f.0, lines(f.1)));
     for (name, source) in bodies.chain(files) {
         let s = assemble(&source).expect(name).shbin;
         let text = round_trip(&s, name);
         let mut again = assemble(&text).expect(name).shbin;
-        // A text says `.gsh point` by its merge flag only; everything else of the tables returns.
+        // A text writes `.gsh point` only for the merge flag; all other table fields survive.
         assert_eq!(again.dvles.len(), 1, "{name}");
         again.dvles[0].geometry = s.dvles[0].geometry;
         assert_eq!(again.dvles, s.dvles, "{name}\n{text}");
@@ -37,7 +37,7 @@ fn known_sources_come_back_whole() {
 }
 
 #[test]
-fn several_entry_points_come_back_whole() {
+fn several_entry_points_round_trip() {
     let source = ".in pos v3 / .fvec view[4], $x / .bool lit / .out - position / .out - texcoord0 o1.xy / .out - view o1.zw / \
                   .constf k(0.1, -inf, 0x1p-63, f24#7F8001) / .setb b3 on / .seti i2(1, 2, 3, 255) / .proc vmain / mov o0, v3 / \
                   end / .end / .entry vmain / .file / .gsh fixed c8 c2 3 / .fvec g[2] / .out - color / .out - dummy / \
@@ -77,7 +77,7 @@ l8:
 }
 
 #[test]
-fn random_words_come_back() {
+fn random_words_round_trip() {
     let mut rng = Rng(0x9E37_79B9_7F4A_7C15);
     for round in 0..miri_or(3, 400) {
         let n = 1 + rng.below(60);
@@ -103,7 +103,7 @@ fn random_words_come_back() {
 
 /// Every instruction on its own: several thousand words with one descriptor.
 #[test]
-fn single_words_come_back() {
+fn single_words_round_trip() {
     let mut rng = Rng(0x0123_4567_89AB_CDEF);
     for op in 0..64u32 {
         let code: Vec<u32> = (0..miri_or(2, 200)).map(|_| op << 26 | rng.next() as u32 & 0x03FF_FF80).collect();
@@ -128,7 +128,7 @@ fn extremes() {
     round_trip(&s, "a second descriptor word");
 }
 
-/// As much of DVLB and DVLP as these tests need; the real reader is the container's.
+/// Reads the parts of DVLB and DVLP that these tests need; the full reader is in `container`.
 fn code_and_opdescs(bytes: &[u8]) -> Option<Shbin> {
     let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
     let n = word(4)? as usize;
@@ -151,7 +151,7 @@ fn code_and_opdescs(bytes: &[u8]) -> Option<Shbin> {
 }
 
 #[test]
-fn real_programs_come_back() {
+fn real_programs_round_trip() {
     let root = std::env::var("PICAJIT_CORPUS")
         .unwrap_or_else(|_| concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/corpus").into());
     let Ok(dir) = std::fs::read_dir(format!("{root}/shbin")) else {

@@ -1,4 +1,4 @@
-//! Sources whose words are known from picasso itself (language notes, section 17).
+//! Sources with the words that picasso generates for them (language notes, section 17).
 
 use super::super::{Options, assemble, assemble_with};
 use super::lines;
@@ -161,7 +161,7 @@ fn a_mad_takes_the_place_of_a_low_descriptor() {
     let a = assemble(&source).expect("fits");
     let od: Vec<u32> = a.shbin.opdescs.iter().map(|d| d.word).collect();
     assert_eq!((a.shbin.code[32], od[0], od.len()), (0xF022_4A60, 0x0D86_C36F, 33));
-    // xxxx was the first: it is at 32 now, and the first mov follows it there.
+    // xxxx was the first entry. It is at 32 after the swap, and the first mov names that.
     assert_eq!((a.shbin.code[0] & 0x7F, od[32]), (0x20, 0xF));
 }
 

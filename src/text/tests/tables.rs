@@ -1,4 +1,4 @@
-//! What a disassembly keeps of entry points and their tables when some rows have no words in the language.
+//! A disassembly keeps entry points and tables even if the language can't express some rows.
 
 use super::super::{assemble, disassemble};
 use super::{Rng, lines};
@@ -14,7 +14,7 @@ fn meaning(c: &Constant) -> Constant {
     }
 }
 
-/// Asserts that code, descriptors and entry points come back; returns the text and what it assembles to.
+/// Asserts that code, descriptors and entry points survive; returns the text and its assembly.
 fn comes_back(s: &Shbin, what: &str) -> (String, Shbin) {
     let text = disassemble(s);
     let again = assemble(&text).unwrap_or_else(|e| panic!("{what}: {e}\n{text}")).shbin;
@@ -30,7 +30,7 @@ fn without_comments(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn high_bytes_of_real_constants_cost_nothing_else() {
+fn high_bytes_of_real_constants_do_not_lose_tables() {
     let Some(files) = corpus::files("shbin") else { return };
     let (mut own, mut words) = (0, 0);
     for (name, bytes) in files {
@@ -52,7 +52,7 @@ fn high_bytes_of_real_constants_cost_nothing_else() {
                 words += 1;
             }
         }
-        // The mutation survives a file, so a reader does meet it.
+        // The mutation survives a file, so a reader sees it.
         let dirty = Shbin::parse(&dirty.write().expect("writable")).expect("readable");
         let (text, again) = comes_back(&dirty, &name);
         assert!(text.contains(" ; high bytes 0x") && text.contains("0x5A"), "{name}\n{text}");
@@ -79,7 +79,7 @@ fn two_entries() -> Shbin {
 }
 
 #[test]
-fn rows_without_words_cost_only_themselves() {
+fn rows_the_language_lacks_become_comments_alone() {
     let clean = two_entries();
     let name = |name: &str, first, last| Uniform { name: name.into(), first, last };
     let dirty_rows = |d: &mut Dvle| {
@@ -118,7 +118,7 @@ fn rows_without_words_cost_only_themselves() {
     {
         assert!(text.contains(comment), "{comment}\n{text}");
     }
-    // Alone too: a program with one geometry entry point is one file.
+    // The same alone: a program with one geometry entry point is one file.
     dirty.dvles.remove(0);
     let (text, again) = comes_back(&dirty, "the geometry program");
     assert_eq!(again.dvles[0].constants, clean.dvles[1].constants, "{text}");
@@ -153,7 +153,7 @@ fn full_tables_and_odd_modes_keep_the_unit() {
 }
 
 #[test]
-fn random_tables_keep_what_can_be_said() {
+fn random_tables_keep_the_rows_the_language_has() {
     let mut rng = Rng(0x1357_9BDF_0246_8ACE);
     let words = [
         "aL", "a0", "a0.x", "lcnt", "_", "main", "p0", "end", "x", "o", "true6", "mov", "é", "a b", ";", "-", "9",
@@ -204,7 +204,7 @@ fn random_tables_keep_what_can_be_said() {
 }
 #[test]
 fn stage_follows_the_entry_point_not_the_code() {
-    // Code that makes a file a geometry program, with a vertex entry point alone; and a geometry one without such code.
+    // Code of a geometry program with only a vertex entry point, and the reverse.
     let mut s = two_entries();
     s.dvles.truncate(1);
     comes_back(&s, "setemit in a vertex program");

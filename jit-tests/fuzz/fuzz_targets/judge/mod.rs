@@ -1,6 +1,5 @@
-//! A case -> nothing, or the end of the process with a test file that shows what is wrong.
-//!
-//! Shared by the targets that run programs. It must not know where cases come from.
+//! A case -> nothing, or an abort with a test file of the divergence. Shared by the targets that
+//! run programs.
 
 use libfuzzer_sys::Corpus;
 use picajit::fuzz::{Case, Engine, compare, filetest, report, shrink};
@@ -9,10 +8,10 @@ use picajit::ir::cfg::{Cfg, Limits};
 use picajit::jit::{Interleave, Jit, Settings, Variant};
 use std::sync::{Arc, OnceLock};
 
-/// Enough for batches of a whole, of three and a rest, and of one.
+/// Vertices of a case: enough for a whole batch, for three and a tail, and for one.
 pub const VERTICES: u32 = 5;
 
-/// States of control flow that a program may have here. Beyond, the checks that debug builds make of every stage take
+/// Most states of control flow. Beyond, the checks that debug builds make after every stage take
 /// seconds for one program; the sweep, without instrumentation, goes up to the engine's own limit.
 const STATES: usize = 512;
 
@@ -29,14 +28,15 @@ pub fn judge(case: &Case) -> Corpus {
     ];
     match compare(case, &engines) {
         Ok(outcome) => {
-            for (refused, Engine { name, .. }) in outcome.refused.iter().zip(engines) {
-                if let Some(reason) = refused {
+            for (rejected, Engine { name, .. }) in outcome.rejected.iter().zip(engines) {
+                if let Some(reason) = rejected {
                     panic!("{name}: {reason}\n{}", filetest(case));
                 }
             }
         }
         Err(found) => {
-            // Shrinking runs the case many times and may meet libFuzzer's time limit; this much is known before.
+            // Shrinking runs the case many times and may hit libFuzzer's time limit, so this is
+            // printed first.
             eprintln!("{}\n{}", found.summary(), filetest(case));
             panic!("\n{}", report(&shrink(found, &engines), &engines));
         }

@@ -1,4 +1,4 @@
-//! What the plan decides for outputs.
+//! Which outputs the plan computes in AoS form.
 
 use super::*;
 use crate::ir::Form;
@@ -33,22 +33,23 @@ fn outputs_are_aos_where_that_costs_less() {
             " mov r0.x, v0\n mov r0.yzw, c9\n dp4 o0.x, c0, r0\n dp4 o0.y, c1, r0\n dp4 o0.w, c2, r0\n mov o0.z, c3",
             true,
         ),
-        // Three lanes are fewer than what is done at once, one product may be all lanes', another vector is multiplied, or what is multiplied is computed.
+        // No matrix product: three components only, two vectors, two kinds of dot product, two
+        // swizzles, or a computed vector.
         (" dp3 o0.x, c0, v0\n dp3 o0.y, c1, v0\n dp3 o0.z, c2, v0\n mov o0.w, c3", false),
         (" dp4 o0.x, c0, v0\n dp4 o0.y, c1, v0\n dp4 o0.z, c2, v1\n dp4 o0.w, c3, v1", false),
         (" dp4 o0.x, c0, v0\n dp3 o0.y, c1, v0\n dp4 o0.z, c2, v0\n dp3 o0.w, c3, v0", false),
         (" dp4 o0.x, c0, v0\n dp4 o0.y, c1, v0.wzyx\n dp4 o0.z, c2, v0\n dp4 o0.w, c3, v0.wzyx", false),
         (" add r0, c9, v0\n dp4 o0.x, c0, r0\n dp4 o0.y, c1, r0\n dp4 o0.z, c2, r0\n dp4 o0.w, c3, r0", false),
-        // Components depend on each other, or on something else than inputs and uniforms.
+        // Components depend on each other, or on more than inputs and uniforms.
         (" dp4 o0, c0, v0", false),
         (" rcp o0, v0", false),
         (" mov o0, c0[a0.x]", false),
         (" mul o0, r5, v0", false),
-        // A NaN could be hidden.
+        // MAX swallows a NaN, so its operand needs a guard.
         (" mov r5, v1\n mul r0, v0, r5\n max o0, c0, r0", false),
-        // Three shuffles a vertex and two merges, for which two registers could be turned round.
+        // Three shuffles and two merges a vertex cost more than two transposes.
         (" mul r0.xy, c0, v0.wzyx\n mul r0.z, c1, v0.xxxx\n mul r0.w, c2, v0.yyyy\n mov o0, r0", false),
-        // Only whole registers.
+        // A register of which only some components are written.
         (" mul o0.xyz, c0, v0", false),
     ] {
         let plan = plan(body);
@@ -56,7 +57,7 @@ fn outputs_are_aos_where_that_costs_less() {
         let live = plan.live.iter().any(|l| *l != 0);
         assert_eq!(live, !whole, "{body}");
     }
-    // One register that is used either way: v0 as it stands, and turned round.
+    // One input in both forms.
     let plan = plan(" mul o0, c0, v0\n dp4 o1, c1, v0");
     assert!(plan.is_aos_output(0, plan.aos_values().next().expect("o0")));
     assert!(plan.live.contains(&XYZW));

@@ -1,5 +1,5 @@
-//! What makes float24 code that speculates ask to be deoptimised, and what must not. Whether results are right is for the text
-//! tests; here it is that they come from the fast code.
+//! Violations deoptimise speculative float24 code, and usual numbers do not. The filetests check
+//! results; these tests check which code computes them.
 
 use super::*;
 use crate::interp::Interp;
@@ -17,7 +17,7 @@ fn kernel(body: &str, rounding: Rounding) -> NativeKernel {
     jit.compile_native(&program, shbin.dvles[0].entry(), &config).expect("native")
 }
 
-/// How many of the formats had to deoptimise `body` with these `v0`, `c0` and `r0`.
+/// The number of float24 formats in which `body` deoptimises with these `v0`, `c0` and `r0`.
 fn deoptimised(body: &str, v: Vec4, c: Vec4, r: Vec4) -> u32 {
     let one = |rounding| {
         let kernel = kernel(body, rounding);
@@ -34,7 +34,7 @@ const ZEROS: Vec4 = [0.0, -0.0, 0.0, -0.0];
 const MATRIX: &str = " dp4 o0.x, c0, v0\n dp4 o0.y, c0, v0\n dp4 o0.z, c0, v0\n dp4 o0.w, c0, v0\n";
 
 #[test]
-fn usual_numbers_are_computed_by_the_fast_code() {
+fn usual_numbers_do_not_deoptimise() {
     let (largest, smallest) = (f32::from_bits(0x5F7F_FF80), SMALLEST);
     for body in [
         MATRIX,
@@ -47,26 +47,32 @@ fn usual_numbers_are_computed_by_the_fast_code() {
             }
         }
     }
-    // The ends of the format, where nothing lies beyond them.
+    // The largest and the smallest number of the format.
     assert_eq!(deoptimised(" mul o0, c0, v0\n", [largest, -largest, smallest, 1.0], [0.5, 1.0, 0.5, -0.0], ZEROS), 0);
-    // Infinities that are no overflow: LG2 of nothing, as highlights have it, and a division by nothing.
+    // Infinities without an overflow: LG2 of 0, as in specular highlights, and a division by 0.
     let highlight =
         " max r1, c0, v0\n lg2 r1.x, r1.x\n mul r1.x, c0.y, r1.x\n ex2 o0, r1.x\n rcp r2, c0.x\n add o1, r2, v0\n";
     assert_eq!(deoptimised(highlight, ZEROS, [0.0, 16.0, 0.0, 0.0], ZEROS), 0);
-    // Components that nobody reads.
+    // Dead components.
     assert_eq!(deoptimised(" dp3 o0, c0, v0\n", [1.0, 1.0, 1.0, f32::NAN], [1.0, 1.0, 1.0, 0.1], ZEROS), 0);
 }
 
 #[test]
-fn each_thing_that_is_rare_is_seen() {
+fn every_violation_deoptimises() {
     let long = [1.0, 0.1, 1.0, 1.0];
     let subnormal = [1.0, 1.0, SMALLEST / 2.0, 1.0];
     for (what, body, v, c, r) in [
         ("a product beyond the format", " mul o0, c0, v0\n", [1e19, 1.0, 1.0, 1.0], [4.0, 1.0, 1.0, 1.0], ZEROS),
-        ("a sum beyond it, which comes back", " add r1, v0, v0\n mul o0, c0, r1\n", [1.5e19; 4], [0.25; 4], ZEROS),
+        (
+            "a sum beyond it, then a product within it",
+            " add r1, v0, v0\n mul o0, c0, r1\n",
+            [1.5e19; 4],
+            [0.25; 4],
+            ZEROS,
+        ),
         ("zero times infinity", " rcp r1, c0.x\n mul o0, c0, r1\n", PLAIN, ZEROS, ZEROS),
         (
-            "overflow in company of infinities",
+            "an overflow besides infinities",
             " lg2 r1, c0\n add r1, v0, r1\n add o0, v0, v0\n",
             [1.5e19; 4],
             ZEROS,
@@ -99,7 +105,7 @@ fn each_thing_that_is_rare_is_seen() {
 }
 
 #[test]
-fn a_batch_looks_at_uniforms_again_until_it_has_seen_them() {
+fn a_batch_checks_uniforms_until_a_vertex_passes() {
     let kernel = kernel(MATRIX, Rounding::Nearest);
     let mut uniforms = Uniforms::new();
     let mut inputs: [Registers; 4] = [[[1.0; 4]; 16]; 4];
@@ -117,9 +123,9 @@ fn a_batch_looks_at_uniforms_again_until_it_has_seen_them() {
         kernel.run_batch(uniforms, &mut Unit::new(), &mut batch, &mut NoEmitter);
         kernel.deoptimisations()
     };
-    assert_eq!(run(&uniforms), 1, "only the first vertex is odd");
+    assert_eq!(run(&uniforms), 1, "only the first vertex has a NaN");
     uniforms.c[0] = [0.1; 4];
-    assert_eq!(run(&uniforms), 5, "these uniforms speak against every vertex");
+    assert_eq!(run(&uniforms), 5, "uniforms with a tail deoptimise every vertex");
     uniforms.narrow(Precision::F24 { rounding: Rounding::Nearest });
     assert_eq!(run(&uniforms), 6);
 }

@@ -1,34 +1,18 @@
 //! Declarations -> registers, and the tables of one DVLE.
 //!
-//! Uniforms grow upwards from the start of their pool, constants downwards from its end; vertex files share one space
-//! so that a uniform keeps its register in all of them (language notes, section 6). A [`DvleBuilder`] collects what one
-//! file says about its entry point and becomes a [`Dvle`]. It must not know statements or instructions.
+//! Uniforms are allocated upwards from the start of their pool, constants downwards from its end.
+//! Vertex files share one register space, so that a uniform has the same register in all of them
+//! (language notes, section 6). A [`DvleBuilder`] collects one file's declarations and becomes a
+//! [`Dvle`].
 
 use super::error::AsmErrorKind;
-use super::operand::{BOOL, FLOAT, INT};
+use super::limits::{MAX_DECLARATIONS, MAX_OUTPUTS, MAX_ROWS};
+use super::registers::{Class, FLOAT};
 use crate::container::shbin::{Constant, Dvle, GeometryMode, Label, Output, Uniform};
 use crate::isa::Stage;
 use std::collections::HashMap;
 
-/// A register class that uniforms live in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Class {
-    Float,
-    Int,
-    Bool,
-}
-
-impl Class {
-    pub fn name(self) -> &'static str {
-        ["float", "integer", "boolean"][self as usize]
-    }
-    /// Its first number in the operands' common space.
-    pub fn base(self) -> u32 {
-        [FLOAT, INT, BOOL][self as usize]
-    }
-}
-
-/// Free registers of one class: `next..end` from below, bounded by constants from above.
+/// Free registers of one class: `next` is the lowest; constants bound them from above.
 #[derive(Clone, Copy, Debug)]
 struct Pool {
     end: u32,
@@ -45,50 +29,48 @@ impl Pool {
     }
 }
 
-/// Where uniforms and constants of a file (or of all vertex files) get their registers.
+/// The registers available to the uniforms and constants of one file, or of all vertex files.
 #[derive(Clone, Debug)]
-pub(super) struct Space<'s> {
+pub(super) struct RegisterSpace<'s> {
     pools: [Pool; 3],
     /// Uniforms by name: class, register within it, size.
     known: HashMap<&'s str, (Class, u32, u32)>,
-    /// How many declarations there were, repeated ones included.
+    /// Declarations made, repeated ones included.
     declarations: usize,
-    /// How many there may be.
+    /// Declarations allowed.
     limit: usize,
 }
 
-/// Declarations the shared space has room for.
-const MAX_DECLARATIONS: usize = 96;
-
-impl<'s> Space<'s> {
+impl<'s> RegisterSpace<'s> {
     /// The space that all vertex files share.
-    pub fn shared() -> Space<'s> {
-        Space::new(0, 16, MAX_DECLARATIONS)
+    pub fn shared() -> RegisterSpace<'s> {
+        RegisterSpace::new(0, 16, MAX_DECLARATIONS)
     }
-    /// The space of one geometry file, whose float uniforms begin at `first`; b15 is the hardware's.
-    pub fn geometry(first: u32) -> Space<'s> {
-        Space::new(first, 15, usize::MAX)
+    /// The space of one geometry file, whose float uniforms begin at `first`. b15 belongs to the
+    /// hardware.
+    pub fn geometry(first: u32) -> RegisterSpace<'s> {
+        RegisterSpace::new(first, 15, usize::MAX)
     }
-    fn new(first: u32, bools: u32, limit: usize) -> Space<'s> {
+    fn new(first: u32, bools: u32, limit: usize) -> RegisterSpace<'s> {
         let pools = [Pool::new(first, 96), Pool::new(0, 4), Pool::new(0, bools)];
-        Space { pools, known: HashMap::new(), declarations: 0, limit }
+        RegisterSpace { pools, known: HashMap::new(), declarations: 0, limit }
     }
 
     /// Whether no further declaration is possible.
     pub fn is_full(&self) -> bool {
         self.declarations >= self.limit
     }
-    /// The error for that.
+    /// The error for a full space.
     pub fn full(&self) -> AsmErrorKind {
         AsmErrorKind::TableFull { what: "uniforms", limit: self.limit }
     }
 
-    /// A new file begins: constants start from the top again.
+    /// Starts a new file, whose constants begin at the top again.
     pub fn next_file(&mut self) {
         self.pools.iter_mut().for_each(|p| p.local = p.end);
     }
 
-    /// Registers for a uniform; the ones it has if an earlier file declared it alike.
+    /// Allocates a uniform. A declaration equal to an earlier file's returns the same registers.
     pub fn uniform(&mut self, class: Class, name: &'s str, size: u32) -> Result<u32, AsmErrorKind> {
         if self.is_full() {
             return Err(self.full());
@@ -108,7 +90,7 @@ impl<'s> Space<'s> {
         Ok(register)
     }
 
-    /// Registers for a constant or an array of them.
+    /// Allocates a constant or an array of constants.
     pub fn constant(&mut self, class: Class, size: u32) -> Result<u32, AsmErrorKind> {
         let pool = &mut self.pools[class as usize];
         if size > pool.local.saturating_sub(pool.next) {
@@ -126,17 +108,18 @@ pub(super) struct DvleBuilder {
     pub version: u16,
     pub stage: Stage,
     pub geometry: GeometryMode,
-    /// A mode was given (`.gsh` without one, and the one that `setemit` implies, share the vertex files' uniforms).
+    /// A mode was given. A `.gsh` without one, explicit or implied by `setemit`, shares the vertex
+    /// files' uniforms.
     pub has_mode: bool,
     pub merge_outmaps: bool,
     pub input_mask: u16,
-    /// Components wired per output register, bit 0 = x.
-    wired: [u8; 16],
+    /// Assigned components per output register, bit 0 = x.
+    assigned: [u8; 16],
     output_mask: u16,
     constants: Vec<Constant>,
     outputs: Vec<Output>,
     uniforms: Vec<Uniform>,
-    /// Debug labels, as they stand; picasso writes none.
+    /// Debug labels, verbatim; picasso writes none.
     pub labels: Vec<Label>,
 }
 
@@ -149,7 +132,7 @@ impl Default for DvleBuilder {
             has_mode: false,
             merge_outmaps: false,
             input_mask: 0,
-            wired: [0; 16],
+            assigned: [0; 16],
             output_mask: 0,
             constants: Vec::new(),
             outputs: Vec::new(),
@@ -158,11 +141,6 @@ impl Default for DvleBuilder {
         }
     }
 }
-
-/// Rows that the constant and uniform tables may have.
-pub(super) const MAX_ROWS: usize = 96;
-/// Rows of the output table.
-pub(super) const MAX_OUTPUTS: usize = 16;
 
 /// Version of an entry point, as picasso writes it.
 pub(super) const VERSION: u16 = 0x1002;
@@ -184,14 +162,15 @@ impl DvleBuilder {
         if self.uniforms.len() >= MAX_ROWS {
             return Err(AsmErrorKind::TableFull { what: "names of uniforms and inputs", limit: MAX_ROWS });
         }
-        // The table has no r registers: everything behind the inputs moves down by sixteen (container notes 4.4).
+        // The table has no r registers, so the numbers after the inputs are lower by sixteen
+        // (container notes 4.4).
         let first = (if reg >= FLOAT { reg - 0x10 } else { reg }) as u16;
         let last = first + (size - 1) as u16;
         self.uniforms.push(Uniform { name: name.replace('$', "."), first, last });
         Ok(())
     }
 
-    /// An input register: the given one, or the lowest that is free.
+    /// Declares an input: the given register, or the lowest free one.
     pub fn input(&mut self, register: Option<u8>) -> Result<u8, AsmErrorKind> {
         let free = self.input_mask.trailing_ones() as u8;
         let register = register.unwrap_or(free);
@@ -202,14 +181,14 @@ impl DvleBuilder {
         Ok(register)
     }
 
-    /// Wires an output. `mask` has bit 0 = x.
+    /// Declares an output. `mask` has bit 0 = x.
     pub fn output(&mut self, semantic: u16, register: Option<u8>, mask: u8) -> Result<u8, AsmErrorKind> {
         if self.outputs.len() >= MAX_OUTPUTS {
             return Err(AsmErrorKind::TableFull { what: "outputs", limit: MAX_OUTPUTS });
         }
         let register = match register {
             Some(r) if r > 7 => return Err(AsmErrorKind::OutputByNumber(format!("o{r}"))),
-            Some(r) if self.wired[usize::from(r)] & mask != 0 => {
+            Some(r) if self.assigned[usize::from(r)] & mask != 0 => {
                 return Err(AsmErrorKind::ComponentsTaken(format!("o{r}")));
             }
             Some(r) => r,
@@ -226,19 +205,19 @@ impl DvleBuilder {
         Ok(register)
     }
 
-    /// A row of the output table as it stands.
+    /// Appends a row to the output table, verbatim.
     pub fn raw_output(&mut self, output: Output) -> Result<(), AsmErrorKind> {
         if self.outputs.len() >= MAX_OUTPUTS {
             return Err(AsmErrorKind::TableFull { what: "outputs", limit: MAX_OUTPUTS });
         }
         let register = usize::from(output.register & 0xF);
-        self.wired[register] |= output.mask as u8 & 0xF;
+        self.assigned[register] |= output.mask as u8 & 0xF;
         self.output_mask |= 1 << register;
         self.outputs.push(output);
         Ok(())
     }
 
-    /// Whether nothing has been declared that a `.gsh` would have to come before.
+    /// Whether the file has no declaration that `.gsh` must precede.
     pub fn is_fresh(&self) -> bool {
         self.constants.is_empty() && self.outputs.is_empty() && self.uniforms.is_empty() && self.input_mask == 0
     }
@@ -269,19 +248,20 @@ mod tests {
 
     #[test]
     fn uniforms_and_constants_meet_in_the_middle() {
-        let mut s = Space::shared();
+        let mut s = RegisterSpace::shared();
         assert_eq!(s.uniform(Class::Float, "m", 90), Ok(0));
         assert_eq!(s.constant(Class::Float, 4), Ok(92));
         assert_eq!(s.uniform(Class::Float, "n", 3), Err(AsmErrorKind::UniformsFull { class: "float" }));
         assert_eq!(s.uniform(Class::Float, "n", 2), Ok(90));
         assert_eq!(s.constant(Class::Float, 1), Err(AsmErrorKind::UniformsFull { class: "float" }));
-        // The next file's constants start at the top again, but the first file's still bound the uniforms.
+        // The next file's constants start at the top again, but the first file's constants still
+        // bound the uniforms.
         s.next_file();
         assert_eq!(s.constant(Class::Float, 1), Ok(95));
         assert_eq!(s.uniform(Class::Float, "m", 90), Ok(0));
         assert_eq!(s.uniform(Class::Int, "m", 1), Err(AsmErrorKind::UniformChanged("m".into())));
         assert_eq!(
-            Space::geometry(4).uniform(Class::Bool, "b", 16),
+            RegisterSpace::geometry(4).uniform(Class::Bool, "b", 16),
             Err(AsmErrorKind::UniformsFull { class: "boolean" })
         );
     }

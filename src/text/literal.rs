@@ -1,63 +1,65 @@
-//! Text <-> `f32`, vectors of four, and the container's float24.
+//! Number literals as text <-> `f32`, vec4, the container's float24, and integers.
 //!
-//! Printing is the shortest text that reads back to the same bits (NaN payloads included); reading rounds once, to
-//! nearest even. Accepted: decimals with exponent, hex floats (`0x1.8p3`), `inf`, `infinity`, `nan`, a sign, and
-//! `nan#7fc00001` for a NaN by its bits. The assembler reads constants like C's `strtod` (`prefix_f64`), because that
-//! is what picasso does and the result can differ in the last bit. It must not know where values are used.
+//! A printed value is the shortest text that reads back to the same bits, NaN payloads included.
+//! Reading rounds once, to nearest even. Accepted: decimals with exponent, hex floats (`0x1.8p3`),
+//! `inf`, `infinity`, `nan`, a sign, and `nan#7fc00001` for a NaN by its bits. The assembler reads
+//! constants like C's `strtod` (`prefix_f64`), because picasso does, and the result can differ in
+//! the last bit.
 
 use std::fmt;
 
-/// A text that is not a value.
+/// Why a text is not a number or vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ValueError {
+pub enum LiteralError {
     /// Not a number.
     NotANumber,
     /// A vector is not `(x, y, z, w)`.
     NotAVector,
-    /// A vector has another number of components than four.
+    /// A vector does not have four components.
     Components(usize),
 }
 
-impl fmt::Display for ValueError {
+impl fmt::Display for LiteralError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ValueError::NotANumber => f.write_str("expected a number such as 1.5, -0, 1e-3, 0x1.8p3, inf or nan"),
-            ValueError::NotAVector => f.write_str("expected a vector such as (1, 2, 3, 4)"),
-            ValueError::Components(n) => write!(f, "expected four components, found {n}"),
+            LiteralError::NotANumber => f.write_str("expected a number such as 1.5, -0, 1e-3, 0x1.8p3, inf or nan"),
+            LiteralError::NotAVector => f.write_str("expected a vector such as (1, 2, 3, 4)"),
+            LiteralError::Components(n) => write!(f, "expected four components, found {n}"),
         }
     }
 }
 
-impl std::error::Error for ValueError {}
+impl std::error::Error for LiteralError {}
 
 /// Reads all of `text` (trimmed) as an `f32`.
-pub fn parse_f32(text: &str) -> Result<f32, ValueError> {
+pub fn parse_f32(text: &str) -> Result<f32, LiteralError> {
     let text = text.trim();
     if let Some((sign, bits)) = text.split_once('#') {
-        let bits = u32::from_str_radix(bits, 16).map_err(|_| ValueError::NotANumber)?;
+        let bits = u32::from_str_radix(bits, 16).map_err(|_| LiteralError::NotANumber)?;
         let value = f32::from_bits(bits);
-        return if sign == "nan" && value.is_nan() { Ok(value) } else { Err(ValueError::NotANumber) };
+        return if sign == "nan" && value.is_nan() { Ok(value) } else { Err(LiteralError::NotANumber) };
     }
     match scan(text) {
         Some(s) if s.len == text.len() => Ok(match s.kind {
-            // A hex float is rounded to 24 bits here; the `as` is then exact, or an overflow to infinity.
+            // A hex float is rounded to 24 bits here; the `as` is then exact, or an overflow to
+            // infinity.
             Kind::Hex(h) => signed(s.negative, h.round(24, -126)) as f32,
             Kind::Decimal(digits) => {
-                let v: f32 = digits.parse().map_err(|_| ValueError::NotANumber)?;
+                let v: f32 = digits.parse().map_err(|_| LiteralError::NotANumber)?;
                 if s.negative { -v } else { v }
             }
             Kind::Inf => signed(s.negative, f64::INFINITY) as f32,
             Kind::Nan => f32::from_bits(0x7FC0_0000 | (s.negative as u32) << 31),
         }),
-        _ => Err(ValueError::NotANumber),
+        _ => Err(LiteralError::NotANumber),
     }
 }
 
 /// Reads `(x, y, z, w)`; the parentheses may be missing.
-pub fn parse_vec4(text: &str) -> Result<[f32; 4], ValueError> {
+pub fn parse_vec4(text: &str) -> Result<[f32; 4], LiteralError> {
     let text = text.trim();
     let inner = match text.strip_prefix('(') {
-        Some(t) => t.strip_suffix(')').ok_or(ValueError::NotAVector)?,
+        Some(t) => t.strip_suffix(')').ok_or(LiteralError::NotAVector)?,
         None => text,
     };
     let mut out = [0.0; 4];
@@ -68,7 +70,7 @@ pub fn parse_vec4(text: &str) -> Result<[f32; 4], ValueError> {
         }
         count += 1;
     }
-    if count == 4 { Ok(out) } else { Err(ValueError::Components(count)) }
+    if count == 4 { Ok(out) } else { Err(LiteralError::Components(count)) }
 }
 
 /// The shortest text that [`parse_f32`] reads back to the same bits.
@@ -86,12 +88,13 @@ pub fn format_f32(value: f32) -> String {
     }
 }
 
-/// `(x, y, z, w)`, each as by [`format_f32`].
+/// `(x, y, z, w)`, each component formatted by [`format_f32`].
 pub fn format_vec4(v: [f32; 4]) -> String {
     format!("({}, {}, {}, {})", format_f32(v[0]), format_f32(v[1]), format_f32(v[2]), format_f32(v[3]))
 }
 
-/// The number at the start of `text` (white space allowed before it) and the bytes it takes, as C's `strtod`.
+/// The number at the start of `text` (white space allowed before it) and its length in bytes, like
+/// C's `strtod`.
 pub(super) fn prefix_f64(text: &str) -> Option<(f64, usize)> {
     let trimmed = text.trim_start();
     let s = scan(trimmed)?;
@@ -104,8 +107,8 @@ pub(super) fn prefix_f64(text: &str) -> Option<(f64, usize)> {
     Some((signed(s.negative, magnitude), text.len() - trimmed.len() + s.len))
 }
 
-/// float24 as picasso writes it: mantissa truncated, exponents 0 and 0x7F not treated specially, infinity for larger
-/// numbers and for NaN, zero for smaller (container notes 4.1).
+/// float24 as picasso writes it: the mantissa is truncated and exponents 0 and 0x7F get no special
+/// treatment. Larger numbers and NaN become infinity, smaller numbers zero (container notes 4.1).
 pub(super) fn f24_from_f32(value: f32) -> u32 {
     let bits = value.to_bits();
     let sign = (bits >> 31) << 23;
@@ -117,7 +120,8 @@ pub(super) fn f24_from_f32(value: f32) -> u32 {
     }
 }
 
-/// The text of a float24 component: a decimal where reading that text gives the same pattern, `f24#XXXXXX` otherwise.
+/// The text of a float24 component: a decimal where reading that text gives the same pattern,
+/// `f24#XXXXXX` otherwise.
 pub(super) fn format_f24(bits: u32) -> String {
     let exponent = bits >> 16 & 0x7F;
     let value = match (exponent, bits & 0xFFFF) {
@@ -130,6 +134,42 @@ pub(super) fn format_f24(bits: u32) -> String {
         Some(v) if f24_from_f32(v) == bits => format_f32(v),
         _ => format!("f24#{bits:06X}"),
     }
+}
+
+/// The number at the start of `text` as a C literal (decimal, `0x` hex, leading-0 octal),
+/// saturated, and its length.
+pub(super) fn c_number(text: &str) -> Option<(u64, usize)> {
+    let (radix, start) = match text.as_bytes() {
+        [b'0', b'x' | b'X', d, ..] if d.is_ascii_hexdigit() => (16, 2),
+        [b'0', ..] => (8, 0),
+        _ => (10, 0),
+    };
+    let digits = text[start..].chars().map_while(|c| c.to_digit(radix));
+    let (value, len) = digits
+        .fold((0u64, start), |(v, n), d| (v.saturating_mul(u64::from(radix)).saturating_add(u64::from(d)), n + 1));
+    (len > start).then_some((value, len))
+}
+
+/// As [`c_number`], with an optional sign.
+pub(super) fn signed_c_number(text: &str) -> Option<(i64, usize)> {
+    let sign = text.starts_with(['-', '+']) as usize;
+    let (value, len) = c_number(&text[sign..])?;
+    let value = i64::try_from(value).unwrap_or(i64::MAX);
+    Some((if text.starts_with('-') { -value } else { value }, sign + len))
+}
+
+/// Optional sign and decimal digits at the start of `text`, saturated, and their length; nothing is
+/// 0.
+pub(super) fn decimal_prefix(text: &str) -> (i64, usize) {
+    let (sign, start) = match text.as_bytes().first() {
+        Some(b'-') => (-1, 1),
+        Some(b'+') => (1, 1),
+        _ => (1, 0),
+    };
+    let digits = text[start..].bytes().take_while(u8::is_ascii_digit);
+    let (value, len) =
+        digits.fold((0i64, 0), |(v, n), d| (v.saturating_mul(10).saturating_add(i64::from(d - b'0')), n + 1));
+    if len == 0 { (0, 0) } else { (sign * value, start + len) }
 }
 
 fn signed(negative: bool, magnitude: f64) -> f64 {
@@ -149,7 +189,7 @@ enum Kind<'s> {
     Hex(Hex),
 }
 
-/// `mantissa * 2^exponent`, and whether non-zero digits were dropped below it.
+/// `mantissa * 2^exponent`, and whether non-zero digits below the mantissa were dropped.
 struct Hex {
     mantissa: u64,
     exponent: i64,
@@ -157,7 +197,8 @@ struct Hex {
 }
 
 impl Hex {
-    /// To `precision` bits, nearest even, with subnormals below 2^`least`. Exact in an `f64` for up to 53 bits.
+    /// Rounds to `precision` bits, to nearest even, with subnormals below 2^`least`. An `f64` holds
+    /// up to 53 bits exactly.
     fn round(&self, precision: i64, least: i64) -> f64 {
         if self.mantissa == 0 {
             return 0.0;
@@ -184,7 +225,7 @@ impl Hex {
             }
         }
         let exponent = self.exponent + drop;
-        // Two factors: one alone would leave the range of `f64` for subnormal results.
+        // Two factors: a single power of two leaves the range of `f64` for subnormal results.
         let (a, b) = (exponent / 2, exponent - exponent / 2);
         kept as f64 * f64::powi(2.0, a as i32) * f64::powi(2.0, b as i32)
     }
@@ -299,7 +340,7 @@ mod tests {
         assert_eq!(bits("-nan"), Ok(0xFFC0_0000));
         assert_eq!(bits("nan#7f800001"), Ok(0x7F80_0001));
         for text in ["", "x", "1.0f", "0x", "e5", "--1", "nan#0", "nan#zz", ".", "1 2", "é"] {
-            assert_eq!(bits(text), Err(ValueError::NotANumber), "{text}");
+            assert_eq!(bits(text), Err(LiteralError::NotANumber), "{text}");
         }
     }
 
@@ -307,8 +348,8 @@ mod tests {
     fn vectors() {
         let v = parse_vec4("(0.5, nan, -0, 0x1p-3)").expect("a vector");
         assert_eq!(format_vec4(v), "(0.5, nan, -0, 0.125)");
-        assert_eq!(parse_vec4("1, 2, 3"), Err(ValueError::Components(3)));
-        assert_eq!(parse_vec4("(1, 2, 3, 4"), Err(ValueError::NotAVector));
+        assert_eq!(parse_vec4("1, 2, 3"), Err(LiteralError::Components(3)));
+        assert_eq!(parse_vec4("(1, 2, 3, 4"), Err(LiteralError::NotAVector));
     }
 
     #[test]
@@ -350,5 +391,17 @@ mod tests {
         assert_eq!(p("0xg"), Some((0f64.to_bits(), 1)));
         assert_eq!(p("abc"), None);
         assert_eq!(prefix_f64("0x0.0000000000001p-1022").map(|v| v.0.to_bits()), Some(1));
+    }
+
+    #[test]
+    fn numbers_as_c_reads_them() {
+        assert_eq!(c_number("010"), Some((8, 3)));
+        assert_eq!(c_number("09"), Some((0, 1)));
+        assert_eq!(c_number("0x1Fz"), Some((31, 4)));
+        assert_eq!(c_number("0x"), Some((0, 1)));
+        assert_eq!(c_number("99999999999999999999999").map(|n| n.0), Some(u64::MAX));
+        assert_eq!(decimal_prefix("0x10"), (0, 1));
+        assert_eq!(decimal_prefix("-2]"), (-2, 2));
+        assert_eq!(decimal_prefix("name"), (0, 0));
     }
 }

@@ -1,8 +1,8 @@
-//! Numbers for runs that were given none: the same everywhere and for ever, so that two results can be compared.
+//! Default uniforms and inputs, identical on every machine and in every version.
 //!
-//! The generator is xorshift32 with shifts 13, 17, 5; a state `x` gives `(x >> 8) * 2^-23 - 1`, which is in [-1, 1) and
-//! exact. Uniforms are drawn with seed 1 over c0.x, c0.y .. c95.w, inputs with seed 2 over v0.x .. v15.w of the first
-//! vertex, then of the second, and so on.
+//! The generator is xorshift32 with shifts 13, 17, 5; a state `x` gives `(x >> 8) * 2^-23 - 1`,
+//! which is in [-1, 1) and exact. Uniforms are drawn with seed 1 over c0.x, c0.y .. c95.w, inputs
+//! with seed 2 over v0.x .. v15.w of the first vertex, then of the second, and so on.
 
 use picajit::container::shbin::Dvle;
 use picajit::isa::{INT_UNIFORMS, REGS};
@@ -12,7 +12,7 @@ use picajit::state::{Registers, Uniforms, Vec4};
 pub const UNIFORM_SEED: u32 = 1;
 /// Seed of the inputs.
 pub const INPUT_SEED: u32 = 2;
-/// What integer uniforms are if nothing is said: four iterations, aL from 0 in steps of 1.
+/// Default integer uniforms: four iterations, aL from 0 in steps of 1.
 pub const DEFAULT_INT: [u8; 4] = [3, 0, 1, 0];
 
 /// The generator.
@@ -20,7 +20,7 @@ pub const DEFAULT_INT: [u8; 4] = [3, 0, 1, 0];
 pub struct Generator(u32);
 
 impl Generator {
-    /// `seed` is not 0, which would give nothing but -1.
+    /// `seed` is not 0, which would only give -1.
     pub const fn new(seed: u32) -> Generator {
         assert!(seed != 0);
         Generator(seed)
@@ -49,7 +49,7 @@ impl Generator {
     }
 }
 
-/// Generated uniforms with the constants of `dvle` over them.
+/// Generated uniforms, overridden by the constants of `dvle`.
 pub fn uniforms(dvle: &Dvle) -> Uniforms {
     let mut generator = Generator::new(UNIFORM_SEED);
     let mut uniforms = Uniforms::new();

@@ -1,13 +1,13 @@
-//! [`Choices`] -> the contents of registers: what a unit and the uniforms hold when a program begins.
+//! [`Choices`] -> the initial contents of a unit and of the uniforms.
 //!
-//! Mostly small numbers, so that sums stay finite and addresses plausible, with a share of special values. It must not
-//! know programs, but for what the generator counts on (`c0-c4`, loop counts).
+//! Mostly small numbers, so that sums stay finite and addresses plausible, with a share of special
+//! values. Sensible programs rely on `c0-c4` and on small loop counts.
 
 use super::choice::Choices;
 use crate::isa::REGS;
 use crate::state::{EmitState, Registers, Uniforms, Unit, Vec4};
 
-/// Numbers that arithmetic or addressing treats specially, or nearly so, in some format.
+/// Numbers that are special, or next to special, for arithmetic or addressing in some format.
 pub const SPECIAL: [f32; 42] = [
     f32::INFINITY,
     f32::NEG_INFINITY,
@@ -40,8 +40,8 @@ pub const SPECIAL: [f32; 42] = [
     2_147_483_648.0,
     -2_147_483_904.0,
     1e9,
-    // Of float24: the largest subnormal and a tie above it, the smallest normal, the smallest of all, the largest; what
-    // overflows or vanishes soon; ties on the way to it.
+    // Float24: the largest subnormal and a tie above it, the smallest normal, the smallest of all,
+    // the largest; numbers near overflow or underflow; ties of the rounding to float24.
     f32::from_bits(0x207F_FF00),
     f32::from_bits(0x207F_FF80),
     -f32::from_bits(0x2080_0000),
@@ -55,13 +55,13 @@ pub const SPECIAL: [f32; 42] = [
     f32::from_bits(0x2F80_0000),
 ];
 
-/// What kinds of numbers a case has.
+/// Shares of the kinds of numbers in a case.
 #[derive(Clone, Copy, Debug)]
 pub struct Mix {
     /// The percentage of special values.
     pub special: u32,
-    /// The percentage of numbers with more significant bits than float24 has. Native code does not expect them in
-    /// uniforms and temporaries.
+    /// The percentage of numbers with more significant bits than float24 has. Native code does not
+    /// expect them in uniforms and temporaries.
     pub long: u32,
 }
 
@@ -73,7 +73,7 @@ pub const MIXES: [Mix; 4] = [
     Mix { special: 30, long: 10 },
 ];
 
-/// Where indices begin and stop counting, and what may be mistaken for it.
+/// Bounds of relative indices, and values next to them.
 const ADDRESS_EDGES: [i32; 8] = [-129, -128, -127, 126, 127, 128, 255, 256];
 
 /// A register component.
@@ -96,12 +96,12 @@ fn vector(choices: &mut Choices<'_>, mix: Mix) -> Vec4 {
 }
 
 /// A register file.
-pub fn registers(choices: &mut Choices<'_>, mix: Mix) -> Registers {
+pub fn file(choices: &mut Choices<'_>, mix: Mix) -> Registers {
     std::array::from_fn::<Vec4, REGS, _>(|_| vector(choices, mix))
 }
 
-/// Uniforms. `c0-c3` are small integers, good for addresses, and `c4` is -1 everywhere, to count down with; loop counts
-/// are mostly small, so that most runs end.
+/// Uniforms. `c0-c3` are small integers, usable as addresses; `c4` is -1 in each component, for
+/// counting down. Loop counts are mostly small, so that most runs end.
 pub fn uniforms(choices: &mut Choices<'_>, mix: Mix) -> Uniforms {
     let mut u = Uniforms::new();
     u.c = std::array::from_fn(|_| vector(choices, mix));
@@ -131,14 +131,14 @@ pub fn unit(choices: &mut Choices<'_>, mix: Mix) -> Unit {
         _ => choices.word() as i32,
     };
     Unit {
-        v: registers(choices, mix),
-        r: registers(choices, mix),
-        o: std::array::from_fn(|_| registers(choices, mix)),
-        slots: std::array::from_fn(|_| registers(choices, mix)),
+        v: file(choices, mix),
+        r: file(choices, mix),
+        o: std::array::from_fn(|_| file(choices, mix)),
+        slots: std::array::from_fn(|_| file(choices, mix)),
         a0: [address(choices), address(choices)],
         al: address(choices),
         cmp: [choices.percent(50), choices.percent(50)],
-        // Only the lowest bits count; the others must survive.
+        // Only the lowest bits have a meaning; the others must be preserved.
         bank: if choices.percent(5) { choices.word() as u8 } else { choices.below(2) as u8 },
         setemit: EmitState {
             vertex: if choices.percent(5) { choices.word() as u8 } else { choices.below(4) as u8 },
