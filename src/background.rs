@@ -13,10 +13,10 @@ use std::thread::{self, JoinHandle, ThreadId};
 
 /// A unit of work. It should hold only weak references to the object it works for, so that work for
 /// dropped objects is skipped.
-pub type Job = Box<dyn FnOnce() + Send>;
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 /// Threads that run jobs. Dropping it ends each thread after its current job.
-pub struct Background {
+pub(crate) struct Background {
     queue: Queue,
     threads: Vec<JoinHandle<()>>,
 }
@@ -53,7 +53,7 @@ struct State {
 
 impl Background {
     /// Starts `threads` threads: at most 64, and fewer if the system fails to start one.
-    pub fn new(threads: usize) -> Background {
+    pub(crate) fn new(threads: usize) -> Background {
         let queue = Queue::default();
         // A thread that finds no thread ids ends. The lock keeps it waiting until they are stored.
         let mut state = queue.state();
@@ -68,7 +68,7 @@ impl Background {
     }
 
     /// The queue that the threads serve.
-    pub fn queue(&self) -> &Queue {
+    pub(crate) fn queue(&self) -> &Queue {
         &self.queue
     }
 }
@@ -162,7 +162,7 @@ impl Queue {
 ///
 /// Each method takes a function that computes the value of this very `Lazy`, through
 /// [`Lazy::get_or_init`].
-pub struct Lazy<T> {
+pub(crate) struct Lazy<T> {
     value: OnceLock<T>,
     requested: AtomicBool,
 }
@@ -176,18 +176,18 @@ impl<T> Default for Lazy<T> {
 impl<T> Lazy<T> {
     /// The value, if it has been computed.
     #[inline]
-    pub fn get(&self) -> Option<&T> {
+    pub(crate) fn get(&self) -> Option<&T> {
         self.value.get()
     }
 
     /// The value; `compute` runs if there is none yet. Of concurrent callers one computes and the
     /// others wait.
-    pub fn get_or_init(&self, compute: impl FnOnce() -> T) -> &T {
+    pub(crate) fn get_or_init(&self, compute: impl FnOnce() -> T) -> &T {
         self.value.get_or_init(compute)
     }
 
     /// Whether any caller has requested the value.
-    pub fn requested(&self) -> bool {
+    pub(crate) fn requested(&self) -> bool {
         self.requested.load(Ordering::Relaxed)
     }
 
@@ -195,7 +195,7 @@ impl<T> Lazy<T> {
     /// `queue` is open, `compute` runs as a job. Otherwise it runs before this returns, also if the
     /// value exists: it may do more than compute.
     #[inline]
-    pub fn request<O: Send + Sync + 'static>(
+    pub(crate) fn request<O: Send + Sync + 'static>(
         &self,
         owner: &Arc<O>,
         queue: Option<&Queue>,
@@ -230,7 +230,7 @@ impl<T> Lazy<T> {
 
     /// The value, if there is one. Otherwise this [requests](Lazy::request) it, and returns `None`
     /// while a job computes it. If there is no open queue, `compute` runs here.
-    pub fn get_or_request<'a, O: Send + Sync + 'static>(
+    pub(crate) fn get_or_request<'a, O: Send + Sync + 'static>(
         &'a self,
         owner: &'a Arc<O>,
         queue: Option<&Queue>,

@@ -18,10 +18,10 @@ pub(super) struct Args<'s> {
 }
 
 impl<'s> Args<'s> {
-    pub fn new(list: Vec<Span<'s>>, rest: Span<'s>) -> Args<'s> {
+    pub(super) fn new(list: Vec<Span<'s>>, rest: Span<'s>) -> Args<'s> {
         Args { list, next: 0, end: rest.skip(rest.text.len()) }
     }
-    pub fn next(&mut self, what: &'static str) -> Parse<Span<'s>> {
+    pub(super) fn next(&mut self, what: &'static str) -> Parse<Span<'s>> {
         match self.maybe() {
             Some(arg) if !arg.is_empty() => Ok(arg),
             // An empty argument ends at a comma.
@@ -30,15 +30,15 @@ impl<'s> Args<'s> {
         }
     }
     /// A name, which may be empty where arguments are separated by commas.
-    pub fn name(&mut self, what: &'static str) -> Parse<Span<'s>> {
+    pub(super) fn name(&mut self, what: &'static str) -> Parse<Span<'s>> {
         self.maybe().map_or_else(|| expected(what, self.end), Ok)
     }
-    pub fn maybe(&mut self) -> Option<Span<'s>> {
+    pub(super) fn maybe(&mut self) -> Option<Span<'s>> {
         let arg = self.list.get(self.next).copied();
         self.next += 1;
         arg
     }
-    pub fn done(&self) -> Parse<()> {
+    pub(super) fn done(&self) -> Parse<()> {
         match self.list.get(self.next) {
             Some(&extra) => fault(extra, AsmErrorKind::TooManyArguments(clip(extra.text))),
             None => Ok(()),

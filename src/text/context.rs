@@ -110,7 +110,7 @@ pub(super) struct File<'s> {
 }
 
 impl<'s> File<'s> {
-    pub fn new(first: Site<'s>) -> File<'s> {
+    pub(super) fn new(first: Site<'s>) -> File<'s> {
         File {
             first,
             names: Names::default(),

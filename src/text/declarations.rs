@@ -43,12 +43,12 @@ pub(super) struct RegisterSpace<'s> {
 
 impl<'s> RegisterSpace<'s> {
     /// The space that all vertex files share.
-    pub fn shared() -> RegisterSpace<'s> {
+    pub(super) fn shared() -> RegisterSpace<'s> {
         RegisterSpace::new(0, 16, MAX_DECLARATIONS)
     }
     /// The space of one geometry file, whose float uniforms begin at `first`. b15 belongs to the
     /// hardware.
-    pub fn geometry(first: u32) -> RegisterSpace<'s> {
+    pub(super) fn geometry(first: u32) -> RegisterSpace<'s> {
         RegisterSpace::new(first, 15, usize::MAX)
     }
     fn new(first: u32, bools: u32, limit: usize) -> RegisterSpace<'s> {
@@ -57,21 +57,21 @@ impl<'s> RegisterSpace<'s> {
     }
 
     /// Whether no further declaration is possible.
-    pub fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.declarations >= self.limit
     }
     /// The error for a full space.
-    pub fn full(&self) -> AsmErrorKind {
+    pub(super) fn full(&self) -> AsmErrorKind {
         AsmErrorKind::TableFull { what: "uniforms", limit: self.limit }
     }
 
     /// Starts a new file, whose constants begin at the top again.
-    pub fn next_file(&mut self) {
+    pub(super) fn next_file(&mut self) {
         self.pools.iter_mut().for_each(|p| p.local = p.end);
     }
 
     /// Allocates a uniform. A declaration equal to an earlier file's returns the same registers.
-    pub fn uniform(&mut self, class: Class, name: &'s str, size: u32) -> Result<u32, AsmErrorKind> {
+    pub(super) fn uniform(&mut self, class: Class, name: &'s str, size: u32) -> Result<u32, AsmErrorKind> {
         if self.is_full() {
             return Err(self.full());
         }
@@ -91,7 +91,7 @@ impl<'s> RegisterSpace<'s> {
     }
 
     /// Allocates a constant or an array of constants.
-    pub fn constant(&mut self, class: Class, size: u32) -> Result<u32, AsmErrorKind> {
+    pub(super) fn constant(&mut self, class: Class, size: u32) -> Result<u32, AsmErrorKind> {
         let pool = &mut self.pools[class as usize];
         if size > pool.local.saturating_sub(pool.next) {
             return Err(AsmErrorKind::UniformsFull { class: class.name() });
@@ -149,7 +149,7 @@ pub(super) const VERSION: u16 = 0x1002;
 pub(super) const DUMMY: u16 = 9;
 
 impl DvleBuilder {
-    pub fn constant(&mut self, c: Constant) -> Result<(), AsmErrorKind> {
+    pub(super) fn constant(&mut self, c: Constant) -> Result<(), AsmErrorKind> {
         if self.constants.len() >= MAX_ROWS {
             return Err(AsmErrorKind::TableFull { what: "constants", limit: MAX_ROWS });
         }
@@ -158,7 +158,7 @@ impl DvleBuilder {
     }
 
     /// A row of the uniform table: `size` registers from `reg` on, in the operands' common space.
-    pub fn name(&mut self, name: &str, reg: u32, size: u32) -> Result<(), AsmErrorKind> {
+    pub(super) fn name(&mut self, name: &str, reg: u32, size: u32) -> Result<(), AsmErrorKind> {
         if self.uniforms.len() >= MAX_ROWS {
             return Err(AsmErrorKind::TableFull { what: "names of uniforms and inputs", limit: MAX_ROWS });
         }
@@ -171,7 +171,7 @@ impl DvleBuilder {
     }
 
     /// Declares an input: the given register, or the lowest free one.
-    pub fn input(&mut self, register: Option<u8>) -> Result<u8, AsmErrorKind> {
+    pub(super) fn input(&mut self, register: Option<u8>) -> Result<u8, AsmErrorKind> {
         let free = self.input_mask.trailing_ones() as u8;
         let register = register.unwrap_or(free);
         if register > 15 {
@@ -182,7 +182,7 @@ impl DvleBuilder {
     }
 
     /// Declares an output. `mask` has bit 0 = x.
-    pub fn output(&mut self, semantic: u16, register: Option<u8>, mask: u8) -> Result<u8, AsmErrorKind> {
+    pub(super) fn output(&mut self, semantic: u16, register: Option<u8>, mask: u8) -> Result<u8, AsmErrorKind> {
         if self.outputs.len() >= MAX_OUTPUTS {
             return Err(AsmErrorKind::TableFull { what: "outputs", limit: MAX_OUTPUTS });
         }
@@ -206,7 +206,7 @@ impl DvleBuilder {
     }
 
     /// Appends a row to the output table, verbatim.
-    pub fn raw_output(&mut self, output: Output) -> Result<(), AsmErrorKind> {
+    pub(super) fn raw_output(&mut self, output: Output) -> Result<(), AsmErrorKind> {
         if self.outputs.len() >= MAX_OUTPUTS {
             return Err(AsmErrorKind::TableFull { what: "outputs", limit: MAX_OUTPUTS });
         }
@@ -218,12 +218,12 @@ impl DvleBuilder {
     }
 
     /// Whether the file has no declaration that `.gsh` must precede.
-    pub fn is_fresh(&self) -> bool {
+    pub(super) fn is_fresh(&self) -> bool {
         self.constants.is_empty() && self.outputs.is_empty() && self.uniforms.is_empty() && self.input_mask == 0
     }
 
     /// The finished entry point.
-    pub fn finish(mut self, entry: u32, end: u32) -> Dvle {
+    pub(super) fn finish(mut self, entry: u32, end: u32) -> Dvle {
         self.uniforms.sort_by_key(|u| u.first);
         Dvle {
             version: self.version,

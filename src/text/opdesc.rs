@@ -74,12 +74,12 @@ fn is_mad(inst: &Inst) -> bool {
 
 impl OpdescTable {
     /// The entries: first and second word.
-    pub fn entries(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+    pub(super) fn entries(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         self.entries.iter().map(|e| (e.word, e.extra))
     }
 
     /// Appends a pinned entry.
-    pub fn give(&mut self, word: u32, extra: u32) -> Result<(), AsmErrorKind> {
+    pub(super) fn give(&mut self, word: u32, extra: u32) -> Result<(), AsmErrorKind> {
         if self.entries.len() >= MAX_GIVEN {
             return Err(AsmErrorKind::TableFull { what: "operand descriptors", limit: MAX_GIVEN });
         }
@@ -88,12 +88,12 @@ impl OpdescTable {
     }
 
     /// The entry that first fit chooses for these bits, if it exists.
-    pub fn find(&self, value: u32, relevant: u32) -> Option<usize> {
+    pub(super) fn find(&self, value: u32, relevant: u32) -> Option<usize> {
         self.entries.iter().take(OPDESCS).position(|e| (value ^ e.word) & relevant & e.fixed == 0)
     }
 
     /// Finds or creates the entry of `inst`, which must have a descriptor.
-    pub fn place(&mut self, inst: &Inst) -> Result<Slot, AsmErrorKind> {
+    pub(super) fn place(&mut self, inst: &Inst) -> Result<Slot, AsmErrorKind> {
         let (value, relevant) = descriptor_of(inst).expect("only instructions with operands are placed");
         let index = match self.find(value, relevant) {
             Some(i) => {
@@ -125,7 +125,7 @@ impl OpdescTable {
     }
 
     /// Assigns entry `index` to `inst`. A shorter table grows with free entries.
-    pub fn place_at(&mut self, inst: &Inst, index: u32) -> Result<Slot, AsmErrorKind> {
+    pub(super) fn place_at(&mut self, inst: &Inst, index: u32) -> Result<Slot, AsmErrorKind> {
         let (value, relevant) = descriptor_of(inst).expect("only instructions with operands are placed");
         let mad = is_mad(inst);
         let i = index as usize;

@@ -24,10 +24,10 @@ pub(super) struct Alias {
 }
 
 impl Alias {
-    pub fn register(reg: u32) -> Alias {
+    pub(super) fn register(reg: u32) -> Alias {
         Alias { reg, components: [0, 1, 2, 3], negate: false, letter: None }
     }
-    pub fn of(letter: char, reg: u32) -> Alias {
+    pub(super) fn of(letter: char, reg: u32) -> Alias {
         Alias { letter: Some(letter), ..Alias::register(reg) }
     }
 }
@@ -60,7 +60,7 @@ impl Operand<'_> {
     }
 
     /// The operand as a source.
-    pub fn src(&self) -> Parse<Src> {
+    pub(super) fn src(&self) -> Parse<Src> {
         if self.no_components {
             return fault(self.span, AsmErrorKind::BadSwizzle("_".into()));
         }
@@ -76,7 +76,7 @@ impl Operand<'_> {
     }
 
     /// The components as a set.
-    pub fn mask(&self) -> WriteMask {
+    pub(super) fn mask(&self) -> WriteMask {
         if self.no_components {
             return WriteMask::NONE;
         }
@@ -84,7 +84,7 @@ impl Operand<'_> {
     }
 
     /// The number within a class of `count` registers from `first` on.
-    pub fn number_in(&self, first: u32, count: u32, what: &'static str) -> Parse<u8> {
+    pub(super) fn number_in(&self, first: u32, count: u32, what: &'static str) -> Parse<u8> {
         match self.reg.checked_sub(first) {
             Some(n) if n < count => Ok(n as u8),
             _ => self.class_error(what),
@@ -109,7 +109,7 @@ pub(super) struct Names<'s> {
 impl<'s> Names<'s> {
     /// Defines `name`; a second definition is an error. As in picasso, an alias may hide a
     /// register.
-    pub fn define(&mut self, name: Span<'s>, alias: Alias) -> Parse<()> {
+    pub(super) fn define(&mut self, name: Span<'s>, alias: Alias) -> Parse<()> {
         if reads_like_a_register(name.text) {
             self.note(name, WarningKind::HidesRegister(clip(name.text)));
         }
@@ -120,12 +120,12 @@ impl<'s> Names<'s> {
     }
 
     /// Whether `name` is an alias.
-    pub fn is_defined(&self, name: &str) -> bool {
+    pub(super) fn is_defined(&self, name: &str) -> bool {
         self.aliases.contains_key(name)
     }
 
     /// Reads an operand. `relative`: the language allows an index register here.
-    pub fn operand(&mut self, span: Span<'s>, relative: bool) -> Parse<Operand<'s>> {
+    pub(super) fn operand(&mut self, span: Span<'s>, relative: bool) -> Parse<Operand<'s>> {
         let (negate, body) = match span.strip('-') {
             Some(rest) => (true, rest),
             None => (false, span),
@@ -196,7 +196,7 @@ impl<'s> Names<'s> {
     }
 
     /// Reads a destination: register and mask.
-    pub fn destination(&mut self, span: Span<'s>) -> Parse<(DstReg, WriteMask)> {
+    pub(super) fn destination(&mut self, span: Span<'s>) -> Parse<(DstReg, WriteMask)> {
         let operand = self.operand(span, false)?;
         if operand.reg >= FLOAT {
             return fault(span, AsmErrorKind::NotWritable(clip(span.text)));
@@ -209,14 +209,14 @@ impl<'s> Names<'s> {
         Ok((DstReg::new(operand.reg as u8), operand.mask()))
     }
 
-    pub fn note_order(&mut self, operand: &Operand<'_>) {
+    pub(super) fn note_order(&mut self, operand: &Operand<'_>) {
         if !operand.components.is_sorted() {
             self.note(operand.span, WarningKind::MaskOrder(clip(operand.span.text)));
         }
     }
 
     /// Warns if the letter of an operand's definition contradicts its use.
-    pub fn note_use(&mut self, operand: &Operand<'_>, what: Use) {
+    pub(super) fn note_use(&mut self, operand: &Operand<'_>, what: Use) {
         let (wrong, right) = if what == Use::Read { ('o', 'v') } else { ('v', 'o') };
         if operand.letter == Some(wrong) && operand.reg < TEMP {
             let register = format!("{right}{}", operand.reg);
@@ -229,7 +229,7 @@ impl<'s> Names<'s> {
     }
 
     /// Warns about text that the language ignores.
-    pub fn ignored(&mut self, junk: Span<'_>) {
+    pub(super) fn ignored(&mut self, junk: Span<'_>) {
         let junk = junk.trim();
         if !junk.is_empty() {
             self.note(junk, WarningKind::Ignored(clip(junk.text)));
@@ -260,7 +260,7 @@ impl<'s> Names<'s> {
     }
 
     /// Decimal, like C's `atoi`: text after the digits is ignored, and a missing number is 0.
-    pub fn decimal(&mut self, text: Span<'s>) -> i64 {
+    pub(super) fn decimal(&mut self, text: Span<'s>) -> i64 {
         let (value, len) = decimal_prefix(text.text);
         if len == 0 {
             self.note(text, WarningKind::NotANumber(clip(text.text)));

@@ -30,11 +30,11 @@ pub(super) enum Class {
 }
 
 impl Class {
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         ["float", "integer", "boolean"][self as usize]
     }
     /// Its first number in the operands' common space.
-    pub fn base(self) -> u32 {
+    pub(super) fn base(self) -> u32 {
         [FLOAT, INT, BOOL][self as usize]
     }
 }

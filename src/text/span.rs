@@ -20,46 +20,46 @@ const BLANKS: [char; 2] = [' ', '\t'];
 impl<'s> Span<'s> {
     /// The text from byte `n` on. `n` must be a character boundary; callers pass positions next to
     /// ASCII bytes.
-    pub fn skip(self, n: usize) -> Span<'s> {
+    pub(super) fn skip(self, n: usize) -> Span<'s> {
         Span { text: &self.text[n..], at: self.at + n }
     }
     /// The first `n` bytes.
-    pub fn take(self, n: usize) -> Span<'s> {
+    pub(super) fn take(self, n: usize) -> Span<'s> {
         Span { text: &self.text[..n], at: self.at }
     }
     /// Without white space at both ends.
-    pub fn trim(self) -> Span<'s> {
+    pub(super) fn trim(self) -> Span<'s> {
         let start = self.text.trim_start_matches(is_space);
         let n = self.text.len() - start.len();
         Span { text: start.trim_end_matches(is_space), at: self.at + n }
     }
     /// The text before and the text after the first `c` (an ASCII character).
-    pub fn cut(self, c: char) -> Option<(Span<'s>, Span<'s>)> {
+    pub(super) fn cut(self, c: char) -> Option<(Span<'s>, Span<'s>)> {
         let n = self.text.find(c)?;
         Some((self.take(n), self.skip(n + c.len_utf8())))
     }
     /// Without the prefix `c`.
-    pub fn strip(self, c: char) -> Option<Span<'s>> {
+    pub(super) fn strip(self, c: char) -> Option<Span<'s>> {
         self.text.starts_with(c).then(|| self.skip(c.len_utf8()))
     }
     /// Whether the text is empty.
-    pub fn is_empty(self) -> bool {
+    pub(super) fn is_empty(self) -> bool {
         self.text.is_empty()
     }
     /// Whether the text is `word`, ignoring case.
-    pub fn is(self, word: &str) -> bool {
+    pub(super) fn is(self, word: &str) -> bool {
         self.text.eq_ignore_ascii_case(word)
     }
     /// The first word and the rest. Words are separated by blanks and tabs; other white space is
     /// part of one.
-    pub fn word(self) -> (Span<'s>, Span<'s>) {
+    pub(super) fn word(self) -> (Span<'s>, Span<'s>) {
         let n = self.text.len() - self.text.trim_start_matches(BLANKS).len();
         let s = self.skip(n);
         let n = s.text.find(BLANKS).unwrap_or(s.text.len());
         (s.take(n), s.skip(n))
     }
     /// All words.
-    pub fn words(self) -> Vec<Span<'s>> {
+    pub(super) fn words(self) -> Vec<Span<'s>> {
         let (mut out, mut rest) = (Vec::new(), self);
         loop {
             let (word, tail) = rest.word();
@@ -71,7 +71,7 @@ impl<'s> Span<'s> {
         }
     }
     /// Comma-separated arguments, trimmed. One trailing comma is ignored, as in picasso.
-    pub fn arguments(self) -> Vec<Span<'s>> {
+    pub(super) fn arguments(self) -> Vec<Span<'s>> {
         let (mut out, mut rest) = (Vec::new(), self.trim());
         if rest.is_empty() {
             return out;
