@@ -361,10 +361,10 @@ fn groups_that_run_out_of_fuel_or_leave_a_loop_divergently_bail_out() {
 #[test]
 fn dependent_vertices_run_in_order_with_a_reason() {
     for (body, why) in [
-        (" add r0, r0, v0\n mov o0, r0", "r0.x may be what an earlier vertex left there"),
+        (" add r0, r0, v0\n mov o0, r0", "r0.x may hold a value of an earlier vertex"),
         (
             " mov o0, v0\n mov r9, v1\n cmp v0.xy, gt, gt, r9.xy\n ifc cmp.x\n mov o1, v1\n .end",
-            "o1.x may be what an earlier vertex left there",
+            "o1.x may hold a value of an earlier vertex",
         ),
     ] {
         assert_eq!(same_as_interpreter(&main(body), numbers, ALL_REGISTERS), (0, 0));
