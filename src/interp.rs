@@ -9,7 +9,8 @@
 use crate::isa::flow::{Action, Next, Ring, Scopes, is_backward};
 use crate::isa::numeric::Precision;
 use crate::isa::{
-    Alu, AluOp, CmpOp, DstFile, FLOAT_UNIFORMS, Index, Inst, Pc, Src, SrcFile, Stage, Test, VectorOp, WriteMask,
+    Alu, AluOp, CmpOp, DstFile, FLOAT_UNIFORMS, Index, Inst, Pc, Relation, Src, SrcFile, Stage, Test, VectorOp,
+    WriteMask,
 };
 use crate::kernel::{Backend, Config, Kernel, Unsupported, with_host_copies};
 use crate::layout::{Host, HostEmitter, Layout};
@@ -194,7 +195,7 @@ impl InterpKernel {
             }
             Inst::Cmp { ops, src } => {
                 let [a, b] = src.map(|s| fetch(p, &s, uniforms, unit));
-                unit.cmp = [p.compare(ops[0], a[0], b[0]), p.compare(ops[1], a[1], b[1])];
+                unit.cmp = [compare(p, ops[0], a[0], b[0]), compare(p, ops[1], a[1], b[1])];
             }
             Inst::Emit if geometry => unit.emit(emitter),
             Inst::Setemit(parameters) if geometry => unit.setemit = EmitState::from(parameters),
@@ -283,7 +284,7 @@ fn execute_alu(p: Precision, alu: &Alu, uniforms: &Uniforms, unit: &mut Unit) {
         AluOp::Vector(op) => {
             if op == VectorOp::Litp {
                 // Whether the mask suppresses the flags is *unknown on hardware*; here it does not.
-                unit.cmp = [p.compare(CmpOp::Ge, sources[0][0], 0.0), p.compare(CmpOp::Ge, sources[0][3], 0.0)];
+                unit.cmp = [p.compare(Relation::Ge, sources[0][0], 0.0), p.compare(Relation::Ge, sources[0][3], 0.0)];
             }
             p.vector(op, sources)
         }
@@ -305,6 +306,11 @@ fn write(value: Vec4, mask: WriteMask, register: &mut Vec4) {
             register[c] = value[c];
         }
     }
+}
+
+/// One test of `CMP`.
+fn compare(p: Precision, op: CmpOp, a: f32, b: f32) -> bool {
+    op.relation().is_none_or(|op| p.compare(op, a, b))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::build::{Builder, StateVar};
 use super::{Inst, Node, ScalarUse, Use, Value};
-use crate::isa::{self, Alu, AluOp, CmpOp, DstFile, Index, Src, SrcFile, Stage, Swizzle, VectorOp, WriteMask};
+use crate::isa::{self, Alu, AluOp, DstFile, Index, Relation, Src, SrcFile, Stage, Swizzle, VectorOp, WriteMask};
 
 impl Builder {
     /// Adds the effect of `inst`. Control flow is in the graph's terminators and adds nothing.
@@ -20,9 +20,9 @@ impl Builder {
             }
             isa::Inst::Cmp { ops, src } => {
                 let [a, b] = [self.source(&src[0]), self.source(&src[1])];
-                let flags = [0, 1].map(|n| match ops[n] {
-                    CmpOp::True6 | CmpOp::True7 => self.define(Node::Flag(true)),
-                    op => self.define(Node::Compare { op, a: a.component(n), b: b.component(n) }),
+                let flags = [0, 1].map(|n| match ops[n].relation() {
+                    None => self.define(Node::Flag(true)),
+                    Some(op) => self.define(Node::Compare { op, a: a.component(n), b: b.component(n) }),
                 });
                 self.set_flags(flags);
             }
@@ -53,7 +53,7 @@ impl Builder {
         let flags = (op == AluOp::Vector(VectorOp::Litp)).then(|| {
             let zero = self.func.value(Node::Const([0; 4]));
             let zero = ScalarUse { value: zero, component: 0, negate: false };
-            [0, 3].map(|n| self.define(Node::Compare { op: CmpOp::Ge, a: src[0].component(n), b: zero }))
+            [0, 3].map(|n| self.define(Node::Compare { op: Relation::Ge, a: src[0].component(n), b: zero }))
         });
         if alu.mask != WriteMask::NONE {
             let new = match op {

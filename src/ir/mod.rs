@@ -34,7 +34,7 @@ mod tests;
 pub mod verify;
 
 use crate::isa::flow::Exit;
-use crate::isa::{CmpOp, Cond, Pc, ScalarOp, Setemit, Swizzle, VectorOp, WriteMask};
+use crate::isa::{Cond, Pc, Relation, ScalarOp, Setemit, Swizzle, VectorOp, WriteMask};
 use crate::program::Entry;
 
 /// The number of a value: its index in [`Func::nodes`].
@@ -184,7 +184,7 @@ pub enum Node {
     /// A comparison of two scalars.
     Compare {
         /// The operator; never one of the two that always hold.
-        op: CmpOp,
+        op: Relation,
         /// Left.
         a: ScalarUse,
         /// Right.

@@ -92,11 +92,6 @@ fn verify_names_the_broken_rule() {
     f.blocks[0] = Block { insts: Vec::new(), term: Terminator::Goto(Edge { to: 1, args: Vec::new() }), ..to.clone() };
     f.blocks.push(to);
     assert_eq!(rule(&f), 5, "a load after block 0");
-    let f = func(|f| {
-        let x = ScalarUse { value: f.value(Node::Uniform(0)), component: 0, negate: false };
-        vec![f.value(Node::Compare { op: CmpOp::True6, a: x, b: x })]
-    });
-    assert_eq!(rule(&f), 6);
 }
 
 /// A function of one block with `stores`.
@@ -182,8 +177,8 @@ fn integers_and_flags_of_constants_are_constants() {
             (f.value(Node::Int(i32::MAX)), f.value(Node::Int(2)), f.value(Node::Load(Mem::Address(1))));
         let wrapped = f.value(Node::Add(most, two));
         let open = f.value(Node::Add(loaded, two));
-        let less = f.value(Node::Compare { op: crate::isa::CmpOp::Lt, a: scalar(0, false), b: scalar(3, false) });
-        let more = f.value(Node::Compare { op: crate::isa::CmpOp::Lt, a: scalar(0, false), b: scalar(3, true) });
+        let less = f.value(Node::Compare { op: crate::isa::Relation::Lt, a: scalar(0, false), b: scalar(3, false) });
+        let more = f.value(Node::Compare { op: crate::isa::Relation::Lt, a: scalar(0, false), b: scalar(3, true) });
         let offsets = [-129, -128, 127, 128].map(|n| {
             let n = f.value(Node::Int(n));
             f.value(Node::Offset(n))

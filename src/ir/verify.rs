@@ -7,10 +7,9 @@
 //! 4. Sources have the type that their node, store or test requires.
 //! 5. In the SSA form registers are loaded in block 0 only, and after its stores a block ends the
 //!    run or emits.
-//! 6. No comparison has an operator that always holds.
 
 use super::{BranchTest, Form, Func, Inst, Mem, Node, Terminator, Type, Value};
-use crate::isa::{CmpOp, Pc};
+use crate::isa::Pc;
 use std::collections::HashSet;
 use std::fmt;
 
@@ -79,9 +78,6 @@ impl Func {
                         }
                         if !self.well_typed(node) {
                             return fail(4, b, pc);
-                        }
-                        if matches!(node, Node::Compare { op: CmpOp::True6 | CmpOp::True7, .. }) {
-                            return fail(6, b, pc);
                         }
                         if self.form == Form::Ssa && b != 0 && matches!(node, Node::Load(_)) {
                             return fail(5, b, pc);
@@ -218,7 +214,7 @@ mod tests {
     use super::*;
     use crate::ir::{Block, Edge, ScalarUse, Use};
     use crate::isa::flow::Exit;
-    use crate::isa::{Cond, CondOp, PointwiseOp};
+    use crate::isa::{Cond, CondOp, PointwiseOp, Relation};
     use crate::program::Entry;
 
     const INPUT: Value = Value(0);
@@ -261,7 +257,7 @@ mod tests {
             Node::Load(Mem::Bank),
             Node::Load(Mem::LoopCounter),
             Node::Add(COUNT, ONE),
-            Node::Compare { op: CmpOp::Lt, a: scalar(INPUT), b: scalar(VECTOR) },
+            Node::Compare { op: Relation::Lt, a: scalar(INPUT), b: scalar(VECTOR) },
             plain(PointwiseOp::Add, VECTOR),
             Node::Offset(COUNT),
             Node::Relative { base: 3, offset: OFFSET },
@@ -436,15 +432,6 @@ mod tests {
             f.blocks[3].insts.push((0, Inst::Def(NEW)));
         });
         assert_eq!(loads, None);
-    }
-
-    #[test]
-    fn rule_6_comparison_operators() {
-        let compare = |op| with(1, Node::Compare { op, a: scalar(INPUT), b: scalar(INPUT) });
-        assert_eq!(
-            (compare(CmpOp::Ge), compare(CmpOp::True6), compare(CmpOp::True7)),
-            (None, Some((6, 1)), Some((6, 1)))
-        );
     }
 
     #[test]

@@ -373,9 +373,40 @@ impl CmpOp {
             _ => CmpOp::True7,
         }
     }
+    /// The relation; `None` for the two operators that are always true.
+    pub const fn relation(self) -> Option<Relation> {
+        Some(match self {
+            CmpOp::Eq => Relation::Eq,
+            CmpOp::Ne => Relation::Ne,
+            CmpOp::Lt => Relation::Lt,
+            CmpOp::Le => Relation::Le,
+            CmpOp::Gt => Relation::Gt,
+            CmpOp::Ge => Relation::Ge,
+            CmpOp::True6 | CmpOp::True7 => return None,
+        })
+    }
     /// The assembler's name.
     pub const fn mnemonic(self) -> &'static str {
         ["eq", "ne", "lt", "le", "gt", "ge", "true6", "true7"][self as usize]
+    }
+}
+
+/// A relation of two numbers: an operator of `CMP` that is not always true.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Relation {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+impl Relation {
+    /// The assembler's name.
+    pub const fn mnemonic(self) -> &'static str {
+        ["eq", "ne", "lt", "le", "gt", "ge"][self as usize]
     }
 }
 

@@ -9,7 +9,7 @@
 
 use super::elementary::{ex2_32, ex2_64, lg2_32, lg2_64};
 use super::float24::{Rounding, flush};
-use super::{CmpOp, DotOp, PointwiseOp, ScalarOp, VectorOp};
+use super::{DotOp, PointwiseOp, Relation, ScalarOp, VectorOp};
 use std::fmt;
 use std::str::FromStr;
 
@@ -225,15 +225,14 @@ impl Precision {
 
     /// One component of `CMP`. Ordered comparisons fail on NaN, `ne` holds (`eq`, `ne`, `le` with
     /// NaN: *unknown on hardware*). Operators 6 and 7 always hold (3dbrew).
-    pub fn compare(self, op: CmpOp, a: f32, b: f32) -> bool {
+    pub fn compare(self, op: Relation, a: f32, b: f32) -> bool {
         match op {
-            CmpOp::Eq => a == b,
-            CmpOp::Ne => a != b,
-            CmpOp::Lt => a < b,
-            CmpOp::Le => a <= b,
-            CmpOp::Gt => a > b,
-            CmpOp::Ge => a >= b,
-            CmpOp::True6 | CmpOp::True7 => true,
+            Relation::Eq => a == b,
+            Relation::Ne => a != b,
+            Relation::Lt => a < b,
+            Relation::Le => a <= b,
+            Relation::Gt => a > b,
+            Relation::Ge => a >= b,
         }
     }
 }
@@ -354,7 +353,7 @@ mod tests {
             // Measured: MUL flushes operands and results, MAX and CMP do not.
             assert_eq!((p.mul(subnormal, 2.0), p.mul(smallest, 0.5), p.mul(smallest, -0.5).to_bits()), (0.0, 0.0, 0));
             assert_eq!((p.max(subnormal, 0.0), p.min(-subnormal, 0.0)), (subnormal, -subnormal));
-            assert!(!p.compare(CmpOp::Eq, subnormal, 0.0));
+            assert!(!p.compare(Relation::Eq, subnormal, 0.0));
             // By analogy.
             assert_eq!((p.add(subnormal, subnormal), p.add(smallest, -subnormal)), (0.0, smallest));
             assert_eq!((p.flr(-subnormal).to_bits(), p.rcp(subnormal), p.rsq(-subnormal)), (0, INF, INF));

@@ -4,7 +4,7 @@ use super::*;
 use crate::ir::{Block, BranchTest, Edge, Form, Terminator};
 use crate::isa::flow::Exit;
 use crate::isa::table::ROWS;
-use crate::isa::{AluOp, CmpOp, Cond, CondOp, Opcode, PointwiseOp, ScalarOp, Swizzle, WriteMask};
+use crate::isa::{AluOp, Cond, CondOp, Opcode, PointwiseOp, Relation, ScalarOp, Swizzle, WriteMask};
 use crate::program::Entry;
 
 fn alu(op: impl Into<VectorOp>, value: Value) -> Node {
@@ -25,7 +25,7 @@ fn operations_that_multiply_and_operations_that_swallow_nan() {
         assert_eq!(swallows_nan(&node), [Litp, Max, Min, Sge, Sgei, Slt, Slti].contains(&op), "{op:?}");
     }
     let x = scalar(Value(0), 0);
-    assert!(swallows_nan(&Node::Compare { op: CmpOp::Ne, a: x, b: x }) && swallows_nan(&Node::ToAddress(x)));
+    assert!(swallows_nan(&Node::Compare { op: Relation::Ne, a: x, b: x }) && swallows_nan(&Node::ToAddress(x)));
     let scalar = Node::Scalar { op: ScalarOp::Rcp, src: x };
     assert!(!swallows_nan(&scalar) && !multiplies(&scalar) && !multiplies(&Node::ToAddress(x)));
 }
@@ -65,7 +65,10 @@ fn reads_of_each_kind_of_node() {
     assert_eq!(reads(Node::Alu { op: PointwiseOp::Mad.into(), src }, 0b1000), [(1, 0b1000), (2, 0b1000), (1, 0b1000)]);
     assert_eq!(reads(Node::Scalar { op: ScalarOp::Rcp, src: scalar(a, 2) }, 0b0001), [(1, 0b0100)]);
     assert_eq!(reads(Node::ToAddress(scalar(b, 3)), 1), [(2, 0b1000)]);
-    assert_eq!(reads(Node::Compare { op: CmpOp::Lt, a: scalar(a, 1), b: scalar(b, 2) }, 1), [(1, 0b0010), (2, 0b0100)]);
+    assert_eq!(
+        reads(Node::Compare { op: Relation::Lt, a: scalar(a, 1), b: scalar(b, 2) }, 1),
+        [(1, 0b0010), (2, 0b0100)]
+    );
     let merge = Node::Merge { mask: WriteMask::new(0b1100), old: a, new: b };
     let mask = WriteMask::new(0b1100).component_bits();
     assert_eq!(reads(merge, 0b0111), [(1, 0b0111 & !mask), (2, 0b0111 & mask)]);
@@ -78,19 +81,19 @@ fn reads_of_each_kind_of_node() {
 #[test]
 fn facts_flow_through_parameters() {
     let nodes = vec![
-        Node::Input(0),                                                                  // 0
-        Node::Load(Mem::Bank),                                                           // 1
-        alu(PointwiseOp::Mul, Value(0)),                                                 // 2
-        alu(PointwiseOp::Add, Value(0)),                                                 // 3
-        Node::Param(Type::Vec4),                                                         // 4: 2, then 4 itself
-        Node::Param(Type::Vec4),                                                         // 5: 3, then 6
-        alu(PointwiseOp::Max, Value(4)),                                                 // 6: swallows NaN
-        Node::Param(Type::Vec4),                                                         // 7: 2, dead
-        Node::Compare { op: CmpOp::Lt, a: scalar(Value(5), 3), b: scalar(Value(0), 1) }, // 8
-        Node::Compare { op: CmpOp::Gt, a: scalar(Value(5), 0), b: scalar(Value(0), 1) }, // 9: dead
-        alu(PointwiseOp::Flr, Value(4)),                                                 // 10
-        Node::Merge { mask: WriteMask::new(0b1000), old: Value(10), new: Value(6) },     // 11
-        Node::Scalar { op: ScalarOp::Rcp, src: scalar(Value(11), 1) },                   // 12
+        Node::Input(0),                                                                     // 0
+        Node::Load(Mem::Bank),                                                              // 1
+        alu(PointwiseOp::Mul, Value(0)),                                                    // 2
+        alu(PointwiseOp::Add, Value(0)),                                                    // 3
+        Node::Param(Type::Vec4),                                                            // 4: 2, then 4 itself
+        Node::Param(Type::Vec4),                                                            // 5: 3, then 6
+        alu(PointwiseOp::Max, Value(4)),                                                    // 6: swallows NaN
+        Node::Param(Type::Vec4),                                                            // 7: 2, dead
+        Node::Compare { op: Relation::Lt, a: scalar(Value(5), 3), b: scalar(Value(0), 1) }, // 8
+        Node::Compare { op: Relation::Gt, a: scalar(Value(5), 0), b: scalar(Value(0), 1) }, // 9: dead
+        alu(PointwiseOp::Flr, Value(4)),                                                    // 10
+        Node::Merge { mask: WriteMask::new(0b1000), old: Value(10), new: Value(6) },        // 11
+        Node::Scalar { op: ScalarOp::Rcp, src: scalar(Value(11), 1) },                      // 12
     ];
     let insts = |list: &[Inst]| list.iter().map(|&i| (0, i)).collect::<Vec<_>>();
     let defs = |list: &[u32]| insts(&list.iter().map(|&v| Inst::Def(Value(v))).collect::<Vec<_>>());

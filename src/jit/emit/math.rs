@@ -6,21 +6,20 @@
 
 use super::{ClifBuilder, Ends, Products};
 use crate::ir::analysis::Components;
-use crate::isa::CmpOp;
+use crate::isa::Relation;
 use crate::isa::numeric::{LITP_LIMIT, Precision};
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{Endianness, InstBuilder, MemFlagsData, Type, Value, types};
 
 /// A comparison of `CMP`.
-pub(crate) fn condition(op: CmpOp) -> FloatCC {
+pub(crate) fn condition(op: Relation) -> FloatCC {
     match op {
-        CmpOp::Eq => FloatCC::Equal,
-        CmpOp::Ne => FloatCC::NotEqual,
-        CmpOp::Lt => FloatCC::LessThan,
-        CmpOp::Le => FloatCC::LessThanOrEqual,
-        CmpOp::Gt => FloatCC::GreaterThan,
-        CmpOp::Ge => FloatCC::GreaterThanOrEqual,
-        CmpOp::True6 | CmpOp::True7 => unreachable!("verified: no comparison always holds"),
+        Relation::Eq => FloatCC::Equal,
+        Relation::Ne => FloatCC::NotEqual,
+        Relation::Lt => FloatCC::LessThan,
+        Relation::Le => FloatCC::LessThanOrEqual,
+        Relation::Gt => FloatCC::GreaterThan,
+        Relation::Ge => FloatCC::GreaterThanOrEqual,
     }
 }
 
