@@ -13,18 +13,12 @@ use std::fmt;
 pub enum LiteralError {
     /// Not a number.
     NotANumber,
-    /// A vector is not `(x, y, z, w)`.
-    NotAVector,
-    /// A vector does not have four components.
-    Components(usize),
 }
 
 impl fmt::Display for LiteralError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LiteralError::NotANumber => f.write_str("expected a number such as 1.5, -0, 1e-3, 0x1.8p3, inf or nan"),
-            LiteralError::NotAVector => f.write_str("expected a vector such as (1, 2, 3, 4)"),
-            LiteralError::Components(n) => write!(f, "expected four components, found {n}"),
         }
     }
 }
@@ -53,24 +47,6 @@ pub fn parse_f32(text: &str) -> Result<f32, LiteralError> {
         }),
         _ => Err(LiteralError::NotANumber),
     }
-}
-
-/// Reads `(x, y, z, w)`; the parentheses may be missing.
-pub fn parse_vec4(text: &str) -> Result<[f32; 4], LiteralError> {
-    let text = text.trim();
-    let inner = match text.strip_prefix('(') {
-        Some(t) => t.strip_suffix(')').ok_or(LiteralError::NotAVector)?,
-        None => text,
-    };
-    let mut out = [0.0; 4];
-    let mut count = 0;
-    for part in inner.split(',') {
-        if let Some(slot) = out.get_mut(count) {
-            *slot = parse_f32(part)?;
-        }
-        count += 1;
-    }
-    if count == 4 { Ok(out) } else { Err(LiteralError::Components(count)) }
 }
 
 /// The shortest text that [`parse_f32`] reads back to the same bits.
@@ -346,10 +322,7 @@ mod tests {
 
     #[test]
     fn vectors() {
-        let v = parse_vec4("(0.5, nan, -0, 0x1p-3)").expect("a vector");
-        assert_eq!(format_vec4(v), "(0.5, nan, -0, 0.125)");
-        assert_eq!(parse_vec4("1, 2, 3"), Err(LiteralError::Components(3)));
-        assert_eq!(parse_vec4("(1, 2, 3, 4"), Err(LiteralError::NotAVector));
+        assert_eq!(format_vec4([0.5, f32::NAN, -0.0, 0.125]), "(0.5, nan, -0, 0.125)");
     }
 
     #[test]
