@@ -116,7 +116,7 @@ fn engines_and_cpus_print_the_same_lines() {
             let native = print(engine);
             assert_eq!(native, print(&format!("{engine} --cpu baseline")));
             for (native, interp) in native.lines().zip(interp.lines()) {
-                assert!(native == interp || native.contains(" rejected: "), "{engine}: {native}, not {interp}");
+                assert!(native == interp || native.contains(" refused: "), "{engine}: {native}, not {interp}");
             }
         }
     } else {

@@ -117,7 +117,8 @@ fn line(seed: u64, case: &Case, engine: Engine<'_>) -> String {
     let mut line = format!("{seed} {}", case.config.precision);
     let written = match engine.backend.compile(&case.program, case.entry, &case.config) {
         Ok(kernel) => writeln!(line, " {}", digest(case, &*kernel)),
-        Err(reason) => writeln!(line, " rejected: {reason}"),
+        // Versions are compared by this text, so its words don't change.
+        Err(reason) => writeln!(line, " refused: {reason}"),
     };
     written.expect("text takes all that is written to it");
     line
