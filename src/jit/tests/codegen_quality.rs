@@ -230,12 +230,18 @@ fn code_for_one_group_serves_while_interleaved_code_compiles() {
         assert!(outputs.iter().all(|o| o[0] == [0.5; 4]));
         kernel.stats().groups
     };
+    // Keeps the only thread busy until the sender sends.
+    let block = || {
+        let (go, wait) = std::sync::mpsc::channel::<()>();
+        assert!(background.queue().push(Box::new(move || wait.recv().expect("`go` sends"))));
+        go
+    };
+    let go = block();
     assert_eq!(groups_after(4), 0, "no batch code is published yet");
+    go.send(()).expect("the thread receives");
     background.queue().wait();
     let one = kernel.native_bytes();
-    // The only thread waits for `go`.
-    let (go, wait) = std::sync::mpsc::channel::<()>();
-    assert!(background.queue().push(Box::new(move || wait.recv().expect("`go` sends"))));
+    let go = block();
     assert_eq!((groups_after(64), kernel.native_bytes()), (16, one));
     go.send(()).expect("the thread receives");
     background.queue().wait();
