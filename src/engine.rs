@@ -368,10 +368,19 @@ impl Shader {
     /// Runs one geometry invocation on `unit` and sends its triangles to `emitter`. After an
     /// invocation the hardware sets boolean uniform b15; the host must do so in its uniforms.
     pub fn run_geometry(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
-        if let Some(crosscheck) = self.0.crosscheck().filter(|crosscheck| crosscheck.selects_next()) {
-            crosscheck.check_run(self.0.pair(), uniforms, unit);
+        if let Some(crosscheck) = self.0.crosscheck() {
+            self.check_run(crosscheck, uniforms, unit);
         }
         self.0.kernel().run(uniforms, unit, emitter)
+    }
+
+    /// A call, so that runs without crosschecks don't set up its frame.
+    #[cold]
+    #[inline(never)]
+    fn check_run(&self, crosscheck: &Crosscheck, uniforms: &Uniforms, unit: &Unit) {
+        if crosscheck.selects_next() {
+            crosscheck.check_run(self.0.pair(), uniforms, unit);
+        }
     }
 
     /// Runs the vertices of `batch`. The result is as if they ran in order on `unit`; see

@@ -125,6 +125,8 @@ impl Compiled {
 
     /// The interpreter. If the threads that were to compile have ended with their engine, this
     /// compiles here.
+    #[cold]
+    #[inline(never)]
     fn kernel_without_code(self: &Arc<Compiled>) -> &dyn Kernel {
         match self.native.get_or_request(self, self.queue(), Compiled::compile) {
             Some(Native::Code(native)) => &**native,
