@@ -1,3 +1,5 @@
+mod fields;
+
 use super::*;
 use crate::state::Vec4;
 use crate::testing::miri_or;
@@ -487,62 +489,6 @@ fn a_panic_is_a_status_and_shaders_outlive_their_engine() {
         pj_shader_release(first);
     }
     assert_eq!((stats.hits, stats.misses, stats.entries), (1, 1, 1));
-}
-
-/// Compares sizes and offsets with `jit-tests/capi/fields.txt`. A test with a C compiler compares
-/// that file with the header.
-#[test]
-fn structures_match_the_recorded_sizes_and_offsets() {
-    macro_rules! structures {
-        ($($name:literal $type:ident { $($field:ident),* })*) => {
-            [$(
-                format!("{} {}\n", $name, size_of::<$type>()),
-                $(format!("{}.{} {}\n", $name, stringify!($field), offset_of!($type, $field)),)*
-            )*].concat()
-        };
-    }
-    let text = structures! {
-        "pj_unit" PjUnit { v, r, o, a0, al, cmp, bank, emit_vertex, emit_primitive, emit_winding, reserved }
-        "pj_uniforms" PjUniforms { c, i, b, reserved }
-        "pj_layout" PjLayout {
-            struct_size, unit_bytes, v, r, o, a0x, a0y, al, cmp_x, cmp_y, geometry, bank_stride, bank, emit_vertex,
-            emit_primitive, emit_winding, uniforms_bytes, c, i, bools, b
-        }
-        "pj_options" PjOptions {
-            struct_size, backend, precision, fuel, crosscheck, cache_bytes, layout, event, user, profile_directory, profiler,
-            threads, memory, store_directory
-        }
-        "pj_memory" PjMemory { struct_size, install, release, user }
-        "pj_stats" PjStats { struct_size, hits, misses, evictions, entries, bytes }
-        "pj_preloaded" PjPreloaded { struct_size, programs, rejected, skipped }
-        "pj_shader_info" PjShaderInfo { struct_size, native, deoptimised, groups, bailouts, native_bytes }
-        "pj_batch" PjBatch { struct_size, count, inputs, outputs, input_mask, output_mask, input_stride, output_stride, preserve_unit, vertex_layout }
-        "pj_step" PjStep {
-            struct_size, text, pc, next, wrote, index, mask, value, a0, al, cmp, bank, emit_vertex, emit_primitive,
-            emit_winding, reserved
-        }
-        "pj_gpu_host" PjGpuHost { struct_size, triangle, draw, wrote, user }
-        "pj_draw" PjDraw {
-            struct_size, count, vertices, fetch, indices, lookup, triangle, user, index_bytes, vertex_cache_entries
-        }
-        "pj_report" PjReport {
-            struct_size, vertices, reused, geometry_runs, dropped, triangles, vertex_exit, geometry_exit
-        }
-        "pj_gpu_upload_stats" PjGpuUploadStats { struct_size, comparisons, programs, lookups }
-        "pj_gpu_unit" PjGpuUnit {
-            v, r, o, slots, c, opdescs, a0, al, float_words, i, b, code_index, opdesc_index, float_index, float32,
-            float_count, cmp, bank, emit_vertex, emit_primitive, emit_winding, reserved
-        }
-        "pj_gpu_state" PjGpuState {
-            struct_size, registers, vertex_code, geometry_code, vertex, geometry, fixed_defaults, fixed_vertex,
-            fixed_words, fixed_index, fixed_words_count, fixed_count, assembly_count, assembly_vertices, geometry_input_vectors,
-            geometry_input_vertices, geometry_input_expected, geometry_input_count, geometry_input_uniform, assembly_oldest, reserved
-        }
-    };
-    if std::env::var_os("BLESS").is_some() {
-        std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/jit-tests/capi/fields.txt"), &text).expect("written");
-    }
-    assert_eq!(text, include_str!("../../jit-tests/capi/fields.txt"));
 }
 
 /// Runs `code` with this v0 on an engine with these options. Returns the exit and o1.x.

@@ -71,9 +71,9 @@ fn without_executable_memory_there_is_a_reason() {
 #[test]
 fn code_runs_in_memory_of_the_host_and_is_returned() {
     let on = |shelf: &Arc<Shelf>| {
-        let lent = HostServices { memory: Some(shelf.clone()), ..HostServices::default() };
+        let services = HostServices { memory: Some(shelf.clone()), ..HostServices::default() };
         let settings = Settings { batch_threshold: 0, ..Settings::default() };
-        kernel(&Jit::hosted(Variant::Batch, settings, lent, Arc::new(Interp)).expect("native"), PRODUCT)
+        kernel(&Jit::hosted(Variant::Batch, settings, services, Arc::new(Interp)).expect("native"), PRODUCT)
     };
     let shelf = Shelf::new(0);
     let kernel = on(&shelf).expect("there is room");

@@ -98,77 +98,73 @@ impl Origin {
 /// Proves that the vertices of a batch are independent, or names the first dependence. `func` is in
 /// SSA form.
 pub fn prove(func: &Func) -> Result<Independence, Dependence> {
-    func.prove_independence()
+    debug_assert!(func.form == Form::Ssa, "registers in memory are carried by nature");
+    // With an EMIT anywhere, reachable or not, the other bank is in values as well.
+    let sends = |(_, i): &(_, Inst)| match i {
+        Inst::Emit | Inst::Setemit(_) => true,
+        Inst::Def(v) => matches!(func.node(*v), Node::Flip(_)),
+        Inst::Store(..) => false,
+    };
+    if func.blocks.iter().flat_map(|b| &b.insts).any(sends) {
+        return Err(Dependence::Emits);
+    }
+    let origins = func.origins();
+    // A block's stores, with the components that may differ from what the register held at the
+    // start.
+    let stores = |block: &Block| -> Vec<(Mem, Value, Components)> {
+        let stores = block.insts.iter().filter_map(|(_, inst)| match *inst {
+            Inst::Store(mem, value) => Some((mem, value)),
+            _ => None,
+        });
+        let new = |mem: Mem, value: Value, c: u8| origins[value.0 as usize][usize::from(c)] != Origin::Initial(mem);
+        let changed = |mem, value| {
+            components(components_of(Mem::ty(mem))).filter(|&c| new(mem, value, c)).fold(0, |m, c| m | 1 << c)
+        };
+        stores.map(|(mem, value)| (mem, value, changed(mem, value))).collect()
+    };
+    let by_component = |(mem, _, set): &(Mem, Value, Components)| {
+        let mem = *mem;
+        components(*set).map(move |c| (mem, c))
+    };
+    let variable: BTreeSet<(Mem, u8)> =
+        func.blocks.iter().flat_map(stores).flat_map(|store| by_component(&store).collect::<Vec<_>>()).collect();
+    let ends = |block: &&Block| block.term == Terminator::Exit(Exit::End);
+    let exit_stores: Vec<Vec<(Mem, Value, Components)>> = func.blocks.iter().filter(ends).map(stores).collect();
+    if exit_stores.is_empty() {
+        return Err(Dependence::NeverEnds);
+    }
+    for stores in &exit_stores {
+        let written: BTreeSet<(Mem, u8)> = stores.iter().flat_map(by_component).collect();
+        if let Some(&(mem, c)) = variable.difference(&written).next() {
+            return Err(Dependence::PartlyWritten(mem, c));
+        }
+    }
+    let exit_stores = exit_stores.concat();
+    let divergent = func.is_divergent();
+    let computed = match func.has_divergent_branch(&divergent) {
+        true => exit_stores.iter().map(|&(_, v, set)| (v, set)).collect(),
+        false => func.new_values(exit_stores.clone(), &origins),
+    };
+    let depended_on = func.live_from(computed);
+    for (node, &set) in func.nodes.iter().zip(&depended_on) {
+        if let Node::Load(mem) = *node
+            && let Some(c) = components(set).find(|&c| variable.contains(&(mem, c)))
+        {
+            return Err(Dependence::Carried(mem, c));
+        }
+    }
+    let output = |&(mem, value, components): &(Mem, Value, Components)| match mem {
+        Mem::Out { n, .. } => Some(OutputStore { register: n, value, components }),
+        _ => None,
+    };
+    let outputs: Vec<OutputStore> = exit_stores.iter().filter_map(output).collect();
+    let mut written = [0; 16];
+    outputs.iter().for_each(|store| written[usize::from(store.register)] |= store.components);
+    let always_ends = func.blocks.iter().all(|b| !matches!(b.term, Terminator::Exit(_)) || ends(&b));
+    Ok(Independence { divergent, outputs, written, always_ends })
 }
 
 impl Func {
-    fn prove_independence(&self) -> Result<Independence, Dependence> {
-        debug_assert!(self.form == Form::Ssa, "registers in memory are carried by nature");
-        // With an EMIT anywhere, reachable or not, the other bank is in values as well.
-        let sends = |(_, i): &(_, Inst)| match i {
-            Inst::Emit | Inst::Setemit(_) => true,
-            Inst::Def(v) => matches!(self.node(*v), Node::Flip(_)),
-            Inst::Store(..) => false,
-        };
-        if self.blocks.iter().flat_map(|b| &b.insts).any(sends) {
-            return Err(Dependence::Emits);
-        }
-        let origins = self.origins();
-        // A block's stores, with the components that may differ from what the register held at the
-        // start.
-        let stores = |block: &Block| -> Vec<(Mem, Value, Components)> {
-            let stores = block.insts.iter().filter_map(|(_, inst)| match *inst {
-                Inst::Store(mem, value) => Some((mem, value)),
-                _ => None,
-            });
-            let new = |mem: Mem, value: Value, c: u8| origins[value.0 as usize][usize::from(c)] != Origin::Initial(mem);
-            let changed = |mem, value| {
-                components(components_of(Mem::ty(mem))).filter(|&c| new(mem, value, c)).fold(0, |m, c| m | 1 << c)
-            };
-            stores.map(|(mem, value)| (mem, value, changed(mem, value))).collect()
-        };
-        let by_component = |(mem, _, set): &(Mem, Value, Components)| {
-            let mem = *mem;
-            components(*set).map(move |c| (mem, c))
-        };
-        let variable: BTreeSet<(Mem, u8)> =
-            self.blocks.iter().flat_map(stores).flat_map(|store| by_component(&store).collect::<Vec<_>>()).collect();
-        let ends = |block: &&Block| block.term == Terminator::Exit(Exit::End);
-        let exit_stores: Vec<Vec<(Mem, Value, Components)>> = self.blocks.iter().filter(ends).map(stores).collect();
-        if exit_stores.is_empty() {
-            return Err(Dependence::NeverEnds);
-        }
-        for stores in &exit_stores {
-            let written: BTreeSet<(Mem, u8)> = stores.iter().flat_map(by_component).collect();
-            if let Some(&(mem, c)) = variable.difference(&written).next() {
-                return Err(Dependence::PartlyWritten(mem, c));
-            }
-        }
-        let exit_stores = exit_stores.concat();
-        let divergent = self.is_divergent();
-        let computed = match self.has_divergent_branch(&divergent) {
-            true => exit_stores.iter().map(|&(_, v, set)| (v, set)).collect(),
-            false => self.new_values(exit_stores.clone(), &origins),
-        };
-        let depended_on = self.live_from(computed);
-        for (node, &set) in self.nodes.iter().zip(&depended_on) {
-            if let Node::Load(mem) = *node
-                && let Some(c) = components(set).find(|&c| variable.contains(&(mem, c)))
-            {
-                return Err(Dependence::Carried(mem, c));
-            }
-        }
-        let output = |&(mem, value, components): &(Mem, Value, Components)| match mem {
-            Mem::Out { n, .. } => Some(OutputStore { register: n, value, components }),
-            _ => None,
-        };
-        let outputs: Vec<OutputStore> = exit_stores.iter().filter_map(output).collect();
-        let mut written = [0; 16];
-        outputs.iter().for_each(|store| written[usize::from(store.register)] |= store.components);
-        let always_ends = self.blocks.iter().all(|b| !matches!(b.term, Terminator::Exit(_)) || ends(&b));
-        Ok(Independence { divergent, outputs, written, always_ends })
-    }
-
     /// The new values among these stores, as components of nodes that are neither parameters nor
     /// merges: stored components whose origin is the register itself, on any path, are omitted.
     fn new_values(

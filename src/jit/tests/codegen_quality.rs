@@ -211,9 +211,9 @@ fn only_large_batches_with_roots_or_quotients_interleave() {
 #[test]
 fn code_for_one_group_serves_while_interleaved_code_compiles() {
     let background = Background::new(1);
-    let lent = HostServices { queue: Some(background.queue().clone()), ..HostServices::default() };
+    let services = HostServices { queue: Some(background.queue().clone()), ..HostServices::default() };
     let settings = Settings { batch_threshold: 0, ..Settings::default() };
-    let jit = Jit::hosted(Variant::Batch, settings, lent, Arc::new(Interp)).expect("native");
+    let jit = Jit::hosted(Variant::Batch, settings, services, Arc::new(Interp)).expect("native");
     let (program, entry) = program(".proc main\n rsq o0, v0.xxxx\n end\n.end");
     let kernel = jit.compile_native(&program, entry, &Config::default()).expect("small");
     let groups_after = |count: usize| {

@@ -4,7 +4,7 @@ use super::*;
 use crate::ir::cfg::{Cfg, Limits};
 use crate::isa::numeric::Precision;
 
-fn proof(source: &str) -> Result<Independence, Dependence> {
+fn prove_source(source: &str) -> Result<Independence, Dependence> {
     prove(&simplified(source))
 }
 
@@ -22,14 +22,14 @@ fn func(body: &str) -> Func {
 }
 
 fn of(body: &str) -> Result<Independence, Dependence> {
-    proof(&format!(".proc main\n{body}\n end\n.end"))
+    prove_source(&format!(".proc main\n{body}\n end\n.end"))
 }
 
 #[test]
 fn vertices_that_write_before_they_read_are_independent() {
-    let side = of(" mul r0, c0, v0\n add o0, r0, v1\n mov o2.xz, r0").expect("nothing is carried");
-    assert_eq!((side.written[0], side.written[1], side.written[2]), (0b1111, 0, 0b0101));
-    assert!(side.always_ends);
+    let proof = of(" mul r0, c0, v0\n add o0, r0, v1\n mov o2.xz, r0").expect("nothing is carried");
+    assert_eq!((proof.written[0], proof.written[1], proof.written[2]), (0b1111, 0, 0b0101));
+    assert!(proof.always_ends);
     // A register that is never written is loop-invariant.
     of(" mul o0, r5, v0\n mov o1, c3[a0.x]").expect("r5 and a0.x are never written");
     // Every path writes r0 and then reads it.
@@ -69,9 +69,9 @@ fn a_component_that_only_some_vertices_write_is_a_dependence() {
 #[test]
 fn a_component_that_all_write_or_all_keep_is_no_dependence() {
     let func = func(" mov o0, v0\n ifu b0\n mov o1.xy, v1\n mov r6, v1\n add o0, r6, v0\n .end");
-    let side = prove(&func).expect("b0 is uniform");
-    assert_eq!((side.written[0], side.written[1]), (0b1111, 0b0011));
-    let live = func.live_from(side.outputs.iter().map(|store| (store.value, store.components)).collect());
+    let proof = prove(&func).expect("b0 is uniform");
+    assert_eq!((proof.written[0], proof.written[1]), (0b1111, 0b0011));
+    let live = func.live_from(proof.outputs.iter().map(|store| (store.value, store.components)).collect());
     let reads = |mem: fn(&Mem) -> bool| -> Vec<Components> {
         func.nodes.iter().zip(&live).filter(|(n, _)| matches!(n, Node::Load(m) if mem(m))).map(|(_, &l)| l).collect()
     };
@@ -100,14 +100,14 @@ fn a_component_that_all_write_or_all_keep_is_no_dependence() {
 
 #[test]
 fn the_proof_excludes_runs_that_do_not_end() {
-    let side = of(" mov o0, v0\n for i0\n nop\n .end").expect("fuel may run out, which is not an end");
-    assert!(!side.always_ends);
-    assert_eq!(proof(".proc main\n mov o0, v0\n.end\n").unwrap_err(), Dependence::NeverEnds);
+    let proof = of(" mov o0, v0\n for i0\n nop\n .end").expect("fuel may run out, which is not an end");
+    assert!(!proof.always_ends);
+    assert_eq!(prove_source(".proc main\n mov o0, v0\n.end\n").unwrap_err(), Dependence::NeverEnds);
     // A write missing on the path to a stray BREAK is allowed; a change on that path is a
     // dependence.
     let stray = |body: &str| format!(" mov r9, v1\n cmp v0.xy, gt, gt, r9.xy\n {body}\n breakc cmp.x\n mov o0, v0");
-    let side = of(&stray("nop")).expect("o0 is written by all that end");
-    assert!(!side.always_ends);
+    let proof = of(&stray("nop")).expect("o0 is written by all that end");
+    assert!(!proof.always_ends);
     let read = format!(" mov o1, r0\n{}", stray("nop\n ifc cmp.x\n mov r0, v0\n .end"));
     assert_eq!(of(&read).unwrap_err(), Dependence::Carried(Mem::Temp(0), 0), "r0 is read and changes");
 }
@@ -116,9 +116,9 @@ fn the_proof_excludes_runs_that_do_not_end() {
 fn a_program_that_emits_is_sequential() {
     let source = |body: &str| format!(".gsh\n.entry main\n.proc main\n{body}\n end\n.end");
     for body in [" mov o0, v0\n emit", " mov o0, v0\n setemit 1"] {
-        assert_eq!(proof(&source(body)).unwrap_err(), Dependence::Emits, "{body}");
+        assert_eq!(prove_source(&source(body)).unwrap_err(), Dependence::Emits, "{body}");
     }
-    proof(&source(" mov o0, v0")).expect("no EMIT");
+    prove_source(&source(" mov o0, v0")).expect("no EMIT");
     // Unreachable, but its change of banks stays in the function.
     let never = ".raw
         .opdesc 0x0006C36F
@@ -133,7 +133,7 @@ fn a_program_that_emits_is_sequential() {
             .end
             end
         .end";
-    assert_eq!(proof(never).unwrap_err(), Dependence::Emits);
+    assert_eq!(prove_source(never).unwrap_err(), Dependence::Emits);
 }
 
 #[test]
