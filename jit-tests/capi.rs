@@ -118,7 +118,8 @@ const HOSTS: [(&str, &str); 6] = [
     ("jit-tests/capi/threads.c", "the same bits\n"),
     ("jit-tests/capi/program_store.c", "the same bits\n"),
 ];
-/// A host's arguments: engine, and rounds, for hosts that take rounds. The short form of `cargo test`.
+/// A host's arguments: engine, and rounds, for hosts that take rounds. The short form of `cargo
+/// test`.
 const SHORT_RUNS: [[&str; 2]; 3] = [["native", "20"], ["background", "20"], ["interpreter", "6"]];
 /// The same with `PICAJIT_FULL=1`.
 const FULL_RUNS: [[&str; 2]; 3] = [["native", "100"], ["background", "100"], ["interpreter", "30"]];

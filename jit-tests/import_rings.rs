@@ -1,7 +1,8 @@
 //! Files of `src/` that import each other in a ring, directly or through others.
 //!
-//! An import of an ancestor does not count: a module owns its children, and methods of one type may be split over
-//! the files of its folder (docs/architecture.md names them). Comments and test modules don't count either.
+//! An import of an ancestor does not count: a module owns its children, and methods of one type may
+//! be split over the files of its folder (docs/architecture.md names them). Comments and test
+//! modules don't count either.
 
 use crate::layers::{collect, without_comments_and_tests};
 use libtest_mimic::{Failed, Trial};
@@ -96,7 +97,8 @@ fn paths(code: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// Appends the paths that begin at the start of `text`, each after `prefix`. Returns what follows them.
+/// Appends the paths that begin at the start of `text`, each after `prefix`. Returns what follows
+/// them.
 fn expand<'a>(text: &'a str, prefix: &mut Vec<String>, found: &mut Vec<Vec<String>>) -> &'a str {
     let text = text.trim_start();
     if let Some(mut rest) = text.strip_prefix('{') {

@@ -1,5 +1,6 @@
-//! picajit runs PICA200 shaders: the vertex and geometry programs of the Nintendo 3DS's GPU, recompiled just in time to
-//! native code, with an interpreter as fallback and oracle. Both give the same bits.
+//! picajit runs PICA200 shaders: the vertex and geometry programs of the Nintendo 3DS's GPU,
+//! recompiled just in time to native code, with an interpreter as fallback and oracle. Both give
+//! the same bits.
 //!
 //! # From bytes to outputs
 //! ```
@@ -93,7 +94,8 @@ pub use isa::numeric::Precision;
 pub use program::{Entry, Program};
 pub use state::{Batch, Uniforms, Unit, VertexLayout};
 
-/// Parts of picajit that its command, fuzz targets and benchmarks use. No version promises anything about them.
+/// Parts of picajit that its command, fuzz targets and benchmarks use. No version promises anything
+/// about them.
 #[doc(hidden)]
 pub mod internals {
     /// Cache keys.

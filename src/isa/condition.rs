@@ -1,4 +1,5 @@
-//! What decides: the operators of `CMP`, conditions on the flags, and the tests of conditional transfers.
+//! What decides: the operators of `CMP`, conditions on the flags, and the tests of conditional
+//! transfers.
 
 /// A comparison operator of `CMP`. 6 and 7 are both "always true" on hardware (3dbrew) and stay
 /// distinct so that decoding is lossless.

@@ -1,4 +1,5 @@
-//! What compiled code and its callers agree on: signature, return codes, frames, group width, displacements.
+//! What compiled code and its callers agree on: signature, return codes, frames, group width,
+//! displacements.
 //!
 //! Every displacement of a register comes from a [`Layout`].
 
@@ -10,7 +11,8 @@ use std::mem::offset_of;
 /// Vertices of a group: the lanes of a SIMD register in batch code.
 pub(crate) const GROUP: usize = 4;
 
-/// Compiled code returns this instead of an [`Exit`] when a guard fails: a NaN may come from 0 * infinity. Nothing was written.
+/// Compiled code returns this instead of an [`Exit`] when a guard fails: a NaN may come from 0 *
+/// infinity. Nothing was written.
 pub(crate) const DEOPTIMISE: u32 = 0xFF;
 
 /// Bytes of a register.
@@ -38,7 +40,8 @@ impl Layout {
         component(self.offsets().o, n, c)
     }
 
-    /// The distance from a register of the first bank to that of the second, and the byte that selects the bank. `None`: one bank.
+    /// The distance from a register of the first bank to that of the second, and the byte that
+    /// selects the bank. `None`: one bank.
     pub(crate) fn banks(&self) -> Option<(i32, i32)> {
         self.offsets().geometry.map(|g| (displacement(g.bank_stride), displacement(g.bank)))
     }
@@ -90,7 +93,8 @@ pub(crate) fn exit(code: u32) -> Option<Exit> {
     [Exit::End, Exit::Fuel, Exit::BreakOutsideLoop, Exit::PastEnd].into_iter().find(|e| *e as u32 == code)
 }
 
-/// The type of compiled code: `(uniforms, unit, inputs, frame)` -> an [`Exit`]'s number or [`DEOPTIMISE`].
+/// The type of compiled code: `(uniforms, unit, inputs, frame)` -> an [`Exit`]'s number or
+/// [`DEOPTIMISE`].
 pub(crate) type Function = unsafe extern "C" fn(*const u8, *mut u8, *const Vec4, *const Frame) -> u32;
 
 /// The first field of a frame, and all that code without EMIT reads of one.

@@ -43,7 +43,8 @@ impl Default for Scratch {
     }
 }
 
-/// In debug builds, stops on a broken rule of the IR: a bug in picajit that no input may show otherwise.
+/// In debug builds, stops on a broken rule of the IR: a bug in picajit that no input may show
+/// otherwise.
 fn check(func: &Func, when: &str) {
     if cfg!(debug_assertions)
         && let Err(broken) = func.verify()
@@ -85,7 +86,8 @@ impl CodeGenerator {
         func
     }
 
-    /// How code for one vertex multiplies first. Speculation needs a way back: nothing may be written before the last guard.
+    /// How code for one vertex multiplies first. Speculation needs a way back: nothing may be
+    /// written before the last guard.
     pub(super) fn products(&self, func: &Func, precision: Precision) -> Products {
         let emits = func.blocks.iter().flat_map(|b| &b.insts).any(|(_, i)| matches!(i, Inst::Emit | Inst::Setemit(_)));
         // In float24 already reading an input is something to speculate about.
@@ -160,8 +162,8 @@ impl CodeGenerator {
     }
 }
 
-/// Compiles what `entry` reaches for another CPU and prints every stage, like [`Jit::explain`](super::Jit::explain). The code does not
-/// run.
+/// Compiles what `entry` reaches for another CPU and prints every stage, like
+/// [`Jit::explain`](super::Jit::explain). The code does not run.
 #[cfg(feature = "targets")]
 pub fn explain_for(
     target: super::target::Target,

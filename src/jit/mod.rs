@@ -1,7 +1,7 @@
 //! A program's entry -> native code: the one user of Cranelift.
 //!
-//! [`Jit`] is a [`Backend`]. Each [`Variant`] compiles the same words, and its code gives the interpreter's bits. One compilation is a
-//! straight pipe, [`Jit::compile_native`]:
+//! [`Jit`] is a [`Backend`]. Each [`Variant`] compiles the same words, and its code gives the
+//! interpreter's bits. One compilation is a straight pipe, [`Jit::compile_native`]:
 //!
 //! | stage | from -> to | in |
 //! |---|---|---|
@@ -70,16 +70,18 @@ pub struct Jit {
 /// What a host provides to a JIT.
 #[derive(Clone, Default)]
 pub struct HostServices {
-    /// Where to leave compilations that a run can do without: batch code, and code for what is rare. Without a queue, or once its threads
-    /// have ended, the run that wants the code compiles it.
+    /// Where to leave compilations that a run can do without: batch code, and code for what is
+    /// rare. Without a queue, or once its threads have ended, the run that wants the code compiles
+    /// it.
     pub queue: Option<Queue>,
     /// Executable memory. Without it the JIT maps pages of its own.
     pub memory: Option<Arc<dyn ExecutableMemory>>,
 }
 
 impl Jit {
-    /// A JIT for this host. The first of a process takes a millisecond to warm up. `last_resort` must never fail to compile; the
-    /// interpreter doesn't. It serves a run that deoptimises when the system gives no memory for the exact code.
+    /// A JIT for this host. The first of a process takes a millisecond to warm up. `last_resort`
+    /// must never fail to compile; the interpreter doesn't. It serves a run that deoptimises when
+    /// the system gives no memory for the exact code.
     ///
     /// Fails with [`Unsupported::HostIsa`] where no native code can be made.
     pub fn new(variant: Variant, last_resort: Arc<dyn Backend>) -> Result<Arc<Jit>, Unsupported> {
@@ -103,8 +105,8 @@ impl Jit {
         let generator = CodeGenerator { isa, variant, settings, limits: Limits::default() };
         let (scratch, profile) = Default::default();
         let jit = Arc::new(Jit { generator, scratch, memory: CodeMemory::default, host, last_resort, profile });
-        // The first compilation of a process costs several times as much as the next: it touches new pages. Better here than at a game's
-        // first shader; it does not matter if it fails.
+        // The first compilation of a process costs several times as much as the next: it touches
+        // new pages. Better here than at a game's first shader; it does not matter if it fails.
         static WARM: AtomicBool = AtomicBool::new(false);
         if !WARM.swap(true, Ordering::Relaxed)
             && let Ok(tiny) = Program::from_words(&[0x4C00_0000, 0x8800_0000], &[0x36F])
@@ -115,8 +117,8 @@ impl Jit {
         Ok(jit)
     }
 
-    /// Calls `handler` with the reason why the profiler of the [`Settings`] does not hear of code, if there is one: once, now or when it
-    /// turns out. Only the first handler counts.
+    /// Calls `handler` with the reason why the profiler of the [`Settings`] does not hear of code,
+    /// if there is one: once, now or when it turns out. Only the first handler counts.
     pub fn on_profiler_error(&self, handler: impl Fn(&ProfilerError) + Send + Sync + 'static) {
         if let Some(profile) = self.profile.get() {
             profile.on_problem(Box::new(handler));
@@ -175,7 +177,8 @@ impl Jit {
         }))
     }
 
-    /// Compiles what `entry` reaches and prints every stage. Of [`Variant::Batch`] it is the batch code, if vertices are independent.
+    /// Compiles what `entry` reaches and prints every stage. Of [`Variant::Batch`] it is the batch
+    /// code, if vertices are independent.
     pub fn explain(&self, program: &Program, entry: Entry, config: &Config) -> Result<Stages, NoBatchCode> {
         self.generator.explain(program, entry, config)
     }
@@ -217,7 +220,8 @@ impl Source {
         })
     }
 
-    /// Installs the function in `scratch`, `kind` in profiles, whose vertices come in multiples of `step`.
+    /// Installs the function in `scratch`, `kind` in profiles, whose vertices come in multiples of
+    /// `step`.
     fn install(
         &self,
         scratch: &mut Scratch,

@@ -1,8 +1,8 @@
 //! Installed code -> its name and its lines, for a profiler ([`Profiler`]).
 //!
-//! The program's listing serves perf as source: line 1 stands for code of no instruction, line `pc + 2`
-//! for the instruction at `pc`. Invariant: a failure here never stops a compilation; the first failure is
-//! reported once. The profiler does not know what code computes.
+//! The program's listing serves perf as source: line 1 stands for code of no instruction, line `pc
+//! + 2` for the instruction at `pc`. Invariant: a failure here never stops a compilation; the first
+//! failure is reported once. The profiler does not know what code computes.
 
 #[cfg(target_os = "linux")]
 mod file;
@@ -125,8 +125,9 @@ pub(crate) fn kind(variant: Variant, products: Products) -> &'static str {
     }
 }
 
-/// `picajit:vertex@0x12:batch:3f1c2a9b`: stage, entry, kind of code, number format unless it is single
-/// precision, and the first eight digits of [`Program::hash128`](crate::program::Program::hash128).
+/// `picajit:vertex@0x12:batch:3f1c2a9b`: stage, entry, kind of code, number format unless it is
+/// single precision, and the first eight digits of
+/// [`Program::hash128`](crate::program::Program::hash128).
 fn name(subject: Subject<'_>) -> String {
     let Subject { program, entry, precision, kind } = subject;
     let format = match precision {
@@ -160,8 +161,8 @@ fn listing(program: &Program) -> String {
     out
 }
 
-/// The lines of `len` bytes of code, given the code ranges of instructions. Code outside these ranges
-/// belongs to no instruction.
+/// The lines of `len` bytes of code, given the code ranges of instructions. Code outside these
+/// ranges belongs to no instruction.
 fn rows(ranges: impl Iterator<Item = (std::ops::Range<u32>, u32)>, len: usize, words: usize) -> Vec<(u32, u32)> {
     let mut rows: Vec<(u32, u32)> = Vec::new();
     let mut from = |offset, line| {

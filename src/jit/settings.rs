@@ -7,11 +7,12 @@ use crate::profiler::Profiler;
 pub enum Variant {
     /// One vertex a call; a PICA register is one SIMD register.
     Vec4,
-    /// The same for single vertices. Batches of provably independent vertices run as groups: a SIMD register holds one component of four
-    /// vertices.
+    /// The same for single vertices. Batches of provably independent vertices run as groups: a SIMD
+    /// register holds one component of four vertices.
     Batch,
-    /// The same lowering as [`Variant::Vec4`] with every register in memory, stored after each instruction, and exact products: the
-    /// second witness in tests, and the yardstick in benchmarks, because most engines work so.
+    /// The same lowering as [`Variant::Vec4`] with every register in memory, stored after each
+    /// instruction, and exact products: the second witness in tests, and the yardstick in
+    /// benchmarks, because most engines work so.
     Unoptimised,
 }
 
@@ -21,7 +22,8 @@ pub enum Cpu {
     /// Every extension of this CPU that Cranelift uses.
     #[default]
     Host,
-    /// The least that native code needs: SSE4.1 on x86-64, no extension on aarch64. Tests use it to run old CPUs' code on new ones.
+    /// The least that native code needs: SSE4.1 on x86-64, no extension on aarch64. Tests use it to
+    /// run old CPUs' code on new ones.
     Baseline,
 }
 
@@ -35,7 +37,8 @@ pub enum Allocator {
     SinglePass,
 }
 
-/// Whether batch code interleaves two groups of four vertices in one loop body. Results never depend on it.
+/// Whether batch code interleaves two groups of four vertices in one loop body. Results never
+/// depend on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Interleave {
     /// Where the cost model expects it to be faster.
@@ -56,8 +59,8 @@ pub struct Settings {
     pub allocator: Allocator,
     /// Groups in one loop body of batch code.
     pub interleave: Interleave,
-    /// Vertices that a shader runs in batches before its batch code is compiled, which takes longer than code for one vertex. 0, for
-    /// tests: every batch that can runs as groups, however small.
+    /// Vertices that a shader runs in batches before its batch code is compiled, which takes longer
+    /// than code for one vertex. 0, for tests: every batch that can runs as groups, however small.
     pub batch_threshold: u32,
     /// The profiler that hears of code. The code is the same for each.
     pub profiler: Profiler,

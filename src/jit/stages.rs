@@ -45,7 +45,8 @@ impl Stages {
         let mut lines = self.host.lines().map(str::trim).peekable();
         let mut count = 0;
         while let Some(line) = lines.next() {
-            // Cranelift leaves out a jump to the next block, and `uninit` speaks to the register allocator.
+            // Cranelift leaves out a jump to the next block, and `uninit` speaks to the register
+            // allocator.
             let next = lines.peek().and_then(|l| l.strip_prefix("block")?.strip_suffix(':')).unwrap_or("");
             let jump = line.strip_prefix("jmp").or(line.strip_prefix("b ")).map(str::trim);
             let falls = jump.is_some_and(|to| to.strip_prefix("label") == Some(next));

@@ -73,7 +73,8 @@ fn finish(builder: isa::Builder, allocator: Allocator) -> Result<OwnedTargetIsa,
         Allocator::Backtracking => "backtracking",
         Allocator::SinglePass => "single_pass",
     };
-    // The IR arrives simplified and in a good order: Cranelift's optimiser costs more time than it saves.
+    // The IR arrives simplified and in a good order: Cranelift's optimiser costs more time than it
+    // saves.
     for (name, value) in [
         ("opt_level", "none"),
         ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
@@ -81,8 +82,8 @@ fn finish(builder: isa::Builder, allocator: Allocator) -> Result<OwnedTargetIsa,
         ("regalloc_algorithm", allocator),
         ("is_pic", "false"),
         ("unwind_info", "false"),
-        // A hostile program can make a frame larger than a guard page; stepping over one must fault, not corrupt. Frames
-        // of real shaders are smaller than a page and pay nothing.
+        // A hostile program can make a frame larger than a guard page; stepping over one must
+        // fault, not corrupt. Frames of real shaders are smaller than a page and pay nothing.
         ("enable_probestack", "true"),
         ("probestack_strategy", "inline"),
     ] {

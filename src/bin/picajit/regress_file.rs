@@ -6,8 +6,8 @@ use crate::measure;
 use picajit::internals::fuzz::{Case, Divergence, Engine, compare, report, shrink};
 use std::panic;
 
-/// The engines of this build for [`picajit::internals::fuzz`], without the interpreter, which is the
-/// reference; the interpreter itself if there is no other.
+/// The engines of this build for [`picajit::internals::fuzz`], without the interpreter, which is
+/// the reference; the interpreter itself if there is no other.
 pub fn engines(engines: &[measure::Engine]) -> Vec<Engine<'_>> {
     let others = if engines.len() > 1 { &engines[1..] } else { engines };
     others.iter().map(|e| Engine { name: e.name(), backend: e.backend() }).collect()

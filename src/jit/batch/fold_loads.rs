@@ -7,8 +7,8 @@
 //! which uses are counted anew. Cranelift removes block parameters whose incoming values agree. A
 //! dead predecessor with a different value keeps these alive: a cold block that never runs.
 //!
-//! Invariant: only values that the split block defines become parameters, because its rest dominates
-//! all their further uses. It must not know what is computed.
+//! Invariant: only values that the split block defines become parameters, because its rest
+//! dominates all their further uses. It must not know what is computed.
 
 use super::{BatchLowering, BatchPlan, BatchValue};
 use crate::ir::analysis::{self, components};

@@ -1,9 +1,10 @@
-//! Records -> the files that perf reads: one of each kind a process, shared by all its engines, never opened through a link.
+//! Records -> the files that perf reads: one of each kind a process, shared by all its engines,
+//! never opened through a link.
 //!
-//! Invariant: a file holds whole records only, in the order of their creation. perf finds both files by the
-//! process's number, so there is one map a process and one dump a directory: a second engine appends to the
-//! first one's. Files stay open until the process ends, because a later engine can't tell its own process's
-//! dump from another's.
+//! Invariant: a file holds whole records only, in the order of their creation. perf finds both
+//! files by the process's number, so there is one map a process and one dump a directory: a second
+//! engine appends to the first one's. Files stay open until the process ends, because a later
+//! engine can't tell its own process's dump from another's.
 
 use crate::profiler::ProfilerError;
 use std::fs::{File, OpenOptions};
@@ -58,9 +59,10 @@ pub(crate) fn new(path: &Path) -> Result<File, ProfilerError> {
     })
 }
 
-/// A new file, or one that this process's user made. In a directory that every user may write to, another
-/// user may have put a link to a victim's file: `O_NOFOLLOW` rejects symbolic links, the link count reveals
-/// hard links, and `O_NONBLOCK` rejects a pipe without readers, which would block.
+/// A new file, or one that this process's user made. In a directory that every user may write to,
+/// another user may have put a link to a victim's file: `O_NOFOLLOW` rejects symbolic links, the
+/// link count reveals hard links, and `O_NONBLOCK` rejects a pipe without readers, which would
+/// block.
 pub(crate) fn new_or_own(path: &Path) -> Result<File, ProfilerError> {
     use rustix::fs::OFlags;
     let taken = || ProfilerError::Taken { path: path.into() };
@@ -81,7 +83,8 @@ impl Records {
         &self.path
     }
 
-    /// Appends the record that `record` makes from the number of earlier records. After an error the file is closed to writing.
+    /// Appends the record that `record` makes from the number of earlier records. After an error
+    /// the file is closed to writing.
     pub(crate) fn append(&self, record: impl FnOnce(u64) -> Vec<u8>) -> Result<(), ProfilerError> {
         let mut guard = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let State { file, whole, records } = &mut *guard;
@@ -90,7 +93,8 @@ impl Records {
         // One call: other programs may append to the same file.
         if let Err(error) = open.write_all(&bytes) {
             if let Some(whole) = whole {
-                // A partial record would confuse readers. If truncation fails too, it stays the last one.
+                // A partial record would confuse readers. If truncation fails too, it stays the
+                // last one.
                 let _ = open.set_len(*whole);
             }
             let why = ProfilerError::Write { path: self.path.clone(), error: error.kind() };

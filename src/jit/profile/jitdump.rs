@@ -1,7 +1,7 @@
 //! Code, names and lines -> bytes of perf's jitdump format, version 1.
 //!
-//! The format is that of tools/perf/Documentation/jitdump-specification.txt in Linux; fields have that
-//! document's names. Numbers are in this machine's byte order, which the magic number shows.
+//! The format is that of tools/perf/Documentation/jitdump-specification.txt in Linux; fields have
+//! that document's names. Numbers are in this machine's byte order, which the magic number shows.
 
 /// `JiTD`.
 pub(crate) const MAGIC: u32 = 0x4A69_5444;
@@ -56,8 +56,8 @@ pub(crate) fn header(pid: u32, timestamp: u64) -> Vec<u8> {
     out
 }
 
-/// JIT_CODE_DEBUG_INFO: lines of one file. Every entry repeats the file's name: the document allows to
-/// omit repetitions, but perf's own reader (6.1) does not support that.
+/// JIT_CODE_DEBUG_INFO: lines of one file. Every entry repeats the file's name: the document allows
+/// to omit repetitions, but perf's own reader (6.1) does not support that.
 pub(crate) fn debug_info(timestamp: u64, address: u64, file: &str, rows: &[LineEntry]) -> Vec<u8> {
     record(JIT_CODE_DEBUG_INFO, timestamp, |out| {
         out.extend(address.to_ne_bytes());

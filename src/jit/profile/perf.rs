@@ -57,7 +57,8 @@ impl Output {
                 let recorded = file.append(|index| {
                     let now = now();
                     let mut records = Vec::new();
-                    // perf's fields are bytes, but its readers print them as text, so a path that is not UTF-8 is left out.
+                    // perf's fields are bytes, but its readers print them as text, so a path that
+                    // is not UTF-8 is left out.
                     if let Some(source) = listed.as_ref().ok().and_then(|path| path.to_str()) {
                         let rows: Vec<_> =
                             installed.rows.iter().map(|&(offset, line)| LineEntry { offset, line }).collect();
@@ -93,7 +94,8 @@ fn begin(path: &Path) -> Result<(std::fs::File, Option<u64>), ProfilerError> {
     Ok((file, Some(header.len() as u64)))
 }
 
-/// Writes the listing of a program next to the dump, once a process; its name is the program's hash.
+/// Writes the listing of a program next to the dump, once a process; its name is the program's
+/// hash.
 fn list(dump: &Path, installed: &Installed<'_>) -> Result<PathBuf, ProfilerError> {
     static LISTED: Mutex<Option<HashSet<PathBuf>>> = Mutex::new(None);
     let path = dump.with_file_name(format!("jit-{}-{:.16}.pica", process::id(), digits(installed.program)));

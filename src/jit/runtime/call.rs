@@ -1,7 +1,7 @@
 //! Installed code and the memory of a run -> a call of that code.
 //!
-//! Invariant: every pointer that compiled code gets comes from a reference that outlives the call, or from
-//! a host's cells. The caller does not know what the code computes.
+//! Invariant: every pointer that compiled code gets comes from a reference that outlives the call,
+//! or from a host's cells. The caller does not know what the code computes.
 
 #![allow(unsafe_code)]
 
@@ -70,7 +70,8 @@ impl Code {
             }
             (RunMemory::Host { host, .. }, Some(layout)) => {
                 let Offsets { unit_bytes, uniforms_bytes, v, .. } = *layout.offsets();
-                // That the layouts are equal is a matter of meaning; that the blocks are large enough, one of safety.
+                // That the layouts are equal is a matter of meaning; that the blocks are large
+                // enough, one of safety.
                 assert!(host.unit().len() >= unit_bytes as usize && host.uniforms().len() >= uniforms_bytes as usize);
                 let unit = host.unit().as_ptr().cast_mut().cast();
                 Pointers { uniforms: host.uniforms().as_ptr().cast(), unit, inputs: inputs(unit, v) }
@@ -80,8 +81,8 @@ impl Code {
     }
 
     /// Runs the function. It reads `inputs`, or the unit's `v` without them. `None` is
-    /// [`abi::DEOPTIMISE`]: nothing was written. `uniforms_checked` only if this code has run with the same uniforms before
-    /// and did not deoptimise.
+    /// [`abi::DEOPTIMISE`]: nothing was written. `uniforms_checked` only if this code has run with
+    /// the same uniforms before and did not deoptimise.
     #[inline]
     pub(crate) fn run(
         &self,
@@ -97,7 +98,8 @@ impl Code {
         if !self.needs.emits {
             let constants: *const FrameConstants =
                 if uniforms_checked { &abi::UNIFORMS_CHECKED } else { &abi::UNIFORMS_UNCHECKED };
-            // SAFETY: the pointers are those of `memory`; the code does not emit, so it reads the frame's constants only.
+            // SAFETY: the pointers are those of `memory`; the code does not emit, so it reads the
+            // frame's constants only.
             return abi::exit(unsafe { self.call(&at, constants.cast()) });
         }
         // SAFETY: the pointers are those of `memory`.
@@ -133,9 +135,10 @@ impl Code {
         self.needs.step == 1
     }
 
-    /// Runs vertices of a batch on batch code, in groups of [`GROUP`], up to the last group or to one that bails out. Returns how many
-    /// vertices ran. Where the code takes any count, the last group overlaps the one before. The code writes nothing of the unit; of
-    /// the vertices that ran it writes the outputs in `output_mask` that the program writes.
+    /// Runs vertices of a batch on batch code, in groups of [`GROUP`], up to the last group or to
+    /// one that bails out. Returns how many vertices ran. Where the code takes any count, the last
+    /// group overlaps the one before. The code writes nothing of the unit; of the vertices that ran
+    /// it writes the outputs in `output_mask` that the program writes.
     #[inline]
     pub(crate) fn run_batch(
         &self,
@@ -163,11 +166,12 @@ impl Code {
         };
         let frame: *mut BatchFrame = &mut frame;
         let at = Pointers { inputs: inputs.start, ..self.pointers(memory) };
-        // SAFETY: all pointers come from references. The frame is the one that batch code expects, and the code writes one field
-        // of it. The code advances through inputs and outputs in step, a group at a time, up to the end of the inputs, which
-        // are these vertices' alone; there are as many outputs. Where the count is no multiple of a group, no group begins
-        // after the frame's last one, which is whole. Of each vertex the code reads no register from `needs.inputs` on
-        // and writes those of the mask, which are within the strides.
+        // SAFETY: all pointers come from references. The frame is the one that batch code expects,
+        // and the code writes one field of it. The code advances through inputs and outputs in
+        // step, a group at a time, up to the end of the inputs, which are these vertices' alone;
+        // there are as many outputs. Where the count is no multiple of a group, no group begins
+        // after the frame's last one, which is whole. Of each vertex the code reads no register
+        // from `needs.inputs` on and writes those of the mask, which are within the strides.
         unsafe { self.call(&at, frame.cast()) };
         // SAFETY: the frame is this function's own local; compiled code is done with it.
         let done = unsafe { (*frame).done };
@@ -178,17 +182,20 @@ impl Code {
     /// The call itself.
     ///
     /// # Safety
-    /// `at` is what [`Code::pointers`] gave for memory that is still borrowed, or has other inputs that are valid. `frame`
-    /// points to a whole frame, or, if the code does not emit, at least to the constants that a frame begins with. For
-    /// batch code it is a [`BatchFrame`], writable and not shared, and the inputs are those of at least one group.
+    /// `at` is what [`Code::pointers`] gave for memory that is still borrowed, or has other inputs
+    /// that are valid. `frame` points to a whole frame, or, if the code does not emit, at least to
+    /// the constants that a frame begins with. For batch code it is a [`BatchFrame`], writable and
+    /// not shared, and the inputs are those of at least one group.
     unsafe fn call(&self, at: &Pointers, frame: *const Frame) -> u32 {
-        // SAFETY: the bytes at `entry` are a function of this signature that cranelift-jit produced for this host. They can't
-        // change: the pages are read+execute and live as long as `self`. The function reads uniforms, inputs and `frame`, and
-        // reads and writes the unit inside the bounds of the layout it was compiled for, which are the types' or at most the
-        // blocks' (each access is at a field's offset, or at a register number masked to its file's size). It keeps no pointer.
-        // It writes flags as 0 and 1. Alignment: `Uniforms`, `Unit` and `Frame` are `align(16)`, and so are a host's blocks, which
-        // were checked; loads of inputs are not marked aligned. A host's own pointers to its memory don't matter: picajit
-        // holds it as cells.
+        // SAFETY: the bytes at `entry` are a function of this signature that cranelift-jit produced
+        // for this host. They can't change: the pages are read+execute and live as long as `self`.
+        // The function reads uniforms, inputs and `frame`, and reads and writes the unit inside the
+        // bounds of the layout it was compiled for, which are the types' or at most the blocks'
+        // (each access is at a field's offset, or at a register number masked to its file's size).
+        // It keeps no pointer. It writes flags as 0 and 1. Alignment: `Uniforms`, `Unit` and
+        // `Frame` are `align(16)`, and so are a host's blocks, which were checked; loads of inputs
+        // are not marked aligned. A host's own pointers to its memory don't matter: picajit holds
+        // it as cells.
         unsafe {
             let function: Function = std::mem::transmute(self.code.entry());
             function(at.uniforms, at.unit, at.inputs, frame)
@@ -199,7 +206,8 @@ impl Code {
 /// The emitter without its lifetime, for the time of one call.
 fn shorten<'a>(emitter: &'a mut (dyn Emitter + 'a)) -> *mut dyn Emitter {
     let emitter: *mut (dyn Emitter + 'a) = emitter;
-    // SAFETY: only the lifetime changes. The pointer is used during `Code::run` alone, which holds the borrow.
+    // SAFETY: only the lifetime changes. The pointer is used during `Code::run` alone, which holds
+    // the borrow.
     unsafe { std::mem::transmute::<*mut (dyn Emitter + 'a), *mut (dyn Emitter + 'static)>(emitter) }
 }
 
@@ -210,21 +218,25 @@ fn shorten_host<'a>(emitter: &'a mut (dyn HostEmitter + 'a)) -> *mut dyn HostEmi
     unsafe { std::mem::transmute::<*mut (dyn HostEmitter + 'a), *mut (dyn HostEmitter + 'static)>(emitter) }
 }
 
-/// EMIT. A panic of the emitter is kept, because compiled code can't be unwound; later emits of that run do nothing.
+/// EMIT. A panic of the emitter is kept, because compiled code can't be unwound; later emits of
+/// that run do nothing.
 unsafe extern "C" fn emit(frame: *mut Frame) {
-    // SAFETY: compiled code passes the frame of `Code::run_emitting`, which nothing else refers to during the call.
+    // SAFETY: compiled code passes the frame of `Code::run_emitting`, which nothing else refers to
+    // during the call.
     let frame = unsafe { &mut *frame };
     if frame.panic.is_some() {
         return;
     }
     let sent = match frame.receiver {
         Receiver::Own(unit, emitter) => {
-            // SAFETY: unit and emitter are exclusive references in `Code::run_emitting`, unused during the call.
+            // SAFETY: unit and emitter are exclusive references in `Code::run_emitting`, unused
+            // during the call.
             let (unit, emitter) = unsafe { (&mut *unit, &mut *emitter) };
             catch_unwind(AssertUnwindSafe(|| unit.emit(emitter)))
         }
         Receiver::Host(host, emitter) => {
-            // SAFETY: the same, except that the host is a shared reference; its memory is cells, which may change.
+            // SAFETY: the same, except that the host is a shared reference; its memory is cells,
+            // which may change.
             let (host, emitter) = unsafe { (&*host, &mut *emitter) };
             catch_unwind(AssertUnwindSafe(|| host.emit(emitter)))
         }

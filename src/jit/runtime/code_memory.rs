@@ -1,9 +1,10 @@
 //! Machine code -> memory that is executable and no longer writable.
 //!
-//! A [`CodeMemory`] is handed to cranelift-jit, which writes one function into it. Pages are writable first and then
-//! executable, never both: the mapping is made read+write, filled, and turned into read+execute by one call, which
-//! takes the writable handle away. What is left is a [`InstalledCode`], immutable, of exactly the pages the function needs,
-//! unmapped when its last user drops it. A host that has executable memory of its own is given a copy of what was written.
+//! A [`CodeMemory`] is handed to cranelift-jit, which writes one function into it. Pages are
+//! writable first and then executable, never both: the mapping is made read+write, filled, and
+//! turned into read+execute by one call, which takes the writable handle away. What is left is a
+//! [`InstalledCode`], immutable, of exactly the pages the function needs, unmapped when its last
+//! user drops it. A host that has executable memory of its own is given a copy of what was written.
 //!
 //! It must not know what the code computes.
 
@@ -49,7 +50,8 @@ struct Installed {
     memory: Arc<dyn ExecutableMemory>,
 }
 
-// SAFETY: the code is only read and executed, its last user gives it back, and `ExecutableMemory` is called from any thread.
+// SAFETY: the code is only read and executed, its last user gives it back, and `ExecutableMemory`
+// is called from any thread.
 unsafe impl Send for Installed {}
 // SAFETY: as above.
 unsafe impl Sync for Installed {}
@@ -76,7 +78,8 @@ impl std::ops::Deref for Pages {
     fn deref(&self) -> &[u8] {
         match self {
             Pages::Own(map) => map,
-            // SAFETY: `ExecutableMemory` guarantees `len` readable bytes at `at` that nothing writes.
+            // SAFETY: `ExecutableMemory` guarantees `len` readable bytes at `at` that nothing
+            // writes.
             Pages::Host(code) => unsafe { std::slice::from_raw_parts(code.at.as_ptr(), code.len) },
         }
     }
@@ -99,7 +102,8 @@ impl CodeMemory {
     }
 
     fn state<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
-        // `f` leaves the state consistent at every point where it may panic, so a poisoned lock does not matter.
+        // `f` leaves the state consistent at every point where it may panic, so a poisoned lock
+        // does not matter.
         f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -108,7 +112,8 @@ impl CodeMemory {
         self.state(|s| s.refusal)
     }
 
-    /// The finished code, whose function begins at `entry`. `None` before finalization or if `entry` is not in it.
+    /// The finished code, whose function begins at `entry`. `None` before finalization or if
+    /// `entry` is not in it.
     pub(crate) fn into_code(self, entry: *const u8, len: usize) -> Option<InstalledCode> {
         let (pages, base) = self.state(|s| (s.executable.take(), s.base));
         let (pages, offset) = (pages?, (entry as usize).checked_sub(base)?);
@@ -172,10 +177,11 @@ impl JITMemoryProvider for CodeMemory {
                 Some(host) => Installed::new(host, &map).map(Pages::Host),
                 None => own(map, s.refuse).map(Pages::Own),
             };
-            // Other cores may have stale code of these addresses, unmapped since, in their pipelines. Cache maintenance on
-            // this core does not reach them; the system synchronises each core: membarrier with SYNC_CORE on aarch64
-            // Linux, FlushProcessWriteBuffers on Windows on Arm. x86-64 needs neither. The pointer to the code reaches
-            // other threads through `Arc` and `OnceLock`, which release and acquire.
+            // Other cores may have stale code of these addresses, unmapped since, in their
+            // pipelines. Cache maintenance on this core does not reach them; the system
+            // synchronises each core: membarrier with SYNC_CORE on aarch64 Linux,
+            // FlushProcessWriteBuffers on Windows on Arm. x86-64 needs neither. The pointer to the
+            // code reaches other threads through `Arc` and `OnceLock`, which release and acquire.
             match pages.and_then(|pages| coherence::pipeline_flush_mt().map_err(io_error).map(|()| pages)) {
                 Ok(pages) => {
                     s.executable = Some(pages);
@@ -192,16 +198,18 @@ impl JITMemoryProvider for CodeMemory {
 
 /// Turns written pages into executable ones.
 fn own(map: MmapMut, refuse: bool) -> io::Result<Mmap> {
-    // Flush before the pages become executable: VirtualProtect's documentation demands FlushInstructionCache "once the
-    // code has been set in place". On x86-64 outside Windows this does nothing.
-    // SAFETY: the range is the whole of a mapping that this function owns.
+    // Flush before the pages become executable: VirtualProtect's documentation demands
+    // FlushInstructionCache "once the code has been set in place". On x86-64 outside Windows this
+    // does nothing. SAFETY: the range is the whole of a mapping that this function owns.
     unsafe { clear_cache(map.as_ptr(), map.len()) }?;
     if refuse { Err(io::ErrorKind::PermissionDenied.into()) } else { map.make_exec() }
 }
 
-/// Makes the instruction cache coherent with the bytes from `start` on. On Arm the data and instruction caches are not coherent. Linux
-/// cleans them for pages that become executable, and `coherence` relies on that; this is the whole sequence of Arm's architecture
-/// manual (DDI 0487, "synchronization and coherency issues between data and instruction accesses"). Emulation can't test it.
+/// Makes the instruction cache coherent with the bytes from `start` on. On Arm the data and
+/// instruction caches are not coherent. Linux cleans them for pages that become executable, and
+/// `coherence` relies on that; this is the whole sequence of Arm's architecture manual (DDI 0487,
+/// "synchronization and coherency issues between data and instruction accesses"). Emulation can't
+/// test it.
 ///
 /// # Safety
 /// The range is mapped and readable.
@@ -214,8 +222,8 @@ unsafe fn clear_cache(start: *const u8, len: usize) -> io::Result<()> {
     unsafe { asm!("mrs {}, ctr_el0", out(reg) ctr, options(nomem, nostack, preserves_flags)) };
     // Log2 of the smallest cache lines, in words.
     let (data, instructions) = (4 << (ctr >> 16 & 15), 4 << (ctr & 15));
-    // SAFETY, for all of these: cache maintenance changes no value in memory and no register. The range is the caller's, rounded
-    // down to the start of a cache line, which is on the same page.
+    // SAFETY, for all of these: cache maintenance changes no value in memory and no register. The
+    // range is the caller's, rounded down to the start of a cache line, which is on the same page.
     for line in (start & !(data - 1)..start + len).step_by(data) {
         // SAFETY: see above. Cleans the line to the point of unification.
         unsafe { asm!("dc cvau, {}", in(reg) line, options(nostack, preserves_flags)) };
@@ -246,15 +254,16 @@ fn io_error(error: impl std::fmt::Display) -> io::Error {
     io::Error::other(error.to_string())
 }
 
-/// Maps a page of `file` executable until the process ends: this event tells a running `perf record` of the file. Nothing reads the
-/// page.
+/// Maps a page of `file` executable until the process ends: this event tells a running `perf
+/// record` of the file. Nothing reads the page.
 #[cfg(target_os = "linux")]
 pub(crate) fn show_to_perf(file: &std::fs::File) -> io::Result<()> {
     use rustix::mm::{MapFlags, ProtFlags, mmap};
     let (protection, flags) = (ProtFlags::READ | ProtFlags::EXEC, MapFlags::PRIVATE);
-    // memmap2 maps executable files as shared ones only. `write` writes the file, never a page of it.
-    // SAFETY: the system chooses the address, so no existing mapping is replaced; and the address is dropped at once, so
-    // nothing reads or runs the page, whatever other processes do to the file.
+    // memmap2 maps executable files as shared ones only. `write` writes the file, never a page of
+    // it. SAFETY: the system chooses the address, so no existing mapping is replaced; and the
+    // address is dropped at once, so nothing reads or runs the page, whatever other processes do to
+    // the file.
     unsafe { mmap(std::ptr::null_mut(), 1, protection, flags, file, 0) }?;
     Ok(())
 }
@@ -270,7 +279,8 @@ pub(crate) mod tests {
             println!("skipped: an emulator told to have pages of {size:?} bytes lists no page that is smaller");
             return;
         }
-        // Another test's thread may be given the pages as soon as they are free, but hardly every time.
+        // Another test's thread may be given the pages as soon as they are free, but hardly every
+        // time.
         assert!((0..20).any(|_| last_permissions().is_empty()), "unmapped with its last user");
     }
 
@@ -306,7 +316,8 @@ pub(crate) mod tests {
         }
     }
 
-    // SAFETY: the bytes are copied to a page of their own, which becomes executable and stays so, unwritten, until it is unmapped.
+    // SAFETY: the bytes are copied to a page of their own, which becomes executable and stays so,
+    // unwritten, until it is unmapped.
     unsafe impl ExecutableMemory for Shelf {
         fn install(&self, code: &[u8]) -> io::Result<NonNull<u8>> {
             let mut page = MmapMut::map_anon(code.len() + self.odd)?;

@@ -10,7 +10,8 @@ use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{Linkage, Module, ModuleError};
 use std::time::Instant;
 
-/// Compiles the function in `context` and installs it in `memory`. Callers owe the code what `needs` says.
+/// Compiles the function in `context` and installs it in `memory`. Callers owe the code what
+/// `needs` says.
 pub(crate) fn install(
     isa: &OwnedTargetIsa,
     context: &mut Context,

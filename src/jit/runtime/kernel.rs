@@ -1,7 +1,8 @@
-//! Machine code of one entry -> runs: which code serves a run or a batch, deoptimisation, and bailouts.
+//! Machine code of one entry -> runs: which code serves a run or a batch, deoptimisation, and
+//! bailouts.
 //!
-//! Invariant: the unit, the outputs and the emitted vertices are as if every vertex had run alone, in
-//! order, on exact code. The kernel does not know how code is compiled.
+//! Invariant: the unit, the outputs and the emitted vertices are as if every vertex had run alone,
+//! in order, on exact code. The kernel does not know how code is compiled.
 
 use super::call::Code;
 use super::lazy_code::{BatchCode, LazyCode, Recompiler};
@@ -105,8 +106,8 @@ impl NativeKernel {
     /// Counts groups that ran to their end.
     pub(super) fn count_groups(&self, more: u32) {
         match self.bailouts.load(Ordering::Relaxed) {
-            // A locked addition would wait for the stores of the batch. The count of another thread may get
-            // lost; without bailouts it serves statistics only.
+            // A locked addition would wait for the stores of the batch. The count of another thread
+            // may get lost; without bailouts it serves statistics only.
             0 => self.groups.store(self.groups.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed),
             _ => _ = self.groups.fetch_add(more, Ordering::Relaxed),
         }
@@ -215,7 +216,8 @@ impl NativeKernel {
         let (count, output_mask) = (batch.len(), batch.outputs_wanted());
         let whole = if code.takes_any_count() { count } else { count / GROUP * GROUP };
         let done = code.run(memory, batch, 0..whole, output_mask);
-        // The tail overlaps the last full group. Vertices are independent, so computing some again is harmless.
+        // The tail overlaps the last full group. Vertices are independent, so computing some again
+        // is harmless.
         let tail_ran =
             done < whole || whole == count || code.run(memory, batch, count - GROUP..count, output_mask) == GROUP;
         if done < whole || !tail_ran {
@@ -299,8 +301,9 @@ impl Kernel for NativeKernel {
     }
 
     fn held_bytes(&self) -> usize {
-        // Code in whole pages: this one, an exact one that may follow, and batch code, which is about twice as large, and twice again with
-        // two groups interleaved; and what they would be compiled from.
+        // Code in whole pages: this one, an exact one that may follow, and batch code, which is
+        // about twice as large, and twice again with two groups interleaved; and what they would be
+        // compiled from.
         let functions = 1 + usize::from(self.speculates) + self.thresholds.batch_functions();
         self.code.len().next_multiple_of(4096) * functions + self.lazy.recompiler().held_bytes() + size_of::<Self>()
     }
@@ -318,7 +321,8 @@ struct BatchRun<'a, 'p> {
     /// Registers that the batch provides, and that it wants.
     input_mask: u16,
     output_mask: u16,
-    /// Whether the batch provides all registers that the code reads: then the code reads them there.
+    /// Whether the batch provides all registers that the code reads: then the code reads them
+    /// there.
     complete: bool,
     uniforms_checked: bool,
     /// The first exit that is not [`Exit::End`].
@@ -367,8 +371,8 @@ impl<'a, 'p> BatchRun<'a, 'p> {
         self.kernel.run_with(self.memory, inputs, &mut self.uniforms_checked)
     }
 
-    /// The rest of a batch whose first `done` vertices ran as groups: the vertices of each group that bails out in order, further groups
-    /// as long as bailouts are rare, and the tail in order.
+    /// The rest of a batch whose first `done` vertices ran as groups: the vertices of each group
+    /// that bails out in order, further groups as long as bailouts are rare, and the tail in order.
     #[inline(never)]
     fn finish(&mut self, code: &BatchCode, batch: &mut Batch<'_>, mut done: usize) -> Exit {
         let groups_end = self.count / GROUP * GROUP;
@@ -396,7 +400,8 @@ impl<'a, 'p> BatchRun<'a, 'p> {
             }
             done = code.run(self.memory, batch, at..groups_end, self.output_mask);
         }
-        // The next vertex finds the unit as the last of these leaves it. If every run ends, it does not depend on the unit.
+        // The next vertex finds the unit as the last of these leaves it. If every run ends, it does
+        // not depend on the unit.
         if at == self.count || !code.always_ends {
             self.update_unit(&mut unit_is_current, batch, at);
         }

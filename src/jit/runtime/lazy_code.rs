@@ -1,4 +1,5 @@
-//! Code that a kernel compiles when a run first wants it: exact code, and batch code of each variant.
+//! Code that a kernel compiles when a run first wants it: exact code, and batch code of each
+//! variant.
 //!
 //! It does not know how code is compiled; a [`Recompiler`] does.
 
@@ -80,7 +81,8 @@ impl LazyCode {
         &*self.recompiler
     }
 
-    /// The exact code, or why there is none. `None` while the queue's threads are about to compile it.
+    /// The exact code, or why there is none. `None` while the queue's threads are about to compile
+    /// it.
     pub(crate) fn exact(self: &Arc<LazyCode>) -> Option<&Result<Code, Unsupported>> {
         self.exact
             .get_or_request(self, self.queue.as_ref(), |this| this.exact.get_or_init(|| this.recompiler.exact_code()))
@@ -95,7 +97,8 @@ impl LazyCode {
         &self.batch[variant.layout as usize][usize::from(variant.interleaved)]
     }
 
-    /// The batch code, or why there is none. `None` while the queue's threads are about to compile it.
+    /// The batch code, or why there is none. `None` while the queue's threads are about to compile
+    /// it.
     pub(crate) fn batch(self: &Arc<LazyCode>, variant: BatchVariant) -> Option<&BatchResult> {
         self.slot(variant).get_or_request(self, self.queue.as_ref(), move |this| {
             this.slot(variant).get_or_init(|| this.recompiler.batch_code(variant))

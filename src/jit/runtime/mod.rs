@@ -1,4 +1,5 @@
-//! Machine code at run time: the memory it lies in, the calls into it, and the kernel that chooses which code serves a run.
+//! Machine code at run time: the memory it lies in, the calls into it, and the kernel that chooses
+//! which code serves a run.
 
 pub(super) mod call;
 pub(super) mod code_memory;

@@ -52,7 +52,8 @@ impl RunMemory<'_> {
         result
     }
 
-    /// Runs a kernel that reads inputs in the unit only: `inputs` in the mask `reads` are in the unit for the time of the run.
+    /// Runs a kernel that reads inputs in the unit only: `inputs` in the mask `reads` are in the
+    /// unit for the time of the run.
     pub(crate) fn interpret(&mut self, kernel: &dyn Kernel, reads: u16, inputs: Option<&[Vec4]>) -> Exit {
         let run = |uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter| {
             let own = unit.v;

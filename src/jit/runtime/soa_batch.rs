@@ -1,7 +1,8 @@
-//! A batch in [SoA layout](VertexLayout::Soa) -> runs: groups, and the vertices of groups that bail out in order.
+//! A batch in [SoA layout](VertexLayout::Soa) -> runs: groups, and the vertices of groups that bail
+//! out in order.
 //!
-//! Invariant: as for AoS batches. A vertex that runs alone is copied from and to its block, so the layout
-//! pays where few do.
+//! Invariant: as for AoS batches. A vertex that runs alone is copied from and to its block, so the
+//! layout pays where few do.
 
 use super::kernel::NativeKernel;
 use super::lazy_code::BatchCode;
@@ -42,8 +43,8 @@ impl NativeKernel {
         self.run_with(memory, None, &mut false)
     }
 
-    /// Groups as long as bailouts are rare, and the vertices of those that bail out in order. The first
-    /// `done` vertices ran as groups, if there is batch code.
+    /// Groups as long as bailouts are rare, and the vertices of those that bail out in order. The
+    /// first `done` vertices ran as groups, if there is batch code.
     #[inline(never)]
     fn group_by_group(
         &self,
