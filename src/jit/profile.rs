@@ -1,8 +1,8 @@
 //! Installed code -> its name and its lines, for a profiler ([`Profiler`]).
 //!
-//! The program's listing serves perf as source: line 1 stands for code of no instruction, line `pc
-//! + 2` for the instruction at `pc`. Invariant: a failure here never stops a compilation; the first
-//! failure is reported once. The profiler does not know what code computes.
+//! The program's listing serves perf as source: line 1 stands for code of no instruction, line
+//! `pc + 2` for the instruction at `pc`. Invariant: a failure here never stops a compilation; the
+//! first failure is reported once. The profiler does not know what code computes.
 
 #[cfg(target_os = "linux")]
 mod file;
