@@ -14,19 +14,20 @@ mod memory;
 mod trace;
 mod types;
 
-use crate::engine::{Engine, Options, Shader};
+use crate::engine::{self, Compiled, DirectCall, Engine, Options, Shader};
 use crate::executable::ExecutableMemory;
 use crate::isa::{MAX_CODE_WORDS, OPDESCS, REGS};
-use crate::kernel::{Config, Unsupported};
+use crate::kernel::Unsupported;
 use crate::layout::{Host, HostEmitter, HostError, Layout};
 use crate::program::{Entry, Program, ProgramError};
 use crate::state::{Batch, EmitState, NoEmitter, Registers, Vec4, VertexLayout, Vertices, VerticesMut};
 use arguments::{check_pointer, copy_text, declared_size, deref, input_slice, out_pointer, read_sized, write_sized};
 pub use gpu::*;
 use memory::HostMemory;
-use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
+use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::null_mut;
 use std::slice;
 use std::sync::Arc;
 pub use trace::*;
@@ -36,13 +37,12 @@ pub use types::*;
 /// that called it.
 pub struct PjEngine {
     engine: Arc<Engine>,
-    /// The configuration of the engine, for traces.
-    config: Config,
     native_required: bool,
 }
 
-/// `pj_shader`. C owns strong counts of an `Arc` of it.
-pub struct PjShader(Shader, InterpreterInput);
+/// `pj_shader`. C owns strong counts of the `Arc` that holds the shader.
+#[repr(transparent)]
+pub struct PjShader(Compiled);
 
 /// An error that is detected before a call has any effect.
 #[derive(Debug)]
@@ -189,12 +189,11 @@ pub unsafe extern "C" fn pj_engine_new(
             }
         };
         let options = Options { memory, ..options.engine_options(layout)? };
-        let config = Config { precision: options.precision, fuel: options.fuel, layout: options.layout };
         let engine = Arc::new(Engine::new(options));
         if native_required && let Some(reason) = engine.no_native() {
             return Err(Fault::NoNative(Some(reason.clone())));
         }
-        let engine = Arc::new(PjEngine { engine, config, native_required });
+        let engine = Arc::new(PjEngine { engine, native_required });
         // SAFETY: not null; the header requires it to be writable.
         unsafe { to.write(Arc::into_raw(engine).cast_mut()) };
         Ok(PJ_OK)
@@ -315,9 +314,8 @@ pub unsafe extern "C" fn pj_shader_get(
         if engine.native_required && shader.backend() == "interp" {
             return Err(Fault::NoNative(shader.fallback_reason().cloned()));
         }
-        let shader = Arc::new(PjShader(shader, InterpreterInput { program, entry, config: engine.config }));
         // SAFETY: not null; the header requires it to be writable.
-        unsafe { to.write(Arc::into_raw(shader).cast_mut()) };
+        unsafe { to.write(Arc::into_raw(shader.into_inner()).cast::<PjShader>().cast_mut()) };
         Ok(PJ_OK)
     };
     // SAFETY: the header requires a valid `message`.
@@ -328,7 +326,7 @@ pub unsafe extern "C" fn pj_shader_get(
 pub unsafe extern "C" fn pj_shader_retain(shader: *const PjShader) {
     if !shader.is_null() {
         // SAFETY: it came from `Arc::into_raw`, and the caller owns a reference.
-        unsafe { Arc::increment_strong_count(shader) };
+        unsafe { Arc::increment_strong_count(shader.cast::<Compiled>()) };
     }
 }
 
@@ -337,7 +335,7 @@ pub unsafe extern "C" fn pj_shader_release(shader: *const PjShader) {
     catch_panics(|| {
         if !shader.is_null() {
             // SAFETY: it came from `Arc::into_raw`, and the caller gives up its reference.
-            unsafe { Arc::decrement_strong_count(shader) };
+            unsafe { Arc::decrement_strong_count(shader.cast::<Compiled>()) };
         }
         Ok(PJ_OK)
     });
@@ -347,7 +345,7 @@ pub unsafe extern "C" fn pj_shader_release(shader: *const PjShader) {
 pub unsafe extern "C" fn pj_shader_info_get(shader: *const PjShader, info: *mut PjShaderInfo) -> i32 {
     catch_panics(|| {
         // SAFETY: null, or a live handle of `pj_shader_get`.
-        let shader = &unsafe { deref(shader) }?.0;
+        let shader = unsafe { borrow_shader(shader) }?;
         let stats = shader.stats();
         let value = PjShaderInfo {
             struct_size: size_of::<PjShaderInfo>(),
@@ -367,7 +365,7 @@ pub unsafe extern "C" fn pj_shader_text(shader: *const PjShader, kind: u32, text
     let mut len = 0;
     let status = catch_panics(|| {
         // SAFETY: null, or a live handle of `pj_shader_get`.
-        let shader = &unsafe { deref(shader) }?.0;
+        let shader = unsafe { borrow_shader(shader) }?;
         let message = match kind {
             PJ_TEXT_FALLBACK => shader.fallback_reason().map(ToString::to_string),
             PJ_TEXT_SEQUENTIAL => shader.stats().sequential_reason,
@@ -383,28 +381,30 @@ pub unsafe extern "C" fn pj_shader_text(shader: *const PjShader, kind: u32, text
     if status < 0 { status.into() } else { len }
 }
 
+/// The shader of a handle. The handle keeps its reference.
+///
+/// # Safety
+/// `shader` is null or a live handle of `pj_shader_get`.
+unsafe fn borrow_shader(shader: *const PjShader) -> Result<ManuallyDrop<Shader>, Fault> {
+    if shader.is_null() {
+        return Err(Fault::Null);
+    }
+    // SAFETY: the handle is the pointer of an `Arc`, and live.
+    Ok(unsafe { engine::borrow(shader.cast()) })
+}
+
 /// The host's registers and uniforms.
 ///
 /// # Safety
 /// Both are null, or blocks of the shader's layout that live for `'a` and that no other code uses
 /// meanwhile, except the host's own callbacks.
-unsafe fn host<'a>(shader: &'a PjShader, unit: *mut c_void, uniforms: *const c_void) -> Result<Host<'a>, Fault> {
-    let layout = shader.0.layout().expect("engines of this interface have a layout");
+unsafe fn host<'a>(shader: &'a Shader, unit: *mut c_void, uniforms: *const c_void) -> Result<Host<'a>, Fault> {
+    let layout = shader.layout().expect("engines of this interface have a layout");
     if unit.is_null() || uniforms.is_null() {
         return Err(Fault::Null);
     }
-    // Checked before slices exist: a misaligned pointer need not have a whole block after it.
-    if [unit.addr(), uniforms.addr()].iter().any(|at| !at.is_multiple_of(align_of::<PjUnit>())) {
-        return Err(Fault::Misaligned);
-    }
-    // SAFETY: other code on this thread may write cells. This call writes those of the unit only:
-    // C's `const` pointer to uniforms may alias the unit. The lengths are those of the layout, less
-    // than 2^31.
-    let (unit, uniforms) = unsafe {
-        let bytes = |at: *const c_void, len: u32| slice::from_raw_parts(at.cast::<Cell<u8>>(), len as usize);
-        (bytes(unit, layout.offsets().unit_bytes), bytes(uniforms, layout.offsets().uniforms_bytes))
-    };
-    Host::new(layout, unit, uniforms).map_err(|error| match error {
+    // SAFETY: the caller promises blocks of this layout.
+    unsafe { engine::host(layout, unit, uniforms) }.map_err(|error| match error {
         HostError::Misaligned { .. } => Fault::Misaligned,
         HostError::Short { .. } => Fault::InvalidArgument,
     })
@@ -432,16 +432,57 @@ pub unsafe extern "C" fn pj_run(
     emit: Option<PjEmitFn>,
     user: *mut c_void,
 ) -> i32 {
+    let aligned = (unit.addr() | uniforms.addr()).is_multiple_of(align_of::<PjUnit>());
+    if !shader.is_null() && !unit.is_null() && !uniforms.is_null() && aligned {
+        // SAFETY: a live handle of `pj_shader_get`.
+        let compiled = unsafe { &(*shader).0 };
+        if let Some(code) = compiled.direct().get() {
+            // SAFETY: blocks of the shader's layout.
+            return match unsafe { code.run(uniforms.cast(), unit.cast()) } {
+                Some(exit) => exit as i32,
+                // Direct code does not emit, so the callback need not be kept during the run.
+                // SAFETY: the same.
+                None => unsafe { run_by_kernel(shader, unit, uniforms, None, null_mut()) },
+            };
+        }
+    }
+    // SAFETY: the same.
+    unsafe { run_by_kernel(shader, unit, uniforms, emit, user) }
+}
+
+/// `pj_run` where direct code does not serve the run, or an argument is wrong.
+///
+/// # Safety
+/// As for `pj_run`.
+#[inline(never)]
+unsafe fn run_by_kernel(
+    shader: *const PjShader,
+    unit: *mut c_void,
+    uniforms: *const c_void,
+    emit: Option<PjEmitFn>,
+    user: *mut c_void,
+) -> i32 {
     catch_panics(|| {
         // SAFETY: null, or a live handle of `pj_shader_get`.
-        let shader = unsafe { deref(shader) }?;
+        let shader = unsafe { borrow_shader(shader) }?;
         // SAFETY: the header requires valid pointers.
-        let host = unsafe { host(shader, unit, uniforms) }?;
+        let host = unsafe { host(&shader, unit, uniforms) }?;
         let exit = match emit {
-            None => shader.0.run_on(&host, &mut NoEmitter),
-            Some(emit) => shader.0.run_on(&host, &mut EmitCallback { emit, user }),
+            None => shader.run_on(&host, &mut NoEmitter),
+            Some(emit) => shader.run_on(&host, &mut EmitCallback { emit, user }),
         };
         Ok(exit as i32)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pj_shader_direct_call(shader: *const PjShader, call: *mut DirectCall) -> i32 {
+    catch_panics(|| {
+        // SAFETY: null, or a live handle of `pj_shader_get`.
+        let shader = unsafe { borrow_shader(shader) }?;
+        // SAFETY: not null; the header requires it to be writable.
+        unsafe { out_pointer(call)?.write(shader.direct_call()) };
+        Ok(PJ_OK)
     })
 }
 
@@ -454,9 +495,9 @@ pub unsafe extern "C" fn pj_run_batch(
 ) -> i32 {
     catch_panics(|| {
         // SAFETY: null, or a live handle of `pj_shader_get`.
-        let shader = unsafe { deref(shader) }?;
+        let shader = unsafe { borrow_shader(shader) }?;
         // SAFETY: the header requires valid pointers.
-        let host = unsafe { host(shader, unit, uniforms) }?;
+        let host = unsafe { host(&shader, unit, uniforms) }?;
         // SAFETY: the header requires a structure of its declared size; any bytes are valid.
         let PjBatch {
             count,
@@ -502,7 +543,7 @@ pub unsafe extern "C" fn pj_run_batch(
         let preserve_unit = preserve_unit == 1;
         let layout = if vertex_layout == PJ_SOA { VertexLayout::Soa } else { VertexLayout::Aos };
         let mut batch = Batch { inputs, outputs, input_mask, output_mask, preserve_unit, layout };
-        let exit = shader.0.run_batch_on(&host, &mut batch);
+        let exit = shader.run_batch_on(&host, &mut batch);
         Ok(exit as i32)
     })
 }

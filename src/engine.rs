@@ -18,9 +18,11 @@
 mod compiled;
 mod compiler;
 mod crosscheck;
+mod direct_call;
 mod key_memo;
 mod preload;
 mod program_store;
+mod shader;
 
 use crate::background::{Background, Queue};
 use crate::cache::{Cache, CacheStats, Exploration, ShaderKey};
@@ -28,18 +30,20 @@ use crate::executable::ExecutableMemory;
 #[cfg(feature = "jit")]
 use crate::interp::Interp;
 use crate::isa::numeric::Precision;
-use crate::kernel::{Config, DEFAULT_FUEL, KernelStats, Unsupported, copy_registers};
-use crate::layout::{Host, HostEmitter, Layout};
+use crate::kernel::{Config, DEFAULT_FUEL, Unsupported};
+use crate::layout::Layout;
 use crate::profiler::{Profiler, ProfilerError};
 use crate::program::{Entry, Program};
-use crate::state::{Batch, Emitter, Exit, NoEmitter, Uniforms, Unit};
-use compiled::Compiled;
+pub(crate) use compiled::Compiled;
 use compiler::{Compiler, NativeBackend};
 use crosscheck::Crosscheck;
+pub use direct_call::{DirectCall, DirectCallFn};
+pub(crate) use direct_call::{borrow, host};
 use key_memo::KeyMemo;
 pub use preload::Preloaded;
 use program_store::ProgramStore;
 pub use program_store::StoreError;
+pub use shader::Shader;
 use std::fmt;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -348,122 +352,6 @@ fn native(options: &Options, queue: &Queue) -> Result<Arc<dyn NativeBackend>, Un
 #[cfg(not(feature = "jit"))]
 fn native(_: &Options, _: &Queue) -> Result<Arc<dyn NativeBackend>, Unsupported> {
     Err(Unsupported::HostIsa { missing: "the `jit` feature of this build" })
-}
-
-/// One entry of a program, ready to run. Cheap to clone. Any number of threads may run it at once,
-/// each on its own [`Unit`].
-///
-/// Each run takes a thread whose floating-point mode is the default: round to nearest, subnormals
-/// preserved. Audio code that sets flush-to-zero must reset it, or results differ.
-#[derive(Clone)]
-pub struct Shader(Arc<Compiled>);
-
-impl Shader {
-    /// Runs one vertex on `unit`: inputs in `unit.v`, results in [`Unit::outputs`]. Vertices that a
-    /// geometry program emits are dropped; see [`Shader::run_geometry`].
-    pub fn run(&self, uniforms: &Uniforms, unit: &mut Unit) -> Exit {
-        self.run_geometry(uniforms, unit, &mut NoEmitter)
-    }
-
-    /// Runs one geometry invocation on `unit` and sends its triangles to `emitter`. After an
-    /// invocation the hardware sets boolean uniform b15; the host must do so in its uniforms.
-    pub fn run_geometry(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
-        if let Some(crosscheck) = self.0.crosscheck() {
-            self.check_run(crosscheck, uniforms, unit);
-        }
-        self.0.kernel().run(uniforms, unit, emitter)
-    }
-
-    /// A call, so that runs without crosschecks don't set up its frame.
-    #[cold]
-    #[inline(never)]
-    fn check_run(&self, crosscheck: &Crosscheck, uniforms: &Uniforms, unit: &Unit) {
-        if crosscheck.selects_next() {
-            crosscheck.check_run(self.0.pair(), uniforms, unit);
-        }
-    }
-
-    /// Runs the vertices of `batch`. The result is as if they ran in order on `unit`; see
-    /// [`Kernel::run_batch`](crate::kernel::Kernel::run_batch).
-    #[inline]
-    pub fn run_batch(&self, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>) -> Exit {
-        if batch.len() == 1 && !batch.preserve_unit {
-            let (taken, wanted) = (batch.inputs_taken(), batch.outputs_wanted());
-            copy_registers(taken, batch.inputs.registers(), &mut unit.v);
-            let exit = self.run(uniforms, unit);
-            copy_registers(wanted, unit.outputs(), batch.outputs.registers());
-            return exit;
-        }
-        self.run_several(uniforms, unit, batch)
-    }
-
-    fn run_several(&self, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>) -> Exit {
-        if let Some(crosscheck) = self.0.crosscheck() {
-            crosscheck.check_batch(self.0.pair(), uniforms, unit, batch);
-        }
-        self.0.kernel().run_batch(uniforms, unit, batch, &mut NoEmitter)
-    }
-
-    /// [`Shader::run_geometry`] on a host's memory; serves vertex programs too. Native code copies
-    /// nothing if the engine has the host's [layout](Options::layout).
-    pub fn run_on(&self, host: &Host<'_>, emitter: &mut dyn HostEmitter) -> Exit {
-        if let Some(crosscheck) = self.0.crosscheck().filter(|crosscheck| crosscheck.selects_next()) {
-            let (unit, uniforms) = host.load();
-            crosscheck.check_run(self.0.pair(), &uniforms, &unit);
-        }
-        self.0.kernel().run_on(host, emitter)
-    }
-
-    /// [`Shader::run_batch`] on a host's memory.
-    pub fn run_batch_on(&self, host: &Host<'_>, batch: &mut Batch<'_>) -> Exit {
-        if let Some(crosscheck) = self.0.crosscheck() {
-            let (unit, uniforms) = host.load();
-            crosscheck.check_batch(self.0.pair(), &uniforms, &unit, batch);
-        }
-        self.0.kernel().run_batch_on(host, batch, &mut NoEmitter)
-    }
-
-    /// Compiles the shader before this returns, unless it is compiled. For hosts with
-    /// [threads](Options::threads) that need native code at once.
-    pub fn compile_now(&self) {
-        self.0.compile_now();
-    }
-
-    /// The name of the backend that serves the next run: `batch` (native code) or `interp`.
-    pub fn backend(&self) -> &'static str {
-        self.0.backend()
-    }
-
-    /// The [layout](Options::layout) that the shader is compiled for.
-    pub fn layout(&self) -> Option<&Layout> {
-        self.0.kernel().layout()
-    }
-
-    /// Why the shader has no native code although the host prefers it. `None` while it waits for
-    /// compilation.
-    pub fn fallback_reason(&self) -> Option<&Unsupported> {
-        self.0.fallback_reason()
-    }
-
-    /// Counters of its runs, over all threads.
-    pub fn stats(&self) -> KernelStats {
-        self.0.kernel().stats()
-    }
-
-    /// Bytes of native code.
-    pub fn native_bytes(&self) -> usize {
-        self.0.kernel().native_bytes()
-    }
-
-    /// The first difference that a [crosscheck](Options::crosscheck) found, as text.
-    pub fn divergence(&self) -> Option<String> {
-        self.0.crosscheck().and_then(Crosscheck::difference)
-    }
-
-    /// Whether both are the same compiled shader.
-    pub fn same_as(&self, other: &Shader) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
 }
 
 #[cfg(test)]

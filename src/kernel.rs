@@ -6,12 +6,15 @@
 //! any NaN), emits the same triangles in the same order, and returns the same [`Exit`]. This file
 //! must not name any backend.
 
+pub(crate) mod direct;
+
 use crate::isa::Pc;
 use crate::isa::numeric::Precision;
 use crate::layout::{Host, HostEmitter, Layout};
 use crate::program::{Entry, Program};
 pub use crate::state::copy_registers;
 use crate::state::{Batch, EmitState, Emitter, Exit, Registers, Uniforms, Unit, VertexLayout};
+use direct::DirectFunction;
 use std::fmt;
 use std::sync::Arc;
 
@@ -82,6 +85,13 @@ pub trait Kernel: Send + Sync {
 
     /// [`Config::layout`] of its compilation.
     fn layout(&self) -> Option<&Layout> {
+        None
+    }
+
+    /// The code with which it now serves a run, if that code needs nothing but registers and
+    /// uniforms.
+    #[doc(hidden)]
+    fn direct_function(&self) -> Option<DirectFunction> {
         None
     }
 

@@ -3,12 +3,10 @@
 //! Invariant: same bits as `pj_run`. This file must not know the meaning of instructions; the
 //! interpreter supplies it.
 
-use super::{EmitCallback, Fault, PJ_STOPPED, PjEmitFn, PjShader, catch_panics, deref, host};
+use super::{EmitCallback, Fault, PJ_STOPPED, PjEmitFn, PjShader, borrow_shader, catch_panics, host};
 use crate::interp::{Interp, Step};
 use crate::isa::{DstFile, Inst, Opcode, Stage};
-use crate::kernel::Config;
 use crate::layout::HostEmitter;
-use crate::program::{Entry, Program};
 use crate::state::{NoEmitter, Vec4};
 use crate::text::inst_to_string;
 use std::ffi::{CString, c_char, c_void};
@@ -42,13 +40,6 @@ pub struct PjStep {
     pub emit_primitive: u8,
     pub emit_winding: u8,
     pub reserved: [u8; 2],
-}
-
-/// The input of the interpreter for a shader.
-pub(super) struct InterpreterInput {
-    pub(super) program: Program,
-    pub(super) entry: Entry,
-    pub(super) config: Config,
 }
 
 /// A step without its text. `al` is the value of aL before the step.
@@ -109,11 +100,11 @@ pub unsafe extern "C" fn pj_run_traced(
 ) -> i32 {
     catch_panics(|| {
         // SAFETY: null, or a live handle of `pj_shader_get`.
-        let shader = unsafe { deref(shader) }?;
+        let shader = unsafe { borrow_shader(shader) }?;
         // SAFETY: the header requires valid pointers.
-        let host = unsafe { host(shader, unit, uniforms) }?;
+        let host = unsafe { host(&shader, unit, uniforms) }?;
         let callback = step.ok_or(Fault::Null)?;
-        let InterpreterInput { program, entry, config } = &shader.1;
+        let (program, entry, config) = shader.source();
         let mut al = host.load().0.al;
         let mut hook = |step: Step<'_>| {
             let text = CString::new(inst_to_string(step.inst)).unwrap_or_default();
@@ -130,7 +121,7 @@ pub unsafe extern "C" fn pj_run_traced(
             Some(emitter) => emitter,
             None => &mut NoEmitter,
         };
-        let exit = Interp.kernel(program, *entry, config).run_traced_on(&host, emitter, &mut hook);
+        let exit = Interp.kernel(program, entry, config).run_traced_on(&host, emitter, &mut hook);
         Ok(exit.map_or(PJ_STOPPED, |exit| exit as i32))
     })
 }

@@ -10,6 +10,7 @@ use super::lock;
 use crate::background::{Lazy, Queue};
 use crate::cache::Exploration;
 use crate::interp::Interp;
+use crate::kernel::direct::DirectCode;
 use crate::kernel::{Backend, Config, Kernel, Unsupported};
 use crate::program::{Entry, Program};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -23,7 +24,11 @@ enum Native {
 }
 
 /// The state of a [`Shader`](super::Shader).
-pub(super) struct Compiled {
+// `repr(C)`: a run touches the first field only, and finds it at the address of the whole.
+#[repr(C)]
+pub(crate) struct Compiled {
+    /// Empty while there is no native code, and for good if runs are crosschecked.
+    direct: DirectCode,
     pub(super) entry: Entry,
     program: Arc<Program>,
     config: Config,
@@ -51,7 +56,18 @@ impl Compiled {
         let compiles = compiler.as_ref().is_some_and(|compiler| compiler.queue().is_some());
         let explored = Mutex::new(explored.filter(|_| compiles));
         let (native, interpreter) = Default::default();
-        Compiled { entry, program: Arc::new(program), config, compiler, explored, native, interpreter, crosscheck }
+        let direct = DirectCode::new(config.layout);
+        Compiled {
+            direct,
+            entry,
+            program: Arc::new(program),
+            config,
+            compiler,
+            explored,
+            native,
+            interpreter,
+            crosscheck,
+        }
     }
 
     /// Whether the engine has returned this shader to a caller.
@@ -83,6 +99,7 @@ impl Compiled {
                 Err(reason) => Native::Unsupported(reason),
             }
         });
+        self.publish();
         if self.crosscheck().is_some() || !matches!(native, Native::Code(_)) {
             // Runs will need it. Created here, it is counted by the cache.
             self.interpreter();
@@ -96,6 +113,33 @@ impl Compiled {
             compiler.report(self.entry, reason);
         }
         native
+    }
+
+    /// Publishes the code that serves a run now. A run that deoptimised may have changed which.
+    pub(super) fn publish(&self) {
+        if self.crosscheck().is_none()
+            && let Some(Native::Code(kernel)) = self.native.get()
+        {
+            self.direct.publish(kernel);
+        }
+    }
+
+    /// [`Compiled::publish`] after a run that direct code did not serve.
+    pub(super) fn republish(&self) {
+        if self.direct.get().is_some() {
+            self.publish();
+        }
+    }
+
+    /// The words, entry and options that it is compiled from.
+    pub(crate) fn source(&self) -> (&Program, Entry, &Config) {
+        (&self.program, self.entry, &self.config)
+    }
+
+    /// The code that a run calls without its kernel.
+    #[inline]
+    pub(crate) fn direct(&self) -> &DirectCode {
+        &self.direct
     }
 
     fn queue(&self) -> Option<&Queue> {

@@ -3,8 +3,9 @@
 //!
 //! Every displacement of a register comes from a [`Layout`].
 
+pub(crate) use crate::kernel::direct::{FrameConstants, Function, exit};
 use crate::layout::{Bools, Host, HostEmitter, Layout};
-use crate::state::{Emitter, Exit, Unit, Vec4};
+use crate::state::{Emitter, Unit, Vec4};
 use std::any::Any;
 use std::mem::offset_of;
 
@@ -87,28 +88,6 @@ impl Layout {
 
 // Code computes the address of an indexed register by a shift.
 const _: () = assert!(VEC4 == 1 << 4);
-
-/// The exit that compiled code returned.
-pub(crate) fn exit(code: u32) -> Option<Exit> {
-    [Exit::End, Exit::Fuel, Exit::BreakOutsideLoop, Exit::PastEnd].into_iter().find(|e| *e as u32 == code)
-}
-
-/// The type of compiled code: `(uniforms, unit, inputs, frame)` -> an [`Exit`]'s number or
-/// [`DEOPTIMISE`].
-pub(crate) type Function = unsafe extern "C" fn(*const u8, *mut u8, *const Vec4, *const Frame) -> u32;
-
-/// The first field of a frame, and all that code without EMIT reads of one.
-#[repr(C, align(16))]
-pub(crate) struct FrameConstants {
-    /// The value of uniforms beyond `c95`, for relative addressing.
-    pub(crate) ones: [f32; 4],
-    /// 1 if this code has run with the same uniforms before and did not deoptimise.
-    pub(crate) uniforms_checked: u32,
-}
-
-pub(crate) const INITIAL: FrameConstants = FrameConstants { ones: [1.0; 4], uniforms_checked: 0 };
-pub(crate) static UNIFORMS_UNCHECKED: FrameConstants = INITIAL;
-pub(crate) static UNIFORMS_CHECKED: FrameConstants = FrameConstants { ones: [1.0; 4], uniforms_checked: 1 };
 
 /// The frame of code for one vertex: what it needs besides registers and uniforms.
 #[repr(C, align(16))]

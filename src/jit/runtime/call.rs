@@ -8,10 +8,14 @@
 use super::code_memory::InstalledCode;
 use super::run_memory::RunMemory;
 use crate::jit::abi::{self, BatchFrame, Frame, FrameConstants, Function, GROUP, Receiver};
+use crate::kernel::direct::DirectFunction;
 use crate::layout::{HostEmitter, Layout, Offsets};
 use crate::state::{Batch, Emitter, Exit, Vec4};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+static UNCHECKED: FrameConstants = FrameConstants::new(false);
+static CHECKED: FrameConstants = FrameConstants::new(true);
 
 /// One compiled function.
 pub(crate) struct Code {
@@ -96,8 +100,7 @@ impl Code {
             at.inputs = inputs.as_ptr();
         }
         if !self.needs.emits {
-            let constants: *const FrameConstants =
-                if uniforms_checked { &abi::UNIFORMS_CHECKED } else { &abi::UNIFORMS_UNCHECKED };
+            let constants: *const FrameConstants = if uniforms_checked { &CHECKED } else { &UNCHECKED };
             // SAFETY: the pointers are those of `memory`; the code does not emit, so it reads the
             // frame's constants only.
             return abi::exit(unsafe { self.call(&at, constants.cast()) });
@@ -118,7 +121,7 @@ impl Code {
                 Receiver::Host((&raw const **host).cast(), shorten_host(&mut **emitter))
             }
         };
-        let mut frame = Frame { constants: abi::INITIAL, emit, receiver, panic: None };
+        let mut frame = Frame { constants: FrameConstants::new(false), emit, receiver, panic: None };
         let frame: *mut Frame = &mut frame;
         // SAFETY: the pointers are the caller's promise, and the frame is whole.
         let code = unsafe { self.call(at, frame) };
@@ -187,6 +190,13 @@ impl Code {
     /// the constants that a frame begins with. For batch code it is a [`BatchFrame`], writable and
     /// not shared, and the inputs are those of at least one group.
     unsafe fn call(&self, at: &Pointers, frame: *const Frame) -> u32 {
+        // SAFETY: the caller promises what the function needs.
+        unsafe { self.function()(at.uniforms, at.unit, at.inputs, frame.cast()) }
+    }
+
+    /// The compiled function. A call is sound under the conditions of [`Code::call`].
+    #[inline]
+    fn function(&self) -> Function {
         // SAFETY: the bytes at `entry` are a function of this signature that cranelift-jit produced
         // for this host. They can't change: the pages are read+execute and live as long as `self`.
         // The function reads uniforms, inputs and `frame`, and reads and writes the unit inside the
@@ -196,10 +206,14 @@ impl Code {
         // `Frame` are `align(16)`, and so are a host's blocks, which were checked; loads of inputs
         // are not marked aligned. A host's own pointers to its memory don't matter: picajit holds
         // it as cells.
-        unsafe {
-            let function: Function = std::mem::transmute(self.code.entry());
-            function(at.uniforms, at.unit, at.inputs, frame)
-        }
+        unsafe { std::mem::transmute(self.code.entry()) }
+    }
+
+    /// The function for calls without the kernel, unless it emits.
+    pub(crate) fn direct(&self) -> Option<DirectFunction> {
+        // SAFETY: the function needs what `Code::function` lists, which is what `DirectFunction`
+        // promises. Without EMIT, constants are a whole frame. The kernel owns this code.
+        (!self.needs.emits).then(|| unsafe { DirectFunction::new(self.function()) })
     }
 }
 

@@ -11,6 +11,7 @@ use crate::background::Queue;
 use crate::jit::abi::GROUP;
 use crate::jit::batch::policy::{self, BatchVariant, Thresholds};
 use crate::jit::stages::Timings;
+use crate::kernel::direct::DirectFunction;
 use crate::kernel::{Kernel, KernelStats, batch_with_host_copies, run_sequentially, with_host_copies, with_unit_copy};
 use crate::layout::{Host, HostEmitter, Image, Layout};
 use crate::state::{Batch, Emitter, Exit, Uniforms, Unit, Vec4, VertexLayout};
@@ -291,6 +292,13 @@ impl Kernel for NativeKernel {
 
     fn layout(&self) -> Option<&Layout> {
         self.layout.as_ref()
+    }
+
+    fn direct_function(&self) -> Option<DirectFunction> {
+        match self.speculation_pays() {
+            true => self.code.direct(),
+            false => self.lazy.compiled_exact()?.direct(),
+        }
     }
 
     fn stats(&self) -> KernelStats {

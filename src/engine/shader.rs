@@ -1,0 +1,171 @@
+//! A shader and the memory of a run -> a run on the engine that serves it now.
+//!
+//! Invariant: direct code comes first, and a kernel serves what direct code does not. This file
+//! must not know how shaders are compiled or cached.
+
+use super::compiled::Compiled;
+use super::crosscheck::Crosscheck;
+use crate::kernel::{Config, KernelStats, Unsupported, copy_registers};
+use crate::layout::{Host, HostEmitter, Layout};
+use crate::program::{Entry, Program};
+use crate::state::{Batch, Emitter, Exit, NoEmitter, Uniforms, Unit};
+use std::sync::Arc;
+
+/// One entry of a program, ready to run. Cheap to clone. Any number of threads may run it at once,
+/// each on its own [`Unit`].
+///
+/// Each run takes a thread whose floating-point mode is the default: round to nearest, subnormals
+/// preserved. Audio code that sets flush-to-zero must reset it, or results differ.
+#[derive(Clone)]
+pub struct Shader(pub(super) Arc<Compiled>);
+
+impl Shader {
+    /// Runs one vertex on `unit`: inputs in `unit.v`, results in [`Unit::outputs`]. Vertices that a
+    /// geometry program emits are dropped; see [`Shader::run_geometry`].
+    #[inline]
+    pub fn run(&self, uniforms: &Uniforms, unit: &mut Unit) -> Exit {
+        match self.0.direct().run(uniforms, unit) {
+            Some(exit) => exit,
+            None => self.run_by_kernel(uniforms, unit, &mut NoEmitter),
+        }
+    }
+
+    /// Runs one geometry invocation on `unit` and sends its triangles to `emitter`. After an
+    /// invocation the hardware sets boolean uniform b15; the host must do so in its uniforms.
+    #[inline]
+    pub fn run_geometry(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
+        match self.0.direct().run(uniforms, unit) {
+            Some(exit) => exit,
+            None => self.run_by_kernel(uniforms, unit, emitter),
+        }
+    }
+
+    /// A run that direct code did not serve: it emits, is crosschecked, deoptimises, has no native
+    /// code, or has native code for a host's layout.
+    #[inline(never)]
+    fn run_by_kernel(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
+        if let Some(crosscheck) = self.0.crosscheck()
+            && crosscheck.selects_next()
+        {
+            crosscheck.check_run(self.0.pair(), uniforms, unit);
+        }
+        let exit = self.0.kernel().run(uniforms, unit, emitter);
+        self.0.republish();
+        exit
+    }
+
+    /// Runs the vertices of `batch`. The result is as if they ran in order on `unit`; see
+    /// [`Kernel::run_batch`](crate::kernel::Kernel::run_batch).
+    #[inline]
+    pub fn run_batch(&self, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>) -> Exit {
+        if batch.len() == 1 && !batch.preserve_unit {
+            let (taken, wanted) = (batch.inputs_taken(), batch.outputs_wanted());
+            copy_registers(taken, batch.inputs.registers(), &mut unit.v);
+            let exit = self.run(uniforms, unit);
+            copy_registers(wanted, unit.outputs(), batch.outputs.registers());
+            return exit;
+        }
+        self.run_several(uniforms, unit, batch)
+    }
+
+    fn run_several(&self, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>) -> Exit {
+        if let Some(crosscheck) = self.0.crosscheck() {
+            crosscheck.check_batch(self.0.pair(), uniforms, unit, batch);
+        }
+        self.0.kernel().run_batch(uniforms, unit, batch, &mut NoEmitter)
+    }
+
+    /// [`Shader::run_geometry`] on a host's memory; serves vertex programs too. Native code copies
+    /// nothing if the engine has the host's [layout](super::Options::layout).
+    #[inline]
+    pub fn run_on(&self, host: &Host<'_>, emitter: &mut dyn HostEmitter) -> Exit {
+        match self.0.direct().run_on(host) {
+            Some(exit) => exit,
+            None => self.run_on_by_kernel(host, emitter),
+        }
+    }
+
+    /// [`Shader::run_by_kernel`] on a host's memory.
+    #[inline(never)]
+    fn run_on_by_kernel(&self, host: &Host<'_>, emitter: &mut dyn HostEmitter) -> Exit {
+        if let Some(crosscheck) = self.0.crosscheck().filter(|crosscheck| crosscheck.selects_next()) {
+            let (unit, uniforms) = host.load();
+            crosscheck.check_run(self.0.pair(), &uniforms, &unit);
+        }
+        let exit = self.0.kernel().run_on(host, emitter);
+        self.0.republish();
+        exit
+    }
+
+    /// [`Shader::run_batch`] on a host's memory.
+    #[inline]
+    pub fn run_batch_on(&self, host: &Host<'_>, batch: &mut Batch<'_>) -> Exit {
+        if batch.len() == 1 && !batch.preserve_unit {
+            host.take_inputs(batch.inputs_taken(), batch.inputs.registers());
+            let exit = self.run_on(host, &mut NoEmitter);
+            host.copy_outputs(batch.outputs_wanted(), batch.outputs.registers());
+            return exit;
+        }
+        self.run_several_on(host, batch)
+    }
+
+    fn run_several_on(&self, host: &Host<'_>, batch: &mut Batch<'_>) -> Exit {
+        if let Some(crosscheck) = self.0.crosscheck() {
+            let (unit, uniforms) = host.load();
+            crosscheck.check_batch(self.0.pair(), &uniforms, &unit, batch);
+        }
+        self.0.kernel().run_batch_on(host, batch, &mut NoEmitter)
+    }
+
+    /// Compiles the shader before this returns, unless it is compiled. For hosts with
+    /// [threads](super::Options::threads) that need native code at once.
+    pub fn compile_now(&self) {
+        self.0.compile_now();
+    }
+
+    /// The name of the backend that serves the next run: `batch` (native code) or `interp`.
+    pub fn backend(&self) -> &'static str {
+        self.0.backend()
+    }
+
+    /// The [layout](super::Options::layout) that the shader is compiled for.
+    pub fn layout(&self) -> Option<&Layout> {
+        self.0.direct().layout()
+    }
+
+    /// Why the shader has no native code although the host prefers it. `None` while it waits for
+    /// compilation.
+    pub fn fallback_reason(&self) -> Option<&Unsupported> {
+        self.0.fallback_reason()
+    }
+
+    /// Counters of its runs, over all threads.
+    pub fn stats(&self) -> KernelStats {
+        self.0.kernel().stats()
+    }
+
+    /// Bytes of native code.
+    pub fn native_bytes(&self) -> usize {
+        self.0.kernel().native_bytes()
+    }
+
+    /// The first difference that a [crosscheck](super::Options::crosscheck) found, as text.
+    pub fn divergence(&self) -> Option<String> {
+        self.0.crosscheck().and_then(Crosscheck::difference)
+    }
+
+    /// The shared state, for handles that are raw pointers.
+    pub(crate) fn into_inner(self) -> Arc<Compiled> {
+        self.0
+    }
+
+    /// The words, entry and options that it is compiled from.
+    pub(crate) fn source(&self) -> (&Program, Entry, &Config) {
+        self.0.source()
+    }
+
+    /// Whether both are the same compiled shader.
+    pub fn same_as(&self, other: &Shader) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
