@@ -9,6 +9,7 @@
 #![allow(missing_docs, clippy::missing_safety_doc, clippy::too_many_arguments)]
 
 mod arguments;
+mod batch;
 mod gpu;
 mod memory;
 mod trace;
@@ -16,19 +17,19 @@ mod types;
 
 use crate::engine::{self, Compiled, DirectCall, Engine, Options, Shader};
 use crate::executable::ExecutableMemory;
-use crate::isa::{MAX_CODE_WORDS, OPDESCS, REGS};
+use crate::isa::{MAX_CODE_WORDS, OPDESCS};
 use crate::kernel::Unsupported;
 use crate::layout::{Host, HostEmitter, HostError, Layout};
 use crate::program::{Entry, Program, ProgramError};
-use crate::state::{Batch, EmitState, NoEmitter, Registers, Vec4, VertexLayout, Vertices, VerticesMut};
-use arguments::{check_pointer, copy_text, declared_size, deref, input_slice, out_pointer, read_sized, write_sized};
+use crate::state::{EmitState, NoEmitter, Registers};
+use arguments::{copy_text, declared_size, deref, input_slice, out_pointer, read_sized, write_sized};
+pub use batch::*;
 pub use gpu::*;
 use memory::HostMemory;
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
-use std::slice;
 use std::sync::Arc;
 pub use trace::*;
 pub use types::*;
@@ -410,6 +411,13 @@ unsafe fn host<'a>(shader: &'a Shader, unit: *mut c_void, uniforms: *const c_voi
     })
 }
 
+/// Whether neither pointer is null or misaligned.
+#[inline]
+fn are_blocks(unit: *const c_void, uniforms: *const c_void) -> bool {
+    let aligned = (unit.addr() | uniforms.addr()).is_multiple_of(align_of::<PjUnit>());
+    aligned && !unit.is_null() && !uniforms.is_null()
+}
+
 /// The host's EMIT callback.
 struct EmitCallback {
     emit: PjEmitFn,
@@ -432,8 +440,7 @@ pub unsafe extern "C" fn pj_run(
     emit: Option<PjEmitFn>,
     user: *mut c_void,
 ) -> i32 {
-    let aligned = (unit.addr() | uniforms.addr()).is_multiple_of(align_of::<PjUnit>());
-    if !shader.is_null() && !unit.is_null() && !uniforms.is_null() && aligned {
+    if !shader.is_null() && are_blocks(unit, uniforms) {
         // SAFETY: a live handle of `pj_shader_get`.
         let compiled = unsafe { &(*shader).0 };
         if let Some(code) = compiled.direct().get() {
@@ -483,68 +490,6 @@ pub unsafe extern "C" fn pj_shader_direct_call(shader: *const PjShader, call: *m
         // SAFETY: not null; the header requires it to be writable.
         unsafe { out_pointer(call)?.write(shader.direct_call()) };
         Ok(PJ_OK)
-    })
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pj_run_batch(
-    shader: *const PjShader,
-    unit: *mut c_void,
-    uniforms: *const c_void,
-    batch: *const PjBatch,
-) -> i32 {
-    catch_panics(|| {
-        // SAFETY: null, or a live handle of `pj_shader_get`.
-        let shader = unsafe { borrow_shader(shader) }?;
-        // SAFETY: the header requires valid pointers.
-        let host = unsafe { host(&shader, unit, uniforms) }?;
-        // SAFETY: the header requires a structure of its declared size; any bytes are valid.
-        let PjBatch {
-            count,
-            inputs,
-            outputs,
-            input_mask,
-            output_mask,
-            input_stride,
-            output_stride,
-            preserve_unit,
-            vertex_layout,
-            ..
-        } = unsafe { read_sized(batch, PjBatch::ZERO, BATCH_BYTES) }?;
-        let [input_stride, output_stride] =
-            [input_stride, output_stride].map(|stride| if stride == 0 { REGS } else { stride.into() });
-        if input_stride.max(output_stride) > REGS
-            || preserve_unit.max(vertex_layout) > 1
-            || vertex_layout == PJ_SOA && !count.is_multiple_of(4)
-        {
-            return Err(Fault::InvalidArgument);
-        }
-        if count == 0 {
-            return Ok(PJ_END);
-        }
-        let (inputs, outputs): (*const Vec4, *mut Vec4) = (inputs.cast(), outputs.cast());
-        let [read, written] = [input_stride, output_stride].map(|stride| count.saturating_mul(stride));
-        check_pointer(inputs, read)?;
-        check_pointer(outputs, written)?;
-        let bytes = |at: usize, len: usize| at..at.saturating_add(len);
-        let from = bytes(inputs.addr(), read * size_of::<Vec4>());
-        let to = bytes(outputs.addr(), written * size_of::<Vec4>());
-        let [registers, constants] = [host.unit(), host.uniforms()].map(|m| bytes(m.as_ptr().addr(), m.len()));
-        let overlap = |a: &std::ops::Range<usize>, b: &std::ops::Range<usize>| a.start < b.end && b.start < a.end;
-        if overlap(&from, &to) || overlap(&to, &registers) || overlap(&to, &constants) || overlap(&from, &registers) {
-            return Err(Fault::Overlap);
-        }
-        // SAFETY: checked for null, alignment and length; no other memory in use overlaps them; the
-        // header requires the rest.
-        let (inputs, outputs) =
-            unsafe { (slice::from_raw_parts(inputs, read), slice::from_raw_parts_mut(outputs, written)) };
-        let inputs = Vertices::packed(inputs, input_stride, count).expect("checked");
-        let outputs = VerticesMut::packed(outputs, output_stride, count).expect("checked");
-        let preserve_unit = preserve_unit == 1;
-        let layout = if vertex_layout == PJ_SOA { VertexLayout::Soa } else { VertexLayout::Aos };
-        let mut batch = Batch { inputs, outputs, input_mask, output_mask, preserve_unit, layout };
-        let exit = shader.run_batch_on(&host, &mut batch);
-        Ok(exit as i32)
     })
 }
 

@@ -14,7 +14,7 @@ use crate::layout::{Host, HostEmitter, Layout};
 use crate::program::{Entry, Program};
 pub use crate::state::copy_registers;
 use crate::state::{Batch, EmitState, Emitter, Exit, Registers, Uniforms, Unit, VertexLayout};
-use direct::DirectFunction;
+use direct::DirectFunctions;
 use std::fmt;
 use std::sync::Arc;
 
@@ -91,8 +91,8 @@ pub trait Kernel: Send + Sync {
     /// The code with which it now serves a run, if that code needs nothing but registers and
     /// uniforms.
     #[doc(hidden)]
-    fn direct_function(&self) -> Option<DirectFunction> {
-        None
+    fn direct_functions(&self) -> DirectFunctions {
+        DirectFunctions::default()
     }
 
     /// Counters of its runs, over all threads.

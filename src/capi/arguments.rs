@@ -74,7 +74,8 @@ pub(super) unsafe fn declared_size<T>(pointer: *const T, known: &[usize]) -> Res
     check_pointer(pointer, 1)?;
     // SAFETY: such structures begin with their size.
     let bytes = unsafe { pointer.cast::<usize>().read() };
-    let valid = known.contains(&bytes) || (size_of::<T>()..=largest::<T>()).contains(&bytes);
+    // This version's size first, which nearly all hosts declare.
+    let valid = bytes == size_of::<T>() || known.contains(&bytes) || (size_of::<T>()..=largest::<T>()).contains(&bytes);
     if valid { Ok(bytes) } else { Err(Fault::InvalidArgument) }
 }
 
@@ -87,6 +88,11 @@ pub(super) unsafe fn declared_size<T>(pointer: *const T, known: &[usize]) -> Res
 pub(super) unsafe fn read_sized<T>(pointer: *const T, mut default: T, known: &[usize]) -> Result<T, Fault> {
     // SAFETY: the caller guarantees it.
     let bytes = unsafe { declared_size(pointer, known) }?;
+    if bytes == size_of::<T>() {
+        // A copy of fixed length, which costs less than one of any.
+        // SAFETY: that many bytes are readable and aligned, and any bytes are a valid `T`.
+        return Ok(unsafe { pointer.read() });
+    }
     // SAFETY: no more bytes than either side has, and any bytes are a valid `T`.
     unsafe { (&raw mut default).cast::<u8>().copy_from_nonoverlapping(pointer.cast(), bytes.min(size_of::<T>())) };
     Ok(default)

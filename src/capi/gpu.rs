@@ -7,9 +7,8 @@
 mod state;
 mod types;
 
-use super::{
-    Fault, PJ_OK, PjEngine, catch_panics, check_pointer, deref, input_slice, out_pointer, read_sized, write_sized,
-};
+use super::arguments::check_pointer;
+use super::{Fault, PJ_OK, PjEngine, catch_panics, deref, input_slice, out_pointer, read_sized, write_sized};
 use crate::gpu::cache::Lookup;
 use crate::gpu::{Attributes, Draw, Effect, Gpu, Host, NoCache, Report, RoundRobin, Sink, VertexCache, Write};
 use crate::semantics::Semantics;

@@ -48,7 +48,8 @@ mod tests {
         type Pages = std::sync::Mutex<Vec<memmap2::Mmap>>;
         unsafe extern "C" fn install(user: *mut c_void, code: *const c_void, bytes: usize) -> *mut c_void {
             // SAFETY: the engine's `user` pointer, valid for its lifetime, and `bytes` bytes.
-            let (pages, code) = unsafe { (&*user.cast::<Pages>(), slice::from_raw_parts(code.cast::<u8>(), bytes)) };
+            let (pages, code) =
+                unsafe { (&*user.cast::<Pages>(), std::slice::from_raw_parts(code.cast::<u8>(), bytes)) };
             let mut page = memmap2::MmapMut::map_anon(bytes).expect("a page");
             page.copy_from_slice(code);
             let page = page.make_exec().expect("executable");

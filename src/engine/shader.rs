@@ -5,6 +5,7 @@
 
 use super::compiled::Compiled;
 use super::crosscheck::Crosscheck;
+use crate::kernel::direct::Vertex;
 use crate::kernel::{Config, KernelStats, Unsupported, copy_registers};
 use crate::layout::{Host, HostEmitter, Layout};
 use crate::program::{Entry, Program};
@@ -58,21 +59,33 @@ impl Shader {
     /// [`Kernel::run_batch`](crate::kernel::Kernel::run_batch).
     #[inline]
     pub fn run_batch(&self, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>) -> Exit {
-        if batch.len() == 1 && !batch.preserve_unit {
-            let (taken, wanted) = (batch.inputs_taken(), batch.outputs_wanted());
-            copy_registers(taken, batch.inputs.registers(), &mut unit.v);
-            let exit = self.run(uniforms, unit);
-            copy_registers(wanted, unit.outputs(), batch.outputs.registers());
-            return exit;
+        if batch.len() == 1 {
+            if batch.preserve_unit {
+                if let Some(exit) = self.0.direct().run_outputs(uniforms, unit, only_vertex(batch)) {
+                    return exit;
+                }
+            } else {
+                let (taken, wanted) = (batch.inputs_taken(), batch.outputs_wanted());
+                copy_registers(taken, batch.inputs.registers(), &mut unit.v);
+                let exit = self.run(uniforms, unit);
+                copy_registers(wanted, unit.outputs(), batch.outputs.registers());
+                return exit;
+            }
         }
-        self.run_several(uniforms, unit, batch)
+        // Another borrow, so that the caller's batch may stay in registers.
+        self.run_batch_by_kernel(uniforms, unit, &mut batch.reborrow())
     }
 
-    fn run_several(&self, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>) -> Exit {
+    #[inline(never)]
+    fn run_batch_by_kernel(&self, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>) -> Exit {
         if let Some(crosscheck) = self.0.crosscheck() {
             crosscheck.check_batch(self.0.pair(), uniforms, unit, batch);
         }
-        self.0.kernel().run_batch(uniforms, unit, batch, &mut NoEmitter)
+        let exit = self.0.kernel().run_batch(uniforms, unit, batch, &mut NoEmitter);
+        if batch.len() == 1 {
+            self.0.republish();
+        }
+        exit
     }
 
     /// [`Shader::run_geometry`] on a host's memory; serves vertex programs too. Native code copies
@@ -100,21 +113,32 @@ impl Shader {
     /// [`Shader::run_batch`] on a host's memory.
     #[inline]
     pub fn run_batch_on(&self, host: &Host<'_>, batch: &mut Batch<'_>) -> Exit {
-        if batch.len() == 1 && !batch.preserve_unit {
-            host.take_inputs(batch.inputs_taken(), batch.inputs.registers());
-            let exit = self.run_on(host, &mut NoEmitter);
-            host.copy_outputs(batch.outputs_wanted(), batch.outputs.registers());
-            return exit;
+        if batch.len() == 1 {
+            if batch.preserve_unit {
+                if let Some(exit) = self.0.direct().run_outputs_on(host, only_vertex(batch)) {
+                    return exit;
+                }
+            } else {
+                host.take_inputs(batch.inputs_taken(), batch.inputs.registers());
+                let exit = self.run_on(host, &mut NoEmitter);
+                host.copy_outputs(batch.outputs_wanted(), batch.outputs.registers());
+                return exit;
+            }
         }
-        self.run_several_on(host, batch)
+        self.run_batch_on_by_kernel(host, &mut batch.reborrow())
     }
 
-    fn run_several_on(&self, host: &Host<'_>, batch: &mut Batch<'_>) -> Exit {
+    #[inline(never)]
+    fn run_batch_on_by_kernel(&self, host: &Host<'_>, batch: &mut Batch<'_>) -> Exit {
         if let Some(crosscheck) = self.0.crosscheck() {
             let (unit, uniforms) = host.load();
             crosscheck.check_batch(self.0.pair(), &uniforms, &unit, batch);
         }
-        self.0.kernel().run_batch_on(host, batch, &mut NoEmitter)
+        let exit = self.0.kernel().run_batch_on(host, batch, &mut NoEmitter);
+        if batch.len() == 1 {
+            self.0.republish();
+        }
+        exit
     }
 
     /// Compiles the shader before this returns, unless it is compiled. For hosts with
@@ -168,4 +192,11 @@ impl Shader {
     pub fn same_as(&self, other: &Shader) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
+}
+
+/// The vertex of a batch of one.
+#[inline]
+fn only_vertex<'a>(batch: &'a mut Batch<'_>) -> Vertex<'a> {
+    let (input_mask, output_mask) = (batch.inputs_taken(), batch.outputs_wanted());
+    Vertex { inputs: batch.inputs.registers(), outputs: batch.outputs.registers(), input_mask, output_mask }
 }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[cfg(feature = "jit")]
 mod explorations;
+mod small_batches;
 
 const END: u32 = 0x22 << 26;
 

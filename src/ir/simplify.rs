@@ -46,6 +46,16 @@ impl Func {
         self.remove_dead();
     }
 
+    /// The function without its stores to registers other than outputs, and without what only these
+    /// need.
+    pub fn outputs_only(&self, precision: Precision) -> Func {
+        let kept = |inst: &Inst| !matches!(inst, Inst::Store(mem, _) if !matches!(mem, Mem::Out { .. }));
+        let mut func = self.clone();
+        func.blocks.iter_mut().for_each(|block| block.insts.retain(|(_, inst)| kept(inst)));
+        func.simplify(precision);
+        func
+    }
+
     fn apply(&mut self, by: &mut Replacements) {
         for node in &mut self.nodes {
             node.map_uses(|v| by.get(v));

@@ -3,7 +3,7 @@
 //!
 //! Every displacement of a register comes from a [`Layout`].
 
-pub(crate) use crate::kernel::direct::{FrameConstants, Function, exit};
+pub(crate) use crate::kernel::direct::{FrameConstants, Function, OutputsFrame, exit};
 use crate::layout::{Bools, Host, HostEmitter, Layout};
 use crate::state::{Emitter, Unit, Vec4};
 use std::any::Any;
@@ -99,6 +99,23 @@ pub(crate) struct Frame {
     /// A panic of the emitter, on its way past the compiled code, which has no unwind information.
     pub(crate) panic: Option<Box<dyn Any + Send>>,
 }
+
+/// What code for one vertex stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stores {
+    /// All registers that it changes, to the unit.
+    Unit,
+    /// The outputs that a batch wants, to the batch. The unit stays as it is.
+    Outputs,
+}
+
+// Code finds the constants of either frame in the same place.
+const _: () = assert!(offset_of!(OutputsFrame, constants) == offset_of!(Frame, constants));
+
+/// Offset of `outputs` in an [`OutputsFrame`].
+pub(crate) const OUTPUTS_FRAME_OUTPUTS: i32 = offset_of!(OutputsFrame, outputs) as i32;
+/// Offset of `output_mask` in an [`OutputsFrame`].
+pub(crate) const OUTPUTS_FRAME_MASK: i32 = offset_of!(OutputsFrame, output_mask) as i32;
 
 /// The receiver of EMIT.
 #[derive(Clone, Copy)]

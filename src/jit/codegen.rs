@@ -2,6 +2,7 @@
 //!
 //! They do not know where code lives, nor whether the CPU is the one they run on.
 
+use super::abi::Stores;
 use super::batch::policy::{self, BatchPlan, BatchVariant, NoBatchCode};
 use super::emit::Products;
 use super::settings::{Settings, Variant};
@@ -53,6 +54,11 @@ fn check(func: &Func, when: &str) {
     }
 }
 
+/// Whether a run has effects besides registers.
+fn emits(func: &Func) -> bool {
+    func.blocks.iter().flat_map(|b| &b.insts).any(|(_, i)| matches!(i, Inst::Emit | Inst::Setemit(_)))
+}
+
 impl CodeGenerator {
     /// States -> blocks. `explore` gives the states, at most as many as the limits allow.
     pub(super) fn cfg(
@@ -86,22 +92,33 @@ impl CodeGenerator {
         func
     }
 
+    /// Whether outputs-only code serves batches. Nothing but outputs may matter.
+    pub(super) fn has_outputs_code(&self, func: &Func) -> bool {
+        self.variant == Variant::Batch && !emits(func)
+    }
+
     /// How code for one vertex multiplies first. Speculation needs a way back: nothing may be
     /// written before the last guard.
     pub(super) fn products(&self, func: &Func, precision: Precision) -> Products {
-        let emits = func.blocks.iter().flat_map(|b| &b.insts).any(|(_, i)| matches!(i, Inst::Emit | Inst::Setemit(_)));
         // In float24 already reading an input is something to speculate about.
         let pays = precision != Precision::F32 || func.nodes.iter().any(multiplies);
         match self.variant {
-            Variant::Vec4 | Variant::Batch if pays && !emits => Products::Speculative,
+            Variant::Vec4 | Variant::Batch if pays && !emits(func) => Products::Speculative,
             _ => Products::Exact,
         }
     }
 
     /// SSA -> CLIF for one vertex, in `scratch`.
-    pub(super) fn vertex_clif(&self, func: &Func, products: Products, config: &Config, scratch: &mut Scratch) {
+    pub(super) fn vertex_clif(
+        &self,
+        func: &Func,
+        products: Products,
+        stores: Stores,
+        config: &Config,
+        scratch: &mut Scratch,
+    ) {
         let (out, builder, machine) = self.begin(config, scratch);
-        vertex::lower(func, products, config.precision, out, builder, machine);
+        vertex::lower(func, products, stores, config.precision, out, builder, machine);
     }
 
     /// SSA -> CLIF for batches, in `scratch`.
@@ -144,7 +161,7 @@ impl CodeGenerator {
                 let plan = BatchPlan::new(&func, variant.layout, config.precision)?;
                 self.batch_clif(&func, &plan, variant, config, &mut scratch);
             }
-            _ => self.vertex_clif(&func, self.products(&func, config.precision), config, &mut scratch),
+            _ => self.vertex_clif(&func, self.products(&func, config.precision), Stores::Unit, config, &mut scratch),
         }
         self.print(&cfg, &func, scratch).map_err(NoBatchCode::Unsupported)
     }

@@ -27,11 +27,12 @@ mod vertex;
 
 use crate::background::Queue;
 use crate::executable::ExecutableMemory;
-use crate::ir::Func;
 use crate::ir::cfg::{Explored, Limits};
+use crate::ir::{Func, analysis};
 use crate::kernel::{Backend, Config, Kernel, Unsupported};
 use crate::profiler::ProfilerError;
 use crate::program::{Entry, Program};
+use abi::Stores;
 use batch::policy::{BatchPlan, BatchVariant, Thresholds};
 use codegen::{CodeGenerator, Scratch};
 use emit::Products;
@@ -40,7 +41,7 @@ use runtime::call::{Code, Needs};
 use runtime::code_memory::CodeMemory;
 use runtime::install::install;
 use runtime::kernel::Parts;
-use runtime::lazy_code::{BatchCode, Recompiler};
+use runtime::lazy_code::{BatchCode, OutputsCode, Recompiler};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
@@ -163,12 +164,13 @@ impl Jit {
             Variant::Vec4 | Variant::Unoptimised => Thresholds::NEVER,
         };
         let source = Source { jit: self.clone(), func, program: program.clone(), entry, config: *config };
-        let code = source.vertex_code(products, &mut timings)?;
+        let code = source.vertex_code(&source.func, products, Stores::Unit, &mut timings)?;
         Ok(NativeKernel::new(Parts {
             code,
             speculates: products == Products::Speculative,
             thresholds,
             reads: source.func.inputs_read(),
+            has_outputs_code: self.generator.has_outputs_code(&source.func),
             layout: config.layout,
             queue: self.host.queue.clone(),
             timings,
@@ -210,13 +212,19 @@ struct Source {
 
 impl Source {
     /// Code for one vertex: clif, install.
-    fn vertex_code(&self, products: Products, timings: &mut Timings) -> Result<Code, Unsupported> {
+    fn vertex_code(
+        &self,
+        func: &Func,
+        products: Products,
+        stores: Stores,
+        timings: &mut Timings,
+    ) -> Result<Code, Unsupported> {
         let generator = &self.jit.generator;
         self.jit.with_scratch(|scratch| {
             let start = Instant::now();
-            generator.vertex_clif(&self.func, products, &self.config, scratch);
+            generator.vertex_clif(func, products, stores, &self.config, scratch);
             timings.lower = start.elapsed();
-            self.install(scratch, profile::kind(generator.variant, products), 1, timings)
+            self.install(scratch, profile::kind(generator.variant, products, stores), 1, timings)
         })
     }
 
@@ -247,7 +255,16 @@ impl Source {
 
 impl Recompiler for Source {
     fn exact_code(&self) -> Result<Code, Unsupported> {
-        self.vertex_code(Products::Exact, &mut Timings::default())
+        self.vertex_code(&self.func, Products::Exact, Stores::Unit, &mut Timings::default())
+    }
+
+    fn outputs_code(&self, exact: bool) -> Result<OutputsCode, Unsupported> {
+        let func = self.func.outputs_only(self.config.precision);
+        let products = if exact { Products::Exact } else { self.jit.generator.products(&func, self.config.precision) };
+        let code = self.vertex_code(&func, products, Stores::Outputs, &mut Timings::default())?;
+        // The proof concerns all registers, so it needs the whole function.
+        let independent = analysis::prove(&self.func).is_ok();
+        Ok(OutputsCode { code, always_writes: func.outputs_always_written(), independent })
     }
 
     fn batch_code(&self, variant: BatchVariant) -> Result<BatchCode, NoBatchCode> {

@@ -15,6 +15,7 @@ mod tests;
 
 use crate::isa::float24::Rounding;
 use crate::isa::numeric::Precision;
+use crate::jit::abi::Stores;
 use crate::jit::emit::Products;
 use crate::jit::runtime::call::Code;
 use crate::jit::settings::Variant;
@@ -117,11 +118,13 @@ impl Profile {
 }
 
 /// The kind of code for one vertex.
-pub(crate) fn kind(variant: Variant, products: Products) -> &'static str {
-    match (variant, products) {
-        (Variant::Unoptimised, _) => "unoptimised",
-        (_, Products::Speculative) => "vec4",
-        (_, Products::Exact) => "exact",
+pub(crate) fn kind(variant: Variant, products: Products, stores: Stores) -> &'static str {
+    match (variant, products, stores) {
+        (Variant::Unoptimised, ..) => "unoptimised",
+        (_, Products::Speculative, Stores::Unit) => "vec4",
+        (_, Products::Exact, Stores::Unit) => "exact",
+        (_, Products::Speculative, Stores::Outputs) => "outputs",
+        (_, Products::Exact, Stores::Outputs) => "exact outputs",
     }
 }
 

@@ -9,11 +9,12 @@ use super::Kernel;
 use crate::layout::{Host, Layout};
 use crate::state::{Exit, Uniforms, Unit, Vec4};
 use std::ptr::{NonNull, null_mut};
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// The type of compiled code: `(uniforms, unit, inputs, frame)` -> an [`Exit`]'s number. Any other
-/// number: the code has written nothing, and the kernel must serve the run.
+/// number: the code has written nothing, and the kernel must serve the run. A frame begins with
+/// [`FrameConstants`].
 pub(crate) type Function = unsafe extern "C" fn(*const u8, *mut u8, *const Vec4, *const FrameConstants) -> u32;
 
 /// The first field of a frame, and all that code without EMIT reads of one.
@@ -33,6 +34,15 @@ impl FrameConstants {
 
 static CONSTANTS: FrameConstants = FrameConstants::new(false);
 
+/// The frame of outputs-only code for one vertex.
+#[repr(C, align(16))]
+pub(crate) struct OutputsFrame {
+    pub(crate) constants: FrameConstants,
+    /// Registers that take the outputs of `output_mask`.
+    pub(crate) outputs: *mut Vec4,
+    pub(crate) output_mask: u32,
+}
+
 /// The exit that compiled code returned.
 #[inline]
 pub(crate) fn exit(code: u32) -> Option<Exit> {
@@ -45,18 +55,34 @@ pub(crate) fn exit(code: u32) -> Option<Exit> {
     })
 }
 
-/// A function that may be called without its kernel.
-#[derive(Clone, Copy)]
-pub struct DirectFunction(Function);
+/// Functions that may be called without their kernel.
+#[derive(Clone, Copy, Default)]
+pub struct DirectFunctions {
+    run: Option<Function>,
+    outputs: Option<Function>,
+    masks: Masks,
+}
 
-impl DirectFunction {
-    /// `function`, for [`Kernel::direct_function`].
+/// What outputs-only code reads and writes; bit n is register n.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Masks {
+    /// The `v` registers that it reads.
+    pub reads: u16,
+    /// The outputs that every run writes.
+    pub writes: u16,
+}
+
+impl DirectFunctions {
+    /// For [`Kernel::direct_functions`]: code for one vertex, and outputs-only code with its masks.
     ///
     /// # Safety
-    /// While the kernel lives, any thread may call `function` with uniforms and a unit in the
-    /// kernel's [layout](Kernel::layout), the unit's `v` registers, and unchecked uniforms.
-    pub(crate) unsafe fn new(function: Function) -> DirectFunction {
-        DirectFunction(function)
+    /// While the kernel lives, any thread may call each function with uniforms and a unit in the
+    /// kernel's [layout](Kernel::layout), inputs, and a frame with unchecked uniforms. `run` reads
+    /// the unit's `v` registers. `outputs` reads the inputs of [`Masks::reads`], leaves the unit
+    /// unchanged, and writes those of its [`Masks::writes`] that an [`OutputsFrame`] wants. The
+    /// masks never change.
+    pub(crate) unsafe fn new(run: Option<Function>, outputs: Option<Function>, masks: Masks) -> DirectFunctions {
+        DirectFunctions { run, outputs, masks }
     }
 }
 
@@ -65,10 +91,14 @@ impl DirectFunction {
 // A cache line of its own: the reference counts of the same allocation change often.
 #[repr(align(64))]
 pub(crate) struct DirectCode {
-    /// Null, or a [`Function`].
-    function: AtomicPtr<()>,
+    /// Null, or a [`Function`] that runs one vertex.
+    run: AtomicPtr<()>,
     /// Bytes from the unit to `v0`.
     v: usize,
+    /// Null, or a [`Function`] that runs one vertex and leaves the unit unchanged.
+    outputs: AtomicPtr<()>,
+    /// [`Masks`] of `outputs`: what it reads, then what it writes. Published before it.
+    masks: AtomicU32,
     /// The layout of the memory that the code runs on; `None` is [`Unit`] and [`Uniforms`].
     layout: Option<Layout>,
     /// Owns the code.
@@ -79,8 +109,8 @@ impl DirectCode {
     /// No code yet, for memory of `layout`.
     pub(crate) fn new(layout: Option<Layout>) -> DirectCode {
         let v = layout.unwrap_or(Layout::OWN).offsets().v as usize;
-        let (function, kernel) = Default::default();
-        DirectCode { function, v, layout, kernel }
+        let (run, outputs, masks, kernel) = Default::default();
+        DirectCode { run, v, outputs, masks, layout, kernel }
     }
 
     /// The layout of the memory that the code runs on; `None` is [`Unit`] and [`Uniforms`].
@@ -94,18 +124,21 @@ impl DirectCode {
     pub(crate) fn publish(&self, kernel: &Arc<dyn Kernel>) {
         let kernel = self.kernel.get_or_init(|| kernel.clone());
         assert!(kernel.layout() == self.layout(), "the layout is part of the key");
-        let function = kernel.direct_function().map_or(null_mut(), |f| f.0 as *mut ());
-        if self.function.load(Ordering::Relaxed) != function {
-            self.function.store(function, Ordering::Release);
+        let DirectFunctions { run, outputs, masks } = kernel.direct_functions();
+        self.masks.store(u32::from(masks.reads) | u32::from(masks.writes) << 16, Ordering::Release);
+        for (to, function) in [(&self.run, run), (&self.outputs, outputs)] {
+            let function = function.map_or(null_mut(), |function| function as *mut ());
+            // The load keeps the cache line shared while nothing changes.
+            if to.load(Ordering::Relaxed) != function {
+                to.store(function, Ordering::Release);
+            }
         }
     }
 
-    /// The code of now.
+    /// The code of now for one vertex.
     #[inline]
     pub(crate) fn get(&self) -> Option<DirectRun<'_>> {
-        // A build without native code publishes none. The constant removes the path.
-        let function = if cfg!(feature = "jit") { self.function.load(Ordering::Acquire) } else { null_mut() };
-        NonNull::new(function).map(|function| DirectRun { function, code: self })
+        load(&self.run).map(|function| DirectRun { function, code: self })
     }
 
     /// Runs one vertex on picajit's types. `None`: nothing was written, and the kernel must serve
@@ -123,14 +156,97 @@ impl DirectCode {
     /// the run.
     #[inline]
     pub(crate) fn run_on(&self, host: &Host<'_>) -> Option<Exit> {
-        let layout = self.layout.as_ref()?;
-        if !std::ptr::eq(layout, host.layout()) && layout != host.layout() {
+        if !self.fits(host) {
             return None;
         }
         // SAFETY: a host's blocks have the size and the alignment of its layout, which is the
         // code's. They are cells, which code may write.
         unsafe { self.get()?.run(host.uniforms().as_ptr().cast(), host.unit().as_ptr().cast_mut().cast()) }
     }
+
+    /// Runs one vertex on picajit's types from `inputs` to `outputs`. The unit stays unchanged.
+    /// `None`: the kernel must serve the run.
+    #[inline]
+    pub(crate) fn run_outputs(&self, uniforms: &Uniforms, unit: &mut Unit, vertex: Vertex<'_>) -> Option<Exit> {
+        if self.layout.is_some() {
+            return None;
+        }
+        vertex.check();
+        // SAFETY: references to the types of this layout, and a checked vertex.
+        unsafe { self.run_outputs_raw((&raw const *uniforms).cast(), (&raw mut *unit).cast(), vertex) }
+    }
+
+    /// [`DirectCode::run_outputs`] on a host's memory.
+    #[inline]
+    pub(crate) fn run_outputs_on(&self, host: &Host<'_>, vertex: Vertex<'_>) -> Option<Exit> {
+        if !self.fits(host) {
+            return None;
+        }
+        // SAFETY: as in `run_on`.
+        unsafe { self.run_outputs_raw(host.uniforms().as_ptr().cast(), host.unit().as_ptr().cast_mut().cast(), vertex) }
+    }
+
+    /// [`DirectCode::run_outputs`] on memory that the caller answers for.
+    ///
+    /// # Safety
+    /// `uniforms` and `unit` are blocks in the layout of [`DirectCode::new`], aligned to 16 bytes.
+    /// No other thread uses them. The vertex has the registers of its masks.
+    #[inline(always)]
+    pub(crate) unsafe fn run_outputs_raw(
+        &self,
+        uniforms: *const u8,
+        unit: *mut u8,
+        vertex: Vertex<'_>,
+    ) -> Option<Exit> {
+        let Vertex { inputs, outputs, input_mask, output_mask } = vertex;
+        let function = load(&self.outputs)?;
+        let masks = self.masks.load(Ordering::Relaxed);
+        let (reads, writes) = (masks as u16, (masks >> 16) as u16);
+        if reads & !input_mask != 0 || output_mask & !writes != 0 {
+            return None;
+        }
+        let frame = OutputsFrame {
+            constants: FrameConstants::new(false),
+            outputs: outputs.as_mut_ptr(),
+            output_mask: output_mask.into(),
+        };
+        // SAFETY: the pointer came from a `Function` in `publish`, whose kernel this holds. The
+        // blocks have its layout. It reads inputs of its mask and writes outputs of the frame's,
+        // and the vertex has these. `FrameConstants` is the first field of a frame.
+        exit(unsafe {
+            let function: Function = std::mem::transmute(function);
+            function(uniforms, unit, inputs.as_ptr(), (&raw const frame).cast())
+        })
+    }
+
+    #[inline]
+    fn fits(&self, host: &Host<'_>) -> bool {
+        self.layout.as_ref().is_some_and(|own| std::ptr::eq(own, host.layout()) || own == host.layout())
+    }
+}
+
+/// A vertex of a batch: its registers, and which of them the batch provides and wants.
+pub(crate) struct Vertex<'a> {
+    pub(crate) inputs: &'a [Vec4],
+    pub(crate) outputs: &'a mut [Vec4],
+    pub(crate) input_mask: u16,
+    pub(crate) output_mask: u16,
+}
+
+impl Vertex<'_> {
+    /// Panics unless it has the registers of its masks.
+    #[inline]
+    fn check(&self) {
+        let above = |mask: u16, len: usize| u32::from(mask) >> len.min(16);
+        assert!(above(self.input_mask, self.inputs.len()) == 0 && above(self.output_mask, self.outputs.len()) == 0);
+    }
+}
+
+/// A function, if it is published.
+#[inline]
+fn load(function: &AtomicPtr<()>) -> Option<NonNull<()>> {
+    // A build without native code publishes none. The constant removes all paths to code.
+    NonNull::new(if cfg!(feature = "jit") { function.load(Ordering::Acquire) } else { null_mut() })
 }
 
 /// Code that was published when a run looked.
@@ -147,12 +263,12 @@ impl DirectRun<'_> {
     /// # Safety
     /// `uniforms` and `unit` are blocks in the layout of the [`DirectCode`], aligned to 16 bytes.
     /// No other thread uses them.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn run(self, uniforms: *const u8, unit: *mut u8) -> Option<Exit> {
         let inputs = unit.wrapping_add(self.code.v).cast_const().cast();
         // SAFETY: the pointer came from a `Function` in `publish`. Its kernel, which the
-        // `DirectCode` holds, has the layout of these blocks, so `DirectFunction::new` permits the
-        // call.
+        // `DirectCode` holds, has the layout of these blocks, so `DirectFunctions::new` permits
+        // the call.
         exit(unsafe {
             let function: Function = std::mem::transmute(self.function);
             function(uniforms, unit, inputs, &CONSTANTS)

@@ -36,7 +36,7 @@ pub struct Batch<'a> {
     pub output_mask: u16,
     /// Whether the unit is unchanged after the batch, as if the batch ran on a copy. Otherwise the
     /// unit ends in the state after the last vertex, which may have to run once more only for that.
-    /// For hosts that begin each draw with the same unit; it pays from four vertices on.
+    /// For hosts that begin each draw with the same unit.
     pub preserve_unit: bool,
     /// The layout of inputs and outputs.
     pub layout: VertexLayout,
@@ -110,6 +110,14 @@ impl Batch<'_> {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The same batch, borrowed again.
+    #[inline]
+    pub(crate) fn reborrow(&mut self) -> Batch<'_> {
+        let Batch { inputs, ref mut outputs, input_mask, output_mask, preserve_unit, layout } = *self;
+        let outputs = Strided { registers: &mut *outputs.registers, stride: outputs.stride, count: outputs.count };
+        Batch { inputs, outputs, input_mask, output_mask, preserve_unit, layout }
     }
 
     /// [`Batch::input_mask`] without registers beyond the stride.
@@ -256,12 +264,12 @@ fn out_of_range(vertices: Range<usize>, count: usize) -> ! {
 /// Copies the registers of `mask` that both slices have.
 #[inline]
 pub fn copy_registers(mask: u16, from: &[Vec4], to: &mut [Vec4]) {
-    let mut left = mask;
+    let len = from.len().min(to.len());
+    let (from, to) = (&from[..len], &mut to[..len]);
+    let mut left = if len < REGS { mask & self::mask(len) } else { mask };
     while left != 0 {
         let n = left.trailing_zeros() as usize;
-        if let (Some(from), Some(to)) = (from.get(n), to.get_mut(n)) {
-            *to = *from;
-        }
+        to[n] = from[n];
         left &= left - 1;
     }
 }

@@ -210,7 +210,7 @@ fn state_bytes(gpu: *const PjGpu) -> Vec<u8> {
     // SAFETY: all are valid; a state has no padding.
     unsafe {
         assert_eq!(pj_gpu_state_get(gpu, &mut *state), PJ_OK);
-        slice::from_raw_parts((&raw const *state).cast::<u8>(), size_of::<PjGpuState>()).to_vec()
+        std::slice::from_raw_parts((&raw const *state).cast::<u8>(), size_of::<PjGpuState>()).to_vec()
     }
 }
 
@@ -270,7 +270,8 @@ fn lists_and_single_writes_match_a_rust_host() {
                 );
                 let state = PjGpuState::new(rust.state());
                 // SAFETY: a state has no padding.
-                let bytes = unsafe { slice::from_raw_parts((&raw const state).cast::<u8>(), size_of::<PjGpuState>()) };
+                let bytes =
+                    unsafe { std::slice::from_raw_parts((&raw const state).cast::<u8>(), size_of::<PjGpuState>()) };
                 assert!(state_bytes(gpu) == bytes, "{name}: the state");
                 // SAFETY: the last use.
                 assert_eq!(unsafe { pj_gpu_free(gpu) }, PJ_OK);

@@ -7,8 +7,8 @@
 
 use super::code_memory::InstalledCode;
 use super::run_memory::RunMemory;
-use crate::jit::abi::{self, BatchFrame, Frame, FrameConstants, Function, GROUP, Receiver};
-use crate::kernel::direct::DirectFunction;
+use crate::jit::abi::{self, BatchFrame, Frame, FrameConstants, Function, GROUP, OutputsFrame, Receiver};
+use crate::kernel::direct::{DirectFunctions, Masks};
 use crate::layout::{HostEmitter, Layout, Offsets};
 use crate::state::{Batch, Emitter, Exit, Vec4};
 use std::ops::Range;
@@ -132,6 +132,28 @@ impl Code {
         abi::exit(code)
     }
 
+    /// Runs one vertex on outputs-only code, which leaves the unit as it is. It writes the outputs in
+    /// `output_mask` that the program writes. `None`: it wrote nothing, and exact code must run.
+    #[inline]
+    pub(crate) fn run_outputs(
+        &self,
+        memory: &mut RunMemory<'_>,
+        inputs: &[Vec4],
+        outputs: &mut [Vec4],
+        output_mask: u16,
+    ) -> Option<Exit> {
+        assert!(inputs.len() >= self.needs.inputs && u32::from(output_mask) >> outputs.len().min(31) == 0);
+        let at = Pointers { inputs: inputs.as_ptr(), ..self.pointers(memory) };
+        let frame = OutputsFrame {
+            constants: FrameConstants::new(false),
+            outputs: outputs.as_mut_ptr(),
+            output_mask: output_mask.into(),
+        };
+        // SAFETY: all pointers come from references. The frame is the one that outputs-only code
+        // expects; it has no EMIT. It writes the registers of the mask, which `outputs` has.
+        abi::exit(unsafe { self.call(&at, (&raw const frame).cast()) })
+    }
+
     /// Whether a batch may have any number of vertices, from one group on.
     #[inline]
     pub(crate) fn takes_any_count(&self) -> bool {
@@ -188,7 +210,8 @@ impl Code {
     /// `at` is what [`Code::pointers`] gave for memory that is still borrowed, or has other inputs
     /// that are valid. `frame` points to a whole frame, or, if the code does not emit, at least to
     /// the constants that a frame begins with. For batch code it is a [`BatchFrame`], writable and
-    /// not shared, and the inputs are those of at least one group.
+    /// not shared, and the inputs are those of at least one group. For outputs-only code it is an
+    /// [`OutputsFrame`].
     unsafe fn call(&self, at: &Pointers, frame: *const Frame) -> u32 {
         // SAFETY: the caller promises what the function needs.
         unsafe { self.function()(at.uniforms, at.unit, at.inputs, frame.cast()) }
@@ -208,13 +231,17 @@ impl Code {
         // it as cells.
         unsafe { std::mem::transmute(self.code.entry()) }
     }
+}
 
-    /// The function for calls without the kernel, unless it emits.
-    pub(crate) fn direct(&self) -> Option<DirectFunction> {
-        // SAFETY: the function needs what `Code::function` lists, which is what `DirectFunction`
-        // promises. Without EMIT, constants are a whole frame. The kernel owns this code.
-        (!self.needs.emits).then(|| unsafe { DirectFunction::new(self.function()) })
-    }
+/// The functions that runs may call without their kernel, which owns all of this code: code for one
+/// vertex, and outputs-only code with the outputs that it always writes. `reads` has the inputs
+/// that either reads.
+pub(crate) fn direct(run: Option<&Code>, outputs: Option<(&Code, u16)>, reads: u16) -> DirectFunctions {
+    let run = run.filter(|code| !code.needs.emits).map(Code::function);
+    let masks = Masks { reads, writes: outputs.map_or(0, |(_, writes)| writes) };
+    // SAFETY: the functions need what `Code::function` lists, which is what `DirectFunctions`
+    // promises. Without EMIT, constants are a whole frame. Outputs-only code has its own.
+    unsafe { DirectFunctions::new(run, outputs.map(|(code, _)| code.function()), masks) }
 }
 
 /// The emitter without its lifetime, for the time of one call.

@@ -4,14 +4,14 @@
 //! Invariant: the unit, the outputs and the emitted vertices are as if every vertex had run alone,
 //! in order, on exact code. The kernel does not know how code is compiled.
 
-use super::call::Code;
+use super::call::{self, Code};
 use super::lazy_code::{BatchCode, LazyCode, Recompiler};
 use super::run_memory::RunMemory;
 use crate::background::Queue;
 use crate::jit::abi::GROUP;
 use crate::jit::batch::policy::{self, BatchVariant, Thresholds};
 use crate::jit::stages::Timings;
-use crate::kernel::direct::DirectFunction;
+use crate::kernel::direct::DirectFunctions;
 use crate::kernel::{Kernel, KernelStats, batch_with_host_copies, run_sequentially, with_host_copies, with_unit_copy};
 use crate::layout::{Host, HostEmitter, Image, Layout};
 use crate::state::{Batch, Emitter, Exit, Uniforms, Unit, Vec4, VertexLayout};
@@ -29,7 +29,7 @@ pub struct NativeKernel {
     pub(crate) code: Code,
     /// Whether `code` speculates and may ask to be deoptimised.
     pub(crate) speculates: bool,
-    lazy: Arc<LazyCode>,
+    pub(super) lazy: Arc<LazyCode>,
     thresholds: Thresholds,
     deoptimisations: AtomicU32,
     /// Vertices in batches so far, up to where it no longer matters.
@@ -39,7 +39,9 @@ pub struct NativeKernel {
     /// Groups that bailed out.
     pub(super) bailouts: AtomicU32,
     /// The `v` registers that the code reads; bit n is `vn`.
-    reads: u16,
+    pub(super) reads: u16,
+    /// Whether outputs-only code may be compiled.
+    has_outputs_code: bool,
     /// What the code was compiled for; `None` is [`Unit`].
     layout: Option<Layout>,
     timings: Timings,
@@ -57,6 +59,8 @@ pub(crate) struct Parts {
     pub(crate) thresholds: Thresholds,
     /// The `v` registers that the code reads; bit n is `vn`.
     pub(crate) reads: u16,
+    /// Whether outputs-only code may be compiled: the program does not emit.
+    pub(crate) has_outputs_code: bool,
     pub(crate) layout: Option<Layout>,
     pub(crate) timings: Timings,
     /// Blocks of the control-flow graph.
@@ -65,7 +69,8 @@ pub(crate) struct Parts {
 
 impl NativeKernel {
     pub(crate) fn new(parts: Parts) -> NativeKernel {
-        let Parts { code, speculates, recompiler, queue, thresholds, reads, layout, timings, blocks } = parts;
+        let Parts { code, speculates, recompiler, queue, thresholds, reads, has_outputs_code, layout, timings, blocks } =
+            parts;
         let lazy = LazyCode::new(recompiler, queue);
         let (deoptimisations, batched, groups, bailouts) = Default::default();
         NativeKernel {
@@ -78,6 +83,7 @@ impl NativeKernel {
             groups,
             bailouts,
             reads,
+            has_outputs_code,
             layout,
             timings,
             blocks,
@@ -136,8 +142,7 @@ impl NativeKernel {
     /// [`NativeKernel::batch_code`] while that variant is not compiled.
     #[cold]
     fn first_batch_code(&self, count: usize, variant: BatchVariant) -> Option<&BatchCode> {
-        let before = self.batched.fetch_add(count as u32, Ordering::Relaxed);
-        if !self.thresholds.compiles_after(before) {
+        if !self.may_compile_for_batches(count) {
             return None;
         }
         let code = self.lazy.batch(variant);
@@ -145,6 +150,12 @@ impl NativeKernel {
         let plain = || self.lazy.compiled_batch(BatchVariant { interleaved: false, ..variant });
         let meanwhile = || plain().filter(|_| variant.interleaved && !self.bails_out_often());
         code.or_else(meanwhile)?.as_ref().ok()
+    }
+
+    /// Counts the vertices of a batch that wants code which is not compiled; whether to compile it.
+    pub(super) fn may_compile_for_batches(&self, count: usize) -> bool {
+        let before = self.batched.fetch_add(count as u32, Ordering::Relaxed);
+        self.thresholds.compiles_after(before)
     }
 
     /// One run on memory of the layout that the code was compiled for.
@@ -165,14 +176,14 @@ impl NativeKernel {
     }
 
     /// Whether the first code still runs: it does not speculate, or few runs deoptimised.
-    fn speculation_pays(&self) -> bool {
+    pub(super) fn speculation_pays(&self) -> bool {
         !self.speculates || self.deoptimisations.load(Ordering::Relaxed) < MAX_DEOPTIMISATIONS
     }
 
     /// The run again, on exact code or the last resort. The first code has written nothing.
     #[cold]
     fn deoptimise(&self, memory: &mut RunMemory<'_>, inputs: Option<&[Vec4]>) -> Exit {
-        self.deoptimisations.fetch_add(u32::from(self.deoptimisations() < MAX_DEOPTIMISATIONS), Ordering::Relaxed);
+        self.count_deoptimisation();
         if let Some(Ok(code)) = self.lazy.exact()
             && let Some(exit) = code.run(memory, inputs, false)
         {
@@ -181,11 +192,21 @@ impl NativeKernel {
         memory.interpret(&*self.lazy.recompiler().last_resort(), self.reads, inputs)
     }
 
+    pub(super) fn count_deoptimisation(&self) {
+        self.deoptimisations.fetch_add(u32::from(self.deoptimisations() < MAX_DEOPTIMISATIONS), Ordering::Relaxed);
+    }
+
     /// A batch on memory of the layout that the code was compiled for.
     #[inline]
     fn run_batch_with(&self, memory: &mut RunMemory<'_>, batch: &mut Batch<'_>) -> Exit {
         if batch.layout == VertexLayout::Soa {
             return self.run_soa_batch(memory, batch);
+        }
+        if batch.preserve_unit
+            && self.has_outputs_code
+            && let Some(exit) = self.run_outputs_batch(memory, batch)
+        {
+            return exit;
         }
         let count = batch.len();
         let (input_mask, output_mask) = (batch.inputs_taken(), batch.outputs_wanted());
@@ -260,7 +281,7 @@ impl Kernel for NativeKernel {
         let stays = batch.preserve_unit;
         match self.layout {
             // The set-up of a group takes longer than these vertices.
-            None if batch.len() < GROUP => run_sequentially(unit, batch, |unit| {
+            None if batch.len() < GROUP && !stays => run_sequentially(unit, batch, |unit| {
                 self.run_with(&mut RunMemory::Own { uniforms, unit, emitter }, None, &mut false)
             }),
             None => self.run_batch_with(&mut RunMemory::Own { uniforms, unit, emitter }, batch),
@@ -294,11 +315,11 @@ impl Kernel for NativeKernel {
         self.layout.as_ref()
     }
 
-    fn direct_function(&self) -> Option<DirectFunction> {
-        match self.speculation_pays() {
-            true => self.code.direct(),
-            false => self.lazy.compiled_exact()?.direct(),
-        }
+    fn direct_functions(&self) -> DirectFunctions {
+        let exact = !self.speculation_pays();
+        let run = if exact { self.lazy.compiled_exact() } else { Some(&self.code) };
+        let outputs = self.lazy.compiled_outputs(exact).and_then(|code| code.as_ref().ok());
+        call::direct(run, outputs.map(|outputs| (&outputs.code, outputs.always_writes)), self.reads)
     }
 
     fn stats(&self) -> KernelStats {
@@ -309,16 +330,17 @@ impl Kernel for NativeKernel {
     }
 
     fn held_bytes(&self) -> usize {
-        // Code in whole pages: this one, an exact one that may follow, and batch code, which is
-        // about twice as large, and twice again with two groups interleaved; and what they would be
-        // compiled from.
-        let functions = 1 + usize::from(self.speculates) + self.thresholds.batch_functions();
+        // Code in whole pages: this one, an exact one that may follow, either again for outputs only,
+        // and batch code, which is about twice as large, and twice again with two groups
+        // interleaved; and what they would be compiled from.
+        let vertex_functions = (1 + usize::from(self.speculates)) << usize::from(self.has_outputs_code);
+        let functions = vertex_functions + self.thresholds.batch_functions();
         self.code.len().next_multiple_of(4096) * functions + self.lazy.recompiler().held_bytes() + size_of::<Self>()
     }
 
     fn native_bytes(&self) -> usize {
         let exact = self.lazy.compiled_exact().map_or(0, Code::len);
-        self.code.len() + exact + self.lazy.batch_bytes()
+        self.code.len() + exact + self.lazy.outputs_bytes() + self.lazy.batch_bytes()
     }
 }
 

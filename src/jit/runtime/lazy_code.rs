@@ -16,6 +16,8 @@ use std::sync::Arc;
 pub(crate) trait Recompiler: Send + Sync {
     /// Code for one vertex with exact products.
     fn exact_code(&self) -> Result<Code, Unsupported>;
+    /// Outputs-only code, with exact products or those of the first code.
+    fn outputs_code(&self, exact: bool) -> Result<OutputsCode, Unsupported>;
     /// Code for batches.
     fn batch_code(&self, variant: BatchVariant) -> Result<BatchCode, NoBatchCode>;
     /// A kernel that runs where there is no memory for exact code.
@@ -58,6 +60,16 @@ impl BatchCode {
     }
 }
 
+/// Outputs-only code: it runs one vertex of a batch, and leaves the unit as it was.
+pub(crate) struct OutputsCode {
+    pub(crate) code: Code,
+    /// Output registers that every run writes.
+    pub(crate) always_writes: u16,
+    /// Whether vertices are independent, so that each may find the unit as the batch does.
+    pub(crate) independent: bool,
+}
+
+type OutputsResult = Result<OutputsCode, Unsupported>;
 type BatchResult = Result<BatchCode, NoBatchCode>;
 
 /// The code of a kernel besides its first.
@@ -66,6 +78,8 @@ pub(crate) struct LazyCode {
     /// Where compilation is left to; without it, the run that wants code compiles it.
     queue: Option<Queue>,
     exact: Lazy<Result<Code, Unsupported>>,
+    /// By whether products are exact.
+    outputs: [Lazy<OutputsResult>; 2],
     /// By vertex layout, then by whether two groups are interleaved.
     batch: [[Lazy<BatchResult>; 2]; 2],
 }
@@ -73,8 +87,8 @@ pub(crate) struct LazyCode {
 impl LazyCode {
     /// Nothing is compiled yet.
     pub(crate) fn new(recompiler: Box<dyn Recompiler>, queue: Option<Queue>) -> Arc<LazyCode> {
-        let (exact, batch) = Default::default();
-        Arc::new(LazyCode { recompiler, queue, exact, batch })
+        let (exact, outputs, batch) = Default::default();
+        Arc::new(LazyCode { recompiler, queue, exact, outputs, batch })
     }
 
     pub(crate) fn recompiler(&self) -> &dyn Recompiler {
@@ -91,6 +105,25 @@ impl LazyCode {
     /// The exact code, if it is compiled.
     pub(crate) fn compiled_exact(&self) -> Option<&Code> {
         self.exact.get()?.as_ref().ok()
+    }
+
+    /// Outputs-only code, or why there is none. `None` while the queue's threads are about to
+    /// compile it.
+    pub(crate) fn outputs(self: &Arc<LazyCode>, exact: bool) -> Option<&OutputsResult> {
+        self.outputs[usize::from(exact)].get_or_request(self, self.queue.as_ref(), move |this| {
+            this.outputs[usize::from(exact)].get_or_init(|| this.recompiler.outputs_code(exact))
+        })
+    }
+
+    /// Outputs-only code, if it was compiled.
+    #[inline]
+    pub(crate) fn compiled_outputs(&self, exact: bool) -> Option<&OutputsResult> {
+        self.outputs[usize::from(exact)].get()
+    }
+
+    /// Bytes of all outputs-only code that was compiled.
+    pub(crate) fn outputs_bytes(&self) -> usize {
+        self.outputs.iter().filter_map(Lazy::get).flatten().map(|outputs| outputs.code.len()).sum()
     }
 
     fn slot(&self, variant: BatchVariant) -> &Lazy<BatchResult> {

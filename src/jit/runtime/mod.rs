@@ -6,5 +6,6 @@ pub(super) mod code_memory;
 pub(super) mod install;
 pub(super) mod kernel;
 pub(super) mod lazy_code;
+mod outputs_batch;
 pub(super) mod run_memory;
 mod soa_batch;

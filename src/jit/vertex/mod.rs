@@ -15,7 +15,7 @@ use crate::ir::analysis::{self, Components, XYZW};
 use crate::ir::{BranchTest, Edge, Form, Func, Inst, Node, ScalarUse, Terminator, Type, Use, Value};
 use crate::isa::numeric::Precision;
 use crate::isa::{Cond, CondOp, DotOp, VectorOp};
-use crate::jit::abi::FRAME_EMIT;
+use crate::jit::abi::{FRAME_EMIT, Stores};
 use crate::jit::emit::memory::{aligned, constant_memory, load_bool};
 use crate::jit::emit::op::{self, Shape};
 use crate::jit::emit::vector::VecValue;
@@ -45,6 +45,7 @@ pub(crate) struct VertexLowering<'a, 'f> {
     pub(crate) b: FunctionBuilder<'f>,
     pub(crate) func: &'a Func,
     pub(crate) products: Products,
+    pub(crate) stores: Stores,
     pub(crate) precision: Precision,
     pub(crate) live: Vec<Components>,
     /// Values that may be a [`VertexValue::Dot`] or [`VertexValue::Dots`].
@@ -70,11 +71,12 @@ pub(crate) struct VertexLowering<'a, 'f> {
     infinite_now: bool,
 }
 
-/// Writes `func` into `out`, whose signature is already set. [`Products::Speculative`] needs the
-/// SSA form and no EMIT.
+/// Writes `func` into `out`, whose signature is already set. [`Products::Speculative`] and
+/// [`Stores::Outputs`] need the SSA form and no EMIT.
 pub(crate) fn lower(
     func: &Func,
     products: Products,
+    stores: Stores,
     precision: Precision,
     out: &mut clif::Function,
     context: &mut FunctionBuilderContext,
@@ -99,6 +101,7 @@ pub(crate) fn lower(
         b,
         func,
         products,
+        stores,
         precision,
         live: func.live_components(),
         deferrable: dot_product_transpose::deferrable(func),

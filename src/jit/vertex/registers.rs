@@ -7,7 +7,7 @@ use super::{VertexLowering, VertexValue};
 use crate::ir::analysis::{Components, XYZW};
 use crate::ir::{Form, Mem, Node, Type, Value};
 use crate::isa::numeric::Precision;
-use crate::jit::abi::{FRAME_ONES, FRAME_UNIFORMS_CHECKED, VEC4};
+use crate::jit::abi::{FRAME_ONES, FRAME_UNIFORMS_CHECKED, OUTPUTS_FRAME_MASK, OUTPUTS_FRAME_OUTPUTS, Stores, VEC4};
 use crate::jit::emit::memory::{aligned, bank_address, bank_number, constant_memory, load_flag, uniform_address};
 use crate::jit::emit::vector::VecValue;
 use crate::jit::emit::{Products, Tails};
@@ -149,8 +149,26 @@ impl VertexLowering<'_, '_> {
             }
             _ => self.scalar(value),
         };
+        if let (Mem::Out { n, .. }, Stores::Outputs) = (mem, self.stores) {
+            return self.store_wanted(n, stored);
+        }
         if let Some((base, offset)) = self.address(mem) {
             self.b.ins().store(aligned(), stored, base, offset);
         }
+    }
+
+    /// Stores an output to the batch, if the batch wants it.
+    fn store_wanted(&mut self, n: u8, stored: clif::Value) {
+        let mask = self.b.ins().load(types::I32, aligned(), self.frame, OUTPUTS_FRAME_MASK);
+        let wanted = self.b.ins().band_imm_u(mask, 1 << n);
+        let (store, next) = (self.b.create_block(), self.b.create_block());
+        self.b.ins().brif(wanted, store, &[], next, &[]);
+        self.b.switch_to_block(store);
+        let pointer = self.b.func.dfg.value_type(self.frame);
+        let outputs = self.b.ins().load(pointer, aligned(), self.frame, OUTPUTS_FRAME_OUTPUTS);
+        // A batch's outputs need not be aligned to more than a float.
+        self.b.ins().store(MemFlagsData::new().with_notrap(), stored, outputs, i32::from(n) * VEC4);
+        self.b.ins().jump(next, &[]);
+        self.b.switch_to_block(next);
     }
 }

@@ -61,7 +61,7 @@ fn any_bytes_are_a_valid_state() {
         assert_eq!(unsafe { pj_gpu_state_set(gpu, &*state) }, PJ_OK);
         let first = state_bytes(gpu);
         // SAFETY: as many bytes.
-        let given = unsafe { slice::from_raw_parts(bytes.cast_const(), size_of::<PjGpuState>()) };
+        let given = unsafe { std::slice::from_raw_parts(bytes.cast_const(), size_of::<PjGpuState>()) };
         let differ = first.iter().zip(given).filter(|(a, b)| a != b).count();
         assert!(differ <= 2 * 5 + 7, "flags become 0 or 1 and reserved bytes 0, nothing else changes: {differ}");
         let mut world = World::new(&[1.0, 2.0, 3.0], &[2, 1, 0, 1]);
