@@ -43,6 +43,8 @@ use std::time::Instant;
 
 /// Vertices that are timed together.
 const VERTICES: usize = 256;
+/// Fewest calls that are timed together: the clock has a resolution.
+const FEWEST_CALLS: usize = 32;
 /// Sizes of batches. The last one is compared with the kernel's own batch.
 const BATCHES: [usize; 4] = [1, 2, 4, 64];
 /// Code words of a game's memory.
@@ -176,7 +178,7 @@ impl<'a> Subject<'a> {
                 let (kernel, mut places) = (kernel.clone(), work.places());
                 let own = batches.add("", Over::Nothing, move || {
                     let unit = &mut *memory.unit.borrow_mut();
-                    timed(VERTICES / count, || {
+                    timed(calls(count), || {
                         let mut batch = rust_batch(work, vertices, &mut places, preserve_unit);
                         kernel.run_batch(black_box(&memory.uniforms), unit, &mut batch, &mut NoEmitter) as i32
                     })
@@ -186,7 +188,7 @@ impl<'a> Subject<'a> {
             let shader = shader.clone();
             batches.add(format!("{count}{kept}"), over, move || {
                 let unit = &mut *memory.unit.borrow_mut();
-                timed(VERTICES / count, || {
+                timed(calls(count), || {
                     let mut batch = rust_batch(work, vertices, &mut places, preserve_unit);
                     shader.run_batch(black_box(&memory.uniforms), unit, &mut batch) as i32
                 })
@@ -206,7 +208,7 @@ impl<'a> Subject<'a> {
                     vertex_layout: capi::PJ_AOS,
                 };
                 // SAFETY: all pointers are valid, and no other code uses them.
-                timed(VERTICES / count, || unsafe {
+                timed(calls(count), || unsafe {
                     capi::pj_run_batch(c, c_unit, black_box(c_uniforms), black_box(&batch))
                 })
             });
@@ -285,6 +287,12 @@ fn raw(pair: DirectCall, (unit, uniforms): (*mut c_void, *const c_void)) -> impl
 fn by_pair(pair: DirectCall, (unit, uniforms): (*mut c_void, *const c_void)) -> impl FnMut() -> f64 {
     // SAFETY: the shader is held; unit and uniforms of its layout, which no other code uses.
     move || timed(VERTICES, || unsafe { (pair.function)(pair.context, unit, black_box(uniforms)) })
+}
+
+/// Calls that are timed together, with this many vertices each.
+const fn calls(count: usize) -> usize {
+    let calls = VERTICES / count;
+    if calls < FEWEST_CALLS { FEWEST_CALLS } else { calls }
 }
 
 /// A program in a game's memory: as the first words and descriptors of many.
@@ -395,7 +403,8 @@ impl Table {
         for (shader, row) in &self.rows {
             println!("{shader:12}{}", shown(&mut row.iter().map(|(n, x)| (&**n, *x))));
         }
-        println!("{:12}{}\n", "median", shown(&mut summary.iter().map(|s| (s.0, s.1))));
+        println!("{:12}{}", "median", shown(&mut summary.iter().map(|s| (s.0, s.1))));
+        println!("{:12}{}\n", "most", shown(&mut summary.iter().map(|s| (s.0, s.2))));
     }
 }
 
