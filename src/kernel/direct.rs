@@ -55,6 +55,7 @@ impl DirectFunction {
     /// # Safety
     /// While the kernel lives, any thread may call `function` with uniforms and a unit in the
     /// kernel's [layout](Kernel::layout), the unit's `v` registers, and unchecked uniforms.
+    #[cfg_attr(not(feature = "jit"), allow(dead_code))] // then no kernel has machine code
     pub(crate) unsafe fn new(function: Function) -> DirectFunction {
         DirectFunction(function)
     }
