@@ -1,116 +1,508 @@
-//! The cost of calls: `cargo bench --features capi --bench embed`. Nanoseconds a call of the kernel
-//! alone, through the engine, on a host's layout, and through the C interface; in turn, medians.
-//! Then the cost of a lookup of a known shader.
+//! What a *door* costs, a way by which a host gets into a shader:
+//! `cargo bench --features capi --bench embed [-- --plot FILE]`. Each door runs each built-in shader;
+//! the result is nanoseconds a call over the raw kernel, the machine code called through its pointer.
+//!
+//! Doors take turns, so that a slow-down of the machine affects all of them. A figure is the median,
+//! over the rounds, of a door's time less its reference's time in the same round.
 
-#![allow(unsafe_code)] // calls the C interface
+#![allow(unsafe_code)] // calls machine code and the C interface
 
+#[allow(dead_code, unused_imports)] // this bench uses a part of each
+#[path = "../src/bin/picajit/builtin.rs"]
+mod builtin;
+#[allow(dead_code, unused_imports)]
+#[path = "../src/bin/picajit/generator.rs"]
+mod generator;
+#[allow(dead_code)]
+#[path = "../src/bin/picajit/measure.rs"]
+mod measure;
+#[allow(dead_code)]
+#[path = "../src/bin/picajit/plot.rs"]
+mod plot;
+
+use measure::{Stride, Workload};
 use picajit::capi::{self, PjBatch, PjEngine, PjOptions, PjShader, PjUniforms, PjUnit};
-use picajit::engine::{Engine, Options};
+use picajit::engine::{DirectCall, Engine, Options};
 use picajit::internals::cache::ShaderKey;
+use picajit::internals::direct::MachineCode;
+use picajit::interp::Interp;
+use picajit::isa::{OPDESCS, Stage};
+use picajit::jit::{Jit, Variant};
 use picajit::kernel::{Backend, Config};
 use picajit::program::{Entry, Program};
-use picajit::state::{Batch, NoEmitter, Uniforms, Unit, Vec4, VertexLayout, Vertices, VerticesMut};
+use picajit::state::{
+    Batch, EmitState, Emitter, NoEmitter, Registers, Uniforms, Unit, Vec4, VertexLayout, Vertices, VerticesMut,
+};
+use plot::{Group, Plot};
+use std::cell::RefCell;
 use std::ffi::c_void;
 use std::hint::black_box;
-use std::ptr::{from_mut, from_ref, null_mut};
+use std::ptr::{null, null_mut};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// `dp4` four times, `mul`, `end`: as small as real shaders get.
-const CODE: [u32; 6] = [0x0802_0000, 0x0802_1001, 0x0802_2002, 0x0802_3003, 0x2022_4084, 0x8800_0000];
-const OPDESCS: [u32; 5] = [0x6_C368, 0x6_C364, 0x6_C362, 0x6_C361, 0x6_C36F];
-/// Registers of a vertex in batches.
-const STRIDE: usize = 2;
-/// Calls that are timed together.
-const CALLS: usize = 1000;
+/// Vertices that are timed together.
+const VERTICES: usize = 256;
+/// Fewest calls that are timed together: the clock has a resolution.
+const FEWEST_CALLS: usize = 32;
+/// Sizes of batches. The last one is compared with the kernel's own batch.
+const BATCHES: [usize; 4] = [1, 2, 4, 64];
+/// Code words of a game's memory.
+const MEMORY_WORDS: usize = 512;
 
-fn main() {
-    let rounds = if std::env::args().any(|a| a == "--bench") { 2001 } else { 3 };
-    let program = Program::from_words(&CODE, &OPDESCS).expect("short");
-    let shader = Engine::new(Options::default()).shader(&program, Entry::vertex(0));
-    let Ok(jit) = picajit::jit::Jit::new(picajit::jit::Variant::Batch, Arc::new(picajit::interp::Interp)) else {
-        println!("skipped: no native code here");
-        return;
-    };
-    let kernel = jit.compile(&Arc::new(program), Entry::vertex(0), &Config::default()).expect("native");
-    let c = c_shader();
-    let (uniforms, mut unit) = (Uniforms::new(), Unit::new());
-    // SAFETY: all zero is both.
-    let (mut c_unit, c_uniforms): (Box<PjUnit>, Box<PjUniforms>) =
-        unsafe { (Box::new(std::mem::zeroed()), Box::new(std::mem::zeroed())) };
-    let at: (*mut c_void, *const c_void) = (from_mut(&mut *c_unit).cast(), from_ref(&*c_uniforms).cast());
-    for count in [1usize, 4, 64] {
-        let inputs = vec![[1.0f32; 4]; count * STRIDE];
-        let mut outputs = vec![[0.0f32; 4]; count * STRIDE];
-        let mut c_outputs = outputs.clone();
-        let batch = PjBatch {
-            struct_size: size_of::<PjBatch>(),
-            count,
-            inputs: inputs.as_ptr().cast(),
-            outputs: c_outputs.as_mut_ptr().cast(),
-            input_mask: 3,
-            output_mask: 3,
-            input_stride: STRIDE as u16,
-            output_stride: STRIDE as u16,
-            preserve_unit: 0,
-            vertex_layout: 0,
-        };
-        let mut times = [const { Vec::new() }; 3];
-        for round in 0..rounds + 100 {
-            let ns = [
-                timed(|| match count {
-                    1 => kernel.run(black_box(&uniforms), &mut unit, &mut NoEmitter) as u32,
-                    _ => kernel.run_batch(
-                        black_box(&uniforms),
-                        &mut unit,
-                        &mut rust_batch(&inputs, &mut outputs),
-                        &mut NoEmitter,
-                    ) as u32,
-                }),
-                timed(|| match count {
-                    1 => shader.run(black_box(&uniforms), &mut unit) as u32,
-                    _ => {
-                        shader.run_batch(black_box(&uniforms), &mut unit, &mut rust_batch(&inputs, &mut outputs)) as u32
-                    }
-                }),
-                timed(|| match count {
-                    // SAFETY: all pointers are valid, and no other code uses them.
-                    1 => unsafe { capi::pj_run(c, at.0, black_box(at.1), None, null_mut()) as u32 },
-                    // SAFETY: as above.
-                    _ => unsafe { capi::pj_run_batch(c, at.0, black_box(at.1), &batch) as u32 },
-                }),
-            ];
-            // The first calls compile the batch code.
-            if round >= 100 {
-                times.iter_mut().zip(ns).for_each(|(all, ns)| all.push(ns));
-            }
-        }
-        let [kernel, engine, c] = times.map(median);
-        println!(
-            "{count:>4} vertices a call: kernel {kernel:7.1} ns, engine {engine:+6.1} more",
-            engine = engine - kernel
-        );
-        println!("{:>33}C {:+10.1} more", "", c - kernel);
-    }
-    // SAFETY: the last use.
-    unsafe { capi::pj_shader_release(c) };
-    lookups(rounds.min(301));
+/// What a door's time is compared with.
+#[derive(Clone, Copy)]
+enum Over {
+    /// Nothing: the time itself.
+    Nothing,
+    /// The time of door `.0`, `.1` times.
+    Times(usize, usize),
 }
 
-/// The cost of a lookup with all words of a game's memory, for programs of several lengths: of a
-/// known program, and of one whose control flow must be explored.
-fn lookups(rounds: usize) {
+/// A door, or a reference.
+struct Door<'a> {
+    name: String,
+    over: Over,
+    /// Times the calls of one round: nanoseconds a call.
+    time: Box<dyn FnMut() -> f64 + 'a>,
+}
+
+/// The doors of one shader.
+#[derive(Default)]
+struct Doors<'a>(Vec<Door<'a>>);
+
+impl<'a> Doors<'a> {
+    /// Adds a door and returns its number, for [`Over::Times`].
+    fn add(&mut self, name: impl Into<String>, over: Over, time: impl FnMut() -> f64 + 'a) -> usize {
+        self.0.push(Door { name: name.into(), over, time: Box::new(time) });
+        self.0.len() - 1
+    }
+
+    /// The median of each door.
+    fn measure(mut self, rounds: usize) -> Vec<(String, f64)> {
+        let mut all = vec![Vec::with_capacity(rounds); self.0.len()];
+        // The first calls compile the code for groups.
+        for round in 0..rounds + rounds / 20 {
+            let ns: Vec<f64> = self.0.iter_mut().map(|door| (door.time)()).collect();
+            for ((door, all), own) in self.0.iter().zip(&mut all).zip(&ns) {
+                let reference = match door.over {
+                    Over::Nothing => 0.0,
+                    Over::Times(other, times) => ns[other] * times as f64,
+                };
+                if round >= rounds / 20 {
+                    all.push(own - reference);
+                }
+            }
+        }
+        self.0.into_iter().map(|door| door.name).zip(all.into_iter().map(median)).collect()
+    }
+}
+
+/// The memory of both interfaces, with the same values.
+struct Memory {
+    uniforms: Uniforms,
+    unit: RefCell<Unit>,
+    c_uniforms: Box<PjUniforms>,
+    c_unit: RefCell<Box<PjUnit>>,
+}
+
+impl Memory {
+    fn new(work: &Workload) -> Memory {
+        let mut unit = Unit::new();
+        unit.v = work.inputs[0];
+        // SAFETY: all zero is both.
+        let (mut c_unit, mut c_uniforms): (Box<PjUnit>, Box<PjUniforms>) =
+            unsafe { (Box::new(std::mem::zeroed()), Box::new(std::mem::zeroed())) };
+        c_unit.v = unit.v;
+        let uniforms = work.uniforms.clone();
+        (c_uniforms.c, c_uniforms.i, c_uniforms.b) = (uniforms.c, uniforms.i, uniforms.b);
+        Memory { uniforms, unit: unit.into(), c_uniforms, c_unit: c_unit.into() }
+    }
+
+    /// The arguments of the C interface.
+    fn c(&self) -> (*mut c_void, *const c_void) {
+        let unit: *mut PjUnit = &mut **self.c_unit.borrow_mut();
+        (unit.cast(), (&raw const *self.c_uniforms).cast())
+    }
+
+    /// The same for the Rust types.
+    fn own(&self) -> (*mut c_void, *const c_void) {
+        (self.unit.as_ptr().cast(), (&raw const self.uniforms).cast())
+    }
+}
+
+/// A shader of both interfaces.
+struct Subject<'a> {
+    program: &'a Program,
+    entry: Entry,
+    work: &'a Workload,
+    engine: &'a Engine,
+    c_engine: *mut PjEngine,
+    memory: &'a Memory,
+}
+
+impl<'a> Subject<'a> {
+    /// Single runs of a vertex shader, and batches.
+    fn vertex_doors(&self, jit: &Arc<Jit>) -> (Doors<'a>, Doors<'a>) {
+        let Subject { work, memory, .. } = *self;
+        let shader = self.engine.shader(self.program, self.entry);
+        let c = self.c_shader(self.program);
+        let pairs = black_box((shader.direct_call(), c_pair(c)));
+        let mut doors = Doors::default();
+        let raw = doors.add("raw", Over::Nothing, raw(pairs.0, memory.own()));
+        let c_raw = doors.add("raw C", Over::Nothing, self::raw(pairs.1, memory.c()));
+        let run = shader.clone();
+        doors.add("run", Over::Times(raw, 1), move || {
+            let unit = &mut *memory.unit.borrow_mut();
+            timed(VERTICES, || run.run(black_box(&memory.uniforms), unit) as i32)
+        });
+        doors.add("pair", Over::Times(raw, 1), by_pair(pairs.0, memory.own()));
+        let (c_unit, c_uniforms) = memory.c();
+        doors.add("pj_run", Over::Times(c_raw, 1), move || {
+            // SAFETY: all pointers are valid, and no other code uses them.
+            timed(VERTICES, || unsafe { capi::pj_run(c, c_unit, black_box(c_uniforms), None, null_mut()) })
+        });
+        doors.add("pj pair", Over::Times(c_raw, 1), by_pair(pairs.1, memory.c()));
+
+        let mut batches = Doors::default();
+        let raw = batches.add("", Over::Nothing, self::raw(pairs.0, memory.own()));
+        let c_raw = batches.add("", Over::Nothing, self::raw(pairs.1, memory.c()));
+        let kernel = jit.compile(&Arc::new(self.program.clone()), self.entry, &Config::default());
+        let kernel = kernel.expect("a test compiles each");
+        for (count, preserve_unit) in BATCHES.into_iter().flat_map(|n| [(n, false), (n, true)]) {
+            let vertices = work.vertices().part(0..count);
+            let mut places = work.places();
+            let kept = if preserve_unit { " kept" } else { "" };
+            let (mut over, mut c_over) = (Over::Times(raw, count), Over::Times(c_raw, count));
+            if count == 64 {
+                let (kernel, mut places) = (kernel.clone(), work.places());
+                let own = batches.add("", Over::Nothing, move || {
+                    let unit = &mut *memory.unit.borrow_mut();
+                    timed(calls(count), || {
+                        let mut batch = rust_batch(work, vertices, &mut places, preserve_unit);
+                        kernel.run_batch(black_box(&memory.uniforms), unit, &mut batch, &mut NoEmitter) as i32
+                    })
+                });
+                (over, c_over) = (Over::Times(own, 1), Over::Times(own, 1));
+            }
+            let shader = shader.clone();
+            batches.add(format!("{count}{kept}"), over, move || {
+                let unit = &mut *memory.unit.borrow_mut();
+                timed(calls(count), || {
+                    let mut batch = rust_batch(work, vertices, &mut places, preserve_unit);
+                    shader.run_batch(black_box(&memory.uniforms), unit, &mut batch) as i32
+                })
+            });
+            let mut places = work.places();
+            batches.add(format!("C {count}{kept}"), c_over, move || {
+                let batch = PjBatch {
+                    struct_size: size_of::<PjBatch>(),
+                    count,
+                    inputs: vertices.registers().as_ptr().cast(),
+                    outputs: places.as_mut_ptr().cast(),
+                    input_mask: work.input_mask,
+                    output_mask: work.output_mask,
+                    input_stride: Vertices::stride_for(work.input_mask) as u16,
+                    output_stride: Vertices::stride_for(work.output_mask) as u16,
+                    preserve_unit: preserve_unit.into(),
+                    vertex_layout: capi::PJ_AOS,
+                };
+                // SAFETY: all pointers are valid, and no other code uses them.
+                timed(calls(count), || unsafe {
+                    capi::pj_run_batch(c, c_unit, black_box(c_uniforms), black_box(&batch))
+                })
+            });
+        }
+        (doors, batches)
+    }
+
+    /// Geometry invocations.
+    fn geometry_doors(&self, jit: &Arc<Jit>) -> Doors<'a> {
+        let memory = self.memory;
+        let kernel = jit.compile(&Arc::new(self.program.clone()), self.entry, &Config::default());
+        let kernel = kernel.expect("a test compiles each");
+        let shader = self.engine.shader(self.program, self.entry);
+        let c = self.c_shader(self.program);
+        let mut doors = Doors::default();
+        let raw = doors.add("kernel", Over::Nothing, move || {
+            let unit = &mut *memory.unit.borrow_mut();
+            timed(VERTICES, || kernel.run(black_box(&memory.uniforms), unit, &mut Receiver) as i32)
+        });
+        doors.add("run_geometry", Over::Times(raw, 1), move || {
+            let unit = &mut *memory.unit.borrow_mut();
+            timed(VERTICES, || shader.run_geometry(black_box(&memory.uniforms), unit, &mut Receiver) as i32)
+        });
+        let (c_unit, c_uniforms) = memory.c();
+        let mut slots = Box::new([[[0f32; 4]; 16]; 4]);
+        doors.add("pj_run", Over::Times(raw, 1), move || {
+            let slots = (&raw mut *slots).cast();
+            // SAFETY: all pointers are valid, and no other code uses them.
+            timed(VERTICES, || unsafe { capi::pj_run(c, c_unit, black_box(c_uniforms), Some(fill_slot), slots) })
+        });
+        doors
+    }
+
+    /// Lookups of the program, which the engines know.
+    fn lookup_doors(&self) -> Doors<'a> {
+        let (engine, c_engine, entry) = (self.engine, self.c_engine, self.entry);
+        let mut doors = Doors::default();
+        for (program, words) in [(self.program.clone(), "own"), (in_memory(self.program), "512")] {
+            let (known, held) = (program.clone(), self.engine.shader(&program, entry));
+            doors.add(format!("shader, {words}"), Over::Nothing, move || {
+                timed(VERTICES, || {
+                    let found = engine.shader(black_box(&known), entry);
+                    i32::from(!found.same_as(&held))
+                })
+            });
+            doors.add(format!("pj_shader_get, {words}"), Over::Nothing, move || {
+                timed(VERTICES, || {
+                    let shader = black_box(c_shader_of(c_engine, &program, entry));
+                    // SAFETY: the last use.
+                    unsafe { capi::pj_shader_release(shader) };
+                    0
+                })
+            });
+        }
+        doors
+    }
+
+    /// The shader in C's engine, held for good.
+    fn c_shader(&self, program: &Program) -> *mut PjShader {
+        c_shader_of(self.c_engine, program, self.entry)
+    }
+}
+
+/// The raw kernel: machine code through its pointer.
+fn raw(pair: DirectCall, (unit, uniforms): (*mut c_void, *const c_void)) -> impl FnMut() -> f64 {
+    // SAFETY: the shader is held, and its code stays: no run of this bench deoptimises.
+    let MachineCode { function, v, frame } = unsafe { pair.machine_code() }.expect("native code that emits nothing");
+    let inputs: *const Vec4 = unit.wrapping_byte_add(v).cast_const().cast();
+    move || {
+        // SAFETY: uniforms, unit and inputs of the code's layout, which no other code uses.
+        timed(VERTICES, || unsafe { function(black_box(uniforms.cast()), unit.cast(), inputs, frame) as i32 })
+    }
+}
+
+/// Function and context.
+fn by_pair(pair: DirectCall, (unit, uniforms): (*mut c_void, *const c_void)) -> impl FnMut() -> f64 {
+    // SAFETY: the shader is held; unit and uniforms of its layout, which no other code uses.
+    move || timed(VERTICES, || unsafe { (pair.function)(pair.context, unit, black_box(uniforms)) })
+}
+
+/// Calls that are timed together, with this many vertices each.
+const fn calls(count: usize) -> usize {
+    let calls = VERTICES / count;
+    if calls < FEWEST_CALLS { FEWEST_CALLS } else { calls }
+}
+
+/// A program in a game's memory: as the first words and descriptors of many.
+fn in_memory(program: &Program) -> Program {
+    let (mut code, mut opdescs) = (program.code().to_vec(), program.opdescs().to_vec());
+    code.extend((code.len()..MEMORY_WORDS).map(|n| 0x0200_0000 | n as u32));
+    opdescs.extend((opdescs.len()..OPDESCS).map(|n| n as u32));
+    Program::from_words(&code, &opdescs).expect("512 words")
+}
+
+fn c_shader_of(engine: *mut PjEngine, program: &Program, entry: Entry) -> *mut PjShader {
+    let (code, opdescs) = (program.code(), program.opdescs());
+    let stage = if entry.stage == Stage::Vertex { capi::PJ_VERTEX } else { capi::PJ_GEOMETRY };
+    let (mut shader, pc) = (null_mut(), u32::from(entry.pc));
+    // SAFETY: the engine lives as long as the process; the rest is valid.
+    let status = unsafe {
+        let (words, descriptors) = (code.len(), opdescs.len());
+        let (code, opdescs) = (code.as_ptr(), opdescs.as_ptr());
+        capi::pj_shader_get(engine, code, words, opdescs, descriptors, pc, stage, &mut shader, null_mut(), 0)
+    };
+    assert_eq!(status, capi::PJ_OK);
+    shader
+}
+
+fn c_pair(shader: *mut PjShader) -> DirectCall {
+    let mut pair = std::mem::MaybeUninit::uninit();
+    // SAFETY: a live handle, and a pair that is written on success.
+    unsafe {
+        assert_eq!(capi::pj_shader_direct_call(shader, pair.as_mut_ptr()), capi::PJ_OK);
+        pair.assume_init()
+    }
+}
+
+fn rust_batch<'b>(work: &Workload, inputs: Vertices<'b>, places: &'b mut [Vec4], preserve_unit: bool) -> Batch<'b> {
+    let outputs = VerticesMut::packed(places, Vertices::stride_for(work.output_mask), inputs.len());
+    Batch {
+        inputs,
+        outputs: outputs.expect("there are as many"),
+        input_mask: work.input_mask,
+        output_mask: work.output_mask,
+        preserve_unit,
+        layout: VertexLayout::Aos,
+    }
+}
+
+/// A host's assembly: it has the triangles, and does nothing with them.
+struct Receiver;
+
+impl Emitter for Receiver {
+    fn triangle(&mut self, vertices: [&Registers; 3], winding: bool) {
+        black_box((vertices, winding));
+    }
+}
+
+/// The same in C: the host copies the outputs to its slot.
+unsafe extern "C" fn fill_slot(slots: *mut c_void, outputs: *const Vec4, vertex: u32, primitive: u32, winding: u32) {
+    // SAFETY: the bench passes four slots; the outputs are sixteen registers.
+    let (slots, outputs) = unsafe { (&mut *slots.cast::<[Registers; 4]>(), &*outputs.cast::<Registers>()) };
+    let how = EmitState { vertex: vertex as u8, primitive: primitive == 1, winding: winding == 1 };
+    how.emit(outputs, slots, &mut Receiver);
+}
+
+/// Nanoseconds a call. Every call must return 0: the end of a run.
+fn timed(calls: usize, mut call: impl FnMut() -> i32) -> f64 {
+    let start = Instant::now();
+    let mut exits = 0;
+    for _ in 0..calls {
+        exits |= call();
+    }
+    let ns = start.elapsed().as_nanos() as f64 / calls as f64;
+    assert_eq!(exits, 0, "all runs end");
+    ns
+}
+
+fn median(mut ns: Vec<f64>) -> f64 {
+    ns.sort_by(f64::total_cmp);
+    ns[ns.len() / 2]
+}
+
+/// One kind of door: a row for each shader.
+struct Table {
+    title: &'static str,
+    meaning: &'static str,
+    rows: Vec<(&'static str, Vec<(String, f64)>)>,
+}
+
+impl Table {
+    fn new(title: &'static str, meaning: &'static str) -> Table {
+        Table { title, meaning, rows: Vec::new() }
+    }
+
+    /// Medians over the shaders, and the greatest figures.
+    fn summary(&self) -> Vec<(&str, f64, f64)> {
+        let Some((_, first)) = self.rows.first() else { return Vec::new() };
+        let column = |n: usize| self.rows.iter().map(|(_, row)| row[n].1).collect::<Vec<_>>();
+        let columns = first.iter().enumerate().map(|(n, (name, _))| (&**name, column(n)));
+        columns.map(|(name, all)| (name, median(all.clone()), all.into_iter().fold(f64::MIN, f64::max))).collect()
+    }
+
+    fn print(&self) {
+        println!("{}: ns a call\n{}", self.title, self.meaning);
+        let summary = self.summary();
+        let shown = |values: &mut dyn Iterator<Item = (&str, f64)>| -> String {
+            values.filter(|(name, _)| !name.is_empty()).map(|(n, x)| format!("{x:>w$.1}", w = width(n))).collect()
+        };
+        let names = summary.iter().map(|s| s.0).filter(|n| !n.is_empty());
+        println!("{:12}{}", "", names.map(|n| format!("{n:>w$}", w = width(n))).collect::<String>());
+        for (shader, row) in &self.rows {
+            println!("{shader:12}{}", shown(&mut row.iter().map(|(n, x)| (&**n, *x))));
+        }
+        println!("{:12}{}", "median", shown(&mut summary.iter().map(|s| (s.0, s.1))));
+        println!("{:12}{}\n", "most", shown(&mut summary.iter().map(|s| (s.0, s.2))));
+    }
+}
+
+fn width(column: &str) -> usize {
+    (column.len() + 2).max(9)
+}
+
+fn main() {
+    // `cargo test --benches` only checks that this starts.
+    let rounds = if std::env::args().any(|a| a == "--bench") { 2001 } else { 3 };
+    let jit = match Jit::new(Variant::Batch, Arc::new(Interp)) {
+        Ok(jit) => jit,
+        Err(reason) => return println!("skipped: {reason}"),
+    };
+    let (engine, mut c_engine) = (Engine::new(Options::default()), null_mut());
+    // SAFETY: null selects the defaults; the rest is valid. The engine is never freed.
+    let status = unsafe { capi::pj_engine_new(null::<PjOptions>(), &mut c_engine, null_mut(), 0) };
+    assert_eq!(status, capi::PJ_OK);
+    let mut single = Table::new(
+        "one vertex",
+        "raw, raw C: the machine code for Rust's and for C's structures, called through its pointer. Others: over it.",
+    );
+    let mut batches = Table::new(
+        "batches of 1, 2, 4, 64",
+        "1, 2, 4: over so many calls of the raw kernel. 64: over the kernel's own run_batch. kept: the unit is preserved.",
+    );
+    let mut geometry =
+        Table::new("geometry", "kernel: called through Rust. Others: over it. pj_run: with a callback for each EMIT.");
+    let mut lookups = Table::new(
+        "lookup of a known program",
+        "The time itself. own: the program's own words. 512: in 512 words and 128 descriptors. C also makes the program.",
+    );
+    for builtin in builtin::BUILTINS {
+        let shbin = picajit::text::assemble(builtin.source).expect("a test assembles each").shbin;
+        let program = shbin.program().expect("they are shorter than any limit");
+        let (dvle, name) = (&shbin.dvles[0], builtin.name);
+        let (uniforms, inputs) = (generator::uniforms(dvle), generator::inputs(64));
+        let work = Workload::new(dvle, &program, uniforms, inputs, Stride::Least);
+        let memory = Memory::new(&work);
+        let entry = dvle.entry();
+        let subject = Subject { program: &program, entry, work: &work, engine: &engine, c_engine, memory: &memory };
+        match entry.stage {
+            Stage::Vertex => {
+                let (one, several) = subject.vertex_doors(&jit);
+                single.rows.push((name, one.measure(rounds)));
+                batches.rows.push((name, several.measure(rounds)));
+            }
+            Stage::Geometry => geometry.rows.push((name, subject.geometry_doors(&jit).measure(rounds))),
+        }
+        lookups.rows.push((name, subject.lookup_doors().measure(rounds)));
+    }
+    [&single, &batches, &geometry, &lookups].into_iter().for_each(Table::print);
+    explorations(rounds.min(301));
+    if let Some(file) = std::env::args().skip_while(|a| a != "--plot").nth(1) {
+        draw(&single, &batches, &geometry, &file);
+    }
+}
+
+/// Draws medians over shaders into a file. A door that costs no more than the raw kernel has no bar.
+fn draw(single: &Table, batches: &Table, geometry: &Table, file: &str) {
+    let all = [single.summary(), batches.summary(), geometry.summary()];
+    let group = |title: String, table: usize, doors: [&str; 2]| {
+        let found = doors.map(|door| all[table].iter().find(|s| s.0 == door).expect("a door of that name"));
+        let ceiling = Some(found.map(|s| s.2).into_iter().fold(0.0, f64::max));
+        Group { title, bars: found.map(|s| Some(s.1.max(0.0))).to_vec(), ceiling }
+    };
+    let mut groups = vec![
+        group("single run".into(), 0, ["run", "pj_run"]),
+        group("direct call".into(), 0, ["pair", "pj pair"]),
+        group("geometry".into(), 2, ["run_geometry", "pj_run"]),
+    ];
+    for (count, kept) in BATCHES.into_iter().flat_map(|n| [(n, ""), (n, " kept")]) {
+        let (rust, c) = (format!("{count}{kept}"), format!("C {count}{kept}"));
+        groups.push(group(format!("batch of {count}{kept}"), 1, [&rust, &c]));
+    }
+    let series = ["Rust", "C"].map(String::from);
+    let title = "Nanoseconds a call over the raw kernel: medians over the built-in shaders";
+    let plot = Plot { title, one: "1 ns", series: &series, groups: &groups, ceilings: Some("the most") };
+    match std::fs::write(file, plot.svg()) {
+        Ok(()) => println!("drawn: {file}"),
+        Err(error) => println!("{file}: {error}"),
+    }
+}
+
+/// The cost of a lookup in a game's memory, for programs of several lengths: of a known program,
+/// and of one whose control flow must be explored.
+fn explorations(rounds: usize) {
     let engine = Engine::new(Options::default());
     for len in [2, 30, 100, 511] {
         // `add r0, r0, vn` and `end`, then words of other programs.
         let mut code: Vec<u32> = (0..len - 1).map(|n| 0x0201_0000 | (n % 16) << 7).collect();
-        code.extend([0x8800_0000].into_iter().chain((len..512).map(|n| 0x0200_0000 | n)));
-        let program = Program::from_words(&code, &OPDESCS).expect("512 words");
+        code.push(0x8800_0000);
+        let program = in_memory(&Program::from_words(&code, &[0x6_C36F; 5]).expect("512 words"));
         let (entry, config) = (Entry::vertex(0), Config::default());
         let first = engine.shader(&program, entry);
         let mut times = [const { Vec::new() }; 2];
         for _ in 0..rounds {
-            let known = timed(|| black_box(engine.shader(black_box(&program), entry)).same_as(&first) as u32);
+            let known = timed(VERTICES, || i32::from(!engine.shader(black_box(&program), entry).same_as(&first)));
             let start = Instant::now();
             black_box(ShaderKey::new(black_box(&program), entry, config));
             times.iter_mut().zip([known, start.elapsed().as_nanos() as f64]).for_each(|(all, ns)| all.push(ns));
@@ -118,41 +510,4 @@ fn lookups(rounds: usize) {
         let [known, explored] = times.map(median);
         println!("{len:>4} words: lookup of a known program {known:7.0} ns, exploring {explored:8.0} ns");
     }
-}
-
-fn rust_batch<'a>(inputs: &'a [Vec4], outputs: &'a mut [Vec4]) -> Batch<'a> {
-    let count = inputs.len() / STRIDE;
-    let inputs = Vertices::packed(inputs, STRIDE, count).expect("the buffer has that many vertices");
-    let outputs = VerticesMut::packed(outputs, STRIDE, count).expect("the buffer has that many vertices");
-    Batch { inputs, outputs, input_mask: 3, output_mask: 3, preserve_unit: false, layout: VertexLayout::Aos }
-}
-
-fn c_shader() -> *mut PjShader {
-    let (mut engine, mut shader): (*mut PjEngine, *mut PjShader) = (null_mut(), null_mut());
-    let none: *const PjOptions = std::ptr::null();
-    // SAFETY: null selects the defaults; the rest is valid. The shader may outlive its engine.
-    let status = unsafe {
-        let made = capi::pj_engine_new(none, &mut engine, null_mut(), 0);
-        let (code, opdescs) = (CODE.as_ptr(), OPDESCS.as_ptr());
-        let got =
-            capi::pj_shader_get(engine, code, CODE.len(), opdescs, OPDESCS.len(), 0, 0, &mut shader, null_mut(), 0);
-        capi::pj_engine_free(engine);
-        (made, got)
-    };
-    assert_eq!(status, (0, 0));
-    shader
-}
-
-/// Nanoseconds a call.
-fn timed(mut call: impl FnMut() -> u32) -> f64 {
-    let start = Instant::now();
-    for _ in 0..CALLS {
-        black_box(call());
-    }
-    start.elapsed().as_nanos() as f64 / CALLS as f64
-}
-
-fn median(mut ns: Vec<f64>) -> f64 {
-    ns.sort_by(f64::total_cmp);
-    ns[ns.len() / 2]
 }

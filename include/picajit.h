@@ -31,6 +31,7 @@
  *   - freeing an engine that another thread uses
  *   - releasing the last reference to a shader while it runs
  *   - one unit on two threads
+ *   - a null or misaligned pointer in a call of a pj_direct_call
  *   - a layout that places uniforms over registers
  * All other misuse returns an error.
  *
@@ -398,6 +399,30 @@ typedef void (*pj_emit_fn)(void *user, const pj_vec4 *outputs, uint32_t vertex, 
  */
 int32_t pj_run(const pj_shader *shader, void *unit, const void *uniforms, pj_emit_fn emit,
                void *user);
+
+/*
+ * A shader as a function and its context. For hosts that call from code they generate, or keep a
+ * pair of pointers with their draw state. The call is that of pj_run without `emit`:
+ *
+ *     exit = call.function(call.context, unit, uniforms);
+ *
+ * The pair is valid while a reference to the shader is held. Releasing other references, eviction
+ * from the cache, pj_engine_clear and pj_engine_free leave it valid. It never changes: take it
+ * once. Each call runs on the code that serves the shader then: the interpreter, and native code as
+ * soon as that is published. It works without native code, and with pj_options.crosscheck.
+ *
+ * The call omits checks. A null or misaligned `unit` or `uniforms` is undetected misuse. It has no
+ * callback: vertices that a geometry program emits are dropped.
+ *
+ * Returns a pj_exit, or PJ_INTERNAL.
+ */
+typedef struct pj_direct_call {
+    int32_t (*function)(const void *context, void *unit, const void *uniforms);
+    const void *context;
+} pj_direct_call;
+
+/* Errors: PJ_NULL, PJ_MISALIGNED. */
+pj_status pj_shader_direct_call(const pj_shader *shader, pj_direct_call *call);
 
 /*
  * The arrays of a batch. `stride` is the number of registers per vertex, register numbers from 0

@@ -102,6 +102,10 @@ pub mod internals {
     pub mod cache {
         pub use crate::cache::*;
     }
+    /// Compiled code that a run calls without its kernel.
+    pub mod direct {
+        pub use crate::kernel::direct::{FrameConstants, Function, MachineCode};
+    }
     /// Random programs.
     #[cfg(feature = "fuzz")]
     pub mod fuzz {

@@ -82,6 +82,85 @@ static void null_pointers(void)
     free(uniforms);
 }
 
+/* ---- Direct calls ---- */
+
+static int32_t call_directly(const pj_direct_call *call, pj_unit *unit, const pj_uniforms *uniforms)
+{
+    return call->function(call->context, unit, uniforms);
+}
+
+/* Runs `shader` and its pair from the same registers, which must end equal. */
+static void same_as_run(const pj_shader *shader, const pj_direct_call *call, const pj_uniforms *uniforms)
+{
+    pj_unit *run = (pj_unit *)block(sizeof *run), *direct = (pj_unit *)block(sizeof *direct);
+    int n, k;
+    for (n = 0; n < 16; n++)
+        for (k = 0; k < 4; k++)
+            run->v[n][k] = (float)(n + k) - 1.5f;
+    memcpy(direct, run, sizeof *run);
+    for (n = 0; n < 3; n++) {
+        EXPECT(pj_run(shader, run, uniforms, NULL, NULL), call_directly(call, direct, uniforms));
+        CHECK(memcmp(run, direct, sizeof *run) == 0);
+    }
+    free(run);
+    free(direct);
+}
+
+static void direct_calls(void)
+{
+    static const uint32_t crosschecks[] = {0, 1}, threads[] = {0, 1};
+    pj_uniforms *uniforms = some_uniforms();
+    size_t n, k;
+    for (n = 0; n < COUNT(crosschecks); n++)
+        for (k = 0; k < COUNT(threads); k++) {
+            pj_options o = options();
+            pj_engine *engine;
+            pj_shader *shaders[3];
+            pj_direct_call calls[3], again, before;
+            unsigned char *wrong = (unsigned char *)block(sizeof(pj_direct_call) + 8);
+            size_t s, at;
+            o.crosscheck = crosschecks[n];
+            o.threads = threads[k];
+            engine = engine_of(&o);
+            shaders[0] = SHADER_OF(engine, vertex, PJ_VERTEX);
+            shaders[1] = SHADER_OF(engine, flow, PJ_VERTEX);
+            shaders[2] = SHADER_OF(engine, geometry, PJ_GEOMETRY);
+            memset(&before, 0x55, sizeof before);
+            again = before;
+            EXPECT(PJ_NULL, pj_shader_direct_call(NULL, &again));
+            EXPECT(PJ_NULL, pj_shader_direct_call(shaders[0], NULL));
+            EXPECT(PJ_NULL, pj_shader_direct_call(NULL, NULL));
+            CHECK(memcmp(&again, &before, sizeof again) == 0);
+            for (at = 1; at < sizeof(void *); at++)
+                EXPECT(PJ_MISALIGNED, pj_shader_direct_call(shaders[0], (pj_direct_call *)(void *)(wrong + at)));
+            for (at = 0; at < sizeof(pj_direct_call) + 8; at++)
+                CHECK(wrong[at] == 0);
+            free(wrong);
+            for (s = 0; s < COUNT(shaders); s++) {
+                EXPECT(PJ_OK, pj_shader_direct_call(shaders[s], &calls[s]));
+                same_as_run(shaders[s], &calls[s], uniforms);
+            }
+            EXPECT(PJ_OK, pj_engine_wait(engine));
+            for (s = 0; s < COUNT(shaders); s++)
+                same_as_run(shaders[s], &calls[s], uniforms);
+            /* The same pair, however often it is taken, and after the code is published. */
+            EXPECT(PJ_OK, pj_shader_direct_call(shaders[0], &again));
+            CHECK(again.function == calls[0].function && again.context == calls[0].context);
+            EXPECT(PJ_OK, pj_engine_clear(engine));
+            for (s = 0; s < COUNT(shaders); s++)
+                same_as_run(shaders[s], &calls[s], uniforms);
+            pj_engine_free(engine);
+            for (s = 0; s < COUNT(shaders); s++) {
+                pj_shader_retain(shaders[s]);
+                pj_shader_release(shaders[s]);
+                same_as_run(shaders[s], &calls[s], uniforms);
+                CHECK(pj_shader_text(shaders[s], PJ_TEXT_DIVERGENCE, NULL, 0) == 0);
+                pj_shader_release(shaders[s]);
+            }
+        }
+    free(uniforms);
+}
+
 /* ---- Sizes of structures ---- */
 
 /*
@@ -385,6 +464,7 @@ int main(int argc, char **argv)
     with.unit = unit;
     with.uniforms = uniforms;
     null_pointers();
+    direct_calls();
     structure_sizes(&with);
     numbers_out_of_range(&with);
     overlapping_arrays(&with);

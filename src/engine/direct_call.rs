@@ -7,6 +7,7 @@
 
 use super::compiled::Compiled;
 use super::shader::Shader;
+use crate::kernel::direct::{DirectRun, MachineCode};
 use crate::layout::{Host, HostError, Layout};
 use crate::state::{NoEmitter, Uniforms, Unit};
 use std::cell::Cell;
@@ -48,6 +49,17 @@ unsafe impl Sync for DirectCall {}
 impl DirectCall {
     /// Returned instead of an exit after a bug in picajit. Registers are then unspecified.
     pub const FAILED: i32 = -8;
+
+    /// The machine code that serves the next call, unless the kernel serves it. For benchmarks.
+    ///
+    /// # Safety
+    /// The pair is valid.
+    #[doc(hidden)]
+    pub unsafe fn machine_code(&self) -> Option<MachineCode> {
+        // SAFETY: the context of a valid pair points into a live `Arc<Compiled>`.
+        let compiled = unsafe { &*self.context.cast::<Compiled>() };
+        compiled.direct().get().map(DirectRun::machine_code)
+    }
 }
 
 impl Shader {

@@ -8,6 +8,7 @@ use crate::testing::miri_or;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+mod direct_call;
 #[cfg(feature = "jit")]
 mod explorations;
 mod small_batches;

@@ -15,11 +15,11 @@ use std::sync::{Arc, OnceLock};
 /// The type of compiled code: `(uniforms, unit, inputs, frame)` -> an [`Exit`]'s number. Any other
 /// number: the code has written nothing, and the kernel must serve the run. A frame begins with
 /// [`FrameConstants`].
-pub(crate) type Function = unsafe extern "C" fn(*const u8, *mut u8, *const Vec4, *const FrameConstants) -> u32;
+pub type Function = unsafe extern "C" fn(*const u8, *mut u8, *const Vec4, *const FrameConstants) -> u32;
 
 /// The first field of a frame, and all that code without EMIT reads of one.
 #[repr(C, align(16))]
-pub(crate) struct FrameConstants {
+pub struct FrameConstants {
     /// The value of uniforms beyond `c95`, for relative addressing.
     pub(crate) ones: [f32; 4],
     /// 1 if this code has run with the same uniforms before and did not deoptimise.
@@ -81,6 +81,7 @@ impl DirectFunctions {
     /// the unit's `v` registers. `outputs` reads the inputs of [`Masks::reads`], leaves the unit
     /// unchanged, and writes those of its [`Masks::writes`] that an [`OutputsFrame`] wants. The
     /// masks never change.
+    #[cfg_attr(not(feature = "jit"), allow(dead_code))] // then no kernel has machine code
     pub(crate) unsafe fn new(run: Option<Function>, outputs: Option<Function>, masks: Masks) -> DirectFunctions {
         DirectFunctions { run, outputs, masks }
     }
@@ -257,7 +258,25 @@ pub(crate) struct DirectRun<'a> {
     code: &'a DirectCode,
 }
 
+/// One call of published code in its parts, for benchmarks.
+#[derive(Clone, Copy)]
+pub struct MachineCode {
+    /// The code. The kernel that owns it must live.
+    pub function: Function,
+    /// Bytes from the unit to `v0`, which are the inputs of a call.
+    pub v: usize,
+    /// The frame of a call.
+    pub frame: *const FrameConstants,
+}
+
 impl DirectRun<'_> {
+    /// The parts of [`DirectRun::run`].
+    pub(crate) fn machine_code(self) -> MachineCode {
+        // SAFETY: the pointer came from a `Function` in `publish`.
+        let function: Function = unsafe { std::mem::transmute(self.function) };
+        MachineCode { function, v: self.code.v, frame: &CONSTANTS }
+    }
+
     /// Runs one vertex. `None`: nothing was written, and the kernel must serve the run.
     ///
     /// # Safety

@@ -52,9 +52,15 @@ fn structures_match_the_recorded_sizes_and_offsets() {
             fixed_words, fixed_index, fixed_words_count, fixed_count, assembly_count, assembly_vertices, geometry_input_vectors,
             geometry_input_vertices, geometry_input_expected, geometry_input_count, geometry_input_uniform, assembly_oldest, reserved
         }
+        "pj_direct_call" DirectCall { function, context }
     };
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/jit-tests/capi/fields.txt"), &text).expect("written");
     }
     assert_eq!(text, include_str!("../../../jit-tests/capi/fields.txt"));
+}
+
+#[test]
+fn a_failed_direct_call_has_the_status_of_an_internal_error() {
+    assert_eq!(DirectCall::FAILED, PJ_INTERNAL);
 }
