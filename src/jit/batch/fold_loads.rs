@@ -43,9 +43,10 @@ pub(crate) struct LoadFolding {
 
 impl LoadFolding {
     /// 64-bit Arm has no memory operands. Its broadcasting loads are folded by
-    /// [`split_after`](BatchLowering::split_after) alone.
-    pub(crate) fn new(func: &Func, plan: &BatchPlan, aarch64: bool) -> LoadFolding {
-        let uses = if aarch64 { Vec::new() } else { uses(func, plan) };
+    /// [`split_after`](BatchLowering::split_after) alone. So are those of interleaved code: both
+    /// groups use a load of a hoisted value, so it can't be folded.
+    pub(crate) fn new(func: &Func, plan: &BatchPlan, aarch64: bool, interleaved: bool) -> LoadFolding {
+        let uses = if aarch64 || interleaved { Vec::new() } else { uses(func, plan) };
         LoadFolding { uses, fresh: BTreeSet::new(), renames: HashMap::new(), loads: 0, broadcasts: false, first: 0 }
     }
 

@@ -13,6 +13,8 @@
 mod aos_cost;
 mod aos_outputs;
 mod fold_loads;
+mod hoist;
+mod latency;
 mod lower;
 mod matrix_product;
 mod operands;
@@ -22,15 +24,15 @@ mod relative;
 mod unroll;
 mod vertex_addresses;
 
-use crate::ir::analysis::{self, XYZW, components};
-use crate::ir::{BranchTest, Edge, Func, Inst, Mem, Node, Terminator, Type, Value};
+use crate::ir::analysis::{XYZW, components};
+use crate::ir::{BranchTest, Edge, Func, Inst, Mem, Terminator, Type, Value};
 use crate::isa::numeric::Precision;
-use crate::isa::{Cond, CondOp, Swizzle};
+use crate::isa::{Cond, CondOp};
 use crate::jit::abi::{
     BATCH_DONE, BATCH_END, BATCH_INPUT_STRIDE, BATCH_LAST_INPUTS, BATCH_LAST_OUTPUTS, BATCH_OUTPUT_MASK,
     BATCH_OUTPUT_STRIDE, BATCH_OUTPUTS, GROUP, VEC4,
 };
-use crate::jit::emit::memory::{aligned, bank_address, bank_number, load_bool};
+use crate::jit::emit::memory::{aligned, load_bool};
 use crate::jit::emit::{ClifBuilder, Products, StickyFlags};
 use crate::jit::target::Machine;
 use crate::layout::Layout;
@@ -41,9 +43,9 @@ use cranelift_codegen::ir::{
 };
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use fold_loads::LoadFolding;
-use matrix_product::Column;
+use hoist::Hoisted;
 use policy::{BatchPlan, BatchVariant};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use unroll::GroupLoop;
 use vertex_addresses::VertexAddresses;
 
@@ -62,25 +64,6 @@ enum BatchValue {
     Address(clif::Value),
     /// A divergent index, as one such address per vertex.
     Addresses([clif::Value; 4]),
-}
-
-/// A loop-invariant value, broadcast and kept on the stack.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Hoisted {
-    Uniform(u8, u8),
-    /// A component of a uniform, negated.
-    Negative(u8, u8),
-    /// A whole uniform, swizzled and perhaps negated: an operand in AoS form.
-    AosVector {
-        n: u8,
-        swizzle: Swizzle,
-        negate: bool,
-    },
-    /// A column of a matrix.
-    Column(Column),
-    /// A component of a register that no run changes.
-    Temp(u8, u8),
-    Out(u8, u8),
 }
 
 struct BatchLowering<'a, 'f> {
@@ -153,7 +136,7 @@ pub(crate) fn lower(
     b.set_cold_block(bailout);
     let blocks: Vec<clif::Block> = func.blocks.iter().map(|_| b.create_block()).collect();
     b.switch_to_block(entry);
-    let hoisted = hoisted(func, plan);
+    let hoisted = hoist::hoisted(func, plan);
     let ones = VEC4 * hoisted.len() as i32;
     let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, (ones + VEC4) as u32, VEC4.trailing_zeros() as u8);
     let slot = b.create_sized_stack_slot(slot);
@@ -185,7 +168,7 @@ pub(crate) fn lower(
         ones,
         loaded: HashMap::new(),
         shared_inputs: HashMap::new(),
-        folding: LoadFolding::new(func, plan, machine.aarch64),
+        folding: LoadFolding::new(func, plan, machine.aarch64, variant.interleaved),
         indices: relative::indices(func, plan),
         guards: Vec::new(),
         exit,
@@ -216,44 +199,6 @@ fn definition_pcs(func: &Func) -> Vec<u16> {
     pcs
 }
 
-/// The values to hoist, in a fixed order.
-fn hoisted(func: &Func, plan: &BatchPlan) -> Vec<Hoisted> {
-    let mut all = BTreeSet::new();
-    let uniform = |v: Value| if let Node::Uniform(n) = *func.node(v) { Some(n) } else { None };
-    for (id, node) in func.nodes.iter().enumerate() {
-        let live = plan.live[id];
-        match *node {
-            Node::Uniform(n) => all.extend(components(live).map(|c| Hoisted::Uniform(n, c))),
-            Node::Load(Mem::Temp(n)) => all.extend(components(live).map(|c| Hoisted::Temp(n, c))),
-            Node::Load(Mem::Out { n, .. }) => all.extend(components(live).map(|c| Hoisted::Out(n, c))),
-            Node::Alu { op, ref src } => {
-                for (k, u) in src[..op.sources()].iter().enumerate().filter(|(_, u)| u.negate) {
-                    let subtracted = op.subtracts(k);
-                    if let Some(n) = uniform(u.value).filter(|_| !subtracted) {
-                        let read = analysis::source_components(u, analysis::operand_components(op, k, live));
-                        all.extend(components(read).map(|c| Hoisted::Negative(n, c)));
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-    let ends = func.blocks.iter().filter(|b| b.term == Terminator::Exit(Exit::End));
-    for (_, inst) in ends.flat_map(|b| &b.insts) {
-        if let Inst::Store(Mem::Out { n, .. }, value) = *inst
-            && plan.is_aos_output(n, value)
-        {
-            aos_outputs::collect_hoisted(func, value, XYZW, &mut all);
-        }
-    }
-    for (n, &written) in plan.written.iter().enumerate() {
-        if written != 0 {
-            all.extend(components(!written & XYZW).map(|c| Hoisted::Out(n as u8, c)));
-        }
-    }
-    all.into_iter().collect()
-}
-
 /// A batch's inputs need not be aligned to more than a float.
 fn inputs() -> MemFlagsData {
     MemFlagsData::new().with_notrap().with_readonly()
@@ -276,40 +221,9 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
         }
     }
 
-    /// The loop's preheader: loads and broadcasts the hoisted values.
+    /// The loop's preheader: hoists values and enters the loop.
     fn begin(&mut self, hoisted: &[Hoisted], first: clif::Value, pointer: clif::Type) {
-        let mut bank = None;
-        for (at, value) in hoisted.iter().enumerate() {
-            let (base, offset) = match *value {
-                Hoisted::Uniform(n, c) | Hoisted::Negative(n, c) => (self.uniforms, self.layout.c(n, c)),
-                Hoisted::AosVector { n, swizzle, negate } => {
-                    let vector = self.b.ins().load(types::F32X4, aligned(), self.uniforms, self.layout.c(n, 0));
-                    let vector = self.swizzled(vector, swizzle);
-                    let vector = if negate { self.b.ins().fneg(vector) } else { vector };
-                    self.b.ins().store(aligned(), vector, self.stack, at as i32 * VEC4);
-                    continue;
-                }
-                Hoisted::Column(column) => {
-                    let column = self.column(&column);
-                    self.b.ins().store(aligned(), column, self.stack, at as i32 * VEC4);
-                    continue;
-                }
-                Hoisted::Temp(n, c) => (self.unit, self.layout.r(n, c)),
-                Hoisted::Out(n, c) => {
-                    let base = *bank.get_or_insert_with(|| {
-                        let bank = bank_number(&mut self.b, &self.layout, self.unit);
-                        bank_address(&mut self.b, &self.layout, self.unit, bank)
-                    });
-                    (base, self.layout.o(n, c))
-                }
-            };
-            let x = self.b.ins().load(types::F32, aligned(), base, offset);
-            let x = if let Hoisted::Negative(..) = value { self.b.ins().fneg(x) } else { x };
-            let all = self.b.ins().splat(types::F32X4, x);
-            self.b.ins().store(aligned(), all, self.stack, at as i32 * VEC4);
-        }
-        let one = self.clif().constant(types::F32X4, 1.0);
-        self.b.ins().store(aligned(), one, self.stack, self.ones);
+        self.hoist(hoisted);
         let outputs = self.b.ins().load(pointer, aligned(), self.frame, BATCH_OUTPUTS);
         let first = self.inputs.start(&mut self.b, first);
         let outputs = self.outputs.start(&mut self.b, outputs);

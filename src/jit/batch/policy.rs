@@ -6,8 +6,9 @@
 //! [`crate::ir::analysis`]; here is only what pays.
 
 use super::aos_cost;
+use super::latency::GroupCost;
 use crate::ir::analysis::{Components, Dependence, Independence, XYZW, prove};
-use crate::ir::{Func, Node, Value};
+use crate::ir::{Func, Value};
 use crate::isa::numeric::Precision;
 use crate::jit::abi::GROUP;
 use crate::jit::settings::{Interleave, Settings};
@@ -26,6 +27,14 @@ const MIN_INTERLEAVED: usize = 2 * GROUP;
 /// Batches above that which it slows down: with an odd number of groups the last one runs twice,
 /// which costs more than interleaving the first two saves.
 const ODD_GROUPS: Range<usize> = MIN_INTERLEAVED + 1..2 * MIN_INTERLEAVED;
+
+/// Interleaving pays from this many cycles of latency on for as many instructions of a group.
+const LATENCY_BOUND: (u32, u32) = (2, 5);
+
+/// Times the vertices before batch code is compiled: those before a second variant for the same
+/// layout is. The first one serves until then, at most some 30 % slower, and compiling costs as
+/// much as that loses in tens of thousands of vertices.
+const SECOND_VARIANT: u32 = 16;
 
 /// Bailouts tolerated before their ratio is checked.
 pub(crate) const MIN_BAILOUTS: u32 = 64;
@@ -147,14 +156,16 @@ pub(crate) fn interleaves(interleave: Interleave, func: &Func) -> bool {
     }
 }
 
-/// Interleaving hides the latency of roots and quotients: while one group waits for a result, the
-/// other goes on. Elsewhere it needs more registers than there are, which costs more; and the CPU
-/// overlaps the iterations of an inner loop anyway.
+/// Interleaving hides latency: while one group waits for a result, the other goes on. Where a group
+/// computes enough meanwhile it needs more registers than there are, which costs more; and the CPU
+/// overlaps the iterations of an inner loop anyway. docs/performance.md has the measurements.
 fn interleaving_pays(func: &Func) -> bool {
     let loops = |(id, block): (usize, &crate::ir::Block)| block.term.edges().any(|edge| edge.to <= id);
-    func.nodes.len() <= MAX_INTERLEAVED_NODES
-        && func.nodes.iter().any(|node| matches!(node, Node::Scalar { .. }))
-        && !func.blocks.iter().enumerate().any(loops)
+    if func.nodes.len() > MAX_INTERLEAVED_NODES || func.blocks.iter().enumerate().any(loops) {
+        return false;
+    }
+    let GroupCost { chain, instructions } = GroupCost::of(func);
+    chain * LATENCY_BOUND.1 >= instructions * LATENCY_BOUND.0
 }
 
 /// From which batch size on a kernel uses which code; [`usize::MAX`] for never.
@@ -196,6 +207,11 @@ impl Thresholds {
     /// Whether a kernel that has run `batched` vertices in batches should have batch code.
     pub(crate) fn compiles_after(&self, batched: u32) -> bool {
         batched >= self.compile_after
+    }
+
+    /// The same for a second variant, while the first one serves.
+    pub(crate) fn compiles_second_after(&self, batched: u32) -> bool {
+        batched >= self.compile_after.saturating_mul(SECOND_VARIANT)
     }
 
     /// How many functions of batch code a kernel may come to have, for an estimate of its memory.

@@ -9,8 +9,9 @@
 //! the first's. It must not know what is computed.
 
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
+use cranelift_codegen::entity::{EntitySet, SecondaryMap};
 use cranelift_codegen::ir::{self as clif, BlockArg, InstBuilder, InstructionData};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 /// The loop of a batch function.
 pub(crate) struct GroupLoop {
@@ -28,20 +29,23 @@ pub(crate) struct GroupLoop {
 struct Interleaver<'a> {
     f: &'a mut clif::Function,
     /// For a value of the first group that of the second.
-    twins: HashMap<clif::Value, clif::Value>,
+    twins: SecondaryMap<clif::Value, Option<clif::Value>>,
     /// Values that depend on a group.
-    dependent: HashSet<clif::Value>,
+    dependent: EntitySet<clif::Value>,
     /// Instructions that compute the addresses of both groups already.
-    address_code: HashSet<clif::Inst>,
+    address_code: EntitySet<clif::Inst>,
 }
 
 impl GroupLoop {
     /// Unrolls the loop by two.
     pub(crate) fn interleave(&self, f: &mut clif::Function) {
         let blocks = self.blocks(f);
-        let twins: HashMap<_, _> = self.addresses.iter().map(|[first, second]| (*first, *second)).collect();
         let address_code = self.address_code(f);
-        let mut l = Interleaver { f, dependent: twins.keys().copied().collect(), twins, address_code };
+        let mut l = Interleaver { f, twins: SecondaryMap::new(), dependent: EntitySet::new(), address_code };
+        for [first, second] in self.addresses {
+            l.twins[first] = Some(second);
+            l.dependent.insert(first);
+        }
         l.find_dependent(&blocks);
         l.append_params(self.header, &blocks);
         for &block in &blocks {
@@ -59,53 +63,52 @@ impl GroupLoop {
 
     /// The loop's blocks in layout order, in which definitions come before uses.
     fn blocks(&self, f: &clif::Function) -> Vec<clif::Block> {
-        let (mut inside, mut worklist) = (HashSet::new(), vec![self.header]);
+        let (mut inside, mut worklist) = (EntitySet::new(), vec![self.header]);
         while let Some(block) = worklist.pop() {
             if !self.exits.contains(&block) && inside.insert(block) {
                 worklist.extend(f.block_successors(block));
             }
         }
-        f.layout.blocks().filter(|b| inside.contains(b)).collect()
+        f.layout.blocks().filter(|b| inside.contains(*b)).collect()
     }
 
     /// The header's first instructions, up to the last that defines an address of the second group.
-    fn address_code(&self, f: &clif::Function) -> HashSet<clif::Inst> {
+    fn address_code(&self, f: &clif::Function) -> EntitySet<clif::Inst> {
         let definition = |v: clif::Value| f.dfg.value_def(v).unwrap_inst();
         let last: HashSet<clif::Inst> = self.addresses.iter().map(|[_, second]| definition(*second)).collect();
         let insts: Vec<clif::Inst> = f.layout.block_insts(self.header).collect();
         let end = 1 + insts.iter().rposition(|i| last.contains(i)).expect("the header defines the addresses");
-        insts[..end].iter().copied().collect()
+        let mut code = EntitySet::new();
+        insts[..end].iter().for_each(|inst| _ = code.insert(*inst));
+        code
     }
 }
 
 impl Interleaver<'_> {
     fn depends(&self, inst: clif::Inst) -> bool {
-        !self.address_code.contains(&inst) && self.f.dfg.inst_values(inst).any(|v| self.dependent.contains(&v))
+        !self.address_code.contains(inst) && self.f.dfg.inst_values(inst).any(|v| self.dependent.contains(v))
     }
 
     /// The values that depend on a group's addresses: a fixed point over instructions and block
     /// parameters.
     fn find_dependent(&mut self, blocks: &[clif::Block]) {
-        loop {
-            let known = self.dependent.len();
+        let mut changed = true;
+        while std::mem::take(&mut changed) {
             for &block in blocks {
                 for inst in self.f.layout.block_insts(block) {
-                    if self.depends(inst) {
-                        self.dependent.extend(self.f.dfg.inst_results(inst));
-                    }
                     let dfg = &self.f.dfg;
+                    if self.depends(inst) {
+                        dfg.inst_results(inst).iter().for_each(|v| changed |= self.dependent.insert(*v));
+                    }
                     for call in dfg.insts[inst].branch_destination(&dfg.jump_tables, &dfg.exception_tables) {
                         let params = dfg.block_params(call.block(&dfg.value_lists));
                         for (arg, &param) in call.args(&dfg.value_lists).zip(params) {
-                            if arg.as_value().is_some_and(|v| self.dependent.contains(&v)) {
-                                self.dependent.insert(param);
+                            if arg.as_value().is_some_and(|v| self.dependent.contains(v)) {
+                                changed |= self.dependent.insert(param);
                             }
                         }
                     }
                 }
-            }
-            if self.dependent.len() == known {
-                return;
             }
         }
     }
@@ -114,9 +117,9 @@ impl Interleaver<'_> {
     fn append_params(&mut self, header: clif::Block, blocks: &[clif::Block]) {
         for &block in blocks.iter().filter(|b| **b != header) {
             for param in self.f.dfg.block_params(block).to_vec() {
-                if self.dependent.contains(&param) {
+                if self.dependent.contains(param) {
                     let ty = self.f.dfg.value_type(param);
-                    self.twins.insert(param, self.f.dfg.append_block_param(block, ty));
+                    self.twins[param] = Some(self.f.dfg.append_block_param(block, ty));
                 }
             }
         }
@@ -126,17 +129,18 @@ impl Interleaver<'_> {
     fn duplicate(&mut self, inst: clif::Inst) {
         let (next, at) = (self.f.layout.next_inst(inst), self.f.srcloc(inst));
         let twin = self.f.dfg.clone_inst(inst);
-        self.f.dfg.map_inst_values(twin, |v| self.twins.get(&v).copied().unwrap_or(v));
+        self.f.dfg.map_inst_values(twin, |v| self.twins[v].unwrap_or(v));
         self.f.layout.insert_inst(twin, next.expect("a block does not end with it"));
         self.f.set_srcloc(twin, at);
         let dfg = &self.f.dfg;
-        self.twins.extend(dfg.inst_results(inst).iter().copied().zip(dfg.inst_results(twin).iter().copied()));
+        let results = dfg.inst_results(inst).iter().zip(dfg.inst_results(twin));
+        results.for_each(|(&first, &second)| self.twins[first] = Some(second));
     }
 
     /// Joins a branch's condition with that of the second group.
     fn join_tests(&mut self, inst: clif::Inst, all_lanes_tests: &HashSet<clif::Value>) {
         let InstructionData::Brif { arg, .. } = self.f.dfg.insts[inst] else { return };
-        let Some(&twin) = self.twins.get(&arg) else { return };
+        let Some(twin) = self.twins[arg] else { return };
         let mut before = FuncCursor::new(self.f).at_inst(inst);
         let both =
             if all_lanes_tests.contains(&arg) { before.ins().band(arg, twin) } else { before.ins().bor(arg, twin) };
@@ -154,8 +158,8 @@ impl Interleaver<'_> {
             .map(|call| {
                 let params = dfg.block_params(call.block(&dfg.value_lists));
                 let twin = |(arg, param): (BlockArg, &clif::Value)| {
-                    let twin = |v| self.twins.get(&v).copied().unwrap_or(v);
-                    self.twins.contains_key(param).then(|| arg.map_value(twin))
+                    let twin = |v| self.twins[v].unwrap_or(v);
+                    self.twins[*param].is_some().then(|| arg.map_value(twin))
                 };
                 call.args(&dfg.value_lists).zip(params).filter_map(twin).collect()
             })

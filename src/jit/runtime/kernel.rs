@@ -145,10 +145,13 @@ impl NativeKernel {
         if !self.may_compile_for_batches(count) {
             return None;
         }
-        let code = self.lazy.batch(variant);
-        // Smaller batches may have compiled the code without interleaving; it serves until then.
-        let plain = || self.lazy.compiled_batch(BatchVariant { interleaved: false, ..variant });
-        let meanwhile = || plain().filter(|_| variant.interleaved && !self.bails_out_often());
+        // Batches of other sizes may have compiled the other variant, which serves until then.
+        let other = BatchVariant { interleaved: !variant.interleaved, ..variant };
+        let meanwhile = || self.lazy.compiled_batch(other).filter(|code| code.is_ok() && !self.bails_out_often());
+        let code = match meanwhile() {
+            Some(_) if !self.thresholds.compiles_second_after(before) => None,
+            _ => self.lazy.batch(variant),
+        };
         code.or_else(meanwhile)?.as_ref().ok()
     }
 

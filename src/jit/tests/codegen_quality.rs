@@ -5,7 +5,7 @@ use crate::background::Background;
 use crate::isa::float24::Rounding;
 use crate::isa::numeric::{Precision, same};
 use crate::jit::tests::*;
-use crate::state::Vec4;
+use crate::state::{Vec4, Vertices, VerticesMut};
 
 const NEAREST: Precision = Precision::F24 { rounding: Rounding::Nearest };
 const INF: f32 = f32::INFINITY;
@@ -173,13 +173,16 @@ fn loads_are_few_and_small() {
 }
 
 #[test]
-fn only_large_batches_with_roots_or_quotients_interleave() {
+fn only_large_batches_of_latency_bound_programs_interleave() {
+    let wide: String = (1..7).map(|n| format!(" mul o{n}, c{n}, v{n}\n")).collect();
+    let wide = format!("{wide} rsq o0, v0.xxxx");
     let long = format!(" mov r1, v0\n{} mov o1, r1\n rsq o0, v0.xxxx", " mul r1.xy, v0, r1\n".repeat(300));
     for (body, interleaves) in [
         (" rsq o0, v0.xxxx", true),
         (" ifu b0\n rcp o0, v0.xxxx\n .else\n mov o0, v0\n .end", true),
         (" dp4 o0, c0, v0\n mul o1, c1, v1", false),
         (" mov r0, v0\n for i0\n rsq r0, r0.xxxx\n .end\n mov o0, r0", false),
+        (&*wide, false),
         (&*long, false),
     ] {
         let settings = Settings { batch_threshold: 0, ..Settings::default() };
@@ -247,4 +250,39 @@ fn code_for_one_group_serves_while_interleaved_code_compiles() {
     background.queue().wait();
     assert!(kernel.native_bytes() > one);
     assert_eq!(groups_after(64), 32);
+}
+
+#[test]
+fn the_first_variant_serves_until_the_second_pays() {
+    const THRESHOLD: u32 = 64;
+    let settings = Settings { batch_threshold: THRESHOLD, ..Settings::default() };
+    let jit = Jit::with(Variant::Batch, settings, Arc::new(Interp)).expect("native");
+    let (program, entry) = program(".proc main\n rsq o0, v0.xxxx\n end\n.end");
+    for sizes in [[64, 4], [4, 64]] {
+        for layout in [VertexLayout::Aos, VertexLayout::Soa] {
+            let kernel = jit.compile_native(&program, entry, &Config::default()).expect("small");
+            let run = |count: usize| {
+                let (inputs, mut outputs) = (vec![[4.0f32; 4]; count], vec![[0.0; 4]; count]);
+                let mut batch = Batch {
+                    inputs: Vertices::packed(&inputs, 1, count).expect("one register a vertex"),
+                    outputs: VerticesMut::packed(&mut outputs, 1, count).expect("one register a vertex"),
+                    input_mask: 1,
+                    output_mask: 1,
+                    preserve_unit: true,
+                    layout,
+                };
+                kernel.run_batch(&Uniforms::new(), &mut Unit::new(), &mut batch, &mut NoEmitter);
+                assert!(outputs.iter().all(|o| *o == [0.5; 4]));
+                kernel.native_bytes()
+            };
+            let alone = kernel.native_bytes();
+            let vertices = |size: usize, count: u32| (0..count / size as u32).map(move |_| size);
+            let bytes = vertices(sizes[0], 2 * THRESHOLD).map(run).last().expect("several");
+            assert!(bytes > alone, "the first variant is compiled");
+            assert!(vertices(sizes[1], 12 * THRESHOLD).map(run).all(|b| b == bytes), "it serves");
+            let groups = kernel.stats().groups;
+            assert_eq!(groups, 13 * THRESHOLD / 4, "all batches after the threshold run as groups");
+            assert!(vertices(sizes[1], 8 * THRESHOLD).map(run).last() > Some(bytes), "the second one is compiled");
+        }
+    }
 }
