@@ -13,6 +13,7 @@ use crate::state::{NoEmitter, Vec4};
 use crate::text::inst_to_string;
 use std::ffi::{CString, c_char, c_void};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 pub const PJ_WROTE_OUTPUT: u32 = 1;
 pub const PJ_WROTE_TEMPORARY: u32 = 2;
@@ -46,7 +47,7 @@ pub struct PjStep {
 
 /// The input of the interpreter for a shader.
 pub(super) struct InterpreterInput {
-    pub(super) program: Program,
+    pub(super) program: Arc<Program>,
     pub(super) entry: Entry,
     pub(super) config: Config,
 }

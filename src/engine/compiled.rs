@@ -22,15 +22,16 @@ enum Native {
     NotPreferred,
 }
 
-/// The state of a [`Shader`](super::Shader).
+/// The state of a [`Shader`](super::Shader). Aligned, so that no two reference counts share a cache
+/// line.
+#[repr(align(64))]
 pub(super) struct Compiled {
     pub(super) entry: Entry,
     program: Arc<Program>,
     config: Config,
     /// `None`: the host prefers the interpreter.
     compiler: Option<Arc<Compiler>>,
-    /// The graph for the compiler, until the shader is compiled. `None` if its key came from the
-    /// memo.
+    /// The graph for the compiler, until the shader is compiled.
     explored: Mutex<Option<Exploration>>,
     /// Requested when the engine first returns the shader; a preloaded one may be compiled before.
     native: Lazy<Native>,
@@ -44,12 +45,12 @@ impl Compiled {
         program: Program,
         entry: Entry,
         config: Config,
-        explored: Option<Exploration>,
+        explored: Exploration,
         compiler: Option<Arc<Compiler>>,
         crosscheck: Option<Crosscheck>,
     ) -> Compiled {
         let compiles = compiler.as_ref().is_some_and(|compiler| compiler.queue().is_some());
-        let explored = Mutex::new(explored.filter(|_| compiles));
+        let explored = Mutex::new(compiles.then_some(explored));
         let (native, interpreter) = Default::default();
         Compiled { entry, program: Arc::new(program), config, compiler, explored, native, interpreter, crosscheck }
     }
@@ -144,6 +145,11 @@ impl Compiled {
     fn interpreter(&self) -> &dyn Kernel {
         let compile = || Interp.compile(&self.program, self.entry, &self.config).expect("it compiles every program");
         &**self.interpreter.get_or_init(compile)
+    }
+
+    #[cfg(feature = "capi")]
+    pub(super) fn program(&self) -> &Arc<Program> {
+        &self.program
     }
 
     /// The name of the backend that serves the next run.
