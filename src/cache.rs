@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) use uploads::Upload;
 use uploads::Uploads;
 
-/// A hasher with this process's seed, so that no program can be crafted to collide.
+/// A hasher with a seed of this process: a guest does not know which words collide.
 fn hasher() -> FoldHasher<'static> {
     FoldHasher::with_seed(0, SharedSeed::global_random())
 }
@@ -212,7 +212,7 @@ impl<T: Clone> Cache<T> {
         drop(entries);
     }
 
-    /// The counters. Exact unless other threads look shaders up meanwhile.
+    /// The counters. Exact, except that a hit during an eviction by another thread may be missing.
     pub(crate) fn stats(&self) -> CacheStats {
         let state = self.state();
         CacheStats { entries: state.entries.len(), hits: state.stats.hits + state.hits(), ..state.stats }
