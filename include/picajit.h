@@ -335,9 +335,10 @@ enum { /* `stage` of pj_shader_get */
  * first 128 are ignored, and so are words that the entry does not reach. `entry` is at most 65535;
  * after the last code word every run is PJ_PAST_END.
  *
- * Each call returns a new handle; release it with pj_shader_release. A lookup takes up to 1 us for
- * known words, and up to 70 us plus the compilation for new ones. Keep the handle until code,
- * descriptors or entry change.
+ * The same words and entry give the same handle with one more reference, while the cache has the
+ * shader; release each with pj_shader_release. A lookup of known words compares them, takes no lock
+ * and allocates nothing: less than 0.2 us. For new words it takes up to 70 us plus the compilation.
+ * Keep the handle until code, descriptors or entry change.
  *
  * Code for batches and for rare cases is compiled on demand, by the run that needs it or by the
  * compiler threads.

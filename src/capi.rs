@@ -277,6 +277,31 @@ pub unsafe extern "C" fn pj_engine_stats(engine: *const PjEngine, stats: *mut Pj
     })
 }
 
+/// The shader of words that are unknown, or that have no native code though it is required.
+///
+/// # Safety
+/// `engine` is null or a live handle of `pj_engine_new`.
+#[cold]
+#[inline(never)]
+unsafe fn unknown_shader(
+    engine: *const PjEngine,
+    code: &[u32],
+    opdescs: &[u32],
+    entry: Entry,
+) -> Result<Shader, Fault> {
+    // SAFETY: the caller guarantees it.
+    let engine = unsafe { retain_engine(engine) }?;
+    let program = Program::from_words(code, opdescs).map_err(Fault::Program)?;
+    let shader = engine.engine.shader(&program, entry);
+    if engine.native_required {
+        shader.compile_now();
+        if shader.backend() == "interp" {
+            return Err(Fault::NoNative(shader.fallback_reason().cloned()));
+        }
+    }
+    Ok(shader)
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pj_shader_get(
     engine: *const PjEngine,
@@ -291,8 +316,9 @@ pub unsafe extern "C" fn pj_shader_get(
     message_bytes: usize,
 ) -> i32 {
     let work = || {
-        // SAFETY: null, or a live handle of `pj_engine_new`.
-        let engine = unsafe { retain_engine(engine) }?;
+        // SAFETY: null, or a live handle of `pj_engine_new`. A lookup of known words calls no
+        // function of the host, so no callback ends the handle and no count is necessary.
+        let &PjEngine { engine: ref known, native_required } = unsafe { deref(engine) }?;
         let to = out_pointer(shader)?;
         // Checked before slices of impossible lengths exist.
         if code_words > MAX_CODE_WORDS {
@@ -301,20 +327,17 @@ pub unsafe extern "C" fn pj_shader_get(
         // SAFETY: the header requires arrays of these lengths.
         let (code, opdescs) =
             unsafe { (input_slice(code, code_words)?, input_slice(opdescs, opdesc_words.min(OPDESCS))?) };
-        let program = Program::from_words(code, opdescs).map_err(Fault::Program)?;
         let pc = u16::try_from(entry).map_err(|_| Fault::InvalidArgument)?;
         let entry = match stage {
             PJ_VERTEX => Entry::vertex(pc),
             PJ_GEOMETRY => Entry::geometry(pc),
             _ => return Err(Fault::InvalidArgument),
         };
-        let shader = engine.engine.shader(&program, entry);
-        if engine.native_required {
-            shader.compile_now();
-        }
-        if engine.native_required && shader.backend() == "interp" {
-            return Err(Fault::NoNative(shader.fallback_reason().cloned()));
-        }
+        let shader = match known.known_shader(code, opdescs, entry) {
+            Some(shader) if !native_required || shader.backend() != "interp" => shader,
+            // SAFETY: as above.
+            _ => unsafe { unknown_shader(engine, code, opdescs, entry) }?,
+        };
         // SAFETY: not null; the header requires it to be writable.
         unsafe { to.write(Arc::into_raw(shader.into_inner()).cast::<PjShader>().cast_mut()) };
         Ok(PJ_OK)

@@ -19,13 +19,12 @@ mod compiled;
 mod compiler;
 mod crosscheck;
 mod direct_call;
-mod key_memo;
 mod preload;
 mod program_store;
 mod shader;
 
 use crate::background::{Background, Queue};
-use crate::cache::{Cache, CacheStats, Exploration, ShaderKey};
+use crate::cache::{Cache, CacheStats, Exploration, ShaderKey, Upload};
 use crate::executable::ExecutableMemory;
 #[cfg(feature = "jit")]
 use crate::interp::Interp;
@@ -39,7 +38,6 @@ use compiler::{Compiler, NativeBackend};
 use crosscheck::Crosscheck;
 pub use direct_call::{DirectCall, DirectCallFn};
 pub(crate) use direct_call::{borrow, host};
-use key_memo::KeyMemo;
 pub use preload::Preloaded;
 use program_store::ProgramStore;
 pub use program_store::StoreError;
@@ -178,8 +176,7 @@ pub struct Engine {
     options: Options,
     /// `None`: the host prefers the interpreter.
     compiler: Option<Arc<Compiler>>,
-    cache: Arc<Mutex<Cache<Arc<Compiled>>>>,
-    key_memo: Mutex<KeyMemo>,
+    cache: Arc<Cache<Arc<Compiled>>>,
     store: Option<Arc<ProgramStore>>,
 }
 
@@ -194,7 +191,9 @@ impl Engine {
     /// compile.
     pub fn new(options: Options) -> Engine {
         let prefers_native = options.backend == Prefer::Native;
-        let background = Background::new(if prefers_native { options.threads } else { 0 });
+        // Without native code there are no jobs. The tests have backends of their own.
+        let has_jobs = cfg!(any(feature = "jit", test)) && prefers_native;
+        let background = Background::new(if has_jobs { options.threads } else { 0 });
         let native = prefers_native.then(|| native(&options, background.queue()));
         if options.profiler != Profiler::None && !matches!(native, Some(Ok(_))) {
             (options.events)(&Event::ProfilerFailed { reason: ProfilerError::NoNativeCode });
@@ -203,17 +202,18 @@ impl Engine {
         let compiler = native.map(compiler);
         let store =
             options.store_directory.clone().map(|path| Arc::new(ProgramStore::new(path, options.events.clone())));
-        let cache = Arc::new(Mutex::new(Cache::new(options.cache_bytes)));
-        Engine { compiler, cache, key_memo: Mutex::default(), store, background, options }
+        let cache = Arc::new(Cache::new(options.cache_bytes));
+        Engine { compiler, cache, store, background, options }
     }
 
     /// The shader of `entry` in `program`, from the cache or new. Without
     /// [threads](Options::threads) a new shader is compiled before this returns.
     ///
-    /// A lookup takes 0.2 to 1 us for a program that was looked up lately. Otherwise it explores
-    /// the words that `entry` reaches, in 1 to 70 us for programs of 2 to 511 words. Unreachable
-    /// words don't matter, so leftovers of earlier uploads cause no recompilation. Keep the shader
-    /// until code, descriptors or entry change.
+    /// The same program and entry give the same shader, as a further reference. A lookup of a program
+    /// that was looked up lately compares its words, takes no lock and allocates nothing: less than
+    /// 0.2 us. Otherwise it explores the words that `entry` reaches, in 1 to 70 us for programs of 2 to 511
+    /// words. Unreachable words don't matter, so leftovers of earlier uploads cause no
+    /// recompilation. Keep the shader until code, descriptors or entry change.
     pub fn shader(&self, program: &Program, entry: Entry) -> Shader {
         self.shader_on(program, entry, false)
     }
@@ -225,32 +225,37 @@ impl Engine {
     }
 
     fn shader_on(&self, program: &Program, entry: Entry, on_unit: bool) -> Shader {
-        let config = self.config(on_unit);
-        let (key, explored) = self.key(program, entry, on_unit, config);
-        let cached = lock(&self.cache).get(&key);
-        if let Some(compiled) = cached {
-            self.request(&compiled, &key);
-            return Shader(compiled);
+        let upload = Upload::new(program.code(), program.opdescs(), entry, on_unit);
+        match self.cache.find(&upload) {
+            Some(compiled) => Shader(compiled),
+            None => self.shader_of_unknown(&upload, program, entry, on_unit),
         }
-        let compiled = self.insert_new(program, &key, config, explored);
+    }
+
+    /// [`Engine::shader`] of uploaded words, if they are known. Calls no function of the host.
+    #[cfg(feature = "capi")]
+    #[inline]
+    pub(crate) fn known_shader(&self, code: &[u32], opdescs: &[u32], entry: Entry) -> Option<Shader> {
+        self.cache.find(&Upload::new(code, opdescs, entry, false)).map(Shader)
+    }
+
+    /// The shader of an unknown upload, from the cache or new.
+    #[cold]
+    #[inline(never)]
+    fn shader_of_unknown(&self, upload: &Upload<'_>, program: &Program, entry: Entry, on_unit: bool) -> Shader {
+        let config = self.config(on_unit);
+        let (key, explored) = ShaderKey::explore(program, entry, config);
+        let cached = self.cache.get(&key);
+        let is_new = cached.is_none();
+        let compiled = cached.unwrap_or_else(|| self.insert_new(program, &key, config, explored));
         self.request(&compiled, &key);
-        if let Some(store) = self.store() {
+        // After the request, so that known uploads lead to requested shaders only.
+        self.cache.memorise(upload, &key);
+        if let Some(store) = self.store().filter(|_| is_new) {
             // Queued after the compilation, which the host waits for.
             store.store(key, on_unit, self.background.queue());
         }
         Shader(compiled)
-    }
-
-    /// The cache key, and the exploration that gave it unless the memo had the key.
-    fn key(&self, program: &Program, entry: Entry, on_unit: bool, config: Config) -> (ShaderKey, Option<Exploration>) {
-        let hash = key_memo::hash(program, entry, on_unit);
-        let known = lock(&self.key_memo).get(hash, program, entry, on_unit);
-        if let Some(key) = known {
-            return (key, None);
-        }
-        let (key, explored) = ShaderKey::explore(program, entry, config);
-        lock(&self.key_memo).insert(hash, program.clone(), entry, on_unit, key.clone());
-        (key, Some(explored))
     }
 
     /// The program store. Always `None` in a build without native code, which then omits the file
@@ -262,12 +267,11 @@ impl Engine {
     /// Requests the code of a shader for a caller. A preloaded shader's request overtakes the
     /// preloads that are not queued yet.
     fn request(&self, compiled: &Arc<Compiled>, key: &ShaderKey) {
-        // Before the clones, since most lookups repeat.
         if compiled.requested() {
             return;
         }
         let (cache, key) = (self.cache.clone(), key.clone());
-        compiled.request(move |compiled| lock(&cache).resize(&key, compiled.held_bytes()));
+        compiled.request(move |compiled| cache.resize(&key, compiled.held_bytes()));
     }
 
     /// The configuration of shaders that run on [`Unit`] and [`Uniforms`], or on the host's layout.
@@ -277,13 +281,7 @@ impl Engine {
     }
 
     /// A shader that is not compiled yet.
-    fn new_shader(
-        &self,
-        program: &Program,
-        entry: Entry,
-        config: Config,
-        explored: Option<Exploration>,
-    ) -> Arc<Compiled> {
+    fn new_shader(&self, program: &Program, entry: Entry, config: Config, explored: Exploration) -> Arc<Compiled> {
         let Options { crosscheck, ref events, .. } = self.options;
         let checks = crosscheck > 0 && self.compiler.is_some();
         let crosscheck = checks.then(|| Crosscheck::new(entry, crosscheck, events.clone()));
@@ -292,19 +290,13 @@ impl Engine {
 
     /// Adds a new shader to the cache, and compiles it first unless there are threads. If another
     /// thread has added one for this key since the lookup, returns that one.
-    fn insert_new(
-        &self,
-        program: &Program,
-        key: &ShaderKey,
-        config: Config,
-        explored: Option<Exploration>,
-    ) -> Arc<Compiled> {
+    fn insert_new(&self, program: &Program, key: &ShaderKey, config: Config, explored: Exploration) -> Arc<Compiled> {
         let compiled = self.new_shader(program, key.entry(), config, explored);
         if !self.background.queue().open() {
             // Outside the lock, so that other threads' lookups don't wait.
             compiled.compile_now();
         }
-        lock(&self.cache).insert(key.clone(), compiled.clone(), compiled.held_bytes())
+        self.cache.insert(key.clone(), compiled.clone(), compiled.held_bytes())
     }
 
     /// Blocks until the [threads](Options::threads) are idle: all requested and
@@ -322,13 +314,12 @@ impl Engine {
 
     /// Counters of the cache.
     pub fn cache_stats(&self) -> CacheStats {
-        lock(&self.cache).stats()
+        self.cache.stats()
     }
 
     /// Empties the cache. Shaders that the host holds stay usable.
     pub fn clear(&self) {
-        lock(&self.cache).clear();
-        lock(&self.key_memo).clear();
+        self.cache.clear();
     }
 }
 

@@ -23,9 +23,10 @@ enum Native {
     NotPreferred,
 }
 
-/// The state of a [`Shader`](super::Shader).
+/// The state of a [`Shader`](super::Shader). Aligned, so that no two reference counts share a cache
+/// line.
 // `repr(C)`: a run touches the first field only, and finds it at the address of the whole.
-#[repr(C)]
+#[repr(C, align(64))]
 pub(crate) struct Compiled {
     /// Empty while there is no native code, and for good if runs are crosschecked.
     direct: DirectCode,
@@ -34,8 +35,7 @@ pub(crate) struct Compiled {
     config: Config,
     /// `None`: the host prefers the interpreter.
     compiler: Option<Arc<Compiler>>,
-    /// The graph for the compiler, until the shader is compiled. `None` if its key came from the
-    /// memo.
+    /// The graph for the compiler, until the shader is compiled.
     explored: Mutex<Option<Exploration>>,
     /// Requested when the engine first returns the shader; a preloaded one may be compiled before.
     native: Lazy<Native>,
@@ -49,12 +49,12 @@ impl Compiled {
         program: Program,
         entry: Entry,
         config: Config,
-        explored: Option<Exploration>,
+        explored: Exploration,
         compiler: Option<Arc<Compiler>>,
         crosscheck: Option<Crosscheck>,
     ) -> Compiled {
         let compiles = compiler.as_ref().is_some_and(|compiler| compiler.queue().is_some());
-        let explored = Mutex::new(explored.filter(|_| compiles));
+        let explored = Mutex::new(compiles.then_some(explored));
         let (native, interpreter) = Default::default();
         let direct = DirectCode::new(config.layout);
         Compiled {
@@ -189,7 +189,6 @@ impl Compiled {
         let compile = || Interp.compile(&self.program, self.entry, &self.config).expect("it compiles every program");
         &**self.interpreter.get_or_init(compile)
     }
-
     /// The name of the backend that serves the next run.
     pub(super) fn backend(&self) -> &'static str {
         match &self.compiler {

@@ -7,7 +7,6 @@ use crate::background::Queue;
 use crate::cache::Exploration;
 use crate::kernel::{Backend, Config, Kernel, Unsupported};
 use crate::program::{Entry, Program};
-use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
 /// A backend that an engine compiles native code with.
@@ -42,7 +41,8 @@ pub(super) struct Compiler {
     /// The error applies to every program.
     backend: Result<Arc<dyn NativeBackend>, Unsupported>,
     queue: Queue,
-    reported: Mutex<HashSet<Unsupported>>,
+    /// Few: most reasons apply to every program.
+    reported: Mutex<Vec<Unsupported>>,
     events: EventHandler,
 }
 
@@ -60,9 +60,10 @@ impl Compiler {
         self.backend.as_ref().map(|backend| backend.name())
     }
 
-    /// The queue for compilations. `None` without a backend: failing takes no job.
+    /// The queue for compilations. `None` without a backend: failing takes no job. A build without
+    /// native code omits the jobs.
     pub(super) fn queue(&self) -> Option<&Queue> {
-        self.backend.is_ok().then_some(&self.queue)
+        (cfg!(any(feature = "jit", test)) && self.backend.is_ok()).then_some(&self.queue)
     }
 
     /// Compiles `entry`, from its exploration if there is one.
@@ -82,7 +83,14 @@ impl Compiler {
 
     /// Reports that `entry` runs on the interpreter, once for each reason.
     pub(super) fn report(&self, entry: Entry, reason: &Unsupported) {
-        if lock(&self.reported).insert(reason.clone()) {
+        let mut reported = lock(&self.reported);
+        let is_new = !reported.contains(reason);
+        if is_new {
+            reported.push(reason.clone());
+        }
+        // The handler may cause another report.
+        drop(reported);
+        if is_new {
             (self.events)(&Event::Fallback { entry, reason: reason.clone() });
         }
     }

@@ -78,35 +78,31 @@ impl Engine {
         explored: Exploration,
         pending: &mut VecDeque<(Weak<Compiled>, ShaderKey)>,
     ) -> bool {
-        let compiled = self.new_shader(&stored.program, stored.entry, self.config(stored.on_unit), Some(explored));
+        let compiled = self.new_shader(&stored.program, stored.entry, self.config(stored.on_unit), explored);
         let in_background = self.background.queue().open();
-        {
-            let cache = lock(&self.cache);
-            if cache.has(&key) {
-                return true;
-            }
-            if !cache.has_room(&key, compiled.held_bytes()) {
-                return false;
-            }
+        if self.cache.has(&key) {
+            return true;
+        }
+        if !self.cache.has_room(&key, compiled.held_bytes()) {
+            return false;
         }
         if !in_background {
             compiled.compile_now();
         }
-        let mut cache = lock(&self.cache);
-        let added = cache.offer(key.clone(), compiled.clone(), compiled.held_bytes());
+        let added = self.cache.offer(key.clone(), compiled.clone(), compiled.held_bytes());
         if added && in_background {
             pending.push_back((Arc::downgrade(&compiled), key));
             return true;
         }
         // Another thread may have requested it since the first look.
-        added || cache.has(&key)
+        added || self.cache.has(&key)
     }
 }
 
 /// Preloaded shaders that wait for compilation.
 struct Pending {
     shaders: Mutex<VecDeque<(Weak<Compiled>, ShaderKey)>>,
-    cache: Arc<Mutex<Cache<Arc<Compiled>>>>,
+    cache: Arc<Cache<Arc<Compiled>>>,
     queue: Queue,
 }
 
@@ -127,7 +123,7 @@ impl Pending {
             self.clone().queue_next();
             if let Some(shader) = shader.upgrade() {
                 shader.compile_now();
-                lock(&self.cache).resize(&key, shader.held_bytes());
+                self.cache.resize(&key, shader.held_bytes());
             }
         }));
     }

@@ -15,6 +15,7 @@ use crate::isa::flow::{Action, Next, Scopes, is_backward};
 use crate::isa::{Inst, Pc, Test};
 use crate::kernel::Unsupported;
 use crate::program::{Entry, Program};
+use foldhash::quality::RandomState;
 use std::collections::HashMap;
 
 /// Limits of exploration.
@@ -263,9 +264,9 @@ struct Explorer<'a> {
     program: &'a Program,
     max_states: usize,
     /// By word and scopes.
-    ids: HashMap<u64, NodeId>,
+    ids: HashMap<u64, NodeId, RandomState>,
     /// Distinct scopes, numbered: there are few, and hashing them would dominate the cost.
-    numbers: HashMap<Scopes, ScopesId>,
+    numbers: HashMap<Scopes, ScopesId, RandomState>,
     /// Scopes of the current state, which most steps don't change.
     current: (Scopes, ScopesId),
     /// All states, in order of their numbers.
@@ -280,8 +281,9 @@ const USUAL_STATES: usize = 64;
 impl<'a> Explorer<'a> {
     fn new(program: &'a Program, max_states: usize) -> Explorer<'a> {
         let none = (Scopes::default(), 0);
-        let (ids, queue) = (HashMap::with_capacity(USUAL_STATES), Vec::with_capacity(USUAL_STATES));
-        let numbers = HashMap::from([none]);
+        let (ids, queue) =
+            (HashMap::with_capacity_and_hasher(USUAL_STATES, RandomState::default()), Vec::with_capacity(USUAL_STATES));
+        let numbers = HashMap::from_iter([none]);
         Explorer { program, max_states, ids, numbers, current: none, queue }
     }
 

@@ -142,7 +142,8 @@ impl NativeKernel {
     /// [`NativeKernel::batch_code`] while that variant is not compiled.
     #[cold]
     fn first_batch_code(&self, count: usize, variant: BatchVariant) -> Option<&BatchCode> {
-        if !self.may_compile_for_batches(count) {
+        let before = self.count_batched(count);
+        if !self.thresholds.compiles_after(before) {
             return None;
         }
         // Batches of other sizes may have compiled the other variant, which serves until then.
@@ -155,10 +156,15 @@ impl NativeKernel {
         code.or_else(meanwhile)?.as_ref().ok()
     }
 
-    /// Counts the vertices of a batch that wants code which is not compiled; whether to compile it.
+    /// Counts the vertices of a batch that wants code which is not compiled; how many there were
+    /// before.
+    fn count_batched(&self, count: usize) -> u32 {
+        self.batched.fetch_add(count as u32, Ordering::Relaxed)
+    }
+
+    /// [`NativeKernel::count_batched`]; whether to compile the code.
     pub(super) fn may_compile_for_batches(&self, count: usize) -> bool {
-        let before = self.batched.fetch_add(count as u32, Ordering::Relaxed);
-        self.thresholds.compiles_after(before)
+        self.thresholds.compiles_after(self.count_batched(count))
     }
 
     /// One run on memory of the layout that the code was compiled for.
