@@ -9,8 +9,8 @@
 
 use super::ClifBuilder;
 use crate::ir::analysis::{Components, XYZW};
+use crate::isa::Swizzle;
 use crate::isa::numeric::Precision;
-use crate::isa::{Swizzle, WriteMask};
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 
 /// A vector value in the vec4 shape.
@@ -20,6 +20,14 @@ pub(crate) enum VecValue {
     Wide(Value),
     /// A scalar, equal to all four components.
     Splat(Value),
+}
+
+/// Components `bits` of one vector, the others of an older one.
+#[derive(Clone, Copy)]
+pub(crate) struct Merged {
+    pub(crate) bits: Components,
+    pub(crate) old: VecValue,
+    pub(crate) new: VecValue,
 }
 
 impl ClifBuilder<'_, '_> {
@@ -62,9 +70,11 @@ impl ClifBuilder<'_, '_> {
         })
     }
 
-    /// Components of `mask` from `new`, the others from `old`.
-    pub(crate) fn merge(&mut self, mask: WriteMask, old: VecValue, new: VecValue) -> VecValue {
-        let bits = mask.component_bits();
+    /// The merged vector.
+    pub(crate) fn merged(&mut self, Merged { bits, old, new }: Merged) -> VecValue {
+        if bits == XYZW || old == new {
+            return new;
+        }
         if bits.is_power_of_two() {
             return self.insert(bits.trailing_zeros() as u8, old, new);
         }
@@ -73,7 +83,7 @@ impl ClifBuilder<'_, '_> {
     }
 
     /// One lane from `new`, the others from `old`.
-    pub(crate) fn insert(&mut self, lane: u8, old: VecValue, new: VecValue) -> VecValue {
+    fn insert(&mut self, lane: u8, old: VecValue, new: VecValue) -> VecValue {
         let old = self.wide(old);
         VecValue::Wide(match new {
             VecValue::Splat(s) => self.b.ins().insertlane(old, s, lane),

@@ -1,8 +1,8 @@
 //! Dot products that are merged into one register -> one sum of transposed products.
 //!
 //! A matrix-vector product is four dot products, each written to one component. Summed separately,
-//! each takes two additions of which one lane is used. Transposed, three additions sum all four,
-//! and in float24 three narrowings. So the sum of a dot product is deferred to the last merge of
+//! each takes two additions of which one lane is used. Shuffled, three additions sum all four, and
+//! in float24 three narrowings. So the sum of a dot product is deferred to the last merge of
 //! the chain: [`UnsummedDots`]. The order of summation in each component is the same.
 //!
 //! Invariant: a deferred value has one use, a merge in its own block, so nothing reads it before it
@@ -11,10 +11,9 @@
 use super::{VertexLowering, VertexValue};
 use crate::ir::analysis::XYZW;
 use crate::ir::{Func, Inst, Node, Value};
-use crate::isa::numeric::Precision;
 use crate::isa::{VectorOp, WriteMask};
 use crate::jit::emit::ClifBuilder;
-use crate::jit::emit::vector::VecValue;
+use crate::jit::emit::vector::{Merged, VecValue};
 use cranelift_codegen::ir as clif;
 use cranelift_codegen::ir::InstBuilder;
 
@@ -97,7 +96,10 @@ impl VertexLowering<'_, '_> {
         let Some(VertexValue::Dot(dot)) = self.lowered(new) else { return None };
         let mut dots = match self.lowered(old) {
             Some(VertexValue::Dots(dots)) if dots.is_dp3 == dot.is_dp3 => dots,
-            Some(VertexValue::Dots(other)) => UnsummedDots::new(self.clif().sum_dots(other), dot.is_dp3),
+            Some(VertexValue::Dots(other)) => {
+                let merged = self.clif().sum_dots(other);
+                UnsummedDots::new(self.clif().merged(merged), dot.is_dp3)
+            }
             // The first dot product of a chain: simplification removed its merge, because later
             // merges overwrite the old components.
             Some(VertexValue::Dot(first)) if first.is_dp3 == dot.is_dp3 => {
@@ -125,49 +127,62 @@ impl ClifBuilder<'_, '_> {
         if p.is_dp3 { self.sum3(p.value) } else { self.sum4(p.value) }
     }
 
-    /// Sums the dot products of a register.
-    pub(crate) fn sum_dots(&mut self, UnsummedDots { old, is_dp3, products }: UnsummedDots) -> VecValue {
+    /// Sums the dot products of a register. Its old value and the sums, to be merged.
+    pub(crate) fn sum_dots(&mut self, UnsummedDots { old, is_dp3, products }: UnsummedDots) -> Merged {
         let bits = products.iter().enumerate().fold(0, |bits, (l, p)| bits | u8::from(p.is_some()) << l);
-        // Two separate sums are as fast as two transposed ones, except for their narrowings.
-        let fewest = if self.precision == Precision::F32 { 3 } else { 2 };
-        if bits.count_ones() < fewest {
-            let register = products.iter().enumerate().fold(old, |old, (c, p)| {
-                let Some(value) = *p else { return old };
-                let sum = self.dot(UnsummedDot { value, is_dp3 });
-                Some(old.map_or(sum, |old| self.insert(c as u8, old, sum)))
-            });
-            return register.expect("there is an old value or a dot product");
-        }
-        let any = products.into_iter().flatten().next().expect("there are two at least");
-        // Dead components repeat live ones, so that shuffles can be shared.
-        let (even, odd) = (products[0].or(products[2]).unwrap_or(any), products[1].or(products[3]).unwrap_or(any));
-        let [a, b, c, d] = [0, 1, 2, 3].map(|l| products[l].unwrap_or(if l % 2 == 0 { even } else { odd }));
+        let mut summed = products.into_iter().flatten();
+        let first = summed.next().expect("there is a dot product");
+        let new = match (summed.next(), is_dp3) {
+            (None, _) => self.dot(UnsummedDot { value: first, is_dp3 }),
+            (_, true) => VecValue::Wide(self.transposed_dp3(products, first)),
+            (_, false) => VecValue::Wide(self.transposed_dp4(products, first)),
+        };
+        Merged { bits, old: old.unwrap_or(new), new }
+    }
+
+    /// `(x + y) + (z + w)` of each product. Dead components repeat live ones.
+    fn transposed_dp4(&mut self, products: [Option<clif::Value>; 4], any: clif::Value) -> clif::Value {
+        let [a, b, c, d] = repeated(products, any);
+        let ab = self.pair_sums(a, b);
+        let cd = if (a, b) == (c, d) { ab } else { self.pair_sums(c, d) };
+        self.pair_sums(ab, cd)
+    }
+
+    /// The sums of neighbouring lanes: two of `a`, two of `b`.
+    fn pair_sums(&mut self, a: clif::Value, b: clif::Value) -> clif::Value {
+        let (even, odd) = (self.shuffle(a, b, [0, 2, 4, 6]), self.shuffle(a, b, [1, 3, 5, 7]));
+        self.sum(even, odd)
+    }
+
+    /// `(x + y) + z` of each product.
+    fn transposed_dp3(&mut self, products: [Option<clif::Value>; 4], any: clif::Value) -> clif::Value {
+        let [a, b, c, d] = repeated(products, any);
         let (low_ab, high_ab) = (self.shuffle(a, b, [0, 4, 1, 5]), self.shuffle(a, b, [2, 6, 3, 7]));
-        let (low_cd, high_cd) = match (a, b) == (c, d) {
-            true => (low_ab, high_ab),
-            false => (self.shuffle(c, d, [0, 4, 1, 5]), self.shuffle(c, d, [2, 6, 3, 7])),
-        };
-        let (x, y) = (self.shuffle(low_ab, low_cd, [0, 1, 4, 5]), self.shuffle(low_ab, low_cd, [2, 3, 6, 7]));
-        let z = self.shuffle(high_ab, high_cd, [0, 1, 4, 5]);
-        let xy = self.sum(x, y);
-        let sum = if is_dp3 {
-            self.sum(xy, z)
-        } else {
-            let w = self.shuffle(high_ab, high_cd, [2, 3, 6, 7]);
-            let zw = self.sum(z, w);
-            self.sum(xy, zw)
-        };
-        match old {
-            Some(old) if bits != XYZW => {
-                let old = self.wide(old);
-                VecValue::Wide(self.blend(bits, old, sum))
+        let [x, y, z] = match products[2].xor(products[3]) {
+            // x86-64 takes any two lanes of one product.
+            Some(last) if !self.aarch64 => [(low_ab, [0, 1, 4, 4]), (low_ab, [2, 3, 5, 5]), (high_ab, [0, 1, 6, 6])]
+                .map(|(ab, lanes)| self.shuffle(ab, last, lanes)),
+            _ => {
+                let (low_cd, high_cd) = match (a, b) == (c, d) {
+                    true => (low_ab, high_ab),
+                    false => (self.shuffle(c, d, [0, 4, 1, 5]), self.shuffle(c, d, [2, 6, 3, 7])),
+                };
+                [(low_ab, low_cd, [0, 1, 4, 5]), (low_ab, low_cd, [2, 3, 6, 7]), (high_ab, high_cd, [0, 1, 4, 5])]
+                    .map(|(ab, cd, lanes)| self.shuffle(ab, cd, lanes))
             }
-            _ => VecValue::Wide(sum),
-        }
+        };
+        let xy = self.sum(x, y);
+        self.sum(xy, z)
     }
 
     fn sum(&mut self, a: clif::Value, b: clif::Value) -> clif::Value {
         let sum = self.b.ins().fadd(a, b);
         self.result(sum, XYZW)
     }
+}
+
+/// The products, with live ones repeated in dead components, so that shuffles can be shared.
+fn repeated(products: [Option<clif::Value>; 4], any: clif::Value) -> [clif::Value; 4] {
+    let [even, odd] = [0, 1].map(|c| products[c].or(products[c + 2]).unwrap_or(any));
+    [0, 1, 2, 3].map(|c| products[c].unwrap_or(if c % 2 == 0 { even } else { odd }))
 }

@@ -18,7 +18,7 @@ use crate::isa::{Cond, CondOp, DotOp, VectorOp};
 use crate::jit::abi::{FRAME_EMIT, Stores};
 use crate::jit::emit::memory::{aligned, constant_memory, load_bool};
 use crate::jit::emit::op::{self, Shape};
-use crate::jit::emit::vector::VecValue;
+use crate::jit::emit::vector::{Merged, VecValue};
 use crate::jit::emit::{ClifBuilder, Products, math::condition};
 use crate::jit::target::Machine;
 use crate::jit::vertex::dot_product_transpose::{UnsummedDot, UnsummedDots};
@@ -52,6 +52,8 @@ pub(crate) struct VertexLowering<'a, 'f> {
     deferrable: Vec<bool>,
     blocks: Vec<clif::Block>,
     pub(crate) values: Vec<Option<VertexValue>>,
+    /// Both sides of merges, in the SSA form.
+    merged: HashMap<Value, Merged>,
     pub(crate) layout: Layout,
     pub(crate) uniforms: clif::Value,
     pub(crate) unit: clif::Value,
@@ -107,6 +109,7 @@ pub(crate) fn lower(
         deferrable: dot_product_transpose::deferrable(func),
         blocks,
         values: vec![None; func.nodes.len()],
+        merged: HashMap::new(),
         layout: machine.layout,
         uniforms,
         unit,
@@ -221,12 +224,16 @@ impl<'f> VertexLowering<'_, 'f> {
             Node::Merge { mask, old, new } if let Some(dots) = self.merge_dot(mask, old, new) => {
                 match self.deferrable[value.0 as usize] {
                     true => VertexValue::Dots(dots),
-                    false => VertexValue::Vector(self.clif().sum_dots(dots)),
+                    false => {
+                        let merged = self.clif().sum_dots(dots);
+                        self.merge(value, merged)
+                    }
                 }
             }
             Node::Merge { mask, old, new } => {
-                let (old, new) = (self.vector(old), self.vector(new));
-                VertexValue::Vector(self.clif().merge(mask, old, new))
+                let (bits, live) = (mask.component_bits(), self.live_components(value));
+                let (old, new) = (self.vector_reading(old, live & !bits), self.vector_reading(new, live & bits));
+                self.merge(value, Merged { bits, old, new })
             }
             Node::ToAddress(src) => {
                 self.guard(src.value, 1 << src.component);
@@ -256,6 +263,23 @@ impl<'f> VertexLowering<'_, 'f> {
             ref leaf => unreachable!("{leaf:?} is a leaf: it has no definition"),
         };
         self.set(value, lowered);
+    }
+
+    /// A merge. Readers of one side alone do not wait for the other one.
+    fn merge(&mut self, value: Value, merged: Merged) -> VertexValue {
+        if self.func.form == Form::Ssa {
+            self.merged.insert(value, merged);
+        }
+        VertexValue::Vector(self.clif().merged(merged))
+    }
+
+    /// A vector whose components `needed` are those of `value`.
+    fn vector_reading(&mut self, value: Value, needed: Components) -> VecValue {
+        match self.merged.get(&value) {
+            Some(&Merged { bits, new, .. }) if needed & !bits == 0 => new,
+            Some(&Merged { bits, old, .. }) if needed & bits == 0 => old,
+            _ => self.vector(value),
+        }
     }
 
     /// A vector; leaves are evaluated here.
@@ -309,7 +333,7 @@ impl<'f> VertexLowering<'_, 'f> {
             let offset = self.layout.c(n, component);
             return VecValue::Splat(self.b.ins().load(types::F32, constant_memory(), self.uniforms, offset));
         }
-        let v = self.vector(u.value);
+        let v = self.vector_reading(u.value, analysis::source_components(u, needed));
         self.clif().swizzle(v, u.swizzle, needed)
     }
 
@@ -331,7 +355,7 @@ impl<'f> VertexLowering<'_, 'f> {
                 self.b.ins().load(types::F32, constant_memory(), self.uniforms, offset)
             }
             _ => {
-                let v = self.vector(l.value);
+                let v = self.vector_reading(l.value, 1 << l.component);
                 self.clif().component(v, usize::from(l.component))
             }
         };
