@@ -9,6 +9,7 @@
 #![allow(missing_docs, clippy::missing_safety_doc, clippy::too_many_arguments)]
 
 mod arguments;
+mod geometry;
 mod gpu;
 mod memory;
 mod trace;
@@ -22,6 +23,7 @@ use crate::layout::{Host, HostEmitter, HostError, Layout};
 use crate::program::{Entry, Program, ProgramError};
 use crate::state::{Batch, EmitState, NoEmitter, Registers, Vec4, VertexLayout, Vertices, VerticesMut};
 use arguments::{check_pointer, copy_text, declared_size, deref, input_slice, out_pointer, read_sized, write_sized};
+pub use geometry::*;
 pub use gpu::*;
 use memory::HostMemory;
 use std::cell::Cell;
