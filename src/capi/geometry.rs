@@ -3,7 +3,7 @@
 //! Invariant: a vertex is stored in the order of its EMIT, and the host's function is called only
 //! when the buffer is full. This file must not know which engine runs the shader.
 
-use super::arguments::{check_pointer, declared_size, deref, out_pointer};
+use super::arguments::{check_pointer, declared_size, deref};
 use super::{Fault, PjShader, catch_panics, host};
 use crate::layout::HostEmitter;
 use crate::state::{EmitState, EmittedVertex, Registers};
@@ -103,21 +103,17 @@ pub unsafe extern "C" fn pj_run_geometry(
     uniforms: *const c_void,
     buffer: *mut PjEmitBuffer,
 ) -> i32 {
-    catch_panics(|| {
+    catch_panics(move || {
         // SAFETY: null, or a live handle of `pj_shader_get`.
         let shader = unsafe { deref(shader) }?;
         // SAFETY: the header requires valid pointers.
         let host = unsafe { host(shader, unit, uniforms) }?;
-        let at = out_pointer(buffer)?;
-        // SAFETY: the structure begins with its size, and the header requires that many bytes.
-        unsafe {
-            // Usually the library's own size, which needs no search.
-            if at.cast::<usize>().read() != size_of::<PjEmitBuffer>() {
-                declared_size(buffer, EMIT_BUFFER_BYTES)?;
-            }
-        }
-        // SAFETY: not null and aligned; every valid size is at least this structure's.
-        let PjEmitBuffer { vertices, capacity, count, full, user, .. } = unsafe { at.read() };
+        // SAFETY: the header requires a structure of its declared size.
+        unsafe { declared_size(buffer, EMIT_BUFFER_BYTES) }?;
+        // SAFETY: not null and aligned, and every valid size is at least this structure's. Field by
+        // field: a wider load would wait for the host's last store to one of them.
+        let (vertices, capacity, count, full, user) =
+            unsafe { ((*buffer).vertices, (*buffer).capacity, (*buffer).count, (*buffer).full, (*buffer).user) };
         let full = full.ok_or(Fault::Null)?;
         check_pointer(vertices, capacity)?;
         if capacity == 0 || count > capacity {
@@ -136,7 +132,7 @@ pub unsafe extern "C" fn pj_run_geometry(
         let mut emitter = HostBuffer { vertices, count, full, user };
         let exit = shader.0.run_on(&host, &mut emitter);
         // SAFETY: as for the read; the field's place alone.
-        unsafe { (&raw mut (*at.as_ptr()).count).write(emitter.count) };
+        unsafe { (*buffer).count = emitter.count };
         Ok(exit as i32)
     })
 }

@@ -55,16 +55,15 @@ pub trait HostEmitter {
         vertices.iter().for_each(|vertex| self.emit(&vertex.outputs, vertex.how()));
     }
 
-    /// Free memory of the emitter's own, to which native code stores vertices; maybe none at
-    /// present. A run that uses it calls neither [`emit`](HostEmitter::emit) nor
-    /// [`emit_all`](HostEmitter::emit_all), but [`stored`](HostEmitter::stored). `None`: the
-    /// emitter has no such memory.
+    /// Free memory of the emitter's own, to which native code stores vertices, or `None`. The
+    /// memory may be full now: then [`stored`](HostEmitter::stored) precedes the next request. If
+    /// that request brings no memory either, vertices arrive by [`emit_all`](HostEmitter::emit_all).
     fn buffer(&mut self) -> Option<&[Cell<EmittedVertex>]> {
         None
     }
 
-    /// The first `count` vertices of the last [`buffer`](HostEmitter::buffer) hold what was
-    /// emitted, in order. With `full` the run needs more memory and requests the buffer again.
+    /// The first `count` vertices of the last [`buffer`](HostEmitter::buffer) now hold what was
+    /// emitted, in order. With `full` the run needs more memory, and requests the buffer again.
     fn stored(&mut self, count: usize, full: bool) {
         let _ = (count, full);
     }
