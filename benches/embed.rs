@@ -21,7 +21,7 @@ mod measure;
 mod plot;
 
 use measure::{Stride, Workload};
-use picajit::capi::{self, PjBatch, PjEngine, PjOptions, PjShader, PjUniforms, PjUnit};
+use picajit::capi::{self, PjBatch, PjEmitBuffer, PjEmitted, PjEngine, PjOptions, PjShader, PjUniforms, PjUnit};
 use picajit::engine::{DirectCall, Engine, Options};
 use picajit::internals::cache::ShaderKey;
 use picajit::internals::direct::MachineCode;
@@ -233,6 +233,26 @@ impl<'a> Subject<'a> {
             timed(VERTICES, || shader.run_geometry(black_box(&memory.uniforms), unit, &mut Receiver) as i32)
         });
         let (c_unit, c_uniforms) = memory.c();
+        let mut emitted =
+            vec![PjEmitted { outputs: [[0.0; 4]; 16], vertex: 0, primitive: 0, winding: 0, reserved: 0 }; 64];
+        doors.add("pj_run_geometry", Over::Times(raw, 1), move || {
+            let vertices = emitted.as_mut_ptr();
+            timed(VERTICES, || {
+                let mut buffer = PjEmitBuffer {
+                    struct_size: size_of::<PjEmitBuffer>(),
+                    vertices,
+                    capacity: 64,
+                    count: 0,
+                    full: Some(read_triangles),
+                    user: null_mut(),
+                };
+                // SAFETY: all pointers are valid, and no other code uses them.
+                let exit = unsafe { capi::pj_run_geometry(c, c_unit, black_box(c_uniforms), &mut buffer) };
+                // SAFETY: the run has stored that many.
+                unsafe { read_triangles(null_mut(), vertices, buffer.count) };
+                exit
+            })
+        });
         let mut slots = Box::new([[[0f32; 4]; 16]; 4]);
         doors.add("pj_run", Over::Times(raw, 1), move || {
             let slots = (&raw mut *slots).cast();
@@ -355,6 +375,19 @@ unsafe extern "C" fn fill_slot(slots: *mut c_void, outputs: *const Vec4, vertex:
     how.emit(outputs, slots, &mut Receiver);
 }
 
+/// Receives a buffer of vertices: the slots are indices, and the vertices stay where they are.
+unsafe extern "C" fn read_triangles(_: *mut c_void, vertices: *const PjEmitted, count: usize) {
+    // SAFETY: the library passes that many vertices.
+    let vertices = unsafe { std::slice::from_raw_parts(vertices, count) };
+    let mut last = [0; 4];
+    for (n, vertex) in vertices.iter().enumerate() {
+        last[vertex.vertex as usize & 3] = n;
+        if vertex.primitive == 1 {
+            black_box(([0, 1, 2].map(|slot| &vertices[last[slot]].outputs), vertex.winding));
+        }
+    }
+}
+
 /// Nanoseconds a call. Every call must return 0: the end of a run.
 fn timed(calls: usize, mut call: impl FnMut() -> i32) -> f64 {
     let start = Instant::now();
@@ -431,8 +464,10 @@ fn main() {
         "batches of 1, 2, 4, 64",
         "1, 2, 4: over so many calls of the raw kernel. 64: over the kernel's own run_batch. kept: the unit is preserved.",
     );
-    let mut geometry =
-        Table::new("geometry", "kernel: called through Rust. Others: over it. pj_run: with a callback for each EMIT.");
+    let mut geometry = Table::new(
+        "geometry",
+        "kernel: called through Rust. Others: over it. pj_run: a callback for each EMIT. pj_run_geometry: a buffer of the host's.",
+    );
     let mut lookups = Table::new(
         "lookup of a known program",
         "The time itself. own: the program's own words. 512: in 512 words and 128 descriptors. C also makes the program.",

@@ -20,7 +20,8 @@
  *
  * Callbacks must return: no longjmp, no C++ exception. They may call every function, also on the
  * engine and the shader that called them, except:
- *   - A pj_emit_fn must not run a shader on the unit that is running.
+ *   - A pj_emit_fn or pj_full_fn must not run a shader on the unit that is running, nor change
+ *     it, its uniforms, or a running pj_emit_buffer.
  *   - No shader may run during PJ_EVENT_PROFILER_FAILED.
  *   - The functions of pj_memory must not call the library.
  *   - A pj_gpu has its own rules, see there.
@@ -70,7 +71,7 @@ enum {
     PJ_NO_NATIVE = -5,        /* PJ_NATIVE_REQUIRED, but no native code; the message says why */
     PJ_MISALIGNED = -6,       /* registers or uniforms are not aligned to 16 bytes, or another
                                  pointer is not aligned for its type */
-    PJ_OVERLAP = -7,          /* arrays of a batch overlap, see pj_run_batch */
+    PJ_OVERLAP = -7,          /* arrays of a call overlap, see pj_run_batch, pj_run_geometry */
     PJ_INTERNAL = -8,         /* a bug in picajit; stop using the engine, its shaders and GPUs */
     PJ_BUSY = -9,             /* this pj_gpu is in use: by the call of this callback, or on
                                  another thread */
@@ -385,7 +386,8 @@ int64_t pj_shader_text(const pj_shader *shader, uint32_t kind, char *text, size_
  * `primitive` is 1, slots 0, 1, 2 then form a triangle. Its first two vertices are exchanged if
  * `winding` is 1 and the topology is 3.
  *
- * During the call the unit's contents are unspecified. Change neither them nor the uniforms.
+ * Calls come in the order of the EMITs, before the run function returns: some may come when the
+ * program has ended. During the call the unit's contents are unspecified.
  */
 typedef void (*pj_emit_fn)(void *user, const pj_vec4 *outputs, uint32_t vertex, uint32_t primitive,
                            uint32_t winding);
@@ -400,6 +402,46 @@ typedef void (*pj_emit_fn)(void *user, const pj_vec4 *outputs, uint32_t vertex, 
  */
 int32_t pj_run(const pj_shader *shader, void *unit, const void *uniforms, pj_emit_fn emit,
                void *user);
+
+/* A vertex that EMIT sent; the host treats it as in pj_emit_fn. Alignment: 16 bytes. */
+typedef struct pj_emitted {
+    pj_registers outputs; /* o0-o15, whatever the output mask */
+    uint32_t vertex;      /* vertex slot 0-3 */
+    uint32_t primitive;   /* 0 or 1 */
+    uint32_t winding;     /* 0 or 1 */
+    uint32_t reserved;    /* 0 */
+} pj_emitted;
+
+/*
+ * Receives the vertices of a full pj_emit_buffer, in the order of their EMITs. Afterwards the
+ * buffer is empty. During the call the unit's contents are unspecified.
+ */
+typedef void (*pj_full_fn)(void *user, const pj_emitted *vertices, size_t count);
+
+/* Memory for emitted vertices. It may serve any number of invocations. */
+typedef struct pj_emit_buffer {
+    size_t struct_size;
+    pj_emitted *vertices; /* their contents before a run do not matter */
+    size_t capacity;      /* vertices that there is room for, at least 1 */
+    size_t count;         /* vertices in the buffer. A run appends its own; the host sets 0 when it
+                             has processed them. */
+    pj_full_fn full;      /* called if an EMIT finds the buffer full; not null */
+    void *user;           /* passed to `full` */
+} pj_emit_buffer;
+
+/*
+ * Runs one geometry invocation like pj_run, and appends the vertices that it emits to `buffer`. The
+ * fastest way: native code stores them there, and calls nothing unless the buffer is full. Also
+ * runs vertex programs, which append nothing.
+ *
+ * Returns a pj_exit, or a negative pj_status. With every pj_exit, what was emitted is in the buffer
+ * or was passed to `full`.
+ *
+ * PJ_INVALID_ARGUMENT: `capacity` is 0, or `count` exceeds it. PJ_OVERLAP: `vertices` overlaps the
+ * registers, the uniforms or `buffer`.
+ */
+int32_t pj_run_geometry(const pj_shader *shader, void *unit, const void *uniforms,
+                        pj_emit_buffer *buffer);
 
 /*
  * A shader as a function and its context. For hosts that call from code they generate, or keep a

@@ -366,9 +366,10 @@ fn read(path: &str) -> String {
 }
 
 /// Sources that define functions.
-const FUNCTIONS: [&str; 3] = ["src/capi.rs", "src/capi/trace.rs", "src/capi/gpu.rs"];
+const FUNCTIONS: [&str; 4] = ["src/capi.rs", "src/capi/geometry.rs", "src/capi/trace.rs", "src/capi/gpu.rs"];
 /// Sources that define constants and structures.
-const STRUCTURES: [&str; 3] = ["src/capi/types.rs", "src/capi/trace.rs", "src/capi/gpu/types.rs"];
+const STRUCTURES: [&str; 4] =
+    ["src/capi/types.rs", "src/capi/geometry.rs", "src/capi/trace.rs", "src/capi/gpu/types.rs"];
 
 fn sources(files: &[&str]) -> String {
     files.iter().map(|file| read(file)).collect()

@@ -10,6 +10,7 @@
 
 mod arguments;
 mod batch;
+mod geometry;
 mod gpu;
 mod memory;
 mod trace;
@@ -24,6 +25,7 @@ use crate::program::{Entry, Program, ProgramError};
 use crate::state::{EmitState, NoEmitter, Registers};
 use arguments::{copy_text, declared_size, deref, input_slice, out_pointer, read_sized, write_sized};
 pub use batch::*;
+pub use geometry::*;
 pub use gpu::*;
 use memory::HostMemory;
 use std::ffi::{CStr, c_char, c_void};

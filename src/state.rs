@@ -7,10 +7,12 @@
 //! host decides when to clear them.
 
 mod batch;
+mod emitted;
 mod uniforms;
 mod unit;
 
 pub use crate::isa::flow::Exit;
 pub use batch::{Batch, Strided, VertexLayout, Vertices, VerticesMut, copy_registers};
+pub use emitted::EmittedVertex;
 pub use uniforms::Uniforms;
 pub use unit::{EmitState, Emitter, NoEmitter, Registers, Unit, Vec4};

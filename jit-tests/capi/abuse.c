@@ -226,6 +226,7 @@ static int32_t try_layout(void *structure, void *context)
 struct running {
     const pj_engine *engine;
     const pj_shader *shader;
+    const pj_shader *geometry;
     pj_unit *unit;
     const pj_uniforms *uniforms;
 };
@@ -251,8 +252,22 @@ static int32_t try_batch(void *structure, void *context)
     return pj_run_batch(with->shader, with->unit, with->uniforms, (const pj_batch *)structure);
 }
 
+static void count_full(void *user, const pj_emitted *vertices, size_t count)
+{
+    CHECK(vertices != NULL && count > 0);
+    *(size_t *)user += count;
+}
+
+static int32_t try_emit_buffer(void *structure, void *context)
+{
+    const struct running *with = (const struct running *)context;
+    return pj_run_geometry(with->geometry, with->unit, with->uniforms, (pj_emit_buffer *)structure);
+}
+
 static void structure_sizes(struct running *with)
 {
+    pj_emitted *vertices = (pj_emitted *)block(3 * sizeof *vertices);
+    pj_emit_buffer buffer;
     pj_options o = options();
     const pj_layout layout = own_layout(1);
     pj_registers *registers = (pj_registers *)block(2 * sizeof(pj_registers));
@@ -276,6 +291,12 @@ static void structure_sizes(struct running *with)
     batch.outputs = registers[1][0];
     batch.input_mask = batch.output_mask = 0xFFFF;
     sizes(&batch, offsetof(pj_batch, preserve_unit), sizeof batch, try_batch, with, PJ_END);
+    memset(&buffer, 0, sizeof buffer);
+    buffer.vertices = vertices;
+    buffer.capacity = 3;
+    buffer.full = count_full;
+    sizes(&buffer, sizeof buffer, sizeof buffer, try_emit_buffer, with, PJ_END);
+    free(vertices);
     free(registers);
 }
 
@@ -446,6 +467,110 @@ static void overlapping_arrays(struct running *with)
     free(before);
 }
 
+/* ---- Emit buffers ---- */
+
+/* Each field of an emit buffer with invalid values: nothing runs, and nothing is written. */
+static void invalid_emit_buffers(struct running *with)
+{
+    pj_emitted *vertices = (pj_emitted *)block(4 * sizeof *vertices);
+    pj_unit *before = (pj_unit *)block(sizeof *before);
+    const size_t too_many[] = {SIZE_MAX, SIZE_MAX / 2, SIZE_MAX / sizeof *vertices, SIZE_MAX / sizeof *vertices + 1};
+    pj_emit_buffer buffer;
+    size_t passed = 0, n;
+    memset(&buffer, 0, sizeof buffer);
+    buffer.struct_size = sizeof buffer;
+    buffer.vertices = vertices;
+    buffer.capacity = 3;
+    buffer.full = count_full;
+    buffer.user = &passed;
+    memcpy(before, with->unit, sizeof *before);
+    EXPECT(PJ_NULL, pj_run_geometry(NULL, with->unit, with->uniforms, &buffer));
+    EXPECT(PJ_NULL, pj_run_geometry(with->geometry, NULL, with->uniforms, &buffer));
+    EXPECT(PJ_NULL, pj_run_geometry(with->geometry, with->unit, NULL, &buffer));
+    EXPECT(PJ_NULL, pj_run_geometry(with->geometry, with->unit, with->uniforms, NULL));
+    buffer.full = NULL;
+    EXPECT(PJ_NULL, try_emit_buffer(&buffer, with));
+    buffer.full = count_full;
+    buffer.vertices = NULL;
+    EXPECT(PJ_NULL, try_emit_buffer(&buffer, with));
+    for (n = 1; n < 16; n++) {
+        buffer.vertices = (pj_emitted *)(void *)((unsigned char *)vertices + n);
+        EXPECT(PJ_MISALIGNED, try_emit_buffer(&buffer, with));
+    }
+    buffer.vertices = vertices;
+    buffer.capacity = 0;
+    EXPECT(PJ_INVALID_ARGUMENT, try_emit_buffer(&buffer, with));
+    for (n = 0; n < COUNT(too_many); n++) {
+        buffer.capacity = too_many[n];
+        EXPECT(PJ_INVALID_ARGUMENT, try_emit_buffer(&buffer, with));
+        buffer.capacity = 3;
+        buffer.count = too_many[n];
+        EXPECT(PJ_INVALID_ARGUMENT, try_emit_buffer(&buffer, with));
+        buffer.count = 0;
+    }
+    buffer.count = 4;
+    EXPECT(PJ_INVALID_ARGUMENT, try_emit_buffer(&buffer, with));
+    CHECK(buffer.count == 4 && passed == 0 && memcmp(before, with->unit, sizeof *before) == 0);
+    for (n = 0; n < 4 * sizeof *vertices; n++)
+        CHECK(((unsigned char *)vertices)[n] == 0);
+    /* A full buffer is valid, and a program that emits nothing leaves it so. */
+    buffer.count = 3;
+    EXPECT(PJ_END, pj_run_geometry(with->shader, with->unit, with->uniforms, &buffer));
+    CHECK(buffer.count == 3 && passed == 0);
+    EXPECT(PJ_END, try_emit_buffer(&buffer, with));
+    CHECK(buffer.count == 3 && passed == 3);
+    free(vertices);
+    free(before);
+}
+
+/* Units, uniforms, vertices and the structure at random addresses in one block. */
+static void overlapping_emit_buffers(struct running *with)
+{
+    enum { ARENA = 8192 };
+    unsigned char *arena = (unsigned char *)block(ARENA), *before = (unsigned char *)block(ARENA);
+    int ran = 0, rejected = 0;
+    size_t n;
+    random_state = 2;
+    for (n = 0; n < 4000; n++) {
+        const size_t capacity = 1 + random_number() % 4, bytes = capacity * sizeof(pj_emitted);
+        const size_t unit = random_number() % (ARENA - sizeof(pj_unit)) & ~(size_t)15;
+        const size_t uniforms = random_number() % (ARENA - sizeof(pj_uniforms)) & ~(size_t)15;
+        const size_t vertices = random_number() % (ARENA - bytes) & ~(size_t)15;
+        const size_t inside = random_number() % (ARENA - sizeof(pj_emit_buffer)) & ~(size_t)7;
+        const int apart = !overlap(inside, sizeof(pj_emit_buffer), unit, sizeof(pj_unit)) &&
+                          !overlap(inside, sizeof(pj_emit_buffer), uniforms, sizeof(pj_uniforms)) && n % 2;
+        pj_emit_buffer outside, *buffer = apart ? (pj_emit_buffer *)(void *)(arena + inside) : &outside;
+        int32_t status, want = PJ_END;
+        size_t passed = 0, k;
+        memset(buffer, 0, sizeof *buffer);
+        buffer->struct_size = sizeof *buffer;
+        buffer->vertices = (pj_emitted *)(void *)(arena + vertices);
+        buffer->capacity = capacity;
+        buffer->full = count_full;
+        buffer->user = &passed;
+        if (overlap(vertices, bytes, unit, sizeof(pj_unit)) || overlap(vertices, bytes, uniforms, sizeof(pj_uniforms)) ||
+            (apart && overlap(vertices, bytes, inside, sizeof *buffer)))
+            want = PJ_OVERLAP;
+        memcpy(before, arena, ARENA);
+        status = pj_run_geometry(with->geometry, arena + unit, arena + uniforms, buffer);
+        EXPECT(want, status);
+        *(status < 0 ? &rejected : &ran) += 1;
+        if (status == PJ_END)
+            CHECK(passed + buffer->count == 3 && buffer->count <= capacity);
+        for (k = 0; k < ARENA; k++)
+            if (arena[k] != before[k] &&
+                (status < 0 || !(overlap(k, 1, unit, sizeof(pj_unit)) || overlap(k, 1, vertices, bytes) ||
+                                 (apart && overlap(k, 1, inside, sizeof *buffer))))) {
+                fprintf(stderr, "byte %u changed in round %u\n", (unsigned)k, (unsigned)n);
+                failures++;
+                break;
+            }
+    }
+    CHECK(ran > 100 && rejected > 100);
+    free(arena);
+    free(before);
+}
+
 int main(int argc, char **argv)
 {
     pj_options o;
@@ -453,7 +578,7 @@ int main(int argc, char **argv)
     pj_unit *unit = (pj_unit *)block(sizeof *unit);
     pj_uniforms *uniforms = some_uniforms();
     pj_engine *engine;
-    pj_shader *shader;
+    pj_shader *shader, *geometry;
     if (argc > 1 && strcmp(argv[1], "interpreter") == 0)
         backend = PJ_INTERPRETER;
     o = options();
@@ -461,6 +586,8 @@ int main(int argc, char **argv)
     shader = SHADER_OF(engine, vertex, PJ_VERTEX);
     with.engine = engine;
     with.shader = shader;
+    geometry = SHADER_OF(engine, geometry, PJ_GEOMETRY);
+    with.geometry = geometry;
     with.unit = unit;
     with.uniforms = uniforms;
     null_pointers();
@@ -468,7 +595,10 @@ int main(int argc, char **argv)
     structure_sizes(&with);
     numbers_out_of_range(&with);
     overlapping_arrays(&with);
+    invalid_emit_buffers(&with);
+    overlapping_emit_buffers(&with);
     pj_shader_release(shader);
+    pj_shader_release(geometry);
     pj_engine_free(engine);
     free(unit);
     free(uniforms);

@@ -103,6 +103,161 @@ static void nested_calls_in_emit(uint32_t crosscheck)
     free(uniforms);
 }
 
+/* ---- Emit buffers ---- */
+
+/* What a host received, in order. */
+struct received {
+    pj_emitted *vertices;
+    size_t count;
+};
+
+static void receive(void *user, const pj_vec4 *outputs, uint32_t vertex, uint32_t primitive, uint32_t winding)
+{
+    struct received *all = (struct received *)user;
+    pj_emitted *to = &all->vertices[all->count++];
+    memcpy(to->outputs, outputs, sizeof to->outputs);
+    to->vertex = vertex;
+    to->primitive = primitive;
+    to->winding = winding;
+    to->reserved = 0;
+}
+
+static void receive_full(void *user, const pj_emitted *vertices, size_t count)
+{
+    struct received *all = (struct received *)user;
+    memcpy(all->vertices + all->count, vertices, count * sizeof *vertices);
+    all->count += count;
+}
+
+/* Buffers of every capacity, over several invocations: the vertices of pj_run, in its order. */
+static void buffers_of_every_capacity(uint32_t crosscheck)
+{
+    enum { RUNS = 5, VERTICES = 3 * RUNS };
+    pj_options o = options();
+    pj_engine *engine;
+    pj_shader *shader;
+    pj_uniforms *uniforms = some_uniforms();
+    struct received want, got;
+    size_t capacity;
+    int n;
+    o.crosscheck = crosscheck;
+    engine = engine_of(&o);
+    shader = SHADER_OF(engine, geometry, PJ_GEOMETRY);
+    want.vertices = (pj_emitted *)block(VERTICES * sizeof *want.vertices);
+    for (capacity = 1; capacity <= VERTICES + 1; capacity++) {
+        pj_unit *unit = (pj_unit *)block(sizeof *unit), *other = (pj_unit *)block(sizeof *other);
+        pj_emit_buffer buffer;
+        want.count = got.count = 0;
+        got.vertices = (pj_emitted *)block(VERTICES * sizeof *got.vertices);
+        memset(&buffer, 0, sizeof buffer);
+        buffer.struct_size = sizeof buffer;
+        buffer.vertices = (pj_emitted *)block(capacity * sizeof *buffer.vertices);
+        memset(buffer.vertices, 0xFF, capacity * sizeof *buffer.vertices);
+        buffer.capacity = capacity;
+        buffer.full = receive_full;
+        buffer.user = &got;
+        /* Bytes of a host: only bits 0 and 1 of the slot count, and any nonzero flag is true. */
+        unit->emit_vertex = other->emit_vertex = 0xFE;
+        unit->emit_primitive = other->emit_primitive = 0x80;
+        unit->o[1][9][2] = other->o[1][9][2] = 7.0f;
+        for (n = 0; n < RUNS; n++) {
+            unit->v[0][1] = other->v[0][1] = (float)n;
+            EXPECT(PJ_END, pj_run(shader, unit, uniforms, receive, &want));
+            EXPECT(PJ_END, pj_run_geometry(shader, other, uniforms, &buffer));
+        }
+        CHECK(got.count + buffer.count == VERTICES && buffer.count <= capacity);
+        CHECK((capacity < VERTICES) == (got.count > 0));
+        receive_full(&got, buffer.vertices, buffer.count);
+        CHECK(want.count == VERTICES);
+        CHECK(memcmp(want.vertices, got.vertices, VERTICES * sizeof *got.vertices) == 0);
+        CHECK(memcmp(unit, other, sizeof *unit) == 0);
+        free(buffer.vertices);
+        free(got.vertices);
+        free(unit);
+        free(other);
+    }
+    free(want.vertices);
+    free(uniforms);
+    pj_shader_release(shader);
+    pj_engine_free(engine);
+}
+
+/* A host whose callback for full buffers calls the library, and writes what it must not. */
+struct intruder {
+    pj_engine *engine;
+    const pj_shader *self;
+    pj_unit *unit, *other;
+    const pj_uniforms *uniforms;
+    pj_emit_buffer *buffer;
+    int calls, scribbles;
+};
+
+static void full_and_call(void *user, const pj_emitted *vertices, size_t count)
+{
+    struct intruder *host = (struct intruder *)user;
+    pj_emitted *memory = (pj_emitted *)block(2 * sizeof *memory);
+    pj_emit_buffer inner = *host->buffer;
+    size_t n;
+    host->calls++;
+    for (n = 0; n < count; n++)
+        CHECK(vertices[n].vertex < 4 && vertices[n].primitive < 2 && vertices[n].winding < 2);
+    if (host->scribbles) {
+        memset(host->unit, 0xFF, sizeof *host->unit);
+        memset(host->buffer, 0xFF, sizeof *host->buffer);
+        memset((void *)vertices, 0xFF, count * sizeof *vertices);
+    }
+    if (host->calls % 3 == 1) {
+        inner.vertices = memory;
+        inner.capacity = 2;
+        inner.count = 0;
+        inner.struct_size = sizeof inner;
+        EXPECT(PJ_END, pj_run_geometry(host->self, host->other, host->uniforms, &inner));
+        EXPECT(PJ_OK, pj_engine_clear(host->engine));
+    }
+    free(memory);
+}
+
+static void nested_calls_for_full_buffers(int scribbles)
+{
+    const pj_options o = options();
+    struct intruder host;
+    pj_emit_buffer buffer;
+    pj_shader *shader;
+    int n;
+    memset(&host, 0, sizeof host);
+    memset(&buffer, 0, sizeof buffer);
+    host.engine = engine_of(&o);
+    shader = SHADER_OF(host.engine, geometry, PJ_GEOMETRY);
+    host.self = shader;
+    host.unit = (pj_unit *)block(sizeof *host.unit);
+    host.other = (pj_unit *)block(sizeof *host.other);
+    host.uniforms = some_uniforms();
+    host.buffer = &buffer;
+    host.scribbles = scribbles;
+    for (n = 0; n < 20; n++) {
+        buffer.struct_size = sizeof buffer;
+        buffer.vertices = (pj_emitted *)block(sizeof *buffer.vertices);
+        buffer.capacity = 1;
+        buffer.count = 0;
+        buffer.full = full_and_call;
+        buffer.user = &host;
+        {
+            pj_emitted *const memory = buffer.vertices;
+            EXPECT(PJ_END, pj_run_geometry(shader, host.unit, host.uniforms, &buffer));
+            CHECK(buffer.count == 1);
+            free(memory);
+        }
+    }
+    CHECK(host.calls >= 40);
+    pj_shader_release(shader);
+    pj_engine_free(host.engine);
+    free(host.unit);
+    free(host.other);
+    free((void *)host.uniforms);
+}
+
+/* ---- Events ---- */
+
 /* A host whose event callback calls the library. */
 struct reported {
     pj_engine *engine;
@@ -242,6 +397,10 @@ int main(int argc, char **argv)
         backend = PJ_INTERPRETER;
     nested_calls_in_emit(0);
     nested_calls_in_emit(1);
+    buffers_of_every_capacity(0);
+    buffers_of_every_capacity(1);
+    nested_calls_for_full_buffers(0);
+    nested_calls_for_full_buffers(1);
     nested_calls_in_events();
     events_to_a_closed_pipe();
     shaders_outlive_engines();

@@ -4,8 +4,8 @@
 //! Every displacement of a register comes from a [`Layout`].
 
 pub(crate) use crate::kernel::direct::{FrameConstants, Function, OutputsFrame, exit};
-use crate::layout::{Bools, Host, HostEmitter, Layout};
-use crate::state::{Emitter, Unit, Vec4};
+use crate::layout::{Bools, HostEmitter, Layout};
+use crate::state::{EmittedVertex, Emitter, Registers, Vec4};
 use std::any::Any;
 use std::mem::offset_of;
 
@@ -93,8 +93,16 @@ const _: () = assert!(VEC4 == 1 << 4);
 #[repr(C, align(16))]
 pub(crate) struct Frame {
     pub(crate) constants: FrameConstants,
-    /// Called by EMIT with this frame.
-    pub(crate) emit: unsafe extern "C" fn(*mut Frame),
+    /// The record of the next EMIT. The code advances it.
+    pub(crate) cursor: *mut EmittedVertex,
+    /// The end of the emit buffer.
+    pub(crate) end: *mut EmittedVertex,
+    /// Called by an EMIT that finds the buffer full. Empties it and returns the new cursor.
+    pub(crate) flush: unsafe extern "C" fn(*mut Frame) -> *mut EmittedVertex,
+    /// The start of the emit buffer. From here on the fields are the runtime's.
+    pub(crate) start: *mut EmittedVertex,
+    /// The runtime's own buffer, for receivers without one.
+    pub(crate) spare: *mut EmittedVertex,
     pub(crate) receiver: Receiver,
     /// A panic of the emitter, on its way past the compiled code, which has no unwind information.
     pub(crate) panic: Option<Box<dyn Any + Send>>,
@@ -117,11 +125,12 @@ pub(crate) const OUTPUTS_FRAME_OUTPUTS: i32 = offset_of!(OutputsFrame, outputs) 
 /// Offset of `output_mask` in an [`OutputsFrame`].
 pub(crate) const OUTPUTS_FRAME_MASK: i32 = offset_of!(OutputsFrame, output_mask) as i32;
 
-/// The receiver of EMIT.
+/// The receiver of emitted vertices.
 #[derive(Clone, Copy)]
 pub(crate) enum Receiver {
-    Own(*mut Unit, *mut dyn Emitter),
-    Host(*const Host<'static>, *mut dyn HostEmitter),
+    /// The unit's vertex slots, and the receiver of triangles.
+    Own(*mut [Registers; 4], *mut dyn Emitter),
+    Host(*mut dyn HostEmitter),
 }
 
 /// The frame of batch code. The code writes `done`.
@@ -158,5 +167,19 @@ pub(crate) const FRAME_ONES: i32 = (offset_of!(Frame, constants) + offset_of!(Fr
 /// Offset of `uniforms_checked` in the frame.
 pub(crate) const FRAME_UNIFORMS_CHECKED: i32 =
     (offset_of!(Frame, constants) + offset_of!(FrameConstants, uniforms_checked)) as i32;
-/// Offset of the emit function in the frame.
-pub(crate) const FRAME_EMIT: i32 = offset_of!(Frame, emit) as i32;
+/// Offsets of the emit buffer's fields in the frame.
+pub(crate) const FRAME_CURSOR: i32 = offset_of!(Frame, cursor) as i32;
+pub(crate) const FRAME_END: i32 = offset_of!(Frame, end) as i32;
+pub(crate) const FRAME_FLUSH: i32 = offset_of!(Frame, flush) as i32;
+/// Bytes of an emitted vertex.
+pub(crate) const EMITTED: i32 = size_of::<EmittedVertex>() as i32;
+/// Displacement of a register in an emitted vertex.
+pub(crate) fn emitted_output(n: u8) -> i32 {
+    offset_of!(EmittedVertex, outputs) as i32 + i32::from(n) * VEC4
+}
+/// Displacement of the parameters in an emitted vertex: four words, of which the last is 0.
+pub(crate) const EMITTED_PARAMETERS: i32 = offset_of!(EmittedVertex, vertex) as i32;
+
+// One vector store writes all parameters.
+const _: () =
+    assert!(EMITTED_PARAMETERS + VEC4 == EMITTED && offset_of!(EmittedVertex, reserved) + 4 == EMITTED as usize);

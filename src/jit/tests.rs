@@ -3,6 +3,7 @@
 
 mod batches;
 mod codegen_quality;
+mod emit_buffers;
 
 use crate::interp::Interp;
 use crate::jit::batch::policy::MIN_BAILOUTS;

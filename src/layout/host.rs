@@ -3,7 +3,7 @@
 //! Invariant: both blocks have the layout's size and alignment.
 
 use super::offsets::{Bools, GeometryOffsets, Layout, Offsets, VEC4};
-use crate::state::{EmitState, NoEmitter, Registers, Uniforms, Unit, Vec4};
+use crate::state::{EmitState, EmittedVertex, NoEmitter, Registers, Uniforms, Unit, Vec4};
 use std::cell::Cell;
 use std::fmt;
 
@@ -42,15 +42,36 @@ impl std::error::Error for HostError {}
 
 /// Receives the vertices of a geometry program that runs on a host's memory. The host has the
 /// vertex slots.
+///
+/// Vertices arrive in the order of their `EMIT`s, during the run or when it has ended. Until the
+/// run returns, the unit's contents are unspecified.
 pub trait HostEmitter {
     /// `EMIT`: the outputs of the current bank, all and not compacted, go to slot
-    /// [`EmitState::vertex`]. Then, with [`EmitState::primitive`], slots 0-2 form a triangle. The
-    /// other registers of the unit are unspecified during this call.
+    /// [`EmitState::vertex`]. Then, with [`EmitState::primitive`], slots 0-2 form a triangle.
     fn emit(&mut self, outputs: &Registers, how: EmitState);
+
+    /// Several vertices, in order.
+    fn emit_all(&mut self, vertices: &[EmittedVertex]) {
+        vertices.iter().for_each(|vertex| self.emit(&vertex.outputs, vertex.how()));
+    }
+
+    /// Free memory of the emitter's own, to which native code stores vertices, or `None`. The
+    /// memory may be full now: then [`stored`](HostEmitter::stored) precedes the next request. If
+    /// that request brings no memory either, vertices arrive by [`emit_all`](HostEmitter::emit_all).
+    fn buffer(&mut self) -> Option<&[Cell<EmittedVertex>]> {
+        None
+    }
+
+    /// The first `count` vertices of the last [`buffer`](HostEmitter::buffer) now hold what was
+    /// emitted, in order. With `full` the run needs more memory, and requests the buffer again.
+    fn stored(&mut self, count: usize, full: bool) {
+        let _ = (count, full);
+    }
 }
 
 impl HostEmitter for NoEmitter {
     fn emit(&mut self, _: &Registers, _: EmitState) {}
+    fn emit_all(&mut self, _: &[EmittedVertex]) {}
 }
 
 /// A unit's registers and the uniforms in a host's memory. The memory is cells because the host has
@@ -188,16 +209,6 @@ impl<'a> Host<'a> {
                 *output = get_vector(&file[n]);
             }
         }
-    }
-
-    /// The meaning of `EMIT`, as in [`Unit::emit`]. Without [`Offsets::geometry`] it does nothing.
-    pub fn emit(&self, emitter: &mut dyn HostEmitter) {
-        let Some(g) = &self.layout.0.geometry else { return };
-        let mut outputs = [[0.0; 4]; 16];
-        self.copy_outputs(u16::MAX, &mut outputs);
-        emitter.emit(&outputs, self.setemit(g));
-        let [bank] = get(self.unit, g.bank);
-        put(self.unit, g.bank, [!bank & 1]);
     }
 
     fn setemit(&self, g: &GeometryOffsets) -> EmitState {

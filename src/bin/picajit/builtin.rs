@@ -20,8 +20,19 @@ macro_rules! builtin {
 }
 
 /// All of them, simple ones first.
-pub const BUILTINS: &[Builtin] =
-    builtin!["transform", "lighting", "skinning", "lights", "branches", "calls", "fog", "water", "quads"];
+pub const BUILTINS: &[Builtin] = builtin![
+    "transform",
+    "lighting",
+    "skinning",
+    "lights",
+    "branches",
+    "calls",
+    "fog",
+    "water",
+    "quads",
+    "ribbon",
+    "fan"
+];
 
 #[cfg(test)]
 mod tests {

@@ -31,6 +31,8 @@ fn structures_match_the_recorded_sizes_and_offsets() {
         "pj_preloaded" PjPreloaded { struct_size, programs, rejected, skipped }
         "pj_shader_info" PjShaderInfo { struct_size, native, deoptimised, groups, bailouts, native_bytes }
         "pj_batch" PjBatch { struct_size, count, inputs, outputs, input_mask, output_mask, input_stride, output_stride, preserve_unit, vertex_layout }
+        "pj_emitted" PjEmitted { outputs, vertex, primitive, winding, reserved }
+        "pj_emit_buffer" PjEmitBuffer { struct_size, vertices, capacity, count, full, user }
         "pj_step" PjStep {
             struct_size, text, pc, next, wrote, index, mask, value, a0, al, cmp, bank, emit_vertex, emit_primitive,
             emit_winding, reserved

@@ -7,12 +7,11 @@
 
 use super::code_memory::InstalledCode;
 use super::run_memory::RunMemory;
-use crate::jit::abi::{self, BatchFrame, Frame, FrameConstants, Function, GROUP, OutputsFrame, Receiver};
+use crate::jit::abi::{self, BatchFrame, Frame, FrameConstants, Function, GROUP, OutputsFrame};
 use crate::kernel::direct::{DirectFunctions, Masks};
-use crate::layout::{HostEmitter, Layout, Offsets};
-use crate::state::{Batch, Emitter, Exit, Vec4};
+use crate::layout::{Layout, Offsets};
+use crate::state::{Batch, Exit, Vec4};
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 static UNCHECKED: FrameConstants = FrameConstants::new(false);
 static CHECKED: FrameConstants = FrameConstants::new(true);
@@ -26,7 +25,7 @@ pub(crate) struct Code {
 /// What callers owe compiled code.
 #[derive(Clone, Copy)]
 pub(crate) struct Needs {
-    /// Whether the code may call a frame's emit function.
+    /// Whether the code uses a frame's emit buffer.
     pub(crate) emits: bool,
     /// Input registers, from `v0` on, that must be readable: the code reads none above.
     pub(crate) inputs: usize,
@@ -37,9 +36,9 @@ pub(crate) struct Needs {
 }
 
 /// The arguments of one call.
-struct Pointers {
+pub(super) struct Pointers {
     uniforms: *const u8,
-    unit: *mut u8,
+    pub(super) unit: *mut u8,
     inputs: *const Vec4,
 }
 
@@ -107,29 +106,6 @@ impl Code {
         }
         // SAFETY: the pointers are those of `memory`.
         unsafe { self.run_emitting(&at, memory) }
-    }
-
-    /// [`Code::run`] for code that emits.
-    ///
-    /// # Safety
-    /// `at` is what [`Code::pointers`] gave for `memory`, or has other inputs that are valid.
-    #[inline(never)]
-    unsafe fn run_emitting(&self, at: &Pointers, memory: &mut RunMemory<'_>) -> Option<Exit> {
-        let receiver = match memory {
-            RunMemory::Own { emitter, .. } => Receiver::Own(at.unit.cast(), shorten(&mut **emitter)),
-            RunMemory::Host { host, emitter } => {
-                Receiver::Host((&raw const **host).cast(), shorten_host(&mut **emitter))
-            }
-        };
-        let mut frame = Frame { constants: FrameConstants::new(false), emit, receiver, panic: None };
-        let frame: *mut Frame = &mut frame;
-        // SAFETY: the pointers are the caller's promise, and the frame is whole.
-        let code = unsafe { self.call(at, frame) };
-        // SAFETY: the frame is this function's own local; compiled code is done with it.
-        if let Some(panic) = unsafe { (*frame).panic.take() } {
-            resume_unwind(panic);
-        }
-        abi::exit(code)
     }
 
     /// Runs one vertex on outputs-only code, which leaves the unit as it is. It writes the outputs in
@@ -208,11 +184,11 @@ impl Code {
     ///
     /// # Safety
     /// `at` is what [`Code::pointers`] gave for memory that is still borrowed, or has other inputs
-    /// that are valid. `frame` points to a whole frame, or, if the code does not emit, at least to
-    /// the constants that a frame begins with. For batch code it is a [`BatchFrame`], writable and
-    /// not shared, and the inputs are those of at least one group. For outputs-only code it is an
-    /// [`OutputsFrame`].
-    unsafe fn call(&self, at: &Pointers, frame: *const Frame) -> u32 {
+    /// that are valid. `frame` points to a whole frame that the code may write, or, if the code does
+    /// not emit, at least to the constants that a frame begins with. For batch code it is a
+    /// [`BatchFrame`], writable and not shared, and the inputs are those of at least one group. For
+    /// outputs-only code it is an [`OutputsFrame`].
+    pub(super) unsafe fn call(&self, at: &Pointers, frame: *const Frame) -> u32 {
         // SAFETY: the caller promises what the function needs.
         unsafe { self.function()(at.uniforms, at.unit, at.inputs, frame.cast()) }
     }
@@ -222,13 +198,14 @@ impl Code {
     fn function(&self) -> Function {
         // SAFETY: the bytes at `entry` are a function of this signature that cranelift-jit produced
         // for this host. They can't change: the pages are read+execute and live as long as `self`.
-        // The function reads uniforms, inputs and `frame`, and reads and writes the unit inside the
-        // bounds of the layout it was compiled for, which are the types' or at most the blocks'
-        // (each access is at a field's offset, or at a register number masked to its file's size).
-        // It keeps no pointer. It writes flags as 0 and 1. Alignment: `Uniforms`, `Unit` and
-        // `Frame` are `align(16)`, and so are a host's blocks, which were checked; loads of inputs
-        // are not marked aligned. A host's own pointers to its memory don't matter: picajit holds
-        // it as cells.
+        // The function reads uniforms, inputs and `frame`. Of a frame it writes the emit buffer's
+        // cursor, and at the cursor one record, unless that is the buffer's end; the memory between
+        // is the buffer's. It reads and writes the unit inside the bounds of the layout it was
+        // compiled for, which are the types' or at most the blocks' (each access is at a field's
+        // offset, or at a register number masked to its file's size). It keeps no pointer. It
+        // writes flags as 0 and 1. Alignment: `Uniforms`, `Unit` and `Frame` are `align(16)`, and
+        // so are a host's blocks, which were checked; loads of inputs are not marked aligned. A
+        // host's own pointers to its memory don't matter: picajit holds it as cells.
         unsafe { std::mem::transmute(self.code.entry()) }
     }
 }
@@ -242,45 +219,4 @@ pub(crate) fn direct(run: Option<&Code>, outputs: Option<(&Code, u16)>, reads: u
     // SAFETY: the functions need what `Code::function` lists, which is what `DirectFunctions`
     // promises. Without EMIT, constants are a whole frame. Outputs-only code has its own.
     unsafe { DirectFunctions::new(run, outputs.map(|(code, _)| code.function()), masks) }
-}
-
-/// The emitter without its lifetime, for the time of one call.
-fn shorten<'a>(emitter: &'a mut (dyn Emitter + 'a)) -> *mut dyn Emitter {
-    let emitter: *mut (dyn Emitter + 'a) = emitter;
-    // SAFETY: only the lifetime changes. The pointer is used during `Code::run` alone, which holds
-    // the borrow.
-    unsafe { std::mem::transmute::<*mut (dyn Emitter + 'a), *mut (dyn Emitter + 'static)>(emitter) }
-}
-
-/// [`shorten`] for a host's emitter.
-fn shorten_host<'a>(emitter: &'a mut (dyn HostEmitter + 'a)) -> *mut dyn HostEmitter {
-    let emitter: *mut (dyn HostEmitter + 'a) = emitter;
-    // SAFETY: as in `shorten`.
-    unsafe { std::mem::transmute::<*mut (dyn HostEmitter + 'a), *mut (dyn HostEmitter + 'static)>(emitter) }
-}
-
-/// EMIT. A panic of the emitter is kept, because compiled code can't be unwound; later emits of
-/// that run do nothing.
-unsafe extern "C" fn emit(frame: *mut Frame) {
-    // SAFETY: compiled code passes the frame of `Code::run_emitting`, which nothing else refers to
-    // during the call.
-    let frame = unsafe { &mut *frame };
-    if frame.panic.is_some() {
-        return;
-    }
-    let sent = match frame.receiver {
-        Receiver::Own(unit, emitter) => {
-            // SAFETY: unit and emitter are exclusive references in `Code::run_emitting`, unused
-            // during the call.
-            let (unit, emitter) = unsafe { (&mut *unit, &mut *emitter) };
-            catch_unwind(AssertUnwindSafe(|| unit.emit(emitter)))
-        }
-        Receiver::Host(host, emitter) => {
-            // SAFETY: the same, except that the host is a shared reference; its memory is cells,
-            // which may change.
-            let (host, emitter) = unsafe { (&*host, &mut *emitter) };
-            catch_unwind(AssertUnwindSafe(|| host.emit(emitter)))
-        }
-    };
-    frame.panic = sent.err();
 }

@@ -3,6 +3,7 @@
 
 pub(super) mod call;
 pub(super) mod code_memory;
+mod emit_buffer;
 pub(super) mod install;
 pub(super) mod kernel;
 pub(super) mod lazy_code;

@@ -8,6 +8,7 @@
 //! It must not know the meaning of pc, nor the sequences of [`emit`](super::emit).
 
 mod dot_product_transpose;
+mod emission;
 mod guard;
 mod registers;
 
@@ -15,13 +16,14 @@ use crate::ir::analysis::{self, Components, XYZW};
 use crate::ir::{BranchTest, Edge, Form, Func, Inst, Node, ScalarUse, Terminator, Type, Use, Value};
 use crate::isa::numeric::Precision;
 use crate::isa::{Cond, CondOp, DotOp, VectorOp};
-use crate::jit::abi::{FRAME_EMIT, Stores};
-use crate::jit::emit::memory::{aligned, constant_memory, load_bool};
+use crate::jit::abi::Stores;
+use crate::jit::emit::memory::{constant_memory, load_bool};
 use crate::jit::emit::op::{self, Shape};
 use crate::jit::emit::vector::{Merged, VecValue};
 use crate::jit::emit::{ClifBuilder, Products, math::condition};
 use crate::jit::target::Machine;
 use crate::jit::vertex::dot_product_transpose::{UnsummedDot, UnsummedDots};
+use crate::jit::vertex::emission::Emissions;
 use crate::jit::vertex::guard::Guards;
 use crate::layout::Layout;
 use crate::state::Exit;
@@ -59,7 +61,9 @@ pub(crate) struct VertexLowering<'a, 'f> {
     pub(crate) unit: clif::Value,
     pub(crate) inputs: clif::Value,
     pub(crate) frame: clif::Value,
-    emit_signature: Option<clif::SigRef>,
+    /// Of [`FRAME_FLUSH`](crate::jit::abi::FRAME_FLUSH), if the function emits.
+    flush_signature: Option<clif::SigRef>,
+    emissions: Emissions,
     /// The addresses of output banks, by the bank's value.
     pub(crate) banks: HashMap<Value, clif::Value>,
     /// Inputs loaded in this block; in float24 the leaves narrowed in block 0, which dominates all.
@@ -94,9 +98,10 @@ pub(crate) fn lower(
     };
     let emits = func.emits();
     debug_assert!(products == Products::Exact || !emits, "an EMIT can't be undone");
-    let emit_signature = emits.then(|| {
+    let flush_signature = emits.then(|| {
         let mut s = Signature::new(call_conv);
         s.params.push(AbiParam::new(machine.pointer()));
+        s.returns.push(AbiParam::new(machine.pointer()));
         b.import_signature(s)
     });
     let mut l = VertexLowering {
@@ -115,7 +120,8 @@ pub(crate) fn lower(
         unit,
         inputs,
         frame,
-        emit_signature,
+        flush_signature,
+        emissions: if emits { Emissions::new(func) } else { Emissions::default() },
         banks: HashMap::new(),
         loaded: HashMap::new(),
         guards: Guards::new(func, products, precision),
@@ -151,6 +157,7 @@ impl<'f> VertexLowering<'_, 'f> {
         let func = self.func;
         for (id, block) in func.blocks.iter().enumerate() {
             self.b.switch_to_block(self.blocks[id]);
+            self.emissions.begin_block();
             // A narrowed leaf costs more than a spill, so it stays; a plain load is repeated.
             if self.precision == Precision::F32 {
                 self.loaded.clear();
@@ -172,14 +179,7 @@ impl<'f> VertexLowering<'_, 'f> {
                     }
                     Inst::Store(mem, value) => self.store(mem, value),
                     Inst::Emit => self.emit(),
-                    Inst::Setemit(s) => {
-                        let offsets = self.layout.setemit().expect("others are Unsupported::NoGeometry");
-                        for (byte, offset) in [s.vertex, s.primitive.into(), s.winding.into()].into_iter().zip(offsets)
-                        {
-                            let byte = self.b.ins().iconst(types::I8, i64::from(byte));
-                            self.b.ins().store(aligned(), byte, self.unit, offset);
-                        }
-                    }
+                    Inst::Setemit(parameters) => self.setemit(parameters),
                 }
             }
             self.test_guards();
@@ -187,6 +187,7 @@ impl<'f> VertexLowering<'_, 'f> {
                 self.b.set_srcloc(SourceLoc::new(u32::from(pc)));
                 self.store(mem, value);
             }
+            self.emissions.end_block();
             self.terminate(&block.term);
         }
         self.emit_deoptimise_block();
@@ -413,13 +414,6 @@ impl<'f> VertexLowering<'_, 'f> {
             }
         };
         VertexValue::Vector(VecValue::Wide(wide))
-    }
-
-    fn emit(&mut self) {
-        let signature = self.emit_signature.expect("a function that emits has it");
-        let pointer = self.b.func.dfg.value_type(self.frame);
-        let function = self.b.ins().load(pointer, aligned(), self.frame, FRAME_EMIT);
-        self.b.ins().call_indirect(signature, function, &[self.frame]);
     }
 
     fn terminate(&mut self, term: &Terminator) {

@@ -1,0 +1,138 @@
+//! A shader and a host's emit buffer -> a run that stores the emitted vertices there.
+//!
+//! Invariant: a vertex is stored in the order of its EMIT, and the host's function is called only
+//! when the buffer is full. This file must not know which engine runs the shader.
+
+use super::arguments::{check_pointer, declared_size};
+use super::{Fault, PjShader, borrow_shader, catch_panics, host};
+use crate::layout::HostEmitter;
+use crate::state::{EmitState, EmittedVertex, Registers};
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::mem::offset_of;
+use std::ops::Range;
+use std::slice;
+
+pub type PjFullFn = unsafe extern "C" fn(*mut c_void, *const PjEmitted, usize);
+
+#[derive(Clone, Copy)]
+#[repr(C, align(16))]
+pub struct PjEmitted {
+    pub outputs: Registers,
+    pub vertex: u32,
+    pub primitive: u32,
+    pub winding: u32,
+    pub reserved: u32,
+}
+
+// Native code stores an `EmittedVertex` where the host reads a `pj_emitted`.
+const _: () = assert!(
+    size_of::<PjEmitted>() == size_of::<EmittedVertex>()
+        && align_of::<PjEmitted>() == align_of::<EmittedVertex>()
+        && offset_of!(PjEmitted, outputs) == offset_of!(EmittedVertex, outputs)
+        && offset_of!(PjEmitted, vertex) == offset_of!(EmittedVertex, vertex)
+        && offset_of!(PjEmitted, primitive) == offset_of!(EmittedVertex, primitive)
+        && offset_of!(PjEmitted, winding) == offset_of!(EmittedVertex, winding)
+);
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct PjEmitBuffer {
+    pub struct_size: usize,
+    pub vertices: *mut PjEmitted,
+    pub capacity: usize,
+    pub count: usize,
+    pub full: Option<PjFullFn>,
+    pub user: *mut c_void,
+}
+
+/// Sizes of the structure in all versions.
+const EMIT_BUFFER_BYTES: &[usize] = &[offset_of!(PjEmitBuffer, user) + size_of::<*mut c_void>()];
+
+/// A host's buffer. Its memory is cells because the host's function may read and write it.
+struct HostBuffer<'a> {
+    vertices: &'a [Cell<EmittedVertex>],
+    /// Vertices in it, at most its length.
+    count: usize,
+    full: PjFullFn,
+    user: *mut c_void,
+}
+
+impl HostBuffer<'_> {
+    /// Passes the vertices to the host's function if there is no room for another.
+    fn make_room(&mut self) {
+        if self.count == self.vertices.len() {
+            // SAFETY: the host's function gets the host's pointers.
+            unsafe { (self.full)(self.user, self.vertices.as_ptr().cast(), self.count) };
+            self.count = 0;
+        }
+    }
+}
+
+impl HostEmitter for HostBuffer<'_> {
+    fn emit(&mut self, outputs: &Registers, how: EmitState) {
+        self.make_room();
+        self.vertices[self.count].set(EmittedVertex::new(outputs, how));
+        self.count += 1;
+    }
+
+    fn buffer(&mut self) -> Option<&[Cell<EmittedVertex>]> {
+        Some(&self.vertices[self.count..])
+    }
+
+    fn stored(&mut self, count: usize, full: bool) {
+        self.count += count;
+        if full {
+            self.make_room();
+        }
+    }
+}
+
+fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
+    a.start < b.end && b.start < a.end
+}
+
+fn addresses<T>(start: *const T, len: usize) -> Range<usize> {
+    start.addr()..start.addr().saturating_add(len * size_of::<T>())
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pj_run_geometry(
+    shader: *const PjShader,
+    unit: *mut c_void,
+    uniforms: *const c_void,
+    buffer: *mut PjEmitBuffer,
+) -> i32 {
+    catch_panics(move || {
+        // SAFETY: null, or a live handle of `pj_shader_get`.
+        let shader = unsafe { borrow_shader(shader) }?;
+        // SAFETY: the header requires valid pointers.
+        let host = unsafe { host(&shader, unit, uniforms) }?;
+        // SAFETY: the header requires a structure of its declared size.
+        unsafe { declared_size(buffer, EMIT_BUFFER_BYTES) }?;
+        // SAFETY: not null and aligned, and every valid size is at least this structure's. Field by
+        // field: a wider load would wait for the host's last store to one of them.
+        let (vertices, capacity, count, full, user) =
+            unsafe { ((*buffer).vertices, (*buffer).capacity, (*buffer).count, (*buffer).full, (*buffer).user) };
+        let full = full.ok_or(Fault::Null)?;
+        check_pointer(vertices, capacity)?;
+        if capacity == 0 || count > capacity {
+            return Err(Fault::InvalidArgument);
+        }
+        let memory = addresses(vertices, capacity);
+        let registers = addresses(host.unit().as_ptr(), host.unit().len());
+        let constants = addresses(host.uniforms().as_ptr(), host.uniforms().len());
+        let structure = addresses(buffer, 1);
+        if [registers, constants, structure].iter().any(|other| overlap(&memory, other)) {
+            return Err(Fault::Overlap);
+        }
+        // SAFETY: checked for null, alignment and length; no other memory in use overlaps them; the
+        // header requires the rest. Cells, because the host's function may change them.
+        let vertices = unsafe { slice::from_raw_parts(vertices.cast::<Cell<EmittedVertex>>(), capacity) };
+        let mut emitter = HostBuffer { vertices, count, full, user };
+        let exit = shader.run_on(&host, &mut emitter);
+        // SAFETY: as for the read; the field's place alone.
+        unsafe { (*buffer).count = emitter.count };
+        Ok(exit as i32)
+    })
+}
