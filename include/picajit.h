@@ -52,7 +52,7 @@ extern "C" {
 /* ---- Version ---- */
 
 #define PJ_VERSION_MAJOR 0
-#define PJ_VERSION_MINOR 2
+#define PJ_VERSION_MINOR 3
 #define PJ_VERSION_PATCH 0
 
 /* Returns the version of the library: major << 16 | minor << 8 | patch. */
@@ -497,8 +497,9 @@ typedef struct pj_batch {
     uint16_t output_stride; /* the same for outputs */
     uint32_t preserve_unit; /* 0: the unit ends as the last vertex leaves it. 1: it stays unchanged,
                                as if the batch ran on a copy. For hosts that begin each draw with
-                               the same unit. Saves time from four vertices on if the shader runs
-                               as groups; costs the copy if not (PJ_TEXT_SEQUENTIAL). */
+                               the same unit. Saves time for one to three vertices, and from four
+                               on if the shader runs as groups; costs the copy if not
+                               (PJ_TEXT_SEQUENTIAL). */
     uint32_t vertex_layout; /* PJ_AOS or PJ_SOA, of both arrays */
 } pj_batch;
 

@@ -366,7 +366,8 @@ fn read(path: &str) -> String {
 }
 
 /// Sources that define functions.
-const FUNCTIONS: [&str; 4] = ["src/capi.rs", "src/capi/geometry.rs", "src/capi/trace.rs", "src/capi/gpu.rs"];
+const FUNCTIONS: [&str; 5] =
+    ["src/capi.rs", "src/capi/batch.rs", "src/capi/geometry.rs", "src/capi/trace.rs", "src/capi/gpu.rs"];
 /// Sources that define constants and structures.
 const STRUCTURES: [&str; 4] =
     ["src/capi/types.rs", "src/capi/geometry.rs", "src/capi/trace.rs", "src/capi/gpu/types.rs"];

@@ -79,9 +79,9 @@ const JIT_LAYERS: &[(&str, &[&str])] = &[
     ("vertex", &["abi", "target", "emit"]),
     ("batch", &["abi", "settings", "target", "emit"]),
     ("runtime", &["abi", "stages", "batch"]),
-    // A function's kind depends on how it multiplies.
-    ("profile", &["settings", "emit", "runtime"]),
-    ("codegen", &["settings", "stages", "target", "emit", "vertex", "batch"]),
+    // A function's kind depends on how it multiplies and what it stores.
+    ("profile", &["abi", "settings", "emit", "runtime"]),
+    ("codegen", &["abi", "settings", "stages", "target", "emit", "vertex", "batch"]),
 ];
 
 /// Words that may occur in one module only.

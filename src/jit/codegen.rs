@@ -54,11 +54,6 @@ fn check(func: &Func, when: &str) {
     }
 }
 
-/// Whether a run has effects besides registers.
-fn emits(func: &Func) -> bool {
-    func.blocks.iter().flat_map(|b| &b.insts).any(|(_, i)| matches!(i, Inst::Emit | Inst::Setemit(_)))
-}
-
 impl CodeGenerator {
     /// States -> blocks. `explore` gives the states, at most as many as the limits allow.
     pub(super) fn cfg(
@@ -92,18 +87,19 @@ impl CodeGenerator {
         func
     }
 
-    /// Whether outputs-only code serves batches. Nothing but outputs may matter.
+    /// Whether outputs-only code serves batches: nothing but the outputs of one bank matters.
     pub(super) fn has_outputs_code(&self, func: &Func) -> bool {
-        self.variant == Variant::Batch && !emits(func)
+        self.variant == Variant::Batch && !func.has_emission()
     }
 
     /// How code for one vertex multiplies first. Speculation needs a way back: nothing may be
     /// written before the last guard.
     pub(super) fn products(&self, func: &Func, precision: Precision) -> Products {
+        let emits = func.blocks.iter().flat_map(|b| &b.insts).any(|(_, i)| matches!(i, Inst::Emit | Inst::Setemit(_)));
         // In float24 already reading an input is something to speculate about.
         let pays = precision != Precision::F32 || func.nodes.iter().any(multiplies);
         match self.variant {
-            Variant::Vec4 | Variant::Batch if pays && !emits(func) => Products::Speculative,
+            Variant::Vec4 | Variant::Batch if pays && !emits => Products::Speculative,
             _ => Products::Exact,
         }
     }

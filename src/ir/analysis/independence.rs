@@ -99,13 +99,7 @@ impl Origin {
 /// SSA form.
 pub fn prove(func: &Func) -> Result<Independence, Dependence> {
     debug_assert!(func.form == Form::Ssa, "registers in memory are carried by nature");
-    // With an EMIT anywhere, reachable or not, the other bank is in values as well.
-    let sends = |(_, i): &(_, Inst)| match i {
-        Inst::Emit | Inst::Setemit(_) => true,
-        Inst::Def(v) => matches!(func.node(*v), Node::Flip(_)),
-        Inst::Store(..) => false,
-    };
-    if func.blocks.iter().flat_map(|b| &b.insts).any(sends) {
+    if func.has_emission() {
         return Err(Dependence::Emits);
     }
     let origins = func.origins();

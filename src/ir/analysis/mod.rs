@@ -100,6 +100,17 @@ impl Func {
         self.nodes.iter().fold(0, input)
     }
 
+    /// Whether anything of EMIT and SETEMIT is left. With an EMIT anywhere, reachable or not, the
+    /// other output bank is in values as well.
+    pub fn has_emission(&self) -> bool {
+        let emission = |(_, inst): &(_, Inst)| match inst {
+            Inst::Emit | Inst::Setemit(_) => true,
+            Inst::Def(value) => matches!(self.node(*value), Node::Flip(_)),
+            Inst::Store(..) => false,
+        };
+        self.blocks.iter().flat_map(|block| &block.insts).any(emission)
+    }
+
     /// The `o` registers that are written, in either bank; bit n is `on`.
     pub fn outputs_written(&self) -> u16 {
         self.blocks.iter().fold(0, |mask, block| mask | outputs_stored(block))
