@@ -84,7 +84,7 @@ unsafe fn run_one(shader: &Compiled, unit: *mut u8, uniforms: *const u8, batch: 
         let code = direct.get()?;
         copy_registers(input_mask, inputs, unit.add(v as usize).cast());
         // `None` is harmless: the run that follows takes the same inputs.
-        let exit = code.run(uniforms, unit)?;
+        let exit = code.run_copied(uniforms, unit, inputs, input_mask)?;
         let bank = geometry.as_ref().filter(|g| unit.add(g.bank as usize).read() & 1 != 0);
         let o = o + bank.map_or(0, |g| g.bank_stride);
         copy_registers(output_mask, unit.add(o as usize).cast(), outputs);

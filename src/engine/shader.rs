@@ -57,7 +57,8 @@ impl Shader {
 
     /// Runs the vertices of `batch`. The result is as if they ran in order on `unit`; see
     /// [`Kernel::run_batch`](crate::kernel::Kernel::run_batch).
-    #[inline]
+    // Inlined, so that a batch of one never exists in memory.
+    #[inline(always)]
     pub fn run_batch(&self, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>) -> Exit {
         if batch.len() == 1 {
             if batch.preserve_unit {
@@ -67,7 +68,10 @@ impl Shader {
             } else {
                 let (taken, wanted) = (batch.inputs_taken(), batch.outputs_wanted());
                 copy_registers(taken, batch.inputs.registers(), &mut unit.v);
-                let exit = self.run(uniforms, unit);
+                let exit = match self.0.direct().run_copied(uniforms, unit, batch.inputs.registers(), taken) {
+                    Some(exit) => exit,
+                    None => self.run_by_kernel(uniforms, unit, &mut NoEmitter),
+                };
                 copy_registers(wanted, unit.outputs(), batch.outputs.registers());
                 return exit;
             }

@@ -264,7 +264,7 @@ impl Recompiler for Source {
         let code = self.vertex_code(&func, products, Stores::Outputs, &mut Timings::default())?;
         // The proof concerns all registers, so it needs the whole function.
         let independent = analysis::prove(&self.func).is_ok();
-        Ok(OutputsCode { code, always_writes: func.outputs_always_written(), independent })
+        Ok(OutputsCode { code, writes: func.outputs_written(), independent })
     }
 
     fn batch_code(&self, variant: BatchVariant) -> Result<BatchCode, NoBatchCode> {

@@ -63,12 +63,12 @@ pub struct DirectFunctions {
     masks: Masks,
 }
 
-/// What outputs-only code reads and writes; bit n is register n.
+/// What code reads and writes; bit n is register n.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Masks {
-    /// The `v` registers that it reads.
+    /// The `v` registers that code reads.
     pub reads: u16,
-    /// The outputs that every run writes.
+    /// The outputs that outputs-only code writes, in every run.
     pub writes: u16,
 }
 
@@ -77,10 +77,10 @@ impl DirectFunctions {
     ///
     /// # Safety
     /// While the kernel lives, any thread may call each function with uniforms and a unit in the
-    /// kernel's [layout](Kernel::layout), inputs, and a frame with unchecked uniforms. `run` reads
-    /// the unit's `v` registers. `outputs` reads the inputs of [`Masks::reads`], leaves the unit
-    /// unchanged, and writes those of its [`Masks::writes`] that an [`OutputsFrame`] wants. The
-    /// masks never change.
+    /// kernel's [layout](Kernel::layout), inputs, and a frame with unchecked uniforms. Either reads
+    /// the inputs of [`Masks::reads`]. `outputs` leaves the unit unchanged, and writes those of its
+    /// [`Masks::writes`] that an [`OutputsFrame`] wants. What a function reads and writes never
+    /// changes.
     #[cfg_attr(not(feature = "jit"), allow(dead_code))] // then no kernel has machine code
     pub(crate) unsafe fn new(run: Option<Function>, outputs: Option<Function>, masks: Masks) -> DirectFunctions {
         DirectFunctions { run, outputs, masks }
@@ -98,7 +98,7 @@ pub(crate) struct DirectCode {
     v: usize,
     /// Null, or a [`Function`] that runs one vertex and leaves the unit unchanged.
     outputs: AtomicPtr<()>,
-    /// [`Masks`] of `outputs`: what it reads, then what it writes. Published before it.
+    /// [`Masks`]: what either function reads, then what `outputs` writes. Published before these.
     masks: AtomicU32,
     /// The layout of the memory that the code runs on; `None` is [`Unit`] and [`Uniforms`].
     layout: Option<Layout>,
@@ -151,6 +151,26 @@ impl DirectCode {
         }
         // SAFETY: references to the types of this layout.
         unsafe { self.get()?.run((&raw const *uniforms).cast(), (&raw mut *unit).cast()) }
+    }
+
+    /// [`DirectCode::run`] for a unit whose `v` registers of `input_mask` are copies of `inputs`.
+    #[inline]
+    pub(crate) fn run_copied(
+        &self,
+        uniforms: &Uniforms,
+        unit: &mut Unit,
+        inputs: &[Vec4],
+        input_mask: u16,
+    ) -> Option<Exit> {
+        assert!(above(input_mask, inputs.len()) == 0);
+        if self.layout.is_some() {
+            return None;
+        }
+        // SAFETY: references to the types of this layout, and inputs that have the registers.
+        unsafe {
+            let (uniforms, unit) = ((&raw const *uniforms).cast(), (&raw mut *unit).cast());
+            self.get()?.run_copied(uniforms, unit, inputs.as_ptr(), input_mask)
+        }
     }
 
     /// Runs one vertex on a host's memory. `None`: nothing was written, and the kernel must serve
@@ -238,9 +258,14 @@ impl Vertex<'_> {
     /// Panics unless it has the registers of its masks.
     #[inline]
     fn check(&self) {
-        let above = |mask: u16, len: usize| u32::from(mask) >> len.min(16);
         assert!(above(self.input_mask, self.inputs.len()) == 0 && above(self.output_mask, self.outputs.len()) == 0);
     }
+}
+
+/// The bits of a mask from bit `len` on.
+#[inline]
+fn above(mask: u16, len: usize) -> u32 {
+    u32::from(mask) >> len.min(16)
 }
 
 /// A function, if it is published.
@@ -285,6 +310,34 @@ impl DirectRun<'_> {
     #[inline(always)]
     pub(crate) unsafe fn run(self, uniforms: *const u8, unit: *mut u8) -> Option<Exit> {
         let inputs = unit.wrapping_add(self.code.v).cast_const().cast();
+        // SAFETY: the unit's own inputs; the caller promises the rest.
+        unsafe { self.call(uniforms, unit, inputs) }
+    }
+
+    /// [`DirectRun::run`] for a unit whose `v` registers of `input_mask` are copies of `inputs`. It
+    /// reads `inputs` where it can: a load from the unit would wait for the copy's store.
+    ///
+    /// # Safety
+    /// As for [`DirectRun::run`], and `inputs` has the registers of the mask.
+    #[inline(always)]
+    pub(crate) unsafe fn run_copied(
+        self,
+        uniforms: *const u8,
+        unit: *mut u8,
+        inputs: *const Vec4,
+        input_mask: u16,
+    ) -> Option<Exit> {
+        let own = unit.wrapping_add(self.code.v).cast_const().cast();
+        let reads = self.code.masks.load(Ordering::Relaxed) as u16;
+        let inputs = if reads & !input_mask == 0 { inputs } else { own };
+        // SAFETY: both have the registers that the code reads; the caller promises the rest.
+        unsafe { self.call(uniforms, unit, inputs) }
+    }
+
+    /// # Safety
+    /// As for [`DirectRun::run`], and `inputs` has the registers that the code reads.
+    #[inline(always)]
+    unsafe fn call(self, uniforms: *const u8, unit: *mut u8, inputs: *const Vec4) -> Option<Exit> {
         // SAFETY: the pointer came from a `Function` in `publish`. Its kernel, which the
         // `DirectCode` holds, has the layout of these blocks, so `DirectFunctions::new` permits
         // the call.

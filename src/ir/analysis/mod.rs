@@ -18,7 +18,7 @@ mod uniformity;
 #[cfg(test)]
 mod tests;
 
-use super::{Block, Func, Inst, Mem, Node, ScalarUse, Terminator, Type, Use, Value};
+use super::{Block, Func, Inst, Mem, Node, ScalarUse, Type, Use, Value};
 use crate::isa::{DotOp, VectorOp};
 pub use independence::{Dependence, Independence, OutputStore, prove};
 pub use nan_taint::{multiplies, swallows_nan};
@@ -87,10 +87,13 @@ pub fn components_of(ty: Type) -> Components {
     if ty == Type::Vec4 { XYZW } else { 1 }
 }
 
-/// The `o` registers that a block stores; bit n is `on`.
-fn outputs_stored(block: &Block) -> u16 {
-    let output = |mask, i: &(_, Inst)| if let Inst::Store(Mem::Out { n, .. }, _) = i.1 { mask | 1 << n } else { mask };
-    block.insts.iter().fold(0, output)
+impl Block {
+    /// The `o` registers that it stores; bit n is `on`.
+    pub fn outputs_stored(&self) -> u16 {
+        let output =
+            |mask, i: &(_, Inst)| if let Inst::Store(Mem::Out { n, .. }, _) = i.1 { mask | 1 << n } else { mask };
+        self.insts.iter().fold(0, output)
+    }
 }
 
 impl Func {
@@ -113,13 +116,7 @@ impl Func {
 
     /// The `o` registers that are written, in either bank; bit n is `on`.
     pub fn outputs_written(&self) -> u16 {
-        self.blocks.iter().fold(0, |mask, block| mask | outputs_stored(block))
-    }
-
-    /// The `o` registers that are written wherever a run ends, in the SSA form; bit n is `on`.
-    pub fn outputs_always_written(&self) -> u16 {
-        let ends = self.blocks.iter().filter(|block| matches!(block.term, Terminator::Exit(_)));
-        ends.fold(u16::MAX, |mask, block| mask & outputs_stored(block))
+        self.blocks.iter().fold(0, |mask, block| mask | block.outputs_stored())
     }
 
     /// For each block parameter its incoming values, one per edge.

@@ -211,7 +211,7 @@ impl Code {
 }
 
 /// The functions that runs may call without their kernel, which owns all of this code: code for one
-/// vertex, and outputs-only code with the outputs that it always writes. `reads` has the inputs
+/// vertex, and outputs-only code with the outputs that it writes. `reads` has the inputs
 /// that either reads.
 pub(crate) fn direct(run: Option<&Code>, outputs: Option<(&Code, u16)>, reads: u16) -> DirectFunctions {
     let run = run.filter(|code| !code.needs.emits).map(Code::function);

@@ -328,7 +328,7 @@ impl Kernel for NativeKernel {
         let exact = !self.speculation_pays();
         let run = if exact { self.lazy.compiled_exact() } else { Some(&self.code) };
         let outputs = self.lazy.compiled_outputs(exact).and_then(|code| code.as_ref().ok());
-        call::direct(run, outputs.map(|outputs| (&outputs.code, outputs.always_writes)), self.reads)
+        call::direct(run, outputs.map(|outputs| (&outputs.code, outputs.writes)), self.reads)
     }
 
     fn stats(&self) -> KernelStats {

@@ -63,8 +63,8 @@ impl BatchCode {
 /// Outputs-only code: it runs one vertex of a batch, and leaves the unit as it was.
 pub(crate) struct OutputsCode {
     pub(crate) code: Code,
-    /// Output registers that every run writes.
-    pub(crate) always_writes: u16,
+    /// Output registers that it writes; the others are as the unit has them.
+    pub(crate) writes: u16,
     /// Whether vertices are independent, so that each may find the unit as the batch does.
     pub(crate) independent: bool,
 }

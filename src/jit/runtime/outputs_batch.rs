@@ -28,7 +28,7 @@ impl NativeKernel {
         let mut result = Exit::End;
         for n in 0..count {
             let (input, output) = (&batch.inputs[n], &mut batch.outputs[n]);
-            let unwritten = output_mask & !code.always_writes;
+            let unwritten = output_mask & !code.writes;
             if unwritten != 0 {
                 memory.copy_outputs(unwritten, output);
             }

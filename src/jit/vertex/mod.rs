@@ -187,6 +187,7 @@ impl<'f> VertexLowering<'_, 'f> {
                 self.b.set_srcloc(SourceLoc::new(u32::from(pc)));
                 self.store(mem, value);
             }
+            self.store_unchanged_outputs(block);
             self.emissions.end_block();
             self.terminate(&block.term);
         }

@@ -5,7 +5,7 @@
 
 use super::{VertexLowering, VertexValue};
 use crate::ir::analysis::{Components, XYZW};
-use crate::ir::{Form, Mem, Node, Type, Value};
+use crate::ir::{Block, Form, Mem, Node, Terminator, Type, Value};
 use crate::isa::numeric::Precision;
 use crate::jit::abi::{FRAME_ONES, FRAME_UNIFORMS_CHECKED, OUTPUTS_FRAME_MASK, OUTPUTS_FRAME_OUTPUTS, Stores, VEC4};
 use crate::jit::emit::memory::{aligned, bank_address, bank_number, constant_memory, load_flag, uniform_address};
@@ -154,6 +154,22 @@ impl VertexLowering<'_, '_> {
         }
         if let Some((base, offset)) = self.address(mem) {
             self.b.ins().store(aligned(), stored, base, offset);
+        }
+    }
+
+    /// Copies outputs from the unit to the batch that a run leaves unchanged if it ends in `block`,
+    /// and changes if it ends elsewhere: so every run writes the same registers.
+    pub(crate) fn store_unchanged_outputs(&mut self, block: &Block) {
+        let unchanged = self.func.outputs_written() & !block.outputs_stored();
+        if self.stores == Stores::Unit || unchanged == 0 || !matches!(block.term, Terminator::Exit(_)) {
+            return;
+        }
+        let bank = bank_number(&mut self.b, &self.layout, self.unit);
+        let base = bank_address(&mut self.b, &self.layout, self.unit, bank);
+        for n in (0..16).filter(|n| unchanged >> n & 1 != 0) {
+            let offset = self.layout.o(n, 0);
+            let output = self.b.ins().load(types::F32X4, aligned(), base, offset);
+            self.store_wanted(n, output);
         }
     }
 
