@@ -4,8 +4,14 @@
 //! [`Program`](crate::program::Program). Every reader treats its bytes as hostile: it checks each
 //! offset before use, and its memory stays within a small multiple of the file's size.
 
+#[cfg(feature = "containers")]
+pub mod cursor;
 pub mod dvoj;
+#[cfg(feature = "containers")]
+pub mod finding;
 pub mod float24;
+#[cfg(feature = "containers")]
+pub mod mbs;
 pub mod reader;
 pub mod shbin;
 
