@@ -55,6 +55,11 @@ pub(crate) mod corpus {
     /// All files of the corpus folder `name` that end in `.name`, as (file name, bytes), sorted.
     /// Without a corpus it prints a note and returns `None`.
     pub(crate) fn files(name: &str) -> Option<Vec<(String, Vec<u8>)>> {
+        with_ending(name, name)
+    }
+
+    /// All files of the corpus folder `name` that end in `.ending`.
+    pub(crate) fn with_ending(name: &str, ending: &str) -> Option<Vec<(String, Vec<u8>)>> {
         let root = std::env::var_os("PICAJIT_CORPUS")
             .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/corpus")), PathBuf::from);
         let Ok(dir) = std::fs::read_dir(root.join(name)) else {
@@ -66,11 +71,11 @@ pub(crate) mod corpus {
         };
         let mut files: Vec<_> = dir
             .map(|e| e.unwrap().path())
-            .filter(|p| p.extension().is_some_and(|e| e == name))
+            .filter(|p| p.extension().is_some_and(|e| e == ending))
             .map(|p| (p.file_name().unwrap().to_string_lossy().into_owned(), std::fs::read(&p).unwrap()))
             .collect();
         files.sort();
-        assert!(!files.is_empty(), "{name}: the corpus folder is there but has no .{name} file");
+        assert!(!files.is_empty(), "{name}: the corpus folder is there but has no .{ending} file");
         Some(files)
     }
 }

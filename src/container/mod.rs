@@ -14,6 +14,8 @@ pub mod float24;
 pub mod mbs;
 pub mod reader;
 pub mod shbin;
+#[cfg(feature = "containers")]
+pub mod vbc;
 
 use std::fmt;
 

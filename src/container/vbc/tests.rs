@@ -1,0 +1,179 @@
+//! The corpus, its conversions, repairs and contradictions. Without a corpus they print a line.
+
+use super::*;
+use crate::container::finding::Severity;
+use crate::testing::{corpus, hostile};
+use std::io::Read;
+
+/// The corpus, with its compressed file.
+fn files() -> Vec<(String, Vec<u8>)> {
+    let Some(mut files) = corpus::files("vbc") else { return Vec::new() };
+    for (name, packed) in corpus::with_ending("vbc", "gz").unwrap_or_default() {
+        let mut bytes = Vec::new();
+        flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut bytes).unwrap();
+        files.push((name, bytes));
+    }
+    files
+}
+
+fn file(name: &str) -> Option<Vbc> {
+    files().into_iter().find(|(n, _)| n.contains(name)).map(|(_, bytes)| Vbc::parse(&bytes).unwrap())
+}
+
+fn errors(vbc: &Vbc) -> Vec<String> {
+    let errors = vbc.verify().into_iter().filter(|f| f.severity == Severity::Error);
+    errors.map(|f| f.to_string()).collect()
+}
+
+#[test]
+fn the_corpus_is_read_and_written_back() {
+    for (name, bytes) in files() {
+        let vbc = Vbc::parse(&bytes).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(vbc.write(), bytes, "{name}");
+        let dialect = if name.contains("a77136f") { Dialect::A2 } else { Dialect::C };
+        assert_eq!(vbc.dialect, dialect, "{name}");
+        let errors = errors(&vbc);
+        let expected = match name.as_str() {
+            n if n.contains("c110b1b_subpass") => 2,
+            n if n.contains("wrap") => 1,
+            _ => 0,
+        };
+        assert_eq!(errors.len(), expected, "{name}: {errors:#?}");
+    }
+}
+
+#[test]
+fn every_layout_is_written_and_read() {
+    let Some(c) = file("c110b1b_full") else { return };
+    for dialect in [Dialect::A0, Dialect::A1] {
+        let mut vbc = c.clone();
+        vbc.dialect = dialect;
+        for row in &mut vbc.bindings {
+            row.base = Base::of(Dialect::C, row.base).unwrap().number(dialect);
+            if !Base::of(dialect, row.base).unwrap().is_buffer() {
+                row.detail[1] = 4;
+            }
+        }
+        vbc.uniform.iter_mut().flat_map(|u| &mut u.members).for_each(|m| m.ty = None);
+        assert_eq!(Vbc::parse(&vbc.write()).unwrap(), vbc);
+        assert_eq!(errors(&vbc), [""; 0]);
+    }
+}
+
+#[test]
+fn what_a2_holds_survives_c() {
+    for (name, bytes) in files() {
+        let vbc = Vbc::parse(&bytes).unwrap();
+        let target = if vbc.dialect == Dialect::C { Dialect::A2 } else { Dialect::C };
+        match vbc.converted(target) {
+            Ok(to) => {
+                assert_eq!(Vbc::parse(&to.write()).unwrap(), to, "{name}");
+                assert_eq!(errors(&to), [""; 0], "{name}");
+                assert_eq!(to.converted(vbc.dialect).unwrap().write(), bytes, "{name}");
+            }
+            Err(e) => assert!(name.contains("c110b1b_subpass") || name.contains("wrap"), "{name}: {e}"),
+        }
+    }
+}
+
+#[test]
+fn what_a_dialect_lacks_is_named() {
+    let (Some(c), Some(a2)) = (file("c110b1b_full"), file("a77136f_full")) else { return };
+    let fails = |vbc: &Vbc, target, wanted: &str| {
+        assert_eq!(vbc.converted(target).unwrap_err().message, wanted);
+    };
+    let mut snorm = c.clone();
+    let image = snorm.bindings.iter_mut().find(|b| b.slot == 3).unwrap();
+    image.detail[1] = 4;
+    fails(&snorm, Dialect::A2, "the binding at slot 3 has a type that dialect A2 can't express");
+    let mut long = a2.clone();
+    long.uniform.as_mut().unwrap().members[1].name = vec![b'x'; 256];
+    fails(
+        &long,
+        Dialect::C,
+        &format!("the member `{}...` has a name of 256 bytes, dialect C holds 255", "x".repeat(64)),
+    );
+    let mut far = a2.clone();
+    far.uniform.as_mut().unwrap().members[1].offset = 1 << 16;
+    fails(&far, Dialect::C, "the member `tint` is at offset 65536, dialect C holds 65535");
+    let mut none = a2;
+    none.bindings[0].detail[0] = 0;
+    let slot = none.bindings[0].slot;
+    fails(&none, Dialect::C, &format!("the binding at slot {slot} has a type that dialect C can't express"));
+    fails(&c, Dialect::A1, "dialect C does not convert to A1, only A2 and C do");
+}
+
+#[test]
+fn contradictions_to_the_modules_are_found() {
+    let Some(full) = file("c110b1b_full") else { return };
+    let has = |change: &dyn Fn(&mut Vbc), wanted: &str| {
+        let mut vbc = full.clone();
+        change(&mut vbc);
+        let found = errors(&vbc);
+        assert!(found.iter().any(|m| m.contains(wanted)), "{wanted}: {found:#?}");
+    };
+    has(&|v| v.inputs[0].ty.rows = 2, "the input at location 0 is float3 in the module, float2 in the table");
+    has(&|v| v.inputs.truncate(1), "the module has an input at location 1, the table has none");
+    has(&|v| v.outputs[1].ty.base = 4, "the output at location 2 is uint in the module, float in the table");
+    has(&|v| v.uniform.as_mut().unwrap().members[1].offset = 68, "`tint` is at 64 in the module, at 68 in the table");
+    has(&|v| v.uniform = None, "the module has a uniform block, the tables have none");
+    has(&|v| v.bindings.retain(|b| b.slot < 9), "words of table indices, the bindings need");
+    has(&|v| v.tables[2] = 99, "descriptors, the table of buffers has 99");
+    has(&|v| v.modules.swap(0, 4), "stage `vert` has an entry point of the model Fragment");
+    has(&|v| v.modules[4].truncate(40), "stage `frag`: no valid SPIR-V");
+    has(&|v| v.inputs[1].location = 0, "location 0 has two inputs");
+    has(&|v| v.bindings[1].slot = 0, "two bindings at slot 0");
+    has(&|v| v.bindings[1].stages = 2, "names stages that are absent: tesc");
+}
+
+#[test]
+fn defects_are_repaired_or_named() {
+    let (Some(subpass), Some(wrap)) = (file("c110b1b_subpass"), file("wrap")) else { return };
+    assert_eq!(subpass.subpass_inputs.iter().map(|s| s.name().unwrap()).collect::<Vec<_>>(), [&b"base"[..], b"ids"]);
+    let message = wrap.repaired().unwrap_err().message;
+    assert_eq!(message, "stage `vert` has 150285 words, its size holds 65535");
+    // The optimiser has removed both inputs from the module.
+    let message = subpass.clone().repaired().unwrap_err().message;
+    assert_eq!(message, "the type of subpass input 0 is not known: the fragment module does not use it");
+    let mut used = subpass;
+    used.modules[4].extend(subpass_variables());
+    let repaired = used.repaired().unwrap();
+    let plain = |texel| SubpassInput::Plain { texel, count: 4, reserved: 0 };
+    assert_eq!(repaired.subpass_inputs, [plain(2), plain(1)]);
+    assert_eq!(errors(&repaired), [""; 0]);
+    assert_eq!(Vbc::parse(&repaired.write()).unwrap(), repaired);
+    assert_eq!(repaired.converted(Dialect::A2).unwrap().subpass_inputs, [plain(4), plain(3)]);
+}
+
+/// Instructions that declare subpass inputs 0, of float, and 1, of uint.
+fn subpass_variables() -> Vec<u8> {
+    let inst = |op: u32, operands: &[u32]| [&[(operands.len() as u32 + 1) << 16 | op], operands].concat();
+    let input = |index: u32, number: Vec<u32>| {
+        let [ty, image, pointer, variable] = [0, 1, 2, 3].map(|n| 10_000 + 10 * index + n);
+        let image_inst = inst(25, &[image, ty, 6, 0, 0, 0, 2, 0]);
+        let rest = [inst(32, &[pointer, 0, image]), inst(59, &[pointer, variable, 0])].concat();
+        let decorations =
+            [[variable, 34, 2], [variable, 33, index], [variable, 43, index]].map(|d| inst(71, &d)).concat();
+        [decorations, number, image_inst, rest].concat()
+    };
+    let words = [input(0, inst(22, &[10_000, 32])), input(1, inst(21, &[10_010, 32, 0]))].concat();
+    words.iter().flat_map(|w| w.to_le_bytes()).collect()
+}
+
+#[test]
+fn hostile_files_give_an_error_or_a_model() {
+    for (name, bytes) in files().into_iter().filter(|(_, b)| b.len() < 16 << 10) {
+        hostile::files(&bytes, |file| {
+            if let Ok(vbc) = Vbc::parse(file) {
+                assert_eq!(vbc.write(), file, "{name}");
+                vbc.verify();
+                for target in [Dialect::A2, Dialect::C] {
+                    if let Ok(to) = vbc.converted(target) {
+                        assert_eq!(to.converted(vbc.dialect).unwrap(), vbc, "{name}");
+                    }
+                }
+                drop(vbc.repaired());
+            }
+        });
+    }
+}
