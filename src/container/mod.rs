@@ -12,6 +12,8 @@ pub mod finding;
 pub mod float24;
 #[cfg(feature = "containers")]
 pub mod mbs;
+#[cfg(feature = "containers")]
+pub mod metallib;
 pub mod reader;
 pub mod shbin;
 #[cfg(feature = "containers")]

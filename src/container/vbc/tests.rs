@@ -43,6 +43,32 @@ fn the_corpus_is_read_and_written_back() {
 }
 
 #[test]
+fn the_validator_accepts_the_modules() {
+    let validator = |path: &std::path::Path| {
+        std::process::Command::new("spirv-val")
+            .args(["--scalar-block-layout", "--target-env", "vulkan1.2"])
+            .arg(path)
+            .output()
+    };
+    if validator(std::path::Path::new("--version")).is_err() {
+        use std::io::Write;
+        // Bypasses the test harness's capture.
+        let _ = writeln!(std::io::stderr(), "skipped: no spirv-val");
+        return;
+    }
+    let path = std::env::temp_dir().join(format!("picajit-{}.spv", std::process::id()));
+    for (name, bytes) in files() {
+        let vbc = Vbc::parse(&bytes).unwrap();
+        for module in vbc.modules.iter().filter(|m| !m.is_empty()) {
+            std::fs::write(&path, module).unwrap();
+            let output = validator(&path).unwrap();
+            assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+    }
+    let _ = std::fs::remove_file(path);
+}
+
+#[test]
 fn every_layout_is_written_and_read() {
     let Some(c) = file("c110b1b_full") else { return };
     for dialect in [Dialect::A0, Dialect::A1] {
