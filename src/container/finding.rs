@@ -76,7 +76,7 @@ impl Findings {
 }
 
 /// A name from a file for a message: printable ASCII, the rest escaped, shortened beyond 64 bytes.
-pub(crate) fn quoted(name: &[u8]) -> String {
+pub fn quoted(name: &[u8]) -> String {
     let shown = &name[..name.len().min(64)];
     let dots = if name.len() > 64 { "..." } else { "" };
     format!("`{}{dots}`", shown.escape_ascii())

@@ -217,6 +217,25 @@ impl MbsProgram {
         })
     }
 
+    /// Number of instructions in the code. An instruction of a fragment program has its length in
+    /// its first word; length 0 ends the count.
+    pub fn instructions(&self) -> Option<usize> {
+        let code = self.code()?;
+        if self.stage == MbsStage::Vertex {
+            return Some(code.len() / 16);
+        }
+        let (mut words, mut n) = (code.as_chunks::<4>().0, 0);
+        while let Some(first) = words.first() {
+            let len = (u32::from_le_bytes(*first) & 31) as usize;
+            if len == 0 {
+                break;
+            }
+            words = words.get(len..).unwrap_or(&[]);
+            n += 1;
+        }
+        Some(n)
+    }
+
     /// The uniform table.
     pub fn uniforms(&self) -> Option<&Table> {
         self.parts.iter().find_map(|p| if let ProgramPart::Uniforms(t) = p { Some(t) } else { None })

@@ -21,6 +21,7 @@ pub use strip::Strip;
 pub use tags::{Group, Tag};
 
 use crate::container::cursor::FormatError;
+use sources::Sources;
 use std::io::{Read, Seek, SeekFrom};
 
 /// Bytes of the header.
@@ -169,6 +170,13 @@ impl Metallib {
     pub fn source_section(&self) -> Option<(Section, bool)> {
         let tagged = |name| self.tagged_section(name);
         tagged(*b"HSRC").map(|s| (s, false)).or_else(|| tagged(*b"HSRD").map(|s| (s, true)))
+    }
+
+    /// The embedded sources; `None` if the library has none.
+    pub fn sources(&self, source: &mut (impl Read + Seek)) -> Option<Result<Sources, FormatError>> {
+        let (section, has_directory) = self.source_section()?;
+        let bytes = read_at(source, section);
+        Some(bytes.and_then(|bytes| Sources::parse(section.offset, &bytes, has_directory)))
     }
 
     /// Public or private metadata of a function.

@@ -21,6 +21,8 @@ pub struct Sources {
 /// A file of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceFile {
+    /// Number of its archive.
+    pub archive: usize,
     /// Its path as stored, never to be used unchecked.
     pub path: Vec<u8>,
     /// Its bytes.
@@ -48,9 +50,9 @@ impl Sources {
     pub fn unpack(&self) -> Result<Vec<SourceFile>, FormatError> {
         let mut files = Vec::new();
         let mut left = MOST_UNPACKED;
-        for group in &self.archives {
+        for (n, group) in self.archives.iter().enumerate() {
             let Some((_, packed)) = archive(group) else { continue };
-            unpack(group.offset, packed, &mut left, &mut files)?;
+            unpack(group.offset, packed, &mut left, |path, bytes| files.push(SourceFile { archive: n, path, bytes }))?;
         }
         Ok(files)
     }
@@ -71,7 +73,7 @@ fn text(c: &mut Cursor<'_>) -> Result<Vec<u8>, FormatError> {
     Ok(text)
 }
 
-fn unpack(at: u64, packed: &[u8], left: &mut u64, files: &mut Vec<SourceFile>) -> Result<(), FormatError> {
+fn unpack(at: u64, packed: &[u8], left: &mut u64, mut file: impl FnMut(Vec<u8>, Vec<u8>)) -> Result<(), FormatError> {
     let damaged = |e: std::io::Error| FormatError::new(at, format!("a source archive is damaged: {e}"));
     // Bytes after the end of the compressed stream are padding.
     let mut tar = Vec::new();
@@ -90,7 +92,7 @@ fn unpack(at: u64, packed: &[u8], left: &mut u64, files: &mut Vec<SourceFile>) -
         let mut bytes = Vec::new();
         entry.by_ref().take(room + 1).read_to_end(&mut bytes).map_err(damaged)?;
         room = room.checked_sub(bytes.len() as u64).ok_or_else(too_large)?;
-        files.push(SourceFile { path, bytes });
+        file(path, bytes);
     }
     Ok(())
 }

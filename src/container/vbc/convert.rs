@@ -87,7 +87,7 @@ fn binding(row: Binding, from: Dialect, target: Dialect) -> Result<Binding, Form
     // Dialect A2 has a further rank before those of C.
     let rank = match target {
         Dialect::C => rank.checked_sub(1).filter(|&r| r < 7),
-        _ => Some(rank + 1).filter(|_| rank < 7),
+        _ => Some(rank).filter(|&r| r < 7).map(|r| r + 1),
     };
     let (texel, size, count) = if matches!(base, Base::Sampler | Base::RoTexels) {
         // What these give a shader has four components of four bytes. A2 stores zeros.
