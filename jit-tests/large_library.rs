@@ -41,7 +41,8 @@ fn head() -> (Vec<u8>, u64) {
     let modules = public + 2 * len;
     let size = modules + MODULE * FUNCTIONS;
     let fields = numbers(&[size, 88, list_len - 4, public, len, public + len, len, modules, MODULE * FUNCTIONS]);
-    let head = [&b"MTLB\x01\x80\x02\0\x07\0\0\x81\x0E\0\0\0"[..], &fields, &list, b"ENDT", &metadata, &metadata].concat();
+    let head =
+        [&b"MTLB\x01\x80\x02\0\x07\0\0\x81\x0E\0\0\0"[..], &fields, &list, b"ENDT", &metadata, &metadata].concat();
     (head, size)
 }
 

@@ -14,13 +14,15 @@ mod verify;
 mod write;
 
 #[cfg(test)]
+mod handmade;
+#[cfg(test)]
 mod tests;
 
 pub use metadata::{Constant, VertexAttribute, data_type_name};
 pub use strip::Strip;
 pub use tags::{Group, Tag};
 
-use crate::container::cursor::FormatError;
+use crate::container::cursor::{Cursor, FormatError};
 use sources::Sources;
 use std::io::{Read, Seek, SeekFrom};
 
@@ -177,6 +179,14 @@ impl Metallib {
         let (section, has_directory) = self.source_section()?;
         let bytes = read_at(source, section);
         Some(bytes.and_then(|bytes| Sources::parse(section.offset, &bytes, has_directory)))
+    }
+
+    /// Names in the section of the tag `HDYN`: `NAME` is the library's own, `DYNL` those it is linked
+    /// to. `None` if there is no such section.
+    pub fn dynamic(&self, source: &mut (impl Read + Seek)) -> Option<Result<Vec<Tag>, FormatError>> {
+        let section = self.tagged_section(*b"HDYN")?;
+        let tags = |bytes: Vec<u8>| tags::parse_tags(&mut Cursor::new(section.offset, &bytes));
+        Some(read_at(source, section).and_then(tags))
     }
 
     /// Public or private metadata of a function.

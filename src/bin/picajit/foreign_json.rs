@@ -136,6 +136,13 @@ fn metallib_json(library: &Metallib, source: &mut BufReader<File>) -> Value {
         "uuid": uuid.map(|t| t.body.iter().map(|b| format!("{b:02x}")).collect::<String>()),
         "functions": functions,
     });
+    if let Some(Ok(tags)) = library.dynamic(source) {
+        let name = |body: &[u8]| text(body.strip_suffix(&[0]).unwrap_or(body));
+        let names =
+            |wanted: &[u8; 4]| tags.iter().filter(|t| t.name == *wanted).map(|t| name(&t.body)).collect::<Vec<_>>();
+        json["library_name"] = json!(names(b"NAME"));
+        json["linked_libraries"] = json!(names(b"DYNL"));
+    }
     if let Some(Ok(sources)) = library.sources(source) {
         let id = |(id, packed): (&[u8], &[u8])| json!({ "archive": text(id), "bytes": packed.len() });
         json["link_options"] = json!(text(&sources.link_options));

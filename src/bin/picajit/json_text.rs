@@ -7,13 +7,15 @@ use std::io::{self, Write};
 
 /// Columns before a field's value.
 const WIDTH: usize = 20;
+/// The field whose objects have tables of their own, and so are no rows of a table.
+const BLOCKS: &str = "programs";
 
 /// An object, its fields indented by `indent`. Empty fields are left out.
 pub fn object(fields: &Map<String, Value>, indent: usize, out: &mut dyn Write) -> io::Result<()> {
     for (name, value) in fields {
         let heading = name.replace('_', " ");
         match value {
-            Value::Array(rows) if rows.first().is_some_and(|r| has_lists(r)) => {
+            Value::Array(rows) if name == BLOCKS => {
                 for row in rows.iter().filter_map(Value::as_object) {
                     writeln!(out)?;
                     object(row, indent, out)?;
@@ -32,13 +34,6 @@ pub fn object(fields: &Map<String, Value>, indent: usize, out: &mut dyn Write) -
         }
     }
     Ok(())
-}
-
-/// Whether a row has tables of its own, and so is no row of a table.
-fn has_lists(row: &Value) -> bool {
-    let is_list = |v: &Value| v.as_array().is_some_and(|a| a.first().is_some_and(Value::is_object));
-    // Three short lists still fit a row.
-    row.as_object().is_some_and(|o| o.values().filter(|v| is_list(v)).count() > 0 && o.contains_key("stage"))
 }
 
 fn table(rows: &[Value], indent: usize, out: &mut dyn Write) -> io::Result<()> {

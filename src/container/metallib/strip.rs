@@ -9,6 +9,9 @@ use crate::container::cursor::{Cursor, FormatError};
 use std::collections::HashMap;
 use std::io::{Read, Seek, Write};
 
+/// The tag that gives the section of reflection.
+const RLST: [u8; 4] = *b"RLST";
+
 /// What to leave out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Strip {
@@ -73,7 +76,7 @@ impl Metallib {
                 Part::Extension => super::tags::tags_len(to.extension.as_deref().unwrap_or(&[])),
                 Part::Public => to.public.iter().map(Group::len).sum(),
                 Part::Private => to.private.iter().map(Group::len).sum(),
-                Part::Tagged(tag) if tag == b"RLST" => {
+                Part::Tagged(RLST) => {
                     let bytes = read_at(source, *section)?;
                     reflected = padded(*section, &bytes, at, &mut reflection)?;
                     reflection.len() as u64
@@ -117,7 +120,7 @@ impl Metallib {
                 Part::Extension => write_tags(to.extension.as_deref().unwrap_or(&[]), &mut bytes)?,
                 Part::Public => write_groups(&to.public, &mut bytes)?,
                 Part::Private => write_groups(&to.private, &mut bytes)?,
-                Part::Tagged(tag) if tag == b"RLST" => bytes.append(&mut reflection),
+                Part::Tagged(RLST) => bytes.append(&mut reflection),
                 Part::Modules | Part::Tagged(_) | Part::Gap => {
                     put(out, &bytes)?;
                     bytes.clear();

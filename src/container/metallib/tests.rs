@@ -12,6 +12,65 @@ fn files() -> Vec<(String, Vec<u8>)> {
     corpus::files("metallib").unwrap_or_default()
 }
 
+#[test]
+fn every_part_of_the_description_is_read() {
+    let bytes = handmade::library();
+    let mut source = Bytes::new(&bytes);
+    let library = Metallib::parse(&bytes).unwrap();
+    assert_eq!(library.verify(&mut source).unwrap(), []);
+    assert_eq!((library.header.version(), library.header.platform_name()), ("1.2.9".into(), "macOS 26.1.2".into()));
+    let mut out = Vec::new();
+    library.write(&mut source, &mut out).unwrap();
+    assert!(out == bytes && stripped(&bytes, Strip::default()) == bytes);
+
+    let functions: Vec<_> = library.functions().collect();
+    assert_eq!(functions.iter().map(|f| f.type_name()).collect::<Vec<_>>(), ["vertex", "mesh", "object"]);
+    assert_eq!((functions[0].name(), functions[0].tessellation()), (&b"ns::f0"[..], Some((2, 16))));
+    assert_eq!(functions[0].versions(), Some(["2.8".into(), "4.0.1".into()]));
+    let metadata = |n: usize| library.metadata(functions[n], true).unwrap();
+    assert_eq!(metadata(0).vertex_attributes().unwrap()[0].data_type, Some(6));
+    assert_eq!((metadata(1).is_empty(), metadata(2).constants().unwrap()[0].index), (true, 7));
+    let debug = library.metadata(functions[1], false).unwrap().debug_line();
+    assert_eq!(debug, Some((5, &b"/Users/a/x.metal"[..])));
+    // The second and the third function share a module.
+    assert_eq!(library.module_extent(functions[1]), library.module_extent(functions[2]));
+    let sources = library.sources(&mut source).unwrap().unwrap();
+    assert_eq!(
+        (&sources.link_options[..], sources.working_directory.as_deref()),
+        (&b"-o lib"[..], Some(&b"/Users/a"[..]))
+    );
+    let dynamic = library.dynamic(&mut source).unwrap().unwrap();
+    assert_eq!((&dynamic[0].body[..], &dynamic[1].body[..]), (&b"lib.metallib\0"[..], &b"other.metallib\0"[..]));
+
+    for (strip, sections) in [
+        (Strip { sources: true, debug: true, ..Strip::default() }, [false, true, true]),
+        (Strip { debug: true, ..Strip::default() }, [true, true, true]),
+        (Strip::ALL, [false, true, false]),
+    ] {
+        let out = stripped(&bytes, strip);
+        let after = Metallib::parse(&out).unwrap();
+        assert_eq!(after.verify(&mut Bytes::new(&out)).unwrap(), [], "{strip:?}");
+        let left = [*b"HSRD", *b"HDYN", *b"RLST"].map(|tag| after.tagged_section(tag).is_some());
+        assert_eq!(left, sections);
+        assert!(!out.windows(7).any(|w| w == b"x.metal"));
+    }
+}
+
+#[test]
+fn a_module_without_a_size_ends_at_the_next_one() {
+    let mut bytes = handmade::library();
+    // An unknown tag of the same length takes the size's place.
+    while let Some(at) = bytes.windows(4).position(|w| w == b"MDSZ") {
+        bytes[at..at + 4].copy_from_slice(b"ODD!");
+    }
+    let library = Metallib::parse(&bytes).unwrap();
+    let extents: Vec<_> = library.functions().map(|f| library.module_extent(f).unwrap()).collect();
+    let start = library.header.modules.offset;
+    assert_eq!(extents, [0, 32, 32].map(|at| Section { offset: start + at, size: 32 }));
+    let found = library.verify(&mut Bytes::new(&bytes)).unwrap();
+    assert!(found.iter().all(|f| f.message.contains("unknown tag `ODD!`")), "{found:?}");
+}
+
 fn errors(bytes: &[u8]) -> Vec<String> {
     let mut source = Bytes::new(bytes);
     let found = Metallib::parse(bytes).unwrap().verify(&mut source).unwrap();
@@ -144,10 +203,11 @@ fn metadata_are_decoded() {
     let vertex = library.functions().next().unwrap();
     let found = library.metadata(vertex, true).unwrap();
     let found = found.vertex_attributes().unwrap();
-    let shown: Vec<_> = found.iter().map(|a| (&a.name[..], a.index, a.usage, a.active, a.data_type)).collect();
-    let expected: [(&[u8], u16, u8, bool, Option<u8>); 3] =
-        [(b"aPos", 0, 0, true, Some(4)), (b"aUV", 1, 0, true, Some(4)), (b"aColor", 2, 0, true, Some(6))];
-    assert_eq!(shown, expected);
+    let attribute = |name: &[u8], index, ty| {
+        let data_type = Some(ty);
+        VertexAttribute { name: name.into(), index, usage: 0, active: true, data_type }
+    };
+    assert_eq!(found, [attribute(b"aPos", 0, 4), attribute(b"aUV", 1, 4), attribute(b"aColor", 2, 6)]);
     assert_eq!(
         [3, 4, 6, 0x1D, 0x21, 0x35, 200].map(data_type_name),
         ["float", "float2", "float4", "int", "uint", "bool", "type 200"]
@@ -220,7 +280,7 @@ fn a_file_that_shrinks_meanwhile_is_an_error() {
 
 #[test]
 fn hostile_files_give_an_error_or_a_model() {
-    for (name, bytes) in files() {
+    for (name, bytes) in files().into_iter().chain([("by hand".into(), handmade::library())]) {
         hostile::files(&bytes, |file| {
             let mut source = Bytes::new(file);
             let Ok(library) = Metallib::parse(file) else { return };

@@ -7,6 +7,7 @@ use super::{Function, Metallib, Part, Section, bitcode, read_at};
 use crate::container::cursor::{Cursor, FormatError};
 use crate::container::finding::{Finding, Findings, quoted};
 use sha2::{Digest, Sha256};
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::io::{Read, Seek};
 
@@ -30,6 +31,9 @@ impl Metallib {
         }
         let reflection = self.reflection_groups(source, f)?;
         let sources = self.source_groups(source, f)?;
+        if let Some(Err(e)) = self.dynamic(source) {
+            f.error(e.offset, e.message);
+        }
         let mut names = HashSet::new();
         for function in self.functions() {
             self.verify_function(function, &reflection, &sources, f);
@@ -193,13 +197,13 @@ impl Metallib {
                 continue;
             };
             let key = (extent.offset, extent.size);
-            if !hashes.contains_key(&key) {
+            if let Entry::Vacant(entry) = hashes.entry(key) {
                 let Some(left) = budget.checked_sub(extent.size) else {
                     f.error(at, format!("modules overlap to more than {MOST_SHARING} times their section"));
                     return Ok(());
                 };
                 budget = left;
-                hashes.insert(key, hash(source, extent)?);
+                entry.insert(hash(source, extent)?);
                 verify_wrapper(source, extent, &name, f)?;
             }
             if function.hash().is_some_and(|h| h != hashes[&key]) {

@@ -102,8 +102,8 @@ impl Vbc {
             if end > most {
                 f.error(at, format!("{here} ends at location {end}, beyond {most}"));
             }
-            for slot in usize::from(location)..end.min(most) {
-                if std::mem::replace(&mut used[slot], true) {
+            for (slot, used) in used.iter_mut().enumerate().take(end.min(most)).skip(location.into()) {
+                if std::mem::replace(used, true) {
                     f.error(at, format!("location {slot} has two {what}s"));
                 }
             }
