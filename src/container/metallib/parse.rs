@@ -6,7 +6,7 @@ use crate::container::cursor::{Cursor, FormatError};
 use std::io::{Cursor as Bytes, Read, Seek, SeekFrom};
 
 /// Tags of the extension that give a section.
-const SECTIONS: [[u8; 4]; 7] = [*b"HSRC", *b"HSRD", *b"HDYN", *b"VLST", *b"ILST", *b"RLST", *b"SLST"];
+pub(super) const SECTIONS: [[u8; 4]; 7] = [*b"HSRC", *b"HSRD", *b"HDYN", *b"VLST", *b"ILST", *b"RLST", *b"SLST"];
 
 impl Metallib {
     /// Reads a whole library in memory.

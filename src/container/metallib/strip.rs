@@ -2,6 +2,7 @@
 //!
 //! Modules never change, so their hashes stay valid. Every offset and size is computed anew.
 
+use super::parse::{SECTIONS, pointer};
 use super::tags::{Group, Tag, parse_groups, write_tags};
 use super::write::{copy, put, write_groups, write_list};
 use super::{HEADER, Metallib, Part, Section, read_at};
@@ -102,10 +103,12 @@ impl Metallib {
             *section = place(part).unwrap_or(Section { offset: here, size: 0 });
             here = section.offset + section.size;
         }
-        for tag in to.extension.iter_mut().flatten() {
-            let Some(section) = to.parts.iter().find(|(p, _)| *p == Part::Tagged(tag.name)).map(|(_, s)| *s) else {
-                continue;
-            };
+        for tag in to.extension.iter_mut().flatten().filter(|t| SECTIONS.contains(&t.name)) {
+            // Two tags of one name give two sections.
+            let from = pointer(tag).map(|section| (Part::Tagged(tag.name), section));
+            let place = old.iter().position(|part| Some(*part) == from).map(|n| to.parts[n].1);
+            // An empty section is no part of the file.
+            let section = place.unwrap_or(Section { offset: at, size: 0 });
             tag.body = [section.offset.to_le_bytes(), section.size.to_le_bytes()].concat().into();
         }
         for group in &mut to.functions {

@@ -57,6 +57,24 @@ fn every_part_of_the_description_is_read() {
 }
 
 #[test]
+fn odd_sections_of_the_extension_are_stripped() {
+    let bytes = handmade::library();
+    let tag = |name: &[u8]| bytes.windows(4).position(|w| w == name).unwrap();
+    // A section without bytes. What it was is then a gap, which a new file does not have.
+    let mut empty = bytes.clone();
+    empty[tag(b"HDYN") + 14..][..8].fill(0);
+    assert!(errors(&empty).is_empty());
+    let out = stripped(&empty, Strip::default());
+    assert_eq!(errors(&out), [""; 0]);
+    assert!(out.len() < bytes.len() && !out.windows(4).any(|w| w == b"DYNL"));
+    // Two sections of one name.
+    let mut twice = bytes.clone();
+    twice[tag(b"HDYN")..][..4].copy_from_slice(b"HSRD");
+    let out = stripped(&twice, Strip::default());
+    assert!(out == twice);
+}
+
+#[test]
 fn a_module_without_a_size_ends_at_the_next_one() {
     let mut bytes = handmade::library();
     // An unknown tag of the same length takes the size's place.
