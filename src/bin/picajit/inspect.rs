@@ -19,7 +19,9 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 #[derive(clap::Args)]
-#[command(after_help = "Example: picajit inspect shader.shbin default.metallib")]
+#[command(after_help = "\
+The first 256 functions of a Metal library are shown with target and producer.
+Example: picajit inspect shader.shbin default.metallib")]
 pub struct Args {
     /// Shader files, or folders with shader files in them
     #[arg(value_name = "FILE", required = true)]

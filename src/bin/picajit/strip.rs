@@ -3,10 +3,11 @@
 use crate::display::{count, path_name};
 use crate::foreign::{self, Content};
 use crate::load::LoadError;
-use crate::output_path;
+use crate::output_path::{self, WriteError};
 use crate::{Status, VerbResult};
-use picajit::container::metallib;
-use std::io::Write;
+use picajit::container::{Kind, metallib};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
@@ -32,11 +33,33 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
         return Err(format!("{name}: is no Metal library\nhelp: other formats have nothing to strip").into());
     };
     let what = metallib::Strip { sources: true, debug: true, reflection: args.reflection };
-    let mut bytes = Vec::new();
-    let kind = picajit::container::Kind::Metallib;
-    library.strip(source, what, &mut bytes).map_err(|error| LoadError::DamagedForeign { name, kind, error })?;
-    output_path::write(&args.output, &args.file, &bytes)?;
+    output_path::not_an_input(&args.output, [args.file.as_path()])?;
+    let mut strip = |out: &mut dyn Write| {
+        let damaged = |error| LoadError::DamagedForeign { name: name.clone(), kind: Kind::Metallib, error };
+        library.strip(source, what, &mut &mut *out).map_err(damaged)
+    };
+    // A library that can't be stripped leaves the target as it is. Large ones are never in memory.
+    let mut counted = Counted(0);
+    strip(&mut counted)?;
+    let fail = |error| WriteError { name: path_name(&args.output), error };
+    let mut target = BufWriter::new(File::create(&args.output).map_err(fail)?);
+    strip(&mut target)?;
+    target.flush().map_err(fail)?;
     let before = file.map_or(0, |f| f.size);
-    writeln!(out, "{}: {} of {before}", path_name(&args.output), count(bytes.len(), "byte"))?;
+    writeln!(out, "{}: {} of {before}", path_name(&args.output), count(counted.0, "byte"))?;
     Ok(Status::Fine)
+}
+
+/// A result of which only the length matters.
+struct Counted(usize);
+
+impl Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
