@@ -5,7 +5,7 @@ use picajit::container::finding::quoted;
 use picajit::container::mbs::{Mbs, MbsProgram, Symbol, Table, UNUSED};
 use picajit::container::metallib::bitcode::Bitcode;
 use picajit::container::metallib::sources::{Sources, archive};
-use picajit::container::metallib::{Function, Metallib, data_type_name};
+use picajit::container::metallib::{Function, Group, Metallib, data_type_name};
 use picajit::container::vbc::spirv::Module;
 use picajit::container::vbc::{Interface, STAGES, SubpassInput, TABLES, Vbc, stage_names, texel_name};
 use serde_json::{Map, Value, json};
@@ -20,7 +20,7 @@ pub fn contents(name: &str, file: &mut Foreign) -> Value {
     let mut json = match &mut file.content {
         Content::Mbs(mbs) => mbs_json(mbs),
         Content::Vbc(vbc) => vbc_json(vbc),
-        Content::Metallib(library, source) => metallib_json(library, source),
+        Content::Metallib(library, source) => metallib_json(library, source, file.size),
     };
     let mut all = Map::new();
     all.insert("file".into(), json!(name));
@@ -119,15 +119,23 @@ fn vbc_json(vbc: &Vbc) -> Value {
     })
 }
 
-fn metallib_json(library: &Metallib, source: &mut BufReader<File>) -> Value {
+fn metallib_json(library: &Metallib, source: &mut BufReader<File>, size: u64) -> Value {
     let h = &library.header;
     let names: Vec<String> = library.extension().unwrap_or(&[]).iter().map(|t| quoted(&t.name)).collect();
     let uuid = library.extension().unwrap_or(&[]).iter().find(|t| t.name == *b"UUID");
-    let functions: Vec<Value> = library
-        .functions()
-        .enumerate()
-        .map(|(n, f)| function(library, f, (n < MOST_TARGETS).then_some(&mut *source)))
-        .collect();
+    // Functions may share modules and metadata; what is shown stays in proportion to the file.
+    let mut budget = size.saturating_mul(2);
+    let mut functions = Vec::new();
+    for (n, f) in library.functions().enumerate() {
+        let metadata = [true, false].map(|is_public| library.metadata(f, is_public));
+        let module = if n < MOST_TARGETS { library.module_extent(f).map_or(0, |e| e.size) } else { 0 };
+        let cost = metadata.iter().flatten().map(|g| g.len()).sum::<u64>() + module;
+        let left = budget.checked_sub(cost);
+        budget = left.unwrap_or(budget);
+        let bitcode = if left.is_some() && module > 0 { library.module(source, f).ok() } else { None };
+        let bitcode = bitcode.and_then(|m| Bitcode::parse(&m).ok()).unwrap_or_default();
+        functions.push(function(library, f, bitcode, if left.is_some() { metadata } else { [None; 2] }));
+    }
     let mut json = json!({
         "version": h.version(),
         "type": h.file_type_name(),
@@ -156,10 +164,8 @@ fn sources_json(sources: &Sources, id: impl Fn((&[u8], &[u8])) -> Value) -> Valu
     sources.archives.iter().filter_map(archive).map(id).collect()
 }
 
-fn function(library: &Metallib, function: Function<'_>, source: Option<&mut BufReader<File>>) -> Value {
+fn function(library: &Metallib, function: Function<'_>, bitcode: Bitcode, metadata: [Option<&Group>; 2]) -> Value {
     let [air, metal] = function.versions().map_or([None, None], |v| v.map(Some));
-    let module = source.and_then(|source| library.module(source, function).ok());
-    let bitcode = module.and_then(|m| Bitcode::parse(&m).ok()).unwrap_or_default();
     let mut json = json!({
         "name": text(function.name()),
         "type": function.type_name(),
@@ -173,20 +179,20 @@ fn function(library: &Metallib, function: Function<'_>, source: Option<&mut BufR
         let patch = ["none", "triangle", "quad", "type 3"][usize::from(patch)];
         json["tessellation"] = json!({ "patch": patch, "control_points": points });
     }
-    let metadata = library.metadata(function, true);
-    if let Some(attributes) = metadata.and_then(|g| g.vertex_attributes()).filter(|a| !a.is_empty()) {
+    let [public, private] = metadata;
+    if let Some(attributes) = public.and_then(|g| g.vertex_attributes()).filter(|a| !a.is_empty()) {
         let row = attributes.iter().map(|a| {
             json!({ "name": text(&a.name), "index": a.index, "type": a.data_type.map(data_type_name), "active": a.active })
         });
         json["attributes"] = row.collect();
     }
-    if let Some(constants) = metadata.and_then(|g| g.constants()).filter(|c| !c.is_empty()) {
+    if let Some(constants) = public.and_then(|g| g.constants()).filter(|c| !c.is_empty()) {
         let row = constants.iter().map(|c| {
             json!({ "name": text(&c.name), "index": c.index, "type": data_type_name(c.data_type), "active": c.active })
         });
         json["constants"] = row.collect();
     }
-    if let Some((line, path)) = library.metadata(function, false).and_then(|g| g.debug_line()) {
+    if let Some((line, path)) = private.and_then(|g| g.debug_line()) {
         json["source"] = json!(format!("{}:{line}", text(path)));
     }
     json

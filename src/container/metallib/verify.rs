@@ -44,6 +44,8 @@ impl Metallib {
         for group in self.functions.iter().chain(&self.public).chain(&self.private) {
             repeated(group, f);
         }
+        // By group, not by function: functions may share one.
+        self.public.iter().for_each(|group| verify_public(group, f));
         self.verify_modules(source, f)?;
         Ok(findings.into_vec())
     }
@@ -156,10 +158,8 @@ impl Metallib {
         }
         if function.offsets().is_some() {
             for (is_public, what) in [(true, "public"), (false, "private")] {
-                match self.metadata(function, is_public) {
-                    None => f.error(at, format!("the {what} metadata of {name} are at no group")),
-                    Some(metadata) if is_public => self.verify_public(metadata, &name, f),
-                    Some(_) => {}
+                if self.metadata(function, is_public).is_none() {
+                    f.error(at, format!("the {what} metadata of {name} are at no group"));
                 }
             }
         }
@@ -167,22 +167,6 @@ impl Metallib {
             if let Some(offset) = group.u64(tag).filter(|o| !groups.contains(o)) {
                 f.error(at, format!("{name}: {} gives {offset:#x}, where no group is", quoted(tag)));
             }
-        }
-    }
-
-    fn verify_public(&self, group: &Group, name: &str, f: &mut Findings) {
-        for (tag, is_damaged) in
-            [(b"CNST", group.constants().is_none()), (b"VATT", group.vertex_attributes().is_none())]
-        {
-            if group.tag(tag).is_some() && is_damaged {
-                f.error(group.offset, format!("{name}: the tag {} is damaged", quoted(tag)));
-            }
-        }
-        if let (Some(attributes), Some(types)) = (group.vertex_attributes(), group.tag(b"VATY"))
-            && types.len() != 2 + attributes.len()
-        {
-            let message = format!("{name}: {} attributes, `VATY` has {} bytes", attributes.len(), types.len());
-            f.error(group.offset, message);
         }
     }
 
@@ -216,6 +200,20 @@ impl Metallib {
             f.warning(section.offset, format!("modules have {used:#x} bytes, their section has {:#x}", section.size));
         }
         Ok(())
+    }
+}
+
+fn verify_public(group: &Group, f: &mut Findings) {
+    let (attributes, constants) = (group.vertex_attributes(), group.constants());
+    for (tag, is_damaged) in [(b"CNST", constants.is_none()), (b"VATT", attributes.is_none())] {
+        if group.tag(tag).is_some() && is_damaged {
+            f.error(group.offset, format!("the tag {} is damaged", quoted(tag)));
+        }
+    }
+    if let (Some(attributes), Some(types)) = (attributes, group.tag(b"VATY"))
+        && types.len() != 2 + attributes.len()
+    {
+        f.error(group.offset, format!("{} attributes, `VATY` has {} bytes", attributes.len(), types.len()));
     }
 }
 

@@ -121,6 +121,9 @@ impl Vbc {
                 return error(at, &format!("the type of the member {} is no number", quoted(name)));
             }
         }
+        if self.subpass_inputs.len() > 4 {
+            return error(at, &format!("{} subpass inputs, at most 4 are possible", self.subpass_inputs.len()));
+        }
         if self.subpass_inputs.iter().any(|s| matches!(s, SubpassInput::Plain { texel, reserved, .. } if *reserved != 0 || texel_name(dialect, *texel).is_none())) {
             return error(at, "the record of a subpass input");
         }

@@ -7,6 +7,7 @@ use super::{
     Base, DEFAULT_TABLES, Dialect, Interface, MOST_WORDS, STAGES, SubpassInput, TABLES, Uniform, Vbc, stage_names,
 };
 use crate::container::finding::{Finding, Findings, quoted};
+use std::collections::HashMap;
 
 /// Execution models of the stages as SPIR-V names them.
 const MODELS: [&str; 5] = ["Vertex", "TessellationControl", "TessellationEvaluation", "Geometry", "Fragment"];
@@ -262,9 +263,13 @@ impl Vbc {
 
     fn compare_interface(&self, module: &Module, rows: &[Interface], is_input: bool, at: u64, f: &mut Findings) {
         let what = if is_input { "input" } else { "output" };
+        let mut table: HashMap<u32, &Interface> = HashMap::new();
+        for row in rows {
+            table.entry(row.location.into()).or_insert(row);
+        }
         for located in module.located(is_input) {
             let location = located.location;
-            let Some(row) = rows.iter().find(|r| u32::from(r.location) == location) else {
+            let Some(row) = table.get(&location) else {
                 f.error(at, format!("the module has an {what} at location {location}, the table has none"));
                 continue;
             };
