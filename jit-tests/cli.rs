@@ -1,6 +1,7 @@
 //! The `picajit` command: verbs, exit codes, error texts, JSON, and values derived by hand.
 
 mod cli_asm;
+mod cli_containers;
 mod cli_fuzz;
 mod cli_profile;
 mod safety;
@@ -516,7 +517,8 @@ fn errors_suggest_a_remedy() {
         ("inspect nothere", "error: nothere: no such file\nhelp: check the path\n"),
         ("inspect none", "error: none: has no shader files in it\nhelp: picajit reads SHBIN, DVOJ"),
         ("disasm none", "error: none: is a folder\nhelp: name one shader file in it\n"),
-        ("inspect mali", "error: mali: is a Mali-200/400 shader (MBS1), which is not supported\nhelp: "),
+        ("disasm mali", "error: mali: is a Mali-200/400 shader (MBS1), no PICA200 shader\nhelp: "),
+        ("inspect mali", "error: mali: begins like a Mali-200/400 shader (MBS1) and is damaged or cut off: at 0x4: "),
         ("inspect what", "error: what: no known shader file begins with \"\\x7fELF\"\nhelp: "),
         ("inspect empty", "error: empty: is empty\nhelp: "),
         ("inspect pack", "error: pack: is gzip-compressed\nhelp: decompress it with gunzip\n"),

@@ -37,6 +37,7 @@ pub(crate) use compiled::Compiled;
 use compiler::{Compiler, NativeBackend};
 use crosscheck::Crosscheck;
 pub use direct_call::{DirectCall, DirectCallFn};
+#[cfg(feature = "capi")]
 pub(crate) use direct_call::{borrow, host};
 pub use preload::Preloaded;
 use program_store::ProgramStore;

@@ -58,6 +58,7 @@
 //! | `jit` | yes | native code through Cranelift; without it every shader runs on the interpreter |
 //! | `targets` | yes | machine code of x86-64 and AArch64 as text on any host |
 //! | `cli` | yes | the `picajit` command |
+//! | `containers` | with `cli` | MBS, VBC and Metal libraries, in [`container`] |
 //! | `fuzz` | with `cli` | random programs, comparison of engines, shrinking |
 //! | `capi` | no | the C interface, `include/picajit.h` |
 

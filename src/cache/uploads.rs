@@ -3,12 +3,12 @@
 //! Exploring a program takes 1 to 70 us (2 to 511 words), and many hosts look a shader up with each
 //! draw. A lookup here hashes the words and compares them.
 //!
-//! The table is set-associative: the hash selects a set of [`WAYS`] uploads. Readers load a set with
-//! `arc-swap` and write nothing that other threads read. Writers replace whole sets.
+//! The table is set-associative: the hash selects a set of [`WAYS`] uploads. Readers load a set
+//! with `arc-swap` and write nothing that other threads read. Writers replace whole sets.
 //!
-//! Invariant: a lookup compares all words, so programs with equal hashes cost time only, and no more
-//! than one full set. The memory of uploads stays within a limit. This file must not depend on how
-//! values are found by their reachable words.
+//! Invariant: a lookup compares all words, so programs with equal hashes cost time only, and no
+//! more than one full set. The memory of uploads stays within a limit. This file must not depend on
+//! how values are found by their reachable words.
 
 use crate::isa::OPDESCS;
 use crate::program::Entry;

@@ -1,13 +1,24 @@
 //! Files of compiled shaders -> plain values; recognition of a file's kind by its first four bytes.
 //!
 //! An emulator does not need these files: games upload words, which become a
-//! [`Program`](crate::program::Program). Every reader treats its bytes as hostile: it checks each
+//! [`Program`](crate::program::Program). The feature `containers` adds readers of other GPUs'
+//! containers, which hold no PICA200 program. Every reader treats its bytes as hostile: it checks each
 //! offset before use, and its memory stays within a small multiple of the file's size.
 
+#[cfg(feature = "containers")]
+pub mod cursor;
 pub mod dvoj;
+#[cfg(feature = "containers")]
+pub mod finding;
 pub mod float24;
+#[cfg(feature = "containers")]
+pub mod mbs;
+#[cfg(feature = "containers")]
+pub mod metallib;
 pub mod reader;
 pub mod shbin;
+#[cfg(feature = "containers")]
+pub mod vbc;
 
 use std::fmt;
 
@@ -18,11 +29,11 @@ pub enum Kind {
     Shbin,
     /// Unlinked PICA200 object, `DVOJ`: read by [`dvoj`].
     Dvoj,
-    /// Mali Utgard shader, `MBS1`.
+    /// Mali Utgard shader, `MBS1`: read by `mbs`.
     Mbs,
-    /// Apple Metal library, `MTLB`.
+    /// Apple Metal library, `MTLB`: read by `metallib`.
     Metallib,
-    /// LibVega shader, `VBC` and a version byte.
+    /// LibVega shader, `VBC` and a version byte: read by `vbc`.
     Vbc,
 }
 
@@ -51,8 +62,8 @@ impl Kind {
         }
     }
 
-    /// Whether there is a reader for this kind.
-    pub const fn is_readable(self) -> bool {
+    /// Whether it is a PICA200 shader.
+    pub const fn is_pica(self) -> bool {
         matches!(self, Kind::Shbin | Kind::Dvoj)
     }
 }

@@ -6,9 +6,8 @@
 use super::compiled::Compiled;
 use super::crosscheck::Crosscheck;
 use crate::kernel::direct::Vertex;
-use crate::kernel::{Config, KernelStats, Unsupported, copy_registers};
+use crate::kernel::{KernelStats, Unsupported, copy_registers};
 use crate::layout::{Host, HostEmitter, Layout};
-use crate::program::{Entry, Program};
 use crate::state::{Batch, Emitter, Exit, NoEmitter, Uniforms, Unit};
 use std::sync::Arc;
 
@@ -183,12 +182,14 @@ impl Shader {
     }
 
     /// The shared state, for handles that are raw pointers.
+    #[cfg(feature = "capi")]
     pub(crate) fn into_inner(self) -> Arc<Compiled> {
         self.0
     }
 
     /// The words, entry and options that it is compiled from.
-    pub(crate) fn source(&self) -> (&Program, Entry, &Config) {
+    #[cfg(feature = "capi")]
+    pub(crate) fn source(&self) -> (&crate::program::Program, crate::program::Entry, &crate::kernel::Config) {
         self.0.source()
     }
 

@@ -21,11 +21,28 @@ fn main() -> io::Result<()> {
         // alone.
         let Ok(assembly) = assemble(source) else { continue };
         if let Ok(file) = assembly.shbin.write() {
-            seeds.put("containers", name, &file)?;
+            seeds.put("shbin", name, &file)?;
         }
-        seeds.put("containers", &format!("{name}-object"), &object(&assembly.shbin))?;
+        seeds.put("shbin", &format!("{name}-object"), &object(&assembly.shbin))?;
         seeds.put("words", name, &raw_words(&assembly.shbin))?;
         seeds.put("disassembler", name, &program(&assembly.shbin))?;
+    }
+    // Real files, where the corpus is.
+    let corpus = std::env::var_os("PICAJIT_CORPUS")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus"), PathBuf::from);
+    for target in ["mbs", "vbc", "metallib"] {
+        let Ok(files) = fs::read_dir(corpus.join(target)) else {
+            println!("skipped: no corpus of {target} files at {}", corpus.display());
+            continue;
+        };
+        for file in files {
+            let file = file?.path();
+            let name = file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+            // Long inputs are slow, and have the same parts.
+            if file.extension().is_some_and(|e| e == target) && fs::metadata(&file)?.len() < 16 << 10 {
+                seeds.put(target, &name, &fs::read(&file)?)?;
+            }
+        }
     }
     for n in 0..200 {
         for target in ["insts", "programs"] {

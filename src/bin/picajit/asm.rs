@@ -6,12 +6,13 @@
 
 use crate::display::{count, path_name, printable};
 use crate::load::{self, LoadError};
+use crate::output_path::WriteError;
 use crate::{Status, VerbResult, output_path, report};
 use picajit::container::Kind;
 use picajit::text::{Assembler, Options};
 use serde_json::json;
 use std::fmt;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
@@ -39,23 +40,6 @@ pub struct Args {
 
 /// Largest assembly file that is read, far above any real one.
 const MAX_FILE: u64 = 4 << 20;
-
-/// An error in writing a file.
-#[derive(Debug)]
-pub struct WriteError {
-    /// The path.
-    pub name: String,
-    /// The system's error.
-    pub error: io::Error,
-}
-
-impl fmt::Display for WriteError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: can't be written: {}", self.name, self.error)
-    }
-}
-
-impl std::error::Error for WriteError {}
 
 /// A path that can't take the header.
 #[derive(Debug)]

@@ -116,9 +116,14 @@ pub fn constant_json(c: &Constant) -> Value {
     }
 }
 
-/// Four floats, exactly. Infinities and NaN are strings that picajit reads back.
+/// A float, exactly. Infinities and NaN are strings that picajit reads back.
+pub fn float_json(x: f32) -> Value {
+    if x.is_finite() { json!(x) } else { json!(format_f32(x)) }
+}
+
+/// Four floats.
 pub fn vec4_json(v: [f32; 4]) -> Value {
-    v.map(|x| if x.is_finite() { json!(x) } else { json!(format_f32(x)) }).as_slice().into()
+    v.map(float_json).as_slice().into()
 }
 
 /// How a geometry program gets its vertices.

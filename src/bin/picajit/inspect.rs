@@ -4,22 +4,31 @@
 //! An unreadable file is reported; the others are still shown. Nothing runs.
 
 use crate::display::{self, count, printable};
+use crate::foreign::{self, Foreign};
 use crate::lint::{self, Finding, Survey};
-use crate::load::{self, FileKind, Loaded, LoadedEntry};
+use crate::load::{self, FileKind, LoadError, Loaded, LoadedEntry};
 use crate::{Status, VerbResult};
+use crate::{foreign_json, json_text};
 use picajit::container::shbin::{Constant, Label, Output, Uniform};
+use picajit::container::vbc::Dialect;
 use picajit::isa::{Pc, Stage};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 #[derive(clap::Args)]
+#[command(after_help = "\
+The first 256 functions of a Metal library are shown with target and producer.
+Example: picajit inspect shader.shbin default.metallib")]
 pub struct Args {
     /// Shader files, or folders with shader files in them
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
+    /// Layout of VBC files: A0, A1, A2 or C; by default the one that fits
+    #[arg(long, value_name = "DIALECT", value_parser = crate::verify::dialect)]
+    dialect: Option<Dialect>,
     /// Print a JSON array with one object for each file
     #[arg(long)]
     json: bool,
@@ -31,9 +40,14 @@ const FIRST_UNIFORM: u16 = 0x10;
 pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     let mut status = Status::Fine;
     let mut separator = if args.json { "[\n" } else { "" };
-    for path in load::expand(&args.files)? {
-        match load::load(&path) {
-            Ok(loaded) => {
+    for path in load::expand_all(&args.files)? {
+        match open(&path, args.dialect) {
+            Ok(Opened::Foreign(mut file)) => {
+                let json = foreign_json::contents(&path.display().to_string(), &mut file);
+                write!(out, "{separator}")?;
+                if args.json { write!(out, "{json:#}")? } else { foreign_text(json, out)? }
+            }
+            Ok(Opened::Pica(loaded)) => {
                 let view = View::new(&loaded);
                 write!(out, "{separator}")?;
                 if args.json { write!(out, "{:#}", view.json())? } else { view.text(out)? }
@@ -56,6 +70,28 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
         writeln!(out, "\n]")?;
     }
     Ok(status)
+}
+
+/// A file of either sort.
+enum Opened {
+    Pica(Box<Loaded>),
+    Foreign(Box<Foreign>),
+}
+
+fn open(path: &Path, dialect: Option<Dialect>) -> Result<Opened, LoadError> {
+    match foreign::open(path, dialect)? {
+        Some(file) => Ok(Opened::Foreign(Box::new(file))),
+        None => Ok(Opened::Pica(Box::new(load::load(path)?))),
+    }
+}
+
+/// Name, kind and size, then the other fields.
+fn foreign_text(mut json: Value, out: &mut dyn Write) -> io::Result<()> {
+    let Some(fields) = json.as_object_mut() else { return Ok(()) };
+    let [name, kind, bytes] = ["file", "kind", "bytes"].map(|field| fields.shift_remove(field).unwrap_or_default());
+    writeln!(out, "{}", printable(name.as_str().unwrap_or_default()))?;
+    writeln!(out, "  {}, {bytes} bytes", kind.as_str().unwrap_or_default())?;
+    json_text::object(fields, 4, out)
 }
 
 /// A file with its analysis.

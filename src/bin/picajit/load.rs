@@ -6,6 +6,7 @@
 use crate::display::{path_name, printable};
 use crate::report;
 use picajit::container::Kind;
+use picajit::container::cursor::FormatError;
 use picajit::container::dvoj::Dvoj;
 use picajit::container::shbin::{Dvle, Shbin, ShbinError};
 use picajit::program::{Entry, Program};
@@ -93,6 +94,8 @@ pub enum LoadError {
     TooLarge {
         /// The path.
         name: String,
+        /// The limit in bytes.
+        limit: u64,
     },
     /// A folder in place of one file.
     IsFolder {
@@ -104,7 +107,7 @@ pub enum LoadError {
         /// The path.
         name: String,
     },
-    /// A container that is recognised and not supported.
+    /// A container of another GPU.
     Foreign {
         /// The path.
         name: String,
@@ -115,7 +118,7 @@ pub enum LoadError {
     Unknown {
         /// The path.
         name: String,
-        /// The first bytes, at most four.
+        /// The first bytes, at most 16.
         begins: Vec<u8>,
     },
     /// A container that is damaged.
@@ -126,6 +129,15 @@ pub enum LoadError {
         kind: Kind,
         /// The reader's error.
         error: ShbinError,
+    },
+    /// A container of another GPU that is damaged.
+    DamagedForeign {
+        /// The path.
+        name: String,
+        /// Its kind by its first bytes.
+        kind: Kind,
+        /// The reader's error.
+        error: FormatError,
     },
     /// Assembly that is not UTF-8.
     NotText {
@@ -163,24 +175,32 @@ impl fmt::Display for LoadError {
                 write!(f, "{name}: no such file\nhelp: check the path")
             }
             LoadError::Io { name, error } => write!(f, "{name}: can't be read: {error}"),
-            LoadError::TooLarge { name } => {
-                write!(f, "{name}: larger than {} MiB, so it is no shader\nhelp: {READS}", MAX_FILE >> 20)
+            LoadError::TooLarge { name, limit } => {
+                write!(f, "{name}: larger than {} MiB, so it is no shader\nhelp: {READS}", limit >> 20)
             }
             LoadError::IsFolder { name } => write!(f, "{name}: is a folder\nhelp: name one shader file in it"),
             LoadError::EmptyFolder { name } => write!(f, "{name}: has no shader files in it\nhelp: {READS}"),
             LoadError::Foreign { name, kind } => {
-                write!(f, "{name}: is a {kind}, which is not supported\nhelp: {READS}")
+                write!(f, "{name}: is a {kind}, no PICA200 shader\nhelp: `inspect`, `verify` and `extract` read it")
             }
             LoadError::Unknown { name, begins } if begins.is_empty() => {
                 write!(f, "{name}: is empty\nhelp: {READS}")
             }
-            LoadError::Unknown { name, begins } if begins.starts_with(b"\x1f\x8b") => {
-                write!(f, "{name}: is gzip-compressed\nhelp: decompress it with gunzip")
+            LoadError::Unknown { name, begins } if near_miss(begins).is_some() => {
+                let (what, help) = near_miss(begins).unwrap_or_default();
+                write!(f, "{name}: is {what}\nhelp: {help}")
             }
             LoadError::Unknown { name, begins } => {
-                write!(f, "{name}: no known shader file begins with \"{}\"\nhelp: {READS}", begins.escape_ascii())
+                write!(
+                    f,
+                    "{name}: no known shader file begins with \"{}\"\nhelp: {READS}",
+                    begins[..begins.len().min(4)].escape_ascii()
+                )
             }
             LoadError::Damaged { name, kind, error } => {
+                write!(f, "{name}: begins like a {kind} and is damaged or cut off: {error}")
+            }
+            LoadError::DamagedForeign { name, kind, error } => {
                 write!(f, "{name}: begins like a {kind} and is damaged or cut off: {error}")
             }
             LoadError::NotText { name, offset } if !is_source(Path::new(name)) => {
@@ -189,7 +209,7 @@ impl fmt::Display for LoadError {
             LoadError::NotText { name, offset } => {
                 write!(f, "{name}: is named like assembly and is not UTF-8 text (byte {offset:#x})")
             }
-            LoadError::NotAssembly { name, kind } if kind.is_readable() => {
+            LoadError::NotAssembly { name, kind } if kind.is_pica() => {
                 write!(f, "{name}: is already a {kind}\nhelp: `disasm` prints its assembly text, which `asm` takes")
             }
             LoadError::NotAssembly { name, kind } => write!(f, "{name}: is a {kind}\nhelp: `asm` takes assembly text"),
@@ -223,12 +243,20 @@ impl LoadError {
 pub fn load(path: &Path) -> Result<Loaded, LoadError> {
     let name = path.display().to_string();
     let shown = printable(&name);
+    let begins = begins(path)?;
+    let kind = Kind::sniff(&begins);
+    if let Some(kind) = kind.filter(|kind| !kind.is_pica() && !is_source(path)) {
+        return Err(LoadError::Foreign { name: shown, kind });
+    }
+    if kind.is_none() && !is_source(path) {
+        return Err(LoadError::Unknown { name: shown, begins });
+    }
     let bytes = read(path, MAX_FILE)?;
     let damaged = |kind| {
         let name = shown.clone();
         move |error| LoadError::Damaged { name, kind, error }
     };
-    match Kind::sniff(&bytes) {
+    match kind {
         Some(kind @ Kind::Shbin) => {
             let shbin = Shbin::parse(&bytes).map_err(damaged(kind))?;
             Ok(loaded(name, FileKind::Container(kind), bytes.len(), shbin, Vec::new()))
@@ -237,16 +265,57 @@ pub fn load(path: &Path) -> Result<Loaded, LoadError> {
             let object = Dvoj::parse(&bytes).map_err(damaged(kind))?;
             Ok(loaded(name, FileKind::Container(kind), bytes.len(), object.linked_alone(), Vec::new()))
         }
-        _ if is_source(path) => {
+        _ => {
             let text = text(&shown, &bytes)?;
             let mut assembler = Assembler::new(Options::default());
             let assembly = assembler.add_file(&shown, &text).and_then(|()| assembler.finish());
             let text::Assembly { shbin, warnings, .. } = assembly.map_err(|e| LoadError::Source(Box::new(e)))?;
             Ok(loaded(name.clone(), FileKind::Source, bytes.len(), shbin, warnings))
         }
-        Some(kind) => Err(LoadError::Foreign { name: shown, kind }),
-        None => Err(LoadError::Unknown { name: shown, begins: bytes[..bytes.len().min(4)].to_vec() }),
     }
+}
+
+/// The first bytes of a file, at most 16.
+pub fn begins(path: &Path) -> Result<Vec<u8>, LoadError> {
+    let io = |error| LoadError::Io { name: path_name(path), error };
+    if path.is_dir() {
+        return Err(LoadError::IsFolder { name: path_name(path) });
+    }
+    let mut begins = Vec::new();
+    File::open(path).map_err(io)?.take(16).read_to_end(&mut begins).map_err(io)?;
+    Ok(begins)
+}
+
+/// What a file of another kind is, and a remedy.
+fn near_miss(begins: &[u8]) -> Option<(&'static str, &'static str)> {
+    const NEAR_MISSES: [(&[u8], &str, &str); 15] = [
+        (b"\x1f\x8b", "gzip-compressed", "decompress it with gunzip"),
+        (b"MBS2", "an MBS2, the format of later Mali GPUs", "picajit reads MBS1, of Mali-200 and Mali-400"),
+        (b"\xDE\xC0\x17\x0B", BITCODE.0, BITCODE.1),
+        (b"BC\xC0\xDE", BITCODE.0, BITCODE.1),
+        (b"\x03\x02\x23\x07", "bare SPIR-V, without a container", "`spirv-val` and `spirv-dis` read it"),
+        (b"\x07\x23\x02\x03", "bare SPIR-V of the other byte order", "`spirv-val` and `spirv-dis` read it"),
+        (b"\xCA\xFE\xBA\xBE", FAT.0, FAT.1),
+        (b"\xCB\xFE\xBA\xBE", FAT.0, FAT.1),
+        (b"\xBE\xBA\xFE\xCB", FAT.0, FAT.1),
+        (b"\xCF\xFA\xED\xFE", "a Mach-O file, such as the code for one GPU", "picajit reads Metal libraries (MTLB)"),
+        (b"PK\x03\x04", "a ZIP archive", "unpack it"),
+        (b"<!DOCTYPE", PAGE.0, PAGE.1),
+        (b"<!doctype", PAGE.0, PAGE.1),
+        (b"<html", PAGE.0, PAGE.1),
+        (b"version https://", "a pointer of Git LFS, not the file itself", "`git lfs pull` downloads the file"),
+    ];
+    const BITCODE: (&str, &str) = (
+        "LLVM bitcode, such as a compiled .air, without a library around it",
+        "`llvm-bcanalyzer` and `llvm-dis` read it",
+    );
+    const FAT: (&str, &str) = ("a fat file with a slice for each GPU", "`lipo -thin air64` extracts the Metal library");
+    const PAGE: (&str, &str) = ("a web page", "download the file itself");
+    let is_cut_off = !begins.is_empty() && Kind::ALL.iter().any(|k| begins.len() < 4 && k.magic().starts_with(begins));
+    if is_cut_off {
+        return Some(("cut off within its first four bytes", "download it again"));
+    }
+    NEAR_MISSES.iter().find(|(magic, ..)| begins.starts_with(magic)).map(|(_, what, help)| (*what, *help))
 }
 
 /// The bytes of a file as text.
@@ -271,12 +340,21 @@ pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, LoadError> {
     }
     let mut bytes = Vec::new();
     File::open(path).map_err(io)?.take(limit + 1).read_to_end(&mut bytes).map_err(io)?;
-    if bytes.len() as u64 > limit { Err(LoadError::TooLarge { name: name() }) } else { Ok(bytes) }
+    if bytes.len() as u64 > limit { Err(LoadError::TooLarge { name: name(), limit }) } else { Ok(bytes) }
 }
 
-/// Replaces each folder by the shader files in it (not in folders below it), in the order of their
-/// names.
+/// Replaces each folder by the PICA200 shaders in it (not in folders below it), in the order of
+/// their names.
 pub fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, LoadError> {
+    expand_to(paths, |kind| kind.is_pica())
+}
+
+/// The same with containers of other GPUs.
+pub fn expand_all(paths: &[PathBuf]) -> Result<Vec<PathBuf>, LoadError> {
+    expand_to(paths, |_| true)
+}
+
+fn expand_to(paths: &[PathBuf], wanted: impl Fn(Kind) -> bool) -> Result<Vec<PathBuf>, LoadError> {
     let mut files = Vec::new();
     for path in paths {
         if !path.is_dir() {
@@ -288,7 +366,9 @@ pub fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, LoadError> {
         let mut inside = Vec::new();
         for entry in fs::read_dir(path).map_err(io)? {
             let file = entry.map_err(io)?.path();
-            if file.is_file() && is_shader(&file) {
+            if file.is_file()
+                && (is_source(&file) || begins(&file).ok().and_then(|b| Kind::sniff(&b)).is_some_and(&wanted))
+            {
                 inside.push(file);
             }
         }
@@ -304,13 +384,4 @@ pub fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, LoadError> {
 /// Whether the name's ending is one of assembly.
 pub fn is_source(path: &Path) -> bool {
     path.extension().is_some_and(|e| SOURCE_ENDINGS.iter().any(|s| e.eq_ignore_ascii_case(s)))
-}
-
-fn is_shader(path: &Path) -> bool {
-    let begins = || {
-        let mut begins = Vec::new();
-        File::open(path).and_then(|f| f.take(4).read_to_end(&mut begins)).ok();
-        matches!(Kind::sniff(&begins), Some(Kind::Shbin | Kind::Dvoj))
-    };
-    is_source(path) || begins()
 }

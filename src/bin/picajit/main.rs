@@ -8,15 +8,21 @@
 mod asm;
 mod bench;
 mod builtin;
+mod convert;
 mod count_instructions;
 mod diff;
 mod disasm;
 mod display;
+mod extract;
 mod floats;
+mod foreign;
+mod foreign_json;
 mod fuzz;
 mod generator;
 mod inspect;
 mod jit_or_stub;
+mod json_text;
+mod link_check;
 mod lint;
 mod load;
 mod measure;
@@ -26,8 +32,10 @@ mod regress_file;
 mod report;
 mod run;
 mod show;
+mod strip;
 mod subject;
 mod trace;
+mod verify;
 
 use clap::{Parser, Subcommand};
 use std::error::Error;
@@ -39,6 +47,7 @@ use std::process::ExitCode;
 #[command(name = "picajit", version, max_term_width = 100, arg_required_else_help = true)]
 #[command(after_help = "\
 FILE is a SHBIN, an unlinked object (DVOJ), or assembly text ending in .pica, .s or .asm.
+inspect, verify, extract, strip, convert and link-check also read MBS, VBC and Metal libraries.
 Exit codes: 0 success, 1 a difference or a failed check, 2 wrong usage or unreadable input.")]
 struct Cli {
     #[command(subcommand)]
@@ -49,6 +58,16 @@ struct Cli {
 enum Verb {
     /// Show the contents of shader files: entries, constants, names, instructions, oddities
     Inspect(inspect::Args),
+    /// Check shader files of every format against the rules of their format
+    Verify(verify::Args),
+    /// Write a stage, a function or the sources of an MBS, VBC or Metal library to files
+    Extract(extract::Args),
+    /// Write a Metal library without its sources and debug paths
+    Strip(strip::Args),
+    /// Write a VBC file in another dialect, or a VBC or MBS file repaired
+    Convert(convert::Args),
+    /// Check whether the varyings of two MBS programs fit
+    LinkCheck(link_check::Args),
     /// Print a shader as assembly text, or one of its compilation stages
     Disasm(disasm::Args),
     /// Assemble text to a SHBIN file
@@ -89,6 +108,11 @@ fn main() -> ExitCode {
     let mut out = BufWriter::new(io::stdout().lock());
     let outcome = match &cli.verb {
         Verb::Inspect(args) => inspect::run(args, &mut out),
+        Verb::Verify(args) => verify::run(args, &mut out),
+        Verb::Extract(args) => extract::run(args, &mut out),
+        Verb::Strip(args) => strip::run(args, &mut out),
+        Verb::Convert(args) => convert::run(args, &mut out),
+        Verb::LinkCheck(args) => link_check::run(args, &mut out),
         Verb::Disasm(args) => disasm::run(args, &mut out),
         Verb::Asm(args) => asm::run(args, &mut out),
         Verb::Run(args) => run::run(args, &mut out),

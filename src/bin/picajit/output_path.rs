@@ -1,12 +1,13 @@
 //! The path of a result -> an error if it names an input, or is named like one.
 //!
 //! Two paths are the same file if the system resolves them to one. A file that does not exist yet
-//! is not an input. Nothing here opens a file.
+//! is not an input. The checks open no file.
 
 use crate::display::path_name;
 use crate::load;
 use std::fmt;
 use std::fs;
+use std::io;
 use std::path::Path;
 
 /// A path that can't take a result.
@@ -43,6 +44,30 @@ impl fmt::Display for TargetError {
 }
 
 impl std::error::Error for TargetError {}
+
+/// An error in writing a file.
+#[derive(Debug)]
+pub struct WriteError {
+    /// The path.
+    pub name: String,
+    /// The system's error.
+    pub error: io::Error,
+}
+
+impl fmt::Display for WriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: can't be written: {}", self.name, self.error)
+    }
+}
+
+impl std::error::Error for WriteError {}
+
+/// Writes a result, which must not replace an input.
+pub fn write(target: &Path, input: &Path, bytes: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
+    not_an_input(target, [input])?;
+    fs::write(target, bytes).map_err(|error| WriteError { name: path_name(target), error })?;
+    Ok(())
+}
 
 /// Fails if the target is one of `inputs`. Devices may be both.
 pub fn not_an_input<'a>(target: &Path, inputs: impl IntoIterator<Item = &'a Path>) -> Result<(), TargetError> {

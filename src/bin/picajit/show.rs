@@ -1,10 +1,10 @@
 //! Results of runs, in sequence -> text, JSON or a file of floats. Each result is written at once.
 
-use crate::asm::WriteError;
 use crate::display::{self, count, printable};
 use crate::floats;
 use crate::lint::{exit_id, exit_text};
 use crate::load::LoadedEntry;
+use crate::output_path::WriteError;
 use picajit::isa::Stage;
 use picajit::state::{Exit, Registers};
 use picajit::text::literal::format_vec4;

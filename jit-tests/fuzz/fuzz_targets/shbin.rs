@@ -1,4 +1,4 @@
-//! Any bytes -> the readers of compiled shaders, and all uses of their results.
+//! Any bytes -> the readers of PICA200 shaders, and all uses of their results.
 //!
 //! Files are hostile: reading must not panic, be slow, or take much more memory than the file has
 //! bytes. A result can be written, reads back equal, and disassembles.
