@@ -65,7 +65,8 @@ pub(crate) struct OutputsCode {
     pub(crate) code: Code,
     /// Output registers that it writes; the others are as the unit has them.
     pub(crate) writes: u16,
-    /// Whether vertices are independent, so that each may find the unit as the batch does.
+    /// Whether vertices that reach an END are independent, so that each may find the unit as the
+    /// batch does.
     pub(crate) independent: bool,
 }
 
