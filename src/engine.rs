@@ -13,7 +13,8 @@
 //! Native code serves a shader where possible, and the interpreter otherwise. Results never depend
 //! on which one does. Each fallback is reported once as an [`Event`].
 //!
-//! Engines and shaders are `Sync`; one [`Unit`] belongs to one thread at a time.
+//! Engines and shaders are `Sync`; one [`Unit`](crate::state::Unit) belongs to one thread at a
+//! time.
 
 mod compiled;
 mod compiler;
@@ -117,9 +118,9 @@ pub struct Options {
     /// Number format of results.
     pub precision: Precision,
     /// Limit on the backward transfers of one run (the next pc is not above pc). A run that exceeds
-    /// it ends with [`Exit::Fuel`]. Between two backward transfers a run executes at most as many
-    /// instructions as the program has words. So a hostile program of 4096 words can take seconds a
-    /// vertex with the default; a host that must respond sooner sets less.
+    /// it ends with [`Exit::Fuel`](crate::state::Exit::Fuel). Between two backward transfers a run
+    /// executes at most as many instructions as the program has words. So a hostile program of 4096
+    /// words can take seconds a vertex with the default; a host that must respond sooner sets less.
     pub fuel: u32,
     /// Compare every Nth run with the interpreter, and report differences as [`Event::Divergence`];
     /// 0 compares none. A compared run costs as much as an interpreted one. In a batch, 16 vertices
@@ -127,7 +128,8 @@ pub struct Options {
     pub crosscheck: u32,
     /// The host's layout of registers and uniforms: [`Shader::run_on`] and [`Shader::run_batch_on`]
     /// run in place on memory of this layout. With `None`, these functions copy registers and
-    /// uniforms to a [`Unit`] and [`Uniforms`], and registers back.
+    /// uniforms to a [`Unit`](crate::state::Unit) and [`Uniforms`](crate::state::Uniforms), and
+    /// registers back.
     pub layout: Option<Layout>,
     /// Limit on the bytes of cached shaders. The least recently used ones are evicted.
     pub cache_bytes: usize,
@@ -210,17 +212,18 @@ impl Engine {
     /// The shader of `entry` in `program`, from the cache or new. Without
     /// [threads](Options::threads) a new shader is compiled before this returns.
     ///
-    /// The same program and entry give the same shader, as a further reference. A lookup of a program
-    /// that was looked up lately compares its words, takes no lock and allocates nothing: less than
-    /// 0.2 us. Otherwise it explores the words that `entry` reaches, in 1 to 70 us for programs of 2 to 511
-    /// words. Unreachable words don't matter, so leftovers of earlier uploads cause no
-    /// recompilation. Keep the shader until code, descriptors or entry change.
+    /// The same program and entry give the same shader, as a further reference. A lookup of a
+    /// program that was looked up lately compares its words, takes no lock and allocates nothing:
+    /// less than 0.2 us. Otherwise it explores the words that `entry` reaches, in 1 to 70 us for
+    /// programs of 2 to 511 words. Unreachable words don't matter, so leftovers of earlier uploads
+    /// cause no recompilation. Keep the shader until code, descriptors or entry change.
     pub fn shader(&self, program: &Program, entry: Entry) -> Shader {
         self.shader_on(program, entry, false)
     }
 
-    /// [`Engine::shader`] for runs on [`Unit`] and [`Uniforms`]: these then copy nothing, even if
-    /// the engine has a [layout](Options::layout).
+    /// [`Engine::shader`] for runs on [`Unit`](crate::state::Unit) and
+    /// [`Uniforms`](crate::state::Uniforms): these then copy nothing, even if the engine has a
+    /// [layout](Options::layout).
     pub fn own_shader(&self, program: &Program, entry: Entry) -> Shader {
         self.shader_on(program, entry, true)
     }
@@ -275,7 +278,8 @@ impl Engine {
         compiled.request(move |compiled| cache.resize(&key, compiled.held_bytes()));
     }
 
-    /// The configuration of shaders that run on [`Unit`] and [`Uniforms`], or on the host's layout.
+    /// The configuration of shaders that run on [`Unit`](crate::state::Unit) and
+    /// [`Uniforms`](crate::state::Uniforms), or on the host's layout.
     fn config(&self, on_unit: bool) -> Config {
         let Options { precision, fuel, layout, .. } = self.options;
         Config { precision, fuel, layout: layout.filter(|_| !on_unit) }
