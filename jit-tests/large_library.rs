@@ -1,6 +1,7 @@
 //! A Metal library of 300 MB opens in 32 MiB: only its metadata are read.
 //!
-//! A binary of its own, because the peak of memory is the whole process's. It prints the time.
+//! A binary of its own, because the peak of memory is the whole process's. What the process has at
+//! its start does not count: under an emulator that is more than all the rest. It prints the time.
 
 use picajit::container::metallib::Metallib;
 use std::fs::File;
@@ -9,7 +10,7 @@ use std::time::Instant;
 
 const FUNCTIONS: u64 = 20_000;
 const MODULE: u64 = 15_008;
-/// Most KiB of the process.
+/// Most KiB that the test adds to the peak of the process.
 const MOST_KIB: u64 = 32 << 10;
 
 fn tag(name: &[u8; 4], body: &[u8]) -> Vec<u8> {
@@ -55,6 +56,7 @@ fn peak() -> Option<u64> {
 
 #[test]
 fn a_large_library_opens_in_little_memory() {
+    let before = peak();
     let path = std::env::temp_dir().join(format!("picajit-large-{}.metallib", std::process::id()));
     let size = {
         let (head, size) = head();
@@ -74,8 +76,8 @@ fn a_large_library_opens_in_little_memory() {
     std::fs::remove_file(&path).unwrap();
     assert!(size > 300_000_000, "{size}");
     let peak = peak();
-    println!("{size} bytes, {FUNCTIONS} functions: opened in {time:.1?}, peak of the process {peak:?} KiB");
-    if let Some(peak) = peak {
-        assert!(peak <= MOST_KIB, "{peak} KiB");
+    println!("{size} bytes, {FUNCTIONS} functions: opened in {time:.1?}, peak in KiB {before:?}, then {peak:?}");
+    if let Some((before, peak)) = before.zip(peak) {
+        assert!(peak - before <= MOST_KIB, "{before} KiB, then {peak} KiB");
     }
 }
