@@ -44,7 +44,7 @@ fn sequential_reason(shader: &Shader, uniforms: &Uniforms, unit: &mut Unit, batc
 fn main() {
     // `cargo test --benches` only checks that this starts.
     let rounds = if std::env::args().any(|a| a == "--bench") { 201 } else { 3 };
-    let engine = Engine::new(Options::default());
+    let engine = Engine::new(Options { compile_after: 0, ..Options::default() });
     println!("{:12}{:12}{}", "", "vertices", SIZES.map(|n| format!("{n:>8}")).concat());
     for builtin in builtin::BUILTINS {
         let shbin = picajit::text::assemble(builtin.source).expect("a test assembles each").shbin;

@@ -37,7 +37,7 @@ use plot::{Group, Plot};
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::hint::black_box;
-use std::ptr::{null, null_mut};
+use std::ptr::null_mut;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -452,9 +452,10 @@ fn main() {
         Ok(jit) => jit,
         Err(reason) => return println!("skipped: {reason}"),
     };
-    let (engine, mut c_engine) = (Engine::new(Options::default()), null_mut());
-    // SAFETY: null selects the defaults; the rest is valid. The engine is never freed.
-    let status = unsafe { capi::pj_engine_new(null::<PjOptions>(), &mut c_engine, null_mut(), 0) };
+    let (engine, mut c_engine) = (Engine::new(Options { compile_after: 0, ..Options::default() }), null_mut());
+    let options = PjOptions { backend: capi::PJ_NATIVE_REQUIRED, ..PjOptions::DEFAULT };
+    // SAFETY: all is valid. The engine is never freed.
+    let status = unsafe { capi::pj_engine_new(&options, &mut c_engine, null_mut(), 0) };
     assert_eq!(status, capi::PJ_OK);
     let mut single = Table::new(
         "one vertex",
@@ -527,7 +528,7 @@ fn draw(single: &Table, batches: &Table, geometry: &Table, file: &str) {
 /// The cost of a lookup in a game's memory, for programs of several lengths: of a known program,
 /// and of one whose control flow must be explored.
 fn explorations(rounds: usize) {
-    let engine = Engine::new(Options::default());
+    let engine = Engine::new(Options { compile_after: 0, ..Options::default() });
     for len in [2, 30, 100, 511] {
         // `add r0, r0, vn` and `end`, then words of other programs.
         let mut code: Vec<u32> = (0..len - 1).map(|n| 0x0201_0000 | (n % 16) << 7).collect();

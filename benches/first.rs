@@ -36,7 +36,7 @@ fn main() {
         let (mut draws, mut until) = ([Vec::new(), Vec::new()], Vec::new());
         for _ in 0..rounds {
             for (threads, draws) in draws.iter_mut().enumerate() {
-                let engine = Engine::new(Options { threads, ..Options::default() });
+                let engine = Engine::new(Options { threads, compile_after: 0, ..Options::default() });
                 let mut unit = Unit::new();
                 let start = Instant::now();
                 let shader = engine.shader(&program, entry);

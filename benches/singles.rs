@@ -31,7 +31,7 @@ use picajit::state::{NoEmitter, Registers, Unit};
 use std::ffi::c_void;
 use std::hint::black_box;
 use std::mem::MaybeUninit;
-use std::ptr::{from_mut, from_ref, null, null_mut};
+use std::ptr::{from_mut, from_ref, null_mut};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -66,10 +66,11 @@ fn main() {
         Err(reason) => return println!("skipped: {reason}"),
     };
     let mut c_engine: *mut PjEngine = null_mut();
-    // SAFETY: null selects the defaults; the rest is valid. The engine is never freed.
-    let status = unsafe { capi::pj_engine_new(null::<PjOptions>(), &mut c_engine, null_mut(), 0) };
+    let options = PjOptions { backend: capi::PJ_NATIVE_REQUIRED, ..PjOptions::DEFAULT };
+    // SAFETY: all is valid. The engine is never freed.
+    let status = unsafe { capi::pj_engine_new(&options, &mut c_engine, null_mut(), 0) };
     assert_eq!(status, capi::PJ_OK);
-    let engine = Engine::new(Options::default());
+    let engine = Engine::new(Options { compile_after: 0, ..Options::default() });
     println!("{:40}{}  yardstick / pj_run", "ns a vertex", DOORS.map(|door| format!("{door:>12}")).concat());
     let mut ratios = Vec::new();
     for (name, shbin) in shaders() {

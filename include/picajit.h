@@ -1,8 +1,9 @@
 /*
  * picajit: native code for PICA200 vertex and geometry shaders.
  *
- * An interpreter gives the same bits as the native code. Exception: any NaN equals any other NaN.
- * Compare results as numbers, not with memcmp. The same holds wherever this header says "bits".
+ * All tiers give the same bits: native code, tier 0 (a fast interpreter) and the oracle.
+ * Exception: any NaN equals any other NaN. Compare results as numbers, not with memcmp. The same
+ * holds wherever this header says "bits".
  *
  * Languages: C99, C11, and C++ from C++11 on.
  *
@@ -154,7 +155,7 @@ typedef struct pj_layout {
     uint32_t a0x, a0y, al; /* int32_t each */
     uint32_t cmp_x, cmp_y; /* one byte each; read as nonzero, written as 0 or 1 */
     uint32_t geometry;     /* 1: the next five fields are valid. 0: a layout for vertex programs.
-                              Geometry programs then run on the interpreter (PJ_NATIVE_REQUIRED:
+                              Geometry programs then run on tier 0 (PJ_NATIVE_REQUIRED:
                               PJ_NO_NATIVE). Each of their runs begins with bank 0, zeros in the
                               other bank and no SETEMIT, and leaves its current bank in `o`.
                               Hardware keeps this state between runs. */
@@ -180,9 +181,12 @@ typedef struct pj_engine pj_engine;
 typedef struct pj_shader pj_shader;
 
 enum {                      /* pj_options.backend */
-    PJ_NATIVE = 0,          /* native code; where impossible, an event and the interpreter */
-    PJ_NATIVE_REQUIRED = 1, /* PJ_NO_NATIVE instead of the interpreter */
-    PJ_INTERPRETER = 2
+    PJ_NATIVE = 0,          /* tier 0, and native code once it is compiled; where that is
+                               impossible, an event, and tier 0 stays */
+    PJ_NATIVE_REQUIRED = 1, /* native code from the first run on: pj_shader_get compiles. Where it
+                               is impossible, PJ_NO_NATIVE */
+    PJ_INTERPRETER = 2,     /* tier 0 only, for systems without executable memory; no event */
+    PJ_ORACLE = 3           /* the oracle only, many times slower than tier 0; for comparisons */
 };
 
 enum {                     /* pj_options.precision */
@@ -220,7 +224,7 @@ typedef struct pj_memory {
      * Copies `bytes` bytes of position-independent code to memory that every core can read and
      * execute, and returns its address, a multiple of 64. 64-bit Arm needs __builtin___clear_cache
      * or the like. The memory stays unchanged until `release`. If it returns null or a misaligned
-     * address, the shader runs on the interpreter and reports why.
+     * address, the shader runs on tier 0 and reports why.
      */
     void *(*install)(void *user, const void *code, size_t bytes);
     void (*release)(void *user, void *code, size_t bytes); /* returns memory of `install` */
@@ -232,7 +236,7 @@ typedef struct pj_options {
     uint32_t backend;        /* PJ_NATIVE ... */
     uint32_t precision;      /* PJ_F32 ... */
     uint32_t fuel;           /* backward jumps that one run may take; 0: 65536 */
-    uint32_t crosscheck;     /* N: one run in N also runs on the interpreter; 0: none */
+    uint32_t crosscheck;     /* N: one run in N also runs on the oracle; 0: none */
     size_t cache_bytes;      /* size limit of the shader cache; 0: 64 MiB */
     const pj_layout *layout; /* null: pj_unit and pj_uniforms; copied */
     pj_event_fn event;       /* null: events go to standard error; any thread may call it */
@@ -240,9 +244,9 @@ typedef struct pj_options {
                                 all its shaders and GPUs are released. */
     const char *profile_directory; /* directory for PJ_JITDUMP; UTF-8, copied */
     uint32_t profiler;             /* PJ_NO_PROFILER ... */
-    uint32_t threads;        /* compiler threads; more than 64 count as 64. 0: the call that
-                                first needs code compiles it. Otherwise the interpreter serves
-                                runs until native code is published; results don't change. 1 is
+    uint32_t threads;        /* compiler threads; more than 64 count as 64. 0: runs compile,
+                                see compile_after. Otherwise tier 0 serves runs until native code
+                                is published, the shader with the most vertices first. 1 is
                                 enough for any game.
                                 With PJ_NATIVE_REQUIRED pj_shader_get compiles the shader itself;
                                 the threads compile batch code, rare cases and preloaded shaders. */
@@ -252,12 +256,14 @@ typedef struct pj_options {
                                     pj_engine_preload. It creates the directory, and writes no
                                     machine code. Use one directory per game. UTF-8, copied, not
                                     empty. */
+    size_t compile_after;    /* without threads: the run with which a shader reaches this number of
+                                vertices compiles it, and earlier ones use tier 0. 0: 4096 */
 } pj_options;
 
 #define PJ_OPTIONS_INIT                                                                            \
     {                                                                                              \
         sizeof(pj_options), PJ_NATIVE, PJ_F32, 65536, 0, (size_t)64 << 20, NULL, NULL, NULL, NULL, \
-            PJ_NO_PROFILER, 0, NULL, NULL                                                          \
+            PJ_NO_PROFILER, 0, NULL, NULL, 0                                                       \
     }
 
 /*
@@ -338,8 +344,9 @@ enum { /* `stage` of pj_shader_get */
  *
  * The same words and entry give the same handle with one more reference, while the cache has the
  * shader; release each with pj_shader_release. A lookup of known words compares them, takes no lock
- * and allocates nothing: less than 0.2 us. For new words it takes up to 70 us plus the compilation.
- * Keep the handle until code, descriptors or entry change.
+ * and allocates nothing: less than 0.2 us. For new words it takes up to 70 us and decodes them for
+ * tier 0; with PJ_NATIVE_REQUIRED it compiles them. Keep the handle until code, descriptors or
+ * entry change.
  *
  * Code for batches and for rare cases is compiled on demand, by the run that needs it or by the
  * compiler threads.
@@ -354,9 +361,15 @@ pj_status pj_shader_get(const pj_engine *engine, const uint32_t *code, size_t co
 void pj_shader_retain(const pj_shader *shader);
 void pj_shader_release(const pj_shader *shader);
 
+enum { /* pj_shader_info.tier */
+    PJ_TIER_0 = 0,
+    PJ_TIER_NATIVE = 1,
+    PJ_TIER_ORACLE = 2 /* PJ_ORACLE says so */
+};
+
 typedef struct pj_shader_info {
     size_t struct_size;
-    uint32_t native;       /* 1 if the shader has native code now */
+    uint32_t tier;         /* PJ_TIER_0 ...: what serves the next run */
     uint32_t deoptimised;  /* runs repeated by slower code, for a rare case: 0 * infinity */
     uint32_t groups;       /* groups of vertices that shared instructions */
     uint32_t bailouts;     /* groups that ran vertex by vertex after all: they diverged */
@@ -366,7 +379,7 @@ typedef struct pj_shader_info {
 pj_status pj_shader_info_get(const pj_shader *shader, pj_shader_info *info);
 
 enum {                      /* `kind` of pj_shader_text */
-    PJ_TEXT_FALLBACK = 0,   /* why the shader runs on the interpreter */
+    PJ_TEXT_FALLBACK = 0,   /* why the shader has no native code */
     PJ_TEXT_SEQUENTIAL = 1, /* why batches run vertex by vertex; known after the first batch */
     PJ_TEXT_DIVERGENCE = 2  /* the bug that a crosscheck found */
 };
@@ -451,8 +464,8 @@ int32_t pj_run_geometry(const pj_shader *shader, void *unit, const void *uniform
  *
  * The pair is valid while a reference to the shader is held. Releasing other references, eviction
  * from the cache, pj_engine_clear and pj_engine_free leave it valid. It never changes: take it
- * once. Each call runs on the code that serves the shader then: the interpreter, and native code as
- * soon as that is published. It works without native code, and with pj_options.crosscheck.
+ * once. Each call runs on the tier that serves the shader then: tier 0, and native code as soon as
+ * that is published. It works without native code, and with pj_options.crosscheck.
  *
  * The call omits checks. A null or misaligned `unit` or `uniforms` is undetected misuse. It has no
  * callback: vertices that a geometry program emits are dropped.
@@ -550,7 +563,7 @@ typedef struct pj_step {
 typedef int32_t (*pj_step_fn)(void *user, const pj_step *step);
 
 /*
- * Runs like pj_run, with the same bits and exit, always on the interpreter, and calls `step` after
+ * Runs like pj_run, with the same bits and exit, always on the oracle, and calls `step` after
  * each instruction. `step` must not be null; `emit` may be. Both get `user`.
  *
  * The unit is written when the run ends or is stopped: it then holds the effects of the executed
@@ -569,7 +582,7 @@ int32_t pj_run_traced(const pj_shader *shader, void *unit, const void *uniforms,
  * what is known of the hardware, and what is not. Register numbers are those of command lists.
  *
  * Shaders run on the GPU's own registers, whatever the engine's layout. PJ_NATIVE_REQUIRED applies
- * to pj_engine_new only: a shader without native code runs on the interpreter, with an event.
+ * to pj_engine_new only: a shader without native code runs on tier 0, with an event.
  *
  * One call at a time uses a GPU. A call that finds it in use, on another thread or in a callback,
  * returns PJ_BUSY and does nothing. Two callbacks of a pj_gpu_host are exceptions, on their own

@@ -37,7 +37,7 @@ fn the_same_seed_is_the_same_run_on_any_number_of_threads() {
     let formats = one["precisions"].as_array().unwrap().len() as u64;
     assert_eq!(one["comparisons"], 70 * formats);
     let engines: Vec<&str> = one["engines"].as_array().unwrap().iter().map(|e| e["name"].as_str().unwrap()).collect();
-    assert_eq!(engines, if cfg!(feature = "jit") { vec!["unoptimised", "batch"] } else { vec!["interp"] });
+    assert_eq!(engines, if cfg!(feature = "jit") { vec!["tier0", "unoptimised", "batch"] } else { vec!["tier0"] });
     let sum = |key: &str| one[key].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum::<u64>();
     assert_eq!(one["vertices"], sum("exits"));
     assert!(sum("executed") > 1000 && one["executed"].as_object().unwrap().len() == 39);

@@ -5,6 +5,7 @@ use picajit::interp::Interp;
 #[cfg(feature = "jit")]
 use picajit::jit::{Interleave, Variant};
 use picajit::kernel::Backend;
+use picajit::tier0::{Cpu, Tier0};
 use std::sync::Arc;
 
 /// An engine under test.
@@ -19,6 +20,9 @@ pub struct Engine {
 /// Every engine that must agree, the reference first.
 pub fn engines() -> Vec<Engine> {
     let mut engines = vec![reference()];
+    for (name, cpu) in [("tier0", Cpu::Detected), ("tier0-baseline", Cpu::Baseline)] {
+        engines.push(Engine { name, backend: Arc::new(Tier0::new(cpu)) });
+    }
     #[cfg(feature = "jit")]
     for (name, variant, groups) in [
         ("vec4", Variant::Vec4, Interleave::Auto),
@@ -36,12 +40,8 @@ pub fn engines() -> Vec<Engine> {
         let native = engines.iter().find(|e| e.name == of)?;
         Some(Engine { name, backend: Arc::new(Hosted::new(native.backend.clone())) })
     };
-    let native = [on_host("batch-hosted", "batch"), on_host("unoptimised-hosted", "unoptimised")];
-    let hosted: Vec<Engine> = native.into_iter().flatten().collect();
-    if hosted.is_empty() {
-        // With native code, its engines cover hosted memory.
-        engines.extend(on_host("interp-hosted", "interp"));
-    }
+    let fast = [("tier0-hosted", "tier0"), ("batch-hosted", "batch"), ("unoptimised-hosted", "unoptimised")];
+    let hosted: Vec<Engine> = fast.into_iter().filter_map(|(name, of)| on_host(name, of)).collect();
     engines.extend(hosted);
     engines
 }

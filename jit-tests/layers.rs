@@ -18,6 +18,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("text", &["isa", "program", "state", "container"]),
     ("interp", &["isa", "program", "state", "layout", "kernel"]),
     ("ir", &["isa", "program", "kernel"]),
+    ("tier0", &["isa", "program", "state", "layout", "kernel", "ir"]),
     // A profiler is shown the program as text.
     ("jit", &["isa", "program", "state", "layout", "kernel", "profiler", "text", "ir", "background", "executable"]),
     ("profiler", &[]),
@@ -35,6 +36,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "background",
             "executable",
             "interp",
+            "tier0",
             "jit",
             "text",
             "cache",
@@ -73,11 +75,11 @@ const LAYERS: &[(&str, &[&str])] = &[
 const JIT_LAYERS: &[(&str, &[&str])] = &[
     ("abi", &[]),
     ("settings", &[]),
-    ("stages", &[]),
     ("target", &["settings"]),
     ("emit", &["abi"]),
     ("vertex", &["abi", "target", "emit"]),
     ("batch", &["abi", "settings", "target", "emit"]),
+    ("stages", &["batch"]),
     ("runtime", &["abi", "stages", "batch"]),
     // A function's kind depends on how it multiplies and what it stores.
     ("profile", &["abi", "settings", "emit", "runtime"]),

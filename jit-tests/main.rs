@@ -5,6 +5,8 @@
 //! One named test per file and engine, so that `cargo test --test jit-tests -- flow/loop` selects
 //! by name. Engines come from [`engines::engines`] alone: no test is for one engine only.
 
+#[cfg(feature = "jit")]
+mod batch_shapes;
 mod corpus;
 mod directive;
 mod engines;
@@ -15,6 +17,7 @@ mod import_rings;
 mod isa_tables;
 mod items;
 mod layers;
+mod mutant_list;
 mod outcome;
 mod picasso;
 mod reject;
@@ -22,7 +25,7 @@ mod selftest;
 mod snapshots;
 mod special_values;
 
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::{Arguments, Failed, Trial};
 use std::path::{Path, PathBuf};
 
 /// Folders whose files run on every engine.
@@ -32,11 +35,7 @@ fn main() {
     let arguments = Arguments::from_args();
     let mut trials = layers::trials();
     trials.extend(import_rings::trials());
-    for folder in RUN_FOLDERS {
-        for path in files(folder) {
-            trials.extend(filetest::trials(&name(&path), &path));
-        }
-    }
+    trials.extend(filetests());
     if cfg!(miri) {
         // Only filetests; the rest takes Miri minutes.
         libtest_mimic::run(&arguments, trials).exit();
@@ -48,6 +47,9 @@ fn main() {
     trials.extend(selftest::trials());
     trials.extend(hardware::trials());
     trials.extend(isa_tables::trials());
+    trials.push(Trial::test("mutants/list", mutant_list_fits));
+    #[cfg(feature = "jit")]
+    trials.push(batch_shapes::trial());
     trials.push(Trial::test("harness/every-folder-has-files", || {
         let needed = ["isa", "operands", "flow", "numeric", "geometry", "hardware", "reject", "picasso", "snapshots"];
         match needed.iter().find(|folder| files(folder).is_empty()) {
@@ -56,6 +58,24 @@ fn main() {
         }
     }));
     libtest_mimic::run(&arguments, trials).exit();
+}
+
+/// The trials of every file that runs on every engine.
+fn filetests() -> Vec<Trial> {
+    let paths = RUN_FOLDERS.iter().flat_map(|folder| files(folder));
+    paths.flat_map(|path| filetest::trials(&name(&path), &path)).collect()
+}
+
+/// Whether every semantic mutant still finds its place in the sources.
+fn mutant_list_fits() -> Result<(), Failed> {
+    let changes = mutant_list::read(&root())?;
+    let sources = root().with_file_name("");
+    let misfits = changes.iter().filter_map(|change| {
+        let source = std::fs::read_to_string(sources.join(&change.file));
+        source.map_err(|e| format!("{}: {e}", change.file)).and_then(|source| change.find(&source)).err()
+    });
+    let misfits: Vec<String> = misfits.collect();
+    if misfits.is_empty() { Ok(()) } else { Err(misfits.join("\n").into()) }
 }
 
 /// The folder of this file.

@@ -26,6 +26,7 @@ use picajit::isa::numeric::Precision;
 use picajit::kernel::{Backend, Config, Kernel, Unsupported};
 use picajit::program::{Entry, Program};
 use picajit::state::{Batch, Emitter, Exit, Registers, Uniforms, Unit};
+use picajit::tier0::{Cpu, Tier0};
 use std::sync::Arc;
 
 /// Programs of a sweep: a short form by default, `complete` with `PICAJIT_FULL=1`, N with
@@ -61,16 +62,20 @@ fn clean_sweep(plan: &Plan, engines: &[Engine<'_>]) -> Stats {
 }
 
 const INTERP: Engine<'static> = Engine { name: "interp", backend: &Interp };
+const TIER0: Engine<'static> = Engine { name: "tier0", backend: &Tier0::new(Cpu::Detected) };
+const TIER0_BASELINE: Engine<'static> = Engine { name: "tier0-baseline", backend: &Tier0::new(Cpu::Baseline) };
 
-/// The fixed-seed sweep, in four parts so that the test runner spreads it over the cores. A case
+/// The fixed-seed sweep, in six parts so that the test runner spreads it over the cores. A case
 /// has 1 to 31 vertices, 16 on average, so that batches of 17 and more occur.
 #[cfg(feature = "jit")]
 fn native_sweep(part: u64) {
     use picajit::internals::fuzz::percent;
     use picajit::jit::{Interleave, Jit, Settings, Variant};
-    // Every second part interleaves two groups wherever that is possible.
+    // Every second part interleaves two groups wherever that is possible. The last two have
+    // programs made for groups only.
+    let groups_only = part >= 4;
     let (groups, name) = if part.is_multiple_of(2) { (Interleave::Auto, "batch") } else { (Interleave::On, "batch8") };
-    let settings = Settings { batch_threshold: 0, interleave: groups, ..Settings::default() };
+    let settings = Settings { batch_threshold: 0, interleave: groups, count_bailouts: true, ..Settings::default() };
     let jit = |variant| match Jit::with(variant, settings.clone(), Arc::new(Interp)) {
         Ok(jit) => Some(jit),
         Err(reason) => {
@@ -84,10 +89,14 @@ fn native_sweep(part: u64) {
     if part == 3 {
         engines.push(Engine { name: "batch8-hosted", backend: &hosted });
     }
-    let plan = Plan { seed: (part + 1) << 32, programs: size(5_000), ..Plan::default() };
+    let (programs, tier) = if groups_only { (size(5_000) / 2, Some(Tier::Groups)) } else { (size(5_000), None) };
+    let plan = Plan { seed: (part + 1) << 32, programs, tier, ..Plan::default() };
     let stats = clean_sweep(&plan, &engines);
     println!("{stats}");
-    if plan.programs >= CHECKED {
+    if groups_only && plan.programs >= CHECKED / 2 {
+        assert!(percent(stats.engines[0].grouped, stats.comparisons) >= 40.0, "{stats}");
+        stats.engines[0].check_bailouts(plan.programs / 250).unwrap_or_else(|rare| panic!("{rare}\n{stats}"));
+    } else if plan.programs >= CHECKED {
         // Native code rejects few programs, and only for the size of their control flow.
         assert!(stats.native_share() >= 0.97, "{stats}");
         stats.check(least_executions(plan.programs)).unwrap();
@@ -115,13 +124,24 @@ mod native_code_gives_the_interpreters_bits {
     fn part_4() {
         super::native_sweep(3);
     }
+    #[test]
+    fn groups() {
+        super::native_sweep(4);
+    }
+    #[test]
+    fn interleaved_groups() {
+        super::native_sweep(5);
+    }
 }
 
 #[test]
-fn random_programs_are_varied_and_batches_of_the_interpreter_are_its_runs() {
-    let plan = Plan { programs: size(3000), vertices: 9, ..Plan::default() };
-    let stats = clean_sweep(&plan, &[INTERP]);
+fn random_programs_are_varied_and_run_the_same_on_both_interpreters() {
+    let plan = Plan { programs: size(3000), vertices: 17, ..Plan::default() };
+    let hosted = hosted::Hosted::new(Arc::new(Tier0::default()));
+    let hosted = Engine { name: "tier0-hosted", backend: &hosted };
+    let stats = clean_sweep(&plan, &[TIER0, INTERP, TIER0_BASELINE, hosted]);
     println!("{stats}");
+    assert!(stats.engines[0].grouped > 0, "{stats}");
     if plan.programs >= CHECKED {
         stats.check(least_executions(plan.programs)).unwrap();
     }

@@ -1,19 +1,48 @@
-//! Jobs -> run by background threads in the order they arrive, while the threads that push them go
-//! on.
+//! Jobs -> run by background threads in the order of their [`Priority`], while the threads that push
+//! them go on.
 //!
 //! Invariant: a job runs once or, if the threads end before its turn, not at all. Dropping
 //! [`Background`] joins its threads. This file must not depend on the kind of work.
 
 use std::cell::Cell;
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle, ThreadId};
 
 /// A unit of work. It should hold only weak references to the object it works for, so that work for
 /// dropped objects is skipped.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
+
+/// Counts the vertices that ran without a piece of code, which a job is to compile. Wraps.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Heat(Arc<AtomicU32>);
+
+impl Heat {
+    /// Counts vertices; how many there were before.
+    pub(crate) fn add(&self, vertices: u32) -> u32 {
+        self.0.fetch_add(vertices, Ordering::Relaxed)
+    }
+
+    /// The vertices so far.
+    pub(crate) fn get(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The order of jobs. Each kind precedes the next one.
+#[derive(Clone, Copy)]
+pub(crate) enum Priority<'a> {
+    /// Compiles code without which vertices run on a lower tier; the hottest first.
+    TierUp(&'a Heat),
+    /// Compiles code for what published code runs more slowly; the hottest first.
+    #[cfg_attr(not(feature = "jit"), allow(dead_code))] // then nothing is published
+    Improve(&'a Heat),
+    /// No run waits for it; in the order of arrival.
+    Idle,
+}
 
 /// Threads that run jobs. Dropping it ends each thread after its current job.
 pub(crate) struct Background {
@@ -29,6 +58,8 @@ pub struct Queue(Arc<Shared>);
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
+    /// Whether there are threads: [`State::threads`] for a caller without the lock.
+    open: AtomicBool,
     /// Signals a new job, or the end of the threads.
     work: Condvar,
     /// Signals that no job waits or runs.
@@ -44,11 +75,29 @@ thread_local! {
 
 #[derive(Default)]
 struct State {
-    jobs: VecDeque<Job>,
+    tier_ups: VecDeque<(Heat, Job)>,
+    improvements: VecDeque<(Heat, Job)>,
+    idle: VecDeque<Job>,
     /// The number of jobs that run.
     busy: usize,
     /// The threads that run jobs. Empty: the queue is closed.
     threads: Vec<ThreadId>,
+}
+
+impl State {
+    fn has_jobs(&self) -> bool {
+        !(self.tier_ups.is_empty() && self.improvements.is_empty() && self.idle.is_empty())
+    }
+
+    /// The next job, removed. Heat changes while a job waits, so this compares all of a kind.
+    fn next(&mut self) -> Option<Job> {
+        fn hottest(jobs: &mut VecDeque<(Heat, Job)>) -> Option<Job> {
+            let by_heat = jobs.iter().enumerate().max_by_key(|(n, (heat, _))| (heat.get(), Reverse(*n)));
+            let (n, _) = by_heat?;
+            jobs.remove(n).map(|(_, job)| job)
+        }
+        hottest(&mut self.tier_ups).or_else(|| hottest(&mut self.improvements)).or_else(|| self.idle.pop_front())
+    }
 }
 
 impl Background {
@@ -63,6 +112,7 @@ impl Background {
         });
         let threads: Vec<JoinHandle<()>> = started.collect();
         state.threads = threads.iter().map(|t| t.thread().id()).collect();
+        queue.0.open.store(!threads.is_empty(), Ordering::Relaxed);
         drop(state);
         Background { queue, threads }
     }
@@ -77,7 +127,10 @@ impl Drop for Background {
     fn drop(&mut self) {
         let mut state = self.queue.state();
         state.threads.clear();
-        let dropped = std::mem::take(&mut state.jobs);
+        self.queue.0.open.store(false, Ordering::Relaxed);
+        let State { tier_ups, improvements, idle, .. } = &mut *state;
+        let dropped = [tier_ups, improvements].map(std::mem::take);
+        let dropped = (dropped, std::mem::take(idle));
         drop(state);
         // Outside the lock: a job's captured values may run arbitrary code when they are dropped.
         drop(dropped);
@@ -98,23 +151,27 @@ impl Queue {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the queue has threads, and so accepts jobs.
-    pub fn open(&self) -> bool {
-        !self.state().threads.is_empty()
+    /// Whether the queue has threads, and so accepts jobs. Takes no lock.
+    pub(crate) fn open(&self) -> bool {
+        self.0.open.load(Ordering::Relaxed)
     }
 
-    /// Appends a job. A closed queue drops it and returns false.
-    pub fn push(&self, job: Job) -> bool {
-        self.try_push(job).is_ok()
+    /// Adds a job. A closed queue drops it and returns false.
+    pub(crate) fn push(&self, priority: Priority<'_>, job: Job) -> bool {
+        self.try_push(priority, job).is_ok()
     }
 
-    /// Appends a job, or returns it if the queue is closed.
-    fn try_push(&self, job: Job) -> Result<(), Job> {
+    /// Adds a job, or returns it if the queue is closed.
+    fn try_push(&self, priority: Priority<'_>, job: Job) -> Result<(), Job> {
         let mut state = self.state();
         if state.threads.is_empty() {
             return Err(job);
         }
-        state.jobs.push_back(job);
+        match priority {
+            Priority::TierUp(heat) => state.tier_ups.push_back((heat.clone(), job)),
+            Priority::Improve(heat) => state.improvements.push_back((heat.clone(), job)),
+            Priority::Idle => state.idle.push_back(job),
+        }
         self.0.work.notify_one();
         Ok(())
     }
@@ -123,7 +180,7 @@ impl Queue {
     /// once on one of the queue's own threads, and if the queue is closed.
     pub fn wait(&self) {
         let mut state = self.state();
-        while (!state.jobs.is_empty() || state.busy > 0) && !state.threads.is_empty() {
+        while (state.has_jobs() || state.busy > 0) && !state.threads.is_empty() {
             if WORKER.get().is_some_and(|this| state.threads.contains(&this)) {
                 return;
             }
@@ -139,7 +196,7 @@ impl Queue {
             if state.threads.is_empty() {
                 return;
             }
-            let Some(job) = state.jobs.pop_front() else {
+            let Some(job) = state.next() else {
                 state = self.0.work.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
@@ -150,7 +207,7 @@ impl Queue {
             let _ = catch_unwind(AssertUnwindSafe(job));
             state = self.state();
             state.busy -= 1;
-            if state.busy == 0 && state.jobs.is_empty() {
+            if state.busy == 0 && !state.has_jobs() {
                 self.0.idle.notify_all();
             }
         }
@@ -192,29 +249,29 @@ impl<T> Lazy<T> {
     }
 
     /// Runs `compute` on the first request, and nothing on later ones. If there is no value yet and
-    /// `queue` is open, `compute` runs as a job. Otherwise it runs before this returns, also if the
+    /// the queue of `place` is open, `compute` runs as a job. Otherwise it runs before this returns, also if the
     /// value exists: it may do more than compute.
     #[inline]
     pub(crate) fn request<O: Send + Sync + 'static>(
         &self,
         owner: &Arc<O>,
-        queue: Option<&Queue>,
+        place: Option<(&Queue, Priority<'_>)>,
         compute: impl FnOnce(&O) + Send + 'static,
     ) {
         // The load keeps the cache line shared between threads that repeat a request.
         if !self.requested() && !self.requested.swap(true, Ordering::Relaxed) {
-            self.first_request(owner, queue, compute);
+            self.first_request(owner, place, compute);
         }
     }
 
     fn first_request<O: Send + Sync + 'static>(
         &self,
         owner: &Arc<O>,
-        queue: Option<&Queue>,
+        place: Option<(&Queue, Priority<'_>)>,
         compute: impl FnOnce(&O) + Send + 'static,
     ) {
-        let queue = match queue {
-            Some(queue) if self.value.get().is_none() => queue,
+        let (queue, priority) = match place {
+            Some(place) if self.value.get().is_none() => place,
             _ => return compute(owner),
         };
         let weak = Arc::downgrade(owner);
@@ -223,24 +280,25 @@ impl<T> Lazy<T> {
                 compute(&owner);
             }
         };
-        if let Err(job) = queue.try_push(Box::new(job)) {
+        if let Err(job) = queue.try_push(priority, Box::new(job)) {
             job();
         }
     }
 
     /// The value, if there is one. Otherwise this [requests](Lazy::request) it, and returns `None`
     /// while a job computes it. If there is no open queue, `compute` runs here.
+    #[cfg_attr(not(feature = "jit"), allow(dead_code))] // then no kernel compiles more code
     pub(crate) fn get_or_request<'a, O: Send + Sync + 'static>(
         &'a self,
         owner: &'a Arc<O>,
-        queue: Option<&Queue>,
+        place: Option<(&Queue, Priority<'_>)>,
         compute: impl Fn(&O) -> &T + Send + 'static,
     ) -> Option<&'a T> {
         if let Some(value) = self.value.get() {
             return Some(value);
         }
-        let Some(queue) = queue.filter(|queue| queue.open()) else { return Some(compute(owner)) };
-        self.request(owner, Some(queue), move |owner| {
+        let Some(place) = place.filter(|(queue, _)| queue.open()) else { return Some(compute(owner)) };
+        self.request(owner, Some(place), move |owner| {
             compute(owner);
         });
         self.value.get()
@@ -271,10 +329,10 @@ mod tests {
                     done.fetch_add(1, Ordering::Relaxed);
                     // Every second job pushes another one.
                     if n % 2 == 0 {
-                        assert!(queue.push(count(&done, 1)));
+                        assert!(queue.push(Priority::Idle, count(&done, 1)));
                     }
                 };
-                assert!(background.queue().push(Box::new(job)));
+                assert!(background.queue().push(Priority::Idle, Box::new(job)));
             }
             background.queue().wait();
             assert_eq!(done.load(Ordering::Relaxed), 150, "{threads} threads");
@@ -285,9 +343,11 @@ mod tests {
     fn a_panicking_job_does_not_end_the_thread() {
         let background = Background::new(1);
         // `resume_unwind` skips the panic hook, which would print a message.
-        assert!(background.queue().push(Box::new(|| std::panic::resume_unwind(Box::new("on purpose")))));
+        assert!(
+            background.queue().push(Priority::Idle, Box::new(|| std::panic::resume_unwind(Box::new("on purpose"))))
+        );
         let (send, receive) = mpsc::channel();
-        assert!(background.queue().push(Box::new(move || send.send(7).expect("heard"))));
+        assert!(background.queue().push(Priority::Idle, Box::new(move || send.send(7).expect("heard"))));
         background.queue().wait();
         assert_eq!(receive.try_recv(), Ok(7));
     }
@@ -295,7 +355,7 @@ mod tests {
     #[test]
     fn a_queue_without_threads_is_closed_and_wait_returns_at_once() {
         let background = Background::new(0);
-        assert!(!background.queue().open() && !background.queue().push(Box::new(|| ())));
+        assert!(!background.queue().open() && !background.queue().push(Priority::Idle, Box::new(|| ())));
         background.queue().wait();
     }
 
@@ -307,12 +367,15 @@ mod tests {
         let background = Background::new(1);
         let queue = background.queue().clone();
         let first = done.clone();
-        queue.push(Box::new(move || {
-            begun.send(()).expect("heard");
-            may_go.recv().expect("told");
-            first.fetch_add(1, Ordering::Relaxed);
-        }));
-        queue.push(count(&done, 10));
+        queue.push(
+            Priority::Idle,
+            Box::new(move || {
+                begun.send(()).expect("heard");
+                may_go.recv().expect("told");
+                first.fetch_add(1, Ordering::Relaxed);
+            }),
+        );
+        queue.push(Priority::Idle, count(&done, 10));
         has_begun.recv().expect("it begins");
         let waiting = queue.clone();
         let waiter = thread::spawn(move || waiting.wait());
@@ -325,7 +388,7 @@ mod tests {
         end.join().expect("it ends");
         assert_eq!(done.load(Ordering::Relaxed), 1);
         assert_eq!(Arc::strong_count(&done), 1, "the other job was dropped");
-        assert!(!queue.push(Box::new(|| ())));
+        assert!(!queue.push(Priority::Idle, Box::new(|| ())));
     }
 
     #[test]
@@ -335,14 +398,55 @@ mod tests {
         let (send, receive) = mpsc::channel::<Background>();
         let (done, is_done) = mpsc::channel();
         let inner = queue.clone();
-        queue.push(Box::new(move || {
-            inner.wait();
-            drop(receive.recv().expect("sent"));
-            done.send(()).expect("heard");
-        }));
+        queue.push(
+            Priority::Idle,
+            Box::new(move || {
+                inner.wait();
+                drop(receive.recv().expect("sent"));
+                done.send(()).expect("heard");
+            }),
+        );
         send.send(background).expect("taken");
         is_done.recv().expect("a thread does not wait for itself");
         queue.wait();
+    }
+
+    #[test]
+    fn hot_jobs_run_first_tier_ups_precede_improvements_and_idle_work_comes_last() {
+        let background = Background::new(1);
+        let queue = background.queue();
+        let (go, may_go) = mpsc::channel::<()>();
+        let (begun, has_begun) = mpsc::channel();
+        queue.push(
+            Priority::Idle,
+            Box::new(move || {
+                begun.send(()).expect("heard");
+                may_go.recv().expect("told");
+            }),
+        );
+        has_begun.recv().expect("it begins");
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let push = |name: &'static str, priority: Priority<'_>| {
+            let order = order.clone();
+            queue.push(priority, Box::new(move || order.lock().expect("no panic").push(name)));
+        };
+        let heats: [Heat; 4] = Default::default();
+        push("idle", Priority::Idle);
+        push("second idle", Priority::Idle);
+        push("batch", Priority::Improve(&heats[0]));
+        push("hot batch", Priority::Improve(&heats[1]));
+        push("cold", Priority::TierUp(&heats[2]));
+        push("cold too", Priority::TierUp(&heats[2]));
+        push("hot", Priority::TierUp(&heats[3]));
+        // Heat counts while a job waits.
+        heats[0].add(50);
+        heats[1].add(1000);
+        heats[2].add(10);
+        heats[3].add(11);
+        go.send(()).expect("it waits");
+        queue.wait();
+        let want = ["hot", "cold", "cold too", "hot batch", "batch", "idle", "second idle"];
+        assert_eq!(*order.lock().expect("no panic"), want);
     }
 
     struct Owner {
@@ -368,7 +472,7 @@ mod tests {
     }
 
     fn request(owner: &Arc<Owner>, queue: Option<&Queue>) {
-        owner.lazy.request(owner, queue, |owner| {
+        owner.lazy.request(owner, queue.map(|queue| (queue, Priority::Idle)), |owner| {
             compute(owner);
         });
     }
@@ -399,17 +503,20 @@ mod tests {
         let background = Background::new(1);
         let queue = background.queue();
         let (go, may_go) = mpsc::channel::<()>();
-        queue.push(Box::new(move || may_go.recv().expect("told")));
+        queue.push(Priority::Idle, Box::new(move || may_go.recv().expect("told")));
         let (kept, dropped) = (owner(), owner());
         let calls = Arc::downgrade(&dropped);
-        assert_eq!(kept.lazy.get_or_request(&kept, Some(queue), compute), None);
-        assert_eq!(dropped.lazy.get_or_request(&dropped, Some(queue), compute), None);
+        assert_eq!(kept.lazy.get_or_request(&kept, Some((queue, Priority::Idle)), compute), None);
+        assert_eq!(dropped.lazy.get_or_request(&dropped, Some((queue, Priority::Idle)), compute), None);
         request(&kept, Some(queue));
         drop(dropped);
         assert!(calls.upgrade().is_none(), "the job holds its owner weakly");
         go.send(()).expect("it waits");
         queue.wait();
-        assert_eq!((kept.lazy.get_or_request(&kept, Some(queue), compute), counts(&kept)), (Some(&7), (1, 1)));
+        assert_eq!(
+            (kept.lazy.get_or_request(&kept, Some((queue, Priority::Idle)), compute), counts(&kept)),
+            (Some(&7), (1, 1))
+        );
     }
 
     #[test]
@@ -418,10 +525,13 @@ mod tests {
         let queue = background.queue().clone();
         let (begun, has_begun) = mpsc::channel();
         let (go, may_go) = mpsc::channel::<()>();
-        queue.push(Box::new(move || {
-            begun.send(()).expect("heard");
-            may_go.recv().expect("told");
-        }));
+        queue.push(
+            Priority::Idle,
+            Box::new(move || {
+                begun.send(()).expect("heard");
+                may_go.recv().expect("told");
+            }),
+        );
         has_begun.recv().expect("it begins");
         let owner = owner();
         request(&owner, Some(&queue));
@@ -432,6 +542,6 @@ mod tests {
         go.send(()).expect("it waits");
         end.join().expect("it ends");
         assert_eq!(owner.lazy.get(), None);
-        assert_eq!(owner.lazy.get_or_request(&owner, Some(&queue), compute), Some(&7));
+        assert_eq!(owner.lazy.get_or_request(&owner, Some((&queue, Priority::Idle)), compute), Some(&7));
     }
 }

@@ -16,7 +16,7 @@ mod memory;
 mod trace;
 mod types;
 
-use crate::engine::{self, Compiled, DirectCall, Engine, Options, Shader};
+use crate::engine::{self, Compiled, DirectCall, Engine, Options, Shader, Tier};
 use crate::executable::ExecutableMemory;
 use crate::isa::{MAX_CODE_WORDS, OPDESCS};
 use crate::kernel::Unsupported;
@@ -54,7 +54,7 @@ enum Fault {
     InvalidArgument,
     InvalidLayout(crate::layout::LayoutError),
     Program(ProgramError),
-    NoNative(Option<Unsupported>),
+    NoNative(Unsupported),
     Misaligned,
     Overlap,
     Busy,
@@ -80,7 +80,7 @@ impl Fault {
         match self {
             Fault::InvalidLayout(error) => error.to_string(),
             Fault::Program(error) => error.to_string(),
-            Fault::NoNative(Some(reason)) => reason.to_string(),
+            Fault::NoNative(reason) => reason.to_string(),
             Fault::Directory(error) => format!("{}: {error}", status_text(self.status()).to_string_lossy()),
             _ => status_text(self.status()).to_string_lossy().into_owned(),
         }
@@ -194,7 +194,7 @@ pub unsafe extern "C" fn pj_engine_new(
         let options = Options { memory, ..options.engine_options(layout)? };
         let engine = Arc::new(Engine::new(options));
         if native_required && let Some(reason) = engine.no_native() {
-            return Err(Fault::NoNative(Some(reason.clone())));
+            return Err(Fault::NoNative(reason.clone()));
         }
         let engine = Arc::new(PjEngine { engine, native_required });
         // SAFETY: not null; the header requires it to be writable.
@@ -294,14 +294,7 @@ unsafe fn unknown_shader(
     // SAFETY: the caller guarantees it.
     let engine = unsafe { retain_engine(engine) }?;
     let program = Program::from_words(code, opdescs).map_err(Fault::Program)?;
-    let shader = engine.engine.shader(&program, entry);
-    if engine.native_required {
-        shader.compile_now();
-        if shader.backend() == "interp" {
-            return Err(Fault::NoNative(shader.fallback_reason().cloned()));
-        }
-    }
-    Ok(shader)
+    engine.engine.try_shader(&program, entry).map_err(Fault::NoNative)
 }
 
 #[unsafe(no_mangle)]
@@ -336,7 +329,7 @@ pub unsafe extern "C" fn pj_shader_get(
             _ => return Err(Fault::InvalidArgument),
         };
         let shader = match known.known_shader(code, opdescs, entry) {
-            Some(shader) if !native_required || shader.backend() != "interp" => shader,
+            Some(shader) if !native_required || shader.fallback_reason().is_none() => shader,
             // SAFETY: as above.
             _ => unsafe { unknown_shader(engine, code, opdescs, entry) }?,
         };
@@ -375,7 +368,11 @@ pub unsafe extern "C" fn pj_shader_info_get(shader: *const PjShader, info: *mut 
         let stats = shader.stats();
         let value = PjShaderInfo {
             struct_size: size_of::<PjShaderInfo>(),
-            native: u32::from(shader.backend() != "interp"),
+            tier: match shader.tier() {
+                Tier::Tier0 => PJ_TIER_0,
+                Tier::Native => PJ_TIER_NATIVE,
+                Tier::Oracle => PJ_TIER_ORACLE,
+            },
             deoptimised: stats.deoptimised,
             groups: stats.groups,
             bailouts: stats.bailouts,

@@ -10,8 +10,9 @@
 //! | find out why a shader is slow | [`Shader::fallback_reason`], [`Shader::stats`] |
 //! | test for bugs in picajit | [`Options::crosscheck`] |
 //!
-//! Native code serves a shader where possible, and the interpreter otherwise. Results never depend
-//! on which one does. Each fallback is reported once as an [`Event`].
+//! A new shader starts on tier 0, the fast interpreter, and goes on in native code once that is
+//! compiled. Where there can be none, it stays on tier 0. Results never depend on the tier. Each
+//! reason for such a fallback is reported once as an [`Event`].
 //!
 //! Engines and shaders are `Sync`; one [`Unit`](crate::state::Unit) belongs to one thread at a
 //! time.
@@ -27,13 +28,13 @@ mod shader;
 use crate::background::{Background, Queue};
 use crate::cache::{Cache, CacheStats, Exploration, ShaderKey, Upload};
 use crate::executable::ExecutableMemory;
-#[cfg(feature = "jit")]
-use crate::interp::Interp;
 use crate::isa::numeric::Precision;
 use crate::kernel::{Config, DEFAULT_FUEL, Unsupported};
 use crate::layout::Layout;
 use crate::profiler::{Profiler, ProfilerError};
 use crate::program::{Entry, Program};
+#[cfg(feature = "jit")]
+use crate::tier0::Tier0;
 pub(crate) use compiled::Compiled;
 use compiler::{Compiler, NativeBackend};
 use crosscheck::Crosscheck;
@@ -49,29 +50,46 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The backend that a host prefers.
+/// The tiers that an engine may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Prefer {
-    /// Native code where possible, otherwise the interpreter.
+pub enum BackendChoice {
+    /// Tier 0, and native code once it is compiled. Where it is impossible, tier 0 stays, and an
+    /// [`Event`] says why.
     #[default]
+    NativePreferred,
+    /// Native code from the first run on: a lookup compiles the shader before it returns, with
+    /// [threads](Options::threads) or without. [`Engine::try_shader`] returns an error where native
+    /// code is impossible.
+    NativeRequired,
+    /// Tier 0 only, for systems that allow no executable memory. No event says so.
+    NoNative,
+    /// The oracle only: many times slower than tier 0, with the same results. For comparisons.
+    Oracle,
+}
+
+/// What serves the runs of a shader now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Tier {
+    /// The fast interpreter.
+    Tier0,
+    /// Native code.
     Native,
-    /// Only the interpreter.
-    Interpreter,
+    /// The oracle, because [`BackendChoice::Oracle`] says so.
+    Oracle,
 }
 
 /// A problem that a host should log. No event changes a result, and none stops a run.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// A shader runs on the interpreter although the host prefers native code. Its results are the
-    /// same, and its runs many times slower. Reported once for each reason.
+    /// A shader stays on tier 0 although the host wants native code. Its results are the same, and
+    /// its runs slower. Reported once for each reason.
     Fallback {
         /// The entry of the first such shader.
         entry: Entry,
         /// Why it has no native code.
         reason: Unsupported,
     },
-    /// A [crosscheck](Options::crosscheck) found that native code and the interpreter differ: a bug
-    /// in picajit. Reported once for each shader.
+    /// A [crosscheck](Options::crosscheck) found a difference from the oracle: a bug in picajit. Reported once for each shader.
     Divergence {
         /// The entry of the shader.
         entry: Entry,
@@ -96,10 +114,10 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Event::Fallback { entry, reason } => {
-                write!(f, "the {} shader at {} runs on the interpreter: {reason}", entry.stage, entry.pc)
+                write!(f, "the {} shader at {} runs on tier 0: {reason}", entry.stage, entry.pc)
             }
             Event::Divergence { entry, difference } => {
-                write!(f, "the {} shader at {} differs from the interpreter: {difference}", entry.stage, entry.pc)
+                write!(f, "the {} shader at {} differs from the oracle: {difference}", entry.stage, entry.pc)
             }
             Event::ProfilerFailed { reason } => write!(f, "profilers don't see shaders: {reason}"),
             Event::StoreFailed { reason } => write!(f, "programs are not kept for the next start: {reason}"),
@@ -113,8 +131,8 @@ pub type EventHandler = Arc<dyn Fn(&Event) + Send + Sync>;
 /// The configuration of an [`Engine`].
 #[derive(Clone)]
 pub struct Options {
-    /// Native code where possible, or only the interpreter.
-    pub backend: Prefer,
+    /// The tiers that serve shaders.
+    pub backend: BackendChoice,
     /// Number format of results.
     pub precision: Precision,
     /// Limit on the backward transfers of one run (the next pc is not above pc). A run that exceeds
@@ -122,8 +140,8 @@ pub struct Options {
     /// executes at most as many instructions as the program has words. So a hostile program of 4096
     /// words can take seconds a vertex with the default; a host that must respond sooner sets less.
     pub fuel: u32,
-    /// Compare every Nth run with the interpreter, and report differences as [`Event::Divergence`];
-    /// 0 compares none. A compared run costs as much as an interpreted one. In a batch, 16 vertices
+    /// Compare every Nth run with the oracle, and report differences as [`Event::Divergence`]; 0
+    /// compares none. A compared run costs as much as two runs of the oracle. In a batch, 16 vertices
     /// from the Nth on are compared, so that code for groups is tested too.
     pub crosscheck: u32,
     /// The host's layout of registers and uniforms: [`Shader::run_on`] and [`Shader::run_batch_on`]
@@ -134,10 +152,15 @@ pub struct Options {
     /// Limit on the bytes of cached shaders. The least recently used ones are evicted.
     pub cache_bytes: usize,
     /// Number of threads that compile in the background; values above 64 count as 64. With threads,
-    /// no run waits for compilation: the interpreter serves a shader, and batches run sequentially,
-    /// until the code is ready. One thread is enough for any game. With 0, the call that first
-    /// needs code compiles it.
+    /// no run waits for compilation: tier 0 serves a shader until its code is published. The
+    /// threads compile the shader first that has run the most vertices, and code for batches after
+    /// the first code of all shaders. One thread is enough for any game. With 0, runs compile; see
+    /// [`Options::compile_after`].
     pub threads: usize,
+    /// Without [threads](Options::threads), the number of vertices at which a shader is compiled:
+    /// the run that reaches it compiles first, and earlier ones use tier 0. With 0 a lookup compiles
+    /// a new shader before it returns. Threads need no such number.
+    pub compile_after: u32,
     /// The source of executable memory, for systems that restrict it. With `None`, picajit maps
     /// pages.
     pub memory: Option<Arc<dyn ExecutableMemory>>,
@@ -153,16 +176,20 @@ pub struct Options {
     pub events: EventHandler,
 }
 
+/// The default of [`Options::compile_after`].
+pub const DEFAULT_COMPILE_AFTER: u32 = 4096;
+
 impl Default for Options {
     fn default() -> Options {
         Options {
-            backend: Prefer::default(),
+            backend: BackendChoice::default(),
             precision: Precision::default(),
             fuel: DEFAULT_FUEL,
             crosscheck: 0,
             layout: None,
             cache_bytes: 64 << 20,
             threads: 0,
+            compile_after: DEFAULT_COMPILE_AFTER,
             memory: None,
             profiler: Profiler::None,
             store_directory: None,
@@ -177,8 +204,7 @@ pub struct Engine {
     /// The first field: its threads end before the fields that they use are dropped.
     background: Background,
     options: Options,
-    /// `None`: the host prefers the interpreter.
-    compiler: Option<Arc<Compiler>>,
+    compiler: Arc<Compiler>,
     cache: Arc<Cache<Arc<Compiled>>>,
     store: Option<Arc<ProgramStore>>,
 }
@@ -190,27 +216,27 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Engine {
-    /// An engine. Never fails: without native code it interprets, and without threads callers
-    /// compile.
+    /// An engine. Never fails: without native code tier 0 serves all shaders;
+    /// [`Engine::no_native`] says why.
     pub fn new(options: Options) -> Engine {
-        let prefers_native = options.backend == Prefer::Native;
+        let wants_native = matches!(options.backend, BackendChoice::NativePreferred | BackendChoice::NativeRequired);
         // Without native code there are no jobs. The tests have backends of their own.
-        let has_jobs = cfg!(any(feature = "jit", test)) && prefers_native;
+        let has_jobs = cfg!(any(feature = "jit", test)) && wants_native;
         let background = Background::new(if has_jobs { options.threads } else { 0 });
-        let native = prefers_native.then(|| native(&options, background.queue()));
+        let native = wants_native.then(|| native(&options, background.queue()));
         if options.profiler != Profiler::None && !matches!(native, Some(Ok(_))) {
             (options.events)(&Event::ProfilerFailed { reason: ProfilerError::NoNativeCode });
         }
-        let compiler = |native| Arc::new(Compiler::new(native, background.queue().clone(), options.events.clone()));
-        let compiler = native.map(compiler);
+        let compiler = Arc::new(Compiler::new(native, &options, background.queue().clone()));
         let store =
             options.store_directory.clone().map(|path| Arc::new(ProgramStore::new(path, options.events.clone())));
         let cache = Arc::new(Cache::new(options.cache_bytes));
         Engine { compiler, cache, store, background, options }
     }
 
-    /// The shader of `entry` in `program`, from the cache or new. Without
-    /// [threads](Options::threads) a new shader is compiled before this returns.
+    /// The shader of `entry` in `program`, from the cache or new. A new shader is ready to run on
+    /// tier 0. It is compiled before this returns only if the [backend](Options::backend) or
+    /// [`Options::compile_after`] says so.
     ///
     /// The same program and entry give the same shader, as a further reference. A lookup of a
     /// program that was looked up lately compares its words, takes no lock and allocates nothing:
@@ -219,6 +245,16 @@ impl Engine {
     /// cause no recompilation. Keep the shader until code, descriptors or entry change.
     pub fn shader(&self, program: &Program, entry: Entry) -> Shader {
         self.shader_on(program, entry, false)
+    }
+
+    /// [`Engine::shader`] for a host that requires native code: with
+    /// [`BackendChoice::NativeRequired`] fails if the shader has none. Otherwise never fails.
+    pub fn try_shader(&self, program: &Program, entry: Entry) -> Result<Shader, Unsupported> {
+        let shader = self.shader(program, entry);
+        match shader.fallback_reason().filter(|_| self.options.backend == BackendChoice::NativeRequired) {
+            Some(reason) => Err(reason.clone()),
+            None => Ok(shader),
+        }
     }
 
     /// [`Engine::shader`] for runs on [`Unit`](crate::state::Unit) and
@@ -252,7 +288,11 @@ impl Engine {
         let cached = self.cache.get(&key);
         let is_new = cached.is_none();
         let compiled = cached.unwrap_or_else(|| self.insert_new(program, &key, config, explored));
-        self.request(&compiled, &key);
+        compiled.request();
+        if self.options.backend == BackendChoice::NativeRequired {
+            // Another thread may still compile what it requested.
+            compiled.compile_now();
+        }
         // After the request, so that known uploads lead to requested shaders only.
         self.cache.memorise(upload, &key);
         if let Some(store) = self.store().filter(|_| is_new) {
@@ -268,16 +308,6 @@ impl Engine {
         if cfg!(feature = "jit") { self.store.as_ref() } else { None }
     }
 
-    /// Requests the code of a shader for a caller. A preloaded shader's request overtakes the
-    /// preloads that are not queued yet.
-    fn request(&self, compiled: &Arc<Compiled>, key: &ShaderKey) {
-        if compiled.requested() {
-            return;
-        }
-        let (cache, key) = (self.cache.clone(), key.clone());
-        compiled.request(move |compiled| cache.resize(&key, compiled.held_bytes()));
-    }
-
     /// The configuration of shaders that run on [`Unit`](crate::state::Unit) and
     /// [`Uniforms`](crate::state::Uniforms), or on the host's layout.
     fn config(&self, on_unit: bool) -> Config {
@@ -286,21 +316,27 @@ impl Engine {
     }
 
     /// A shader that is not compiled yet.
-    fn new_shader(&self, program: &Program, entry: Entry, config: Config, explored: Exploration) -> Arc<Compiled> {
+    fn new_shader(&self, program: &Program, key: &ShaderKey, config: Config, explored: Exploration) -> Arc<Compiled> {
         let Options { crosscheck, ref events, .. } = self.options;
-        let checks = crosscheck > 0 && self.compiler.is_some();
-        let crosscheck = checks.then(|| Crosscheck::new(entry, crosscheck, events.clone()));
-        Arc::new(Compiled::new(program.clone(), entry, config, explored, self.compiler.clone(), crosscheck))
+        let checks = crosscheck > 0 && self.options.backend != BackendChoice::Oracle;
+        let crosscheck = checks.then(|| Crosscheck::new(key.entry(), crosscheck, events.clone()));
+        let (cache, of) = (Arc::downgrade(&self.cache), key.clone());
+        let resized = move |bytes| {
+            if let Some(cache) = cache.upgrade() {
+                cache.resize(&of, bytes);
+            }
+        };
+        let compiler = self.compiler.clone();
+        let program = program.clone();
+        Arc::new(Compiled::new(program, key.entry(), config, explored, compiler, crosscheck, Box::new(resized)))
     }
 
-    /// Adds a new shader to the cache, and compiles it first unless there are threads. If another
-    /// thread has added one for this key since the lookup, returns that one.
+    /// Adds a new shader to the cache, ready to run. If another thread has added one for this key
+    /// since the lookup, returns that one.
     fn insert_new(&self, program: &Program, key: &ShaderKey, config: Config, explored: Exploration) -> Arc<Compiled> {
-        let compiled = self.new_shader(program, key.entry(), config, explored);
-        if !self.background.queue().open() {
-            // Outside the lock, so that other threads' lookups don't wait.
-            compiled.compile_now();
-        }
+        let compiled = self.new_shader(program, key, config, explored);
+        // Outside the lock, so that other threads' lookups don't wait.
+        compiled.prepare();
         self.cache.insert(key.clone(), compiled.clone(), compiled.held_bytes())
     }
 
@@ -312,9 +348,10 @@ impl Engine {
         self.background.queue().wait();
     }
 
-    /// Why this engine compiles no native code at all, although the host prefers it.
+    /// Why this engine compiles no native code at all, although the host wants it. A system's
+    /// refusal of executable memory is known from the first compilation on.
     pub fn no_native(&self) -> Option<&Unsupported> {
-        self.compiler.as_ref().and_then(|compiler| compiler.name().err())
+        self.compiler.no_native()
     }
 
     /// Counters of the cache.
@@ -339,7 +376,7 @@ fn native(options: &Options, queue: &Queue) -> Result<Arc<dyn NativeBackend>, Un
     use crate::jit::{HostServices, Jit, Settings, Variant};
     let settings = Settings { profiler: options.profiler.clone(), ..Settings::default() };
     let services = HostServices { queue: Some(queue.clone()), memory: options.memory.clone() };
-    let jit = Jit::hosted(Variant::Batch, settings, services, Arc::new(Interp))?;
+    let jit = Jit::hosted(Variant::Batch, settings, services, Arc::new(Tier0::default()))?;
     let events = options.events.clone();
     jit.on_profiler_error(move |reason| events(&Event::ProfilerFailed { reason: reason.clone() }));
     Ok(Arc::new(jit))
@@ -348,6 +385,23 @@ fn native(options: &Options, queue: &Queue) -> Result<Arc<dyn NativeBackend>, Un
 #[cfg(not(feature = "jit"))]
 fn native(_: &Options, _: &Queue) -> Result<Arc<dyn NativeBackend>, Unsupported> {
     Err(Unsupported::HostIsa { missing: "the `jit` feature of this build" })
+}
+
+#[cfg(test)]
+impl Options {
+    /// Lookups compile.
+    pub(crate) fn at_once() -> Options {
+        Options { compile_after: 0, ..Options::default() }
+    }
+}
+
+#[cfg(test)]
+impl Engine {
+    /// Replaces native code by kernels of another backend.
+    fn set_backend(&mut self, backend: Arc<dyn NativeBackend>) {
+        let queue = self.background.queue().clone();
+        self.compiler = Arc::new(Compiler::new(Some(Ok(backend)), &self.options, queue));
+    }
 }
 
 #[cfg(test)]

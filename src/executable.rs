@@ -15,7 +15,7 @@ use std::ptr::NonNull;
 pub unsafe trait ExecutableMemory: Send + Sync {
     /// Copies code to executable memory and returns its address, a multiple of 64. The code is
     /// position-independent and refers to nothing outside itself. On an error or another address
-    /// the shader is interpreted, with [`NoExecMemory`] as the reason.
+    /// the shader runs on tier 0, with [`NoExecMemory`] as the reason.
     ///
     /// [`NoExecMemory`]: crate::kernel::Unsupported::NoExecMemory
     fn install(&self, code: &[u8]) -> io::Result<NonNull<u8>>;

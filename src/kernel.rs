@@ -7,6 +7,7 @@
 //! must not name any backend.
 
 pub(crate) mod direct;
+pub(crate) mod run_memory;
 
 use crate::isa::Pc;
 use crate::isa::numeric::Precision;
@@ -165,6 +166,9 @@ pub struct KernelStats {
     /// Groups that bailed out, because of a divergent branch or a failed guard. Their vertices ran
     /// sequentially.
     pub bailouts: u32,
+    /// The places at which groups may bail out, with the bailouts counted there; see
+    /// [`Settings::count_bailouts`](crate::jit::Settings). Empty without batch code.
+    pub bailout_reasons: Vec<(&'static str, u32)>,
     /// Why batches run sequentially, if they do and the reason is known.
     pub sequential_reason: Option<String>,
 }

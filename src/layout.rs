@@ -3,6 +3,7 @@
 mod host;
 mod image;
 mod offsets;
+mod registers;
 
 pub use host::{Host, HostEmitter, HostError};
 pub use image::Image;

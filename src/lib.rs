@@ -1,6 +1,6 @@
 //! picajit runs PICA200 shaders: the vertex and geometry programs of the Nintendo 3DS's GPU,
-//! recompiled just in time to native code, with an interpreter as fallback and oracle. Both give
-//! the same bits.
+//! recompiled just in time to native code. A fast interpreter, tier 0, serves before that and as
+//! fallback, and a plain one is the oracle. All give the same bits.
 //!
 //! # From bytes to outputs
 //! ```
@@ -26,7 +26,7 @@
 //! let shbin = Shbin::parse(&bytes)?;
 //! let (program, entry) = (shbin.program()?, shbin.dvles[0].entry());
 //!
-//! // Compiled once; keep the shader until the program changes.
+//! // Ready at once; keep the shader until the program changes.
 //! let engine = Engine::default();
 //! let shader = engine.shader(&program, entry);
 //!
@@ -48,14 +48,14 @@
 //! |---|---|
 //! | a host | [`engine`], [`program`], [`state`]; [`layout`] for registers in its own structures, [`gpu`] and [`semantics`] for draws, [`executable`] and [`profiler`] for services of the system |
 //! | a tool | [`container`] (files), [`isa`] (instructions, control flow, numbers), [`text`] (assembler, disassembler) |
-//! | a test of engines | [`kernel`] (the traits of an engine), [`interp`] (the oracle), `jit` (native code), [`diff`] (comparison) |
+//! | a test of engines | [`kernel`] (the traits of an engine), [`interp`] (the oracle), [`tier0`] (the fast interpreter), `jit` (native code), [`diff`] (comparison) |
 //!
 //! The types that nearly every host uses are also at the root of the crate.
 //!
 //! # Features
 //! | feature | default | adds |
 //! |---|---|---|
-//! | `jit` | yes | native code through Cranelift; without it every shader runs on the interpreter |
+//! | `jit` | yes | native code through Cranelift; without it every shader runs on tier 0 |
 //! | `targets` | yes | machine code of x86-64 and AArch64 as text on any host |
 //! | `cli` | yes | the `picajit` command |
 //! | `containers` | with `cli` | MBS, VBC and Metal libraries, in [`container`] |
@@ -88,6 +88,7 @@ pub mod state;
 #[cfg(test)]
 mod testing;
 pub mod text;
+pub mod tier0;
 
 pub use engine::{Engine, Options, Shader};
 pub use isa::flow::Exit;

@@ -186,6 +186,7 @@ int main(int argc, char **argv)
         return fail(argv[2], "not a number from 1 to 2001");
     options.backend = strcmp(engine, "interpreter") == 0 ? PJ_INTERPRETER : PJ_NATIVE;
     options.threads = strcmp(engine, "background") == 0;
+    options.compile_after = 1;
     if (posix_memalign(&unit, 16, sizeof(pj_unit)) != 0 || posix_memalign(&uniforms, 16, sizeof(pj_uniforms)) != 0)
         return fail("memory", "none");
     host.unit = (pj_unit *)memset(unit, 0, sizeof(pj_unit));

@@ -168,10 +168,10 @@ static int compute(uint32_t backend, struct results *results)
     if (status != PJ_OK)
         return fail("pj_shader_info_get", status, "");
     printf("%s: %d vertices, %d triangles, the last one's first corner at (%g, %g, %g, %g)\n",
-           info.native ? "native" : "interpreter", VERTICES, results->triangle_count,
+           info.tier == PJ_TIER_NATIVE ? "native" : "interpreter", VERTICES, results->triangle_count,
            results->triangles[VERTICES - 1][0][0], results->triangles[VERTICES - 1][0][1],
            results->triangles[VERTICES - 1][0][2], results->triangles[VERTICES - 1][0][3]);
-    if (info.native != (backend != PJ_INTERPRETER))
+    if ((info.tier == PJ_TIER_NATIVE) != (backend == PJ_NATIVE_REQUIRED))
         return fail("native code", 0, "not as requested");
     pj_shader_release(vertex);
     pj_shader_release(geometry);

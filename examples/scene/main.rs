@@ -27,7 +27,7 @@ mod scene;
 #[cfg(test)]
 mod tests;
 
-use picajit::engine::{Options, Prefer};
+use picajit::engine::{BackendChoice, Options};
 use raster::Picture;
 use recording::Recording;
 use std::error::Error;
@@ -67,12 +67,12 @@ fn main() -> ExitCode {
     }
 }
 
-fn parse(arguments: &[&str]) -> Option<(Prefer, PathBuf, PathBuf)> {
-    let (mut backend, mut recording, mut out) = (Prefer::Native, PathBuf::from(RECORDING), None);
+fn parse(arguments: &[&str]) -> Option<(BackendChoice, PathBuf, PathBuf)> {
+    let (mut backend, mut recording, mut out) = (BackendChoice::NativePreferred, PathBuf::from(RECORDING), None);
     let mut rest = arguments.iter();
     while let Some(&argument) = rest.next() {
         match argument {
-            "--interpreter" => backend = Prefer::Interpreter,
+            "--interpreter" => backend = BackendChoice::NoNative,
             "--recording" => recording = PathBuf::from(rest.next()?),
             _ if argument.starts_with('-') || out.is_some() => return None,
             _ => out = Some(PathBuf::from(argument)),
@@ -89,7 +89,7 @@ fn record(file: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn draw(backend: Prefer, file: &Path, out: &Path) -> Result<(), Box<dyn Error>> {
+fn draw(backend: BackendChoice, file: &Path, out: &Path) -> Result<(), Box<dyn Error>> {
     let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
     let recording: Recording = text.parse().map_err(|e| format!("{}: {e}", file.display()))?;
     let start = Instant::now();

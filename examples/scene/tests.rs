@@ -3,7 +3,7 @@
 use super::console::{Rendering, VERTICES, play};
 use super::recording::Recording;
 use super::{SIZE, png, scene};
-use picajit::engine::{Engine, Options, Prefer};
+use picajit::engine::{BackendChoice, Engine, Options};
 use picajit::program::{Entry, Program};
 use std::sync::{Arc, LazyLock};
 
@@ -14,19 +14,19 @@ fn recorded() -> Recording {
 }
 
 /// An engine on which no shader may silently fall back.
-fn options(backend: Prefer) -> Options {
+fn options(backend: BackendChoice) -> Options {
     Options { backend, events: Arc::new(|event| panic!("{event}")), ..Options::default() }
 }
 
-/// Both engines; on a host without native code the interpreter alone, with a printed line.
-static BACKENDS: LazyLock<Vec<Prefer>> = LazyLock::new(|| {
-    let engine = Engine::new(Options { events: Arc::new(|_| ()), ..Options::default() });
+/// All tiers; on a host without native code its absence is a printed line.
+static BACKENDS: LazyLock<Vec<BackendChoice>> = LazyLock::new(|| {
+    let engine = Engine::new(Options { events: Arc::new(|_| ()), compile_after: 0, ..Options::default() });
     let end = Program::from_words(&[0x8800_0000], &[]).unwrap();
     match engine.shader(&end, Entry::vertex(0)).fallback_reason() {
-        None => vec![Prefer::Interpreter, Prefer::Native],
+        None => vec![BackendChoice::Oracle, BackendChoice::NoNative, BackendChoice::NativeRequired],
         Some(reason) => {
             println!("skipped: the scene in native code: {reason}");
-            vec![Prefer::Interpreter]
+            vec![BackendChoice::Oracle, BackendChoice::NoNative]
         }
     }
 });
@@ -69,7 +69,7 @@ fn native_code_and_interpreter_make_the_same_picture() {
     let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
     let info = reader.next_frame(&mut pixels).unwrap();
     assert_eq!([info.width as usize, info.height as usize], SIZE);
-    assert!(pixels == play(&recorded(), options(Prefer::Interpreter), SIZE).0.pixels());
+    assert!(pixels == play(&recorded(), options(BackendChoice::Oracle), SIZE).0.pixels());
 }
 
 /// Number of pixels of `rows` whose red, green and blue satisfy `is`.
@@ -81,7 +81,7 @@ fn count(pixels: &[u8], rows: std::ops::Range<usize>, is: impl Fn([i32; 3]) -> b
 
 #[test]
 fn the_picture_shows_every_object() {
-    let pixels = play(&recorded(), options(Prefer::Interpreter), SIZE).0.pixels();
+    let pixels = play(&recorded(), options(BackendChoice::Oracle), SIZE).0.pixels();
     let all = 0..SIZE[1];
     let close = |a: [i32; 3], b: [i32; 3]| (0..3).all(|n| (a[n] - b[n]).abs() <= 3);
     let dark = |[r, g, b]: [i32; 3]| r < 110 && g < 110 && b < 120;

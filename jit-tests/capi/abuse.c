@@ -165,12 +165,19 @@ static void direct_calls(void)
 
 /*
  * Calls a function with a structure of every declared size, in exactly as much memory, at least the
- * size field. The structure had `first` bytes in the first version, has `bytes` now, and had no
- * other size.
+ * size field. The structure has `bytes` now. Earlier versions had the sizes of `earlier`, which ends
+ * with 0, or none other.
  */
 typedef int32_t (*try_fn)(void *structure, void *context);
 
-static void sizes(const void *like, size_t first, size_t bytes, try_fn call, void *context, int32_t good)
+static int is_earlier(const size_t *earlier, size_t size)
+{
+    while (*earlier != 0 && *earlier != size)
+        earlier++;
+    return *earlier != 0;
+}
+
+static void sizes(const void *like, const size_t *earlier, size_t bytes, try_fn call, void *context, int32_t good)
 {
     static const size_t wrong[] = {4097, 65536, SIZE_MAX / 2 + 1, SIZE_MAX - 7, SIZE_MAX};
     size_t size, n;
@@ -181,7 +188,7 @@ static void sizes(const void *like, size_t first, size_t bytes, try_fn call, voi
         if (room > bytes)
             memset(memory + bytes, size % 2 ? 0xFF : 0, room - bytes);
         memcpy(memory, &size, sizeof size);
-        EXPECT(size < bytes && size != first ? PJ_INVALID_ARGUMENT : good, call(memory, context));
+        EXPECT(size < bytes && !is_earlier(earlier, size) ? PJ_INVALID_ARGUMENT : good, call(memory, context));
         /* The library writes neither the size nor the bytes after the known fields. */
         CHECK(memcmp(memory, &size, sizeof size) == 0);
         for (n = bytes; n < room; n++)
@@ -266,6 +273,9 @@ static int32_t try_emit_buffer(void *structure, void *context)
 
 static void structure_sizes(struct running *with)
 {
+    static const size_t none[] = {0};
+    static const size_t options_before[] = {offsetof(pj_options, store_directory), offsetof(pj_options, compile_after), 0};
+    static const size_t batch_before[] = {offsetof(pj_batch, preserve_unit), 0};
     pj_emitted *vertices = (pj_emitted *)block(3 * sizeof *vertices);
     pj_emit_buffer buffer;
     pj_options o = options();
@@ -281,21 +291,21 @@ static void structure_sizes(struct running *with)
     memset(&batch, 0, sizeof batch);
     /* A structure that ends within `layout` would end within a pointer. */
     o.layout = &layout;
-    sizes(&o, offsetof(pj_options, store_directory), sizeof o, try_options, NULL, PJ_OK);
-    sizes(&layout, sizeof layout, sizeof layout, try_layout, NULL, PJ_OK);
-    sizes(&stats, sizeof stats, sizeof stats, try_stats, with, PJ_OK);
-    sizes(&preloaded, sizeof preloaded, sizeof preloaded, try_preloaded, with, PJ_OK);
-    sizes(&info, sizeof info, sizeof info, try_info, with, PJ_OK);
+    sizes(&o, options_before, sizeof o, try_options, NULL, PJ_OK);
+    sizes(&layout, none, sizeof layout, try_layout, NULL, PJ_OK);
+    sizes(&stats, none, sizeof stats, try_stats, with, PJ_OK);
+    sizes(&preloaded, none, sizeof preloaded, try_preloaded, with, PJ_OK);
+    sizes(&info, none, sizeof info, try_info, with, PJ_OK);
     batch.count = 1;
     batch.inputs = registers[0][0];
     batch.outputs = registers[1][0];
     batch.input_mask = batch.output_mask = 0xFFFF;
-    sizes(&batch, offsetof(pj_batch, preserve_unit), sizeof batch, try_batch, with, PJ_END);
+    sizes(&batch, batch_before, sizeof batch, try_batch, with, PJ_END);
     memset(&buffer, 0, sizeof buffer);
     buffer.vertices = vertices;
     buffer.capacity = 3;
     buffer.full = count_full;
-    sizes(&buffer, sizeof buffer, sizeof buffer, try_emit_buffer, with, PJ_END);
+    sizes(&buffer, none, sizeof buffer, try_emit_buffer, with, PJ_END);
     free(vertices);
     free(registers);
 }
@@ -327,7 +337,7 @@ static void numbers_out_of_range(struct running *with)
     char text[300];
     size_t n, k;
 
-    INVALID(PJ_INVALID_ARGUMENT, o, backend, 3, try_options(&o, NULL));
+    INVALID(PJ_INVALID_ARGUMENT, o, backend, 4, try_options(&o, NULL));
     INVALID(PJ_INVALID_ARGUMENT, o, precision, 3, try_options(&o, NULL));
     INVALID(PJ_INVALID_ARGUMENT, o, profiler, 3, try_options(&o, NULL));
     INVALID(PJ_OK, o, threads, 1000, try_options(&o, NULL));

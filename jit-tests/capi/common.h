@@ -93,6 +93,7 @@ static inline pj_options options(void)
 {
     pj_options o = PJ_OPTIONS_INIT;
     o.backend = backend;
+    o.compile_after = 1; /* native code from the first run on */
     return o;
 }
 

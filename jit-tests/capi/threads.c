@@ -144,7 +144,7 @@ int main(int argc, char **argv)
     if (argc > 2)
         rounds = atoi(argv[2]);
 
-    options.backend = PJ_INTERPRETER;
+    options.backend = PJ_ORACLE;
     engine = engine_of(&options);
     for (n = 0; n < PROGRAMS; n++) {
         pj_shader *shader = get(engine, n);

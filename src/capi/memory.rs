@@ -76,7 +76,8 @@ mod tests {
         let user = (&raw const pages).cast_mut().cast();
         let memory =
             PjMemory { struct_size: size_of::<PjMemory>(), install: Some(install), release: Some(release), user };
-        let made = engine(&PjOptions { memory: &memory, ..PjOptions::DEFAULT }).expect("an engine");
+        let required = PjOptions { backend: PJ_NATIVE_REQUIRED, ..PjOptions::DEFAULT };
+        let made = engine(&PjOptions { memory: &memory, ..required }).expect("native code is possible");
         let one = shader(made, &CODE, PJ_VERTEX).expect("a shader");
         assert_eq!(pages.lock().expect("no panic").len(), 1);
         let (mut unit, mut uniforms) = (unit(), uniforms());
@@ -92,9 +93,7 @@ mod tests {
         assert_eq!(unit.o[0][1], [6.0; 4]);
         assert!(pages.lock().expect("no panic").is_empty(), "all memory is released");
         let none = PjMemory { install: Some(nothing), ..memory };
-        let backend = PJ_NATIVE_REQUIRED;
-        let made =
-            engine(&PjOptions { memory: &none, backend, ..PjOptions::DEFAULT }).expect("native code is possible");
+        let made = engine(&PjOptions { memory: &none, ..required }).expect("not known yet");
         assert_eq!(shader(made, &CODE, PJ_VERTEX).expect_err("but there is no room").0, PJ_NO_NATIVE);
         // SAFETY: the last use.
         unsafe { pj_engine_free(made) };

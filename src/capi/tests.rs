@@ -43,9 +43,12 @@ pub(super) fn shader(engine: *const PjEngine, code: &[u32], stage: u32) -> Resul
     if status == PJ_OK { Ok(shader) } else { Err((status, text(&message))) }
 }
 
+/// The backend whose lookups compile, where there is native code.
+pub(super) const AT_ONCE: u32 = if cfg!(feature = "jit") { PJ_NATIVE_REQUIRED } else { PJ_NATIVE };
+
 #[test]
 fn single_vertices_and_batches_run() {
-    for backend in [PJ_NATIVE, PJ_INTERPRETER] {
+    for backend in [PJ_NATIVE, AT_ONCE, PJ_INTERPRETER, PJ_ORACLE] {
         let engine = engine(&PjOptions { backend, ..PjOptions::DEFAULT }).expect("an engine");
         let shader = shader(engine, &CODE, PJ_VERTEX).expect("a shader");
         let (mut unit, mut uniforms) = (unit(), uniforms());
@@ -110,16 +113,16 @@ fn single_vertices_and_batches_run() {
 
 #[test]
 fn compiler_threads_publish_native_code() {
-    for backend in [PJ_NATIVE, PJ_NATIVE_REQUIRED, PJ_INTERPRETER] {
+    for backend in [PJ_NATIVE, PJ_NATIVE_REQUIRED, PJ_INTERPRETER, PJ_ORACLE] {
         let Ok(engine) = engine(&PjOptions { backend, threads: 1, ..PjOptions::DEFAULT }) else {
             assert!(backend == PJ_NATIVE_REQUIRED && cfg!(not(feature = "jit")));
             continue;
         };
         let shader = shader(engine, &CODE, PJ_VERTEX).expect("a shader");
-        let native = || {
+        let tier = || {
             let mut info = PjShaderInfo {
                 struct_size: size_of::<PjShaderInfo>(),
-                native: 2,
+                tier: 9,
                 deoptimised: 0,
                 groups: 0,
                 bailouts: 0,
@@ -127,10 +130,10 @@ fn compiler_threads_publish_native_code() {
             };
             // SAFETY: valid.
             assert_eq!(unsafe { pj_shader_info_get(shader, &mut info) }, PJ_OK);
-            info.native
+            info.tier
         };
         if backend == PJ_NATIVE_REQUIRED {
-            assert_eq!(native(), 1, "compiled by pj_shader_get");
+            assert_eq!(tier(), PJ_TIER_NATIVE, "compiled by pj_shader_get");
         }
         let (mut unit, mut uniforms) = (unit(), uniforms());
         let (u, c) = (from_mut(&mut *unit).cast(), from_mut(&mut *uniforms).cast_const().cast());
@@ -138,7 +141,9 @@ fn compiler_threads_publish_native_code() {
         unsafe {
             assert_eq!(pj_run(shader, u, c, None, null_mut()), PJ_END);
             assert_eq!((pj_engine_wait(engine), pj_engine_wait(null())), (PJ_OK, PJ_NULL));
-            assert_eq!(native(), u32::from(backend != PJ_INTERPRETER && cfg!(feature = "jit")));
+            let native = matches!(backend, PJ_NATIVE | PJ_NATIVE_REQUIRED) && cfg!(feature = "jit");
+            let other = if backend == PJ_ORACLE { PJ_TIER_ORACLE } else { PJ_TIER_0 };
+            assert_eq!(tier(), if native { PJ_TIER_NATIVE } else { other });
             assert_eq!(pj_run(shader, u, c, None, null_mut()), PJ_END);
             pj_engine_free(engine);
             pj_shader_release(shader);
@@ -154,7 +159,7 @@ fn misuse_returns_a_status_with_a_message() {
         engine(&options).expect_err("wrong")
     };
     let number = (PJ_INVALID_ARGUMENT, "an argument is out of range".to_owned());
-    assert_eq!(error_of(|o| o.backend = 3), number);
+    assert_eq!(error_of(|o| o.backend = 4), number);
     assert_eq!(error_of(|o| o.precision = 3), number);
     assert_eq!(error_of(|o| o.profiler = 3), number);
     assert_eq!(error_of(|o| o.profiler = PJ_JITDUMP).0, PJ_NULL, "it needs a directory");
@@ -245,18 +250,18 @@ fn fields_that_both_versions_know_are_read() {
     let made = engine(&later.now).expect("an engine");
     let shader = shader(made, &CODE, PJ_VERTEX).expect("a shader");
     let info =
-        |struct_size| PjShaderInfo { struct_size, native: 9, deoptimised: 8, groups: 7, bailouts: 6, native_bytes: 5 };
+        |struct_size| PjShaderInfo { struct_size, tier: 9, deoptimised: 8, groups: 7, bailouts: 6, native_bytes: 5 };
     let (mut now, mut short, mut old) = (info(size_of::<PjShaderInfo>()), info(12), info(12));
     // SAFETY: valid, of at least their declared size.
     unsafe {
         assert_eq!(pj_shader_info_get(shader, &mut now), PJ_OK);
         assert_eq!(pj_shader_info_get(shader, &mut short), PJ_INVALID_ARGUMENT, "no version has this size");
-        // As if the first version ended after `native`.
+        // As if the first version ended after `tier`.
         assert_eq!(write_sized(&mut old, &now, &[12]).map_err(|fault| fault.status()), Ok(PJ_OK));
         pj_shader_release(shader);
         pj_engine_free(made);
     }
-    let fields = |i: PjShaderInfo| (i.struct_size, i.native, i.deoptimised, i.groups, i.bailouts, i.native_bytes);
+    let fields = |i: PjShaderInfo| (i.struct_size, i.tier, i.deoptimised, i.groups, i.bailouts, i.native_bytes);
     assert_eq!(fields(now), (size_of::<PjShaderInfo>(), 0, 0, 0, 0, 0));
     assert_eq!(fields(short), (12, 9, 8, 7, 6, 5));
     assert_eq!(fields(old), (12, 0, 8, 7, 6, 5));
@@ -313,7 +318,7 @@ fn misaligned_results_are_errors() {
 
 #[test]
 fn a_batch_reads_no_register_outside_of_its_masks() {
-    for backend in [PJ_NATIVE, PJ_INTERPRETER] {
+    for backend in [PJ_NATIVE, AT_ONCE, PJ_INTERPRETER, PJ_ORACLE] {
         let engine = engine(&PjOptions { backend, crosscheck: 1, ..PjOptions::DEFAULT }).expect("an engine");
         let shader = shader(engine, &CODE, PJ_VERTEX).expect("a shader");
         let (mut unit, mut uniforms) = (unit(), uniforms());
@@ -374,15 +379,16 @@ unsafe extern "C" fn nested_calls(user: *mut c_void, kind: u32, _: *const c_char
 fn a_callback_may_use_and_free_the_engine_that_calls_it() {
     let host = Box::into_raw(Box::new(NestedHost { engine: null_mut(), got: null_mut(), events: 0 }));
     let layout = own_without_geometry();
-    let options = PjOptions { layout: &layout, event: Some(nested_calls), user: host.cast(), ..PjOptions::DEFAULT };
+    let event: Option<PjEventFn> = Some(nested_calls);
+    let options = PjOptions { layout: &layout, event, user: host.cast(), compile_after: 1, ..PjOptions::DEFAULT };
     let engine = engine(&options).expect("an engine");
     let (mut unit, mut uniforms) = (unit(), uniforms());
     let (u, c) = (from_mut(&mut *unit).cast(), from_mut(&mut *uniforms).cast_const().cast());
     // SAFETY: no other code uses the memory of `host`.
     let host = unsafe {
         (*host).engine = engine;
-        // A geometry program runs on the interpreter with such a layout, as all programs do without
-        // native code: an event, from within the call.
+        // A geometry program has no native code with such a layout: an event, from within the run
+        // that compiles. Without native code the lookup says so.
         let first = shader(engine, &CODE, PJ_GEOMETRY).expect("a shader");
         assert_eq!(pj_run(first, u, c, None, null_mut()), PJ_END);
         assert_eq!(pj_run((*host).got, u, c, None, null_mut()), PJ_END);
@@ -518,7 +524,7 @@ fn options_select_precision_and_fuel() {
     // A jump to itself.
     let endless = [0x2C << 26 | 3 << 22, 0xB000_0000, 0x8800_0000];
     // 0 means 65,536, which takes Miri minutes.
-    for (fuel, backend) in [(0, PJ_NATIVE), (1, PJ_NATIVE), (7, PJ_INTERPRETER)].into_iter().skip(miri_or(1, 0)) {
+    for (fuel, backend) in [(0, AT_ONCE), (1, AT_ONCE), (7, PJ_INTERPRETER)].into_iter().skip(miri_or(1, 0)) {
         assert_eq!(first_component(PjOptions { fuel, backend, ..PjOptions::DEFAULT }, &endless, 0.0).0, PJ_OUT_OF_FUEL);
     }
 }
@@ -533,9 +539,11 @@ fn events_and_texts_reach_the_host() {
     let mut reported: Vec<(u32, String)> = Vec::new();
     let layout = own_without_geometry();
     let user = from_mut(&mut reported).cast();
-    let options = PjOptions { layout: &layout, event: Some(event), user, ..PjOptions::DEFAULT };
+    let options = PjOptions { layout: &layout, event: Some(event), user, threads: 1, ..PjOptions::DEFAULT };
     let engine = engine(&options).expect("an engine");
     let [vertex, geometry] = [PJ_VERTEX, PJ_GEOMETRY].map(|stage| shader(engine, &CODE, stage).expect("a shader"));
+    // SAFETY: a live handle.
+    assert_eq!(unsafe { pj_engine_wait(engine) }, PJ_OK);
     let shader_text = |shader: *const PjShader, kind: u32| {
         let mut text = [0u8; 200];
         // SAFETY: valid, of the declared length.

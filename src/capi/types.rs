@@ -7,7 +7,7 @@
 #![allow(missing_docs)]
 
 use super::Fault;
-use crate::engine::{Event, Options, Prefer};
+use crate::engine::{BackendChoice, DEFAULT_COMPILE_AFTER, Event, Options};
 use crate::isa::float24::Rounding;
 use crate::isa::numeric::Precision;
 use crate::kernel::DEFAULT_FUEL;
@@ -41,6 +41,10 @@ pub const PJ_BOOLS_BYTES: u32 = 1;
 pub const PJ_NATIVE: u32 = 0;
 pub const PJ_NATIVE_REQUIRED: u32 = 1;
 pub const PJ_INTERPRETER: u32 = 2;
+pub const PJ_ORACLE: u32 = 3;
+pub const PJ_TIER_0: u32 = 0;
+pub const PJ_TIER_NATIVE: u32 = 1;
+pub const PJ_TIER_ORACLE: u32 = 2;
 pub const PJ_F32: u32 = 0;
 pub const PJ_F24_NEAREST: u32 = 1;
 pub const PJ_F24_TOWARD_ZERO: u32 = 2;
@@ -70,6 +74,7 @@ pub(super) const fn largest<T>() -> usize {
 pub(super) const OPTIONS_BYTES: &[usize] = &[
     offset_of!(PjOptions, memory) + size_of::<*const PjMemory>(),
     offset_of!(PjOptions, store_directory) + size_of::<*const c_char>(),
+    offset_of!(PjOptions, compile_after) + size_of::<usize>(),
 ];
 pub(super) const MEMORY_BYTES: &[usize] = &[offset_of!(PjMemory, user) + size_of::<*mut c_void>()];
 pub(super) const LAYOUT_BYTES: &[usize] = &[offset_of!(PjLayout, b) + size_of::<u32>()];
@@ -206,6 +211,7 @@ pub struct PjOptions {
     pub threads: u32,
     pub memory: *const PjMemory,
     pub store_directory: *const c_char,
+    pub compile_after: usize,
 }
 
 #[repr(C)]
@@ -250,7 +256,7 @@ impl PjMemory {
 }
 
 impl PjOptions {
-    pub(super) const DEFAULT: PjOptions = PjOptions {
+    pub const DEFAULT: PjOptions = PjOptions {
         struct_size: size_of::<PjOptions>(),
         backend: PJ_NATIVE,
         precision: PJ_F32,
@@ -265,6 +271,7 @@ impl PjOptions {
         threads: 0,
         memory: null(),
         store_directory: null(),
+        compile_after: 0,
     };
 
     fn profiler(&self) -> Result<Profiler, Fault> {
@@ -293,8 +300,10 @@ impl PjOptions {
     pub(super) fn engine_options(&self, layout: Layout) -> Result<Options, Fault> {
         let mut options = Options {
             backend: match self.backend {
-                PJ_NATIVE | PJ_NATIVE_REQUIRED => Prefer::Native,
-                PJ_INTERPRETER => Prefer::Interpreter,
+                PJ_NATIVE => BackendChoice::NativePreferred,
+                PJ_NATIVE_REQUIRED => BackendChoice::NativeRequired,
+                PJ_INTERPRETER => BackendChoice::NoNative,
+                PJ_ORACLE => BackendChoice::Oracle,
                 _ => return Err(Fault::InvalidArgument),
             },
             precision: match self.precision {
@@ -306,6 +315,10 @@ impl PjOptions {
             fuel: if self.fuel == 0 { DEFAULT_FUEL } else { self.fuel },
             crosscheck: self.crosscheck,
             threads: usize::try_from(self.threads).unwrap_or(usize::MAX),
+            compile_after: match self.compile_after {
+                0 => DEFAULT_COMPILE_AFTER,
+                vertices => u32::try_from(vertices).unwrap_or(u32::MAX),
+            },
             cache_bytes: if self.cache_bytes == 0 { PjOptions::DEFAULT.cache_bytes } else { self.cache_bytes },
             layout: Some(layout),
             profiler: self.profiler()?,
@@ -355,7 +368,7 @@ pub struct PjPreloaded {
 #[repr(C)]
 pub struct PjShaderInfo {
     pub struct_size: usize,
-    pub native: u32,
+    pub tier: u32,
     pub deoptimised: u32,
     pub groups: u32,
     pub bailouts: u32,

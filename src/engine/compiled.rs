@@ -1,5 +1,5 @@
-//! One entry of a program -> the kernel that runs it: native code once compiled, the interpreter
-//! before that and as fallback.
+//! One entry of a program -> the kernel that runs it: native code once compiled, tier 0 before that
+//! and as fallback.
 //!
 //! Invariant: every kernel gives the same bits, and published native code stays. This file must not
 //! depend on the cache.
@@ -7,21 +7,27 @@
 use super::compiler::Compiler;
 use super::crosscheck::{Crosscheck, Pair};
 use super::lock;
-use crate::background::{Lazy, Queue};
+use super::{BackendChoice, Tier};
+use crate::background::{Heat, Lazy, Priority};
 use crate::cache::Exploration;
 use crate::interp::Interp;
 use crate::kernel::direct::DirectCode;
 use crate::kernel::{Backend, Config, Kernel, Unsupported};
 use crate::program::{Entry, Program};
+use crate::tier0::Tier0;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// The result of compiling a shader.
 enum Native {
     Code(Arc<dyn Kernel>),
     Unsupported(Unsupported),
-    /// The host prefers the interpreter.
-    NotPreferred,
+    /// The host wants no native code.
+    NotWanted,
 }
+
+/// Called with the bytes that a shader occupies, once it is compiled.
+pub(super) type Resized = Box<dyn Fn(usize) + Send + Sync>;
 
 /// The state of a [`Shader`](super::Shader). Aligned, so that no two reference counts share a cache
 /// line.
@@ -33,13 +39,17 @@ pub(crate) struct Compiled {
     pub(super) entry: Entry,
     program: Arc<Program>,
     config: Config,
-    /// `None`: the host prefers the interpreter.
-    compiler: Option<Arc<Compiler>>,
+    compiler: Arc<Compiler>,
     /// The graph for the compiler, until the shader is compiled.
     explored: Mutex<Option<Exploration>>,
-    /// Requested when the engine first returns the shader; a preloaded one may be compiled before.
+    /// Whether the engine has returned this shader to a caller.
+    requested: AtomicBool,
+    /// Vertices that ran before there was native code.
+    heat: Heat,
     native: Lazy<Native>,
-    interpreter: OnceLock<Arc<dyn Kernel>>,
+    resized: Resized,
+    tier0: OnceLock<Arc<dyn Kernel>>,
+    oracle: OnceLock<Arc<dyn Kernel>>,
     crosscheck: Option<Crosscheck>,
 }
 
@@ -50,38 +60,58 @@ impl Compiled {
         entry: Entry,
         config: Config,
         explored: Exploration,
-        compiler: Option<Arc<Compiler>>,
+        compiler: Arc<Compiler>,
         crosscheck: Option<Crosscheck>,
+        resized: Resized,
     ) -> Compiled {
-        let compiles = compiler.as_ref().is_some_and(|compiler| compiler.queue().is_some());
-        let explored = Mutex::new(compiles.then_some(explored));
-        let (native, interpreter) = Default::default();
-        let direct = DirectCode::new(config.layout);
+        let (requested, heat, native, tier0, oracle) = Default::default();
         Compiled {
-            direct,
+            direct: DirectCode::new(config.layout),
             entry,
             program: Arc::new(program),
             config,
             compiler,
-            explored,
+            explored: Mutex::new(Some(explored)),
+            requested,
+            heat,
             native,
-            interpreter,
+            resized,
+            tier0,
+            oracle,
             crosscheck,
         }
     }
 
-    /// Whether the engine has returned this shader to a caller.
-    pub(super) fn requested(&self) -> bool {
-        self.native.requested()
+    /// Makes the shader ready for its first run, on this thread: compiles it if lookups do that,
+    /// and otherwise decodes it for tier 0.
+    pub(super) fn prepare(&self) {
+        if self.compiler.compiles_at_lookup() {
+            self.compile();
+            return;
+        }
+        self.tier0();
+        if self.crosscheck().is_some() {
+            self.oracle();
+        }
+        if self.compiler.queue().is_none() {
+            // Many shaders never run often enough. The compiler explores the others again.
+            *lock(&self.explored) = None;
+        }
     }
 
-    /// On the first request, compiles the shader and then calls `after`: in the background if that
-    /// is possible and necessary.
-    pub(super) fn request(self: &Arc<Compiled>, after: impl FnOnce(&Compiled) + Send + 'static) {
-        self.native.request(self, self.queue(), |compiled| {
-            compiled.compile();
-            after(compiled);
-        });
+    /// On the first request of a caller, compiles the shader if lookups do that, or queues its
+    /// compilation.
+    pub(super) fn request(self: &Arc<Compiled>) {
+        if self.requested.load(Ordering::Relaxed) || self.requested.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        if self.compiler.compiles_at_lookup() || self.native.get().is_some() {
+            self.compile();
+        } else if let Some(queue) = self.compiler.queue() {
+            self.native.request(self, Some((queue, Priority::TierUp(&self.heat))), |compiled| {
+                compiled.compile();
+            });
+        }
     }
 
     /// Compiles the shader on this thread, unless it is compiled. Of concurrent callers one
@@ -91,26 +121,42 @@ impl Compiled {
     }
 
     fn compile(&self) -> &Native {
+        let mut is_new = false;
         let native = self.native.get_or_init(|| {
-            let explored = lock(&self.explored).take();
-            let Some(compiler) = &self.compiler else { return Native::NotPreferred };
-            match compiler.compile(explored, &self.program, self.entry, &self.config) {
-                Ok(code) => Native::Code(code),
-                Err(reason) => Native::Unsupported(reason),
+            is_new = true;
+            if self.compiler.name().is_none() {
+                // Made from the graph, which ends here.
+                self.without_native();
+            }
+            let explored = {
+                let mut explored = lock(&self.explored);
+                // A fallback needs the error again.
+                if matches!(*explored, Some(Err(_))) { explored.clone() } else { explored.take() }
+            };
+            match self.compiler.compile(explored, &self.program, self.entry, &self.config) {
+                Some(Ok(code)) => Native::Code(code),
+                Some(Err(reason)) => Native::Unsupported(reason),
+                None => Native::NotWanted,
             }
         });
         self.publish();
-        if self.crosscheck().is_some() || !matches!(native, Native::Code(_)) {
-            // Runs will need it. Created here, it is counted by the cache.
-            self.interpreter();
+        // Runs will need these. Created here, the cache counts them.
+        if self.crosscheck().is_some() {
+            self.oracle();
         }
-        if let (Native::Unsupported(reason), Some(compiler)) = (native, &self.compiler)
+        if !matches!(native, Native::Code(_)) {
+            self.without_native();
+        }
+        if is_new {
+            (self.resized)(self.held_bytes());
+        }
+        if let Native::Unsupported(reason) = native
             // A preloaded shader that no caller requests is not worth a report; its first request
             // comes here again.
-            && self.requested()
+            && self.requested.load(Ordering::Relaxed)
         {
             // Outside `get_or_init`: the handler may request this very shader.
-            compiler.report(self.entry, reason);
+            self.compiler.report(self.entry, reason);
         }
         native
     }
@@ -143,10 +189,6 @@ impl Compiled {
         &self.direct
     }
 
-    fn queue(&self) -> Option<&Queue> {
-        self.compiler.as_ref()?.queue()
-    }
-
     /// The crosscheck of its runs, if there is one. Always `None` in a build without native code,
     /// which then omits the comparison.
     #[inline]
@@ -154,64 +196,105 @@ impl Compiled {
         if cfg!(any(feature = "jit", test)) { self.crosscheck.as_ref() } else { None }
     }
 
-    /// The kernels that a crosscheck compares. `None` while there is no native code.
-    pub(super) fn pair(&self) -> Option<Pair<'_>> {
-        Some(Pair { native: self.native()?, name: self.backend(), oracle: self.interpreter() })
+    /// The kernels that a crosscheck compares: the one that serves the next run, and the oracle.
+    pub(super) fn pair(&self) -> Pair<'_> {
+        Pair { tested: self.serving(), name: self.backend(), oracle: self.oracle() }
     }
 
-    /// The kernel that serves the next run.
+    /// The kernel that serves the next run, which has this many vertices.
     #[inline]
-    pub(super) fn kernel(self: &Arc<Compiled>) -> &dyn Kernel {
+    pub(super) fn kernel(&self, vertices: usize) -> &dyn Kernel {
         match self.native.get() {
             Some(Native::Code(native)) => &**native,
-            _ => self.kernel_without_code(),
+            Some(_) => self.without_native(),
+            None => self.kernel_of_uncompiled(vertices),
         }
     }
 
-    /// The interpreter. If the threads that were to compile have ended with their engine, this
-    /// compiles here.
+    /// [`Compiled::kernel`] of a shader that is not compiled. Compiles one that is hot enough, if
+    /// no thread does: there is none, or they have ended with their engine.
     #[cold]
     #[inline(never)]
-    fn kernel_without_code(self: &Arc<Compiled>) -> &dyn Kernel {
-        match self.native.get_or_request(self, self.queue(), Compiled::compile) {
-            Some(Native::Code(native)) => &**native,
-            _ => self.interpreter(),
+    fn kernel_of_uncompiled(&self, vertices: usize) -> &dyn Kernel {
+        let vertices = u32::try_from(vertices).unwrap_or(u32::MAX);
+        let total = self.heat.add(vertices).saturating_add(vertices);
+        if total >= self.compiler.compile_after() && self.compiler.queue().is_none() {
+            self.compile();
         }
+        self.serving()
+    }
+
+    /// The kernel that serves now.
+    pub(super) fn serving(&self) -> &dyn Kernel {
+        self.native().unwrap_or_else(|| self.without_native())
     }
 
     fn native(&self) -> Option<&dyn Kernel> {
         match self.native.get()? {
             Native::Code(native) => Some(&**native),
-            Native::Unsupported(_) | Native::NotPreferred => None,
+            Native::Unsupported(_) | Native::NotWanted => None,
         }
     }
 
-    fn interpreter(&self) -> &dyn Kernel {
-        let compile = || Interp.compile(&self.program, self.entry, &self.config).expect("it compiles every program");
-        &**self.interpreter.get_or_init(compile)
+    /// The kernel that serves while there is no native code.
+    #[inline]
+    fn without_native(&self) -> &dyn Kernel {
+        match self.compiler.choice() {
+            BackendChoice::Oracle => self.oracle(),
+            _ => self.tier0(),
+        }
     }
+
+    #[inline]
+    fn tier0(&self) -> &dyn Kernel {
+        &**self.tier0.get_or_init(|| {
+            let (tier0, graph) = (Tier0::default(), lock(&self.explored));
+            match &*graph {
+                Some(explored) => {
+                    Arc::new(tier0.kernel(explored.as_ref().ok(), &self.program, self.entry, &self.config))
+                }
+                None => tier0.compile(&self.program, self.entry, &self.config).expect("it takes every program"),
+            }
+        })
+    }
+
+    fn oracle(&self) -> &dyn Kernel {
+        let compile = || Interp.compile(&self.program, self.entry, &self.config).expect("it takes every program");
+        &**self.oracle.get_or_init(compile)
+    }
+
     /// The name of the backend that serves the next run.
     pub(super) fn backend(&self) -> &'static str {
-        match &self.compiler {
-            Some(compiler) if self.native().is_some() => compiler.name().unwrap_or(Interp.name()),
-            _ => Interp.name(),
+        match self.tier() {
+            Tier::Native => self.compiler.name().expect("it compiled this"),
+            Tier::Oracle => Interp.name(),
+            Tier::Tier0 => Tier0::default().name(),
         }
     }
 
-    /// Why there is no native code although the host prefers it.
+    /// What serves the next run.
+    pub(super) fn tier(&self) -> Tier {
+        match (self.native(), self.compiler.choice()) {
+            (Some(_), _) => Tier::Native,
+            (None, BackendChoice::Oracle) => Tier::Oracle,
+            (None, _) => Tier::Tier0,
+        }
+    }
+
+    /// Why there is no native code although the host wants it.
     pub(super) fn fallback_reason(&self) -> Option<&Unsupported> {
         match self.native.get()? {
             Native::Unsupported(reason) => Some(reason),
-            Native::Code(_) | Native::NotPreferred => None,
+            Native::Code(_) | Native::NotWanted => None,
         }
     }
 
     /// Bytes of memory it occupies.
     pub(super) fn held_bytes(&self) -> usize {
         let native = self.native().map_or(0, |native| native.held_bytes());
-        let interpreter = self.interpreter.get().map_or(0, |interpreter| interpreter.held_bytes());
+        let others = [&self.tier0, &self.oracle].map(|kernel| kernel.get().map_or(0, |kernel| kernel.held_bytes()));
         let graph = lock(&self.explored).as_ref().map_or(0, |explored| explored.as_ref().map_or(0, |e| e.bytes()));
         // Native code shares the program and counts it.
-        native.max(self.program.bytes()) + interpreter + graph
+        native.max(self.program.bytes()) + others.iter().sum::<usize>() + graph
     }
 }

@@ -2,12 +2,12 @@
 //!
 //! This file must not depend on the cache, nor on when shaders are compiled.
 
-use super::{Event, EventHandler, lock};
+use super::{BackendChoice, Event, EventHandler, Options, lock};
 use crate::background::Queue;
 use crate::cache::Exploration;
 use crate::kernel::{Backend, Config, Kernel, Unsupported};
 use crate::program::{Entry, Program};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// A backend that an engine compiles native code with.
 pub(super) trait NativeBackend: Backend {
@@ -38,9 +38,14 @@ impl NativeBackend for Arc<crate::jit::Jit> {
 
 /// The compiler that the shaders of an engine share.
 pub(super) struct Compiler {
-    /// The error applies to every program.
-    backend: Result<Arc<dyn NativeBackend>, Unsupported>,
+    /// `None`: the host wants no native code. An error applies to every program.
+    backend: Option<Result<Arc<dyn NativeBackend>, Unsupported>>,
+    choice: BackendChoice,
+    compile_after: u32,
     queue: Queue,
+    /// Set by the first compilation that needs executable memory: the error, if there is none. Then
+    /// later ones need not try. A refusal after a success may pass, when shaders are evicted.
+    first_memory: OnceLock<Option<Unsupported>>,
     /// Few: most reasons apply to every program.
     reported: Mutex<Vec<Unsupported>>,
     events: EventHandler,
@@ -48,40 +53,76 @@ pub(super) struct Compiler {
 
 impl Compiler {
     pub(super) fn new(
-        backend: Result<Arc<dyn NativeBackend>, Unsupported>,
+        backend: Option<Result<Arc<dyn NativeBackend>, Unsupported>>,
+        options: &Options,
         queue: Queue,
-        events: EventHandler,
     ) -> Compiler {
-        Compiler { backend, queue, reported: Mutex::default(), events }
+        let Options { backend: choice, compile_after, ref events, .. } = *options;
+        let (first_memory, reported) = Default::default();
+        Compiler { backend, choice, compile_after, queue, first_memory, reported, events: events.clone() }
     }
 
-    /// The backend's name, or the reason why it compiles nothing.
-    pub(super) fn name(&self) -> Result<&'static str, &Unsupported> {
-        self.backend.as_ref().map(|backend| backend.name())
+    /// The tiers that the host wants.
+    pub(super) fn choice(&self) -> BackendChoice {
+        self.choice
     }
 
-    /// The queue for compilations. `None` without a backend: failing takes no job. A build without
-    /// native code omits the jobs.
+    /// The vertices after which a run compiles a shader that no thread compiles.
+    pub(super) fn compile_after(&self) -> u32 {
+        self.compile_after
+    }
+
+    /// The name of native code, if there is any.
+    pub(super) fn name(&self) -> Option<&'static str> {
+        self.backend.as_ref()?.as_ref().ok().map(|backend| backend.name())
+    }
+
+    /// Why there is no native code at all, although the host wants it.
+    pub(super) fn no_native(&self) -> Option<&Unsupported> {
+        self.backend.as_ref()?.as_ref().err().or_else(|| self.first_memory.get()?.as_ref())
+    }
+
+    /// Whether a lookup compiles a new shader before it returns: because the host requires it, or
+    /// because failing takes no time.
+    pub(super) fn compiles_at_lookup(&self) -> bool {
+        self.backend.is_none()
+            || self.no_native().is_some()
+            || self.choice == BackendChoice::NativeRequired
+            || self.compile_after == 0 && self.queue().is_none()
+    }
+
+    /// The queue for compilations, if there are threads. A build without native code omits the
+    /// jobs.
     pub(super) fn queue(&self) -> Option<&Queue> {
-        (cfg!(any(feature = "jit", test)) && self.backend.is_ok()).then_some(&self.queue)
+        (cfg!(any(feature = "jit", test)) && self.queue.open()).then_some(&self.queue)
     }
 
-    /// Compiles `entry`, from its exploration if there is one.
+    /// Compiles `entry`, from its exploration if there is one. `None`: the host wants no native
+    /// code.
     pub(super) fn compile(
         &self,
         explored: Option<Exploration>,
         program: &Arc<Program>,
         entry: Entry,
         config: &Config,
-    ) -> Result<Arc<dyn Kernel>, Unsupported> {
-        let backend = self.backend.as_ref().map_err(Unsupported::clone)?;
-        match explored {
+    ) -> Option<Result<Arc<dyn Kernel>, Unsupported>> {
+        let backend = self.backend.as_ref()?;
+        if let Some(reason) = self.no_native() {
+            return Some(Err(reason.clone()));
+        }
+        let result = backend.as_ref().map_err(Unsupported::clone).and_then(|backend| match explored {
             Some(explored) => backend.compile_explored(explored, program, entry, config),
             None => backend.compile(program, entry, config),
+        });
+        match &result {
+            Ok(_) => _ = self.first_memory.set(None),
+            Err(reason @ Unsupported::NoExecMemory { .. }) => _ = self.first_memory.set(Some(reason.clone())),
+            Err(_) => (),
         }
+        Some(result)
     }
 
-    /// Reports that `entry` runs on the interpreter, once for each reason.
+    /// Reports that `entry` runs on tier 0, once for each reason.
     pub(super) fn report(&self, entry: Entry, reason: &Unsupported) {
         let mut reported = lock(&self.reported);
         let is_new = !reported.contains(reason);

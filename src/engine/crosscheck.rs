@@ -1,4 +1,4 @@
-//! Runs of a shader -> differences between native code and the interpreter.
+//! Runs of a shader -> differences between the tier that serves it and the oracle.
 //!
 //! A crosscheck compares on copies: the host sees the shader's own run. This file must not depend
 //! on how kernels are compiled.
@@ -22,8 +22,8 @@ pub(super) struct Crosscheck {
 
 /// The kernels to compare.
 pub(super) struct Pair<'a> {
-    pub(super) native: &'a dyn Kernel,
-    /// The native backend's name.
+    pub(super) tested: &'a dyn Kernel,
+    /// The name of its backend.
     pub(super) name: &'static str,
     pub(super) oracle: &'a dyn Kernel,
 }
@@ -50,16 +50,16 @@ impl Crosscheck {
     }
 
     /// Compares one run on copies of the unit.
-    pub(super) fn check_run(&self, pair: Option<Pair<'_>>, uniforms: &Uniforms, unit: &Unit) {
+    pub(super) fn check_run(&self, pair: &Pair<'_>, uniforms: &Uniforms, unit: &Unit) {
         let inputs = [unit.v];
         let work = Work { uniforms, unit, inputs: &inputs, input_mask: u16::MAX, output_mask: u16::MAX };
-        self.compare(pair.as_ref(), &work);
+        self.compare(pair, &work);
     }
 
     /// Counts the runs of a batch, and compares samples on copies of the unit, as single runs and
     /// as batches. A sample begins at each selected run, with the registers that the whole batch
-    /// begins with. Without a pair, the runs only count.
-    pub(super) fn check_batch(&self, pair: Option<Pair<'_>>, uniforms: &Uniforms, unit: &Unit, batch: &Batch<'_>) {
+    /// begins with.
+    pub(super) fn check_batch(&self, pair: &Pair<'_>, uniforms: &Uniforms, unit: &Unit, batch: &Batch<'_>) {
         let count = batch.len();
         let before = self.runs.fetch_add(count as u64, Ordering::Relaxed);
         let first = before.next_multiple_of(self.interval) - before;
@@ -72,14 +72,13 @@ impl Crosscheck {
             // Only the registers in the mask: a host may have left the others uninitialised.
             vertices.clone().zip(&mut inputs).for_each(|(n, to)| batch.take(n, to));
             let inputs = &inputs[..vertices.len()];
-            self.compare(pair.as_ref(), &Work { uniforms, unit, inputs, input_mask, output_mask });
+            self.compare(pair, &Work { uniforms, unit, inputs, input_mask, output_mask });
         }
     }
 
-    fn compare(&self, pair: Option<&Pair<'_>>, work: &Work<'_>) {
-        let Some(&Pair { native, name, oracle }) = pair else { return };
-        let want = NamedKernel { name: "interp", kernel: oracle };
-        let got = NamedKernel { name, kernel: native };
+    fn compare(&self, pair: &Pair<'_>, work: &Work<'_>) {
+        let want = NamedKernel { name: "interp", kernel: pair.oracle };
+        let got = NamedKernel { name: pair.name, kernel: pair.tested };
         let Some(difference) = diff::compare(want, got, work, &mut |_| ()).first else { return };
         let mut known = lock(&self.difference);
         let first = known.is_none();

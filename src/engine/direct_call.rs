@@ -26,8 +26,8 @@ pub type DirectCallFn = unsafe extern "C" fn(*const c_void, *mut c_void, *const 
 ///
 /// The pair is valid while a [`Shader`] of the same program is held, also after the engine has
 /// evicted it, was cleared or was dropped. Each call runs on the code that serves the shader then:
-/// native code as soon as it is compiled, the interpreter before that and without native code, and
-/// with crosschecks both.
+/// native code as soon as it is compiled, tier 0 before that and without native code, and with
+/// crosschecks the oracle too.
 ///
 /// The call skips the checks of a safe run. `unit` and `uniforms` must be blocks of the shader's
 /// [layout](Shader::layout), or a [`Unit`] and [`Uniforms`] if it has none: aligned to 16 bytes,

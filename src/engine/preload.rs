@@ -1,18 +1,16 @@
 //! Warm start: files of the program store -> shaders in the cache, before the game requests them.
 //!
 //! Invariants: preloaded shaders take free cache space only, and never evict requested ones. With
-//! threads, a requested shader waits for at most two preloaded ones, preloaded itself or not. The
+//! threads, a requested shader waits for no preloaded one whose compilation has not begun. The
 //! engine reports no event for a shader that no caller requests. This file must not depend on the
 //! file format.
 
-use super::compiled::Compiled;
+use super::Engine;
 use super::program_store::{self, DirectoryListing, StoredProgram};
-use super::{Engine, lock};
-use crate::background::Queue;
-use crate::cache::{Cache, Exploration, FIRST_STATES, ShaderKey};
-use std::collections::VecDeque;
+use crate::background::Priority;
+use crate::cache::{Exploration, FIRST_STATES, ShaderKey};
 use std::io;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::Arc;
 
 /// The budget of explored states: enough for the largest directory of real shaders. A state takes
 /// about a microsecond, so files with hostile programs delay a preload by half a second.
@@ -49,7 +47,6 @@ impl Engine {
         let Some(store) = self.store() else { return Ok(Preloaded::default()) };
         let DirectoryListing { files, excess, others } = DirectoryListing::read(store.directory())?;
         let mut result = Preloaded { programs: 0, rejected: others, skipped: excess };
-        let mut pending = VecDeque::new();
         let mut states = STATES;
         for (n, file) in files.iter().enumerate() {
             let Some(stored) = program_store::load(file) else {
@@ -58,73 +55,41 @@ impl Engine {
             };
             let config = self.config(stored.on_unit);
             let found = ShaderKey::explore_within(&stored.program, stored.entry, config, &mut states);
-            if !found.is_some_and(|(key, explored)| self.offer(&stored, key, explored, &mut pending)) {
+            if !found.is_some_and(|(key, explored)| self.offer(&stored, key, explored)) {
                 result.skipped += files.len() - n;
                 break;
             }
             result.programs += 1;
         }
-        let queue = self.background.queue().clone();
-        Arc::new(Pending { shaders: Mutex::new(pending), cache: self.cache.clone(), queue }).queue_next();
         Ok(result)
     }
 
-    /// Offers a shader to the cache. With threads it goes to `pending`, otherwise it is compiled
-    /// first. Returns whether the cache has the shader.
-    fn offer(
-        &self,
-        stored: &StoredProgram,
-        key: ShaderKey,
-        explored: Exploration,
-        pending: &mut VecDeque<(Weak<Compiled>, ShaderKey)>,
-    ) -> bool {
-        let compiled = self.new_shader(&stored.program, stored.entry, self.config(stored.on_unit), explored);
-        let in_background = self.background.queue().open();
+    /// Offers a shader to the cache, and compiles it: first, or with threads when they are idle.
+    /// Returns whether the cache has the shader.
+    fn offer(&self, stored: &StoredProgram, key: ShaderKey, explored: Exploration) -> bool {
         if self.cache.has(&key) {
             return true;
         }
+        let compiled = self.new_shader(&stored.program, &key, self.config(stored.on_unit), explored);
         if !self.cache.has_room(&key, compiled.held_bytes()) {
             return false;
         }
-        if !in_background {
+        let queue = self.compiler.queue();
+        if queue.is_none() {
             compiled.compile_now();
         }
         let added = self.cache.offer(key.clone(), compiled.clone(), compiled.held_bytes());
-        if added && in_background {
-            pending.push_back((Arc::downgrade(&compiled), key));
-            return true;
+        if let Some(queue) = queue.filter(|_| added) {
+            let shader = Arc::downgrade(&compiled);
+            // The cache may evict it first. If the threads end, its first runs compile it.
+            let compile = move || {
+                if let Some(shader) = shader.upgrade() {
+                    shader.compile_now();
+                }
+            };
+            queue.push(Priority::Idle, Box::new(compile));
         }
         // Another thread may have requested it since the first look.
         added || self.cache.has(&key)
-    }
-}
-
-/// Preloaded shaders that wait for compilation.
-struct Pending {
-    shaders: Mutex<VecDeque<(Weak<Compiled>, ShaderKey)>>,
-    cache: Arc<Cache<Arc<Compiled>>>,
-    queue: Queue,
-}
-
-impl Pending {
-    /// Queues a job that compiles the next shader. If the threads have ended, its first run
-    /// compiles it.
-    fn queue_next(self: Arc<Pending>) {
-        let next = {
-            let mut shaders = lock(&self.shaders);
-            // The cache may have evicted some.
-            std::iter::from_fn(|| shaders.pop_front()).find_map(|(shader, key)| Some((shader.upgrade()?, key)))
-        };
-        let Some((shader, key)) = next else { return };
-        let (shader, queue) = (Arc::downgrade(&shader), self.queue.clone());
-        queue.push(Box::new(move || {
-            // Before compiling, so that other threads compile the next ones. Only one of them is
-            // queued at a time: a requested shader's job then waits for few of them.
-            self.clone().queue_next();
-            if let Some(shader) = shader.upgrade() {
-                shader.compile_now();
-                self.cache.resize(&key, shader.held_bytes());
-            }
-        }));
     }
 }

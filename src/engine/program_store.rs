@@ -19,7 +19,7 @@
 //! | 16 | 128-bit FNV-1a of all bytes before; also the file's name |
 
 use super::{Event, EventHandler, lock};
-use crate::background::Queue;
+use crate::background::{Priority, Queue};
 use crate::cache::ShaderKey;
 use crate::isa::{MAX_CODE_WORDS, OPDESCS, Stage};
 use crate::program::{Entry, Fnv128, Program};
@@ -265,7 +265,7 @@ impl ProgramStore {
         }
         if queue.open() {
             let (this, key) = (self.clone(), key.clone());
-            if queue.push(Box::new(move || this.store_now(&key, on_unit))) {
+            if queue.push(Priority::Idle, Box::new(move || this.store_now(&key, on_unit))) {
                 return;
             }
         }

@@ -3,6 +3,7 @@
 //! Invariant: direct code comes first, and a kernel serves what direct code does not. This file
 //! must not know how shaders are compiled or cached.
 
+use super::Tier;
 use super::compiled::Compiled;
 use super::crosscheck::Crosscheck;
 use crate::kernel::direct::Vertex;
@@ -47,9 +48,9 @@ impl Shader {
         if let Some(crosscheck) = self.0.crosscheck()
             && crosscheck.selects_next()
         {
-            crosscheck.check_run(self.0.pair(), uniforms, unit);
+            crosscheck.check_run(&self.0.pair(), uniforms, unit);
         }
-        let exit = self.0.kernel().run(uniforms, unit, emitter);
+        let exit = self.0.kernel(1).run(uniforms, unit, emitter);
         self.0.republish();
         exit
     }
@@ -82,9 +83,9 @@ impl Shader {
     #[inline(never)]
     fn run_batch_by_kernel(&self, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>) -> Exit {
         if let Some(crosscheck) = self.0.crosscheck() {
-            crosscheck.check_batch(self.0.pair(), uniforms, unit, batch);
+            crosscheck.check_batch(&self.0.pair(), uniforms, unit, batch);
         }
-        let exit = self.0.kernel().run_batch(uniforms, unit, batch, &mut NoEmitter);
+        let exit = self.0.kernel(batch.len()).run_batch(uniforms, unit, batch, &mut NoEmitter);
         if batch.len() == 1 {
             self.0.republish();
         }
@@ -106,9 +107,9 @@ impl Shader {
     fn run_on_by_kernel(&self, host: &Host<'_>, emitter: &mut dyn HostEmitter) -> Exit {
         if let Some(crosscheck) = self.0.crosscheck().filter(|crosscheck| crosscheck.selects_next()) {
             let (unit, uniforms) = host.load();
-            crosscheck.check_run(self.0.pair(), &uniforms, &unit);
+            crosscheck.check_run(&self.0.pair(), &uniforms, &unit);
         }
-        let exit = self.0.kernel().run_on(host, emitter);
+        let exit = self.0.kernel(1).run_on(host, emitter);
         self.0.republish();
         exit
     }
@@ -135,22 +136,28 @@ impl Shader {
     fn run_batch_on_by_kernel(&self, host: &Host<'_>, batch: &mut Batch<'_>) -> Exit {
         if let Some(crosscheck) = self.0.crosscheck() {
             let (unit, uniforms) = host.load();
-            crosscheck.check_batch(self.0.pair(), &uniforms, &unit, batch);
+            crosscheck.check_batch(&self.0.pair(), &uniforms, &unit, batch);
         }
-        let exit = self.0.kernel().run_batch_on(host, batch, &mut NoEmitter);
+        let exit = self.0.kernel(batch.len()).run_batch_on(host, batch, &mut NoEmitter);
         if batch.len() == 1 {
             self.0.republish();
         }
         exit
     }
 
-    /// Compiles the shader before this returns, unless it is compiled. For hosts with
-    /// [threads](super::Options::threads) that need native code at once.
+    /// Compiles the shader before this returns, unless it is compiled. For hosts that need native
+    /// code of this shader at once.
     pub fn compile_now(&self) {
         self.0.compile_now();
     }
 
-    /// The name of the backend that serves the next run: `batch` (native code) or `interp`.
+    /// The tier that serves the next run.
+    pub fn tier(&self) -> Tier {
+        self.0.tier()
+    }
+
+    /// The name of the backend of this tier: `batch` (native code), `tier0`, or `interp` (the
+    /// oracle).
     pub fn backend(&self) -> &'static str {
         self.0.backend()
     }
@@ -160,7 +167,7 @@ impl Shader {
         self.0.direct().layout()
     }
 
-    /// Why the shader has no native code although the host prefers it. `None` while it waits for
+    /// Why the shader has no native code although the host wants it. `None` while it waits for
     /// compilation.
     pub fn fallback_reason(&self) -> Option<&Unsupported> {
         self.0.fallback_reason()
@@ -168,12 +175,12 @@ impl Shader {
 
     /// Counters of its runs, over all threads.
     pub fn stats(&self) -> KernelStats {
-        self.0.kernel().stats()
+        self.0.serving().stats()
     }
 
     /// Bytes of native code.
     pub fn native_bytes(&self) -> usize {
-        self.0.kernel().native_bytes()
+        self.0.serving().native_bytes()
     }
 
     /// The first difference that a [crosscheck](super::Options::crosscheck) found, as text.

@@ -12,6 +12,7 @@ mod direct_call;
 #[cfg(feature = "jit")]
 mod explorations;
 mod small_batches;
+mod tiers;
 
 const END: u32 = 0x22 << 26;
 
@@ -34,7 +35,7 @@ fn collecting() -> (Arc<Mutex<Vec<Event>>>, EventHandler) {
 #[test]
 fn ten_programs_uploaded_three_thousand_times_compile_ten_times() {
     let uploads = miri_or(30, 3000);
-    let engine = Engine::default();
+    let engine = Engine::new(Options::at_once());
     let mut memory = vec![0u32; miri_or(80, 512)];
     let mut x = 7u32;
     for _ in 0..uploads {
@@ -53,7 +54,7 @@ fn ten_programs_uploaded_three_thousand_times_compile_ten_times() {
 
 #[test]
 fn each_entry_is_a_shader_and_equal_reachable_words_share_one() {
-    let engine = Engine::default();
+    let engine = Engine::new(Options::at_once());
     let shader = |leftovers: &[u32], entry| engine.shader(&program(2, leftovers), entry);
     assert!(shader(&[], Entry::vertex(0)).same_as(&shader(&[1, 2, 3], Entry::vertex(0))));
     assert!(!shader(&[], Entry::vertex(0)).same_as(&shader(&[], Entry::vertex(1))));
@@ -74,12 +75,11 @@ impl Backend for Failing {
 #[test]
 fn a_fallback_has_a_reason_and_is_reported_once() {
     let (events, handler) = collecting();
-    let mut engine = Engine::new(Options { events: handler, ..Options::default() });
-    let queue = engine.background.queue().clone();
-    engine.compiler = Some(Arc::new(Compiler::new(Ok(Arc::new(Failing)), queue, engine.options.events.clone())));
+    let mut engine = Engine::new(Options { events: handler, ..Options::at_once() });
+    engine.set_backend(Arc::new(Failing));
     for n in 0..3 {
         let shader = engine.shader(&program(n, &[]), Entry::vertex(0));
-        assert_eq!(shader.backend(), "interp");
+        assert_eq!(shader.backend(), "tier0");
         assert_eq!(
             shader.fallback_reason().map(ToString::to_string).as_deref(),
             Some("the system gives no executable memory: permission denied")
@@ -89,12 +89,12 @@ fn a_fallback_has_a_reason_and_is_reported_once() {
         assert_eq!(shader.run(&Uniforms::new(), &mut unit), Exit::End);
     }
     assert_eq!(events.lock().expect("no panic").len(), 1);
-    let interpreting = Engine::new(Options { backend: Prefer::Interpreter, ..Options::default() });
+    let interpreting = Engine::new(Options { backend: BackendChoice::Oracle, ..Options::at_once() });
     let shader = interpreting.shader(&program(0, &[]), Entry::vertex(0));
     assert_eq!((shader.backend(), shader.fallback_reason()), ("interp", None));
 }
 
-/// An engine with a crosscheck of every Nth run. Its native kernels are the interpreter's, changed
+/// An engine with a crosscheck of every Nth run. Its native kernels are the oracle's, changed
 /// by `wrap`.
 fn crosschecking(crosscheck: u32, wrap: fn(Arc<dyn Kernel>) -> Arc<dyn Kernel>) -> (Arc<Mutex<Vec<Event>>>, Engine) {
     struct Wrapping(fn(Arc<dyn Kernel>) -> Arc<dyn Kernel>);
@@ -108,9 +108,8 @@ fn crosschecking(crosscheck: u32, wrap: fn(Arc<dyn Kernel>) -> Arc<dyn Kernel>) 
         }
     }
     let (events, handler) = collecting();
-    let mut engine = Engine::new(Options { events: handler, crosscheck, ..Options::default() });
-    let queue = engine.background.queue().clone();
-    engine.compiler = Some(Arc::new(Compiler::new(Ok(Arc::new(Wrapping(wrap))), queue, engine.options.events.clone())));
+    let mut engine = Engine::new(Options { events: handler, crosscheck, ..Options::at_once() });
+    engine.set_backend(Arc::new(Wrapping(wrap)));
     (events, engine)
 }
 
@@ -186,7 +185,7 @@ fn a_crosscheck_finds_errors_of_batch_code() {
 
 #[test]
 fn threads_share_an_engine() {
-    let engine = Engine::default();
+    let engine = Engine::new(Options::at_once());
     std::thread::scope(|scope| {
         for seed in 0..4u32 {
             let engine = &engine;
@@ -232,11 +231,10 @@ struct GateControl {
 /// An engine with one thread and a [`Gate`].
 fn gated() -> (Arc<Mutex<Vec<Event>>>, Engine, GateControl) {
     let (events, handler) = collecting();
-    let mut engine = Engine::new(Options { events: handler, threads: 1, ..Options::default() });
+    let mut engine = Engine::new(Options { events: handler, threads: 1, ..Options::at_once() });
     let ((finish, receive), (send, begun)) = (std::sync::mpsc::channel(), std::sync::mpsc::channel());
     let gate = Gate { results: Mutex::new(receive), begun: send };
-    let queue = engine.background.queue().clone();
-    engine.compiler = Some(Arc::new(Compiler::new(Ok(Arc::new(gate)), queue, engine.options.events.clone())));
+    engine.set_backend(Arc::new(gate));
     (events, engine, GateControl { finish, begun })
 }
 
@@ -248,12 +246,12 @@ fn runs(shader: &Shader) {
 }
 
 #[test]
-fn the_interpreter_serves_a_shader_until_its_code_is_compiled() {
+fn tier_0_serves_a_shader_until_its_code_is_compiled() {
     let (events, engine, gate) = gated();
     let shader = engine.shader(&program(0, &[]), Entry::vertex(0));
     gate.begun.recv().expect("compilation begins without a run");
     runs(&shader);
-    assert_eq!((shader.backend(), shader.fallback_reason()), ("interp", None), "not compiled yet");
+    assert_eq!((shader.backend(), shader.fallback_reason()), ("tier0", None), "not compiled yet");
     assert!(engine.shader(&program(0, &[7]), Entry::vertex(0)).same_as(&shader), "cached, compiled or not");
     let before = engine.cache_stats().bytes;
     gate.finish.send(true).expect("received");
@@ -265,7 +263,7 @@ fn the_interpreter_serves_a_shader_until_its_code_is_compiled() {
     gate.finish.send(false).expect("received");
     engine.wait();
     runs(&failed);
-    assert_eq!(failed.backend(), "interp");
+    assert_eq!(failed.backend(), "tier0");
     assert!(matches!(failed.fallback_reason(), Some(Unsupported::Codegen { .. })));
     assert!(matches!(lock(&events)[..], [Event::Fallback { .. }]));
 }
@@ -283,9 +281,8 @@ fn a_handler_of_a_fallback_may_request_the_shader() {
             runs(&shader);
             count.fetch_add(1, Ordering::Relaxed);
         });
-        let mut engine = Engine::new(Options { events: events.clone(), threads, ..Options::default() });
-        let queue = engine.background.queue().clone();
-        engine.compiler = Some(Arc::new(Compiler::new(Ok(Arc::new(Failing)), queue, events)));
+        let mut engine = Engine::new(Options { events: events.clone(), threads, ..Options::at_once() });
+        engine.set_backend(Arc::new(Failing));
         let engine = slot.get_or_init(|| engine);
         let shader = engine.shader(&program(0, &[]), Entry::vertex(0));
         engine.wait();
@@ -332,7 +329,7 @@ fn results_do_not_depend_on_when_code_is_compiled() {
     let source = ".fvec scale\n.in a\n.out o position\n.proc main\nmul r0, scale, a\nmov o, r0\nend\n.end";
     let bytes = crate::text::assemble(source).expect("right").shbin.write().expect("small");
     let program = crate::container::shbin::Shbin::parse(&bytes).expect("just written").program().expect("short");
-    let oracle = Engine::new(Options { backend: Prefer::Interpreter, ..Options::default() });
+    let oracle = Engine::new(Options { backend: BackendChoice::Oracle, ..Options::at_once() });
     let mut uniforms = Uniforms::new();
     uniforms.c[0] = [0.5, 0.0, f32::INFINITY, -2.0];
     let inputs: Vec<Registers> = (0..64).map(|n| [[n as f32, f32::INFINITY, (n % 3) as f32, 1.0]; 16]).collect();
@@ -357,7 +354,7 @@ fn results_do_not_depend_on_when_code_is_compiled() {
     let mut finite_uniforms = uniforms.clone();
     finite_uniforms.c[0] = [0.5, 0.0, 3.0, -2.0];
     for threads in [0, 1, 3] {
-        let engine = Engine::new(Options { threads, ..Options::default() });
+        let engine = Engine::new(Options { threads, ..Options::at_once() });
         std::thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
@@ -391,8 +388,8 @@ fn the_cache_counts_an_interpreter_that_runs_will_need() {
     let interpreter = Interp
         .compile(&Arc::new(program.clone()), Entry::vertex(0), &Config::default())
         .expect("it compiles every program");
-    let interpreting = Options { backend: Prefer::Interpreter, ..Options::default() };
-    let crosschecking = Options { crosscheck: 100, ..Options::default() };
+    let interpreting = Options { backend: BackendChoice::Oracle, ..Options::at_once() };
+    let crosschecking = Options { crosscheck: 100, ..Options::at_once() };
     for options in [interpreting, crosschecking] {
         let engine = Engine::new(options);
         engine.shader(&program, Entry::vertex(0));

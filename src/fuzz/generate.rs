@@ -49,15 +49,18 @@ pub enum Tier {
     Insts,
     /// Programs that make sense.
     Programs,
+    /// The same, made for batches that run as groups, in single precision, and for speculation that
+    /// fails.
+    Groups,
 }
 
 impl Tier {
     /// All of them.
-    pub const ALL: [Tier; 3] = [Tier::Words, Tier::Insts, Tier::Programs];
+    pub const ALL: [Tier; 4] = [Tier::Words, Tier::Insts, Tier::Programs, Tier::Groups];
 
     /// Its name on command lines.
     pub const fn name(self) -> &'static str {
-        ["words", "insts", "programs"][self as usize]
+        ["words", "insts", "programs", "groups"][self as usize]
     }
 }
 
@@ -77,8 +80,10 @@ pub fn case_from_bytes(bytes: &[u8], tier: Option<Tier>, vertices: u32) -> Case 
 }
 
 fn case(choices: &mut Choices<'_>, tier: Option<Tier>, name: String, vertices: u32) -> Case {
-    let tier = tier.unwrap_or_else(|| [Tier::Programs, Tier::Insts, Tier::Words][choices.weighted(&[60, 25, 15])]);
-    let stage = if choices.percent(35) { Stage::Geometry } else { Stage::Vertex };
+    let tiers = [Tier::Programs, Tier::Insts, Tier::Words, Tier::Groups];
+    let tier = tier.unwrap_or_else(|| tiers[choices.weighted(&[60, 25, 15, 4])]);
+    let groups = tier == Tier::Groups;
+    let stage = if !groups && choices.percent(35) { Stage::Geometry } else { Stage::Vertex };
     let mut written = program(choices, tier, stage);
     for _ in 0..RETRIES {
         if !is_large(&written, stage) || choices.percent(LARGE) {
@@ -88,18 +93,21 @@ fn case(choices: &mut Choices<'_>, tier: Option<Tier>, name: String, vertices: u
     }
     let len = written.code().len() as u32;
     let pc = match choices.below(20) {
-        0 => choices.below(len + 2) as Pc,
+        0 if !groups => choices.below(len + 2) as Pc,
         _ => 0,
     };
     let fuel = match choices.below(20) {
         0 => 0,
         1 => 1,
         2 => 1024,
+        _ if groups => 256,
         _ => choices.pick(&[16, 64, 128, 256]),
     };
-    let config = Config { precision: choices.pick(&Precision::ALL), fuel, ..Config::default() };
+    let precision = if groups { Precision::F32 } else { choices.pick(&Precision::ALL) };
+    let config = Config { precision, fuel, ..Config::default() };
     let mut bulk = choices.fork();
-    let mix = bulk.pick(&registers::MIXES);
+    // Special values in many registers would fail every guard.
+    let mix = bulk.pick(if groups { &registers::MIXES[..3] } else { &registers::MIXES });
     let count = 1 + bulk.below(vertices.max(1));
     let mask = |bulk: &mut Choices<'_>| if bulk.percent(80) { 0xFFFF } else { bulk.word() as u16 };
     Case {
@@ -116,6 +124,7 @@ fn case(choices: &mut Choices<'_>, tier: Option<Tier>, name: String, vertices: u
 }
 
 fn program(choices: &mut Choices<'_>, tier: Tier, stage: Stage) -> Program {
+    let groups = tier == Tier::Groups;
     let length = choices.pick(&LENGTHS);
     let mut writer = Writer {
         choices,
@@ -124,14 +133,16 @@ fn program(choices: &mut Choices<'_>, tier: Tier, stage: Stage) -> Program {
         opdescs: Vec::new(),
         stage,
         fixups: Vec::new(),
-        clean: false,
+        clean: groups,
+        groups,
         straight: false,
         forked: false,
+        speculative: false,
         loops: 0,
         insides: Vec::new(),
     };
     match tier {
-        Tier::Programs => writer.sensible(),
+        Tier::Programs | Tier::Groups => writer.sensible(),
         Tier::Insts => writer.typed(),
         Tier::Words => writer.words(),
     }
@@ -155,10 +166,14 @@ pub(super) struct Writer<'c, 'a> {
     pub(super) fixups: Vec<(usize, Inst)>,
     /// Every read follows a write of the same run, so that vertices are independent.
     pub(super) clean: bool,
+    /// Made for groups: clean, with speculation and branches whose edges join.
+    pub(super) groups: bool,
     /// No transfers.
     pub(super) straight: bool,
     /// No transfers except branches whose edges join.
     pub(super) forked: bool,
+    /// Products of zero and infinity before instructions that swallow NaN.
+    pub(super) speculative: bool,
     /// Loops around the current word.
     pub(super) loops: u32,
     /// The second and the last word of finished then parts and loops: jump targets inside a scope

@@ -3,7 +3,7 @@
 //! | file | turns | into |
 //! |---|---|---|
 //! | [`choice`] | a seed, or a fuzzer's bytes | choices |
-//! | [`generate`], `sensible`, [`registers`] | choices | a [`Case`]: a program and all registers |
+//! | [`generate`], `sensible`, `speculation`, [`registers`] | choices | a [`Case`]: a program and all registers |
 //! | [`mod@compare`] | a case and engines | an [`Agreement`], or a [`Divergence`] |
 //! | [`mod@shrink`], `edit` | a divergence | a smaller one |
 //! | [`explain`] | a divergence | the first instruction whose result differs |
@@ -31,6 +31,7 @@ pub mod generate;
 pub mod registers;
 mod sensible;
 pub mod shrink;
+mod speculation;
 pub mod stats;
 pub mod sweep;
 

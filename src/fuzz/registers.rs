@@ -1,7 +1,7 @@
 //! [`Choices`] -> the initial contents of a unit and of the uniforms.
 //!
 //! Mostly small numbers, so that sums stay finite and addresses plausible, with a share of special
-//! values. Sensible programs rely on `c0-c4` and on small loop counts.
+//! values. Sensible programs rely on `c0-c6` and on small loop counts.
 
 use super::choice::Choices;
 use crate::isa::REGS;
@@ -101,7 +101,7 @@ pub fn file(choices: &mut Choices<'_>, mix: Mix) -> Registers {
 }
 
 /// Uniforms. `c0-c3` are small integers, usable as addresses; `c4` is -1 in each component, for
-/// counting down. Loop counts are mostly small, so that most runs end.
+/// counting down; `c5` is infinity, `c6` its negative. Loop counts are mostly small, so that most runs end.
 pub fn uniforms(choices: &mut Choices<'_>, mix: Mix) -> Uniforms {
     let mut u = Uniforms::new();
     u.c = std::array::from_fn(|_| vector(choices, mix));
@@ -112,6 +112,7 @@ pub fn uniforms(choices: &mut Choices<'_>, mix: Mix) -> Uniforms {
         });
     }
     u.c[4] = [-1.0; 4];
+    [u.c[5], u.c[6]] = [f32::INFINITY, f32::NEG_INFINITY].map(|x| [x; 4]);
     for i in &mut u.i {
         let any = choices.word().to_le_bytes();
         let small = [choices.below(4) as u8, choices.below(8) as u8, choices.below(3) as u8, 0];

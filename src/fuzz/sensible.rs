@@ -3,9 +3,10 @@
 //! obvious.
 //!
 //! Invariant: every reserved word is filled in when [`Writer::sensible`] returns. Of register
-//! contents it knows only `c0-c4`.
+//! contents it knows only `c0-c6`.
 
 use super::generate::{FEW, Writer};
+use super::speculation::SCRATCH;
 use crate::isa::encode::encode;
 use crate::isa::table;
 use crate::isa::{Alu, CmpOp, Cond, CondOp, DstReg, Inst, Opcode, Pc, Src, SrcReg, Stage, Test, WriteMask};
@@ -16,9 +17,10 @@ const COUNTER: u8 = 9;
 impl Writer<'_, '_> {
     /// Tier three.
     pub(super) fn sensible(&mut self) {
-        self.clean = self.choices.percent(if self.stage == Stage::Vertex { 60 } else { 20 });
-        self.straight = self.choices.percent(if self.clean { 25 } else { 5 });
-        self.forked = self.clean && !self.straight && self.choices.percent(60);
+        self.clean = self.groups || self.choices.percent(if self.stage == Stage::Vertex { 60 } else { 20 });
+        self.straight = self.choices.percent(if self.clean && !self.groups { 25 } else { 5 });
+        self.forked = self.clean && !self.straight && self.choices.percent(if self.groups { 90 } else { 60 });
+        self.speculative = self.groups && self.choices.percent(80);
         if self.clean {
             self.prologue();
         }
@@ -90,6 +92,10 @@ impl Writer<'_, '_> {
     /// counter, addresses, flags.
     fn prologue(&mut self) {
         let mut dsts: Vec<DstReg> = (0..FEW).map(DstReg::temp).collect();
+        if self.speculative {
+            self.begin_speculation();
+            dsts.extend(SCRATCH.map(DstReg::temp));
+        }
         let outputs = if self.forked { 100 } else { 85 };
         dsts.extend((0..FEW).map(DstReg::output).filter(|_| self.choices.percent(outputs)));
         for (k, dst) in dsts.into_iter().enumerate() {
@@ -227,9 +233,21 @@ impl Writer<'_, '_> {
             let fork = nest * u32::from(!self.straight);
             let emits = if self.stage == Stage::Geometry { 14 } else { flow };
             let leaves = flow * u32::from(self.loops > 0);
-            let repeat = flow * nest;
-            let weights =
-                [50, 6, 9 * fork, 9 * repeat, 9 * flow, 6 * flow, 18 * leaves, emits, flow, 3 * repeat, 4 * fork];
+            let repeat = (flow + u32::from(self.groups)) * nest;
+            let weights = [
+                50,
+                6,
+                9 * fork,
+                9 * repeat,
+                9 * flow,
+                6 * flow,
+                18 * leaves,
+                emits,
+                flow,
+                3 * flow * nest,
+                4 * fork,
+                12 * u32::from(self.speculative),
+            ];
             match self.choices.weighted(&weights) {
                 0 => {
                     let inst = self.arithmetic();
@@ -250,26 +268,35 @@ impl Writer<'_, '_> {
                 7 => self.emit(),
                 8 => self.put(Inst::End),
                 9 => self.countdown(room, depth),
-                _ => self.chosen(),
+                10 => self.chosen(),
+                _ => self.speculation(),
             }
         }
     }
 
-    /// `MOVA` of something that is a plausible address: `c0-c3`.
+    /// `MOVA` of something that is a plausible address: `c0-c3`; for groups also an input.
     fn address(&mut self) {
-        let src = Src::plain(SrcReg::uniform(self.choices.below(4) as u8));
+        let n = self.choices.below(4) as u8;
+        let divergent = self.groups && self.choices.percent(40);
+        let src = Src::plain(if divergent { SrcReg::input(n) } else { SrcReg::uniform(n) });
         self.put(Inst::Mova { mask: WriteMask::ALL, src });
     }
 
     fn branch(&mut self, room: u32, depth: u32) {
-        if self.choices.percent(70) {
+        let divergent = self.speculative && self.choices.percent(70);
+        if divergent {
+            self.divergent_flags();
+        } else if self.choices.percent(70) {
             let cmp = self.operation(Opcode::Cmp);
             self.put(cmp);
         }
-        let test = self.test(false);
+        let test = if divergent { Test::Flags(self.cond()) } else { self.test(false) };
         let at = self.code.len();
         self.code.push(0);
         let words = 1 + self.choices.below(room.min(10));
+        if self.speculative && self.choices.percent(60) {
+            self.speculation();
+        }
         self.block(words, depth + 1);
         self.padding(40);
         let target = self.pc();

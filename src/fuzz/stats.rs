@@ -65,6 +65,8 @@ pub struct EngineStats {
     pub bailouts: u64,
     /// Programs with a deoptimised run.
     pub deoptimised: u64,
+    /// Programs with a bailout at each place where batch code may have one.
+    pub bailout_reasons: BTreeMap<&'static str, u64>,
 }
 
 /// Statistics of a sweep.
@@ -155,6 +157,9 @@ impl Stats {
             engine.grouped += u64::from(seen.groups > 0);
             engine.bailouts += u64::from(seen.bailouts > 0);
             engine.deoptimised += u64::from(seen.deoptimised > 0);
+            for (reason, count) in &seen.bailout_reasons {
+                *engine.bailout_reasons.entry(reason).or_default() += u64::from(*count > 0);
+            }
         }
     }
 
@@ -175,6 +180,9 @@ impl Stats {
             to.bailouts += from.bailouts;
             to.deoptimised += from.deoptimised;
             from.rejected.iter().for_each(|(reason, count)| *to.rejected.entry(reason).or_default() += count);
+            for (reason, count) in &from.bailout_reasons {
+                *to.bailout_reasons.entry(reason).or_default() += count;
+            }
         }
     }
 
@@ -228,6 +236,19 @@ impl Stats {
     }
 }
 
+impl EngineStats {
+    /// Checks that groups bailed out at every place where they may, at least in `each` programs.
+    pub fn check_bailouts(&self, each: u64) -> Result<(), String> {
+        let rare: Vec<String> = self
+            .bailout_reasons
+            .iter()
+            .filter(|(_, count)| **count < each)
+            .map(|(reason, count)| format!("{}: {count} programs bailed out by {reason}, fewer than {each}", self.name))
+            .collect();
+        if rare.is_empty() && !self.bailout_reasons.is_empty() { Ok(()) } else { Err(rare.join("\n")) }
+    }
+}
+
 fn row_number(opcode: Opcode) -> Option<usize> {
     ROWS.iter().position(|row| row.opcode == opcode)
 }
@@ -249,7 +270,8 @@ impl fmt::Display for Stats {
         for ((what, _), &count) in TRAITS.iter().zip(&self.traits) {
             writeln!(f, "{:6.2} % of the programs have {what}", percent(count, *programs))?;
         }
-        for EngineStats { name, compiled, rejected, grouped, bailouts, deoptimised } in &self.engines {
+        for engine in &self.engines {
+            let EngineStats { name, compiled, rejected, grouped, bailouts, deoptimised, bailout_reasons } = engine;
             let rejected: Vec<String> = rejected.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
             let rejected = if rejected.is_empty() { "none".into() } else { rejected.join(", ") };
             writeln!(f, "{:6.2} % compiled by {name}; rejected: {rejected}", percent(*compiled, *comparisons))?;
@@ -260,6 +282,9 @@ impl fmt::Display for Stats {
             ];
             for (count, what) in seen.into_iter().filter(|(count, _)| **count > 0) {
                 writeln!(f, "{:6.2} % {what}", percent(*count, *comparisons))?;
+            }
+            for (reason, count) in bailout_reasons {
+                writeln!(f, "{count:6} bailed out by {reason}")?;
             }
         }
         Ok(())

@@ -8,7 +8,7 @@ pub(crate) mod traps;
 use super::registers::*;
 use super::*;
 use crate::container::float24::f32_to_f24_truncating;
-use crate::engine::{Options, Prefer};
+use crate::engine::{BackendChoice, Options};
 use crate::program::Program;
 use crate::text::assemble;
 
@@ -178,12 +178,12 @@ impl Host for Memory {
     }
 }
 
-fn engine(backend: Prefer) -> Arc<Engine> {
-    Arc::new(Engine::new(Options { backend, fuel: 1000, events: Arc::new(|_| ()), ..Options::default() }))
+fn engine(backend: BackendChoice) -> Arc<Engine> {
+    Arc::new(Engine::new(Options { backend, fuel: 1000, events: Arc::new(|_| ()), ..Options::at_once() }))
 }
 
 impl Console {
-    fn new(backend: Prefer) -> Console {
+    fn new(backend: BackendChoice) -> Console {
         Console { gpu: Gpu::new(engine(backend)), memory: Memory::default() }
     }
 
@@ -210,7 +210,7 @@ fn play(list: &List, vertices: &[f32], indices: &[u32]) -> Console {
 }
 
 fn play_with(list: &List, vertices: &[f32], indices: &[u32], cache: Option<RoundRobin>) -> Console {
-    let [mut native, interpreted] = [Prefer::Native, Prefer::Interpreter].map(|backend| {
+    let [mut native, interpreted] = [BackendChoice::NativeRequired, BackendChoice::Oracle].map(|backend| {
         let mut console = Console::new(backend);
         console.memory.vertices = vertices.iter().map(|&x| vertex(x)).collect();
         console.memory.indices = indices.to_vec();

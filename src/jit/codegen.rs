@@ -3,7 +3,7 @@
 //! They do not know where code lives, nor whether the CPU is the one they run on.
 
 use super::abi::Stores;
-use super::batch::policy::{self, BatchPlan, BatchVariant, NoBatchCode};
+use super::batch::policy::{self, BatchPlan, BatchShape, BatchVariant, NoBatchCode};
 use super::emit::Products;
 use super::settings::{Settings, Variant};
 use super::stages::{Stages, Timings};
@@ -125,9 +125,9 @@ impl CodeGenerator {
         variant: BatchVariant,
         config: &Config,
         scratch: &mut Scratch,
-    ) {
+    ) -> BatchShape {
         let (out, builder, machine) = self.begin(config, scratch);
-        batch::lower(func, plan, variant, out, builder, machine);
+        batch::lower(func, plan, variant, out, builder, machine)
     }
 
     /// An empty function with the signature of compiled code.
@@ -150,16 +150,20 @@ impl CodeGenerator {
         let cfg = self.cfg(explore, entry, config, &mut timings).map_err(NoBatchCode::Unsupported)?;
         let func = self.ssa(&cfg, config, &mut timings);
         let mut scratch = Scratch::default();
-        match self.variant {
+        let batch = match self.variant {
             Variant::Batch => {
                 let interleaved = policy::interleaves(self.settings.interleave, &func);
                 let variant = BatchVariant { layout: VertexLayout::Aos, interleaved };
                 let plan = BatchPlan::new(&func, variant.layout, config.precision)?;
-                self.batch_clif(&func, &plan, variant, config, &mut scratch);
+                Some(self.batch_clif(&func, &plan, variant, config, &mut scratch))
             }
-            _ => self.vertex_clif(&func, self.products(&func, config.precision), Stores::Unit, config, &mut scratch),
-        }
-        self.print(&cfg, &func, scratch).map_err(NoBatchCode::Unsupported)
+            _ => {
+                self.vertex_clif(&func, self.products(&func, config.precision), Stores::Unit, config, &mut scratch);
+                None
+            }
+        };
+        let stages = self.print(&cfg, &func, scratch).map_err(NoBatchCode::Unsupported)?;
+        Ok(Stages { batch, ..stages })
     }
 
     fn print(&self, cfg: &Cfg, func: &Func, mut scratch: Scratch) -> Result<Stages, Unsupported> {
@@ -171,7 +175,7 @@ impl CodeGenerator {
             .map_err(|e| Unsupported::Codegen { message: e.inner.to_string() })?;
         let host = compiled.vcode.clone().unwrap_or_default();
         let bytes = compiled.code_buffer().len();
-        Ok(Stages { cfg: cfg.to_string(), ssa: func.to_string(), clif, host, bytes })
+        Ok(Stages { batch: None, cfg: cfg.to_string(), ssa: func.to_string(), clif, host, bytes })
     }
 }
 

@@ -46,7 +46,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
-pub use batch::policy::NoBatchCode;
+pub use batch::policy::{BatchShape, NoBatchCode};
 #[cfg(feature = "targets")]
 pub use codegen::explain_for;
 pub use runtime::kernel::NativeKernel;
@@ -81,7 +81,7 @@ pub struct HostServices {
 
 impl Jit {
     /// A JIT for this host. The first of a process takes a millisecond to warm up. `last_resort`
-    /// must never fail to compile; the interpreter doesn't. It serves a run that deoptimises when
+    /// must never fail to compile; tier 0 doesn't. It serves a run that deoptimises when
     /// the system gives no memory for the exact code.
     ///
     /// Fails with [`Unsupported::HostIsa`] where no native code can be made.
@@ -268,7 +268,8 @@ impl Recompiler for Source {
     }
 
     fn batch_code(&self, variant: BatchVariant) -> Result<BatchCode, NoBatchCode> {
-        let plan = BatchPlan::new(&self.func, variant.layout, self.config.precision)?;
+        let mut plan = BatchPlan::new(&self.func, variant.layout, self.config.precision)?;
+        plan.counts_bailouts = self.jit.generator.settings.count_bailouts;
         let code = self.jit.with_scratch(|scratch| {
             self.jit.generator.batch_clif(&self.func, &plan, variant, &self.config, scratch);
             self.install(scratch, variant.name(), variant.step(), &mut Timings::default())

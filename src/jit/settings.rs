@@ -64,11 +64,14 @@ pub struct Settings {
     pub batch_threshold: u32,
     /// The profiler that hears of code. The code is the same for each.
     pub profiler: Profiler,
+    /// Whether kernels count bailouts by reason in [`KernelStats`](crate::kernel::KernelStats), for
+    /// tests. It makes batch code larger.
+    pub count_bailouts: bool,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        let (cpu, allocator, interleave, profiler) = Default::default();
-        Settings { cpu, allocator, interleave, batch_threshold: 1024, profiler }
+        let (cpu, allocator, interleave, profiler, count_bailouts) = Default::default();
+        Settings { cpu, allocator, interleave, batch_threshold: 1024, profiler, count_bailouts }
     }
 }

@@ -1,5 +1,6 @@
 //! What the stages of one compilation took, and what they made, as text.
 
+use crate::jit::batch::policy::BatchShape;
 use std::time::Duration;
 
 /// Times of the stages of one compilation.
@@ -27,6 +28,8 @@ impl Timings {
 /// Every stage of one compilation as text.
 #[derive(Clone, Debug)]
 pub struct Stages {
+    /// How vertices run, if it is batch code.
+    pub batch: Option<BatchShape>,
     /// Blocks.
     pub cfg: String,
     /// Simplified SSA.

@@ -135,13 +135,7 @@ impl<'a> Host<'a> {
         for (n, i) in uniforms.i.iter_mut().enumerate() {
             *i = get(self.uniforms, o.i + 4 * n as u32);
         }
-        uniforms.b = match o.b {
-            Bools::Mask(at) => u16::from_ne_bytes(get(self.uniforms, at)),
-            Bools::Bytes(at) => {
-                let bytes: [u8; 16] = get(self.uniforms, at);
-                (0..16).filter(|&n| bytes[n] != 0).fold(0, |mask, n| mask | 1 << n)
-            }
-        };
+        uniforms.b = self.bools();
         (unit, uniforms)
     }
 
@@ -167,7 +161,6 @@ impl<'a> Host<'a> {
     }
 
     /// The bytes of the flags, to which [`Host::store`] writes 0 or 1.
-    #[cfg(feature = "jit")]
     pub(crate) fn flag_bytes(&self) -> [Option<&'a Cell<u8>>; 4] {
         let Offsets { cmp: [x, y], geometry, .. } = self.layout.0;
         let more = geometry.map(|g| [g.primitive, g.winding]);
@@ -198,12 +191,7 @@ impl<'a> Host<'a> {
 
     /// Copies the current outputs of `mask` to `outputs`, as far as `outputs` reaches.
     pub fn copy_outputs(&self, mask: u16, outputs: &mut [Vec4]) {
-        let o = &self.layout.0;
-        let bank = match &o.geometry {
-            Some(g) if get::<1>(self.unit, g.bank)[0] & 1 != 0 => o.o + g.bank_stride,
-            _ => o.o,
-        };
-        let file = file(self.unit, bank);
+        let file = file(self.unit, self.current_bank());
         for n in bits(mask) {
             if let Some(output) = outputs.get_mut(n) {
                 *output = get_vector(&file[n]);
@@ -211,7 +199,21 @@ impl<'a> Host<'a> {
         }
     }
 
-    fn setemit(&self, g: &GeometryOffsets) -> EmitState {
+    /// The layout's offsets.
+    pub(super) fn offsets(&self) -> &'a Offsets {
+        &self.layout.0
+    }
+
+    /// Offset of the current output bank.
+    pub(super) fn current_bank(&self) -> u32 {
+        let o = &self.layout.0;
+        match &o.geometry {
+            Some(g) if get::<1>(self.unit, g.bank)[0] & 1 != 0 => o.o + g.bank_stride,
+            _ => o.o,
+        }
+    }
+
+    pub(super) fn setemit(&self, g: &GeometryOffsets) -> EmitState {
         let [[vertex], [primitive], [winding]] = [g.vertex, g.primitive, g.winding].map(|at| get(self.unit, at));
         EmitState { vertex, primitive: primitive != 0, winding: winding != 0 }
     }
@@ -226,12 +228,12 @@ fn bits(mut mask: u16) -> impl Iterator<Item = usize> {
     })
 }
 
-fn get<const N: usize>(memory: &[Cell<u8>], at: u32) -> [u8; N] {
+pub(super) fn get<const N: usize>(memory: &[Cell<u8>], at: u32) -> [u8; N] {
     let from = memory[at as usize..].first_chunk::<N>().expect("the layout checked that the field is inside the block");
     from.each_ref().map(Cell::get)
 }
 
-fn put<const N: usize>(memory: &[Cell<u8>], at: u32, bytes: [u8; N]) {
+pub(super) fn put<const N: usize>(memory: &[Cell<u8>], at: u32, bytes: [u8; N]) {
     let to = memory[at as usize..].first_chunk::<N>().expect("the layout checked that the field is inside the block");
     to.iter().zip(bytes).for_each(|(cell, byte)| cell.set(byte));
 }
@@ -246,13 +248,13 @@ fn file(memory: &[Cell<u8>], at: u32) -> &[Bytes; 16] {
 }
 
 /// Word by word: the compiler merges the bytes into one load.
-fn get_vector(from: &Bytes) -> Vec4 {
+pub(super) fn get_vector(from: &Bytes) -> Vec4 {
     let word = |n: usize| f32::from_ne_bytes([from[n].get(), from[n + 1].get(), from[n + 2].get(), from[n + 3].get()]);
     [word(0), word(4), word(8), word(12)]
 }
 
 /// Word by word, as [`get_vector`].
-fn put_vector(to: &Bytes, v: Vec4) {
+pub(super) fn put_vector(to: &Bytes, v: Vec4) {
     for (n, x) in v.into_iter().enumerate() {
         let [a, b, c, d] = x.to_ne_bytes();
         to[4 * n].set(a);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::engine::{Engine, Event, Options, Prefer};
+use crate::engine::{BackendChoice, Engine, Event, Options};
 use crate::program::{Entry, Program};
 use crate::state::{Batch, Exit, NoEmitter, VertexLayout};
 use crate::state::{EmitState, Registers, Uniforms, Unit, Vec4};
@@ -139,7 +139,7 @@ fn an_engine_for_one_layout_runs_on_any_other() {
     let (program, entry) = program(TRANSFORM);
     let (unit, uniforms) = filled();
     let mut want = unit.clone();
-    Engine::default().shader(&program, entry).run(&uniforms, &mut want);
+    Engine::new(Options::at_once()).shader(&program, entry).run(&uniforms, &mut want);
     assert_eq!(want.bank, 1, "the results are in the second bank, which this layout does not have");
     for options in engines(layout) {
         let (engine, said) = engine(options);
@@ -157,12 +157,14 @@ fn an_engine_for_one_layout_runs_on_any_other() {
     }
 }
 
-/// An engine for `layout`, native code without a layout, and the interpreter.
-fn engines(layout: Layout) -> [Options; 3] {
-    // Without native code, `Prefer::Native` reports an event.
-    let backend = if cfg!(feature = "jit") { Prefer::Native } else { Prefer::Interpreter };
-    let native = Options { backend, layout: Some(layout), crosscheck: 1, ..Options::default() };
-    [native.clone(), Options { backend, ..Options::default() }, Options { backend: Prefer::Interpreter, ..native }]
+/// An engine for `layout`, native code without a layout, tier 0, and the oracle.
+fn engines(layout: Layout) -> [Options; 4] {
+    // Without native code, `BackendChoice::NativeRequired` reports an event.
+    let backend = if cfg!(feature = "jit") { BackendChoice::NativeRequired } else { BackendChoice::NoNative };
+    let native = Options { backend, layout: Some(layout), crosscheck: 1, ..Options::at_once() };
+    let [tier0, oracle] =
+        [BackendChoice::NoNative, BackendChoice::Oracle].map(|backend| Options { backend, ..native.clone() });
+    [native, Options { backend, ..Options::at_once() }, tier0, oracle]
 }
 
 fn program(source: &str) -> (Program, Entry) {
@@ -178,7 +180,7 @@ fn every_engine_runs_equally_on_a_hosts_memory_and_on_our_own() {
     let inputs: Vec<Registers> = (0..9).map(|n| [[n as f32, 1.0, 2.0, 3.0]; 16]).collect();
     let mut want = Unit { bank: 0, setemit: EmitState::default(), o: [unit.o[1], Unit::new().o[0]], ..unit.clone() };
     let mut want_outputs = vec![[[0.0; 4]; 16]; 9];
-    let reference = Engine::default().shader(&program, entry);
+    let reference = Engine::new(Options::at_once()).shader(&program, entry);
     assert_eq!(reference.run(&uniforms, &mut want), Exit::End);
     let mut batch = Batch {
         inputs: (&inputs).into(),
@@ -213,7 +215,7 @@ fn every_engine_runs_equally_on_a_hosts_memory_and_on_our_own() {
 }
 
 #[test]
-fn a_geometry_program_without_geometry_offsets_is_interpreted_and_keeps_no_state() {
+fn a_geometry_program_without_geometry_offsets_runs_on_tier_0_and_keeps_no_state() {
     struct Sent(Vec<(f32, EmitState)>);
     impl HostEmitter for Sent {
         fn emit(&mut self, outputs: &Registers, how: EmitState) {
@@ -223,7 +225,7 @@ fn a_geometry_program_without_geometry_offsets_is_interpreted_and_keeps_no_state
     let layout = Layout::new(ONE_STRUCT).expect("right");
     let (program, _) = program(".gsh point c0\n.proc main\n mov o0, v0\n emit\n setemit 1, prim\n emit\n end\n.end");
     let (unit, uniforms) = filled();
-    let mut interpreted = 0;
+    let mut fallbacks = 0;
     for options in engines(layout) {
         let (engine, said) = engine(options);
         let shader = engine.shader(&program, Entry::geometry(0));
@@ -236,11 +238,11 @@ fn a_geometry_program_without_geometry_offsets_is_interpreted_and_keeps_no_state
         let [first, second] = [EmitState::default(), EmitState { vertex: 1, primitive: true, winding: false }];
         assert_eq!(sent.0, [(1.0, first), (0.0, second), (1.0, first), (0.0, second)], "{}", shader.backend());
         let said = said.lock().expect("no panic").clone();
-        let reason = "the geometry shader at 0 runs on the interpreter: the host's layout has no place for what geometry \
+        let reason = "the geometry shader at 0 runs on tier 0: the host's layout has no place for what geometry \
                       programs change (`geometry`)";
         let expected = if shader.fallback_reason().is_some() { vec![reason.to_owned()] } else { vec![] };
         assert_eq!(said, expected);
-        interpreted += expected.len();
+        fallbacks += expected.len();
     }
-    assert_eq!(interpreted, usize::from(cfg!(feature = "jit")), "only where native code would need the offsets");
+    assert_eq!(fallbacks, usize::from(cfg!(feature = "jit")), "only where native code would need the offsets");
 }

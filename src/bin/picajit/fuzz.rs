@@ -31,7 +31,7 @@ const HOST: &str = "host";
 /// Selects the least CPU that native code supports.
 const BASELINE: &str = "baseline";
 /// Values of `--print`.
-const ENGINES: [&str; 3] = ["interp", "unoptimised", "batch"];
+const ENGINES: [&str; 4] = ["interp", "tier0", "unoptimised", "batch"];
 
 /// Run random programs on every engine and compare all results bit by bit
 #[derive(clap::Args)]
@@ -60,7 +60,7 @@ pub struct Args {
     /// Target CPU of native code: this machine's, or the least that is supported
     #[arg(long, default_value = HOST, value_parser = [HOST, BASELINE])]
     cpu: String,
-    /// Compare nothing; run this engine (interp, unoptimised or batch) and print a line with a hash
+    /// Compare nothing; run this engine (interp, tier0, unoptimised or batch) and print a line with a hash
     /// of all results for each program and number format, to compare between machines
     #[arg(long, value_name = "ENGINE", value_parser = ENGINES, conflicts_with_all = ["json", "seconds"])]
     print: Option<String>,

@@ -23,6 +23,7 @@ use picajit::kernel::{Backend, Config, Kernel, Unsupported, copy_registers};
 use picajit::profiler::{Profiler, ProfilerError};
 use picajit::program::{Entry, Program};
 use picajit::state::{Batch, Exit, NoEmitter, Registers, Uniforms, Unit, Vec4, VertexLayout, Vertices, VerticesMut};
+use picajit::tier0::{self, Tier0};
 use std::hint::black_box;
 use std::ops::Range;
 use std::sync::Arc;
@@ -56,8 +57,10 @@ const SLOW_VERTEX: Duration = Duration::from_millis(2);
 
 /// An engine of this build.
 pub enum Engine {
-    /// The interpreter.
+    /// The oracle.
     Interp,
+    /// The fast interpreter.
+    Tier0(Tier0),
     /// Native code.
     #[cfg(feature = "jit")]
     Native(Arc<Jit>),
@@ -88,13 +91,22 @@ pub fn witnesses(cpu: Cpu) -> (Vec<Engine>, Option<Unsupported>) {
     make(cpu, true, &Profiler::None)
 }
 
+/// The engines that every build has.
+fn interpreters(cpu: Cpu) -> Vec<Engine> {
+    let cpu = match cpu {
+        Cpu::Host => tier0::Cpu::Detected,
+        Cpu::Baseline => tier0::Cpu::Baseline,
+    };
+    vec![Engine::Interp, Engine::Tier0(Tier0::new(cpu))]
+}
+
 #[cfg_attr(not(feature = "jit"), allow(unused_variables))]
 fn make(cpu: Cpu, unlike: bool, profiler: &Profiler) -> (Vec<Engine>, Option<Unsupported>) {
     #[cfg(not(feature = "jit"))]
-    return (vec![Engine::Interp], Some(Unsupported::HostIsa { missing: "picajit was built without the jit feature" }));
+    return (interpreters(cpu), Some(Unsupported::HostIsa { missing: "picajit was built without the jit feature" }));
     #[cfg(feature = "jit")]
     {
-        let mut engines = vec![Engine::Interp];
+        let mut engines = interpreters(cpu);
         let cpu = match cpu {
             Cpu::Host => picajit::jit::Cpu::Host,
             Cpu::Baseline => picajit::jit::Cpu::Baseline,
@@ -111,13 +123,8 @@ fn make(cpu: Cpu, unlike: bool, profiler: &Profiler) -> (Vec<Engine>, Option<Uns
             };
             // Batch code from the first call on; small measured batches run as a host's would.
             let batch_threshold = if unlike { 0 } else { 1 };
-            let settings = Settings {
-                cpu,
-                allocator,
-                interleave: Default::default(),
-                batch_threshold,
-                profiler: profiler.clone(),
-            };
+            let settings =
+                Settings { cpu, allocator, batch_threshold, profiler: profiler.clone(), ..Settings::default() };
             match Jit::with(variant, settings, Arc::new(Interp)) {
                 Ok(jit) => engines.push(Engine::Native(jit)),
                 Err(reason) => return (engines, Some(reason)),
@@ -135,25 +142,31 @@ pub struct Compiled {
     pub kernel: Arc<dyn Kernel>,
     /// Compile time.
     pub time: Duration,
-    /// Times of its stages by name; none for the interpreter.
+    /// Times of its stages by name; none for interpreters.
     pub stages: Vec<(&'static str, Duration)>,
 }
 
 impl Engine {
+    /// Whether it compiles to native code.
+    pub fn is_native(&self) -> bool {
+        !matches!(self, Engine::Interp | Engine::Tier0(_))
+    }
+
     /// Its name.
     pub fn name(&self) -> &'static str {
         match self {
             Engine::Interp => Interp.name(),
+            Engine::Tier0(tier0) => tier0.name(),
             #[cfg(feature = "jit")]
             Engine::Native(jit) => jit.name(),
         }
     }
 
-    /// See [`Jit::on_profiler_error`]; the interpreter never calls it.
+    /// See [`Jit::on_profiler_error`]; interpreters never call it.
     #[cfg_attr(not(feature = "jit"), allow(unused_variables))]
     pub fn on_profiler_error(&self, handler: impl Fn(&ProfilerError) + Send + Sync + 'static) {
         match self {
-            Engine::Interp => {}
+            Engine::Interp | Engine::Tier0(_) => {}
             #[cfg(feature = "jit")]
             Engine::Native(jit) => jit.on_profiler_error(handler),
         }
@@ -163,6 +176,7 @@ impl Engine {
     pub fn backend(&self) -> &dyn Backend {
         match self {
             Engine::Interp => &Interp,
+            Engine::Tier0(tier0) => tier0,
             #[cfg(feature = "jit")]
             Engine::Native(jit) => jit,
         }
@@ -177,8 +191,8 @@ impl Engine {
     pub fn compile_for(&self, program: &Arc<Program>, entry: Entry, config: &Config) -> Result<Compiled, Unsupported> {
         let start = Instant::now();
         match self {
-            Engine::Interp => {
-                let kernel = Interp.compile(program, entry, config)?;
+            Engine::Interp | Engine::Tier0(_) => {
+                let kernel = self.backend().compile(program, entry, config)?;
                 let time = start.elapsed();
                 Ok(Compiled { engine: self.name(), kernel, time, stages: Vec::new() })
             }

@@ -15,6 +15,7 @@ use picajit::isa::{INT_UNIFORMS, Stage};
 use picajit::kernel::{Backend, Config, Kernel};
 use picajit::program::{Entry, Program};
 use picajit::state::{Emitter, Exit, Registers, Uniforms, Unit};
+use picajit::tier0::Tier0;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -72,7 +73,7 @@ pub struct Args {
 enum Choice {
     /// The interpreter
     Interp,
-    /// Native code, or the interpreter if there is none
+    /// Native code, or tier 0 if there is none
     Jit,
 }
 
@@ -228,15 +229,18 @@ fn uniforms(args: &Args, entry: &LoadedEntry) -> Result<Uniforms, Box<dyn std::e
     Ok(uniforms)
 }
 
-/// The requested engine or, with a warning, the interpreter; and its name.
+/// The requested engine or, with a warning, tier 0; and its name.
 fn executor(args: &Args, program: &Arc<Program>, entry: Entry) -> (Executor, &'static str) {
     let config = Config { precision: args.precision, ..Config::default() };
     if args.backend == Choice::Jit {
         let native = jit_or_stub::backend().and_then(|jit| Ok((jit.compile(program, entry, &config)?, jit.name())));
         match native {
             Ok((kernel, name)) => return (Executor::Kernel(kernel), name),
-            Err(why) => report::warning(format_args!("running on the interpreter, without native code: {why}")),
+            Err(why) => report::warning(format_args!("running on tier 0, without native code: {why}")),
         }
+        let tier0 = Tier0::default();
+        let kernel = tier0.compile(program, entry, &config).expect("it takes every program");
+        return (Executor::Kernel(kernel), tier0.name());
     }
     let kernel = Interp.kernel(program, entry, &config);
     let executor = if args.trace { Executor::Traced(kernel) } else { Executor::Kernel(Arc::new(kernel)) };

@@ -4,7 +4,7 @@
 mod calls;
 mod states;
 
-use super::super::tests::{engine, own_without_geometry};
+use super::super::tests::{AT_ONCE, engine, own_without_geometry};
 use super::super::*;
 use crate::gpu::registers::*;
 use crate::gpu::tests::traps::VARIABLE;
@@ -238,7 +238,7 @@ fn lists() -> Vec<(&'static str, List)> {
 
 #[test]
 fn lists_and_single_writes_match_a_rust_host() {
-    for backend in [PJ_NATIVE, PJ_INTERPRETER].into_iter().skip(miri_or(1, 0)) {
+    for backend in [AT_ONCE, PJ_INTERPRETER].into_iter().skip(miri_or(1, 0)) {
         let engine = engine(&PjOptions { backend, ..PjOptions::DEFAULT }).expect("an engine");
         for (name, list) in lists().into_iter().step_by(miri_or(3, 1)) {
             let fresh = || World::new(&[1.0, 2.0, 3.0, 4.0, 5.0], &[3, 0, 1, 2, 3, 4, 1, 0]);

@@ -1,4 +1,4 @@
-use super::super::tests::{engine, uniforms, unit};
+use super::super::tests::{AT_ONCE, engine, uniforms, unit};
 use super::super::*;
 use crate::state::Registers;
 use crate::text::assemble;
@@ -57,7 +57,7 @@ fn traced(
     stop_at: usize,
 ) -> (i32, Box<PjUnit>, Host) {
     let program = assemble(source).unwrap_or_else(|e| panic!("{e}")).shbin.program().expect("short");
-    let mut all = [PJ_INTERPRETER, PJ_NATIVE].map(|backend| {
+    let mut all = [PJ_ORACLE, AT_ONCE].map(|backend| {
         let engine = engine(&PjOptions { backend, fuel: 20, ..PjOptions::DEFAULT }).expect("an engine");
         let (code, opdescs, mut shader) = (program.code(), program.opdescs(), null_mut());
         // SAFETY: all are valid.

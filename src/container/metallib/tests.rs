@@ -135,7 +135,9 @@ fn modules_say_who_made_them() {
 /// `llvm-bcanalyzer` of the machine, any version.
 fn bcanalyzer() -> Option<String> {
     let names = ["llvm-bcanalyzer".to_string()].into_iter().chain((14..30).map(|n| format!("llvm-bcanalyzer-{n}")));
-    let found = names.into_iter().find(|n| std::process::Command::new(n).arg("--version").output().is_ok());
+    let found = names
+        .into_iter()
+        .find(|n| std::process::Command::new(n).arg("--version").output().is_ok_and(|o| o.status.success()));
     if found.is_none() {
         use std::io::Write;
         // Bypasses the test harness's capture.

@@ -50,7 +50,8 @@ fn the_validator_accepts_the_modules() {
             .arg(path)
             .output()
     };
-    if validator(std::path::Path::new("--version")).is_err() {
+    // An emulator may report a missing program by its exit status only.
+    if !validator(std::path::Path::new("--version")).is_ok_and(|output| output.status.success()) {
         use std::io::Write;
         // Bypasses the test harness's capture.
         let _ = writeln!(std::io::stderr(), "skipped: no spirv-val");

@@ -1,7 +1,7 @@
 //! Engines that write programs to a directory.
 
 use super::*;
-use crate::engine::{Compiler, Engine, NativeBackend, Options, Prefer, Preloaded, Shader};
+use crate::engine::{BackendChoice, Engine, NativeBackend, Options, Preloaded, Shader};
 use crate::interp::Interp;
 use crate::kernel::{Backend, Config, Kernel, Unsupported};
 use crate::state::{Exit, Uniforms, Unit};
@@ -43,7 +43,7 @@ impl Drop for Folder {
 }
 
 fn threaded(threads: usize) -> Options {
-    Options { threads, ..Options::default() }
+    Options { threads, ..Options::at_once() }
 }
 
 const END: u32 = 0x22 << 26;
@@ -137,7 +137,7 @@ fn a_program_is_preloaded_for_the_memory_that_it_was_requested_for() {
         i: 1600,
         b: Bools::Mask(1700),
     });
-    let options = Options { layout: Some(layout.expect("a layout")), ..Options::default() };
+    let options = Options { layout: Some(layout.expect("a layout")), ..Options::at_once() };
     let folder = Folder::new("layout");
     let (_, first) = folder.engine(options.clone());
     first.shader(&program(0, &[]), Entry::vertex(0));
@@ -150,14 +150,14 @@ fn a_program_is_preloaded_for_the_memory_that_it_was_requested_for() {
     second.own_shader(&program(0, &[]), Entry::vertex(0));
     assert_eq!(second.cache_stats().misses, 1);
     // Without a layout, both kinds of request give the same shader.
-    let (_, plain) = folder.engine(Options::default());
+    let (_, plain) = folder.engine(Options::at_once());
     assert_eq!(plain.preload().expect("a directory").programs, 3);
     assert_eq!(plain.cache_stats().entries, 2);
 }
 
 #[test]
 fn programs_without_native_code_are_stored_and_preloaded() {
-    for options in [threaded(0), threaded(1), Options { backend: Prefer::Interpreter, ..threaded(1) }] {
+    for options in [threaded(0), threaded(1), Options { backend: BackendChoice::NoNative, ..threaded(1) }] {
         let folder = Folder::new("never");
         let entry = Entry::vertex(0);
         let (_, first) = folder.engine(options.clone());
@@ -167,7 +167,7 @@ fn programs_without_native_code_are_stored_and_preloaded() {
         assert_eq!(second.preload().expect("a directory").programs, 1);
         second.wait();
         let shader = second.shader(&too_many_states(), entry);
-        assert_eq!((second.cache_stats().hits, shader.backend()), (1, "interp"));
+        assert_eq!((second.cache_stats().hits, shader.backend()), (1, "tier0"));
         assert_eq!(ran(&shader), want);
     }
 }
@@ -175,7 +175,7 @@ fn programs_without_native_code_are_stored_and_preloaded() {
 #[test]
 fn files_that_are_no_programs_are_counted_and_stay_untouched() {
     let folder = Folder::new("others");
-    let (_, engine) = folder.engine(Options::default());
+    let (_, engine) = folder.engine(Options::at_once());
     for n in 0..3 {
         engine.shader(&program(n, &[]), Entry::vertex(0));
     }
@@ -255,13 +255,13 @@ fn an_unusable_directory_is_reported_once() {
 #[test]
 fn a_file_that_can_not_be_written_is_reported_once() {
     let folder = Folder::new("taken");
-    let (_, first) = folder.engine(Options::default());
+    let (_, first) = folder.engine(Options::at_once());
     first.shader(&program(0, &[]), Entry::vertex(0));
     // A directory that is not empty: no file can replace it.
     let taken = folder.files().remove(0);
     fs::remove_file(&taken).expect("it exists");
     fs::create_dir_all(taken.join("within")).expect("created");
-    let (events, engine) = folder.engine(Options::default());
+    let (events, engine) = folder.engine(Options::at_once());
     for n in 0..3 {
         assert_eq!(ran(&engine.shader(&program(n, &[]), Entry::vertex(0))).0, Exit::End);
     }
@@ -278,7 +278,7 @@ fn a_directory_has_a_limit_on_programs() {
     for n in 0..MAX_PROGRAMS + 2 {
         File::create(folder.0.join(format!("{n:032x}.pica"))).expect("created");
     }
-    let (events, engine) = folder.engine(Options::default());
+    let (events, engine) = folder.engine(Options::at_once());
     for n in 0..3 {
         engine.shader(&program(n, &[]), Entry::vertex(0));
     }
@@ -296,7 +296,7 @@ fn a_directory_has_a_limit_on_programs() {
 #[test]
 fn a_broken_file_of_a_full_directory_is_replaced() {
     let folder = Folder::new("replaced");
-    let (_, first) = folder.engine(Options::default());
+    let (_, first) = folder.engine(Options::at_once());
     first.shader(&program(0, &[]), Entry::vertex(0));
     let broken = folder.files().remove(0);
     let whole = fs::read(&broken).expect("written");
@@ -305,7 +305,7 @@ fn a_broken_file_of_a_full_directory_is_replaced() {
     }
     for known in [false, true] {
         fs::write(&broken, &whole[1..]).expect("written");
-        let (events, engine) = folder.engine(Options::default());
+        let (events, engine) = folder.engine(Options::at_once());
         if known {
             // The engine counts the programs, and has room for one more.
             let other = folder.files().remove(0);
@@ -340,7 +340,7 @@ fn soon<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
 #[cfg(unix)]
 fn opening_rejects_what_may_block() {
     let folder = Folder::new("place");
-    let (_, engine) = folder.engine(Options::default());
+    let (_, engine) = folder.engine(Options::at_once());
     engine.shader(&program(0, &[]), Entry::vertex(0));
     let file = folder.files().remove(0);
     let at = |name: &str| folder.0.join(name);
@@ -364,14 +364,14 @@ fn opening_rejects_what_may_block() {
 #[cfg(unix)]
 fn a_link_to_a_program_is_rejected() {
     let folder = Folder::new("link");
-    let (_, first) = folder.engine(Options::default());
+    let (_, first) = folder.engine(Options::at_once());
     first.shader(&program(0, &[]), Entry::vertex(0));
     let (file, elsewhere) = (folder.files().remove(0), folder.0.join("elsewhere"));
     fs::rename(&file, &elsewhere).expect("it exists");
     std::os::unix::fs::symlink(&elsewhere, &file).expect("created");
     assert!(load(&file).is_none());
     // A request replaces the link by the program.
-    let (_, second) = folder.engine(Options::default());
+    let (_, second) = folder.engine(Options::at_once());
     assert_eq!(second.preload().expect("a directory"), Preloaded { programs: 0, rejected: 2, skipped: 0 });
     second.shader(&program(0, &[]), Entry::vertex(0));
     assert!(fs::symlink_metadata(&file).expect("it exists").is_file() && load(&file).is_some());
@@ -392,7 +392,7 @@ fn two_engines_and_many_threads_share_a_directory() {
         let folder = Folder::new(&format!("shared-{threads}"));
         let (first_events, first) = folder.engine(threaded(threads));
         let (second_events, second) = folder.engine(threaded(threads));
-        let oracle = Engine::new(Options { backend: Prefer::Interpreter, ..Options::default() });
+        let oracle = Engine::new(Options { backend: BackendChoice::Oracle, ..Options::at_once() });
         std::thread::scope(|scope| {
             for engine in [&first, &second, &first, &second] {
                 let oracle = &oracle;
@@ -413,7 +413,7 @@ fn two_engines_and_many_threads_share_a_directory() {
         let no_failure = |e: &Event| !matches!(e, Event::StoreFailed { .. });
         assert!([first_events, second_events].iter().all(|events| lock(events).iter().all(no_failure)));
         assert_eq!(folder.files().len(), 20);
-        let (_, third) = folder.engine(Options::default());
+        let (_, third) = folder.engine(Options::at_once());
         assert_eq!(third.preload().expect("a directory").programs, 20);
     }
 }

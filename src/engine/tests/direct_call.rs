@@ -11,7 +11,7 @@ fn call(pair: DirectCall, uniforms: &Uniforms, unit: &mut Unit) -> i32 {
     unsafe { (pair.function)(pair.context, unit, uniforms) }
 }
 
-fn end(pair: DirectCall) {
+pub(super) fn end(pair: DirectCall) {
     let mut unit = Unit::new();
     unit.v[0] = [1.0, 2.0, 3.0, 4.0];
     assert_eq!(call(pair, &Uniforms::new(), &mut unit), Exit::End as i32);
@@ -25,7 +25,7 @@ fn the_pair_follows_the_shader_to_native_code() {
     let pair = shader.direct_call();
     gate.begun.recv().expect("compilation begins without a run");
     end(pair);
-    assert_eq!(shader.backend(), "interp");
+    assert_eq!(shader.backend(), "tier0");
     gate.finish.send(true).expect("received");
     engine.wait();
     assert_eq!(shader.backend(), "gate");
@@ -36,8 +36,8 @@ fn the_pair_follows_the_shader_to_native_code() {
 
 #[test]
 fn the_pair_works_without_native_code() {
-    for backend in [Prefer::Interpreter, Prefer::Native] {
-        let engine = Engine::new(Options { backend, ..Options::default() });
+    for backend in [BackendChoice::Oracle, BackendChoice::NativeRequired] {
+        let engine = Engine::new(Options { backend, ..Options::at_once() });
         let shader = engine.shader(&program(0, &[]), Entry::vertex(0));
         end(shader.direct_call());
         // Past the end at once.
@@ -71,7 +71,7 @@ fn a_crosscheck_reports_a_wrong_kernel_that_the_pair_ran() {
 #[test]
 #[cfg(feature = "jit")]
 fn a_crosscheck_publishes_no_code_that_skips_it() {
-    let engine = Engine::new(Options { crosscheck: 2, ..Options::default() });
+    let engine = Engine::new(Options { crosscheck: 2, ..Options::at_once() });
     let shader = engine.shader(&program(0, &[]), Entry::vertex(0));
     assert_eq!(shader.backend(), "batch");
     let pair = shader.direct_call();
@@ -84,7 +84,7 @@ fn a_crosscheck_publishes_no_code_that_skips_it() {
 #[test]
 fn the_pair_outlives_the_cache_entry_and_the_engine() {
     for threads in [0, 1] {
-        let engine = Engine::new(Options { threads, ..Options::default() });
+        let engine = Engine::new(Options { threads, ..Options::at_once() });
         let shader = engine.shader(&program(0, &[]), Entry::vertex(0));
         let pair = shader.direct_call();
         engine.clear();
@@ -145,9 +145,9 @@ mod native {
 
     #[test]
     fn deoptimised_runs_have_the_oracles_bits_for_as_long_as_code_speculates_and_after() {
-        let oracle = Engine::new(Options { backend: Prefer::Interpreter, ..Options::default() });
+        let oracle = Engine::new(Options { backend: BackendChoice::Oracle, ..Options::at_once() });
         let oracle = oracle.shader(&products(), Entry::vertex(0));
-        let engine = Engine::default();
+        let engine = Engine::new(Options::at_once());
         let shader = engine.shader(&products(), Entry::vertex(0));
         let (pair, uniforms) = (shader.direct_call(), scale());
         let (mut unit, mut expected) = (Unit::new(), Unit::new());
@@ -214,9 +214,11 @@ mod native {
     #[test]
     fn the_pair_runs_on_a_hosts_structure() {
         let options =
-            |backend, crosscheck| Options { backend, crosscheck, layout: Some(layout()), ..Options::default() };
-        let own = Engine::default();
-        for (backend, crosscheck) in [(Prefer::Native, 0), (Prefer::Native, 1), (Prefer::Interpreter, 0)] {
+            |backend, crosscheck| Options { backend, crosscheck, layout: Some(layout()), ..Options::at_once() };
+        let own = Engine::new(Options::at_once());
+        for (backend, crosscheck) in
+            [(BackendChoice::NativeRequired, 0), (BackendChoice::NativeRequired, 1), (BackendChoice::Oracle, 0)]
+        {
             let engine = Engine::new(options(backend, crosscheck));
             let shader = engine.shader(&products(), Entry::vertex(0));
             let expected = own.shader(&products(), Entry::vertex(0));
@@ -245,7 +247,7 @@ mod native {
 
     #[test]
     fn safe_runs_on_other_memory_than_the_codes_have_the_same_bits() {
-        let hosted = Engine::new(Options { layout: Some(layout()), ..Options::default() });
+        let hosted = Engine::new(Options { layout: Some(layout()), ..Options::at_once() });
         let (hosted, own) =
             (hosted.shader(&products(), Entry::vertex(0)), hosted.own_shader(&products(), Entry::vertex(0)));
         let (uniforms, mut by_hosted, mut by_own) = (scale(), Unit::new(), Unit::new());

@@ -57,12 +57,10 @@ fn program_with_too_many_states() -> Program {
 fn a_new_shader_is_explored_once() {
     let entry = Entry::vertex(0);
     for threads in [0, 1] {
-        let mut engine = Engine::new(Options { threads, events: Arc::new(|_| ()), ..Options::default() });
+        let mut engine = Engine::new(Options { threads, events: Arc::new(|_| ()), ..Options::at_once() });
         let jit = Jit::new(Variant::Batch, Arc::new(Interp)).expect("a JIT for this host");
         let jit = CountingJit(jit, Arc::default());
-        let queue = engine.background.queue().clone();
-        engine.compiler =
-            Some(Arc::new(Compiler::new(Ok(Arc::new(jit.clone())), queue, engine.options.events.clone())));
+        engine.set_backend(Arc::new(jit.clone()));
         // Explorations by the lookup, then compilations, then explorations by these. Without
         // threads the first number includes the last.
         let count = |lookup: &dyn Fn()| {

@@ -52,8 +52,8 @@ fn batch<'a>(inputs: &'a [[f32; 4]], outputs: &'a mut [[f32; 4]], count: usize, 
 /// Runs `repeat` batches of each size, on picajit's types or on a host's memory, and compares each
 /// with the interpreter.
 fn agrees(layout: Option<Layout>, preserve_unit: bool, repeat: usize) {
-    let native = Engine::new(Options { layout, ..Options::default() });
-    let oracle = Engine::new(Options { backend: Prefer::Interpreter, ..Options::default() });
+    let native = Engine::new(Options { layout, ..Options::at_once() });
+    let oracle = Engine::new(Options { backend: BackendChoice::Oracle, ..Options::at_once() });
     for Case { name, code, opdescs } in CASES {
         let program = Program::from_words(code, opdescs).expect("short");
         let [tested, reference] = [&native, &oracle].map(|engine| engine.shader(&program, Entry::vertex(0)));

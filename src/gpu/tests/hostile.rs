@@ -120,8 +120,8 @@ impl Host for Adversary {
     }
 }
 
-fn console(backend: Prefer, state: State) -> Gpu {
-    let options = Options { backend, fuel: 3, cache_bytes: 1 << 20, events: Arc::new(|_| ()), ..Options::default() };
+fn console(backend: BackendChoice, state: State) -> Gpu {
+    let options = Options { backend, fuel: 3, cache_bytes: 1 << 20, events: Arc::new(|_| ()), ..Options::at_once() };
     Gpu::with_state(Arc::new(Engine::new(options)), state)
 }
 
@@ -130,7 +130,7 @@ fn garbage_lists_end_without_a_panic() {
     let mut host = Adversary::new(0x9E37_79B9_7F4A_7C15);
     let mut all = 0;
     for _ in 0..miri_or(1, 40) {
-        let mut gpu = console(Prefer::Interpreter, State::default());
+        let mut gpu = console(BackendChoice::Oracle, State::default());
         for _ in 0..miri_or(1, 25) {
             let list = host.noise.list();
             gpu.execute(&list, &mut host);
@@ -171,7 +171,7 @@ fn garbage_states_are_safe_to_draw_with() {
         // Usually with the geometry unit and an incomplete input.
         state.registers.0[usize::from(GEOSTAGE_CONFIG)] = 2 * u32::from(round % 4 != 0);
         state.registers.0[usize::from(GSH_MISC0)] = noise.word() & !0xFF | noise.below(3);
-        let mut gpu = console(Prefer::Interpreter, state);
+        let mut gpu = console(BackendChoice::Oracle, state);
         gpu.draw_immediate(&[Attributes::default(); 5], &mut host);
         let list = host.noise.list();
         gpu.execute(&list, &mut host);
@@ -185,7 +185,7 @@ fn garbage_has_the_same_results_on_both_engines() {
     let mut seeds = Noise(77);
     for _ in 0..miri_or(1, 4) {
         let seed = u64::from(seeds.word()) | 1;
-        let [native, interpreted] = [Prefer::Native, Prefer::Interpreter].map(|backend| {
+        let [native, interpreted] = [BackendChoice::NativeRequired, BackendChoice::Oracle].map(|backend| {
             let mut host = Adversary::new(seed);
             let mut gpu = console(backend, State::default());
             for _ in 0..miri_or(1, 6) {

@@ -302,7 +302,8 @@ fn a_restored_state_continues_like_the_original() {
     let saved = console.gpu.state().clone();
     let mut rest = List::default();
     rest.write(FIXEDATTRIB_DATA0, words24([6.0; 4])[2]).immediate(&[[7.0; 4]]);
-    let mut restored = Console { gpu: Gpu::with_state(engine(Prefer::Native), saved.clone()), ..console.clone() };
+    let mut restored =
+        Console { gpu: Gpu::with_state(engine(BackendChoice::NativeRequired), saved.clone()), ..console.clone() };
     let mut copied = console.clone();
     let want = console.execute(&rest).xs();
     assert_eq!(want.len(), 3);

@@ -6,6 +6,7 @@
 use crate::ir::analysis::{self, Components, XYZW, components};
 use crate::ir::{Mem, Node, Use, Value};
 use crate::isa::{DotOp, VectorOp};
+use crate::jit::batch::bailout::BailoutReason;
 use crate::jit::batch::{BatchLowering, BatchValue};
 use crate::jit::emit::ClifBuilder;
 use crate::jit::emit::math::condition;
@@ -139,7 +140,7 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
     }
 
     /// Bails out if a guarded component is NaN.
-    pub(crate) fn test_guards(&mut self) {
+    pub(crate) fn test_guards(&mut self, reason: BailoutReason) {
         let guards = std::mem::take(&mut self.guards);
         if guards.is_empty() {
             return;
@@ -148,14 +149,7 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
         let mut m = self.clif();
         let nan = m.where_nan(&guards).expect("there is a guard");
         let found = m.any_set(nan);
-        self.bail_out_if(found);
-    }
-
-    /// Bails out if `condition` is not zero.
-    pub(crate) fn bail_out_if(&mut self, condition: clif::Value) {
-        let go_on = self.b.create_block();
-        self.b.ins().brif(condition, self.bailout, &[], go_on, &[]);
-        self.b.switch_to_block(go_on);
+        self.bail_out_if(found, reason);
     }
 }
 

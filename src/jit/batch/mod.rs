@@ -12,6 +12,7 @@
 
 mod aos_cost;
 mod aos_outputs;
+pub(super) mod bailout;
 mod fold_loads;
 mod hoist;
 mod latency;
@@ -29,14 +30,15 @@ use crate::ir::{BranchTest, Edge, Func, Inst, Mem, Terminator, Type, Value};
 use crate::isa::numeric::Precision;
 use crate::isa::{Cond, CondOp};
 use crate::jit::abi::{
-    BATCH_DONE, BATCH_END, BATCH_INPUT_STRIDE, BATCH_LAST_INPUTS, BATCH_LAST_OUTPUTS, BATCH_OUTPUT_MASK,
-    BATCH_OUTPUT_STRIDE, BATCH_OUTPUTS, GROUP, VEC4,
+    BATCH_END, BATCH_INPUT_STRIDE, BATCH_LAST_INPUTS, BATCH_LAST_OUTPUTS, BATCH_OUTPUT_MASK, BATCH_OUTPUT_STRIDE,
+    BATCH_OUTPUTS, GROUP, VEC4,
 };
 use crate::jit::emit::memory::{aligned, load_bool};
 use crate::jit::emit::{ClifBuilder, Products, StickyFlags};
 use crate::jit::target::Machine;
 use crate::layout::Layout;
 use crate::state::{Exit, VertexLayout};
+use bailout::BailoutReason;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
     self as clif, BlockArg, InstBuilder, MemFlagsData, SourceLoc, StackSlotData, StackSlotKind, UserFuncName, types,
@@ -44,7 +46,7 @@ use cranelift_codegen::ir::{
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use fold_loads::LoadFolding;
 use hoist::Hoisted;
-use policy::{BatchPlan, BatchVariant};
+use policy::{BatchPlan, BatchShape, BatchVariant};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use unroll::GroupLoop;
 use vertex_addresses::VertexAddresses;
@@ -110,12 +112,13 @@ struct BatchLowering<'a, 'f> {
     all_lanes_tests: HashSet<clif::Value>,
     /// Instructions and blocks that predication may still add.
     predication_budget: usize,
+    shape: BatchShape,
     /// For each value the pc of its definition.
     pcs: Vec<u16>,
 }
 
 /// Writes the batch function for `func` into `out`, whose signature is already set. `variant` is
-/// the memory layout of vertices, and whether two groups interleave.
+/// the memory layout of vertices, and whether two groups interleave. Returns how vertices run.
 pub(crate) fn lower(
     func: &Func,
     plan: &BatchPlan,
@@ -123,7 +126,7 @@ pub(crate) fn lower(
     out: &mut clif::Function,
     context: &mut FunctionBuilderContext,
     machine: Machine,
-) {
+) -> BatchShape {
     let pointer = machine.pointer();
     out.name = UserFuncName::user(1, u32::from(func.entry.pc));
     let mut b = FunctionBuilder::new(out, context);
@@ -175,17 +178,19 @@ pub(crate) fn lower(
         bailout,
         all_lanes_tests: HashSet::new(),
         predication_budget: predicate::MAX_PREDICATED,
+        shape: BatchShape { interleaved: variant.interleaved, ..BatchShape::default() },
         pcs: definition_pcs(func),
     };
     l.begin(&hoisted, first, pointer);
     let addresses = l.run();
     l.finish();
     l.b.seal_all_blocks();
-    let all_lanes_tests = l.all_lanes_tests;
+    let (shape, all_lanes_tests) = (l.shape, l.all_lanes_tests);
     l.b.finalize(machine.frontend);
     if let Some(addresses) = addresses {
         GroupLoop { header, exits: [exit, bailout], all_lanes_tests, addresses }.interleave(out);
     }
+    shape
 }
 
 /// For each value the pc of its definition; 0 for leaves and parameters.
@@ -284,21 +289,22 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
                 Terminator::Exit(_) => {
                     self.guards.clear();
                     self.b.set_cold_block(self.blocks[id]);
-                    self.b.ins().jump(self.bailout, &[]);
+                    let arguments = self.bailout_arguments(BailoutReason::OtherExit);
+                    self.b.ins().jump(self.bailout, &arguments);
                 }
                 Terminator::Goto(edge) => {
                     self.split_at_end();
                     // The only successor, if it is lowered next and has no other predecessor, can
                     // test these guards with its own.
                     if edge.to != id + 1 || predecessors[edge.to] > 1 {
-                        self.test_guards();
+                        self.test_guards(BailoutReason::GuardBeforeGoto);
                     }
                     let args = self.arguments(edge);
                     self.b.ins().jump(self.blocks[edge.to], &args);
                 }
                 Terminator::Branch { test, yes, no } => {
                     self.split_at_end();
-                    self.test_guards();
+                    self.test_guards(BailoutReason::GuardBeforeBranch);
                     self.branch(id, test, yes, no);
                 }
             }
@@ -330,7 +336,7 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
             }
         }
         self.split_after(computed.values_mut());
-        self.test_guards();
+        self.test_guards(BailoutReason::GuardOfOutputs);
         let mask = self.b.ins().load(types::I32, aligned(), self.frame, BATCH_OUTPUT_MASK);
         for &(pc, n, value) in stores {
             let written = plan.written[usize::from(n)];
@@ -372,18 +378,11 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
         let end = self.b.ins().load(pointer, aligned(), self.frame, BATCH_END);
         let more = self.b.ins().icmp(IntCC::UnsignedLessThan, inputs[0], end);
         let next: Vec<BlockArg> = inputs.iter().chain(&outputs).map(|&v| v.into()).collect();
-        self.b.ins().brif(more, self.header, &next, self.exit, &[inputs[0].into()]);
-    }
-
-    fn finish(&mut self) {
-        self.b.switch_to_block(self.bailout);
-        self.b.ins().jump(self.exit, &[self.inputs.group_start.into()]);
-        let pointer = self.b.func.dfg.value_type(self.frame);
-        let done = self.b.append_block_param(self.exit, pointer);
-        self.b.switch_to_block(self.exit);
-        self.b.ins().store(aligned(), done, self.frame, BATCH_DONE);
-        let code = self.b.ins().iconst(types::I32, Exit::End as i64);
-        self.b.ins().return_(&[code]);
+        let mut done = vec![inputs[0].into()];
+        if self.plan.counts_bailouts {
+            done.push(self.b.ins().iconst(types::I32, Exit::End as i64).into());
+        }
+        self.b.ins().brif(more, self.header, &next, self.exit, &done);
     }
 
     fn arguments(&mut self, edge: &Edge) -> Vec<BlockArg> {
@@ -418,14 +417,21 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
             _ => unreachable!("verified: a test reads flags or an integer"),
         };
         let region = self.predicable_region(from);
-        let divergent = if region.is_some() { self.b.create_block() } else { self.bailout };
+        let (divergent, divergent_args) = match region {
+            Some(_) => (self.b.create_block(), Vec::new()),
+            None => (self.bailout, self.bailout_arguments(BailoutReason::DivergentBranch)),
+        };
+        match region {
+            Some(_) => self.shape.predicated += 1,
+            None => self.shape.bailouts += 1,
+        }
         let bits = self.b.ins().vhigh_bits(types::I32, mask);
         let (some, all) = (self.b.create_block(), self.b.create_block());
         self.b.ins().brif(bits, some, &[], to_no, &no_args);
         self.b.switch_to_block(some);
         let every = self.b.ins().icmp_imm_u(IntCC::Equal, bits, (1 << GROUP) - 1);
         self.all_lanes_tests.insert(every);
-        self.b.ins().brif(every, all, &[], divergent, &[]);
+        self.b.ins().brif(every, all, &[], divergent, &divergent_args);
         self.b.switch_to_block(all);
         self.b.ins().jump(to_yes, &yes_args);
         if let Some(region) = region {

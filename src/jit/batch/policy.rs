@@ -92,6 +92,17 @@ impl BatchVariant {
     }
 }
 
+/// How batch code runs vertices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BatchShape {
+    /// Whether large batches interleave two groups.
+    pub interleaved: bool,
+    /// Divergent branches with a predicated copy.
+    pub predicated: usize,
+    /// Divergent branches at which a group bails out.
+    pub bailouts: usize,
+}
+
 /// What batch code computes, and in which form.
 pub(crate) struct BatchPlan {
     /// Components that SoA code computes: those that branches and outputs in SoA form depend on.
@@ -105,6 +116,8 @@ pub(crate) struct BatchPlan {
     pub(crate) written: [Components; 16],
     /// Whether every run reaches an END.
     pub(crate) always_ends: bool,
+    /// Whether code returns the reason of its bailout, for tests.
+    pub(crate) counts_bailouts: bool,
 }
 
 impl BatchPlan {
@@ -132,7 +145,7 @@ impl BatchPlan {
         }
         let soa = outputs.iter().filter(|store| store.components != XYZW || !aos[store.value.0 as usize]);
         let live = func.live_from(soa.map(|store| (store.value, store.components)).collect());
-        BatchPlan { live, divergent, aos, written, always_ends }
+        BatchPlan { live, divergent, aos, written, always_ends, counts_bailouts: false }
     }
 
     /// Whether output register `n`, if it holds `value` when a run ends, is computed in AoS form.

@@ -9,6 +9,7 @@
 
 use crate::ir::analysis::components;
 use crate::ir::{Edge, Func, Inst, Terminator, Type, Value};
+use crate::jit::batch::bailout::BailoutReason;
 use crate::jit::batch::{BatchLowering, BatchValue};
 use cranelift_codegen::ir::{self as clif, BlockArg, InstBuilder, SourceLoc, types};
 use std::collections::{BTreeMap, BTreeSet};
@@ -142,7 +143,7 @@ impl<'a> BatchLowering<'a, '_> {
                 }
             }
         }
-        self.test_guards();
+        self.test_guards(BailoutReason::GuardBeforeJoin);
         self.b.ins().jump(self.blocks[region.join], &args);
         self.values = values;
     }

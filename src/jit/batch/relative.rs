@@ -6,6 +6,7 @@
 //!
 //! It must not know where an index comes from.
 
+use super::bailout::BailoutReason;
 use super::{BatchLowering, BatchPlan, BatchValue};
 use crate::ir::analysis::Components;
 use crate::ir::{Func, Inst, Node, Value};
@@ -65,7 +66,7 @@ impl BatchLowering<'_, '_> {
             BatchValue::Uniform(v) => {
                 let moved = self.b.ins().iadd_imm_s(v, i64::from(least));
                 let out_of_range = self.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, moved, i64::from(below));
-                self.bail_out_if(out_of_range);
+                self.bail_out_if(out_of_range, BailoutReason::UniformIndex);
                 let wide = self.b.ins().sextend(pointer, v);
                 let bytes = self.b.ins().ishl_imm_u(wide, shift);
                 BatchValue::Address(self.b.ins().iadd(self.uniforms, bytes))
@@ -76,7 +77,7 @@ impl BatchLowering<'_, '_> {
                 let moved = m.b.ins().iadd(v, least);
                 let out_of_range = m.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, moved, below);
                 let out_of_range = m.any_set(out_of_range);
-                self.bail_out_if(out_of_range);
+                self.bail_out_if(out_of_range, BailoutReason::DivergentIndex);
                 let bytes = self.b.ins().ishl_imm_u(v, shift);
                 BatchValue::Addresses([0, 1, 2, 3].map(|j| {
                     let bytes = self.b.ins().extractlane(bytes, j);

@@ -279,7 +279,7 @@ fn a_failed_open_is_reported_once_and_stops_nothing() {
     let options = Options {
         profiler: Profiler::Jitdump { directory: directory.clone() },
         events: Arc::new(move |event| to.lock().expect("no panic").push(event.clone())),
-        ..Options::default()
+        ..Options::at_once()
     };
     let engine = Engine::new(options);
     for body in [" mov o0, v0", " mov o0, v1"] {

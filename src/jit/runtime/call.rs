@@ -6,9 +6,9 @@
 #![allow(unsafe_code)]
 
 use super::code_memory::InstalledCode;
-use super::run_memory::RunMemory;
 use crate::jit::abi::{self, BatchFrame, Frame, FrameConstants, Function, GROUP, OutputsFrame};
 use crate::kernel::direct::{DirectFunctions, Masks};
+use crate::kernel::run_memory::RunMemory;
 use crate::layout::{Layout, Offsets};
 use crate::state::{Batch, Exit, Vec4};
 use std::ops::Range;
@@ -147,6 +147,7 @@ impl Code {
         batch: &mut Batch<'_>,
         vertices: Range<usize>,
         output_mask: u16,
+        bailed_out: impl FnOnce(u32),
     ) -> usize {
         let count = vertices.len();
         assert!(count >= GROUP && (self.takes_any_count() || count.is_multiple_of(GROUP)));
@@ -173,11 +174,15 @@ impl Code {
         // there are as many outputs. Where the count is no multiple of a group, no group begins
         // after the frame's last one, which is whole. Of each vertex the code reads no register
         // from `needs.inputs` on and writes those of the mask, which are within the strides.
-        unsafe { self.call(&at, frame.cast()) };
+        let code = unsafe { self.call(&at, frame.cast()) };
         // SAFETY: the frame is this function's own local; compiled code is done with it.
         let done = unsafe { (*frame).done };
         // Most batches run to the end, and a division is slow.
-        if done == inputs.end { count } else { done.addr().wrapping_sub(inputs.start.addr()) / input_stride }
+        if done == inputs.end {
+            return count;
+        }
+        bailed_out(code);
+        done.addr().wrapping_sub(inputs.start.addr()) / input_stride
     }
 
     /// The call itself.

@@ -4,7 +4,8 @@
 //! writable first and then executable, never both: the mapping is made read+write, filled, and
 //! turned into read+execute by one call, which takes the writable handle away. What is left is a
 //! [`InstalledCode`], immutable, of exactly the pages the function needs, unmapped when its last
-//! user drops it. A host that has executable memory of its own is given a copy of what was written.
+//! user drops it. Memory that only takes copies, a host's or macOS's, is given a copy of what was
+//! written.
 //!
 //! It must not know what the code computes.
 
@@ -20,30 +21,28 @@ use std::sync::{Arc, Mutex, PoisonError};
 use wasmtime_internal_jit_icache_coherence as coherence;
 
 /// A memory provider for one function.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct CodeMemory(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    /// The host's memory for code; without it the system's pages.
-    host: Option<Arc<dyn ExecutableMemory>>,
+    /// Memory that code is copied to; without it, code runs where it was written.
+    copies: Option<Arc<dyn ExecutableMemory>>,
     writable: Option<MmapMut>,
     /// The address of `writable`.
     base: usize,
     executable: Option<Pages>,
     /// Why the system gave no memory.
     refusal: Option<io::ErrorKind>,
-    /// For tests: fail as a hardened system does.
-    refuse: bool,
 }
 
 /// Executable memory.
 enum Pages {
-    Own(Mmap),
-    Host(Installed),
+    InPlace(Mmap),
+    Copy(Installed),
 }
 
-/// Code in a host's memory.
+/// Code in memory that took a copy.
 struct Installed {
     at: NonNull<u8>,
     len: usize,
@@ -77,28 +76,38 @@ impl std::ops::Deref for Pages {
 
     fn deref(&self) -> &[u8] {
         match self {
-            Pages::Own(map) => map,
+            Pages::InPlace(map) => map,
             // SAFETY: `ExecutableMemory` guarantees `len` readable bytes at `at` that nothing
             // writes.
-            Pages::Host(code) => unsafe { std::slice::from_raw_parts(code.at.as_ptr(), code.len) },
+            Pages::Copy(code) => unsafe { std::slice::from_raw_parts(code.at.as_ptr(), code.len) },
         }
     }
 }
 
+/// The system's memory.
+impl Default for CodeMemory {
+    fn default() -> CodeMemory {
+        CodeMemory::new(cfg_select! {
+            all(target_os = "macos", target_arch = "aarch64") => { Some(super::map_jit::system()) }
+            _ => { None }
+        })
+    }
+}
+
 impl CodeMemory {
+    fn new(copies: Option<Arc<dyn ExecutableMemory>>) -> CodeMemory {
+        CodeMemory(Arc::new(Mutex::new(State { copies, ..State::default() })))
+    }
+
     /// A provider of a host's memory.
     pub(crate) fn of(host: Arc<dyn ExecutableMemory>) -> CodeMemory {
-        let memory = CodeMemory::default();
-        memory.state(|s| s.host = Some(host));
-        memory
+        CodeMemory::new(Some(host))
     }
 
     /// A provider that fails as on a system where no page becomes executable.
     #[cfg(test)]
     pub(crate) fn refusing() -> CodeMemory {
-        let memory = CodeMemory::default();
-        memory.state(|s| s.refuse = true);
-        memory
+        CodeMemory::of(Arc::new(tests::Refuses))
     }
 
     fn state<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
@@ -173,15 +182,16 @@ impl JITMemoryProvider for CodeMemory {
     fn finalize(&mut self, _: BranchProtection) -> ModuleResult<()> {
         self.state(|s| {
             let Some(map) = s.writable.take() else { return Ok(()) };
-            let pages = match &s.host {
-                Some(host) => Installed::new(host, &map).map(Pages::Host),
-                None => own(map, s.refuse).map(Pages::Own),
+            let pages = match &s.copies {
+                Some(memory) => Installed::new(memory, &map).map(Pages::Copy),
+                None => make_executable(map).map(Pages::InPlace),
             };
             // Other cores may have stale code of these addresses, unmapped since, in their
             // pipelines. Cache maintenance on this core does not reach them; the system
             // synchronises each core: membarrier with SYNC_CORE on aarch64 Linux,
-            // FlushProcessWriteBuffers on Windows on Arm. x86-64 needs neither. The pointer to the
-            // code reaches other threads through `Arc` and `OnceLock`, which release and acquire.
+            // FlushProcessWriteBuffers on Windows on Arm. x86-64 needs neither, and macOS has none.
+            // The pointer to the code reaches other threads through `Arc` and `OnceLock`, which
+            // release and acquire.
             match pages.and_then(|pages| coherence::pipeline_flush_mt().map_err(io_error).map(|()| pages)) {
                 Ok(pages) => {
                     s.executable = Some(pages);
@@ -197,12 +207,12 @@ impl JITMemoryProvider for CodeMemory {
 }
 
 /// Turns written pages into executable ones.
-fn own(map: MmapMut, refuse: bool) -> io::Result<Mmap> {
+fn make_executable(map: MmapMut) -> io::Result<Mmap> {
     // Flush before the pages become executable: VirtualProtect's documentation demands
     // FlushInstructionCache "once the code has been set in place". On x86-64 outside Windows this
     // does nothing. SAFETY: the range is the whole of a mapping that this function owns.
     unsafe { clear_cache(map.as_ptr(), map.len()) }?;
-    if refuse { Err(io::ErrorKind::PermissionDenied.into()) } else { map.make_exec() }
+    map.make_exec()
 }
 
 /// Makes the instruction cache coherent with the bytes from `start` on. On Arm the data and
@@ -213,8 +223,8 @@ fn own(map: MmapMut, refuse: bool) -> io::Result<Mmap> {
 ///
 /// # Safety
 /// The range is mapped and readable.
-#[cfg(all(target_arch = "aarch64", target_os = "linux"))]
-unsafe fn clear_cache(start: *const u8, len: usize) -> io::Result<()> {
+#[cfg(all(target_arch = "aarch64", any(target_os = "linux", target_os = "android")))]
+pub(super) unsafe fn clear_cache(start: *const u8, len: usize) -> io::Result<()> {
     use std::arch::asm;
     let start = start as usize;
     let ctr: usize;
@@ -243,8 +253,8 @@ unsafe fn clear_cache(start: *const u8, len: usize) -> io::Result<()> {
 ///
 /// # Safety
 /// The range is mapped and readable.
-#[cfg(not(all(target_arch = "aarch64", target_os = "linux")))]
-unsafe fn clear_cache(start: *const u8, len: usize) -> io::Result<()> {
+#[cfg(not(all(target_arch = "aarch64", any(target_os = "linux", target_os = "android"))))]
+pub(super) unsafe fn clear_cache(start: *const u8, len: usize) -> io::Result<()> {
     // SAFETY: the caller's.
     unsafe { coherence::clear_cache(start.cast(), len) }.map_err(io_error)
 }
@@ -322,7 +332,7 @@ pub(crate) mod tests {
         fn install(&self, code: &[u8]) -> io::Result<NonNull<u8>> {
             let mut page = MmapMut::map_anon(code.len() + self.odd)?;
             page[self.odd..].copy_from_slice(code);
-            let page = own(page, false)?;
+            let page = make_executable(page)?;
             let at = NonNull::from(&page[self.odd..]).cast::<u8>();
             self.pages.lock().expect("no panic").push((at.as_ptr().addr(), page));
             Ok(at)
@@ -332,6 +342,20 @@ pub(crate) mod tests {
             let mut pages = self.pages.lock().expect("no panic");
             let n = pages.iter().position(|(start, _)| *start == at.as_ptr().addr()).expect("given and not taken back");
             assert_eq!(pages.remove(n).1.len(), bytes + self.odd);
+        }
+    }
+
+    /// A system on which no page becomes executable.
+    pub(super) struct Refuses;
+
+    // SAFETY: it returns no memory.
+    unsafe impl ExecutableMemory for Refuses {
+        fn install(&self, _: &[u8]) -> io::Result<NonNull<u8>> {
+            Err(io::ErrorKind::PermissionDenied.into())
+        }
+
+        fn release(&self, _: NonNull<u8>, _: usize) {
+            unreachable!("nothing was installed");
         }
     }
 

@@ -7,8 +7,8 @@
 #![allow(unsafe_code)]
 
 use super::call::{Code, Pointers};
-use super::run_memory::RunMemory;
 use crate::jit::abi::{self, Frame, FrameConstants, Receiver};
+use crate::kernel::run_memory::RunMemory;
 use crate::layout::HostEmitter;
 use crate::state::{EmittedVertex, Emitter, Exit, Registers, Unit};
 use std::mem::MaybeUninit;

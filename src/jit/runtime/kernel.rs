@@ -6,12 +6,12 @@
 
 use super::call::{self, Code};
 use super::lazy_code::{BatchCode, LazyCode, Recompiler};
-use super::run_memory::RunMemory;
 use crate::background::Queue;
 use crate::jit::abi::GROUP;
 use crate::jit::batch::policy::{self, BatchVariant, Thresholds};
 use crate::jit::stages::Timings;
 use crate::kernel::direct::DirectFunctions;
+use crate::kernel::run_memory::RunMemory;
 use crate::kernel::{Kernel, KernelStats, batch_with_host_copies, run_sequentially, with_host_copies, with_unit_copy};
 use crate::layout::{Host, HostEmitter, Image, Layout};
 use crate::state::{Batch, Emitter, Exit, Uniforms, Unit, Vec4, VertexLayout};
@@ -31,9 +31,6 @@ pub struct NativeKernel {
     pub(crate) speculates: bool,
     pub(super) lazy: Arc<LazyCode>,
     thresholds: Thresholds,
-    deoptimisations: AtomicU32,
-    /// Vertices in batches so far, up to where it no longer matters.
-    batched: AtomicU32,
     /// Groups that ran to their end.
     groups: AtomicU32,
     /// Groups that bailed out.
@@ -72,14 +69,12 @@ impl NativeKernel {
         let Parts { code, speculates, recompiler, queue, thresholds, reads, has_outputs_code, layout, timings, blocks } =
             parts;
         let lazy = LazyCode::new(recompiler, queue);
-        let (deoptimisations, batched, groups, bailouts) = Default::default();
+        let (groups, bailouts) = Default::default();
         NativeKernel {
             code,
             speculates,
             lazy,
             thresholds,
-            deoptimisations,
-            batched,
             groups,
             bailouts,
             reads,
@@ -102,7 +97,7 @@ impl NativeKernel {
 
     /// Runs that deoptimised, up to the number that ends speculation.
     pub fn deoptimisations(&self) -> u32 {
-        self.deoptimisations.load(Ordering::Relaxed)
+        self.lazy.deoptimised.get()
     }
 
     /// Groups that ran to their end, and groups that bailed out.
@@ -159,7 +154,7 @@ impl NativeKernel {
     /// Counts the vertices of a batch that wants code which is not compiled; how many there were
     /// before.
     fn count_batched(&self, count: usize) -> u32 {
-        self.batched.fetch_add(count as u32, Ordering::Relaxed)
+        self.lazy.batched.add(count as u32)
     }
 
     /// [`NativeKernel::count_batched`]; whether to compile the code.
@@ -186,7 +181,7 @@ impl NativeKernel {
 
     /// Whether the first code still runs: it does not speculate, or few runs deoptimised.
     pub(super) fn speculation_pays(&self) -> bool {
-        !self.speculates || self.deoptimisations.load(Ordering::Relaxed) < MAX_DEOPTIMISATIONS
+        !self.speculates || self.deoptimisations() < MAX_DEOPTIMISATIONS
     }
 
     /// The run again, on exact code or the last resort. The first code has written nothing.
@@ -198,11 +193,11 @@ impl NativeKernel {
         {
             return exit;
         }
-        memory.interpret(&*self.lazy.recompiler().last_resort(), self.reads, inputs)
+        memory.interpret(self.lazy.last_resort(), self.reads, inputs)
     }
 
     pub(super) fn count_deoptimisation(&self) {
-        self.deoptimisations.fetch_add(u32::from(self.deoptimisations() < MAX_DEOPTIMISATIONS), Ordering::Relaxed);
+        self.lazy.deoptimised.add(u32::from(self.deoptimisations() < MAX_DEOPTIMISATIONS));
     }
 
     /// A batch on memory of the layout that the code was compiled for.
@@ -335,7 +330,14 @@ impl Kernel for NativeKernel {
         let (groups, bailouts) = self.groups();
         let why = self.lazy.all_compiled_batch().find_map(|made| made.as_ref().err());
         let sequential_reason = why.map(|why| why.to_string());
-        KernelStats { deoptimised: self.deoptimisations(), groups, bailouts, sequential_reason }
+        let mut bailout_reasons: Vec<(&str, u32)> = Vec::new();
+        for (n, reason) in self.lazy.all_compiled_batch().flatten().flat_map(|code| code.bailouts.named().enumerate()) {
+            match bailout_reasons.get_mut(n) {
+                Some((_, count)) => *count += reason.1,
+                None => bailout_reasons.push(reason),
+            }
+        }
+        KernelStats { deoptimised: self.deoptimisations(), groups, bailouts, bailout_reasons, sequential_reason }
     }
 
     fn held_bytes(&self) -> usize {

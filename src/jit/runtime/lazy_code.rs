@@ -4,13 +4,14 @@
 //! It does not know how code is compiled; a [`Recompiler`] does.
 
 use super::call::Code;
-use super::run_memory::RunMemory;
-use crate::background::{Lazy, Queue};
+use crate::background::{Heat, Lazy, Priority, Queue};
+use crate::jit::batch::bailout::BailoutCounts;
 use crate::jit::batch::policy::{BatchPlan, BatchVariant, NoBatchCode};
+use crate::kernel::run_memory::RunMemory;
 use crate::kernel::{Kernel, Unsupported};
 use crate::state::Batch;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Compiles more code of the function that a kernel's first code is of.
 pub(crate) trait Recompiler: Send + Sync {
@@ -20,7 +21,7 @@ pub(crate) trait Recompiler: Send + Sync {
     fn outputs_code(&self, exact: bool) -> Result<OutputsCode, Unsupported>;
     /// Code for batches.
     fn batch_code(&self, variant: BatchVariant) -> Result<BatchCode, NoBatchCode>;
-    /// A kernel that runs where there is no memory for exact code.
+    /// A kernel that runs while there is no exact code.
     fn last_resort(&self) -> Arc<dyn Kernel>;
     /// Bytes of memory that it keeps for this.
     fn held_bytes(&self) -> usize;
@@ -33,12 +34,13 @@ pub(crate) struct BatchCode {
     pub(crate) writes: u16,
     /// Whether every run reaches an END.
     pub(crate) always_ends: bool,
+    pub(crate) bailouts: BailoutCounts,
 }
 
 impl BatchCode {
     pub(crate) fn new(code: Code, plan: &BatchPlan) -> BatchCode {
         let writes = (0..16).filter(|&n| plan.written[n] != 0).fold(0, |mask, n| mask | 1 << n);
-        BatchCode { code, writes, always_ends: plan.always_ends }
+        BatchCode { code, writes, always_ends: plan.always_ends, bailouts: BailoutCounts::default() }
     }
 
     /// See [`Code::run_batch`].
@@ -50,7 +52,7 @@ impl BatchCode {
         vertices: Range<usize>,
         output_mask: u16,
     ) -> usize {
-        self.code.run_batch(memory, batch, vertices, output_mask)
+        self.code.run_batch(memory, batch, vertices, output_mask, |code| self.bailouts.count(code))
     }
 
     /// See [`Code::takes_any_count`].
@@ -78,18 +80,27 @@ pub(crate) struct LazyCode {
     recompiler: Box<dyn Recompiler>,
     /// Where compilation is left to; without it, the run that wants code compiles it.
     queue: Option<Queue>,
+    /// Runs that deoptimised.
+    pub(super) deoptimised: Heat,
+    /// Vertices in batches that wanted code which was not compiled.
+    pub(super) batched: Heat,
     exact: Lazy<Result<Code, Unsupported>>,
     /// By whether products are exact.
     outputs: [Lazy<OutputsResult>; 2],
     /// By vertex layout, then by whether two groups are interleaved.
     batch: [[Lazy<BatchResult>; 2]; 2],
+    last_resort: OnceLock<Arc<dyn Kernel>>,
 }
 
 impl LazyCode {
     /// Nothing is compiled yet.
     pub(crate) fn new(recompiler: Box<dyn Recompiler>, queue: Option<Queue>) -> Arc<LazyCode> {
-        let (exact, outputs, batch) = Default::default();
-        Arc::new(LazyCode { recompiler, queue, exact, outputs, batch })
+        let (deoptimised, batched, exact, outputs, batch, last_resort) = Default::default();
+        Arc::new(LazyCode { recompiler, queue, deoptimised, batched, exact, outputs, batch, last_resort })
+    }
+
+    fn place<'a>(&'a self, priority: Priority<'a>) -> Option<(&'a Queue, Priority<'a>)> {
+        self.queue.as_ref().map(|queue| (queue, priority))
     }
 
     pub(crate) fn recompiler(&self) -> &dyn Recompiler {
@@ -99,8 +110,14 @@ impl LazyCode {
     /// The exact code, or why there is none. `None` while the queue's threads are about to compile
     /// it.
     pub(crate) fn exact(self: &Arc<LazyCode>) -> Option<&Result<Code, Unsupported>> {
-        self.exact
-            .get_or_request(self, self.queue.as_ref(), |this| this.exact.get_or_init(|| this.recompiler.exact_code()))
+        self.exact.get_or_request(self, self.place(Priority::TierUp(&self.deoptimised)), |this| {
+            this.exact.get_or_init(|| this.recompiler.exact_code())
+        })
+    }
+
+    /// The kernel that runs while there is no exact code.
+    pub(crate) fn last_resort(&self) -> &dyn Kernel {
+        &**self.last_resort.get_or_init(|| self.recompiler.last_resort())
     }
 
     /// The exact code, if it is compiled.
@@ -111,9 +128,11 @@ impl LazyCode {
     /// Outputs-only code, or why there is none. `None` while the queue's threads are about to
     /// compile it.
     pub(crate) fn outputs(self: &Arc<LazyCode>, exact: bool) -> Option<&OutputsResult> {
-        self.outputs[usize::from(exact)].get_or_request(self, self.queue.as_ref(), move |this| {
-            this.outputs[usize::from(exact)].get_or_init(|| this.recompiler.outputs_code(exact))
-        })
+        self.outputs[usize::from(exact)].get_or_request(
+            self,
+            self.place(Priority::Improve(&self.batched)),
+            move |this| this.outputs[usize::from(exact)].get_or_init(|| this.recompiler.outputs_code(exact)),
+        )
     }
 
     /// Outputs-only code, if it was compiled.
@@ -134,7 +153,7 @@ impl LazyCode {
     /// The batch code, or why there is none. `None` while the queue's threads are about to compile
     /// it.
     pub(crate) fn batch(self: &Arc<LazyCode>, variant: BatchVariant) -> Option<&BatchResult> {
-        self.slot(variant).get_or_request(self, self.queue.as_ref(), move |this| {
+        self.slot(variant).get_or_request(self, self.place(Priority::Improve(&self.batched)), move |this| {
             this.slot(variant).get_or_init(|| this.recompiler.batch_code(variant))
         })
     }

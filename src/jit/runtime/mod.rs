@@ -7,6 +7,7 @@ mod emit_buffer;
 pub(super) mod install;
 pub(super) mod kernel;
 pub(super) mod lazy_code;
+#[cfg(any(test, all(target_os = "macos", target_arch = "aarch64")))]
+mod map_jit;
 mod outputs_batch;
-pub(super) mod run_memory;
 mod soa_batch;

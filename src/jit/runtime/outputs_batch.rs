@@ -5,8 +5,8 @@
 
 use super::kernel::NativeKernel;
 use super::lazy_code::OutputsCode;
-use super::run_memory::RunMemory;
 use crate::jit::abi::GROUP;
+use crate::kernel::run_memory::RunMemory;
 use crate::state::{Batch, Exit, Vec4};
 
 impl NativeKernel {

@@ -6,9 +6,9 @@
 
 use super::kernel::NativeKernel;
 use super::lazy_code::BatchCode;
-use super::run_memory::RunMemory;
 use crate::isa::REGS;
 use crate::jit::abi::GROUP;
+use crate::kernel::run_memory::RunMemory;
 use crate::state::{Batch, Exit, Vec4, VertexLayout};
 use std::sync::atomic::Ordering;
 

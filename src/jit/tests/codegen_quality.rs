@@ -1,7 +1,7 @@
 //! The quality of native code: no needless deoptimisation, guards, loads or additions. Results
 //! would be the same, so no comparison of engines shows a regression.
 
-use crate::background::Background;
+use crate::background::{Background, Priority};
 use crate::isa::float24::Rounding;
 use crate::isa::numeric::{Precision, same};
 use crate::jit::tests::*;
@@ -236,7 +236,7 @@ fn code_for_one_group_serves_while_interleaved_code_compiles() {
     // Keeps the only thread busy until the sender sends.
     let block = || {
         let (go, wait) = std::sync::mpsc::channel::<()>();
-        assert!(background.queue().push(Box::new(move || wait.recv().expect("`go` sends"))));
+        assert!(background.queue().push(Priority::Idle, Box::new(move || wait.recv().expect("`go` sends"))));
         go
     };
     let go = block();

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn preloading_takes_free_cache_space_only() {
     let folder = Folder::new("room");
-    let (_, first) = folder.engine(Options::default());
+    let (_, first) = folder.engine(Options::at_once());
     for n in 0..60 {
         first.shader(&program(n, &[]), Entry::vertex(0));
     }
@@ -66,7 +66,7 @@ impl Backend for Slow {
 #[test]
 fn a_requested_shader_overtakes_preloaded_ones() {
     let folder = Folder::new("order");
-    let (_, first) = folder.engine(Options::default());
+    let (_, first) = folder.engine(Options::at_once());
     for n in 0..10 {
         first.shader(&program(n, &[]), Entry::vertex(0));
     }
@@ -74,14 +74,13 @@ fn a_requested_shader_overtakes_preloaded_ones() {
         let (_, mut engine) = folder.engine(threaded(1));
         let ((go, may), order) = (std::sync::mpsc::channel(), Arc::default());
         let slow = Arc::new(Slow(Mutex::new(may), Arc::clone(&order)));
-        let queue = engine.background.queue().clone();
-        engine.compiler = Some(Arc::new(Compiler::new(Ok(slow), queue, engine.options.events.clone())));
+        engine.set_backend(slow);
         assert_eq!(engine.preload().expect("a directory").programs, 10);
         if clear {
             engine.clear();
         }
         let shader = engine.shader(&program(20, &[]), Entry::geometry(0));
-        assert_eq!((ran(&shader).0, shader.backend()), (Exit::End, "interp"), "it runs at once");
+        assert_eq!((ran(&shader).0, shader.backend()), (Exit::End, "tier0"), "it runs at once");
         (0..11).for_each(|_| go.send(()).expect("received"));
         engine.wait();
         assert_eq!(shader.backend(), "slow");
@@ -103,7 +102,7 @@ fn a_requested_shader_overtakes_preloaded_ones() {
 #[test]
 fn a_requested_preloaded_shader_overtakes_the_others() {
     let folder = Folder::new("ahead");
-    let (_, first) = folder.engine(Options::default());
+    let (_, first) = folder.engine(Options::at_once());
     let count = 12;
     for n in 0..count {
         // The entry identifies the program.
@@ -113,13 +112,12 @@ fn a_requested_preloaded_shader_overtakes_the_others() {
     let (_, mut engine) = folder.engine(threaded(1));
     let ((go, may), order) = (std::sync::mpsc::channel(), Arc::default());
     let slow = Arc::new(Slow(Mutex::new(may), Arc::clone(&order)));
-    let queue = engine.background.queue().clone();
-    engine.compiler = Some(Arc::new(Compiler::new(Ok(slow), queue, engine.options.events.clone())));
+    engine.set_backend(slow);
     assert_eq!(engine.preload().expect("a directory").programs, count as usize);
     // Repeated requests add no compilation.
     let shaders: Vec<Shader> = (0..5).map(|_| engine.shader(&last.program, last.entry)).collect();
     assert!(shaders.iter().all(|shader| shader.same_as(&shaders[0]) && ran(shader).0 == Exit::End));
-    assert_eq!((engine.cache_stats().hits, shaders[0].backend()), (5, "interp"), "it runs at once");
+    assert_eq!((engine.cache_stats().hits, shaders[0].backend()), (5, "tier0"), "it runs at once");
     (0..count).for_each(|_| go.send(()).expect("received"));
     engine.wait();
     assert_eq!(shaders[0].backend(), "slow");

@@ -1,0 +1,111 @@
+//! Outcomes of mutants: the results file, and the table by source file.
+
+use crate::mutant::Mutant;
+use crate::run::Outcome;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// The outcome of each step by mutant: a line each, the last one counts.
+pub struct Results {
+    path: PathBuf,
+    by_key: BTreeMap<(String, String), String>,
+}
+
+impl Results {
+    pub fn open(path: &Path) -> Results {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        let mut by_key = BTreeMap::new();
+        for line in text.lines() {
+            if let [step, outcome, key] = line.splitn(3, '\t').collect::<Vec<_>>()[..] {
+                by_key.insert((step.to_string(), key.to_string()), outcome.to_string());
+            }
+        }
+        Results { path: path.to_path_buf(), by_key }
+    }
+
+    pub fn get(&self, step: &str, key: &str) -> Option<&str> {
+        self.by_key.get(&(step.to_string(), key.to_string())).map(|s| &**s)
+    }
+
+    pub fn is_caught(&self, step: &str, key: &str) -> bool {
+        self.get(step, key).is_some_and(|outcome| outcome.starts_with("caught") || outcome.starts_with("timed out"))
+    }
+
+    pub fn put(&mut self, step: &str, key: &str, outcome: &Outcome) -> Result<(), String> {
+        let text = match outcome {
+            Outcome::Caught(by) => format!("caught by {by}"),
+            Outcome::TimedOut => "timed out".into(),
+            Outcome::Missed => "missed".into(),
+            Outcome::NotReached => "not reached".into(),
+        };
+        let file = fs::OpenOptions::new().create(true).append(true).open(&self.path);
+        let line = format!("{step}\t{text}\t{key}\n");
+        file.and_then(|mut file| file.write_all(line.as_bytes())).map_err(|e| e.to_string())?;
+        self.by_key.insert((step.into(), key.into()), text);
+        Ok(())
+    }
+}
+
+/// Counts of a file.
+#[derive(Default)]
+struct Row {
+    mutants: usize,
+    caught: usize,
+    equivalent: usize,
+    missed: usize,
+}
+
+/// The table by file, of mutants that have run, and the missed ones.
+pub fn print(mutants: &[&Mutant], results: &Results) {
+    let mut rows: BTreeMap<&str, Row> = BTreeMap::new();
+    let mut missed = Vec::new();
+    let (mut swept, mut sweep_missed) = (0, Vec::new());
+    for mutant in mutants {
+        let (files, units) = (results.get("filetests", &mutant.key), results.get("unit", &mutant.key));
+        if files.is_none() && mutant.equivalent.is_none() {
+            continue;
+        }
+        let row = rows.entry(&mutant.file).or_default();
+        row.mutants += 1;
+        if results.is_caught("filetests", &mutant.key) || results.is_caught("unit", &mutant.key) {
+            row.caught += 1;
+            if mutant.equivalent.is_some() {
+                println!("note: {} is caught, so not equivalent", mutant.key);
+            }
+        } else if mutant.equivalent.is_some() {
+            row.equivalent += 1;
+        } else {
+            row.missed += 1;
+            missed.push((mutant, units.or(files).unwrap_or_default()));
+        }
+        if mutant.equivalent.is_none() && results.get("sweep", &mutant.key).is_some() {
+            swept += 1;
+            if !results.is_caught("sweep", &mutant.key) {
+                sweep_missed.push(mutant);
+            }
+        }
+    }
+    for (mutant, outcome) in missed {
+        println!("missed ({outcome}): {} (line {})", mutant.key, mutant.line);
+    }
+    for mutant in &sweep_missed {
+        println!("missed by the sweep: {}", mutant.key);
+    }
+    println!("\n| file | mutants | caught | equivalent | missed |\n|---|---|---|---|---|");
+    let mut total = Row::default();
+    for (file, Row { mutants, caught, equivalent, missed }) in rows {
+        println!("| `{file}` | {mutants} | {caught} | {equivalent} | {missed} |");
+        total.mutants += mutants;
+        total.caught += caught;
+        total.equivalent += equivalent;
+        total.missed += missed;
+    }
+    let Row { mutants, caught, equivalent, missed } = total;
+    println!("| all | {mutants} | {caught} | {equivalent} | {missed} |");
+    println!("{:.1} % caught or equivalent", 100.0 * (caught + equivalent) as f64 / mutants.max(1) as f64);
+    if swept != 0 {
+        println!("the sweep caught {} of {swept}", swept - sweep_missed.len());
+    }
+}

@@ -1,0 +1,218 @@
+//! A mutant and its tests -> whether one of them fails.
+
+use crate::tree::Binaries;
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Memory of one test process, in KiB: an endless loop that allocates ends soon.
+const MEMORY: u64 = 6 << 20;
+
+/// A test that reaches mutants.
+struct Test {
+    name: String,
+    time: Duration,
+}
+
+/// The tests of one binary, and those that reach each mutant.
+pub struct Coverage {
+    tests: Vec<Test>,
+    by_mutant: HashMap<u32, Vec<usize>>,
+}
+
+/// What a run shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// By this test.
+    Caught(String),
+    /// A test did not end in time.
+    TimedOut,
+    Missed,
+    /// No test executes its place.
+    NotReached,
+}
+
+/// The test binaries of the copy.
+pub struct Tests {
+    binaries: Binaries,
+    root: PathBuf,
+    out: PathBuf,
+}
+
+impl Tests {
+    pub fn new(binaries: Binaries, root: &Path, out: &Path) -> Tests {
+        Tests { binaries, root: root.to_path_buf(), out: out.to_path_buf() }
+    }
+
+    fn command(&self, binary: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(format!("ulimit -v {MEMORY} -c 0; exec \"$0\" \"$@\"")).arg(&self.binaries[binary]);
+        // The same tests on every machine.
+        command.env("PICAJIT_CORPUS", "/nonexistent").env_remove("PICAJIT_FULL");
+        command.current_dir(&self.root).stdin(Stdio::null()).stderr(Stdio::null());
+        command
+    }
+
+    /// Whether coverage in this file is of the present binary.
+    fn is_current(&self, file: &Path, binary: &str) -> bool {
+        let time = |path: &Path| fs::metadata(path).and_then(|data| data.modified()).ok();
+        time(file) > time(&self.binaries[binary])
+    }
+
+    /// Runs every filetest without a mutant.
+    pub fn filetest_coverage(&self) -> Result<Coverage, String> {
+        let file = self.out.join("coverage.txt");
+        if self.is_current(&file, "jit-tests") {
+            return Coverage::parse(&file);
+        }
+        let mut command = self.command("jit-tests");
+        command.env("MUTANT_HOOK", "1").env("MUTANT_COVERAGE", &file).env("MUTANT_RECORD", "").stdout(Stdio::null());
+        command.status().map_err(|e| e.to_string())?;
+        Coverage::parse(&file)
+    }
+
+    /// Runs every unit test without a mutant.
+    pub fn unit_coverage(&self) -> Result<Coverage, String> {
+        let all = self.out.join("unit-coverage.txt");
+        if self.is_current(&all, "picajit") {
+            return Coverage::parse(&all);
+        }
+        let list = self.command("picajit").args(["--list", "--format=terse"]).output().map_err(|e| e.to_string())?;
+        let list = String::from_utf8_lossy(&list.stdout).into_owned();
+        let mut lines = String::new();
+        for name in list.lines().filter_map(|line| line.strip_suffix(": test")) {
+            let file = self.out.join("reached.txt");
+            let _ = fs::remove_file(&file);
+            let start = Instant::now();
+            let mut command = self.command("picajit");
+            command.args(["--exact", name]).env("MUTANT_RECORD", &file).stdout(Stdio::null());
+            if !command.status().map_err(|e| e.to_string())?.success() {
+                println!("note: {name} fails without a mutant, and is left out");
+                continue;
+            }
+            let reached = fs::read_to_string(&file).unwrap_or_default();
+            let reached = reached.lines().collect::<Vec<_>>().join(",");
+            lines += &format!("{name}\t{}\tpassed\t{reached}\n", start.elapsed().as_millis());
+        }
+        fs::write(&all, lines).map_err(|e| e.to_string())?;
+        Coverage::parse(&all)
+    }
+
+    /// The filetests that reach a mutant, up to the first that fails.
+    pub fn filetests(&self, mutant: u32, coverage: &Coverage) -> Result<Outcome, String> {
+        let Some(tests) = coverage.by_mutant.get(&mutant) else { return Ok(Outcome::NotReached) };
+        let list = self.out.join(format!("tests-{mutant}.txt"));
+        let names: Vec<&str> = tests.iter().map(|&t| &*coverage.tests[t].name).collect();
+        fs::write(&list, names.join("\n")).map_err(|e| e.to_string())?;
+        let log = self.out.join(format!("log-{mutant}.txt"));
+        let output = fs::File::create(&log).map_err(|e| e.to_string())?;
+        let mut command = self.command("jit-tests");
+        command.env("MUTANT_HOOK", "1").env("MUTANT", mutant.to_string()).env("MUTANT_TESTS", &list).stdout(output);
+        let time: Duration = tests.iter().map(|&t| coverage.tests[t].time).sum();
+        let code = wait(command.spawn().map_err(|e| e.to_string())?, time * 6 + Duration::from_secs(30))?;
+        let text = fs::read_to_string(&log).unwrap_or_default();
+        let _ = (fs::remove_file(&list), fs::remove_file(&log));
+        Ok(match code {
+            Some(0) => Outcome::Missed,
+            None | Some(3) => Outcome::TimedOut,
+            Some(_) => {
+                let by = text.lines().find_map(|line| line.strip_prefix("mutant-caught-by "));
+                Outcome::Caught(by.unwrap_or("a crash").into())
+            }
+        })
+    }
+
+    /// The unit tests that reach a mutant, a few at a time, up to the first that fails.
+    pub fn unit_tests(&self, mutant: u32, coverage: &Coverage) -> Result<Outcome, String> {
+        let Some(tests) = coverage.by_mutant.get(&mutant) else { return Ok(Outcome::NotReached) };
+        let (mut rest, mut size) = (&tests[..], 2);
+        while !rest.is_empty() {
+            let (some, tail) = rest.split_at(size.min(rest.len()));
+            (rest, size) = (tail, size * 3);
+            let mut command = self.command("picajit");
+            command.args(["--test-threads=1", "--exact"]).args(some.iter().map(|&t| &coverage.tests[t].name));
+            let log = self.out.join(format!("log-{mutant}.txt"));
+            let output = fs::File::create(&log).map_err(|e| e.to_string())?;
+            command.env("MUTANT", mutant.to_string()).stdout(output);
+            let time: Duration = some.iter().map(|&t| coverage.tests[t].time).sum();
+            let code = wait(command.spawn().map_err(|e| e.to_string())?, time * 8 + Duration::from_secs(30))?;
+            let text = fs::read_to_string(&log).unwrap_or_default();
+            let _ = fs::remove_file(&log);
+            match code {
+                Some(0) => {}
+                None => return Ok(Outcome::TimedOut),
+                Some(_) => {
+                    let failed =
+                        |line: &str| Some(line.strip_prefix("test ")?.strip_suffix(" ... FAILED")?.to_string());
+                    let by = text.lines().find_map(failed);
+                    return Ok(Outcome::Caught(by.map_or("a crash".into(), |name| format!("unit test {name}"))));
+                }
+            }
+        }
+        Ok(Outcome::Missed)
+    }
+
+    /// `programs` random programs of a fixed seed.
+    pub fn sweep(&self, mutant: u32, programs: u64) -> Result<Outcome, String> {
+        let mut command = self.command("sweep");
+        command.args(["native_code", "--test-threads=1"]).stdout(Stdio::null());
+        command.env("PICAJIT_SWEEP", programs.div_ceil(4).to_string()).env("MUTANT", mutant.to_string());
+        Ok(match wait(command.spawn().map_err(|e| e.to_string())?, Duration::from_secs(60 + programs / 5))? {
+            Some(0) => Outcome::Missed,
+            Some(_) => Outcome::Caught("sweep".into()),
+            None => Outcome::TimedOut,
+        })
+    }
+}
+
+impl Coverage {
+    /// Lines of a test's name, its milliseconds, whether it passed, and the mutants it reaches.
+    fn parse(file: &Path) -> Result<Coverage, String> {
+        let text = fs::read_to_string(file).map_err(|e| format!("the tests did not end: {e}"))?;
+        let mut coverage = Coverage { tests: Vec::new(), by_mutant: HashMap::new() };
+        for line in text.lines() {
+            let [name, time, passed, reached] = line.split('\t').collect::<Vec<_>>()[..] else { continue };
+            if passed != "passed" {
+                return Err(format!("{name} fails without a mutant"));
+            }
+            for mutant in reached.split(',').filter_map(|n| n.parse().ok()) {
+                coverage.by_mutant.entry(mutant).or_default().push(coverage.tests.len());
+            }
+            let time = Duration::from_millis(time.parse().unwrap_or(0));
+            coverage.tests.push(Test { name: name.into(), time });
+        }
+        coverage.order();
+        Ok(coverage)
+    }
+
+    /// Puts the tests of each mutant in an order: quick ones first, then by a hash of their names,
+    /// so that neighbours differ.
+    fn order(&mut self) {
+        let hash = |test: usize| {
+            let name = self.tests[test].name.bytes();
+            name.fold(5381u32, |h, b| h.wrapping_mul(33) ^ u32::from(b)).wrapping_mul(0x9E37_79B1)
+        };
+        for tests in self.by_mutant.values_mut() {
+            tests.sort_by_key(|&test| (self.tests[test].time > Duration::from_millis(100), hash(test)));
+        }
+    }
+}
+
+/// The exit code, or `None` after `limit`; a signal is 128.
+fn wait(mut child: Child, limit: Duration) -> Result<Option<i32>, String> {
+    let start = Instant::now();
+    let mut pause = Duration::from_millis(2);
+    loop {
+        if let Some(status) = child.try_wait().map_err(|e| e.to_string())? {
+            return Ok(Some(status.code().unwrap_or(128)));
+        }
+        if start.elapsed() > limit {
+            let _ = (child.kill(), child.wait());
+            return Ok(None);
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(50));
+    }
+}

@@ -1,0 +1,339 @@
+//! The arithmetic of both number formats on SIMD vectors of any width.
+//!
+//! Every function gives the bits of its namesake in [`crate::isa::numeric`], in each lane; the
+//! tests compare them. Callers inline everything here into code for one CPU level.
+
+use crate::isa::elementary::{EX2_CLAMP, EX2_POLY, LG2_POLY, LG2_SPLIT, ROUND_MAGIC};
+use crate::isa::float24::{LIMIT, Rounding, SMALLEST, TAIL};
+use crate::isa::numeric::{LITP_LIMIT, Precision};
+use crate::isa::{DotOp, PointwiseOp, Relation, ScalarOp};
+use fearless_simd::prelude::*;
+use fearless_simd::{Simd, f32x4, f32x8, f32x16, i32x4, i32x8, i32x16};
+
+/// A vector of floats whose lanes can also be taken as integers.
+pub trait Lanes<S: Simd>:
+    SimdFloat<S, Element = f32, Bits: SimdInt<S, Element = u32>> + SimdCvtFloat<Self::Int>
+{
+    /// As many signed integers.
+    type Int: SimdInt<S, Element = i32, ByteVector = Self::ByteVector> + SimdCvtTruncate<Self>;
+}
+
+impl<S: Simd> Lanes<S> for f32x4<S> {
+    type Int = i32x4<S>;
+}
+
+impl<S: Simd> Lanes<S> for f32x8<S> {
+    type Int = i32x8<S>;
+}
+
+impl<S: Simd> Lanes<S> for f32x16<S> {
+    type Int = i32x16<S>;
+}
+
+/// The sign bit.
+const SIGN: u32 = 1 << 31;
+
+/// `value`, with all signs flipped if `negate`.
+#[inline(always)]
+pub fn signed<S: Simd, V: Lanes<S>>(value: V, negate: bool) -> V {
+    V::from_bits(value.to_bits() ^ if negate { SIGN } else { 0 })
+}
+
+/// The larger; the second if they are unordered.
+#[inline(always)]
+pub fn max<S: Simd, V: Lanes<S>>(a: V, b: V) -> V {
+    a.simd_gt(b).select(a, b)
+}
+
+/// The smaller; the second if they are unordered.
+#[inline(always)]
+pub fn min<S: Simd, V: Lanes<S>>(a: V, b: V) -> V {
+    a.simd_lt(b).select(a, b)
+}
+
+/// The y component of `LITP`.
+#[inline(always)]
+pub fn litp_y<S: Simd, V: Lanes<S>>(a: V) -> V {
+    let simd = a.token();
+    min(max(a, V::splat(simd, -LITP_LIMIT)), V::splat(simd, LITP_LIMIT))
+}
+
+/// One test of `CMP`.
+#[inline(always)]
+pub fn compare<S: Simd, V: Lanes<S>>(relation: Relation, a: V, b: V) -> V::Mask {
+    match relation {
+        Relation::Eq => a.simd_eq(b),
+        Relation::Ne => a.simd_ne(b),
+        Relation::Lt => a.simd_lt(b),
+        Relation::Le => a.simd_le(b),
+        Relation::Gt => a.simd_gt(b),
+        Relation::Ge => a.simd_ge(b),
+    }
+}
+
+/// 1 where `a >= b`, else 0.
+#[inline(always)]
+pub fn sge<S: Simd, V: Lanes<S>>(a: V, b: V) -> V {
+    a.simd_ge(b).select(V::splat(a.token(), 1.0), V::splat(a.token(), 0.0))
+}
+
+/// 1 where `a < b`, else 0.
+#[inline(always)]
+pub fn slt<S: Simd, V: Lanes<S>>(a: V, b: V) -> V {
+    a.simd_lt(b).select(V::splat(a.token(), 1.0), V::splat(a.token(), 0.0))
+}
+
+/// The operations that depend on the number format.
+pub trait Format: Copy {
+    /// `a + b`
+    fn add<S: Simd, V: Lanes<S>>(self, a: V, b: V) -> V;
+    /// `a * b`, where zero times infinity is zero.
+    fn mul<S: Simd, V: Lanes<S>>(self, a: V, b: V) -> V;
+    /// `a * b + c`
+    fn mad<S: Simd, V: Lanes<S>>(self, a: V, b: V, c: V) -> V;
+    /// A dot product.
+    fn dot<S: Simd, V: Lanes<S>>(self, op: DotOp, a: [V; 4], b: [V; 4]) -> V;
+    /// A dot product of the components of two registers.
+    fn dot_product<S: Simd>(self, op: DotOp, a: f32x4<S>, b: f32x4<S>) -> f32;
+    /// The largest integer not above `a`.
+    fn floor<S: Simd, V: Lanes<S>>(self, a: V) -> V;
+    /// A function of one number.
+    fn scalar<S: Simd, V: Lanes<S>>(self, op: ScalarOp, a: V) -> V;
+}
+
+/// A pointwise operation; sources that it has not are ignored.
+#[inline(always)]
+pub fn pointwise<S: Simd, V: Lanes<S>, F: Format>(format: F, op: PointwiseOp, a: V, b: V, c: V) -> V {
+    match op {
+        PointwiseOp::Add => format.add(a, b),
+        PointwiseOp::Mul => format.mul(a, b),
+        PointwiseOp::Mad => format.mad(a, b, c),
+        PointwiseOp::Max => max(a, b),
+        PointwiseOp::Min => min(a, b),
+        PointwiseOp::Sge => sge(a, b),
+        PointwiseOp::Slt => slt(a, b),
+        PointwiseOp::Flr => format.floor(a),
+        PointwiseOp::Mov => a,
+    }
+}
+
+/// A dot product from its products and sums.
+#[inline(always)]
+fn sum_of_products<S: Simd, V: Lanes<S>>(
+    op: DotOp,
+    [ax, ay, az, aw]: [V; 4],
+    [bx, by, bz, bw]: [V; 4],
+    mul: impl Fn(V, V) -> V,
+    add: impl Fn(V, V) -> V,
+) -> V {
+    let xy = add(mul(ax, bx), mul(ay, by));
+    match op {
+        DotOp::Dp3 => add(xy, mul(az, bz)),
+        DotOp::Dp4 => add(xy, add(mul(az, bz), mul(aw, bw))),
+        DotOp::Dph => add(xy, add(mul(az, bz), mul(V::splat(ax.token(), 1.0), bw))),
+    }
+}
+
+/// The sum of a dot product's products.
+#[inline(always)]
+fn sum<S: Simd>(op: DotOp, p: f32x4<S>) -> f32 {
+    match op {
+        DotOp::Dp3 => (p[0] + p[1]) + p[2],
+        DotOp::Dp4 | DotOp::Dph => (p[0] + p[1]) + (p[2] + p[3]),
+    }
+}
+
+/// [`Precision::F32`].
+#[derive(Clone, Copy)]
+pub struct F32;
+
+impl Format for F32 {
+    #[inline(always)]
+    fn add<S: Simd, V: Lanes<S>>(self, a: V, b: V) -> V {
+        a + b
+    }
+
+    #[inline(always)]
+    fn mul<S: Simd, V: Lanes<S>>(self, a: V, b: V) -> V {
+        let product = a * b;
+        let numbers = a.simd_eq(a) & b.simd_eq(b);
+        (product.simd_ne(product) & numbers).select(V::splat(a.token(), 0.0), product)
+    }
+
+    // Where no lane is NaN, no product was zero times infinity.
+    #[inline(always)]
+    fn mad<S: Simd, V: Lanes<S>>(self, a: V, b: V, c: V) -> V {
+        let sum = a * b + c;
+        if sum.simd_ne(sum).any_true() { self.mul(a, b) + c } else { sum }
+    }
+
+    #[inline(always)]
+    fn dot<S: Simd, V: Lanes<S>>(self, op: DotOp, a: [V; 4], b: [V; 4]) -> V {
+        let sum = sum_of_products(
+            op,
+            a,
+            b,
+            #[inline(always)]
+            |a, b| a * b,
+            #[inline(always)]
+            |a, b| a + b,
+        );
+        if sum.simd_ne(sum).any_true() {
+            return sum_of_products(
+                op,
+                a,
+                b,
+                #[inline(always)]
+                |a, b| self.mul(a, b),
+                #[inline(always)]
+                |a, b| a + b,
+            );
+        }
+        sum
+    }
+
+    #[inline(always)]
+    fn dot_product<S: Simd>(self, op: DotOp, a: f32x4<S>, b: f32x4<S>) -> f32 {
+        let a = if op == DotOp::Dph { f32x4::load_array(a.token(), [a[0], a[1], a[2], 1.0]) } else { a };
+        let speculated = sum(op, a * b);
+        if speculated.is_nan() { sum(op, self.mul(a, b)) } else { speculated }
+    }
+
+    #[inline(always)]
+    fn floor<S: Simd, V: Lanes<S>>(self, a: V) -> V {
+        a.floor()
+    }
+
+    #[inline(always)]
+    fn scalar<S: Simd, V: Lanes<S>>(self, op: ScalarOp, a: V) -> V {
+        let one = V::splat(a.token(), 1.0);
+        match op {
+            ScalarOp::Rcp => one / (a + 0.0),
+            ScalarOp::Rsq => one / (a + 0.0).sqrt(),
+            ScalarOp::Ex2 => ex2(a),
+            ScalarOp::Lg2 => lg2(a),
+        }
+    }
+}
+
+/// [`crate::isa::elementary::ex2_32`], step by step.
+#[inline(always)]
+fn ex2<S: Simd, V: Lanes<S>>(a: V) -> V {
+    let limit = V::splat(a.token(), EX2_CLAMP);
+    let x = a.simd_lt(limit).select(a, limit);
+    let x = x.simd_gt(-limit).select(x, -limit);
+    let shifted = x + ROUND_MAGIC;
+    let n: V::Int = (shifted.to_bits() - ROUND_MAGIC.to_bits()).bitcast();
+    let f = x - (shifted - ROUND_MAGIC);
+    let [c0, c1, c2, c3, c4, c5] = EX2_POLY;
+    let p = f * (f * (f * (f * (f * (f * c5 + c4) + c3) + c2) + c1) + c0) + 1.0;
+    let half = n >> 1;
+    let r = p * power::<S, V>(half) * power::<S, V>(n - half);
+    a.simd_ne(a).select(a, r)
+}
+
+/// `2^n`
+#[inline(always)]
+fn power<S: Simd, V: Lanes<S>>(n: V::Int) -> V {
+    ((n + 127) << 23).bitcast()
+}
+
+/// [`crate::isa::elementary::lg2_32`], step by step.
+#[inline(always)]
+fn lg2<S: Simd, V: Lanes<S>>(a: V) -> V {
+    let simd = a.token();
+    let zero = V::splat(simd, 0.0);
+    let tiny = a.simd_lt(V::splat(simd, f32::MIN_POSITIVE));
+    let x = tiny.select(a * 8_388_608.0, a);
+    let bias: V = tiny.select(V::splat(simd, 23.0), zero);
+    let exponent: V::Int = (x.to_bits() - LG2_SPLIT).bitcast();
+    let exponent = exponent >> 23;
+    let m = V::from_bits(x.to_bits() - (exponent << 23).bitcast::<V::Bits>());
+    let s = (m - 1.0) / (m + 1.0);
+    let t = s * s;
+    let [c0, c1, c2, c3] = LG2_POLY;
+    let y = s * (t * (t * (t * c3 + c2) + c1) + c0);
+    let r = (exponent.to_float::<V>() - bias) + y;
+    let r = a.simd_lt(V::splat(simd, f32::INFINITY)).select(r, a);
+    let r = a.simd_eq(zero).select(V::splat(simd, f32::NEG_INFINITY), r);
+    a.simd_lt(zero).select(V::splat(simd, f32::NAN), r)
+}
+
+/// [`Precision::F24`].
+#[derive(Clone, Copy)]
+pub struct F24(pub Rounding);
+
+impl F24 {
+    /// [`Rounding::result`].
+    #[inline(always)]
+    fn result<S: Simd, V: Lanes<S>>(self, x: V) -> V {
+        let simd = x.token();
+        let bits = x.to_bits();
+        let rounded = match self.0 {
+            Rounding::Nearest => bits + ((bits >> TAIL & 1) + ((1 << (TAIL - 1)) - 1)),
+            Rounding::TowardZero => bits,
+        };
+        let rounded = V::from_bits(rounded >> TAIL << TAIL);
+        let limited = rounded * LIMIT * LIMIT.recip();
+        // Rounding may turn a NaN into another number.
+        x.simd_ne(x).select(V::splat(simd, f32::NAN), flush(limited))
+    }
+}
+
+/// [`crate::isa::float24::flush`].
+#[inline(always)]
+fn flush<S: Simd, V: Lanes<S>>(x: V) -> V {
+    let simd = x.token();
+    x.abs().simd_lt(V::splat(simd, SMALLEST)).select(V::splat(simd, 0.0), x)
+}
+
+impl Format for F24 {
+    #[inline(always)]
+    fn add<S: Simd, V: Lanes<S>>(self, a: V, b: V) -> V {
+        self.result(flush(a) + flush(b))
+    }
+
+    #[inline(always)]
+    fn mul<S: Simd, V: Lanes<S>>(self, a: V, b: V) -> V {
+        self.result(F32.mul(flush(a), flush(b)))
+    }
+
+    #[inline(always)]
+    fn mad<S: Simd, V: Lanes<S>>(self, a: V, b: V, c: V) -> V {
+        self.add(self.mul(a, b), c)
+    }
+
+    #[inline(always)]
+    fn dot<S: Simd, V: Lanes<S>>(self, op: DotOp, a: [V; 4], b: [V; 4]) -> V {
+        sum_of_products(
+            op,
+            a,
+            b,
+            #[inline(always)]
+            |a, b| self.mul(a, b),
+            #[inline(always)]
+            |a, b| self.add(a, b),
+        )
+    }
+
+    #[inline(always)]
+    fn dot_product<S: Simd>(self, op: DotOp, a: f32x4<S>, b: f32x4<S>) -> f32 {
+        Precision::F24 { rounding: self.0 }.dot(op, a.to_array(), b.to_array())
+    }
+
+    #[inline(always)]
+    fn floor<S: Simd, V: Lanes<S>>(self, a: V) -> V {
+        self.result(flush(a).floor())
+    }
+
+    /// Lane by lane: these are exact in double precision, and rare.
+    #[inline(always)]
+    fn scalar<S: Simd, V: Lanes<S>>(self, op: ScalarOp, a: V) -> V {
+        let precision = Precision::F24 { rounding: self.0 };
+        V::from_fn(
+            a.token(),
+            #[inline(always)]
+            |n| precision.scalar(op, a[n]),
+        )
+    }
+}

@@ -1,0 +1,373 @@
+//! A batch: groups of independent vertices through [`Group`], or vertices in order.
+//!
+//! Invariant: the result is as if the vertices ran in order on the unit. Groups read the unit
+//! before they run and write it when the batch ends, so vertices that run alone in between find it
+//! as the group before leaves it.
+
+use super::arith::{Format, Lanes};
+use super::code::Code;
+use super::columns::LANES;
+
+use super::group::{Group, first_exit};
+use super::lane_ints::LaneInts;
+use super::registers::{A_L, A0_X, A0_Y, CMP_X, CMP_Y, Register};
+use super::vertex::{self, narrow};
+use crate::isa::FLOAT_UNIFORMS;
+use crate::isa::flow::Exit;
+use crate::kernel::run_memory::RunMemory;
+use crate::state::{Batch, Vec4, VertexLayout};
+use fearless_simd::prelude::*;
+use fearless_simd::{Simd, f32x4};
+use std::cell::Cell;
+use std::ops::Range;
+
+thread_local! {
+    /// A group, reused from batch to batch.
+    static GROUP: Cell<Option<Box<Group>>> = const { Cell::new(None) };
+}
+
+/// Fewer vertices run in order: the set-up of a group takes longer.
+const LEAST_GROUP: usize = 8;
+
+/// Counts for [`KernelStats`](crate::kernel::KernelStats).
+#[derive(Default)]
+pub struct Counts {
+    /// Groups that ran.
+    pub groups: u32,
+    /// Groups that bailed out.
+    pub bailouts: u32,
+}
+
+/// Runs all vertices of a batch.
+#[inline(always)]
+pub fn run<S: Simd, V: Lanes<S>, F: Format>(
+    simd: S,
+    format: F,
+    code: &Code,
+    memory: &mut RunMemory<'_>,
+    batch: &mut Batch<'_>,
+    counts: &mut Counts,
+) -> Exit {
+    let count = batch.len();
+    if count == 0 {
+        return Exit::End;
+    }
+    let in_groups = count >= LEAST_GROUP && super::dependence(code).is_none();
+    let mut run = BatchRun { simd, format, code, exit: Exit::End };
+    if !in_groups {
+        run.in_order_preserving(memory, batch, 0..count);
+        return run.exit;
+    }
+    let mut group = GROUP.take().unwrap_or_else(|| Box::new(Group::new()));
+    run.groups::<V>(&mut group, memory, batch, counts);
+    GROUP.set(Some(group));
+    run.exit
+}
+
+/// A batch that runs.
+struct BatchRun<'a, S, F> {
+    simd: S,
+    format: F,
+    code: &'a Code,
+    /// The first exit that is not [`Exit::End`].
+    exit: Exit,
+}
+
+impl<S: Simd, F: Format> BatchRun<'_, S, F> {
+    /// Vertices in order, on a copy of the unit if the batch preserves it.
+    #[inline(never)]
+    fn in_order_preserving(&mut self, memory: &mut RunMemory<'_>, batch: &mut Batch<'_>, range: Range<usize>) {
+        match batch.preserve_unit {
+            true => memory.preserving_unit(|memory| self.in_order(memory, batch, range)),
+            false => self.in_order(memory, batch, range),
+        }
+    }
+
+    fn in_order(&mut self, memory: &mut RunMemory<'_>, batch: &mut Batch<'_>, range: Range<usize>) {
+        let (input_mask, output_mask) = (batch.inputs_taken(), batch.outputs_wanted());
+        for n in range {
+            match batch.layout {
+                VertexLayout::Aos => memory.take_inputs(input_mask, &batch.inputs[n]),
+                VertexLayout::Soa => {
+                    let mut inputs = [[0.0; 4]; 16];
+                    batch.take(n, &mut inputs);
+                    memory.take_inputs(input_mask, &inputs);
+                }
+            }
+            let exit = vertex::run(self.format, self.code, memory);
+            match batch.layout {
+                VertexLayout::Aos => memory.copy_outputs(output_mask, &mut batch.outputs[n]),
+                VertexLayout::Soa => {
+                    let mut outputs = [[0.0; 4]; 16];
+                    memory.copy_outputs(output_mask, &mut outputs);
+                    batch.give(n, output_mask, &outputs);
+                }
+            }
+            self.note(exit);
+        }
+    }
+
+    fn note(&mut self, exit: Exit) {
+        if self.exit == Exit::End {
+            self.exit = exit;
+        }
+    }
+
+    #[inline(always)]
+    fn groups<V: Lanes<S>>(
+        &mut self,
+        group: &mut Group,
+        memory: &mut RunMemory<'_>,
+        batch: &mut Batch<'_>,
+        counts: &mut Counts,
+    ) {
+        let count = batch.len();
+        let mut carried = Carried::new(self.code, memory);
+        prepare(self.code, group, memory, batch);
+        let mut at = 0;
+        while at < count {
+            let vertices = at..count.min(at + LANES);
+            self.load_inputs(group, batch, vertices.clone());
+            group.columns.begin(vertices.len());
+            let Ok(exits) = group.run::<S, V, F>(self.simd, self.format, self.code, vertices.len()) else {
+                counts.bailouts += 1;
+                let rest = at..count;
+                if batch.preserve_unit {
+                    memory.preserving_unit(|memory| {
+                        carried.store(self.code, memory);
+                        self.in_order(memory, batch, rest);
+                    });
+                } else {
+                    carried.store(self.code, memory);
+                    self.in_order(memory, batch, rest);
+                }
+                return;
+            };
+            counts.groups += 1;
+            self.note(first_exit(&exits));
+            at = vertices.end;
+            carried.fill_outputs(self.code, group, batch.outputs_wanted(), vertices.len());
+            self.store_outputs(group, memory, batch, vertices);
+            carried.take(self.code, group, at == count && !batch.preserve_unit);
+        }
+        if !batch.preserve_unit {
+            carried.store(self.code, memory);
+            // The unit keeps the last vertex's inputs.
+            match batch.layout {
+                VertexLayout::Aos => memory.take_inputs(batch.inputs_taken(), &batch.inputs[count - 1]),
+                VertexLayout::Soa => {
+                    let mut inputs = [[0.0; 4]; 16];
+                    batch.take(count - 1, &mut inputs);
+                    memory.take_inputs(batch.inputs_taken(), &inputs);
+                }
+            }
+        }
+    }
+
+    /// The inputs of a group, transposed. Lanes after the last vertex repeat it.
+    #[inline(always)]
+    fn load_inputs(&self, group: &mut Group, batch: &Batch<'_>, vertices: Range<usize>) {
+        let (code, taken, stride) = (self.code, batch.inputs_taken(), batch.inputs.stride());
+        let registers = batch.inputs.registers_of(vertices.clone());
+        let (last, width) = (vertices.len() - 1, vertices.len().next_multiple_of(8));
+        for (slot, &register) in (0..).zip(&*code.registers) {
+            let Register::Input(k) = register else { continue };
+            if taken >> k & 1 == 0 {
+                continue;
+            }
+            let k = usize::from(k);
+            let columns = group.columns.register_mut(slot);
+            let mut first = 0;
+            while first < width {
+                let mut rows = [[0.0; 4]; 4];
+                match batch.layout {
+                    VertexLayout::Aos => {
+                        for (n, row) in rows.iter_mut().enumerate() {
+                            *row = narrow(code.precision, registers[(first + n).min(last) * stride + k]);
+                        }
+                        let components = f32x4::load_four_interleaved(self.simd, rows.as_flattened());
+                        for (column, component) in columns.iter_mut().zip(components) {
+                            component.store_slice(&mut column[first..first + 4]);
+                        }
+                    }
+                    VertexLayout::Soa => {
+                        let block = first.min(last / 4 * 4) * stride + 4 * k;
+                        for (column, component) in columns.iter_mut().zip(&registers[block..block + 4]) {
+                            column[first..first + 4].copy_from_slice(&narrow(code.precision, *component));
+                        }
+                    }
+                }
+                first += 4;
+            }
+        }
+    }
+
+    /// The outputs of a group to the batch.
+    #[inline(always)]
+    fn store_outputs(&self, group: &mut Group, memory: &RunMemory<'_>, batch: &mut Batch<'_>, vertices: Range<usize>) {
+        let (layout, stride, mut wanted) = (batch.layout, batch.outputs.stride(), batch.outputs_wanted());
+        let count = vertices.len();
+        let outputs = batch.outputs.registers_of(vertices);
+        for (slot, &register) in (0..).zip(&*self.code.registers) {
+            let Register::Output(k) = register else { continue };
+            if wanted >> k & 1 == 0 {
+                continue;
+            }
+            wanted &= !(1 << k);
+            let k = usize::from(k);
+            let [x, y, z, w] = group.columns.register_mut(slot);
+            let mut first = 0;
+            while first < count {
+                let range = first..first + 4;
+                match layout {
+                    VertexLayout::Aos => {
+                        let mut rows: [Vec4; 4] = [[0.0; 4]; 4];
+                        let components = [
+                            f32x4::from_slice(self.simd, &x[range.clone()]),
+                            f32x4::from_slice(self.simd, &y[range.clone()]),
+                            f32x4::from_slice(self.simd, &z[range.clone()]),
+                            f32x4::from_slice(self.simd, &w[range]),
+                        ];
+                        f32x4::store_four_interleaved(components, rows.as_flattened_mut());
+                        for n in 0..(count - first).min(4) {
+                            outputs[(first + n) * stride + k] = rows[n];
+                        }
+                    }
+                    VertexLayout::Soa => {
+                        let to = &mut outputs[first * stride + 4 * k..][..4];
+                        for (to, column) in to.iter_mut().zip([&x, &y, &z, &w]) {
+                            to.copy_from_slice(&column[range.clone()]);
+                        }
+                    }
+                }
+                first += 4;
+            }
+        }
+        // Outputs that the program does not name are the unit's.
+        for k in (0..16u8).filter(|k| wanted >> k & 1 != 0) {
+            let (value, k) = (memory.output(k), usize::from(k));
+            for n in 0..count {
+                match layout {
+                    VertexLayout::Aos => outputs[n * stride + k] = value,
+                    VertexLayout::Soa => {
+                        (0..4).for_each(|c| outputs[n / 4 * 4 * stride + 4 * k + c][n % 4] = value[c]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Columns that are the same for every vertex of the batch.
+fn prepare(code: &Code, group: &mut Group, memory: &RunMemory<'_>, batch: &Batch<'_>) {
+    let precision = code.precision;
+    group.columns.reserve(code.registers.len());
+    let taken = batch.inputs_taken();
+    for (slot, &register) in (0..).zip(&*code.registers) {
+        let value = match register {
+            Register::Input(n) if taken >> n & 1 != 0 => continue,
+            Register::Input(n) => narrow(precision, memory.input(n)),
+            Register::Uniform(n) => narrow(precision, memory.uniform(n)),
+            Register::Temp(n) => memory.temp(n),
+            Register::Output(n) => memory.output(n),
+            Register::Fetched => continue,
+        };
+        let written = code.usage.written.mask(register);
+        for c in (0..4).filter(|c| written >> c & 1 == 0) {
+            group.columns.column_mut(slot, c).fill(value[c]);
+        }
+    }
+    group.columns.flags = memory.flags().map(|flag| if flag { !0 } else { 0 });
+    group.addresses = memory.addresses().map(LaneInts::Uniform);
+    group.bools = memory.bools();
+    group.ints = [0, 1, 2, 3].map(|n| memory.int(n));
+    if code.usage.fetches {
+        let uniforms = (0..FLOAT_UNIFORMS as u8).map(|n| narrow(precision, memory.uniform(n)));
+        group.uniforms.clear();
+        group.uniforms.extend(uniforms);
+    }
+}
+
+/// The registers, flags and address registers that vertices so far leave.
+struct Carried {
+    /// By slot; only slots that are written.
+    slots: Vec<Vec4>,
+    flags: [bool; 2],
+    addresses: [i32; 3],
+}
+
+impl Carried {
+    fn new(code: &Code, memory: &RunMemory<'_>) -> Carried {
+        let slots = code.registers.iter().map(|&register| match register {
+            Register::Temp(n) => memory.temp(n),
+            Register::Output(n) => memory.output(n),
+            Register::Input(_) | Register::Uniform(_) | Register::Fetched => [0.0; 4],
+        });
+        Carried { slots: slots.collect(), flags: memory.flags(), addresses: memory.addresses() }
+    }
+
+    /// Outputs that a vertex kept are those of the vertex before.
+    fn fill_outputs(&self, code: &Code, group: &mut Group, wanted: u16, count: usize) {
+        for (slot, &register) in (0..).zip(&*code.registers) {
+            let Register::Output(n) = register else { continue };
+            let kept = code.usage.kept.mask(register);
+            for c in (0..4).filter(|c| wanted >> n & 1 != 0 && kept >> c & 1 != 0) {
+                let written = group.columns.written(slot, c);
+                let mut value = self.slots[usize::from(slot)][c];
+                for (lane, x) in group.columns.column_mut(slot, c)[..count].iter_mut().enumerate() {
+                    if written >> lane & 1 != 0 {
+                        value = *x;
+                    } else {
+                        *x = value;
+                    }
+                }
+            }
+        }
+    }
+
+    /// What a group leaves: of every component that it wrote the value of the last lane. Unless it
+    /// is the batch's last group, only components that a later group may keep.
+    fn take(&mut self, code: &Code, group: &Group, last: bool) {
+        let usage = &code.usage;
+        for (slot, &register) in (0..).zip(&*code.registers) {
+            let components = if last { usage.written } else { usage.kept }.mask(register);
+            for c in (0..4).filter(|c| components >> c & 1 != 0) {
+                if let Some(lane) = last_lane(group.columns.written(slot, c)) {
+                    self.slots[usize::from(slot)][c] = group.columns.column(slot, c)[lane];
+                }
+            }
+        }
+        if let Some(lane) = last_lane(group.columns.flags_written) {
+            self.flags = group.columns.flags.map(|flags| flags >> lane & 1 != 0);
+        }
+        for (n, address) in self.addresses.iter_mut().enumerate() {
+            if let Some(lane) = last_lane(group.addresses_written[n]) {
+                *address = group.addresses[n].get(lane);
+            }
+        }
+    }
+
+    fn store(&self, code: &Code, memory: &mut RunMemory<'_>) {
+        for &slot in &code.stores {
+            let value = self.slots[usize::from(slot)];
+            match code.registers[usize::from(slot)] {
+                Register::Temp(n) => memory.set_temp(n, value),
+                Register::Output(n) => memory.set_output(n, value),
+                Register::Input(_) | Register::Uniform(_) | Register::Fetched => {}
+            }
+        }
+        let state = code.usage.written.state;
+        for (n, bit) in [A0_X, A0_Y, A_L].into_iter().enumerate() {
+            if state & bit != 0 {
+                memory.set_address(n, self.addresses[n]);
+            }
+        }
+        if state & (CMP_X | CMP_Y) != 0 {
+            memory.set_flags(self.flags);
+        }
+    }
+}
+
+fn last_lane(lanes: u64) -> Option<usize> {
+    lanes.checked_ilog2().map(|n| n as usize)
+}

@@ -1,0 +1,247 @@
+//! Tier 0, the fast interpreter: an entry is decoded in microseconds and runs without executable
+//! memory.
+//!
+//! | stage | file | from -> to |
+//! |---|---|---|
+//! | decode | `decode` | words and control-flow graph -> `Code`: operations on slots |
+//! | analysis | `liveness` | `Code` -> what it reads and writes, so whether vertices are independent |
+//! | one vertex | `vertex` | dispatches each operation for one vertex |
+//! | a batch | `batch`, `group`, `columns` | dispatches each operation for up to 64 vertices |
+//!
+//! Both executors take their arithmetic from `arith`, generic over the number format, the width of
+//! a vector and the CPU level, which is detected at run time. The tier shares `isa` with the oracle
+//! and no code beyond it, so each checks the other.
+
+mod arith;
+mod batch;
+mod code;
+mod columns;
+mod decode;
+mod group;
+mod lane_ints;
+mod liveness;
+mod registers;
+mod vertex;
+
+use crate::ir::cfg::{Cfg, Explored, Limits};
+use crate::isa::numeric::Precision;
+use crate::kernel::run_memory::RunMemory;
+use crate::kernel::{Backend, Config, Kernel, KernelStats, Unsupported, batch_with_host_copies, with_host_copies};
+use crate::layout::{Host, HostEmitter, Layout};
+use crate::program::{Entry, Program};
+use crate::state::{Batch, Emitter, Exit, Uniforms, Unit};
+use arith::{F24, F32, Format, Lanes};
+use batch::Counts;
+use code::Code;
+#[cfg(target_arch = "x86_64")]
+use fearless_simd::f32x8;
+use fearless_simd::{Level, Simd, f32x4};
+use registers::Components;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Tier 0 as a [`Backend`]: it takes every program.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tier0 {
+    cpu: Cpu,
+}
+
+/// The instructions that tier 0 uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cpu {
+    /// What the CPU has.
+    #[default]
+    Detected,
+    /// What every CPU of the architecture has.
+    Baseline,
+}
+
+impl Tier0 {
+    /// Tier 0 with these instructions. Results don't depend on it.
+    pub const fn new(cpu: Cpu) -> Tier0 {
+        Tier0 { cpu }
+    }
+
+    /// The kernel of an entry that has been explored.
+    pub(crate) fn kernel(
+        &self,
+        explored: Option<&Explored>,
+        program: &Program,
+        entry: Entry,
+        config: &Config,
+    ) -> Tier0Kernel {
+        let cfg: Option<Cfg> = explored.and_then(|explored| explored.clone().into_cfg(Limits::default().blocks).ok());
+        let code = decode::decode(program, entry, config, cfg.as_ref());
+        let level = match self.cpu {
+            Cpu::Detected => Level::new(),
+            Cpu::Baseline => Level::baseline(),
+        };
+        Tier0Kernel { code, layout: config.layout, level, groups: AtomicU32::new(0), bailouts: AtomicU32::new(0) }
+    }
+}
+
+impl Backend for Tier0 {
+    fn name(&self) -> &'static str {
+        "tier0"
+    }
+
+    fn compile(&self, program: &Arc<Program>, entry: Entry, config: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
+        let explored = Explored::new(program, entry, Limits::default().states).ok();
+        Ok(Arc::new(self.kernel(explored.as_ref(), program, entry, config)))
+    }
+}
+
+/// A decoded entry, ready to run.
+pub struct Tier0Kernel {
+    code: Code,
+    layout: Option<Layout>,
+    level: Level,
+    groups: AtomicU32,
+    bailouts: AtomicU32,
+}
+
+/// The components that carry over from vertex to vertex, so that vertices run in order.
+enum Dependence {
+    /// The program emits, and the host sees the order.
+    Emits,
+    /// Control flow exceeds the limits of a graph.
+    Words,
+    /// A run may read what an earlier one left here.
+    Carried(Components),
+}
+
+fn dependence(code: &Code) -> Option<Dependence> {
+    let carried = code.usage.read_first & code.usage.written;
+    match () {
+        () if code.is_geometry() => Some(Dependence::Emits),
+        () if code.blocks().is_none() => Some(Dependence::Words),
+        () if !carried.is_empty() => Some(Dependence::Carried(carried)),
+        () => None,
+    }
+}
+
+/// Work that is compiled for each CPU level.
+trait Work {
+    fn run<S: Simd, V: Lanes<S>>(self, simd: S) -> Exit;
+}
+
+/// Runs `work` with the widest vectors of `level`.
+#[inline(always)]
+fn at_level<W: Work>(level: Level, work: W) -> Exit {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if let Some(simd) = level.as_avx2() {
+            return simd.vectorize(
+                #[inline(always)]
+                || work.run::<_, f32x8<_>>(simd),
+            );
+        }
+        let simd = level.as_sse2().expect("x86-64 has SSE2");
+        simd.vectorize(
+            #[inline(always)]
+            || work.run::<_, f32x4<_>>(simd),
+        )
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    fearless_simd::dispatch!(level, simd => work.run::<_, f32x4<_>>(simd))
+}
+
+struct Vertices<'a, 'm, 'b, F> {
+    format: F,
+    code: &'a Code,
+    memory: &'a mut RunMemory<'m>,
+    batch: &'a mut Batch<'b>,
+    counts: &'a mut Counts,
+}
+
+impl<F: Format> Work for Vertices<'_, '_, '_, F> {
+    #[inline(always)]
+    fn run<S: Simd, V: Lanes<S>>(self, simd: S) -> Exit {
+        batch::run::<S, V, F>(simd, self.format, self.code, self.memory, self.batch, self.counts)
+    }
+}
+
+impl Tier0Kernel {
+    fn run_vertex(&self, memory: &mut RunMemory<'_>) -> Exit {
+        match self.code.precision {
+            Precision::F32 => vertex::run(F32, &self.code, memory),
+            Precision::F24 { rounding } => vertex::run(F24(rounding), &self.code, memory),
+        }
+    }
+
+    fn run_vertices(&self, memory: &mut RunMemory<'_>, batch: &mut Batch<'_>) -> Exit {
+        let (code, level) = (&self.code, self.level);
+        let mut counted = Counts::default();
+        let counts = &mut counted;
+        let exit = match code.precision {
+            Precision::F32 => at_level(level, Vertices { format: F32, code, memory, batch, counts }),
+            Precision::F24 { rounding } => {
+                at_level(level, Vertices { format: F24(rounding), code, memory, batch, counts })
+            }
+        };
+        for (total, new) in [(&self.groups, counted.groups), (&self.bailouts, counted.bailouts)] {
+            if new != 0 {
+                total.fetch_add(new, Ordering::Relaxed);
+            }
+        }
+        exit
+    }
+
+    /// Whether a host's memory has all that the entry changes.
+    fn fits(&self, host: &Host<'_>) -> bool {
+        !self.code.is_geometry() || host.layout().offsets().geometry.is_some()
+    }
+}
+
+impl Kernel for Tier0Kernel {
+    fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
+        self.run_vertex(&mut RunMemory::Own { uniforms, unit, emitter })
+    }
+
+    fn run_batch(
+        &self,
+        uniforms: &Uniforms,
+        unit: &mut Unit,
+        batch: &mut Batch<'_>,
+        emitter: &mut dyn Emitter,
+    ) -> Exit {
+        self.run_vertices(&mut RunMemory::Own { uniforms, unit, emitter }, batch)
+    }
+
+    fn run_on(&self, host: &Host<'_>, emitter: &mut dyn HostEmitter) -> Exit {
+        match self.fits(host) {
+            true => self.run_vertex(&mut RunMemory::Host { host, emitter }),
+            false => with_host_copies(host, emitter, |uniforms, unit, emitter| self.run(uniforms, unit, emitter)),
+        }
+    }
+
+    fn run_batch_on(&self, host: &Host<'_>, batch: &mut Batch<'_>, emitter: &mut dyn HostEmitter) -> Exit {
+        if self.fits(host) {
+            return self.run_vertices(&mut RunMemory::Host { host, emitter }, batch);
+        }
+        batch_with_host_copies(host, batch, emitter, |uniforms, unit, batch, emitter| {
+            self.run_batch(uniforms, unit, batch, emitter)
+        })
+    }
+
+    fn layout(&self) -> Option<&Layout> {
+        self.layout.as_ref()
+    }
+
+    fn stats(&self) -> KernelStats {
+        let sequential_reason = dependence(&self.code).map(|dependence| match dependence {
+            Dependence::Emits => "it emits".to_owned(),
+            Dependence::Words => "control flow exceeds the limits of a graph".to_owned(),
+            Dependence::Carried(components) => format!("{components} may hold values of an earlier vertex"),
+        });
+        let [groups, bailouts] = [&self.groups, &self.bailouts].map(|count| count.load(Ordering::Relaxed));
+        KernelStats { groups, bailouts, sequential_reason, ..KernelStats::default() }
+    }
+
+    fn held_bytes(&self) -> usize {
+        size_of::<Self>() + self.code.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests;

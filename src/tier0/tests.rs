@@ -1,0 +1,200 @@
+use super::arith::{F24, F32, Format, Lanes, compare, litp_y, pointwise};
+use super::*;
+use crate::isa::numeric::same;
+use crate::isa::{DotOp, PointwiseOp, Relation, ScalarOp, VectorOp};
+use crate::kernel::DEFAULT_FUEL;
+use crate::state::{NoEmitter, Vec4, VertexLayout};
+use crate::text::assemble;
+use fearless_simd::prelude::*;
+
+const POINTWISE: [PointwiseOp; 9] = [
+    PointwiseOp::Add,
+    PointwiseOp::Mul,
+    PointwiseOp::Mad,
+    PointwiseOp::Max,
+    PointwiseOp::Min,
+    PointwiseOp::Sge,
+    PointwiseOp::Slt,
+    PointwiseOp::Flr,
+    PointwiseOp::Mov,
+];
+const DOTS: [DotOp; 3] = [DotOp::Dp3, DotOp::Dp4, DotOp::Dph];
+const SCALARS: [ScalarOp; 4] = [ScalarOp::Rcp, ScalarOp::Rsq, ScalarOp::Ex2, ScalarOp::Lg2];
+const RELATIONS: [Relation; 6] = [Relation::Eq, Relation::Ne, Relation::Lt, Relation::Le, Relation::Gt, Relation::Ge];
+
+fn values() -> Vec<f32> {
+    let mut values = vec![0.0, 1.0, 1.5, 0.3, 127.996, 128.0, 300.0, 1e-39, 1e-20, 8.4e18, 1.9e19, 3e38, f32::INFINITY];
+    values.extend([f32::from_bits((127 - 62) << 23), f32::from_bits(0x3F80_0040), f32::from_bits(0x3F80_003F)]);
+    values.extend(values.clone().into_iter().map(|x| -x));
+    values.extend([f32::NAN, -f32::NAN, f32::from_bits(0x7F80_0001), f32::from_bits(0xFF80_0001)]);
+    values
+}
+
+/// All operations on one triple of vectors, compared with `numeric` lane by lane.
+struct Check<F> {
+    format: F,
+    precision: Precision,
+    /// Lane n of source k is `values[(n * stride[k] + shift[k]) % len]`.
+    values: Vec<f32>,
+}
+
+impl<F: Format> Work for Check<F> {
+    #[inline(always)]
+    fn run<S: Simd, V: Lanes<S>>(self, simd: S) -> Exit {
+        let Check { format, precision: p, values } = self;
+        let len = values.len();
+        let vector = |first: usize| V::from_fn(simd, |n| values[(first + n) % len]);
+        for i in 0..len {
+            for j in 0..len {
+                let (a, b, c) = (vector(i), vector(j), vector(i * 7 + j));
+                for n in 0..V::LEN {
+                    let (x, y, z) = (a[n], b[n], c[n]);
+                    let expect = |what: &str, got: f32, want: f32| {
+                        assert!(same(got, want), "{what} in {p}: {x:?} {y:?} {z:?} gives {got:?}, not {want:?}");
+                    };
+                    for op in POINTWISE {
+                        let want = p.vector(VectorOp::Pointwise(op), [[x; 4], [y; 4], [z; 4]])[0];
+                        expect(&format!("{op:?}"), pointwise(format, op, a, b, c)[n], want);
+                    }
+                    for op in DOTS {
+                        let got = format.dot(op, [a, b, c, b], [b, c, a, a])[n];
+                        expect(&format!("{op:?}"), got, p.dot(op, [x, y, z, y], [y, z, x, x]));
+                    }
+                    for relation in RELATIONS {
+                        let got = compare::<S, V>(relation, a, b).to_bitmask() >> n & 1 != 0;
+                        assert_eq!(got, p.compare(relation, x, y), "{relation:?} {x:?} {y:?}");
+                    }
+                    if j == 0 {
+                        for op in SCALARS {
+                            expect(&format!("{op:?}"), format.scalar(op, a)[n], p.scalar(op, x));
+                        }
+                        expect("the y of LITP", litp_y(a)[n], p.litp_y(x));
+                        assert_eq!(a.to_int_precise::<V::Int>()[n], p.to_address(x), "MOVA of {x:?}");
+                    }
+                }
+            }
+        }
+        Exit::End
+    }
+}
+
+#[test]
+fn vectors_compute_the_bits_of_scalars_on_every_cpu_level() {
+    for level in [Level::new(), Level::baseline()] {
+        for precision in Precision::ALL {
+            // A float24 program never sees anything else, but for temporaries that a host sets.
+            let mut values = values();
+            if cfg!(miri) {
+                values.truncate(4);
+            }
+            values.iter_mut().for_each(|x| *x = precision.operand(*x));
+            match precision {
+                Precision::F32 => at_level(level, Check { format: F32, precision, values }),
+                Precision::F24 { rounding } => at_level(level, Check { format: F24(rounding), precision, values }),
+            };
+        }
+    }
+}
+
+fn kernel(source: &str, fuel: u32) -> Tier0Kernel {
+    let shbin = assemble(source).expect("a good source").shbin;
+    let (program, entry) = (shbin.program().expect("short"), shbin.dvles[0].entry());
+    let explored = Explored::new(&program, entry, Limits::default().states).ok();
+    Tier0::default().kernel(explored.as_ref(), &program, entry, &Config { fuel, ..Config::default() })
+}
+
+/// Runs `count` vertices; v0 of vertex n is (n, n, n, n).
+fn outputs(kernel: &Tier0Kernel, unit: &mut Unit, count: usize, preserve_unit: bool) -> (Vec<Vec4>, Exit) {
+    let inputs: Vec<_> = (0..count).map(|n| [[n as f32; 4]; 16]).collect();
+    let mut outputs = vec![[[-1.0; 4]; 16]; count];
+    let mut batch = Batch {
+        inputs: (&inputs).into(),
+        outputs: (&mut outputs).into(),
+        input_mask: 1,
+        output_mask: 1,
+        preserve_unit,
+        layout: VertexLayout::Aos,
+    };
+    let exit = kernel.run_batch(&Uniforms::new(), unit, &mut batch, &mut NoEmitter);
+    (outputs.iter().map(|o| o[0]).collect(), exit)
+}
+
+/// A vertex stores its number only from 3 on, and only to x.
+const KEEPS: &str = ".constf three(3, 3, 3, 3)
+.in a v0
+.out o0 position
+.proc main
+ mov o0.yzw, three
+ cmp three, le, le, a
+ ifc cmp.x
+  mov o0.x, a.x
+ .end
+ end
+.end";
+
+#[test]
+fn outputs_that_a_vertex_keeps_are_those_of_the_vertex_before() {
+    let kernel = kernel(KEEPS, DEFAULT_FUEL);
+    let mut uniforms = Uniforms::new();
+    let shbin = assemble(KEEPS).expect("a good source").shbin;
+    shbin.dvles[0].apply_constants(&mut uniforms);
+    for preserve_unit in [false, true] {
+        let inputs: Vec<_> = (0..200).map(|n| [[(n % 7) as f32; 4]; 16]).collect();
+        let mut outputs = vec![[[-1.0; 4]; 16]; 200];
+        let mut unit = Unit::new();
+        unit.o[0][0][0] = 99.0;
+        let mut batch = Batch {
+            inputs: (&inputs).into(),
+            outputs: (&mut outputs).into(),
+            input_mask: 1,
+            output_mask: 1,
+            preserve_unit,
+            layout: VertexLayout::Aos,
+        };
+        assert_eq!(kernel.run_batch(&uniforms, &mut unit, &mut batch, &mut NoEmitter), Exit::End);
+        let mut last = 99.0;
+        for (n, output) in outputs.iter().enumerate() {
+            if n % 7 >= 3 {
+                last = (n % 7) as f32;
+            }
+            assert_eq!(output[0], [last, 3.0, 3.0, 3.0], "vertex {n}");
+        }
+        assert_eq!(unit.o[0][0][0], if preserve_unit { 99.0 } else { last });
+    }
+    assert_eq!(kernel.stats(), KernelStats { groups: 8, ..KernelStats::default() });
+}
+
+#[test]
+fn a_group_that_may_lack_fuel_bails_out_and_its_vertices_run_alone() {
+    let source = ".in a v0\n.out o0 position\n.proc main\n mov o0, a\n for i0\n  add o0.x, a.x, a.x\n .end\n end\n.end";
+    let mut unit = Unit::new();
+    let enough = kernel(source, DEFAULT_FUEL);
+    let (want, exit) = outputs(&enough, &mut unit, 100, true);
+    assert_eq!((exit, want[99], enough.stats().groups), (Exit::End, [198.0, 99.0, 99.0, 99.0], 2));
+    let jumps = ".in a v0\n.out o0 position\n.alias k b0\n.proc main\nagain:\n mov o0, a\n jmpu !k, again\n end\n.end";
+    let endless = kernel(jumps, 5);
+    for preserve_unit in [true, false] {
+        let before = endless.stats().bailouts;
+        let (got, exit) = outputs(&endless, &mut unit, 100, preserve_unit);
+        assert_eq!((exit, got[99], endless.stats().bailouts - before), (Exit::Fuel, [99.0; 4], 1));
+        assert_eq!(unit.o[0][0], if preserve_unit { [0.0; 4] } else { [99.0; 4] });
+    }
+}
+
+#[test]
+fn decoded_code_stays_in_proportion_to_the_words() {
+    // 31 calls of a procedure: without the limit, its operations would be listed 31 times.
+    let calls = " call f\n".repeat(31);
+    let body = " add r0, r0, v0\n jmpu b0, next\n".replace("next", "l");
+    let sources = [
+        format!(".proc main\n{calls} end\n.end\n.proc f\n{}.end", " add r0, r0, v0\n".repeat(250)),
+        format!(".proc main\n{calls} end\n.end\n.proc f\n{body}l:\n mov r1, r0\n.end"),
+        ".proc main\n end\n.end".to_owned(),
+    ];
+    for source in sources {
+        let shbin = assemble(&source).expect("a good source").shbin;
+        let words = shbin.program().expect("short").code().len();
+        let bytes = kernel(&source, DEFAULT_FUEL).code.bytes() - size_of::<Code>();
+        assert!(bytes <= 64 * 4 * words.max(16), "{bytes} bytes for {words} words");
+    }
+}
