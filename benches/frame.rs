@@ -1,11 +1,9 @@
-//! The first frame with 300 shaders that are new to the engine, with and without the program store:
-//! `cargo bench --bench frame [-- FILE...]`, with the built-in shaders or files, and generated
-//! programs up to 300.
+//! The first frame with 300 shaders that are new to the engine: `cargo bench --bench frame [--
+//! FILE...]`, with the built-in shaders or files, and generated programs up to 300.
 //!
 //! A frame looks up each shader and draws 64 vertices with it, while one thread compiles in the
-//! background. *stored*: the engine has preloaded all programs from a directory of an earlier run,
-//! and the frame begins at once. *compiled*: the frame begins when all of them are compiled.
-//! Milliseconds over new engines, in turn: median and worst.
+//! background. Then the same frame again, after the first code of all shaders is compiled.
+//! Milliseconds over new engines: median and worst.
 
 #[allow(dead_code, unused_imports)] // this bench uses a part of each
 #[path = "../src/bin/picajit/builtin.rs"]
@@ -95,35 +93,17 @@ fn main() {
     let inputs: Vec<[f32; 4]> = generator::inputs(VERTICES).iter().flat_map(|file| file[..STRIDE].to_vec()).collect();
     let subjects = subjects(&inputs);
     let mut outputs = vec![[0.0; 4]; VERTICES * STRIDE];
-    let directory = std::env::temp_dir().join(format!("picajit-frame-{}", std::process::id()));
-    let options = |store| Options { threads: 1, store_directory: store, ..Options::default() };
-    {
-        let engine = Engine::new(options(Some(directory.clone())));
-        frame(&engine, &subjects, &inputs, &mut outputs);
-        engine.wait();
-    }
-    let mut times: [Vec<Duration>; 4] = Default::default();
+    let mut times = [Vec::new(), Vec::new()];
     for _ in 0..rounds {
-        let engine = Engine::new(options(None));
+        let engine = Engine::new(Options { threads: 1, ..Options::default() });
         times[0].push(frame(&engine, &subjects, &inputs, &mut outputs));
-        drop(engine);
-        for (case, wait) in [(1, false), (2, true)] {
-            let engine = Engine::new(options(Some(directory.clone())));
-            let start = Instant::now();
-            let preloaded = engine.preload().expect("the directory exists");
-            assert!(preloaded.programs > 0 && preloaded.rejected + preloaded.skipped == 0);
-            if wait {
-                engine.wait();
-                times[3].push(start.elapsed());
-            }
-            times[case].push(frame(&engine, &subjects, &inputs, &mut outputs));
-        }
+        engine.wait();
+        times[1].push(frame(&engine, &subjects, &inputs, &mut outputs));
     }
-    println!("first frame of {} shaders, {VERTICES} vertices each, ms     median   worst", subjects.len());
-    for (name, times) in ["not stored", "stored", "compiled", "the wait for it"].iter().zip(&mut times) {
+    println!("frame of {} shaders, {VERTICES} vertices each, ms     median   worst", subjects.len());
+    for (name, times) in ["first", "compiled"].iter().zip(&mut times) {
         times.sort();
         let [median, worst] = [times.len() / 2, times.len() - 1].map(|n| times[n].as_secs_f64() * 1e3);
-        println!("  {name:20}{median:39.2}{worst:8.2}");
+        println!("  {name:20}{median:33.2}{worst:8.2}");
     }
-    drop(std::fs::remove_dir_all(directory));
 }

@@ -2,9 +2,9 @@
 //! [-- [--tiers] FILE...]`, for the built-in shaders or for files.
 //!
 //! The yardstick is unoptimised native code, run through Rust. Against it: `Shader::run`, `pj_run`
-//! and a direct call through the C interface. With `--tiers`: tier 0 against the oracle. For each vertex the host copies the input registers
-//! of the shader's mask to the unit, runs, and copies the outputs of the mask. Nanoseconds a vertex;
-//! doors take turns, medians.
+//! and a direct call through the C interface. With `--tiers`: tier 0 against the oracle. For each
+//! vertex the host copies the input registers of the shader's mask to the unit, runs, and copies
+//! the outputs of the mask. Nanoseconds a vertex; doors take turns, medians.
 
 #![allow(unsafe_code)] // calls the C interface
 
@@ -85,6 +85,7 @@ fn main() {
 }
 
 /// What serves the doors.
+#[allow(clippy::large_enum_variant)] // a process has one
 enum Engines {
     /// The yardstick, an engine, and one of the C interface.
     Native(Arc<Jit>, Engine, *mut PjEngine),

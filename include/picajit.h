@@ -74,9 +74,8 @@ enum {
                                  pointer is not aligned for its type */
     PJ_OVERLAP = -7,          /* arrays of a call overlap, see pj_run_batch, pj_run_geometry */
     PJ_INTERNAL = -8,         /* a bug in picajit; stop using the engine, its shaders and GPUs */
-    PJ_BUSY = -9,             /* this pj_gpu is in use: by the call of this callback, or on
+    PJ_BUSY = -9              /* this pj_gpu is in use: by the call of this callback, or on
                                  another thread */
-    PJ_IO = -10               /* the directory is unreadable; the message says why */
 };
 
 /*
@@ -205,8 +204,7 @@ enum {                            /* `kind` of a pj_event_fn */
     PJ_EVENT_FALLBACK = 0,        /* a shader has no native code; once per reason, also with
                                      PJ_NATIVE_REQUIRED */
     PJ_EVENT_DIVERGENCE = 1,      /* a crosscheck found a bug in picajit; once per shader */
-    PJ_EVENT_PROFILER_FAILED = 2, /* the profiler's files can't be written; once per engine */
-    PJ_EVENT_STORE_FAILED = 3     /* store_directory can't be written; once per engine */
+    PJ_EVENT_PROFILER_FAILED = 2  /* the profiler's files can't be written; once per engine */
 };
 
 /* Reports an event. `text` is UTF-8 with a final 0, valid during the call. */
@@ -249,13 +247,8 @@ typedef struct pj_options {
                                 is published, the shader with the most vertices first. 1 is
                                 enough for any game.
                                 With PJ_NATIVE_REQUIRED pj_shader_get compiles the shader itself;
-                                the threads compile batch code, rare cases and preloaded shaders. */
+                                the threads compile batch code and rare cases. */
     const pj_memory *memory; /* executable memory; null: pages that the library maps; copied */
-    const char *store_directory; /* null: no program store. Otherwise the engine writes each new
-                                    program to a small file there, until it knows 4096, for
-                                    pj_engine_preload. It creates the directory, and writes no
-                                    machine code. Use one directory per game. UTF-8, copied, not
-                                    empty. */
     size_t compile_after;    /* without threads: the run with which a shader reaches this number of
                                 vertices compiles it, and earlier ones use tier 0. 0: 4096 */
 } pj_options;
@@ -263,7 +256,7 @@ typedef struct pj_options {
 #define PJ_OPTIONS_INIT                                                                            \
     {                                                                                              \
         sizeof(pj_options), PJ_NATIVE, PJ_F32, 65536, 0, (size_t)64 << 20, NULL, NULL, NULL, NULL, \
-            PJ_NO_PROFILER, 0, NULL, NULL, 0                                                       \
+            PJ_NO_PROFILER, 0, NULL, 0                                                             \
     }
 
 /*
@@ -287,31 +280,10 @@ pj_status pj_engine_new(const pj_options *options, pj_engine **engine, char *mes
 void pj_engine_free(pj_engine *engine);
 
 /*
- * Waits for the compiler threads: until all requested and preloaded code is published, and all
- * programs are in the store. Returns at once if there are no threads, or on one of them.
+ * Waits for the compiler threads: until all requested code is published. Returns at once if there
+ * are no threads, or on one of them.
  */
 pj_status pj_engine_wait(const pj_engine *engine);
-
-typedef struct pj_preloaded {
-    size_t struct_size;
-    uint64_t programs; /* programs in the store that the engine now knows */
-    uint64_t rejected; /* files that hold no program: broken, of another version, or foreign */
-    uint64_t skipped;  /* files not loaded: the cache is full, there are more than 4096, or finding
-                          a program's reachable words takes too long, as it does in no real one */
-} pj_preloaded;
-
-/*
- * Warm start: reads the programs in pj_options.store_directory and compiles them, so that
- * pj_shader_get finds them in the cache. Call it when a game starts.
- *
- * With pj_options.threads it returns before they are compiled; pj_engine_wait waits. It fills only
- * free cache space. Without store_directory, or if the directory does not exist, it does nothing.
- * Any file contents are safe.
- *
- * `preloaded` and `message` may be null. Error: PJ_IO.
- */
-pj_status pj_engine_preload(const pj_engine *engine, pj_preloaded *preloaded, char *message,
-                            size_t message_bytes);
 
 /* Empties the shader cache. Shaders in use stay usable. */
 pj_status pj_engine_clear(const pj_engine *engine);

@@ -10,6 +10,7 @@ mod batch_shapes;
 mod corpus;
 mod directive;
 mod engines;
+mod extent;
 mod filetest;
 mod hardware;
 mod hosted;
@@ -33,6 +34,9 @@ const RUN_FOLDERS: [&str; 7] = ["isa", "operands", "flow", "numeric", "geometry"
 
 fn main() {
     let arguments = Arguments::from_args();
+    if !extent::full() && !arguments.list {
+        extent::announce("short form: variants of engines run in one number format; PICAJIT_FULL=1 runs them in all");
+    }
     let mut trials = layers::trials();
     trials.extend(import_rings::trials());
     trials.extend(filetests());

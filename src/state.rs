@@ -12,7 +12,6 @@ mod uniforms;
 mod unit;
 
 pub use crate::isa::flow::Exit;
-pub(crate) use batch::copy_one_vertex;
 pub use batch::{Batch, Strided, VertexLayout, Vertices, VerticesMut, copy_registers};
 pub use emitted::EmittedVertex;
 pub use uniforms::Uniforms;

@@ -31,7 +31,6 @@ static void null_pointers(void)
     EXPECT(PJ_NULL, pj_engine_new(NULL, NULL, NULL, 1000));
     EXPECT(PJ_NULL, pj_engine_new(NULL, NULL, text, 0));
     EXPECT(PJ_NULL, pj_engine_clear(NULL));
-    EXPECT(PJ_NULL, pj_engine_preload(NULL, NULL, text, 0));
     stats.struct_size = sizeof stats;
     EXPECT(PJ_NULL, pj_engine_stats(NULL, &stats));
     EXPECT(PJ_NULL, pj_shader_get(NULL, vertex_code, words, vertex_opdescs, descriptors, 0, PJ_VERTEX, &shader, NULL, 0));
@@ -243,11 +242,6 @@ static int32_t try_stats(void *structure, void *context)
     return pj_engine_stats(((struct running *)context)->engine, (pj_stats *)structure);
 }
 
-static int32_t try_preloaded(void *structure, void *context)
-{
-    return pj_engine_preload(((struct running *)context)->engine, (pj_preloaded *)structure, NULL, 0);
-}
-
 static int32_t try_info(void *structure, void *context)
 {
     return pj_shader_info_get(((struct running *)context)->shader, (pj_shader_info *)structure);
@@ -274,7 +268,7 @@ static int32_t try_emit_buffer(void *structure, void *context)
 static void structure_sizes(struct running *with)
 {
     static const size_t none[] = {0};
-    static const size_t options_before[] = {offsetof(pj_options, store_directory), offsetof(pj_options, compile_after), 0};
+    static const size_t options_before[] = {offsetof(pj_options, compile_after), 0};
     static const size_t batch_before[] = {offsetof(pj_batch, preserve_unit), 0};
     pj_emitted *vertices = (pj_emitted *)block(3 * sizeof *vertices);
     pj_emit_buffer buffer;
@@ -282,11 +276,9 @@ static void structure_sizes(struct running *with)
     const pj_layout layout = own_layout(1);
     pj_registers *registers = (pj_registers *)block(2 * sizeof(pj_registers));
     pj_stats stats;
-    pj_preloaded preloaded;
     pj_shader_info info;
     pj_batch batch;
     memset(&stats, 0, sizeof stats);
-    memset(&preloaded, 0, sizeof preloaded);
     memset(&info, 0, sizeof info);
     memset(&batch, 0, sizeof batch);
     /* A structure that ends within `layout` would end within a pointer. */
@@ -294,7 +286,6 @@ static void structure_sizes(struct running *with)
     sizes(&o, options_before, sizeof o, try_options, NULL, PJ_OK);
     sizes(&layout, none, sizeof layout, try_layout, NULL, PJ_OK);
     sizes(&stats, none, sizeof stats, try_stats, with, PJ_OK);
-    sizes(&preloaded, none, sizeof preloaded, try_preloaded, with, PJ_OK);
     sizes(&info, none, sizeof info, try_info, with, PJ_OK);
     batch.count = 1;
     batch.inputs = registers[0][0];

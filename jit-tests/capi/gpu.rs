@@ -229,8 +229,8 @@ fn c_and_rust_replay_a_list_to_the_same_triangles() {
         return;
     }
     for compiler in compilers().iter().filter(|c| !c.cpp) {
-        for standard in compiler.standards() {
-            let program = built("plain", *compiler, standard, "examples/c/gpu.c", &[]);
+        for standard in compiler.program_standards() {
+            let program = built(*compiler, standard, "examples/c/gpu.c", &[]);
             assert_eq!(run_successfully(&program, &[], &[], &[]), want, "{}", compiler.command);
         }
     }

@@ -10,7 +10,7 @@ use crate::engine::Compiled;
 use crate::isa::REGS;
 use crate::kernel::direct::Vertex;
 use crate::layout::Offsets;
-use crate::state::{Batch, Exit, Vec4, VertexLayout, Vertices, VerticesMut, copy_one_vertex};
+use crate::state::{Batch, Exit, Vec4, VertexLayout, Vertices, VerticesMut};
 use std::ffi::c_void;
 use std::ops::Range;
 use std::slice;
@@ -76,19 +76,34 @@ unsafe fn run_one(shader: &Compiled, unit: *mut u8, uniforms: *const u8, batch: 
     // SAFETY: the arrays are not null, aligned, and overlap nothing that the run uses. The files of
     // registers and the bank lie within the unit. The caller promises the rest.
     unsafe {
-        let inputs = slice::from_raw_parts(inputs, input_stride);
-        let outputs = slice::from_raw_parts_mut(outputs, output_stride);
         if preserve_unit == 1 {
+            let inputs = slice::from_raw_parts(inputs, input_stride);
+            let outputs = slice::from_raw_parts_mut(outputs, output_stride);
             return direct.run_outputs_raw(uniforms, unit, Vertex { inputs, outputs, input_mask, output_mask });
         }
         let code = direct.get()?;
-        copy_one_vertex(input_mask, inputs, slice::from_raw_parts_mut(unit.add(v as usize).cast(), REGS));
+        copy_registers(input_mask, inputs, unit.add(v as usize).cast());
         // `None` is harmless: the run that follows takes the same inputs.
-        let exit = code.run_copied(uniforms, unit, inputs.as_ptr(), input_mask)?;
+        let exit = code.run_copied(uniforms, unit, inputs, input_mask)?;
         let bank = geometry.as_ref().filter(|g| unit.add(g.bank as usize).read() & 1 != 0);
         let o = o + bank.map_or(0, |g| g.bank_stride);
-        copy_one_vertex(output_mask, slice::from_raw_parts(unit.add(o as usize).cast(), REGS), outputs);
+        copy_registers(output_mask, unit.add(o as usize).cast(), outputs);
         Some(exit)
+    }
+}
+
+/// Copies the registers in `mask`.
+///
+/// # Safety
+/// Both files have these registers.
+#[inline(always)]
+unsafe fn copy_registers(mask: u16, from: *const Vec4, to: *mut Vec4) {
+    let mut left = mask;
+    while left != 0 {
+        let n = left.trailing_zeros() as usize;
+        // SAFETY: the caller promises it.
+        unsafe { to.add(n).write(from.add(n).read()) };
+        left &= left - 1;
     }
 }
 

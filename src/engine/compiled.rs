@@ -151,8 +151,7 @@ impl Compiled {
             (self.resized)(self.held_bytes());
         }
         if let Native::Unsupported(reason) = native
-            // A preloaded shader that no caller requests is not worth a report; its first request
-            // comes here again.
+            // `prepare` comes before the first request, which comes here again.
             && self.requested.load(Ordering::Relaxed)
         {
             // Outside `get_or_init`: the handler may request this very shader.

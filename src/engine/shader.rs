@@ -7,9 +7,9 @@ use super::Tier;
 use super::compiled::Compiled;
 use super::crosscheck::Crosscheck;
 use crate::kernel::direct::Vertex;
-use crate::kernel::{KernelStats, Unsupported};
+use crate::kernel::{KernelStats, Unsupported, copy_registers};
 use crate::layout::{Host, HostEmitter, Layout};
-use crate::state::{Batch, Emitter, Exit, NoEmitter, Uniforms, Unit, copy_one_vertex};
+use crate::state::{Batch, Emitter, Exit, NoEmitter, Uniforms, Unit};
 use std::sync::Arc;
 
 /// One entry of a program, ready to run. Cheap to clone. Any number of threads may run it at once,
@@ -67,12 +67,12 @@ impl Shader {
                 }
             } else {
                 let (taken, wanted) = (batch.inputs_taken(), batch.outputs_wanted());
-                copy_one_vertex(taken, batch.inputs.registers(), &mut unit.v);
+                copy_registers(taken, batch.inputs.registers(), &mut unit.v);
                 let exit = match self.0.direct().run_copied(uniforms, unit, batch.inputs.registers(), taken) {
                     Some(exit) => exit,
                     None => self.run_by_kernel(uniforms, unit, &mut NoEmitter),
                 };
-                copy_one_vertex(wanted, unit.outputs(), batch.outputs.registers());
+                copy_registers(wanted, unit.outputs(), batch.outputs.registers());
                 return exit;
             }
         }

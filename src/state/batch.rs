@@ -274,28 +274,6 @@ pub fn copy_registers(mask: u16, from: &[Vec4], to: &mut [Vec4]) {
     }
 }
 
-/// [`copy_registers`] where the copy is most of the work: straight code if the mask is the first
-/// registers.
-#[inline(always)]
-pub(crate) fn copy_one_vertex(mask: u16, from: &[Vec4], to: &mut [Vec4]) {
-    #[inline(always)]
-    fn first<const N: usize>(from: &[Vec4], to: &mut [Vec4]) -> Option<()> {
-        *to.first_chunk_mut::<N>()? = *from.first_chunk::<N>()?;
-        Some(())
-    }
-    let copied = match mask {
-        0x01 => first::<1>(from, to),
-        0x03 => first::<2>(from, to),
-        0x07 => first::<3>(from, to),
-        0x0F => first::<4>(from, to),
-        0x1F => first::<5>(from, to),
-        _ => None,
-    };
-    if copied.is_none() {
-        copy_registers(mask, from, to);
-    }
-}
-
 /// Registers of `count` vertices; `None` for an invalid stride or on overflow.
 #[inline]
 fn register_count(stride: usize, count: usize) -> Option<usize> {

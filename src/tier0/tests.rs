@@ -198,3 +198,35 @@ fn decoded_code_stays_in_proportion_to_the_words() {
         assert!(bytes <= 64 * 4 * words.max(16), "{bytes} bytes for {words} words");
     }
 }
+
+// The targets without threads have one stack of a fixed size.
+#[cfg(not(target_family = "wasm"))]
+#[test]
+#[cfg_attr(miri, ignore = "Miri's own frames are not those of the machine")]
+fn decoding_and_runs_of_any_kind_fit_in_64_kib_of_stack() {
+    // Groups with each kind of operation, divergent loops and addresses, and vertices in order.
+    let groups = ".in a v0\n.out o0 position\n.proc main\n dp4 r0.x, a, a\n mad r0.yzw, a, a, a\n rcp r1, r0.x\n \
+        rsq r2, r1.x\n ex2 r3, r1.x\n lg2 r4, r1.x\n litp r5, r4\n mova a0.xy, a\n mov r6, c0[a0.x]\n \
+        cmp a, le, gt, r6\n ifc cmp.x\n for i0\n add r0, r1, r0\n .end\n .else\n slt r0, a, r0\n .end\n \
+        mov o0, r0\n end\n.end";
+    for source in [groups, KEEPS] {
+        for precision in Precision::ALL {
+            let shbin = assemble(source).expect("a good source").shbin;
+            let (program, entry) = (shbin.program().expect("short"), shbin.dvles[0].entry());
+            let run = move || {
+                let explored = Explored::new(&program, entry, Limits::default().states).ok();
+                let config = Config { precision, ..Config::default() };
+                let kernel = Tier0::default().kernel(explored.as_ref(), &program, entry, &config);
+                let mut unit = Box::new(Unit::new());
+                kernel.run(&Uniforms::new(), &mut unit, &mut NoEmitter);
+                for (count, preserve_unit) in [(5, false), (5, true), (70, false), (70, true)] {
+                    outputs(&kernel, &mut unit, count, preserve_unit);
+                }
+                kernel.stats().groups
+            };
+            // The thread's own frames come on top.
+            let thread = std::thread::Builder::new().stack_size((64 << 10) + (8 << 10)).spawn(run);
+            assert_eq!(thread.expect("a thread").join().expect("no panic"), 4, "{source}");
+        }
+    }
+}

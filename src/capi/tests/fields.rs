@@ -24,11 +24,10 @@ fn structures_match_the_recorded_sizes_and_offsets() {
         }
         "pj_options" PjOptions {
             struct_size, backend, precision, fuel, crosscheck, cache_bytes, layout, event, user, profile_directory, profiler,
-            threads, memory, store_directory, compile_after
+            threads, memory, compile_after
         }
         "pj_memory" PjMemory { struct_size, install, release, user }
         "pj_stats" PjStats { struct_size, hits, misses, evictions, entries, bytes }
-        "pj_preloaded" PjPreloaded { struct_size, programs, rejected, skipped }
         "pj_shader_info" PjShaderInfo { struct_size, tier, deoptimised, groups, bailouts, native_bytes }
         "pj_batch" PjBatch { struct_size, count, inputs, outputs, input_mask, output_mask, input_stride, output_stride, preserve_unit, vertex_layout }
         "pj_emitted" PjEmitted { outputs, vertex, primitive, winding, reserved }
