@@ -186,7 +186,10 @@ fn indices_out_of_range_bail_out() {
     };
     assert_eq!(same_as_interpreter(&main(body), near, ALL_REGISTERS), (ALL, 0));
     // c96 to c127 read ones, c128 is c0 again, and an index outside of -128..=127 counts as 0.
-    for (vertex, index) in [(1, 76.0), (2, 120.0), (3, 128.0), (4, -129.0), (5, -21.0), (6, f32::NAN), (7, 3e9)] {
+    // c24[72] is c96.
+    for (vertex, index) in
+        [(0, 72.0), (1, 76.0), (2, 120.0), (3, 128.0), (4, -129.0), (5, -21.0), (6, f32::NAN), (7, 3e9)]
+    {
         let far = |n| {
             let mut v = near(n);
             if n == vertex {
@@ -359,6 +362,19 @@ fn groups_that_run_out_of_fuel_or_leave_a_loop_divergently_bail_out() {
 }
 
 #[test]
+fn a_run_that_does_not_end_finds_what_the_group_before_left() {
+    // It leaves `o0` and `r1` as they are.
+    let body = " mov r0, v0\n cmp c20.xy, lt, lt, r0.xy\n breakc cmp.x\n mov r1, v1\n mov o0, r1";
+    // The first vertex of the second group, and the tail's only one.
+    for stray in [4, 8, 16] {
+        let vertex = |n| if n == stray { [[100.0; 4]; 16] } else { numbers(n) };
+        let (groups, bailouts) = same_as_interpreter(&main(body), vertex, ALL_REGISTERS);
+        assert_eq!(groups + bailouts, ALL);
+        assert!(bailouts > 0);
+    }
+}
+
+#[test]
 fn dependent_vertices_run_in_order_with_a_reason() {
     for (body, why) in [
         (" add r0, r0, v0\n mov o0, r0", "r0.x may hold a value of an earlier vertex"),
@@ -412,7 +428,7 @@ fn a_shader_that_bails_out_often_stops_running_groups() {
 }
 
 /// Bodies with AoS outputs.
-const AOS_BODIES: [&str; 9] = [
+const AOS_BODIES: [&str; 10] = [
     " mov o0, v0\n mov o1, v1.wzyx\n mov o2, -v2\n mov o3, c3\n mov o4, c4.yyyy\n mov o5, -c5.xxxx\n mov o6, -c6.wzyx\n mov r0, v3",
     " mul o0, c1.zzzz, v0.xyyy\n mul o1, c2, v1\n mul o2, -c3.wzyx, v2\n mul o3, c4.xyxy, -v3\n mov r7, v5\n mul r1, v4, r7\n mul o4, r1, v6.yzwx",
     " mul r0.xyz, c1.wwww, v2.xyzz\n mov r0.w, c2.yyyy\n mov o0, r0\n mov r1.xy, v1\n mov r1.zw, v3.xxxy\n mov o1, r1\n mov r2.yz, c5.xxyy\n
@@ -423,6 +439,9 @@ const AOS_BODIES: [&str; 9] = [
     // A matrix times an input.
     " mov r0.xyz, v0\n mov r0.w, c9.y\n dp4 o0.x, c0, r0\n dp4 o0.y, c1.wzyx, r0\n dp4 o0.z, -c2, r0\n dp4 o0.w, c3, r0\n
         dp4 r1.x, c4, -v1.yzwx\n dp4 r1.y, -c5, -v1.yzwx\n dp4 r1.z, c6, -v1.yzwx\n dp4 r1.w, c7, -v1.yzwx\n mov o1, r1.wxyz",
+    // The same, negated.
+    " dp4 r0.x, c0, v0\n dp4 r0.y, c1, v0\n dp4 r0.z, c2, v0\n dp4 r0.w, c3, v0\n mov o0, -r0\n mov r1, -v1\n dp4 o1.x, c0, r1\n dp4 o1.y, c1, r1\n
+        dp4 o1.z, c2, r1\n dp4 o1.w, c3, r1\n mov r2.xyz, -v2\n mov r2.w, v2.x\n dp4 o2.x, c4, r2\n dp4 o2.y, c5, r2\n dp4 o2.z, c6, r2\n dp4 o2.w, c7, r2",
     " mov r2.w, c8.x\n mov r2.xyz, v1\n dp3 o0.x, c0, v0\n dp3 o0.y, c1.yyxx, v0\n dp3 o0.z, c2, v0\n mov o0.w, v2.x\n
         dph o1.x, v1, c3\n dph o1.y, v1, -c4\n dph o1.z, v1, c5.wzyx\n dph o1.w, v1, c6\n
         dph o2.x, -r2, c3\n dph o2.y, -r2, c4\n dph o2.z, -r2, c5\n dph o2.w, -r2, c6",
