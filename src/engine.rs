@@ -75,7 +75,7 @@ pub enum Tier {
 #[derive(Clone, Debug)]
 pub enum Event {
     /// A shader stays on tier 0 although the host wants native code. Its results are the same, and
-    /// its runs slower. Reported once for each reason.
+    /// its runs slower. Reported once for each kind of reason.
     Fallback {
         /// The entry of the first such shader.
         entry: Entry,
@@ -312,9 +312,10 @@ impl Engine {
         self.background.queue().wait();
     }
 
-    /// Why this engine compiles no native code at all, although the host wants it. A system's
-    /// refusal of executable memory is known from the first compilation on.
-    pub fn no_native(&self) -> Option<&Unsupported> {
+    /// Why this engine compiles no native code now, although the host wants it. After a refusal of
+    /// executable memory no compilation begins, until a shader with native code is dropped, or
+    /// [`Engine::clear`].
+    pub fn no_native(&self) -> Option<Unsupported> {
         self.compiler.no_native()
     }
 
@@ -323,9 +324,11 @@ impl Engine {
         self.cache.stats()
     }
 
-    /// Empties the cache. Shaders that the host holds stay usable.
+    /// Empties the cache. Shaders that the host holds stay usable. If the system has refused
+    /// executable memory, the next compilation tries again.
     pub fn clear(&self) {
         self.cache.clear();
+        self.compiler.forget_refusal();
     }
 }
 

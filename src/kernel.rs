@@ -256,6 +256,13 @@ pub enum Unsupported {
         /// The number of blocks.
         blocks: usize,
     },
+    /// Native code would have more instructions of CLIF, the code generator's input, than the limit.
+    TooMuchCode {
+        /// The limit.
+        limit: usize,
+        /// The number of instructions, at most.
+        estimate: usize,
+    },
     /// The entry is a geometry program, and the host's layout has no offsets for the state that
     /// `SETEMIT` changes.
     NoGeometry,
@@ -276,6 +283,9 @@ impl fmt::Display for Unsupported {
             }
             Unsupported::TooManyBlocks { limit, blocks } => {
                 write!(f, "control flow has {blocks} blocks, more than {limit}")
+            }
+            Unsupported::TooMuchCode { limit, estimate } => {
+                write!(f, "native code would have some {estimate} instructions, more than {limit}")
             }
             Unsupported::NoGeometry => {
                 f.write_str("the host's layout has no place for what geometry programs change (`geometry`)")

@@ -297,3 +297,11 @@ impl Compiled {
         native.max(self.program.bytes()) + others.iter().sum::<usize>() + graph
     }
 }
+
+impl Drop for Compiled {
+    fn drop(&mut self) {
+        if let Some(Native::Code(_)) = self.native.get() {
+            self.compiler.forget_refusal();
+        }
+    }
+}

@@ -7,7 +7,8 @@ use crate::background::Queue;
 use crate::cache::Exploration;
 use crate::kernel::{Backend, Config, Kernel, Unsupported};
 use crate::program::{Entry, Program};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::mem::{self, Discriminant};
+use std::sync::{Arc, Mutex};
 
 /// A backend that an engine compiles native code with.
 pub(super) trait NativeBackend: Backend {
@@ -43,11 +44,11 @@ pub(super) struct Compiler {
     choice: BackendChoice,
     compile_after: u32,
     queue: Queue,
-    /// Set by the first compilation that needs executable memory: the error, if there is none. Then
-    /// later ones need not try. A refusal after a success may pass, when shaders are evicted.
-    first_memory: OnceLock<Option<Unsupported>>,
-    /// Few: most reasons apply to every program.
-    reported: Mutex<Vec<Unsupported>>,
+    /// The system's refusal of executable memory. Until code memory is released, later compilations
+    /// would fail too, so none begins.
+    refusal: Mutex<Option<Unsupported>>,
+    /// The kinds of reasons.
+    reported: Mutex<Vec<Discriminant<Unsupported>>>,
     events: EventHandler,
 }
 
@@ -58,8 +59,8 @@ impl Compiler {
         queue: Queue,
     ) -> Compiler {
         let Options { backend: choice, compile_after, ref events, .. } = *options;
-        let (first_memory, reported) = Default::default();
-        Compiler { backend, choice, compile_after, queue, first_memory, reported, events: events.clone() }
+        let (refusal, reported) = Default::default();
+        Compiler { backend, choice, compile_after, queue, refusal, reported, events: events.clone() }
     }
 
     /// The tiers that the host wants.
@@ -77,9 +78,14 @@ impl Compiler {
         self.backend.as_ref()?.as_ref().ok().map(|backend| backend.name())
     }
 
-    /// Why there is no native code at all, although the host wants it.
-    pub(super) fn no_native(&self) -> Option<&Unsupported> {
-        self.backend.as_ref()?.as_ref().err().or_else(|| self.first_memory.get()?.as_ref())
+    /// Why the next shader gets no native code, whichever it is, although the host wants it.
+    pub(super) fn no_native(&self) -> Option<Unsupported> {
+        self.backend.as_ref()?.as_ref().err().cloned().or_else(|| lock(&self.refusal).clone())
+    }
+
+    /// Code memory was released, so the system may give some again.
+    pub(super) fn forget_refusal(&self) {
+        *lock(&self.refusal) = None;
     }
 
     /// Whether a lookup compiles a new shader before it returns: because the host requires it, or
@@ -108,26 +114,25 @@ impl Compiler {
     ) -> Option<Result<Arc<dyn Kernel>, Unsupported>> {
         let backend = self.backend.as_ref()?;
         if let Some(reason) = self.no_native() {
-            return Some(Err(reason.clone()));
+            return Some(Err(reason));
         }
         let result = backend.as_ref().map_err(Unsupported::clone).and_then(|backend| match explored {
             Some(explored) => backend.compile_explored(explored, program, entry, config),
             None => backend.compile(program, entry, config),
         });
-        match &result {
-            Ok(_) => _ = self.first_memory.set(None),
-            Err(reason @ Unsupported::NoExecMemory { .. }) => _ = self.first_memory.set(Some(reason.clone())),
-            Err(_) => (),
+        if let Err(reason @ Unsupported::NoExecMemory { .. }) = &result {
+            *lock(&self.refusal) = Some(reason.clone());
         }
         Some(result)
     }
 
-    /// Reports that `entry` runs on tier 0, once for each reason.
+    /// Reports that `entry` runs on tier 0, once for each kind of reason.
     pub(super) fn report(&self, entry: Entry, reason: &Unsupported) {
         let mut reported = lock(&self.reported);
-        let is_new = !reported.contains(reason);
+        let kind = mem::discriminant(reason);
+        let is_new = !reported.contains(&kind);
         if is_new {
-            reported.push(reason.clone());
+            reported.push(kind);
         }
         // The handler may cause another report.
         drop(reported);

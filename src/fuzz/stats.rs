@@ -98,6 +98,7 @@ fn reason_name(reason: &Unsupported) -> &'static str {
         Unsupported::NoExecMemory { .. } => "no executable memory",
         Unsupported::TooManyStates { .. } => "too many states",
         Unsupported::TooManyBlocks { .. } => "too many blocks",
+        Unsupported::TooMuchCode { .. } => "too much code",
         Unsupported::NoGeometry => "layout without geometry",
         Unsupported::Codegen { .. } => "code generator",
     }

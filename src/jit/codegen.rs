@@ -8,7 +8,7 @@ use super::emit::Products;
 use super::settings::{Settings, Variant};
 use super::stages::{Stages, Timings};
 use super::target::Machine;
-use super::{batch, vertex};
+use super::{batch, estimate, vertex};
 use crate::ir::analysis::multiplies;
 use crate::ir::cfg::{Cfg, Explored, Limits};
 use crate::ir::{Form, Func, Inst};
@@ -32,7 +32,8 @@ pub(super) struct CodeGenerator {
     pub(super) limits: Limits,
 }
 
-/// Allocations that a later compilation uses again.
+/// The memory of one compilation. It is freed afterwards: using it again saves little, and keeps
+/// what the largest compilation took.
 pub(super) struct Scratch {
     pub(super) context: Context,
     builder: FunctionBuilderContext,
@@ -104,6 +105,13 @@ impl CodeGenerator {
         }
     }
 
+    /// Fails if code of `func` for one vertex would be too large.
+    pub(super) fn check_size(&self, func: &Func, products: Products, config: &Config) -> Result<(), Unsupported> {
+        let (limit, estimate) =
+            (estimate::limit(func), estimate::vertex_instructions(func, products, config.precision));
+        if estimate > limit { Err(Unsupported::TooMuchCode { limit, estimate }) } else { Ok(()) }
+    }
+
     /// SSA -> CLIF for one vertex, in `scratch`.
     pub(super) fn vertex_clif(
         &self,
@@ -155,10 +163,13 @@ impl CodeGenerator {
                 let interleaved = policy::interleaves(self.settings.interleave, &func);
                 let variant = BatchVariant { layout: VertexLayout::Aos, interleaved };
                 let plan = BatchPlan::new(&func, variant.layout, config.precision)?;
+                plan.check_size(&func, interleaved)?;
                 Some(self.batch_clif(&func, &plan, variant, config, &mut scratch))
             }
             _ => {
-                self.vertex_clif(&func, self.products(&func, config.precision), Stores::Unit, config, &mut scratch);
+                let products = self.products(&func, config.precision);
+                self.check_size(&func, products, config).map_err(NoBatchCode::Unsupported)?;
+                self.vertex_clif(&func, products, Stores::Unit, config, &mut scratch);
                 None
             }
         };

@@ -18,6 +18,7 @@ mod abi;
 mod batch;
 mod codegen;
 mod emit;
+mod estimate;
 mod profile;
 mod runtime;
 mod settings;
@@ -43,7 +44,7 @@ use runtime::install::install;
 use runtime::kernel::Parts;
 use runtime::lazy_code::{BatchCode, OutputsCode, Recompiler};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 pub use batch::policy::{BatchShape, NoBatchCode};
@@ -58,7 +59,6 @@ pub use target::Target;
 /// Compiles programs to native code.
 pub struct Jit {
     generator: CodeGenerator,
-    scratch: Mutex<Vec<Scratch>>,
     /// Memory for one function, where the host provides none.
     memory: fn() -> CodeMemory,
     host: HostServices,
@@ -104,8 +104,8 @@ impl Jit {
         let isa = target::host(&settings)?;
         let profiler = settings.profiler.clone();
         let generator = CodeGenerator { isa, variant, settings, limits: Limits::default() };
-        let (scratch, profile) = Default::default();
-        let jit = Arc::new(Jit { generator, scratch, memory: CodeMemory::default, host, last_resort, profile });
+        let profile = OnceLock::new();
+        let jit = Arc::new(Jit { generator, memory: CodeMemory::default, host, last_resort, profile });
         // The first compilation of a process costs several times as much as the next: it touches
         // new pages. Better here than at a game's first shader; it does not matter if it fails.
         static WARM: AtomicBool = AtomicBool::new(false);
@@ -185,14 +185,6 @@ impl Jit {
         self.generator.explain(program, entry, config)
     }
 
-    fn with_scratch<T>(&self, work: impl FnOnce(&mut Scratch) -> T) -> T {
-        let pool = || self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut scratch = pool().pop().unwrap_or_default();
-        let result = work(&mut scratch);
-        pool().push(scratch);
-        result
-    }
-
     fn code_memory(&self) -> CodeMemory {
         match &self.host.memory {
             Some(host) => CodeMemory::of(host.clone()),
@@ -220,12 +212,11 @@ impl Source {
         timings: &mut Timings,
     ) -> Result<Code, Unsupported> {
         let generator = &self.jit.generator;
-        self.jit.with_scratch(|scratch| {
-            let start = Instant::now();
-            generator.vertex_clif(func, products, stores, &self.config, scratch);
-            timings.lower = start.elapsed();
-            self.install(scratch, profile::kind(generator.variant, products, stores), 1, timings)
-        })
+        generator.check_size(func, products, &self.config)?;
+        let (start, mut scratch) = (Instant::now(), Scratch::default());
+        generator.vertex_clif(func, products, stores, &self.config, &mut scratch);
+        timings.lower = start.elapsed();
+        self.install(&mut scratch, profile::kind(generator.variant, products, stores), 1, timings)
     }
 
     /// Installs the function in `scratch`, `kind` in profiles, whose vertices come in multiples of
@@ -270,10 +261,10 @@ impl Recompiler for Source {
     fn batch_code(&self, variant: BatchVariant) -> Result<BatchCode, NoBatchCode> {
         let mut plan = BatchPlan::new(&self.func, variant.layout, self.config.precision)?;
         plan.counts_bailouts = self.jit.generator.settings.count_bailouts;
-        let code = self.jit.with_scratch(|scratch| {
-            self.jit.generator.batch_clif(&self.func, &plan, variant, &self.config, scratch);
-            self.install(scratch, variant.name(), variant.step(), &mut Timings::default())
-        });
+        plan.check_size(&self.func, variant.interleaved)?;
+        let mut scratch = Scratch::default();
+        self.jit.generator.batch_clif(&self.func, &plan, variant, &self.config, &mut scratch);
+        let code = self.install(&mut scratch, variant.name(), variant.step(), &mut Timings::default());
         // Vertices would run in order from then on, and no test would notice.
         if cfg!(debug_assertions)
             && let Err(failed @ Unsupported::Codegen { .. }) = &code

@@ -20,7 +20,7 @@ mod lower;
 mod matrix_product;
 mod operands;
 pub(super) mod policy;
-mod predicate;
+pub(super) mod predicate;
 mod relative;
 mod unroll;
 mod vertex_addresses;
@@ -47,6 +47,7 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use fold_loads::LoadFolding;
 use hoist::Hoisted;
 use policy::{BatchPlan, BatchShape, BatchVariant};
+use predicate::PredicationBudget;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use unroll::GroupLoop;
 use vertex_addresses::VertexAddresses;
@@ -110,8 +111,7 @@ struct BatchLowering<'a, 'f> {
     bailout: clif::Block,
     /// Conditions that hold if all lanes of a mask are set; all others hold if any lane is.
     all_lanes_tests: HashSet<clif::Value>,
-    /// Instructions and blocks that predication may still add.
-    predication_budget: usize,
+    predication_budget: PredicationBudget,
     shape: BatchShape,
     /// For each value the pc of its definition.
     pcs: Vec<u16>,
@@ -177,7 +177,7 @@ pub(crate) fn lower(
         exit,
         bailout,
         all_lanes_tests: HashSet::new(),
-        predication_budget: predicate::MAX_PREDICATED,
+        predication_budget: PredicationBudget::default(),
         shape: BatchShape { interleaved: variant.interleaved, ..BatchShape::default() },
         pcs: definition_pcs(func),
     };

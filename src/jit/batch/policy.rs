@@ -11,13 +11,14 @@ use crate::ir::analysis::{Components, Dependence, Independence, XYZW, prove};
 use crate::ir::{Func, Value};
 use crate::isa::numeric::Precision;
 use crate::jit::abi::GROUP;
+use crate::jit::estimate;
 use crate::jit::settings::{Interleave, Settings};
 use crate::kernel::Unsupported;
 use crate::state::VertexLayout;
 use std::fmt;
 use std::ops::Range;
 
-/// Larger functions take too long to compile as batch code. No real shader comes near.
+/// Larger functions take too long to analyse. No real shader comes near.
 const MAX_NODES: usize = 4096;
 /// The same where two groups are interleaved, which doubles the code.
 const MAX_INTERLEAVED_NODES: usize = 512;
@@ -47,7 +48,8 @@ pub enum NoBatchCode {
     Dependent(Dependence),
     /// Batch code computes in single precision only.
     Precision,
-    /// The program is larger than any real one.
+    /// The program is larger than any real one: too many values, or too many instructions of CLIF
+    /// by the [estimate](crate::jit::estimate).
     TooLarge,
     /// It did not compile.
     Unsupported(Unsupported),
@@ -146,6 +148,14 @@ impl BatchPlan {
         let soa = outputs.iter().filter(|store| store.components != XYZW || !aos[store.value.0 as usize]);
         let live = func.live_from(soa.map(|store| (store.value, store.components)).collect());
         BatchPlan { live, divergent, aos, written, always_ends, counts_bailouts: false }
+    }
+
+    /// Fails if the code would be too large.
+    pub(crate) fn check_size(&self, func: &Func, interleaved: bool) -> Result<(), NoBatchCode> {
+        match estimate::batch_instructions(func, self, interleaved) > estimate::limit(func) {
+            true => Err(NoBatchCode::TooLarge),
+            false => Ok(()),
+        }
     }
 
     /// Whether output register `n`, if it holds `value` when a run ends, is computed in AoS form.

@@ -11,11 +11,15 @@ use crate::ir::analysis::components;
 use crate::ir::{Edge, Func, Inst, Terminator, Type, Value};
 use crate::jit::batch::bailout::BailoutReason;
 use crate::jit::batch::{BatchLowering, BatchValue};
+use crate::jit::estimate;
 use cranelift_codegen::ir::{self as clif, BlockArg, InstBuilder, SourceLoc, types};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Instructions and blocks that predication may copy, in all. Real shaders have some dozens.
-pub(crate) const MAX_PREDICATED: usize = 512;
+const MAX_PREDICATED: usize = 512;
+
+/// CLIF instructions that predication may add, as estimated, beyond those of the originals.
+pub(in crate::jit) const MAX_PREDICATED_INSTRUCTIONS: usize = 4096;
 
 /// The blocks between a branch and its join.
 pub(crate) struct Region {
@@ -24,6 +28,20 @@ pub(crate) struct Region {
     join: usize,
     /// Number of instructions and blocks.
     cost: usize,
+}
+
+/// What predication may still add.
+pub(super) struct PredicationBudget {
+    /// Instructions and blocks of the IR.
+    cost: usize,
+    /// Instructions of CLIF.
+    instructions: usize,
+}
+
+impl Default for PredicationBudget {
+    fn default() -> PredicationBudget {
+        PredicationBudget { cost: MAX_PREDICATED, instructions: MAX_PREDICATED_INSTRUCTIONS }
+    }
 }
 
 /// An edge into a block, and the lanes that take it.
@@ -70,12 +88,20 @@ impl<'a> BatchLowering<'a, '_> {
     /// The region that predicates the branch at the end of block `from`, if one can.
     pub(crate) fn predicable_region(&self, from: usize) -> Option<Region> {
         let func = self.func;
-        let region = Region::of(func, from, self.predication_budget)?;
+        let region = Region::of(func, from, self.predication_budget.cost)?;
+        if self.instructions_of(&region) > self.predication_budget.instructions {
+            return None;
+        }
         let mut incoming: BTreeMap<usize, Vec<&Edge>> = BTreeMap::new();
         for edge in region.blocks.iter().chain([&from]).flat_map(|&b| func.blocks[b].term.edges()) {
             incoming.entry(edge.to).or_default().push(edge);
         }
         incoming.iter().all(|(&to, edges)| self.can_select(to, edges)).then_some(region)
+    }
+
+    fn instructions_of(&self, region: &Region) -> usize {
+        let blocks = region.blocks.iter().map(|&id| &self.func.blocks[id]);
+        blocks.map(|block| estimate::batch_block(self.func, self.plan, block)).sum()
     }
 
     /// Writes the predicated copy of `region`, from block `at` on. The lanes of `mask` take `yes`,
@@ -89,7 +115,8 @@ impl<'a> BatchLowering<'a, '_> {
         no: &'a Edge,
     ) {
         let func = self.func;
-        self.predication_budget -= region.cost;
+        self.predication_budget.cost -= region.cost;
+        self.predication_budget.instructions -= self.instructions_of(region);
         self.b.set_cold_block(at);
         self.b.switch_to_block(at);
         self.start_block();

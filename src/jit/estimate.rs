@@ -1,0 +1,190 @@
+//! A function -> an upper bound of the CLIF instructions of its code, before any is made.
+//!
+//! Time, memory and code size of a compilation grow with the number of CLIF instructions. Beyond
+//! [`MAX_INSTRUCTIONS`] nothing is lowered, and tier 0 serves. Real shaders need a small part of it.
+//!
+//! The weights are measured for each operation, with swizzled and negated operands; a test compares
+//! the bound with the code of random programs. It must not know how operations are lowered.
+
+use super::batch::policy::BatchPlan;
+use super::batch::predicate::MAX_PREDICATED_INSTRUCTIONS;
+use super::emit::Products;
+use crate::ir::{Block, Form, Func, Inst, Node, Terminator, Type, Value};
+use crate::isa::numeric::Precision;
+use crate::isa::{DotOp, PointwiseOp, ScalarOp, VectorOp};
+use crate::jit::abi::GROUP;
+use std::collections::HashSet;
+
+/// The most instructions of code that serves runs.
+pub(super) const MAX_INSTRUCTIONS: usize = 16_384;
+
+/// The same in memory form, which only tests and benchmarks run.
+const MAX_INSTRUCTIONS_IN_MEMORY: usize = 8 * MAX_INSTRUCTIONS;
+
+/// The limit for code of `func`.
+pub(super) fn limit(func: &Func) -> usize {
+    match func.form {
+        Form::Ssa => MAX_INSTRUCTIONS,
+        Form::Memory => MAX_INSTRUCTIONS_IN_MEMORY,
+    }
+}
+
+/// What the number format and the form of products add to an operation.
+#[derive(Clone, Copy)]
+struct Steps {
+    /// Instructions that round a result.
+    rounding: usize,
+    /// Instructions that test a product.
+    product: usize,
+    /// Instructions that narrow an input or a uniform.
+    operand: usize,
+    /// Instructions that guard an operand.
+    guard: usize,
+}
+
+impl Steps {
+    fn new(products: Products, precision: Precision) -> Steps {
+        let speculates = products == Products::Speculative;
+        match precision {
+            Precision::F32 if speculates => Steps { rounding: 0, product: 0, operand: 0, guard: 4 },
+            Precision::F32 => Steps { rounding: 0, product: 9, operand: 0, guard: 0 },
+            Precision::F24 { .. } if speculates => Steps { rounding: 17, product: 0, operand: 26, guard: 0 },
+            Precision::F24 { .. } => Steps { rounding: 37, product: 2, operand: 26, guard: 0 },
+        }
+    }
+}
+
+/// The bound for code that runs one vertex.
+pub(super) fn vertex_instructions(func: &Func, products: Products, precision: Precision) -> usize {
+    let steps = Steps::new(products, precision);
+    let mut total = 64;
+    for block in &func.blocks {
+        total += 8 + 2 * block.params.len();
+        let mut leaves = HashSet::new();
+        for (_, inst) in &block.insts {
+            total += match *inst {
+                Inst::Def(value) => {
+                    let mut operands = 0;
+                    let node = func.node(value);
+                    node.for_each_use(|operand| {
+                        // Narrowed once a block in SSA form.
+                        if is_external(func, operand) && (leaves.insert(operand) || func.form == Form::Memory) {
+                            operands += 3 + steps.operand;
+                        }
+                    });
+                    operands + vertex_node(node, steps)
+                }
+                Inst::Store(..) => 4 + steps.guard,
+                Inst::Emit => 300,
+                Inst::Setemit(_) => 8,
+            };
+        }
+        total += arguments(func, &block.term, |_| 2);
+    }
+    total
+}
+
+/// The bound for batch code.
+pub(super) fn batch_instructions(func: &Func, plan: &BatchPlan, interleaved: bool) -> usize {
+    let blocks: usize = func.blocks.iter().map(|block| batch_block(func, plan, block)).sum();
+    let predicated = blocks.min(MAX_PREDICATED_INSTRUCTIONS);
+    let total = 256 + blocks + predicated;
+    if interleaved { 2 * total } else { total }
+}
+
+/// The bound for one block in batch code.
+pub(super) fn batch_block(func: &Func, plan: &BatchPlan, block: &Block) -> usize {
+    let live = |value: Value| plan.live[value.0 as usize].count_ones() as usize;
+    let insts = block.insts.iter().map(|(_, inst)| match *inst {
+        Inst::Def(value) if live(value) == 0 => 0,
+        Inst::Def(value) => {
+            let mut operands = 0;
+            let node = func.node(value);
+            node.for_each_use(|operand| operands += usize::from(is_external(func, operand)) * 2 * GROUP);
+            operands + batch_node(node, live(value))
+        }
+        // Guards, the transpose, and a store for each vertex.
+        Inst::Store(..) => 32,
+        Inst::Emit | Inst::Setemit(_) => 0,
+    });
+    24 + block.params.iter().map(|param| live(*param)).sum::<usize>()
+        + insts.sum::<usize>()
+        + arguments(func, &block.term, live)
+}
+
+/// Whether the value is loaded from outside of the code's registers.
+fn is_external(func: &Func, value: Value) -> bool {
+    matches!(func.node(value), Node::Input(_) | Node::Uniform(_) | Node::Load(_))
+}
+
+/// Instructions of a terminator, of which each argument takes `each`.
+fn arguments(func: &Func, term: &Terminator, each: impl Fn(Value) -> usize) -> usize {
+    let params = term.edges().flat_map(|edge| &func.blocks[edge.to].params);
+    8 + params.map(|param| each(*param)).sum::<usize>()
+}
+
+fn vertex_node(node: &Node, steps: Steps) -> usize {
+    let Steps { rounding, product, operand, guard } = steps;
+    match node {
+        Node::Alu { op, .. } => match op {
+            VectorOp::Pointwise(PointwiseOp::Add) => 10 + rounding,
+            VectorOp::Pointwise(PointwiseOp::Mul) => 10 + rounding + product,
+            VectorOp::Pointwise(PointwiseOp::Mad) => 16 + 2 * rounding + product,
+            VectorOp::Pointwise(PointwiseOp::Max | PointwiseOp::Min) => 14 + 2 * guard,
+            VectorOp::Pointwise(PointwiseOp::Sge | PointwiseOp::Slt) => 16 + 2 * guard,
+            VectorOp::Pointwise(PointwiseOp::Flr) => 8 + rounding,
+            VectorOp::Pointwise(PointwiseOp::Mov) => 6,
+            VectorOp::Dot(_) => 28 + 3 * rounding + product,
+            VectorOp::Dst => 18 + rounding + product,
+            VectorOp::Litp => 16 + guard,
+        },
+        Node::Scalar { op, .. } => scalar(*op) + 2 * rounding,
+        Node::Compare { .. } => 8 + 2 * guard,
+        Node::ToAddress(_) => 12 + guard,
+        Node::Relative { .. } => 26 + operand,
+        Node::Load(_) => 8,
+        Node::Merge { .. } | Node::Offset(_) | Node::Add(..) | Node::Flip(_) => 6,
+        Node::Param(_)
+        | Node::Const(_)
+        | Node::Int(_)
+        | Node::Flag(_)
+        | Node::Input(_)
+        | Node::Uniform(_)
+        | Node::IntUniform { .. } => 1,
+    }
+}
+
+/// Instructions of an operation whose result has `live` components.
+fn batch_node(node: &Node, live: usize) -> usize {
+    match node {
+        Node::Alu { op, .. } => match op {
+            VectorOp::Pointwise(op) => {
+                live * match op {
+                    PointwiseOp::Add | PointwiseOp::Mul | PointwiseOp::Mov => 2,
+                    PointwiseOp::Flr => 2,
+                    PointwiseOp::Mad => 4,
+                    PointwiseOp::Max | PointwiseOp::Min => 8,
+                    PointwiseOp::Sge | PointwiseOp::Slt => 9,
+                }
+            }
+            VectorOp::Dot(DotOp::Dp3) => 8,
+            VectorOp::Dot(DotOp::Dp4 | DotOp::Dph) => 12,
+            VectorOp::Dst => 8,
+            VectorOp::Litp => 20,
+        },
+        Node::Scalar { op, .. } => scalar(*op),
+        Node::Relative { .. } => 16 + 12 * live,
+        Node::ToAddress(_) => 16,
+        Node::Offset(_) => 24,
+        node if node.ty() == Type::Vec4 => live,
+        _ => 8,
+    }
+}
+
+fn scalar(op: ScalarOp) -> usize {
+    match op {
+        ScalarOp::Rcp | ScalarOp::Rsq => 9,
+        ScalarOp::Ex2 => 60,
+        ScalarOp::Lg2 => 56,
+    }
+}

@@ -1,0 +1,153 @@
+//! Budgets of compilations: the estimate bounds the code, and programs beyond the limit fail before
+//! anything is lowered.
+
+use crate::isa::float24::Rounding;
+use crate::isa::numeric::Precision;
+use crate::jit::tests::*;
+
+const PRECISIONS: [Precision; 3] =
+    [Precision::F32, Precision::F24 { rounding: Rounding::Nearest }, Precision::F24 { rounding: Rounding::TowardZero }];
+
+/// Each operation with swizzled and negated operands, as the weights of the estimate assume.
+const OPERATIONS: [&str; 21] = [
+    "add r0, r0.wzyx, -r1.yxwz",
+    "add r0.xz, r0.wzyx, -r1.yxwz",
+    "mul r0, r0.wzyx, r1.yxwz",
+    "mad r0, r0.wzyx, r1.yxwz, r0",
+    "max r0, r0.wzyx, -r1.yxwz",
+    "sge r0, r0.wzyx, -r1.yxwz",
+    "slt r0, -r0.wzyx, r1.yxwz",
+    "flr r0, r0.wzyx",
+    "dp3 r0.y, r0.wzyx, r1.yxwz",
+    "dp4 r0, r0.wzyx, r1.yxwz",
+    "dph r0, -r0.wzyx, r1.yxwz",
+    "dst r0, r0.wzyx, -r1.yxwz",
+    "litp r0, r0.wzyx",
+    "rcp r0, r0.y",
+    "rsq r0, r0.w",
+    "ex2 r0, r0.y",
+    "lg2 r0, r0.w",
+    "mova a0.xy, r0.wzyx\n add r0, c0[a0.x], r0",
+    "cmp r0.wz, lt, ge, r1.xy\n mov r0.y, -r0.wzyx\n ifc cmp.x\n add r0, r0, r1\n .end",
+    "add r1, r1.wzyx, v1.yzwx",
+    "ifu b0\n add r0, r0, r1\n .end",
+];
+
+/// The estimates and the sizes of all code of `entry`, by name.
+fn sizes(program: &Arc<Program>, entry: Entry, config: &Config) -> Vec<(&'static str, usize, usize)> {
+    let mut sizes = Vec::new();
+    for variant in [Variant::Batch, Variant::Unoptimised] {
+        let jit = Jit::new(variant, Arc::new(Interp)).expect("native");
+        let generator = &jit.generator;
+        let mut timings = Timings::default();
+        let explore = |limits: Limits| Explored::new(program, entry, limits.states);
+        let Ok(cfg) = generator.cfg(explore, entry, config, &mut timings) else { return sizes };
+        let func = generator.ssa(&cfg, config, &mut timings);
+        let mut scratch = Scratch::default();
+        let first = generator.products(&func, config.precision);
+        for products in [first, Products::Exact] {
+            generator.vertex_clif(&func, products, Stores::Unit, config, &mut scratch);
+            let name = profile::kind(variant, products, Stores::Unit);
+            sizes.push((name, estimate::vertex_instructions(&func, products, config.precision), made(&scratch)));
+        }
+        for interleaved in [false, true] {
+            let batch = BatchVariant { layout: VertexLayout::Aos, interleaved };
+            if variant == Variant::Batch
+                && let Ok(plan) = BatchPlan::new(&func, batch.layout, config.precision)
+            {
+                generator.batch_clif(&func, &plan, batch, config, &mut scratch);
+                let estimate = estimate::batch_instructions(&func, &plan, interleaved);
+                sizes.push((batch.name(), estimate, made(&scratch)));
+            }
+        }
+    }
+    sizes
+}
+
+fn made(scratch: &Scratch) -> usize {
+    let layout = &scratch.context.func.layout;
+    layout.blocks().map(|block| layout.block_insts(block).count()).sum()
+}
+
+#[test]
+fn the_estimate_bounds_the_code_of_each_operation() {
+    for operation in OPERATIONS {
+        let body = format!(" {operation}\n").repeat(60);
+        let (program, entry) =
+            program(&format!(".proc main\n mov r0, v0\n mov r1, v1\n mova a0.xy, v0\n{body} mov o0, r0\n end\n.end"));
+        for precision in PRECISIONS {
+            let config = Config { precision, ..Config::default() };
+            for (name, estimate, made) in sizes(&program, entry, &config) {
+                assert!(made <= estimate, "{operation}: {name} {precision}: {made}, not at most {estimate}");
+                assert!(estimate <= 12 * made + 1000, "{operation}: {name} {precision}: {estimate} for {made}");
+            }
+        }
+    }
+}
+
+#[test]
+#[cfg(feature = "fuzz")]
+fn the_estimate_bounds_the_code_of_random_programs() {
+    let mut compared = 0;
+    for seed in 0..400 {
+        for precision in PRECISIONS {
+            let case = crate::fuzz::case_from_seed(seed, None, 1);
+            let config = Config { precision, ..case.config };
+            for (name, estimate, made) in sizes(&case.program, case.entry, &config) {
+                assert!(made <= estimate, "seed {seed}: {name} {precision}: {made}, not at most {estimate}");
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 2000, "{compared}");
+}
+
+#[test]
+fn a_procedure_called_often_is_too_much_code() {
+    let source =
+        format!(".proc main\n{} end\n.end\n.proc f\n{}.end", " call f\n".repeat(31), " ex2 r0, r0.x\n".repeat(255));
+    let (program, entry) = program(&source);
+    for precision in PRECISIONS {
+        for variant in [Variant::Vec4, Variant::Batch, Variant::Unoptimised] {
+            let jit = Jit::new(variant, Arc::new(Interp)).expect("native");
+            let reason = jit.compile_native(&program, entry, &Config { precision, ..Config::default() }).err();
+            assert!(
+                matches!(reason, Some(Unsupported::TooMuchCode { limit, estimate }) if estimate > limit),
+                "{reason:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_program_without_end_in_a_full_memory_is_native() {
+    // `add o0, v0, v0` in each word.
+    let program = Arc::new(Program::from_words(&[0; 4096], &[0x36F]).expect("it fits"));
+    let jit = Jit::new(Variant::Batch, Arc::new(Interp)).expect("native");
+    for precision in PRECISIONS {
+        let config = Config { precision, ..Config::default() };
+        let kernel = jit.compile_native(&program, Entry::vertex(0), &config).expect("dead values cost nothing");
+        assert!(kernel.native_bytes() < 1024);
+    }
+}
+
+#[test]
+fn batch_code_beyond_the_limit_leaves_vertices_in_order() {
+    let source = format!(".proc main\n mov r0, v0\n{} mov o0, r0\n end\n.end", " ex2 r0, r0.x\n".repeat(200));
+    let (program, entry) = program(&source);
+    let settings = Settings { batch_threshold: 0, interleave: Interleave::On, ..Settings::default() };
+    let kernel = Jit::with(Variant::Batch, settings, Arc::new(Interp)).expect("native");
+    let kernel = kernel.compile_native(&program, entry, &Config::default()).expect("small for one vertex");
+    let (inputs, mut outputs) = ([[[0.5; 4]; 16]; 8], [[[0.0; 4]; 16]; 8]);
+    let mut batch = Batch {
+        inputs: (&inputs).into(),
+        outputs: (&mut outputs).into(),
+        input_mask: 1,
+        output_mask: 1,
+        preserve_unit: false,
+        layout: VertexLayout::Aos,
+    };
+    kernel.run_batch(&Uniforms::new(), &mut Unit::new(), &mut batch, &mut NoEmitter);
+    assert_eq!(kernel.groups(), (0, 0));
+    assert_eq!(kernel.stats().sequential_reason.as_deref(), Some("the program is too large for batch code"));
+}
