@@ -4,6 +4,7 @@
 mod batches;
 mod codegen_quality;
 mod emit_buffers;
+mod kept_components;
 
 use crate::interp::Interp;
 use crate::jit::batch::policy::MIN_BAILOUTS;
