@@ -169,6 +169,10 @@ pub struct KernelStats {
     /// The places at which groups may bail out, with the bailouts counted there; see
     /// [`Settings::count_bailouts`](crate::jit::Settings). Empty without batch code.
     pub bailout_reasons: Vec<(&'static str, u32)>,
+    /// Sets of components that some vertices of a batch write and others keep, in batch code.
+    pub kept_sets: u32,
+    /// Components of outputs in these sets.
+    pub kept_outputs: u32,
     /// Why batches run sequentially, if they do and the reason is known.
     pub sequential_reason: Option<String>,
 }

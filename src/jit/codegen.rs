@@ -128,14 +128,14 @@ impl CodeGenerator {
     /// SSA -> CLIF for batches, in `scratch`.
     pub(super) fn batch_clif(
         &self,
-        func: &Func,
         plan: &BatchPlan,
         variant: BatchVariant,
         config: &Config,
         scratch: &mut Scratch,
     ) -> BatchShape {
         let (out, builder, machine) = self.begin(config, scratch);
-        batch::lower(func, plan, variant, out, builder, machine)
+        check(&plan.func, "planned");
+        batch::lower(plan, variant, out, builder, machine)
     }
 
     /// An empty function with the signature of compiled code.
@@ -163,8 +163,8 @@ impl CodeGenerator {
                 let interleaved = policy::interleaves(self.settings.interleave, &func);
                 let variant = BatchVariant { layout: VertexLayout::Aos, interleaved };
                 let plan = BatchPlan::new(&func, variant.layout, config.precision)?;
-                plan.check_size(&func, interleaved)?;
-                Some(self.batch_clif(&func, &plan, variant, config, &mut scratch))
+                plan.check_size(interleaved)?;
+                Some(self.batch_clif(&plan, variant, config, &mut scratch))
             }
             _ => {
                 let products = self.products(&func, config.precision);

@@ -5,6 +5,7 @@ mod batches;
 mod budget;
 mod codegen_quality;
 mod emit_buffers;
+mod kept_components;
 
 use crate::interp::Interp;
 use crate::jit::batch::policy::MIN_BAILOUTS;

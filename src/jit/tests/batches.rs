@@ -6,7 +6,7 @@ use crate::layout::{Layout, Offsets};
 use crate::state::{Vec4, VertexLayout, Vertices, VerticesMut};
 
 /// A kernel of `source` whose batch code serves the first vertex already, and the interpreter's.
-fn kernels(source: &str, config: &Config) -> (NativeKernel, Arc<dyn Kernel>) {
+pub(super) fn kernels(source: &str, config: &Config) -> (NativeKernel, Arc<dyn Kernel>) {
     kernels_with(source, config, Interleave::Off)
 }
 
@@ -20,7 +20,7 @@ fn kernels_with(source: &str, config: &Config, interleave: Interleave) -> (Nativ
 }
 
 /// The inputs of vertex `n`: no two components are equal.
-fn numbers(n: usize) -> Registers {
+pub(super) fn numbers(n: usize) -> Registers {
     std::array::from_fn(|r| std::array::from_fn(|c| (n * 7 + r * 5 + c) as f32 * 0.25 - 3.0))
 }
 
@@ -33,7 +33,22 @@ fn same_as_interpreter(source: &str, vertex: impl Fn(usize) -> Registers, masks:
 
 /// The same with other float uniforms.
 #[track_caller]
-fn same_with_uniforms(
+pub(super) fn same_with_uniforms(
+    c: [Vec4; 96],
+    source: &str,
+    vertex: impl Fn(usize) -> Registers,
+    masks: (u16, u16),
+) -> (u32, u32) {
+    same_in_sizes(&SIZES, c, source, vertex, masks)
+}
+
+/// Batch sizes on both sides of each group size, and one with many groups.
+const SIZES: [usize; 10] = [1, 2, 3, 4, 5, 7, 8, 9, 17, 64];
+
+/// The same in batches of these sizes.
+#[track_caller]
+pub(super) fn same_in_sizes(
+    sizes: &[usize],
     c: [Vec4; 96],
     source: &str,
     vertex: impl Fn(usize) -> Registers,
@@ -48,7 +63,7 @@ fn same_with_uniforms(
     uniforms.c = c;
     uniforms.i[0] = [2, 0, 1, 0];
     uniforms.b = 1;
-    for size in [1, 2, 3, 4, 5, 7, 8, 9, 17, 64] {
+    for &size in sizes {
         let inputs: Vec<Registers> = (0..size).map(&vertex).collect();
         let run = |kernel: &dyn Kernel, preserve_unit: bool, layout: VertexLayout| {
             let mut unit = Unit::new();
@@ -141,10 +156,10 @@ fn from_soa(groups: &[Registers]) -> Vec<Registers> {
 }
 
 /// Groups in batches of all sizes above.
-const ALL: u32 = 1 + 1 + 1 + 2 + 2 + 4 + 16;
-const ALL_REGISTERS: (u16, u16) = (0xFFFF, 0xFFFF);
+pub(super) const ALL: u32 = 1 + 1 + 1 + 2 + 2 + 4 + 16;
+pub(super) const ALL_REGISTERS: (u16, u16) = (0xFFFF, 0xFFFF);
 
-fn main(body: &str) -> String {
+pub(super) fn main(body: &str) -> String {
     format!(".proc main\n{body}\n end\n.end")
 }
 
@@ -379,8 +394,8 @@ fn dependent_vertices_run_in_order_with_a_reason() {
     for (body, why) in [
         (" add r0, r0, v0\n mov o0, r0", "r0.x may hold a value of an earlier vertex"),
         (
-            " mov o0, v0\n mov r9, v1\n cmp v0.xy, gt, gt, r9.xy\n ifc cmp.x\n mov o1, v1\n .end",
-            "o1.x may hold a value of an earlier vertex",
+            " mov r9, v1\n cmp v0.xy, gt, gt, r9.xy\n ifc cmp.x\n mov r1, v1\n .end\n mov o0, r1",
+            "r1.x may hold a value of an earlier vertex",
         ),
     ] {
         assert_eq!(same_as_interpreter(&main(body), numbers, ALL_REGISTERS), (0, 0));
