@@ -65,6 +65,7 @@ pub mod commands;
 pub mod registers;
 
 mod assembly;
+mod buffers;
 mod configuration;
 mod draw;
 mod fetch;

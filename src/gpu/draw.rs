@@ -5,11 +5,12 @@
 //! Results are the same as vertex by vertex, because nothing after the vertex units changes their
 //! input. This file must not know command lists.
 
+use super::buffers::Buffers;
 use super::cache::{Lookup, VertexCache};
 use super::configuration::DrawConfiguration;
 use super::geometry::{Geometry, GeometryContext, GeometryInput, GeometryMode};
 use super::rows::VertexRows;
-use super::{Attributes, Gpu, Sink, State, whole_draw};
+use super::{Attributes, Gpu, Sink, State};
 use crate::engine::Shader;
 use crate::isa::{REGS, Stage};
 use crate::state::{Batch, Exit, Registers, VertexLayout};
@@ -57,7 +58,7 @@ pub(super) struct Scratch {
     order: Vec<StreamItem>,
     ids: Vec<u32>,
     pub(super) rows: VertexRows,
-    pub(super) whole: whole_draw::Buffers,
+    pub(super) whole: Buffers,
 }
 
 /// An element of the stream that leaves the vertex units, in drawing order.

@@ -7,10 +7,11 @@
 //! Invariant: the triangles are those of the draw's vertices running one by one in order. This file
 //! must not know formats, nor what a map does.
 
+use super::buffers::Buffers;
 use super::cache::RoundRobin;
 use super::configuration::DrawConfiguration;
 use super::draw::{ActiveDraw, Report, Scratch};
-use super::fetch::indices::{Indices, VertexList};
+use super::fetch::indices::Indices;
 use super::fetch::{self, Fetch, Memory, Selection};
 use super::geometry::{Geometry, GeometryContext, GeometryInput, GeometryMode};
 use super::registers::{NUMVERTICES, VERTEX_OFFSET};
@@ -40,18 +41,6 @@ impl Default for DrawOptions {
     fn default() -> DrawOptions {
         DrawOptions { limit: u32::MAX, vertex_cache: 64 }
     }
-}
-
-/// Buffers that draws reuse.
-#[derive(Default)]
-pub(super) struct Buffers {
-    inputs: Vec<Vec4>,
-    outputs: Vec<Vec4>,
-    ids: Vec<u32>,
-    /// 0, 1, 2, ...
-    sequence: Vec<u32>,
-    list: VertexList,
-    cache: Option<(u8, RoundRobin)>,
 }
 
 impl Gpu {
