@@ -549,9 +549,9 @@ int32_t pj_run_traced(const pj_shader *shader, void *unit, const void *uniforms,
 /* ---- GPU ---- */
 
 /*
- * The shader side of the GPU: register writes and fetched vertices go in, triangles come out. Hosts
- * with a GPU of their own need only the sections above. docs/gpu.md lists the meaning of registers,
- * what is known of the hardware, and what is not. Register numbers are those of command lists.
+ * The shader side of the GPU: register writes and guest memory go in, triangles come out. Hosts with
+ * a GPU of their own need only the sections above. docs/gpu.md lists the meaning of registers, what
+ * is known of the hardware, and what is not. Register numbers are those of command lists.
  *
  * Shaders run on the GPU's own registers, whatever the engine's layout. PJ_NATIVE_REQUIRED applies
  * to pj_engine_new only: a shader without native code runs on tier 0, with an event.
@@ -597,8 +597,8 @@ typedef void (*pj_triangle_fn)(void *user, const float *a, const float *b, const
 typedef int32_t pj_effect;
 enum {
     PJ_EFFECT_NONE = 0,          /* nothing for the shader side */
-    PJ_EFFECT_DRAW_ARRAYS = 1,   /* fetch the vertices, then pj_gpu_draw_arrays */
-    PJ_EFFECT_DRAW_ELEMENTS = 2, /* pj_gpu_draw_elements */
+    PJ_EFFECT_DRAW_ARRAYS = 1,   /* pj_gpu_draw; or fetch the vertices, then pj_gpu_draw_arrays */
+    PJ_EFFECT_DRAW_ELEMENTS = 2, /* pj_gpu_draw; or pj_gpu_draw_elements */
     PJ_EFFECT_VERTEX = 3         /* immediate mode completed a vertex: pj_gpu_draw_immediate, before
                                     the next write that is not to FIXEDATTRIB_DATA */
 };
@@ -683,7 +683,7 @@ typedef struct pj_report {
     uint64_t reused;        /* vertices from the vertex cache */
     uint64_t geometry_runs; /* geometry invocations */
     uint64_t dropped;       /* vertices that no geometry invocation takes */
-    uint64_t triangles;     /* calls of `triangle` */
+    uint64_t triangles;     /* triangles that the callback got */
     pj_exit vertex_exit;    /* PJ_END, or the first other exit of the vertex program */
     pj_exit geometry_exit;  /* the same of the geometry program */
 } pj_report;
@@ -702,6 +702,52 @@ typedef struct pj_report {
 pj_status pj_gpu_draw_arrays(pj_gpu *gpu, const pj_draw *draw, pj_report *report);
 pj_status pj_gpu_draw_elements(pj_gpu *gpu, const pj_draw *draw, pj_report *report);
 pj_status pj_gpu_draw_immediate(pj_gpu *gpu, const pj_draw *draw, pj_report *report);
+
+/* A part of guest memory: `length` bytes from physical `address` on. */
+typedef struct pj_region {
+    const uint8_t *bytes;
+    size_t length;
+    uint32_t address;
+    uint32_t reserved; /* ignored */
+} pj_region;
+
+/*
+ * Guest memory from `address` on: returns the bytes, and in `available` how many there are, at most
+ * `length` of which are read before the draw returns. Null: none. Called once for each array of a
+ * draw, and once for its indices.
+ */
+typedef const void *(*pj_memory_fn)(void *user, uint32_t address, size_t length, size_t *available);
+
+/*
+ * Triangles: three numbers of vertices for each. A vertex is 24 numbers, or `stride` of the draw's.
+ * Some vertices may be in no triangle. All is valid during the call.
+ */
+typedef void (*pj_triangles_fn)(void *user, const float *vertices, size_t vertex_count,
+    const uint32_t *triangles, size_t triangle_count);
+
+/*
+ * A draw from guest memory: the GPU's registers say where the attributes and indices are. The first
+ * region that contains an address supplies the bytes from there to the end of the region; without
+ * one, `memory` does. Bytes that are missing read as 0.
+ */
+typedef struct pj_guest_draw {
+    size_t struct_size;
+    const pj_region *regions;
+    size_t region_count;
+    pj_memory_fn memory;           /* or null */
+    pj_triangles_fn triangles;     /* not null */
+    const uint8_t *offsets;        /* null: vertices as in pj_triangle_fn; else for each of the 24
+                                      components its position in a vertex, or 255 */
+    void *user;
+    uint32_t stride;               /* with `offsets`: numbers per vertex, 1-255; the others are 0 */
+    uint32_t limit;                /* most vertices or indices; registers can request 2^32 */
+    uint32_t vertex_cache_entries; /* 0-255, Azahar has 64: as in pj_draw, for indexed draws of
+                                      programs whose vertices depend on each other */
+    pj_effect effect;              /* PJ_EFFECT_DRAW_ARRAYS or PJ_EFFECT_DRAW_ELEMENTS */
+} pj_guest_draw;
+
+/* Draws from guest memory. Otherwise as pj_gpu_draw_arrays. */
+pj_status pj_gpu_draw(pj_gpu *gpu, const pj_guest_draw *draw, pj_report *report);
 
 /* The cost of uploads since the GPU was created. */
 typedef struct pj_gpu_upload_stats {

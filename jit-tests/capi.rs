@@ -120,12 +120,13 @@ fn run_successfully(program: &Path, under: &[&str], arguments: &[&str], environm
 }
 
 /// The hosts in C, and the ends of their outputs.
-const HOSTS: [(&str, &str); 6] = [
+const HOSTS: [(&str, &str); 7] = [
     ("examples/c/host.c", ""),
     ("examples/c/gpu.c", ""),
     ("examples/c/doors.c", "the same bits\n"),
     ("jit-tests/capi/abuse.c", "as the header says\n"),
     ("jit-tests/capi/callbacks.c", "as the header says\n"),
+    ("jit-tests/capi/guest_draws.c", "as the header says\n"),
     ("jit-tests/capi/threads.c", "the same bits\n"),
 ];
 /// A host's arguments: engine, and rounds, for hosts that take rounds. The short form of `cargo
@@ -384,8 +385,14 @@ fn read(path: &str) -> String {
 }
 
 /// Sources that define functions.
-const FUNCTIONS: [&str; 5] =
-    ["src/capi.rs", "src/capi/batch.rs", "src/capi/geometry.rs", "src/capi/trace.rs", "src/capi/gpu.rs"];
+const FUNCTIONS: [&str; 6] = [
+    "src/capi.rs",
+    "src/capi/batch.rs",
+    "src/capi/geometry.rs",
+    "src/capi/trace.rs",
+    "src/capi/gpu.rs",
+    "src/capi/gpu/guest_draw.rs",
+];
 /// Sources that define constants and structures.
 const STRUCTURES: [&str; 4] =
     ["src/capi/types.rs", "src/capi/geometry.rs", "src/capi/trace.rs", "src/capi/gpu/types.rs"];

@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | `recording` | a text | guest memory and a command list |
 //! | `console` | these | a picture, by way of `picajit::gpu` |
-//! | `fetch` | registers, memory | attributes of a vertex |
+//! | `registers` | | ids of registers outside the shader side |
 //! | `clip`, `raster` | triangles | samples |
 //! | `scene`, `recorder`, `mesh`, `maths` | the shaders beside this file (`*.pica`), shapes | a recording: `scene.txt` |
 //!
@@ -16,12 +16,12 @@
 
 mod clip;
 mod console;
-mod fetch;
 mod maths;
 mod mesh;
 mod raster;
 mod recorder;
 mod recording;
+mod registers;
 mod scene;
 
 #[cfg(test)]

@@ -156,6 +156,13 @@ impl Shader {
         self.0.tier()
     }
 
+    /// Whether no vertex that ends observes what another one leaves in the unit, so that vertices
+    /// may run in any order. The first call analyses the program. The answer does not depend on the
+    /// tier.
+    pub(crate) fn has_independent_vertices(&self) -> bool {
+        self.0.has_independent_vertices()
+    }
+
     /// The name of the backend of this tier: `batch` (native code), `tier0`, or `interp` (the
     /// oracle).
     pub fn backend(&self) -> &'static str {

@@ -114,7 +114,7 @@ impl Geometry {
     }
 
     /// Takes a vertex: the registers of `outputs` that `mask` selects.
-    pub(super) fn vertex(&self, mask: u16, outputs: &Registers, context: &mut GeometryContext<'_>) {
+    pub(super) fn vertex(&self, mask: u16, outputs: &[Vec4], context: &mut GeometryContext<'_>) {
         let vectors = compact(mask, outputs);
         let vectors = &vectors[..self.outputs];
         match self.mode {
@@ -195,9 +195,9 @@ fn store(context: &mut GeometryContext<'_>, uniform: usize, vector: &Vec4) {
 }
 
 /// Moves the registers that `mask` selects to the front, in order; zeros follow.
-fn compact(mask: u16, outputs: &Registers) -> Attributes {
+fn compact(mask: u16, outputs: &[Vec4]) -> Attributes {
     let mut vectors = [[0.0; 4]; REGS];
-    let selected = (0..REGS).filter(|n| mask >> n & 1 != 0);
+    let selected = (0..REGS.min(outputs.len())).filter(|n| mask >> n & 1 != 0);
     selected.zip(&mut vectors).for_each(|(n, vector)| *vector = outputs[n]);
     vectors
 }

@@ -13,6 +13,7 @@ mod count_instructions;
 mod diff;
 mod disasm;
 mod display;
+mod draws;
 mod extract;
 mod floats;
 mod foreign;

@@ -40,6 +40,11 @@ fn structures_match_the_recorded_sizes_and_offsets() {
         "pj_draw" PjDraw {
             struct_size, count, vertices, fetch, indices, lookup, triangle, user, index_bytes, vertex_cache_entries
         }
+        "pj_region" PjRegion { bytes, length, address, reserved }
+        "pj_guest_draw" PjGuestDraw {
+            struct_size, regions, region_count, memory, triangles, offsets, user, stride, limit, vertex_cache_entries,
+            effect
+        }
         "pj_report" PjReport {
             struct_size, vertices, reused, geometry_runs, dropped, triangles, vertex_exit, geometry_exit
         }
