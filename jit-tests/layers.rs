@@ -44,6 +44,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "text",
             "cache",
             "diff",
+            "analysis",
         ],
     ),
     (

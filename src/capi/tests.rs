@@ -282,7 +282,16 @@ fn fields_that_both_versions_know_are_read() {
 
 #[test]
 fn the_last_known_size_is_that_of_this_version() {
-    let known = [OPTIONS_BYTES, MEMORY_BYTES, LAYOUT_BYTES, STATS_BYTES, PRELOADED_BYTES, INFO_BYTES, BATCH_BYTES];
+    let known = [
+        OPTIONS_BYTES,
+        MEMORY_BYTES,
+        LAYOUT_BYTES,
+        STATS_BYTES,
+        PRELOADED_BYTES,
+        INFO_BYTES,
+        ANALYSIS_BYTES,
+        BATCH_BYTES,
+    ];
     let now = [
         size_of::<PjOptions>(),
         size_of::<PjMemory>(),

@@ -3,6 +3,7 @@
 //! No cycle count of the hardware is published, so the unit is the instruction, and every figure of
 //! time that is derived from it is an *estimate*.
 
+use super::entry::is_named;
 use super::{EntryPoint, Subject};
 use crate::analysis::paths::{Iterations, Paths, executions};
 use crate::container::shbin::Constant;
@@ -76,6 +77,7 @@ fn iterations(point: &EntryPoint<'_>) -> Iterations {
     let mut known: Iterations = [None; 4];
     for constant in point.tables.map_or(&[][..], |dvle| &dvle.constants) {
         if let Constant::Int { register, value } = *constant
+            && !is_named(point.tables, 0x70 + register)
             && let Some(slot) = known.get_mut(usize::from(register))
         {
             *slot = Some(u16::from(value[0]) + 1);

@@ -4,7 +4,7 @@ use super::EntryPoint;
 use crate::analysis::assignment::{Assignment, Assignments, Bools};
 use crate::analysis::carried::live_at_start;
 use crate::analysis::ssa;
-use crate::container::shbin::{Constant, Dvle};
+use crate::container::shbin::{Constant, Dvle, Output};
 use crate::ir::Func;
 use crate::ir::cfg::{Explored, Limits};
 use crate::ir::register_set::RegisterSet;
@@ -65,9 +65,8 @@ impl<'a> EntryFacts<'a> {
     /// none are known.
     pub fn mapped(&self) -> RegisterSet {
         let rows = self.tables.map_or(&[][..], |dvle| &dvle.outputs);
-        let row = |set, o: &crate::container::shbin::Output| match u8::try_from(o.register) {
-            // Semantic 9 goes nowhere; it only makes a geometry program receive the register.
-            Ok(n) if n < 16 && o.semantic != 9 => set | RegisterSet::of_output(n, o.mask as u8),
+        let row = |set, o: &Output| match u8::try_from(o.register) {
+            Ok(n) if n < 16 => set | RegisterSet::of_output(n, received(o)),
             _ => set,
         };
         rows.iter().fold(RegisterSet::NONE, row)
@@ -89,16 +88,38 @@ impl<'a> EntryFacts<'a> {
     }
 }
 
-/// The boolean uniforms that the entry's constants set.
+/// The components of a row that have a meaning: the first ones of its mask, as many as the meaning
+/// has (container notes, 4.3).
+fn received(row: &Output) -> u8 {
+    let count = match row.semantic {
+        0..=2 => 4,
+        3 | 5 | 6 => 2,
+        4 => 1,
+        8 => 3,
+        // A dummy goes nowhere; it only makes a geometry program receive the register.
+        _ => 0,
+    };
+    (0..4).filter(|c| row.mask >> c & 1 != 0).take(count).fold(0, |mask, c| mask | 1 << c)
+}
+
+/// The boolean uniforms that the entry's constants set, those without a name: a host may give the
+/// others another value.
 fn given_bools(tables: Option<&Dvle>) -> Bools {
     let mut given = Bools::default();
     for constant in tables.map_or(&[][..], |dvle| &dvle.constants) {
         if let Constant::Bool { register, value } = *constant
             && register < 16
+            && !is_named(tables, 0x78 + register)
         {
             given.known |= 1 << register;
             given.values = given.values & !(1 << register) | u16::from(value) << register;
         }
     }
     given
+}
+
+/// Whether a uniform of the table has the register, in the table's numbering.
+pub(super) fn is_named(tables: Option<&Dvle>, register: u16) -> bool {
+    let uniforms = tables.map_or(&[][..], |dvle| &dvle.uniforms);
+    uniforms.iter().any(|uniform| (uniform.first..=uniform.last).contains(&register))
 }

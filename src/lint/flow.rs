@@ -28,10 +28,7 @@ pub(super) fn check(entry: &EntryFacts<'_>, found: &mut Findings) {
                 add(rule, node.pc);
             }
         }
-        // Of an endless region its first address.
-        let endless = assignment.endless(entry.program, &entry.explored);
-        let first = endless.iter().map(|&node| entry.pc(node)).min();
-        first.into_iter().for_each(|pc| add(Rule::EndlessLoop, pc));
+        endless_loop(entry, assignment).into_iter().for_each(|pc| add(Rule::EndlessLoop, pc));
     }
     for ((rule, pc), assignments) in places {
         let condition = entry.condition(&assignments);
@@ -51,6 +48,31 @@ pub(super) fn check(entry: &EntryFacts<'_>, found: &mut Findings) {
         };
         found.add(rule, Some(entry.index), Some(pc), message);
     }
+}
+
+/// The first address of the states from which no run ends, without those that only lead there.
+fn endless_loop(entry: &EntryFacts<'_>, assignment: &Assignment) -> Option<Pc> {
+    let mut region: BTreeSet<usize> = assignment.endless(entry.program, &entry.explored).into_iter().collect();
+    let successors = |node: &usize| assignment.successors(entry.program, &entry.explored, *node);
+    let mut entries: BTreeMap<usize, usize> = region.iter().map(|&node| (node, 0)).collect();
+    for to in region.iter().flat_map(&successors) {
+        if let Some(count) = entries.get_mut(&to) {
+            *count += 1;
+        }
+    }
+    let mut queue: Vec<usize> = entries.iter().filter(|(_, count)| **count == 0).map(|(&node, _)| node).collect();
+    while let Some(node) = queue.pop() {
+        region.remove(&node);
+        for to in successors(&node) {
+            if let Some(count) = entries.get_mut(&to) {
+                *count -= 1;
+                if *count == 0 {
+                    queue.push(to);
+                }
+            }
+        }
+    }
+    region.iter().map(|&node| entry.pc(node)).min()
 }
 
 fn of_node(

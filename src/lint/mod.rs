@@ -25,8 +25,6 @@ mod registers;
 mod rule;
 pub mod survey;
 mod tables;
-#[cfg(test)]
-mod tests;
 mod words;
 
 pub use rule::{Rule, Severity};

@@ -1,6 +1,6 @@
 //! 0 * infinity, where both factors are certain: values that follow from the entry's constants.
 
-use super::entry::EntryFacts;
+use super::entry::{EntryFacts, is_named};
 use super::{Findings, Rule};
 use crate::container::float24::f24_to_f32;
 use crate::container::shbin::Constant;
@@ -21,12 +21,8 @@ pub(super) fn check(entry: &EntryFacts<'_>, found: &mut Findings) {
             constants.insert(register, value.map(|bits| Some(f24_to_f32(bits))));
         }
     }
-    // A name with the register of a constant makes its value uncertain.
-    for uniform in &dvle.uniforms {
-        (uniform.first..=uniform.last).for_each(|n| {
-            constants.remove(&n.wrapping_sub(0x10));
-        });
-    }
+    // A host may give a register with a name another value.
+    constants.retain(|&register, _| !is_named(entry.tables, 0x10 + register));
     if constants.is_empty() {
         return;
     }

@@ -167,9 +167,9 @@ rules! {
     UnboundUniform "unbound-uniform" Note
         "follows from the tables: no constant and no name covers the register"
         "declare it, or make sure that the host sets it by number";
-    /// A constant's register is given another value.
+    /// A register is a constant twice, with two values.
     ConstantOverwritten "constant-overwritten" Warning
-        "binding the shader loads constants first, then the host writes its uniforms"
+        "binding the shader loads constants in the order of the table, so the later one remains"
         "give the constant a register of its own";
     /// A file has entries with and without geometry programs.
     MixedStages "mixed-stages" Note

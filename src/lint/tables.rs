@@ -138,14 +138,6 @@ pub(super) fn check_file(subject: &Subject<'_>, found: &mut Findings) {
                 found.add(Rule::ConstantOverwritten, Some(index), None, message);
             }
         }
-        for uniform in dvle.uniforms.iter().filter(|u| u.first >= FLOATS) {
-            if let Some(register) = (uniform.first..=uniform.last).find(|n| values.contains_key(n)) {
-                let name: String = uniform.name.chars().flat_map(char::escape_default).collect();
-                let register = unified_name(register);
-                let message = format!("{register} is a constant, and uniform `{name}` has the same register");
-                found.add(Rule::ConstantOverwritten, Some(index), None, message);
-            }
-        }
         for (n, row) in dvle.outputs.iter().enumerate() {
             let same = |other: &&crate::container::shbin::Output| {
                 let component = other.register == row.register && other.mask & row.mask != 0;
