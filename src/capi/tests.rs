@@ -299,6 +299,7 @@ fn the_last_known_size_is_that_of_this_version() {
         size_of::<PjStats>(),
         size_of::<PjPreloaded>(),
         size_of::<PjShaderInfo>(),
+        size_of::<PjAnalysis>(),
         size_of::<PjBatch>(),
     ];
     assert_eq!(known.map(|sizes| sizes.last().copied()), now.map(Some));
