@@ -350,6 +350,42 @@ typedef struct pj_shader_info {
 
 pj_status pj_shader_info_get(const pj_shader *shader, pj_shader_info *info);
 
+enum { /* pj_analysis.carried_state: bits */
+    PJ_CARRIED_A0_X = 1,
+    PJ_CARRIED_A0_Y = 2,
+    PJ_CARRIED_AL = 4,
+    PJ_CARRIED_CMP_X = 8,
+    PJ_CARRIED_CMP_Y = 16,
+    PJ_CARRIED_SETEMIT = 32, /* parameters of EMIT */
+    PJ_CARRIED_SLOTS = 64,   /* vertex slots */
+    PJ_CARRIED_B15 = 128     /* set after each geometry invocation */
+};
+
+/* Facts about a shader, for all uniforms and inputs. */
+typedef struct pj_analysis {
+    size_t struct_size;
+    uint64_t carried_temps;      /* bit 4 * n + c: a run may depend on component c of rn as an
+                                    earlier run with the same uniforms left it */
+    uint64_t carried_outputs;    /* the same for on */
+    uint64_t shortest_path;      /* instructions of a run that ends, at least; UINT64_MAX: none
+                                    ends */
+    uint64_t longest_path;       /* instructions of a run, at most; UINT64_MAX: unbounded */
+    uint32_t carried_state;      /* PJ_CARRIED_A0_X ... */
+    uint32_t independent;        /* 1: nothing is carried, so a GPU may run it in parallel */
+    uint32_t inputs;             /* bit n: vn is read */
+    uint32_t outputs;            /* bit n: on is written */
+    uint32_t divergent_branches; /* branches that depend on inputs */
+    uint32_t reserved;           /* 0 */
+} pj_analysis;
+
+/*
+ * Analyses a shader. Nothing is kept: the next call analyses it again, in up to a millisecond for
+ * real shaders.
+ *
+ * Errors: PJ_NULL, PJ_INVALID_ARGUMENT, PJ_NO_NATIVE (control flow is too large to analyse).
+ */
+pj_status pj_shader_analyse(const pj_shader *shader, pj_analysis *analysis);
+
 enum {                      /* `kind` of pj_shader_text */
     PJ_TEXT_FALLBACK = 0,   /* why the shader has no native code */
     PJ_TEXT_SEQUENTIAL = 1, /* why batches run vertex by vertex; known after the first batch */

@@ -18,6 +18,10 @@ mod import_rings;
 mod isa_tables;
 mod items;
 mod layers;
+#[cfg(feature = "cli")]
+mod lint;
+#[cfg(feature = "cli")]
+mod lint_mutants;
 mod mutant_list;
 mod outcome;
 mod picasso;
@@ -48,6 +52,10 @@ fn main() {
     trials.extend(files("picasso").iter().flat_map(|path| picasso::trials(&name(path), path)));
     trials.extend(files("snapshots").iter().map(|path| snapshots::trial(&name(path), path)));
     trials.extend(corpus::trials());
+    #[cfg(feature = "cli")]
+    trials.extend(lint::trials(&files("lint")));
+    #[cfg(feature = "cli")]
+    trials.extend(lint_mutants::trials());
     trials.extend(selftest::trials());
     trials.extend(hardware::trials());
     trials.extend(isa_tables::trials());

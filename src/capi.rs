@@ -353,6 +353,30 @@ pub unsafe extern "C" fn pj_shader_info_get(shader: *const PjShader, info: *mut 
 }
 
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn pj_shader_analyse(shader: *const PjShader, analysis: *mut PjAnalysis) -> i32 {
+    catch_panics(|| {
+        // SAFETY: null, or a live handle of `pj_shader_get`.
+        let shader = unsafe { borrow_shader(shader) }?;
+        let found = shader.analysis().map_err(Fault::NoNative)?;
+        let value = PjAnalysis {
+            struct_size: size_of::<PjAnalysis>(),
+            carried_temps: found.carried.temps,
+            carried_outputs: found.carried.outputs,
+            shortest_path: found.shortest_path.unwrap_or(u64::MAX),
+            longest_path: found.longest_path.unwrap_or(u64::MAX),
+            carried_state: found.carried.state.into(),
+            independent: found.is_independent().into(),
+            inputs: found.inputs.into(),
+            outputs: found.outputs.into(),
+            divergent_branches: found.divergent_branches,
+            reserved: 0,
+        };
+        // SAFETY: the header requires a structure of its declared size.
+        unsafe { write_sized(analysis, &value, ANALYSIS_BYTES) }
+    })
+}
+
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn pj_shader_text(shader: *const PjShader, kind: u32, text: *mut c_char, bytes: usize) -> i64 {
     let mut len = 0;
     let status = catch_panics(|| {

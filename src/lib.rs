@@ -62,6 +62,7 @@
 //! | `fuzz` | with `cli` | random programs, comparison of engines, shrinking |
 //! | `capi` | no | the C interface, `include/picajit.h` |
 
+pub mod analysis;
 mod background;
 mod cache;
 #[cfg(feature = "capi")]
@@ -81,6 +82,8 @@ pub mod isa;
 pub mod jit;
 pub mod kernel;
 pub mod layout;
+#[cfg(feature = "cli")]
+mod lint;
 pub mod profiler;
 pub mod program;
 pub mod semantics;
@@ -116,6 +119,11 @@ pub mod internals {
     /// Control-flow graphs, SSA and its analyses.
     pub mod ir {
         pub use crate::ir::*;
+    }
+    /// What goes wrong with a shader on consoles, and what it costs.
+    #[cfg(feature = "cli")]
+    pub mod lint {
+        pub use crate::lint::*;
     }
     /// The elementary functions, step by step.
     pub mod elementary {

@@ -19,6 +19,7 @@ static void null_pointers(void)
     pj_shader *const none = (pj_shader *)&failures, *shader = none;
     pj_stats stats;
     pj_shader_info info;
+    pj_analysis analysis;
     pj_batch batch;
     pj_registers *registers = (pj_registers *)block(2 * sizeof(pj_registers));
     pj_unit *unit = (pj_unit *)block(sizeof *unit);
@@ -50,6 +51,10 @@ static void null_pointers(void)
     info.struct_size = sizeof info;
     EXPECT(PJ_NULL, pj_shader_info_get(NULL, &info));
     EXPECT(PJ_NULL, pj_shader_info_get(shader, NULL));
+    memset(&analysis, 0, sizeof analysis);
+    analysis.struct_size = sizeof analysis;
+    EXPECT(PJ_NULL, pj_shader_analyse(NULL, &analysis));
+    EXPECT(PJ_NULL, pj_shader_analyse(shader, NULL));
     EXPECT(PJ_NULL, pj_shader_text(NULL, PJ_TEXT_FALLBACK, text, sizeof text));
     CHECK(pj_shader_text(shader, PJ_TEXT_FALLBACK, NULL, 0) == pj_shader_text(shader, PJ_TEXT_FALLBACK, NULL, 1000));
     EXPECT(PJ_NULL, pj_run(NULL, unit, uniforms, NULL, NULL));

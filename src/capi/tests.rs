@@ -282,13 +282,14 @@ fn fields_that_both_versions_know_are_read() {
 
 #[test]
 fn the_last_known_size_is_that_of_this_version() {
-    let known = [OPTIONS_BYTES, MEMORY_BYTES, LAYOUT_BYTES, STATS_BYTES, INFO_BYTES, BATCH_BYTES];
+    let known = [OPTIONS_BYTES, MEMORY_BYTES, LAYOUT_BYTES, STATS_BYTES, INFO_BYTES, ANALYSIS_BYTES, BATCH_BYTES];
     let now = [
         size_of::<PjOptions>(),
         size_of::<PjMemory>(),
         size_of::<PjLayout>(),
         size_of::<PjStats>(),
         size_of::<PjShaderInfo>(),
+        size_of::<PjAnalysis>(),
         size_of::<PjBatch>(),
     ];
     assert_eq!(known.map(|sizes| sizes.last().copied()), now.map(Some));

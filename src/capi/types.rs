@@ -76,6 +76,7 @@ pub(super) const OPTIONS_BYTES: &[usize] = &[
 pub(super) const MEMORY_BYTES: &[usize] = &[offset_of!(PjMemory, user) + size_of::<*mut c_void>()];
 pub(super) const LAYOUT_BYTES: &[usize] = &[offset_of!(PjLayout, b) + size_of::<u32>()];
 pub(super) const STATS_BYTES: &[usize] = &[offset_of!(PjStats, bytes) + size_of::<u64>()];
+pub(super) const ANALYSIS_BYTES: &[usize] = &[size_of::<PjAnalysis>()];
 pub(super) const INFO_BYTES: &[usize] = &[offset_of!(PjShaderInfo, native_bytes) + size_of::<u64>()];
 pub(super) const BATCH_BYTES: &[usize] =
     &[offset_of!(PjBatch, output_stride) + size_of::<u16>(), offset_of!(PjBatch, vertex_layout) + size_of::<u32>()];
@@ -346,6 +347,22 @@ pub struct PjShaderInfo {
     pub groups: u32,
     pub bailouts: u32,
     pub native_bytes: u64,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct PjAnalysis {
+    pub struct_size: usize,
+    pub carried_temps: u64,
+    pub carried_outputs: u64,
+    pub shortest_path: u64,
+    pub longest_path: u64,
+    pub carried_state: u32,
+    pub independent: u32,
+    pub inputs: u32,
+    pub outputs: u32,
+    pub divergent_branches: u32,
+    pub reserved: u32,
 }
 
 #[derive(Clone, Copy)]

@@ -179,7 +179,6 @@ impl Compiled {
     }
 
     /// The words, entry and options that it is compiled from.
-    #[cfg(feature = "capi")]
     pub(crate) fn source(&self) -> (&Program, Entry, &Config) {
         (&self.program, self.entry, &self.config)
     }

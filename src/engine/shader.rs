@@ -6,6 +6,7 @@
 use super::Tier;
 use super::compiled::Compiled;
 use super::crosscheck::Crosscheck;
+use crate::analysis::Analysis;
 use crate::kernel::direct::Vertex;
 use crate::kernel::{KernelStats, Unsupported, copy_registers};
 use crate::layout::{Host, HostEmitter, Layout};
@@ -180,6 +181,15 @@ impl Shader {
         self.0.fallback_reason()
     }
 
+    /// What is certain of the shader before it runs, such as whether runs are independent. Analyses
+    /// the program at each call.
+    ///
+    /// Fails if control flow is too large to analyse.
+    pub fn analysis(&self) -> Result<Analysis, Unsupported> {
+        let (program, entry, _) = self.source();
+        Analysis::new(program, entry)
+    }
+
     /// Counters of its runs, over all threads.
     pub fn stats(&self) -> KernelStats {
         self.0.serving().stats()
@@ -202,7 +212,6 @@ impl Shader {
     }
 
     /// The words, entry and options that it is compiled from.
-    #[cfg(feature = "capi")]
     pub(crate) fn source(&self) -> (&crate::program::Program, crate::program::Entry, &crate::kernel::Config) {
         self.0.source()
     }

@@ -172,6 +172,9 @@ impl fmt::Display for AsmErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use AsmErrorKind::*;
         match self {
+            UnknownMnemonic(s) | BadIdentifier(s) if s.starts_with("//") => {
+                write!(f, "`//` begins no comment: expected `;`")
+            }
             UnknownMnemonic(s) => write!(f, "unknown instruction `{s}`"),
             UnknownDirective(s) => write!(f, "unknown directive `{s}`"),
             Expected { what, found } if found.is_empty() => write!(f, "expected {what}, found the end of the line"),

@@ -3,6 +3,7 @@
 
 use picajit::container::float24::f24_to_f32;
 use picajit::container::shbin::{Constant, Dvle, GeometryMode, Output};
+use picajit::state::Exit;
 use picajit::text::literal::{format_f32, format_vec4};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -116,6 +117,11 @@ pub fn constant_json(c: &Constant) -> Value {
     }
 }
 
+/// A result as it is shown. All NaNs are equal: sign and payload are the host's.
+pub fn result(x: f32) -> f32 {
+    if x.is_nan() { f32::NAN } else { x }
+}
+
 /// A float, exactly. Infinities and NaN are strings that picajit reads back.
 pub fn float_json(x: f32) -> Value {
     if x.is_finite() { json!(x) } else { json!(format_f32(x)) }
@@ -153,6 +159,26 @@ pub fn count(n: usize, noun: &str) -> String {
         _ if noun.ends_with('y') => format!("{n} {}ies", &noun[..noun.len() - 1]),
         _ if noun.ends_with('x') => format!("{n} {}ices", &noun[..noun.len() - 2]),
         _ => format!("{n} {noun}s"),
+    }
+}
+
+/// An exit as text.
+pub fn exit_text(exit: Exit) -> &'static str {
+    match exit {
+        Exit::End => "end",
+        Exit::Fuel => "out of fuel",
+        Exit::BreakOutsideLoop => "break outside of a loop",
+        Exit::PastEnd => "past the last word",
+    }
+}
+
+/// An exit's name in JSON.
+pub fn exit_id(exit: Exit) -> &'static str {
+    match exit {
+        Exit::End => "end",
+        Exit::Fuel => "fuel",
+        Exit::BreakOutsideLoop => "break-outside-loop",
+        Exit::PastEnd => "past-end",
     }
 }
 

@@ -47,7 +47,8 @@ use std::process::ExitCode;
 #[derive(Parser)]
 #[command(name = "picajit", version, max_term_width = 100, arg_required_else_help = true)]
 #[command(after_help = "\
-FILE is a SHBIN, an unlinked object (DVOJ), or assembly text ending in .pica, .s or .asm.
+FILE is a SHBIN, an unlinked object (DVOJ), or assembly text ending in .pica,
+.vsh, .gsh, .s or .asm.
 inspect, verify, extract, strip, convert and link-check also read MBS, VBC and Metal libraries.
 Exit codes: 0 success, 1 a difference or a failed check, 2 wrong usage or unreadable input.")]
 struct Cli {
@@ -57,8 +58,10 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Show the contents of shader files: entries, constants, names, instructions, oddities
+    /// Show the contents of shader files: entries, constants, names, instructions, cost
     Inspect(inspect::Args),
+    /// Warn of everything in shaders that is known to go wrong on consoles
+    Lint(lint::Args),
     /// Check shader files of every format against the rules of their format
     Verify(verify::Args),
     /// Write a stage, a function or the sources of an MBS, VBC or Metal library to files
@@ -109,6 +112,7 @@ fn main() -> ExitCode {
     let mut out = BufWriter::new(io::stdout().lock());
     let outcome = match &cli.verb {
         Verb::Inspect(args) => inspect::run(args, &mut out),
+        Verb::Lint(args) => lint::run(args, &mut out),
         Verb::Verify(args) => verify::run(args, &mut out),
         Verb::Extract(args) => extract::run(args, &mut out),
         Verb::Strip(args) => strip::run(args, &mut out),

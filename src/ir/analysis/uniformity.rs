@@ -37,6 +37,12 @@ impl Func {
         self.blocks.iter().any(|block| is_divergent_branch(&block.term, divergent))
     }
 
+    /// The branches of which vertices may take different edges.
+    pub(crate) fn divergent_branches(&self) -> u32 {
+        let divergent = self.is_divergent();
+        self.blocks.iter().filter(|block| is_divergent_branch(&block.term, &divergent)).count() as u32
+    }
+
     /// For each block whether two vertices of a batch that reach an END may enter it by different
     /// edges. Unlike [`Func::is_divergent`], which describes one group, it counts control
     /// divergence for every type.
