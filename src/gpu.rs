@@ -10,6 +10,7 @@
 //! |---|---|---|
 //! | [`registers`] | writes by id | stored words and their fields |
 //! | [`commands`] | a command list | writes |
+//! | [`recording`] | a text | guest memory and a command list |
 //! | `upload` | words of upload queues | code, descriptors, uniforms ([`ShaderState`]) |
 //! | `program_cache` | code and entry | a [`Shader`](crate::engine::Shader), on demand |
 //! | `draw` | attributes | vertex outputs, in batches |
@@ -58,6 +59,7 @@
 
 pub mod cache;
 pub mod commands;
+pub mod recording;
 pub mod registers;
 
 mod assembly;

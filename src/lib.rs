@@ -59,6 +59,7 @@
 //! | `targets` | yes | machine code of x86-64 and AArch64 as text on any host |
 //! | `cli` | yes | the `picajit` command |
 //! | `containers` | with `cli` | MBS, VBC and Metal libraries, in [`container`] |
+//! | `explore` | with `cli` | what the pages of the command show, as JSON |
 //! | `fuzz` | with `cli` | random programs, comparison of engines, shrinking |
 //! | `capi` | no | the C interface, `include/picajit.h` |
 
@@ -71,8 +72,11 @@ pub mod container;
 pub mod diff;
 pub mod engine;
 pub mod executable;
+#[cfg(feature = "explore")]
+mod explore;
 #[cfg(feature = "fuzz")]
 mod fuzz;
+mod generator;
 pub mod gpu;
 pub mod interp;
 mod ir;
@@ -107,6 +111,15 @@ pub mod internals {
     /// Compiled code that a run calls without its kernel.
     pub mod direct {
         pub use crate::kernel::direct::{FrameConstants, Function, MachineCode};
+    }
+    /// Uniforms and inputs of commands, benchmarks and pages.
+    pub mod generator {
+        pub use crate::generator::*;
+    }
+    /// What the pages of the command show.
+    #[cfg(feature = "explore")]
+    pub mod explore {
+        pub use crate::explore::*;
     }
     /// Random programs.
     #[cfg(feature = "fuzz")]

@@ -5,8 +5,8 @@
 use super::fetch::Arrays;
 use super::fetch::registers::{DEPTH_COLOR_MASK, FACECULLING_CONFIG, NUMVERTICES, VERTEX_OFFSET};
 use super::raster::{Comparison, Culling, Picture, Style};
-use super::recording::Recording;
 use picajit::engine::{Engine, Options};
+use picajit::gpu::recording::Recording;
 use picajit::gpu::{Draw, Gpu, Host, Report, RoundRobin, Sink, Write};
 use picajit::semantics::Semantics;
 use picajit::state::Exit;

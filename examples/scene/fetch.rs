@@ -5,7 +5,7 @@
 //! values; such reads give 0.
 
 use self::registers::*;
-use super::recording::Recording;
+use picajit::gpu::recording::Recording;
 use picajit::gpu::{Attributes, Gpu};
 use picajit::state::Vec4;
 
@@ -153,7 +153,7 @@ fn byte(memory: &Recording, address: u32) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recording::Words;
+    use picajit::gpu::recording::Words;
 
     fn gpu(writes: &[(u16, u32)]) -> Gpu {
         let mut gpu = Gpu::default();

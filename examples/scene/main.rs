@@ -6,8 +6,7 @@
 //!
 //! | file | turns | into |
 //! |---|---|---|
-//! | `recording` | a text | guest memory and a command list |
-//! | `console` | these | a picture, by way of `picajit::gpu` |
+//! | `console` | a recording | a picture, by way of `picajit::gpu` |
 //! | `fetch` | registers, memory | attributes of a vertex |
 //! | `clip`, `raster` | triangles | samples |
 //! | `scene`, `recorder`, `mesh`, `maths` | the shaders beside this file (`*.pica`), shapes | a recording: `scene.txt` |
@@ -21,15 +20,14 @@ mod maths;
 mod mesh;
 mod raster;
 mod recorder;
-mod recording;
 mod scene;
 
 #[cfg(test)]
 mod tests;
 
 use picajit::engine::{BackendChoice, Options};
+use picajit::gpu::recording::Recording;
 use raster::Picture;
-use recording::Recording;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -41,6 +41,17 @@ pub struct Loaded {
     pub entries: Vec<LoadedEntry>,
     /// The assembler's warnings.
     pub warnings: Vec<Warning>,
+    /// The text, if it is assembly.
+    pub source: Option<SourceText>,
+}
+
+/// Assembly text, and the file index and line of each word.
+#[derive(Clone, Debug)]
+pub struct SourceText {
+    /// The text.
+    pub text: String,
+    /// One element for each word.
+    pub lines: Vec<(u32, u32)>,
 }
 
 /// An entry point of a [`Loaded`].
@@ -259,18 +270,19 @@ pub fn load(path: &Path) -> Result<Loaded, LoadError> {
     match kind {
         Some(kind @ Kind::Shbin) => {
             let shbin = Shbin::parse(&bytes).map_err(damaged(kind))?;
-            Ok(loaded(name, FileKind::Container(kind), bytes.len(), shbin, Vec::new()))
+            Ok(loaded(name, FileKind::Container(kind), bytes.len(), shbin, Vec::new(), None))
         }
         Some(kind @ Kind::Dvoj) => {
             let object = Dvoj::parse(&bytes).map_err(damaged(kind))?;
-            Ok(loaded(name, FileKind::Container(kind), bytes.len(), object.linked_alone(), Vec::new()))
+            Ok(loaded(name, FileKind::Container(kind), bytes.len(), object.linked_alone(), Vec::new(), None))
         }
         _ => {
             let text = text(&shown, &bytes)?;
             let mut assembler = Assembler::new(Options::default());
             let assembly = assembler.add_file(&shown, &text).and_then(|()| assembler.finish());
-            let text::Assembly { shbin, warnings, .. } = assembly.map_err(|e| LoadError::Source(Box::new(e)))?;
-            Ok(loaded(name.clone(), FileKind::Source, bytes.len(), shbin, warnings))
+            let text::Assembly { shbin, warnings, lines, .. } = assembly.map_err(|e| LoadError::Source(Box::new(e)))?;
+            let source = SourceText { text: text.to_string(), lines };
+            Ok(loaded(name.clone(), FileKind::Source, bytes.len(), shbin, warnings, Some(source)))
         }
     }
 }
@@ -323,12 +335,19 @@ pub fn text<'a>(name: &str, bytes: &'a [u8]) -> Result<Cow<'a, str>, LoadError> 
     text::decode(bytes).map_err(|offset| LoadError::NotText { name: name.into(), offset })
 }
 
-fn loaded(name: String, form: FileKind, size: usize, shbin: Shbin, warnings: Vec<Warning>) -> Loaded {
+fn loaded(
+    name: String,
+    form: FileKind,
+    size: usize,
+    shbin: Shbin,
+    warnings: Vec<Warning>,
+    source: Option<SourceText>,
+) -> Loaded {
     let program = shbin.program().expect("readers and the assembler give no more code than a program holds");
     let entries = (shbin.dvles.iter().enumerate())
         .map(|(index, dvle)| LoadedEntry { index, entry: dvle.entry(), dvle: dvle.clone() })
         .collect();
-    Loaded { name, form, size, program: Arc::new(program), shbin, entries, warnings }
+    Loaded { name, form, size, program: Arc::new(program), shbin, entries, warnings, source }
 }
 
 /// The bytes of a file, or an error if there are more than `limit`.
