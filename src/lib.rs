@@ -63,6 +63,7 @@
 //! | `fuzz` | with `cli` | random programs, comparison of engines, shrinking |
 //! | `capi` | no | the C interface, `include/picajit.h` |
 
+pub mod analysis;
 mod background;
 mod cache;
 #[cfg(feature = "capi")]
@@ -85,6 +86,8 @@ pub mod isa;
 pub mod jit;
 pub mod kernel;
 pub mod layout;
+#[cfg(feature = "explore")]
+mod lint;
 pub mod profiler;
 pub mod program;
 pub mod semantics;
@@ -129,6 +132,11 @@ pub mod internals {
     /// Control-flow graphs, SSA and its analyses.
     pub mod ir {
         pub use crate::ir::*;
+    }
+    /// What goes wrong with a shader on consoles, and what it costs.
+    #[cfg(feature = "explore")]
+    pub mod lint {
+        pub use crate::lint::*;
     }
     /// The elementary functions, step by step.
     pub mod elementary {

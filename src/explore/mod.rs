@@ -28,6 +28,8 @@ use crate::ir::cfg::{Cfg, Limits};
 use crate::ir::{Form, Func};
 use crate::isa::numeric::Precision;
 use crate::kernel::DEFAULT_FUEL;
+use crate::lint::cost::{self, Cost};
+use crate::lint::{self, lint};
 use crate::program::Program;
 use names::{purpose, unified, visible};
 use serde_json::{Map, Value, json};
@@ -64,6 +66,8 @@ pub fn page(subject: &Subject<'_>, entries: Vec<Value>) -> Value {
         "words": program.insts().map(word).collect::<Vec<_>>(),
         "descriptors": shbin.opdescs.iter().map(|o| words::descriptor(o.word)).collect::<Vec<_>>(),
         "slots": trace::layout(),
+        "findings": findings(subject),
+        "timing": cost::TIMING,
         "entries": entries,
     })
 }
@@ -87,9 +91,48 @@ pub fn entry(subject: &Subject<'_>, index: usize) -> Value {
         "pc": entry.pc,
         "names": register_names(dvle),
         "labels": labels.collect::<Vec<_>>(),
+        "cost": cost_of(subject, index),
         "graph": graph,
         "ssa": ssa,
     })
+}
+
+/// The subject of the rules.
+fn linted<'a>(subject: &Subject<'a>) -> lint::Subject<'a> {
+    let (sources, lines) = match subject.source {
+        Some((text, lines)) => (vec![text], lines),
+        None => (Vec::new(), &[][..]),
+    };
+    lint::Subject { lines, sources, ..lint::Subject::file(subject.program, subject.shbin) }
+}
+
+/// What goes wrong on consoles.
+fn findings(subject: &Subject<'_>) -> Vec<Value> {
+    let finding = |f: lint::Finding| {
+        json!({
+            "pc": f.pc,
+            "line": f.source.map(|(_, line)| line),
+            "entry": f.entry,
+            "severity": f.severity().name(),
+            "rule": f.rule.name(),
+            "text": visible(&f.to_string()),
+            "help": f.help(),
+            "evidence": f.evidence(),
+        })
+    };
+    lint(&linted(subject)).into_iter().map(finding).collect()
+}
+
+/// Instructions of the shortest and the longest run, and how often runs execute each word.
+fn cost_of(subject: &Subject<'_>, index: usize) -> Value {
+    let linted = linted(subject);
+    match Cost::new(&linted, &linted.entries[index]) {
+        Ok(cost) => {
+            let words = cost.words.iter().map(|w| json!([w.pc, w.least, w.most]));
+            json!({ "shortest": cost.shortest, "longest": cost.longest, "words": words.collect::<Vec<_>>() })
+        }
+        Err(_) => Value::Null,
+    }
 }
 
 /// Declared names and purposes by register: `v0`, `c4`, `o0`, `b1`.

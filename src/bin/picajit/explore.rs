@@ -2,7 +2,7 @@
 
 use crate::jit_or_stub::{self, Making, Shape};
 use crate::load::{self, Loaded, LoadedEntry};
-use crate::{Status, VerbResult, display, floats, generator, html, machine_code, output_path, report};
+use crate::{Status, VerbResult, display, floats, generator, html, machine_code, output_path, recorded, report};
 use picajit::internals::explore::trace::{Bounds, Values, trace};
 use picajit::internals::explore::{self, Subject, values};
 use picajit::isa::numeric::Precision;
@@ -46,6 +46,12 @@ pub struct Args {
     /// Inputs: 256 bytes a vertex
     #[arg(long, value_name = "F")]
     inputs: Option<PathBuf>,
+    /// Recording of a command list, whose draw gives uniforms and vertices
+    #[arg(long, value_name = "F", conflicts_with_all = ["inputs", "uniforms"])]
+    recording: Option<PathBuf>,
+    /// Draw of the recording, counted from 0 among those that run the entry
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "recording")]
+    draw: usize,
     /// Text with values of registers
     #[arg(long, value_name = "F")]
     values: Option<PathBuf>,
@@ -97,7 +103,8 @@ impl fmt::Display for ExploreError {
 impl std::error::Error for ExploreError {}
 
 pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
-    let inputs = [Some(&args.file), args.uniforms.as_ref(), args.inputs.as_ref(), args.values.as_ref()];
+    let inputs =
+        [Some(&args.file), args.uniforms.as_ref(), args.inputs.as_ref(), args.values.as_ref(), args.recording.as_ref()];
     output_path::not_an_input(&args.output, inputs.into_iter().flatten().map(PathBuf::as_path))?;
     let loaded = load::load(&args.file)?;
     loaded.warnings.iter().for_each(report::plain);
@@ -117,7 +124,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
         let share = left / (chosen.len() - n);
         let bounds = Bounds { bytes: Bounds::default().bytes.min(share / 3), ..Bounds::default() };
         let config = Config { precision: args.precision, ..Config::default() };
-        let values = values_of(args, entry)?;
+        let values = values_of(args, &loaded, entry)?;
         let traced = trace(&loaded.program, &entry.dvle, &values, &args.trace.0, config, bounds);
         left = left.saturating_sub(traced.to_string().len());
         view["trace"] = traced;
@@ -143,7 +150,21 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
 }
 
 /// Values for the runs of an entry.
-fn values_of(args: &Args, entry: &LoadedEntry) -> Result<Values, Box<dyn std::error::Error>> {
+fn values_of(args: &Args, loaded: &Loaded, entry: &LoadedEntry) -> Result<Values, Box<dyn std::error::Error>> {
+    let mut values = match &args.recording {
+        Some(path) => recorded::values(path, loaded, entry, args.draw, args.vertices.unwrap_or(RUNS))?,
+        None => file_values(args, entry)?,
+    };
+    if let Some(path) = &args.values {
+        let (name, bytes) = (display::path_name(path), load::read(path, 1 << 20)?);
+        let text = load::text(&name, &bytes)?;
+        values::assign_all(&text, &entry.dvle, &mut values).map_err(|error| ExploreError::Values { name, error })?;
+    }
+    Ok(values)
+}
+
+/// Values of files of floats, and generated ones.
+fn file_values(args: &Args, entry: &LoadedEntry) -> Result<Values, Box<dyn std::error::Error>> {
     let mut given = args.inputs.as_deref().map(|path| floats::read_inputs(path, None)).transpose()?;
     if let Some(inputs) = &mut given {
         inputs.truncate(args.vertices.unwrap_or(RUNS));
@@ -159,11 +180,6 @@ fn values_of(args: &Args, entry: &LoadedEntry) -> Result<Values, Box<dyn std::er
     };
     if let Some(path) = &args.uniforms {
         values.uniforms.c = floats::read_uniforms(path)?;
-    }
-    if let Some(path) = &args.values {
-        let (name, bytes) = (display::path_name(path), load::read(path, 1 << 20)?);
-        let text = load::text(&name, &bytes)?;
-        values::assign_all(&text, &entry.dvle, &mut values).map_err(|error| ExploreError::Values { name, error })?;
     }
     Ok(values)
 }

@@ -24,7 +24,7 @@ const PLAYGROUND: &str = include_str!("page/playground.js");
 const WORKER: &str = include_str!("page/worker.js");
 
 /// The page of `picajit explore`. `page` is of `explore::page`.
-#[cfg_attr(not(feature = "cli"), allow(dead_code))] // the command's
+#[allow(dead_code)] // only the command makes it
 pub fn explored(page: &Value) -> String {
     let title = page["name"].as_str().unwrap_or("shader");
     document(Document { kind: "explored", title, data: &json_in_html(page), blocks: "", last: START, policy: "" })
@@ -32,7 +32,7 @@ pub fn explored(page: &Value) -> String {
 
 /// The playground around `module`, a WebAssembly module that exports the functions of the example
 /// `playground`. `source` and `values` are the text that it begins with.
-#[cfg_attr(feature = "cli", allow(dead_code))] // the example's
+#[allow(dead_code)] // only the example makes it
 pub fn playground(module: &[u8], source: &str, values: &str) -> String {
     let data = serde_json::json!({ "source": source, "values": values });
     let module = base64(module);

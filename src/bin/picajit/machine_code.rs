@@ -1,10 +1,10 @@
 //! Machine code of either CPU -> lines of a page: address of the shader's instruction, offset,
 //! bytes, text.
 //!
-//! Constants follow the code. The code ends where the first constant begins that an instruction
-//! names; zeros between the two are padding.
+//! Constants follow the code. The code ends before the first constant that an instruction names, with
+//! an instruction that passes control on; padding stands between the two.
 
-use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter};
+use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, Mnemonic};
 use picajit::isa::Pc;
 use serde_json::{Value, json};
 use std::ops::Range;
@@ -17,6 +17,8 @@ struct Line {
     text: String,
     /// Offset of the constant that it loads.
     constant: Option<u32>,
+    /// Whether the next instruction is not executed after it.
+    is_last_of_block: bool,
 }
 
 /// Lines for the code of `cpu`, a name of `jit_or_stub::TARGETS`.
@@ -43,6 +45,8 @@ fn code_only(lines: impl Iterator<Item = Line>) -> Vec<Line> {
         end = line.constant.map_or(end, |constant| end.min(constant));
         code.push(line);
     }
+    let end = code.iter().rposition(|line| line.is_last_of_block).map_or(code.len(), |n| n + 1);
+    code.truncate(end);
     code
 }
 
@@ -55,7 +59,8 @@ fn x86_64(code: &[u8]) -> Vec<Line> {
         formatter.format(&inst, &mut text);
         let constant = inst.is_ip_rel_memory_operand().then(|| inst.ip_rel_memory_address());
         let constant = constant.and_then(|at| u32::try_from(at).ok()).filter(|at| u64::from(*at) > inst.ip());
-        Line { offset: inst.ip() as u32, length: inst.len() as u32, text, constant }
+        let is_last_of_block = matches!(inst.mnemonic(), Mnemonic::Ret | Mnemonic::Jmp | Mnemonic::Ud2);
+        Line { offset: inst.ip() as u32, length: inst.len() as u32, text, constant, is_last_of_block }
     }))
 }
 
@@ -71,7 +76,10 @@ fn aarch64(code: &[u8]) -> Vec<Line> {
         // Loads of literals are the only use of constants: opc 011 V 00 imm19 Rt.
         let distance = (bits << 8).cast_signed() >> 13 << 2;
         let is_literal = bits & 0x3B00_0000 == 0x1800_0000 && distance > 0;
-        Line { offset, length: 4, text, constant: is_literal.then(|| offset.wrapping_add_signed(distance)) }
+        let constant = is_literal.then(|| offset.wrapping_add_signed(distance));
+        // RET, B and UDF.
+        let is_last_of_block = bits == 0xD65F_03C0 || bits >> 26 == 0b00_0101 || bits >> 16 == 0;
+        Line { offset, length: 4, text, constant, is_last_of_block }
     };
     code_only(code.chunks_exact(4).enumerate().map(line))
 }
@@ -82,8 +90,8 @@ mod tests {
 
     #[test]
     fn constants_are_no_code() {
-        // vmovss xmm0, [rip+1]; ret; a constant.
-        let code = [0xC5, 0xFA, 0x10, 0x05, 1, 0, 0, 0, 0xC3, 0, 0, 0x80, 0x3F];
+        // vmovss xmm0, [rip+3]; ret; padding; a constant.
+        let code = [0xC5, 0xFA, 0x10, 0x05, 3, 0, 0, 0, 0xC3, 0, 0, 0, 0, 0x80, 0x3F];
         let lines = lines("x86-64", &code, &[(0..8, 7)]);
         let texts: Vec<&str> = lines.iter().map(|l| l[3].as_str().unwrap()).collect();
         assert!(texts.len() == 2 && texts[0].starts_with("vmovss") && texts[1] == "ret", "{texts:?}");

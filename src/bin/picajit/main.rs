@@ -30,6 +30,7 @@ mod machine_code;
 mod measure;
 mod output_path;
 mod plot;
+mod recorded;
 mod regress_file;
 mod report;
 mod run;

@@ -164,7 +164,7 @@ function assembly(line) {
 function mark(findings) {
   const worst = ["error", "warning", "note"].find((severity) => findings.some((f) => f.severity === severity));
   const element = make("span", "mark " + (worst ?? ""), worst === undefined ? "" : worst === "note" ? "i" : "!");
-  element.title = findings.map((f) => `${f.rule}: ${f.text}`).join("\n");
+  element.title = findings.map((f) => `${f.severity}: ${f.text} [${f.rule}]\nhelp: ${f.help}`).join("\n");
   return element;
 }
 
@@ -175,21 +175,32 @@ function sourceView(page, entry) {
       if (!pcsOf.has(word.line)) pcsOf.set(word.line, []);
       pcsOf.get(word.line).push(pc);
     });
-    const findings = page.findings ?? [];
+    const findings = page.findings;
     const lines = page.source.map((line, n) => {
       const pcs = pcsOf.get(n + 1) ?? [];
       const here = findings.filter((f) => (f.line ?? null) === n + 1);
-      return row(pcs, mark(here), cell("number", n + 1), cost(entry, pcs), assembly(line || " "));
+      return row(pcs, mark(here), cell("number", n + 1), cost(page, entry, pcs), executions(entry, pcs), assembly(line || " "));
     });
     view.append(make("div", "rows", ...lines));
   };
 }
 
-/// Instructions from the beginning of the entry to here, at most: an estimate of cost.
-function cost(entry, pcs) {
-  const executions = pcs.reduce((sum, pc) => sum + (entry.executions?.get(pc) ?? 0), 0);
-  const element = cell("count", executions > 0 ? executions + "×" : "");
-  element.title = executions > 0 ? "executions in the traced runs" : "";
+/// How often the traced runs executed instructions.
+function executions(entry, pcs) {
+  const count = pcs.reduce((sum, pc) => sum + (entry.executions.get(pc) ?? 0), 0);
+  const element = cell("count", count > 0 ? count + "×" : "");
+  element.title = count > 0 ? "executions in the traced runs" : "";
+  return element;
+}
+
+/// How often any run executes instructions: the least and the most, or `∞` without a bound.
+function cost(page, entry, pcs) {
+  entry.costs ??= new Map((entry.cost?.words ?? []).map(([pc, least, most]) => [pc, [least, most]]));
+  const costs = pcs.map((pc) => entry.costs.get(pc)).filter(Boolean);
+  const least = costs.reduce((sum, [n]) => sum + n, 0);
+  const most = costs.some(([, n]) => n === null) ? "∞" : costs.reduce((sum, [, n]) => sum + n, 0);
+  const element = cell("cost", costs.length === 0 ? "" : least === most ? least : `${least}-${most}`);
+  element.title = costs.length === 0 ? "" : `a run executes this ${least} to ${most} times\n${page.timing}`;
   return element;
 }
 
@@ -197,13 +208,13 @@ function disassemblyView(page, entry) {
   return (view) => {
     const reachable = new Set(entry.graph.reachable ?? page.words.keys());
     const labels = new Map(entry.labels);
-    const findings = page.findings ?? [];
+    const findings = page.findings;
     const lines = [];
     page.words.forEach((word, pc) => {
       if (labels.has(pc)) lines.push(row([], make("span", "label", labels.get(pc) + ":")));
       if (pc === entry.pc) lines.push(row([], cell("comment", "; entry " + entry.index)));
       const here = findings.filter((f) => f.pc === pc);
-      const line = row([pc], mark(here), cell("pc", pc), cell("bytes", hex(word.word, 8)), cost(entry, [pc]), assembly(word.text));
+      const line = row([pc], mark(here), cell("pc", pc), cell("bytes", hex(word.word, 8)), cost(page, entry, [pc]), executions(entry, [pc]), assembly(word.text));
       const names = operandNames(entry, word);
       if (names) line.append(cell("name", names));
       if (!reachable.has(pc)) line.style.opacity = "0.5";
@@ -229,7 +240,7 @@ function stageView(lines) {
     view.append(make("div", "rows", ...lines.map(([pc, ...rest]) => {
       const content = rest.length === 1
         ? [cell("pc", pc ?? ""), rest[0]]
-        : [cell("pc", pc ?? ""), cell("number", rest[0] === null ? "" : rest[0].toString(16)), cell("bytes", rest[1]), rest[2]];
+        : [cell("pc", pc ?? ""), cell("number", rest[0] === null ? "" : rest[0].toString(16)), cell("bytes long", rest[1]), rest[2]];
       return row(pc === null ? [] : [pc], ...content);
     })));
   };

@@ -38,7 +38,7 @@ function showEntry(n, keep) {
   countExecutions(view.entry);
   [...byId("entries").children].forEach((button, k) => button.setAttribute("aria-pressed", k === n));
   textTabs.set([...textViews(page, view.entry), { id: "disassembly", title: "Disassembly", fill: disassemblyView(page, view.entry) }]);
-  byId("text-note").textContent = page.findings ? `${page.findings.length} finding${page.findings.length === 1 ? "" : "s"}` : "";
+  byId("text-note").textContent = `${page.findings.length} finding${page.findings.length === 1 ? "" : "s"}`;
   const stages = [{ id: "ssa", title: "SSA", fill: stageView(view.entry.ssa ?? "There is no SSA without a control-flow graph.") }];
   for (const [id, title] of [["clif", "CLIF"], ["x86-64", "x86-64"], ["aarch64", "AArch64"]]) {
     if (view.entry[id] !== undefined) stages.push({ id, title, fill: stageView(view.entry[id]) });
@@ -81,6 +81,7 @@ function makeRuns() {
 /// Goes to a row of the trace.
 function goTo(at) {
   const { replay } = view;
+  if (!view.page) return;
   const last = replay ? replay.rows.length - 1 : -1;
   replay?.seek(Math.max(0, Math.min(at, last)));
   fillNow(view);
@@ -118,6 +119,7 @@ view.goToOdd = (n) => {
 function goToRun(step) {
   const { replay } = view;
   const logged = (replay?.trace.runs ?? []).map(([, , first]) => first).filter((first) => first !== null);
+  if (logged.length === 0) return;
   const starts = step < 0 ? logged.filter((first) => first < replay.at).reverse() : logged.filter((first) => first > replay.at);
   if (starts.length > 0) goTo(starts[0]);
 }
@@ -139,7 +141,7 @@ function bindKeys() {
   const actions = { first: () => goTo(0), back: step(-1), forward: step(1), last: () => goTo(Infinity), before: () => goToSame(-1), after: () => goToSame(1) };
   for (const [id, action] of Object.entries(actions)) byId(id).addEventListener("click", action);
   byId("position").addEventListener("input", (event) => goTo(Number(event.target.value)));
-  byId("all-registers").addEventListener("change", () => fillRegisters(view));
+  byId("all-registers").addEventListener("change", () => view.page && fillRegisters(view));
   byId("help-button").addEventListener("click", () => byId("help").showModal());
   byId("theme").addEventListener("click", () => {
     const root = document.documentElement;

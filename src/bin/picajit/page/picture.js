@@ -12,7 +12,7 @@ function corners(shape) {
 }
 
 function drawPicture(view) {
-  const canvas = byId("picture"), { trace } = view.entry;
+  const canvas = byId("picture"), trace = view.entry?.trace;
   const pen = canvas.getContext("2d"), scale = devicePixelRatio || 1;
   const { clientWidth: width, clientHeight: height } = canvas;
   canvas.width = width * scale;
@@ -59,10 +59,11 @@ function drawPicture(view) {
     } else {
       points.forEach((p, n) => (n === 0 ? pen.moveTo(...at(p)) : pen.lineTo(...at(p))));
       pen.closePath();
-      pen.globalAlpha = 0.2;
+      pen.globalAlpha = isLogged(of) ? 0.2 : 0.04;
       pen.fill();
-      pen.globalAlpha = 1;
+      pen.globalAlpha = of === run ? 1 : isLogged(of) ? 0.6 : 0.15;
       pen.stroke();
+      pen.globalAlpha = 1;
     }
   }
   const wrong = [...new Set(shapes.filter((s) => s.points.some((p) => p === null)).map((s) => s.run))];

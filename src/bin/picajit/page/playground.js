@@ -122,4 +122,5 @@ function receive({ id, answer, failure }) {
   values.number();
 }
 
+textTabs.set(textViews());
 send();

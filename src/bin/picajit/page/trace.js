@@ -47,6 +47,9 @@ function fillNow(view) {
     panel.append(head, table);
     line("inputs", replay.trace.origin);
     line("ends", `${exit}, after ${executed} instruction${executed === 1 ? "" : "s"}`);
+    const { cost } = entry;
+    if (cost) line("cost", `${cost.shortest ?? "no run ends"} to ${cost.longest ?? "∞"} instructions a run `, make("span", "note", `(${page.timing})`));
+    listFindings(view, panel);
     return;
   }
   const pc = replay.pc, word = page.words[pc];
@@ -76,6 +79,9 @@ function fillNow(view) {
     line("vertex", `in slot ${slot}${primitive ? `, and triangle ${state[slots.triangles]} of this run` : ""}${winding ? ", first two vertices exchanged" : ""}`);
     line("outputs", `bank ${state[slots.bank]} from here on`);
   }
+  const uniform = word.fields.find(([, , name]) => name.endsWith(" uniform"));
+  if (uniform) line(uniform[3], uniformValue(view, uniform[3]));
+  if (word.fields.some(([, , name]) => name === "condition")) line("cmp", `(${!!state[slots.cmp]}, ${!!state[slots.cmp + 1]})`);
   const scopes = replay.trace.scopes[state[slots.scopes]];
   if (scopes) line("open", scopes);
   const left = state[slots.left];
@@ -86,14 +92,35 @@ function fillNow(view) {
   } else {
     line("ends", exit);
   }
-  for (const finding of (page.findings ?? []).filter((f) => f.pc === pc)) {
-    panel.append(make("p", "finding", `${finding.severity}: ${finding.rule}: ${finding.text}`));
+  for (const finding of (page.findings).filter((f) => f.pc === pc)) {
+    panel.append(make("p", "finding", `${finding.severity}: ${finding.text}`, make("br"), `help: ${finding.help}`, make("br"),
+      make("span", "note", `${finding.rule}; ${finding.evidence}`)));
   }
+}
+
+/// All findings of the file; a click selects the instruction.
+function listFindings(view, panel) {
+  const findings = view.page.findings;
+  if (findings.length === 0) return;
+  const items = findings.map((finding) => {
+    const item = make("li", finding.severity, `${finding.severity}: ${finding.text}`);
+    item.title = `${finding.rule}\nhelp: ${finding.help}\n${finding.evidence}`;
+    if (finding.pc !== null) item.addEventListener("click", () => links.choose(finding.pc, null));
+    return item;
+  });
+  panel.append(make("p", "note", "findings"), make("ul", "list", ...items));
+}
+
+/// A boolean or integer uniform; the geometry unit sets b15 after its first run.
+function uniformValue({ replay, isGeometry }, register) {
+  const n = Number(register.slice(1)), { i, b } = replay.trace.uniforms;
+  if (register[0] === "i") return `(${i[n].slice(0, 3).join(", ")})`;
+  return String((b >> n & 1) === 1 || (n === 15 && isGeometry && replay.run > 0));
 }
 
 /// Registers that any instruction of the file names, by file.
 function usedRegisters(page) {
-  const used = { v: new Set(), r: new Set(), o: new Set() };
+  const used = { v: new Set(), r: new Set(), o: new Set(), c: new Set() };
   for (const word of page.words) {
     for (const [file, n] of (word.dst ? [word.dst] : []).concat(word.src)) used[file]?.add(n);
   }
@@ -124,6 +151,15 @@ function makeRegisters(view) {
   for (const [file, base, note] of files) {
     for (let n = 0; n < 16; n++) add(file + n + note, base + 4 * n, entry.names[file + n], used[file].has(n));
   }
+  const { c } = view.entry.trace?.uniforms ?? { c: [] };
+  for (const n of [...used.c].sort((a, b) => a - b)) {
+    if (!c[n]) continue;
+    const of = entry.names["c" + n] ?? "";
+    const values = c[n].map((bits) => make("td", (bits === 0 ? "zero " : "") + (isOdd(bits) ? "odd" : ""), text(bits)));
+    const line = make("tr", "", make("td", "", "c" + n), ...values, make("td", "of", of));
+    line.dataset.uniform = n;
+    table.append(line);
+  }
   const small = make("tr", "", make("td", "", "a0, aL"), make("td", ""), make("td", ""), make("td", ""), make("td", ""), make("td", "of", "address, loop counter"));
   const flags = make("tr", "", make("td", "", "cmp, bank"), make("td", ""), make("td", ""), make("td", ""), make("td", ""), make("td", "of", "flags, output bank"));
   table.append(small, flags);
@@ -143,6 +179,11 @@ function fillRegisters(view) {
     for (const [file, n, swizzle] of page.words[replay.pc].src) {
       if (file !== "c") swizzle.forEach((c) => read.add(slots[file] + 4 * n + c));
     }
+  }
+  const uniforms = new Set(replay.pc === null ? [] : page.words[replay.pc].src.filter(([file]) => file === "c")
+    .map((source) => operand(view, source, (slot) => changed.get(slot) ?? replay.state[slot]).register));
+  for (const line of table.querySelectorAll("tr[data-uniform]")) {
+    for (const value of [...line.children].slice(1, 5)) value.classList.toggle("read", uniforms.has("c" + line.dataset.uniform));
   }
   const isBegin = replay.pc === null;
   for (const entry of cells) {

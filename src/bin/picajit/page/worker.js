@@ -10,9 +10,11 @@ async function begin(base64) {
 
 function answer(request) {
   const bytes = new TextEncoder().encode(request);
-  new Uint8Array(exports.memory.buffer, exports.request(bytes.length), bytes.length).set(bytes);
-  const length = exports.run();
-  return new TextDecoder().decode(new Uint8Array(exports.memory.buffer, exports.answer(), length));
+  // A call may move the memory, so its buffer is asked for afterwards.
+  const at = exports.request(bytes.length);
+  new Uint8Array(exports.memory.buffer, at, bytes.length).set(bytes);
+  const length = exports.run(), start = exports.answer();
+  return new TextDecoder().decode(new Uint8Array(exports.memory.buffer, start, length));
 }
 
 let ready;
