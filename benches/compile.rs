@@ -7,8 +7,6 @@
 #[path = "../src/bin/picajit/builtin.rs"]
 mod builtin;
 #[allow(dead_code, unused_imports)]
-#[path = "../src/bin/picajit/generator.rs"]
-mod generator;
 #[allow(dead_code)] // this bench uses a part of it
 #[path = "../src/bin/picajit/measure.rs"]
 mod measure;
@@ -17,6 +15,7 @@ mod shaders;
 
 use measure::{Engine, Workload};
 use picajit::container::shbin::Shbin;
+use picajit::internals::generator;
 use picajit::isa::Stage;
 use picajit::kernel::Config;
 use picajit::program::Program;

@@ -9,9 +9,6 @@
 #[allow(dead_code, unused_imports)] // this bench uses a part of each
 #[path = "../src/bin/picajit/builtin.rs"]
 mod builtin;
-#[allow(dead_code, unused_imports)]
-#[path = "../src/bin/picajit/generator.rs"]
-mod generator;
 #[allow(dead_code)]
 #[path = "../src/bin/picajit/measure.rs"]
 mod measure;
@@ -20,6 +17,7 @@ mod shaders;
 
 use measure::{Stride, Workload};
 use picajit::engine::{BackendChoice, Engine, Options};
+use picajit::internals::generator;
 use picajit::isa::Stage;
 use picajit::state::{Batch, Unit, VerticesMut};
 use std::time::{Duration, Instant};

@@ -8,14 +8,12 @@
 #[allow(dead_code, unused_imports)] // this bench uses a part of each
 #[path = "../src/bin/picajit/builtin.rs"]
 mod builtin;
-#[allow(dead_code, unused_imports)]
-#[path = "../src/bin/picajit/generator.rs"]
-mod generator;
 #[path = "common/shaders.rs"]
 mod shaders;
 
 use picajit::engine::{Engine, Options};
 use picajit::internals::fuzz::{Tier, case_from_seed};
+use picajit::internals::generator;
 use picajit::isa::Stage;
 use picajit::kernel::{Backend, Config};
 use picajit::program::{Entry, Program};

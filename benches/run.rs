@@ -7,8 +7,6 @@
 #[path = "../src/bin/picajit/builtin.rs"]
 mod builtin;
 #[allow(dead_code, unused_imports)]
-#[path = "../src/bin/picajit/generator.rs"]
-mod generator;
 #[allow(dead_code)] // this bench uses a part of it
 #[path = "../src/bin/picajit/measure.rs"]
 mod measure;
@@ -16,6 +14,7 @@ mod measure;
 mod shaders;
 
 use measure::Engine;
+use picajit::internals::generator;
 use std::sync::Arc;
 use std::time::Duration;
 

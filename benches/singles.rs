@@ -12,8 +12,6 @@
 #[path = "../src/bin/picajit/builtin.rs"]
 mod builtin;
 #[allow(dead_code, unused_imports)]
-#[path = "../src/bin/picajit/generator.rs"]
-mod generator;
 #[allow(dead_code)] // this bench uses a part of it
 #[path = "../src/bin/picajit/measure.rs"]
 mod measure;
@@ -24,6 +22,7 @@ use measure::{Stride, Workload, median};
 use picajit::capi::{self, PjEngine, PjOptions, PjShader, PjUniforms, PjUnit};
 use picajit::container::shbin::Dvle;
 use picajit::engine::{BackendChoice, DirectCall, Engine, Options};
+use picajit::internals::generator;
 use picajit::interp::Interp;
 use picajit::isa::Stage;
 use picajit::jit::{Jit, Variant};

@@ -2,6 +2,7 @@
 
 mod cli_asm;
 mod cli_containers;
+mod cli_explore;
 mod cli_fuzz;
 mod cli_lint;
 mod cli_profile;

@@ -71,6 +71,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("diff", &["isa", "program", "state", "kernel", "interp", "text"]),
     // The control-flow graph determines whether a program is large.
     ("fuzz", &["isa", "program", "state", "kernel", "container", "text", "interp", "ir", "diff"]),
+    ("generator", &["isa", "state", "container"]),
+    ("explore", &["isa", "program", "state", "kernel", "container", "text", "interp", "ir", "generator"]),
     // Tests only.
     ("testing", &[]),
 ];

@@ -294,7 +294,7 @@ impl Original {
             8 => 3,
             _ => 0,
         };
-        let mut rows = self.dvle().outputs.iter().filter(|row| row.register == n.into());
+        let mut rows = self.dvle().outputs.iter().filter(|row| row.register == u16::from(n));
         rows.any(|row| (0..4).filter(|c| row.mask >> c & 1 != 0).take(width(row.semantic)).any(|k| k == c))
     }
 }

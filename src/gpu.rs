@@ -10,10 +10,12 @@
 //! |---|---|---|
 //! | [`registers`] | writes by id | stored words and their fields |
 //! | [`commands`] | a command list | writes |
+//! | [`recording`] | a text | guest memory and a command list |
 //! | `upload` | words of upload queues | code, descriptors, uniforms ([`ShaderState`]) |
 //! | `program_cache` | code and entry | a [`Shader`](crate::engine::Shader), on demand |
 //! | `configuration` | registers | plans of fetch and output map, kept until one changes |
 //! | `fetch` | guest memory | input registers and indices, in groups |
+//! | `inputs` | guest memory | input registers alone, for tools |
 //! | `whole_draw` | these | vertex outputs of each vertex |
 //! | `draw` | attributes | vertex outputs, in drawing order |
 //! | [`cache`] | indices | the vertices to run |
@@ -62,6 +64,7 @@
 
 pub mod cache;
 pub mod commands;
+pub mod recording;
 pub mod registers;
 
 mod assembly;
@@ -70,6 +73,7 @@ mod configuration;
 mod draw;
 mod fetch;
 mod geometry;
+mod inputs;
 mod output_mapping;
 mod program_cache;
 mod rows;

@@ -59,6 +59,7 @@
 //! | `targets` | yes | machine code of x86-64 and AArch64 as text on any host |
 //! | `cli` | yes | the `picajit` command |
 //! | `containers` | with `cli` | MBS, VBC and Metal libraries, in [`container`] |
+//! | `explore` | with `cli` | what the pages of the command show, as JSON |
 //! | `fuzz` | with `cli` | random programs, comparison of engines, shrinking |
 //! | `capi` | no | the C interface, `include/picajit.h` |
 
@@ -72,8 +73,11 @@ pub mod container;
 pub mod diff;
 pub mod engine;
 pub mod executable;
+#[cfg(feature = "explore")]
+mod explore;
 #[cfg(feature = "fuzz")]
 mod fuzz;
+mod generator;
 pub mod gpu;
 pub mod interp;
 mod ir;
@@ -82,7 +86,7 @@ pub mod isa;
 pub mod jit;
 pub mod kernel;
 pub mod layout;
-#[cfg(feature = "cli")]
+#[cfg(feature = "explore")]
 mod lint;
 pub mod profiler;
 pub mod program;
@@ -111,6 +115,15 @@ pub mod internals {
     pub mod direct {
         pub use crate::kernel::direct::{FrameConstants, Function, MachineCode};
     }
+    /// Uniforms and inputs of commands, benchmarks and pages.
+    pub mod generator {
+        pub use crate::generator::*;
+    }
+    /// What the pages of the command show.
+    #[cfg(feature = "explore")]
+    pub mod explore {
+        pub use crate::explore::*;
+    }
     /// Random programs.
     #[cfg(feature = "fuzz")]
     pub mod fuzz {
@@ -121,7 +134,7 @@ pub mod internals {
         pub use crate::ir::*;
     }
     /// What goes wrong with a shader on consoles, and what it costs.
-    #[cfg(feature = "cli")]
+    #[cfg(feature = "explore")]
     pub mod lint {
         pub use crate::lint::*;
     }

@@ -3,9 +3,9 @@
 //! Invariant: any recording ends, within the limits on vertices and rasteriser work below.
 
 use super::raster::{Comparison, Culling, Picture, Style};
-use super::recording::Recording;
 use super::registers::{DEPTH_COLOR_MASK, FACECULLING_CONFIG};
 use picajit::engine::{Engine, Options};
+use picajit::gpu::recording::Recording;
 use picajit::gpu::registers::NUMVERTICES;
 use picajit::gpu::{Draw, DrawOptions, Gpu, Host, Regions, Report, TriangleSink, Write};
 use picajit::semantics::Semantics;

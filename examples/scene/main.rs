@@ -6,8 +6,7 @@
 //!
 //! | file | turns | into |
 //! |---|---|---|
-//! | `recording` | a text | guest memory and a command list |
-//! | `console` | these | a picture, by way of `picajit::gpu` |
+//! | `console` | a recording | a picture, by way of `picajit::gpu` |
 //! | `registers` | | ids of registers outside the shader side |
 //! | `clip`, `raster` | triangles | samples |
 //! | `scene`, `recorder`, `mesh`, `maths` | the shaders beside this file (`*.pica`), shapes | a recording: `scene.txt` |
@@ -20,7 +19,6 @@ mod maths;
 mod mesh;
 mod raster;
 mod recorder;
-mod recording;
 mod registers;
 mod scene;
 
@@ -28,8 +26,8 @@ mod scene;
 mod tests;
 
 use picajit::engine::{BackendChoice, Options};
+use picajit::gpu::recording::Recording;
 use raster::Picture;
-use recording::Recording;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

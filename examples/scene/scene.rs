@@ -11,9 +11,9 @@
 use super::maths::{Matrix, Vec3, circle, look, narrow, product, projection, rotation, unit};
 use super::mesh::{self, STEPS};
 use super::recorder::{Recorder, Shader};
-use super::recording::Recording;
 use super::registers::*;
 use picajit::gpu::Topology;
+use picajit::gpu::recording::Recording;
 use picajit::gpu::registers::{
     self as reg, ATTRIBBUFFER0_OFFSET, ATTRIBBUFFERS_FORMAT_LOW, ATTRIBBUFFERS_LOC, INDEXBUFFER_CONFIG, NUMVERTICES,
     VERTEX_OFFSET,

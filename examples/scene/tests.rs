@@ -1,9 +1,9 @@
 //! The example's recording and its picture, also with damaged commands.
 
 use super::console::{Rendering, VERTICES, play};
-use super::recording::Recording;
 use super::{SIZE, png, scene};
 use picajit::engine::{BackendChoice, Engine, Options};
+use picajit::gpu::recording::Recording;
 use picajit::program::{Entry, Program};
 use std::sync::{Arc, LazyLock};
 

@@ -9,7 +9,7 @@
 use super::effects::{reads, writes};
 use crate::ir::cfg::{Explored, Out, Terminator};
 use crate::ir::register_set::RegisterSet;
-#[cfg(feature = "cli")]
+#[cfg(feature = "explore")]
 use crate::isa::flow::Exit;
 use crate::isa::{Cond, Inst, Setemit, Stage, Test};
 use crate::program::Program;
@@ -109,7 +109,7 @@ impl Point {
 /// The facts of one assignment of the boolean uniforms.
 pub(crate) struct Assignment {
     /// The assignment; other uniforms are irrelevant or unknown.
-    #[cfg_attr(not(feature = "cli"), expect(dead_code))]
+    #[cfg_attr(not(feature = "explore"), expect(dead_code))]
     pub bools: Bools,
     facts: Vec<Option<Facts>>,
     /// All that some run writes.
@@ -159,7 +159,7 @@ impl Assignment {
     }
 
     /// The points from which no exit can be reached, as states: a run there never ends.
-    #[cfg(feature = "cli")]
+    #[cfg(feature = "explore")]
     pub fn endless(&self, program: &Program, explored: &Explored) -> Vec<usize> {
         let mut before: Vec<Vec<u32>> = vec![Vec::new(); self.facts.len()];
         let mut queue = Vec::new();
@@ -190,7 +190,7 @@ impl Assignment {
     }
 
     /// The successors of a state's instruction under this assignment, at every point of it.
-    #[cfg(feature = "cli")]
+    #[cfg(feature = "explore")]
     pub fn successors(&self, program: &Program, explored: &Explored, node: usize) -> Vec<usize> {
         let mut all = Vec::new();
         for index in (node * 9..node * 9 + 9).filter(|&index| self.facts[index].is_some()) {
@@ -202,7 +202,7 @@ impl Assignment {
     }
 
     /// The exits of a state's instruction under this assignment.
-    #[cfg(feature = "cli")]
+    #[cfg(feature = "explore")]
     pub fn exits(&self, program: &Program, explored: &Explored, node: usize) -> Vec<Exit> {
         let mut all = Vec::new();
         for index in (node * 9..node * 9 + 9).filter(|&index| self.facts[index].is_some()) {

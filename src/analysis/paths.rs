@@ -36,12 +36,12 @@ impl Paths {
 }
 
 /// States up to which the executions of single words are counted from below.
-#[cfg(feature = "cli")]
+#[cfg(feature = "explore")]
 const MOST_STATES: usize = 1024;
 
 /// For each reachable word the executions of every run that ends, at least, and of any run, at most
 /// (`None`: no bound is found). The first is 0 if the graph is large.
-#[cfg(feature = "cli")]
+#[cfg(feature = "explore")]
 pub(crate) fn executions(
     program: &Program,
     explored: &Explored,
@@ -166,7 +166,7 @@ impl Graph<'_> {
     }
 
     /// Multiplies the factor of each node in a loop by the loop's iterations.
-    #[cfg(feature = "cli")]
+    #[cfg(feature = "explore")]
     fn multiply(&self, part: &[usize], cut: &[(usize, usize)], depth: usize, factors: &mut [Option<u64>]) {
         for mut component in self.components(part, cut) {
             component.sort_unstable();

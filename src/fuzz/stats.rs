@@ -323,7 +323,7 @@ impl<'a> Watch<'a> {
     }
 
     fn step(&mut self, step: &Step<'_>) {
-        let Step { pc, inst, unit, scopes, next } = *step;
+        let Step { pc, inst, unit, scopes, next, .. } = *step;
         let [
             condition,
             a_loop,

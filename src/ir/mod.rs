@@ -27,7 +27,7 @@ pub mod build;
 pub mod cfg;
 mod insts;
 mod order;
-mod print;
+pub(crate) mod print;
 pub mod register_set;
 pub mod simplify;
 #[cfg(test)]

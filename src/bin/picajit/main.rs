@@ -14,21 +14,24 @@ mod diff;
 mod disasm;
 mod display;
 mod draws;
+mod explore;
 mod extract;
 mod floats;
 mod foreign;
 mod foreign_json;
 mod fuzz;
-mod generator;
+mod html;
 mod inspect;
 mod jit_or_stub;
 mod json_text;
 mod link_check;
 mod lint;
 mod load;
+mod machine_code;
 mod measure;
 mod output_path;
 mod plot;
+mod recorded;
 mod regress_file;
 mod report;
 mod run;
@@ -39,6 +42,7 @@ mod trace;
 mod verify;
 
 use clap::{Parser, Subcommand};
+use picajit::internals::generator;
 use std::error::Error;
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
@@ -74,6 +78,8 @@ enum Verb {
     LinkCheck(link_check::Args),
     /// Print a shader as assembly text, or one of its compilation stages
     Disasm(disasm::Args),
+    /// Write a page that shows a shader, its compilation and a trace, for any browser, offline
+    Explore(explore::Args),
     /// Assemble text to a SHBIN file
     Asm(asm::Args),
     /// Run a shader on given or generated values and show its outputs
@@ -119,6 +125,7 @@ fn main() -> ExitCode {
         Verb::Convert(args) => convert::run(args, &mut out),
         Verb::LinkCheck(args) => link_check::run(args, &mut out),
         Verb::Disasm(args) => disasm::run(args, &mut out),
+        Verb::Explore(args) => explore::run(args, &mut out),
         Verb::Asm(args) => asm::run(args, &mut out),
         Verb::Run(args) => run::run(args, &mut out),
         Verb::Diff(args) => diff::run(args, &mut out),

@@ -4,9 +4,9 @@
 //! which is in [-1, 1) and exact. Uniforms are drawn with seed 1 over c0.x, c0.y .. c95.w, inputs
 //! with seed 2 over v0.x .. v15.w of the first vertex, then of the second, and so on.
 
-use picajit::container::shbin::Dvle;
-use picajit::isa::{INT_UNIFORMS, REGS};
-use picajit::state::{Registers, Uniforms, Vec4};
+use crate::container::shbin::Dvle;
+use crate::isa::{INT_UNIFORMS, REGS};
+use crate::state::{Registers, Uniforms, Vec4};
 
 /// Seed of the float uniforms.
 pub const UNIFORM_SEED: u32 = 1;
@@ -68,7 +68,7 @@ pub fn inputs(count: usize) -> Vec<Registers> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use picajit::container::shbin::Constant;
+    use crate::container::shbin::Constant;
 
     #[test]
     fn the_first_values_are_those_of_the_definition() {

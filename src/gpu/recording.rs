@@ -10,17 +10,24 @@
 //! ```
 //!
 //! Words are hexadecimal, those of memory as a little-endian machine reads them. `;` begins a
-//! comment; comments on their own line are kept. Invariant: a printed recording reads back equal,
-//! and no text takes more memory than a small multiple of its own size.
+//! comment; comments on their own line are kept. The number in the title is the version. Invariant: a
+//! printed recording reads back equal, and no text takes more memory than a small multiple of its own
+//! size, nor more than [`MAX_WORDS`] words and notes.
 
 use std::fmt::{self, Write};
 use std::str::FromStr;
 
 const TITLE: &str = "picajit recording 1";
+/// [`TITLE`] without the version.
+const ANY_VERSION: &str = "picajit recording ";
+
+/// Most words and notes of a section: 16 MiB of memory, far above what a draw reads.
+pub const MAX_WORDS: usize = 1 << 22;
 
 /// Words, and comments in front of some of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Words {
+    /// The words.
     pub words: Vec<u32>,
     /// The index of the word that each precedes, in order.
     pub notes: Vec<(usize, String)>,
@@ -31,8 +38,9 @@ pub struct Words {
 pub struct Recording {
     /// Physical address of the first word of memory.
     pub address: u32,
+    /// The words from there on.
     pub memory: Words,
-    /// Value and header in turn, as in guest memory.
+    /// Values and headers as in guest memory.
     pub list: Words,
 }
 
@@ -41,18 +49,30 @@ pub struct Recording {
 pub struct RecordingError {
     /// From 1.
     pub line: usize,
+    /// What is wrong.
     pub kind: RecordingErrorKind,
 }
 
+/// The kind of a [`RecordingError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RecordingErrorKind {
+    /// The text is no recording.
     NoTitle,
+    /// Another version of the format.
+    Version,
+    /// A text that is no word.
     NoWord,
+    /// `memory` without an address.
     NoAddress,
     /// A word in front of both sections.
     Nowhere,
+    /// A second section of its kind, or `memory` after `list`.
     SectionTwice,
+    /// The text ends without `list`.
     NoList,
+    /// More than [`MAX_WORDS`].
+    TooLong,
 }
 
 impl fmt::Display for RecordingError {
@@ -60,6 +80,8 @@ impl fmt::Display for RecordingError {
         write!(f, "line {}: ", self.line)?;
         match self.kind {
             RecordingErrorKind::NoTitle => write!(f, "expected `{TITLE}`"),
+            RecordingErrorKind::Version => write!(f, "another version of the format: expected `{TITLE}`"),
+            RecordingErrorKind::TooLong => write!(f, "more than {MAX_WORDS} words in a section"),
             RecordingErrorKind::NoWord => f.write_str("expected words of at most eight hexadecimal digits"),
             RecordingErrorKind::NoAddress => f.write_str("expected `memory` and its address"),
             RecordingErrorKind::Nowhere => f.write_str("expected `memory` or `list` before the first word"),
@@ -108,10 +130,11 @@ impl FromStr for Recording {
             last = n + 1;
             let fail = |kind| RecordingError { line: n + 1, kind };
             if n == 0 {
-                if line.trim_end() != TITLE {
-                    return Err(fail(RecordingErrorKind::NoTitle));
+                match line.trim_end() {
+                    TITLE => continue,
+                    other if other.starts_with(ANY_VERSION) => return Err(fail(RecordingErrorKind::Version)),
+                    _ => return Err(fail(RecordingErrorKind::NoTitle)),
                 }
-                continue;
             }
             let (code, note) = line.split_once(';').map_or((line, None), |(code, note)| (code, Some(note)));
             let mut words = code.split_whitespace().peekable();
@@ -138,9 +161,15 @@ impl FromStr for Recording {
                 _ => return Err(fail(RecordingErrorKind::Nowhere)),
             };
             if let (None, Some(note)) = (words.peek(), note) {
+                if section.notes.len() == MAX_WORDS {
+                    return Err(fail(RecordingErrorKind::TooLong));
+                }
                 section.notes.push((section.words.len(), note.strip_prefix(' ').unwrap_or(note).to_string()));
             }
             for text in words {
+                if section.words.len() == MAX_WORDS {
+                    return Err(fail(RecordingErrorKind::TooLong));
+                }
                 section.words.push(word(text).ok_or(fail(RecordingErrorKind::NoWord))?);
             }
         }
@@ -189,5 +218,16 @@ mod tests {
         }
         assert_eq!("".parse::<Recording>(), Err(RecordingError { line: 1, kind: NoTitle }));
         assert_eq!("list".parse::<Recording>(), Err(RecordingError { line: 1, kind: NoTitle }));
+        let next = "picajit recording 2\nlist\n".parse::<Recording>();
+        assert_eq!(next, Err(RecordingError { line: 1, kind: Version }));
+    }
+
+    #[test]
+    fn a_section_is_bounded() {
+        let words = "0 0 0 0 0 0 0 0\n".repeat(MAX_WORDS / 8);
+        let read =
+            |rest: &str| format!("{TITLE}\nlist\n{words}{rest}").parse::<Recording>().map_err(|e| (e.line, e.kind));
+        assert_eq!(read("").map(|r| r.list.words.len()), Ok(MAX_WORDS));
+        assert_eq!(read("0"), Err((MAX_WORDS / 8 + 3, RecordingErrorKind::TooLong)));
     }
 }
