@@ -117,6 +117,15 @@ pub mod internals {
     pub mod ir {
         pub use crate::ir::*;
     }
+    /// Source texts in an editor.
+    pub mod source {
+        pub use crate::text::analysis::{Analysis, Diagnostic, DiagnosticKind, analyze};
+        pub use crate::text::directive::PROPERTIES;
+        pub use crate::text::recovery::{Statement, split_line};
+        pub use crate::text::registers::reads_like_a_register;
+        pub use crate::text::span::is_identifier;
+        pub use crate::text::symbols::{OperandAt, Part, Place, Register, Symbol, SymbolKind};
+    }
     /// The elementary functions, step by step.
     pub mod elementary {
         pub use crate::isa::elementary::*;

@@ -9,6 +9,7 @@ use super::error::{AsmErrorKind, Parse, clip, expected, fault};
 use super::literal::{c_number, decimal_prefix};
 use super::registers::{BOOL, FLOAT, INT, TEMP, reads_like_a_register, register_name};
 use super::span::{Span, is_space};
+use super::symbols::Seen;
 use super::warning::WarningKind;
 use crate::isa::{Cond, CondOp, DstReg, Index, Src, SrcReg, Swizzle, WriteMask};
 use std::collections::HashMap;
@@ -102,8 +103,10 @@ pub(super) struct Names<'s> {
     pub raw: bool,
     /// An `o` register was named. This alone gives a file a DVLE.
     pub saw_output: bool,
-    /// Warnings of the current line with their byte offsets.
-    pub notes: Vec<(usize, WarningKind)>,
+    /// Warnings of the current line with their byte offsets and lengths.
+    pub notes: Vec<(usize, usize, WarningKind)>,
+    /// Operands of the current line, for an analysis.
+    pub seen: Option<Vec<Seen<'s>>>,
 }
 
 impl<'s> Names<'s> {
@@ -184,7 +187,7 @@ impl<'s> Names<'s> {
         if [0, TEMP, FLOAT, INT, BOOL].partition_point(|&first| first <= reg) != class {
             self.note(span, WarningKind::OtherClass { operand: clip(span.text), register: register_name(reg) });
         }
-        Ok(Operand {
+        let operand = Operand {
             reg,
             index,
             letter: alias.letter,
@@ -192,12 +195,19 @@ impl<'s> Names<'s> {
             negate: negate ^ alias.negate,
             no_components,
             span,
-        })
+        };
+        if let Some(seen) = &mut self.seen {
+            seen.push(Seen { operand, base, written: false });
+        }
+        Ok(operand)
     }
 
     /// Reads a destination: register and mask.
     pub(super) fn destination(&mut self, span: Span<'s>) -> Parse<(DstReg, WriteMask)> {
         let operand = self.operand(span, false)?;
+        if let Some(seen) = self.seen.as_mut().and_then(|seen| seen.last_mut()) {
+            seen.written = true;
+        }
         if operand.reg >= FLOAT {
             return fault(span, AsmErrorKind::NotWritable(clip(span.text)));
         }
@@ -225,7 +235,7 @@ impl<'s> Names<'s> {
     }
 
     fn note(&mut self, span: Span<'_>, kind: WarningKind) {
-        self.notes.push((span.at, kind));
+        self.notes.push((span.at, span.text.len(), kind));
     }
 
     /// Warns about text that the language ignores.

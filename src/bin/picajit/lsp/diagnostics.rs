@@ -1,0 +1,59 @@
+//! An analysis -> the protocol's diagnostics.
+
+use super::document::Document;
+use lsp_types::{Diagnostic, DiagnosticSeverity, NumberOrString};
+use picajit::internals::source::{DiagnosticKind, Place};
+
+/// Name of the origin that editors show.
+pub const SOURCE: &str = "picajit";
+
+/// The errors and warnings of a text.
+pub fn diagnostics(document: &Document) -> Vec<Diagnostic> {
+    let of_assembler = document.analysis().diagnostics.iter().map(|d| {
+        let (severity, name) = match &d.kind {
+            DiagnosticKind::Error(kind) => (DiagnosticSeverity::ERROR, format!("{kind:?}")),
+            DiagnosticKind::Warning(kind) => (DiagnosticSeverity::WARNING, format!("{kind:?}")),
+        };
+        diagnostic(document, d.place, severity, rule(&name), d.kind.to_string())
+    });
+    of_assembler.collect()
+}
+
+fn diagnostic(
+    document: &Document,
+    place: Place,
+    severity: DiagnosticSeverity,
+    code: String,
+    message: String,
+) -> Diagnostic {
+    Diagnostic {
+        range: document.range(visible(document, place)),
+        severity: Some(severity),
+        code: Some(NumberOrString::String(code)),
+        source: Some(SOURCE.into()),
+        message,
+        ..Diagnostic::default()
+    }
+}
+
+/// At least one byte: editors hardly show an empty range.
+fn visible(document: &Document, place: Place) -> Place {
+    let len = document.row(place.line).len() as u32;
+    match place {
+        Place { start, end, .. } if start < end => place,
+        Place { start, .. } if start < len => Place { end: start + 1, ..place },
+        Place { start, .. } => Place { start: start.saturating_sub(1), ..place },
+    }
+}
+
+/// The name of a kind, `unknown-mnemonic`, from its form in Rust, `UnknownMnemonic("x")`.
+fn rule(debug: &str) -> String {
+    let mut name = String::new();
+    for c in debug.chars().take_while(char::is_ascii_alphanumeric) {
+        if c.is_ascii_uppercase() && !name.is_empty() {
+            name.push('-');
+        }
+        name.push(c.to_ascii_lowercase());
+    }
+    name
+}
