@@ -23,7 +23,10 @@ fn large_source() -> String {
         for k in 0..12 {
             text += &format!("    mad r{}.xyz, r{}, m[{}].xyzz, r{}  ; {k}\n", k % 8, n % 16, k % 4, (k + n) % 16);
         }
-        text += &format!("    ifc cmp.x && cmp.y\n        mov pos, r{}\n    .else\n        mov col, tint\n    .end\n", n % 16);
+        text += &format!(
+            "    ifc cmp.x && cmp.y\n        mov pos, r{}\n    .else\n        mov col, tint\n    .end\n",
+            n % 16
+        );
     }
     text + "    end\n.end\n"
 }
@@ -32,7 +35,11 @@ fn large_source() -> String {
 fn vertex_source() -> String {
     let mut text = String::from(".fvec m[4]\n.in p\n.out pos position\n.proc main\n");
     for n in 0..500 {
-        text += &format!("; Row {n}.\n;\n; It transforms the position.\n    dp4 pos.{}, m[{}], p\n", ["x", "y", "z", "w"][n % 4], n % 4);
+        text += &format!(
+            "; Row {n}.\n;\n; It transforms the position.\n    dp4 pos.{}, m[{}], p\n",
+            ["x", "y", "z", "w"][n % 4],
+            n % 4
+        );
         text += ";\n;\n;\n;\n";
     }
     text.truncate(text.len() - 8);
@@ -101,7 +108,10 @@ impl Server {
 
 fn main() {
     println!("a keystroke in {LINES} lines, from the edit to its diagnostics, in ms");
-    println!("{:<12} {:>6} {:>8} {:>8} {:>8} {:>10} {:>10}", "text", "lines", "first", "median", "most", "completion", "hover");
+    println!(
+        "{:<12} {:>6} {:>8} {:>8} {:>8} {:>10} {:>10}",
+        "text", "lines", "first", "median", "most", "completion", "hover"
+    );
     for (name, source) in [("geometry", large_source()), ("vertex", vertex_source())] {
         measure(name, &source);
     }

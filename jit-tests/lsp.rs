@@ -65,7 +65,7 @@ fn a_recorded_session_gets_the_recorded_answers() {
     let mut replayed = String::new();
     for message in &messages {
         replayed += &line('>', message);
-        message.clone().write(&mut to).expect("the server reads");
+        message.write(&mut to).expect("the server reads");
         while has_answer(message) {
             let answer = Message::read(&mut from).expect("a message").expect("the server has not ended");
             replayed += &line('<', &answer).replace(env!("CARGO_PKG_VERSION"), "VERSION");

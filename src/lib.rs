@@ -62,6 +62,7 @@
 //! | `fuzz` | with `cli` | random programs, comparison of engines, shrinking |
 //! | `capi` | no | the C interface, `include/picajit.h` |
 
+pub mod analysis;
 mod background;
 mod cache;
 #[cfg(feature = "capi")]
@@ -81,6 +82,8 @@ pub mod isa;
 pub mod jit;
 pub mod kernel;
 pub mod layout;
+#[cfg(feature = "cli")]
+mod lint;
 pub mod profiler;
 pub mod program;
 pub mod semantics;
@@ -125,6 +128,11 @@ pub mod internals {
         pub use crate::text::registers::reads_like_a_register;
         pub use crate::text::span::is_identifier;
         pub use crate::text::symbols::{OperandAt, Part, Place, Register, Symbol, SymbolKind};
+    }
+    /// What goes wrong with a shader on consoles, and what it costs.
+    #[cfg(feature = "cli")]
+    pub mod lint {
+        pub use crate::lint::*;
     }
     /// The elementary functions, step by step.
     pub mod elementary {

@@ -28,6 +28,7 @@ pub mod cfg;
 mod insts;
 mod order;
 mod print;
+pub mod register_set;
 pub mod simplify;
 #[cfg(test)]
 mod tests;

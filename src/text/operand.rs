@@ -9,7 +9,6 @@ use super::error::{AsmErrorKind, Parse, clip, expected, fault};
 use super::literal::{c_number, decimal_prefix};
 use super::registers::{BOOL, FLOAT, INT, TEMP, reads_like_a_register, register_name};
 use super::span::{Span, is_space};
-use super::symbols::Seen;
 use super::warning::WarningKind;
 use crate::isa::{Cond, CondOp, DstReg, Index, Src, SrcReg, Swizzle, WriteMask};
 use std::collections::HashMap;
@@ -91,6 +90,14 @@ impl Operand<'_> {
             _ => self.class_error(what),
         }
     }
+}
+
+/// An operand of the current line, with the span of its register or alias.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen<'s> {
+    pub operand: Operand<'s>,
+    pub base: Span<'s>,
+    pub written: bool,
 }
 
 /// The names of one file, and the rules for its operands.

@@ -6,7 +6,7 @@
 
 use super::error::{AsmErrorKind, Fault};
 use super::limits::MAX_WARNINGS;
-use super::operand::{Alias, Operand};
+use super::operand::{Alias, Seen};
 use super::registers::{BOOL, FLOAT, INT, TEMP};
 use super::span::Span;
 use super::warning::WarningKind;
@@ -140,14 +140,6 @@ pub struct Part {
     pub tables: Dvle,
     /// It has `.nodvle`.
     pub no_dvle: bool,
-}
-
-/// An operand of the current line, with the span of its register or alias.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Seen<'s> {
-    pub operand: Operand<'s>,
-    pub base: Span<'s>,
-    pub written: bool,
 }
 
 /// The three spaces of names.

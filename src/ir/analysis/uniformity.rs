@@ -27,15 +27,23 @@ impl Func {
 
     /// Whether vertices may take different edges of a branch, given the divergent values.
     pub(in crate::ir) fn has_divergent_branch(&self, divergent: &[bool]) -> bool {
-        let mut found = false;
-        for block in &self.blocks {
-            if let Terminator::Branch { mut test, .. } = block.term.clone() {
-                test.map_uses(|v| {
-                    found |= divergent[v.0 as usize];
-                    v
-                });
-            }
-        }
-        found
+        self.blocks.iter().any(|block| is_divergent_branch(&block.term, divergent))
     }
+
+    /// The branches of which vertices may take different edges.
+    pub(crate) fn divergent_branches(&self) -> u32 {
+        let divergent = self.is_divergent();
+        self.blocks.iter().filter(|block| is_divergent_branch(&block.term, &divergent)).count() as u32
+    }
+}
+
+fn is_divergent_branch(term: &Terminator, divergent: &[bool]) -> bool {
+    let mut found = false;
+    if let Terminator::Branch { mut test, .. } = *term {
+        test.map_uses(|v| {
+            found |= divergent[v.0 as usize];
+            v
+        });
+    }
+    found
 }

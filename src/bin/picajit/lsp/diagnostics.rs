@@ -1,13 +1,14 @@
-//! An analysis -> the protocol's diagnostics.
+//! A text -> the protocol's diagnostics: those of the assembler, and the findings of lint.
 
 use super::document::Document;
 use lsp_types::{Diagnostic, DiagnosticSeverity, NumberOrString};
-use picajit::internals::source::{DiagnosticKind, Place};
+use picajit::internals::lint::{Finding, Severity};
+use picajit::internals::source::{DiagnosticKind, Place, split_line};
 
 /// Name of the origin that editors show.
 pub const SOURCE: &str = "picajit";
 
-/// The errors and warnings of a text.
+/// The errors and warnings of a text, and the findings that are known already.
 pub fn diagnostics(document: &Document) -> Vec<Diagnostic> {
     let of_assembler = document.analysis().diagnostics.iter().map(|d| {
         let (severity, name) = match &d.kind {
@@ -16,7 +17,16 @@ pub fn diagnostics(document: &Document) -> Vec<Diagnostic> {
         };
         diagnostic(document, d.place, severity, rule(&name), d.kind.to_string())
     });
-    of_assembler.collect()
+    let of_lint = document.known_findings().iter().map(|finding| {
+        let severity = match finding.severity() {
+            Severity::Error => DiagnosticSeverity::ERROR,
+            Severity::Warning => DiagnosticSeverity::WARNING,
+            Severity::Note => DiagnosticSeverity::INFORMATION,
+        };
+        let message = format!("{finding}\nhelp: {}", finding.help());
+        diagnostic(document, place(document, finding), severity, finding.rule.name().into(), message)
+    });
+    of_assembler.chain(of_lint).collect()
 }
 
 fn diagnostic(
@@ -34,6 +44,14 @@ fn diagnostic(
         message,
         ..Diagnostic::default()
     }
+}
+
+/// The statement that a finding concerns; the first line if there is none.
+fn place(document: &Document, finding: &Finding) -> Place {
+    let line = finding.source.map_or(0, |(_, line)| line.saturating_sub(1));
+    let statement = split_line(document.row(line));
+    let end = statement.head.end.max(statement.rest.end);
+    Place { line, start: statement.head.start as u32, end: end as u32 }
 }
 
 /// At least one byte: editors hardly show an empty range.

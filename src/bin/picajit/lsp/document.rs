@@ -5,7 +5,9 @@
 //! offsets. A position outside of the text is the nearest one inside.
 
 use lsp_types::{Position, Range, TextDocumentContentChangeEvent, Uri};
+use picajit::internals::lint::{Finding, Subject, lint};
 use picajit::internals::source::{Analysis, Place, analyze};
+use picajit::program::Program;
 use picajit::text::Options;
 use std::cell::OnceCell;
 
@@ -15,6 +17,9 @@ pub enum Encoding {
     Utf8,
     Utf16,
 }
+
+/// Words of a vertex unit's memory.
+const VERTEX_WORDS: usize = 512;
 
 /// An open text.
 pub struct Document {
@@ -28,6 +33,7 @@ pub struct Document {
     /// First bytes of the assembler's lines.
     rows: Vec<usize>,
     analysis: OnceCell<Analysis>,
+    findings: OnceCell<Vec<Finding>>,
 }
 
 impl Document {
@@ -41,6 +47,7 @@ impl Document {
             lines: Vec::new(),
             rows: Vec::new(),
             analysis: OnceCell::new(),
+            findings: OnceCell::new(),
         };
         document.find_lines();
         document
@@ -55,6 +62,34 @@ impl Document {
         self.analysis.get_or_init(|| analyze(&self.text, self.options))
     }
 
+    /// Whether lint of the text takes long, so that it waits for a pause between edits.
+    pub fn is_large(&self) -> bool {
+        self.analysis().assembly.shbin.code.len() > VERTEX_WORDS
+    }
+
+    /// The findings of lint; none of a text with errors.
+    pub fn findings(&self) -> &[Finding] {
+        self.findings.get_or_init(|| {
+            let of = |program: &Program, sources: &[&str]| {
+                lint(&Subject::assembly(program, &self.analysis().assembly, sources))
+            };
+            // The parts of a text count its lines on.
+            let sources: Vec<&str> = self.analysis().parts.iter().map(|_| self.text.as_str()).collect();
+            self.program().map_or_else(Vec::new, |program| of(&program, &sources))
+        })
+    }
+
+    /// The findings, if they are known already.
+    pub fn known_findings(&self) -> &[Finding] {
+        self.findings.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// The program of a text without errors.
+    pub fn program(&self) -> Option<Program> {
+        let analysis = self.analysis();
+        if analysis.is_correct() { analysis.assembly.shbin.program().ok() } else { None }
+    }
+
     /// Applies an edit; without a range it replaces the whole text.
     pub fn edit(&mut self, change: &TextDocumentContentChangeEvent) {
         match change.range {
@@ -67,6 +102,7 @@ impl Document {
         }
         self.find_lines();
         self.analysis = OnceCell::new();
+        self.findings = OnceCell::new();
     }
 
     fn find_lines(&mut self) {

@@ -4,6 +4,8 @@ use super::document::Document;
 use super::manual;
 use super::registers::{constant, contents, kind, name, operand_text, operand_value};
 use lsp_types::{Hover, HoverContents, MarkupContent, MarkupKind, Position};
+use picajit::internals::lint::Subject;
+use picajit::internals::lint::cost::{Cost, TIMING};
 use picajit::internals::source::{Place, Symbol, SymbolKind, split_line};
 use picajit::isa::decode::{decode, opdesc_index};
 use picajit::text::inst_to_string;
@@ -60,12 +62,44 @@ fn words(document: &Document, line: u32) -> Vec<String> {
         let descriptor = index.map(|n| format!(", descriptor {n}: `{descriptor:08X}`")).unwrap_or_default();
         out.push(format!("Word {address}: `{word:08X}`{descriptor}\n\n`{read}`"));
     }
-    match count {
-        0 => {}
-        1 => out.push("One word, one instruction each time it runs.".into()),
-        n => out.push(format!("{n} words.")),
+    if count > SHOWN_WORDS {
+        out.push(format!("{count} words."));
     }
+    out.extend(costs(document, line));
     out
+}
+
+/// How often a run executes a line, in each entry that reaches it.
+fn costs(document: &Document, line: u32) -> Vec<String> {
+    let Some(program) = document.program() else { return Vec::new() };
+    let assembly = &document.analysis().assembly;
+    let subject = Subject::assembly(&program, assembly, &[]);
+    let of = |cost: Cost| {
+        let lines = cost.by_line(&assembly.lines);
+        lines.into_iter().find(|((_, n), _)| *n == line + 1).map(|(_, cost)| cost)
+    };
+    let costs = subject.entries.iter().filter_map(|point| Cost::new(&subject, point).ok().and_then(of));
+    costs.map(|cost| format!("Cost in a run: {}.", range(Some(cost.least), cost.most))).collect()
+}
+
+/// The cost of the entries that begin at an address.
+fn entry_costs(document: &Document, address: u32) -> Vec<String> {
+    let Some(program) = document.program() else { return Vec::new() };
+    let subject = Subject::assembly(&program, &document.analysis().assembly, &[]);
+    let at = subject.entries.iter().filter(|point| u32::from(point.entry.pc) == address);
+    let costs = at.filter_map(|point| Cost::new(&subject, point).ok());
+    costs.map(|cost| format!("A run: {}.\n\n{TIMING}", range(cost.shortest, cost.longest))).collect()
+}
+
+/// `4 to 9 instructions`, `4 instructions or more`.
+fn range(least: Option<u64>, most: Option<u64>) -> String {
+    let Some(least) = least else { return "no path reaches an `end`".into() };
+    match most {
+        Some(most) if most == least && least == 1 => "1 instruction".into(),
+        Some(most) if most == least => format!("{least} instructions"),
+        Some(most) => format!("{least} to {most} instructions"),
+        None => format!("{least} instructions or more, unbounded"),
+    }
 }
 
 fn about_name(document: &Document, line: u32, byte: u32) -> Option<(Place, Vec<String>)> {
@@ -90,6 +124,9 @@ fn about_name(document: &Document, line: u32, byte: u32) -> Option<(Place, Vec<S
         return Some((operand.place, out));
     }
     let (symbol, place) = symbol?;
+    if symbol.kind == SymbolKind::Procedure {
+        out.extend(entry_costs(document, symbol.address));
+    }
     if let Some(register) = symbol.register
         && symbol.kind != SymbolKind::Output
         && let Some(value) = constant(analysis, line, register)

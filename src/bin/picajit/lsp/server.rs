@@ -1,7 +1,7 @@
 //! Messages of an editor -> answers, and diagnostics after edits.
 //!
 //! The loop is synchronous. It takes all waiting messages before it analyzes a text, so a burst of
-//! edits costs one analysis.
+//! edits costs one analysis. Lint of a large program waits for a pause between edits.
 
 use super::document::{Document, Encoding};
 use super::{completion, diagnostics, hover, layout, names, outline};
@@ -17,6 +17,10 @@ use lsp_types::{
 use picajit::text::Options;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// Pause between edits after which large programs are linted.
+const PAUSE: Duration = Duration::from_millis(300);
 
 /// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +47,8 @@ struct Server<'c> {
     documents: BTreeMap<String, Document>,
     /// URIs of texts whose diagnostics are not published yet.
     changed: BTreeSet<String>,
+    /// URIs of large texts that lint has not checked yet.
+    unchecked: BTreeSet<String>,
     shut_down: bool,
 }
 
@@ -56,8 +62,15 @@ pub fn serve(connection: &Connection, options: Options) -> Result<Ended, Protoco
         server_info: Some(ServerInfo { name: "picajit".into(), version: Some(env!("CARGO_PKG_VERSION").into()) }),
     };
     connection.initialize_finish(id, serde_json::to_value(result).expect("the result has string keys"))?;
-    let (documents, changed) = (BTreeMap::new(), BTreeSet::new());
-    let mut server = Server { connection, encoding, options, documents, changed, shut_down: false };
+    let mut server = Server {
+        connection,
+        encoding,
+        options,
+        documents: BTreeMap::new(),
+        changed: BTreeSet::new(),
+        unchecked: BTreeSet::new(),
+        shut_down: false,
+    };
     Ok(server.run().unwrap_or(Ended::OutputClosed))
 }
 
@@ -103,9 +116,20 @@ impl Server<'_> {
                 Ok(message) => message,
                 Err(_) => {
                     self.publish()?;
-                    match self.connection.receiver.recv() {
-                        Ok(message) => message,
-                        Err(_) => return Ok(self.ended()),
+                    if !self.unchecked.is_empty() {
+                        match self.connection.receiver.recv_timeout(PAUSE) {
+                            Ok(message) => message,
+                            Err(error) if error.is_timeout() => {
+                                self.check()?;
+                                continue;
+                            }
+                            Err(_) => return Ok(self.ended()),
+                        }
+                    } else {
+                        match self.connection.receiver.recv() {
+                            Ok(message) => message,
+                            Err(_) => return Ok(self.ended()),
+                        }
                     }
                 }
             };
@@ -133,12 +157,31 @@ impl Server<'_> {
     /// Sends the diagnostics of each changed text.
     fn publish(&mut self) -> Result<(), Closed> {
         for uri in std::mem::take(&mut self.changed) {
-            if let Some(document) = self.documents.get(&uri) {
-                let found = diagnostics::diagnostics(document);
-                self.send_diagnostics(document.uri.clone(), found, Some(document.version))?;
+            let Some(document) = self.documents.get(&uri) else { continue };
+            if document.is_large() {
+                self.unchecked.insert(uri.clone());
+            } else {
+                document.findings();
+            }
+            self.publish_text(&uri)?;
+        }
+        Ok(())
+    }
+
+    /// Lints the large texts that have changed, and sends their diagnostics again.
+    fn check(&mut self) -> Result<(), Closed> {
+        for uri in std::mem::take(&mut self.unchecked) {
+            if self.documents.get(&uri).is_some_and(|document| !document.findings().is_empty()) {
+                self.publish_text(&uri)?;
             }
         }
         Ok(())
+    }
+
+    fn publish_text(&self, uri: &str) -> Result<(), Closed> {
+        let Some(document) = self.documents.get(uri) else { return Ok(()) };
+        let found = diagnostics::diagnostics(document);
+        self.send_diagnostics(document.uri.clone(), found, Some(document.version))
     }
 
     fn send_diagnostics(

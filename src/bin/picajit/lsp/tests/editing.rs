@@ -6,7 +6,7 @@ use super::sources::sources;
 use super::{apply, at_bar, document, full};
 use lsp_types::{FormattingOptions, Position};
 use picajit::container::shbin::Shbin;
-use picajit::internals::source::reads_like_a_register;
+use picajit::internals::source::{is_identifier, reads_like_a_register};
 use picajit::text::assemble;
 
 fn four_spaces() -> FormattingOptions {
@@ -29,6 +29,9 @@ fn a_rename_keeps_the_words() {
         // The short form takes a part of the names, another one in each source.
         let every = if full() { 1 } else { 4 };
         for symbol in symbols.iter().skip(n % every).step_by(every) {
+            if !is_identifier(&symbol.name) {
+                continue;
+            }
             let Some(&place) = symbol.definitions.first() else { panic!("{name}: no definition") };
             let position = document.range(place).start;
             let new = format!("fresh${}_", symbol.name.len());
@@ -44,8 +47,7 @@ fn a_rename_keeps_the_words() {
                     // The default entry has a fixed name, and `_` hides a uniform from the table.
                     let main = symbol.name == "main";
                     let hidden = symbol.name.starts_with('_') || reads_like_a_register(&symbol.name);
-                    let odd = !picajit::internals::source::is_identifier(&symbol.name);
-                    assert!(main || hidden || odd, "{name}: {}: {error}", symbol.name);
+                    assert!(main || hidden, "{name}: {}: {error}", symbol.name);
                     stays += 1;
                 }
             }
@@ -71,7 +73,8 @@ fn a_rename_to_a_name_that_exists_fails() {
     assert_eq!(rename(&main, at("a r1"), "a").map(|edits| edits.len()), Ok(0));
     assert_eq!(rename(&main, at("l: "), "sub").map(|edits| edits.len()), Ok(1), "labels are a space of their own");
     // `_` would take the uniform out of the table.
-    assert!(matches!(rename(&main, at("c\n".trim()), "_c"), Err(RenameError::NoName | RenameError::Taken(_))));
+    let uniform = Position { line: 2, character: 6 };
+    assert!(matches!(rename(&main, uniform, "_c"), Err(RenameError::Taken(_))));
     // In a text with an error the new name must not become its correction.
     let (broken, position) = at_bar(".alias a| r1\n.proc main\nmov r0, b\nmov r2, a\nend\n.end\n");
     assert!(matches!(rename(&broken, position, "b"), Err(RenameError::Taken(_))));
@@ -87,7 +90,10 @@ fn layout_keeps_the_words_and_happens_once() {
         assert_eq!(words(&once), words(&text), "{name}: only blanks change");
         assert_eq!(layout::edits(&document(&once), &four_spaces()), [], "{name}:\n{once}");
         changed += usize::from(once != text);
-        // From other blanks it gives the same text.
+        // From other blanks it gives the same text; line markers keep theirs.
+        if text.contains(['\0', '\r']) || text.lines().any(|line| line.trim_start().starts_with('#')) {
+            continue;
+        }
         let mangled: Vec<String> = text.lines().map(|line| format!("\t  {}  ", line.trim())).collect();
         let mangled = mangled.join("\r\n");
         let again = apply(&mangled, &layout::edits(&document(&mangled), &four_spaces()));

@@ -32,32 +32,33 @@ fn at_bar(text: &str) -> (Document, Position) {
 /// `text` after edits, which don't overlap; written without the server's positions.
 fn apply(text: &str, edits: &[TextEdit]) -> String {
     let mut units: Vec<u16> = text.encode_utf16().collect();
-    let mut edits: Vec<_> = edits.iter().collect();
-    edits.sort_by_key(|edit| (edit.range.start.line, edit.range.start.character));
-    for edit in edits.into_iter().rev() {
-        let (start, end) = (unit(&units, edit.range.start), unit(&units, edit.range.end));
-        units.splice(start..end, edit.new_text.encode_utf16());
+    let starts = starts(&units);
+    let index = |position| unit_in(&units, &starts, position);
+    let mut edits: Vec<_> = edits.iter().map(|e| (index(e.range.start), index(e.range.end), &e.new_text)).collect();
+    edits.sort();
+    for (start, end, new_text) in edits.into_iter().rev() {
+        units.splice(start..end, new_text.encode_utf16());
     }
     String::from_utf16(&units).expect("edits at character boundaries")
 }
 
 /// The index of a position in UTF-16 units.
 fn unit(units: &[u16], position: Position) -> usize {
-    let (mut at, mut line) = (0, 0);
-    while line < position.line && at < units.len() {
-        let crlf = units[at] == 13 && units.get(at + 1) == Some(&10);
-        line += u32::from(units[at] == 10 || units[at] == 13 && !crlf);
-        at += 1;
-    }
-    if line < position.line {
-        return units.len();
-    }
+    unit_in(units, &starts(units), position)
+}
+
+/// The first unit of each line.
+fn starts(units: &[u16]) -> Vec<usize> {
+    let ends_line = |n: usize| units[n] == 10 || units[n] == 13 && units.get(n + 1) != Some(&10);
+    std::iter::once(0).chain((0..units.len()).filter(|&n| ends_line(n)).map(|n| n + 1)).collect()
+}
+
+fn unit_in(units: &[u16], starts: &[usize], position: Position) -> usize {
+    let Some(&at) = starts.get(position.line as usize) else { return units.len() };
     let len = units[at..].iter().position(|&unit| unit == 10 || unit == 13).unwrap_or(units.len() - at);
-    let mut end = at + len.min(position.character as usize);
-    if end < at + len && (0xDC00..0xE000).contains(&units[end]) {
-        end -= 1; // between the halves of a character
-    }
-    end
+    let end = at + len.min(position.character as usize);
+    let between_halves = end < at + len && (0xDC00..0xE000).contains(&units[end]);
+    end - usize::from(between_halves)
 }
 
 /// A generator of pseudo-random numbers (xorshift), for repeatable tests.
