@@ -133,6 +133,15 @@ pub mod internals {
     pub mod ir {
         pub use crate::ir::*;
     }
+    /// Source texts in an editor.
+    pub mod source {
+        pub use crate::text::analysis::{Analysis, Diagnostic, DiagnosticKind, analyze};
+        pub use crate::text::directive::PROPERTIES;
+        pub use crate::text::recovery::{Statement, split_line};
+        pub use crate::text::registers::reads_like_a_register;
+        pub use crate::text::span::is_identifier;
+        pub use crate::text::symbols::{OperandAt, Part, Place, Register, Symbol, SymbolKind};
+    }
     /// What goes wrong with a shader on consoles, and what it costs.
     #[cfg(feature = "explore")]
     pub mod lint {

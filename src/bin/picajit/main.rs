@@ -27,6 +27,7 @@ mod json_text;
 mod link_check;
 mod lint;
 mod load;
+mod lsp;
 mod machine_code;
 mod measure;
 mod output_path;
@@ -82,6 +83,8 @@ enum Verb {
     Explore(explore::Args),
     /// Assemble text to a SHBIN file
     Asm(asm::Args),
+    /// Serve an editor: diagnostics, hover, completion, rename, formatting of assembly text
+    Lsp(lsp::Args),
     /// Run a shader on given or generated values and show its outputs
     Run(run::Args),
     /// Run shaders on every engine and compare all results bit by bit
@@ -115,7 +118,8 @@ fn main() -> ExitCode {
             return ExitCode::from(error.exit_code() as u8);
         }
     };
-    let mut out = BufWriter::new(io::stdout().lock());
+    // Not locked: the language server writes from a thread of its own.
+    let mut out = BufWriter::new(io::stdout());
     let outcome = match &cli.verb {
         Verb::Inspect(args) => inspect::run(args, &mut out),
         Verb::Lint(args) => lint::run(args, &mut out),
@@ -127,6 +131,7 @@ fn main() -> ExitCode {
         Verb::Disasm(args) => disasm::run(args, &mut out),
         Verb::Explore(args) => explore::run(args, &mut out),
         Verb::Asm(args) => asm::run(args, &mut out),
+        Verb::Lsp(args) => lsp::run(args),
         Verb::Run(args) => run::run(args, &mut out),
         Verb::Diff(args) => diff::run(args, &mut out),
         Verb::Fuzz(args) => fuzz::run(args, &mut out),
