@@ -72,7 +72,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     // The control-flow graph determines whether a program is large.
     ("fuzz", &["isa", "program", "state", "kernel", "container", "text", "interp", "ir", "diff"]),
     ("generator", &["isa", "state", "container"]),
-    ("explore", &["isa", "program", "state", "kernel", "container", "text", "interp", "ir", "generator"]),
+    ("explore", &["isa", "program", "state", "kernel", "container", "text", "interp", "ir", "generator", "lint"]),
     // Tests only.
     ("testing", &[]),
 ];

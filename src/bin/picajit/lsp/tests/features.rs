@@ -39,7 +39,9 @@ fn cursor(line: usize, before: &str) -> String {
 #[test]
 fn hover_explains_instructions_and_their_words() {
     let text = hover_text(&cursor(7, "dp4"));
-    for part in ["dp4 dst, src1, src2", "Dot product", "Word 0: `08", "descriptor 0: `0006C368`", "dp4 r0.x, c1, v0"] {
+    for part in
+        ["dp4 dst, src1, src2", "Dot product", "Word 0: `0A021000`", "descriptor 0: `0006C368`", "dp4 r0.x, c1, v0"]
+    {
         assert!(text.contains(part), "{part} in {text}");
     }
     assert!(hover_text(&cursor(6, ".proc")).contains("Begins a procedure"));
