@@ -48,7 +48,7 @@ pub enum NoBatchCode {
     /// Batch code computes in single precision only.
     Precision,
     /// The program is larger than any real one: too many values, or too many instructions of CLIF
-    /// by the [estimate](super::estimate).
+    /// by the estimate in `batch/estimate.rs`.
     TooLarge,
     /// Vertices keep registers on more different paths than any real program has.
     TooManyPaths,
