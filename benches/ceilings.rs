@@ -11,8 +11,7 @@
 #[allow(dead_code, unused_imports)] // its tests have no harness here, and other CPUs have nothing to compare
 #[path = "../src/bin/picajit/builtin.rs"]
 mod builtin;
-#[allow(dead_code, unused_imports)]
-#[allow(dead_code)] // this bench uses a part of it
+#[allow(dead_code, unused_imports)] // this bench uses a part of it
 #[path = "../src/bin/picajit/measure.rs"]
 mod measure;
 #[allow(dead_code)] // its tests have no harness here

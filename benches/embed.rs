@@ -11,7 +11,6 @@
 #[path = "../src/bin/picajit/builtin.rs"]
 mod builtin;
 #[allow(dead_code, unused_imports)]
-#[allow(dead_code)]
 #[path = "../src/bin/picajit/measure.rs"]
 mod measure;
 #[allow(dead_code)]

@@ -11,8 +11,7 @@
 #[allow(dead_code, unused_imports)]
 #[path = "../src/bin/picajit/builtin.rs"]
 mod builtin;
-#[allow(dead_code, unused_imports)]
-#[allow(dead_code)] // this bench uses a part of it
+#[allow(dead_code, unused_imports)] // this bench uses a part of it
 #[path = "../src/bin/picajit/measure.rs"]
 mod measure;
 #[path = "common/shaders.rs"]

@@ -9,7 +9,6 @@
 #[path = "../src/bin/picajit/builtin.rs"]
 mod builtin;
 #[allow(dead_code, unused_imports)]
-#[allow(dead_code)]
 #[path = "../src/bin/picajit/measure.rs"]
 mod measure;
 

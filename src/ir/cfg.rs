@@ -255,7 +255,7 @@ thread_local! {
 }
 
 /// The result of `work`, and the number of explorations that it begins on this thread.
-#[cfg(test)]
+#[cfg(all(test, feature = "jit"))]
 pub(crate) fn count_explorations<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = EXPLORATIONS.get();
     let result = work();
