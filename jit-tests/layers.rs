@@ -56,6 +56,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "semantics",
             "layout",
             "kernel",
+            "analysis",
             "profiler",
             "executable",
             "interp",
