@@ -25,7 +25,7 @@ use picajit::isa::Opcode;
 use picajit::isa::numeric::Precision;
 use picajit::kernel::{Backend, Config, Kernel, Unsupported};
 use picajit::program::{Entry, Program};
-use picajit::state::{Batch, Emitter, Exit, Registers, Uniforms, Unit};
+use picajit::state::{Batch, BatchExit, Emitter, Exit, Registers, Uniforms, Unit};
 use picajit::tier0::{Cpu, Tier0};
 use std::sync::Arc;
 
@@ -260,7 +260,13 @@ impl Kernel for Faulty {
         exit
     }
 
-    fn run_batch(&self, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>, to: &mut dyn Emitter) -> Exit {
+    fn run_batch(
+        &self,
+        uniforms: &Uniforms,
+        unit: &mut Unit,
+        batch: &mut Batch<'_>,
+        to: &mut dyn Emitter,
+    ) -> BatchExit {
         let before = unit.clone();
         let exit = self.honest.run_batch(uniforms, unit, batch, to);
         let count = batch.inputs.len();
@@ -276,7 +282,7 @@ impl Kernel for Faulty {
                 let mut last = Batch { inputs, outputs: (&mut scratch).into(), ..*batch };
                 let last_exit = self.honest.run_batch(uniforms, &mut alone, &mut last, &mut picajit::state::NoEmitter);
                 if let Fault::BatchExit = self.fault {
-                    return last_exit;
+                    return BatchExit { exit: last_exit.exit, ..exit };
                 }
                 unit.r = alone.r;
             }

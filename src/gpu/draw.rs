@@ -13,7 +13,7 @@ use super::registers::PRIMITIVE_CONFIG;
 use super::{Attributes, Gpu, Sink, State};
 use crate::engine::Shader;
 use crate::isa::{REGS, Stage};
-use crate::state::{Batch, Exit, Registers, VertexLayout};
+use crate::state::{Batch, BatchExit, Exit, Registers, VertexLayout};
 use std::borrow::Borrow;
 
 /// Vertices that run together: enough to amortise the call, few enough for a second-level cache.
@@ -34,7 +34,8 @@ pub struct Report {
     pub dropped: u64,
     /// Triangles that the sink received.
     pub triangles: u64,
-    /// [`Exit::End`], or the first other exit of the vertex program.
+    /// [`Exit::Fuel`] if a vertex ran out of fuel: the draw ends there. Otherwise [`Exit::End`], or
+    /// the first other exit of the vertex program.
     pub vertex_exit: Exit,
     /// The same of the geometry program.
     pub geometry_exit: Exit,
@@ -83,6 +84,9 @@ impl Gpu {
         self.state.geometry_input = GeometryInput::default();
         let mut draw = ActiveDraw::new(self, sink);
         for vertex in vertices {
+            if draw.ended() {
+                break;
+            }
             draw.vertex(vertex.borrow());
         }
         draw.finish()
@@ -105,6 +109,9 @@ impl Gpu {
         let counted = draw.geometry.as_ref().is_some_and(|g| matches!(g.mode, GeometryMode::Variable { .. }));
         let mut left = 0;
         for index in indices {
+            if draw.ended() {
+                break;
+            }
             if counted && left == 0 {
                 left = index;
                 draw.count(index);
@@ -235,8 +242,18 @@ impl<'a> ActiveDraw<'a> {
         self.report
     }
 
+    /// Whether a vertex has run out of fuel, which ends the draw.
+    fn ended(&self) -> bool {
+        self.report.vertex_exit == Exit::Fuel
+    }
+
     /// Runs the pending vertices and sends the stream on.
     fn flush(&mut self) {
+        if self.ended() {
+            self.scratch.order.clear();
+            self.scratch.pending = 0;
+            return;
+        }
         let Scratch { inputs, pending, outputs, order } = &mut *self.scratch;
         let State { registers, vertex, geometry, geometry_input: input, assembly, .. } = &mut *self.state;
         let mut batch = Batch {
@@ -249,9 +266,17 @@ impl<'a> ActiveDraw<'a> {
             layout: VertexLayout::Aos,
         };
         if !batch.inputs.is_empty() {
-            let exit = self.shader.run_batch(&vertex.uniforms, &mut vertex.unit, &mut batch);
-            if self.report.vertex_exit == Exit::End {
+            let BatchExit { exit, ran } = self.shader.run_batch(&vertex.uniforms, &mut vertex.unit, &mut batch);
+            if exit == Exit::Fuel || self.report.vertex_exit == Exit::End {
                 self.report.vertex_exit = exit;
+            }
+            if ran < *pending {
+                // The draw ends here: what follows in the stream has no outputs.
+                let beyond =
+                    |item: &StreamItem| matches!(item, StreamItem::Vertex(at) if usize::from(*at) >= SLOTS + ran);
+                let end = order.iter().position(beyond).unwrap_or(order.len());
+                order.truncate(end);
+                *pending = ran;
             }
         }
         self.report.vertices += std::mem::take(pending) as u64;

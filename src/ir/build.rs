@@ -6,7 +6,7 @@
 //! becomes a merge, and an unmasked MOV is copy-propagated.
 //!
 //! Each kind of exit has one block, which stores the state variables. Each edge that costs fuel
-//! gets a block that decrements it.
+//! gets a block that pays it.
 
 use super::cfg::{self, Cfg, Step};
 use super::{Block, BranchTest, Edge, Form, Func, Inst, Mem, Node, Terminator, Type, Value};
@@ -106,7 +106,7 @@ pub(super) struct Builder {
 }
 
 impl Func {
-    /// Builds `form` of `cfg`. `fuel` limits the backward transfers of a run.
+    /// Builds `form` of `cfg`. `fuel` pays for the backward transfers of a run.
     pub fn build(cfg: &Cfg, fuel: u32, form: Form) -> Func {
         let empty = Env([None; StateVar::COUNT]);
         let (written, emits) = written(cfg, form);
@@ -169,7 +169,7 @@ fn written(cfg: &Cfg, form: Form) -> (Vec<StateVar>, bool) {
                 Step::Inst(..) => {}
             }
         }
-        if block.term.edges().any(|e| e.backward) {
+        if block.term.edges().any(|e| e.fuel != 0) {
             mark(StateVar::FUEL);
         }
     }
@@ -256,7 +256,7 @@ impl Builder {
 
     /// The graph's edge `e`, through a fuel check if it costs fuel.
     fn follow(&mut self, from: usize, edge: usize, e: cfg::Edge) -> Edge {
-        if !e.backward {
+        if e.fuel == 0 {
             return self.add_edge(from, edge, e.to + 1);
         }
         let check = self.new_block(self.pc);
@@ -265,14 +265,14 @@ impl Builder {
         let fuel = self.read(StateVar::FUEL);
         let out = self.exit_block(Exit::Fuel);
         let no = self.add_edge(check, 1, out);
-        let minus_one = self.func.value(Node::Int(-1));
+        let cost = self.func.value(Node::Int(e.fuel.wrapping_neg().cast_signed()));
         let here = std::mem::replace(&mut self.block, check);
-        let less = self.define(Node::Add(fuel, minus_one));
+        let less = self.define(Node::Add(fuel, cost));
         self.write(StateVar::FUEL, less);
         let yes = self.add_edge(check, 0, e.to + 1);
         self.block = here;
         self.env = before;
-        self.func.blocks[check].term = Terminator::Branch { test: BranchTest::NonZero(fuel), yes, no };
+        self.func.blocks[check].term = Terminator::Branch { test: BranchTest::AtLeast(fuel, e.fuel), yes, no };
         to_check
     }
 

@@ -136,10 +136,8 @@ impl Group {
                 }
             };
             for (edge, lanes) in [first, second].into_iter().flatten().filter(|(_, lanes)| *lanes != 0) {
-                if edge.backward {
-                    // Each run has taken at most as many backward transfers as the group.
-                    fuel = fuel.checked_sub(1).ok_or(Bailout)?;
-                }
+                // Each run has taken at most the backward transfers of the group.
+                fuel = fuel.checked_sub(edge.fuel).ok_or(Bailout)?;
                 self.wait(edge, lanes);
             }
             let lowest = (0..self.waiting.len()).min_by_key(|&n| self.waiting[n].0);

@@ -30,7 +30,7 @@ fn structures_match_the_recorded_sizes_and_offsets() {
         "pj_stats" PjStats { struct_size, hits, misses, evictions, entries, bytes }
         "pj_preloaded" PjPreloaded { struct_size, programs, rejected, skipped }
         "pj_shader_info" PjShaderInfo { struct_size, tier, deoptimised, groups, bailouts, native_bytes }
-        "pj_batch" PjBatch { struct_size, count, inputs, outputs, input_mask, output_mask, input_stride, output_stride, preserve_unit, vertex_layout }
+        "pj_batch" PjBatch { struct_size, count, inputs, outputs, input_mask, output_mask, input_stride, output_stride, preserve_unit, vertex_layout, ran }
         "pj_emitted" PjEmitted { outputs, vertex, primitive, winding, reserved }
         "pj_emit_buffer" PjEmitBuffer { struct_size, vertices, capacity, count, full, user }
         "pj_step" PjStep {
