@@ -6,14 +6,13 @@
 #[path = "../src/bin/picajit/builtin.rs"]
 mod builtin;
 #[allow(dead_code, unused_imports)]
-#[path = "../src/bin/picajit/generator.rs"]
-mod generator;
 #[allow(dead_code)]
 #[path = "../src/bin/picajit/measure.rs"]
 mod measure;
 
 use measure::Workload;
 use picajit::engine::{Engine, Options, Shader};
+use picajit::internals::generator;
 use picajit::isa::Stage;
 use picajit::kernel::copy_registers;
 use picajit::state::{Batch, Exit, Uniforms, Unit, VertexLayout, VerticesMut};

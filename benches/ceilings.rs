@@ -12,8 +12,6 @@
 #[path = "../src/bin/picajit/builtin.rs"]
 mod builtin;
 #[allow(dead_code, unused_imports)]
-#[path = "../src/bin/picajit/generator.rs"]
-mod generator;
 #[allow(dead_code)] // this bench uses a part of it
 #[path = "../src/bin/picajit/measure.rs"]
 mod measure;
@@ -34,7 +32,8 @@ fn main() {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::plot::{Group, Plot};
-    use super::{builtin, generator, measure};
+    use super::{builtin, measure};
+    use picajit::internals::generator;
     use picajit::kernel::Kernel;
     use picajit::state::{Batch, BatchExit, Emitter, Exit, NoEmitter, Uniforms, Unit, Vec4};
     use std::arch::x86_64::*;

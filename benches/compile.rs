@@ -7,14 +7,15 @@
 #[path = "../src/bin/picajit/builtin.rs"]
 mod builtin;
 #[allow(dead_code, unused_imports)]
-#[path = "../src/bin/picajit/generator.rs"]
-mod generator;
 #[allow(dead_code)] // this bench uses a part of it
 #[path = "../src/bin/picajit/measure.rs"]
 mod measure;
+#[path = "common/shaders.rs"]
+mod shaders;
 
 use measure::{Engine, Workload};
 use picajit::container::shbin::Shbin;
+use picajit::internals::generator;
 use picajit::isa::Stage;
 use picajit::kernel::Config;
 use picajit::program::Program;
@@ -26,27 +27,6 @@ const COMPILES: usize = 51;
 
 /// A batch of one group, and one of two groups that may interleave.
 const BATCHES: [(&str, usize); 2] = [("one group", 4), ("two groups", 8)];
-
-/// The built-in shaders, or the files named on the command line.
-fn shaders() -> Vec<(String, Shbin)> {
-    let files: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
-    if files.is_empty() {
-        let assembled = |b: &builtin::Builtin| picajit::text::assemble(b.source).expect("a test assembles each").shbin;
-        return builtin::BUILTINS.iter().map(|b| (b.name.to_string(), assembled(b))).collect();
-    }
-    let read = |path: String| match std::fs::read(&path).map(|bytes| Shbin::parse(&bytes)) {
-        Ok(Ok(shbin)) => Some((path.rsplit('/').next().unwrap_or(&path).to_string(), shbin)),
-        Ok(Err(error)) => {
-            println!("{path}: {error}");
-            None
-        }
-        Err(error) => {
-            println!("{path}: {error}");
-            None
-        }
-    };
-    files.into_iter().filter_map(read).collect()
-}
 
 fn us(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
@@ -88,7 +68,7 @@ fn main() {
     if let Some(reason) = missing {
         println!("only the interpreter: {reason}");
     }
-    for (name, shbin) in shaders() {
+    for (name, shbin) in shaders::shaders() {
         let (Some(dvle), Ok(program)) = (shbin.dvles.first(), shbin.program()) else { continue };
         let program = Arc::new(program);
         println!("{name} ({} words)", program.code().len());

@@ -11,8 +11,6 @@
 #[path = "../src/bin/picajit/builtin.rs"]
 mod builtin;
 #[allow(dead_code, unused_imports)]
-#[path = "../src/bin/picajit/generator.rs"]
-mod generator;
 #[allow(dead_code)]
 #[path = "../src/bin/picajit/measure.rs"]
 mod measure;
@@ -25,6 +23,7 @@ use picajit::capi::{self, PjBatch, PjEmitBuffer, PjEmitted, PjEngine, PjOptions,
 use picajit::engine::{DirectCall, Engine, Options};
 use picajit::internals::cache::ShaderKey;
 use picajit::internals::direct::MachineCode;
+use picajit::internals::generator;
 use picajit::interp::Interp;
 use picajit::isa::{OPDESCS, Stage};
 use picajit::jit::{Jit, Variant};

@@ -1,63 +1,91 @@
-//! The time of the first draw with a shader: `cargo bench --bench first`.
+//! The time of the first draw with a shader: `cargo bench --bench first [-- FILE...]`, for the
+//! built-in shaders or for files.
 //!
-//! A host requests a shader that is new to its engine and runs 64 vertices: once the draw waits for
-//! native code, once a thread compiles in the background. Microseconds, medians and worst of 101
-//! new engines each, in turn; then the time until native code is published.
+//! A host requests a shader that is new to its engine and runs 64 vertices as one batch: on the
+//! oracle, on tier 0 while a thread compiles in the background, and on native code that the draw
+//! waits for. Microseconds, medians and 99th percentiles over new engines, in turn; then the time
+//! until native code is published.
 
-#[allow(dead_code, unused_imports)] // this bench uses a part of it, and its tests have no harness here
+#[allow(dead_code, unused_imports)] // this bench uses a part of each
 #[path = "../src/bin/picajit/builtin.rs"]
 mod builtin;
+#[allow(dead_code)]
+#[path = "../src/bin/picajit/measure.rs"]
+mod measure;
+#[path = "common/shaders.rs"]
+mod shaders;
 
-use picajit::engine::{Engine, Options};
-use picajit::state::{Batch, Registers, Uniforms, Unit, VertexLayout};
+use measure::{Stride, Workload};
+use picajit::engine::{BackendChoice, Engine, Options};
+use picajit::internals::generator;
+use picajit::isa::Stage;
+use picajit::state::{Batch, Unit, VerticesMut};
 use std::time::{Duration, Instant};
 
-const ROUNDS: usize = 101;
+const ROUNDS: usize = 501;
 const VERTICES: usize = 64;
+const TIERS: [&str; 3] = ["oracle", "tier 0", "native"];
+
+/// Median and 99th percentile, in microseconds.
+fn us(times: &mut [Duration]) -> [f64; 2] {
+    times.sort();
+    [times.len() / 2, times.len() * 99 / 100].map(|n| times[n].as_secs_f64() * 1e6)
+}
 
 fn main() {
     // `cargo test --benches` only checks that this starts.
     let rounds = if std::env::args().any(|a| a == "--bench") { ROUNDS } else { 1 };
-    let us = |times: &mut Vec<Duration>| {
-        times.sort();
-        (times[times.len() / 2].as_secs_f64() * 1e6, times[times.len() - 1].as_secs_f64() * 1e6)
-    };
-    println!(
-        "first draw of {VERTICES} vertices, us       median   worst   | in the background: median   worst   native after"
-    );
-    for builtin in builtin::BUILTINS {
-        let shbin = picajit::text::assemble(builtin.source).expect("a test assembles each").shbin;
-        let program = shbin.program().expect("they are shorter than any limit");
-        let entry = shbin.dvles[0].entry();
-        let mut uniforms = Uniforms::new();
-        shbin.dvles[0].apply_constants(&mut uniforms);
-        let inputs: Vec<Registers> = (0..VERTICES).map(|n| [[n as f32, 0.5, -1.0, 1.0]; 16]).collect();
-        let mut outputs = vec![[[0.0; 4]; 16]; VERTICES];
-        let (mut draws, mut until) = ([Vec::new(), Vec::new()], Vec::new());
-        for _ in 0..rounds {
-            for (threads, draws) in draws.iter_mut().enumerate() {
-                let engine = Engine::new(Options { threads, compile_after: 0, ..Options::default() });
-                let mut unit = Unit::new();
-                let start = Instant::now();
-                let shader = engine.shader(&program, entry);
-                let mut batch = Batch {
-                    inputs: (&inputs).into(),
-                    outputs: (&mut outputs).into(),
-                    input_mask: u16::MAX,
-                    output_mask: u16::MAX,
-                    preserve_unit: false,
-                    layout: VertexLayout::Aos,
-                };
-                shader.run_batch(&uniforms, &mut unit, &mut batch);
-                draws.push(start.elapsed());
-                if threads > 0 {
-                    engine.wait();
-                    until.push(start.elapsed());
+    let heading = TIERS.map(|tier| format!("{tier:>8}     p99")).concat();
+    println!("{:38}{heading}   native after", format!("first draw of {VERTICES} vertices, us"));
+    let mut all: [Vec<[f64; 2]>; 3] = Default::default();
+    for (name, shbin) in shaders::shaders() {
+        let Ok(program) = shbin.program() else { continue };
+        for dvle in &shbin.dvles {
+            let stride = if dvle.entry().stage == Stage::Vertex { Stride::Least } else { Stride::File };
+            let inputs = generator::inputs(VERTICES);
+            let work = Workload::new(dvle, &program, generator::uniforms(dvle), inputs, stride);
+            let mut outputs = work.places();
+            let (mut draws, mut until): ([Vec<_>; 3], Vec<_>) = Default::default();
+            for _ in 0..rounds {
+                for (tier, draws) in draws.iter_mut().enumerate() {
+                    let options = match tier {
+                        0 => Options { backend: BackendChoice::Oracle, ..Options::default() },
+                        1 => Options { threads: 1, ..Options::default() },
+                        _ => Options { compile_after: 0, ..Options::default() },
+                    };
+                    let engine = Engine::new(options);
+                    let mut unit = Unit::new();
+                    let stride = outputs.len() / VERTICES;
+                    let start = Instant::now();
+                    let shader = engine.shader(&program, dvle.entry());
+                    let mut batch = Batch {
+                        inputs: work.vertices(),
+                        outputs: VerticesMut::packed(&mut outputs, stride, VERTICES).expect("there are as many"),
+                        input_mask: work.input_mask,
+                        output_mask: work.output_mask,
+                        preserve_unit: false,
+                        layout: work.layout,
+                    };
+                    shader.run_batch(&work.uniforms, &mut unit, &mut batch);
+                    draws.push(start.elapsed());
+                    if tier == 1 {
+                        engine.wait();
+                        until.push(start.elapsed());
+                    }
                 }
             }
+            let figures = draws.each_mut().map(|times| us(times));
+            let columns = figures.map(|[median, p99]| format!("{median:>8.1}{p99:>8.1}")).concat();
+            println!("  {:36}{columns}{:15.0}", name.chars().take(35).collect::<String>(), us(&mut until)[0]);
+            all.iter_mut().zip(figures).for_each(|(all, figures)| all.push(figures));
         }
-        let [(now, worst), (later, worst_later)] = draws.each_mut().map(us);
-        let (native, _) = us(&mut until);
-        println!("  {:32}{now:>8.0}{worst:>8.0}   |{later:>26.0}{worst_later:>8.0}{native:>15.0}", builtin.name);
+    }
+    for (tier, all) in TIERS.iter().zip(&all) {
+        let mut sorted = [0, 1].map(|n| all.iter().map(|figures| figures[n]).collect::<Vec<_>>());
+        sorted.iter_mut().for_each(|figures| figures.sort_by(f64::total_cmp));
+        let [medians, p99s] = &sorted;
+        let (Some(most), Some(most_p99)) = (medians.last(), p99s.last()) else { continue };
+        let (median, p99) = (medians[medians.len() / 2], p99s[p99s.len() / 2]);
+        println!("{tier}: median {median:.1} (most {most:.1}), p99 {p99:.1} (most {most_p99:.1}), us over all entries");
     }
 }

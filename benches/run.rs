@@ -7,14 +7,14 @@
 #[path = "../src/bin/picajit/builtin.rs"]
 mod builtin;
 #[allow(dead_code, unused_imports)]
-#[path = "../src/bin/picajit/generator.rs"]
-mod generator;
 #[allow(dead_code)] // this bench uses a part of it
 #[path = "../src/bin/picajit/measure.rs"]
 mod measure;
+#[path = "common/shaders.rs"]
+mod shaders;
 
 use measure::Engine;
-use picajit::container::shbin::Shbin;
+use picajit::internals::generator;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,35 +39,13 @@ fn engines() -> Vec<(&'static str, Engine)> {
     engines
 }
 
-fn shaders() -> Vec<(String, Shbin)> {
-    let files: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
-    let builtin = |b: &builtin::Builtin| {
-        (b.name.to_string(), picajit::text::assemble(b.source).expect("a test assembles each").shbin)
-    };
-    let read = |path: &String| {
-        let bytes = std::fs::read(path).map_err(|e| e.to_string());
-        match bytes.and_then(|bytes| Shbin::parse(&bytes).map_err(|e| e.to_string())) {
-            Ok(shbin) => Some((path.rsplit('/').next().unwrap_or(path).to_string(), shbin)),
-            Err(error) => {
-                println!("{path}: {error}");
-                None
-            }
-        }
-    };
-    if files.is_empty() {
-        builtin::BUILTINS.iter().map(builtin).collect()
-    } else {
-        files.iter().filter_map(read).collect()
-    }
-}
-
 fn main() {
     // `cargo test --benches` only checks that this starts.
     let real = std::env::args().any(|a| a == "--bench");
     let (budget, vertices) = if real { (BUDGET, measure::VERTICES) } else { (Duration::ZERO, 64) };
     let engines = engines();
     println!("{:36}{}", "batch", measure::BATCHES.map(|b| format!("{b:>10}")).concat());
-    for (name, shbin) in shaders() {
+    for (name, shbin) in shaders::shaders() {
         let (Some(dvle), Ok(program)) = (shbin.dvles.first(), shbin.program()) else { continue };
         let program = Arc::new(program);
         let work = measure::Workload::new(

@@ -1,10 +1,10 @@
 //! One vertex a call, registers copied as a host does: `cargo bench --features capi --bench singles
-//! [-- FILE...]`, for the built-in shaders or for files.
+//! [-- [--tiers] FILE...]`, for the built-in shaders or for files.
 //!
 //! The yardstick is unoptimised native code, run through Rust. Against it: `Shader::run`, `pj_run`
-//! and a direct call through the C interface. For each vertex the host copies the input registers
-//! of the shader's mask to the unit, runs, and copies the outputs of the mask. Nanoseconds a vertex;
-//! doors take turns, medians.
+//! and a direct call through the C interface. With `--tiers`: tier 0 against the oracle. For each
+//! vertex the host copies the input registers of the shader's mask to the unit, runs, and copies
+//! the outputs of the mask. Nanoseconds a vertex; doors take turns, medians.
 
 #![allow(unsafe_code)] // calls the C interface
 
@@ -12,20 +12,21 @@
 #[path = "../src/bin/picajit/builtin.rs"]
 mod builtin;
 #[allow(dead_code, unused_imports)]
-#[path = "../src/bin/picajit/generator.rs"]
-mod generator;
 #[allow(dead_code)] // this bench uses a part of it
 #[path = "../src/bin/picajit/measure.rs"]
 mod measure;
+#[path = "common/shaders.rs"]
+mod shaders;
 
 use measure::{Stride, Workload, median};
 use picajit::capi::{self, PjEngine, PjOptions, PjShader, PjUniforms, PjUnit};
-use picajit::container::shbin::{Dvle, Shbin};
-use picajit::engine::{DirectCall, Engine, Options};
+use picajit::container::shbin::Dvle;
+use picajit::engine::{BackendChoice, DirectCall, Engine, Options};
+use picajit::internals::generator;
 use picajit::interp::Interp;
 use picajit::isa::Stage;
 use picajit::jit::{Jit, Variant};
-use picajit::kernel::{Backend, Config, copy_registers};
+use picajit::kernel::{Backend, Config, Unsupported, copy_registers};
 use picajit::program::Program;
 use picajit::state::{NoEmitter, Registers, Unit};
 use std::ffi::c_void;
@@ -37,122 +38,167 @@ use std::time::Instant;
 
 /// Vertices in a pass: their registers stay in the second cache.
 const VERTICES: usize = 256;
-const DOORS: [&str; 4] = ["yardstick", "Shader::run", "pj_run", "direct call"];
 
-fn shaders() -> Vec<(String, Shbin)> {
-    let files: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
-    let read = |path: &String| {
-        let bytes = std::fs::read(path).map_err(|e| e.to_string());
-        match bytes.and_then(|bytes| Shbin::parse(&bytes).map_err(|e| e.to_string())) {
-            Ok(shbin) => Some((path.rsplit('/').next().unwrap_or(path).to_string(), shbin)),
-            Err(error) => {
-                println!("{path}: {error}");
-                None
-            }
-        }
-    };
-    if files.is_empty() {
-        let assemble = |source| picajit::text::assemble(source).expect("a test assembles each").shbin;
-        return builtin::BUILTINS.iter().map(|b| (b.name.to_string(), assemble(b.source))).collect();
-    }
-    files.iter().filter_map(read).collect()
+/// What is measured, and the ratios that are printed: times of the first divided by the second.
+struct Plan {
+    doors: [&'static str; 4],
+    ratios: &'static [(usize, usize)],
 }
+
+/// Native code.
+const NATIVE: Plan = Plan { doors: ["yardstick", "Shader::run", "pj_run", "direct call"], ratios: &[(0, 2)] };
+/// Tier 0 and the oracle, through Rust and through C.
+const TIERS: Plan = Plan { doors: ["oracle", "tier 0", "oracle, C", "tier 0, C"], ratios: &[(0, 1), (2, 3)] };
 
 fn main() {
     // `cargo test --benches` only checks that this starts.
-    let rounds = if std::env::args().any(|a| a == "--bench") { 2001 } else { 3 };
-    let yardstick = match Jit::new(Variant::Unoptimised, Arc::new(Interp)) {
-        Ok(jit) => jit,
+    let rounds: usize = if std::env::args().any(|a| a == "--bench") { 2001 } else { 3 };
+    let of_tiers = std::env::args().any(|a| a == "--tiers");
+    let plan = if of_tiers { TIERS } else { NATIVE };
+    let engines = if of_tiers { Engines::tiers() } else { Engines::native() };
+    let engines = match engines {
+        Ok(engines) => engines,
         Err(reason) => return println!("skipped: {reason}"),
     };
-    let mut c_engine: *mut PjEngine = null_mut();
-    let options = PjOptions { backend: capi::PJ_NATIVE_REQUIRED, ..PjOptions::DEFAULT };
-    // SAFETY: all is valid. The engine is never freed.
-    let status = unsafe { capi::pj_engine_new(&options, &mut c_engine, null_mut(), 0) };
-    assert_eq!(status, capi::PJ_OK);
-    let engine = Engine::new(Options { compile_after: 0, ..Options::default() });
-    println!("{:40}{}  yardstick / pj_run", "ns a vertex", DOORS.map(|door| format!("{door:>12}")).concat());
-    let mut ratios = Vec::new();
-    for (name, shbin) in shaders() {
+    let name = |&(a, b): &(usize, usize)| format!("  {} / {}", plan.doors[a], plan.doors[b]);
+    let columns = plan.doors.map(|door| format!("{door:>12}")).concat();
+    println!("{:40}{columns}{}", "ns a vertex", plan.ratios.iter().map(name).collect::<String>());
+    let mut all = vec![Vec::new(); plan.ratios.len()];
+    for (title, shbin) in shaders::shaders() {
         let Ok(program) = shbin.program() else { continue };
         for dvle in shbin.dvles.iter().filter(|dvle| dvle.entry().stage == Stage::Vertex) {
-            let ns = measure(&yardstick, &engine, c_engine, &program, dvle, rounds);
-            ratios.push(ns[0] / ns[2]);
-            let columns = ns.map(|ns| format!("{ns:12.1}")).concat();
-            println!("{:40}{columns}{:20.2}", name.chars().take(39).collect::<String>(), ns[0] / ns[2]);
+            let ns = measure(&engines, &program, dvle, if of_tiers { rounds.div_ceil(10) } else { rounds });
+            let mut columns = ns.map(|ns| format!("{ns:12.1}")).concat();
+            for (ratio, all) in plan.ratios.iter().zip(&mut all) {
+                all.push(ns[ratio.0] / ns[ratio.1]);
+                columns += &format!("{:width$.2}", ns[ratio.0] / ns[ratio.1], width = name(ratio).len());
+            }
+            println!("{:40}{columns}", title.chars().take(39).collect::<String>());
         }
     }
-    let mean = (ratios.iter().map(|r| r.ln()).sum::<f64>() / ratios.len() as f64).exp();
-    let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
-    println!("{} entries: geometric mean {mean:.2}, least {least:.2}", ratios.len());
+    for (ratio, all) in plan.ratios.iter().zip(&all) {
+        let mean = (all.iter().map(|r: &f64| r.ln()).sum::<f64>() / all.len() as f64).exp();
+        let least = all.iter().copied().fold(f64::INFINITY, f64::min);
+        println!("{} entries,{}: geometric mean {mean:.2}, least {least:.2}", all.len(), name(ratio));
+    }
 }
 
+/// What serves the doors.
+#[allow(clippy::large_enum_variant)] // a process has one
+enum Engines {
+    /// The yardstick, an engine, and one of the C interface.
+    Native(Arc<Jit>, Engine, *mut PjEngine),
+    /// The oracle and tier 0 of both interfaces.
+    Tiers([(Engine, *mut PjEngine); 2]),
+}
+
+impl Engines {
+    fn native() -> Result<Engines, Unsupported> {
+        let yardstick = Jit::new(Variant::Unoptimised, Arc::new(Interp))?;
+        let engine = Engine::new(Options { compile_after: 0, ..Options::default() });
+        Ok(Engines::Native(yardstick, engine, c_engine(capi::PJ_NATIVE_REQUIRED)))
+    }
+
+    fn tiers() -> Result<Engines, Unsupported> {
+        let both = [(BackendChoice::Oracle, capi::PJ_ORACLE), (BackendChoice::NoNative, capi::PJ_INTERPRETER)];
+        Ok(Engines::Tiers(
+            both.map(|(backend, c_backend)| {
+                (Engine::new(Options { backend, ..Options::default() }), c_engine(c_backend))
+            }),
+        ))
+    }
+}
+
+/// An engine of the C interface. It is never freed.
+fn c_engine(backend: u32) -> *mut PjEngine {
+    let mut engine: *mut PjEngine = null_mut();
+    let options = PjOptions { backend, ..PjOptions::DEFAULT };
+    // SAFETY: all is valid.
+    let status = unsafe { capi::pj_engine_new(&options, &mut engine, null_mut(), 0) };
+    assert_eq!(status, capi::PJ_OK);
+    engine
+}
+
+/// A host's loop body: runs a vertex and copies its outputs.
+type Door<'a> = Box<dyn FnMut(&Registers, &mut Registers) -> i32 + 'a>;
+
 /// Nanoseconds a vertex of each door.
-fn measure(
-    yardstick: &Arc<Jit>,
-    engine: &Engine,
-    c_engine: *mut PjEngine,
-    program: &Program,
-    dvle: &Dvle,
-    rounds: usize,
-) -> [f64; 4] {
+fn measure(engines: &Engines, program: &Program, dvle: &Dvle, rounds: usize) -> [f64; 4] {
     let entry = dvle.entry();
     let program = Arc::new(program.clone());
     let inputs = generator::inputs(VERTICES);
     let work = Workload::new(dvle, &program, generator::uniforms(dvle), inputs, Stride::File);
-    let kernel = yardstick.compile(&program, entry, &Config::default()).expect("real shaders are within the limits");
-    let shader = engine.shader(&program, entry);
-    let c_shader = c_shader(c_engine, &program, entry.pc);
-    let mut call = MaybeUninit::<DirectCall>::uninit();
-    // SAFETY: the handle is live and `call` writable.
-    assert_eq!(unsafe { capi::pj_shader_direct_call(c_shader, call.as_mut_ptr()) }, capi::PJ_OK);
-    // SAFETY: written.
-    let call = unsafe { call.assume_init() };
-    let mut unit = Unit::new();
+    let work = &work;
     // SAFETY: all zero is both.
     let (mut c_unit, mut c_uniforms): (Box<PjUnit>, Box<PjUniforms>) =
         unsafe { (Box::new(std::mem::zeroed()), Box::new(std::mem::zeroed())) };
     (c_uniforms.c, c_uniforms.i, c_uniforms.b) = (work.uniforms.c, work.uniforms.i, work.uniforms.b);
     let (at, constants): (*mut c_void, *const c_void) = (from_mut(&mut *c_unit).cast(), from_ref(&*c_uniforms).cast());
-    let mut outputs = vec![[[0.0; 4]; 16]; VERTICES];
-    let mut times: [Vec<f64>; 4] = Default::default();
-    for _ in 0..rounds {
-        let ns = [
-            pass(&work, &mut outputs, &mut |vertex, to| {
+    let by_rust = |engine: &Engine| -> Door<'_> {
+        let (shader, mut unit) = (engine.shader(&program, entry), Unit::new());
+        Box::new(move |vertex, to| {
+            copy_registers(work.input_mask, vertex, &mut unit.v);
+            let exit = shader.run(black_box(&work.uniforms), &mut unit);
+            copy_registers(work.output_mask, unit.outputs(), to);
+            exit as i32
+        })
+    };
+    let by_c = |c_shader: *mut PjShader| -> Door<'_> {
+        Box::new(move |vertex, to| {
+            // SAFETY: a live unit and uniforms; the run is over before the host copies.
+            unsafe {
+                copy_registers(work.input_mask, vertex, &mut (*at.cast::<PjUnit>()).v);
+                let exit = capi::pj_run(c_shader, at, black_box(constants), None, null_mut());
+                copy_registers(work.output_mask, &(*at.cast::<PjUnit>()).o[0], to);
+                exit
+            }
+        })
+    };
+    let mut held = Vec::new();
+    let mut c_shader = |engine| {
+        held.push(self::c_shader(engine, &program, entry.pc));
+        held[held.len() - 1]
+    };
+    let mut doors: [Door<'_>; 4] = match engines {
+        Engines::Native(yardstick, engine, c_engine) => {
+            let kernel = yardstick.compile(&program, entry, &Config::default()).expect("within the limits");
+            let mut unit = Unit::new();
+            let by_kernel = move |vertex: &Registers, to: &mut Registers| {
                 copy_registers(work.input_mask, vertex, &mut unit.v);
                 let exit = kernel.run(black_box(&work.uniforms), &mut unit, &mut NoEmitter);
                 copy_registers(work.output_mask, unit.outputs(), to);
                 exit as i32
-            }),
-            pass(&work, &mut outputs, &mut |vertex, to| {
-                copy_registers(work.input_mask, vertex, &mut unit.v);
-                let exit = shader.run(black_box(&work.uniforms), &mut unit);
-                copy_registers(work.output_mask, unit.outputs(), to);
-                exit as i32
-            }),
-            pass(&work, &mut outputs, &mut |vertex, to| {
-                // SAFETY: a live unit and uniforms; the run is over before the host copies.
-                unsafe {
-                    copy_registers(work.input_mask, vertex, &mut (*at.cast::<PjUnit>()).v);
-                    let exit = capi::pj_run(c_shader, at, black_box(constants), None, null_mut());
-                    copy_registers(work.output_mask, &(*at.cast::<PjUnit>()).o[0], to);
-                    exit
-                }
-            }),
-            pass(&work, &mut outputs, &mut |vertex, to| {
-                // SAFETY: the same.
+            };
+            let shader = c_shader(*c_engine);
+            let mut call = MaybeUninit::<DirectCall>::uninit();
+            // SAFETY: the handle is live and `call` writable.
+            assert_eq!(unsafe { capi::pj_shader_direct_call(shader, call.as_mut_ptr()) }, capi::PJ_OK);
+            // SAFETY: written.
+            let call = unsafe { call.assume_init() };
+            let directly = move |vertex: &Registers, to: &mut Registers| {
+                // SAFETY: as for `pj_run`.
                 unsafe {
                     copy_registers(work.input_mask, vertex, &mut (*at.cast::<PjUnit>()).v);
                     let exit = (call.function)(call.context, at, black_box(constants));
                     copy_registers(work.output_mask, &(*at.cast::<PjUnit>()).o[0], to);
                     exit
                 }
-            }),
-        ];
+            };
+            [Box::new(by_kernel), by_rust(engine), by_c(shader), Box::new(directly)]
+        }
+        Engines::Tiers([(oracle, c_oracle), (tier0, c_tier0)]) => {
+            [by_rust(oracle), by_rust(tier0), by_c(c_shader(*c_oracle)), by_c(c_shader(*c_tier0))]
+        }
+    };
+    let mut outputs = vec![[[0.0; 4]; 16]; VERTICES];
+    let mut times: [Vec<f64>; 4] = Default::default();
+    for _ in 0..rounds {
+        let ns = doors.each_mut().map(|door| pass(work, &mut outputs, &mut **door));
         times.iter_mut().zip(ns).for_each(|(all, ns)| all.push(ns));
     }
+    drop(doors);
     // SAFETY: the last use.
-    unsafe { capi::pj_shader_release(c_shader) };
+    held.into_iter().for_each(|shader| unsafe { capi::pj_shader_release(shader) });
     times.map(|mut times| median(&mut times))
 }
 

@@ -9,13 +9,12 @@
 #[path = "../src/bin/picajit/builtin.rs"]
 mod builtin;
 #[allow(dead_code, unused_imports)]
-#[path = "../src/bin/picajit/generator.rs"]
-mod generator;
 #[allow(dead_code)]
 #[path = "../src/bin/picajit/measure.rs"]
 mod measure;
 
 use measure::Workload;
+use picajit::internals::generator;
 use picajit::kernel::Kernel;
 use picajit::state::{Batch, NoEmitter, Unit, Vec4, VertexLayout, Vertices, VerticesMut};
 use std::sync::Arc;

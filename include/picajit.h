@@ -74,9 +74,8 @@ enum {
                                  pointer is not aligned for its type */
     PJ_OVERLAP = -7,          /* arrays of a call overlap, see pj_run_batch, pj_run_geometry */
     PJ_INTERNAL = -8,         /* a bug in picajit; stop using the engine, its shaders and GPUs */
-    PJ_BUSY = -9,             /* this pj_gpu is in use: by the call of this callback, or on
+    PJ_BUSY = -9              /* this pj_gpu is in use: by the call of this callback, or on
                                  another thread */
-    PJ_IO = -10               /* the directory is unreadable; the message says why */
 };
 
 /*
@@ -205,8 +204,7 @@ enum {                            /* `kind` of a pj_event_fn */
     PJ_EVENT_FALLBACK = 0,        /* a shader has no native code; once per reason, also with
                                      PJ_NATIVE_REQUIRED */
     PJ_EVENT_DIVERGENCE = 1,      /* a crosscheck found a bug in picajit; once per shader */
-    PJ_EVENT_PROFILER_FAILED = 2, /* the profiler's files can't be written; once per engine */
-    PJ_EVENT_STORE_FAILED = 3     /* store_directory can't be written; once per engine */
+    PJ_EVENT_PROFILER_FAILED = 2  /* the profiler's files can't be written; once per engine */
 };
 
 /* Reports an event. `text` is UTF-8 with a final 0, valid during the call. */
@@ -235,7 +233,7 @@ typedef struct pj_options {
     size_t struct_size;
     uint32_t backend;        /* PJ_NATIVE ... */
     uint32_t precision;      /* PJ_F32 ... */
-    uint32_t fuel;           /* words that the backward jumps of one run may span; 0: 65536 */
+    uint32_t fuel;           /* words that the backward jumps of one run may span; 0: 1048576 */
     uint32_t crosscheck;     /* N: one run in N also runs on the oracle; 0: none */
     size_t cache_bytes;      /* size limit of the shader cache; 0: 64 MiB */
     const pj_layout *layout; /* null: pj_unit and pj_uniforms; copied */
@@ -249,21 +247,16 @@ typedef struct pj_options {
                                 is published, the shader with the most vertices first. 1 is
                                 enough for any game.
                                 With PJ_NATIVE_REQUIRED pj_shader_get compiles the shader itself;
-                                the threads compile batch code, rare cases and preloaded shaders. */
+                                the threads compile batch code and rare cases. */
     const pj_memory *memory; /* executable memory; null: pages that the library maps; copied */
-    const char *store_directory; /* null: no program store. Otherwise the engine writes each new
-                                    program to a small file there, until it knows 4096, for
-                                    pj_engine_preload. It creates the directory, and writes no
-                                    machine code. Use one directory per game. UTF-8, copied, not
-                                    empty. */
     size_t compile_after;    /* without threads: the run with which a shader reaches this number of
                                 vertices compiles it, and earlier ones use tier 0. 0: 4096 */
 } pj_options;
 
 #define PJ_OPTIONS_INIT                                                                            \
     {                                                                                              \
-        sizeof(pj_options), PJ_NATIVE, PJ_F32, 65536, 0, (size_t)64 << 20, NULL, NULL, NULL, NULL, \
-            PJ_NO_PROFILER, 0, NULL, NULL, 0                                                       \
+        sizeof(pj_options), PJ_NATIVE, PJ_F32, 1048576, 0, (size_t)64 << 20, NULL, NULL, NULL, NULL, \
+            PJ_NO_PROFILER, 0, NULL, 0                                                             \
     }
 
 /*
@@ -287,31 +280,10 @@ pj_status pj_engine_new(const pj_options *options, pj_engine **engine, char *mes
 void pj_engine_free(pj_engine *engine);
 
 /*
- * Waits for the compiler threads: until all requested and preloaded code is published, and all
- * programs are in the store. Returns at once if there are no threads, or on one of them.
+ * Waits for the compiler threads: until all requested code is published. Returns at once if there
+ * are no threads, or on one of them.
  */
 pj_status pj_engine_wait(const pj_engine *engine);
-
-typedef struct pj_preloaded {
-    size_t struct_size;
-    uint64_t programs; /* programs in the store that the engine now knows */
-    uint64_t rejected; /* files that hold no program: broken, of another version, or foreign */
-    uint64_t skipped;  /* files not loaded: the cache is full, there are more than 4096, or finding
-                          a program's reachable words takes too long, as it does in no real one */
-} pj_preloaded;
-
-/*
- * Warm start: reads the programs in pj_options.store_directory and compiles them, so that
- * pj_shader_get finds them in the cache. Call it when a game starts.
- *
- * With pj_options.threads it returns before they are compiled; pj_engine_wait waits. It fills only
- * free cache space. Without store_directory, or if the directory does not exist, it does nothing.
- * Any file contents are safe.
- *
- * `preloaded` and `message` may be null. Error: PJ_IO.
- */
-pj_status pj_engine_preload(const pj_engine *engine, pj_preloaded *preloaded, char *message,
-                            size_t message_bytes);
 
 /* Empties the shader cache. Shaders in use stay usable. */
 pj_status pj_engine_clear(const pj_engine *engine);
@@ -377,6 +349,42 @@ typedef struct pj_shader_info {
 } pj_shader_info;
 
 pj_status pj_shader_info_get(const pj_shader *shader, pj_shader_info *info);
+
+enum { /* pj_analysis.carried_state: bits */
+    PJ_CARRIED_A0_X = 1,
+    PJ_CARRIED_A0_Y = 2,
+    PJ_CARRIED_AL = 4,
+    PJ_CARRIED_CMP_X = 8,
+    PJ_CARRIED_CMP_Y = 16,
+    PJ_CARRIED_SETEMIT = 32, /* parameters of EMIT */
+    PJ_CARRIED_SLOTS = 64,   /* vertex slots */
+    PJ_CARRIED_B15 = 128     /* set after each geometry invocation */
+};
+
+/* Facts about a shader, for all uniforms and inputs. */
+typedef struct pj_analysis {
+    size_t struct_size;
+    uint64_t carried_temps;      /* bit 4 * n + c: a run may depend on component c of rn as an
+                                    earlier run with the same uniforms left it */
+    uint64_t carried_outputs;    /* the same for on */
+    uint64_t shortest_path;      /* instructions of a run that ends, at least; UINT64_MAX: none
+                                    ends */
+    uint64_t longest_path;       /* instructions of a run, at most; UINT64_MAX: unbounded */
+    uint32_t carried_state;      /* PJ_CARRIED_A0_X ... */
+    uint32_t independent;        /* 1: nothing is carried, so a GPU may run it in parallel */
+    uint32_t inputs;             /* bit n: vn is read */
+    uint32_t outputs;            /* bit n: on is written */
+    uint32_t divergent_branches; /* branches that depend on inputs */
+    uint32_t reserved;           /* 0 */
+} pj_analysis;
+
+/*
+ * Analyses a shader. Nothing is kept: the next call analyses it again, in up to a millisecond for
+ * real shaders.
+ *
+ * Errors: PJ_NULL, PJ_INVALID_ARGUMENT, PJ_NO_NATIVE (control flow is too large to analyse).
+ */
+pj_status pj_shader_analyse(const pj_shader *shader, pj_analysis *analysis);
 
 enum {                      /* `kind` of pj_shader_text */
     PJ_TEXT_FALLBACK = 0,   /* why the shader has no native code */
@@ -580,9 +588,9 @@ int32_t pj_run_traced(const pj_shader *shader, void *unit, const void *uniforms,
 /* ---- GPU ---- */
 
 /*
- * The shader side of the GPU: register writes and fetched vertices go in, triangles come out. Hosts
- * with a GPU of their own need only the sections above. docs/gpu.md lists the meaning of registers,
- * what is known of the hardware, and what is not. Register numbers are those of command lists.
+ * The shader side of the GPU: register writes and guest memory go in, triangles come out. Hosts with
+ * a GPU of their own need only the sections above. docs/gpu.md lists the meaning of registers, what
+ * is known of the hardware, and what is not. Register numbers are those of command lists.
  *
  * Shaders run on the GPU's own registers, whatever the engine's layout. PJ_NATIVE_REQUIRED applies
  * to pj_engine_new only: a shader without native code runs on tier 0, with an event.
@@ -628,8 +636,8 @@ typedef void (*pj_triangle_fn)(void *user, const float *a, const float *b, const
 typedef int32_t pj_effect;
 enum {
     PJ_EFFECT_NONE = 0,          /* nothing for the shader side */
-    PJ_EFFECT_DRAW_ARRAYS = 1,   /* fetch the vertices, then pj_gpu_draw_arrays */
-    PJ_EFFECT_DRAW_ELEMENTS = 2, /* pj_gpu_draw_elements */
+    PJ_EFFECT_DRAW_ARRAYS = 1,   /* pj_gpu_draw; or fetch the vertices, then pj_gpu_draw_arrays */
+    PJ_EFFECT_DRAW_ELEMENTS = 2, /* pj_gpu_draw; or pj_gpu_draw_elements */
     PJ_EFFECT_VERTEX = 3         /* immediate mode completed a vertex: pj_gpu_draw_immediate, before
                                     the next write that is not to FIXEDATTRIB_DATA */
 };
@@ -714,7 +722,7 @@ typedef struct pj_report {
     uint64_t reused;        /* vertices from the vertex cache */
     uint64_t geometry_runs; /* geometry invocations */
     uint64_t dropped;       /* vertices that no geometry invocation takes */
-    uint64_t triangles;     /* calls of `triangle` */
+    uint64_t triangles;     /* triangles that the callback got */
     pj_exit vertex_exit;    /* PJ_END, or the first other exit of the vertex program */
     pj_exit geometry_exit;  /* the same of the geometry program */
 } pj_report;
@@ -733,6 +741,52 @@ typedef struct pj_report {
 pj_status pj_gpu_draw_arrays(pj_gpu *gpu, const pj_draw *draw, pj_report *report);
 pj_status pj_gpu_draw_elements(pj_gpu *gpu, const pj_draw *draw, pj_report *report);
 pj_status pj_gpu_draw_immediate(pj_gpu *gpu, const pj_draw *draw, pj_report *report);
+
+/* A part of guest memory: `length` bytes from physical `address` on. */
+typedef struct pj_region {
+    const uint8_t *bytes;
+    size_t length;
+    uint32_t address;
+    uint32_t reserved; /* ignored */
+} pj_region;
+
+/*
+ * Guest memory from `address` on: returns the bytes, and in `available` how many there are, at most
+ * `length` of which are read before the draw returns. Null: none. Called once for each array of a
+ * draw, and once for its indices.
+ */
+typedef const void *(*pj_memory_fn)(void *user, uint32_t address, size_t length, size_t *available);
+
+/*
+ * Triangles: three numbers of vertices for each. A vertex is 24 numbers, or `stride` of the draw's.
+ * Some vertices may be in no triangle. All is valid during the call.
+ */
+typedef void (*pj_triangles_fn)(void *user, const float *vertices, size_t vertex_count,
+    const uint32_t *triangles, size_t triangle_count);
+
+/*
+ * A draw from guest memory: the GPU's registers say where the attributes and indices are. The first
+ * region that contains an address supplies the bytes from there to the end of the region; without
+ * one, `memory` does. Bytes that are missing read as 0.
+ */
+typedef struct pj_guest_draw {
+    size_t struct_size;
+    const pj_region *regions;
+    size_t region_count;
+    pj_memory_fn memory;           /* or null */
+    pj_triangles_fn triangles;     /* not null */
+    const uint8_t *offsets;        /* null: vertices as in pj_triangle_fn; else for each of the 24
+                                      components its position in a vertex, or 255 */
+    void *user;
+    uint32_t stride;               /* with `offsets`: numbers per vertex, 1-255; the others are 0 */
+    uint32_t limit;                /* most vertices or indices; registers can request 2^32 */
+    uint32_t vertex_cache_entries; /* 0-255, Azahar has 64: as in pj_draw, for indexed draws of
+                                      programs whose vertices depend on each other */
+    pj_effect effect;              /* PJ_EFFECT_DRAW_ARRAYS or PJ_EFFECT_DRAW_ELEMENTS */
+} pj_guest_draw;
+
+/* Draws from guest memory. Otherwise as pj_gpu_draw_arrays. */
+pj_status pj_gpu_draw(pj_gpu *gpu, const pj_guest_draw *draw, pj_report *report);
 
 /* The cost of uploads since the GPU was created. */
 typedef struct pj_gpu_upload_stats {

@@ -44,9 +44,10 @@ fn line(jit: &Arc<Jit>, path: &Path) -> Result<String, String> {
     let shape = match jit.explain(&loaded.program, loaded.entry, &Config::default()) {
         Err(reason) => format!("in order: {reason}"),
         Ok(stages) => {
-            let BatchShape { interleaved, predicated, bailouts } = stages.batch.unwrap_or_default();
+            let BatchShape { interleaved, predicated, bailouts, kept } = stages.batch.unwrap_or_default();
             let mut text = String::from(if interleaved { "interleaved groups" } else { "groups" });
-            for (count, what) in [(predicated, "predicated"), (bailouts, "divergent without predication")] {
+            let counts = [(predicated, "predicated"), (bailouts, "divergent without predication"), (kept, "kept sets")];
+            for (count, what) in counts {
                 if count != 0 {
                     text += &format!(", {count} {what}");
                 }

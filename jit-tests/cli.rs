@@ -2,7 +2,9 @@
 
 mod cli_asm;
 mod cli_containers;
+mod cli_explore;
 mod cli_fuzz;
+mod cli_lint;
 mod cli_profile;
 mod safety;
 
@@ -261,7 +263,7 @@ fn a_fallback_is_reported_with_its_reason_and_gives_the_same_results() {
     assert!(ended.err.starts_with("warning: running on tier 0, without native code: "), "{}", ended.err);
     assert!(ended.err.contains(why), "{}", ended.err);
     let text = folder.good("inspect a.pica");
-    assert!(text.contains("note: entry 0 has no native code: control flow has more than 8192 states"), "{text}");
+    assert!(text.contains("reaches    unknown: control flow has more than 8192 states"), "{text}");
 }
 
 #[test]
@@ -340,8 +342,8 @@ fn a_run_that_does_not_end_is_reported() {
     assert_eq!(folder.good("run a.pica"), "vertex 0: out of fuel (writes no output)\n");
     assert_eq!(folder.good("run a.pica --bools 1"), "vertex 0: past the last word (writes no output)\n");
     assert_eq!(folder.json("run a.pica --vertices 2 --json")["exits"].to_string(), r#"{"fuel":2}"#);
-    let findings = folder.json("inspect a.pica --json")[0]["findings"].to_string();
-    assert!(findings.contains("entry 0 can run past the last word without an end"), "{findings}");
+    let findings = folder.run("lint a.pica --json").out;
+    assert!(findings.contains("runs-off-end") && findings.contains("endless-loop"), "{findings}");
 }
 
 #[test]
@@ -372,19 +374,6 @@ fn inspect_shows_tables_and_reads_and_writes() {
     ] {
         assert!(text.lines().any(|l| l == line), "no line {line:?} in\n{text}");
     }
-}
-
-#[test]
-fn inspect_reports_oddities() {
-    let folder = Folder::new("odd");
-    // An undefined opcode, a call of word 2 with bit 9 set, an end, and two words after it.
-    let odd = ".raw\n.entry 0\n.word 0x40000000, 0x90000A00\nend\nend\n.word 0x88000000\n";
-    folder.file("a.pica", odd);
-    let json = folder.json("inspect a.pica --json");
-    let findings = json[0]["findings"].as_array().unwrap();
-    let ids: Vec<_> = findings.iter().map(|f| (f["id"].as_str().unwrap(), f["pc"].as_u64())).collect();
-    assert_eq!(ids, [("undefined-opcode", Some(0)), ("length-bits", Some(1)), ("unreachable", Some(3))], "{json:#}");
-    assert!(folder.good("inspect a.pica").ends_with("\n  note: words 3-4 are reached by no entry\n"));
 }
 
 #[test]

@@ -17,6 +17,14 @@ pub struct Engine {
     pub backend: Arc<dyn Backend>,
 }
 
+impl Engine {
+    /// Whether another engine differs only by CPU, by the memory that it runs on, or by how many
+    /// groups interleave.
+    pub fn is_variant(&self) -> bool {
+        ["-baseline", "-hosted", "8"].iter().any(|end| self.name.ends_with(end))
+    }
+}
+
 /// Every engine that must agree, the reference first.
 pub fn engines() -> Vec<Engine> {
     let mut engines = vec![reference()];

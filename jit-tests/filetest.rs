@@ -4,11 +4,13 @@
 //! A case runs alone from zeroed registers plus the ones it sets. It runs again with noise in all
 //! other registers, compared with the reference only, which shows writes outside the mask. Then it
 //! runs as the first, the middle and the last of a batch whose other vertices have other inputs.
-//! All of this happens in every number format; expectations hold for the formats that the file or
-//! the case names, single precision by default.
+//! All of this happens in every number format; the short form runs variants of an engine in one.
+//! Expectations hold for the formats that the file or the case names, single precision by
+//! default.
 
 use crate::directive::{self, Case, Directives};
 use crate::engines::{Engine, engines, reference};
+use crate::extent;
 use crate::items::{File, Item, Location};
 use crate::outcome::{self, Outcome};
 use crate::special_values::Noise;
@@ -95,11 +97,7 @@ fn run_cases(file: &str, source: &str, directives: &Directives, engine: &Engine)
         .cases
         .iter()
         .enumerate()
-        .flat_map(|(n, case)| Precision::ALL.map(|precision| (n, case, precision)))
-        // The reference is compared with itself in single precision only.
-        .filter(|(_, case, precision)| {
-            case.precisions.contains(precision) || engine.name != reference().name && !cfg!(miri)
-        })
+        .flat_map(|(n, case)| formats(case, engine).into_iter().map(move |precision| (n, case, precision)))
         .filter_map(|(n, case, precision)| {
             let expected = case.precisions.contains(&precision);
             let pair = kernels.get(case.fuel, precision);
@@ -110,8 +108,21 @@ fn run_cases(file: &str, source: &str, directives: &Directives, engine: &Engine)
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
 }
 
+/// The number formats in which a case runs on an engine.
+fn formats(case: &Case, engine: &Engine) -> Vec<Precision> {
+    // The reference is compared with itself in the case's formats only.
+    if engine.name == reference().name || cfg!(miri) {
+        return case.precisions.clone();
+    }
+    match extent::full() || !engine.is_variant() {
+        true => Precision::ALL.to_vec(),
+        // The short form: the engine that it is a variant of runs in all formats.
+        false => case.precisions.iter().copied().take(1).collect(),
+    }
+}
+
 /// Engines that exist only in some builds and may still be named by `; skip`.
-const BUILD_DEPENDENT: [&str; 4] = ["vec4", "batch", "batch8", "unoptimised"];
+const BUILD_DEPENDENT: [&str; 6] = ["vec4", "batch", "batch8", "unoptimised", "batch-hosted", "unoptimised-hosted"];
 
 /// The engine's kernel and the reference's.
 struct Pair {

@@ -18,6 +18,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("text", &["isa", "program", "state", "container"]),
     ("interp", &["isa", "program", "state", "layout", "kernel"]),
     ("ir", &["isa", "program", "kernel"]),
+    ("analysis", &["isa", "program", "kernel", "ir"]),
+    // Built for the command only.
+    ("lint", &["isa", "program", "state", "kernel", "container", "text", "ir", "analysis"]),
     ("tier0", &["isa", "program", "state", "layout", "kernel", "ir"]),
     // A profiler is shown the program as text.
     ("jit", &["isa", "program", "state", "layout", "kernel", "profiler", "text", "ir", "background", "executable"]),
@@ -41,6 +44,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "text",
             "cache",
             "diff",
+            "analysis",
         ],
     ),
     (
@@ -67,6 +71,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("diff", &["isa", "program", "state", "kernel", "interp", "text"]),
     // The control-flow graph determines whether a program is large.
     ("fuzz", &["isa", "program", "state", "kernel", "container", "text", "interp", "ir", "diff"]),
+    ("generator", &["isa", "state", "container"]),
+    ("explore", &["isa", "program", "state", "kernel", "container", "text", "interp", "ir", "generator"]),
     // Tests only.
     ("testing", &[]),
 ];

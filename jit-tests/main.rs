@@ -10,6 +10,7 @@ mod batch_shapes;
 mod corpus;
 mod directive;
 mod engines;
+mod extent;
 mod filetest;
 mod hardware;
 mod hosted;
@@ -17,6 +18,10 @@ mod import_rings;
 mod isa_tables;
 mod items;
 mod layers;
+#[cfg(feature = "cli")]
+mod lint;
+#[cfg(feature = "cli")]
+mod lint_mutants;
 mod mutant_list;
 mod outcome;
 mod picasso;
@@ -33,6 +38,9 @@ const RUN_FOLDERS: [&str; 7] = ["isa", "operands", "flow", "numeric", "geometry"
 
 fn main() {
     let arguments = Arguments::from_args();
+    if !extent::full() && !arguments.list {
+        extent::announce("short form: variants of engines run in one number format; PICAJIT_FULL=1 runs them in all");
+    }
     let mut trials = layers::trials();
     trials.extend(import_rings::trials());
     trials.extend(filetests());
@@ -44,6 +52,10 @@ fn main() {
     trials.extend(files("picasso").iter().flat_map(|path| picasso::trials(&name(path), path)));
     trials.extend(files("snapshots").iter().map(|path| snapshots::trial(&name(path), path)));
     trials.extend(corpus::trials());
+    #[cfg(feature = "cli")]
+    trials.extend(lint::trials(&files("lint")));
+    #[cfg(feature = "cli")]
+    trials.extend(lint_mutants::trials());
     trials.extend(selftest::trials());
     trials.extend(hardware::trials());
     trials.extend(isa_tables::trials());

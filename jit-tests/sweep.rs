@@ -25,7 +25,7 @@ use picajit::isa::Opcode;
 use picajit::isa::numeric::Precision;
 use picajit::kernel::{Backend, Config, Kernel, Unsupported};
 use picajit::program::{Entry, Program};
-use picajit::state::{Batch, BatchExit, Emitter, Exit, Registers, Uniforms, Unit};
+use picajit::state::{Batch, BatchExit, Emitter, Exit, Registers, Uniforms, Unit, VertexLayout};
 use picajit::tier0::{Cpu, Tier0};
 use std::sync::Arc;
 
@@ -70,6 +70,7 @@ const TIER0_BASELINE: Engine<'static> = Engine { name: "tier0-baseline", backend
 #[cfg(feature = "jit")]
 fn native_sweep(part: u64) {
     use picajit::internals::fuzz::percent;
+    use picajit::internals::fuzz::stats::EngineStats;
     use picajit::jit::{Interleave, Jit, Settings, Variant};
     // Every second part interleaves two groups wherever that is possible. The last two have
     // programs made for groups only.
@@ -96,6 +97,11 @@ fn native_sweep(part: u64) {
     if groups_only && plan.programs >= CHECKED / 2 {
         assert!(percent(stats.engines[0].grouped, stats.comparisons) >= 40.0, "{stats}");
         stats.engines[0].check_bailouts(plan.programs / 250).unwrap_or_else(|rare| panic!("{rare}\n{stats}"));
+        // Enough of them have components that some vertices write and others keep.
+        let EngineStats { kept, kept_outputs, kept_bailouts, .. } = stats.engines[0];
+        for (count, least) in [(kept, 5.0), (kept_outputs, 2.0), (kept_bailouts, 1.5)] {
+            assert!(percent(count, stats.comparisons) >= least, "{stats}");
+        }
     } else if plan.programs >= CHECKED {
         // Native code rejects few programs, and only for the size of their control flow.
         assert!(stats.native_share() >= 0.97, "{stats}");
@@ -198,6 +204,14 @@ enum Fault {
     BatchExit,
     /// Registers are not carried from vertex to vertex in a batch.
     BatchCarry,
+    /// An output that a vertex keeps is that of the vertex before the last writer.
+    KeptVertex,
+    /// A vertex that writes the next component of an output does not keep this one.
+    KeptComponent,
+    /// Every eighth vertex, as after a bailout, keeps the outputs that the batch began with.
+    KeptBailout,
+    /// The same for all vertices of a batch that preserves the unit.
+    KeptPreserved,
     /// The engine panics.
     Panic,
 }
@@ -268,6 +282,13 @@ impl Kernel for Faulty {
         to: &mut dyn Emitter,
     ) -> BatchExit {
         let before = unit.clone();
+        if let Fault::KeptVertex | Fault::KeptComponent | Fault::KeptBailout | Fault::KeptPreserved = self.fault {
+            let exit = self.honest.run_batch(uniforms, unit, batch, to);
+            if batch.layout == VertexLayout::Aos {
+                self.misplace_kept_outputs(uniforms, &before, batch);
+            }
+            return exit;
+        }
         let exit = self.honest.run_batch(uniforms, unit, batch, to);
         let count = batch.inputs.len();
         match self.fault {
@@ -292,6 +313,44 @@ impl Kernel for Faulty {
     }
 }
 
+impl Faulty {
+    /// The components of outputs that vertex `n` of a batch writes, four bits for each register.
+    fn written(&self, uniforms: &Uniforms, before: &Unit, batch: &Batch<'_>, n: usize) -> u64 {
+        let other = Unit { o: before.o.map(|bank| bank.map(|o| o.map(|x| x + 1.0 + x.abs()))), ..before.clone() };
+        let [a, b] = [before, &other].map(|unit| {
+            let mut unit = unit.clone();
+            batch.take(n, &mut unit.v);
+            self.honest.run(uniforms, &mut unit, &mut picajit::state::NoEmitter);
+            unit.outputs().as_flattened().iter().map(|x| x.to_bits()).collect::<Vec<u32>>()
+        });
+        a.iter().zip(&b).enumerate().filter(|(_, (a, b))| a == b).fold(0, |mask, (c, _)| mask | 1 << c)
+    }
+
+    fn misplace_kept_outputs(&self, uniforms: &Uniforms, before: &Unit, batch: &mut Batch<'_>) {
+        let wanted = batch.output_mask;
+        let mut written_before = 0;
+        for n in 0..batch.len() {
+            let written = self.written(uniforms, before, batch, n);
+            for place in (0..64).filter(|place| written >> place & 1 == 0 && wanted >> (place / 4) & 1 != 0) {
+                let (k, c) = (place / 4, place % 4);
+                let initial = before.outputs()[k][c];
+                match self.fault {
+                    Fault::KeptVertex if n > 1 && written_before >> place & 1 != 0 => {
+                        batch.outputs[n][k][c] = batch.outputs[n - 2][k][c];
+                    }
+                    Fault::KeptComponent if c < 3 && written >> (place + 1) & 1 != 0 => {
+                        batch.outputs[n][k][c] = initial
+                    }
+                    Fault::KeptBailout if n % 8 == 4 => batch.outputs[n][k][c] = initial,
+                    Fault::KeptPreserved if batch.preserve_unit => batch.outputs[n][k][c] = initial,
+                    _ => {}
+                }
+            }
+            written_before = written;
+        }
+    }
+}
+
 #[test]
 fn every_kind_of_faulty_engine_is_caught() {
     use Fault::*;
@@ -309,6 +368,10 @@ fn every_kind_of_faulty_engine_is_caught() {
         BatchOverrun,
         BatchExit,
         BatchCarry,
+        KeptVertex,
+        KeptComponent,
+        KeptBailout,
+        KeptPreserved,
         Panic,
     ];
     let places = [
@@ -325,6 +388,10 @@ fn every_kind_of_faulty_engine_is_caught() {
         "after the batch",
         "exit",
         "r",
+        "output o",
+        "output o",
+        "output o",
+        "output o",
         "a panic",
     ];
     for (fault, place) in faults.into_iter().zip(places) {

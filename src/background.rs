@@ -40,8 +40,6 @@ pub(crate) enum Priority<'a> {
     /// Compiles code for what published code runs more slowly; the hottest first.
     #[cfg_attr(not(feature = "jit"), allow(dead_code))] // then nothing is published
     Improve(&'a Heat),
-    /// No run waits for it; in the order of arrival.
-    Idle,
 }
 
 /// Threads that run jobs. Dropping it ends each thread after its current job.
@@ -77,7 +75,6 @@ thread_local! {
 struct State {
     tier_ups: VecDeque<(Heat, Job)>,
     improvements: VecDeque<(Heat, Job)>,
-    idle: VecDeque<Job>,
     /// The number of jobs that run.
     busy: usize,
     /// The threads that run jobs. Empty: the queue is closed.
@@ -86,7 +83,7 @@ struct State {
 
 impl State {
     fn has_jobs(&self) -> bool {
-        !(self.tier_ups.is_empty() && self.improvements.is_empty() && self.idle.is_empty())
+        !(self.tier_ups.is_empty() && self.improvements.is_empty())
     }
 
     /// The next job, removed. Heat changes while a job waits, so this compares all of a kind.
@@ -96,7 +93,7 @@ impl State {
             let (n, _) = by_heat?;
             jobs.remove(n).map(|(_, job)| job)
         }
-        hottest(&mut self.tier_ups).or_else(|| hottest(&mut self.improvements)).or_else(|| self.idle.pop_front())
+        hottest(&mut self.tier_ups).or_else(|| hottest(&mut self.improvements))
     }
 }
 
@@ -128,9 +125,8 @@ impl Drop for Background {
         let mut state = self.queue.state();
         state.threads.clear();
         self.queue.0.open.store(false, Ordering::Relaxed);
-        let State { tier_ups, improvements, idle, .. } = &mut *state;
+        let State { tier_ups, improvements, .. } = &mut *state;
         let dropped = [tier_ups, improvements].map(std::mem::take);
-        let dropped = (dropped, std::mem::take(idle));
         drop(state);
         // Outside the lock: a job's captured values may run arbitrary code when they are dropped.
         drop(dropped);
@@ -157,6 +153,7 @@ impl Queue {
     }
 
     /// Adds a job. A closed queue drops it and returns false.
+    #[cfg(test)]
     pub(crate) fn push(&self, priority: Priority<'_>, job: Job) -> bool {
         self.try_push(priority, job).is_ok()
     }
@@ -170,7 +167,6 @@ impl Queue {
         match priority {
             Priority::TierUp(heat) => state.tier_ups.push_back((heat.clone(), job)),
             Priority::Improve(heat) => state.improvements.push_back((heat.clone(), job)),
-            Priority::Idle => state.idle.push_back(job),
         }
         self.0.work.notify_one();
         Ok(())
@@ -309,7 +305,9 @@ impl<T> Lazy<T> {
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicUsize;
-    use std::sync::mpsc;
+    use std::sync::{LazyLock, mpsc};
+
+    static COLD: LazyLock<Heat> = LazyLock::new(Heat::default);
 
     fn count(done: &Arc<AtomicUsize>, by: usize) -> Job {
         let done = done.clone();
@@ -329,10 +327,10 @@ mod tests {
                     done.fetch_add(1, Ordering::Relaxed);
                     // Every second job pushes another one.
                     if n % 2 == 0 {
-                        assert!(queue.push(Priority::Idle, count(&done, 1)));
+                        assert!(queue.push(Priority::TierUp(&COLD), count(&done, 1)));
                     }
                 };
-                assert!(background.queue().push(Priority::Idle, Box::new(job)));
+                assert!(background.queue().push(Priority::TierUp(&COLD), Box::new(job)));
             }
             background.queue().wait();
             assert_eq!(done.load(Ordering::Relaxed), 150, "{threads} threads");
@@ -344,10 +342,12 @@ mod tests {
         let background = Background::new(1);
         // `resume_unwind` skips the panic hook, which would print a message.
         assert!(
-            background.queue().push(Priority::Idle, Box::new(|| std::panic::resume_unwind(Box::new("on purpose"))))
+            background
+                .queue()
+                .push(Priority::TierUp(&COLD), Box::new(|| std::panic::resume_unwind(Box::new("on purpose"))))
         );
         let (send, receive) = mpsc::channel();
-        assert!(background.queue().push(Priority::Idle, Box::new(move || send.send(7).expect("heard"))));
+        assert!(background.queue().push(Priority::TierUp(&COLD), Box::new(move || send.send(7).expect("heard"))));
         background.queue().wait();
         assert_eq!(receive.try_recv(), Ok(7));
     }
@@ -355,7 +355,7 @@ mod tests {
     #[test]
     fn a_queue_without_threads_is_closed_and_wait_returns_at_once() {
         let background = Background::new(0);
-        assert!(!background.queue().open() && !background.queue().push(Priority::Idle, Box::new(|| ())));
+        assert!(!background.queue().open() && !background.queue().push(Priority::TierUp(&COLD), Box::new(|| ())));
         background.queue().wait();
     }
 
@@ -368,14 +368,14 @@ mod tests {
         let queue = background.queue().clone();
         let first = done.clone();
         queue.push(
-            Priority::Idle,
+            Priority::TierUp(&COLD),
             Box::new(move || {
                 begun.send(()).expect("heard");
                 may_go.recv().expect("told");
                 first.fetch_add(1, Ordering::Relaxed);
             }),
         );
-        queue.push(Priority::Idle, count(&done, 10));
+        queue.push(Priority::TierUp(&COLD), count(&done, 10));
         has_begun.recv().expect("it begins");
         let waiting = queue.clone();
         let waiter = thread::spawn(move || waiting.wait());
@@ -388,7 +388,7 @@ mod tests {
         end.join().expect("it ends");
         assert_eq!(done.load(Ordering::Relaxed), 1);
         assert_eq!(Arc::strong_count(&done), 1, "the other job was dropped");
-        assert!(!queue.push(Priority::Idle, Box::new(|| ())));
+        assert!(!queue.push(Priority::TierUp(&COLD), Box::new(|| ())));
     }
 
     #[test]
@@ -399,7 +399,7 @@ mod tests {
         let (done, is_done) = mpsc::channel();
         let inner = queue.clone();
         queue.push(
-            Priority::Idle,
+            Priority::TierUp(&COLD),
             Box::new(move || {
                 inner.wait();
                 drop(receive.recv().expect("sent"));
@@ -412,13 +412,13 @@ mod tests {
     }
 
     #[test]
-    fn hot_jobs_run_first_tier_ups_precede_improvements_and_idle_work_comes_last() {
+    fn hot_jobs_run_first_and_tier_ups_precede_improvements() {
         let background = Background::new(1);
         let queue = background.queue();
         let (go, may_go) = mpsc::channel::<()>();
         let (begun, has_begun) = mpsc::channel();
         queue.push(
-            Priority::Idle,
+            Priority::TierUp(&COLD),
             Box::new(move || {
                 begun.send(()).expect("heard");
                 may_go.recv().expect("told");
@@ -431,8 +431,6 @@ mod tests {
             queue.push(priority, Box::new(move || order.lock().expect("no panic").push(name)));
         };
         let heats: [Heat; 4] = Default::default();
-        push("idle", Priority::Idle);
-        push("second idle", Priority::Idle);
         push("batch", Priority::Improve(&heats[0]));
         push("hot batch", Priority::Improve(&heats[1]));
         push("cold", Priority::TierUp(&heats[2]));
@@ -445,7 +443,7 @@ mod tests {
         heats[3].add(11);
         go.send(()).expect("it waits");
         queue.wait();
-        let want = ["hot", "cold", "cold too", "hot batch", "batch", "idle", "second idle"];
+        let want = ["hot", "cold", "cold too", "hot batch", "batch"];
         assert_eq!(*order.lock().expect("no panic"), want);
     }
 
@@ -472,7 +470,7 @@ mod tests {
     }
 
     fn request(owner: &Arc<Owner>, queue: Option<&Queue>) {
-        owner.lazy.request(owner, queue.map(|queue| (queue, Priority::Idle)), |owner| {
+        owner.lazy.request(owner, queue.map(|queue| (queue, Priority::TierUp(&COLD))), |owner| {
             compute(owner);
         });
     }
@@ -503,18 +501,18 @@ mod tests {
         let background = Background::new(1);
         let queue = background.queue();
         let (go, may_go) = mpsc::channel::<()>();
-        queue.push(Priority::Idle, Box::new(move || may_go.recv().expect("told")));
+        queue.push(Priority::TierUp(&COLD), Box::new(move || may_go.recv().expect("told")));
         let (kept, dropped) = (owner(), owner());
         let calls = Arc::downgrade(&dropped);
-        assert_eq!(kept.lazy.get_or_request(&kept, Some((queue, Priority::Idle)), compute), None);
-        assert_eq!(dropped.lazy.get_or_request(&dropped, Some((queue, Priority::Idle)), compute), None);
+        assert_eq!(kept.lazy.get_or_request(&kept, Some((queue, Priority::TierUp(&COLD))), compute), None);
+        assert_eq!(dropped.lazy.get_or_request(&dropped, Some((queue, Priority::TierUp(&COLD))), compute), None);
         request(&kept, Some(queue));
         drop(dropped);
         assert!(calls.upgrade().is_none(), "the job holds its owner weakly");
         go.send(()).expect("it waits");
         queue.wait();
         assert_eq!(
-            (kept.lazy.get_or_request(&kept, Some((queue, Priority::Idle)), compute), counts(&kept)),
+            (kept.lazy.get_or_request(&kept, Some((queue, Priority::TierUp(&COLD))), compute), counts(&kept)),
             (Some(&7), (1, 1))
         );
     }
@@ -526,7 +524,7 @@ mod tests {
         let (begun, has_begun) = mpsc::channel();
         let (go, may_go) = mpsc::channel::<()>();
         queue.push(
-            Priority::Idle,
+            Priority::TierUp(&COLD),
             Box::new(move || {
                 begun.send(()).expect("heard");
                 may_go.recv().expect("told");
@@ -542,6 +540,6 @@ mod tests {
         go.send(()).expect("it waits");
         end.join().expect("it ends");
         assert_eq!(owner.lazy.get(), None);
-        assert_eq!(owner.lazy.get_or_request(&owner, Some((&queue, Priority::Idle)), compute), Some(&7));
+        assert_eq!(owner.lazy.get_or_request(&owner, Some((&queue, Priority::TierUp(&COLD))), compute), Some(&7));
     }
 }

@@ -11,13 +11,15 @@
 //!
 //! This file must not depend on how values are compiled.
 
+mod independence;
 mod shader_key;
 mod uploads;
 
 use foldhash::SharedSeed;
 use foldhash::quality::{FoldHasher, RandomState};
+pub(crate) use independence::has_independent_vertices;
+pub(crate) use shader_key::Exploration;
 pub use shader_key::ShaderKey;
-pub(crate) use shader_key::{Exploration, FIRST_STATES};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -75,9 +77,6 @@ pub(crate) struct Cache<T> {
 
 struct State<T> {
     entries: HashMap<ShaderKey, CacheEntry<T>, RandomState>,
-    /// The `used` epoch of the latest offer. It counts down, so that the latest offer is evicted
-    /// first.
-    last_offer: i64,
     /// The entries' hits are not among these.
     stats: CacheStats,
 }
@@ -85,7 +84,7 @@ struct State<T> {
 impl<T: Clone> Cache<T> {
     /// An empty cache with a limit of `limit` bytes.
     pub(crate) fn new(limit: usize) -> Cache<T> {
-        let state = State { entries: HashMap::default(), last_offer: 0, stats: CacheStats::default() };
+        let state = State { entries: HashMap::default(), stats: CacheStats::default() };
         Cache { uploads: Uploads::new(), epoch: AtomicI64::new(0), limit, state: Mutex::new(state) }
     }
 
@@ -125,7 +124,6 @@ impl<T: Clone> Cache<T> {
     pub(crate) fn insert(&self, key: ShaderKey, value: T, held: usize) -> T {
         let mut state = self.state();
         if let Some(entry) = state.entries.get(&key) {
-            // It may be an offer without a request.
             self.touch(&entry.slot);
             return entry.slot.value.clone();
         }
@@ -141,34 +139,6 @@ impl<T: Clone> Cache<T> {
         if let Some(entry) = state.entries.get(key) {
             self.uploads.insert(upload, entry.slot.clone());
         }
-    }
-
-    /// Adds a value of `held` bytes for later requests. Until the first one it is evicted before
-    /// requested values and before earlier offers. Returns false, and adds nothing, if the key has
-    /// a value or the limit leaves no room.
-    pub(crate) fn offer(&self, key: ShaderKey, value: T, held: usize) -> bool {
-        let mut state = self.state();
-        if state.entries.contains_key(&key) || !self.fits(&state, &key, held) {
-            return false;
-        }
-        state.last_offer -= 1;
-        let epoch = state.last_offer;
-        state.add(key, value, held, epoch);
-        true
-    }
-
-    /// Whether `key` has a value. Does not count as a request.
-    pub(crate) fn has(&self, key: &ShaderKey) -> bool {
-        self.state().entries.contains_key(key)
-    }
-
-    /// Whether a value of `held` bytes fits without an eviction.
-    pub(crate) fn has_room(&self, key: &ShaderKey, held: usize) -> bool {
-        self.fits(&self.state(), key, held)
-    }
-
-    fn fits(&self, state: &State<T>, key: &ShaderKey, held: usize) -> bool {
-        state.stats.bytes.saturating_add(key.bytes()).saturating_add(held) <= self.limit
     }
 
     /// Records that the value of `key` now occupies `held` bytes, and evicts others if necessary.

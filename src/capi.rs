@@ -23,7 +23,7 @@ use crate::kernel::Unsupported;
 use crate::layout::{Host, HostEmitter, HostError, Layout};
 use crate::program::{Entry, Program, ProgramError};
 use crate::state::{EmitState, NoEmitter, Registers};
-use arguments::{copy_text, declared_size, deref, input_slice, out_pointer, read_sized, write_sized};
+use arguments::{copy_text, deref, input_slice, out_pointer, read_sized, write_sized};
 pub use batch::*;
 pub use geometry::*;
 pub use gpu::*;
@@ -58,7 +58,6 @@ enum Fault {
     Misaligned,
     Overlap,
     Busy,
-    Directory(std::io::ErrorKind),
 }
 
 impl Fault {
@@ -72,7 +71,6 @@ impl Fault {
             Fault::Misaligned => PJ_MISALIGNED,
             Fault::Overlap => PJ_OVERLAP,
             Fault::Busy => PJ_BUSY,
-            Fault::Directory(_) => PJ_IO,
         }
     }
 
@@ -81,7 +79,6 @@ impl Fault {
             Fault::InvalidLayout(error) => error.to_string(),
             Fault::Program(error) => error.to_string(),
             Fault::NoNative(reason) => reason.to_string(),
-            Fault::Directory(error) => format!("{}: {error}", status_text(self.status()).to_string_lossy()),
             _ => status_text(self.status()).to_string_lossy().into_owned(),
         }
     }
@@ -151,7 +148,6 @@ fn status_text(status: i32) -> &'static CStr {
         PJ_OVERLAP => c"arrays of the batch overlap each other, the registers or the uniforms",
         PJ_INTERNAL => c"internal error",
         PJ_BUSY => c"the GPU is in use",
-        PJ_IO => c"the store directory can't be read",
         0.. => c"no error",
         _ => c"unknown status",
     }
@@ -232,33 +228,6 @@ pub unsafe extern "C" fn pj_engine_wait(engine: *const PjEngine) -> i32 {
         unsafe { retain_engine(engine) }?.engine.wait();
         Ok(PJ_OK)
     })
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pj_engine_preload(
-    engine: *const PjEngine,
-    preloaded: *mut PjPreloaded,
-    message: *mut c_char,
-    message_bytes: usize,
-) -> i32 {
-    let work = || {
-        // SAFETY: null, or a live handle of `pj_engine_new`.
-        let engine = unsafe { retain_engine(engine) }?;
-        if !preloaded.is_null() {
-            // SAFETY: the header requires a structure that begins with its size.
-            unsafe { declared_size(preloaded, PRELOADED_BYTES) }?;
-        }
-        let found = engine.engine.preload().map_err(|error| Fault::Directory(error.kind()))?;
-        if preloaded.is_null() {
-            return Ok(PJ_OK);
-        }
-        let [programs, rejected, skipped] = [found.programs, found.rejected, found.skipped].map(|n| n as u64);
-        let value = PjPreloaded { struct_size: size_of::<PjPreloaded>(), programs, rejected, skipped };
-        // SAFETY: as above, of its declared size.
-        unsafe { write_sized(preloaded, &value, PRELOADED_BYTES) }
-    };
-    // SAFETY: the header requires a valid `message`.
-    unsafe { catch_panics_with_message(message, message_bytes, work) }
 }
 
 #[unsafe(no_mangle)]
@@ -380,6 +349,30 @@ pub unsafe extern "C" fn pj_shader_info_get(shader: *const PjShader, info: *mut 
         };
         // SAFETY: the header requires a structure of its declared size.
         unsafe { write_sized(info, &value, INFO_BYTES) }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pj_shader_analyse(shader: *const PjShader, analysis: *mut PjAnalysis) -> i32 {
+    catch_panics(|| {
+        // SAFETY: null, or a live handle of `pj_shader_get`.
+        let shader = unsafe { borrow_shader(shader) }?;
+        let found = shader.analysis().map_err(Fault::NoNative)?;
+        let value = PjAnalysis {
+            struct_size: size_of::<PjAnalysis>(),
+            carried_temps: found.carried.temps,
+            carried_outputs: found.carried.outputs,
+            shortest_path: found.shortest_path.unwrap_or(u64::MAX),
+            longest_path: found.longest_path.unwrap_or(u64::MAX),
+            carried_state: found.carried.state.into(),
+            independent: found.is_independent().into(),
+            inputs: found.inputs.into(),
+            outputs: found.outputs.into(),
+            divergent_branches: found.divergent_branches,
+            reserved: 0,
+        };
+        // SAFETY: the header requires a structure of its declared size.
+        unsafe { write_sized(analysis, &value, ANALYSIS_BYTES) }
     })
 }
 

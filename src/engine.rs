@@ -6,7 +6,6 @@
 //! | run vertices, or geometry invocations | [`Shader::run_batch`], [`Shader::run_geometry`] |
 //! | run in the host's register memory | [`Options::layout`], [`Shader::run_batch_on`] |
 //! | keep compilation off the emulation thread | [`Options::threads`] |
-//! | compile at start-up | [`Options::store_directory`], [`Engine::preload`] |
 //! | find out why a shader is slow | [`Shader::fallback_reason`], [`Shader::stats`] |
 //! | test for bugs in picajit | [`Options::crosscheck`] |
 //!
@@ -21,8 +20,6 @@ mod compiled;
 mod compiler;
 mod crosscheck;
 mod direct_call;
-mod preload;
-mod program_store;
 mod shader;
 
 use crate::background::{Background, Queue};
@@ -41,13 +38,9 @@ use crosscheck::Crosscheck;
 pub use direct_call::{DirectCall, DirectCallFn};
 #[cfg(feature = "capi")]
 pub(crate) use direct_call::{borrow, host};
-pub use preload::Preloaded;
-use program_store::ProgramStore;
-pub use program_store::StoreError;
 pub use shader::Shader;
 use std::fmt;
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The tiers that an engine may use.
@@ -102,12 +95,6 @@ pub enum Event {
         /// The cause.
         reason: ProfilerError,
     },
-    /// The engine stops writing programs to [`Options::store_directory`]. Reported once for each
-    /// engine.
-    StoreFailed {
-        /// The cause.
-        reason: StoreError,
-    },
 }
 
 impl fmt::Display for Event {
@@ -120,7 +107,6 @@ impl fmt::Display for Event {
                 write!(f, "the {} shader at {} differs from the oracle: {difference}", entry.stage, entry.pc)
             }
             Event::ProfilerFailed { reason } => write!(f, "profilers don't see shaders: {reason}"),
-            Event::StoreFailed { reason } => write!(f, "programs are not kept for the next start: {reason}"),
         }
     }
 }
@@ -166,12 +152,6 @@ pub struct Options {
     pub memory: Option<Arc<dyn ExecutableMemory>>,
     /// The profiler that receives the names and addresses of native code.
     pub profiler: Profiler,
-    /// The directory for a warm start: the engine writes each new program to a small file, and
-    /// [`Engine::preload`] compiles them at the next start-up. The engine creates the directory,
-    /// and writes at most 4096 programs. [Threads](Options::threads) do the writing, if there are
-    /// any. Use one directory for each game. With `None`, and in a build without native code, the
-    /// engine writes nothing.
-    pub store_directory: Option<PathBuf>,
     /// Receives events. The default prints them to standard error.
     pub events: EventHandler,
 }
@@ -192,7 +172,6 @@ impl Default for Options {
             compile_after: DEFAULT_COMPILE_AFTER,
             memory: None,
             profiler: Profiler::None,
-            store_directory: None,
             // A closed standard error must not end a run.
             events: Arc::new(|event| drop(writeln!(io::stderr(), "picajit: {event}"))),
         }
@@ -206,7 +185,6 @@ pub struct Engine {
     options: Options,
     compiler: Arc<Compiler>,
     cache: Arc<Cache<Arc<Compiled>>>,
-    store: Option<Arc<ProgramStore>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -228,10 +206,8 @@ impl Engine {
             (options.events)(&Event::ProfilerFailed { reason: ProfilerError::NoNativeCode });
         }
         let compiler = Arc::new(Compiler::new(native, &options, background.queue().clone()));
-        let store =
-            options.store_directory.clone().map(|path| Arc::new(ProgramStore::new(path, options.events.clone())));
         let cache = Arc::new(Cache::new(options.cache_bytes));
-        Engine { compiler, cache, store, background, options }
+        Engine { compiler, cache, background, options }
     }
 
     /// The shader of `entry` in `program`, from the cache or new. A new shader is ready to run on
@@ -286,7 +262,6 @@ impl Engine {
         let config = self.config(on_unit);
         let (key, explored) = ShaderKey::explore(program, entry, config);
         let cached = self.cache.get(&key);
-        let is_new = cached.is_none();
         let compiled = cached.unwrap_or_else(|| self.insert_new(program, &key, config, explored));
         compiled.request();
         if self.options.backend == BackendChoice::NativeRequired {
@@ -295,17 +270,7 @@ impl Engine {
         }
         // After the request, so that known uploads lead to requested shaders only.
         self.cache.memorise(upload, &key);
-        if let Some(store) = self.store().filter(|_| is_new) {
-            // Queued after the compilation, which the host waits for.
-            store.store(key, on_unit, self.background.queue());
-        }
         Shader(compiled)
-    }
-
-    /// The program store. Always `None` in a build without native code, which then omits the file
-    /// format.
-    fn store(&self) -> Option<&Arc<ProgramStore>> {
-        if cfg!(feature = "jit") { self.store.as_ref() } else { None }
     }
 
     /// The configuration of shaders that run on [`Unit`](crate::state::Unit) and
@@ -340,10 +305,9 @@ impl Engine {
         self.cache.insert(key.clone(), compiled.clone(), compiled.held_bytes())
     }
 
-    /// Blocks until the [threads](Options::threads) are idle: all requested and
-    /// [preloaded](Engine::preload) shaders are compiled, with the batch code that runs have
-    /// requested, and all programs are [stored](Options::store_directory). Returns at once if there
-    /// are no threads, and on one of these threads, as in an event handler.
+    /// Blocks until the [threads](Options::threads) are idle: all requested shaders are compiled,
+    /// with the batch code that runs have requested. Returns at once if there are no threads, and
+    /// on one of these threads, as in an event handler.
     pub fn wait(&self) {
         self.background.queue().wait();
     }

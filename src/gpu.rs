@@ -1,21 +1,27 @@
-//! The shader side of the GPU: register writes and fetched vertices -> triangles for the
-//! rasteriser.
+//! The shader side of the GPU: register writes and guest memory -> triangles for the rasteriser.
 //!
 //! A host passes the register writes of its command lists to [`Gpu::write`], or whole lists to
-//! [`Gpu::execute`]. The returned [`Effect`] says what the host must do. On a draw the host fetches
-//! attributes from guest memory and calls [`Gpu::draw_arrays`] or [`Gpu::draw_elements`]. A
-//! [`Sink`] receives the triangles in the rasteriser's input format ([`Semantics`]).
+//! [`Gpu::execute`]. The returned [`Effect`] says what the host must do. On a draw the host calls
+//! [`Gpu::draw`] with its guest [`Memory`]. Hosts with attributes of their own call
+//! [`Gpu::draw_arrays`] or [`Gpu::draw_elements`]. A [`Sink`] receives the triangles in the
+//! rasteriser's input format ([`Semantics`]), or in a [`VertexFormat`] of the host.
 //!
 //! | file | input | output |
 //! |---|---|---|
 //! | [`registers`] | writes by id | stored words and their fields |
 //! | [`commands`] | a command list | writes |
+//! | [`recording`] | a text | guest memory and a command list |
 //! | `upload` | words of upload queues | code, descriptors, uniforms ([`ShaderState`]) |
 //! | `program_cache` | code and entry | a [`Shader`](crate::engine::Shader), on demand |
-//! | `draw` | attributes | vertex outputs, in batches |
+//! | `configuration` | registers | plans of fetch and output map, kept until one changes |
+//! | `fetch` | guest memory | input registers and indices, in groups |
+//! | `inputs` | guest memory | input registers alone, for tools |
+//! | `whole_draw` | these | vertex outputs of each vertex |
+//! | `draw` | attributes | vertex outputs, in drawing order |
 //! | [`cache`] | indices | the vertices to run |
 //! | `geometry` | vertex outputs | runs of the geometry unit |
 //! | `output_mapping` | output registers | the rasteriser's input |
+//! | `rows` | mapped vertices | slices of triangles |
 //! | `assembly` | vertices | triangles |
 //!
 //! Invariant: [`State`] is the whole state. All else is derived from it and only saves time, so a
@@ -23,7 +29,7 @@
 //! call ends; [`Options::fuel`](crate::engine::Options::fuel) bounds each run.
 //!
 //! `docs/gpu.md` lists the choices where the hardware's behaviour is unknown. This module must not
-//! depend on the engine's internals, on guest memory, or on the rasteriser.
+//! depend on the engine's internals, on where guest memory is, or on the rasteriser.
 //!
 //! # Example
 //! ```
@@ -58,28 +64,40 @@
 
 pub mod cache;
 pub mod commands;
+pub mod recording;
 pub mod registers;
 
 mod assembly;
+mod buffers;
+mod configuration;
 mod draw;
+mod fetch;
 mod geometry;
+mod inputs;
 mod output_mapping;
 mod program_cache;
+mod rows;
 mod upload;
+mod vertex_format;
+mod whole_draw;
 
 pub use assembly::{Assembly, Topology};
 pub use cache::{NoCache, RoundRobin, VertexCache};
 pub use commands::{Commands, Write};
 pub use draw::Report;
+pub use fetch::{Memory, Regions};
 pub use geometry::{GeometryInput, GeometryMode};
 pub use program_cache::UploadStats;
 pub use registers::RegisterFile;
 pub use upload::{PartialVector, ShaderState, VERTEX_CODE_WORDS};
+pub use vertex_format::VertexFormat;
+pub use whole_draw::DrawOptions;
 
 use crate::engine::Engine;
 use crate::isa::{REGS, Stage};
 use crate::semantics::Semantics;
 use crate::state::Vec4;
+use configuration::DrawConfiguration;
 use program_cache::ProgramCache;
 use std::sync::Arc;
 
@@ -87,14 +105,35 @@ use std::sync::Arc;
 /// an array does not supply are (0, 0, 0, 1), not those of a default attribute (3dbrew).
 pub type Attributes = [Vec4; REGS];
 
-/// Receives triangles.
+/// Receives triangles, many at a time.
 pub trait Sink {
-    /// One triangle. The order of its vertices determines the front face. Triangles are neither
-    /// clipped nor culled, and vertices not divided by w.
+    /// The layout of the vertices that [`Sink::triangles`] receives; the same during a draw.
+    fn format(&self) -> VertexFormat {
+        VertexFormat::default()
+    }
+
+    /// Triangles as numbers of `vertices`, each below their count. A vertex is
+    /// [`VertexFormat::stride`] numbers of the format. Some vertices may be in no triangle.
+    ///
+    /// The order of a triangle's vertices determines the front face. Triangles are neither clipped
+    /// nor culled, and vertices not divided by w.
+    fn triangles(&mut self, vertices: &[f32], triangles: &[[u32; 3]]);
+}
+
+/// Receives triangles one at a time: a [`Sink`] for hosts that rasterise each at once.
+pub trait TriangleSink {
+    /// One triangle; see [`Sink::triangles`].
     fn triangle(&mut self, vertices: [&Semantics; 3]);
 }
 
-impl Sink for Vec<[Semantics; 3]> {
+impl<T: TriangleSink> Sink for T {
+    fn triangles(&mut self, vertices: &[f32], triangles: &[[u32; 3]]) {
+        let vertices: &[Semantics] = vertices.as_chunks().0;
+        triangles.iter().for_each(|numbers| self.triangle(numbers.map(|n| &vertices[n as usize])));
+    }
+}
+
+impl TriangleSink for Vec<[Semantics; 3]> {
     fn triangle(&mut self, vertices: [&Semantics; 3]) {
         self.push(vertices.map(|v| *v));
     }
@@ -114,18 +153,18 @@ pub enum Effect {
     Vertex(Attributes),
 }
 
-/// A draw that a game requests. The host reads addresses, formats and counts from the registers.
+/// A draw that a game requests, for [`Gpu::draw`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Draw {
-    /// Vertices in order: fetch them, then [`Gpu::draw_arrays`].
+    /// Vertices in order.
     Arrays,
-    /// Vertices in the order of indices: [`Gpu::draw_elements`].
+    /// Vertices in the order of indices.
     Elements,
 }
 
 /// The callbacks of [`Gpu::execute`].
 pub trait Host: Sink {
-    /// Fetches vertices and draws them with `gpu`; `self` is the sink.
+    /// Draws with `gpu`; `self` is the sink.
     fn draw(&mut self, gpu: &mut Gpu, draw: Draw);
 
     /// Called after each register write, before the draw that it triggers.
@@ -194,6 +233,8 @@ pub struct Gpu {
     vertex: ProgramCache,
     geometry: ProgramCache,
     upload_stats: UploadStats,
+    /// What derives from the registers, until one of these changes.
+    configuration: Option<DrawConfiguration>,
     scratch: draw::Scratch,
 }
 
@@ -207,7 +248,8 @@ impl Clone for Gpu {
     fn clone(&self) -> Gpu {
         let (vertex, geometry) = (self.vertex.clone(), self.geometry.clone());
         let (engine, state) = (self.engine.clone(), self.state.clone());
-        Gpu { engine, state, vertex, geometry, upload_stats: self.upload_stats, scratch: draw::Scratch::default() }
+        let (configuration, scratch) = Default::default();
+        Gpu { engine, state, vertex, geometry, upload_stats: self.upload_stats, configuration, scratch }
     }
 }
 
@@ -220,7 +262,8 @@ impl Gpu {
     /// A GPU that continues from `state`. Programs are compiled again on demand.
     pub fn with_state(engine: Arc<Engine>, state: State) -> Gpu {
         let [vertex, geometry] = std::array::from_fn(|_| ProgramCache::new());
-        Gpu { engine, state, vertex, geometry, upload_stats: UploadStats::default(), scratch: draw::Scratch::default() }
+        let (upload_stats, configuration, scratch) = Default::default();
+        Gpu { engine, state, vertex, geometry, upload_stats, configuration, scratch }
     }
 
     /// The engine that compiles and runs shaders.
@@ -237,6 +280,7 @@ impl Gpu {
     pub fn state_mut(&mut self) -> &mut State {
         self.vertex.words_changed();
         self.geometry.words_changed();
+        self.configuration = None;
         &mut self.state
     }
 
@@ -264,6 +308,9 @@ impl Gpu {
     pub fn write(&mut self, id: u16, value: u32, mask: u8) -> Effect {
         use registers::*;
         let (old, new) = self.state.registers.write(id, value, mask);
+        if old != new && configures_draws(id) {
+            self.configuration = None;
+        }
         if let Some((stage, at)) = block_offset(id) {
             self.write_unit(stage, at, value, mask, new);
             if stage == Stage::Vertex && is_mirrored(at) && self.state.registers.is_mirroring() {

@@ -62,6 +62,8 @@ pub struct Step<'a> {
     /// The address that follows, which may lie past the last word; `None` if the run ends with this
     /// instruction.
     pub next: Option<Pc>,
+    /// Iterations that the innermost open loop has left after the present one.
+    pub iterations_left: Option<u8>,
 }
 
 impl Step<'_> {
@@ -137,7 +139,8 @@ impl InterpKernel {
         with_host_copies(host, emitter, |uniforms, unit, emitter| self.run_hooked(uniforms, unit, emitter, hook))
     }
 
-    fn run_hooked(
+    /// [`Kernel::run`], calling `hook` as [`InterpKernel::run_traced`] does, until the hook breaks.
+    pub(crate) fn run_hooked(
         &self,
         uniforms: &Uniforms,
         unit: &mut Unit,
@@ -169,7 +172,8 @@ impl InterpKernel {
                     }
                 }
             };
-            let hooked = hook(Step { pc, inst, unit, scopes: &scopes, next: transfer.ok() });
+            let iterations_left = counters.top().map(|counter| counter.left);
+            let hooked = hook(Step { pc, inst, unit, scopes: &scopes, next: transfer.ok(), iterations_left });
             match transfer {
                 _ if hooked.is_break() => return None,
                 Ok(next) => pc = next,

@@ -19,8 +19,8 @@ use direct::DirectFunctions;
 use std::fmt;
 use std::sync::Arc;
 
-/// The default of [`Config::fuel`].
-pub const DEFAULT_FUEL: u32 = 65_536;
+/// The default of [`Config::fuel`]. No real program comes near it, and no run takes 100 ms.
+pub const DEFAULT_FUEL: u32 = 1 << 20;
 
 /// Options that change the meaning of a run or its code. They are part of every cache key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -169,6 +169,10 @@ pub struct KernelStats {
     /// The places at which groups may bail out, with the bailouts counted there; see
     /// [`Settings::count_bailouts`](crate::jit::Settings). Empty without batch code.
     pub bailout_reasons: Vec<(&'static str, u32)>,
+    /// Sets of components that some vertices of a batch write and others keep, in batch code.
+    pub kept_sets: u32,
+    /// Components of outputs in these sets.
+    pub kept_outputs: u32,
     /// Why batches run sequentially, if they do and the reason is known.
     pub sequential_reason: Option<String>,
 }

@@ -59,9 +59,11 @@
 //! | `targets` | yes | machine code of x86-64 and AArch64 as text on any host |
 //! | `cli` | yes | the `picajit` command |
 //! | `containers` | with `cli` | MBS, VBC and Metal libraries, in [`container`] |
+//! | `explore` | with `cli` | what the pages of the command show, as JSON |
 //! | `fuzz` | with `cli` | random programs, comparison of engines, shrinking |
 //! | `capi` | no | the C interface, `include/picajit.h` |
 
+pub mod analysis;
 mod background;
 mod cache;
 #[cfg(feature = "capi")]
@@ -71,8 +73,11 @@ pub mod container;
 pub mod diff;
 pub mod engine;
 pub mod executable;
+#[cfg(feature = "explore")]
+mod explore;
 #[cfg(feature = "fuzz")]
 mod fuzz;
+mod generator;
 pub mod gpu;
 pub mod interp;
 mod ir;
@@ -81,6 +86,8 @@ pub mod isa;
 pub mod jit;
 pub mod kernel;
 pub mod layout;
+#[cfg(feature = "explore")]
+mod lint;
 pub mod profiler;
 pub mod program;
 pub mod semantics;
@@ -108,6 +115,15 @@ pub mod internals {
     pub mod direct {
         pub use crate::kernel::direct::{FrameConstants, Function, MachineCode};
     }
+    /// Uniforms and inputs of commands, benchmarks and pages.
+    pub mod generator {
+        pub use crate::generator::*;
+    }
+    /// What the pages of the command show.
+    #[cfg(feature = "explore")]
+    pub mod explore {
+        pub use crate::explore::*;
+    }
     /// Random programs.
     #[cfg(feature = "fuzz")]
     pub mod fuzz {
@@ -116,6 +132,20 @@ pub mod internals {
     /// Control-flow graphs, SSA and its analyses.
     pub mod ir {
         pub use crate::ir::*;
+    }
+    /// Source texts in an editor.
+    pub mod source {
+        pub use crate::text::analysis::{Analysis, Diagnostic, DiagnosticKind, analyze};
+        pub use crate::text::directive::PROPERTIES;
+        pub use crate::text::recovery::{Statement, split_line};
+        pub use crate::text::registers::reads_like_a_register;
+        pub use crate::text::span::is_identifier;
+        pub use crate::text::symbols::{OperandAt, Part, Place, Register, Symbol, SymbolKind};
+    }
+    /// What goes wrong with a shader on consoles, and what it costs.
+    #[cfg(feature = "explore")]
+    pub mod lint {
+        pub use crate::lint::*;
     }
     /// The elementary functions, step by step.
     pub mod elementary {

@@ -62,6 +62,11 @@ impl OutputMap {
 pub struct OutputSelection([Option<(u8, u8)>; SEMANTICS]);
 
 impl OutputSelection {
+    /// For each semantic its output register and component.
+    pub(crate) fn sources(&self) -> &[Option<(u8, u8)>; SEMANTICS] {
+        &self.0
+    }
+
     /// The semantic components of a vertex.
     pub fn apply(&self, outputs: &Registers) -> Semantics {
         self.0.map(|source| {

@@ -10,17 +10,24 @@
 #include "gpu_list.h"
 
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #define VERTICES 7
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
+/* Guest memory: vertices of two attributes, and both index streams. */
+#define START 0x18000000u
+struct memory {
+    pj_vec4 vertices[VERTICES][2];
+    uint8_t strip[6], primitives[9];
+};
+
 /* The emulator's own parts: guest memory, and a page of text in place of a framebuffer. */
 struct emulator {
-    pj_registers vertices[VERTICES];
-    const uint16_t *indices;
-    size_t index_count;
+    struct memory memory;
+    uint32_t indices, index_count;
     unsigned writes;
     int failed;
     char text[16384];
@@ -28,8 +35,8 @@ struct emulator {
 };
 
 /* The index streams of the list: plain vertices, and primitives that begin with a vertex count. */
-static const uint16_t strip[] = {0, 1, 2, 3, 2, 4};
-static const uint16_t primitives[] = {3, 0, 1, 2, 4, 3, 4, 5, 6};
+static const uint8_t strip[] = {0, 1, 2, 3, 2, 4};
+static const uint8_t primitives[] = {3, 0, 1, 2, 4, 3, 4, 5, 6};
 
 static void print(struct emulator *emulator, const char *format, ...)
 {
@@ -46,14 +53,12 @@ static void print(struct emulator *emulator, const char *format, ...)
 }
 
 /* The rasteriser's place. Prints bits, so that rounding hides no difference. */
-static void triangle(void *user, const float *a, const float *b, const float *c)
+static void print_triangle(struct emulator *emulator, const float *const corners[3])
 {
-    struct emulator *emulator = user;
-    const float *const vertices[3] = {a, b, c};
     uint32_t bits[24];
     int vertex, n;
     for (vertex = 0; vertex < 3; vertex++) {
-        memcpy(bits, vertices[vertex], sizeof bits);
+        memcpy(bits, corners[vertex], sizeof bits);
         print(emulator, vertex ? " |" : "  ");
         for (n = 0; n < 4; n++)
             print(emulator, " %08x", (unsigned)bits[n]);
@@ -64,39 +69,71 @@ static void triangle(void *user, const float *a, const float *b, const float *c)
     print(emulator, "\n");
 }
 
-/* Fetches a vertex. An emulator reads guest memory here, in the formats of its registers. */
-static void fetch(void *user, uint32_t index, pj_vec4 *attributes)
+/* Triangles of a draw. An emulator may upload the vertices to a graphics API as they are. */
+static void triangles(void *user, const float *vertices, size_t vertex_count, const uint32_t *numbers, size_t count)
 {
-    struct emulator *emulator = user;
-    if (index < VERTICES)
-        memcpy(attributes, emulator->vertices[index], sizeof(pj_registers));
+    size_t n;
+    (void)vertex_count;
+    for (n = 0; n < count; n++) {
+        const float *const corners[3] = {vertices + 24 * numbers[3 * n], vertices + 24 * numbers[3 * n + 1],
+            vertices + 24 * numbers[3 * n + 2]};
+        print_triangle(user, corners);
+    }
+}
+
+/* A triangle of immediate mode. */
+static void triangle(void *user, const float *a, const float *b, const float *c)
+{
+    const float *const corners[3] = {a, b, c};
+    print_triangle(user, corners);
+}
+
+/* Registers that say where attributes and indices are; a game's library writes them into the list. */
+static void describe_memory(struct emulator *emulator, pj_gpu *gpu, uint32_t count)
+{
+    static pj_registers vertex;
+    const uint32_t registers[][2] = {
+        {0x200, START >> 3},
+        {0x201, 0xFF},                      /* attributes 0 and 1: four floats */
+        {0x203, offsetof(struct memory, vertices)},
+        {0x204, 0x10},                      /* attributes 0 and 1 */
+        {0x205, 2u << 28 | 32 << 16},       /* two attributes in 32 bytes */
+        {0x227, emulator->indices},
+        {0x228, count},
+    };
+    size_t n;
+    for (n = 0; n < COUNT(registers); n++)
+        if (pj_gpu_write(gpu, (uint16_t)registers[n][0], registers[n][1], 0xF, &vertex) != PJ_EFFECT_NONE)
+            emulator->failed = 1;
 }
 
 static void draw(void *user, pj_gpu *gpu, pj_effect effect)
 {
     struct emulator *emulator = user;
     pj_report report;
-    pj_draw draw;
+    pj_guest_draw draw;
+    pj_region region;
     pj_status status;
     memset(&report, 0, sizeof report);
     report.struct_size = sizeof report;
+    memset(&region, 0, sizeof region);
+    region.bytes = (const uint8_t *)&emulator->memory;
+    region.length = sizeof emulator->memory;
+    region.address = START;
     memset(&draw, 0, sizeof draw);
     draw.struct_size = sizeof draw;
-    draw.triangle = triangle;
+    draw.regions = &region;
+    draw.region_count = 1;
+    draw.triangles = triangles;
     draw.user = emulator;
-    if (effect == PJ_EFFECT_DRAW_ARRAYS) {
-        draw.count = VERTICES;
-        draw.vertices = (const pj_registers *)emulator->vertices;
-        status = pj_gpu_draw_arrays(gpu, &draw, &report);
-    } else {
-        draw.count = emulator->index_count;
-        draw.indices = emulator->indices;
-        draw.index_bytes = 2;
-        draw.fetch = fetch;
-        draw.vertex_cache_entries = 64;
-        status = pj_gpu_draw_elements(gpu, &draw, &report);
+    draw.limit = 1000;
+    draw.vertex_cache_entries = 64;
+    draw.effect = effect;
+    describe_memory(emulator, gpu, effect == PJ_EFFECT_DRAW_ARRAYS ? VERTICES : emulator->index_count);
+    status = pj_gpu_draw(gpu, &draw, &report);
+    if (effect == PJ_EFFECT_DRAW_ELEMENTS) {
         /* The next indexed draw has primitives of variable size. */
-        emulator->indices = primitives;
+        emulator->indices = offsetof(struct memory, primitives);
         emulator->index_count = COUNT(primitives);
     }
     if (status != PJ_OK || report.vertex_exit != PJ_END || report.geometry_exit != PJ_END) {
@@ -142,10 +179,12 @@ static int play(uint32_t backend, struct emulator *emulator)
     for (n = 0; n < VERTICES; n++) {
         const pj_vec4 position = {(float)n, 0.25f * (float)(n * n), -1.5f, 1.0f};
         const pj_vec4 colour = {0.125f * (float)n, 0.5f, 1.0f - 0.125f * (float)n, 1.0f};
-        memcpy(emulator->vertices[n][0], position, sizeof position);
-        memcpy(emulator->vertices[n][1], colour, sizeof colour);
+        memcpy(emulator->memory.vertices[n][0], position, sizeof position);
+        memcpy(emulator->memory.vertices[n][1], colour, sizeof colour);
     }
-    emulator->indices = strip;
+    memcpy(emulator->memory.strip, strip, sizeof strip);
+    memcpy(emulator->memory.primitives, primitives, sizeof primitives);
+    emulator->indices = offsetof(struct memory, strip);
     emulator->index_count = COUNT(strip);
 
     options.backend = backend;

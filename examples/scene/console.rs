@@ -2,12 +2,12 @@
 //!
 //! Invariant: any recording ends, within the limits on vertices and rasteriser work below.
 
-use super::fetch::Arrays;
-use super::fetch::registers::{DEPTH_COLOR_MASK, FACECULLING_CONFIG, NUMVERTICES, VERTEX_OFFSET};
 use super::raster::{Comparison, Culling, Picture, Style};
-use super::recording::Recording;
+use super::registers::{DEPTH_COLOR_MASK, FACECULLING_CONFIG};
 use picajit::engine::{Engine, Options};
-use picajit::gpu::{Draw, Gpu, Host, Report, RoundRobin, Sink, Write};
+use picajit::gpu::recording::Recording;
+use picajit::gpu::registers::NUMVERTICES;
+use picajit::gpu::{Draw, DrawOptions, Gpu, Host, Regions, Report, TriangleSink, Write};
 use picajit::semantics::Semantics;
 use picajit::state::Exit;
 use std::sync::Arc;
@@ -32,6 +32,8 @@ pub struct Rendering {
 
 struct Console<'a> {
     recording: &'a Recording,
+    /// The recording's memory as bytes.
+    memory: &'a [u8],
     picture: Picture,
     style: Style,
     vertices_left: u32,
@@ -41,8 +43,10 @@ struct Console<'a> {
 /// Executes a recording from power-on.
 pub fn play(recording: &Recording, options: Options, size: [usize; 2]) -> (Picture, Rendering) {
     let mut gpu = Gpu::new(Arc::new(Engine::new(Options { fuel: FUEL, ..options })));
+    let memory: Vec<u8> = recording.memory.words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let mut console = Console {
         recording,
+        memory: &memory,
         picture: Picture::new(size[0], size[1]),
         style: style(&gpu),
         vertices_left: VERTICES,
@@ -54,7 +58,7 @@ pub fn play(recording: &Recording, options: Options, size: [usize; 2]) -> (Pictu
     (picture, outcome)
 }
 
-impl Sink for Console<'_> {
+impl TriangleSink for Console<'_> {
     fn triangle(&mut self, vertices: [&Semantics; 3]) {
         self.outcome.triangles += 1;
         // Position, and after the quaternion the colour.
@@ -69,17 +73,9 @@ impl Host for Console<'_> {
         let count = asked.min(self.vertices_left);
         self.vertices_left -= count;
         self.outcome.cut_short |= count < asked;
-        let arrays = Arrays::new(gpu, self.recording);
-        let report = match draw {
-            Draw::Arrays => {
-                let first = gpu.read(VERTEX_OFFSET);
-                gpu.draw_arrays((0..count).map(|n| arrays.vertex(first.wrapping_add(n))), self)
-            }
-            Draw::Elements => {
-                let indices = arrays.indices(gpu, count);
-                gpu.draw_elements(indices, |n| arrays.vertex(n), &mut RoundRobin::default(), self)
-            }
-        };
+        let region = [(self.recording.address, self.memory)];
+        let options = DrawOptions { limit: count, ..DrawOptions::default() };
+        let report = gpu.draw(draw, &Regions(&region), &options, self);
         self.note(&report);
     }
 

@@ -6,9 +6,8 @@
 //!
 //! | file | turns | into |
 //! |---|---|---|
-//! | `recording` | a text | guest memory and a command list |
-//! | `console` | these | a picture, by way of `picajit::gpu` |
-//! | `fetch` | registers, memory | attributes of a vertex |
+//! | `console` | a recording | a picture, by way of `picajit::gpu` |
+//! | `registers` | | ids of registers outside the shader side |
 //! | `clip`, `raster` | triangles | samples |
 //! | `scene`, `recorder`, `mesh`, `maths` | the shaders beside this file (`*.pica`), shapes | a recording: `scene.txt` |
 //!
@@ -16,20 +15,19 @@
 
 mod clip;
 mod console;
-mod fetch;
 mod maths;
 mod mesh;
 mod raster;
 mod recorder;
-mod recording;
+mod registers;
 mod scene;
 
 #[cfg(test)]
 mod tests;
 
 use picajit::engine::{BackendChoice, Options};
+use picajit::gpu::recording::Recording;
 use raster::Picture;
-use recording::Recording;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

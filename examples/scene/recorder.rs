@@ -2,9 +2,9 @@
 //!
 //! Invariant: a list holds whole commands.
 
-use super::recording::Recording;
 use picajit::container::float24::f32_to_f24_truncating;
 use picajit::container::shbin::{Constant, Dvle, Output};
+use picajit::gpu::recording::Recording;
 use picajit::gpu::registers::{self as reg, offset};
 use picajit::isa::Stage;
 use picajit::program::Program;

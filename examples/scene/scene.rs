@@ -8,13 +8,16 @@
 //! | shadow, knot | indices, a strip; the same arrays and program twice, with another boolean |
 //! | beads | arrays; each point becomes a disc in the geometry program |
 
-use super::fetch::registers::*;
 use super::maths::{Matrix, Vec3, circle, look, narrow, product, projection, rotation, unit};
 use super::mesh::{self, STEPS};
 use super::recorder::{Recorder, Shader};
-use super::recording::Recording;
+use super::registers::*;
 use picajit::gpu::Topology;
-use picajit::gpu::registers as reg;
+use picajit::gpu::recording::Recording;
+use picajit::gpu::registers::{
+    self as reg, ATTRIBBUFFER0_OFFSET, ATTRIBBUFFERS_FORMAT_LOW, ATTRIBBUFFERS_LOC, INDEXBUFFER_CONFIG, NUMVERTICES,
+    VERTEX_OFFSET,
+};
 use picajit::state::Vec4;
 use picajit::text::AsmError;
 

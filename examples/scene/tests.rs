@@ -1,9 +1,9 @@
 //! The example's recording and its picture, also with damaged commands.
 
 use super::console::{Rendering, VERTICES, play};
-use super::recording::Recording;
 use super::{SIZE, png, scene};
 use picajit::engine::{BackendChoice, Engine, Options};
+use picajit::gpu::recording::Recording;
 use picajit::program::{Entry, Program};
 use std::sync::{Arc, LazyLock};
 
@@ -51,13 +51,12 @@ fn native_code_and_interpreter_make_the_same_picture() {
     assert!(pictures.iter().all(|(other, _)| other == file), "the files differ");
     assert!(pictures.iter().all(|(_, other)| other == outcome), "{pictures:?}");
 
-    // 400 tiles of 4 corners, and 52 beads. The knot, twice: its strip names each vertex twice, 16
-    // pairs apart, which a cache of 64 bridges; the first 16 have no earlier pair, and where it
-    // closes 17 have left the cache.
+    // 400 tiles of 4 corners, and 52 beads. The knot, twice: its strip names each vertex twice, and
+    // the two where it closes again. Each vertex runs once.
     let (tiles, knot) = (20 * 20, 112 * 16);
     let expected = Rendering {
-        vertices: 4 * tiles + 52 + 2 * (knot + 17),
-        reused: 2 * tiles + 2 * (knot - 15),
+        vertices: 4 * tiles + 52 + 2 * knot,
+        reused: 2 * tiles + 2 * (knot + 2),
         geometry_runs: 52,
         triangles: 4 + 2 * tiles + 2 * 2 * knot + 52 * 12,
         ..Rendering::default()

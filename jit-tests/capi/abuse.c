@@ -19,6 +19,7 @@ static void null_pointers(void)
     pj_shader *const none = (pj_shader *)&failures, *shader = none;
     pj_stats stats;
     pj_shader_info info;
+    pj_analysis analysis;
     pj_batch batch;
     pj_registers *registers = (pj_registers *)block(2 * sizeof(pj_registers));
     pj_unit *unit = (pj_unit *)block(sizeof *unit);
@@ -31,7 +32,6 @@ static void null_pointers(void)
     EXPECT(PJ_NULL, pj_engine_new(NULL, NULL, NULL, 1000));
     EXPECT(PJ_NULL, pj_engine_new(NULL, NULL, text, 0));
     EXPECT(PJ_NULL, pj_engine_clear(NULL));
-    EXPECT(PJ_NULL, pj_engine_preload(NULL, NULL, text, 0));
     stats.struct_size = sizeof stats;
     EXPECT(PJ_NULL, pj_engine_stats(NULL, &stats));
     EXPECT(PJ_NULL, pj_shader_get(NULL, vertex_code, words, vertex_opdescs, descriptors, 0, PJ_VERTEX, &shader, NULL, 0));
@@ -51,6 +51,10 @@ static void null_pointers(void)
     info.struct_size = sizeof info;
     EXPECT(PJ_NULL, pj_shader_info_get(NULL, &info));
     EXPECT(PJ_NULL, pj_shader_info_get(shader, NULL));
+    memset(&analysis, 0, sizeof analysis);
+    analysis.struct_size = sizeof analysis;
+    EXPECT(PJ_NULL, pj_shader_analyse(NULL, &analysis));
+    EXPECT(PJ_NULL, pj_shader_analyse(shader, NULL));
     EXPECT(PJ_NULL, pj_shader_text(NULL, PJ_TEXT_FALLBACK, text, sizeof text));
     CHECK(pj_shader_text(shader, PJ_TEXT_FALLBACK, NULL, 0) == pj_shader_text(shader, PJ_TEXT_FALLBACK, NULL, 1000));
     EXPECT(PJ_NULL, pj_run(NULL, unit, uniforms, NULL, NULL));
@@ -243,11 +247,6 @@ static int32_t try_stats(void *structure, void *context)
     return pj_engine_stats(((struct running *)context)->engine, (pj_stats *)structure);
 }
 
-static int32_t try_preloaded(void *structure, void *context)
-{
-    return pj_engine_preload(((struct running *)context)->engine, (pj_preloaded *)structure, NULL, 0);
-}
-
 static int32_t try_info(void *structure, void *context)
 {
     return pj_shader_info_get(((struct running *)context)->shader, (pj_shader_info *)structure);
@@ -274,7 +273,7 @@ static int32_t try_emit_buffer(void *structure, void *context)
 static void structure_sizes(struct running *with)
 {
     static const size_t none[] = {0};
-    static const size_t options_before[] = {offsetof(pj_options, store_directory), offsetof(pj_options, compile_after), 0};
+    static const size_t options_before[] = {offsetof(pj_options, compile_after), 0};
     static const size_t batch_before[] = {offsetof(pj_batch, preserve_unit), 0};
     pj_emitted *vertices = (pj_emitted *)block(3 * sizeof *vertices);
     pj_emit_buffer buffer;
@@ -282,11 +281,9 @@ static void structure_sizes(struct running *with)
     const pj_layout layout = own_layout(1);
     pj_registers *registers = (pj_registers *)block(2 * sizeof(pj_registers));
     pj_stats stats;
-    pj_preloaded preloaded;
     pj_shader_info info;
     pj_batch batch;
     memset(&stats, 0, sizeof stats);
-    memset(&preloaded, 0, sizeof preloaded);
     memset(&info, 0, sizeof info);
     memset(&batch, 0, sizeof batch);
     /* A structure that ends within `layout` would end within a pointer. */
@@ -294,7 +291,6 @@ static void structure_sizes(struct running *with)
     sizes(&o, options_before, sizeof o, try_options, NULL, PJ_OK);
     sizes(&layout, none, sizeof layout, try_layout, NULL, PJ_OK);
     sizes(&stats, none, sizeof stats, try_stats, with, PJ_OK);
-    sizes(&preloaded, none, sizeof preloaded, try_preloaded, with, PJ_OK);
     sizes(&info, none, sizeof info, try_info, with, PJ_OK);
     batch.count = 1;
     batch.inputs = registers[0][0];

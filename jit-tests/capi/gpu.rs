@@ -4,7 +4,7 @@
 use crate::{built, compilers, read, ready, run_successfully};
 use picajit::engine::{BackendChoice, Engine, Options};
 use picajit::gpu::registers::{self as reg, offset};
-use picajit::gpu::{Attributes, Draw, Gpu, Host, Report, RoundRobin, Sink, Write};
+use picajit::gpu::{Attributes, Draw, Gpu, Host, Report, RoundRobin, TriangleSink, Write};
 use picajit::semantics::Semantics;
 use picajit::state::Exit;
 use picajit::text::assemble;
@@ -152,7 +152,7 @@ struct Emulator {
     text: String,
 }
 
-impl Sink for Emulator {
+impl TriangleSink for Emulator {
     fn triangle(&mut self, vertices: [&Semantics; 3]) {
         let bits = |from: &[f32]| from.iter().map(|x| format!(" {:08x}", x.to_bits())).collect::<String>();
         let each = vertices.map(|v| format!("{},{}", bits(&v[..4]), bits(&v[8..12])));
@@ -229,8 +229,8 @@ fn c_and_rust_replay_a_list_to_the_same_triangles() {
         return;
     }
     for compiler in compilers().iter().filter(|c| !c.cpp) {
-        for standard in compiler.standards() {
-            let program = built("plain", *compiler, standard, "examples/c/gpu.c", &[]);
+        for standard in compiler.program_standards() {
+            let program = built(*compiler, standard, "examples/c/gpu.c", &[]);
             assert_eq!(run_successfully(&program, &[], &[], &[]), want, "{}", compiler.command);
         }
     }

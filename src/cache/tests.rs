@@ -33,30 +33,6 @@ fn the_least_recently_used_value_is_evicted_first() {
     assert_eq!((cache.stats().entries, cache.stats().bytes), (0, 0));
 }
 
-#[test]
-fn an_offer_evicts_no_requested_value() {
-    let words: Vec<[u32; 3]> = (0..5).map(|n| [NOP, NOP | n, END]).collect();
-    let keys: Vec<ShaderKey> = words.iter().map(|w| key(w, &[])).collect();
-    let one = keys[0].bytes() + 100;
-    let cache = Cache::new(3 * one);
-    cache.insert(keys[0].clone(), 0, 100);
-    assert!(cache.offer(keys[1].clone(), 1, 100) && cache.offer(keys[2].clone(), 2, 100));
-    assert!(!cache.offer(keys[1].clone(), 9, 100), "the key has a value");
-    assert!(!cache.offer(keys[3].clone(), 3, 100), "there is no room");
-    assert_eq!((cache.stats().evictions, cache.stats().hits, cache.stats().misses), (0, 0, 0));
-    cache.insert(keys[4].clone(), 4, 100);
-    assert!(cache.has(&keys[0]) && cache.has(&keys[1]) && !cache.has(&keys[2]), "the latest offer is evicted first");
-    assert_eq!(cache.get(&keys[1]), Some(1), "the first offer, now requested");
-    cache.resize(&keys[1], 100 + one);
-    assert!(!cache.has(&keys[0]) && cache.has(&keys[1]) && cache.has(&keys[4]));
-    // An offer that grows beyond the limit is evicted itself.
-    cache.clear();
-    cache.insert(keys[0].clone(), 0, 100);
-    assert!(cache.offer(keys[2].clone(), 2, 100));
-    cache.resize(&keys[2], 3 * one);
-    assert!(cache.has(&keys[0]) && !cache.has(&keys[2]));
-}
-
 /// An upload of these words for [`key`].
 fn upload<'a>(words: &'a [u32], opdescs: &'a [u32]) -> Upload<'a> {
     Upload::new(words, opdescs, Entry::vertex(0), false)

@@ -4,15 +4,17 @@
 //! or in a callback, returns `PJ_BUSY` and does nothing. Callbacks that get the GPU in Rust get it
 //! here, too. This file must not know the meaning of registers, draws and states.
 
+mod guest_draw;
 mod state;
 mod types;
 
 use super::arguments::check_pointer;
 use super::{Fault, PJ_OK, PjEngine, catch_panics, deref, input_slice, out_pointer, read_sized, write_sized};
 use crate::gpu::cache::Lookup;
-use crate::gpu::{Attributes, Draw, Effect, Gpu, Host, NoCache, Report, RoundRobin, Sink, VertexCache, Write};
+use crate::gpu::{Attributes, Draw, Effect, Gpu, Host, NoCache, Report, RoundRobin, TriangleSink, VertexCache, Write};
 use crate::semantics::Semantics;
 use crate::state::{Registers, Vec4};
+pub use guest_draw::pj_gpu_draw;
 use std::ffi::c_void;
 use std::ptr::{self, NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -233,7 +235,7 @@ struct TriangleCallback {
     user: *mut c_void,
 }
 
-impl Sink for TriangleCallback {
+impl TriangleSink for TriangleCallback {
     fn triangle(&mut self, [a, b, c]: [&Semantics; 3]) {
         // SAFETY: the host's function gets the host's pointer.
         unsafe { (self.triangle)(self.user, a.as_ptr(), b.as_ptr(), c.as_ptr()) };
@@ -368,7 +370,7 @@ struct HostCallbacks<'a> {
     wrote: Option<PjWroteFn>,
 }
 
-impl Sink for HostCallbacks<'_> {
+impl TriangleSink for HostCallbacks<'_> {
     fn triangle(&mut self, vertices: [&Semantics; 3]) {
         self.triangles.triangle(vertices);
     }

@@ -30,7 +30,6 @@ pub const PJ_MISALIGNED: i32 = -6;
 pub const PJ_OVERLAP: i32 = -7;
 pub const PJ_INTERNAL: i32 = -8;
 pub const PJ_BUSY: i32 = -9;
-pub const PJ_IO: i32 = -10;
 pub const PJ_END: i32 = 0;
 pub const PJ_OUT_OF_FUEL: i32 = 1;
 pub const PJ_BREAK_OUTSIDE_LOOP: i32 = 2;
@@ -51,7 +50,6 @@ pub const PJ_F24_TOWARD_ZERO: u32 = 2;
 pub const PJ_EVENT_FALLBACK: u32 = 0;
 pub const PJ_EVENT_DIVERGENCE: u32 = 1;
 pub const PJ_EVENT_PROFILER_FAILED: u32 = 2;
-pub const PJ_EVENT_STORE_FAILED: u32 = 3;
 pub const PJ_NO_PROFILER: u32 = 0;
 pub const PJ_PERF_MAP: u32 = 1;
 pub const PJ_JITDUMP: u32 = 2;
@@ -73,13 +71,12 @@ pub(super) const fn largest<T>() -> usize {
 // another entry.
 pub(super) const OPTIONS_BYTES: &[usize] = &[
     offset_of!(PjOptions, memory) + size_of::<*const PjMemory>(),
-    offset_of!(PjOptions, store_directory) + size_of::<*const c_char>(),
     offset_of!(PjOptions, compile_after) + size_of::<usize>(),
 ];
 pub(super) const MEMORY_BYTES: &[usize] = &[offset_of!(PjMemory, user) + size_of::<*mut c_void>()];
 pub(super) const LAYOUT_BYTES: &[usize] = &[offset_of!(PjLayout, b) + size_of::<u32>()];
 pub(super) const STATS_BYTES: &[usize] = &[offset_of!(PjStats, bytes) + size_of::<u64>()];
-pub(super) const PRELOADED_BYTES: &[usize] = &[offset_of!(PjPreloaded, skipped) + size_of::<u64>()];
+pub(super) const ANALYSIS_BYTES: &[usize] = &[size_of::<PjAnalysis>()];
 pub(super) const INFO_BYTES: &[usize] = &[offset_of!(PjShaderInfo, native_bytes) + size_of::<u64>()];
 pub(super) const BATCH_BYTES: &[usize] = &[
     offset_of!(PjBatch, output_stride) + size_of::<u16>(),
@@ -213,7 +210,6 @@ pub struct PjOptions {
     pub profiler: u32,
     pub threads: u32,
     pub memory: *const PjMemory,
-    pub store_directory: *const c_char,
     pub compile_after: usize,
 }
 
@@ -273,7 +269,6 @@ impl PjOptions {
         profiler: PJ_NO_PROFILER,
         threads: 0,
         memory: null(),
-        store_directory: null(),
         compile_after: 0,
     };
 
@@ -288,16 +283,6 @@ impl PjOptions {
             }
             _ => Err(Fault::InvalidArgument),
         }
-    }
-
-    fn store_directory(&self) -> Result<Option<PathBuf>, Fault> {
-        if self.store_directory.is_null() {
-            return Ok(None);
-        }
-        // SAFETY: as above.
-        let directory = unsafe { path(self.store_directory) }?;
-        // An empty path would be the process's current directory.
-        if directory.as_os_str().is_empty() { Err(Fault::InvalidArgument) } else { Ok(Some(directory)) }
     }
 
     pub(super) fn engine_options(&self, layout: Layout) -> Result<Options, Fault> {
@@ -325,7 +310,6 @@ impl PjOptions {
             cache_bytes: if self.cache_bytes == 0 { PjOptions::DEFAULT.cache_bytes } else { self.cache_bytes },
             layout: Some(layout),
             profiler: self.profiler()?,
-            store_directory: self.store_directory()?,
             ..Options::default()
         };
         if let Some(event) = self.event {
@@ -335,7 +319,6 @@ impl PjOptions {
                     Event::Fallback { .. } => PJ_EVENT_FALLBACK,
                     Event::Divergence { .. } => PJ_EVENT_DIVERGENCE,
                     Event::ProfilerFailed { .. } => PJ_EVENT_PROFILER_FAILED,
-                    Event::StoreFailed { .. } => PJ_EVENT_STORE_FAILED,
                 };
                 let text = CString::new(e.to_string()).unwrap_or_default();
                 // SAFETY: the host's function gets the host's pointer; the text lives during the
@@ -360,15 +343,6 @@ pub struct PjStats {
 
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub struct PjPreloaded {
-    pub struct_size: usize,
-    pub programs: u64,
-    pub rejected: u64,
-    pub skipped: u64,
-}
-
-#[derive(Clone, Copy)]
-#[repr(C)]
 pub struct PjShaderInfo {
     pub struct_size: usize,
     pub tier: u32,
@@ -376,6 +350,22 @@ pub struct PjShaderInfo {
     pub groups: u32,
     pub bailouts: u32,
     pub native_bytes: u64,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct PjAnalysis {
+    pub struct_size: usize,
+    pub carried_temps: u64,
+    pub carried_outputs: u64,
+    pub shortest_path: u64,
+    pub longest_path: u64,
+    pub carried_state: u32,
+    pub independent: u32,
+    pub inputs: u32,
+    pub outputs: u32,
+    pub divergent_branches: u32,
+    pub reserved: u32,
 }
 
 #[derive(Clone, Copy)]

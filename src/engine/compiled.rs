@@ -9,7 +9,7 @@ use super::crosscheck::{Crosscheck, Pair};
 use super::lock;
 use super::{BackendChoice, Tier};
 use crate::background::{Heat, Lazy, Priority};
-use crate::cache::Exploration;
+use crate::cache::{Exploration, has_independent_vertices};
 use crate::interp::Interp;
 use crate::kernel::direct::DirectCode;
 use crate::kernel::{Backend, Config, Kernel, Unsupported};
@@ -50,6 +50,7 @@ pub(crate) struct Compiled {
     resized: Resized,
     tier0: OnceLock<Arc<dyn Kernel>>,
     oracle: OnceLock<Arc<dyn Kernel>>,
+    independent: OnceLock<bool>,
     crosscheck: Option<Crosscheck>,
 }
 
@@ -64,7 +65,7 @@ impl Compiled {
         crosscheck: Option<Crosscheck>,
         resized: Resized,
     ) -> Compiled {
-        let (requested, heat, native, tier0, oracle) = Default::default();
+        let (requested, heat, native, tier0, oracle, independent) = Default::default();
         Compiled {
             direct: DirectCode::new(config.layout),
             entry,
@@ -78,6 +79,7 @@ impl Compiled {
             resized,
             tier0,
             oracle,
+            independent,
             crosscheck,
         }
     }
@@ -151,8 +153,7 @@ impl Compiled {
             (self.resized)(self.held_bytes());
         }
         if let Native::Unsupported(reason) = native
-            // A preloaded shader that no caller requests is not worth a report; its first request
-            // comes here again.
+            // `prepare` comes before the first request, which comes here again.
             && self.requested.load(Ordering::Relaxed)
         {
             // Outside `get_or_init`: the handler may request this very shader.
@@ -178,7 +179,6 @@ impl Compiled {
     }
 
     /// The words, entry and options that it is compiled from.
-    #[cfg(feature = "capi")]
     pub(crate) fn source(&self) -> (&Program, Entry, &Config) {
         (&self.program, self.entry, &self.config)
     }
@@ -261,6 +261,12 @@ impl Compiled {
     fn oracle(&self) -> &dyn Kernel {
         let compile = || Interp.compile(&self.program, self.entry, &self.config).expect("it takes every program");
         &**self.oracle.get_or_init(compile)
+    }
+
+    /// Whether no vertex that ends observes what another one leaves. The first call analyses the
+    /// program.
+    pub(super) fn has_independent_vertices(&self) -> bool {
+        *self.independent.get_or_init(|| has_independent_vertices(&self.program, self.entry, &self.config))
     }
 
     /// The name of the backend that serves the next run.

@@ -6,6 +6,7 @@
 use super::Tier;
 use super::compiled::Compiled;
 use super::crosscheck::Crosscheck;
+use crate::analysis::Analysis;
 use crate::kernel::direct::Vertex;
 use crate::kernel::{KernelStats, Unsupported, copy_registers};
 use crate::layout::{Host, HostEmitter, Layout};
@@ -156,6 +157,13 @@ impl Shader {
         self.0.tier()
     }
 
+    /// Whether no vertex that ends observes what another one leaves in the unit, so that vertices
+    /// may run in any order. The first call analyses the program. The answer does not depend on the
+    /// tier.
+    pub(crate) fn has_independent_vertices(&self) -> bool {
+        self.0.has_independent_vertices()
+    }
+
     /// The name of the backend of this tier: `batch` (native code), `tier0`, or `interp` (the
     /// oracle).
     pub fn backend(&self) -> &'static str {
@@ -171,6 +179,15 @@ impl Shader {
     /// compilation.
     pub fn fallback_reason(&self) -> Option<&Unsupported> {
         self.0.fallback_reason()
+    }
+
+    /// What is certain of the shader before it runs, such as whether runs are independent. Analyses
+    /// the program at each call.
+    ///
+    /// Fails if control flow is too large to analyse.
+    pub fn analysis(&self) -> Result<Analysis, Unsupported> {
+        let (program, entry, _) = self.source();
+        Analysis::new(program, entry)
     }
 
     /// Counters of its runs, over all threads.
@@ -195,7 +212,6 @@ impl Shader {
     }
 
     /// The words, entry and options that it is compiled from.
-    #[cfg(feature = "capi")]
     pub(crate) fn source(&self) -> (&crate::program::Program, crate::program::Entry, &crate::kernel::Config) {
         self.0.source()
     }

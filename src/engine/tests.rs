@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 mod direct_call;
+mod endless;
 #[cfg(feature = "jit")]
 mod explorations;
 mod small_batches;

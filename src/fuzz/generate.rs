@@ -138,6 +138,7 @@ fn program(choices: &mut Choices<'_>, tier: Tier, stage: Stage) -> Program {
         straight: false,
         forked: false,
         speculative: false,
+        keeping: false,
         loops: 0,
         insides: Vec::new(),
     };
@@ -174,6 +175,8 @@ pub(super) struct Writer<'c, 'a> {
     pub(super) forked: bool,
     /// Products of zero and infinity before instructions that swallow NaN.
     pub(super) speculative: bool,
+    /// Writes of registers that nothing reads, so that some vertices keep what others write.
+    pub(super) keeping: bool,
     /// Loops around the current word.
     pub(super) loops: u32,
     /// The second and the last word of finished then parts and loops: jump targets inside a scope

@@ -13,6 +13,8 @@ use crate::isa::{Alu, CmpOp, Cond, CondOp, DstReg, Inst, Opcode, Pc, Src, SrcReg
 
 /// The temporary that backward jumps count down.
 const COUNTER: u8 = 9;
+/// Registers that nothing reads and that only [`Writer::keep`] writes, temporaries and outputs.
+const KEPT: [u8; 3] = [12, 13, 14];
 
 impl Writer<'_, '_> {
     /// Tier three.
@@ -21,6 +23,7 @@ impl Writer<'_, '_> {
         self.straight = self.choices.percent(if self.clean && !self.groups { 25 } else { 5 });
         self.forked = self.clean && !self.straight && self.choices.percent(if self.groups { 90 } else { 60 });
         self.speculative = self.groups && self.choices.percent(80);
+        self.keeping = self.clean && self.choices.percent(50);
         if self.clean {
             self.prologue();
         }
@@ -237,7 +240,7 @@ impl Writer<'_, '_> {
             let weights = [
                 50,
                 6,
-                9 * fork,
+                if self.keeping { 27 } else { 9 } * fork,
                 9 * repeat,
                 9 * flow,
                 6 * flow,
@@ -247,6 +250,7 @@ impl Writer<'_, '_> {
                 3 * flow * nest,
                 4 * fork,
                 12 * u32::from(self.speculative),
+                u32::from(self.keeping) * if depth > 0 { 14 } else { 2 },
             ];
             match self.choices.weighted(&weights) {
                 0 => {
@@ -269,7 +273,8 @@ impl Writer<'_, '_> {
                 8 => self.put(Inst::End),
                 9 => self.countdown(room, depth),
                 10 => self.chosen(),
-                _ => self.speculation(),
+                11 => self.speculation(),
+                _ => self.keep(),
             }
         }
     }
@@ -296,6 +301,9 @@ impl Writer<'_, '_> {
         let words = 1 + self.choices.below(room.min(10));
         if self.speculative && self.choices.percent(60) {
             self.speculation();
+        }
+        if self.keeping && self.choices.percent(70) {
+            self.keep();
         }
         self.block(words, depth + 1);
         self.padding(40);
@@ -348,6 +356,15 @@ impl Writer<'_, '_> {
                 self.put(Inst::Alu(Alu { op, dst, mask: WriteMask::ALL, src }));
             }
         }
+    }
+
+    /// A write of a register that nothing reads. In a branch some vertices make it and some don't.
+    fn keep(&mut self) {
+        let op = self.choices.pick(&[Opcode::Mov, Opcode::Mov, Opcode::Add, Opcode::Mad, Opcode::Max]);
+        let Inst::Alu(mut alu) = self.operation(op) else { unreachable!("these operations write a register") };
+        let n = self.choices.pick(&KEPT);
+        alu.dst = if self.choices.percent(50) { DstReg::temp(n) } else { DstReg::output(n) };
+        self.put(Inst::Alu(alu));
     }
 
     /// Moves `c0`, `c1`, `c2` or `c3` to `r{n}`.

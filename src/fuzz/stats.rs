@@ -65,6 +65,12 @@ pub struct EngineStats {
     pub bailouts: u64,
     /// Programs with a deoptimised run.
     pub deoptimised: u64,
+    /// Programs with groups in which some vertices keep components that others write.
+    pub kept: u64,
+    /// The same with components of outputs.
+    pub kept_outputs: u64,
+    /// The same, and groups bailed out.
+    pub kept_bailouts: u64,
     /// Programs with a bailout at each place where batch code may have one.
     pub bailout_reasons: BTreeMap<&'static str, u64>,
 }
@@ -158,6 +164,10 @@ impl Stats {
             engine.grouped += u64::from(seen.groups > 0);
             engine.bailouts += u64::from(seen.bailouts > 0);
             engine.deoptimised += u64::from(seen.deoptimised > 0);
+            let kept = seen.groups > 0 && seen.kept_sets > 0;
+            engine.kept += u64::from(kept);
+            engine.kept_outputs += u64::from(kept && seen.kept_outputs > 0);
+            engine.kept_bailouts += u64::from(kept && seen.bailouts > 0);
             for (reason, count) in &seen.bailout_reasons {
                 *engine.bailout_reasons.entry(reason).or_default() += u64::from(*count > 0);
             }
@@ -180,6 +190,9 @@ impl Stats {
             to.grouped += from.grouped;
             to.bailouts += from.bailouts;
             to.deoptimised += from.deoptimised;
+            to.kept += from.kept;
+            to.kept_outputs += from.kept_outputs;
+            to.kept_bailouts += from.kept_bailouts;
             from.rejected.iter().for_each(|(reason, count)| *to.rejected.entry(reason).or_default() += count);
             for (reason, count) in &from.bailout_reasons {
                 *to.bailout_reasons.entry(reason).or_default() += count;
@@ -272,7 +285,7 @@ impl fmt::Display for Stats {
             writeln!(f, "{:6.2} % of the programs have {what}", percent(count, *programs))?;
         }
         for engine in &self.engines {
-            let EngineStats { name, compiled, rejected, grouped, bailouts, deoptimised, bailout_reasons } = engine;
+            let EngineStats { name, compiled, rejected, grouped, bailouts, deoptimised, bailout_reasons, .. } = engine;
             let rejected: Vec<String> = rejected.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
             let rejected = if rejected.is_empty() { "none".into() } else { rejected.join(", ") };
             writeln!(f, "{:6.2} % compiled by {name}; rejected: {rejected}", percent(*compiled, *comparisons))?;
@@ -280,6 +293,9 @@ impl fmt::Display for Stats {
                 (deoptimised, "deoptimised a run"),
                 (grouped, "ran vertices as groups"),
                 (bailouts, "bailed out of a group"),
+                (&engine.kept, "ran groups in which vertices keep what others write"),
+                (&engine.kept_outputs, "ran groups in which vertices keep outputs"),
+                (&engine.kept_bailouts, "bailed out of such a group"),
             ];
             for (count, what) in seen.into_iter().filter(|(count, _)| **count > 0) {
                 writeln!(f, "{:6.2} % {what}", percent(*count, *comparisons))?;
@@ -307,7 +323,7 @@ impl<'a> Watch<'a> {
     }
 
     fn step(&mut self, step: &Step<'_>) {
-        let Step { pc, inst, unit, scopes, next } = *step;
+        let Step { pc, inst, unit, scopes, next, .. } = *step;
         let [
             condition,
             a_loop,

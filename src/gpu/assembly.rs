@@ -1,10 +1,14 @@
 //! Vertices in order and a topology -> triangles.
 //!
+//! Vertices of a draw are assembled by number ([`Assembler`]). Vertices that a geometry program
+//! emits are assembled as they arrive ([`Assembly::push`]).
+//!
 //! An incomplete primitive continues in the next draw, until
 //! [`RESTART_PRIMITIVE`](super::registers::RESTART_PRIMITIVE) is written or the topology changes.
 //! This file must not know where vertices come from.
 
 use super::Sink;
+use super::vertex_format::VertexFormat;
 use crate::semantics::{SEMANTICS, Semantics};
 
 /// How vertices form triangles.
@@ -57,6 +61,11 @@ impl Assembly {
         (self.count, self.oldest) = (0, 0);
     }
 
+    /// Number of vertices of the incomplete primitive, 0-2.
+    pub(super) fn pending(&self) -> usize {
+        usize::from(self.count).min(2)
+    }
+
     /// Adds a vertex and returns whether it completed a triangle. `winding` exchanges the first two
     /// vertices of that triangle, in [`Topology::Geometry`] only.
     pub(super) fn push(&mut self, topology: Topology, vertex: &Semantics, winding: bool, sink: &mut dyn Sink) -> bool {
@@ -67,9 +76,9 @@ impl Assembly {
         }
         let [a, b] = &self.vertices;
         if winding && topology == Topology::Geometry {
-            sink.triangle([b, a, vertex]);
+            send([b, a, vertex], sink);
         } else {
-            sink.triangle([a, b, vertex]);
+            send([a, b, vertex], sink);
         }
         match topology {
             Topology::List | Topology::Geometry => self.restart(),
@@ -80,6 +89,106 @@ impl Assembly {
             Topology::Fan => self.vertices[1] = *vertex,
         }
         true
+    }
+}
+
+/// Sends one triangle in the sink's format.
+fn send(vertices: [&Semantics; 3], sink: &mut dyn Sink) {
+    const ONE: &[[u32; 3]] = &[[0, 1, 2]];
+    let format = sink.format();
+    if format == VertexFormat::default() {
+        return sink.triangles(vertices.map(|v| *v).as_flattened(), ONE);
+    }
+    let mut numbers = vec![0.0; 3 * format.stride()];
+    let rows = numbers.chunks_exact_mut(format.stride());
+    rows.zip(vertices).for_each(|(row, vertex)| format.store(vertex, row));
+    sink.triangles(&numbers, ONE);
+}
+
+/// Primitive assembly by the numbers of vertices: numbers in order -> triples of numbers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Assembler {
+    topology: Topology,
+    /// As [`Assembly::vertices`].
+    pending: [u32; 2],
+    count: usize,
+    oldest: u8,
+}
+
+impl Assembler {
+    /// Continues an incomplete primitive, whose vertices are numbers 0 and 1.
+    pub(super) fn new(topology: Topology, assembly: &Assembly) -> Assembler {
+        Assembler { topology, pending: [0, 1], count: assembly.pending(), oldest: assembly.oldest & 1 }
+    }
+
+    /// Adds vertices in order. Returns the triangles that they complete: the numbers themselves, or
+    /// the contents of `triangles`.
+    pub(super) fn add<'a>(&mut self, mut ids: &'a [u32], triangles: &'a mut Vec<[u32; 3]>) -> &'a [[u32; 3]] {
+        if let (Topology::List | Topology::Geometry, 0) = (self.topology, self.count) {
+            let (whole, rest) = ids.as_chunks();
+            self.restart_with(rest);
+            return whole;
+        }
+        triangles.clear();
+        while self.count < 2 {
+            let Some((&id, rest)) = ids.split_first() else { return triangles };
+            (self.pending[self.count], self.count, ids) = (id, self.count + 1, rest);
+        }
+        let [mut a, mut b] = self.pending;
+        match self.topology {
+            Topology::List | Topology::Geometry => {
+                let Some((&id, rest)) = ids.split_first() else { return triangles };
+                let (whole, rest) = rest.as_chunks();
+                triangles.push([a, b, id]);
+                triangles.extend_from_slice(whole);
+                self.restart_with(rest);
+                return triangles;
+            }
+            Topology::Strip => {
+                // Pairs begin where the first vertex is the older one.
+                let mut odd = ids;
+                if self.oldest != 0
+                    && let Some((&id, rest)) = ids.split_first()
+                {
+                    triangles.push([a, b, id]);
+                    (b, odd) = (id, rest);
+                    self.oldest = 0;
+                }
+                let (pairs, last) = odd.as_chunks();
+                let start = triangles.len();
+                triangles.resize(start + 2 * pairs.len(), [0; 3]);
+                for (two, &[first, second]) in triangles[start..].as_chunks_mut().0.iter_mut().zip(pairs) {
+                    *two = [[a, b, first], [first, b, second]];
+                    (a, b) = (first, second);
+                }
+                if let [id] = *last {
+                    triangles.push([a, b, id]);
+                    a = id;
+                    self.oldest = 1;
+                }
+            }
+            Topology::Fan => {
+                triangles.extend(ids.iter().map(|&id| [a, std::mem::replace(&mut b, id), id]));
+            }
+        }
+        self.pending = [a, b];
+        triangles
+    }
+
+    /// The vertices after the last triangle of a list.
+    fn restart_with(&mut self, vertices: &[u32]) {
+        self.pending[..vertices.len()].copy_from_slice(vertices);
+        (self.count, self.oldest) = (vertices.len(), 0);
+    }
+
+    /// Saves the incomplete primitive. `vertex` gives the vertices by number.
+    pub(super) fn save(&self, assembly: &mut Assembly, mut vertex: impl FnMut(u32) -> Semantics) {
+        let old = (assembly.pending() > 0).then_some(assembly.vertices);
+        for (to, &id) in assembly.vertices.iter_mut().zip(&self.pending[..self.count]) {
+            let carried = old.as_ref().and_then(|old| old[..assembly.count.min(2).into()].get(id as usize));
+            *to = carried.copied().unwrap_or_else(|| vertex(id));
+        }
+        (assembly.count, assembly.oldest) = (self.count as u8, self.oldest);
     }
 }
 
@@ -96,7 +205,36 @@ mod tests {
         let (mut assembly, mut out) = (Assembly::default(), Vec::new());
         let completed = (0..count).filter(|&n| assembly.push(topology, &vertex(n), winding, &mut out)).count();
         assert_eq!(completed, out.len());
+        by_number(topology, winding, count, &out);
         out.iter().map(|t| t.map(|v| v[0] as u32)).collect()
+    }
+
+    /// Assembly by number forms the same triangles, wherever the vertices are split.
+    fn by_number(topology: Topology, winding: bool, count: usize, want: &[[Semantics; 3]]) {
+        if winding && topology == Topology::Geometry {
+            return; // only a geometry program sets it
+        }
+        for split in 0..=count {
+            let (mut assembly, mut got, mut start) = (Assembly::default(), Vec::new(), 0);
+            for (n, end) in [split, count].into_iter().enumerate() {
+                let carried = assembly.pending();
+                let mut assembler = Assembler::new(topology, &assembly);
+                let known: Vec<Semantics> = assembly.vertices[..carried].to_vec();
+                let ids: Vec<u32> = (0..end - start).map(|id| (id + carried) as u32).collect();
+                let at = |id: u32| match known.get(id as usize) {
+                    Some(known) => *known,
+                    None => vertex(start + id as usize - carried),
+                };
+                let half = ids.len() / (1 + n);
+                for ids in [&ids[..half], &ids[half..]] {
+                    let triangles = &mut Vec::new();
+                    got.extend(assembler.add(ids, triangles).iter().map(|t| t.map(at)));
+                }
+                assembler.save(&mut assembly, at);
+                start = end;
+            }
+            assert_eq!(got, want, "{topology:?} split at {split}");
+        }
     }
 
     #[test]

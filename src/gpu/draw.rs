@@ -5,11 +5,11 @@
 //! Results are the same as vertex by vertex, because nothing after the vertex units changes their
 //! input. This file must not know command lists.
 
-use super::assembly::Topology;
+use super::buffers::Buffers;
 use super::cache::{Lookup, VertexCache};
+use super::configuration::DrawConfiguration;
 use super::geometry::{Geometry, GeometryContext, GeometryInput, GeometryMode};
-use super::output_mapping::OutputMapping;
-use super::registers::PRIMITIVE_CONFIG;
+use super::rows::VertexRows;
 use super::{Attributes, Gpu, Sink, State};
 use crate::engine::Shader;
 use crate::isa::{REGS, Stage};
@@ -24,9 +24,10 @@ const SLOTS: usize = u8::MAX as usize + 1;
 /// The statistics of one draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// Vertices that a vertex unit ran.
+    /// Vertices that a vertex unit ran. [`Gpu::draw`] may run some that no index names.
     pub vertices: u64,
-    /// Vertices that reused the outputs of an earlier one.
+    /// Vertices that reused the outputs of an earlier one: where each runs once, what the indices
+    /// exceed [`Report::vertices`] by.
     pub reused: u64,
     /// Runs of the geometry unit.
     pub geometry_runs: u64,
@@ -37,8 +38,37 @@ pub struct Report {
     /// [`Exit::Fuel`] if a vertex ran out of fuel: the draw ends there. Otherwise [`Exit::End`], or
     /// the first other exit of the vertex program.
     pub vertex_exit: Exit,
-    /// The same of the geometry program.
+    /// The same of the geometry program, whose runs a draw ends at likewise.
     pub geometry_exit: Exit,
+}
+
+impl Report {
+    /// Whether a run of either unit ran out of fuel, which ends the draw.
+    pub(super) fn ended(&self) -> bool {
+        self.vertex_exit == Exit::Fuel || self.geometry_ended()
+    }
+
+    /// Whether a run of the geometry unit ran out of fuel: it takes no further vertex.
+    pub(super) fn geometry_ended(&self) -> bool {
+        self.geometry_exit == Exit::Fuel
+    }
+
+    /// Notes how runs of the vertex unit ended.
+    pub(super) fn note_vertices(&mut self, exit: Exit) {
+        note(&mut self.vertex_exit, exit);
+    }
+
+    /// Notes how a run of the geometry unit ended.
+    pub(super) fn note_geometry(&mut self, exit: Exit) {
+        note(&mut self.geometry_exit, exit);
+    }
+}
+
+/// Keeps the first exit that is not [`Exit::End`], unless a later one ends the draw.
+fn note(kept: &mut Exit, exit: Exit) {
+    if exit == Exit::Fuel || *kept == Exit::End {
+        *kept = exit;
+    }
 }
 
 impl Default for Report {
@@ -56,6 +86,9 @@ pub(super) struct Scratch {
     pending: usize,
     outputs: Vec<Registers>,
     order: Vec<StreamItem>,
+    ids: Vec<u32>,
+    pub(super) rows: VertexRows,
+    pub(super) whole: Buffers,
 }
 
 /// An element of the stream that leaves the vertex units, in drawing order.
@@ -84,7 +117,7 @@ impl Gpu {
         self.state.geometry_input = GeometryInput::default();
         let mut draw = ActiveDraw::new(self, sink);
         for vertex in vertices {
-            if draw.ended() {
+            if draw.report.ended() {
                 break;
             }
             draw.vertex(vertex.borrow());
@@ -104,37 +137,10 @@ impl Gpu {
         sink: &mut dyn Sink,
     ) -> Report {
         self.state.geometry_input = GeometryInput::default();
-        cache.begin();
-        let mut draw = ActiveDraw::new(self, sink);
-        let counted = draw.geometry.as_ref().is_some_and(|g| matches!(g.mode, GeometryMode::Variable { .. }));
-        let mut left = 0;
-        for index in indices {
-            if draw.ended() {
-                break;
-            }
-            if counted && left == 0 {
-                left = index;
-                draw.count(index);
-                continue;
-            }
-            left = left.saturating_sub(1);
-            match cache.lookup(index) {
-                Lookup::Run => {
-                    draw.vertex(&fetch(index));
-                }
-                Lookup::Store(slot) => {
-                    let position = draw.vertex(&fetch(index));
-                    draw.cached[usize::from(slot)] = Some(position);
-                }
-                Lookup::Reuse(slot) => match draw.cached[usize::from(slot)] {
-                    Some(position) => draw.reuse(position),
-                    None => {
-                        draw.vertex(&fetch(index));
-                    }
-                },
-            }
-        }
-        draw.finish()
+        let draw = ActiveDraw::new(self, sink);
+        let (registers, attributes) = (draw.registers, draw.attributes);
+        let fetch = |index, to: &mut Registers| permute(&registers[..attributes], &fetch(index), to);
+        draw.elements(indices.into_iter(), fetch, cache)
     }
 
     /// Draws vertices of immediate mode ([`Effect::Vertex`](super::Effect::Vertex)). An incomplete
@@ -142,14 +148,23 @@ impl Gpu {
     pub fn draw_immediate(&mut self, vertices: &[Attributes], sink: &mut dyn Sink) -> Report {
         let mut draw = ActiveDraw::new(self, sink);
         for vertex in vertices {
+            if draw.report.ended() {
+                break;
+            }
             draw.vertex(vertex);
         }
         draw.finish()
     }
 }
 
+/// Stores attributes in their registers. Registers without an attribute hold old values; the input
+/// mask excludes them.
+fn permute(registers: &[u8], attributes: &Attributes, to: &mut Registers) {
+    registers.iter().zip(attributes).for_each(|(&register, attribute)| to[usize::from(register)] = *attribute);
+}
+
 /// A draw in progress.
-struct ActiveDraw<'a> {
+pub(super) struct ActiveDraw<'a> {
     state: &'a mut State,
     scratch: &'a mut Scratch,
     sink: &'a mut dyn Sink,
@@ -159,8 +174,7 @@ struct ActiveDraw<'a> {
     attributes: usize,
     input_mask: u16,
     output_mask: u16,
-    mapping: OutputMapping,
-    topology: Topology,
+    configuration: &'a DrawConfiguration,
     geometry: Option<Geometry>,
     /// The output position of each vertex cache slot.
     cached: [Option<u16>; SLOTS],
@@ -168,19 +182,20 @@ struct ActiveDraw<'a> {
 }
 
 impl<'a> ActiveDraw<'a> {
-    fn new(gpu: &'a mut Gpu, sink: &'a mut dyn Sink) -> ActiveDraw<'a> {
-        let Gpu { engine, state, vertex, geometry, upload_stats, scratch } = gpu;
+    pub(super) fn new(gpu: &'a mut Gpu, sink: &'a mut dyn Sink) -> ActiveDraw<'a> {
+        let Gpu { engine, state, vertex, geometry, upload_stats, configuration, scratch } = gpu;
         let file = &state.registers;
-        let topology = Topology::from_register(file.get(PRIMITIVE_CONFIG));
-        let shader = vertex.get(engine, &state.vertex, file.entry(Stage::Vertex), upload_stats);
+        let configuration = DrawConfiguration::get(configuration, file, sink.format(), &mut scratch.rows);
+        let shader = vertex.get(engine, &state.vertex, file.entry(Stage::Vertex), upload_stats).clone();
         let geometry = file.has_geometry().then(|| {
             let shader = geometry.get(engine, &state.geometry, file.entry(Stage::Geometry), upload_stats);
-            Geometry::new(file, topology, shader)
+            Geometry::new(file, configuration.topology, shader.clone())
         });
         let (registers, attributes) = (file.permutation(Stage::Vertex), file.attributes(Stage::Vertex));
         // A panic of a sink or host in an earlier draw may have left items.
         scratch.pending = 0;
         scratch.order.clear();
+        scratch.rows.prepare(&configuration.plan, SLOTS + BATCH);
         scratch.inputs.resize(BATCH, [[0.0; 4]; REGS]);
         scratch.outputs.resize(SLOTS + BATCH, [[0.0; 4]; REGS]);
         ActiveDraw {
@@ -189,8 +204,7 @@ impl<'a> ActiveDraw<'a> {
             attributes,
             input_mask: registers[..attributes].iter().fold(0, |mask, n| mask | 1 << n),
             output_mask: file.output_mask(Stage::Vertex),
-            mapping: OutputMapping::new(&file.output_map(Stage::Vertex)),
-            topology,
+            configuration,
             geometry,
             cached: [None; SLOTS],
             report: Report::default(),
@@ -200,22 +214,63 @@ impl<'a> ActiveDraw<'a> {
         }
     }
 
-    /// Adds a vertex that must run. Returns the position of its outputs, valid until [`BATCH`] more
-    /// vertices are added.
-    fn vertex(&mut self, attributes: &Attributes) -> u16 {
+    /// Draws the vertices of an index stream. `fetch` stores the input registers of an index.
+    pub(super) fn elements(
+        mut self,
+        indices: impl Iterator<Item = u32>,
+        mut fetch: impl FnMut(u32, &mut Registers),
+        cache: &mut dyn VertexCache,
+    ) -> Report {
+        cache.begin();
+        let draw = &mut self;
+        let counted = draw.geometry.as_ref().is_some_and(|g| matches!(g.mode, GeometryMode::Variable { .. }));
+        let mut left = 0;
+        for index in indices {
+            if draw.report.ended() {
+                break;
+            }
+            if counted && left == 0 {
+                left = index;
+                draw.count(index);
+                continue;
+            }
+            left = left.saturating_sub(1);
+            match cache.lookup(index) {
+                Lookup::Run => fetch(index, draw.add()),
+                Lookup::Store(slot) => {
+                    fetch(index, draw.add());
+                    draw.cached[usize::from(slot)] = Some(draw.last());
+                }
+                Lookup::Reuse(slot) => match draw.cached[usize::from(slot)] {
+                    Some(position) => draw.reuse(position),
+                    None => fetch(index, draw.add()),
+                },
+            }
+        }
+        self.finish()
+    }
+
+    /// Adds a vertex that must run.
+    fn vertex(&mut self, attributes: &Attributes) {
+        let (registers, attribute_count) = (self.registers, self.attributes);
+        permute(&registers[..attribute_count], attributes, self.add());
+    }
+
+    /// Adds a vertex that must run, and returns its input registers.
+    fn add(&mut self) -> &mut Registers {
         if self.scratch.pending == BATCH {
             self.flush();
             self.save_cached_outputs();
         }
         let Scratch { inputs, pending, order, .. } = &mut *self.scratch;
-        // Registers without an attribute hold old values; the mask excludes them.
-        for (&register, attribute) in self.registers[..self.attributes].iter().zip(attributes) {
-            inputs[*pending][usize::from(register)] = *attribute;
-        }
-        let position = (SLOTS + *pending) as u16;
         *pending += 1;
-        order.push(StreamItem::Vertex(position));
-        position
+        order.push(StreamItem::Vertex((SLOTS + *pending - 1) as u16));
+        &mut inputs[*pending - 1]
+    }
+
+    /// The position of the last added vertex's outputs, valid until [`BATCH`] more are added.
+    fn last(&self) -> u16 {
+        (SLOTS + self.scratch.pending - 1) as u16
     }
 
     fn reuse(&mut self, position: u16) {
@@ -242,20 +297,13 @@ impl<'a> ActiveDraw<'a> {
         self.report
     }
 
-    /// Whether a vertex has run out of fuel, which ends the draw.
-    fn ended(&self) -> bool {
-        self.report.vertex_exit == Exit::Fuel
-    }
-
     /// Runs the pending vertices and sends the stream on.
     fn flush(&mut self) {
-        if self.ended() {
-            self.scratch.order.clear();
-            self.scratch.pending = 0;
+        if self.report.ended() {
+            self.drop_stream(0);
             return;
         }
-        let Scratch { inputs, pending, outputs, order } = &mut *self.scratch;
-        let State { registers, vertex, geometry, geometry_input: input, assembly, .. } = &mut *self.state;
+        let Scratch { inputs, pending, outputs, .. } = &mut *self.scratch;
         let mut batch = Batch {
             inputs: (&inputs[..*pending]).into(),
             outputs: (&mut outputs[SLOTS..]).into(),
@@ -266,28 +314,30 @@ impl<'a> ActiveDraw<'a> {
             layout: VertexLayout::Aos,
         };
         if !batch.inputs.is_empty() {
+            let vertex = &mut self.state.vertex;
             let BatchExit { exit, ran } = self.shader.run_batch(&vertex.uniforms, &mut vertex.unit, &mut batch);
-            if exit == Exit::Fuel || self.report.vertex_exit == Exit::End {
-                self.report.vertex_exit = exit;
-            }
+            self.report.note_vertices(exit);
             if ran < *pending {
-                // The draw ends here: what follows in the stream has no outputs.
-                let beyond =
-                    |item: &StreamItem| matches!(item, StreamItem::Vertex(at) if usize::from(*at) >= SLOTS + ran);
-                let end = order.iter().position(beyond).unwrap_or(order.len());
-                order.truncate(end);
-                *pending = ran;
+                self.drop_stream(ran);
             }
         }
-        self.report.vertices += std::mem::take(pending) as u64;
+        let Scratch { pending, outputs, order, ids, rows, .. } = &mut *self.scratch;
+        let State { registers, geometry, geometry_input: input, assembly, .. } = &mut *self.state;
+        let ran = SLOTS..SLOTS + std::mem::take(pending);
+        self.report.vertices += ran.len() as u64;
         match &self.geometry {
             None => {
-                for item in order.drain(..) {
-                    let StreamItem::Vertex(position) = item else { continue };
-                    let vertex = self.mapping.apply(&outputs[usize::from(position)]);
-                    let completed = assembly.push(self.topology, &vertex, false, self.sink);
-                    self.report.triangles += u64::from(completed);
-                }
+                let DrawConfiguration { mapping, plan, topology, .. } = self.configuration;
+                let stride = plan.format().stride();
+                plan.apply(outputs[ran.clone()].as_flattened(), REGS, rows.rows(stride, ran));
+                let (mut assembler, carried) = rows.begin(plan, *topology, assembly);
+                ids.clear();
+                ids.extend(order.drain(..).filter_map(|item| match item {
+                    StreamItem::Vertex(position) => Some(u32::from(position) + carried as u32),
+                    StreamItem::Count(_) => None,
+                }));
+                self.report.triangles += rows.send(stride, carried, &mut assembler, ids, SLOTS + BATCH, self.sink);
+                assembler.save(assembly, |id| mapping.apply(&outputs[id as usize - carried]));
             }
             Some(unit) => {
                 let (report, sink) = (&mut self.report, &mut *self.sink);
@@ -299,17 +349,33 @@ impl<'a> ActiveDraw<'a> {
                         }
                         StreamItem::Count(count) => unit.vertex_count(count, &mut context),
                     }
+                    if context.report.geometry_ended() {
+                        break;
+                    }
                 }
             }
         }
     }
 
+    /// Drops all pending vertices but the first `ran`, and the stream from the first item on that
+    /// needs one of the others: the draw ends there.
+    fn drop_stream(&mut self, ran: usize) {
+        let Scratch { pending, order, .. } = &mut *self.scratch;
+        let beyond = |item: &StreamItem| matches!(item, StreamItem::Vertex(at) if usize::from(*at) >= SLOTS + ran);
+        let end = if ran == 0 { 0 } else { order.iter().position(beyond).unwrap_or(order.len()) };
+        let dropped = order.drain(end..).filter(|item| matches!(item, StreamItem::Vertex(_))).count();
+        self.report.reused -= (dropped - (*pending - ran)) as u64;
+        *pending = ran;
+    }
+
     /// Moves cached outputs out of the area that the next batch overwrites.
     fn save_cached_outputs(&mut self) {
-        let outputs = &mut self.scratch.outputs;
+        let Scratch { outputs, rows, .. } = &mut *self.scratch;
+        let stride = self.configuration.plan.format().stride();
         for (slot, position) in self.cached.iter_mut().enumerate() {
             if let Some(position) = position.as_mut().filter(|position| usize::from(**position) >= SLOTS) {
                 outputs[slot] = outputs[usize::from(*position)];
+                rows.copy(stride, usize::from(*position), slot);
                 *position = slot as u16;
             }
         }

@@ -14,7 +14,7 @@ use super::upload::ShaderState;
 use super::{Attributes, Report, Sink};
 use crate::engine::Shader;
 use crate::isa::{REGS, Stage};
-use crate::state::{Emitter, Exit, Registers, Vec4};
+use crate::state::{Emitter, Registers, Vec4};
 
 /// How vertices become the input of a geometry program. 3dbrew documents two constants; the fields
 /// are those that libctru writes and Azahar reads.
@@ -114,7 +114,7 @@ impl Geometry {
     }
 
     /// Takes a vertex: the registers of `outputs` that `mask` selects.
-    pub(super) fn vertex(&self, mask: u16, outputs: &Registers, context: &mut GeometryContext<'_>) {
+    pub(super) fn vertex(&self, mask: u16, outputs: &[Vec4], context: &mut GeometryContext<'_>) {
         let vectors = compact(mask, outputs);
         let vectors = &vectors[..self.outputs];
         match self.mode {
@@ -174,9 +174,7 @@ impl Geometry {
         };
         let exit = self.shader.run_geometry(uniforms, unit, &mut emitter);
         context.report.geometry_runs += 1;
-        if context.report.geometry_exit == Exit::End {
-            context.report.geometry_exit = exit;
-        }
+        context.report.note_geometry(exit);
         // As hardware does after each run. The register and the uniform are the same bits, so a
         // write of the upper byte can clear it.
         uniforms.b |= B15;
@@ -195,9 +193,9 @@ fn store(context: &mut GeometryContext<'_>, uniform: usize, vector: &Vec4) {
 }
 
 /// Moves the registers that `mask` selects to the front, in order; zeros follow.
-fn compact(mask: u16, outputs: &Registers) -> Attributes {
+fn compact(mask: u16, outputs: &[Vec4]) -> Attributes {
     let mut vectors = [[0.0; 4]; REGS];
-    let selected = (0..REGS).filter(|n| mask >> n & 1 != 0);
+    let selected = (0..REGS.min(outputs.len())).filter(|n| mask >> n & 1 != 0);
     selected.zip(&mut vectors).for_each(|(n, vector)| *vector = outputs[n]);
     vectors
 }

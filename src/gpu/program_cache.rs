@@ -55,7 +55,7 @@ impl ProgramCache {
         memory: &ShaderState,
         entry: Entry,
         stats: &mut UploadStats,
-    ) -> Shader {
+    ) -> &Shader {
         if self.changed {
             stats.comparisons += 1;
             let code = &memory.code[..memory.code.len().min(MAX_CODE_WORDS)];
@@ -72,15 +72,15 @@ impl ProgramCache {
             self.changed = false;
         }
         let CachedProgram { program, shaders } = self.programs.first_mut().expect("present unless words changed");
-        if let Some((_, shader)) = shaders.iter().find(|(pc, _)| *pc == entry.pc) {
-            return shader.clone();
-        }
-        stats.lookups += 1;
-        let shader = engine.own_shader(program, entry);
-        if shaders.len() == ENTRIES {
-            shaders.remove(0);
-        }
-        shaders.push((entry.pc, shader.clone()));
-        shader
+        let position = shaders.iter().position(|(pc, _)| *pc == entry.pc).unwrap_or_else(|| {
+            stats.lookups += 1;
+            let shader = engine.own_shader(program, entry);
+            if shaders.len() == ENTRIES {
+                shaders.remove(0);
+            }
+            shaders.push((entry.pc, shader));
+            shaders.len() - 1
+        });
+        &shaders[position].1
     }
 }

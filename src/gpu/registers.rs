@@ -17,8 +17,24 @@ pub const REGISTERS: usize = 0x300;
 pub const SH_OUTMAP_TOTAL: u16 = 0x04F;
 /// The first of seven words, one per slot: the semantics of x, y, z, w.
 pub const SH_OUTMAP_O0: u16 = 0x050;
+/// Bits 28:1: the address, an eighth, that offsets of arrays and indices count from.
+pub const ATTRIBBUFFERS_LOC: u16 = 0x200;
+/// Types of attributes 0-7, four bits each: component format in bits 1:0, components minus 1 in
+/// bits 3:2.
+pub const ATTRIBBUFFERS_FORMAT_LOW: u16 = 0x201;
+/// Types of attributes 8-11; bits 27:16: attributes without an array.
+pub const ATTRIBBUFFERS_FORMAT_HIGH: u16 = 0x202;
+/// The first of twelve groups of three: offset; components 0-7 of a vertex; components 8-11, stride
+/// in bits 23:16, number of components in bits 31:28.
+pub const ATTRIBBUFFER0_OFFSET: u16 = 0x203;
+/// Bits 27:0: offset. Bit 31: indices have 16 bits, not 8.
+pub const INDEXBUFFER_CONFIG: u16 = 0x227;
+/// Vertices or indices of a draw.
+pub const NUMVERTICES: u16 = 0x228;
 /// Bits 1:0 are 2 when the geometry unit is in use, 0 when not.
 pub const GEOSTAGE_CONFIG: u16 = 0x229;
+/// The first vertex of a draw without indices.
+pub const VERTEX_OFFSET: u16 = 0x22A;
 /// Draws vertices in order.
 pub const DRAWARRAYS: u16 = 0x22E;
 /// Draws vertices in the order of an index stream.
@@ -140,6 +156,24 @@ pub(super) fn byte_mask(mask: u8) -> u32 {
 pub(super) fn merge(old: u32, value: u32, mask: u8) -> u32 {
     let bits = byte_mask(mask);
     old & !bits | value & bits
+}
+
+/// Whether a [`DrawConfiguration`](super::configuration::DrawConfiguration) derives from register
+/// `id`.
+pub(super) fn configures_draws(id: u16) -> bool {
+    use offset::*;
+    match block_offset(id) {
+        Some((stage, at)) => {
+            stage == Stage::Vertex
+                && matches!(
+                    at,
+                    INPUTBUFFER_CONFIG | ATTRIBUTES_PERMUTATION_LOW | ATTRIBUTES_PERMUTATION_HIGH | OUTMAP_MASK
+                )
+        }
+        None => {
+            matches!(id, SH_OUTMAP_TOTAL..=0x056 | ATTRIBBUFFERS_FORMAT_LOW..INDEXBUFFER_CONFIG | PRIMITIVE_CONFIG)
+        }
+    }
 }
 
 /// All registers as last written. The memories that index and data registers access are in

@@ -4,6 +4,7 @@
 mod hostile;
 mod streams;
 pub(crate) mod traps;
+mod whole_draws;
 
 use super::registers::*;
 use super::*;
@@ -138,13 +139,15 @@ struct Memory {
     vertices: Vec<Attributes>,
     indices: Vec<u32>,
     cache: Option<RoundRobin>,
+    /// Whether the library fetches the vertices, from memory in the format of the console.
+    is_guest: bool,
     fetched: Vec<u32>,
     writes: usize,
     triangles: Vec<[Semantics; 3]>,
     report: Report,
 }
 
-impl Sink for Memory {
+impl TriangleSink for Memory {
     fn triangle(&mut self, vertices: [&Semantics; 3]) {
         self.triangles.push(vertices.map(|v| *v));
     }
@@ -153,6 +156,10 @@ impl Sink for Memory {
 impl Host for Memory {
     fn draw(&mut self, gpu: &mut Gpu, draw: Draw) {
         let vertices = self.vertices.clone();
+        if self.is_guest {
+            self.report = self.draw_from_guest_memory(gpu, draw, &vertices);
+            return;
+        }
         self.report = match draw {
             Draw::Arrays => gpu.draw_arrays(&vertices, self),
             Draw::Elements => {
@@ -175,6 +182,34 @@ impl Host for Memory {
     fn wrote(&mut self, gpu: &Gpu, write: Write) {
         let _ = gpu.read(write.id);
         self.writes += 1;
+    }
+}
+
+impl Memory {
+    /// One array of twelve attributes of four floats, and indices of 16 bits.
+    fn draw_from_guest_memory(&mut self, gpu: &mut Gpu, draw: Draw, vertices: &[Attributes]) -> Report {
+        const START: u32 = 0x1000_0000;
+        let mut memory: Vec<u8> =
+            vertices.iter().flat_map(|v| v[..12].as_flattened()).flat_map(|x| x.to_le_bytes()).collect();
+        let config = 1 << 31 | memory.len() as u32;
+        memory.extend(self.indices.iter().flat_map(|&n| (n as u16).to_le_bytes()));
+        let count = if draw == Draw::Arrays { vertices.len() } else { self.indices.len() };
+        for (id, value) in [
+            (ATTRIBBUFFERS_LOC, START >> 3),
+            (ATTRIBBUFFERS_FORMAT_LOW, u32::MAX),
+            (ATTRIBBUFFERS_FORMAT_HIGH, 0xFFFF),
+            (ATTRIBBUFFER0_OFFSET, 0),
+            (ATTRIBBUFFER0_OFFSET + 1, 0x7654_3210),
+            (ATTRIBBUFFER0_OFFSET + 2, 12 << 28 | 192 << 16 | 0xBA98),
+            (INDEXBUFFER_CONFIG, config),
+            (NUMVERTICES, count as u32),
+            (VERTEX_OFFSET, 0),
+        ] {
+            assert_eq!(gpu.write(id, value, 15), Effect::None);
+        }
+        let arrays = [(START, &memory[..])];
+        let vertex_cache = if self.cache.is_some() { 64 } else { 0 };
+        gpu.draw(draw, &Regions(&arrays), &DrawOptions { vertex_cache, ..DrawOptions::default() }, self)
     }
 }
 
@@ -210,8 +245,11 @@ fn play(list: &List, vertices: &[f32], indices: &[u32]) -> Console {
 }
 
 fn play_with(list: &List, vertices: &[f32], indices: &[u32], cache: Option<RoundRobin>) -> Console {
-    let [mut native, interpreted] = [BackendChoice::NativeRequired, BackendChoice::Oracle].map(|backend| {
+    let backends = [BackendChoice::NativeRequired, BackendChoice::Oracle, BackendChoice::NativeRequired];
+    let mut is_guest = [false, false, true].into_iter();
+    let [mut native, interpreted, guest] = backends.map(|backend| {
         let mut console = Console::new(backend);
+        console.memory.is_guest = is_guest.next().expect("one for each");
         console.memory.vertices = vertices.iter().map(|&x| vertex(x)).collect();
         console.memory.indices = indices.to_vec();
         console.memory.cache = cache.clone();
@@ -229,6 +267,13 @@ fn play_with(list: &List, vertices: &[f32], indices: &[u32], cache: Option<Round
     };
     assert_eq!(bits(&native), bits(&interpreted), "both engines give the same triangles");
     assert_eq!(native.memory.report, interpreted.memory.report);
+    if indices.iter().all(|&n| (n as usize) < vertices.len()) {
+        assert_eq!(bits(&native), bits(&guest), "the library fetches the same vertices");
+        let [mut want, got] = [&native, &guest].map(|console| console.memory.report);
+        // Independent vertices run once each, whatever the cache.
+        (want.vertices, want.reused) = (got.vertices, got.reused);
+        assert_eq!(want, got);
+    }
     assert_eq!(native.memory.writes, Commands::new(&list.0).count());
     native.memory.writes = 0;
     native

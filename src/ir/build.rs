@@ -6,7 +6,7 @@
 //! becomes a merge, and an unmasked MOV is copy-propagated.
 //!
 //! Each kind of exit has one block, which stores the state variables. Each edge that costs fuel
-//! gets a block that pays it.
+//! gets a block that pays it, unless no run can exhaust the fuel.
 
 use super::cfg::{self, Cfg, Step};
 use super::{Block, BranchTest, Edge, Form, Func, Inst, Mem, Node, Terminator, Type, Value};
@@ -84,7 +84,8 @@ struct PendingEdge {
 
 pub(super) struct Builder {
     pub(super) func: Func,
-    fuel: u32,
+    /// `None`: no run exhausts it.
+    fuel: Option<u32>,
     /// State variables that the program writes and that live in values.
     written: Vec<StateVar>,
     /// Whether an EMIT can toggle the bank.
@@ -109,10 +110,12 @@ impl Func {
     /// Builds `form` of `cfg`. `fuel` pays for the backward transfers of a run.
     pub fn build(cfg: &Cfg, fuel: u32, form: Form) -> Func {
         let empty = Env([None; StateVar::COUNT]);
-        let (written, emits) = written(cfg, form);
+        // The memory form is a yardstick, so it checks every transfer.
+        let suffices = form == Form::Ssa && fuel_suffices(cfg, fuel);
+        let (written, emits) = written(cfg, form, !suffices);
         let mut b = Builder {
             func: Func { entry: cfg.entry, form, nodes: Vec::new(), blocks: Vec::new() },
-            fuel,
+            fuel: (!suffices).then_some(fuel),
             written,
             emits,
             initial: empty.clone(),
@@ -130,8 +133,24 @@ impl Func {
     }
 }
 
+/// Whether no run exhausts the fuel: the graph has no cycle, and its costliest path costs no more.
+fn fuel_suffices(cfg: &Cfg, fuel: u32) -> bool {
+    // What the costliest path to each block costs.
+    let mut costs = vec![0u32; cfg.blocks.len()];
+    for (from, block) in cfg.blocks.iter().enumerate() {
+        for edge in block.term.edges() {
+            // Blocks are in reverse postorder.
+            if edge.to <= from {
+                return false;
+            }
+            costs[edge.to] = costs[edge.to].max(costs[from].saturating_add(edge.fuel));
+        }
+    }
+    costs.iter().all(|&cost| cost <= fuel)
+}
+
 /// The state variables that the program writes and the form keeps in values, and whether it emits.
-fn written(cfg: &Cfg, form: Form) -> (Vec<StateVar>, bool) {
+fn written(cfg: &Cfg, form: Form, checks_fuel: bool) -> (Vec<StateVar>, bool) {
     let mut set = [false; StateVar::COUNT];
     let mut emits = false;
     let mut mark = |p: StateVar| set[usize::from(p.0)] = true;
@@ -169,7 +188,7 @@ fn written(cfg: &Cfg, form: Form) -> (Vec<StateVar>, bool) {
                 Step::Inst(..) => {}
             }
         }
-        if block.term.edges().any(|e| e.fuel != 0) {
+        if checks_fuel && block.term.edges().any(|e| e.fuel != 0) {
             mark(StateVar::FUEL);
         }
     }
@@ -256,7 +275,7 @@ impl Builder {
 
     /// The graph's edge `e`, through a fuel check if it costs fuel.
     fn follow(&mut self, from: usize, edge: usize, e: cfg::Edge) -> Edge {
-        if e.fuel == 0 {
+        if e.fuel == 0 || self.fuel.is_none() {
             return self.add_edge(from, edge, e.to + 1);
         }
         let check = self.new_block(self.pc);
@@ -459,7 +478,7 @@ impl Builder {
             return value;
         }
         let value = match var {
-            StateVar::FUEL => self.func.value(Node::Int(self.fuel as i32)),
+            StateVar::FUEL => self.func.value(Node::Int(self.fuel.unwrap_or_default() as i32)),
             // A counter that no LOOP has set can't be read; the value only fills a parameter.
             _ if var > StateVar::BANK => self.func.value(Node::Int(0)),
             _ => {

@@ -155,20 +155,38 @@ type NodeId = usize;
 
 /// One outcome of a node's instruction. Edges of its terminator name nodes instead of blocks.
 #[derive(Clone, Copy, Debug)]
-struct Outcome(Terminator);
+pub(crate) struct Outcome(pub(crate) Terminator);
 
+/// A `(pc, scopes)` state.
 #[derive(Clone, Debug)]
-struct Node {
-    pc: Pc,
-    scopes: Scopes,
+pub(crate) struct Node {
+    /// The word that is about to be executed.
+    pub(crate) pc: Pc,
+    /// Open scopes before it.
+    pub(crate) scopes: Scopes,
     step: Option<Step>,
-    out: Out,
+    /// What follows it.
+    pub(crate) out: Out,
 }
 
+/// The outcomes of a node's instruction.
 #[derive(Clone, Copy, Debug)]
-enum Out {
+pub(crate) enum Out {
+    /// Without a condition.
     One(Outcome),
+    /// If the test holds, and otherwise.
     Two(Test, Outcome, Outcome),
+}
+
+impl Out {
+    /// The nodes that may follow.
+    pub(crate) fn successors(&self) -> impl Iterator<Item = usize> {
+        let (a, b) = match self {
+            Out::One(a) => (a, None),
+            Out::Two(_, a, b) => (a, Some(b)),
+        };
+        a.0.edges().chain(b.into_iter().flat_map(|b| b.0.edges())).map(|edge| edge.to)
+    }
 }
 
 impl Cfg {
@@ -205,6 +223,11 @@ impl Explored {
     /// The addresses of all words that the entry can execute, ascending.
     pub fn reachable(&self) -> &[Pc] {
         &self.reachable
+    }
+
+    /// All states; the first is the entry. Edges are indices here.
+    pub(crate) fn nodes(&self) -> &[Node] {
+        &self.nodes
     }
 
     /// Bytes of memory it occupies.

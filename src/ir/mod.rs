@@ -27,7 +27,8 @@ pub mod build;
 pub mod cfg;
 mod insts;
 mod order;
-mod print;
+pub(crate) mod print;
+pub mod register_set;
 pub mod simplify;
 #[cfg(test)]
 mod tests;

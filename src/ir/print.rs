@@ -257,7 +257,7 @@ fn plain(inst: &isa::Inst) -> String {
 }
 
 /// A condition of a graph's terminator.
-fn test(t: &isa::Test) -> String {
+pub(crate) fn test(t: &isa::Test) -> String {
     match t {
         isa::Test::Bool { id, value } => format!("{}b{id}", if *value { "" } else { "!" }),
         isa::Test::Flags(cond) => {

@@ -150,6 +150,23 @@ pub(crate) struct BatchFrame {
     /// The start of the last group.
     pub(crate) last_inputs: *const Vec4,
     pub(crate) last_outputs: *mut Vec4,
+    /// The written masks of the first vertex, one word each, [`written_mask_stride`] words apart:
+    /// not zero if the vertex wrote the components of the mask. The next words are those of the
+    /// vertices after it.
+    pub(crate) written: *mut u32,
+    /// The same of the start of the last group.
+    pub(crate) last_written: *mut u32,
+}
+
+/// Most masks of written components that batch code may have.
+pub(crate) const MAX_WRITTEN_MASKS: usize = 16;
+/// Words of the memory for written masks.
+pub(crate) const WRITTEN_WORDS: usize = 4096;
+
+/// Words from one mask of a vertex to the next: the vertices that fit one call of code with `masks`
+/// masks. Whole pairs of groups fit.
+pub(crate) const fn written_mask_stride(masks: usize) -> usize {
+    WRITTEN_WORDS / masks / (2 * GROUP) * (2 * GROUP)
 }
 
 /// Offsets in a [`BatchFrame`].
@@ -158,6 +175,8 @@ pub(crate) const BATCH_END: i32 = offset_of!(BatchFrame, end) as i32;
 pub(crate) const BATCH_DONE: i32 = offset_of!(BatchFrame, done) as i32;
 pub(crate) const BATCH_LAST_INPUTS: i32 = offset_of!(BatchFrame, last_inputs) as i32;
 pub(crate) const BATCH_LAST_OUTPUTS: i32 = offset_of!(BatchFrame, last_outputs) as i32;
+pub(crate) const BATCH_WRITTEN: i32 = offset_of!(BatchFrame, written) as i32;
+pub(crate) const BATCH_LAST_WRITTEN: i32 = offset_of!(BatchFrame, last_written) as i32;
 pub(crate) const BATCH_INPUT_STRIDE: i32 = offset_of!(BatchFrame, input_stride) as i32;
 pub(crate) const BATCH_OUTPUT_STRIDE: i32 = offset_of!(BatchFrame, output_stride) as i32;
 pub(crate) const BATCH_OUTPUT_MASK: i32 = offset_of!(BatchFrame, output_mask) as i32;

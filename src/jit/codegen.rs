@@ -12,8 +12,8 @@ use super::{batch, estimate, vertex};
 use crate::ir::analysis::multiplies;
 use crate::ir::cfg::{Cfg, Explored, Limits};
 use crate::ir::{Form, Func, Inst};
-use crate::isa::Stage;
 use crate::isa::numeric::Precision;
+use crate::isa::{Pc, Stage};
 use crate::kernel::{Config, Unsupported};
 use crate::layout::Layout;
 use crate::program::{Entry, Program};
@@ -128,14 +128,14 @@ impl CodeGenerator {
     /// SSA -> CLIF for batches, in `scratch`.
     pub(super) fn batch_clif(
         &self,
-        func: &Func,
         plan: &BatchPlan,
         variant: BatchVariant,
         config: &Config,
         scratch: &mut Scratch,
     ) -> BatchShape {
         let (out, builder, machine) = self.begin(config, scratch);
-        batch::lower(func, plan, variant, out, builder, machine)
+        check(&plan.func, "planned");
+        batch::lower(plan, variant, out, builder, machine)
     }
 
     /// An empty function with the signature of compiled code.
@@ -163,8 +163,8 @@ impl CodeGenerator {
                 let interleaved = policy::interleaves(self.settings.interleave, &func);
                 let variant = BatchVariant { layout: VertexLayout::Aos, interleaved };
                 let plan = BatchPlan::new(&func, variant.layout, config.precision)?;
-                plan.check_size(&func, interleaved)?;
-                Some(self.batch_clif(&func, &plan, variant, config, &mut scratch))
+                plan.check_size(interleaved)?;
+                Some(self.batch_clif(&plan, variant, config, &mut scratch))
             }
             _ => {
                 let products = self.products(&func, config.precision);
@@ -185,8 +185,10 @@ impl CodeGenerator {
             .compile(&*self.isa, &mut Default::default())
             .map_err(|e| Unsupported::Codegen { message: e.inner.to_string() })?;
         let host = compiled.vcode.clone().unwrap_or_default();
-        let bytes = compiled.code_buffer().len();
-        Ok(Stages { batch: None, cfg: cfg.to_string(), ssa: func.to_string(), clif, host, bytes })
+        let code = compiled.code_buffer().to_vec();
+        let located = compiled.buffer.get_srclocs_sorted().iter().filter(|range| !range.loc.is_default());
+        let ranges = located.filter_map(|r| Some((r.start..r.end, Pc::try_from(r.loc.bits()).ok()?))).collect();
+        Ok(Stages { batch: None, cfg: cfg.to_string(), ssa: func.to_string(), clif, host, code, ranges })
     }
 }
 

@@ -85,15 +85,16 @@ pub(super) fn vertex_instructions(func: &Func, products: Products, precision: Pr
 }
 
 /// The bound for batch code.
-pub(super) fn batch_instructions(func: &Func, plan: &BatchPlan, interleaved: bool) -> usize {
-    let blocks: usize = func.blocks.iter().map(|block| batch_block(func, plan, block)).sum();
+pub(super) fn batch_instructions(plan: &BatchPlan, interleaved: bool) -> usize {
+    let blocks: usize = plan.func.blocks.iter().map(|block| batch_block(plan, block)).sum();
     let predicated = blocks.min(MAX_PREDICATED_INSTRUCTIONS);
-    let total = 256 + blocks + predicated;
+    let total = 256 + blocks + predicated + 16 * plan.written_masks.len();
     if interleaved { 2 * total } else { total }
 }
 
 /// The bound for one block in batch code.
-pub(super) fn batch_block(func: &Func, plan: &BatchPlan, block: &Block) -> usize {
+pub(super) fn batch_block(plan: &BatchPlan, block: &Block) -> usize {
+    let func = &plan.func;
     let live = |value: Value| plan.live[value.0 as usize].count_ones() as usize;
     let insts = block.insts.iter().map(|(_, inst)| match *inst {
         Inst::Def(value) if live(value) == 0 => 0,

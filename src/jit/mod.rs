@@ -216,21 +216,22 @@ impl Source {
         let (start, mut scratch) = (Instant::now(), Scratch::default());
         generator.vertex_clif(func, products, stores, &self.config, &mut scratch);
         timings.lower = start.elapsed();
-        self.install(&mut scratch, profile::kind(generator.variant, products, stores), 1, timings)
+        self.install(&mut scratch, profile::kind(generator.variant, products, stores), 1, 0, timings)
     }
 
     /// Installs the function in `scratch`, `kind` in profiles, whose vertices come in multiples of
-    /// `step`.
+    /// `step`, with this many written masks.
     fn install(
         &self,
         scratch: &mut Scratch,
         kind: &str,
         step: usize,
+        written_masks: usize,
         timings: &mut Timings,
     ) -> Result<Code, Unsupported> {
         let Jit { generator, profile, .. } = &*self.jit;
         let inputs = (u16::BITS - self.func.inputs_read().leading_zeros()) as usize;
-        let needs = Needs { emits: self.func.emits(), inputs, step, layout: self.config.layout };
+        let needs = Needs { emits: self.func.emits(), inputs, step, written_masks, layout: self.config.layout };
         let code = install(&generator.isa, &mut scratch.context, self.jit.code_memory(), needs, timings)?;
         if let Some(profile) = profile.get() {
             let Source { program, entry, config, .. } = self;
@@ -253,18 +254,20 @@ impl Recompiler for Source {
         let func = self.func.outputs_only(self.config.precision);
         let products = if exact { Products::Exact } else { self.jit.generator.products(&func, self.config.precision) };
         let code = self.vertex_code(&func, products, Stores::Outputs, &mut Timings::default())?;
-        // The proof concerns all registers, so it needs the whole function.
-        let independent = analysis::prove(&self.func).is_ok();
+        // The proof concerns all registers, so it needs the whole function. A kept output is that
+        // of the vertex before, and each vertex finds the unit as the batch does.
+        let independent = analysis::prove(&self.func).is_ok_and(|proof| !proof.keeps_outputs());
         Ok(OutputsCode { code, writes: func.outputs_written(), independent })
     }
 
     fn batch_code(&self, variant: BatchVariant) -> Result<BatchCode, NoBatchCode> {
         let mut plan = BatchPlan::new(&self.func, variant.layout, self.config.precision)?;
         plan.counts_bailouts = self.jit.generator.settings.count_bailouts;
-        plan.check_size(&self.func, variant.interleaved)?;
+        plan.check_size(variant.interleaved)?;
         let mut scratch = Scratch::default();
-        self.jit.generator.batch_clif(&self.func, &plan, variant, &self.config, &mut scratch);
-        let code = self.install(&mut scratch, variant.name(), variant.step(), &mut Timings::default());
+        self.jit.generator.batch_clif(&plan, variant, &self.config, &mut scratch);
+        let masks = plan.written_masks.len();
+        let code = self.install(&mut scratch, variant.name(), variant.step(), masks, &mut Timings::default());
         // Vertices would run in order from then on, and no test would notice.
         if cfg!(debug_assertions)
             && let Err(failed @ Unsupported::Codegen { .. }) = &code

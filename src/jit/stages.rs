@@ -1,6 +1,8 @@
 //! What the stages of one compilation took, and what they made, as text.
 
+use crate::isa::Pc;
 use crate::jit::batch::policy::BatchShape;
+use std::ops::Range;
 use std::time::Duration;
 
 /// Times of the stages of one compilation.
@@ -38,8 +40,10 @@ pub struct Stages {
     pub clif: String,
     /// Machine code, in Cranelift's notation.
     pub host: String,
-    /// Bytes of machine code and constants.
-    pub bytes: usize,
+    /// Machine code and its constants.
+    pub code: Vec<u8>,
+    /// Ranges of [`Stages::code`], in order, with the address of their instruction.
+    pub ranges: Vec<(Range<u32>, Pc)>,
 }
 
 impl Stages {

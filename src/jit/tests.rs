@@ -5,6 +5,7 @@ mod batches;
 mod budget;
 mod codegen_quality;
 mod emit_buffers;
+mod kept_components;
 
 use crate::interp::Interp;
 use crate::jit::batch::policy::MIN_BAILOUTS;
@@ -214,7 +215,7 @@ fn every_cpus_code_prints_on_every_host() {
         for variant in [Variant::Vec4, Variant::Unoptimised] {
             let stages = explain_for(target, variant, &program, entry, &Config::default()).expect("small");
             assert!(stages.host.contains(floor), "{}: {}", target.name(), stages.host);
-            assert!((8..200).contains(&stages.instructions()) && stages.bytes > 2 * stages.instructions());
+            assert!((8..200).contains(&stages.instructions()) && stages.code.len() > 2 * stages.instructions());
         }
     }
 }

@@ -4,12 +4,13 @@
 //! `directive` define the statements. For a source that picasso accepts, the output is picasso's,
 //! byte for byte (language notes, section 14).
 
-use super::context::{EntryPoint, Field, File, Finished, Fixup, Site, error, number};
+use super::context::{EntryPoint, Field, File, Finished, Fixup, Site, number};
 use super::error::{AsmError, AsmErrorKind, Fault, Parse, clip, expected, fault};
 use super::lexer::{self, Marker, identifier};
 use super::span::Span;
+use super::symbols::{Part, Space, SymbolKind};
 use super::warning::{Warning, WarningKind};
-use crate::container::shbin::{Opdesc, Shbin};
+use crate::container::shbin::{Dvle, Opdesc, Shbin};
 use crate::isa::Stage;
 
 pub use super::context::{Assembler, Options, SharedUniform};
@@ -65,9 +66,9 @@ impl<'s> Assembler<'s> {
         let first = text.lines().next().unwrap_or("");
         self.site = Site { file: name, index: self.files, line: 1, counted: 1, text: first };
         self.files += 1;
-        self.file = File::new(self.site);
+        self.begin_file();
         if first.starts_with('\u{FEFF}') {
-            return Err(error(self.site, Fault { at: 0, kind: AsmErrorKind::ByteOrderMark }));
+            self.fail(self.site, Fault { at: 0, len: '\u{FEFF}'.len_utf8(), kind: AsmErrorKind::ByteOrderMark })?;
         }
         let mut line = 1;
         let mut lines = text.lines().enumerate().peekable();
@@ -75,7 +76,19 @@ impl<'s> Assembler<'s> {
             (self.site.line, self.site.counted, self.site.text) = (line, n as u32 + 1, text);
             line = line.saturating_add(1);
             let warnings = self.warnings.len();
-            let after = self.line(text, lines.peek().is_none()).map_err(|f| error(self.site, f))?;
+            let before = self.before_line();
+            let after = match self.line(text, lines.peek().is_none()) {
+                Ok(after) => after,
+                Err(fault) => {
+                    let kind = fault.kind.clone();
+                    self.fail(self.site, fault)?;
+                    self.recover(text, before, &kind);
+                    After::Nothing
+                }
+            };
+            if let (Some(record), Some(seen)) = (&mut self.record, &mut self.file.names.seen) {
+                record.line(n as u32, seen);
+            }
             self.warnings[warnings..].sort_by_key(|w| w.column);
             match after {
                 After::Nothing => {}
@@ -85,39 +98,56 @@ impl<'s> Assembler<'s> {
                     self.end_file()?;
                     self.site.index += 1;
                     self.files += 1;
-                    self.file = File::new(self.site);
+                    self.begin_file();
                 }
             }
         }
         if nul {
-            self.warn_at(self.site.text.len(), WarningKind::Nul);
+            self.warn_at(self.site.text.len(), 0, WarningKind::Nul);
         }
         self.end_file()
     }
 
     /// Resolves calls and entry points, and returns the program.
     pub fn finish(mut self) -> Result<Assembly, AsmError> {
+        let dvles = self.resolve()?;
+        Ok(self.into_assembly(dvles))
+    }
+
+    /// Sets the addresses of calls, and returns the entry points.
+    pub(super) fn resolve(&mut self) -> Result<Vec<Dvle>, AsmError> {
         for call in std::mem::take(&mut self.calls) {
             let Some(&(start, len)) = self.procs.get(call.name.text) else {
                 let kind = AsmErrorKind::Undefined { what: "procedure", name: clip(call.name.text) };
-                return Err(error(call.site, Fault { at: call.name.at, kind }));
+                self.fail(call.site, Fault::new(call.name, kind))?;
+                continue;
             };
+            if let Some(record) = &mut self.record {
+                record.use_name(Space::Procedures, call.name, call.site.counted - 1);
+            }
             self.site = call.site;
-            self.patch(call.at, start, len, call.name).map_err(|f| error(call.site, f))?;
+            if let Err(fault) = self.patch(call.at, start, len, call.name) {
+                self.fail(call.site, fault)?;
+            }
         }
         let mut dvles = Vec::new();
         for f in std::mem::take(&mut self.finished) {
-            let (name, site, at) = match f.entry {
-                EntryPoint::Main => ("main", f.first, 0),
-                EntryPoint::Named(name, site) => (name.text, site, name.at),
-                EntryPoint::Words(..) => ("", f.first, 0),
+            // The default entry has no place but the file's first line.
+            let (name, site, place) = match f.entry {
+                EntryPoint::Named(name, site) => (name.text, site, name),
+                EntryPoint::Main => ("main", f.first, Span { text: f.first.text, at: 0 }),
+                EntryPoint::Words(..) => ("", f.first, Span { text: f.first.text, at: 0 }),
             };
+            if let (Some(record), EntryPoint::Named(..)) = (&mut self.record, f.entry) {
+                record.use_name(Space::Procedures, place, site.counted - 1);
+            }
             let (start, end) = match (f.entry, self.procs.get(name)) {
                 (EntryPoint::Words(start, end), _) => (start, end),
                 (_, Some(&(start, len))) => (start as u32, (start + len) as u32),
                 (_, None) => {
                     let kind = AsmErrorKind::Undefined { what: "entry procedure", name: clip(name) };
-                    return Err(error(site, Fault { at, kind }));
+                    self.fail(site, Fault::new(place, kind))?;
+                    continue;
                 }
             };
             let mut dvle = f.dvle.finish(start, end);
@@ -127,13 +157,17 @@ impl<'s> Assembler<'s> {
             dvles.push(dvle);
         }
         if dvles.is_empty() {
-            return Err(error(self.site, Fault { at: 0, kind: AsmErrorKind::NoDvle }));
+            self.fail(self.site, Fault { at: 0, len: 0, kind: AsmErrorKind::NoDvle })?;
         }
+        Ok(dvles)
+    }
+
+    pub(super) fn into_assembly(self, dvles: Vec<Dvle>) -> Assembly {
         let mut procs: Vec<Proc> = (self.procs.iter())
             .map(|(name, &(start, len))| Proc { name: (*name).into(), start: start as u32, len: len as u32 })
             .collect();
         procs.sort_by(|a, b| (a.start, a.len, &a.name).cmp(&(b.start, b.len, &b.name)));
-        Ok(Assembly {
+        Assembly {
             shbin: Shbin {
                 version: 0,
                 code: self.words.iter().map(|w| w.bits).collect(),
@@ -146,7 +180,7 @@ impl<'s> Assembler<'s> {
             procs,
             shared: self.declared,
             header_geometry: self.first_stage == Some(Stage::Geometry),
-        })
+        }
     }
 
     /// Assembles a line. `last`: it is the last one of its file.
@@ -155,6 +189,10 @@ impl<'s> Assembler<'s> {
         for label in line.labels {
             if label.is_empty() {
                 self.warn(label, WarningKind::EmptyName);
+            }
+            let (line, here) = (self.line_number(), self.here());
+            if let Some(record) = &mut self.record {
+                record.define_code(SymbolKind::Label, label, line, here);
             }
             if self.file.labels.insert(label.text, self.words.len()).is_some() {
                 return fault(label, AsmErrorKind::Duplicate { what: "label", name: clip(label.text) });
@@ -171,10 +209,15 @@ impl<'s> Assembler<'s> {
         } else if !line.head.is_empty() {
             self.instruction(line.head, line.rest)?;
         }
-        for (at, kind) in std::mem::take(&mut self.file.names.notes) {
-            self.warn_at(at, kind);
-        }
+        self.warn_notes();
         Ok(After::Nothing)
+    }
+
+    /// Adds the warnings about the operands of the current line.
+    pub(super) fn warn_notes(&mut self) {
+        for (at, len, kind) in std::mem::take(&mut self.file.names.notes) {
+            self.warn_at(at, len, kind);
+        }
     }
 
     /// A line that begins with `#`.
@@ -191,10 +234,24 @@ impl<'s> Assembler<'s> {
 
     fn end_file(&mut self) -> Result<(), AsmError> {
         if let Some(&(_, opened)) = self.file.blocks.last() {
-            return Err(error(self.site, Fault { at: 0, kind: AsmErrorKind::UnclosedBlock { opened } }));
+            self.fail(
+                self.site,
+                Fault { at: 0, len: self.site.text.len(), kind: AsmErrorKind::UnclosedBlock { opened } },
+            )?;
         }
         for fixup in std::mem::take(&mut self.file.fixups) {
-            let value = self.evaluate(&fixup).map_err(|f| error(fixup.site, f))?;
+            if let Some(record) = &mut self.record {
+                for (_, term) in terms(fixup.expr) {
+                    record.use_name(Space::Labels, term, fixup.site.counted - 1);
+                }
+            }
+            let value = match self.evaluate(&fixup) {
+                Ok(value) => value,
+                Err(fault) => {
+                    self.fail(fixup.site, fault)?;
+                    continue;
+                }
+            };
             let word = &mut self.words[fixup.at].bits;
             *word |= match fixup.field {
                 Field::Target => value << 10,
@@ -202,6 +259,10 @@ impl<'s> Assembler<'s> {
             };
         }
         let file = std::mem::replace(&mut self.file, File::new(self.site));
+        if let Some(record) = &mut self.record {
+            let (first_line, tables) = (file.first.counted - 1, file.dvle.clone().finish(0, 0));
+            record.end_part(Part { first_line, tables, no_dvle: file.no_dvle });
+        }
         if file.owns_dvle || file.names.saw_output {
             self.first_stage.get_or_insert(file.dvle.stage);
             if !file.no_dvle {
@@ -216,11 +277,7 @@ impl<'s> Assembler<'s> {
     /// Sums and differences of numbers, labels and `.` (the word's own address).
     fn evaluate(&self, fixup: &Fixup<'s>) -> Parse<u32> {
         let mut total = 0i64;
-        let mut rest = fixup.expr;
-        let mut sign = 1;
-        loop {
-            let n = rest.text.find(['+', '-']);
-            let term = n.map_or(rest, |n| rest.take(n)).trim();
+        for (sign, term) in terms(fixup.expr) {
             let value = if term.text == "." {
                 fixup.at as i64
             } else if term.text.starts_with(|c: char| c.is_ascii_digit()) {
@@ -232,9 +289,6 @@ impl<'s> Assembler<'s> {
                 return fault(term, AsmErrorKind::Undefined { what: "label", name: clip(term.text) });
             };
             total += sign * value;
-            let Some(n) = n else { break };
-            sign = if rest.text.as_bytes()[n] == b'-' { -1 } else { 1 };
-            rest = rest.skip(n + 1);
         }
         let (what, max) = match fixup.field {
             Field::Target => ("address", 0xFFF),
@@ -245,6 +299,17 @@ impl<'s> Assembler<'s> {
         }
         Ok(total as u32)
     }
+}
+
+/// The terms of a sum, each with its sign.
+fn terms(expr: Span<'_>) -> impl Iterator<Item = (i64, Span<'_>)> {
+    let mut next = Some((1, expr));
+    std::iter::from_fn(move || {
+        let (sign, rest) = next?;
+        let n = rest.text.find(['+', '-']);
+        next = n.map(|n| (if rest.text.as_bytes()[n] == b'-' { -1 } else { 1 }, rest.skip(n + 1)));
+        Some((sign, n.map_or(rest, |n| rest.take(n)).trim()))
+    })
 }
 
 /// The effect of a line on the position of the next one.

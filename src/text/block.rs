@@ -6,6 +6,7 @@
 use super::context::{Assembler, Block};
 use super::error::{AsmErrorKind, Parse, clip, fault};
 use super::span::{Span, is_identifier};
+use super::symbols::SymbolKind;
 use super::warning::WarningKind;
 use crate::isa::Opcode;
 
@@ -91,6 +92,10 @@ impl<'s> Assembler<'s> {
             self.warn(name, WarningKind::UnusableName(clip(name.text)));
         }
         let start = self.here();
+        let line = self.line_number();
+        if let Some(record) = &mut self.record {
+            record.define_code(SymbolKind::Procedure, name, line, start);
+        }
         // Entered now, so that a second `.proc` of this name inside this one is a duplicate; `.end`
         // sets the length.
         if self.procs.insert(name.text, (start, 0)).is_some() {

@@ -9,6 +9,7 @@ use super::operand::Alias;
 use super::registers::{BOOL, Class, FLOAT, INT};
 use super::span::Span;
 use super::span::is_identifier;
+use super::symbols::SymbolKind;
 use super::warning::WarningKind;
 use crate::container::shbin::Constant;
 
@@ -71,9 +72,9 @@ impl<'s> Assembler<'s> {
         } else if !is_identifier(name.text) {
             self.warn(name, WarningKind::UnusableName(clip(name.text)));
         }
-        let at = |kind| Fault { at: name.at, kind };
+        let at = |kind| Fault::new(name, kind);
         let register = self.space().constant(class, 1).map_err(at)?;
-        self.file.names.define(name, Alias::register(register + class.base()))?;
+        self.define(name, Alias::register(register + class.base()), SymbolKind::Constant, 1)?;
         let constant = self.constant_value(class, register, texts)?;
         self.file.dvle.constant(constant).map_err(at)
     }
@@ -98,20 +99,29 @@ impl<'s> Assembler<'s> {
         self.file.names.ignored(junk);
         let size = size.trim();
         let size = if size.is_empty() { None } else { Some(self.array_size(size)?) };
-        self.open(Block::Array { name, size, values: Vec::new() }, head)
+        let line = self.line_number();
+        self.open(Block::Array { name, line, size, values: Vec::new() }, head)
     }
 
     pub(super) fn end_array(&mut self, block: Block<'s>, head: Span<'s>) -> Parse<()> {
-        let Block::Array { name, size, values } = block else { unreachable!("called for arrays only") };
+        let Block::Array { name, line, size, values } = block else { unreachable!("called for arrays only") };
         // `.end` allocates the array, so an error is shown there; the name is in an earlier line.
-        let at = |kind| Fault { at: head.at, kind };
+        let at = |kind| Fault::new(head, kind);
         let count = size.unwrap_or(values.len() as u32);
         if count == 0 {
+            if let Some(record) = &mut self.record {
+                // Its uses are no errors.
+                record.define_alias(SymbolKind::Constant, name, line, Alias::register(FLOAT), 1);
+                let _ = self.file.names.define(name, Alias::register(FLOAT));
+            }
             return fault(head, AsmErrorKind::EmptyArray);
         }
         let first = self.space().constant(Class::Float, count).map_err(at)?;
-        let name = Span { text: name.text, at: head.at };
-        self.file.names.define(name, Alias::register(first + FLOAT))?;
+        let alias = Alias::register(first + FLOAT);
+        if let Some(record) = &mut self.record {
+            record.define_alias(SymbolKind::Constant, name, line, alias, count);
+        }
+        self.file.names.define(Span { text: name.text, at: head.at }, alias)?;
         for n in 0..count {
             let value = values.get(n as usize).copied().unwrap_or_default();
             let constant = Constant::Float { register: (first + n) as u16, value };
@@ -129,7 +139,7 @@ impl<'s> Assembler<'s> {
             _ => operand.number_in(INT, 4, "an i register (i0 to i3)")?,
         };
         let constant = self.constant_value(class, register.into(), texts)?;
-        self.file.dvle.constant(constant).map_err(|kind| Fault { at: target.at, kind })
+        self.file.dvle.constant(constant).map_err(|kind| Fault::new(target, kind))
     }
 
     pub(super) fn set_bool(&mut self, mut words: Args<'s>) -> Parse<()> {
@@ -144,6 +154,6 @@ impl<'s> Assembler<'s> {
         } else {
             return expected("true or false", word);
         };
-        self.file.dvle.constant(Constant::Bool { register, value }).map_err(|kind| Fault { at: target.at, kind })
+        self.file.dvle.constant(Constant::Bool { register, value }).map_err(|kind| Fault::new(target, kind))
     }
 }

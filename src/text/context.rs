@@ -9,9 +9,10 @@ use super::error::{AsmError, AsmErrorKind, Fault, Parse, expected, fault};
 use super::limits::{MAX_BLOCKS, MAX_WARNINGS, VERTEX_WORDS};
 use super::literal::c_number;
 use super::opdesc::OpdescTable;
-use super::operand::Names;
+use super::operand::{Alias, Names};
 use super::registers::Class;
 use super::span::Span;
+use super::symbols::{Place, Record, SymbolKind};
 use super::warning::{Warning, WarningKind};
 use crate::container::shbin::GeometryMode;
 use crate::isa::{MAX_CODE_WORDS, Stage};
@@ -58,10 +59,24 @@ pub(super) struct Word {
 /// An open block.
 #[derive(Debug)]
 pub(super) enum Block<'s> {
-    Proc { name: &'s str, start: usize },
-    If { at: usize, else_at: Option<usize> },
-    For { at: usize },
-    Array { name: Span<'s>, size: Option<u32>, values: Vec<[u32; 4]> },
+    Proc {
+        name: &'s str,
+        start: usize,
+    },
+    If {
+        at: usize,
+        else_at: Option<usize>,
+    },
+    For {
+        at: usize,
+    },
+    /// `line` is the name's, from 0.
+    Array {
+        name: Span<'s>,
+        line: u32,
+        size: Option<u32>,
+        values: Vec<[u32; 4]>,
+    },
 }
 
 /// The field of a word that a fixup sets.
@@ -161,6 +176,8 @@ pub struct Assembler<'s> {
     pub(super) file: File<'s>,
     pub(super) site: Site<'s>,
     pub(super) files: u32,
+    /// Collects names and errors for an analysis.
+    pub(super) record: Option<Box<Record<'s>>>,
 }
 
 impl<'s> Assembler<'s> {
@@ -182,16 +199,22 @@ impl<'s> Assembler<'s> {
             file: File::new(site),
             site,
             files: 0,
+            record: None,
         }
     }
 
     /// Adds a warning at a span of the current line.
     pub(super) fn warn(&mut self, span: Span<'_>, kind: WarningKind) {
-        self.warn_at(span.at, kind);
+        self.warn_at(span.at, span.text.len(), kind);
     }
 
-    /// Adds a warning at a byte of the current line.
-    pub(super) fn warn_at(&mut self, at: usize, kind: WarningKind) {
+    /// Adds a warning at bytes of the current line.
+    pub(super) fn warn_at(&mut self, at: usize, len: usize, kind: WarningKind) {
+        let line = self.line_number();
+        if let Some(record) = &mut self.record {
+            record.warning(Place { line, start: at as u32, end: (at + len) as u32 }, kind);
+            return;
+        }
         let kind = match self.warnings.len() {
             ..MAX_WARNINGS => kind,
             MAX_WARNINGS => WarningKind::Further,
@@ -199,6 +222,37 @@ impl<'s> Assembler<'s> {
         };
         let (column, source) = place(self.site, at);
         self.warnings.push(Warning { file: file_name(self.site), line: self.site.line, column, source, kind });
+    }
+
+    /// The current line, from 0, regardless of line markers.
+    pub(super) fn line_number(&self) -> u32 {
+        self.site.counted - 1
+    }
+
+    /// Begins a file at the current line.
+    pub(super) fn begin_file(&mut self) {
+        self.file = File::new(self.site);
+        self.file.names.seen = self.record.as_ref().map(|_| Vec::new());
+    }
+
+    /// Ends the assembly with an error; with a record, adds it there and continues.
+    pub(super) fn fail(&mut self, site: Site<'s>, fault: Fault) -> Result<(), AsmError> {
+        match &mut self.record {
+            Some(record) => {
+                record.fault(site.counted - 1, fault);
+                Ok(())
+            }
+            None => Err(error(site, fault)),
+        }
+    }
+
+    /// Defines an alias of `size` registers.
+    pub(super) fn define(&mut self, name: Span<'s>, alias: Alias, kind: SymbolKind, size: u32) -> Parse<()> {
+        let line = self.line_number();
+        if let Some(record) = &mut self.record {
+            record.define_alias(kind, name, line, alias, size);
+        }
+        self.file.names.define(name, alias)
     }
 
     /// Appends a word and returns its address; `at` is the position of a possible error.

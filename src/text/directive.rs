@@ -10,12 +10,13 @@ use super::lexer::identifier;
 use super::operand::{Alias, Use, parse_components};
 use super::registers::{BOOL, Class, FLOAT, reads_like_a_register};
 use super::span::Span;
+use super::symbols::SymbolKind;
 use super::warning::WarningKind;
 use crate::container::shbin::{GeometryMode, Label, Output};
 use crate::isa::{Stage, WriteMask};
 
 /// Output properties: long name, short name, and number in the output table.
-pub(super) const PROPERTIES: [(&str, &str, u16); 9] = [
+pub const PROPERTIES: [(&str, &str, u16); 9] = [
     ("position", "pos", 0),
     ("normalquat", "nquat", 1),
     ("color", "clr", 2),
@@ -96,7 +97,7 @@ impl<'s> Assembler<'s> {
                 let word = number(args.next("a descriptor word")?)?;
                 let extra = args.maybe().map(number).transpose()?.unwrap_or(0);
                 args.done()?;
-                self.opdescs.give(word, extra).map_err(|kind| Fault { at: head.at, kind })?;
+                self.opdescs.give(word, extra).map_err(|kind| Fault::new(head, kind))?;
             }
             ".bind" => self.bind(words)?,
             ".wire" => self.wire(rest)?,
@@ -130,7 +131,8 @@ impl<'s> Assembler<'s> {
         if o.no_components {
             return fault(o.span, AsmErrorKind::BadSwizzle("_".into()));
         }
-        self.file.names.define(name, Alias { reg: o.reg, components: o.components, negate: o.negate, letter: o.letter })
+        let alias = Alias { reg: o.reg, components: o.components, negate: o.negate, letter: o.letter };
+        self.define(name, alias, SymbolKind::Alias, 1)
     }
 
     fn uniforms(&mut self, class: Class, rest: Span<'s>) -> Parse<()> {
@@ -145,7 +147,7 @@ impl<'s> Assembler<'s> {
                 None => (arg, 1),
             };
             self.name(name)?;
-            let at = |kind| Fault { at: name.at, kind };
+            let at = |kind| Fault::new(name, kind);
             if self.file.names.is_defined(name.text) {
                 return fault(name, AsmErrorKind::Duplicate { what: "alias", name: clip(name.text) });
             }
@@ -154,7 +156,12 @@ impl<'s> Assembler<'s> {
                 return Err(at(self.shared.full()));
             }
             let register = self.space().uniform(class, name.text, size).map_err(at)?;
-            self.file.names.define(name, Alias::register(register + class.base()))?;
+            self.define(name, Alias::register(register + class.base()), SymbolKind::Uniform, size)?;
+            if self.file.space.is_none()
+                && let Some(record) = &mut self.record
+            {
+                record.share(name);
+            }
             if name.text.starts_with('_') {
                 self.file.hidden_shared |= self.file.space.is_none();
                 continue;
@@ -179,9 +186,9 @@ impl<'s> Assembler<'s> {
             None => None,
         };
         words.done()?;
-        let at = |kind| Fault { at: name.at, kind };
+        let at = |kind| Fault::new(name, kind);
         let register = u32::from(self.file.dvle.input(given).map_err(at)?);
-        self.file.names.define(name, Alias::of('v', register))?;
+        self.define(name, Alias::of('v', register), SymbolKind::Input, 1)?;
         self.file.dvle.name(name.text, register, 1).map_err(at)
     }
 
@@ -216,9 +223,12 @@ impl<'s> Assembler<'s> {
             }
         };
         words.done()?;
-        let at = |kind| Fault { at: property.at, kind };
+        let at = |kind| Fault::new(property, kind);
         let register = self.file.dvle.output(semantic, register, mask.component_bits()).map_err(at)?;
-        if name.text == "-" { Ok(()) } else { self.file.names.define(name, Alias::of('o', register.into())) }
+        if name.text == "-" {
+            return Ok(());
+        }
+        self.define(name, Alias::of('o', register.into()), SymbolKind::Output, 1)
     }
 
     fn entry(&mut self, mut words: Args<'s>) -> Parse<()> {
@@ -308,8 +318,8 @@ impl<'s> Assembler<'s> {
             operand.number_in(FLOAT, BOOL + 16 - FLOAT, "a v, c, i or b register")?;
         }
         let letter = operand.letter;
-        self.file.names.define(name, Alias { letter, ..Alias::register(operand.reg) })?;
-        self.file.dvle.name(name.text, operand.reg, size).map_err(|kind| Fault { at: name.at, kind })
+        self.define(name, Alias { letter, ..Alias::register(operand.reg) }, SymbolKind::Bound, size)?;
+        self.file.dvle.name(name.text, operand.reg, size).map_err(|kind| Fault::new(name, kind))
     }
 
     /// `.label NAME ID POSITION SIZE UNKNOWN`: a row of the label table; `-` for no size.
@@ -333,7 +343,7 @@ impl<'s> Assembler<'s> {
         let unknown = args.maybe().map(|s| ranged(s, "field", 0xFFFF)).transpose()?.unwrap_or(0) as u16;
         args.done()?;
         let row = Output { semantic, register, mask, unknown };
-        self.file.dvle.raw_output(row).map_err(|kind| Fault { at: rest.at, kind })
+        self.file.dvle.raw_output(row).map_err(|kind| Fault::new(rest, kind))
     }
 }
 

@@ -172,6 +172,9 @@ impl fmt::Display for AsmErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use AsmErrorKind::*;
         match self {
+            UnknownMnemonic(s) | BadIdentifier(s) if s.starts_with("//") => {
+                write!(f, "`//` begins no comment: expected `;`")
+            }
             UnknownMnemonic(s) => write!(f, "unknown instruction `{s}`"),
             UnknownDirective(s) => write!(f, "unknown directive `{s}`"),
             Expected { what, found } if found.is_empty() => write!(f, "expected {what}, found the end of the line"),
@@ -279,18 +282,25 @@ pub(super) fn excerpt(f: &mut fmt::Formatter<'_>, line: u32, column: u32, source
 
 impl std::error::Error for AsmError {}
 
-/// An error in the current line: its kind and the byte offset of its cause.
+/// An error in the current line: its kind, and the bytes of its cause.
 #[derive(Debug)]
 pub(super) struct Fault {
     pub at: usize,
+    pub len: usize,
     pub kind: AsmErrorKind,
+}
+
+impl Fault {
+    pub(super) fn new(span: Span<'_>, kind: AsmErrorKind) -> Fault {
+        Fault { at: span.at, len: span.text.len(), kind }
+    }
 }
 
 /// The result type inside the assembler.
 pub(super) type Parse<T> = Result<T, Fault>;
 
 pub(super) fn fault<T>(span: Span<'_>, kind: AsmErrorKind) -> Parse<T> {
-    Err(Fault { at: span.at, kind })
+    Err(Fault::new(span, kind))
 }
 
 pub(super) fn expected<T>(what: &'static str, span: Span<'_>) -> Parse<T> {

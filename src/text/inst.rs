@@ -154,7 +154,7 @@ impl<'s> Assembler<'s> {
             Some(n) => self.opdescs.place_at(&inst, n),
             None => self.opdescs.place(&inst),
         };
-        let slot = slot.map_err(|kind| Fault { at: head.at, kind })?;
+        let slot = slot.map_err(|kind| Fault::new(head, kind))?;
         if let Some(pair) = slot.swap {
             self.swap_opdescs(pair);
         }

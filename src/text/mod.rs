@@ -11,6 +11,7 @@
 //! | `header` | shared uniforms | a C header |
 //! | `context` | | the state of an assembly, on which the statements act |
 //! | [`asm`] | files | an [`Assembly`] |
+//! | `symbols`, `recovery`, `analysis` | a text, finished or half typed | its errors, names and operands, for editors |
 //! | [`disasm`], `print` | a `Shbin`, an `Inst` | text that assembles to the same words |
 //! | [`literal`] | a number as text | `f32`, vec4, float24, and back |
 //!
@@ -57,26 +58,28 @@
 //! | `.version N` | the DVLE's version |
 //! | `f24#XXXXXX` | a component of `.constf .constfa .setf` by its float24 bits |
 
+pub(crate) mod analysis;
 mod args;
 pub mod asm;
 mod block;
 mod constants;
 mod context;
 mod declarations;
-mod directive;
+pub(crate) mod directive;
 pub mod disasm;
 pub mod error;
 mod header;
 mod inst;
-
 mod lexer;
 mod limits;
 pub mod literal;
 mod opdesc;
 mod operand;
 pub mod print;
-mod registers;
-mod span;
+pub(crate) mod recovery;
+pub(crate) mod registers;
+pub(crate) mod span;
+pub(crate) mod symbols;
 pub mod warning;
 
 #[cfg(test)]

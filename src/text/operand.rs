@@ -92,6 +92,14 @@ impl Operand<'_> {
     }
 }
 
+/// An operand of the current line, with the span of its register or alias.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen<'s> {
+    pub operand: Operand<'s>,
+    pub base: Span<'s>,
+    pub written: bool,
+}
+
 /// The names of one file, and the rules for its operands.
 #[derive(Debug, Default)]
 pub(super) struct Names<'s> {
@@ -102,8 +110,10 @@ pub(super) struct Names<'s> {
     pub raw: bool,
     /// An `o` register was named. This alone gives a file a DVLE.
     pub saw_output: bool,
-    /// Warnings of the current line with their byte offsets.
-    pub notes: Vec<(usize, WarningKind)>,
+    /// Warnings of the current line with their byte offsets and lengths.
+    pub notes: Vec<(usize, usize, WarningKind)>,
+    /// Operands of the current line, for an analysis.
+    pub seen: Option<Vec<Seen<'s>>>,
 }
 
 impl<'s> Names<'s> {
@@ -184,7 +194,7 @@ impl<'s> Names<'s> {
         if [0, TEMP, FLOAT, INT, BOOL].partition_point(|&first| first <= reg) != class {
             self.note(span, WarningKind::OtherClass { operand: clip(span.text), register: register_name(reg) });
         }
-        Ok(Operand {
+        let operand = Operand {
             reg,
             index,
             letter: alias.letter,
@@ -192,12 +202,19 @@ impl<'s> Names<'s> {
             negate: negate ^ alias.negate,
             no_components,
             span,
-        })
+        };
+        if let Some(seen) = &mut self.seen {
+            seen.push(Seen { operand, base, written: false });
+        }
+        Ok(operand)
     }
 
     /// Reads a destination: register and mask.
     pub(super) fn destination(&mut self, span: Span<'s>) -> Parse<(DstReg, WriteMask)> {
         let operand = self.operand(span, false)?;
+        if let Some(seen) = self.seen.as_mut().and_then(|seen| seen.last_mut()) {
+            seen.written = true;
+        }
         if operand.reg >= FLOAT {
             return fault(span, AsmErrorKind::NotWritable(clip(span.text)));
         }
@@ -225,7 +242,7 @@ impl<'s> Names<'s> {
     }
 
     fn note(&mut self, span: Span<'_>, kind: WarningKind) {
-        self.notes.push((span.at, kind));
+        self.notes.push((span.at, span.text.len(), kind));
     }
 
     /// Warns about text that the language ignores.

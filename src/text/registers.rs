@@ -41,7 +41,7 @@ impl Class {
 
 /// Whether `name` begins with a register letter and a digit, so that picasso rejects it for
 /// `.alias`.
-pub(super) fn reads_like_a_register(name: &str) -> bool {
+pub fn reads_like_a_register(name: &str) -> bool {
     let b = name.as_bytes();
     b.len() > 1 && b"ovrcib".contains(&b[0].to_ascii_lowercase()) && b[1].is_ascii_digit()
 }

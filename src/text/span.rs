@@ -89,7 +89,7 @@ impl<'s> Span<'s> {
 }
 
 /// Whether `s` is a letter, `_` or `$`, followed by letters, digits, `_`, `$`.
-pub(super) fn is_identifier(s: &str) -> bool {
+pub fn is_identifier(s: &str) -> bool {
     let letter = |b: u8| b.is_ascii_alphabetic() || b == b'_' || b == b'$';
     s.bytes().next().is_some_and(letter) && s.bytes().all(|b| letter(b) || b.is_ascii_digit())
 }

@@ -116,7 +116,7 @@ impl<S: Simd, F: Format> BatchRun<'_, S, F> {
         counts: &mut Counts,
     ) {
         let count = batch.len();
-        let mut carried = Carried::new(self.code, memory);
+        let mut carried = Carried::new(self.code, memory, std::mem::take(&mut group.carried));
         prepare(self.code, group, memory, batch);
         let mut at = 0;
         while at < count {
@@ -156,6 +156,7 @@ impl<S: Simd, F: Format> BatchRun<'_, S, F> {
                 }
             }
         }
+        group.carried = carried.slots;
     }
 
     /// The inputs of a group, transposed. Lanes after the last vertex repeat it.
@@ -261,7 +262,10 @@ fn prepare(code: &Code, group: &mut Group, memory: &RunMemory<'_>, batch: &Batch
         let value = match register {
             Register::Input(n) if taken >> n & 1 != 0 => continue,
             Register::Input(n) => narrow(precision, memory.input(n)),
-            Register::Uniform(n) => narrow(precision, memory.uniform(n)),
+            Register::Uniform(n) => {
+                group.columns.set_uniform(slot, narrow(precision, memory.uniform(n)));
+                continue;
+            }
             Register::Temp(n) => memory.temp(n),
             Register::Output(n) => memory.output(n),
             Register::Fetched => continue,
@@ -291,13 +295,16 @@ struct Carried {
 }
 
 impl Carried {
-    fn new(code: &Code, memory: &RunMemory<'_>) -> Carried {
-        let slots = code.registers.iter().map(|&register| match register {
+    /// What the batch finds. `slots` is memory of an earlier batch.
+    fn new(code: &Code, memory: &RunMemory<'_>, mut slots: Vec<Vec4>) -> Carried {
+        let values = code.registers.iter().map(|&register| match register {
             Register::Temp(n) => memory.temp(n),
             Register::Output(n) => memory.output(n),
             Register::Input(_) | Register::Uniform(_) | Register::Fetched => [0.0; 4],
         });
-        Carried { slots: slots.collect(), flags: memory.flags(), addresses: memory.addresses() }
+        slots.clear();
+        slots.extend(values);
+        Carried { slots, flags: memory.flags(), addresses: memory.addresses() }
     }
 
     /// Outputs that a vertex kept are those of the vertex before.

@@ -19,6 +19,8 @@ pub struct Operand {
     pub swizzle: Swizzle,
     /// Flip all signs.
     pub negate: bool,
+    /// Whether the slot holds a uniform: a group sets the first lanes of its columns only.
+    pub uniform: bool,
 }
 
 /// One operation. Components are masks with bit 0 = x.

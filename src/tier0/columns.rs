@@ -9,11 +9,15 @@ use super::arith::{Format, Lanes, compare, litp_y, max, min, sge, signed, slt};
 use super::code::{Op, Operand};
 use super::registers::{Slot, components};
 use crate::isa::{CmpOp, DotOp, PointwiseOp, ScalarOp, VectorOp};
+use crate::state::Vec4;
 use fearless_simd::Simd;
 use fearless_simd::prelude::*;
 
 /// Vertices in a group.
 pub const LANES: usize = 64;
+
+/// Lanes of a column that a uniform's columns have; those of the widest vector.
+const UNIFORM_LANES: usize = 8;
 
 /// A component of a register, for each vertex of the group.
 pub type Column = [f32; LANES];
@@ -75,6 +79,12 @@ impl Columns {
     /// A column to fill.
     pub fn column_mut(&mut self, slot: Slot, c: usize) -> &mut Column {
         &mut self.columns[4 * usize::from(slot) + c]
+    }
+
+    /// Sets the columns of a uniform.
+    pub fn set_uniform(&mut self, slot: Slot, value: Vec4) {
+        let columns = self.register_mut(slot);
+        columns.iter_mut().zip(value).for_each(|(column, x)| column[..UNIFORM_LANES].fill(x));
     }
 
     /// The columns of a register.
@@ -467,6 +477,8 @@ fn next(mask: &mut u8) -> usize {
 #[derive(Clone, Copy)]
 struct Source<'a> {
     column: &'a Column,
+    /// The bits of a lane's number that count: none for a uniform.
+    lanes: usize,
     negate: bool,
 }
 
@@ -474,6 +486,7 @@ impl Source<'_> {
     /// The vector of the lanes from `at` on.
     #[inline(always)]
     fn at<S: Simd, V: Lanes<S>>(&self, simd: S, at: usize) -> V {
+        let at = at & self.lanes & (LANES - V::LEN);
         signed(V::from_slice(simd, &self.column[at..at + V::LEN]), self.negate)
     }
 }
@@ -481,7 +494,8 @@ impl Source<'_> {
 /// Component `c` of an operand.
 #[inline(always)]
 fn source<'a>(columns: &'a [Box<Column>], src: &Operand, c: usize) -> Source<'a> {
-    Source { column: &columns[4 * usize::from(src.slot) + src.component(c)], negate: src.negate }
+    let lanes = if src.uniform { 0 } else { LANES - 1 };
+    Source { column: &columns[4 * usize::from(src.slot) + src.component(c)], lanes, negate: src.negate }
 }
 
 /// `out[at..]` = `f(at)` for each vector of lanes below `width`.

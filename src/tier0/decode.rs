@@ -183,7 +183,8 @@ impl Decoder {
                 Register::Fetched
             }
         };
-        Operand { slot: self.slot(register), swizzle: src.swizzle, negate: src.negate }
+        let uniform = matches!(register, Register::Uniform(_));
+        Operand { slot: self.slot(register), swizzle: src.swizzle, negate: src.negate, uniform }
     }
 
     fn slot(&mut self, register: Register) -> Slot {

@@ -40,6 +40,8 @@ pub struct Group {
     pub ints: [[u8; 4]; 4],
     /// Boolean uniforms.
     pub bools: u16,
+    /// Memory for what a batch carries, by slot.
+    pub carried: Vec<Vec4>,
     counters: [Counter; 4],
     /// Blocks at which lanes wait. The lanes are disjoint.
     waiting: Vec<(BlockId, u64)>,
@@ -61,6 +63,7 @@ impl Group {
             uniforms: Vec::new(),
             ints: [[0; 4]; 4],
             bools: 0,
+            carried: Vec::new(),
             counters: Default::default(),
             waiting: Vec::new(),
         }

@@ -202,3 +202,138 @@ fn decoded_code_stays_in_proportion_to_the_words() {
         assert!(bytes <= 64 * 4 * words.max(16), "{bytes} bytes for {words} words");
     }
 }
+
+// The targets without threads have one stack of a fixed size.
+#[cfg(not(target_family = "wasm"))]
+#[test]
+#[cfg_attr(miri, ignore = "Miri's own frames are not those of the machine")]
+fn decoding_and_runs_of_any_kind_fit_in_64_kib_of_stack() {
+    // Groups with each kind of operation, divergent loops and addresses, and vertices in order.
+    let groups = ".in a v0\n.out o0 position\n.proc main\n dp4 r0.x, a, a\n mad r0.yzw, a, a, a\n rcp r1, r0.x\n \
+        rsq r2, r1.x\n ex2 r3, r1.x\n lg2 r4, r1.x\n litp r5, r4\n mova a0.xy, a\n mov r6, c0[a0.x]\n \
+        cmp a, le, gt, r6\n ifc cmp.x\n for i0\n add r0, r1, r0\n .end\n .else\n slt r0, a, r0\n .end\n \
+        mov o0, r0\n end\n.end";
+    for source in [groups, KEEPS] {
+        for precision in Precision::ALL {
+            let shbin = assemble(source).expect("a good source").shbin;
+            let (program, entry) = (shbin.program().expect("short"), shbin.dvles[0].entry());
+            let run = move || {
+                let explored = Explored::new(&program, entry, Limits::default().states).ok();
+                let config = Config { precision, ..Config::default() };
+                let kernel = Tier0::default().kernel(explored.as_ref(), &program, entry, &config);
+                let mut unit = Box::new(Unit::new());
+                kernel.run(&Uniforms::new(), &mut unit, &mut NoEmitter);
+                for (count, preserve_unit) in [(5, false), (5, true), (70, false), (70, true)] {
+                    outputs(&kernel, &mut unit, count, preserve_unit);
+                }
+                kernel.stats().groups
+            };
+            // The thread's own frames come on top.
+            let thread = std::thread::Builder::new().stack_size((64 << 10) + (8 << 10)).spawn(run);
+            assert_eq!(thread.expect("a thread").join().expect("no panic"), 4, "{source}");
+        }
+    }
+}
+
+/// What vertices may leave to each other: `v0.x` is 0 to 6, `v0.y` the number of the vertex.
+const BATCHES: [&str; 6] = [
+    // Outputs, temporaries, flags and addresses that some vertices keep.
+    "mov o1, v1\n cmp c3, lt, lt, v0.x\n ifc cmp.x\n mov o0.yw, v0\n mova a0.x, v0.y\n mov r1.xz, v1\n .end\n cmp c5, lt, gt, v0.x\n ifc cmp.x\n mova a0.y, v0.x\n .end",
+    "mov o0, v0\n jmpu b0, over\n cmp c1, lt, lt, v0\n over:\n mov o1.x, c2",
+    // Flags that only some vertices set.
+    "mov o0, v0\n mov r0, c3\n rcp r1.x, v0.x\n mul r1, c2.x, r1.x\n mov o1, r1\n slt r2, v0, r0\n mova a0.x, r2.x\n mov o2, c1[a0.x]",
+    // A loop that vertices leave in different rounds; aL after it.
+    "mov r0, c0\n for i0\n for i1\n add r0, c1, r0\n cmp r0.x, gt, gt, v0.x\n breakc cmp.x\n mov r2, c4[aL]\n .end\n add r0, c0[aL], r0\n .end\n mov o0, r0\n mov o1, r2\n mov o2.x, v0.x",
+    // It ends past the end, or out of a loop, and keeps outputs.
+    "cmp c4, lt, lt, v0.x\n jmpc cmp.x, away\n mov o0, v0\n mov r1, v1\n end\n away:\n mov r2, v1",
+    // Carried registers: no groups.
+    "litp r1.z, r0\n mov o0, c0\n ifc cmp.x\n mov o0, c1\n .end\n mov r0.xw, v1\n add r3, r3, v0\n mov o1, r3",
+];
+
+#[test]
+fn batches_of_every_size_and_layout_agree_with_the_interpreter() {
+    let inputs: Vec<[Vec4; 16]> = (0..132)
+        .map(|n| {
+            let x = n as f32;
+            let mut v = [[x * 0.5, 1.0 - x, -0.0, x]; 16];
+            v[0] = [(n * 5 % 7) as f32, x, -x, 1.0];
+            v[1] = [if n % 3 == 0 { -1.0 } else { 1.0 }, x, 2.0, if n % 5 == 0 { -2.0 } else { 0.5 }];
+            v
+        })
+        .collect();
+    let mut uniforms = Uniforms::new();
+    uniforms.c = std::array::from_fn(|n| [n as f32; 4]);
+    uniforms.i = [[2, 0, 1, 0], [5, 1, 2, 0], [0; 4], [0; 4]];
+    let mut groups = 0;
+    for (body, b0) in BATCHES.into_iter().flat_map(|body| [(body, 0), (body, 1)]) {
+        uniforms.b = b0;
+        let source = format!(".proc main\n {body}\n{}.end", if body.contains("away") { "" } else { " end\n" });
+        let tested = kernel(&source, DEFAULT_FUEL);
+        let shbin = assemble(&source).expect("a good source").shbin;
+        let (program, entry) = (Arc::new(shbin.program().expect("short")), shbin.dvles[0].entry());
+        let oracle = crate::interp::Interp.compile(&program, entry, &Config::default()).expect("always");
+        for count in [7, 8, 9, 12, 63, 64, 65, 68, 132] {
+            let masks = [(0xFFFF, 0xFFFF), (0b01, 0b1010), (0b10, 0b0001)];
+            for ((input_mask, output_mask), preserve_unit) in masks.into_iter().flat_map(|m| [(m, false), (m, true)]) {
+                let run = |kernel: &dyn Kernel, layout| {
+                    let mut unit = Unit::new();
+                    unit.r = std::array::from_fn(|n| [n as f32, -1.0, 0.25, -3.0]);
+                    unit.v = [[4.5, 3.0, 2.0, 1.0]; 16];
+                    unit.o[0] = std::array::from_fn(|n| [-(n as f32), 11.0, 12.0, 13.0]);
+                    (unit.a0, unit.al, unit.cmp) = ([3, -2], 9, [false, true]);
+                    let mut given = inputs[..count].to_vec();
+                    let mut outputs = vec![[[-1.0; 4]; 16]; count];
+                    if layout == VertexLayout::Soa {
+                        to_soa(&mut given);
+                    }
+                    let mut batch = Batch {
+                        inputs: (&given).into(),
+                        outputs: (&mut outputs).into(),
+                        input_mask,
+                        output_mask,
+                        preserve_unit,
+                        layout,
+                    };
+                    let exit = kernel.run_batch(&uniforms, &mut unit, &mut batch, &mut NoEmitter);
+                    if layout == VertexLayout::Soa {
+                        to_aos(&mut outputs);
+                    }
+                    let files = outputs.iter().chain([&unit.v, &unit.r, &unit.o[0], &unit.o[1]]);
+                    let floats: Vec<f32> = files.flat_map(|file| file.as_flattened()).copied().collect();
+                    (floats, (exit, unit.a0, unit.al, unit.cmp))
+                };
+                for layout in [VertexLayout::Aos, VertexLayout::Soa] {
+                    if layout == VertexLayout::Soa && !count.is_multiple_of(4) {
+                        continue;
+                    }
+                    let (want, got) = (run(&*oracle, VertexLayout::Aos), run(&tested, layout));
+                    let at = want.0.iter().zip(&got.0).position(|(a, b)| !same(*a, *b));
+                    let what = format!("{count}, {layout:?}, {preserve_unit}, {input_mask}: {source}");
+                    assert_eq!((at, want.1), (None, got.1), "{what}");
+                }
+            }
+        }
+        groups += tested.stats().groups;
+    }
+    assert!(groups > 500, "{groups}");
+}
+
+/// AoS registers to SoA, group by group.
+fn to_soa(files: &mut [[Vec4; 16]]) {
+    for group in files.chunks_mut(4) {
+        let old: [[Vec4; 16]; 4] = std::array::from_fn(|n| group[n]);
+        for (at, vector) in group.as_flattened_mut().iter_mut().enumerate() {
+            *vector = std::array::from_fn(|lane| old[lane][at / 4][at % 4]);
+        }
+    }
+}
+
+/// SoA registers to AoS.
+fn to_aos(files: &mut [[Vec4; 16]]) {
+    for group in files.chunks_mut(4) {
+        let old: [[Vec4; 16]; 4] = std::array::from_fn(|n| group[n]);
+        for (at, lanes) in old.as_flattened().iter().enumerate() {
+            lanes.iter().enumerate().for_each(|(lane, x)| group[lane][at / 4][at % 4] = *x);
+        }
+    }
+}

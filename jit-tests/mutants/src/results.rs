@@ -49,12 +49,28 @@ impl Results {
 }
 
 /// Counts of a file.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Row {
     mutants: usize,
-    caught: usize,
+    by_filetests: usize,
+    by_units: usize,
     equivalent: usize,
     missed: usize,
+}
+
+impl Row {
+    fn add(&mut self, other: Row) {
+        self.mutants += other.mutants;
+        self.by_filetests += other.by_filetests;
+        self.by_units += other.by_units;
+        self.equivalent += other.equivalent;
+        self.missed += other.missed;
+    }
+
+    fn print(&self, name: &str) {
+        let Row { mutants, by_filetests, by_units, equivalent, missed } = self;
+        println!("| {name} | {mutants} | {by_filetests} | {by_units} | {equivalent} | {missed} |");
+    }
 }
 
 /// The table by file, of mutants that have run, and the missed ones.
@@ -69,8 +85,10 @@ pub fn print(mutants: &[&Mutant], results: &Results) {
         }
         let row = rows.entry(&mutant.file).or_default();
         row.mutants += 1;
-        if results.is_caught("filetests", &mutant.key) || results.is_caught("unit", &mutant.key) {
-            row.caught += 1;
+        let [by_filetests, by_units] = ["filetests", "unit"].map(|step| results.is_caught(step, &mutant.key));
+        if by_filetests || by_units {
+            row.by_filetests += usize::from(by_filetests);
+            row.by_units += usize::from(!by_filetests);
             if mutant.equivalent.is_some() {
                 println!("note: {} is caught, so not equivalent", mutant.key);
             }
@@ -93,18 +111,17 @@ pub fn print(mutants: &[&Mutant], results: &Results) {
     for mutant in &sweep_missed {
         println!("missed by the sweep: {}", mutant.key);
     }
-    println!("\n| file | mutants | caught | equivalent | missed |\n|---|---|---|---|---|");
+    println!(
+        "\n| file | mutants | caught by filetests | by unit tests alone | equivalent | missed |\n|---|---|---|---|---|---|"
+    );
     let mut total = Row::default();
-    for (file, Row { mutants, caught, equivalent, missed }) in rows {
-        println!("| `{file}` | {mutants} | {caught} | {equivalent} | {missed} |");
-        total.mutants += mutants;
-        total.caught += caught;
-        total.equivalent += equivalent;
-        total.missed += missed;
+    for (file, row) in rows {
+        row.print(&format!("`{file}`"));
+        total.add(row);
     }
-    let Row { mutants, caught, equivalent, missed } = total;
-    println!("| all | {mutants} | {caught} | {equivalent} | {missed} |");
-    println!("{:.1} % caught or equivalent", 100.0 * (caught + equivalent) as f64 / mutants.max(1) as f64);
+    total.print("all");
+    let good = total.mutants - total.missed;
+    println!("{:.1} % caught or equivalent", 100.0 * good as f64 / total.mutants.max(1) as f64);
     if swept != 0 {
         println!("the sweep caught {} of {swept}", swept - sweep_missed.len());
     }

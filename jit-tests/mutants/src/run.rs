@@ -154,11 +154,13 @@ impl Tests {
         Ok(Outcome::Missed)
     }
 
-    /// `programs` random programs of a fixed seed.
-    pub fn sweep(&self, mutant: u32, programs: u64) -> Result<Outcome, String> {
+    /// `programs` random programs of a fixed seed, on tier 0 or on native code.
+    pub fn sweep(&self, mutant: u32, tier0: bool, programs: u64) -> Result<Outcome, String> {
         let mut command = self.command("sweep");
-        command.args(["native_code", "--test-threads=1"]).stdout(Stdio::null());
-        command.env("PICAJIT_SWEEP", programs.div_ceil(4).to_string()).env("MUTANT", mutant.to_string());
+        // Native code has four parts of that many programs, and two of half as many.
+        let (test, part) = if tier0 { ("interpreters", programs) } else { ("native_code", programs.div_ceil(5)) };
+        command.args([test, "--test-threads=1"]).stdout(Stdio::null());
+        command.env("PICAJIT_SWEEP", part.to_string()).env("MUTANT", mutant.to_string());
         Ok(match wait(command.spawn().map_err(|e| e.to_string())?, Duration::from_secs(60 + programs / 5))? {
             Some(0) => Outcome::Missed,
             Some(_) => Outcome::Caught("sweep".into()),

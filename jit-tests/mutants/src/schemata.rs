@@ -64,9 +64,10 @@ fn write_place(
         news.push((i, from..out.text.len()));
         out.text.push_str(" } else ");
     }
-    out.text.push_str("{ ");
+    // In parentheses, or `{ {a} == b }` is a statement and then an error.
+    out.text.push_str(if expression { "{ (" } else { "{ " });
     write_range(source, all, nested, place, out);
-    out.text.push_str(if expression { " })" } else { " }" });
+    out.text.push_str(if expression { ") })" } else { " }" });
     let end = out.text.len();
     out.places.extend(news.into_iter().map(|(i, new)| (i, new, start..end)));
 }

@@ -10,7 +10,7 @@ use crate::measure::{self, BATCHES, Compiled, Engine, Speed, Stride, VERTICES, W
 use crate::plot::{Group, Plot};
 use crate::report::{self, Progress};
 use crate::subject::{self, Subject};
-use crate::{Status, VerbResult, generator};
+use crate::{Status, VerbResult, draws, generator};
 use picajit::diff::{NamedKernel, Work, compare};
 use picajit::isa::float24::Rounding;
 use picajit::isa::numeric::Precision;
@@ -67,6 +67,9 @@ pub struct Args {
     /// Run nothing; count the instructions of native code for each target CPU
     #[arg(long = "static", conflicts_with_all = ["seconds_per_shader", "quick", "whole_files"])]
     only_count: bool,
+    /// Measure whole draws instead, from guest memory to triangles, beside hand-written ones
+    #[arg(long, conflicts_with_all = ["files", "seconds_per_shader", "whole_files", "plot", "only_count", "json"])]
+    draws: bool,
     /// Name native code for perf report in /tmp/perf-PID.map; compiles each shader once
     #[arg(long, conflicts_with_all = ["jitdump", "only_count"])]
     perf_map: bool,
@@ -130,6 +133,11 @@ struct Measured<'a> {
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
+    if args.draws {
+        let samples = if args.quick { 20 } else { 400 };
+        write!(out, "{}", draws::table(&draws::measure(samples)))?;
+        return Ok(Status::Fine);
+    }
     let (subjects, errors) = subject::of(&args.files);
     errors.iter().for_each(LoadError::report);
     if subjects.is_empty() && !errors.is_empty() {

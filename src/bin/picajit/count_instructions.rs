@@ -75,7 +75,7 @@ fn counts(subject: &Subject) -> Result<Counts, picajit::kernel::Unsupported> {
         for ((_, shape, precision), count) in KINDS.into_iter().zip(row) {
             let making = Making { target: Some(target), shape, precision };
             *count = match jit_or_stub::explain(&subject.program, subject.entry, making) {
-                Ok(stages) => Some((stages.instructions, stages.bytes)),
+                Ok(stages) => Some((stages.instructions, stages.code.len())),
                 Err(NoBatchCode::Unsupported(why)) => return Err(why),
                 #[cfg(feature = "jit")]
                 Err(_) => None,

@@ -179,7 +179,7 @@ fn listing(args: &Args, loaded: &Loaded, out: &mut dyn Write) -> Result<(), Box<
 fn lines(only: Option<usize>, loaded: &Loaded) -> Result<Vec<ListedWord>, LoadError> {
     let program = &loaded.program;
     let pcs = match only {
-        Some(n) => crate::lint::survey(program, loaded.entry(n)?.entry).reachable,
+        Some(n) => picajit::internals::lint::survey::survey(program, loaded.entry(n)?.entry).reachable,
         None => (0..program.code().len() as Pc).collect(),
     };
     let line = |pc: Pc| {

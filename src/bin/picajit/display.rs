@@ -2,60 +2,18 @@
 //! for terminals.
 
 use picajit::container::float24::f24_to_f32;
-use picajit::container::shbin::{Constant, Dvle, GeometryMode, Output};
+use picajit::container::shbin::{Constant, GeometryMode, Output};
+pub use picajit::internals::explore::names::{components, purpose, semantic, unified};
+use picajit::state::Exit;
 use picajit::text::literal::{format_f32, format_vec4};
 use serde_json::{Value, json};
 use std::path::Path;
-
-/// The name of an output semantic (container notes, 4.3); a number if it has none.
-pub fn semantic(number: u16) -> String {
-    let name = match number {
-        0 => "position",
-        1 => "normalquat",
-        2 => "color",
-        3 => "texcoord0",
-        4 => "texcoord0w",
-        5 => "texcoord1",
-        6 => "texcoord2",
-        8 => "view",
-        9 => "dummy",
-        other => return format!("semantic {other}"),
-    };
-    name.into()
-}
-
-/// Components of an output row (bit 0 = x): `xyz`.
-pub fn components(mask: u16) -> String {
-    ["x", "y", "z", "w"].into_iter().enumerate().filter(|(n, _)| mask >> n & 1 != 0).map(|(_, c)| c).collect()
-}
 
 /// An output row's register and components: `o1.xyz`; the register alone if it is whole.
 pub fn wired(o: &Output) -> String {
     match o.mask & 0xF {
         0xF => format!("o{}", o.register),
         mask => format!("o{}.{}", o.register, components(mask)),
-    }
-}
-
-/// Semantics of output register `register`: `position`, or `xy texcoord0, zw texcoord1`; empty if
-/// it has none.
-pub fn purpose(dvle: &Dvle, register: usize) -> String {
-    let rows = dvle.outputs.iter().filter(|o| usize::from(o.register) == register);
-    let named = rows.map(|o| match o.mask & 0xF {
-        0xF => semantic(o.semantic),
-        mask => format!("{} {}", components(mask), semantic(o.semantic)),
-    });
-    named.collect::<Vec<_>>().join(", ")
-}
-
-/// A register in the numbering of uniform tables: `v3`, `c12`, `i0`, `b15`.
-pub fn unified(number: u16) -> String {
-    match number {
-        0x00..=0x0F => format!("v{number}"),
-        0x10..=0x6F => format!("c{}", number - 0x10),
-        0x70..=0x73 => format!("i{}", number - 0x70),
-        0x78..=0x87 => format!("b{}", number - 0x78),
-        _ => format!("{number:#x}"),
     }
 }
 
@@ -116,6 +74,11 @@ pub fn constant_json(c: &Constant) -> Value {
     }
 }
 
+/// A result as it is shown. All NaNs are equal: sign and payload are the host's.
+pub fn result(x: f32) -> f32 {
+    if x.is_nan() { f32::NAN } else { x }
+}
+
 /// A float, exactly. Infinities and NaN are strings that picajit reads back.
 pub fn float_json(x: f32) -> Value {
     if x.is_finite() { json!(x) } else { json!(format_f32(x)) }
@@ -156,9 +119,30 @@ pub fn count(n: usize, noun: &str) -> String {
     }
 }
 
+/// An exit as text.
+pub fn exit_text(exit: Exit) -> &'static str {
+    match exit {
+        Exit::End => "end",
+        Exit::Fuel => "out of fuel",
+        Exit::BreakOutsideLoop => "break outside of a loop",
+        Exit::PastEnd => "past the last word",
+    }
+}
+
+/// An exit's name in JSON.
+pub fn exit_id(exit: Exit) -> &'static str {
+    match exit {
+        Exit::End => "end",
+        Exit::Fuel => "fuel",
+        Exit::BreakOutsideLoop => "break-outside-loop",
+        Exit::PastEnd => "past-end",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use picajit::container::shbin::Dvle;
 
     #[test]
     fn names_have_readable_forms() {

@@ -5,15 +5,18 @@
 
 use crate::display::{self, count, printable};
 use crate::foreign::{self, Foreign};
-use crate::lint::{self, Finding, Survey};
 use crate::load::{self, FileKind, LoadError, Loaded, LoadedEntry};
 use crate::{Status, VerbResult};
 use crate::{foreign_json, json_text};
 use picajit::container::shbin::{Constant, Label, Output, Uniform};
 use picajit::container::vbc::Dialect;
-use picajit::isa::{Pc, Stage};
+use picajit::internals::lint::cost::{Cost, LineCost, TIMING, WordCost};
+use picajit::internals::lint::survey::{self, Survey};
+use picajit::isa::{Pc, Stage, table};
+use picajit::program::Program;
+use picajit::text::inst_to_string;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -29,6 +32,12 @@ pub struct Args {
     /// Layout of VBC files: A0, A1, A2 or C; by default the one that fits
     #[arg(long, value_name = "DIALECT", value_parser = crate::verify::dialect)]
     dialect: Option<Dialect>,
+    /// Count instructions: on the shortest and longest path, and for each word
+    #[arg(long)]
+    cost: bool,
+    /// Find the shaders inside of files of any kind, such as .3dsx, .elf and .a
+    #[arg(long)]
+    scan: bool,
     /// Print a JSON array with one object for each file
     #[arg(long)]
     json: bool,
@@ -40,17 +49,25 @@ const FIRST_UNIFORM: u16 = 0x10;
 pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     let mut status = Status::Fine;
     let mut separator = if args.json { "[\n" } else { "" };
-    for path in load::expand_all(&args.files)? {
-        match open(&path, args.dialect) {
-            Ok(Opened::Foreign(mut file)) => {
-                let json = foreign_json::contents(&path.display().to_string(), &mut file);
-                write!(out, "{separator}")?;
-                if args.json { write!(out, "{json:#}")? } else { foreign_text(json, out)? }
-            }
-            Ok(Opened::Pica(loaded)) => {
-                let view = View::new(&loaded);
-                write!(out, "{separator}")?;
-                if args.json { write!(out, "{:#}", view.json())? } else { view.text(out)? }
+    let paths = if args.scan { args.files.clone() } else { load::expand_all(&args.files)? };
+    for path in paths {
+        let opened = if args.scan { load::scan(&path).map(all_of) } else { open(&path, args.dialect).map(|o| vec![o]) };
+        match opened {
+            Ok(opened) => {
+                for file in opened {
+                    write!(out, "{separator}")?;
+                    separator = if args.json { ",\n" } else { "\n" };
+                    match file {
+                        Opened::Foreign(mut file) => {
+                            let json = foreign_json::contents(&path.display().to_string(), &mut file);
+                            if args.json { write!(out, "{json:#}")? } else { foreign_text(json, out)? }
+                        }
+                        Opened::Pica(loaded) => {
+                            let view = View::new(&loaded, args.cost);
+                            if args.json { write!(out, "{:#}", view.json())? } else { view.text(out)? }
+                        }
+                    }
+                }
             }
             Err(error) => {
                 status = Status::Unusable;
@@ -62,11 +79,13 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
                 }
                 let name = path.display().to_string();
                 write!(out, "{separator}{:#}", json!({ "file": name, "error": error.to_string() }))?;
+                separator = ",\n";
             }
         }
-        separator = if args.json { ",\n" } else { "\n" };
     }
     if args.json {
+        // Scanned files may have no shader.
+        write!(out, "{}", if separator == "[\n" { "[" } else { "" })?;
         writeln!(out, "\n]")?;
     }
     Ok(status)
@@ -76,6 +95,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
 enum Opened {
     Pica(Box<Loaded>),
     Foreign(Box<Foreign>),
+}
+
+fn all_of(loaded: Vec<Loaded>) -> Vec<Opened> {
+    loaded.into_iter().map(|loaded| Opened::Pica(Box::new(loaded))).collect()
 }
 
 fn open(path: &Path, dialect: Option<Dialect>) -> Result<Opened, LoadError> {
@@ -98,22 +121,25 @@ fn foreign_text(mut json: Value, out: &mut dyn Write) -> io::Result<()> {
 struct View<'a> {
     loaded: &'a Loaded,
     surveys: Vec<Rc<Survey>>,
-    findings: Vec<Finding>,
+    /// For each entry, if wanted and its control flow is small enough.
+    costs: Vec<Option<Cost>>,
     opcodes: Vec<(&'static str, usize)>,
     reached: usize,
 }
 
 impl<'a> View<'a> {
-    fn new(loaded: &'a Loaded) -> View<'a> {
-        let surveys = lint::surveys(loaded);
-        let findings = lint::findings(loaded, &surveys);
+    fn new(loaded: &'a Loaded, with_cost: bool) -> View<'a> {
+        let surveys = survey::surveys(&loaded.program, loaded.entries.iter().map(|e| e.entry));
+        let subject = loaded.subject();
+        let cost = |point| if with_cost { Cost::new(&subject, point).ok() } else { None };
+        let costs = subject.entries.iter().map(cost).collect();
         let mut pcs: BTreeSet<Pc> = surveys.iter().flat_map(|s| &s.reachable).copied().collect();
         let reached = pcs.len();
         if loaded.entries.is_empty() {
             pcs = (0..loaded.program.code().len() as Pc).collect();
         }
-        let opcodes = lint::opcodes(&loaded.program, pcs);
-        View { loaded, surveys, findings, opcodes, reached }
+        let opcodes = opcodes(&loaded.program, pcs);
+        View { loaded, surveys, costs, opcodes, reached }
     }
 
     fn text(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -129,17 +155,35 @@ impl<'a> View<'a> {
         section(out, "opcodes", wrapped(self.opcodes.iter().map(|(name, n)| format!("{n} {name}"))))?;
         section(out, "sources", shbin.file_names.iter().map(|n| printable(n)).collect())?;
         section(out, "asm", self.loaded.warnings.iter().map(|w| w.to_string()).collect())?;
-        for (entry, survey) in self.loaded.entries.iter().zip(&self.surveys) {
+        for ((entry, survey), cost) in self.loaded.entries.iter().zip(&self.surveys).zip(&self.costs) {
             writeln!(out)?;
             self.entry(entry, survey, out)?;
-        }
-        if !self.findings.is_empty() {
-            writeln!(out)?;
-        }
-        for finding in &self.findings {
-            writeln!(out, "  {}: {finding}", if finding.is_note() { "note" } else { "warning" })?;
+            if let Some(cost) = cost {
+                self.cost(cost, out)?;
+            }
         }
         Ok(())
+    }
+
+    /// The cost of an entry: its paths, then each word with its executions.
+    fn cost(&self, cost: &Cost, out: &mut dyn Write) -> io::Result<()> {
+        let bound = |most: Option<u64>| most.map_or("unbounded".into(), |n| n.to_string());
+        let shortest = cost.shortest.map_or("none ends".into(), |n| n.to_string());
+        let paths = format!("{shortest} to {} instructions a run", bound(cost.longest));
+        section(out, "cost", vec![paths, TIMING.to_string()])?;
+        let lines = self.loaded.source.as_ref().map(|source| (source, cost.by_line(&source.lines)));
+        let rows_of = |w: &WordCost| {
+            let inst = self.loaded.program.inst(w.pc).map(|inst| inst_to_string(&inst)).unwrap_or_default();
+            (format!("{:>4}  {}-{}", w.pc, w.least, bound(w.most)), inst)
+        };
+        section(out, "words", rows(cost.words.iter().map(rows_of).collect()))?;
+        let Some((source, lines)) = lines else { return Ok(()) };
+        let texts: Vec<&str> = source.text.lines().collect();
+        let row = |(&(_, line), cost): (&(u32, u32), &LineCost)| {
+            let text = texts.get(line as usize - 1).map_or("", |text| text.trim());
+            (format!("{line:>4}  {}-{}", cost.least, bound(cost.most)), printable(text))
+        };
+        section(out, "lines", rows(lines.iter().map(row).collect()))
     }
 
     fn entry(&self, entry: &LoadedEntry, survey: &Survey, out: &mut dyn Write) -> io::Result<()> {
@@ -155,7 +199,7 @@ impl<'a> View<'a> {
             Some(blocks) => {
                 format!("{} in {}", count(survey.reachable.len(), "word"), count(blocks, "block"))
             }
-            None => "unknown: control flow has too many states".into(),
+            None => format!("unknown: {}", survey.too_much.as_ref().map_or(String::new(), |why| why.to_string())),
         };
         section(out, "reaches", vec![reaches])?;
         section(out, "reads", wrapped(reads(survey)))?;
@@ -179,11 +223,15 @@ impl<'a> View<'a> {
     fn json(&self) -> Value {
         let Loaded { name, form, size, program, shbin, .. } = self.loaded;
         let opcodes: Map<String, Value> = self.opcodes.iter().map(|&(op, n)| (op.to_string(), json!(n))).collect();
-        let finding = |f: &Finding| {
-            let severity = if f.is_note() { "note" } else { "warning" };
-            json!({ "severity": severity, "id": f.id(), "pc": f.pc(), "text": f.to_string() })
-        };
-        let entries = self.loaded.entries.iter().zip(&self.surveys).map(|(e, s)| entry_json(e, s));
+        let costs = self.costs.iter();
+        let all = self.loaded.entries.iter().zip(&self.surveys).zip(costs);
+        let entries = all.map(|((e, s), cost)| {
+            let mut json = entry_json(e, s);
+            if let (Some(cost), Some(fields)) = (cost, json.as_object_mut()) {
+                fields.insert("cost".into(), cost_json(cost));
+            }
+            json
+        });
         json!({
             "file": name,
             "kind": form.to_string(),
@@ -197,9 +245,31 @@ impl<'a> View<'a> {
             "sources": shbin.file_names,
             "warnings": self.loaded.warnings.iter().map(|w| w.to_string()).collect::<Vec<_>>(),
             "entries": entries.collect::<Vec<_>>(),
-            "findings": self.findings.iter().map(finding).collect::<Vec<_>>(),
         })
     }
+}
+
+fn cost_json(cost: &Cost) -> Value {
+    let word = |w: &WordCost| json!({ "pc": w.pc, "least": w.least, "most": w.most });
+    json!({
+        "estimate": TIMING,
+        "shortest": cost.shortest,
+        "longest": cost.longest,
+        "words": cost.words.iter().map(word).collect::<Vec<_>>(),
+    })
+}
+
+/// Instructions at `pcs` by name, with their counts; most frequent first, then by name.
+fn opcodes(program: &Program, pcs: impl IntoIterator<Item = Pc>) -> Vec<(&'static str, usize)> {
+    let mut counts = BTreeMap::new();
+    for pc in pcs {
+        if let Some(&word) = program.code().get(usize::from(pc)) {
+            *counts.entry(table::row_of_word(word).map_or("undefined", |row| row.mnemonic)).or_insert(0) += 1;
+        }
+    }
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_by_key(|&(name, n)| (std::cmp::Reverse(n), name));
+    counts
 }
 
 fn entry_json(entry: &LoadedEntry, survey: &Survey) -> Value {

@@ -73,8 +73,10 @@ pub struct Stages {
     pub host: String,
     /// The number of instructions.
     pub instructions: usize,
-    /// Size in bytes, with constants.
-    pub bytes: usize,
+    /// Machine code and its constants.
+    pub code: Vec<u8>,
+    /// Ranges of `code`, in order, with the address of their instruction.
+    pub ranges: Vec<(std::ops::Range<u32>, picajit::isa::Pc)>,
 }
 
 /// Compiles an entry and prints every stage.
@@ -102,7 +104,7 @@ pub fn explain(program: &Program, entry: Entry, making: Making<'_>) -> Result<St
         Some(_) => return Err(NoBatchCode::Unsupported(ONLY_HOST)),
     };
     let instructions = s.instructions();
-    Ok(Stages { cfg: s.cfg, ssa: s.ssa, clif: s.clif, host: s.host, instructions, bytes: s.bytes })
+    Ok(Stages { cfg: s.cfg, ssa: s.ssa, clif: s.clif, host: s.host, instructions, code: s.code, ranges: s.ranges })
 }
 
 /// Compiles an entry and prints every stage.

@@ -9,6 +9,7 @@ use picajit::container::Kind;
 use picajit::container::cursor::FormatError;
 use picajit::container::dvoj::Dvoj;
 use picajit::container::shbin::{Dvle, Shbin, ShbinError};
+use picajit::internals::lint;
 use picajit::program::{Entry, Program};
 use picajit::text::{self, AsmError, Assembler, Options, Warning};
 use std::borrow::Cow;
@@ -22,7 +23,7 @@ use std::sync::Arc;
 const MAX_FILE: u64 = 4 << 20;
 
 /// Endings of assembly files. Picasso's own `.v.pica` and `.g.pica` are among them.
-const SOURCE_ENDINGS: [&str; 3] = ["pica", "s", "asm"];
+const SOURCE_ENDINGS: [&str; 5] = ["pica", "vsh", "gsh", "s", "asm"];
 
 /// A shader, ready to inspect or run.
 #[derive(Clone, Debug)]
@@ -41,6 +42,17 @@ pub struct Loaded {
     pub entries: Vec<LoadedEntry>,
     /// The assembler's warnings.
     pub warnings: Vec<Warning>,
+    /// The text, if it is assembly.
+    pub source: Option<Source>,
+}
+
+/// The text of a [`Loaded`].
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// The whole file.
+    pub text: String,
+    /// The source line of every code word: file index, then line from 1.
+    pub lines: Vec<(u32, u32)>,
 }
 
 /// An entry point of a [`Loaded`].
@@ -73,6 +85,15 @@ impl fmt::Display for FileKind {
 }
 
 impl Loaded {
+    /// The shader as `lint` and the cost analysis see it.
+    pub fn subject(&self) -> lint::Subject<'_> {
+        let subject = lint::Subject::file(&self.program, &self.shbin);
+        match &self.source {
+            Some(source) => lint::Subject { lines: &source.lines, sources: vec![&source.text], ..subject },
+            None => subject,
+        }
+    }
+
     /// Entry `index`.
     pub fn entry(&self, index: usize) -> Result<&LoadedEntry, LoadError> {
         let error = || LoadError::NoSuchEntry { name: printable(&self.name), index, count: self.entries.len() };
@@ -166,7 +187,8 @@ pub enum LoadError {
     },
 }
 
-const READS: &str = "picajit reads SHBIN, DVOJ, and assembly whose name ends in .pica, .s or .asm";
+const READS: &str = "picajit reads SHBIN, DVOJ, and assembly whose name ends in .pica, .vsh, .gsh, .s or .asm; inspect and \
+                     lint --scan find shaders inside of other files";
 
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -269,10 +291,41 @@ pub fn load(path: &Path) -> Result<Loaded, LoadError> {
             let text = text(&shown, &bytes)?;
             let mut assembler = Assembler::new(Options::default());
             let assembly = assembler.add_file(&shown, &text).and_then(|()| assembler.finish());
-            let text::Assembly { shbin, warnings, .. } = assembly.map_err(|e| LoadError::Source(Box::new(e)))?;
-            Ok(loaded(name.clone(), FileKind::Source, bytes.len(), shbin, warnings))
+            let text::Assembly { shbin, warnings, lines, .. } = assembly.map_err(|e| LoadError::Source(Box::new(e)))?;
+            let source = Source { text: text.into_owned(), lines };
+            Ok(Loaded { warnings, size: bytes.len(), ..assembled(name.clone(), shbin, source) })
         }
     }
+}
+
+/// An assembled text.
+pub fn assembled(name: String, shbin: Shbin, source: Source) -> Loaded {
+    let size = source.text.len();
+    Loaded { source: Some(source), ..loaded(name, FileKind::Source, size, shbin, Vec::new()) }
+}
+
+/// Largest file that is scanned.
+const MAX_SCANNED: u64 = 1 << 30;
+
+/// The shaders inside of a file of any kind, such as a `.3dsx`, `.elf` or `.a`, by their first four
+/// bytes. Bytes that only begin like a shader are left out.
+pub fn scan(path: &Path) -> Result<Vec<Loaded>, LoadError> {
+    let bytes = read(path, MAX_SCANNED)?;
+    let magic = Kind::Shbin.magic();
+    let mut found = Vec::new();
+    for at in offsets_of(&bytes, magic) {
+        if let Ok(shbin) = Shbin::parse(&bytes[at..(at + MAX_FILE as usize).min(bytes.len())]) {
+            let name = format!("{}@{at:#x}", path.display());
+            let size = bytes.len() - at;
+            found.push(loaded(name, FileKind::Container(Kind::Shbin), size, shbin, Vec::new()));
+        }
+    }
+    Ok(found)
+}
+
+/// The offsets of `magic`.
+fn offsets_of<'a>(bytes: &'a [u8], magic: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
+    bytes.windows(magic.len()).enumerate().filter(move |(_, window)| *window == magic).map(|(at, _)| at)
 }
 
 /// The first bytes of a file, at most 16.
@@ -328,7 +381,7 @@ fn loaded(name: String, form: FileKind, size: usize, shbin: Shbin, warnings: Vec
     let entries = (shbin.dvles.iter().enumerate())
         .map(|(index, dvle)| LoadedEntry { index, entry: dvle.entry(), dvle: dvle.clone() })
         .collect();
-    Loaded { name, form, size, program: Arc::new(program), shbin, entries, warnings }
+    Loaded { name, form, size, program: Arc::new(program), shbin, entries, warnings, source: None }
 }
 
 /// The bytes of a file, or an error if there are more than `limit`.

@@ -13,21 +13,26 @@ mod count_instructions;
 mod diff;
 mod disasm;
 mod display;
+mod draws;
+mod explore;
 mod extract;
 mod floats;
 mod foreign;
 mod foreign_json;
 mod fuzz;
-mod generator;
+mod html;
 mod inspect;
 mod jit_or_stub;
 mod json_text;
 mod link_check;
 mod lint;
 mod load;
+mod lsp;
+mod machine_code;
 mod measure;
 mod output_path;
 mod plot;
+mod recorded;
 mod regress_file;
 mod report;
 mod run;
@@ -38,6 +43,7 @@ mod trace;
 mod verify;
 
 use clap::{Parser, Subcommand};
+use picajit::internals::generator;
 use std::error::Error;
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
@@ -46,7 +52,8 @@ use std::process::ExitCode;
 #[derive(Parser)]
 #[command(name = "picajit", version, max_term_width = 100, arg_required_else_help = true)]
 #[command(after_help = "\
-FILE is a SHBIN, an unlinked object (DVOJ), or assembly text ending in .pica, .s or .asm.
+FILE is a SHBIN, an unlinked object (DVOJ), or assembly text ending in .pica,
+.vsh, .gsh, .s or .asm.
 inspect, verify, extract, strip, convert and link-check also read MBS, VBC and Metal libraries.
 Exit codes: 0 success, 1 a difference or a failed check, 2 wrong usage or unreadable input.")]
 struct Cli {
@@ -56,8 +63,10 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Show the contents of shader files: entries, constants, names, instructions, oddities
+    /// Show the contents of shader files: entries, constants, names, instructions, cost
     Inspect(inspect::Args),
+    /// Warn of everything in shaders that is known to go wrong on consoles
+    Lint(lint::Args),
     /// Check shader files of every format against the rules of their format
     Verify(verify::Args),
     /// Write a stage, a function or the sources of an MBS, VBC or Metal library to files
@@ -70,8 +79,12 @@ enum Verb {
     LinkCheck(link_check::Args),
     /// Print a shader as assembly text, or one of its compilation stages
     Disasm(disasm::Args),
+    /// Write a page that shows a shader, its compilation and a trace, for any browser, offline
+    Explore(explore::Args),
     /// Assemble text to a SHBIN file
     Asm(asm::Args),
+    /// Serve an editor: diagnostics, hover, completion, rename, formatting of assembly text
+    Lsp(lsp::Args),
     /// Run a shader on given or generated values and show its outputs
     Run(run::Args),
     /// Run shaders on every engine and compare all results bit by bit
@@ -105,16 +118,20 @@ fn main() -> ExitCode {
             return ExitCode::from(error.exit_code() as u8);
         }
     };
-    let mut out = BufWriter::new(io::stdout().lock());
+    // Not locked: the language server writes from a thread of its own.
+    let mut out = BufWriter::new(io::stdout());
     let outcome = match &cli.verb {
         Verb::Inspect(args) => inspect::run(args, &mut out),
+        Verb::Lint(args) => lint::run(args, &mut out),
         Verb::Verify(args) => verify::run(args, &mut out),
         Verb::Extract(args) => extract::run(args, &mut out),
         Verb::Strip(args) => strip::run(args, &mut out),
         Verb::Convert(args) => convert::run(args, &mut out),
         Verb::LinkCheck(args) => link_check::run(args, &mut out),
         Verb::Disasm(args) => disasm::run(args, &mut out),
+        Verb::Explore(args) => explore::run(args, &mut out),
         Verb::Asm(args) => asm::run(args, &mut out),
+        Verb::Lsp(args) => lsp::run(args),
         Verb::Run(args) => run::run(args, &mut out),
         Verb::Diff(args) => diff::run(args, &mut out),
         Verb::Fuzz(args) => fuzz::run(args, &mut out),

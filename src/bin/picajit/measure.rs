@@ -51,7 +51,7 @@ pub const PROBED: usize = 4;
 /// A longer run counts as endless.
 const ENDLESS_VERTEX: Duration = Duration::from_millis(500);
 /// Fuel of an endless program; less if that exceeds [`SLOW_VERTEX`].
-const ENDLESS_FUEL: u32 = 256;
+const ENDLESS_FUEL: u32 = 4096;
 /// Longest time for a vertex of an endless program on the interpreter.
 const SLOW_VERTEX: Duration = Duration::from_millis(2);
 

@@ -4,7 +4,6 @@
 //! which the geometry unit sets after each run. Memory use does not grow with the number of
 //! vertices, unless their inputs are a file.
 
-use crate::lint;
 use crate::load::{self, LoadedEntry};
 use crate::show::Shower;
 use crate::{Status, VerbResult, floats, generator, jit_or_stub, output_path, report, trace};
@@ -174,7 +173,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
         report::note("this entry takes its vertices from uniforms, which are generated\nhelp: --uniforms sets them");
     }
     let (executor, backend) = executor(args, &loaded.program, entry.entry);
-    let survey = lint::survey(&loaded.program, entry.entry);
+    let survey = picajit::internals::lint::survey::survey(&loaded.program, entry.entry);
     let mut shower = Shower::new(&loaded.name, entry, survey.outputs, backend, count, args.json);
     if let Some(path) = &args.outputs {
         shower.write_to(path)?;
@@ -217,12 +216,12 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     Ok(Status::Fine)
 }
 
-/// Generated or given uniforms, then constants, then arguments. The entry's float constants do not
-/// override a file of uniforms.
+/// Generated or given uniforms, then the entry's constants, as a host binds them, then arguments.
 fn uniforms(args: &Args, entry: &LoadedEntry) -> Result<Uniforms, Box<dyn std::error::Error>> {
     let mut uniforms = generator::uniforms(&entry.dvle);
     if let Some(path) = &args.uniforms {
         uniforms.c = floats::read_uniforms(path)?;
+        entry.dvle.apply_constants(&mut uniforms);
     }
     args.int.iter().for_each(|&(n, value)| uniforms.i[n] = value);
     uniforms.b = args.bools.unwrap_or(uniforms.b);

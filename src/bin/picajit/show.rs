@@ -1,8 +1,7 @@
 //! Results of runs, in sequence -> text, JSON or a file of floats. Each result is written at once.
 
-use crate::display::{self, count, printable};
+use crate::display::{self, count, exit_id, exit_text, printable};
 use crate::floats;
-use crate::lint::{exit_id, exit_text};
 use crate::load::LoadedEntry;
 use crate::output_path::WriteError;
 use picajit::isa::Stage;
@@ -115,13 +114,14 @@ impl<'a> Shower<'a> {
 
     fn registers(&self, indent: &str, values: &Registers, out: &mut dyn Write) -> io::Result<()> {
         for (n, purpose) in &self.registers {
-            writeln!(out, "{indent}{:<4}{purpose}{}", format!("o{n}"), format_vec4(values[*n]))?;
+            writeln!(out, "{indent}{:<4}{purpose}{}", format!("o{n}"), format_vec4(values[*n].map(display::result)))?;
         }
         Ok(())
     }
 
     fn registers_json(&self, values: &Registers) -> Value {
-        let pairs = self.registers.iter().map(|(n, _)| (format!("o{n}"), display::vec4_json(values[*n])));
+        let pairs =
+            self.registers.iter().map(|(n, _)| (format!("o{n}"), display::vec4_json(values[*n].map(display::result))));
         Value::Object(pairs.collect())
     }
 

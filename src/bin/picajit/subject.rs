@@ -3,6 +3,7 @@
 use crate::builtin::BUILTINS;
 use crate::display::printable;
 use crate::load::{self, LoadError};
+use crate::report;
 use picajit::container::shbin::Dvle;
 use picajit::internals::ir::cfg::{Cfg, Limits};
 use picajit::program::{Entry, Program};
@@ -51,6 +52,7 @@ impl Subject {
 fn from_files(files: &[PathBuf]) -> (Vec<Subject>, Vec<LoadError>) {
     let (mut subjects, mut errors) = (Vec::new(), Vec::new());
     for path in files {
+        let is_folder = path.is_dir();
         let paths = load::expand(std::slice::from_ref(path)).unwrap_or_else(|e| {
             errors.push(e);
             Vec::new()
@@ -67,6 +69,11 @@ fn from_files(files: &[PathBuf]) -> (Vec<Subject>, Vec<LoadError>) {
                         entry: e.entry,
                         dvle: e.dvle,
                     }));
+                }
+                // A folder may hold fragments that are no shaders by themselves.
+                Err(e) if is_folder => {
+                    report::warning("a file of the folder is left out");
+                    e.report();
                 }
                 Err(e) => errors.push(e),
             }

@@ -1,6 +1,7 @@
 //! An executed instruction -> a line: address, instruction, results, and the target of a taken
 //! transfer.
 
+use crate::display;
 use picajit::interp::Step;
 use picajit::isa::{DstFile, Inst, Opcode, Stage};
 use picajit::text::inst_to_string;
@@ -34,7 +35,7 @@ fn effects(step: &Step<'_>, stage: Stage) -> Vec<String> {
                     DstFile::Output(n) => format!("o{n}"),
                     DstFile::Temp(n) => format!("r{n}"),
                 };
-                effects.push(format!("{name} = {}", format_vec4(value)));
+                effects.push(format!("{name} = {}", format_vec4(value.map(display::result))));
             }
             if alu.op == Opcode::Litp {
                 effects.push(flags());

@@ -4,11 +4,11 @@
 
 use crate::display::printable;
 use crate::foreign;
-use crate::lint;
 use crate::load::{self, LoadError};
 use crate::{Status, VerbResult};
 use picajit::container::finding::{Finding, Severity};
 use picajit::container::vbc::Dialect;
+use picajit::internals::lint::{self, Rule};
 use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -86,6 +86,16 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     Ok(status)
 }
 
+/// The rules of `lint` that concern the format instead of the shader.
+const OF_FORMAT: [Rule; 6] = [
+    Rule::UndefinedOpcode,
+    Rule::LengthBits,
+    Rule::MissingDescriptor,
+    Rule::UndeclaredInput,
+    Rule::DuplicateOutput,
+    Rule::NoEntries,
+];
+
 fn findings(path: &Path, dialect: Option<Dialect>) -> Result<(String, Vec<Row>), LoadError> {
     let damaged = |kind: picajit::container::Kind, offset, message| {
         (kind.to_string(), vec![Row { severity: Severity::Error, offset: Some(offset), message }])
@@ -99,8 +109,8 @@ fn findings(path: &Path, dialect: Option<Dialect>) -> Result<(String, Vec<Row>),
         Err(e) => Err(e),
         Ok(None) => match load::load(path) {
             Ok(loaded) => {
-                let found = lint::findings(&loaded, &lint::surveys(&loaded));
-                let warnings = found.iter().filter(|f| !f.is_note());
+                let found = lint::lint(&loaded.subject());
+                let warnings = found.iter().filter(|f| OF_FORMAT.contains(&f.rule));
                 let row = |f: &lint::Finding| Row { severity: Severity::Warning, offset: None, message: f.to_string() };
                 Ok((loaded.form.to_string(), warnings.map(row).collect()))
             }

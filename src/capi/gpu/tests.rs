@@ -9,7 +9,7 @@ use super::super::*;
 use crate::gpu::registers::*;
 use crate::gpu::tests::traps::VARIABLE;
 use crate::gpu::tests::{List, TRIANGLE, plain, vertex};
-use crate::gpu::{Attributes, Commands, Draw, Gpu, RoundRobin, Sink, Topology, Write};
+use crate::gpu::{Attributes, Commands, Draw, Gpu, RoundRobin, Topology, TriangleSink, Write};
 use crate::semantics::Semantics;
 use crate::state::Vec4;
 use crate::testing::miri_or;
@@ -43,7 +43,7 @@ impl World {
 }
 
 /// The Rust host.
-impl Sink for World {
+impl TriangleSink for World {
     fn triangle(&mut self, vertices: [&Semantics; 3]) {
         self.triangles.push(vertices.map(|v| *v));
     }

@@ -23,6 +23,8 @@ pub type PjTriangleFn = unsafe extern "C" fn(*mut c_void, *const f32, *const f32
 pub type PjDrawFn = unsafe extern "C" fn(*mut c_void, *mut PjGpu, i32);
 pub type PjWroteFn = unsafe extern "C" fn(*mut c_void, *const PjGpu, u16, u32, u8);
 pub type PjFetchFn = unsafe extern "C" fn(*mut c_void, u32, *mut Vec4);
+pub type PjMemoryFn = unsafe extern "C" fn(*mut c_void, u32, usize, *mut usize) -> *const c_void;
+pub type PjTrianglesFn = unsafe extern "C" fn(*mut c_void, *const f32, usize, *const u32, usize);
 pub type PjLookupFn = unsafe extern "C" fn(*mut c_void, u32) -> u32;
 
 #[derive(Clone, Copy)]
@@ -67,6 +69,47 @@ impl PjDraw {
         user: null_mut(),
         index_bytes: 0,
         vertex_cache_entries: 0,
+    };
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct PjRegion {
+    pub bytes: *const u8,
+    pub length: usize,
+    pub address: u32,
+    pub reserved: u32,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct PjGuestDraw {
+    pub struct_size: usize,
+    pub regions: *const PjRegion,
+    pub region_count: usize,
+    pub memory: Option<PjMemoryFn>,
+    pub triangles: Option<PjTrianglesFn>,
+    pub offsets: *const u8,
+    pub user: *mut c_void,
+    pub stride: u32,
+    pub limit: u32,
+    pub vertex_cache_entries: u32,
+    pub effect: i32,
+}
+
+impl PjGuestDraw {
+    pub(super) const ZERO: PjGuestDraw = PjGuestDraw {
+        struct_size: 0,
+        regions: null(),
+        region_count: 0,
+        memory: None,
+        triangles: None,
+        offsets: null(),
+        user: null_mut(),
+        stride: 0,
+        limit: 0,
+        vertex_cache_entries: 0,
+        effect: 0,
     };
 }
 
@@ -158,6 +201,7 @@ pub struct PjGpuState {
 // As in `capi/types.rs`: sizes of each structure in all versions.
 pub(super) const HOST_BYTES: &[usize] = &[offset_of!(PjGpuHost, user) + size_of::<*mut c_void>()];
 pub(super) const DRAW_BYTES: &[usize] = &[offset_of!(PjDraw, vertex_cache_entries) + size_of::<u32>()];
+pub(super) const GUEST_DRAW_BYTES: &[usize] = &[offset_of!(PjGuestDraw, effect) + size_of::<i32>()];
 pub(super) const REPORT_BYTES: &[usize] = &[offset_of!(PjReport, geometry_exit) + size_of::<i32>()];
 pub(super) const UPLOAD_STATS_BYTES: &[usize] = &[offset_of!(PjGpuUploadStats, lookups) + size_of::<u64>()];
 pub(super) const STATE_BYTES: &[usize] = &[offset_of!(PjGpuState, reserved) + size_of::<[u8; 5]>()];

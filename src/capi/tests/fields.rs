@@ -24,12 +24,15 @@ fn structures_match_the_recorded_sizes_and_offsets() {
         }
         "pj_options" PjOptions {
             struct_size, backend, precision, fuel, crosscheck, cache_bytes, layout, event, user, profile_directory, profiler,
-            threads, memory, store_directory, compile_after
+            threads, memory, compile_after
         }
         "pj_memory" PjMemory { struct_size, install, release, user }
         "pj_stats" PjStats { struct_size, hits, misses, evictions, entries, bytes }
-        "pj_preloaded" PjPreloaded { struct_size, programs, rejected, skipped }
         "pj_shader_info" PjShaderInfo { struct_size, tier, deoptimised, groups, bailouts, native_bytes }
+        "pj_analysis" PjAnalysis {
+            struct_size, carried_temps, carried_outputs, shortest_path, longest_path, carried_state, independent,
+            inputs, outputs, divergent_branches, reserved
+        }
         "pj_batch" PjBatch { struct_size, count, inputs, outputs, input_mask, output_mask, input_stride, output_stride, preserve_unit, vertex_layout, ran }
         "pj_emitted" PjEmitted { outputs, vertex, primitive, winding, reserved }
         "pj_emit_buffer" PjEmitBuffer { struct_size, vertices, capacity, count, full, user }
@@ -40,6 +43,11 @@ fn structures_match_the_recorded_sizes_and_offsets() {
         "pj_gpu_host" PjGpuHost { struct_size, triangle, draw, wrote, user }
         "pj_draw" PjDraw {
             struct_size, count, vertices, fetch, indices, lookup, triangle, user, index_bytes, vertex_cache_entries
+        }
+        "pj_region" PjRegion { bytes, length, address, reserved }
+        "pj_guest_draw" PjGuestDraw {
+            struct_size, regions, region_count, memory, triangles, offsets, user, stride, limit, vertex_cache_entries,
+            effect
         }
         "pj_report" PjReport {
             struct_size, vertices, reused, geometry_runs, dropped, triangles, vertex_exit, geometry_exit

@@ -256,11 +256,61 @@ mod native {
         let cells = unsafe { std::slice::from_raw_parts(zeros.as_ptr().cast::<Cell<u8>>(), size_of::<Registers2>()) };
         let layout = layout();
         let host = Host::new(&layout, cells, cells).expect("aligned");
+        let mut unit = Unit::new();
+        unit.v[0] = inputs(1);
+        unit.v[1] = [5.0; 4];
+        host.store(&unit);
+        // `c0` is the structure's first field.
+        let bytes = scale().c[0].map(f32::to_le_bytes);
+        cells.iter().zip(bytes.as_flattened()).for_each(|(cell, byte)| cell.set(*byte));
         assert_eq!(own.run_on(&host, &mut crate::state::NoEmitter), Exit::End, "own code on a host's memory");
+        assert_eq!(own.run(&uniforms, &mut unit), Exit::End);
+        assert_eq!(bits(&host.load().0), bits(&unit));
         for n in 0..6 {
             (by_hosted.v[0], by_own.v[0]) = (inputs(n), inputs(n));
             assert_eq!(hosted.run(&uniforms, &mut by_hosted), own.run(&uniforms, &mut by_own));
             assert_eq!(bits(&by_hosted), bits(&by_own));
+        }
+    }
+
+    #[test]
+    fn a_batch_of_one_takes_from_the_unit_what_it_does_not_provide() {
+        // `add o0, v0, v1`: the batch has both registers, and provides the first.
+        let code = [1 << 7, END];
+        let program = Program::from_words(&code, &[0x36F]).expect("short");
+        let engine = Engine::new(Options::at_once());
+        let shader = engine.shader(&program, Entry::vertex(0));
+        let inputs = [[1.0; 4], [100.0; 4]];
+        for preserve_unit in [true, false] {
+            // Outputs-only code is compiled after some batches.
+            for n in 0..miri_or(4, 3000) {
+                let mut unit = Unit::new();
+                unit.v[1] = [n as f32; 4];
+                let mut outputs = [[0.0; 4]; 2];
+                let mut batch = Batch {
+                    inputs: crate::state::Vertices::packed(&inputs, 2, 1).expect("two registers"),
+                    outputs: crate::state::VerticesMut::packed(&mut outputs, 2, 1).expect("two registers"),
+                    input_mask: if n % 2 == 0 { 3 } else { 1 },
+                    output_mask: 1,
+                    preserve_unit,
+                    layout: VertexLayout::Aos,
+                };
+                assert_eq!(shader.run_batch(&Uniforms::new(), &mut unit, &mut batch), Exit::End);
+                assert_eq!(outputs[0][0], if n % 2 == 0 { 101.0 } else { 1.0 + n as f32 }, "{n}, {preserve_unit}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_vertex_has_the_registers_of_its_masks() {
+        use crate::kernel::direct::{DirectCode, Vertex};
+        for (input_mask, output_mask, fits) in [(1, 3, true), (2, 3, false), (1, 4, false), (0x8000, 0, false)] {
+            let run = || {
+                let (inputs, mut outputs) = ([[0.0; 4]], [[0.0; 4]; 2]);
+                let vertex = Vertex { inputs: &inputs, outputs: &mut outputs, input_mask, output_mask };
+                DirectCode::new(None).run_outputs(&Uniforms::new(), &mut Unit::new(), vertex)
+            };
+            assert_eq!(std::panic::catch_unwind(run).is_ok(), fits, "{input_mask}, {output_mask}");
         }
     }
 }

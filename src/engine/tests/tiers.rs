@@ -115,6 +115,7 @@ fn engines_without_native_code_stay_on_their_tier_without_an_event() {
             run_batch(&shader, 70);
             runs(&shader);
             assert_eq!((shader.tier(), shader.backend(), shader.fallback_reason()), (tier, name, None));
+            assert_eq!(shader.stats().groups > 0, tier == Tier::Tier0, "the oracle has no groups");
             assert!(lock(&events).is_empty());
         }
     }

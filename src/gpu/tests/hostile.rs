@@ -87,7 +87,7 @@ impl Adversary {
     }
 }
 
-impl Sink for Adversary {
+impl TriangleSink for Adversary {
     fn triangle(&mut self, _: [&Semantics; 3]) {
         self.triangles += 1;
     }

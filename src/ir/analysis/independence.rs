@@ -6,15 +6,18 @@
 //!
 //! * A component is *variable* if some run may leave another value in it than it found. All others
 //!   are loop-invariant for the batch and may be read.
-//! * Every run that [ends](Exit::End) must write each variable component, and neither the written
-//!   values nor the control flow may depend on what a variable component held at the start.
-//! * Without divergent branches some paths may keep a component: then all vertices of the batch
-//!   keep it, or none does.
+//! * Neither the values that a run writes nor its control flow may depend on what a variable
+//!   component held at the start: no run reads one before it writes it.
+//! * Some paths may *keep* a variable component. Without divergent branches all vertices of the
+//!   batch keep it, or none does. With them it has the value of the last vertex that wrote it;
+//!   [`Independence::kept`] lists these components.
 //!
-//! So the registers after a run that ends do not depend on earlier runs: vertex n alone gives the
-//! unit after vertex n. Runs with another exit (fuel, BREAK outside a loop) are not covered; their
-//! callers run vertices in order. The proof holds for any group size.
+//! So what a run that [ends](Exit::End) writes does not depend on earlier runs: vertex n, after the
+//! last writers of the kept components in order, gives the unit after vertex n. Runs with another
+//! exit (fuel, BREAK outside a loop) are not covered; their callers run vertices in order. The
+//! proof holds for any group size.
 
+use super::kept::KeptComponents;
 use super::{Components, components, components_of};
 use crate::ir::print::Component;
 use crate::ir::{Block, Form, Func, Inst, Mem, Node, Terminator, Value};
@@ -32,8 +35,6 @@ pub enum Dependence {
     NeverEnds,
     /// A run depends on a carried register: a component that an earlier run left.
     Carried(Mem, u8),
-    /// Some runs write this component of a register and some keep it.
-    PartlyWritten(Mem, u8),
 }
 
 impl fmt::Display for Dependence {
@@ -42,9 +43,6 @@ impl fmt::Display for Dependence {
             Dependence::Emits => f.write_str("it emits"),
             Dependence::NeverEnds => f.write_str("no run reaches an END"),
             Dependence::Carried(mem, c) => write!(f, "{} may hold a value of an earlier vertex", Component(mem, c)),
-            Dependence::PartlyWritten(mem, c) => {
-                write!(f, "{} is written by some vertices and kept by others", Component(mem, c))
-            }
         }
     }
 }
@@ -69,8 +67,18 @@ pub struct Independence {
     pub outputs: Vec<OutputStore>,
     /// For each output register the components that runs write; the others keep the unit's value.
     pub written: [Components; 16],
+    /// Components that some vertices of a batch may write while others keep them.
+    pub kept: Vec<KeptComponents>,
     /// Whether every run reaches an END.
     pub always_ends: bool,
+}
+
+impl Independence {
+    /// Whether some vertices keep a component of an output that others write.
+    pub fn keeps_outputs(&self) -> bool {
+        let mut kept = self.kept.iter().flat_map(|kept| &kept.components);
+        kept.any(|(mem, _)| matches!(mem, Mem::Out { .. }))
+    }
 }
 
 /// Where a component of a value comes from: a lattice with `Unknown` on top and `New` at the
@@ -127,19 +135,9 @@ pub fn prove(func: &Func) -> Result<Independence, Dependence> {
     if exit_stores.is_empty() {
         return Err(Dependence::NeverEnds);
     }
-    for stores in &exit_stores {
-        let written: BTreeSet<(Mem, u8)> = stores.iter().flat_map(by_component).collect();
-        if let Some(&(mem, c)) = variable.difference(&written).next() {
-            return Err(Dependence::PartlyWritten(mem, c));
-        }
-    }
     let exit_stores = exit_stores.concat();
     let divergent = func.is_divergent();
-    let computed = match func.has_divergent_branch(&divergent) {
-        true => exit_stores.iter().map(|&(_, v, set)| (v, set)).collect(),
-        false => func.new_values(exit_stores.clone(), &origins),
-    };
-    let depended_on = func.live_from(computed);
+    let depended_on = func.live_from(func.new_values(exit_stores.clone(), &origins));
     for (node, &set) in func.nodes.iter().zip(&depended_on) {
         if let Node::Load(mem) = *node
             && let Some(c) = components(set).find(|&c| variable.contains(&(mem, c)))
@@ -155,7 +153,8 @@ pub fn prove(func: &Func) -> Result<Independence, Dependence> {
     let mut written = [0; 16];
     outputs.iter().for_each(|store| written[usize::from(store.register)] |= store.components);
     let always_ends = func.blocks.iter().all(|b| !matches!(b.term, Terminator::Exit(_)) || ends(&b));
-    Ok(Independence { divergent, outputs, written, always_ends })
+    let kept = func.kept_components();
+    Ok(Independence { divergent, outputs, written, kept, always_ends })
 }
 
 impl Func {

@@ -5,12 +5,14 @@
 //! | `liveness` | which components of a value do observable effects depend on? | one pass over the uses that matter |
 //! | `uniformity` | which values and branches may differ between vertices? | a fixed point over all edges |
 //! | `nan_taint` | which values may be NaN only because a product was computed without the 0 * infinity rule? | the same |
+//! | `kept` | which components do some vertices write and others keep, and on which paths? | one pass over the parameters that they reach |
 //! | `independence` | may the vertices of a batch run in any order? | the above |
 //!
 //! Results are indexed by value number, and each is an upper bound: no execution reads a component
 //! that is not live; a value that is not divergent is equal for all vertices.
 
 mod independence;
+mod kept;
 mod liveness;
 mod nan_taint;
 mod uniformity;
@@ -21,6 +23,7 @@ mod tests;
 use super::{Block, Func, Inst, Mem, Node, ScalarUse, Type, Use, Value};
 use crate::isa::{DotOp, VectorOp};
 pub use independence::{Dependence, Independence, OutputStore, prove};
+pub use kept::KeptComponents;
 pub use nan_taint::{multiplies, swallows_nan};
 
 /// Components as bits, bit 0 = x. For integers and flags: 1 if the value is live.

@@ -30,8 +30,8 @@ use crate::ir::{BranchTest, Edge, Func, Inst, Mem, Terminator, Type, Value};
 use crate::isa::numeric::Precision;
 use crate::isa::{Cond, CondOp};
 use crate::jit::abi::{
-    BATCH_END, BATCH_INPUT_STRIDE, BATCH_LAST_INPUTS, BATCH_LAST_OUTPUTS, BATCH_OUTPUT_MASK, BATCH_OUTPUT_STRIDE,
-    BATCH_OUTPUTS, GROUP, VEC4,
+    BATCH_END, BATCH_INPUT_STRIDE, BATCH_LAST_INPUTS, BATCH_LAST_OUTPUTS, BATCH_LAST_WRITTEN, BATCH_OUTPUT_MASK,
+    BATCH_OUTPUT_STRIDE, BATCH_OUTPUTS, BATCH_WRITTEN, GROUP, VEC4, written_mask_stride,
 };
 use crate::jit::emit::memory::{aligned, load_bool};
 use crate::jit::emit::{ClifBuilder, Products, StickyFlags};
@@ -90,6 +90,8 @@ struct BatchLowering<'a, 'f> {
     inputs: VertexAddresses,
     /// Outputs of the group's vertices.
     outputs: VertexAddresses,
+    /// Written masks of the group's vertices, if there are any.
+    written: Option<VertexAddresses>,
     header: clif::Block,
     /// Offsets of hoisted values from `stack`.
     hoisted: BTreeMap<Hoisted, i32>,
@@ -117,17 +119,16 @@ struct BatchLowering<'a, 'f> {
     pcs: Vec<u16>,
 }
 
-/// Writes the batch function for `func` into `out`, whose signature is already set. `variant` is
+/// Writes the batch function of `plan` into `out`, whose signature is already set. `variant` is
 /// the memory layout of vertices, and whether two groups interleave. Returns how vertices run.
 pub(crate) fn lower(
-    func: &Func,
     plan: &BatchPlan,
     variant: BatchVariant,
     out: &mut clif::Function,
     context: &mut FunctionBuilderContext,
     machine: Machine,
 ) -> BatchShape {
-    let pointer = machine.pointer();
+    let (func, pointer) = (&plan.func, machine.pointer());
     out.name = UserFuncName::user(1, u32::from(func.entry.pc));
     let mut b = FunctionBuilder::new(out, context);
     let entry = b.create_block();
@@ -148,6 +149,10 @@ pub(crate) fn lower(
         let stride = b.ins().load(pointer, aligned(), frame, stride);
         VertexAddresses::new(&mut b, header, stride, machine.aarch64 && !variant.interleaved)
     });
+    let written = (!plan.written_masks.is_empty()).then(|| {
+        let word = b.ins().iconst(pointer, i64::from(types::I32.bytes()));
+        VertexAddresses::new(&mut b, header, word, false)
+    });
     let mut l = BatchLowering {
         b,
         func,
@@ -165,6 +170,7 @@ pub(crate) fn lower(
         frame,
         inputs,
         outputs,
+        written,
         header,
         hoisted: hoisted.iter().enumerate().map(|(n, s)| (*s, n as i32 * VEC4)).collect(),
         stack,
@@ -178,7 +184,7 @@ pub(crate) fn lower(
         bailout,
         all_lanes_tests: HashSet::new(),
         predication_budget: PredicationBudget::default(),
-        shape: BatchShape { interleaved: variant.interleaved, ..BatchShape::default() },
+        shape: BatchShape { interleaved: variant.interleaved, kept: plan.written_masks.len(), ..BatchShape::default() },
         pcs: definition_pcs(func),
     };
     l.begin(&hoisted, first, pointer);
@@ -232,12 +238,18 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
         let outputs = self.b.ins().load(pointer, aligned(), self.frame, BATCH_OUTPUTS);
         let first = self.inputs.start(&mut self.b, first);
         let outputs = self.outputs.start(&mut self.b, outputs);
-        let all: Vec<BlockArg> = first.into_iter().chain(outputs).map(BlockArg::from).collect();
+        let mut all = [first, outputs].concat();
+        if let Some(written) = &self.written {
+            let first = self.b.ins().load(pointer, aligned(), self.frame, BATCH_WRITTEN);
+            all.extend(written.start(&mut self.b, first));
+        }
+        let all: Vec<BlockArg> = all.into_iter().map(BlockArg::from).collect();
         self.b.ins().jump(self.header, &all);
     }
 
-    /// The loop. With interleaving, returns the input and output addresses of both groups.
-    fn run(&mut self) -> Option<[[clif::Value; 2]; 2]> {
+    /// The loop. With interleaving, returns the addresses of both groups: inputs, outputs, and
+    /// written masks.
+    fn run(&mut self) -> Option<Vec<[clif::Value; 2]>> {
         let func = self.func;
         for (id, block) in func.blocks.iter().enumerate() {
             for &param in &block.params {
@@ -260,9 +272,13 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
         self.b.switch_to_block(self.header);
         let pointer = self.b.func.dfg.value_type(self.frame);
         let groups = self.interleaved.then(|| {
-            let [inputs, outputs] =
-                [BATCH_LAST_INPUTS, BATCH_LAST_OUTPUTS].map(|at| self.b.ins().load(pointer, aligned(), self.frame, at));
-            [self.inputs.enter_two(&mut self.b, inputs), self.outputs.enter_two(&mut self.b, outputs)]
+            let all = [(&mut self.inputs, BATCH_LAST_INPUTS), (&mut self.outputs, BATCH_LAST_OUTPUTS)];
+            let all = all.into_iter().chain(self.written.as_mut().map(|written| (written, BATCH_LAST_WRITTEN)));
+            all.map(|(addresses, last)| {
+                let last = self.b.ins().load(pointer, aligned(), self.frame, last);
+                addresses.enter_two(&mut self.b, last)
+            })
+            .collect()
         });
         self.inputs.enter(&mut self.b);
         self.outputs.enter(&mut self.b);
@@ -372,17 +388,31 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
             self.b.ins().jump(go_on, &[]);
             self.b.switch_to_block(go_on);
         }
+        self.store_written_masks();
         let inputs = self.inputs.next(&mut self.b);
         let outputs = self.outputs.next(&mut self.b);
+        let written = self.written.as_ref().map(|written| written.next(&mut self.b)).unwrap_or_default();
         let pointer = self.b.func.dfg.value_type(self.frame);
         let end = self.b.ins().load(pointer, aligned(), self.frame, BATCH_END);
         let more = self.b.ins().icmp(IntCC::UnsignedLessThan, inputs[0], end);
-        let next: Vec<BlockArg> = inputs.iter().chain(&outputs).map(|&v| v.into()).collect();
+        let next: Vec<BlockArg> = inputs.iter().chain(&outputs).chain(&written).map(|&v| v.into()).collect();
         let mut done = vec![inputs[0].into()];
         if self.plan.counts_bailouts {
             done.push(self.b.ins().iconst(types::I32, Exit::End as i64).into());
         }
         self.b.ins().brif(more, self.header, &next, self.exit, &done);
+    }
+
+    /// Stores for each of the group's vertices which of the kept components it wrote.
+    fn store_written_masks(&mut self) {
+        let plan = self.plan;
+        let Some(written) = &self.written else { return };
+        let at = written.vertices[0];
+        let stride = written_mask_stride(plan.written_masks.len()) as i32 * types::I32.bytes() as i32;
+        for (n, &mask) in plan.written_masks.iter().enumerate() {
+            let mask = self.component(mask, 0);
+            self.b.ins().store(MemFlagsData::new().with_notrap(), mask, at, n as i32 * stride);
+        }
     }
 
     fn arguments(&mut self, edge: &Edge) -> Vec<BlockArg> {

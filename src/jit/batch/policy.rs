@@ -8,9 +8,9 @@
 use super::aos_cost;
 use super::latency::GroupCost;
 use crate::ir::analysis::{Components, Dependence, Independence, XYZW, prove};
-use crate::ir::{Func, Value};
+use crate::ir::{Func, Mem, Value};
 use crate::isa::numeric::Precision;
-use crate::jit::abi::GROUP;
+use crate::jit::abi::{GROUP, MAX_WRITTEN_MASKS};
 use crate::jit::estimate;
 use crate::jit::settings::{Interleave, Settings};
 use crate::kernel::Unsupported;
@@ -51,6 +51,8 @@ pub enum NoBatchCode {
     /// The program is larger than any real one: too many values, or too many instructions of CLIF
     /// by the [estimate](crate::jit::estimate).
     TooLarge,
+    /// Vertices keep registers on more different paths than any real program has.
+    TooManyPaths,
     /// It did not compile.
     Unsupported(Unsupported),
 }
@@ -63,6 +65,7 @@ impl fmt::Display for NoBatchCode {
             NoBatchCode::Dependent(why) => why.fmt(f),
             NoBatchCode::Precision => f.write_str("batch code computes in single precision only"),
             NoBatchCode::TooLarge => f.write_str("the program is too large for batch code"),
+            NoBatchCode::TooManyPaths => f.write_str("vertices keep registers on too many different paths"),
             NoBatchCode::Unsupported(why) => why.fmt(f),
         }
     }
@@ -103,10 +106,19 @@ pub struct BatchShape {
     pub predicated: usize,
     /// Divergent branches at which a group bails out.
     pub bailouts: usize,
+    /// Sets of components that some vertices write and others keep.
+    pub kept: usize,
 }
 
 /// What batch code computes, and in which form.
 pub(crate) struct BatchPlan {
+    /// The function, with a mask for each set of components that some vertices write and others
+    /// keep.
+    pub(crate) func: Func,
+    /// These masks.
+    pub(crate) written_masks: Vec<Value>,
+    /// The components of outputs among those that they are for.
+    pub(crate) kept_outputs: Vec<KeptOutput>,
     /// Components that SoA code computes: those that branches and outputs in SoA form depend on.
     pub(crate) live: Vec<Components>,
     /// For each value whether it is divergent.
@@ -122,6 +134,17 @@ pub(crate) struct BatchPlan {
     pub(crate) counts_bailouts: bool,
 }
 
+/// A component of an output that some vertices write and others keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KeptOutput {
+    /// Output register, 0-15.
+    pub(crate) register: u8,
+    /// Its component.
+    pub(crate) component: u8,
+    /// The index of the mask of the vertices that write it.
+    pub(crate) mask: usize,
+}
+
 impl BatchPlan {
     /// The plan for `func`, in SSA form, or why there is none.
     pub(crate) fn new(func: &Func, layout: VertexLayout, precision: Precision) -> Result<BatchPlan, NoBatchCode> {
@@ -131,28 +154,45 @@ impl BatchPlan {
         if func.nodes.len() > MAX_NODES {
             return Err(NoBatchCode::TooLarge);
         }
-        Ok(BatchPlan::of(func, layout, prove(func).map_err(NoBatchCode::Dependent)?))
+        BatchPlan::of(func.clone(), layout, prove(func).map_err(NoBatchCode::Dependent)?)
     }
 
-    fn of(func: &Func, layout: VertexLayout, proof: Independence) -> BatchPlan {
-        let Independence { divergent, outputs, written, always_ends } = proof;
+    fn of(mut func: Func, layout: VertexLayout, proof: Independence) -> Result<BatchPlan, NoBatchCode> {
+        let Independence { mut divergent, outputs, written, kept, always_ends } = proof;
+        if kept.len() > MAX_WRITTEN_MASKS {
+            return Err(NoBatchCode::TooManyPaths);
+        }
+        let mut written_masks = Vec::new();
+        if !kept.is_empty() {
+            written_masks = func.add_written_masks(&kept);
+            divergent = func.is_divergent();
+        }
+        let kept_outputs = (kept.iter().enumerate())
+            .flat_map(|(mask, kept)| kept.components.iter().map(move |component| (mask, *component)))
+            .filter_map(|(mask, (mem, component))| match mem {
+                Mem::Out { n, .. } => Some(KeptOutput { register: n, component, mask }),
+                _ => None,
+            })
+            .collect();
         let mut aos = vec![false; func.nodes.len()];
         // In SoA memory a component of a group is one vector already.
         if layout == VertexLayout::Aos {
             let nan_tainted = func.nan_tainted();
             // All runs that end do so in one block, so each of these is computed once.
             for store in outputs.iter().filter(|store| store.components == XYZW) {
-                aos[store.value.0 as usize] = aos_cost::pays(func, store.value, XYZW, &nan_tainted);
+                aos[store.value.0 as usize] = aos_cost::pays(&func, store.value, XYZW, &nan_tainted);
             }
         }
         let soa = outputs.iter().filter(|store| store.components != XYZW || !aos[store.value.0 as usize]);
-        let live = func.live_from(soa.map(|store| (store.value, store.components)).collect());
-        BatchPlan { live, divergent, aos, written, always_ends, counts_bailouts: false }
+        let masks = written_masks.iter().map(|&mask| (mask, 1));
+        let live = func.live_from(soa.map(|store| (store.value, store.components)).chain(masks).collect());
+        let counts_bailouts = false;
+        Ok(BatchPlan { func, written_masks, kept_outputs, live, divergent, aos, written, always_ends, counts_bailouts })
     }
 
     /// Fails if the code would be too large.
-    pub(crate) fn check_size(&self, func: &Func, interleaved: bool) -> Result<(), NoBatchCode> {
-        match estimate::batch_instructions(func, self, interleaved) > estimate::limit(func) {
+    pub(crate) fn check_size(&self, interleaved: bool) -> Result<(), NoBatchCode> {
+        match estimate::batch_instructions(self, interleaved) > estimate::limit(&self.func) {
             true => Err(NoBatchCode::TooLarge),
             false => Ok(()),
         }

@@ -101,7 +101,7 @@ impl<'a> BatchLowering<'a, '_> {
 
     fn instructions_of(&self, region: &Region) -> usize {
         let blocks = region.blocks.iter().map(|&id| &self.func.blocks[id]);
-        blocks.map(|block| estimate::batch_block(self.func, self.plan, block)).sum()
+        blocks.map(|block| estimate::batch_block(self.plan, block)).sum()
     }
 
     /// Writes the predicated copy of `region`, from block `at` on. The lanes of `mask` take `yes`,

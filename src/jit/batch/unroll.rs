@@ -20,9 +20,9 @@ pub(crate) struct GroupLoop {
     pub(crate) exits: [clif::Block; 2],
     /// Conditions that hold if all lanes of a mask are set; all others hold if any lane is.
     pub(crate) all_lanes_tests: HashSet<clif::Value>,
-    /// For inputs and outputs the addresses of the first group and of the second, defined in the
-    /// header.
-    pub(crate) addresses: [[clif::Value; 2]; 2],
+    /// For inputs, outputs and written masks the addresses of the first group and of the second,
+    /// defined in the header.
+    pub(crate) addresses: Vec<[clif::Value; 2]>,
 }
 
 /// Duplicates what depends on a group.
@@ -42,7 +42,7 @@ impl GroupLoop {
         let blocks = self.blocks(f);
         let address_code = self.address_code(f);
         let mut l = Interleaver { f, twins: SecondaryMap::new(), dependent: EntitySet::new(), address_code };
-        for [first, second] in self.addresses {
+        for &[first, second] in &self.addresses {
             l.twins[first] = Some(second);
             l.dependent.insert(first);
         }

@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use super::code_memory::InstalledCode;
-use crate::jit::abi::{self, BatchFrame, Frame, FrameConstants, Function, GROUP, OutputsFrame};
+use crate::jit::abi::{self, BatchFrame, Frame, FrameConstants, Function, GROUP, OutputsFrame, WRITTEN_WORDS};
 use crate::kernel::direct::{DirectFunctions, Masks};
 use crate::kernel::run_memory::RunMemory;
 use crate::layout::{Layout, Offsets};
@@ -31,6 +31,8 @@ pub(crate) struct Needs {
     pub(crate) inputs: usize,
     /// For batch code: vertices come in multiples of this, at least one group.
     pub(crate) step: usize,
+    /// For batch code: its written masks.
+    pub(crate) written_masks: usize,
     /// The layout of the memory; `None` is [`Layout::OWN`].
     pub(crate) layout: Option<Layout>,
 }
@@ -139,7 +141,8 @@ impl Code {
     /// Runs vertices of a batch on batch code, in groups of [`GROUP`], up to the last group or to
     /// one that bails out. Returns how many vertices ran. Where the code takes any count, the last
     /// group overlaps the one before. The code writes nothing of the unit; of the vertices that ran
-    /// it writes the outputs in `output_mask` that the program writes.
+    /// it writes the outputs in `output_mask` that the program writes. Code with written masks writes
+    /// them to `written`, which has memory for them; other code needs none.
     #[inline]
     pub(crate) fn run_batch(
         &self,
@@ -147,9 +150,12 @@ impl Code {
         batch: &mut Batch<'_>,
         vertices: Range<usize>,
         output_mask: u16,
+        written: &mut [u32],
         bailed_out: impl FnOnce(u32),
     ) -> usize {
         let count = vertices.len();
+        let masks = self.needs.written_masks;
+        assert!(masks == 0 || written.len() >= WRITTEN_WORDS && count <= abi::written_mask_stride(masks));
         assert!(count >= GROUP && (self.takes_any_count() || count.is_multiple_of(GROUP)));
         assert!(batch.inputs.stride() >= self.needs.inputs && output_mask & !batch.outputs.mask() == 0);
         let [input_stride, output_stride] =
@@ -165,6 +171,8 @@ impl Code {
             input_stride,
             output_stride,
             output_mask: output_mask.into(),
+            written: written.as_mut_ptr(),
+            last_written: written.as_mut_ptr().wrapping_add(count - GROUP),
         };
         let frame: *mut BatchFrame = &mut frame;
         let at = Pointers { inputs: inputs.start, ..self.pointers(memory) };
@@ -173,7 +181,9 @@ impl Code {
         // step, a group at a time, up to the end of the inputs, which are these vertices' alone;
         // there are as many outputs. Where the count is no multiple of a group, no group begins
         // after the frame's last one, which is whole. Of each vertex the code reads no register
-        // from `needs.inputs` on and writes those of the mask, which are within the strides.
+        // from `needs.inputs` on and writes those of the mask, which are within the strides. Written
+        // masks advance in step with the vertices, a word for each. All masks of the vertices of one
+        // call are within the memory for them, which was checked.
         let code = unsafe { self.call(&at, frame.cast()) };
         // SAFETY: the frame is this function's own local; compiled code is done with it.
         let done = unsafe { (*frame).done };

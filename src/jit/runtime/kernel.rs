@@ -5,6 +5,7 @@
 //! in order, on exact code. The kernel does not know how code is compiled.
 
 use super::call::{self, Code};
+use super::last_writers::LastWriters;
 use super::lazy_code::{BatchCode, LazyCode, Recompiler};
 use crate::background::Queue;
 use crate::jit::abi::GROUP;
@@ -224,9 +225,10 @@ impl NativeKernel {
         if batch.preserve_unit {
             return self.run_batch_preserving_unit(code, memory, batch);
         }
-        let done = code.run(memory, batch, 0..count / GROUP * GROUP, output_mask);
-        if done < count || output_mask & !code.writes != 0 {
-            return BatchRun::new(self, memory, batch).finish(code, batch, done);
+        let mut writers = LastWriters::default();
+        let done = code.run(memory, batch, 0..count / GROUP * GROUP, output_mask, &mut writers);
+        if done < count || output_mask & !code.writes != 0 || code.has_kept_components() {
+            return BatchRun::new(self, memory, batch).finish(code, batch, done, writers);
         }
         // The usual end of a batch; short ones feel each instruction.
         self.count_groups((count / GROUP) as u32);
@@ -246,16 +248,19 @@ impl NativeKernel {
     ) -> BatchExit {
         let (count, output_mask) = (batch.len(), batch.outputs_wanted());
         let whole = if code.takes_any_count() { count } else { count / GROUP * GROUP };
-        let done = code.run(memory, batch, 0..whole, output_mask);
+        let mut writers = LastWriters::default();
+        let done = code.run(memory, batch, 0..whole, output_mask, &mut writers);
         // The tail overlaps the last full group. Vertices are independent, so computing some again
         // is harmless.
-        let tail_ran =
-            done < whole || whole == count || code.run(memory, batch, count - GROUP..count, output_mask) == GROUP;
+        let tail_ran = done < whole
+            || whole == count
+            || code.run(memory, batch, count - GROUP..count, output_mask, &mut writers) == GROUP;
         if done < whole || !tail_ran {
             if done == whole {
                 self.bailouts.fetch_add(1, Ordering::Relaxed);
             }
-            return memory.preserving_unit(|memory| BatchRun::new(self, memory, batch).finish(code, batch, done));
+            return memory
+                .preserving_unit(|memory| BatchRun::new(self, memory, batch).finish(code, batch, done, writers));
         }
         self.count_groups(count.div_ceil(GROUP) as u32);
         let unwritten = output_mask & !code.writes;
@@ -342,7 +347,16 @@ impl Kernel for NativeKernel {
                 None => bailout_reasons.push(reason),
             }
         }
-        KernelStats { deoptimised: self.deoptimisations(), groups, bailouts, bailout_reasons, sequential_reason }
+        let kept = self.lazy.all_compiled_batch().flatten().map(BatchCode::kept).max().unwrap_or_default();
+        KernelStats {
+            deoptimised: self.deoptimisations(),
+            groups,
+            bailouts,
+            bailout_reasons,
+            kept_sets: kept.0 as u32,
+            kept_outputs: kept.1 as u32,
+            sequential_reason,
+        }
     }
 
     fn held_bytes(&self) -> usize {
@@ -421,7 +435,13 @@ impl<'a, 'p> BatchRun<'a, 'p> {
     /// The rest of a batch whose first `done` vertices ran as groups: the vertices of each group
     /// that bails out in order, further groups as long as bailouts are rare, and the tail in order.
     #[inline(never)]
-    fn finish(&mut self, code: &BatchCode, batch: &mut Batch<'_>, mut done: usize) -> BatchExit {
+    fn finish(
+        &mut self,
+        code: &BatchCode,
+        batch: &mut Batch<'_>,
+        mut done: usize,
+        mut writers: LastWriters,
+    ) -> BatchExit {
         let groups_end = self.count / GROUP * GROUP;
         // Outputs that no run writes are the unit's.
         let unwritten = self.output_mask & !code.writes;
@@ -440,7 +460,7 @@ impl<'a, 'p> BatchRun<'a, 'p> {
                 break;
             }
             self.kernel.bailouts.fetch_add(1, Ordering::Relaxed);
-            self.update_unit(&mut unit_is_current, batch, at);
+            self.update_unit(&mut unit_is_current, &mut writers, batch, at);
             if !self.in_order_outlined(batch, at..at + GROUP).goes_on() {
                 return self.result;
             }
@@ -448,12 +468,12 @@ impl<'a, 'p> BatchRun<'a, 'p> {
             if at == groups_end || self.kernel.bails_out_often() {
                 break;
             }
-            done = code.run(self.memory, batch, at..groups_end, self.output_mask);
+            done = code.run(self.memory, batch, at..groups_end, self.output_mask, &mut writers);
         }
-        // The next vertex finds the unit as the last of these leaves it. If every run ends, it does
-        // not depend on the unit.
-        if at == self.count || !code.always_ends {
-            self.update_unit(&mut unit_is_current, batch, at);
+        // The next vertex finds the unit as the last of these leaves it. If every run ends and writes
+        // the same components, it does not depend on the unit.
+        if at == self.count || !code.always_ends || code.has_kept_components() {
+            self.update_unit(&mut unit_is_current, &mut writers, batch, at);
         }
         self.in_order_outlined(batch, at..self.count)
     }
@@ -464,11 +484,14 @@ impl<'a, 'p> BatchRun<'a, 'p> {
         self.in_order(batch, range)
     }
 
-    /// Makes the unit what the vertex before `at` leaves, by running that vertex alone.
-    fn update_unit(&mut self, is_current: &mut bool, batch: &Batch<'_>, at: usize) {
+    /// Makes the unit what the vertex before `at` leaves, by running the last writers of kept
+    /// components and that vertex alone.
+    fn update_unit(&mut self, is_current: &mut bool, writers: &mut LastWriters, batch: &Batch<'_>, at: usize) {
         if !std::mem::replace(is_current, true) {
-            // It ran to its end in a group, and its outputs are written.
-            self.vertex(&batch.inputs[at - 1], at == self.count);
+            // They ran to their end in groups, and their outputs are written.
+            for n in writers.take_before(at - 1).chain([at - 1]) {
+                self.vertex(&batch.inputs[n], n + 1 == self.count);
+            }
         }
     }
 }

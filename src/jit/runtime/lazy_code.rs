@@ -4,9 +4,11 @@
 //! It does not know how code is compiled; a [`Recompiler`] does.
 
 use super::call::Code;
+use super::last_writers::{LastWriters, WrittenMasks};
 use crate::background::{Heat, Lazy, Priority, Queue};
+use crate::jit::abi::GROUP;
 use crate::jit::batch::bailout::BailoutCounts;
-use crate::jit::batch::policy::{BatchPlan, BatchVariant, NoBatchCode};
+use crate::jit::batch::policy::{BatchPlan, BatchVariant, KeptOutput, NoBatchCode};
 use crate::kernel::run_memory::RunMemory;
 use crate::kernel::{Kernel, Unsupported};
 use crate::state::Batch;
@@ -34,25 +36,85 @@ pub(crate) struct BatchCode {
     pub(crate) writes: u16,
     /// Whether every run reaches an END.
     pub(crate) always_ends: bool,
+    /// The sets of components that some vertices write and others keep.
+    written_masks: usize,
+    /// The outputs among them.
+    kept_outputs: Vec<KeptOutput>,
     pub(crate) bailouts: BailoutCounts,
 }
 
 impl BatchCode {
     pub(crate) fn new(code: Code, plan: &BatchPlan) -> BatchCode {
         let writes = (0..16).filter(|&n| plan.written[n] != 0).fold(0, |mask, n| mask | 1 << n);
-        BatchCode { code, writes, always_ends: plan.always_ends, bailouts: BailoutCounts::default() }
+        BatchCode {
+            code,
+            writes,
+            always_ends: plan.always_ends,
+            written_masks: plan.written_masks.len(),
+            kept_outputs: plan.kept_outputs.clone(),
+            bailouts: BailoutCounts::default(),
+        }
     }
 
-    /// See [`Code::run_batch`].
+    /// Whether some vertices keep components that others write. Then the unit after a vertex needs
+    /// the last writers too, and not that vertex alone.
     #[inline]
-    pub(crate) fn run(
+    pub(crate) fn has_kept_components(&self) -> bool {
+        self.written_masks != 0
+    }
+
+    /// Sets of components that some vertices write and others keep, and components of outputs among
+    /// them.
+    pub(crate) fn kept(&self) -> (usize, usize) {
+        (self.written_masks, self.kept_outputs.len())
+    }
+
+    /// Runs vertices as [`Code::run_batch`] does, and notes the last writers of kept components.
+    /// Kept outputs are those of the vertex before, which ran already.
+    #[inline]
+    pub(super) fn run(
         &self,
         memory: &mut RunMemory<'_>,
         batch: &mut Batch<'_>,
         vertices: Range<usize>,
         output_mask: u16,
+        writers: &mut LastWriters,
     ) -> usize {
-        self.code.run_batch(memory, batch, vertices, output_mask, |code| self.bailouts.count(code))
+        match self.written_masks {
+            0 => self.code.run_batch(memory, batch, vertices, output_mask, &mut [], |code| self.bailouts.count(code)),
+            _ => self.run_with_masks(memory, batch, vertices, output_mask, writers),
+        }
+    }
+
+    #[inline(never)]
+    fn run_with_masks(
+        &self,
+        memory: &mut RunMemory<'_>,
+        batch: &mut Batch<'_>,
+        vertices: Range<usize>,
+        output_mask: u16,
+        writers: &mut LastWriters,
+    ) -> usize {
+        WrittenMasks::with(self.written_masks, |written| {
+            let mut at = vertices.start;
+            while at < vertices.end {
+                let mut end = vertices.end.min(at + written.capacity());
+                // The rest is at least one group, too.
+                if end < vertices.end && vertices.end - end < GROUP {
+                    end -= GROUP;
+                }
+                let bailed_out = |code| self.bailouts.count(code);
+                let words = written.words_mut();
+                let done = self.code.run_batch(memory, batch, at..end, output_mask, words, bailed_out);
+                written.fill(&self.kept_outputs, batch, at..at + done, output_mask);
+                writers.note(written, self.written_masks, at..at + done);
+                at += done;
+                if at < end {
+                    break;
+                }
+            }
+            at - vertices.start
+        })
     }
 
     /// See [`Code::takes_any_count`].

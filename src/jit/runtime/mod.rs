@@ -6,6 +6,7 @@ pub(super) mod code_memory;
 mod emit_buffer;
 pub(super) mod install;
 pub(super) mod kernel;
+mod last_writers;
 pub(super) mod lazy_code;
 #[cfg(any(test, all(target_os = "macos", target_arch = "aarch64")))]
 mod map_jit;

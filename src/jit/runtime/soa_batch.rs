@@ -5,6 +5,7 @@
 //! layout pays where few do.
 
 use super::kernel::NativeKernel;
+use super::last_writers::LastWriters;
 use super::lazy_code::BatchCode;
 use crate::isa::REGS;
 use crate::jit::abi::GROUP;
@@ -17,21 +18,29 @@ impl NativeKernel {
     pub(crate) fn run_soa_batch(&self, memory: &mut RunMemory<'_>, batch: &mut Batch<'_>) -> BatchExit {
         let (count, output_mask) = (batch.len(), batch.outputs_wanted());
         let code = self.batch_code(count, batch.inputs_taken(), VertexLayout::Soa);
-        let done = code.map_or(0, |code| code.run(memory, batch, 0..count, output_mask));
+        let mut writers = LastWriters::default();
+        let done = code.map_or(0, |code| code.run(memory, batch, 0..count, output_mask, &mut writers));
         if let Some(code) = code
             && done == count
             && output_mask & !code.writes == 0
         {
             self.count_groups((count / GROUP) as u32);
             if !batch.preserve_unit {
-                // The last vertex again, for the unit: batch code writes outputs only.
-                self.run_alone(memory, batch, count - 1);
+                self.update_unit(memory, batch, count, &mut writers);
             }
             return BatchExit { exit: Exit::End, ran: count };
         }
         match batch.preserve_unit {
-            false => self.group_by_group(code, memory, batch, done),
-            true => memory.preserving_unit(|memory| self.group_by_group(code, memory, batch, done)),
+            false => self.group_by_group(code, memory, batch, done, writers),
+            true => memory.preserving_unit(|memory| self.group_by_group(code, memory, batch, done, writers)),
+        }
+    }
+
+    /// Makes the unit what the vertex before `at` leaves. Batch code writes outputs only, so that
+    /// vertex runs again, after the last writers of kept components.
+    fn update_unit(&self, memory: &mut RunMemory<'_>, batch: &Batch<'_>, at: usize, writers: &mut LastWriters) {
+        for n in writers.take_before(at - 1).chain([at - 1]) {
+            self.run_alone(memory, batch, n);
         }
     }
 
@@ -52,6 +61,7 @@ impl NativeKernel {
         memory: &mut RunMemory<'_>,
         batch: &mut Batch<'_>,
         mut done: usize,
+        mut writers: LastWriters,
     ) -> BatchExit {
         let (count, output_mask) = (batch.len(), batch.outputs_wanted());
         let mut result = BatchExit::NONE;
@@ -59,7 +69,7 @@ impl NativeKernel {
         while at < count {
             if let Some(code) = code.filter(|_| at == 0 || !self.bails_out_often()) {
                 if at != 0 {
-                    done = code.run(memory, batch, at..count, output_mask);
+                    done = code.run(memory, batch, at..count, output_mask, &mut writers);
                 }
                 self.count_groups((done / GROUP) as u32);
                 result.count_group(Exit::End, done);
@@ -72,7 +82,7 @@ impl NativeKernel {
                 at += done;
                 if done != 0 {
                     // For the unit that the next vertex finds.
-                    self.run_alone(memory, batch, at - 1);
+                    self.update_unit(memory, batch, at, &mut writers);
                 }
                 if at == count {
                     break;

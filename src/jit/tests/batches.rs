@@ -6,7 +6,7 @@ use crate::layout::{Layout, Offsets};
 use crate::state::{BatchExit, Vec4, VertexLayout, Vertices, VerticesMut};
 
 /// A kernel of `source` whose batch code serves the first vertex already, and the interpreter's.
-fn kernels(source: &str, config: &Config) -> (NativeKernel, Arc<dyn Kernel>) {
+pub(super) fn kernels(source: &str, config: &Config) -> (NativeKernel, Arc<dyn Kernel>) {
     kernels_with(source, config, Interleave::Off)
 }
 
@@ -20,7 +20,7 @@ fn kernels_with(source: &str, config: &Config, interleave: Interleave) -> (Nativ
 }
 
 /// The inputs of vertex `n`: no two components are equal.
-fn numbers(n: usize) -> Registers {
+pub(super) fn numbers(n: usize) -> Registers {
     std::array::from_fn(|r| std::array::from_fn(|c| (n * 7 + r * 5 + c) as f32 * 0.25 - 3.0))
 }
 
@@ -33,7 +33,22 @@ fn same_as_interpreter(source: &str, vertex: impl Fn(usize) -> Registers, masks:
 
 /// The same with other float uniforms.
 #[track_caller]
-fn same_with_uniforms(
+pub(super) fn same_with_uniforms(
+    c: [Vec4; 96],
+    source: &str,
+    vertex: impl Fn(usize) -> Registers,
+    masks: (u16, u16),
+) -> (u32, u32) {
+    same_in_sizes(&SIZES, c, source, vertex, masks)
+}
+
+/// Batch sizes on both sides of each group size, and one with many groups.
+const SIZES: [usize; 10] = [1, 2, 3, 4, 5, 7, 8, 9, 17, 64];
+
+/// The same in batches of these sizes.
+#[track_caller]
+pub(super) fn same_in_sizes(
+    sizes: &[usize],
     c: [Vec4; 96],
     source: &str,
     vertex: impl Fn(usize) -> Registers,
@@ -48,7 +63,7 @@ fn same_with_uniforms(
     uniforms.c = c;
     uniforms.i[0] = [2, 0, 1, 0];
     uniforms.b = 1;
-    for size in [1, 2, 3, 4, 5, 7, 8, 9, 17, 64] {
+    for &size in sizes {
         let inputs: Vec<Registers> = (0..size).map(&vertex).collect();
         let run = |kernel: &dyn Kernel, preserve_unit: bool, layout: VertexLayout| {
             let mut unit = Unit::new();
@@ -141,10 +156,10 @@ fn from_soa(groups: &[Registers]) -> Vec<Registers> {
 }
 
 /// Groups in batches of all sizes above.
-const ALL: u32 = 1 + 1 + 1 + 2 + 2 + 4 + 16;
-const ALL_REGISTERS: (u16, u16) = (0xFFFF, 0xFFFF);
+pub(super) const ALL: u32 = 1 + 1 + 1 + 2 + 2 + 4 + 16;
+pub(super) const ALL_REGISTERS: (u16, u16) = (0xFFFF, 0xFFFF);
 
-fn main(body: &str) -> String {
+pub(super) fn main(body: &str) -> String {
     format!(".proc main\n{body}\n end\n.end")
 }
 
@@ -186,7 +201,10 @@ fn indices_out_of_range_bail_out() {
     };
     assert_eq!(same_as_interpreter(&main(body), near, ALL_REGISTERS), (ALL, 0));
     // c96 to c127 read ones, c128 is c0 again, and an index outside of -128..=127 counts as 0.
-    for (vertex, index) in [(1, 76.0), (2, 120.0), (3, 128.0), (4, -129.0), (5, -21.0), (6, f32::NAN), (7, 3e9)] {
+    // c24[72] is c96.
+    for (vertex, index) in
+        [(0, 72.0), (1, 76.0), (2, 120.0), (3, 128.0), (4, -129.0), (5, -21.0), (6, f32::NAN), (7, 3e9)]
+    {
         let far = |n| {
             let mut v = near(n);
             if n == vertex {
@@ -359,12 +377,25 @@ fn groups_that_run_out_of_fuel_or_leave_a_loop_divergently_bail_out() {
 }
 
 #[test]
+fn a_run_that_does_not_end_finds_what_the_group_before_left() {
+    // It leaves `o0` and `r1` as they are.
+    let body = " mov r0, v0\n cmp c20.xy, lt, lt, r0.xy\n breakc cmp.x\n mov r1, v1\n mov o0, r1";
+    // The first vertex of the second group, and the tail's only one.
+    for stray in [4, 8, 16] {
+        let vertex = |n| if n == stray { [[100.0; 4]; 16] } else { numbers(n) };
+        let (groups, bailouts) = same_as_interpreter(&main(body), vertex, ALL_REGISTERS);
+        assert_eq!(groups + bailouts, ALL);
+        assert!(bailouts > 0);
+    }
+}
+
+#[test]
 fn dependent_vertices_run_in_order_with_a_reason() {
     for (body, why) in [
         (" add r0, r0, v0\n mov o0, r0", "r0.x may hold a value of an earlier vertex"),
         (
-            " mov o0, v0\n mov r9, v1\n cmp v0.xy, gt, gt, r9.xy\n ifc cmp.x\n mov o1, v1\n .end",
-            "o1.x may hold a value of an earlier vertex",
+            " mov r9, v1\n cmp v0.xy, gt, gt, r9.xy\n ifc cmp.x\n mov r1, v1\n .end\n mov o0, r1",
+            "r1.x may hold a value of an earlier vertex",
         ),
     ] {
         assert_eq!(same_as_interpreter(&main(body), numbers, ALL_REGISTERS), (0, 0));
@@ -412,7 +443,7 @@ fn a_shader_that_bails_out_often_stops_running_groups() {
 }
 
 /// Bodies with AoS outputs.
-const AOS_BODIES: [&str; 9] = [
+const AOS_BODIES: [&str; 10] = [
     " mov o0, v0\n mov o1, v1.wzyx\n mov o2, -v2\n mov o3, c3\n mov o4, c4.yyyy\n mov o5, -c5.xxxx\n mov o6, -c6.wzyx\n mov r0, v3",
     " mul o0, c1.zzzz, v0.xyyy\n mul o1, c2, v1\n mul o2, -c3.wzyx, v2\n mul o3, c4.xyxy, -v3\n mov r7, v5\n mul r1, v4, r7\n mul o4, r1, v6.yzwx",
     " mul r0.xyz, c1.wwww, v2.xyzz\n mov r0.w, c2.yyyy\n mov o0, r0\n mov r1.xy, v1\n mov r1.zw, v3.xxxy\n mov o1, r1\n mov r2.yz, c5.xxyy\n
@@ -423,6 +454,9 @@ const AOS_BODIES: [&str; 9] = [
     // A matrix times an input.
     " mov r0.xyz, v0\n mov r0.w, c9.y\n dp4 o0.x, c0, r0\n dp4 o0.y, c1.wzyx, r0\n dp4 o0.z, -c2, r0\n dp4 o0.w, c3, r0\n
         dp4 r1.x, c4, -v1.yzwx\n dp4 r1.y, -c5, -v1.yzwx\n dp4 r1.z, c6, -v1.yzwx\n dp4 r1.w, c7, -v1.yzwx\n mov o1, r1.wxyz",
+    // The same, negated.
+    " dp4 r0.x, c0, v0\n dp4 r0.y, c1, v0\n dp4 r0.z, c2, v0\n dp4 r0.w, c3, v0\n mov o0, -r0\n mov r1, -v1\n dp4 o1.x, c0, r1\n dp4 o1.y, c1, r1\n
+        dp4 o1.z, c2, r1\n dp4 o1.w, c3, r1\n mov r2.xyz, -v2\n mov r2.w, v2.x\n dp4 o2.x, c4, r2\n dp4 o2.y, c5, r2\n dp4 o2.z, c6, r2\n dp4 o2.w, c7, r2",
     " mov r2.w, c8.x\n mov r2.xyz, v1\n dp3 o0.x, c0, v0\n dp3 o0.y, c1.yyxx, v0\n dp3 o0.z, c2, v0\n mov o0.w, v2.x\n
         dph o1.x, v1, c3\n dph o1.y, v1, -c4\n dph o1.z, v1, c5.wzyx\n dph o1.w, v1, c6\n
         dph o2.x, -r2, c3\n dph o2.y, -r2, c4\n dph o2.z, -r2, c5\n dph o2.w, -r2, c6",

@@ -55,8 +55,8 @@ fn sizes(program: &Arc<Program>, entry: Entry, config: &Config) -> Vec<(&'static
             if variant == Variant::Batch
                 && let Ok(plan) = BatchPlan::new(&func, batch.layout, config.precision)
             {
-                generator.batch_clif(&func, &plan, batch, config, &mut scratch);
-                let estimate = estimate::batch_instructions(&func, &plan, interleaved);
+                generator.batch_clif(&plan, batch, config, &mut scratch);
+                let estimate = estimate::batch_instructions(&plan, interleaved);
                 sizes.push((batch.name(), estimate, made(&scratch)));
             }
         }

@@ -236,7 +236,10 @@ fn code_for_one_group_serves_while_interleaved_code_compiles() {
     // Keeps the only thread busy until the sender sends.
     let block = || {
         let (go, wait) = std::sync::mpsc::channel::<()>();
-        assert!(background.queue().push(Priority::Idle, Box::new(move || wait.recv().expect("`go` sends"))));
+        assert!(background.queue().push(
+            Priority::TierUp(&crate::background::Heat::default()),
+            Box::new(move || wait.recv().expect("`go` sends"))
+        ));
         go
     };
     let go = block();

@@ -71,6 +71,29 @@ fn vertices_arrive_in_order_whatever_memory_an_emitter_lends() {
     }
 }
 
+#[test]
+fn flags_that_a_host_left_arrive_as_0_or_1() {
+    // SETEMIT is the host's: true is any byte but 0.
+    let jit = Jit::new(Variant::Vec4, Arc::new(Interp)).expect("tests run where there is native code");
+    let (program, entry) = program(".gsh point c0\n.proc main\n mov o0, v0\n emit\n end\n.end");
+    let config = Config { layout: Some(Layout::OWN), ..Config::default() };
+    let kernel = jit.compile_native(&program, entry, &config).expect("native");
+    let mut memory = [EmittedVertex::default()];
+    let memory = Cell::from_mut(&mut memory[..]).as_slice_of_cells();
+    let lender = Lender { memory, sizes: vec![1], received: Vec::new(), full: 0, single: 0 };
+    let mut lender = lender;
+    let exit = Image::new(Layout::OWN, &Unit::new(), &Uniforms::new()).with(|host| {
+        let geometry = Layout::OWN.offsets().geometry.expect("our own units emit");
+        for (at, byte) in [(geometry.vertex, 0xF6), (geometry.primitive, 0x80), (geometry.winding, 2)] {
+            host.unit()[at as usize].set(byte);
+        }
+        kernel.run_on(host, &mut lender)
+    });
+    assert_eq!((exit, lender.received.len()), (Exit::End, 1));
+    let EmittedVertex { vertex, primitive, winding, .. } = memory[0].get();
+    assert_eq!((vertex, primitive, winding), (2, 1, 1));
+}
+
 /// Panics at the `n`th vertex.
 struct PanicsAt(usize);
 

@@ -1,5 +1,6 @@
 //! Tests of the whole language: known sources, bad sources, disassembled words, and random text.
 
+mod analysis;
 mod errors;
 mod extensions;
 mod robust;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::ir::cfg::{Cfg, Limits};
+use crate::ir::print::Component;
 use crate::isa::numeric::Precision;
 
 fn prove_source(source: &str) -> Result<Independence, Dependence> {
@@ -55,15 +56,70 @@ fn a_read_of_a_carried_component_is_a_dependence() {
     assert_eq!(of(" mov r1, r0\n mov r0, v0\n mov o0, v0").unwrap_err(), Dependence::Carried(r0, x));
 }
 
+/// The components of each set that some vertices keep, as text.
+fn kept(body: &str) -> Vec<String> {
+    let text = |&(mem, c): &(Mem, u8)| Component(mem, c).to_string();
+    let kept = of(body).expect("nothing is read before it is written").kept;
+    kept.iter().map(|kept| kept.components.iter().map(text).collect::<Vec<_>>().join(" ")).collect()
+}
+
 #[test]
-fn a_component_that_only_some_vertices_write_is_a_dependence() {
-    let some = |register: &str| {
-        format!(" mov r9, v1\n cmp v0.xy, gt, gt, r9.xy\n mov o0, v0\n ifc cmp.x\n mov {register}, v1\n .end")
+fn a_component_that_only_some_vertices_write_is_kept() {
+    let flags = " mov r9, v1\n cmp v0.xy, gt, gt, r9.xy\n mov o0, v0\n ifc cmp.x";
+    let some = |register: &str| format!("{flags}\n mov {register}, v1\n .end");
+    assert_eq!(kept(&some("o1.y")), ["o1.y"]);
+    assert_eq!(kept(&some("r3")), ["r3.x r3.y r3.z r3.w"]);
+    assert!(kept(&some("o0")).is_empty(), "written before");
+    // What is read is a dependence: by an operation, as the other part of a merge, or by a copy.
+    let read = |body: &str| of(&format!("{}\n{body}", some("r3"))).map(|_| ());
+    assert_eq!(read(" add o1, c1, r3"), Err(Dependence::Carried(Mem::Temp(3), 0)));
+    assert_eq!(read(" mov o1.y, r3.zzzz"), Err(Dependence::Carried(Mem::Temp(3), 2)));
+    assert_eq!(read(" mov r3.x, v0\n mov o1.x, r3"), Ok(()));
+    // The same paths are one set: of several registers, through a loop, and after merges.
+    assert_eq!(
+        kept(&format!("{flags}\n mov r3.xy, v1\n mova a0.y, v2\n mov o1.w, v1\n .end\n mov r3.y, v0")),
+        ["r3.x o1.w a0.y"]
+    );
+    assert_eq!(kept(&format!("{flags}\n mov r3.x, v1\n for i0\n mov r4.x, v1\n .end\n .end")), ["r3.x r4.x aL"]);
+    // Other paths: the other side, a nested branch, and both sides with a nested branch.
+    assert_eq!(kept(&format!("{flags}\n mov r3.x, v1\n .else\n mov r4.x, v1\n .end")), ["r3.x", "r4.x"]);
+    assert_eq!(kept(&format!("{flags}\n mov r3.x, v1\n ifc cmp.y\n mov r4.x, v1\n .end\n .end")), ["r3.x", "r4.x"]);
+    // Uniforms decide in one place, vertices in another.
+    let both = |outer: &str, inner: &str| {
+        let flags = flags.replace("ifc cmp.x", outer);
+        kept(&format!("{flags}\n {inner}\n mov r3.x, v1\n .end\n .end"))
     };
-    assert_eq!(of(&some("o1.y")).unwrap_err().to_string(), "o1.y may hold a value of an earlier vertex");
-    assert_eq!(of(&some("r3")).unwrap_err(), Dependence::Carried(Mem::Temp(3), 0));
-    // Two paths to the end, both after the write.
-    of(&some("o0")).expect("written before");
+    assert_eq!((both("ifu b0", "ifc cmp.x"), both("ifc cmp.x", "ifu b0")), (vec!["r3.x".into()], vec!["r3.x".into()]));
+    assert!(both("ifu b0", "ifu b1").is_empty());
+    assert!(kept(&format!("{flags}\n mov o0, v1\n .end\n ifu b0\n mov r3, v1\n .end")).is_empty());
+    assert!(kept(&format!("{flags}\n ifu b0\n mov o0, v1\n .end\n .end\n ifu b1\n mov r3, v1\n .end")).is_empty());
+    // A flag that differs between vertices, although each side sets it from uniforms.
+    let sides = " cmp c0.xy, gt, gt, r9.xy\n .else\n cmp c0.yx, lt, lt, r8.xy\n .end\n ifc cmp.x\n mov r3.x, v1\n .end";
+    assert_eq!(kept(&format!("{}\n{sides}", flags.replace("mov r9, v1", "mov r7, v1").replace("r9", "r7"))), ["r3.x"]);
+    // A loop that vertices leave after different numbers of rounds.
+    let rounds = " for i0\n cmp v0.xy, gt, gt, r9.xy\n breakc cmp.x\n mov r3.x, v1\n .end";
+    assert_eq!(kept(&format!(" mov r9, v1\n mov o0, v0\n{rounds}")), ["r3.x"]);
+}
+
+#[test]
+fn written_masks_are_set_where_the_components_are_written() {
+    let body = " mov r9, v1\n cmp v0.xy, gt, gt, r9.xy\n mov o0, v0\n ifc cmp.x\n mov r3, v1\n ifc cmp.y\n mov o1.x, v0
+        .end\n .else\n jmpu b0, over\n mov r3, v2\n over:\n mov r4, v2\n .end";
+    let mut func = func(body);
+    let kept = prove(&func).expect("nothing is read before it is written").kept;
+    let sets: Vec<usize> = kept.iter().map(|kept| kept.components.len()).collect();
+    assert_eq!(sets, [4, 4, 1], "r3, r4, o1.x");
+    let masks = func.add_written_masks(&kept);
+    func.verify().expect("well made");
+    assert!(masks.len() == 3 && masks.iter().all(|&mask| *func.node(mask) == Node::Param(crate::ir::Type::Vec4)));
+    // A mask merges like the values that it is about: set for a written one, clear for a kept one.
+    let bits = |v: Value| if let Node::Const(bits) = *func.node(v) { Some(bits) } else { None };
+    let incoming = func.incoming();
+    for (kept, mask) in kept.iter().zip(masks) {
+        let args: Vec<Value> = incoming[mask.0 as usize].clone();
+        assert!(args.len() > 1 && args.iter().any(|&arg| bits(arg) != Some([!0; 4])), "{kept:?}");
+        assert!(args.iter().all(|&arg| bits(arg).is_none_or(|bits| bits == [0; 4] || bits == [!0; 4])));
+    }
 }
 
 #[test]
@@ -94,8 +150,9 @@ fn a_component_that_all_write_or_all_keep_is_no_dependence() {
     assert_eq!(read(" ifu b1\n mov r2.x, r1.zzzz\n .end"), Ok(()));
     assert_eq!(read(" for i0\n add r1.x, r1.x, v0.x\n .end"), r1(0));
     // A divergent branch elsewhere.
-    let parts = " cmp v0.xy, gt, gt, c0.xy\n ifc cmp.x\n mov r3, v0\n .else\n mov r3, v1\n .end";
-    assert_eq!(read(&format!("{parts}\n mov o0, r3").replace("c0.xy", "r9.xy")), r1(0));
+    let parts = " cmp v0.xy, gt, gt, r9.xy\n ifc cmp.x\n mov r3, v0\n .else\n mov r3, v1\n .end";
+    assert_eq!(read(&format!("{parts}\n mov o0, r3")), Ok(()));
+    assert_eq!(read(&format!("{parts}\n add o0, r3, r1")), r1(0));
 }
 
 #[test]
@@ -156,8 +213,6 @@ fn integers_and_flags_that_differ_between_vertices() {
 fn each_dependence_has_its_text() {
     let told = |s: Dependence| s.to_string();
     assert_eq!(told(Dependence::Carried(Mem::Temp(3), 1)), "r3.y may hold a value of an earlier vertex");
-    let partly = Dependence::PartlyWritten(Mem::Flag(0), 0);
-    assert_eq!(told(partly), "cmp.x is written by some vertices and kept by others");
     assert_eq!(told(Dependence::Emits), "it emits");
     assert_eq!(told(Dependence::NeverEnds), "no run reaches an END");
 }

@@ -1,0 +1,13 @@
+//! Whole draws, from guest memory to a consumer of triangles: `cargo bench --bench draws`.
+//!
+//! `Gpu::draw` beside a host that fetches each vertex, and beside two hand-written ceilings.
+//! Nanoseconds a vertex, an index or a draw, the least of many samples; the ways take turns.
+
+#[path = "../src/bin/picajit/draws.rs"]
+mod draws;
+
+fn main() {
+    // `cargo test --benches` only checks that this starts.
+    let samples = if std::env::args().any(|a| a == "--bench") { 400 } else { 1 };
+    print!("{}", draws::table(&draws::measure(samples)));
+}

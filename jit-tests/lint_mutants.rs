@@ -1,0 +1,471 @@
+//! Faults planted in real shaders, and whether `lint` finds each by the rule meant for it and by no
+//! other.
+//!
+//! The programs are the built-in shaders, the corpus where it is present, and for the faults of
+//! EMIT the geometry files of this suite. A fault that removes an instruction counts only if the
+//! oracle tells the mutant from the original: with some inputs, uniforms and registers left by an
+//! earlier run, their outputs or triangles differ. The other faults concern the hardware alone, or
+//! the tables, so there is nothing to tell.
+
+use libtest_mimic::{Failed, Trial};
+use picajit::container::shbin::{Constant, Dvle, Shbin};
+use picajit::internals::lint::{Rule, Subject, lint};
+use picajit::interp::Interp;
+use picajit::isa::{DstFile, Inst, Stage};
+use picajit::kernel::{Config, Kernel};
+use picajit::state::{Emitter, Registers, Uniforms, Unit};
+use picajit::text::{self, Assembly};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// A kind of fault.
+struct Fault {
+    name: &'static str,
+    /// The rule meant for it; any one of these counts.
+    meant: &'static [Rule],
+    /// Rules that a consequence of the fault breaks, so that they are no false alarm.
+    consequences: &'static [Rule],
+    /// Whether the oracle must tell mutants from their originals.
+    observable: bool,
+    stages: &'static [Stage],
+    /// The mutants of a program, as sources.
+    plant: fn(&Original) -> Vec<String>,
+}
+
+const BOTH: &[Stage] = &[Stage::Vertex, Stage::Geometry];
+
+const FAULTS: &[Fault] = &[
+    Fault {
+        name: "an output is not written",
+        meant: &[Rule::UnwrittenOutput],
+        consequences: &[Rule::UnusedInput],
+        observable: true,
+        stages: &[Stage::Vertex],
+        plant: |o| o.without_sole_writers(|written| matches!(written, Written::Output)),
+    },
+    Fault {
+        name: "an emitted output is not written",
+        meant: &[Rule::StaleOutput, Rule::UnwrittenOutput],
+        consequences: &[Rule::UnusedInput],
+        observable: true,
+        stages: &[Stage::Geometry],
+        plant: |o| o.without_sole_writers(|written| matches!(written, Written::Output)),
+    },
+    Fault {
+        name: "a temporary, address or flag is not written",
+        meant: &[Rule::ReadBeforeWrite],
+        // A loop whose flag nothing sets never ends.
+        consequences: &[Rule::UnusedInput, Rule::EndlessLoop],
+        observable: true,
+        stages: BOTH,
+        plant: |o| o.without_sole_writers(|written| matches!(written, Written::Other)),
+    },
+    Fault {
+        name: "no end",
+        meant: &[Rule::RunsOffEnd],
+        consequences: &[],
+        observable: false,
+        stages: &[Stage::Vertex],
+        plant: |o| vec![o.replaced(|statement| if statement == "end" { Some("nop".into()) } else { None })],
+    },
+    Fault {
+        name: "two adjacent MOVAs",
+        meant: &[Rule::AdjacentMova],
+        consequences: &[],
+        observable: false,
+        stages: BOTH,
+        plant: |o| {
+            let v = o.an_input();
+            vec![o.begun_with(&format!("mova a0.x, {v}\nmova a0.y, {v}\nnop"))]
+        },
+    },
+    Fault {
+        name: "a break outside of a loop",
+        meant: &[Rule::BreakOutsideLoop],
+        consequences: &[],
+        observable: false,
+        stages: BOTH,
+        plant: |o| {
+            let v = o.an_input();
+            vec![o.begun_with(&format!("cmp {v}, lt, lt, {v}\nbreakc cmp.x"))]
+        },
+    },
+    Fault {
+        name: "a loop without an exit",
+        meant: &[Rule::EndlessLoop],
+        consequences: &[Rule::UnboundUniform],
+        observable: false,
+        stages: BOTH,
+        plant: |o| vec![o.begun_with("endless_loop:\nnop\njmpu b14, endless_loop")],
+    },
+    Fault {
+        name: "two inputs in one instruction",
+        meant: &[Rule::TwoInputs],
+        consequences: &[],
+        observable: false,
+        stages: BOTH,
+        plant: |o| {
+            let declared: Vec<u8> = (0..15).filter(|n| o.dvle().input_mask >> n & 1 != 0).collect();
+            let [a, b, ..] = declared[..] else { return Vec::new() };
+            vec![o.begun_with(&format!("cmp v{a}, lt, lt, v{b}"))]
+        },
+    },
+    Fault {
+        name: "an input without a declaration",
+        meant: &[Rule::UndeclaredInput],
+        consequences: &[],
+        observable: false,
+        stages: BOTH,
+        plant: |o| {
+            let mask = o.dvle().input_mask;
+            let free = (0..15).find(|n| mask != 0 && mask >> n & 1 == 0);
+            free.map(|n| o.begun_with(&format!("cmp v{n}, lt, lt, v{n}"))).into_iter().collect()
+        },
+    },
+    Fault {
+        name: "a constant with two values",
+        meant: &[Rule::ConstantOverwritten],
+        consequences: &[],
+        observable: false,
+        stages: BOTH,
+        plant: |o| {
+            let constants = o.dvle().constants.iter();
+            let floats = constants.filter(|c| matches!(c, Constant::Float { .. }));
+            let again = |c: &Constant| format!("{}\n.setf c{}(9, 8, 7, 6)\n", o.source, c.register());
+            floats.take(1).map(again).collect()
+        },
+    },
+    Fault {
+        name: "five nested loops",
+        meant: &[Rule::ScopeDepth],
+        consequences: &[Rule::UnboundUniform],
+        observable: false,
+        stages: BOTH,
+        plant: |o| {
+            let nested = format!("{}nop\n{}", "for i0\n".repeat(5), ".end\n".repeat(5));
+            vec![o.begun_with(nested.trim_end())]
+        },
+    },
+    Fault {
+        name: "an emit in a vertex program",
+        meant: &[Rule::EmitInVertex],
+        consequences: &[],
+        observable: false,
+        stages: &[Stage::Vertex],
+        plant: |o| vec![o.begun_with("emit")],
+    },
+    Fault {
+        name: "no setemit",
+        meant: &[Rule::EmitWithoutSetemit],
+        // The parameters then come from an earlier invocation.
+        consequences: &[Rule::CarriedState],
+        observable: false,
+        stages: &[Stage::Geometry],
+        plant: |o| {
+            let emits = o.has(|inst| *inst == Inst::Emit) && o.has(|inst| matches!(inst, Inst::Setemit(_)));
+            let without = |s: &str| s.starts_with("setemit").then(|| "nop".to_string());
+            if emits { vec![o.replaced(without)] } else { Vec::new() }
+        },
+    },
+    Fault {
+        name: "two emits without outputs between them",
+        meant: &[Rule::StaleOutput],
+        consequences: &[Rule::CarriedState],
+        observable: false,
+        stages: &[Stage::Geometry],
+        plant: |o| {
+            let mapped = o.dvle().outputs.iter().any(|row| row.semantic != 9);
+            let twice = |s: &str| (s == "emit").then(|| "emit\nemit".to_string());
+            if mapped && o.has(|inst| *inst == Inst::Emit) { vec![o.replaced(twice)] } else { Vec::new() }
+        },
+    },
+];
+
+/// What an instruction writes.
+enum Written {
+    /// An output that something receives.
+    Output,
+    /// A temporary, address register or flag.
+    Other,
+}
+
+/// A program to plant faults in.
+struct Original {
+    name: String,
+    source: String,
+    assembly: Assembly,
+}
+
+impl Original {
+    fn new(name: &str, source: String) -> Option<Original> {
+        let assembly = text::assemble(&source).ok()?;
+        let is_one = assembly.shbin.dvles.len() == 1;
+        let original = Original { name: name.into(), source, assembly };
+        (is_one && original.first_procedure().is_some()).then_some(original)
+    }
+
+    fn dvle(&self) -> &Dvle {
+        &self.assembly.shbin.dvles[0]
+    }
+
+    fn insts(&self) -> Vec<Inst> {
+        let program = self.assembly.shbin.program().expect("it was assembled");
+        program.insts().map(|(_, inst)| inst).collect()
+    }
+
+    fn has(&self, f: impl Fn(&Inst) -> bool) -> bool {
+        self.insts().iter().any(f)
+    }
+
+    /// An input that the program declares, if it declares any.
+    fn an_input(&self) -> String {
+        format!("v{}", self.dvle().input_mask.trailing_zeros() % 15)
+    }
+
+    /// The source with each statement replaced for which `f` gives another.
+    fn replaced(&self, f: impl Fn(&str) -> Option<String>) -> String {
+        let line = |line: &str| {
+            let statement = line.split(';').next().unwrap_or("").trim();
+            f(statement).map_or_else(|| format!("{line}\n"), |new| new + "\n")
+        };
+        self.source.lines().map(line).collect()
+    }
+
+    /// The line, from 0, that opens the procedure of the entry.
+    fn first_procedure(&self) -> Option<usize> {
+        let (_, line) = *self.assembly.lines.get(self.dvle().entry as usize)?;
+        let lines: Vec<&str> = self.source.lines().collect();
+        (0..line as usize).rev().find(|&n| lines[n].trim_start().starts_with(".proc"))
+    }
+
+    /// The source with statements at the start of the entry procedure.
+    fn begun_with(&self, statements: &str) -> String {
+        let procedure = self.first_procedure().expect("checked when it was read");
+        let lines: Vec<&str> = self.source.lines().collect();
+        let (before, after) = lines.split_at(procedure + 1);
+        format!("{}\n{statements}\n{}\n", before.join("\n"), after.join("\n"))
+    }
+
+    /// One mutant for each instruction of which no other writes any of its components: a `nop` in
+    /// its place.
+    fn without_sole_writers(&self, wanted: impl Fn(&Written) -> bool) -> Vec<String> {
+        let insts = self.insts();
+        // A key for each component.
+        let components = |inst: &Inst| -> Vec<(u8, u8, usize)> {
+            match inst {
+                Inst::Alu(alu) => {
+                    let (file, n) = match alu.dst.file() {
+                        DstFile::Output(n) => (0, n),
+                        DstFile::Temp(n) => (1, n),
+                    };
+                    (0..4).filter(|&c| alu.mask.has(c)).map(|c| (file, n, c)).collect()
+                }
+                Inst::Mova { mask, .. } => (0..2).filter(|&c| mask.has(c)).map(|c| (2, 0, c)).collect(),
+                Inst::Cmp { .. } => vec![(3, 0, 0), (3, 0, 1)],
+                _ => Vec::new(),
+            }
+        };
+        let mut writers: BTreeMap<(u8, u8, usize), usize> = BTreeMap::new();
+        insts.iter().flat_map(&components).for_each(|key| *writers.entry(key).or_default() += 1);
+        let mut mutants = Vec::new();
+        for (pc, inst) in insts.iter().enumerate() {
+            let keys = components(inst);
+            let is_output = keys.first().is_some_and(|key| key.0 == 0);
+            let is_received = |key: &(u8, u8, usize)| self.receives(key.1, key.2);
+            let kind = if is_output { Written::Output } else { Written::Other };
+            let is_sole = !keys.is_empty() && keys.iter().all(|key| writers[key] == 1);
+            if !wanted(&kind) || !is_sole || is_output && !keys.iter().any(is_received) {
+                continue;
+            }
+            let (_, line) = self.assembly.lines[pc];
+            let mut lines: Vec<&str> = self.source.lines().collect();
+            lines[line as usize - 1] = "nop";
+            mutants.push(lines.join("\n") + "\n");
+        }
+        mutants
+    }
+
+    /// Whether component `c` of `on` has a meaning.
+    fn receives(&self, n: u8, c: usize) -> bool {
+        let width = |semantic| match semantic {
+            0..=2 => 4,
+            3 | 5 | 6 => 2,
+            4 => 1,
+            8 => 3,
+            _ => 0,
+        };
+        let mut rows = self.dvle().outputs.iter().filter(|row| row.register == u16::from(n));
+        rows.any(|row| (0..4).filter(|c| row.mask >> c & 1 != 0).take(width(row.semantic)).any(|k| k == c))
+    }
+}
+
+/// How often each rule fires.
+fn rules(assembly: &Assembly) -> BTreeMap<Rule, usize> {
+    let program = assembly.shbin.program().expect("it was assembled");
+    let mut counts = BTreeMap::new();
+    for finding in lint(&Subject::assembly(&program, assembly, &[])) {
+        *counts.entry(finding.rule).or_insert(0) += 1;
+    }
+    counts
+}
+
+/// The triangles of a run, as bits.
+#[derive(Default)]
+struct Triangles(Vec<u32>);
+
+impl Emitter for Triangles {
+    fn triangle(&mut self, vertices: [&Registers; 3], winding: bool) {
+        self.0.push(u32::from(winding));
+        for vertex in vertices {
+            self.0.extend(vertex.iter().flatten().map(|x| bits(*x)));
+        }
+    }
+}
+
+fn bits(x: f32) -> u32 {
+    if x.is_nan() { f32::NAN.to_bits() } else { x.to_bits() }
+}
+
+/// What the oracle computes of a program in many runs: outputs that something receives, triangles
+/// and exits. Registers begin with values that no shader computes.
+fn observed(o: &Original, shbin: &Shbin) -> Vec<u32> {
+    let program = shbin.program().expect("short");
+    let kernel = Interp.kernel(&program, shbin.dvles[0].entry(), &Config { fuel: 4096, ..Config::default() });
+    let mut seed = 1u32;
+    let mut random = move || {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (seed >> 8) as f32 / (1 << 22) as f32 - 2.0
+    };
+    let mut all = Vec::new();
+    for run in 0..96u16 {
+        let mut uniforms = Uniforms::new();
+        uniforms.c.iter_mut().flatten().for_each(|x| *x = random());
+        uniforms.i = [[2, 1, 1, 0]; 4];
+        o.dvle().apply_constants(&mut uniforms);
+        uniforms.b = match run % 3 {
+            0 => 0,
+            1 => u16::MAX,
+            _ => (random() * 16384.0) as i32 as u16,
+        };
+        let mut unit = Unit::new();
+        unit.v.iter_mut().flatten().for_each(|x| *x = random());
+        unit.r.iter_mut().flatten().for_each(|x| *x = 1000.0 + random());
+        unit.o.iter_mut().flatten().flatten().for_each(|x| *x = 1000.0 + random());
+        unit.a0 = [70, 71];
+        unit.cmp = [run & 8 != 0, run & 16 != 0];
+        let mut triangles = Triangles::default();
+        let exit = kernel.run(&uniforms, &mut unit, &mut triangles);
+        all.push(exit as u32);
+        all.extend(triangles.0);
+        if o.dvle().stage == Stage::Vertex {
+            for (n, register) in (0u8..).zip(unit.outputs()) {
+                let received = register.iter().enumerate().filter(|(c, _)| o.receives(n, *c));
+                all.extend(received.map(|(_, x)| bits(*x)));
+            }
+        }
+    }
+    all
+}
+
+/// The trials of this file.
+pub fn trials() -> Vec<Trial> {
+    vec![Trial::test("lint/mutants", check)]
+}
+
+fn originals() -> Vec<Original> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let corpus = std::env::var_os("PICAJIT_CORPUS").map_or_else(|| root.join("../shared/corpus"), PathBuf::from);
+    let sorted = |folder: PathBuf, ending: &str| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(folder).into_iter().flatten();
+        let mut paths: Vec<PathBuf> = entries.filter_map(|e| e.ok().map(|e| e.path())).collect();
+        paths.retain(|path| path.extension().is_some_and(|e| e == ending));
+        paths.sort();
+        paths
+    };
+    let mut all = Vec::new();
+    for path in sorted(root.join("src/bin/picajit/shaders"), "pica") {
+        all.extend(Original::new(&path.display().to_string(), std::fs::read_to_string(&path).expect("readable")));
+    }
+    for path in sorted(root.join("jit-tests/geometry"), "test") {
+        let original = Original::new(&path.display().to_string(), std::fs::read_to_string(&path).expect("readable"));
+        all.extend(original.filter(|o| o.dvle().stage == Stage::Geometry && !o.source.contains(".raw")));
+    }
+    for path in sorted(corpus.join("shbin"), "shbin") {
+        let Ok(shbin) = Shbin::parse(&std::fs::read(&path).expect("readable")) else { continue };
+        all.extend(Original::new(&path.display().to_string(), text::disassemble(&shbin)));
+    }
+    all
+}
+
+#[derive(Default)]
+struct Count {
+    programs: usize,
+    mutants: usize,
+    excluded: usize,
+    found: usize,
+    unrelated: usize,
+}
+
+fn check() -> Result<(), Failed> {
+    let originals = originals();
+    let has_corpus = originals.iter().any(|o| o.name.ends_with(".shbin"));
+    if !has_corpus {
+        eprintln!("skipped: the corpus: lint/mutants takes the built-in shaders and the suite only");
+    }
+    let mut problems = Vec::new();
+    let (mut total, mut unrelated) = (0, 0);
+    let mut kinds = 0;
+    for fault in FAULTS {
+        let mut count = Count::default();
+        let mut missed = Vec::new();
+        for original in originals.iter().filter(|o| fault.stages.contains(&o.dvle().stage)) {
+            let before = rules(&original.assembly);
+            let wanted = if fault.observable { observed(original, &original.assembly.shbin) } else { Vec::new() };
+            let mut has_mutant = false;
+            for source in (fault.plant)(original) {
+                let assembly = text::assemble(&source)
+                    .map_err(|e| format!("{} of {}: {e}\n{source}", fault.name, original.name))?;
+                if fault.observable && observed(original, &assembly.shbin) == wanted {
+                    count.excluded += 1;
+                    continue;
+                }
+                has_mutant = true;
+                count.mutants += 1;
+                let after = rules(&assembly);
+                let more = |rule: &Rule| after.get(rule).copied().unwrap_or(0) > before.get(rule).copied().unwrap_or(0);
+                if fault.meant.iter().any(more) {
+                    count.found += 1;
+                } else {
+                    missed.push(format!("missed: {} in {}", fault.name, original.name));
+                }
+                let is_expected = |rule: &&Rule| fault.meant.contains(rule) || fault.consequences.contains(rule);
+                let others: Vec<&Rule> = after.keys().filter(|rule| more(rule) && !is_expected(rule)).collect();
+                if !others.is_empty() {
+                    count.unrelated += 1;
+                    missed.push(format!("unrelated: {others:?} for {} in {}", fault.name, original.name));
+                }
+            }
+            count.programs += usize::from(has_mutant);
+        }
+        let Count { programs, mutants, excluded, found, unrelated: others } = count;
+        println!(
+            "{}: {mutants} mutants of {programs} programs, {found} found, {others} unrelated, {excluded} equal",
+            fault.name
+        );
+        total += mutants;
+        unrelated += others;
+        kinds += usize::from(programs >= 20);
+        if mutants == 0 || found * 100 < mutants * 95 {
+            problems.push(format!("{}: {found} of {mutants} mutants found\n{}", fault.name, missed.join("\n")));
+        } else if others > 0 {
+            println!("{}", missed.join("\n"));
+        }
+    }
+    if unrelated * 100 > total * 2 {
+        problems.push(format!("{unrelated} of {total} mutants have unrelated findings"));
+    }
+    if has_corpus && kinds < 8 {
+        problems.push(format!("{kinds} kinds of faults in 20 programs: expected 8"));
+    }
+    if problems.is_empty() { Ok(()) } else { Err(problems.join("\n").into()) }
+}

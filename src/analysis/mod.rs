@@ -1,0 +1,117 @@
+//! A program and an entry -> [`Analysis`]: what a host can know of a shader before it runs.
+//!
+//! | file | question |
+//! |---|---|
+//! | `effects` | which register components does an instruction read and write? |
+//! | `assignment` | what has a run certainly written at each point? |
+//! | `carried` | which registers does a run read that an earlier run left? |
+//! | `paths` | how many instructions are on the shortest and on the longest path? |
+//!
+//! ```
+//! use picajit::analysis::Analysis;
+//! use picajit::{Entry, Program, text};
+//! let shbin = text::assemble(".proc main\nmov o0, v0\nend\n.end\n").unwrap().shbin;
+//! let analysis = Analysis::new(&shbin.program().unwrap(), Entry::vertex(0)).unwrap();
+//! assert!(analysis.is_independent());
+//! assert_eq!((analysis.inputs, analysis.outputs, analysis.longest_path), (1, 1, Some(2)));
+//! ```
+
+pub(crate) mod assignment;
+pub(crate) mod carried;
+pub(crate) mod effects;
+pub(crate) mod paths;
+#[cfg(test)]
+mod tests;
+
+pub use crate::ir::register_set::RegisterSet;
+
+use crate::ir::cfg::{Explored, Limits, Out};
+use crate::ir::{Form, Func};
+use crate::isa::numeric::Precision;
+use crate::isa::{Inst, SrcFile, Test};
+use crate::kernel::Unsupported;
+use crate::program::{Entry, Program};
+use assignment::{Assignments, Bools};
+use paths::Paths;
+
+/// Facts about one entry of a program, proved without a run. Each holds for all uniforms and
+/// inputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Analysis {
+    /// The `v` registers that are read; bit n is `vn`.
+    pub inputs: u16,
+    /// The `o` registers that are written; bit n is `on`.
+    pub outputs: u16,
+    /// The registers that carry: a run's outputs, emitted vertices or control flow may depend on
+    /// what an earlier run with the same uniforms left there. Empty if runs are independent.
+    pub carried: RegisterSet,
+    /// Branches on values that may differ between runs with the same uniforms.
+    pub divergent_branches: u32,
+    /// No run that reaches an END executes fewer instructions; `None` if none does.
+    pub shortest_path: Option<u64>,
+    /// No run executes more instructions. `None`: unbounded, as far as is known.
+    pub longest_path: Option<u64>,
+}
+
+/// Blocks of control flow that are analysed.
+const MOST_BLOCKS: usize = 4096;
+
+impl Analysis {
+    /// Analyses `entry` of `program`.
+    ///
+    /// Fails if control flow has too many states for a graph.
+    pub fn new(program: &Program, entry: Entry) -> Result<Analysis, Unsupported> {
+        let explored = Explored::new(program, entry, Limits::default().states)?;
+        let (inputs, outputs) = accesses(program, explored.reachable());
+        let mut assignments = Assignments::new(program, entry.stage, &explored, Bools::default());
+        if !assignments.complete {
+            assignments.list = vec![Assignments::merged(program, entry.stage, &explored)];
+        }
+        let Paths { shortest, longest } = Paths::new(program, &explored, [None; 4]);
+        let func = ssa(&explored)?;
+        let carried = carried::carried(program, &explored, &func, &assignments.list, entry.stage);
+        let divergent_branches = func.divergent_branches();
+        Ok(Analysis { inputs, outputs, carried, divergent_branches, shortest_path: shortest, longest_path: longest })
+    }
+
+    /// Whether runs are independent: with the same uniforms, each gives the same results in any
+    /// order and on any unit. A GPU may then run them in parallel.
+    pub fn is_independent(&self) -> bool {
+        self.carried.is_empty()
+    }
+}
+
+/// The simplified SSA form of explored states.
+pub(crate) fn ssa(explored: &Explored) -> Result<Func, Unsupported> {
+    let cfg = explored.clone().into_cfg(MOST_BLOCKS)?;
+    let mut func = Func::build(&cfg, u32::MAX, Form::Ssa);
+    func.simplify(Precision::default());
+    Ok(func)
+}
+
+/// The `v` registers that the words at `pcs` read, and the `o` registers that they write.
+fn accesses(program: &Program, pcs: &[u16]) -> (u16, u16) {
+    let (mut inputs, mut outputs) = (0, 0);
+    for inst in pcs.iter().filter_map(|&pc| program.inst(pc)) {
+        let sources: &[_] = match &inst {
+            Inst::Alu(alu) => alu.sources(),
+            Inst::Mova { src, .. } => std::slice::from_ref(src),
+            Inst::Cmp { src, .. } => src,
+            _ => &[],
+        };
+        for source in sources {
+            if let SrcFile::Input(n) = source.reg.file() {
+                inputs |= 1 << n;
+            }
+        }
+        let written = effects::writes(&inst);
+        outputs |= (0..16).filter(|&n| written.output(n) != 0).fold(0, |mask, n| mask | 1 << n);
+    }
+    (inputs, outputs)
+}
+
+/// Whether any state of the graph tests boolean uniform `id`.
+pub(crate) fn tests_bool(explored: &Explored, id: u8) -> bool {
+    explored.nodes().iter().any(|node| matches!(node.out, Out::Two(Test::Bool { id: tested, .. }, ..) if tested == id))
+}

@@ -1,0 +1,78 @@
+//! Programs whose analysis follows from their text.
+
+use super::*;
+use crate::ir::analysis::prove;
+use crate::isa::Stage;
+
+fn analysis(source: &str) -> Analysis {
+    let shbin = crate::text::assemble(source).expect("a good source").shbin;
+    Analysis::new(&shbin.program().expect("short"), shbin.dvles[0].entry()).expect("small")
+}
+
+fn carried(source: &str) -> String {
+    analysis(source).carried.to_string()
+}
+
+#[test]
+fn vertex_programs() {
+    let of = |body: &str| carried(&format!(".bool b\n.fvec c[4]\n.proc main\n{body}\n end\n.end"));
+    assert_eq!(of(" mov r0, v0\n mov o0, r0"), "");
+    assert_eq!(of(" add r0, v0, r0\n mov o0, r0"), "r0.xyzw");
+    assert_eq!(of(" mov r0.x, v0\n mov o0, r0\n mov r0.y, v0"), "r0.y");
+    assert_eq!(of(" mov o0, r0"), "", "no run changes r0");
+    assert_eq!(of(" mov o0, c[a0.x]\n mova a0.x, v0"), "a0.x");
+    assert_eq!(of(" mov o0, v0\n cmp v0, lt, lt, v0\n ifc cmp.x\n mov o1.x, v0\n .end"), "o1.x");
+    assert_eq!(of(" ifu b\n mov o0.x, v0\n .end"), "", "all runs with the same uniforms do the same");
+    assert_eq!(of(" ifu b\n mov r0, v0\n .end\n ifu b\n mov o0, r0\n .end"), "", "the same boolean");
+    assert_eq!(of(" add r1, v0, r1\n mov o0, v0"), "", "nothing shows r1");
+}
+
+#[test]
+fn geometry_programs() {
+    let of = |body: &str| carried(&format!(".gsh point c0\n.proc main\n{body}\n end\n.end"));
+    let three = " setemit 0\n mov o0, v0\n emit\n setemit 1\n mov o0, v0\n emit\n setemit 2, prim\n mov o0, v0\n emit";
+    assert_eq!(of(three), "");
+    assert_eq!(of(" setemit 2, prim\n mov o0, v0\n emit"), "the vertex slots");
+    assert_eq!(of(" mov o0, v0\n emit\n setemit 1"), "the parameters of setemit, the vertex slots");
+    assert_eq!(of(&format!("{three}\n setemit 0\n mov o1, v0\n emit")), "o0.xyzw, o1.xyzw");
+    assert_eq!(of(&format!(" ifu b15\n nop\n .end\n{three}")), "b15");
+    assert_eq!(
+        of(&three.replace("mov o0, v0\n emit\n setemit 1", "add r3.x, v0, r3\n mov o0, r3.x\n emit\n setemit 1")),
+        "r3.x"
+    );
+}
+
+#[test]
+fn paths_and_branches() {
+    let of = |body: &str| {
+        let a = analysis(&format!(".ivec n, m\n.bool b\n.proc main\n{body}\n end\n.end"));
+        (a.shortest_path, a.longest_path, a.divergent_branches)
+    };
+    assert_eq!(of(" nop"), (Some(2), Some(2), 0));
+    assert_eq!(of(" ifu b\n nop\n .else\n nop\n nop\n .end"), (Some(3), Some(4), 0));
+    assert_eq!(of(" for n\n nop\n nop\n .end"), (Some(4), Some(2 + 256 * 2), 0));
+    assert_eq!(of(" for n\n for m\n nop\n nop\n .end\n nop\n .end"), (Some(7), Some(2 + 256 * (2 + 256 * 2)), 0));
+    assert_eq!(of(" cmp v0, lt, lt, v0\n ifc cmp.x\n nop\n .end"), (Some(3), Some(4), 1));
+    assert_eq!(of("here:\n cmp v0, lt, lt, v0\n jmpc cmp.x, here"), (Some(3), None, 1));
+    assert_eq!(of("here:\n nop\n jmpu b, here\n jmpu !b, here"), (Some(4), None, 0));
+}
+
+/// The proof for batches is the other analysis of the same question.
+#[test]
+fn it_agrees_with_the_independence_analysis() {
+    let sources = [
+        ".proc main\n mov r0, v0\n mov o0, r0\n end\n.end",
+        ".proc main\n add r0, v0, r0\n mov o0, r0\n end\n.end",
+        ".bool b\n.proc main\n ifu b\n mov r0, v0\n .end\n mov o0, v0\n end\n.end",
+        ".fvec c[4]\n.proc main\n mova a0.x, v0\n mov o0, c[a0.x]\n end\n.end",
+    ];
+    for source in sources {
+        let shbin = crate::text::assemble(source).expect("a good source").shbin;
+        let (program, entry) = (shbin.program().expect("short"), shbin.dvles[0].entry());
+        assert_eq!(entry.stage, Stage::Vertex);
+        let explored = Explored::new(&program, entry, Limits::default().states).expect("small");
+        let independent = prove(&ssa(&explored).expect("small")).is_ok();
+        let analysis = Analysis::new(&program, entry).expect("small");
+        assert!(!independent || analysis.is_independent(), "{source}: {}", analysis.carried);
+    }
+}

@@ -1,0 +1,77 @@
+//! A text -> the protocol's diagnostics: those of the assembler, and the findings of lint.
+
+use super::document::Document;
+use lsp_types::{Diagnostic, DiagnosticSeverity, NumberOrString};
+use picajit::internals::lint::{Finding, Severity};
+use picajit::internals::source::{DiagnosticKind, Place, split_line};
+
+/// Name of the origin that editors show.
+pub const SOURCE: &str = "picajit";
+
+/// The errors and warnings of a text, and the findings that are known already.
+pub fn diagnostics(document: &Document) -> Vec<Diagnostic> {
+    let of_assembler = document.analysis().diagnostics.iter().map(|d| {
+        let (severity, name) = match &d.kind {
+            DiagnosticKind::Error(kind) => (DiagnosticSeverity::ERROR, format!("{kind:?}")),
+            DiagnosticKind::Warning(kind) => (DiagnosticSeverity::WARNING, format!("{kind:?}")),
+        };
+        diagnostic(document, d.place, severity, rule(&name), d.kind.to_string())
+    });
+    let of_lint = document.known_findings().iter().map(|finding| {
+        let severity = match finding.severity() {
+            Severity::Error => DiagnosticSeverity::ERROR,
+            Severity::Warning => DiagnosticSeverity::WARNING,
+            Severity::Note => DiagnosticSeverity::INFORMATION,
+        };
+        let message = format!("{finding}\nhelp: {}", finding.help());
+        diagnostic(document, place(document, finding), severity, finding.rule.name().into(), message)
+    });
+    of_assembler.chain(of_lint).collect()
+}
+
+fn diagnostic(
+    document: &Document,
+    place: Place,
+    severity: DiagnosticSeverity,
+    code: String,
+    message: String,
+) -> Diagnostic {
+    Diagnostic {
+        range: document.range(visible(document, place)),
+        severity: Some(severity),
+        code: Some(NumberOrString::String(code)),
+        source: Some(SOURCE.into()),
+        message,
+        ..Diagnostic::default()
+    }
+}
+
+/// The statement that a finding concerns; the first line if there is none.
+fn place(document: &Document, finding: &Finding) -> Place {
+    let line = finding.source.map_or(0, |(_, line)| line.saturating_sub(1));
+    let statement = split_line(document.row(line));
+    let end = statement.head.end.max(statement.rest.end);
+    Place { line, start: statement.head.start as u32, end: end as u32 }
+}
+
+/// At least one byte: editors hardly show an empty range.
+fn visible(document: &Document, place: Place) -> Place {
+    let len = document.row(place.line).len() as u32;
+    match place {
+        Place { start, end, .. } if start < end => place,
+        Place { start, .. } if start < len => Place { end: start + 1, ..place },
+        Place { start, .. } => Place { start: start.saturating_sub(1), ..place },
+    }
+}
+
+/// The name of a kind, `unknown-mnemonic`, from its form in Rust, `UnknownMnemonic("x")`.
+fn rule(debug: &str) -> String {
+    let mut name = String::new();
+    for c in debug.chars().take_while(char::is_ascii_alphanumeric) {
+        if c.is_ascii_uppercase() && !name.is_empty() {
+            name.push('-');
+        }
+        name.push(c.to_ascii_lowercase());
+    }
+    name
+}

@@ -1,0 +1,88 @@
+//! `picajit lsp`: a language server for picasso's assembly language, on standard input and output.
+//!
+//! | file | from | to |
+//! |---|---|---|
+//! | `server` | messages | answers and diagnostics |
+//! | `document` | edits | a text, its positions, its analysis |
+//! | `diagnostics` | an analysis | errors and warnings |
+//! | `hover`, `registers` | a position | what the operand, name or instruction there means |
+//! | `names` | a position | definitions, uses, and a rename that keeps the words |
+//! | `completion` | a half-typed line | the words that may continue it |
+//! | `layout` | a text | edits that indent and space it |
+//! | `outline` | an analysis | procedures, labels, declarations |
+//! | `manual` | | one line about each instruction and directive |
+//!
+//! The library's assembler reads the text; this folder has no second reading of the language.
+
+mod completion;
+mod diagnostics;
+mod document;
+mod hover;
+mod layout;
+mod manual;
+mod names;
+mod outline;
+mod registers;
+mod server;
+#[cfg(test)]
+mod tests;
+
+use crate::{Status, VerbResult};
+use lsp_server::{Connection, ProtocolError};
+use picajit::text::Options;
+use std::{fmt, io};
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Treat texts as `asm --no-nop` does: insert no NOPs at the ends of blocks
+    #[arg(short, long)]
+    no_nop: bool,
+    /// The only transport; editors pass it
+    #[arg(long, hide = true)]
+    stdio: bool,
+}
+
+/// Why the server ends early.
+#[derive(Debug)]
+enum ServerError {
+    /// The editor doesn't keep to the protocol.
+    Protocol(ProtocolError),
+    /// Standard input is no messages, or standard output is closed.
+    Transport(io::Error),
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ServerError::Protocol(error) => write!(f, "the language server ends: {error}"),
+            ServerError::Transport(error) => write!(
+                f,
+                "the language server ends: {error}\nhelp: editors start `picajit lsp` and send it messages, see docs/editors.md"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ServerError {}
+
+pub fn run(args: &Args) -> VerbResult {
+    let (connection, threads) = Connection::stdio();
+    let options = Options { no_nop: args.no_nop };
+    let ended = server::serve(&connection, options).map_err(ServerError::Protocol);
+    // The writer ends when no sender is left.
+    drop(connection);
+    match ended {
+        Ok(server::Ended::AfterShutdown) => {
+            threads.join().map_err(ServerError::Transport)?;
+            Ok(Status::Fine)
+        }
+        // As the protocol requires: code 1 without `shutdown`.
+        Ok(server::Ended::WithoutShutdown) => {
+            threads.join().map_err(ServerError::Transport)?;
+            Ok(Status::Different)
+        }
+        // The reader may wait for a message that never comes, so it isn't joined.
+        Ok(server::Ended::OutputClosed) => Ok(Status::Different),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,101 @@
+//! Draws from guest memory in C: regions or a callback -> [`Memory`], slices of triangles -> a
+//! callback.
+//!
+//! This file must not know registers and formats.
+
+use super::*;
+use crate::gpu::{DrawOptions, Memory, Sink, VertexFormat};
+use crate::semantics::SEMANTICS;
+
+/// Guest memory as the host describes it.
+struct HostMemory<'a> {
+    regions: &'a [PjRegion],
+    memory: Option<PjMemoryFn>,
+    user: *mut c_void,
+}
+
+impl Memory for HostMemory<'_> {
+    fn bytes(&self, address: u32, length: usize) -> &[u8] {
+        for region in self.regions {
+            let offset = address.checked_sub(region.address).and_then(|offset| usize::try_from(offset).ok());
+            let Some(offset) = offset.filter(|&offset| offset < region.length) else { continue };
+            // SAFETY: the header requires an array of the region's length, which the draw only
+            // reads. Nulls were rejected.
+            return unsafe { input_slice(region.bytes.add(offset), length.min(region.length - offset)) }
+                .unwrap_or_default();
+        }
+        let Some(memory) = self.memory else { return &[] };
+        let mut available = 0;
+        // SAFETY: the host's function gets the host's pointer, and a place for a number.
+        let bytes = unsafe { memory(self.user, address, length, &raw mut available) };
+        // SAFETY: the header requires an array of this length, which stays until the draw returns.
+        unsafe { input_slice(bytes.cast::<u8>(), length.min(available)) }.unwrap_or_default()
+    }
+}
+
+/// The host's callback for slices of triangles.
+struct SliceCallback {
+    triangles: PjTrianglesFn,
+    user: *mut c_void,
+    format: VertexFormat,
+}
+
+impl Sink for SliceCallback {
+    fn format(&self) -> VertexFormat {
+        self.format
+    }
+
+    fn triangles(&mut self, vertices: &[f32], triangles: &[[u32; 3]]) {
+        let count = vertices.len() / self.format.stride();
+        let numbers = triangles.as_flattened().as_ptr();
+        // SAFETY: the host's function gets the host's pointer.
+        unsafe { (self.triangles)(self.user, vertices.as_ptr(), count, numbers, triangles.len()) };
+    }
+}
+
+/// The format that a draw asks for: its 24 offsets, 255 for components that it leaves out.
+fn format(draw: &PjGuestDraw) -> Result<VertexFormat, Fault> {
+    if draw.offsets.is_null() {
+        return Ok(VertexFormat::default());
+    }
+    // SAFETY: the header requires an array of this length.
+    let offsets = unsafe { input_slice(draw.offsets, SEMANTICS) }?;
+    let offsets = std::array::from_fn(|n| Some(offsets[n]).filter(|&offset| offset != u8::MAX));
+    let stride = u8::try_from(draw.stride).map_err(|_| Fault::InvalidArgument)?;
+    VertexFormat::new(offsets, stride).ok_or(Fault::InvalidArgument)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pj_gpu_draw(gpu: *mut PjGpu, draw: *const PjGuestDraw, report: *mut PjReport) -> i32 {
+    catch_panics(|| {
+        // SAFETY: null, or a live handle of `pj_gpu_new`.
+        let mut gpu = unsafe { deref(gpu) }?.take()?;
+        // SAFETY: the header requires a structure of its declared size; any bytes are valid.
+        let draw = unsafe { read_sized(draw, PjGuestDraw::ZERO, GUEST_DRAW_BYTES) }?;
+        if !report.is_null() {
+            // SAFETY: as above. Errors must be found before anything is drawn.
+            unsafe { read_sized(report, PjReport::default(), REPORT_BYTES) }?;
+        }
+        // SAFETY: the header requires an array of this length.
+        let regions = unsafe { input_slice(draw.regions, draw.region_count) }?;
+        for region in regions.iter().filter(|region| region.length > 0) {
+            check_pointer(region.bytes, region.length)?;
+        }
+        let kind = match draw.effect {
+            PJ_EFFECT_DRAW_ARRAYS => Draw::Arrays,
+            PJ_EFFECT_DRAW_ELEMENTS => Draw::Elements,
+            _ => return Err(Fault::InvalidArgument),
+        };
+        let vertex_cache = u8::try_from(draw.vertex_cache_entries).map_err(|_| Fault::InvalidArgument)?;
+        let mut sink =
+            SliceCallback { triangles: draw.triangles.ok_or(Fault::Null)?, user: draw.user, format: format(&draw)? };
+        let memory = HostMemory { regions, memory: draw.memory, user: draw.user };
+        let options = DrawOptions { limit: draw.limit, vertex_cache };
+        let value = PjReport::new(&gpu.get().draw(kind, &memory, &options, &mut sink));
+        match report.is_null() {
+            true => Ok(PJ_OK),
+            // SAFETY: as above.
+            false => unsafe { write_sized(report, &value, REPORT_BYTES) },
+        }
+    })
+}

@@ -1,0 +1,209 @@
+//! Attribute configuration and guest memory -> input registers of vertices, in groups.
+//!
+//! [`FetchPlan`] is decoded from registers and holds no address of a draw. [`Fetch`] is one draw's:
+//! it asks the [`Memory`] for one slice per array, which covers the lowest vertex to the highest.
+//!
+//! Invariant: for any registers, vertices and slices, only bytes of the slices are read; bytes that
+//! a slice lacks are 0. This file must not know how vertices are chosen, nor how they run.
+
+mod convert;
+pub(super) mod indices;
+
+use super::Attributes;
+use super::registers::*;
+use crate::isa::{REGS, Stage};
+use crate::state::{Vec4, Vertices};
+use convert::Element;
+
+/// Guest memory.
+pub trait Memory {
+    /// The bytes from physical `address` on: `length` of them, or fewer if memory ends before, or
+    /// none. A draw asks once for each array and once for its indices. Bytes that are missing read
+    /// as 0 (*unknown on hardware*).
+    fn bytes(&self, address: u32, length: usize) -> &[u8];
+}
+
+/// Guest memory as regions: each with its physical address. The first that contains an address
+/// supplies the bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Regions<'a>(pub &'a [(u32, &'a [u8])]);
+
+impl Memory for Regions<'_> {
+    fn bytes(&self, address: u32, length: usize) -> &[u8] {
+        let mut regions = self.0.iter().filter_map(|&(start, bytes)| {
+            let offset = usize::try_from(address.checked_sub(start)?).ok()?;
+            bytes.get(offset..).filter(|bytes| !bytes.is_empty())
+        });
+        let bytes = regions.next().unwrap_or_default();
+        &bytes[..length.min(bytes.len())]
+    }
+}
+
+/// Asks for bytes at an address that may not exist. Never more than `length`.
+pub(super) fn read(memory: &dyn Memory, address: u64, length: u64) -> &[u8] {
+    let Ok(address) = u32::try_from(address) else { return &[] };
+    let length = usize::try_from(length.min((1 << 32) - u64::from(address))).unwrap_or(usize::MAX);
+    let bytes = memory.bytes(address, length);
+    &bytes[..length.min(bytes.len())]
+}
+
+/// The address that offsets of arrays and indices count from.
+pub(super) fn base(registers: &RegisterFile) -> u64 {
+    u64::from((registers.get(ATTRIBBUFFERS_LOC) & 0x1FFF_FFFE) << 3)
+}
+
+/// Attributes that arrays can provide.
+const ARRAYED: usize = 12;
+
+/// An array of vertices, with the attributes that are fetched from it.
+#[derive(Clone, Copy, Debug)]
+struct Array {
+    /// From the base address.
+    offset: u32,
+    stride: u32,
+    /// Bytes from the start of a vertex to the end of its last attribute.
+    extent: u32,
+}
+
+/// An attribute that is fetched from an array.
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    /// The input register.
+    register: u8,
+    /// Position in [`FetchPlan::arrays`].
+    array: u8,
+    /// From the start of a vertex.
+    offset: u32,
+    element: Element,
+}
+
+/// Where the input registers of a vertex come from.
+#[derive(Clone, Debug)]
+pub(super) struct FetchPlan {
+    arrays: Vec<Array>,
+    streams: Vec<Stream>,
+    /// Registers that take a default attribute, and which.
+    constants: Vec<(u8, u8)>,
+    /// The registers that take an attribute; bit n is `vn`.
+    pub(super) input_mask: u16,
+    /// Registers of a packed vertex.
+    pub(super) stride: usize,
+}
+
+impl FetchPlan {
+    pub(super) fn new(registers: &RegisterFile) -> FetchPlan {
+        let formats = u64::from(registers.get(ATTRIBBUFFERS_FORMAT_HIGH)) << 32
+            | u64::from(registers.get(ATTRIBBUFFERS_FORMAT_LOW));
+        let mut sources: [Option<(usize, u32, Element)>; ARRAYED] = [None; ARRAYED];
+        let mut groups: [Array; ARRAYED] = [Array { offset: 0, stride: 0, extent: 0 }; ARRAYED];
+        for (group, array) in groups.iter_mut().enumerate() {
+            let [offset, low, high] = [0, 1, 2].map(|n| registers.get(ATTRIBBUFFER0_OFFSET + 3 * group as u16 + n));
+            let components = u64::from(high) << 32 | u64::from(low);
+            *array = Array { offset: offset & 0x0FFF_FFFF, stride: high >> 16 & 0xFF, extent: 0 };
+            let mut at = array.offset;
+            for n in 0..(high >> 28).min(ARRAYED as u32) {
+                let component = (components >> (4 * n) & 0xF) as usize;
+                let Some(source) = sources.get_mut(component) else {
+                    // 12 to 15 are one to four words of padding.
+                    at = at.next_multiple_of(4) + 4 * (component - ARRAYED + 1) as u32;
+                    continue;
+                };
+                let element = Element::from_register((formats >> (4 * component) & 0xF) as u8);
+                at = at.next_multiple_of(element.alignment());
+                *source = Some((group, at - array.offset, element));
+                at += element.bytes();
+            }
+        }
+        let permutation = registers.permutation(Stage::Vertex);
+        let attributes = registers.attributes(Stage::Vertex);
+        let mut plan = FetchPlan { arrays: vec![], streams: vec![], constants: vec![], input_mask: 0, stride: 1 };
+        let mut position = [None; ARRAYED];
+        // Of several attributes in one register the last counts.
+        for attribute in (0..attributes).rev() {
+            let register = permutation[attribute];
+            if plan.input_mask >> register & 1 != 0 {
+                continue;
+            }
+            plan.input_mask |= 1 << register;
+            let source = sources.get(attribute).copied().flatten().filter(|_| formats >> (48 + attribute) & 1 == 0);
+            let Some((group, offset, element)) = source else {
+                plan.constants.push((register, attribute as u8));
+                continue;
+            };
+            let array = *position[group].get_or_insert_with(|| {
+                plan.arrays.push(groups[group]);
+                plan.arrays.len() - 1
+            });
+            let extent = &mut plan.arrays[array].extent;
+            *extent = (*extent).max(offset + element.bytes());
+            plan.streams.push(Stream { register, array: array as u8, offset, element });
+        }
+        plan.stride = Vertices::stride_for(plan.input_mask);
+        plan
+    }
+}
+
+/// The vertices of a group, counted from the draw's lowest.
+#[derive(Clone, Copy)]
+pub(super) enum Selection<'a> {
+    /// Consecutive ones.
+    From(u64),
+    /// Any, in this order.
+    Listed(&'a [u32]),
+}
+
+/// The arrays of one draw.
+pub(super) struct Fetch<'a> {
+    plan: &'a FetchPlan,
+    defaults: &'a Attributes,
+    /// The bytes of each array, from the draw's lowest vertex on.
+    slices: [&'a [u8]; ARRAYED],
+}
+
+impl<'a> Fetch<'a> {
+    /// The vertices from `lowest` to `highest`.
+    pub(super) fn new(
+        plan: &'a FetchPlan,
+        base: u64,
+        defaults: &'a Attributes,
+        memory: &'a dyn Memory,
+        [lowest, highest]: [u64; 2],
+    ) -> Fetch<'a> {
+        let mut slices: [&[u8]; ARRAYED] = [&[]; ARRAYED];
+        for (slice, array) in slices.iter_mut().zip(&plan.arrays) {
+            let stride = u64::from(array.stride);
+            // Below 2^42: neither the sum nor the products overflow.
+            let address = base + u64::from(array.offset) + lowest * stride;
+            *slice = read(memory, address, (highest - lowest) * stride + u64::from(array.extent));
+        }
+        Fetch { plan, defaults, slices }
+    }
+
+    /// Stores the default attributes in `rows`, of `stride` registers each.
+    pub(super) fn constants(&self, rows: &mut [Vec4], stride: usize) {
+        for &(register, attribute) in &self.plan.constants {
+            let value = self.defaults[usize::from(attribute)];
+            rows.iter_mut().skip(register.into()).step_by(stride).for_each(|to| *to = value);
+        }
+    }
+
+    /// Stores the attributes from arrays in `rows`, one for each selected vertex, of `stride`
+    /// registers each.
+    pub(super) fn rows(&self, selection: Selection<'_>, rows: &mut [Vec4], stride: usize) {
+        for &Stream { register, array, offset, element } in &self.plan.streams {
+            let (array, slice) = (&self.plan.arrays[usize::from(array)], self.slices[usize::from(array)]);
+            let bytes = slice.get(offset as usize..).unwrap_or_default();
+            let column = convert::Column { rows: &mut *rows, stride, register: register.into() };
+            element.convert(bytes, array.stride, selection, column);
+        }
+    }
+
+    /// Stores all attributes of one vertex.
+    pub(super) fn vertex(&self, n: u64, to: &mut [Vec4; REGS]) {
+        self.constants(to, REGS);
+        self.rows(Selection::From(n), to, REGS);
+    }
+}
+
+#[cfg(test)]
+mod tests;

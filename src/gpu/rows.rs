@@ -1,0 +1,87 @@
+//! Mapped vertices of a draw -> triangles for the sink.
+//!
+//! Invariant: rows that no draw has mapped yet are [`OutputPlan::unset`], so that a plan stores only
+//! what outputs supply. This file must not know how vertices run.
+
+use super::Sink;
+use super::assembly::{Assembler, Assembly, Topology};
+use super::output_mapping::OutputPlan;
+use crate::semantics::Semantics;
+use std::ops::Range;
+
+/// Rows for the vertices of an incomplete primitive.
+const CARRIED: usize = 2;
+
+/// Vertices in the sink's format. Draws reuse the rows.
+#[derive(Default)]
+pub(super) struct VertexRows {
+    numbers: Vec<f32>,
+    /// Rows that are ready to be mapped.
+    prepared: usize,
+    triangles: Vec<[u32; 3]>,
+}
+
+impl VertexRows {
+    /// The plan has changed, and with it what an unmapped row is.
+    pub(super) fn discard(&mut self) {
+        self.numbers.clear();
+        self.prepared = 0;
+    }
+
+    /// Makes `rows` rows ready to be mapped.
+    pub(super) fn prepare(&mut self, plan: &OutputPlan, rows: usize) {
+        if self.prepared < rows {
+            let unset = plan.unset();
+            self.numbers.truncate((CARRIED + self.prepared) * unset.len());
+            let missing = CARRIED + rows - self.numbers.len() / unset.len();
+            self.numbers.reserve(missing * unset.len());
+            (0..missing).for_each(|_| self.numbers.extend_from_slice(unset));
+            self.prepared = rows;
+        }
+    }
+
+    /// These rows.
+    pub(super) fn rows(&mut self, stride: usize, rows: Range<usize>) -> &mut [f32] {
+        &mut self.numbers[(CARRIED + rows.start) * stride..(CARRIED + rows.end) * stride]
+    }
+
+    /// Copies a row.
+    pub(super) fn copy(&mut self, stride: usize, from: usize, to: usize) {
+        let from = (CARRIED + from) * stride;
+        self.numbers.copy_within(from..from + stride, (CARRIED + to) * stride);
+    }
+
+    /// Begins assembly: vertices of the incomplete primitive are numbers from 0 on, and row n is
+    /// number n plus their count, which this returns.
+    pub(super) fn begin(&mut self, plan: &OutputPlan, topology: Topology, assembly: &Assembly) -> (Assembler, usize) {
+        let carried = assembly.pending();
+        let stride = plan.format().stride();
+        for (n, vertex) in assembly.vertices[..carried].iter().enumerate() {
+            plan.format().store(vertex, &mut self.numbers[(CARRIED - carried + n) * stride..]);
+        }
+        (Assembler::new(topology, assembly), carried)
+    }
+
+    /// Assembles these vertices and sends their triangles. Returns how many.
+    pub(super) fn send(
+        &mut self,
+        stride: usize,
+        carried: usize,
+        assembler: &mut Assembler,
+        ids: &[u32],
+        rows: usize,
+        sink: &mut dyn Sink,
+    ) -> u64 {
+        let triangles = assembler.add(ids, &mut self.triangles);
+        if !triangles.is_empty() {
+            let vertices = &self.numbers[(CARRIED - carried) * stride..(CARRIED + rows) * stride];
+            sink.triangles(vertices, triangles);
+        }
+        triangles.len() as u64
+    }
+
+    /// The vertex of a row in the default format.
+    pub(super) fn semantics(&self, row: usize) -> Semantics {
+        self.numbers[(CARRIED + row) * crate::semantics::SEMANTICS..].first_chunk().copied().expect("a mapped row")
+    }
+}

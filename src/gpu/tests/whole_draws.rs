@@ -1,0 +1,217 @@
+//! Draws from guest memory: which vertices run, what the unit is afterwards, and hostile sizes.
+
+use super::*;
+use crate::state::Exit;
+
+const START: u32 = 0x1800_0000;
+
+/// Draws with attribute 0 as one f32 at the start of memory, and indices of 8 bits after it.
+fn drawn(gpu: &mut Gpu, draw: Draw, xs: &[f32], indices: &[u8], options: &DrawOptions) -> (Report, Vec<[f32; 3]>) {
+    let mut memory: Vec<u8> = xs.iter().flat_map(|x| x.to_le_bytes()).collect();
+    let count = if draw == Draw::Arrays { xs.len() } else { indices.len() };
+    for (id, value) in [
+        (ATTRIBBUFFERS_LOC, START >> 3),
+        (ATTRIBBUFFERS_FORMAT_LOW, 0b11),
+        (ATTRIBBUFFER0_OFFSET + 2, 1 << 28 | 4 << 16),
+        (INDEXBUFFER_CONFIG, memory.len() as u32),
+        (NUMVERTICES, count as u32),
+    ] {
+        assert_eq!(gpu.write(id, value, 15), Effect::None);
+    }
+    memory.extend(indices);
+    let mut triangles: Vec<[Semantics; 3]> = Vec::new();
+    let report = gpu.draw(draw, &Regions(&[(START, &memory)]), options, &mut triangles);
+    (report, triangles.iter().map(|t| t.map(|v| v[0])).collect())
+}
+
+fn gpu(list: &List) -> Gpu {
+    let mut console = Console::new(BackendChoice::NativeRequired);
+    console.execute(list);
+    console.gpu
+}
+
+#[test]
+fn independent_vertices_run_once() {
+    let mut list = plain();
+    list.shader(VSH, "mov r5, v0\nmov o0, v0", 1, 1);
+    let mut gpu = gpu(&list);
+    let xs: Vec<f32> = (0..200).map(|n| n as f32).collect();
+    let indices: Vec<u8> = (0..150).chain(0..150).chain([7, 9, 8]).collect();
+    for vertex_cache in [64, 0] {
+        let options = DrawOptions { vertex_cache, ..DrawOptions::default() };
+        let (report, triangles) = drawn(&mut gpu, Draw::Elements, &xs, &indices, &options);
+        assert_eq!((report.vertices, report.reused, report.triangles), (150, 153, 101));
+        assert_eq!((triangles[51], triangles[100]), ([3.0, 4.0, 5.0], [7.0, 9.0, 8.0]));
+        assert_eq!(gpu.state().vertex.unit.r[5][0], 8.0, "the unit is as the last index leaves it");
+    }
+    // A range with gaps, and a sparse one.
+    let report = |gpu: &mut Gpu, indices: &[u8]| {
+        let report = drawn(gpu, Draw::Elements, &xs, indices, &DrawOptions::default()).0;
+        (report.vertices, report.reused)
+    };
+    assert_eq!(report(&mut gpu, &[10, 12, 10]), (3, 0));
+    assert_eq!(report(&mut gpu, &[10, 15, 12]), (3, 0));
+    assert_eq!(report(&mut gpu, &[10, 199, 10]), (2, 1));
+}
+
+#[test]
+fn dependent_vertices_follow_the_cache() {
+    let mut list = plain();
+    list.shader(VSH, "add r0, v0, r0\nmov o0, r0", 1, 1);
+    for (vertex_cache, want) in [(64, [1.0, 3.0, 1.0]), (0, [1.0, 3.0, 4.0]), (1, [1.0, 3.0, 4.0])] {
+        let options = DrawOptions { vertex_cache, ..DrawOptions::default() };
+        let (_, triangles) = drawn(&mut gpu(&list), Draw::Elements, &[0.0, 1.0, 2.0], &[1, 2, 1], &options);
+        assert_eq!(triangles, [want]);
+    }
+}
+
+#[test]
+fn a_vertex_that_does_not_end_makes_the_draw_run_in_order() {
+    // Vertices below 0 have no loop to leave, and leave the output of the vertex before.
+    let mut list = plain();
+    list.shader(VSH, "cmp c0, gt, gt, v0\nbreakc cmp.x\nmov o0, v0", 1, 1);
+    let mut gpu = gpu(&list);
+    let (report, triangles) =
+        drawn(&mut gpu, Draw::Elements, &[5.0, -1.0, 6.0], &[0, 1, 2, 2, 1, 0], &DrawOptions::default());
+    assert_eq!((report.vertex_exit, report.vertices, report.reused), (Exit::BreakOutsideLoop, 3, 3));
+    assert_eq!(triangles, [[5.0, 5.0, 6.0], [6.0, 5.0, 5.0]]);
+}
+
+/// The vertex program of these tests: a vertex below 0 runs out of fuel.
+const ENDLESS: &str = "cmp c0, gt, gt, v0\nrjmpc cmp.x, 1\nmov o0, v0";
+
+fn endless(backend: BackendChoice) -> Gpu {
+    let mut list = plain();
+    list.shader(VSH, ENDLESS, 1, 1);
+    let mut console = Console::new(backend);
+    console.execute(&list);
+    console.gpu
+}
+
+const BACKENDS: [BackendChoice; 3] = [BackendChoice::NativeRequired, BackendChoice::NoNative, BackendChoice::Oracle];
+
+#[test]
+fn a_draw_ends_at_the_first_vertex_that_runs_out_of_fuel() {
+    for backend in BACKENDS {
+        for last in [0, 1, 5, 251, 252, 300, 599] {
+            let xs: Vec<f32> = (0..600).map(|n| if n >= last { -1.0 } else { n as f32 }).collect();
+            let attributes: Vec<Attributes> = xs.iter().map(|&x| vertex(x)).collect();
+            for source in ["memory", "array", "immediate"] {
+                let mut gpu = endless(backend);
+                let mut triangles: Vec<[Semantics; 3]> = Vec::new();
+                let (report, got) = match source {
+                    "memory" => drawn(&mut gpu, Draw::Arrays, &xs, &[], &DrawOptions::default()),
+                    _ => {
+                        let report = match source {
+                            "array" => gpu.draw_arrays(&attributes, &mut triangles),
+                            _ => gpu.draw_immediate(&attributes, &mut triangles),
+                        };
+                        (report, triangles.iter().map(|t| t.map(|v| v[0])).collect())
+                    }
+                };
+                let ran = last + 1;
+                assert_eq!((report.vertex_exit, report.vertices), (Exit::Fuel, ran as u64), "{backend:?} {source}");
+                assert_eq!((got.len(), report.triangles), (ran / 3, ran as u64 / 3), "{backend:?} {source} {last}");
+                // The last vertex has the output of the vertex before.
+                let x = |n: usize| n.min(last.saturating_sub(1)) as f32;
+                assert!(got.iter().enumerate().all(|(n, t)| *t == [0, 1, 2].map(|k| x(3 * n + k))), "{got:?}");
+                // The next draw continues the primitive.
+                let (_, got) = drawn(&mut gpu, Draw::Arrays, &[7.0; 3], &[], &DrawOptions::default());
+                let mut want = [7.0; 3];
+                (0..ran % 3).for_each(|n| want[n] = x(ran / 3 * 3 + n));
+                assert_eq!(got, [want], "{backend:?} {source} {last}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_indexed_draw_ends_at_the_first_vertex_that_runs_out_of_fuel() {
+    let mut xs: Vec<f32> = (0..200).map(|n| n as f32).collect();
+    xs[150] = -1.0;
+    let cases: [(Vec<u8>, [u64; 3]); 3] = [
+        (vec![0, 1, 2, 2, 1, 0, 150, 1, 1, 150, 199], [4, 3, 2]),
+        (vec![150; 9], [1, 0, 0]),
+        ((0..150).chain([140, 141, 150]).chain(0..99).collect(), [151, 2, 51]),
+    ];
+    for backend in BACKENDS {
+        for (indices, want) in &cases {
+            let counts = |report: Report| (report.vertex_exit, [report.vertices, report.reused, report.triangles]);
+            let (report, from_memory) =
+                drawn(&mut endless(backend), Draw::Elements, &xs, indices, &DrawOptions::default());
+            assert_eq!(counts(report), (Exit::Fuel, *want), "{backend:?}");
+            let mut triangles: Vec<[Semantics; 3]> = Vec::new();
+            let fetch = |n: u32| vertex(xs[n as usize]);
+            let all = indices.iter().map(|&n| u32::from(n));
+            let report = endless(backend).draw_elements(all, fetch, &mut RoundRobin::new(64), &mut triangles);
+            assert_eq!(counts(report), (Exit::Fuel, *want), "{backend:?}");
+            assert_eq!(triangles.iter().map(|t| t.map(|v| v[0])).collect::<Vec<_>>(), from_memory, "{backend:?}");
+        }
+    }
+}
+
+#[test]
+fn hostile_counts_and_bases_end() {
+    let mut list = plain();
+    list.shader(VSH, "mov o0, v0", 1, 1).write(VERTEX_OFFSET, u32::MAX - 1);
+    let mut gpu = gpu(&list);
+    let options = DrawOptions { limit: 3000, ..DrawOptions::default() };
+    for draw in [Draw::Arrays, Draw::Elements] {
+        for (location, count, index) in [(0, u32::MAX, u32::MAX), (u32::MAX, u32::MAX - 2, 0), (START >> 3, 1 << 31, 0)]
+        {
+            for (id, value) in [(ATTRIBBUFFERS_LOC, location), (NUMVERTICES, count), (INDEXBUFFER_CONFIG, index)] {
+                assert_eq!(gpu.write(id, value, 15), Effect::None);
+            }
+            let mut triangles: Vec<[Semantics; 3]> = Vec::new();
+            let report = gpu.draw(draw, &Regions(&[(START, &[1; 5])]), &options, &mut triangles);
+            assert_eq!((report.triangles, triangles.len()), (1000, 1000));
+        }
+    }
+    let none = DrawOptions { limit: 0, ..options };
+    assert_eq!(gpu.draw(Draw::Elements, &Regions(&[]), &none, &mut Vec::<[Semantics; 3]>::new()), Report::default());
+}
+
+#[test]
+fn an_incomplete_primitive_has_the_semantics_that_a_format_leaves_out() {
+    struct Colours(Vec<f32>);
+    impl Sink for Colours {
+        fn format(&self) -> VertexFormat {
+            VertexFormat::new(std::array::from_fn(|n| (n == 8).then_some(0)), 1).expect("0 is below 1")
+        }
+        fn triangles(&mut self, vertices: &[f32], triangles: &[[u32; 3]]) {
+            self.0.extend(triangles.as_flattened().iter().map(|&n| vertices[n as usize]));
+        }
+    }
+    for draw in [Draw::Arrays, Draw::Elements] {
+        let mut gpu = gpu(&plain());
+        drawn(&mut gpu, draw, &[5.0, 6.0], &[0, 1], &DrawOptions { limit: 0, ..DrawOptions::default() });
+        let memory: Vec<u8> = [5.0f32, 6.0].iter().flat_map(|x| x.to_le_bytes()).chain([0, 1]).collect();
+        let mut sink = Colours(Vec::new());
+        gpu.draw(draw, &Regions(&[(START, &memory)]), &DrawOptions::default(), &mut sink);
+        assert_eq!(gpu.state().assembly.vertices.map(|v| v[0]), [5.0, 6.0]);
+        // The third vertex completes it, in the format of this draw.
+        let (_, triangles) = drawn(&mut gpu, draw, &[7.0], &[0], &DrawOptions::default());
+        assert_eq!((sink.0.len(), triangles), (0, vec![[5.0, 6.0, 7.0]]));
+    }
+}
+
+#[test]
+fn a_panic_of_the_sink_leaves_a_usable_gpu() {
+    struct Panics;
+    impl TriangleSink for Panics {
+        fn triangle(&mut self, _: [&Semantics; 3]) {
+            panic!("a sink's own");
+        }
+    }
+    let mut list = plain();
+    list.shader(VSH, "mov o0, v0", 1, 1);
+    let mut gpu = gpu(&list);
+    let indices = [2, 1, 0];
+    for draw in [Draw::Arrays, Draw::Elements] {
+        let (_, want) = drawn(&mut gpu, draw, &[1.0, 2.0, 3.0], &indices, &DrawOptions::default());
+        let memory = Regions(&[]);
+        let panics = std::panic::AssertUnwindSafe(|| gpu.draw(draw, &memory, &DrawOptions::default(), &mut Panics));
+        assert!(std::panic::catch_unwind(panics).is_err());
+        assert_eq!(drawn(&mut gpu, draw, &[1.0, 2.0, 3.0], &indices, &DrawOptions::default()).1, want);
+    }
+}

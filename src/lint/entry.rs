@@ -1,0 +1,125 @@
+//! One entry, explored and analysed once for all rules.
+
+use super::EntryPoint;
+use crate::analysis::assignment::{Assignment, Assignments, Bools};
+use crate::analysis::carried::live_at_start;
+use crate::analysis::ssa;
+use crate::container::shbin::{Constant, Dvle, Output};
+use crate::ir::Func;
+use crate::ir::cfg::{Explored, Limits};
+use crate::ir::register_set::RegisterSet;
+use crate::isa::{Inst, Pc, Stage};
+use crate::kernel::Unsupported;
+use crate::program::{Entry, Program};
+
+/// States that the entries of one file may take together: a damaged file can have thousands of
+/// entries.
+pub(super) const MOST_STATES: usize = 1 << 18;
+
+/// What the rules know of an entry.
+pub(super) struct EntryFacts<'a> {
+    pub program: &'a Program,
+    pub index: usize,
+    pub entry: Entry,
+    pub tables: Option<&'a Dvle>,
+    pub explored: Explored,
+    pub assignments: Assignments,
+    /// The SSA form; `None` if control flow has too many blocks.
+    pub func: Option<Func>,
+    /// The registers of which an observable effect depends on the initial contents.
+    pub live_at_start: RegisterSet,
+}
+
+impl<'a> EntryFacts<'a> {
+    /// Explores an entry. Lowers `left`, the states that may still be explored.
+    pub fn new(
+        program: &'a Program,
+        index: usize,
+        point: EntryPoint<'a>,
+        left: &mut usize,
+    ) -> Result<EntryFacts<'a>, Unsupported> {
+        let EntryPoint { entry, tables } = point;
+        let limit = Limits::default().states.min(*left);
+        let explored = Explored::new(program, entry, limit);
+        *left -= explored.as_ref().map_or(limit, |explored| explored.nodes().len());
+        let explored = explored?;
+        let assignments = Assignments::new(program, entry.stage, &explored, given_bools(tables));
+        let func = ssa(&explored).ok();
+        let live_at_start = func.as_ref().map_or(RegisterSet::NONE, |func| live_at_start(func, entry.stage));
+        Ok(EntryFacts { program, index, entry, tables, explored, assignments, func, live_at_start })
+    }
+
+    pub fn stage(&self) -> Stage {
+        self.entry.stage
+    }
+
+    pub fn inst(&self, node: usize) -> Option<Inst> {
+        self.program.inst(self.pc(node))
+    }
+
+    pub fn pc(&self, node: usize) -> Pc {
+        self.explored.nodes()[node].pc
+    }
+
+    /// The output components that something receives: those of the output table. Without a table
+    /// none are known.
+    pub fn mapped(&self) -> RegisterSet {
+        let rows = self.tables.map_or(&[][..], |dvle| &dvle.outputs);
+        let row = |set, o: &Output| match u8::try_from(o.register) {
+            Ok(n) if n < 16 => set | RegisterSet::of_output(n, received(o)),
+            _ => set,
+        };
+        rows.iter().fold(RegisterSet::NONE, row)
+    }
+
+    /// The condition under which something holds that holds in `these` assignments only: ` if b0 is
+    /// true`, or nothing.
+    pub fn condition(&self, these: &[&Assignment]) -> String {
+        let all = &self.assignments.list;
+        let Some(first) = these.first() else { return String::new() };
+        if these.len() == all.len() {
+            return String::new();
+        }
+        let varies = |bit: u16| all.iter().any(|a| (a.bools.values ^ first.bools.values) & bit != 0);
+        let same = |bit: u16| these.iter().all(|a| (a.bools.values ^ first.bools.values) & bit == 0);
+        let fixed = (0..16u16).filter(|n| varies(1 << n) && same(1 << n));
+        let texts: Vec<String> = fixed.map(|n| format!("b{n} is {}", first.bools.values >> n & 1 != 0)).collect();
+        if texts.is_empty() { String::new() } else { format!(" if {}", texts.join(" and ")) }
+    }
+}
+
+/// The components of a row that have a meaning: the first ones of its mask, as many as the meaning
+/// has (container notes, 4.3).
+fn received(row: &Output) -> u8 {
+    let count = match row.semantic {
+        0..=2 => 4,
+        3 | 5 | 6 => 2,
+        4 => 1,
+        8 => 3,
+        // A dummy goes nowhere; it only makes a geometry program receive the register.
+        _ => 0,
+    };
+    (0..4).filter(|c| row.mask >> c & 1 != 0).take(count).fold(0, |mask, c| mask | 1 << c)
+}
+
+/// The boolean uniforms that the entry's constants set, those without a name: a host may give the
+/// others another value.
+fn given_bools(tables: Option<&Dvle>) -> Bools {
+    let mut given = Bools::default();
+    for constant in tables.map_or(&[][..], |dvle| &dvle.constants) {
+        if let Constant::Bool { register, value } = *constant
+            && register < 16
+            && !is_named(tables, 0x78 + register)
+        {
+            given.known |= 1 << register;
+            given.values = given.values & !(1 << register) | u16::from(value) << register;
+        }
+    }
+    given
+}
+
+/// Whether a uniform of the table has the register, in the table's numbering.
+pub(super) fn is_named(tables: Option<&Dvle>, register: u16) -> bool {
+    let uniforms = tables.map_or(&[][..], |dvle| &dvle.uniforms);
+    uniforms.iter().any(|uniform| (uniform.first..=uniform.last).contains(&register))
+}

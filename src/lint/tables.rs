@@ -1,0 +1,157 @@
+//! Masks, names, constants and the output table against the code and against each other.
+
+use super::entry::EntryFacts;
+use super::{Findings, Rule, Subject};
+use crate::container::shbin::{Constant, Dvle, GeometryMode};
+use crate::isa::{Inst, Pc, SrcFile, Stage, Test};
+use std::collections::BTreeMap;
+
+/// Numbers of the first registers of each class in uniform tables.
+const FLOATS: u16 = 0x10;
+const INTS: u16 = 0x70;
+const BOOLS: u16 = 0x78;
+
+pub(super) fn check_entry(entry: &EntryFacts<'_>, subject: &Subject<'_>, found: &mut Findings) {
+    let Some(dvle) = entry.tables else { return };
+    let survey = super::survey::Survey::of_words(entry.program, entry.explored.reachable());
+    let mut add = |rule, pc: Option<Pc>, message| found.add(rule, Some(entry.index), pc, message);
+    // Some assemblers leave the masks empty.
+    if dvle.input_mask != 0 {
+        let undeclared = survey.inputs & !dvle.input_mask;
+        for n in (0..16).filter(|n| undeclared >> n & 1 != 0) {
+            let pc = entry.explored.reachable().iter().copied().find(|&pc| reads_input(entry.program.inst(pc), n));
+            add(Rule::UndeclaredInput, pc, format!("v{n} is read, and the input mask does not have it"));
+        }
+        let unused = dvle.input_mask & !survey.inputs;
+        if unused != 0 {
+            add(Rule::UnusedInput, None, format!("{} is declared and never read", registers("v", unused)));
+        }
+    }
+    if dvle.output_mask != 0 {
+        let unmapped = survey.outputs & !dvle.output_mask;
+        if unmapped != 0 {
+            add(
+                Rule::UnmappedOutput,
+                None,
+                format!("{} is written, and nothing receives it", registers("o", unmapped)),
+            );
+        }
+    }
+    unbound(entry, subject, &survey, found);
+}
+
+fn reads_input(inst: Option<Inst>, n: u8) -> bool {
+    let sources: Vec<_> = match inst {
+        Some(Inst::Alu(alu)) => alu.sources().to_vec(),
+        Some(Inst::Mova { src, .. }) => vec![src],
+        Some(Inst::Cmp { src, .. }) => src.to_vec(),
+        _ => return false,
+    };
+    sources.iter().any(|src| src.reg.file() == SrcFile::Input(n))
+}
+
+/// Uniforms that the code uses and no constant and no name of any entry covers. A file without
+/// names of uniforms says nothing about them.
+fn unbound(entry: &EntryFacts<'_>, subject: &Subject<'_>, survey: &super::survey::Survey, found: &mut Findings) {
+    let tables: Vec<&Dvle> = subject.entries.iter().filter_map(|point| point.tables).collect();
+    let named = tables.iter().flat_map(|dvle| &dvle.uniforms).filter(|u| u.first >= FLOATS);
+    let ranges: Vec<(u16, u16)> = named.map(|u| (u.first, u.last)).collect();
+    if ranges.is_empty() {
+        return;
+    }
+    let constants = tables.iter().flat_map(|dvle| &dvle.constants).map(unified);
+    let bound: Vec<(u16, u16)> = ranges.into_iter().chain(constants.map(|n| (n, n))).collect();
+    let is_bound = |n: u16| bound.iter().any(|&(first, last)| (first..=last).contains(&n));
+    let mut missing = Vec::new();
+    // The vertices of a primitive arrive in float uniforms.
+    let receives = entry.stage() == Stage::Geometry && entry.tables.is_some_and(|d| d.geometry != GeometryMode::Point);
+    if !receives {
+        let floats = survey.floats.iter().filter(|&&n| !is_bound(FLOATS + n as u16));
+        missing.extend(floats.map(|n| format!("c{n}")));
+    }
+    let ints = (0..4).filter(|n| survey.ints >> n & 1 != 0 && !is_bound(INTS + n));
+    missing.extend(ints.map(|n| format!("i{n}")));
+    // Hardware sets b15 of the geometry unit.
+    let bools = (0..16).filter(|n| survey.bools >> n & 1 != 0 && !is_bound(BOOLS + n));
+    let of_hardware = |n: &u16| *n == 15 && entry.stage() == Stage::Geometry;
+    missing.extend(bools.filter(|n| !of_hardware(n)).map(|n| format!("b{n}")));
+    for name in missing {
+        let pc = entry.explored.reachable().iter().copied().find(|&pc| uses(entry.program.inst(pc), &name));
+        found.add(Rule::UnboundUniform, Some(entry.index), pc, format!("{name} is used, and nothing binds it"));
+    }
+}
+
+fn uses(inst: Option<Inst>, name: &str) -> bool {
+    let float = |src: &crate::isa::Src| matches!(src.reg.file(), SrcFile::Uniform(n) if name == format!("c{n}"));
+    match inst {
+        Some(Inst::Alu(alu)) => alu.sources().iter().any(float),
+        Some(Inst::Mova { src, .. }) => float(&src),
+        Some(Inst::Cmp { src, .. }) => src.iter().any(float),
+        Some(Inst::Loop { int, .. }) => name == format!("i{}", int & 3),
+        Some(
+            Inst::Call { test: Some(Test::Bool { id, .. }), .. }
+            | Inst::If { test: Test::Bool { id, .. }, .. }
+            | Inst::Jump { test: Test::Bool { id, .. }, .. },
+        ) => name == format!("b{id}"),
+        _ => false,
+    }
+}
+
+/// A constant's register in the numbering of uniform tables.
+fn unified(constant: &Constant) -> u16 {
+    constant.register().saturating_add(match constant {
+        Constant::Float { .. } => FLOATS,
+        Constant::Int { .. } => INTS,
+        Constant::Bool { .. } => BOOLS,
+    })
+}
+
+fn unified_name(number: u16) -> String {
+    match number {
+        BOOLS.. => format!("b{}", number - BOOLS),
+        INTS.. => format!("i{}", number - INTS),
+        FLOATS.. => format!("c{}", number - FLOATS),
+        _ => format!("v{number}"),
+    }
+}
+
+fn registers(prefix: &str, mask: u16) -> String {
+    let names: Vec<String> = (0..16).filter(|n| mask >> n & 1 != 0).map(|n| format!("{prefix}{n}")).collect();
+    names.join(", ")
+}
+
+/// What the tables of a file say, without its code.
+pub(super) fn check_file(subject: &Subject<'_>, found: &mut Findings) {
+    if subject.entries.is_empty() {
+        found.add(Rule::NoEntries, None, None, "the file has no entry");
+        return;
+    }
+    for (index, point) in subject.entries.iter().enumerate() {
+        let Some(dvle) = point.tables else { continue };
+        let mut values: BTreeMap<u16, &Constant> = BTreeMap::new();
+        for constant in &dvle.constants {
+            let register = unified(constant);
+            if let Some(before) = values.insert(register, constant)
+                && before != constant
+            {
+                let message = format!("{} is a constant twice, with two values", unified_name(register));
+                found.add(Rule::ConstantOverwritten, Some(index), None, message);
+            }
+        }
+        for (n, row) in dvle.outputs.iter().enumerate() {
+            let same = |other: &&crate::container::shbin::Output| {
+                let component = other.register == row.register && other.mask & row.mask != 0;
+                component || other.semantic == row.semantic && row.semantic != 9 && other.mask & row.mask != 0
+            };
+            if dvle.outputs[..n].iter().any(|other| same(&other)) {
+                let message = format!("row {n} of the output table maps o{} again", row.register);
+                found.add(Rule::DuplicateOutput, Some(index), None, message);
+            }
+        }
+    }
+    let has = |stage| subject.entries.iter().any(|point| point.entry.stage == stage);
+    if has(Stage::Geometry) && subject.entries.iter().filter(|p| p.entry.stage == Stage::Vertex).count() > 1 {
+        let message = "several vertex entries beside a geometry entry: draws with and without it can alternate";
+        found.add(Rule::MixedStages, None, None, message);
+    }
+}
