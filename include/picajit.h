@@ -233,7 +233,7 @@ typedef struct pj_options {
     size_t struct_size;
     uint32_t backend;        /* PJ_NATIVE ... */
     uint32_t precision;      /* PJ_F32 ... */
-    uint32_t fuel;           /* words that the backward jumps of one run may span; 0: 1048576 */
+    uint32_t fuel;           /* words that the backward jumps of one run may span; 0: 262144 */
     uint32_t crosscheck;     /* N: one run in N also runs on the oracle; 0: none */
     size_t cache_bytes;      /* size limit of the shader cache; 0: 64 MiB */
     const pj_layout *layout; /* null: pj_unit and pj_uniforms; copied */
@@ -255,7 +255,7 @@ typedef struct pj_options {
 
 #define PJ_OPTIONS_INIT                                                                            \
     {                                                                                              \
-        sizeof(pj_options), PJ_NATIVE, PJ_F32, 1048576, 0, (size_t)64 << 20, NULL, NULL, NULL, NULL, \
+        sizeof(pj_options), PJ_NATIVE, PJ_F32, 262144, 0, (size_t)64 << 20, NULL, NULL, NULL, NULL, \
             PJ_NO_PROFILER, 0, NULL, 0                                                             \
     }
 

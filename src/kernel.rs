@@ -20,7 +20,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// The default of [`Config::fuel`]. No real program comes near it, and no run takes 100 ms.
-pub const DEFAULT_FUEL: u32 = 1 << 20;
+pub const DEFAULT_FUEL: u32 = 1 << 18;
 
 /// Options that change the meaning of a run or its code. They are part of every cache key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

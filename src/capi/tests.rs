@@ -526,7 +526,7 @@ fn options_select_precision_and_fuel() {
     assert_eq!([PJ_F32, PJ_F24_NEAREST, PJ_F24_TOWARD_ZERO].map(with), [1.0 + x, 1.0 + 1.0 / 65_536.0, 1.0]);
     // A jump to itself.
     let endless = [0x2C << 26 | 3 << 22, 0xB000_0000, 0x8800_0000];
-    // 0 means 1,048,576, which takes Miri hours.
+    // 0 means 262,144, which takes Miri minutes.
     for (fuel, backend) in [(0, AT_ONCE), (1, AT_ONCE), (7, PJ_INTERPRETER)].into_iter().skip(miri_or(1, 0)) {
         assert_eq!(first_component(PjOptions { fuel, backend, ..PjOptions::DEFAULT }, &endless, 0.0).0, PJ_OUT_OF_FUEL);
     }

@@ -16,7 +16,7 @@ fn source(instruction: &str, count: usize) -> String {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "a million instructions")]
+#[cfg_attr(miri, ignore = "a quarter of a million instructions")]
 fn a_batch_of_endless_vertices_ends_soon_by_default() {
     use BackendChoice::{NativeRequired, NoNative, Oracle};
     let mut uniforms = Uniforms::new();
@@ -49,14 +49,14 @@ fn a_batch_of_endless_vertices_ends_soon_by_default() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "a million instructions")]
+#[cfg_attr(miri, ignore = "a quarter of a million instructions")]
 fn the_default_fuel_pays_for_long_loops() {
-    // 128 times 256 iterations of some thirty words.
+    // 32 times 256 iterations of some thirty words.
     let body = "add r0, c0, r0\n".repeat(30);
     let source = format!(".proc main\nfor i0\nfor i1\n{body}.end\n.end\nmov o0, r0\nend\n.end");
     let shbin = crate::text::assemble(&source).expect("a good source").shbin;
     let mut uniforms = Uniforms::new();
-    uniforms.i[0] = [127, 0, 1, 0];
+    uniforms.i[0] = [31, 0, 1, 0];
     uniforms.i[1] = [255, 0, 1, 0];
     for backend in [BackendChoice::NativeRequired, BackendChoice::NoNative, BackendChoice::Oracle] {
         let engine = Engine::new(Options { backend, ..Options::at_once() });
