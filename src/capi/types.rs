@@ -352,6 +352,24 @@ pub struct PjShaderInfo {
     pub native_bytes: u64,
 }
 
+pub const PJ_CARRIED_A0_X: u32 = 1;
+pub const PJ_CARRIED_A0_Y: u32 = 2;
+pub const PJ_CARRIED_AL: u32 = 4;
+pub const PJ_CARRIED_CMP_X: u32 = 8;
+pub const PJ_CARRIED_CMP_Y: u32 = 16;
+pub const PJ_CARRIED_SETEMIT: u32 = 32;
+pub const PJ_CARRIED_SLOTS: u32 = 64;
+pub const PJ_CARRIED_B15: u32 = 128;
+
+// `PjAnalysis::carried_state` holds the bits of the set itself.
+const _: () = {
+    use crate::analysis::RegisterSet as Set;
+    assert!(PJ_CARRIED_A0_X == Set::A0_X as u32 && PJ_CARRIED_A0_Y == Set::A0_Y as u32);
+    assert!(PJ_CARRIED_AL == Set::A_L as u32 && PJ_CARRIED_B15 == Set::B15 as u32);
+    assert!(PJ_CARRIED_CMP_X == Set::CMP_X as u32 && PJ_CARRIED_CMP_Y == Set::CMP_Y as u32);
+    assert!(PJ_CARRIED_SETEMIT == Set::SETEMIT as u32 && PJ_CARRIED_SLOTS == Set::SLOTS as u32);
+};
+
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct PjAnalysis {

@@ -28,7 +28,7 @@ pub const EXITS: [(Exit, &str); 4] = [
 /// sweep.
 pub const TRAITS: [(&str, f64); 17] = [
     ("a condition", 30.0),
-    ("a loop", 20.0),
+    ("a loop", 18.0),
     ("a loop in a loop", 4.0),
     ("a break that is taken", 2.0),
     ("a call", 15.0),

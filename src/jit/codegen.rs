@@ -5,10 +5,11 @@
 use super::abi::Stores;
 use super::batch::policy::{self, BatchPlan, BatchShape, BatchVariant, NoBatchCode};
 use super::emit::Products;
+use super::emit::estimate;
 use super::settings::{Settings, Variant};
 use super::stages::{Stages, Timings};
 use super::target::Machine;
-use super::{batch, estimate, vertex};
+use super::{batch, vertex};
 use crate::ir::analysis::multiplies;
 use crate::ir::cfg::{Cfg, Explored, Limits};
 use crate::ir::{Form, Func, Inst};
@@ -163,7 +164,7 @@ impl CodeGenerator {
                 let interleaved = policy::interleaves(self.settings.interleave, &func);
                 let variant = BatchVariant { layout: VertexLayout::Aos, interleaved };
                 let plan = BatchPlan::new(&func, variant.layout, config.precision)?;
-                plan.check_size(interleaved)?;
+                batch::estimate::check_size(&plan, interleaved)?;
                 Some(self.batch_clif(&plan, variant, config, &mut scratch))
             }
             _ => {

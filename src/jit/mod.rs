@@ -18,7 +18,6 @@ mod abi;
 mod batch;
 mod codegen;
 mod emit;
-mod estimate;
 mod profile;
 mod runtime;
 mod settings;
@@ -263,7 +262,7 @@ impl Recompiler for Source {
     fn batch_code(&self, variant: BatchVariant) -> Result<BatchCode, NoBatchCode> {
         let mut plan = BatchPlan::new(&self.func, variant.layout, self.config.precision)?;
         plan.counts_bailouts = self.jit.generator.settings.count_bailouts;
-        plan.check_size(variant.interleaved)?;
+        batch::estimate::check_size(&plan, variant.interleaved)?;
         let mut scratch = Scratch::default();
         self.jit.generator.batch_clif(&plan, variant, &self.config, &mut scratch);
         let masks = plan.written_masks.len();

@@ -1,10 +1,12 @@
 //! [`State`] <-> `pj_gpu_state`.
 //!
-//! Invariant: a round trip gives the same state, except for memories of other lengths than a
-//! console's, which C cannot express. This file must not know the meaning of states.
+//! Invariant: a round trip gives the same state, except for vertices that no primitive waits for, and
+//! for memories of other lengths than a console's, which C cannot express. This file must not know
+//! the meaning of states.
 
 use super::types::{PjGpuState, PjGpuUnit};
 use crate::gpu::{Assembly, FixedAttributes, GeometryInput, PartialVector, RegisterFile, ShaderState, State};
+use crate::semantics::SEMANTICS;
 use crate::state::{EmitState, Uniforms, Unit};
 
 impl PjGpuUnit {
@@ -75,6 +77,10 @@ impl Default for PjGpuState {
 impl PjGpuState {
     pub(super) fn new(state: &State) -> PjGpuState {
         let State { registers, vertex, geometry, fixed, geometry_input, assembly } = state;
+        // The others are left from earlier triangles: equal states have equal bytes.
+        let mut assembly_vertices = [[0.0; SEMANTICS]; 2];
+        let pending = usize::from(assembly.count).min(2);
+        assembly_vertices[..pending].copy_from_slice(&assembly.vertices[..pending]);
         PjGpuState {
             struct_size: size_of::<PjGpuState>(),
             registers: *registers.0,
@@ -89,7 +95,7 @@ impl PjGpuState {
             fixed_words_count: fixed.words.count,
             fixed_count: fixed.count,
             assembly_count: assembly.count,
-            assembly_vertices: assembly.vertices,
+            assembly_vertices,
             geometry_input_vectors: geometry_input.vectors,
             geometry_input_vertices: geometry_input.vertices,
             geometry_input_expected: geometry_input.expected,

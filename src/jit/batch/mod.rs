@@ -13,6 +13,7 @@
 mod aos_cost;
 mod aos_outputs;
 pub(super) mod bailout;
+pub(super) mod estimate;
 mod fold_loads;
 mod hoist;
 mod latency;
@@ -20,7 +21,7 @@ mod lower;
 mod matrix_product;
 mod operands;
 pub(super) mod policy;
-pub(super) mod predicate;
+mod predicate;
 mod relative;
 mod unroll;
 mod vertex_addresses;

@@ -11,7 +11,6 @@ use crate::ir::analysis::{Components, Dependence, Independence, XYZW, prove};
 use crate::ir::{Func, Mem, Value};
 use crate::isa::numeric::Precision;
 use crate::jit::abi::{GROUP, MAX_WRITTEN_MASKS};
-use crate::jit::estimate;
 use crate::jit::settings::{Interleave, Settings};
 use crate::kernel::Unsupported;
 use crate::state::VertexLayout;
@@ -49,7 +48,7 @@ pub enum NoBatchCode {
     /// Batch code computes in single precision only.
     Precision,
     /// The program is larger than any real one: too many values, or too many instructions of CLIF
-    /// by the [estimate](crate::jit::estimate).
+    /// by the [estimate](super::estimate).
     TooLarge,
     /// Vertices keep registers on more different paths than any real program has.
     TooManyPaths,
@@ -188,14 +187,6 @@ impl BatchPlan {
         let live = func.live_from(soa.map(|store| (store.value, store.components)).chain(masks).collect());
         let counts_bailouts = false;
         Ok(BatchPlan { func, written_masks, kept_outputs, live, divergent, aos, written, always_ends, counts_bailouts })
-    }
-
-    /// Fails if the code would be too large.
-    pub(crate) fn check_size(&self, interleaved: bool) -> Result<(), NoBatchCode> {
-        match estimate::batch_instructions(self, interleaved) > estimate::limit(&self.func) {
-            true => Err(NoBatchCode::TooLarge),
-            false => Ok(()),
-        }
     }
 
     /// Whether output register `n`, if it holds `value` when a run ends, is computed in AoS form.

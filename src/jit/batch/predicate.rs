@@ -10,16 +10,13 @@
 use crate::ir::analysis::components;
 use crate::ir::{Edge, Func, Inst, Terminator, Type, Value};
 use crate::jit::batch::bailout::BailoutReason;
+use crate::jit::batch::estimate::{self, MAX_PREDICATED_INSTRUCTIONS};
 use crate::jit::batch::{BatchLowering, BatchValue};
-use crate::jit::estimate;
 use cranelift_codegen::ir::{self as clif, BlockArg, InstBuilder, SourceLoc, types};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Instructions and blocks that predication may copy, in all. Real shaders have some dozens.
 const MAX_PREDICATED: usize = 512;
-
-/// CLIF instructions that predication may add, as estimated, beyond those of the originals.
-pub(in crate::jit) const MAX_PREDICATED_INSTRUCTIONS: usize = 4096;
 
 /// The blocks between a branch and its join.
 pub(crate) struct Region {

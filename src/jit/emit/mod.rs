@@ -10,6 +10,7 @@
 
 mod aarch64_shuffle;
 mod elementary;
+pub(super) mod estimate;
 mod float24;
 pub(super) mod math;
 pub(super) mod memory;

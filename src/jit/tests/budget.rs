@@ -3,6 +3,7 @@
 
 use crate::isa::float24::Rounding;
 use crate::isa::numeric::Precision;
+use crate::jit::emit::estimate;
 use crate::jit::tests::*;
 
 const PRECISIONS: [Precision; 3] =
@@ -56,7 +57,7 @@ fn sizes(program: &Arc<Program>, entry: Entry, config: &Config) -> Vec<(&'static
                 && let Ok(plan) = BatchPlan::new(&func, batch.layout, config.precision)
             {
                 generator.batch_clif(&plan, batch, config, &mut scratch);
-                let estimate = estimate::batch_instructions(&plan, interleaved);
+                let estimate = batch::estimate::batch_instructions(&plan, interleaved);
                 sizes.push((batch.name(), estimate, made(&scratch)));
             }
         }

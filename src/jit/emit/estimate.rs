@@ -1,4 +1,5 @@
-//! A function -> an upper bound of the CLIF instructions of its code, before any is made.
+//! A function -> an upper bound of the CLIF instructions of its code for one vertex, before any is
+//! made.
 //!
 //! Time, memory and code size of a compilation grow with the number of CLIF instructions. Beyond
 //! [`MAX_INSTRUCTIONS`] nothing is lowered, and tier 0 serves. Real shaders need a small part of it.
@@ -6,23 +7,20 @@
 //! The weights are measured for each operation, with swizzled and negated operands; a test compares
 //! the bound with the code of random programs. It must not know how operations are lowered.
 
-use super::batch::policy::BatchPlan;
-use super::batch::predicate::MAX_PREDICATED_INSTRUCTIONS;
-use super::emit::Products;
-use crate::ir::{Block, Form, Func, Inst, Node, Terminator, Type, Value};
+use super::Products;
+use crate::ir::{Form, Func, Inst, Node, Terminator, Value};
 use crate::isa::numeric::Precision;
-use crate::isa::{DotOp, PointwiseOp, ScalarOp, VectorOp};
-use crate::jit::abi::GROUP;
+use crate::isa::{PointwiseOp, ScalarOp, VectorOp};
 use std::collections::HashSet;
 
 /// The most instructions of code that serves runs.
-pub(super) const MAX_INSTRUCTIONS: usize = 16_384;
+pub(in crate::jit) const MAX_INSTRUCTIONS: usize = 16_384;
 
 /// The same in memory form, which only tests and benchmarks run.
 const MAX_INSTRUCTIONS_IN_MEMORY: usize = 8 * MAX_INSTRUCTIONS;
 
 /// The limit for code of `func`.
-pub(super) fn limit(func: &Func) -> usize {
+pub(in crate::jit) fn limit(func: &Func) -> usize {
     match func.form {
         Form::Ssa => MAX_INSTRUCTIONS,
         Form::Memory => MAX_INSTRUCTIONS_IN_MEMORY,
@@ -55,7 +53,7 @@ impl Steps {
 }
 
 /// The bound for code that runs one vertex.
-pub(super) fn vertex_instructions(func: &Func, products: Products, precision: Precision) -> usize {
+pub(in crate::jit) fn vertex_instructions(func: &Func, products: Products, precision: Precision) -> usize {
     let steps = Steps::new(products, precision);
     let mut total = 64;
     for block in &func.blocks {
@@ -84,42 +82,13 @@ pub(super) fn vertex_instructions(func: &Func, products: Products, precision: Pr
     total
 }
 
-/// The bound for batch code.
-pub(super) fn batch_instructions(plan: &BatchPlan, interleaved: bool) -> usize {
-    let blocks: usize = plan.func.blocks.iter().map(|block| batch_block(plan, block)).sum();
-    let predicated = blocks.min(MAX_PREDICATED_INSTRUCTIONS);
-    let total = 256 + blocks + predicated + 16 * plan.written_masks.len();
-    if interleaved { 2 * total } else { total }
-}
-
-/// The bound for one block in batch code.
-pub(super) fn batch_block(plan: &BatchPlan, block: &Block) -> usize {
-    let func = &plan.func;
-    let live = |value: Value| plan.live[value.0 as usize].count_ones() as usize;
-    let insts = block.insts.iter().map(|(_, inst)| match *inst {
-        Inst::Def(value) if live(value) == 0 => 0,
-        Inst::Def(value) => {
-            let mut operands = 0;
-            let node = func.node(value);
-            node.for_each_use(|operand| operands += usize::from(is_external(func, operand)) * 2 * GROUP);
-            operands + batch_node(node, live(value))
-        }
-        // Guards, the transpose, and a store for each vertex.
-        Inst::Store(..) => 32,
-        Inst::Emit | Inst::Setemit(_) => 0,
-    });
-    24 + block.params.iter().map(|param| live(*param)).sum::<usize>()
-        + insts.sum::<usize>()
-        + arguments(func, &block.term, live)
-}
-
 /// Whether the value is loaded from outside of the code's registers.
-fn is_external(func: &Func, value: Value) -> bool {
+pub(in crate::jit) fn is_external(func: &Func, value: Value) -> bool {
     matches!(func.node(value), Node::Input(_) | Node::Uniform(_) | Node::Load(_))
 }
 
 /// Instructions of a terminator, of which each argument takes `each`.
-fn arguments(func: &Func, term: &Terminator, each: impl Fn(Value) -> usize) -> usize {
+pub(in crate::jit) fn arguments(func: &Func, term: &Terminator, each: impl Fn(Value) -> usize) -> usize {
     let params = term.edges().flat_map(|edge| &func.blocks[edge.to].params);
     8 + params.map(|param| each(*param)).sum::<usize>()
 }
@@ -155,34 +124,7 @@ fn vertex_node(node: &Node, steps: Steps) -> usize {
     }
 }
 
-/// Instructions of an operation whose result has `live` components.
-fn batch_node(node: &Node, live: usize) -> usize {
-    match node {
-        Node::Alu { op, .. } => match op {
-            VectorOp::Pointwise(op) => {
-                live * match op {
-                    PointwiseOp::Add | PointwiseOp::Mul | PointwiseOp::Mov => 2,
-                    PointwiseOp::Flr => 2,
-                    PointwiseOp::Mad => 4,
-                    PointwiseOp::Max | PointwiseOp::Min => 8,
-                    PointwiseOp::Sge | PointwiseOp::Slt => 9,
-                }
-            }
-            VectorOp::Dot(DotOp::Dp3) => 8,
-            VectorOp::Dot(DotOp::Dp4 | DotOp::Dph) => 12,
-            VectorOp::Dst => 8,
-            VectorOp::Litp => 20,
-        },
-        Node::Scalar { op, .. } => scalar(*op),
-        Node::Relative { .. } => 16 + 12 * live,
-        Node::ToAddress(_) => 16,
-        Node::Offset(_) => 24,
-        node if node.ty() == Type::Vec4 => live,
-        _ => 8,
-    }
-}
-
-fn scalar(op: ScalarOp) -> usize {
+pub(in crate::jit) fn scalar(op: ScalarOp) -> usize {
     match op {
         ScalarOp::Rcp | ScalarOp::Rsq => 9,
         ScalarOp::Ex2 => 60,
