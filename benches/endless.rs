@@ -1,8 +1,9 @@
 //! The longest runs of one vertex: `cargo bench --bench endless`, milliseconds until an endless
 //! loop of each instruction runs out of the default fuel, on each engine and number format.
 //!
-//! A loop body is long, so nearly every word is the instruction. The second row of native code has
-//! an infinite factor: a run that speculates ends before it runs again, with exact products.
+//! A loop body is long, so nearly every word is the instruction, and most need the result of the
+//! one before. The second row of native code has an infinite factor: a run that speculates ends
+//! before it runs again, with exact products.
 
 use picajit::engine::{BackendChoice, Engine, Options, Shader};
 use picajit::isa::numeric::Precision;
@@ -16,16 +17,16 @@ const BODY: usize = 200;
 const INSTRUCTIONS: [&str; 12] = [
     "nop",
     "mov r0, v0",
-    "add r0, v0, r1",
-    "mul r0, v0, r1",
-    "mad r0, v0, r1, r2",
-    "dp4 r0, v0, r1",
-    "dph r0, v0, r1",
-    "rcp r0, v0",
-    "ex2 r0, v0",
-    "lg2 r0, v0",
-    "litp r0, v0",
-    "mul r0, c0[a0.x], r1",
+    "add r0, v0, r0",
+    "mul r0, v0, r0",
+    "mad r0, v0, r0, r1",
+    "dp4 r0, v0, r0",
+    "dph r0, v0, r0",
+    "rcp r0, r0",
+    "ex2 r0, r0",
+    "lg2 r0, r0",
+    "litp r0, r0",
+    "mul r0, c0[a0.x], r0",
 ];
 const ENGINES: [(&str, BackendChoice, f32); 4] = [
     ("oracle", BackendChoice::Oracle, 1.25),
