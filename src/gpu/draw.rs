@@ -317,7 +317,7 @@ impl<'a> ActiveDraw<'a> {
             let vertex = &mut self.state.vertex;
             let BatchExit { exit, ran } = self.shader.run_batch(&vertex.uniforms, &mut vertex.unit, &mut batch);
             self.report.note_vertices(exit);
-            if ran < *pending {
+            if exit == Exit::Fuel {
                 self.drop_stream(ran);
             }
         }
@@ -357,12 +357,12 @@ impl<'a> ActiveDraw<'a> {
         }
     }
 
-    /// Drops all pending vertices but the first `ran`, and the stream from the first item on that
-    /// needs one of the others: the draw ends there.
+    /// The draw ends after the first `ran` pending vertices: drops the others, and the stream after
+    /// the last of these.
     fn drop_stream(&mut self, ran: usize) {
         let Scratch { pending, order, .. } = &mut *self.scratch;
-        let beyond = |item: &StreamItem| matches!(item, StreamItem::Vertex(at) if usize::from(*at) >= SLOTS + ran);
-        let end = if ran == 0 { 0 } else { order.iter().position(beyond).unwrap_or(order.len()) };
+        let is_last = |item: &StreamItem| matches!(item, StreamItem::Vertex(at) if usize::from(*at) + 1 == SLOTS + ran);
+        let end = if ran == 0 { 0 } else { order.iter().position(is_last).map_or(0, |at| at + 1) };
         let dropped = order.drain(end..).filter(|item| matches!(item, StreamItem::Vertex(_))).count();
         self.report.reused -= (dropped - (*pending - ran)) as u64;
         *pending = ran;
