@@ -11,8 +11,10 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+type Trial = (&'static str, fn(Browser));
+
 /// Trials by name.
-pub const TRIALS: &[(&str, fn(Browser))] = &[
+pub const TRIALS: &[Trial] = &[
     ("explore/steps-back-to-the-same-registers", steps_back),
     ("explore/opens-every-file", opens_every_file),
     ("explore/shows-hostile-names-as-text", hostile_names),
@@ -185,7 +187,7 @@ fn links(mut browser: Browser) {
     for tab in ["clif", "x86-64", "aarch64"] {
         browser.click(&format!("#tab-{tab}"));
         assert!(count(&mut browser, &format!("#view-{tab}")) >= Some(1), "{tab}, instruction {chosen}");
-        let hues = browser.evaluate(&format!("[...new Set([...document.querySelectorAll('.chosen')].map((e) => e.style.getPropertyValue('--hue') || e.querySelector('rect').style.getPropertyValue('--hue')))]"));
+        let hues = browser.evaluate("[...new Set([...document.querySelectorAll('.chosen')].map((e) => e.style.getPropertyValue('--hue') || e.querySelector('rect').style.getPropertyValue('--hue')))]");
         assert_eq!(hues.as_array().unwrap().len(), 1, "one colour: {hues}");
     }
     browser.click("#tab-bits");

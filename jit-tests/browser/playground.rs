@@ -6,8 +6,10 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+type Trial = (&'static str, fn(Browser));
+
 /// Trials by name.
-pub const TRIALS: &[(&str, fn(Browser))] = &[
+pub const TRIALS: &[Trial] = &[
     ("playground/gives-the-native-librarys-results", results),
     ("playground/follows-the-text", edits),
     ("playground/stays-responsive-during-long-runs", long_runs),

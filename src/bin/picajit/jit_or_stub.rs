@@ -17,6 +17,14 @@ pub enum NoBatchCode {
 }
 
 #[cfg(not(feature = "jit"))]
+impl std::fmt::Display for NoBatchCode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let NoBatchCode::Unsupported(reason) = self;
+        reason.fmt(f)
+    }
+}
+
+#[cfg(not(feature = "jit"))]
 const LEFT_OUT: Unsupported = Unsupported::HostIsa { missing: "picajit was built without the jit feature" };
 #[cfg(all(feature = "jit", not(feature = "targets")))]
 const ONLY_HOST: Unsupported = Unsupported::HostIsa { missing: "picajit was built without the targets feature" };
