@@ -2,6 +2,7 @@
 
 use super::{Folder, GEOMETRY, VERTEX};
 use serde_json::Value;
+#[cfg(feature = "targets")]
 use std::collections::BTreeSet;
 
 /// The data in a page.
