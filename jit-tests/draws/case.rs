@@ -369,7 +369,7 @@ impl Reference<'_> {
                 self.load(vertex, lowest);
                 let state = &mut self.state.vertex;
                 let ended = shader.run(&state.uniforms, &mut state.unit);
-                exit = if exit == Exit::End { ended } else { exit };
+                exit = if exit == Exit::End || ended == Exit::Fuel { ended } else { exit };
                 if cache.len() == usize::from(options.vertex_cache) {
                     cache.pop_front();
                 }
@@ -383,6 +383,10 @@ impl Reference<'_> {
                 *colour = if colour.is_nan() || colour.abs() > 1.0 { 1.0 } else { colour.abs() };
             }
             self.push(topology, semantics, &mut triangles);
+            // A draw ends with the vertex that runs out of fuel.
+            if exit == Exit::Fuel {
+                break;
+            }
         }
         Done { state: self.state, triangles, exit, cut_off: self.cut_off }
     }

@@ -145,7 +145,7 @@ fn a_long_run_is_cut_and_the_log_says_so() {
     assert_eq!(traced["cut"], "run 0 stops after 1000 instructions of all runs");
     // The row that begins a run has all inputs, so it alone takes about 1000 bytes.
     let bounds = Bounds { bytes: 2000, ..Bounds::default() };
-    let traced = trace(&program, dvle, &values, &[0], Config { fuel: 100, ..Config::default() }, bounds);
+    let traced = trace(&program, dvle, &values, &[0], Config { fuel: 200, ..Config::default() }, bounds);
     assert!((5..40).contains(&traced["rows"].as_array().unwrap().len()), "{}", traced["rows"]);
     assert!(traced["rows"].to_string().len() < 2100);
     assert_eq!(traced["runs"][0], json!(["out of fuel", 202, 0]));

@@ -18,7 +18,7 @@ use super::registers::{NUMVERTICES, VERTEX_OFFSET};
 use super::{Draw, Gpu, Sink, State};
 use crate::engine::Shader;
 use crate::isa::{REGS, Stage};
-use crate::state::{Batch, Exit, Registers, Vec4, VertexLayout, Vertices, VerticesMut};
+use crate::state::{Batch, BatchExit, Exit, Registers, Vec4, VertexLayout, Vertices, VerticesMut};
 
 /// Vertices that run together: enough to amortise the call, few enough for the first cache. A
 /// multiple of three, so that lists of triangles are not split.
@@ -171,15 +171,20 @@ impl<'a> WholeDraw<'a> {
                 preserve_unit: false,
                 layout: VertexLayout::Aos,
             };
-            let exit = self.shader.run_batch(&vertex.uniforms, &mut vertex.unit, &mut batch);
-            if self.report.vertex_exit == Exit::End {
-                self.report.vertex_exit = exit;
-            }
+            let BatchExit { exit, ran: n } = self.shader.run_batch(&vertex.uniforms, &mut vertex.unit, &mut batch);
+            self.report.note_vertices(exit);
+            self.report.vertices += n as u64;
             if let Some(unit) = &self.geometry {
                 let (report, sink) = (&mut self.report, &mut *self.sink);
                 let mut context = GeometryContext { registers, memory: geometry, input, assembly, report, sink };
                 for outputs in outputs[..n * self.output_stride].chunks_exact(self.output_stride) {
                     unit.vertex(self.output_mask, outputs, &mut context);
+                    if context.report.geometry_ended() {
+                        break;
+                    }
+                }
+                if self.report.ended() {
+                    break;
                 }
                 continue;
             }
@@ -192,8 +197,10 @@ impl<'a> WholeDraw<'a> {
                 row if outputs_plan.is_default => rows.semantics(row),
                 row => mapping.apply(&unpacked(&outputs[row * self.output_stride..][..self.output_stride])),
             });
+            if self.report.ended() {
+                break;
+            }
         }
-        self.report.vertices = count as u64;
     }
 
     /// Draws the vertices of the indices, each of which runs once. Returns whether it has; a run
@@ -263,6 +270,12 @@ impl<'a> WholeDraw<'a> {
                     for &id in &*ids {
                         let outputs = &outputs[id as usize * output_stride..][..output_stride];
                         unit.vertex(self.output_mask, outputs, &mut context);
+                        if context.report.geometry_ended() {
+                            break;
+                        }
+                    }
+                    if self.report.geometry_ended() {
+                        break;
                     }
                 }
                 None => {

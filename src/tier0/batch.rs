@@ -13,9 +13,8 @@ use super::lane_ints::LaneInts;
 use super::registers::{A_L, A0_X, A0_Y, CMP_X, CMP_Y, Register};
 use super::vertex::{self, narrow};
 use crate::isa::FLOAT_UNIFORMS;
-use crate::isa::flow::Exit;
 use crate::kernel::run_memory::RunMemory;
-use crate::state::{Batch, Vec4, VertexLayout};
+use crate::state::{Batch, BatchExit, Vec4, VertexLayout};
 use fearless_simd::prelude::*;
 use fearless_simd::{Simd, f32x4};
 use std::cell::Cell;
@@ -47,21 +46,21 @@ pub fn run<S: Simd, V: Lanes<S>, F: Format>(
     memory: &mut RunMemory<'_>,
     batch: &mut Batch<'_>,
     counts: &mut Counts,
-) -> Exit {
+) -> BatchExit {
     let count = batch.len();
     if count == 0 {
-        return Exit::End;
+        return BatchExit::NONE;
     }
     let in_groups = count >= LEAST_GROUP && super::dependence(code).is_none();
-    let mut run = BatchRun { simd, format, code, exit: Exit::End };
+    let mut run = BatchRun { simd, format, code, result: BatchExit::NONE };
     if !in_groups {
         run.in_order_preserving(memory, batch, 0..count);
-        return run.exit;
+        return run.result;
     }
     let mut group = GROUP.take().unwrap_or_else(|| Box::new(Group::new()));
     run.groups::<V>(&mut group, memory, batch, counts);
     GROUP.set(Some(group));
-    run.exit
+    run.result
 }
 
 /// A batch that runs.
@@ -69,8 +68,7 @@ struct BatchRun<'a, S, F> {
     simd: S,
     format: F,
     code: &'a Code,
-    /// The first exit that is not [`Exit::End`].
-    exit: Exit,
+    result: BatchExit,
 }
 
 impl<S: Simd, F: Format> BatchRun<'_, S, F> {
@@ -103,13 +101,9 @@ impl<S: Simd, F: Format> BatchRun<'_, S, F> {
                     batch.give(n, output_mask, &outputs);
                 }
             }
-            self.note(exit);
-        }
-    }
-
-    fn note(&mut self, exit: Exit) {
-        if self.exit == Exit::End {
-            self.exit = exit;
+            if !self.result.count(exit) {
+                return;
+            }
         }
     }
 
@@ -144,7 +138,7 @@ impl<S: Simd, F: Format> BatchRun<'_, S, F> {
                 return;
             };
             counts.groups += 1;
-            self.note(first_exit(&exits));
+            self.result.count_group(first_exit(&exits), vertices.len());
             at = vertices.end;
             carried.fill_outputs(self.code, group, batch.outputs_wanted(), vertices.len());
             self.store_outputs(group, memory, batch, vertices);

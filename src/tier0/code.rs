@@ -103,8 +103,8 @@ pub struct Block {
 pub struct Edge {
     /// The block.
     pub to: BlockId,
-    /// Whether it costs fuel.
-    pub backward: bool,
+    /// The fuel that it costs.
+    pub fuel: u32,
 }
 
 /// The terminator of a block.

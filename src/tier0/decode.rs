@@ -65,7 +65,7 @@ fn decode_blocks(program: &Program, config: &Config, cfg: &Cfg) -> Option<Code> 
 }
 
 fn terminator(term: &cfg::Terminator) -> Terminator {
-    let edge = |e: cfg::Edge| Edge { to: e.to as BlockId, backward: e.backward };
+    let edge = |e: cfg::Edge| Edge { to: e.to as BlockId, fuel: e.fuel };
     match *term {
         cfg::Terminator::Exit(exit) => Terminator::Exit(exit),
         cfg::Terminator::Goto(e) => Terminator::Goto(edge(e)),

@@ -128,7 +128,7 @@ fn live_at_entry(blocks: &[Block], summaries: &[(Components, Components)], at_ex
         let mut changed = false;
         for (n, block) in blocks.iter().enumerate().rev() {
             // Fuel may end a run on a backward edge.
-            let to = |edge: &Edge| live[usize::from(edge.to)] | if edge.backward { at_exit } else { Components::NONE };
+            let to = |edge: &Edge| live[usize::from(edge.to)] | if edge.fuel != 0 { at_exit } else { Components::NONE };
             let after = match &block.end {
                 Terminator::Exit(_) => at_exit,
                 Terminator::Goto(edge) => to(edge),

@@ -29,7 +29,7 @@ use crate::kernel::run_memory::RunMemory;
 use crate::kernel::{Backend, Config, Kernel, KernelStats, Unsupported, batch_with_host_copies, with_host_copies};
 use crate::layout::{Host, HostEmitter, Layout};
 use crate::program::{Entry, Program};
-use crate::state::{Batch, Emitter, Exit, Uniforms, Unit};
+use crate::state::{Batch, BatchExit, Emitter, Exit, Uniforms, Unit};
 use arith::{F24, F32, Format, Lanes};
 use batch::Counts;
 use code::Code;
@@ -122,12 +122,14 @@ fn dependence(code: &Code) -> Option<Dependence> {
 
 /// Work that is compiled for each CPU level.
 trait Work {
-    fn run<S: Simd, V: Lanes<S>>(self, simd: S) -> Exit;
+    type Result;
+
+    fn run<S: Simd, V: Lanes<S>>(self, simd: S) -> Self::Result;
 }
 
 /// Runs `work` with the widest vectors of `level`.
 #[inline(always)]
-fn at_level<W: Work>(level: Level, work: W) -> Exit {
+fn at_level<W: Work>(level: Level, work: W) -> W::Result {
     #[cfg(target_arch = "x86_64")]
     {
         if let Some(simd) = level.as_avx2() {
@@ -155,8 +157,10 @@ struct Vertices<'a, 'm, 'b, F> {
 }
 
 impl<F: Format> Work for Vertices<'_, '_, '_, F> {
+    type Result = BatchExit;
+
     #[inline(always)]
-    fn run<S: Simd, V: Lanes<S>>(self, simd: S) -> Exit {
+    fn run<S: Simd, V: Lanes<S>>(self, simd: S) -> BatchExit {
         batch::run::<S, V, F>(simd, self.format, self.code, self.memory, self.batch, self.counts)
     }
 }
@@ -169,7 +173,7 @@ impl Tier0Kernel {
         }
     }
 
-    fn run_vertices(&self, memory: &mut RunMemory<'_>, batch: &mut Batch<'_>) -> Exit {
+    fn run_vertices(&self, memory: &mut RunMemory<'_>, batch: &mut Batch<'_>) -> BatchExit {
         let (code, level) = (&self.code, self.level);
         let mut counted = Counts::default();
         let counts = &mut counted;
@@ -204,7 +208,7 @@ impl Kernel for Tier0Kernel {
         unit: &mut Unit,
         batch: &mut Batch<'_>,
         emitter: &mut dyn Emitter,
-    ) -> Exit {
+    ) -> BatchExit {
         self.run_vertices(&mut RunMemory::Own { uniforms, unit, emitter }, batch)
     }
 
@@ -215,7 +219,7 @@ impl Kernel for Tier0Kernel {
         }
     }
 
-    fn run_batch_on(&self, host: &Host<'_>, batch: &mut Batch<'_>, emitter: &mut dyn HostEmitter) -> Exit {
+    fn run_batch_on(&self, host: &Host<'_>, batch: &mut Batch<'_>, emitter: &mut dyn HostEmitter) -> BatchExit {
         if self.fits(host) {
             return self.run_vertices(&mut RunMemory::Host { host, emitter }, batch);
         }

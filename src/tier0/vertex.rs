@@ -5,7 +5,7 @@ use super::arith::{Format, litp_y, max, pointwise, signed};
 use super::code::{Block, Code, Edge, Flow, Op, Operand, Terminator};
 use super::group::relative;
 use super::registers::{A_L, A0_X, A0_Y, CMP_X, CMP_Y, Components, Register, Slot, components};
-use crate::isa::flow::{Action, Exit, Next, Ring, Scopes, is_backward};
+use crate::isa::flow::{Action, Exit, Next, Ring, Scopes, fuel_cost};
 use crate::isa::numeric::Precision;
 use crate::isa::{Index, Inst, Pc, PointwiseOp, Swizzle, Test, VectorOp};
 use crate::kernel::run_memory::RunMemory;
@@ -167,17 +167,16 @@ impl<S: Simd, F: Format> Run<'_, '_, S, F> {
             }
             let step = match &mut position {
                 Position::Block { blocks, at, .. } => match self.end_block(&blocks[*at].end) {
-                    Ok(Edge { to, backward }) => {
+                    Ok(Edge { to, fuel }) => {
                         *at = usize::from(to);
-                        Ok(backward)
+                        Ok(fuel)
                     }
                     Err(exit) => Err(exit),
                 },
                 Position::Word(word) => self.end_word(word),
             };
             match step {
-                Ok(false) => {}
-                Ok(true) => match self.fuel.checked_sub(1) {
+                Ok(cost) => match self.fuel.checked_sub(cost) {
                     Some(left) => self.fuel = left,
                     None => return Exit::Fuel,
                 },
@@ -219,9 +218,9 @@ impl<S: Simd, F: Format> Run<'_, '_, S, F> {
         })
     }
 
-    /// Moves on from a word whose operations ran. Whether the transfer was backward.
+    /// Moves on from a word whose operations ran. The fuel that the transfer costs.
     #[inline(never)]
-    fn end_word(&mut self, at: &mut WordPosition<'_>) -> Result<bool, Exit> {
+    fn end_word(&mut self, at: &mut WordPosition<'_>) -> Result<u32, Exit> {
         const PAIRED: &str = "counters are pushed and popped together with loop scopes";
         let WordPosition { words, pc, scopes, counters } = at;
         let action = match words[usize::from(*pc)].0 {
@@ -260,9 +259,9 @@ impl<S: Simd, F: Format> Run<'_, '_, S, F> {
                 exit
             }
         };
-        let backward = is_backward(*pc, next);
+        let cost = fuel_cost(*pc, next);
         *pc = next;
-        Ok(backward)
+        Ok(cost)
     }
 
     fn begin_loop(&mut self, int: u8) -> Counter {
