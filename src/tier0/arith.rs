@@ -51,11 +51,25 @@ pub fn min<S: Simd, V: Lanes<S>>(a: V, b: V) -> V {
     a.simd_lt(b).select(a, b)
 }
 
-/// The y component of `LITP`.
+/// The larger of `a` and 0, and 0 for a NaN: the x and w components of `LITP`.
+///
+/// Like [`litp_y`] it compares bits. Where one operand of [`max`] or [`min`] is a constant, LLVM emits
+/// FMAXNM or FMINNM on 64-bit Arm, which return NaN for a signalling NaN, not the constant.
+#[inline(always)]
+pub fn positive<S: Simd, V: Lanes<S>>(a: V) -> V {
+    let (simd, bits) = (a.token(), a.to_bits());
+    let is_positive = (bits - 1).simd_lt(V::Bits::splat(simd, f32::INFINITY.to_bits()));
+    V::from_bits(is_positive.select(bits, V::Bits::splat(simd, 0)))
+}
+
+/// The y component of `LITP`: at most its limit in magnitude, and the lower limit for a NaN.
 #[inline(always)]
 pub fn litp_y<S: Simd, V: Lanes<S>>(a: V) -> V {
-    let simd = a.token();
-    min(max(a, V::splat(simd, -LITP_LIMIT)), V::splat(simd, LITP_LIMIT))
+    let (simd, sign) = (a.token(), a.to_bits() & SIGN);
+    let (magnitude, limit) = (a.to_bits() ^ sign, V::Bits::splat(simd, LITP_LIMIT.to_bits()));
+    let limited = magnitude.simd_lt(limit).select(magnitude, limit);
+    let is_nan = magnitude.simd_gt(V::Bits::splat(simd, f32::INFINITY.to_bits()));
+    V::from_bits(is_nan.select(limit | SIGN, limited | sign))
 }
 
 /// One test of `CMP`.

@@ -5,7 +5,7 @@
 //! destination. So sources are never overwritten early, whatever their swizzles, and nothing is
 //! copied. Where only some lanes are active, new and old columns are blended instead.
 
-use super::arith::{Format, Lanes, compare, litp_y, max, min, sge, signed, slt};
+use super::arith::{Format, Lanes, compare, litp_y, max, min, positive, sge, signed, slt};
 use super::code::{Op, Operand};
 use super::registers::{Slot, components};
 use crate::isa::{CmpOp, DotOp, PointwiseOp, ScalarOp, VectorOp};
@@ -369,7 +369,7 @@ impl Columns {
             mask & 0b1001,
             a,
             #[inline(always)]
-            |a| max(a, zero),
+            |a| positive(a),
         );
         self.map1::<S, V>(
             simd,

@@ -1,6 +1,6 @@
 mod independence;
 
-use super::arith::{F24, F32, Format, Lanes, compare, litp_y, pointwise};
+use super::arith::{F24, F32, Format, Lanes, compare, litp_y, pointwise, positive};
 use super::*;
 use crate::isa::numeric::same;
 use crate::isa::{DotOp, PointwiseOp, Relation, ScalarOp, VectorOp};
@@ -70,6 +70,7 @@ impl<F: Format> Work for Check<F> {
                         for op in SCALARS {
                             expect(&format!("{op:?}"), format.scalar(op, a)[n], p.scalar(op, x));
                         }
+                        expect("the x of LITP", positive(a)[n], p.max(x, 0.0));
                         expect("the y of LITP", litp_y(a)[n], p.litp_y(x));
                         assert_eq!(a.to_int_precise::<V::Int>()[n], p.to_address(x), "MOVA of {x:?}");
                     }

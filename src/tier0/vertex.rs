@@ -1,7 +1,7 @@
 //! One vertex, or one geometry invocation: the registers that the entry names are copied to slots,
 //! the operations run on these, and the registers that it writes go back.
 
-use super::arith::{Format, litp_y, max, pointwise, signed};
+use super::arith::{Format, litp_y, pointwise, positive, signed};
 use super::code::{Block, Code, Edge, Flow, Op, Operand, Terminator, Transfers};
 use super::group::relative;
 use super::registers::{A_L, A0_X, A0_Y, CMP_X, CMP_Y, Components, Slot, components};
@@ -344,7 +344,7 @@ impl<S: Simd, F: Format> Run<'_, '_, S, F> {
                     }
                     VectorOp::Litp => {
                         self.flags = [0, 3].map(|c| a[c] >= 0.0);
-                        let positive = max(a, f32x4::splat(self.simd, 0.0));
+                        let positive = positive(a);
                         f32x4::load_array(self.simd, [positive[0], litp_y(a)[1], 0.0, positive[3]])
                     }
                 };
