@@ -189,5 +189,7 @@ fn the_playground_answers_with_a_page_or_with_the_place_of_an_error() {
     assert_eq!((&bad["error"]["in"], &bad["error"]["line"]), (&json!("source"), &json!(2)), "{bad}");
     let bad = ask(json!({ "source": SOURCE, "values": "\nq = 1" }));
     assert_eq!((&bad["error"]["in"], &bad["error"]["line"]), (&json!("values"), &json!(2)), "{bad}");
+    let page = ask(json!({ "source": SOURCE }))["page"].take();
+    assert!(page["words"].is_array() && bad["page"] == page, "the page has generated values");
     assert!(answer("{").contains("\"in\":\"request\""));
 }

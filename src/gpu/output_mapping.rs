@@ -139,10 +139,13 @@ impl Move {
     }
 }
 
-/// As in [`OutputMapping::apply`]. A NaN is not below 1.
+/// As in [`OutputMapping::apply`]: the magnitude, at most 1, and 1 for a NaN.
+///
+/// Magnitudes have the order of their bits, and every NaN is above 1. A comparison of floats may become
+/// an instruction for minima, which returns NaN for a signalling NaN on 64-bit Arm.
 #[inline(always)]
 fn clamped(c: f32) -> f32 {
-    if c.abs() < 1.0 { c.abs() } else { 1.0 }
+    f32::from_bits(c.abs().to_bits().min(1f32.to_bits()))
 }
 
 #[cfg(test)]
@@ -183,6 +186,8 @@ mod tests {
                         0 => f32::NAN,
                         1 => f32::NEG_INFINITY,
                         2 => -0.0,
+                        // A signalling NaN.
+                        3 => f32::from_bits(0x7F80_0001),
                         _ => next() as f32 / (1 << 22) as f32 - 2.0,
                     })
                 })
