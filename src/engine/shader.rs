@@ -157,6 +157,11 @@ impl Shader {
         self.0.tier()
     }
 
+    /// Whether native code for [`Unit`] serves the next run.
+    pub(crate) fn is_native(&self) -> bool {
+        self.tier() == Tier::Native && self.layout().is_none()
+    }
+
     /// Whether no vertex that ends observes what another one leaves in the unit, so that vertices
     /// may run in any order. The first call analyses the program. The answer does not depend on the
     /// tier.

@@ -183,7 +183,8 @@ pub(super) struct ActiveDraw<'a> {
 
 impl<'a> ActiveDraw<'a> {
     pub(super) fn new(gpu: &'a mut Gpu, sink: &'a mut dyn Sink) -> ActiveDraw<'a> {
-        let Gpu { engine, state, vertex, geometry, upload_stats, configuration, scratch } = gpu;
+        let Gpu { engine, state, vertex, geometry, upload_stats, configuration, scratch, deferred } = gpu;
+        deferred.run(&mut state.vertex);
         let file = &state.registers;
         let configuration = DrawConfiguration::get(configuration, file, sink.format(), &mut scratch.rows);
         let shader = vertex.get(engine, &state.vertex, file.entry(Stage::Vertex), upload_stats).clone();

@@ -99,6 +99,8 @@ pub fn slt<S: Simd, V: Lanes<S>>(a: V, b: V) -> V {
 
 /// The operations that depend on the number format.
 pub trait Format: Copy {
+    /// An input or a uniform as the program reads it.
+    fn operand<S: Simd, V: Lanes<S>>(self, a: V) -> V;
     /// `a + b`
     fn add<S: Simd, V: Lanes<S>>(self, a: V, b: V) -> V;
     /// `a * b`, where zero times infinity is zero.
@@ -162,6 +164,11 @@ fn sum<S: Simd>(op: DotOp, p: f32x4<S>) -> f32 {
 pub struct F32;
 
 impl Format for F32 {
+    #[inline(always)]
+    fn operand<S: Simd, V: Lanes<S>>(self, a: V) -> V {
+        a
+    }
+
     #[inline(always)]
     fn add<S: Simd, V: Lanes<S>>(self, a: V, b: V) -> V {
         a + b
@@ -302,6 +309,17 @@ fn flush<S: Simd, V: Lanes<S>>(x: V) -> V {
 }
 
 impl Format for F24 {
+    /// Lane by lane: rounding keeps more special values than [`F24::result`].
+    #[inline(always)]
+    fn operand<S: Simd, V: Lanes<S>>(self, a: V) -> V {
+        let precision = Precision::F24 { rounding: self.0 };
+        V::from_fn(
+            a.token(),
+            #[inline(always)]
+            |n| precision.operand(a[n]),
+        )
+    }
+
     #[inline(always)]
     fn add<S: Simd, V: Lanes<S>>(self, a: V, b: V) -> V {
         self.result(flush(a) + flush(b))

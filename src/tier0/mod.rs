@@ -62,6 +62,12 @@ impl Tier0 {
         Tier0 { cpu }
     }
 
+    /// The kernel of an entry.
+    pub(crate) fn explore(&self, program: &Program, entry: Entry, config: &Config) -> Tier0Kernel {
+        let explored = Explored::new(program, entry, Limits::default().states).ok();
+        self.kernel(explored.as_ref(), program, entry, config)
+    }
+
     /// The kernel of an entry that has been explored.
     pub(crate) fn kernel(
         &self,
@@ -86,8 +92,7 @@ impl Backend for Tier0 {
     }
 
     fn compile(&self, program: &Arc<Program>, entry: Entry, config: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
-        let explored = Explored::new(program, entry, Limits::default().states).ok();
-        Ok(Arc::new(self.kernel(explored.as_ref(), program, entry, config)))
+        Ok(Arc::new(self.explore(program, entry, config)))
     }
 }
 
@@ -166,6 +171,13 @@ impl<F: Format> Work for Vertices<'_, '_, '_, F> {
 }
 
 impl Tier0Kernel {
+    /// Whether vertices that end can run in any order: none observes what another one leaves in the
+    /// unit, and all write the same registers. A sufficient condition; see
+    /// [`liveness::runs_write_alike`].
+    pub(crate) fn has_independent_vertices(&self) -> bool {
+        dependence(&self.code).is_none() && liveness::runs_write_alike(&self.code)
+    }
+
     fn run_vertex(&self, memory: &mut RunMemory<'_>) -> Exit {
         match self.code.precision {
             Precision::F32 => vertex::run(F32, &self.code, memory),

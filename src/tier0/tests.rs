@@ -1,3 +1,5 @@
+mod independence;
+
 use super::arith::{F24, F32, Format, Lanes, compare, litp_y, pointwise, positive};
 use super::*;
 use crate::isa::numeric::same;

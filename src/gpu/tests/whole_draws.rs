@@ -55,6 +55,59 @@ fn independent_vertices_run_once() {
 }
 
 #[test]
+fn the_unit_is_current_whatever_reads_it() {
+    let mut list = plain();
+    list.shader(VSH, "add r5, c0, v0\nmov o0, v0", 1, 1);
+    let draw = |gpu: &mut Gpu, draw: Draw, xs: &[f32]| {
+        drawn(gpu, draw, xs, &[0, 1, 0], &DrawOptions::default());
+    };
+    for kind in [Draw::Arrays, Draw::Elements] {
+        let r5 = |gpu: &Gpu| gpu.state().vertex.unit.r[5][0];
+        let mut gpu = gpu(&list);
+        let uniform = gpu.state().vertex.uniforms.c[0][0];
+        draw(&mut gpu, kind, &[1.0, 2.0, 3.0]);
+        draw(&mut gpu, kind, &[4.0, 5.0, 6.0]);
+        let last = if kind == Draw::Arrays { 6.0 } else { 4.0 };
+        // A copy leaves the original as it is. A second read is of the same state.
+        assert_eq!([r5(&gpu.clone()), r5(&gpu), r5(&gpu)], [uniform + last; 3]);
+        // A later draw, and a write that another read precedes.
+        draw(&mut gpu, kind, &[7.0, 8.0, 9.0]);
+        let last = if kind == Draw::Arrays { 9.0 } else { 7.0 };
+        assert_eq!(r5(&gpu), uniform + last);
+        assert_eq!(gpu.write(0x123, 45, 15), Effect::None);
+        assert_eq!((r5(&gpu), gpu.state().registers.get(0x123)), (uniform + last, 45));
+        // The run had the uniforms of its draw.
+        draw(&mut gpu, kind, &[1.0, 2.0, 3.0]);
+        let last = if kind == Draw::Arrays { 3.0 } else { 1.0 };
+        for (at, value) in
+            [(offset::FLOATUNIFORM_INDEX, 1 << 31)].into_iter().chain([(offset::FLOATUNIFORM_DATA0, 0x4480_0000); 4])
+        {
+            assert_eq!(gpu.write(VSH + at, value, 15), Effect::None);
+        }
+        assert_eq!((gpu.state().vertex.uniforms.c[0], r5(&gpu)), ([1024.0; 4], uniform + last));
+        draw(&mut gpu, kind, &[1.0, 2.0, 3.0]);
+        assert_eq!(gpu.state_mut().vertex.unit.r[5][0], 1024.0 + last);
+    }
+}
+
+#[test]
+fn another_program_finds_the_unit_as_the_last_vertex_left_it() {
+    let leaves = |list: &mut List| _ = list.shader(VSH, "mov r5, v0\nmov o0, v0", 1, 1);
+    let mut list = plain();
+    leaves(&mut list);
+    for kind in [Draw::Arrays, Draw::Elements] {
+        let mut gpu = gpu(&list);
+        drawn(&mut gpu, kind, &[1.0, 2.0, 3.0], &[0, 1, 2], &DrawOptions::default());
+        let mut reads = List::default();
+        reads.shader(VSH, "mov o0, r5", 1, 1);
+        let mut console = Console { gpu, ..Console::new(BackendChoice::NativeRequired) };
+        console.execute(&reads);
+        let (_, triangles) = drawn(&mut console.gpu, kind, &[0.0; 3], &[0, 1, 2], &DrawOptions::default());
+        assert_eq!(triangles, [[3.0; 3]]);
+    }
+}
+
+#[test]
 fn dependent_vertices_follow_the_cache() {
     let mut list = plain();
     list.shader(VSH, "add r0, v0, r0\nmov o0, r0", 1, 1);
