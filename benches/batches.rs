@@ -67,7 +67,7 @@ fn main() {
                         (way >= 2, if way == 3 { VertexLayout::Soa } else { VertexLayout::Aos });
                     let took = timed(&work, size, &mut outputs, |uniforms, unit, batch| match way {
                         0 => sequential_reason(&shader, uniforms, unit, batch),
-                        _ => shader.run_batch(uniforms, unit, batch),
+                        _ => shader.run_batch(uniforms, unit, batch).exit,
                     });
                     if round >= 2 {
                         ns.push(took);

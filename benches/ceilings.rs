@@ -34,7 +34,7 @@ mod x86 {
     use super::{builtin, measure};
     use picajit::internals::generator;
     use picajit::kernel::Kernel;
-    use picajit::state::{Batch, Emitter, Exit, NoEmitter, Uniforms, Unit, Vec4};
+    use picajit::state::{Batch, BatchExit, Emitter, Exit, NoEmitter, Uniforms, Unit, Vec4};
     use std::arch::x86_64::*;
     use std::sync::Arc;
     use std::time::Duration;
@@ -55,11 +55,17 @@ mod x86 {
             self.single.run(uniforms, unit, emitter)
         }
 
-        fn run_batch(&self, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>, _: &mut dyn Emitter) -> Exit {
+        fn run_batch(
+            &self,
+            uniforms: &Uniforms,
+            unit: &mut Unit,
+            batch: &mut Batch<'_>,
+            _: &mut dyn Emitter,
+        ) -> BatchExit {
             if batch.inputs.len().is_multiple_of(WIDTH) {
                 // SAFETY: `main` makes ceilings only where there is AVX2.
                 unsafe { (self.by_hand)(uniforms, batch.inputs.registers(), batch.outputs.registers()) };
-                return Exit::End;
+                return BatchExit { exit: Exit::End, ran: batch.len() };
             }
             self.single.run_batch(uniforms, unit, batch, &mut NoEmitter)
         }

@@ -178,7 +178,7 @@ impl<'a> Subject<'a> {
                     let unit = &mut *memory.unit.borrow_mut();
                     timed(calls(count), || {
                         let mut batch = rust_batch(work, vertices, &mut places, preserve_unit);
-                        kernel.run_batch(black_box(&memory.uniforms), unit, &mut batch, &mut NoEmitter) as i32
+                        kernel.run_batch(black_box(&memory.uniforms), unit, &mut batch, &mut NoEmitter).exit as i32
                     })
                 });
                 (over, c_over) = (Over::Times(own, 1), Over::Times(own, 1));
@@ -188,7 +188,7 @@ impl<'a> Subject<'a> {
                 let unit = &mut *memory.unit.borrow_mut();
                 timed(calls(count), || {
                     let mut batch = rust_batch(work, vertices, &mut places, preserve_unit);
-                    shader.run_batch(black_box(&memory.uniforms), unit, &mut batch) as i32
+                    shader.run_batch(black_box(&memory.uniforms), unit, &mut batch).exit as i32
                 })
             });
             let mut places = work.places();
@@ -204,6 +204,7 @@ impl<'a> Subject<'a> {
                     output_stride: Vertices::stride_for(work.output_mask) as u16,
                     preserve_unit: preserve_unit.into(),
                     vertex_layout: capi::PJ_AOS,
+                    ran: std::ptr::null_mut(),
                 };
                 // SAFETY: all pointers are valid, and no other code uses them.
                 timed(calls(count), || unsafe {

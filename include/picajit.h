@@ -88,7 +88,7 @@ const char *pj_status_text(pj_status status);
 typedef int32_t pj_exit;
 enum {
     PJ_END = 0,                /* END */
-    PJ_OUT_OF_FUEL = 1,        /* more backward jumps than pj_options.fuel */
+    PJ_OUT_OF_FUEL = 1,        /* its backward jumps cost more than pj_options.fuel */
     PJ_BREAK_OUTSIDE_LOOP = 2, /* BREAK outside of a loop; the hardware hangs */
     PJ_PAST_END = 3,           /* ran past the last code word; unknown on hardware */
     PJ_STOPPED = 4             /* stopped by the callback of pj_run_traced */
@@ -233,7 +233,7 @@ typedef struct pj_options {
     size_t struct_size;
     uint32_t backend;        /* PJ_NATIVE ... */
     uint32_t precision;      /* PJ_F32 ... */
-    uint32_t fuel;           /* backward jumps that one run may take; 0: 65536 */
+    uint32_t fuel;           /* words that the backward jumps of one run may span; 0: 262144 */
     uint32_t crosscheck;     /* N: one run in N also runs on the oracle; 0: none */
     size_t cache_bytes;      /* size limit of the shader cache; 0: 64 MiB */
     const pj_layout *layout; /* null: pj_unit and pj_uniforms; copied */
@@ -255,7 +255,7 @@ typedef struct pj_options {
 
 #define PJ_OPTIONS_INIT                                                                            \
     {                                                                                              \
-        sizeof(pj_options), PJ_NATIVE, PJ_F32, 65536, 0, (size_t)64 << 20, NULL, NULL, NULL, NULL, \
+        sizeof(pj_options), PJ_NATIVE, PJ_F32, 262144, 0, (size_t)64 << 20, NULL, NULL, NULL, NULL, \
             PJ_NO_PROFILER, 0, NULL, 0                                                             \
     }
 
@@ -502,8 +502,8 @@ enum {          /* pj_batch.vertex_layout */
 };
 
 /*
- * Fields at the end may be missing: a pj_batch that ends before `preserve_unit` or `vertex_layout`
- * has 0 there.
+ * Fields at the end may be missing: a pj_batch that ends before `preserve_unit`, `vertex_layout` or
+ * `ran` has 0 there.
  */
 typedef struct pj_batch {
     size_t struct_size;
@@ -522,13 +522,16 @@ typedef struct pj_batch {
                                on if the shader runs as groups; costs the copy if not
                                (PJ_TEXT_SEQUENTIAL). */
     uint32_t vertex_layout; /* PJ_AOS or PJ_SOA, of both arrays */
+    size_t *ran;            /* receives the number of vertices that ran, unless null */
 } pj_batch;
 
 /*
- * Runs `count` vertices in order on `unit`, or as groups where the result is the same. All vertices
- * run. EMIT does nothing.
+ * Runs `count` vertices in order on `unit`, or as groups where the result is the same. EMIT does
+ * nothing. The first vertex that runs out of fuel is the last one that runs: outputs of the others
+ * stay untouched. No other exit ends a batch.
  *
- * Returns the first exit other than PJ_END, else PJ_END, or a negative pj_status.
+ * Returns PJ_OUT_OF_FUEL if a vertex ran out of fuel, else the first exit other than PJ_END, else
+ * PJ_END, or a negative pj_status.
  *
  * PJ_OVERLAP: `outputs` overlaps `inputs`, the registers or the uniforms, or `inputs` overlaps the
  * registers. The registers are the whole `unit_bytes` of the layout. Arrays of the host may follow

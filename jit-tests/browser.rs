@@ -51,8 +51,11 @@ impl Drop for Folder {
 fn main() {
     let arguments = Arguments::from_args();
     let mut trials: Vec<Trial> = Vec::new();
-    let chromium = devtools::command();
-    if chromium.is_none() {
+    let is_emulated = std::env::var_os("PICAJIT_RUNNER").is_some();
+    let chromium = devtools::command().filter(|_| !is_emulated);
+    if is_emulated {
+        eprintln!("skipped: browser: the command runs on an emulator, and its pages are the same on every CPU");
+    } else if chromium.is_none() {
         eprintln!("skipped: browser: no Chromium (PICAJIT_CHROMIUM names one)");
     }
     let page = playground::page();

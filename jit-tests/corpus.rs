@@ -147,7 +147,7 @@ fn check(path: &Path, engine: &Engine) -> Result<(), Failed> {
         // Meaningless data may make a program endless; a small budget ends it at the same point on
         // every engine.
         for (precision, round) in Precision::ALL.into_iter().flat_map(|p| (0..4).map(move |round| (p, round))) {
-            let config = Config { fuel: 2048, precision, ..Config::default() };
+            let config = Config { fuel: 16_384, precision, ..Config::default() };
             let compile = |engine: &Engine| {
                 engine.backend.compile(&program, entry, &config).map_err(|e| format!("{at}: {}: {e}", engine.name))
             };

@@ -4,7 +4,7 @@
 use picajit::kernel::{Backend, Config, Kernel, Unsupported};
 use picajit::layout::{Bools, GeometryOffsets, Host, HostEmitter, Image, Layout, Offsets};
 use picajit::program::{Entry, Program};
-use picajit::state::{Batch, Emitter, Exit, Uniforms, Unit};
+use picajit::state::{Batch, BatchExit, Emitter, Exit, Uniforms, Unit};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -72,13 +72,13 @@ impl Backend for Hosted {
 }
 
 impl OnHost {
-    fn on_host(
+    fn on_host<T>(
         &self,
         uniforms: &Uniforms,
         unit: &mut Unit,
         emitter: &mut dyn Emitter,
-        run: impl FnOnce(&dyn Kernel, &Host<'_>, &mut dyn HostEmitter) -> Exit,
-    ) -> Exit {
+        run: impl FnOnce(&dyn Kernel, &Host<'_>, &mut dyn HostEmitter) -> T,
+    ) -> T {
         let offsets = self.layout.offsets();
         let geometry = offsets.geometry.expect("there");
         let before = unit.bank;
@@ -119,7 +119,7 @@ impl Kernel for OnHost {
         unit: &mut Unit,
         batch: &mut Batch<'_>,
         emitter: &mut dyn Emitter,
-    ) -> Exit {
+    ) -> BatchExit {
         // The host restores the fields that EMIT changes.
         let (stays, before) = (batch.preserve_unit, unit.slots);
         let exit = self.on_host(uniforms, unit, emitter, |kernel, host, slots| kernel.run_batch_on(host, batch, slots));

@@ -26,7 +26,7 @@ pub enum Location {
     Bank,
     /// `setemit = (slot, primitive, winding)`
     Setemit,
-    /// `fuel`: backward transfers allowed.
+    /// `fuel`: what backward transfers may cost.
     Fuel,
     /// `exit`
     Exit,

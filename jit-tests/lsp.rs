@@ -7,7 +7,7 @@
 use lsp_server::Message;
 use std::io::BufReader;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 /// The editor's messages, in order.
 fn sent(recording: &str) -> Vec<Message> {
@@ -40,26 +40,27 @@ fn line(mark: char, message: &Message) -> String {
     format!("{mark} {}\n", serde_json::to_string(message).expect("a message has string keys"))
 }
 
+/// The command with `arguments`. `PICAJIT_RUNNER` is the emulator that runs a command of another CPU.
+fn server(arguments: &[&str]) -> Child {
+    const PICAJIT: &str = env!("CARGO_BIN_EXE_picajit");
+    let mut command = match std::env::var_os("PICAJIT_RUNNER") {
+        Some(runner) => {
+            let mut command = Command::new(runner);
+            command.arg(PICAJIT);
+            command
+        }
+        None => Command::new(PICAJIT),
+    };
+    let pipes = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    pipes.spawn().expect("the command runs")
+}
+
 #[test]
 fn a_recorded_session_gets_the_recorded_answers() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("jit-tests/lsp/session.txt");
     let recording = std::fs::read_to_string(&path).expect("the recording is in the repository").replace("\r\n", "\n");
     let messages = sent(&recording);
-    let picajit = env!("CARGO_BIN_EXE_picajit");
-    let mut command = match std::env::var_os("PICAJIT_RUNNER") {
-        Some(runner) => Command::new(runner),
-        None => Command::new(picajit),
-    };
-    if std::env::var_os("PICAJIT_RUNNER").is_some() {
-        command.arg(picajit);
-    }
-    let mut server = command
-        .args(["lsp", "--stdio"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the command runs");
+    let mut server = server(&["lsp", "--stdio"]);
     let mut to = server.stdin.take().expect("it is piped");
     let mut from = BufReader::new(server.stdout.take().expect("it is piped"));
     let mut replayed = String::new();
@@ -98,13 +99,7 @@ fn a_recorded_session_gets_the_recorded_answers() {
 #[test]
 fn a_session_without_shutdown_and_bad_input_have_exit_codes() {
     for (input, code) in [("", 2), ("nonsense\r\n\r\n", 2), ("Content-Length: 3\r\n\r\n{}}", 2)] {
-        let mut server = Command::new(env!("CARGO_BIN_EXE_picajit"))
-            .arg("lsp")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the command runs");
+        let mut server = server(&["lsp"]);
         let mut to = server.stdin.take().expect("it is piped");
         // The server may have ended before it has read everything.
         let _ = std::io::Write::write_all(&mut to, input.as_bytes());

@@ -4,12 +4,14 @@
 use crate::items::{File, Item, Location, Value};
 use picajit::isa::numeric::same;
 use picajit::kernel::{Kernel, copy_registers};
-use picajit::state::{Batch, Emitter, Exit, Registers, Uniforms, Unit, VertexLayout};
+use picajit::state::{Batch, BatchExit, Emitter, Exit, Registers, Uniforms, Unit, VertexLayout};
 
 /// All results of a run.
 #[derive(Clone)]
 pub struct Outcome {
     pub exit: Exit,
+    /// Vertices that ran.
+    pub ran: usize,
     pub unit: Unit,
     /// One register file a vertex; empty for `run`.
     pub outputs: Vec<Registers>,
@@ -40,7 +42,7 @@ pub const UNTOUCHED: f32 = -77_777.0;
 pub fn run(kernel: &dyn Kernel, uniforms: &Uniforms, unit: &Unit) -> Outcome {
     let (mut unit, mut emitter) = (unit.clone(), Collect::default());
     let exit = kernel.run(uniforms, &mut unit, &mut emitter);
-    Outcome { exit, unit, outputs: Vec::new(), triangles: emitter.0 }
+    Outcome { exit, ran: 1, unit, outputs: Vec::new(), triangles: emitter.0 }
 }
 
 /// Parameters of a batch: whether it preserves the unit, and the layout of registers.
@@ -77,9 +79,9 @@ pub fn run_batch(
         preserve_unit,
         layout,
     };
-    let exit = kernel.run_batch(uniforms, &mut unit, &mut batch, &mut emitter);
+    let BatchExit { exit, ran } = kernel.run_batch(uniforms, &mut unit, &mut batch, &mut emitter);
     let outputs = if layout == VertexLayout::Soa { of_blocks(&outputs) } else { outputs };
-    Outcome { exit, unit, outputs, triangles: emitter.0 }
+    Outcome { exit, ran, unit, outputs, triangles: emitter.0 }
 }
 
 /// AoS registers of vertices -> SoA, in a buffer of the same size.
@@ -104,7 +106,8 @@ fn of_blocks(blocks: &[Registers]) -> Vec<Registers> {
     files
 }
 
-/// The meaning of a batch: load, run and copy out each vertex in sequence.
+/// The meaning of a batch: load, run and copy out each vertex in sequence, up to one that runs out
+/// of fuel.
 pub fn run_sequentially(
     kernel: &dyn Kernel,
     uniforms: &Uniforms,
@@ -114,16 +117,21 @@ pub fn run_sequentially(
 ) -> Outcome {
     let (mut unit, mut emitter) = (unit.clone(), Collect::default());
     let mut outputs = vec![[[UNTOUCHED; 4]; 16]; inputs.len()];
-    let mut first_failure = Exit::End;
+    let (mut first_failure, mut ran) = (Exit::End, 0);
     for (input, output) in inputs.iter().zip(&mut outputs) {
         copy_registers(masks.0, input, &mut unit.v);
         let exit = kernel.run(uniforms, &mut unit, &mut emitter);
         copy_registers(masks.1, unit.outputs(), output);
+        ran += 1;
+        if exit == Exit::Fuel {
+            first_failure = exit;
+            break;
+        }
         if first_failure == Exit::End {
             first_failure = exit;
         }
     }
-    Outcome { exit: first_failure, unit, outputs, triangles: emitter.0 }
+    Outcome { exit: first_failure, ran, unit, outputs, triangles: emitter.0 }
 }
 
 /// Writes an item into the state before a run. [`crate::directive`] handles `fuel`.
@@ -249,6 +257,9 @@ pub fn differences(want: &Outcome, got: &Outcome) -> Vec<String> {
     let mut out = Vec::new();
     if want.exit != got.exit {
         out.push(format!("exit: reference {:?}, got {:?}", want.exit, got.exit));
+    }
+    if want.ran != got.ran {
+        out.push(format!("vertices that ran: reference {}, got {}", want.ran, got.ran));
     }
     let (w, g) = (&want.unit, &got.unit);
     registers("v", &w.v, &g.v, &mut out);

@@ -211,7 +211,7 @@ fn dependent_vertices_are_kept() {
             unit: &mut picajit::state::Unit,
             batch: &mut picajit::state::Batch<'_>,
             emitter: &mut dyn picajit::state::Emitter,
-        ) -> picajit::state::Exit {
+        ) -> picajit::state::BatchExit {
             let exit = self.0.run_batch(uniforms, unit, batch, emitter);
             if batch.inputs.len() > 1 {
                 unit.r[2][1] += 1.0;

@@ -5,7 +5,7 @@ use crate::filetest::run_source;
 use libtest_mimic::{Completion, Failed, Trial};
 use picajit::kernel::{Backend, Config, Kernel, Unsupported};
 use picajit::program::{Entry, Program};
-use picajit::state::{Batch, Emitter, Exit, Uniforms, Unit};
+use picajit::state::{Batch, BatchExit, Emitter, Exit, Uniforms, Unit};
 use std::sync::Arc;
 
 /// The reference with one fault.
@@ -52,7 +52,7 @@ impl Kernel for FaultyKernel {
         unit: &mut Unit,
         batch: &mut Batch<'_>,
         emitter: &mut dyn Emitter,
-    ) -> Exit {
+    ) -> BatchExit {
         let before = unit.clone();
         let exit = self.1.run_batch(uniforms, unit, batch, emitter);
         match self.0 {

@@ -25,7 +25,7 @@ use picajit::isa::Opcode;
 use picajit::isa::numeric::Precision;
 use picajit::kernel::{Backend, Config, Kernel, Unsupported};
 use picajit::program::{Entry, Program};
-use picajit::state::{Batch, Emitter, Exit, Registers, Uniforms, Unit, VertexLayout};
+use picajit::state::{Batch, BatchExit, Emitter, Exit, Registers, Uniforms, Unit, VertexLayout};
 use picajit::tier0::{Cpu, Tier0};
 use std::sync::Arc;
 
@@ -45,9 +45,10 @@ fn size(complete: u64) -> u64 {
 /// Fewest programs whose statistics are checked.
 const CHECKED: u64 = 1_000;
 
-/// Executions of each opcode that a sweep of this size needs.
+/// Executions of each opcode that a sweep of this size needs. BREAK is the rarest: fuel ends many
+/// loops before.
 fn least_executions(programs: u64) -> u64 {
-    if programs >= 3_000 { 200 } else { programs / 25 }
+    programs / 40
 }
 
 /// The statistics of a sweep without divergence. A divergence is shrunk, printed, and fails the
@@ -274,7 +275,13 @@ impl Kernel for Faulty {
         exit
     }
 
-    fn run_batch(&self, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>, to: &mut dyn Emitter) -> Exit {
+    fn run_batch(
+        &self,
+        uniforms: &Uniforms,
+        unit: &mut Unit,
+        batch: &mut Batch<'_>,
+        to: &mut dyn Emitter,
+    ) -> BatchExit {
         let before = unit.clone();
         if let Fault::KeptVertex | Fault::KeptComponent | Fault::KeptBailout | Fault::KeptPreserved = self.fault {
             let exit = self.honest.run_batch(uniforms, unit, batch, to);
@@ -297,7 +304,7 @@ impl Kernel for Faulty {
                 let mut last = Batch { inputs, outputs: (&mut scratch).into(), ..*batch };
                 let last_exit = self.honest.run_batch(uniforms, &mut alone, &mut last, &mut picajit::state::NoEmitter);
                 if let Fault::BatchExit = self.fault {
-                    return last_exit;
+                    return BatchExit { exit: last_exit.exit, ..exit };
                 }
                 unit.r = alone.r;
             }

@@ -168,6 +168,8 @@ impl Queue {
             Priority::TierUp(heat) => state.tier_ups.push_back((heat.clone(), job)),
             Priority::Improve(heat) => state.improvements.push_back((heat.clone(), job)),
         }
+        // A thread that wakes under the lock waits again.
+        drop(state);
         self.0.work.notify_one();
         Ok(())
     }

@@ -11,13 +11,11 @@
 //!
 //! This file must not depend on how values are compiled.
 
-mod independence;
 mod shader_key;
 mod uploads;
 
 use foldhash::SharedSeed;
 use foldhash::quality::{FoldHasher, RandomState};
-pub(crate) use independence::has_independent_vertices;
 pub(crate) use shader_key::Exploration;
 pub use shader_key::ShaderKey;
 use std::collections::HashMap;

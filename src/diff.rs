@@ -21,9 +21,9 @@ mod triangles;
 
 use crate::isa::REGS;
 use crate::kernel::{Kernel, copy_registers};
-use crate::state::{Batch, Exit, Registers, Uniforms, Unit, Vec4, VertexLayout, Vertices, VerticesMut};
+use crate::state::{Batch, BatchExit, Exit, Registers, Uniforms, Unit, Vec4, VertexLayout, Vertices, VerticesMut};
 pub use report::{ComparedValue, Difference, How, Report};
-use report::{exit_row, register_rows, same_registers, same_unit, unit_rows};
+use report::{exit_row, ran_row, register_rows, same_registers, same_unit, unit_rows};
 use triangles::Triangles;
 
 /// Vertices whose states are in memory at a time.
@@ -191,7 +191,9 @@ impl Comparison<'_> {
     fn batch(&mut self, first: usize, size: usize, layout: VertexLayout) {
         let Reference { work: Work { uniforms, inputs, input_mask, output_mask, .. }, after, .. } = self.reference;
         let (inputs, reference) = (&inputs[first..first + size], &after[first..first + size]);
-        let Some(last) = reference.last() else { return };
+        // Fuel ends a batch.
+        let ran = reference.iter().position(|after| after.exit == Exit::Fuel).map_or(size, |n| n + 1);
+        let Some(last) = reference[..ran].last() else { return };
         let how = How::Batch { first, size, layout };
         let mut unit = self.reference.unit_before(first).clone();
         let mut triangles = Triangles::default();
@@ -227,22 +229,30 @@ impl Comparison<'_> {
             outputs[..size * output_stride].chunks_mut(4 * output_stride).for_each(transpose_to_aos);
         }
         let outputs: Vec<Registers> = outputs.chunks(output_stride).map(file).collect();
-        for (n, (want, got)) in reference.iter().zip(&outputs).enumerate() {
-            if !same_registers(&want.outputs, got) {
-                self.record(first + n, how, || register_rows(|r| format!("output o{r}"), &want.outputs, got));
+        for (n, (after, got)) in reference.iter().zip(&outputs).enumerate() {
+            let want = if n < ran { &after.outputs } else { &UNTOUCHED };
+            if !same_registers(want, got) {
+                self.record(first + n, how, || register_rows(|r| format!("output o{r}"), want, got));
             }
         }
+        let reference = &reference[..ran];
         let want_unit = if preserve_unit { self.reference.unit_before(first) } else { &last.unit };
-        let want_exit = reference.iter().map(|a| a.exit).find(|&e| e != Exit::End).unwrap_or(Exit::End);
+        let want_exit = match last.exit {
+            Exit::Fuel => Exit::Fuel,
+            _ => reference.iter().map(|a| a.exit).find(|&e| e != Exit::End).unwrap_or(Exit::End),
+        };
+        let BatchExit { exit, ran: got_ran } = exit;
         let mut want_triangles = Triangles::default();
         reference.iter().for_each(|a| want_triangles.append(&a.triangles));
         if exit != want_exit
+            || got_ran != ran
             || !same_registers(&UNTOUCHED, &outputs[size])
             || !same_unit(want_unit, &unit)
             || !want_triangles.same(&triangles)
         {
             self.record(first + size - 1, how, || {
                 let mut rows = exit_row(want_exit, exit);
+                rows.extend(ran_row(ran, got_ran));
                 rows.extend(register_rows(|r| format!("after the batch: o{r}"), &UNTOUCHED, &outputs[size]));
                 rows.extend(unit_rows(want_unit, &unit));
                 rows.extend(want_triangles.rows(&triangles));

@@ -121,10 +121,10 @@ pub struct Options {
     pub backend: BackendChoice,
     /// Number format of results.
     pub precision: Precision,
-    /// Limit on the backward transfers of one run (the next pc is not above pc). A run that exceeds
-    /// it ends with [`Exit::Fuel`](crate::state::Exit::Fuel). Between two backward transfers a run
-    /// executes at most as many instructions as the program has words. So a hostile program of 4096
-    /// words can take seconds a vertex with the default; a host that must respond sooner sets less.
+    /// Limit on what the backward transfers of one run cost: each as many as there are words from
+    /// its target to itself. A run that exceeds it ends with
+    /// [`Exit::Fuel`](crate::state::Exit::Fuel), and ends its batch. A run executes at most as many
+    /// instructions as its fuel, and once more the words of the program.
     pub fuel: u32,
     /// Compare every Nth run with the oracle, and report differences as [`Event::Divergence`]; 0
     /// compares none. A compared run costs as much as two runs of the oracle. In a batch, 16 vertices

@@ -17,6 +17,7 @@
 //! | `fetch` | guest memory | input registers and indices, in groups |
 //! | `inputs` | guest memory | input registers alone, for tools |
 //! | `whole_draw` | these | vertex outputs of each vertex |
+//! | `deferred_run` | a draw's last vertex | the vertex unit, when something reads it |
 //! | `draw` | attributes | vertex outputs, in drawing order |
 //! | [`cache`] | indices | the vertices to run |
 //! | `geometry` | vertex outputs | runs of the geometry unit |
@@ -70,6 +71,7 @@ pub mod registers;
 mod assembly;
 mod buffers;
 mod configuration;
+mod deferred_run;
 mod draw;
 mod fetch;
 mod geometry;
@@ -98,6 +100,7 @@ use crate::isa::{REGS, Stage};
 use crate::semantics::Semantics;
 use crate::state::Vec4;
 use configuration::DrawConfiguration;
+use deferred_run::DeferredRun;
 use program_cache::ProgramCache;
 use std::sync::Arc;
 
@@ -236,6 +239,8 @@ pub struct Gpu {
     /// What derives from the registers, until one of these changes.
     configuration: Option<DrawConfiguration>,
     scratch: draw::Scratch,
+    /// The run that `state.vertex` lacks.
+    deferred: DeferredRun,
 }
 
 impl Default for Gpu {
@@ -247,9 +252,9 @@ impl Default for Gpu {
 impl Clone for Gpu {
     fn clone(&self) -> Gpu {
         let (vertex, geometry) = (self.vertex.clone(), self.geometry.clone());
-        let (engine, state) = (self.engine.clone(), self.state.clone());
+        let (engine, state, deferred) = (self.engine.clone(), self.state.clone(), self.deferred.clone());
         let (configuration, scratch) = Default::default();
-        Gpu { engine, state, vertex, geometry, upload_stats: self.upload_stats, configuration, scratch }
+        Gpu { engine, state, vertex, geometry, upload_stats: self.upload_stats, configuration, scratch, deferred }
     }
 }
 
@@ -262,8 +267,8 @@ impl Gpu {
     /// A GPU that continues from `state`. Programs are compiled again on demand.
     pub fn with_state(engine: Arc<Engine>, state: State) -> Gpu {
         let [vertex, geometry] = std::array::from_fn(|_| ProgramCache::new());
-        let (upload_stats, configuration, scratch) = Default::default();
-        Gpu { engine, state, vertex, geometry, upload_stats, configuration, scratch }
+        let (upload_stats, configuration, scratch, deferred) = Default::default();
+        Gpu { engine, state, vertex, geometry, upload_stats, configuration, scratch, deferred }
     }
 
     /// The engine that compiles and runs shaders.
@@ -271,9 +276,9 @@ impl Gpu {
         &self.engine
     }
 
-    /// The whole state.
+    /// The whole state. The first call after a draw may copy it.
     pub fn state(&self) -> &State {
-        &self.state
+        self.deferred.current(&self.state)
     }
 
     /// The whole state, for any change. The next draw searches for the programs again.
@@ -281,6 +286,7 @@ impl Gpu {
         self.vertex.words_changed();
         self.geometry.words_changed();
         self.configuration = None;
+        self.deferred.run(&mut self.state.vertex);
         &mut self.state
     }
 
@@ -307,6 +313,7 @@ impl Gpu {
     /// ([`START_DRAW_FUNC0`](registers::START_DRAW_FUNC0)).
     pub fn write(&mut self, id: u16, value: u32, mask: u8) -> Effect {
         use registers::*;
+        self.deferred.before_change(&mut self.state.vertex);
         let (old, new) = self.state.registers.write(id, value, mask);
         if old != new && configures_draws(id) {
             self.configuration = None;
@@ -338,6 +345,9 @@ impl Gpu {
     }
 
     fn write_unit(&mut self, stage: Stage, at: u16, value: u32, mask: u8, merged: u32) {
+        if stage == Stage::Vertex {
+            self.deferred.run(&mut self.state.vertex);
+        }
         let (memory, shaders) = match stage {
             Stage::Vertex => (&mut self.state.vertex, &mut self.vertex),
             Stage::Geometry => (&mut self.state.geometry, &mut self.geometry),

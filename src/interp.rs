@@ -6,7 +6,7 @@
 //! [`Scopes::step`]. The interpreter must stay independent of the recompiler: they share only
 //! `isa`, `program` and `state`, or their agreement would prove nothing.
 
-use crate::isa::flow::{Action, Next, Ring, Scopes, is_backward};
+use crate::isa::flow::{Action, Next, Ring, Scopes, fuel_cost};
 use crate::isa::numeric::Precision;
 use crate::isa::{
     Alu, AluOp, CmpOp, DstFile, FLOAT_UNIFORMS, Index, Inst, Pc, Relation, Src, SrcFile, Stage, Test, VectorOp,
@@ -163,13 +163,12 @@ impl InterpKernel {
                         unit.al = i32::from(y);
                     }
                     let next = transfer(scopes.step(pc, action), &mut scopes, &mut counters, &mut unit.al);
-                    if !is_backward(pc, next) {
-                        Ok(next)
-                    } else if fuel == 0 {
-                        Err(Exit::Fuel)
-                    } else {
-                        fuel -= 1;
-                        Ok(next)
+                    match fuel.checked_sub(fuel_cost(pc, next)) {
+                        Some(left) => {
+                            fuel = left;
+                            Ok(next)
+                        }
+                        None => Err(Exit::Fuel),
                     }
                 }
             };

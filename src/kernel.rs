@@ -14,21 +14,21 @@ use crate::isa::numeric::Precision;
 use crate::layout::{Host, HostEmitter, Layout};
 use crate::program::{Entry, Program};
 pub use crate::state::copy_registers;
-use crate::state::{Batch, EmitState, Emitter, Exit, Registers, Uniforms, Unit, VertexLayout};
+use crate::state::{Batch, BatchExit, EmitState, Emitter, Exit, Registers, Uniforms, Unit, VertexLayout};
 use direct::DirectFunctions;
 use std::fmt;
 use std::sync::Arc;
 
-/// The default of [`Config::fuel`].
-pub const DEFAULT_FUEL: u32 = 65_536;
+/// The default of [`Config::fuel`]. No real program comes near it, and no run takes 100 ms.
+pub const DEFAULT_FUEL: u32 = 1 << 18;
 
 /// Options that change the meaning of a run or its code. They are part of every cache key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Config {
     /// Number format of results.
     pub precision: Precision,
-    /// Backward transfers (next pc not above pc) that one run may take. The next one ends the run
-    /// with [`Exit::Fuel`] instead of transferring.
+    /// What the backward transfers of one run may cost: each as many as there are words from its
+    /// target to itself. One that costs more than is left ends the run with [`Exit::Fuel`] instead.
     pub fuel: u32,
     /// The host's layout of registers and uniforms, if it is not that of [`Unit`] and [`Uniforms`].
     /// Changes no result: a kernel runs on memory of any layout, and on memory of this one without
@@ -61,14 +61,14 @@ pub trait Kernel: Send + Sync {
 
     /// Runs all vertices of `batch`. The result is as if they ran in order on `unit`: load a vertex
     /// into `unit.v`, run, copy its outputs away. With [`Batch::preserve_unit`] they run on a copy
-    /// of `unit`. Returns the first exit that is not [`Exit::End`], or [`Exit::End`].
+    /// of `unit`. The batch ends at the first vertex that runs out of fuel.
     fn run_batch(
         &self,
         uniforms: &Uniforms,
         unit: &mut Unit,
         batch: &mut Batch<'_>,
         emitter: &mut dyn Emitter,
-    ) -> Exit {
+    ) -> BatchExit {
         run_sequentially(unit, batch, |unit| self.run(uniforms, unit, emitter))
     }
 
@@ -78,7 +78,7 @@ pub trait Kernel: Send + Sync {
     }
 
     /// [`Kernel::run_batch`] on a host's memory.
-    fn run_batch_on(&self, host: &Host<'_>, batch: &mut Batch<'_>, emitter: &mut dyn HostEmitter) -> Exit {
+    fn run_batch_on(&self, host: &Host<'_>, batch: &mut Batch<'_>, emitter: &mut dyn HostEmitter) -> BatchExit {
         batch_with_host_copies(host, batch, emitter, |uniforms, unit, batch, emitter| {
             self.run_batch(uniforms, unit, batch, emitter)
         })
@@ -134,8 +134,8 @@ pub(crate) fn batch_with_host_copies(
     host: &Host<'_>,
     batch: &mut Batch<'_>,
     emitter: &mut dyn HostEmitter,
-    work: impl FnOnce(&Uniforms, &mut Unit, &mut Batch<'_>, &mut dyn Emitter) -> Exit,
-) -> Exit {
+    work: impl FnOnce(&Uniforms, &mut Unit, &mut Batch<'_>, &mut dyn Emitter) -> BatchExit,
+) -> BatchExit {
     let (mut unit, uniforms) = host.load();
     let exit = work(&uniforms, &mut unit, batch, &mut HostEmitterAdapter(emitter));
     if !batch.preserve_unit {
@@ -179,7 +179,11 @@ pub struct KernelStats {
 
 /// Runs the vertices of a batch in order, as [`Kernel::run_batch`] specifies.
 #[inline]
-pub(crate) fn run_sequentially(unit: &mut Unit, batch: &mut Batch<'_>, run: impl FnMut(&mut Unit) -> Exit) -> Exit {
+pub(crate) fn run_sequentially(
+    unit: &mut Unit,
+    batch: &mut Batch<'_>,
+    run: impl FnMut(&mut Unit) -> Exit,
+) -> BatchExit {
     match batch.preserve_unit {
         true => with_unit_copy(unit, |unit| run_sequentially_on(unit, batch, run)),
         false => run_sequentially_on(unit, batch, run),
@@ -194,7 +198,7 @@ pub(crate) fn with_unit_copy<T>(unit: &Unit, work: impl FnOnce(&mut Unit) -> T) 
 }
 
 #[inline]
-fn run_sequentially_on(unit: &mut Unit, batch: &mut Batch<'_>, mut run: impl FnMut(&mut Unit) -> Exit) -> Exit {
+fn run_sequentially_on(unit: &mut Unit, batch: &mut Batch<'_>, mut run: impl FnMut(&mut Unit) -> Exit) -> BatchExit {
     if batch.layout == VertexLayout::Soa {
         return run_soa_sequentially(unit, batch, run);
     }
@@ -202,7 +206,7 @@ fn run_sequentially_on(unit: &mut Unit, batch: &mut Batch<'_>, mut run: impl FnM
     let (input_stride, output_stride) = (batch.inputs.stride(), batch.outputs.stride());
     // Splitting instead of indexing: the multiplications would be measurable in a batch of one.
     let (mut inputs, mut outputs) = (batch.inputs.registers(), batch.outputs.registers());
-    let mut result = Exit::End;
+    let mut result = BatchExit::NONE;
     for _ in 0..count {
         let (input, output);
         (input, inputs) = inputs.split_at(input_stride);
@@ -210,22 +214,22 @@ fn run_sequentially_on(unit: &mut Unit, batch: &mut Batch<'_>, mut run: impl FnM
         copy_registers(taken, input, &mut unit.v);
         let exit = run(unit);
         copy_registers(wanted, unit.outputs(), output);
-        if result == Exit::End {
-            result = exit;
+        if !result.count(exit) {
+            break;
         }
     }
     result
 }
 
 #[inline(never)]
-fn run_soa_sequentially(unit: &mut Unit, batch: &mut Batch<'_>, mut run: impl FnMut(&mut Unit) -> Exit) -> Exit {
-    let mut result = Exit::End;
+fn run_soa_sequentially(unit: &mut Unit, batch: &mut Batch<'_>, mut run: impl FnMut(&mut Unit) -> Exit) -> BatchExit {
+    let mut result = BatchExit::NONE;
     for n in 0..batch.len() {
         batch.take(n, &mut unit.v);
         let exit = run(unit);
         batch.give(n, u16::MAX, unit.outputs());
-        if result == Exit::End {
-            result = exit;
+        if !result.count(exit) {
+            break;
         }
     }
     result

@@ -8,6 +8,7 @@ mod registers;
 pub use host::{Host, HostEmitter, HostError};
 pub use image::Image;
 pub use offsets::{Bools, GeometryOffsets, Layout, LayoutError, Offsets};
+pub(crate) use registers::File;
 
 #[cfg(test)]
 mod tests;

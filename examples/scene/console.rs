@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Most vertices of a recording, and the fuel of a shader. Both are far above the scene's needs.
 pub const VERTICES: u32 = 1 << 15;
-const FUEL: u32 = 64;
+const FUEL: u32 = 1024;
 
 /// Statistics of a picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -31,11 +31,11 @@ fn open(browser: &mut Browser) {
     browser.wait_until("view.page !== null");
 }
 
-/// Replaces all text of the source, as a user does, and waits for the answer.
-fn enter(browser: &mut Browser, text: &str) {
-    browser.click("#tab-source");
-    browser.click("#view-source textarea");
-    browser.evaluate("source.area.select()");
+/// Replaces all text of an editor, `source` or `values`, as a user does, and waits for the answer.
+fn enter(browser: &mut Browser, editor: &str, text: &str) {
+    browser.click(&format!("#tab-{editor}"));
+    browser.click(&format!("#view-{editor} textarea"));
+    browser.evaluate(&format!("{editor}.area.select()"));
     let before = browser.evaluate("sent").as_u64().unwrap();
     browser.type_text(text);
     browser.wait_until(&format!("sent > {before} && answered === sent"));
@@ -68,26 +68,25 @@ fn results(mut browser: Browser) {
 fn edits(mut browser: Browser) {
     browser.window(1500, 1000, false);
     open(&mut browser);
-    enter(&mut browser, ".out o position\n.proc main\n    mul o, c0, v0\n    end\n.end\n");
+    enter(&mut browser, "source", ".out o position\n.proc main\n    mul o, c0, v0\n    end\n.end\n");
     assert_eq!(browser.evaluate("view.page.words.length"), 2);
+    // The example's values name registers that this shader doesn't declare.
+    let shown = browser.evaluate("[status.textContent, values.error]");
+    assert_eq!(shown[1], 2, "{shown}");
+    assert!(shown[0].as_str().unwrap().starts_with("values, line 2: `matrix[0]`"), "{shown}");
+    enter(&mut browser, "values", "c0 = 2\nv0 = 1, 2, 3, 1\n1: v0 = 0, 0, -3, 1");
     let text = browser.evaluate("document.querySelector('#status').innerText");
     assert!(text.as_str().unwrap().starts_with("2 words"), "{text}");
-    browser.click("#tab-values");
-    browser.click("#view-values textarea");
-    browser.evaluate("values.area.select()");
-    let before = browser.evaluate("sent").as_u64().unwrap();
-    browser.type_text("c0 = 2\nv0 = 1, 2, 3, 1\n1: v0 = 0, 0, -3, 1");
-    browser.wait_until(&format!("sent > {before} && answered === sent"));
     browser.click("#runs button:nth-child(2)");
     browser.click("#forward");
     let now = browser.evaluate("document.querySelector('#now').innerText");
     assert!(now.as_str().unwrap().contains("(0, 0, -6, 2)"), "{now}");
     // An error has its place, and the last good page stays.
-    enter(&mut browser, ".out o position\n.proc main\n    mull o, c0, v0\n    end\n.end\n");
+    enter(&mut browser, "source", ".out o position\n.proc main\n    mull o, c0, v0\n    end\n.end\n");
     let shown = browser
         .evaluate("[status.textContent, source.gutter.querySelector('.wrong')?.textContent, view.page.words.length]");
     assert_eq!(shown, json!(["line 3, column 5: unknown instruction `mull`", "3", 2]));
-    enter(&mut browser, ".out o position\n.proc main\n    mov o, v0\n    end\n.end\n");
+    enter(&mut browser, "source", ".out o position\n.proc main\n    mov o, v0\n    end\n.end\n");
     assert_eq!(browser.evaluate("[source.error, view.page.words[0].text]"), json!([null, "mov o0, v0"]));
     browser.assert_no_problems("edits");
 }
@@ -101,10 +100,12 @@ fn long_runs(mut browser: Browser) {
         + &"nop\n.end\n".repeat(4)
         + "end\n.end\n";
     browser.evaluate("globalThis.beats = 0; setInterval(() => beats++, 20); 0");
-    enter(&mut browser, &nested);
+    enter(&mut browser, "source", &nested);
     let time = start.elapsed().as_millis() as u64;
     let said = browser.evaluate("byId('cut').innerText");
-    assert!(said.as_str().unwrap().contains("stops after"), "{said}");
+    assert!(said.as_str().unwrap().contains("the log ends in run 0"), "{said}");
+    let runs = browser.evaluate("view.page.entries[0].trace.runs");
+    assert_eq!(runs[0][0], "out of fuel", "{runs}");
     let beats = browser.evaluate("beats").as_u64().unwrap();
     assert!(beats >= time / 20 / 10, "{beats} beats in {time} ms: the page stood still");
     browser.assert_no_problems("long runs");

@@ -274,7 +274,7 @@ static void structure_sizes(struct running *with)
 {
     static const size_t none[] = {0};
     static const size_t options_before[] = {offsetof(pj_options, compile_after), 0};
-    static const size_t batch_before[] = {offsetof(pj_batch, preserve_unit), 0};
+    static const size_t batch_before[] = {offsetof(pj_batch, preserve_unit), offsetof(pj_batch, ran), 0};
     pj_emitted *vertices = (pj_emitted *)block(3 * sizeof *vertices);
     pj_emit_buffer buffer;
     pj_options o = options();

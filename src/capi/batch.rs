@@ -10,7 +10,7 @@ use crate::engine::Compiled;
 use crate::isa::REGS;
 use crate::kernel::direct::Vertex;
 use crate::layout::Offsets;
-use crate::state::{Batch, Exit, Vec4, VertexLayout, Vertices, VerticesMut};
+use crate::state::{Batch, BatchExit, Exit, Vec4, VertexLayout, Vertices, VerticesMut};
 use std::ffi::c_void;
 use std::ops::Range;
 use std::slice;
@@ -32,11 +32,25 @@ pub unsafe extern "C" fn pj_run_batch(
             }
         };
         if let Some(exit) = exit {
+            // SAFETY: the whole structure was declared.
+            unsafe { report((*batch).ran, 1) };
             return exit as i32;
         }
     }
     // SAFETY: the same, or an error.
     unsafe { run_any(shader, unit, uniforms, batch) }
+}
+
+/// Reports the number of vertices that ran.
+///
+/// # Safety
+/// `to` is null, or valid as the header says.
+#[inline(always)]
+unsafe fn report(to: *mut usize, ran: usize) {
+    if !to.is_null() {
+        // SAFETY: the caller promises it.
+        unsafe { to.write(ran) };
+    }
 }
 
 /// A batch of one vertex on direct code, which does not panic. `None`: direct code does not serve
@@ -49,6 +63,9 @@ pub unsafe extern "C" fn pj_run_batch(
 unsafe fn run_one(shader: &Compiled, unit: *mut u8, uniforms: *const u8, batch: &PjBatch) -> Option<Exit> {
     let &PjBatch { input_stride, output_stride, preserve_unit, vertex_layout, .. } = batch;
     if input_stride.max(output_stride) > REGS as u16 || preserve_unit > 1 || vertex_layout != PJ_AOS {
+        return None;
+    }
+    if !batch.ran.is_aligned() {
         return None;
     }
     // 0 stands for 16.
@@ -125,11 +142,17 @@ unsafe fn run_any(shader: *const PjShader, unit: *mut c_void, uniforms: *const c
             at..at + memory.len()
         });
         let arrays = Arrays::new(&batch, blocks)?;
+        if !batch.ran.is_null() {
+            check_pointer(batch.ran, 1)?;
+        }
         if batch.count == 0 {
+            // SAFETY: checked; the header requires the rest.
+            unsafe { report(batch.ran, 0) };
             return Ok(PJ_END);
         }
         // SAFETY: checked; the header requires the rest.
         let (inputs, outputs) = unsafe { arrays.slices() };
+        let to = batch.ran;
         let mut batch = Batch {
             inputs: Vertices::packed(inputs, arrays.input_stride, batch.count).expect("checked"),
             outputs: VerticesMut::packed(outputs, arrays.output_stride, batch.count).expect("checked"),
@@ -138,7 +161,10 @@ unsafe fn run_any(shader: *const PjShader, unit: *mut c_void, uniforms: *const c
             preserve_unit: batch.preserve_unit == 1,
             layout: if batch.vertex_layout == PJ_SOA { VertexLayout::Soa } else { VertexLayout::Aos },
         };
-        Ok(shader.run_batch_on(&host, &mut batch) as i32)
+        let BatchExit { exit, ran } = shader.run_batch_on(&host, &mut batch);
+        // SAFETY: as above.
+        unsafe { report(to, ran) };
+        Ok(exit as i32)
     })
 }
 

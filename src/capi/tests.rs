@@ -70,6 +70,7 @@ fn single_vertices_and_batches_run() {
             output_stride: 0,
             preserve_unit: 0,
             vertex_layout: 0,
+            ran: null_mut(),
         };
         let u = from_mut(&mut *unit).cast();
         // SAFETY: all are valid.
@@ -197,6 +198,7 @@ fn misuse_returns_a_status_with_a_message() {
         output_stride: 0,
         preserve_unit: 0,
         vertex_layout: 0,
+        ran: null_mut(),
     };
     let (mut memory, elsewhere) = (vec![[[0.0f32; 4]; 16]; 4], vec![[[0.0f32; 4]; 16]; 4]);
     let (m, e): (*mut c_void, *const c_void) = (memory.as_mut_ptr().cast(), elsewhere.as_ptr().cast());
@@ -341,6 +343,7 @@ fn a_batch_reads_no_register_outside_of_its_masks() {
             output_stride: 0,
             preserve_unit: 0,
             vertex_layout: 0,
+            ran: null_mut(),
         };
         // SAFETY: all are valid, initialised as far as the masks require.
         unsafe {
@@ -523,9 +526,54 @@ fn options_select_precision_and_fuel() {
     assert_eq!([PJ_F32, PJ_F24_NEAREST, PJ_F24_TOWARD_ZERO].map(with), [1.0 + x, 1.0 + 1.0 / 65_536.0, 1.0]);
     // A jump to itself.
     let endless = [0x2C << 26 | 3 << 22, 0xB000_0000, 0x8800_0000];
-    // 0 means 65,536, which takes Miri minutes.
+    // 0 means 262,144, which takes Miri minutes.
     for (fuel, backend) in [(0, AT_ONCE), (1, AT_ONCE), (7, PJ_INTERPRETER)].into_iter().skip(miri_or(1, 0)) {
         assert_eq!(first_component(PjOptions { fuel, backend, ..PjOptions::DEFAULT }, &endless, 0.0).0, PJ_OUT_OF_FUEL);
+    }
+}
+
+#[test]
+fn a_batch_ends_at_the_first_vertex_that_runs_out_of_fuel() {
+    // `cmp c0, le, le, v0`, a jump to itself if `cmp.x`, and `end`.
+    let code = [0x17 << 27 | 3 << 24 | 3 << 21 | 0x20 << 12, 0x2C << 26 | 1 << 25 | 2 << 22 | 1 << 10, 0x22 << 26];
+    for backend in [PJ_NATIVE, AT_ONCE, PJ_INTERPRETER, PJ_ORACLE] {
+        let options = PjOptions { backend, fuel: 9, ..PjOptions::DEFAULT };
+        let engine = engine(&options).expect("an engine");
+        let shader = shader(engine, &code, PJ_VERTEX).expect("a shader");
+        let (mut unit, mut uniforms) = (unit(), uniforms());
+        uniforms.c[0] = [10.0; 4];
+        for (x, ran, exit) in [(0.0, 7, PJ_END), (7.0, 4, PJ_OUT_OF_FUEL), (10.0, 1, PJ_OUT_OF_FUEL)] {
+            for count in [1, 7] {
+                // Vertex n has n + x.
+                let inputs: Vec<Registers> = (0..7).map(|n| [[n as f32 + x; 4]; 16]).collect();
+                let (mut outputs, mut done): ([Registers; 7], _) = ([[[-1.0; 4]; 16]; 7], usize::MAX);
+                let batch = PjBatch {
+                    struct_size: size_of::<PjBatch>(),
+                    count,
+                    inputs: inputs.as_ptr().cast(),
+                    outputs: outputs.as_mut_ptr().cast(),
+                    input_mask: 1,
+                    output_mask: 1,
+                    input_stride: 0,
+                    output_stride: 0,
+                    preserve_unit: 0,
+                    vertex_layout: 0,
+                    ran: &mut done,
+                };
+                let (u, c) = (from_mut(&mut *unit).cast(), from_mut(&mut *uniforms).cast_const().cast());
+                // SAFETY: all are valid.
+                let got = unsafe { pj_run_batch(shader, u, c, &batch) };
+                let want = if ran <= count && exit != PJ_END { exit } else { PJ_END };
+                assert_eq!((got, done), (want, ran.min(count)), "{backend} {x} {count}");
+                let untouched = outputs.iter().filter(|o| o[0] == [-1.0; 4]).count();
+                assert_eq!(untouched, 7 - done, "{backend} {x} {count}: {:?}", outputs.map(|o| o[0]));
+            }
+        }
+        // SAFETY: the last uses.
+        unsafe {
+            pj_shader_release(shader);
+            pj_engine_free(engine);
+        }
     }
 }
 

@@ -78,8 +78,11 @@ pub(super) const LAYOUT_BYTES: &[usize] = &[offset_of!(PjLayout, b) + size_of::<
 pub(super) const STATS_BYTES: &[usize] = &[offset_of!(PjStats, bytes) + size_of::<u64>()];
 pub(super) const ANALYSIS_BYTES: &[usize] = &[size_of::<PjAnalysis>()];
 pub(super) const INFO_BYTES: &[usize] = &[offset_of!(PjShaderInfo, native_bytes) + size_of::<u64>()];
-pub(super) const BATCH_BYTES: &[usize] =
-    &[offset_of!(PjBatch, output_stride) + size_of::<u16>(), offset_of!(PjBatch, vertex_layout) + size_of::<u32>()];
+pub(super) const BATCH_BYTES: &[usize] = &[
+    offset_of!(PjBatch, output_stride) + size_of::<u16>(),
+    offset_of!(PjBatch, vertex_layout) + size_of::<u32>(),
+    size_of::<PjBatch>(),
+];
 
 pub type PjEmitFn = unsafe extern "C" fn(*mut c_void, *const Vec4, u32, u32, u32);
 pub type PjInstallFn = unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> *mut c_void;
@@ -396,6 +399,7 @@ pub struct PjBatch {
     pub output_stride: u16,
     pub preserve_unit: u32,
     pub vertex_layout: u32,
+    pub ran: *mut usize,
 }
 
 impl PjBatch {
@@ -410,5 +414,6 @@ impl PjBatch {
         output_stride: 0,
         preserve_unit: 0,
         vertex_layout: 0,
+        ran: std::ptr::null_mut(),
     };
 }

@@ -130,6 +130,11 @@ pub(super) fn exit_row(want: Exit, got: Exit) -> Vec<ComparedValue> {
     if want == got { Vec::new() } else { vec![ComparedValue::new("exit", format!("{want:?}"), format!("{got:?}"))] }
 }
 
+/// The vertices that a batch ran.
+pub(super) fn ran_row(want: usize, got: usize) -> Vec<ComparedValue> {
+    if want == got { Vec::new() } else { vec![ComparedValue::new("vertices", want.to_string(), got.to_string())] }
+}
+
 /// The register files of a unit, with the letter and suffix of their registers' names.
 fn files(unit: &Unit) -> [(&'static str, &'static str, &Registers); 8] {
     let [b0, b1] = &unit.o;

@@ -5,7 +5,7 @@ use crate::interp::Interp;
 use crate::isa::Stage;
 use crate::kernel::Config;
 use crate::program::Entry;
-use crate::state::Emitter;
+use crate::state::{BatchExit, Emitter};
 use crate::testing::miri_or;
 use crate::text::assemble;
 use std::sync::Mutex;
@@ -104,7 +104,7 @@ impl<K: Kernel> Kernel for BadBatch<K> {
     fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
         self.0.run(uniforms, unit, emitter)
     }
-    fn run_batch(&self, u: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>, e: &mut dyn Emitter) -> Exit {
+    fn run_batch(&self, u: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>, e: &mut dyn Emitter) -> BatchExit {
         let exit = self.0.run_batch(u, unit, batch, e);
         let mut done = self.1.lock().unwrap();
         if (*done..*done + batch.inputs.len()).contains(&11) {

@@ -9,12 +9,12 @@ use super::crosscheck::{Crosscheck, Pair};
 use super::lock;
 use super::{BackendChoice, Tier};
 use crate::background::{Heat, Lazy, Priority};
-use crate::cache::{Exploration, has_independent_vertices};
+use crate::cache::Exploration;
 use crate::interp::Interp;
 use crate::kernel::direct::DirectCode;
 use crate::kernel::{Backend, Config, Kernel, Unsupported};
 use crate::program::{Entry, Program};
-use crate::tier0::Tier0;
+use crate::tier0::{Tier0, Tier0Kernel};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -48,7 +48,7 @@ pub(crate) struct Compiled {
     heat: Heat,
     native: Lazy<Native>,
     resized: Resized,
-    tier0: OnceLock<Arc<dyn Kernel>>,
+    tier0: OnceLock<Tier0Kernel>,
     oracle: OnceLock<Arc<dyn Kernel>>,
     independent: OnceLock<bool>,
     crosscheck: Option<Crosscheck>,
@@ -246,14 +246,12 @@ impl Compiled {
     }
 
     #[inline]
-    fn tier0(&self) -> &dyn Kernel {
-        &**self.tier0.get_or_init(|| {
+    fn tier0(&self) -> &Tier0Kernel {
+        self.tier0.get_or_init(|| {
             let (tier0, graph) = (Tier0::default(), lock(&self.explored));
             match &*graph {
-                Some(explored) => {
-                    Arc::new(tier0.kernel(explored.as_ref().ok(), &self.program, self.entry, &self.config))
-                }
-                None => tier0.compile(&self.program, self.entry, &self.config).expect("it takes every program"),
+                Some(explored) => tier0.kernel(explored.as_ref().ok(), &self.program, self.entry, &self.config),
+                None => tier0.explore(&self.program, self.entry, &self.config),
             }
         })
     }
@@ -263,10 +261,10 @@ impl Compiled {
         &**self.oracle.get_or_init(compile)
     }
 
-    /// Whether no vertex that ends observes what another one leaves. The first call analyses the
-    /// program.
+    /// Whether vertices that end can run in any order, as tier 0 knows of any program. The first
+    /// call analyses the program.
     pub(super) fn has_independent_vertices(&self) -> bool {
-        *self.independent.get_or_init(|| has_independent_vertices(&self.program, self.entry, &self.config))
+        *self.independent.get_or_init(|| self.tier0().has_independent_vertices())
     }
 
     /// The name of the backend that serves the next run.
@@ -298,10 +296,11 @@ impl Compiled {
     /// Bytes of memory it occupies.
     pub(super) fn held_bytes(&self) -> usize {
         let native = self.native().map_or(0, |native| native.held_bytes());
-        let others = [&self.tier0, &self.oracle].map(|kernel| kernel.get().map_or(0, |kernel| kernel.held_bytes()));
+        let tier0 = self.tier0.get().map_or(0, |kernel| kernel.held_bytes());
+        let oracle = self.oracle.get().map_or(0, |kernel| kernel.held_bytes());
         let graph = lock(&self.explored).as_ref().map_or(0, |explored| explored.as_ref().map_or(0, |e| e.bytes()));
         // Native code shares the program and counts it.
-        native.max(self.program.bytes()) + others.iter().sum::<usize>() + graph
+        native.max(self.program.bytes()) + tier0 + oracle + graph
     }
 }
 

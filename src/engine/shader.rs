@@ -10,7 +10,7 @@ use crate::analysis::Analysis;
 use crate::kernel::direct::Vertex;
 use crate::kernel::{KernelStats, Unsupported, copy_registers};
 use crate::layout::{Host, HostEmitter, Layout};
-use crate::state::{Batch, Emitter, Exit, NoEmitter, Uniforms, Unit};
+use crate::state::{Batch, BatchExit, Emitter, Exit, NoEmitter, Uniforms, Unit};
 use std::sync::Arc;
 
 /// One entry of a program, ready to run. Cheap to clone. Any number of threads may run it at once,
@@ -60,11 +60,11 @@ impl Shader {
     /// [`Kernel::run_batch`](crate::kernel::Kernel::run_batch).
     // Inlined, so that a batch of one never exists in memory.
     #[inline(always)]
-    pub fn run_batch(&self, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>) -> Exit {
+    pub fn run_batch(&self, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>) -> BatchExit {
         if batch.len() == 1 {
             if batch.preserve_unit {
                 if let Some(exit) = self.0.direct().run_outputs(uniforms, unit, only_vertex(batch)) {
-                    return exit;
+                    return BatchExit { exit, ran: 1 };
                 }
             } else {
                 let (taken, wanted) = (batch.inputs_taken(), batch.outputs_wanted());
@@ -74,7 +74,7 @@ impl Shader {
                     None => self.run_by_kernel(uniforms, unit, &mut NoEmitter),
                 };
                 copy_registers(wanted, unit.outputs(), batch.outputs.registers());
-                return exit;
+                return BatchExit { exit, ran: 1 };
             }
         }
         // Another borrow, so that the caller's batch may stay in registers.
@@ -82,7 +82,7 @@ impl Shader {
     }
 
     #[inline(never)]
-    fn run_batch_by_kernel(&self, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>) -> Exit {
+    fn run_batch_by_kernel(&self, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>) -> BatchExit {
         if let Some(crosscheck) = self.0.crosscheck() {
             crosscheck.check_batch(&self.0.pair(), uniforms, unit, batch);
         }
@@ -117,24 +117,24 @@ impl Shader {
 
     /// [`Shader::run_batch`] on a host's memory.
     #[inline]
-    pub fn run_batch_on(&self, host: &Host<'_>, batch: &mut Batch<'_>) -> Exit {
+    pub fn run_batch_on(&self, host: &Host<'_>, batch: &mut Batch<'_>) -> BatchExit {
         if batch.len() == 1 {
             if batch.preserve_unit {
                 if let Some(exit) = self.0.direct().run_outputs_on(host, only_vertex(batch)) {
-                    return exit;
+                    return BatchExit { exit, ran: 1 };
                 }
             } else {
                 host.take_inputs(batch.inputs_taken(), batch.inputs.registers());
                 let exit = self.run_on(host, &mut NoEmitter);
                 host.copy_outputs(batch.outputs_wanted(), batch.outputs.registers());
-                return exit;
+                return BatchExit { exit, ran: 1 };
             }
         }
         self.run_batch_on_by_kernel(host, &mut batch.reborrow())
     }
 
     #[inline(never)]
-    fn run_batch_on_by_kernel(&self, host: &Host<'_>, batch: &mut Batch<'_>) -> Exit {
+    fn run_batch_on_by_kernel(&self, host: &Host<'_>, batch: &mut Batch<'_>) -> BatchExit {
         if let Some(crosscheck) = self.0.crosscheck() {
             let (unit, uniforms) = host.load();
             crosscheck.check_batch(&self.0.pair(), &uniforms, &unit, batch);
@@ -155,6 +155,11 @@ impl Shader {
     /// The tier that serves the next run.
     pub fn tier(&self) -> Tier {
         self.0.tier()
+    }
+
+    /// Whether native code for [`Unit`] serves the next run.
+    pub(crate) fn is_native(&self) -> bool {
+        self.tier() == Tier::Native && self.layout().is_none()
     }
 
     /// Whether no vertex that ends observes what another one leaves in the unit, so that vertices

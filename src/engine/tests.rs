@@ -3,12 +3,13 @@
 use super::*;
 use crate::interp::Interp;
 use crate::kernel::{Backend, Kernel};
-use crate::state::{Batch, Emitter, Exit, Registers, Uniforms, Unit, VertexLayout};
+use crate::state::{Batch, BatchExit, Emitter, Exit, Registers, Uniforms, Unit, VertexLayout};
 use crate::testing::miri_or;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 mod direct_call;
+mod endless;
 #[cfg(feature = "jit")]
 mod explorations;
 mod small_batches;
@@ -151,7 +152,7 @@ fn a_crosscheck_finds_errors_of_batch_code() {
         fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
             self.0.run(uniforms, unit, emitter)
         }
-        fn run_batch(&self, u: &Uniforms, unit: &mut Unit, b: &mut Batch<'_>, e: &mut dyn Emitter) -> Exit {
+        fn run_batch(&self, u: &Uniforms, unit: &mut Unit, b: &mut Batch<'_>, e: &mut dyn Emitter) -> BatchExit {
             let exit = self.0.run_batch(u, unit, b, e);
             let count = b.inputs.len();
             if count >= 8 {

@@ -16,6 +16,7 @@ const VERTICES: u64 = 1024;
 const EXECUTED: u64 = 3_000_000;
 
 /// Answers `{"source", "values", "vertices", "chosen"}`. Missing fields are empty, and one vertex.
+/// Values that don't fit the source give an error beside the page, whose values are then generated.
 pub fn answer(request: &str) -> String {
     let request: Value = match serde_json::from_str(request) {
         Ok(request) => request,
@@ -46,17 +47,21 @@ fn explore(source: &str, given: &str, vertices: usize, chosen: &[usize]) -> Resu
         executed: EXECUTED / count.max(1) as u64,
         points: whole.points,
     };
-    let mut entries = Vec::new();
+    let (mut entries, mut wrong) = (Vec::new(), None);
     for (index, dvle) in shbin.dvles.iter().enumerate() {
-        let values =
-            values::read(given, dvle, vertices).map_err(|e| failure("values", e.line as u32, 1, &e.to_string()))?;
+        let values = values::read(given, dvle, vertices).unwrap_or_else(|e| {
+            wrong.get_or_insert_with(|| failure("values", e.line as u32, 1, &e.to_string()));
+            values::read("", dvle, vertices).expect("an empty text has no error")
+        });
         let mut entry = entry(&subject, index);
         entry["trace"] = trace(&program, dvle, &values, chosen, Config::default(), bounds);
         entries.push(entry);
     }
     let mut page = page(&subject, entries);
     page["warnings"] = warnings.iter().map(warning).collect();
-    Ok(json!({ "page": page }))
+    let mut answer = wrong.unwrap_or_else(|| json!({}));
+    answer["page"] = page;
+    Ok(answer)
 }
 
 fn source_error(error: &AsmError) -> Value {

@@ -145,7 +145,7 @@ fn a_long_run_is_cut_and_the_log_says_so() {
     assert_eq!(traced["cut"], "run 0 stops after 1000 instructions of all runs");
     // The row that begins a run has all inputs, so it alone takes about 1000 bytes.
     let bounds = Bounds { bytes: 2000, ..Bounds::default() };
-    let traced = trace(&program, dvle, &values, &[0], Config { fuel: 100, ..Config::default() }, bounds);
+    let traced = trace(&program, dvle, &values, &[0], Config { fuel: 200, ..Config::default() }, bounds);
     assert!((5..40).contains(&traced["rows"].as_array().unwrap().len()), "{}", traced["rows"]);
     assert!(traced["rows"].to_string().len() < 2100);
     assert_eq!(traced["runs"][0], json!(["out of fuel", 202, 0]));
@@ -189,5 +189,7 @@ fn the_playground_answers_with_a_page_or_with_the_place_of_an_error() {
     assert_eq!((&bad["error"]["in"], &bad["error"]["line"]), (&json!("source"), &json!(2)), "{bad}");
     let bad = ask(json!({ "source": SOURCE, "values": "\nq = 1" }));
     assert_eq!((&bad["error"]["in"], &bad["error"]["line"]), (&json!("values"), &json!(2)), "{bad}");
+    let page = ask(json!({ "source": SOURCE }))["page"].take();
+    assert!(page["words"].is_array() && bad["page"] == page, "the page has generated values");
     assert!(answer("{").contains("\"in\":\"request\""));
 }

@@ -104,7 +104,7 @@ pub fn digest(case: &Case, kernel: &dyn Kernel) -> Digest {
         preserve_unit: false,
         layout: VertexLayout::Aos,
     };
-    let exit = kernel.run_batch(uniforms, &mut unit, &mut batch, &mut Triangles { hash: &mut hash, count: 0 });
+    let exit = kernel.run_batch(uniforms, &mut unit, &mut batch, &mut Triangles { hash: &mut hash, count: 0 }).exit;
     outputs.iter().for_each(|registers| hash.registers(registers));
     hash.unit(&unit);
     hash.exit(exit);

@@ -99,9 +99,9 @@ fn case(choices: &mut Choices<'_>, tier: Option<Tier>, name: String, vertices: u
     let fuel = match choices.below(20) {
         0 => 0,
         1 => 1,
-        2 => 1024,
-        _ if groups => 256,
-        _ => choices.pick(&[16, 64, 128, 256]),
+        2 => 4096,
+        _ if groups => 1024,
+        _ => choices.pick(&[32, 128, 256, 1024]),
     };
     let precision = if groups { Precision::F32 } else { choices.pick(&Precision::ALL) };
     let config = Config { precision, fuel, ..Config::default() };

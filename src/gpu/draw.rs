@@ -13,7 +13,7 @@ use super::rows::VertexRows;
 use super::{Attributes, Gpu, Sink, State};
 use crate::engine::Shader;
 use crate::isa::{REGS, Stage};
-use crate::state::{Batch, Exit, Registers, VertexLayout};
+use crate::state::{Batch, BatchExit, Exit, Registers, VertexLayout};
 use std::borrow::Borrow;
 
 /// Vertices that run together: enough to amortise the call, few enough for a second-level cache.
@@ -35,10 +35,40 @@ pub struct Report {
     pub dropped: u64,
     /// Triangles that the sink received.
     pub triangles: u64,
-    /// [`Exit::End`], or the first other exit of the vertex program.
+    /// [`Exit::Fuel`] if a vertex ran out of fuel: the draw ends there. Otherwise [`Exit::End`], or
+    /// the first other exit of the vertex program.
     pub vertex_exit: Exit,
-    /// The same of the geometry program.
+    /// The same of the geometry program, whose runs a draw ends at likewise.
     pub geometry_exit: Exit,
+}
+
+impl Report {
+    /// Whether a run of either unit ran out of fuel, which ends the draw.
+    pub(super) fn ended(&self) -> bool {
+        self.vertex_exit == Exit::Fuel || self.geometry_ended()
+    }
+
+    /// Whether a run of the geometry unit ran out of fuel: it takes no further vertex.
+    pub(super) fn geometry_ended(&self) -> bool {
+        self.geometry_exit == Exit::Fuel
+    }
+
+    /// Notes how runs of the vertex unit ended.
+    pub(super) fn note_vertices(&mut self, exit: Exit) {
+        note(&mut self.vertex_exit, exit);
+    }
+
+    /// Notes how a run of the geometry unit ended.
+    pub(super) fn note_geometry(&mut self, exit: Exit) {
+        note(&mut self.geometry_exit, exit);
+    }
+}
+
+/// Keeps the first exit that is not [`Exit::End`], unless a later one ends the draw.
+fn note(kept: &mut Exit, exit: Exit) {
+    if exit == Exit::Fuel || *kept == Exit::End {
+        *kept = exit;
+    }
 }
 
 impl Default for Report {
@@ -87,6 +117,9 @@ impl Gpu {
         self.state.geometry_input = GeometryInput::default();
         let mut draw = ActiveDraw::new(self, sink);
         for vertex in vertices {
+            if draw.report.ended() {
+                break;
+            }
             draw.vertex(vertex.borrow());
         }
         draw.finish()
@@ -115,6 +148,9 @@ impl Gpu {
     pub fn draw_immediate(&mut self, vertices: &[Attributes], sink: &mut dyn Sink) -> Report {
         let mut draw = ActiveDraw::new(self, sink);
         for vertex in vertices {
+            if draw.report.ended() {
+                break;
+            }
             draw.vertex(vertex);
         }
         draw.finish()
@@ -147,7 +183,8 @@ pub(super) struct ActiveDraw<'a> {
 
 impl<'a> ActiveDraw<'a> {
     pub(super) fn new(gpu: &'a mut Gpu, sink: &'a mut dyn Sink) -> ActiveDraw<'a> {
-        let Gpu { engine, state, vertex, geometry, upload_stats, configuration, scratch } = gpu;
+        let Gpu { engine, state, vertex, geometry, upload_stats, configuration, scratch, deferred } = gpu;
+        deferred.run(&mut state.vertex);
         let file = &state.registers;
         let configuration = DrawConfiguration::get(configuration, file, sink.format(), &mut scratch.rows);
         let shader = vertex.get(engine, &state.vertex, file.entry(Stage::Vertex), upload_stats).clone();
@@ -190,6 +227,9 @@ impl<'a> ActiveDraw<'a> {
         let counted = draw.geometry.as_ref().is_some_and(|g| matches!(g.mode, GeometryMode::Variable { .. }));
         let mut left = 0;
         for index in indices {
+            if draw.report.ended() {
+                break;
+            }
             if counted && left == 0 {
                 left = index;
                 draw.count(index);
@@ -260,8 +300,11 @@ impl<'a> ActiveDraw<'a> {
 
     /// Runs the pending vertices and sends the stream on.
     fn flush(&mut self) {
-        let Scratch { inputs, pending, outputs, order, ids, rows, .. } = &mut *self.scratch;
-        let State { registers, vertex, geometry, geometry_input: input, assembly, .. } = &mut *self.state;
+        if self.report.ended() {
+            self.drop_stream(0);
+            return;
+        }
+        let Scratch { inputs, pending, outputs, .. } = &mut *self.scratch;
         let mut batch = Batch {
             inputs: (&inputs[..*pending]).into(),
             outputs: (&mut outputs[SLOTS..]).into(),
@@ -272,11 +315,15 @@ impl<'a> ActiveDraw<'a> {
             layout: VertexLayout::Aos,
         };
         if !batch.inputs.is_empty() {
-            let exit = self.shader.run_batch(&vertex.uniforms, &mut vertex.unit, &mut batch);
-            if self.report.vertex_exit == Exit::End {
-                self.report.vertex_exit = exit;
+            let vertex = &mut self.state.vertex;
+            let BatchExit { exit, ran } = self.shader.run_batch(&vertex.uniforms, &mut vertex.unit, &mut batch);
+            self.report.note_vertices(exit);
+            if exit == Exit::Fuel {
+                self.drop_stream(ran);
             }
         }
+        let Scratch { pending, outputs, order, ids, rows, .. } = &mut *self.scratch;
+        let State { registers, geometry, geometry_input: input, assembly, .. } = &mut *self.state;
         let ran = SLOTS..SLOTS + std::mem::take(pending);
         self.report.vertices += ran.len() as u64;
         match &self.geometry {
@@ -303,9 +350,23 @@ impl<'a> ActiveDraw<'a> {
                         }
                         StreamItem::Count(count) => unit.vertex_count(count, &mut context),
                     }
+                    if context.report.geometry_ended() {
+                        break;
+                    }
                 }
             }
         }
+    }
+
+    /// The draw ends after the first `ran` pending vertices: drops the others, and the stream after
+    /// the last of these.
+    fn drop_stream(&mut self, ran: usize) {
+        let Scratch { pending, order, .. } = &mut *self.scratch;
+        let is_last = |item: &StreamItem| matches!(item, StreamItem::Vertex(at) if usize::from(*at) + 1 == SLOTS + ran);
+        let end = if ran == 0 { 0 } else { order.iter().position(is_last).map_or(0, |at| at + 1) };
+        let dropped = order.drain(end..).filter(|item| matches!(item, StreamItem::Vertex(_))).count();
+        self.report.reused -= (dropped - (*pending - ran)) as u64;
+        *pending = ran;
     }
 
     /// Moves cached outputs out of the area that the next batch overwrites.

@@ -190,7 +190,7 @@ impl<'a> Fetch<'a> {
     /// Stores the attributes from arrays in `rows`, one for each selected vertex, of `stride`
     /// registers each.
     pub(super) fn rows(&self, selection: Selection<'_>, rows: &mut [Vec4], stride: usize) {
-        for &Stream { register, array, offset, element } in &self.plan.streams {
+        for &Stream { register, array, offset, ref element } in &self.plan.streams {
             let (array, slice) = (&self.plan.arrays[usize::from(array)], self.slices[usize::from(array)]);
             let bytes = slice.get(offset as usize..).unwrap_or_default();
             let column = convert::Column { rows: &mut *rows, stride, register: register.into() };

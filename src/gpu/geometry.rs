@@ -14,7 +14,7 @@ use super::upload::ShaderState;
 use super::{Attributes, Report, Sink};
 use crate::engine::Shader;
 use crate::isa::{REGS, Stage};
-use crate::state::{Emitter, Exit, Registers, Vec4};
+use crate::state::{Emitter, Registers, Vec4};
 
 /// How vertices become the input of a geometry program. 3dbrew documents two constants; the fields
 /// are those that libctru writes and Azahar reads.
@@ -174,9 +174,7 @@ impl Geometry {
         };
         let exit = self.shader.run_geometry(uniforms, unit, &mut emitter);
         context.report.geometry_runs += 1;
-        if context.report.geometry_exit == Exit::End {
-            context.report.geometry_exit = exit;
-        }
+        context.report.note_geometry(exit);
         // As hardware does after each run. The register and the uniform are the same bits, so a
         // write of the upper byte can clear it.
         uniforms.b |= B15;

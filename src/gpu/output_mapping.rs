@@ -11,6 +11,9 @@ use crate::isa::numeric::Precision;
 use crate::semantics::{OutputMap, OutputSelection, SEMANTICS, Semantics};
 use crate::state::{Registers, Vec4};
 
+/// Rows from which counting them, which divides, costs less than it saves.
+const MANY: usize = 16;
+
 /// An output map, prepared for a draw.
 #[derive(Clone, Debug)]
 pub(super) struct OutputMapping(OutputSelection);
@@ -114,21 +117,35 @@ impl Move {
         vertex_stride: usize,
     ) {
         let [register, component, offset] = [self.register, self.component, self.offset].map(usize::from);
-        let rows = outputs.chunks_exact(output_stride).zip(vertices.chunks_exact_mut(vertex_stride));
-        for (outputs, vertex) in rows {
+        let map = |outputs: &[Vec4], vertex: &mut [f32]| {
             let from = outputs[register][component..].first_chunk::<COUNT>();
             let to = vertex[offset..].first_chunk_mut::<COUNT>();
             if let (Some(from), Some(to)) = (from, to) {
-                *to = if CLAMP { from.map(clamped) } else { *from };
+                // Not `array::map`, which is not always inlined.
+                to.iter_mut().zip(from).for_each(|(to, c)| *to = if CLAMP { clamped(*c) } else { *c });
             }
+        };
+        if outputs.len() >= MANY * output_stride {
+            let rows = outputs.chunks_exact(output_stride).zip(vertices.chunks_exact_mut(vertex_stride));
+            return rows.for_each(|(outputs, vertex)| map(outputs, vertex));
+        }
+        let (mut outputs, mut vertices) = (outputs, vertices);
+        while let (Some((from, more)), Some((to, room))) =
+            (outputs.split_at_checked(output_stride), std::mem::take(&mut vertices).split_at_mut_checked(vertex_stride))
+        {
+            map(from, to);
+            (outputs, vertices) = (more, room);
         }
     }
 }
 
-/// As in [`OutputMapping::apply`]. A NaN is not below 1.
+/// As in [`OutputMapping::apply`]: the magnitude, at most 1, and 1 for a NaN.
+///
+/// Magnitudes have the order of their bits, and every NaN is above 1. A comparison of floats may become
+/// an instruction for minima, which returns NaN for a signalling NaN on 64-bit Arm.
 #[inline(always)]
 fn clamped(c: f32) -> f32 {
-    if c.abs() < 1.0 { c.abs() } else { 1.0 }
+    f32::from_bits(c.abs().to_bits().min(1f32.to_bits()))
 }
 
 #[cfg(test)]
@@ -169,6 +186,8 @@ mod tests {
                         0 => f32::NAN,
                         1 => f32::NEG_INFINITY,
                         2 => -0.0,
+                        // A signalling NaN.
+                        3 => f32::from_bits(0x7F80_0001),
                         _ => next() as f32 / (1 << 22) as f32 - 2.0,
                     })
                 })

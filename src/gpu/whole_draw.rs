@@ -10,15 +10,17 @@
 use super::buffers::Buffers;
 use super::cache::RoundRobin;
 use super::configuration::DrawConfiguration;
+use super::deferred_run::DeferredRun;
 use super::draw::{ActiveDraw, Report, Scratch};
 use super::fetch::indices::Indices;
 use super::fetch::{self, Fetch, Memory, Selection};
 use super::geometry::{Geometry, GeometryContext, GeometryInput, GeometryMode};
 use super::registers::{NUMVERTICES, VERTEX_OFFSET};
+use super::upload::ShaderState;
 use super::{Draw, Gpu, Sink, State};
 use crate::engine::Shader;
 use crate::isa::{REGS, Stage};
-use crate::state::{Batch, Exit, Registers, Vec4, VertexLayout, Vertices, VerticesMut};
+use crate::state::{Batch, BatchExit, Exit, Registers, Vec4, VertexLayout, Vertices, VerticesMut};
 
 /// Vertices that run together: enough to amortise the call, few enough for the first cache. A
 /// multiple of three, so that lists of triangles are not split.
@@ -51,6 +53,7 @@ impl Gpu {
     /// An incomplete input of the geometry unit from an earlier draw is discarded. An incomplete
     /// primitive continues.
     pub fn draw(&mut self, draw: Draw, memory: &dyn Memory, options: &DrawOptions, sink: &mut dyn Sink) -> Report {
+        self.deferred.before_change(&mut self.state.vertex);
         self.state.geometry_input = GeometryInput::default();
         let count = self.state.registers.get(NUMVERTICES).min(options.limit);
         if count == 0 {
@@ -112,6 +115,7 @@ struct WholeDraw<'a> {
     range: [u64; 2],
     shader: &'a Shader,
     geometry: Option<Geometry>,
+    deferred: &'a mut DeferredRun,
     /// The outputs that are mapped, or that the geometry unit takes.
     output_mask: u16,
     output_stride: usize,
@@ -120,7 +124,7 @@ struct WholeDraw<'a> {
 
 impl<'a> WholeDraw<'a> {
     fn new(gpu: &'a mut Gpu, memory: &'a dyn Memory, range: [u64; 2], sink: &'a mut dyn Sink) -> WholeDraw<'a> {
-        let Gpu { engine, state, vertex, geometry, upload_stats, configuration, scratch } = gpu;
+        let Gpu { engine, state, vertex, geometry, upload_stats, configuration, scratch, deferred } = gpu;
         let file = &state.registers;
         let configuration = DrawConfiguration::get(configuration, file, sink.format(), &mut scratch.rows);
         let shader = vertex.get(engine, &state.vertex, file.entry(Stage::Vertex), upload_stats);
@@ -140,6 +144,7 @@ impl<'a> WholeDraw<'a> {
             range,
             shader,
             geometry,
+            deferred,
             output_mask,
             output_stride,
             report,
@@ -159,27 +164,50 @@ impl<'a> WholeDraw<'a> {
         resize(outputs, chunk * self.output_stride);
         rows.prepare(outputs_plan, chunk);
         fetch.constants(&mut inputs[..chunk * plan.stride], plan.stride);
+        // As on hardware, the next draw may read the registers that vertices leave. Other engines than
+        // native code would copy the unit to preserve it.
+        let mut defers = self.shader.is_native() && self.shader.has_independent_vertices();
+        match defers {
+            true => self.deferred.run_unless_replaced(self.shader, plan.input_mask, vertex),
+            false => self.deferred.run(vertex),
+        }
         for start in (0..count).step_by(CHUNK) {
             let n = chunk.min(count - start);
             fetch.rows(Selection::From(start as u64), &mut inputs[..n * plan.stride], plan.stride);
-            let mut batch = Batch {
-                inputs: Vertices::packed(inputs, plan.stride, n).expect("as many rows as a chunk"),
-                outputs: VerticesMut::packed(outputs, self.output_stride, n).expect("as many rows as a chunk"),
-                input_mask: plan.input_mask,
-                output_mask: self.output_mask,
-                // As on hardware, the next draw may read the registers that vertices leave.
-                preserve_unit: false,
-                layout: VertexLayout::Aos,
+            let mut run = |vertex: &mut ShaderState, preserve_unit| {
+                let mut batch = Batch {
+                    inputs: Vertices::packed(inputs, plan.stride, n).expect("as many rows as a chunk"),
+                    outputs: VerticesMut::packed(outputs, self.output_stride, n).expect("as many rows as a chunk"),
+                    input_mask: plan.input_mask,
+                    output_mask: self.output_mask,
+                    preserve_unit,
+                    layout: VertexLayout::Aos,
+                };
+                self.shader.run_batch(&vertex.uniforms, &mut vertex.unit, &mut batch)
             };
-            let exit = self.shader.run_batch(&vertex.uniforms, &mut vertex.unit, &mut batch);
-            if self.report.vertex_exit == Exit::End {
-                self.report.vertex_exit = exit;
+            let mut ended = run(vertex, defers);
+            if defers && ended.exit == Exit::End {
+                self.deferred.defer(self.shader, plan.input_mask, &inputs[(n - 1) * plan.stride..n * plan.stride]);
+            } else if defers {
+                // A run without END may depend on the order, and on the unit.
+                defers = false;
+                self.deferred.run(vertex);
+                ended = run(vertex, false);
             }
+            let BatchExit { exit, ran: n } = ended;
+            self.report.note_vertices(exit);
+            self.report.vertices += n as u64;
             if let Some(unit) = &self.geometry {
                 let (report, sink) = (&mut self.report, &mut *self.sink);
                 let mut context = GeometryContext { registers, memory: geometry, input, assembly, report, sink };
                 for outputs in outputs[..n * self.output_stride].chunks_exact(self.output_stride) {
                     unit.vertex(self.output_mask, outputs, &mut context);
+                    if context.report.geometry_ended() {
+                        break;
+                    }
+                }
+                if self.report.ended() {
+                    break;
                 }
                 continue;
             }
@@ -192,8 +220,10 @@ impl<'a> WholeDraw<'a> {
                 row if outputs_plan.is_default => rows.semantics(row),
                 row => mapping.apply(&unpacked(&outputs[row * self.output_stride..][..self.output_stride])),
             });
+            if self.report.ended() {
+                break;
+            }
         }
-        self.report.vertices = count as u64;
     }
 
     /// Draws the vertices of the indices, each of which runs once. Returns whether it has; a run
@@ -217,15 +247,16 @@ impl<'a> WholeDraw<'a> {
         // The geometry unit takes the outputs by index.
         resize(outputs, if self.geometry.is_some() { count } else { chunk } * output_stride);
         fetch.constants(&mut inputs[..chunk * plan.stride], plan.stride);
+        self.deferred.run_unless_replaced(self.shader, plan.input_mask, vertex);
         rows.prepare(outputs_plan, if self.geometry.is_some() { 0 } else { count });
-        let mut run = |selection: Selection<'_>, n: usize, outputs: &mut [Vec4], preserve_unit: bool| {
+        let mut run = |selection: Selection<'_>, n: usize, outputs: &mut [Vec4]| {
             fetch.rows(selection, &mut inputs[..n * plan.stride], plan.stride);
             let mut batch = Batch {
                 inputs: Vertices::packed(inputs, plan.stride, n).expect("as many rows as a chunk"),
                 outputs: VerticesMut::packed(outputs, output_stride, n).expect("as many rows as a chunk"),
                 input_mask: plan.input_mask,
                 output_mask: self.output_mask,
-                preserve_unit,
+                preserve_unit: true,
                 layout: VertexLayout::Aos,
             };
             self.shader.run_batch(&vertex.uniforms, &mut vertex.unit, &mut batch)
@@ -238,7 +269,7 @@ impl<'a> WholeDraw<'a> {
             };
             let at = if self.geometry.is_some() { start * output_stride } else { 0 };
             let outputs = &mut outputs[at..][..n * output_stride];
-            if run(selection, n, outputs, true) != Exit::End {
+            if run(selection, n, outputs) != Exit::End {
                 return false;
             }
             if self.geometry.is_none() {
@@ -263,6 +294,12 @@ impl<'a> WholeDraw<'a> {
                     for &id in &*ids {
                         let outputs = &outputs[id as usize * output_stride..][..output_stride];
                         unit.vertex(self.output_mask, outputs, &mut context);
+                        if context.report.geometry_ended() {
+                            break;
+                        }
+                    }
+                    if self.report.geometry_ended() {
+                        break;
                     }
                 }
                 None => {
@@ -273,24 +310,25 @@ impl<'a> WholeDraw<'a> {
         }
         self.report.vertices = count as u64;
         self.report.reused = (indices.len() - count) as u64;
-        // The unit is as the vertex of the last index leaves it.
         let vertex = |id: usize| match listed {
             true => Selection::From(list.vertices[id].into()),
             false => Selection::From(id as u64),
         };
-        let scratch = &mut outputs[..output_stride];
         if let Some(assembler) = pending {
             assembler.save(assembly, |id| match id as usize - carried {
                 row if outputs_plan.is_default => rows.semantics(row),
                 row => {
                     // Its outputs are not kept. The vertex gives the same again.
-                    run(vertex(row), 1, scratch, true);
-                    mapping.apply(&unpacked(scratch))
+                    let outputs = &mut outputs[..output_stride];
+                    run(vertex(row), 1, outputs);
+                    mapping.apply(&unpacked(outputs))
                 }
             });
         }
         let last = u64::from(indices.get(indices.len() - 1) - least);
-        run(Selection::From(last), 1, scratch, false);
+        // The unit is as the vertex of the last index leaves it.
+        fetch.rows(Selection::From(last), &mut inputs[..plan.stride], plan.stride);
+        self.deferred.defer(self.shader, plan.input_mask, &inputs[..plan.stride]);
         true
     }
 }

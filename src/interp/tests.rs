@@ -371,15 +371,15 @@ fn the_fifth_loop_and_the_fifth_call_forget_the_first() {
 }
 
 #[test]
-fn fuel_counts_backward_transfers_before_they_are_made() {
+fn fuel_pays_for_the_words_of_backward_transfers_before_they_are_made() {
     let mut run = Run::new();
     run.uniforms.b = 0;
     let forever = [count(), Inst::Jump { test: NOT_B0, target: 0 }];
-    for fuel in [0, 1, 5] {
+    for (fuel, runs) in [(0, 1.0), (1, 1.0), (2, 2.0), (5, 3.0)] {
         run.config.fuel = fuel;
         run.unit.r[0] = splat(0.0);
         assert_eq!(run.run(&forever), Exit::Fuel);
-        assert_eq!(run.unit.r[0], splat(fuel as f32 + 1.0));
+        assert_eq!(run.unit.r[0], splat(runs));
     }
     // One backward transfer, from the body's last word to its first; leaving the loop costs none.
     run.uniforms.i[0] = [1, 0, 1, 0];

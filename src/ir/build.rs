@@ -6,7 +6,7 @@
 //! becomes a merge, and an unmasked MOV is copy-propagated.
 //!
 //! Each kind of exit has one block, which stores the state variables. Each edge that costs fuel
-//! gets a block that decrements it, unless no run can exhaust the fuel.
+//! gets a block that pays it, unless no run can exhaust the fuel.
 
 use super::cfg::{self, Cfg, Step};
 use super::{Block, BranchTest, Edge, Form, Func, Inst, Mem, Node, Terminator, Type, Value};
@@ -107,7 +107,7 @@ pub(super) struct Builder {
 }
 
 impl Func {
-    /// Builds `form` of `cfg`. `fuel` limits the backward transfers of a run.
+    /// Builds `form` of `cfg`. `fuel` pays for the backward transfers of a run.
     pub fn build(cfg: &Cfg, fuel: u32, form: Form) -> Func {
         let empty = Env([None; StateVar::COUNT]);
         // The memory form is a yardstick, so it checks every transfer.
@@ -133,19 +133,20 @@ impl Func {
     }
 }
 
-/// Whether no run exhausts the fuel: a run takes each edge of a graph without cycles at most once.
+/// Whether no run exhausts the fuel: the graph has no cycle, and its costliest path costs no more.
 fn fuel_suffices(cfg: &Cfg, fuel: u32) -> bool {
-    let mut transfers = 0;
+    // What the costliest path to each block costs.
+    let mut costs = vec![0u32; cfg.blocks.len()];
     for (from, block) in cfg.blocks.iter().enumerate() {
         for edge in block.term.edges() {
             // Blocks are in reverse postorder.
             if edge.to <= from {
                 return false;
             }
-            transfers += u32::from(edge.backward);
+            costs[edge.to] = costs[edge.to].max(costs[from].saturating_add(edge.fuel));
         }
     }
-    transfers <= fuel
+    costs.iter().all(|&cost| cost <= fuel)
 }
 
 /// The state variables that the program writes and the form keeps in values, and whether it emits.
@@ -187,7 +188,7 @@ fn written(cfg: &Cfg, form: Form, checks_fuel: bool) -> (Vec<StateVar>, bool) {
                 Step::Inst(..) => {}
             }
         }
-        if checks_fuel && block.term.edges().any(|e| e.backward) {
+        if checks_fuel && block.term.edges().any(|e| e.fuel != 0) {
             mark(StateVar::FUEL);
         }
     }
@@ -274,7 +275,7 @@ impl Builder {
 
     /// The graph's edge `e`, through a fuel check if it costs fuel.
     fn follow(&mut self, from: usize, edge: usize, e: cfg::Edge) -> Edge {
-        if !e.backward || self.fuel.is_none() {
+        if e.fuel == 0 || self.fuel.is_none() {
             return self.add_edge(from, edge, e.to + 1);
         }
         let check = self.new_block(self.pc);
@@ -283,14 +284,14 @@ impl Builder {
         let fuel = self.read(StateVar::FUEL);
         let out = self.exit_block(Exit::Fuel);
         let no = self.add_edge(check, 1, out);
-        let minus_one = self.func.value(Node::Int(-1));
+        let cost = self.func.value(Node::Int(e.fuel.wrapping_neg().cast_signed()));
         let here = std::mem::replace(&mut self.block, check);
-        let less = self.define(Node::Add(fuel, minus_one));
+        let less = self.define(Node::Add(fuel, cost));
         self.write(StateVar::FUEL, less);
         let yes = self.add_edge(check, 0, e.to + 1);
         self.block = here;
         self.env = before;
-        self.func.blocks[check].term = Terminator::Branch { test: BranchTest::NonZero(fuel), yes, no };
+        self.func.blocks[check].term = Terminator::Branch { test: BranchTest::AtLeast(fuel, e.fuel), yes, no };
         to_check
     }
 

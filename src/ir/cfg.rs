@@ -7,11 +7,11 @@
 //! become blocks, in reverse postorder, the entry first.
 //!
 //! Invariant: a block is entered at its first step only, and every edge that costs fuel
-//! ([`is_backward`]) ends a block.
+//! ([`fuel_cost`]) ends a block.
 
 use super::order::reverse_postorder;
 use crate::isa::flow::Exit;
-use crate::isa::flow::{Action, Next, Scopes, is_backward};
+use crate::isa::flow::{Action, Next, Scopes, fuel_cost};
 use crate::isa::{Inst, Pc, Test};
 use crate::kernel::Unsupported;
 use crate::program::{Entry, Program};
@@ -80,7 +80,7 @@ pub enum Step {
     },
 }
 
-/// The terminator of a block. Each edge has the target block and whether it costs fuel.
+/// The terminator of a block. Each edge has the target block and the fuel that it costs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Terminator {
     /// The run ends.
@@ -124,8 +124,8 @@ pub enum Terminator {
 pub struct Edge {
     /// The target.
     pub to: BlockId,
-    /// Whether it is a backward transfer, which costs one fuel.
-    pub backward: bool,
+    /// The fuel that it costs; 0 unless it is a backward transfer.
+    pub fuel: u32,
 }
 
 impl Terminator {
@@ -377,7 +377,7 @@ impl<'a> Explorer<'a> {
             return Ok(Outcome(Terminator::Exit(Exit::BreakOutsideLoop)));
         }
         let next = scopes.step(pc, action);
-        let edge = |e: &mut Self, to, scopes| Ok(Edge { to: e.id(to, scopes)?, backward: is_backward(pc, to) });
+        let edge = |e: &mut Self, to, scopes| Ok(Edge { to: e.id(to, scopes)?, fuel: fuel_cost(pc, to) });
         Ok(Outcome(match next {
             Next::Go(to) => Terminator::Goto(edge(self, to, scopes)?),
             Next::LoopEnd { again, exit } => {
@@ -406,7 +406,7 @@ fn form_blocks(nodes: &[Node]) -> Vec<Block> {
             Out::One(a) => (a, None),
             Out::Two(_, a, b) => (a, Some(b)),
         };
-        let plain = b.is_none() && matches!(a.0, Terminator::Goto(Edge { backward: false, .. }));
+        let plain = b.is_none() && matches!(a.0, Terminator::Goto(Edge { fuel: 0, .. }));
         for edge in a.0.edges().chain(b.into_iter().flat_map(|b| b.0.edges())) {
             ways_in[edge.to] += 1;
             leads[edge.to] |= !plain || ways_in[edge.to] > 1;
@@ -440,7 +440,7 @@ fn form_blocks(nodes: &[Node]) -> Vec<Block> {
                             return edge;
                         }
                         extra.push(Block { pc: node.pc, scopes: node.scopes, steps: Vec::new(), term });
-                        Edge { to: count + extra.len() - 1, backward: false }
+                        Edge { to: count + extra.len() - 1, fuel: 0 }
                     };
                     break Terminator::Branch { test, yes: edge(yes), no: edge(no) };
                 }

@@ -336,6 +336,8 @@ pub enum BranchTest {
     },
     /// An integer is not zero.
     NonZero(Value),
+    /// An unsigned integer is not less than this.
+    AtLeast(Value, u32),
 }
 
 impl BranchTest {
@@ -352,7 +354,7 @@ impl BranchTest {
                 }
             }
             BranchTest::Bool { .. } => {}
-            BranchTest::NonZero(v) => *v = f(*v),
+            BranchTest::NonZero(v) | BranchTest::AtLeast(v, _) => *v = f(*v),
         }
     }
 }

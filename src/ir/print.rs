@@ -137,6 +137,7 @@ impl Display for In<'_, &BranchTest> {
             }
             BranchTest::Bool { id, value } => write!(f, "{}b{id}", if *value { "" } else { "!" }),
             BranchTest::NonZero(v) => write!(f, "{} != 0", In(self.0, *v)),
+            BranchTest::AtLeast(v, least) => write!(f, "{} >= {least}", In(self.0, *v)),
         }
     }
 }
@@ -190,7 +191,7 @@ impl Display for Cfg {
             self.reachable.len(),
             self.blocks.len()
         )?;
-        let edge = |e: &cfg::Edge| format!("b{}{}", e.to, if e.backward { " (back)" } else { "" });
+        let edge = |e: &cfg::Edge| format!("b{}{}", e.to, if e.fuel != 0 { " (back)" } else { "" });
         for (id, block) in self.blocks.iter().enumerate() {
             write!(f, "b{id}: pc {}", block.pc)?;
             for c in block.scopes.calls.iter() {

@@ -163,6 +163,10 @@ impl Func {
                 Node::Int(n) => Some(*n != 0),
                 _ => None,
             },
+            BranchTest::AtLeast(v, least) => match self.node(*v) {
+                Node::Int(n) => Some(n.cast_unsigned() >= *least),
+                _ => None,
+            },
             BranchTest::Bool { .. } => None,
         }
     }

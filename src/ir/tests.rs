@@ -231,6 +231,10 @@ fn branches_on_constants_are_decided() {
     for (n, holds) in [(0, false), (1, true), (-1, true)] {
         assert_eq!(decided(|f, _| BranchTest::NonZero(f.value(Node::Int(n)))), Some(holds), "{n}");
     }
+    for (n, least, holds) in [(0, 1, false), (5, 5, true), (5, 6, false), (-1, 1 << 31, true)] {
+        let test = decided(|f, _| BranchTest::AtLeast(f.value(Node::Int(n)), least));
+        assert_eq!(test, Some(holds), "{n} {least}");
+    }
     assert_eq!(decided(|_, _| BranchTest::Bool { id: 3, value: true }), None);
     for op in [CondOp::Or, CondOp::And, CondOp::X, CondOp::Y] {
         for n in 0..16 {

@@ -107,7 +107,11 @@ impl Func {
             }
             let mut ok = true;
             if let Terminator::Branch { mut test, .. } = block.term {
-                let want = if matches!(test, BranchTest::NonZero(_)) { Type::Int } else { Type::Flag };
+                let want = if matches!(test, BranchTest::NonZero(_) | BranchTest::AtLeast(..)) {
+                    Type::Int
+                } else {
+                    Type::Flag
+                };
                 let mut typed = true;
                 test.map_uses(|v| {
                     ok &= readable(v, &here);

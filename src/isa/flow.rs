@@ -20,7 +20,7 @@ use super::Pc;
 pub enum Exit {
     /// `END`.
     End = 0,
-    /// The run took more backward transfers than `Options::fuel` allows.
+    /// The backward transfers of the run cost more than `Options::fuel`.
     Fuel = 1,
     /// `BREAK` or a taken `BREAKC` with no open loop. The hardware hangs.
     BreakOutsideLoop = 2,
@@ -240,10 +240,13 @@ impl Scopes {
     }
 }
 
-/// Whether a transfer from `pc` to `next` costs fuel. Every endless run has infinitely many such
-/// steps, straight-line code has none.
-pub fn is_backward(pc: Pc, next: Pc) -> bool {
-    next <= pc
+/// The fuel that a transfer from `pc` to `next` costs: a backward one as many as there are words
+/// from `next` to `pc`, the piece that it leads back over; a forward one none.
+///
+/// Between two backward transfers the pc only rises. So a run executes at most as many words as it
+/// has paid for, and once more those of the program.
+pub fn fuel_cost(pc: Pc, next: Pc) -> u32 {
+    if next <= pc { u32::from(pc - next) + 1 } else { 0 }
 }
 
 #[cfg(test)]
@@ -313,5 +316,12 @@ mod tests {
         s.step(1, Action::Loop { last: 5 });
         assert_eq!(s.step(5, Action::Next), Next::LoopEnd { again: 2, exit: 6 });
         assert!(s.leave_loop(), "the outer loop stays open");
+    }
+
+    #[test]
+    fn a_backward_transfer_costs_the_words_that_it_leads_back_over() {
+        assert_eq!([(4, 5), (4, 400)].map(|(pc, next)| fuel_cost(pc, next)), [0, 0]);
+        assert_eq!([(4, 4), (4, 3), (4, 0)].map(|(pc, next)| fuel_cost(pc, next)), [1, 2, 5]);
+        assert_eq!(fuel_cost(Pc::MAX, 0), 1 << Pc::BITS);
     }
 }

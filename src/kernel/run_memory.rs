@@ -2,7 +2,7 @@
 
 #[cfg(feature = "jit")]
 use crate::kernel::{Kernel, with_host_copies};
-use crate::layout::{Host, HostEmitter};
+use crate::layout::{File, Host, HostEmitter};
 #[cfg(feature = "jit")]
 use crate::state::Exit;
 use crate::state::{EmitState, Emitter, Uniforms, Unit, Vec4, copy_registers};
@@ -17,6 +17,54 @@ pub(crate) enum RunMemory<'a> {
 }
 
 impl RunMemory<'_> {
+    /// Sets slots from registers of a file; each pair is a slot and a register's number.
+    #[inline(always)] // callers name the file
+    pub(crate) fn load(&self, file: File, pairs: &[(u8, u8)], slots: &mut [Vec4]) {
+        match self {
+            RunMemory::Own { uniforms, unit, .. } => {
+                let file: &[Vec4] = match file {
+                    File::Inputs => &unit.v,
+                    File::Temps => &unit.r,
+                    File::Outputs => unit.outputs(),
+                    File::Uniforms => &uniforms.c,
+                };
+                for &(slot, n) in pairs {
+                    slots[usize::from(slot)] = file[usize::from(n)];
+                }
+            }
+            RunMemory::Host { host, .. } => {
+                let file = host.file(file);
+                for &(slot, n) in pairs {
+                    slots[usize::from(slot)] = file.get(n);
+                }
+            }
+        }
+    }
+
+    /// Sets temporary or output registers from slots; pairs as in [`RunMemory::load`].
+    #[inline(always)] // as above
+    pub(crate) fn store(&mut self, file: File, pairs: &[(u8, u8)], slots: &[Vec4]) {
+        match self {
+            RunMemory::Own { unit, .. } => {
+                let bank = usize::from(unit.bank & 1);
+                let file = match file {
+                    File::Temps => &mut unit.r,
+                    File::Outputs => &mut unit.o[bank],
+                    File::Inputs | File::Uniforms => unreachable!("no run writes them"),
+                };
+                for &(slot, n) in pairs {
+                    file[usize::from(n)] = slots[usize::from(slot)];
+                }
+            }
+            RunMemory::Host { host, .. } => {
+                let file = host.file(file);
+                for &(slot, n) in pairs {
+                    file.set(n, slots[usize::from(slot)]);
+                }
+            }
+        }
+    }
+
     /// Copies the inputs in `mask` into the unit.
     #[inline]
     pub(crate) fn take_inputs(&mut self, mask: u16, inputs: &[Vec4]) {
@@ -71,30 +119,11 @@ impl RunMemory<'_> {
         }
     }
 
-    /// Sets `r` register `n`.
-    pub(crate) fn set_temp(&mut self, n: u8, value: Vec4) {
-        match self {
-            RunMemory::Own { unit, .. } => unit.r[usize::from(n)] = value,
-            RunMemory::Host { host, .. } => host.set_temp(n, value),
-        }
-    }
-
     /// `o` register `n` of the current bank.
     pub(crate) fn output(&self, n: u8) -> Vec4 {
         match self {
             RunMemory::Own { unit, .. } => unit.outputs()[usize::from(n)],
             RunMemory::Host { host, .. } => host.output(n),
-        }
-    }
-
-    /// Sets `o` register `n` of the current bank.
-    pub(crate) fn set_output(&mut self, n: u8, value: Vec4) {
-        match self {
-            RunMemory::Own { unit, .. } => {
-                let bank = usize::from(unit.bank & 1);
-                unit.o[bank][usize::from(n)] = value;
-            }
-            RunMemory::Host { host, .. } => host.set_output(n, value),
         }
     }
 

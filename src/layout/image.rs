@@ -3,7 +3,7 @@
 
 use super::host::{Host, HostEmitter};
 use super::offsets::{Layout, Offsets, VEC4};
-use crate::state::{EmitState, Emitter, Exit, Registers, Uniforms, Unit};
+use crate::state::{EmitState, Emitter, Registers, Uniforms, Unit};
 use std::cell::Cell;
 
 /// Memory of our own in a host's layout. Bytes outside all fields are 0xA5.
@@ -40,13 +40,13 @@ impl Image {
     /// `emitter`.
     // Not inlined: it needs kilobytes of stack, which callers with a faster path must not pay for.
     #[inline(never)]
-    pub fn run(
+    pub fn run<T>(
         layout: Layout,
         uniforms: &Uniforms,
         unit: &mut Unit,
         emitter: &mut dyn Emitter,
-        work: impl FnOnce(&Host<'_>, &mut dyn HostEmitter) -> Exit,
-    ) -> Exit {
+        work: impl FnOnce(&Host<'_>, &mut dyn HostEmitter) -> T,
+    ) -> T {
         let mut slots = Slots { slots: unit.slots, emitter };
         let (exit, after) = Image::new(layout, unit, uniforms).with(|host| {
             let exit = work(host, &mut slots);

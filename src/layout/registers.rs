@@ -5,7 +5,51 @@ use super::offsets::{Bools, VEC4};
 use crate::state::{EmitState, Registers, Vec4};
 use std::cell::Cell;
 
-impl Host<'_> {
+/// A file of registers or uniforms.
+#[derive(Clone, Copy)]
+pub(crate) enum File {
+    /// `v`
+    Inputs,
+    /// `r`
+    Temps,
+    /// `o` of the current bank.
+    Outputs,
+    /// `c`
+    Uniforms,
+}
+
+/// A file in a host's memory, and what follows it there.
+#[derive(Clone, Copy)]
+pub(crate) struct HostFile<'a>(&'a [[Cell<u8>; VEC4 as usize]]);
+
+impl HostFile<'_> {
+    /// Register `n`.
+    #[inline(always)]
+    pub(crate) fn get(self, n: u8) -> Vec4 {
+        get_vector(&self.0[usize::from(n)])
+    }
+
+    /// Sets register `n`.
+    #[inline(always)]
+    pub(crate) fn set(self, n: u8, value: Vec4) {
+        put_vector(&self.0[usize::from(n)], value);
+    }
+}
+
+impl<'a> Host<'a> {
+    /// A file, for access to several of its registers.
+    #[inline]
+    pub(crate) fn file(&self, file: File) -> HostFile<'a> {
+        let o = self.offsets();
+        let (memory, at) = match file {
+            File::Inputs => (self.unit(), o.v),
+            File::Temps => (self.unit(), o.r),
+            File::Outputs => (self.unit(), self.current_bank()),
+            File::Uniforms => (self.uniforms(), o.c),
+        };
+        HostFile(memory[at as usize..].as_chunks().0)
+    }
+
     /// `v` register `n`.
     pub(crate) fn input(&self, n: u8) -> Vec4 {
         vector(self.unit(), self.offsets().v, n)
@@ -16,19 +60,9 @@ impl Host<'_> {
         vector(self.unit(), self.offsets().r, n)
     }
 
-    /// Sets `r` register `n`.
-    pub(crate) fn set_temp(&self, n: u8, value: Vec4) {
-        set_vector(self.unit(), self.offsets().r, n, value);
-    }
-
     /// `o` register `n` of the current bank.
     pub(crate) fn output(&self, n: u8) -> Vec4 {
         vector(self.unit(), self.current_bank(), n)
-    }
-
-    /// Sets `o` register `n` of the current bank.
-    pub(crate) fn set_output(&self, n: u8, value: Vec4) {
-        set_vector(self.unit(), self.current_bank(), n, value);
     }
 
     /// All `o` registers of the current bank.
@@ -103,13 +137,5 @@ impl Host<'_> {
 }
 
 fn vector(memory: &[Cell<u8>], file: u32, n: u8) -> Vec4 {
-    get_vector(bytes(memory, file, n))
-}
-
-fn set_vector(memory: &[Cell<u8>], file: u32, n: u8, value: Vec4) {
-    put_vector(bytes(memory, file, n), value);
-}
-
-fn bytes(memory: &[Cell<u8>], file: u32, n: u8) -> &[Cell<u8>; VEC4 as usize] {
-    memory[(file + VEC4 * u32::from(n)) as usize..].first_chunk().expect("the layout has whole files")
+    get_vector(memory[(file + VEC4 * u32::from(n)) as usize..].first_chunk().expect("the layout has whole files"))
 }

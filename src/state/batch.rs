@@ -4,6 +4,7 @@
 
 use super::unit::{Registers, Vec4};
 use crate::isa::REGS;
+use crate::isa::flow::Exit;
 use std::ops::{Deref, Index, IndexMut, Range};
 
 /// Vertices that run in order on one unit, with registers carried over.
@@ -40,6 +41,52 @@ pub struct Batch<'a> {
     pub preserve_unit: bool,
     /// The layout of inputs and outputs.
     pub layout: VertexLayout,
+}
+
+/// How a batch ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchExit {
+    /// [`Exit::Fuel`] if a vertex ran out of fuel. Otherwise the first exit of a vertex that is not
+    /// [`Exit::End`], or [`Exit::End`].
+    pub exit: Exit,
+    /// Number of vertices that ran, in order. Only [`Exit::Fuel`] ends a batch before its last
+    /// vertex: the vertex that ran out of fuel is the last one that ran. The outputs of the others
+    /// are untouched.
+    pub ran: usize,
+}
+
+impl BatchExit {
+    /// No vertex has run.
+    pub(crate) const NONE: BatchExit = BatchExit { exit: Exit::End, ran: 0 };
+
+    /// Counts a vertex that ran. Whether the next one runs.
+    #[inline]
+    pub(crate) fn count(&mut self, exit: Exit) -> bool {
+        self.count_group(exit, 1);
+        self.goes_on()
+    }
+
+    /// Counts vertices of which none ran out of fuel; `exit` is their first one that is not
+    /// [`Exit::End`].
+    #[inline]
+    pub(crate) fn count_group(&mut self, exit: Exit, vertices: usize) {
+        self.ran += vertices;
+        if exit == Exit::Fuel || self.exit == Exit::End {
+            self.exit = exit;
+        }
+    }
+
+    /// Whether no vertex has run out of fuel.
+    #[inline]
+    pub(crate) fn goes_on(&self) -> bool {
+        self.exit != Exit::Fuel
+    }
+}
+
+impl PartialEq<Exit> for BatchExit {
+    fn eq(&self, exit: &Exit) -> bool {
+        self.exit == *exit
+    }
 }
 
 /// The order of a batch's registers in memory.

@@ -51,11 +51,25 @@ pub fn min<S: Simd, V: Lanes<S>>(a: V, b: V) -> V {
     a.simd_lt(b).select(a, b)
 }
 
-/// The y component of `LITP`.
+/// The larger of `a` and 0, and 0 for a NaN: the x and w components of `LITP`.
+///
+/// Like [`litp_y`] it compares bits. Where one operand of [`max`] or [`min`] is a constant, LLVM emits
+/// FMAXNM or FMINNM on 64-bit Arm, which return NaN for a signalling NaN, not the constant.
+#[inline(always)]
+pub fn positive<S: Simd, V: Lanes<S>>(a: V) -> V {
+    let (simd, bits) = (a.token(), a.to_bits());
+    let is_positive = (bits - 1).simd_lt(V::Bits::splat(simd, f32::INFINITY.to_bits()));
+    V::from_bits(is_positive.select(bits, V::Bits::splat(simd, 0)))
+}
+
+/// The y component of `LITP`: at most its limit in magnitude, and the lower limit for a NaN.
 #[inline(always)]
 pub fn litp_y<S: Simd, V: Lanes<S>>(a: V) -> V {
-    let simd = a.token();
-    min(max(a, V::splat(simd, -LITP_LIMIT)), V::splat(simd, LITP_LIMIT))
+    let (simd, sign) = (a.token(), a.to_bits() & SIGN);
+    let (magnitude, limit) = (a.to_bits() ^ sign, V::Bits::splat(simd, LITP_LIMIT.to_bits()));
+    let limited = magnitude.simd_lt(limit).select(magnitude, limit);
+    let is_nan = magnitude.simd_gt(V::Bits::splat(simd, f32::INFINITY.to_bits()));
+    V::from_bits(is_nan.select(limit | SIGN, limited | sign))
 }
 
 /// One test of `CMP`.
@@ -85,6 +99,8 @@ pub fn slt<S: Simd, V: Lanes<S>>(a: V, b: V) -> V {
 
 /// The operations that depend on the number format.
 pub trait Format: Copy {
+    /// An input or a uniform as the program reads it.
+    fn operand<S: Simd, V: Lanes<S>>(self, a: V) -> V;
     /// `a + b`
     fn add<S: Simd, V: Lanes<S>>(self, a: V, b: V) -> V;
     /// `a * b`, where zero times infinity is zero.
@@ -148,6 +164,11 @@ fn sum<S: Simd>(op: DotOp, p: f32x4<S>) -> f32 {
 pub struct F32;
 
 impl Format for F32 {
+    #[inline(always)]
+    fn operand<S: Simd, V: Lanes<S>>(self, a: V) -> V {
+        a
+    }
+
     #[inline(always)]
     fn add<S: Simd, V: Lanes<S>>(self, a: V, b: V) -> V {
         a + b
@@ -288,6 +309,17 @@ fn flush<S: Simd, V: Lanes<S>>(x: V) -> V {
 }
 
 impl Format for F24 {
+    /// Lane by lane: rounding keeps more special values than [`F24::result`].
+    #[inline(always)]
+    fn operand<S: Simd, V: Lanes<S>>(self, a: V) -> V {
+        let precision = Precision::F24 { rounding: self.0 };
+        V::from_fn(
+            a.token(),
+            #[inline(always)]
+            |n| precision.operand(a[n]),
+        )
+    }
+
     #[inline(always)]
     fn add<S: Simd, V: Lanes<S>>(self, a: V, b: V) -> V {
         self.result(flush(a) + flush(b))

@@ -6,16 +6,14 @@
 
 use super::arith::{Format, Lanes};
 use super::code::Code;
-use super::columns::LANES;
-
+use super::columns::{LANES, QUADS};
 use super::group::{Group, first_exit};
 use super::lane_ints::LaneInts;
 use super::registers::{A_L, A0_X, A0_Y, CMP_X, CMP_Y, Register};
 use super::vertex::{self, narrow};
 use crate::isa::FLOAT_UNIFORMS;
-use crate::isa::flow::Exit;
 use crate::kernel::run_memory::RunMemory;
-use crate::state::{Batch, Vec4, VertexLayout};
+use crate::state::{Batch, BatchExit, Vec4, VertexLayout};
 use fearless_simd::prelude::*;
 use fearless_simd::{Simd, f32x4};
 use std::cell::Cell;
@@ -47,21 +45,21 @@ pub fn run<S: Simd, V: Lanes<S>, F: Format>(
     memory: &mut RunMemory<'_>,
     batch: &mut Batch<'_>,
     counts: &mut Counts,
-) -> Exit {
+) -> BatchExit {
     let count = batch.len();
     if count == 0 {
-        return Exit::End;
+        return BatchExit::NONE;
     }
     let in_groups = count >= LEAST_GROUP && super::dependence(code).is_none();
-    let mut run = BatchRun { simd, format, code, exit: Exit::End };
+    let mut run = BatchRun { simd, format, code, result: BatchExit::NONE };
     if !in_groups {
         run.in_order_preserving(memory, batch, 0..count);
-        return run.exit;
+        return run.result;
     }
     let mut group = GROUP.take().unwrap_or_else(|| Box::new(Group::new()));
     run.groups::<V>(&mut group, memory, batch, counts);
     GROUP.set(Some(group));
-    run.exit
+    run.result
 }
 
 /// A batch that runs.
@@ -69,8 +67,7 @@ struct BatchRun<'a, S, F> {
     simd: S,
     format: F,
     code: &'a Code,
-    /// The first exit that is not [`Exit::End`].
-    exit: Exit,
+    result: BatchExit,
 }
 
 impl<S: Simd, F: Format> BatchRun<'_, S, F> {
@@ -103,13 +100,9 @@ impl<S: Simd, F: Format> BatchRun<'_, S, F> {
                     batch.give(n, output_mask, &outputs);
                 }
             }
-            self.note(exit);
-        }
-    }
-
-    fn note(&mut self, exit: Exit) {
-        if self.exit == Exit::End {
-            self.exit = exit;
+            if !self.result.count(exit) {
+                return;
+            }
         }
     }
 
@@ -144,7 +137,7 @@ impl<S: Simd, F: Format> BatchRun<'_, S, F> {
                 return;
             };
             counts.groups += 1;
-            self.note(first_exit(&exits));
+            self.result.count_group(first_exit(&exits), vertices.len());
             at = vertices.end;
             carried.fill_outputs(self.code, group, batch.outputs_wanted(), vertices.len());
             self.store_outputs(group, memory, batch, vertices);
@@ -170,35 +163,40 @@ impl<S: Simd, F: Format> BatchRun<'_, S, F> {
     fn load_inputs(&self, group: &mut Group, batch: &Batch<'_>, vertices: Range<usize>) {
         let (code, taken, stride) = (self.code, batch.inputs_taken(), batch.inputs.stride());
         let registers = batch.inputs.registers_of(vertices.clone());
-        let (last, width) = (vertices.len() - 1, vertices.len().next_multiple_of(8));
+        let (count, last) = (vertices.len(), vertices.len() - 1);
         for (slot, &register) in (0..).zip(&*code.registers) {
             let Register::Input(k) = register else { continue };
             if taken >> k & 1 == 0 {
                 continue;
             }
             let k = usize::from(k);
-            let columns = group.columns.register_mut(slot);
-            let mut first = 0;
-            while first < width {
-                let mut rows = [[0.0; 4]; 4];
-                match batch.layout {
+            let [x, y, z, w] = group.columns.quads_mut(slot);
+            for quad in 0..(count.next_multiple_of(8) / 4).min(QUADS) {
+                let first = 4 * quad;
+                let components = match batch.layout {
                     VertexLayout::Aos => {
-                        for (n, row) in rows.iter_mut().enumerate() {
-                            *row = narrow(code.precision, registers[(first + n).min(last) * stride + k]);
-                        }
-                        let components = f32x4::load_four_interleaved(self.simd, rows.as_flattened());
-                        for (column, component) in columns.iter_mut().zip(components) {
-                            component.store_slice(&mut column[first..first + 4]);
-                        }
+                        let rows = if first + 4 <= count {
+                            let rows = &registers[first * stride + k..];
+                            [rows[0], rows[stride], rows[2 * stride], rows[3 * stride]]
+                        } else {
+                            let row = |n: usize| registers[n.min(last) * stride + k];
+                            [row(first), row(first + 1), row(first + 2), row(first + 3)]
+                        };
+                        f32x4::load_four_interleaved(self.simd, rows.as_flattened())
                     }
                     VertexLayout::Soa => {
-                        let block = first.min(last / 4 * 4) * stride + 4 * k;
-                        for (column, component) in columns.iter_mut().zip(&registers[block..block + 4]) {
-                            column[first..first + 4].copy_from_slice(&narrow(code.precision, *component));
-                        }
+                        let block = &registers[first.min(last / 4 * 4) * stride + 4 * k..][..4];
+                        [block[0], block[1], block[2], block[3]].map(
+                            #[inline(always)]
+                            |component| f32x4::load_array(self.simd, component),
+                        )
                     }
-                }
-                first += 4;
+                };
+                let [a, b, c, d] = components;
+                x[quad] = self.format.operand(a).to_array();
+                y[quad] = self.format.operand(b).to_array();
+                z[quad] = self.format.operand(c).to_array();
+                w[quad] = self.format.operand(d).to_array();
             }
         }
     }
@@ -216,32 +214,31 @@ impl<S: Simd, F: Format> BatchRun<'_, S, F> {
             }
             wanted &= !(1 << k);
             let k = usize::from(k);
-            let [x, y, z, w] = group.columns.register_mut(slot);
-            let mut first = 0;
-            while first < count {
-                let range = first..first + 4;
+            let [x, y, z, w] = group.columns.quads_mut(slot);
+            for quad in 0..count.div_ceil(4).min(QUADS) {
+                let (first, columns) = (4 * quad, [x[quad], y[quad], z[quad], w[quad]]);
                 match layout {
                     VertexLayout::Aos => {
-                        let mut rows: [Vec4; 4] = [[0.0; 4]; 4];
+                        let [a, b, c, d] = columns;
                         let components = [
-                            f32x4::from_slice(self.simd, &x[range.clone()]),
-                            f32x4::from_slice(self.simd, &y[range.clone()]),
-                            f32x4::from_slice(self.simd, &z[range.clone()]),
-                            f32x4::from_slice(self.simd, &w[range]),
+                            f32x4::load_array(self.simd, a),
+                            f32x4::load_array(self.simd, b),
+                            f32x4::load_array(self.simd, c),
+                            f32x4::load_array(self.simd, d),
                         ];
+                        let mut rows: [Vec4; 4] = [[0.0; 4]; 4];
                         f32x4::store_four_interleaved(components, rows.as_flattened_mut());
-                        for n in 0..(count - first).min(4) {
-                            outputs[(first + n) * stride + k] = rows[n];
+                        let to = &mut outputs[first * stride + k..];
+                        if first + 4 <= count {
+                            (to[0], to[stride], to[2 * stride], to[3 * stride]) = rows.into();
+                        } else {
+                            for n in 0..count - first {
+                                to[n * stride] = rows[n];
+                            }
                         }
                     }
-                    VertexLayout::Soa => {
-                        let to = &mut outputs[first * stride + 4 * k..][..4];
-                        for (to, column) in to.iter_mut().zip([&x, &y, &z, &w]) {
-                            to.copy_from_slice(&column[range.clone()]);
-                        }
-                    }
+                    VertexLayout::Soa => outputs[first * stride + 4 * k..][..4].copy_from_slice(&columns),
                 }
-                first += 4;
             }
         }
         // Outputs that the program does not name are the unit's.
@@ -355,14 +352,7 @@ impl Carried {
     }
 
     fn store(&self, code: &Code, memory: &mut RunMemory<'_>) {
-        for &slot in &code.stores {
-            let value = self.slots[usize::from(slot)];
-            match code.registers[usize::from(slot)] {
-                Register::Temp(n) => memory.set_temp(n, value),
-                Register::Output(n) => memory.set_output(n, value),
-                Register::Input(_) | Register::Uniform(_) | Register::Fetched => {}
-            }
-        }
+        vertex::store(code, memory, &self.slots);
         let state = code.usage.written.state;
         for (n, bit) in [A0_X, A0_Y, A_L].into_iter().enumerate() {
             if state & bit != 0 {

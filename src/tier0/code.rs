@@ -103,8 +103,8 @@ pub struct Block {
 pub struct Edge {
     /// The block.
     pub to: BlockId,
-    /// Whether it costs fuel.
-    pub backward: bool,
+    /// The fuel that it costs.
+    pub fuel: u32,
 }
 
 /// The terminator of a block.
@@ -177,10 +177,23 @@ pub struct Code {
     pub flow: Flow,
     /// What the entry reads and writes.
     pub usage: Usage,
-    /// The slots that a run of one vertex loads before it begins.
-    pub loads: Box<[Slot]>,
-    /// The slots that it stores when it ends.
-    pub stores: Box<[Slot]>,
+    /// What a run of one vertex loads before it begins.
+    pub loads: Transfers,
+    /// What it stores when it ends.
+    pub stores: Transfers,
+}
+
+/// Slots, each with the number of its register, by register file.
+#[derive(Clone, Debug)]
+pub struct Transfers {
+    /// `v`; loaded only.
+    pub inputs: Box<[(Slot, u8)]>,
+    /// `c`; loaded only.
+    pub uniforms: Box<[(Slot, u8)]>,
+    /// `r`
+    pub temps: Box<[(Slot, u8)]>,
+    /// `o` of the current bank.
+    pub outputs: Box<[(Slot, u8)]>,
 }
 
 /// What an entry reads and writes, by component.

@@ -5,7 +5,7 @@
 //! destination. So sources are never overwritten early, whatever their swizzles, and nothing is
 //! copied. Where only some lanes are active, new and old columns are blended instead.
 
-use super::arith::{Format, Lanes, compare, litp_y, max, min, sge, signed, slt};
+use super::arith::{Format, Lanes, compare, litp_y, max, min, positive, sge, signed, slt};
 use super::code::{Op, Operand};
 use super::registers::{Slot, components};
 use crate::isa::{CmpOp, DotOp, PointwiseOp, ScalarOp, VectorOp};
@@ -15,6 +15,9 @@ use fearless_simd::prelude::*;
 
 /// Vertices in a group.
 pub const LANES: usize = 64;
+
+/// Runs of four lanes in a column.
+pub const QUADS: usize = LANES / 4;
 
 /// Lanes of a column that a uniform's columns have; those of the widest vector.
 const UNIFORM_LANES: usize = 8;
@@ -87,10 +90,16 @@ impl Columns {
         columns.iter_mut().zip(value).for_each(|(column, x)| column[..UNIFORM_LANES].fill(x));
     }
 
-    /// The columns of a register.
-    pub fn register_mut(&mut self, slot: Slot) -> &mut [Box<Column>; 4] {
+    fn register_mut(&mut self, slot: Slot) -> &mut [Box<Column>; 4] {
         let at = 4 * usize::from(slot);
         self.columns[at..].first_chunk_mut().expect("a register has four columns")
+    }
+
+    /// The columns of a register, by four lanes.
+    #[inline(always)]
+    pub fn quads_mut(&mut self, slot: Slot) -> [&mut [[f32; 4]; QUADS]; 4] {
+        let [x, y, z, w] = self.register_mut(slot);
+        [quads(x), quads(y), quads(z), quads(w)]
     }
 
     /// The lanes of a column that were written in this group.
@@ -360,7 +369,7 @@ impl Columns {
             mask & 0b1001,
             a,
             #[inline(always)]
-            |a| max(a, zero),
+            |a| positive(a),
         );
         self.map1::<S, V>(
             simd,
@@ -463,6 +472,11 @@ impl Columns {
             }
         }
     }
+}
+
+#[inline(always)]
+fn quads(column: &mut Column) -> &mut [[f32; 4]; QUADS] {
+    column.as_chunks_mut().0.first_chunk_mut().expect("lanes are a multiple of four")
 }
 
 /// Removes the lowest component from a mask that is not empty.

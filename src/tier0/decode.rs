@@ -1,6 +1,6 @@
 //! Words of an entry -> [`Code`]: each reachable word decoded once, operands resolved to slots.
 
-use super::code::{self, Block, BlockId, Code, Edge, Flow, Op, Operand, Terminator};
+use super::code::{self, Block, BlockId, Code, Edge, Flow, Op, Operand, Terminator, Transfers};
 use super::liveness;
 use super::registers::{Register, Slot};
 use crate::ir::cfg::{self, Cfg, Step};
@@ -65,7 +65,7 @@ fn decode_blocks(program: &Program, config: &Config, cfg: &Cfg) -> Option<Code> 
 }
 
 fn terminator(term: &cfg::Terminator) -> Terminator {
-    let edge = |e: cfg::Edge| Edge { to: e.to as BlockId, backward: e.backward };
+    let edge = |e: cfg::Edge| Edge { to: e.to as BlockId, fuel: e.fuel };
     match *term {
         cfg::Terminator::Exit(exit) => Terminator::Exit(exit),
         cfg::Terminator::Goto(e) => Terminator::Goto(edge(e)),
@@ -108,11 +108,8 @@ impl Decoder {
     }
 
     fn finish(self, config: &Config, flow: Flow, usage: code::Usage) -> Code {
-        let slots = |wanted: &dyn Fn(Register) -> bool| -> Box<[Slot]> {
-            (0..).zip(&self.registers).filter(|(_, r)| wanted(**r)).map(|(slot, _)| slot).collect()
-        };
         // A register is stored as a whole.
-        let loads = slots(&|register| match register {
+        let loads = self.transfers(&|register| match register {
             Register::Input(_) | Register::Uniform(_) => true,
             Register::Temp(_) | Register::Output(_) => {
                 let needed = (usage.read_first | usage.kept).mask(register) != 0;
@@ -120,7 +117,7 @@ impl Decoder {
             }
             Register::Fetched => false,
         });
-        let stores = slots(&|register| usage.written.mask(register) != 0);
+        let stores = self.transfers(&|register| usage.written.mask(register) != 0);
         Code {
             entry: self.entry,
             precision: config.precision,
@@ -132,6 +129,25 @@ impl Decoder {
             loads,
             stores,
         }
+    }
+
+    /// The slots of these registers.
+    fn transfers(&self, wanted: &dyn Fn(Register) -> bool) -> Transfers {
+        let mut files: [Vec<(Slot, u8)>; 4] = Default::default();
+        for (slot, &register) in (0..).zip(&self.registers) {
+            let (file, n) = match register {
+                Register::Input(n) => (0, n),
+                Register::Uniform(n) => (1, n),
+                Register::Temp(n) => (2, n),
+                Register::Output(n) => (3, n),
+                Register::Fetched => continue,
+            };
+            if wanted(register) {
+                files[file].push((slot, n));
+            }
+        }
+        let [inputs, uniforms, temps, outputs] = files.map(Vec::into_boxed_slice);
+        Transfers { inputs, uniforms, temps, outputs }
     }
 
     fn push(&mut self, op: Op) -> Range<u32> {

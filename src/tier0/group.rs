@@ -47,6 +47,10 @@ pub struct Group {
     waiting: Vec<(BlockId, u64)>,
 }
 
+/// Fuel of a group. An endless group costs as much as many endless vertices, and a batch ends at the
+/// first of these, so a group bails out long before one does.
+const GROUP_FUEL: u32 = 1 << 14;
+
 /// The group needs fuel that a run may not have: its vertices run in order.
 pub struct Bailout;
 
@@ -81,7 +85,7 @@ impl Group {
         let (blocks, pieces) = code.blocks().expect("groups run on blocks");
         let everyone = !0 >> (LANES - count);
         let mut exits = [0; 4];
-        let mut fuel = code.fuel;
+        let mut fuel = code.fuel.min(GROUP_FUEL);
         self.waiting.clear();
         self.addresses_written = [0; 3];
         let mut next = (0, everyone);
@@ -139,10 +143,8 @@ impl Group {
                 }
             };
             for (edge, lanes) in [first, second].into_iter().flatten().filter(|(_, lanes)| *lanes != 0) {
-                if edge.backward {
-                    // Each run has taken at most as many backward transfers as the group.
-                    fuel = fuel.checked_sub(1).ok_or(Bailout)?;
-                }
+                // Each run has taken at most the backward transfers of the group.
+                fuel = fuel.checked_sub(edge.fuel).ok_or(Bailout)?;
                 self.wait(edge, lanes);
             }
             let lowest = (0..self.waiting.len()).min_by_key(|&n| self.waiting[n].0);

@@ -4,8 +4,9 @@
 //! run writes it and another leaves it. A batch's vertices are independent if no component that is
 //! written is read first; kept components only need the last vertex that wrote them.
 
-use super::code::{Block, Edge, Op, Operand, Terminator, Usage};
+use super::code::{Block, Code, Edge, Op, Operand, Terminator, Usage};
 use super::registers::{A_L, A0_X, A0_Y, CMP_X, CMP_Y, Components, Register, components};
+use crate::isa::flow::Exit;
 use crate::isa::{Cond, CondOp, DotOp, Index, Test, VectorOp};
 use std::ops::Range;
 
@@ -96,8 +97,39 @@ fn fetches(ops: &[Op]) -> bool {
 
 /// What the blocks of an entry read and write.
 pub fn of_blocks(blocks: &[Block], pieces: &[Range<u32>], ops: &[Op], registers: &[Register]) -> Usage {
-    // For each block what it reads before it writes, and what it writes.
-    let mut summaries: Vec<(Components, Components)> = Vec::with_capacity(blocks.len());
+    let summaries = summaries(blocks, pieces, ops, registers);
+    let written = summaries.iter().fold(Components::NONE, |all, (_, written)| all | *written);
+    let read_first = live_at_entry(blocks, &summaries, Components::NONE, false);
+    let kept = live_at_entry(blocks, &summaries, written, true) & written;
+    Usage { written, kept, read_first, fetches: fetches(ops) }
+}
+
+/// Whether all runs that end on the same uniforms are known to write the same components. Either no
+/// branch tests a flag, so runs take the same path, or each path to an exit writes all of them.
+/// Programs whose flags depend on uniforms alone, or that write some components where a flag
+/// decides and others where a uniform decides, may do so without being known to.
+pub fn runs_write_alike(code: &Code) -> bool {
+    let Some((blocks, pieces)) = code.blocks() else { return false };
+    let tests_flags = |block: &Block| matches!(block.end, Terminator::Branch { test: Test::Flags(_), .. });
+    if !blocks.iter().any(|block| matches!(block.end, Terminator::Exit(Exit::End))) {
+        return false;
+    }
+    if !blocks.iter().any(tests_flags) {
+        return true;
+    }
+    let summaries = summaries(blocks, pieces, &code.ops, &code.registers);
+    let written = code.usage.written;
+    (live_at_entry(blocks, &summaries, written, false) & written).is_empty()
+}
+
+/// For each block what it reads before it writes, and what it writes.
+fn summaries(
+    blocks: &[Block],
+    pieces: &[Range<u32>],
+    ops: &[Op],
+    registers: &[Register],
+) -> Vec<(Components, Components)> {
+    let mut summaries = Vec::with_capacity(blocks.len());
     for block in blocks {
         let (mut first, mut written) = (Components::NONE, Components::NONE);
         for piece in &pieces[block.pieces.start as usize..block.pieces.end as usize] {
@@ -115,20 +147,23 @@ pub fn of_blocks(blocks: &[Block], pieces: &[Range<u32>], ops: &[Op], registers:
         first = first | Components::state(reads) & !written;
         summaries.push((first, written | Components::state(writes)));
     }
-    let written = summaries.iter().fold(Components::NONE, |all, (_, written)| all | *written);
-    let read_first = live_at_entry(blocks, &summaries, Components::NONE);
-    let kept = live_at_entry(blocks, &summaries, written) & written;
-    Usage { written, kept, read_first, fetches: fetches(ops) }
+    summaries
 }
 
-/// The components live at the entry if `at_exit` is live where runs end.
-fn live_at_entry(blocks: &[Block], summaries: &[(Components, Components)], at_exit: Components) -> Components {
+/// The components live at the entry if `at_exit` is live where runs end: at exits and, if `fuel`
+/// may end them, on backward edges.
+fn live_at_entry(
+    blocks: &[Block],
+    summaries: &[(Components, Components)],
+    at_exit: Components,
+    fuel: bool,
+) -> Components {
     let mut live = vec![Components::NONE; blocks.len()];
     loop {
         let mut changed = false;
         for (n, block) in blocks.iter().enumerate().rev() {
-            // Fuel may end a run on a backward edge.
-            let to = |edge: &Edge| live[usize::from(edge.to)] | if edge.backward { at_exit } else { Components::NONE };
+            let at_edge = |edge: &Edge| if edge.fuel != 0 && fuel { at_exit } else { Components::NONE };
+            let to = |edge: &Edge| live[usize::from(edge.to)] | at_edge(edge);
             let after = match &block.end {
                 Terminator::Exit(_) => at_exit,
                 Terminator::Goto(edge) => to(edge),

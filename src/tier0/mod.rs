@@ -29,7 +29,7 @@ use crate::kernel::run_memory::RunMemory;
 use crate::kernel::{Backend, Config, Kernel, KernelStats, Unsupported, batch_with_host_copies, with_host_copies};
 use crate::layout::{Host, HostEmitter, Layout};
 use crate::program::{Entry, Program};
-use crate::state::{Batch, Emitter, Exit, Uniforms, Unit};
+use crate::state::{Batch, BatchExit, Emitter, Exit, Uniforms, Unit};
 use arith::{F24, F32, Format, Lanes};
 use batch::Counts;
 use code::Code;
@@ -62,6 +62,12 @@ impl Tier0 {
         Tier0 { cpu }
     }
 
+    /// The kernel of an entry.
+    pub(crate) fn explore(&self, program: &Program, entry: Entry, config: &Config) -> Tier0Kernel {
+        let explored = Explored::new(program, entry, Limits::default().states).ok();
+        self.kernel(explored.as_ref(), program, entry, config)
+    }
+
     /// The kernel of an entry that has been explored.
     pub(crate) fn kernel(
         &self,
@@ -86,8 +92,7 @@ impl Backend for Tier0 {
     }
 
     fn compile(&self, program: &Arc<Program>, entry: Entry, config: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
-        let explored = Explored::new(program, entry, Limits::default().states).ok();
-        Ok(Arc::new(self.kernel(explored.as_ref(), program, entry, config)))
+        Ok(Arc::new(self.explore(program, entry, config)))
     }
 }
 
@@ -122,12 +127,14 @@ fn dependence(code: &Code) -> Option<Dependence> {
 
 /// Work that is compiled for each CPU level.
 trait Work {
-    fn run<S: Simd, V: Lanes<S>>(self, simd: S) -> Exit;
+    type Result;
+
+    fn run<S: Simd, V: Lanes<S>>(self, simd: S) -> Self::Result;
 }
 
 /// Runs `work` with the widest vectors of `level`.
 #[inline(always)]
-fn at_level<W: Work>(level: Level, work: W) -> Exit {
+fn at_level<W: Work>(level: Level, work: W) -> W::Result {
     #[cfg(target_arch = "x86_64")]
     {
         if let Some(simd) = level.as_avx2() {
@@ -155,13 +162,22 @@ struct Vertices<'a, 'm, 'b, F> {
 }
 
 impl<F: Format> Work for Vertices<'_, '_, '_, F> {
+    type Result = BatchExit;
+
     #[inline(always)]
-    fn run<S: Simd, V: Lanes<S>>(self, simd: S) -> Exit {
+    fn run<S: Simd, V: Lanes<S>>(self, simd: S) -> BatchExit {
         batch::run::<S, V, F>(simd, self.format, self.code, self.memory, self.batch, self.counts)
     }
 }
 
 impl Tier0Kernel {
+    /// Whether vertices that end can run in any order: none observes what another one leaves in the
+    /// unit, and all write the same registers. A sufficient condition; see
+    /// [`liveness::runs_write_alike`].
+    pub(crate) fn has_independent_vertices(&self) -> bool {
+        dependence(&self.code).is_none() && liveness::runs_write_alike(&self.code)
+    }
+
     fn run_vertex(&self, memory: &mut RunMemory<'_>) -> Exit {
         match self.code.precision {
             Precision::F32 => vertex::run(F32, &self.code, memory),
@@ -169,7 +185,7 @@ impl Tier0Kernel {
         }
     }
 
-    fn run_vertices(&self, memory: &mut RunMemory<'_>, batch: &mut Batch<'_>) -> Exit {
+    fn run_vertices(&self, memory: &mut RunMemory<'_>, batch: &mut Batch<'_>) -> BatchExit {
         let (code, level) = (&self.code, self.level);
         let mut counted = Counts::default();
         let counts = &mut counted;
@@ -204,7 +220,7 @@ impl Kernel for Tier0Kernel {
         unit: &mut Unit,
         batch: &mut Batch<'_>,
         emitter: &mut dyn Emitter,
-    ) -> Exit {
+    ) -> BatchExit {
         self.run_vertices(&mut RunMemory::Own { uniforms, unit, emitter }, batch)
     }
 
@@ -215,7 +231,7 @@ impl Kernel for Tier0Kernel {
         }
     }
 
-    fn run_batch_on(&self, host: &Host<'_>, batch: &mut Batch<'_>, emitter: &mut dyn HostEmitter) -> Exit {
+    fn run_batch_on(&self, host: &Host<'_>, batch: &mut Batch<'_>, emitter: &mut dyn HostEmitter) -> BatchExit {
         if self.fits(host) {
             return self.run_vertices(&mut RunMemory::Host { host, emitter }, batch);
         }

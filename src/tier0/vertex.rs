@@ -1,14 +1,15 @@
 //! One vertex, or one geometry invocation: the registers that the entry names are copied to slots,
 //! the operations run on these, and the registers that it writes go back.
 
-use super::arith::{Format, litp_y, max, pointwise, signed};
-use super::code::{Block, Code, Edge, Flow, Op, Operand, Terminator};
+use super::arith::{Format, litp_y, pointwise, positive, signed};
+use super::code::{Block, Code, Edge, Flow, Op, Operand, Terminator, Transfers};
 use super::group::relative;
-use super::registers::{A_L, A0_X, A0_Y, CMP_X, CMP_Y, Components, Register, Slot, components};
-use crate::isa::flow::{Action, Exit, Next, Ring, Scopes, is_backward};
+use super::registers::{A_L, A0_X, A0_Y, CMP_X, CMP_Y, Components, Slot, components};
+use crate::isa::flow::{Action, Exit, Next, Ring, Scopes, fuel_cost};
 use crate::isa::numeric::Precision;
 use crate::isa::{Index, Inst, Pc, PointwiseOp, Swizzle, Test, VectorOp};
 use crate::kernel::run_memory::RunMemory;
+use crate::layout::File;
 use crate::state::{EmitState, Vec4};
 use fearless_simd::prelude::*;
 use fearless_simd::{Level, Simd, f32x4, mask32x4};
@@ -81,41 +82,48 @@ fn run_on<S: Simd, F: Format>(simd: S, format: F, code: &Code, memory: &mut RunM
     }
     let (flags, addresses, counters) = ([false; 2], [0; 3], [Counter::default(); 4]);
     let mut run = Run { simd, format, code, slots, addresses, flags, fuel: code.fuel, counters, memory };
-    run.load();
+    load(code, run.memory, &mut run.slots);
+    let state = code.usage.read_first | code.usage.kept;
+    if state.state != 0 {
+        (run.addresses, run.flags) = (run.memory.addresses(), run.memory.flags());
+    }
     let exit = run.run();
-    run.store();
+    store(code, run.memory, &run.slots);
+    run.store_state();
     SLOTS.set(run.slots);
     exit
 }
 
+/// Sets the slots that a run finds set.
+fn load(code: &Code, memory: &RunMemory<'_>, slots: &mut [Vec4]) {
+    let Transfers { inputs, uniforms, temps, outputs } = &code.loads;
+    memory.load(File::Inputs, inputs, slots);
+    memory.load(File::Uniforms, uniforms, slots);
+    if !temps.is_empty() {
+        memory.load(File::Temps, temps, slots);
+    }
+    if !outputs.is_empty() {
+        memory.load(File::Outputs, outputs, slots);
+    }
+    if code.precision != Precision::F32 {
+        for &(slot, _) in inputs.iter().chain(uniforms) {
+            let value = &mut slots[usize::from(slot)];
+            *value = narrow(code.precision, *value);
+        }
+    }
+}
+
+/// Stores the slots that a run, or a batch, has written.
+pub fn store(code: &Code, memory: &mut RunMemory<'_>, slots: &[Vec4]) {
+    let Transfers { temps, outputs, .. } = &code.stores;
+    if !temps.is_empty() {
+        memory.store(File::Temps, temps, slots);
+    }
+    memory.store(File::Outputs, outputs, slots);
+}
+
 impl<S: Simd, F: Format> Run<'_, '_, S, F> {
-    fn load(&mut self) {
-        for &slot in &self.code.loads {
-            self.load_slot(slot);
-        }
-        let state = self.code.usage.read_first | self.code.usage.kept;
-        if state.state != 0 {
-            self.addresses = self.memory.addresses();
-            self.flags = self.memory.flags();
-        }
-    }
-
-    #[inline(always)]
-    fn load_slot(&mut self, slot: Slot) {
-        let value = match self.code.registers[usize::from(slot)] {
-            Register::Input(n) => narrow(self.code.precision, self.memory.input(n)),
-            Register::Uniform(n) => narrow(self.code.precision, self.memory.uniform(n)),
-            Register::Temp(n) => self.memory.temp(n),
-            Register::Output(n) => self.memory.output(n),
-            Register::Fetched => return,
-        };
-        self.slots[usize::from(slot)] = value;
-    }
-
-    fn store(&mut self) {
-        for &slot in &self.code.stores {
-            self.store_slot(slot);
-        }
+    fn store_state(&mut self) {
         let Components { state, .. } = self.code.usage.written;
         for (n, bit) in [A0_X, A0_Y, A_L].into_iter().enumerate() {
             if state & bit != 0 {
@@ -124,15 +132,6 @@ impl<S: Simd, F: Format> Run<'_, '_, S, F> {
         }
         if state & (CMP_X | CMP_Y) != 0 {
             self.memory.set_flags(self.flags);
-        }
-    }
-
-    fn store_slot(&mut self, slot: Slot) {
-        let value = self.slots[usize::from(slot)];
-        match self.code.registers[usize::from(slot)] {
-            Register::Temp(n) => self.memory.set_temp(n, value),
-            Register::Output(n) => self.memory.set_output(n, value),
-            Register::Input(_) | Register::Uniform(_) | Register::Fetched => {}
         }
     }
 
@@ -167,17 +166,16 @@ impl<S: Simd, F: Format> Run<'_, '_, S, F> {
             }
             let step = match &mut position {
                 Position::Block { blocks, at, .. } => match self.end_block(&blocks[*at].end) {
-                    Ok(Edge { to, backward }) => {
+                    Ok(Edge { to, fuel }) => {
                         *at = usize::from(to);
-                        Ok(backward)
+                        Ok(fuel)
                     }
                     Err(exit) => Err(exit),
                 },
                 Position::Word(word) => self.end_word(word),
             };
             match step {
-                Ok(false) => {}
-                Ok(true) => match self.fuel.checked_sub(1) {
+                Ok(cost) => match self.fuel.checked_sub(cost) {
                     Some(left) => self.fuel = left,
                     None => return Exit::Fuel,
                 },
@@ -219,9 +217,9 @@ impl<S: Simd, F: Format> Run<'_, '_, S, F> {
         })
     }
 
-    /// Moves on from a word whose operations ran. Whether the transfer was backward.
+    /// Moves on from a word whose operations ran. The fuel that the transfer costs.
     #[inline(never)]
-    fn end_word(&mut self, at: &mut WordPosition<'_>) -> Result<bool, Exit> {
+    fn end_word(&mut self, at: &mut WordPosition<'_>) -> Result<u32, Exit> {
         const PAIRED: &str = "counters are pushed and popped together with loop scopes";
         let WordPosition { words, pc, scopes, counters } = at;
         let action = match words[usize::from(*pc)].0 {
@@ -260,9 +258,9 @@ impl<S: Simd, F: Format> Run<'_, '_, S, F> {
                 exit
             }
         };
-        let backward = is_backward(*pc, next);
+        let cost = fuel_cost(*pc, next);
         *pc = next;
-        Ok(backward)
+        Ok(cost)
     }
 
     fn begin_loop(&mut self, int: u8) -> Counter {
@@ -345,7 +343,7 @@ impl<S: Simd, F: Format> Run<'_, '_, S, F> {
                     }
                     VectorOp::Litp => {
                         self.flags = [0, 3].map(|c| a[c] >= 0.0);
-                        let positive = max(a, f32x4::splat(self.simd, 0.0));
+                        let positive = positive(a);
                         f32x4::load_array(self.simd, [positive[0], litp_y(a)[1], 0.0, positive[3]])
                     }
                 };
@@ -376,11 +374,10 @@ impl<S: Simd, F: Format> Run<'_, '_, S, F> {
             }
             Op::Emit => {
                 // The emitter sees whole banks in memory.
-                let code = self.code;
-                let is_output = |slot: &&Slot| matches!(code.registers[usize::from(**slot)], Register::Output(_));
-                code.stores.iter().filter(is_output).for_each(|&slot| self.store_slot(slot));
+                let outputs = &self.code.stores.outputs;
+                self.memory.store(File::Outputs, outputs, &self.slots);
                 self.memory.emit();
-                code.stores.iter().filter(is_output).for_each(|&slot| self.load_slot(slot));
+                self.memory.load(File::Outputs, outputs, &mut self.slots);
             }
             Op::Setemit(parameters) => self.memory.set_emit_state(EmitState::from(parameters)),
             Op::LoopBegin { int, slot, shift } => {

@@ -135,7 +135,7 @@ struct Measured<'a> {
 pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     if args.draws {
         let samples = if args.quick { 20 } else { 400 };
-        write!(out, "{}", draws::table(&draws::measure(samples)))?;
+        write!(out, "{}", draws::table(&draws::measure(samples, "")))?;
         return Ok(Status::Fine);
     }
     let (subjects, errors) = subject::of(&args.files);

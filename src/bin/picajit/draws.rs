@@ -121,7 +121,9 @@ struct Slices<'a>(&'a mut Consumer);
 impl Sink for Slices<'_> {
     fn triangles(&mut self, vertices: &[f32], triangles: &[[u32; 3]]) {
         let vertices: &[Semantics] = vertices.as_chunks().0;
-        triangles.iter().for_each(|t| self.0.add(t.map(|n| &vertices[n as usize])));
+        // Not `array::map`, which is not always inlined.
+        let vertex = |n: u32| &vertices[n as usize];
+        triangles.iter().for_each(|&[a, b, c]| self.0.add([vertex(a), vertex(b), vertex(c)]));
     }
 }
 
@@ -141,6 +143,8 @@ struct Scene {
     arrays: Arrays,
     indices: Vec<u16>,
     shader: Shader,
+    /// The uniforms of the hand-written draws.
+    uniforms: Uniforms,
     hand: Hand,
 }
 
@@ -289,7 +293,16 @@ impl Scene {
         let entry = picajit::program::Entry { pc: 0, stage: picajit::isa::Stage::Vertex };
         let shader = engine.shader(&program, entry);
         shader.compile_now();
-        Scene { order: layout.order, gpu, memory, arrays: layout.arrays, indices, shader, hand: Hand::default() }
+        Scene {
+            order: layout.order,
+            gpu,
+            memory,
+            arrays: layout.arrays,
+            indices,
+            shader,
+            uniforms: uniforms(),
+            hand: Hand::default(),
+        }
     }
 
     fn units(&self, unit: &str) -> f64 {
@@ -344,16 +357,14 @@ impl Scene {
 
     /// Fetch, output map and assembly by hand, around the batch kernel.
     fn by_hand(&mut self, to: &mut Consumer) {
-        let uniforms = &self.gpu.state().vertex.uniforms;
-        let run = Kernel { shader: &self.shader, uniforms };
+        let run = Kernel { shader: &self.shader, uniforms: &self.uniforms };
         let draw = ByHand(run, &mut self.hand, self.order, &self.indices, to);
         self.arrays.with_fetch(&self.memory, draw);
     }
 
     /// All by hand, for the transform.
     fn all_by_hand(&mut self, to: &mut Consumer) {
-        let uniforms = &self.gpu.state().vertex.uniforms;
-        let draw = ByHand(Transform { uniforms }, &mut self.hand, self.order, &self.indices, to);
+        let draw = ByHand(Transform { uniforms: &self.uniforms }, &mut self.hand, self.order, &self.indices, to);
         self.arrays.with_fetch(&self.memory, draw);
     }
 }
@@ -470,7 +481,8 @@ impl<R: Runs> Draws<()> for ByHand<'_, R> {
         let strip = |consumer: &mut Consumer, count: usize, vertex: &dyn Fn(usize) -> usize, vertices: &[Semantics]| {
             for n in 0..count.saturating_sub(2) {
                 let [a, b] = if n % 2 == 0 { [n, n + 1] } else { [n + 1, n] };
-                consumer.add([a, b, n + 2].map(|n| &vertices[vertex(n)]));
+                let vertex = |n: usize| &vertices[vertex(n)];
+                consumer.add([vertex(a), vertex(b), vertex(n + 2)]);
             }
         };
         match order {
@@ -493,7 +505,8 @@ impl<R: Runs> Draws<()> for ByHand<'_, R> {
                 match order {
                     Order::Grid => {
                         let triangles: &[[u16; 3]] = indices.as_chunks().0;
-                        triangles.iter().for_each(|t| consumer.add(t.map(|n| &vertices[usize::from(n)])));
+                        let vertex = |n: u16| &vertices[usize::from(n)];
+                        triangles.iter().for_each(|&[a, b, c]| consumer.add([vertex(a), vertex(b), vertex(c)]));
                     }
                     _ => strip(consumer, indices.len(), &|n| indices[n].into(), vertices),
                 }
@@ -513,7 +526,8 @@ impl<R: Runs> Draws<()> for ByHand<'_, R> {
                     run.run(|k| fetch(vertex[k] as usize), n, (unit, inputs, outputs), &mut vertices[start..]);
                 }
                 let triangles: &[[u16; 3]] = indices.as_chunks().0;
-                triangles.iter().for_each(|t| consumer.add(t.map(|n| &vertices[remap[usize::from(n)] as usize])));
+                let vertex = |n: u16| &vertices[remap[usize::from(n)] as usize];
+                triangles.iter().for_each(|&[a, b, c]| consumer.add([vertex(a), vertex(b), vertex(c)]));
                 list.iter().for_each(|&n| remap[n as usize] = u32::MAX);
             }
         }
@@ -533,12 +547,13 @@ pub struct Row {
     pub ns: [Option<f64>; 4],
 }
 
-/// Draws each layout with each program in every way. Each way is timed `samples` times.
-pub fn measure(samples: usize) -> Vec<Row> {
+/// Draws each layout whose name contains `name` with each program in every way. Each way is timed
+/// `samples` times.
+pub fn measure(samples: usize, name: &str) -> Vec<Row> {
     let options = Options { compile_after: 0, ..Options::default() };
     let engine = Arc::new(Engine::new(options));
     let mut rows = Vec::new();
-    for layout in &LAYOUTS {
+    for layout in LAYOUTS.iter().filter(|layout| layout.name.contains(name)) {
         for (program, (name, source)) in PROGRAMS.iter().enumerate() {
             let mut scene = Scene::new(&engine, source, layout);
             let ways: &[fn(&mut Scene, &mut Consumer)] =

@@ -51,7 +51,7 @@ pub const PROBED: usize = 4;
 /// A longer run counts as endless.
 const ENDLESS_VERTEX: Duration = Duration::from_millis(500);
 /// Fuel of an endless program; less if that exceeds [`SLOW_VERTEX`].
-const ENDLESS_FUEL: u32 = 256;
+const ENDLESS_FUEL: u32 = 4096;
 /// Longest time for a vertex of an endless program on the interpreter.
 const SLOW_VERTEX: Duration = Duration::from_millis(2);
 
@@ -324,7 +324,7 @@ impl Workload {
         let outputs = VerticesMut::packed(places, self.strides.1, inputs.len()).expect("there are as many");
         let Workload { input_mask, output_mask, preserve_unit, layout, .. } = *self;
         let mut batch = Batch { inputs, outputs, input_mask, output_mask, preserve_unit, layout };
-        kernel.run_batch(&self.uniforms, unit, &mut batch, &mut NoEmitter)
+        kernel.run_batch(&self.uniforms, unit, &mut batch, &mut NoEmitter).exit
     }
 
     /// One pass of `kernel` over the vertices in `range`.
@@ -378,7 +378,7 @@ impl Workload {
 
 /// A note about a program with less than the default fuel.
 pub fn stopped(fuel: u32) -> String {
-    format!("vertices do not end soon: every run stops after {fuel} backward jumps, on all engines")
+    format!("vertices do not end soon: every run stops after backward jumps over {fuel} words, on all engines")
 }
 
 /// Run times.

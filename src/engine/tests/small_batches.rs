@@ -2,7 +2,7 @@
 
 use super::super::*;
 use crate::layout::{Host, Layout};
-use crate::state::{Batch, Exit, Uniforms, Unit, VertexLayout, Vertices, VerticesMut};
+use crate::state::{Batch, BatchExit, Uniforms, Unit, VertexLayout, Vertices, VerticesMut};
 use crate::testing::miri_or;
 use std::cell::Cell;
 
@@ -83,7 +83,13 @@ fn agrees(layout: Option<Layout>, preserve_unit: bool, repeat: usize) {
     }
 }
 
-fn run(layout: Option<Layout>, shader: &Shader, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>) -> Exit {
+fn run(
+    layout: Option<Layout>,
+    shader: &Shader,
+    uniforms: &Uniforms,
+    unit: &mut Unit,
+    batch: &mut Batch<'_>,
+) -> BatchExit {
     let Some(layout) = layout else { return shader.run_batch(uniforms, unit, batch) };
     let bytes = |n: u32| vec![0u8; n as usize + 16];
     let (mut registers, mut constants) = (bytes(layout.offsets().unit_bytes), bytes(layout.offsets().uniforms_bytes));

@@ -20,6 +20,26 @@ enum Format {
 pub(super) struct Element {
     format: Format,
     components: u8,
+    fill: Fill,
+}
+
+/// What becomes of four consecutive components in memory: those that the attribute has stay, the
+/// others become (0, 0, 0, 1).
+// Values, not constants: a vector with constant lanes would be stored in parts, and a load of the
+// whole would wait for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Fill {
+    kept: [u32; 4],
+    set: [u32; 4],
+}
+
+impl Fill {
+    #[inline(always)]
+    fn apply(&self, components: Vec4) -> Vec4 {
+        let component = |n: usize| f32::from_bits(components[n].to_bits() & self.kept[n] | self.set[n]);
+        // `array::map` is not always inlined.
+        [component(0), component(1), component(2), component(3)]
+    }
 }
 
 /// One register of each row.
@@ -34,7 +54,13 @@ impl Element {
     /// From the four bits of an attribute's type.
     pub(super) fn from_register(bits: u8) -> Element {
         let format = [Format::S8, Format::U8, Format::S16, Format::F32][usize::from(bits & 3)];
-        Element { format, components: (bits >> 2 & 3) + 1 }
+        let components = (bits >> 2 & 3) + 1;
+        let is_kept = |n: usize| n < usize::from(components);
+        let fill = Fill {
+            kept: std::array::from_fn(|n| if is_kept(n) { u32::MAX } else { 0 }),
+            set: std::array::from_fn(|n| if is_kept(n) || n < 3 { 0 } else { 1f32.to_bits() }),
+        };
+        Element { format, components, fill }
     }
 
     /// Bytes of a component, which also align the attribute.
@@ -52,41 +78,45 @@ impl Element {
 
     /// Converts the attribute of the selected vertices, whose first is at the start of `bytes` and
     /// which are `stride` bytes apart.
-    pub(super) fn convert(self, bytes: &[u8], stride: u32, selection: Selection<'_>, to: Column<'_>) {
-        macro_rules! components {
-            ($format:ty, $size:literal) => {
-                match self.components {
-                    1 => select::<$format, 1, $size>(bytes, stride, selection, to),
-                    2 => select::<$format, 2, { 2 * $size }>(bytes, stride, selection, to),
-                    3 => select::<$format, 3, { 3 * $size }>(bytes, stride, selection, to),
-                    _ => select::<$format, 4, { 4 * $size }>(bytes, stride, selection, to),
-                }
-            };
-        }
+    pub(super) fn convert(&self, bytes: &[u8], stride: u32, selection: Selection<'_>, to: Column<'_>) {
         match self.format {
-            Format::S8 => components!(i8, 1),
-            Format::U8 => components!(u8, 1),
-            Format::S16 => components!(i16, 2),
-            Format::F32 => components!(f32, 4),
+            Format::S8 => select::<i8, 4>(self, bytes, stride, selection, to),
+            Format::U8 => select::<u8, 4>(self, bytes, stride, selection, to),
+            Format::S16 => select::<i16, 8>(self, bytes, stride, selection, to),
+            Format::F32 => select::<f32, 16>(self, bytes, stride, selection, to),
         }
     }
 }
 
-/// A component in memory.
-trait Component {
-    const BYTES: usize;
+/// A component in memory, of which four have this many bytes.
+trait Component<const BYTES: usize> {
+    fn read(bytes: &[u8; BYTES]) -> Vec4;
 
-    fn read(bytes: &[u8]) -> f32;
+    /// As [`Component::read`] of these bytes and zeros.
+    fn read_cut_off(bytes: &[u8]) -> Vec4;
 }
 
 macro_rules! component {
     ($type:ty, $bytes:literal) => {
-        impl Component for $type {
-            const BYTES: usize = $bytes;
-
+        impl Component<{ 4 * $bytes }> for $type {
             #[inline(always)]
-            fn read(bytes: &[u8]) -> f32 {
-                bytes.first_chunk().map_or(0.0, |&bytes| <$type>::from_le_bytes(bytes).into())
+            fn read(bytes: &[u8; 4 * $bytes]) -> Vec4 {
+                let components: &[[u8; $bytes]] = bytes.as_chunks().0;
+                let component = |n: usize| <$type>::from_le_bytes(components[n]).into();
+                [component(0), component(1), component(2), component(3)]
+            }
+
+            fn read_cut_off(bytes: &[u8]) -> Vec4 {
+                let component = |n: usize| {
+                    let bytes = bytes.get($bytes * n..).unwrap_or_default();
+                    let whole = bytes.first_chunk().copied().unwrap_or_else(|| {
+                        let mut whole = [0; $bytes];
+                        whole.iter_mut().zip(bytes).for_each(|(to, byte)| *to = *byte);
+                        whole
+                    });
+                    <$type>::from_le_bytes(whole).into()
+                };
+                [component(0), component(1), component(2), component(3)]
             }
         }
     };
@@ -97,57 +127,64 @@ component!(u8, 1);
 component!(i16, 2);
 component!(f32, 4);
 
-/// The converted components; those that memory does not supply are (0, 0, 0, 1).
 #[inline(always)]
-fn vector<T: Component, const COMPONENTS: usize>(bytes: &[u8]) -> Vec4 {
-    let mut vector = [0.0, 0.0, 0.0, 1.0];
-    for (c, component) in vector.iter_mut().enumerate().take(COMPONENTS) {
-        *component = T::read(&bytes[c * T::BYTES..]);
-    }
-    vector
+fn vector<T: Component<BYTES>, const BYTES: usize>(bytes: &[u8; BYTES], fill: &Fill) -> Vec4 {
+    fill.apply(T::read(bytes))
 }
 
-fn select<T: Component, const COMPONENTS: usize, const BYTES: usize>(
+/// Rows from which counting them, which divides, costs less than it saves.
+const MANY: usize = 16;
+
+fn select<T: Component<BYTES>, const BYTES: usize>(
+    element: &Element,
     bytes: &[u8],
     stride: u32,
     selection: Selection<'_>,
-    to: Column<'_>,
+    Column { rows, stride: row_stride, register }: Column<'_>,
 ) {
     let address = |n: u64| usize::try_from(n * u64::from(stride)).unwrap_or(usize::MAX);
     match selection {
         Selection::From(first) => {
-            let positions = (0..).map(|n| address(first + n));
-            column::<T, COMPONENTS, BYTES>(bytes, positions, to);
+            let stride = stride as usize;
+            let (mut to, mut rest) = (register, bytes.get(address(first)..).unwrap_or_default());
+            if rows.len() >= MANY * row_stride && stride >= BYTES && register < row_stride {
+                // The strides are the lengths of chunks, so that the loop has no checks.
+                let mut count = 0;
+                for (chunk, row) in rest.chunks_exact(stride).zip(rows.chunks_exact_mut(row_stride)) {
+                    row[register] = vector::<T, BYTES>(chunk.first_chunk().expect("no shorter"), &element.fill);
+                    count += 1;
+                }
+                rest = &rest[count * stride..];
+                to += count * row_stride;
+            }
+            while let Some(row) = rows.get_mut(to) {
+                convert::<T, BYTES>(element, rest, row);
+                rest = rest.get(stride..).unwrap_or_default();
+                to += row_stride;
+            }
         }
         Selection::Listed(vertices) => {
-            let positions = vertices.iter().map(|&n| address(n.into()));
-            column::<T, COMPONENTS, BYTES>(bytes, positions, to);
+            for (row, &n) in rows.chunks_exact_mut(row_stride).zip(vertices) {
+                let bytes = bytes.get(address(n.into())..).unwrap_or_default();
+                convert::<T, BYTES>(element, bytes, &mut row[register]);
+            }
         }
     }
 }
 
+/// Converts the attribute at the start of `bytes`.
 #[inline(always)]
-fn column<T: Component, const COMPONENTS: usize, const BYTES: usize>(
-    bytes: &[u8],
-    positions: impl Iterator<Item = usize>,
-    Column { rows, stride, register }: Column<'_>,
-) {
-    for (row, at) in rows.chunks_exact_mut(stride).zip(positions) {
-        // Each path stores by itself: a merged value would pass through memory, component by
-        // component.
-        match bytes.get(at..).and_then(|bytes| bytes.first_chunk::<BYTES>()) {
-            Some(element) => row[register] = vector::<T, COMPONENTS>(element),
-            None => cut_off::<T, COMPONENTS, BYTES>(bytes, at, &mut row[register]),
-        }
+fn convert<T: Component<BYTES>, const BYTES: usize>(element: &Element, bytes: &[u8], to: &mut Vec4) {
+    // Each path stores by itself: a merged value would pass through memory, component by component.
+    match bytes.first_chunk() {
+        Some(bytes) => *to = vector::<T, BYTES>(bytes, &element.fill),
+        None => cut_off::<T, BYTES>(element, bytes, to),
     }
 }
 
-/// An element that memory lacks wholly or in part. The missing bytes are 0.
-#[cold]
+/// [`convert`] where fewer than four components follow, as at the end of an array. Bytes that memory
+/// lacks are 0.
 #[inline(never)]
-fn cut_off<T: Component, const COMPONENTS: usize, const BYTES: usize>(bytes: &[u8], at: usize, to: &mut Vec4) {
-    let mut element = [0; BYTES];
-    let rest = bytes.get(at..).unwrap_or_default();
-    element[..rest.len().min(BYTES)].copy_from_slice(&rest[..rest.len().min(BYTES)]);
-    *to = vector::<T, COMPONENTS>(&element);
+fn cut_off<T: Component<BYTES>, const BYTES: usize>(element: &Element, bytes: &[u8], to: &mut Vec4) {
+    *to = element.fill.apply(T::read_cut_off(bytes));
 }

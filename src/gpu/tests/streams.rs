@@ -101,6 +101,18 @@ fn fixed_mode_fills_a_block_of_uniforms() {
 }
 
 #[test]
+fn a_draw_ends_at_the_first_geometry_run_without_fuel() {
+    // After its triangle, a run whose first vertex is below 0 does not end.
+    let source = format!("{TRIANGLE}\ncmp c0, gt, gt, v0\nrjmpc cmp.x, 10");
+    let mut list = plain();
+    list.geometry(0, 0, 1).shader(GSH, &source, 3, 1).arrays().elements();
+    let mut console = play(&list, &[1.0, 2.0, 3.0, -4.0, 5.0, 6.0, 7.0, 8.0, 9.0], &[0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    let report = console.memory.report;
+    assert_eq!((report.vertex_exit, report.geometry_exit, report.geometry_runs), (Exit::End, Exit::Fuel, 2));
+    assert_eq!(console.xs(), [[1.0, 2.0, 3.0], [-4.0, 5.0, 6.0], [1.0, 2.0, 3.0], [-4.0, 5.0, 6.0]]);
+}
+
+#[test]
 fn winding_applies_to_one_triangle_in_the_geometry_topology() {
     let source = TRIANGLE.replace("2, prim", "2, prim inv") + "\nsetemit 2, prim\nmov o0, v2\nemit";
     let mut list = plain();

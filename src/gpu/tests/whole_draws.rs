@@ -55,6 +55,59 @@ fn independent_vertices_run_once() {
 }
 
 #[test]
+fn the_unit_is_current_whatever_reads_it() {
+    let mut list = plain();
+    list.shader(VSH, "add r5, c0, v0\nmov o0, v0", 1, 1);
+    let draw = |gpu: &mut Gpu, draw: Draw, xs: &[f32]| {
+        drawn(gpu, draw, xs, &[0, 1, 0], &DrawOptions::default());
+    };
+    for kind in [Draw::Arrays, Draw::Elements] {
+        let r5 = |gpu: &Gpu| gpu.state().vertex.unit.r[5][0];
+        let mut gpu = gpu(&list);
+        let uniform = gpu.state().vertex.uniforms.c[0][0];
+        draw(&mut gpu, kind, &[1.0, 2.0, 3.0]);
+        draw(&mut gpu, kind, &[4.0, 5.0, 6.0]);
+        let last = if kind == Draw::Arrays { 6.0 } else { 4.0 };
+        // A copy leaves the original as it is. A second read is of the same state.
+        assert_eq!([r5(&gpu.clone()), r5(&gpu), r5(&gpu)], [uniform + last; 3]);
+        // A later draw, and a write that another read precedes.
+        draw(&mut gpu, kind, &[7.0, 8.0, 9.0]);
+        let last = if kind == Draw::Arrays { 9.0 } else { 7.0 };
+        assert_eq!(r5(&gpu), uniform + last);
+        assert_eq!(gpu.write(0x123, 45, 15), Effect::None);
+        assert_eq!((r5(&gpu), gpu.state().registers.get(0x123)), (uniform + last, 45));
+        // The run had the uniforms of its draw.
+        draw(&mut gpu, kind, &[1.0, 2.0, 3.0]);
+        let last = if kind == Draw::Arrays { 3.0 } else { 1.0 };
+        for (at, value) in
+            [(offset::FLOATUNIFORM_INDEX, 1 << 31)].into_iter().chain([(offset::FLOATUNIFORM_DATA0, 0x4480_0000); 4])
+        {
+            assert_eq!(gpu.write(VSH + at, value, 15), Effect::None);
+        }
+        assert_eq!((gpu.state().vertex.uniforms.c[0], r5(&gpu)), ([1024.0; 4], uniform + last));
+        draw(&mut gpu, kind, &[1.0, 2.0, 3.0]);
+        assert_eq!(gpu.state_mut().vertex.unit.r[5][0], 1024.0 + last);
+    }
+}
+
+#[test]
+fn another_program_finds_the_unit_as_the_last_vertex_left_it() {
+    let leaves = |list: &mut List| _ = list.shader(VSH, "mov r5, v0\nmov o0, v0", 1, 1);
+    let mut list = plain();
+    leaves(&mut list);
+    for kind in [Draw::Arrays, Draw::Elements] {
+        let mut gpu = gpu(&list);
+        drawn(&mut gpu, kind, &[1.0, 2.0, 3.0], &[0, 1, 2], &DrawOptions::default());
+        let mut reads = List::default();
+        reads.shader(VSH, "mov o0, r5", 1, 1);
+        let mut console = Console { gpu, ..Console::new(BackendChoice::NativeRequired) };
+        console.execute(&reads);
+        let (_, triangles) = drawn(&mut console.gpu, kind, &[0.0; 3], &[0, 1, 2], &DrawOptions::default());
+        assert_eq!(triangles, [[3.0; 3]]);
+    }
+}
+
+#[test]
 fn dependent_vertices_follow_the_cache() {
     let mut list = plain();
     list.shader(VSH, "add r0, v0, r0\nmov o0, r0", 1, 1);
@@ -67,14 +120,87 @@ fn dependent_vertices_follow_the_cache() {
 
 #[test]
 fn a_vertex_that_does_not_end_makes_the_draw_run_in_order() {
-    // Vertices below 0 run out of fuel, and leave the output of the vertex before.
+    // Vertices below 0 have no loop to leave, and leave the output of the vertex before.
     let mut list = plain();
-    list.shader(VSH, "cmp c0, gt, gt, v0\nrjmpc cmp.x, 1\nmov o0, v0", 1, 1);
+    list.shader(VSH, "cmp c0, gt, gt, v0\nbreakc cmp.x\nmov o0, v0", 1, 1);
     let mut gpu = gpu(&list);
     let (report, triangles) =
         drawn(&mut gpu, Draw::Elements, &[5.0, -1.0, 6.0], &[0, 1, 2, 2, 1, 0], &DrawOptions::default());
-    assert_eq!((report.vertex_exit, report.vertices, report.reused), (Exit::Fuel, 3, 3));
+    assert_eq!((report.vertex_exit, report.vertices, report.reused), (Exit::BreakOutsideLoop, 3, 3));
     assert_eq!(triangles, [[5.0, 5.0, 6.0], [6.0, 5.0, 5.0]]);
+}
+
+/// The vertex program of these tests: a vertex below 0 runs out of fuel.
+const ENDLESS: &str = "cmp c0, gt, gt, v0\nrjmpc cmp.x, 1\nmov o0, v0";
+
+fn endless(backend: BackendChoice) -> Gpu {
+    let mut list = plain();
+    list.shader(VSH, ENDLESS, 1, 1);
+    let mut console = Console::new(backend);
+    console.execute(&list);
+    console.gpu
+}
+
+const BACKENDS: [BackendChoice; 3] = [BackendChoice::NativeRequired, BackendChoice::NoNative, BackendChoice::Oracle];
+
+#[test]
+fn a_draw_ends_at_the_first_vertex_that_runs_out_of_fuel() {
+    for backend in BACKENDS {
+        for last in [0, 1, 5, 251, 252, 300, 599] {
+            let xs: Vec<f32> = (0..600).map(|n| if n >= last { -1.0 } else { n as f32 }).collect();
+            let attributes: Vec<Attributes> = xs.iter().map(|&x| vertex(x)).collect();
+            for source in ["memory", "array", "immediate"] {
+                let mut gpu = endless(backend);
+                let mut triangles: Vec<[Semantics; 3]> = Vec::new();
+                let (report, got) = match source {
+                    "memory" => drawn(&mut gpu, Draw::Arrays, &xs, &[], &DrawOptions::default()),
+                    _ => {
+                        let report = match source {
+                            "array" => gpu.draw_arrays(&attributes, &mut triangles),
+                            _ => gpu.draw_immediate(&attributes, &mut triangles),
+                        };
+                        (report, triangles.iter().map(|t| t.map(|v| v[0])).collect())
+                    }
+                };
+                let ran = last + 1;
+                assert_eq!((report.vertex_exit, report.vertices), (Exit::Fuel, ran as u64), "{backend:?} {source}");
+                assert_eq!((got.len(), report.triangles), (ran / 3, ran as u64 / 3), "{backend:?} {source} {last}");
+                // The last vertex has the output of the vertex before.
+                let x = |n: usize| n.min(last.saturating_sub(1)) as f32;
+                assert!(got.iter().enumerate().all(|(n, t)| *t == [0, 1, 2].map(|k| x(3 * n + k))), "{got:?}");
+                // The next draw continues the primitive.
+                let (_, got) = drawn(&mut gpu, Draw::Arrays, &[7.0; 3], &[], &DrawOptions::default());
+                let mut want = [7.0; 3];
+                (0..ran % 3).for_each(|n| want[n] = x(ran / 3 * 3 + n));
+                assert_eq!(got, [want], "{backend:?} {source} {last}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_indexed_draw_ends_at_the_first_vertex_that_runs_out_of_fuel() {
+    let mut xs: Vec<f32> = (0..200).map(|n| n as f32).collect();
+    xs[150] = -1.0;
+    let cases: [(Vec<u8>, [u64; 3]); 3] = [
+        (vec![0, 1, 2, 2, 1, 0, 150, 1, 1, 150, 199], [4, 3, 2]),
+        (vec![150; 9], [1, 0, 0]),
+        ((0..150).chain([140, 141, 150]).chain(0..99).collect(), [151, 2, 51]),
+    ];
+    for backend in BACKENDS {
+        for (indices, want) in &cases {
+            let counts = |report: Report| (report.vertex_exit, [report.vertices, report.reused, report.triangles]);
+            let (report, from_memory) =
+                drawn(&mut endless(backend), Draw::Elements, &xs, indices, &DrawOptions::default());
+            assert_eq!(counts(report), (Exit::Fuel, *want), "{backend:?}");
+            let mut triangles: Vec<[Semantics; 3]> = Vec::new();
+            let fetch = |n: u32| vertex(xs[n as usize]);
+            let all = indices.iter().map(|&n| u32::from(n));
+            let report = endless(backend).draw_elements(all, fetch, &mut RoundRobin::new(64), &mut triangles);
+            assert_eq!(counts(report), (Exit::Fuel, *want), "{backend:?}");
+            assert_eq!(triangles.iter().map(|t| t.map(|v| v[0])).collect::<Vec<_>>(), from_memory, "{backend:?}");
+        }
+    }
 }
 
 #[test]

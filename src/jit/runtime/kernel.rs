@@ -15,7 +15,7 @@ use crate::kernel::direct::DirectFunctions;
 use crate::kernel::run_memory::RunMemory;
 use crate::kernel::{Kernel, KernelStats, batch_with_host_copies, run_sequentially, with_host_copies, with_unit_copy};
 use crate::layout::{Host, HostEmitter, Image, Layout};
-use crate::state::{Batch, Emitter, Exit, Uniforms, Unit, Vec4, VertexLayout};
+use crate::state::{Batch, BatchExit, Emitter, Exit, Uniforms, Unit, Vec4, VertexLayout};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -203,7 +203,7 @@ impl NativeKernel {
 
     /// A batch on memory of the layout that the code was compiled for.
     #[inline]
-    fn run_batch_with(&self, memory: &mut RunMemory<'_>, batch: &mut Batch<'_>) -> Exit {
+    fn run_batch_with(&self, memory: &mut RunMemory<'_>, batch: &mut Batch<'_>) -> BatchExit {
         if batch.layout == VertexLayout::Soa {
             return self.run_soa_batch(memory, batch);
         }
@@ -211,7 +211,7 @@ impl NativeKernel {
             && self.has_outputs_code
             && let Some(exit) = self.run_outputs_batch(memory, batch)
         {
-            return exit;
+            return BatchExit { exit, ran: batch.len() };
         }
         let count = batch.len();
         let (input_mask, output_mask) = (batch.inputs_taken(), batch.outputs_wanted());
@@ -236,11 +236,16 @@ impl NativeKernel {
         memory.take_inputs(input_mask, last);
         // The last vertex again, for the unit: batch code writes outputs only.
         self.run_with(memory, Some(last), &mut false);
-        Exit::End
+        BatchExit { exit: Exit::End, ran: count }
     }
 
     /// A batch that preserves the unit, which batch code does by itself.
-    fn run_batch_preserving_unit(&self, code: &BatchCode, memory: &mut RunMemory<'_>, batch: &mut Batch<'_>) -> Exit {
+    fn run_batch_preserving_unit(
+        &self,
+        code: &BatchCode,
+        memory: &mut RunMemory<'_>,
+        batch: &mut Batch<'_>,
+    ) -> BatchExit {
         let (count, output_mask) = (batch.len(), batch.outputs_wanted());
         let whole = if code.takes_any_count() { count } else { count / GROUP * GROUP };
         let mut writers = LastWriters::default();
@@ -262,7 +267,7 @@ impl NativeKernel {
         if unwritten != 0 {
             (0..count).for_each(|n| memory.copy_outputs(unwritten, &mut batch.outputs[n]));
         }
-        Exit::End
+        BatchExit { exit: Exit::End, ran: count }
     }
 
     /// Whether the code was compiled for the layout of this memory.
@@ -286,7 +291,7 @@ impl Kernel for NativeKernel {
         unit: &mut Unit,
         batch: &mut Batch<'_>,
         emitter: &mut dyn Emitter,
-    ) -> Exit {
+    ) -> BatchExit {
         let stays = batch.preserve_unit;
         match self.layout {
             // The set-up of a group takes longer than these vertices.
@@ -311,7 +316,7 @@ impl Kernel for NativeKernel {
         with_host_copies(host, emitter, |uniforms, unit, emitter| self.run(uniforms, unit, emitter))
     }
 
-    fn run_batch_on(&self, host: &Host<'_>, batch: &mut Batch<'_>, emitter: &mut dyn HostEmitter) -> Exit {
+    fn run_batch_on(&self, host: &Host<'_>, batch: &mut Batch<'_>, emitter: &mut dyn HostEmitter) -> BatchExit {
         if self.fits(host) {
             return self.run_batch_with(&mut RunMemory::Host { host, emitter }, batch);
         }
@@ -380,8 +385,7 @@ struct BatchRun<'a, 'p> {
     /// there.
     complete: bool,
     uniforms_checked: bool,
-    /// The first exit that is not [`Exit::End`].
-    result: Exit,
+    result: BatchExit,
     count: usize,
 }
 
@@ -397,20 +401,22 @@ impl<'a, 'p> BatchRun<'a, 'p> {
             output_mask,
             complete,
             uniforms_checked: false,
-            result: Exit::End,
+            result: BatchExit::NONE,
             count: batch.len(),
         }
     }
 
-    /// Runs vertices in order. The first exit of all so far that is not [`Exit::End`].
+    /// Runs vertices in order, up to one that runs out of fuel. How all so far ended.
     // Inlined: a small batch on a host's memory would notice if these fields went through memory.
     #[inline(always)]
-    fn in_order(&mut self, batch: &mut Batch<'_>, range: Range<usize>) -> Exit {
+    fn in_order(&mut self, batch: &mut Batch<'_>, range: Range<usize>) -> BatchExit {
         for n in range {
             let exit = self.vertex(&batch.inputs[n], n + 1 == self.count);
             self.memory.copy_outputs(self.output_mask, &mut batch.outputs[n]);
-            if self.result == Exit::End {
-                self.result = exit;
+            if !self.result.count(exit) {
+                // It is the last one.
+                self.memory.take_inputs(self.input_mask, &batch.inputs[n]);
+                break;
             }
         }
         self.result
@@ -429,7 +435,13 @@ impl<'a, 'p> BatchRun<'a, 'p> {
     /// The rest of a batch whose first `done` vertices ran as groups: the vertices of each group
     /// that bails out in order, further groups as long as bailouts are rare, and the tail in order.
     #[inline(never)]
-    fn finish(&mut self, code: &BatchCode, batch: &mut Batch<'_>, mut done: usize, mut writers: LastWriters) -> Exit {
+    fn finish(
+        &mut self,
+        code: &BatchCode,
+        batch: &mut Batch<'_>,
+        mut done: usize,
+        mut writers: LastWriters,
+    ) -> BatchExit {
         let groups_end = self.count / GROUP * GROUP;
         // Outputs that no run writes are the unit's.
         let unwritten = self.output_mask & !code.writes;
@@ -441,6 +453,7 @@ impl<'a, 'p> BatchRun<'a, 'p> {
                 (at..at + done).for_each(|n| self.memory.copy_outputs(unwritten, &mut batch.outputs[n]));
             }
             self.kernel.count_groups((done / GROUP) as u32);
+            self.result.count_group(Exit::End, done);
             unit_is_current &= done == 0;
             at += done;
             if at == groups_end {
@@ -448,7 +461,9 @@ impl<'a, 'p> BatchRun<'a, 'p> {
             }
             self.kernel.bailouts.fetch_add(1, Ordering::Relaxed);
             self.update_unit(&mut unit_is_current, &mut writers, batch, at);
-            self.in_order_outlined(batch, at..at + GROUP);
+            if !self.in_order_outlined(batch, at..at + GROUP).goes_on() {
+                return self.result;
+            }
             at += GROUP;
             if at == groups_end || self.kernel.bails_out_often() {
                 break;
@@ -465,7 +480,7 @@ impl<'a, 'p> BatchRun<'a, 'p> {
 
     /// [`BatchRun::in_order`] as a call, where speed does not matter.
     #[inline(never)]
-    fn in_order_outlined(&mut self, batch: &mut Batch<'_>, range: Range<usize>) -> Exit {
+    fn in_order_outlined(&mut self, batch: &mut Batch<'_>, range: Range<usize>) -> BatchExit {
         self.in_order(batch, range)
     }
 

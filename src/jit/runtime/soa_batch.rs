@@ -10,12 +10,12 @@ use super::lazy_code::BatchCode;
 use crate::isa::REGS;
 use crate::jit::abi::GROUP;
 use crate::kernel::run_memory::RunMemory;
-use crate::state::{Batch, Exit, Vec4, VertexLayout};
+use crate::state::{Batch, BatchExit, Exit, Vec4, VertexLayout};
 use std::sync::atomic::Ordering;
 
 impl NativeKernel {
     /// An SoA batch on memory of the layout that the code was compiled for.
-    pub(crate) fn run_soa_batch(&self, memory: &mut RunMemory<'_>, batch: &mut Batch<'_>) -> Exit {
+    pub(crate) fn run_soa_batch(&self, memory: &mut RunMemory<'_>, batch: &mut Batch<'_>) -> BatchExit {
         let (count, output_mask) = (batch.len(), batch.outputs_wanted());
         let code = self.batch_code(count, batch.inputs_taken(), VertexLayout::Soa);
         let mut writers = LastWriters::default();
@@ -28,7 +28,7 @@ impl NativeKernel {
             if !batch.preserve_unit {
                 self.update_unit(memory, batch, count, &mut writers);
             }
-            return Exit::End;
+            return BatchExit { exit: Exit::End, ran: count };
         }
         match batch.preserve_unit {
             false => self.group_by_group(code, memory, batch, done, writers),
@@ -62,9 +62,9 @@ impl NativeKernel {
         batch: &mut Batch<'_>,
         mut done: usize,
         mut writers: LastWriters,
-    ) -> Exit {
+    ) -> BatchExit {
         let (count, output_mask) = (batch.len(), batch.outputs_wanted());
-        let mut result = Exit::End;
+        let mut result = BatchExit::NONE;
         let mut at = 0;
         while at < count {
             if let Some(code) = code.filter(|_| at == 0 || !self.bails_out_often()) {
@@ -72,6 +72,7 @@ impl NativeKernel {
                     done = code.run(memory, batch, at..count, output_mask, &mut writers);
                 }
                 self.count_groups((done / GROUP) as u32);
+                result.count_group(Exit::End, done);
                 // Outputs that no run writes are the unit's.
                 let unwritten = output_mask & !code.writes;
                 if done != 0 && unwritten != 0 {
@@ -92,8 +93,8 @@ impl NativeKernel {
                 let exit = self.run_alone(memory, batch, n);
                 let registers = outputs(memory, output_mask);
                 batch.give(n, output_mask, &registers);
-                if result == Exit::End {
-                    result = exit;
+                if !result.count(exit) {
+                    return result;
                 }
             }
             at += GROUP;

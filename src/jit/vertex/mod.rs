@@ -27,6 +27,7 @@ use crate::jit::vertex::emission::Emissions;
 use crate::jit::vertex::guard::Guards;
 use crate::layout::Layout;
 use crate::state::Exit;
+use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self as clif, AbiParam, BlockArg, InstBuilder, Signature, SourceLoc, UserFuncName, types};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use std::collections::HashMap;
@@ -456,6 +457,10 @@ impl<'f> VertexLowering<'_, 'f> {
     fn condition(&mut self, test: &BranchTest) -> (clif::Value, bool) {
         match *test {
             BranchTest::NonZero(v) => (self.scalar(v), true),
+            BranchTest::AtLeast(v, least) => {
+                let v = self.scalar(v);
+                (self.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, v, i64::from(least)), true)
+            }
             BranchTest::Bool { id, value } => (load_bool(&mut self.b, &self.layout, self.uniforms, id), value),
             BranchTest::Flags { cond: Cond { op: CondOp::X, ref_x, .. }, x, .. } => (self.scalar(x), ref_x),
             BranchTest::Flags { cond: Cond { op: CondOp::Y, ref_y, .. }, y, .. } => (self.scalar(y), ref_y),

@@ -1,7 +1,7 @@
 // The playground: editors in place of the source, and the module in a worker.
 
 const begin = JSON.parse(byId("data").textContent);
-/// Milliseconds without typing before a request, and after which a request is given up.
+/// Milliseconds without typing before a request, and after which a request is stopped.
 const PAUSE = 120, PATIENCE = 10000;
 
 class Editor {
@@ -102,10 +102,8 @@ function receive({ id, answer, failure }) {
     return report(failure, true);
   }
   const { page, error } = JSON.parse(answer);
-  if (error) {
-    (error.in === "values" ? values : source).error = error.line;
-    report(error.in === "source" ? `line ${error.line}, column ${error.column}: ${error.text}` : `${error.in}, ${error.text}`, true);
-  } else {
+  // Values that don't fit the source are an error beside the page.
+  if (page) {
     const { selectionStart, selectionEnd } = source.area, focused = document.activeElement;
     const scroll = [source.area.scrollTop, values.area.scrollTop];
     showPage(page, view.page !== null);
@@ -117,6 +115,10 @@ function receive({ id, answer, failure }) {
     const warnings = page.warnings.map((w) => `line ${w.line}: warning: ${w.text}`);
     const runs = page.entries[0]?.trace.runs.length ?? 0;
     report(warnings.length > 0 ? warnings.join("\n") : `${page.words.length} words, ${runs} run${runs === 1 ? "" : "s"}`, false);
+  }
+  if (error) {
+    (error.in === "values" ? values : source).error = error.line;
+    report(error.in === "source" ? `line ${error.line}, column ${error.column}: ${error.text}` : `${error.in}, ${error.text}`, true);
   }
   source.number(page);
   values.number();

@@ -1,0 +1,66 @@
+//! Programs that never end, with the default fuel, on every engine.
+
+use super::super::*;
+use crate::state::{Batch, BatchExit, Exit, Uniforms, Unit, VertexLayout};
+use std::time::{Duration, Instant};
+
+/// Generous: an optimised build on an idle machine needs less than 100 ms.
+const LIMIT: Duration = Duration::from_secs(if cfg!(debug_assertions) { 10 } else { 1 });
+
+/// A loop of one word, and one of 100; `b0` must be set.
+const ENDLESS: [(&str, usize); 3] = [("nop", 1), ("lg2 r0, v0", 99), ("mad r0, v0, v0, r0", 99)];
+
+fn source(instruction: &str, count: usize) -> String {
+    let body = format!("{instruction}\n").repeat(count);
+    format!(".proc main\nagain:\n{body}jmpu b0, again\nmov o0, v0\nend\n.end")
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "a quarter of a million instructions")]
+fn a_batch_of_endless_vertices_ends_soon_by_default() {
+    use BackendChoice::{NativeRequired, NoNative, Oracle};
+    let mut uniforms = Uniforms::new();
+    uniforms.b = 1;
+    for backend in [NativeRequired, NoNative, Oracle] {
+        let engine = Engine::new(Options { backend, ..Options::at_once() });
+        for (instruction, count) in ENDLESS {
+            let shbin = crate::text::assemble(&source(instruction, count)).expect("a good source").shbin;
+            let shader = engine.shader(&shbin.program().expect("short"), Entry::vertex(0));
+            // Code for groups serves the last ones.
+            for n in 0..3 {
+                let (inputs, mut outputs) = ([[[1.25; 4]; 16]; 1024], [[[-1.0; 4]; 16]; 1024]);
+                let mut batch = Batch {
+                    inputs: inputs.as_slice().into(),
+                    outputs: outputs.as_mut_slice().into(),
+                    input_mask: 1,
+                    output_mask: 1,
+                    preserve_unit: n == 2,
+                    layout: VertexLayout::Aos,
+                };
+                let start = Instant::now();
+                let ended = shader.run_batch(&uniforms, &mut Unit::new(), &mut batch);
+                let time = start.elapsed();
+                assert_eq!(ended, BatchExit { exit: Exit::Fuel, ran: 1 }, "{backend:?} {instruction}");
+                assert!(outputs[1..].iter().all(|o| o[0] == [-1.0; 4]), "{backend:?} {instruction}");
+                assert!(time < LIMIT, "{backend:?} {instruction}: {time:?}");
+            }
+        }
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "a quarter of a million instructions")]
+fn the_default_fuel_pays_for_long_loops() {
+    // 32 times 256 iterations of some thirty words.
+    let body = "add r0, c0, r0\n".repeat(30);
+    let source = format!(".proc main\nfor i0\nfor i1\n{body}.end\n.end\nmov o0, r0\nend\n.end");
+    let shbin = crate::text::assemble(&source).expect("a good source").shbin;
+    let mut uniforms = Uniforms::new();
+    uniforms.i[0] = [31, 0, 1, 0];
+    uniforms.i[1] = [255, 0, 1, 0];
+    for backend in [BackendChoice::NativeRequired, BackendChoice::NoNative, BackendChoice::Oracle] {
+        let engine = Engine::new(Options { backend, ..Options::at_once() });
+        let shader = engine.shader(&shbin.program().expect("short"), Entry::vertex(0));
+        assert_eq!(shader.run(&uniforms, &mut Unit::new()), Exit::End, "{backend:?}");
+    }
+}

@@ -1,0 +1,96 @@
+//! Whether vertices are independent: tier 0's answer next to the proof on SSA form.
+
+use super::*;
+use crate::container::shbin::Shbin;
+use crate::ir::analysis::prove;
+use crate::ir::{Form, Func};
+use crate::isa::Stage;
+use crate::testing::corpus;
+
+fn of_tier0(program: &Program, entry: Entry) -> bool {
+    Tier0::default().explore(program, entry, &Config::default()).has_independent_vertices()
+}
+
+/// The proof, which tells values apart.
+fn proved(program: &Program, entry: Entry) -> bool {
+    let Ok(cfg) = Cfg::build(program, entry, Limits::default()) else { return false };
+    let mut func = Func::build(&cfg, DEFAULT_FUEL, Form::Ssa);
+    func.simplify(Precision::F32);
+    prove(&func).is_ok_and(|proof| proof.kept.is_empty())
+}
+
+fn both(shbin: &Shbin) -> Vec<(bool, bool)> {
+    let program = shbin.program().expect("short");
+    let vertex = shbin.dvles.iter().map(|dvle| dvle.entry()).filter(|entry| entry.stage == Stage::Vertex);
+    vertex.map(|entry| (of_tier0(&program, entry), proved(&program, entry))).collect()
+}
+
+#[test]
+fn both_answers_agree_where_shaders_are_usual() {
+    let body = |body: &str| format!(".proc main\n{body}\n end\n.end");
+    for (source, independent) in [
+        (body(" mov o0, v0"), true),
+        (body(" mov r0, v0\n add o0, r0, r0"), true),
+        // Uniforms decide what is written, so all vertices write the same.
+        (format!(".bool b\n{}", body(" ifu b\n mov r1, v0\n mov o1, v0\n .end\n mov o0, v0")), true),
+        (format!(".ivec n\n{}", body(" mov o0, v0\n for n\n add r1, v0, v0\n mov o0, r1\n .end")), true),
+        // A procedure before its caller: a backward transfer, which fuel could end.
+        (".proc f\n mov r1, v0\n mov o1, v0\n.end\n.proc main\n call f\n mov o0, r1\n end\n.end".into(), true),
+        (body(" cmp v0, lt, lt, v0\n ifc cmp.x\n mov o0, v0\n .else\n mov o0, v1\n .end"), true),
+        // Fuel could end a run in its loop, before it writes.
+        (
+            format!(
+                ".ivec n\n{}",
+                body(" for n\n nop\n .end\n cmp v0, lt, lt, v0\n ifc cmp.x\n mov o0, v0\n .else\n mov o0, v1\n .end")
+            ),
+            true,
+        ),
+        // An earlier vertex's value.
+        (body(" add r0, r0, v0\n mov o0, r0"), false),
+        (body(" mov o0, r0\n mov r0, v0"), false),
+        (body(" cmp v0, lt, lt, v0\n ifc cmp.x\n mov o0, v0\n .end"), false),
+        (body(" ifc cmp.x\n mov o0, v0\n .else\n mov o0, v1\n .end\n cmp v0, lt, lt, v0"), false),
+    ] {
+        let shbin = assemble(&source).unwrap_or_else(|error| panic!("{error:?}: {source}")).shbin;
+        assert_eq!(both(&shbin), [(independent, independent)], "{source}");
+    }
+}
+
+/// The cases in which tier 0 does not know what the proof finds.
+#[test]
+fn these_are_not_known() {
+    let flags = " mov r0, c[0]\n cmp c[0], lt, lt, r0\n ifc cmp.x\n mov o1, v0\n .end\n mov o0, v0";
+    let uniform = " ifu b\n mov o1, v0\n .end\n cmp v0, lt, lt, v0\n ifc cmp.x\n nop\n .end\n mov o0, v0";
+    // `r0.y` of an earlier vertex reaches `r1.y`, which nothing reads.
+    let dead = " mov r0.x, v0\n add r1.xy, r0, v0\n mov o0, r1.x\n mov r0, v0\n mov r1, v0";
+    for (name, body) in [("flags of uniforms", flags), ("a uniform and a flag decide", uniform), ("dead", dead)] {
+        let shbin =
+            assemble(&format!(".fvec c[1]\n.bool b\n.proc main\n{body}\n end\n.end")).expect("a good source").shbin;
+        assert_eq!(both(&shbin), [(false, true)], "{name}");
+    }
+}
+
+#[test]
+fn both_answers_agree_on_real_shaders() {
+    for (name, bytes) in corpus::files("shbin").unwrap_or_default() {
+        let shbin = Shbin::parse(&bytes).expect("a real file");
+        for (tier0, proved) in both(&shbin) {
+            assert_eq!(tier0, proved, "{name}");
+        }
+    }
+}
+
+/// Random programs: what tier 0 knows, the proof finds.
+#[cfg(feature = "fuzz")]
+#[test]
+fn it_knows_nothing_that_the_proof_denies() {
+    let mut known = 0;
+    for seed in 0..crate::testing::miri_or(20, 4_000) {
+        let case = crate::fuzz::generate::case_from_seed(seed, None, 1);
+        if case.entry.stage == Stage::Vertex && of_tier0(&case.program, case.entry) {
+            known += 1;
+            assert!(proved(&case.program, case.entry), "seed {seed}");
+        }
+    }
+    assert!(known > 0);
+}
