@@ -202,7 +202,8 @@ impl Coverage {
     }
 }
 
-/// The exit code, or `None` after `limit`; a signal is 128.
+/// The exit code, or `None` after `limit` of processor time, or 20 times that of waiting, so that
+/// other work on the machine doesn't count; a signal is 128.
 fn wait(mut child: Child, limit: Duration) -> Result<Option<i32>, String> {
     let start = Instant::now();
     let mut pause = Duration::from_millis(2);
@@ -210,11 +211,21 @@ fn wait(mut child: Child, limit: Duration) -> Result<Option<i32>, String> {
         if let Some(status) = child.try_wait().map_err(|e| e.to_string())? {
             return Ok(Some(status.code().unwrap_or(128)));
         }
-        if start.elapsed() > limit {
+        let waited = start.elapsed();
+        if waited > limit && processor_time(child.id()).unwrap_or(waited) > limit || waited > limit * 20 {
             let _ = (child.kill(), child.wait());
             return Ok(None);
         }
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(50));
     }
+}
+
+/// Of a running process, where the system has `/proc`: Linux counts in hundredths of a second.
+fn processor_time(process: u32) -> Option<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name of the command may hold spaces and parentheses; the rest is numbers.
+    let numbers: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let ticks: u64 = numbers.get(11)?.parse::<u64>().ok()? + numbers.get(12)?.parse::<u64>().ok()?;
+    Some(Duration::from_millis(10 * ticks))
 }
