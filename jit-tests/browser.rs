@@ -8,6 +8,7 @@
 mod devtools;
 #[path = "browser/explored.rs"]
 mod explored;
+mod extent;
 #[path = "browser/playground.rs"]
 mod playground;
 

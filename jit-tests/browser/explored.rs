@@ -2,6 +2,7 @@
 
 use crate::Folder;
 use crate::devtools::Browser;
+use crate::extent;
 use picajit::container::shbin::Shbin;
 use picajit::internals::explore::trace::{State, Values, states};
 use picajit::internals::generator;
@@ -57,7 +58,10 @@ fn assert_state(shown: &Value, expected: &[State]) {
 fn steps_back(mut browser: Browser) {
     let folder = Folder::new("steps");
     let mut longest = 0;
-    for file in builtins() {
+    if !extent::full() {
+        extent::announce("short form: every third built-in shader; PICAJIT_FULL=1 steps through all");
+    }
+    for file in builtins().into_iter().step_by(if extent::full() { 1 } else { 3 }) {
         let page = folder.explore(&file, &["--trace", "0,2,3", "--vertices", "5"]);
         browser.open(&page);
         let shbin = assemble(&std::fs::read_to_string(&file).unwrap()).unwrap().shbin;
@@ -103,6 +107,10 @@ fn opens_every_file(mut browser: Browser) {
             files.extend(found.map(|f| f.unwrap().path()).filter(|f| f.extension().is_some_and(|e| e == "shbin")))
         }
         Err(_) => eprintln!("skipped: the corpus, for there is no {}", corpus.display()),
+    }
+    if !extent::full() {
+        extent::announce("short form: every fourth page; PICAJIT_FULL=1 opens all");
+        files = files.into_iter().step_by(4).collect();
     }
     let (mut slowest, mut largest) = (Duration::ZERO, 0);
     for file in &files {
