@@ -4,6 +4,7 @@
 //! trials need the page that `.ci/playground` builds. With `PICAJIT_SCREENSHOTS` set to a folder,
 //! pictures are stored there.
 
+mod command;
 #[path = "browser/devtools.rs"]
 mod devtools;
 #[path = "browser/explored.rs"]
@@ -12,9 +13,9 @@ mod extent;
 #[path = "browser/playground.rs"]
 mod playground;
 
+use command::picajit;
 use libtest_mimic::{Arguments, Trial};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// A folder of one trial, removed at its end.
 pub struct Folder(PathBuf);
@@ -36,8 +37,7 @@ impl Folder {
     #[track_caller]
     fn explore(&self, file: &Path, args: &[&str]) -> PathBuf {
         let page = self.0.join("page.html");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_picajit"));
-        let output = command.arg("explore").arg(file).arg("-o").arg(&page).args(args).output().unwrap();
+        let output = picajit().arg("explore").arg(file).arg("-o").arg(&page).args(args).output().unwrap();
         assert!(output.status.success(), "{}: {}", file.display(), String::from_utf8_lossy(&output.stderr));
         page
     }

@@ -6,8 +6,10 @@ mod cli_explore;
 mod cli_fuzz;
 mod cli_lint;
 mod cli_profile;
+mod command;
 mod safety;
 
+use command::picajit;
 use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -44,16 +46,7 @@ impl Folder {
     }
 
     fn command(&self, args: &str) -> Command {
-        // `PICAJIT_RUNNER` is the emulator that runs a command of another CPU.
-        let picajit = env!("CARGO_BIN_EXE_picajit");
-        let mut command = match std::env::var_os("PICAJIT_RUNNER") {
-            Some(runner) => {
-                let mut command = Command::new(runner);
-                command.arg(picajit);
-                command
-            }
-            None => Command::new(picajit),
-        };
+        let mut command = picajit();
         command.current_dir(&self.0).args(args.split_whitespace());
         command
     }

@@ -4,10 +4,13 @@
 //! former to the real process and compares its answers. The editor waits for the answer to each
 //! request and for the diagnostics of each version. `BLESS=1` rewrites the server's lines.
 
+mod command;
+
+use command::picajit;
 use lsp_server::Message;
 use std::io::BufReader;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 /// The editor's messages, in order.
 fn sent(recording: &str) -> Vec<Message> {
@@ -40,17 +43,9 @@ fn line(mark: char, message: &Message) -> String {
     format!("{mark} {}\n", serde_json::to_string(message).expect("a message has string keys"))
 }
 
-/// The command with `arguments`. `PICAJIT_RUNNER` is the emulator that runs a command of another CPU.
+/// The language server that `arguments` start.
 fn server(arguments: &[&str]) -> Child {
-    const PICAJIT: &str = env!("CARGO_BIN_EXE_picajit");
-    let mut command = match std::env::var_os("PICAJIT_RUNNER") {
-        Some(runner) => {
-            let mut command = Command::new(runner);
-            command.arg(PICAJIT);
-            command
-        }
-        None => Command::new(PICAJIT),
-    };
+    let mut command = picajit();
     let pipes = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     pipes.spawn().expect("the command runs")
 }

@@ -45,10 +45,9 @@ fn size(complete: u64) -> u64 {
 /// Fewest programs whose statistics are checked.
 const CHECKED: u64 = 1_000;
 
-/// Executions of each opcode that a sweep of this size needs. BREAK is the rarest: fuel ends many
-/// loops before.
+/// Executions of each opcode that a sweep of this size needs.
 fn least_executions(programs: u64) -> u64 {
-    programs / 40
+    if programs >= 3_000 { 200 } else { programs / 25 }
 }
 
 /// The statistics of a sweep without divergence. A divergence is shrunk, printed, and fails the

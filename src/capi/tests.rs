@@ -1,3 +1,4 @@
+mod batches;
 mod fields;
 
 use super::*;
@@ -43,6 +44,13 @@ pub(super) fn shader(engine: *const PjEngine, code: &[u32], stage: u32) -> Resul
     if status == PJ_OK { Ok(shader) } else { Err((status, text(&message))) }
 }
 
+/// A batch of `count` vertices, AoS, of 16 registers each.
+pub(super) fn batch(inputs: *const c_void, outputs: *mut c_void, masks: (u16, u16), count: usize) -> PjBatch {
+    let ((input_mask, output_mask), struct_size) = (masks, size_of::<PjBatch>());
+    let (inputs, outputs) = (inputs.cast(), outputs.cast());
+    PjBatch { struct_size, count, inputs, outputs, input_mask, output_mask, ..PjBatch::ZERO }
+}
+
 /// The backend whose lookups compile, where there is native code.
 pub(super) const AT_ONCE: u32 = if cfg!(feature = "jit") { PJ_NATIVE_REQUIRED } else { PJ_NATIVE };
 
@@ -59,19 +67,7 @@ fn single_vertices_and_batches_run() {
         assert_eq!((unit.o[0][0], unit.o[0][1], unit.a0), ([3.0, 1.0, 2.0, 0.5], [6.0; 4], [3, 1]));
         let inputs: Vec<Registers> = (0..7).map(|n| [[n as f32; 4]; 16]).collect();
         let mut outputs = vec![[[-1.0; 4]; 16]; 7];
-        let batch = PjBatch {
-            struct_size: size_of::<PjBatch>(),
-            count: 7,
-            inputs: inputs.as_ptr().cast(),
-            outputs: outputs.as_mut_ptr().cast(),
-            input_mask: 1,
-            output_mask: 2,
-            input_stride: 0,
-            output_stride: 0,
-            preserve_unit: 0,
-            vertex_layout: 0,
-            ran: null_mut(),
-        };
+        let batch = batch(inputs.as_ptr().cast(), outputs.as_mut_ptr().cast(), (1, 2), 7);
         let u = from_mut(&mut *unit).cast();
         // SAFETY: all are valid.
         assert_eq!(unsafe { pj_run_batch(shader, u, c, &batch) }, PJ_END);
@@ -187,19 +183,7 @@ fn misuse_returns_a_status_with_a_message() {
     let (mut unit, mut uniforms) = (unit(), uniforms());
     let (u, c): (*mut c_void, *const c_void) =
         (from_mut(&mut *unit).cast(), from_mut(&mut *uniforms).cast_const().cast());
-    let batch = |inputs: *const c_void, outputs: *mut c_void, count| PjBatch {
-        struct_size: size_of::<PjBatch>(),
-        count,
-        inputs: inputs.cast(),
-        outputs: outputs.cast(),
-        input_mask: 1,
-        output_mask: 1,
-        input_stride: 0,
-        output_stride: 0,
-        preserve_unit: 0,
-        vertex_layout: 0,
-        ran: null_mut(),
-    };
+    let batch = |inputs, outputs, count| batch(inputs, outputs, (1, 1), count);
     let (mut memory, elsewhere) = (vec![[[0.0f32; 4]; 16]; 4], vec![[[0.0f32; 4]; 16]; 4]);
     let (m, e): (*mut c_void, *const c_void) = (memory.as_mut_ptr().cast(), elsewhere.as_ptr().cast());
     // SAFETY: the library detects each invalid pointer.
@@ -316,47 +300,6 @@ fn misaligned_results_are_errors() {
         pj_engine_free(engine);
     }
     assert_eq!(room, [0; 3]);
-}
-
-#[test]
-fn a_batch_reads_no_register_outside_of_its_masks() {
-    for backend in [PJ_NATIVE, AT_ONCE, PJ_INTERPRETER, PJ_ORACLE] {
-        let engine = engine(&PjOptions { backend, crosscheck: 1, ..PjOptions::DEFAULT }).expect("an engine");
-        let shader = shader(engine, &CODE, PJ_VERTEX).expect("a shader");
-        let (mut unit, mut uniforms) = (unit(), uniforms());
-        let (u, c) = (from_mut(&mut *unit).cast(), from_mut(&mut *uniforms).cast_const().cast());
-        // Uninitialised, as from malloc, except for the inputs in the mask.
-        let mut inputs = [const { MaybeUninit::<Registers>::uninit() }; 6];
-        let mut outputs = [const { MaybeUninit::<Registers>::uninit() }; 6];
-        for (n, input) in inputs.iter_mut().enumerate() {
-            // SAFETY: in bounds.
-            unsafe { input.as_mut_ptr().cast::<Vec4>().write([n as f32; 4]) };
-        }
-        let batch = PjBatch {
-            struct_size: size_of::<PjBatch>(),
-            count: 6,
-            inputs: inputs.as_ptr().cast(),
-            outputs: outputs.as_mut_ptr().cast(),
-            input_mask: 1,
-            output_mask: 2,
-            input_stride: 0,
-            output_stride: 0,
-            preserve_unit: 0,
-            vertex_layout: 0,
-            ran: null_mut(),
-        };
-        // SAFETY: all are valid, initialised as far as the masks require.
-        unsafe {
-            assert_eq!(pj_run_batch(shader, u, c, &batch), PJ_END);
-            pj_shader_release(shader);
-            pj_engine_free(engine);
-        }
-        for (n, output) in outputs.iter().enumerate() {
-            // SAFETY: the second register was written.
-            let o1 = unsafe { output.as_ptr().cast::<Vec4>().add(1).read() };
-            assert_eq!(o1, [2.0 * n as f32; 4]);
-        }
-    }
 }
 
 /// A host whose callback uses the engine that called it.
@@ -529,51 +472,6 @@ fn options_select_precision_and_fuel() {
     // 0 means 262,144, which takes Miri minutes.
     for (fuel, backend) in [(0, AT_ONCE), (1, AT_ONCE), (7, PJ_INTERPRETER)].into_iter().skip(miri_or(1, 0)) {
         assert_eq!(first_component(PjOptions { fuel, backend, ..PjOptions::DEFAULT }, &endless, 0.0).0, PJ_OUT_OF_FUEL);
-    }
-}
-
-#[test]
-fn a_batch_ends_at_the_first_vertex_that_runs_out_of_fuel() {
-    // `cmp c0, le, le, v0`, a jump to itself if `cmp.x`, and `end`.
-    let code = [0x17 << 27 | 3 << 24 | 3 << 21 | 0x20 << 12, 0x2C << 26 | 1 << 25 | 2 << 22 | 1 << 10, 0x22 << 26];
-    for backend in [PJ_NATIVE, AT_ONCE, PJ_INTERPRETER, PJ_ORACLE] {
-        let options = PjOptions { backend, fuel: 9, ..PjOptions::DEFAULT };
-        let engine = engine(&options).expect("an engine");
-        let shader = shader(engine, &code, PJ_VERTEX).expect("a shader");
-        let (mut unit, mut uniforms) = (unit(), uniforms());
-        uniforms.c[0] = [10.0; 4];
-        for (x, ran, exit) in [(0.0, 7, PJ_END), (7.0, 4, PJ_OUT_OF_FUEL), (10.0, 1, PJ_OUT_OF_FUEL)] {
-            for count in [1, 7] {
-                // Vertex n has n + x.
-                let inputs: Vec<Registers> = (0..7).map(|n| [[n as f32 + x; 4]; 16]).collect();
-                let (mut outputs, mut done): ([Registers; 7], _) = ([[[-1.0; 4]; 16]; 7], usize::MAX);
-                let batch = PjBatch {
-                    struct_size: size_of::<PjBatch>(),
-                    count,
-                    inputs: inputs.as_ptr().cast(),
-                    outputs: outputs.as_mut_ptr().cast(),
-                    input_mask: 1,
-                    output_mask: 1,
-                    input_stride: 0,
-                    output_stride: 0,
-                    preserve_unit: 0,
-                    vertex_layout: 0,
-                    ran: &mut done,
-                };
-                let (u, c) = (from_mut(&mut *unit).cast(), from_mut(&mut *uniforms).cast_const().cast());
-                // SAFETY: all are valid.
-                let got = unsafe { pj_run_batch(shader, u, c, &batch) };
-                let want = if ran <= count && exit != PJ_END { exit } else { PJ_END };
-                assert_eq!((got, done), (want, ran.min(count)), "{backend} {x} {count}");
-                let untouched = outputs.iter().filter(|o| o[0] == [-1.0; 4]).count();
-                assert_eq!(untouched, 7 - done, "{backend} {x} {count}: {:?}", outputs.map(|o| o[0]));
-            }
-        }
-        // SAFETY: the last uses.
-        unsafe {
-            pj_shader_release(shader);
-            pj_engine_free(engine);
-        }
     }
 }
 

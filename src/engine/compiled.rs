@@ -251,7 +251,7 @@ impl Compiled {
             let (tier0, graph) = (Tier0::default(), lock(&self.explored));
             match &*graph {
                 Some(explored) => tier0.kernel(explored.as_ref().ok(), &self.program, self.entry, &self.config),
-                None => tier0.explore(&self.program, self.entry, &self.config),
+                None => tier0.kernel_of_entry(&self.program, self.entry, &self.config),
             }
         })
     }

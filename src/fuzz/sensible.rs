@@ -397,7 +397,7 @@ impl Writer<'_, '_> {
 
     /// Leaves a loop, mostly under a condition.
     fn leave(&mut self) {
-        let inst = if self.choices.percent(30) { Inst::Break } else { Inst::Breakc { cond: self.cond() } };
+        let inst = if self.choices.percent(60) { Inst::Break } else { Inst::Breakc { cond: self.cond() } };
         self.put(inst);
     }
 

@@ -227,8 +227,10 @@ impl Stats {
     /// enough programs with each of [`TRAITS`].
     pub fn check(&self, each_opcode: u64) -> Result<(), String> {
         for (row, count) in self.opcodes() {
-            if count < each_opcode || percent(count, self.executed()) < LEAST_SHARE {
-                return Err(format!("{} was executed {count} times, fewer than {each_opcode}\n{self}", row.mnemonic));
+            let share = percent(count, self.executed());
+            if count < each_opcode || share < LEAST_SHARE {
+                let least = format!("at least {each_opcode} and {LEAST_SHARE} %");
+                return Err(format!("{} was executed {count} times, {share:.3} %, not {least}\n{self}", row.mnemonic));
             }
         }
         if self.undefined == 0 {

@@ -55,19 +55,12 @@ impl Report {
 
     /// Notes how runs of the vertex unit ended.
     pub(super) fn note_vertices(&mut self, exit: Exit) {
-        note(&mut self.vertex_exit, exit);
+        self.vertex_exit = self.vertex_exit.and_then(exit);
     }
 
     /// Notes how a run of the geometry unit ended.
     pub(super) fn note_geometry(&mut self, exit: Exit) {
-        note(&mut self.geometry_exit, exit);
-    }
-}
-
-/// Keeps the first exit that is not [`Exit::End`], unless a later one ends the draw.
-fn note(kept: &mut Exit, exit: Exit) {
-    if exit == Exit::Fuel || *kept == Exit::End {
-        *kept = exit;
+        self.geometry_exit = self.geometry_exit.and_then(exit);
     }
 }
 

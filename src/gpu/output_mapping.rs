@@ -7,12 +7,8 @@
 //! This file must not know the registers of the GPU.
 
 use super::vertex_format::VertexFormat;
-use crate::isa::numeric::Precision;
 use crate::semantics::{OutputMap, OutputSelection, SEMANTICS, Semantics};
 use crate::state::{Registers, Vec4};
-
-/// Rows from which counting them, which divides, costs less than it saves.
-const MANY: usize = 16;
 
 /// An output map, prepared for a draw.
 #[derive(Clone, Debug)]
@@ -29,7 +25,7 @@ impl OutputMapping {
     /// interpolates (observed on hardware, by yuriks).
     pub(super) fn apply(&self, outputs: &Registers) -> Semantics {
         let mut semantics = self.0.apply(outputs);
-        semantics[COLOUR].iter_mut().for_each(|c| *c = Precision::F32.min(c.abs(), 1.0));
+        semantics[COLOUR].iter_mut().for_each(|c| *c = clamped(*c));
         semantics
     }
 }
@@ -117,29 +113,19 @@ impl Move {
         vertex_stride: usize,
     ) {
         let [register, component, offset] = [self.register, self.component, self.offset].map(usize::from);
-        let map = |outputs: &[Vec4], vertex: &mut [f32]| {
+        let rows = outputs.chunks_exact(output_stride).zip(vertices.chunks_exact_mut(vertex_stride));
+        for (outputs, vertex) in rows {
             let from = outputs[register][component..].first_chunk::<COUNT>();
             let to = vertex[offset..].first_chunk_mut::<COUNT>();
             if let (Some(from), Some(to)) = (from, to) {
                 // Not `array::map`, which is not always inlined.
                 to.iter_mut().zip(from).for_each(|(to, c)| *to = if CLAMP { clamped(*c) } else { *c });
             }
-        };
-        if outputs.len() >= MANY * output_stride {
-            let rows = outputs.chunks_exact(output_stride).zip(vertices.chunks_exact_mut(vertex_stride));
-            return rows.for_each(|(outputs, vertex)| map(outputs, vertex));
-        }
-        let (mut outputs, mut vertices) = (outputs, vertices);
-        while let (Some((from, more)), Some((to, room))) =
-            (outputs.split_at_checked(output_stride), std::mem::take(&mut vertices).split_at_mut_checked(vertex_stride))
-        {
-            map(from, to);
-            (outputs, vertices) = (more, room);
         }
     }
 }
 
-/// As in [`OutputMapping::apply`]: the magnitude, at most 1, and 1 for a NaN.
+/// The magnitude of a colour, at most 1, and 1 for a NaN.
 ///
 /// Magnitudes have the order of their bits, and every NaN is above 1. A comparison of floats may become
 /// an instruction for minima, which returns NaN for a signalling NaN on 64-bit Arm.

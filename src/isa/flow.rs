@@ -28,6 +28,15 @@ pub enum Exit {
     PastEnd = 3,
 }
 
+impl Exit {
+    /// How runs in order ended, `self` before `next`: [`Exit::Fuel`] if one ran out of fuel, otherwise
+    /// the first that is not [`Exit::End`].
+    #[inline]
+    pub(crate) fn and_then(self, next: Exit) -> Exit {
+        if next == Exit::Fuel || self == Exit::End { next } else { self }
+    }
+}
+
 /// A bounded stack that forgets its oldest entry when pushed while full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ring<T, const N: usize> {
@@ -316,6 +325,15 @@ mod tests {
         s.step(1, Action::Loop { last: 5 });
         assert_eq!(s.step(5, Action::Next), Next::LoopEnd { again: 2, exit: 6 });
         assert!(s.leave_loop(), "the outer loop stays open");
+    }
+
+    #[test]
+    fn runs_end_like_the_first_that_is_not_end_or_without_fuel() {
+        let [end, fuel, hang, past] = [Exit::End, Exit::Fuel, Exit::BreakOutsideLoop, Exit::PastEnd];
+        for (first, second, both) in [(end, end, end), (end, hang, hang), (hang, end, hang), (hang, past, hang)] {
+            assert_eq!(first.and_then(second), both);
+        }
+        assert!([end, fuel, hang, past].iter().all(|e| (e.and_then(fuel), fuel.and_then(*e)) == (fuel, fuel)));
     }
 
     #[test]

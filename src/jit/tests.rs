@@ -1,6 +1,7 @@
 //! Native kernels: deoptimisation, missing memory, hosts' memory, panicking emitters, printed
 //! stages.
 
+mod aos_outputs;
 mod batches;
 mod budget;
 mod codegen_quality;

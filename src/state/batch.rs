@@ -66,14 +66,12 @@ impl BatchExit {
         self.goes_on()
     }
 
-    /// Counts vertices of which none ran out of fuel; `exit` is their first one that is not
-    /// [`Exit::End`].
+    /// Counts vertices that ran, and how they ended ([`Exit::and_then`]). None but the last one ran out
+    /// of fuel.
     #[inline]
     pub(crate) fn count_group(&mut self, exit: Exit, vertices: usize) {
         self.ran += vertices;
-        if exit == Exit::Fuel || self.exit == Exit::End {
-            self.exit = exit;
-        }
+        self.exit = self.exit.and_then(exit);
     }
 
     /// Whether no vertex has run out of fuel.

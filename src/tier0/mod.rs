@@ -63,7 +63,7 @@ impl Tier0 {
     }
 
     /// The kernel of an entry.
-    pub(crate) fn explore(&self, program: &Program, entry: Entry, config: &Config) -> Tier0Kernel {
+    pub(crate) fn kernel_of_entry(&self, program: &Program, entry: Entry, config: &Config) -> Tier0Kernel {
         let explored = Explored::new(program, entry, Limits::default().states).ok();
         self.kernel(explored.as_ref(), program, entry, config)
     }
@@ -92,7 +92,7 @@ impl Backend for Tier0 {
     }
 
     fn compile(&self, program: &Arc<Program>, entry: Entry, config: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
-        Ok(Arc::new(self.explore(program, entry, config)))
+        Ok(Arc::new(self.kernel_of_entry(program, entry, config)))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Bytes of one attribute of many vertices -> one input register of each.
 //!
-//! One loop per format and number of components, without branches that depend on either. This file
-//! must not know arrays.
+//! One loop per format, without branches. It takes four components; a mask sets those that the
+//! attribute lacks. This file must not know arrays.
 
 use super::Selection;
 use crate::state::Vec4;

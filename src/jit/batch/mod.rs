@@ -484,17 +484,19 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
                 }
                 uniform => uniform,
             },
-            BranchTest::AtLeast(v, least) => match self.scalar(v) {
-                BatchValue::Divergent(v) => {
-                    let least = self.clif().vector(types::I32X4, [least; 4]);
-                    BatchValue::Divergent(self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, v, least))
+            BranchTest::AtLeast(v, least) => {
+                let at_least = IntCC::UnsignedGreaterThanOrEqual;
+                match self.scalar(v) {
+                    BatchValue::Divergent(v) => {
+                        let least = self.clif().vector(types::I32X4, [least; 4]);
+                        BatchValue::Divergent(self.b.ins().icmp(at_least, v, least))
+                    }
+                    BatchValue::Uniform(v) => {
+                        BatchValue::Uniform(self.b.ins().icmp_imm_u(at_least, v, i64::from(least)))
+                    }
+                    _ => unreachable!("verified: an integer"),
                 }
-                BatchValue::Uniform(v) => {
-                    let cc = IntCC::UnsignedGreaterThanOrEqual;
-                    BatchValue::Uniform(self.b.ins().icmp_imm_u(cc, v, i64::from(least)))
-                }
-                _ => unreachable!("verified: an integer"),
-            },
+            }
             BranchTest::Flags { cond: Cond { op: CondOp::X, ref_x, .. }, x, .. } => self.flag(x, ref_x),
             BranchTest::Flags { cond: Cond { op: CondOp::Y, ref_y, .. }, y, .. } => self.flag(y, ref_y),
             BranchTest::Flags { cond: Cond { op, ref_x, ref_y }, x, y } => {

@@ -8,7 +8,7 @@ use crate::isa::Stage;
 use crate::testing::corpus;
 
 fn of_tier0(program: &Program, entry: Entry) -> bool {
-    Tier0::default().explore(program, entry, &Config::default()).has_independent_vertices()
+    Tier0::default().kernel_of_entry(program, entry, &Config::default()).has_independent_vertices()
 }
 
 /// The proof, which tells values apart.

@@ -1,0 +1,66 @@
+//! Which registers a batch takes, and where it ends.
+
+use super::*;
+
+#[test]
+fn a_batch_reads_no_register_outside_of_its_masks() {
+    for backend in [PJ_NATIVE, AT_ONCE, PJ_INTERPRETER, PJ_ORACLE] {
+        let engine = engine(&PjOptions { backend, crosscheck: 1, ..PjOptions::DEFAULT }).expect("an engine");
+        let shader = shader(engine, &CODE, PJ_VERTEX).expect("a shader");
+        let (mut unit, mut uniforms) = (unit(), uniforms());
+        let (u, c) = (from_mut(&mut *unit).cast(), from_mut(&mut *uniforms).cast_const().cast());
+        // Uninitialised, as from malloc, except for the inputs in the mask.
+        let mut inputs = [const { MaybeUninit::<Registers>::uninit() }; 6];
+        let mut outputs = [const { MaybeUninit::<Registers>::uninit() }; 6];
+        for (n, input) in inputs.iter_mut().enumerate() {
+            // SAFETY: in bounds.
+            unsafe { input.as_mut_ptr().cast::<Vec4>().write([n as f32; 4]) };
+        }
+        let batch = batch(inputs.as_ptr().cast(), outputs.as_mut_ptr().cast(), (1, 2), 6);
+        // SAFETY: all are valid, initialised as far as the masks require.
+        unsafe {
+            assert_eq!(pj_run_batch(shader, u, c, &batch), PJ_END);
+            pj_shader_release(shader);
+            pj_engine_free(engine);
+        }
+        for (n, output) in outputs.iter().enumerate() {
+            // SAFETY: the second register was written.
+            let o1 = unsafe { output.as_ptr().cast::<Vec4>().add(1).read() };
+            assert_eq!(o1, [2.0 * n as f32; 4]);
+        }
+    }
+}
+
+#[test]
+fn a_batch_ends_at_the_first_vertex_that_runs_out_of_fuel() {
+    // `cmp c0, le, le, v0`, a jump to itself if `cmp.x`, and `end`.
+    let code = [0x17 << 27 | 3 << 24 | 3 << 21 | 0x20 << 12, 0x2C << 26 | 1 << 25 | 2 << 22 | 1 << 10, 0x22 << 26];
+    for backend in [PJ_NATIVE, AT_ONCE, PJ_INTERPRETER, PJ_ORACLE] {
+        let options = PjOptions { backend, fuel: 9, ..PjOptions::DEFAULT };
+        let engine = engine(&options).expect("an engine");
+        let shader = shader(engine, &code, PJ_VERTEX).expect("a shader");
+        let (mut unit, mut uniforms) = (unit(), uniforms());
+        uniforms.c[0] = [10.0; 4];
+        for (x, ran, exit) in [(0.0, 7, PJ_END), (7.0, 4, PJ_OUT_OF_FUEL), (10.0, 1, PJ_OUT_OF_FUEL)] {
+            for count in [1, 7] {
+                // Vertex n has n + x.
+                let inputs: Vec<Registers> = (0..7).map(|n| [[n as f32 + x; 4]; 16]).collect();
+                let (mut outputs, mut done): ([Registers; 7], _) = ([[[-1.0; 4]; 16]; 7], usize::MAX);
+                let (from, to) = (inputs.as_ptr().cast(), outputs.as_mut_ptr().cast());
+                let batch = PjBatch { ran: &mut done, ..batch(from, to, (1, 1), count) };
+                let (u, c) = (from_mut(&mut *unit).cast(), from_mut(&mut *uniforms).cast_const().cast());
+                // SAFETY: all are valid.
+                let got = unsafe { pj_run_batch(shader, u, c, &batch) };
+                let want = if ran <= count && exit != PJ_END { exit } else { PJ_END };
+                assert_eq!((got, done), (want, ran.min(count)), "{backend} {x} {count}");
+                let untouched = outputs.iter().filter(|o| o[0] == [-1.0; 4]).count();
+                assert_eq!(untouched, 7 - done, "{backend} {x} {count}: {:?}", outputs.map(|o| o[0]));
+            }
+        }
+        // SAFETY: the last uses.
+        unsafe {
+            pj_shader_release(shader);
+            pj_engine_free(engine);
+        }
+    }
+}
