@@ -181,12 +181,16 @@ impl Assembler {
         (self.count, self.oldest) = (vertices.len(), 0);
     }
 
-    /// Saves the incomplete primitive. `vertex` gives the vertices by number.
-    pub(super) fn save(&self, assembly: &mut Assembly, mut vertex: impl FnMut(u32) -> Semantics) {
-        let old = (assembly.pending() > 0).then_some(assembly.vertices);
+    /// Saves the incomplete primitive. `vertex` stores the vertices by number.
+    pub(super) fn save(&self, assembly: &mut Assembly, mut vertex: impl FnMut(u32, &mut Semantics)) {
+        let carried = assembly.pending();
+        // Vertices exchange places.
+        let old = (carried > 0).then_some(assembly.vertices);
         for (to, &id) in assembly.vertices.iter_mut().zip(&self.pending[..self.count]) {
-            let carried = old.as_ref().and_then(|old| old[..assembly.count.min(2).into()].get(id as usize));
-            *to = carried.copied().unwrap_or_else(|| vertex(id));
+            match old.as_ref().and_then(|old| old[..carried].get(id as usize)) {
+                Some(old) => *to = *old,
+                None => vertex(id, to),
+            }
         }
         (assembly.count, assembly.oldest) = (self.count as u8, self.oldest);
     }
@@ -230,7 +234,7 @@ mod tests {
                     let triangles = &mut Vec::new();
                     got.extend(assembler.add(ids, triangles).iter().map(|t| t.map(at)));
                 }
-                assembler.save(&mut assembly, at);
+                assembler.save(&mut assembly, |id, to| *to = at(id));
                 start = end;
             }
             assert_eq!(got, want, "{topology:?} split at {split}");

@@ -331,7 +331,7 @@ impl<'a> ActiveDraw<'a> {
                     StreamItem::Count(_) => None,
                 }));
                 self.report.triangles += rows.send(stride, carried, &mut assembler, ids, SLOTS + BATCH, self.sink);
-                assembler.save(assembly, |id| mapping.apply(&outputs[id as usize - carried]));
+                assembler.save(assembly, |id, to| *to = mapping.apply(&outputs[id as usize - carried]));
             }
             Some(unit) => {
                 let (report, sink) = (&mut self.report, &mut *self.sink);

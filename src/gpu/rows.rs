@@ -6,7 +6,6 @@
 use super::Sink;
 use super::assembly::{Assembler, Assembly, Topology};
 use super::output_mapping::OutputPlan;
-use crate::semantics::Semantics;
 use std::ops::Range;
 
 /// Rows for the vertices of an incomplete primitive.
@@ -80,8 +79,8 @@ impl VertexRows {
         triangles.len() as u64
     }
 
-    /// The vertex of a row in the default format.
-    pub(super) fn semantics(&self, row: usize) -> Semantics {
-        self.numbers[(CARRIED + row) * crate::semantics::SEMANTICS..].first_chunk().copied().expect("a mapped row")
+    /// A row.
+    pub(super) fn row(&self, stride: usize, row: usize) -> &[f32] {
+        &self.numbers[(CARRIED + row) * stride..][..stride]
     }
 }

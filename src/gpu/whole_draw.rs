@@ -22,9 +22,10 @@ use crate::engine::Shader;
 use crate::isa::{REGS, Stage};
 use crate::state::{Batch, BatchExit, Exit, Registers, Vec4, VertexLayout, Vertices, VerticesMut};
 
-/// Vertices that run together: enough to amortise the call, few enough for the first cache. A
-/// multiple of three, so that lists of triangles are not split.
-const CHUNK: usize = 252;
+/// Vertices that run together: enough to amortise the call, few enough that inputs, outputs and rows
+/// fit into a first cache of 32 KiB. A multiple of three, so that lists of triangles are not split,
+/// and of a group.
+const CHUNK: usize = 144;
 /// Indices that are assembled together; a multiple of three.
 const INDICES: usize = 12 << 10;
 
@@ -216,9 +217,9 @@ impl<'a> WholeDraw<'a> {
             (sequence.len()..chunk + carried).for_each(|id| sequence.push(id as u32));
             let numbers = &sequence[carried..carried + n];
             self.report.triangles += rows.send(stride, carried, &mut assembler, numbers, n, self.sink);
-            assembler.save(assembly, |id| match id as usize - carried {
-                row if outputs_plan.is_default => rows.semantics(row),
-                row => mapping.apply(&unpacked(&outputs[row * self.output_stride..][..self.output_stride])),
+            assembler.save(assembly, |id, to| match id as usize - carried {
+                row if outputs_plan.is_default => to.copy_from_slice(rows.row(stride, row)),
+                row => *to = mapping.apply(&unpacked(&outputs[row * self.output_stride..][..self.output_stride])),
             });
             if self.report.ended() {
                 break;
@@ -315,13 +316,13 @@ impl<'a> WholeDraw<'a> {
             false => Selection::From(id as u64),
         };
         if let Some(assembler) = pending {
-            assembler.save(assembly, |id| match id as usize - carried {
-                row if outputs_plan.is_default => rows.semantics(row),
+            assembler.save(assembly, |id, to| match id as usize - carried {
+                row if outputs_plan.is_default => to.copy_from_slice(rows.row(stride, row)),
                 row => {
                     // Its outputs are not kept. The vertex gives the same again.
                     let outputs = &mut outputs[..output_stride];
                     run(vertex(row), 1, outputs);
-                    mapping.apply(&unpacked(outputs))
+                    *to = mapping.apply(&unpacked(outputs));
                 }
             });
         }
