@@ -45,6 +45,8 @@ const VERTICES: usize = 256;
 const FEWEST_CALLS: usize = 32;
 /// Sizes of batches. The last one is compared with the kernel's own batch.
 const BATCHES: [usize; 4] = [1, 2, 4, 64];
+/// Vertices that an invocation of the programs of [`emissions`] emits.
+const EMITTED: usize = 32;
 /// Code words of a game's memory.
 const MEMORY_WORDS: usize = 512;
 
@@ -172,12 +174,13 @@ impl<'a> Subject<'a> {
             let mut places = work.places();
             let kept = if preserve_unit { " kept" } else { "" };
             let (mut over, mut c_over) = (Over::Times(raw, count), Over::Times(c_raw, count));
+            let stride = Vertices::stride_for(work.output_mask);
             if count == 64 {
                 let (kernel, mut places) = (kernel.clone(), work.places());
                 let own = batches.add("", Over::Nothing, move || {
                     let unit = &mut *memory.unit.borrow_mut();
                     timed(calls(count), || {
-                        let mut batch = rust_batch(work, vertices, &mut places, preserve_unit);
+                        let mut batch = rust_batch(work, vertices, &mut places, stride, preserve_unit);
                         kernel.run_batch(black_box(&memory.uniforms), unit, &mut batch, &mut NoEmitter).exit as i32
                     })
                 });
@@ -187,7 +190,7 @@ impl<'a> Subject<'a> {
             batches.add(format!("{count}{kept}"), over, move || {
                 let unit = &mut *memory.unit.borrow_mut();
                 timed(calls(count), || {
-                    let mut batch = rust_batch(work, vertices, &mut places, preserve_unit);
+                    let mut batch = rust_batch(work, vertices, &mut places, stride, preserve_unit);
                     shader.run_batch(black_box(&memory.uniforms), unit, &mut batch).exit as i32
                 })
             });
@@ -201,7 +204,7 @@ impl<'a> Subject<'a> {
                     input_mask: work.input_mask,
                     output_mask: work.output_mask,
                     input_stride: Vertices::stride_for(work.input_mask) as u16,
-                    output_stride: Vertices::stride_for(work.output_mask) as u16,
+                    output_stride: stride as u16,
                     preserve_unit: preserve_unit.into(),
                     vertex_layout: capi::PJ_AOS,
                     ran: std::ptr::null_mut(),
@@ -291,6 +294,55 @@ impl<'a> Subject<'a> {
     }
 }
 
+/// What an EMIT costs over the stores of its vertex, through the host's buffer.
+fn emissions(engine: *mut PjEngine, rounds: usize) {
+    let vertex = PjEmitted { outputs: [[0.5; 4]; 16], vertex: 1, primitive: 0, winding: 0, reserved: 0 };
+    let mut emitted = vec![vertex; EMITTED];
+    let vertices = emitted.as_mut_ptr();
+    let (mut unit, uniforms) =
+        (Box::new([0u8; size_of::<PjUnit>() + 16]), Box::new([0u8; size_of::<PjUniforms>() + 16]));
+    let unit: *mut c_void = unit.as_mut_ptr().map_addr(|at| at.next_multiple_of(16)).cast();
+    let uniforms: *const c_void = uniforms.as_ptr().map_addr(|at| at.next_multiple_of(16)).cast();
+    let mut doors = Doors::default();
+    let mut invocation = |count: usize| {
+        let body = "    setemit 1\n    emit\n".repeat(count);
+        let source = format!(".gsh point c0\n.out o position\n.proc main\n    mov o, v0\n{body}    end\n.end\n");
+        let shbin = picajit::text::assemble(&source).expect("a geometry program").shbin;
+        let program = shbin.program().expect("fewer words than the limit");
+        let shader = c_shader_of(engine, &program, shbin.dvles[0].entry());
+        let name = format!("{count} EMITs");
+        doors.add(name, Over::Nothing, move || {
+            timed(VERTICES, || {
+                let mut buffer = PjEmitBuffer {
+                    struct_size: size_of::<PjEmitBuffer>(),
+                    vertices,
+                    capacity: EMITTED,
+                    count: 0,
+                    full: Some(read_triangles),
+                    user: null_mut(),
+                };
+                // SAFETY: all pointers are valid, and no other code uses them.
+                let exit = unsafe { capi::pj_run_geometry(shader, unit, black_box(uniforms), &mut buffer) };
+                exit | i32::from(buffer.count != count)
+            })
+        })
+    };
+    let none = invocation(0);
+    invocation(EMITTED);
+    doors.add("stores", Over::Nothing, || {
+        timed(VERTICES, || {
+            // SAFETY: the vertices of the buffer, which no other code uses now.
+            let emitted = unsafe { std::slice::from_raw_parts_mut(vertices, EMITTED) };
+            emitted.iter_mut().for_each(|to| *to = *black_box(&vertex));
+            black_box(emitted);
+            0
+        })
+    });
+    let ns: Vec<f64> = doors.measure(rounds).into_iter().map(|(_, ns)| ns).collect();
+    let [emit, stores] = [ns[none + 1] - ns[none], ns[none + 2]].map(|ns| ns / EMITTED as f64);
+    println!("EMIT through a buffer: {emit:.1} ns, of which the stores of a vertex take {stores:.1} ns\n");
+}
+
 /// The raw kernel: machine code through its pointer.
 fn raw(pair: DirectCall, (unit, uniforms): (*mut c_void, *const c_void)) -> impl FnMut() -> f64 {
     // SAFETY: the shader is held, and its code stays: no run of this bench deoptimises.
@@ -345,8 +397,15 @@ fn c_pair(shader: *mut PjShader) -> DirectCall {
     }
 }
 
-fn rust_batch<'b>(work: &Workload, inputs: Vertices<'b>, places: &'b mut [Vec4], preserve_unit: bool) -> Batch<'b> {
-    let outputs = VerticesMut::packed(places, Vertices::stride_for(work.output_mask), inputs.len());
+/// A batch as a host makes it for each call. `stride`: registers of a vertex's outputs.
+fn rust_batch<'b>(
+    work: &Workload,
+    inputs: Vertices<'b>,
+    places: &'b mut [Vec4],
+    stride: usize,
+    preserve_unit: bool,
+) -> Batch<'b> {
+    let outputs = VerticesMut::packed(places, stride, inputs.len());
     Batch {
         inputs,
         outputs: outputs.expect("there are as many"),
@@ -492,6 +551,7 @@ fn main() {
         lookups.rows.push((name, subject.lookup_doors().measure(rounds)));
     }
     [&single, &batches, &geometry, &lookups].into_iter().for_each(Table::print);
+    emissions(c_engine, rounds);
     explorations(rounds.min(301));
     if let Some(file) = std::env::args().skip_while(|a| a != "--plot").nth(1) {
         draw(&single, &batches, &geometry, &file);
