@@ -85,7 +85,7 @@ mod whole_draw;
 
 pub use assembly::{Assembly, Topology};
 pub use cache::{NoCache, RoundRobin, VertexCache};
-pub use commands::{Commands, Write};
+pub use commands::{Commands, ListExit, Write};
 pub use draw::Report;
 pub use fetch::{Memory, Regions};
 pub use geometry::{GeometryInput, GeometryMode};
@@ -392,11 +392,14 @@ impl Gpu {
     }
 
     /// Executes a command list: writes its registers and draws. Consecutive vertices of immediate
-    /// mode are drawn together. Execution ends with the list; the host handles jumps to other
-    /// lists.
-    pub fn execute(&mut self, list: &[u32], host: &mut impl Host) {
+    /// mode are drawn together. Execution ends with the list, or before the next write if the engine
+    /// is cancelled. The host handles jumps to other lists.
+    pub fn execute(&mut self, list: &[u32], host: &mut impl Host) -> ListExit {
         let mut pending = Vec::new();
         for write in Commands::new(list) {
+            if self.engine.is_cancelled() {
+                return ListExit::Cancelled;
+            }
             if !matches!(write.id, registers::FIXEDATTRIB_DATA0..=registers::FIXEDATTRIB_DATA2) {
                 self.draw_pending(&mut pending, host);
             }
@@ -409,6 +412,10 @@ impl Gpu {
             }
         }
         self.draw_pending(&mut pending, host);
+        match self.engine.is_cancelled() {
+            true => ListExit::Cancelled,
+            false => ListExit::End,
+        }
     }
 
     fn draw_pending(&mut self, pending: &mut Vec<Attributes>, host: &mut impl Host) {

@@ -9,9 +9,13 @@ mod state;
 mod types;
 
 use super::arguments::check_pointer;
-use super::{Fault, PJ_OK, PjEngine, catch_panics, deref, input_slice, out_pointer, read_sized, write_sized};
+use super::{
+    Fault, PJ_CANCELLED, PJ_OK, PjEngine, catch_panics, deref, input_slice, out_pointer, read_sized, write_sized,
+};
 use crate::gpu::cache::Lookup;
-use crate::gpu::{Attributes, Draw, Effect, Gpu, Host, NoCache, Report, RoundRobin, TriangleSink, VertexCache, Write};
+use crate::gpu::{
+    Attributes, Draw, Effect, Gpu, Host, ListExit, NoCache, Report, RoundRobin, TriangleSink, VertexCache, Write,
+};
 use crate::semantics::Semantics;
 use crate::state::{Registers, Vec4};
 pub use guest_draw::pj_gpu_draw;
@@ -408,8 +412,10 @@ pub unsafe extern "C" fn pj_gpu_execute(
         let triangles = TriangleCallback { triangle: host.triangle.ok_or(Fault::Null)?, user: host.user };
         let draw = host.draw.ok_or(Fault::Null)?;
         let mut calls = HostCallbacks { owner, handle: gpu, triangles, draw, wrote: host.wrote };
-        guard.get().execute(list, &mut calls);
-        Ok(PJ_OK)
+        Ok(match guard.get().execute(list, &mut calls) {
+            ListExit::End => PJ_OK,
+            ListExit::Cancelled => PJ_CANCELLED,
+        })
     })
 }
 

@@ -6,6 +6,7 @@
 use super::{Event, EventHandler, lock};
 use crate::diff::{self, NamedKernel, Work};
 use crate::kernel::Kernel;
+use crate::kernel::cancel::CancelFlag;
 use crate::program::Entry;
 use crate::state::{Batch, Uniforms, Unit};
 use std::sync::Mutex;
@@ -18,6 +19,7 @@ pub(super) struct Crosscheck {
     runs: AtomicU64,
     difference: Mutex<Option<String>>,
     events: EventHandler,
+    cancel: CancelFlag,
 }
 
 /// The kernels to compare.
@@ -34,9 +36,9 @@ const SAMPLE: usize = 16;
 
 impl Crosscheck {
     /// Compares the first of every `interval` runs of `entry`.
-    pub(super) fn new(entry: Entry, interval: u32, events: EventHandler) -> Crosscheck {
+    pub(super) fn new(entry: Entry, interval: u32, events: EventHandler, cancel: &CancelFlag) -> Crosscheck {
         let (runs, difference) = Default::default();
-        Crosscheck { entry, interval: interval.into(), runs, difference, events }
+        Crosscheck { entry, interval: interval.into(), runs, difference, events, cancel: cancel.clone() }
     }
 
     /// A description of the first difference.
@@ -66,6 +68,9 @@ impl Crosscheck {
         let step = usize::try_from(self.interval).unwrap_or(usize::MAX).max(SAMPLE);
         let Ok(first) = usize::try_from(first) else { return };
         for n in (first..count).step_by(step) {
+            if self.cancel.is_set() {
+                return;
+            }
             let mut inputs = [[[0.0; 4]; 16]; SAMPLE];
             let vertices = n..count.min(n + SAMPLE);
             let (input_mask, output_mask) = (batch.inputs_taken(), batch.outputs_wanted());

@@ -8,6 +8,7 @@ use crate::testing::miri_or;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+mod cancel;
 mod direct_call;
 mod endless;
 #[cfg(feature = "jit")]

@@ -18,6 +18,16 @@ pub struct Write {
     pub mask: u8,
 }
 
+/// How the execution of a command list ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListExit {
+    /// With the last word.
+    End,
+    /// The engine is cancelled. The registers of the units are unspecified, and the last draw may be
+    /// incomplete.
+    Cancelled,
+}
+
 /// The writes of a command list.
 #[derive(Clone, Debug)]
 pub struct Commands<'a> {

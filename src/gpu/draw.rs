@@ -11,9 +11,9 @@ use super::configuration::DrawConfiguration;
 use super::geometry::{Geometry, GeometryContext, GeometryInput, GeometryMode};
 use super::rows::VertexRows;
 use super::{Attributes, Gpu, Sink, State};
-use crate::engine::Shader;
+use crate::engine::{Engine, Shader};
 use crate::isa::{REGS, Stage};
-use crate::state::{Batch, BatchExit, Exit, Registers, VertexLayout};
+use crate::state::{Batch, Exit, Registers, VertexLayout};
 use std::borrow::Borrow;
 
 /// Vertices that run together: enough to amortise the call, few enough for a second-level cache.
@@ -35,22 +35,31 @@ pub struct Report {
     pub dropped: u64,
     /// Triangles that the sink received.
     pub triangles: u64,
-    /// [`Exit::Fuel`] if a vertex ran out of fuel: the draw ends there. Otherwise [`Exit::End`], or
-    /// the first other exit of the vertex program.
+    /// [`Exit::Fuel`] if a vertex ran out of fuel: the draw ends there. [`Exit::Cancelled`] if the
+    /// engine is cancelled: the draw ends with the last vertex that is known to be complete.
+    /// Otherwise [`Exit::End`], or the first other exit of the vertex program.
     pub vertex_exit: Exit,
     /// The same of the geometry program, whose runs a draw ends at likewise.
     pub geometry_exit: Exit,
 }
 
 impl Report {
-    /// Whether a run of either unit ran out of fuel, which ends the draw.
+    /// Whether the draw ends: a run of either unit ran out of fuel, or was cancelled.
     pub(super) fn ended(&self) -> bool {
-        self.vertex_exit == Exit::Fuel || self.geometry_ended()
+        self.vertex_exit.ends_batch() || self.geometry_ended()
     }
 
-    /// Whether a run of the geometry unit ran out of fuel: it takes no further vertex.
+    /// Whether the geometry unit takes no further vertex: a run ran out of fuel, or was cancelled.
     pub(super) fn geometry_ended(&self) -> bool {
-        self.geometry_exit == Exit::Fuel
+        self.geometry_exit.ends_batch()
+    }
+
+    /// Whether the draw ends between two batches.
+    pub(super) fn ends_now(&mut self, engine: &Engine) -> bool {
+        if engine.is_cancelled() {
+            self.note_vertices(Exit::Cancelled);
+        }
+        self.ended()
     }
 
     /// Notes how runs of the vertex unit ended.
@@ -161,6 +170,7 @@ pub(super) struct ActiveDraw<'a> {
     state: &'a mut State,
     scratch: &'a mut Scratch,
     sink: &'a mut dyn Sink,
+    engine: &'a Engine,
     shader: Shader,
     /// The `v` register of each attribute.
     registers: [u8; REGS],
@@ -193,6 +203,7 @@ impl<'a> ActiveDraw<'a> {
         scratch.inputs.resize(BATCH, [[0.0; 4]; REGS]);
         scratch.outputs.resize(SLOTS + BATCH, [[0.0; 4]; REGS]);
         ActiveDraw {
+            engine,
             shader,
             registers,
             attributes,
@@ -293,7 +304,7 @@ impl<'a> ActiveDraw<'a> {
 
     /// Runs the pending vertices and sends the stream on.
     fn flush(&mut self) {
-        if self.report.ended() {
+        if self.report.ends_now(self.engine) {
             self.drop_stream(0);
             return;
         }
@@ -309,10 +320,10 @@ impl<'a> ActiveDraw<'a> {
         };
         if !batch.inputs.is_empty() {
             let vertex = &mut self.state.vertex;
-            let BatchExit { exit, ran } = self.shader.run_batch(&vertex.uniforms, &mut vertex.unit, &mut batch);
-            self.report.note_vertices(exit);
-            if exit == Exit::Fuel {
-                self.drop_stream(ran);
+            let ended = self.shader.run_batch(&vertex.uniforms, &mut vertex.unit, &mut batch);
+            self.report.note_vertices(ended.exit);
+            if ended.exit.ends_batch() {
+                self.drop_stream(ended.finished());
             }
         }
         let Scratch { pending, outputs, order, ids, rows, .. } = &mut *self.scratch;
@@ -335,7 +346,9 @@ impl<'a> ActiveDraw<'a> {
             }
             Some(unit) => {
                 let (report, sink) = (&mut self.report, &mut *self.sink);
-                let mut context = GeometryContext { registers, memory: geometry, input, assembly, report, sink };
+                let engine = self.engine;
+                let mut context =
+                    GeometryContext { engine, registers, memory: geometry, input, assembly, report, sink };
                 for item in order.drain(..) {
                     match item {
                         StreamItem::Vertex(position) => {

@@ -18,9 +18,9 @@ use super::geometry::{Geometry, GeometryContext, GeometryInput, GeometryMode};
 use super::registers::{NUMVERTICES, VERTEX_OFFSET};
 use super::upload::ShaderState;
 use super::{Draw, Gpu, Sink, State};
-use crate::engine::Shader;
+use crate::engine::{Engine, Shader};
 use crate::isa::{REGS, Stage};
-use crate::state::{Batch, BatchExit, Exit, Registers, Vec4, VertexLayout, Vertices, VerticesMut};
+use crate::state::{Batch, Exit, Registers, Vec4, VertexLayout, Vertices, VerticesMut};
 
 /// Vertices that run together: enough to amortise the call, few enough for the first cache. A
 /// multiple of three, so that lists of triangles are not split.
@@ -109,6 +109,7 @@ struct WholeDraw<'a> {
     state: &'a mut State,
     scratch: &'a mut Scratch,
     sink: &'a mut dyn Sink,
+    engine: &'a Engine,
     configuration: &'a DrawConfiguration,
     memory: &'a dyn Memory,
     /// The least and the greatest vertex.
@@ -139,6 +140,7 @@ impl<'a> WholeDraw<'a> {
             state,
             scratch,
             sink,
+            engine,
             configuration,
             memory,
             range,
@@ -172,6 +174,9 @@ impl<'a> WholeDraw<'a> {
             false => self.deferred.run(vertex),
         }
         for start in (0..count).step_by(CHUNK) {
+            if self.report.ends_now(self.engine) {
+                break;
+            }
             let n = chunk.min(count - start);
             fetch.rows(Selection::From(start as u64), &mut inputs[..n * plan.stride], plan.stride);
             let mut run = |vertex: &mut ShaderState, preserve_unit| {
@@ -194,12 +199,13 @@ impl<'a> WholeDraw<'a> {
                 self.deferred.run(vertex);
                 ended = run(vertex, false);
             }
-            let BatchExit { exit, ran: n } = ended;
-            self.report.note_vertices(exit);
+            let n = ended.finished();
+            self.report.note_vertices(ended.exit);
             self.report.vertices += n as u64;
             if let Some(unit) = &self.geometry {
-                let (report, sink) = (&mut self.report, &mut *self.sink);
-                let mut context = GeometryContext { registers, memory: geometry, input, assembly, report, sink };
+                let (engine, report, sink) = (self.engine, &mut self.report, &mut *self.sink);
+                let mut context =
+                    GeometryContext { engine, registers, memory: geometry, input, assembly, report, sink };
                 for outputs in outputs[..n * self.output_stride].chunks_exact(self.output_stride) {
                     unit.vertex(self.output_mask, outputs, &mut context);
                     if context.report.geometry_ended() {
@@ -227,7 +233,8 @@ impl<'a> WholeDraw<'a> {
     }
 
     /// Draws the vertices of the indices, each of which runs once. Returns whether it has; a run
-    /// without END may depend on the order, so nothing has happened then.
+    /// without END may depend on the order, so nothing has happened then. Nor has it if the engine
+    /// was cancelled meanwhile.
     fn elements(&mut self, indices: &Indices<'_>, [least, greatest]: [u32; 2]) -> bool {
         let DrawConfiguration { fetch: plan, mapping, plan: outputs_plan, topology } = self.configuration;
         let Scratch { whole: Buffers { inputs, outputs, ids, list, .. }, rows, .. } = &mut *self.scratch;
@@ -286,11 +293,15 @@ impl<'a> WholeDraw<'a> {
         };
         let mut pending = None;
         for start in (0..indices.len()).step_by(INDICES) {
+            if self.report.ends_now(self.engine) {
+                break;
+            }
             number(start..indices.len().min(start + INDICES), ids);
             match &self.geometry {
                 Some(unit) => {
-                    let (report, sink) = (&mut self.report, &mut *self.sink);
-                    let mut context = GeometryContext { registers, memory: geometry, input, assembly, report, sink };
+                    let (engine, report, sink) = (self.engine, &mut self.report, &mut *self.sink);
+                    let mut context =
+                        GeometryContext { engine, registers, memory: geometry, input, assembly, report, sink };
                     for &id in &*ids {
                         let outputs = &outputs[id as usize * output_stride..][..output_stride];
                         unit.vertex(self.output_mask, outputs, &mut context);

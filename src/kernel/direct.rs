@@ -51,6 +51,7 @@ pub(crate) fn exit(code: u32) -> Option<Exit> {
         1 => Exit::Fuel,
         2 => Exit::BreakOutsideLoop,
         3 => Exit::PastEnd,
+        5 => Exit::Cancelled,
         _ => return None,
     })
 }

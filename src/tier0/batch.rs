@@ -83,6 +83,10 @@ impl<S: Simd, F: Format> BatchRun<'_, S, F> {
     fn in_order(&mut self, memory: &mut RunMemory<'_>, batch: &mut Batch<'_>, range: Range<usize>) {
         let (input_mask, output_mask) = (batch.inputs_taken(), batch.outputs_wanted());
         for n in range {
+            if self.code.cancel.is_set() {
+                self.result.cancel();
+                return;
+            }
             match batch.layout {
                 VertexLayout::Aos => memory.take_inputs(input_mask, &batch.inputs[n]),
                 VertexLayout::Soa => {

@@ -25,6 +25,7 @@ mod vertex;
 
 use crate::ir::cfg::{Cfg, Explored, Limits};
 use crate::isa::numeric::Precision;
+use crate::kernel::cancel::CancelFlag;
 use crate::kernel::run_memory::RunMemory;
 use crate::kernel::{Backend, Config, Kernel, KernelStats, Unsupported, batch_with_host_copies, with_host_copies};
 use crate::layout::{Host, HostEmitter, Layout};
@@ -171,6 +172,12 @@ impl<F: Format> Work for Vertices<'_, '_, '_, F> {
 }
 
 impl Tier0Kernel {
+    /// The same kernel, whose runs end when `cancel` is set.
+    pub(crate) fn cancelled_by(mut self, cancel: &CancelFlag) -> Tier0Kernel {
+        self.code.cancel = cancel.clone();
+        self
+    }
+
     /// Whether vertices that end can run in any order: none observes what another one leaves in the
     /// unit, and all write the same registers. A sufficient condition; see
     /// [`liveness::runs_write_alike`].

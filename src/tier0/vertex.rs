@@ -175,7 +175,9 @@ impl<S: Simd, F: Format> Run<'_, '_, S, F> {
                 Position::Word(word) => self.end_word(word),
             };
             match step {
+                Ok(0) => {}
                 Ok(cost) => match self.fuel.checked_sub(cost) {
+                    Some(_) if self.code.cancel.is_set() => return Exit::Cancelled,
                     Some(left) => self.fuel = left,
                     None => return Exit::Fuel,
                 },

@@ -11,6 +11,7 @@ use crate::background::Queue;
 use crate::jit::abi::GROUP;
 use crate::jit::batch::policy::{self, BatchVariant, Thresholds};
 use crate::jit::stages::Timings;
+use crate::kernel::cancel::CancelFlag;
 use crate::kernel::direct::DirectFunctions;
 use crate::kernel::run_memory::RunMemory;
 use crate::kernel::{Kernel, KernelStats, batch_with_host_copies, run_sequentially, with_host_copies, with_unit_copy};
@@ -44,6 +45,8 @@ pub struct NativeKernel {
     layout: Option<Layout>,
     timings: Timings,
     blocks: usize,
+    /// Ends runs and batches. Code reads it at its address.
+    pub(super) cancel: CancelFlag,
 }
 
 /// What a kernel is built of.
@@ -63,12 +66,24 @@ pub(crate) struct Parts {
     pub(crate) timings: Timings,
     /// Blocks of the control-flow graph.
     pub(crate) blocks: usize,
+    pub(crate) cancel: CancelFlag,
 }
 
 impl NativeKernel {
     pub(crate) fn new(parts: Parts) -> NativeKernel {
-        let Parts { code, speculates, recompiler, queue, thresholds, reads, has_outputs_code, layout, timings, blocks } =
-            parts;
+        let Parts {
+            code,
+            speculates,
+            recompiler,
+            queue,
+            thresholds,
+            reads,
+            has_outputs_code,
+            layout,
+            timings,
+            blocks,
+            cancel,
+        } = parts;
         let lazy = LazyCode::new(recompiler, queue);
         let (groups, bailouts) = Default::default();
         NativeKernel {
@@ -83,6 +98,7 @@ impl NativeKernel {
             layout,
             timings,
             blocks,
+            cancel,
         }
     }
 
@@ -295,9 +311,12 @@ impl Kernel for NativeKernel {
         let stays = batch.preserve_unit;
         match self.layout {
             // The set-up of a group takes longer than these vertices.
-            None if batch.len() < GROUP && !stays => run_sequentially(unit, batch, |unit| {
-                self.run_with(&mut RunMemory::Own { uniforms, unit, emitter }, None, &mut false)
-            }),
+            None if batch.len() < GROUP && !stays => {
+                let cancelled = || self.cancel.is_set();
+                run_sequentially(unit, batch, cancelled, |unit| {
+                    self.run_with(&mut RunMemory::Own { uniforms, unit, emitter }, None, &mut false)
+                })
+            }
             None => self.run_batch_with(&mut RunMemory::Own { uniforms, unit, emitter }, batch),
             Some(layout) => {
                 let mut run = |unit: &mut Unit| {
@@ -406,11 +425,15 @@ impl<'a, 'p> BatchRun<'a, 'p> {
         }
     }
 
-    /// Runs vertices in order, up to one that runs out of fuel. How all so far ended.
+    /// Runs vertices in order, up to one that ends the batch. How all so far ended.
     // Inlined: a small batch on a host's memory would notice if these fields went through memory.
     #[inline(always)]
     fn in_order(&mut self, batch: &mut Batch<'_>, range: Range<usize>) -> BatchExit {
         for n in range {
+            if self.kernel.cancel.is_set() {
+                self.result.cancel();
+                break;
+            }
             let exit = self.vertex(&batch.inputs[n], n + 1 == self.count);
             self.memory.copy_outputs(self.output_mask, &mut batch.outputs[n]);
             if !self.result.count(exit) {
