@@ -92,7 +92,8 @@ enum {
     PJ_BREAK_OUTSIDE_LOOP = 2, /* BREAK outside of a loop; the hardware hangs */
     PJ_PAST_END = 3,           /* ran past the last code word; unknown on hardware */
     PJ_STOPPED = 4,            /* stopped by the callback of pj_run_traced */
-    PJ_CANCELLED = 5           /* pj_engine_cancel; registers are unspecified */
+    PJ_CANCELLED = 5,          /* pj_engine_cancel; registers are unspecified */
+    PJ_VERTEX_LIMIT = 6        /* pj_gpu_execute: the draws have more vertices than the limit */
 };
 
 /* ---- Registers ---- */
@@ -627,6 +628,14 @@ typedef struct pj_gpu pj_gpu;
  */
 pj_status pj_gpu_new(const pj_engine *engine, pj_gpu **gpu);
 
+/*
+ * Sets the most vertices, or indices, of each draw and of all draws of one pj_gpu_execute. The rest
+ * is not drawn: see pj_report.limited and PJ_VERTEX_LIMIT. At first they are 2^22 and 2^24, which no
+ * game reaches: the console takes a quarter of a second, and more than one, for as many triangles.
+ * No part of pj_gpu_state.
+ */
+pj_status pj_gpu_limits_set(pj_gpu *gpu, uint32_t draw, uint64_t list);
+
 /* Frees a GPU; null is allowed. Returns PJ_BUSY in all of its callbacks. */
 pj_status pj_gpu_free(pj_gpu *gpu);
 
@@ -688,8 +697,8 @@ typedef struct pj_gpu_host {
  * immediate mode are drawn together. Execution ends with the list; the host handles jumps to other
  * lists.
  *
- * Returns PJ_OK, PJ_CANCELLED (after pj_engine_cancel; the rest is not executed), or a negative
- * pj_status.
+ * Returns PJ_OK, or a negative pj_status. Two exits say that the rest is not executed: PJ_CANCELLED
+ * after pj_engine_cancel, and PJ_VERTEX_LIMIT after a draw that exceeds the limit of the list.
  */
 pj_status pj_gpu_execute(pj_gpu *gpu, const uint32_t *list, size_t words, const pj_gpu_host *host);
 
@@ -745,6 +754,8 @@ typedef struct pj_report {
     pj_exit vertex_exit;    /* PJ_OUT_OF_FUEL or PJ_CANCELLED, which end the draw; else PJ_END, or
                                the first other exit of the vertex program */
     pj_exit geometry_exit;  /* the same of the geometry program */
+    uint32_t limited;       /* 1: the draw has more vertices or indices than a limit */
+    uint32_t reserved;      /* 0 */
 } pj_report;
 
 /*
@@ -799,7 +810,8 @@ typedef struct pj_guest_draw {
                                       components its position in a vertex, or 255 */
     void *user;
     uint32_t stride;               /* with `offsets`: numbers per vertex, 1-255; the others are 0 */
-    uint32_t limit;                /* most vertices or indices; registers can request 2^32 */
+    uint32_t limit;                /* most vertices or indices, if less than those of
+                                      pj_gpu_limits_set; registers can request 2^32 */
     uint32_t vertex_cache_entries; /* 0-255, Azahar has 64: as in pj_draw, for indexed draws of
                                       programs whose vertices depend on each other */
     pj_effect effect;              /* PJ_EFFECT_DRAW_ARRAYS or PJ_EFFECT_DRAW_ELEMENTS */

@@ -10,11 +10,13 @@ mod types;
 
 use super::arguments::check_pointer;
 use super::{
-    Fault, PJ_CANCELLED, PJ_OK, PjEngine, catch_panics, deref, input_slice, out_pointer, read_sized, write_sized,
+    Fault, PJ_CANCELLED, PJ_OK, PJ_VERTEX_LIMIT, PjEngine, catch_panics, deref, input_slice, out_pointer, read_sized,
+    write_sized,
 };
 use crate::gpu::cache::Lookup;
 use crate::gpu::{
-    Attributes, Draw, Effect, Gpu, Host, ListExit, NoCache, Report, RoundRobin, TriangleSink, VertexCache, Write,
+    Attributes, Draw, Effect, Gpu, Host, Limits, ListExit, NoCache, Report, RoundRobin, TriangleSink, VertexCache,
+    Write,
 };
 use crate::semantics::Semantics;
 use crate::state::{Registers, Vec4};
@@ -137,6 +139,15 @@ pub unsafe extern "C" fn pj_gpu_free(gpu: *mut PjGpu) -> i32 {
         // SAFETY: both came from `Box::into_raw`: `idle` holds the pointer that `pj_gpu_new` put
         // there. No call uses either, and this one ends the handle.
         unsafe { (drop(Box::from_raw(guard)), drop(Box::from_raw(gpu))) };
+        Ok(PJ_OK)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pj_gpu_limits_set(gpu: *mut PjGpu, draw: u32, list: u64) -> i32 {
+    catch_panics(|| {
+        // SAFETY: null, or a live handle of `pj_gpu_new`.
+        unsafe { deref(gpu) }?.take()?.get().set_limits(Limits { draw, list });
         Ok(PJ_OK)
     })
 }
@@ -415,6 +426,7 @@ pub unsafe extern "C" fn pj_gpu_execute(
         Ok(match guard.get().execute(list, &mut calls) {
             ListExit::End => PJ_OK,
             ListExit::Cancelled => PJ_CANCELLED,
+            ListExit::VertexLimit => PJ_VERTEX_LIMIT,
         })
     })
 }

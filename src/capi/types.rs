@@ -36,6 +36,7 @@ pub const PJ_BREAK_OUTSIDE_LOOP: i32 = 2;
 pub const PJ_PAST_END: i32 = 3;
 pub const PJ_STOPPED: i32 = 4;
 pub const PJ_CANCELLED: i32 = 5;
+pub const PJ_VERTEX_LIMIT: i32 = 6;
 pub const PJ_BOOLS_MASK: u32 = 0;
 pub const PJ_BOOLS_BYTES: u32 = 1;
 pub const PJ_NATIVE: u32 = 0;

@@ -26,6 +26,9 @@ pub enum ListExit {
     /// The engine is cancelled. The registers of the units are unspecified, and the last draw may be
     /// incomplete.
     Cancelled,
+    /// A draw wanted more vertices than [`Limits::list`](super::Limits::list) leaves it. Those that it
+    /// left are drawn, and the state is that of the console at this point of the list.
+    VertexLimit,
 }
 
 /// The writes of a command list.

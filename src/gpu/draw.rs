@@ -9,6 +9,7 @@ use super::buffers::Buffers;
 use super::cache::{Lookup, VertexCache};
 use super::configuration::DrawConfiguration;
 use super::geometry::{Geometry, GeometryContext, GeometryInput, GeometryMode};
+use super::limits::Budget;
 use super::rows::VertexRows;
 use super::{Attributes, Gpu, Sink, State};
 use crate::engine::{Engine, Shader};
@@ -41,6 +42,12 @@ pub struct Report {
     pub vertex_exit: Exit,
     /// The same of the geometry program, whose runs a draw ends at likewise.
     pub geometry_exit: Exit,
+    /// Whether the draw has more vertices, or indices, than a limit: [`DrawOptions::limit`] or one of
+    /// [`Limits`]. All up to the limit were drawn.
+    ///
+    /// [`DrawOptions::limit`]: super::DrawOptions::limit
+    /// [`Limits`]: super::Limits
+    pub limited: bool,
 }
 
 impl Report {
@@ -76,7 +83,16 @@ impl Report {
 impl Default for Report {
     fn default() -> Report {
         let [vertex_exit, geometry_exit] = [Exit::End; 2];
-        Report { vertices: 0, reused: 0, geometry_runs: 0, dropped: 0, triangles: 0, vertex_exit, geometry_exit }
+        Report {
+            vertices: 0,
+            reused: 0,
+            geometry_runs: 0,
+            dropped: 0,
+            triangles: 0,
+            vertex_exit,
+            geometry_exit,
+            limited: false,
+        }
     }
 }
 
@@ -119,7 +135,7 @@ impl Gpu {
         self.state.geometry_input = GeometryInput::default();
         let mut draw = ActiveDraw::new(self, sink);
         for vertex in vertices {
-            if draw.report.ended() {
+            if draw.report.ended() || !draw.may_add() {
                 break;
             }
             draw.vertex(vertex.borrow());
@@ -150,7 +166,7 @@ impl Gpu {
     pub fn draw_immediate(&mut self, vertices: &[Attributes], sink: &mut dyn Sink) -> Report {
         let mut draw = ActiveDraw::new(self, sink);
         for vertex in vertices {
-            if draw.report.ended() {
+            if draw.report.ended() || !draw.may_add() {
                 break;
             }
             draw.vertex(vertex);
@@ -181,12 +197,15 @@ pub(super) struct ActiveDraw<'a> {
     geometry: Option<Geometry>,
     /// The output position of each vertex cache slot.
     cached: [Option<u16>; SLOTS],
+    budget: &'a mut Budget,
+    /// Vertices or indices taken from the budget; `None`: all were taken before.
+    taken: Option<u64>,
     report: Report,
 }
 
 impl<'a> ActiveDraw<'a> {
     pub(super) fn new(gpu: &'a mut Gpu, sink: &'a mut dyn Sink) -> ActiveDraw<'a> {
-        let Gpu { engine, state, vertex, geometry, upload_stats, configuration, scratch, deferred } = gpu;
+        let Gpu { engine, state, vertex, geometry, upload_stats, configuration, scratch, deferred, budget } = gpu;
         deferred.run(&mut state.vertex);
         let file = &state.registers;
         let configuration = DrawConfiguration::get(configuration, file, sink.format(), &mut scratch.rows);
@@ -212,11 +231,27 @@ impl<'a> ActiveDraw<'a> {
             configuration,
             geometry,
             cached: [None; SLOTS],
+            budget,
+            taken: Some(0),
             report: Report::default(),
             state,
             scratch,
             sink,
         }
+    }
+
+    /// The draw without limits, for a caller that has taken its vertices from the budget.
+    pub(super) fn with_taken_vertices(self) -> ActiveDraw<'a> {
+        ActiveDraw { taken: None, ..self }
+    }
+
+    /// Whether another vertex or index is within the limits.
+    fn may_add(&mut self) -> bool {
+        let Some(taken) = &mut self.taken else { return true };
+        let granted = self.budget.take(*taken, 1);
+        *taken += granted;
+        self.report.limited |= granted == 0;
+        granted != 0
     }
 
     /// Draws the vertices of an index stream. `fetch` stores the input registers of an index.
@@ -231,7 +266,7 @@ impl<'a> ActiveDraw<'a> {
         let counted = draw.geometry.as_ref().is_some_and(|g| matches!(g.mode, GeometryMode::Variable { .. }));
         let mut left = 0;
         for index in indices {
-            if draw.report.ended() {
+            if draw.report.ended() || !draw.may_add() {
                 break;
             }
             if counted && left == 0 {

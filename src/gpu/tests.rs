@@ -3,6 +3,7 @@
 
 mod cancel;
 mod hostile;
+mod limits;
 mod streams;
 pub(crate) mod traps;
 mod whole_draws;

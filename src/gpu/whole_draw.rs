@@ -31,7 +31,9 @@ const INDICES: usize = 12 << 10;
 /// What a host chooses for a draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DrawOptions {
-    /// Most vertices, or indices, that are drawn. A game's registers can request 2^32.
+    /// Most vertices, or indices, that are drawn, if that is less than the [`Limits`] of the GPU.
+    ///
+    /// [`Limits`]: super::Limits
     pub limit: u32,
     /// Vertices that a [`RoundRobin`] cache holds. It serves indexed draws of programs whose
     /// vertices depend on each other; no other results can differ.
@@ -39,7 +41,7 @@ pub struct DrawOptions {
 }
 
 impl Default for DrawOptions {
-    /// No limit, and 64 vertices.
+    /// No other limit, and 64 vertices.
     fn default() -> DrawOptions {
         DrawOptions { limit: u32::MAX, vertex_cache: 64 }
     }
@@ -55,11 +57,14 @@ impl Gpu {
     pub fn draw(&mut self, draw: Draw, memory: &dyn Memory, options: &DrawOptions, sink: &mut dyn Sink) -> Report {
         self.deferred.before_change(&mut self.state.vertex);
         self.state.geometry_input = GeometryInput::default();
-        let count = self.state.registers.get(NUMVERTICES).min(options.limit);
+        let wanted = self.state.registers.get(NUMVERTICES);
+        // At most as many as wanted, so it fits.
+        let count = self.budget.take(0, wanted.min(options.limit).into()) as u32;
+        let limited = count < wanted;
         if count == 0 {
-            return Report::default();
+            return Report { limited, ..Report::default() };
         }
-        match draw {
+        let report = match draw {
             Draw::Arrays => {
                 let first = u64::from(self.state.registers.get(VERTEX_OFFSET));
                 let mut run = WholeDraw::new(self, memory, [first, first + u64::from(count) - 1], sink);
@@ -67,7 +72,8 @@ impl Gpu {
                 run.report
             }
             Draw::Elements => self.draw_indexed(memory, count, options, sink),
-        }
+        };
+        Report { limited, ..report }
     }
 
     fn draw_indexed(&mut self, memory: &dyn Memory, count: u32, options: &DrawOptions, sink: &mut dyn Sink) -> Report {
@@ -92,7 +98,7 @@ impl Gpu {
         let fetch = Fetch::new(&plan, base, &defaults, memory, [least.into(), greatest.into()]);
         let vertex = |n: u32, to: &mut Registers| fetch.vertex(u64::from(n.wrapping_sub(least)), to);
         let all = (0..indices.len()).map(|n| indices.get(n));
-        let report = ActiveDraw::new(self, sink).elements(all, vertex, &mut cache);
+        let report = ActiveDraw::new(self, sink).with_taken_vertices().elements(all, vertex, &mut cache);
         self.scratch.whole.cache = Some((size, cache));
         report
     }
@@ -125,7 +131,7 @@ struct WholeDraw<'a> {
 
 impl<'a> WholeDraw<'a> {
     fn new(gpu: &'a mut Gpu, memory: &'a dyn Memory, range: [u64; 2], sink: &'a mut dyn Sink) -> WholeDraw<'a> {
-        let Gpu { engine, state, vertex, geometry, upload_stats, configuration, scratch, deferred } = gpu;
+        let Gpu { engine, state, vertex, geometry, upload_stats, configuration, scratch, deferred, .. } = gpu;
         let file = &state.registers;
         let configuration = DrawConfiguration::get(configuration, file, sink.format(), &mut scratch.rows);
         let shader = vertex.get(engine, &state.vertex, file.entry(Stage::Vertex), upload_stats);
