@@ -37,8 +37,10 @@
  *   - a layout that places uniforms over registers
  * All other misuse returns an error.
  *
- * Threads that run shaders need the default floating-point mode: round to nearest, subnormals
- * preserved.
+ * The default floating-point mode is round to nearest, subnormals preserved, no traps. Audio code may
+ * set another one on its threads. pj_run_batch and the draws of a pj_gpu switch to the default for
+ * the time of the call, callbacks included. Single runs on native code (pj_run, pj_run_geometry,
+ * pj_direct_call) don't: there a thread must have the default mode, or results differ.
  */
 #ifndef PICAJIT_H
 #define PICAJIT_H

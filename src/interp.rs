@@ -6,6 +6,7 @@
 //! [`Scopes::step`]. The interpreter must stay independent of the recompiler: they share only
 //! `isa`, `program` and `state`, or their agreement would prove nothing.
 
+use crate::fp_mode::DefaultMode;
 use crate::isa::flow::{Action, Next, Ring, Scopes, fuel_cost};
 use crate::isa::numeric::Precision;
 use crate::isa::{
@@ -165,6 +166,7 @@ impl InterpKernel {
         emitter: &mut dyn Emitter,
         mut hook: impl FnMut(Step<'_>) -> ControlFlow<()>,
     ) -> Option<Exit> {
+        let _mode = DefaultMode::enter();
         let mut scopes = Scopes::default();
         let mut counters: Ring<Counter, 4> = Ring::default();
         let mut fuel = self.config.fuel;

@@ -5,6 +5,7 @@
 
 use super::{Event, EventHandler, lock};
 use crate::diff::{self, NamedKernel, Work};
+use crate::fp_mode::DefaultMode;
 use crate::kernel::Kernel;
 use crate::kernel::cancel::CancelFlag;
 use crate::program::Entry;
@@ -53,6 +54,7 @@ impl Crosscheck {
 
     /// Compares one run on copies of the unit.
     pub(super) fn check_run(&self, pair: &Pair<'_>, uniforms: &Uniforms, unit: &Unit) {
+        let _mode = DefaultMode::enter();
         let inputs = [unit.v];
         let work = Work { uniforms, unit, inputs: &inputs, input_mask: u16::MAX, output_mask: u16::MAX };
         self.compare(pair, &work);
@@ -62,6 +64,7 @@ impl Crosscheck {
     /// as batches. A sample begins at each selected run, with the registers that the whole batch
     /// begins with.
     pub(super) fn check_batch(&self, pair: &Pair<'_>, uniforms: &Uniforms, unit: &Unit, batch: &Batch<'_>) {
+        let _mode = DefaultMode::enter();
         let count = batch.len();
         let before = self.runs.fetch_add(count as u64, Ordering::Relaxed);
         let first = before.next_multiple_of(self.interval) - before;

@@ -13,6 +13,8 @@ mod direct_call;
 mod endless;
 #[cfg(feature = "jit")]
 mod explorations;
+#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
+mod foreign_mode;
 mod small_batches;
 mod tiers;
 

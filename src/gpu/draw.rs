@@ -13,6 +13,7 @@ use super::limits::Budget;
 use super::rows::VertexRows;
 use super::{Attributes, Gpu, Sink, State};
 use crate::engine::{Engine, Shader};
+use crate::fp_mode::DefaultMode;
 use crate::isa::{REGS, Stage};
 use crate::state::{Batch, Exit, Registers, VertexLayout};
 use std::borrow::Borrow;
@@ -132,6 +133,7 @@ impl Gpu {
         vertices: impl IntoIterator<Item = V>,
         sink: &mut dyn Sink,
     ) -> Report {
+        let _mode = DefaultMode::enter();
         self.state.geometry_input = GeometryInput::default();
         let mut draw = ActiveDraw::new(self, sink);
         for vertex in vertices {
@@ -154,6 +156,7 @@ impl Gpu {
         cache: &mut dyn VertexCache,
         sink: &mut dyn Sink,
     ) -> Report {
+        let _mode = DefaultMode::enter();
         self.state.geometry_input = GeometryInput::default();
         let draw = ActiveDraw::new(self, sink);
         let (registers, attributes) = (draw.registers, draw.attributes);
@@ -164,6 +167,7 @@ impl Gpu {
     /// Draws vertices of immediate mode ([`Effect::Vertex`](super::Effect::Vertex)). An incomplete
     /// input of the geometry unit continues until immediate mode is selected again.
     pub fn draw_immediate(&mut self, vertices: &[Attributes], sink: &mut dyn Sink) -> Report {
+        let _mode = DefaultMode::enter();
         let mut draw = ActiveDraw::new(self, sink);
         for vertex in vertices {
             if draw.report.ended() || !draw.may_add() {

@@ -19,6 +19,7 @@ use super::registers::{NUMVERTICES, VERTEX_OFFSET};
 use super::upload::ShaderState;
 use super::{Draw, Gpu, Sink, State};
 use crate::engine::{Engine, Shader};
+use crate::fp_mode::DefaultMode;
 use crate::isa::{REGS, Stage};
 use crate::state::{Batch, Exit, Registers, Vec4, VertexLayout, Vertices, VerticesMut};
 
@@ -55,6 +56,7 @@ impl Gpu {
     /// An incomplete input of the geometry unit from an earlier draw is discarded. An incomplete
     /// primitive continues.
     pub fn draw(&mut self, draw: Draw, memory: &dyn Memory, options: &DrawOptions, sink: &mut dyn Sink) -> Report {
+        let _mode = DefaultMode::enter();
         self.deferred.before_change(&mut self.state.vertex);
         self.state.geometry_input = GeometryInput::default();
         let wanted = self.state.registers.get(NUMVERTICES);

@@ -23,6 +23,7 @@ mod liveness;
 mod registers;
 mod vertex;
 
+use crate::fp_mode::DefaultMode;
 use crate::ir::cfg::{Cfg, Explored, Limits};
 use crate::isa::numeric::Precision;
 use crate::kernel::cancel::CancelFlag;
@@ -186,6 +187,7 @@ impl Tier0Kernel {
     }
 
     fn run_vertex(&self, memory: &mut RunMemory<'_>) -> Exit {
+        let _mode = DefaultMode::enter();
         match self.code.precision {
             Precision::F32 => vertex::run(F32, &self.code, memory),
             Precision::F24 { rounding } => vertex::run(F24(rounding), &self.code, memory),
@@ -193,6 +195,7 @@ impl Tier0Kernel {
     }
 
     fn run_vertices(&self, memory: &mut RunMemory<'_>, batch: &mut Batch<'_>) -> BatchExit {
+        let _mode = DefaultMode::enter();
         let (code, level) = (&self.code, self.level);
         let mut counted = Counts::default();
         let counts = &mut counted;

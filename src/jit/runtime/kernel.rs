@@ -8,6 +8,7 @@ use super::call::{self, Code};
 use super::last_writers::LastWriters;
 use super::lazy_code::{BatchCode, LazyCode, Recompiler};
 use crate::background::Queue;
+use crate::fp_mode::{self, DefaultMode};
 use crate::jit::abi::GROUP;
 use crate::jit::batch::policy::{self, BatchVariant, Thresholds};
 use crate::jit::stages::Timings;
@@ -295,6 +296,7 @@ impl NativeKernel {
 
 impl Kernel for NativeKernel {
     fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
+        fp_mode::assert_default();
         match self.layout {
             None => self.run_with(&mut RunMemory::Own { uniforms, unit, emitter }, None, &mut false),
             Some(layout) => Image::run(layout, uniforms, unit, emitter, |host, emitter| self.run_on(host, emitter)),
@@ -308,6 +310,7 @@ impl Kernel for NativeKernel {
         batch: &mut Batch<'_>,
         emitter: &mut dyn Emitter,
     ) -> BatchExit {
+        let _mode = DefaultMode::enter();
         let stays = batch.preserve_unit;
         match self.layout {
             // The set-up of a group takes longer than these vertices.
@@ -329,6 +332,7 @@ impl Kernel for NativeKernel {
     }
 
     fn run_on(&self, host: &Host<'_>, emitter: &mut dyn HostEmitter) -> Exit {
+        fp_mode::assert_default();
         if self.fits(host) {
             return self.run_with(&mut RunMemory::Host { host, emitter }, None, &mut false);
         }
@@ -337,6 +341,7 @@ impl Kernel for NativeKernel {
 
     fn run_batch_on(&self, host: &Host<'_>, batch: &mut Batch<'_>, emitter: &mut dyn HostEmitter) -> BatchExit {
         if self.fits(host) {
+            let _mode = DefaultMode::enter();
             return self.run_batch_with(&mut RunMemory::Host { host, emitter }, batch);
         }
         batch_with_host_copies(host, batch, emitter, |uniforms, unit, batch, emitter| {
