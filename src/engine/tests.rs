@@ -15,6 +15,8 @@ mod endless;
 mod explorations;
 #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
 mod foreign_mode;
+#[cfg(feature = "jit")]
+mod letting_go;
 mod small_batches;
 mod tiers;
 
