@@ -105,7 +105,7 @@ mod register {
     /// Four roundings, each with and without FZ and DAZ; the default has an unmasked exception instead.
     #[cfg(test)]
     pub(super) fn foreign_modes() -> Vec<Word> {
-        let modes = (0..8).map(|n| DEFAULT | (n & 3) << 13 | (n >> 2) * 0x8040);
+        let modes = (0..8).map(|n| DEFAULT | (n & 3) << 13 | ((n >> 2) * 0x8040));
         modes.map(|mode| if mode == DEFAULT { 0x1F00 } else { mode }).collect()
     }
 }

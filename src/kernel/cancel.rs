@@ -19,12 +19,30 @@ impl CancelFlag {
     /// Whether runs end.
     #[inline]
     pub(crate) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed) != 0
+        self.reader().is_set()
+    }
+
+    /// A shorter way to the flag, for loops.
+    #[inline]
+    pub(crate) fn reader(&self) -> CancelReader<'_> {
+        CancelReader(&self.0)
     }
 
     /// The address of a 32-bit word that is not zero if the flag is set. Valid while a clone lives.
     #[cfg(feature = "jit")]
     pub(crate) fn address(&self) -> usize {
         self.0.as_ptr().addr()
+    }
+}
+
+/// Reads a [`CancelFlag`].
+#[derive(Clone, Copy)]
+pub(crate) struct CancelReader<'a>(&'a AtomicU32);
+
+impl CancelReader<'_> {
+    /// Whether runs end.
+    #[inline(always)]
+    pub(crate) fn is_set(self) -> bool {
+        self.0.load(Ordering::Relaxed) != 0
     }
 }

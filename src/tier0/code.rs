@@ -226,6 +226,12 @@ impl Code {
         }
     }
 
+    /// Whether runs end. A call, which keeps the loops over operations small.
+    #[inline(never)]
+    pub fn is_cancelled(&self) -> bool {
+        self.cancel.is_set()
+    }
+
     /// Bytes of memory it occupies.
     pub fn bytes(&self) -> usize {
         let flow = match &self.flow {

@@ -82,9 +82,6 @@ impl Group {
         code: &Code,
         count: usize,
     ) -> Result<Exits, Bailout> {
-        if code.cancel.is_set() {
-            return Err(Bailout);
-        }
         let (blocks, pieces) = code.blocks().expect("groups run on blocks");
         let everyone = !0 >> (LANES - count);
         let mut exits = [0; 4];
@@ -148,7 +145,7 @@ impl Group {
             for (edge, lanes) in [first, second].into_iter().flatten().filter(|(_, lanes)| *lanes != 0) {
                 // Each run has taken at most the backward transfers of the group.
                 fuel = fuel.checked_sub(edge.fuel).ok_or(Bailout)?;
-                if edge.fuel != 0 && code.cancel.is_set() {
+                if edge.fuel != 0 && code.is_cancelled() {
                     return Err(Bailout);
                 }
                 self.wait(edge, lanes);

@@ -175,10 +175,13 @@ impl<S: Simd, F: Format> Run<'_, '_, S, F> {
                 Position::Word(word) => self.end_word(word),
             };
             match step {
-                Ok(0) => {}
                 Ok(cost) => match self.fuel.checked_sub(cost) {
-                    Some(_) if self.code.cancel.is_set() => return Exit::Cancelled,
-                    Some(left) => self.fuel = left,
+                    Some(left) => {
+                        self.fuel = left;
+                        if cost != 0 && self.code.is_cancelled() {
+                            return Exit::Cancelled;
+                        }
+                    }
                     None => return Exit::Fuel,
                 },
                 Err(exit) => return exit,

@@ -59,11 +59,11 @@ fn run_batch(
     (ended, outputs.into_iter().map(|o| o[0]).collect())
 }
 
-/// Runs `work` while another thread cancels the engine after some milliseconds, then resumes it.
-fn cancelling<T>(engine: &Engine, work: impl FnOnce() -> T) -> T {
+/// Runs `work` while another thread cancels the engine after a delay, then resumes it.
+fn cancelling<T>(engine: &Engine, milliseconds: u64, work: impl FnOnce() -> T) -> T {
     thread::scope(|scope| {
         scope.spawn(|| {
-            thread::sleep(Duration::from_millis(5));
+            thread::sleep(Duration::from_millis(milliseconds));
             engine.cancel();
         });
         let result = work();
@@ -85,7 +85,7 @@ fn another_thread_cancels_endless_runs_and_batches() {
             for source in LOOPS {
                 let shader = shader(&engine, source);
                 let start = Instant::now();
-                let exit = cancelling(&engine, || shader.run(&uniforms(), &mut Unit::new()));
+                let exit = cancelling(&engine, 5, || shader.run(&uniforms(), &mut Unit::new()));
                 assert_eq!(exit, Exit::Cancelled, "{backend:?} {source}");
                 // Code for groups serves the later ones.
                 for (n, count) in [2, 64, 1028, 1028, 4096].into_iter().enumerate() {
@@ -94,7 +94,7 @@ fn another_thread_cancels_endless_runs_and_batches() {
                     let mut unit = Unit::new();
                     unit.r[0] = [0.5; 4];
                     let (ended, outputs) =
-                        cancelling(&engine, || run_batch(&shader, &mut unit, count, preserve_unit, layout));
+                        cancelling(&engine, 5, || run_batch(&shader, &mut unit, count, preserve_unit, layout));
                     assert_eq!(ended.exit, Exit::Cancelled, "{backend:?} {source}");
                     assert!(ended.ran <= 1, "{backend:?} {source}: {ended:?}");
                     assert!(outputs.iter().skip(4).all(|&o| o == -1.0), "{backend:?} {source}");
@@ -110,8 +110,8 @@ fn another_thread_cancels_endless_runs_and_batches() {
 #[cfg_attr(miri, ignore = "a long batch")]
 fn another_thread_cancels_batches_without_backward_transfers() {
     // Vertices in order, and in groups.
-    let body = "ex2 r1, v0\n".repeat(200);
-    for (source, least) in [("add r0, v0, r0\nmov o0, r0", 0), ("mov o0, v0", 64)] {
+    let body = format!("mov r1, v0\n{}", "mul r1, v0, r1\n".repeat(200));
+    for (source, least) in [("add r0, r1, r0\nmov o0, r0", 0), ("mov o0, r1", 64)] {
         for backend in BACKENDS {
             let engine = engine(backend, 0, Precision::F32).0;
             let shader = shader(&engine, &format!("{body}{source}"));
@@ -120,7 +120,8 @@ fn another_thread_cancels_batches_without_backward_transfers() {
             // A busy machine may cancel before the first vertex or after the last one.
             let in_the_middle = (0..50).any(|n| {
                 let layout = if n % 2 == 0 { VertexLayout::Aos } else { VertexLayout::Soa };
-                let ended = cancelling(&engine, || run_batch(&shader, &mut Unit::new(), count, n % 4 < 2, layout));
+                let batch = || run_batch(&shader, &mut Unit::new(), count, n % 4 < 2, layout);
+                let ended = cancelling(&engine, 5 + n % 20 * 10, batch);
                 let (BatchExit { exit, ran }, outputs) = ended;
                 if exit == Exit::End {
                     return false;

@@ -12,7 +12,7 @@ use crate::fp_mode::{self, DefaultMode};
 use crate::jit::abi::GROUP;
 use crate::jit::batch::policy::{self, BatchVariant, Thresholds};
 use crate::jit::stages::Timings;
-use crate::kernel::cancel::CancelFlag;
+use crate::kernel::cancel::{CancelFlag, CancelReader};
 use crate::kernel::direct::DirectFunctions;
 use crate::kernel::run_memory::RunMemory;
 use crate::kernel::{Kernel, KernelStats, batch_with_host_copies, run_sequentially, with_host_copies, with_unit_copy};
@@ -315,7 +315,8 @@ impl Kernel for NativeKernel {
         match self.layout {
             // The set-up of a group takes longer than these vertices.
             None if batch.len() < GROUP && !stays => {
-                let cancelled = || self.cancel.is_set();
+                let cancel = self.cancel.reader();
+                let cancelled = || cancel.is_set();
                 run_sequentially(unit, batch, cancelled, |unit| {
                     self.run_with(&mut RunMemory::Own { uniforms, unit, emitter }, None, &mut false)
                 })
@@ -401,6 +402,7 @@ impl Kernel for NativeKernel {
 /// A batch whose vertices run in order, or partly so.
 struct BatchRun<'a, 'p> {
     kernel: &'a NativeKernel,
+    cancel: CancelReader<'a>,
     memory: &'a mut RunMemory<'p>,
     /// Registers that the batch provides, and that it wants.
     input_mask: u16,
@@ -420,6 +422,7 @@ impl<'a, 'p> BatchRun<'a, 'p> {
         let complete = kernel.reads & !input_mask == 0;
         BatchRun {
             kernel,
+            cancel: kernel.cancel.reader(),
             memory,
             input_mask,
             output_mask,
@@ -435,7 +438,7 @@ impl<'a, 'p> BatchRun<'a, 'p> {
     #[inline(always)]
     fn in_order(&mut self, batch: &mut Batch<'_>, range: Range<usize>) -> BatchExit {
         for n in range {
-            if self.kernel.cancel.is_set() {
+            if self.cancel.is_set() {
                 self.result.cancel();
                 break;
             }
