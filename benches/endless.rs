@@ -4,13 +4,20 @@
 //! A loop body is long, so nearly every word is the instruction, and most need the result of the
 //! one before. The second row of native code has an infinite factor: a run that speculates ends
 //! before it runs again, with exact products.
+//!
+//! Then how soon what runs ends when another thread cancels it, and how long dropping an engine takes
+//! whose threads compile the largest programs.
 
 use picajit::engine::{BackendChoice, Engine, Options, Shader};
+use picajit::gpu::{Gpu, TriangleSink, registers as reg};
 use picajit::isa::numeric::Precision;
 use picajit::kernel::DEFAULT_FUEL;
 use picajit::program::Entry;
-use picajit::state::{Batch, Exit, Registers, Uniforms, Unit, VertexLayout};
-use std::time::Instant;
+use picajit::semantics::Semantics;
+use picajit::state::{Batch, Exit, Registers, Uniforms, Unit, VertexLayout, Vertices, VerticesMut};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Words in a loop body.
 const BODY: usize = 200;
@@ -64,9 +71,140 @@ fn measure(shader: &Shader, value: f32, count: usize) -> f64 {
     ms
 }
 
+/// Milliseconds from a cancel to the return of `work`, sorted. `work` starts anew each time.
+fn cancel(engine: &Engine, tries: usize, mut work: impl FnMut() -> Exit) -> Vec<f64> {
+    let mut all: Vec<f64> = (0..)
+        .filter_map(|n| {
+            let (exit, latency) = thread::scope(|scope| {
+                let canceller = scope.spawn(move || {
+                    // At different points of the work.
+                    thread::sleep(Duration::from_micros(2000 + n % 50 * 41));
+                    let now = Instant::now();
+                    engine.cancel();
+                    now
+                });
+                let exit = work();
+                let end = Instant::now();
+                let start = canceller.join().expect("no panic");
+                engine.resume();
+                (exit, end.saturating_duration_since(start).as_secs_f64() * 1e3)
+            });
+            // Some work ends before a busy machine wakes the other thread.
+            (exit == Exit::Cancelled).then_some(latency)
+        })
+        .take(tries)
+        .collect();
+    all.sort_by(f64::total_cmp);
+    all
+}
+
+/// Counts nothing.
+struct Nowhere;
+
+impl TriangleSink for Nowhere {
+    fn triangle(&mut self, _: [&Semantics; 3]) {}
+}
+
+/// A GPU with this vertex program.
+fn gpu(engine: &Arc<Engine>, source: &str) -> Gpu {
+    let shbin = picajit::text::assemble(source).expect("a good source").shbin;
+    let program = shbin.program().expect("short");
+    let mut gpu = Gpu::new(engine.clone());
+    let mut write = |id: u16, value| _ = gpu.write(id, value, 0xF);
+    write(reg::VSH + reg::offset::CODETRANSFER_INDEX, 0);
+    program.code().iter().for_each(|&word| write(reg::VSH + reg::offset::CODETRANSFER_DATA0, word));
+    write(reg::VSH + reg::offset::OPDESCS_INDEX, 0);
+    program.opdescs().iter().for_each(|&word| write(reg::VSH + reg::offset::OPDESCS_DATA0, word));
+    write(reg::VSH + reg::offset::ENTRYPOINT, 0x7FFF_0000);
+    write(reg::VSH + reg::offset::INPUTBUFFER_CONFIG, 0xA000_0000);
+    write(reg::VSH + reg::offset::OUTMAP_MASK, 1);
+    write(reg::SH_OUTMAP_TOTAL, 1);
+    write(reg::SH_OUTMAP_O0, 0x0302_0100);
+    gpu
+}
+
+/// Prints how soon runs, batches and draws end when they are cancelled.
+fn cancels(tries: usize) {
+    let straight = format!(".proc main\nmov r0, v0\n{}mov o0, r0\nend\n.end", "mul r0, v0, r0\n".repeat(BODY));
+    println!("ms from a cancel to the return: median, nine of ten, and most of {tries}");
+    for (name, backend, _) in &ENGINES[..3] {
+        let options = Options { backend: *backend, fuel: u32::MAX, compile_after: 0, ..Options::default() };
+        let engine = Arc::new(Engine::new(options));
+        let mut uniforms = Uniforms::new();
+        uniforms.b = 1;
+        let row = |what: &str, ms: Vec<f64>| {
+            println!(
+                "{name:12} {what:32} {:7.3} {:7.3} {:7.3}",
+                ms[ms.len() / 2],
+                ms[ms.len() * 9 / 10],
+                ms[ms.len() - 1]
+            )
+        };
+        for instruction in ["nop", "lg2 r0, r0"] {
+            let Some(endless) = shader(&engine, instruction) else { continue };
+            let ms = cancel(&engine, tries, || endless.run(&uniforms, &mut Unit::new()));
+            row(&format!("a run: {instruction}"), ms);
+        }
+        let shbin = picajit::text::assemble(&straight).expect("a good source").shbin;
+        let shader = engine.shader(&shbin.program().expect("short"), Entry::vertex(0));
+        let count = 1 << 18;
+        let (inputs, mut outputs) = (vec![[0.5; 4]; count], vec![[0.0; 4]; count]);
+        let mut batch = || {
+            let mut batch = Batch {
+                inputs: Vertices::packed(&inputs, 1, count).expect("enough"),
+                outputs: VerticesMut::packed(&mut outputs, 1, count).expect("enough"),
+                input_mask: 1,
+                output_mask: 1,
+                preserve_unit: false,
+                layout: VertexLayout::Aos,
+            };
+            shader.run_batch(&uniforms, &mut Unit::new(), &mut batch).exit
+        };
+        (0..3).for_each(|_| _ = batch());
+        row("a batch: 200 mul, no loop", cancel(&engine, tries, batch));
+        let mut gpu = gpu(&engine, &straight);
+        let vertices = || (0..1 << 18).map(|_| [[0.5; 4]; 16]);
+        row(
+            "a draw: 200 mul, no loop",
+            cancel(&engine, tries, || gpu.draw_arrays(vertices(), &mut Nowhere).vertex_exit),
+        );
+    }
+}
+
+/// Prints how long dropping an engine takes while its threads compile large programs.
+fn drops(tries: usize) {
+    println!("ms to drop an engine with 100 large programs in the queue of 2 threads: median and most of {tries}");
+    for precision in Precision::ALL {
+        // As many instructions as the budget allows.
+        let pairs = if precision == Precision::F32 { 205 } else { 125 };
+        let programs: Vec<_> = (0..100)
+            .map(|n| {
+                let body = "ex2 r0, r0.x\nmul r0, c0, r0\n".repeat(pairs - n % 7);
+                let source = format!(".proc main\nmov r0, c{}\n{body}mov o0, r0\nend\n.end", n % 90);
+                picajit::text::assemble(&source).expect("a good source").shbin.program().expect("short")
+            })
+            .collect();
+        let mut ms: Vec<f64> = (0..tries)
+            .map(|n| {
+                let engine = Engine::new(Options { precision, threads: 2, ..Options::default() });
+                programs.iter().for_each(|program| _ = engine.shader(program, Entry::vertex(0)));
+                thread::sleep(Duration::from_millis(n as u64 % 20));
+                let start = Instant::now();
+                drop(engine);
+                start.elapsed().as_secs_f64() * 1e3
+            })
+            .collect();
+        ms.sort_by(f64::total_cmp);
+        println!("{:11} {:7.1} {:7.1}", precision.name(), ms[tries / 2], ms[tries - 1]);
+    }
+}
+
 fn main() {
     // `cargo test --benches` only checks that this starts.
-    let (rounds, fuel) = if std::env::args().any(|a| a == "--bench") { (5, DEFAULT_FUEL) } else { (1, 1000) };
+    let (rounds, fuel, tries) =
+        if std::env::args().any(|a| a == "--bench") { (5, DEFAULT_FUEL, 50) } else { (1, 1000, 1) };
+    cancels(tries);
+    drops(tries);
     println!("ms until a vertex, and a batch of 1,024, run out of {fuel} fuel: least and most of {rounds}");
     for precision in Precision::ALL {
         for (name, backend, value) in ENGINES {

@@ -37,8 +37,10 @@
  *   - a layout that places uniforms over registers
  * All other misuse returns an error.
  *
- * Threads that run shaders need the default floating-point mode: round to nearest, subnormals
- * preserved.
+ * The default floating-point mode is round to nearest, subnormals preserved, no traps. Audio code may
+ * set another one on its threads. pj_run_batch and the draws of a pj_gpu switch to the default for
+ * the time of the call, callbacks included. Single runs on native code (pj_run, pj_run_geometry,
+ * pj_direct_call) don't: there a thread must have the default mode, or results differ.
  */
 #ifndef PICAJIT_H
 #define PICAJIT_H
@@ -91,7 +93,9 @@ enum {
     PJ_OUT_OF_FUEL = 1,        /* its backward jumps cost more than pj_options.fuel */
     PJ_BREAK_OUTSIDE_LOOP = 2, /* BREAK outside of a loop; the hardware hangs */
     PJ_PAST_END = 3,           /* ran past the last code word; unknown on hardware */
-    PJ_STOPPED = 4             /* stopped by the callback of pj_run_traced */
+    PJ_STOPPED = 4,            /* stopped by the callback of pj_run_traced */
+    PJ_CANCELLED = 5,          /* pj_engine_cancel; registers are unspecified */
+    PJ_VERTEX_LIMIT = 6        /* pj_gpu_execute: the draws have more vertices than the limit */
 };
 
 /* ---- Registers ---- */
@@ -284,6 +288,21 @@ void pj_engine_free(pj_engine *engine);
  * are no threads, or on one of them.
  */
 pj_status pj_engine_wait(const pj_engine *engine);
+
+/*
+ * Ends what runs on the engine's shaders and GPUs, on all threads, until pj_engine_resume. Any
+ * thread may call both; the call that creates or frees the engine must not overlap them.
+ *
+ * Runs notice at their next backward jump, batches and draws also between vertices, command lists
+ * also between writes: in some milliseconds. They end with PJ_CANCELLED. So do later ones, except
+ * that a single run without a backward jump may finish. The registers of the unit are unspecified
+ * then, and so are the outputs of the last vertex that ran; outputs of the others are untouched.
+ *
+ * Before pj_engine_resume wait until the cancelled calls have returned: a run that has not noticed
+ * goes on. Shaders that outlive a cancelled engine stay cancelled.
+ */
+pj_status pj_engine_cancel(const pj_engine *engine);
+pj_status pj_engine_resume(const pj_engine *engine);
 
 /* Empties the shader cache. Shaders in use stay usable. */
 pj_status pj_engine_clear(const pj_engine *engine);
@@ -528,10 +547,10 @@ typedef struct pj_batch {
 /*
  * Runs `count` vertices in order on `unit`, or as groups where the result is the same. EMIT does
  * nothing. The first vertex that runs out of fuel is the last one that runs: outputs of the others
- * stay untouched. No other exit ends a batch.
+ * stay untouched. pj_engine_cancel ends a batch likewise. No other exit does.
  *
- * Returns PJ_OUT_OF_FUEL if a vertex ran out of fuel, else the first exit other than PJ_END, else
- * PJ_END, or a negative pj_status.
+ * Returns PJ_OUT_OF_FUEL if a vertex ran out of fuel, PJ_CANCELLED after pj_engine_cancel, else the
+ * first exit other than PJ_END, else PJ_END, or a negative pj_status.
  *
  * PJ_OVERLAP: `outputs` overlaps `inputs`, the registers or the uniforms, or `inputs` overlaps the
  * registers. The registers are the whole `unit_bytes` of the layout. Arrays of the host may follow
@@ -611,6 +630,14 @@ typedef struct pj_gpu pj_gpu;
  */
 pj_status pj_gpu_new(const pj_engine *engine, pj_gpu **gpu);
 
+/*
+ * Sets the most vertices, or indices, of each draw and of all draws of one pj_gpu_execute. The rest
+ * is not drawn: see pj_report.limited and PJ_VERTEX_LIMIT. At first they are 2^22 and 2^24, which no
+ * game reaches: the console takes a quarter of a second, and more than one, for as many triangles.
+ * No part of pj_gpu_state.
+ */
+pj_status pj_gpu_limits_set(pj_gpu *gpu, uint32_t draw, uint64_t list);
+
 /* Frees a GPU; null is allowed. Returns PJ_BUSY in all of its callbacks. */
 pj_status pj_gpu_free(pj_gpu *gpu);
 
@@ -671,6 +698,9 @@ typedef struct pj_gpu_host {
  * Executes a command list of `words` words: writes its registers and draws. Consecutive vertices of
  * immediate mode are drawn together. Execution ends with the list; the host handles jumps to other
  * lists.
+ *
+ * Returns PJ_OK, or a negative pj_status. Two exits say that the rest is not executed: PJ_CANCELLED
+ * after pj_engine_cancel, and PJ_VERTEX_LIMIT after a draw that exceeds the limit of the list.
  */
 pj_status pj_gpu_execute(pj_gpu *gpu, const uint32_t *list, size_t words, const pj_gpu_host *host);
 
@@ -723,8 +753,11 @@ typedef struct pj_report {
     uint64_t geometry_runs; /* geometry invocations */
     uint64_t dropped;       /* vertices that no geometry invocation takes */
     uint64_t triangles;     /* triangles that the callback got */
-    pj_exit vertex_exit;    /* PJ_END, or the first other exit of the vertex program */
+    pj_exit vertex_exit;    /* PJ_OUT_OF_FUEL or PJ_CANCELLED, which end the draw; else PJ_END, or
+                               the first other exit of the vertex program */
     pj_exit geometry_exit;  /* the same of the geometry program */
+    uint32_t limited;       /* 1: the draw has more vertices or indices than a limit */
+    uint32_t reserved;      /* 0 */
 } pj_report;
 
 /*
@@ -779,7 +812,8 @@ typedef struct pj_guest_draw {
                                       components its position in a vertex, or 255 */
     void *user;
     uint32_t stride;               /* with `offsets`: numbers per vertex, 1-255; the others are 0 */
-    uint32_t limit;                /* most vertices or indices; registers can request 2^32 */
+    uint32_t limit;                /* most vertices or indices, if less than those of
+                                      pj_gpu_limits_set; registers can request 2^32 */
     uint32_t vertex_cache_entries; /* 0-255, Azahar has 64: as in pj_draw, for indexed draws of
                                       programs whose vertices depend on each other */
     pj_effect effect;              /* PJ_EFFECT_DRAW_ARRAYS or PJ_EFFECT_DRAW_ELEMENTS */

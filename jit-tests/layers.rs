@@ -13,23 +13,40 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("state", &["isa"]),
     ("layout", &["isa", "state"]),
     ("semantics", &["isa", "state"]),
-    ("kernel", &["isa", "program", "state", "layout"]),
+    ("fp_mode", &[]),
+    ("kernel", &["isa", "program", "state", "layout", "fp_mode"]),
     ("container", &["isa", "program", "state"]),
     ("text", &["isa", "program", "state", "container"]),
-    ("interp", &["isa", "program", "state", "layout", "kernel"]),
+    ("interp", &["isa", "program", "state", "layout", "kernel", "fp_mode"]),
     ("ir", &["isa", "program", "kernel"]),
     ("analysis", &["isa", "program", "kernel", "ir"]),
     // Built for the command only.
     ("lint", &["isa", "program", "state", "kernel", "container", "text", "ir", "analysis"]),
-    ("tier0", &["isa", "program", "state", "layout", "kernel", "ir"]),
+    ("tier0", &["isa", "program", "state", "layout", "kernel", "ir", "fp_mode"]),
     // A profiler is shown the program as text.
-    ("jit", &["isa", "program", "state", "layout", "kernel", "profiler", "text", "ir", "background", "executable"]),
+    (
+        "jit",
+        &[
+            "isa",
+            "program",
+            "state",
+            "layout",
+            "kernel",
+            "profiler",
+            "text",
+            "ir",
+            "background",
+            "executable",
+            "fp_mode",
+        ],
+    ),
     ("profiler", &[]),
     ("background", &[]),
     ("executable", &[]),
     (
         "engine",
         &[
+            "fp_mode",
             "isa",
             "program",
             "state",
@@ -66,7 +83,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     // The words of uploads are those of files.
-    ("gpu", &["isa", "program", "state", "semantics", "container", "engine"]),
+    ("gpu", &["isa", "program", "state", "semantics", "container", "engine", "fp_mode"]),
     // The control-flow graph determines the words that an entry reaches.
     ("cache", &["isa", "program", "kernel", "ir"]),
     ("diff", &["isa", "program", "state", "kernel", "interp", "text"]),

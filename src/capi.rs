@@ -222,6 +222,24 @@ pub unsafe extern "C" fn pj_engine_clear(engine: *const PjEngine) -> i32 {
 }
 
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn pj_engine_cancel(engine: *const PjEngine) -> i32 {
+    catch_panics(|| {
+        // SAFETY: null, or a live handle of `pj_engine_new`.
+        unsafe { retain_engine(engine) }?.engine.cancel();
+        Ok(PJ_OK)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pj_engine_resume(engine: *const PjEngine) -> i32 {
+    catch_panics(|| {
+        // SAFETY: null, or a live handle of `pj_engine_new`.
+        unsafe { retain_engine(engine) }?.engine.resume();
+        Ok(PJ_OK)
+    })
+}
+
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn pj_engine_wait(engine: *const PjEngine) -> i32 {
     catch_panics(|| {
         // SAFETY: null, or a live handle of `pj_engine_new`.

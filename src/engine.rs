@@ -26,6 +26,9 @@ use crate::background::{Background, Queue};
 use crate::cache::{Cache, CacheStats, Exploration, ShaderKey, Upload};
 use crate::executable::ExecutableMemory;
 use crate::isa::numeric::Precision;
+use crate::kernel::cancel::CancelFlag;
+#[cfg(feature = "jit")]
+use crate::kernel::{Backend, Kernel};
 use crate::kernel::{Config, DEFAULT_FUEL, Unsupported};
 use crate::layout::Layout;
 use crate::profiler::{Profiler, ProfilerError};
@@ -185,6 +188,8 @@ pub struct Engine {
     options: Options,
     compiler: Arc<Compiler>,
     cache: Arc<Cache<Arc<Compiled>>>,
+    /// Shared by all code and kernels.
+    cancel: CancelFlag,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -201,13 +206,14 @@ impl Engine {
         // Without native code there are no jobs. The tests have backends of their own.
         let has_jobs = cfg!(any(feature = "jit", test)) && wants_native;
         let background = Background::new(if has_jobs { options.threads } else { 0 });
-        let native = wants_native.then(|| native(&options, background.queue()));
+        let cancel = CancelFlag::default();
+        let native = wants_native.then(|| native(&options, background.queue(), &cancel));
         if options.profiler != Profiler::None && !matches!(native, Some(Ok(_))) {
             (options.events)(&Event::ProfilerFailed { reason: ProfilerError::NoNativeCode });
         }
-        let compiler = Arc::new(Compiler::new(native, &options, background.queue().clone()));
+        let compiler = Arc::new(Compiler::new(native, &options, background.queue().clone(), &cancel));
         let cache = Arc::new(Cache::new(options.cache_bytes));
-        Engine { compiler, cache, background, options }
+        Engine { compiler, cache, background, options, cancel }
     }
 
     /// The shader of `entry` in `program`, from the cache or new. A new shader is ready to run on
@@ -284,7 +290,7 @@ impl Engine {
     fn new_shader(&self, program: &Program, key: &ShaderKey, config: Config, explored: Exploration) -> Arc<Compiled> {
         let Options { crosscheck, ref events, .. } = self.options;
         let checks = crosscheck > 0 && self.options.backend != BackendChoice::Oracle;
-        let crosscheck = checks.then(|| Crosscheck::new(key.entry(), crosscheck, events.clone()));
+        let crosscheck = checks.then(|| Crosscheck::new(key.entry(), crosscheck, events.clone(), &self.cancel));
         let (cache, of) = (Arc::downgrade(&self.cache), key.clone());
         let resized = move |bytes| {
             if let Some(cache) = cache.upgrade() {
@@ -324,11 +330,50 @@ impl Engine {
         self.cache.stats()
     }
 
+    /// Ends what runs on this engine's shaders, on all threads, until [`Engine::resume`]. From any
+    /// thread; for hosts that stop or reset the guest while another thread runs it.
+    ///
+    /// Runs notice at their next backward transfer, batches and draws also between vertices, command
+    /// lists also between writes, in some milliseconds. They end with
+    /// [`Exit::Cancelled`](crate::state::Exit::Cancelled). So do later ones, except that a single
+    /// run without a backward transfer may finish. The registers that they leave are unspecified. The
+    /// engine stays usable, and so do its shaders, also after it is dropped: then no call resumes
+    /// them.
+    pub fn cancel(&self) {
+        self.cancel.set(true);
+    }
+
+    /// Lets runs go on after [`Engine::cancel`]. Wait for the cancelled ones first: one that has not
+    /// noticed goes on too.
+    pub fn resume(&self) {
+        self.cancel.set(false);
+    }
+
+    /// Whether [`Engine::cancel`] was called, and [`Engine::resume`] not since then.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancel.is_set()
+    }
+
     /// Empties the cache. Shaders that the host holds stay usable. If the system has refused
     /// executable memory, the next compilation tries again.
     pub fn clear(&self) {
         self.cache.clear();
         self.compiler.forget_refusal();
+    }
+}
+
+/// Tier 0 for runs that deoptimise while there is no exact code.
+#[cfg(feature = "jit")]
+struct LastResort(CancelFlag);
+
+#[cfg(feature = "jit")]
+impl Backend for LastResort {
+    fn name(&self) -> &'static str {
+        Tier0::default().name()
+    }
+
+    fn compile(&self, program: &Arc<Program>, entry: Entry, config: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
+        Ok(Arc::new(Tier0::default().kernel_of_entry(program, entry, config).cancelled_by(&self.0)))
     }
 }
 
@@ -339,18 +384,18 @@ impl Default for Engine {
 }
 
 #[cfg(feature = "jit")]
-fn native(options: &Options, queue: &Queue) -> Result<Arc<dyn NativeBackend>, Unsupported> {
+fn native(options: &Options, queue: &Queue, cancel: &CancelFlag) -> Result<Arc<dyn NativeBackend>, Unsupported> {
     use crate::jit::{HostServices, Jit, Settings, Variant};
     let settings = Settings { profiler: options.profiler.clone(), ..Settings::default() };
-    let services = HostServices { queue: Some(queue.clone()), memory: options.memory.clone() };
-    let jit = Jit::hosted(Variant::Batch, settings, services, Arc::new(Tier0::default()))?;
+    let services = HostServices { queue: Some(queue.clone()), memory: options.memory.clone(), cancel: cancel.clone() };
+    let jit = Jit::hosted(Variant::Batch, settings, services, Arc::new(LastResort(cancel.clone())))?;
     let events = options.events.clone();
     jit.on_profiler_error(move |reason| events(&Event::ProfilerFailed { reason: reason.clone() }));
     Ok(Arc::new(jit))
 }
 
 #[cfg(not(feature = "jit"))]
-fn native(_: &Options, _: &Queue) -> Result<Arc<dyn NativeBackend>, Unsupported> {
+fn native(_: &Options, _: &Queue, _: &CancelFlag) -> Result<Arc<dyn NativeBackend>, Unsupported> {
     Err(Unsupported::HostIsa { missing: "the `jit` feature of this build" })
 }
 
@@ -367,7 +412,7 @@ impl Engine {
     /// Replaces native code by kernels of another backend.
     fn set_backend(&mut self, backend: Arc<dyn NativeBackend>) {
         let queue = self.background.queue().clone();
-        self.compiler = Arc::new(Compiler::new(Some(Ok(backend)), &self.options, queue));
+        self.compiler = Arc::new(Compiler::new(Some(Ok(backend)), &self.options, queue, &self.cancel));
     }
 }
 

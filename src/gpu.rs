@@ -17,6 +17,7 @@
 //! | `fetch` | guest memory | input registers and indices, in groups |
 //! | `inputs` | guest memory | input registers alone, for tools |
 //! | `whole_draw` | these | vertex outputs of each vertex |
+//! | `limits` | vertices that a draw wants | how many it runs |
 //! | `deferred_run` | a draw's last vertex | the vertex unit, when something reads it |
 //! | `draw` | attributes | vertex outputs, in drawing order |
 //! | [`cache`] | indices | the vertices to run |
@@ -27,7 +28,8 @@
 //!
 //! Invariant: [`State`] is the whole state. All else is derived from it and only saves time, so a
 //! savestate is a copy of it. Any words, any state and any answers of a host are safe, and every
-//! call ends; [`Options::fuel`](crate::engine::Options::fuel) bounds each run.
+//! call ends; [`Options::fuel`](crate::engine::Options::fuel) bounds each run, and [`Limits`] bound
+//! their number.
 //!
 //! `docs/gpu.md` lists the choices where the hardware's behaviour is unknown. This module must not
 //! depend on the engine's internals, on where guest memory is, or on the rasteriser.
@@ -76,6 +78,7 @@ mod draw;
 mod fetch;
 mod geometry;
 mod inputs;
+mod limits;
 mod output_mapping;
 mod program_cache;
 mod rows;
@@ -85,10 +88,11 @@ mod whole_draw;
 
 pub use assembly::{Assembly, Topology};
 pub use cache::{NoCache, RoundRobin, VertexCache};
-pub use commands::{Commands, Write};
+pub use commands::{Commands, ListExit, Write};
 pub use draw::Report;
 pub use fetch::{Memory, Regions};
 pub use geometry::{GeometryInput, GeometryMode};
+pub use limits::Limits;
 pub use program_cache::UploadStats;
 pub use registers::RegisterFile;
 pub use upload::{PartialVector, ShaderState, VERTEX_CODE_WORDS};
@@ -101,6 +105,7 @@ use crate::semantics::Semantics;
 use crate::state::Vec4;
 use configuration::DrawConfiguration;
 use deferred_run::DeferredRun;
+use limits::Budget;
 use program_cache::ProgramCache;
 use std::sync::Arc;
 
@@ -241,6 +246,7 @@ pub struct Gpu {
     scratch: draw::Scratch,
     /// The run that `state.vertex` lacks.
     deferred: DeferredRun,
+    budget: Budget,
 }
 
 impl Default for Gpu {
@@ -254,7 +260,8 @@ impl Clone for Gpu {
         let (vertex, geometry) = (self.vertex.clone(), self.geometry.clone());
         let (engine, state, deferred) = (self.engine.clone(), self.state.clone(), self.deferred.clone());
         let (configuration, scratch) = Default::default();
-        Gpu { engine, state, vertex, geometry, upload_stats: self.upload_stats, configuration, scratch, deferred }
+        let (upload_stats, budget) = (self.upload_stats, Budget::new(self.budget.limits));
+        Gpu { engine, state, vertex, geometry, upload_stats, configuration, scratch, deferred, budget }
     }
 }
 
@@ -267,13 +274,18 @@ impl Gpu {
     /// A GPU that continues from `state`. Programs are compiled again on demand.
     pub fn with_state(engine: Arc<Engine>, state: State) -> Gpu {
         let [vertex, geometry] = std::array::from_fn(|_| ProgramCache::new());
-        let (upload_stats, configuration, scratch, deferred) = Default::default();
-        Gpu { engine, state, vertex, geometry, upload_stats, configuration, scratch, deferred }
+        let (upload_stats, configuration, scratch, deferred, budget) = Default::default();
+        Gpu { engine, state, vertex, geometry, upload_stats, configuration, scratch, deferred, budget }
     }
 
     /// The engine that compiles and runs shaders.
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
+    }
+
+    /// Sets the most vertices of each draw and list from now on.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.budget.limits = limits;
     }
 
     /// The whole state. The first call after a draw may copy it.
@@ -392,11 +404,22 @@ impl Gpu {
     }
 
     /// Executes a command list: writes its registers and draws. Consecutive vertices of immediate
-    /// mode are drawn together. Execution ends with the list; the host handles jumps to other
-    /// lists.
-    pub fn execute(&mut self, list: &[u32], host: &mut impl Host) {
+    /// mode are drawn together. Execution ends with the list, or before the next write if the engine
+    /// is cancelled or a draw exceeds the [`Limits`] of the list. The host handles jumps to other
+    /// lists. A list that a callback executes shares the limit of the present one.
+    pub fn execute(&mut self, list: &[u32], host: &mut impl Host) -> ListExit {
+        let ends = self.budget.begin_list();
+        // Also if a callback panics.
+        let executing = ExecutingList { gpu: self, ends };
+        executing.gpu.execute_writes(list, host)
+    }
+
+    fn execute_writes(&mut self, list: &[u32], host: &mut impl Host) -> ListExit {
         let mut pending = Vec::new();
         for write in Commands::new(list) {
+            if let Some(exit) = self.list_exit() {
+                return exit;
+            }
             if !matches!(write.id, registers::FIXEDATTRIB_DATA0..=registers::FIXEDATTRIB_DATA2) {
                 self.draw_pending(&mut pending, host);
             }
@@ -409,12 +432,36 @@ impl Gpu {
             }
         }
         self.draw_pending(&mut pending, host);
+        self.list_exit().unwrap_or(ListExit::End)
+    }
+
+    /// Why the list ends before its last word.
+    fn list_exit(&self) -> Option<ListExit> {
+        match () {
+            () if self.engine.is_cancelled() => Some(ListExit::Cancelled),
+            () if self.budget.is_exceeded() => Some(ListExit::VertexLimit),
+            () => None,
+        }
     }
 
     fn draw_pending(&mut self, pending: &mut Vec<Attributes>, host: &mut impl Host) {
         if !pending.is_empty() {
             self.draw_immediate(pending, host);
             pending.clear();
+        }
+    }
+}
+
+/// A list in execution, and whether the budget ends with it.
+struct ExecutingList<'a> {
+    gpu: &'a mut Gpu,
+    ends: bool,
+}
+
+impl Drop for ExecutingList<'_> {
+    fn drop(&mut self) {
+        if self.ends {
+            self.gpu.budget.end_list();
         }
     }
 }

@@ -6,16 +6,18 @@
 //! [`Scopes::step`]. The interpreter must stay independent of the recompiler: they share only
 //! `isa`, `program` and `state`, or their agreement would prove nothing.
 
+use crate::fp_mode::DefaultMode;
 use crate::isa::flow::{Action, Next, Ring, Scopes, fuel_cost};
 use crate::isa::numeric::Precision;
 use crate::isa::{
     Alu, AluOp, CmpOp, DstFile, FLOAT_UNIFORMS, Index, Inst, Pc, Relation, Src, SrcFile, Stage, Test, VectorOp,
     WriteMask,
 };
-use crate::kernel::{Backend, Config, Kernel, Unsupported, with_host_copies};
+use crate::kernel::cancel::CancelFlag;
+use crate::kernel::{Backend, Config, Kernel, Unsupported, run_sequentially, with_host_copies};
 use crate::layout::{Host, HostEmitter, Layout};
 use crate::program::{Entry, Program};
-use crate::state::{EmitState, Emitter, Exit, Uniforms, Unit, Vec4};
+use crate::state::{Batch, BatchExit, EmitState, Emitter, Exit, Uniforms, Unit, Vec4};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -26,7 +28,8 @@ pub struct Interp;
 impl Interp {
     /// The kernel of [`Backend::compile`] with its concrete type, for traces.
     pub fn kernel(&self, program: &Program, entry: Entry, config: &Config) -> InterpKernel {
-        InterpKernel { code: program.insts().map(|(_, inst)| inst).collect(), entry, config: *config }
+        let (code, cancel) = (program.insts().map(|(_, inst)| inst).collect(), CancelFlag::default());
+        InterpKernel { code, entry, config: *config, cancel }
     }
 }
 
@@ -46,6 +49,7 @@ pub struct InterpKernel {
     code: Box<[Inst]>,
     entry: Entry,
     config: Config,
+    cancel: CancelFlag,
 }
 
 /// An executed instruction in [`InterpKernel::run_traced`].
@@ -98,6 +102,16 @@ impl Kernel for InterpKernel {
         self.run_hooked(uniforms, unit, emitter, |_| ControlFlow::Continue(())).expect(UNSTOPPED)
     }
 
+    fn run_batch(
+        &self,
+        uniforms: &Uniforms,
+        unit: &mut Unit,
+        batch: &mut Batch<'_>,
+        emitter: &mut dyn Emitter,
+    ) -> BatchExit {
+        run_sequentially(unit, batch, || self.cancel.is_set(), |unit| self.run(uniforms, unit, emitter))
+    }
+
     fn layout(&self) -> Option<&Layout> {
         self.config.layout.as_ref()
     }
@@ -111,6 +125,11 @@ impl Kernel for InterpKernel {
 const UNSTOPPED: &str = "no hook breaks";
 
 impl InterpKernel {
+    /// The same kernel, whose runs end when `cancel` is set.
+    pub(crate) fn cancelled_by(self, cancel: &CancelFlag) -> InterpKernel {
+        InterpKernel { cancel: cancel.clone(), ..self }
+    }
+
     /// [`Kernel::run`], calling `hook` once for every executed instruction, also for the one that
     /// ends the run.
     pub fn run_traced(
@@ -147,6 +166,7 @@ impl InterpKernel {
         emitter: &mut dyn Emitter,
         mut hook: impl FnMut(Step<'_>) -> ControlFlow<()>,
     ) -> Option<Exit> {
+        let _mode = DefaultMode::enter();
         let mut scopes = Scopes::default();
         let mut counters: Ring<Counter, 4> = Ring::default();
         let mut fuel = self.config.fuel;
@@ -163,7 +183,9 @@ impl InterpKernel {
                         unit.al = i32::from(y);
                     }
                     let next = transfer(scopes.step(pc, action), &mut scopes, &mut counters, &mut unit.al);
-                    match fuel.checked_sub(fuel_cost(pc, next)) {
+                    let cost = fuel_cost(pc, next);
+                    match fuel.checked_sub(cost) {
+                        Some(_) if cost != 0 && self.cancel.is_set() => Err(Exit::Cancelled),
                         Some(left) => {
                             fuel = left;
                             Ok(next)

@@ -6,6 +6,7 @@
 //! any NaN), emits the same triangles in the same order, and returns the same [`Exit`]. This file
 //! must not name any backend.
 
+pub(crate) mod cancel;
 pub(crate) mod direct;
 pub(crate) mod run_memory;
 
@@ -61,7 +62,7 @@ pub trait Kernel: Send + Sync {
 
     /// Runs all vertices of `batch`. The result is as if they ran in order on `unit`: load a vertex
     /// into `unit.v`, run, copy its outputs away. With [`Batch::preserve_unit`] they run on a copy
-    /// of `unit`. The batch ends at the first vertex that runs out of fuel.
+    /// of `unit`. The batch ends at the first vertex that runs out of fuel, or is cancelled.
     fn run_batch(
         &self,
         uniforms: &Uniforms,
@@ -69,7 +70,7 @@ pub trait Kernel: Send + Sync {
         batch: &mut Batch<'_>,
         emitter: &mut dyn Emitter,
     ) -> BatchExit {
-        run_sequentially(unit, batch, |unit| self.run(uniforms, unit, emitter))
+        run_sequentially(unit, batch, || false, |unit| self.run(uniforms, unit, emitter))
     }
 
     /// [`Kernel::run`] on a host's memory, with the same results. Any nonzero byte is a true flag.
@@ -177,16 +178,17 @@ pub struct KernelStats {
     pub sequential_reason: Option<String>,
 }
 
-/// Runs the vertices of a batch in order, as [`Kernel::run_batch`] specifies.
+/// Runs the vertices of a batch in order, as [`Kernel::run_batch`] specifies, until `cancelled`.
 #[inline]
 pub(crate) fn run_sequentially(
     unit: &mut Unit,
     batch: &mut Batch<'_>,
+    cancelled: impl Fn() -> bool,
     run: impl FnMut(&mut Unit) -> Exit,
 ) -> BatchExit {
     match batch.preserve_unit {
-        true => with_unit_copy(unit, |unit| run_sequentially_on(unit, batch, run)),
-        false => run_sequentially_on(unit, batch, run),
+        true => with_unit_copy(unit, |unit| run_sequentially_on(unit, batch, cancelled, run)),
+        false => run_sequentially_on(unit, batch, cancelled, run),
     }
 }
 
@@ -198,9 +200,14 @@ pub(crate) fn with_unit_copy<T>(unit: &Unit, work: impl FnOnce(&mut Unit) -> T) 
 }
 
 #[inline]
-fn run_sequentially_on(unit: &mut Unit, batch: &mut Batch<'_>, mut run: impl FnMut(&mut Unit) -> Exit) -> BatchExit {
+fn run_sequentially_on(
+    unit: &mut Unit,
+    batch: &mut Batch<'_>,
+    cancelled: impl Fn() -> bool,
+    mut run: impl FnMut(&mut Unit) -> Exit,
+) -> BatchExit {
     if batch.layout == VertexLayout::Soa {
-        return run_soa_sequentially(unit, batch, run);
+        return run_soa_sequentially(unit, batch, cancelled, run);
     }
     let (count, taken, wanted) = (batch.len(), batch.inputs_taken(), batch.outputs_wanted());
     let (input_stride, output_stride) = (batch.inputs.stride(), batch.outputs.stride());
@@ -208,6 +215,10 @@ fn run_sequentially_on(unit: &mut Unit, batch: &mut Batch<'_>, mut run: impl FnM
     let (mut inputs, mut outputs) = (batch.inputs.registers(), batch.outputs.registers());
     let mut result = BatchExit::NONE;
     for _ in 0..count {
+        if cancelled() {
+            result.cancel();
+            break;
+        }
         let (input, output);
         (input, inputs) = inputs.split_at(input_stride);
         (output, outputs) = outputs.split_at_mut(output_stride);
@@ -222,9 +233,18 @@ fn run_sequentially_on(unit: &mut Unit, batch: &mut Batch<'_>, mut run: impl FnM
 }
 
 #[inline(never)]
-fn run_soa_sequentially(unit: &mut Unit, batch: &mut Batch<'_>, mut run: impl FnMut(&mut Unit) -> Exit) -> BatchExit {
+fn run_soa_sequentially(
+    unit: &mut Unit,
+    batch: &mut Batch<'_>,
+    cancelled: impl Fn() -> bool,
+    mut run: impl FnMut(&mut Unit) -> Exit,
+) -> BatchExit {
     let mut result = BatchExit::NONE;
     for n in 0..batch.len() {
+        if cancelled() {
+            result.cancel();
+            break;
+        }
         batch.take(n, &mut unit.v);
         let exit = run(unit);
         batch.give(n, u16::MAX, unit.outputs());

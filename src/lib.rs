@@ -75,6 +75,7 @@ pub mod engine;
 pub mod executable;
 #[cfg(feature = "explore")]
 mod explore;
+mod fp_mode;
 #[cfg(feature = "fuzz")]
 mod fuzz;
 mod generator;

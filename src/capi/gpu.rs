@@ -9,9 +9,15 @@ mod state;
 mod types;
 
 use super::arguments::check_pointer;
-use super::{Fault, PJ_OK, PjEngine, catch_panics, deref, input_slice, out_pointer, read_sized, write_sized};
+use super::{
+    Fault, PJ_CANCELLED, PJ_OK, PJ_VERTEX_LIMIT, PjEngine, catch_panics, deref, input_slice, out_pointer, read_sized,
+    write_sized,
+};
 use crate::gpu::cache::Lookup;
-use crate::gpu::{Attributes, Draw, Effect, Gpu, Host, NoCache, Report, RoundRobin, TriangleSink, VertexCache, Write};
+use crate::gpu::{
+    Attributes, Draw, Effect, Gpu, Host, Limits, ListExit, NoCache, Report, RoundRobin, TriangleSink, VertexCache,
+    Write,
+};
 use crate::semantics::Semantics;
 use crate::state::{Registers, Vec4};
 pub use guest_draw::pj_gpu_draw;
@@ -133,6 +139,15 @@ pub unsafe extern "C" fn pj_gpu_free(gpu: *mut PjGpu) -> i32 {
         // SAFETY: both came from `Box::into_raw`: `idle` holds the pointer that `pj_gpu_new` put
         // there. No call uses either, and this one ends the handle.
         unsafe { (drop(Box::from_raw(guard)), drop(Box::from_raw(gpu))) };
+        Ok(PJ_OK)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pj_gpu_limits_set(gpu: *mut PjGpu, draw: u32, list: u64) -> i32 {
+    catch_panics(|| {
+        // SAFETY: null, or a live handle of `pj_gpu_new`.
+        unsafe { deref(gpu) }?.take()?.get().set_limits(Limits { draw, list });
         Ok(PJ_OK)
     })
 }
@@ -408,8 +423,11 @@ pub unsafe extern "C" fn pj_gpu_execute(
         let triangles = TriangleCallback { triangle: host.triangle.ok_or(Fault::Null)?, user: host.user };
         let draw = host.draw.ok_or(Fault::Null)?;
         let mut calls = HostCallbacks { owner, handle: gpu, triangles, draw, wrote: host.wrote };
-        guard.get().execute(list, &mut calls);
-        Ok(PJ_OK)
+        Ok(match guard.get().execute(list, &mut calls) {
+            ListExit::End => PJ_OK,
+            ListExit::Cancelled => PJ_CANCELLED,
+            ListExit::VertexLimit => PJ_VERTEX_LIMIT,
+        })
     })
 }
 

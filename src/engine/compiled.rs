@@ -10,7 +10,7 @@ use super::lock;
 use super::{BackendChoice, Tier};
 use crate::background::{Heat, Lazy, Priority};
 use crate::cache::Exploration;
-use crate::interp::Interp;
+use crate::interp::{Interp, InterpKernel};
 use crate::kernel::direct::DirectCode;
 use crate::kernel::{Backend, Config, Kernel, Unsupported};
 use crate::program::{Entry, Program};
@@ -49,7 +49,7 @@ pub(crate) struct Compiled {
     native: Lazy<Native>,
     resized: Resized,
     tier0: OnceLock<Tier0Kernel>,
-    oracle: OnceLock<Arc<dyn Kernel>>,
+    oracle: OnceLock<InterpKernel>,
     independent: OnceLock<bool>,
     crosscheck: Option<Crosscheck>,
 }
@@ -249,16 +249,17 @@ impl Compiled {
     fn tier0(&self) -> &Tier0Kernel {
         self.tier0.get_or_init(|| {
             let (tier0, graph) = (Tier0::default(), lock(&self.explored));
-            match &*graph {
+            let kernel = match &*graph {
                 Some(explored) => tier0.kernel(explored.as_ref().ok(), &self.program, self.entry, &self.config),
                 None => tier0.kernel_of_entry(&self.program, self.entry, &self.config),
-            }
+            };
+            kernel.cancelled_by(self.compiler.cancel_flag())
         })
     }
 
     fn oracle(&self) -> &dyn Kernel {
-        let compile = || Interp.compile(&self.program, self.entry, &self.config).expect("it takes every program");
-        &**self.oracle.get_or_init(compile)
+        let kernel = || Interp.kernel(&self.program, self.entry, &self.config);
+        self.oracle.get_or_init(|| kernel().cancelled_by(self.compiler.cancel_flag()))
     }
 
     /// Whether vertices that end can run in any order, as tier 0 knows of any program. The first

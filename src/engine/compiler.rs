@@ -5,6 +5,7 @@
 use super::{BackendChoice, Event, EventHandler, Options, lock};
 use crate::background::Queue;
 use crate::cache::Exploration;
+use crate::kernel::cancel::CancelFlag;
 use crate::kernel::{Backend, Config, Kernel, Unsupported};
 use crate::program::{Entry, Program};
 use std::mem::{self, Discriminant};
@@ -50,6 +51,7 @@ pub(super) struct Compiler {
     /// The kinds of reasons.
     reported: Mutex<Vec<Discriminant<Unsupported>>>,
     events: EventHandler,
+    cancel: CancelFlag,
 }
 
 impl Compiler {
@@ -57,10 +59,17 @@ impl Compiler {
         backend: Option<Result<Arc<dyn NativeBackend>, Unsupported>>,
         options: &Options,
         queue: Queue,
+        cancel: &CancelFlag,
     ) -> Compiler {
         let Options { backend: choice, compile_after, ref events, .. } = *options;
         let (refusal, reported) = Default::default();
-        Compiler { backend, choice, compile_after, queue, refusal, reported, events: events.clone() }
+        let (events, cancel) = (events.clone(), cancel.clone());
+        Compiler { backend, choice, compile_after, queue, refusal, reported, events, cancel }
+    }
+
+    /// Ends the runs of all kernels.
+    pub(super) fn cancel_flag(&self) -> &CancelFlag {
+        &self.cancel
     }
 
     /// The tiers that the host wants.

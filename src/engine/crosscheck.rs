@@ -5,7 +5,9 @@
 
 use super::{Event, EventHandler, lock};
 use crate::diff::{self, NamedKernel, Work};
+use crate::fp_mode::DefaultMode;
 use crate::kernel::Kernel;
+use crate::kernel::cancel::CancelFlag;
 use crate::program::Entry;
 use crate::state::{Batch, Uniforms, Unit};
 use std::sync::Mutex;
@@ -18,6 +20,7 @@ pub(super) struct Crosscheck {
     runs: AtomicU64,
     difference: Mutex<Option<String>>,
     events: EventHandler,
+    cancel: CancelFlag,
 }
 
 /// The kernels to compare.
@@ -34,9 +37,9 @@ const SAMPLE: usize = 16;
 
 impl Crosscheck {
     /// Compares the first of every `interval` runs of `entry`.
-    pub(super) fn new(entry: Entry, interval: u32, events: EventHandler) -> Crosscheck {
+    pub(super) fn new(entry: Entry, interval: u32, events: EventHandler, cancel: &CancelFlag) -> Crosscheck {
         let (runs, difference) = Default::default();
-        Crosscheck { entry, interval: interval.into(), runs, difference, events }
+        Crosscheck { entry, interval: interval.into(), runs, difference, events, cancel: cancel.clone() }
     }
 
     /// A description of the first difference.
@@ -51,6 +54,7 @@ impl Crosscheck {
 
     /// Compares one run on copies of the unit.
     pub(super) fn check_run(&self, pair: &Pair<'_>, uniforms: &Uniforms, unit: &Unit) {
+        let _mode = DefaultMode::enter();
         let inputs = [unit.v];
         let work = Work { uniforms, unit, inputs: &inputs, input_mask: u16::MAX, output_mask: u16::MAX };
         self.compare(pair, &work);
@@ -60,12 +64,16 @@ impl Crosscheck {
     /// as batches. A sample begins at each selected run, with the registers that the whole batch
     /// begins with.
     pub(super) fn check_batch(&self, pair: &Pair<'_>, uniforms: &Uniforms, unit: &Unit, batch: &Batch<'_>) {
+        let _mode = DefaultMode::enter();
         let count = batch.len();
         let before = self.runs.fetch_add(count as u64, Ordering::Relaxed);
         let first = before.next_multiple_of(self.interval) - before;
         let step = usize::try_from(self.interval).unwrap_or(usize::MAX).max(SAMPLE);
         let Ok(first) = usize::try_from(first) else { return };
         for n in (first..count).step_by(step) {
+            if self.cancel.is_set() {
+                return;
+            }
             let mut inputs = [[[0.0; 4]; 16]; SAMPLE];
             let vertices = n..count.min(n + SAMPLE);
             let (input_mask, output_mask) = (batch.inputs_taken(), batch.outputs_wanted());

@@ -7,6 +7,7 @@ use super::Tier;
 use super::compiled::Compiled;
 use super::crosscheck::Crosscheck;
 use crate::analysis::Analysis;
+use crate::fp_mode::DefaultMode;
 use crate::kernel::direct::Vertex;
 use crate::kernel::{KernelStats, Unsupported, copy_registers};
 use crate::layout::{Host, HostEmitter, Layout};
@@ -16,8 +17,9 @@ use std::sync::Arc;
 /// One entry of a program, ready to run. Cheap to clone. Any number of threads may run it at once,
 /// each on its own [`Unit`].
 ///
-/// Each run takes a thread whose floating-point mode is the default: round to nearest, subnormals
-/// preserved. Audio code that sets flush-to-zero must reset it, or results differ.
+/// Single runs need a thread whose floating-point mode is the default: round to nearest, subnormals
+/// preserved, no traps. On a thread of audio code that sets flush-to-zero their results differ;
+/// debug builds panic. Batches and draws switch to the default mode for the time of the call.
 #[derive(Clone)]
 pub struct Shader(pub(super) Arc<Compiled>);
 
@@ -71,7 +73,10 @@ impl Shader {
                 copy_registers(taken, batch.inputs.registers(), &mut unit.v);
                 let exit = match self.0.direct().run_copied(uniforms, unit, batch.inputs.registers(), taken) {
                     Some(exit) => exit,
-                    None => self.run_by_kernel(uniforms, unit, &mut NoEmitter),
+                    None => {
+                        let _mode = DefaultMode::enter();
+                        self.run_by_kernel(uniforms, unit, &mut NoEmitter)
+                    }
                 };
                 copy_registers(wanted, unit.outputs(), batch.outputs.registers());
                 return BatchExit { exit, ran: 1 };
@@ -124,6 +129,7 @@ impl Shader {
                     return BatchExit { exit, ran: 1 };
                 }
             } else {
+                let _mode = DefaultMode::enter();
                 host.take_inputs(batch.inputs_taken(), batch.inputs.registers());
                 let exit = self.run_on(host, &mut NoEmitter);
                 host.copy_outputs(batch.outputs_wanted(), batch.outputs.registers());

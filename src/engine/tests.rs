@@ -8,10 +8,15 @@ use crate::testing::miri_or;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+mod cancel;
 mod direct_call;
 mod endless;
 #[cfg(feature = "jit")]
 mod explorations;
+#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
+mod foreign_mode;
+#[cfg(feature = "jit")]
+mod letting_go;
 mod small_batches;
 mod tiers;
 

@@ -270,6 +270,7 @@ pub fn exit_name(exit: Exit) -> &'static str {
         Exit::Fuel => "out of fuel",
         Exit::BreakOutsideLoop => "break outside of a loop",
         Exit::PastEnd => "past the last word",
+        Exit::Cancelled => "cancelled",
     }
 }
 

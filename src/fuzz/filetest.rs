@@ -266,6 +266,7 @@ fn expectations(stage: Stage, before: &Unit, unit: &Unit, got: &Unit, after: &Af
             Exit::Fuel => "fuel",
             Exit::BreakOutsideLoop => "break-outside-loop",
             Exit::PastEnd => "past-end",
+            Exit::Cancelled => "cancelled",
         };
         items.push(format!("exit = {exit}"));
     }

@@ -18,6 +18,19 @@ pub struct Write {
     pub mask: u8,
 }
 
+/// How the execution of a command list ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListExit {
+    /// With the last word.
+    End,
+    /// The engine is cancelled. The registers of the units are unspecified, and the last draw may be
+    /// incomplete.
+    Cancelled,
+    /// A draw wanted more vertices than [`Limits::list`](super::Limits::list) leaves it. Those that it
+    /// left are drawn, and the state is that of the console at this point of the list.
+    VertexLimit,
+}
+
 /// The writes of a command list.
 #[derive(Clone, Debug)]
 pub struct Commands<'a> {

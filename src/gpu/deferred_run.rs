@@ -11,6 +11,7 @@
 use super::State;
 use super::upload::ShaderState;
 use crate::engine::Shader;
+use crate::fp_mode::DefaultMode;
 use crate::isa::REGS;
 use crate::state::{Registers, Vec4, copy_registers};
 use std::sync::OnceLock;
@@ -88,6 +89,7 @@ impl DeferredRun {
 impl DeferredVertex {
     #[cold]
     fn run(&self, ShaderState { uniforms, unit, .. }: &mut ShaderState) {
+        let _mode = DefaultMode::enter();
         copy_registers(self.input_mask, &self.inputs, &mut unit.v);
         self.shader.run(uniforms, unit);
     }

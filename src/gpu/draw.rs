@@ -9,11 +9,13 @@ use super::buffers::Buffers;
 use super::cache::{Lookup, VertexCache};
 use super::configuration::DrawConfiguration;
 use super::geometry::{Geometry, GeometryContext, GeometryInput, GeometryMode};
+use super::limits::Budget;
 use super::rows::VertexRows;
 use super::{Attributes, Gpu, Sink, State};
-use crate::engine::Shader;
+use crate::engine::{Engine, Shader};
+use crate::fp_mode::DefaultMode;
 use crate::isa::{REGS, Stage};
-use crate::state::{Batch, BatchExit, Exit, Registers, VertexLayout};
+use crate::state::{Batch, Exit, Registers, VertexLayout};
 use std::borrow::Borrow;
 
 /// Vertices that run together: enough to amortise the call, few enough for a second-level cache.
@@ -35,22 +37,37 @@ pub struct Report {
     pub dropped: u64,
     /// Triangles that the sink received.
     pub triangles: u64,
-    /// [`Exit::Fuel`] if a vertex ran out of fuel: the draw ends there. Otherwise [`Exit::End`], or
-    /// the first other exit of the vertex program.
+    /// [`Exit::Fuel`] if a vertex ran out of fuel: the draw ends there. [`Exit::Cancelled`] if the
+    /// engine is cancelled: the draw ends with the last vertex that is known to be complete.
+    /// Otherwise [`Exit::End`], or the first other exit of the vertex program.
     pub vertex_exit: Exit,
     /// The same of the geometry program, whose runs a draw ends at likewise.
     pub geometry_exit: Exit,
+    /// Whether the draw has more vertices, or indices, than a limit: [`DrawOptions::limit`] or one of
+    /// [`Limits`]. All up to the limit were drawn.
+    ///
+    /// [`DrawOptions::limit`]: super::DrawOptions::limit
+    /// [`Limits`]: super::Limits
+    pub limited: bool,
 }
 
 impl Report {
-    /// Whether a run of either unit ran out of fuel, which ends the draw.
+    /// Whether the draw ends: a run of either unit ran out of fuel, or was cancelled.
     pub(super) fn ended(&self) -> bool {
-        self.vertex_exit == Exit::Fuel || self.geometry_ended()
+        self.vertex_exit.ends_batch() || self.geometry_ended()
     }
 
-    /// Whether a run of the geometry unit ran out of fuel: it takes no further vertex.
+    /// Whether the geometry unit takes no further vertex: a run ran out of fuel, or was cancelled.
     pub(super) fn geometry_ended(&self) -> bool {
-        self.geometry_exit == Exit::Fuel
+        self.geometry_exit.ends_batch()
+    }
+
+    /// Whether the draw ends between two batches.
+    pub(super) fn ends_now(&mut self, engine: &Engine) -> bool {
+        if engine.is_cancelled() {
+            self.note_vertices(Exit::Cancelled);
+        }
+        self.ended()
     }
 
     /// Notes how runs of the vertex unit ended.
@@ -67,7 +84,16 @@ impl Report {
 impl Default for Report {
     fn default() -> Report {
         let [vertex_exit, geometry_exit] = [Exit::End; 2];
-        Report { vertices: 0, reused: 0, geometry_runs: 0, dropped: 0, triangles: 0, vertex_exit, geometry_exit }
+        Report {
+            vertices: 0,
+            reused: 0,
+            geometry_runs: 0,
+            dropped: 0,
+            triangles: 0,
+            vertex_exit,
+            geometry_exit,
+            limited: false,
+        }
     }
 }
 
@@ -107,10 +133,11 @@ impl Gpu {
         vertices: impl IntoIterator<Item = V>,
         sink: &mut dyn Sink,
     ) -> Report {
+        let _mode = DefaultMode::enter();
         self.state.geometry_input = GeometryInput::default();
         let mut draw = ActiveDraw::new(self, sink);
         for vertex in vertices {
-            if draw.report.ended() {
+            if draw.report.ended() || !draw.may_add() {
                 break;
             }
             draw.vertex(vertex.borrow());
@@ -129,6 +156,7 @@ impl Gpu {
         cache: &mut dyn VertexCache,
         sink: &mut dyn Sink,
     ) -> Report {
+        let _mode = DefaultMode::enter();
         self.state.geometry_input = GeometryInput::default();
         let draw = ActiveDraw::new(self, sink);
         let (registers, attributes) = (draw.registers, draw.attributes);
@@ -139,9 +167,10 @@ impl Gpu {
     /// Draws vertices of immediate mode ([`Effect::Vertex`](super::Effect::Vertex)). An incomplete
     /// input of the geometry unit continues until immediate mode is selected again.
     pub fn draw_immediate(&mut self, vertices: &[Attributes], sink: &mut dyn Sink) -> Report {
+        let _mode = DefaultMode::enter();
         let mut draw = ActiveDraw::new(self, sink);
         for vertex in vertices {
-            if draw.report.ended() {
+            if draw.report.ended() || !draw.may_add() {
                 break;
             }
             draw.vertex(vertex);
@@ -161,6 +190,7 @@ pub(super) struct ActiveDraw<'a> {
     state: &'a mut State,
     scratch: &'a mut Scratch,
     sink: &'a mut dyn Sink,
+    engine: &'a Engine,
     shader: Shader,
     /// The `v` register of each attribute.
     registers: [u8; REGS],
@@ -171,12 +201,15 @@ pub(super) struct ActiveDraw<'a> {
     geometry: Option<Geometry>,
     /// The output position of each vertex cache slot.
     cached: [Option<u16>; SLOTS],
+    budget: &'a mut Budget,
+    /// Vertices or indices taken from the budget; `None`: all were taken before.
+    taken: Option<u64>,
     report: Report,
 }
 
 impl<'a> ActiveDraw<'a> {
     pub(super) fn new(gpu: &'a mut Gpu, sink: &'a mut dyn Sink) -> ActiveDraw<'a> {
-        let Gpu { engine, state, vertex, geometry, upload_stats, configuration, scratch, deferred } = gpu;
+        let Gpu { engine, state, vertex, geometry, upload_stats, configuration, scratch, deferred, budget } = gpu;
         deferred.run(&mut state.vertex);
         let file = &state.registers;
         let configuration = DrawConfiguration::get(configuration, file, sink.format(), &mut scratch.rows);
@@ -193,6 +226,7 @@ impl<'a> ActiveDraw<'a> {
         scratch.inputs.resize(BATCH, [[0.0; 4]; REGS]);
         scratch.outputs.resize(SLOTS + BATCH, [[0.0; 4]; REGS]);
         ActiveDraw {
+            engine,
             shader,
             registers,
             attributes,
@@ -201,11 +235,27 @@ impl<'a> ActiveDraw<'a> {
             configuration,
             geometry,
             cached: [None; SLOTS],
+            budget,
+            taken: Some(0),
             report: Report::default(),
             state,
             scratch,
             sink,
         }
+    }
+
+    /// The draw without limits, for a caller that has taken its vertices from the budget.
+    pub(super) fn with_taken_vertices(self) -> ActiveDraw<'a> {
+        ActiveDraw { taken: None, ..self }
+    }
+
+    /// Whether another vertex or index is within the limits.
+    fn may_add(&mut self) -> bool {
+        let Some(taken) = &mut self.taken else { return true };
+        let granted = self.budget.take(*taken, 1);
+        *taken += granted;
+        self.report.limited |= granted == 0;
+        granted != 0
     }
 
     /// Draws the vertices of an index stream. `fetch` stores the input registers of an index.
@@ -220,7 +270,7 @@ impl<'a> ActiveDraw<'a> {
         let counted = draw.geometry.as_ref().is_some_and(|g| matches!(g.mode, GeometryMode::Variable { .. }));
         let mut left = 0;
         for index in indices {
-            if draw.report.ended() {
+            if draw.report.ended() || !draw.may_add() {
                 break;
             }
             if counted && left == 0 {
@@ -293,7 +343,7 @@ impl<'a> ActiveDraw<'a> {
 
     /// Runs the pending vertices and sends the stream on.
     fn flush(&mut self) {
-        if self.report.ended() {
+        if self.report.ends_now(self.engine) {
             self.drop_stream(0);
             return;
         }
@@ -309,10 +359,10 @@ impl<'a> ActiveDraw<'a> {
         };
         if !batch.inputs.is_empty() {
             let vertex = &mut self.state.vertex;
-            let BatchExit { exit, ran } = self.shader.run_batch(&vertex.uniforms, &mut vertex.unit, &mut batch);
-            self.report.note_vertices(exit);
-            if exit == Exit::Fuel {
-                self.drop_stream(ran);
+            let ended = self.shader.run_batch(&vertex.uniforms, &mut vertex.unit, &mut batch);
+            self.report.note_vertices(ended.exit);
+            if ended.exit.ends_batch() {
+                self.drop_stream(ended.finished());
             }
         }
         let Scratch { pending, outputs, order, ids, rows, .. } = &mut *self.scratch;
@@ -335,7 +385,9 @@ impl<'a> ActiveDraw<'a> {
             }
             Some(unit) => {
                 let (report, sink) = (&mut self.report, &mut *self.sink);
-                let mut context = GeometryContext { registers, memory: geometry, input, assembly, report, sink };
+                let engine = self.engine;
+                let mut context =
+                    GeometryContext { engine, registers, memory: geometry, input, assembly, report, sink };
                 for item in order.drain(..) {
                     match item {
                         StreamItem::Vertex(position) => {

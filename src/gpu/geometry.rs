@@ -12,9 +12,9 @@ use super::output_mapping::OutputMapping;
 use super::registers::{GSH, GSH_MISC0, GSH_MISC1, RegisterFile, offset};
 use super::upload::ShaderState;
 use super::{Attributes, Report, Sink};
-use crate::engine::Shader;
+use crate::engine::{Engine, Shader};
 use crate::isa::{REGS, Stage};
-use crate::state::{Emitter, Registers, Vec4};
+use crate::state::{Emitter, Exit, Registers, Vec4};
 
 /// How vertices become the input of a geometry program. 3dbrew documents two constants; the fields
 /// are those that libctru writes and Azahar reads.
@@ -82,6 +82,7 @@ pub(super) struct Geometry {
 
 /// The state that the geometry unit changes during a draw.
 pub(super) struct GeometryContext<'a> {
+    pub(super) engine: &'a Engine,
     pub(super) registers: &'a mut RegisterFile,
     pub(super) memory: &'a mut ShaderState,
     pub(super) input: &'a mut GeometryInput,
@@ -113,8 +114,12 @@ impl Geometry {
         }
     }
 
-    /// Takes a vertex: the registers of `outputs` that `mask` selects.
+    /// Takes a vertex, unless the engine is cancelled: the registers of `outputs` that `mask` selects.
     pub(super) fn vertex(&self, mask: u16, outputs: &[Vec4], context: &mut GeometryContext<'_>) {
+        if context.engine.is_cancelled() {
+            context.report.note_geometry(Exit::Cancelled);
+            return;
+        }
         let vectors = compact(mask, outputs);
         let vectors = &vectors[..self.outputs];
         match self.mode {

@@ -18,9 +18,10 @@ use super::geometry::{Geometry, GeometryContext, GeometryInput, GeometryMode};
 use super::registers::{NUMVERTICES, VERTEX_OFFSET};
 use super::upload::ShaderState;
 use super::{Draw, Gpu, Sink, State};
-use crate::engine::Shader;
+use crate::engine::{Engine, Shader};
+use crate::fp_mode::DefaultMode;
 use crate::isa::{REGS, Stage};
-use crate::state::{Batch, BatchExit, Exit, Registers, Vec4, VertexLayout, Vertices, VerticesMut};
+use crate::state::{Batch, Exit, Registers, Vec4, VertexLayout, Vertices, VerticesMut};
 
 /// Vertices that run together: enough to amortise the call, few enough that inputs, outputs and rows
 /// fit into a first cache of 32 KiB. A multiple of three, so that lists of triangles are not split,
@@ -32,7 +33,9 @@ const INDICES: usize = 12 << 10;
 /// What a host chooses for a draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DrawOptions {
-    /// Most vertices, or indices, that are drawn. A game's registers can request 2^32.
+    /// Most vertices, or indices, that are drawn, if that is less than the [`Limits`] of the GPU.
+    ///
+    /// [`Limits`]: super::Limits
     pub limit: u32,
     /// Vertices that a [`RoundRobin`] cache holds. It serves indexed draws of programs whose
     /// vertices depend on each other; no other results can differ.
@@ -40,7 +43,7 @@ pub struct DrawOptions {
 }
 
 impl Default for DrawOptions {
-    /// No limit, and 64 vertices.
+    /// No other limit, and 64 vertices.
     fn default() -> DrawOptions {
         DrawOptions { limit: u32::MAX, vertex_cache: 64 }
     }
@@ -54,13 +57,17 @@ impl Gpu {
     /// An incomplete input of the geometry unit from an earlier draw is discarded. An incomplete
     /// primitive continues.
     pub fn draw(&mut self, draw: Draw, memory: &dyn Memory, options: &DrawOptions, sink: &mut dyn Sink) -> Report {
+        let _mode = DefaultMode::enter();
         self.deferred.before_change(&mut self.state.vertex);
         self.state.geometry_input = GeometryInput::default();
-        let count = self.state.registers.get(NUMVERTICES).min(options.limit);
+        let wanted = self.state.registers.get(NUMVERTICES);
+        // At most as many as wanted, so it fits.
+        let count = self.budget.take(0, wanted.min(options.limit).into()) as u32;
+        let limited = count < wanted;
         if count == 0 {
-            return Report::default();
+            return Report { limited, ..Report::default() };
         }
-        match draw {
+        let report = match draw {
             Draw::Arrays => {
                 let first = u64::from(self.state.registers.get(VERTEX_OFFSET));
                 let mut run = WholeDraw::new(self, memory, [first, first + u64::from(count) - 1], sink);
@@ -68,7 +75,8 @@ impl Gpu {
                 run.report
             }
             Draw::Elements => self.draw_indexed(memory, count, options, sink),
-        }
+        };
+        Report { limited, ..report }
     }
 
     fn draw_indexed(&mut self, memory: &dyn Memory, count: u32, options: &DrawOptions, sink: &mut dyn Sink) -> Report {
@@ -93,7 +101,7 @@ impl Gpu {
         let fetch = Fetch::new(&plan, base, &defaults, memory, [least.into(), greatest.into()]);
         let vertex = |n: u32, to: &mut Registers| fetch.vertex(u64::from(n.wrapping_sub(least)), to);
         let all = (0..indices.len()).map(|n| indices.get(n));
-        let report = ActiveDraw::new(self, sink).elements(all, vertex, &mut cache);
+        let report = ActiveDraw::new(self, sink).with_taken_vertices().elements(all, vertex, &mut cache);
         self.scratch.whole.cache = Some((size, cache));
         report
     }
@@ -110,6 +118,7 @@ struct WholeDraw<'a> {
     state: &'a mut State,
     scratch: &'a mut Scratch,
     sink: &'a mut dyn Sink,
+    engine: &'a Engine,
     configuration: &'a DrawConfiguration,
     memory: &'a dyn Memory,
     /// The least and the greatest vertex.
@@ -125,7 +134,7 @@ struct WholeDraw<'a> {
 
 impl<'a> WholeDraw<'a> {
     fn new(gpu: &'a mut Gpu, memory: &'a dyn Memory, range: [u64; 2], sink: &'a mut dyn Sink) -> WholeDraw<'a> {
-        let Gpu { engine, state, vertex, geometry, upload_stats, configuration, scratch, deferred } = gpu;
+        let Gpu { engine, state, vertex, geometry, upload_stats, configuration, scratch, deferred, .. } = gpu;
         let file = &state.registers;
         let configuration = DrawConfiguration::get(configuration, file, sink.format(), &mut scratch.rows);
         let shader = vertex.get(engine, &state.vertex, file.entry(Stage::Vertex), upload_stats);
@@ -140,6 +149,7 @@ impl<'a> WholeDraw<'a> {
             state,
             scratch,
             sink,
+            engine,
             configuration,
             memory,
             range,
@@ -173,6 +183,9 @@ impl<'a> WholeDraw<'a> {
             false => self.deferred.run(vertex),
         }
         for start in (0..count).step_by(CHUNK) {
+            if self.report.ends_now(self.engine) {
+                break;
+            }
             let n = chunk.min(count - start);
             fetch.rows(Selection::From(start as u64), &mut inputs[..n * plan.stride], plan.stride);
             let mut run = |vertex: &mut ShaderState, preserve_unit| {
@@ -195,12 +208,13 @@ impl<'a> WholeDraw<'a> {
                 self.deferred.run(vertex);
                 ended = run(vertex, false);
             }
-            let BatchExit { exit, ran: n } = ended;
-            self.report.note_vertices(exit);
+            let n = ended.finished();
+            self.report.note_vertices(ended.exit);
             self.report.vertices += n as u64;
             if let Some(unit) = &self.geometry {
-                let (report, sink) = (&mut self.report, &mut *self.sink);
-                let mut context = GeometryContext { registers, memory: geometry, input, assembly, report, sink };
+                let (engine, report, sink) = (self.engine, &mut self.report, &mut *self.sink);
+                let mut context =
+                    GeometryContext { engine, registers, memory: geometry, input, assembly, report, sink };
                 for outputs in outputs[..n * self.output_stride].chunks_exact(self.output_stride) {
                     unit.vertex(self.output_mask, outputs, &mut context);
                     if context.report.geometry_ended() {
@@ -228,7 +242,8 @@ impl<'a> WholeDraw<'a> {
     }
 
     /// Draws the vertices of the indices, each of which runs once. Returns whether it has; a run
-    /// without END may depend on the order, so nothing has happened then.
+    /// without END may depend on the order, so nothing has happened then. Nor has it if the engine
+    /// was cancelled meanwhile.
     fn elements(&mut self, indices: &Indices<'_>, [least, greatest]: [u32; 2]) -> bool {
         let DrawConfiguration { fetch: plan, mapping, plan: outputs_plan, topology } = self.configuration;
         let Scratch { whole: Buffers { inputs, outputs, ids, list, .. }, rows, .. } = &mut *self.scratch;
@@ -287,11 +302,15 @@ impl<'a> WholeDraw<'a> {
         };
         let mut pending = None;
         for start in (0..indices.len()).step_by(INDICES) {
+            if self.report.ends_now(self.engine) {
+                break;
+            }
             number(start..indices.len().min(start + INDICES), ids);
             match &self.geometry {
                 Some(unit) => {
-                    let (report, sink) = (&mut self.report, &mut *self.sink);
-                    let mut context = GeometryContext { registers, memory: geometry, input, assembly, report, sink };
+                    let (engine, report, sink) = (self.engine, &mut self.report, &mut *self.sink);
+                    let mut context =
+                        GeometryContext { engine, registers, memory: geometry, input, assembly, report, sink };
                     for &id in &*ids {
                         let outputs = &outputs[id as usize * output_stride..][..output_stride];
                         unit.vertex(self.output_mask, outputs, &mut context);

@@ -336,11 +336,17 @@ pub enum BranchTest {
     },
     /// An integer is not zero.
     NonZero(Value),
-    /// An unsigned integer is not less than this.
+    /// An unsigned integer is not less than this: the fuel lasts.
     AtLeast(Value, u32),
 }
 
 impl BranchTest {
+    /// Whether it guards a backward transfer. Every cycle has such a test.
+    #[cfg_attr(not(feature = "jit"), allow(dead_code))] // without code nothing checks it
+    pub(crate) fn is_fuel_check(&self) -> bool {
+        matches!(self, BranchTest::AtLeast(..))
+    }
+
     /// Replaces every operand.
     pub fn map_uses(&mut self, mut f: impl FnMut(Value) -> Value) {
         match self {

@@ -26,14 +26,24 @@ pub enum Exit {
     BreakOutsideLoop = 2,
     /// pc left the program's words. Unknown on hardware; it counts as an end.
     PastEnd = 3,
+    /// Another thread called [`Engine::cancel`](crate::engine::Engine::cancel). When a run notices
+    /// depends on the engine, and registers are then unspecified. The only exit of which this holds.
+    // 4 is a status of the C interface.
+    Cancelled = 5,
 }
 
 impl Exit {
-    /// How runs in order ended, `self` before `next`: [`Exit::Fuel`] if one ran out of fuel, otherwise
-    /// the first that is not [`Exit::End`].
+    /// Whether no run follows in a batch or a draw: [`Exit::Fuel`], or [`Exit::Cancelled`].
+    #[inline]
+    pub(crate) fn ends_batch(self) -> bool {
+        matches!(self, Exit::Fuel | Exit::Cancelled)
+    }
+
+    /// How runs in order ended, `self` before `next`: as the one that [ends the
+    /// batch](Exit::ends_batch), otherwise as the first that is not [`Exit::End`].
     #[inline]
     pub(crate) fn and_then(self, next: Exit) -> Exit {
-        if next == Exit::Fuel || self == Exit::End { next } else { self }
+        if next.ends_batch() || self == Exit::End { next } else { self }
     }
 }
 
@@ -328,12 +338,14 @@ mod tests {
     }
 
     #[test]
-    fn runs_end_like_the_first_that_is_not_end_or_without_fuel() {
-        let [end, fuel, hang, past] = [Exit::End, Exit::Fuel, Exit::BreakOutsideLoop, Exit::PastEnd];
+    fn runs_end_like_the_first_that_is_not_end_or_ends_the_batch() {
+        let [end, hang, past] = [Exit::End, Exit::BreakOutsideLoop, Exit::PastEnd];
         for (first, second, both) in [(end, end, end), (end, hang, hang), (hang, end, hang), (hang, past, hang)] {
             assert_eq!(first.and_then(second), both);
         }
-        assert!([end, fuel, hang, past].iter().all(|e| (e.and_then(fuel), fuel.and_then(*e)) == (fuel, fuel)));
+        for last in [Exit::Fuel, Exit::Cancelled] {
+            assert!([end, last, hang, past].iter().all(|e| (e.and_then(last), last.and_then(*e)) == (last, last)));
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::ir::cfg::{Cfg, Explored, Limits};
 use crate::ir::{Form, Func, Inst};
 use crate::isa::numeric::Precision;
 use crate::isa::{Pc, Stage};
+use crate::kernel::cancel::CancelFlag;
 use crate::kernel::{Config, Unsupported};
 use crate::layout::Layout;
 use crate::program::{Entry, Program};
@@ -38,11 +39,22 @@ pub(super) struct CodeGenerator {
 pub(super) struct Scratch {
     pub(super) context: Context,
     builder: FunctionBuilderContext,
+    /// The address of the cancel flag.
+    cancel: usize,
 }
 
-impl Default for Scratch {
-    fn default() -> Scratch {
-        Scratch { context: Context::new(), builder: FunctionBuilderContext::new() }
+/// The cancel flag's address in code that is printed: code of the same size, and always the same.
+const PRINTED_CANCEL_FLAG: usize = 0x7F5A_CA9C_E1EC;
+
+impl Scratch {
+    /// For code that runs until `cancel` is set. The owner of the code owns the flag.
+    pub(super) fn new(cancel: &CancelFlag) -> Scratch {
+        Scratch { cancel: cancel.address(), ..Scratch::for_print() }
+    }
+
+    /// For code that is printed and does not run.
+    fn for_print() -> Scratch {
+        Scratch { context: Context::new(), builder: FunctionBuilderContext::new(), cancel: PRINTED_CANCEL_FLAG }
     }
 }
 
@@ -145,8 +157,8 @@ impl CodeGenerator {
         config: &Config,
         scratch: &'a mut Scratch,
     ) -> (&'a mut clif::Function, &'a mut FunctionBuilderContext, Machine) {
-        let Scratch { context, builder } = scratch;
-        let machine = Machine::of(&self.isa, config.layout.unwrap_or(Layout::OWN));
+        let Scratch { context, builder, cancel } = scratch;
+        let machine = Machine::of(&self.isa, config.layout.unwrap_or(Layout::OWN), *cancel);
         context.clear();
         context.func.signature = machine.signature();
         (&mut context.func, builder, machine)
@@ -158,7 +170,7 @@ impl CodeGenerator {
         let explore = |limits: Limits| Explored::new(program, entry, limits.states);
         let cfg = self.cfg(explore, entry, config, &mut timings).map_err(NoBatchCode::Unsupported)?;
         let func = self.ssa(&cfg, config, &mut timings);
-        let mut scratch = Scratch::default();
+        let mut scratch = Scratch::for_print();
         let batch = match self.variant {
             Variant::Batch => {
                 let interleaved = policy::interleaves(self.settings.interleave, &func);

@@ -29,6 +29,7 @@ use crate::background::Queue;
 use crate::executable::ExecutableMemory;
 use crate::ir::cfg::{Explored, Limits};
 use crate::ir::{Func, analysis};
+use crate::kernel::cancel::CancelFlag;
 use crate::kernel::{Backend, Config, Kernel, Unsupported};
 use crate::profiler::ProfilerError;
 use crate::program::{Entry, Program};
@@ -76,6 +77,8 @@ pub struct HostServices {
     pub queue: Option<Queue>,
     /// Executable memory. Without it the JIT maps pages of its own.
     pub memory: Option<Arc<dyn ExecutableMemory>>,
+    /// Ends runs. Code has its address, and each kernel owns this JIT.
+    pub(crate) cancel: CancelFlag,
 }
 
 impl Jit {
@@ -174,6 +177,7 @@ impl Jit {
             queue: self.host.queue.clone(),
             timings,
             blocks: cfg.blocks.len(),
+            cancel: self.host.cancel.clone(),
             recompiler: Box::new(source),
         }))
     }
@@ -212,7 +216,7 @@ impl Source {
     ) -> Result<Code, Unsupported> {
         let generator = &self.jit.generator;
         generator.check_size(func, products, &self.config)?;
-        let (start, mut scratch) = (Instant::now(), Scratch::default());
+        let (start, mut scratch) = (Instant::now(), Scratch::new(&self.jit.host.cancel));
         generator.vertex_clif(func, products, stores, &self.config, &mut scratch);
         timings.lower = start.elapsed();
         self.install(&mut scratch, profile::kind(generator.variant, products, stores), 1, 0, timings)
@@ -263,7 +267,7 @@ impl Recompiler for Source {
         let mut plan = BatchPlan::new(&self.func, variant.layout, self.config.precision)?;
         plan.counts_bailouts = self.jit.generator.settings.count_bailouts;
         batch::estimate::check_size(&plan, variant.interleaved)?;
-        let mut scratch = Scratch::default();
+        let mut scratch = Scratch::new(&self.jit.host.cancel);
         self.jit.generator.batch_clif(&plan, variant, &self.config, &mut scratch);
         let masks = plan.written_masks.len();
         let code = self.install(&mut scratch, variant.name(), variant.step(), masks, &mut Timings::default());
@@ -273,7 +277,7 @@ impl Recompiler for Source {
         {
             panic!("batch code: {failed}");
         }
-        Ok(BatchCode::new(code.map_err(NoBatchCode::Unsupported)?, &plan))
+        Ok(BatchCode::new(code.map_err(NoBatchCode::Unsupported)?, &plan, &self.jit.host.cancel))
     }
 
     fn last_resort(&self) -> Arc<dyn Kernel> {

@@ -42,12 +42,14 @@ pub(crate) struct Machine {
     pub(crate) layout: Layout,
     /// 64-bit Arm: it has no comparison that is true for NaN, and other shuffles.
     pub(crate) aarch64: bool,
+    /// The address of the [`CancelFlag`](crate::kernel::cancel::CancelFlag).
+    pub(crate) cancel: usize,
 }
 
 impl Machine {
-    pub(crate) fn of(isa: &OwnedTargetIsa, layout: Layout) -> Machine {
+    pub(crate) fn of(isa: &OwnedTargetIsa, layout: Layout, cancel: usize) -> Machine {
         let aarch64 = matches!(isa.triple().architecture, Architecture::Aarch64(_));
-        Machine { frontend: isa.frontend_config(), call_conv: isa.default_call_conv(), layout, aarch64 }
+        Machine { frontend: isa.frontend_config(), call_conv: isa.default_call_conv(), layout, aarch64, cancel }
     }
 
     pub(crate) fn pointer(&self) -> ir::Type {

@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 use super::Kernel;
+use crate::fp_mode::{self, DefaultMode};
 use crate::layout::{Host, Layout};
 use crate::state::{Exit, Uniforms, Unit, Vec4};
 use std::ptr::{NonNull, null_mut};
@@ -51,6 +52,7 @@ pub(crate) fn exit(code: u32) -> Option<Exit> {
         1 => Exit::Fuel,
         2 => Exit::BreakOutsideLoop,
         3 => Exit::PastEnd,
+        5 => Exit::Cancelled,
         _ => return None,
     })
 }
@@ -231,6 +233,7 @@ impl DirectCode {
             outputs: outputs.as_mut_ptr(),
             output_mask: output_mask.into(),
         };
+        let _mode = DefaultMode::enter();
         // SAFETY: the pointer came from a `Function` in `publish`, whose kernel this holds. The
         // blocks have its layout. It reads inputs of its mask and writes outputs of the frame's,
         // and the vertex has these. `FrameConstants` is the first field of a frame.
@@ -309,6 +312,7 @@ impl DirectRun<'_> {
     /// No other thread uses them.
     #[inline(always)]
     pub(crate) unsafe fn run(self, uniforms: *const u8, unit: *mut u8) -> Option<Exit> {
+        fp_mode::assert_default();
         let inputs = unit.wrapping_add(self.code.v).cast_const().cast();
         // SAFETY: the unit's own inputs; the caller promises the rest.
         unsafe { self.call(uniforms, unit, inputs) }
@@ -330,6 +334,7 @@ impl DirectRun<'_> {
         let own = unit.wrapping_add(self.code.v).cast_const().cast();
         let reads = self.code.masks.load(Ordering::Relaxed) as u16;
         let inputs = if reads & !input_mask == 0 { inputs } else { own };
+        let _mode = DefaultMode::enter();
         // SAFETY: both have the registers that the code reads; the caller promises the rest.
         unsafe { self.call(uniforms, unit, inputs) }
     }

@@ -46,12 +46,13 @@ pub struct Batch<'a> {
 /// How a batch ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchExit {
-    /// [`Exit::Fuel`] if a vertex ran out of fuel. Otherwise the first exit of a vertex that is not
-    /// [`Exit::End`], or [`Exit::End`].
+    /// [`Exit::Fuel`] if a vertex ran out of fuel, or [`Exit::Cancelled`]. Otherwise the first exit
+    /// of a vertex that is not [`Exit::End`], or [`Exit::End`].
     pub exit: Exit,
-    /// Number of vertices that ran, in order. Only [`Exit::Fuel`] ends a batch before its last
-    /// vertex: the vertex that ran out of fuel is the last one that ran. The outputs of the others
-    /// are untouched.
+    /// Number of vertices that ran, in order. [`Exit::Fuel`] and [`Exit::Cancelled`] end a batch
+    /// before its last vertex; the outputs of the others are untouched. The vertex that ran out of
+    /// fuel is the last one that ran. After [`Exit::Cancelled`] the last one may be interrupted: its
+    /// outputs are unspecified, and so is the unit, unless the batch preserves it.
     pub ran: usize,
 }
 
@@ -66,18 +67,30 @@ impl BatchExit {
         self.goes_on()
     }
 
-    /// Counts vertices that ran, and how they ended ([`Exit::and_then`]). None but the last one ran out
-    /// of fuel.
+    /// Counts vertices that ran, and how they ended ([`Exit::and_then`]). None but the last one ended
+    /// the batch.
     #[inline]
     pub(crate) fn count_group(&mut self, exit: Exit, vertices: usize) {
         self.ran += vertices;
         self.exit = self.exit.and_then(exit);
     }
 
-    /// Whether no vertex has run out of fuel.
+    /// Ends the batch between two vertices.
+    #[cold]
+    pub(crate) fn cancel(&mut self) {
+        self.exit = self.exit.and_then(Exit::Cancelled);
+    }
+
+    /// Number of vertices that ran and whose outputs are specified.
+    #[inline]
+    pub(crate) fn finished(&self) -> usize {
+        self.ran.saturating_sub(usize::from(self.exit == Exit::Cancelled))
+    }
+
+    /// Whether the next vertex runs.
     #[inline]
     pub(crate) fn goes_on(&self) -> bool {
-        self.exit != Exit::Fuel
+        !self.exit.ends_batch()
     }
 }
 

@@ -7,7 +7,7 @@
 use super::arith::{Format, Lanes};
 use super::code::Code;
 use super::columns::{LANES, QUADS};
-use super::group::{Group, first_exit};
+use super::group::{Bailout, Group, first_exit};
 use super::lane_ints::LaneInts;
 use super::registers::{A_L, A0_X, A0_Y, CMP_X, CMP_Y, Register};
 use super::vertex::{self, narrow};
@@ -83,6 +83,10 @@ impl<S: Simd, F: Format> BatchRun<'_, S, F> {
     fn in_order(&mut self, memory: &mut RunMemory<'_>, batch: &mut Batch<'_>, range: Range<usize>) {
         let (input_mask, output_mask) = (batch.inputs_taken(), batch.outputs_wanted());
         for n in range {
+            if self.code.is_cancelled() {
+                self.result.cancel();
+                return;
+            }
             match batch.layout {
                 VertexLayout::Aos => memory.take_inputs(input_mask, &batch.inputs[n]),
                 VertexLayout::Soa => {
@@ -122,7 +126,11 @@ impl<S: Simd, F: Format> BatchRun<'_, S, F> {
             let vertices = at..count.min(at + LANES);
             self.load_inputs(group, batch, vertices.clone());
             group.columns.begin(vertices.len());
-            let Ok(exits) = group.run::<S, V, F>(self.simd, self.format, self.code, vertices.len()) else {
+            let exits = match self.code.is_cancelled() {
+                true => Err(Bailout),
+                false => group.run::<S, V, F>(self.simd, self.format, self.code, vertices.len()),
+            };
+            let Ok(exits) = exits else {
                 counts.bailouts += 1;
                 let rest = at..count;
                 if batch.preserve_unit {

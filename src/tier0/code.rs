@@ -7,6 +7,7 @@ use super::registers::{Components, Register, Slot};
 use crate::isa::flow::Exit;
 use crate::isa::numeric::Precision;
 use crate::isa::{CmpOp, Cond, Index, Inst, ScalarOp, Setemit, Stage, Swizzle, Test, VectorOp};
+use crate::kernel::cancel::CancelFlag;
 use crate::program::Entry;
 use std::ops::Range;
 
@@ -167,8 +168,10 @@ pub struct Code {
     pub entry: Entry,
     /// The number format.
     pub precision: Precision,
-    /// Backward transfers that a run may take.
+    /// What the backward transfers of a run may cost.
     pub fuel: u32,
+    /// Ends runs at their next backward transfer.
+    pub cancel: CancelFlag,
     /// The register of each slot.
     pub registers: Box<[Register]>,
     /// All operations.
@@ -221,6 +224,12 @@ impl Code {
             Flow::Blocks { blocks, pieces } => Some((blocks, pieces)),
             Flow::Words(_) => None,
         }
+    }
+
+    /// Whether runs end. A call, which keeps the loops over operations small.
+    #[inline(never)]
+    pub fn is_cancelled(&self) -> bool {
+        self.cancel.is_set()
     }
 
     /// Bytes of memory it occupies.

@@ -6,6 +6,7 @@ use super::registers::{Register, Slot};
 use crate::ir::cfg::{self, Cfg, Step};
 use crate::isa::{AluOp, DstFile, FLOAT_UNIFORMS, Index, Inst, REGS, Src, SrcFile, Stage, Test};
 use crate::kernel::Config;
+use crate::kernel::cancel::CancelFlag;
 use crate::program::{Entry, Program};
 use std::ops::Range;
 
@@ -122,6 +123,7 @@ impl Decoder {
             entry: self.entry,
             precision: config.precision,
             fuel: config.fuel,
+            cancel: CancelFlag::default(),
             registers: self.registers.into(),
             ops: self.ops.into(),
             flow,

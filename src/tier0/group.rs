@@ -51,7 +51,7 @@ pub struct Group {
 /// first of these, so a group bails out long before one does.
 const GROUP_FUEL: u32 = 1 << 14;
 
-/// The group needs fuel that a run may not have: its vertices run in order.
+/// The group needs fuel that a run may not have, or is cancelled: its vertices run in order.
 pub struct Bailout;
 
 /// The lanes that ended with each exit, indexed by [`Exit`].
@@ -145,6 +145,9 @@ impl Group {
             for (edge, lanes) in [first, second].into_iter().flatten().filter(|(_, lanes)| *lanes != 0) {
                 // Each run has taken at most the backward transfers of the group.
                 fuel = fuel.checked_sub(edge.fuel).ok_or(Bailout)?;
+                if edge.fuel != 0 && code.is_cancelled() {
+                    return Err(Bailout);
+                }
                 self.wait(edge, lanes);
             }
             let lowest = (0..self.waiting.len()).min_by_key(|&n| self.waiting[n].0);
@@ -247,7 +250,7 @@ pub fn relative(base: u8, index: i32, uniform: impl Fn(u8) -> Vec4) -> Vec4 {
     if usize::from(n) < FLOAT_UNIFORMS { uniform(n) } else { [1.0; 4] }
 }
 
-/// The exit of the first lane that did not reach END.
+/// The exit of the first lane that did not reach END. No group is cancelled.
 pub fn first_exit(exits: &Exits) -> Exit {
     let others = [Exit::Fuel, Exit::BreakOutsideLoop, Exit::PastEnd];
     let first =

@@ -23,8 +23,10 @@ mod liveness;
 mod registers;
 mod vertex;
 
+use crate::fp_mode::DefaultMode;
 use crate::ir::cfg::{Cfg, Explored, Limits};
 use crate::isa::numeric::Precision;
+use crate::kernel::cancel::CancelFlag;
 use crate::kernel::run_memory::RunMemory;
 use crate::kernel::{Backend, Config, Kernel, KernelStats, Unsupported, batch_with_host_copies, with_host_copies};
 use crate::layout::{Host, HostEmitter, Layout};
@@ -171,6 +173,12 @@ impl<F: Format> Work for Vertices<'_, '_, '_, F> {
 }
 
 impl Tier0Kernel {
+    /// The same kernel, whose runs end when `cancel` is set.
+    pub(crate) fn cancelled_by(mut self, cancel: &CancelFlag) -> Tier0Kernel {
+        self.code.cancel = cancel.clone();
+        self
+    }
+
     /// Whether vertices that end can run in any order: none observes what another one leaves in the
     /// unit, and all write the same registers. A sufficient condition; see
     /// [`liveness::runs_write_alike`].
@@ -179,6 +187,7 @@ impl Tier0Kernel {
     }
 
     fn run_vertex(&self, memory: &mut RunMemory<'_>) -> Exit {
+        let _mode = DefaultMode::enter();
         match self.code.precision {
             Precision::F32 => vertex::run(F32, &self.code, memory),
             Precision::F24 { rounding } => vertex::run(F24(rounding), &self.code, memory),
@@ -186,6 +195,7 @@ impl Tier0Kernel {
     }
 
     fn run_vertices(&self, memory: &mut RunMemory<'_>, batch: &mut Batch<'_>) -> BatchExit {
+        let _mode = DefaultMode::enter();
         let (code, level) = (&self.code, self.level);
         let mut counted = Counts::default();
         let counts = &mut counted;

@@ -176,7 +176,12 @@ impl<S: Simd, F: Format> Run<'_, '_, S, F> {
             };
             match step {
                 Ok(cost) => match self.fuel.checked_sub(cost) {
-                    Some(left) => self.fuel = left,
+                    Some(left) => {
+                        self.fuel = left;
+                        if cost != 0 && self.code.is_cancelled() {
+                            return Exit::Cancelled;
+                        }
+                    }
                     None => return Exit::Fuel,
                 },
                 Err(exit) => return exit,

@@ -126,6 +126,7 @@ pub fn exit_text(exit: Exit) -> &'static str {
         Exit::Fuel => "out of fuel",
         Exit::BreakOutsideLoop => "break outside of a loop",
         Exit::PastEnd => "past the last word",
+        Exit::Cancelled => "cancelled",
     }
 }
 
@@ -136,6 +137,7 @@ pub fn exit_id(exit: Exit) -> &'static str {
         Exit::Fuel => "fuel",
         Exit::BreakOutsideLoop => "break-outside-loop",
         Exit::PastEnd => "past-end",
+        Exit::Cancelled => "cancelled",
     }
 }
 

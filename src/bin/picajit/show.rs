@@ -194,9 +194,9 @@ impl<'a> Shower<'a> {
     }
 }
 
-/// Number of runs for each [`Exit`], in its order.
+/// Number of runs for each [`Exit`], by its number.
 #[derive(Default)]
-struct Exits([usize; 4]);
+struct Exits([usize; 6]);
 
 impl Exits {
     fn count(&mut self, exit: Exit) {
@@ -205,7 +205,7 @@ impl Exits {
 
     /// The exits that occurred, by their JSON names.
     fn iter(&self) -> impl Iterator<Item = (&'static str, usize)> {
-        const ALL: [Exit; 4] = [Exit::End, Exit::Fuel, Exit::BreakOutsideLoop, Exit::PastEnd];
+        const ALL: [Exit; 5] = [Exit::End, Exit::Fuel, Exit::BreakOutsideLoop, Exit::PastEnd, Exit::Cancelled];
         ALL.into_iter().map(|e| (exit_id(e), self.0[e as usize])).filter(|&(_, n)| n != 0)
     }
 }

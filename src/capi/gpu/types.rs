@@ -124,14 +124,26 @@ pub struct PjReport {
     pub triangles: u64,
     pub vertex_exit: i32,
     pub geometry_exit: i32,
+    pub limited: u32,
+    pub reserved: u32,
 }
 
 impl PjReport {
     pub(super) fn new(report: &Report) -> PjReport {
         let [vertex_exit, geometry_exit] = [report.vertex_exit, report.geometry_exit].map(|exit: Exit| exit as i32);
         let &Report { vertices, reused, geometry_runs, dropped, triangles, .. } = report;
-        let struct_size = size_of::<PjReport>();
-        PjReport { struct_size, vertices, reused, geometry_runs, dropped, triangles, vertex_exit, geometry_exit }
+        PjReport {
+            struct_size: size_of::<PjReport>(),
+            vertices,
+            reused,
+            geometry_runs,
+            dropped,
+            triangles,
+            vertex_exit,
+            geometry_exit,
+            limited: report.limited.into(),
+            reserved: 0,
+        }
     }
 }
 
@@ -202,7 +214,8 @@ pub struct PjGpuState {
 pub(super) const HOST_BYTES: &[usize] = &[offset_of!(PjGpuHost, user) + size_of::<*mut c_void>()];
 pub(super) const DRAW_BYTES: &[usize] = &[offset_of!(PjDraw, vertex_cache_entries) + size_of::<u32>()];
 pub(super) const GUEST_DRAW_BYTES: &[usize] = &[offset_of!(PjGuestDraw, effect) + size_of::<i32>()];
-pub(super) const REPORT_BYTES: &[usize] = &[offset_of!(PjReport, geometry_exit) + size_of::<i32>()];
+pub(super) const REPORT_BYTES: &[usize] =
+    &[offset_of!(PjReport, geometry_exit) + size_of::<i32>(), offset_of!(PjReport, reserved) + size_of::<u32>()];
 pub(super) const UPLOAD_STATS_BYTES: &[usize] = &[offset_of!(PjGpuUploadStats, lookups) + size_of::<u64>()];
 pub(super) const STATE_BYTES: &[usize] = &[offset_of!(PjGpuState, reserved) + size_of::<[u8; 5]>()];
 

@@ -64,3 +64,34 @@ fn a_batch_ends_at_the_first_vertex_that_runs_out_of_fuel() {
         }
     }
 }
+
+#[test]
+fn a_cancelled_engine_runs_nothing_until_it_resumes() {
+    // MOV o0, v0; JMPU b0 to word 0; END.
+    let code = [CODE[0], 0x2D << 26, CODE[3]];
+    for backend in [AT_ONCE, PJ_INTERPRETER, PJ_ORACLE] {
+        let engine = engine(&PjOptions { backend, fuel: u32::MAX, ..PjOptions::DEFAULT }).expect("an engine");
+        let shader = shader(engine, &code, PJ_VERTEX).expect("a shader");
+        let (mut unit, mut uniforms) = (unit(), uniforms());
+        uniforms.b = 1;
+        let inputs = [[[2.0f32; 4]; 16]; 9];
+        let mut outputs = [[[0.0f32; 4]; 16]; 9];
+        let mut ran = 99;
+        let mut batch = batch(inputs.as_ptr().cast(), outputs.as_mut_ptr().cast(), (1, 1), 9);
+        batch.ran = &mut ran;
+        // SAFETY: live handles, blocks of the engine's layout, and arrays of nine vertices.
+        unsafe {
+            assert_eq!(pj_engine_cancel(engine), PJ_OK);
+            let (unit, uniforms) = (from_mut(&mut *unit).cast(), from_mut(&mut *uniforms).cast());
+            assert_eq!(pj_run(shader, unit, uniforms, None, null_mut()), PJ_CANCELLED);
+            assert_eq!((pj_run_batch(shader, unit, uniforms, &batch), ran), (PJ_CANCELLED, 0));
+            assert_eq!(pj_engine_resume(engine), PJ_OK);
+            (*uniforms.cast::<PjUniforms>()).b = 0;
+            assert_eq!((pj_run_batch(shader, unit, uniforms, &batch), ran), (PJ_END, 9));
+            assert_eq!([pj_engine_cancel(null()), pj_engine_resume(null())], [PJ_NULL; 2]);
+            pj_shader_release(shader);
+            pj_engine_free(engine);
+        }
+        assert_eq!(outputs[8][0], [2.0; 4]);
+    }
+}

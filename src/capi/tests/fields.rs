@@ -50,7 +50,8 @@ fn structures_match_the_recorded_sizes_and_offsets() {
             effect
         }
         "pj_report" PjReport {
-            struct_size, vertices, reused, geometry_runs, dropped, triangles, vertex_exit, geometry_exit
+            struct_size, vertices, reused, geometry_runs, dropped, triangles, vertex_exit, geometry_exit, limited,
+            reserved
         }
         "pj_gpu_upload_stats" PjGpuUploadStats { struct_size, comparisons, programs, lookups }
         "pj_gpu_unit" PjGpuUnit {

@@ -34,7 +34,7 @@ use crate::jit::abi::{
     BATCH_END, BATCH_INPUT_STRIDE, BATCH_LAST_INPUTS, BATCH_LAST_OUTPUTS, BATCH_LAST_WRITTEN, BATCH_OUTPUT_MASK,
     BATCH_OUTPUT_STRIDE, BATCH_OUTPUTS, BATCH_WRITTEN, GROUP, VEC4, written_mask_stride,
 };
-use crate::jit::emit::memory::{aligned, load_bool};
+use crate::jit::emit::memory::{aligned, load_bool, load_cancel_flag};
 use crate::jit::emit::{ClifBuilder, Products, StickyFlags};
 use crate::jit::target::Machine;
 use crate::layout::Layout;
@@ -78,6 +78,8 @@ struct BatchLowering<'a, 'f> {
     /// Whether one iteration runs two groups.
     interleaved: bool,
     aarch64: bool,
+    /// See [`Machine::cancel`].
+    cancel: usize,
     sticky: StickyFlags,
     /// See [`Func::nan_tainted`].
     nan_tainted: Vec<bool>,
@@ -161,6 +163,7 @@ pub(crate) fn lower(
         vertex_layout: variant.layout,
         interleaved: variant.interleaved,
         aarch64: machine.aarch64,
+        cancel: machine.cancel,
         sticky: StickyFlags::default(),
         nan_tainted: func.nan_tainted(),
         values: vec![None; func.nodes.len()],
@@ -322,6 +325,11 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
                 Terminator::Branch { test, yes, no } => {
                     self.split_at_end();
                     self.test_guards(BailoutReason::GuardBeforeBranch);
+                    if test.is_fuel_check() {
+                        let pointer = self.b.func.dfg.value_type(self.frame);
+                        let cancelled = load_cancel_flag(&mut self.b, pointer, self.cancel);
+                        self.bail_out_if(cancelled, BailoutReason::OtherExit);
+                    }
                     self.branch(id, test, yes, no);
                 }
             }

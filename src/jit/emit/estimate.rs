@@ -90,7 +90,9 @@ pub(in crate::jit) fn is_external(func: &Func, value: Value) -> bool {
 /// Instructions of a terminator, of which each argument takes `each`.
 pub(in crate::jit) fn arguments(func: &Func, term: &Terminator, each: impl Fn(Value) -> usize) -> usize {
     let params = term.edges().flat_map(|edge| &func.blocks[edge.to].params);
-    8 + params.map(|param| each(*param)).sum::<usize>()
+    // The test of the cancel flag.
+    let check = if matches!(term, Terminator::Branch { test, .. } if test.is_fuel_check()) { 6 } else { 0 };
+    8 + check + params.map(|param| each(*param)).sum::<usize>()
 }
 
 fn vertex_node(node: &Node, steps: Steps) -> usize {

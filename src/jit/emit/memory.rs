@@ -20,6 +20,13 @@ pub(crate) fn constant_memory() -> MemFlagsData {
     MemFlagsData::trusted().with_readonly()
 }
 
+/// Not zero if the engine is cancelled. Atomic: another thread sets the flag, and no two loads may
+/// become one.
+pub(crate) fn load_cancel_flag(b: &mut FunctionBuilder<'_>, pointer: clif::Type, address: usize) -> clif::Value {
+    let at = b.ins().iconst(pointer, address as i64);
+    b.ins().atomic_load(types::I32, aligned(), at)
+}
+
 /// The number of the current output bank.
 pub(crate) fn bank_number(b: &mut FunctionBuilder<'_>, layout: &Layout, unit: clif::Value) -> clif::Value {
     match layout.banks() {

@@ -8,9 +8,11 @@ use super::call::{self, Code};
 use super::last_writers::LastWriters;
 use super::lazy_code::{BatchCode, LazyCode, Recompiler};
 use crate::background::Queue;
+use crate::fp_mode::{self, DefaultMode};
 use crate::jit::abi::GROUP;
 use crate::jit::batch::policy::{self, BatchVariant, Thresholds};
 use crate::jit::stages::Timings;
+use crate::kernel::cancel::{CancelFlag, CancelReader};
 use crate::kernel::direct::DirectFunctions;
 use crate::kernel::run_memory::RunMemory;
 use crate::kernel::{Kernel, KernelStats, batch_with_host_copies, run_sequentially, with_host_copies, with_unit_copy};
@@ -44,6 +46,8 @@ pub struct NativeKernel {
     layout: Option<Layout>,
     timings: Timings,
     blocks: usize,
+    /// Ends runs and batches. Code reads it at its address.
+    pub(super) cancel: CancelFlag,
 }
 
 /// What a kernel is built of.
@@ -63,12 +67,24 @@ pub(crate) struct Parts {
     pub(crate) timings: Timings,
     /// Blocks of the control-flow graph.
     pub(crate) blocks: usize,
+    pub(crate) cancel: CancelFlag,
 }
 
 impl NativeKernel {
     pub(crate) fn new(parts: Parts) -> NativeKernel {
-        let Parts { code, speculates, recompiler, queue, thresholds, reads, has_outputs_code, layout, timings, blocks } =
-            parts;
+        let Parts {
+            code,
+            speculates,
+            recompiler,
+            queue,
+            thresholds,
+            reads,
+            has_outputs_code,
+            layout,
+            timings,
+            blocks,
+            cancel,
+        } = parts;
         let lazy = LazyCode::new(recompiler, queue);
         let (groups, bailouts) = Default::default();
         NativeKernel {
@@ -83,6 +99,7 @@ impl NativeKernel {
             layout,
             timings,
             blocks,
+            cancel,
         }
     }
 
@@ -279,6 +296,7 @@ impl NativeKernel {
 
 impl Kernel for NativeKernel {
     fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
+        fp_mode::assert_default();
         match self.layout {
             None => self.run_with(&mut RunMemory::Own { uniforms, unit, emitter }, None, &mut false),
             Some(layout) => Image::run(layout, uniforms, unit, emitter, |host, emitter| self.run_on(host, emitter)),
@@ -292,12 +310,17 @@ impl Kernel for NativeKernel {
         batch: &mut Batch<'_>,
         emitter: &mut dyn Emitter,
     ) -> BatchExit {
+        let _mode = DefaultMode::enter();
         let stays = batch.preserve_unit;
         match self.layout {
             // The set-up of a group takes longer than these vertices.
-            None if batch.len() < GROUP && !stays => run_sequentially(unit, batch, |unit| {
-                self.run_with(&mut RunMemory::Own { uniforms, unit, emitter }, None, &mut false)
-            }),
+            None if batch.len() < GROUP && !stays => {
+                let cancel = self.cancel.reader();
+                let cancelled = || cancel.is_set();
+                run_sequentially(unit, batch, cancelled, |unit| {
+                    self.run_with(&mut RunMemory::Own { uniforms, unit, emitter }, None, &mut false)
+                })
+            }
             None => self.run_batch_with(&mut RunMemory::Own { uniforms, unit, emitter }, batch),
             Some(layout) => {
                 let mut run = |unit: &mut Unit| {
@@ -310,6 +333,7 @@ impl Kernel for NativeKernel {
     }
 
     fn run_on(&self, host: &Host<'_>, emitter: &mut dyn HostEmitter) -> Exit {
+        fp_mode::assert_default();
         if self.fits(host) {
             return self.run_with(&mut RunMemory::Host { host, emitter }, None, &mut false);
         }
@@ -318,6 +342,7 @@ impl Kernel for NativeKernel {
 
     fn run_batch_on(&self, host: &Host<'_>, batch: &mut Batch<'_>, emitter: &mut dyn HostEmitter) -> BatchExit {
         if self.fits(host) {
+            let _mode = DefaultMode::enter();
             return self.run_batch_with(&mut RunMemory::Host { host, emitter }, batch);
         }
         batch_with_host_copies(host, batch, emitter, |uniforms, unit, batch, emitter| {
@@ -377,6 +402,7 @@ impl Kernel for NativeKernel {
 /// A batch whose vertices run in order, or partly so.
 struct BatchRun<'a, 'p> {
     kernel: &'a NativeKernel,
+    cancel: CancelReader<'a>,
     memory: &'a mut RunMemory<'p>,
     /// Registers that the batch provides, and that it wants.
     input_mask: u16,
@@ -396,6 +422,7 @@ impl<'a, 'p> BatchRun<'a, 'p> {
         let complete = kernel.reads & !input_mask == 0;
         BatchRun {
             kernel,
+            cancel: kernel.cancel.reader(),
             memory,
             input_mask,
             output_mask,
@@ -406,11 +433,15 @@ impl<'a, 'p> BatchRun<'a, 'p> {
         }
     }
 
-    /// Runs vertices in order, up to one that runs out of fuel. How all so far ended.
+    /// Runs vertices in order, up to one that ends the batch. How all so far ended.
     // Inlined: a small batch on a host's memory would notice if these fields went through memory.
     #[inline(always)]
     fn in_order(&mut self, batch: &mut Batch<'_>, range: Range<usize>) -> BatchExit {
         for n in range {
+            if self.cancel.is_set() {
+                self.result.cancel();
+                break;
+            }
             let exit = self.vertex(&batch.inputs[n], n + 1 == self.count);
             self.memory.copy_outputs(self.output_mask, &mut batch.outputs[n]);
             if !self.result.count(exit) {

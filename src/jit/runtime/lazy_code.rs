@@ -9,6 +9,7 @@ use crate::background::{Heat, Lazy, Priority, Queue};
 use crate::jit::abi::GROUP;
 use crate::jit::batch::bailout::BailoutCounts;
 use crate::jit::batch::policy::{BatchPlan, BatchVariant, KeptOutput, NoBatchCode};
+use crate::kernel::cancel::CancelFlag;
 use crate::kernel::run_memory::RunMemory;
 use crate::kernel::{Kernel, Unsupported};
 use crate::state::Batch;
@@ -41,10 +42,21 @@ pub(crate) struct BatchCode {
     /// The outputs among them.
     kept_outputs: Vec<KeptOutput>,
     pub(crate) bailouts: BailoutCounts,
+    /// Vertices that run between two looks at `cancel`, in whole pairs of groups.
+    chunk: usize,
+    cancel: CancelFlag,
 }
 
+/// Most vertices of a chunk: enough to amortise what a call prepares.
+const MAX_CHUNK: usize = 1024;
+/// Instructions of the IR that the vertices of a larger chunk run at most, outside of loops, which
+/// look themselves. They take some milliseconds at most.
+const CHUNK_INSTRUCTIONS: usize = 1 << 18;
+
 impl BatchCode {
-    pub(crate) fn new(code: Code, plan: &BatchPlan) -> BatchCode {
+    pub(crate) fn new(code: Code, plan: &BatchPlan, cancel: &CancelFlag) -> BatchCode {
+        let instructions: usize = plan.func.blocks.iter().map(|block| 1 + block.insts.len()).sum();
+        let pair = 2 * GROUP;
         let writes = (0..16).filter(|&n| plan.written[n] != 0).fold(0, |mask, n| mask | 1 << n);
         BatchCode {
             code,
@@ -53,6 +65,8 @@ impl BatchCode {
             written_masks: plan.written_masks.len(),
             kept_outputs: plan.kept_outputs.clone(),
             bailouts: BailoutCounts::default(),
+            chunk: (CHUNK_INSTRUCTIONS / instructions).clamp(pair, MAX_CHUNK) / pair * pair,
+            cancel: cancel.clone(),
         }
     }
 
@@ -69,8 +83,9 @@ impl BatchCode {
         (self.written_masks, self.kept_outputs.len())
     }
 
-    /// Runs vertices as [`Code::run_batch`] does, and notes the last writers of kept components.
-    /// Kept outputs are those of the vertex before, which ran already.
+    /// Runs vertices as [`Code::run_batch`] does, up to a chunk that finds the engine cancelled, and
+    /// notes the last writers of kept components. Kept outputs are those of the vertex before, which
+    /// ran already.
     #[inline]
     pub(super) fn run(
         &self,
@@ -81,7 +96,12 @@ impl BatchCode {
         writers: &mut LastWriters,
     ) -> usize {
         match self.written_masks {
-            0 => self.code.run_batch(memory, batch, vertices, output_mask, &mut [], |code| self.bailouts.count(code)),
+            0 if vertices.len() <= self.chunk && !self.cancel.is_set() => {
+                self.code.run_batch(memory, batch, vertices, output_mask, &mut [], |code| self.bailouts.count(code))
+            }
+            0 => self.run_in_chunks(batch, vertices, self.chunk, |batch, chunk| {
+                self.code.run_batch(memory, batch, chunk, output_mask, &mut [], |code| self.bailouts.count(code))
+            }),
             _ => self.run_with_masks(memory, batch, vertices, output_mask, writers),
         }
     }
@@ -96,25 +116,41 @@ impl BatchCode {
         writers: &mut LastWriters,
     ) -> usize {
         WrittenMasks::with(self.written_masks, |written| {
-            let mut at = vertices.start;
-            while at < vertices.end {
-                let mut end = vertices.end.min(at + written.capacity());
-                // The rest is at least one group, too.
-                if end < vertices.end && vertices.end - end < GROUP {
-                    end -= GROUP;
-                }
+            self.run_in_chunks(batch, vertices, self.chunk.min(written.capacity()), |batch, chunk| {
                 let bailed_out = |code| self.bailouts.count(code);
                 let words = written.words_mut();
-                let done = self.code.run_batch(memory, batch, at..end, output_mask, words, bailed_out);
-                written.fill(&self.kept_outputs, batch, at..at + done, output_mask);
-                writers.note(written, self.written_masks, at..at + done);
-                at += done;
-                if at < end {
-                    break;
-                }
-            }
-            at - vertices.start
+                let done = self.code.run_batch(memory, batch, chunk.clone(), output_mask, words, bailed_out);
+                let ran = chunk.start..chunk.start + done;
+                written.fill(&self.kept_outputs, batch, ran.clone(), output_mask);
+                writers.note(written, self.written_masks, ran);
+                done
+            })
         })
+    }
+
+    /// Runs vertices in chunks of at most `size`, up to a bailout or until the engine is cancelled.
+    /// Returns how many vertices ran. `run` returns it for a chunk.
+    #[inline(never)]
+    fn run_in_chunks(
+        &self,
+        batch: &mut Batch<'_>,
+        vertices: Range<usize>,
+        size: usize,
+        mut run: impl FnMut(&mut Batch<'_>, Range<usize>) -> usize,
+    ) -> usize {
+        let mut at = vertices.start;
+        while at < vertices.end && !self.cancel.is_set() {
+            let mut end = vertices.end.min(at + size);
+            // The rest is at least one group, too.
+            if end < vertices.end && vertices.end - end < GROUP {
+                end -= GROUP;
+            }
+            at += run(batch, at..end);
+            if at < end {
+                break;
+            }
+        }
+        at - vertices.start
     }
 
     /// See [`Code::takes_any_count`].

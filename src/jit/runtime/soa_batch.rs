@@ -90,6 +90,10 @@ impl NativeKernel {
                 self.bailouts.fetch_add(1, Ordering::Relaxed);
             }
             for n in at..at + GROUP {
+                if self.cancel.is_set() {
+                    result.cancel();
+                    return result;
+                }
                 let exit = self.run_alone(memory, batch, n);
                 let registers = outputs(memory, output_mask);
                 batch.give(n, output_mask, &registers);

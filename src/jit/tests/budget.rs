@@ -44,7 +44,7 @@ fn sizes(program: &Arc<Program>, entry: Entry, config: &Config) -> Vec<(&'static
         let explore = |limits: Limits| Explored::new(program, entry, limits.states);
         let Ok(cfg) = generator.cfg(explore, entry, config, &mut timings) else { return sizes };
         let func = generator.ssa(&cfg, config, &mut timings);
-        let mut scratch = Scratch::default();
+        let mut scratch = Scratch::new(&CancelFlag::default());
         let first = generator.products(&func, config.precision);
         for products in [first, Products::Exact] {
             generator.vertex_clif(&func, products, Stores::Unit, config, &mut scratch);

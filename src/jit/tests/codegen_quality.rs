@@ -160,7 +160,13 @@ fn guards_are_few() {
 fn rare_blocks_are_cold() {
     let cold = |body: &str| count(body, Precision::F32, " cold:");
     assert_eq!((cold(" mov o0, v0"), cold(" mul o0, v0, v0")), (0, 1));
-    assert_eq!(cold(" for i0\n add r0, v0, r0\n .end"), 1, "the end of a run without fuel");
+    assert_eq!(cold(" for i0\n add r0, v0, r0\n .end"), 2, "the ends of runs without fuel and of cancelled ones");
+}
+
+#[test]
+fn only_cycles_test_the_cancel_flag() {
+    let tests = |body: &str| count(body, Precision::F32, " atomic_load");
+    assert_eq!((tests(" ifu b0\n mov o0, v0\n .end"), tests(" for i0\n add r0, v0, r0\n .end")), (0, 1));
 }
 
 #[test]

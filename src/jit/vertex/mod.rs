@@ -17,7 +17,7 @@ use crate::ir::{BranchTest, Edge, Form, Func, Inst, Node, ScalarUse, Terminator,
 use crate::isa::numeric::Precision;
 use crate::isa::{Cond, CondOp, DotOp, VectorOp};
 use crate::jit::abi::Stores;
-use crate::jit::emit::memory::{constant_memory, load_bool};
+use crate::jit::emit::memory::{constant_memory, load_bool, load_cancel_flag};
 use crate::jit::emit::op::{self, Shape};
 use crate::jit::emit::vector::{Merged, VecValue};
 use crate::jit::emit::{ClifBuilder, Products, math::condition};
@@ -72,6 +72,10 @@ pub(crate) struct VertexLowering<'a, 'f> {
     pub(crate) guards: Guards,
     /// See [`Machine::aarch64`].
     pub(crate) aarch64: bool,
+    /// See [`Machine::cancel`].
+    cancel: usize,
+    /// The exit of cancelled runs, if there is a check.
+    cancelled: Option<clif::Block>,
     /// See [`Func::may_be_infinite`]; float24 only.
     infinite: Vec<bool>,
     /// Whether it holds for the value being defined.
@@ -127,6 +131,8 @@ pub(crate) fn lower(
         loaded: HashMap::new(),
         guards: Guards::new(func, products, precision),
         aarch64: machine.aarch64,
+        cancel: machine.cancel,
+        cancelled: None,
         infinite: if precision == Precision::F32 { Vec::new() } else { func.may_be_infinite() },
         infinite_now: false,
     };
@@ -193,6 +199,7 @@ impl<'f> VertexLowering<'_, 'f> {
             self.terminate(&block.term);
         }
         self.emit_deoptimise_block();
+        self.emit_cancelled_block();
     }
 
     pub(crate) fn clif(&mut self) -> ClifBuilder<'_, 'f> {
@@ -429,11 +436,36 @@ impl<'f> VertexLowering<'_, 'f> {
                 self.b.ins().jump(self.blocks[edge.to], &args);
             }
             Terminator::Branch { test, yes, no } => {
+                if test.is_fuel_check() {
+                    self.exit_if_cancelled();
+                }
                 let (condition, holds) = self.condition(test);
                 let (yes, no) = if holds { (yes, no) } else { (no, yes) };
                 let (yes_args, no_args) = (self.arguments(yes), self.arguments(no));
                 self.b.ins().brif(condition, self.blocks[yes.to], &yes_args, self.blocks[no.to], &no_args);
             }
+        }
+    }
+
+    /// Ends the run if the engine is cancelled. It stores nothing: registers may be anything then.
+    fn exit_if_cancelled(&mut self) {
+        let pointer = self.b.func.dfg.value_type(self.frame);
+        let flag = load_cancel_flag(&mut self.b, pointer, self.cancel);
+        let cancelled = *self.cancelled.get_or_insert_with(|| {
+            let block = self.b.create_block();
+            self.b.set_cold_block(block);
+            block
+        });
+        let go_on = self.b.create_block();
+        self.b.ins().brif(flag, cancelled, &[], go_on, &[]);
+        self.b.switch_to_block(go_on);
+    }
+
+    fn emit_cancelled_block(&mut self) {
+        if let Some(block) = self.cancelled {
+            self.b.switch_to_block(block);
+            let code = self.b.ins().iconst(types::I32, Exit::Cancelled as i64);
+            self.b.ins().return_(&[code]);
         }
     }
 

@@ -343,3 +343,42 @@ fn every_status_has_a_text() {
         assert_eq!(texts[(fault.status() + 12) as usize], fault.message());
     }
 }
+
+#[test]
+fn lists_end_at_the_limit_of_vertices() {
+    let gpu = drawing();
+    let mut list = List::default();
+    list.arrays().arrays().arrays();
+    let mut world = World::new(&[1.0, 2.0, 3.0, 4.0], &[]);
+    // SAFETY: a live handle, and null.
+    unsafe {
+        assert_eq!(pj_gpu_limits_set(null_mut(), 1, 1), PJ_NULL);
+        assert_eq!(pj_gpu_limits_set(gpu, 3, 5), PJ_OK);
+    }
+    assert_eq!(execute(gpu, &list, &raw mut world), PJ_VERTEX_LIMIT);
+    let reports: Vec<(u64, u32)> = world.reports.iter().map(|r| (r.vertices, r.limited)).collect();
+    assert_eq!(reports, [(3, 1), (2, 1)]);
+    // SAFETY: the last use.
+    unsafe { assert_eq!(pj_gpu_free(gpu), PJ_OK) };
+}
+
+#[test]
+fn a_cancelled_engine_executes_no_list() {
+    let engine = engine(&PjOptions { backend: PJ_INTERPRETER, ..PjOptions::DEFAULT }).expect("an engine");
+    let gpu = gpu(engine);
+    let mut world = World::new(&[1.0, 2.0, 3.0], &[]);
+    let list = lists().remove(0).1;
+    // SAFETY: live handles, freed at the end.
+    unsafe {
+        assert_eq!(crate::capi::pj_engine_cancel(engine), PJ_OK);
+        assert_eq!((execute(gpu, &list, &raw mut world), world.writes), (PJ_CANCELLED, 0));
+        let (mut report, user) = (empty_report(), &raw mut world);
+        let draw = PjDraw { count: 3, vertices: (*user).vertices.as_ptr(), ..pj_draw(user.cast()) };
+        assert_eq!(pj_gpu_draw_arrays(gpu, &draw, &mut report), PJ_OK);
+        assert_eq!((report.vertex_exit, report.vertices), (PJ_CANCELLED, 0));
+        assert_eq!(crate::capi::pj_engine_resume(engine), PJ_OK);
+        assert_eq!(execute(gpu, &list, user), PJ_OK);
+        pj_engine_free(engine);
+        assert_eq!(pj_gpu_free(gpu), PJ_OK);
+    }
+}

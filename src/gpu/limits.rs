@@ -1,0 +1,71 @@
+//! The vertices that a draw and a command list run at most.
+//!
+//! A game's registers can request 2^32 vertices, and a list many such draws. Limits count vertices,
+//! or indices, not time, so they end a draw at the same vertex on every engine. They are no part of
+//! the [`State`](super::State): a savestate holds none.
+
+/// The most vertices, or indices, of a draw and of a command list. The rest is not drawn, and
+/// [`Report::limited`](super::Report::limited) or [`ListExit`](super::ListExit) says so.
+///
+/// The hardware sets up some 15 million triangles a second at most. The defaults are more than a
+/// quarter of a second of that for one draw, and more than a second for a list. No game reaches
+/// them, because it draws a frame in less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Vertices, or indices, of a draw. The default is 2^22.
+    pub draw: u32,
+    /// The same of all draws of one [`Gpu::execute`](super::Gpu::execute). The default is 2^24.
+    pub list: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { draw: 1 << 22, list: 1 << 24 }
+    }
+}
+
+/// What the present list may still draw.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Budget {
+    pub(super) limits: Limits,
+    /// `None` outside of a list.
+    left: Option<u64>,
+    /// Whether a draw of the list wanted more than was left.
+    exceeded: bool,
+}
+
+impl Budget {
+    /// Limits, outside of a list.
+    pub(super) fn new(limits: Limits) -> Budget {
+        Budget { limits, ..Budget::default() }
+    }
+
+    /// Begins a list, unless one is executing. Whether it did.
+    pub(super) fn begin_list(&mut self) -> bool {
+        let begins = self.left.is_none();
+        if begins {
+            (self.left, self.exceeded) = (Some(self.limits.list), false);
+        }
+        begins
+    }
+
+    pub(super) fn end_list(&mut self) {
+        self.left = None;
+    }
+
+    /// Whether the list ends: a draw wanted more vertices than were left.
+    pub(super) fn is_exceeded(&self) -> bool {
+        self.left.is_some() && self.exceeded
+    }
+
+    /// Takes the vertices of a draw that has taken `before` and wants `more`. Returns how many of
+    /// them it may run.
+    pub(super) fn take(&mut self, before: u64, more: u64) -> u64 {
+        let wanted = more.min(u64::from(self.limits.draw).saturating_sub(before));
+        let Some(left) = &mut self.left else { return wanted };
+        let granted = wanted.min(*left);
+        *left -= granted;
+        self.exceeded |= granted < wanted;
+        granted
+    }
+}

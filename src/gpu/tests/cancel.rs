@@ -1,0 +1,136 @@
+//! Draws and lists of an engine that is cancelled.
+
+use super::*;
+use crate::state::Exit;
+
+/// A host that cancels at the nth triangle or draw.
+struct Cancelling {
+    engine: Arc<Engine>,
+    triangles: usize,
+    draws: usize,
+    at_triangle: usize,
+    at_draw: usize,
+    vertices: usize,
+    report: Report,
+}
+
+impl TriangleSink for Cancelling {
+    fn triangle(&mut self, _: [&Semantics; 3]) {
+        self.triangles += 1;
+        if self.triangles == self.at_triangle {
+            self.engine.cancel();
+        }
+    }
+}
+
+impl Host for Cancelling {
+    fn draw(&mut self, gpu: &mut Gpu, draw: Draw) {
+        self.draws += 1;
+        if self.draws == self.at_draw {
+            self.engine.cancel();
+        }
+        let attributes = |n: u32| vertex(n as f32);
+        self.report = match draw {
+            Draw::Arrays => gpu.draw_arrays((0..self.vertices as u32).map(attributes), self),
+            Draw::Elements => {
+                let indices = (0..self.vertices as u32).map(|n| n % 3);
+                gpu.draw_elements(indices, attributes, &mut RoundRobin::new(3), self)
+            }
+        };
+    }
+}
+
+fn host(backend: BackendChoice, vertices: usize) -> Cancelling {
+    let (engine, report) = (engine(backend), Report::default());
+    Cancelling { engine, triangles: 0, draws: 0, at_triangle: 0, at_draw: 0, vertices, report }
+}
+
+const BACKENDS: [BackendChoice; 3] = [BackendChoice::NativeRequired, BackendChoice::NoNative, BackendChoice::Oracle];
+
+#[test]
+fn a_list_ends_with_the_draw_that_is_cancelled() {
+    for backend in BACKENDS {
+        let mut list = plain();
+        for _ in 0..4 {
+            list.write(DRAWARRAYS, 1);
+        }
+        list.write(0x100, 7);
+        let mut host = Cancelling { at_draw: 3, ..host(backend, 3) };
+        let mut gpu = Gpu::new(host.engine.clone());
+        assert_eq!(gpu.execute(&list.0, &mut host), ListExit::Cancelled);
+        assert_eq!((host.draws, host.triangles, gpu.read(0x100)), (3, 2, 0), "{backend:?}");
+        assert_eq!((host.report.vertex_exit, host.report.vertices), (Exit::Cancelled, 0));
+        assert_eq!(gpu.execute(&list.0, &mut host), ListExit::Cancelled, "a later list does not begin");
+        assert_eq!(host.draws, 3);
+        host.engine.resume();
+        assert_eq!(gpu.execute(&list.0, &mut host), ListExit::End);
+        assert_eq!((host.draws, host.triangles, gpu.read(0x100)), (7, 6, 7));
+    }
+}
+
+#[test]
+fn draws_end_at_the_batch_after_which_they_are_cancelled() {
+    for backend in BACKENDS {
+        for kind in [DRAWARRAYS, DRAWELEMENTS] {
+            let mut list = plain();
+            list.write(kind, 1);
+            let mut host = Cancelling { at_triangle: 1, ..host(backend, 100_000) };
+            let mut gpu = Gpu::new(host.engine.clone());
+            assert_eq!(gpu.execute(&list.0, &mut host), ListExit::Cancelled);
+            assert_eq!(host.report.vertex_exit, Exit::Cancelled, "{backend:?}");
+            assert!(host.triangles <= 4096 / 3 + 1, "{backend:?} {kind:x}: {}", host.triangles);
+            assert_eq!(host.report.triangles, host.triangles as u64);
+        }
+    }
+}
+
+#[test]
+fn geometry_runs_end_when_they_are_cancelled() {
+    for backend in BACKENDS {
+        let mut list = plain();
+        list.shader(GSH, TRIANGLE, 3, 1).geometry(0, 0, 1);
+        list.write(DRAWARRAYS, 1);
+        let mut host = Cancelling { at_triangle: 2, ..host(backend, 100) };
+        let mut gpu = Gpu::new(host.engine.clone());
+        assert_eq!(gpu.execute(&list.0, &mut host), ListExit::Cancelled);
+        assert_eq!((host.triangles, host.report.geometry_runs), (2, 2), "{backend:?}");
+        assert_eq!(host.report.geometry_exit, Exit::Cancelled, "{backend:?}");
+    }
+}
+
+#[test]
+fn draws_from_guest_memory_end_when_they_are_cancelled() {
+    for backend in BACKENDS {
+        // Independent vertices, and vertices in order.
+        for source in ["mov o0, v0", "add r0, v0, r0\nmov o0, r0"] {
+            for draw in [Draw::Arrays, Draw::Elements] {
+                let mut list = plain();
+                list.shader(VSH, source, 1, 1);
+                let mut host = Cancelling { at_triangle: 1, ..host(backend, 0) };
+                let mut gpu = Gpu::new(host.engine.clone());
+                assert_eq!(gpu.execute(&list.0, &mut host), ListExit::End);
+                for (id, value) in [
+                    (ATTRIBBUFFERS_LOC, 0x1800_0000 >> 3),
+                    (ATTRIBBUFFERS_FORMAT_LOW, 0b11),
+                    (ATTRIBBUFFER0_OFFSET + 2, 1 << 28 | 4 << 16),
+                    (INDEXBUFFER_CONFIG, 0),
+                    (NUMVERTICES, 100_000),
+                ] {
+                    assert_eq!(gpu.write(id, value, 15), Effect::None);
+                }
+                let memory: Vec<u8> = (0..100_000).map(|n| n as u8).collect();
+                let memory = [(0x1800_0000, &memory[..])];
+                let options = DrawOptions::default();
+                let report = gpu.draw(draw, &Regions(&memory), &options, &mut host);
+                assert_eq!(report.vertex_exit, Exit::Cancelled, "{backend:?} {draw:?}");
+                assert!((1..=4096).contains(&host.triangles), "{backend:?} {draw:?}: {}", host.triangles);
+                assert_eq!(report.triangles, host.triangles as u64);
+                let report = gpu.draw(draw, &Regions(&memory), &options, &mut host);
+                assert_eq!((report.vertex_exit, report.triangles), (Exit::Cancelled, 0), "{backend:?} {draw:?}");
+                host.engine.resume();
+                let report = gpu.draw(draw, &Regions(&memory), &options, &mut host);
+                assert_eq!((report.vertex_exit, report.triangles), (Exit::End, 100_000 / 3), "{backend:?} {draw:?}");
+            }
+        }
+    }
+}
