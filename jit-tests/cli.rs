@@ -6,6 +6,7 @@ mod cli_explore;
 mod cli_fuzz;
 mod cli_lint;
 mod cli_profile;
+mod cli_stress;
 mod command;
 mod safety;
 

@@ -92,3 +92,25 @@ fn a_failed_dump_is_a_warning() {
     let both = folder.bad("bench --perf-map --jitdump x");
     assert!(both.contains("cannot be used with"), "{both}");
 }
+
+/// There is no vDSO under valgrind, from which a clock could be read without the system.
+#[cfg(all(feature = "jit", target_os = "linux"))]
+#[test]
+fn a_dump_is_written_under_valgrind() {
+    let found = Command::new("valgrind").arg("--version").output().is_ok_and(|ended| ended.status.success());
+    if !found || std::env::var_os("PICAJIT_RUNNER").is_some() {
+        println!("skipped: no valgrind");
+        return;
+    }
+    let folder = Folder::new("valgrind");
+    folder.file("a.pica", VERTEX);
+    let command = folder.command("bench a.pica --seconds-per-shader 0 --jitdump dump");
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["-q", "--error-exitcode=9"]).arg(command.get_program()).args(command.get_args());
+    let ended = valgrind.current_dir(&folder.0).output().unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    let names = std::fs::read_dir(folder.0.join("dump")).unwrap().map(|file| file.unwrap().path());
+    let dumps: Vec<_> = names.filter(|path| path.extension().is_some_and(|e| e == "dump")).collect();
+    let [dump] = &dumps[..] else { panic!("{dumps:?}") };
+    assert!(std::fs::metadata(dump).unwrap().len() > 1000);
+}

@@ -1,23 +1,25 @@
 //! Jobs -> run by background threads in the order of their [`Priority`], while the threads that push
 //! them go on.
 //!
-//! Invariant: a job runs once or, if the threads end before its turn, not at all. Dropping
-//! [`Background`] joins its threads. This file must not depend on the kind of work.
+//! Invariant: a job runs once or, if the threads end or its [`Heat`] is dropped before its turn, not
+//! at all. The jobs that wait are at most twice as many as those whose heat exists, or
+//! [`MIN_SWEEP`]. Dropping [`Background`] joins its threads. This file must not depend on the kind of work.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::{self, JoinHandle, ThreadId};
 
 /// A unit of work. It should hold only weak references to the object it works for, so that work for
 /// dropped objects is skipped.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
-/// Counts the vertices that ran without a piece of code, which a job is to compile. Wraps.
-#[derive(Clone, Debug, Default)]
+/// Counts the vertices that ran without a piece of code, which a job is to compile. Wraps. It is a
+/// part of the object that the job works for.
+#[derive(Debug, Default)]
 pub(crate) struct Heat(Arc<AtomicU32>);
 
 impl Heat {
@@ -29,6 +31,39 @@ impl Heat {
     /// The vertices so far.
     pub(crate) fn get(&self) -> u32 {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Jobs of a kind that wait before any are looked through for dropped objects.
+const MIN_SWEEP: usize = 1024;
+
+/// Jobs of a kind that wait, each with the heat of its object.
+#[derive(Default)]
+struct Jobs {
+    waiting: VecDeque<(Weak<AtomicU32>, Job)>,
+    /// How many wait when those of dropped objects are removed next.
+    sweep_at: usize,
+}
+
+impl Jobs {
+    /// Adds a job. Returns jobs that were removed, for the caller to drop without the lock.
+    fn push(&mut self, heat: &Heat, job: Job) -> VecDeque<(Weak<AtomicU32>, Job)> {
+        let mut removed = VecDeque::new();
+        if self.waiting.len() >= self.sweep_at.max(MIN_SWEEP) {
+            let all = std::mem::take(&mut self.waiting);
+            (removed, self.waiting) = all.into_iter().partition(|(heat, _)| heat.strong_count() == 0);
+            self.sweep_at = 2 * self.waiting.len();
+        }
+        self.waiting.push_back((Arc::downgrade(&heat.0), job));
+        removed
+    }
+
+    /// The hottest job, removed. Heat changes while a job waits, so this compares all.
+    fn hottest(&mut self) -> Option<Job> {
+        let heat = |heat: &Weak<AtomicU32>| heat.upgrade().map(|heat| heat.load(Ordering::Relaxed));
+        let by_heat = self.waiting.iter().enumerate().max_by_key(|(n, (of, _))| (heat(of), Reverse(*n)));
+        let (n, _) = by_heat?;
+        self.waiting.remove(n).map(|(_, job)| job)
     }
 }
 
@@ -73,8 +108,8 @@ thread_local! {
 
 #[derive(Default)]
 struct State {
-    tier_ups: VecDeque<(Heat, Job)>,
-    improvements: VecDeque<(Heat, Job)>,
+    tier_ups: Jobs,
+    improvements: Jobs,
     /// The number of jobs that run.
     busy: usize,
     /// The threads that run jobs. Empty: the queue is closed.
@@ -83,17 +118,12 @@ struct State {
 
 impl State {
     fn has_jobs(&self) -> bool {
-        !(self.tier_ups.is_empty() && self.improvements.is_empty())
+        !(self.tier_ups.waiting.is_empty() && self.improvements.waiting.is_empty())
     }
 
-    /// The next job, removed. Heat changes while a job waits, so this compares all of a kind.
+    /// The next job, removed.
     fn next(&mut self) -> Option<Job> {
-        fn hottest(jobs: &mut VecDeque<(Heat, Job)>) -> Option<Job> {
-            let by_heat = jobs.iter().enumerate().max_by_key(|(n, (heat, _))| (heat.get(), Reverse(*n)));
-            let (n, _) = by_heat?;
-            jobs.remove(n).map(|(_, job)| job)
-        }
-        hottest(&mut self.tier_ups).or_else(|| hottest(&mut self.improvements))
+        self.tier_ups.hottest().or_else(|| self.improvements.hottest())
     }
 }
 
@@ -164,12 +194,13 @@ impl Queue {
         if state.threads.is_empty() {
             return Err(job);
         }
-        match priority {
-            Priority::TierUp(heat) => state.tier_ups.push_back((heat.clone(), job)),
-            Priority::Improve(heat) => state.improvements.push_back((heat.clone(), job)),
-        }
+        let removed = match priority {
+            Priority::TierUp(heat) => state.tier_ups.push(heat, job),
+            Priority::Improve(heat) => state.improvements.push(heat, job),
+        };
         // A thread that wakes under the lock waits again.
         drop(state);
+        drop(removed);
         self.0.work.notify_one();
         Ok(())
     }
@@ -447,6 +478,35 @@ mod tests {
         queue.wait();
         let want = ["hot", "cold", "cold too", "hot batch", "batch"];
         assert_eq!(*order.lock().expect("no panic"), want);
+    }
+
+    #[test]
+    fn jobs_of_dropped_objects_do_not_pile_up() {
+        let background = Background::new(1);
+        let queue = background.queue();
+        let (begun, has_begun) = mpsc::channel();
+        let (go, may_go) = mpsc::channel::<()>();
+        queue.push(
+            Priority::TierUp(&COLD),
+            Box::new(move || {
+                begun.send(()).expect("heard");
+                may_go.recv().expect("told");
+            }),
+        );
+        has_begun.recv().expect("it begins");
+        let (kept, done) = (Heat::default(), Arc::new(AtomicUsize::new(0)));
+        for n in 0..10 * MIN_SWEEP {
+            let (heat, of_kept) = (Heat::default(), n % 10 == 0);
+            let heat = if of_kept { &kept } else { &heat };
+            queue.push(Priority::TierUp(heat), count(&done, if of_kept { 1 } else { 1 << 20 }));
+            let waiting = queue.state().tier_ups.waiting.len();
+            assert!(waiting <= MIN_SWEEP.max(2 * (n / 10 + 1)) + 1, "{waiting} after {n}");
+        }
+        go.send(()).expect("it waits");
+        queue.wait();
+        let (kept, dropped) = (done.load(Ordering::Relaxed) % (1 << 20), done.load(Ordering::Relaxed) >> 20);
+        assert!(kept == MIN_SWEEP && dropped <= MIN_SWEEP, "{kept} and {dropped} ran");
+        assert_eq!(Arc::strong_count(&done), 1);
     }
 
     struct Owner {

@@ -19,6 +19,7 @@ use crate::state::{Batch, BatchExit, EmitState, Emitter, Exit, Registers, Unifor
 use direct::DirectFunctions;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The default of [`Config::fuel`]. No real program comes near it, and no run takes 100 ms.
 pub const DEFAULT_FUEL: u32 = 1 << 18;
@@ -100,6 +101,12 @@ pub trait Kernel: Send + Sync {
     /// Counters of its runs, over all threads.
     fn stats(&self) -> KernelStats {
         KernelStats::default()
+    }
+
+    /// How long compiling its first code took; zero for an interpreter.
+    #[doc(hidden)]
+    fn compile_time(&self) -> Duration {
+        Duration::ZERO
     }
 
     /// Bytes of memory it occupies, approximately: code, programs, tables. Caches count these.

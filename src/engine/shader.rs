@@ -206,6 +206,12 @@ impl Shader {
         self.0.serving().stats()
     }
 
+    /// How long compiling its first native code took; zero without native code.
+    #[doc(hidden)]
+    pub fn compile_time(&self) -> std::time::Duration {
+        self.0.serving().compile_time()
+    }
+
     /// Bytes of native code.
     pub fn native_bytes(&self) -> usize {
         self.0.serving().native_bytes()

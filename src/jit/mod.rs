@@ -51,6 +51,8 @@ pub use batch::policy::{BatchShape, NoBatchCode};
 #[cfg(feature = "targets")]
 pub use codegen::explain_for;
 pub use runtime::kernel::NativeKernel;
+#[doc(hidden)]
+pub use runtime::lazy_code::LazyKind;
 pub use settings::{Allocator, Cpu, Interleave, Settings, Variant};
 pub use stages::{Stages, Timings};
 #[cfg(feature = "targets")]

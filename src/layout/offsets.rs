@@ -37,7 +37,7 @@ pub struct Offsets {
     /// Offset of `aL`: `int32_t`.
     pub al: u32,
     /// Offsets of the flags `cmp.x` and `cmp.y`: a byte each. Nonzero is true; picajit writes 0 or
-    /// 1.
+    /// 1. A run that does not change a true flag may leave its byte as it is.
     pub cmp: [u32; 2],
     /// Size of the uniforms' block in bytes. The block is aligned to 16.
     pub uniforms_bytes: u32,

@@ -37,6 +37,7 @@ mod regress_file;
 mod report;
 mod run;
 mod show;
+mod stress;
 mod strip;
 mod subject;
 mod trace;
@@ -91,6 +92,8 @@ enum Verb {
     Diff(diff::Args),
     /// Run random programs on every engine and compare all results bit by bit
     Fuzz(fuzz::Args),
+    /// Run random programs through one engine with a small cache, and check its memory and results
+    Stress(stress::Args),
     /// Recompile shaders, check them against the interpreter, and print compile and run times
     Bench(bench::Args),
 }
@@ -135,6 +138,7 @@ fn main() -> ExitCode {
         Verb::Run(args) => run::run(args, &mut out),
         Verb::Diff(args) => diff::run(args, &mut out),
         Verb::Fuzz(args) => fuzz::run(args, &mut out),
+        Verb::Stress(args) => stress::run(args, &mut out),
         Verb::Bench(args) => bench::run(args, &mut out),
     };
     let outcome = outcome.and_then(|status| Ok(out.flush().map(|()| status)?));

@@ -4,14 +4,19 @@ use crate::ir::{Block, Inst, Node, Type, Value};
 use crate::isa::{DotOp, PointwiseOp, VectorOp};
 use crate::jit::abi::GROUP;
 use crate::jit::batch::policy::{BatchPlan, NoBatchCode};
-use crate::jit::emit::estimate::{arguments, is_external, limit, scalar};
+use crate::jit::emit::estimate::{MAX_INSTRUCTIONS, arguments, is_external, scalar};
 
 /// CLIF instructions that predication may add, as estimated, beyond those of the originals.
 pub(super) const MAX_PREDICATED_INSTRUCTIONS: usize = 4096;
 
+/// The most instructions of code for two groups. They share the registers of one, so most values
+/// are spilled, and an instruction takes several times as long to compile.
+const MAX_INTERLEAVED_INSTRUCTIONS: usize = MAX_INSTRUCTIONS / 2;
+
 /// Fails if the code would be too large.
 pub(in crate::jit) fn check_size(plan: &BatchPlan, interleaved: bool) -> Result<(), NoBatchCode> {
-    match batch_instructions(plan, interleaved) > limit(&plan.func) {
+    let limit = if interleaved { MAX_INTERLEAVED_INSTRUCTIONS } else { MAX_INSTRUCTIONS };
+    match batch_instructions(plan, interleaved) > limit {
         true => Err(NoBatchCode::TooLarge),
         false => Ok(()),
     }

@@ -6,11 +6,11 @@
 
 use super::call::{self, Code};
 use super::last_writers::LastWriters;
-use super::lazy_code::{BatchCode, LazyCode, Recompiler};
+use super::lazy_code::{BatchCode, LazyCode, LazyKind, Recompiler};
 use crate::background::Queue;
 use crate::fp_mode::{self, DefaultMode};
 use crate::jit::abi::GROUP;
-use crate::jit::batch::policy::{self, BatchVariant, Thresholds};
+use crate::jit::batch::policy::{self, BatchVariant, NoBatchCode, Thresholds};
 use crate::jit::stages::Timings;
 use crate::kernel::cancel::{CancelFlag, CancelReader};
 use crate::kernel::direct::DirectFunctions;
@@ -21,6 +21,7 @@ use crate::state::{Batch, BatchExit, Emitter, Exit, Uniforms, Unit, Vec4, Vertex
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 /// Deoptimised runs after which a kernel stops speculating, for good: its inputs really hold
 /// infinities or NaN, or, in float24, numbers that are not float24.
@@ -113,6 +114,15 @@ impl NativeKernel {
         self.blocks
     }
 
+    /// Compiles this code now, unless it exists. Its bytes, or why there is none.
+    #[doc(hidden)]
+    pub fn compile_lazy(&self, kind: LazyKind) -> Result<usize, String> {
+        match kind {
+            LazyKind::Outputs { .. } if !self.has_outputs_code => Err("no run wants it".into()),
+            kind => self.lazy.compile(kind),
+        }
+    }
+
     /// Runs that deoptimised, up to the number that ends speculation.
     pub fn deoptimisations(&self) -> u32 {
         self.lazy.deoptimised.get()
@@ -146,10 +156,22 @@ impl NativeKernel {
             return None;
         }
         let variant = BatchVariant { layout, interleaved: self.thresholds.interleaves(count) };
-        if let Some(code) = self.lazy.compiled_batch(variant) {
-            return code.as_ref().ok().filter(|_| !self.bails_out_often());
+        match self.lazy.compiled_batch(variant) {
+            Some(Ok(code)) => (!self.bails_out_often()).then_some(code),
+            Some(Err(NoBatchCode::TooLarge)) if variant.interleaved => self.one_group_code(count, layout),
+            Some(Err(_)) => None,
+            None => self.first_batch_code(count, variant),
         }
-        self.first_batch_code(count, variant)
+    }
+
+    /// [`NativeKernel::batch_code`] where code for two groups is too large.
+    #[cold]
+    fn one_group_code(&self, count: usize, layout: VertexLayout) -> Option<&BatchCode> {
+        let variant = BatchVariant { layout, interleaved: false };
+        match self.lazy.compiled_batch(variant) {
+            Some(code) => code.as_ref().ok().filter(|_| !self.bails_out_often()),
+            None => self.first_batch_code(count, variant),
+        }
     }
 
     /// [`NativeKernel::batch_code`] while that variant is not compiled.
@@ -363,7 +385,9 @@ impl Kernel for NativeKernel {
 
     fn stats(&self) -> KernelStats {
         let (groups, bailouts) = self.groups();
-        let why = self.lazy.all_compiled_batch().find_map(|made| made.as_ref().err());
+        // Where two groups are too large, one may serve.
+        let grouped = self.lazy.all_compiled_batch().any(|made| made.is_ok());
+        let why = self.lazy.all_compiled_batch().find_map(|made| made.as_ref().err()).filter(|_| !grouped);
         let sequential_reason = why.map(|why| why.to_string());
         let mut bailout_reasons: Vec<(&str, u32)> = Vec::new();
         for (n, reason) in self.lazy.all_compiled_batch().flatten().flat_map(|code| code.bailouts.named().enumerate()) {
@@ -382,6 +406,10 @@ impl Kernel for NativeKernel {
             kept_outputs: kept.1 as u32,
             sequential_reason,
         }
+    }
+
+    fn compile_time(&self) -> Duration {
+        self.timings.total()
     }
 
     fn held_bytes(&self) -> usize {

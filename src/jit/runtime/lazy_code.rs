@@ -12,7 +12,7 @@ use crate::jit::batch::policy::{BatchPlan, BatchVariant, KeptOutput, NoBatchCode
 use crate::kernel::cancel::CancelFlag;
 use crate::kernel::run_memory::RunMemory;
 use crate::kernel::{Kernel, Unsupported};
-use crate::state::Batch;
+use crate::state::{Batch, VertexLayout};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -170,6 +170,26 @@ pub(crate) struct OutputsCode {
     pub(crate) independent: bool,
 }
 
+/// Code of a kernel besides its first.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LazyKind {
+    /// For one vertex, with exact products.
+    Exact,
+    /// Outputs-only code.
+    Outputs {
+        /// Whether its products are exact.
+        exact: bool,
+    },
+    /// For groups.
+    Batch {
+        /// Where the registers of a batch's vertices are.
+        layout: VertexLayout,
+        /// Whether two groups are interleaved.
+        interleaved: bool,
+    },
+}
+
 type OutputsResult = Result<OutputsCode, Unsupported>;
 type BatchResult = Result<BatchCode, NoBatchCode>;
 
@@ -211,6 +231,27 @@ impl LazyCode {
         self.exact.get_or_request(self, self.place(Priority::TierUp(&self.deoptimised)), |this| {
             this.exact.get_or_init(|| this.recompiler.exact_code())
         })
+    }
+
+    /// Compiles this code, unless it exists. Its bytes, or why there is none.
+    pub(super) fn compile(self: &Arc<LazyCode>, kind: LazyKind) -> Result<usize, String> {
+        let queued = || "the queue's threads compile it".to_string();
+        match kind {
+            LazyKind::Exact => match self.exact().ok_or_else(queued)? {
+                Ok(code) => Ok(code.len()),
+                Err(why) => Err(why.to_string()),
+            },
+            LazyKind::Outputs { exact } => match self.outputs(exact).ok_or_else(queued)? {
+                Ok(outputs) => Ok(outputs.code.len()),
+                Err(why) => Err(why.to_string()),
+            },
+            LazyKind::Batch { layout, interleaved } => {
+                match self.batch(BatchVariant { layout, interleaved }).ok_or_else(queued)? {
+                    Ok(batch) => Ok(batch.code.len()),
+                    Err(why) => Err(why.to_string()),
+                }
+            }
+        }
     }
 
     /// The kernel that runs while there is no exact code.

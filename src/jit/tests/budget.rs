@@ -133,6 +133,30 @@ fn a_program_without_end_in_a_full_memory_is_native() {
 }
 
 #[test]
+fn one_group_at_a_time_runs_where_two_are_too_large() {
+    let source = format!(".proc main\n mov r0, v0\n{} mov o0, r0\n end\n.end", " ex2 r0, r0.x\n".repeat(90));
+    let (program, entry) = program(&source);
+    let settings = Settings { batch_threshold: 0, interleave: Interleave::On, ..Settings::default() };
+    let jit = Jit::with(Variant::Batch, settings, Arc::new(Interp)).expect("native");
+    let kernel = jit.compile_native(&program, entry, &Config::default()).expect("small for one vertex");
+    let sizes = [true, false].map(|interleaved| {
+        kernel.compile_lazy(LazyKind::Batch { layout: VertexLayout::Aos, interleaved }).map_err(|_| ())
+    });
+    assert!(sizes[0].is_err() && sizes[1].is_ok(), "{sizes:?}");
+    let (inputs, mut outputs) = ([[[0.5; 4]; 16]; 8], [[[0.0; 4]; 16]; 8]);
+    let mut batch = Batch {
+        inputs: (&inputs).into(),
+        outputs: (&mut outputs).into(),
+        input_mask: 1,
+        output_mask: 1,
+        preserve_unit: false,
+        layout: VertexLayout::Aos,
+    };
+    kernel.run_batch(&Uniforms::new(), &mut Unit::new(), &mut batch, &mut NoEmitter);
+    assert_eq!((kernel.groups(), kernel.stats().sequential_reason), ((2, 0), None));
+}
+
+#[test]
 fn batch_code_beyond_the_limit_leaves_vertices_in_order() {
     let source = format!(".proc main\n mov r0, v0\n{} mov o0, r0\n end\n.end", " ex2 r0, r0.x\n".repeat(200));
     let (program, entry) = program(&source);

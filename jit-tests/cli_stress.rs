@@ -1,0 +1,40 @@
+//! The `stress` verb from the command line.
+
+use super::Folder;
+
+#[test]
+fn a_short_run_has_all_figures_and_no_difference() {
+    let folder = Folder::new("stress");
+    let ended = folder.run("stress --programs 600 --sample 4 --cache 1");
+    assert_eq!(ended.code, 0, "{}{}", ended.out, ended.err);
+    let lines: Vec<&str> = ended.out.lines().collect();
+    let starts = [
+        "600 programs from seed 1, f32, cache 1 MiB, 2 background threads: ",
+        "lookups: ",
+        "native when released: ",
+        "compile time of single code in us: ",
+        "compared with interp: 150, ",
+        "peak memory: ",
+    ];
+    assert!(lines.iter().zip(starts).all(|(line, start)| line.starts_with(start)), "{}", ended.out);
+    assert!(lines[4].ends_with(": no difference"), "{}", lines[4]);
+    let number = |line: &str, after: &str| {
+        let rest = line.split_once(after).expect("it is there").1;
+        rest.split(|c: char| !c.is_ascii_digit()).next().expect("one part").parse::<u32>().expect("a number")
+    };
+    assert!(number(lines[1], "evictions ") > 100, "{}", lines[1]);
+    if cfg!(feature = "jit") {
+        assert!(number(lines[2], "released: ") > 100, "{}", lines[2]);
+    }
+}
+
+#[test]
+fn other_formats_and_seeds_run() {
+    let folder = Folder::new("stress-formats");
+    for args in ["--precision f24-nearest --threads 0", "--precision f24-zero --seed 9 --seconds 3600"] {
+        let ended = folder.run(&format!("stress --programs 80 {args}"));
+        assert!(ended.code == 0 && ended.out.starts_with("80 programs from seed "), "{}{}", ended.out, ended.err);
+    }
+    assert_eq!(folder.run("stress --precision f16").code, 2);
+    assert_eq!(folder.run("stress --programs 0").code, 2);
+}
