@@ -29,6 +29,7 @@ impl Heat {
     }
 
     /// The vertices so far.
+    #[cfg_attr(not(feature = "jit"), allow(dead_code))] // then no run deoptimises
     pub(crate) fn get(&self) -> u32 {
         self.0.load(Ordering::Relaxed)
     }
