@@ -25,7 +25,7 @@ fn runs_need_96_kib_of_stack() {
     for backend in [BackendChoice::NativePreferred, BackendChoice::NoNative, BackendChoice::Oracle] {
         for precision in Precision::ALL {
             let engine = Engine::new(Options { backend, compile_after: 0, ..options(precision, 0) });
-            for recipe in recipes().iter().step_by(3) {
+            for recipe in recipes().iter().step_by(2) {
                 let (program, entry) = recipe.program();
                 let shader = engine.shader(&program, entry);
                 // Everything is compiled here.

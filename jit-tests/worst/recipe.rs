@@ -320,7 +320,7 @@ impl Writer {
 
     fn conditions(&mut self, parts: usize, each: usize, x: usize, y: usize) {
         for n in 0..parts {
-            if y % 4 != 0 {
+            if !y.is_multiple_of(4) {
                 self.compare(n);
             }
             let at = self.pc();
@@ -356,7 +356,7 @@ impl Writer {
             let here = self.pc();
             self.operations(each);
             self.compare(n);
-            let target = if x % 2 == 0 { start } else { here.saturating_sub(x * 4).max(start) };
+            let target = if x.is_multiple_of(2) { start } else { here.saturating_sub(x * 4).max(start) };
             let test = self.test(n);
             self.put(Inst::Jump { test, target: target as Pc });
         }
@@ -431,7 +431,7 @@ impl Writer {
     fn emits(&mut self, parts: usize, each: usize, x: usize) {
         for n in 0..parts {
             self.operations(each);
-            if x % 2 == 0 {
+            if x.is_multiple_of(2) {
                 self.put(Inst::Setemit(Setemit { vertex: (n % 3) as u8, primitive: n % 3 == 2, winding: n % 2 == 0 }));
             }
             self.put(Inst::Emit);
