@@ -11,6 +11,9 @@
 //! `build.rs` exchanges the standard library's primitives for loom's. Each model must pass, and each
 //! defect must be found.
 
+#[allow(dead_code)] // a part of it is used
+#[path = "../../../src/fp_mode.rs"]
+mod fp_mode;
 mod primitives;
 mod stubs;
 

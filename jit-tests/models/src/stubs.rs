@@ -45,5 +45,6 @@ pub mod state {
         Fuel,
         BreakOutsideLoop,
         PastEnd,
+        Cancelled,
     }
 }
