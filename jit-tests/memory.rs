@@ -1,9 +1,9 @@
 //! What an engine holds after `clear`, whatever it compiled. A test binary of its own, because it
 //! counts the bytes of the whole process.
 
-#[path = "worst/counting.rs"]
+#[path = "worst_compilation/counting.rs"]
 mod counting;
-#[path = "worst/recipe.rs"]
+#[path = "worst_compilation/recipe.rs"]
 mod recipe;
 mod stack;
 
@@ -25,7 +25,7 @@ fn alone() -> MutexGuard<'static, ()> {
 
 /// The recipes of the worst compilations.
 fn recipes() -> Vec<Recipe> {
-    let lines = include_str!("worst/known.txt").lines().filter(|line| !line.starts_with('#'));
+    let lines = include_str!("worst_compilation/known.txt").lines().filter(|line| !line.starts_with('#'));
     lines.map(|line| line.parse().expect("a recipe")).collect()
 }
 
@@ -72,7 +72,7 @@ fn run(shader: &Shader, recipe: &Recipe) {
 
 /// Compiles and runs the recipes with `threads` threads of the host and as many of the engine.
 /// The shaders that were native.
-fn use_up(engine: &Engine, threads: usize) -> usize {
+fn exercise(engine: &Engine, threads: usize) -> usize {
     let recipes = recipes();
     let native = std::sync::atomic::AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -109,7 +109,7 @@ fn a_cleared_engine_holds_little_whatever_it_compiled() {
     for (precision, threads) in Precision::ALL.into_iter().zip([1, 4, 2]) {
         let (before, pages) = (counting::live(), code_pages());
         let engine = Engine::new(options(precision, if threads == 1 { 0 } else { threads }));
-        let native = use_up(&engine, threads);
+        let native = exercise(&engine, threads);
         assert!(native >= 3 * threads, "{native} native");
         let (used, used_pages) = (counting::live() - before, code_pages() - pages);
         let counted = engine.cache_stats().bytes;

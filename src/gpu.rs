@@ -437,11 +437,10 @@ impl Gpu {
 
     /// Why the list ends before its last word.
     fn list_exit(&self) -> Option<ListExit> {
-        match () {
-            () if self.engine.is_cancelled() => Some(ListExit::Cancelled),
-            () if self.budget.is_exceeded() => Some(ListExit::VertexLimit),
-            () => None,
+        if self.engine.is_cancelled() {
+            return Some(ListExit::Cancelled);
         }
+        self.budget.is_exceeded().then_some(ListExit::VertexLimit)
     }
 
     fn draw_pending(&mut self, pending: &mut Vec<Attributes>, host: &mut impl Host) {

@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 mod cancel;
 mod direct_call;
+#[cfg(feature = "jit")]
+mod drop_engine;
 mod endless;
 #[cfg(feature = "jit")]
 mod explorations;
 #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
 mod foreign_mode;
-#[cfg(feature = "jit")]
-mod letting_go;
 mod small_batches;
 mod tiers;
 

@@ -6,7 +6,6 @@
 
 use crate::report::{self, Live};
 use crate::{Status, VerbResult};
-use clap::builder::PossibleValuesParser;
 use clap::value_parser;
 use picajit::diff::{NamedKernel, Reference};
 use picajit::engine::{Engine, Event, Options, Shader, Tier};
@@ -62,13 +61,9 @@ pub struct Args {
     /// Compare one of N runs with the interpreter
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = value_parser!(u64).range(1..))]
     sample: u64,
-    /// Number format
-    #[arg(long, default_value = Precision::F32.name(), value_parser = precisions())]
-    precision: String,
-}
-
-fn precisions() -> PossibleValuesParser {
-    PossibleValuesParser::new(Precision::ALL.map(Precision::name))
+    /// Number format of results: f32, f24-nearest or f24-zero
+    #[arg(long, value_name = "FORMAT", default_value_t)]
+    precision: Precision,
 }
 
 /// A shader as a kernel of vertices.
@@ -170,7 +165,7 @@ impl Seen {
 
 pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     let start = Instant::now();
-    let precision: Precision = args.precision.parse().expect("clap accepts names of formats only");
+    let precision = args.precision;
     let (events, kinds) = (Arc::new(AtomicU64::new(0)), Arc::new(Mutex::new(Vec::new())));
     let (counted, listed) = (events.clone(), kinds.clone());
     let options = Options {

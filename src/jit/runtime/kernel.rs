@@ -155,19 +155,10 @@ impl NativeKernel {
         if !self.thresholds.runs_groups(count) || self.reads & !input_mask != 0 {
             return None;
         }
-        let variant = BatchVariant { layout, interleaved: self.thresholds.interleaves(count) };
-        match self.lazy.compiled_batch(variant) {
-            Some(Ok(code)) => (!self.bails_out_often()).then_some(code),
-            Some(Err(NoBatchCode::TooLarge)) if variant.interleaved => self.one_group_code(count, layout),
-            Some(Err(_)) => None,
-            None => self.first_batch_code(count, variant),
+        let mut variant = BatchVariant { layout, interleaved: self.thresholds.interleaves(count) };
+        if variant.interleaved && matches!(self.lazy.compiled_batch(variant), Some(Err(NoBatchCode::TooLarge))) {
+            variant.interleaved = false;
         }
-    }
-
-    /// [`NativeKernel::batch_code`] where code for two groups is too large.
-    #[cold]
-    fn one_group_code(&self, count: usize, layout: VertexLayout) -> Option<&BatchCode> {
-        let variant = BatchVariant { layout, interleaved: false };
         match self.lazy.compiled_batch(variant) {
             Some(code) => code.as_ref().ok().filter(|_| !self.bails_out_often()),
             None => self.first_batch_code(count, variant),

@@ -235,23 +235,18 @@ impl LazyCode {
 
     /// Compiles this code, unless it exists. Its bytes, or why there is none.
     pub(super) fn compile(self: &Arc<LazyCode>, kind: LazyKind) -> Result<usize, String> {
-        let queued = || "the queue's threads compile it".to_string();
-        match kind {
-            LazyKind::Exact => match self.exact().ok_or_else(queued)? {
-                Ok(code) => Ok(code.len()),
-                Err(why) => Err(why.to_string()),
-            },
-            LazyKind::Outputs { exact } => match self.outputs(exact).ok_or_else(queued)? {
-                Ok(outputs) => Ok(outputs.code.len()),
-                Err(why) => Err(why.to_string()),
-            },
-            LazyKind::Batch { layout, interleaved } => {
-                match self.batch(BatchVariant { layout, interleaved }).ok_or_else(queued)? {
-                    Ok(batch) => Ok(batch.code.len()),
-                    Err(why) => Err(why.to_string()),
-                }
+        let code = match kind {
+            LazyKind::Exact => self.exact().map(|code| code.as_ref().map_err(Unsupported::to_string)),
+            LazyKind::Outputs { exact } => {
+                let outputs = self.outputs(exact);
+                outputs.map(|outputs| outputs.as_ref().map(|o| &o.code).map_err(Unsupported::to_string))
             }
-        }
+            LazyKind::Batch { layout, interleaved } => {
+                let batch = self.batch(BatchVariant { layout, interleaved });
+                batch.map(|batch| batch.as_ref().map(|b| &b.code).map_err(NoBatchCode::to_string))
+            }
+        };
+        code.ok_or("the queue's threads compile it")?.map(Code::len)
     }
 
     /// The kernel that runs while there is no exact code.

@@ -132,6 +132,20 @@ fn a_program_without_end_in_a_full_memory_is_native() {
     }
 }
 
+/// Runs a batch of two groups.
+fn run_eight(kernel: &NativeKernel) {
+    let (inputs, mut outputs) = ([[[0.5; 4]; 16]; 8], [[[0.0; 4]; 16]; 8]);
+    let mut batch = Batch {
+        inputs: (&inputs).into(),
+        outputs: (&mut outputs).into(),
+        input_mask: 1,
+        output_mask: 1,
+        preserve_unit: false,
+        layout: VertexLayout::Aos,
+    };
+    kernel.run_batch(&Uniforms::new(), &mut Unit::new(), &mut batch, &mut NoEmitter);
+}
+
 #[test]
 fn one_group_at_a_time_runs_where_two_are_too_large() {
     let source = format!(".proc main\n mov r0, v0\n{} mov o0, r0\n end\n.end", " ex2 r0, r0.x\n".repeat(90));
@@ -143,16 +157,7 @@ fn one_group_at_a_time_runs_where_two_are_too_large() {
         kernel.compile_lazy(LazyKind::Batch { layout: VertexLayout::Aos, interleaved }).map_err(|_| ())
     });
     assert!(sizes[0].is_err() && sizes[1].is_ok(), "{sizes:?}");
-    let (inputs, mut outputs) = ([[[0.5; 4]; 16]; 8], [[[0.0; 4]; 16]; 8]);
-    let mut batch = Batch {
-        inputs: (&inputs).into(),
-        outputs: (&mut outputs).into(),
-        input_mask: 1,
-        output_mask: 1,
-        preserve_unit: false,
-        layout: VertexLayout::Aos,
-    };
-    kernel.run_batch(&Uniforms::new(), &mut Unit::new(), &mut batch, &mut NoEmitter);
+    run_eight(&kernel);
     assert_eq!((kernel.groups(), kernel.stats().sequential_reason), ((2, 0), None));
 }
 
@@ -163,16 +168,7 @@ fn batch_code_beyond_the_limit_leaves_vertices_in_order() {
     let settings = Settings { batch_threshold: 0, interleave: Interleave::On, ..Settings::default() };
     let kernel = Jit::with(Variant::Batch, settings, Arc::new(Interp)).expect("native");
     let kernel = kernel.compile_native(&program, entry, &Config::default()).expect("small for one vertex");
-    let (inputs, mut outputs) = ([[[0.5; 4]; 16]; 8], [[[0.0; 4]; 16]; 8]);
-    let mut batch = Batch {
-        inputs: (&inputs).into(),
-        outputs: (&mut outputs).into(),
-        input_mask: 1,
-        output_mask: 1,
-        preserve_unit: false,
-        layout: VertexLayout::Aos,
-    };
-    kernel.run_batch(&Uniforms::new(), &mut Unit::new(), &mut batch, &mut NoEmitter);
+    run_eight(&kernel);
     assert_eq!(kernel.groups(), (0, 0));
     assert_eq!(kernel.stats().sequential_reason.as_deref(), Some("the program is too large for batch code"));
 }

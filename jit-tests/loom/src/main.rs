@@ -1,5 +1,5 @@
 //! Every order in which threads may run the code that they share, with the memory model of C11:
-//! `cargo run --manifest-path jit-tests/models/Cargo.toml`.
+//! `cargo run --manifest-path jit-tests/loom/Cargo.toml`.
 //!
 //! | model | of |
 //! |---|---|

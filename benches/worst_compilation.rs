@@ -1,16 +1,16 @@
-//! The compilations that cost most: `cargo bench --bench worst -- [--seconds N] [--seed S]
-//! [--cpu-times F]`, after the text of `jit-tests/worst/known.txt`, which it tries first.
+//! The compilations that cost most: `cargo bench --bench worst-compilation -- [--seconds N] [--seed S]
+//! [--cpu-times F]`, after the text of `jit-tests/worst_compilation/known.txt`, which it tries first.
 //!
 //! It searches for programs that take much processor time, memory or code to compile, in every
 //! number format and for every kind of code. The best recipe of each family, format and kind stays,
 //! and changes of good ones are tried. Fails if one compilation exceeds a limit; `--cpu-times`
 //! multiplies that of processor time, for machines that other work slows down.
 
-#[path = "../jit-tests/worst/cost.rs"]
+#[path = "../jit-tests/worst_compilation/cost.rs"]
 mod cost;
-#[path = "../jit-tests/worst/counting.rs"]
+#[path = "../jit-tests/worst_compilation/counting.rs"]
 mod counting;
-#[path = "../jit-tests/worst/recipe.rs"]
+#[path = "../jit-tests/worst_compilation/recipe.rs"]
 mod recipe;
 
 use cost::{Cost, KINDS};
@@ -173,7 +173,7 @@ impl Search {
 }
 
 fn known() -> Vec<Recipe> {
-    let lines = include_str!("../jit-tests/worst/known.txt").lines();
+    let lines = include_str!("../jit-tests/worst_compilation/known.txt").lines();
     let lines = lines.map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.map(|line| line.parse().unwrap_or_else(|bad| panic!("known.txt: {bad}"))).collect()
 }
