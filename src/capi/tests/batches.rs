@@ -78,16 +78,17 @@ fn a_cancelled_engine_runs_nothing_until_it_resumes() {
         let mut outputs = [[[0.0f32; 4]; 16]; 9];
         let mut ran = 99;
         let mut batch = batch(inputs.as_ptr().cast(), outputs.as_mut_ptr().cast(), (1, 1), 9);
-        batch.ran = &mut ran;
+        let ran = &raw mut ran;
+        batch.ran = ran;
         // SAFETY: live handles, blocks of the engine's layout, and arrays of nine vertices.
         unsafe {
             assert_eq!(pj_engine_cancel(engine), PJ_OK);
             let (unit, uniforms) = (from_mut(&mut *unit).cast(), from_mut(&mut *uniforms).cast());
             assert_eq!(pj_run(shader, unit, uniforms, None, null_mut()), PJ_CANCELLED);
-            assert_eq!((pj_run_batch(shader, unit, uniforms, &batch), ran), (PJ_CANCELLED, 0));
+            assert_eq!((pj_run_batch(shader, unit, uniforms, &batch), *ran), (PJ_CANCELLED, 0));
             assert_eq!(pj_engine_resume(engine), PJ_OK);
             (*uniforms.cast::<PjUniforms>()).b = 0;
-            assert_eq!((pj_run_batch(shader, unit, uniforms, &batch), ran), (PJ_END, 9));
+            assert_eq!((pj_run_batch(shader, unit, uniforms, &batch), *ran), (PJ_END, 9));
             assert_eq!([pj_engine_cancel(null()), pj_engine_resume(null())], [PJ_NULL; 2]);
             pj_shader_release(shader);
             pj_engine_free(engine);
