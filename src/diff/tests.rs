@@ -1,7 +1,7 @@
 //! The comparison of kernels with one known difference.
 
 use super::*;
-use crate::interp::Interp;
+use crate::interp::{Interp, InterpKernel};
 use crate::isa::Stage;
 use crate::kernel::Config;
 use crate::program::Entry;
@@ -10,7 +10,7 @@ use crate::testing::miri_or;
 use crate::text::assemble;
 use std::sync::Mutex;
 
-fn kernel(body: &str, stage: Stage) -> impl Kernel {
+fn kernel(body: &str, stage: Stage) -> InterpKernel {
     let program = assemble(&format!(".raw\n.proc main\n{body}\nend\n.end\n")).unwrap().shbin.program().unwrap();
     Interp.kernel(&program, Entry { pc: 0, stage }, &Config::default())
 }
@@ -131,4 +131,21 @@ fn batches_are_compared_vertex_by_vertex() {
         "{text}"
     );
     assert!(text.contains("output o0.w  2.5            [40200000]  3.5            [40600000]  <- differs"), "{text}");
+}
+
+#[test]
+fn cancelled_runs_differ_from_none() {
+    let flag = crate::kernel::cancel::CancelFlag::default();
+    let source = "again:\nadd r0, v0, r0\nmov o0, r0\njmpu b0, again";
+    let (cancelled, other) = (kernel(source, Stage::Vertex), kernel(source, Stage::Vertex));
+    let cancelled = cancelled.cancelled_by(&flag);
+    // One ends at its first backward transfer, the other one when it has no fuel.
+    let (uniforms, unit, inputs) = (Uniforms { b: 1, ..Uniforms::new() }, Unit::new(), inputs(3));
+    let work = Work { uniforms: &uniforms, unit: &unit, inputs: &inputs, input_mask: 0b11, output_mask: 0xFF };
+    flag.set(true);
+    for (want, got) in [(&cancelled, &other), (&other, &cancelled)] {
+        let (one, two) = (NamedKernel { name: "one", kernel: want }, NamedKernel { name: "two", kernel: got });
+        let report = compare(one, two, &work, &mut |_| ());
+        assert_eq!((report.vertices, report.differences), (3, 0));
+    }
 }

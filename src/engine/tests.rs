@@ -17,6 +17,7 @@ mod endless;
 mod explorations;
 #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
 mod foreign_mode;
+mod host_flags;
 mod small_batches;
 mod tiers;
 
@@ -294,6 +295,7 @@ fn a_handler_of_a_fallback_may_request_the_shader() {
         engine.wait();
         assert!(shader.fallback_reason().is_some());
         assert_eq!(events_received.load(Ordering::Relaxed), 1);
+        assert_eq!(engine.cache_stats().misses, 1, "the handler's request finds the shader");
     }
 }
 

@@ -62,6 +62,13 @@ impl Layout {
         displacement(self.offsets().cmp[usize::from(n)])
     }
 
+    /// All flags: `cmp.x`, `cmp.y`, and those that `SETEMIT` sets.
+    pub(crate) fn flags(&self) -> impl Iterator<Item = i32> {
+        let [x, y] = self.offsets().cmp;
+        let more = self.offsets().geometry.into_iter().flat_map(|g| [g.primitive, g.winding]);
+        [x, y].into_iter().chain(more).map(displacement)
+    }
+
     /// The bytes that `SETEMIT` sets: vertex, primitive, winding.
     pub(crate) fn setemit(&self) -> Option<[i32; 3]> {
         self.offsets().geometry.map(|g| [g.vertex, g.primitive, g.winding].map(displacement))

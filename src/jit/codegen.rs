@@ -17,7 +17,6 @@ use crate::isa::numeric::Precision;
 use crate::isa::{Pc, Stage};
 use crate::kernel::cancel::CancelFlag;
 use crate::kernel::{Config, Unsupported};
-use crate::layout::Layout;
 use crate::program::{Entry, Program};
 use crate::state::VertexLayout;
 use cranelift_codegen::Context;
@@ -158,7 +157,7 @@ impl CodeGenerator {
         scratch: &'a mut Scratch,
     ) -> (&'a mut clif::Function, &'a mut FunctionBuilderContext, Machine) {
         let Scratch { context, builder, cancel } = scratch;
-        let machine = Machine::of(&self.isa, config.layout.unwrap_or(Layout::OWN), *cancel);
+        let machine = Machine::of(&self.isa, config.layout, *cancel);
         context.clear();
         context.func.signature = machine.signature();
         (&mut context.func, builder, machine)

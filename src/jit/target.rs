@@ -40,6 +40,8 @@ pub(crate) struct Machine {
     call_conv: CallConv,
     /// The layout of registers and uniforms.
     pub(crate) layout: Layout,
+    /// Whether a host has laid out the memory: there any nonzero byte is a true flag.
+    pub(crate) hosted: bool,
     /// 64-bit Arm: it has no comparison that is true for NaN, and other shuffles.
     pub(crate) aarch64: bool,
     /// The address of the [`CancelFlag`](crate::kernel::cancel::CancelFlag).
@@ -47,9 +49,16 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub(crate) fn of(isa: &OwnedTargetIsa, layout: Layout, cancel: usize) -> Machine {
-        let aarch64 = matches!(isa.triple().architecture, Architecture::Aarch64(_));
-        Machine { frontend: isa.frontend_config(), call_conv: isa.default_call_conv(), layout, aarch64, cancel }
+    /// `layout` is that of a host's memory, if it is not picajit's own.
+    pub(crate) fn of(isa: &OwnedTargetIsa, layout: Option<Layout>, cancel: usize) -> Machine {
+        Machine {
+            frontend: isa.frontend_config(),
+            call_conv: isa.default_call_conv(),
+            layout: layout.unwrap_or(Layout::OWN),
+            hosted: layout.is_some(),
+            aarch64: matches!(isa.triple().architecture, Architecture::Aarch64(_)),
+            cancel,
+        }
     }
 
     pub(crate) fn pointer(&self) -> ir::Type {

@@ -160,6 +160,15 @@ impl<'a> Host<'a> {
         }
     }
 
+    /// Makes true flags 1, as [`Host::store`] does.
+    pub(crate) fn normalise_flags(&self) {
+        for flag in self.flag_bytes().into_iter().flatten() {
+            if flag.get() > 1 {
+                flag.set(1);
+            }
+        }
+    }
+
     /// The bytes of the flags, to which [`Host::store`] writes 0 or 1.
     pub(crate) fn flag_bytes(&self) -> [Option<&'a Cell<u8>>; 4] {
         let Offsets { cmp: [x, y], geometry, .. } = self.layout.0;

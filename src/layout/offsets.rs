@@ -36,8 +36,8 @@ pub struct Offsets {
     pub a0: [u32; 2],
     /// Offset of `aL`: `int32_t`.
     pub al: u32,
-    /// Offsets of the flags `cmp.x` and `cmp.y`: a byte each. Nonzero is true; picajit writes 0 or
-    /// 1. A run that does not change a true flag may leave its byte as it is.
+    /// Offsets of the flags `cmp.x` and `cmp.y`: a byte each. Nonzero is true. After a run each is 0
+    /// or 1, also if the program does not set it; a batch that preserves the unit changes none.
     pub cmp: [u32; 2],
     /// Size of the uniforms' block in bytes. The block is aligned to 16.
     pub uniforms_bytes: u32,
@@ -58,9 +58,10 @@ pub struct GeometryOffsets {
     pub bank: u32,
     /// Offset of the byte whose bits 0-1 are the vertex slot of the last `SETEMIT`.
     pub vertex: u32,
-    /// Offset of the byte that is nonzero if `EMIT` completes a triangle.
+    /// Offset of the byte that is nonzero if `EMIT` completes a triangle: a flag like `cmp`.
     pub primitive: u32,
-    /// Offset of the byte that is nonzero if the triangle's first two vertices are exchanged.
+    /// Offset of the byte that is nonzero if the triangle's first two vertices are exchanged: a flag
+    /// like `cmp`.
     pub winding: u32,
 }
 

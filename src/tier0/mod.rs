@@ -236,13 +236,19 @@ impl Kernel for Tier0Kernel {
 
     fn run_on(&self, host: &Host<'_>, emitter: &mut dyn HostEmitter) -> Exit {
         match self.fits(host) {
-            true => self.run_vertex(&mut RunMemory::Host { host, emitter }),
+            true => {
+                host.normalise_flags();
+                self.run_vertex(&mut RunMemory::Host { host, emitter })
+            }
             false => with_host_copies(host, emitter, |uniforms, unit, emitter| self.run(uniforms, unit, emitter)),
         }
     }
 
     fn run_batch_on(&self, host: &Host<'_>, batch: &mut Batch<'_>, emitter: &mut dyn HostEmitter) -> BatchExit {
         if self.fits(host) {
+            if !batch.preserve_unit {
+                host.normalise_flags();
+            }
             return self.run_vertices(&mut RunMemory::Host { host, emitter }, batch);
         }
         batch_with_host_copies(host, batch, emitter, |uniforms, unit, batch, emitter| {

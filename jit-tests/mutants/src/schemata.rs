@@ -54,6 +54,16 @@ fn write_place(
     out: &mut Rendered,
 ) {
     let start = out.text.len();
+    // A deleted guard: in a block of its own, the original would end there.
+    if let (&[mutant], Some((name, value))) = (here, guard(&source[place.clone()], &all[here[0]].new)) {
+        out.text.push_str(&format!("let {name} = if crate::mutant::on({}) {{ ", mutant + 1));
+        let from = out.text.len();
+        out.text.push_str("None");
+        let new = from..out.text.len();
+        out.text.push_str(&format!(" }} else {{ Some({value}) }};"));
+        out.places.push((mutant, new, start..out.text.len()));
+        return;
+    }
     let expression = all[here[0]].form == Form::Expression;
     out.text.push_str(if expression { "(" } else { " " });
     let mut news = Vec::new();
@@ -70,4 +80,10 @@ fn write_place(
     out.text.push_str(if expression { ") })" } else { " }" });
     let end = out.text.len();
     out.places.extend(news.into_iter().map(|(i, new)| (i, new, start..end)));
+}
+
+/// The name and value of `let _name = value;`, if it is deleted.
+fn guard<'a>(old: &'a str, new: &str) -> Option<(&'a str, &'a str)> {
+    let (name, value) = old.trim().strip_prefix("let ")?.strip_suffix(';')?.split_once(" = ")?;
+    (new.trim().is_empty() && name.starts_with('_') && !value.contains(';')).then_some((name, value))
 }

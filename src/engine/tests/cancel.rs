@@ -13,8 +13,8 @@ const LIMIT: Duration = Duration::from_secs(10);
 const LOOPS: [&str; 4] = [
     "again:\nnop\njmpu b0, again\nmov o0, v0",
     "again:\nfor i0\nfor i0\nadd r0, v0, r0\n.end\n.end\njmpu b0, again\nmov o0, r0",
-    // Uniform in groups, whose vertices are independent.
-    "mov r0, v0\nagain:\nmad r0, v0, v0, r0\njmpu b0, again\nmov o0, r0",
+    // Uniform in groups, whose vertices are independent. Slow, so that fuel does not end it first.
+    "mov r0, v0\nagain:\nrcp r0, r0.x\njmpu b0, again\nmov o0, r0",
     // Divergent.
     "mov r0, v0\nagain:\nadd r0, v0, r0\ncmp c0.x, le, le, r0.x\njmpc cmp.x, again\nmov o0, r0",
 ];
@@ -186,5 +186,15 @@ fn a_crosscheck_ignores_cancelled_runs() {
         }
         let events: Vec<String> = lock(&events).iter().map(Event::to_string).collect();
         assert!(events.is_empty(), "{events:?}");
+    }
+}
+
+#[test]
+fn single_runs_without_backward_transfers_are_never_cancelled() {
+    for backend in BACKENDS {
+        let engine = engine(backend, 0, Precision::F32).0;
+        let shader = shader(&engine, "mov o0, v0\njmpu b0, over\nmov o0, c0\nover:\nnop");
+        engine.cancel();
+        assert_eq!(shader.run(&uniforms(), &mut Unit::new()), Exit::End, "{backend:?}");
     }
 }

@@ -246,6 +246,17 @@ mod native {
     }
 
     #[test]
+    fn direct_code_of_a_layout_runs_on_no_other_memory() {
+        let engine = Engine::new(Options { layout: Some(Layout::OWN), ..Options::at_once() });
+        let shader = engine.shader(&products(), Entry::vertex(0));
+        let (uniforms, mut unit) = (scale(), Unit::new());
+        unit.v[0] = inputs(1);
+        assert!(shader.0.direct().get().is_some());
+        assert_eq!(shader.0.direct().run(&uniforms, &mut unit), None);
+        assert_eq!(shader.run(&uniforms, &mut unit), Exit::End, "the kernel runs it");
+    }
+
+    #[test]
     fn safe_runs_on_other_memory_than_the_codes_have_the_same_bits() {
         let hosted = Engine::new(Options { layout: Some(layout()), ..Options::at_once() });
         let (hosted, own) =
@@ -263,6 +274,7 @@ mod native {
         // `c0` is the structure's first field.
         let bytes = scale().c[0].map(f32::to_le_bytes);
         cells.iter().zip(bytes.as_flattened()).for_each(|(cell, byte)| cell.set(*byte));
+        assert_eq!((hosted.layout(), own.layout()), (Some(&layout), None));
         assert_eq!(own.run_on(&host, &mut crate::state::NoEmitter), Exit::End, "own code on a host's memory");
         assert_eq!(own.run(&uniforms, &mut unit), Exit::End);
         assert_eq!(bits(&host.load().0), bits(&unit));

@@ -67,6 +67,7 @@ fn without_threads_the_run_that_reaches_the_number_of_vertices_compiles() {
 
 #[test]
 fn lookups_compile_where_an_option_says_so() {
+    let mut bytes = Vec::new();
     for (backend, compile_after, threads, tier) in [
         (BackendChoice::NativePreferred, 0, 0, Tier::Native),
         (BackendChoice::NativePreferred, 1, 0, Tier::Tier0),
@@ -77,10 +78,14 @@ fn lookups_compile_where_an_option_says_so() {
         engine.set_backend(Arc::new(Native));
         let shader = engine.try_shader(&program(0, &[]), Entry::vertex(0)).expect("native code");
         assert_eq!(shader.tier(), tier, "{backend:?}, {compile_after}, {threads} threads");
+        if tier == Tier::Native {
+            bytes.push(engine.cache_stats().bytes);
+        }
         runs(&shader);
         engine.wait();
         assert_eq!(shader.tier(), Tier::Native);
     }
+    assert!(bytes.iter().all(|&b| b == bytes[0]), "none is decoded for tier 0: {bytes:?}");
 }
 
 #[test]

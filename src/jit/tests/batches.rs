@@ -70,8 +70,12 @@ pub(super) fn same_in_sizes(
             unit.r = [[0.75, -0.5, 8.0, 9.0]; 16];
             unit.o = [[[5.0, 6.0, 7.0, 8.0]; 16]; 2];
             unit.bank = 1;
-            let mut outputs = vec![[[-9.0; 4]; 16]; size];
-            let stored = if layout == VertexLayout::Soa { to_soa(&inputs) } else { inputs.clone() };
+            // Other numbers in each vertex: a copy from a neighbour must show where none is wanted.
+            let mut outputs: Vec<Registers> = (0..size).map(|n| [[-9.0 - n as f32; 4]; 16]).collect();
+            let mut stored = inputs.clone();
+            if layout == VertexLayout::Soa {
+                (stored, outputs) = (to_soa(&inputs), to_soa(&outputs));
+            }
             let mut batch = Batch {
                 inputs: (&stored).into(),
                 outputs: (&mut outputs).into(),

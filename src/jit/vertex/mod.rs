@@ -58,6 +58,8 @@ pub(crate) struct VertexLowering<'a, 'f> {
     /// Both sides of merges, in the SSA form.
     merged: HashMap<Value, Merged>,
     pub(crate) layout: Layout,
+    /// See [`Machine::hosted`].
+    hosted: bool,
     pub(crate) uniforms: clif::Value,
     pub(crate) unit: clif::Value,
     pub(crate) inputs: clif::Value,
@@ -121,6 +123,7 @@ pub(crate) fn lower(
         values: vec![None; func.nodes.len()],
         merged: HashMap::new(),
         layout: machine.layout,
+        hosted: machine.hosted,
         uniforms,
         unit,
         inputs,
@@ -165,6 +168,9 @@ impl<'f> VertexLowering<'_, 'f> {
         for (id, block) in func.blocks.iter().enumerate() {
             self.b.switch_to_block(self.blocks[id]);
             self.emissions.begin_block();
+            if id == 0 && self.hosted && self.stores == Stores::Unit {
+                self.normalise_flags();
+            }
             // A narrowed leaf costs more than a spill, so it stays; a plain load is repeated.
             if self.precision == Precision::F32 {
                 self.loaded.clear();

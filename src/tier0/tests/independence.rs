@@ -56,6 +56,14 @@ fn both_answers_agree_where_shaders_are_usual() {
     }
 }
 
+#[test]
+fn words_without_a_graph_depend_on_each_other() {
+    let shbin = assemble(".proc main\n mov o0, v0\n end\n.end").expect("a good source").shbin;
+    let (program, entry) = (shbin.program().expect("short"), shbin.dvles[0].entry());
+    let kernel = Tier0::default().kernel(None, &program, entry, &Config::default());
+    assert!(matches!(dependence(&kernel.code), Some(Dependence::Words)));
+}
+
 /// The cases in which tier 0 does not know what the proof finds.
 #[test]
 fn these_are_not_known() {
