@@ -1,9 +1,12 @@
 //! Numbers -> draws from guest memory, each compared with a slow reference: vertex by vertex on the
-//! interpreter, scalar code for the rest.
+//! interpreter, scalar code for the rest. Some draws have a [geometry](geometry) program.
 //!
 //! The reference shares with the library only the decoding of shader registers, the output map and
 //! the interpreter. This file must not depend on a test runner, so that a fuzz target can use it.
 
+mod geometry;
+
+use geometry::{Emitted, GeometryUnit};
 use picajit::engine::{BackendChoice, Engine, Options};
 use picajit::gpu::registers::{self as reg, offset};
 use picajit::gpu::{Draw, DrawOptions, Gpu, Regions, Report, Sink, State, Topology, VertexFormat};
@@ -74,6 +77,7 @@ pub struct Bench {
     engine: Arc<Engine>,
     oracle: Engine,
     programs: Vec<Program>,
+    geometry_programs: Vec<Program>,
 }
 
 /// Where guest memory is while a case draws.
@@ -101,20 +105,25 @@ pub struct Tally {
     pub early_exits: u64,
     pub continued: u64,
     pub cut_off: u64,
+    pub geometry_runs: u64,
 }
 
 impl Bench {
     pub fn new(backend: BackendChoice) -> Bench {
         let options =
             |backend| Options { backend, fuel: 20, compile_after: 0, events: Arc::new(|_| ()), ..Options::default() };
-        let program = |body: &&str| {
-            let source = format!(".raw\n.proc main\n{body}\n.end\n");
+        let program = |head: &str, body: &str| {
+            let source = format!(".raw\n{head}.proc main\n{body}\n.end\n");
             picajit::text::assemble(&source).unwrap_or_else(|e| panic!("{e}")).shbin.program().expect("short")
         };
         Bench {
             engine: Arc::new(Engine::new(options(backend))),
             oracle: Engine::new(options(BackendChoice::Oracle)),
-            programs: SOURCES.iter().map(program).collect(),
+            programs: SOURCES.iter().map(|body| program("", body)).collect(),
+            geometry_programs: geometry::SOURCES
+                .iter()
+                .map(|body| program(".gsh point c0\n", &format!("{body}\nend")))
+                .collect(),
         }
     }
 
@@ -147,6 +156,7 @@ impl Bench {
             tally.early_exits += u64::from(report.vertex_exit != Exit::End);
             tally.continued += u64::from(want.state.assembly.count > 0);
             tally.cut_off += u64::from(want.cut_off);
+            tally.geometry_runs += report.geometry_runs;
             let context = || format!("draw {n} ({draw:?}, {options:?}): {registers:x?}");
             let copy = gpu.clone();
             let state = if reads { gpu.state() } else { copy.state() };
@@ -156,16 +166,43 @@ impl Bench {
         Ok(())
     }
 
+    /// A geometry program, and how vertices become its input.
+    fn configure_geometry(&self, write: &mut impl FnMut(u16, u32), numbers: &mut Numbers<'_>) {
+        let gsh = |at: u16| reg::GSH + at;
+        let program = &self.geometry_programs[numbers.below(geometry::SOURCES.len() as u32) as usize];
+        upload(write, reg::GSH, program);
+        write(gsh(offset::BOOLUNIFORM), 0x7FFF_0000);
+        write(gsh(offset::INTUNIFORM_I0), 0x0001_0002);
+        write(gsh(offset::FLOATUNIFORM_INDEX), 0x8000_0000);
+        (0..16).for_each(|n| write(gsh(offset::FLOATUNIFORM_DATA0), (n as f32 * 0.5 - 2.0).to_bits()));
+        write(gsh(offset::INPUTBUFFER_CONFIG), 0x0800_0000 | numbers.below(4));
+        let usual = !numbers.one_in(4);
+        write(gsh(offset::ATTRIBUTES_PERMUTATION_LOW), if usual { 0x7654_3210 } else { numbers.word() });
+        write(gsh(offset::ATTRIBUTES_PERMUTATION_HIGH), if usual { 0xFEDC_BA98 } else { numbers.word() });
+        write(gsh(offset::OUTMAP_MASK), if usual { 0b111 } else { numbers.word() & 0xFFFF });
+        let [misc0, misc1] = geometry::mode_words(numbers.below(4), numbers.word() >> 8);
+        write(reg::GSH_MISC0, misc0);
+        write(reg::GSH_MISC1, misc1);
+        let outputs = if numbers.one_in(4) { numbers.below(16) } else { numbers.below(3) };
+        write(reg::VSH_OUTMAP_TOTAL1, outputs);
+        write(reg::VSH_OUTMAP_TOTAL2, outputs);
+    }
+
     /// Writes registers: all, or some.
     fn configure(&self, gpu: &mut Gpu, numbers: &mut Numbers<'_>, all: bool) {
         let mut write = |id: u16, value: u32| _ = gpu.write(id, value, 0xF);
         let vsh = |at: u16| reg::VSH + at;
         if all || numbers.one_in(3) {
             let program = &self.programs[numbers.below(SOURCES.len() as u32) as usize];
-            write(vsh(offset::CODETRANSFER_INDEX), 0);
-            program.code().iter().for_each(|&word| write(vsh(offset::CODETRANSFER_DATA0), word));
-            write(vsh(offset::OPDESCS_INDEX), 0);
-            program.opdescs().iter().for_each(|&word| write(vsh(offset::OPDESCS_DATA0), word));
+            upload(&mut write, reg::VSH, program);
+        }
+        if all || numbers.one_in(4) {
+            let in_use = numbers.one_in(3);
+            write(reg::GEOSTAGE_CONFIG, if in_use { 2 } else { 0 });
+            write(reg::VSH_COM_MODE, u32::from(in_use));
+            if in_use {
+                self.configure_geometry(&mut write, numbers);
+            }
         }
         if all {
             write(vsh(offset::INTUNIFORM_I0), 0x0001_0003);
@@ -229,6 +266,14 @@ impl Bench {
             write(reg::RESTART_PRIMITIVE, 1);
         }
     }
+}
+
+/// Uploads code and descriptors to a unit.
+fn upload(write: &mut impl FnMut(u16, u32), unit: u16, program: &Program) {
+    write(unit + offset::CODETRANSFER_INDEX, 0);
+    program.code().iter().for_each(|&word| write(unit + offset::CODETRANSFER_DATA0, word));
+    write(unit + offset::OPDESCS_INDEX, 0);
+    program.opdescs().iter().for_each(|&word| write(unit + offset::OPDESCS_DATA0, word));
 }
 
 /// Guest memory: floats, bytes, and runs of small numbers, which indices of meshes are.
@@ -316,15 +361,36 @@ fn check(
     if assembly.vertices.iter().zip(&old.vertices).take(pending).any(|(a, b)| bits(a) != bits(b)) {
         return Err(format!("the incomplete primitive is {assembly:?}, not {old:?}"));
     }
+    let unit = want.geometry.as_ref();
+    let geometry = unit.map_or((0, 0, Exit::End), |unit| (unit.runs, unit.dropped, unit.exit));
+    if (report.geometry_runs, report.dropped, report.geometry_exit) != geometry {
+        let got = (report.geometry_runs, report.dropped, report.geometry_exit);
+        return Err(format!("geometry: {got:?}, not {geometry:?}"));
+    }
+    let registers = |unit: &Unit| [unit.v, unit.r, *unit.outputs()].map(|r| bits(r.as_flattened()));
+    if registers(&state.geometry.unit) != registers(&want.state.geometry.unit) {
+        return Err("the geometry unit differs".into());
+    }
+    // How many vertices have run when a geometry program runs out of fuel is the library's choice.
+    if geometry.2 == Exit::Fuel {
+        return Ok(());
+    }
     if report.vertex_exit != want.exit {
         return Err(format!("{:?}, not {:?}", report.vertex_exit, want.exit));
     }
     // Which vertex of an indexed draw is the last to run is the library's choice.
-    let registers = |unit: &Unit| [unit.v, unit.r, *unit.outputs()].map(|r| bits(r.as_flattened()));
     if draw == Draw::Arrays && registers(&state.vertex.unit) != registers(&want.state.vertex.unit) {
         return Err("the unit differs".into());
     }
     Ok(())
+}
+
+/// Colours as the rasteriser takes them.
+fn clamped(mut semantics: Semantics) -> Semantics {
+    for colour in &mut semantics[8..12] {
+        *colour = if colour.is_nan() || colour.abs() > 1.0 { 1.0 } else { colour.abs() };
+    }
+    semantics
 }
 
 /// The slow draw.
@@ -340,7 +406,15 @@ struct Done {
     state: State,
     triangles: Vec<[Semantics; 3]>,
     exit: Exit,
+    geometry: Option<GeometryUnit>,
     cut_off: bool,
+}
+
+/// A vertex by number, or a count of vertices.
+#[derive(Clone, Copy)]
+enum Item {
+    Vertex(u64),
+    Count(u64),
 }
 
 impl Reference<'_> {
@@ -350,14 +424,28 @@ impl Reference<'_> {
         let config = get(&self.state, reg::INDEXBUFFER_CONFIG);
         let first = u64::from(get(&self.state, reg::VERTEX_OFFSET));
         let indices = self.base() + u64::from(config & 0x0FFF_FFFF);
-        let vertices: Vec<u64> = (0..u64::from(count))
+        let mut geometry = GeometryUnit::new(self.oracle, &self.state);
+        let counted = draw == Draw::Elements && geometry.as_ref().is_some_and(GeometryUnit::is_counted);
+        let mut left = 0;
+        let items: Vec<Item> = (0..u64::from(count))
             .map(|n| match (draw, config >> 31) {
                 (Draw::Arrays, _) => first + n,
                 (_, 0) => u64::from(self.byte(indices, n)),
                 _ => u64::from(self.byte(indices, 2 * n)) | u64::from(self.byte(indices, 2 * n + 1)) << 8,
             })
+            .map(|number| match counted && left == 0 {
+                true => {
+                    left = number;
+                    Item::Count(number)
+                }
+                false => {
+                    left = left.saturating_sub(1);
+                    Item::Vertex(number)
+                }
+            })
             .collect();
-        let lowest = vertices.iter().copied().min().unwrap_or(0);
+        let numbers = items.iter().filter_map(|item| if let Item::Vertex(n) = item { Some(*n) } else { None });
+        let lowest = numbers.min().unwrap_or(0);
         let file = &self.state.registers;
         let map = file.output_map(Stage::Vertex);
         let topology = Topology::from_register(file.get(reg::PRIMITIVE_CONFIG));
@@ -366,7 +454,20 @@ impl Reference<'_> {
         let (mut triangles, mut exit) = (Vec::new(), Exit::End);
         // Recent outputs by index, the oldest first.
         let mut cache: VecDeque<(u64, Registers)> = VecDeque::new();
-        for vertex in vertices {
+        for item in items {
+            let mut emitted = Emitted::default();
+            let vertex = match item {
+                Item::Vertex(vertex) => vertex,
+                Item::Count(count) => {
+                    let unit = geometry.as_mut().expect("it counts");
+                    unit.count(count, &mut self.state, &mut emitted);
+                    self.assemble(emitted, topology, &mut triangles);
+                    if unit.exit == Exit::Fuel {
+                        break;
+                    }
+                    continue;
+                }
+            };
             let cached =
                 cache.iter().find(|(n, _)| *n == vertex && draw == Draw::Elements).map(|(_, outputs)| *outputs);
             let outputs = cached.unwrap_or_else(|| {
@@ -382,17 +483,29 @@ impl Reference<'_> {
                 }
                 *state.unit.outputs()
             });
-            let mut semantics = map.apply(&outputs);
-            for colour in &mut semantics[8..12] {
-                *colour = if colour.is_nan() || colour.abs() > 1.0 { 1.0 } else { colour.abs() };
+            match &mut geometry {
+                Some(unit) => {
+                    unit.vertex(&outputs, &mut self.state, &mut emitted);
+                    self.assemble(emitted, topology, &mut triangles);
+                }
+                None => self.push(topology, clamped(map.apply(&outputs)), false, &mut triangles),
             }
-            self.push(topology, semantics, &mut triangles);
-            // A draw ends with the vertex that runs out of fuel.
-            if exit == Exit::Fuel {
+            // A draw ends with the vertex or the invocation that runs out of fuel.
+            if exit == Exit::Fuel || geometry.as_ref().is_some_and(|unit| unit.exit == Exit::Fuel) {
                 break;
             }
         }
-        Done { state: self.state, triangles, exit, cut_off: self.cut_off }
+        Done { state: self.state, triangles, exit, geometry, cut_off: self.cut_off }
+    }
+
+    /// Triangles of a geometry program, whose vertices pass through primitive assembly.
+    fn assemble(&mut self, emitted: Emitted, topology: Topology, triangles: &mut Vec<[Semantics; 3]>) {
+        let map = self.state.registers.output_map(Stage::Geometry);
+        for (vertices, winding) in emitted.0 {
+            for vertex in vertices {
+                self.push(topology, clamped(map.apply(&vertex)), winding, triangles);
+            }
+        }
     }
 
     fn base(&self) -> u64 {
@@ -454,7 +567,7 @@ impl Reference<'_> {
         }
     }
 
-    fn push(&mut self, topology: Topology, vertex: Semantics, triangles: &mut Vec<[Semantics; 3]>) {
+    fn push(&mut self, topology: Topology, vertex: Semantics, winding: bool, triangles: &mut Vec<[Semantics; 3]>) {
         let assembly = &mut self.state.assembly;
         if assembly.count < 2 {
             assembly.vertices[usize::from(assembly.count)] = vertex;
@@ -462,7 +575,7 @@ impl Reference<'_> {
             return;
         }
         let [a, b] = assembly.vertices;
-        triangles.push([a, b, vertex]);
+        triangles.push(if winding && topology == Topology::Geometry { [b, a, vertex] } else { [a, b, vertex] });
         match topology {
             Topology::List | Topology::Geometry => (assembly.count, assembly.oldest) = (0, 0),
             Topology::Fan => assembly.vertices = [a, vertex],

@@ -123,7 +123,15 @@ impl Geometry {
         let vectors = compact(mask, outputs);
         let vectors = &vectors[..self.outputs];
         match self.mode {
-            GeometryMode::Point => vectors.iter().for_each(|vector| self.attribute(vector, context)),
+            GeometryMode::Point => {
+                for vector in vectors {
+                    // The vectors of one vertex may start several runs.
+                    if context.report.geometry_ended() {
+                        break;
+                    }
+                    self.attribute(vector, context);
+                }
+            }
             GeometryMode::Variable { main } => {
                 if context.input.vertices >= context.input.expected {
                     // No count precedes this vertex: the draw is not indexed.

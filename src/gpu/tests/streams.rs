@@ -113,6 +113,16 @@ fn a_draw_ends_at_the_first_geometry_run_without_fuel() {
 }
 
 #[test]
+fn no_run_of_a_vertex_follows_one_without_fuel() {
+    // Each of a vertex's three vectors starts a run, which does not end below 0.
+    let source = ".gsh point c0\ncmp c0, gt, gt, v0\nagain:\njmpc cmp.x, again";
+    let mut list = plain();
+    list.geometry(0, 0, 3).shader(GSH, source, 1, 1).arrays();
+    let report = play(&list, &[1.0, -2.0, 3.0], &[]).memory.report;
+    assert_eq!((report.geometry_exit, report.geometry_runs), (Exit::Fuel, 4));
+}
+
+#[test]
 fn winding_applies_to_one_triangle_in_the_geometry_topology() {
     let source = TRIANGLE.replace("2, prim", "2, prim inv") + "\nsetemit 2, prim\nmov o0, v2\nemit";
     let mut list = plain();
