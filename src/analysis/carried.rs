@@ -85,17 +85,20 @@ pub(crate) fn carried(
         let mut read_first = RegisterSet::NONE;
         for visit in assignment.visits() {
             let node = &nodes[visit.node];
-            let Some(inst) = program.inst(node.pc) else { continue };
-            read_first = read_first | reads(&inst) & !visit.facts.written & live;
+            let inst = program.inst(node.pc);
+            if let Some(inst) = &inst {
+                read_first = read_first | reads(inst) & !visit.facts.written & live;
+            }
             let seen_outputs = match inst {
-                Inst::End => stage == Stage::Vertex,
-                Inst::Emit => stage == Stage::Geometry,
+                // Past the last word a run ends, as at an END.
+                None | Some(Inst::End) => stage == Stage::Vertex,
+                Some(Inst::Emit) => stage == Stage::Geometry,
                 _ => false,
             };
             if seen_outputs {
                 read_first.outputs |= !visit.facts.written.outputs;
             }
-            if stage == Stage::Geometry && inst == Inst::Emit {
+            if stage == Stage::Geometry && inst == Some(Inst::Emit) {
                 all.state |= emit_state(&visit.facts) & (assignment.ever_written.state | RegisterSet::SLOTS);
             }
         }

@@ -160,6 +160,16 @@ impl Graph<'_> {
         if of_loop.any(|(of, ..)| of.1 != start) {
             return None;
         }
+        // A LOOP that takes the slot again, or moves the slots down, starts the count anew.
+        let restarts = component.iter().any(|&node| {
+            let node = &self.explored.nodes()[node];
+            let open = &node.scopes.loops;
+            let takes = open.is_full() || open.len() == outermost;
+            takes && matches!(self.program.inst(node.pc), Some(Inst::Loop { .. }))
+        });
+        if restarts {
+            return None;
+        }
         let mut cut = cut.to_vec();
         cut.extend(ends.iter().filter(|(of, ..)| of.0 == outermost).map(|&(_, node, again)| (node, again)));
         Some((self.iterations(start).unwrap_or(MOST_ITERATIONS), cut))
@@ -263,10 +273,10 @@ impl Graph<'_> {
             let ended = if matches!(nodes[node].out, Out::One(_)) { self.loop_end(node) } else { None };
             for to in nodes[node].out.successors() {
                 let mut total = distance.saturating_add(self.weight(node));
-                if let Some((of, again)) = ended {
-                    if to == again {
-                        continue;
-                    }
+                // Loops that overlap may end in an iteration that another loop's end goes back to.
+                if let Some((of, again)) = ended
+                    && to != again
+                {
                     let others = self.iterations(of.1).unwrap_or(1).saturating_sub(1);
                     if others > 0 && again != start {
                         let body = match bodies.get(&node) {

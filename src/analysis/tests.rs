@@ -78,3 +78,48 @@ fn it_agrees_with_the_independence_analysis() {
         assert!(!independent || analysis.is_independent(), "{source}: {}", analysis.carried);
     }
 }
+
+/// A run that ends past the last word has outputs too.
+#[test]
+fn outputs_are_kept_past_the_end() {
+    let source = ".proc main\n cmp v0, lt, lt, v1\n jmpc cmp.x, over\n mov o0.x, v0\nover:\n nop\n.end";
+    assert_eq!(carried(source), "o0.x");
+}
+
+fn paths_of_words(code: &[u32]) -> (Option<u64>, Option<u64>) {
+    let program = Program::from_words(code, &[]).expect("short");
+    let analysis = Analysis::new(&program, Entry::vertex(0)).expect("small");
+    (analysis.shortest_path, analysis.longest_path)
+}
+
+/// A loop's end goes back to words from which another way leads to the END.
+#[test]
+fn overlapping_loops_have_shorter_paths() {
+    let code = [
+        0x6264_BB00,
+        0x2A01_2100,
+        0x9A40_2006,
+        0x3E84_3001,
+        0xAF00_0000,
+        0x4347_4D4B,
+        0x1661_D001,
+        0xCB64_4042,
+        0xA440_3400,
+        0x1E83_B000,
+        0xAEC0_0000,
+        0x2001_F000,
+        0xA480_1400,
+        0x0C04_3883,
+        0xEB25_AA41,
+        0x8800_0000,
+    ];
+    // 0 1 2 8 9 10 11 12 13 3 4 5 13 14 15
+    assert!(paths_of_words(&code).0.is_some_and(|shortest| shortest <= 15));
+}
+
+/// A procedure begins a loop anew that calls it.
+#[test]
+fn loops_that_begin_within_themselves_have_no_longest_path() {
+    let code = [0x8400_0000, 0xA4C0_1000, 0x9000_0002, 0x8400_0000, 0x8400_0000, 0x8800_0000];
+    assert_eq!(paths_of_words(&code).1, None);
+}
