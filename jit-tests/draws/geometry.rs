@@ -105,7 +105,9 @@ impl GeometryUnit {
                     self.dropped += 1;
                     return;
                 }
-                vectors.truncate(if self.vertices < main { 16 } else { 1 });
+                if self.vertices >= main {
+                    vectors.truncate(1);
+                }
                 for vector in vectors {
                     if let Some(c) = state.geometry.uniforms.c.get_mut(self.uniform) {
                         *c = vector;

@@ -20,7 +20,7 @@ pub(crate) const DEOPTIMISE: u32 = 0xFF;
 pub(crate) const VEC4: i32 = size_of::<Vec4>() as i32;
 
 /// Offsets of a layout are below 2^31; its constructor checks them.
-fn displacement(offset: u32) -> i32 {
+pub(crate) fn displacement(offset: u32) -> i32 {
     offset as i32
 }
 
@@ -60,13 +60,6 @@ impl Layout {
     /// A flag.
     pub(crate) fn cmp(&self, n: u8) -> i32 {
         displacement(self.offsets().cmp[usize::from(n)])
-    }
-
-    /// All flags: `cmp.x`, `cmp.y`, and those that `SETEMIT` sets.
-    pub(crate) fn flags(&self) -> impl Iterator<Item = i32> {
-        let [x, y] = self.offsets().cmp;
-        let more = self.offsets().geometry.into_iter().flat_map(|g| [g.primitive, g.winding]);
-        [x, y].into_iter().chain(more).map(displacement)
     }
 
     /// The bytes that `SETEMIT` sets: vertex, primitive, winding.

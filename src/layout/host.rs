@@ -171,9 +171,7 @@ impl<'a> Host<'a> {
 
     /// The bytes of the flags, to which [`Host::store`] writes 0 or 1.
     pub(crate) fn flag_bytes(&self) -> [Option<&'a Cell<u8>>; 4] {
-        let Offsets { cmp: [x, y], geometry, .. } = self.layout.0;
-        let more = geometry.map(|g| [g.primitive, g.winding]);
-        [Some(x), Some(y), more.map(|m| m[0]), more.map(|m| m[1])].map(|at| at.map(|at| &self.unit[at as usize]))
+        self.layout.flags().map(|at| at.map(|at| &self.unit[at as usize]))
     }
 
     /// Writes uniforms to the memory. Only for [`Image`](super::Image): a host's uniforms are

@@ -216,6 +216,12 @@ impl Layout {
     pub fn offsets(&self) -> &Offsets {
         &self.0
     }
+
+    /// Offsets of all flags: `cmp.x`, `cmp.y`, and those that `SETEMIT` sets, if it has them.
+    pub(crate) fn flags(&self) -> [Option<u32>; 4] {
+        let Offsets { cmp: [x, y], geometry, .. } = self.0;
+        [Some(x), Some(y), geometry.map(|g| g.primitive), geometry.map(|g| g.winding)]
+    }
 }
 
 fn check(block: &'static str, bytes: u32, fields: Vec<Field>) -> Result<(), LayoutError> {

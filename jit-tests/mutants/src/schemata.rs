@@ -54,8 +54,8 @@ fn write_place(
     out: &mut Rendered,
 ) {
     let start = out.text.len();
-    // A deleted guard: in a block of its own, the original would end there.
-    if let (&[mutant], Some((name, value))) = (here, guard(&source[place.clone()], &all[here[0]].new)) {
+    // A deleted guard value: in a block of its own, the original would be dropped there.
+    if let (&[mutant], Some((name, value))) = (here, guard_value(&source[place.clone()], &all[here[0]].new)) {
         out.text.push_str(&format!("let {name} = if crate::mutant::on({}) {{ ", mutant + 1));
         let from = out.text.len();
         out.text.push_str("None");
@@ -83,7 +83,7 @@ fn write_place(
 }
 
 /// The name and value of `let _name = value;`, if it is deleted.
-fn guard<'a>(old: &'a str, new: &str) -> Option<(&'a str, &'a str)> {
+fn guard_value<'a>(old: &'a str, new: &str) -> Option<(&'a str, &'a str)> {
     let (name, value) = old.trim().strip_prefix("let ")?.strip_suffix(';')?.split_once(" = ")?;
     (new.trim().is_empty() && name.starts_with('_') && !value.contains(';')).then_some((name, value))
 }

@@ -18,9 +18,7 @@ fn after(shader: &Shader, layout: &Layout, flags: [u8; 4], count: usize, preserv
     let mut unit = Unit::new();
     unit.v[0] = input;
     Image::run(*layout, &Uniforms::new(), &mut unit, &mut NoEmitter, |host, emitter| {
-        let geometry = layout.offsets().geometry.expect("it has all");
-        let [x, y] = layout.offsets().cmp;
-        let places = [x, y, geometry.primitive, geometry.winding].map(|at| &host.unit()[at as usize]);
+        let places = host.flag_bytes().map(|byte| byte.expect("the layout has all"));
         places.iter().zip(flags).for_each(|(place, flag)| place.set(flag));
         let mut outputs = vec![[0.0; 4]; count.max(1)];
         if count == 0 {

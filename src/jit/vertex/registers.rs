@@ -7,7 +7,9 @@ use super::{VertexLowering, VertexValue};
 use crate::ir::analysis::{Components, XYZW};
 use crate::ir::{Block, Form, Mem, Node, Terminator, Type, Value};
 use crate::isa::numeric::Precision;
-use crate::jit::abi::{FRAME_ONES, FRAME_UNIFORMS_CHECKED, OUTPUTS_FRAME_MASK, OUTPUTS_FRAME_OUTPUTS, Stores, VEC4};
+use crate::jit::abi::{
+    FRAME_ONES, FRAME_UNIFORMS_CHECKED, OUTPUTS_FRAME_MASK, OUTPUTS_FRAME_OUTPUTS, Stores, VEC4, displacement,
+};
 use crate::jit::emit::memory::{aligned, bank_address, bank_number, constant_memory, load_flag, uniform_address};
 use crate::jit::emit::vector::VecValue;
 use crate::jit::emit::{Products, Tails};
@@ -118,10 +120,10 @@ impl VertexLowering<'_, '_> {
         })
     }
 
-    /// Makes a host's true flags 1, also those that the program never sets: so every engine leaves
-    /// the same bytes.
+    /// Makes a host's true flags 1, also those that the program never sets, so that every engine
+    /// leaves the same bytes.
     pub(crate) fn normalise_flags(&mut self) {
-        let places: Vec<i32> = self.layout.flags().collect();
+        let places: Vec<i32> = self.layout.flags().into_iter().flatten().map(displacement).collect();
         let flags: Vec<clif::Value> =
             places.iter().map(|&at| self.b.ins().load(types::I8, aligned(), self.unit, at)).collect();
         let all = flags.iter().copied().reduce(|a, b| self.b.ins().bor(a, b)).expect("there are two flags");
