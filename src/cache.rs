@@ -173,11 +173,10 @@ impl<T: Clone> Cache<T> {
         let mut state = self.state();
         state.stats.hits += state.hits();
         state.stats.bytes = 0;
-        let entries = std::mem::take(&mut state.entries);
+        let _entries = std::mem::take(&mut state.entries);
         self.uploads.clear();
-        // As above.
+        // As above: the values are dropped after it.
         drop(state);
-        drop(entries);
     }
 
     /// The counters. Exact, except that a hit during an eviction by another thread may be missing.

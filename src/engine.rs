@@ -270,10 +270,6 @@ impl Engine {
         let cached = self.cache.get(&key);
         let compiled = cached.unwrap_or_else(|| self.insert_new(program, &key, config, explored));
         compiled.request();
-        if self.options.backend == BackendChoice::NativeRequired {
-            // Another thread may still compile what it requested.
-            compiled.compile_now();
-        }
         // After the request, so that known uploads lead to requested shaders only.
         self.cache.memorise(upload, &key);
         Shader(compiled)

@@ -98,4 +98,21 @@ mod tests {
         assert_ne!(key(&[MOV_DESC_1, END], &[1, 5]), key(&[MOV_DESC_1, END], &[1, 6]));
         assert_ne!(key(&[NOP], &[]), key(&[NOP, NOP], &[]), "one more word before the program's end");
     }
+
+    #[test]
+    fn a_key_counts_its_words_and_descriptors() {
+        let (word, opdesc) = (size_of::<(Pc, u32)>(), size_of::<(u8, u32)>());
+        assert_eq!(key(&[NOP, MOV_DESC_1, END], &[7, 8]).bytes(), size_of::<ShaderKey>() + 3 * word + opdesc);
+    }
+
+    #[test]
+    fn the_hashes_of_keys_differ() {
+        let hash = |key: ShaderKey| {
+            let mut hasher = crate::cache::hasher();
+            key.hash(&mut hasher);
+            hasher.finish()
+        };
+        let all = [key(&[END], &[]), key(&[NOP, END], &[]), key(&[MOV_DESC_1, END], &[0, 1])].map(hash);
+        assert!(all[0] != all[1] && all[1] != all[2] && all[0] != all[2], "{all:?}");
+    }
 }

@@ -33,6 +33,57 @@ fn the_least_recently_used_value_is_evicted_first() {
     assert_eq!((cache.stats().entries, cache.stats().bytes), (0, 0));
 }
 
+#[test]
+fn an_insertion_that_finds_a_value_counts_as_its_use() {
+    let keys: Vec<ShaderKey> = (0..3).map(|n| key(&[NOP, NOP | n, END], &[])).collect();
+    let cache = Cache::new(2 * (keys[0].bytes() + 100));
+    for n in [0, 1, 0, 2] {
+        cache.insert(keys[n].clone(), n, 100);
+    }
+    assert_eq!([0, 1].map(|n| cache.get(&keys[n])), [Some(0), None]);
+}
+
+#[test]
+fn sizes_are_those_of_the_last_resize() {
+    let keys: Vec<ShaderKey> = (0..2).map(|n| key(&[NOP, NOP | n, END], &[])).collect();
+    let cache = Cache::new(2 * (keys[0].bytes() + 100));
+    cache.insert(keys[0].clone(), 0, 10);
+    for held in [70, 20, 90] {
+        cache.resize(&keys[0], held);
+        assert_eq!(cache.stats().bytes, keys[0].bytes() + held);
+    }
+    cache.insert(keys[1].clone(), 1, 150);
+    assert_eq!((cache.stats().entries, cache.stats().bytes), (1, keys[1].bytes() + 150));
+}
+
+/// A value whose drop notes whether the cache's lock is free.
+#[derive(Clone)]
+struct Noting(#[expect(dead_code, reason = "it is dropped")] Arc<Note>);
+
+struct Note {
+    cache: std::sync::Weak<Cache<Noting>>,
+    free: Arc<Mutex<Vec<bool>>>,
+}
+
+impl Drop for Note {
+    fn drop(&mut self) {
+        if let Some(cache) = self.cache.upgrade() {
+            self.free.lock().expect("no test panics").push(cache.state.try_lock().is_ok());
+        }
+    }
+}
+
+#[test]
+fn values_are_dropped_outside_the_lock() {
+    let (cache, free) = (Arc::new(Cache::new(1)), Arc::new(Mutex::new(Vec::new())));
+    for n in 0..3 {
+        let note = Note { cache: Arc::downgrade(&cache), free: free.clone() };
+        drop(cache.insert(key(&[NOP, NOP | n, END], &[]), Noting(Arc::new(note)), 10));
+    }
+    cache.clear();
+    assert_eq!(*free.lock().expect("no test panics"), [true; 3], "two evicted, and one cleared");
+}
+
 /// An upload of these words for [`key`].
 fn upload<'a>(words: &'a [u32], opdescs: &'a [u32]) -> Upload<'a> {
     Upload::new(words, opdescs, Entry::vertex(0), false)

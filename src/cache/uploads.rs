@@ -235,6 +235,17 @@ mod tests {
     }
 
     #[test]
+    fn several_values_leave_the_sets_that_they_share() {
+        let uploads = Uploads::new();
+        let values = [0, 1, 2].map(Arc::new);
+        // One set.
+        let all = similar().map(|upload| Upload { hash: 0, ..upload });
+        all[..6].iter().enumerate().for_each(|(n, upload)| uploads.insert(upload, values[n % 3].clone()));
+        uploads.remove(&values[..2]);
+        assert_eq!(values.each_ref().map(Arc::strong_count), [1, 1, 3]);
+    }
+
+    #[test]
     fn the_limit_holds_and_the_latest_upload_stays() {
         let uploads = Uploads::new();
         let mut longest = 0;

@@ -101,13 +101,13 @@ impl Compiled {
         }
     }
 
-    /// On the first request of a caller, compiles the shader if lookups do that, or queues its
-    /// compilation.
+    /// On the first request of a caller, queues the compilation. Reports a fallback if lookups
+    /// compile: then [`Compiled::prepare`] has compiled the shader.
     pub(super) fn request(self: &Arc<Compiled>) {
         if self.requested.load(Ordering::Relaxed) || self.requested.swap(true, Ordering::Relaxed) {
             return;
         }
-        if self.compiler.compiles_at_lookup() || self.native.get().is_some() {
+        if self.native.get().is_some() {
             self.compile();
         } else if let Some(queue) = self.compiler.queue() {
             self.native.request(self, Some((queue, Priority::TierUp(&self.heat))), |compiled| {

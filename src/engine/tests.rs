@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 mod cancel;
+mod crosschecks;
 mod direct_call;
 #[cfg(feature = "jit")]
 mod drop_engine;

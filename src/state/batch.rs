@@ -394,6 +394,32 @@ mod tests {
     }
 
     #[test]
+    fn vertices_and_parts_have_their_registers() {
+        let registers: Vec<Vec4> = (0..6).map(|n| [n as f32; 4]).collect();
+        let vertices = Vertices::packed(&registers, 2, 3).expect("six registers");
+        assert_eq!(vertices.iter().map(|v| (v.len(), v[0][0])).collect::<Vec<_>>(), [(2, 0.0), (2, 2.0), (2, 4.0)]);
+        assert_eq!((vertices.part(1..3).len(), vertices.part(1..3)[0][1][0]), (2, 3.0));
+        for (range, len) in [(3..3, 0), (0..0, 0), (1..2, 1)] {
+            let part = vertices.part(range);
+            assert_eq!((part.len(), part.is_empty()), (len, len == 0));
+        }
+    }
+
+    #[test]
+    fn registers_that_both_have_are_copied() {
+        let from: Vec<Vec4> = (0..16).map(|n| [n as f32; 4]).collect();
+        for (mask, from_len, to_len, copied) in
+            [(0b101, 16, 16, 0b101), (0xFFFF, 2, 3, 0b11), (0xFFFC, 16, 3, 0b100), (0xFFFF, 16, 16, 0xFFFF)]
+        {
+            let mut to = vec![[-1.0; 4]; to_len];
+            copy_registers(mask, &from[..from_len], &mut to);
+            let is_copied = |n: usize| copied >> n & 1 != 0;
+            let want = (0..to_len).map(|n| if is_copied(n) { from[n] } else { [-1.0; 4] });
+            assert_eq!(to, want.collect::<Vec<_>>(), "{mask:x}");
+        }
+    }
+
+    #[test]
     #[should_panic(expected = "of 0")]
     fn a_part_beyond_the_count_panics() {
         Vertices::from(&[] as &[Registers]).part(0..1 << 60);

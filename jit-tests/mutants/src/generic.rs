@@ -32,7 +32,7 @@ const METHODS: [(&str, &str); 20] = [
     ("leading_zeros", "trailing_zeros"),
 ];
 
-/// The mutants of a file; none in tests, constants, and texts for people.
+/// The mutants of a file; none in tests, constants, texts for people, and code for other systems.
 pub fn mutants(file: &str, source: &str) -> Result<Vec<Mutant>, String> {
     let tree = syn::parse_file(source).map_err(|e| format!("{file}: {e}"))?;
     let mut finder = Finder { file, source, scope: Vec::new(), found: Vec::new(), seen: HashMap::new() };
@@ -105,13 +105,16 @@ fn operators(op: &BinOp) -> &'static [&'static str] {
     }
 }
 
-fn is_test(attrs: &[syn::Attribute]) -> bool {
+/// Whether an item is a test, or code for another system than this one.
+fn is_left_out(attrs: &[syn::Attribute]) -> bool {
+    let other = if cfg!(target_arch = "aarch64") { "target_arch = \"x86_64\"" } else { "target_arch = \"aarch64\"" };
     attrs.iter().any(|a| {
         let text = match &a.meta {
             syn::Meta::List(list) => list.tokens.to_string(),
             _ => String::new(),
         };
-        a.path().is_ident("test") || a.path().is_ident("cfg") && text == "test"
+        let of_another = text.contains(other) && !text.starts_with("not") && !text.starts_with("any");
+        a.path().is_ident("test") || a.path().is_ident("cfg") && (text == "test" || of_another)
     })
 }
 
@@ -128,7 +131,7 @@ impl Finder<'_> {
         *count += 1;
         let key = if *count == 1 { key } else { format!("{key} #{count}") };
         let (file, semantic, equivalent) = (self.file.to_string(), false, None);
-        self.found.push(Mutant { key, file, line, range, form, new, semantic, equivalent });
+        self.found.push(Mutant { key, file, line, range, form, new, semantic, equivalent, by_function: false });
     }
 
     fn replace(&mut self, range: Range<usize>, new: String) {
@@ -203,22 +206,22 @@ impl Finder<'_> {
 
 impl<'a> Visit<'a> for Finder<'_> {
     fn visit_item_mod(&mut self, item: &'a syn::ItemMod) {
-        if !is_test(&item.attrs) {
+        if !is_left_out(&item.attrs) {
             visit::visit_item_mod(self, item);
         }
     }
     fn visit_item_fn(&mut self, item: &'a syn::ItemFn) {
-        if !is_test(&item.attrs) {
+        if !is_left_out(&item.attrs) {
             self.function(&item.sig, &item.block);
         }
     }
     fn visit_impl_item_fn(&mut self, item: &'a syn::ImplItemFn) {
-        if !is_test(&item.attrs) {
+        if !is_left_out(&item.attrs) {
             self.function(&item.sig, &item.block);
         }
     }
     fn visit_item_impl(&mut self, item: &'a syn::ItemImpl) {
-        if !is_test(&item.attrs) {
+        if !is_left_out(&item.attrs) {
             visit::visit_item_impl(self, item);
         }
     }

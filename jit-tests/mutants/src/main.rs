@@ -21,7 +21,7 @@ mod tree;
 
 use mutant::Mutant;
 use results::Results;
-use run::Tests;
+use run::{Speed, Tests};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,6 +36,8 @@ usage: picajit-mutants [semantic] [generic] [OPTION...]
   --table        prints the table of the results so far
   --only TEXT    mutants whose name contains TEXT; may occur several times
   --again        runs those again that were missed; the results file keeps the caught ones
+  --slow         runs what the other tests miss on filetests that take more than 100 ms and unit
+                 tests that take more than a second, too
   --sweep N      runs semantic mutants on N random programs too
   --shard K/N    of the generic mutants every N-th from the K-th on, K = 0, 1, ...
   --jobs N       processes at once (2)
@@ -66,6 +68,7 @@ struct Options {
     table: bool,
     only: Vec<String>,
     again: bool,
+    slow: bool,
     sweep: Option<u64>,
     shard: Option<(usize, usize)>,
     jobs: Option<usize>,
@@ -82,6 +85,7 @@ fn options() -> Result<Options, String> {
             "--table" => o.table = true,
             "--only" => o.only.push(value()?),
             "--again" => o.again = true,
+            "--slow" => o.slow = true,
             "--sweep" => o.sweep = Some(value()?.parse().map_err(|_| "--sweep needs a number")?),
             "--jobs" => o.jobs = Some(value()?.parse().map_err(|_| "--jobs needs a number")?),
             "--shard" => {
@@ -113,7 +117,7 @@ fn sources(project: &Path) -> Vec<String> {
     files.into_iter().collect()
 }
 
-/// Reasons by the names of generic mutants that no test can tell.
+/// Reasons by the names of generic mutants that no test can tell; `*` stands for all of a function.
 fn equivalents(project: &Path) -> Result<BTreeMap<String, String>, String> {
     let path = project.join("jit-tests/mutants/equivalent.txt");
     let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -140,7 +144,7 @@ fn mutants(project: &Path) -> Result<Vec<Mutant>, String> {
             Ok((range, form, new)) => {
                 let line = 1 + source[..range.start].matches('\n').count();
                 let mutant_list::Change { name: key, file, equivalent, .. } = change;
-                all.push(Mutant { key, file, line, range, form, new, semantic: true, equivalent });
+                all.push(Mutant { key, file, line, range, form, new, semantic: true, equivalent, by_function: false });
             }
             Err(misfit) => misfits.push(misfit),
         }
@@ -148,13 +152,22 @@ fn mutants(project: &Path) -> Result<Vec<Mutant>, String> {
     if !misfits.is_empty() {
         return Err(misfits.join("\n"));
     }
-    let mut reasons = equivalents(project)?;
+    let (mut reasons, mut used) = (equivalents(project)?, BTreeSet::new());
     for file in sources(project) {
         let mut generic = generic::mutants(&file, &read(&file)?)?;
-        generic.iter_mut().for_each(|m| m.equivalent = reasons.remove(&m.key));
+        for mutant in &mut generic {
+            mutant.equivalent = reasons.remove(&mutant.key);
+            let function = mutant.key.split_once(": ").map(|(function, _)| format!("{function}: *"));
+            if mutant.equivalent.is_none()
+                && let Some(reason) = function.as_ref().and_then(|function| reasons.get(function))
+            {
+                (mutant.equivalent, mutant.by_function) = (Some(reason.clone()), true);
+                used.extend(function);
+            }
+        }
         all.extend(generic);
     }
-    match reasons.keys().next() {
+    match reasons.keys().find(|name| !used.contains(*name)) {
         Some(name) => Err(format!("equivalent.txt: no such mutant: {name}")),
         None => Ok(all),
     }
@@ -169,12 +182,13 @@ fn run() -> Result<bool, String> {
     // Fewer mutants build faster.
     let kind = |m: &Mutant| options.kinds.is_empty() || options.kinds.iter().any(|k| (k == "semantic") == m.semantic);
     all.retain(kind);
-    if let Some((k, n)) = options.shard {
-        let mut generic = 0..;
-        all.retain(|m| m.semantic || generic.next().is_some_and(|number: usize| number % n == k));
-    }
     let named = |m: &Mutant| options.only.is_empty() || options.only.iter().any(|text| m.key.contains(text.as_str()));
     let mut selected: Vec<usize> = (0..all.len()).filter(|&i| named(&all[i])).collect();
+    if let Some((k, n)) = options.shard {
+        // All shards share one build.
+        let mut generic = 0..;
+        selected.retain(|&i| all[i].semantic || generic.next().is_some_and(|number: usize| number % n == k));
+    }
     if options.list {
         selected.iter().for_each(|&i| println!("{}", all[i].key));
         println!("{} mutants", selected.len());
@@ -227,7 +241,8 @@ fn test(
     let wanted = |step: &str, i: usize| {
         let results = lock();
         let done = results.get(step, &all[i].key);
-        done.is_none() || options.again && !results.is_caught(step, &all[i].key)
+        let again = options.again && all[i].equivalent.is_none();
+        done.is_none() || again && !results.is_caught(step, &all[i].key)
     };
     let queue = Mutex::new(selected.iter().copied());
     let work = || -> Result<(), String> {
@@ -235,14 +250,25 @@ fn test(
             let next = queue.lock().expect("no thread panics").next();
             let Some(i) = next else { return Ok(()) };
             let (mutant, number) = (&all[i], i as u32 + 1);
-            if wanted("filetests", i) {
-                let outcome = tests.filetests(number, &filetests)?;
-                lock().put("filetests", &mutant.key, &outcome)?;
-            }
-            let caught = lock().is_caught("filetests", &mutant.key);
-            if !caught && mutant.equivalent.is_none() && wanted("unit", i) {
-                let outcome = tests.unit_tests(number, &units)?;
-                lock().put("unit", &mutant.key, &outcome)?;
+            // What a slow test catches counts as caught by a test of its kind.
+            let speeds = [(Speed::Quick, ""), (Speed::Slow, "slow ")];
+            for (speed, prefix) in &speeds[..1 + usize::from(options.slow)] {
+                for kind in ["filetests", "unit"] {
+                    let caught = ["filetests", "unit"].iter().any(|kind| lock().is_caught(kind, &mutant.key));
+                    let step = format!("{prefix}{kind}");
+                    // Equivalent mutants run quick filetests, in case that they are not equivalent.
+                    if caught || mutant.equivalent.is_some() && step != "filetests" || !wanted(&step, i) {
+                        continue;
+                    }
+                    let outcome = match kind {
+                        "unit" => tests.unit_tests(number, &units, *speed)?,
+                        _ => tests.filetests(number, &filetests, *speed)?,
+                    };
+                    lock().put(&step, &mutant.key, &outcome)?;
+                    if *speed == Speed::Slow && lock().is_caught(&step, &mutant.key) {
+                        lock().put(kind, &mutant.key, &outcome)?;
+                    }
+                }
             }
             if let Some(programs) = options.sweep
                 && mutant.semantic

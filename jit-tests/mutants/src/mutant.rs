@@ -20,6 +20,8 @@ pub struct Mutant {
     pub semantic: bool,
     /// Why no test can tell it, if none can.
     pub equivalent: Option<String>,
+    /// Whether the reason is that of its whole function, of which a test may tell other mutants.
+    pub by_function: bool,
 }
 
 /// How a replacement and its original share the place.

@@ -89,7 +89,7 @@ pub fn print(mutants: &[&Mutant], results: &Results) {
         if by_filetests || by_units {
             row.by_filetests += usize::from(by_filetests);
             row.by_units += usize::from(!by_filetests);
-            if mutant.equivalent.is_some() {
+            if mutant.equivalent.is_some() && !mutant.by_function {
                 println!("note: {} is caught, so not equivalent", mutant.key);
             }
         } else if mutant.equivalent.is_some() {

@@ -10,15 +10,28 @@ use std::time::{Duration, Instant};
 /// Memory of one test process, in KiB: an endless loop that allocates ends soon.
 const MEMORY: u64 = 6 << 20;
 
+/// Filetests and unit tests that take longer are slow.
+const SLOW_FILETEST: Duration = Duration::from_millis(100);
+const SLOW_UNIT_TEST: Duration = Duration::from_secs(1);
+
 /// A test that reaches mutants.
 struct Test {
     name: String,
     time: Duration,
 }
 
+/// Which tests run. All quick ones together take a fifth of the time of the few slow ones.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Speed {
+    Quick,
+    Slow,
+}
+
 /// The tests of one binary, and those that reach each mutant.
 pub struct Coverage {
     tests: Vec<Test>,
+    /// Tests that take longer are slow.
+    slow: Duration,
     by_mutant: HashMap<u32, Vec<usize>>,
 }
 
@@ -65,19 +78,19 @@ impl Tests {
     pub fn filetest_coverage(&self) -> Result<Coverage, String> {
         let file = self.out.join("coverage.txt");
         if self.is_current(&file, "jit-tests") {
-            return Coverage::parse(&file);
+            return Coverage::parse(&file, SLOW_FILETEST);
         }
         let mut command = self.command("jit-tests");
         command.env("MUTANT_HOOK", "1").env("MUTANT_COVERAGE", &file).env("MUTANT_RECORD", "").stdout(Stdio::null());
         command.status().map_err(|e| e.to_string())?;
-        Coverage::parse(&file)
+        Coverage::parse(&file, SLOW_FILETEST)
     }
 
     /// Runs every unit test without a mutant.
     pub fn unit_coverage(&self) -> Result<Coverage, String> {
         let all = self.out.join("unit-coverage.txt");
         if self.is_current(&all, "picajit") {
-            return Coverage::parse(&all);
+            return Coverage::parse(&all, SLOW_UNIT_TEST);
         }
         let list = self.command("picajit").args(["--list", "--format=terse"]).output().map_err(|e| e.to_string())?;
         let list = String::from_utf8_lossy(&list.stdout).into_owned();
@@ -97,12 +110,15 @@ impl Tests {
             lines += &format!("{name}\t{}\tpassed\t{reached}\n", start.elapsed().as_millis());
         }
         fs::write(&all, lines).map_err(|e| e.to_string())?;
-        Coverage::parse(&all)
+        Coverage::parse(&all, SLOW_UNIT_TEST)
     }
 
-    /// The filetests that reach a mutant, up to the first that fails.
-    pub fn filetests(&self, mutant: u32, coverage: &Coverage) -> Result<Outcome, String> {
-        let Some(tests) = coverage.by_mutant.get(&mutant) else { return Ok(Outcome::NotReached) };
+    /// The filetests of this speed that reach a mutant, up to the first that fails.
+    pub fn filetests(&self, mutant: u32, coverage: &Coverage, speed: Speed) -> Result<Outcome, String> {
+        let Some(tests) = coverage.of(mutant, speed) else { return Ok(Outcome::NotReached) };
+        if tests.is_empty() {
+            return Ok(Outcome::Missed);
+        }
         let list = self.out.join(format!("tests-{mutant}.txt"));
         let names: Vec<&str> = tests.iter().map(|&t| &*coverage.tests[t].name).collect();
         fs::write(&list, names.join("\n")).map_err(|e| e.to_string())?;
@@ -124,9 +140,9 @@ impl Tests {
         })
     }
 
-    /// The unit tests that reach a mutant, a few at a time, up to the first that fails.
-    pub fn unit_tests(&self, mutant: u32, coverage: &Coverage) -> Result<Outcome, String> {
-        let Some(tests) = coverage.by_mutant.get(&mutant) else { return Ok(Outcome::NotReached) };
+    /// The unit tests of this speed that reach a mutant, a few at a time, up to the first that fails.
+    pub fn unit_tests(&self, mutant: u32, coverage: &Coverage, speed: Speed) -> Result<Outcome, String> {
+        let Some(tests) = coverage.of(mutant, speed) else { return Ok(Outcome::NotReached) };
         let (mut rest, mut size) = (&tests[..], 2);
         while !rest.is_empty() {
             let (some, tail) = rest.split_at(size.min(rest.len()));
@@ -171,9 +187,9 @@ impl Tests {
 
 impl Coverage {
     /// Lines of a test's name, its milliseconds, whether it passed, and the mutants it reaches.
-    fn parse(file: &Path) -> Result<Coverage, String> {
+    fn parse(file: &Path, slow: Duration) -> Result<Coverage, String> {
         let text = fs::read_to_string(file).map_err(|e| format!("the tests did not end: {e}"))?;
-        let mut coverage = Coverage { tests: Vec::new(), by_mutant: HashMap::new() };
+        let mut coverage = Coverage { tests: Vec::new(), slow, by_mutant: HashMap::new() };
         for line in text.lines() {
             let [name, time, passed, reached] = line.split('\t').collect::<Vec<_>>()[..] else { continue };
             if passed != "passed" {
@@ -189,30 +205,45 @@ impl Coverage {
         Ok(coverage)
     }
 
-    /// Puts the tests of each mutant in an order: quick ones first, then by a hash of their names,
-    /// so that neighbours differ.
+    /// The tests of this speed that reach a mutant; `None` if no test does.
+    fn of(&self, mutant: u32, speed: Speed) -> Option<Vec<usize>> {
+        let is = |&test: &usize| (self.tests[test].time > self.slow) == (speed == Speed::Slow);
+        Some(self.by_mutant.get(&mutant)?.iter().copied().filter(is).collect())
+    }
+
+    /// Puts the tests of each mutant in an order by a hash of their names, so that neighbours
+    /// differ.
     fn order(&mut self) {
         let hash = |test: usize| {
             let name = self.tests[test].name.bytes();
             name.fold(5381u32, |h, b| h.wrapping_mul(33) ^ u32::from(b)).wrapping_mul(0x9E37_79B1)
         };
         for tests in self.by_mutant.values_mut() {
-            tests.sort_by_key(|&test| (self.tests[test].time > Duration::from_millis(100), hash(test)));
+            tests.sort_by_key(|&test| hash(test));
         }
     }
 }
 
-/// The exit code, or `None` after `limit` of processor time, or 20 times that of waiting, so that
-/// other work on the machine doesn't count; a signal is 128.
+/// A process that takes no processor time for so long waits for ever.
+const ASLEEP: Duration = Duration::from_secs(20);
+
+/// The exit code, or `None` after `limit` of processor time or [`ASLEEP`], or 20 times the limit of
+/// waiting, so that other work on the machine doesn't count; a signal is 128.
 fn wait(mut child: Child, limit: Duration) -> Result<Option<i32>, String> {
     let start = Instant::now();
     let mut pause = Duration::from_millis(2);
+    // When the processor time last changed, and to what.
+    let (mut changed, mut last) = (start, Duration::ZERO);
     loop {
         if let Some(status) = child.try_wait().map_err(|e| e.to_string())? {
             return Ok(Some(status.code().unwrap_or(128)));
         }
         let waited = start.elapsed();
-        if waited > limit && processor_time(child.id()).unwrap_or(waited) > limit || waited > limit * 20 {
+        let used = processor_time(child.id()).unwrap_or(waited);
+        if used != last {
+            (changed, last) = (Instant::now(), used);
+        }
+        if used > limit || changed.elapsed() > ASLEEP || waited > limit * 20 {
             let _ = (child.kill(), child.wait());
             return Ok(None);
         }

@@ -253,6 +253,7 @@ mod native {
         let (uniforms, mut unit) = (Uniforms::new(), Unit::new());
         assert!(shader.0.direct().get().is_some());
         assert_eq!(shader.0.direct().run(&uniforms, &mut unit), None);
+        assert_eq!(shader.0.direct().run_copied(&uniforms, &mut unit, &[[0.0; 4]], 1), None);
         assert_eq!(shader.run(&uniforms, &mut unit), Exit::End, "the kernel runs it");
     }
 
@@ -310,6 +311,85 @@ mod native {
                 assert_eq!(shader.run_batch(&Uniforms::new(), &mut unit, &mut batch), Exit::End);
                 assert_eq!(outputs[0][0], if n % 2 == 0 { 101.0 } else { 1.0 + n as f32 }, "{n}, {preserve_unit}");
             }
+        }
+    }
+
+    /// Memory of a layout: a block for the unit, and one for the uniforms.
+    fn with_memory<T>(layout: &Layout, work: impl FnOnce(&Host<'_>) -> T) -> T {
+        let [unit_bytes, uniforms_bytes] =
+            [layout.offsets().unit_bytes, layout.offsets().uniforms_bytes].map(|bytes| bytes as usize);
+        let [unit, uniforms] = [unit_bytes, uniforms_bytes].map(|bytes| vec![Cell::new(0u128); bytes.div_ceil(16)]);
+        let [unit, uniforms] = [(&unit, unit_bytes), (&uniforms, uniforms_bytes)].map(|(cells, bytes)| {
+            // SAFETY: cells of other cells' bytes.
+            unsafe { std::slice::from_raw_parts(cells.as_ptr().cast::<Cell<u8>>(), bytes) }
+        });
+        work(&Host::new(layout, unit, uniforms).expect("aligned"))
+    }
+
+    fn with_own_memory<T>(work: impl FnOnce(&Host<'_>) -> T) -> T {
+        with_memory(&Layout::OWN, work)
+    }
+
+    #[test]
+    fn runs_on_a_hosts_memory_publish_exact_code_too() {
+        let engine = Engine::new(Options { layout: Some(Layout::OWN), ..Options::at_once() });
+        let shader = engine.shader(&products(), Entry::vertex(0));
+        assert!(shader.native_bytes() > 0);
+        // SAFETY: the shader is held.
+        let function = || unsafe { shader.direct_call().machine_code() }.expect("it emits nothing").function as usize;
+        let speculating = function();
+        with_own_memory(|host| {
+            for n in 0..RUNS * 3 / 2 {
+                let mut unit = Unit::new();
+                unit.v[0] = inputs(n);
+                host.store(&unit);
+                // Zero times infinity deoptimises.
+                assert_eq!(shader.run_on(host, &mut crate::state::NoEmitter), Exit::End);
+            }
+        });
+        assert_eq!(shader.stats().deoptimised, 4096);
+        assert_ne!(function(), speculating);
+    }
+
+    #[test]
+    fn batches_of_one_publish_the_code_that_preserves_the_unit() {
+        for layout in [None, Some(Layout::OWN)] {
+            let engine = Engine::new(Options { layout, ..Options::at_once() });
+            let shader = engine.shader(&program(0, &[]), Entry::vertex(0));
+            with_own_memory(|host| {
+                for _ in 0..3000 {
+                    let (inputs, mut outputs) = ([[1.0; 4]], [[0.0; 4]]);
+                    let mut batch = Batch {
+                        inputs: crate::state::Vertices::packed(&inputs, 1, 1).expect("one register"),
+                        outputs: crate::state::VerticesMut::packed(&mut outputs, 1, 1).expect("one register"),
+                        input_mask: 1,
+                        output_mask: 1,
+                        preserve_unit: true,
+                        layout: VertexLayout::Aos,
+                    };
+                    let exit = match layout {
+                        Some(_) => shader.run_batch_on(host, &mut batch),
+                        None => shader.run_batch(&Uniforms::new(), &mut Unit::new(), &mut batch),
+                    };
+                    assert_eq!((exit.exit, outputs), (Exit::End, [[1.0; 4]]));
+                }
+                // On memory of its layout only.
+                use crate::kernel::direct::Vertex;
+                let on = |run: &dyn Fn(Vertex<'_>) -> Option<Exit>| {
+                    let (inputs, mut outputs) = ([[1.0; 4]], [[0.0; 4]]);
+                    let exit = run(Vertex { inputs: &inputs, outputs: &mut outputs, input_mask: 1, output_mask: 1 });
+                    assert_eq!(outputs[0][0] == 1.0, exit.is_some());
+                    exit.is_some()
+                };
+                let direct = shader.0.direct();
+                let own = on(&|vertex| direct.run_outputs(&Uniforms::new(), &mut Unit::new(), vertex));
+                let hosted = on(&|vertex| direct.run_outputs_on(host, vertex));
+                assert_eq!((own, hosted), (layout.is_none(), layout.is_some()));
+                with_memory(&self::layout(), |other| {
+                    assert!(!on(&|vertex| direct.run_outputs_on(other, vertex)));
+                    assert_eq!(direct.run_on(other), None);
+                });
+            });
         }
     }
 

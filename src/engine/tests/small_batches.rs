@@ -50,8 +50,8 @@ fn batch<'a>(inputs: &'a [[f32; 4]], outputs: &'a mut [[f32; 4]], count: usize, 
 }
 
 /// Runs `repeat` batches of each size, on picajit's types or on a host's memory, and compares each
-/// with the interpreter.
-fn agrees(layout: Option<Layout>, preserve_unit: bool, repeat: usize) {
+/// with the interpreter. `preserves`: whether the Nth batches preserve the unit.
+fn agrees(layout: Option<Layout>, preserves: fn(usize) -> bool, repeat: usize) {
     let native = Engine::new(Options { layout, ..Options::at_once() });
     let oracle = Engine::new(Options { backend: BackendChoice::Oracle, ..Options::at_once() });
     for Case { name, code, opdescs } in CASES {
@@ -61,6 +61,7 @@ fn agrees(layout: Option<Layout>, preserve_unit: bool, repeat: usize) {
         let mut units = [Unit::new(), Unit::new()];
         units.iter_mut().for_each(|unit| unit.o[0] = [[7.0; 4]; 16]);
         for n in 0..repeat {
+            let preserve_unit = preserves(n);
             for count in 1..=3 {
                 let inputs: Vec<[f32; 4]> =
                     (0..2 * count).map(|k| [value(n + k), value(n / 7 + k), 1.0, 2.0]).collect();
@@ -112,17 +113,25 @@ fn enough() -> usize {
 
 #[test]
 fn small_batches_agree_with_the_interpreter() {
-    agrees(None, false, enough());
+    agrees(None, |_| false, enough());
 }
 
 #[test]
 fn small_batches_that_preserve_the_unit_agree_with_the_interpreter() {
-    agrees(None, true, enough());
+    agrees(None, |_| true, enough());
+}
+
+/// The second half changes the unit, when there is code for those that preserve it.
+#[test]
+fn small_batches_in_turns_agree_with_the_interpreter() {
+    let in_turns = |n: usize| n < miri_or(2, 2000) || n.is_multiple_of(2);
+    agrees(None, in_turns, miri_or(4, 2100));
+    agrees(Some(Layout::OWN), in_turns, miri_or(4, 2100));
 }
 
 #[test]
 fn small_batches_on_a_hosts_memory_agree_with_the_interpreter() {
     let layout = Layout::OWN;
-    agrees(Some(layout), false, miri_or(2, 300));
-    agrees(Some(layout), true, enough());
+    agrees(Some(layout), |_| false, miri_or(2, 300));
+    agrees(Some(layout), |_| true, enough());
 }

@@ -1,6 +1,7 @@
 //! Which tier serves a run, and when that changes.
 
 use super::*;
+use crate::tier0::Tier0;
 
 /// Lookups don't compile; the run that reaches 100 vertices does.
 fn after_100_vertices() -> Options {
@@ -86,6 +87,104 @@ fn lookups_compile_where_an_option_says_so() {
         assert_eq!(shader.tier(), Tier::Native);
     }
     assert!(bytes.iter().all(|&b| b == bytes[0]), "none is decoded for tier 0: {bytes:?}");
+}
+
+/// Runs allocate nothing that lasts, so a lookup or compilation has allocated it.
+#[test]
+fn the_cache_counts_all_that_runs_of_a_shader_need() {
+    let (program, entry, config) = (Arc::new(copies(9)), Entry::vertex(0), Config::default());
+    let oracle = Interp.compile(&program, entry, &config).expect("any program").held_bytes();
+    let tier0 = Tier0::default().kernel_of_entry(&program, entry, &config).held_bytes();
+    // Here native code is a kernel of the oracle.
+    let (words, native) = (program.bytes(), oracle.max(program.bytes()));
+    let fails: [Arc<dyn NativeBackend>; 2] = [Arc::new(Native), Arc::new(Failing)];
+    let checked = |options: Options| Options { crosscheck: 1, ..options };
+    let with = |backend| Options { backend, ..after_100_vertices() };
+    for (case, (options, backend, at_lookup, compiled)) in [
+        (after_100_vertices(), Some(0), words + tier0, native + tier0),
+        (Options::at_once(), Some(0), native, native),
+        (after_100_vertices(), Some(1), words + tier0, words + tier0),
+        (Options::at_once(), Some(1), words + tier0, words + tier0),
+        (with(BackendChoice::NoNative), None, words + tier0, words + tier0),
+        (with(BackendChoice::Oracle), None, words + oracle, words + oracle),
+        (checked(after_100_vertices()), Some(0), words + tier0 + oracle, native + tier0 + oracle),
+        (checked(Options::at_once()), Some(0), native + oracle, native + oracle),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut engine = Engine::new(Options { events: collecting().1, ..options });
+        if let Some(n) = backend {
+            engine.set_backend(fails[n].clone());
+        }
+        let shader = engine.shader(&program, entry);
+        let key = ShaderKey::new(&program, entry, config).bytes();
+        let check = |when: &str, want: usize| {
+            assert_eq!(engine.cache_stats().bytes, key + want, "case {case}, {when}");
+            runs(&shader);
+            let held = shader.0.held_bytes();
+            assert_eq!((engine.cache_stats().bytes, held), (key + want, want), "case {case}, {when}, after a run");
+        };
+        check("found", at_lookup);
+        shader.compile_now();
+        check("compiled", compiled);
+    }
+}
+
+/// A backend for which the system has memory for this many kernels more.
+struct Scarce(Arc<AtomicUsize>);
+impl NativeBackend for Scarce {}
+impl Backend for Scarce {
+    fn name(&self) -> &'static str {
+        "scarce"
+    }
+    fn compile(&self, p: &Arc<Program>, e: Entry, c: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
+        let take = |left: usize| left.checked_sub(1);
+        match self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
+            Ok(_) => Interp.compile(p, e, c),
+            Err(_) => Failing.compile(p, e, c),
+        }
+    }
+}
+
+#[test]
+fn a_dropped_shader_with_native_code_lets_the_next_compilation_try_again() {
+    let left = Arc::new(AtomicUsize::new(1));
+    // Each shader evicts the one before.
+    let mut engine = Engine::new(Options { cache_bytes: 1, events: collecting().1, ..Options::at_once() });
+    engine.set_backend(Arc::new(Scarce(left.clone())));
+    let shader = |len: u32| engine.shader(&copies(len), Entry::vertex(0));
+    let first = shader(0);
+    let tiers = [1, 2].map(|len| shader(len).tier());
+    assert_eq!((first.tier(), tiers), (Tier::Native, [Tier::Tier0; 2]));
+    left.store(1, Ordering::Relaxed);
+    assert_eq!(shader(3).tier(), Tier::Tier0, "no shader with native code was dropped");
+    drop(first);
+    assert_eq!(shader(4).tier(), Tier::Native);
+}
+
+#[test]
+fn lookups_after_a_refusal_have_its_reason_at_once() {
+    let (events, handler) = collecting();
+    let mut engine = Engine::new(Options { events: handler, ..after_100_vertices() });
+    engine.set_backend(Arc::new(Failing));
+    let first = engine.shader(&copies(0), Entry::vertex(0));
+    assert_eq!(first.fallback_reason(), None, "nothing was tried");
+    first.compile_now();
+    assert!(first.fallback_reason().is_some());
+    let second = engine.shader(&copies(1), Entry::vertex(0));
+    assert_eq!(second.fallback_reason(), first.fallback_reason());
+    assert_eq!(lock(&events).len(), 1);
+}
+
+#[test]
+fn a_profiler_without_native_code_is_an_event() {
+    for backend in [BackendChoice::NoNative, BackendChoice::Oracle] {
+        let (events, handler) = collecting();
+        let profiler = Profiler::Jitdump { directory: "/nonexistent".into() };
+        Engine::new(Options { backend, profiler, events: handler, ..Options::default() });
+        assert!(matches!(lock(&events)[..], [Event::ProfilerFailed { reason: ProfilerError::NoNativeCode }]));
+    }
 }
 
 #[test]

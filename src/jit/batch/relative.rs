@@ -9,7 +9,7 @@
 use super::bailout::BailoutReason;
 use super::{BatchLowering, BatchPlan, BatchValue};
 use crate::ir::analysis::Components;
-use crate::ir::{Func, Inst, Node, Value};
+use crate::ir::{Func, Node, Value};
 use crate::isa::FLOAT_UNIFORMS;
 use crate::jit::abi;
 use crate::jit::emit::memory::{constant_memory, uniform_address};
@@ -17,32 +17,16 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self as clif, InstBuilder, types};
 use std::collections::HashMap;
 
-/// Indices that are used by [`Node::Relative`] only, with the least and the greatest base added to
-/// each.
+/// The least and the greatest base that is added to each index.
 pub(crate) fn indices(func: &Func, plan: &BatchPlan) -> HashMap<Value, (u8, u8)> {
     let mut indices = HashMap::new();
     for (node, live) in func.nodes.iter().zip(&plan.live) {
         if let Node::Relative { base, offset } = *node
             && *live != 0
-            && matches!(func.node(offset), Node::Offset(_))
         {
             let (least, most) = indices.entry(offset).or_insert((base, base));
             (*least, *most) = (base.min(*least), base.max(*most));
         }
-    }
-    let mut other = |v: Value| {
-        indices.remove(&v);
-    };
-    for node in func.nodes.iter().filter(|node| !matches!(node, Node::Relative { .. })) {
-        node.for_each_use(&mut other);
-    }
-    for block in &func.blocks {
-        block.insts.iter().for_each(|(_, i)| {
-            if let Inst::Store(_, v) = *i {
-                other(v)
-            }
-        });
-        block.term.edges().flat_map(|edge| &edge.args).for_each(|&v| other(v));
     }
     indices
 }
@@ -51,13 +35,8 @@ impl BatchLowering<'_, '_> {
     /// The index `value` from the address register `address`.
     pub(crate) fn index(&mut self, value: Value, address: Value) -> BatchValue {
         let address = self.scalar(address);
-        let Some(&(least, most)) = self.indices.get(&value) else {
-            return match address {
-                BatchValue::Uniform(v) => BatchValue::Uniform(self.clif().offset(v)),
-                BatchValue::Divergent(v) => BatchValue::Divergent(self.clif().offset(v)),
-                _ => unreachable!("verified: an integer"),
-            };
-        };
+        // Nothing else uses an index, so one that is live has a live use.
+        let (least, most) = self.indices[&value];
         // The guard also excludes addresses outside -128..=127, which count as 0.
         let (least, below) = (u32::from(least), FLOAT_UNIFORMS as u32 - u32::from(most - least));
         let shift = i64::from(abi::VEC4.trailing_zeros());
@@ -93,16 +72,12 @@ impl BatchLowering<'_, '_> {
     pub(crate) fn relative(&mut self, base: u8, index: Value, live: Components) -> BatchValue {
         BatchValue::Vector(match self.scalar(index) {
             BatchValue::Address(at) => return BatchValue::UniformAt(at, base),
-            BatchValue::Uniform(index) => return BatchValue::UniformAt(self.unguarded_address(base, index), 0),
             BatchValue::Addresses(at) => self.gather(at, base, live),
-            BatchValue::Divergent(indices) => {
-                let at = [0, 1, 2, 3].map(|j| {
-                    let index = self.b.ins().extractlane(indices, j);
-                    self.unguarded_address(base, index)
-                });
-                self.gather(at, 0, live)
+            // A constant.
+            BatchValue::Uniform(index) => return BatchValue::UniformAt(self.unguarded_address(base, index), 0),
+            BatchValue::Divergent(_) | BatchValue::Vector(_) | BatchValue::UniformAt(..) => {
+                unreachable!("verified: an index or a constant")
             }
-            BatchValue::Vector(_) | BatchValue::UniformAt(..) => unreachable!("verified: an integer"),
         })
     }
 

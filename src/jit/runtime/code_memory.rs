@@ -360,6 +360,20 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn memory_is_for_one_function_of_usual_alignment() {
+        for (align, kind, fits) in [
+            (4096, JITMemoryKind::Executable, true),
+            (8192, JITMemoryKind::Executable, false),
+            (1, JITMemoryKind::ReadOnly, false),
+            (1, JITMemoryKind::Writable, false),
+        ] {
+            let mut memory = CodeMemory::default();
+            assert_eq!(memory.allocate(10, align, kind).is_ok(), fits, "{align}");
+            assert_eq!(memory.refusal().is_none(), fits);
+        }
+    }
+
+    #[test]
     fn a_refusing_system_is_reported() {
         let mut memory = CodeMemory::refusing();
         memory.allocate(10, 1, JITMemoryKind::Executable).expect("a page");

@@ -333,6 +333,78 @@ fn divergent_branches_without_a_predicable_region_bail_out() {
 }
 
 #[test]
+fn bailouts_are_counted_by_reason() {
+    let settings = Settings { batch_threshold: 0, count_bailouts: true, ..Settings::default() };
+    let jit = Jit::with(Variant::Batch, settings, Arc::new(Interp)).expect("native");
+    for (body, reason) in [
+        ("mov o0, c5[a0.x]", None),
+        ("ifc cmp.x\n mova a0.x, c3\n .else\n mova a0.x, c4\n .end\n mov o0, c5[a0.x]", Some("a divergent branch")),
+        ("mova a0.x, v2\n mov o0, c90[a0.x]", Some("a divergent index")),
+    ] {
+        let head = " mov r0, v0\n cmp c0.xx, gt, gt, r0.xy\n mova a0.x, c2";
+        let (program, entry) = program(&main(&format!("{head}\n {body}")));
+        let kernel = jit.compile_native(&program, entry, &Config::default()).expect("small");
+        let inputs: Vec<Registers> = (0..64).map(signs).collect();
+        let mut outputs = inputs.clone();
+        let mut batch = Batch {
+            inputs: (&inputs).into(),
+            outputs: (&mut outputs).into(),
+            input_mask: 0xFFFF,
+            output_mask: 1,
+            preserve_unit: true,
+            layout: VertexLayout::Aos,
+        };
+        kernel.run_batch(&Uniforms::new(), &mut Unit::new(), &mut batch, &mut NoEmitter);
+        let stats = kernel.stats();
+        assert_eq!(stats.bailouts > 0, reason.is_some(), "{body}");
+        let counted: Vec<_> = stats.bailout_reasons.into_iter().filter(|(_, count)| *count > 0).collect();
+        assert_eq!(counted, reason.map(|reason| (reason, stats.bailouts)).into_iter().collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_tail_that_bails_out_counts() {
+    let (kernel, interp) = kernels(&main(" mov r0, v1\n mul r0, v0, r0\n max o0, r0, v2"), &Config::default());
+    // The product of 0 and infinity in the fifth vertex.
+    let inputs: Vec<Registers> = (0..5)
+        .map(|n| {
+            let mut v = numbers(n);
+            (v[0][2], v[1][2]) = if n == 4 { (0.0, f32::INFINITY) } else { (1.0, 1.0) };
+            v
+        })
+        .collect();
+    let run = |kernel: &dyn Kernel| {
+        let mut outputs = inputs.clone();
+        let mut batch = Batch {
+            inputs: (&inputs).into(),
+            outputs: (&mut outputs).into(),
+            input_mask: 0xFFFF,
+            output_mask: 1,
+            preserve_unit: true,
+            layout: VertexLayout::Aos,
+        };
+        kernel.run_batch(&Uniforms::new(), &mut Unit::new(), &mut batch, &mut NoEmitter);
+        outputs.iter().map(|o| o[0].map(f32::to_bits)).collect::<Vec<_>>()
+    };
+    assert_eq!(run(&kernel), run(&*interp));
+    assert_eq!(kernel.groups(), (1, 1));
+    // The second of two groups in SoA memory.
+    let (kernel, _) = kernels(&main(" mov r0, v1\n mul r0, v0, r0\n max o0, r0, v2"), &Config::default());
+    let inputs: Vec<Registers> = inputs.into_iter().cycle().take(8).collect();
+    let (stored, mut outputs) = (to_soa(&inputs), to_soa(&inputs));
+    let mut batch = Batch {
+        inputs: (&stored).into(),
+        outputs: (&mut outputs).into(),
+        input_mask: 0xFFFF,
+        output_mask: 1,
+        preserve_unit: false,
+        layout: VertexLayout::Soa,
+    };
+    kernel.run_batch(&Uniforms::new(), &mut Unit::new(), &mut batch, &mut NoEmitter);
+    assert_eq!(kernel.groups(), (1, 1));
+}
+
+#[test]
 fn masks_of_inputs_and_outputs() {
     let body = " mov r0, v1\n add o0, v0, r0\n mov o2.y, v1";
     for masks in [(0xFFFF, 0), (0xFFFF, 0b001), (0b11, 0b100), (0b11, 0b1110)] {

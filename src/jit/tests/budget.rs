@@ -172,3 +172,61 @@ fn batch_code_beyond_the_limit_leaves_vertices_in_order() {
     assert_eq!(kernel.groups(), (0, 0));
     assert_eq!(kernel.stats().sequential_reason.as_deref(), Some("the program is too large for batch code"));
 }
+
+#[test]
+fn native_bytes_are_those_of_all_code() {
+    let (program, entry) = program(".proc main\n mov r0, v1\n mul o0, v0, r0\n end\n.end");
+    let jit = Jit::new(Variant::Batch, Arc::new(Interp)).expect("native");
+    let kernel = jit.compile_native(&program, entry, &Config::default()).expect("small");
+    let mut all = kernel.native_bytes();
+    assert!(all > 0);
+    let batch = |interleaved| LazyKind::Batch { layout: VertexLayout::Aos, interleaved };
+    let outputs = |exact| LazyKind::Outputs { exact };
+    for kind in [LazyKind::Exact, outputs(false), outputs(true), batch(false), batch(true)] {
+        all += kernel.compile_lazy(kind).expect("small");
+        assert_eq!(kernel.native_bytes(), all, "{kind:?}");
+    }
+    assert_eq!(kernel.blocks(), 1);
+}
+
+#[test]
+fn code_that_emits_has_no_outputs_only_code() {
+    for (body, exists) in [("mov o0, v0", true), ("mov o0, v0\n emit", false)] {
+        let (program, entry) = program(&format!(".gsh\n.proc main\n {body}\n end\n.end"));
+        let jit = Jit::new(Variant::Batch, Arc::new(Interp)).expect("native");
+        let kernel = jit.compile_native(&program, entry, &Config::default()).expect("small");
+        assert_eq!(kernel.compile_lazy(LazyKind::Outputs { exact: true }).is_ok(), exists, "{body}");
+    }
+}
+
+/// Code that may follow is counted in pages, so that the cache need not follow it.
+#[test]
+fn held_bytes_count_all_code_that_may_follow() {
+    const PAGE: usize = 4096;
+    let held = |body: &str, unreachable: usize| {
+        let source =
+            format!(".gsh\n.raw\n.proc main\n{body}\n end\n.end\n.proc more\n{}.end", " nop\n".repeat(unreachable));
+        let (program, entry) = program(&source);
+        let jit = Jit::new(Variant::Batch, Arc::new(Interp)).expect("native");
+        jit.compile_native(&program, entry, &Config::default()).expect("small").held_bytes()
+    };
+    let copies = held(" mov o0, v0", 0);
+    assert!(copies > 2 * PAGE, "code for one vertex, outputs-only code, and batch code: {copies}");
+    // A product needs exact code too, for the unit and for outputs only.
+    let product = held(" mov r0, v1\n mul o0, v0, r0", 0);
+    assert_eq!((product - copies + PAGE / 2) / PAGE, 2, "{copies}, {product}");
+    // Code that emits has no outputs-only code.
+    let emits = held(" mov o0, v0\n emit", 0);
+    assert!(emits < copies, "{emits}, {copies}");
+    let long = held(" mov o0, v0", 1000);
+    assert!(long >= copies + 4 * 1000, "the program's words count: {copies}, {long}");
+    // Outputs-only code; batch code, which is twice as large, and again with two groups.
+    let held = |variant, interleave| {
+        let jit = Jit::with(variant, Settings { interleave, ..Settings::default() }, Arc::new(Interp)).expect("native");
+        let (program, entry) = program(".proc main\n mov o0, v0\n end\n.end");
+        jit.compile_native(&program, entry, &Config::default()).expect("small").held_bytes()
+    };
+    let single = held(Variant::Vec4, Interleave::Off);
+    let batch = [Interleave::Off, Interleave::On].map(|interleave| held(Variant::Batch, interleave) - single);
+    assert_eq!(batch, [(1 + 2) * PAGE, (1 + 2 + 2) * PAGE]);
+}

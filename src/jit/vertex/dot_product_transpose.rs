@@ -52,14 +52,7 @@ pub(crate) fn deferrable(func: &Func) -> Vec<bool> {
         for (_, inst) in &block.insts {
             match inst {
                 Inst::Def(v) => func.node(*v).for_each_use(&mut count),
-                Inst::Store(mem, v) => {
-                    count(*v);
-                    let mut mem = *mem;
-                    mem.map_uses(|v| {
-                        count(v);
-                        v
-                    });
-                }
+                Inst::Store(_, v) => count(*v),
                 Inst::Emit | Inst::Setemit(_) => {}
             }
         }
