@@ -451,7 +451,7 @@ mod tests {
             preserve_unit: false,
             layout: VertexLayout::Soa,
         };
-        assert_eq!(batch.len(), 4, "one block is whole");
+        assert_eq!((batch.len(), batch.is_empty()), (4, false), "one block is whole");
         let mut file = [[-7.0; 4]; 16];
         batch.take(6, &mut file);
         assert_eq!(file[..4], [[600.0, 601.0, 602.0, 603.0], [-7.0; 4], [620.0, 621.0, 622.0, 623.0], [-7.0; 4]]);

@@ -80,7 +80,7 @@ pub fn print(mutants: &[&Mutant], results: &Results) {
     let (mut swept, mut sweep_missed) = (0, Vec::new());
     for mutant in mutants {
         let (files, units) = (results.get("filetests", &mutant.key), results.get("unit", &mutant.key));
-        if files.is_none() && mutant.equivalent.is_none() {
+        if files.is_none() {
             continue;
         }
         let row = rows.entry(&mutant.file).or_default();

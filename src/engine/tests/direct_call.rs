@@ -394,6 +394,28 @@ mod native {
     }
 
     #[test]
+    fn a_batch_of_one_that_provides_no_register_of_the_code() {
+        // `mov o0, v1`; the batch provides v0.
+        let program = Program::from_words(&[0x13 << 26 | 1 << 12, END], &[0x36F]).expect("short");
+        let shader = Engine::new(Options::at_once()).shader(&program, Entry::vertex(0));
+        let inputs = [[1.0; 4], [100.0; 4]];
+        for preserve_unit in [true, false] {
+            let (mut unit, mut outputs) = (Unit::new(), [[0.0; 4]]);
+            unit.v[1] = [7.0; 4];
+            let mut batch = Batch {
+                inputs: crate::state::Vertices::packed(&inputs, 2, 1).expect("two registers"),
+                outputs: crate::state::VerticesMut::packed(&mut outputs, 1, 1).expect("one register"),
+                input_mask: 1,
+                output_mask: 1,
+                preserve_unit,
+                layout: VertexLayout::Aos,
+            };
+            assert_eq!(shader.run_batch(&Uniforms::new(), &mut unit, &mut batch), Exit::End);
+            assert_eq!((outputs, unit.v[1]), ([[7.0; 4]], [7.0; 4]));
+        }
+    }
+
+    #[test]
     fn a_vertex_has_the_registers_of_its_masks() {
         use crate::kernel::direct::{DirectCode, Vertex};
         for (input_mask, output_mask, fits) in [(1, 3, true), (2, 3, false), (1, 4, false), (0x8000, 0, false)] {

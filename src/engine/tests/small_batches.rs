@@ -19,9 +19,12 @@ const ALL: u32 = 0x36F;
 const ONLY_X: u32 = 0x368;
 const OUTPUT_1: u32 = 1 << 21;
 const R0: u32 = 0x10;
+const V1_FIRST: u32 = 1 << 12;
 const V1_SECOND: u32 = 1 << 7;
 
-const CASES: [Case; 4] = [
+const CASES: [Case; 5] = [
+    // Code that preserves the unit serves a batch that wants no output that the program leaves alone.
+    Case { name: "both outputs", code: &[MOV, MOV | OUTPUT_1 | V1_FIRST, END], opdescs: &[ALL] },
     Case { name: "a product, which deoptimises for 0 * inf", code: &[MUL | V1_SECOND, END], opdescs: &[ALL] },
     Case { name: "one component of an output", code: &[MOV, END], opdescs: &[ONLY_X] },
     // mov o1, r0; mov r0, v0: each vertex outputs what the one before left.
