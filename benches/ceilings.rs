@@ -14,6 +14,9 @@ mod builtin;
 #[allow(dead_code, unused_imports)] // this bench uses a part of it
 #[path = "../src/bin/picajit/measure.rs"]
 mod measure;
+#[allow(dead_code)] // other CPUs have nothing to draw
+#[path = "common/picture.rs"]
+mod picture;
 #[allow(dead_code)] // its tests have no harness here
 #[path = "../src/bin/picajit/plot.rs"]
 mod plot;
@@ -318,8 +321,7 @@ mod x86 {
                 }
             }
         }
-        let mut arguments = std::env::args().skip_while(|a| a != "--plot").skip(1);
-        if let Some(file) = arguments.next() {
+        if let Some(file) = super::picture::file() {
             draw(&groups, &file);
         }
     }
@@ -329,10 +331,7 @@ mod x86 {
         let series = ["batch", "batch, unit preserved"].map(String::from);
         let title = "Batches of 64 and 1,024, and hand-written code: times as fast as unoptimised code";
         let plot = Plot { title, one: "unoptimised", series: &series, groups, ceilings: Some("by hand") };
-        match std::fs::write(file, plot.svg()) {
-            Ok(()) => println!("drawn: {file}"),
-            Err(error) => println!("{file}: {error}"),
-        }
+        super::picture::draw(&plot, file);
     }
 
     /// Checks that both give the same bits.

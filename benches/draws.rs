@@ -7,6 +7,8 @@
 
 #[path = "../src/bin/picajit/draws.rs"]
 mod draws;
+#[path = "common/picture.rs"]
+mod picture;
 #[allow(dead_code)] // this bench uses a part
 #[path = "../src/bin/picajit/plot.rs"]
 mod plot;
@@ -15,50 +17,34 @@ use draws::Row;
 use plot::{Group, Plot};
 
 fn main() {
-    let (mut bench, mut name, mut file) = (false, String::new(), None);
-    let mut arguments = std::env::args().skip(1);
-    while let Some(argument) = arguments.next() {
-        match &*argument {
-            "--bench" => bench = true,
-            "--plot" => file = arguments.next(),
-            option if option.starts_with('-') => {}
-            _ => name = argument,
-        }
-    }
     // `cargo test --benches` only checks that this starts.
-    let rows = draws::measure(if bench { 400 } else { 1 }, &name);
+    let samples = if std::env::args().any(|a| a == "--bench") { 400 } else { 1 };
+    let file = picture::file();
+    let name = std::env::args().skip(1).find(|a| !a.starts_with('-') && file.as_ref() != Some(a)).unwrap_or_default();
+    let rows = draws::measure(samples, &name);
     print!("{}", draws::table(&rows));
     if let Some(file) = file {
-        match std::fs::write(&file, picture(&rows)) {
-            Ok(()) => println!("drawn: {file}"),
-            Err(error) => println!("{file}: {error}"),
-        }
+        draw(&rows, &file);
     }
 }
 
-/// Times over those of the hand-written draws around the same kernel, by layout.
-fn picture(rows: &[Row]) -> String {
-    let parts: Vec<(&str, &str)> = rows.iter().filter_map(|row| row.name.split_once(", ")).collect();
-    let mut programs: Vec<&str> = Vec::new();
-    for &(_, program) in &parts {
-        if !programs.contains(&program) {
-            programs.push(program);
-        }
-    }
-    let of = |layout: &str, program: &str| rows.iter().find(|row| row.name == format!("{layout}, {program}"));
-    let mut groups: Vec<Group> = Vec::new();
-    for &(layout, _) in &parts {
-        if groups.last().is_some_and(|group| group.title == layout) {
-            continue;
-        }
-        let bars = programs.iter().flat_map(|program| {
-            let ns = of(layout, program).map(|row| row.ns);
-            [0, 1].map(|way| ns.and_then(|ns| Some(ns[way]? / ns[2]?)))
-        });
-        groups.push(Group { title: layout.into(), bars: bars.collect(), ceiling: None });
-    }
-    let ways = ["Gpu::draw", "a host's fetch"];
-    let series: Vec<String> = programs.iter().flat_map(|program| ways.map(|way| format!("{way}, {program}"))).collect();
+/// Draws the times over those of the hand-written draws around the same kernel, by layout.
+fn draw(rows: &[Row], file: &str) {
+    let parts = |row: &Row| {
+        let (layout, program) = row.name.split_once(", ").expect("layout and program");
+        (layout.to_string(), program.to_string())
+    };
+    // Each layout is drawn with the same programs.
+    let layouts: Vec<&[Row]> = rows.chunk_by(|a, b| parts(a).0 == parts(b).0).collect();
+    let group = |rows: &&[Row]| {
+        let over = |row: &Row, way: usize| Some(row.ns[way]? / row.ns[2]?);
+        let bars = rows.iter().flat_map(|row| [over(row, 0), over(row, 1)]).collect();
+        Group { title: parts(&rows[0]).0, bars, ceiling: None }
+    };
+    let groups: Vec<Group> = layouts.iter().map(group).collect();
+    let programs = layouts.first().into_iter().copied().flatten().map(|row| parts(row).1);
+    let series: Vec<String> =
+        programs.flat_map(|program| ["Gpu::draw", "a host's fetch"].map(|way| format!("{way}, {program}"))).collect();
     let title = "Whole draws: time over that of hand-written fetch, map and assembly around the kernel";
-    Plot { title, one: "by hand", series: &series, groups: &groups, ceilings: None }.svg()
+    picture::draw(&Plot { title, one: "by hand", series: &series, groups: &groups, ceilings: None }, file);
 }

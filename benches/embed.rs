@@ -15,6 +15,8 @@ mod doors;
 #[allow(dead_code, unused_imports)]
 #[path = "../src/bin/picajit/measure.rs"]
 mod measure;
+#[path = "common/picture.rs"]
+mod picture;
 #[allow(dead_code)]
 #[path = "../src/bin/picajit/plot.rs"]
 mod plot;
@@ -451,7 +453,7 @@ fn main() {
     [&single, &batches, &geometry, &lookups].into_iter().for_each(Table::print);
     emissions(c_engine, rounds);
     explorations(rounds.min(301));
-    if let Some(file) = std::env::args().skip_while(|a| a != "--plot").nth(1) {
+    if let Some(file) = picture::file() {
         draw(&single, &batches, &geometry, &file);
     }
 }
@@ -476,10 +478,7 @@ fn draw(single: &Table, batches: &Table, geometry: &Table, file: &str) {
     let series = ["Rust", "C"].map(String::from);
     let title = "Nanoseconds a call over the raw kernel: medians over the built-in shaders";
     let plot = Plot { title, one: "1 ns", series: &series, groups: &groups, ceilings: Some("the most") };
-    match std::fs::write(file, plot.svg()) {
-        Ok(()) => println!("drawn: {file}"),
-        Err(error) => println!("{file}: {error}"),
-    }
+    picture::draw(&plot, file);
 }
 
 /// The cost of a lookup in a game's memory, for programs of several lengths: of a known program,

@@ -175,7 +175,7 @@ impl<T: Clone> Cache<T> {
         state.stats.bytes = 0;
         let _entries = std::mem::take(&mut state.entries);
         self.uploads.clear();
-        // As above: the values are dropped after it.
+        // As above.
         drop(state);
     }
 

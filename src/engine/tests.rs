@@ -102,9 +102,15 @@ fn a_fallback_has_a_reason_and_is_reported_once() {
     assert_eq!((shader.backend(), shader.fallback_reason()), ("interp", None));
 }
 
-/// An engine with a crosscheck of every Nth run. Its native kernels are the oracle's, changed
-/// by `wrap`.
+/// An engine with a crosscheck of every Nth run, and its events. Its native kernels are the oracle's,
+/// changed by `wrap`.
 fn crosschecking(crosscheck: u32, wrap: fn(Arc<dyn Kernel>) -> Arc<dyn Kernel>) -> (Arc<Mutex<Vec<Event>>>, Engine) {
+    let (events, handler) = collecting();
+    (events, crosschecking_for(handler, crosscheck, wrap))
+}
+
+/// The same for a handler of events.
+fn crosschecking_for(events: EventHandler, crosscheck: u32, wrap: fn(Arc<dyn Kernel>) -> Arc<dyn Kernel>) -> Engine {
     struct Wrapping(fn(Arc<dyn Kernel>) -> Arc<dyn Kernel>);
     impl NativeBackend for Wrapping {}
     impl Backend for Wrapping {
@@ -115,10 +121,9 @@ fn crosschecking(crosscheck: u32, wrap: fn(Arc<dyn Kernel>) -> Arc<dyn Kernel>) 
             Ok((self.0)(Interp.compile(p, e, c)?))
         }
     }
-    let (events, handler) = collecting();
-    let mut engine = Engine::new(Options { events: handler, crosscheck, ..Options::at_once() });
+    let mut engine = Engine::new(Options { events, crosscheck, ..Options::at_once() });
     engine.set_backend(Arc::new(Wrapping(wrap)));
-    (events, engine)
+    engine
 }
 
 #[test]
@@ -136,14 +141,7 @@ fn a_crosscheck_reports_a_wrong_kernel_once() {
     let (uniforms, mut unit) = (Uniforms::new(), Unit::new());
     let inputs: Vec<Registers> = vec![[[1.0; 4]; 16]; 8];
     let mut outputs = vec![[[0.0; 4]; 16]; 8];
-    let mut batch = Batch {
-        inputs: (&inputs).into(),
-        outputs: (&mut outputs).into(),
-        input_mask: 1,
-        output_mask: 1,
-        preserve_unit: false,
-        layout: VertexLayout::Aos,
-    };
+    let mut batch = Batch::of(&inputs, &mut outputs);
     assert_eq!(shader.run_batch(&uniforms, &mut unit, &mut batch), Exit::End);
     assert_eq!(outputs[7][0], [1.0, 1.0, 2.0, 1.0], "the run itself is the kernel's");
     let events = events.lock().expect("no panic");
@@ -174,14 +172,7 @@ fn a_crosscheck_finds_errors_of_batch_code() {
     let mut run = |size: usize| {
         let inputs: Vec<Registers> = vec![[[1.0; 4]; 16]; size];
         let mut outputs = inputs.clone();
-        let mut batch = Batch {
-            inputs: (&inputs).into(),
-            outputs: (&mut outputs).into(),
-            input_mask: 1,
-            output_mask: 1,
-            preserve_unit: false,
-            layout: VertexLayout::Aos,
-        };
+        let mut batch = Batch::of(&inputs, &mut outputs);
         shader.run_batch(&uniforms, &mut unit, &mut batch);
         events.lock().expect("no panic").len()
     };
@@ -345,14 +336,7 @@ fn results_do_not_depend_on_when_code_is_compiled() {
     let run = |engine: &Engine, uniforms: &Uniforms, inputs: &[Registers]| {
         let mut unit = Unit::new();
         let mut outputs = vec![[[0.0; 4]; 16]; inputs.len()];
-        let mut batch = Batch {
-            inputs: inputs.into(),
-            outputs: (&mut outputs).into(),
-            input_mask: 1,
-            output_mask: 1,
-            preserve_unit: false,
-            layout: VertexLayout::Aos,
-        };
+        let mut batch = Batch::of(inputs, &mut outputs);
         let shader = engine.shader(&program, Entry::vertex(0));
         assert_eq!(shader.run_batch(uniforms, &mut unit, &mut batch), Exit::End);
         let out: Vec<[u32; 4]> = outputs.iter().map(|o| o[0].map(f32::to_bits)).collect();

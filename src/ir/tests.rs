@@ -179,12 +179,14 @@ fn integers_and_flags_of_constants_are_constants() {
         let open = f.value(Node::Add(loaded, two));
         let less = f.value(Node::Compare { op: crate::isa::Relation::Lt, a: scalar(0, false), b: scalar(3, false) });
         let more = f.value(Node::Compare { op: crate::isa::Relation::Lt, a: scalar(0, false), b: scalar(3, true) });
-        let offsets = [-129, -128, 127, 128].map(|n| {
+        let uniforms = [-129, -128, 127, 128].map(|n| {
             let n = f.value(Node::Int(n));
-            f.value(Node::Offset(n))
+            let offset = f.value(Node::Offset(n));
+            f.value(Node::Relative { base: 3, offset })
         });
         let mut stores = vec![(Mem::Flag(0), less), (Mem::Flag(1), more)];
-        stores.extend([address, negated, wrapped, open].into_iter().chain(offsets).map(|v| (Mem::LoopCounter, v)));
+        stores.extend([address, negated, wrapped, open].map(|v| (Mem::LoopCounter, v)));
+        stores.extend(uniforms.map(|v| (Mem::Temp(0), v)));
         stores
     });
     f.simplify(Precision::F32);
@@ -195,9 +197,10 @@ fn integers_and_flags_of_constants_are_constants() {
         [Node::Flag(true), Node::Flag(false), Node::Int(-2), Node::Int(-300), Node::Int(i32::MIN + 1)]
     );
     assert!(matches!(stored[5], Node::Add(..)), "{f}");
-    assert_eq!(stored[6..], [0, -128, 127, 0].map(Node::Int));
+    let offset = |node: &Node| if let Node::Relative { offset, .. } = node { Some(*f.node(*offset)) } else { None };
+    assert_eq!(stored[6..].iter().map(offset).collect::<Vec<_>>(), [0, -128, 127, 0].map(|n| Some(Node::Int(n))));
     let defs = f.blocks[0].insts.iter().filter(|(_, i)| matches!(i, Inst::Def(_))).count();
-    assert_eq!(defs, 2, "the load and the sum with it: {f}");
+    assert_eq!(defs, 2 + 4, "the load and the sum with it, and four uniforms: {f}");
 }
 
 /// The block that `test` leads to after simplification: `Some` if the test is constant.

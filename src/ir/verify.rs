@@ -7,8 +7,9 @@
 //! 4. Sources have the type that their node, store or test requires.
 //! 5. In the SSA form registers are loaded in block 0 only, and after its stores a block ends the
 //!    run or emits.
+//! 6. Only relative uniforms use the offset of an address register.
 
-use super::{BranchTest, Form, Func, Inst, Mem, Node, Terminator, Type, Value};
+use super::{Block, BranchTest, Form, Func, Inst, Mem, Node, Terminator, Type, Value};
 use crate::isa::Pc;
 use std::collections::HashSet;
 use std::fmt;
@@ -127,7 +128,31 @@ impl Func {
                 return fail(3, b, block.pc);
             }
         }
-        Ok(())
+        match self.blocks.iter().position(|block| self.uses_offset_otherwise(block)) {
+            Some(b) => fail(6, b, self.blocks[b].pc),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether anything but a relative uniform uses an offset in this block.
+    fn uses_offset_otherwise(&self, block: &Block) -> bool {
+        let mut found = false;
+        let mut check = |v: Value| found |= matches!(self.node(v), Node::Offset(_));
+        for (_, inst) in &block.insts {
+            match *inst {
+                Inst::Def(v) if !matches!(self.node(v), Node::Relative { .. }) => self.node(v).for_each_use(&mut check),
+                Inst::Store(_, v) => check(v),
+                _ => {}
+            }
+        }
+        if let Terminator::Branch { mut test, .. } = block.term {
+            test.map_uses(|v| {
+                check(v);
+                v
+            });
+        }
+        block.term.edges().flat_map(|edge| &edge.args).for_each(|&v| check(v));
+        found
     }
 
     /// The block that defines each value, if any. Checks that no value is defined twice.
@@ -216,7 +241,7 @@ fn dominates(idom: &[usize], a: usize, mut b: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::{Block, Edge, ScalarUse, Use};
+    use crate::ir::{Edge, ScalarUse, Use};
     use crate::isa::flow::Exit;
     use crate::isa::{Cond, CondOp, PointwiseOp, Relation};
     use crate::program::Entry;
@@ -372,6 +397,24 @@ mod tests {
             })
         };
         assert_eq!(around(4), Some((3, 5)), "the flag that is stored is not defined on that way");
+    }
+
+    #[test]
+    fn rule_6_uses_of_offsets() {
+        assert_eq!(with(3, Node::Relative { base: 4, offset: OFFSET }), None);
+        assert_eq!(with(3, Node::Add(OFFSET, ONE)), Some((6, 3)));
+        assert_eq!(with(3, Node::Offset(OFFSET)), Some((6, 3)));
+        let terminator = |term: Terminator| broken(|f| f.blocks[3].term = term);
+        assert_eq!(terminator(Terminator::Goto(edge(4, &[ELSE, OFFSET]))), Some((6, 3)));
+        let test = BranchTest::NonZero(OFFSET);
+        let (yes, no) = (edge(4, &[ELSE, SUM]), edge(4, &[ELSE, SUM]));
+        assert_eq!(terminator(Terminator::Branch { test, yes, no }), Some((6, 3)));
+        let store = broken(|f| {
+            f.nodes.push(Node::Offset(SUM));
+            f.blocks[5].insts.insert(0, (0, Inst::Def(NEW)));
+            f.blocks[5].insts.push((0, Inst::Store(Mem::Address(0), NEW)));
+        });
+        assert_eq!(store, Some((6, 5)));
     }
 
     #[test]

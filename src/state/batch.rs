@@ -381,6 +381,21 @@ impl<'a, R: AsMut<[Registers]> + ?Sized> From<&'a mut R> for VerticesMut<'a> {
 }
 
 #[cfg(test)]
+impl<'a> Batch<'a> {
+    /// A batch that provides `v0`, wants `o0`, and changes the unit, in AoS memory.
+    pub(crate) fn of(inputs: impl Into<Vertices<'a>>, outputs: impl Into<VerticesMut<'a>>) -> Batch<'a> {
+        Batch {
+            inputs: inputs.into(),
+            outputs: outputs.into(),
+            input_mask: 1,
+            output_mask: 1,
+            preserve_unit: false,
+            layout: VertexLayout::Aos,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

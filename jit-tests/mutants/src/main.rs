@@ -20,7 +20,7 @@ mod schemata;
 mod tree;
 
 use mutant::Mutant;
-use results::Results;
+use results::{Results, SLOW};
 use run::{Speed, Tests};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -250,14 +250,13 @@ fn test(
             let next = queue.lock().expect("no thread panics").next();
             let Some(i) = next else { return Ok(()) };
             let (mutant, number) = (&all[i], i as u32 + 1);
-            // What a slow test catches counts as caught by a test of its kind.
-            let speeds = [(Speed::Quick, ""), (Speed::Slow, "slow ")];
+            let speeds = [(Speed::Quick, ""), (Speed::Slow, SLOW)];
             for (speed, prefix) in &speeds[..1 + usize::from(options.slow)] {
                 for kind in ["filetests", "unit"] {
-                    let caught = ["filetests", "unit"].iter().any(|kind| lock().is_caught(kind, &mutant.key));
                     let step = format!("{prefix}{kind}");
                     // Equivalent mutants run quick filetests, in case that they are not equivalent.
-                    if caught || mutant.equivalent.is_some() && step != "filetests" || !wanted(&step, i) {
+                    let skips = mutant.equivalent.is_some() && step != "filetests";
+                    if skips || lock().is_caught_by_tests(&mutant.key) || !wanted(&step, i) {
                         continue;
                     }
                     let outcome = match kind {
@@ -265,9 +264,6 @@ fn test(
                         _ => tests.filetests(number, &filetests, *speed)?,
                     };
                     lock().put(&step, &mutant.key, &outcome)?;
-                    if *speed == Speed::Slow && lock().is_caught(&step, &mutant.key) {
-                        lock().put(kind, &mutant.key, &outcome)?;
-                    }
                 }
             }
             if let Some(programs) = options.sweep

@@ -7,6 +7,9 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+/// Begins the name of a step of slow tests.
+pub const SLOW: &str = "slow ";
+
 /// The outcome of each step by mutant: a line each, the last one counts.
 pub struct Results {
     path: PathBuf,
@@ -29,8 +32,15 @@ impl Results {
         self.by_key.get(&(step.to_string(), key.to_string())).map(|s| &**s)
     }
 
+    /// Whether a step caught the mutant, or the slow tests of the same kind did.
     pub fn is_caught(&self, step: &str, key: &str) -> bool {
-        self.get(step, key).is_some_and(|outcome| outcome.starts_with("caught") || outcome.starts_with("timed out"))
+        let catches = |outcome: &str| outcome.starts_with("caught") || outcome.starts_with("timed out");
+        [step, &format!("{SLOW}{step}")].iter().any(|step| self.get(step, key).is_some_and(catches))
+    }
+
+    /// Whether a filetest or a unit test caught the mutant.
+    pub fn is_caught_by_tests(&self, key: &str) -> bool {
+        ["filetests", "unit"].iter().any(|step| self.is_caught(step, key))
     }
 
     pub fn put(&mut self, step: &str, key: &str, outcome: &Outcome) -> Result<(), String> {

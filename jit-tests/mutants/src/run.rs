@@ -20,7 +20,7 @@ struct Test {
     time: Duration,
 }
 
-/// Which tests run. All quick ones together take a fifth of the time of the few slow ones.
+/// Which tests run. All quick ones take less than a quarter of the time of all.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Speed {
     Quick,

@@ -1,9 +1,8 @@
 //! Which runs a crosscheck compares, and with what inputs.
 
 use super::*;
-use crate::layout::{Host, Layout};
+use crate::layout::{Host, Image, Layout};
 use crate::state::NoEmitter;
-use std::cell::Cell;
 
 /// Runs and batches of native kernels, of the shader's own runs and of comparisons.
 static COUNTED: AtomicUsize = AtomicUsize::new(0);
@@ -47,31 +46,16 @@ fn counted(work: impl FnOnce()) -> usize {
 fn run_batch(shader: &Shader, host: Option<&Host<'_>>, count: usize, x: f32) {
     let inputs: Vec<Registers> = vec![[[x; 4]; 16]; count];
     let mut outputs = inputs.clone();
-    let mut batch = Batch {
-        inputs: (&inputs).into(),
-        outputs: (&mut outputs).into(),
-        input_mask: 1,
-        output_mask: 1,
-        preserve_unit: false,
-        layout: VertexLayout::Aos,
-    };
+    let mut batch = Batch::of(&inputs, &mut outputs);
     match host {
         Some(host) => shader.run_batch_on(host, &mut batch),
         None => shader.run_batch(&Uniforms::new(), &mut Unit::new(), &mut batch),
     };
 }
 
-/// Calls `work` with memory of [`Layout::OWN`].
-fn with_host<T>(work: impl FnOnce(&Host<'_>) -> T) -> T {
-    let offsets = Layout::OWN.offsets();
-    let bytes = offsets.unit_bytes.max(offsets.uniforms_bytes) as usize;
-    let [mut unit, mut uniforms] = [0, 1].map(|_| vec![0u8; bytes + 16]);
-    let [unit, uniforms] =
-        [(&mut unit, offsets.unit_bytes), (&mut uniforms, offsets.uniforms_bytes)].map(|(memory, bytes)| {
-            let start = memory.as_ptr().addr().wrapping_neg() % 16;
-            Cell::from_mut(&mut memory[start..start + bytes as usize]).as_slice_of_cells()
-        });
-    work(&Host::new(&Layout::OWN, unit, uniforms).expect("aligned"))
+/// Calls `work` with a host's memory for `unit`.
+fn with_host<T>(unit: &mut Unit, work: impl FnOnce(&Host<'_>) -> T) -> T {
+    Image::run(Layout::OWN, &Uniforms::new(), unit, &mut NoEmitter, |host, _| work(host))
 }
 
 #[test]
@@ -83,7 +67,7 @@ fn every_nth_run_is_compared() {
     let (events, engine) = counting(3);
     let shader = shader(&engine);
     assert_eq!(counted(|| (0..7).for_each(|_| runs(&shader))), 7 + 3 * compared, "runs 0, 3 and 6");
-    let run_on = || with_host(|host| assert_eq!(shader.run_on(host, &mut NoEmitter), Exit::End));
+    let run_on = || with_host(&mut Unit::new(), |host| assert_eq!(shader.run_on(host, &mut NoEmitter), Exit::End));
     assert_eq!(counted(|| (0..4).for_each(|_| run_on())), 4 + compared, "run 9");
     assert!(lock(&events).is_empty());
 }
@@ -116,33 +100,20 @@ fn comparisons_have_the_vertices_inputs() {
     for (x, wrong) in [(1.0, false), (7.0, true)] {
         let on = |run: fn(&Shader, &Host<'_>, f32)| {
             let (events, engine) = counting(1);
-            with_host(|host| run(&shader(&engine), host, x));
+            let mut unit = Unit::new();
+            unit.v[0] = [x; 4];
+            with_host(&mut unit, |host| run(&shader(&engine), host, x));
             let found = matches!(lock(&events)[..], [Event::Divergence { .. }]);
             assert_eq!(found, wrong, "{x}");
         };
         on(|shader, _, x| run_batch(shader, None, 3, x));
         on(|shader, host, x| run_batch(shader, Some(host), 3, x));
-        on(|shader, host, x| {
-            let mut unit = Unit::new();
-            unit.v[0] = [x; 4];
-            host.store(&unit);
-            shader.run_on(host, &mut NoEmitter);
-        });
+        on(|shader, host, _| _ = shader.run_on(host, &mut NoEmitter));
     }
 }
 
 #[test]
 fn a_handler_may_ask_for_the_difference() {
-    struct Counted;
-    impl NativeBackend for Counted {}
-    impl Backend for Counted {
-        fn name(&self) -> &'static str {
-            "counted"
-        }
-        fn compile(&self, p: &Arc<Program>, e: Entry, c: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
-            Ok(Arc::new(Counting(Interp.compile(p, e, c)?)))
-        }
-    }
     let _turn = lock(&TURN);
     let slot: Arc<OnceLock<Shader>> = Arc::default();
     let (asked, text) = (Arc::downgrade(&slot), Arc::new(Mutex::new(None)));
@@ -151,8 +122,7 @@ fn a_handler_may_ask_for_the_difference() {
         let slot = asked.upgrade().expect("held by the test");
         *lock(&answer) = slot.get().expect("before the first run").divergence();
     });
-    let mut engine = Engine::new(Options { events, crosscheck: 1, ..Options::at_once() });
-    engine.set_backend(Arc::new(Counted));
+    let engine = crosschecking_for(events, 1, |kernel| Arc::new(Counting(kernel)));
     let shader = slot.get_or_init(|| shader(&engine));
     run_batch(shader, None, 1, 7.0);
     assert!(lock(&text).as_ref().is_some_and(|text| text.contains("o0.z")), "{text:?}");

@@ -115,7 +115,9 @@ fn a_panic_is_a_result() {
 #[cfg(feature = "jit")]
 mod native {
     use super::*;
-    use crate::layout::{Bools, GeometryOffsets, Host, Offsets};
+    use crate::kernel::direct::{DirectCode, Vertex};
+    use crate::layout::{Bools, GeometryOffsets, Host, Image, Offsets};
+    use crate::state::{NoEmitter, Vertices, VerticesMut};
     use std::cell::Cell;
 
     /// More runs than a kernel deoptimises before it stops speculating.
@@ -276,7 +278,7 @@ mod native {
         let bytes = scale().c[0].map(f32::to_le_bytes);
         cells.iter().zip(bytes.as_flattened()).for_each(|(cell, byte)| cell.set(*byte));
         assert_eq!((hosted.layout(), own.layout()), (Some(&layout), None));
-        assert_eq!(own.run_on(&host, &mut crate::state::NoEmitter), Exit::End, "own code on a host's memory");
+        assert_eq!(own.run_on(&host, &mut NoEmitter), Exit::End, "own code on a host's memory");
         assert_eq!(own.run(&uniforms, &mut unit), Exit::End);
         assert_eq!(bits(&host.load().0), bits(&unit));
         for n in 0..6 {
@@ -301,12 +303,12 @@ mod native {
                 unit.v[1] = [n as f32; 4];
                 let mut outputs = [[0.0; 4]; 2];
                 let mut batch = Batch {
-                    inputs: crate::state::Vertices::packed(&inputs, 2, 1).expect("two registers"),
-                    outputs: crate::state::VerticesMut::packed(&mut outputs, 2, 1).expect("two registers"),
                     input_mask: if n % 2 == 0 { 3 } else { 1 },
-                    output_mask: 1,
                     preserve_unit,
-                    layout: VertexLayout::Aos,
+                    ..Batch::of(
+                        Vertices::packed(&inputs, 2, 1).expect("two registers"),
+                        VerticesMut::packed(&mut outputs, 2, 1).expect("two registers"),
+                    )
                 };
                 assert_eq!(shader.run_batch(&Uniforms::new(), &mut unit, &mut batch), Exit::End);
                 assert_eq!(outputs[0][0], if n % 2 == 0 { 101.0 } else { 1.0 + n as f32 }, "{n}, {preserve_unit}");
@@ -314,20 +316,8 @@ mod native {
         }
     }
 
-    /// Memory of a layout: a block for the unit, and one for the uniforms.
-    fn with_memory<T>(layout: &Layout, work: impl FnOnce(&Host<'_>) -> T) -> T {
-        let [unit_bytes, uniforms_bytes] =
-            [layout.offsets().unit_bytes, layout.offsets().uniforms_bytes].map(|bytes| bytes as usize);
-        let [unit, uniforms] = [unit_bytes, uniforms_bytes].map(|bytes| vec![Cell::new(0u128); bytes.div_ceil(16)]);
-        let [unit, uniforms] = [(&unit, unit_bytes), (&uniforms, uniforms_bytes)].map(|(cells, bytes)| {
-            // SAFETY: cells of other cells' bytes.
-            unsafe { std::slice::from_raw_parts(cells.as_ptr().cast::<Cell<u8>>(), bytes) }
-        });
-        work(&Host::new(layout, unit, uniforms).expect("aligned"))
-    }
-
-    fn with_own_memory<T>(work: impl FnOnce(&Host<'_>) -> T) -> T {
-        with_memory(&Layout::OWN, work)
+    fn with_memory<T>(layout: Layout, work: impl FnOnce(&Host<'_>) -> T) -> T {
+        Image::run(layout, &Uniforms::new(), &mut Unit::new(), &mut NoEmitter, |host, _| work(host))
     }
 
     #[test]
@@ -338,13 +328,13 @@ mod native {
         // SAFETY: the shader is held.
         let function = || unsafe { shader.direct_call().machine_code() }.expect("it emits nothing").function as usize;
         let speculating = function();
-        with_own_memory(|host| {
+        with_memory(Layout::OWN, |host| {
             for n in 0..RUNS * 3 / 2 {
                 let mut unit = Unit::new();
                 unit.v[0] = inputs(n);
                 host.store(&unit);
                 // Zero times infinity deoptimises.
-                assert_eq!(shader.run_on(host, &mut crate::state::NoEmitter), Exit::End);
+                assert_eq!(shader.run_on(host, &mut NoEmitter), Exit::End);
             }
         });
         assert_eq!(shader.stats().deoptimised, 4096);
@@ -356,16 +346,15 @@ mod native {
         for layout in [None, Some(Layout::OWN)] {
             let engine = Engine::new(Options { layout, ..Options::at_once() });
             let shader = engine.shader(&program(0, &[]), Entry::vertex(0));
-            with_own_memory(|host| {
+            with_memory(Layout::OWN, |host| {
                 for _ in 0..3000 {
                     let (inputs, mut outputs) = ([[1.0; 4]], [[0.0; 4]]);
                     let mut batch = Batch {
-                        inputs: crate::state::Vertices::packed(&inputs, 1, 1).expect("one register"),
-                        outputs: crate::state::VerticesMut::packed(&mut outputs, 1, 1).expect("one register"),
-                        input_mask: 1,
-                        output_mask: 1,
                         preserve_unit: true,
-                        layout: VertexLayout::Aos,
+                        ..Batch::of(
+                            Vertices::packed(&inputs, 1, 1).expect("one register"),
+                            VerticesMut::packed(&mut outputs, 1, 1).expect("one register"),
+                        )
                     };
                     let exit = match layout {
                         Some(_) => shader.run_batch_on(host, &mut batch),
@@ -374,7 +363,6 @@ mod native {
                     assert_eq!((exit.exit, outputs), (Exit::End, [[1.0; 4]]));
                 }
                 // On memory of its layout only.
-                use crate::kernel::direct::Vertex;
                 let on = |run: &dyn Fn(Vertex<'_>) -> Option<Exit>| {
                     let (inputs, mut outputs) = ([[1.0; 4]], [[0.0; 4]]);
                     let exit = run(Vertex { inputs: &inputs, outputs: &mut outputs, input_mask: 1, output_mask: 1 });
@@ -385,7 +373,7 @@ mod native {
                 let own = on(&|vertex| direct.run_outputs(&Uniforms::new(), &mut Unit::new(), vertex));
                 let hosted = on(&|vertex| direct.run_outputs_on(host, vertex));
                 assert_eq!((own, hosted), (layout.is_none(), layout.is_some()));
-                with_memory(&self::layout(), |other| {
+                with_memory(self::layout(), |other| {
                     assert!(!on(&|vertex| direct.run_outputs_on(other, vertex)));
                     assert_eq!(direct.run_on(other), None);
                 });
@@ -403,12 +391,11 @@ mod native {
             let (mut unit, mut outputs) = (Unit::new(), [[0.0; 4]]);
             unit.v[1] = [7.0; 4];
             let mut batch = Batch {
-                inputs: crate::state::Vertices::packed(&inputs, 2, 1).expect("two registers"),
-                outputs: crate::state::VerticesMut::packed(&mut outputs, 1, 1).expect("one register"),
-                input_mask: 1,
-                output_mask: 1,
                 preserve_unit,
-                layout: VertexLayout::Aos,
+                ..Batch::of(
+                    Vertices::packed(&inputs, 2, 1).expect("two registers"),
+                    VerticesMut::packed(&mut outputs, 1, 1).expect("one register"),
+                )
             };
             assert_eq!(shader.run_batch(&Uniforms::new(), &mut unit, &mut batch), Exit::End);
             assert_eq!((outputs, unit.v[1]), ([[7.0; 4]], [7.0; 4]));
@@ -417,7 +404,6 @@ mod native {
 
     #[test]
     fn a_vertex_has_the_registers_of_its_masks() {
-        use crate::kernel::direct::{DirectCode, Vertex};
         for (input_mask, output_mask, fits) in [(1, 3, true), (2, 3, false), (1, 4, false), (0x8000, 0, false)] {
             let run = || {
                 let (inputs, mut outputs) = ([[0.0; 4]], [[0.0; 4]; 2]);

@@ -19,14 +19,7 @@ fn copies(len: u32) -> Program {
 fn run_batch(shader: &Shader, count: usize) {
     let inputs: Vec<Registers> = (0..count).map(|n| [[n as f32; 4]; 16]).collect();
     let mut outputs = vec![[[0.0; 4]; 16]; count];
-    let mut batch = Batch {
-        inputs: (&inputs).into(),
-        outputs: (&mut outputs).into(),
-        input_mask: 1,
-        output_mask: 1,
-        preserve_unit: false,
-        layout: VertexLayout::Aos,
-    };
+    let mut batch = Batch::of(&inputs, &mut outputs);
     assert_eq!(shader.run_batch(&Uniforms::new(), &mut Unit::new(), &mut batch), Exit::End);
     assert!(outputs.iter().enumerate().all(|(n, o)| o[0] == [n as f32; 4]));
 }
@@ -89,7 +82,7 @@ fn lookups_compile_where_an_option_says_so() {
     assert!(bytes.iter().all(|&b| b == bytes[0]), "none is decoded for tier 0: {bytes:?}");
 }
 
-/// Runs allocate nothing that lasts, so a lookup or compilation has allocated it.
+/// Runs allocate nothing that lasts: the lookup or the compilation did.
 #[test]
 fn the_cache_counts_all_that_runs_of_a_shader_need() {
     let (program, entry, config) = (Arc::new(copies(9)), Entry::vertex(0), Config::default());
@@ -97,25 +90,26 @@ fn the_cache_counts_all_that_runs_of_a_shader_need() {
     let tier0 = Tier0::default().kernel_of_entry(&program, entry, &config).held_bytes();
     // Here native code is a kernel of the oracle.
     let (words, native) = (program.bytes(), oracle.max(program.bytes()));
-    let fails: [Arc<dyn NativeBackend>; 2] = [Arc::new(Native), Arc::new(Failing)];
+    let succeeds = || -> Option<Arc<dyn NativeBackend>> { Some(Arc::new(Native)) };
+    let fails = || -> Option<Arc<dyn NativeBackend>> { Some(Arc::new(Failing)) };
     let checked = |options: Options| Options { crosscheck: 1, ..options };
     let with = |backend| Options { backend, ..after_100_vertices() };
     for (case, (options, backend, at_lookup, compiled)) in [
-        (after_100_vertices(), Some(0), words + tier0, native + tier0),
-        (Options::at_once(), Some(0), native, native),
-        (after_100_vertices(), Some(1), words + tier0, words + tier0),
-        (Options::at_once(), Some(1), words + tier0, words + tier0),
+        (after_100_vertices(), succeeds(), words + tier0, native + tier0),
+        (Options::at_once(), succeeds(), native, native),
+        (after_100_vertices(), fails(), words + tier0, words + tier0),
+        (Options::at_once(), fails(), words + tier0, words + tier0),
         (with(BackendChoice::NoNative), None, words + tier0, words + tier0),
         (with(BackendChoice::Oracle), None, words + oracle, words + oracle),
-        (checked(after_100_vertices()), Some(0), words + tier0 + oracle, native + tier0 + oracle),
-        (checked(Options::at_once()), Some(0), native + oracle, native + oracle),
+        (checked(after_100_vertices()), succeeds(), words + tier0 + oracle, native + tier0 + oracle),
+        (checked(Options::at_once()), succeeds(), native + oracle, native + oracle),
     ]
     .into_iter()
     .enumerate()
     {
         let mut engine = Engine::new(Options { events: collecting().1, ..options });
-        if let Some(n) = backend {
-            engine.set_backend(fails[n].clone());
+        if let Some(backend) = backend {
+            engine.set_backend(backend);
         }
         let shader = engine.shader(&program, entry);
         let key = ShaderKey::new(&program, entry, config).bytes();
@@ -131,7 +125,7 @@ fn the_cache_counts_all_that_runs_of_a_shader_need() {
     }
 }
 
-/// A backend for which the system has memory for this many kernels more.
+/// A backend of a system that has memory for this number of kernels.
 struct Scarce(Arc<AtomicUsize>);
 impl NativeBackend for Scarce {}
 impl Backend for Scarce {

@@ -35,7 +35,7 @@ impl BatchLowering<'_, '_> {
     /// The index `value` from the address register `address`.
     pub(crate) fn index(&mut self, value: Value, address: Value) -> BatchValue {
         let address = self.scalar(address);
-        // Nothing else uses an index, so one that is live has a live use.
+        // Verified: only relative uniforms use an index, so one that is live has a range.
         let (least, most) = self.indices[&value];
         // The guard also excludes addresses outside -128..=127, which count as 0.
         let (least, below) = (u32::from(least), FLOAT_UNIFORMS as u32 - u32::from(most - least));

@@ -346,14 +346,7 @@ fn bailouts_are_counted_by_reason() {
         let kernel = jit.compile_native(&program, entry, &Config::default()).expect("small");
         let inputs: Vec<Registers> = (0..64).map(signs).collect();
         let mut outputs = inputs.clone();
-        let mut batch = Batch {
-            inputs: (&inputs).into(),
-            outputs: (&mut outputs).into(),
-            input_mask: 0xFFFF,
-            output_mask: 1,
-            preserve_unit: true,
-            layout: VertexLayout::Aos,
-        };
+        let mut batch = Batch { input_mask: u16::MAX, preserve_unit: true, ..Batch::of(&inputs, &mut outputs) };
         kernel.run_batch(&Uniforms::new(), &mut Unit::new(), &mut batch, &mut NoEmitter);
         let stats = kernel.stats();
         assert_eq!(stats.bailouts > 0, reason.is_some(), "{body}");
@@ -375,14 +368,7 @@ fn a_tail_that_bails_out_counts() {
         .collect();
     let run = |kernel: &dyn Kernel| {
         let mut outputs = inputs.clone();
-        let mut batch = Batch {
-            inputs: (&inputs).into(),
-            outputs: (&mut outputs).into(),
-            input_mask: 0xFFFF,
-            output_mask: 1,
-            preserve_unit: true,
-            layout: VertexLayout::Aos,
-        };
+        let mut batch = Batch { input_mask: u16::MAX, preserve_unit: true, ..Batch::of(&inputs, &mut outputs) };
         kernel.run_batch(&Uniforms::new(), &mut Unit::new(), &mut batch, &mut NoEmitter);
         outputs.iter().map(|o| o[0].map(f32::to_bits)).collect::<Vec<_>>()
     };
@@ -392,14 +378,7 @@ fn a_tail_that_bails_out_counts() {
     let (kernel, _) = kernels(&main(" mov r0, v1\n mul r0, v0, r0\n max o0, r0, v2"), &Config::default());
     let inputs: Vec<Registers> = inputs.into_iter().cycle().take(8).collect();
     let (stored, mut outputs) = (to_soa(&inputs), to_soa(&inputs));
-    let mut batch = Batch {
-        inputs: (&stored).into(),
-        outputs: (&mut outputs).into(),
-        input_mask: 0xFFFF,
-        output_mask: 1,
-        preserve_unit: false,
-        layout: VertexLayout::Soa,
-    };
+    let mut batch = Batch { input_mask: u16::MAX, layout: VertexLayout::Soa, ..Batch::of(&stored, &mut outputs) };
     kernel.run_batch(&Uniforms::new(), &mut Unit::new(), &mut batch, &mut NoEmitter);
     assert_eq!(kernel.groups(), (1, 1));
 }

@@ -135,14 +135,7 @@ fn a_program_without_end_in_a_full_memory_is_native() {
 /// Runs a batch of two groups.
 fn run_eight(kernel: &NativeKernel) {
     let (inputs, mut outputs) = ([[[0.5; 4]; 16]; 8], [[[0.0; 4]; 16]; 8]);
-    let mut batch = Batch {
-        inputs: (&inputs).into(),
-        outputs: (&mut outputs).into(),
-        input_mask: 1,
-        output_mask: 1,
-        preserve_unit: false,
-        layout: VertexLayout::Aos,
-    };
+    let mut batch = Batch::of(&inputs, &mut outputs);
     kernel.run_batch(&Uniforms::new(), &mut Unit::new(), &mut batch, &mut NoEmitter);
 }
 
@@ -220,7 +213,12 @@ fn held_bytes_count_all_code_that_may_follow() {
     assert!(emits < copies, "{emits}, {copies}");
     let long = held(" mov o0, v0", 1000);
     assert!(long >= copies + 4 * 1000, "the program's words count: {copies}, {long}");
-    // Outputs-only code; batch code, which is twice as large, and again with two groups.
+}
+
+/// Batch code is twice as large as code for one vertex, and again with two groups.
+#[test]
+fn held_bytes_count_pages_by_variant() {
+    const PAGE: usize = 4096;
     let held = |variant, interleave| {
         let jit = Jit::with(variant, Settings { interleave, ..Settings::default() }, Arc::new(Interp)).expect("native");
         let (program, entry) = program(".proc main\n mov o0, v0\n end\n.end");
@@ -228,5 +226,6 @@ fn held_bytes_count_all_code_that_may_follow() {
     };
     let single = held(Variant::Vec4, Interleave::Off);
     let batch = [Interleave::Off, Interleave::On].map(|interleave| held(Variant::Batch, interleave) - single);
+    // One for outputs-only code.
     assert_eq!(batch, [(1 + 2) * PAGE, (1 + 2 + 2) * PAGE]);
 }
