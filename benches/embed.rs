@@ -31,7 +31,7 @@ use picajit::internals::generator;
 use picajit::interp::Interp;
 use picajit::isa::{OPDESCS, Stage};
 use picajit::jit::{Jit, Variant};
-use picajit::kernel::{Backend, Config};
+use picajit::kernel::{Backend, Config, copy_registers};
 use picajit::program::{Entry, Program};
 use picajit::state::{
     Batch, EmitState, Emitter, NoEmitter, Registers, Uniforms, Unit, Vec4, VertexLayout, Vertices, VerticesMut,
@@ -124,6 +124,28 @@ impl<'a> Subject<'a> {
         let mut batches = Doors::default();
         let raw = batches.add("", Over::Nothing, self::raw(pairs.0, memory.own()));
         let c_raw = batches.add("", Over::Nothing, self::raw(pairs.1, memory.c()));
+        // A host without batches copies the same registers around its runs.
+        let (of, mut places) = (work.vertices().part(0..1), work.places());
+        let run = shader.clone();
+        batches.add("run", Over::Times(raw, 1), move || {
+            let unit = &mut *memory.unit.borrow_mut();
+            timed(VERTICES, || {
+                copy_registers(work.input_mask, black_box(of.registers()), &mut unit.v);
+                let exit = run.run(black_box(&memory.uniforms), unit);
+                copy_registers(work.output_mask, unit.outputs(), black_box(&mut places));
+                exit as i32
+            })
+        });
+        let mut places = work.places();
+        batches.add("C run", Over::Times(c_raw, 1), move || {
+            // SAFETY: all pointers are valid, and no other code uses the unit while the host copies.
+            timed(VERTICES, || unsafe {
+                copy_registers(work.input_mask, black_box(of.registers()), &mut (*c_unit.cast::<PjUnit>()).v);
+                let status = capi::pj_run(c, c_unit, black_box(c_uniforms), None, null_mut());
+                copy_registers(work.output_mask, &(*c_unit.cast::<PjUnit>()).o[0], black_box(&mut places));
+                status
+            })
+        });
         let kernel = jit.compile(&Arc::new(self.program.clone()), self.entry, &Config::default());
         let kernel = kernel.expect("a test compiles each");
         for (count, preserve_unit) in BATCHES.into_iter().flat_map(|n| [(n, false), (n, true)]) {
@@ -421,7 +443,8 @@ fn main() {
     );
     let mut batches = Table::new(
         "batches of 1, 2, 4, 64",
-        "1, 2, 4: over so many calls of the raw kernel. 64: over the kernel's own run_batch. kept: the unit is preserved.",
+        "1, 2, 4: over so many calls of the raw kernel. 64: over the kernel's own run_batch. kept: the unit is preserved. \
+         run: one run, around which the host copies the same registers.",
     );
     let mut geometry = Table::new(
         "geometry",

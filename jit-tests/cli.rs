@@ -472,6 +472,24 @@ fn machine_code_of_other_cpus_can_be_read_and_counted() {
     assert!(objects.iter().all(|o| o["bytes"].as_u64() > o["instructions"].as_u64()), "{json}");
 }
 
+#[test]
+fn the_bench_runs_on_the_oldest_cpu_too() {
+    let folder = Folder::new("bench-cpu");
+    folder.file("a.pica", ".proc main\nmul r0, v0, v0\nflr o0, r0\nend\n.end\n");
+    let engines = |cpu: &str| -> Vec<String> {
+        // A debug build warns.
+        let ended = folder.run(&format!("bench --json --seconds-per-shader 0 --cpu {cpu} a.pica"));
+        assert_eq!(ended.code, 0, "{}", ended.err);
+        let engine = |line: &str| serde_json::from_str::<Value>(line).unwrap()["engine"].as_str().unwrap().to_string();
+        ended.out.lines().map(engine).collect()
+    };
+    let host = engines("host");
+    assert!(host.iter().any(|name| name == "tier0"), "{host:?}");
+    assert_eq!(engines("baseline"), host);
+    assert!(folder.bad("bench --cpu mips a.pica").contains("host, baseline"));
+    assert!(folder.bad("bench --static --cpu baseline a.pica").contains("--static"));
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_is_reported() {

@@ -6,11 +6,11 @@
 
 use crate::count_instructions::tally;
 use crate::load::LoadError;
-use crate::measure::{self, BATCHES, Compiled, Engine, Speed, Stride, VERTICES, Workload, median};
+use crate::measure::{self, BATCHES, Compiled, Cpu, Engine, Speed, Stride, VERTICES, Workload, median};
 use crate::plot::{Group, Plot};
 use crate::report::{self, Progress};
 use crate::subject::{self, Subject};
-use crate::{Status, VerbResult, draws, generator};
+use crate::{Status, VerbResult, cpu, draws, generator};
 use picajit::diff::{NamedKernel, Work, compare};
 use picajit::isa::float24::Rounding;
 use picajit::isa::numeric::Precision;
@@ -70,6 +70,9 @@ pub struct Args {
     /// Measure whole draws instead, from guest memory to triangles, beside hand-written ones
     #[arg(long, conflicts_with_all = ["files", "seconds_per_shader", "whole_files", "plot", "only_count", "json"])]
     draws: bool,
+    /// Use the instructions of this machine's CPU, or of the least that native code supports
+    #[arg(long, default_value = "host", conflicts_with_all = ["only_count", "draws"], value_parser = cpu::parser())]
+    cpu: Cpu,
     /// Name native code for perf report in /tmp/perf-PID.map; compiles each shader once
     #[arg(long, conflicts_with_all = ["jitdump", "only_count"])]
     perf_map: bool,
@@ -92,8 +95,8 @@ impl Args {
 }
 
 /// The engines, registered with the profiler where possible; warns otherwise.
-fn engines(profiler: &Profiler) -> Vec<Engine> {
-    let (engines, missing) = measure::profiled(profiler);
+fn engines(cpu: Cpu, profiler: &Profiler) -> Vec<Engine> {
+    let (engines, missing) = measure::profiled(cpu, profiler);
     if let Some(reason) = missing {
         report::warning(format_args!("measuring interpreters only: {reason}"));
     }
@@ -149,7 +152,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     }
     let first = FirstRun::measure();
     let profiler = args.profiler();
-    let engines = engines(&profiler);
+    let engines = engines(args.cpu, &profiler);
     // A map can't express that other code has replaced some, so each shader is compiled once.
     let compiles = if profiler == Profiler::None { COMPILES } else { 0 };
     if cfg!(debug_assertions) {

@@ -6,9 +6,8 @@
 //! depends on seed, tier, formats and number of programs, not on threads.
 
 use crate::measure::{self, Cpu};
-use crate::regress_file;
 use crate::report::{self, Live};
-use crate::{Status, VerbResult};
+use crate::{Status, VerbResult, cpu, regress_file};
 use clap::builder::PossibleValuesParser;
 use clap::value_parser;
 use picajit::internals::fuzz::digest::digests;
@@ -26,10 +25,6 @@ use std::time::{Duration, Instant};
 const PROGRAMS: u64 = 10_000;
 /// Selects every tier or every number format.
 const ALL: &str = "all";
-/// Selects the CPU of this machine.
-const HOST: &str = "host";
-/// Selects the least CPU that native code supports.
-const BASELINE: &str = "baseline";
 /// Values of `--print`.
 const ENGINES: [&str; 4] = ["interp", "tier0", "unoptimised", "batch"];
 
@@ -58,8 +53,8 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     /// Target CPU of native code: this machine's, or the least that is supported
-    #[arg(long, default_value = HOST, value_parser = [HOST, BASELINE])]
-    cpu: String,
+    #[arg(long, default_value = "host", value_parser = cpu::parser())]
+    cpu: Cpu,
     /// Compare nothing; run this engine (interp, tier0, unoptimised or batch) and print a line with a hash
     /// of all results for each program and number format, to compare between machines
     #[arg(long, value_name = "ENGINE", value_parser = ENGINES, conflicts_with_all = ["json", "seconds"])]
@@ -90,8 +85,7 @@ impl Args {
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
-    let cpu = if args.cpu == BASELINE { Cpu::Baseline } else { Cpu::Host };
-    let (engines, missing) = measure::witnesses(cpu);
+    let (engines, missing) = measure::witnesses(args.cpu);
     if let Some(name) = &args.print {
         let engine = engines.iter().find(|e| e.name() == name);
         let engine = engine.ok_or_else(|| NoEngine { name: name.clone(), reason: missing })?;
@@ -251,7 +245,7 @@ mod tests {
 
     fn args(programs: u64, json: bool) -> Args {
         let (tier, precision) = (ALL.to_string(), ALL.to_string());
-        let (cpu, print) = (HOST.into(), None);
+        let (cpu, print) = (Cpu::Host, None);
         Args { programs: Some(programs), seconds: None, seed: 3, tier, precision, threads: Some(2), cpu, print, json }
     }
 

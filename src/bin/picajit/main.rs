@@ -10,6 +10,7 @@ mod bench;
 mod builtin;
 mod convert;
 mod count_instructions;
+mod cpu;
 mod diff;
 mod disasm;
 mod display;

@@ -66,7 +66,7 @@ pub enum Engine {
     Native(Arc<Jit>),
 }
 
-/// CPU features that native code may use.
+/// CPU features that native code and tier 0 may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cpu {
     /// All of this machine.
@@ -80,9 +80,9 @@ pub fn engines() -> (Vec<Engine>, Option<Unsupported>) {
     make(Cpu::Host, false, &Profiler::None)
 }
 
-/// The same, with a profiler.
-pub fn profiled(profiler: &Profiler) -> (Vec<Engine>, Option<Unsupported>) {
-    make(Cpu::Host, false, profiler)
+/// The same for `cpu`, with a profiler.
+pub fn profiled(cpu: Cpu, profiler: &Profiler) -> (Vec<Engine>, Option<Unsupported>) {
+    make(cpu, false, profiler)
 }
 
 /// Engines that share as little as possible, with native code for `cpu`. The slower one also uses
