@@ -8,6 +8,7 @@ use crate::layout::{Bools, HostEmitter, Layout};
 use crate::state::{EmittedVertex, Emitter, Registers, Vec4};
 use std::any::Any;
 use std::mem::offset_of;
+use std::ptr::null_mut;
 
 /// Vertices of a group: the lanes of a SIMD register in batch code.
 pub(crate) const GROUP: usize = 4;
@@ -133,7 +134,7 @@ pub(crate) enum Receiver {
     Host(*mut dyn HostEmitter),
 }
 
-/// The frame of batch code. The code writes `done`.
+/// The frame of batch code. The code writes `done`, and the cursors of emission.
 #[derive(Clone, Copy)]
 #[repr(C, align(16))]
 pub(crate) struct BatchFrame {
@@ -156,7 +157,30 @@ pub(crate) struct BatchFrame {
     pub(crate) written: *mut u32,
     /// The same of the start of the last group.
     pub(crate) last_written: *mut u32,
+    pub(crate) emission: BatchEmission,
 }
+
+/// Where batch code of a program that emits stores vertices. Each EMIT of a group stores a vertex of
+/// each invocation, one after another.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct BatchEmission {
+    /// The next record. The code advances it.
+    pub(crate) cursor: *mut EmittedVertex,
+    /// The end of the records. A group that finds no room bails out.
+    pub(crate) end: *mut EmittedVertex,
+    /// For each group that is done the cursor at its end. The code advances this too.
+    pub(crate) group_ends: *mut *mut EmittedVertex,
+}
+
+impl BatchEmission {
+    /// Of code that does not emit.
+    pub(crate) const NONE: BatchEmission =
+        BatchEmission { cursor: null_mut(), end: null_mut(), group_ends: null_mut() };
+}
+
+/// Most groups of one call of batch code that emits.
+pub(crate) const MAX_EMITTING_GROUPS: usize = 16;
 
 /// Most masks of written components that batch code may have.
 pub(crate) const MAX_WRITTEN_MASKS: usize = 16;
@@ -180,6 +204,9 @@ pub(crate) const BATCH_LAST_WRITTEN: i32 = offset_of!(BatchFrame, last_written) 
 pub(crate) const BATCH_INPUT_STRIDE: i32 = offset_of!(BatchFrame, input_stride) as i32;
 pub(crate) const BATCH_OUTPUT_STRIDE: i32 = offset_of!(BatchFrame, output_stride) as i32;
 pub(crate) const BATCH_OUTPUT_MASK: i32 = offset_of!(BatchFrame, output_mask) as i32;
+pub(crate) const BATCH_CURSOR: i32 = offset_of!(BatchFrame, emission.cursor) as i32;
+pub(crate) const BATCH_RECORDS_END: i32 = offset_of!(BatchFrame, emission.end) as i32;
+pub(crate) const BATCH_GROUP_ENDS: i32 = offset_of!(BatchFrame, emission.group_ends) as i32;
 
 /// Offset of the vector of ones in the frame.
 pub(crate) const FRAME_ONES: i32 = (offset_of!(Frame, constants) + offset_of!(FrameConstants, ones)) as i32;

@@ -6,12 +6,16 @@
 #![allow(unsafe_code)]
 
 use super::code_memory::InstalledCode;
-use crate::jit::abi::{self, BatchFrame, Frame, FrameConstants, Function, GROUP, OutputsFrame, WRITTEN_WORDS};
+use crate::jit::abi::{
+    self, BatchEmission, BatchFrame, Frame, FrameConstants, Function, GROUP, MAX_EMITTING_GROUPS, OutputsFrame,
+    WRITTEN_WORDS,
+};
 use crate::kernel::direct::{DirectFunctions, Masks};
 use crate::kernel::run_memory::RunMemory;
 use crate::layout::{Layout, Offsets};
-use crate::state::{Batch, Exit, Vec4};
+use crate::state::{Batch, EmittedVertex, Exit, Vec4};
 use std::ops::Range;
+use std::ptr::null_mut;
 
 static UNCHECKED: FrameConstants = FrameConstants::new(false);
 static CHECKED: FrameConstants = FrameConstants::new(true);
@@ -153,6 +157,49 @@ impl Code {
         written: &mut [u32],
         bailed_out: impl FnOnce(u32),
     ) -> usize {
+        assert!(!self.needs.emits, "there is no place for vertices");
+        let mut emission = BatchEmission::NONE;
+        self.run_groups(memory, batch, vertices, output_mask, written, &mut emission, bailed_out)
+    }
+
+    /// Runs invocations of a batch as [`Code::run_batch`] does, on code that emits. It writes nothing
+    /// but records, from the first on. Returns how many ran, and the ends of their groups: numbers of
+    /// records. A group that finds the records full bails out.
+    pub(crate) fn run_emitting_batch<'e>(
+        &self,
+        memory: &mut RunMemory<'_>,
+        batch: &mut Batch<'_>,
+        invocations: Range<usize>,
+        records: &mut [EmittedVertex],
+        ends: &'e mut [usize; MAX_EMITTING_GROUPS],
+        bailed_out: impl FnOnce(u32),
+    ) -> (&'e [usize], bool) {
+        assert!(self.needs.emits && invocations.len() <= MAX_EMITTING_GROUPS * GROUP);
+        assert!(records.len().is_multiple_of(GROUP));
+        let Range { start, end } = records.as_mut_ptr_range();
+        let mut pointers = [null_mut::<EmittedVertex>(); MAX_EMITTING_GROUPS];
+        let mut emission = BatchEmission { cursor: start, end, group_ends: pointers.as_mut_ptr() };
+        let done = self.run_groups(memory, batch, invocations, 0, &mut [], &mut emission, bailed_out);
+        let full = emission.cursor == end;
+        let groups = done / GROUP;
+        for (end, pointer) in ends.iter_mut().zip(&pointers[..groups]) {
+            *end = (pointer.addr() - start.addr()) / size_of::<EmittedVertex>();
+        }
+        (&ends[..groups], full)
+    }
+
+    #[allow(clippy::too_many_arguments)] // the parts of one frame
+    #[inline(always)]
+    fn run_groups(
+        &self,
+        memory: &mut RunMemory<'_>,
+        batch: &mut Batch<'_>,
+        vertices: Range<usize>,
+        output_mask: u16,
+        written: &mut [u32],
+        emission: &mut BatchEmission,
+        bailed_out: impl FnOnce(u32),
+    ) -> usize {
         let count = vertices.len();
         let masks = self.needs.written_masks;
         assert!(masks == 0 || written.len() >= WRITTEN_WORDS && count <= abi::written_mask_stride(masks));
@@ -173,6 +220,7 @@ impl Code {
             output_mask: output_mask.into(),
             written: written.as_mut_ptr(),
             last_written: written.as_mut_ptr().wrapping_add(count - GROUP),
+            emission: *emission,
         };
         let frame: *mut BatchFrame = &mut frame;
         let at = Pointers { inputs: inputs.start, ..self.pointers(memory) };
@@ -183,10 +231,15 @@ impl Code {
         // after the frame's last one, which is whole. Of each vertex the code reads no register
         // from `needs.inputs` on and writes those of the mask, which are within the strides. Written
         // masks advance in step with the vertices, a word for each. All masks of the vertices of one
-        // call are within the memory for them, which was checked.
+        // call are within the memory for them, which was checked. Code that emits writes records of
+        // whole groups from the cursor on, none after their end, and an end for each group; the
+        // caller's memory has room for as many.
         let code = unsafe { self.call(&at, frame.cast()) };
         // SAFETY: the frame is this function's own local; compiled code is done with it.
-        let done = unsafe { (*frame).done };
+        let done = unsafe {
+            *emission = (*frame).emission;
+            (*frame).done
+        };
         // Most batches run to the end, and a division is slow.
         if done == inputs.end {
             return count;

@@ -96,7 +96,11 @@ impl Frame {
                 unsafe {
                     let vertices = slice::from_raw_parts(self.start, count);
                     match receiver {
-                        Receiver::Own(slots, emitter) => fill_slots(vertices, &mut *slots, &mut *emitter),
+                        Receiver::Own(slots, emitter) => {
+                            let mut filler = SlotFiller::new(&mut *slots, &mut *emitter);
+                            vertices.iter().for_each(|vertex| filler.send(vertex));
+                            filler.finish();
+                        }
                         Receiver::Host(emitter) => (*emitter).emit_all(vertices),
                     }
                 }
@@ -105,23 +109,39 @@ impl Frame {
     }
 }
 
-/// Passes vertices and their triangles to `emitter`, as [`EmitState::emit`] does for each. A slot
-/// receives its last vertex only.
+/// Vertices -> an emitter and the unit's slots, as [`EmitState::emit`] does for each. A slot
+/// receives its last vertex only, at the end.
 ///
 /// [`EmitState::emit`]: crate::state::EmitState::emit
-fn fill_slots(vertices: &[EmittedVertex], slots: &mut [Registers; 4], emitter: &mut dyn Emitter) {
-    let mut last: [Option<&Registers>; 4] = [None; 4];
-    for vertex in vertices {
+pub(super) struct SlotFiller<'v, 'm> {
+    last: [Option<&'v Registers>; 4],
+    slots: &'m mut [Registers; 4],
+    emitter: &'m mut dyn Emitter,
+}
+
+impl<'v, 'm> SlotFiller<'v, 'm> {
+    pub(super) fn new(slots: &'m mut [Registers; 4], emitter: &'m mut dyn Emitter) -> SlotFiller<'v, 'm> {
+        SlotFiller { last: [None; 4], slots, emitter }
+    }
+
+    /// The next vertex, and its triangle.
+    #[inline]
+    pub(super) fn send(&mut self, vertex: &'v EmittedVertex) {
         let how = vertex.how();
-        emitter.vertex(&vertex.outputs, how);
-        last[usize::from(how.vertex)] = Some(&vertex.outputs);
+        self.emitter.vertex(&vertex.outputs, how);
+        self.last[usize::from(how.vertex)] = Some(&vertex.outputs);
         if how.primitive {
-            emitter.triangle([0, 1, 2].map(|n| last[n].unwrap_or(&slots[n])), how.winding);
+            let slot = |n: usize| self.last[n].unwrap_or(&self.slots[n]);
+            self.emitter.triangle([slot(0), slot(1), slot(2)], how.winding);
         }
     }
-    for (slot, last) in slots.iter_mut().zip(last) {
-        if let Some(outputs) = last {
-            *slot = *outputs;
+
+    /// Fills the slots.
+    pub(super) fn finish(self) {
+        for (slot, last) in self.slots.iter_mut().zip(self.last) {
+            if let Some(outputs) = last {
+                *slot = *outputs;
+            }
         }
     }
 }

@@ -6,13 +6,13 @@
 use super::call::Code;
 use super::last_writers::{LastWriters, WrittenMasks};
 use crate::background::{Heat, Lazy, Priority, Queue};
-use crate::jit::abi::GROUP;
+use crate::jit::abi::{GROUP, MAX_EMITTING_GROUPS};
 use crate::jit::batch::bailout::BailoutCounts;
-use crate::jit::batch::policy::{BatchPlan, BatchVariant, KeptOutput, NoBatchCode};
+use crate::jit::batch::policy::{BatchPlan, BatchVariant, EmittedOutputs, KeptOutput, NoBatchCode};
 use crate::kernel::cancel::CancelFlag;
 use crate::kernel::run_memory::RunMemory;
 use crate::kernel::{Kernel, Unsupported};
-use crate::state::{Batch, VertexLayout};
+use crate::state::{Batch, EmittedVertex, VertexLayout};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -41,6 +41,8 @@ pub(crate) struct BatchCode {
     written_masks: usize,
     /// The outputs among them.
     kept_outputs: Vec<KeptOutput>,
+    /// Of a program that emits: what its EMITs store.
+    pub(crate) emission: Option<EmittedOutputs>,
     pub(crate) bailouts: BailoutCounts,
     /// Vertices that run between two looks at `cancel`, in whole pairs of groups.
     chunk: usize,
@@ -64,6 +66,7 @@ impl BatchCode {
             always_ends: plan.always_ends,
             written_masks: plan.written_masks.len(),
             kept_outputs: plan.kept_outputs.clone(),
+            emission: plan.emission.as_ref().map(|emission| emission.outputs),
             bailouts: BailoutCounts::default(),
             chunk: (CHUNK_INSTRUCTIONS / instructions).clamp(pair, MAX_CHUNK) / pair * pair,
             cancel: cancel.clone(),
@@ -126,6 +129,19 @@ impl BatchCode {
                 done
             })
         })
+    }
+
+    /// [`Code::run_emitting_batch`].
+    pub(super) fn run_emitting<'e>(
+        &self,
+        memory: &mut RunMemory<'_>,
+        batch: &mut Batch<'_>,
+        invocations: Range<usize>,
+        records: &mut [EmittedVertex],
+        ends: &'e mut [usize; MAX_EMITTING_GROUPS],
+    ) -> (&'e [usize], bool) {
+        let bailed_out = |code| self.bailouts.count(code);
+        self.code.run_emitting_batch(memory, batch, invocations, records, ends, bailed_out)
     }
 
     /// Runs vertices in chunks of at most `size`, up to a bailout or until the engine is cancelled.
