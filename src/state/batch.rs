@@ -75,6 +75,13 @@ impl BatchExit {
         self.exit = self.exit.and_then(exit);
     }
 
+    /// Counts the vertices of the next part of the batch. Whether the one after them runs.
+    #[cfg(feature = "jit")]
+    pub(crate) fn append(&mut self, part: BatchExit) -> bool {
+        self.count_group(part.exit, part.ran);
+        self.goes_on()
+    }
+
     /// Ends the batch between two vertices.
     #[cold]
     pub(crate) fn cancel(&mut self) {

@@ -4,6 +4,7 @@
 //! It does not know how code is compiled; a [`Recompiler`] does.
 
 use super::call::Code;
+use super::emitting_batch::EmissionFacts;
 use super::last_writers::{LastWriters, WrittenMasks};
 use crate::background::{Heat, Lazy, Priority, Queue};
 use crate::jit::abi::GROUP;
@@ -32,7 +33,7 @@ pub(crate) trait Recompiler: Send + Sync {
 
 /// Batch code of one variant.
 pub(crate) struct BatchCode {
-    code: Code,
+    pub(super) code: Code,
     /// Output registers that it writes; the others are as the unit has them.
     pub(crate) writes: u16,
     /// Whether every run reaches an END.
@@ -41,6 +42,8 @@ pub(crate) struct BatchCode {
     written_masks: usize,
     /// The outputs among them.
     kept_outputs: Vec<KeptOutput>,
+    /// Of a program that emits.
+    pub(super) emission: Option<EmissionFacts>,
     pub(crate) bailouts: BailoutCounts,
     /// Vertices that run between two looks at `cancel`, in whole pairs of groups.
     chunk: usize,
@@ -64,6 +67,7 @@ impl BatchCode {
             always_ends: plan.always_ends,
             written_masks: plan.written_masks.len(),
             kept_outputs: plan.kept_outputs.clone(),
+            emission: plan.emission.as_ref().map(EmissionFacts::new),
             bailouts: BailoutCounts::default(),
             chunk: (CHUNK_INSTRUCTIONS / instructions).clamp(pair, MAX_CHUNK) / pair * pair,
             cancel: cancel.clone(),
