@@ -6,16 +6,16 @@
 //! and so do any two invocations.
 
 use super::kernel::{BatchRun, NativeKernel};
-use super::lazy_code::BatchCode;
+use super::lazy_code::{BatchCode, EmissionFacts};
 use crate::ir::analysis::{Components, XYZW, components};
 use crate::isa::REGS;
 use crate::jit::abi::GROUP;
 use crate::jit::batch::bailout::BailoutReason;
-use crate::jit::batch::policy::{Emission, EmittedOutputs};
+use crate::jit::batch::policy::EmittedOutputs;
 use crate::kernel::run_memory::RunMemory;
 use crate::state::{Batch, BatchExit, EmitState, EmittedVertex, Exit, NoEmitter, Registers, VertexLayout};
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 /// Smaller batches run in order: a batch prepares records, and runs two invocations again.
 const MIN_INVOCATIONS: usize = 16;
@@ -26,20 +26,6 @@ const RECORDS: usize = 64;
 const MAX_RECORDS: usize = 1024;
 /// Most invocations of a call: a program may emit nothing.
 const MAX_INVOCATIONS: usize = 256;
-
-/// What a batch needs to know of code that emits.
-pub(super) struct EmissionFacts {
-    outputs: EmittedOutputs,
-    /// The EMITs of an invocation in the batch before; at first those in the program.
-    emits: AtomicUsize,
-}
-
-impl EmissionFacts {
-    pub(super) fn new(emission: &Emission) -> EmissionFacts {
-        let emits = emission.parameters.iter().map(Vec::len).sum();
-        EmissionFacts { outputs: emission.outputs, emits: AtomicUsize::new(emits) }
-    }
-}
 
 impl NativeKernel {
     /// A batch of a program that emits, on memory of the layout that the code was compiled for.

@@ -4,17 +4,17 @@
 //! It does not know how code is compiled; a [`Recompiler`] does.
 
 use super::call::Code;
-use super::emitting_batch::EmissionFacts;
 use super::last_writers::{LastWriters, WrittenMasks};
 use crate::background::{Heat, Lazy, Priority, Queue};
 use crate::jit::abi::GROUP;
 use crate::jit::batch::bailout::BailoutCounts;
-use crate::jit::batch::policy::{BatchPlan, BatchVariant, KeptOutput, NoBatchCode};
+use crate::jit::batch::policy::{BatchPlan, BatchVariant, Emission, EmittedOutputs, KeptOutput, NoBatchCode};
 use crate::kernel::cancel::CancelFlag;
 use crate::kernel::run_memory::RunMemory;
 use crate::kernel::{Kernel, Unsupported};
 use crate::state::{Batch, VertexLayout};
 use std::ops::Range;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 
 /// Compiles more code of the function that a kernel's first code is of.
@@ -48,6 +48,20 @@ pub(crate) struct BatchCode {
     /// Vertices that run between two looks at `cancel`, in whole pairs of groups.
     chunk: usize,
     cancel: CancelFlag,
+}
+
+/// What a batch needs to know of code that emits.
+pub(super) struct EmissionFacts {
+    pub(super) outputs: EmittedOutputs,
+    /// The EMITs of an invocation in the batch before; at first those in the program.
+    pub(super) emits: AtomicUsize,
+}
+
+impl EmissionFacts {
+    fn new(emission: &Emission) -> EmissionFacts {
+        let emits = emission.parameters.iter().map(Vec::len).sum();
+        EmissionFacts { outputs: emission.outputs, emits: AtomicUsize::new(emits) }
+    }
 }
 
 /// Most vertices of a chunk: enough to amortise what a call prepares.
