@@ -78,6 +78,7 @@ mod draw;
 mod fetch;
 mod geometry;
 mod inputs;
+mod invocations;
 mod limits;
 mod output_mapping;
 mod program_cache;

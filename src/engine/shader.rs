@@ -11,7 +11,7 @@ use crate::fp_mode::DefaultMode;
 use crate::kernel::direct::Vertex;
 use crate::kernel::{KernelStats, Unsupported, copy_registers};
 use crate::layout::{Host, HostEmitter, Layout};
-use crate::state::{Batch, BatchExit, Emitter, Exit, NoEmitter, Uniforms, Unit};
+use crate::state::{Batch, BatchExit, Emitter, Exit, NoEmitter, Uniforms, Unit, VertexLayout, Vertices, VerticesMut};
 use std::sync::Arc;
 
 /// One entry of a program, ready to run. Cheap to clone. Any number of threads may run it at once,
@@ -88,10 +88,43 @@ impl Shader {
 
     #[inline(never)]
     fn run_batch_by_kernel(&self, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>) -> BatchExit {
+        self.run_emitting_batch(uniforms, unit, batch, &mut NoEmitter)
+    }
+
+    /// Runs a geometry invocation for each vertex of `inputs`, whose registers in `input_mask` it
+    /// takes, all with the same uniforms, and sends their triangles to `emitter` in order. The result
+    /// is as if they ran in order on `unit` ([`Shader::run_geometry`]). Native code runs
+    /// [independent](Shader::analysis) invocations in groups.
+    pub fn run_geometry_batch(
+        &self,
+        uniforms: &Uniforms,
+        unit: &mut Unit,
+        inputs: Vertices<'_>,
+        input_mask: u16,
+        emitter: &mut dyn Emitter,
+    ) -> BatchExit {
+        let mut batch = Batch {
+            inputs,
+            outputs: VerticesMut::none(inputs.len()),
+            input_mask,
+            output_mask: 0,
+            preserve_unit: false,
+            layout: VertexLayout::Aos,
+        };
+        self.run_emitting_batch(uniforms, unit, &mut batch, emitter)
+    }
+
+    fn run_emitting_batch(
+        &self,
+        uniforms: &Uniforms,
+        unit: &mut Unit,
+        batch: &mut Batch<'_>,
+        emitter: &mut dyn Emitter,
+    ) -> BatchExit {
         if let Some(crosscheck) = self.0.crosscheck() {
             crosscheck.check_batch(&self.0.pair(), uniforms, unit, batch);
         }
-        let exit = self.0.kernel(batch.len()).run_batch(uniforms, unit, batch, &mut NoEmitter);
+        let exit = self.0.kernel(batch.len()).run_batch(uniforms, unit, batch, emitter);
         if batch.len() == 1 {
             self.0.republish();
         }

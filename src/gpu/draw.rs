@@ -9,6 +9,7 @@ use super::buffers::Buffers;
 use super::cache::{Lookup, VertexCache};
 use super::configuration::DrawConfiguration;
 use super::geometry::{Geometry, GeometryContext, GeometryInput, GeometryMode};
+use super::invocations::Invocations;
 use super::limits::Budget;
 use super::rows::VertexRows;
 use super::{Attributes, Gpu, Sink, State};
@@ -106,6 +107,7 @@ pub(super) struct Scratch {
     outputs: Vec<Registers>,
     order: Vec<StreamItem>,
     ids: Vec<u32>,
+    pub(super) invocations: Invocations,
     pub(super) rows: VertexRows,
     pub(super) whole: Buffers,
 }
@@ -365,7 +367,7 @@ impl<'a> ActiveDraw<'a> {
                 self.drop_stream(ended.finished());
             }
         }
-        let Scratch { pending, outputs, order, ids, rows, .. } = &mut *self.scratch;
+        let Scratch { pending, outputs, order, ids, invocations, rows, .. } = &mut *self.scratch;
         let State { registers, geometry, geometry_input: input, assembly, .. } = &mut *self.state;
         let ran = SLOTS..SLOTS + std::mem::take(pending);
         self.report.vertices += ran.len() as u64;
@@ -387,7 +389,7 @@ impl<'a> ActiveDraw<'a> {
                 let (report, sink) = (&mut self.report, &mut *self.sink);
                 let engine = self.engine;
                 let mut context =
-                    GeometryContext { engine, registers, memory: geometry, input, assembly, report, sink };
+                    GeometryContext { engine, registers, memory: geometry, input, invocations, assembly, report, sink };
                 for item in order.drain(..) {
                     match item {
                         StreamItem::Vertex(position) => {
@@ -399,6 +401,7 @@ impl<'a> ActiveDraw<'a> {
                         break;
                     }
                 }
+                unit.flush(&mut context);
             }
         }
     }

@@ -8,13 +8,14 @@
 //! vertices come from, nor which engine runs the program.
 
 use super::assembly::{Assembly, Topology};
+use super::invocations::Invocations;
 use super::output_mapping::OutputMapping;
 use super::registers::{GSH, GSH_MISC0, GSH_MISC1, RegisterFile, offset};
 use super::upload::ShaderState;
 use super::{Attributes, Report, Sink};
 use crate::engine::{Engine, Shader};
 use crate::isa::{REGS, Stage};
-use crate::state::{Emitter, Exit, Registers, Vec4};
+use crate::state::{BatchExit, Emitter, Exit, Registers, Vec4};
 
 /// How vertices become the input of a geometry program. 3dbrew documents two constants; the fields
 /// are those that libctru writes and Azahar reads.
@@ -86,6 +87,8 @@ pub(super) struct GeometryContext<'a> {
     pub(super) registers: &'a mut RegisterFile,
     pub(super) memory: &'a mut ShaderState,
     pub(super) input: &'a mut GeometryInput,
+    /// Runs that are due. [`Geometry::flush`] empties it.
+    pub(super) invocations: &'a mut Invocations,
     pub(super) assembly: &'a mut Assembly,
     pub(super) report: &'a mut Report,
     pub(super) sink: &'a mut dyn Sink,
@@ -114,7 +117,24 @@ impl Geometry {
         }
     }
 
+    /// Takes vertices, up to one at which the draw ends: the registers that `mask` selects.
+    pub(super) fn vertices<'v>(
+        &self,
+        mask: u16,
+        vertices: impl Iterator<Item = &'v [Vec4]>,
+        context: &mut GeometryContext<'_>,
+    ) {
+        for outputs in vertices {
+            self.vertex(mask, outputs, context);
+            if context.report.geometry_ended() {
+                break;
+            }
+        }
+        self.flush(context);
+    }
+
     /// Takes a vertex, unless the engine is cancelled: the registers of `outputs` that `mask` selects.
+    /// Its runs may be due until [`Geometry::flush`].
     pub(super) fn vertex(&self, mask: u16, outputs: &[Vec4], context: &mut GeometryContext<'_>) {
         if context.engine.is_cancelled() {
             context.report.note_geometry(Exit::Cancelled);
@@ -169,15 +189,47 @@ impl Geometry {
         context.input.count = n as u8 + 1;
         if n + 1 == self.attributes {
             context.input.count = 0;
-            for (&register, vector) in self.permutation.iter().zip(&context.input.vectors[..self.attributes]) {
-                context.memory.unit.v[usize::from(register)] = *vector;
+            context.invocations.push(&context.input.vectors[..self.attributes]);
+            // The first run sets b15, which the others read.
+            if context.invocations.is_full() || context.memory.uniforms.b & B15 == 0 {
+                self.flush(context);
             }
-            self.run(context);
         }
     }
 
+    /// Runs the invocations that are due.
+    pub(super) fn flush(&self, context: &mut GeometryContext<'_>) {
+        let due = context.invocations.len();
+        if due == 0 {
+            return;
+        }
+        let mut invocations = std::mem::take(context.invocations);
+        let (inputs, mask) = invocations.inputs(&self.permutation[..self.attributes]);
+        let ran = self.run_with(context, |ShaderState { uniforms, unit, .. }, emitter| {
+            self.shader.run_geometry_batch(uniforms, unit, inputs, mask, emitter)
+        });
+        if let Some(last) = ran.checked_sub(1).filter(|_| ran < due) {
+            // The draw ends there; the vectors are those of the last run.
+            context.input.count = 0;
+            context.input.vectors[..self.attributes].copy_from_slice(invocations.vectors(last, self.attributes));
+        }
+        invocations.clear();
+        *context.invocations = invocations;
+    }
+
     fn run(&self, context: &mut GeometryContext<'_>) {
-        let ShaderState { uniforms, unit, .. } = &mut *context.memory;
+        self.run_with(context, |ShaderState { uniforms, unit, .. }, emitter| BatchExit {
+            exit: self.shader.run_geometry(uniforms, unit, emitter),
+            ran: 1,
+        });
+    }
+
+    /// Runs invocations. Returns how many ran.
+    fn run_with(
+        &self,
+        context: &mut GeometryContext<'_>,
+        run: impl FnOnce(&mut ShaderState, &mut AssemblyEmitter<'_>) -> BatchExit,
+    ) -> usize {
         let mut emitter = AssemblyEmitter {
             mapping: &self.mapping,
             topology: self.topology,
@@ -185,13 +237,17 @@ impl Geometry {
             triangles: &mut context.report.triangles,
             sink: context.sink,
         };
-        let exit = self.shader.run_geometry(uniforms, unit, &mut emitter);
-        context.report.geometry_runs += 1;
+        let BatchExit { exit, ran } = run(context.memory, &mut emitter);
+        context.report.geometry_runs += ran as u64;
         context.report.note_geometry(exit);
+        if ran == 0 {
+            return 0;
+        }
         // As hardware does after each run. The register and the uniform are the same bits, so a
         // write of the upper byte can clear it.
-        uniforms.b |= B15;
+        context.memory.uniforms.b |= B15;
         context.registers.set_bits(GSH + offset::BOOLUNIFORM, u32::from(B15));
+        ran
     }
 }
 

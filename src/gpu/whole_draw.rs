@@ -165,7 +165,7 @@ impl<'a> WholeDraw<'a> {
     /// Draws the vertices of the range in order.
     fn arrays(&mut self, count: usize) {
         let DrawConfiguration { fetch: plan, mapping, plan: outputs_plan, topology } = self.configuration;
-        let Scratch { whole: Buffers { inputs, outputs, sequence, .. }, rows, .. } = &mut *self.scratch;
+        let Scratch { whole: Buffers { inputs, outputs, sequence, .. }, rows, invocations, .. } = &mut *self.scratch;
         let State { registers, vertex, geometry, geometry_input: input, assembly, fixed, .. } = &mut *self.state;
         let base = fetch::base(registers);
         let fetch = Fetch::new(plan, base, &fixed.defaults, self.memory, self.range);
@@ -214,13 +214,9 @@ impl<'a> WholeDraw<'a> {
             if let Some(unit) = &self.geometry {
                 let (engine, report, sink) = (self.engine, &mut self.report, &mut *self.sink);
                 let mut context =
-                    GeometryContext { engine, registers, memory: geometry, input, assembly, report, sink };
-                for outputs in outputs[..n * self.output_stride].chunks_exact(self.output_stride) {
-                    unit.vertex(self.output_mask, outputs, &mut context);
-                    if context.report.geometry_ended() {
-                        break;
-                    }
-                }
+                    GeometryContext { engine, registers, memory: geometry, input, invocations, assembly, report, sink };
+                let vertices = outputs[..n * self.output_stride].chunks_exact(self.output_stride);
+                unit.vertices(self.output_mask, vertices, &mut context);
                 if self.report.ended() {
                     break;
                 }
@@ -246,7 +242,7 @@ impl<'a> WholeDraw<'a> {
     /// was cancelled meanwhile.
     fn elements(&mut self, indices: &Indices<'_>, [least, greatest]: [u32; 2]) -> bool {
         let DrawConfiguration { fetch: plan, mapping, plan: outputs_plan, topology } = self.configuration;
-        let Scratch { whole: Buffers { inputs, outputs, ids, list, .. }, rows, .. } = &mut *self.scratch;
+        let Scratch { whole: Buffers { inputs, outputs, ids, list, .. }, rows, invocations, .. } = &mut *self.scratch;
         let State { registers, vertex, geometry, geometry_input: input, assembly, fixed, .. } = &mut *self.state;
         let base = fetch::base(registers);
         let fetch = Fetch::new(plan, base, &fixed.defaults, self.memory, self.range);
@@ -309,15 +305,18 @@ impl<'a> WholeDraw<'a> {
             match &self.geometry {
                 Some(unit) => {
                     let (engine, report, sink) = (self.engine, &mut self.report, &mut *self.sink);
-                    let mut context =
-                        GeometryContext { engine, registers, memory: geometry, input, assembly, report, sink };
-                    for &id in &*ids {
-                        let outputs = &outputs[id as usize * output_stride..][..output_stride];
-                        unit.vertex(self.output_mask, outputs, &mut context);
-                        if context.report.geometry_ended() {
-                            break;
-                        }
-                    }
+                    let mut context = GeometryContext {
+                        engine,
+                        registers,
+                        memory: geometry,
+                        input,
+                        invocations,
+                        assembly,
+                        report,
+                        sink,
+                    };
+                    let vertices = ids.iter().map(|&id| &outputs[id as usize * output_stride..][..output_stride]);
+                    unit.vertices(self.output_mask, vertices, &mut context);
                     if self.report.geometry_ended() {
                         break;
                     }

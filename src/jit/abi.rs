@@ -3,11 +3,13 @@
 //!
 //! Every displacement of a register comes from a [`Layout`].
 
+use crate::isa::Setemit;
 pub(crate) use crate::kernel::direct::{FrameConstants, Function, OutputsFrame, exit};
 use crate::layout::{Bools, HostEmitter, Layout};
 use crate::state::{EmittedVertex, Emitter, Registers, Vec4};
 use std::any::Any;
 use std::mem::offset_of;
+use std::ptr::null_mut;
 
 /// Vertices of a group: the lanes of a SIMD register in batch code.
 pub(crate) const GROUP: usize = 4;
@@ -133,7 +135,7 @@ pub(crate) enum Receiver {
     Host(*mut dyn HostEmitter),
 }
 
-/// The frame of batch code. The code writes `done`.
+/// The frame of batch code. The code writes `done`, and the cursors of emission.
 #[derive(Clone, Copy)]
 #[repr(C, align(16))]
 pub(crate) struct BatchFrame {
@@ -156,6 +158,36 @@ pub(crate) struct BatchFrame {
     pub(crate) written: *mut u32,
     /// The same of the start of the last group.
     pub(crate) last_written: *mut u32,
+    pub(crate) emission: BatchEmission,
+}
+
+/// Where batch code of a program that emits stores vertices: those of an invocation one after
+/// another, then those of the next. Every invocation has as many.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct BatchEmission {
+    /// The next record of the group's first invocation. The code advances it.
+    pub(crate) cursor: *mut EmittedVertex,
+    /// The end of that invocation's records. A group that emits more or fewer bails out. The code
+    /// advances this too, from group to group.
+    pub(crate) limit: *mut EmittedVertex,
+    /// Bytes of the records of an invocation.
+    pub(crate) stride: usize,
+}
+
+impl BatchEmission {
+    /// Of code that does not emit.
+    pub(crate) const NONE: BatchEmission = BatchEmission { cursor: null_mut(), limit: null_mut(), stride: 0 };
+}
+
+/// The parameters of an EMIT as a record has them.
+pub(crate) fn parameter_bytes(parameters: Setemit) -> [u8; 16] {
+    let Setemit { vertex, primitive, winding } = parameters;
+    let mut bytes = [0; 16];
+    for (word, value) in bytes.chunks_exact_mut(4).zip([u32::from(vertex), primitive.into(), winding.into()]) {
+        word.copy_from_slice(&value.to_le_bytes());
+    }
+    bytes
 }
 
 /// Most masks of written components that batch code may have.
@@ -180,6 +212,9 @@ pub(crate) const BATCH_LAST_WRITTEN: i32 = offset_of!(BatchFrame, last_written) 
 pub(crate) const BATCH_INPUT_STRIDE: i32 = offset_of!(BatchFrame, input_stride) as i32;
 pub(crate) const BATCH_OUTPUT_STRIDE: i32 = offset_of!(BatchFrame, output_stride) as i32;
 pub(crate) const BATCH_OUTPUT_MASK: i32 = offset_of!(BatchFrame, output_mask) as i32;
+pub(crate) const BATCH_CURSOR: i32 = offset_of!(BatchFrame, emission.cursor) as i32;
+pub(crate) const BATCH_RECORDS_LIMIT: i32 = offset_of!(BatchFrame, emission.limit) as i32;
+pub(crate) const BATCH_RECORDS_STRIDE: i32 = offset_of!(BatchFrame, emission.stride) as i32;
 
 /// Offset of the vector of ones in the frame.
 pub(crate) const FRAME_ONES: i32 = (offset_of!(Frame, constants) + offset_of!(FrameConstants, ones)) as i32;

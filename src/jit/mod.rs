@@ -175,6 +175,7 @@ impl Jit {
             thresholds,
             reads: source.func.inputs_read(),
             has_outputs_code: self.generator.has_outputs_code(&source.func),
+            has_emission: source.func.has_emission(),
             layout: config.layout,
             queue: self.host.queue.clone(),
             timings,
@@ -221,22 +222,20 @@ impl Source {
         let (start, mut scratch) = (Instant::now(), Scratch::new(&self.jit.host.cancel));
         generator.vertex_clif(func, products, stores, &self.config, &mut scratch);
         timings.lower = start.elapsed();
-        self.install(&mut scratch, profile::kind(generator.variant, products, stores), 1, 0, timings)
+        let inputs = inputs_end(&self.func);
+        let needs = Needs { emits: self.func.emits(), inputs, step: 1, written_masks: 0, layout: self.config.layout };
+        self.install(&mut scratch, profile::kind(generator.variant, products, stores), needs, timings)
     }
 
-    /// Installs the function in `scratch`, `kind` in profiles, whose vertices come in multiples of
-    /// `step`, with this many written masks.
+    /// Installs the function in `scratch`, `kind` in profiles.
     fn install(
         &self,
         scratch: &mut Scratch,
         kind: &str,
-        step: usize,
-        written_masks: usize,
+        needs: Needs,
         timings: &mut Timings,
     ) -> Result<Code, Unsupported> {
         let Jit { generator, profile, .. } = &*self.jit;
-        let inputs = (u16::BITS - self.func.inputs_read().leading_zeros()) as usize;
-        let needs = Needs { emits: self.func.emits(), inputs, step, written_masks, layout: self.config.layout };
         let code = install(&generator.isa, &mut scratch.context, self.jit.code_memory(), needs, timings)?;
         if let Some(profile) = profile.get() {
             let Source { program, entry, config, .. } = self;
@@ -248,6 +247,11 @@ impl Source {
         }
         Ok(code)
     }
+}
+
+/// The number of input registers, from `v0` on, up to the last that is read.
+fn inputs_end(func: &Func) -> usize {
+    (u16::BITS - func.inputs_read().leading_zeros()) as usize
 }
 
 impl Recompiler for Source {
@@ -266,13 +270,22 @@ impl Recompiler for Source {
     }
 
     fn batch_code(&self, variant: BatchVariant) -> Result<BatchCode, NoBatchCode> {
+        if variant.interleaved && self.func.has_emission() {
+            return Err(NoBatchCode::Dependent(analysis::Dependence::Emits));
+        }
         let mut plan = BatchPlan::new(&self.func, variant.layout, self.config.precision)?;
-        plan.counts_bailouts = self.jit.generator.settings.count_bailouts;
+        plan.returns_reason |= self.jit.generator.settings.count_bailouts;
         batch::estimate::check_size(&plan, variant.interleaved)?;
         let mut scratch = Scratch::new(&self.jit.host.cancel);
         self.jit.generator.batch_clif(&plan, variant, &self.config, &mut scratch);
-        let masks = plan.written_masks.len();
-        let code = self.install(&mut scratch, variant.name(), variant.step(), masks, &mut Timings::default());
+        let needs = Needs {
+            emits: plan.emission.is_some(),
+            inputs: inputs_end(&self.func),
+            step: variant.step(),
+            written_masks: plan.written_masks.len(),
+            layout: self.config.layout,
+        };
+        let code = self.install(&mut scratch, variant.name(), needs, &mut Timings::default());
         // Vertices would run in order from then on, and no test would notice.
         if cfg!(debug_assertions)
             && let Err(failed @ Unsupported::Codegen { .. }) = &code

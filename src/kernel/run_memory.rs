@@ -3,9 +3,9 @@
 #[cfg(feature = "jit")]
 use crate::kernel::{Kernel, with_host_copies};
 use crate::layout::{File, Host, HostEmitter};
-#[cfg(feature = "jit")]
-use crate::state::Exit;
 use crate::state::{EmitState, Emitter, Uniforms, Unit, Vec4, copy_registers};
+#[cfg(feature = "jit")]
+use crate::state::{EmittedVertex, Exit, Registers};
 use std::cell::Cell;
 
 /// Registers and uniforms, for one run or one batch.
@@ -200,6 +200,33 @@ impl RunMemory<'_> {
                 emitter.emit(&host.outputs(), host.emit_state());
                 host.toggle_bank();
             }
+        }
+    }
+
+    /// The outputs in both banks, the current bank's first.
+    #[cfg(feature = "jit")]
+    pub(crate) fn banks(&self) -> [Registers; 2] {
+        match self {
+            RunMemory::Own { unit, .. } => {
+                let [first, second] = unit.o;
+                if unit.bank & 1 == 0 { [first, second] } else { [second, first] }
+            }
+            RunMemory::Host { host, .. } => {
+                let current = host.outputs();
+                host.toggle_bank();
+                let other = host.outputs();
+                host.toggle_bank();
+                [current, other]
+            }
+        }
+    }
+
+    /// The vertices of several EMITs, in order.
+    #[cfg(feature = "jit")]
+    pub(crate) fn send(&mut self, vertices: &[EmittedVertex]) {
+        match self {
+            RunMemory::Own { unit, emitter, .. } => emitter.emit_all(vertices, &mut unit.slots),
+            RunMemory::Host { emitter, .. } => emitter.emit_all(vertices),
         }
     }
 

@@ -75,6 +75,13 @@ impl BatchExit {
         self.exit = self.exit.and_then(exit);
     }
 
+    /// Counts the vertices of the next part of the batch. Whether the one after them runs.
+    #[cfg(feature = "jit")]
+    pub(crate) fn append(&mut self, part: BatchExit) -> bool {
+        self.count_group(part.exit, part.ran);
+        self.goes_on()
+    }
+
     /// Ends the batch between two vertices.
     #[cold]
     pub(crate) fn cancel(&mut self) {
@@ -285,6 +292,11 @@ impl<'a> Vertices<'a> {
 }
 
 impl<'a> VerticesMut<'a> {
+    /// For a batch that wants no outputs: vertices without registers.
+    pub(crate) fn none(count: usize) -> VerticesMut<'a> {
+        Strided { registers: &mut [], stride: 0, count }
+    }
+
     /// See [`Vertices::packed`].
     #[inline]
     pub fn packed(registers: &'a mut [Vec4], stride: usize, count: usize) -> Option<VerticesMut<'a>> {

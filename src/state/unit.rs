@@ -1,5 +1,6 @@
 //! A shader unit's registers, and the emitter that receives its triangles.
 
+use super::EmittedVertex;
 use crate::isa::{REGS, Setemit};
 
 /// A four-component vector, x first.
@@ -115,6 +116,27 @@ pub trait Emitter {
     /// A panic here propagates to the caller that runs the shader; the unit's registers are then
     /// unspecified.
     fn triangle(&mut self, vertices: [&Registers; 3], winding: bool);
+
+    /// The vertices of several `EMIT`s, in order: what [`EmitState::emit`] does for each of them. One
+    /// call for an emitter behind a pointer; the default calls the methods above.
+    fn emit_all(&mut self, vertices: &[EmittedVertex], slots: &mut [Registers; 4]) {
+        let mut last: [Option<&Registers>; 4] = [None; 4];
+        for vertex in vertices {
+            let how = vertex.how();
+            self.vertex(&vertex.outputs, how);
+            last[usize::from(how.vertex)] = Some(&vertex.outputs);
+            if how.primitive {
+                let slot = |n: usize| last[n].unwrap_or(&slots[n]);
+                self.triangle([slot(0), slot(1), slot(2)], how.winding);
+            }
+        }
+        // A slot receives its last vertex only.
+        for (slot, last) in slots.iter_mut().zip(last) {
+            if let Some(outputs) = last {
+                *slot = *outputs;
+            }
+        }
+    }
 }
 
 /// An emitter that discards: for vertex programs, and for callers without use for triangles.

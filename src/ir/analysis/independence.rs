@@ -31,6 +31,10 @@ use std::fmt;
 pub enum Dependence {
     /// The program emits, and the host sees the order.
     Emits,
+    /// Invocations emit, and may take different paths around it.
+    EmitsOnPaths,
+    /// An EMIT may use the parameters of an earlier invocation's SETEMIT.
+    CarriedParameters,
     /// No run reaches an END, so nothing is proved.
     NeverEnds,
     /// A run depends on a carried register: a component that an earlier run left.
@@ -41,6 +45,8 @@ impl fmt::Display for Dependence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Dependence::Emits => f.write_str("it emits"),
+            Dependence::EmitsOnPaths => f.write_str("it emits on some paths"),
+            Dependence::CarriedParameters => f.write_str("EMIT may use an earlier vertex's SETEMIT"),
             Dependence::NeverEnds => f.write_str("no run reaches an END"),
             Dependence::Carried(mem, c) => write!(f, "{} may hold a value of an earlier vertex", Component(mem, c)),
         }
@@ -84,7 +90,7 @@ impl Independence {
 /// Where a component of a value comes from: a lattice with `Unknown` on top and `New` at the
 /// bottom.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Origin {
+pub(super) enum Origin {
     /// No definition seen yet.
     Unknown,
     /// The initial contents of this register.
@@ -160,7 +166,7 @@ pub fn prove(func: &Func) -> Result<Independence, Dependence> {
 impl Func {
     /// The new values among these stores, as components of nodes that are neither parameters nor
     /// merges: stored components whose origin is the register itself, on any path, are omitted.
-    fn new_values(
+    pub(super) fn new_values(
         &self,
         exit_stores: Vec<(Mem, Value, Components)>,
         origins: &[[Origin; 4]],
@@ -188,7 +194,7 @@ impl Func {
     }
 
     /// For each value and component its origin.
-    fn origins(&self) -> Vec<[Origin; 4]> {
+    pub(super) fn origins(&self) -> Vec<[Origin; 4]> {
         let mut origins = vec![[Origin::Unknown; 4]; self.nodes.len()];
         for (id, node) in self.nodes.iter().enumerate() {
             origins[id] = match *node {

@@ -7,10 +7,12 @@
 //! | `nan_taint` | which values may be NaN only because a product was computed without the 0 * infinity rule? | the same |
 //! | `kept` | which components do some vertices write and others keep, and on which paths? | one pass over the parameters that they reach |
 //! | `independence` | may the vertices of a batch run in any order? | the above |
+//! | `emission` | may the invocations of a batch run in any order, if their vertices are sent in order? | the above |
 //!
 //! Results are indexed by value number, and each is an upper bound: no execution reads a component
 //! that is not live; a value that is not divergent is equal for all vertices.
 
+mod emission;
 mod independence;
 mod kept;
 mod liveness;
@@ -22,6 +24,7 @@ mod tests;
 
 use super::{Block, Func, Inst, Mem, Node, ScalarUse, Type, Use, Value};
 use crate::isa::{DotOp, VectorOp};
+pub use emission::{IndependentInvocations, prove_invocations};
 pub use independence::{Dependence, Independence, OutputStore, prove};
 pub use kept::KeptComponents;
 pub use nan_taint::{multiplies, swallows_nan};

@@ -5,6 +5,15 @@ use crate::ir::{Func, Node, Terminator, Type, Value};
 use crate::isa::flow::Exit;
 use std::collections::BTreeSet;
 
+/// Where the paths of two vertices may differ; by block.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct DivergentPaths {
+    /// Whether they may enter the block by different edges.
+    pub(super) joins: Vec<bool>,
+    /// Whether one may execute the block and the other not.
+    pub(super) optional: Vec<bool>,
+}
+
 impl Func {
     /// For each value whether it is divergent. Data divergence (an operand is) counts for every
     /// type; control divergence (a block parameter that merges different values after a divergent
@@ -47,31 +56,37 @@ impl Func {
     /// edges. Unlike [`Func::is_divergent`], which describes one group, it counts control
     /// divergence for every type.
     pub(super) fn divergent_joins(&self) -> Vec<bool> {
+        self.divergent_paths().joins
+    }
+
+    /// Where the paths of two vertices of a batch that reach an END may differ.
+    pub(super) fn divergent_paths(&self) -> DivergentPaths {
         let mut predecessors = vec![0; self.blocks.len()];
         self.blocks.iter().flat_map(|block| block.term.edges()).for_each(|edge| predecessors[edge.to] += 1);
-        let mut joins = vec![false; self.blocks.len()];
+        let none = vec![false; self.blocks.len()];
+        let mut paths = DivergentPaths { joins: none.clone(), optional: none };
         loop {
             let mut merging = vec![false; self.nodes.len()];
-            for (block, _) in self.blocks.iter().zip(&joins).filter(|(_, joins)| **joins) {
+            for (block, _) in self.blocks.iter().zip(&paths.joins).filter(|(_, joins)| **joins) {
                 block.params.iter().for_each(|param| merging[param.0 as usize] = true);
             }
             let divergent = self.dependent_on_inputs(&merging);
-            let mut found = joins.clone();
+            let mut found = paths.clone();
             for (from, block) in self.blocks.iter().enumerate() {
                 if is_divergent_branch(&block.term, &divergent) {
-                    self.joins_after(from, &predecessors, &mut found);
+                    self.paths_after(from, &predecessors, &mut found);
                 }
             }
-            if found == joins {
-                return joins;
+            if found == paths {
+                return paths;
             }
-            joins = found;
+            paths = found;
         }
     }
 
-    /// Adds the blocks up to the join of the branch at the end of block `from` that have several
-    /// predecessors, and that join. All blocks, if the branch is part of a loop.
-    fn joins_after(&self, from: usize, predecessors: &[usize], joins: &mut [bool]) {
+    /// Adds the blocks up to the join of the branch at the end of block `from`, and the join. All
+    /// blocks, if the branch is part of a loop.
+    fn paths_after(&self, from: usize, predecessors: &[usize], paths: &mut DivergentPaths) {
         let ends = |to: &usize| !matches!(self.blocks[*to].term, Terminator::Exit(exit) if exit != Exit::End);
         let next = |block: usize| self.blocks[block].term.edges().map(|edge| edge.to).filter(ends);
         let mut last = from;
@@ -79,14 +94,16 @@ impl Func {
         // Blocks are in reverse postorder: all paths pass a block that is alone in the worklist.
         while let Some(block) = worklist.pop_first() {
             if block <= last {
-                joins.fill(true);
+                paths.joins.fill(true);
+                paths.optional.fill(true);
                 return;
             }
             last = block;
-            joins[block] |= predecessors[block] > 1;
+            paths.joins[block] |= predecessors[block] > 1;
             if worklist.is_empty() {
                 return;
             }
+            paths.optional[block] = true;
             worklist.extend(next(block));
         }
     }

@@ -1,5 +1,5 @@
-//! Why a group bails out, for tests: with [`Settings::count_bailouts`], batch code returns the
-//! reason of its bailout.
+//! Why a group bails out: batch code returns the reason of its bailout, with
+//! [`Settings::count_bailouts`] for tests, and where the program emits.
 //!
 //! [`Settings::count_bailouts`]: crate::jit::Settings::count_bailouts
 
@@ -23,10 +23,19 @@ pub(crate) enum BailoutReason {
     DivergentBranch,
     /// The run does not reach an END.
     OtherExit,
+    /// More EMITs than the invocation has records.
+    MoreEmits,
+    /// Fewer of them.
+    FewerEmits,
 }
 
 impl BailoutReason {
-    const NAMES: [&'static str; 8] = [
+    /// What code returns.
+    pub(crate) fn code(self) -> u32 {
+        self as u32 + 1
+    }
+
+    const NAMES: [&'static str; 10] = [
         "a guard before a goto",
         "a guard before a branch",
         "a guard before a join",
@@ -35,6 +44,8 @@ impl BailoutReason {
         "a divergent index",
         "a divergent branch",
         "another exit than END",
+        "more EMITs than before",
+        "fewer EMITs than before",
     ];
 }
 
@@ -60,8 +71,8 @@ impl BailoutCounts {
 impl BatchLowering<'_, '_> {
     /// The arguments of a jump to the block of bailouts.
     pub(super) fn bailout_arguments(&mut self, reason: BailoutReason) -> Vec<BlockArg> {
-        match self.plan.counts_bailouts {
-            true => vec![self.b.ins().iconst(types::I32, reason as i64 + 1).into()],
+        match self.plan.returns_reason {
+            true => vec![self.b.ins().iconst(types::I32, i64::from(reason.code())).into()],
             false => Vec::new(),
         }
     }
@@ -81,7 +92,7 @@ impl BatchLowering<'_, '_> {
         let done = self.b.append_block_param(self.exit, pointer);
         let mut arguments = vec![self.inputs.group_start.into()];
         let mut code = None;
-        if self.plan.counts_bailouts {
+        if self.plan.returns_reason {
             arguments.push(self.b.append_block_param(self.bailout, types::I32).into());
             code = Some(self.b.append_block_param(self.exit, types::I32));
         }

@@ -112,8 +112,8 @@ fn uses(func: &Func, plan: &BatchPlan) -> Vec<[u8; 4]> {
                     }
                 }
                 // A guard and two shuffles.
-                Inst::Store(Mem::Out { n, .. }, value) if !plan.is_aos_output(n, value) => {
-                    components(plan.written[usize::from(n)]).for_each(|c| add(value, c, 3));
+                Inst::Store(Mem::Out { n, .. }, value) => {
+                    components(plan.stored_components(n, value)).for_each(|c| add(value, c, 3));
                 }
                 Inst::Store(..) | Inst::Emit | Inst::Setemit(_) => {}
             }

@@ -7,12 +7,14 @@
 //!
 //! The function computes the common case: products are speculative, branches are uniform or
 //! [predicated](predicate), and runs end. Any other group bails out: the function returns before it
-//! stores anything of that group and reports how many vertices are done. It stores outputs only.
+//! stores anything of that group and reports how many vertices are done. It stores outputs only,
+//! or [vertices that it emits](emission).
 //! [Unrolling](unroll) may interleave two groups. It must not know what runs after a bailout.
 
 mod aos_cost;
 mod aos_outputs;
 pub(super) mod bailout;
+mod emission;
 pub(super) mod estimate;
 mod fold_loads;
 mod hoist;
@@ -292,15 +294,22 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
             self.b.switch_to_block(self.blocks[id]);
             self.loaded.clone_from(&self.shared_inputs);
             self.start_block();
-            let mut stores = Vec::new();
+            let (mut stores, mut emitted) = (Vec::new(), Vec::new());
+            let parameters = self.plan.emission.as_ref().map(|emission| &*emission.parameters[id]).unwrap_or_default();
+            let mut parameters = parameters.iter();
             for &(pc, inst) in &block.insts {
                 self.b.set_srcloc(SourceLoc::new(u32::from(pc)));
                 match inst {
                     Inst::Def(value) => self.define_live(value),
+                    Inst::Store(Mem::Out { n, .. }, value) if self.plan.emission.is_some() => emitted.push((n, value)),
                     Inst::Store(Mem::Out { n, .. }, value) if block.term == Terminator::Exit(Exit::End) => {
                         stores.push((pc, n, value));
                     }
-                    // The last vertex of a batch runs alone and leaves all other registers.
+                    Inst::Emit => {
+                        let parameters = *parameters.next().expect("each EMIT has some");
+                        self.emit(parameters, &std::mem::take(&mut emitted));
+                    }
+                    // The last vertices of a batch run alone and leave all other registers.
                     _ => {}
                 }
             }
@@ -398,6 +407,9 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
             self.b.switch_to_block(go_on);
         }
         self.store_written_masks();
+        if plan.emission.is_some() {
+            self.end_emission();
+        }
         let inputs = self.inputs.next(&mut self.b);
         let outputs = self.outputs.next(&mut self.b);
         let written = self.written.as_ref().map(|written| written.next(&mut self.b)).unwrap_or_default();
@@ -406,7 +418,7 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
         let more = self.b.ins().icmp(IntCC::UnsignedLessThan, inputs[0], end);
         let next: Vec<BlockArg> = inputs.iter().chain(&outputs).chain(&written).map(|&v| v.into()).collect();
         let mut done = vec![inputs[0].into()];
-        if self.plan.counts_bailouts {
+        if self.plan.returns_reason {
             done.push(self.b.ins().iconst(types::I32, Exit::End as i64).into());
         }
         self.b.ins().brif(more, self.header, &next, self.exit, &done);

@@ -7,8 +7,11 @@
 
 use super::aos_cost;
 use super::latency::GroupCost;
-use crate::ir::analysis::{Components, Dependence, Independence, XYZW, prove};
+use crate::ir::analysis::{
+    Components, Dependence, Independence, IndependentInvocations, XYZW, prove, prove_invocations,
+};
 use crate::ir::{Func, Mem, Value};
+use crate::isa::Setemit;
 use crate::isa::numeric::Precision;
 use crate::jit::abi::{GROUP, MAX_WRITTEN_MASKS};
 use crate::jit::settings::{Interleave, Settings};
@@ -129,8 +132,27 @@ pub(crate) struct BatchPlan {
     pub(crate) written: [Components; 16],
     /// Whether every run reaches an END.
     pub(crate) always_ends: bool,
-    /// Whether code returns the reason of its bailout, for tests.
-    pub(crate) counts_bailouts: bool,
+    /// Whether code returns the reason of its bailout: for tests, and where a function emits.
+    pub(crate) returns_reason: bool,
+    /// Of a function that emits.
+    pub(crate) emission: Option<Emission>,
+}
+
+/// What batch code of a function that emits needs to know.
+pub(crate) struct Emission {
+    /// For each block the parameters of its EMITs, in order.
+    pub(crate) parameters: Vec<Vec<Setemit>>,
+    pub(crate) outputs: EmittedOutputs,
+}
+
+/// What the EMITs of batch code store.
+#[derive(Clone, Copy)]
+pub(crate) struct EmittedOutputs {
+    /// Output registers that code stores; the others are the unit's.
+    pub(crate) stored: u16,
+    /// For each output register the components that a run may change, in either bank. Code takes the
+    /// others of a stored register from the current bank.
+    pub(crate) changed: [Components; 16],
 }
 
 /// A component of an output that some vertices write and others keep.
@@ -153,7 +175,35 @@ impl BatchPlan {
         if func.nodes.len() > MAX_NODES {
             return Err(NoBatchCode::TooLarge);
         }
-        BatchPlan::of(func.clone(), layout, prove(func).map_err(NoBatchCode::Dependent)?)
+        if !func.has_emission() {
+            return BatchPlan::of(func.clone(), layout, prove(func).map_err(NoBatchCode::Dependent)?);
+        }
+        match layout {
+            VertexLayout::Aos => {
+                Ok(BatchPlan::of_emitting(func.clone(), prove_invocations(func).map_err(NoBatchCode::Dependent)?))
+            }
+            VertexLayout::Soa => Err(NoBatchCode::Dependent(Dependence::Emits)),
+        }
+    }
+
+    /// The plan for a function that emits. Its code stores emitted vertices only.
+    fn of_emitting(func: Func, proof: IndependentInvocations) -> BatchPlan {
+        let IndependentInvocations { divergent, parameters, changed, emitted, always_ends } = proof;
+        BatchPlan {
+            live: func.live_from(emitted),
+            divergent,
+            aos: vec![false; func.nodes.len()],
+            written: [0; 16],
+            written_masks: Vec::new(),
+            kept_outputs: Vec::new(),
+            always_ends,
+            returns_reason: true,
+            emission: Some(Emission {
+                parameters,
+                outputs: EmittedOutputs { stored: func.outputs_written(), changed },
+            }),
+            func,
+        }
     }
 
     fn of(mut func: Func, layout: VertexLayout, proof: Independence) -> Result<BatchPlan, NoBatchCode> {
@@ -185,8 +235,28 @@ impl BatchPlan {
         let soa = outputs.iter().filter(|store| store.components != XYZW || !aos[store.value.0 as usize]);
         let masks = written_masks.iter().map(|&mask| (mask, 1));
         let live = func.live_from(soa.map(|store| (store.value, store.components)).chain(masks).collect());
-        let counts_bailouts = false;
-        Ok(BatchPlan { func, written_masks, kept_outputs, live, divergent, aos, written, always_ends, counts_bailouts })
+        let returns_reason = false;
+        Ok(BatchPlan {
+            func,
+            written_masks,
+            kept_outputs,
+            live,
+            divergent,
+            aos,
+            written,
+            always_ends,
+            returns_reason,
+            emission: None,
+        })
+    }
+
+    /// The components of a value that code stores as output register `n` in SoA form.
+    pub(crate) fn stored_components(&self, n: u8, value: Value) -> Components {
+        match self.emission {
+            Some(_) => XYZW,
+            None if self.is_aos_output(n, value) => 0,
+            None => self.written[usize::from(n)],
+        }
     }
 
     /// Whether output register `n`, if it holds `value` when a run ends, is computed in AoS form.
@@ -204,6 +274,8 @@ impl BatchPlan {
 /// Whether large batches of `func` run two interleaved groups.
 pub(crate) fn interleaves(interleave: Interleave, func: &Func) -> bool {
     match interleave {
+        // The buffer of emitted vertices has one cursor.
+        _ if func.has_emission() => false,
         Interleave::Auto => interleaving_pays(func),
         Interleave::Off => false,
         Interleave::On => true,
@@ -238,9 +310,9 @@ impl Thresholds {
     /// Those of `func`.
     pub(crate) fn new(func: &Func, settings: &Settings) -> Thresholds {
         let interleaved = match settings.interleave {
+            other if !interleaves(other, func) => usize::MAX,
             Interleave::On => GROUP,
-            other if interleaves(other, func) => MIN_INTERLEAVED,
-            _ => usize::MAX,
+            _ => MIN_INTERLEAVED,
         };
         Thresholds { groups: GROUP, interleaved, compile_after: settings.batch_threshold }
     }

@@ -6,11 +6,13 @@
 #![allow(unsafe_code)]
 
 use super::code_memory::InstalledCode;
-use crate::jit::abi::{self, BatchFrame, Frame, FrameConstants, Function, GROUP, OutputsFrame, WRITTEN_WORDS};
+use crate::jit::abi::{
+    self, BatchEmission, BatchFrame, Frame, FrameConstants, Function, GROUP, OutputsFrame, WRITTEN_WORDS,
+};
 use crate::kernel::direct::{DirectFunctions, Masks};
 use crate::kernel::run_memory::RunMemory;
 use crate::layout::{Layout, Offsets};
-use crate::state::{Batch, Exit, Vec4};
+use crate::state::{Batch, EmittedVertex, Exit, Vec4};
 use std::ops::Range;
 
 static UNCHECKED: FrameConstants = FrameConstants::new(false);
@@ -153,6 +155,49 @@ impl Code {
         written: &mut [u32],
         bailed_out: impl FnOnce(u32),
     ) -> usize {
+        assert!(!self.needs.emits, "there is no place for vertices");
+        let mut emission = BatchEmission::NONE;
+        self.run_groups(memory, batch, vertices, output_mask, written, &mut emission, bailed_out)
+    }
+
+    /// Runs invocations of a batch as [`Code::run_batch`] does, on code that emits, and returns as it
+    /// does. It writes nothing but records: `emits` for each invocation, in order. A group with
+    /// another number of EMITs bails out.
+    pub(crate) fn run_emitting_batch(
+        &self,
+        memory: &mut RunMemory<'_>,
+        batch: &mut Batch<'_>,
+        invocations: Range<usize>,
+        records: &mut [EmittedVertex],
+        emits: usize,
+        bailed_out: impl FnOnce(u32, usize),
+    ) -> usize {
+        assert!(self.needs.emits && invocations.len().is_multiple_of(GROUP));
+        assert!(invocations.len().checked_mul(emits).is_some_and(|all| all <= records.len()));
+        let start = records.as_mut_ptr();
+        let stride = emits * size_of::<EmittedVertex>();
+        let mut emission = BatchEmission { cursor: start, limit: start.wrapping_byte_add(stride), stride };
+        let mut reason = None;
+        let done = self.run_groups(memory, batch, invocations, 0, &mut [], &mut emission, |code| reason = Some(code));
+        if let Some(reason) = reason {
+            let emitted = (emission.cursor.addr() - start.addr()) / size_of::<EmittedVertex>() - done * emits;
+            bailed_out(reason, emitted);
+        }
+        done
+    }
+
+    #[allow(clippy::too_many_arguments)] // the parts of one frame
+    #[inline(always)]
+    fn run_groups(
+        &self,
+        memory: &mut RunMemory<'_>,
+        batch: &mut Batch<'_>,
+        vertices: Range<usize>,
+        output_mask: u16,
+        written: &mut [u32],
+        emission: &mut BatchEmission,
+        bailed_out: impl FnOnce(u32),
+    ) -> usize {
         let count = vertices.len();
         let masks = self.needs.written_masks;
         assert!(masks == 0 || written.len() >= WRITTEN_WORDS && count <= abi::written_mask_stride(masks));
@@ -173,6 +218,7 @@ impl Code {
             output_mask: output_mask.into(),
             written: written.as_mut_ptr(),
             last_written: written.as_mut_ptr().wrapping_add(count - GROUP),
+            emission: *emission,
         };
         let frame: *mut BatchFrame = &mut frame;
         let at = Pointers { inputs: inputs.start, ..self.pointers(memory) };
@@ -183,10 +229,15 @@ impl Code {
         // after the frame's last one, which is whole. Of each vertex the code reads no register
         // from `needs.inputs` on and writes those of the mask, which are within the strides. Written
         // masks advance in step with the vertices, a word for each. All masks of the vertices of one
-        // call are within the memory for them, which was checked.
+        // call are within the memory for them, which was checked. Code that emits writes a record of
+        // each invocation at the cursor, which is below the limit, and multiples of the stride after
+        // it; the caller's memory has records of that stride for each of these vertices.
         let code = unsafe { self.call(&at, frame.cast()) };
         // SAFETY: the frame is this function's own local; compiled code is done with it.
-        let done = unsafe { (*frame).done };
+        let done = unsafe {
+            *emission = (*frame).emission;
+            (*frame).done
+        };
         // Most batches run to the end, and a division is slow.
         if done == inputs.end {
             return count;

@@ -10,7 +10,7 @@ use super::call::{Code, Pointers};
 use crate::jit::abi::{self, Frame, FrameConstants, Receiver};
 use crate::kernel::run_memory::RunMemory;
 use crate::layout::HostEmitter;
-use crate::state::{EmittedVertex, Emitter, Exit, Registers, Unit};
+use crate::state::{EmittedVertex, Emitter, Exit, Unit};
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::slice;
@@ -96,32 +96,11 @@ impl Frame {
                 unsafe {
                     let vertices = slice::from_raw_parts(self.start, count);
                     match receiver {
-                        Receiver::Own(slots, emitter) => fill_slots(vertices, &mut *slots, &mut *emitter),
+                        Receiver::Own(slots, emitter) => (*emitter).emit_all(vertices, &mut *slots),
                         Receiver::Host(emitter) => (*emitter).emit_all(vertices),
                     }
                 }
             }
-        }
-    }
-}
-
-/// Passes vertices and their triangles to `emitter`, as [`EmitState::emit`] does for each. A slot
-/// receives its last vertex only.
-///
-/// [`EmitState::emit`]: crate::state::EmitState::emit
-fn fill_slots(vertices: &[EmittedVertex], slots: &mut [Registers; 4], emitter: &mut dyn Emitter) {
-    let mut last: [Option<&Registers>; 4] = [None; 4];
-    for vertex in vertices {
-        let how = vertex.how();
-        emitter.vertex(&vertex.outputs, how);
-        last[usize::from(how.vertex)] = Some(&vertex.outputs);
-        if how.primitive {
-            emitter.triangle([0, 1, 2].map(|n| last[n].unwrap_or(&slots[n])), how.winding);
-        }
-    }
-    for (slot, last) in slots.iter_mut().zip(last) {
-        if let Some(outputs) = last {
-            *slot = *outputs;
         }
     }
 }

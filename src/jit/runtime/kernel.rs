@@ -43,6 +43,8 @@ pub struct NativeKernel {
     pub(super) reads: u16,
     /// Whether outputs-only code may be compiled.
     has_outputs_code: bool,
+    /// Whether the program emits, or sets the parameters of EMIT.
+    has_emission: bool,
     /// What the code was compiled for; `None` is [`Unit`].
     layout: Option<Layout>,
     timings: Timings,
@@ -64,6 +66,8 @@ pub(crate) struct Parts {
     pub(crate) reads: u16,
     /// Whether outputs-only code may be compiled: the program does not emit.
     pub(crate) has_outputs_code: bool,
+    /// Whether the program emits, or sets the parameters of EMIT.
+    pub(crate) has_emission: bool,
     pub(crate) layout: Option<Layout>,
     pub(crate) timings: Timings,
     /// Blocks of the control-flow graph.
@@ -81,6 +85,7 @@ impl NativeKernel {
             thresholds,
             reads,
             has_outputs_code,
+            has_emission,
             layout,
             timings,
             blocks,
@@ -97,6 +102,7 @@ impl NativeKernel {
             bailouts,
             reads,
             has_outputs_code,
+            has_emission,
             layout,
             timings,
             blocks,
@@ -234,6 +240,9 @@ impl NativeKernel {
     /// A batch on memory of the layout that the code was compiled for.
     #[inline]
     fn run_batch_with(&self, memory: &mut RunMemory<'_>, batch: &mut Batch<'_>) -> BatchExit {
+        if self.has_emission {
+            return self.run_emitting_batch(memory, batch);
+        }
         if batch.layout == VertexLayout::Soa {
             return self.run_soa_batch(memory, batch);
         }
@@ -419,7 +428,7 @@ impl Kernel for NativeKernel {
 }
 
 /// A batch whose vertices run in order, or partly so.
-struct BatchRun<'a, 'p> {
+pub(super) struct BatchRun<'a, 'p> {
     kernel: &'a NativeKernel,
     cancel: CancelReader<'a>,
     memory: &'a mut RunMemory<'p>,
@@ -436,7 +445,7 @@ struct BatchRun<'a, 'p> {
 
 impl<'a, 'p> BatchRun<'a, 'p> {
     #[inline]
-    fn new(kernel: &'a NativeKernel, memory: &'a mut RunMemory<'p>, batch: &Batch<'_>) -> BatchRun<'a, 'p> {
+    pub(super) fn new(kernel: &'a NativeKernel, memory: &'a mut RunMemory<'p>, batch: &Batch<'_>) -> BatchRun<'a, 'p> {
         let (input_mask, output_mask) = (batch.inputs_taken(), batch.outputs_wanted());
         let complete = kernel.reads & !input_mask == 0;
         BatchRun {
@@ -474,7 +483,7 @@ impl<'a, 'p> BatchRun<'a, 'p> {
 
     /// Runs one vertex. Only the last one's inputs must be in the unit.
     #[inline]
-    fn vertex(&mut self, input: &[Vec4], last: bool) -> Exit {
+    pub(super) fn vertex(&mut self, input: &[Vec4], last: bool) -> Exit {
         if !self.complete || last {
             self.memory.take_inputs(self.input_mask, input);
         }
@@ -530,7 +539,7 @@ impl<'a, 'p> BatchRun<'a, 'p> {
 
     /// [`BatchRun::in_order`] as a call, where speed does not matter.
     #[inline(never)]
-    fn in_order_outlined(&mut self, batch: &mut Batch<'_>, range: Range<usize>) -> BatchExit {
+    pub(super) fn in_order_outlined(&mut self, batch: &mut Batch<'_>, range: Range<usize>) -> BatchExit {
         self.in_order(batch, range)
     }
 

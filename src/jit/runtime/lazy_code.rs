@@ -8,12 +8,13 @@ use super::last_writers::{LastWriters, WrittenMasks};
 use crate::background::{Heat, Lazy, Priority, Queue};
 use crate::jit::abi::GROUP;
 use crate::jit::batch::bailout::BailoutCounts;
-use crate::jit::batch::policy::{BatchPlan, BatchVariant, KeptOutput, NoBatchCode};
+use crate::jit::batch::policy::{BatchPlan, BatchVariant, Emission, EmittedOutputs, KeptOutput, NoBatchCode};
 use crate::kernel::cancel::CancelFlag;
 use crate::kernel::run_memory::RunMemory;
 use crate::kernel::{Kernel, Unsupported};
 use crate::state::{Batch, VertexLayout};
 use std::ops::Range;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 
 /// Compiles more code of the function that a kernel's first code is of.
@@ -32,7 +33,7 @@ pub(crate) trait Recompiler: Send + Sync {
 
 /// Batch code of one variant.
 pub(crate) struct BatchCode {
-    code: Code,
+    pub(super) code: Code,
     /// Output registers that it writes; the others are as the unit has them.
     pub(crate) writes: u16,
     /// Whether every run reaches an END.
@@ -41,10 +42,26 @@ pub(crate) struct BatchCode {
     written_masks: usize,
     /// The outputs among them.
     kept_outputs: Vec<KeptOutput>,
+    /// Of a program that emits.
+    pub(super) emission: Option<EmissionFacts>,
     pub(crate) bailouts: BailoutCounts,
     /// Vertices that run between two looks at `cancel`, in whole pairs of groups.
     chunk: usize,
     cancel: CancelFlag,
+}
+
+/// What a batch needs to know of code that emits.
+pub(super) struct EmissionFacts {
+    pub(super) outputs: EmittedOutputs,
+    /// The EMITs of an invocation in the batch before; at first those in the program.
+    pub(super) emits: AtomicUsize,
+}
+
+impl EmissionFacts {
+    fn new(emission: &Emission) -> EmissionFacts {
+        let emits = emission.parameters.iter().map(Vec::len).sum();
+        EmissionFacts { outputs: emission.outputs, emits: AtomicUsize::new(emits) }
+    }
 }
 
 /// Most vertices of a chunk: enough to amortise what a call prepares.
@@ -64,6 +81,7 @@ impl BatchCode {
             always_ends: plan.always_ends,
             written_masks: plan.written_masks.len(),
             kept_outputs: plan.kept_outputs.clone(),
+            emission: plan.emission.as_ref().map(EmissionFacts::new),
             bailouts: BailoutCounts::default(),
             chunk: (CHUNK_INSTRUCTIONS / instructions).clamp(pair, MAX_CHUNK) / pair * pair,
             cancel: cancel.clone(),

@@ -6,7 +6,9 @@
 use super::VertexLowering;
 use crate::ir::Func;
 use crate::isa::{REGS, Setemit};
-use crate::jit::abi::{EMITTED, EMITTED_PARAMETERS, FRAME_CURSOR, FRAME_END, FRAME_FLUSH, VEC4, emitted_output};
+use crate::jit::abi::{
+    EMITTED, EMITTED_PARAMETERS, FRAME_CURSOR, FRAME_END, FRAME_FLUSH, VEC4, emitted_output, parameter_bytes,
+};
 use crate::jit::emit::memory::{aligned, bank_address, bank_number};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self as clif, BlockArg, InstBuilder, types};
@@ -133,9 +135,8 @@ impl VertexLowering<'_, '_> {
 
     /// Stores the parameters of the last SETEMIT: words, normalised.
     fn store_parameters(&mut self, record: clif::Value) {
-        if let Some(Setemit { vertex, primitive, winding }) = self.emissions.now.parameters {
-            let words = [u32::from(vertex), primitive.into(), winding.into(), 0];
-            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        if let Some(parameters) = self.emissions.now.parameters {
+            let bytes = parameter_bytes(parameters);
             let constant = self.b.func.dfg.constants.insert(clif::ConstantData::from(&bytes[..]));
             let words = self.b.ins().vconst(types::I32X4, constant);
             self.b.ins().store(aligned(), words, record, EMITTED_PARAMETERS);
