@@ -559,6 +559,21 @@ typedef struct pj_batch {
 int32_t pj_run_batch(const pj_shader *shader, void *unit, const void *uniforms,
                      const pj_batch *batch);
 
+/*
+ * Runs a geometry invocation for each vertex of `batch`, in order, all with the same uniforms, and
+ * appends the vertices that they emit to `buffer`, as pj_run_geometry does for each. Invocations
+ * that are independent run as groups. For more than some sixteen invocations.
+ *
+ * `output_mask`, `preserve_unit` and `vertex_layout` must be 0; `outputs` and `output_stride` are
+ * ignored. After the first invocation of a draw hardware sets boolean uniform b15: a host runs
+ * that one alone.
+ *
+ * Returns as pj_run_batch does, with the errors of pj_run_geometry too. PJ_OVERLAP: `vertices` of
+ * the buffer overlaps the inputs, too.
+ */
+int32_t pj_run_geometry_batch(const pj_shader *shader, void *unit, const void *uniforms,
+                              const pj_batch *batch, pj_emit_buffer *buffer);
+
 /* ---- Traces ---- */
 
 enum {                         /* bits of pj_step.wrote */

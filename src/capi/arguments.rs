@@ -7,6 +7,7 @@
 use super::Fault;
 use super::types::{PJ_OK, largest};
 use std::ffi::c_char;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::slice;
 
@@ -63,6 +64,15 @@ pub(super) fn check_pointer<T>(pointer: *const T, len: usize) -> Result<(), Faul
         Some(bytes) if isize::try_from(bytes).is_ok() => Ok(()),
         _ => Err(Fault::InvalidArgument),
     }
+}
+
+/// The addresses of an array.
+pub(super) fn addresses<T>(start: *const T, len: usize) -> Range<usize> {
+    start.addr()..start.addr().saturating_add(len.saturating_mul(size_of::<T>()))
+}
+
+pub(super) fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
+    a.start < b.end && b.start < a.end
 }
 
 /// Reads and checks a structure's declared size. Valid sizes are those in `known`, one for each

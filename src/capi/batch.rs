@@ -3,7 +3,7 @@
 //! Invariant: arrays that overlap each other, the registers or, for outputs, the uniforms are an
 //! error. This file must not know how vertices run.
 
-use super::arguments::{check_pointer, read_sized};
+use super::arguments::{addresses, check_pointer, overlap, read_sized};
 use super::types::{BATCH_BYTES, PJ_AOS, PJ_END, PJ_SOA, PjBatch};
 use super::{Fault, PjShader, are_blocks, borrow_shader, catch_panics, host};
 use crate::engine::Compiled;
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn pj_run_batch(
 /// # Safety
 /// `to` is null, or valid as the header says.
 #[inline(always)]
-unsafe fn report(to: *mut usize, ran: usize) {
+pub(super) unsafe fn report(to: *mut usize, ran: usize) {
     if !to.is_null() {
         // SAFETY: the caller promises it.
         unsafe { to.write(ran) };
@@ -154,7 +154,7 @@ unsafe fn run_any(shader: *const PjShader, unit: *mut c_void, uniforms: *const c
         let (inputs, outputs) = unsafe { arrays.slices() };
         let to = batch.ran;
         let mut batch = Batch {
-            inputs: Vertices::packed(inputs, arrays.input_stride, batch.count).expect("checked"),
+            inputs: Vertices::packed(inputs, arrays.inputs.stride, batch.count).expect("checked"),
             outputs: VerticesMut::packed(outputs, arrays.output_stride, batch.count).expect("checked"),
             input_mask: batch.input_mask,
             output_mask: batch.output_mask,
@@ -168,14 +168,49 @@ unsafe fn run_any(shader: *const PjShader, unit: *mut c_void, uniforms: *const c
     })
 }
 
+/// The checked inputs of a batch. Without vertices, the pointer is anything.
+pub(super) struct Inputs {
+    registers: *const Vec4,
+    pub(super) stride: usize,
+    /// Registers of all vertices.
+    count: usize,
+}
+
+impl Inputs {
+    /// Checks the inputs of a batch, for a unit at these addresses.
+    #[inline(always)]
+    pub(super) fn new(batch: &PjBatch, unit: &Range<usize>) -> Result<Inputs, Fault> {
+        let stride = stride(batch.input_stride)?;
+        let inputs = Inputs { registers: batch.inputs.cast(), stride, count: batch.count.saturating_mul(stride) };
+        if batch.count != 0 {
+            check_pointer(inputs.registers, inputs.count)?;
+            if overlap(&inputs.addresses(), unit) {
+                return Err(Fault::Overlap);
+            }
+        }
+        Ok(inputs)
+    }
+
+    pub(super) fn addresses(&self) -> Range<usize> {
+        addresses(self.registers, self.count)
+    }
+
+    /// The registers of all vertices.
+    ///
+    /// # Safety
+    /// There are vertices, and the pointer is valid for `'a`. No other code writes there meanwhile.
+    #[inline(always)]
+    pub(super) unsafe fn slice<'a>(&self) -> &'a [Vec4] {
+        // SAFETY: checked for null, alignment and length; the caller promises the rest.
+        unsafe { slice::from_raw_parts(self.registers, self.count) }
+    }
+}
+
 /// The checked arrays of a batch. Without vertices, the pointers are anything.
 struct Arrays {
-    inputs: *const Vec4,
+    inputs: Inputs,
     outputs: *mut Vec4,
-    input_stride: usize,
     output_stride: usize,
-    /// Input registers of all vertices.
-    read: usize,
     /// Output registers of all vertices.
     written: usize,
 }
@@ -185,27 +220,20 @@ impl Arrays {
     #[inline(always)]
     fn new(batch: &PjBatch, [unit, uniforms]: [Range<usize>; 2]) -> Result<Arrays, Fault> {
         let &PjBatch { count, preserve_unit, vertex_layout, .. } = batch;
-        let stride = |stride: u16| if stride == 0 { REGS } else { usize::from(stride) };
-        let (input_stride, output_stride) = (stride(batch.input_stride), stride(batch.output_stride));
-        if input_stride.max(output_stride) > REGS
-            || preserve_unit.max(vertex_layout) > 1
-            || vertex_layout == PJ_SOA && !count.is_multiple_of(4)
-        {
+        let output_stride = stride(batch.output_stride)?;
+        if preserve_unit.max(vertex_layout) > 1 || vertex_layout == PJ_SOA && !count.is_multiple_of(4) {
             return Err(Fault::InvalidArgument);
         }
-        let (inputs, outputs): (*const Vec4, *mut Vec4) = (batch.inputs.cast(), batch.outputs.cast());
-        let [read, written] = [input_stride, output_stride].map(|stride| count.saturating_mul(stride));
+        let inputs = Inputs::new(batch, &unit)?;
+        let (outputs, written): (*mut Vec4, _) = (batch.outputs.cast(), count.saturating_mul(output_stride));
         if count != 0 {
-            check_pointer(inputs, read)?;
             check_pointer(outputs, written)?;
-            let bytes = |at: usize, registers: usize| at..at.saturating_add(registers * size_of::<Vec4>());
-            let (from, to) = (bytes(inputs.addr(), read), bytes(outputs.addr(), written));
-            let overlap = |a: &Range<usize>, b: &Range<usize>| a.start < b.end && b.start < a.end;
-            if overlap(&from, &to) || overlap(&to, &unit) || overlap(&to, &uniforms) || overlap(&from, &unit) {
+            let to = addresses(outputs, written);
+            if [inputs.addresses(), unit, uniforms].iter().any(|other| overlap(&to, other)) {
                 return Err(Fault::Overlap);
             }
         }
-        Ok(Arrays { inputs, outputs, input_stride, output_stride, read, written })
+        Ok(Arrays { inputs, outputs, output_stride, written })
     }
 
     /// The registers of all vertices.
@@ -217,8 +245,15 @@ impl Arrays {
     unsafe fn slices<'a>(&self) -> (&'a [Vec4], &'a mut [Vec4]) {
         // SAFETY: checked for null, alignment and length; no other memory in use overlaps them. The
         // caller promises the rest.
-        unsafe {
-            (slice::from_raw_parts(self.inputs, self.read), slice::from_raw_parts_mut(self.outputs, self.written))
-        }
+        unsafe { (self.inputs.slice(), slice::from_raw_parts_mut(self.outputs, self.written)) }
+    }
+}
+
+/// Registers per vertex: 0 stands for all.
+fn stride(field: u16) -> Result<usize, Fault> {
+    match usize::from(field) {
+        0 => Ok(REGS),
+        stride if stride <= REGS => Ok(stride),
+        _ => Err(Fault::InvalidArgument),
     }
 }

@@ -1,12 +1,14 @@
-//! A shader and a host's emit buffer -> a run that stores the emitted vertices there.
+//! A shader and a host's emit buffer -> runs that store the emitted vertices there.
 //!
 //! Invariant: a vertex is stored in the order of its EMIT, and the host's function is called only
 //! when the buffer is full. This file must not know which engine runs the shader.
 
-use super::arguments::{check_pointer, declared_size};
+use super::arguments::{addresses, check_pointer, declared_size, overlap, read_sized};
+use super::batch::{Inputs, report};
+use super::types::{BATCH_BYTES, PJ_AOS, PJ_END, PjBatch};
 use super::{Fault, PjShader, borrow_shader, catch_panics, host};
-use crate::layout::HostEmitter;
-use crate::state::{EmitState, EmittedVertex, Registers};
+use crate::layout::{Host, HostEmitter};
+use crate::state::{BatchExit, EmitState, EmittedVertex, Registers, Vertices};
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::mem::offset_of;
@@ -58,7 +60,41 @@ struct HostBuffer<'a> {
     user: *mut c_void,
 }
 
-impl HostBuffer<'_> {
+impl<'a> HostBuffer<'a> {
+    /// Checks the buffer of a run on `host`, whose inputs are at these addresses.
+    ///
+    /// # Safety
+    /// `buffer` is null, or valid as the header says.
+    #[inline(always)] // a single run is short
+    unsafe fn new(
+        buffer: *mut PjEmitBuffer,
+        host: &'a Host<'_>,
+        inputs: Range<usize>,
+    ) -> Result<HostBuffer<'a>, Fault> {
+        // SAFETY: the header requires a structure of its declared size.
+        unsafe { declared_size(buffer, EMIT_BUFFER_BYTES) }?;
+        // SAFETY: not null and aligned, and every valid size is at least this structure's. Field by
+        // field: a wider load would wait for the host's last store to one of them.
+        let (vertices, capacity, count, full, user) =
+            unsafe { ((*buffer).vertices, (*buffer).capacity, (*buffer).count, (*buffer).full, (*buffer).user) };
+        let full = full.ok_or(Fault::Null)?;
+        check_pointer(vertices, capacity)?;
+        if capacity == 0 || count > capacity {
+            return Err(Fault::InvalidArgument);
+        }
+        let memory = addresses(vertices, capacity);
+        let registers = addresses(host.unit().as_ptr(), host.unit().len());
+        let constants = addresses(host.uniforms().as_ptr(), host.uniforms().len());
+        let structure = addresses(buffer, 1);
+        if [registers, constants, structure, inputs].iter().any(|other| overlap(&memory, other)) {
+            return Err(Fault::Overlap);
+        }
+        // SAFETY: checked for null, alignment and length; no other memory in use overlaps them; the
+        // header requires the rest. Cells, because the host's function may change them.
+        let vertices = unsafe { slice::from_raw_parts(vertices.cast::<Cell<EmittedVertex>>(), capacity) };
+        Ok(HostBuffer { vertices, count, full, user })
+    }
+
     /// Passes the vertices to the host's function if there is no room for another.
     fn make_room(&mut self) {
         if self.count == self.vertices.len() {
@@ -88,14 +124,6 @@ impl HostEmitter for HostBuffer<'_> {
     }
 }
 
-fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
-    a.start < b.end && b.start < a.end
-}
-
-fn addresses<T>(start: *const T, len: usize) -> Range<usize> {
-    start.addr()..start.addr().saturating_add(len * size_of::<T>())
-}
-
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pj_run_geometry(
     shader: *const PjShader,
@@ -108,31 +136,51 @@ pub unsafe extern "C" fn pj_run_geometry(
         let shader = unsafe { borrow_shader(shader) }?;
         // SAFETY: the header requires valid pointers.
         let host = unsafe { host(&shader, unit, uniforms) }?;
-        // SAFETY: the header requires a structure of its declared size.
-        unsafe { declared_size(buffer, EMIT_BUFFER_BYTES) }?;
-        // SAFETY: not null and aligned, and every valid size is at least this structure's. Field by
-        // field: a wider load would wait for the host's last store to one of them.
-        let (vertices, capacity, count, full, user) =
-            unsafe { ((*buffer).vertices, (*buffer).capacity, (*buffer).count, (*buffer).full, (*buffer).user) };
-        let full = full.ok_or(Fault::Null)?;
-        check_pointer(vertices, capacity)?;
-        if capacity == 0 || count > capacity {
-            return Err(Fault::InvalidArgument);
-        }
-        let memory = addresses(vertices, capacity);
-        let registers = addresses(host.unit().as_ptr(), host.unit().len());
-        let constants = addresses(host.uniforms().as_ptr(), host.uniforms().len());
-        let structure = addresses(buffer, 1);
-        if [registers, constants, structure].iter().any(|other| overlap(&memory, other)) {
-            return Err(Fault::Overlap);
-        }
-        // SAFETY: checked for null, alignment and length; no other memory in use overlaps them; the
-        // header requires the rest. Cells, because the host's function may change them.
-        let vertices = unsafe { slice::from_raw_parts(vertices.cast::<Cell<EmittedVertex>>(), capacity) };
-        let mut emitter = HostBuffer { vertices, count, full, user };
+        // SAFETY: the header requires a valid pointer.
+        let mut emitter = unsafe { HostBuffer::new(buffer, &host, 0..0) }?;
         let exit = shader.run_on(&host, &mut emitter);
         // SAFETY: as for the read; the field's place alone.
         unsafe { (*buffer).count = emitter.count };
+        Ok(exit as i32)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pj_run_geometry_batch(
+    shader: *const PjShader,
+    unit: *mut c_void,
+    uniforms: *const c_void,
+    batch: *const PjBatch,
+    buffer: *mut PjEmitBuffer,
+) -> i32 {
+    catch_panics(move || {
+        // SAFETY: null, or a live handle of `pj_shader_get`.
+        let shader = unsafe { borrow_shader(shader) }?;
+        // SAFETY: the header requires valid pointers.
+        let host = unsafe { host(&shader, unit, uniforms) }?;
+        // SAFETY: the header requires a structure of its declared size; any bytes are valid.
+        let batch = unsafe { read_sized(batch, PjBatch::ZERO, BATCH_BYTES) }?;
+        if batch.output_mask != 0 || batch.preserve_unit != 0 || batch.vertex_layout != PJ_AOS {
+            return Err(Fault::InvalidArgument);
+        }
+        let inputs = Inputs::new(&batch, &addresses(host.unit().as_ptr(), host.unit().len()))?;
+        if !batch.ran.is_null() {
+            check_pointer(batch.ran, 1)?;
+        }
+        // SAFETY: the header requires a valid pointer.
+        let mut emitter = unsafe { HostBuffer::new(buffer, &host, inputs.addresses()) }?;
+        if batch.count == 0 {
+            // SAFETY: checked; the header requires the rest.
+            unsafe { report(batch.ran, 0) };
+            return Ok(PJ_END);
+        }
+        // SAFETY: checked; the header requires the rest. The buffer is elsewhere.
+        let vertices = Vertices::packed(unsafe { inputs.slice() }, inputs.stride, batch.count).expect("checked");
+        let BatchExit { exit, ran } = shader.run_geometry_batch_on(&host, vertices, batch.input_mask, &mut emitter);
+        // SAFETY: as for the read; the field's place alone.
+        unsafe { (*buffer).count = emitter.count };
+        // SAFETY: checked; the header requires the rest.
+        unsafe { report(batch.ran, ran) };
         Ok(exit as i32)
     })
 }

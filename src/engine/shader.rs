@@ -103,15 +103,7 @@ impl Shader {
         input_mask: u16,
         emitter: &mut dyn Emitter,
     ) -> BatchExit {
-        let mut batch = Batch {
-            inputs,
-            outputs: VerticesMut::none(inputs.len()),
-            input_mask,
-            output_mask: 0,
-            preserve_unit: false,
-            layout: VertexLayout::Aos,
-        };
-        self.run_emitting_batch(uniforms, unit, &mut batch, emitter)
+        self.run_emitting_batch(uniforms, unit, &mut invocations(inputs, input_mask), emitter)
     }
 
     fn run_emitting_batch(
@@ -174,11 +166,31 @@ impl Shader {
 
     #[inline(never)]
     fn run_batch_on_by_kernel(&self, host: &Host<'_>, batch: &mut Batch<'_>) -> BatchExit {
+        self.run_emitting_batch_on(host, batch, &mut NoEmitter)
+    }
+
+    /// [`Shader::run_geometry_batch`] on a host's memory.
+    pub fn run_geometry_batch_on(
+        &self,
+        host: &Host<'_>,
+        inputs: Vertices<'_>,
+        input_mask: u16,
+        emitter: &mut dyn HostEmitter,
+    ) -> BatchExit {
+        self.run_emitting_batch_on(host, &mut invocations(inputs, input_mask), emitter)
+    }
+
+    fn run_emitting_batch_on(
+        &self,
+        host: &Host<'_>,
+        batch: &mut Batch<'_>,
+        emitter: &mut dyn HostEmitter,
+    ) -> BatchExit {
         if let Some(crosscheck) = self.0.crosscheck() {
             let (unit, uniforms) = host.load();
             crosscheck.check_batch(&self.0.pair(), &uniforms, &unit, batch);
         }
-        let exit = self.0.kernel(batch.len()).run_batch_on(host, batch, &mut NoEmitter);
+        let exit = self.0.kernel(batch.len()).run_batch_on(host, batch, emitter);
         if batch.len() == 1 {
             self.0.republish();
         }
@@ -269,6 +281,18 @@ impl Shader {
     /// Whether both are the same compiled shader.
     pub fn same_as(&self, other: &Shader) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// The batch of geometry invocations with these inputs.
+fn invocations(inputs: Vertices<'_>, input_mask: u16) -> Batch<'_> {
+    Batch {
+        inputs,
+        outputs: VerticesMut::none(inputs.len()),
+        input_mask,
+        output_mask: 0,
+        preserve_unit: false,
+        layout: VertexLayout::Aos,
     }
 }
 
