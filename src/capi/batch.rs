@@ -224,10 +224,12 @@ impl Arrays {
         if preserve_unit.max(vertex_layout) > 1 || vertex_layout == PJ_SOA && !count.is_multiple_of(4) {
             return Err(Fault::InvalidArgument);
         }
-        let inputs = Inputs::new(batch, &unit)?;
         let (outputs, written): (*mut Vec4, _) = (batch.outputs.cast(), count.saturating_mul(output_stride));
         if count != 0 {
             check_pointer(outputs, written)?;
+        }
+        let inputs = Inputs::new(batch, &unit)?;
+        if count != 0 {
             let to = addresses(outputs, written);
             if [inputs.addresses(), unit, uniforms].iter().any(|other| overlap(&to, other)) {
                 return Err(Fault::Overlap);
