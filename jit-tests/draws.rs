@@ -77,7 +77,9 @@ fn random_draws_equal_a_slow_reference() {
         }
     }
     println!("{tally:?}");
-    let Tally { draws, triangles, reused, early_exits, continued, cut_off, geometry_runs } = tally;
-    let reached = [draws, triangles / 4, reused / 4, 20 * early_exits, 4 * continued, 4 * cut_off, geometry_runs];
+    let Tally { draws, triangles, reused, early_exits, continued, cut_off, geometry_runs, geometry_groups } = tally;
+    let groups = if cfg!(feature = "jit") { 20 * geometry_groups } else { cases };
+    let reached =
+        [draws, triangles / 4, reused / 4, 20 * early_exits, 4 * continued, 4 * cut_off, geometry_runs, groups];
     assert!(reached.iter().all(|&n| n >= cases), "cases that reach everything: {tally:?}");
 }

@@ -2,6 +2,7 @@
 //! native code (where the build has it) and the interpreter, whose results must be equal.
 
 mod cancel;
+mod geometry_groups;
 mod hostile;
 mod limits;
 mod streams;
