@@ -225,7 +225,9 @@ impl Comparison<'_> {
             input_mask: *input_mask,
             output_mask,
             // Some batches preserve the unit.
-            preserve_unit: first != 0 && if soa { (first + size).is_multiple_of(8) } else { (first + size) % 4 < 2 },
+            preserve_unit: first != 0
+                && (!emits || output_mask != 0)
+                && if soa { (first + size).is_multiple_of(8) } else { (first + size) % 4 < 2 },
             layout,
         };
         let preserve_unit = batch.preserve_unit;

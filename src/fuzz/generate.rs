@@ -83,7 +83,7 @@ fn case(choices: &mut Choices<'_>, tier: Option<Tier>, name: String, vertices: u
     let tiers = [Tier::Programs, Tier::Insts, Tier::Words, Tier::Groups];
     let tier = tier.unwrap_or_else(|| tiers[choices.weighted(&[60, 25, 15, 4])]);
     let groups = tier == Tier::Groups;
-    let stage = if !groups && choices.percent(35) { Stage::Geometry } else { Stage::Vertex };
+    let stage = if choices.percent(if groups { 20 } else { 35 }) { Stage::Geometry } else { Stage::Vertex };
     let mut written = program(choices, tier, stage);
     for _ in 0..RETRIES {
         if !is_large(&written, stage) || choices.percent(LARGE) {
@@ -140,6 +140,7 @@ fn program(choices: &mut Choices<'_>, tier: Tier, stage: Stage) -> Program {
         speculative: false,
         keeping: false,
         loops: 0,
+        branches: 0,
         insides: Vec::new(),
     };
     match tier {
@@ -179,6 +180,8 @@ pub(super) struct Writer<'c, 'a> {
     pub(super) keeping: bool,
     /// Loops around the current word.
     pub(super) loops: u32,
+    /// Branches around it.
+    pub(super) branches: u32,
     /// The second and the last word of finished then parts and loops: jump targets inside a scope
     /// that is not open.
     pub(super) insides: Vec<(Pc, Pc)>,

@@ -23,7 +23,9 @@ impl Writer<'_, '_> {
         self.straight = self.choices.percent(if self.clean && !self.groups { 25 } else { 5 });
         self.forked = self.clean && !self.straight && self.choices.percent(if self.groups { 90 } else { 60 });
         self.speculative = self.groups && self.choices.percent(80);
-        self.keeping = self.clean && self.choices.percent(50);
+        // A kept component would make invocations dependent.
+        let kept = if self.groups && self.stage == Stage::Geometry { 5 } else { 50 };
+        self.keeping = self.clean && self.choices.percent(kept);
         if self.clean {
             self.prologue();
         }
@@ -234,7 +236,11 @@ impl Writer<'_, '_> {
             let flow = u32::from(self.flows());
             let nest = u32::from(depth < 6 && room > 2);
             let fork = nest * u32::from(!self.straight);
-            let emits = if self.stage == Stage::Geometry { 14 } else { flow };
+            let emits = match self.stage {
+                Stage::Vertex => flow,
+                Stage::Geometry if self.groups && self.branches > 0 => 1,
+                Stage::Geometry => 14,
+            };
             let leaves = flow * u32::from(self.loops > 0);
             let repeat = (flow + u32::from(self.groups)) * nest;
             let weights = [
@@ -299,6 +305,7 @@ impl Writer<'_, '_> {
         let at = self.code.len();
         self.code.push(0);
         let words = 1 + self.choices.below(room.min(10));
+        self.branches += 1;
         if self.speculative && self.choices.percent(60) {
             self.speculation();
         }
@@ -314,6 +321,7 @@ impl Writer<'_, '_> {
             self.block(words, depth + 1);
             self.padding(40);
         }
+        self.branches -= 1;
         let len = (self.pc() - target).min(255) as u8;
         self.code[at] = self.word(&Inst::If { test, target, len });
     }
@@ -401,8 +409,16 @@ impl Writer<'_, '_> {
         self.put(inst);
     }
 
+    /// EMIT. For groups all that it reads is new.
     fn emit(&mut self) {
-        if self.choices.percent(60) {
+        let new = self.groups && self.choices.percent(95);
+        for n in (0..FEW).filter(|_| new) {
+            let op = self.choices.pick(&[Opcode::Mov, Opcode::Mov, Opcode::Add, Opcode::Mul]);
+            let Inst::Alu(mut alu) = self.operation(op) else { unreachable!("these operations write a register") };
+            alu.dst = DstReg::output(n);
+            self.put_full(Inst::Alu(alu));
+        }
+        if self.choices.percent(if new { 95 } else { 60 }) {
             let inst = self.setemit();
             self.put(inst);
         }

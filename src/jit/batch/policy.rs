@@ -31,6 +31,10 @@ const MIN_INTERLEAVED: usize = 2 * GROUP;
 /// which costs more than interleaving the first two saves.
 const ODD_GROUPS: Range<usize> = MIN_INTERLEAVED + 1..2 * MIN_INTERLEAVED;
 
+/// The smallest batch of invocations that emit of which groups are faster: the last two invocations
+/// run twice.
+const MIN_EMITTING: usize = 4 * GROUP;
+
 /// Interleaving pays from this many cycles of latency on for as many instructions of a group.
 const LATENCY_BOUND: (u32, u32) = (2, 5);
 
@@ -299,13 +303,16 @@ fn interleaving_pays(func: &Func) -> bool {
 pub(crate) struct Thresholds {
     groups: usize,
     interleaved: usize,
+    /// Invocations that emit.
+    emitting: usize,
     /// Vertices in batches before batch code is compiled.
     compile_after: u32,
 }
 
 impl Thresholds {
     /// Those of a kernel that has no batch code.
-    pub(crate) const NEVER: Thresholds = Thresholds { groups: usize::MAX, interleaved: usize::MAX, compile_after: 0 };
+    pub(crate) const NEVER: Thresholds =
+        Thresholds { groups: usize::MAX, interleaved: usize::MAX, emitting: usize::MAX, compile_after: 0 };
 
     /// Those of `func`.
     pub(crate) fn new(func: &Func, settings: &Settings) -> Thresholds {
@@ -314,13 +321,20 @@ impl Thresholds {
             Interleave::On => GROUP,
             _ => MIN_INTERLEAVED,
         };
-        Thresholds { groups: GROUP, interleaved, compile_after: settings.batch_threshold }
+        let emitting = if settings.batch_threshold == 0 { GROUP } else { MIN_EMITTING };
+        Thresholds { groups: GROUP, interleaved, emitting, compile_after: settings.batch_threshold }
     }
 
     /// Whether a batch of `count` vertices is large enough for groups.
     #[inline]
     pub(crate) fn runs_groups(&self, count: usize) -> bool {
         count >= self.groups
+    }
+
+    /// The same for invocations that emit.
+    #[inline]
+    pub(crate) fn runs_emitting_groups(&self, count: usize) -> bool {
+        count >= self.emitting
     }
 
     /// Whether a batch of `count` vertices runs two interleaved groups. With [`Interleave::On`],

@@ -17,8 +17,6 @@ use crate::state::{Batch, BatchExit, EmitState, EmittedVertex, Exit, NoEmitter, 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-/// Smaller batches run in order: a batch prepares records, and runs two invocations again.
-const MIN_INVOCATIONS: usize = 16;
 /// Records of a batch, unless a group needs more. What code writes of them stays in the CPU's first
 /// cache.
 const RECORDS: usize = 64;
@@ -32,7 +30,7 @@ impl NativeKernel {
     #[inline(never)]
     pub(super) fn run_emitting_batch(&self, memory: &mut RunMemory<'_>, batch: &mut Batch<'_>) -> BatchExit {
         let count = batch.len();
-        if count >= MIN_INVOCATIONS
+        if self.thresholds.runs_emitting_groups(count)
             && (batch.layout, batch.outputs_wanted(), batch.preserve_unit) == (VertexLayout::Aos, 0, false)
             && let Some(code) = self.batch_code(count, batch.inputs_taken(), VertexLayout::Aos)
             && let Some(facts) = &code.emission

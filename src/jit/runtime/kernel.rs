@@ -34,7 +34,7 @@ pub struct NativeKernel {
     /// Whether `code` speculates and may ask to be deoptimised.
     pub(crate) speculates: bool,
     pub(super) lazy: Arc<LazyCode>,
-    thresholds: Thresholds,
+    pub(super) thresholds: Thresholds,
     /// Groups that ran to their end.
     groups: AtomicU32,
     /// Groups that bailed out.
