@@ -121,6 +121,11 @@ impl<'a> Reference<'a> {
         self.after.iter().map(|a| u64::from(a.triangles.count)).sum()
     }
 
+    /// Emitted vertices of all vertices.
+    pub fn emitted(&self) -> u64 {
+        self.after.iter().map(|a| u64::from(a.triangles.vertices)).sum()
+    }
+
     /// The unit before vertex `n`, its inputs not yet loaded.
     pub fn unit_before(&self, n: usize) -> &Unit {
         n.checked_sub(1).map_or(self.work.unit, |n| &self.after[n].unit)
@@ -208,7 +213,7 @@ impl Comparison<'_> {
         // Some batches have whole register files, others the least stride.
         let packed = (first + size).is_multiple_of(2);
         let stride = |mask| if packed { Vertices::stride_for(mask) } else { REGS };
-        let emits = reference.iter().any(|after| after.triangles.count != 0);
+        let emits = reference.iter().any(|after| after.triangles.vertices != 0);
         let output_mask = if emits && (first + size) % 3 != 0 { 0 } else { *output_mask };
         let (input_stride, output_stride) = (stride(*input_mask), stride(output_mask));
         let soa = layout == VertexLayout::Soa;

@@ -36,6 +36,9 @@ impl Writer<'_, '_> {
             self.tower();
         }
         self.block(main, 0);
+        if self.groups && self.stage == Stage::Geometry {
+            self.emits();
+        }
         if self.choices.percent(90) {
             self.put(Inst::End);
         }
@@ -407,6 +410,19 @@ impl Writer<'_, '_> {
     fn leave(&mut self) {
         let inst = if self.choices.percent(60) { Inst::Break } else { Inst::Breakc { cond: self.cond() } };
         self.put(inst);
+    }
+
+    /// EMITs, in a loop or not.
+    fn emits(&mut self) {
+        let at = self.choices.percent(60).then_some(self.code.len());
+        if at.is_some() {
+            self.code.push(0);
+        }
+        (0..1 + self.choices.below(3)).for_each(|_| self.emit());
+        if let Some(at) = at {
+            let int = self.choices.below(4) as u8;
+            self.code[at] = self.word(&Inst::Loop { int, last: self.pc() - 1 });
+        }
     }
 
     /// EMIT. For groups all that it reads is new.

@@ -61,7 +61,7 @@ pub struct EngineStats {
     pub rejected: BTreeMap<&'static str, u64>,
     /// Programs with vertices that ran as groups.
     pub grouped: u64,
-    /// Programs that emit triangles, the same.
+    /// Programs that emit, the same.
     pub emitting: u64,
     /// Programs with groups that bailed out.
     pub bailouts: u64,
@@ -164,7 +164,7 @@ impl Stats {
         }
         for (engine, seen) in self.engines.iter_mut().zip(&outcome.seen) {
             engine.grouped += u64::from(seen.groups > 0);
-            engine.emitting += u64::from(seen.groups > 0 && outcome.triangles > 0);
+            engine.emitting += u64::from(seen.groups > 0 && outcome.emitted > 0);
             engine.bailouts += u64::from(seen.bailouts > 0);
             engine.deoptimised += u64::from(seen.deoptimised > 0);
             let kept = seen.groups > 0 && seen.kept_sets > 0;
