@@ -12,9 +12,11 @@ mod explored;
 mod extent;
 #[path = "browser/playground.rs"]
 mod playground;
+mod prerequisites;
 
 use command::picajit;
 use libtest_mimic::{Arguments, Trial};
+use prerequisites::skipped;
 use std::path::{Path, PathBuf};
 
 /// A folder of one trial, removed at its end.
@@ -55,13 +57,13 @@ fn main() {
     let is_emulated = std::env::var_os("PICAJIT_RUNNER").is_some();
     let chromium = devtools::command().filter(|_| !is_emulated);
     if is_emulated {
-        eprintln!("skipped: browser: the command runs on an emulator, and its pages are the same on every CPU");
+        skipped("pages in a browser: the command runs on an emulator, and its pages are the same on every CPU");
     } else if chromium.is_none() {
-        eprintln!("skipped: browser: no Chromium (PICAJIT_CHROMIUM names one)");
+        skipped("pages in a browser: no Chromium (PICAJIT_CHROMIUM names one)");
     }
     let page = playground::page();
     if !page.is_file() {
-        eprintln!("skipped: playground: no {} (.ci/playground builds it)", page.display());
+        skipped("the playground in a browser: no page of .ci/playground");
     }
     let all = explored::TRIALS.iter().map(|t| (t, true)).chain(playground::TRIALS.iter().map(|t| (t, page.is_file())));
     for ((name, trial), is_ready) in all {

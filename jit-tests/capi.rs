@@ -9,7 +9,9 @@
 mod extent;
 #[path = "capi/gpu.rs"]
 mod gpu;
+mod prerequisites;
 
+use prerequisites::skipped;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -158,7 +160,7 @@ fn ready(cpp: bool) -> bool {
     }
     let ready = compilers().iter().any(|c| c.cpp == cpp) && cfg!(feature = "jit") && cfg!(target_os = "linux");
     if !ready {
-        println!("skipped: no {} compiler for this machine, or no native code", if cpp { "C++" } else { "C" });
+        skipped(&format!("hosts in {}: no compiler, or no native code", if cpp { "C++" } else { "C" }));
     }
     ready
 }
@@ -303,7 +305,7 @@ fn sanitizer(compiler: Compiler) -> Option<Sanitizer> {
     let mut build = Command::new(name);
     let output = build.args(SANITIZE).args(["-g", "-o"]).arg(&program).arg(&source).output().expect("it was found");
     if !output.status.success() {
-        println!("skipped: {name} has no sanitizers: {}", String::from_utf8_lossy(&output.stderr));
+        skipped(&format!("hosts with sanitizers of {name}, which has none"));
         return None;
     }
     let options = ["detect_leaks=1:detect_stack_use_after_return=1", "detect_leaks=0:detect_stack_use_after_return=1"];
@@ -312,11 +314,11 @@ fn sanitizer(compiler: Compiler) -> Option<Sanitizer> {
     let options = match works(options[0]) {
         (true, _) => options[0],
         (false, why) if works(options[1]).0 => {
-            println!("skipped: leaks with {name}, whose sanitizer can't detect them here: {why}");
+            skipped(&format!("leaks with {name}, whose sanitizer can't detect them here: {why}"));
             options[1]
         }
         (false, why) => {
-            println!("skipped: programs with sanitizers of {name} don't run here: {why}");
+            skipped(&format!("hosts with sanitizers of {name}, which don't run here: {why}"));
             return None;
         }
     };
@@ -360,7 +362,7 @@ fn sanitizers_find_nothing_in_hosts() {
 #[test]
 fn valgrind_finds_no_error_and_no_leak() {
     if !ready(false) || !Command::new("valgrind").arg("--version").output().is_ok_and(|o| o.status.success()) {
-        println!("skipped: no valgrind");
+        skipped("hosts under valgrind: no valgrind");
         return;
     }
     let compiler = *compilers().iter().find(|c| !c.cpp).expect("ready");

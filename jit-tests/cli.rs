@@ -8,12 +8,14 @@ mod cli_lint;
 mod cli_profile;
 mod cli_stress;
 mod command;
+mod prerequisites;
 mod safety;
 
 use command::picajit;
+use prerequisites::third_party_files;
 use serde_json::Value;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -46,13 +48,13 @@ impl Folder {
         std::fs::read(self.0.join(name)).unwrap()
     }
 
-    fn command(&self, args: &str) -> Command {
+    fn command(&self, args: impl Into<Args>) -> Command {
         let mut command = picajit();
-        command.current_dir(&self.0).args(args.split_whitespace());
+        command.current_dir(&self.0).args(args.into().0);
         command
     }
 
-    fn run(&self, args: &str) -> Ended {
+    fn run(&self, args: impl Into<Args>) -> Ended {
         let output = self.command(args).output().unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
         Ended { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
@@ -60,23 +62,52 @@ impl Folder {
 
     /// The standard output of a command that succeeds without messages.
     #[track_caller]
-    fn good(&self, args: &str) -> String {
-        let ended = self.run(args);
-        assert_eq!((ended.code, ended.err.as_str()), (0, ""), "{args}");
+    fn good(&self, args: impl Into<Args>) -> String {
+        let args = args.into();
+        let ended = self.run(args.clone());
+        assert_eq!((ended.code, ended.err.as_str()), (0, ""), "{args:?}");
         ended.out
     }
 
     #[track_caller]
-    fn json(&self, args: &str) -> Value {
+    fn json(&self, args: impl Into<Args>) -> Value {
         serde_json::from_str(&self.good(args)).unwrap()
     }
 
     /// The standard error of a command that ends with 2 and prints no results.
     #[track_caller]
-    fn bad(&self, args: &str) -> String {
-        let ended = self.run(args);
-        assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{args}");
+    fn bad(&self, args: impl Into<Args>) -> String {
+        let args = args.into();
+        let ended = self.run(args.clone());
+        assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{args:?}");
         ended.err
+    }
+}
+
+/// Arguments of the command. A literal is split at its blanks; a value, such as a path, is one argument whatever it holds.
+#[derive(Clone, Debug)]
+struct Args(Vec<OsString>);
+
+/// The words of a literal. A text made at run time does not compile here: it may hold a path with a blank.
+fn arguments(words: &'static str) -> Args {
+    Args(Vec::new()).and(words)
+}
+
+impl Args {
+    fn and(mut self, words: &'static str) -> Args {
+        self.0.extend(words.split_whitespace().map(OsString::from));
+        self
+    }
+
+    fn value(mut self, value: impl AsRef<OsStr>) -> Args {
+        self.0.push(value.as_ref().into());
+        self
+    }
+}
+
+impl From<&'static str> for Args {
+    fn from(literal: &'static str) -> Args {
+        arguments(literal)
     }
 }
 
@@ -230,8 +261,8 @@ fn native_code_gives_the_same_bytes_or_a_reason() {
     let folder = Folder::new("run-jit");
     folder.file("a.pica", VERTEX).file("g.pica", GEOMETRY);
     for shader in ["a.pica", "g.pica"] {
-        folder.good(&format!("run {shader} --vertices 19 --outputs one"));
-        let ended = folder.run(&format!("run {shader} --vertices 19 --backend jit --outputs two"));
+        folder.good(arguments("run --vertices 19 --outputs one").and(shader));
+        let ended = folder.run(arguments("run --vertices 19 --backend jit --outputs two").and(shader));
         assert_eq!(ended.code, 0);
         assert_eq!(folder.read("one"), folder.read("two"), "{shader}");
         if cfg!(feature = "jit") {
@@ -394,7 +425,7 @@ fn disassembly_assembles_to_the_same_program() {
     folder.file("again.pica", folder.good("disasm both.shbin"));
     let json = folder.json("asm again.pica -o again.shbin --json");
     assert_eq!(json["bytes"], folder.read("again.shbin").len());
-    let hash = |file: &str| folder.json(&format!("inspect {file} --json"))[0]["hash"].clone();
+    let hash = |file: &'static str| folder.json(arguments("inspect --json").and(file))[0]["hash"].clone();
     assert_eq!(hash("both.shbin"), hash("again.shbin"));
     assert_ne!(hash("both.shbin"), hash("a.pica"));
     // Entry 1 is the geometry program.
@@ -420,7 +451,7 @@ fn every_stage_can_be_printed() {
     for (stage, has) in
         [("cfg", "vertex entry at 0: "), ("ssa", "vertex entry at 0, "), ("clif", "function "), ("host", "ret")]
     {
-        let ended = folder.run(&format!("disasm a.pica --stage {stage} --json"));
+        let ended = folder.run(arguments("disasm a.pica --json --stage").and(stage));
         if cfg!(feature = "jit") {
             let json: Value = serde_json::from_str(&ended.out).unwrap();
             assert!(json["text"].as_str().unwrap().contains(has), "{stage}: {}", ended.out);
@@ -453,7 +484,7 @@ fn machine_code_of_other_cpus_can_be_read_and_counted() {
     let folder = Folder::new("targets");
     folder.file("a.pica", ".proc main\nmul r0, v0, v0\nflr o0, r0\nend\n.end\n");
     for (target, floor) in [("x86-64", "roundps"), ("x86-64-v3", "vroundps"), ("aarch64", "frintm")] {
-        let code = folder.good(&format!("disasm a.pica --stage host --target {target}"));
+        let code = folder.good(arguments("disasm a.pica --stage host --target").and(target));
         assert!(code.contains(&format!(" {floor} ")), "{target}: {code}");
     }
     assert!(folder.bad("disasm a.pica --stage host --target mips").contains("x86-64-v3, aarch64"));
@@ -476,9 +507,9 @@ fn machine_code_of_other_cpus_can_be_read_and_counted() {
 fn the_bench_runs_on_the_oldest_cpu_too() {
     let folder = Folder::new("bench-cpu");
     folder.file("a.pica", ".proc main\nmul r0, v0, v0\nflr o0, r0\nend\n.end\n");
-    let engines = |cpu: &str| -> Vec<String> {
+    let engines = |cpu: &'static str| -> Vec<String> {
         // A debug build warns.
-        let ended = folder.run(&format!("bench --json --seconds-per-shader 0 --cpu {cpu} a.pica"));
+        let ended = folder.run(arguments("bench --json --seconds-per-shader 0 a.pica --cpu").and(cpu));
         assert_eq!(ended.code, 0, "{}", ended.err);
         let engine = |line: &str| serde_json::from_str::<Value>(line).unwrap()["engine"].as_str().unwrap().to_string();
         ended.out.lines().map(engine).collect()
@@ -577,22 +608,20 @@ fn a_closed_pipe_is_no_error() {
 
 #[test]
 fn the_corpus_is_readable_and_gives_the_same_results_on_every_engine() {
-    let beside = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/corpus"));
-    let corpus = std::env::var_os("PICAJIT_CORPUS").map_or(beside.to_path_buf(), PathBuf::from).join("shbin");
-    if !corpus.is_dir() {
-        // Not captured by the harness, so that runs with and without the corpus differ visibly.
-        let _ = writeln!(std::io::stderr(), "skipped: no corpus at {}", corpus.display());
+    let files = third_party_files("shbin", "shbin");
+    if files.is_empty() {
         return;
     }
     let folder = Folder::new("corpus");
-    let json = folder.json(&format!("inspect {} --json", corpus.display()));
-    assert!(!json.as_array().unwrap().is_empty());
+    let json = folder.json(files.iter().fold(arguments("inspect --json"), Args::value));
+    assert_eq!(json.as_array().unwrap().len(), files.len());
     for file in json.as_array().unwrap() {
         let path = file["file"].as_str().unwrap();
         for entry in file["entries"].as_array().unwrap() {
-            let run = format!("run {path} --entry {} --vertices 5 --outputs", entry["index"]);
-            assert_eq!(folder.run(&format!("{run} one")).code, 0, "{path}");
-            assert_eq!(folder.run(&format!("{run} two --backend jit")).code, 0, "{path}");
+            let index = entry["index"].to_string();
+            let run = arguments("run --vertices 5").value(path).and("--entry").value(index);
+            assert_eq!(folder.run(run.clone().and("--outputs one")).code, 0, "{path}");
+            assert_eq!(folder.run(run.and("--outputs two --backend jit")).code, 0, "{path}");
             assert_eq!(folder.read("one"), folder.read("two"), "{path}");
         }
     }

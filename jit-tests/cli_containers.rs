@@ -1,9 +1,9 @@
 //! The command on containers of other GPUs: `inspect`, `verify`, `extract`, `strip`, `convert` and
 //! `link-check`, on files made here and on the corpus.
 
-use super::{Ended, Folder, VERTEX};
+use super::{Ended, Folder, VERTEX, arguments};
+use crate::prerequisites::third_party_files;
 use std::io::Write;
-use std::path::PathBuf;
 
 fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|w| w.to_le_bytes()).collect()
@@ -114,7 +114,7 @@ fn verify_tells_sound_files_from_others() {
     assert_eq!(folder.good("verify good.mbs"), "good.mbs: Mali-200/400 shader (MBS1), sound\n");
     assert!(folder.good("verify odd.mbs").starts_with("odd.mbs: warning: at 0x10: unknown vertex core 9\n"));
     assert!(folder.good("verify a.pica").ends_with("a.pica: PICA200 assembly, sound\n"));
-    let fails = |args: &str, wanted: &str| {
+    let fails = |args: &'static str, wanted: &str| {
         let Ended { code, out, err } = folder.run(args);
         assert_eq!((code, err.as_str()), (1, ""), "{args}");
         assert!(out.starts_with(wanted), "{out}");
@@ -145,7 +145,7 @@ fn near_misses_are_named() {
     for (name, bytes, wanted) in cases {
         folder.file(name, bytes);
         for verb in ["inspect", "verify", "extract -o out --stage frag"] {
-            let err = folder.bad(&format!("{verb} {name}"));
+            let err = folder.bad(arguments(verb).value(name));
             assert!(err.starts_with(&format!("error: {name}: {wanted}")) && err.contains("\nhelp: "), "{err}");
         }
     }
@@ -195,7 +195,7 @@ fn sources_never_leave_their_folder() {
         ["../up.metal", "/tmp/picajit-absolute.metal", "a/../../up.metal", "c:\\up.metal"].iter().enumerate()
     {
         folder.file("a.metallib", library(&["one"], path));
-        let err = folder.bad(&format!("extract a.metallib --sources -o src{n}"));
+        let err = folder.bad(arguments("extract a.metallib --sources -o").value(format!("src{n}")));
         assert!(err.contains("which leaves the folder\nhelp: nothing is extracted"), "{err}");
         assert!(!folder.0.join(format!("src{n}")).exists());
     }
@@ -232,12 +232,9 @@ fn varyings_are_linked() {
 
 #[test]
 fn dialects_convert_there_and_back() {
-    let corpus = std::env::var_os("PICAJIT_CORPUS")
-        .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/corpus")), PathBuf::from);
-    let file = |name: &str| std::fs::read(corpus.join("vbc").join(name));
-    let (Ok(full), Ok(subpass)) = (file("vslc-a77136f_full.vbc"), file("vslc-c110b1b_subpass.vbc")) else {
-        // Bypasses the test harness's capture.
-        let _ = writeln!(std::io::stderr(), "skipped: no corpus at {}", corpus.display());
+    let files = third_party_files("vbc", "vbc");
+    let file = |name: &str| files.iter().find(|path| path.ends_with(name)).map(|path| std::fs::read(path).unwrap());
+    let (Some(full), Some(subpass)) = (file("vslc-a77136f_full.vbc"), file("vslc-c110b1b_subpass.vbc")) else {
         return;
     };
     let folder = Folder::new("convert");

@@ -1,9 +1,10 @@
 //! `picajit explore`: the data of a page, and errors.
 
-use super::{Folder, GEOMETRY, VERTEX};
+use super::{Folder, GEOMETRY, VERTEX, arguments};
 use serde_json::Value;
 #[cfg(feature = "targets")]
 use std::collections::BTreeSet;
+use std::path::Path;
 
 /// The data in a page.
 fn data(folder: &Folder) -> Value {
@@ -79,13 +80,14 @@ fn triangles_of_a_geometry_program_are_in_the_picture() {
 #[test]
 fn a_recorded_draw_gives_uniforms_and_vertices() {
     let folder = Folder::new("explore-recording");
-    let scene = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/scene");
+    let scene = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/scene");
+    let recording = scene.join("scene.txt");
     // The knot draws twice: its shadow first. The floor is another program.
     for (args, draws) in [("--draw 0", true), ("--draw 1", true), ("--draw 2", false)] {
-        let command =
-            format!("explore {scene}/knot.v.pica -o page.html --recording {scene}/scene.txt --vertices 9 {args}");
+        let command = arguments("explore -o page.html --vertices 9").value(scene.join("knot.v.pica"));
+        let command = command.and("--recording").value(&recording).and(args);
         if draws {
-            folder.good(&command);
+            folder.good(command);
             let trace = &data(&folder)["entries"][0]["trace"];
             assert_eq!(trace["runs"].as_array().unwrap().len(), 9);
             assert!(trace["origin"].as_str().unwrap().ends_with(&format!("draw {} of this entry", &args[7..])));
@@ -93,16 +95,16 @@ fn a_recorded_draw_gives_uniforms_and_vertices() {
             let w = |shape: &Value| f32::from_bits(shape[4].as_u64().unwrap() as u32);
             assert!(trace["shapes"].as_array().unwrap().iter().all(|shape| w(shape) > 0.0), "{trace}");
         } else {
-            assert!(folder.bad(&command).contains("2 draws run this entry"));
+            assert!(folder.bad(command).contains("2 draws run this entry"));
         }
     }
     folder.file("a.pica", VERTEX).file("bad.txt", "picajit recording 9\n").file("g.pica", GEOMETRY);
     for (args, text) in [
-        (format!("a.pica --recording {scene}/scene.txt"), "no draw of arrays or indices runs this entry"),
-        ("a.pica --recording bad.txt".into(), "bad.txt: line 1: another version of the format"),
-        (format!("g.pica --recording {scene}/scene.txt"), "vertex entries only"),
+        (arguments("explore a.pica --recording").value(&recording), "no draw of arrays or indices runs this entry"),
+        (arguments("explore a.pica --recording bad.txt"), "bad.txt: line 1: another version of the format"),
+        (arguments("explore g.pica --recording").value(&recording), "vertex entries only"),
     ] {
-        let said = folder.bad(&format!("explore -o no.html {args}"));
+        let said = folder.bad(args.and("-o no.html"));
         assert!(said.contains(text), "{said}");
     }
 }

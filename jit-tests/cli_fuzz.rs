@@ -1,16 +1,17 @@
 //! The `fuzz` verb and `diff --shrink` from the command line. The verbs' unit tests cover
 //! differences, since they can substitute a faulty engine.
 
-use super::Folder;
+use super::{Args, Folder, arguments};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
 /// Standard output of a run without difference. Standard error may have a warning without native
 /// code, and progress on a slow machine, but nothing else.
 #[track_caller]
-fn fine(folder: &Folder, args: &str) -> String {
-    let ended = folder.run(args);
-    assert_eq!(ended.code, 0, "{args}: {}{}", ended.out, ended.err);
+fn fine(folder: &Folder, args: impl Into<Args>) -> String {
+    let args = args.into();
+    let ended = folder.run(args.clone());
+    assert_eq!(ended.code, 0, "{args:?}: {}{}", ended.out, ended.err);
     let expected = |line: &str| {
         line.is_empty() || line.contains(" programs (") || !cfg!(feature = "jit") && line.starts_with("warning: only")
     };
@@ -22,7 +23,8 @@ fn fine(folder: &Folder, args: &str) -> String {
 fn the_same_seed_is_the_same_run_on_any_number_of_threads() {
     let folder = Folder::new("fuzz-threads");
     let run = |seed: u64, threads: u32| {
-        let out = fine(&folder, &format!("fuzz --programs 70 --seed {seed} --threads {threads} --json"));
+        let args = arguments("fuzz --programs 70 --json --seed").value(seed.to_string());
+        let out = fine(&folder, args.and("--threads").value(threads.to_string()));
         let mut json: Value = serde_json::from_str(&out).unwrap();
         assert_eq!(json["threads"], threads);
         for varies in ["threads", "seconds"] {
@@ -46,8 +48,8 @@ fn the_same_seed_is_the_same_run_on_any_number_of_threads() {
 #[test]
 fn a_seed_reproduces_its_program() {
     let folder = Folder::new("fuzz-again");
-    let triangles = |args: &str| -> u64 {
-        let json: Value = serde_json::from_str(&fine(&folder, &format!("fuzz {args} --json"))).unwrap();
+    let triangles = |args: &'static str| -> u64 {
+        let json: Value = serde_json::from_str(&fine(&folder, arguments("fuzz --json").and(args))).unwrap();
         json["triangles"].as_u64().unwrap() + json["vertices"].as_u64().unwrap()
     };
     let both = triangles("--seed 20 --programs 2");
@@ -58,7 +60,7 @@ fn a_seed_reproduces_its_program() {
 fn the_summary_is_a_table_and_a_verdict() {
     let folder = Folder::new("fuzz-summary");
     for tier in ["words", "insts", "programs", "all"] {
-        let out = fine(&folder, &format!("fuzz --programs 20 --tier {tier} --precision f32"));
+        let out = fine(&folder, arguments("fuzz --programs 20 --precision f32 --tier").and(tier));
         assert!(out.contains("executed for the first vertices: "), "{out}");
         assert!(
             out.contains(" % of the vertices end: end\n") && out.contains(" % of the programs have a loop\n"),
@@ -85,7 +87,7 @@ fn wrong_arguments_are_errors() {
     for args in
         ["--tier sentences", "--precision f16", "--programs 0", "--threads 0", "--seconds 0", "--seed x", "FILE"]
     {
-        let err = folder.bad(&format!("fuzz {args}"));
+        let err = folder.bad(arguments("fuzz").and(args));
         assert!(err.starts_with("error: "), "{args}: {err}");
     }
 }
@@ -102,7 +104,7 @@ fn shrinking_changes_nothing_where_nothing_differs() {
 #[test]
 fn engines_and_cpus_print_the_same_lines() {
     let folder = Folder::new("fuzz-print");
-    let print = |rest: &str| folder.good(&format!("fuzz --programs 40 --seed 9 --print {rest}"));
+    let print = |rest: &'static str| folder.good(arguments("fuzz --programs 40 --seed 9 --print").and(rest));
     let interp = print("interp --threads 1");
     assert_eq!(interp, print("interp --threads 3"));
     // One line for each program and number format: seed, format, hash, triangles, exits.
@@ -114,7 +116,10 @@ fn engines_and_cpus_print_the_same_lines() {
     if cfg!(feature = "jit") {
         for engine in ["batch", "unoptimised"] {
             let native = print(engine);
-            assert_eq!(native, print(&format!("{engine} --cpu baseline")));
+            assert_eq!(
+                native,
+                folder.good(arguments("fuzz --programs 40 --seed 9 --cpu baseline --print").and(engine))
+            );
             for (native, interp) in native.lines().zip(interp.lines()) {
                 assert!(native == interp || native.contains(" refused: "), "{engine}: {native}, not {interp}");
             }
@@ -124,6 +129,6 @@ fn engines_and_cpus_print_the_same_lines() {
         assert!(err.starts_with("error: engine vec4 is not available: "), "{err}");
     }
     for args in ["--print vec5", "--print interp --json", "--print interp --seconds 1", "--cpu mips"] {
-        assert!(folder.bad(&format!("fuzz {args}")).starts_with("error: "), "{args}");
+        assert!(folder.bad(arguments("fuzz").and(args)).starts_with("error: "), "{args}");
     }
 }

@@ -1,7 +1,7 @@
 //! `picajit lint` and `inspect --cost`: texts, exit codes, JSON, SARIF; shaders inside of other
 //! files; endings of names; what verbs do with folders.
 
-use super::Folder;
+use super::{Folder, arguments};
 use serde_json::Value;
 
 /// An error in line 6, a warning in line 5, and a note.
@@ -50,7 +50,7 @@ fn deny_takes_rules_and_severities() {
     folder.file("a.pica", FAULTY.replace("mov position.xyz, r1", "mov position, pos"));
     assert_eq!(folder.run("lint a.pica").code, 0, "a note");
     for (deny, code) in [("note", 1), ("warning", 0), ("unused-input", 1), ("stale-output", 0)] {
-        assert_eq!(folder.run(&format!("lint a.pica --deny {deny}")).code, code, "{deny}");
+        assert_eq!(folder.run(arguments("lint a.pica --deny").and(deny)).code, code, "{deny}");
     }
 }
 
@@ -142,7 +142,7 @@ fn other_comments_have_a_hint() {
     let folder = Folder::new("comments");
     folder.file("a.pica", "// a comment\n").file("b.pica", ".proc main\n  // x: y\nend\n.end\n");
     for file in ["a.pica", "b.pica"] {
-        let ended = folder.run(&format!("inspect {file}"));
+        let ended = folder.run(arguments("inspect").and(file));
         assert!(ended.err.contains("error: `//` begins no comment: expected `;`"), "{}", ended.err);
     }
 }

@@ -1,13 +1,14 @@
 //! `picajit bench` with and without a profiler: the files that it writes.
 
-use super::{Folder, VERTEX};
+use super::{Folder, VERTEX, arguments};
+use crate::prerequisites::skipped;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 /// Runs `bench` on one shader. Returns its output, and the path of a map.
-fn bench(folder: &Folder, args: &str) -> (Output, PathBuf) {
+fn bench(folder: &Folder, args: &'static str) -> (Output, PathBuf) {
     folder.file("a.pica", VERTEX);
-    let command = folder.command(&format!("bench a.pica --seconds-per-shader 0 {args}"));
+    let command = folder.command(arguments("bench a.pica --seconds-per-shader 0").and(args));
     let mut command = alone(command);
     // `perf record` sets it, and cranelift-jit then writes a map of its own.
     command.env_remove("PERF_BUILDID_DIR").stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -99,7 +100,7 @@ fn a_failed_dump_is_a_warning() {
 fn a_dump_is_written_under_valgrind() {
     let found = Command::new("valgrind").arg("--version").output().is_ok_and(|ended| ended.status.success());
     if !found || std::env::var_os("PICAJIT_RUNNER").is_some() {
-        println!("skipped: no valgrind");
+        skipped("a dump under valgrind: no valgrind");
         return;
     }
     let folder = Folder::new("valgrind");

@@ -1,6 +1,6 @@
 //! The `stress` verb from the command line.
 
-use super::Folder;
+use super::{Folder, arguments};
 
 #[test]
 fn a_short_run_has_all_figures_and_no_difference() {
@@ -32,7 +32,7 @@ fn a_short_run_has_all_figures_and_no_difference() {
 fn other_formats_and_seeds_run() {
     let folder = Folder::new("stress-formats");
     for args in ["--precision f24-nearest --threads 0", "--precision f24-zero --seed 9 --seconds 3600"] {
-        let ended = folder.run(&format!("stress --programs 80 {args}"));
+        let ended = folder.run(arguments("stress --programs 80").and(args));
         assert!(ended.code == 0 && ended.out.starts_with("80 programs from seed "), "{}{}", ended.out, ended.err);
     }
     assert_eq!(folder.run("stress --precision f16").code, 2);

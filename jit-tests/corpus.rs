@@ -1,12 +1,10 @@
-//! Real shader files, if available: each parses, every entry compiles on every engine, 64 vertices
-//! with special values give the same bits on all of them, and the disassembly assembles back to the
-//! file.
-//!
-//! The files may not be distributed and are not part of the repository; without them the test
-//! prints a line.
+//! Third-party shader files: each parses, every entry compiles on every engine, 64 vertices with
+//! special values give the same bits on all of them, and the disassembly assembles back to the file.
+//! Each listed file of any kind has its hash.
 
 use crate::engines::{Engine, engines, reference};
 use crate::outcome::{self, Outcome};
+use crate::prerequisites::third_party_files;
 use crate::special_values::Noise;
 use libtest_mimic::{Failed, Trial};
 use picajit::container::Kind;
@@ -25,24 +23,75 @@ const VERTICES: usize = 64;
 
 /// One trial per file and engine.
 pub fn trials() -> Vec<Trial> {
-    let root = std::env::var_os("PICAJIT_CORPUS")
-        .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/corpus")), PathBuf::from);
-    let Ok(entries) = std::fs::read_dir(root.join("shbin")) else {
-        eprintln!("skipped: corpus: no folder {} (PICAJIT_CORPUS names another)", root.join("shbin").display());
-        return vec![Trial::test("corpus", || Ok(())).with_ignored_flag(true)];
-    };
-    let mut files: Vec<PathBuf> = entries.filter_map(|e| e.ok().map(|e| e.path())).collect();
-    files.retain(|path| path.extension().is_some_and(|e| e == "shbin"));
-    files.sort();
+    let mut trials = vec![Trial::test("corpus/the-page-lists-files-of-each-kind", || page_lists_each_kind(&listed()))];
+    let files = third_party_files("shbin", "shbin");
+    if files.is_empty() {
+        trials.push(Trial::test("corpus", || Ok(())).with_ignored_flag(true));
+        return trials;
+    }
+    #[cfg(feature = "explore")]
+    trials.push(Trial::test("corpus/hashes", || hashes(&listed())));
     let trial = |path: &PathBuf, engine: Engine| {
         let name = format!("corpus/{} [{}]", path.file_stem().unwrap_or_default().to_string_lossy(), engine.name);
         let path = path.clone();
         Trial::test(name, move || check(&path, &engine))
     };
-    let mut trials: Vec<_> =
-        files.iter().flat_map(|path| engines().into_iter().map(|e| trial(path, e)).collect::<Vec<_>>()).collect();
-    trials.push(Trial::test("corpus/text-and-back", move || text_and_back(&root)));
+    trials.extend(files.iter().flat_map(|path| engines().into_iter().map(|e| trial(path, e)).collect::<Vec<_>>()));
+    trials.push(Trial::test("corpus/text-and-back", move || text_and_back(&files)));
     trials
+}
+
+/// A row of docs/third-party-files.md.
+struct Listed {
+    kind: &'static str,
+    name: &'static str,
+    sha256: &'static str,
+    size: u64,
+}
+
+/// The files that docs/third-party-files.md lists.
+fn listed() -> Vec<Listed> {
+    let mut kind = "";
+    let mut all = Vec::new();
+    for line in include_str!("../docs/third-party-files.md").lines() {
+        if let Some(heading) = line.strip_prefix("## ") {
+            kind = heading;
+        }
+        let cells: Vec<&str> = line.split('|').map(|cell| cell.trim().trim_matches('`')).collect();
+        if let [_, name, sha256, size, ..] = cells[..]
+            && sha256.len() == 64
+        {
+            all.push(Listed { kind, name, sha256, size: size.parse().expect("a size in bytes") });
+        }
+    }
+    all
+}
+
+fn page_lists_each_kind(listed: &[Listed]) -> Result<(), Failed> {
+    for kind in ["shbin", "metallib", "mbs", "vbc", "frames"] {
+        if !listed.iter().any(|row| row.kind == kind && row.size > 0) {
+            return Err(format!("docs/third-party-files.md lists no file of {kind}").into());
+        }
+    }
+    Ok(())
+}
+
+/// What a listed name stands for is the file that results were published of.
+#[cfg(feature = "explore")]
+fn hashes(listed: &[Listed]) -> Result<(), Failed> {
+    use sha2::{Digest, Sha256};
+    let mut wrong = Vec::new();
+    for row in listed {
+        let ending = row.name.rsplit('.').next().expect("one piece");
+        let files = third_party_files(row.kind, ending);
+        let Some(path) = files.iter().find(|path| path.ends_with(row.name)) else { continue };
+        let bytes = std::fs::read(path).map_err(|e| e.to_string())?;
+        let hash: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        if hash != row.sha256 || bytes.len() as u64 != row.size {
+            wrong.push(format!("{}: {} bytes, sha256 {hash}", path.display(), bytes.len()));
+        }
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }
 }
 
 /// Counts over the round trips through text.
@@ -63,13 +112,10 @@ struct Counts {
     comments: usize,
 }
 
-/// Every shader file in the corpus, under any name: disassembled and assembled again it is equal.
-fn text_and_back(root: &Path) -> Result<(), Failed> {
-    let mut paths = Vec::new();
-    collect(root, &mut paths).map_err(|e| e.to_string())?;
-    paths.sort();
+/// Disassembled and assembled again every shader file is equal.
+fn text_and_back(paths: &[PathBuf]) -> Result<(), Failed> {
     let mut counts = Counts::default();
-    for path in &paths {
+    for path in paths {
         let bytes = std::fs::read(path).map_err(|e| e.to_string())?;
         let at = |e: String| format!("{}: {e}", path.display());
         let given = match Kind::sniff(&bytes) {
@@ -85,18 +131,6 @@ fn text_and_back(root: &Path) -> Result<(), Failed> {
     // Not captured by the harness, so that runs with and without the corpus differ visibly.
     eprintln!("corpus: text and back: {counts:?}");
     if counts.files == 0 || counts.entries < counts.files { Err("hardly any shader was found".into()) } else { Ok(()) }
-}
-
-fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> std::io::Result<()> {
-    for entry in std::fs::read_dir(folder)? {
-        let entry = entry?;
-        match entry.file_type()? {
-            kind if kind.is_dir() => collect(&entry.path(), paths)?,
-            kind if kind.is_file() => paths.push(entry.path()),
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 fn comes_back(given: &Shbin, counts: &mut Counts) -> Result<(), String> {

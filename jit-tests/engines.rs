@@ -1,6 +1,8 @@
 //! The engines under test, in one place.
 
 use crate::hosted::Hosted;
+#[cfg(feature = "jit")]
+use crate::prerequisites::skipped;
 use picajit::interp::Interp;
 #[cfg(feature = "jit")]
 use picajit::jit::{Interleave, Variant};
@@ -41,7 +43,7 @@ pub fn engines() -> Vec<Engine> {
         let settings = picajit::jit::Settings { batch_threshold: 0, interleave: groups, ..Default::default() };
         match picajit::jit::Jit::with(variant, settings, Arc::new(Interp)) {
             Ok(jit) => engines.push(Engine { name, backend: Arc::new(jit) }),
-            Err(reason) => println!("skipped: {name}: {reason}"),
+            Err(reason) => skipped(&format!("engines of native code: {reason}")),
         }
     }
     let on_host = |name, of: &str| {

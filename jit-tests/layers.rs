@@ -211,7 +211,10 @@ pub fn without_comments_and_tests(source: &str) -> String {
     let mut out = String::new();
     let mut lines = source.lines().peekable();
     while let Some(line) = lines.next() {
-        let starts_module = |l: &&str| l.trim_start().starts_with("mod ") && l.trim_end().ends_with('{');
+        let starts_module = |l: &&str| {
+            let item = l.trim_start().trim_start_matches("pub(crate) ");
+            item.starts_with("mod ") && l.trim_end().ends_with('{')
+        };
         let of_tests = line.trim() == "#[cfg(test)]" || line.trim().starts_with("#[cfg(all(test, ");
         if of_tests && lines.peek().is_some_and(starts_module) {
             break;

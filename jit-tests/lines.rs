@@ -7,6 +7,7 @@
 #[allow(dead_code)]
 mod engines;
 mod hosted;
+mod prerequisites;
 
 use engines::{Engine, engines, reference};
 use picajit::internals::fuzz::digest::digest;

@@ -4,6 +4,7 @@
 //! stands for a finding of the file. Each rule has a file `RULE.test` in which it fires and a file
 //! `RULE-absent.test` in which it does not.
 
+use crate::prerequisites::third_party_files;
 use libtest_mimic::{Failed, Trial};
 use picajit::container::shbin::Shbin;
 use picajit::internals::lint::{Finding, Rule, Subject, lint};
@@ -27,12 +28,9 @@ pub fn trials(files: &[PathBuf]) -> Vec<Trial> {
     trials.push(Trial::test("lint/every-rule-is-documented", documented));
     trials.push(Trial::test("lint/findings-on-built-in-shaders", || findings_are_listed(&builtins())));
     let corpus = corpus();
-    let skipped = corpus.is_empty();
-    if skipped {
-        eprintln!("skipped: lint/findings-on-the-corpus: no corpus");
-    }
+    let is_ignored = corpus.is_empty();
     let listed = Trial::test("lint/findings-on-the-corpus", move || findings_are_listed(&corpus));
-    trials.push(listed.with_ignored_flag(skipped));
+    trials.push(listed.with_ignored_flag(is_ignored));
     trials
 }
 
@@ -96,13 +94,10 @@ fn builtins() -> Vec<(String, Shbin)> {
     paths.map(assembled).collect()
 }
 
-/// The files of the corpus, if it is there.
+/// Third-party shaders.
 fn corpus() -> Vec<(String, Shbin)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/corpus");
-    let root = std::env::var_os("PICAJIT_CORPUS").map_or(root, PathBuf::from);
-    let paths = std::fs::read_dir(root.join("shbin")).into_iter().flatten().filter_map(|e| e.ok().map(|e| e.path()));
     let parsed = |path: PathBuf| Some((stem(&path), Shbin::parse(&std::fs::read(&path).ok()?).ok()?));
-    paths.filter_map(parsed).collect()
+    third_party_files("shbin", "shbin").into_iter().filter_map(parsed).collect()
 }
 
 fn stem(path: &Path) -> String {

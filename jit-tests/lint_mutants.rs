@@ -7,6 +7,7 @@
 //! earlier run, their outputs or triangles differ. The other faults concern the hardware alone, or
 //! the tables, so there is nothing to tell.
 
+use crate::prerequisites::third_party_files;
 use libtest_mimic::{Failed, Trial};
 use picajit::container::shbin::{Constant, Dvle, Shbin};
 use picajit::internals::lint::{Finding, Rule, Subject, lint};
@@ -409,7 +410,6 @@ pub fn trials() -> Vec<Trial> {
 
 fn originals() -> Vec<Original> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let corpus = std::env::var_os("PICAJIT_CORPUS").map_or_else(|| root.join("../shared/corpus"), PathBuf::from);
     let sorted = |folder: PathBuf, ending: &str| -> Vec<PathBuf> {
         let entries = std::fs::read_dir(folder).into_iter().flatten();
         let mut paths: Vec<PathBuf> = entries.filter_map(|e| e.ok().map(|e| e.path())).collect();
@@ -426,7 +426,7 @@ fn originals() -> Vec<Original> {
         let original = original.filter(|o| o.dvle().stage == Stage::Geometry && !o.source.contains(".raw"));
         all.extend(original.map(Original::with_a_map));
     }
-    for path in sorted(corpus.join("shbin"), "shbin") {
+    for path in third_party_files("shbin", "shbin") {
         let Ok(shbin) = Shbin::parse(&std::fs::read(&path).expect("readable")) else { continue };
         all.extend(Original::new(&path.display().to_string(), text::disassemble(&shbin)));
     }
@@ -445,9 +445,6 @@ struct Count {
 fn check() -> Result<(), Failed> {
     let originals = originals();
     let has_corpus = originals.iter().any(|o| o.name.ends_with(".shbin"));
-    if !has_corpus {
-        eprintln!("skipped: the corpus: lint/mutants takes the built-in shaders and the suite only");
-    }
     let mut problems = Vec::new();
     let (mut total, mut unrelated) = (0, 0);
     let mut kinds = 0;

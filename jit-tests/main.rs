@@ -25,6 +25,7 @@ mod lint_mutants;
 mod mutant_list;
 mod outcome;
 mod picasso;
+mod prerequisites;
 mod reject;
 mod selftest;
 mod snapshots;

@@ -1,7 +1,7 @@
 //! The `picajit` command must not overwrite inputs, run endlessly, pass control characters to
 //! terminals, or fail silently.
 
-use super::{Folder, VERTEX, Value};
+use super::{Folder, VERTEX, Value, arguments};
 
 #[test]
 fn a_result_never_replaces_an_input() {
@@ -52,14 +52,14 @@ fn endless_programs_end_soon() {
         .file("emit.pica", ".gsh point c0\n.proc main\nsetemit 2, prim\nagain: emit\njmpu !b9, again\nend\n.end\n");
     for shader in ["loop.pica", "emit.pica"] {
         let start = std::time::Instant::now();
-        let ended = folder.run(&format!("diff {shader} --vertices 1500 --json"));
+        let ended = folder.run(arguments("diff --vertices 1500 --json").and(shader));
         assert_eq!(ended.code, 0, "{}", ended.err);
         let json: Value = serde_json::from_str(&ended.out).unwrap();
         assert_eq!(json["differences"], 0);
         let native = cfg!(feature = "jit");
         assert_eq!((&json["native"], &json["vertices"]), (&native.into(), &if native { 1500 } else { 0 }.into()));
         assert!(ended.err.contains(&format!("note: {shader}: vertices do not end soon: ")), "{}", ended.err);
-        let ended = folder.run(&format!("bench {shader} --quick"));
+        let ended = folder.run(arguments("bench --quick").and(shader));
         assert_eq!(ended.code, 0, "{}", ended.err);
         // The number of jumps depends on the machine.s speed.
         assert!(ended.out.contains(" stops after ") && ended.out.contains(" backward jumps"), "{}", ended.out);
@@ -76,13 +76,13 @@ fn diff_and_bench_fail_without_files_and_can_require_native_code() {
     for args in ["diff nothere no/where", "bench nothere --quick", "bench nothere --json"] {
         assert!(folder.bad(args).starts_with("error: nothere: no such file\n"));
     }
-    let code = |args: &str| folder.run(args).code;
+    let code = |args: &'static str| folder.run(args).code;
     let native = i32::from(!cfg!(feature = "jit"));
     assert_eq!(code("diff ok.pica --vertices 9 --require-native"), native);
     assert_eq!(code("diff ok.pica calls.pica --vertices 9"), 0);
     assert_eq!(code("diff ok.pica calls.pica --vertices 9 --require-native"), 1);
     for seed in ["0", "4294967295", "x"] {
-        let err = folder.bad(&format!("diff ok.pica --seed {seed}"));
+        let err = folder.bad(arguments("diff ok.pica --seed").and(seed));
         assert!(err.contains("expected a number from 1 to 4294967294"), "{err}");
     }
     assert_eq!(code("diff ok.pica --vertices 9 --seed 4294967294"), 0);
@@ -96,14 +96,14 @@ fn file_names_are_escaped() {
     folder.file(good, VERTEX).file(bad, "oops\n").file("c\x07.s", b"\xff");
     let none = "no\x1bwhere";
     for verb in ["inspect", "diff --vertices 9", "bench --quick", "run", "disasm"] {
-        let args = format!("{verb} {good}");
-        let ended = folder.run(&args);
+        let args = arguments(verb).value(good);
+        let ended = folder.run(args.clone());
         assert_eq!(ended.code, 0, "{}", ended.err);
         let text = ended.out + &ended.err;
         assert!(!text.contains('\x1b'), "{args:?}: {text}");
         for name in [bad, none, "c\x07.s"] {
-            let args = format!("{verb} {name}");
-            let ended = folder.run(&args);
+            let args = arguments(verb).value(name);
+            let ended = folder.run(args.clone());
             let text = ended.out + &ended.err;
             assert!(ended.code == 2 && !text.contains(['\x1b', '\x07']) && text.contains("\\u{"), "{args:?}: {text}");
         }

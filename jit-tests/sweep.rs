@@ -13,6 +13,7 @@ mod hosted;
 mod items;
 #[allow(dead_code)]
 mod outcome;
+mod prerequisites;
 mod special_values;
 
 mod seeded_faults;
@@ -80,7 +81,7 @@ fn native_sweep(part: u64) {
     let jit = |variant| match Jit::with(variant, settings.clone(), Arc::new(Interp)) {
         Ok(jit) => Some(jit),
         Err(reason) => {
-            println!("skipped: {reason}");
+            prerequisites::skipped(&format!("engines of native code: {reason}"));
             None
         }
     };

@@ -1,4 +1,4 @@
-//! Helpers of several modules' tests: workload sizes, and the corpus of real files.
+//! Helpers of several modules' tests: workload sizes, hostile files, and third-party files.
 
 /// `all`, or `few` under Miri. Miri is about a thousand times slower, and for undefined behaviour
 /// one case of a kind shows nearly as much as a million.
@@ -61,34 +61,23 @@ pub(crate) mod hostile {
     }
 }
 
-/// Real files, from the corpus folder.
-pub(crate) mod corpus {
-    use std::path::PathBuf;
+#[path = "../jit-tests/prerequisites.rs"]
+pub(crate) mod prerequisites;
 
-    /// All files of the corpus folder `name` that end in `.name`, as (file name, bytes), sorted.
-    /// Without a corpus it prints a note and returns `None`.
-    pub(crate) fn files(name: &str) -> Option<Vec<(String, Vec<u8>)>> {
+/// Real shader files of other projects.
+pub(crate) mod third_party {
+    use super::prerequisites::third_party_files;
+
+    /// All files `*.name` of the folder `name`, as (file name, bytes), sorted. Empty without them.
+    pub(crate) fn files(name: &str) -> Vec<(String, Vec<u8>)> {
         with_ending(name, name)
     }
 
-    /// All files of the corpus folder `name` that end in `.ending`.
-    pub(crate) fn with_ending(name: &str, ending: &str) -> Option<Vec<(String, Vec<u8>)>> {
-        let root = std::env::var_os("PICAJIT_CORPUS")
-            .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/corpus")), PathBuf::from);
-        let Ok(dir) = std::fs::read_dir(root.join(name)) else {
-            // Bypasses the test harness's capture, so that a run without the corpus is
-            // recognisable.
-            use std::io::Write;
-            let _ = writeln!(std::io::stderr(), "skipped: no corpus at {}", root.join(name).display());
-            return None;
+    /// All files of the folder `name` that end in `.ending`.
+    pub(crate) fn with_ending(name: &str, ending: &str) -> Vec<(String, Vec<u8>)> {
+        let read = |path: std::path::PathBuf| {
+            (path.file_name().unwrap().to_string_lossy().into_owned(), std::fs::read(&path).unwrap())
         };
-        let mut files: Vec<_> = dir
-            .map(|e| e.unwrap().path())
-            .filter(|p| p.extension().is_some_and(|e| e == ending))
-            .map(|p| (p.file_name().unwrap().to_string_lossy().into_owned(), std::fs::read(&p).unwrap()))
-            .collect();
-        files.sort();
-        assert!(!files.is_empty(), "{name}: the corpus folder is there but has no .{ending} file");
-        Some(files)
+        third_party_files(name, ending).into_iter().map(read).collect()
     }
 }

@@ -1,10 +1,14 @@
 //! The example's recording and its picture, also with damaged commands.
 
+#[path = "../../jit-tests/prerequisites.rs"]
+mod prerequisites;
+
 use super::console::{Rendering, VERTICES, play};
 use super::{SIZE, png, scene};
 use picajit::engine::{BackendChoice, Engine, Options};
 use picajit::gpu::recording::Recording;
 use picajit::program::{Entry, Program};
+use prerequisites::skipped;
 use std::sync::{Arc, LazyLock};
 
 const RECORDED: &str = include_str!("scene.txt");
@@ -25,7 +29,7 @@ static BACKENDS: LazyLock<Vec<BackendChoice>> = LazyLock::new(|| {
     match engine.shader(&end, Entry::vertex(0)).fallback_reason() {
         None => vec![BackendChoice::Oracle, BackendChoice::NoNative, BackendChoice::NativeRequired],
         Some(reason) => {
-            println!("skipped: the scene in native code: {reason}");
+            skipped(&format!("the scene in native code: {reason}"));
             vec![BackendChoice::Oracle, BackendChoice::NoNative]
         }
     }

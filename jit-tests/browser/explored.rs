@@ -3,6 +3,7 @@
 use crate::Folder;
 use crate::devtools::Browser;
 use crate::extent;
+use crate::prerequisites::third_party_files;
 use picajit::container::shbin::Shbin;
 use picajit::internals::explore::trace::{State, Values, states};
 use picajit::internals::generator;
@@ -101,13 +102,7 @@ fn steps_back(mut browser: Browser) {
 fn opens_every_file(mut browser: Browser) {
     let folder = Folder::new("all");
     let mut files = builtins();
-    let corpus = std::env::var_os("PICAJIT_CORPUS").map_or(repository().join("../shared/corpus"), PathBuf::from);
-    match std::fs::read_dir(corpus.join("shbin")) {
-        Ok(found) => {
-            files.extend(found.map(|f| f.unwrap().path()).filter(|f| f.extension().is_some_and(|e| e == "shbin")))
-        }
-        Err(_) => eprintln!("skipped: the corpus, for there is no {}", corpus.display()),
-    }
+    files.extend(third_party_files("shbin", "shbin"));
     if !extent::full() {
         extent::announce("short form: every fourth page; PICAJIT_FULL=1 opens all");
         files = files.into_iter().step_by(4).collect();

@@ -83,7 +83,7 @@ impl fmt::Display for Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::corpus;
+    use crate::testing::third_party;
 
     #[test]
     fn every_kind_is_recognised_by_its_whole_magic() {
@@ -106,7 +106,7 @@ mod tests {
         for (folder, kind) in
             [("shbin", Kind::Shbin), ("mbs", Kind::Mbs), ("metallib", Kind::Metallib), ("vbc", Kind::Vbc)]
         {
-            for (name, bytes) in corpus::files(folder).unwrap_or_default() {
+            for (name, bytes) in third_party::files(folder) {
                 assert_eq!(Kind::sniff(&bytes), Some(kind), "{name}");
             }
         }

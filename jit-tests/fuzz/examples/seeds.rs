@@ -4,9 +4,13 @@
 //! comment of the assembler). Inputs are in each target's own format; this file repeats those
 //! formats and must change with them.
 
+#[path = "../../prerequisites.rs"]
+mod prerequisites;
+
 use picajit::container::shbin::Shbin;
 use picajit::isa::Stage;
 use picajit::text::assemble;
+use prerequisites::third_party_files;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,19 +31,11 @@ fn main() -> io::Result<()> {
         seeds.put("words", name, &raw_words(&assembly.shbin))?;
         seeds.put("disassembler", name, &program(&assembly.shbin))?;
     }
-    // Real files, where the corpus is.
-    let corpus = std::env::var_os("PICAJIT_CORPUS")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus"), PathBuf::from);
     for target in ["mbs", "vbc", "metallib"] {
-        let Ok(files) = fs::read_dir(corpus.join(target)) else {
-            println!("skipped: no corpus of {target} files at {}", corpus.display());
-            continue;
-        };
-        for file in files {
-            let file = file?.path();
+        for file in third_party_files(target, target) {
             let name = file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
             // Long inputs are slow, and have the same parts.
-            if file.extension().is_some_and(|e| e == target) && fs::metadata(&file)?.len() < 16 << 10 {
+            if fs::metadata(&file)?.len() < 16 << 10 {
                 seeds.put(target, &name, &fs::read(&file)?)?;
             }
         }

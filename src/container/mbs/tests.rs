@@ -1,8 +1,8 @@
-//! Hand-made files for each rule, and the corpus.
+//! Hand-made files for each rule, and third-party files.
 
 use super::*;
 use crate::container::finding::Severity;
-use crate::testing::{corpus, hostile};
+use crate::testing::{hostile, third_party};
 
 fn chunk(tag: &[u8; 4], body: &[u8]) -> Vec<u8> {
     [&tag[..], &(body.len() as u32).to_le_bytes(), body].concat()
@@ -160,7 +160,7 @@ fn varyings_fit_or_do_not() {
 
 #[test]
 fn the_corpus_is_sound_and_written_back() {
-    for (name, bytes) in corpus::files("mbs").unwrap_or_default() {
+    for (name, bytes) in third_party::files("mbs") {
         let mbs = Mbs::parse(&bytes).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!(mbs.write().unwrap(), bytes, "{name}");
         let errors: Vec<_> = mbs.verify().into_iter().filter(|f| f.severity == Severity::Error).collect();
@@ -172,7 +172,7 @@ fn the_corpus_is_sound_and_written_back() {
 
 #[test]
 fn hostile_files_give_an_error_or_a_model() {
-    let files = corpus::files("mbs").unwrap_or_default();
+    let files = third_party::files("mbs");
     for (name, bytes) in files.iter().map(|(n, b)| (n.as_str(), b.clone())).chain([("by hand", vertex())]) {
         hostile::files(&bytes, |file| {
             if let Ok(mbs) = Mbs::parse(file) {

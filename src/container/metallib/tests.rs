@@ -1,15 +1,16 @@
-//! The corpus, and libraries made from it. Without a corpus the tests print a line.
+//! Third-party libraries, and libraries made from them.
 
 use super::bitcode::Bitcode;
 use super::metadata::data_type_name;
 use super::sources::Sources;
 use super::*;
 use crate::container::finding::Severity;
-use crate::testing::{corpus, hostile};
+use crate::testing::prerequisites::skipped;
+use crate::testing::{hostile, third_party};
 use std::io::Cursor as Bytes;
 
 fn files() -> Vec<(String, Vec<u8>)> {
-    corpus::files("metallib").unwrap_or_default()
+    third_party::files("metallib")
 }
 
 #[test]
@@ -139,9 +140,7 @@ fn bcanalyzer() -> Option<String> {
         .into_iter()
         .find(|n| std::process::Command::new(n).arg("--version").output().is_ok_and(|o| o.status.success()));
     if found.is_none() {
-        use std::io::Write;
-        // Bypasses the test harness's capture.
-        let _ = writeln!(std::io::stderr(), "skipped: no llvm-bcanalyzer");
+        skipped("modules of Metal libraries in LLVM: no llvm-bcanalyzer");
     }
     found
 }

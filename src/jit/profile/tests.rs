@@ -9,6 +9,7 @@ use crate::kernel::{Backend, Config, Kernel};
 use crate::profiler::{Profiler, ProfilerError};
 use crate::program::{Entry, Program};
 use crate::state::{Batch, NoEmitter, Registers, Uniforms, Unit, VertexLayout};
+use crate::testing::prerequisites::skipped;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -187,7 +188,7 @@ fn a_dump_is_private_and_one_page_of_it_is_mapped_executable_and_not_writable() 
     let mode = folder.dump().metadata().expect("there before any shader").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     if let Some(size) = std::env::var_os("QEMU_PAGESIZE") {
-        println!("skipped: an emulator told to have pages of {size:?} bytes lists no page that is smaller");
+        skipped(&format!("pages of code: an emulator told to have pages of {size:?} bytes lists no smaller one"));
         return;
     }
     let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux");

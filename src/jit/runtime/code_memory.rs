@@ -286,7 +286,9 @@ pub(crate) mod tests {
     #[test]
     fn memory_is_written_first_and_executable_then_and_never_both() {
         if let Some(size) = std::env::var_os("QEMU_PAGESIZE") {
-            println!("skipped: an emulator told to have pages of {size:?} bytes lists no page that is smaller");
+            crate::testing::prerequisites::skipped(&format!(
+                "pages of code: an emulator told to have pages of {size:?} bytes lists no smaller one"
+            ));
             return;
         }
         // Another test's thread may be given the pages as soon as they are free, but hardly every

@@ -4,7 +4,7 @@ use super::super::{assemble, disassemble};
 use super::snippets::{BODIES, FILES, body};
 use super::{Rng, lines};
 use crate::container::shbin::{Dvle, Opdesc, Shbin};
-use crate::testing::miri_or;
+use crate::testing::{miri_or, third_party};
 
 /// Asserts that the text of `s` assembles to its words and descriptors; returns the text.
 fn round_trip(s: &Shbin, what: &str) -> String {
@@ -152,22 +152,15 @@ fn code_and_opdescs(bytes: &[u8]) -> Option<Shbin> {
 
 #[test]
 fn real_programs_round_trip() {
-    let root = std::env::var("PICAJIT_CORPUS")
-        .unwrap_or_else(|_| concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/corpus").into());
-    let Ok(dir) = std::fs::read_dir(format!("{root}/shbin")) else {
-        println!("skipped: no corpus at {root}");
+    let files = third_party::files("shbin");
+    if files.is_empty() {
         return;
-    };
+    }
     let (mut count, mut plain) = (0, 0);
-    for entry in dir.flatten() {
-        let path = entry.path();
-        if path.extension().is_none_or(|e| e != "shbin") {
-            continue;
-        }
-        let bytes = std::fs::read(&path).expect("a readable file");
-        let s = code_and_opdescs(&bytes).unwrap_or_else(|| panic!("{path:?}"));
-        let text = round_trip(&s, &path.display().to_string());
-        assert!(!text.contains("\n.word"), "{path:?}\n{text}");
+    for (name, bytes) in files {
+        let s = code_and_opdescs(&bytes).unwrap_or_else(|| panic!("{name}"));
+        let text = round_trip(&s, &name);
+        assert!(!text.contains("\n.word"), "{name}\n{text}");
         count += 1;
         plain += !text.contains(".raw") as usize;
     }

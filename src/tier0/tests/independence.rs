@@ -5,7 +5,7 @@ use crate::container::shbin::Shbin;
 use crate::ir::analysis::prove;
 use crate::ir::{Form, Func};
 use crate::isa::Stage;
-use crate::testing::corpus;
+use crate::testing::third_party;
 
 fn of_tier0(program: &Program, entry: Entry) -> bool {
     Tier0::default().kernel_of_entry(program, entry, &Config::default()).has_independent_vertices()
@@ -80,7 +80,7 @@ fn these_are_not_known() {
 
 #[test]
 fn both_answers_agree_on_real_shaders() {
-    for (name, bytes) in corpus::files("shbin").unwrap_or_default() {
+    for (name, bytes) in third_party::files("shbin") {
         let shbin = Shbin::parse(&bytes).expect("a real file");
         for (tier0, proved) in both(&shbin) {
             assert_eq!(tier0, proved, "{name}");

@@ -1,12 +1,14 @@
-//! Sources: the built-in shaders, those of the text suite, of an example, and the corpus as text.
+//! Sources: the built-in shaders, those of the text suite, of an example, and third-party shaders as text.
+
+#[path = "../../../../../jit-tests/prerequisites.rs"]
+mod prerequisites;
 
 use crate::builtin::BUILTINS;
 use picajit::container::shbin::Shbin;
 use picajit::text::{assemble, disassemble};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Sources that assemble, with their names.
+/// Sources that assemble, with their names. Those of third-party files come last; their names end in `.shbin`.
 pub fn sources() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut all: Vec<_> = BUILTINS.iter().map(|b| (b.name.to_string(), b.source.to_string())).collect();
@@ -30,20 +32,14 @@ pub fn sources() -> Vec<(String, String)> {
             }
         }
     }
-    let corpus = std::env::var_os("PICAJIT_CORPUS").map_or_else(|| root.join("../shared/corpus"), PathBuf::from);
-    let corpus = corpus.join("shbin");
-    if !corpus.is_dir() {
-        // Not captured by the harness, so that runs with and without the corpus differ visibly.
-        let _ = writeln!(std::io::stderr(), "skipped: no corpus at {}", corpus.display());
-    }
-    for path in files(&corpus, &["shbin"]) {
-        let bytes = std::fs::read(&path).expect("a corpus file is readable");
+    all.retain(|(_, text)| assemble(text).is_ok());
+    assert!(all.len() > 250, "only {} sources", all.len());
+    for path in &prerequisites::third_party_files("shbin", "shbin") {
+        let bytes = std::fs::read(path).expect("a third-party file is readable");
         if let Ok(shbin) = Shbin::parse(&bytes) {
             all.push((path.display().to_string(), disassemble(&shbin)));
         }
     }
-    all.retain(|(_, text)| assemble(text).is_ok());
-    assert!(all.len() > 250, "only {} sources", all.len());
     all
 }
 

@@ -1,0 +1,41 @@
+//! What a test needs and a machine may lack: third-party files and tools. An absent one is one visible line of each test
+//! program.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// Says once in this program that tests leave something out, and what would make them run. The test runner does not
+/// capture the line.
+pub fn skipped(what: &str) {
+    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    if SAID.lock().unwrap_or_else(PoisonError::into_inner).insert(what.to_string()) {
+        // A closed standard error is no reason for a test to fail.
+        let _ = writeln!(std::io::stderr(), "skipped: {what}");
+    }
+}
+
+/// The third-party files `*.ending` of `kind`, a folder such as `shbin`, sorted. `PICAJIT_CORPUS` names the folder of
+/// these folders; docs/third-party-files.md lists the files. Empty without them.
+///
+/// # Panics
+/// If `PICAJIT_CORPUS` names no folder: tests that are meant to read the files must not pass without them.
+#[allow(dead_code)] // not every test program reads them
+pub fn third_party_files(kind: &str, ending: &str) -> Vec<PathBuf> {
+    let Some(root) = std::env::var_os("PICAJIT_CORPUS").filter(|root| !root.is_empty()) else {
+        skipped("tests of third-party files: no PICAJIT_CORPUS (docs/third-party-files.md lists the files)");
+        return Vec::new();
+    };
+    // Tests start commands in folders of their own.
+    let root = std::path::absolute(Path::new(&root)).unwrap_or_else(|_| root.into());
+    assert!(root.is_dir(), "PICAJIT_CORPUS: no folder {}", root.display());
+    let Ok(entries) = std::fs::read_dir(root.join(kind)) else {
+        skipped(&format!("tests of {kind} files: PICAJIT_CORPUS has no folder {kind}"));
+        return Vec::new();
+    };
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("a folder's entry").path()).collect();
+    files.retain(|path| path.extension().is_some_and(|e| e == ending));
+    files.sort();
+    files
+}
