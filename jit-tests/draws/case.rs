@@ -533,7 +533,7 @@ impl Reference<'_> {
             let [offset, low, high] = [0, 1, 2].map(|n| file.get(reg::ATTRIBBUFFER0_OFFSET + 3 * array + n));
             let (offset, stride) = (u64::from(offset & 0x0FFF_FFFF), u64::from(high >> 16 & 0xFF));
             let slice = self.base() + offset + lowest * stride;
-            let mut position = offset;
+            let mut position = 0;
             for n in 0..(high >> 28).min(12) {
                 let component = (u64::from(high) << 32 | u64::from(low)) >> (4 * n) & 15;
                 if component >= 12 {
@@ -545,7 +545,7 @@ impl Reference<'_> {
                 position = position.next_multiple_of(bytes);
                 let mut vector = [0.0, 0.0, 0.0, 1.0];
                 for number in &mut vector[..(kind >> 2) as usize + 1] {
-                    let at = (vertex - lowest) * stride + position - offset;
+                    let at = (vertex - lowest) * stride + position;
                     let [a, b, c, d] = [0, 1, 2, 3].map(|n| if n < bytes { self.byte(slice, at + n) } else { 0 });
                     *number = match kind & 3 {
                         0 => f32::from(a as i8),
@@ -555,10 +555,8 @@ impl Reference<'_> {
                     };
                     position += bytes;
                 }
-                // The default mask wins over an array.
-                if types >> (48 + component) & 1 == 0 {
-                    attributes[component as usize] = vector;
-                }
+                // Whatever the mask of default attributes says.
+                attributes[component as usize] = vector;
             }
         }
         let permutation = file.permutation(Stage::Vertex);

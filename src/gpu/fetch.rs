@@ -100,7 +100,8 @@ impl FetchPlan {
             let [offset, low, high] = [0, 1, 2].map(|n| registers.get(ATTRIBBUFFER0_OFFSET + 3 * group as u16 + n));
             let components = u64::from(high) << 32 | u64::from(low);
             *array = Array { offset: offset & 0x0FFF_FFFF, stride: high >> 16 & 0xFF, extent: 0 };
-            let mut at = array.offset;
+            // Components align inside the vertex, wherever the array begins.
+            let mut at = 0u32;
             for n in 0..(high >> 28).min(ARRAYED as u32) {
                 let component = (components >> (4 * n) & 0xF) as usize;
                 let Some(source) = sources.get_mut(component) else {
@@ -110,7 +111,7 @@ impl FetchPlan {
                 };
                 let element = Element::from_register((formats >> (4 * component) & 0xF) as u8);
                 at = at.next_multiple_of(element.alignment());
-                *source = Some((group, at - array.offset, element));
+                *source = Some((group, at, element));
                 at += element.bytes();
             }
         }
@@ -125,8 +126,9 @@ impl FetchPlan {
                 continue;
             }
             plan.input_mask |= 1 << register;
-            let source = sources.get(attribute).copied().flatten().filter(|_| formats >> (48 + attribute) & 1 == 0);
-            let Some((group, offset, element)) = source else {
+            // The mask of default attributes, bits 59:48 of the formats, does not count: an array supplies its attributes
+            // with their bits set too, and an attribute without array and bit takes its default.
+            let Some((group, offset, element)) = sources.get(attribute).copied().flatten() else {
                 plan.constants.push((register, attribute as u8));
                 continue;
             };

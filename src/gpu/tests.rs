@@ -1,6 +1,7 @@
 //! The module as a host uses it: command lists in, triangles out. Every list runs on both engines,
 //! native code (where the build has it) and the interpreter, whose results must be equal.
 
+mod attributes;
 mod cancel;
 mod hostile;
 mod limits;

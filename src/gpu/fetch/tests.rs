@@ -14,8 +14,8 @@ fn file(writes: &[(u16, u32)]) -> RegisterFile {
 
 const START: u32 = 0x2000_0000;
 
-/// Attribute 1 is two s8, 0 is two s16 after a byte of alignment, then a word of padding, 2 is one
-/// f32.
+/// In vertices of 20 bytes from an odd address on, attribute 1 is two s8, 0 is two s16, then a word
+/// of padding, 2 is one f32.
 const MIXED: &[(u16, u32)] = &[
     (ATTRIBBUFFERS_LOC, START >> 3),
     (ATTRIBBUFFERS_FORMAT_LOW, 0x0030 << 4 | 0x4 << 4 | 0x6),
@@ -40,10 +40,10 @@ fn every_format_is_fetched() {
     let file = file(MIXED);
     let [zero, one] = [0, 1].map(|n| vertex(&file, &memory, [0, 1], n));
     assert_eq!(zero[1], [2.0, 3.0, 0.0, 1.0]);
-    assert_eq!(zero[0], [s16(5), s16(7), 0.0, 1.0]);
-    assert_eq!(zero[2], [f32::from_le_bytes([13, 14, 15, 16]), 0.0, 0.0, 1.0]);
+    assert_eq!(zero[0], [s16(4), s16(6), 0.0, 1.0]);
+    assert_eq!(zero[2], [f32::from_le_bytes([14, 15, 16, 17]), 0.0, 0.0, 1.0]);
     assert_eq!(one[1], [22.0, 23.0, 0.0, 1.0]);
-    assert_eq!(one[0], [s16(25), s16(27), 0.0, 1.0]);
+    assert_eq!(one[0], [s16(24), s16(26), 0.0, 1.0]);
     assert_eq!(zero[3], [0.0; 4], "a default attribute");
     let far = u64::from(u32::MAX / 20 * 7);
     assert_eq!(vertex(&file, &memory, [far, far], far)[2], [0.0, 0.0, 0.0, 1.0], "no memory there");
@@ -67,12 +67,85 @@ fn every_format_is_fetched() {
     }
 }
 
+/// Attribute `wanted` of vertex `n`, by the rule alone: components align to their size inside the
+/// vertex, padding of 4 to 16 bytes aligns to 4, and missing components are (0, 0, 0, 1).
+fn slow(memory: &[u8], [offset, stride, n]: [usize; 3], list: &[usize], types: u64, wanted: usize) -> Vec4 {
+    let mut inside = 0usize;
+    let mut align = |to: usize, size: usize| {
+        inside = inside.div_ceil(to) * to + size;
+        inside - size
+    };
+    for &component in list {
+        if component >= 12 {
+            align(4, 4 * (component - 11));
+            continue;
+        }
+        let (format, count) = (types >> (4 * component) & 3, (types >> (4 * component + 2) & 3) as usize + 1);
+        let size = [1, 1, 2, 4][format as usize];
+        let start = offset + stride * n + align(size, size * count);
+        if component != wanted {
+            continue;
+        }
+        let mut value = [0.0, 0.0, 0.0, 1.0];
+        for (at, x) in value[..count].iter_mut().enumerate() {
+            let bytes = &memory[start + at * size..];
+            *x = match format {
+                0 => f32::from(bytes[0] as i8),
+                1 => f32::from(bytes[0]),
+                2 => f32::from(i16::from_le_bytes([bytes[0], bytes[1]])),
+                _ => f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]),
+            };
+        }
+        return value;
+    }
+    unreachable!("the list has it")
+}
+
+#[test]
+fn components_align_inside_the_vertex() {
+    // Every byte differs from its neighbours, and no float is NaN.
+    let memory: Vec<u8> = (0..1024u32).map(|n| (n * 7 % 128) as u8).collect();
+    let mut checked = 0u64;
+    for first in 0..16u32 {
+        for second in 0..16u32 {
+            let types = first | second << 4;
+            let every = crate::testing::miri_or(15, 1);
+            for padding in [None, Some(12), Some(13), Some(14), Some(15)] {
+                let list: Vec<usize> = [Some(0), padding, Some(1)].into_iter().flatten().collect();
+                let components = list.iter().rev().fold(0, |word, &id| word << 4 | id as u32);
+                // None, odd, smaller than the vertex, as large as most, larger than any.
+                for stride in [0, 3, 7, 16, 40] {
+                    for offset in (0..16).step_by(every) {
+                        let file = file(&[
+                            (ATTRIBBUFFERS_LOC, START >> 3),
+                            (ATTRIBBUFFERS_FORMAT_LOW, types),
+                            (ATTRIBBUFFER0_OFFSET, offset),
+                            (ATTRIBBUFFER0_OFFSET + 1, components),
+                            (ATTRIBBUFFER0_OFFSET + 2, (list.len() as u32) << 28 | stride << 16),
+                        ]);
+                        for n in [0, 1, 5] {
+                            let got = vertex(&file, &memory, [0, 5], n);
+                            for attribute in 0..2 {
+                                let at = [offset as usize, stride as usize, n as usize];
+                                let want = slow(&memory, at, &list, types.into(), attribute);
+                                assert_eq!(got[attribute], want, "{attribute} of {n}: {types:x} {list:?} {at:?}");
+                                checked += 1;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert!(checked > 80_000, "{checked}");
+}
+
 #[test]
 fn bytes_past_the_end_of_memory_are_zero() {
     let memory: Vec<u8> = (1..65).collect();
     let file = file(MIXED);
-    // The float of vertex 0 is at 12.
-    for (length, bytes) in [(16, [13, 14, 15, 16]), (15, [13, 14, 15, 0]), (13, [13, 0, 0, 0]), (12, [0; 4])] {
+    // The float of vertex 0 is at 13.
+    for (length, bytes) in [(17, [14, 15, 16, 17]), (16, [14, 15, 16, 0]), (14, [14, 0, 0, 0]), (13, [0; 4])] {
         assert_eq!(vertex(&file, &memory[..length], [0, 0], 0)[2][0], f32::from_le_bytes(bytes));
     }
     // Memory begins after the array: the slice is empty, whatever lies further on.
