@@ -11,7 +11,7 @@
 use picajit::engine::{BackendChoice, Engine, Options, Shader};
 use picajit::gpu::{Gpu, TriangleSink, registers as reg};
 use picajit::isa::numeric::Precision;
-use picajit::kernel::DEFAULT_FUEL;
+use picajit::kernel::default_fuel;
 use picajit::program::Entry;
 use picajit::semantics::Semantics;
 use picajit::state::{Batch, Exit, Registers, Uniforms, Unit, VertexLayout, Vertices, VerticesMut};
@@ -202,7 +202,7 @@ fn drops(tries: usize) {
 fn main() {
     // `cargo test --benches` only checks that this starts.
     let (rounds, fuel, tries) =
-        if std::env::args().any(|a| a == "--bench") { (5, DEFAULT_FUEL, 50) } else { (1, 1000, 1) };
+        if std::env::args().any(|a| a == "--bench") { (5, default_fuel(Stage::Vertex), 50) } else { (1, 1000, 1) };
     cancels(tries);
     drops(tries);
     println!("ms until a vertex, and a batch of 1,024, run out of {fuel} fuel: least and most of {rounds}");

@@ -237,7 +237,7 @@ typedef struct pj_options {
     size_t struct_size;
     uint32_t backend;        /* PJ_NATIVE ... */
     uint32_t precision;      /* PJ_F32 ... */
-    uint32_t fuel;           /* words that the backward jumps of one run may span; 0: 262144 */
+    uint32_t fuel;           /* words that one vertex run may execute; 0: 262144 */
     uint32_t crosscheck;     /* N: one run in N also runs on the oracle; 0: none */
     size_t cache_bytes;      /* size limit of the shader cache; 0: 64 MiB */
     const pj_layout *layout; /* null: pj_unit and pj_uniforms; copied */
@@ -255,12 +255,13 @@ typedef struct pj_options {
     const pj_memory *memory; /* executable memory; null: pages that the library maps; copied */
     size_t compile_after;    /* without threads: the run with which a shader reaches this number of
                                 vertices compiles it, and earlier ones use tier 0. 0: 4096 */
+    size_t geometry_fuel;    /* words that one geometry invocation may execute; 0: 4194304 */
 } pj_options;
 
 #define PJ_OPTIONS_INIT                                                                            \
     {                                                                                              \
         sizeof(pj_options), PJ_NATIVE, PJ_F32, 262144, 0, (size_t)64 << 20, NULL, NULL, NULL, NULL, \
-            PJ_NO_PROFILER, 0, NULL, 0                                                             \
+            PJ_NO_PROFILER, 0, NULL, 0, 0                                                          \
     }
 
 /*

@@ -141,7 +141,7 @@ impl Kernels<'_> {
         if let Some(pair) = self.known.get(&(fuel, precision)) {
             return Ok(pair.clone());
         }
-        let mut config = Config { precision, ..Config::default() };
+        let mut config = Config { precision, ..Config::of(self.loaded.entry.stage) };
         // Enough for every program that ends. Endless ones stop soon in Miri, which takes minutes
         // for ten thousand steps.
         let usual = if cfg!(miri) { 1_000 } else { config.fuel };

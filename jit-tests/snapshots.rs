@@ -10,7 +10,7 @@ use libtest_mimic::{Failed, Trial};
 use picajit::internals::ir::cfg::{Cfg, Limits};
 use picajit::internals::ir::{Form, Func};
 use picajit::isa::numeric::Precision;
-use picajit::kernel::DEFAULT_FUEL;
+use picajit::kernel::default_fuel;
 use picajit::text;
 use std::path::Path;
 
@@ -60,7 +60,7 @@ fn cfg(loaded: &Loaded) -> Result<Cfg, String> {
 }
 
 fn func(loaded: &Loaded, form: Form) -> Result<Func, String> {
-    let func = Func::build(&cfg(loaded)?, DEFAULT_FUEL, form);
+    let func = Func::build(&cfg(loaded)?, default_fuel(loaded.entry.stage), form);
     func.verify().map_err(|e| e.to_string())?;
     Ok(func)
 }

@@ -25,11 +25,12 @@ mod shader;
 use crate::background::{Background, Queue};
 use crate::cache::{Cache, CacheStats, Exploration, ShaderKey, Upload};
 use crate::executable::ExecutableMemory;
+use crate::isa::Stage;
 use crate::isa::numeric::Precision;
 use crate::kernel::cancel::CancelFlag;
 #[cfg(feature = "jit")]
 use crate::kernel::{Backend, Kernel};
-use crate::kernel::{Config, DEFAULT_FUEL, Unsupported};
+use crate::kernel::{Config, Unsupported, default_fuel};
 use crate::layout::Layout;
 use crate::profiler::{Profiler, ProfilerError};
 use crate::program::{Entry, Program};
@@ -124,11 +125,12 @@ pub struct Options {
     pub backend: BackendChoice,
     /// Number format of results.
     pub precision: Precision,
-    /// Limit on what the backward transfers of one run cost: each as many as there are words from
-    /// its target to itself. A run that exceeds it ends with
-    /// [`Exit::Fuel`](crate::state::Exit::Fuel), and ends its batch. A run executes at most as many
-    /// instructions as its fuel, and once more the words of the program.
+    /// Words that one vertex run may execute. A run that has executed more ends at its next backward
+    /// jump, return or iteration with [`Exit::Fuel`](crate::state::Exit::Fuel), and ends its batch.
+    /// So it executes at most as many words as its fuel, and once more those of the program.
     pub fuel: u32,
+    /// The same of one geometry invocation, which may draw a whole screen.
+    pub geometry_fuel: u32,
     /// Compare every Nth run with the oracle, and report differences as [`Event::Divergence`]; 0
     /// compares none. A compared run costs as much as two runs of the oracle. In a batch, 16 vertices
     /// from the Nth on are compared, so that code for groups is tested too.
@@ -167,7 +169,8 @@ impl Default for Options {
         Options {
             backend: BackendChoice::default(),
             precision: Precision::default(),
-            fuel: DEFAULT_FUEL,
+            fuel: default_fuel(Stage::Vertex),
+            geometry_fuel: default_fuel(Stage::Geometry),
             crosscheck: 0,
             layout: None,
             cache_bytes: 64 << 20,
@@ -265,7 +268,7 @@ impl Engine {
     #[cold]
     #[inline(never)]
     fn shader_of_unknown(&self, upload: &Upload<'_>, program: &Program, entry: Entry, on_unit: bool) -> Shader {
-        let config = self.config(on_unit);
+        let config = self.config(entry.stage, on_unit);
         let (key, explored) = ShaderKey::explore(program, entry, config);
         let cached = self.cache.get(&key);
         let compiled = cached.unwrap_or_else(|| self.insert_new(program, &key, config, explored));
@@ -277,8 +280,12 @@ impl Engine {
 
     /// The configuration of shaders that run on [`Unit`](crate::state::Unit) and
     /// [`Uniforms`](crate::state::Uniforms), or on the host's layout.
-    fn config(&self, on_unit: bool) -> Config {
-        let Options { precision, fuel, layout, .. } = self.options;
+    fn config(&self, stage: Stage, on_unit: bool) -> Config {
+        let Options { precision, layout, .. } = self.options;
+        let fuel = match stage {
+            Stage::Vertex => self.options.fuel,
+            Stage::Geometry => self.options.geometry_fuel,
+        };
         Config { precision, fuel, layout: layout.filter(|_| !on_unit) }
     }
 

@@ -7,7 +7,7 @@
 //! `isa`, `program` and `state`, or their agreement would prove nothing.
 
 use crate::fp_mode::DefaultMode;
-use crate::isa::flow::{Action, Next, Ring, Scopes, fuel_cost};
+use crate::isa::flow::{Action, Next, Ring, Scopes, is_backward};
 use crate::isa::numeric::Precision;
 use crate::isa::{
     Alu, AluOp, CmpOp, DstFile, FLOAT_UNIFORMS, Index, Inst, Pc, Relation, Src, SrcFile, Stage, Test, VectorOp,
@@ -169,10 +169,12 @@ impl InterpKernel {
         let _mode = DefaultMode::enter();
         let mut scopes = Scopes::default();
         let mut counters: Ring<Counter, 4> = Ring::default();
-        let mut fuel = self.config.fuel;
+        let fuel = self.config.fuel();
+        let mut executed = 0;
         let mut pc = self.entry.pc;
         loop {
             let Some(inst) = self.code.get(usize::from(pc)) else { return Some(Exit::PastEnd) };
+            executed += 1;
             let transfer = match self.execute(inst, uniforms, unit, emitter) {
                 Action::Break if !scopes.can_break() => Err(Exit::BreakOutsideLoop),
                 _ if *inst == Inst::End => Err(Exit::End),
@@ -183,14 +185,10 @@ impl InterpKernel {
                         unit.al = i32::from(y);
                     }
                     let next = transfer(scopes.step(pc, action), &mut scopes, &mut counters, &mut unit.al);
-                    let cost = fuel_cost(pc, next);
-                    match fuel.checked_sub(cost) {
-                        Some(_) if cost != 0 && self.cancel.is_set() => Err(Exit::Cancelled),
-                        Some(left) => {
-                            fuel = left;
-                            Ok(next)
-                        }
-                        None => Err(Exit::Fuel),
+                    match is_backward(pc, next) {
+                        true if executed > fuel => Err(Exit::Fuel),
+                        true if self.cancel.is_set() => Err(Exit::Cancelled),
+                        _ => Ok(next),
                     }
                 }
             };

@@ -10,8 +10,9 @@ pub(crate) mod cancel;
 pub(crate) mod direct;
 pub(crate) mod run_memory;
 
-use crate::isa::Pc;
+use crate::isa::flow::MAX_FUEL;
 use crate::isa::numeric::Precision;
+use crate::isa::{Pc, Stage};
 use crate::layout::{Host, HostEmitter, Layout};
 use crate::program::{Entry, Program};
 pub use crate::state::copy_registers;
@@ -21,16 +22,25 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The default of [`Config::fuel`]. No real program comes near it, and no run takes 100 ms.
-pub const DEFAULT_FUEL: u32 = 1 << 18;
+/// The default of [`Config::fuel`]. No real program comes near it.
+///
+/// A vertex run takes at most 100 ms with it on any engine. A geometry run takes less than a second on
+/// tier 0; its fuel lasts for 40 words for each of 96,000 triangles, which a program is known to emit in
+/// one run on a console.
+pub const fn default_fuel(stage: Stage) -> u32 {
+    match stage {
+        Stage::Vertex => 1 << 18,
+        Stage::Geometry => 1 << 22,
+    }
+}
 
 /// Options that change the meaning of a run or its code. They are part of every cache key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Config {
     /// Number format of results.
     pub precision: Precision,
-    /// What the backward transfers of one run may cost: each as many as there are words from its
-    /// target to itself. One that costs more than is left ends the run with [`Exit::Fuel`] instead.
+    /// Words that a run may execute. A run that has executed more ends at its next backward transfer,
+    /// with [`Exit::Fuel`]. Values above 2^30 count as 2^30.
     pub fuel: u32,
     /// The host's layout of registers and uniforms, if it is not that of [`Unit`] and [`Uniforms`].
     /// Changes no result: a kernel runs on memory of any layout, and on memory of this one without
@@ -39,8 +49,21 @@ pub struct Config {
 }
 
 impl Default for Config {
+    /// The defaults of a vertex entry.
     fn default() -> Config {
-        Config { precision: Precision::default(), fuel: DEFAULT_FUEL, layout: None }
+        Config::of(Stage::Vertex)
+    }
+}
+
+impl Config {
+    /// The defaults of an entry of `stage`.
+    pub const fn of(stage: Stage) -> Config {
+        Config { precision: Precision::F32, fuel: default_fuel(stage), layout: None }
+    }
+
+    /// The fuel that engines count with.
+    pub(crate) fn fuel(&self) -> u32 {
+        self.fuel.min(MAX_FUEL)
     }
 }
 

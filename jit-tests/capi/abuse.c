@@ -273,7 +273,7 @@ static int32_t try_emit_buffer(void *structure, void *context)
 static void structure_sizes(struct running *with)
 {
     static const size_t none[] = {0};
-    static const size_t options_before[] = {offsetof(pj_options, compile_after), 0};
+    static const size_t options_before[] = {offsetof(pj_options, compile_after), offsetof(pj_options, geometry_fuel), 0};
     static const size_t batch_before[] = {offsetof(pj_batch, preserve_unit), offsetof(pj_batch, ran), 0};
     pj_emitted *vertices = (pj_emitted *)block(3 * sizeof *vertices);
     pj_emit_buffer buffer;

@@ -8,9 +8,10 @@
 
 use super::Fault;
 use crate::engine::{BackendChoice, DEFAULT_COMPILE_AFTER, Event, Options};
+use crate::isa::Stage;
 use crate::isa::float24::Rounding;
 use crate::isa::numeric::Precision;
-use crate::kernel::DEFAULT_FUEL;
+use crate::kernel::default_fuel;
 use crate::layout::{Bools, GeometryOffsets, Layout, Offsets};
 use crate::profiler::Profiler;
 use crate::state::{Registers, Vec4};
@@ -74,6 +75,7 @@ pub(super) const fn largest<T>() -> usize {
 pub(super) const OPTIONS_BYTES: &[usize] = &[
     offset_of!(PjOptions, memory) + size_of::<*const PjMemory>(),
     offset_of!(PjOptions, compile_after) + size_of::<usize>(),
+    offset_of!(PjOptions, geometry_fuel) + size_of::<usize>(),
 ];
 pub(super) const MEMORY_BYTES: &[usize] = &[offset_of!(PjMemory, user) + size_of::<*mut c_void>()];
 pub(super) const LAYOUT_BYTES: &[usize] = &[offset_of!(PjLayout, b) + size_of::<u32>()];
@@ -213,6 +215,7 @@ pub struct PjOptions {
     pub threads: u32,
     pub memory: *const PjMemory,
     pub compile_after: usize,
+    pub geometry_fuel: usize,
 }
 
 #[repr(C)]
@@ -261,7 +264,7 @@ impl PjOptions {
         struct_size: size_of::<PjOptions>(),
         backend: PJ_NATIVE,
         precision: PJ_F32,
-        fuel: DEFAULT_FUEL,
+        fuel: default_fuel(Stage::Vertex),
         crosscheck: 0,
         cache_bytes: 64 << 20,
         layout: null(),
@@ -272,6 +275,7 @@ impl PjOptions {
         threads: 0,
         memory: null(),
         compile_after: 0,
+        geometry_fuel: 0,
     };
 
     fn profiler(&self) -> Result<Profiler, Fault> {
@@ -302,7 +306,11 @@ impl PjOptions {
                 PJ_F24_TOWARD_ZERO => Precision::F24 { rounding: Rounding::TowardZero },
                 _ => return Err(Fault::InvalidArgument),
             },
-            fuel: if self.fuel == 0 { DEFAULT_FUEL } else { self.fuel },
+            fuel: if self.fuel == 0 { default_fuel(Stage::Vertex) } else { self.fuel },
+            geometry_fuel: match self.geometry_fuel {
+                0 => default_fuel(Stage::Geometry),
+                fuel => u32::try_from(fuel).unwrap_or(u32::MAX),
+            },
             crosscheck: self.crosscheck,
             threads: usize::try_from(self.threads).unwrap_or(usize::MAX),
             compile_after: match self.compile_after {

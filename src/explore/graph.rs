@@ -2,7 +2,7 @@
 
 use crate::ir::cfg::{Cfg, Edge, Step, Terminator};
 use crate::ir::print::test;
-use crate::isa::flow::{Action, Next, Scopes, fuel_cost};
+use crate::isa::flow::{Action, Next, Scopes, is_backward};
 use crate::isa::{Inst, Pc};
 use crate::program::Program;
 use serde_json::{Value, json};
@@ -59,7 +59,7 @@ fn walk(
             _ => Action::Next,
         };
         match scopes.step(pc, action) {
-            Next::Go(next) if fuel_cost(pc, next) == 0 && !starts.contains(&(next, scopes)) => state = (next, scopes),
+            Next::Go(next) if !is_backward(pc, next) && !starts.contains(&(next, scopes)) => state = (next, scopes),
             _ => return,
         }
     }
@@ -73,9 +73,9 @@ pub fn scopes(scopes: &Scopes) -> String {
     calls.chain(ifs).chain(loops).collect::<Vec<_>>().join("; ")
 }
 
-/// The terminator as text, and its edges: target, label, whether it costs fuel.
+/// The terminator as text, and its edges: target, label, whether it is backward.
 fn terminator(term: &Terminator) -> (String, Vec<Value>) {
-    let edge = |e: &Edge, label: &str| json!([e.to, label, e.fuel != 0]);
+    let edge = |e: &Edge, label: &str| json!([e.to, label, e.backward]);
     match term {
         Terminator::Exit(exit) => (format!("exit: {exit:?}"), Vec::new()),
         Terminator::Goto(e) => (String::new(), vec![edge(e, "")]),

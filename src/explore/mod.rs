@@ -27,7 +27,7 @@ use crate::container::shbin::{Dvle, Shbin};
 use crate::ir::cfg::{Cfg, Limits};
 use crate::ir::{Form, Func};
 use crate::isa::numeric::Precision;
-use crate::kernel::DEFAULT_FUEL;
+use crate::kernel::default_fuel;
 use crate::lint::cost::{self, Cost};
 use crate::lint::{self, lint};
 use crate::program::Program;
@@ -78,7 +78,7 @@ pub fn entry(subject: &Subject<'_>, index: usize) -> Value {
     let entry = dvle.entry();
     let (graph, ssa) = match Cfg::build(subject.program, entry, Limits::default()) {
         Ok(cfg) => {
-            let mut func = Func::build(&cfg, DEFAULT_FUEL, Form::Ssa);
+            let mut func = Func::build(&cfg, default_fuel(cfg.entry.stage), Form::Ssa);
             func.simplify(Precision::F32);
             (graph::graph(subject.program, &cfg), json!(numbered_lines(&func.to_string())))
         }

@@ -54,7 +54,7 @@ fn explore(source: &str, given: &str, vertices: usize, chosen: &[usize]) -> Resu
             values::read("", dvle, vertices).expect("an empty text has no error")
         });
         let mut entry = entry(&subject, index);
-        entry["trace"] = trace(&program, dvle, &values, chosen, Config::default(), bounds);
+        entry["trace"] = trace(&program, dvle, &values, chosen, Config::of(dvle.stage), bounds);
         entries.push(entry);
     }
     let mut page = page(&subject, entries);

@@ -15,7 +15,7 @@
 use super::case::Case;
 use super::compare::{Divergence, Engine, Misbehaviour, compare};
 use super::edit::{END, with_code};
-use crate::isa::flow::fuel_cost;
+use crate::isa::flow::is_backward;
 use crate::isa::{Inst, Pc};
 use crate::kernel::Kernel;
 use crate::state::{NoEmitter, Unit};
@@ -61,16 +61,16 @@ pub fn explain(divergence: &Divergence, engine: Engine<'_>) -> Explanation {
     }
     let mut points: Vec<Point> = Vec::new();
     let mut seen = HashSet::from([case.entry.pc]);
-    let (mut step, mut spent) = (0, 0);
+    let mut step = 0;
     case.trace(&mut |at| {
         step += 1;
         let cut = match at.next {
             Some(next) if seen.insert(next) => Cut::End(next),
-            Some(next) if fuel_cost(at.pc, next) != 0 => Cut::Fuel(spent),
+            // This transfer, and none before it, finds more words executed.
+            Some(next) if is_backward(at.pc, next) => Cut::Fuel(step as u32 - 1),
             Some(_) => return,
             None => Cut::Nothing,
         };
-        spent += at.next.map_or(0, |next| fuel_cost(at.pc, next));
         // The complete run is the last prefix.
         points.truncate(MAX_CUTS);
         points.push(Point { pc: at.pc, inst: *at.inst, step, cut });

@@ -12,7 +12,7 @@ use crate::container::shbin::{Dvle, Opdesc, Shbin};
 use crate::diff::Difference;
 use crate::isa::Stage;
 use crate::isa::numeric::{Precision, same};
-use crate::kernel::{DEFAULT_FUEL, Kernel, copy_registers};
+use crate::kernel::{Kernel, copy_registers, default_fuel};
 use crate::program::{Entry, Program};
 use crate::state::{Emitter, Exit, Registers, Uniforms, Unit, Vec4};
 use crate::text::literal::format_vec4;
@@ -141,7 +141,7 @@ fn file(case: &Case, engine: Option<&dyn Kernel>) -> String {
             &wrong
         });
         let mut set = Vec::new();
-        if case.config.fuel != DEFAULT_FUEL {
+        if case.config.fuel != default_fuel(case.entry.stage) {
             set.push(format!("fuel = {}", case.config.fuel));
         }
         uniform_items(&mut set, &case.uniforms);

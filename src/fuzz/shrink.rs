@@ -9,7 +9,7 @@ use super::case::Case;
 use super::compare::{Divergence, Engine, REFERENCE, compare};
 use super::edit;
 use crate::isa::Stage;
-use crate::kernel::DEFAULT_FUEL;
+use crate::kernel::default_fuel;
 use crate::program::{Entry, Program};
 use crate::state::{EmitState, Exit, Vec4};
 use std::sync::Arc;
@@ -262,8 +262,9 @@ impl Shrinker<'_> {
         let interp = self.case().interp();
         let side = crate::diff::NamedKernel { name: REFERENCE, kernel: &interp };
         let ends = crate::diff::Reference::run(side, &work).exits().all(|exit| exit != Exit::Fuel);
-        if ends && fuel != DEFAULT_FUEL {
-            self.attempt(|case| case.config.fuel = DEFAULT_FUEL);
+        let default = default_fuel(self.case().entry.stage);
+        if ends && fuel != default {
+            self.attempt(|case| case.config.fuel = default);
         } else if !ends {
             let _ =
                 [0, 1, 2, 4, 8, 16].into_iter().any(|new| new < fuel && self.attempt(|case| case.config.fuel = new));

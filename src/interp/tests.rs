@@ -3,8 +3,8 @@
 use super::*;
 use crate::isa::Opcode;
 use crate::isa::encode::{encode, opdesc};
-use crate::isa::{Cond, CondOp, DstReg, Setemit, SrcReg, Swizzle};
-use crate::kernel::DEFAULT_FUEL;
+use crate::isa::{Cond, CondOp, DstReg, Setemit, SrcReg, Stage, Swizzle};
+use crate::kernel::default_fuel;
 use crate::state::Registers;
 use crate::testing::miri_or;
 
@@ -371,20 +371,20 @@ fn the_fifth_loop_and_the_fifth_call_forget_the_first() {
 }
 
 #[test]
-fn fuel_pays_for_the_words_of_backward_transfers_before_they_are_made() {
+fn fuel_pays_for_executed_words_at_backward_transfers() {
     let mut run = Run::new();
     run.uniforms.b = 0;
     let forever = [count(), Inst::Jump { test: NOT_B0, target: 0 }];
-    for (fuel, runs) in [(0, 1.0), (1, 1.0), (2, 2.0), (5, 3.0)] {
+    for (fuel, runs) in [(0, 1.0), (1, 1.0), (2, 2.0), (5, 3.0), (6, 4.0)] {
         run.config.fuel = fuel;
         run.unit.r[0] = splat(0.0);
         assert_eq!(run.run(&forever), Exit::Fuel);
         assert_eq!(run.unit.r[0], splat(runs));
     }
-    // One backward transfer, from the body's last word to its first; leaving the loop costs none.
+    // One backward transfer, after the LOOP and a body of one word; leaving the loop is none.
     run.uniforms.i[0] = [1, 0, 1, 0];
     let looped = [Inst::Loop { int: 0, last: 1 }, count(), Inst::End];
-    for (fuel, exit, runs, al) in [(0, Exit::Fuel, 1.0, 1), (1, Exit::End, 2.0, 2)] {
+    for (fuel, exit, runs, al) in [(0, Exit::Fuel, 1.0, 1), (1, Exit::Fuel, 1.0, 1), (2, Exit::End, 2.0, 2)] {
         run.config.fuel = fuel;
         run.unit.r[0] = splat(0.0);
         assert_eq!(run.run(&looped), exit);
@@ -400,8 +400,11 @@ fn a_run_past_the_last_word_has_its_own_exit() {
     let mut run = Run::new();
     assert_eq!(run.run(&[count()]), Exit::PastEnd);
     assert_eq!(run.run(&[Inst::Jump { test: B0, target: 0xFFF }, Inst::End]), Exit::PastEnd);
-    let kernel =
-        Interp.kernel(&program(&[Inst::End]), Entry::vertex(Pc::MAX), &Config { fuel: DEFAULT_FUEL, ..run.config });
+    let kernel = Interp.kernel(
+        &program(&[Inst::End]),
+        Entry::vertex(Pc::MAX),
+        &Config { fuel: default_fuel(Stage::Vertex), ..run.config },
+    );
     assert_eq!(kernel.run(&run.uniforms, &mut run.unit, &mut crate::state::NoEmitter), Exit::PastEnd);
 }
 

@@ -5,12 +5,14 @@
 //! [`super::simplify`] removes the redundant ones. A source modifier stays on the use, a write mask
 //! becomes a merge, and an unmasked MOV is copy-propagated.
 //!
-//! Each kind of exit has one block, which stores the state variables. Each edge that costs fuel
-//! gets a block that pays it, unless no run can exhaust the fuel.
+//! Each kind of exit has one block, which stores the state variables. Unless no run can exhaust the
+//! fuel, edges [pay](super::fuel) for executed words, and each backward transfer has a block that
+//! tests it.
 
 use super::cfg::{self, Cfg, Step};
+use super::fuel::{self, Payments};
 use super::{Block, BranchTest, Edge, Form, Func, Inst, Mem, Node, Terminator, Type, Value};
-use crate::isa::flow::Exit;
+use crate::isa::flow::{Exit, MAX_FUEL};
 use crate::isa::{self, DstFile, Opcode, Pc, Stage, WriteMask};
 use std::collections::{BTreeMap, HashMap};
 
@@ -84,8 +86,10 @@ struct PendingEdge {
 
 pub(super) struct Builder {
     pub(super) func: Func,
-    /// `None`: no run exhausts it.
-    fuel: Option<u32>,
+    /// The fuel of a run, and what edges pay of it. `None`: no run exhausts it.
+    fuel: Option<(u32, Payments)>,
+    /// The graph's block that the insertion point belongs to.
+    cfg_block: usize,
     /// State variables that the program writes and that live in values.
     written: Vec<StateVar>,
     /// Whether an EMIT can toggle the bank.
@@ -107,15 +111,17 @@ pub(super) struct Builder {
 }
 
 impl Func {
-    /// Builds `form` of `cfg`. `fuel` pays for the backward transfers of a run.
+    /// Builds `form` of `cfg`. `fuel` pays for the words that a run executes.
     pub fn build(cfg: &Cfg, fuel: u32, form: Form) -> Func {
         let empty = Env([None; StateVar::COUNT]);
+        let fuel = fuel.min(MAX_FUEL);
         // The memory form is a yardstick, so it checks every transfer.
-        let suffices = form == Form::Ssa && fuel_suffices(cfg, fuel);
-        let (written, emits) = written(cfg, form, !suffices);
+        let payments = (form == Form::Memory || !fuel::suffices(cfg, fuel)).then(|| Payments::new(cfg));
+        let (written, emits) = written(cfg, form, payments.is_some());
         let mut b = Builder {
             func: Func { entry: cfg.entry, form, nodes: Vec::new(), blocks: Vec::new() },
-            fuel: (!suffices).then_some(fuel),
+            fuel: payments.map(|payments| (fuel, payments)),
+            cfg_block: 0,
             written,
             emits,
             initial: empty.clone(),
@@ -131,22 +137,6 @@ impl Func {
         b.func.order_blocks();
         b.func
     }
-}
-
-/// Whether no run exhausts the fuel: the graph has no cycle, and its costliest path costs no more.
-fn fuel_suffices(cfg: &Cfg, fuel: u32) -> bool {
-    // What the costliest path to each block costs.
-    let mut costs = vec![0u32; cfg.blocks.len()];
-    for (from, block) in cfg.blocks.iter().enumerate() {
-        for edge in block.term.edges() {
-            // Blocks are in reverse postorder.
-            if edge.to <= from {
-                return false;
-            }
-            costs[edge.to] = costs[edge.to].max(costs[from].saturating_add(edge.fuel));
-        }
-    }
-    costs.iter().all(|&cost| cost <= fuel)
 }
 
 /// The state variables that the program writes and the form keeps in values, and whether it emits.
@@ -188,7 +178,7 @@ fn written(cfg: &Cfg, form: Form, checks_fuel: bool) -> (Vec<StateVar>, bool) {
                 Step::Inst(..) => {}
             }
         }
-        if checks_fuel && block.term.edges().any(|e| e.fuel != 0) {
+        if checks_fuel && block.term.edges().any(|e| e.backward) {
             mark(StateVar::FUEL);
         }
     }
@@ -219,6 +209,7 @@ impl Builder {
         self.func.blocks[0].term = Terminator::Goto(start);
         for (id, block) in cfg.blocks.iter().enumerate() {
             self.pc = block.pc;
+            self.cfg_block = id;
             self.enter(id + 1, ways_in[id] > 1);
             for &step in &block.steps {
                 self.step(step);
@@ -273,26 +264,31 @@ impl Builder {
         Edge { to, args: Vec::new() }
     }
 
-    /// The graph's edge `e`, through a fuel check if it costs fuel.
+    /// The graph's edge `e`, through a block if it pays for words, or tests the fuel.
     fn follow(&mut self, from: usize, edge: usize, e: cfg::Edge) -> Edge {
-        if e.fuel == 0 || self.fuel.is_none() {
+        let words = self.fuel.as_ref().map_or(0, |(_, payments)| payments.on(self.cfg_block, e));
+        if words == 0 {
             return self.add_edge(from, edge, e.to + 1);
         }
-        let check = self.new_block(self.pc);
-        let to_check = Edge { to: check, args: Vec::new() };
+        let through = self.new_block(self.pc);
         let before = self.env.clone();
         let fuel = self.read(StateVar::FUEL);
-        let out = self.exit_block(Exit::Fuel);
-        let no = self.add_edge(check, 1, out);
-        let cost = self.func.value(Node::Int(e.fuel.wrapping_neg().cast_signed()));
-        let here = std::mem::replace(&mut self.block, check);
+        let no = e.backward.then(|| {
+            let out = self.exit_block(Exit::Fuel);
+            self.add_edge(through, 1, out)
+        });
+        let cost = self.func.value(Node::Int(-words.cast_signed()));
+        let here = std::mem::replace(&mut self.block, through);
         let less = self.define(Node::Add(fuel, cost));
         self.write(StateVar::FUEL, less);
-        let yes = self.add_edge(check, 0, e.to + 1);
+        let yes = self.add_edge(through, 0, e.to + 1);
         self.block = here;
         self.env = before;
-        self.func.blocks[check].term = Terminator::Branch { test: BranchTest::AtLeast(fuel, e.fuel), yes, no };
-        to_check
+        self.func.blocks[through].term = match no {
+            Some(no) => Terminator::Branch { test: BranchTest::AtLeast(fuel, words.cast_signed()), yes, no },
+            None => Terminator::Goto(yes),
+        };
+        Edge { to: through, args: Vec::new() }
     }
 
     fn exit_block(&mut self, exit: Exit) -> usize {
@@ -478,7 +474,10 @@ impl Builder {
             return value;
         }
         let value = match var {
-            StateVar::FUEL => self.func.value(Node::Int(self.fuel.unwrap_or_default() as i32)),
+            StateVar::FUEL => {
+                let fuel = self.fuel.as_ref().map_or(0, |(fuel, _)| *fuel);
+                self.func.value(Node::Int(fuel.cast_signed()))
+            }
             // A counter that no LOOP has set can't be read; the value only fills a parameter.
             _ if var > StateVar::BANK => self.func.value(Node::Int(0)),
             _ => {

@@ -6,12 +6,12 @@
 //! bound the number of states, and a budget bounds the work. Straight-line sequences of nodes
 //! become blocks, in reverse postorder, the entry first.
 //!
-//! Invariant: a block is entered at its first step only, and every edge that costs fuel
-//! ([`fuel_cost`]) ends a block.
+//! Invariant: a block is entered at its first step only, and every [backward](is_backward) transfer
+//! ends a block.
 
 use super::order::reverse_postorder;
 use crate::isa::flow::Exit;
-use crate::isa::flow::{Action, Next, Scopes, fuel_cost};
+use crate::isa::flow::{Action, Next, Scopes, is_backward};
 use crate::isa::{Inst, Pc, Test};
 use crate::kernel::Unsupported;
 use crate::program::{Entry, Program};
@@ -58,6 +58,8 @@ pub struct Block {
     pub scopes: Scopes,
     /// Its steps, without words that only transfer control.
     pub steps: Vec<Step>,
+    /// Words that a run executes in it, those that only transfer control included.
+    pub words: u32,
     /// Its terminator.
     pub term: Terminator,
 }
@@ -80,7 +82,7 @@ pub enum Step {
     },
 }
 
-/// The terminator of a block. Each edge has the target block and the fuel that it costs.
+/// The terminator of a block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Terminator {
     /// The run ends.
@@ -124,8 +126,8 @@ pub enum Terminator {
 pub struct Edge {
     /// The target.
     pub to: BlockId,
-    /// The fuel that it costs; 0 unless it is a backward transfer.
-    pub fuel: u32,
+    /// Whether it is a backward transfer, at which a run ends that has no fuel left.
+    pub backward: bool,
 }
 
 impl Terminator {
@@ -377,7 +379,7 @@ impl<'a> Explorer<'a> {
             return Ok(Outcome(Terminator::Exit(Exit::BreakOutsideLoop)));
         }
         let next = scopes.step(pc, action);
-        let edge = |e: &mut Self, to, scopes| Ok(Edge { to: e.id(to, scopes)?, fuel: fuel_cost(pc, to) });
+        let edge = |e: &mut Self, to, scopes| Ok(Edge { to: e.id(to, scopes)?, backward: is_backward(pc, to) });
         Ok(Outcome(match next {
             Next::Go(to) => Terminator::Goto(edge(self, to, scopes)?),
             Next::LoopEnd { again, exit } => {
@@ -406,7 +408,7 @@ fn form_blocks(nodes: &[Node]) -> Vec<Block> {
             Out::One(a) => (a, None),
             Out::Two(_, a, b) => (a, Some(b)),
         };
-        let plain = b.is_none() && matches!(a.0, Terminator::Goto(Edge { fuel: 0, .. }));
+        let plain = b.is_none() && matches!(a.0, Terminator::Goto(Edge { backward: false, .. }));
         for edge in a.0.edges().chain(b.into_iter().flat_map(|b| b.0.edges())) {
             ways_in[edge.to] += 1;
             leads[edge.to] |= !plain || ways_in[edge.to] > 1;
@@ -424,9 +426,11 @@ fn form_blocks(nodes: &[Node]) -> Vec<Block> {
     let mut extra = Vec::new();
     for (id, first) in nodes.iter().enumerate().filter(|(id, _)| leads[*id]) {
         let mut steps = Vec::new();
+        let mut words = 0;
         let mut node = &nodes[id];
         let term = loop {
             steps.extend(node.step);
+            words += 1;
             match node.out {
                 Out::One(Outcome(Terminator::Goto(Edge { to, .. }))) if !leads[to] => node = &nodes[to],
                 Out::One(Outcome(mut term)) => {
@@ -439,14 +443,14 @@ fn form_blocks(nodes: &[Node]) -> Vec<Block> {
                         if let Terminator::Goto(edge) = term {
                             return edge;
                         }
-                        extra.push(Block { pc: node.pc, scopes: node.scopes, steps: Vec::new(), term });
-                        Edge { to: count + extra.len() - 1, fuel: 0 }
+                        extra.push(Block { pc: node.pc, scopes: node.scopes, steps: Vec::new(), words: 0, term });
+                        Edge { to: count + extra.len() - 1, backward: false }
                     };
                     break Terminator::Branch { test, yes: edge(yes), no: edge(no) };
                 }
             }
         };
-        blocks.push(Block { pc: first.pc, scopes: first.scopes, steps, term });
+        blocks.push(Block { pc: first.pc, scopes: first.scopes, steps, words, term });
     }
     blocks.append(&mut extra);
     blocks

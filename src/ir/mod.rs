@@ -25,6 +25,7 @@
 pub mod analysis;
 pub mod build;
 pub mod cfg;
+mod fuel;
 mod insts;
 mod order;
 pub(crate) mod print;
@@ -336,8 +337,8 @@ pub enum BranchTest {
     },
     /// An integer is not zero.
     NonZero(Value),
-    /// An unsigned integer is not less than this: the fuel lasts.
-    AtLeast(Value, u32),
+    /// An integer is not less than this: the fuel lasts.
+    AtLeast(Value, i32),
 }
 
 impl BranchTest {

@@ -191,7 +191,7 @@ impl Display for Cfg {
             self.reachable.len(),
             self.blocks.len()
         )?;
-        let edge = |e: &cfg::Edge| format!("b{}{}", e.to, if e.fuel != 0 { " (back)" } else { "" });
+        let edge = |e: &cfg::Edge| format!("b{}{}", e.to, if e.backward { " (back)" } else { "" });
         for (id, block) in self.blocks.iter().enumerate() {
             write!(f, "b{id}: pc {}", block.pc)?;
             for c in block.scopes.calls.iter() {

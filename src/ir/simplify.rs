@@ -164,7 +164,7 @@ impl Func {
                 _ => None,
             },
             BranchTest::AtLeast(v, least) => match self.node(*v) {
-                Node::Int(n) => Some(n.cast_unsigned() >= *least),
+                Node::Int(n) => Some(n >= least),
                 _ => None,
             },
             BranchTest::Bool { .. } => None,

@@ -20,7 +20,7 @@ use super::Pc;
 pub enum Exit {
     /// `END`.
     End = 0,
-    /// The backward transfers of the run cost more than `Options::fuel`.
+    /// The run executed more words than its fuel, and was to transfer backward.
     Fuel = 1,
     /// `BREAK` or a taken `BREAKC` with no open loop. The hardware hangs.
     BreakOutsideLoop = 2,
@@ -259,14 +259,18 @@ impl Scopes {
     }
 }
 
-/// The fuel that a transfer from `pc` to `next` costs: a backward one as many as there are words
-/// from `next` to `pc`, the piece that it leads back over; a forward one none.
+/// Whether a transfer is backward. A run that has executed more words than its fuel ends there.
 ///
-/// Between two backward transfers the pc only rises. So a run executes at most as many words as it
-/// has paid for, and once more those of the program.
-pub fn fuel_cost(pc: Pc, next: Pc) -> u32 {
-    if next <= pc { u32::from(pc - next) + 1 } else { 0 }
+/// Between two backward transfers the pc only rises. So a run executes at most as many words as its
+/// fuel, and once more those of the program. It counts executed words, not the distance of the
+/// transfer: a procedure costs the same wherever it is laid out.
+pub fn is_backward(pc: Pc, next: Pc) -> bool {
+    next <= pc
 }
+
+/// The most fuel; more counts as this. Engines subtract in 32 bits, and below zero by the words of
+/// one path at most.
+pub const MAX_FUEL: u32 = 1 << 30;
 
 #[cfg(test)]
 mod tests {
@@ -350,8 +354,7 @@ mod tests {
 
     #[test]
     fn a_backward_transfer_costs_the_words_that_it_leads_back_over() {
-        assert_eq!([(4, 5), (4, 400)].map(|(pc, next)| fuel_cost(pc, next)), [0, 0]);
-        assert_eq!([(4, 4), (4, 3), (4, 0)].map(|(pc, next)| fuel_cost(pc, next)), [1, 2, 5]);
-        assert_eq!(fuel_cost(Pc::MAX, 0), 1 << Pc::BITS);
+        assert!([(4, 5), (4, 400)].iter().all(|&(pc, next)| !is_backward(pc, next)));
+        assert!([(4, 4), (4, 3), (4, 0), (Pc::MAX, 0)].iter().all(|&(pc, next)| is_backward(pc, next)));
     }
 }

@@ -95,6 +95,8 @@ pub type BlockId = u16;
 pub struct Block {
     /// The ranges of [`Code::ops`] that run in order: a part of [`Flow::Blocks`]' pieces.
     pub pieces: Range<u32>,
+    /// Words that a run executes in it.
+    pub words: u32,
     /// What follows.
     pub end: Terminator,
 }
@@ -104,8 +106,8 @@ pub struct Block {
 pub struct Edge {
     /// The block.
     pub to: BlockId,
-    /// The fuel that it costs.
-    pub fuel: u32,
+    /// Whether it is a backward transfer, at which a run without fuel ends.
+    pub backward: bool,
 }
 
 /// The terminator of a block.
@@ -168,7 +170,7 @@ pub struct Code {
     pub entry: Entry,
     /// The number format.
     pub precision: Precision,
-    /// What the backward transfers of a run may cost.
+    /// Words that a run may execute.
     pub fuel: u32,
     /// Ends runs at their next backward transfer.
     pub cancel: CancelFlag,

@@ -56,7 +56,8 @@ fn decode_blocks(program: &Program, config: &Config, cfg: &Cfg) -> Option<Code> 
                 _ => pieces.push(range),
             }
         }
-        blocks.push(Block { pieces: first as u32..pieces.len() as u32, end: terminator(&block.term) });
+        let pieces = first as u32..pieces.len() as u32;
+        blocks.push(Block { pieces, words: block.words, end: terminator(&block.term) });
     }
     if !code::is_compact(blocks.len(), pieces.len(), cfg.reachable.len()) {
         return None;
@@ -66,7 +67,7 @@ fn decode_blocks(program: &Program, config: &Config, cfg: &Cfg) -> Option<Code> 
 }
 
 fn terminator(term: &cfg::Terminator) -> Terminator {
-    let edge = |e: cfg::Edge| Edge { to: e.to as BlockId, fuel: e.fuel };
+    let edge = |e: cfg::Edge| Edge { to: e.to as BlockId, backward: e.backward };
     match *term {
         cfg::Terminator::Exit(exit) => Terminator::Exit(exit),
         cfg::Terminator::Goto(e) => Terminator::Goto(edge(e)),
@@ -122,7 +123,7 @@ impl Decoder {
         Code {
             entry: self.entry,
             precision: config.precision,
-            fuel: config.fuel,
+            fuel: config.fuel(),
             cancel: CancelFlag::default(),
             registers: self.registers.into(),
             ops: self.ops.into(),

@@ -85,7 +85,7 @@ impl Group {
         let (blocks, pieces) = code.blocks().expect("groups run on blocks");
         let everyone = !0 >> (LANES - count);
         let mut exits = [0; 4];
-        let mut fuel = code.fuel.min(GROUP_FUEL);
+        let mut fuel = code.fuel.min(GROUP_FUEL).cast_signed();
         self.waiting.clear();
         self.addresses_written = [0; 3];
         let mut next = (0, everyone);
@@ -93,6 +93,8 @@ impl Group {
             let (at, lanes) = next;
             let active = Active { lanes, all: lanes == everyone };
             let block = &blocks[usize::from(at)];
+            // Each run has executed at most the words of the group.
+            fuel = fuel.wrapping_sub_unsigned(block.words);
             for piece in &pieces[block.pieces.start as usize..block.pieces.end as usize] {
                 for op in &code.ops[piece.start as usize..piece.end as usize] {
                     match op {
@@ -143,9 +145,7 @@ impl Group {
                 }
             };
             for (edge, lanes) in [first, second].into_iter().flatten().filter(|(_, lanes)| *lanes != 0) {
-                // Each run has taken at most the backward transfers of the group.
-                fuel = fuel.checked_sub(edge.fuel).ok_or(Bailout)?;
-                if edge.fuel != 0 && code.is_cancelled() {
+                if edge.backward && (fuel < 0 || code.is_cancelled()) {
                     return Err(Bailout);
                 }
                 self.wait(edge, lanes);

@@ -162,7 +162,7 @@ fn live_at_entry(
     loop {
         let mut changed = false;
         for (n, block) in blocks.iter().enumerate().rev() {
-            let at_edge = |edge: &Edge| if edge.fuel != 0 && fuel { at_exit } else { Components::NONE };
+            let at_edge = |edge: &Edge| if edge.backward && fuel { at_exit } else { Components::NONE };
             let to = |edge: &Edge| live[usize::from(edge.to)] | at_edge(edge);
             let after = match &block.end {
                 Terminator::Exit(_) => at_exit,

@@ -3,8 +3,8 @@ mod independence;
 use super::arith::{F24, F32, Format, Lanes, compare, litp_y, pointwise, positive};
 use super::*;
 use crate::isa::numeric::same;
-use crate::isa::{DotOp, PointwiseOp, Relation, ScalarOp, VectorOp};
-use crate::kernel::DEFAULT_FUEL;
+use crate::isa::{DotOp, PointwiseOp, Relation, ScalarOp, Stage, VectorOp};
+use crate::kernel::default_fuel;
 use crate::state::{NoEmitter, Vec4, VertexLayout};
 use crate::text::assemble;
 use fearless_simd::prelude::*;
@@ -139,7 +139,7 @@ const KEEPS: &str = ".constf three(3, 3, 3, 3)
 
 #[test]
 fn outputs_that_a_vertex_keeps_are_those_of_the_vertex_before() {
-    let kernel = kernel(KEEPS, DEFAULT_FUEL);
+    let kernel = kernel(KEEPS, default_fuel(Stage::Vertex));
     let mut uniforms = Uniforms::new();
     let shbin = assemble(KEEPS).expect("a good source").shbin;
     shbin.dvles[0].apply_constants(&mut uniforms);
@@ -173,7 +173,7 @@ fn outputs_that_a_vertex_keeps_are_those_of_the_vertex_before() {
 fn a_group_that_may_lack_fuel_bails_out_and_its_vertices_run_alone() {
     let source = ".in a v0\n.out o0 position\n.proc main\n mov o0, a\n for i0\n  add o0.x, a.x, a.x\n .end\n end\n.end";
     let mut unit = Unit::new();
-    let enough = kernel(source, DEFAULT_FUEL);
+    let enough = kernel(source, default_fuel(Stage::Vertex));
     let (want, exit) = outputs(&enough, &mut unit, 100, true);
     assert_eq!((exit, want[99], enough.stats().groups), (Exit::End, [198.0, 99.0, 99.0, 99.0], 2));
     let jumps = ".in a v0\n.out o0 position\n.alias k b0\n.proc main\nagain:\n mov o0, a\n jmpu !k, again\n end\n.end";
@@ -240,7 +240,7 @@ fn decoded_code_stays_in_proportion_to_the_words() {
     for source in sources {
         let shbin = assemble(&source).expect("a good source").shbin;
         let words = shbin.program().expect("short").code().len();
-        let bytes = kernel(&source, DEFAULT_FUEL).code.bytes() - size_of::<Code>();
+        let bytes = kernel(&source, default_fuel(Stage::Vertex)).code.bytes() - size_of::<Code>();
         assert!(bytes <= 64 * 4 * words.max(16), "{bytes} bytes for {words} words");
     }
 }
@@ -342,7 +342,7 @@ fn batches_of_every_size_and_layout_agree_with_the_interpreter() {
     for ((body, in_groups), b0) in BATCHES.into_iter().flat_map(|program| [(program, 0), (program, 1)]) {
         uniforms.b = b0;
         let source = format!(".proc main\n {body}\n{}.end", if body.contains("away") { "" } else { " end\n" });
-        let tested = kernel(&source, DEFAULT_FUEL);
+        let tested = kernel(&source, default_fuel(Stage::Vertex));
         let shbin = assemble(&source).expect("a good source").shbin;
         let (program, entry) = (Arc::new(shbin.program().expect("short")), shbin.dvles[0].entry());
         let oracle = crate::interp::Interp.compile(&program, entry, &Config::default()).expect("always");

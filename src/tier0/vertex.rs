@@ -5,7 +5,7 @@ use super::arith::{Format, litp_y, pointwise, positive, signed};
 use super::code::{Block, Code, Edge, Flow, Op, Operand, Terminator, Transfers};
 use super::group::relative;
 use super::registers::{A_L, A0_X, A0_Y, CMP_X, CMP_Y, Components, Slot, components};
-use crate::isa::flow::{Action, Exit, Next, Ring, Scopes, fuel_cost};
+use crate::isa::flow::{Action, Exit, Next, Ring, Scopes, is_backward};
 use crate::isa::numeric::Precision;
 use crate::isa::{Index, Inst, Pc, PointwiseOp, Swizzle, Test, VectorOp};
 use crate::kernel::run_memory::RunMemory;
@@ -57,7 +57,8 @@ struct Run<'a, 'm, S, F> {
     slots: Vec<Vec4>,
     addresses: [i32; 3],
     flags: [bool; 2],
-    fuel: u32,
+    /// Words that the run may execute still; below 0 it ends at its next backward transfer.
+    fuel: i32,
     /// The ring of open loops, on the control-flow graph.
     counters: [Counter; 4],
 }
@@ -81,7 +82,7 @@ fn run_on<S: Simd, F: Format>(simd: S, format: F, code: &Code, memory: &mut RunM
         slots.resize(code.registers.len(), [0.0; 4]);
     }
     let (flags, addresses, counters) = ([false; 2], [0; 3], [Counter::default(); 4]);
-    let mut run = Run { simd, format, code, slots, addresses, flags, fuel: code.fuel, counters, memory };
+    let mut run = Run { simd, format, code, slots, addresses, flags, fuel: code.fuel.cast_signed(), counters, memory };
     load(code, run.memory, &mut run.slots);
     let state = code.usage.read_first | code.usage.kept;
     if state.state != 0 {
@@ -164,26 +165,25 @@ impl<S: Simd, F: Format> Run<'_, '_, S, F> {
                     self.execute(op);
                 }
             }
-            let step = match &mut position {
-                Position::Block { blocks, at, .. } => match self.end_block(&blocks[*at].end) {
-                    Ok(Edge { to, fuel }) => {
+            let is_backward = match &mut position {
+                Position::Block { blocks, at, .. } => {
+                    let block = &blocks[*at];
+                    self.fuel = self.fuel.wrapping_sub_unsigned(block.words);
+                    self.end_block(&block.end).map(|Edge { to, backward }| {
                         *at = usize::from(to);
-                        Ok(fuel)
-                    }
-                    Err(exit) => Err(exit),
-                },
-                Position::Word(word) => self.end_word(word),
+                        backward
+                    })
+                }
+                Position::Word(word) => {
+                    self.fuel = self.fuel.wrapping_sub(1);
+                    self.end_word(word)
+                }
             };
-            match step {
-                Ok(cost) => match self.fuel.checked_sub(cost) {
-                    Some(left) => {
-                        self.fuel = left;
-                        if cost != 0 && self.code.is_cancelled() {
-                            return Exit::Cancelled;
-                        }
-                    }
-                    None => return Exit::Fuel,
-                },
+            match is_backward {
+                Ok(false) => {}
+                Ok(true) if self.fuel < 0 => return Exit::Fuel,
+                Ok(true) if self.code.is_cancelled() => return Exit::Cancelled,
+                Ok(true) => {}
                 Err(exit) => return exit,
             }
         }
@@ -222,9 +222,9 @@ impl<S: Simd, F: Format> Run<'_, '_, S, F> {
         })
     }
 
-    /// Moves on from a word whose operations ran. The fuel that the transfer costs.
+    /// Moves on from a word whose operations ran. Whether the transfer is backward.
     #[inline(never)]
-    fn end_word(&mut self, at: &mut WordPosition<'_>) -> Result<u32, Exit> {
+    fn end_word(&mut self, at: &mut WordPosition<'_>) -> Result<bool, Exit> {
         const PAIRED: &str = "counters are pushed and popped together with loop scopes";
         let WordPosition { words, pc, scopes, counters } = at;
         let action = match words[usize::from(*pc)].0 {
@@ -263,9 +263,7 @@ impl<S: Simd, F: Format> Run<'_, '_, S, F> {
                 exit
             }
         };
-        let cost = fuel_cost(*pc, next);
-        *pc = next;
-        Ok(cost)
+        Ok(is_backward(std::mem::replace(pc, next), next))
     }
 
     fn begin_loop(&mut self, int: u8) -> Counter {

@@ -14,7 +14,7 @@ use crate::{Status, VerbResult, cpu, draws, generator};
 use picajit::diff::{NamedKernel, Work, compare};
 use picajit::isa::float24::Rounding;
 use picajit::isa::numeric::Precision;
-use picajit::kernel::{Config, DEFAULT_FUEL};
+use picajit::kernel::{Config, default_fuel};
 use picajit::profiler::{Profiler, ProfilerError};
 use picajit::program::{Entry, Program};
 use picajit::state::{Exit, NoEmitter, Registers, Unit};
@@ -170,7 +170,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     for subject in &subjects {
         match measure(subject, &engines, compiles, &inputs, stride, budget) {
             Ok(measured) if args.json => {
-                if measured.fuel != DEFAULT_FUEL {
+                if measured.fuel != default_fuel(subject.entry.stage) {
                     report::note(format_args!("{}: {}", subject.title(), measure::stopped(measured.fuel)));
                 }
                 json_lines(&measured, out)?;
@@ -242,7 +242,7 @@ fn measure<'a>(
     let mut work = Workload::new(&subject.dvle, &subject.program, uniforms, inputs.to_vec(), stride);
     // As a host narrows uploads; single precision takes the same time either way.
     work.uniforms.narrow(F24[0].1);
-    let (config, vertex) = work.config(&subject.program, subject.entry, Config::default());
+    let (config, vertex) = work.config(&subject.program, subject.entry, Config::of(subject.entry.stage));
     let (mut compiled, mut rejected) = (Vec::<Compiled>::new(), Vec::new());
     for engine in engines {
         match engine.compile_often(&subject.program, subject.entry, &config, compiles, budget.max(CHECKING)) {
@@ -374,7 +374,7 @@ fn block(m: &Measured<'_>, out: &mut dyn Write) -> io::Result<()> {
     for rejected in &m.rejected {
         writeln!(out, "  not measured, {rejected}")?;
     }
-    if m.fuel != DEFAULT_FUEL {
+    if m.fuel != default_fuel(m.subject.entry.stage) {
         writeln!(out, "  {}", measure::stopped(m.fuel))?;
     } else if m.exit != Exit::End {
         writeln!(out, "  the first vertex does not reach END: {:?}", m.exit)?;

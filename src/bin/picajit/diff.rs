@@ -16,7 +16,7 @@ use picajit::internals::fuzz::Case;
 use picajit::internals::fuzz::registers::SPECIAL;
 use picajit::isa::Stage;
 use picajit::isa::numeric::Precision;
-use picajit::kernel::{Config, DEFAULT_FUEL, Kernel, Unsupported};
+use picajit::kernel::{Config, Kernel, Unsupported};
 use picajit::state::{Registers, Uniforms, Unit};
 use serde_json::json;
 use std::io::Write;
@@ -51,6 +51,10 @@ pub struct Args {
     /// Number format of results: f32, f24-nearest or f24-zero
     #[arg(long, value_name = "FORMAT", default_value_t)]
     precision: Precision,
+    /// Words that a run may execute before its next backward jump ends it [default: 262144,
+    /// geometry: 4194304]
+    #[arg(long, value_name = "WORDS")]
+    fuel: Option<u32>,
     /// Shrink the first difference of an entry and print it as a test file (with --json, to
     /// standard error)
     #[arg(long)]
@@ -157,7 +161,9 @@ fn compare_engines(subject: &Subject, engines: &[Engine], args: &Args, progress:
     };
     let (interp, others) = engines.split_first().expect("there is always the interpreter");
     let reference = |config: &Config| compile(interp, config).expect("the interpreter takes every program");
-    let mut config = Config { precision: args.precision, ..Config::default() };
+    let mut config = Config { precision: args.precision, ..Config::of(subject.entry.stage) };
+    config.fuel = args.fuel.unwrap_or(config.fuel);
+    let given = config.fuel;
     let mut want = reference(&config);
     let mut against: Vec<Against> =
         others.iter().map(|e| Against { engine: e.name(), result: Ok(Report::default()), case: None }).collect();
@@ -179,7 +185,7 @@ fn compare_engines(subject: &Subject, engines: &[Engine], args: &Args, progress:
         );
         let (enough, _) = workload.config(&subject.program, subject.entry, config);
         if enough.fuel != config.fuel {
-            if config.fuel == DEFAULT_FUEL {
+            if config.fuel == given {
                 let when = if done == 0 { String::new() } else { format!(" from vertex {done} on") };
                 report::note(format_args!("{}{when}: {}", subject.title(), measure::stopped(enough.fuel)));
             }
@@ -330,6 +336,7 @@ mod tests {
             vertices: 700,
             seed: 1,
             special,
+            fuel: None,
             shrink: false,
             require_native: false,
             precision: Precision::F32,

@@ -123,7 +123,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
         left = left.saturating_sub(view.to_string().len());
         let share = left / (chosen.len() - n);
         let bounds = Bounds { bytes: Bounds::default().bytes.min(share / 3), ..Bounds::default() };
-        let config = Config { precision: args.precision, ..Config::default() };
+        let config = Config { precision: args.precision, ..Config::of(entry.entry.stage) };
         let values = values_of(args, &loaded, entry)?;
         let traced = trace(&loaded.program, &entry.dvle, &values, &args.trace.0, config, bounds);
         left = left.saturating_sub(traced.to_string().len());

@@ -184,7 +184,7 @@ impl Engine {
 
     /// Compiles once, with the default fuel.
     pub fn compile(&self, program: &Arc<Program>, entry: Entry) -> Result<Compiled, Unsupported> {
-        self.compile_for(program, entry, &Config::default())
+        self.compile_for(program, entry, &Config::of(entry.stage))
     }
 
     /// Compiles once.
@@ -281,7 +281,7 @@ pub fn masks(dvle: &Dvle) -> (u16, u16) {
 /// too large to explore.
 fn used(program: &Program, entry: Entry) -> (u16, u16) {
     let Ok(cfg) = Cfg::build(program, entry, Limits::default()) else { return (u16::MAX, u16::MAX) };
-    let mut func = Func::build(&cfg, Config::default().fuel, Form::Ssa);
+    let mut func = Func::build(&cfg, Config::of(cfg.entry.stage).fuel, Form::Ssa);
     func.simplify(Precision::F32);
     (func.inputs_read(), func.outputs_written())
 }
@@ -378,7 +378,7 @@ impl Workload {
 
 /// A note about a program with less than the default fuel.
 pub fn stopped(fuel: u32) -> String {
-    format!("vertices do not end soon: every run stops after backward jumps over {fuel} words, on all engines")
+    format!("vertices do not end soon: every run stops at its first backward jump after {fuel} words, on all engines")
 }
 
 /// Run times.

@@ -44,6 +44,10 @@ pub struct Args {
     /// Vertices (geometry: invocations) to run [default: 1, or all of --inputs]
     #[arg(long, value_name = "N", value_parser = vertices)]
     vertices: Option<usize>,
+    /// Words that a run may execute before its next backward jump ends it [default: 262144,
+    /// geometry: 4194304]
+    #[arg(long, value_name = "WORDS")]
+    fuel: Option<u32>,
     /// Float uniforms: 1536 bytes
     #[arg(long, value_name = "F")]
     uniforms: Option<PathBuf>,
@@ -230,7 +234,8 @@ fn uniforms(args: &Args, entry: &LoadedEntry) -> Result<Uniforms, Box<dyn std::e
 
 /// The requested engine or, with a warning, tier 0; and its name.
 fn executor(args: &Args, program: &Arc<Program>, entry: Entry) -> (Executor, &'static str) {
-    let config = Config { precision: args.precision, ..Config::default() };
+    let default = Config::of(entry.stage);
+    let config = Config { precision: args.precision, fuel: args.fuel.unwrap_or(default.fuel), ..default };
     if args.backend == Choice::Jit {
         let native = jit_or_stub::backend().and_then(|jit| Ok((jit.compile(program, entry, &config)?, jit.name())));
         match native {

@@ -64,3 +64,35 @@ fn the_default_fuel_pays_for_long_loops() {
         assert_eq!(shader.run(&uniforms, &mut Unit::new()), Exit::End, "{backend:?}");
     }
 }
+
+/// A program that is known to run on a console draws a screen of pixels, two triangles each, in one invocation.
+#[test]
+#[cfg_attr(miri, ignore = "a million instructions")]
+fn a_geometry_run_may_fill_the_screen() {
+    #[derive(Default)]
+    struct Count(usize);
+    impl crate::state::Emitter for Count {
+        fn triangle(&mut self, _: [&crate::state::Registers; 3], _: bool) {
+            self.0 += 1;
+        }
+    }
+    let vertex = |n: &str| format!("setemit {n}\nmov o0, r0\nemit\n");
+    let source = format!(
+        ".gsh point c0\n.proc main\nfor i0\nfor i1\ncall one\ncall one\nadd r0, c4, r0\nnop\n.end\nnop\n.end\nend\n.end\n\
+         .proc one\n{}{}{}.end",
+        vertex("0"),
+        vertex("1"),
+        vertex("2, prim")
+    );
+    let shbin = crate::text::assemble(&source).expect("a good source").shbin;
+    let program = shbin.program().expect("short");
+    let mut uniforms = Uniforms::new();
+    (uniforms.i[0], uniforms.i[1]) = ([199, 0, 1, 0], [239, 0, 1, 0]);
+    for backend in [BackendChoice::NativeRequired, BackendChoice::NoNative, BackendChoice::Oracle] {
+        let engine = Engine::new(Options { backend, ..Options::at_once() });
+        let shader = engine.shader(&program, shbin.dvles[0].entry());
+        let mut count = Count::default();
+        let exit = shader.run_geometry(&uniforms, &mut Unit::new(), &mut count);
+        assert_eq!((exit, count.0), (Exit::End, 96_000), "{backend:?}");
+    }
+}

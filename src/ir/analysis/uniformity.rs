@@ -1,7 +1,7 @@
 //! Uniformity: a value is *uniform* if it is the same for all vertices that run on the same
 //! uniforms and registers, else *divergent*.
 
-use crate::ir::{Func, Node, Terminator, Type, Value};
+use crate::ir::{BranchTest, Func, Node, Terminator, Type, Value};
 use crate::isa::flow::Exit;
 use std::collections::BTreeSet;
 
@@ -30,6 +30,31 @@ impl Func {
     /// values.
     fn dependent_on_inputs(&self, merging: &[bool]) -> Vec<bool> {
         self.closure(|v| matches!(self.node(v), Node::Input(_)) || merging[v.0 as usize], |_| false)
+    }
+
+    /// For each value whether it is the fuel that is left, which only fuel checks use.
+    #[cfg_attr(not(feature = "jit"), allow(dead_code))] // only code for groups asks
+    pub(crate) fn is_fuel(&self) -> Vec<bool> {
+        let mut fuel = vec![false; self.nodes.len()];
+        let mut worklist = Vec::new();
+        for block in &self.blocks {
+            if let Terminator::Branch { test: BranchTest::AtLeast(value, _), .. } = block.term {
+                worklist.push(value);
+            }
+        }
+        while let Some(value) = worklist.pop() {
+            if std::mem::replace(&mut fuel[value.0 as usize], true) {
+                continue;
+            }
+            if let Node::Add(before, _) = *self.node(value) {
+                worklist.push(before);
+            }
+            for edge in self.blocks.iter().flat_map(|block| block.term.edges()) {
+                let params = self.blocks[edge.to].params.iter().zip(&edge.args);
+                worklist.extend(params.filter(|(param, _)| **param == value).map(|(_, arg)| *arg));
+            }
+        }
+        fuel
     }
 
     /// Whether vertices may take different edges of a branch, given the divergent values.
@@ -95,7 +120,10 @@ impl Func {
 /// Whether vertices may take different edges of a branch, given the divergent values.
 fn is_divergent_branch(term: &Terminator, divergent: &[bool]) -> bool {
     let mut found = false;
-    if let Terminator::Branch { mut test, .. } = term.clone() {
+    if let Terminator::Branch { mut test, .. } = term.clone()
+        // A vertex without fuel reaches no END, and its group bails out.
+        && !test.is_fuel_check()
+    {
         test.map_uses(|v| {
             found |= divergent[v.0 as usize];
             v

@@ -493,14 +493,14 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
                 uniform => uniform,
             },
             BranchTest::AtLeast(v, least) => {
-                let at_least = IntCC::UnsignedGreaterThanOrEqual;
+                let at_least = IntCC::SignedGreaterThanOrEqual;
                 match self.scalar(v) {
                     BatchValue::Divergent(v) => {
-                        let least = self.clif().vector(types::I32X4, [least; 4]);
+                        let least = self.clif().vector(types::I32X4, [least.cast_unsigned(); 4]);
                         BatchValue::Divergent(self.b.ins().icmp(at_least, v, least))
                     }
                     BatchValue::Uniform(v) => {
-                        BatchValue::Uniform(self.b.ins().icmp_imm_u(at_least, v, i64::from(least)))
+                        BatchValue::Uniform(self.b.ins().icmp_imm_s(at_least, v, i64::from(least)))
                     }
                     _ => unreachable!("verified: an integer"),
                 }

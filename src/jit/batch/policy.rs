@@ -122,6 +122,8 @@ pub(crate) struct BatchPlan {
     pub(crate) live: Vec<Components>,
     /// For each value whether it is divergent.
     pub(crate) divergent: Vec<bool>,
+    /// For each value whether it is the fuel that is left.
+    pub(crate) fuel: Vec<bool>,
     /// For each value whether an output that holds all of it is computed in AoS form.
     aos: Vec<bool>,
     /// For each output register the components that runs write; the others keep what the unit
@@ -185,8 +187,19 @@ impl BatchPlan {
         let soa = outputs.iter().filter(|store| store.components != XYZW || !aos[store.value.0 as usize]);
         let masks = written_masks.iter().map(|&mask| (mask, 1));
         let live = func.live_from(soa.map(|store| (store.value, store.components)).chain(masks).collect());
-        let counts_bailouts = false;
-        Ok(BatchPlan { func, written_masks, kept_outputs, live, divergent, aos, written, always_ends, counts_bailouts })
+        let (fuel, counts_bailouts) = (func.is_fuel(), false);
+        Ok(BatchPlan {
+            func,
+            written_masks,
+            kept_outputs,
+            live,
+            divergent,
+            fuel,
+            aos,
+            written,
+            always_ends,
+            counts_bailouts,
+        })
     }
 
     /// Whether output register `n`, if it holds `value` when a run ends, is computed in AoS form.

@@ -173,15 +173,23 @@ impl<'a> BatchLowering<'a, '_> {
     }
 
     /// Whether [`select`](Self::select) can represent each parameter of block `to`: a vector or a
-    /// divergent scalar is selected per lane, and a uniform scalar must have the same argument on
-    /// all edges.
+    /// divergent scalar is selected per lane, of fuel the least counts, and another uniform scalar
+    /// must have the same argument on all edges.
     fn can_select(&self, to: usize, edges: &[&Edge]) -> bool {
         self.func.blocks[to].params.iter().enumerate().all(|(n, &param)| {
             self.plan.live[param.0 as usize] == 0
                 || self.func.node(param).ty() == Type::Vec4
                 || self.plan.divergent[param.0 as usize]
+                || self.plan.fuel[param.0 as usize]
                 || edges.windows(2).all(|pair| pair[0].args[n] == pair[1].args[n])
         })
+    }
+
+    fn fuel(&mut self, value: Value) -> clif::Value {
+        match self.scalar(value) {
+            BatchValue::Uniform(fuel) => fuel,
+            _ => unreachable!("fuel depends on no input"),
+        }
     }
 
     /// Parameter `n` of a block: per lane the argument of the edge that the lane took.
@@ -202,6 +210,15 @@ impl<'a> BatchLowering<'a, '_> {
                 selected[usize::from(c)] = Some(v);
             }
             return BatchValue::Vector(selected);
+        }
+        if self.plan.fuel[param.0 as usize] {
+            // A group without fuel bails out, so a group may have less than one of its vertices.
+            let mut least = self.fuel(argument(first));
+            for incoming in rest.iter().filter(|incoming| argument(incoming) != argument(first)) {
+                let other = self.fuel(argument(incoming));
+                least = self.b.ins().smin(least, other);
+            }
+            return BatchValue::Uniform(least);
         }
         if !self.plan.divergent[param.0 as usize] {
             return self.scalar(argument(first));

@@ -432,6 +432,18 @@ fn groups_that_run_out_of_fuel_or_leave_a_loop_divergently_bail_out() {
 }
 
 #[test]
+fn a_divergent_branch_in_a_loop_is_predicated_though_its_paths_pay_differently() {
+    let body = " mov r0, c0\n for i0\n cmp c1.xy, lt, lt, v0.xy\n ifc cmp.x\n add r0, r0, v1\n add r0, r0, v1\n\
+                 add r0, r0, v1\n .end\n add r0, r0, v0\n .end\n mov o0, r0";
+    let mixed = |n: usize| {
+        let mut v = numbers(n);
+        v[0][0] = if n.is_multiple_of(3) { 1e9 } else { -1e9 };
+        v
+    };
+    assert_eq!(same_as_interpreter(&main(body), mixed, ALL_REGISTERS), (ALL, 0));
+}
+
+#[test]
 fn a_run_that_does_not_end_finds_what_the_group_before_left() {
     // It leaves `o0` and `r1` as they are.
     let body = " mov r0, v0\n cmp c20.xy, lt, lt, r0.xy\n breakc cmp.x\n mov r1, v1\n mov o0, r1";

@@ -497,7 +497,7 @@ impl<'f> VertexLowering<'_, 'f> {
             BranchTest::NonZero(v) => (self.scalar(v), true),
             BranchTest::AtLeast(v, least) => {
                 let v = self.scalar(v);
-                (self.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, v, i64::from(least)), true)
+                (self.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, v, i64::from(least)), true)
             }
             BranchTest::Bool { id, value } => (load_bool(&mut self.b, &self.layout, self.uniforms, id), value),
             BranchTest::Flags { cond: Cond { op: CondOp::X, ref_x, .. }, x, .. } => (self.scalar(x), ref_x),

@@ -14,7 +14,7 @@ fn of_tier0(program: &Program, entry: Entry) -> bool {
 /// The proof, which tells values apart.
 fn proved(program: &Program, entry: Entry) -> bool {
     let Ok(cfg) = Cfg::build(program, entry, Limits::default()) else { return false };
-    let mut func = Func::build(&cfg, DEFAULT_FUEL, Form::Ssa);
+    let mut func = Func::build(&cfg, default_fuel(Stage::Vertex), Form::Ssa);
     func.simplify(Precision::F32);
     prove(&func).is_ok_and(|proof| proof.kept.is_empty())
 }
