@@ -3,8 +3,9 @@
 //!
 //! The contract that makes backends interchangeable: for the same program, entry, [`Config`],
 //! uniforms and unit, every kernel leaves the same bits in the unit and the outputs (any NaN equals
-//! any NaN), emits the same triangles in the same order, and returns the same [`Exit`]. This file
-//! must not name any backend.
+//! any NaN), emits the same triangles in the same order, and returns the same [`Exit`].
+//! [`Exit::Cancelled`] is the exception: when a run notices depends on the backend, and registers
+//! are then unspecified.
 
 pub(crate) mod cancel;
 pub(crate) mod direct;

@@ -1,11 +1,12 @@
 //! Machine code -> memory that is executable and no longer writable.
 //!
-//! A [`CodeMemory`] is handed to cranelift-jit, which writes one function into it. Pages are
-//! writable first and then executable, never both: the mapping is made read+write, filled, and
+//! A [`CodeMemory`] is handed to cranelift-jit, which writes one function into it. Pages of its own
+//! are writable first and then executable, never both: the mapping is made read+write, filled, and
 //! turned into read+execute by one call, which takes the writable handle away. What is left is a
 //! [`InstalledCode`], immutable, of exactly the pages the function needs, unmapped when its last
 //! user drops it. Memory that only takes copies, a host's or macOS's, is given a copy of what was
-//! written.
+//! written. macOS maps such memory writable and executable, but each thread can do one of the two
+//! only.
 //!
 //! It must not know what the code computes.
 
