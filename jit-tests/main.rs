@@ -4,6 +4,8 @@
 //!
 //! One named test per file and engine, so that `cargo test --test jit-tests -- flow/loop` selects
 //! by name. Engines come from [`engines::engines`] alone: no test is for one engine only.
+//! `PICAJIT_PART=K/N` keeps every N-th test from the K-th on, so that the parts 0/N to N-1/N have
+//! each test once (`.ci/part`).
 
 #[cfg(feature = "jit")]
 mod batch_shapes;
@@ -47,7 +49,7 @@ fn main() {
     trials.extend(filetests());
     if cfg!(miri) {
         // Only filetests; the rest takes Miri minutes.
-        libtest_mimic::run(&arguments, trials).exit();
+        libtest_mimic::run(&arguments, part(trials, arguments.list)).exit();
     }
     trials.extend(files("reject").iter().map(|path| reject::trial(&name(path), path)));
     trials.extend(files("picasso").iter().flat_map(|path| picasso::trials(&name(path), path)));
@@ -70,7 +72,20 @@ fn main() {
             None => Ok(()),
         }
     }));
-    libtest_mimic::run(&arguments, trials).exit();
+    libtest_mimic::run(&arguments, part(trials, arguments.list)).exit();
+}
+
+/// The trials of the part that `PICAJIT_PART` selects, and a line that says which.
+fn part(trials: Vec<Trial>, is_list: bool) -> Vec<Trial> {
+    let Some(text) = std::env::var("PICAJIT_PART").ok().filter(|text| !text.is_empty()) else { return trials };
+    let numbers = text.split_once('/').and_then(|(k, n)| Some((k.parse().ok()?, n.parse().ok()?)));
+    let (k, n): (usize, usize) = numbers.filter(|(k, n)| k < n).expect("PICAJIT_PART is K/N with K < N");
+    let all = trials.len();
+    let kept: Vec<Trial> = trials.into_iter().skip(k).step_by(n).collect();
+    if !is_list {
+        extent::announce(&format!("part {text}: {} of {all} tests", kept.len()));
+    }
+    kept
 }
 
 /// The trials of every file that runs on every engine.
