@@ -55,7 +55,7 @@ extern "C" {
 /* ---- Version ---- */
 
 #define PJ_VERSION_MAJOR 0
-#define PJ_VERSION_MINOR 4
+#define PJ_VERSION_MINOR 5
 #define PJ_VERSION_PATCH 0
 
 /* Returns the version of the library: major << 16 | minor << 8 | patch. */

@@ -207,7 +207,8 @@ fn c_blocks_of_the_readme_compile_and_run() {
                 let calls = (!has_main).then(|| calls.to_str().expect("the path is text"));
                 let flags: Vec<&str> = calls.into_iter().chain([library, "-lpthread", "-ldl", "-lm"]).collect();
                 compiler.run(standard, &source, &program, &flags);
-                run_successfully(&program, &[], &[], &[]);
+                let output_text = run_successfully(&program, &[], &[], &[]);
+                assert!(!has_main || output_text.ends_with(", native\n"), "{output_text}");
             }
         }
     }

@@ -12,7 +12,7 @@ pub enum Variant {
     Batch,
     /// The same lowering as [`Variant::Vec4`] with every register in memory, stored after each
     /// instruction, and exact products: the second witness in tests, and the yardstick in
-    /// benchmarks, because most engines work so.
+    /// benchmarks.
     Unoptimised,
 }
 
