@@ -88,6 +88,37 @@ fn diff_and_bench_fail_without_files_and_can_require_native_code() {
     assert_eq!(code("diff ok.pica --vertices 9 --seed 4294967294"), 0);
 }
 
+/// A full disk: results that can't be written are an error of every verb that prints, help included.
+#[cfg(target_os = "linux")]
+#[test]
+fn results_that_cannot_be_written_are_an_error() {
+    let folder = Folder::new("full");
+    folder.file("a.pica", VERTEX);
+    for args in [
+        "inspect a.pica",
+        "lint a.pica --json",
+        "verify a.pica",
+        "disasm a.pica",
+        "asm a.pica -o a.shbin --json",
+        "run a.pica",
+        "diff a.pica --vertices 9",
+        "fuzz --programs 1",
+        "stress --programs 1",
+        "--help",
+        "run --help",
+        "--version",
+    ] {
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("Linux has it");
+        let output = folder.command(args).stdout(full).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args}: {said}");
+        assert!(
+            said.ends_with("error: standard output can't be written: No space left on device (os error 28)\n"),
+            "{said}"
+        );
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn file_names_are_escaped() {

@@ -117,9 +117,11 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version arrive here too. A closed stream is no error.
-            let _ = error.print();
-            return ExitCode::from(error.exit_code() as u8);
+            // Help and version arrive here too, for standard output. A closed stream is no error.
+            return match error.print().and_then(|()| io::stdout().flush()) {
+                Err(failed) if !error.use_stderr() && failed.kind() != io::ErrorKind::BrokenPipe => unwritable(&failed),
+                _ => ExitCode::from(error.exit_code() as u8),
+            };
         }
     };
     // Not locked: the language server writes from a thread of its own.
@@ -155,13 +157,18 @@ fn main() -> ExitCode {
                 error.report();
             } else if let Some(error) = error.downcast_ref::<io::Error>() {
                 // Other files have errors of their own, with names.
-                report::error(format_args!("standard output can't be written: {error}"));
+                return unwritable(error);
             } else {
                 report::error(&*error);
             }
             ExitCode::from(2)
         }
     }
+}
+
+fn unwritable(error: &io::Error) -> ExitCode {
+    report::error(format_args!("standard output can't be written: {error}"));
+    ExitCode::from(2)
 }
 
 fn is_broken_pipe(error: &(dyn Error + 'static)) -> bool {
