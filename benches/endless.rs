@@ -10,6 +10,7 @@
 
 use picajit::engine::{BackendChoice, Engine, Options, Shader};
 use picajit::gpu::{Gpu, TriangleSink, registers as reg};
+use picajit::isa::Stage;
 use picajit::isa::numeric::Precision;
 use picajit::kernel::default_fuel;
 use picajit::program::Entry;
@@ -128,7 +129,13 @@ fn cancels(tries: usize) {
     let straight = format!(".proc main\nmov r0, v0\n{}mov o0, r0\nend\n.end", "mul r0, v0, r0\n".repeat(BODY));
     println!("ms from a cancel to the return: median, nine of ten, and most of {tries}");
     for (name, backend, _) in &ENGINES[..3] {
-        let options = Options { backend: *backend, fuel: u32::MAX, compile_after: 0, ..Options::default() };
+        let options = Options {
+            backend: *backend,
+            fuel: u32::MAX,
+            geometry_fuel: u32::MAX,
+            compile_after: 0,
+            ..Options::default()
+        };
         let engine = Arc::new(Engine::new(options));
         let mut uniforms = Uniforms::new();
         uniforms.b = 1;

@@ -98,7 +98,15 @@ fn exercise(engine: &Engine, threads: usize) -> usize {
 
 fn options(precision: Precision, threads: usize) -> Options {
     let backend = BackendChoice::NativePreferred;
-    Options { backend, precision, threads, fuel: 1000, events: std::sync::Arc::new(|_| ()), ..Options::default() }
+    Options {
+        backend,
+        precision,
+        threads,
+        fuel: 1000,
+        geometry_fuel: 1000,
+        events: std::sync::Arc::new(|_| ()),
+        ..Options::default()
+    }
 }
 
 #[test]

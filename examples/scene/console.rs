@@ -42,7 +42,7 @@ struct Console<'a> {
 
 /// Executes a recording from power-on.
 pub fn play(recording: &Recording, options: Options, size: [usize; 2]) -> (Picture, Rendering) {
-    let mut gpu = Gpu::new(Arc::new(Engine::new(Options { fuel: FUEL, ..options })));
+    let mut gpu = Gpu::new(Arc::new(Engine::new(Options { fuel: FUEL, geometry_fuel: FUEL, ..options })));
     let memory: Vec<u8> = recording.memory.words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let mut console = Console {
         recording,

@@ -110,8 +110,14 @@ pub struct Tally {
 
 impl Bench {
     pub fn new(backend: BackendChoice) -> Bench {
-        let options =
-            |backend| Options { backend, fuel: 20, compile_after: 0, events: Arc::new(|_| ()), ..Options::default() };
+        let options = |backend| Options {
+            backend,
+            fuel: 20,
+            geometry_fuel: 20,
+            compile_after: 0,
+            events: Arc::new(|_| ()),
+            ..Options::default()
+        };
         let program = |head: &str, body: &str| {
             let source = format!(".raw\n{head}.proc main\n{body}\n.end\n");
             picajit::text::assemble(&source).unwrap_or_else(|e| panic!("{e}")).shbin.program().expect("short")
@@ -533,7 +539,7 @@ impl Reference<'_> {
             let [offset, low, high] = [0, 1, 2].map(|n| file.get(reg::ATTRIBBUFFER0_OFFSET + 3 * array + n));
             let (offset, stride) = (u64::from(offset & 0x0FFF_FFFF), u64::from(high >> 16 & 0xFF));
             let slice = self.base() + offset + lowest * stride;
-            let mut position = 0;
+            let mut position = 0u64;
             for n in 0..(high >> 28).min(12) {
                 let component = (u64::from(high) << 32 | u64::from(low)) >> (4 * n) & 15;
                 if component >= 12 {

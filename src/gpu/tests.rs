@@ -217,7 +217,13 @@ impl Memory {
 }
 
 fn engine(backend: BackendChoice) -> Arc<Engine> {
-    Arc::new(Engine::new(Options { backend, fuel: 1000, events: Arc::new(|_| ()), ..Options::at_once() }))
+    Arc::new(Engine::new(Options {
+        backend,
+        fuel: 1000,
+        geometry_fuel: 1000,
+        events: Arc::new(|_| ()),
+        ..Options::at_once()
+    }))
 }
 
 impl Console {

@@ -171,6 +171,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     let options = Options {
         precision,
         fuel: FUEL,
+        geometry_fuel: FUEL,
         cache_bytes: (args.cache << 20) as usize,
         threads: args.threads.into(),
         events: Arc::new(move |event: &Event| {
@@ -278,7 +279,7 @@ mod tests {
 
     #[test]
     fn another_programs_results_differ() {
-        let engine = Engine::new(Options { fuel: FUEL, ..Options::default() });
+        let engine = Engine::new(Options { fuel: FUEL, geometry_fuel: FUEL, ..Options::default() });
         let cases = (1..40).map(|seed| {
             let mut case = case_from_seed(seed, None, VERTICES);
             case.config = Config { fuel: FUEL, precision: Precision::F32, ..case.config };

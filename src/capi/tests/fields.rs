@@ -24,7 +24,7 @@ fn structures_match_the_recorded_sizes_and_offsets() {
         }
         "pj_options" PjOptions {
             struct_size, backend, precision, fuel, crosscheck, cache_bytes, layout, event, user, profile_directory, profiler,
-            threads, memory, compile_after
+            threads, memory, compile_after, geometry_fuel
         }
         "pj_memory" PjMemory { struct_size, install, release, user }
         "pj_stats" PjStats { struct_size, hits, misses, evictions, entries, bytes }

@@ -21,7 +21,15 @@ const LOOPS: [&str; 4] = [
 
 fn engine(backend: BackendChoice, crosscheck: u32, precision: Precision) -> (Engine, Arc<Mutex<Vec<Event>>>) {
     let (events, handler) = collecting();
-    let options = Options { backend, crosscheck, precision, fuel: u32::MAX, events: handler, ..Options::at_once() };
+    let options = Options {
+        backend,
+        crosscheck,
+        precision,
+        fuel: u32::MAX,
+        geometry_fuel: u32::MAX,
+        events: handler,
+        ..Options::at_once()
+    };
     (Engine::new(options), events)
 }
 

@@ -125,10 +125,10 @@ fn components_align_inside_the_vertex() {
                         ]);
                         for n in [0, 1, 5] {
                             let got = vertex(&file, &memory, [0, 5], n);
-                            for attribute in 0..2 {
+                            for (attribute, got) in got[..2].iter().enumerate() {
                                 let at = [offset as usize, stride as usize, n as usize];
                                 let want = slow(&memory, at, &list, types.into(), attribute);
-                                assert_eq!(got[attribute], want, "{attribute} of {n}: {types:x} {list:?} {at:?}");
+                                assert_eq!(*got, want, "{attribute} of {n}: {types:x} {list:?} {at:?}");
                                 checked += 1;
                             }
                         }

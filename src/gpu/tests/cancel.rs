@@ -143,7 +143,7 @@ fn an_interrupted_vertex_makes_no_triangle() {
     for backend in BACKENDS {
         // A busy machine may cancel earlier.
         let in_the_middle = (0..50).any(|n| {
-            let options = Options { backend, fuel: u32::MAX, ..Options::at_once() };
+            let options = Options { backend, fuel: u32::MAX, geometry_fuel: u32::MAX, ..Options::at_once() };
             let mut host = Cancelling { engine: Arc::new(Engine::new(options)), ..host(backend, 0) };
             let mut list = plain();
             list.shader(VSH, source, 1, 1);

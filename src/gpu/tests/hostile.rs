@@ -121,7 +121,14 @@ impl Host for Adversary {
 }
 
 fn console(backend: BackendChoice, state: State) -> Gpu {
-    let options = Options { backend, fuel: 3, cache_bytes: 1 << 20, events: Arc::new(|_| ()), ..Options::at_once() };
+    let options = Options {
+        backend,
+        fuel: 3,
+        geometry_fuel: 3,
+        cache_bytes: 1 << 20,
+        events: Arc::new(|_| ()),
+        ..Options::at_once()
+    };
     Gpu::with_state(Arc::new(Engine::new(options)), state)
 }
 

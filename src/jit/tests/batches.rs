@@ -441,6 +441,15 @@ fn a_divergent_branch_in_a_loop_is_predicated_though_its_paths_pay_differently()
         v
     };
     assert_eq!(same_as_interpreter(&main(body), mixed, ALL_REGISTERS), (ALL, 0));
+    // Twice 70 words are more than the fuel: a group in which one vertex takes them bails out, on either side.
+    let long = " add r0, r0, v1\n".repeat(70);
+    for (yes, no) in [(long.as_str(), " nop\n"), (" nop\n", long.as_str())] {
+        let body = format!(
+            " mov r0, c0\n for i0\n cmp c1.xy, lt, lt, v0.xy\n ifc cmp.x\n{yes} .else\n{no} .end\n nop\n .end\n mov o0, r0"
+        );
+        let (groups, bailouts) = same_as_interpreter(&main(&body), mixed, ALL_REGISTERS);
+        assert!(bailouts > 0, "{groups} groups, {bailouts} bailouts");
+    }
 }
 
 #[test]
