@@ -12,7 +12,7 @@ mod prerequisites;
 mod safety;
 
 use command::picajit;
-use prerequisites::third_party_files;
+use prerequisites::{temporary_folder, third_party_files};
 use serde_json::Value;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ impl Folder {
         // Tests run in parallel, and two may use the same name.
         static FOLDERS: AtomicU32 = AtomicU32::new(0);
         let n = FOLDERS.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("picajit-cli-{}-{n}-{test}", std::process::id()));
+        let path = temporary_folder().join(format!("picajit-cli-{}-{n}-{test}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Folder(path)
     }

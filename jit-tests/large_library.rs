@@ -3,6 +3,8 @@
 //! A binary of its own, because the peak of memory is the whole process's. What the process has at
 //! its start does not count: under an emulator that is more than all the rest. It prints the time.
 
+mod prerequisites;
+
 use picajit::container::metallib::Metallib;
 use std::fs::File;
 use std::io::{BufReader, Write};
@@ -57,7 +59,7 @@ fn peak() -> Option<u64> {
 #[test]
 fn a_large_library_opens_in_little_memory() {
     let before = peak();
-    let path = std::env::temp_dir().join(format!("picajit-large-{}.metallib", std::process::id()));
+    let path = prerequisites::temporary_folder().join(format!("picajit-large-{}.metallib", std::process::id()));
     let size = {
         let (head, size) = head();
         let mut file = File::create(&path).unwrap();

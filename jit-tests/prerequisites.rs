@@ -1,5 +1,7 @@
-//! What a test needs and a machine may lack: third-party files and tools. An absent one is one visible line of each test
-//! program.
+//! What a test needs and a machine may lack: third-party files and tools, of which an absent one is one visible line of each
+//! test program; and a folder for files.
+
+#![allow(dead_code)] // no test program uses all of it
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -21,7 +23,6 @@ pub fn skipped(what: &str) {
 ///
 /// # Panics
 /// If `PICAJIT_CORPUS` names no folder: tests that are meant to read the files must not pass without them.
-#[allow(dead_code)] // not every test program reads them
 pub fn third_party_files(kind: &str, ending: &str) -> Vec<PathBuf> {
     let Some(root) = std::env::var_os("PICAJIT_CORPUS").filter(|root| !root.is_empty()) else {
         skipped("tests of third-party files: no PICAJIT_CORPUS (docs/third-party-files.md lists the files)");
@@ -38,4 +39,11 @@ pub fn third_party_files(kind: &str, ending: &str) -> Vec<PathBuf> {
     files.retain(|path| path.extension().is_some_and(|e| e == ending));
     files.sort();
     files
+}
+
+/// The folder for files of tests. It is beside the test program, where files can be written and code can be mapped,
+/// whatever `TMPDIR` names: a folder that is missing, full, or mounted without execution.
+pub fn temporary_folder() -> PathBuf {
+    let beside = std::env::current_exe().map(|program| program.with_file_name("files-of-tests"));
+    beside.ok().filter(|folder| std::fs::create_dir_all(folder).is_ok()).unwrap_or_else(std::env::temp_dir)
 }

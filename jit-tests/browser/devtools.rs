@@ -41,7 +41,8 @@ pub struct Browser {
 impl Browser {
     /// Starts `chromium` with an empty page.
     pub fn start(chromium: &Path, name: &str) -> Browser {
-        let profile = std::env::temp_dir().join(format!("picajit-browser-{}-{name}", std::process::id()));
+        let profile =
+            crate::prerequisites::temporary_folder().join(format!("picajit-browser-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&profile).unwrap();
         // The browser reads file 3 and writes file 4.
         let mut shell = Command::new("sh");

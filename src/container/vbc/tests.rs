@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::container::finding::Severity;
-use crate::testing::prerequisites::skipped;
+use crate::testing::prerequisites::{skipped, temporary_folder};
 use crate::testing::{hostile, third_party};
 use std::io::Read;
 
@@ -60,7 +60,7 @@ fn the_validator_accepts_the_modules() {
         skipped("modules of VBC files in SPIR-V's validator: no spirv-val");
         return;
     }
-    let path = std::env::temp_dir().join(format!("picajit-{}.spv", std::process::id()));
+    let path = temporary_folder().join(format!("picajit-{}.spv", std::process::id()));
     for (name, bytes) in files {
         let vbc = Vbc::parse(&bytes).unwrap();
         for module in vbc.modules.iter().filter(|m| !m.is_empty()) {

@@ -9,7 +9,7 @@ use crate::kernel::{Backend, Config, Kernel};
 use crate::profiler::{Profiler, ProfilerError};
 use crate::program::{Entry, Program};
 use crate::state::{Batch, NoEmitter, Registers, Uniforms, Unit, VertexLayout};
-use crate::testing::prerequisites::skipped;
+use crate::testing::prerequisites::{skipped, temporary_folder};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new(test: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("picajit-profile-{}-{test}", std::process::id()));
+        let path = temporary_folder().join(format!("picajit-profile-{}-{test}", std::process::id()));
         std::fs::create_dir_all(&path).expect("a folder");
         Folder(path.canonicalize().expect("it is there"))
     }
