@@ -5,7 +5,7 @@ use super::metadata::data_type_name;
 use super::sources::Sources;
 use super::*;
 use crate::container::finding::Severity;
-use crate::testing::prerequisites::skipped;
+use crate::testing::prerequisites::{skipped, temporary_folder};
 use crate::testing::{hostile, third_party};
 use std::io::Cursor as Bytes;
 
@@ -147,9 +147,13 @@ fn bcanalyzer() -> Option<String> {
 
 #[test]
 fn llvm_accepts_the_modules() {
+    let files = files();
+    if files.is_empty() {
+        return;
+    }
     let Some(tool) = bcanalyzer() else { return };
-    let path = std::env::temp_dir().join(format!("picajit-{}.bc", std::process::id()));
-    for (name, bytes) in files() {
+    let path = temporary_folder().join(format!("picajit-{}.bc", std::process::id()));
+    for (name, bytes) in files {
         let library = Metallib::parse(&bytes).unwrap();
         for function in library.functions() {
             std::fs::write(&path, library.module(&mut Bytes::new(&bytes), function).unwrap()).unwrap();
