@@ -1,7 +1,6 @@
 //! `picajit bench` with and without a profiler: the files that it writes.
 
 use super::{Folder, VERTEX, arguments};
-use crate::prerequisites::skipped;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
@@ -100,7 +99,7 @@ fn a_failed_dump_is_a_warning() {
 fn a_dump_is_written_under_valgrind() {
     let found = Command::new("valgrind").arg("--version").output().is_ok_and(|ended| ended.status.success());
     if !found || std::env::var_os("PICAJIT_RUNNER").is_some() {
-        skipped("a dump under valgrind: no valgrind");
+        crate::prerequisites::skipped("a dump under valgrind: no valgrind");
         return;
     }
     let folder = Folder::new("valgrind");

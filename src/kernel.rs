@@ -23,7 +23,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The default of [`Config::fuel`]. No real program comes near it.
+/// The default of [the fuel](field@Config::fuel). No real program comes near it.
 ///
 /// A vertex run takes at most 100 ms with it on any engine. A geometry run takes less than a second on
 /// tier 0; its fuel lasts for 40 words for each of 96,000 triangles, which a program is known to emit in

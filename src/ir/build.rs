@@ -6,7 +6,7 @@
 //! becomes a merge, and an unmasked MOV is copy-propagated.
 //!
 //! Each kind of exit has one block, which stores the state variables. Unless no run can exhaust the
-//! fuel, edges [pay](super::fuel) for executed words, and each backward transfer has a block that
+//! fuel, edges pay for executed words (`fuel.rs`), and each backward transfer has a block that
 //! tests it.
 
 use super::cfg::{self, Cfg, Step};

@@ -137,7 +137,7 @@ fn components_align_inside_the_vertex() {
             }
         }
     }
-    assert!(checked > 80_000, "{checked}");
+    assert!(cfg!(miri) || checked > 600_000, "{checked}");
 }
 
 #[test]
