@@ -1,5 +1,6 @@
 //! The `picajit` command: verbs, exit codes, error texts, JSON, and values derived by hand.
 
+mod args;
 mod cli_asm;
 mod cli_containers;
 mod cli_explore;
@@ -11,10 +12,10 @@ mod command;
 mod prerequisites;
 mod safety;
 
+use args::{Args, arguments};
 use command::picajit;
 use prerequisites::{temporary_folder, third_party_files};
 use serde_json::Value;
-use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -81,33 +82,6 @@ impl Folder {
         let ended = self.run(args.clone());
         assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{args:?}");
         ended.err
-    }
-}
-
-/// Arguments of the command. A literal is split at its blanks; a value, such as a path, is one argument whatever it holds.
-#[derive(Clone, Debug)]
-struct Args(Vec<OsString>);
-
-/// The words of a literal. A text made at run time does not compile here: it may hold a path with a blank.
-fn arguments(words: &'static str) -> Args {
-    Args(Vec::new()).and(words)
-}
-
-impl Args {
-    fn and(mut self, words: &'static str) -> Args {
-        self.0.extend(words.split_whitespace().map(OsString::from));
-        self
-    }
-
-    fn value(mut self, value: impl AsRef<OsStr>) -> Args {
-        self.0.push(value.as_ref().into());
-        self
-    }
-}
-
-impl From<&'static str> for Args {
-    fn from(literal: &'static str) -> Args {
-        arguments(literal)
     }
 }
 
