@@ -14,7 +14,7 @@ use picajit::engine::{Engine, Options, Shader};
 use picajit::internals::generator;
 use picajit::isa::Stage;
 use picajit::kernel::copy_registers;
-use picajit::state::{Batch, Exit, Uniforms, Unit, VertexLayout, VerticesMut};
+use picajit::state::{Batch, Exit, Uniforms, Unit, VerticesMut};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -22,8 +22,8 @@ const SIZES: [usize; 10] = [1, 2, 3, 4, 5, 7, 8, 16, 17, 64];
 /// Vertices of the calls that are timed together.
 const VERTICES: usize = 4096;
 
-/// A loop, a batch, a batch that preserves the unit, and the same in SoA layout.
-const METHODS: [&str; 4] = ["loop", "batch", "preserve", "batch-soa"];
+/// A loop, a batch, and a batch that preserves the unit.
+const METHODS: [&str; 3] = ["loop", "batch", "preserve"];
 
 /// The loop of a host without batches, on the same vertices.
 fn sequential_reason(shader: &Shader, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>) -> Exit {
@@ -60,11 +60,7 @@ fn main() {
             // The first calls compile the batch code.
             for round in 0..rounds + 2 {
                 for (way, ns) in ns.iter_mut().enumerate() {
-                    if way == 3 && !size.is_multiple_of(4) {
-                        continue;
-                    }
-                    (work.preserve_unit, work.layout) =
-                        (way >= 2, if way == 3 { VertexLayout::Soa } else { VertexLayout::Aos });
+                    work.preserve_unit = way == 2;
                     let took = timed(&work, size, &mut outputs, |uniforms, unit, batch| match way {
                         0 => sequential_reason(&shader, uniforms, unit, batch),
                         _ => shader.run_batch(uniforms, unit, batch).exit,
@@ -96,7 +92,7 @@ fn timed(
     mut call: impl FnMut(&Uniforms, &mut Unit, &mut Batch<'_>) -> Exit,
 ) -> f64 {
     let (all, stride) = (work.vertices(), outputs.len() / work.inputs.len());
-    let Workload { input_mask, output_mask, preserve_unit, layout, .. } = *black_box(work);
+    let Workload { input_mask, output_mask, preserve_unit, .. } = *black_box(work);
     let mut unit = Unit::new();
     let calls = VERTICES / size;
     let start = Instant::now();
@@ -106,7 +102,7 @@ fn timed(
         black_box(call(
             &work.uniforms,
             &mut unit,
-            &mut Batch { inputs, outputs, input_mask, output_mask, preserve_unit, layout },
+            &mut Batch { inputs, outputs, input_mask, output_mask, preserve_unit },
         ));
     }
     start.elapsed().as_nanos() as f64 / calls as f64

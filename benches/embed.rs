@@ -33,9 +33,7 @@ use picajit::isa::{OPDESCS, Stage};
 use picajit::jit::{Jit, Variant};
 use picajit::kernel::{Backend, Config, copy_registers};
 use picajit::program::{Entry, Program};
-use picajit::state::{
-    Batch, EmitState, Emitter, NoEmitter, Registers, Uniforms, Unit, Vec4, VertexLayout, Vertices, VerticesMut,
-};
+use picajit::state::{Batch, EmitState, Emitter, NoEmitter, Registers, Uniforms, Unit, Vec4, Vertices, VerticesMut};
 use plot::{Group, Plot};
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -185,7 +183,7 @@ impl<'a> Subject<'a> {
                     input_stride: Vertices::stride_for(work.input_mask) as u16,
                     output_stride: stride as u16,
                     preserve_unit: preserve_unit.into(),
-                    vertex_layout: capi::PJ_AOS,
+                    reserved: 0,
                     ran: std::ptr::null_mut(),
                 };
                 // SAFETY: all pointers are valid, and no other code uses them.
@@ -391,7 +389,6 @@ fn rust_batch<'b>(
         input_mask: work.input_mask,
         output_mask: work.output_mask,
         preserve_unit,
-        layout: VertexLayout::Aos,
     }
 }
 

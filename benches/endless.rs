@@ -15,7 +15,7 @@ use picajit::isa::numeric::Precision;
 use picajit::kernel::default_fuel;
 use picajit::program::Entry;
 use picajit::semantics::Semantics;
-use picajit::state::{Batch, Exit, Registers, Uniforms, Unit, VertexLayout, Vertices, VerticesMut};
+use picajit::state::{Batch, Exit, Registers, Uniforms, Unit, Vertices, VerticesMut};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -62,7 +62,6 @@ fn measure(shader: &Shader, value: f32, count: usize) -> f64 {
         input_mask: 3,
         output_mask: 1,
         preserve_unit: false,
-        layout: VertexLayout::Aos,
     };
     let start = Instant::now();
     let ended = shader.run_batch(&uniforms, &mut unit, &mut batch);
@@ -163,7 +162,6 @@ fn cancels(tries: usize) {
                 input_mask: 1,
                 output_mask: 1,
                 preserve_unit: false,
-                layout: VertexLayout::Aos,
             };
             shader.run_batch(&uniforms, &mut Unit::new(), &mut batch).exit
         };

@@ -64,7 +64,6 @@ fn main() {
                         input_mask: work.input_mask,
                         output_mask: work.output_mask,
                         preserve_unit: false,
-                        layout: work.layout,
                     };
                     shader.run_batch(&work.uniforms, &mut unit, &mut batch);
                     draws.push(start.elapsed());

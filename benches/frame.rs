@@ -17,7 +17,7 @@ use picajit::internals::generator;
 use picajit::isa::Stage;
 use picajit::kernel::{Backend, Config};
 use picajit::program::{Entry, Program};
-use picajit::state::{Batch, Exit, NoEmitter, Uniforms, Unit, VertexLayout, Vertices, VerticesMut};
+use picajit::state::{Batch, Exit, NoEmitter, Uniforms, Unit, Vertices, VerticesMut};
 use picajit::tier0::Tier0;
 use std::time::{Duration, Instant};
 
@@ -78,7 +78,6 @@ fn frame(engine: &Engine, subjects: &[Subject], inputs: &[[f32; 4]], outputs: &m
             input_mask: (1 << STRIDE) - 1,
             output_mask: (1 << STRIDE) - 1,
             preserve_unit: false,
-            layout: VertexLayout::Aos,
         };
         shader.run_batch(uniforms, &mut unit, &mut batch);
     }

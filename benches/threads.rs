@@ -15,7 +15,7 @@ mod measure;
 use measure::Workload;
 use picajit::internals::generator;
 use picajit::kernel::Kernel;
-use picajit::state::{Batch, NoEmitter, Unit, Vec4, VertexLayout, Vertices, VerticesMut};
+use picajit::state::{Batch, NoEmitter, Unit, Vec4, Vertices, VerticesMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -56,7 +56,6 @@ impl Part {
             input_mask: work.input_mask,
             output_mask: work.output_mask,
             preserve_unit: false,
-            layout: VertexLayout::Aos,
         };
         kernel.run_batch(&work.uniforms, &mut self.unit, &mut batch, &mut NoEmitter);
     }

@@ -55,7 +55,7 @@ extern "C" {
 /* ---- Version ---- */
 
 #define PJ_VERSION_MAJOR 0
-#define PJ_VERSION_MINOR 5
+#define PJ_VERSION_MINOR 6
 #define PJ_VERSION_PATCH 0
 
 /* Returns the version of the library: major << 16 | minor << 8 | patch. */
@@ -509,26 +509,14 @@ typedef struct pj_direct_call {
 pj_status pj_shader_direct_call(const pj_shader *shader, pj_direct_call *call);
 
 /*
- * The arrays of a batch. `stride` is the number of registers per vertex, register numbers from 0
- * on. Indices count floats:
+ * The arrays of a batch hold the registers of one vertex after those of another: component c of
+ * register n of vertex k is the float at 4 * (k * stride + n) + c.
  *
- *   PJ_AOS: component c of register n of vertex k is at 4 * (k * stride + n) + c.
- *   PJ_SOA: blocks of four vertices, 16 * stride floats each. Component c of register n of vertex k
- *           is at 16 * stride * (k / 4) + 4 * (4 * n + c) + k % 4.
- */
-enum {          /* pj_batch.vertex_layout */
-    PJ_AOS = 0, /* the registers of one vertex are contiguous */
-    PJ_SOA = 1  /* one component of four vertices is contiguous; saves the transposes */
-};
-
-/*
- * Fields at the end may be missing: a pj_batch that ends before `preserve_unit`, `vertex_layout` or
- * `ran` has 0 there.
+ * Fields at the end may be missing: a pj_batch that ends before `preserve_unit` or `ran` has 0 there.
  */
 typedef struct pj_batch {
     size_t struct_size;
-    size_t count;           /* vertices. 0: both arrays may be null. PJ_SOA: a multiple of 4; fill
-                               up with copies of the last vertex, which run like all others. */
+    size_t count;           /* vertices. 0: both arrays may be null. */
     const float *inputs;    /* aligned to 4 bytes; only registers of input_mask are read */
     float *outputs;         /* aligned to 4 bytes; only registers of output_mask are written */
     uint16_t input_mask;    /* bit n: vn comes from `inputs`. Others, and those from the stride on,
@@ -541,7 +529,7 @@ typedef struct pj_batch {
                                the same unit. Saves time for one to three vertices, and from four
                                on if the shader runs as groups; costs the copy if not
                                (PJ_TEXT_SEQUENTIAL). */
-    uint32_t vertex_layout; /* PJ_AOS or PJ_SOA, of both arrays */
+    uint32_t reserved;      /* 0. (1 was another order of the registers, until 0.5.) */
     size_t *ran;            /* receives the number of vertices that ran, unless null */
 } pj_batch;
 

@@ -224,7 +224,7 @@ fn native(variant: picajit::jit::Variant, precision: Precision) -> Result<(), Fa
     use picajit::jit::Jit;
     use picajit::kernel::{Backend, Config};
     use picajit::program::Entry;
-    use picajit::state::{Batch, Exit, NoEmitter, Uniforms, Unit, VertexLayout};
+    use picajit::state::{Batch, Exit, NoEmitter, Uniforms, Unit};
     use std::sync::Arc;
 
     let source = ".out o position\n.proc main\n rcp o.x, v0\n rsq o.y, v0\n ex2 o.z, v0\n lg2 o.w, v0\n end\n.end\n";
@@ -247,7 +247,6 @@ fn native(variant: picajit::jit::Variant, precision: Precision) -> Result<(), Fa
             input_mask: 1,
             output_mask: 1,
             preserve_unit: false,
-            layout: VertexLayout::Aos,
         };
         let exit = kernel.run_batch(&uniforms, &mut Unit::new(), &mut batch, &mut NoEmitter);
         if exit != Exit::End {

@@ -9,7 +9,7 @@ use picajit::isa::{MAX_CODE_WORDS, Stage};
 use picajit::kernel::Config;
 use picajit::program::{Entry, Program, ProgramError};
 use picajit::semantics::{OutputMap, SEMANTICS};
-use picajit::state::{Batch, Exit, NoEmitter, Registers, Uniforms, Unit, VertexLayout};
+use picajit::state::{Batch, Exit, NoEmitter, Registers, Uniforms, Unit};
 use picajit::text;
 use std::sync::Arc;
 
@@ -222,7 +222,6 @@ fn semantic_not_mapped() -> Result<(), String> {
                 input_mask: 1,
                 output_mask: 0b101,
                 preserve_unit: false,
-                layout: VertexLayout::Aos,
             };
             kernel.run_batch(&Uniforms::new(), &mut unit, &mut batch, &mut NoEmitter);
             for o in &outputs {

@@ -10,7 +10,7 @@ mod stack;
 use picajit::engine::{BackendChoice, Engine, Options, Shader, Tier};
 use picajit::isa::Stage;
 use picajit::isa::numeric::Precision;
-use picajit::state::{Batch, NoEmitter, Uniforms, Unit, VertexLayout};
+use picajit::state::{Batch, NoEmitter, Uniforms, Unit};
 use recipe::Recipe;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -50,13 +50,9 @@ fn run(shader: &Shader, recipe: &Recipe) {
     // Enough for code for groups.
     let many = if shader.tier() == Tier::Native { 1028 } else { 68 };
     // An infinity deoptimises, so that exact code is compiled too.
-    for (value, count, preserve_unit, layout) in [
-        (1.5, 1, false, VertexLayout::Aos),
-        (f32::INFINITY, 1, false, VertexLayout::Aos),
-        (1.5, many, false, VertexLayout::Aos),
-        (1.5, many, true, VertexLayout::Aos),
-        (1.5, many, false, VertexLayout::Soa),
-    ] {
+    for (value, count, preserve_unit) in
+        [(1.5, 1, false), (f32::INFINITY, 1, false), (1.5, many, false), (1.5, many, true)]
+    {
         let (inputs, mut outputs) = (vec![[[value; 4]; 16]; count], vec![[[0.0; 4]; 16]; count]);
         let mut batch = Batch {
             inputs: inputs.as_slice().into(),
@@ -64,7 +60,6 @@ fn run(shader: &Shader, recipe: &Recipe) {
             input_mask: 0xFFFF,
             output_mask: 0xFFFF,
             preserve_unit,
-            layout,
         };
         (0..2).for_each(|_| _ = shader.run_batch(&uniforms, &mut Unit::new(), &mut batch));
     }

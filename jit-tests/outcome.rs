@@ -4,7 +4,7 @@
 use crate::items::{File, Item, Location, Value};
 use picajit::isa::numeric::same;
 use picajit::kernel::{Kernel, copy_registers};
-use picajit::state::{Batch, BatchExit, Emitter, Exit, Registers, Uniforms, Unit, VertexLayout};
+use picajit::state::{Batch, BatchExit, Emitter, Exit, Registers, Uniforms, Unit};
 
 /// All results of a run.
 #[derive(Clone)]
@@ -45,20 +45,6 @@ pub fn run(kernel: &dyn Kernel, uniforms: &Uniforms, unit: &Unit) -> Outcome {
     Outcome { exit, ran: 1, unit, outputs: Vec::new(), triangles: emitter.0 }
 }
 
-/// Parameters of a batch: whether it preserves the unit, and the layout of registers.
-#[derive(Clone, Copy, Debug)]
-pub struct How {
-    pub preserve_unit: bool,
-    pub layout: VertexLayout,
-}
-
-/// All parameters for a batch of `count` vertices.
-pub fn ways(size: usize) -> impl Iterator<Item = How> {
-    let layouts = [VertexLayout::Aos, VertexLayout::Soa];
-    let ways = layouts.map(|layout| [false, true].map(|preserve_unit| How { preserve_unit, layout }));
-    ways.into_iter().flatten().filter(move |how| how.layout == VertexLayout::Aos || size.is_multiple_of(4))
-}
-
 /// Runs a batch through the engine's own `run_batch`.
 pub fn run_batch(
     kernel: &dyn Kernel,
@@ -66,44 +52,19 @@ pub fn run_batch(
     unit: &Unit,
     inputs: &[Registers],
     masks: (u16, u16),
-    How { preserve_unit, layout }: How,
+    preserve_unit: bool,
 ) -> Outcome {
     let (mut unit, mut emitter) = (unit.clone(), Collect::default());
     let mut outputs = vec![[[UNTOUCHED; 4]; 16]; inputs.len()];
-    let given = if layout == VertexLayout::Soa { in_blocks(inputs) } else { inputs.to_vec() };
     let mut batch = Batch {
-        inputs: (&given).into(),
+        inputs: inputs.into(),
         outputs: (&mut outputs).into(),
         input_mask: masks.0,
         output_mask: masks.1,
         preserve_unit,
-        layout,
     };
     let BatchExit { exit, ran } = kernel.run_batch(uniforms, &mut unit, &mut batch, &mut emitter);
-    let outputs = if layout == VertexLayout::Soa { of_blocks(&outputs) } else { outputs };
     Outcome { exit, ran, unit, outputs, triangles: emitter.0 }
-}
-
-/// AoS registers of vertices -> SoA, in a buffer of the same size.
-fn in_blocks(files: &[Registers]) -> Vec<Registers> {
-    let mut blocks = files.to_vec();
-    for (files, block) in files.chunks(4).zip(blocks.chunks_mut(4)) {
-        for (at, vector) in block.as_flattened_mut().iter_mut().enumerate() {
-            *vector = std::array::from_fn(|lane| files[lane][at / 4][at % 4]);
-        }
-    }
-    blocks
-}
-
-/// SoA -> AoS.
-fn of_blocks(blocks: &[Registers]) -> Vec<Registers> {
-    let mut files = blocks.to_vec();
-    for (files, block) in files.chunks_mut(4).zip(blocks.chunks(4)) {
-        for (at, vector) in block.as_flattened().iter().enumerate() {
-            vector.iter().enumerate().for_each(|(lane, x)| files[lane][at / 4][at % 4] = *x);
-        }
-    }
-    files
 }
 
 /// The meaning of a batch: load, run and copy out each vertex in sequence, up to one that runs out

@@ -26,7 +26,7 @@ use picajit::isa::Opcode;
 use picajit::isa::numeric::Precision;
 use picajit::kernel::{Backend, Config, Kernel, Unsupported};
 use picajit::program::{Entry, Program};
-use picajit::state::{Batch, BatchExit, Emitter, Exit, Registers, Uniforms, Unit, VertexLayout};
+use picajit::state::{Batch, BatchExit, Emitter, Exit, Registers, Uniforms, Unit, copy_registers};
 use picajit::tier0::{Cpu, Tier0};
 use std::sync::Arc;
 
@@ -285,9 +285,7 @@ impl Kernel for Faulty {
         let before = unit.clone();
         if let Fault::KeptVertex | Fault::KeptComponent | Fault::KeptBailout | Fault::KeptPreserved = self.fault {
             let exit = self.honest.run_batch(uniforms, unit, batch, to);
-            if batch.layout == VertexLayout::Aos {
-                self.misplace_kept_outputs(uniforms, &before, batch);
-            }
+            self.misplace_kept_outputs(uniforms, &before, batch);
             return exit;
         }
         let exit = self.honest.run_batch(uniforms, unit, batch, to);
@@ -320,7 +318,7 @@ impl Faulty {
         let other = Unit { o: before.o.map(|bank| bank.map(|o| o.map(|x| x + 1.0 + x.abs()))), ..before.clone() };
         let [a, b] = [before, &other].map(|unit| {
             let mut unit = unit.clone();
-            batch.take(n, &mut unit.v);
+            copy_registers(batch.input_mask, &batch.inputs[n], &mut unit.v);
             self.honest.run(uniforms, &mut unit, &mut picajit::state::NoEmitter);
             unit.outputs().as_flattened().iter().map(|x| x.to_bits()).collect::<Vec<u32>>()
         });

@@ -2,12 +2,11 @@
 //! first difference with the values of both.
 //!
 //! The first kernel, the reference, runs once, vertex by vertex: this defines the meaning of a
-//! batch. The second kernel runs every vertex four times:
+//! batch. The second kernel runs every vertex three times:
 //!
 //! * through `run`;
 //! * through `run_batch` in batches of mixed sizes;
-//! * through `run_batch` with all vertices of a chunk;
-//! * through `run_batch` in SoA batches.
+//! * through `run_batch` with all vertices of a chunk.
 //!
 //! Batches that end at an even vertex have the least stride that the masks allow.
 //!
@@ -21,7 +20,7 @@ mod triangles;
 
 use crate::isa::REGS;
 use crate::kernel::{Kernel, copy_registers};
-use crate::state::{Batch, BatchExit, Exit, Registers, Uniforms, Unit, Vec4, VertexLayout, Vertices, VerticesMut};
+use crate::state::{Batch, BatchExit, Exit, Registers, Uniforms, Unit, Vec4, Vertices, VerticesMut};
 pub use report::{ComparedValue, Difference, How, Report};
 use report::{exit_row, ran_row, register_rows, same_registers, same_unit, unit_rows};
 use triangles::Triangles;
@@ -30,8 +29,6 @@ use triangles::Triangles;
 const CHUNK: usize = 64;
 /// Sizes of the mixed batches, around the group sizes of engines. One round of them is a chunk.
 const BATCHES: [usize; 6] = [1, 3, 4, 5, 17, 34];
-/// Sizes of the SoA batches, likewise.
-const SOA_BATCHES: [usize; 4] = [8, 4, 20, 32];
 /// Content of outputs before a batch. No program computes this value by chance, so unwritten
 /// outputs are recognisable.
 pub(crate) const UNTOUCHED: Registers = [[-12_345.678; 4]; 16];
@@ -130,7 +127,7 @@ impl<'a> Reference<'a> {
         self.unit_before(self.after.len())
     }
 
-    /// Runs the same work on `got` through every entry point and layout. Runs that are cancelled
+    /// Runs the same work on `got` through every entry point. Runs that are cancelled
     /// compare as equal.
     pub fn compare(&self, got: NamedKernel<'_>) -> Report {
         if self.exits().any(|exit| exit == Exit::Cancelled) {
@@ -138,9 +135,8 @@ impl<'a> Reference<'a> {
         }
         let mut comparison = Comparison { reference: self, got, differs: vec![false; self.after.len()], first: None };
         comparison.single_runs();
-        comparison.batches(&BATCHES, VertexLayout::Aos);
-        comparison.batches(&[self.after.len()], VertexLayout::Aos);
-        comparison.batches(&SOA_BATCHES, VertexLayout::Soa);
+        comparison.batches(&BATCHES);
+        comparison.batches(&[self.after.len()]);
         let differences = comparison.differs.iter().filter(|&&d| d).count() as u64;
         Report { vertices: self.after.len() as u64, differences, first: comparison.first }
     }
@@ -177,42 +173,35 @@ impl Comparison<'_> {
         }
     }
 
-    /// Runs batches of these sizes, in turn. SoA batches have whole blocks only.
-    fn batches(&mut self, sizes: &[usize], layout: VertexLayout) {
-        let count = match self.reference.after.len() {
-            count if layout == VertexLayout::Soa => count / 4 * 4,
-            count => count,
-        };
+    /// Runs batches of these sizes, in turn.
+    fn batches(&mut self, sizes: &[usize]) {
+        let count = self.reference.after.len();
         let mut start = 0;
         for &size in sizes.iter().cycle() {
             if start == count {
                 break;
             }
             let size = size.min(count - start);
-            self.batch(start, size, layout);
+            self.batch(start, size);
             start += size;
         }
     }
 
     /// Runs the batch of `size` vertices from `first` on, starting with the reference's unit.
-    fn batch(&mut self, first: usize, size: usize, layout: VertexLayout) {
+    fn batch(&mut self, first: usize, size: usize) {
         let Reference { work: Work { uniforms, inputs, input_mask, output_mask, .. }, after, .. } = self.reference;
         let (inputs, reference) = (&inputs[first..first + size], &after[first..first + size]);
         // Fuel ends a batch.
         let ran = reference.iter().position(|after| after.exit == Exit::Fuel).map_or(size, |n| n + 1);
         let Some(last) = reference[..ran].last() else { return };
-        let how = How::Batch { first, size, layout };
+        let how = How::Batch { first, size };
         let mut unit = self.reference.unit_before(first).clone();
         let mut triangles = Triangles::default();
         // Some batches have whole register files, others the least stride.
         let packed = (first + size).is_multiple_of(2);
         let stride = |mask| if packed { Vertices::stride_for(mask) } else { REGS };
         let (input_stride, output_stride) = (stride(*input_mask), stride(*output_mask));
-        let soa = layout == VertexLayout::Soa;
-        let mut inputs: Vec<Vec4> = inputs.iter().flat_map(|file| &file[..input_stride]).copied().collect();
-        if soa {
-            inputs.chunks_mut(4 * input_stride).for_each(transpose_to_soa);
-        }
+        let inputs: Vec<Vec4> = inputs.iter().flat_map(|file| &file[..input_stride]).copied().collect();
         // One vertex more than the batch has: it must stay unwritten.
         let mut outputs = vec![UNTOUCHED[0]; (size + 1) * output_stride];
         let mut batch = Batch {
@@ -222,8 +211,7 @@ impl Comparison<'_> {
             input_mask: *input_mask,
             output_mask: *output_mask,
             // Some batches preserve the unit.
-            preserve_unit: first != 0 && if soa { (first + size).is_multiple_of(8) } else { (first + size) % 4 < 2 },
-            layout,
+            preserve_unit: first != 0 && (first + size) % 4 < 2,
         };
         let preserve_unit = batch.preserve_unit;
         let exit = self.got.kernel.run_batch(uniforms, &mut unit, &mut batch, &mut triangles);
@@ -235,9 +223,6 @@ impl Comparison<'_> {
             file[..output_stride].copy_from_slice(row);
             file
         };
-        if soa {
-            outputs[..size * output_stride].chunks_mut(4 * output_stride).for_each(transpose_to_aos);
-        }
         let outputs: Vec<Registers> = outputs.chunks(output_stride).map(file).collect();
         for (n, (after, got)) in reference.iter().zip(&outputs).enumerate() {
             let want = if n < ran { &after.outputs } else { &UNTOUCHED };
@@ -281,22 +266,6 @@ impl Comparison<'_> {
         let inputs = taken.map(|n| (n, inputs[vertex][n])).collect();
         let names = [self.reference.name.to_string(), self.got.name.to_string()];
         self.first = Some(Difference { names, vertex, how, inputs, rows: rows() });
-    }
-}
-
-/// Transposes four AoS vertices to an SoA block.
-fn transpose_to_soa(block: &mut [Vec4]) {
-    let (stride, registers) = (block.len() / 4, block.to_vec());
-    for (at, vector) in block.iter_mut().enumerate() {
-        *vector = [0, 1, 2, 3].map(|vertex| registers[vertex * stride + at / 4][at % 4]);
-    }
-}
-
-/// The inverse of [`transpose_to_soa`].
-fn transpose_to_aos(block: &mut [Vec4]) {
-    let (stride, components) = (block.len() / 4, block.to_vec());
-    for (at, vector) in block.iter_mut().enumerate() {
-        *vector = [0, 1, 2, 3].map(|c| components[at % stride * 4 + c][at / stride]);
     }
 }
 

@@ -17,7 +17,7 @@ use crate::isa::{Pc, Stage};
 use crate::layout::{Host, HostEmitter, Layout};
 use crate::program::{Entry, Program};
 pub use crate::state::copy_registers;
-use crate::state::{Batch, BatchExit, EmitState, Emitter, Exit, Registers, Uniforms, Unit, VertexLayout};
+use crate::state::{Batch, BatchExit, EmitState, Emitter, Exit, Registers, Uniforms, Unit};
 use direct::DirectFunctions;
 use std::fmt;
 use std::sync::Arc;
@@ -237,9 +237,6 @@ fn run_sequentially_on(
     cancelled: impl Fn() -> bool,
     mut run: impl FnMut(&mut Unit) -> Exit,
 ) -> BatchExit {
-    if batch.layout == VertexLayout::Soa {
-        return run_soa_sequentially(unit, batch, cancelled, run);
-    }
     let (count, taken, wanted) = (batch.len(), batch.inputs_taken(), batch.outputs_wanted());
     let (input_stride, output_stride) = (batch.inputs.stride(), batch.outputs.stride());
     // Splitting instead of indexing: the multiplications would be measurable in a batch of one.
@@ -256,29 +253,6 @@ fn run_sequentially_on(
         copy_registers(taken, input, &mut unit.v);
         let exit = run(unit);
         copy_registers(wanted, unit.outputs(), output);
-        if !result.count(exit) {
-            break;
-        }
-    }
-    result
-}
-
-#[inline(never)]
-fn run_soa_sequentially(
-    unit: &mut Unit,
-    batch: &mut Batch<'_>,
-    cancelled: impl Fn() -> bool,
-    mut run: impl FnMut(&mut Unit) -> Exit,
-) -> BatchExit {
-    let mut result = BatchExit::NONE;
-    for n in 0..batch.len() {
-        if cancelled() {
-            result.cancel();
-            break;
-        }
-        batch.take(n, &mut unit.v);
-        let exit = run(unit);
-        batch.give(n, u16::MAX, unit.outputs());
         if !result.count(exit) {
             break;
         }

@@ -102,7 +102,7 @@ pub use engine::{Engine, Options, Shader};
 pub use isa::flow::Exit;
 pub use isa::numeric::Precision;
 pub use program::{Entry, Program};
-pub use state::{Batch, Uniforms, Unit, VertexLayout};
+pub use state::{Batch, Uniforms, Unit};
 
 /// Parts of picajit that its command, fuzz targets and benchmarks use. No version promises anything
 /// about them.

@@ -12,7 +12,7 @@ mod uniforms;
 mod unit;
 
 pub use crate::isa::flow::Exit;
-pub use batch::{Batch, BatchExit, Strided, VertexLayout, Vertices, VerticesMut, copy_registers};
+pub use batch::{Batch, BatchExit, Strided, Vertices, VerticesMut, copy_registers};
 pub use emitted::EmittedVertex;
 pub use uniforms::Uniforms;
 pub use unit::{EmitState, Emitter, NoEmitter, Registers, Unit, Vec4};

@@ -5,7 +5,6 @@ use picajit::isa::numeric::Precision;
 use picajit::jit::{Jit, LazyKind, NativeKernel, Settings, Variant};
 use picajit::kernel::{Backend, Config};
 use picajit::program::{Entry, Program};
-use picajit::state::VertexLayout;
 use picajit::tier0::Tier0;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,21 +31,19 @@ pub enum Kind {
     Lazy(LazyKind),
 }
 
-const fn batch(layout: VertexLayout, interleaved: bool) -> Kind {
-    Kind::Lazy(LazyKind::Batch { layout, interleaved })
+const fn batch(interleaved: bool) -> Kind {
+    Kind::Lazy(LazyKind::Batch { interleaved })
 }
 
 /// Every kind, with its name.
-pub const KINDS: [(Kind, &str); 9] = [
+pub const KINDS: [(Kind, &str); 7] = [
     (Kind::Tier0, "tier0"),
     (Kind::First, "single"),
     (Kind::Lazy(LazyKind::Exact), "exact"),
     (Kind::Lazy(LazyKind::Outputs { exact: false }), "outputs"),
     (Kind::Lazy(LazyKind::Outputs { exact: true }), "outputs-exact"),
-    (batch(VertexLayout::Aos, false), "batch"),
-    (batch(VertexLayout::Aos, true), "batch8"),
-    (batch(VertexLayout::Soa, false), "batch-soa"),
-    (batch(VertexLayout::Soa, true), "batch8-soa"),
+    (batch(false), "batch"),
+    (batch(true), "batch8"),
 ];
 
 /// Processor time of this thread.

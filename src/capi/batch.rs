@@ -4,13 +4,13 @@
 //! error. This file must not know how vertices run.
 
 use super::arguments::{check_pointer, read_sized};
-use super::types::{BATCH_BYTES, PJ_AOS, PJ_END, PJ_SOA, PjBatch};
+use super::types::{BATCH_BYTES, PJ_END, PjBatch};
 use super::{Fault, PjShader, are_blocks, borrow_shader, catch_panics, host};
 use crate::engine::Compiled;
 use crate::isa::REGS;
 use crate::kernel::direct::Vertex;
 use crate::layout::Offsets;
-use crate::state::{Batch, BatchExit, Exit, Vec4, VertexLayout, Vertices, VerticesMut};
+use crate::state::{Batch, BatchExit, Exit, Vec4, Vertices, VerticesMut};
 use std::ffi::c_void;
 use std::ops::Range;
 use std::slice;
@@ -61,8 +61,8 @@ unsafe fn report(to: *mut usize, ran: usize) {
 /// [`Arrays::new`] notices, or valid.
 #[inline(always)]
 unsafe fn run_one(shader: &Compiled, unit: *mut u8, uniforms: *const u8, batch: &PjBatch) -> Option<Exit> {
-    let &PjBatch { input_stride, output_stride, preserve_unit, vertex_layout, .. } = batch;
-    if input_stride.max(output_stride) > REGS as u16 || preserve_unit > 1 || vertex_layout != PJ_AOS {
+    let &PjBatch { input_stride, output_stride, preserve_unit, reserved, .. } = batch;
+    if input_stride.max(output_stride) > REGS as u16 || preserve_unit > 1 || reserved != 0 {
         return None;
     }
     if !batch.ran.is_aligned() {
@@ -159,7 +159,6 @@ unsafe fn run_any(shader: *const PjShader, unit: *mut c_void, uniforms: *const c
             input_mask: batch.input_mask,
             output_mask: batch.output_mask,
             preserve_unit: batch.preserve_unit == 1,
-            layout: if batch.vertex_layout == PJ_SOA { VertexLayout::Soa } else { VertexLayout::Aos },
         };
         let BatchExit { exit, ran } = shader.run_batch_on(&host, &mut batch);
         // SAFETY: as above.
@@ -184,13 +183,10 @@ impl Arrays {
     /// Checks every field of a batch but its size, for a unit and uniforms at these addresses.
     #[inline(always)]
     fn new(batch: &PjBatch, [unit, uniforms]: [Range<usize>; 2]) -> Result<Arrays, Fault> {
-        let &PjBatch { count, preserve_unit, vertex_layout, .. } = batch;
+        let &PjBatch { count, preserve_unit, reserved, .. } = batch;
         let stride = |stride: u16| if stride == 0 { REGS } else { usize::from(stride) };
         let (input_stride, output_stride) = (stride(batch.input_stride), stride(batch.output_stride));
-        if input_stride.max(output_stride) > REGS
-            || preserve_unit.max(vertex_layout) > 1
-            || vertex_layout == PJ_SOA && !count.is_multiple_of(4)
-        {
+        if input_stride.max(output_stride) > REGS || preserve_unit > 1 || reserved != 0 {
             return Err(Fault::InvalidArgument);
         }
         let (inputs, outputs): (*const Vec4, *mut Vec4) = (batch.inputs.cast(), batch.outputs.cast());

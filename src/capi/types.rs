@@ -58,8 +58,6 @@ pub const PJ_PERF_MAP: u32 = 1;
 pub const PJ_JITDUMP: u32 = 2;
 pub const PJ_VERTEX: u32 = 0;
 pub const PJ_GEOMETRY: u32 = 1;
-pub const PJ_AOS: u32 = 0;
-pub const PJ_SOA: u32 = 1;
 pub const PJ_TEXT_FALLBACK: u32 = 0;
 pub const PJ_TEXT_SEQUENTIAL: u32 = 1;
 pub const PJ_TEXT_DIVERGENCE: u32 = 2;
@@ -84,7 +82,7 @@ pub(super) const ANALYSIS_BYTES: &[usize] = &[size_of::<PjAnalysis>()];
 pub(super) const INFO_BYTES: &[usize] = &[offset_of!(PjShaderInfo, native_bytes) + size_of::<u64>()];
 pub(super) const BATCH_BYTES: &[usize] = &[
     offset_of!(PjBatch, output_stride) + size_of::<u16>(),
-    offset_of!(PjBatch, vertex_layout) + size_of::<u32>(),
+    offset_of!(PjBatch, reserved) + size_of::<u32>(),
     size_of::<PjBatch>(),
 ];
 
@@ -408,7 +406,7 @@ pub struct PjBatch {
     pub input_stride: u16,
     pub output_stride: u16,
     pub preserve_unit: u32,
-    pub vertex_layout: u32,
+    pub reserved: u32,
     pub ran: *mut usize,
 }
 
@@ -423,7 +421,7 @@ impl PjBatch {
         input_stride: 0,
         output_stride: 0,
         preserve_unit: 0,
-        vertex_layout: 0,
+        reserved: 0,
         ran: std::ptr::null_mut(),
     };
 }

@@ -3,7 +3,7 @@
 //! Two values are equal if they have the same bits or are both NaN.
 
 use crate::isa::numeric::same;
-use crate::state::{Exit, Registers, Unit, Vec4, VertexLayout};
+use crate::state::{Exit, Registers, Unit, Vec4};
 use crate::text::literal::{format_f32, format_vec4};
 use std::fmt;
 
@@ -41,8 +41,6 @@ pub enum How {
         first: usize,
         /// Its number of vertices.
         size: usize,
-        /// Its vertex layout.
-        layout: VertexLayout,
     },
 }
 
@@ -50,10 +48,7 @@ impl fmt::Display for How {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             How::Run => f.write_str("through run"),
-            How::Batch { first, size, layout } => {
-                let layout = if layout == VertexLayout::Soa { ", SoA" } else { "" };
-                write!(f, "through run_batch of {size} from vertex {first} on{layout}")
-            }
+            How::Batch { first, size } => write!(f, "through run_batch of {size} from vertex {first} on"),
         }
     }
 }

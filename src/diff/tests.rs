@@ -123,7 +123,7 @@ fn batches_are_compared_vertex_by_vertex() {
     assert_eq!(report.differences, 1);
     let first = report.first.unwrap();
     // After batches of 1, 3 and 4, vertex 11 is the fourth of the batch of five.
-    assert_eq!((first.vertex, first.how), (11, How::Batch { first: 8, size: 5, layout: VertexLayout::Aos }));
+    assert_eq!((first.vertex, first.how), (11, How::Batch { first: 8, size: 5 }));
     assert_eq!(first.inputs[0], (0, [11.0, 1.0, -0.0, 2.5]));
     let text = first.to_string();
     assert!(

@@ -9,7 +9,7 @@ use crate::fp_mode::DefaultMode;
 use crate::kernel::Kernel;
 use crate::kernel::cancel::CancelFlag;
 use crate::program::Entry;
-use crate::state::{Batch, Uniforms, Unit};
+use crate::state::{Batch, Uniforms, Unit, copy_registers};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -78,7 +78,7 @@ impl Crosscheck {
             let vertices = n..count.min(n + SAMPLE);
             let (input_mask, output_mask) = (batch.inputs_taken(), batch.outputs_wanted());
             // Only the registers in the mask: a host may have left the others uninitialised.
-            vertices.clone().zip(&mut inputs).for_each(|(n, to)| batch.take(n, to));
+            vertices.clone().zip(&mut inputs).for_each(|(n, to)| copy_registers(input_mask, &batch.inputs[n], to));
             let inputs = &inputs[..vertices.len()];
             self.compare(pair, &Work { uniforms, unit, inputs, input_mask, output_mask });
         }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::interp::Interp;
 use crate::kernel::{Backend, Kernel};
-use crate::state::{Batch, BatchExit, Emitter, Exit, Registers, Uniforms, Unit, VertexLayout};
+use crate::state::{Batch, BatchExit, Emitter, Exit, Registers, Uniforms, Unit};
 use crate::testing::miri_or;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -10,7 +10,7 @@ use super::compare::Engine;
 use super::sweep::Plan;
 use crate::diff::UNTOUCHED;
 use crate::kernel::{Kernel, copy_registers};
-use crate::state::{Batch, Emitter, Exit, Registers, Unit, VertexLayout};
+use crate::state::{Batch, Emitter, Exit, Registers, Unit};
 use std::fmt::{self, Write};
 use std::ops::ControlFlow;
 
@@ -102,7 +102,6 @@ pub fn digest(case: &Case, kernel: &dyn Kernel) -> Digest {
         input_mask: *input_mask,
         output_mask: *output_mask,
         preserve_unit: false,
-        layout: VertexLayout::Aos,
     };
     let exit = kernel.run_batch(uniforms, &mut unit, &mut batch, &mut Triangles { hash: &mut hash, count: 0 }).exit;
     outputs.iter().for_each(|registers| hash.registers(registers));

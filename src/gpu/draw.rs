@@ -15,7 +15,7 @@ use super::{Attributes, Gpu, Sink, State};
 use crate::engine::{Engine, Shader};
 use crate::fp_mode::DefaultMode;
 use crate::isa::{REGS, Stage};
-use crate::state::{Batch, Exit, Registers, VertexLayout};
+use crate::state::{Batch, Exit, Registers};
 use std::borrow::Borrow;
 
 /// Vertices that run together: enough to amortise the call, few enough for a second-level cache.
@@ -355,7 +355,6 @@ impl<'a> ActiveDraw<'a> {
             output_mask: self.output_mask,
             // As on hardware, the next draw may read the registers that vertices leave.
             preserve_unit: false,
-            layout: VertexLayout::Aos,
         };
         if !batch.inputs.is_empty() {
             let vertex = &mut self.state.vertex;

@@ -21,7 +21,7 @@ use super::{Draw, Gpu, Sink, State};
 use crate::engine::{Engine, Shader};
 use crate::fp_mode::DefaultMode;
 use crate::isa::{REGS, Stage};
-use crate::state::{Batch, Exit, Registers, Vec4, VertexLayout, Vertices, VerticesMut};
+use crate::state::{Batch, Exit, Registers, Vec4, Vertices, VerticesMut};
 
 /// Vertices that run together: enough to amortise the call, few enough that inputs, outputs and rows
 /// fit into a first cache of 32 KiB. A multiple of three, so that lists of triangles are not split,
@@ -195,7 +195,6 @@ impl<'a> WholeDraw<'a> {
                     input_mask: plan.input_mask,
                     output_mask: self.output_mask,
                     preserve_unit,
-                    layout: VertexLayout::Aos,
                 };
                 self.shader.run_batch(&vertex.uniforms, &mut vertex.unit, &mut batch)
             };
@@ -273,7 +272,6 @@ impl<'a> WholeDraw<'a> {
                 input_mask: plan.input_mask,
                 output_mask: self.output_mask,
                 preserve_unit: true,
-                layout: VertexLayout::Aos,
             };
             self.shader.run_batch(&vertex.uniforms, &mut vertex.unit, &mut batch)
         };

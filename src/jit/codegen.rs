@@ -18,7 +18,6 @@ use crate::isa::{Pc, Stage};
 use crate::kernel::cancel::CancelFlag;
 use crate::kernel::{Config, Unsupported};
 use crate::program::{Entry, Program};
-use crate::state::VertexLayout;
 use cranelift_codegen::Context;
 use cranelift_codegen::ir as clif;
 use cranelift_codegen::isa::OwnedTargetIsa;
@@ -173,8 +172,8 @@ impl CodeGenerator {
         let batch = match self.variant {
             Variant::Batch => {
                 let interleaved = policy::interleaves(self.settings.interleave, &func);
-                let variant = BatchVariant { layout: VertexLayout::Aos, interleaved };
-                let plan = BatchPlan::new(&func, variant.layout, config.precision)?;
+                let variant = BatchVariant { interleaved };
+                let plan = BatchPlan::new(&func, config.precision)?;
                 batch::estimate::check_size(&plan, interleaved)?;
                 Some(self.batch_clif(&plan, variant, config, &mut scratch))
             }

@@ -266,7 +266,7 @@ impl Recompiler for Source {
     }
 
     fn batch_code(&self, variant: BatchVariant) -> Result<BatchCode, NoBatchCode> {
-        let mut plan = BatchPlan::new(&self.func, variant.layout, self.config.precision)?;
+        let mut plan = BatchPlan::new(&self.func, self.config.precision)?;
         plan.counts_bailouts = self.jit.generator.settings.count_bailouts;
         batch::estimate::check_size(&plan, variant.interleaved)?;
         let mut scratch = Scratch::new(&self.jit.host.cancel);

@@ -13,7 +13,7 @@ use crate::jit::batch::policy::MIN_BAILOUTS;
 use crate::jit::runtime::code_memory::tests::Shelf;
 use crate::jit::runtime::kernel::MAX_DEOPTIMISATIONS;
 use crate::jit::*;
-use crate::state::{Batch, Emitter, Exit, NoEmitter, Registers, Uniforms, Unit, VertexLayout};
+use crate::state::{Batch, Emitter, Exit, NoEmitter, Registers, Uniforms, Unit};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicUsize;
 
@@ -90,7 +90,6 @@ fn code_runs_in_memory_of_the_host_and_is_returned() {
         input_mask: u16::MAX,
         output_mask: 1,
         preserve_unit: false,
-        layout: VertexLayout::Aos,
     };
     let mut unit = Unit::new();
     assert_eq!(kernel.run_batch(&Uniforms::new(), &mut unit, &mut batch, &mut NoEmitter), Exit::End);
@@ -130,7 +129,6 @@ fn without_memory_for_exact_code_a_deoptimised_run_falls_back_to_the_interpreter
         input_mask: !(1 << 2),
         output_mask: 1,
         preserve_unit: false,
-        layout: VertexLayout::Aos,
     };
     assert_eq!(kernel.run_batch(&Uniforms::new(), &mut unit, &mut batch, &mut NoEmitter), Exit::End);
     assert_eq!((outputs[0][0], outputs[1][0], outputs[1][1]), ([0.0; 4], [1.0; 4], [9.0; 4]));

@@ -1,7 +1,7 @@
 use super::*;
 use crate::engine::{BackendChoice, Engine, Event, Options};
 use crate::program::{Entry, Program};
-use crate::state::{Batch, Exit, NoEmitter, VertexLayout};
+use crate::state::{Batch, Exit, NoEmitter};
 use crate::state::{EmitState, Registers, Uniforms, Unit, Vec4};
 use crate::text::assemble;
 use std::cell::Cell;
@@ -188,7 +188,6 @@ fn every_engine_runs_equally_on_a_hosts_memory_and_on_our_own() {
         input_mask: 3,
         output_mask: 3,
         preserve_unit: false,
-        layout: VertexLayout::Aos,
     };
     reference.run_batch(&uniforms, &mut want, &mut batch);
     for options in engines(layout) {
@@ -203,7 +202,6 @@ fn every_engine_runs_equally_on_a_hosts_memory_and_on_our_own() {
                 input_mask: 3,
                 output_mask: 3,
                 preserve_unit: false,
-                layout: VertexLayout::Aos,
             };
             assert_eq!(shader.run_batch_on(host, &mut batch), Exit::End);
             host.load()

@@ -10,7 +10,7 @@ use std::ops::{Deref, Index, IndexMut, Range};
 /// Vertices that run in order on one unit, with registers carried over.
 ///
 /// ```
-/// use picajit::state::{Batch, VertexLayout, Registers};
+/// use picajit::state::{Batch, Registers};
 /// let (inputs, mut outputs) = ([[[1.0; 4]; 16]; 8], [[[0.0; 4]; 16]; 8]);
 /// // v0 and v1 to o0 and o1; the unit stays ready for the next draw.
 /// let batch = Batch {
@@ -19,7 +19,6 @@ use std::ops::{Deref, Index, IndexMut, Range};
 ///     input_mask: 0b11,
 ///     output_mask: 0b11,
 ///     preserve_unit: true,
-///     layout: VertexLayout::Aos,
 /// };
 /// assert_eq!(batch.len(), 8);
 /// # let _: Registers = inputs[0];
@@ -39,8 +38,6 @@ pub struct Batch<'a> {
     /// unit ends in the state after the last vertex, which may have to run once more only for that.
     /// For hosts that begin each draw with the same unit.
     pub preserve_unit: bool,
-    /// The layout of inputs and outputs.
-    pub layout: VertexLayout,
 }
 
 /// How a batch ended.
@@ -100,68 +97,11 @@ impl PartialEq<Exit> for BatchExit {
     }
 }
 
-/// The order of a batch's registers in memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum VertexLayout {
-    /// Array of structures: the registers of a vertex are contiguous, as in [`Strided`].
-    #[default]
-    Aos,
-    /// Structure of arrays, in blocks of four vertices. It saves the transposes where vertices run
-    /// as groups. A block has `4 * stride` vectors, as many as its vertices in
-    /// [`VertexLayout::Aos`]. Vector `4 * k + c` holds component `c` of register `k` of the four
-    /// vertices.
-    ///
-    /// Only whole blocks run. A host may fill up the last block with copies of the last vertex. The
-    /// copies run like all vertices, so the exit and the unit include them.
-    Soa,
-}
-
-/// Vertices per block of [`VertexLayout::Soa`].
-const BLOCK_VERTICES: usize = 4;
-
 impl Batch<'_> {
     /// Number of vertices that run.
     #[inline]
     pub fn len(&self) -> usize {
-        let both = self.inputs.len().min(self.outputs.len());
-        match self.layout {
-            VertexLayout::Aos => both,
-            VertexLayout::Soa => both / BLOCK_VERTICES * BLOCK_VERTICES,
-        }
-    }
-
-    /// Copies the input registers of vertex `n` to `to`, from either layout. Panics if the batch
-    /// has no vertex `n`.
-    pub fn take(&self, n: usize, to: &mut [Vec4]) {
-        let taken = self.inputs_taken();
-        match self.layout {
-            VertexLayout::Aos => copy_registers(taken, &self.inputs[n], to),
-            VertexLayout::Soa => {
-                let block = self.inputs.registers_of(
-                    n / BLOCK_VERTICES * BLOCK_VERTICES..n / BLOCK_VERTICES * BLOCK_VERTICES + BLOCK_VERTICES,
-                );
-                for (k, to) in to.iter_mut().take(REGS).enumerate().filter(|(k, _)| taken >> k & 1 != 0) {
-                    *to = [0, 1, 2, 3].map(|c| block[BLOCK_VERTICES * k + c][n % BLOCK_VERTICES]);
-                }
-            }
-        }
-    }
-
-    /// Copies the output registers of vertex `n` that are in `mask` and in [`Batch::output_mask`],
-    /// to either layout. Panics if the batch has no vertex `n`.
-    pub fn give(&mut self, n: usize, mask: u16, from: &[Vec4]) {
-        let wanted = self.outputs_wanted() & mask;
-        match self.layout {
-            VertexLayout::Aos => copy_registers(wanted, from, &mut self.outputs[n]),
-            VertexLayout::Soa => {
-                let block = self.outputs.registers_of(
-                    n / BLOCK_VERTICES * BLOCK_VERTICES..n / BLOCK_VERTICES * BLOCK_VERTICES + BLOCK_VERTICES,
-                );
-                for (k, from) in from.iter().take(REGS).enumerate().filter(|(k, _)| wanted >> k & 1 != 0) {
-                    from.iter().enumerate().for_each(|(c, x)| block[BLOCK_VERTICES * k + c][n % BLOCK_VERTICES] = *x);
-                }
-            }
-        }
+        self.inputs.len().min(self.outputs.len())
     }
 
     /// Whether no vertex runs.
@@ -173,9 +113,9 @@ impl Batch<'_> {
     /// The same batch, borrowed again.
     #[inline]
     pub(crate) fn reborrow(&mut self) -> Batch<'_> {
-        let Batch { inputs, ref mut outputs, input_mask, output_mask, preserve_unit, layout } = *self;
+        let Batch { inputs, ref mut outputs, input_mask, output_mask, preserve_unit } = *self;
         let outputs = Strided { registers: &mut *outputs.registers, stride: outputs.stride, count: outputs.count };
-        Batch { inputs, outputs, input_mask, output_mask, preserve_unit, layout }
+        Batch { inputs, outputs, input_mask, output_mask, preserve_unit }
     }
 
     /// [`Batch::input_mask`] without registers beyond the stride.
@@ -382,16 +322,9 @@ impl<'a, R: AsMut<[Registers]> + ?Sized> From<&'a mut R> for VerticesMut<'a> {
 
 #[cfg(test)]
 impl<'a> Batch<'a> {
-    /// A batch that provides `v0`, wants `o0`, and changes the unit, in AoS memory.
+    /// A batch that provides `v0`, wants `o0`, and changes the unit.
     pub(crate) fn of(inputs: impl Into<Vertices<'a>>, outputs: impl Into<VerticesMut<'a>>) -> Batch<'a> {
-        Batch {
-            inputs: inputs.into(),
-            outputs: outputs.into(),
-            input_mask: 1,
-            output_mask: 1,
-            preserve_unit: false,
-            layout: VertexLayout::Aos,
-        }
+        Batch { inputs: inputs.into(), outputs: outputs.into(), input_mask: 1, output_mask: 1, preserve_unit: false }
     }
 }
 
@@ -445,38 +378,6 @@ mod tests {
     fn a_part_that_ends_before_its_start_panics() {
         let (end, mut registers) = (1, [[[0.0; 4]; 16]; 2]);
         VerticesMut::from(&mut registers).part(2..end);
-    }
-
-    #[test]
-    fn soa_blocks_hold_components() {
-        let (stride, count) = (3, 8);
-        // Value: 100 * vertex + 10 * register + component.
-        let inputs: Vec<Vec4> = (0..stride * count)
-            .map(|at| {
-                let (block, k, c) = (at / (4 * stride), at / 4 % stride, at % 4);
-                [0, 1, 2, 3].map(|vertex| (100 * (4 * block + vertex) + 10 * k + c) as f32)
-            })
-            .collect();
-        let mut outputs = vec![[-1.0; 4]; stride * count];
-        let mut batch = Batch {
-            inputs: Vertices::packed(&inputs, stride, count).expect("the buffer holds this many vertices"),
-            outputs: VerticesMut::packed(&mut outputs, stride, count - 1).expect("the buffer holds this many vertices"),
-            input_mask: 0b1101,
-            output_mask: 0b0110,
-            preserve_unit: false,
-            layout: VertexLayout::Soa,
-        };
-        assert_eq!((batch.len(), batch.is_empty()), (4, false), "one block is whole");
-        let mut file = [[-7.0; 4]; 16];
-        batch.take(6, &mut file);
-        assert_eq!(file[..4], [[600.0, 601.0, 602.0, 603.0], [-7.0; 4], [620.0, 621.0, 622.0, 623.0], [-7.0; 4]]);
-        file[1] = [1.0, 2.0, 3.0, 4.0];
-        batch.give(2, 0b0011, &file);
-        let written: Vec<(usize, usize, f32)> = (outputs.iter().enumerate())
-            .flat_map(|(n, v)| v.iter().enumerate().map(move |(vertex, x)| (n, vertex, *x)))
-            .filter(|(.., x)| *x != -1.0)
-            .collect();
-        assert_eq!(written, [(4, 2, 1.0), (5, 2, 2.0), (6, 2, 3.0), (7, 2, 4.0)]);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::registers::{A_L, A0_X, A0_Y, CMP_X, CMP_Y, Register};
 use super::vertex::{self, narrow};
 use crate::isa::FLOAT_UNIFORMS;
 use crate::kernel::run_memory::RunMemory;
-use crate::state::{Batch, BatchExit, Vec4, VertexLayout};
+use crate::state::{Batch, BatchExit, Vec4};
 use fearless_simd::prelude::*;
 use fearless_simd::{Simd, f32x4};
 use std::cell::Cell;
@@ -87,23 +87,9 @@ impl<S: Simd, F: Format> BatchRun<'_, S, F> {
                 self.result.cancel();
                 return;
             }
-            match batch.layout {
-                VertexLayout::Aos => memory.take_inputs(input_mask, &batch.inputs[n]),
-                VertexLayout::Soa => {
-                    let mut inputs = [[0.0; 4]; 16];
-                    batch.take(n, &mut inputs);
-                    memory.take_inputs(input_mask, &inputs);
-                }
-            }
+            memory.take_inputs(input_mask, &batch.inputs[n]);
             let exit = vertex::run(self.format, self.code, memory);
-            match batch.layout {
-                VertexLayout::Aos => memory.copy_outputs(output_mask, &mut batch.outputs[n]),
-                VertexLayout::Soa => {
-                    let mut outputs = [[0.0; 4]; 16];
-                    memory.copy_outputs(output_mask, &mut outputs);
-                    batch.give(n, output_mask, &outputs);
-                }
-            }
+            memory.copy_outputs(output_mask, &mut batch.outputs[n]);
             if !self.result.count(exit) {
                 return;
             }
@@ -154,14 +140,7 @@ impl<S: Simd, F: Format> BatchRun<'_, S, F> {
         if !batch.preserve_unit {
             carried.store(self.code, memory);
             // The unit keeps the last vertex's inputs.
-            match batch.layout {
-                VertexLayout::Aos => memory.take_inputs(batch.inputs_taken(), &batch.inputs[count - 1]),
-                VertexLayout::Soa => {
-                    let mut inputs = [[0.0; 4]; 16];
-                    batch.take(count - 1, &mut inputs);
-                    memory.take_inputs(batch.inputs_taken(), &inputs);
-                }
-            }
+            memory.take_inputs(batch.inputs_taken(), &batch.inputs[count - 1]);
         }
         group.carried = carried.slots;
     }
@@ -181,26 +160,14 @@ impl<S: Simd, F: Format> BatchRun<'_, S, F> {
             let [x, y, z, w] = group.columns.quads_mut(slot);
             for quad in 0..(count.next_multiple_of(8) / 4).min(QUADS) {
                 let first = 4 * quad;
-                let components = match batch.layout {
-                    VertexLayout::Aos => {
-                        let rows = if first + 4 <= count {
-                            let rows = &registers[first * stride + k..];
-                            [rows[0], rows[stride], rows[2 * stride], rows[3 * stride]]
-                        } else {
-                            let row = |n: usize| registers[n.min(last) * stride + k];
-                            [row(first), row(first + 1), row(first + 2), row(first + 3)]
-                        };
-                        f32x4::load_four_interleaved(self.simd, rows.as_flattened())
-                    }
-                    VertexLayout::Soa => {
-                        let block = &registers[first.min(last / 4 * 4) * stride + 4 * k..][..4];
-                        [block[0], block[1], block[2], block[3]].map(
-                            #[inline(always)]
-                            |component| f32x4::load_array(self.simd, component),
-                        )
-                    }
+                let rows = if first + 4 <= count {
+                    let rows = &registers[first * stride + k..];
+                    [rows[0], rows[stride], rows[2 * stride], rows[3 * stride]]
+                } else {
+                    let row = |n: usize| registers[n.min(last) * stride + k];
+                    [row(first), row(first + 1), row(first + 2), row(first + 3)]
                 };
-                let [a, b, c, d] = components;
+                let [a, b, c, d] = f32x4::load_four_interleaved(self.simd, rows.as_flattened());
                 x[quad] = self.format.operand(a).to_array();
                 y[quad] = self.format.operand(b).to_array();
                 z[quad] = self.format.operand(c).to_array();
@@ -212,7 +179,7 @@ impl<S: Simd, F: Format> BatchRun<'_, S, F> {
     /// The outputs of a group to the batch.
     #[inline(always)]
     fn store_outputs(&self, group: &mut Group, memory: &RunMemory<'_>, batch: &mut Batch<'_>, vertices: Range<usize>) {
-        let (layout, stride, mut wanted) = (batch.layout, batch.outputs.stride(), batch.outputs_wanted());
+        let (stride, mut wanted) = (batch.outputs.stride(), batch.outputs_wanted());
         let count = vertices.len();
         let outputs = batch.outputs.registers_of(vertices);
         for (slot, &register) in (0..).zip(&*self.code.registers) {
@@ -224,42 +191,29 @@ impl<S: Simd, F: Format> BatchRun<'_, S, F> {
             let k = usize::from(k);
             let [x, y, z, w] = group.columns.quads_mut(slot);
             for quad in 0..count.div_ceil(4).min(QUADS) {
-                let (first, columns) = (4 * quad, [x[quad], y[quad], z[quad], w[quad]]);
-                match layout {
-                    VertexLayout::Aos => {
-                        let [a, b, c, d] = columns;
-                        let components = [
-                            f32x4::load_array(self.simd, a),
-                            f32x4::load_array(self.simd, b),
-                            f32x4::load_array(self.simd, c),
-                            f32x4::load_array(self.simd, d),
-                        ];
-                        let mut rows: [Vec4; 4] = [[0.0; 4]; 4];
-                        f32x4::store_four_interleaved(components, rows.as_flattened_mut());
-                        let to = &mut outputs[first * stride + k..];
-                        if first + 4 <= count {
-                            (to[0], to[stride], to[2 * stride], to[3 * stride]) = rows.into();
-                        } else {
-                            for n in 0..count - first {
-                                to[n * stride] = rows[n];
-                            }
-                        }
+                let first = 4 * quad;
+                let components = [
+                    f32x4::load_array(self.simd, x[quad]),
+                    f32x4::load_array(self.simd, y[quad]),
+                    f32x4::load_array(self.simd, z[quad]),
+                    f32x4::load_array(self.simd, w[quad]),
+                ];
+                let mut rows: [Vec4; 4] = [[0.0; 4]; 4];
+                f32x4::store_four_interleaved(components, rows.as_flattened_mut());
+                let to = &mut outputs[first * stride + k..];
+                if first + 4 <= count {
+                    (to[0], to[stride], to[2 * stride], to[3 * stride]) = rows.into();
+                } else {
+                    for n in 0..count - first {
+                        to[n * stride] = rows[n];
                     }
-                    VertexLayout::Soa => outputs[first * stride + 4 * k..][..4].copy_from_slice(&columns),
                 }
             }
         }
         // Outputs that the program does not name are the unit's.
         for k in (0..16u8).filter(|k| wanted >> k & 1 != 0) {
             let (value, k) = (memory.output(k), usize::from(k));
-            for n in 0..count {
-                match layout {
-                    VertexLayout::Aos => outputs[n * stride + k] = value,
-                    VertexLayout::Soa => {
-                        (0..4).for_each(|c| outputs[n / 4 * 4 * stride + 4 * k + c][n % 4] = value[c]);
-                    }
-                }
-            }
+            (0..count).for_each(|n| outputs[n * stride + k] = value);
         }
     }
 }

@@ -5,7 +5,7 @@ use super::*;
 use crate::isa::numeric::same;
 use crate::isa::{DotOp, PointwiseOp, Relation, ScalarOp, Stage, VectorOp};
 use crate::kernel::default_fuel;
-use crate::state::{NoEmitter, Vec4, VertexLayout};
+use crate::state::{NoEmitter, Vec4};
 use crate::text::assemble;
 use fearless_simd::prelude::*;
 
@@ -118,7 +118,6 @@ fn outputs(kernel: &Tier0Kernel, unit: &mut Unit, count: usize, preserve_unit: b
         input_mask: 1,
         output_mask: 1,
         preserve_unit,
-        layout: VertexLayout::Aos,
     };
     let exit = kernel.run_batch(&Uniforms::new(), unit, &mut batch, &mut NoEmitter);
     (outputs.iter().map(|o| o[0]).collect(), exit.exit)
@@ -154,7 +153,6 @@ fn outputs_that_a_vertex_keeps_are_those_of_the_vertex_before() {
             input_mask: 1,
             output_mask: 1,
             preserve_unit,
-            layout: VertexLayout::Aos,
         };
         assert_eq!(kernel.run_batch(&uniforms, &mut unit, &mut batch, &mut NoEmitter), Exit::End);
         let mut last = 99.0;
@@ -216,7 +214,6 @@ fn groups_end_with_the_vertex_that_runs_out_of_fuel() {
                 input_mask: 1,
                 output_mask: 0b11,
                 preserve_unit,
-                layout: VertexLayout::Aos,
             };
             let ended = kernel.run_batch(&uniforms, &mut unit, &mut batch, &mut NoEmitter);
             (ended, outputs, unit.r, unit.o, unit.cmp)
@@ -349,64 +346,31 @@ fn batches_of_every_size_and_layout_agree_with_the_interpreter() {
         for count in [7, 8, 9, 12, 63, 64, 65, 68, 132] {
             let masks = [(0xFFFF, 0xFFFF), (0b01, 0b1010), (0b10, 0b0001)];
             for ((input_mask, output_mask), preserve_unit) in masks.into_iter().flat_map(|m| [(m, false), (m, true)]) {
-                let run = |kernel: &dyn Kernel, layout| {
+                let run = |kernel: &dyn Kernel| {
                     let mut unit = Unit::new();
                     unit.r = std::array::from_fn(|n| [n as f32, -1.0, 0.25, -3.0]);
                     unit.v = [[4.5, 3.0, 2.0, 1.0]; 16];
                     unit.o[0] = std::array::from_fn(|n| [-(n as f32), 11.0, 12.0, 13.0]);
                     (unit.a0, unit.al, unit.cmp) = ([3, -2], 9, [false, true]);
-                    let mut given = inputs[..count].to_vec();
                     let mut outputs = vec![[[-1.0; 4]; 16]; count];
-                    if layout == VertexLayout::Soa {
-                        to_soa(&mut given);
-                    }
                     let mut batch = Batch {
-                        inputs: (&given).into(),
+                        inputs: (&inputs[..count]).into(),
                         outputs: (&mut outputs).into(),
                         input_mask,
                         output_mask,
                         preserve_unit,
-                        layout,
                     };
                     let exit = kernel.run_batch(&uniforms, &mut unit, &mut batch, &mut NoEmitter);
-                    if layout == VertexLayout::Soa {
-                        to_aos(&mut outputs);
-                    }
                     let files = outputs.iter().chain([&unit.v, &unit.r, &unit.o[0], &unit.o[1]]);
                     let floats: Vec<f32> = files.flat_map(|file| file.as_flattened()).copied().collect();
                     (floats, (exit, unit.a0, unit.al, unit.cmp))
                 };
-                for layout in [VertexLayout::Aos, VertexLayout::Soa] {
-                    if layout == VertexLayout::Soa && !count.is_multiple_of(4) {
-                        continue;
-                    }
-                    let (want, got) = (run(&*oracle, VertexLayout::Aos), run(&tested, layout));
-                    let at = want.0.iter().zip(&got.0).position(|(a, b)| !same(*a, *b));
-                    let what = format!("{count}, {layout:?}, {preserve_unit}, {input_mask}: {source}");
-                    assert_eq!((at, want.1), (None, got.1), "{what}");
-                }
+                let (want, got) = (run(&*oracle), run(&tested));
+                let at = want.0.iter().zip(&got.0).position(|(a, b)| !same(*a, *b));
+                let what = format!("{count}, {preserve_unit}, {input_mask}: {source}");
+                assert_eq!((at, want.1), (None, got.1), "{what}");
             }
         }
         assert_eq!(tested.stats().groups > 50, in_groups, "{source}");
-    }
-}
-
-/// AoS registers to SoA, group by group.
-fn to_soa(files: &mut [[Vec4; 16]]) {
-    for group in files.chunks_mut(4) {
-        let old: [[Vec4; 16]; 4] = std::array::from_fn(|n| group[n]);
-        for (at, vector) in group.as_flattened_mut().iter_mut().enumerate() {
-            *vector = std::array::from_fn(|lane| old[lane][at / 4][at % 4]);
-        }
-    }
-}
-
-/// SoA registers to AoS.
-fn to_aos(files: &mut [[Vec4; 16]]) {
-    for group in files.chunks_mut(4) {
-        let old: [[Vec4; 16]; 4] = std::array::from_fn(|n| group[n]);
-        for (at, lanes) in old.as_flattened().iter().enumerate() {
-            lanes.iter().enumerate().for_each(|(lane, x)| group[lane][at / 4][at % 4] = *x);
-        }
     }
 }

@@ -22,7 +22,7 @@ use picajit::jit::{Allocator, Jit, Settings, Variant};
 use picajit::kernel::{Backend, Config, Kernel, Unsupported, copy_registers};
 use picajit::profiler::{Profiler, ProfilerError};
 use picajit::program::{Entry, Program};
-use picajit::state::{Batch, Exit, NoEmitter, Registers, Uniforms, Unit, Vec4, VertexLayout, Vertices, VerticesMut};
+use picajit::state::{Batch, Exit, NoEmitter, Registers, Uniforms, Unit, Vec4, Vertices, VerticesMut};
 use picajit::tier0::{self, Tier0};
 use std::hint::black_box;
 use std::ops::Range;
@@ -254,9 +254,6 @@ pub struct Workload {
     pub output_mask: u16,
     /// [`Batch::preserve_unit`]; false by default.
     pub preserve_unit: bool,
-    /// Layout of batches. The memory is always filled as [`VertexLayout::Aos`], so SoA runs other
-    /// vertices.
-    pub layout: VertexLayout,
     /// The same vertices packed for batches, and registers a vertex, in and out.
     packed: Vec<Vec4>,
     strides: (usize, usize),
@@ -297,16 +294,7 @@ impl Workload {
             Stride::File => (16, 16),
         };
         let packed = inputs.iter().flat_map(|file| &file[..strides.0]).copied().collect();
-        Workload {
-            uniforms,
-            inputs,
-            input_mask,
-            output_mask,
-            preserve_unit: false,
-            layout: VertexLayout::Aos,
-            packed,
-            strides,
-        }
+        Workload { uniforms, inputs, input_mask, output_mask, preserve_unit: false, packed, strides }
     }
 
     /// All vertices as a batch.
@@ -322,8 +310,8 @@ impl Workload {
     /// One batch.
     pub fn batch(&self, unit: &mut Unit, kernel: &dyn Kernel, inputs: Vertices<'_>, places: &mut [Vec4]) -> Exit {
         let outputs = VerticesMut::packed(places, self.strides.1, inputs.len()).expect("there are as many");
-        let Workload { input_mask, output_mask, preserve_unit, layout, .. } = *self;
-        let mut batch = Batch { inputs, outputs, input_mask, output_mask, preserve_unit, layout };
+        let Workload { input_mask, output_mask, preserve_unit, .. } = *self;
+        let mut batch = Batch { inputs, outputs, input_mask, output_mask, preserve_unit };
         kernel.run_batch(&self.uniforms, unit, &mut batch, &mut NoEmitter).exit
     }
 

@@ -14,7 +14,7 @@ use picajit::internals::fuzz::{Case, case_from_seed};
 use picajit::isa::Stage;
 use picajit::isa::numeric::Precision;
 use picajit::kernel::{Config, Kernel};
-use picajit::state::{Batch, BatchExit, Emitter, Exit, NoEmitter, Uniforms, Unit, VertexLayout};
+use picajit::state::{Batch, BatchExit, Emitter, Exit, NoEmitter, Uniforms, Unit};
 use std::collections::VecDeque;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -110,7 +110,6 @@ fn large_batch(case: &Case, shader: &Shader) {
         input_mask: case.input_mask,
         output_mask: case.output_mask,
         preserve_unit: case.input_mask & 1 != 0,
-        layout: VertexLayout::Aos,
     };
     shader.run_batch(&case.uniforms, &mut case.unit.clone(), &mut batch);
 }

@@ -33,7 +33,7 @@ fn structures_match_the_recorded_sizes_and_offsets() {
             struct_size, carried_temps, carried_outputs, shortest_path, longest_path, carried_state, independent,
             inputs, outputs, divergent_branches, reserved
         }
-        "pj_batch" PjBatch { struct_size, count, inputs, outputs, input_mask, output_mask, input_stride, output_stride, preserve_unit, vertex_layout, ran }
+        "pj_batch" PjBatch { struct_size, count, inputs, outputs, input_mask, output_mask, input_stride, output_stride, preserve_unit, reserved, ran }
         "pj_emitted" PjEmitted { outputs, vertex, primitive, winding, reserved }
         "pj_emit_buffer" PjEmitBuffer { struct_size, vertices, capacity, count, full, user }
         "pj_step" PjStep {

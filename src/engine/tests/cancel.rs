@@ -47,13 +47,7 @@ fn uniforms() -> Uniforms {
 }
 
 /// Runs a batch whose outputs are -1 before.
-fn run_batch(
-    shader: &Shader,
-    unit: &mut Unit,
-    count: usize,
-    preserve_unit: bool,
-    layout: VertexLayout,
-) -> (BatchExit, Vec<f32>) {
+fn run_batch(shader: &Shader, unit: &mut Unit, count: usize, preserve_unit: bool) -> (BatchExit, Vec<f32>) {
     let (inputs, mut outputs) = (vec![[1.25; 4]; count], vec![[-1.0; 4]; count]);
     let mut batch = Batch {
         inputs: crate::state::Vertices::packed(&inputs, 1, count).expect("enough"),
@@ -61,7 +55,6 @@ fn run_batch(
         input_mask: 1,
         output_mask: 1,
         preserve_unit,
-        layout,
     };
     let ended = shader.run_batch(&uniforms(), unit, &mut batch);
     (ended, outputs.into_iter().map(|o| o[0]).collect())
@@ -97,12 +90,11 @@ fn another_thread_cancels_endless_runs_and_batches() {
                 assert_eq!(exit, Exit::Cancelled, "{backend:?} {source}");
                 // Code for groups serves the later ones.
                 for (n, count) in [2, 64, 1028, 1028, 4096].into_iter().enumerate() {
-                    let layout = if n == 2 { VertexLayout::Soa } else { VertexLayout::Aos };
                     let preserve_unit = n % 2 != 0;
                     let mut unit = Unit::new();
                     unit.r[0] = [0.5; 4];
                     let (ended, outputs) =
-                        cancelling(&engine, 5, || run_batch(&shader, &mut unit, count, preserve_unit, layout));
+                        cancelling(&engine, 5, || run_batch(&shader, &mut unit, count, preserve_unit));
                     assert_eq!(ended.exit, Exit::Cancelled, "{backend:?} {source}");
                     assert!(ended.ran <= 1, "{backend:?} {source}: {ended:?}");
                     assert!(outputs.iter().skip(4).all(|&o| o == -1.0), "{backend:?} {source}");
@@ -123,22 +115,19 @@ fn another_thread_cancels_batches_without_backward_transfers() {
         for backend in BACKENDS {
             let engine = engine(backend, 0, Precision::F32).0;
             let shader = shader(&engine, &format!("{body}{source}"));
-            (0..3).for_each(|_| _ = run_batch(&shader, &mut Unit::new(), 1024, false, VertexLayout::Aos));
+            (0..3).for_each(|_| _ = run_batch(&shader, &mut Unit::new(), 1024, false));
             let count = if backend == BackendChoice::NativeRequired { 1 << 20 } else { 1 << 18 };
             // A busy machine may cancel before the first vertex or after the last one.
             let in_the_middle = (0..50).any(|n| {
-                let layout = if n % 2 == 0 { VertexLayout::Aos } else { VertexLayout::Soa };
-                let batch = || run_batch(&shader, &mut Unit::new(), count, n % 4 < 2, layout);
+                let batch = || run_batch(&shader, &mut Unit::new(), count, n % 4 < 2);
                 let ended = cancelling(&engine, 5 + n % 20 * 10, batch);
                 let (BatchExit { exit, ran }, outputs) = ended;
                 if exit == Exit::End {
                     return false;
                 }
                 assert_eq!(exit, Exit::Cancelled);
-                if layout == VertexLayout::Aos {
-                    assert!(outputs[..ran].iter().all(|&o| o != -1.0), "{backend:?} {source}: {ran}");
-                    assert!(outputs[ran..].iter().all(|&o| o == -1.0), "{backend:?} {source}: {ran}");
-                }
+                assert!(outputs[..ran].iter().all(|&o| o != -1.0), "{backend:?} {source}: {ran}");
+                assert!(outputs[ran..].iter().all(|&o| o == -1.0), "{backend:?} {source}: {ran}");
                 least < ran && ran < count
             });
             assert!(in_the_middle, "{backend:?} {source}");
@@ -153,15 +142,15 @@ fn cancelled_engines_run_no_batch_until_they_resume() {
         let shader = shader(&engine, "add r0, v0, r0\nmov o0, v0");
         assert!(!engine.is_cancelled());
         engine.cancel();
-        for (count, layout) in [(2, VertexLayout::Aos), (8, VertexLayout::Soa), (100, VertexLayout::Aos)] {
+        for count in [2, 8, 100] {
             for preserve_unit in [false, true] {
-                let (ended, outputs) = run_batch(&shader, &mut Unit::new(), count, preserve_unit, layout);
+                let (ended, outputs) = run_batch(&shader, &mut Unit::new(), count, preserve_unit);
                 assert_eq!(ended, BatchExit { exit: Exit::Cancelled, ran: 0 }, "{backend:?} {count}");
                 assert!(outputs.iter().all(|&o| o == -1.0));
             }
         }
         engine.resume();
-        let (ended, outputs) = run_batch(&shader, &mut Unit::new(), 100, false, VertexLayout::Aos);
+        let (ended, outputs) = run_batch(&shader, &mut Unit::new(), 100, false);
         assert_eq!(ended, BatchExit { exit: Exit::End, ran: 100 });
         assert!(outputs.iter().all(|&o| o == 1.25));
     }
@@ -189,7 +178,7 @@ fn a_crosscheck_ignores_cancelled_runs() {
         assert_eq!(endless.run(&uniforms(), &mut Unit::new()), Exit::Cancelled, "{backend:?}");
         assert_eq!(straight.run(&uniforms(), &mut Unit::new()), Exit::End, "{backend:?}");
         for shader in [endless, straight] {
-            let ended = run_batch(&shader, &mut Unit::new(), 100, false, VertexLayout::Aos).0;
+            let ended = run_batch(&shader, &mut Unit::new(), 100, false).0;
             assert_eq!(ended, BatchExit { exit: Exit::Cancelled, ran: 0 }, "{backend:?}");
         }
         let events: Vec<String> = lock(&events).iter().map(Event::to_string).collect();

@@ -1,7 +1,7 @@
 //! Programs that never end, with the default fuel, on every engine.
 
 use super::super::*;
-use crate::state::{Batch, BatchExit, Exit, Uniforms, Unit, VertexLayout};
+use crate::state::{Batch, BatchExit, Exit, Uniforms, Unit};
 use std::time::{Duration, Instant};
 
 /// Generous: an optimised build on an idle machine needs less than 100 ms.
@@ -35,7 +35,6 @@ fn a_batch_of_endless_vertices_ends_soon_by_default() {
                     input_mask: 1,
                     output_mask: 1,
                     preserve_unit: n == 2,
-                    layout: VertexLayout::Aos,
                 };
                 let start = Instant::now();
                 let ended = shader.run_batch(&uniforms, &mut Unit::new(), &mut batch);

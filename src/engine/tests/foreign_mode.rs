@@ -63,7 +63,6 @@ fn bits(shader: &Shader, inputs: &[Registers], preserve_unit: bool) -> Vec<u32> 
         input_mask: 1,
         output_mask: 0x7F,
         preserve_unit,
-        layout: VertexLayout::Aos,
     };
     shader.run_batch(&uniforms, &mut unit, &mut batch);
     let all = outputs.iter().flatten().flatten();

@@ -32,7 +32,6 @@ fn after(shader: &Shader, layout: &Layout, flags: [u8; 4], count: usize, preserv
                 input_mask: 1,
                 output_mask: 1,
                 preserve_unit,
-                layout: VertexLayout::Aos,
             };
             assert_eq!(shader.run_batch_on(host, &mut batch), Exit::End);
         }

@@ -2,7 +2,7 @@
 
 use super::super::*;
 use crate::layout::{Image, Layout};
-use crate::state::{Batch, BatchExit, NoEmitter, Uniforms, Unit, VertexLayout, Vertices, VerticesMut};
+use crate::state::{Batch, BatchExit, NoEmitter, Uniforms, Unit, Vertices, VerticesMut};
 use crate::testing::miri_or;
 
 struct Case {
@@ -47,7 +47,6 @@ fn batch<'a>(inputs: &'a [[f32; 4]], outputs: &'a mut [[f32; 4]], count: usize, 
         input_mask: 3,
         output_mask: 3,
         preserve_unit,
-        layout: VertexLayout::Aos,
     }
 }
 

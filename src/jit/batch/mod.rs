@@ -38,7 +38,7 @@ use crate::jit::emit::memory::{aligned, load_bool, load_cancel_flag};
 use crate::jit::emit::{ClifBuilder, Products, StickyFlags};
 use crate::jit::target::Machine;
 use crate::layout::Layout;
-use crate::state::{Exit, VertexLayout};
+use crate::state::Exit;
 use bailout::BailoutReason;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
@@ -74,7 +74,6 @@ struct BatchLowering<'a, 'f> {
     b: FunctionBuilder<'f>,
     func: &'a Func,
     plan: &'a BatchPlan,
-    vertex_layout: VertexLayout,
     /// Whether one iteration runs two groups.
     interleaved: bool,
     aarch64: bool,
@@ -122,8 +121,8 @@ struct BatchLowering<'a, 'f> {
     pcs: Vec<u16>,
 }
 
-/// Writes the batch function of `plan` into `out`, whose signature is already set. `variant` is
-/// the memory layout of vertices, and whether two groups interleave. Returns how vertices run.
+/// Writes the batch function of `plan` into `out`, whose signature is already set. Returns how
+/// vertices run.
 pub(crate) fn lower(
     plan: &BatchPlan,
     variant: BatchVariant,
@@ -160,7 +159,6 @@ pub(crate) fn lower(
         b,
         func,
         plan,
-        vertex_layout: variant.layout,
         interleaved: variant.interleaved,
         aarch64: machine.aarch64,
         cancel: machine.cancel,
@@ -217,11 +215,6 @@ fn definition_pcs(func: &Func) -> Vec<u16> {
 /// A batch's inputs need not be aligned to more than a float.
 fn inputs() -> MemFlagsData {
     MemFlagsData::new().with_notrap().with_readonly()
-}
-
-/// Offset of component `c` of register `n` in a group in SoA memory.
-fn block_offset(n: u8, c: usize) -> i32 {
-    (i32::from(n) * 4 + c as i32) * VEC4
 }
 
 impl<'a, 'f> BatchLowering<'a, 'f> {
@@ -381,18 +374,13 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
             self.b.ins().brif(wanted, store, &[], go_on, &[]);
             self.b.switch_to_block(store);
             let vectors = match columns {
-                Some(columns) if self.vertex_layout == VertexLayout::Soa => columns,
                 Some(columns) => self.clif().transposed(columns, XYZW).map(|r| r.expect("all components are wanted")),
                 None => computed.get(&value).copied().unwrap_or_else(|| self.aos_vector(value, XYZW)).per_vertex(),
             };
             self.b.set_srcloc(SourceLoc::new(u32::from(pc)));
             let flags = MemFlagsData::new().with_notrap();
-            for (j, vector) in vectors.into_iter().enumerate() {
-                let (at, offset) = match self.vertex_layout {
-                    VertexLayout::Aos => (self.outputs.vertices[j], i32::from(n) * VEC4),
-                    VertexLayout::Soa => (self.outputs.vertices[0], block_offset(n, j)),
-                };
-                self.b.ins().store(flags, vector, at, offset);
+            for (vector, at) in vectors.into_iter().zip(self.outputs.vertices) {
+                self.b.ins().store(flags, vector, at, i32::from(n) * VEC4);
             }
             self.b.ins().jump(go_on, &[]);
             self.b.switch_to_block(go_on);

@@ -2,13 +2,12 @@
 //!
 //! It must not know what is computed with them.
 
-use crate::ir::analysis::{Components, components};
+use crate::ir::analysis::Components;
 use crate::ir::{Inst, Mem, Node, ScalarUse, Type, Use, Value};
 use crate::jit::abi::VEC4;
-use crate::jit::batch::{BatchLowering, BatchValue, Hoisted, block_offset, inputs};
+use crate::jit::batch::{BatchLowering, BatchValue, Hoisted, inputs};
 use crate::jit::emit::ClifBuilder;
 use crate::jit::emit::memory::constant_memory;
-use crate::state::VertexLayout;
 use cranelift_codegen::ir::{self as clif, InstBuilder, types};
 use std::collections::HashMap;
 
@@ -51,12 +50,7 @@ impl BatchLowering<'_, '_> {
         let leaf = self.func.nodes.iter().zip(&self.plan.live).filter(|(node, _)| **node == Node::Input(n));
         let live = leaf.fold(0, |live, (_, l)| live | l);
         let mut out = [None; 4];
-        if self.vertex_layout == VertexLayout::Soa {
-            for c in components(live).map(usize::from) {
-                let x = self.b.ins().load(types::F32X4, inputs(), self.inputs.vertices[0], block_offset(n, c));
-                out[c] = Some(x);
-            }
-        } else if live.count_ones() == 1 {
+        if live.count_ones() == 1 {
             let c = live.trailing_zeros() as usize;
             let [x, rest @ ..] = self
                 .inputs

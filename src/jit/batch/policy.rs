@@ -13,7 +13,6 @@ use crate::isa::numeric::Precision;
 use crate::jit::abi::{GROUP, MAX_WRITTEN_MASKS};
 use crate::jit::settings::{Interleave, Settings};
 use crate::kernel::Unsupported;
-use crate::state::VertexLayout;
 use std::fmt;
 use std::ops::Range;
 
@@ -73,7 +72,6 @@ impl fmt::Display for NoBatchCode {
 /// Which batch code: a kernel has up to one of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BatchVariant {
-    pub(crate) layout: VertexLayout,
     /// Whether one iteration runs two groups.
     pub(crate) interleaved: bool,
 }
@@ -81,18 +79,13 @@ pub(crate) struct BatchVariant {
 impl BatchVariant {
     /// Its name in profiles.
     pub(crate) fn name(self) -> &'static str {
-        match (self.layout, self.interleaved) {
-            (VertexLayout::Aos, false) => "batch",
-            (VertexLayout::Aos, true) => "batch8",
-            (VertexLayout::Soa, false) => "batch-soa",
-            (VertexLayout::Soa, true) => "batch8-soa",
-        }
+        if self.interleaved { "batch8" } else { "batch" }
     }
 
-    /// Vertices come in multiples of this. Interleaved AoS code lets its last group overlap the one
-    /// before; in SoA memory a vertex can't be addressed apart from its group.
+    /// Vertices come in multiples of this. Interleaved code lets its last group overlap the one
+    /// before.
     pub(crate) fn step(self) -> usize {
-        if self.interleaved && self.layout == VertexLayout::Aos { 1 } else { GROUP }
+        if self.interleaved { 1 } else { GROUP }
     }
 }
 
@@ -148,17 +141,17 @@ pub(crate) struct KeptOutput {
 
 impl BatchPlan {
     /// The plan for `func`, in SSA form, or why there is none.
-    pub(crate) fn new(func: &Func, layout: VertexLayout, precision: Precision) -> Result<BatchPlan, NoBatchCode> {
+    pub(crate) fn new(func: &Func, precision: Precision) -> Result<BatchPlan, NoBatchCode> {
         if precision != Precision::F32 {
             return Err(NoBatchCode::Precision);
         }
         if func.nodes.len() > MAX_NODES {
             return Err(NoBatchCode::TooLarge);
         }
-        BatchPlan::of(func.clone(), layout, prove(func).map_err(NoBatchCode::Dependent)?)
+        BatchPlan::of(func.clone(), prove(func).map_err(NoBatchCode::Dependent)?)
     }
 
-    fn of(mut func: Func, layout: VertexLayout, proof: Independence) -> Result<BatchPlan, NoBatchCode> {
+    fn of(mut func: Func, proof: Independence) -> Result<BatchPlan, NoBatchCode> {
         let Independence { mut divergent, outputs, written, kept, always_ends } = proof;
         if kept.len() > MAX_WRITTEN_MASKS {
             return Err(NoBatchCode::TooManyPaths);
@@ -176,13 +169,10 @@ impl BatchPlan {
             })
             .collect();
         let mut aos = vec![false; func.nodes.len()];
-        // In SoA memory a component of a group is one vector already.
-        if layout == VertexLayout::Aos {
-            let nan_tainted = func.nan_tainted();
-            // All runs that end do so in one block, so each of these is computed once.
-            for store in outputs.iter().filter(|store| store.components == XYZW) {
-                aos[store.value.0 as usize] = aos_cost::pays(&func, store.value, XYZW, &nan_tainted);
-            }
+        let nan_tainted = func.nan_tainted();
+        // All runs that end do so in one block, so each of these is computed once.
+        for store in outputs.iter().filter(|store| store.components == XYZW) {
+            aos[store.value.0 as usize] = aos_cost::pays(&func, store.value, XYZW, &nan_tainted);
         }
         let soa = outputs.iter().filter(|store| store.components != XYZW || !aos[store.value.0 as usize]);
         let masks = written_masks.iter().map(|&mask| (mask, 1));

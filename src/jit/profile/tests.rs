@@ -8,7 +8,7 @@ use crate::jit::{Jit, Settings, Variant};
 use crate::kernel::{Backend, Config, Kernel};
 use crate::profiler::{Profiler, ProfilerError};
 use crate::program::{Entry, Program};
-use crate::state::{Batch, NoEmitter, Registers, Uniforms, Unit, VertexLayout};
+use crate::state::{Batch, NoEmitter, Registers, Uniforms, Unit};
 use crate::testing::prerequisites::{skipped, temporary_folder};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -137,7 +137,6 @@ fn a_dump_holds_every_kind_of_code_with_its_lines() {
         input_mask: !0,
         output_mask: 1,
         preserve_unit: false,
-        layout: VertexLayout::Aos,
     };
     kernel.run_batch(&uniforms, &mut unit, &mut batch, &mut NoEmitter);
     (unit.v[0], unit.v[1]) = ([f32::INFINITY; 4], [0.0; 4]);

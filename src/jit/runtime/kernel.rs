@@ -17,7 +17,7 @@ use crate::kernel::direct::DirectFunctions;
 use crate::kernel::run_memory::RunMemory;
 use crate::kernel::{Kernel, KernelStats, batch_with_host_copies, run_sequentially, with_host_copies, with_unit_copy};
 use crate::layout::{Host, HostEmitter, Image, Layout};
-use crate::state::{Batch, BatchExit, Emitter, Exit, Uniforms, Unit, Vec4, VertexLayout};
+use crate::state::{Batch, BatchExit, Emitter, Exit, Uniforms, Unit, Vec4};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -151,11 +151,11 @@ impl NativeKernel {
 
     /// The batch code for `count` vertices with these inputs, if there is any and it pays.
     #[inline]
-    pub(super) fn batch_code(&self, count: usize, input_mask: u16, layout: VertexLayout) -> Option<&BatchCode> {
+    pub(super) fn batch_code(&self, count: usize, input_mask: u16) -> Option<&BatchCode> {
         if !self.thresholds.runs_groups(count) || self.reads & !input_mask != 0 {
             return None;
         }
-        let mut variant = BatchVariant { layout, interleaved: self.thresholds.interleaves(count) };
+        let mut variant = BatchVariant { interleaved: self.thresholds.interleaves(count) };
         if variant.interleaved && matches!(self.lazy.compiled_batch(variant), Some(Err(NoBatchCode::TooLarge))) {
             variant.interleaved = false;
         }
@@ -173,7 +173,7 @@ impl NativeKernel {
             return None;
         }
         // Batches of other sizes may have compiled the other variant, which serves until then.
-        let other = BatchVariant { interleaved: !variant.interleaved, ..variant };
+        let other = BatchVariant { interleaved: !variant.interleaved };
         let meanwhile = || self.lazy.compiled_batch(other).filter(|code| code.is_ok() && !self.bails_out_often());
         let code = match meanwhile() {
             Some(_) if !self.thresholds.compiles_second_after(before) => None,
@@ -234,9 +234,6 @@ impl NativeKernel {
     /// A batch on memory of the layout that the code was compiled for.
     #[inline]
     fn run_batch_with(&self, memory: &mut RunMemory<'_>, batch: &mut Batch<'_>) -> BatchExit {
-        if batch.layout == VertexLayout::Soa {
-            return self.run_soa_batch(memory, batch);
-        }
         if batch.preserve_unit
             && self.has_outputs_code
             && let Some(exit) = self.run_outputs_batch(memory, batch)
@@ -245,7 +242,7 @@ impl NativeKernel {
         }
         let count = batch.len();
         let (input_mask, output_mask) = (batch.inputs_taken(), batch.outputs_wanted());
-        let Some(code) = self.batch_code(count, input_mask, VertexLayout::Aos) else {
+        let Some(code) = self.batch_code(count, input_mask) else {
             return match batch.preserve_unit {
                 false => BatchRun::new(self, memory, batch).in_order(batch, 0..count),
                 true => memory

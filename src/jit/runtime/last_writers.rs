@@ -7,7 +7,7 @@
 
 use crate::jit::abi::{WRITTEN_WORDS, written_mask_stride};
 use crate::jit::batch::policy::KeptOutput;
-use crate::state::{Batch, VertexLayout};
+use crate::state::Batch;
 use std::cell::Cell;
 use std::ops::Range;
 
@@ -49,23 +49,17 @@ impl WrittenMasks {
 
     /// Sets the outputs that these vertices of a batch, which ran last, kept.
     pub(super) fn fill(&self, kept: &[KeptOutput], batch: &mut Batch<'_>, vertices: Range<usize>, output_mask: u16) {
-        let (layout, stride) = (batch.layout, batch.outputs.stride());
+        let stride = batch.outputs.stride();
         for &KeptOutput { register, component, mask } in kept {
             if output_mask >> register & 1 == 0 {
                 continue;
             }
             let (k, c) = (usize::from(register), usize::from(component));
-            // The register and the component of a vertex in the batch's memory.
-            let place = |n: usize| match layout {
-                VertexLayout::Aos => (n * stride + k, c),
-                VertexLayout::Soa => (n / 4 * 4 * stride + 4 * k + c, n % 4),
-            };
             let outputs = batch.outputs.registers();
             for (n, &written) in vertices.clone().zip(self.mask(mask, vertices.len())) {
                 // What the batch's first vertex keeps is the unit's, which batch code stores.
                 if written == 0 && n > 0 {
-                    let ((from, of), (to, at)) = (place(n - 1), place(n));
-                    outputs[to][at] = outputs[from][of];
+                    outputs[n * stride + k][c] = outputs[(n - 1) * stride + k][c];
                 }
             }
         }

@@ -12,7 +12,7 @@ use crate::jit::batch::policy::{BatchPlan, BatchVariant, KeptOutput, NoBatchCode
 use crate::kernel::cancel::CancelFlag;
 use crate::kernel::run_memory::RunMemory;
 use crate::kernel::{Kernel, Unsupported};
-use crate::state::{Batch, VertexLayout};
+use crate::state::Batch;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -183,8 +183,6 @@ pub enum LazyKind {
     },
     /// For groups.
     Batch {
-        /// Where the registers of a batch's vertices are.
-        layout: VertexLayout,
         /// Whether two groups are interleaved.
         interleaved: bool,
     },
@@ -205,8 +203,8 @@ pub(crate) struct LazyCode {
     exact: Lazy<Result<Code, Unsupported>>,
     /// By whether products are exact.
     outputs: [Lazy<OutputsResult>; 2],
-    /// By vertex layout, then by whether two groups are interleaved.
-    batch: [[Lazy<BatchResult>; 2]; 2],
+    /// By whether two groups are interleaved.
+    batch: [Lazy<BatchResult>; 2],
     last_resort: OnceLock<Arc<dyn Kernel>>,
 }
 
@@ -241,8 +239,8 @@ impl LazyCode {
                 let outputs = self.outputs(exact);
                 outputs.map(|outputs| outputs.as_ref().map(|o| &o.code).map_err(Unsupported::to_string))
             }
-            LazyKind::Batch { layout, interleaved } => {
-                let batch = self.batch(BatchVariant { layout, interleaved });
+            LazyKind::Batch { interleaved } => {
+                let batch = self.batch(BatchVariant { interleaved });
                 batch.map(|batch| batch.as_ref().map(|b| &b.code).map_err(NoBatchCode::to_string))
             }
         };
@@ -281,7 +279,7 @@ impl LazyCode {
     }
 
     fn slot(&self, variant: BatchVariant) -> &Lazy<BatchResult> {
-        &self.batch[variant.layout as usize][usize::from(variant.interleaved)]
+        &self.batch[usize::from(variant.interleaved)]
     }
 
     /// The batch code, or why there is none. `None` while the queue's threads are about to compile
@@ -305,6 +303,6 @@ impl LazyCode {
 
     /// All batch code that was compiled, with the reasons where it failed.
     pub(crate) fn all_compiled_batch(&self) -> impl Iterator<Item = &BatchResult> {
-        self.batch.iter().flatten().filter_map(Lazy::get)
+        self.batch.iter().filter_map(Lazy::get)
     }
 }

@@ -11,4 +11,3 @@ pub(super) mod lazy_code;
 #[cfg(any(test, all(target_os = "macos", target_arch = "aarch64")))]
 mod map_jit;
 mod outputs_batch;
-mod soa_batch;

@@ -3,7 +3,7 @@
 use crate::isa::numeric::same;
 use crate::jit::tests::*;
 use crate::layout::{Layout, Offsets};
-use crate::state::{BatchExit, Vec4, VertexLayout, Vertices, VerticesMut};
+use crate::state::{BatchExit, Vec4, Vertices, VerticesMut};
 
 /// A kernel of `source` whose batch code serves the first vertex already, and the interpreter's.
 pub(super) fn kernels(source: &str, config: &Config) -> (NativeKernel, Arc<dyn Kernel>) {
@@ -56,8 +56,8 @@ pub(super) fn same_in_sizes(
 ) -> (u32, u32) {
     let config = Config { fuel: 120, ..Config::default() };
     let (kernel, interp) = kernels(source, &config);
-    // Kernels of their own, because `kernel` counts groups.
-    let [(preserving, _), (soa, _)] = [0, 1].map(|_| kernels(source, &config));
+    // A kernel of its own, because `kernel` counts groups.
+    let (preserving, _) = kernels(source, &config);
     let (interleaved, _) = kernels_with(source, &config, Interleave::On);
     let mut uniforms = Uniforms::new();
     uniforms.c = c;
@@ -65,43 +65,27 @@ pub(super) fn same_in_sizes(
     uniforms.b = 1;
     for &size in sizes {
         let inputs: Vec<Registers> = (0..size).map(&vertex).collect();
-        let run = |kernel: &dyn Kernel, preserve_unit: bool, layout: VertexLayout| {
+        let run = |kernel: &dyn Kernel, preserve_unit: bool| {
             let mut unit = Unit::new();
             unit.r = [[0.75, -0.5, 8.0, 9.0]; 16];
             unit.o = [[[5.0, 6.0, 7.0, 8.0]; 16]; 2];
             unit.bank = 1;
             // Other numbers in each vertex: a copy from a neighbour must show where none is wanted.
             let mut outputs: Vec<Registers> = (0..size).map(|n| [[-9.0 - n as f32; 4]; 16]).collect();
-            let mut stored = inputs.clone();
-            if layout == VertexLayout::Soa {
-                (stored, outputs) = (to_soa(&inputs), to_soa(&outputs));
-            }
             let mut batch = Batch {
-                inputs: (&stored).into(),
+                inputs: (&inputs).into(),
                 outputs: (&mut outputs).into(),
                 input_mask: masks.0,
                 output_mask: masks.1,
                 preserve_unit,
-                layout,
             };
             let exit = kernel.run_batch(&uniforms, &mut unit, &mut batch, &mut NoEmitter);
-            let outputs = if layout == VertexLayout::Soa { from_soa(&outputs) } else { outputs };
             (exit, outputs, unit)
         };
-        for (kernel, preserve_unit, layout) in [
-            (&kernel, false, VertexLayout::Aos),
-            (&preserving, true, VertexLayout::Aos),
-            (&soa, size % 8 == 0, VertexLayout::Soa),
-            (&soa, size % 8 != 0, VertexLayout::Soa),
-            (&interleaved, false, VertexLayout::Aos),
-            (&interleaved, true, VertexLayout::Aos),
-            (&interleaved, size % 8 == 0, VertexLayout::Soa),
-            (&interleaved, size % 8 != 0, VertexLayout::Soa),
-        ] {
-            if layout == VertexLayout::Soa && size % 4 != 0 {
-                continue;
-            }
-            let (want, got) = (run(&*interp, preserve_unit, VertexLayout::Aos), run(kernel, preserve_unit, layout));
+        for (kernel, preserve_unit) in
+            [(&kernel, false), (&preserving, true), (&interleaved, false), (&interleaved, true)]
+        {
+            let (want, got) = (run(&*interp, preserve_unit), run(kernel, preserve_unit));
             assert_eq!(want.0, got.0, "exit of {size}");
             let bits = |(_, outputs, unit): &(BatchExit, Vec<Registers>, Unit)| -> Vec<f32> {
                 let registers = [unit.v, unit.r, unit.o[0], unit.o[1]];
@@ -109,10 +93,7 @@ pub(super) fn same_in_sizes(
             };
             let (a, b) = (bits(&want), bits(&got));
             let differs = a.iter().zip(&b).position(|(a, b)| !same(*a, *b));
-            assert_eq!(
-                differs, None,
-                "float number {differs:?} of a batch of {size}, {preserve_unit}, {layout:?}: {source}"
-            );
+            assert_eq!(differs, None, "float number {differs:?} of a batch of {size}, {preserve_unit}: {source}");
             let rest = |(_, _, u): &(BatchExit, Vec<Registers>, Unit)| (u.a0, u.al, u.cmp, u.bank);
             assert_eq!(rest(&want), rest(&got), "{source}");
             if preserve_unit {
@@ -120,43 +101,7 @@ pub(super) fn same_in_sizes(
             }
         }
     }
-    let ((soa_groups, soa_bailouts), (groups, bailouts)) = (soa.groups(), kernel.groups());
-    assert_eq!((soa_groups == 0, soa_bailouts == 0), (groups == 0, bailouts == 0), "SoA: {source}");
     kernel.groups()
-}
-
-/// Vertices in AoS memory, transposed to SoA groups of the same size.
-fn to_soa(vertices: &[Registers]) -> Vec<Registers> {
-    let mut groups = vertices.to_vec();
-    let (inputs, outputs) = ((&vertices).into(), (&mut groups).into());
-    let masks = (u16::MAX, u16::MAX);
-    let mut batch = Batch {
-        inputs,
-        outputs,
-        input_mask: masks.0,
-        output_mask: masks.1,
-        preserve_unit: false,
-        layout: VertexLayout::Soa,
-    };
-    vertices.iter().enumerate().for_each(|(n, vertex)| batch.give(n, u16::MAX, vertex));
-    groups
-}
-
-/// The inverse of [`to_soa`].
-fn from_soa(groups: &[Registers]) -> Vec<Registers> {
-    let mut none: [Registers; 0] = [];
-    let (inputs, outputs) = ((&groups).into(), (&mut none).into());
-    let batch = Batch {
-        inputs,
-        outputs,
-        input_mask: u16::MAX,
-        output_mask: 0,
-        preserve_unit: false,
-        layout: VertexLayout::Soa,
-    };
-    let mut vertices = groups.to_vec();
-    vertices.iter_mut().enumerate().for_each(|(n, vertex)| batch.take(n, vertex));
-    vertices
 }
 
 /// Groups in batches of all sizes above.
@@ -374,13 +319,6 @@ fn a_tail_that_bails_out_counts() {
     };
     assert_eq!(run(&kernel), run(&*interp));
     assert_eq!(kernel.groups(), (1, 1));
-    // The second of two groups in SoA memory.
-    let (kernel, _) = kernels(&main(" mov r0, v1\n mul r0, v0, r0\n max o0, r0, v2"), &Config::default());
-    let inputs: Vec<Registers> = inputs.into_iter().cycle().take(8).collect();
-    let (stored, mut outputs) = (to_soa(&inputs), to_soa(&inputs));
-    let mut batch = Batch { input_mask: u16::MAX, layout: VertexLayout::Soa, ..Batch::of(&stored, &mut outputs) };
-    kernel.run_batch(&Uniforms::new(), &mut Unit::new(), &mut batch, &mut NoEmitter);
-    assert_eq!(kernel.groups(), (1, 1));
 }
 
 #[test]
@@ -484,7 +422,6 @@ fn dependent_vertices_run_in_order_with_a_reason() {
             input_mask: 0xFFFF,
             output_mask: 0xFFFF,
             preserve_unit: false,
-            layout: VertexLayout::Aos,
         };
         kernel.run_batch(&Uniforms::new(), &mut Unit::new(), &mut batch, &mut NoEmitter);
         assert_eq!(kernel.stats().sequential_reason.as_deref(), Some(why));
@@ -505,7 +442,6 @@ fn a_shader_that_bails_out_often_stops_running_groups() {
             input_mask: 0xFFFF,
             output_mask: 0xFFFF,
             preserve_unit: false,
-            layout: VertexLayout::Aos,
         };
         let uniforms = Uniforms::new();
         kernel.run_batch(&uniforms, &mut Unit::new(), &mut batch, &mut NoEmitter);
@@ -553,7 +489,6 @@ fn only_the_first_of(config: &Config, groups: Interleave, preserve_unit: bool) {
                     input_mask: masks.0,
                     output_mask: masks.1,
                     preserve_unit,
-                    layout: VertexLayout::Aos,
                 };
                 assert_eq!(kernel.run_batch(&uniforms, &mut unit, &mut batch, &mut NoEmitter), Exit::End);
                 (outputs, unit.v, unit.r, unit.o)

@@ -52,9 +52,9 @@ fn sizes(program: &Arc<Program>, entry: Entry, config: &Config) -> Vec<(&'static
             sizes.push((name, estimate::vertex_instructions(&func, products, config.precision), made(&scratch)));
         }
         for interleaved in [false, true] {
-            let batch = BatchVariant { layout: VertexLayout::Aos, interleaved };
+            let batch = BatchVariant { interleaved };
             if variant == Variant::Batch
-                && let Ok(plan) = BatchPlan::new(&func, batch.layout, config.precision)
+                && let Ok(plan) = BatchPlan::new(&func, config.precision)
             {
                 generator.batch_clif(&plan, batch, config, &mut scratch);
                 let estimate = batch::estimate::batch_instructions(&plan, interleaved);
@@ -146,9 +146,7 @@ fn one_group_at_a_time_runs_where_two_are_too_large() {
     let settings = Settings { batch_threshold: 0, interleave: Interleave::On, ..Settings::default() };
     let jit = Jit::with(Variant::Batch, settings, Arc::new(Interp)).expect("native");
     let kernel = jit.compile_native(&program, entry, &Config::default()).expect("small for one vertex");
-    let sizes = [true, false].map(|interleaved| {
-        kernel.compile_lazy(LazyKind::Batch { layout: VertexLayout::Aos, interleaved }).map_err(|_| ())
-    });
+    let sizes = [true, false].map(|interleaved| kernel.compile_lazy(LazyKind::Batch { interleaved }).map_err(|_| ()));
     assert!(sizes[0].is_err() && sizes[1].is_ok(), "{sizes:?}");
     run_eight(&kernel);
     assert_eq!((kernel.groups(), kernel.stats().sequential_reason), ((2, 0), None));
@@ -173,7 +171,7 @@ fn native_bytes_are_those_of_all_code() {
     let kernel = jit.compile_native(&program, entry, &Config::default()).expect("small");
     let mut all = kernel.native_bytes();
     assert!(all > 0);
-    let batch = |interleaved| LazyKind::Batch { layout: VertexLayout::Aos, interleaved };
+    let batch = |interleaved| LazyKind::Batch { interleaved };
     let outputs = |exact| LazyKind::Outputs { exact };
     for kind in [LazyKind::Exact, outputs(false), outputs(true), batch(false), batch(true)] {
         all += kernel.compile_lazy(kind).expect("small");

@@ -204,7 +204,6 @@ fn only_large_batches_of_latency_bound_programs_interleave() {
                 input_mask: 0xFFFF,
                 output_mask: 0xFFFF,
                 preserve_unit: false,
-                layout: VertexLayout::Aos,
             };
             kernel.run_batch(&Uniforms::new(), &mut Unit::new(), &mut batch, &mut NoEmitter);
             kernel.native_bytes() - before
@@ -233,7 +232,6 @@ fn code_for_one_group_serves_while_interleaved_code_compiles() {
             input_mask: 0xFFFF,
             output_mask: 1,
             preserve_unit: false,
-            layout: VertexLayout::Aos,
         };
         kernel.run_batch(&Uniforms::new(), &mut Unit::new(), &mut batch, &mut NoEmitter);
         assert!(outputs.iter().all(|o| o[0] == [0.5; 4]));
@@ -268,30 +266,27 @@ fn the_first_variant_serves_until_the_second_pays() {
     let jit = Jit::with(Variant::Batch, settings, Arc::new(Interp)).expect("native");
     let (program, entry) = program(".proc main\n rsq o0, v0.xxxx\n end\n.end");
     for sizes in [[64, 4], [4, 64]] {
-        for layout in [VertexLayout::Aos, VertexLayout::Soa] {
-            let kernel = jit.compile_native(&program, entry, &Config::default()).expect("small");
-            let run = |count: usize| {
-                let (inputs, mut outputs) = (vec![[4.0f32; 4]; count], vec![[0.0; 4]; count]);
-                let mut batch = Batch {
-                    inputs: Vertices::packed(&inputs, 1, count).expect("one register a vertex"),
-                    outputs: VerticesMut::packed(&mut outputs, 1, count).expect("one register a vertex"),
-                    input_mask: 1,
-                    output_mask: 1,
-                    preserve_unit: true,
-                    layout,
-                };
-                kernel.run_batch(&Uniforms::new(), &mut Unit::new(), &mut batch, &mut NoEmitter);
-                assert!(outputs.iter().all(|o| *o == [0.5; 4]));
-                kernel.native_bytes()
+        let kernel = jit.compile_native(&program, entry, &Config::default()).expect("small");
+        let run = |count: usize| {
+            let (inputs, mut outputs) = (vec![[4.0f32; 4]; count], vec![[0.0; 4]; count]);
+            let mut batch = Batch {
+                inputs: Vertices::packed(&inputs, 1, count).expect("one register a vertex"),
+                outputs: VerticesMut::packed(&mut outputs, 1, count).expect("one register a vertex"),
+                input_mask: 1,
+                output_mask: 1,
+                preserve_unit: true,
             };
-            let alone = kernel.native_bytes();
-            let vertices = |size: usize, count: u32| (0..count / size as u32).map(move |_| size);
-            let bytes = vertices(sizes[0], 2 * THRESHOLD).map(run).last().expect("several");
-            assert!(bytes > alone, "the first variant is compiled");
-            assert!(vertices(sizes[1], 12 * THRESHOLD).map(run).all(|b| b == bytes), "it serves");
-            let groups = kernel.stats().groups;
-            assert_eq!(groups, 13 * THRESHOLD / 4, "all batches after the threshold run as groups");
-            assert!(vertices(sizes[1], 8 * THRESHOLD).map(run).last() > Some(bytes), "the second one is compiled");
-        }
+            kernel.run_batch(&Uniforms::new(), &mut Unit::new(), &mut batch, &mut NoEmitter);
+            assert!(outputs.iter().all(|o| *o == [0.5; 4]));
+            kernel.native_bytes()
+        };
+        let alone = kernel.native_bytes();
+        let vertices = |size: usize, count: u32| (0..count / size as u32).map(move |_| size);
+        let bytes = vertices(sizes[0], 2 * THRESHOLD).map(run).last().expect("several");
+        assert!(bytes > alone, "the first variant is compiled");
+        assert!(vertices(sizes[1], 12 * THRESHOLD).map(run).all(|b| b == bytes), "it serves");
+        let groups = kernel.stats().groups;
+        assert_eq!(groups, 13 * THRESHOLD / 4, "all batches after the threshold run as groups");
+        assert!(vertices(sizes[1], 8 * THRESHOLD).map(run).last() > Some(bytes), "the second one is compiled");
     }
 }

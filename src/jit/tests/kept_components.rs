@@ -176,7 +176,6 @@ fn two_vertices_that_preserve_the_unit_keep_the_outputs_of_the_first() {
             input_mask: 0xFFFF,
             output_mask: 0xFFFF,
             preserve_unit: true,
-            layout: VertexLayout::Aos,
         };
         let mut uniforms = Uniforms::new();
         uniforms.c = self::uniforms();

@@ -3,7 +3,7 @@
 use super::{Consumer, Draws, GRID, Order};
 use picajit::engine::Shader;
 use picajit::semantics::Semantics;
-use picajit::state::{Batch, Uniforms, Unit, Vec4, VertexLayout, Vertices, VerticesMut};
+use picajit::state::{Batch, Uniforms, Unit, Vec4, Vertices, VerticesMut};
 
 /// Buffers of the hand-written draws.
 #[derive(Default)]
@@ -50,7 +50,6 @@ impl Runs for Kernel<'_> {
             input_mask: 0b111,
             output_mask: 0b111,
             preserve_unit: true,
-            layout: VertexLayout::Aos,
         };
         self.shader.run_batch(self.uniforms, unit, &mut batch);
         let rows: &[[Vec4; 3]] = outputs.as_chunks().0;

@@ -5,7 +5,7 @@ use super::*;
 use crate::interp::Interp;
 use crate::jit::{Jit, NativeKernel, Variant};
 use crate::kernel::{Config, Kernel};
-use crate::state::{Batch, NoEmitter, Registers, Uniforms, Unit, Vec4, VertexLayout};
+use crate::state::{Batch, NoEmitter, Registers, Uniforms, Unit, Vec4};
 use std::sync::Arc;
 
 fn kernel(body: &str, rounding: Rounding) -> NativeKernel {
@@ -118,7 +118,6 @@ fn a_batch_checks_uniforms_until_a_vertex_passes() {
             input_mask: 1,
             output_mask: 1,
             preserve_unit: false,
-            layout: VertexLayout::Aos,
         };
         kernel.run_batch(uniforms, &mut Unit::new(), &mut batch, &mut NoEmitter);
         kernel.deoptimisations()
