@@ -2,8 +2,12 @@
 //!
 //! `regress/*.recording` are draws that once gave wrong triangles. Comments hold what is right, one line a triangle and
 //! semantic: `; position: x y z w, x y z w, x y z w` and `; colour: ...`. Third-party recordings hold the number and a hash of
-//! their triangles in docs/third-party-files.md.
+//! their triangles in docs/third-party-files.md and in a MANIFEST.tsv beside them. Of each frame the lean reference of
+//! `picajit bench --frames` draws the same triangles.
 
+#[allow(dead_code)] // tests use a part
+#[path = "../src/bin/picajit/frames.rs"]
+mod frames;
 mod prerequisites;
 
 use picajit::engine::{BackendChoice, Engine, Options};
@@ -94,6 +98,51 @@ fn hash(triangles: &[[Semantics; 3]]) -> u64 {
     bytes.fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3))
 }
 
+/// The triangles that the lean reference draws as the library does, in two passes; both on the fastest engine.
+fn compare_with_the_lean_reference(name: &str, text: &str) {
+    let frame = frames::frame::Frame::read(text).unwrap_or_else(|e| panic!("{name}: {e}"));
+    frames::prepare(&frames::engine(), &frame).unwrap_or_else(|e| panic!("{name}: {e}"));
+}
+
+/// The steps of a frame draw what the list draws as a whole.
+fn compare_with_the_list(name: &str, text: &str, whole: &[[Semantics; 3]]) {
+    let frame = frames::frame::Frame::read(text).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let mut triangles = Vec::new();
+    let mut library = frames::replay::Library::new(&frames::engine(), &frame);
+    frames::replay::replay(&mut library, &frame, |_, of_a_draw| triangles.extend(of_a_draw.iter().copied()))
+        .unwrap_or_else(|(draw, e)| panic!("{name}, draw {draw}: {e}"));
+    assert_eq!(bits(&triangles), bits(whole), "{name}");
+}
+
+#[test]
+fn four_draws_of_each_kind() {
+    let text = include_str!("frames/four-draws.recording");
+    let triangles = triangles(&text.parse().expect("a recording"));
+    assert_eq!(
+        (triangles.len(), hash(&triangles)),
+        (8, 0x939D_5EEF_1C41_0BAE),
+        "a strip, a list, a fan, two by the geometry unit"
+    );
+    compare_with_the_list("four draws", text, &triangles);
+    compare_with_the_lean_reference("four draws", text);
+}
+
+#[test]
+fn texts_that_are_no_frames() {
+    use frames::frame::{Frame, FrameError};
+    let read = |list: &str| Frame::read(&format!("picajit recording 1\nlist\n{list}")).err();
+    assert_eq!(read("1 000F0228"), Some(FrameError::NoDraw));
+    assert_eq!(read("1 000F022E\n; the frame\n1 000F022E"), Some(FrameError::EarlyDraw));
+    assert_eq!(read("00040000 000F0228 1 000F022E"), None, "the limit itself");
+    assert_eq!(read("1 000F022E 00040001 000F0228 1 000F022F"), Some(FrameError::TooManyVertices { draw: 1 }));
+    assert_eq!(read("x").map(|e| e.to_string()[..7].to_string()).as_deref(), Some("line 3:"));
+    // A loop without end: `jmpu` to itself while b0 is not 1.
+    let text = "picajit recording 1\nlist\n; the frame\n9C000001 000F02CC 1 000F0228 1 000F022E";
+    let frame = Frame::read(text).expect("a draw");
+    let error = frames::prepare(&frames::engine(), &frame).map(|_| ()).map_err(|e| e.to_string());
+    assert_eq!(error, Err("draw 0: its vertex program does not reach END".into()));
+}
+
 #[test]
 fn frames_of_real_programs() {
     let rows: Vec<Vec<&str>> = include_str!("../docs/third-party-files.md")
@@ -104,9 +153,20 @@ fn frames_of_real_programs() {
         let name = path.file_name().expect("a file").to_string_lossy().into_owned();
         let text = std::fs::read_to_string(&path).expect("readable");
         let triangles = triangles(&text.parse().unwrap_or_else(|e| panic!("{name}: {e}")));
-        // File, hash and size of the file, program, draws, vertices, triangles, their hash.
-        let Some(row) = rows.iter().find(|row| row.get(1) == Some(&name.as_str())) else { continue };
+        compare_with_the_list(&name, &text, &triangles);
+        compare_with_the_lean_reference(&name, &text);
         let drawn = (triangles.len().to_string(), format!("{:016x}", hash(&triangles)));
-        assert_eq!((row[7], row[8]), (drawn.0.as_str(), drawn.1.as_str()), "{name}");
+        // File, hash and size of the file, program, draws, vertices, triangles, their hash.
+        if let Some(row) = rows.iter().find(|row| row.get(1) == Some(&name.as_str())) {
+            assert_eq!((row[7], row[8]), (drawn.0.as_str(), drawn.1.as_str()), "{name}");
+        }
+        let manifest = std::fs::read_to_string(path.with_file_name("MANIFEST.tsv")).unwrap_or_default();
+        let column = |row: &str, name: &str| row.split('\t').position(|title| title.starts_with(name));
+        let titles = manifest.lines().next().unwrap_or_default();
+        let row = manifest.lines().find(|row| row.split('\t').next() == Some(&name));
+        if let (Some(row), Some(count), Some(hash)) = (row, column(titles, "triangles"), column(titles, "hash")) {
+            let cells: Vec<&str> = row.split('\t').collect();
+            assert_eq!((cells[count], cells[hash]), (drawn.0.as_str(), drawn.1.as_str()), "{name}");
+        }
     }
 }

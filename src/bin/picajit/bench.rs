@@ -10,7 +10,7 @@ use crate::measure::{self, BATCHES, Compiled, Cpu, Engine, Speed, Stride, VERTIC
 use crate::plot::{Group, Plot};
 use crate::report::{self, Progress};
 use crate::subject::{self, Subject};
-use crate::{Status, VerbResult, cpu, draws, generator};
+use crate::{Status, VerbResult, cpu, draws, frames_verb, generator};
 use picajit::diff::{NamedKernel, Work, compare};
 use picajit::isa::float24::Rounding;
 use picajit::isa::numeric::Precision;
@@ -48,7 +48,11 @@ ns a vertex: the median over many rounds in which the engines take turns, on 1,0
 Batch 1 is one call of run for each vertex, with its inputs copied to the unit; larger batches are run_batch, which \
 also copies the outputs away; there a vertex has as many registers as the shader's masks ask for. Native code is first checked against the interpreter.
 A program that does not end gets little fuel on every engine, with a note; where vertices are slow, fewer \
-of them are checked.")]
+of them are checked.
+--frames: us of a frame's register writes and draws, through Gpu and through a lean reference, which is what an \
+emulator's author writes around the engine's direct call. Hot: the frame repeated, the least of many passes. Cold: before each \
+draw and its writes, 512 KiB of other code run and 8 MiB of other data are written, so that these displace the caches; \
+the median.")]
 pub struct Args {
     /// Shader files, or folders of them; without any, the shaders that come with picajit
     files: Vec<PathBuf>,
@@ -70,6 +74,14 @@ pub struct Args {
     /// Measure whole draws instead, from guest memory to triangles, beside hand-written ones
     #[arg(long, conflicts_with_all = ["files", "seconds_per_shader", "whole_files", "plot", "only_count", "json"])]
     draws: bool,
+    /// Measure frames of real programs instead, from recordings of register writes and draws
+    #[arg(
+        long,
+        value_name = "FILE",
+        num_args = 1..,
+        conflicts_with_all = ["files", "seconds_per_shader", "whole_files", "plot", "only_count", "draws", "cpu", "perf_map", "jitdump"]
+    )]
+    frames: Vec<PathBuf>,
     /// Use the instructions of this machine's CPU, or of the least that native code supports
     #[arg(long, default_value = "host", conflicts_with_all = ["only_count", "draws"], value_parser = cpu::parser())]
     cpu: Cpu,
@@ -140,6 +152,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
         let samples = if args.quick { 20 } else { 400 };
         write!(out, "{}", draws::table(&draws::measure(samples, "")))?;
         return Ok(Status::Fine);
+    }
+    if !args.frames.is_empty() {
+        return frames_verb::run(&args.frames, args.quick, args.json, out);
     }
     let (subjects, errors) = subject::of(&args.files);
     errors.iter().for_each(LoadError::report);

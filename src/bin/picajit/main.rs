@@ -20,6 +20,8 @@ mod extract;
 mod floats;
 mod foreign;
 mod foreign_json;
+mod frames;
+mod frames_verb;
 mod fuzz;
 mod html;
 mod inspect;

@@ -1,0 +1,74 @@
+//! Frames of real programs: `cargo bench --bench frames [--features capi] -- FILE...` measures the
+//! times of recordings as `picajit bench --frames` does, and counts each draw's instructions and
+//! distinct 64-byte lines of code (x86-64 Linux).
+//!
+//! `--counts` only counts. `--functions` also prints where the lines of each recording's median draw
+//! are; it needs `nm`. `--limits` counts a strip of four vertices and fails above the limits.
+
+#[allow(dead_code)] // this bench uses a part
+#[path = "../src/bin/picajit/frames.rs"]
+mod frames;
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[path = "common/frame_counts.rs"]
+mod frame_counts;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[path = "common/single_step.rs"]
+mod single_step;
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+mod frame_counts {
+    pub fn strip() -> Result<bool, String> {
+        Err("instructions are counted on x86-64 Linux only".into())
+    }
+
+    pub fn print(_: &str, _: &str, _: bool) -> Result<(), String> {
+        strip().map(|_| ())
+    }
+}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let has = |flag: &str| std::env::args().any(|a| a == flag);
+    // `cargo test --benches` only checks that this starts.
+    if !has("--bench") {
+        return ExitCode::SUCCESS;
+    }
+    let mut is_fine = true;
+    let mut failed = |what: &str, error: String| {
+        eprintln!("{what}: {error}");
+        is_fine = false;
+    };
+    let files: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
+    let name = |file: &String| file.rsplit('/').next().unwrap_or(file).split('.').next().unwrap_or(file).to_string();
+    let texts: Vec<(String, String)> = files
+        .iter()
+        .filter_map(|file| match std::fs::read_to_string(file) {
+            Ok(text) => Some((name(file), text)),
+            Err(error) => {
+                failed(file, error.to_string());
+                None
+            }
+        })
+        .collect();
+    if !has("--counts") && !has("--functions") {
+        let rows = texts.iter().filter_map(|(name, text)| {
+            frames::measure(name, text, 101, 11).map_err(|error| failed(name, error.to_string())).ok()
+        });
+        let rows: Vec<_> = rows.collect();
+        if !rows.is_empty() {
+            print!("{}\n", frames::table(&rows));
+        }
+    }
+    match frame_counts::strip() {
+        Ok(is_below) if is_below || !has("--limits") => {}
+        Ok(_) => failed("limits", "a draw of four vertices exceeds them".into()),
+        Err(error) => failed("strip of four", error),
+    }
+    for (name, text) in &texts {
+        if let Err(error) = frame_counts::print(name, text, has("--functions")) {
+            failed(name, error);
+        }
+    }
+    if is_fine { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

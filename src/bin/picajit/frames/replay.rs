@@ -1,0 +1,90 @@
+//! A frame -> its triangles, by the library or another way to draw.
+
+use super::frame::{Frame, Kind};
+use picajit::engine::Engine;
+use picajit::gpu::{Attributes, DrawOptions, Effect, Gpu, Regions, TriangleSink, Write};
+use picajit::semantics::Semantics;
+use picajit::state::Exit;
+use std::sync::Arc;
+
+/// The triangles of a draw. Every way to draw stores them here, 24 numbers a vertex.
+pub type Triangles = Vec<[Semantics; 3]>;
+
+/// A way to draw frames.
+pub trait Way {
+    /// Writes a register. Draws are up to the caller.
+    fn write(&mut self, write: Write);
+
+    /// Draws. The error says what it can't do.
+    fn draw(&mut self, kind: Kind, frame: &Frame, to: &mut Triangles) -> Result<(), &'static str>;
+}
+
+/// [`Gpu`], as a host uses it.
+pub struct Library {
+    gpu: Gpu,
+    /// Vertices of immediate mode.
+    pending: Vec<Attributes>,
+}
+
+impl Library {
+    pub fn new(engine: &Arc<Engine>, frame: &Frame) -> Library {
+        Library { gpu: Gpu::with_state(engine.clone(), frame.start.clone()), pending: Vec::new() }
+    }
+}
+
+/// Stores triangles.
+struct Store<'a>(&'a mut Triangles);
+
+impl TriangleSink for Store<'_> {
+    fn triangle(&mut self, vertices: [&Semantics; 3]) {
+        self.0.push(vertices.map(|vertex| *vertex));
+    }
+}
+
+impl Way for Library {
+    #[inline(always)]
+    fn write(&mut self, write: Write) {
+        if let Effect::Vertex(vertex) = self.gpu.write(write.id, write.value, write.mask) {
+            self.pending.push(vertex);
+        }
+    }
+
+    #[inline(never)]
+    fn draw(&mut self, kind: Kind, frame: &Frame, to: &mut Triangles) -> Result<(), &'static str> {
+        let report = match kind {
+            Kind::Guest(draw) => {
+                let regions = [(frame.address, &frame.memory[..])];
+                self.gpu.draw(draw, &Regions(&regions), &DrawOptions::default(), &mut Store(to))
+            }
+            Kind::Immediate => {
+                let report = self.gpu.draw_immediate(&self.pending, &mut Store(to));
+                self.pending.clear();
+                report
+            }
+        };
+        match (report.vertex_exit, report.geometry_exit) {
+            (Exit::End, Exit::End) => Ok(()),
+            (Exit::End, _) => Err("its geometry program does not reach END"),
+            _ => Err("its vertex program does not reach END"),
+        }
+    }
+}
+
+/// Draws a frame. `each` gets the number of a draw and its triangles; the error is a draw's and its
+/// number.
+pub fn replay<W: Way>(
+    way: &mut W,
+    frame: &Frame,
+    mut each: impl FnMut(usize, &Triangles),
+) -> Result<(), (usize, &'static str)> {
+    let mut triangles = Triangles::new();
+    for (n, step) in frame.steps.iter().enumerate() {
+        frame.writes[step.writes.clone()].iter().for_each(|write| way.write(*write));
+        if let Some(kind) = step.draw {
+            triangles.clear();
+            way.draw(kind, frame, &mut triangles).map_err(|error| (n, error))?;
+            each(n, &triangles);
+        }
+    }
+    Ok(())
+}
