@@ -57,7 +57,7 @@ fn main() -> ExitCode {
         });
         let rows: Vec<_> = rows.collect();
         if !rows.is_empty() {
-            print!("{}\n", frames::table(&rows));
+            println!("{}", frames::table(&rows));
         }
     }
     match frame_counts::strip() {

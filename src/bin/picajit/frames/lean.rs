@@ -22,6 +22,26 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
+/// The bits of the bytes that a mask selects.
+const BYTES: [u32; 16] = [
+    0,
+    0xFF,
+    0xFF00,
+    0xFFFF,
+    0xFF_0000,
+    0xFF_00FF,
+    0xFF_FF00,
+    0xFF_FFFF,
+    0xFF00_0000,
+    0xFF00_00FF,
+    0xFF00_FF00,
+    0xFF00_FFFF,
+    0xFFFF_0000,
+    0xFFFF_00FF,
+    0xFFFF_FF00,
+    0xFFFF_FFFF,
+];
+
 /// A shader unit: its memories, and the shader that they hold.
 struct ShaderUnit {
     stage: Stage,
@@ -425,18 +445,6 @@ impl Lean {
 impl Way for Lean {
     #[inline(always)]
     fn write(&mut self, Write { id, value, mask }: Write) {
-        const BYTES: [u32; 16] = {
-            let mut bits = [0; 16];
-            let mut n = 0;
-            while n < 16 {
-                bits[n] = (n as u32 & 1) * 0xFF
-                    | (n as u32 >> 1 & 1) * 0xFF00
-                    | (n as u32 >> 2 & 1) * 0xFF_0000
-                    | (n as u32 >> 3) * 0xFF00_0000;
-                n += 1;
-            }
-            bits
-        };
         let Some(word) = self.registers.0.get_mut(usize::from(id)) else { return };
         let bits = BYTES[usize::from(mask & 15)];
         let old = *word;
