@@ -144,6 +144,28 @@ fn texts_that_are_no_frames() {
 }
 
 #[test]
+fn damaged_frames_are_drawn_or_rejected() {
+    let text = include_str!("frames/four-draws.recording");
+    let (mut seed, mut met) = (1u32, [0; 2]);
+    let mut number = |below: usize| {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (seed >> 8) as usize % below
+    };
+    let engine = frames::engine();
+    for _ in 0..400 {
+        let mut bytes = text.as_bytes().to_vec();
+        for _ in 0..1 + number(3) {
+            let at = number(bytes.len());
+            bytes[at] = b"0123456789ABCDEF \n;x"[number(20)];
+        }
+        let frame = frames::frame::Frame::read(&String::from_utf8(bytes).expect("one byte each"));
+        let is_drawn = frame.is_ok_and(|frame| frames::prepare(&engine, &frame).is_ok());
+        met[usize::from(is_drawn)] += 1;
+    }
+    assert!(met.iter().all(|&n| n > 50), "{met:?}");
+}
+
+#[test]
 fn frames_of_real_programs() {
     let rows: Vec<Vec<&str>> = include_str!("../docs/third-party-files.md")
         .lines()

@@ -3,7 +3,8 @@
 //! The comment `; the frame` in the list ends the writes that restore the state at the start; without
 //! it the frame starts from the state at power-on.
 //!
-//! Invariant: a frame draws at most [`MOST_VERTICES`] vertices or indices. This file must not depend
+//! Invariant: a frame draws at most [`MOST_VERTICES`] vertices or indices, and each draw counts as one
+//! at least. This file must not depend
 //! on how frames are drawn.
 
 use picajit::gpu::recording::{Recording, RecordingError};
@@ -105,7 +106,8 @@ impl Frame {
     fn find_draws(&self, gpu: &mut Gpu) -> Result<Vec<Step>, FrameError> {
         let (mut steps, mut from, mut pending, mut vertices) = (Vec::new(), 0, 0, 0);
         let mut end = |at: usize, draw: Option<Kind>, wanted: u32| {
-            vertices += u64::from(wanted);
+            // So draws are bounded too.
+            vertices += u64::from(wanted.max(draw.is_some().into()));
             if vertices > MOST_VERTICES {
                 return Err(FrameError::TooManyVertices { draw: steps.len() });
             }

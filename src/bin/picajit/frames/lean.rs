@@ -9,7 +9,7 @@
 #![allow(unsafe_code)] // direct calls
 
 use super::frame::{Frame, Kind};
-use super::replay::{Triangles, Way};
+use super::replay::{MOST_TRIANGLES, TOO_MANY, Triangles, Way};
 use picajit::container::float24::f24_to_f32;
 use picajit::engine::{Engine, Shader};
 use picajit::gpu::registers::{self as reg, offset};
@@ -114,7 +114,7 @@ impl ShaderUnit {
 
 fn store(memory: &mut [u32], index: &mut u16, value: u32) -> bool {
     let at = usize::from(*index);
-    *index += 1;
+    *index = index.saturating_add(1);
     memory.get_mut(at).is_some_and(|word| std::mem::replace(word, value) != value)
 }
 
@@ -401,9 +401,14 @@ impl Lean {
         let (_, shader) = self.geometry.shader.as_ref().expect("found when the draw began");
         let ShaderState { unit, uniforms, .. } = &mut self.geometry.state;
         let exit = shader.run_geometry(uniforms, unit, &mut Emitted(&self.outputs, &mut self.assembly, to));
+        let is_bounded = to.len() <= MOST_TRIANGLES;
         uniforms.b |= 1 << 15;
         self.registers.0[usize::from(reg::GSH)] |= 1 << 15;
-        if exit == Exit::End { Ok(()) } else { Err("its geometry program does not reach END") }
+        match exit {
+            Exit::End if is_bounded => Ok(()),
+            Exit::End => Err(TOO_MANY),
+            _ => Err("its geometry program does not reach END"),
+        }
     }
 
     fn elements(

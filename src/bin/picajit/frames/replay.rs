@@ -10,6 +10,11 @@ use std::sync::Arc;
 /// The triangles of a draw. Every way to draw stores them here, 24 numbers a vertex.
 pub type Triangles = Vec<[Semantics; 3]>;
 
+/// Most triangles of a draw: a geometry program may emit any number.
+pub const MOST_TRIANGLES: usize = 1 << 17;
+/// The error of a draw with more.
+pub const TOO_MANY: &str = "more than 131,072 triangles";
+
 /// A way to draw frames.
 pub trait Way {
     /// Writes a register. Draws are up to the caller.
@@ -37,7 +42,9 @@ struct Store<'a>(&'a mut Triangles);
 
 impl TriangleSink for Store<'_> {
     fn triangle(&mut self, vertices: [&Semantics; 3]) {
-        self.0.push(vertices.map(|vertex| *vertex));
+        if self.0.len() <= MOST_TRIANGLES {
+            self.0.push(vertices.map(|vertex| *vertex));
+        }
     }
 }
 
@@ -63,7 +70,8 @@ impl Way for Library {
             }
         };
         match (report.vertex_exit, report.geometry_exit) {
-            (Exit::End, Exit::End) => Ok(()),
+            (Exit::End, Exit::End) if to.len() <= MOST_TRIANGLES => Ok(()),
+            (Exit::End, Exit::End) => Err(TOO_MANY),
             (Exit::End, _) => Err("its geometry program does not reach END"),
             _ => Err("its vertex program does not reach END"),
         }
