@@ -224,6 +224,7 @@ impl<'a> Subject<'a> {
                     count: 0,
                     full: Some(read_triangles),
                     user: null_mut(),
+                    output_mask: 0,
                 };
                 // SAFETY: all pointers are valid, and no other code uses them.
                 let exit = unsafe { capi::pj_run_geometry(c, c_unit, black_box(c_uniforms), &mut buffer) };
@@ -297,6 +298,7 @@ fn emissions(engine: *mut PjEngine, rounds: usize) {
                     count: 0,
                     full: Some(read_triangles),
                     user: null_mut(),
+                    output_mask: 0,
                 };
                 // SAFETY: all pointers are valid, and no other code uses them.
                 let exit = unsafe { capi::pj_run_geometry(shader, unit, black_box(uniforms), &mut buffer) };

@@ -446,7 +446,7 @@ int32_t pj_run(const pj_shader *shader, void *unit, const void *uniforms, pj_emi
 
 /* A vertex that EMIT sent; the host treats it as in pj_emit_fn. Alignment: 16 bytes. */
 typedef struct pj_emitted {
-    pj_registers outputs; /* o0-o15, whatever the output mask */
+    pj_registers outputs; /* o0-o15, see pj_emit_buffer.output_mask */
     uint32_t vertex;      /* vertex slot 0-3 */
     uint32_t primitive;   /* 0 or 1 */
     uint32_t winding;     /* 0 or 1 */
@@ -468,6 +468,8 @@ typedef struct pj_emit_buffer {
                              has processed them. */
     pj_full_fn full;      /* called if an EMIT finds the buffer full; not null */
     void *user;           /* passed to `full` */
+    size_t output_mask;   /* bit n: `outputs` of a vertex receives on; other registers there stay as
+                             they are. 0: all. Fastest is the mask of what the program writes. */
 } pj_emit_buffer;
 
 /*
@@ -478,7 +480,7 @@ typedef struct pj_emit_buffer {
  * Returns a pj_exit, or a negative pj_status. With every pj_exit, what was emitted is in the buffer
  * or was passed to `full`.
  *
- * PJ_INVALID_ARGUMENT: `capacity` is 0, or `count` exceeds it. PJ_OVERLAP: `vertices` overlaps the
+ * PJ_INVALID_ARGUMENT: `capacity` is 0, `count` exceeds it, or `output_mask` is above 65535. PJ_OVERLAP: `vertices` overlaps the
  * registers, the uniforms or `buffer`.
  */
 int32_t pj_run_geometry(const pj_shader *shader, void *unit, const void *uniforms,

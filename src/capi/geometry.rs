@@ -6,7 +6,7 @@
 use super::arguments::{check_pointer, declared_size};
 use super::{Fault, PjShader, borrow_shader, catch_panics, host};
 use crate::layout::HostEmitter;
-use crate::state::{EmitState, EmittedVertex, Registers};
+use crate::state::{EmitState, EmittedVertex, Registers, copy_registers};
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::mem::offset_of;
@@ -44,10 +44,14 @@ pub struct PjEmitBuffer {
     pub count: usize,
     pub full: Option<PjFullFn>,
     pub user: *mut c_void,
+    pub output_mask: usize,
 }
 
 /// Sizes of the structure in all versions.
-const EMIT_BUFFER_BYTES: &[usize] = &[offset_of!(PjEmitBuffer, user) + size_of::<*mut c_void>()];
+const EMIT_BUFFER_BYTES: &[usize] = &[
+    offset_of!(PjEmitBuffer, user) + size_of::<*mut c_void>(),
+    offset_of!(PjEmitBuffer, output_mask) + size_of::<usize>(),
+];
 
 /// A host's buffer. Its memory is cells because the host's function may read and write it.
 struct HostBuffer<'a> {
@@ -56,6 +60,7 @@ struct HostBuffer<'a> {
     count: usize,
     full: PjFullFn,
     user: *mut c_void,
+    outputs: u16,
 }
 
 impl HostBuffer<'_> {
@@ -72,8 +77,16 @@ impl HostBuffer<'_> {
 impl HostEmitter for HostBuffer<'_> {
     fn emit(&mut self, outputs: &Registers, how: EmitState) {
         self.make_room();
-        self.vertices[self.count].set(EmittedVertex::new(outputs, how));
+        let cell = &self.vertices[self.count];
+        let kept = cell.get().outputs;
+        let mut vertex = EmittedVertex::new(&kept, how);
+        copy_registers(self.outputs, outputs, &mut vertex.outputs);
+        cell.set(vertex);
         self.count += 1;
+    }
+
+    fn outputs(&self) -> u16 {
+        self.outputs
     }
 
     fn buffer(&mut self) -> Option<&[Cell<EmittedVertex>]> {
@@ -109,11 +122,20 @@ pub unsafe extern "C" fn pj_run_geometry(
         // SAFETY: the header requires valid pointers.
         let host = unsafe { host(&shader, unit, uniforms) }?;
         // SAFETY: the header requires a structure of its declared size.
-        unsafe { declared_size(buffer, EMIT_BUFFER_BYTES) }?;
+        let bytes = unsafe { declared_size(buffer, EMIT_BUFFER_BYTES) }?;
         // SAFETY: not null and aligned, and every valid size is at least this structure's. Field by
         // field: a wider load would wait for the host's last store to one of them.
         let (vertices, capacity, count, full, user) =
             unsafe { ((*buffer).vertices, (*buffer).capacity, (*buffer).count, (*buffer).full, (*buffer).user) };
+        let output_mask = match bytes >= size_of::<PjEmitBuffer>() {
+            // SAFETY: the structure has the field.
+            true => unsafe { (*buffer).output_mask },
+            false => 0,
+        };
+        let outputs = match output_mask {
+            0 => u16::MAX,
+            mask => u16::try_from(mask).map_err(|_| Fault::InvalidArgument)?,
+        };
         let full = full.ok_or(Fault::Null)?;
         check_pointer(vertices, capacity)?;
         if capacity == 0 || count > capacity {
@@ -122,14 +144,14 @@ pub unsafe extern "C" fn pj_run_geometry(
         let memory = addresses(vertices, capacity);
         let registers = addresses(host.unit().as_ptr(), host.unit().len());
         let constants = addresses(host.uniforms().as_ptr(), host.uniforms().len());
-        let structure = addresses(buffer, 1);
+        let structure = addresses(buffer.cast::<u8>(), bytes.min(size_of::<PjEmitBuffer>()));
         if [registers, constants, structure].iter().any(|other| overlap(&memory, other)) {
             return Err(Fault::Overlap);
         }
         // SAFETY: checked for null, alignment and length; no other memory in use overlaps them; the
         // header requires the rest. Cells, because the host's function may change them.
         let vertices = unsafe { slice::from_raw_parts(vertices.cast::<Cell<EmittedVertex>>(), capacity) };
-        let mut emitter = HostBuffer { vertices, count, full, user };
+        let mut emitter = HostBuffer { vertices, count, full, user, outputs };
         let exit = shader.run_on(&host, &mut emitter);
         // SAFETY: as for the read; the field's place alone.
         unsafe { (*buffer).count = emitter.count };

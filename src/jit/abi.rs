@@ -16,6 +16,9 @@ pub(crate) const GROUP: usize = 4;
 /// infinity. Nothing was written.
 pub(crate) const DEOPTIMISE: u32 = 0xFF;
 
+/// The same when an EMIT of speculative code finds the emit buffer full.
+pub(crate) const NO_ROOM: u32 = 0xFE;
+
 /// Bytes of a register.
 pub(crate) const VEC4: i32 = size_of::<Vec4>() as i32;
 
@@ -97,12 +100,19 @@ pub(crate) struct Frame {
     pub(crate) cursor: *mut EmittedVertex,
     /// The end of the emit buffer.
     pub(crate) end: *mut EmittedVertex,
-    /// Called by an EMIT that finds the buffer full. Empties it and returns the new cursor.
+    /// Called by an EMIT of exact code that finds the buffer full. Empties it and returns the new cursor.
     pub(crate) flush: unsafe extern "C" fn(*mut Frame) -> *mut EmittedVertex,
     /// The start of the emit buffer. From here on the fields are the runtime's.
     pub(crate) start: *mut EmittedVertex,
     /// The runtime's own buffer, for receivers without one.
     pub(crate) spare: *mut EmittedVertex,
+    /// The outputs that the code stores in a record; bit n is `on`. The runtime adds the others.
+    pub(crate) written: u16,
+    /// [`HostEmitter::outputs`], of the host's memory.
+    pub(crate) wanted: u16,
+    /// The unit, and the layout of its memory.
+    pub(crate) unit: *const u8,
+    pub(crate) layout: *const Layout,
     pub(crate) receiver: Receiver,
     /// A panic of the emitter, on its way past the compiled code, which has no unwind information.
     pub(crate) panic: Option<Box<dyn Any + Send>>,

@@ -12,7 +12,7 @@ use super::target::Machine;
 use super::{batch, vertex};
 use crate::ir::analysis::multiplies;
 use crate::ir::cfg::{Cfg, Explored, Limits};
-use crate::ir::{Form, Func, Inst};
+use crate::ir::{Form, Func};
 use crate::isa::numeric::Precision;
 use crate::isa::{Pc, Stage};
 use crate::kernel::cancel::CancelFlag;
@@ -104,14 +104,12 @@ impl CodeGenerator {
         self.variant == Variant::Batch && !func.has_emission()
     }
 
-    /// How code for one vertex multiplies first. Speculation needs a way back: nothing may be
-    /// written before the last guard.
+    /// How code for one vertex multiplies first.
     pub(super) fn products(&self, func: &Func, precision: Precision) -> Products {
-        let emits = func.blocks.iter().flat_map(|b| &b.insts).any(|(_, i)| matches!(i, Inst::Emit | Inst::Setemit(_)));
         // In float24 already reading an input is something to speculate about.
         let pays = precision != Precision::F32 || func.nodes.iter().any(multiplies);
         match self.variant {
-            Variant::Vec4 | Variant::Batch if pays && !emits => Products::Speculative,
+            Variant::Vec4 | Variant::Batch if pays => Products::Speculative,
             _ => Products::Exact,
         }
     }

@@ -236,7 +236,14 @@ impl Source {
     ) -> Result<Code, Unsupported> {
         let Jit { generator, profile, .. } = &*self.jit;
         let inputs = (u16::BITS - self.func.inputs_read().leading_zeros()) as usize;
-        let needs = Needs { emits: self.func.emits(), inputs, step, written_masks, layout: self.config.layout };
+        let needs = Needs {
+            emits: self.func.emits(),
+            emitted: self.func.outputs_written(),
+            inputs,
+            step,
+            written_masks,
+            layout: self.config.layout,
+        };
         let code = install(&generator.isa, &mut scratch.context, self.jit.code_memory(), needs, timings)?;
         if let Some(profile) = profile.get() {
             let Source { program, entry, config, .. } = self;

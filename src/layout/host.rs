@@ -55,6 +55,12 @@ pub trait HostEmitter {
         vertices.iter().for_each(|vertex| self.emit(&vertex.outputs, vertex.how()));
     }
 
+    /// The outputs that vertices in [`buffer`](HostEmitter::buffer) receive; bit n is `on`. The
+    /// others stay there as they are.
+    fn outputs(&self) -> u16 {
+        u16::MAX
+    }
+
     /// Free memory of the emitter's own, to which native code stores vertices, or `None`. The
     /// memory may be full now: then [`stored`](HostEmitter::stored) precedes the next request. If
     /// that request brings no memory either, vertices arrive by [`emit_all`](HostEmitter::emit_all).

@@ -73,7 +73,7 @@ pub(in crate::jit) fn vertex_instructions(func: &Func, products: Products, preci
                     operands + vertex_node(node, steps)
                 }
                 Inst::Store(..) => 4 + steps.guard,
-                Inst::Emit => 300,
+                Inst::Emit => 100,
                 Inst::Setemit(_) => 8,
             };
         }

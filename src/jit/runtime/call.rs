@@ -12,6 +12,7 @@ use crate::kernel::run_memory::RunMemory;
 use crate::layout::{Layout, Offsets};
 use crate::state::{Batch, Exit, Vec4};
 use std::ops::Range;
+use std::sync::atomic::AtomicUsize;
 
 static UNCHECKED: FrameConstants = FrameConstants::new(false);
 static CHECKED: FrameConstants = FrameConstants::new(true);
@@ -19,7 +20,19 @@ static CHECKED: FrameConstants = FrameConstants::new(true);
 /// One compiled function.
 pub(crate) struct Code {
     code: InstalledCode,
-    needs: Needs,
+    pub(super) needs: Needs,
+    /// Records that an emit buffer needs before speculative code runs: more than were in any buffer
+    /// that was too small for a run. Each such run raises it, so they are few.
+    pub(super) room: AtomicUsize,
+}
+
+/// Why a run must be repeated on exact code. It has written nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Undone {
+    /// A guard failed.
+    Deoptimised,
+    /// The emit buffer has no room for the vertices of a speculative run.
+    NoRoom,
 }
 
 /// What callers owe compiled code.
@@ -27,6 +40,8 @@ pub(crate) struct Code {
 pub(crate) struct Needs {
     /// Whether the code uses a frame's emit buffer.
     pub(crate) emits: bool,
+    /// The outputs that an EMIT stores; bit n is `on`.
+    pub(crate) emitted: u16,
     /// Input registers, from `v0` on, that must be readable: the code reads none above.
     pub(crate) inputs: usize,
     /// For batch code: vertices come in multiples of this, at least one group.
@@ -47,7 +62,7 @@ pub(super) struct Pointers {
 impl Code {
     /// `code`, a function of the type [`Function`], and what its callers owe it.
     pub(crate) fn new(code: InstalledCode, needs: Needs) -> Code {
-        Code { code, needs }
+        Code { code, needs, room: AtomicUsize::new(0) }
     }
 
     /// The machine code and its constants, where they run.
@@ -85,16 +100,15 @@ impl Code {
         }
     }
 
-    /// Runs the function. It reads `inputs`, or the unit's `v` without them. `None` is
-    /// [`abi::DEOPTIMISE`]: nothing was written. `uniforms_checked` only if this code has run with
-    /// the same uniforms before and did not deoptimise.
+    /// Runs the function. It reads `inputs`, or the unit's `v` without them. `uniforms_checked` only
+    /// if this code has run with the same uniforms before and did not deoptimise.
     #[inline]
     pub(crate) fn run(
         &self,
         memory: &mut RunMemory<'_>,
         inputs: Option<&[Vec4]>,
         uniforms_checked: bool,
-    ) -> Option<Exit> {
+    ) -> Result<Exit, Undone> {
         let mut at = self.pointers(memory);
         if let Some(inputs) = inputs {
             assert!(inputs.len() >= self.needs.inputs, "the batch provides what the code reads");
@@ -104,7 +118,7 @@ impl Code {
             let constants: *const FrameConstants = if uniforms_checked { &CHECKED } else { &UNCHECKED };
             // SAFETY: the pointers are those of `memory`; the code does not emit, so it reads the
             // frame's constants only.
-            return abi::exit(unsafe { self.call(&at, constants.cast()) });
+            return abi::exit(unsafe { self.call(&at, constants.cast()) }).ok_or(Undone::Deoptimised);
         }
         // SAFETY: the pointers are those of `memory`.
         unsafe { self.run_emitting(&at, memory) }

@@ -6,42 +6,64 @@
 
 #![allow(unsafe_code)]
 
-use super::call::{Code, Pointers};
-use crate::jit::abi::{self, Frame, FrameConstants, Receiver};
+use super::call::{Code, Pointers, Undone};
+use crate::jit::abi::{self, Frame, FrameConstants, Receiver, VEC4, emitted_output};
 use crate::kernel::run_memory::RunMemory;
-use crate::layout::HostEmitter;
+use crate::layout::{HostEmitter, Layout};
 use crate::state::{EmittedVertex, Emitter, Exit, Registers, Unit};
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::slice;
+use std::sync::atomic::Ordering;
 
 /// Vertices in the runtime's own buffer. Most invocations emit fewer, and its pages stay in the CPU
 /// cache.
 const CAPACITY: usize = 16;
 
 impl Code {
-    /// [`Code::run`] for code that emits.
+    /// [`Code::run`] for code that emits. A speculative run hands its vertices over when it has ended,
+    /// so a failed guard takes them back; a run for which the buffer is too small must be exact.
     ///
     /// # Safety
     /// `at` is what [`Code::pointers`] gave for `memory`, or has other inputs that are valid.
     #[inline(never)]
-    pub(super) unsafe fn run_emitting(&self, at: &Pointers, memory: &mut RunMemory<'_>) -> Option<Exit> {
+    pub(super) unsafe fn run_emitting(&self, at: &Pointers, memory: &mut RunMemory<'_>) -> Result<Exit, Undone> {
         let mut records = [const { MaybeUninit::<EmittedVertex>::uninit() }; CAPACITY];
+        let mut wanted = u16::MAX;
         let receiver = match memory {
             RunMemory::Own { emitter, .. } => {
                 let unit: *mut Unit = at.unit.cast();
                 // SAFETY: the unit of `memory`, which is borrowed.
                 Receiver::Own(unsafe { &raw mut (*unit).slots }, shorten(&mut **emitter))
             }
-            RunMemory::Host { emitter, .. } => Receiver::Host(shorten_host(&mut **emitter)),
+            RunMemory::Host { emitter, .. } => {
+                wanted = emitter.outputs();
+                Receiver::Host(shorten_host(&mut **emitter))
+            }
         };
         let start: *mut EmittedVertex = records.as_mut_ptr().cast();
         let constants = FrameConstants::new(false);
-        let mut frame =
-            Frame { constants, cursor: start, end: start, flush, start, spare: start, receiver, panic: None };
+        let mut frame = Frame {
+            constants,
+            cursor: start,
+            end: start,
+            flush,
+            start,
+            spare: start,
+            written: self.needs.emitted,
+            wanted,
+            unit: at.unit,
+            layout: self.needs.layout.as_ref().unwrap_or(const { &Layout::OWN }),
+            receiver,
+            panic: None,
+        };
         // SAFETY: the receiver's pointers are those of `memory`, and the spare records outlive the
         // frame.
         unsafe { frame.begin_buffer() };
+        let capacity = record_count(frame.start, frame.end);
+        if capacity < self.room.load(Ordering::Relaxed) {
+            return Err(Undone::NoRoom);
+        }
         let frame: *mut Frame = &mut frame;
         // SAFETY: the pointers are the caller's promise, and the frame is whole.
         let code = unsafe { self.call(at, frame) };
@@ -50,9 +72,18 @@ impl Code {
         if let Some(panic) = frame.panic.take() {
             resume_unwind(panic);
         }
-        // SAFETY: as above; the code has written the records before the cursor.
-        unsafe { frame.deliver(false) };
-        abi::exit(code)
+        match code {
+            abi::DEOPTIMISE => Err(Undone::Deoptimised),
+            abi::NO_ROOM => {
+                self.room.fetch_max(capacity + 1, Ordering::Relaxed);
+                Err(Undone::NoRoom)
+            }
+            code => {
+                // SAFETY: as above; the code has written the records before the cursor.
+                unsafe { frame.deliver(false) };
+                Ok(abi::exit(code).expect("no other code is no exit"))
+            }
+        }
     }
 }
 
@@ -64,6 +95,8 @@ impl Frame {
     unsafe fn begin_buffer(&mut self) {
         let lent = match self.receiver {
             Receiver::Own(..) => None,
+            // Code stores all that it writes. What the emitter does not want must stay as it is.
+            Receiver::Host(_) if self.written & !self.wanted != 0 => None,
             // SAFETY: the caller's promise. The slice is used until the emitter's next call at the
             // latest; the emitter is borrowed for the run, so the memory stays.
             Receiver::Host(emitter) => unsafe { (*emitter).buffer() },
@@ -79,13 +112,49 @@ impl Frame {
         (self.start, self.cursor, self.end) = (start, start, start.wrapping_add(capacity));
     }
 
+    /// Adds the outputs in `mask` to the first `count` records of the buffer. The program writes none
+    /// of them, so they are in the unit still; records come from its banks in turn.
+    ///
+    /// # Safety
+    /// The unit is not in use. Compiled code has begun the records.
+    unsafe fn add_unwritten(&self, count: usize, mask: u16) {
+        if mask == 0 || count == 0 {
+            return;
+        }
+        // SAFETY: the runtime's reference.
+        let layout = unsafe { &*self.layout };
+        let (stride, at) = layout.banks().expect("code that emits has two");
+        let at_byte = |offset: i32| self.unit.wrapping_add(offset as usize);
+        // SAFETY: a byte of the unit. The last EMIT has toggled the bank.
+        let now = usize::from(unsafe { *at_byte(at) });
+        let mut rest = u32::from(mask);
+        while rest != 0 {
+            // Neighbours together.
+            let first = rest.trailing_zeros();
+            let registers = (rest >> first).trailing_ones();
+            rest = rest >> (first + registers) << (first + registers);
+            let first = first as u8;
+            let banks = [0, stride].map(|bank| at_byte(layout.o(first, 0) + bank));
+            for n in 0..count {
+                let from = banks[(now + count - n) & 1];
+                let to = self.start.wrapping_add(n).cast::<u8>().wrapping_add(emitted_output(first) as usize);
+                // SAFETY: registers of the unit's file, of which a record has as many. The record is
+                // the buffer's, which shares no memory with the unit.
+                unsafe { to.copy_from_nonoverlapping(from, registers as usize * VEC4 as usize) };
+            }
+        }
+    }
+
     /// Passes the records before the cursor to the receiver. `full`: more will follow.
     ///
     /// # Safety
     /// The receiver's pointers are valid and not in use. Compiled code has written the records.
     unsafe fn deliver(&mut self, full: bool) {
-        let count = (self.cursor.addr() - self.start.addr()) / size_of::<EmittedVertex>();
+        let count = record_count(self.start, self.cursor);
         let lent = !std::ptr::eq(self.start, self.spare);
+        let wanted = if lent { self.wanted } else { u16::MAX };
+        // SAFETY: the caller's promise.
+        unsafe { self.add_unwritten(count, wanted & !self.written) };
         match self.receiver {
             // SAFETY: the caller's promise.
             Receiver::Host(emitter) if lent => unsafe { (*emitter).stored(count, full) },
@@ -103,6 +172,11 @@ impl Frame {
             }
         }
     }
+}
+
+/// The number of records in this memory.
+fn record_count(start: *mut EmittedVertex, end: *mut EmittedVertex) -> usize {
+    (end.addr() - start.addr()) / size_of::<EmittedVertex>()
 }
 
 /// Passes vertices and their triangles to `emitter`, as [`EmitState::emit`] does for each. A slot

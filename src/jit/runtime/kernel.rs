@@ -4,7 +4,7 @@
 //! Invariant: the unit, the outputs and the emitted vertices are as if every vertex had run alone,
 //! in order, on exact code. The kernel does not know how code is compiled.
 
-use super::call::{self, Code};
+use super::call::{self, Code, Undone};
 use super::last_writers::LastWriters;
 use super::lazy_code::{BatchCode, LazyCode, LazyKind, Recompiler};
 use crate::background::Queue;
@@ -201,13 +201,16 @@ impl NativeKernel {
         inputs: Option<&[Vec4]>,
         uniforms_checked: &mut bool,
     ) -> Exit {
-        if self.speculation_pays()
-            && let Some(exit) = self.code.run(memory, inputs, *uniforms_checked)
-        {
-            *uniforms_checked = true;
-            return exit;
+        if !self.speculation_pays() {
+            return self.deoptimise(memory, inputs, Undone::Deoptimised);
         }
-        self.deoptimise(memory, inputs)
+        match self.code.run(memory, inputs, *uniforms_checked) {
+            Ok(exit) => {
+                *uniforms_checked = true;
+                exit
+            }
+            Err(why) => self.deoptimise(memory, inputs, why),
+        }
     }
 
     /// Whether the first code still runs: it does not speculate, or few runs deoptimised.
@@ -217,10 +220,12 @@ impl NativeKernel {
 
     /// The run again, on exact code or the last resort. The first code has written nothing.
     #[cold]
-    fn deoptimise(&self, memory: &mut RunMemory<'_>, inputs: Option<&[Vec4]>) -> Exit {
-        self.count_deoptimisation();
+    fn deoptimise(&self, memory: &mut RunMemory<'_>, inputs: Option<&[Vec4]>, why: Undone) -> Exit {
+        if why == Undone::Deoptimised {
+            self.count_deoptimisation();
+        }
         if let Some(Ok(code)) = self.lazy.exact()
-            && let Some(exit) = code.run(memory, inputs, false)
+            && let Ok(exit) = code.run(memory, inputs, false)
         {
             return exit;
         }

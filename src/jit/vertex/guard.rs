@@ -6,8 +6,9 @@
 //! *guard* if they are NaN-tainted. One test per block joins its guards; if a guarded component is
 //! NaN, the function returns [`DEOPTIMISE`](abi::DEOPTIMISE), and exact code runs the vertex again.
 //!
-//! That is sound: in the SSA form of a program without EMIT only blocks that end the run store,
-//! after their guards; and a branch follows the guards of the comparisons that it tests.
+//! That is sound: in the SSA form only blocks that end the run store registers, after their guards;
+//! a branch follows the guards of the comparisons that it tests; and what EMIT and SETEMIT change is
+//! [undone](super::emission).
 //!
 //! In float24, [`emit::float24`](crate::jit::emit) records violations in sticky flags where they
 //! happen, and the test reads these instead of comparing with NaN.
@@ -97,6 +98,7 @@ impl VertexLowering<'_, '_> {
     pub(crate) fn emit_deoptimise_block(&mut self) {
         if let Some(deoptimise) = self.guards.deoptimise {
             self.b.switch_to_block(deoptimise);
+            self.restore_emission();
             let code = self.b.ins().iconst(types::I32, i64::from(abi::DEOPTIMISE));
             self.b.ins().return_(&[code]);
         }

@@ -13,7 +13,7 @@ mod guard;
 mod registers;
 
 use crate::ir::analysis::{self, Components, XYZW};
-use crate::ir::{BranchTest, Edge, Form, Func, Inst, Node, ScalarUse, Terminator, Type, Use, Value};
+use crate::ir::{BranchTest, Edge, Form, Func, Inst, Mem, Node, ScalarUse, Terminator, Type, Use, Value};
 use crate::isa::numeric::Precision;
 use crate::isa::{Cond, CondOp, DotOp, VectorOp};
 use crate::jit::abi::Stores;
@@ -85,7 +85,7 @@ pub(crate) struct VertexLowering<'a, 'f> {
 }
 
 /// Writes `func` into `out`, whose signature is already set. [`Products::Speculative`] and
-/// [`Stores::Outputs`] need the SSA form and no EMIT.
+/// [`Stores::Outputs`] need the SSA form, and the latter no EMIT.
 pub(crate) fn lower(
     func: &Func,
     products: Products,
@@ -104,7 +104,6 @@ pub(crate) fn lower(
         unreachable!("the signature has four parameters")
     };
     let emits = func.emits();
-    debug_assert!(products == Products::Exact || !emits, "an EMIT can't be undone");
     let flush_signature = emits.then(|| {
         let mut s = Signature::new(call_conv);
         s.params.push(AbiParam::new(machine.pointer()));
@@ -171,6 +170,9 @@ impl<'f> VertexLowering<'_, 'f> {
             if id == 0 && self.hosted && self.stores == Stores::Unit {
                 self.normalise_flags();
             }
+            if id == 0 {
+                self.save_emission();
+            }
             // A narrowed leaf costs more than a spill, so it stays; a plain load is repeated.
             if self.precision == Precision::F32 {
                 self.loaded.clear();
@@ -180,10 +182,20 @@ impl<'f> VertexLowering<'_, 'f> {
             }
             // Speculative stores follow the block's guards.
             let mut stores = Vec::new();
-            for &(pc, inst) in &block.insts {
+            // In SSA form an EMIT takes the values of the stores before it. Memory receives them when
+            // the run ends.
+            let last_emit = match func.form {
+                Form::Ssa => block.insts.iter().rposition(|(_, inst)| *inst == Inst::Emit).unwrap_or(0),
+                Form::Memory => 0,
+            };
+            for (n, &(pc, inst)) in block.insts.iter().enumerate() {
                 self.b.set_srcloc(SourceLoc::new(u32::from(pc)));
                 match inst {
                     Inst::Def(value) => self.define(value),
+                    Inst::Store(Mem::Out { n: output, .. }, value) if n < last_emit => {
+                        self.guard(value, XYZW);
+                        self.emissions.outputs.push((output, value));
+                    }
                     Inst::Store(mem, value) if self.products == Products::Speculative => {
                         if mem.ty() == Type::Vec4 {
                             self.guard(value, XYZW);
@@ -205,6 +217,7 @@ impl<'f> VertexLowering<'_, 'f> {
             self.terminate(&block.term);
         }
         self.emit_deoptimise_block();
+        self.emit_no_room_block();
         self.emit_cancelled_block();
     }
 
