@@ -480,8 +480,8 @@ typedef struct pj_emit_buffer {
  * Returns a pj_exit, or a negative pj_status. With every pj_exit, what was emitted is in the buffer
  * or was passed to `full`.
  *
- * PJ_INVALID_ARGUMENT: `capacity` is 0, `count` exceeds it, or `output_mask` is above 65535. PJ_OVERLAP: `vertices` overlaps the
- * registers, the uniforms or `buffer`.
+ * PJ_INVALID_ARGUMENT: `capacity` is 0, `count` exceeds it, or `output_mask` is above 65535.
+ * PJ_OVERLAP: `vertices` overlaps the registers, the uniforms or `buffer`.
  */
 int32_t pj_run_geometry(const pj_shader *shader, void *unit, const void *uniforms,
                         pj_emit_buffer *buffer);

@@ -275,6 +275,7 @@ static void structure_sizes(struct running *with)
     static const size_t none[] = {0};
     static const size_t options_before[] = {offsetof(pj_options, compile_after), offsetof(pj_options, geometry_fuel), 0};
     static const size_t batch_before[] = {offsetof(pj_batch, preserve_unit), offsetof(pj_batch, ran), 0};
+    static const size_t buffer_before[] = {offsetof(pj_emit_buffer, output_mask), 0};
     pj_emitted *vertices = (pj_emitted *)block(3 * sizeof *vertices);
     pj_emit_buffer buffer;
     pj_options o = options();
@@ -301,7 +302,7 @@ static void structure_sizes(struct running *with)
     buffer.vertices = vertices;
     buffer.capacity = 3;
     buffer.full = count_full;
-    sizes(&buffer, none, sizeof buffer, try_emit_buffer, with, PJ_END);
+    sizes(&buffer, buffer_before, sizeof buffer, try_emit_buffer, with, PJ_END);
     free(vertices);
     free(registers);
 }

@@ -48,7 +48,7 @@ pub struct PjEmitBuffer {
 }
 
 /// Sizes of the structure in all versions.
-const EMIT_BUFFER_BYTES: &[usize] = &[
+pub(super) const EMIT_BUFFER_BYTES: &[usize] = &[
     offset_of!(PjEmitBuffer, user) + size_of::<*mut c_void>(),
     offset_of!(PjEmitBuffer, output_mask) + size_of::<usize>(),
 ];

@@ -1,5 +1,6 @@
 mod batches;
 mod fields;
+mod geometry;
 
 use super::*;
 use crate::state::Vec4;

@@ -23,7 +23,7 @@ pub(crate) struct Code {
     pub(super) needs: Needs,
     /// Records that an emit buffer needs before speculative code runs: more than were in any buffer
     /// that was too small for a run. Each such run raises it, so they are few.
-    pub(super) room: AtomicUsize,
+    pub(crate) room: AtomicUsize,
 }
 
 /// Why a run must be repeated on exact code. It has written nothing.

@@ -94,6 +94,34 @@ fn flags_that_a_host_left_arrive_as_0_or_1() {
     assert_eq!((vertex, primitive, winding), (2, 1, 1));
 }
 
+#[test]
+fn a_run_without_room_is_exact_and_so_are_later_ones_with_as_little() {
+    let jit = Jit::new(Variant::Vec4, Arc::new(Interp)).expect("tests run where there is native code");
+    let (program, entry) = program(&COUNTING.replace("mov o0, r0", "mul o0, c1, r0"));
+    let config = Config { layout: Some(Layout::OWN), ..Config::default() };
+    let kernel = jit.compile_native(&program, entry, &config).expect("native");
+    let mut uniforms = Uniforms::new();
+    (uniforms.c[0], uniforms.c[1], uniforms.i[0]) = ([1.0; 4], [1.0; 4], [40, 0, 1, 0]);
+    let mut memory = vec![EmittedVertex::default(); 64];
+    let memory = Cell::from_mut(&mut memory[..]).as_slice_of_cells();
+    // The last size is the first that is lent; exact code asks again.
+    for (sizes, requests, room) in
+        [(vec![64], 1, 0), (vec![64, 3], 2, 4), (vec![64, 2], 2, 4), (vec![64, 4], 2, 5), (vec![64], 1, 5)]
+    {
+        let lent = sizes.len();
+        let mut lender = Lender { memory, sizes, received: Vec::new(), full: 0, single: 0 };
+        let exit = Image::new(Layout::OWN, &Unit::new(), &uniforms).with(|host| kernel.run_on(host, &mut lender));
+        let want: Vec<f32> = (1..=41).map(|n| n as f32).collect();
+        assert_eq!((exit, lender.received, lent - lender.sizes.len()), (Exit::End, want, requests));
+        assert_eq!(kernel.code.room.load(std::sync::atomic::Ordering::Relaxed), room);
+    }
+    assert_eq!(kernel.deoptimisations(), 0);
+    uniforms.c[1][1] = f32::NAN;
+    let mut lender = Lender { memory, sizes: vec![64, 64], received: Vec::new(), full: 0, single: 0 };
+    Image::new(Layout::OWN, &Unit::new(), &uniforms).with(|host| kernel.run_on(host, &mut lender));
+    assert_eq!((lender.received.len(), kernel.deoptimisations()), (41, 1));
+}
+
 /// Panics at the `n`th vertex.
 struct PanicsAt(usize);
 
