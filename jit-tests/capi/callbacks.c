@@ -236,6 +236,7 @@ static void nested_calls_for_full_buffers(int scribbles)
     host.scribbles = scribbles;
     for (n = 0; n < 20; n++) {
         buffer.struct_size = sizeof buffer;
+        buffer.output_mask = 0;
         buffer.vertices = (pj_emitted *)block(sizeof *buffer.vertices);
         buffer.capacity = 1;
         buffer.count = 0;
