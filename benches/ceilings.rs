@@ -36,7 +36,7 @@ mod x86 {
     use super::plot::{Group, Plot};
     use super::{builtin, measure};
     use picajit::internals::generator;
-    use picajit::kernel::Kernel;
+    use picajit::kernel::{Kernel, OnUnits, UnitKernel};
     use picajit::state::{Batch, BatchExit, Emitter, Exit, NoEmitter, Uniforms, Unit, Vec4};
     use std::arch::x86_64::*;
     use std::sync::Arc;
@@ -53,7 +53,7 @@ mod x86 {
         by_hand: ByHand,
     }
 
-    impl Kernel for Ceiling {
+    impl UnitKernel for Ceiling {
         fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
             self.single.run(uniforms, unit, emitter)
         }
@@ -301,7 +301,7 @@ mod x86 {
             let (uniforms, inputs) = (generator::uniforms(dvle), generator::inputs(vertices));
             let mut work = measure::Workload::new(dvle, &program, uniforms, inputs, measure::Stride::Least);
             let single = batch.compile(&program, dvle.entry()).expect("a test compiles each").kernel;
-            let ceiling = Ceiling { single: single.clone(), by_hand };
+            let ceiling = OnUnits(Ceiling { single: single.clone(), by_hand });
             let yardstick = unoptimised.compile(&program, dvle.entry()).expect("a test compiles each").kernel;
             let first = groups.len();
             let sizes = [measure::BATCHES[2], measure::BATCHES[3]];

@@ -28,10 +28,9 @@ use picajit::engine::{DirectCall, Engine, Options};
 use picajit::internals::cache::ShaderKey;
 use picajit::internals::direct::MachineCode;
 use picajit::internals::generator;
-use picajit::interp::Interp;
 use picajit::isa::{OPDESCS, Stage};
 use picajit::jit::{Jit, Variant};
-use picajit::kernel::{Backend, Config, copy_registers};
+use picajit::kernel::{Config, Kernel, copy_registers};
 use picajit::program::{Entry, Program};
 use picajit::state::{Batch, EmitState, Emitter, NoEmitter, Registers, Uniforms, Unit, Vec4, Vertices, VerticesMut};
 use plot::{Group, Plot};
@@ -144,8 +143,8 @@ impl<'a> Subject<'a> {
                 status
             })
         });
-        let kernel = jit.compile(&Arc::new(self.program.clone()), self.entry, &Config::default());
-        let kernel = kernel.expect("a test compiles each");
+        let kernel = jit.compile_native(&Arc::new(self.program.clone()), self.entry, &Config::default());
+        let kernel = Arc::new(kernel.expect("a test compiles each"));
         for (count, preserve_unit) in BATCHES.into_iter().flat_map(|n| [(n, false), (n, true)]) {
             let vertices = work.vertices().part(0..count);
             let mut places = work.places();
@@ -198,8 +197,8 @@ impl<'a> Subject<'a> {
     /// Geometry invocations.
     fn geometry_doors(&self, jit: &Arc<Jit>) -> Doors<'a> {
         let memory = self.memory;
-        let kernel = jit.compile(&Arc::new(self.program.clone()), self.entry, &Config::default());
-        let kernel = kernel.expect("a test compiles each");
+        let kernel = jit.compile_native(&Arc::new(self.program.clone()), self.entry, &Config::default());
+        let kernel = Arc::new(kernel.expect("a test compiles each"));
         let shader = self.engine.shader(self.program, self.entry);
         let c = self.c_shader(self.program);
         let mut doors = Doors::default();
@@ -427,7 +426,7 @@ unsafe extern "C" fn read_triangles(_: *mut c_void, vertices: *const PjEmitted, 
 fn main() {
     // `cargo test --benches` only checks that this starts.
     let rounds = if std::env::args().any(|a| a == "--bench") { 2001 } else { 3 };
-    let jit = match Jit::new(Variant::Batch, Arc::new(Interp)) {
+    let jit = match Jit::new(Variant::Batch) {
         Ok(jit) => jit,
         Err(reason) => return println!("skipped: {reason}"),
     };

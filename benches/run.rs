@@ -31,8 +31,8 @@ fn engines() -> Vec<(&'static str, Engine)> {
     for (name, groups) in [("batch4", picajit::jit::Interleave::Off), ("batch8", picajit::jit::Interleave::On)] {
         use picajit::jit::{Jit, Settings, Variant};
         let settings = Settings { interleave: groups, batch_threshold: 1, ..Settings::default() };
-        if let Ok(jit) = Jit::with(Variant::Batch, settings, Arc::new(picajit::interp::Interp)) {
-            engines.push((name, Engine::Native(jit)));
+        if let Ok(jit) = Jit::with(Variant::Batch, settings) {
+            engines.push((name, Engine::native(jit)));
         }
     }
     engines

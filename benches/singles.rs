@@ -22,10 +22,9 @@ use picajit::capi::{self, PjEngine, PjOptions, PjShader, PjUniforms, PjUnit};
 use picajit::container::shbin::Dvle;
 use picajit::engine::{BackendChoice, DirectCall, Engine, Options};
 use picajit::internals::generator;
-use picajit::interp::Interp;
 use picajit::isa::Stage;
 use picajit::jit::{Jit, Variant};
-use picajit::kernel::{Backend, Config, Unsupported, copy_registers};
+use picajit::kernel::{Config, Kernel, Unsupported, copy_registers};
 use picajit::program::Program;
 use picajit::state::{NoEmitter, Registers, Unit};
 use std::ffi::c_void;
@@ -93,7 +92,7 @@ enum Engines {
 
 impl Engines {
     fn native() -> Result<Engines, Unsupported> {
-        let yardstick = Jit::new(Variant::Unoptimised, Arc::new(Interp))?;
+        let yardstick = Jit::new(Variant::Unoptimised)?;
         let engine = Engine::new(Options { compile_after: 0, ..Options::default() });
         Ok(Engines::Native(yardstick, engine, c_engine(capi::PJ_NATIVE_REQUIRED)))
     }
@@ -160,7 +159,8 @@ fn measure(engines: &Engines, program: &Program, dvle: &Dvle, rounds: usize) -> 
     };
     let mut doors: [Door<'_>; 4] = match engines {
         Engines::Native(yardstick, engine, c_engine) => {
-            let kernel = yardstick.compile(&program, entry, &Config::default()).expect("within the limits");
+            let kernel =
+                Arc::new(yardstick.compile_native(&program, entry, &Config::default()).expect("within the limits"));
             let mut unit = Unit::new();
             let by_kernel = move |vertex: &Registers, to: &mut Registers| {
                 copy_registers(work.input_mask, vertex, &mut unit.v);

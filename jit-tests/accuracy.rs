@@ -222,14 +222,14 @@ fn native(variant: picajit::jit::Variant, precision: Precision) -> Result<(), Fa
     use picajit::interp::Interp;
     use picajit::isa::numeric::same;
     use picajit::jit::Jit;
-    use picajit::kernel::{Backend, Config};
+    use picajit::kernel::Config;
     use picajit::program::Entry;
     use picajit::state::{Batch, Exit, NoEmitter, Uniforms, Unit};
     use std::sync::Arc;
 
     let source = ".out o position\n.proc main\n rcp o.x, v0\n rsq o.y, v0\n ex2 o.z, v0\n lg2 o.w, v0\n end\n.end\n";
     let program = Arc::new(picajit::text::assemble(source)?.shbin.program()?);
-    let jit = Jit::new(variant, Arc::new(Interp)).map_err(|e| e.to_string())?;
+    let jit = Jit::new(variant).map_err(|e| e.to_string())?.with_fallback(Arc::new(Interp));
     let uniforms = Uniforms::new();
     let mut inputs = vec![[[0.0; 4]; 16]; CHUNK as usize / stride()];
     let mut outputs = inputs.clone();

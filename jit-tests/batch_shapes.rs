@@ -6,7 +6,6 @@
 
 use crate::{RUN_FOLDERS, files, filetest, name, root};
 use libtest_mimic::{Failed, Trial};
-use picajit::interp::Interp;
 use picajit::jit::{BatchShape, Jit, Variant};
 use picajit::kernel::Config;
 use std::path::{Path, PathBuf};
@@ -17,7 +16,7 @@ pub fn trial() -> Trial {
 }
 
 fn check() -> Result<(), Failed> {
-    let Ok(jit) = Jit::new(Variant::Batch, Arc::new(Interp)) else { return Ok(()) };
+    let Ok(jit) = Jit::new(Variant::Batch) else { return Ok(()) };
     let mut paths: Vec<PathBuf> = RUN_FOLDERS.iter().flat_map(|folder| files(folder)).collect();
     let builtin = root().with_file_name("src/bin/picajit/shaders");
     let mut shaders: Vec<PathBuf> =

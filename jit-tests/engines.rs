@@ -23,9 +23,12 @@ impl Engine {
     /// Whether another engine differs only by CPU, by the memory that it runs on, or by how many
     /// groups interleave.
     pub fn is_variant(&self) -> bool {
-        ["-baseline", "-hosted", "8"].iter().any(|end| self.name.ends_with(end))
+        ["-baseline", "8"].iter().any(|end| self.name.ends_with(end))
     }
 }
+
+/// Engines that run on memory which a host has laid out.
+const ON_A_HOST: [&str; 3] = ["tier0-baseline", "batch8", "unoptimised"];
 
 /// Every engine that must agree, the reference first.
 pub fn engines() -> Vec<Engine> {
@@ -41,18 +44,15 @@ pub fn engines() -> Vec<Engine> {
         ("unoptimised", Variant::Unoptimised, Interleave::Auto),
     ] {
         let settings = picajit::jit::Settings { batch_threshold: 0, interleave: groups, ..Default::default() };
-        match picajit::jit::Jit::with(variant, settings, Arc::new(Interp)) {
-            Ok(jit) => engines.push(Engine { name, backend: Arc::new(jit) }),
+        match picajit::jit::Jit::with(variant, settings) {
+            Ok(jit) => engines.push(Engine { name, backend: jit.with_fallback(Arc::new(Interp)) }),
             Err(reason) => skipped(&format!("engines of native code: {reason}")),
         }
     }
-    let on_host = |name, of: &str| {
-        let native = engines.iter().find(|e| e.name == of)?;
-        Some(Engine { name, backend: Arc::new(Hosted::new(native.backend.clone())) })
-    };
-    let fast = [("tier0-hosted", "tier0"), ("batch-hosted", "batch"), ("unoptimised-hosted", "unoptimised")];
-    let hosted: Vec<Engine> = fast.into_iter().filter_map(|(name, of)| on_host(name, of)).collect();
-    engines.extend(hosted);
+    // The others run on units.
+    for engine in engines.iter_mut().filter(|engine| ON_A_HOST.contains(&engine.name)) {
+        engine.backend = Arc::new(Hosted::new(engine.backend.clone()));
+    }
     engines
 }
 

@@ -122,7 +122,7 @@ fn formats(case: &Case, engine: &Engine) -> Vec<Precision> {
 }
 
 /// Engines that exist only in some builds and may still be named by `; skip`.
-const BUILD_DEPENDENT: [&str; 6] = ["vec4", "batch", "batch8", "unoptimised", "batch-hosted", "unoptimised-hosted"];
+const BUILD_DEPENDENT: [&str; 4] = ["vec4", "batch", "batch8", "unoptimised"];
 
 /// The engine's kernel and the reference's.
 struct Pair {

@@ -1,10 +1,10 @@
 //! Any engine, running on memory in a host's layout: fields far apart, no offset equal to that in
 //! [`Unit`] and [`Uniforms`], flags that are neither 0 nor 1.
 
-use picajit::kernel::{Backend, Config, Kernel, Unsupported};
-use picajit::layout::{Bools, GeometryOffsets, Host, HostEmitter, Image, Layout, Offsets};
+use picajit::kernel::{Backend, Config, Kernel, KernelStats, NextKernel, Unsupported};
+use picajit::layout::{Bools, GeometryOffsets, HostEmitter, HostMemory, Image, Layout, Offsets};
 use picajit::program::{Entry, Program};
-use picajit::state::{Batch, BatchExit, Emitter, Exit, Uniforms, Unit};
+use picajit::state::{Batch, BatchExit, Exit};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -72,64 +72,56 @@ impl Backend for Hosted {
 }
 
 impl OnHost {
-    fn on_host<T>(
-        &self,
-        uniforms: &Uniforms,
-        unit: &mut Unit,
-        emitter: &mut dyn Emitter,
-        run: impl FnOnce(&dyn Kernel, &Host<'_>, &mut dyn HostEmitter) -> T,
-    ) -> T {
+    /// Runs `run` on an image of this memory.
+    fn on_image<T>(&self, memory: &HostMemory<'_>, run: impl FnOnce(&dyn Kernel, &HostMemory<'_>) -> T) -> T {
         let offsets = self.layout.offsets();
         let geometry = offsets.geometry.expect("there");
+        let (unit, uniforms) = memory.load();
         let before = unit.bank;
-        Image::run(self.layout, uniforms, unit, emitter, |host, slots| {
+        let mut image = Image::new(self.layout, &unit, &uniforms);
+        image.with_cells(|host, registers, constants| {
             // Any value but 0 is true.
             for at in offsets.cmp.into_iter().chain([geometry.primitive, geometry.winding]) {
-                let flag = &host.unit()[at as usize];
+                let flag = &registers[at as usize];
                 flag.set(flag.get() * 0x82);
             }
             // Only one bit of the bank has a meaning.
-            let bank = &host.unit()[geometry.bank as usize];
+            let bank = &registers[geometry.bank as usize];
             bank.set(before | 0xFE);
-            let exit = run(&*self.kernel, host, slots);
+            let exit = run(&*self.kernel, host);
             if bank.get() == before | 0xFE {
                 bank.set(before);
             }
             // Only the fields were written.
             let (after, _) = host.load();
             host.store(&after);
-            Image::new(self.layout, &after, uniforms).with(|clean| {
+            Image::new(self.layout, &after, &uniforms).with_cells(|_, clean_registers, clean_constants| {
                 let bytes = |memory: &[Cell<u8>]| memory.iter().map(Cell::get).collect::<Vec<u8>>();
-                assert!(bytes(host.unit()) == bytes(clean.unit()), "memory outside the registers was written");
-                assert!(bytes(host.uniforms()) == bytes(clean.uniforms()), "uniforms were written");
+                assert!(bytes(registers) == bytes(clean_registers), "memory outside the registers was written");
+                assert!(bytes(constants) == bytes(clean_constants), "uniforms were written");
             });
+            memory.store(&after);
             exit
         })
     }
 }
 
 impl Kernel for OnHost {
-    fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
-        self.on_host(uniforms, unit, emitter, |kernel, host, slots| kernel.run_on(host, slots))
+    fn run_on(&self, memory: &HostMemory<'_>, emitter: &mut dyn HostEmitter) -> Option<Exit> {
+        self.on_image(memory, |kernel, host| kernel.run_on(host, emitter))
     }
 
-    fn run_batch(
+    fn run_batch_on(
         &self,
-        uniforms: &Uniforms,
-        unit: &mut Unit,
+        memory: &HostMemory<'_>,
         batch: &mut Batch<'_>,
-        emitter: &mut dyn Emitter,
+        emitter: &mut dyn HostEmitter,
+        next: &dyn NextKernel,
     ) -> BatchExit {
-        // The host restores the fields that EMIT changes.
-        let (stays, before) = (batch.preserve_unit, unit.slots);
-        let exit = self.on_host(uniforms, unit, emitter, |kernel, host, slots| kernel.run_batch_on(host, batch, slots));
-        if stays {
-            unit.slots = before;
-        }
-        exit
+        self.on_image(memory, |kernel, host| kernel.run_batch_on(host, batch, emitter, next))
     }
 
-    fn stats(&self) -> picajit::kernel::KernelStats {
+    fn stats(&self) -> KernelStats {
         self.kernel.stats()
     }
 }

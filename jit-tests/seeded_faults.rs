@@ -196,7 +196,7 @@ fn every_case_has_a_file_that_passes() {
 fn dependent_vertices_are_kept() {
     struct Forgets;
     struct Kern(Arc<dyn Kernel>);
-    impl Kernel for Kern {
+    impl picajit::kernel::UnitKernel for Kern {
         fn run(
             &self,
             uniforms: &picajit::state::Uniforms,
@@ -224,7 +224,7 @@ fn dependent_vertices_are_kept() {
             "forgets"
         }
         fn compile(&self, p: &Arc<Program>, entry: Entry, config: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
-            Ok(Arc::new(Kern(Interp.compile(p, entry, config)?)))
+            Ok(Arc::new(picajit::kernel::OnUnits(Kern(Interp.compile(p, entry, config)?))))
         }
     }
     let engines = [Engine { name: "forgets", backend: &Forgets }];

@@ -3,7 +3,7 @@
 use crate::engines::{Engine, reference};
 use crate::filetest::run_source;
 use libtest_mimic::{Completion, Failed, Trial};
-use picajit::kernel::{Backend, Config, Kernel, Unsupported};
+use picajit::kernel::{Backend, Config, Kernel, OnUnits, UnitKernel, Unsupported};
 use picajit::program::{Entry, Program};
 use picajit::state::{Batch, BatchExit, Emitter, Exit, Uniforms, Unit};
 use std::sync::Arc;
@@ -32,11 +32,11 @@ impl Backend for Faulty {
         "faulty"
     }
     fn compile(&self, program: &Arc<Program>, entry: Entry, config: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
-        Ok(Arc::new(FaultyKernel(self.0, self.1.compile(program, entry, config)?)))
+        Ok(Arc::new(OnUnits(FaultyKernel(self.0, self.1.compile(program, entry, config)?))))
     }
 }
 
-impl Kernel for FaultyKernel {
+impl UnitKernel for FaultyKernel {
     fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
         let exit = self.1.run(uniforms, unit, emitter);
         match self.0 {

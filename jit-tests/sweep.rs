@@ -24,7 +24,7 @@ use picajit::internals::fuzz::{
 use picajit::interp::Interp;
 use picajit::isa::Opcode;
 use picajit::isa::numeric::Precision;
-use picajit::kernel::{Backend, Config, Kernel, Unsupported};
+use picajit::kernel::{Backend, Config, Kernel, OnUnits, UnitKernel, Unsupported};
 use picajit::program::{Entry, Program};
 use picajit::state::{Batch, BatchExit, Emitter, Exit, Registers, Uniforms, Unit, copy_registers};
 use picajit::tier0::{Cpu, Tier0};
@@ -78,16 +78,16 @@ fn native_sweep(part: u64) {
     let groups_only = part >= 4;
     let (groups, name) = if part.is_multiple_of(2) { (Interleave::Auto, "batch") } else { (Interleave::On, "batch8") };
     let settings = Settings { batch_threshold: 0, interleave: groups, count_bailouts: true, ..Settings::default() };
-    let jit = |variant| match Jit::with(variant, settings.clone(), Arc::new(Interp)) {
-        Ok(jit) => Some(jit),
+    let jit = |variant| match Jit::with(variant, settings.clone()) {
+        Ok(jit) => Some(jit.with_fallback(Arc::new(Interp))),
         Err(reason) => {
             prerequisites::skipped(&format!("engines of native code: {reason}"));
             None
         }
     };
     let (Some(batch), Some(unoptimised)) = (jit(Variant::Batch), jit(Variant::Unoptimised)) else { return };
-    let hosted = hosted::Hosted::new(Arc::new(batch.clone()));
-    let mut engines = vec![Engine { name, backend: &batch }, Engine { name: "unoptimised", backend: &unoptimised }];
+    let hosted = hosted::Hosted::new(batch.clone());
+    let mut engines = vec![Engine { name, backend: &*batch }, Engine { name: "unoptimised", backend: &*unoptimised }];
     if part == 3 {
         engines.push(Engine { name: "batch8-hosted", backend: &hosted });
     }
@@ -230,12 +230,12 @@ impl Backend for Fault {
     }
     fn compile(&self, program: &Arc<Program>, entry: Entry, config: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
         let has = |op| program.insts().any(|(_, inst)| picajit::isa::encode::opcode(&inst) == Some(op));
-        Ok(Arc::new(Faulty {
+        Ok(Arc::new(OnUnits(Faulty {
             fault: *self,
             honest: Interp.compile(program, entry, config)?,
             with_dp4: has(Opcode::Dp4),
             with_loop: has(Opcode::Loop),
-        }))
+        })))
     }
 }
 
@@ -257,7 +257,7 @@ impl Emitter for Meddler<'_> {
     }
 }
 
-impl Kernel for Faulty {
+impl UnitKernel for Faulty {
     fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
         let exit = self.honest.run(uniforms, unit, &mut Meddler { fault: self.fault, seen: 0, to: emitter });
         match self.fault {

@@ -20,14 +20,14 @@ use crate::engine::{self, Compiled, DirectCall, Engine, Options, Shader, Tier};
 use crate::executable::ExecutableMemory;
 use crate::isa::{MAX_CODE_WORDS, OPDESCS};
 use crate::kernel::Unsupported;
-use crate::layout::{Host, HostEmitter, HostError, Layout};
+use crate::layout::{HostEmitter, HostError, HostMemory, Layout};
 use crate::program::{Entry, Program, ProgramError};
 use crate::state::{EmitState, NoEmitter, Registers};
 use arguments::{copy_text, deref, input_slice, out_pointer, read_sized, write_sized};
 pub use batch::*;
 pub use geometry::*;
 pub use gpu::*;
-use memory::HostMemory;
+use memory::HostPages;
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -184,7 +184,7 @@ pub unsafe extern "C" fn pj_engine_new(
             false => {
                 // SAFETY: as above.
                 let memory = unsafe { read_sized(options.memory, PjMemory::ZERO, MEMORY_BYTES) }?;
-                Some(Arc::new(HostMemory::new(&memory)?))
+                Some(Arc::new(HostPages::new(&memory)?))
             }
         };
         let options = Options { memory, ..options.engine_options(layout)? };
@@ -432,7 +432,7 @@ unsafe fn borrow_shader(shader: *const PjShader) -> Result<ManuallyDrop<Shader>,
 /// # Safety
 /// Both are null, or blocks of the shader's layout that live for `'a` and that no other code uses
 /// meanwhile, except the host's own callbacks.
-unsafe fn host<'a>(shader: &'a Shader, unit: *mut c_void, uniforms: *const c_void) -> Result<Host<'a>, Fault> {
+unsafe fn host<'a>(shader: &'a Shader, unit: *mut c_void, uniforms: *const c_void) -> Result<HostMemory<'a>, Fault> {
     let layout = shader.layout().expect("engines of this interface have a layout");
     if unit.is_null() || uniforms.is_null() {
         return Err(Fault::Null);

@@ -28,16 +28,12 @@ use crate::executable::ExecutableMemory;
 use crate::isa::Stage;
 use crate::isa::numeric::Precision;
 use crate::kernel::cancel::CancelFlag;
-#[cfg(feature = "jit")]
-use crate::kernel::{Backend, Kernel};
 use crate::kernel::{Config, Unsupported, default_fuel};
 use crate::layout::Layout;
 use crate::profiler::{Profiler, ProfilerError};
 use crate::program::{Entry, Program};
-#[cfg(feature = "jit")]
-use crate::tier0::Tier0;
 pub(crate) use compiled::Compiled;
-use compiler::{Compiler, NativeBackend};
+use compiler::{Compiler, NativeCompiler};
 use crosscheck::Crosscheck;
 pub use direct_call::{DirectCall, DirectCallFn};
 #[cfg(feature = "capi")]
@@ -365,21 +361,6 @@ impl Engine {
     }
 }
 
-/// Tier 0 for runs that deoptimise while there is no exact code.
-#[cfg(feature = "jit")]
-struct LastResort(CancelFlag);
-
-#[cfg(feature = "jit")]
-impl Backend for LastResort {
-    fn name(&self) -> &'static str {
-        Tier0::default().name()
-    }
-
-    fn compile(&self, program: &Arc<Program>, entry: Entry, config: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
-        Ok(Arc::new(Tier0::default().kernel_of_entry(program, entry, config).cancelled_by(&self.0)))
-    }
-}
-
 impl Default for Engine {
     fn default() -> Engine {
         Engine::new(Options::default())
@@ -387,18 +368,18 @@ impl Default for Engine {
 }
 
 #[cfg(feature = "jit")]
-fn native(options: &Options, queue: &Queue, cancel: &CancelFlag) -> Result<Arc<dyn NativeBackend>, Unsupported> {
+fn native(options: &Options, queue: &Queue, cancel: &CancelFlag) -> Result<Arc<dyn NativeCompiler>, Unsupported> {
     use crate::jit::{HostServices, Jit, Settings, Variant};
     let settings = Settings { profiler: options.profiler.clone(), ..Settings::default() };
     let services = HostServices { queue: Some(queue.clone()), memory: options.memory.clone(), cancel: cancel.clone() };
-    let jit = Jit::hosted(Variant::Batch, settings, services, Arc::new(LastResort(cancel.clone())))?;
+    let jit = Jit::hosted(Variant::Batch, settings, services)?;
     let events = options.events.clone();
     jit.on_profiler_error(move |reason| events(&Event::ProfilerFailed { reason: reason.clone() }));
     Ok(Arc::new(jit))
 }
 
 #[cfg(not(feature = "jit"))]
-fn native(_: &Options, _: &Queue, _: &CancelFlag) -> Result<Arc<dyn NativeBackend>, Unsupported> {
+fn native(_: &Options, _: &Queue, _: &CancelFlag) -> Result<Arc<dyn NativeCompiler>, Unsupported> {
     Err(Unsupported::HostIsa { missing: "the `jit` feature of this build" })
 }
 
@@ -413,7 +394,7 @@ impl Options {
 #[cfg(test)]
 impl Engine {
     /// Replaces native code by kernels of another backend.
-    fn set_backend(&mut self, backend: Arc<dyn NativeBackend>) {
+    fn set_backend(&mut self, backend: Arc<dyn NativeCompiler>) {
         let queue = self.background.queue().clone();
         self.compiler = Arc::new(Compiler::new(Some(Ok(backend)), &self.options, queue, &self.cancel));
     }

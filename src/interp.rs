@@ -14,8 +14,8 @@ use crate::isa::{
     WriteMask,
 };
 use crate::kernel::cancel::CancelFlag;
-use crate::kernel::{Backend, Config, Kernel, Unsupported, run_sequentially, with_host_copies};
-use crate::layout::{Host, HostEmitter, Layout};
+use crate::kernel::{Backend, Config, Kernel, NextKernel, Unsupported, run_in_order};
+use crate::layout::{HostEmitter, HostMemory, Layout, ToHost};
 use crate::program::{Entry, Program};
 use crate::state::{Batch, BatchExit, EmitState, Emitter, Exit, Uniforms, Unit, Vec4};
 use std::ops::ControlFlow;
@@ -97,7 +97,24 @@ struct Counter {
     saved: i32,
 }
 
+// A run on other memory works on copies: the oracle's own memory is a unit.
 impl Kernel for InterpKernel {
+    fn run_on(&self, memory: &HostMemory<'_>, emitter: &mut dyn HostEmitter) -> Option<Exit> {
+        Some(memory.with_copies(false, |uniforms, unit| self.run(uniforms, unit, &mut ToHost(emitter))))
+    }
+
+    fn run_batch_on(
+        &self,
+        memory: &HostMemory<'_>,
+        batch: &mut Batch<'_>,
+        emitter: &mut dyn HostEmitter,
+        _: &dyn NextKernel,
+    ) -> BatchExit {
+        memory.with_copies(batch.preserve_unit, |uniforms, unit| {
+            self.run_batch(uniforms, unit, batch, &mut ToHost(emitter))
+        })
+    }
+
     fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
         self.run_hooked(uniforms, unit, emitter, |_| ControlFlow::Continue(())).expect(UNSTOPPED)
     }
@@ -109,7 +126,7 @@ impl Kernel for InterpKernel {
         batch: &mut Batch<'_>,
         emitter: &mut dyn Emitter,
     ) -> BatchExit {
-        run_sequentially(unit, batch, || self.cancel.is_set(), |unit| self.run(uniforms, unit, emitter))
+        run_in_order(unit, batch, || self.cancel.is_set(), |unit| self.run(uniforms, unit, emitter))
     }
 
     fn layout(&self) -> Option<&Layout> {
@@ -151,11 +168,11 @@ impl InterpKernel {
     /// The host's registers are written at the end of the run.
     pub fn run_traced_on(
         &self,
-        host: &Host<'_>,
+        memory: &HostMemory<'_>,
         emitter: &mut dyn HostEmitter,
         hook: &mut dyn FnMut(Step<'_>) -> ControlFlow<()>,
     ) -> Option<Exit> {
-        with_host_copies(host, emitter, |uniforms, unit, emitter| self.run_hooked(uniforms, unit, emitter, hook))
+        memory.with_copies(false, |uniforms, unit| self.run_hooked(uniforms, unit, &mut ToHost(emitter), hook))
     }
 
     /// [`Kernel::run`], calling `hook` as [`InterpKernel::run_traced`] does, until the hook breaks.

@@ -9,19 +9,23 @@
 
 pub(crate) mod cancel;
 pub(crate) mod direct;
-pub(crate) mod run_memory;
+mod fallback;
+mod units;
 
 use crate::isa::flow::MAX_FUEL;
 use crate::isa::numeric::Precision;
 use crate::isa::{Pc, Stage};
-use crate::layout::{Host, HostEmitter, Layout};
+use crate::layout::{HostEmitter, HostMemory, Layout};
 use crate::program::{Entry, Program};
 pub use crate::state::copy_registers;
-use crate::state::{Batch, BatchExit, EmitState, Emitter, Exit, Registers, Uniforms, Unit};
+use crate::state::{Batch, BatchExit, Emitter, Exit, Uniforms, Unit};
 use direct::DirectFunctions;
+pub use fallback::WithFallback;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+pub(crate) use units::run_in_order;
+pub use units::{OnUnits, UnitKernel};
 
 /// The default of [the fuel](field@Config::fuel). No real program comes near it.
 ///
@@ -73,21 +77,55 @@ pub trait Backend: Send + Sync {
     /// A short name: `interp`, `vec4`, `batch`, `unoptimised`.
     fn name(&self) -> &'static str;
 
-    /// Compiles what `entry` reaches. An error means that another backend must serve the program,
-    /// not that the program is invalid.
+    /// Compiles what `entry` reaches, to a kernel that serves every run. An error means that another
+    /// backend must serve the program, not that the program is invalid.
     fn compile(&self, program: &Arc<Program>, entry: Entry, config: &Config) -> Result<Arc<dyn Kernel>, Unsupported>;
 }
 
 /// One entry of one program, ready to run. Immutable: many threads may run it at once, each on its
 /// own unit.
 pub trait Kernel: Send + Sync {
-    /// Runs one vertex (or one geometry invocation) on `unit`. In a vertex program `EMIT` and
-    /// `SETEMIT` do nothing, and `emitter` is not called.
-    fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit;
+    /// Runs one vertex (or one geometry invocation). In a vertex program `EMIT` and `SETEMIT` do
+    /// nothing, and `emitter` is not called. `None`: the kernel does not serve this run. It has
+    /// written and emitted nothing, and another kernel must run.
+    fn run_on(&self, memory: &HostMemory<'_>, emitter: &mut dyn HostEmitter) -> Option<Exit>;
 
-    /// Runs all vertices of `batch`. The result is as if they ran in order on `unit`: load a vertex
-    /// into `unit.v`, run, copy its outputs away. With [`Batch::preserve_unit`] they run on a copy
-    /// of `unit`. The batch ends at the first vertex that runs out of fuel, or is cancelled.
+    /// Runs all vertices of `batch`. The result is as if they ran in order: load a vertex into the
+    /// unit's `v`, run, copy its outputs away. With [`Batch::preserve_unit`] they run on a copy of
+    /// the unit. The batch ends at the first vertex that runs out of fuel, or is cancelled. `next`
+    /// gives the kernel for vertices that this one does not serve.
+    fn run_batch_on(
+        &self,
+        memory: &HostMemory<'_>,
+        batch: &mut Batch<'_>,
+        emitter: &mut dyn HostEmitter,
+        next: &dyn NextKernel,
+    ) -> BatchExit {
+        let (taken, wanted) = (batch.inputs_taken(), batch.outputs_wanted());
+        let preserve = batch.preserve_unit;
+        let mut in_order = || {
+            let mut result = BatchExit::NONE;
+            for n in 0..batch.len() {
+                memory.take_inputs(taken, &batch.inputs[n]);
+                let exit = self.run_on(memory, emitter).or_else(|| next.kernel().run_on(memory, emitter));
+                memory.copy_outputs(wanted, &mut batch.outputs[n]);
+                if !result.count(exit.expect("the next kernel serves every run")) {
+                    break;
+                }
+            }
+            result
+        };
+        if preserve { memory.preserving_unit(in_order) } else { in_order() }
+    }
+
+    /// [`Kernel::run_on`] a unit, whose slots receive what it emits. Panics if the kernel does not
+    /// serve the run. Those of [`Backend::compile`] serve every run.
+    fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
+        HostMemory::with_unit(uniforms, unit, emitter, false, |memory, emitter| self.run_on(memory, emitter))
+            .expect("the kernel serves every run")
+    }
+
+    /// [`Kernel::run_batch_on`] a unit. Panics like [`Kernel::run`].
     fn run_batch(
         &self,
         uniforms: &Uniforms,
@@ -95,18 +133,8 @@ pub trait Kernel: Send + Sync {
         batch: &mut Batch<'_>,
         emitter: &mut dyn Emitter,
     ) -> BatchExit {
-        run_sequentially(unit, batch, || false, |unit| self.run(uniforms, unit, emitter))
-    }
-
-    /// [`Kernel::run`] on a host's memory, with the same results. Any nonzero byte is a true flag.
-    fn run_on(&self, host: &Host<'_>, emitter: &mut dyn HostEmitter) -> Exit {
-        with_host_copies(host, emitter, |uniforms, unit, emitter| self.run(uniforms, unit, emitter))
-    }
-
-    /// [`Kernel::run_batch`] on a host's memory.
-    fn run_batch_on(&self, host: &Host<'_>, batch: &mut Batch<'_>, emitter: &mut dyn HostEmitter) -> BatchExit {
-        batch_with_host_copies(host, batch, emitter, |uniforms, unit, batch, emitter| {
-            self.run_batch(uniforms, unit, batch, emitter)
+        HostMemory::with_unit(uniforms, unit, emitter, batch.preserve_unit, |memory, emitter| {
+            self.run_batch_on(memory, batch, emitter, &NoNextKernel)
         })
     }
 
@@ -144,46 +172,19 @@ pub trait Kernel: Send + Sync {
     }
 }
 
-/// Copy-in, copy-out: runs `work` on copies of a host's registers and uniforms, then stores the
-/// registers.
-// Not inlined: the copies take kilobytes of stack, which a caller's fast path must not reserve.
-#[inline(never)]
-pub(crate) fn with_host_copies<T>(
-    host: &Host<'_>,
-    emitter: &mut dyn HostEmitter,
-    work: impl FnOnce(&Uniforms, &mut Unit, &mut dyn Emitter) -> T,
-) -> T {
-    let (mut unit, uniforms) = host.load();
-    let exit = work(&uniforms, &mut unit, &mut HostEmitterAdapter(emitter));
-    host.store(&unit);
-    exit
+/// Gives the kernel that serves what another one does not.
+pub trait NextKernel: Send + Sync {
+    /// The kernel, which serves every run. It may be made now.
+    fn kernel(&self) -> &dyn Kernel;
 }
 
-/// [`with_host_copies`] for a batch. [`Batch::preserve_unit`] leaves the host's registers
-/// untouched, to the byte.
-#[inline(never)]
-pub(crate) fn batch_with_host_copies(
-    host: &Host<'_>,
-    batch: &mut Batch<'_>,
-    emitter: &mut dyn HostEmitter,
-    work: impl FnOnce(&Uniforms, &mut Unit, &mut Batch<'_>, &mut dyn Emitter) -> BatchExit,
-) -> BatchExit {
-    let (mut unit, uniforms) = host.load();
-    let exit = work(&uniforms, &mut unit, batch, &mut HostEmitterAdapter(emitter));
-    if !batch.preserve_unit {
-        host.store(&unit);
-    }
-    exit
-}
+/// For kernels that serve every run.
+pub(crate) struct NoNextKernel;
 
-/// Passes each `EMIT` to a host that assembles triangles itself.
-struct HostEmitterAdapter<'a>(&'a mut dyn HostEmitter);
-
-impl Emitter for HostEmitterAdapter<'_> {
-    fn vertex(&mut self, outputs: &Registers, how: EmitState) {
-        self.0.emit(outputs, how);
+impl NextKernel for NoNextKernel {
+    fn kernel(&self) -> &dyn Kernel {
+        panic!("the kernel serves every run");
     }
-    fn triangle(&mut self, _: [&Registers; 3], _: bool) {}
 }
 
 /// Counters of a kernel's runs. They saturate or wrap at values where the exact count no longer
@@ -207,57 +208,6 @@ pub struct KernelStats {
     pub kept_outputs: u32,
     /// Why batches run sequentially, if they do and the reason is known.
     pub sequential_reason: Option<String>,
-}
-
-/// Runs the vertices of a batch in order, as [`Kernel::run_batch`] specifies, until `cancelled`.
-#[inline]
-pub(crate) fn run_sequentially(
-    unit: &mut Unit,
-    batch: &mut Batch<'_>,
-    cancelled: impl Fn() -> bool,
-    run: impl FnMut(&mut Unit) -> Exit,
-) -> BatchExit {
-    match batch.preserve_unit {
-        true => with_unit_copy(unit, |unit| run_sequentially_on(unit, batch, cancelled, run)),
-        false => run_sequentially_on(unit, batch, cancelled, run),
-    }
-}
-
-/// Runs `work` on a copy of `unit`.
-// Not inlined, for the same reason as `with_host_copies`.
-#[inline(never)]
-pub(crate) fn with_unit_copy<T>(unit: &Unit, work: impl FnOnce(&mut Unit) -> T) -> T {
-    work(&mut unit.clone())
-}
-
-#[inline]
-fn run_sequentially_on(
-    unit: &mut Unit,
-    batch: &mut Batch<'_>,
-    cancelled: impl Fn() -> bool,
-    mut run: impl FnMut(&mut Unit) -> Exit,
-) -> BatchExit {
-    let (count, taken, wanted) = (batch.len(), batch.inputs_taken(), batch.outputs_wanted());
-    let (input_stride, output_stride) = (batch.inputs.stride(), batch.outputs.stride());
-    // Splitting instead of indexing: the multiplications would be measurable in a batch of one.
-    let (mut inputs, mut outputs) = (batch.inputs.registers(), batch.outputs.registers());
-    let mut result = BatchExit::NONE;
-    for _ in 0..count {
-        if cancelled() {
-            result.cancel();
-            break;
-        }
-        let (input, output);
-        (input, inputs) = inputs.split_at(input_stride);
-        (output, outputs) = outputs.split_at_mut(output_stride);
-        copy_registers(taken, input, &mut unit.v);
-        let exit = run(unit);
-        copy_registers(wanted, unit.outputs(), output);
-        if !result.count(exit) {
-            break;
-        }
-    }
-    result
 }
 
 /// Why a backend can't compile a program. The interpreter compiles every program.

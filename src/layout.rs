@@ -1,14 +1,18 @@
-//! A host's own memory as a unit and its uniforms: offsets, the memory itself, and copies of it.
+//! The memory of a run: a layout of registers and uniforms, the memory itself, and the receiver of
+//! emitted vertices.
 
-mod host;
+mod emitter;
 mod image;
+mod memory;
 mod offsets;
-mod registers;
 
-pub use host::{Host, HostEmitter, HostError};
+pub use emitter::HostEmitter;
+pub(crate) use emitter::ToHost;
+#[doc(hidden)]
 pub use image::Image;
+pub(crate) use memory::File;
+pub use memory::{HostError, HostMemory};
 pub use offsets::{Bools, GeometryOffsets, Layout, LayoutError, Offsets};
-pub(crate) use registers::File;
 
 #[cfg(test)]
 mod tests;

@@ -72,7 +72,7 @@ fn cost<T>(work: impl FnOnce() -> T, code: impl FnOnce(&T) -> usize) -> (T, Cost
 
 /// The JIT that engines use, without background threads.
 pub fn jit() -> Arc<Jit> {
-    Jit::with(Variant::Batch, Settings::default(), Arc::new(Tier0::default())).expect("native code")
+    Jit::with(Variant::Batch, Settings::default()).expect("native code")
 }
 
 /// The costs of these kinds. A kind that depends on code which was too much work is left out.

@@ -7,6 +7,7 @@
 use super::Fault;
 use super::types::{PJ_OK, largest};
 use std::ffi::c_char;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::slice;
 
@@ -113,4 +114,9 @@ pub(super) unsafe fn write_sized<T>(to: *mut T, value: &T, known: &[usize]) -> R
         to.cast::<u8>().add(head).copy_from_nonoverlapping(from, bytes);
     }
     Ok(PJ_OK)
+}
+
+/// Whether two ranges of addresses have a byte in common.
+pub(super) fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
+    a.start < b.end && b.start < a.end
 }

@@ -3,7 +3,7 @@
 //! Invariant: arrays that overlap each other, the registers or, for outputs, the uniforms are an
 //! error. This file must not know how vertices run.
 
-use super::arguments::{check_pointer, read_sized};
+use super::arguments::{check_pointer, overlap, read_sized};
 use super::types::{BATCH_BYTES, PJ_END, PjBatch};
 use super::{Fault, PjShader, are_blocks, borrow_shader, catch_panics, host};
 use crate::engine::Compiled;
@@ -137,11 +137,7 @@ unsafe fn run_any(shader: *const PjShader, unit: *mut c_void, uniforms: *const c
         let host = unsafe { host(&shader, unit, uniforms) }?;
         // SAFETY: the header requires a structure of its declared size; any bytes are valid.
         let batch = unsafe { read_sized(batch, PjBatch::ZERO, BATCH_BYTES) }?;
-        let blocks = [host.unit(), host.uniforms()].map(|memory| {
-            let at = memory.as_ptr().addr();
-            at..at + memory.len()
-        });
-        let arrays = Arrays::new(&batch, blocks)?;
+        let arrays = Arrays::new(&batch, host.extents())?;
         if !batch.ran.is_null() {
             check_pointer(batch.ran, 1)?;
         }
@@ -196,7 +192,6 @@ impl Arrays {
             check_pointer(outputs, written)?;
             let bytes = |at: usize, registers: usize| at..at.saturating_add(registers * size_of::<Vec4>());
             let (from, to) = (bytes(inputs.addr(), read), bytes(outputs.addr(), written));
-            let overlap = |a: &Range<usize>, b: &Range<usize>| a.start < b.end && b.start < a.end;
             if overlap(&from, &to) || overlap(&to, &unit) || overlap(&to, &uniforms) || overlap(&from, &unit) {
                 return Err(Fault::Overlap);
             }

@@ -3,7 +3,7 @@
 //! Invariant: a vertex is stored in the order of its EMIT, and the host's function is called only
 //! when the buffer is full. This file must not know which engine runs the shader.
 
-use super::arguments::{check_pointer, declared_size};
+use super::arguments::{check_pointer, declared_size, overlap};
 use super::{Fault, PjShader, borrow_shader, catch_panics, host};
 use crate::layout::HostEmitter;
 use crate::state::{EmitState, EmittedVertex, Registers, copy_registers};
@@ -101,10 +101,6 @@ impl HostEmitter for HostBuffer<'_> {
     }
 }
 
-fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
-    a.start < b.end && b.start < a.end
-}
-
 fn addresses<T>(start: *const T, len: usize) -> Range<usize> {
     start.addr()..start.addr().saturating_add(len * size_of::<T>())
 }
@@ -142,8 +138,7 @@ pub unsafe extern "C" fn pj_run_geometry(
             return Err(Fault::InvalidArgument);
         }
         let memory = addresses(vertices, capacity);
-        let registers = addresses(host.unit().as_ptr(), host.unit().len());
-        let constants = addresses(host.uniforms().as_ptr(), host.uniforms().len());
+        let [registers, constants] = host.extents();
         let structure = addresses(buffer.cast::<u8>(), bytes.min(size_of::<PjEmitBuffer>()));
         if [registers, constants, structure].iter().any(|other| overlap(&memory, other)) {
             return Err(Fault::Overlap);

@@ -8,22 +8,22 @@ use std::io;
 use std::ptr::NonNull;
 
 /// Executable memory from the functions of `pj_memory`.
-pub(super) struct HostMemory {
+pub(super) struct HostPages {
     install: PjInstallFn,
     release: PjReleaseFn,
     user: User,
 }
 
-impl HostMemory {
+impl HostPages {
     /// Fails if a function is missing.
-    pub(super) fn new(memory: &PjMemory) -> Result<HostMemory, Fault> {
+    pub(super) fn new(memory: &PjMemory) -> Result<HostPages, Fault> {
         let (install, release) = memory.install.zip(memory.release).ok_or(Fault::Null)?;
-        Ok(HostMemory { install, release, user: User::new(memory.user) })
+        Ok(HostPages { install, release, user: User::new(memory.user) })
     }
 }
 
 // SAFETY: the header requires of the two functions what the trait requires.
-unsafe impl ExecutableMemory for HostMemory {
+unsafe impl ExecutableMemory for HostPages {
     fn install(&self, code: &[u8]) -> io::Result<NonNull<u8>> {
         // SAFETY: the host's function gets the host's pointer, on any thread, as the header says.
         let at = unsafe { (self.install)(self.user.get(), code.as_ptr().cast(), code.len()) };

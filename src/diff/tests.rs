@@ -3,7 +3,7 @@
 use super::*;
 use crate::interp::{Interp, InterpKernel};
 use crate::isa::Stage;
-use crate::kernel::Config;
+use crate::kernel::{Config, OnUnits, UnitKernel};
 use crate::program::Entry;
 use crate::state::{BatchExit, Emitter};
 use crate::testing::miri_or;
@@ -100,7 +100,7 @@ fn each_difference_counts_once() {
 /// A kernel whose `run` is correct and whose `run_batch` corrupts the outputs of one vertex.
 struct BadBatch<K>(K, Mutex<usize>);
 
-impl<K: Kernel> Kernel for BadBatch<K> {
+impl<K: Kernel> UnitKernel for BadBatch<K> {
     fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
         self.0.run(uniforms, unit, emitter)
     }
@@ -118,7 +118,7 @@ impl<K: Kernel> Kernel for BadBatch<K> {
 #[test]
 fn batches_are_compared_vertex_by_vertex() {
     let good = kernel("mov o0, v0", Stage::Vertex);
-    let bad = BadBatch(kernel("mov o0, v0", Stage::Vertex), Mutex::new(0));
+    let bad = OnUnits(BadBatch(kernel("mov o0, v0", Stage::Vertex), Mutex::new(0)));
     let report = diff(&good, &bad, 64);
     assert_eq!(report.differences, 1);
     let first = report.first.unwrap();

@@ -5,14 +5,14 @@
 //! depend on the cache.
 
 use super::compiler::Compiler;
-use super::crosscheck::{Crosscheck, Pair};
+use super::crosscheck::{Crosscheck, Pair, Tested};
 use super::lock;
 use super::{BackendChoice, Tier};
 use crate::background::{Heat, Lazy, Priority};
 use crate::cache::Exploration;
 use crate::interp::{Interp, InterpKernel};
 use crate::kernel::direct::DirectCode;
-use crate::kernel::{Backend, Config, Kernel, Unsupported};
+use crate::kernel::{Backend, Config, Kernel, NextKernel, Unsupported};
 use crate::program::{Entry, Program};
 use crate::tier0::{Tier0, Tier0Kernel};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -198,12 +198,14 @@ impl Compiled {
 
     /// The kernels that a crosscheck compares: the one that serves the next run, and the oracle.
     pub(super) fn pair(&self) -> Pair<'_> {
-        Pair { tested: self.serving(), name: self.backend(), oracle: self.oracle() }
+        let layout = self.native().and(self.config.layout);
+        let tested = Tested { first: self.serving(), next: self, layout };
+        Pair { tested, name: self.backend(), oracle: self.oracle() }
     }
 
     /// The kernel that serves the next run, which has this many vertices.
     #[inline]
-    pub(super) fn kernel(&self, vertices: usize) -> &dyn Kernel {
+    pub(super) fn first_kernel(&self, vertices: usize) -> &dyn Kernel {
         match self.native.get() {
             Some(Native::Code(native)) => &**native,
             Some(_) => self.without_native(),
@@ -211,7 +213,7 @@ impl Compiled {
         }
     }
 
-    /// [`Compiled::kernel`] of a shader that is not compiled. Compiles one that is hot enough, if
+    /// [`Compiled::first_kernel`] of a shader that is not compiled. Compiles one that is hot enough, if
     /// no thread does: there is none, or they have ended with their engine.
     #[cold]
     #[inline(never)]
@@ -236,7 +238,7 @@ impl Compiled {
         }
     }
 
-    /// The kernel that serves while there is no native code.
+    /// The kernel that serves while there is no native code, and the runs that it leaves.
     #[inline]
     fn without_native(&self) -> &dyn Kernel {
         match self.compiler.choice() {
@@ -302,6 +304,12 @@ impl Compiled {
         let graph = lock(&self.explored).as_ref().map_or(0, |explored| explored.as_ref().map_or(0, |e| e.bytes()));
         // Native code shares the program and counts it.
         native.max(self.program.bytes()) + tier0 + oracle + graph
+    }
+}
+
+impl NextKernel for Compiled {
+    fn kernel(&self) -> &dyn Kernel {
+        self.without_native()
     }
 }
 

@@ -6,42 +6,50 @@ use super::{BackendChoice, Event, EventHandler, Options, lock};
 use crate::background::Queue;
 use crate::cache::Exploration;
 use crate::kernel::cancel::CancelFlag;
-use crate::kernel::{Backend, Config, Kernel, Unsupported};
+use crate::kernel::{Config, Kernel, Unsupported};
 use crate::program::{Entry, Program};
 use std::mem::{self, Discriminant};
 use std::sync::{Arc, Mutex};
 
-/// A backend that an engine compiles native code with.
-pub(super) trait NativeBackend: Backend {
-    /// [`Backend::compile`] for an entry that has been explored. A backend may ignore the graph.
-    fn compile_explored(
+/// What an engine compiles native code with. Its kernels need not serve every run.
+pub(super) trait NativeCompiler: Send + Sync {
+    /// See [`Backend::name`](crate::kernel::Backend::name).
+    fn name(&self) -> &'static str;
+
+    /// Compiles an entry, from its exploration if there is one.
+    fn compile(
         &self,
-        _: Exploration,
+        explored: Option<Exploration>,
         program: &Arc<Program>,
         entry: Entry,
         config: &Config,
-    ) -> Result<Arc<dyn Kernel>, Unsupported> {
-        self.compile(program, entry, config)
-    }
+    ) -> Result<Arc<dyn Kernel>, Unsupported>;
 }
 
 #[cfg(feature = "jit")]
-impl NativeBackend for Arc<crate::jit::Jit> {
-    fn compile_explored(
+impl NativeCompiler for Arc<crate::jit::Jit> {
+    fn name(&self) -> &'static str {
+        crate::jit::Jit::name(self)
+    }
+
+    fn compile(
         &self,
-        explored: Exploration,
+        explored: Option<Exploration>,
         program: &Arc<Program>,
         entry: Entry,
         config: &Config,
     ) -> Result<Arc<dyn Kernel>, Unsupported> {
-        Ok(Arc::new(crate::jit::Jit::compile_explored(self, explored, program, entry, config)?))
+        Ok(Arc::new(match explored {
+            Some(explored) => self.compile_explored(explored, program, entry, config)?,
+            None => self.compile_native(program, entry, config)?,
+        }))
     }
 }
 
 /// The compiler that the shaders of an engine share.
 pub(super) struct Compiler {
     /// `None`: the host wants no native code. An error applies to every program.
-    backend: Option<Result<Arc<dyn NativeBackend>, Unsupported>>,
+    backend: Option<Result<Arc<dyn NativeCompiler>, Unsupported>>,
     choice: BackendChoice,
     compile_after: u32,
     queue: Queue,
@@ -56,7 +64,7 @@ pub(super) struct Compiler {
 
 impl Compiler {
     pub(super) fn new(
-        backend: Option<Result<Arc<dyn NativeBackend>, Unsupported>>,
+        backend: Option<Result<Arc<dyn NativeCompiler>, Unsupported>>,
         options: &Options,
         queue: Queue,
         cancel: &CancelFlag,
@@ -125,10 +133,10 @@ impl Compiler {
         if let Some(reason) = self.no_native() {
             return Some(Err(reason));
         }
-        let result = backend.as_ref().map_err(Unsupported::clone).and_then(|backend| match explored {
-            Some(explored) => backend.compile_explored(explored, program, entry, config),
-            None => backend.compile(program, entry, config),
-        });
+        let result = match backend {
+            Ok(backend) => backend.compile(explored, program, entry, config),
+            Err(reason) => Err(reason.clone()),
+        };
         if let Err(reason @ Unsupported::NoExecMemory { .. }) = &result {
             *lock(&self.refusal) = Some(reason.clone());
         }

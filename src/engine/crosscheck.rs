@@ -6,10 +6,11 @@
 use super::{Event, EventHandler, lock};
 use crate::diff::{self, NamedKernel, Work};
 use crate::fp_mode::DefaultMode;
-use crate::kernel::Kernel;
 use crate::kernel::cancel::CancelFlag;
+use crate::kernel::{Kernel, NextKernel};
+use crate::layout::{HostEmitter, HostMemory, Image, Layout};
 use crate::program::Entry;
-use crate::state::{Batch, Uniforms, Unit, copy_registers};
+use crate::state::{Batch, BatchExit, Exit, Uniforms, Unit, copy_registers};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -25,10 +26,45 @@ pub(super) struct Crosscheck {
 
 /// The kernels to compare.
 pub(super) struct Pair<'a> {
-    pub(super) tested: &'a dyn Kernel,
+    pub(super) tested: Tested<'a>,
     /// The name of its backend.
     pub(super) name: &'static str,
     pub(super) oracle: &'a dyn Kernel,
+}
+
+/// The kernels that serve a shader's runs, on memory of the layout that native code is compiled for.
+/// Runs are compared on units.
+pub(super) struct Tested<'a> {
+    pub(super) first: &'a dyn Kernel,
+    pub(super) next: &'a dyn NextKernel,
+    pub(super) layout: Option<Layout>,
+}
+
+impl Tested<'_> {
+    fn in_layout<T>(&self, memory: &HostMemory<'_>, work: impl FnOnce(&HostMemory<'_>) -> T) -> T {
+        match self.layout {
+            Some(layout) => Image::of(memory, layout, work),
+            None => work(memory),
+        }
+    }
+}
+
+impl Kernel for Tested<'_> {
+    fn run_on(&self, memory: &HostMemory<'_>, emitter: &mut dyn HostEmitter) -> Option<Exit> {
+        self.in_layout(memory, |memory| {
+            self.first.run_on(memory, emitter).or_else(|| self.next.kernel().run_on(memory, emitter))
+        })
+    }
+
+    fn run_batch_on(
+        &self,
+        memory: &HostMemory<'_>,
+        batch: &mut Batch<'_>,
+        emitter: &mut dyn HostEmitter,
+        _: &dyn NextKernel,
+    ) -> BatchExit {
+        self.in_layout(memory, |memory| self.first.run_batch_on(memory, batch, emitter, self.next))
+    }
 }
 
 /// The number of vertices to compare from each selected run of a batch: enough for two interleaved
@@ -86,7 +122,7 @@ impl Crosscheck {
 
     fn compare(&self, pair: &Pair<'_>, work: &Work<'_>) {
         let want = NamedKernel { name: "interp", kernel: pair.oracle };
-        let got = NamedKernel { name: pair.name, kernel: pair.tested };
+        let got = NamedKernel { name: pair.name, kernel: &pair.tested };
         let Some(difference) = diff::compare(want, got, work, &mut |_| ()).first else { return };
         let mut known = lock(&self.difference);
         let first = known.is_none();

@@ -8,7 +8,7 @@
 use super::compiled::Compiled;
 use super::shader::Shader;
 use crate::kernel::direct::{DirectRun, MachineCode};
-use crate::layout::{Host, HostError, Layout};
+use crate::layout::{HostError, HostMemory, Layout};
 use crate::state::{NoEmitter, Uniforms, Unit};
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -98,8 +98,8 @@ unsafe fn run_by_kernel(compiled: &Compiled, unit: *mut c_void, uniforms: *const
         match shader.layout() {
             Some(layout) => {
                 // SAFETY: the caller promises blocks of this layout.
-                let host = unsafe { host(layout, unit, uniforms) }.ok()?;
-                Some(shader.run_on(&host, &mut NoEmitter))
+                let memory = unsafe { host(layout, unit, uniforms) }.ok()?;
+                Some(shader.run_on(&memory, &mut NoEmitter))
             }
             None => {
                 // SAFETY: without a layout the blocks are these types, which nothing else uses.
@@ -132,7 +132,7 @@ pub(crate) unsafe fn host<'a>(
     layout: &'a Layout,
     unit: *mut c_void,
     uniforms: *const c_void,
-) -> Result<Host<'a>, HostError> {
+) -> Result<HostMemory<'a>, HostError> {
     // Checked before slices exist: a misaligned pointer need not have a whole block after it.
     for (block, at) in [("unit", unit.addr()), ("uniforms", uniforms.addr())] {
         if !at.is_multiple_of(align_of::<Unit>()) {
@@ -146,5 +146,5 @@ pub(crate) unsafe fn host<'a>(
         let bytes = |at: *const c_void, len: u32| slice::from_raw_parts(at.cast::<Cell<u8>>(), len as usize);
         (bytes(unit, layout.offsets().unit_bytes), bytes(uniforms, layout.offsets().uniforms_bytes))
     };
-    Host::new(layout, unit, uniforms)
+    HostMemory::new(layout, unit, uniforms)
 }

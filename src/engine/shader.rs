@@ -7,10 +7,9 @@ use super::Tier;
 use super::compiled::Compiled;
 use super::crosscheck::Crosscheck;
 use crate::analysis::Analysis;
-use crate::fp_mode::DefaultMode;
 use crate::kernel::direct::Vertex;
-use crate::kernel::{KernelStats, Unsupported, copy_registers};
-use crate::layout::{Host, HostEmitter, Layout};
+use crate::kernel::{KernelStats, NextKernel, Unsupported};
+use crate::layout::{HostEmitter, HostMemory, Layout};
 use crate::state::{Batch, BatchExit, Emitter, Exit, NoEmitter, Uniforms, Unit};
 use std::sync::Arc;
 
@@ -28,128 +27,131 @@ impl Shader {
     /// geometry program emits are dropped; see [`Shader::run_geometry`].
     #[inline]
     pub fn run(&self, uniforms: &Uniforms, unit: &mut Unit) -> Exit {
-        match self.0.direct().run(uniforms, unit) {
-            Some(exit) => exit,
-            None => self.run_by_kernel(uniforms, unit, &mut NoEmitter),
-        }
+        self.run_geometry(uniforms, unit, &mut NoEmitter)
     }
 
     /// Runs one geometry invocation on `unit` and sends its triangles to `emitter`. After an
     /// invocation the hardware sets boolean uniform b15; the host must do so in its uniforms.
     #[inline]
     pub fn run_geometry(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
-        match self.0.direct().run(uniforms, unit) {
+        match self.0.direct().run_on(&HostMemory::of(uniforms, unit)) {
             Some(exit) => exit,
-            None => self.run_by_kernel(uniforms, unit, emitter),
+            None => self.run_by_kernel_on_unit(uniforms, unit, emitter),
         }
     }
 
-    /// A run that direct code did not serve: it emits, is crosschecked, deoptimises, has no native
-    /// code, or has native code for a host's layout.
+    /// [`Shader::run_by_kernel`] on a unit.
     #[inline(never)]
-    fn run_by_kernel(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
-        if let Some(crosscheck) = self.0.crosscheck()
-            && crosscheck.selects_next()
-        {
-            crosscheck.check_run(&self.0.pair(), uniforms, unit);
-        }
-        let exit = self.0.kernel(1).run(uniforms, unit, emitter);
-        self.0.republish();
-        exit
+    fn run_by_kernel_on_unit(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
+        HostMemory::with_unit(uniforms, unit, emitter, false, |memory, emitter| self.run_by_kernel(memory, emitter))
     }
 
     /// Runs the vertices of `batch`. The result is as if they ran in order on `unit`; see
-    /// [`Kernel::run_batch`](crate::kernel::Kernel::run_batch).
+    /// [`Kernel::run_batch_on`](crate::kernel::Kernel::run_batch_on).
     // Inlined, so that a batch of one never exists in memory.
     #[inline(always)]
     pub fn run_batch(&self, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>) -> BatchExit {
-        if batch.len() == 1 {
-            if batch.preserve_unit {
-                if let Some(exit) = self.0.direct().run_outputs(uniforms, unit, only_vertex(batch)) {
-                    return BatchExit { exit, ran: 1 };
-                }
-            } else {
-                let (taken, wanted) = (batch.inputs_taken(), batch.outputs_wanted());
-                copy_registers(taken, batch.inputs.registers(), &mut unit.v);
-                let exit = match self.0.direct().run_copied(uniforms, unit, batch.inputs.registers(), taken) {
-                    Some(exit) => exit,
-                    None => {
-                        let _mode = DefaultMode::enter();
-                        self.run_by_kernel(uniforms, unit, &mut NoEmitter)
-                    }
-                };
-                copy_registers(wanted, unit.outputs(), batch.outputs.registers());
-                return BatchExit { exit, ran: 1 };
-            }
+        match self.run_only_vertex(&HostMemory::of(uniforms, unit), batch) {
+            Some(exit) => BatchExit { exit, ran: 1 },
+            // Another borrow, so that the caller's batch may stay in registers.
+            None => self.run_batch_by_kernel_on_unit(uniforms, unit, &mut batch.reborrow()),
         }
-        // Another borrow, so that the caller's batch may stay in registers.
-        self.run_batch_by_kernel(uniforms, unit, &mut batch.reborrow())
     }
 
+    /// [`Shader::run_batch_by_kernel`] on a unit.
     #[inline(never)]
-    fn run_batch_by_kernel(&self, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>) -> BatchExit {
-        if let Some(crosscheck) = self.0.crosscheck() {
-            crosscheck.check_batch(&self.0.pair(), uniforms, unit, batch);
-        }
-        let exit = self.0.kernel(batch.len()).run_batch(uniforms, unit, batch, &mut NoEmitter);
-        if batch.len() == 1 {
-            self.0.republish();
-        }
-        exit
+    fn run_batch_by_kernel_on_unit(&self, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>) -> BatchExit {
+        HostMemory::with_unit(uniforms, unit, &mut NoEmitter, batch.preserve_unit, |memory, emitter| {
+            self.run_batch_by_kernel(memory, batch, emitter)
+        })
     }
 
-    /// [`Shader::run_geometry`] on a host's memory; serves vertex programs too. Native code copies
-    /// nothing if the engine has the host's [layout](super::Options::layout).
+    /// Runs one vertex or one geometry invocation on a host's memory. Native code copies nothing if
+    /// the engine has the memory's [layout](super::Options::layout); for other layouts tier 0 serves.
     #[inline]
-    pub fn run_on(&self, host: &Host<'_>, emitter: &mut dyn HostEmitter) -> Exit {
-        match self.0.direct().run_on(host) {
+    pub fn run_on(&self, memory: &HostMemory<'_>, emitter: &mut dyn HostEmitter) -> Exit {
+        match self.0.direct().run_on(memory) {
             Some(exit) => exit,
-            None => self.run_on_by_kernel(host, emitter),
+            None => self.run_by_kernel(memory, emitter),
         }
-    }
-
-    /// [`Shader::run_by_kernel`] on a host's memory.
-    #[inline(never)]
-    fn run_on_by_kernel(&self, host: &Host<'_>, emitter: &mut dyn HostEmitter) -> Exit {
-        if let Some(crosscheck) = self.0.crosscheck().filter(|crosscheck| crosscheck.selects_next()) {
-            let (unit, uniforms) = host.load();
-            crosscheck.check_run(&self.0.pair(), &uniforms, &unit);
-        }
-        let exit = self.0.kernel(1).run_on(host, emitter);
-        self.0.republish();
-        exit
     }
 
     /// [`Shader::run_batch`] on a host's memory.
     #[inline]
-    pub fn run_batch_on(&self, host: &Host<'_>, batch: &mut Batch<'_>) -> BatchExit {
-        if batch.len() == 1 {
-            if batch.preserve_unit {
-                if let Some(exit) = self.0.direct().run_outputs_on(host, only_vertex(batch)) {
-                    return BatchExit { exit, ran: 1 };
-                }
-            } else {
-                let _mode = DefaultMode::enter();
-                host.take_inputs(batch.inputs_taken(), batch.inputs.registers());
-                let exit = self.run_on(host, &mut NoEmitter);
-                host.copy_outputs(batch.outputs_wanted(), batch.outputs.registers());
-                return BatchExit { exit, ran: 1 };
-            }
+    pub fn run_batch_on(&self, memory: &HostMemory<'_>, batch: &mut Batch<'_>) -> BatchExit {
+        match self.run_only_vertex(memory, batch) {
+            Some(exit) => BatchExit { exit, ran: 1 },
+            None => self.run_batch_by_kernel_on(memory, &mut batch.reborrow()),
         }
-        self.run_batch_on_by_kernel(host, &mut batch.reborrow())
     }
 
+    /// [`Shader::run_batch_by_kernel`] on a host's memory.
     #[inline(never)]
-    fn run_batch_on_by_kernel(&self, host: &Host<'_>, batch: &mut Batch<'_>) -> BatchExit {
-        if let Some(crosscheck) = self.0.crosscheck() {
-            let (unit, uniforms) = host.load();
-            crosscheck.check_batch(&self.0.pair(), &uniforms, &unit, batch);
+    fn run_batch_by_kernel_on(&self, memory: &HostMemory<'_>, batch: &mut Batch<'_>) -> BatchExit {
+        self.run_batch_by_kernel(memory, batch, &mut NoEmitter)
+    }
+
+    /// A run that direct code did not serve: it emits, is crosschecked, deoptimises, has no native
+    /// code, or native code for another layout.
+    #[inline(never)]
+    fn run_by_kernel(&self, memory: &HostMemory<'_>, emitter: &mut dyn HostEmitter) -> Exit {
+        if let Some(crosscheck) = self.0.crosscheck()
+            && crosscheck.selects_next()
+        {
+            self.check_run(crosscheck, memory);
         }
-        let exit = self.0.kernel(batch.len()).run_batch_on(host, batch, &mut NoEmitter);
+        let exit = self.0.first_kernel(1).run_on(memory, emitter);
+        let exit = exit.or_else(|| self.0.kernel().run_on(memory, emitter));
+        self.0.republish();
+        exit.expect("tier 0 and the oracle serve every run")
+    }
+
+    /// Runs a batch of one on direct code. `None`: it has other vertices, or the kernel must run, and
+    /// nothing was written but the batch's inputs.
+    #[inline(always)]
+    fn run_only_vertex(&self, memory: &HostMemory<'_>, batch: &mut Batch<'_>) -> Option<Exit> {
+        if batch.len() != 1 {
+            return None;
+        }
+        if batch.preserve_unit {
+            return self.0.direct().run_outputs(memory, only_vertex(batch));
+        }
+        let (taken, wanted) = (batch.inputs_taken(), batch.outputs_wanted());
+        memory.take_inputs(taken, batch.inputs.registers());
+        let exit = self.0.direct().run_copied(memory, batch.inputs.registers(), taken)?;
+        memory.copy_outputs(wanted, batch.outputs.registers());
+        Some(exit)
+    }
+
+    #[inline(always)]
+    fn run_batch_by_kernel(
+        &self,
+        memory: &HostMemory<'_>,
+        batch: &mut Batch<'_>,
+        emitter: &mut dyn HostEmitter,
+    ) -> BatchExit {
+        if let Some(crosscheck) = self.0.crosscheck() {
+            self.check_batch(crosscheck, memory, batch);
+        }
+        let exit = self.0.first_kernel(batch.len()).run_batch_on(memory, batch, emitter, &*self.0);
         if batch.len() == 1 {
             self.0.republish();
         }
         exit
+    }
+
+    // Not inlined: copies of a unit take kilobytes of stack, which runs must not reserve.
+    #[inline(never)]
+    fn check_run(&self, crosscheck: &Crosscheck, memory: &HostMemory<'_>) {
+        let (unit, uniforms) = memory.load();
+        crosscheck.check_run(&self.0.pair(), &uniforms, &unit);
+    }
+
+    // Not inlined, for the same reason.
+    #[inline(never)]
+    fn check_batch(&self, crosscheck: &Crosscheck, memory: &HostMemory<'_>, batch: &Batch<'_>) {
+        let (unit, uniforms) = memory.load();
+        crosscheck.check_batch(&self.0.pair(), &uniforms, &unit, batch);
     }
 
     /// Compiles the shader before this returns, unless it is compiled. For hosts that need native

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::interp::Interp;
-use crate::kernel::{Backend, Kernel};
+use crate::kernel::{Backend, Kernel, OnUnits, UnitKernel};
 use crate::state::{Batch, BatchExit, Emitter, Exit, Registers, Uniforms, Unit};
 use crate::testing::miri_or;
 use std::sync::OnceLock;
@@ -69,13 +69,14 @@ fn each_entry_is_a_shader_and_equal_reachable_words_share_one() {
     assert!(!shader(&[], Entry::vertex(0)).same_as(&shader(&[], Entry::geometry(0))));
 }
 
+type Explored = Option<Exploration>;
+
 struct Failing;
-impl NativeBackend for Failing {}
-impl Backend for Failing {
+impl NativeCompiler for Failing {
     fn name(&self) -> &'static str {
         "failing"
     }
-    fn compile(&self, _: &Arc<Program>, _: Entry, _: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
+    fn compile(&self, _: Explored, _: &Arc<Program>, _: Entry, _: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
         Err(Unsupported::NoExecMemory { error: std::io::ErrorKind::PermissionDenied })
     }
 }
@@ -112,12 +113,11 @@ fn crosschecking(crosscheck: u32, wrap: fn(Arc<dyn Kernel>) -> Arc<dyn Kernel>) 
 /// The same for a handler of events.
 fn crosschecking_for(events: EventHandler, crosscheck: u32, wrap: fn(Arc<dyn Kernel>) -> Arc<dyn Kernel>) -> Engine {
     struct Wrapping(fn(Arc<dyn Kernel>) -> Arc<dyn Kernel>);
-    impl NativeBackend for Wrapping {}
-    impl Backend for Wrapping {
+    impl NativeCompiler for Wrapping {
         fn name(&self) -> &'static str {
             "wrong"
         }
-        fn compile(&self, p: &Arc<Program>, e: Entry, c: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
+        fn compile(&self, _: Explored, p: &Arc<Program>, e: Entry, c: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
             Ok((self.0)(Interp.compile(p, e, c)?))
         }
     }
@@ -129,14 +129,14 @@ fn crosschecking_for(events: EventHandler, crosscheck: u32, wrap: fn(Arc<dyn Ker
 #[test]
 fn a_crosscheck_reports_a_wrong_kernel_once() {
     struct Wrong(Arc<dyn Kernel>);
-    impl Kernel for Wrong {
+    impl UnitKernel for Wrong {
         fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
             let exit = self.0.run(uniforms, unit, emitter);
             unit.o[0][0][2] += 1.0;
             exit
         }
     }
-    let (events, engine) = crosschecking(3, |kernel| Arc::new(Wrong(kernel)));
+    let (events, engine) = crosschecking(3, |kernel| Arc::new(OnUnits(Wrong(kernel))));
     let shader = engine.shader(&program(0, &[]), Entry::vertex(0));
     let (uniforms, mut unit) = (Uniforms::new(), Unit::new());
     let inputs: Vec<Registers> = vec![[[1.0; 4]; 16]; 8];
@@ -153,7 +153,7 @@ fn a_crosscheck_reports_a_wrong_kernel_once() {
 #[test]
 fn a_crosscheck_finds_errors_of_batch_code() {
     struct Wrong(Arc<dyn Kernel>);
-    impl Kernel for Wrong {
+    impl UnitKernel for Wrong {
         fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
             self.0.run(uniforms, unit, emitter)
         }
@@ -166,7 +166,7 @@ fn a_crosscheck_finds_errors_of_batch_code() {
             exit
         }
     }
-    let (events, engine) = crosschecking(100, |kernel| Arc::new(Wrong(kernel)));
+    let (events, engine) = crosschecking(100, |kernel| Arc::new(OnUnits(Wrong(kernel))));
     let shader = engine.shader(&program(0, &[]), Entry::vertex(0));
     let (uniforms, mut unit) = (Uniforms::new(), Unit::new());
     let mut run = |size: usize| {
@@ -207,12 +207,11 @@ struct Gate {
     begun: std::sync::mpsc::Sender<()>,
 }
 
-impl NativeBackend for Gate {}
-impl Backend for Gate {
+impl NativeCompiler for Gate {
     fn name(&self) -> &'static str {
         "gate"
     }
-    fn compile(&self, p: &Arc<Program>, e: Entry, c: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
+    fn compile(&self, _: Explored, p: &Arc<Program>, e: Entry, c: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
         self.begun.send(()).expect("received");
         match lock(&self.results).recv().expect("sent") {
             true => Interp.compile(p, e, c),

@@ -5,7 +5,7 @@
 
 pub(crate) use crate::kernel::direct::{FrameConstants, Function, OutputsFrame, exit};
 use crate::layout::{Bools, HostEmitter, Layout};
-use crate::state::{EmittedVertex, Emitter, Registers, Vec4};
+use crate::state::{EmittedVertex, Vec4};
 use std::any::Any;
 use std::mem::offset_of;
 
@@ -108,12 +108,12 @@ pub(crate) struct Frame {
     pub(crate) spare: *mut EmittedVertex,
     /// The outputs that the code stores in a record; bit n is `on`. The runtime adds the others.
     pub(crate) written: u16,
-    /// [`HostEmitter::outputs`], of the host's memory.
+    /// [`HostEmitter::outputs`].
     pub(crate) wanted: u16,
     /// The unit, and the layout of its memory.
     pub(crate) unit: *const u8,
     pub(crate) layout: *const Layout,
-    pub(crate) receiver: Receiver,
+    pub(crate) receiver: *mut dyn HostEmitter,
     /// A panic of the emitter, on its way past the compiled code, which has no unwind information.
     pub(crate) panic: Option<Box<dyn Any + Send>>,
 }
@@ -134,14 +134,6 @@ const _: () = assert!(offset_of!(OutputsFrame, constants) == offset_of!(Frame, c
 pub(crate) const OUTPUTS_FRAME_OUTPUTS: i32 = offset_of!(OutputsFrame, outputs) as i32;
 /// Offset of `output_mask` in an [`OutputsFrame`].
 pub(crate) const OUTPUTS_FRAME_MASK: i32 = offset_of!(OutputsFrame, output_mask) as i32;
-
-/// The receiver of emitted vertices.
-#[derive(Clone, Copy)]
-pub(crate) enum Receiver {
-    /// The unit's vertex slots, and the receiver of triangles.
-    Own(*mut [Registers; 4], *mut dyn Emitter),
-    Host(*mut dyn HostEmitter),
-}
 
 /// The frame of batch code. The code writes `done`.
 #[derive(Clone, Copy)]

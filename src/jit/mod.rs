@@ -1,6 +1,6 @@
 //! A program's entry -> native code: the one user of Cranelift.
 //!
-//! [`Jit`] is a [`Backend`]. Each [`Variant`] compiles the same words, and its code gives the
+//! Each [`Variant`] of a [`Jit`] compiles the same words, and its code gives the
 //! interpreter's bits. One compilation is a straight pipe, [`Jit::compile_native`]:
 //!
 //! | stage | from -> to | in |
@@ -30,7 +30,7 @@ use crate::executable::ExecutableMemory;
 use crate::ir::cfg::{Explored, Limits};
 use crate::ir::{Func, analysis};
 use crate::kernel::cancel::CancelFlag;
-use crate::kernel::{Backend, Config, Kernel, Unsupported};
+use crate::kernel::{Backend, Config, Unsupported, WithFallback};
 use crate::profiler::ProfilerError;
 use crate::program::{Entry, Program};
 use abi::Stores;
@@ -41,9 +41,8 @@ use profile::Profile;
 use runtime::call::{Code, Needs};
 use runtime::code_memory::CodeMemory;
 use runtime::install::install;
-use runtime::kernel::Parts;
-use runtime::lazy_code::{BatchCode, OutputsCode, Recompiler};
-use std::sync::atomic::{AtomicBool, Ordering};
+use runtime::lazy_code::{BatchCode, LazyCode, OutputsCode, Recompiler};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -64,8 +63,6 @@ pub struct Jit {
     /// Memory for one function, where the host provides none.
     memory: fn() -> CodeMemory,
     host: HostServices,
-    /// Serves a run that deoptimises when there is no memory for exact code.
-    last_resort: Arc<dyn Backend>,
     /// Set after the warm-up, of which no profiler should hear.
     profile: OnceLock<Profile>,
 }
@@ -84,32 +81,25 @@ pub struct HostServices {
 }
 
 impl Jit {
-    /// A JIT for this host. The first of a process takes a millisecond to warm up. `last_resort`
-    /// must never fail to compile; tier 0 doesn't. It serves a run that deoptimises when
-    /// the system gives no memory for the exact code.
+    /// A JIT for this host. The first of a process takes a millisecond to warm up.
     ///
     /// Fails with [`Unsupported::HostIsa`] where no native code can be made.
-    pub fn new(variant: Variant, last_resort: Arc<dyn Backend>) -> Result<Arc<Jit>, Unsupported> {
-        Jit::with(variant, Settings::default(), last_resort)
+    pub fn new(variant: Variant) -> Result<Arc<Jit>, Unsupported> {
+        Jit::with(variant, Settings::default())
     }
 
     /// [`Jit::new`] with other settings.
-    pub fn with(variant: Variant, settings: Settings, last_resort: Arc<dyn Backend>) -> Result<Arc<Jit>, Unsupported> {
-        Jit::hosted(variant, settings, HostServices::default(), last_resort)
+    pub fn with(variant: Variant, settings: Settings) -> Result<Arc<Jit>, Unsupported> {
+        Jit::hosted(variant, settings, HostServices::default())
     }
 
     /// [`Jit::with`] services of the host.
-    pub fn hosted(
-        variant: Variant,
-        settings: Settings,
-        host: HostServices,
-        last_resort: Arc<dyn Backend>,
-    ) -> Result<Arc<Jit>, Unsupported> {
+    pub fn hosted(variant: Variant, settings: Settings, host: HostServices) -> Result<Arc<Jit>, Unsupported> {
         let isa = target::host(&settings)?;
         let profiler = settings.profiler.clone();
         let generator = CodeGenerator { isa, variant, settings, limits: Limits::default() };
         let profile = OnceLock::new();
-        let jit = Arc::new(Jit { generator, memory: CodeMemory::default, host, last_resort, profile });
+        let jit = Arc::new(Jit { generator, memory: CodeMemory::default, host, profile });
         // The first compilation of a process costs several times as much as the next: it touches
         // new pages. Better here than at a game's first shader; it does not matter if it fails.
         static WARM: AtomicBool = AtomicBool::new(false);
@@ -169,19 +159,20 @@ impl Jit {
         };
         let source = Source { jit: self.clone(), func, program: program.clone(), entry, config: *config };
         let code = source.vertex_code(&source.func, products, Stores::Unit, &mut timings)?;
-        Ok(NativeKernel::new(Parts {
+        Ok(NativeKernel {
             code,
             speculates: products == Products::Speculative,
             thresholds,
+            groups: AtomicU32::new(0),
+            bailouts: AtomicU32::new(0),
             reads: source.func.inputs_read(),
             has_outputs_code: self.generator.has_outputs_code(&source.func),
             layout: config.layout,
-            queue: self.host.queue.clone(),
             timings,
             blocks: cfg.blocks.len(),
             cancel: self.host.cancel.clone(),
-            recompiler: Box::new(source),
-        }))
+            lazy: LazyCode::new(Box::new(source), self.host.queue.clone()),
+        })
     }
 
     /// Compiles what `entry` reaches and prints every stage. Of [`Variant::Batch`] it is the batch
@@ -289,19 +280,15 @@ impl Recompiler for Source {
         Ok(BatchCode::new(code.map_err(NoBatchCode::Unsupported)?, &plan, &self.jit.host.cancel))
     }
 
-    fn last_resort(&self) -> Arc<dyn Kernel> {
-        let kernel = self.jit.last_resort.compile(&self.program, self.entry, &self.config);
-        kernel.expect("the last resort compiles everything")
-    }
-
     fn held_bytes(&self) -> usize {
         let insts: usize = self.func.blocks.iter().map(|b| size_of_val(&*b.insts) + size_of_val(b)).sum();
         insts + size_of_val(&*self.func.nodes) + self.program.bytes()
     }
 }
 
-impl Backend for Arc<Jit> {
-    fn name(&self) -> &'static str {
+impl Jit {
+    /// The name of code of this variant: `vec4`, `batch`, `unoptimised`.
+    pub fn name(&self) -> &'static str {
         match self.generator.variant {
             Variant::Vec4 => "vec4",
             Variant::Batch => "batch",
@@ -309,8 +296,11 @@ impl Backend for Arc<Jit> {
         }
     }
 
-    fn compile(&self, program: &Arc<Program>, entry: Entry, config: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
-        Ok(Arc::new(self.compile_native(program, entry, config)?))
+    /// This JIT as a backend. `fallback` serves runs that deoptimise while there is no exact code.
+    pub fn with_fallback(self: Arc<Jit>, fallback: Arc<dyn Backend>) -> Arc<dyn Backend> {
+        let name = self.name();
+        let compile = move |program: &Arc<Program>, entry, config: &Config| self.compile_native(program, entry, config);
+        Arc::new(WithFallback::new(name, compile, fallback))
     }
 }
 

@@ -13,6 +13,8 @@ use crate::jit::batch::policy::MIN_BAILOUTS;
 use crate::jit::runtime::code_memory::tests::Shelf;
 use crate::jit::runtime::kernel::MAX_DEOPTIMISATIONS;
 use crate::jit::*;
+use crate::kernel::{Kernel, NextKernel};
+use crate::layout::HostMemory;
 use crate::state::{Batch, Emitter, Exit, NoEmitter, Registers, Uniforms, Unit};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicUsize;
@@ -23,7 +25,7 @@ fn program(source: &str) -> (Arc<Program>, Entry) {
 }
 
 fn jit_with(memory: fn() -> CodeMemory) -> Arc<Jit> {
-    let jit = Jit::new(Variant::Vec4, Arc::new(Interp)).expect("tests run where there is native code");
+    let jit = Jit::new(Variant::Vec4).expect("tests run where there is native code");
     let mut jit = Arc::into_inner(jit).expect("there is one reference");
     jit.memory = memory;
     Arc::new(jit)
@@ -77,7 +79,7 @@ fn code_runs_in_memory_of_the_host_and_is_returned() {
     let on = |shelf: &Arc<Shelf>| {
         let services = HostServices { memory: Some(shelf.clone()), ..HostServices::default() };
         let settings = Settings { batch_threshold: 0, ..Settings::default() };
-        kernel(&Jit::hosted(Variant::Batch, settings, services, Arc::new(Interp)).expect("native"), PRODUCT)
+        kernel(&Jit::hosted(Variant::Batch, settings, services).expect("native"), PRODUCT)
     };
     let shelf = Shelf::new(0);
     let kernel = on(&shelf).expect("there is room");
@@ -116,7 +118,15 @@ fn without_memory_for_exact_code_a_deoptimised_run_falls_back_to_the_interpreter
             _ => CodeMemory::refusing(),
         }
     }
+    struct Interpreter(Arc<dyn Kernel>);
+    impl NextKernel for Interpreter {
+        fn kernel(&self) -> &dyn Kernel {
+            &*self.0
+        }
+    }
     let kernel = kernel(&jit_with(once), PRODUCT).expect("the first request succeeds");
+    let (program, entry) = program(PRODUCT);
+    let next = Interpreter(Interp.compile(&program, entry, &Config::default()).expect("any program"));
     let (mut unit, mut outputs) = (Unit::new(), [[[9.0; 4]; 16]; 2]);
     let mut inputs: [Registers; 2] = [[[1.0; 4]; 16]; 2];
     inputs[0][0] = [f32::INFINITY; 4];
@@ -130,7 +140,16 @@ fn without_memory_for_exact_code_a_deoptimised_run_falls_back_to_the_interpreter
         output_mask: 1,
         preserve_unit: false,
     };
-    assert_eq!(kernel.run_batch(&Uniforms::new(), &mut unit, &mut batch, &mut NoEmitter), Exit::End);
+    let exit = HostMemory::with_unit(&Uniforms::new(), &mut unit, &mut NoEmitter, false, |memory, emitter| {
+        assert_eq!(kernel.run_on(memory, emitter), Some(Exit::End), "no guard fails");
+        kernel.run_batch_on(memory, &mut batch, emitter, &next)
+    });
+    assert_eq!(exit, Exit::End);
+    let mut deoptimising = unit.clone();
+    (deoptimising.v[0], deoptimising.v[1]) = (inputs[0][0], inputs[0][1]);
+    HostMemory::with_unit(&Uniforms::new(), &mut deoptimising, &mut NoEmitter, false, |memory, emitter| {
+        assert_eq!(kernel.run_on(memory, emitter), None, "another kernel must run");
+    });
     assert_eq!((outputs[0][0], outputs[1][0], outputs[1][1]), ([0.0; 4], [1.0; 4], [9.0; 4]));
     inputs[1][2] = [7.0; 4];
     assert_eq!(unit.v, inputs[1], "the unit holds the last vertex's inputs, and keeps what the mask leaves out");
@@ -161,7 +180,7 @@ fn a_panic_of_the_emitter_resumes_after_the_code_returns() {
 fn every_stage_prints() {
     let (program, entry) = program(".proc main\n dp4 o0.x, c0, v0\n ifu b0\n mov o0.y, c1\n .end\n end\n.end");
     for variant in [Variant::Vec4, Variant::Unoptimised] {
-        let jit = Jit::new(variant, Arc::new(Interp)).expect("native");
+        let jit = Jit::new(variant).expect("native");
         let stages = jit.explain(&program, entry, &Config::default()).expect("small");
         assert!(stages.cfg.contains("if b0 goto"), "{}", stages.cfg);
         assert!(stages.ssa.contains("dp4 c0, v0"), "{}", stages.ssa);
@@ -195,7 +214,7 @@ fn a_hostile_program_gets_no_huge_frame() {
 fn baseline_code_has_no_avx_instructions() {
     let (program, entry) = program(".proc main\n mul r0, c0, v0\n add r0, r0, v1\n flr o0, r0\n end\n.end");
     let settings = Settings { cpu: Cpu::Baseline, ..Settings::default() };
-    let jit = Jit::with(Variant::Vec4, settings, Arc::new(Interp)).expect("native");
+    let jit = Jit::with(Variant::Vec4, settings).expect("native");
     let host = jit.explain(&program, entry, &Config::default()).expect("small").host;
     // Mnemonics of AVX instructions, and no others, begin with a v.
     assert!(!host.lines().any(|l| l.trim_start().starts_with('v')), "{host}");

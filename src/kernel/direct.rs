@@ -7,8 +7,8 @@
 
 use super::Kernel;
 use crate::fp_mode::{self, DefaultMode};
-use crate::layout::{Host, Layout};
-use crate::state::{Exit, Uniforms, Unit, Vec4};
+use crate::layout::{HostMemory, Layout};
+use crate::state::{Exit, Vec4};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -144,69 +144,40 @@ impl DirectCode {
         load(&self.run).map(|function| DirectRun { function, code: self })
     }
 
-    /// Runs one vertex on picajit's types. `None`: nothing was written, and the kernel must serve
-    /// the run.
+    /// Runs one vertex. `None`: nothing was written, and the kernel must serve the run.
     #[inline]
-    pub(crate) fn run(&self, uniforms: &Uniforms, unit: &mut Unit) -> Option<Exit> {
-        if self.layout.is_some() {
+    pub(crate) fn run_on(&self, memory: &HostMemory<'_>) -> Option<Exit> {
+        if !self.fits(memory) {
             return None;
         }
-        // SAFETY: references to the types of this layout.
-        unsafe { self.get()?.run((&raw const *uniforms).cast(), (&raw mut *unit).cast()) }
+        let (uniforms, unit) = memory.addresses();
+        // SAFETY: the memory has the size and the alignment of its layout, which is the code's.
+        unsafe { self.get()?.run(uniforms, unit) }
     }
 
-    /// [`DirectCode::run`] for a unit whose `v` registers of `input_mask` are copies of `inputs`.
+    /// [`DirectCode::run_on`] for a unit whose `v` registers of `input_mask` are copies of `inputs`.
     #[inline]
-    pub(crate) fn run_copied(
-        &self,
-        uniforms: &Uniforms,
-        unit: &mut Unit,
-        inputs: &[Vec4],
-        input_mask: u16,
-    ) -> Option<Exit> {
+    pub(crate) fn run_copied(&self, memory: &HostMemory<'_>, inputs: &[Vec4], input_mask: u16) -> Option<Exit> {
         assert!(above(input_mask, inputs.len()) == 0);
-        if self.layout.is_some() {
+        if !self.fits(memory) {
             return None;
         }
-        // SAFETY: references to the types of this layout, and inputs that have the registers.
-        unsafe {
-            let (uniforms, unit) = ((&raw const *uniforms).cast(), (&raw mut *unit).cast());
-            self.get()?.run_copied(uniforms, unit, inputs.as_ptr(), input_mask)
-        }
+        let (uniforms, unit) = memory.addresses();
+        // SAFETY: as in `run_on`, and the inputs have the registers.
+        unsafe { self.get()?.run_copied(uniforms, unit, inputs.as_ptr(), input_mask) }
     }
 
-    /// Runs one vertex on a host's memory. `None`: nothing was written, and the kernel must serve
-    /// the run.
+    /// Runs one vertex from its inputs to its outputs. The unit stays unchanged. `None`: the kernel
+    /// must serve the run.
     #[inline]
-    pub(crate) fn run_on(&self, host: &Host<'_>) -> Option<Exit> {
-        if !self.fits(host) {
-            return None;
-        }
-        // SAFETY: a host's blocks have the size and the alignment of its layout, which is the
-        // code's. They are cells, which code may write.
-        unsafe { self.get()?.run(host.uniforms().as_ptr().cast(), host.unit().as_ptr().cast_mut().cast()) }
-    }
-
-    /// Runs one vertex on picajit's types from `inputs` to `outputs`. The unit stays unchanged.
-    /// `None`: the kernel must serve the run.
-    #[inline]
-    pub(crate) fn run_outputs(&self, uniforms: &Uniforms, unit: &mut Unit, vertex: Vertex<'_>) -> Option<Exit> {
-        if self.layout.is_some() {
+    pub(crate) fn run_outputs(&self, memory: &HostMemory<'_>, vertex: Vertex<'_>) -> Option<Exit> {
+        if !self.fits(memory) {
             return None;
         }
         vertex.check();
-        // SAFETY: references to the types of this layout, and a checked vertex.
-        unsafe { self.run_outputs_raw((&raw const *uniforms).cast(), (&raw mut *unit).cast(), vertex) }
-    }
-
-    /// [`DirectCode::run_outputs`] on a host's memory.
-    #[inline]
-    pub(crate) fn run_outputs_on(&self, host: &Host<'_>, vertex: Vertex<'_>) -> Option<Exit> {
-        if !self.fits(host) {
-            return None;
-        }
-        // SAFETY: as in `run_on`.
-        unsafe { self.run_outputs_raw(host.uniforms().as_ptr().cast(), host.unit().as_ptr().cast_mut().cast(), vertex) }
+        let (uniforms, unit) = memory.addresses();
+        // SAFETY: as in `run_on`, and the vertex is checked.
+        unsafe { self.run_outputs_raw(uniforms, unit, vertex) }
     }
 
     /// [`DirectCode::run_outputs`] on memory that the caller answers for.
@@ -243,9 +214,9 @@ impl DirectCode {
         })
     }
 
-    #[inline]
-    fn fits(&self, host: &Host<'_>) -> bool {
-        self.layout.as_ref().is_some_and(|own| std::ptr::eq(own, host.layout()) || own == host.layout())
+    #[inline(always)]
+    fn fits(&self, memory: &HostMemory<'_>) -> bool {
+        memory.has_layout(self.layout())
     }
 }
 

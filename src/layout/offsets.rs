@@ -146,7 +146,8 @@ impl Layout {
     pub const OWN: Layout = {
         const SETEMIT: usize = offset_of!(Unit, setemit);
         Layout(Offsets {
-            unit_bytes: size_of::<Unit>() as u32,
+            // Up to the last register: without the padding and the slots after it.
+            unit_bytes: (SETEMIT + size_of::<EmitState>()) as u32,
             v: offset_of!(Unit, v) as u32,
             r: offset_of!(Unit, r) as u32,
             o: offset_of!(Unit, o) as u32,
@@ -160,7 +161,7 @@ impl Layout {
             a0: [offset_of!(Unit, a0) as u32, offset_of!(Unit, a0) as u32 + 4],
             al: offset_of!(Unit, al) as u32,
             cmp: [offset_of!(Unit, cmp) as u32, offset_of!(Unit, cmp) as u32 + 1],
-            uniforms_bytes: size_of::<Uniforms>() as u32,
+            uniforms_bytes: (offset_of!(Uniforms, b) + size_of::<u16>()) as u32,
             c: offset_of!(Uniforms, c) as u32,
             i: offset_of!(Uniforms, i) as u32,
             b: Bools::Mask(offset_of!(Uniforms, b) as u32),

@@ -17,9 +17,6 @@ pub struct Unit {
     pub r: Registers,
     /// Output registers `o0-o15`, two banks; see [`Unit::bank`].
     pub o: [Registers; 2],
-    /// Vertex slots that `EMIT` fills with a whole output bank; the host's output mask selects and
-    /// compacts. Slots 0-2 form triangles.
-    pub slots: [Registers; 4],
     /// Address registers `a0.x`, `a0.y`.
     pub a0: [i32; 2],
     /// The loop counter `aL`.
@@ -31,6 +28,9 @@ pub struct Unit {
     pub bank: u8,
     /// The parameters of `EMIT`, from the last `SETEMIT`.
     pub setemit: EmitState,
+    /// Vertex slots that `EMIT` fills with a whole output bank; the host's output mask selects and
+    /// compacts. Slots 0-2 form triangles.
+    pub slots: [Registers; 4],
 }
 
 /// The sticky parameters of `EMIT`, in memory.

@@ -12,7 +12,7 @@ use super::lane_ints::LaneInts;
 use super::registers::{A_L, A0_X, A0_Y, CMP_X, CMP_Y, Register};
 use super::vertex::{self, narrow};
 use crate::isa::FLOAT_UNIFORMS;
-use crate::kernel::run_memory::RunMemory;
+use crate::layout::{File, HostEmitter, HostMemory};
 use crate::state::{Batch, BatchExit, Vec4};
 use fearless_simd::prelude::*;
 use fearless_simd::{Simd, f32x4};
@@ -42,7 +42,7 @@ pub fn run<S: Simd, V: Lanes<S>, F: Format>(
     simd: S,
     format: F,
     code: &Code,
-    memory: &mut RunMemory<'_>,
+    (memory, emitter): (&HostMemory<'_>, &mut dyn HostEmitter),
     batch: &mut Batch<'_>,
     counts: &mut Counts,
 ) -> BatchExit {
@@ -51,45 +51,47 @@ pub fn run<S: Simd, V: Lanes<S>, F: Format>(
         return BatchExit::NONE;
     }
     let in_groups = count >= LEAST_GROUP && super::dependence(code).is_none();
-    let mut run = BatchRun { simd, format, code, result: BatchExit::NONE };
+    let mut run = BatchRun { simd, format, code, memory, emitter, result: BatchExit::NONE };
     if !in_groups {
-        run.in_order_preserving(memory, batch, 0..count);
+        run.in_order_preserving(batch, 0..count);
         return run.result;
     }
     let mut group = GROUP.take().unwrap_or_else(|| Box::new(Group::new()));
-    run.groups::<V>(&mut group, memory, batch, counts);
+    run.groups::<V>(&mut group, batch, counts);
     GROUP.set(Some(group));
     run.result
 }
 
 /// A batch that runs.
-struct BatchRun<'a, S, F> {
+struct BatchRun<'a, 'm, S, F> {
     simd: S,
     format: F,
     code: &'a Code,
+    memory: &'a HostMemory<'m>,
+    emitter: &'a mut dyn HostEmitter,
     result: BatchExit,
 }
 
-impl<S: Simd, F: Format> BatchRun<'_, S, F> {
+impl<S: Simd, F: Format> BatchRun<'_, '_, S, F> {
     /// Vertices in order, on a copy of the unit if the batch preserves it.
     #[inline(never)]
-    fn in_order_preserving(&mut self, memory: &mut RunMemory<'_>, batch: &mut Batch<'_>, range: Range<usize>) {
+    fn in_order_preserving(&mut self, batch: &mut Batch<'_>, range: Range<usize>) {
         match batch.preserve_unit {
-            true => memory.preserving_unit(|memory| self.in_order(memory, batch, range)),
-            false => self.in_order(memory, batch, range),
+            true => self.memory.preserving_unit(|| self.in_order(batch, range)),
+            false => self.in_order(batch, range),
         }
     }
 
-    fn in_order(&mut self, memory: &mut RunMemory<'_>, batch: &mut Batch<'_>, range: Range<usize>) {
+    fn in_order(&mut self, batch: &mut Batch<'_>, range: Range<usize>) {
         let (input_mask, output_mask) = (batch.inputs_taken(), batch.outputs_wanted());
         for n in range {
             if self.code.is_cancelled() {
                 self.result.cancel();
                 return;
             }
-            memory.take_inputs(input_mask, &batch.inputs[n]);
-            let exit = vertex::run(self.format, self.code, memory);
-            memory.copy_outputs(output_mask, &mut batch.outputs[n]);
+            self.memory.take_inputs(input_mask, &batch.inputs[n]);
+            let exit = vertex::run(self.format, self.code, self.memory, self.emitter);
+            self.memory.copy_outputs(output_mask, &mut batch.outputs[n]);
             if !self.result.count(exit) {
                 return;
             }
@@ -97,14 +99,8 @@ impl<S: Simd, F: Format> BatchRun<'_, S, F> {
     }
 
     #[inline(always)]
-    fn groups<V: Lanes<S>>(
-        &mut self,
-        group: &mut Group,
-        memory: &mut RunMemory<'_>,
-        batch: &mut Batch<'_>,
-        counts: &mut Counts,
-    ) {
-        let count = batch.len();
+    fn groups<V: Lanes<S>>(&mut self, group: &mut Group, batch: &mut Batch<'_>, counts: &mut Counts) {
+        let (memory, count) = (self.memory, batch.len());
         let mut carried = Carried::new(self.code, memory, std::mem::take(&mut group.carried));
         prepare(self.code, group, memory, batch);
         let mut at = 0;
@@ -120,13 +116,13 @@ impl<S: Simd, F: Format> BatchRun<'_, S, F> {
                 counts.bailouts += 1;
                 let rest = at..count;
                 if batch.preserve_unit {
-                    memory.preserving_unit(|memory| {
+                    memory.preserving_unit(|| {
                         carried.store(self.code, memory);
-                        self.in_order(memory, batch, rest);
+                        self.in_order(batch, rest);
                     });
                 } else {
                     carried.store(self.code, memory);
-                    self.in_order(memory, batch, rest);
+                    self.in_order(batch, rest);
                 }
                 return;
             };
@@ -134,7 +130,7 @@ impl<S: Simd, F: Format> BatchRun<'_, S, F> {
             self.result.count_group(first_exit(&exits), vertices.len());
             at = vertices.end;
             carried.fill_outputs(self.code, group, batch.outputs_wanted(), vertices.len());
-            self.store_outputs(group, memory, batch, vertices);
+            self.store_outputs(group, batch, vertices);
             carried.take(self.code, group, at == count && !batch.preserve_unit);
         }
         if !batch.preserve_unit {
@@ -178,7 +174,7 @@ impl<S: Simd, F: Format> BatchRun<'_, S, F> {
 
     /// The outputs of a group to the batch.
     #[inline(always)]
-    fn store_outputs(&self, group: &mut Group, memory: &RunMemory<'_>, batch: &mut Batch<'_>, vertices: Range<usize>) {
+    fn store_outputs(&self, group: &mut Group, batch: &mut Batch<'_>, vertices: Range<usize>) {
         let (stride, mut wanted) = (batch.outputs.stride(), batch.outputs_wanted());
         let count = vertices.len();
         let outputs = batch.outputs.registers_of(vertices);
@@ -212,27 +208,27 @@ impl<S: Simd, F: Format> BatchRun<'_, S, F> {
         }
         // Outputs that the program does not name are the unit's.
         for k in (0..16u8).filter(|k| wanted >> k & 1 != 0) {
-            let (value, k) = (memory.output(k), usize::from(k));
+            let (value, k) = (self.memory.file(File::Outputs).get(k), usize::from(k));
             (0..count).for_each(|n| outputs[n * stride + k] = value);
         }
     }
 }
 
 /// Columns that are the same for every vertex of the batch.
-fn prepare(code: &Code, group: &mut Group, memory: &RunMemory<'_>, batch: &Batch<'_>) {
+fn prepare(code: &Code, group: &mut Group, memory: &HostMemory<'_>, batch: &Batch<'_>) {
     let precision = code.precision;
     group.columns.reserve(code.registers.len());
     let taken = batch.inputs_taken();
     for (slot, &register) in (0..).zip(&*code.registers) {
         let value = match register {
             Register::Input(n) if taken >> n & 1 != 0 => continue,
-            Register::Input(n) => narrow(precision, memory.input(n)),
+            Register::Input(n) => narrow(precision, memory.file(File::Inputs).get(n)),
             Register::Uniform(n) => {
-                group.columns.set_uniform(slot, narrow(precision, memory.uniform(n)));
+                group.columns.set_uniform(slot, narrow(precision, memory.file(File::Uniforms).get(n)));
                 continue;
             }
-            Register::Temp(n) => memory.temp(n),
-            Register::Output(n) => memory.output(n),
+            Register::Temp(n) => memory.file(File::Temps).get(n),
+            Register::Output(n) => memory.file(File::Outputs).get(n),
             Register::Fetched => continue,
         };
         let written = code.usage.written.mask(register);
@@ -241,11 +237,11 @@ fn prepare(code: &Code, group: &mut Group, memory: &RunMemory<'_>, batch: &Batch
         }
     }
     group.columns.flags = memory.flags().map(|flag| if flag { !0 } else { 0 });
-    group.addresses = memory.addresses().map(LaneInts::Uniform);
+    group.addresses = memory.address_registers().map(LaneInts::Uniform);
     group.bools = memory.bools();
     group.ints = [0, 1, 2, 3].map(|n| memory.int(n));
     if code.usage.fetches {
-        let uniforms = (0..FLOAT_UNIFORMS as u8).map(|n| narrow(precision, memory.uniform(n)));
+        let uniforms = (0..FLOAT_UNIFORMS as u8).map(|n| narrow(precision, memory.file(File::Uniforms).get(n)));
         group.uniforms.clear();
         group.uniforms.extend(uniforms);
     }
@@ -261,15 +257,15 @@ struct Carried {
 
 impl Carried {
     /// What the batch finds. `slots` is memory of an earlier batch.
-    fn new(code: &Code, memory: &RunMemory<'_>, mut slots: Vec<Vec4>) -> Carried {
+    fn new(code: &Code, memory: &HostMemory<'_>, mut slots: Vec<Vec4>) -> Carried {
         let values = code.registers.iter().map(|&register| match register {
-            Register::Temp(n) => memory.temp(n),
-            Register::Output(n) => memory.output(n),
+            Register::Temp(n) => memory.file(File::Temps).get(n),
+            Register::Output(n) => memory.file(File::Outputs).get(n),
             Register::Input(_) | Register::Uniform(_) | Register::Fetched => [0.0; 4],
         });
         slots.clear();
         slots.extend(values);
-        Carried { slots, flags: memory.flags(), addresses: memory.addresses() }
+        Carried { slots, flags: memory.flags(), addresses: memory.address_registers() }
     }
 
     /// Outputs that a vertex kept are those of the vertex before.
@@ -313,12 +309,12 @@ impl Carried {
         }
     }
 
-    fn store(&self, code: &Code, memory: &mut RunMemory<'_>) {
+    fn store(&self, code: &Code, memory: &HostMemory<'_>) {
         vertex::store(code, memory, &self.slots);
         let state = code.usage.written.state;
         for (n, bit) in [A0_X, A0_Y, A_L].into_iter().enumerate() {
             if state & bit != 0 {
-                memory.set_address(n, self.addresses[n]);
+                memory.set_address_register(n, self.addresses[n]);
             }
         }
         if state & (CMP_X | CMP_Y) != 0 {

@@ -27,11 +27,10 @@ use crate::fp_mode::DefaultMode;
 use crate::ir::cfg::{Cfg, Explored, Limits};
 use crate::isa::numeric::Precision;
 use crate::kernel::cancel::CancelFlag;
-use crate::kernel::run_memory::RunMemory;
-use crate::kernel::{Backend, Config, Kernel, KernelStats, Unsupported, batch_with_host_copies, with_host_copies};
-use crate::layout::{Host, HostEmitter, Layout};
+use crate::kernel::{Backend, Config, Kernel, KernelStats, NextKernel, Unsupported};
+use crate::layout::{HostEmitter, HostMemory, Layout, ToHost};
 use crate::program::{Entry, Program};
-use crate::state::{Batch, BatchExit, Emitter, Exit, Uniforms, Unit};
+use crate::state::{Batch, BatchExit, Exit, Uniforms, Unit};
 use arith::{F24, F32, Format, Lanes};
 use batch::Counts;
 use code::Code;
@@ -158,7 +157,8 @@ fn at_level<W: Work>(level: Level, work: W) -> W::Result {
 struct Vertices<'a, 'm, 'b, F> {
     format: F,
     code: &'a Code,
-    memory: &'a mut RunMemory<'m>,
+    memory: &'a HostMemory<'m>,
+    emitter: &'a mut dyn HostEmitter,
     batch: &'a mut Batch<'b>,
     counts: &'a mut Counts,
 }
@@ -168,7 +168,7 @@ impl<F: Format> Work for Vertices<'_, '_, '_, F> {
 
     #[inline(always)]
     fn run<S: Simd, V: Lanes<S>>(self, simd: S) -> BatchExit {
-        batch::run::<S, V, F>(simd, self.format, self.code, self.memory, self.batch, self.counts)
+        batch::run::<S, V, F>(simd, self.format, self.code, (self.memory, self.emitter), self.batch, self.counts)
     }
 }
 
@@ -186,23 +186,23 @@ impl Tier0Kernel {
         dependence(&self.code).is_none() && liveness::runs_write_alike(&self.code)
     }
 
-    fn run_vertex(&self, memory: &mut RunMemory<'_>) -> Exit {
+    fn run_vertex(&self, memory: &HostMemory<'_>, emitter: &mut dyn HostEmitter) -> Exit {
         let _mode = DefaultMode::enter();
         match self.code.precision {
-            Precision::F32 => vertex::run(F32, &self.code, memory),
-            Precision::F24 { rounding } => vertex::run(F24(rounding), &self.code, memory),
+            Precision::F32 => vertex::run(F32, &self.code, memory, emitter),
+            Precision::F24 { rounding } => vertex::run(F24(rounding), &self.code, memory, emitter),
         }
     }
 
-    fn run_vertices(&self, memory: &mut RunMemory<'_>, batch: &mut Batch<'_>) -> BatchExit {
+    fn run_vertices(&self, memory: &HostMemory<'_>, batch: &mut Batch<'_>, emitter: &mut dyn HostEmitter) -> BatchExit {
         let _mode = DefaultMode::enter();
         let (code, level) = (&self.code, self.level);
         let mut counted = Counts::default();
         let counts = &mut counted;
         let exit = match code.precision {
-            Precision::F32 => at_level(level, Vertices { format: F32, code, memory, batch, counts }),
+            Precision::F32 => at_level(level, Vertices { format: F32, code, memory, emitter, batch, counts }),
             Precision::F24 { rounding } => {
-                at_level(level, Vertices { format: F24(rounding), code, memory, batch, counts })
+                at_level(level, Vertices { format: F24(rounding), code, memory, emitter, batch, counts })
             }
         };
         for (total, new) in [(&self.groups, counted.groups), (&self.bailouts, counted.bailouts)] {
@@ -213,47 +213,38 @@ impl Tier0Kernel {
         exit
     }
 
-    /// Whether a host's memory has all that the entry changes.
-    fn fits(&self, host: &Host<'_>) -> bool {
-        !self.code.is_geometry() || host.layout().offsets().geometry.is_some()
+    /// Whether the memory has all that the entry changes.
+    fn fits(&self, memory: &HostMemory<'_>) -> bool {
+        !self.code.is_geometry() || memory.layout().offsets().geometry.is_some()
     }
 }
 
 impl Kernel for Tier0Kernel {
-    fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
-        self.run_vertex(&mut RunMemory::Own { uniforms, unit, emitter })
+    fn run_on(&self, memory: &HostMemory<'_>, emitter: &mut dyn HostEmitter) -> Option<Exit> {
+        if !self.fits(memory) {
+            let run = |uniforms: &Uniforms, unit: &mut Unit| self.run(uniforms, unit, &mut ToHost(emitter));
+            return Some(memory.with_copies(false, run));
+        }
+        memory.normalise_flags();
+        Some(self.run_vertex(memory, emitter))
     }
 
-    fn run_batch(
+    fn run_batch_on(
         &self,
-        uniforms: &Uniforms,
-        unit: &mut Unit,
+        memory: &HostMemory<'_>,
         batch: &mut Batch<'_>,
-        emitter: &mut dyn Emitter,
+        emitter: &mut dyn HostEmitter,
+        _: &dyn NextKernel,
     ) -> BatchExit {
-        self.run_vertices(&mut RunMemory::Own { uniforms, unit, emitter }, batch)
-    }
-
-    fn run_on(&self, host: &Host<'_>, emitter: &mut dyn HostEmitter) -> Exit {
-        match self.fits(host) {
-            true => {
-                host.normalise_flags();
-                self.run_vertex(&mut RunMemory::Host { host, emitter })
-            }
-            false => with_host_copies(host, emitter, |uniforms, unit, emitter| self.run(uniforms, unit, emitter)),
+        if !self.fits(memory) {
+            return memory.with_copies(batch.preserve_unit, |uniforms, unit| {
+                self.run_batch(uniforms, unit, batch, &mut ToHost(emitter))
+            });
         }
-    }
-
-    fn run_batch_on(&self, host: &Host<'_>, batch: &mut Batch<'_>, emitter: &mut dyn HostEmitter) -> BatchExit {
-        if self.fits(host) {
-            if !batch.preserve_unit {
-                host.normalise_flags();
-            }
-            return self.run_vertices(&mut RunMemory::Host { host, emitter }, batch);
+        if !batch.preserve_unit {
+            memory.normalise_flags();
         }
-        batch_with_host_copies(host, batch, emitter, |uniforms, unit, batch, emitter| {
-            self.run_batch(uniforms, unit, batch, emitter)
-        })
+        self.run_vertices(memory, batch, emitter)
     }
 
     fn layout(&self) -> Option<&Layout> {

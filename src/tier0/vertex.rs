@@ -8,8 +8,7 @@ use super::registers::{A_L, A0_X, A0_Y, CMP_X, CMP_Y, Components, Slot, componen
 use crate::isa::flow::{Action, Exit, Next, Ring, Scopes, is_backward};
 use crate::isa::numeric::Precision;
 use crate::isa::{Index, Inst, Pc, PointwiseOp, Swizzle, Test, VectorOp};
-use crate::kernel::run_memory::RunMemory;
-use crate::layout::File;
+use crate::layout::{File, HostEmitter, HostMemory};
 use crate::state::{EmitState, Vec4};
 use fearless_simd::prelude::*;
 use fearless_simd::{Level, Simd, f32x4, mask32x4};
@@ -53,7 +52,8 @@ struct Run<'a, 'm, S, F> {
     simd: S,
     format: F,
     code: &'a Code,
-    memory: &'a mut RunMemory<'m>,
+    memory: &'a HostMemory<'m>,
+    emitter: &'a mut dyn HostEmitter,
     slots: Vec<Vec4>,
     addresses: [i32; 3],
     flags: [bool; 2],
@@ -65,28 +65,35 @@ struct Run<'a, 'm, S, F> {
 
 /// Runs the entry once on `memory`. A vector has four lanes, so it needs no more than every CPU of
 /// the architecture has.
-pub fn run<F: Format>(format: F, code: &Code, memory: &mut RunMemory<'_>) -> Exit {
+pub fn run<F: Format>(format: F, code: &Code, memory: &HostMemory<'_>, emitter: &mut dyn HostEmitter) -> Exit {
     #[cfg(target_arch = "x86_64")]
     {
         let simd = Level::baseline().as_sse2().expect("x86-64 has SSE2");
-        run_on(simd, format, code, memory)
+        run_on(simd, format, code, memory, emitter)
     }
     #[cfg(not(target_arch = "x86_64"))]
-    fearless_simd::dispatch!(Level::baseline(), simd => run_on(simd, format, code, memory))
+    fearless_simd::dispatch!(Level::baseline(), simd => run_on(simd, format, code, memory, emitter))
 }
 
 #[inline(always)]
-fn run_on<S: Simd, F: Format>(simd: S, format: F, code: &Code, memory: &mut RunMemory<'_>) -> Exit {
+fn run_on<S: Simd, F: Format>(
+    simd: S,
+    format: F,
+    code: &Code,
+    memory: &HostMemory<'_>,
+    emitter: &mut dyn HostEmitter,
+) -> Exit {
     let mut slots = SLOTS.take();
     if slots.len() < code.registers.len() {
         slots.resize(code.registers.len(), [0.0; 4]);
     }
     let (flags, addresses, counters) = ([false; 2], [0; 3], [Counter::default(); 4]);
-    let mut run = Run { simd, format, code, slots, addresses, flags, fuel: code.fuel.cast_signed(), counters, memory };
+    let fuel = code.fuel.cast_signed();
+    let mut run = Run { simd, format, code, slots, addresses, flags, fuel, counters, memory, emitter };
     load(code, run.memory, &mut run.slots);
     let state = code.usage.read_first | code.usage.kept;
     if state.state != 0 {
-        (run.addresses, run.flags) = (run.memory.addresses(), run.memory.flags());
+        (run.addresses, run.flags) = (run.memory.address_registers(), run.memory.flags());
     }
     let exit = run.run();
     store(code, run.memory, &run.slots);
@@ -96,15 +103,15 @@ fn run_on<S: Simd, F: Format>(simd: S, format: F, code: &Code, memory: &mut RunM
 }
 
 /// Sets the slots that a run finds set.
-fn load(code: &Code, memory: &RunMemory<'_>, slots: &mut [Vec4]) {
+fn load(code: &Code, memory: &HostMemory<'_>, slots: &mut [Vec4]) {
     let Transfers { inputs, uniforms, temps, outputs } = &code.loads;
-    memory.load(File::Inputs, inputs, slots);
-    memory.load(File::Uniforms, uniforms, slots);
+    memory.load_slots(File::Inputs, inputs, slots);
+    memory.load_slots(File::Uniforms, uniforms, slots);
     if !temps.is_empty() {
-        memory.load(File::Temps, temps, slots);
+        memory.load_slots(File::Temps, temps, slots);
     }
     if !outputs.is_empty() {
-        memory.load(File::Outputs, outputs, slots);
+        memory.load_slots(File::Outputs, outputs, slots);
     }
     if code.precision != Precision::F32 {
         for &(slot, _) in inputs.iter().chain(uniforms) {
@@ -115,12 +122,12 @@ fn load(code: &Code, memory: &RunMemory<'_>, slots: &mut [Vec4]) {
 }
 
 /// Stores the slots that a run, or a batch, has written.
-pub fn store(code: &Code, memory: &mut RunMemory<'_>, slots: &[Vec4]) {
+pub fn store(code: &Code, memory: &HostMemory<'_>, slots: &[Vec4]) {
     let Transfers { temps, outputs, .. } = &code.stores;
     if !temps.is_empty() {
-        memory.store(File::Temps, temps, slots);
+        memory.store_slots(File::Temps, temps, slots);
     }
-    memory.store(File::Outputs, outputs, slots);
+    memory.store_slots(File::Outputs, outputs, slots);
 }
 
 impl<S: Simd, F: Format> Run<'_, '_, S, F> {
@@ -128,7 +135,7 @@ impl<S: Simd, F: Format> Run<'_, '_, S, F> {
         let Components { state, .. } = self.code.usage.written;
         for (n, bit) in [A0_X, A0_Y, A_L].into_iter().enumerate() {
             if state & bit != 0 {
-                self.memory.set_address(n, self.addresses[n]);
+                self.memory.set_address_register(n, self.addresses[n]);
             }
         }
         if state & (CMP_X | CMP_Y) != 0 {
@@ -372,15 +379,15 @@ impl<S: Simd, F: Format> Run<'_, '_, S, F> {
                     Index::A0y => self.addresses[1],
                     Index::AL => self.addresses[2],
                 };
-                let value = relative(base, index, |n| self.memory.uniform(n));
+                let value = relative(base, index, |n| self.memory.file(File::Uniforms).get(n));
                 self.slots[usize::from(dst)] = narrow(self.code.precision, value);
             }
             Op::Emit => {
                 // The emitter sees whole banks in memory.
                 let outputs = &self.code.stores.outputs;
-                self.memory.store(File::Outputs, outputs, &self.slots);
-                self.memory.emit();
-                self.memory.load(File::Outputs, outputs, &mut self.slots);
+                self.memory.store_slots(File::Outputs, outputs, &self.slots);
+                self.memory.emit(self.emitter);
+                self.memory.load_slots(File::Outputs, outputs, &mut self.slots);
             }
             Op::Setemit(parameters) => self.memory.set_emit_state(EmitState::from(parameters)),
             Op::LoopBegin { int, slot, shift } => {

@@ -83,8 +83,8 @@ macro_rules! direct {
 
             /// A run: what it calls must be complete.
             fn run(code: &Code, shader: &direct::DirectCode) {
-                let (uniforms, mut unit) = (state::Uniforms, state::Unit);
-                if let Some(exit) = shader.run(&uniforms, &mut unit) {
+                let byte = std::cell::Cell::new(0);
+                if let Some(exit) = shader.run_on(&layout::HostMemory::new(&byte)) {
                     let machine_code = if exit == state::Exit::End { &code.first } else { &code.exact };
                     assert_eq!(machine_code.read(), 7, "complete code");
                 }

@@ -1,7 +1,7 @@
 //! Types that `src/kernel/direct.rs` names and these models don't need.
 
 pub mod layout {
-    /// No layout: the models run on the types below.
+    /// No layout: the models run on one byte, which no code reads.
     #[derive(Clone, Copy, PartialEq, Eq)]
     pub struct Layout;
 
@@ -17,27 +17,27 @@ pub mod layout {
         }
     }
 
-    pub struct Host<'a>(&'a [core::cell::Cell<u8>]);
+    pub struct HostMemory<'a>(&'a core::cell::Cell<u8>);
 
-    impl Host<'_> {
-        pub fn layout(&self) -> &Layout {
-            &Layout
+    impl HostMemory<'_> {
+        pub fn has_layout(&self, _: Option<&Layout>) -> bool {
+            true
         }
 
-        pub fn uniforms(&self) -> &[core::cell::Cell<u8>] {
-            self.0
+        pub fn addresses(&self) -> (*const u8, *mut u8) {
+            (self.0.as_ptr(), self.0.as_ptr())
         }
+    }
 
-        pub fn unit(&self) -> &[core::cell::Cell<u8>] {
-            self.0
+    impl<'a> HostMemory<'a> {
+        pub fn new(byte: &'a core::cell::Cell<u8>) -> HostMemory<'a> {
+            HostMemory(byte)
         }
     }
 }
 
 pub mod state {
     pub type Vec4 = [f32; 4];
-    pub struct Uniforms;
-    pub struct Unit;
 
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Exit {

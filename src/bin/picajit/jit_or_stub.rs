@@ -60,7 +60,7 @@ pub struct Making<'a> {
 #[cfg(feature = "jit")]
 pub fn backend() -> Result<Arc<dyn Backend>, Unsupported> {
     use picajit::jit::{Jit, Variant};
-    Ok(Arc::new(Jit::new(Variant::Vec4, Arc::new(picajit::tier0::Tier0::default()))?))
+    Ok(Jit::new(Variant::Vec4)?.with_fallback(Arc::new(picajit::tier0::Tier0::default())))
 }
 
 /// The JIT.
@@ -98,9 +98,7 @@ pub fn explain(program: &Program, entry: Entry, making: Making<'_>) -> Result<St
         Shape::Unoptimised => Variant::Unoptimised,
     };
     let s = match making.target {
-        None => Jit::new(variant, Arc::new(picajit::tier0::Tier0::default()))
-            .map_err(NoBatchCode::Unsupported)?
-            .explain(program, entry, &config)?,
+        None => Jit::new(variant).map_err(NoBatchCode::Unsupported)?.explain(program, entry, &config)?,
         #[cfg(feature = "targets")]
         Some(name) => {
             let target = picajit::jit::Target::ALL.into_iter().find(|t| t.name() == name);

@@ -63,7 +63,7 @@ pub enum Engine {
     Tier0(Tier0),
     /// Native code.
     #[cfg(feature = "jit")]
-    Native(Arc<Jit>),
+    Native(Arc<Jit>, Arc<dyn Backend>),
 }
 
 /// CPU features that native code and tier 0 may use.
@@ -125,8 +125,8 @@ fn make(cpu: Cpu, unlike: bool, profiler: &Profiler) -> (Vec<Engine>, Option<Uns
             let batch_threshold = if unlike { 0 } else { 1 };
             let settings =
                 Settings { cpu, allocator, batch_threshold, profiler: profiler.clone(), ..Settings::default() };
-            match Jit::with(variant, settings, Arc::new(Interp)) {
-                Ok(jit) => engines.push(Engine::Native(jit)),
+            match Jit::with(variant, settings) {
+                Ok(jit) => engines.push(Engine::native(jit)),
                 Err(reason) => return (engines, Some(reason)),
             }
         }
@@ -158,7 +158,7 @@ impl Engine {
             Engine::Interp => Interp.name(),
             Engine::Tier0(tier0) => tier0.name(),
             #[cfg(feature = "jit")]
-            Engine::Native(jit) => jit.name(),
+            Engine::Native(jit, _) => jit.name(),
         }
     }
 
@@ -168,8 +168,15 @@ impl Engine {
         match self {
             Engine::Interp | Engine::Tier0(_) => {}
             #[cfg(feature = "jit")]
-            Engine::Native(jit) => jit.on_profiler_error(handler),
+            Engine::Native(jit, _) => jit.on_profiler_error(handler),
         }
+    }
+
+    /// An engine of this JIT.
+    #[cfg(feature = "jit")]
+    pub fn native(jit: Arc<Jit>) -> Engine {
+        let backend = jit.clone().with_fallback(Arc::new(Interp));
+        Engine::Native(jit, backend)
     }
 
     /// The engine itself.
@@ -178,7 +185,7 @@ impl Engine {
             Engine::Interp => &Interp,
             Engine::Tier0(tier0) => tier0,
             #[cfg(feature = "jit")]
-            Engine::Native(jit) => jit,
+            Engine::Native(_, backend) => &**backend,
         }
     }
 
@@ -197,7 +204,7 @@ impl Engine {
                 Ok(Compiled { engine: self.name(), kernel, time, stages: Vec::new() })
             }
             #[cfg(feature = "jit")]
-            Engine::Native(jit) => {
+            Engine::Native(jit, _) => {
                 let kernel = jit.compile_native(program, entry, config)?;
                 let time = start.elapsed();
                 let t = kernel.timings();

@@ -13,8 +13,9 @@ use picajit::internals::fuzz::choice::Choices;
 use picajit::internals::fuzz::{Case, case_from_seed};
 use picajit::isa::Stage;
 use picajit::isa::numeric::Precision;
-use picajit::kernel::{Config, Kernel};
-use picajit::state::{Batch, BatchExit, Emitter, Exit, NoEmitter, Uniforms, Unit};
+use picajit::kernel::{Config, Kernel, NextKernel};
+use picajit::layout::{HostEmitter, HostMemory};
+use picajit::state::{Batch, BatchExit, Exit, NoEmitter};
 use std::collections::VecDeque;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -70,12 +71,18 @@ pub struct Args {
 struct Vertices<'a>(&'a Shader);
 
 impl Kernel for Vertices<'_> {
-    fn run(&self, uniforms: &Uniforms, unit: &mut Unit, _: &mut dyn Emitter) -> Exit {
-        self.0.run(uniforms, unit)
+    fn run_on(&self, memory: &HostMemory<'_>, emitter: &mut dyn HostEmitter) -> Option<Exit> {
+        Some(self.0.run_on(memory, emitter))
     }
 
-    fn run_batch(&self, uniforms: &Uniforms, unit: &mut Unit, batch: &mut Batch<'_>, _: &mut dyn Emitter) -> BatchExit {
-        self.0.run_batch(uniforms, unit, batch)
+    fn run_batch_on(
+        &self,
+        memory: &HostMemory<'_>,
+        batch: &mut Batch<'_>,
+        _: &mut dyn HostEmitter,
+        _: &dyn NextKernel,
+    ) -> BatchExit {
+        self.0.run_batch_on(memory, batch)
     }
 }
 
@@ -83,8 +90,8 @@ impl Kernel for Vertices<'_> {
 struct Invocations<'a>(&'a Shader);
 
 impl Kernel for Invocations<'_> {
-    fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
-        self.0.run_geometry(uniforms, unit, emitter)
+    fn run_on(&self, memory: &HostMemory<'_>, emitter: &mut dyn HostEmitter) -> Option<Exit> {
+        Some(self.0.run_on(memory, emitter))
     }
 }
 

@@ -1,7 +1,8 @@
 //! Which runs a crosscheck compares, and with what inputs.
 
 use super::*;
-use crate::layout::{Host, Image, Layout};
+use crate::layout::Image;
+use crate::layout::{HostMemory, Layout};
 use crate::state::NoEmitter;
 
 /// Runs and batches of native kernels, of the shader's own runs and of comparisons.
@@ -12,7 +13,7 @@ static TURN: Mutex<()> = Mutex::new(());
 /// A kernel that counts, and is wrong where `v0.x` is 7.
 struct Counting(Arc<dyn Kernel>);
 
-impl Kernel for Counting {
+impl UnitKernel for Counting {
     fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
         COUNTED.fetch_add(1, Ordering::Relaxed);
         let wrong = unit.v[0][0] == 7.0;
@@ -28,7 +29,7 @@ impl Kernel for Counting {
 }
 
 fn counting(crosscheck: u32) -> (Arc<Mutex<Vec<Event>>>, Engine) {
-    crosschecking(crosscheck, |kernel| Arc::new(Counting(kernel)))
+    crosschecking(crosscheck, |kernel| Arc::new(OnUnits(Counting(kernel))))
 }
 
 fn shader(engine: &Engine) -> Shader {
@@ -43,7 +44,7 @@ fn counted(work: impl FnOnce()) -> usize {
 }
 
 /// A batch of `count` vertices, all of `x`, on the types of picajit or on a host's memory.
-fn run_batch(shader: &Shader, host: Option<&Host<'_>>, count: usize, x: f32) {
+fn run_batch(shader: &Shader, host: Option<&HostMemory<'_>>, count: usize, x: f32) {
     let inputs: Vec<Registers> = vec![[[x; 4]; 16]; count];
     let mut outputs = inputs.clone();
     let mut batch = Batch::of(&inputs, &mut outputs);
@@ -54,7 +55,7 @@ fn run_batch(shader: &Shader, host: Option<&Host<'_>>, count: usize, x: f32) {
 }
 
 /// Calls `work` with a host's memory for `unit`.
-fn with_host<T>(unit: &mut Unit, work: impl FnOnce(&Host<'_>) -> T) -> T {
+fn with_host<T>(unit: &mut Unit, work: impl FnOnce(&HostMemory<'_>) -> T) -> T {
     Image::run(Layout::OWN, &Uniforms::new(), unit, &mut NoEmitter, |host, _| work(host))
 }
 
@@ -98,7 +99,7 @@ fn a_cancelled_engine_compares_no_batch() {
 fn comparisons_have_the_vertices_inputs() {
     let _turn = lock(&TURN);
     for (x, wrong) in [(1.0, false), (7.0, true)] {
-        let on = |run: fn(&Shader, &Host<'_>, f32)| {
+        let on = |run: fn(&Shader, &HostMemory<'_>, f32)| {
             let (events, engine) = counting(1);
             let mut unit = Unit::new();
             unit.v[0] = [x; 4];
@@ -122,7 +123,7 @@ fn a_handler_may_ask_for_the_difference() {
         let slot = asked.upgrade().expect("held by the test");
         *lock(&answer) = slot.get().expect("before the first run").divergence();
     });
-    let engine = crosschecking_for(events, 1, |kernel| Arc::new(Counting(kernel)));
+    let engine = crosschecking_for(events, 1, |kernel| Arc::new(OnUnits(Counting(kernel))));
     let shader = slot.get_or_init(|| shader(&engine));
     run_batch(shader, None, 1, 7.0);
     assert!(lock(&text).as_ref().is_some_and(|text| text.contains("o0.z")), "{text:?}");

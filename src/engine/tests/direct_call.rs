@@ -49,14 +49,14 @@ fn the_pair_works_without_native_code() {
 #[test]
 fn a_crosscheck_reports_a_wrong_kernel_that_the_pair_ran() {
     struct Wrong(Arc<dyn Kernel>);
-    impl Kernel for Wrong {
+    impl UnitKernel for Wrong {
         fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
             let exit = self.0.run(uniforms, unit, emitter);
             unit.o[0][0][2] += 1.0;
             exit
         }
     }
-    let (events, engine) = crosschecking(3, |kernel| Arc::new(Wrong(kernel)));
+    let (events, engine) = crosschecking(3, |kernel| Arc::new(OnUnits(Wrong(kernel))));
     let shader = engine.shader(&program(0, &[]), Entry::vertex(0));
     for _ in 0..6 {
         let mut unit = Unit::new();
@@ -102,12 +102,12 @@ fn the_pair_outlives_the_cache_entry_and_the_engine() {
 #[test]
 fn a_panic_is_a_result() {
     struct Panics;
-    impl Kernel for Panics {
+    impl UnitKernel for Panics {
         fn run(&self, _: &Uniforms, _: &mut Unit, _: &mut dyn Emitter) -> Exit {
             panic!("a seeded bug");
         }
     }
-    let (_, engine) = crosschecking(0, |_| Arc::new(Panics));
+    let (_, engine) = crosschecking(0, |_| Arc::new(OnUnits(Panics)));
     let shader = engine.shader(&program(0, &[]), Entry::vertex(0));
     assert_eq!(call(shader.direct_call(), &Uniforms::new(), &mut Unit::new()), DirectCall::FAILED);
 }
@@ -116,7 +116,8 @@ fn a_panic_is_a_result() {
 mod native {
     use super::*;
     use crate::kernel::direct::{DirectCode, Vertex};
-    use crate::layout::{Bools, GeometryOffsets, Host, Image, Offsets};
+    use crate::layout::Image;
+    use crate::layout::{Bools, GeometryOffsets, HostMemory, Offsets};
     use crate::state::{NoEmitter, Vertices, VerticesMut};
     use std::cell::Cell;
 
@@ -249,14 +250,15 @@ mod native {
 
     #[test]
     fn direct_code_of_a_layout_runs_on_no_other_memory() {
-        let engine = Engine::new(Options { layout: Some(Layout::OWN), ..Options::at_once() });
+        let engine = Engine::new(Options { layout: Some(layout()), ..Options::at_once() });
         // Moves alone: it never deoptimises.
         let shader = engine.shader(&program(0, &[]), Entry::vertex(0));
-        let (uniforms, mut unit) = (Uniforms::new(), Unit::new());
         assert!(shader.0.direct().get().is_some());
-        assert_eq!(shader.0.direct().run(&uniforms, &mut unit), None);
-        assert_eq!(shader.0.direct().run_copied(&uniforms, &mut unit, &[[0.0; 4]], 1), None);
-        assert_eq!(shader.run(&uniforms, &mut unit), Exit::End, "the kernel runs it");
+        with_memory(Layout::OWN, |other| {
+            assert_eq!(shader.0.direct().run_on(other), None);
+            assert_eq!(shader.0.direct().run_copied(other, &[[0.0; 4]], 1), None);
+        });
+        assert_eq!(shader.run(&Uniforms::new(), &mut Unit::new()), Exit::End, "tier 0 runs it");
     }
 
     #[test]
@@ -269,7 +271,7 @@ mod native {
         // SAFETY: cells of other cells' bytes.
         let cells = unsafe { std::slice::from_raw_parts(zeros.as_ptr().cast::<Cell<u8>>(), size_of::<Registers2>()) };
         let layout = layout();
-        let host = Host::new(&layout, cells, cells).expect("aligned");
+        let host = HostMemory::new(&layout, cells, cells).expect("aligned");
         let mut unit = Unit::new();
         unit.v[0] = inputs(1);
         unit.v[1] = [5.0; 4];
@@ -316,7 +318,7 @@ mod native {
         }
     }
 
-    fn with_memory<T>(layout: Layout, work: impl FnOnce(&Host<'_>) -> T) -> T {
+    fn with_memory<T>(layout: Layout, work: impl FnOnce(&HostMemory<'_>) -> T) -> T {
         Image::run(layout, &Uniforms::new(), &mut Unit::new(), &mut NoEmitter, |host, _| work(host))
     }
 
@@ -370,11 +372,9 @@ mod native {
                     exit.is_some()
                 };
                 let direct = shader.0.direct();
-                let own = on(&|vertex| direct.run_outputs(&Uniforms::new(), &mut Unit::new(), vertex));
-                let hosted = on(&|vertex| direct.run_outputs_on(host, vertex));
-                assert_eq!((own, hosted), (layout.is_none(), layout.is_some()));
+                assert!(on(&|vertex| direct.run_outputs(host, vertex)), "a unit's layout, under either name");
                 with_memory(self::layout(), |other| {
-                    assert!(!on(&|vertex| direct.run_outputs_on(other, vertex)));
+                    assert!(!on(&|vertex| direct.run_outputs(other, vertex)));
                     assert_eq!(direct.run_on(other), None);
                 });
             });
@@ -408,7 +408,7 @@ mod native {
             let run = || {
                 let (inputs, mut outputs) = ([[0.0; 4]], [[0.0; 4]; 2]);
                 let vertex = Vertex { inputs: &inputs, outputs: &mut outputs, input_mask, output_mask };
-                DirectCode::new(None).run_outputs(&Uniforms::new(), &mut Unit::new(), vertex)
+                with_memory(Layout::OWN, |memory| DirectCode::new(None).run_outputs(memory, vertex))
             };
             assert_eq!(std::panic::catch_unwind(run).is_ok(), fits, "{input_mask}, {output_mask}");
         }

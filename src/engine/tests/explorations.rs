@@ -21,24 +21,18 @@ impl CountingJit {
     }
 }
 
-impl Backend for CountingJit {
+impl NativeCompiler for CountingJit {
     fn name(&self) -> &'static str {
         "counting"
     }
-    fn compile(&self, p: &Arc<Program>, e: Entry, c: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
-        self.counting(|jit| jit.compile(p, e, c))
-    }
-}
-
-impl NativeBackend for CountingJit {
-    fn compile_explored(
+    fn compile(
         &self,
-        explored: Exploration,
+        explored: Explored,
         p: &Arc<Program>,
         e: Entry,
         c: &Config,
     ) -> Result<Arc<dyn Kernel>, Unsupported> {
-        self.counting(|jit| NativeBackend::compile_explored(jit, explored, p, e, c))
+        self.counting(|jit| NativeCompiler::compile(jit, explored, p, e, c))
     }
 }
 
@@ -58,7 +52,7 @@ fn a_new_shader_is_explored_once() {
     let entry = Entry::vertex(0);
     for threads in [0, 1] {
         let mut engine = Engine::new(Options { threads, events: Arc::new(|_| ()), ..Options::at_once() });
-        let jit = Jit::new(Variant::Batch, Arc::new(Interp)).expect("a JIT for this host");
+        let jit = Jit::new(Variant::Batch).expect("a JIT for this host");
         let jit = CountingJit(jit, Arc::default());
         engine.set_backend(Arc::new(jit.clone()));
         // Explorations by the lookup, then compilations, then explorations by these. Without

@@ -1,7 +1,8 @@
 //! The bytes of flags in a host's memory, of which any that is not zero is true.
 
 use super::*;
-use crate::layout::{Image, Layout};
+use crate::layout::Image;
+use crate::layout::Layout;
 use crate::state::{NoEmitter, Vertices, VerticesMut};
 
 /// No flag; one that some vertices set; both, always; and a test of what was there before.
@@ -17,12 +18,12 @@ fn after(shader: &Shader, layout: &Layout, flags: [u8; 4], count: usize, preserv
     let input = [3.0, -3.0, 0.0, 0.0];
     let mut unit = Unit::new();
     unit.v[0] = input;
-    Image::run(*layout, &Uniforms::new(), &mut unit, &mut NoEmitter, |host, emitter| {
-        let places = host.flag_bytes().map(|byte| byte.expect("the layout has all"));
+    Image::new(*layout, &unit, &Uniforms::new()).with_cells(|host, unit, _| {
+        let places = layout.flags().map(|at| &unit[at.expect("the layout has all") as usize]);
         places.iter().zip(flags).for_each(|(place, flag)| place.set(flag));
         let mut outputs = vec![[0.0; 4]; count.max(1)];
         if count == 0 {
-            assert_eq!(shader.run_on(host, emitter), Exit::End);
+            assert_eq!(shader.run_on(host, &mut NoEmitter), Exit::End);
             host.copy_outputs(1, &mut outputs);
         } else {
             let inputs = vec![input; count];

@@ -1,7 +1,8 @@
 //! Batches of one to three vertices, before and after code is compiled for them.
 
 use super::super::*;
-use crate::layout::{Image, Layout};
+use crate::layout::Image;
+use crate::layout::Layout;
 use crate::state::{Batch, BatchExit, NoEmitter, Uniforms, Unit, Vertices, VerticesMut};
 use crate::testing::miri_or;
 

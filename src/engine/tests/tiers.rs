@@ -26,12 +26,11 @@ fn run_batch(shader: &Shader, count: usize) {
 
 /// Kernels of the oracle, as if they were native code.
 struct Native;
-impl NativeBackend for Native {}
-impl Backend for Native {
+impl NativeCompiler for Native {
     fn name(&self) -> &'static str {
         "native"
     }
-    fn compile(&self, p: &Arc<Program>, e: Entry, c: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
+    fn compile(&self, _: Explored, p: &Arc<Program>, e: Entry, c: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
         Interp.compile(p, e, c)
     }
 }
@@ -90,8 +89,8 @@ fn the_cache_counts_all_that_runs_of_a_shader_need() {
     let tier0 = Tier0::default().kernel_of_entry(&program, entry, &config).held_bytes();
     // Here native code is a kernel of the oracle.
     let (words, native) = (program.bytes(), oracle.max(program.bytes()));
-    let succeeds = || -> Option<Arc<dyn NativeBackend>> { Some(Arc::new(Native)) };
-    let fails = || -> Option<Arc<dyn NativeBackend>> { Some(Arc::new(Failing)) };
+    let succeeds = || -> Option<Arc<dyn NativeCompiler>> { Some(Arc::new(Native)) };
+    let fails = || -> Option<Arc<dyn NativeCompiler>> { Some(Arc::new(Failing)) };
     let checked = |options: Options| Options { crosscheck: 1, ..options };
     let with = |backend| Options { backend, ..after_100_vertices() };
     for (case, (options, backend, at_lookup, compiled)) in [
@@ -127,16 +126,15 @@ fn the_cache_counts_all_that_runs_of_a_shader_need() {
 
 /// A backend of a system that has memory for this number of kernels.
 struct Scarce(Arc<AtomicUsize>);
-impl NativeBackend for Scarce {}
-impl Backend for Scarce {
+impl NativeCompiler for Scarce {
     fn name(&self) -> &'static str {
         "scarce"
     }
-    fn compile(&self, p: &Arc<Program>, e: Entry, c: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
+    fn compile(&self, _: Explored, p: &Arc<Program>, e: Entry, c: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
         let take = |left: usize| left.checked_sub(1);
         match self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
             Ok(_) => Interp.compile(p, e, c),
-            Err(_) => Failing.compile(p, e, c),
+            Err(_) => Failing.compile(None, p, e, c),
         }
     }
 }

@@ -1,11 +1,10 @@
 //! Reads the files back, field by field, with a reader that shares no code with the writer.
 
 use crate::engine::{Engine, Event, Options};
-use crate::interp::Interp;
 use crate::jit::profile::perf::Output;
 use crate::jit::profile::{file, rows};
 use crate::jit::{Jit, Settings, Variant};
-use crate::kernel::{Backend, Config, Kernel};
+use crate::kernel::{Config, Kernel};
 use crate::profiler::{Profiler, ProfilerError};
 use crate::program::{Entry, Program};
 use crate::state::{Batch, NoEmitter, Registers, Uniforms, Unit};
@@ -42,7 +41,7 @@ impl Drop for Folder {
 
 fn jit(variant: Variant, profiler: Profiler) -> Arc<Jit> {
     let settings = Settings { batch_threshold: 0, profiler, ..Settings::default() };
-    Jit::with(variant, settings, Arc::new(Interp)).expect("tests run where there is native code")
+    Jit::with(variant, settings).expect("tests run where there is native code")
 }
 
 fn program(body: &str) -> (Arc<Program>, Entry) {
@@ -301,7 +300,7 @@ fn a_full_disk_is_reported_once_an_engine_and_stops_nothing() {
     let jits = [(); 2].map(|()| jit(Variant::Vec4, folder.profiler()));
     let compile = |n: usize| {
         let (program, entry) = program([" mov o0, v0", " mov o0, v1", " mov o0, v2"][n]);
-        jits.iter().for_each(|jit| drop(Backend::compile(jit, &program, entry, &Config::default()).expect("native")));
+        jits.iter().for_each(|jit| drop(jit.compile_native(&program, entry, &Config::default()).expect("native")));
     };
     compile(0);
     let whole = read(&folder.dump());
@@ -322,7 +321,7 @@ fn a_full_disk_is_reported_once_an_engine_and_stops_nothing() {
 
 #[test]
 fn without_a_profiler_there_is_no_report() {
-    let jit = Jit::new(Variant::Vec4, Arc::new(Interp)).expect("native");
+    let jit = Jit::new(Variant::Vec4).expect("native");
     assert!(jit.profile.get().is_some_and(|profile| profile.output.is_none()));
     jit.on_profiler_error(|why| panic!("{why}"));
 }

@@ -8,8 +8,7 @@
 use super::code_memory::InstalledCode;
 use crate::jit::abi::{self, BatchFrame, Frame, FrameConstants, Function, GROUP, OutputsFrame, WRITTEN_WORDS};
 use crate::kernel::direct::{DirectFunctions, Masks};
-use crate::kernel::run_memory::RunMemory;
-use crate::layout::{Layout, Offsets};
+use crate::layout::{HostEmitter, HostMemory, Layout};
 use crate::state::{Batch, Exit, Vec4};
 use std::ops::Range;
 use std::sync::atomic::AtomicUsize;
@@ -75,29 +74,22 @@ impl Code {
         self.code.bytes().len()
     }
 
-    /// The addresses of registers, inputs and uniforms in `memory`, whose layout is the code's.
+    /// Whether the memory has the layout that the code was compiled for.
     #[inline]
-    fn pointers(&self, memory: &mut RunMemory<'_>) -> Pointers {
-        let inputs = |unit: *mut u8, v: u32| unit.wrapping_add(v as usize).cast_const().cast();
-        match (memory, &self.needs.layout) {
-            (RunMemory::Own { uniforms, unit, .. }, None) => {
-                let unit: *mut u8 = (&raw mut **unit).cast();
-                Pointers {
-                    uniforms: (&raw const **uniforms).cast(),
-                    unit,
-                    inputs: inputs(unit, Layout::OWN.offsets().v),
-                }
-            }
-            (RunMemory::Host { host, .. }, Some(layout)) => {
-                let Offsets { unit_bytes, uniforms_bytes, v, .. } = *layout.offsets();
-                // That the layouts are equal is a matter of meaning; that the blocks are large
-                // enough, one of safety.
-                assert!(host.unit().len() >= unit_bytes as usize && host.uniforms().len() >= uniforms_bytes as usize);
-                let unit = host.unit().as_ptr().cast_mut().cast();
-                Pointers { uniforms: host.uniforms().as_ptr().cast(), unit, inputs: inputs(unit, v) }
-            }
-            _ => unreachable!("a kernel calls its code on memory of the layout it was compiled for"),
-        }
+    pub(crate) fn fits(&self, memory: &HostMemory<'_>) -> bool {
+        memory.has_layout(self.needs.layout.as_ref())
+    }
+
+    /// The addresses of registers, inputs and uniforms in `memory`, which [fits](Code::fits).
+    #[inline]
+    fn pointers(&self, memory: &HostMemory<'_>) -> Pointers {
+        let layout = self.needs.layout.as_ref().unwrap_or(&Layout::OWN).offsets();
+        // That the layouts are equal is a matter of meaning; that the blocks are large enough, one of
+        // safety.
+        let own = memory.layout().offsets();
+        assert!(own.unit_bytes >= layout.unit_bytes && own.uniforms_bytes >= layout.uniforms_bytes);
+        let (uniforms, unit) = memory.addresses();
+        Pointers { uniforms, unit, inputs: unit.wrapping_add(layout.v as usize).cast_const().cast() }
     }
 
     /// Runs the function. It reads `inputs`, or the unit's `v` without them. `uniforms_checked` only
@@ -105,7 +97,8 @@ impl Code {
     #[inline]
     pub(crate) fn run(
         &self,
-        memory: &mut RunMemory<'_>,
+        memory: &HostMemory<'_>,
+        emitter: &mut dyn HostEmitter,
         inputs: Option<&[Vec4]>,
         uniforms_checked: bool,
     ) -> Result<Exit, Undone> {
@@ -121,7 +114,7 @@ impl Code {
             return abi::exit(unsafe { self.call(&at, constants.cast()) }).ok_or(Undone::Deoptimised);
         }
         // SAFETY: the pointers are those of `memory`.
-        unsafe { self.run_emitting(&at, memory) }
+        unsafe { self.run_emitting(&at, emitter) }
     }
 
     /// Runs one vertex on outputs-only code, which leaves the unit as it is. It writes the outputs in
@@ -129,7 +122,7 @@ impl Code {
     #[inline]
     pub(crate) fn run_outputs(
         &self,
-        memory: &mut RunMemory<'_>,
+        memory: &HostMemory<'_>,
         inputs: &[Vec4],
         outputs: &mut [Vec4],
         output_mask: u16,
@@ -160,7 +153,7 @@ impl Code {
     #[inline]
     pub(crate) fn run_batch(
         &self,
-        memory: &mut RunMemory<'_>,
+        memory: &HostMemory<'_>,
         batch: &mut Batch<'_>,
         vertices: Range<usize>,
         output_mask: u16,

@@ -7,10 +7,9 @@
 #![allow(unsafe_code)]
 
 use super::call::{Code, Pointers, Undone};
-use crate::jit::abi::{self, Frame, FrameConstants, Receiver, VEC4, emitted_output};
-use crate::kernel::run_memory::RunMemory;
+use crate::jit::abi::{self, Frame, FrameConstants, VEC4, emitted_output};
 use crate::layout::{HostEmitter, Layout};
-use crate::state::{EmittedVertex, Emitter, Exit, Registers, Unit};
+use crate::state::{EmittedVertex, Exit};
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::slice;
@@ -25,22 +24,11 @@ impl Code {
     /// so a failed guard takes them back; a run for which the buffer is too small must be exact.
     ///
     /// # Safety
-    /// `at` is what [`Code::pointers`] gave for `memory`, or has other inputs that are valid.
+    /// `at` is what [`Code::pointers`] gave for memory that is still borrowed, or has other inputs that
+    /// are valid.
     #[inline(never)]
-    pub(super) unsafe fn run_emitting(&self, at: &Pointers, memory: &mut RunMemory<'_>) -> Result<Exit, Undone> {
+    pub(super) unsafe fn run_emitting(&self, at: &Pointers, emitter: &mut dyn HostEmitter) -> Result<Exit, Undone> {
         let mut records = [const { MaybeUninit::<EmittedVertex>::uninit() }; CAPACITY];
-        let mut wanted = u16::MAX;
-        let receiver = match memory {
-            RunMemory::Own { emitter, .. } => {
-                let unit: *mut Unit = at.unit.cast();
-                // SAFETY: the unit of `memory`, which is borrowed.
-                Receiver::Own(unsafe { &raw mut (*unit).slots }, shorten(&mut **emitter))
-            }
-            RunMemory::Host { emitter, .. } => {
-                wanted = emitter.outputs();
-                Receiver::Host(shorten_host(&mut **emitter))
-            }
-        };
         let start: *mut EmittedVertex = records.as_mut_ptr().cast();
         let constants = FrameConstants::new(false);
         let mut frame = Frame {
@@ -51,14 +39,13 @@ impl Code {
             start,
             spare: start,
             written: self.needs.emitted,
-            wanted,
+            wanted: emitter.outputs(),
             unit: at.unit,
             layout: self.needs.layout.as_ref().unwrap_or(const { &Layout::OWN }),
-            receiver,
+            receiver: shorten(emitter),
             panic: None,
         };
-        // SAFETY: the receiver's pointers are those of `memory`, and the spare records outlive the
-        // frame.
+        // SAFETY: the receiver is borrowed for this run, and the spare records outlive the frame.
         unsafe { frame.begin_buffer() };
         let capacity = record_count(frame.start, frame.end);
         if capacity < self.room.load(Ordering::Relaxed) {
@@ -93,13 +80,12 @@ impl Frame {
     /// # Safety
     /// The receiver's pointers are valid and not in use, and [`CAPACITY`] spare records are.
     unsafe fn begin_buffer(&mut self) {
-        let lent = match self.receiver {
-            Receiver::Own(..) => None,
-            // Code stores all that it writes. What the emitter does not want must stay as it is.
-            Receiver::Host(_) if self.written & !self.wanted != 0 => None,
+        // Code stores all that it writes. What the emitter does not want must stay as it is.
+        let lent = match self.written & !self.wanted {
             // SAFETY: the caller's promise. The slice is used until the emitter's next call at the
             // latest; the emitter is borrowed for the run, so the memory stays.
-            Receiver::Host(emitter) => unsafe { (*emitter).buffer() },
+            0 => unsafe { (*self.receiver).buffer() },
+            _ => None,
         };
         let (start, capacity) = match lent {
             Some(cells) => (cells.as_ptr().cast_mut().cast(), cells.len()),
@@ -153,22 +139,14 @@ impl Frame {
         let count = record_count(self.start, self.cursor);
         let lent = !std::ptr::eq(self.start, self.spare);
         let wanted = if lent { self.wanted } else { u16::MAX };
-        // SAFETY: the caller's promise.
-        unsafe { self.add_unwritten(count, wanted & !self.written) };
-        match self.receiver {
-            // SAFETY: the caller's promise.
-            Receiver::Host(emitter) if lent => unsafe { (*emitter).stored(count, full) },
-            _ if count == 0 => {}
-            receiver => {
-                // SAFETY: the spare records, written up to the cursor. No other code has a
-                // reference to them. Emitter and slots as above.
-                unsafe {
-                    let vertices = slice::from_raw_parts(self.start, count);
-                    match receiver {
-                        Receiver::Own(slots, emitter) => fill_slots(vertices, &mut *slots, &mut *emitter),
-                        Receiver::Host(emitter) => (*emitter).emit_all(vertices),
-                    }
-                }
+        // SAFETY: the caller's promise. The spare records are written up to the cursor, and no other
+        // code has a reference to them.
+        unsafe {
+            self.add_unwritten(count, wanted & !self.written);
+            match (lent, count) {
+                (true, _) => (*self.receiver).stored(count, full),
+                (false, 0) => {}
+                (false, _) => (*self.receiver).emit_all(slice::from_raw_parts(self.start, count)),
             }
         }
     }
@@ -177,27 +155,6 @@ impl Frame {
 /// The number of records in this memory.
 fn record_count(start: *mut EmittedVertex, end: *mut EmittedVertex) -> usize {
     (end.addr() - start.addr()) / size_of::<EmittedVertex>()
-}
-
-/// Passes vertices and their triangles to `emitter`, as [`EmitState::emit`] does for each. A slot
-/// receives its last vertex only.
-///
-/// [`EmitState::emit`]: crate::state::EmitState::emit
-fn fill_slots(vertices: &[EmittedVertex], slots: &mut [Registers; 4], emitter: &mut dyn Emitter) {
-    let mut last: [Option<&Registers>; 4] = [None; 4];
-    for vertex in vertices {
-        let how = vertex.how();
-        emitter.vertex(&vertex.outputs, how);
-        last[usize::from(how.vertex)] = Some(&vertex.outputs);
-        if how.primitive {
-            emitter.triangle([0, 1, 2].map(|n| last[n].unwrap_or(&slots[n])), how.winding);
-        }
-    }
-    for (slot, last) in slots.iter_mut().zip(last) {
-        if let Some(outputs) = last {
-            *slot = *outputs;
-        }
-    }
 }
 
 /// Empties the buffer of a run. A panic of the emitter is stored, because compiled code can't be
@@ -225,16 +182,9 @@ unsafe extern "C" fn flush(frame: *mut Frame) -> *mut EmittedVertex {
 }
 
 /// The emitter without its lifetime, for the time of one call.
-fn shorten<'a>(emitter: &'a mut (dyn Emitter + 'a)) -> *mut dyn Emitter {
-    let emitter: *mut (dyn Emitter + 'a) = emitter;
+fn shorten<'a>(emitter: &'a mut (dyn HostEmitter + 'a)) -> *mut dyn HostEmitter {
+    let emitter: *mut (dyn HostEmitter + 'a) = emitter;
     // SAFETY: only the lifetime changes. The pointer is used during `Code::run` alone, which holds
     // the borrow.
-    unsafe { std::mem::transmute::<*mut (dyn Emitter + 'a), *mut (dyn Emitter + 'static)>(emitter) }
-}
-
-/// [`shorten`] for a host's emitter.
-fn shorten_host<'a>(emitter: &'a mut (dyn HostEmitter + 'a)) -> *mut dyn HostEmitter {
-    let emitter: *mut (dyn HostEmitter + 'a) = emitter;
-    // SAFETY: as in `shorten`.
     unsafe { std::mem::transmute::<*mut (dyn HostEmitter + 'a), *mut (dyn HostEmitter + 'static)>(emitter) }
 }

@@ -6,18 +6,16 @@
 
 use super::call::{self, Code, Undone};
 use super::last_writers::LastWriters;
-use super::lazy_code::{BatchCode, LazyCode, LazyKind, Recompiler};
-use crate::background::Queue;
+use super::lazy_code::{BatchCode, LazyCode, LazyKind};
 use crate::fp_mode::{self, DefaultMode};
 use crate::jit::abi::GROUP;
 use crate::jit::batch::policy::{self, BatchVariant, NoBatchCode, Thresholds};
 use crate::jit::stages::Timings;
 use crate::kernel::cancel::{CancelFlag, CancelReader};
 use crate::kernel::direct::DirectFunctions;
-use crate::kernel::run_memory::RunMemory;
-use crate::kernel::{Kernel, KernelStats, batch_with_host_copies, run_sequentially, with_host_copies, with_unit_copy};
-use crate::layout::{Host, HostEmitter, Image, Layout};
-use crate::state::{Batch, BatchExit, Emitter, Exit, Uniforms, Unit, Vec4};
+use crate::kernel::{Kernel, KernelStats, NextKernel};
+use crate::layout::{HostEmitter, HostMemory, Layout};
+use crate::state::{Batch, BatchExit, Exit, Vec4};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -27,83 +25,35 @@ use std::time::Duration;
 /// infinities or NaN, or, in float24, numbers that are not float24.
 pub(crate) const MAX_DEOPTIMISATIONS: u32 = 4096;
 
-/// One entry as native code.
+const SERVES_EVERY_RUN: &str = "the kernel after native code serves every run";
+
+/// One entry as native code. It does not serve memory of other layouts, nor runs that deoptimise
+/// while there is no exact code.
 pub struct NativeKernel {
     /// The code that runs first.
     pub(crate) code: Code,
-    /// Whether `code` speculates and may ask to be deoptimised.
+    /// Whether `code` speculates and may deoptimise.
     pub(crate) speculates: bool,
-    pub(super) lazy: Arc<LazyCode>,
-    thresholds: Thresholds,
+    pub(in crate::jit) lazy: Arc<LazyCode>,
+    pub(in crate::jit) thresholds: Thresholds,
     /// Groups that ran to their end.
-    groups: AtomicU32,
+    pub(in crate::jit) groups: AtomicU32,
     /// Groups that bailed out.
-    pub(super) bailouts: AtomicU32,
+    pub(in crate::jit) bailouts: AtomicU32,
     /// The `v` registers that the code reads; bit n is `vn`.
-    pub(super) reads: u16,
-    /// Whether outputs-only code may be compiled.
-    has_outputs_code: bool,
-    /// What the code was compiled for; `None` is [`Unit`].
-    layout: Option<Layout>,
-    timings: Timings,
-    blocks: usize,
-    /// Ends runs and batches. Code reads it at its address.
-    pub(super) cancel: CancelFlag,
-}
-
-/// What a kernel is built of.
-pub(crate) struct Parts {
-    /// The code that runs first.
-    pub(crate) code: Code,
-    /// Whether it speculates and may deoptimise.
-    pub(crate) speculates: bool,
-    pub(crate) recompiler: Box<dyn Recompiler>,
-    pub(crate) queue: Option<Queue>,
-    pub(crate) thresholds: Thresholds,
-    /// The `v` registers that the code reads; bit n is `vn`.
-    pub(crate) reads: u16,
+    pub(in crate::jit) reads: u16,
     /// Whether outputs-only code may be compiled: the program does not emit.
-    pub(crate) has_outputs_code: bool,
-    pub(crate) layout: Option<Layout>,
-    pub(crate) timings: Timings,
+    pub(in crate::jit) has_outputs_code: bool,
+    /// What the code was compiled for; `None` is the layout of a unit.
+    pub(in crate::jit) layout: Option<Layout>,
+    pub(in crate::jit) timings: Timings,
     /// Blocks of the control-flow graph.
-    pub(crate) blocks: usize,
-    pub(crate) cancel: CancelFlag,
+    pub(in crate::jit) blocks: usize,
+    /// Ends runs and batches. Code reads it at its address.
+    pub(in crate::jit) cancel: CancelFlag,
 }
 
 impl NativeKernel {
-    pub(crate) fn new(parts: Parts) -> NativeKernel {
-        let Parts {
-            code,
-            speculates,
-            recompiler,
-            queue,
-            thresholds,
-            reads,
-            has_outputs_code,
-            layout,
-            timings,
-            blocks,
-            cancel,
-        } = parts;
-        let lazy = LazyCode::new(recompiler, queue);
-        let (groups, bailouts) = Default::default();
-        NativeKernel {
-            code,
-            speculates,
-            lazy,
-            thresholds,
-            groups,
-            bailouts,
-            reads,
-            has_outputs_code,
-            layout,
-            timings,
-            blocks,
-            cancel,
-        }
-    }
-
     /// How long compiling took.
     pub fn timings(&self) -> Timings {
         self.timings
@@ -193,23 +143,25 @@ impl NativeKernel {
         self.thresholds.compiles_after(self.count_batched(count))
     }
 
-    /// One run on memory of the layout that the code was compiled for.
+    /// One run on memory that fits the code, from `inputs` or those of the unit. `None`: there is no
+    /// exact code, and nothing was written.
     #[inline]
-    pub(super) fn run_with(
+    fn run_with(
         &self,
-        memory: &mut RunMemory<'_>,
+        memory: &HostMemory<'_>,
+        emitter: &mut dyn HostEmitter,
         inputs: Option<&[Vec4]>,
         uniforms_checked: &mut bool,
-    ) -> Exit {
+    ) -> Option<Exit> {
         if !self.speculation_pays() {
-            return self.deoptimise(memory, inputs, Undone::Deoptimised);
+            return self.deoptimise(memory, emitter, inputs, Undone::Deoptimised);
         }
-        match self.code.run(memory, inputs, *uniforms_checked) {
+        match self.code.run(memory, emitter, inputs, *uniforms_checked) {
             Ok(exit) => {
                 *uniforms_checked = true;
-                exit
+                Some(exit)
             }
-            Err(why) => self.deoptimise(memory, inputs, why),
+            Err(why) => self.deoptimise(memory, emitter, inputs, why),
         }
     }
 
@@ -218,27 +170,29 @@ impl NativeKernel {
         !self.speculates || self.deoptimisations() < MAX_DEOPTIMISATIONS
     }
 
-    /// The run again, on exact code or the last resort. The first code has written nothing.
+    /// The run again, on exact code. The first code has written nothing.
     #[cold]
-    fn deoptimise(&self, memory: &mut RunMemory<'_>, inputs: Option<&[Vec4]>, why: Undone) -> Exit {
+    fn deoptimise(
+        &self,
+        memory: &HostMemory<'_>,
+        emitter: &mut dyn HostEmitter,
+        inputs: Option<&[Vec4]>,
+        why: Undone,
+    ) -> Option<Exit> {
         if why == Undone::Deoptimised {
             self.count_deoptimisation();
         }
-        if let Some(Ok(code)) = self.lazy.exact()
-            && let Ok(exit) = code.run(memory, inputs, false)
-        {
-            return exit;
-        }
-        memory.interpret(self.lazy.last_resort(), self.reads, inputs)
+        self.lazy.exact()?.as_ref().ok()?.run(memory, emitter, inputs, false).ok()
     }
 
     pub(super) fn count_deoptimisation(&self) {
         self.lazy.deoptimised.add(u32::from(self.deoptimisations() < MAX_DEOPTIMISATIONS));
     }
 
-    /// A batch on memory of the layout that the code was compiled for.
+    /// A batch on memory that fits the code.
     #[inline]
-    fn run_batch_with(&self, memory: &mut RunMemory<'_>, batch: &mut Batch<'_>) -> BatchExit {
+    fn run_batch_with(&self, run: &mut Surroundings<'_, '_>, batch: &mut Batch<'_>) -> BatchExit {
+        let memory = run.memory;
         if batch.preserve_unit
             && self.has_outputs_code
             && let Some(exit) = self.run_outputs_batch(memory, batch)
@@ -249,25 +203,22 @@ impl NativeKernel {
         let (input_mask, output_mask) = (batch.inputs_taken(), batch.outputs_wanted());
         let Some(code) = self.batch_code(count, input_mask) else {
             return match batch.preserve_unit {
-                false => BatchRun::new(self, memory, batch).in_order(batch, 0..count),
-                true => memory
-                    .preserving_unit(|memory| BatchRun::new(self, memory, batch).in_order_outlined(batch, 0..count)),
+                false => BatchRun::new(self, run, batch).in_order(batch, 0..count),
+                true => memory.preserving_unit(|| BatchRun::new(self, run, batch).in_order_outlined(batch, 0..count)),
             };
         };
         if batch.preserve_unit {
-            return self.run_batch_preserving_unit(code, memory, batch);
+            return self.run_batch_preserving_unit(code, run, batch);
         }
         let mut writers = LastWriters::default();
         let done = code.run(memory, batch, 0..count / GROUP * GROUP, output_mask, &mut writers);
         if done < count || output_mask & !code.writes != 0 || code.has_kept_components() {
-            return BatchRun::new(self, memory, batch).finish(code, batch, done, writers);
+            return BatchRun::new(self, run, batch).finish(code, batch, done, writers);
         }
         // The usual end of a batch; short ones feel each instruction.
         self.count_groups((count / GROUP) as u32);
-        let last = &batch.inputs[count - 1];
-        memory.take_inputs(input_mask, last);
         // The last vertex again, for the unit: batch code writes outputs only.
-        self.run_with(memory, Some(last), &mut false);
+        BatchRun::new(self, run, batch).vertex(&batch.inputs[count - 1], true);
         BatchExit { exit: Exit::End, ran: count }
     }
 
@@ -275,9 +226,10 @@ impl NativeKernel {
     fn run_batch_preserving_unit(
         &self,
         code: &BatchCode,
-        memory: &mut RunMemory<'_>,
+        run: &mut Surroundings<'_, '_>,
         batch: &mut Batch<'_>,
     ) -> BatchExit {
+        let memory = run.memory;
         let (count, output_mask) = (batch.len(), batch.outputs_wanted());
         let whole = if code.takes_any_count() { count } else { count / GROUP * GROUP };
         let mut writers = LastWriters::default();
@@ -291,8 +243,7 @@ impl NativeKernel {
             if done == whole {
                 self.bailouts.fetch_add(1, Ordering::Relaxed);
             }
-            return memory
-                .preserving_unit(|memory| BatchRun::new(self, memory, batch).finish(code, batch, done, writers));
+            return memory.preserving_unit(|| BatchRun::new(self, run, batch).finish(code, batch, done, writers));
         }
         self.count_groups(count.div_ceil(GROUP) as u32);
         let unwritten = output_mask & !code.writes;
@@ -301,68 +252,29 @@ impl NativeKernel {
         }
         BatchExit { exit: Exit::End, ran: count }
     }
-
-    /// Whether the code was compiled for the layout of this memory.
-    fn fits(&self, host: &Host<'_>) -> bool {
-        let layout = self.layout.as_ref();
-        layout.is_some_and(|own| std::ptr::eq(own, host.layout()) || own == host.layout())
-    }
 }
 
 impl Kernel for NativeKernel {
-    fn run(&self, uniforms: &Uniforms, unit: &mut Unit, emitter: &mut dyn Emitter) -> Exit {
+    fn run_on(&self, memory: &HostMemory<'_>, emitter: &mut dyn HostEmitter) -> Option<Exit> {
         fp_mode::assert_default();
-        match self.layout {
-            None => self.run_with(&mut RunMemory::Own { uniforms, unit, emitter }, None, &mut false),
-            Some(layout) => Image::run(layout, uniforms, unit, emitter, |host, emitter| self.run_on(host, emitter)),
+        if !self.code.fits(memory) {
+            return None;
         }
+        self.run_with(memory, emitter, None, &mut false)
     }
 
-    fn run_batch(
+    fn run_batch_on(
         &self,
-        uniforms: &Uniforms,
-        unit: &mut Unit,
+        memory: &HostMemory<'_>,
         batch: &mut Batch<'_>,
-        emitter: &mut dyn Emitter,
+        emitter: &mut dyn HostEmitter,
+        next: &dyn NextKernel,
     ) -> BatchExit {
+        if !self.code.fits(memory) {
+            return next.kernel().run_batch_on(memory, batch, emitter, next);
+        }
         let _mode = DefaultMode::enter();
-        let stays = batch.preserve_unit;
-        match self.layout {
-            // The set-up of a group takes longer than these vertices.
-            None if batch.len() < GROUP && !stays => {
-                let cancel = self.cancel.reader();
-                let cancelled = || cancel.is_set();
-                run_sequentially(unit, batch, cancelled, |unit| {
-                    self.run_with(&mut RunMemory::Own { uniforms, unit, emitter }, None, &mut false)
-                })
-            }
-            None => self.run_batch_with(&mut RunMemory::Own { uniforms, unit, emitter }, batch),
-            Some(layout) => {
-                let mut run = |unit: &mut Unit| {
-                    Image::run(layout, uniforms, unit, emitter, |host, e| self.run_batch_on(host, batch, e))
-                };
-                // The host's layout has no room for all of a unit.
-                if stays { with_unit_copy(unit, run) } else { run(unit) }
-            }
-        }
-    }
-
-    fn run_on(&self, host: &Host<'_>, emitter: &mut dyn HostEmitter) -> Exit {
-        fp_mode::assert_default();
-        if self.fits(host) {
-            return self.run_with(&mut RunMemory::Host { host, emitter }, None, &mut false);
-        }
-        with_host_copies(host, emitter, |uniforms, unit, emitter| self.run(uniforms, unit, emitter))
-    }
-
-    fn run_batch_on(&self, host: &Host<'_>, batch: &mut Batch<'_>, emitter: &mut dyn HostEmitter) -> BatchExit {
-        if self.fits(host) {
-            let _mode = DefaultMode::enter();
-            return self.run_batch_with(&mut RunMemory::Host { host, emitter }, batch);
-        }
-        batch_with_host_copies(host, batch, emitter, |uniforms, unit, batch, emitter| {
-            self.run_batch(uniforms, unit, batch, emitter)
-        })
+        self.run_batch_with(&mut Surroundings { memory, emitter, next }, batch)
     }
 
     fn layout(&self) -> Option<&Layout> {
@@ -420,11 +332,19 @@ impl Kernel for NativeKernel {
     }
 }
 
+/// What the vertices of a batch run on.
+struct Surroundings<'a, 'p> {
+    memory: &'a HostMemory<'p>,
+    emitter: &'a mut dyn HostEmitter,
+    /// The kernel for runs that deoptimise while there is no exact code.
+    next: &'a dyn NextKernel,
+}
+
 /// A batch whose vertices run in order, or partly so.
-struct BatchRun<'a, 'p> {
+struct BatchRun<'a, 'r, 'p> {
     kernel: &'a NativeKernel,
     cancel: CancelReader<'a>,
-    memory: &'a mut RunMemory<'p>,
+    run: &'a mut Surroundings<'r, 'p>,
     /// Registers that the batch provides, and that it wants.
     input_mask: u16,
     output_mask: u16,
@@ -436,38 +356,37 @@ struct BatchRun<'a, 'p> {
     count: usize,
 }
 
-impl<'a, 'p> BatchRun<'a, 'p> {
+impl<'a, 'r, 'p> BatchRun<'a, 'r, 'p> {
     #[inline]
-    fn new(kernel: &'a NativeKernel, memory: &'a mut RunMemory<'p>, batch: &Batch<'_>) -> BatchRun<'a, 'p> {
+    fn new(kernel: &'a NativeKernel, run: &'a mut Surroundings<'r, 'p>, batch: &Batch<'_>) -> BatchRun<'a, 'r, 'p> {
         let (input_mask, output_mask) = (batch.inputs_taken(), batch.outputs_wanted());
         let complete = kernel.reads & !input_mask == 0;
-        BatchRun {
-            kernel,
-            cancel: kernel.cancel.reader(),
-            memory,
-            input_mask,
-            output_mask,
-            complete,
-            uniforms_checked: false,
-            result: BatchExit::NONE,
-            count: batch.len(),
-        }
+        let (cancel, count) = (kernel.cancel.reader(), batch.len());
+        let (uniforms_checked, result) = (false, BatchExit::NONE);
+        BatchRun { kernel, cancel, run, input_mask, output_mask, complete, uniforms_checked, result, count }
     }
 
     /// Runs vertices in order, up to one that ends the batch. How all so far ended.
     // Inlined: a small batch on a host's memory would notice if these fields went through memory.
     #[inline(always)]
     fn in_order(&mut self, batch: &mut Batch<'_>, range: Range<usize>) -> BatchExit {
+        let (input_stride, output_stride) = (batch.inputs.stride(), batch.outputs.stride());
+        // Splitting instead of indexing: a batch of two notices the multiplications.
+        let mut inputs = &batch.inputs.registers()[range.start * input_stride..];
+        let mut outputs = &mut batch.outputs.registers()[range.start * output_stride..];
         for n in range {
             if self.cancel.is_set() {
                 self.result.cancel();
                 break;
             }
-            let exit = self.vertex(&batch.inputs[n], n + 1 == self.count);
-            self.memory.copy_outputs(self.output_mask, &mut batch.outputs[n]);
+            let (input, output);
+            (input, inputs) = inputs.split_at(input_stride);
+            (output, outputs) = outputs.split_at_mut(output_stride);
+            let exit = self.vertex(input, n + 1 == self.count);
+            self.run.memory.copy_outputs(self.output_mask, output);
             if !self.result.count(exit) {
                 // It is the last one.
-                self.memory.take_inputs(self.input_mask, &batch.inputs[n]);
+                self.run.memory.take_inputs(self.input_mask, input);
                 break;
             }
         }
@@ -478,10 +397,21 @@ impl<'a, 'p> BatchRun<'a, 'p> {
     #[inline]
     fn vertex(&mut self, input: &[Vec4], last: bool) -> Exit {
         if !self.complete || last {
-            self.memory.take_inputs(self.input_mask, input);
+            self.run.memory.take_inputs(self.input_mask, input);
         }
         let inputs = self.complete.then_some(input);
-        self.kernel.run_with(self.memory, inputs, &mut self.uniforms_checked)
+        match self.kernel.run_with(self.run.memory, self.run.emitter, inputs, &mut self.uniforms_checked) {
+            Some(exit) => exit,
+            None => self.vertex_on_next(input),
+        }
+    }
+
+    /// A vertex on the next kernel, which finds its inputs in the unit.
+    #[cold]
+    fn vertex_on_next(&mut self, input: &[Vec4]) -> Exit {
+        let Surroundings { memory, ref mut emitter, next } = *self.run;
+        memory.take_inputs(self.input_mask, input);
+        next.kernel().run_on(memory, *emitter).expect(SERVES_EVERY_RUN)
     }
 
     /// The rest of a batch whose first `done` vertices ran as groups: the vertices of each group
@@ -502,7 +432,7 @@ impl<'a, 'p> BatchRun<'a, 'p> {
         let mut unit_is_current = true;
         loop {
             if unwritten != 0 {
-                (at..at + done).for_each(|n| self.memory.copy_outputs(unwritten, &mut batch.outputs[n]));
+                (at..at + done).for_each(|n| self.run.memory.copy_outputs(unwritten, &mut batch.outputs[n]));
             }
             self.kernel.count_groups((done / GROUP) as u32);
             self.result.count_group(Exit::End, done);
@@ -520,7 +450,7 @@ impl<'a, 'p> BatchRun<'a, 'p> {
             if at == groups_end || self.kernel.bails_out_often() {
                 break;
             }
-            done = code.run(self.memory, batch, at..groups_end, self.output_mask, &mut writers);
+            done = code.run(self.run.memory, batch, at..groups_end, self.output_mask, &mut writers);
         }
         // The next vertex finds the unit as the last of these leaves it. If every run ends and writes
         // the same components, it does not depend on the unit.

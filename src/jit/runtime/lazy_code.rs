@@ -9,12 +9,12 @@ use crate::background::{Heat, Lazy, Priority, Queue};
 use crate::jit::abi::GROUP;
 use crate::jit::batch::bailout::BailoutCounts;
 use crate::jit::batch::policy::{BatchPlan, BatchVariant, KeptOutput, NoBatchCode};
+use crate::kernel::Unsupported;
 use crate::kernel::cancel::CancelFlag;
-use crate::kernel::run_memory::RunMemory;
-use crate::kernel::{Kernel, Unsupported};
+use crate::layout::HostMemory;
 use crate::state::Batch;
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// Compiles more code of the function that a kernel's first code is of.
 pub(crate) trait Recompiler: Send + Sync {
@@ -24,8 +24,6 @@ pub(crate) trait Recompiler: Send + Sync {
     fn outputs_code(&self, exact: bool) -> Result<OutputsCode, Unsupported>;
     /// Code for batches.
     fn batch_code(&self, variant: BatchVariant) -> Result<BatchCode, NoBatchCode>;
-    /// A kernel that runs while there is no exact code.
-    fn last_resort(&self) -> Arc<dyn Kernel>;
     /// Bytes of memory that it keeps for this.
     fn held_bytes(&self) -> usize;
 }
@@ -89,7 +87,7 @@ impl BatchCode {
     #[inline]
     pub(super) fn run(
         &self,
-        memory: &mut RunMemory<'_>,
+        memory: &HostMemory<'_>,
         batch: &mut Batch<'_>,
         vertices: Range<usize>,
         output_mask: u16,
@@ -109,7 +107,7 @@ impl BatchCode {
     #[inline(never)]
     fn run_with_masks(
         &self,
-        memory: &mut RunMemory<'_>,
+        memory: &HostMemory<'_>,
         batch: &mut Batch<'_>,
         vertices: Range<usize>,
         output_mask: u16,
@@ -205,14 +203,13 @@ pub(crate) struct LazyCode {
     outputs: [Lazy<OutputsResult>; 2],
     /// By whether two groups are interleaved.
     batch: [Lazy<BatchResult>; 2],
-    last_resort: OnceLock<Arc<dyn Kernel>>,
 }
 
 impl LazyCode {
     /// Nothing is compiled yet.
     pub(crate) fn new(recompiler: Box<dyn Recompiler>, queue: Option<Queue>) -> Arc<LazyCode> {
-        let (deoptimised, batched, exact, outputs, batch, last_resort) = Default::default();
-        Arc::new(LazyCode { recompiler, queue, deoptimised, batched, exact, outputs, batch, last_resort })
+        let (deoptimised, batched, exact, outputs, batch) = Default::default();
+        Arc::new(LazyCode { recompiler, queue, deoptimised, batched, exact, outputs, batch })
     }
 
     fn place<'a>(&'a self, priority: Priority<'a>) -> Option<(&'a Queue, Priority<'a>)> {
@@ -245,11 +242,6 @@ impl LazyCode {
             }
         };
         code.ok_or("the queue's threads compile it")?.map(Code::len)
-    }
-
-    /// The kernel that runs while there is no exact code.
-    pub(crate) fn last_resort(&self) -> &dyn Kernel {
-        &**self.last_resort.get_or_init(|| self.recompiler.last_resort())
     }
 
     /// The exact code, if it is compiled.

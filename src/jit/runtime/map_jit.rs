@@ -112,7 +112,6 @@ mod macos {
 mod tests {
     use super::super::code_memory::clear_cache;
     use super::*;
-    use crate::interp::Interp;
     use crate::jit::{HostServices, Jit, Settings, Variant};
     use crate::kernel::{Config, Kernel};
     use crate::state::{Exit, NoEmitter, Uniforms, Unit};
@@ -232,7 +231,7 @@ mod tests {
     fn shaders_run_in_copied_code_while_others_are_installed() {
         let fake = Arc::<Fake>::default();
         let services = HostServices { memory: Some(Arc::new(MapJit(fake.clone()))), ..HostServices::default() };
-        let jit = Jit::hosted(Variant::Vec4, Settings::default(), services, Arc::new(Interp)).expect("native");
+        let jit = Jit::hosted(Variant::Vec4, Settings::default(), services).expect("native");
         let pages = || fake.pages.lock().expect("no panic").len();
         let before = pages();
         let kernels = [2.0, 3.0].map(|addend: f32| {

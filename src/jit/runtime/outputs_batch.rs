@@ -6,13 +6,13 @@
 use super::kernel::NativeKernel;
 use super::lazy_code::OutputsCode;
 use crate::jit::abi::GROUP;
-use crate::kernel::run_memory::RunMemory;
+use crate::layout::HostMemory;
 use crate::state::{Batch, Exit, Vec4};
 
 impl NativeKernel {
     /// Runs the batch. `None`: outputs-only code does not serve it, and what was written must be
     /// written again.
-    pub(super) fn run_outputs_batch(&self, memory: &mut RunMemory<'_>, batch: &mut Batch<'_>) -> Option<Exit> {
+    pub(super) fn run_outputs_batch(&self, memory: &HostMemory<'_>, batch: &mut Batch<'_>) -> Option<Exit> {
         let (count, output_mask) = (batch.len(), batch.outputs_wanted());
         if count >= GROUP || self.reads & !batch.inputs_taken() != 0 {
             return None;
@@ -58,7 +58,7 @@ impl NativeKernel {
     #[cold]
     fn deoptimise_outputs(
         &self,
-        memory: &mut RunMemory<'_>,
+        memory: &HostMemory<'_>,
         input: &[Vec4],
         output: &mut [Vec4],
         output_mask: u16,

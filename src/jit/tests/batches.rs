@@ -2,7 +2,8 @@
 
 use crate::isa::numeric::same;
 use crate::jit::tests::*;
-use crate::layout::{Layout, Offsets};
+use crate::kernel::NoNextKernel;
+use crate::layout::{HostEmitter, HostMemory, Image, Layout, Offsets};
 use crate::state::{BatchExit, Vec4, Vertices, VerticesMut};
 
 /// A kernel of `source` whose batch code serves the first vertex already, and the interpreter's.
@@ -13,7 +14,7 @@ pub(super) fn kernels(source: &str, config: &Config) -> (NativeKernel, Arc<dyn K
 /// The same with this interleaving.
 pub(super) fn kernels_with(source: &str, config: &Config, interleave: Interleave) -> (NativeKernel, Arc<dyn Kernel>) {
     let settings = Settings { batch_threshold: 0, interleave, ..Settings::default() };
-    let jit = Jit::with(Variant::Batch, settings, Arc::new(Interp)).expect("native");
+    let jit = Jit::with(Variant::Batch, settings).expect("native");
     let (program, entry) = program(source);
     let kernel = jit.compile_native(&program, entry, config).expect("small");
     (kernel, Interp.compile(&program, entry, config).expect("always"))
@@ -280,7 +281,7 @@ fn divergent_branches_without_a_predicable_region_bail_out() {
 #[test]
 fn bailouts_are_counted_by_reason() {
     let settings = Settings { batch_threshold: 0, count_bailouts: true, ..Settings::default() };
-    let jit = Jit::with(Variant::Batch, settings, Arc::new(Interp)).expect("native");
+    let jit = Jit::with(Variant::Batch, settings).expect("native");
     for (body, reason) in [
         ("mov o0, c5[a0.x]", None),
         ("ifc cmp.x\n mova a0.x, c3\n .else\n mova a0.x, c4\n .end\n mov o0, c5[a0.x]", Some("a divergent branch")),
@@ -490,7 +491,14 @@ fn only_the_first_of(config: &Config, groups: Interleave, preserve_unit: bool) {
                     output_mask: masks.1,
                     preserve_unit,
                 };
-                assert_eq!(kernel.run_batch(&uniforms, &mut unit, &mut batch, &mut NoEmitter), Exit::End);
+                let run = |memory: &HostMemory<'_>, emitter: &mut dyn HostEmitter| match kernel.layout() {
+                    Some(&layout) => {
+                        Image::of(memory, layout, |copy| kernel.run_batch_on(copy, &mut batch, emitter, &NoNextKernel))
+                    }
+                    None => kernel.run_batch_on(memory, &mut batch, emitter, &NoNextKernel),
+                };
+                let exit = HostMemory::with_unit(&uniforms, &mut unit, &mut NoEmitter, preserve_unit, run);
+                assert_eq!(exit, Exit::End);
                 (outputs, unit.v, unit.r, unit.o)
             };
             let (want, got) = (run(&*interp), run(&kernel));

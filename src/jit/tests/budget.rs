@@ -38,7 +38,7 @@ const OPERATIONS: [&str; 21] = [
 fn sizes(program: &Arc<Program>, entry: Entry, config: &Config) -> Vec<(&'static str, usize, usize)> {
     let mut sizes = Vec::new();
     for variant in [Variant::Batch, Variant::Unoptimised] {
-        let jit = Jit::new(variant, Arc::new(Interp)).expect("native");
+        let jit = Jit::new(variant).expect("native");
         let generator = &jit.generator;
         let mut timings = Timings::default();
         let explore = |limits: Limits| Explored::new(program, entry, limits.states);
@@ -110,7 +110,7 @@ fn a_procedure_called_often_is_too_much_code() {
     let (program, entry) = program(&source);
     for precision in PRECISIONS {
         for variant in [Variant::Vec4, Variant::Batch, Variant::Unoptimised] {
-            let jit = Jit::new(variant, Arc::new(Interp)).expect("native");
+            let jit = Jit::new(variant).expect("native");
             let reason = jit.compile_native(&program, entry, &Config { precision, ..Config::default() }).err();
             assert!(
                 matches!(reason, Some(Unsupported::TooMuchCode { limit, estimate }) if estimate > limit),
@@ -124,7 +124,7 @@ fn a_procedure_called_often_is_too_much_code() {
 fn a_program_without_end_in_a_full_memory_is_native() {
     // `add o0, v0, v0` in each word.
     let program = Arc::new(Program::from_words(&[0; 4096], &[0x36F]).expect("it fits"));
-    let jit = Jit::new(Variant::Batch, Arc::new(Interp)).expect("native");
+    let jit = Jit::new(Variant::Batch).expect("native");
     for precision in PRECISIONS {
         let config = Config { precision, ..Config::default() };
         let kernel = jit.compile_native(&program, Entry::vertex(0), &config).expect("dead values cost nothing");
@@ -144,7 +144,7 @@ fn one_group_at_a_time_runs_where_two_are_too_large() {
     let source = format!(".proc main\n mov r0, v0\n{} mov o0, r0\n end\n.end", " ex2 r0, r0.x\n".repeat(90));
     let (program, entry) = program(&source);
     let settings = Settings { batch_threshold: 0, interleave: Interleave::On, ..Settings::default() };
-    let jit = Jit::with(Variant::Batch, settings, Arc::new(Interp)).expect("native");
+    let jit = Jit::with(Variant::Batch, settings).expect("native");
     let kernel = jit.compile_native(&program, entry, &Config::default()).expect("small for one vertex");
     let sizes = [true, false].map(|interleaved| kernel.compile_lazy(LazyKind::Batch { interleaved }).map_err(|_| ()));
     assert!(sizes[0].is_err() && sizes[1].is_ok(), "{sizes:?}");
@@ -157,7 +157,7 @@ fn batch_code_beyond_the_limit_leaves_vertices_in_order() {
     let source = format!(".proc main\n mov r0, v0\n{} mov o0, r0\n end\n.end", " ex2 r0, r0.x\n".repeat(200));
     let (program, entry) = program(&source);
     let settings = Settings { batch_threshold: 0, interleave: Interleave::On, ..Settings::default() };
-    let kernel = Jit::with(Variant::Batch, settings, Arc::new(Interp)).expect("native");
+    let kernel = Jit::with(Variant::Batch, settings).expect("native");
     let kernel = kernel.compile_native(&program, entry, &Config::default()).expect("small for one vertex");
     run_eight(&kernel);
     assert_eq!(kernel.groups(), (0, 0));
@@ -167,7 +167,7 @@ fn batch_code_beyond_the_limit_leaves_vertices_in_order() {
 #[test]
 fn native_bytes_are_those_of_all_code() {
     let (program, entry) = program(".proc main\n mov r0, v1\n mul o0, v0, r0\n end\n.end");
-    let jit = Jit::new(Variant::Batch, Arc::new(Interp)).expect("native");
+    let jit = Jit::new(Variant::Batch).expect("native");
     let kernel = jit.compile_native(&program, entry, &Config::default()).expect("small");
     let mut all = kernel.native_bytes();
     assert!(all > 0);
@@ -184,7 +184,7 @@ fn native_bytes_are_those_of_all_code() {
 fn code_that_emits_has_no_outputs_only_code() {
     for (body, exists) in [("mov o0, v0", true), ("mov o0, v0\n emit", false)] {
         let (program, entry) = program(&format!(".gsh\n.proc main\n {body}\n end\n.end"));
-        let jit = Jit::new(Variant::Batch, Arc::new(Interp)).expect("native");
+        let jit = Jit::new(Variant::Batch).expect("native");
         let kernel = jit.compile_native(&program, entry, &Config::default()).expect("small");
         assert_eq!(kernel.compile_lazy(LazyKind::Outputs { exact: true }).is_ok(), exists, "{body}");
     }
@@ -198,7 +198,7 @@ fn held_bytes_count_all_code_that_may_follow() {
         let source =
             format!(".gsh\n.raw\n.proc main\n{body}\n end\n.end\n.proc more\n{}.end", " nop\n".repeat(unreachable));
         let (program, entry) = program(&source);
-        let jit = Jit::new(Variant::Batch, Arc::new(Interp)).expect("native");
+        let jit = Jit::new(Variant::Batch).expect("native");
         jit.compile_native(&program, entry, &Config::default()).expect("small").held_bytes()
     };
     let copies = held(" mov o0, v0", 0);
@@ -218,7 +218,7 @@ fn held_bytes_count_all_code_that_may_follow() {
 fn held_bytes_count_pages_by_variant() {
     const PAGE: usize = 4096;
     let held = |variant, interleave| {
-        let jit = Jit::with(variant, Settings { interleave, ..Settings::default() }, Arc::new(Interp)).expect("native");
+        let jit = Jit::with(variant, Settings { interleave, ..Settings::default() }).expect("native");
         let (program, entry) = program(".proc main\n mov o0, v0\n end\n.end");
         jit.compile_native(&program, entry, &Config::default()).expect("small").held_bytes()
     };

@@ -192,7 +192,7 @@ fn only_large_batches_of_latency_bound_programs_interleave() {
         (&*long, false),
     ] {
         let settings = Settings { batch_threshold: 0, ..Settings::default() };
-        let jit = Jit::with(Variant::Batch, settings, Arc::new(Interp)).expect("native");
+        let jit = Jit::with(Variant::Batch, settings).expect("native");
         let (program, entry) = program(&format!(".proc main\n{body}\n end\n.end"));
         let kernel = jit.compile_native(&program, entry, &Config::default()).expect("small");
         let compiled_bytes = |count: usize| {
@@ -221,7 +221,7 @@ fn code_for_one_group_serves_while_interleaved_code_compiles() {
     let background = Background::new(1);
     let services = HostServices { queue: Some(background.queue().clone()), ..HostServices::default() };
     let settings = Settings { batch_threshold: 0, ..Settings::default() };
-    let jit = Jit::hosted(Variant::Batch, settings, services, Arc::new(Interp)).expect("native");
+    let jit = Jit::hosted(Variant::Batch, settings, services).expect("native");
     let (program, entry) = program(".proc main\n rsq o0, v0.xxxx\n end\n.end");
     let kernel = jit.compile_native(&program, entry, &Config::default()).expect("small");
     let groups_after = |count: usize| {
@@ -263,7 +263,7 @@ fn code_for_one_group_serves_while_interleaved_code_compiles() {
 fn the_first_variant_serves_until_the_second_pays() {
     const THRESHOLD: u32 = 64;
     let settings = Settings { batch_threshold: THRESHOLD, ..Settings::default() };
-    let jit = Jit::with(Variant::Batch, settings, Arc::new(Interp)).expect("native");
+    let jit = Jit::with(Variant::Batch, settings).expect("native");
     let (program, entry) = program(".proc main\n rsq o0, v0.xxxx\n end\n.end");
     for sizes in [[64, 4], [4, 64]] {
         let kernel = jit.compile_native(&program, entry, &Config::default()).expect("small");

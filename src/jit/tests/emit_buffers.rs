@@ -1,7 +1,8 @@
 //! Buffers of emitted vertices: memory that emitters lend, and panics while a buffer is emptied.
 
 use super::*;
-use crate::layout::{HostEmitter, Image, Layout};
+use crate::layout::Image;
+use crate::layout::{HostEmitter, Layout};
 use crate::state::{EmitState, EmittedVertex};
 use std::cell::Cell;
 
@@ -10,7 +11,7 @@ const COUNTING: &str = ".gsh point c0\n.setf c0(1.0, 1.0, 1.0, 1.0)\n.seti i0(40
                         for i0\n add r0, c0, r0\n mov o0, r0\n emit\n .end\n end\n.end";
 
 fn counting() -> (NativeKernel, Uniforms) {
-    let jit = Jit::new(Variant::Vec4, Arc::new(Interp)).expect("tests run where there is native code");
+    let jit = Jit::new(Variant::Vec4).expect("tests run where there is native code");
     let (program, entry) = program(COUNTING);
     let config = Config { layout: Some(Layout::OWN), ..Config::default() };
     let mut uniforms = Uniforms::new();
@@ -64,7 +65,7 @@ fn vertices_arrive_in_order_whatever_memory_an_emitter_lends() {
         let lender = Lender { memory, sizes: sizes.clone(), received: Vec::new(), full: 0, single: 0 };
         let mut lender = lender;
         let exit = Image::new(Layout::OWN, &Unit::new(), &uniforms).with(|host| kernel.run_on(host, &mut lender));
-        assert_eq!(exit, Exit::End);
+        assert_eq!(exit, Some(Exit::End));
         let want: Vec<f32> = (1..=41).map(|n| n as f32).collect();
         assert_eq!(lender.received, want, "{sizes:?}");
         assert_eq!((lender.full, lender.single), (full, single), "{sizes:?}");
@@ -74,7 +75,7 @@ fn vertices_arrive_in_order_whatever_memory_an_emitter_lends() {
 #[test]
 fn flags_that_a_host_left_arrive_as_0_or_1() {
     // SETEMIT is the host's: true is any byte but 0.
-    let jit = Jit::new(Variant::Vec4, Arc::new(Interp)).expect("tests run where there is native code");
+    let jit = Jit::new(Variant::Vec4).expect("tests run where there is native code");
     let (program, entry) = program(".gsh point c0\n.proc main\n mov o0, v0\n emit\n end\n.end");
     let config = Config { layout: Some(Layout::OWN), ..Config::default() };
     let kernel = jit.compile_native(&program, entry, &config).expect("native");
@@ -82,21 +83,21 @@ fn flags_that_a_host_left_arrive_as_0_or_1() {
     let memory = Cell::from_mut(&mut memory[..]).as_slice_of_cells();
     let lender = Lender { memory, sizes: vec![1], received: Vec::new(), full: 0, single: 0 };
     let mut lender = lender;
-    let exit = Image::new(Layout::OWN, &Unit::new(), &Uniforms::new()).with(|host| {
+    let exit = Image::new(Layout::OWN, &Unit::new(), &Uniforms::new()).with_cells(|host, unit, _| {
         let geometry = Layout::OWN.offsets().geometry.expect("our own units emit");
         for (at, byte) in [(geometry.vertex, 0xF6), (geometry.primitive, 0x80), (geometry.winding, 2)] {
-            host.unit()[at as usize].set(byte);
+            unit[at as usize].set(byte);
         }
         kernel.run_on(host, &mut lender)
     });
-    assert_eq!((exit, lender.received.len()), (Exit::End, 1));
+    assert_eq!((exit, lender.received.len()), (Some(Exit::End), 1));
     let EmittedVertex { vertex, primitive, winding, .. } = memory[0].get();
     assert_eq!((vertex, primitive, winding), (2, 1, 1));
 }
 
 #[test]
 fn a_run_without_room_is_exact_and_so_are_later_ones_with_as_little() {
-    let jit = Jit::new(Variant::Vec4, Arc::new(Interp)).expect("tests run where there is native code");
+    let jit = Jit::new(Variant::Vec4).expect("tests run where there is native code");
     let (program, entry) = program(&COUNTING.replace("mov o0, r0", "mul o0, c1, r0"));
     let config = Config { layout: Some(Layout::OWN), ..Config::default() };
     let kernel = jit.compile_native(&program, entry, &config).expect("native");
@@ -112,7 +113,7 @@ fn a_run_without_room_is_exact_and_so_are_later_ones_with_as_little() {
         let mut lender = Lender { memory, sizes, received: Vec::new(), full: 0, single: 0 };
         let exit = Image::new(Layout::OWN, &Unit::new(), &uniforms).with(|host| kernel.run_on(host, &mut lender));
         let want: Vec<f32> = (1..=41).map(|n| n as f32).collect();
-        assert_eq!((exit, lender.received, lent - lender.sizes.len()), (Exit::End, want, requests));
+        assert_eq!((exit, lender.received, lent - lender.sizes.len()), (Some(Exit::End), want, requests));
         assert_eq!(kernel.code.room.load(std::sync::atomic::Ordering::Relaxed), room);
     }
     assert_eq!(kernel.deoptimisations(), 0);

@@ -70,7 +70,7 @@ const BODIES: [(&str, usize); 9] = [
 ];
 
 fn masks(source: &str) -> usize {
-    let jit = Jit::new(Variant::Batch, Arc::new(Interp)).expect("native");
+    let jit = Jit::new(Variant::Batch).expect("native");
     let (program, entry) = program(source);
     jit.explain(&program, entry, &Config::default()).expect("independent").batch.expect("batch code").kept
 }
@@ -154,7 +154,7 @@ fn many_masks_run_in_groups_and_more_run_in_order() {
     assert_eq!(masks(&source(4)), 16);
     assert_eq!(same_with_uniforms(uniforms(), &source(4), vertex, ALL_REGISTERS), (ALL, 0));
     assert_eq!(same_with_uniforms(uniforms(), &source(5), vertex, ALL_REGISTERS), (0, 0));
-    let jit = Jit::new(Variant::Batch, Arc::new(Interp)).expect("native");
+    let jit = Jit::new(Variant::Batch).expect("native");
     let (program, entry) = program(&source(5));
     let reason = jit.explain(&program, entry, &Config::default()).expect_err("17 masks");
     assert_eq!(

@@ -6,6 +6,7 @@ use picajit::internals::fuzz::{Case, Engine, compare, filetest, report, shrink};
 use picajit::interp::Interp;
 use picajit::internals::ir::cfg::{Cfg, Limits};
 use picajit::jit::{Interleave, Jit, Settings, Variant};
+use picajit::kernel::Backend;
 use std::sync::{Arc, OnceLock};
 
 /// Vertices of a case: enough for a whole batch, for three and a tail, and for one.
@@ -22,9 +23,9 @@ pub fn judge(case: &Case) -> Corpus {
     }
     let [batch, batch8, unoptimised] = jits();
     let engines = [
-        Engine { name: "batch", backend: batch },
-        Engine { name: "batch8", backend: batch8 },
-        Engine { name: "unoptimised", backend: unoptimised },
+        Engine { name: "batch", backend: &**batch },
+        Engine { name: "batch8", backend: &**batch8 },
+        Engine { name: "unoptimised", backend: &**unoptimised },
     ];
     match compare(case, &engines) {
         Ok(outcome) => {
@@ -44,8 +45,8 @@ pub fn judge(case: &Case) -> Corpus {
     Corpus::Keep
 }
 
-fn jits() -> &'static [Arc<Jit>; 3] {
-    static JITS: OnceLock<[Arc<Jit>; 3]> = OnceLock::new();
+fn jits() -> &'static [Arc<dyn Backend>; 3] {
+    static JITS: OnceLock<[Arc<dyn Backend>; 3]> = OnceLock::new();
     JITS.get_or_init(|| {
         let made = [
             (Variant::Batch, Interleave::Off),
@@ -54,7 +55,7 @@ fn jits() -> &'static [Arc<Jit>; 3] {
         ];
         made.map(|(variant, groups)| {
             let settings = Settings { batch_threshold: 0, interleave: groups, ..Settings::default() };
-            Jit::with(variant, settings, Arc::new(Interp)).expect("this host runs native code")
+            Jit::with(variant, settings).expect("this host runs native code").with_fallback(Arc::new(Interp))
         })
     })
 }

@@ -2,7 +2,6 @@
 //! results; these tests check which code computes them.
 
 use super::*;
-use crate::interp::Interp;
 use crate::jit::{Jit, NativeKernel, Variant};
 use crate::kernel::{Config, Kernel};
 use crate::state::{Batch, NoEmitter, Registers, Uniforms, Unit, Vec4};
@@ -12,7 +11,7 @@ fn kernel(body: &str, rounding: Rounding) -> NativeKernel {
     let source = format!(".proc main\n{body} end\n.end");
     let shbin = crate::text::assemble(&source).expect("a good source").shbin;
     let program = Arc::new(shbin.program().expect("short"));
-    let jit = Jit::new(Variant::Vec4, Arc::new(Interp)).expect("tests run where there is native code");
+    let jit = Jit::new(Variant::Vec4).expect("tests run where there is native code");
     let config = Config { precision: Precision::F24 { rounding }, ..Config::default() };
     jit.compile_native(&program, shbin.dvles[0].entry(), &config).expect("native")
 }
