@@ -15,7 +15,7 @@ use crate::isa::{
 };
 use crate::kernel::cancel::CancelFlag;
 use crate::kernel::{Backend, Config, Kernel, NextKernel, Unsupported, run_in_order};
-use crate::layout::{HostEmitter, HostMemory, Layout, ToHost};
+use crate::layout::{HostEmitter, HostMemory, Layout};
 use crate::program::{Entry, Program};
 use crate::state::{Batch, BatchExit, EmitState, Emitter, Exit, Uniforms, Unit, Vec4};
 use std::ops::ControlFlow;
@@ -100,7 +100,7 @@ struct Counter {
 // A run on other memory works on copies: the oracle's own memory is a unit.
 impl Kernel for InterpKernel {
     fn run_on(&self, memory: &HostMemory<'_>, emitter: &mut dyn HostEmitter) -> Option<Exit> {
-        Some(memory.with_copies(false, |uniforms, unit| self.run(uniforms, unit, &mut ToHost(emitter))))
+        Some(memory.with_copies(emitter, false, |uniforms, unit, emitter| self.run(uniforms, unit, emitter)))
     }
 
     fn run_batch_on(
@@ -110,8 +110,8 @@ impl Kernel for InterpKernel {
         emitter: &mut dyn HostEmitter,
         _: &dyn NextKernel,
     ) -> BatchExit {
-        memory.with_copies(batch.preserve_unit, |uniforms, unit| {
-            self.run_batch(uniforms, unit, batch, &mut ToHost(emitter))
+        memory.with_copies(emitter, batch.preserve_unit, |uniforms, unit, emitter| {
+            self.run_batch(uniforms, unit, batch, emitter)
         })
     }
 
@@ -172,7 +172,7 @@ impl InterpKernel {
         emitter: &mut dyn HostEmitter,
         hook: &mut dyn FnMut(Step<'_>) -> ControlFlow<()>,
     ) -> Option<Exit> {
-        memory.with_copies(false, |uniforms, unit| self.run_hooked(uniforms, unit, &mut ToHost(emitter), hook))
+        memory.with_copies(emitter, false, |uniforms, unit, emitter| self.run_hooked(uniforms, unit, emitter, hook))
     }
 
     /// [`Kernel::run`], calling `hook` as [`InterpKernel::run_traced`] does, until the hook breaks.

@@ -25,6 +25,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 pub(crate) use units::run_in_order;
+#[doc(hidden)]
 pub use units::{OnUnits, UnitKernel};
 
 /// The default of [the fuel](field@Config::fuel). No real program comes near it.

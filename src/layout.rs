@@ -7,7 +7,6 @@ mod memory;
 mod offsets;
 
 pub use emitter::HostEmitter;
-pub(crate) use emitter::ToHost;
 #[doc(hidden)]
 pub use image::Image;
 pub(crate) use memory::File;

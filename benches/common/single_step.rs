@@ -1,4 +1,4 @@
-//! Work of this process -> the addresses of its instructions, counted one by one: x86-64 Linux.
+//! A function -> the addresses of the instructions that it executes, by single steps: x86-64 Linux.
 //!
 //! A forked child runs the work; this process steps it through each
 //! [`section`]. The counts depend on the code alone, so they are the same in every run, under any load.

@@ -1,7 +1,7 @@
 //! A kernel that runs on a [`Unit`] -> one that runs on any memory, by copies.
 
 use super::{Kernel, NextKernel};
-use crate::layout::{HostEmitter, HostMemory, ToHost};
+use crate::layout::{HostEmitter, HostMemory};
 use crate::state::{Batch, BatchExit, Emitter, Exit, Uniforms, Unit, copy_registers};
 
 /// A [`Kernel`] whose memory is a [`Unit`]: for kernels that wrap another one in tests.
@@ -53,7 +53,7 @@ pub struct OnUnits<K>(pub K);
 
 impl<K: UnitKernel> Kernel for OnUnits<K> {
     fn run_on(&self, memory: &HostMemory<'_>, emitter: &mut dyn HostEmitter) -> Option<Exit> {
-        Some(memory.with_copies(false, |uniforms, unit| self.0.run(uniforms, unit, &mut ToHost(emitter))))
+        Some(memory.with_copies(emitter, false, |uniforms, unit, emitter| self.0.run(uniforms, unit, emitter)))
     }
 
     fn run_batch_on(
@@ -63,8 +63,8 @@ impl<K: UnitKernel> Kernel for OnUnits<K> {
         emitter: &mut dyn HostEmitter,
         _: &dyn NextKernel,
     ) -> BatchExit {
-        memory.with_copies(batch.preserve_unit, |uniforms, unit| {
-            self.0.run_batch(uniforms, unit, batch, &mut ToHost(emitter))
+        memory.with_copies(emitter, batch.preserve_unit, |uniforms, unit, emitter| {
+            self.0.run_batch(uniforms, unit, batch, emitter)
         })
     }
 

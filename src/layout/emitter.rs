@@ -95,7 +95,7 @@ impl HostEmitter for VertexSlots<'_> {
 }
 
 /// Passes each `EMIT` to a host that assembles triangles itself.
-pub(crate) struct ToHost<'a>(pub(crate) &'a mut dyn HostEmitter);
+pub(super) struct ToHost<'a>(pub(super) &'a mut dyn HostEmitter);
 
 impl Emitter for ToHost<'_> {
     fn vertex(&mut self, outputs: &Registers, how: EmitState) {

@@ -5,7 +5,7 @@
 
 #![allow(unsafe_code)]
 
-use super::emitter::{HostEmitter, VertexSlots};
+use super::emitter::{HostEmitter, ToHost, VertexSlots};
 use super::offsets::{Bools, GeometryOffsets, Layout, Offsets, VEC4};
 use crate::isa::{FLOAT_UNIFORMS, INT_UNIFORMS};
 use crate::state::{EmitState, Emitter, Registers, Uniforms, Unit, Vec4};
@@ -251,9 +251,14 @@ impl<'a> HostMemory<'a> {
     /// `preserve_unit`.
     // Not inlined: the copies take kilobytes of stack, which a caller's fast path must not reserve.
     #[inline(never)]
-    pub(crate) fn with_copies<T>(&self, preserve_unit: bool, work: impl FnOnce(&Uniforms, &mut Unit) -> T) -> T {
+    pub(crate) fn with_copies<T>(
+        &self,
+        emitter: &mut dyn HostEmitter,
+        preserve_unit: bool,
+        work: impl FnOnce(&Uniforms, &mut Unit, &mut dyn Emitter) -> T,
+    ) -> T {
         let (mut unit, uniforms) = self.load();
-        let result = work(&uniforms, &mut unit);
+        let result = work(&uniforms, &mut unit, &mut ToHost(emitter));
         if !preserve_unit {
             self.store(&unit);
         }

@@ -28,9 +28,9 @@ use crate::ir::cfg::{Cfg, Explored, Limits};
 use crate::isa::numeric::Precision;
 use crate::kernel::cancel::CancelFlag;
 use crate::kernel::{Backend, Config, Kernel, KernelStats, NextKernel, Unsupported};
-use crate::layout::{HostEmitter, HostMemory, Layout, ToHost};
+use crate::layout::{HostEmitter, HostMemory, Layout};
 use crate::program::{Entry, Program};
-use crate::state::{Batch, BatchExit, Exit, Uniforms, Unit};
+use crate::state::{Batch, BatchExit, Exit};
 use arith::{F24, F32, Format, Lanes};
 use batch::Counts;
 use code::Code;
@@ -222,8 +222,9 @@ impl Tier0Kernel {
 impl Kernel for Tier0Kernel {
     fn run_on(&self, memory: &HostMemory<'_>, emitter: &mut dyn HostEmitter) -> Option<Exit> {
         if !self.fits(memory) {
-            let run = |uniforms: &Uniforms, unit: &mut Unit| self.run(uniforms, unit, &mut ToHost(emitter));
-            return Some(memory.with_copies(false, run));
+            return Some(
+                memory.with_copies(emitter, false, |uniforms, unit, emitter| self.run(uniforms, unit, emitter)),
+            );
         }
         memory.normalise_flags();
         Some(self.run_vertex(memory, emitter))
@@ -237,8 +238,8 @@ impl Kernel for Tier0Kernel {
         _: &dyn NextKernel,
     ) -> BatchExit {
         if !self.fits(memory) {
-            return memory.with_copies(batch.preserve_unit, |uniforms, unit| {
-                self.run_batch(uniforms, unit, batch, &mut ToHost(emitter))
+            return memory.with_copies(emitter, batch.preserve_unit, |uniforms, unit, emitter| {
+                self.run_batch(uniforms, unit, batch, emitter)
             });
         }
         if !batch.preserve_unit {

@@ -5,7 +5,7 @@ use super::*;
 use crate::isa::numeric::same;
 use crate::isa::{DotOp, PointwiseOp, Relation, ScalarOp, Stage, VectorOp};
 use crate::kernel::default_fuel;
-use crate::state::{NoEmitter, Vec4};
+use crate::state::{NoEmitter, Uniforms, Unit, Vec4};
 use crate::text::assemble;
 use fearless_simd::prelude::*;
 

@@ -191,8 +191,8 @@ impl NativeKernel {
 
     /// A batch on memory that fits the code.
     #[inline]
-    fn run_batch_with(&self, run: &mut Surroundings<'_, '_>, batch: &mut Batch<'_>) -> BatchExit {
-        let memory = run.memory;
+    fn run_batch_with(&self, context: &mut BatchContext<'_, '_>, batch: &mut Batch<'_>) -> BatchExit {
+        let memory = context.memory;
         if batch.preserve_unit
             && self.has_outputs_code
             && let Some(exit) = self.run_outputs_batch(memory, batch)
@@ -203,22 +203,24 @@ impl NativeKernel {
         let (input_mask, output_mask) = (batch.inputs_taken(), batch.outputs_wanted());
         let Some(code) = self.batch_code(count, input_mask) else {
             return match batch.preserve_unit {
-                false => BatchRun::new(self, run, batch).in_order(batch, 0..count),
-                true => memory.preserving_unit(|| BatchRun::new(self, run, batch).in_order_outlined(batch, 0..count)),
+                false => BatchRun::new(self, context, batch).in_order(batch, 0..count),
+                true => {
+                    memory.preserving_unit(|| BatchRun::new(self, context, batch).in_order_outlined(batch, 0..count))
+                }
             };
         };
         if batch.preserve_unit {
-            return self.run_batch_preserving_unit(code, run, batch);
+            return self.run_batch_preserving_unit(code, context, batch);
         }
         let mut writers = LastWriters::default();
         let done = code.run(memory, batch, 0..count / GROUP * GROUP, output_mask, &mut writers);
         if done < count || output_mask & !code.writes != 0 || code.has_kept_components() {
-            return BatchRun::new(self, run, batch).finish(code, batch, done, writers);
+            return BatchRun::new(self, context, batch).finish(code, batch, done, writers);
         }
         // The usual end of a batch; short ones feel each instruction.
         self.count_groups((count / GROUP) as u32);
         // The last vertex again, for the unit: batch code writes outputs only.
-        BatchRun::new(self, run, batch).vertex(&batch.inputs[count - 1], true);
+        BatchRun::new(self, context, batch).vertex(&batch.inputs[count - 1], true);
         BatchExit { exit: Exit::End, ran: count }
     }
 
@@ -226,10 +228,10 @@ impl NativeKernel {
     fn run_batch_preserving_unit(
         &self,
         code: &BatchCode,
-        run: &mut Surroundings<'_, '_>,
+        context: &mut BatchContext<'_, '_>,
         batch: &mut Batch<'_>,
     ) -> BatchExit {
-        let memory = run.memory;
+        let memory = context.memory;
         let (count, output_mask) = (batch.len(), batch.outputs_wanted());
         let whole = if code.takes_any_count() { count } else { count / GROUP * GROUP };
         let mut writers = LastWriters::default();
@@ -243,7 +245,7 @@ impl NativeKernel {
             if done == whole {
                 self.bailouts.fetch_add(1, Ordering::Relaxed);
             }
-            return memory.preserving_unit(|| BatchRun::new(self, run, batch).finish(code, batch, done, writers));
+            return memory.preserving_unit(|| BatchRun::new(self, context, batch).finish(code, batch, done, writers));
         }
         self.count_groups(count.div_ceil(GROUP) as u32);
         let unwritten = output_mask & !code.writes;
@@ -274,7 +276,7 @@ impl Kernel for NativeKernel {
             return next.kernel().run_batch_on(memory, batch, emitter, next);
         }
         let _mode = DefaultMode::enter();
-        self.run_batch_with(&mut Surroundings { memory, emitter, next }, batch)
+        self.run_batch_with(&mut BatchContext { memory, emitter, next }, batch)
     }
 
     fn layout(&self) -> Option<&Layout> {
@@ -333,7 +335,7 @@ impl Kernel for NativeKernel {
 }
 
 /// What the vertices of a batch run on.
-struct Surroundings<'a, 'p> {
+struct BatchContext<'a, 'p> {
     memory: &'a HostMemory<'p>,
     emitter: &'a mut dyn HostEmitter,
     /// The kernel for runs that deoptimise while there is no exact code.
@@ -344,7 +346,7 @@ struct Surroundings<'a, 'p> {
 struct BatchRun<'a, 'r, 'p> {
     kernel: &'a NativeKernel,
     cancel: CancelReader<'a>,
-    run: &'a mut Surroundings<'r, 'p>,
+    context: &'a mut BatchContext<'r, 'p>,
     /// Registers that the batch provides, and that it wants.
     input_mask: u16,
     output_mask: u16,
@@ -358,12 +360,12 @@ struct BatchRun<'a, 'r, 'p> {
 
 impl<'a, 'r, 'p> BatchRun<'a, 'r, 'p> {
     #[inline]
-    fn new(kernel: &'a NativeKernel, run: &'a mut Surroundings<'r, 'p>, batch: &Batch<'_>) -> BatchRun<'a, 'r, 'p> {
+    fn new(kernel: &'a NativeKernel, context: &'a mut BatchContext<'r, 'p>, batch: &Batch<'_>) -> BatchRun<'a, 'r, 'p> {
         let (input_mask, output_mask) = (batch.inputs_taken(), batch.outputs_wanted());
         let complete = kernel.reads & !input_mask == 0;
         let (cancel, count) = (kernel.cancel.reader(), batch.len());
         let (uniforms_checked, result) = (false, BatchExit::NONE);
-        BatchRun { kernel, cancel, run, input_mask, output_mask, complete, uniforms_checked, result, count }
+        BatchRun { kernel, cancel, context, input_mask, output_mask, complete, uniforms_checked, result, count }
     }
 
     /// Runs vertices in order, up to one that ends the batch. How all so far ended.
@@ -383,10 +385,10 @@ impl<'a, 'r, 'p> BatchRun<'a, 'r, 'p> {
             (input, inputs) = inputs.split_at(input_stride);
             (output, outputs) = outputs.split_at_mut(output_stride);
             let exit = self.vertex(input, n + 1 == self.count);
-            self.run.memory.copy_outputs(self.output_mask, output);
+            self.context.memory.copy_outputs(self.output_mask, output);
             if !self.result.count(exit) {
                 // It is the last one.
-                self.run.memory.take_inputs(self.input_mask, input);
+                self.context.memory.take_inputs(self.input_mask, input);
                 break;
             }
         }
@@ -397,10 +399,10 @@ impl<'a, 'r, 'p> BatchRun<'a, 'r, 'p> {
     #[inline]
     fn vertex(&mut self, input: &[Vec4], last: bool) -> Exit {
         if !self.complete || last {
-            self.run.memory.take_inputs(self.input_mask, input);
+            self.context.memory.take_inputs(self.input_mask, input);
         }
         let inputs = self.complete.then_some(input);
-        match self.kernel.run_with(self.run.memory, self.run.emitter, inputs, &mut self.uniforms_checked) {
+        match self.kernel.run_with(self.context.memory, self.context.emitter, inputs, &mut self.uniforms_checked) {
             Some(exit) => exit,
             None => self.vertex_on_next(input),
         }
@@ -409,7 +411,7 @@ impl<'a, 'r, 'p> BatchRun<'a, 'r, 'p> {
     /// A vertex on the next kernel, which finds its inputs in the unit.
     #[cold]
     fn vertex_on_next(&mut self, input: &[Vec4]) -> Exit {
-        let Surroundings { memory, ref mut emitter, next } = *self.run;
+        let BatchContext { memory, ref mut emitter, next } = *self.context;
         memory.take_inputs(self.input_mask, input);
         next.kernel().run_on(memory, *emitter).expect(SERVES_EVERY_RUN)
     }
@@ -432,7 +434,7 @@ impl<'a, 'r, 'p> BatchRun<'a, 'r, 'p> {
         let mut unit_is_current = true;
         loop {
             if unwritten != 0 {
-                (at..at + done).for_each(|n| self.run.memory.copy_outputs(unwritten, &mut batch.outputs[n]));
+                (at..at + done).for_each(|n| self.context.memory.copy_outputs(unwritten, &mut batch.outputs[n]));
             }
             self.kernel.count_groups((done / GROUP) as u32);
             self.result.count_group(Exit::End, done);
@@ -450,7 +452,7 @@ impl<'a, 'r, 'p> BatchRun<'a, 'r, 'p> {
             if at == groups_end || self.kernel.bails_out_often() {
                 break;
             }
-            done = code.run(self.run.memory, batch, at..groups_end, self.output_mask, &mut writers);
+            done = code.run(self.context.memory, batch, at..groups_end, self.output_mask, &mut writers);
         }
         // The next vertex finds the unit as the last of these leaves it. If every run ends and writes
         // the same components, it does not depend on the unit.
