@@ -17,12 +17,12 @@ mod frame_counts;
 mod single_step;
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 mod frame_counts {
-    pub fn strip() -> Result<bool, String> {
+    pub fn strip(_: bool) -> Result<bool, String> {
         Err("instructions are counted on x86-64 Linux only".into())
     }
 
     pub fn print(_: &str, _: &str, _: bool) -> Result<(), String> {
-        strip().map(|_| ())
+        strip(false).map(|_| ())
     }
 }
 
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
             println!("{}", frames::table(&rows));
         }
     }
-    match frame_counts::strip() {
+    match frame_counts::strip(has("--functions")) {
         Ok(is_below) if is_below || !has("--limits") => {}
         Ok(_) => failed("limits", "a draw of four vertices exceeds them".into()),
         Err(error) => failed("strip of four", error),

@@ -622,10 +622,10 @@ typedef struct pj_gpu pj_gpu;
 pj_status pj_gpu_new(const pj_engine *engine, pj_gpu **gpu);
 
 /*
- * Sets the most vertices, or indices, of each draw and of all draws of one pj_gpu_execute. The rest
- * is not drawn: see pj_report.limited and PJ_VERTEX_LIMIT. At first they are 2^22 and 2^24, which no
- * game reaches: the console takes a quarter of a second, and more than one, for as many triangles.
- * No part of pj_gpu_state.
+ * Sets the most vertices, or indices, of each draw and of all draws of one pj_gpu_execute; registers
+ * can request 2^32. The rest is not drawn: see pj_report.limited and PJ_VERTEX_LIMIT. At first, and
+ * with 0, they are 2^22 and 2^24, which no game reaches: the console takes a quarter of a second,
+ * and more than one, for as many triangles. No part of pj_gpu_state.
  */
 pj_status pj_gpu_limits_set(pj_gpu *gpu, uint32_t draw, uint64_t list);
 
@@ -804,7 +804,7 @@ typedef struct pj_guest_draw {
     void *user;
     uint32_t stride;               /* with `offsets`: numbers per vertex, 1-255; the others are 0 */
     uint32_t limit;                /* most vertices or indices, if less than those of
-                                      pj_gpu_limits_set; registers can request 2^32 */
+                                      pj_gpu_limits_set; 0: no limit of its own */
     uint32_t vertex_cache_entries; /* 0-255, Azahar has 64: as in pj_draw, for indexed draws of
                                       programs whose vertices depend on each other */
     pj_effect effect;              /* PJ_EFFECT_DRAW_ARRAYS or PJ_EFFECT_DRAW_ELEMENTS */

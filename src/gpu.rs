@@ -16,10 +16,10 @@
 //! | `configuration` | registers | plans of fetch and output map, kept until one changes |
 //! | `fetch` | guest memory | input registers and indices, in groups |
 //! | `inputs` | guest memory | input registers alone, for tools |
-//! | `whole_draw` | these | vertex outputs of each vertex |
+//! | `guest_draw`, `host_draw` | a draw | its vertices, in drawing order |
 //! | `limits` | vertices that a draw wants | how many it runs |
 //! | `deferred_run` | a draw's last vertex | the vertex unit, when something reads it |
-//! | `draw` | attributes | vertex outputs, in drawing order |
+//! | `draw` | vertices | vertex outputs, in drawing order |
 //! | [`cache`] | indices | the vertices to run |
 //! | `geometry` | vertex outputs | runs of the geometry unit |
 //! | `output_mapping` | output registers | the rasteriser's input |
@@ -77,32 +77,35 @@ mod deferred_run;
 mod draw;
 mod fetch;
 mod geometry;
+mod guest_draw;
+mod host_draw;
 mod inputs;
 mod limits;
 mod output_mapping;
 mod program_cache;
+mod report;
 mod rows;
 mod upload;
 mod vertex_format;
-mod whole_draw;
 
 pub use assembly::{Assembly, Topology};
 pub use cache::{NoCache, RoundRobin, VertexCache};
 pub use commands::{Commands, ListExit, Write};
-pub use draw::Report;
 pub use fetch::{Memory, Regions};
 pub use geometry::{GeometryInput, GeometryMode};
+pub use guest_draw::DrawOptions;
 pub use limits::Limits;
 pub use program_cache::UploadStats;
 pub use registers::RegisterFile;
+pub use report::Report;
 pub use upload::{PartialVector, ShaderState, VERTEX_CODE_WORDS};
 pub use vertex_format::VertexFormat;
-pub use whole_draw::DrawOptions;
 
 use crate::engine::Engine;
 use crate::isa::{REGS, Stage};
 use crate::semantics::Semantics;
 use crate::state::Vec4;
+use buffers::Buffers;
 use configuration::DrawConfiguration;
 use deferred_run::DeferredRun;
 use limits::Budget;
@@ -243,7 +246,7 @@ pub struct Gpu {
     upload_stats: UploadStats,
     /// What derives from the registers, until one of these changes.
     configuration: Option<DrawConfiguration>,
-    scratch: draw::Scratch,
+    buffers: Buffers,
     /// The run that `state.vertex` lacks.
     deferred: DeferredRun,
     budget: Budget,
@@ -259,9 +262,9 @@ impl Clone for Gpu {
     fn clone(&self) -> Gpu {
         let (vertex, geometry) = (self.vertex.clone(), self.geometry.clone());
         let (engine, state, deferred) = (self.engine.clone(), self.state.clone(), self.deferred.clone());
-        let (configuration, scratch) = Default::default();
+        let (configuration, buffers) = Default::default();
         let (upload_stats, budget) = (self.upload_stats, Budget::new(self.budget.limits));
-        Gpu { engine, state, vertex, geometry, upload_stats, configuration, scratch, deferred, budget }
+        Gpu { engine, state, vertex, geometry, upload_stats, configuration, buffers, deferred, budget }
     }
 }
 
@@ -274,8 +277,8 @@ impl Gpu {
     /// A GPU that continues from `state`. Programs are compiled again on demand.
     pub fn with_state(engine: Arc<Engine>, state: State) -> Gpu {
         let [vertex, geometry] = std::array::from_fn(|_| ProgramCache::new());
-        let (upload_stats, configuration, scratch, deferred, budget) = Default::default();
-        Gpu { engine, state, vertex, geometry, upload_stats, configuration, scratch, deferred, budget }
+        let (upload_stats, configuration, buffers, deferred, budget) = Default::default();
+        Gpu { engine, state, vertex, geometry, upload_stats, configuration, buffers, deferred, budget }
     }
 
     /// The engine that compiles and runs shaders.
@@ -327,7 +330,7 @@ impl Gpu {
         use registers::*;
         self.deferred.before_change(&mut self.state.vertex);
         let (old, new) = self.state.registers.write(id, value, mask);
-        if old != new && configures_draws(id) {
+        if (old ^ new) & configuring_bits(id) != 0 {
             self.configuration = None;
         }
         if let Some((stage, at)) = block_offset(id) {

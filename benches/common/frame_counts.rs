@@ -142,7 +142,7 @@ fn symbols(mapped: &BTreeMap<u64, (u64, &str)>) -> Result<BTreeMap<u64, (u64, St
 }
 
 /// The counts of the frame's first draw, repeated.
-fn strip_through_rust(frame: &Frame) -> Result<[usize; 2], String> {
+fn strip_through_rust(frame: &Frame, with_functions: bool) -> Result<[usize; 2], String> {
     let mut library = Library::new(&engine(), frame);
     let first = &frame.steps[0];
     frame.writes[first.writes.clone()].iter().for_each(|write| library.write(*write));
@@ -161,15 +161,24 @@ fn strip_through_rust(frame: &Frame) -> Result<[usize; 2], String> {
         library.write(restart);
         section(&mut || draw(&mut library));
     })?;
-    sections.first().map(|section| counts(section)).ok_or_else(|| "no section".into())
+    counts_of_first(&sections, with_functions)
+}
+
+/// The counts of the first section, whose functions are printed on demand.
+fn counts_of_first(sections: &[Vec<u64>], with_functions: bool) -> Result<[usize; 2], String> {
+    let section = sections.first().ok_or("no section")?;
+    if with_functions {
+        functions(section)?;
+    }
+    Ok(counts(section))
 }
 
 /// Counts a strip of four vertices through Rust and C. Returns whether all is below the limits.
-pub fn strip() -> Result<bool, String> {
+pub fn strip(with_functions: bool) -> Result<bool, String> {
     let frame = Frame::read(FOUR).map_err(|error| error.to_string())?;
-    let rust = strip_through_rust(&frame)?;
+    let rust = strip_through_rust(&frame, with_functions)?;
     #[cfg(feature = "capi")]
-    let all = [Some(rust), Some(through_c::strip(&frame)?)];
+    let all = [Some(rust), Some(through_c::strip(&frame, with_functions)?)];
     #[cfg(not(feature = "capi"))]
     let all = [Some(rust), None];
     let mut is_below = true;
@@ -207,7 +216,7 @@ mod through_c {
     }
 
     /// The counts of the frame's first draw.
-    pub(super) fn strip(frame: &Frame) -> Result<[usize; 2], String> {
+    pub(super) fn strip(frame: &Frame, with_functions: bool) -> Result<[usize; 2], String> {
         let (mut engine, mut gpu) = (null_mut(), null_mut());
         // SAFETY: null selects the defaults; the rest is valid.
         let status = unsafe { [pj_engine_new(null(), &mut engine, null_mut(), 0), pj_gpu_new(engine, &mut gpu)] };
@@ -254,6 +263,6 @@ mod through_c {
         })?;
         // SAFETY: both are live; the engine is freed last.
         unsafe { (pj_gpu_free(gpu), pj_engine_free(engine)) };
-        sections.first().map(|section| counts(section)).ok_or_else(|| "no section".into())
+        counts_of_first(&sections, with_functions)
     }
 }

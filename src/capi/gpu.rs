@@ -146,6 +146,9 @@ pub unsafe extern "C" fn pj_gpu_free(gpu: *mut PjGpu) -> i32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pj_gpu_limits_set(gpu: *mut PjGpu, draw: u32, list: u64) -> i32 {
     catch_panics(|| {
+        let default = Limits::default();
+        let draw = if draw == 0 { default.draw } else { draw };
+        let list = if list == 0 { default.list } else { list };
         // SAFETY: null, or a live handle of `pj_gpu_new`.
         unsafe { deref(gpu) }?.take()?.get().set_limits(Limits { draw, list });
         Ok(PJ_OK)

@@ -106,7 +106,7 @@ fn send(vertices: [&Semantics; 3], sink: &mut dyn Sink) {
 }
 
 /// Primitive assembly by the numbers of vertices: numbers in order -> triples of numbers.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Assembler {
     topology: Topology,
     /// As [`Assembly::vertices`].
@@ -179,6 +179,11 @@ impl Assembler {
     fn restart_with(&mut self, vertices: &[u32]) {
         self.pending[..vertices.len()].copy_from_slice(vertices);
         (self.count, self.oldest) = (vertices.len(), 0);
+    }
+
+    /// The numbers of the incomplete primitive's vertices.
+    pub(super) fn pending(&self) -> [Option<u32>; 2] {
+        std::array::from_fn(|n| (n < self.count).then_some(self.pending[n]))
     }
 
     /// Saves the incomplete primitive. `vertex` stores the vertices by number.

@@ -1,18 +1,34 @@
-//! Buffers that draws from guest memory reuse. They carry no state from draw to draw.
+//! Buffers that draws reuse. They carry no state from draw to draw.
 
 use super::cache::RoundRobin;
 use super::fetch::indices::VertexList;
+use super::rows::VertexRows;
 use crate::state::Vec4;
 
 /// Buffers that draws reuse.
 #[derive(Default)]
 pub(super) struct Buffers {
+    /// Packed inputs of the vertices that run together.
     pub(super) inputs: Vec<Vec4>,
+    /// Packed outputs.
     pub(super) outputs: Vec<Vec4>,
+    /// Outputs in the sink's format.
+    pub(super) rows: VertexRows,
+    /// The stream that leaves the vertex units: numbers of vertices.
     pub(super) ids: Vec<u32>,
     /// 0, 1, 2, ...
     pub(super) sequence: Vec<u32>,
+    /// For each slot of a vertex cache the row that it holds.
+    pub(super) slots: Vec<Option<u32>>,
     pub(super) list: VertexList,
     /// A vertex cache and its size.
     pub(super) cache: Option<(u8, RoundRobin)>,
+}
+
+/// Makes a buffer at least this long.
+#[inline]
+pub(super) fn resize(buffer: &mut Vec<Vec4>, len: usize) {
+    if buffer.len() < len {
+        buffer.resize(len, [0.0; 4]);
+    }
 }

@@ -1,44 +1,76 @@
 //! Registers -> what a draw derives from them, kept until one of these registers changes.
 //!
-//! [`configures_draws`](super::registers::configures_draws) names the registers. This file must not
+//! [`configuring_bits`](super::registers::configures_draws) names the registers. This file must not
 //! know addresses and counts, which change with every draw.
 
 use super::assembly::Topology;
 use super::fetch::FetchPlan;
-use super::output_mapping::{OutputMapping, OutputPlan};
+use super::geometry::Geometry;
+use super::output_mapping::OutputPlan;
 use super::registers::{PRIMITIVE_CONFIG, RegisterFile};
 use super::rows::VertexRows;
 use super::vertex_format::VertexFormat;
-use crate::isa::Stage;
+use crate::isa::{REGS, Stage};
+use crate::state::Vertices;
 
 /// What a draw derives from registers.
 pub(super) struct DrawConfiguration {
     pub(super) fetch: FetchPlan,
-    pub(super) mapping: OutputMapping,
+    /// The `v` register of each attribute, for hosts that fetch.
+    registers: [u8; REGS],
+    attributes: usize,
+    /// Outputs to the sink's vertices.
     pub(super) plan: OutputPlan,
+    /// Outputs to the vertices of an incomplete primitive.
+    pub(super) semantics: OutputPlan,
     pub(super) topology: Topology,
+    /// If the unit is in use.
+    pub(super) geometry: Option<Geometry>,
+    /// The outputs that are mapped, or that the geometry unit takes.
+    pub(super) output_mask: u16,
+    /// Registers of a vertex's packed outputs.
+    pub(super) output_stride: usize,
 }
 
 impl DrawConfiguration {
     /// The configuration for a draw with this vertex format: the one of the last draw, if it is.
+    #[inline]
     pub(super) fn get<'a>(
         current: &'a mut Option<DrawConfiguration>,
         registers: &RegisterFile,
         format: VertexFormat,
         rows: &mut VertexRows,
     ) -> &'a DrawConfiguration {
-        if current.as_ref().is_some_and(|c| *c.plan.format() != format) {
-            *current = None;
-        }
-        current.get_or_insert_with(|| {
+        if current.as_ref().is_none_or(|c| *c.plan.format() != format) {
             rows.discard();
-            let mapping = OutputMapping::new(&registers.output_map(Stage::Vertex));
-            DrawConfiguration {
-                fetch: FetchPlan::new(registers),
-                plan: OutputPlan::new(&mapping, format),
-                mapping,
-                topology: Topology::from_register(registers.get(PRIMITIVE_CONFIG)),
-            }
-        })
+            *current = Some(DrawConfiguration::new(registers, format));
+        }
+        current.as_ref().expect("created where it was missing")
+    }
+
+    #[cold]
+    fn new(registers: &RegisterFile, format: VertexFormat) -> DrawConfiguration {
+        let map = registers.output_map(Stage::Vertex);
+        let plan = OutputPlan::new(&map, format);
+        let topology = Topology::from_register(registers.get(PRIMITIVE_CONFIG));
+        let geometry = registers.has_geometry().then(|| Geometry::new(registers, topology, plan.is_default));
+        let output_mask = if geometry.is_some() { registers.output_mask(Stage::Vertex) } else { plan.mask };
+        DrawConfiguration {
+            fetch: FetchPlan::new(registers),
+            registers: registers.permutation(Stage::Vertex),
+            attributes: registers.attributes(Stage::Vertex),
+            plan,
+            semantics: OutputPlan::semantics(&map),
+            topology,
+            geometry,
+            output_mask,
+            output_stride: Vertices::stride_for(output_mask),
+        }
+    }
+
+    /// The `v` registers of the attributes that a host fetches, in their order. Of several attributes
+    /// in one register the last counts.
+    pub(super) fn attribute_registers(&self) -> &[u8] {
+        &self.registers[..self.attributes]
     }
 }

@@ -1,256 +1,129 @@
-//! Attributes of vertices -> triangles: the vertex units run in batches, then the geometry unit or
-//! primitive assembly takes their outputs vertex by vertex.
+//! Input registers of vertices -> triangles: the vertex unit runs, then the geometry unit or primitive
+//! assembly takes the outputs in drawing order.
 //!
-//! Vertices are collected until [`BATCH`] are pending, run together, and proceed in drawing order.
-//! Results are the same as vertex by vertex, because nothing after the vertex units changes their
-//! input. This file must not know command lists.
+//! Sources of vertices ([`host_draw`](super::host_draw), [`guest_draw`](super::guest_draw)) feed an
+//! [`ActiveDraw`]. Few vertices run one by one on the unit itself; that touches little code, which a
+//! frame finds cold. From [`FEW`] vertices on they are collected and run together, if they are
+//! independent. Each vertex that ran has a row of outputs, and the stream that leaves the vertex unit
+//! is the numbers of rows. Results are the same as vertex by vertex, because nothing after the vertex
+//! unit changes its input.
+//!
+//! This file must not know command lists, nor where attributes come from.
 
-use super::buffers::Buffers;
-use super::cache::{Lookup, VertexCache};
+use super::assembly::Assembler;
+use super::buffers::{Buffers, resize};
 use super::configuration::DrawConfiguration;
-use super::geometry::{Geometry, GeometryContext, GeometryInput, GeometryMode};
+use super::deferred_run::DeferredRun;
+use super::geometry::{Geometry, GeometryContext, GeometryMode};
 use super::limits::Budget;
-use super::rows::VertexRows;
-use super::{Attributes, Gpu, Sink, State};
+use super::report::Report;
+use super::upload::ShaderState;
+use super::{Gpu, Sink, State};
 use crate::engine::{Engine, Shader};
-use crate::fp_mode::DefaultMode;
-use crate::isa::{REGS, Stage};
-use crate::state::{Batch, Exit, Registers};
-use std::borrow::Borrow;
+use crate::isa::Stage;
+use crate::semantics::Semantics;
+use crate::state::{Batch, BatchExit, Exit, Vec4, Vertices, VerticesMut};
 
-/// Vertices that run together: enough to amortise the call, few enough for a second-level cache.
-const BATCH: usize = 256;
-/// Slots of a vertex cache, which precede the outputs of the batch.
-const SLOTS: usize = u8::MAX as usize + 1;
+/// Up to this many vertices run one by one. Measured by `benches/frames`: from here on a batch takes
+/// less time, with its code in the caches.
+pub(super) const FEW: usize = 8;
+/// Vertices that run together: enough to amortise the call, few enough that inputs, outputs and rows
+/// fit into a first cache of 32 KiB. A multiple of three, so that lists of triangles are not split,
+/// and of a group.
+pub(super) const CHUNK: usize = 144;
+/// Rows of a stream whose length is unknown: those in the slots of a vertex cache, and some batches.
+pub(super) const STREAM_ROWS: usize = 4 * CHUNK;
+const _: () = assert!(STREAM_ROWS > u8::MAX as usize + 1 + CHUNK);
+/// Rows that a stream sends on together, at most; a multiple of three. It bounds the memory of draws
+/// that only reuse vertices, and what follows a cancellation.
+const SENT: usize = 4095;
 
-/// The statistics of one draw.
+/// How the vertices of a draw run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Report {
-    /// Vertices that a vertex unit ran. [`Gpu::draw`] may run some that no index names.
-    pub vertices: u64,
-    /// Vertices that reused the outputs of an earlier one: where each runs once, what the indices
-    /// exceed [`Report::vertices`] by.
-    pub reused: u64,
-    /// Runs of the geometry unit.
-    pub geometry_runs: u64,
-    /// Vertices that no geometry run takes: in variable mode, those without a count.
-    pub dropped: u64,
-    /// Triangles that the sink received.
-    pub triangles: u64,
-    /// [`Exit::Fuel`] if a vertex ran out of fuel: the draw ends there. [`Exit::Cancelled`] if the
-    /// engine is cancelled: the draw ends with the last vertex that is known to be complete.
-    /// Otherwise [`Exit::End`], or the first other exit of the vertex program.
-    pub vertex_exit: Exit,
-    /// The same of the geometry program, whose runs a draw ends at likewise.
-    pub geometry_exit: Exit,
-    /// Whether the draw has more vertices, or indices, than a limit: [`DrawOptions::limit`] or one of
-    /// [`Limits`]. All up to the limit were drawn.
-    ///
-    /// [`DrawOptions::limit`]: super::DrawOptions::limit
-    /// [`Limits`]: super::Limits
-    pub limited: bool,
-}
-
-impl Report {
-    /// Whether the draw ends: a run of either unit ran out of fuel, or was cancelled.
-    pub(super) fn ended(&self) -> bool {
-        self.vertex_exit.ends_batch() || self.geometry_ended()
-    }
-
-    /// Whether the geometry unit takes no further vertex: a run ran out of fuel, or was cancelled.
-    pub(super) fn geometry_ended(&self) -> bool {
-        self.geometry_exit.ends_batch()
-    }
-
-    /// Whether the draw ends between two batches.
-    pub(super) fn ends_now(&mut self, engine: &Engine) -> bool {
-        if engine.is_cancelled() {
-            self.note_vertices(Exit::Cancelled);
-        }
-        self.ended()
-    }
-
-    /// Notes how runs of the vertex unit ended.
-    pub(super) fn note_vertices(&mut self, exit: Exit) {
-        self.vertex_exit = self.vertex_exit.and_then(exit);
-    }
-
-    /// Notes how a run of the geometry unit ended.
-    pub(super) fn note_geometry(&mut self, exit: Exit) {
-        self.geometry_exit = self.geometry_exit.and_then(exit);
-    }
-}
-
-impl Default for Report {
-    fn default() -> Report {
-        let [vertex_exit, geometry_exit] = [Exit::End; 2];
-        Report {
-            vertices: 0,
-            reused: 0,
-            geometry_runs: 0,
-            dropped: 0,
-            triangles: 0,
-            vertex_exit,
-            geometry_exit,
-            limited: false,
-        }
-    }
-}
-
-/// Buffers that draws reuse. They carry no state from draw to draw.
-#[derive(Default)]
-pub(super) struct Scratch {
-    /// Inputs of a batch, of which the first `pending` are valid.
-    inputs: Vec<Registers>,
-    pending: usize,
-    outputs: Vec<Registers>,
-    order: Vec<StreamItem>,
-    ids: Vec<u32>,
-    pub(super) rows: VertexRows,
-    pub(super) whole: Buffers,
-}
-
-/// An element of the stream that leaves the vertex units, in drawing order.
-#[derive(Clone, Copy)]
-enum StreamItem {
-    /// A vertex, by its position in the outputs.
-    Vertex(u16),
-    /// A vertex count of a variable primitive.
-    Count(u32),
-}
-
-const _: () = assert!(SLOTS + BATCH <= u16::MAX as usize);
-
-impl Gpu {
-    /// Draws `vertices` in order, as [`DRAWARRAYS`](super::registers::DRAWARRAYS) requests. The
-    /// host fetches their attributes from arrays, or takes [`Gpu::default_attribute`]. Attributes
-    /// from [`attributes`](super::registers::RegisterFile::attributes) on are ignored.
-    ///
-    /// An incomplete input of the geometry unit from an earlier draw is discarded. An incomplete
-    /// primitive continues.
-    pub fn draw_arrays<V: Borrow<Attributes>>(
-        &mut self,
-        vertices: impl IntoIterator<Item = V>,
-        sink: &mut dyn Sink,
-    ) -> Report {
-        let _mode = DefaultMode::enter();
-        self.state.geometry_input = GeometryInput::default();
-        let mut draw = ActiveDraw::new(self, sink);
-        for vertex in vertices {
-            if draw.report.ended() || !draw.may_add() {
-                break;
-            }
-            draw.vertex(vertex.borrow());
-        }
-        draw.finish()
-    }
-
-    /// Draws the vertices that `indices` select, as
-    /// [`DRAWELEMENTS`](super::registers::DRAWELEMENTS) requests. `fetch` returns the attributes of
-    /// an index. It is not called for vertices in `cache`, nor for the vertex counts in the index
-    /// stream of variable primitives. Otherwise as [`Gpu::draw_arrays`].
-    pub fn draw_elements(
-        &mut self,
-        indices: impl IntoIterator<Item = u32>,
-        mut fetch: impl FnMut(u32) -> Attributes,
-        cache: &mut dyn VertexCache,
-        sink: &mut dyn Sink,
-    ) -> Report {
-        let _mode = DefaultMode::enter();
-        self.state.geometry_input = GeometryInput::default();
-        let draw = ActiveDraw::new(self, sink);
-        let (registers, attributes) = (draw.registers, draw.attributes);
-        let fetch = |index, to: &mut Registers| permute(&registers[..attributes], &fetch(index), to);
-        draw.elements(indices.into_iter(), fetch, cache)
-    }
-
-    /// Draws vertices of immediate mode ([`Effect::Vertex`](super::Effect::Vertex)). An incomplete
-    /// input of the geometry unit continues until immediate mode is selected again.
-    pub fn draw_immediate(&mut self, vertices: &[Attributes], sink: &mut dyn Sink) -> Report {
-        let _mode = DefaultMode::enter();
-        let mut draw = ActiveDraw::new(self, sink);
-        for vertex in vertices {
-            if draw.report.ended() || !draw.may_add() {
-                break;
-            }
-            draw.vertex(vertex);
-        }
-        draw.finish()
-    }
-}
-
-/// Stores attributes in their registers. Registers without an attribute hold old values; the input
-/// mask excludes them.
-fn permute(registers: &[u8], attributes: &Attributes, to: &mut Registers) {
-    registers.iter().zip(attributes).for_each(|(&register, attribute)| to[usize::from(register)] = *attribute);
+pub(super) enum Runs {
+    /// One by one on the unit, as on hardware.
+    Singly,
+    /// Together.
+    InBatches,
 }
 
 /// A draw in progress.
 pub(super) struct ActiveDraw<'a> {
-    state: &'a mut State,
-    scratch: &'a mut Scratch,
+    pub(super) state: &'a mut State,
+    pub(super) buffers: &'a mut Buffers,
     sink: &'a mut dyn Sink,
-    engine: &'a Engine,
-    shader: Shader,
-    /// The `v` register of each attribute.
-    registers: [u8; REGS],
-    attributes: usize,
-    input_mask: u16,
-    output_mask: u16,
-    configuration: &'a DrawConfiguration,
-    geometry: Option<Geometry>,
-    /// The output position of each vertex cache slot.
-    cached: [Option<u16>; SLOTS],
+    pub(super) engine: &'a Engine,
+    pub(super) configuration: &'a DrawConfiguration,
+    pub(super) shader: &'a Shader,
+    /// The program of the geometry unit, if that is in use.
+    geometry: Option<&'a Shader>,
+    deferred: &'a mut DeferredRun,
     budget: &'a mut Budget,
     /// Vertices or indices taken from the budget; `None`: all were taken before.
     taken: Option<u64>,
-    report: Report,
+    /// Unused with a geometry unit, which assembles what it emits.
+    pub(super) assembler: Assembler,
+    /// Vertices of the incomplete primitive, which precede the rows.
+    pub(super) carried: usize,
+    runs: Runs,
+    /// Whether the run of a batch's last vertex on the unit is deferred.
+    defers: bool,
+    /// Rows of vertices that ran.
+    rows: usize,
+    /// Vertices in the inputs that have not run; theirs are the next rows.
+    pending: usize,
+    /// Vertices that left the unit: each time that one was in the stream.
+    sent: u64,
+    pub(super) report: Report,
 }
 
 impl<'a> ActiveDraw<'a> {
+    /// A draw with the limits of the GPU.
     pub(super) fn new(gpu: &'a mut Gpu, sink: &'a mut dyn Sink) -> ActiveDraw<'a> {
-        let Gpu { engine, state, vertex, geometry, upload_stats, configuration, scratch, deferred, budget } = gpu;
-        deferred.run(&mut state.vertex);
+        ActiveDraw::with_taken(gpu, sink, Some(0))
+    }
+
+    /// A draw whose vertices or indices the caller has taken from the budget.
+    pub(super) fn of_taken_vertices(gpu: &'a mut Gpu, sink: &'a mut dyn Sink) -> ActiveDraw<'a> {
+        ActiveDraw::with_taken(gpu, sink, None)
+    }
+
+    #[inline(always)]
+    fn with_taken(gpu: &'a mut Gpu, sink: &'a mut dyn Sink, taken: Option<u64>) -> ActiveDraw<'a> {
+        let Gpu { engine, state, vertex, geometry, upload_stats, configuration, buffers, deferred, budget } = gpu;
         let file = &state.registers;
-        let configuration = DrawConfiguration::get(configuration, file, sink.format(), &mut scratch.rows);
-        let shader = vertex.get(engine, &state.vertex, file.entry(Stage::Vertex), upload_stats).clone();
-        let geometry = file.has_geometry().then(|| {
-            let shader = geometry.get(engine, &state.geometry, file.entry(Stage::Geometry), upload_stats);
-            Geometry::new(file, configuration.topology, shader.clone())
-        });
-        let (registers, attributes) = (file.permutation(Stage::Vertex), file.attributes(Stage::Vertex));
-        // A panic of a sink or host in an earlier draw may have left items.
-        scratch.pending = 0;
-        scratch.order.clear();
-        scratch.rows.prepare(&configuration.plan, SLOTS + BATCH);
-        scratch.inputs.resize(BATCH, [[0.0; 4]; REGS]);
-        scratch.outputs.resize(SLOTS + BATCH, [[0.0; 4]; REGS]);
+        let configuration = DrawConfiguration::get(configuration, file, sink.format(), &mut buffers.rows);
+        let shader = vertex.get(engine, &state.vertex, file.entry(Stage::Vertex), upload_stats);
+        let geometry = configuration
+            .geometry
+            .as_ref()
+            .map(|_| geometry.get(engine, &state.geometry, file.entry(Stage::Geometry), upload_stats));
+        // A panic of a sink or host in an earlier draw may have left some.
+        buffers.ids.clear();
         ActiveDraw {
-            engine,
-            shader,
-            registers,
-            attributes,
-            input_mask: registers[..attributes].iter().fold(0, |mask, n| mask | 1 << n),
-            output_mask: file.output_mask(Stage::Vertex),
-            configuration,
-            geometry,
-            cached: [None; SLOTS],
-            budget,
-            taken: Some(0),
-            report: Report::default(),
             state,
-            scratch,
+            buffers,
             sink,
+            engine,
+            configuration,
+            shader,
+            geometry,
+            deferred,
+            budget,
+            taken,
+            assembler: Assembler::default(),
+            carried: 0,
+            runs: Runs::Singly,
+            defers: false,
+            rows: 0,
+            pending: 0,
+            sent: 0,
+            report: Report::default(),
         }
     }
 
-    /// The draw without limits, for a caller that has taken its vertices from the budget.
-    pub(super) fn with_taken_vertices(self) -> ActiveDraw<'a> {
-        ActiveDraw { taken: None, ..self }
-    }
-
     /// Whether another vertex or index is within the limits.
-    fn may_add(&mut self) -> bool {
+    pub(super) fn may_add(&mut self) -> bool {
         let Some(taken) = &mut self.taken else { return true };
         let granted = self.budget.take(*taken, 1);
         *taken += granted;
@@ -258,171 +131,384 @@ impl<'a> ActiveDraw<'a> {
         granted != 0
     }
 
-    /// Draws the vertices of an index stream. `fetch` stores the input registers of an index.
-    pub(super) fn elements(
-        mut self,
-        indices: impl Iterator<Item = u32>,
-        mut fetch: impl FnMut(u32, &mut Registers),
-        cache: &mut dyn VertexCache,
-    ) -> Report {
-        cache.begin();
-        let draw = &mut self;
-        let counted = draw.geometry.as_ref().is_some_and(|g| matches!(g.mode, GeometryMode::Variable { .. }));
-        let mut left = 0;
-        for index in indices {
-            if draw.report.ended() || !draw.may_add() {
-                break;
-            }
-            if counted && left == 0 {
-                left = index;
-                draw.count(index);
-                continue;
-            }
-            left = left.saturating_sub(1);
-            match cache.lookup(index) {
-                Lookup::Run => fetch(index, draw.add()),
-                Lookup::Store(slot) => {
-                    fetch(index, draw.add());
-                    draw.cached[usize::from(slot)] = Some(draw.last());
-                }
-                Lookup::Reuse(slot) => match draw.cached[usize::from(slot)] {
-                    Some(position) => draw.reuse(position),
-                    None => fetch(index, draw.add()),
-                },
-            }
-        }
-        self.finish()
+    pub(super) fn has_geometry(&self) -> bool {
+        self.geometry.is_some()
     }
 
-    /// Adds a vertex that must run.
-    fn vertex(&mut self, attributes: &Attributes) {
-        let (registers, attribute_count) = (self.registers, self.attributes);
-        permute(&registers[..attribute_count], attributes, self.add());
+    /// Whether the stream holds vertex counts.
+    pub(super) fn counts_vertices(&self) -> bool {
+        let geometry = &self.configuration.geometry;
+        geometry.as_ref().is_some_and(|g| matches!(g.mode, GeometryMode::Variable { .. }))
     }
 
-    /// Adds a vertex that must run, and returns its input registers.
-    fn add(&mut self) -> &mut Registers {
-        if self.scratch.pending == BATCH {
-            self.flush();
-            self.save_cached_outputs();
-        }
-        let Scratch { inputs, pending, order, .. } = &mut *self.scratch;
-        *pending += 1;
-        order.push(StreamItem::Vertex((SLOTS + *pending - 1) as u16));
-        &mut inputs[*pending - 1]
-    }
+    // ---- Runs ----
 
-    /// The position of the last added vertex's outputs, valid until [`BATCH`] more are added.
-    fn last(&self) -> u16 {
-        (SLOTS + self.scratch.pending - 1) as u16
-    }
-
-    fn reuse(&mut self, position: u16) {
-        self.report.reused += 1;
-        self.item(StreamItem::Vertex(position));
-    }
-
-    fn count(&mut self, count: u32) {
-        self.item(StreamItem::Count(count));
-    }
-
-    /// Appends an item that needs no run. The bound limits the memory of draws that only reuse
-    /// vertices.
-    fn item(&mut self, item: StreamItem) {
-        self.scratch.order.push(item);
-        if self.scratch.order.len() >= 16 * BATCH {
-            self.flush();
-            self.save_cached_outputs();
+    /// Makes the unit ready for vertices that run so, and as many rows. Vertices that depend on each
+    /// other run in order either way.
+    #[inline]
+    pub(super) fn begin(&mut self, runs: Runs, rows: usize) {
+        self.runs = runs;
+        self.prepare_rows(rows, rows);
+        if runs == Runs::Singly {
+            self.deferred.run(&mut self.state.vertex);
+        } else {
+            self.begin_batches();
         }
     }
 
-    fn finish(mut self) -> Report {
-        self.flush();
-        self.report
+    fn begin_batches(&mut self) {
+        let plan = &self.configuration.fetch;
+        resize(&mut self.buffers.inputs, CHUNK * plan.stride);
+        // As on hardware, the next draw may read the registers that vertices leave. Other engines than
+        // native code would copy the unit to preserve it.
+        self.defers = self.shader.is_native() && self.shader.has_independent_vertices();
+        match self.defers {
+            true => self.deferred.run_unless_replaced(self.shader, plan.input_mask, &mut self.state.vertex),
+            false => self.deferred.run(&mut self.state.vertex),
+        }
     }
 
-    /// Runs the pending vertices and sends the stream on.
-    fn flush(&mut self) {
-        if self.report.ends_now(self.engine) {
-            self.drop_stream(0);
+    /// Makes this many rows ready, and outputs of vertices.
+    #[inline]
+    pub(super) fn prepare_rows(&mut self, rows: usize, outputs: usize) {
+        let DrawConfiguration { plan, output_stride, .. } = self.configuration;
+        self.buffers.rows.prepare(plan, rows);
+        resize(&mut self.buffers.outputs, outputs * output_stride);
+        self.begin_rows();
+    }
+
+    /// Whether outputs are read after their vertex is mapped: by the geometry unit, or since an
+    /// incomplete primitive holds more than the sink's format.
+    #[inline]
+    fn keeps_outputs(&self) -> bool {
+        self.has_geometry() || !self.configuration.plan.is_default
+    }
+
+    /// Adds a vertex, whose attributes `fill` stores in its input registers. Returns its row. `None`:
+    /// the draw ends.
+    #[inline]
+    pub(super) fn add(&mut self, fill: impl FnOnce(&mut [Vec4])) -> Option<usize> {
+        if self.runs == Runs::Singly {
+            if self.report.ends_now(self.engine) {
+                return None;
+            }
+            if self.rows == STREAM_ROWS {
+                self.recycle_rows();
+            }
+            fill(&mut self.state.vertex.unit.v);
+            return self.run_one();
+        }
+        if self.pending == CHUNK {
+            self.run_pending();
+            if self.report.ended() {
+                return None;
+            }
+            if self.rows + CHUNK > STREAM_ROWS {
+                self.recycle_rows();
+            }
+        }
+        let stride = self.configuration.fetch.stride;
+        fill(&mut self.buffers.inputs[self.pending * stride..][..stride]);
+        self.pending += 1;
+        Some(self.rows + self.pending - 1)
+    }
+
+    /// Runs a vertex on the unit, whose input registers hold its attributes. Returns its row. `None`:
+    /// it was interrupted, and the draw ends.
+    #[inline]
+    pub(super) fn run_one(&mut self) -> Option<usize> {
+        let exit = self.run_unit();
+        if exit != Exit::End {
+            self.report.note_vertices(exit);
+            if exit == Exit::Cancelled {
+                return None;
+            }
+        }
+        let DrawConfiguration { plan, output_stride, .. } = self.configuration;
+        let (row, outputs) = (self.rows, self.state.vertex.unit.outputs());
+        self.rows += 1;
+        self.report.vertices += 1;
+        if self.keeps_outputs() {
+            let to = &mut self.buffers.outputs[row * output_stride..][..*output_stride];
+            to.copy_from_slice(&outputs[..*output_stride]);
+        }
+        if self.geometry.is_none() {
+            plan.map(outputs, self.buffers.rows.row_mut(plan.format().stride(), row));
+        }
+        Some(row)
+    }
+
+    /// Runs the unit as it is.
+    #[inline]
+    pub(super) fn run_unit(&mut self) -> Exit {
+        let ShaderState { uniforms, unit, .. } = &mut self.state.vertex;
+        self.shader.run(uniforms, unit)
+    }
+
+    /// Runs the pending vertices. If the draw ends at one of them, the stream ends with it.
+    fn run_pending(&mut self) {
+        let n = std::mem::take(&mut self.pending);
+        if n == 0 {
             return;
         }
-        let Scratch { inputs, pending, outputs, .. } = &mut *self.scratch;
+        let ran = self.run_inputs(n);
+        if self.report.ended() {
+            let position = |row: usize| {
+                let id = (self.carried + row) as u32;
+                self.buffers.ids.iter().position(|&other| other == id)
+            };
+            // The row of the first of them is in the stream before the others.
+            let end = match ran {
+                0 => position(self.rows),
+                _ => position(self.rows - 1).map(|at| at + 1),
+            };
+            self.buffers.ids.truncate(end.unwrap_or(0));
+        }
+    }
+
+    /// Runs the first `n` inputs: together, or in order if one of them has no END. Returns how many
+    /// have outputs; fewer if the draw ends.
+    pub(super) fn run_inputs(&mut self, n: usize) -> usize {
+        if self.report.ends_now(self.engine) {
+            return 0;
+        }
+        let ran = self.run_in_order(n);
+        let DrawConfiguration { plan, output_stride, .. } = self.configuration;
+        if self.geometry.is_none() {
+            let outputs = &self.buffers.outputs[self.rows * output_stride..][..ran * output_stride];
+            let rows = self.rows..self.rows + ran;
+            plan.map_rows(outputs, *output_stride, self.buffers.rows.rows(plan.format().stride(), rows));
+        }
+        self.rows += ran;
+        self.report.vertices += ran as u64;
+        ran
+    }
+
+    /// Runs the first `n` inputs as if in order. Returns how many have outputs.
+    fn run_in_order(&mut self, n: usize) -> usize {
+        let plan = &self.configuration.fetch;
+        let outputs = self.rows * self.configuration.output_stride;
+        let mut ended = self.run_batch(n, outputs, self.defers);
+        if self.defers && ended.exit == Exit::End {
+            let last = &self.buffers.inputs[(n - 1) * plan.stride..n * plan.stride];
+            self.deferred.defer(self.shader, plan.input_mask, last);
+        } else if self.defers {
+            // A run without END may depend on the order, and on the unit.
+            self.defers = false;
+            self.deferred.run(&mut self.state.vertex);
+            ended = self.run_batch(n, outputs, false);
+        }
+        self.report.note_vertices(ended.exit);
+        ended.finished()
+    }
+
+    /// Runs the first `n` inputs. Their outputs are at `outputs` in that buffer.
+    pub(super) fn run_batch(&mut self, n: usize, outputs: usize, preserve_unit: bool) -> BatchExit {
+        let DrawConfiguration { fetch, output_mask, output_stride, .. } = self.configuration;
+        let Buffers { inputs, outputs: buffer, .. } = &mut *self.buffers;
         let mut batch = Batch {
-            inputs: (&inputs[..*pending]).into(),
-            outputs: (&mut outputs[SLOTS..]).into(),
-            input_mask: self.input_mask,
-            output_mask: self.output_mask,
-            // As on hardware, the next draw may read the registers that vertices leave.
-            preserve_unit: false,
+            inputs: Vertices::packed(inputs, fetch.stride, n).expect("as many rows as a chunk"),
+            outputs: VerticesMut::packed(&mut buffer[outputs..], *output_stride, n).expect("as many rows as a chunk"),
+            input_mask: fetch.input_mask,
+            output_mask: *output_mask,
+            preserve_unit,
         };
-        if !batch.inputs.is_empty() {
-            let vertex = &mut self.state.vertex;
-            let ended = self.shader.run_batch(&vertex.uniforms, &mut vertex.unit, &mut batch);
-            self.report.note_vertices(ended.exit);
-            if ended.exit.ends_batch() {
-                self.drop_stream(ended.finished());
-            }
-        }
-        let Scratch { pending, outputs, order, ids, rows, .. } = &mut *self.scratch;
-        let State { registers, geometry, geometry_input: input, assembly, .. } = &mut *self.state;
-        let ran = SLOTS..SLOTS + std::mem::take(pending);
-        self.report.vertices += ran.len() as u64;
-        match &self.geometry {
-            None => {
-                let DrawConfiguration { mapping, plan, topology, .. } = self.configuration;
-                let stride = plan.format().stride();
-                plan.apply(outputs[ran.clone()].as_flattened(), REGS, rows.rows(stride, ran));
-                let (mut assembler, carried) = rows.begin(plan, *topology, assembly);
-                ids.clear();
-                ids.extend(order.drain(..).filter_map(|item| match item {
-                    StreamItem::Vertex(position) => Some(u32::from(position) + carried as u32),
-                    StreamItem::Count(_) => None,
-                }));
-                self.report.triangles += rows.send(stride, carried, &mut assembler, ids, SLOTS + BATCH, self.sink);
-                assembler.save(assembly, |id, to| *to = mapping.apply(&outputs[id as usize - carried]));
-            }
-            Some(unit) => {
-                let (report, sink) = (&mut self.report, &mut *self.sink);
-                let engine = self.engine;
-                let mut context =
-                    GeometryContext { engine, registers, memory: geometry, input, assembly, report, sink };
-                for item in order.drain(..) {
-                    match item {
-                        StreamItem::Vertex(position) => {
-                            unit.vertex(self.output_mask, &outputs[usize::from(position)], &mut context)
-                        }
-                        StreamItem::Count(count) => unit.vertex_count(count, &mut context),
-                    }
-                    if context.report.geometry_ended() {
-                        break;
-                    }
-                }
+        let ShaderState { uniforms, unit, .. } = &mut self.state.vertex;
+        self.shader.run_batch(uniforms, unit, &mut batch)
+    }
+
+    /// Defers the run of the vertex at the start of the inputs, which leaves the unit as the draw does.
+    pub(super) fn defer_first_input(&mut self) {
+        let plan = &self.configuration.fetch;
+        self.deferred.defer(self.shader, plan.input_mask, &self.buffers.inputs[..plan.stride]);
+    }
+
+    /// Prepares for runs that preserve the unit.
+    pub(super) fn preserve_unit(&mut self) {
+        let mask = self.configuration.fetch.input_mask;
+        self.deferred.run_unless_replaced(self.shader, mask, &mut self.state.vertex);
+    }
+
+    // ---- The stream ----
+
+    /// Appends a row to the stream.
+    #[inline]
+    pub(super) fn push(&mut self, row: usize) {
+        self.buffers.ids.push((self.carried + row) as u32);
+        if self.buffers.ids.len() == SENT {
+            self.run_pending();
+            match self.report.ends_now(self.engine) {
+                true => self.buffers.ids.clear(),
+                false => self.send(),
             }
         }
     }
 
-    /// The draw ends after the first `ran` pending vertices: drops the others, and the stream after
-    /// the last of these.
-    fn drop_stream(&mut self, ran: usize) {
-        let Scratch { pending, order, .. } = &mut *self.scratch;
-        let is_last = |item: &StreamItem| matches!(item, StreamItem::Vertex(at) if usize::from(*at) + 1 == SLOTS + ran);
-        let end = if ran == 0 { 0 } else { order.iter().position(is_last).map_or(0, |at| at + 1) };
-        let dropped = order.drain(end..).filter(|item| matches!(item, StreamItem::Vertex(_))).count();
-        self.report.reused -= (dropped - (*pending - ran)) as u64;
-        *pending = ran;
+    /// Appends a vertex count. The vertices of the last one proceed first.
+    pub(super) fn count(&mut self, count: u32) {
+        self.send();
+        if !self.report.ended()
+            && let Some((unit, mut context, _)) = self.geometry_context()
+        {
+            unit.vertex_count(count, &mut context);
+        }
     }
 
-    /// Moves cached outputs out of the area that the next batch overwrites.
-    fn save_cached_outputs(&mut self) {
-        let Scratch { outputs, rows, .. } = &mut *self.scratch;
+    /// Sends the stream on.
+    #[inline]
+    pub(super) fn send(&mut self) {
+        let ids = std::mem::take(&mut self.buffers.ids);
+        self.send_ids(&ids);
+        self.buffers.ids = ids;
+        self.buffers.ids.clear();
+    }
+
+    /// Draws few vertices in order. `fill` stores the attributes of each in its input registers.
+    #[inline]
+    pub(super) fn few(&mut self, count: usize, mut fill: impl FnMut(usize, &mut [Vec4])) -> Report {
+        let ran = (0..count).take_while(|&n| self.add(|to| fill(n, to)).is_some()).count();
+        self.send_in_order(ran);
+        self.save();
+        self.report()
+    }
+
+    /// Sends the first `count` rows on, in order.
+    pub(super) fn send_in_order(&mut self, count: usize) {
+        let mut sequence = std::mem::take(&mut self.buffers.sequence);
+        let end = self.carried + count;
+        (sequence.len()..end).for_each(|id| sequence.push(id as u32));
+        self.send_ids(&sequence[self.carried..end]);
+        self.buffers.sequence = sequence;
+    }
+
+    /// Sends vertices on: to the geometry unit, or to primitive assembly and the sink.
+    #[inline]
+    fn send_ids(&mut self, ids: &[u32]) {
+        self.sent += ids.len() as u64;
+        if self.geometry.is_some() {
+            return self.send_to_geometry(ids);
+        }
         let stride = self.configuration.plan.format().stride();
-        for (slot, position) in self.cached.iter_mut().enumerate() {
-            if let Some(position) = position.as_mut().filter(|position| usize::from(**position) >= SLOTS) {
-                outputs[slot] = outputs[usize::from(*position)];
-                rows.copy(stride, usize::from(*position), slot);
-                *position = slot as u16;
+        let Buffers { rows, .. } = &mut *self.buffers;
+        self.report.triangles += rows.send(stride, self.carried, &mut self.assembler, ids, self.rows, self.sink);
+    }
+
+    fn send_to_geometry(&mut self, ids: &[u32]) {
+        let DrawConfiguration { output_mask, output_stride, .. } = self.configuration;
+        let Some((unit, mut context, outputs)) = self.geometry_context() else { return };
+        for &id in ids {
+            unit.vertex(*output_mask, &outputs[id as usize * output_stride..][..*output_stride], &mut context);
+            if context.report.geometry_ended() {
+                break;
             }
         }
+    }
+
+    /// The geometry unit with what it changes, and the rows of outputs.
+    fn geometry_context(&mut self) -> Option<(&Geometry, GeometryContext<'_>, &[Vec4])> {
+        let State { registers, geometry: memory, geometry_input: input, assembly, .. } = &mut *self.state;
+        let (shader, unit) = (self.geometry?, self.configuration.geometry.as_ref()?);
+        let (engine, report, sink) = (self.engine, &mut self.report, &mut *self.sink);
+        let context = GeometryContext { engine, shader, registers, memory, input, assembly, report, sink };
+        Some((unit, context, &self.buffers.outputs))
+    }
+
+    // ---- Rows ----
+
+    /// Begins with the incomplete primitive of the last draw, and no rows.
+    #[inline]
+    fn begin_rows(&mut self) {
+        let DrawConfiguration { plan, topology, .. } = self.configuration;
+        self.rows = 0;
+        if self.geometry.is_none() {
+            (self.assembler, self.carried) = self.buffers.rows.begin(plan, *topology, &self.state.assembly);
+        }
+    }
+
+    /// Saves the incomplete primitive.
+    #[inline]
+    fn save(&mut self) {
+        let DrawConfiguration { semantics, output_stride, .. } = self.configuration;
+        let (carried, outputs) = (self.carried, std::mem::take(&mut self.buffers.outputs));
+        self.save_with(|id| {
+            let row = id as usize - carried;
+            semantics.map_semantics(&outputs[row * output_stride..][..*output_stride])
+        });
+        self.buffers.outputs = outputs;
+    }
+
+    /// Saves the incomplete primitive. `semantics` returns all of a vertex, where the sink's format
+    /// may lack some.
+    #[inline]
+    pub(super) fn save_with(&mut self, semantics: impl Fn(u32) -> Semantics) {
+        if self.geometry.is_some() {
+            return;
+        }
+        let (plan, carried, rows) = (&self.configuration.plan, self.carried, &self.buffers.rows);
+        self.assembler.save(&mut self.state.assembly, |id, to: &mut Semantics| match plan.is_default {
+            true => *to = *rows.semantics(id as usize - carried),
+            false => *to = semantics(id),
+        });
+    }
+
+    /// Frees the rows, after the stream is sent.
+    pub(super) fn free_rows(&mut self) {
+        self.save();
+        self.begin_rows();
+    }
+
+    /// Frees all rows but those in slots of a vertex cache, which come first then.
+    #[cold]
+    fn recycle_rows(&mut self) {
+        self.send();
+        self.free_rows();
+        let DrawConfiguration { plan, output_stride, .. } = self.configuration;
+        let Buffers { slots, rows, outputs, .. } = &mut *self.buffers;
+        let mut kept: Vec<&mut u32> = slots.iter_mut().flatten().collect();
+        // In their order, so that no row is overwritten before it moves.
+        kept.sort();
+        for (to, row) in kept.into_iter().enumerate() {
+            let from = std::mem::replace(row, to as u32) as usize;
+            rows.copy(plan.format().stride(), from, to);
+            if self.geometry.is_some() || !plan.is_default {
+                outputs.copy_within(from * output_stride..(from + 1) * output_stride, to * output_stride);
+            }
+            self.rows = to + 1;
+        }
+    }
+
+    /// Sets how many rows there are of vertices that [`ActiveDraw::run_batch`] ran.
+    pub(super) fn set_rows(&mut self, rows: usize) {
+        self.rows = rows;
+        self.report.vertices = rows as u64;
+    }
+
+    /// Sets how many vertices the draw has in its stream, also if it ended before.
+    pub(super) fn set_sent(&mut self, vertices: usize) {
+        self.sent = vertices as u64;
+    }
+
+    /// The numbers of an incomplete primitive's vertices whose semantics
+    /// [`ActiveDraw::save_with`] asks for.
+    pub(super) fn open_vertices(&self) -> [Option<u32>; 2] {
+        match self.has_geometry() || self.configuration.plan.is_default {
+            true => [None; 2],
+            false => self.assembler.pending(),
+        }
+    }
+
+    /// Ends the draw.
+    #[inline]
+    pub(super) fn finish(&mut self) -> Report {
+        self.run_pending();
+        self.send();
+        self.save();
+        self.report()
+    }
+
+    /// Ends the draw, after all is sent and saved.
+    #[inline]
+    pub(super) fn report(&self) -> Report {
+        Report { reused: self.sent.saturating_sub(self.report.vertices), ..self.report }
     }
 }

@@ -11,7 +11,7 @@ pub(super) mod indices;
 
 use super::Attributes;
 use super::registers::*;
-use crate::isa::{REGS, Stage};
+use crate::isa::Stage;
 use crate::state::{Vec4, Vertices};
 use convert::Element;
 
@@ -143,6 +143,15 @@ impl FetchPlan {
         plan.stride = Vertices::stride_for(plan.input_mask);
         plan
     }
+
+    /// Stores the default attributes in `rows`, of `stride` registers each.
+    #[inline]
+    pub(super) fn constants(&self, defaults: &Attributes, rows: &mut [Vec4], stride: usize) {
+        for &(register, attribute) in &self.constants {
+            let value = defaults[usize::from(attribute)];
+            rows.iter_mut().skip(register.into()).step_by(stride).for_each(|to| *to = value);
+        }
+    }
 }
 
 /// The vertices of a group, counted from the draw's lowest.
@@ -157,7 +166,6 @@ pub(super) enum Selection<'a> {
 /// The arrays of one draw.
 pub(super) struct Fetch<'a> {
     plan: &'a FetchPlan,
-    defaults: &'a Attributes,
     /// The bytes of each array, from the draw's lowest vertex on.
     slices: [&'a [u8]; ARRAYED],
 }
@@ -167,7 +175,6 @@ impl<'a> Fetch<'a> {
     pub(super) fn new(
         plan: &'a FetchPlan,
         base: u64,
-        defaults: &'a Attributes,
         memory: &'a dyn Memory,
         [lowest, highest]: [u64; 2],
     ) -> Fetch<'a> {
@@ -178,15 +185,7 @@ impl<'a> Fetch<'a> {
             let address = base + u64::from(array.offset) + lowest * stride;
             *slice = read(memory, address, (highest - lowest) * stride + u64::from(array.extent));
         }
-        Fetch { plan, defaults, slices }
-    }
-
-    /// Stores the default attributes in `rows`, of `stride` registers each.
-    pub(super) fn constants(&self, rows: &mut [Vec4], stride: usize) {
-        for &(register, attribute) in &self.plan.constants {
-            let value = self.defaults[usize::from(attribute)];
-            rows.iter_mut().skip(register.into()).step_by(stride).for_each(|to| *to = value);
-        }
+        Fetch { plan, slices }
     }
 
     /// Stores the attributes from arrays in `rows`, one for each selected vertex, of `stride`
@@ -200,10 +199,15 @@ impl<'a> Fetch<'a> {
         }
     }
 
-    /// Stores all attributes of one vertex.
-    pub(super) fn vertex(&self, n: u64, to: &mut [Vec4; REGS]) {
-        self.constants(to, REGS);
-        self.rows(Selection::From(n), to, REGS);
+    /// Stores the attributes of one vertex from arrays, by one loop for all formats: a draw of a few
+    /// vertices touches less code than with [`Fetch::rows`].
+    #[inline]
+    pub(super) fn vertex(&self, n: u64, to: &mut [Vec4]) {
+        for &Stream { register, array, offset, ref element } in &self.plan.streams {
+            let (array, slice) = (&self.plan.arrays[usize::from(array)], self.slices[usize::from(array)]);
+            let at = usize::try_from(n * u64::from(array.stride) + u64::from(offset)).unwrap_or(usize::MAX);
+            element.convert_one(slice.get(at..).unwrap_or_default(), &mut to[usize::from(register)]);
+        }
     }
 }
 

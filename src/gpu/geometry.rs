@@ -8,7 +8,7 @@
 //! vertices come from, nor which engine runs the program.
 
 use super::assembly::{Assembly, Topology};
-use super::output_mapping::OutputMapping;
+use super::output_mapping::OutputPlan;
 use super::registers::{GSH, GSH_MISC0, GSH_MISC1, RegisterFile, offset};
 use super::upload::ShaderState;
 use super::{Attributes, Report, Sink};
@@ -68,21 +68,23 @@ pub struct GeometryInput {
     pub uniform: u8,
 }
 
-/// The configuration of the geometry unit for one draw.
+/// The configuration of the geometry unit.
 pub(super) struct Geometry {
-    pub(super) shader: Shader,
     pub(super) mode: GeometryMode,
     /// Vectors per vertex that reach the unit.
     outputs: usize,
     attributes: usize,
     permutation: [u8; REGS],
-    mapping: OutputMapping,
+    plan: OutputPlan,
+    /// Whether the sink takes [`Semantics`](crate::semantics::Semantics).
+    sends_semantics: bool,
     topology: Topology,
 }
 
 /// The state that the geometry unit changes during a draw.
 pub(super) struct GeometryContext<'a> {
     pub(super) engine: &'a Engine,
+    pub(super) shader: &'a Shader,
     pub(super) registers: &'a mut RegisterFile,
     pub(super) memory: &'a mut ShaderState,
     pub(super) input: &'a mut GeometryInput,
@@ -92,14 +94,14 @@ pub(super) struct GeometryContext<'a> {
 }
 
 impl Geometry {
-    pub(super) fn new(registers: &RegisterFile, topology: Topology, shader: Shader) -> Geometry {
+    pub(super) fn new(registers: &RegisterFile, topology: Topology, sends_semantics: bool) -> Geometry {
         Geometry {
-            shader,
+            sends_semantics,
             mode: GeometryMode::from_registers(registers),
             outputs: registers.vertex_outputs(),
             attributes: registers.attributes(Stage::Geometry),
             permutation: registers.permutation(Stage::Geometry),
-            mapping: OutputMapping::new(&registers.output_map(Stage::Geometry)),
+            plan: OutputPlan::semantics(&registers.output_map(Stage::Geometry)),
             topology,
         }
     }
@@ -179,13 +181,14 @@ impl Geometry {
     fn run(&self, context: &mut GeometryContext<'_>) {
         let ShaderState { uniforms, unit, .. } = &mut *context.memory;
         let mut emitter = AssemblyEmitter {
-            mapping: &self.mapping,
+            plan: &self.plan,
             topology: self.topology,
             assembly: context.assembly,
             triangles: &mut context.report.triangles,
+            sends_semantics: self.sends_semantics,
             sink: context.sink,
         };
-        let exit = self.shader.run_geometry(uniforms, unit, &mut emitter);
+        let exit = context.shader.run_geometry(uniforms, unit, &mut emitter);
         context.report.geometry_runs += 1;
         context.report.note_geometry(exit);
         // As hardware does after each run. The register and the uniform are the same bits, so a
@@ -206,27 +209,41 @@ fn store(context: &mut GeometryContext<'_>, uniform: usize, vector: &Vec4) {
 }
 
 /// Moves the registers that `mask` selects to the front, in order; zeros follow.
-fn compact(mask: u16, outputs: &[Vec4]) -> Attributes {
+fn compact(mut mask: u16, outputs: &[Vec4]) -> Attributes {
     let mut vectors = [[0.0; 4]; REGS];
-    let selected = (0..REGS.min(outputs.len())).filter(|n| mask >> n & 1 != 0);
-    selected.zip(&mut vectors).for_each(|(n, vector)| *vector = outputs[n]);
+    for vector in &mut vectors {
+        let Some(register) = outputs.get(mask.trailing_zeros() as usize) else { break };
+        *vector = *register;
+        mask &= mask - 1;
+    }
     vectors
 }
 
 struct AssemblyEmitter<'a> {
-    mapping: &'a OutputMapping,
+    plan: &'a OutputPlan,
     topology: Topology,
     assembly: &'a mut Assembly,
     triangles: &'a mut u64,
     sink: &'a mut dyn Sink,
+    /// Whether the sink takes [`Semantics`](crate::semantics::Semantics).
+    sends_semantics: bool,
 }
 
 impl Emitter for AssemblyEmitter<'_> {
     fn triangle(&mut self, vertices: [&Registers; 3], winding: bool) {
+        let forms_lists = matches!(self.topology, Topology::List | Topology::Geometry);
+        if forms_lists && self.assembly.pending() == 0 && self.sends_semantics {
+            // They are a triangle by themselves.
+            let [a, b, c] = vertices;
+            let vertices = if winding && self.topology == Topology::Geometry { [b, a, c] } else { [a, b, c] };
+            self.sink.triangles(vertices.map(|v| self.plan.map_semantics(v)).as_flattened(), &[[0, 1, 2]]);
+            *self.triangles += 1;
+            return;
+        }
         // In [`Topology::Geometry`] three vertices complete one triangle, so the flag applies to
         // the same triangle whichever of them completes it.
         for vertex in vertices {
-            let vertex = self.mapping.apply(vertex);
+            let vertex = self.plan.map_semantics(vertex);
             *self.triangles += u64::from(self.assembly.push(self.topology, &vertex, winding, self.sink));
         }
     }

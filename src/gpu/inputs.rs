@@ -31,9 +31,10 @@ impl Gpu {
         let (Some(&least), Some(&greatest)) = (vertices.iter().min(), vertices.iter().max()) else { return Vec::new() };
         let plan = FetchPlan::new(registers);
         let base = fetch::base(registers);
-        let fetch = Fetch::new(&plan, base, &self.state.fixed.defaults, memory, [least, greatest]);
+        let fetch = Fetch::new(&plan, base, memory, [least, greatest]);
         let inputs = |n: u64| {
             let mut to = [[0.0; 4]; REGS];
+            plan.constants(&self.state.fixed.defaults, &mut to, REGS);
             fetch.vertex(n - least, &mut to);
             to
         };

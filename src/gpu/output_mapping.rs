@@ -1,44 +1,28 @@
 //! Output registers of a vertex -> the rasteriser's input: an [`OutputMap`] applied, colours
 //! clamped.
 //!
-//! [`OutputMapping`] maps one vertex and is the definition. [`OutputPlan`] does the same for the
-//! vertices of a batch, as moves of up to four components into the host's [`VertexFormat`].
+//! [`OutputPlan`] maps one vertex, or the vertices of a batch, as moves of up to four components into
+//! the host's [`VertexFormat`].
 //!
 //! This file must not know the registers of the GPU.
 
 use super::vertex_format::VertexFormat;
-use crate::semantics::{OutputMap, OutputSelection, SEMANTICS, Semantics};
-use crate::state::{Registers, Vec4};
+use crate::semantics::{OutputMap, SEMANTICS, Semantics};
+use crate::state::Vec4;
 
-/// An output map, prepared for a draw.
-#[derive(Clone, Debug)]
-pub(super) struct OutputMapping(OutputSelection);
-
+/// The semantics that are colours.
 const COLOUR: std::ops::Range<usize> = 8..12;
-
-impl OutputMapping {
-    pub(super) fn new(map: &OutputMap) -> OutputMapping {
-        OutputMapping(map.selection())
-    }
-
-    /// Maps one vertex. The rasteriser takes the absolute values of colours, at most 1, before it
-    /// interpolates (observed on hardware, by yuriks).
-    pub(super) fn apply(&self, outputs: &Registers) -> Semantics {
-        let mut semantics = self.0.apply(outputs);
-        semantics[COLOUR].iter_mut().for_each(|c| *c = clamped(*c));
-        semantics
-    }
-}
 
 /// Consecutive components of an output register that go to consecutive numbers of a vertex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Move {
-    register: u8,
-    component: u8,
+    /// The first one's number among the components of all output registers.
+    from: u8,
+    /// 1 to 4, all of one register.
     count: u8,
     /// Whether they are colours.
     is_clamped: bool,
-    offset: u8,
+    to: u8,
 }
 
 /// An output map and a vertex format, as moves.
@@ -56,21 +40,21 @@ pub(super) struct OutputPlan {
 }
 
 impl OutputPlan {
-    pub(super) fn new(mapping: &OutputMapping, format: VertexFormat) -> OutputPlan {
+    pub(super) fn new(map: &OutputMap, format: VertexFormat) -> OutputPlan {
         let mut moves: Vec<Move> = Vec::new();
         let mut mask = 0;
-        for (semantic, source) in mapping.0.sources().iter().enumerate() {
+        for (semantic, source) in map.selection().sources().iter().enumerate() {
             let Some((register, component)) = *source else { continue };
             mask |= 1 << register;
             let Some(offset) = format.offset(semantic) else { continue };
-            let (offset, is_clamped) = (offset as u8, COLOUR.contains(&semantic));
+            let (from, to, is_clamped) = (4 * register + component, offset as u8, COLOUR.contains(&semantic));
             let continues = |m: &&mut Move| {
-                let next = (m.register, m.component + m.count, m.offset.checked_add(m.count), m.is_clamped);
-                next == (register, component, Some(offset), is_clamped)
+                let next = (m.from + m.count, m.to.checked_add(m.count), m.is_clamped);
+                component != 0 && next == (from, Some(to), is_clamped)
             };
             match moves.last_mut().filter(continues) {
                 Some(last) => last.count += 1,
-                None => moves.push(Move { register, component, count: 1, is_clamped, offset }),
+                None => moves.push(Move { from, count: 1, is_clamped, to }),
             }
         }
         let mut unset = vec![0.0; format.stride()];
@@ -78,50 +62,83 @@ impl OutputPlan {
         OutputPlan { format, is_default: format == VertexFormat::default(), moves, unset, mask }
     }
 
+    /// The plan whose vertices are [`Semantics`].
+    pub(super) fn semantics(map: &OutputMap) -> OutputPlan {
+        OutputPlan::new(map, VertexFormat::default())
+    }
+
     pub(super) fn format(&self) -> &VertexFormat {
         &self.format
     }
 
-    /// A vertex without outputs. [`OutputPlan::apply`] expects vertices that begin as copies of it.
+    /// A vertex without outputs. [`OutputPlan::map`] and [`OutputPlan::map_rows`] expect vertices
+    /// that begin as copies of it.
     pub(super) fn unset(&self) -> &[f32] {
         &self.unset
     }
 
-    /// Maps as many vertices as there are rows of `stride` output registers.
-    pub(super) fn apply(&self, outputs: &[Vec4], stride: usize, vertices: &mut [f32]) {
+    /// Maps one vertex. The rasteriser takes the absolute values of colours, at most 1, before it
+    /// interpolates (observed on hardware, by yuriks).
+    #[inline]
+    pub(super) fn map(&self, outputs: &[Vec4], vertex: &mut [f32]) {
+        for step in &self.moves {
+            match (step.count, step.is_clamped) {
+                (1, false) => step.apply::<1, false>(outputs, vertex),
+                (2, false) => step.apply::<2, false>(outputs, vertex),
+                (3, false) => step.apply::<3, false>(outputs, vertex),
+                (_, false) => step.apply::<4, false>(outputs, vertex),
+                (1, true) => step.apply::<1, true>(outputs, vertex),
+                (2, true) => step.apply::<2, true>(outputs, vertex),
+                (3, true) => step.apply::<3, true>(outputs, vertex),
+                (_, true) => step.apply::<4, true>(outputs, vertex),
+            }
+        }
+    }
+
+    /// [`OutputPlan::map`] of a plan with the default format.
+    pub(super) fn map_semantics(&self, outputs: &[Vec4]) -> Semantics {
+        let mut vertex = [1.0; SEMANTICS];
+        self.map(outputs, &mut vertex);
+        vertex
+    }
+
+    /// Maps as many vertices as there are rows of `stride` output registers, move by move.
+    pub(super) fn map_rows(&self, outputs: &[Vec4], stride: usize, vertices: &mut [f32]) {
         for &step in &self.moves {
             match (step.count, step.is_clamped) {
-                (1, false) => step.apply::<1, false>(outputs, stride, vertices, self.format.stride()),
-                (2, false) => step.apply::<2, false>(outputs, stride, vertices, self.format.stride()),
-                (3, false) => step.apply::<3, false>(outputs, stride, vertices, self.format.stride()),
-                (_, false) => step.apply::<4, false>(outputs, stride, vertices, self.format.stride()),
-                (1, true) => step.apply::<1, true>(outputs, stride, vertices, self.format.stride()),
-                (2, true) => step.apply::<2, true>(outputs, stride, vertices, self.format.stride()),
-                (3, true) => step.apply::<3, true>(outputs, stride, vertices, self.format.stride()),
-                (_, true) => step.apply::<4, true>(outputs, stride, vertices, self.format.stride()),
+                (1, false) => step.apply_rows::<1, false>(outputs, stride, vertices, self.format.stride()),
+                (2, false) => step.apply_rows::<2, false>(outputs, stride, vertices, self.format.stride()),
+                (3, false) => step.apply_rows::<3, false>(outputs, stride, vertices, self.format.stride()),
+                (_, false) => step.apply_rows::<4, false>(outputs, stride, vertices, self.format.stride()),
+                (1, true) => step.apply_rows::<1, true>(outputs, stride, vertices, self.format.stride()),
+                (2, true) => step.apply_rows::<2, true>(outputs, stride, vertices, self.format.stride()),
+                (3, true) => step.apply_rows::<3, true>(outputs, stride, vertices, self.format.stride()),
+                (_, true) => step.apply_rows::<4, true>(outputs, stride, vertices, self.format.stride()),
             }
         }
     }
 }
 
 impl Move {
-    fn apply<const COUNT: usize, const CLAMP: bool>(
+    #[inline(always)]
+    fn apply<const COUNT: usize, const CLAMP: bool>(self, outputs: &[Vec4], vertex: &mut [f32]) {
+        let (from, to) = (usize::from(self.from), usize::from(self.to));
+        let (from, to) = (outputs.as_flattened().get(from..from + COUNT), vertex.get_mut(to..to + COUNT));
+        if let (Some(from), Some(to)) = (from, to) {
+            // Not `array::map`, which is not always inlined.
+            to.iter_mut().zip(from).for_each(|(to, c)| *to = if CLAMP { clamped(*c) } else { *c });
+        }
+    }
+
+    fn apply_rows<const COUNT: usize, const CLAMP: bool>(
         self,
         outputs: &[Vec4],
         output_stride: usize,
         vertices: &mut [f32],
         vertex_stride: usize,
     ) {
-        let [register, component, offset] = [self.register, self.component, self.offset].map(usize::from);
         let rows = outputs.chunks_exact(output_stride).zip(vertices.chunks_exact_mut(vertex_stride));
-        for (outputs, vertex) in rows {
-            let from = outputs[register][component..].first_chunk::<COUNT>();
-            let to = vertex[offset..].first_chunk_mut::<COUNT>();
-            if let (Some(from), Some(to)) = (from, to) {
-                // Not `array::map`, which is not always inlined.
-                to.iter_mut().zip(from).for_each(|(to, c)| *to = if CLAMP { clamped(*c) } else { *c });
-            }
-        }
+        rows.for_each(|(outputs, vertex)| self.apply::<COUNT, CLAMP>(outputs, vertex));
     }
 }
 
@@ -137,21 +154,29 @@ fn clamped(c: f32) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::Registers;
 
-    #[test]
-    fn colours_are_absolute_values_clamped_to_one() {
-        let mapping = |word| OutputMapping::new(&OutputMap::new(1, 1, [word, 0, 0, 0, 0, 0, 0]));
-        let mut outputs: Registers = Default::default();
-        outputs[0] = [-0.5, 2.0, -f32::INFINITY, f32::NAN];
-        assert_eq!(mapping(0x0B0A_0908).apply(&outputs)[COLOUR], [0.5, 1.0, 1.0, 1.0]);
-        outputs[0][3] = f32::from_bits(0x7F80_0001);
-        assert_eq!(mapping(0x0B0A_0908).apply(&outputs)[COLOUR], [0.5, 1.0, 1.0, 1.0], "a signalling NaN");
-        outputs[0][3] = 0.25;
-        assert_eq!(mapping(0x0302_0100).apply(&outputs)[..3], outputs[0][..3], "only colours are clamped");
+    /// What a plan does, without moves.
+    fn semantics(map: &OutputMap, outputs: &Registers) -> Semantics {
+        let mut semantics = map.apply(outputs);
+        semantics[COLOUR].iter_mut().for_each(|c| *c = if c.is_nan() { 1.0 } else { c.abs().min(1.0) });
+        semantics
     }
 
     #[test]
-    fn a_plan_maps_like_the_mapping() {
+    fn colours_are_absolute_values_clamped_to_one() {
+        let plan = |word| OutputPlan::semantics(&OutputMap::new(1, 1, [word, 0, 0, 0, 0, 0, 0]));
+        let mut outputs: Registers = Default::default();
+        outputs[0] = [-0.5, 2.0, -f32::INFINITY, f32::NAN];
+        assert_eq!(plan(0x0B0A_0908).map_semantics(&outputs)[COLOUR], [0.5, 1.0, 1.0, 1.0]);
+        outputs[0][3] = f32::from_bits(0x7F80_0001);
+        assert_eq!(plan(0x0B0A_0908).map_semantics(&outputs)[COLOUR], [0.5, 1.0, 1.0, 1.0], "a signalling NaN");
+        outputs[0][3] = 0.25;
+        assert_eq!(plan(0x0302_0100).map_semantics(&outputs)[..3], outputs[0][..3], "only colours are clamped");
+    }
+
+    #[test]
+    fn a_plan_maps_like_the_map() {
         let mut state = 1u32;
         let mut next = || {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -163,7 +188,6 @@ mod tests {
                 _ => next() << 16 | next() & 0xFFFF,
             });
             let map = OutputMap::new(next() as u16, next() % 8, words);
-            let mapping = OutputMapping::new(&map);
             let offsets = std::array::from_fn(|n| (next() % 4 != 0).then_some(n as u8 * 2));
             let formats = [VertexFormat::default(), VertexFormat::new(offsets, 50).expect("46 is below 50")];
             let outputs: [Registers; 3] = std::array::from_fn(|_| {
@@ -179,15 +203,22 @@ mod tests {
                 })
             });
             for format in formats {
-                let plan = OutputPlan::new(&mapping, format);
-                let mut vertices = plan.unset().repeat(3);
-                plan.apply(outputs.as_flattened(), 16, &mut vertices);
+                let plan = OutputPlan::new(&map, format);
+                let mut rows = plan.unset().repeat(3);
+                plan.map_rows(outputs.as_flattened(), 16, &mut rows);
                 let mut want = vec![0.0; 3 * format.stride()];
-                for (outputs, want) in outputs.iter().zip(want.chunks_exact_mut(format.stride())) {
-                    format.store(&mapping.apply(outputs), want);
+                let mut single = plan.unset().repeat(3);
+                for ((outputs, want), single) in outputs
+                    .iter()
+                    .zip(want.chunks_exact_mut(format.stride()))
+                    .zip(single.chunks_exact_mut(format.stride()))
+                {
+                    format.store(&semantics(&map, outputs), want);
+                    plan.map(outputs, single);
                 }
                 let bits = |v: &[f32]| v.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-                assert_eq!(bits(&vertices), bits(&want));
+                assert_eq!(bits(&rows), bits(&want));
+                assert_eq!(bits(&single), bits(&want));
             }
         }
     }

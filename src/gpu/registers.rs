@@ -158,21 +158,26 @@ pub(super) fn merge(old: u32, value: u32, mask: u8) -> u32 {
     old & !bits | value & bits
 }
 
-/// Whether a [`DrawConfiguration`](super::configuration::DrawConfiguration) derives from register
-/// `id`.
-pub(super) fn configures_draws(id: u16) -> bool {
+/// The bits of register `id` that a [`DrawConfiguration`](super::configuration::DrawConfiguration)
+/// derives from. Games change others at each draw.
+pub(super) fn configuring_bits(id: u16) -> u32 {
     use offset::*;
     match block_offset(id) {
-        Some((stage, at)) => {
-            stage == Stage::Vertex
-                && matches!(
-                    at,
-                    INPUTBUFFER_CONFIG | ATTRIBUTES_PERMUTATION_LOW | ATTRIBUTES_PERMUTATION_HIGH | OUTMAP_MASK
-                )
-        }
-        None => {
-            matches!(id, SH_OUTMAP_TOTAL..=0x056 | ATTRIBBUFFERS_FORMAT_LOW..INDEXBUFFER_CONFIG | PRIMITIVE_CONFIG)
-        }
+        Some((_, at)) => match at {
+            INPUTBUFFER_CONFIG => 0xF,
+            ATTRIBUTES_PERMUTATION_LOW | ATTRIBUTES_PERMUTATION_HIGH => u32::MAX,
+            OUTMAP_MASK => 0xFFFF,
+            _ => 0,
+        },
+        None => match id {
+            SH_OUTMAP_TOTAL => 7,
+            SH_OUTMAP_O0..=0x056 | ATTRIBBUFFERS_FORMAT_LOW..INDEXBUFFER_CONFIG | GSH_MISC0 => u32::MAX,
+            GEOSTAGE_CONFIG => 3,
+            VSH_OUTMAP_TOTAL1 => 0xF,
+            GSH_MISC1 => 0x1F,
+            PRIMITIVE_CONFIG => 0x300,
+            _ => 0,
+        },
     }
 }
 

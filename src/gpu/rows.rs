@@ -6,6 +6,7 @@
 use super::Sink;
 use super::assembly::{Assembler, Assembly, Topology};
 use super::output_mapping::OutputPlan;
+use crate::semantics::{SEMANTICS, Semantics};
 use std::ops::Range;
 
 /// Rows for the vertices of an incomplete primitive.
@@ -29,7 +30,7 @@ impl VertexRows {
 
     /// Makes `rows` rows ready to be mapped.
     pub(super) fn prepare(&mut self, plan: &OutputPlan, rows: usize) {
-        if self.prepared < rows {
+        if self.prepared < rows || self.numbers.is_empty() {
             let unset = plan.unset();
             self.numbers.truncate((CARRIED + self.prepared) * unset.len());
             let missing = CARRIED + rows - self.numbers.len() / unset.len();
@@ -79,8 +80,15 @@ impl VertexRows {
         triangles.len() as u64
     }
 
-    /// A row.
-    pub(super) fn row(&self, stride: usize, row: usize) -> &[f32] {
-        &self.numbers[(CARRIED + row) * stride..][..stride]
+    /// A row, to be mapped.
+    #[inline]
+    pub(super) fn row_mut(&mut self, stride: usize, row: usize) -> &mut [f32] {
+        &mut self.numbers[(CARRIED + row) * stride..][..stride]
+    }
+
+    /// A row of the default format.
+    #[inline]
+    pub(super) fn semantics(&self, row: usize) -> &Semantics {
+        self.numbers[(CARRIED + row) * SEMANTICS..].first_chunk().expect("a row that was prepared")
     }
 }

@@ -76,6 +76,17 @@ impl Element {
         self.alignment() * u32::from(self.components)
     }
 
+    /// Converts the attribute at the start of `bytes`.
+    #[inline(always)]
+    pub(super) fn convert_one(&self, bytes: &[u8], to: &mut Vec4) {
+        match self.format {
+            Format::S8 => convert::<i8, 4>(self, bytes, to),
+            Format::U8 => convert::<u8, 4>(self, bytes, to),
+            Format::S16 => convert::<i16, 8>(self, bytes, to),
+            Format::F32 => convert::<f32, 16>(self, bytes, to),
+        }
+    }
+
     /// Converts the attribute of the selected vertices, whose first is at the start of `bytes` and
     /// which are `stride` bytes apart.
     pub(super) fn convert(&self, bytes: &[u8], stride: u32, selection: Selection<'_>, to: Column<'_>) {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::isa::REGS;
 
 fn file(writes: &[(u16, u32)]) -> RegisterFile {
     let mut file = RegisterFile::default();
@@ -29,7 +30,8 @@ fn vertex(file: &RegisterFile, memory: &[u8], range: [u64; 2], n: u64) -> [Vec4;
     let (plan, mut vertex) = (FetchPlan::new(file), [[9.0; 4]; REGS]);
     let regions = [(START, memory)];
     let regions = Regions(&regions);
-    Fetch::new(&plan, base(file), &Attributes::default(), &regions, range).vertex(n - range[0], &mut vertex);
+    plan.constants(&Attributes::default(), &mut vertex, REGS);
+    Fetch::new(&plan, base(file), &regions, range).vertex(n - range[0], &mut vertex);
     vertex
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::state::Exit;
+use crate::testing::miri_or;
 
 const START: u32 = 0x1800_0000;
 
@@ -49,9 +50,13 @@ fn independent_vertices_run_once() {
         let report = drawn(gpu, Draw::Elements, &xs, indices, &DrawOptions::default()).0;
         (report.vertices, report.reused)
     };
-    assert_eq!(report(&mut gpu, &[10, 12, 10]), (3, 0));
-    assert_eq!(report(&mut gpu, &[10, 15, 12]), (3, 0));
-    assert_eq!(report(&mut gpu, &[10, 199, 10]), (2, 1));
+    let many = |[a, b, c]: [u8; 3]| [a, b, c].repeat(4);
+    assert_eq!(report(&mut gpu, &many([10, 12, 10])), (3, 9));
+    assert_eq!(report(&mut gpu, &many([10, 15, 12])), (6, 6));
+    assert_eq!(report(&mut gpu, &many([10, 199, 10])), (2, 10));
+    // Few run one by one, and only those that an index names.
+    assert_eq!(report(&mut gpu, &[10, 12, 10]), (2, 1));
+    assert_eq!(gpu.state().vertex.unit.r[5][0], 10.0, "the unit is as the last index leaves it");
 }
 
 #[test]
@@ -220,8 +225,9 @@ fn hostile_counts_and_bases_end() {
             assert_eq!((report.triangles, triangles.len()), (1000, 1000));
         }
     }
-    let none = DrawOptions { limit: 0, ..options };
-    let report = gpu.draw(Draw::Elements, &Regions(&[]), &none, &mut Vec::<[Semantics; 3]>::new());
+    // Without a limit of its own, a draw has those of the GPU.
+    gpu.set_limits(Limits { draw: 0, list: 0 });
+    let report = gpu.draw(Draw::Elements, &Regions(&[]), &DrawOptions::default(), &mut Vec::<[Semantics; 3]>::new());
     assert_eq!(report, Report { limited: true, ..Report::default() });
 }
 
@@ -238,7 +244,7 @@ fn an_incomplete_primitive_has_the_semantics_that_a_format_leaves_out() {
     }
     for draw in [Draw::Arrays, Draw::Elements] {
         let mut gpu = gpu(&plain());
-        drawn(&mut gpu, draw, &[5.0, 6.0], &[0, 1], &DrawOptions { limit: 0, ..DrawOptions::default() });
+        drawn(&mut gpu, draw, &[], &[], &DrawOptions::default());
         let memory: Vec<u8> = [5.0f32, 6.0].iter().flat_map(|x| x.to_le_bytes()).chain([0, 1]).collect();
         let mut sink = Colours(Vec::new());
         gpu.draw(draw, &Regions(&[(START, &memory)]), &DrawOptions::default(), &mut sink);
@@ -246,6 +252,63 @@ fn an_incomplete_primitive_has_the_semantics_that_a_format_leaves_out() {
         // The third vertex completes it, in the format of this draw.
         let (_, triangles) = drawn(&mut gpu, draw, &[7.0], &[0], &DrawOptions::default());
         assert_eq!((sink.0.len(), triangles), (0, vec![[5.0, 6.0, 7.0]]));
+    }
+}
+
+/// A cache that keeps the first 256 vertices, in slots of a scattered order.
+struct Keeps(std::collections::HashMap<u32, u8>);
+
+impl VertexCache for Keeps {
+    fn begin(&mut self) {
+        self.0.clear();
+    }
+
+    fn lookup(&mut self, index: u32) -> cache::Lookup {
+        if let Some(&slot) = self.0.get(&index) {
+            return cache::Lookup::Reuse(slot);
+        }
+        let Ok(n) = u8::try_from(self.0.len()) else { return cache::Lookup::Run };
+        let slot = n.wrapping_mul(77);
+        self.0.insert(index, slot);
+        cache::Lookup::Store(slot)
+    }
+}
+
+#[test]
+fn slots_keep_their_outputs_through_a_long_draw() {
+    let count = miri_or(700, 5000);
+    let kept = |n: u32| n * 31 % 300;
+    let indices = || (0..256).chain((0..count).flat_map(|n| [1000 + n, kept(n), 999 - kept(n)]));
+    // Independent vertices, and sums of all vertices that ran.
+    for source in ["mov o0, v0", "add r0, v0, r0\nmov o0, r0"] {
+        let mut sums = std::collections::HashMap::new();
+        let (mut sum, mut ran) = (0.0f32, 0);
+        let want = indices().map(|n| {
+            if let Some(&x) = sums.get(&n) {
+                return x;
+            }
+            sum += n as f32;
+            ran += 1;
+            let x = if source.starts_with("mov") { n as f32 } else { sum };
+            if n < 256 {
+                sums.insert(n, x);
+            }
+            x
+        });
+        let want: Vec<[f32; 3]> = want.collect::<Vec<_>>().as_chunks().0.to_vec();
+        for with_geometry in [false, true] {
+            let mut list = plain();
+            list.shader(VSH, source, 1, 1);
+            if with_geometry {
+                list.geometry(0, 0, 1).shader(GSH, super::TRIANGLE, 3, 1).outmap(1).topology(Topology::Geometry);
+            }
+            let mut triangles: Vec<[Semantics; 3]> = Vec::new();
+            let fetch = |n| vertex(n as f32);
+            let report = gpu(&list).draw_elements(indices(), fetch, &mut Keeps(Default::default()), &mut triangles);
+            assert_eq!((report.vertices, report.reused), (ran, indices().count() as u64 - ran));
+            let got: Vec<[f32; 3]> = triangles.iter().map(|t| t.map(|v| v[0])).collect();
+            assert!(got == want, "{source} {with_geometry}");
+        }
     }
 }
 

@@ -358,6 +358,10 @@ fn lists_end_at_the_limit_of_vertices() {
     assert_eq!(execute(gpu, &list, &raw mut world), PJ_VERTEX_LIMIT);
     let reports: Vec<(u64, u32)> = world.reports.iter().map(|r| (r.vertices, r.limited)).collect();
     assert_eq!(reports, [(3, 1), (2, 1)]);
+    // SAFETY: a live handle.
+    unsafe { assert_eq!(pj_gpu_limits_set(gpu, 0, 0), PJ_OK) };
+    assert_eq!(execute(gpu, &list, &raw mut world), PJ_OK, "0 is the default");
+    assert_eq!(world.reports.len(), 5);
     // SAFETY: the last use.
     unsafe { assert_eq!(pj_gpu_free(gpu), PJ_OK) };
 }

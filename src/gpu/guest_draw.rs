@@ -1,0 +1,268 @@
+//! A draw from guest memory -> its vertices, fetched from arrays in groups.
+//!
+//! Vertices without indices run in order. With indices, each vertex of a program whose vertices are
+//! independent runs once: all from the least index to the greatest if these are dense, else those
+//! of a list. Vertices of other programs run one after another, as the vertex cache decides.
+//!
+//! Invariant: the triangles are those of the draw's vertices running one by one in order. This file
+//! must not know formats, nor what a map does.
+
+use super::buffers::resize;
+use super::cache::RoundRobin;
+use super::draw::{ActiveDraw, CHUNK, FEW, Runs};
+use super::fetch::indices::Indices;
+use super::fetch::{self, Fetch, Memory, Selection};
+use super::geometry::GeometryInput;
+use super::registers::{NUMVERTICES, VERTEX_OFFSET};
+use super::report::Report;
+use super::{Draw, Gpu, Sink};
+use crate::fp_mode::DefaultMode;
+use crate::isa::REGS;
+use crate::semantics::SEMANTICS;
+use crate::state::{Exit, Vec4};
+
+/// Indices that are assembled together; a multiple of three.
+const INDICES: usize = 12 << 10;
+
+/// What a host chooses for a draw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DrawOptions {
+    /// Most vertices, or indices, that are drawn, if that is less than the [`Limits`] of the GPU; 0:
+    /// the draw has no limit of its own.
+    ///
+    /// [`Limits`]: super::Limits
+    pub limit: u32,
+    /// Vertices that a [`RoundRobin`] cache holds. It serves indexed draws of programs whose
+    /// vertices depend on each other; no other results can differ.
+    pub vertex_cache: u8,
+}
+
+impl Default for DrawOptions {
+    /// No other limit, and 64 vertices.
+    fn default() -> DrawOptions {
+        DrawOptions { limit: 0, vertex_cache: 64 }
+    }
+}
+
+impl Gpu {
+    /// Draws as [`DRAWARRAYS`](super::registers::DRAWARRAYS) or
+    /// [`DRAWELEMENTS`](super::registers::DRAWELEMENTS) requests, from guest memory: the registers
+    /// say where the attributes and indices are.
+    ///
+    /// An incomplete input of the geometry unit from an earlier draw is discarded. An incomplete
+    /// primitive continues.
+    pub fn draw(&mut self, draw: Draw, memory: &dyn Memory, options: &DrawOptions, sink: &mut dyn Sink) -> Report {
+        let _mode = DefaultMode::enter();
+        self.deferred.before_change(&mut self.state.vertex);
+        self.state.geometry_input = GeometryInput::default();
+        let wanted = self.state.registers.get(NUMVERTICES);
+        // At most as many as wanted, so it fits.
+        let within = if options.limit == 0 { wanted } else { wanted.min(options.limit) };
+        let count = self.budget.take(0, within.into()) as u32;
+        let limited = count < wanted;
+        if count == 0 {
+            return Report { limited, ..Report::default() };
+        }
+        let report = match draw {
+            Draw::Arrays => ActiveDraw::of_taken_vertices(self, sink).arrays(memory, count as usize),
+            Draw::Elements => self.draw_indexed(memory, count, options, sink),
+        };
+        Report { limited, ..report }
+    }
+
+    fn draw_indexed(&mut self, memory: &dyn Memory, count: u32, options: &DrawOptions, sink: &mut dyn Sink) -> Report {
+        let indices = Indices::new(&self.state.registers, memory, count);
+        let mut draw = ActiveDraw::of_taken_vertices(self, sink);
+        let counted = draw.counts_vertices();
+        let is_independent = !counted && draw.shader.has_independent_vertices();
+        // A cache of as many vertices as there are indices keeps all of them.
+        let runs_each_once = is_independent || !counted && usize::from(options.vertex_cache) >= FEW;
+        if runs_each_once && indices.len() <= FEW {
+            return draw.few_elements(&indices, is_independent, memory);
+        }
+        let Some(range @ [least, _]) = (if counted { Some(indices.vertex_range()) } else { indices.range() }) else {
+            return Report::default();
+        };
+        let fetch = draw.fetch(memory, range.map(u64::from));
+        if is_independent && draw.each_once(&indices, range, &fetch) {
+            return draw.report();
+        }
+        let size = options.vertex_cache;
+        let cache = draw.buffers.cache.take().filter(|(old, _)| *old == size);
+        let (_, mut cache) = cache.unwrap_or_else(|| (size, RoundRobin::new(size)));
+        let (plan, defaults) = (&draw.configuration.fetch, draw.state.fixed.defaults);
+        let vertex = |n: u32, to: &mut [Vec4]| {
+            plan.constants(&defaults, to, to.len());
+            fetch.vertex(u64::from(n.wrapping_sub(least)), to);
+        };
+        let report = draw.elements((0..indices.len()).map(|n| indices.get(n)), vertex, &mut cache);
+        self.buffers.cache = Some((size, cache));
+        report
+    }
+}
+
+impl<'a> ActiveDraw<'a> {
+    /// The arrays of vertices of this range.
+    #[inline]
+    fn fetch(&self, memory: &'a dyn Memory, range: [u64; 2]) -> Fetch<'a> {
+        Fetch::new(&self.configuration.fetch, fetch::base(&self.state.registers), memory, range)
+    }
+
+    /// Draws vertices in order.
+    fn arrays(&mut self, memory: &'a dyn Memory, count: usize) -> Report {
+        let first = u64::from(self.state.registers.get(VERTEX_OFFSET));
+        let fetch = self.fetch(memory, [first, first + count as u64 - 1]);
+        if count <= FEW {
+            self.begin_few(count);
+            return self.few(count, |n, to| fetch.vertex(n as u64, to));
+        }
+        let chunk = count.min(CHUNK);
+        self.begin(Runs::InBatches, chunk);
+        self.store_defaults(chunk);
+        for start in (0..count).step_by(CHUNK) {
+            if start > 0 {
+                self.free_rows();
+            }
+            let n = chunk.min(count - start);
+            self.fetch_rows(&fetch, Selection::From(start as u64), n);
+            let ran = self.run_inputs(n);
+            self.send_in_order(ran);
+            if self.report.ended() {
+                break;
+            }
+        }
+        self.finish()
+    }
+
+    /// Begins with vertices that run one by one. Their default attributes stay in the unit, because
+    /// no run changes its input registers.
+    #[inline]
+    fn begin_few(&mut self, count: usize) {
+        self.begin(Runs::Singly, count);
+        let (plan, state) = (&self.configuration.fetch, &mut *self.state);
+        plan.constants(&state.fixed.defaults, &mut state.vertex.unit.v, REGS);
+    }
+
+    /// Draws the vertices of few indices: each runs once, in the order of its first index.
+    fn few_elements(&mut self, indices: &Indices<'_>, is_independent: bool, memory: &'a dyn Memory) -> Report {
+        let mut known = [0; FEW];
+        let indices = {
+            let known = &mut known[..indices.len()];
+            known.iter_mut().enumerate().for_each(|(n, index)| *index = indices.get(n));
+            &*known
+        };
+        let (mut least, mut greatest) = (u32::MAX, 0);
+        indices.iter().for_each(|&index| (least, greatest) = (least.min(index), greatest.max(index)));
+        let fetch = self.fetch(memory, [least.into(), greatest.into()]);
+        self.begin_few(indices.len());
+        let mut rows = [0; FEW];
+        let mut last_is_new = true;
+        for (n, &index) in indices.iter().enumerate() {
+            if self.report.ended() {
+                break;
+            }
+            let first = indices[..n].iter().position(|&earlier| earlier == index);
+            last_is_new = first.is_none();
+            rows[n] = match first {
+                Some(first) => rows[first],
+                None => match self.add(|to| fetch.vertex(u64::from(index - least), to)) {
+                    Some(row) => row,
+                    None => break,
+                },
+            };
+            self.push(rows[n]);
+        }
+        if is_independent && !last_is_new && self.report.vertex_exit == Exit::End {
+            // The unit is as the vertex of the last index leaves it.
+            fetch.vertex(u64::from(indices[indices.len() - 1] - least), &mut self.state.vertex.unit.v);
+            self.run_unit();
+        }
+        self.finish()
+    }
+
+    /// Draws the vertices of the indices, each of which runs once. Returns whether it has; a run
+    /// without END may depend on the order, so nothing has happened then. Nor has it if the engine
+    /// was cancelled meanwhile.
+    fn each_once(&mut self, indices: &Indices<'_>, [least, greatest]: [u32; 2], fetch: &Fetch<'_>) -> bool {
+        let configuration = self.configuration;
+        let (plan, output_stride) = (&configuration.plan, configuration.output_stride);
+        let span = (greatest - least) as usize + 1;
+        // No more vertices run than there are indices.
+        let listed = span > indices.len();
+        let mut list = std::mem::take(&mut self.buffers.list);
+        if listed {
+            list.collect(indices, least);
+        }
+        let count = if listed { list.vertices.len() } else { span };
+        let chunk = count.min(CHUNK);
+        // The geometry unit takes the outputs by index.
+        let [rows, outputs] = if self.has_geometry() { [0, count] } else { [count, chunk] };
+        self.prepare_rows(rows, outputs);
+        resize(&mut self.buffers.inputs, chunk * configuration.fetch.stride);
+        self.store_defaults(chunk);
+        self.preserve_unit();
+        let selection = |start: usize, n: usize| match listed {
+            true => Selection::Listed(&list.vertices[start..start + n]),
+            false => Selection::From(start as u64),
+        };
+        for start in (0..count).step_by(CHUNK) {
+            let n = chunk.min(count - start);
+            self.fetch_rows(fetch, selection(start, n), n);
+            let at = if self.has_geometry() { start * output_stride } else { 0 };
+            if self.run_batch(n, at, true) != Exit::End {
+                self.buffers.list = list;
+                return false;
+            }
+            if !self.has_geometry() {
+                let (rows, outputs) = (&mut self.buffers.rows, &self.buffers.outputs[..n * output_stride]);
+                plan.map_rows(outputs, output_stride, rows.rows(plan.format().stride(), start..start + n));
+            }
+        }
+        self.set_rows(count);
+        for start in (0..indices.len()).step_by(INDICES) {
+            if self.report.ends_now(self.engine) {
+                break;
+            }
+            let (range, carried, ids) =
+                (start..indices.len().min(start + INDICES), self.carried, &mut self.buffers.ids);
+            match listed {
+                true => indices.listed(range, &list, carried as u32, ids),
+                false => indices.consecutive(range, least, carried as u32, ids),
+            }
+            self.send();
+            if self.report.geometry_ended() {
+                break;
+            }
+        }
+        self.set_sent(indices.len());
+        // The outputs of an incomplete primitive's vertices are not kept. They give the same again.
+        let open = self.open_vertices();
+        let mut semantics = [[0.0; SEMANTICS]; 2];
+        for (to, id) in semantics.iter_mut().zip(open) {
+            if let Some(row) = id.and_then(|id| (id as usize).checked_sub(self.carried)) {
+                self.fetch_rows(fetch, selection(row, 1), 1);
+                self.run_batch(1, 0, true);
+                *to = configuration.semantics.map_semantics(&self.buffers.outputs[..output_stride]);
+            }
+        }
+        self.save_with(|id| semantics[usize::from(open[0] != Some(id))]);
+        // The unit is as the vertex of the last index leaves it.
+        let last = u64::from(indices.get(indices.len() - 1) - least);
+        self.fetch_rows(fetch, Selection::From(last), 1);
+        self.defer_first_input();
+        self.buffers.list = list;
+        true
+    }
+
+    /// Stores the default attributes in the first `n` inputs.
+    fn store_defaults(&mut self, n: usize) {
+        let plan = &self.configuration.fetch;
+        plan.constants(&self.state.fixed.defaults, &mut self.buffers.inputs[..n * plan.stride], plan.stride);
+    }
+
+    /// Fetches the selected vertices as the first `n` inputs.
+    fn fetch_rows(&mut self, fetch: &Fetch<'_>, selection: Selection<'_>, n: usize) {
+        let stride = self.configuration.fetch.stride;
+        fetch.rows(selection, &mut self.buffers.inputs[..n * stride], stride);
+    }
+}

@@ -1,0 +1,133 @@
+//! A draw of vertices that the host fetches -> these vertices, in drawing order.
+//!
+//! This file must not know guest memory.
+
+use super::cache::{Lookup, VertexCache};
+use super::draw::{ActiveDraw, FEW, Runs, STREAM_ROWS};
+use super::geometry::GeometryInput;
+use super::report::Report;
+use super::{Attributes, Gpu, Sink};
+use crate::fp_mode::DefaultMode;
+use crate::state::Vec4;
+use std::borrow::Borrow;
+
+impl Gpu {
+    /// Draws `vertices` in order, as [`DRAWARRAYS`](super::registers::DRAWARRAYS) requests. The
+    /// host fetches their attributes from arrays, or takes [`Gpu::default_attribute`]. Attributes
+    /// from [`attributes`](super::registers::RegisterFile::attributes) on are ignored.
+    ///
+    /// An incomplete input of the geometry unit from an earlier draw is discarded. An incomplete
+    /// primitive continues.
+    pub fn draw_arrays<V: Borrow<Attributes>>(
+        &mut self,
+        vertices: impl IntoIterator<Item = V>,
+        sink: &mut dyn Sink,
+    ) -> Report {
+        let _mode = DefaultMode::enter();
+        self.state.geometry_input = GeometryInput::default();
+        ActiveDraw::new(self, sink).vertices(vertices.into_iter())
+    }
+
+    /// Draws the vertices that `indices` select, as
+    /// [`DRAWELEMENTS`](super::registers::DRAWELEMENTS) requests. `fetch` returns the attributes of
+    /// an index. It is not called for vertices in `cache`, nor for the vertex counts in the index
+    /// stream of variable primitives. Otherwise as [`Gpu::draw_arrays`].
+    pub fn draw_elements(
+        &mut self,
+        indices: impl IntoIterator<Item = u32>,
+        mut fetch: impl FnMut(u32) -> Attributes,
+        cache: &mut dyn VertexCache,
+        sink: &mut dyn Sink,
+    ) -> Report {
+        let _mode = DefaultMode::enter();
+        self.state.geometry_input = GeometryInput::default();
+        let mut draw = ActiveDraw::new(self, sink);
+        let registers = draw.configuration.attribute_registers();
+        draw.elements(indices.into_iter(), |index, to| permute(registers, &fetch(index), to), cache)
+    }
+
+    /// Draws vertices of immediate mode ([`Effect::Vertex`](super::Effect::Vertex)). An incomplete
+    /// input of the geometry unit continues until immediate mode is selected again.
+    pub fn draw_immediate(&mut self, vertices: &[Attributes], sink: &mut dyn Sink) -> Report {
+        let _mode = DefaultMode::enter();
+        // A small draw touches little code here.
+        if vertices.len() <= FEW {
+            let taken = self.budget.take(0, vertices.len() as u64) as usize;
+            let mut draw = ActiveDraw::of_taken_vertices(self, sink);
+            let registers = draw.configuration.attribute_registers();
+            draw.begin(Runs::Singly, taken);
+            let report = draw.few(taken, |n, to| permute(registers, &vertices[n], to));
+            return Report { limited: taken < vertices.len(), ..report };
+        }
+        ActiveDraw::new(self, sink).vertices(vertices.iter())
+    }
+}
+
+/// Stores attributes in their registers. Registers without an attribute hold old values; the input
+/// mask excludes them.
+#[inline]
+fn permute(registers: &[u8], attributes: &Attributes, to: &mut [Vec4]) {
+    registers.iter().zip(attributes).for_each(|(&register, attribute)| to[usize::from(register)] = *attribute);
+}
+
+impl ActiveDraw<'_> {
+    /// Draws vertices in order.
+    fn vertices<V: Borrow<Attributes>>(&mut self, vertices: impl Iterator<Item = V>) -> Report {
+        self.begin_stream(vertices.size_hint().1);
+        let registers = self.configuration.attribute_registers();
+        for vertex in vertices {
+            if !self.may_add() {
+                break;
+            }
+            let Some(row) = self.add(|to| permute(registers, vertex.borrow(), to)) else { break };
+            self.push(row);
+        }
+        self.finish()
+    }
+
+    /// Draws the vertices of an index stream. `fetch` stores the input registers of an index.
+    pub(super) fn elements(
+        &mut self,
+        indices: impl Iterator<Item = u32>,
+        mut fetch: impl FnMut(u32, &mut [Vec4]),
+        cache: &mut dyn VertexCache,
+    ) -> Report {
+        cache.begin();
+        self.begin_stream(indices.size_hint().1);
+        self.buffers.slots.clear();
+        self.buffers.slots.resize(usize::from(u8::MAX) + 1, None);
+        let counted = self.counts_vertices();
+        let mut left = 0;
+        for index in indices {
+            if self.report.ended() || !self.may_add() {
+                break;
+            }
+            if counted && left == 0 {
+                left = index;
+                self.count(index);
+                continue;
+            }
+            left = left.saturating_sub(1);
+            let lookup = cache.lookup(index);
+            let reused = match lookup {
+                Lookup::Reuse(slot) => self.buffers.slots[usize::from(slot)].map(|row| row as usize),
+                Lookup::Run | Lookup::Store(_) => None,
+            };
+            let Some(row) = reused.or_else(|| self.add(|to| fetch(index, to))) else { break };
+            if let Lookup::Store(slot) = lookup {
+                self.buffers.slots[usize::from(slot)] = Some(row as u32);
+            }
+            self.push(row);
+        }
+        self.buffers.slots.clear();
+        self.finish()
+    }
+
+    /// Begins a stream of at most so many vertices. One by one run few vertices, and those that depend
+    /// on each other; with vertex counts, each primitive proceeds before the next begins.
+    fn begin_stream(&mut self, most: Option<usize>) {
+        let most = most.unwrap_or(usize::MAX);
+        let singly = most <= FEW || self.counts_vertices() || !self.shader.has_independent_vertices();
+        self.begin(if singly { Runs::Singly } else { Runs::InBatches }, most.min(STREAM_ROWS));
+    }
+}
