@@ -1,6 +1,6 @@
 //! Registers -> what a draw derives from them, kept until one of these registers changes.
 //!
-//! [`configures_draws`](super::registers::configures_draws) names the registers. This file must not
+//! [`Kind`](super::registers::Kind) says which registers these are. This file must not
 //! know addresses and counts, which change with every draw.
 
 use super::assembly::Topology;

@@ -6,7 +6,13 @@ use crate::state::Exit;
 const START: u32 = 0x1800_0000;
 
 /// Draws with attribute 0 as one f32 at the start of memory, and indices of 8 bits after it.
-fn drawn(gpu: &mut Gpu, draw: Draw, xs: &[f32], indices: &[u8], options: &DrawOptions) -> (Report, Vec<[f32; 3]>) {
+pub(super) fn drawn(
+    gpu: &mut Gpu,
+    draw: Draw,
+    xs: &[f32],
+    indices: &[u8],
+    options: &DrawOptions,
+) -> (Report, Vec<[f32; 3]>) {
     let mut memory: Vec<u8> = xs.iter().flat_map(|x| x.to_le_bytes()).collect();
     let count = if draw == Draw::Arrays { xs.len() } else { indices.len() };
     for (id, value) in [
@@ -28,6 +34,13 @@ fn gpu(list: &List) -> Gpu {
     let mut console = Console::new(BackendChoice::NativeRequired);
     console.execute(list);
     console.gpu
+}
+
+/// A GPU with this program of one attribute and one output.
+pub(super) fn gpu_of(source: &str) -> Gpu {
+    let mut list = plain();
+    list.shader(VSH, source, 1, 1);
+    gpu(&list)
 }
 
 #[test]
