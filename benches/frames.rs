@@ -3,7 +3,8 @@
 //! distinct 64-byte lines of code (x86-64 Linux).
 //!
 //! `--counts` only counts. `--functions` also prints where the lines of each recording's median draw
-//! are; it needs `nm`. `--limits` counts a strip of four vertices and fails above the limits.
+//! are; it needs `nm`. `--limits` counts a strip of four vertices and register writes of each kind, and
+//! fails above the limits.
 
 #[allow(dead_code)] // this bench uses a part
 #[path = "../src/bin/picajit/frames.rs"]
@@ -15,6 +16,9 @@ mod frame_counts;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[path = "common/single_step.rs"]
 mod single_step;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[path = "common/write_counts.rs"]
+mod write_counts;
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 mod frame_counts {
     pub fn strip(_: bool) -> Result<bool, String> {
@@ -23,6 +27,16 @@ mod frame_counts {
 
     pub fn print(_: &str, _: &str, _: bool) -> Result<(), String> {
         strip(false).map(|_| ())
+    }
+}
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+mod write_counts {
+    pub fn kinds() -> Result<bool, String> {
+        super::frame_counts::strip(false)
+    }
+
+    pub fn print(_: &str, _: &str) -> Result<(), String> {
+        kinds().map(|_| ())
     }
 }
 
@@ -60,13 +74,19 @@ fn main() -> ExitCode {
             println!("{}", frames::table(&rows));
         }
     }
-    match frame_counts::strip(has("--functions")) {
-        Ok(is_below) if is_below || !has("--limits") => {}
-        Ok(_) => failed("limits", "a draw of four vertices exceeds them".into()),
-        Err(error) => failed("strip of four", error),
+    for (what, counted) in
+        [("a draw of four vertices", frame_counts::strip(has("--functions"))), ("writes", write_counts::kinds())]
+    {
+        match counted {
+            Ok(is_below) if is_below || !has("--limits") => {}
+            Ok(_) => failed(what, "above the limits".into()),
+            Err(error) => failed(what, error),
+        }
     }
     for (name, text) in &texts {
-        if let Err(error) = frame_counts::print(name, text, has("--functions")) {
+        let printed =
+            frame_counts::print(name, text, has("--functions")).and_then(|()| write_counts::print(name, text));
+        if let Err(error) = printed {
             failed(name, error);
         }
     }

@@ -664,12 +664,44 @@ enum {
  * Writes register `id`. Bit n of `mask` selects bits 8n+7 to 8n of `value`; only its low four bits
  * count. Queues and triggers act on every write, whatever the mask. Unknown ids are ignored.
  *
- * `vertex` must not be null. With PJ_EFFECT_VERTEX it receives the vertex's sixteen attributes;
- * otherwise it stays unchanged.
+ * `vertex` must not be null; a write that only stores its value does not check that. With
+ * PJ_EFFECT_VERTEX it receives the vertex's sixteen attributes; otherwise it stays unchanged.
  *
  * Returns a pj_effect, or a negative pj_status.
+ *
+ * The library acts on and draws with these registers. Others need not be written: their values only
+ * come back from pj_gpu_read and pj_gpu_state_get.
+ *
+ *   0x04F-0x056                              output map
+ *   0x200-0x22A                              attribute arrays, indices, vertices of a draw
+ *   0x22E-0x22F                              draws
+ *   0x232-0x235                              default attributes, immediate mode
+ *   0x242, 0x244, 0x24A, 0x252, 0x254        vertex and geometry units together
+ *   0x25E-0x25F                              primitives
+ *   0x280-0x284, 0x289-0x28D                 geometry unit: uniforms, input, outputs
+ *   0x290-0x298, 0x29B-0x2A3, 0x2A5-0x2AD    its float uniforms, code, descriptors
+ *   0x2B0-0x2B4, 0x2B9-0x2BD                 vertex units: uniforms, input, outputs
+ *   0x2C0-0x2C8, 0x2CB-0x2D3, 0x2D5-0x2DD    their float uniforms, code, descriptors
  */
 int32_t pj_gpu_write(pj_gpu *gpu, uint16_t id, uint32_t value, uint8_t mask, pj_registers *vertex);
+
+/* A position in a command list. Zeros are its start. */
+typedef struct pj_list_position {
+    size_t command; /* the first word of a command: the next one, or one that is written in part */
+    size_t values;  /* values of that command that are written */
+} pj_list_position;
+
+/*
+ * Writes registers of a command list of `words` words, from `position` on, until a write has an
+ * effect. Returns that effect, and in `position` where the next write is. PJ_EFFECT_NONE: all of the
+ * list is written. A negative pj_status leaves both `position` and the GPU unchanged, except
+ * PJ_INTERNAL. Any position is safe.
+ *
+ * Immediate mode returns each vertex alone, in `vertex`, which must not be null. The host handles
+ * jumps to other lists, and draws before the next call.
+ */
+int32_t pj_gpu_write_list(pj_gpu *gpu, const uint32_t *list, size_t words, pj_list_position *position,
+                          pj_registers *vertex);
 
 /* The callbacks of pj_gpu_execute. */
 typedef struct pj_gpu_host {

@@ -110,6 +110,7 @@ use configuration::DrawConfiguration;
 use deferred_run::DeferredRun;
 use limits::Budget;
 use program_cache::ProgramCache;
+use registers::{GSH, Kind, VSH, configuring_bits, merge};
 use std::sync::Arc;
 
 /// The attributes of a vertex in the order of the input buffer, before permutation. Components that
@@ -291,9 +292,9 @@ impl Gpu {
         self.budget.limits = limits;
     }
 
-    /// The whole state. The first call after a draw may copy it.
-    pub fn state(&self) -> &State {
-        self.deferred.current(&self.state)
+    /// A copy of the whole state. [`Gpu::state_mut`] gives it without a copy, [`Gpu::read`] a register.
+    pub fn state(&self) -> State {
+        self.deferred.complete(&self.state)
     }
 
     /// The whole state, for any change. The next draw searches for the programs again.
@@ -326,55 +327,122 @@ impl Gpu {
     /// (as in every known emulator; *unknown on hardware*). Writes to the vertex units take effect
     /// at once, also during draws, where games must not write
     /// ([`START_DRAW_FUNC0`](registers::START_DRAW_FUNC0)).
+    #[inline]
     pub fn write(&mut self, id: u16, value: u32, mask: u8) -> Effect {
-        use registers::*;
-        self.deferred.before_change(&mut self.state.vertex);
-        let (old, new) = self.state.registers.write(id, value, mask);
-        if (old ^ new) & configuring_bits(id) != 0 {
-            self.configuration = None;
-        }
-        if let Some((stage, at)) = block_offset(id) {
-            self.write_unit(stage, at, value, mask, new);
-            if stage == Stage::Vertex && is_mirrored(at) && self.state.registers.is_mirroring() {
-                let (_, copy) = self.state.registers.write(GSH + at, value, mask);
-                self.write_unit(Stage::Geometry, at, value, mask, copy);
-            }
-            return Effect::None;
-        }
-        match id {
-            DRAWARRAYS => return Effect::Draw(Draw::Arrays),
-            DRAWELEMENTS => return Effect::Draw(Draw::Elements),
-            FIXEDATTRIB_INDEX => self.begin_fixed(value, mask),
-            FIXEDATTRIB_DATA0..=FIXEDATTRIB_DATA2 => {
-                if let Some(vertex) = self.push_fixed(value) {
-                    return Effect::Vertex(vertex);
-                }
-            }
-            PRIMITIVE_CONFIG if Topology::from_register(old) != Topology::from_register(new) => {
-                self.state.assembly.restart();
-            }
-            RESTART_PRIMITIVE => self.state.assembly.restart(),
-            _ => {}
+        match Kind::of(id) {
+            kind if kind.only_stores() => self.store(id, value, mask),
+            Kind::FloatData if mask == 0xF => self.write_float(id, value),
+            kind if kind.acts_on_change() && self.state.registers.has(id, value, mask) => {}
+            _ => return self.write_with_effect(id, value, mask),
         }
         Effect::None
     }
 
-    fn write_unit(&mut self, stage: Stage, at: u16, value: u32, mask: u8, merged: u32) {
-        if stage == Stage::Vertex {
-            self.deferred.run(&mut self.state.vertex);
+    /// Whether [`Gpu::write`] only stores the value, as [`Gpu::store`] does.
+    #[inline]
+    #[cfg(feature = "capi")]
+    pub(crate) fn only_stores(id: u16) -> bool {
+        Kind::of(id).only_stores()
+    }
+
+    /// Writes a register without an effect. Never panics.
+    #[inline]
+    pub(crate) fn store(&mut self, id: u16, value: u32, mask: u8) {
+        match self.state.registers.0.get_mut(usize::from(id)) {
+            Some(word) if mask == 0xF => *word = value,
+            Some(word) => *word = merge(*word, value, mask),
+            None => {}
         }
-        let (memory, shaders) = match stage {
-            Stage::Vertex => (&mut self.state.vertex, &mut self.vertex),
-            Stage::Geometry => (&mut self.state.geometry, &mut self.geometry),
-        };
-        if memory.write(at, value, mask, merged) {
-            shaders.words_changed();
+    }
+
+    #[inline(never)]
+    fn write_with_effect(&mut self, id: u16, value: u32, mask: u8) -> Effect {
+        let (old, new) = self.state.registers.write(id, value, mask);
+        let kind = Kind::of(id);
+        if kind.configures_draws() && (old ^ new) & configuring_bits(id) != 0 {
+            self.configuration = None;
+        }
+        match kind {
+            Kind::Unused | Kind::Stored | Kind::Configuration => {}
+            Kind::Topology => {
+                if Topology::from_register(old) != Topology::from_register(new) {
+                    self.state.assembly.restart();
+                }
+            }
+            Kind::Restart => self.state.assembly.restart(),
+            Kind::DrawArrays => return Effect::Draw(Draw::Arrays),
+            Kind::DrawElements => return Effect::Draw(Draw::Elements),
+            Kind::FixedIndex => self.begin_fixed(value, mask),
+            Kind::FixedData => {
+                if self.state.fixed.words.push(value, 2) {
+                    return self.complete_fixed(value);
+                }
+            }
+            kind => self.write_unit(kind, id, value, mask, new),
+        }
+        Effect::None
+    }
+
+    #[inline(never)]
+    fn write_unit(&mut self, kind: Kind, id: u16, value: u32, mask: u8, merged: u32) {
+        let State { registers, vertex, geometry, .. } = &mut self.state;
+        let mut copy = Some(merged);
+        if id >= VSH {
+            if vertex.would_change_uniform(kind, id, merged) {
+                self.deferred.run(vertex);
+            }
+            if vertex.write(kind, id, value, mask, merged) {
+                self.vertex.words_changed();
+            }
+            copy = registers.is_mirroring().then(|| registers.write(id - (VSH - GSH), value, mask).1);
+        }
+        if let Some(merged) = copy
+            && geometry.write(kind, id, value, mask, merged)
+        {
+            self.geometry.words_changed();
+        }
+    }
+
+    /// Writes a whole word of a float uniform: [`Gpu::write_unit`] of the queue that gets most words.
+    fn write_float(&mut self, id: u16, word: u32) {
+        let State { registers, vertex, geometry, .. } = &mut self.state;
+        let at = usize::from(id - GSH);
+        registers.unit_blocks_mut()[at] = word;
+        if id < VSH {
+            geometry.write_float(word);
+        } else if !registers.is_mirroring() {
+            if vertex.push_float(word) {
+                self.complete_float(word, true, false);
+            }
+        } else {
+            registers.unit_blocks_mut()[at - usize::from(VSH - GSH)] = word;
+            match (vertex.push_float(word), geometry.push_float(word)) {
+                (false, false) => {}
+                (completes, completes_copy) => self.complete_float(word, completes, completes_copy),
+            }
+        }
+    }
+
+    /// Stores the float uniforms that the last word completes, in the vertex units and in the fourth.
+    #[inline(never)]
+    fn complete_float(&mut self, last: u32, completes: bool, completes_copy: bool) {
+        let State { vertex, geometry, .. } = &mut self.state;
+        let vector = vertex.float_vector(last);
+        if completes_copy {
+            let is_same = completes && geometry.completes_as(vertex);
+            geometry.store_float(if is_same { vector } else { geometry.float_vector(last) });
+        }
+        if completes {
+            if self.deferred.is_pending() && vertex.would_change_float(vector) {
+                self.deferred.run(vertex);
+            }
+            vertex.store_float(vector);
         }
     }
 
     fn begin_fixed(&mut self, value: u32, mask: u8) {
         let fixed = &mut self.state.fixed;
-        fixed.index = (registers::merge(u32::from(fixed.index), value, mask) & 0xF) as u8;
+        fixed.index = (merge(u32::from(fixed.index), value, mask) & 0xF) as u8;
         fixed.words.clear();
         if fixed.index == IMMEDIATE {
             fixed.count = 0;
@@ -382,59 +450,83 @@ impl Gpu {
         }
     }
 
-    /// Adds a word of an attribute. Returns the vertex that it completes in immediate mode.
-    fn push_fixed(&mut self, word: u32) -> Option<Attributes> {
+    /// Stores the attribute that its last word completes. In immediate mode that may complete a vertex.
+    #[inline(never)]
+    fn complete_fixed(&mut self, last: u32) -> Effect {
         let attributes = self.state.registers.immediate_attributes();
         let fixed = &mut self.state.fixed;
-        let vector = upload::f24_vector(fixed.words.push::<3>(word)?);
+        let [high, middle, _] = fixed.words.words;
+        let vector = upload::f24_vector([high, middle, last]);
         if fixed.index != IMMEDIATE {
             let index = fixed.index & 0xF;
             fixed.defaults[usize::from(index)] = vector;
             // Stop at the last default: defaults never become immediate mode.
             fixed.index = (index + 1).min(IMMEDIATE - 1);
-            return None;
+            return Effect::None;
         }
         let n = usize::from(fixed.count).min(attributes - 1);
         fixed.vertex[n] = vector;
         fixed.count = n as u8 + 1;
         if n + 1 < attributes {
-            return None;
+            return Effect::None;
         }
         fixed.count = 0;
         let mut vertex = fixed.defaults;
         vertex[..attributes].copy_from_slice(&fixed.vertex[..attributes]);
-        Some(vertex)
+        Effect::Vertex(vertex)
+    }
+
+    /// Writes registers of a command list until one has an [`Effect`], and returns that;
+    /// [`Effect::None`] after the last write. A further call goes on after the write of the last one.
+    /// The host handles jumps to other lists.
+    pub fn write_list(&mut self, list: &mut Commands<'_>) -> Effect {
+        // A copy, which the compiler can hold in registers.
+        let mut writes = list.clone();
+        let effect = self.write_all(&mut writes, |_, _| ());
+        *list = writes;
+        effect
+    }
+
+    #[inline]
+    fn write_all(&mut self, writes: &mut impl Iterator<Item = Write>, mut wrote: impl FnMut(&Gpu, Write)) -> Effect {
+        for write in writes {
+            let effect = self.write(write.id, write.value, write.mask);
+            wrote(self, write);
+            if !matches!(effect, Effect::None) {
+                return effect;
+            }
+        }
+        Effect::None
     }
 
     /// Executes a command list: writes its registers and draws. Consecutive vertices of immediate
-    /// mode are drawn together. Execution ends with the list, or before the next write if the engine
-    /// is cancelled or a draw exceeds the [`Limits`] of the list. The host handles jumps to other
-    /// lists. A list that a callback executes shares the limit of the present one.
+    /// mode are drawn together. Execution ends with the list; or with a draw, if the engine is
+    /// cancelled or draws exceed the [`Limits`] of the list. The host handles jumps to other lists. A
+    /// list that a callback executes shares the limit of the present one.
     pub fn execute(&mut self, list: &[u32], host: &mut impl Host) -> ListExit {
         let ends = self.budget.begin_list();
         // Also if a callback panics.
         let executing = ExecutingList { gpu: self, ends };
-        executing.gpu.execute_writes(list, host)
+        executing.gpu.execute_writes(Commands::new(list), host)
     }
 
-    fn execute_writes(&mut self, list: &[u32], host: &mut impl Host) -> ListExit {
-        let mut pending = Vec::new();
-        for write in Commands::new(list) {
-            if let Some(exit) = self.list_exit() {
-                return exit;
-            }
-            if !matches!(write.id, registers::FIXEDATTRIB_DATA0..=registers::FIXEDATTRIB_DATA2) {
-                self.draw_pending(&mut pending, host);
-            }
-            let effect = self.write(write.id, write.value, write.mask);
-            host.wrote(self, write);
-            match effect {
-                Effect::None => {}
+    fn execute_writes(&mut self, mut list: Commands<'_>, host: &mut impl Host) -> ListExit {
+        let mut vertices = Vec::new();
+        while self.list_exit().is_none() {
+            match self.write_all(&mut list, |gpu, write| host.wrote(gpu, write)) {
+                Effect::None => break,
                 Effect::Draw(draw) => host.draw(self, draw),
-                Effect::Vertex(vertex) => pending.push(vertex),
+                Effect::Vertex(vertex) => {
+                    vertices.push(vertex);
+                    let mut words = std::iter::from_fn(|| list.next_if(|id| Kind::of(id) == Kind::FixedData));
+                    while let Effect::Vertex(vertex) = self.write_all(&mut words, |gpu, write| host.wrote(gpu, write)) {
+                        vertices.push(vertex);
+                    }
+                    self.draw_immediate(&vertices, host);
+                    vertices.clear();
+                }
             }
         }
-        self.draw_pending(&mut pending, host);
         self.list_exit().unwrap_or(ListExit::End)
     }
 
@@ -444,13 +536,6 @@ impl Gpu {
             return Some(ListExit::Cancelled);
         }
         self.budget.is_exceeded().then_some(ListExit::VertexLimit)
-    }
-
-    fn draw_pending(&mut self, pending: &mut Vec<Attributes>, host: &mut impl Host) {
-        if !pending.is_empty() {
-            self.draw_immediate(pending, host);
-            pending.clear();
-        }
     }
 }
 

@@ -200,7 +200,7 @@ fn expected(backend: BackendChoice) -> String {
     let [first, second] = record();
     gpu.execute(&first.words(), &mut emulator);
     let _ = writeln!(emulator.text, "restored");
-    let mut other = Gpu::with_state(gpu.engine().clone(), gpu.state().clone());
+    let mut other = Gpu::with_state(gpu.engine().clone(), gpu.state());
     other.execute(&second.words(), &mut emulator);
     let programs = other.upload_stats().programs;
     let _ = writeln!(emulator.text, "{} writes; {programs} programs after the savestate", emulator.writes);

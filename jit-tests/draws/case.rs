@@ -149,9 +149,9 @@ impl Bench {
             let (offsets, stride) = format(numbers);
             let format = VertexFormat::new(offsets, stride).expect("offsets are below the stride");
             let mut sink = Collector { format, triangles: Vec::new() };
-            // A read of the state ends what the vertex unit defers; a copy's does not.
+            // Access for changes ends what the vertex unit defers; a copy of the state does not.
             let reads = numbers.one_in(4);
-            let before = if reads { gpu.state().clone() } else { gpu.clone().state().clone() };
+            let before = if reads { gpu.state_mut().clone() } else { gpu.state() };
             let report = gpu.draw(draw, &Regions(&[(START, memory)]), &options, &mut sink);
             let want = Reference { state: before, memory, oracle: &self.oracle, cut_off: false };
             let registers = gpu.state().registers.clone();
@@ -165,7 +165,7 @@ impl Bench {
             tally.geometry_runs += report.geometry_runs;
             let context = || format!("draw {n} ({draw:?}, {options:?}): {registers:x?}");
             let copy = gpu.clone();
-            let state = if reads { gpu.state() } else { copy.state() };
+            let state = &if reads { gpu.state() } else { copy.state() };
             check(&want, &sink, (&offsets, stride), state, &report, draw)
                 .map_err(|difference| format!("{difference}\n{}", context()))?;
         }

@@ -15,8 +15,8 @@ use super::{
 };
 use crate::gpu::cache::Lookup;
 use crate::gpu::{
-    Attributes, Draw, Effect, Gpu, Host, Limits, ListExit, NoCache, Report, RoundRobin, TriangleSink, VertexCache,
-    Write,
+    Attributes, Commands, Draw, Effect, Gpu, Host, Limits, ListExit, NoCache, Report, RoundRobin, TriangleSink,
+    VertexCache, Write,
 };
 use crate::semantics::Semantics;
 use crate::state::{Registers, Vec4};
@@ -61,7 +61,12 @@ impl Drop for GpuGuard<'_> {
     }
 }
 
-impl GpuGuard<'_> {
+impl<'a> GpuGuard<'a> {
+    fn take(slot: &'a AtomicPtr<Gpu>) -> Option<GpuGuard<'a>> {
+        let gpu = NonNull::new(slot.swap(null_mut(), Ordering::Acquire))?;
+        Some(GpuGuard { slot, gpu })
+    }
+
     fn get(&mut self) -> &mut Gpu {
         // SAFETY: it was in `idle`, where `pj_gpu_new` put it, or in `lent`: borrowed for a
         // callback that has not returned, as this thread is in it. Access is exclusive, since
@@ -72,9 +77,9 @@ impl GpuGuard<'_> {
 
 impl PjGpu {
     fn take(&self) -> Result<GpuGuard<'_>, Fault> {
-        let slot = if self.in_callback() { &self.lent } else { &self.idle };
-        let gpu = NonNull::new(slot.swap(null_mut(), Ordering::Acquire)).ok_or(Fault::Busy)?;
-        Ok(GpuGuard { slot, gpu })
+        // During a callback `idle` is null.
+        let guard = GpuGuard::take(&self.idle);
+        guard.or_else(|| self.in_callback().then(|| GpuGuard::take(&self.lent))?).ok_or(Fault::Busy)
     }
 
     /// Whether this call comes from a callback with access to the GPU.
@@ -157,27 +162,77 @@ pub unsafe extern "C" fn pj_gpu_limits_set(gpu: *mut PjGpu, draw: u32, list: u64
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pj_gpu_write(gpu: *mut PjGpu, id: u16, value: u32, mask: u8, vertex: *mut Registers) -> i32 {
+    // Most writes only store a value. They need the exclusive access of every call, but no guard
+    // against panics, nor a pointer for attributes.
+    if Gpu::only_stores(id)
+        // SAFETY: null, or a live handle of `pj_gpu_new`.
+        && let Some(mut guard) = unsafe { gpu.as_ref() }.and_then(|owner| GpuGuard::take(&owner.idle))
+    {
+        guard.get().store(id, value, mask);
+        return PJ_EFFECT_NONE;
+    }
+    // SAFETY: as the header requires.
+    unsafe { write_guarded(gpu, id, value, mask, vertex) }
+}
+
+/// [`pj_gpu_write`] of a register whose write may do more than store the value, or of a GPU in use.
+///
+/// # Safety
+/// As the header requires of [`pj_gpu_write`].
+#[inline(never)]
+unsafe extern "C" fn write_guarded(gpu: *const PjGpu, id: u16, value: u32, mask: u8, vertex: *mut Registers) -> i32 {
     catch_panics(|| {
         // SAFETY: null, or a live handle of `pj_gpu_new`.
         let mut gpu = unsafe { deref(gpu) }?.take()?;
         check_pointer(vertex, 1)?;
-        Ok(match gpu.get().write(id, value, mask) {
-            Effect::None => PJ_EFFECT_NONE,
-            Effect::Draw(draw) => effect(draw),
-            Effect::Vertex(attributes) => {
-                // SAFETY: not null and aligned; the header requires room for sixteen vectors.
-                unsafe { vertex.write(attributes) };
-                PJ_EFFECT_VERTEX
-            }
-        })
+        // SAFETY: not null and aligned; the header requires room for sixteen vectors.
+        Ok(unsafe { effect(gpu.get().write(id, value, mask), vertex) })
     })
 }
 
-fn effect(draw: Draw) -> i32 {
-    match draw {
-        Draw::Arrays => PJ_EFFECT_DRAW_ARRAYS,
-        Draw::Elements => PJ_EFFECT_DRAW_ELEMENTS,
+/// An effect for the host. The attributes of a vertex go to `vertex`.
+///
+/// # Safety
+/// `vertex` is writable.
+unsafe fn effect(effect: Effect, vertex: *mut Registers) -> i32 {
+    match effect {
+        Effect::None => PJ_EFFECT_NONE,
+        Effect::Draw(Draw::Arrays) => PJ_EFFECT_DRAW_ARRAYS,
+        Effect::Draw(Draw::Elements) => PJ_EFFECT_DRAW_ELEMENTS,
+        Effect::Vertex(attributes) => {
+            // SAFETY: the caller guarantees it.
+            unsafe { vertex.write(attributes) };
+            PJ_EFFECT_VERTEX
+        }
     }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pj_gpu_write_list(
+    gpu: *mut PjGpu,
+    list: *const u32,
+    words: usize,
+    position: *mut PjListPosition,
+    vertex: *mut Registers,
+) -> i32 {
+    catch_panics(|| {
+        // SAFETY: null, or a live handle of `pj_gpu_new`.
+        let mut gpu = unsafe { deref(gpu) }?.take()?;
+        // SAFETY: the header requires an array of this length.
+        let list = unsafe { input_slice(list, words) }?;
+        check_pointer(vertex, 1)?;
+        let position = out_pointer(position)?;
+        // SAFETY: not null and aligned; the header requires that it can be read and written.
+        let PjListPosition { command, values } = unsafe { position.read() };
+        let mut commands = Commands::at(list, (command, values));
+        let stopped = gpu.get().write_list(&mut commands);
+        let (command, values) = commands.position();
+        // SAFETY: as above; the header requires room for sixteen vectors.
+        unsafe {
+            position.write(PjListPosition { command, values });
+            Ok(effect(stopped, vertex))
+        }
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -229,7 +284,7 @@ pub unsafe extern "C" fn pj_gpu_upload_stats_get(gpu: *const PjGpu, stats: *mut 
 pub unsafe extern "C" fn pj_gpu_state_get(gpu: *const PjGpu, state: *mut PjGpuState) -> i32 {
     catch_panics(|| {
         // SAFETY: null, or a live handle of `pj_gpu_new`.
-        let value = unsafe { deref(gpu) }?.read(|gpu| PjGpuState::new(gpu.state()))?;
+        let value = unsafe { deref(gpu) }?.read(|gpu| PjGpuState::new(&gpu.state()))?;
         // SAFETY: the header requires a structure of its declared size.
         unsafe { write_sized(state, &value, STATE_BYTES) }
     })
@@ -398,7 +453,7 @@ impl Host for HostCallbacks<'_> {
     fn draw(&mut self, gpu: &mut Gpu, draw: Draw) {
         let (draws, user, handle) = (self.draw, self.triangles.user, self.handle);
         // SAFETY: the host's function gets the host's pointer; calls in it have access to the GPU.
-        self.owner.lend(gpu, || unsafe { draws(user, handle, effect(draw)) });
+        self.owner.lend(gpu, || unsafe { draws(user, handle, effect(Effect::Draw(draw), null_mut())) });
     }
 
     fn wrote(&mut self, gpu: &Gpu, Write { id, value, mask }: Write) {

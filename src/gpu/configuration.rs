@@ -1,6 +1,6 @@
 //! Registers -> what a draw derives from them, kept until one of these registers changes.
 //!
-//! [`configuring_bits`](super::registers::configures_draws) names the registers. This file must not
+//! [`configuring_bits`](super::registers::configuring_bits) names the registers. This file must not
 //! know addresses and counts, which change with every draw.
 
 use super::assembly::Topology;

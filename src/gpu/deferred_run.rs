@@ -1,8 +1,8 @@
 //! The last vertex of a draw -> the registers that its run leaves in the vertex unit, on demand.
 //!
 //! Vertices of a draw that are independent leave the unit unchanged, apart from the last one. Its
-//! run is deferred until the unit is read, a register of the unit is written, or another shader
-//! draws. The next draw of the same shader replaces it, because it overwrites the same registers.
+//! run is deferred until the unit is read, a uniform of the unit changes, or another shader draws.
+//! The next draw of the same shader replaces it, because it overwrites the same registers.
 //!
 //! Invariant: the unit after the deferred run is as the vertices in order leave it. Until then no
 //! uniform changes, and only the vertices of the deferred run's shader run. This file must not know
@@ -14,7 +14,6 @@ use crate::engine::Shader;
 use crate::fp_mode::DefaultMode;
 use crate::isa::REGS;
 use crate::state::{Registers, Vec4, copy_registers};
-use std::sync::OnceLock;
 
 /// A vertex whose run is deferred.
 #[derive(Clone)]
@@ -25,17 +24,9 @@ struct DeferredVertex {
 }
 
 /// What the vertex unit lacks.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct DeferredRun {
     vertex: Option<DeferredVertex>,
-    /// The whole state after the deferred run, for a host that reads it.
-    current: OnceLock<Box<State>>,
-}
-
-impl Clone for DeferredRun {
-    fn clone(&self) -> DeferredRun {
-        DeferredRun { vertex: self.vertex.clone(), current: OnceLock::new() }
-    }
 }
 
 impl DeferredRun {
@@ -43,7 +34,6 @@ impl DeferredRun {
     #[inline]
     pub(super) fn run(&mut self, memory: &mut ShaderState) {
         if let Some(vertex) = self.vertex.take() {
-            self.current.take();
             vertex.run(memory);
         }
     }
@@ -62,27 +52,23 @@ impl DeferredRun {
     /// [`DeferredRun::run_unless_replaced`].
     #[inline]
     pub(super) fn defer(&mut self, shader: &Shader, input_mask: u16, inputs: &[Vec4]) {
-        self.current.take();
         let fresh = || DeferredVertex { shader: shader.clone(), input_mask, inputs: [[0.0; 4]; REGS] };
         copy_registers(input_mask, inputs, &mut self.vertex.get_or_insert_with(fresh).inputs);
     }
 
-    /// The whole state, of which `state` lacks the deferred run.
-    pub(super) fn current<'a>(&'a self, state: &'a State) -> &'a State {
-        let Some(vertex) = &self.vertex else { return state };
-        self.current.get_or_init(|| {
-            let mut state = Box::new(state.clone());
-            vertex.run(&mut state.vertex);
-            state
-        })
+    /// Whether the unit lacks a run.
+    #[inline]
+    pub(super) fn is_pending(&self) -> bool {
+        self.vertex.is_some()
     }
 
-    /// Prepares for a change of the state. A host that reads it again gets no further copy.
-    #[inline]
-    pub(super) fn before_change(&mut self, memory: &mut ShaderState) {
-        if self.current.get().is_some() {
-            self.run(memory);
+    /// A copy of `state` with the run that it lacks.
+    pub(super) fn complete(&self, state: &State) -> State {
+        let mut state = state.clone();
+        if let Some(vertex) = &self.vertex {
+            vertex.run(&mut state.vertex);
         }
+        state
     }
 }
 

@@ -53,7 +53,6 @@ impl Gpu {
     /// primitive continues.
     pub fn draw(&mut self, draw: Draw, memory: &dyn Memory, options: &DrawOptions, sink: &mut dyn Sink) -> Report {
         let _mode = DefaultMode::enter();
-        self.deferred.before_change(&mut self.state.vertex);
         self.state.geometry_input = GeometryInput::default();
         let wanted = self.state.registers.get(NUMVERTICES);
         // At most as many as wanted, so it fits.

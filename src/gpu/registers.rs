@@ -3,8 +3,8 @@
 //! Ids are those of command lists, names those of 3dbrew without the prefix `GPUREG_`. 3dbrew is
 //! the source of every field unless a comment names another.
 //!
-//! Invariant: every field is in range for any stored words, so callers need no further checks. This
-//! file must not know the effects of writes.
+//! Invariants: every field is in range for any stored words, so callers need no further checks. A
+//! register that any of them reads is not [`Kind::Unused`].
 
 use crate::isa::{Pc, REGS, Stage};
 use crate::program::Entry;
@@ -126,59 +126,157 @@ pub(super) const fn block(stage: Stage) -> u16 {
     }
 }
 
-/// The unit whose block contains `id`, and the offset in that block.
-pub(super) fn block_offset(id: u16) -> Option<(Stage, u16)> {
-    [Stage::Geometry, Stage::Vertex].into_iter().find_map(|stage| {
-        let at = id.checked_sub(block(stage))?;
-        (at < BLOCK).then_some((stage, at))
-    })
+/// What a write does, beyond storing the value.
+#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    /// Nothing, and nothing here reads the register.
+    Unused,
+    /// Nothing.
+    Stored,
+    /// Some new values change the [`DrawConfiguration`](super::configuration::DrawConfiguration):
+    /// see [`configuring_bits`].
+    Configuration,
+    /// As [`Kind::Configuration`]. A new topology discards an incomplete primitive.
+    Topology,
+    /// The kinds up to here act on new values only. Discards an incomplete primitive.
+    Restart,
+    DrawArrays,
+    DrawElements,
+    FixedIndex,
+    FixedData,
+    // Registers of a unit. While the fourth unit has no configuration of its own, it receives these
+    // writes to the vertex units as well: uniforms, output mask, code, descriptors, but not input,
+    // entry point, permutation (observed on hardware: citra#7367, citra#7381).
+    OutputMask,
+    Booleans,
+    Integers,
+    FloatIndex,
+    FloatData,
+    CodeIndex,
+    CodeData,
+    DescriptorIndex,
+    DescriptorData,
+    TransferEnd,
 }
 
-/// Whether writes at offset `at` of the vertex units' block also reach the fourth unit, while it
-/// has no configuration of its own. Mirrored: uniforms, output mask, code, descriptors. Not
-/// mirrored: input, entry point, permutation (observed on hardware: citra#7367, citra#7381).
-pub(super) fn is_mirrored(at: u16) -> bool {
-    use offset::*;
-    matches!(at, BOOLUNIFORM | 0x01..=0x04 | OUTMAP_MASK | CODETRANSFER_END) || is_fifo(at)
+impl Kind {
+    /// The kind of register `id`.
+    #[inline]
+    pub(super) fn of(id: u16) -> Kind {
+        KINDS.get(usize::from(id)).copied().unwrap_or(Kind::Unused)
+    }
+
+    /// Whether a write only stores the value.
+    #[inline]
+    pub(super) fn only_stores(self) -> bool {
+        self <= Kind::Stored
+    }
+
+    /// Whether a [`DrawConfiguration`](super::configuration::DrawConfiguration) derives from the
+    /// register.
+    #[inline]
+    pub(super) fn configures_draws(self) -> bool {
+        matches!(self, Kind::Configuration | Kind::Topology | Kind::OutputMask)
+    }
+
+    /// Whether unchanged values have no effect.
+    #[inline]
+    pub(super) fn acts_on_change(self) -> bool {
+        self < Kind::Restart
+    }
+
+    const fn of_id(id: u16) -> Kind {
+        match id {
+            SH_OUTMAP_TOTAL..=0x056 | ATTRIBBUFFERS_FORMAT_LOW..INDEXBUFFER_CONFIG => Kind::Configuration,
+            GEOSTAGE_CONFIG | VSH_OUTMAP_TOTAL1 | GSH_MISC0 | GSH_MISC1 => Kind::Configuration,
+            ATTRIBBUFFERS_LOC | INDEXBUFFER_CONFIG..=VERTEX_OFFSET | VSH_NUM_ATTR | VSH_COM_MODE => Kind::Stored,
+            DRAWARRAYS => Kind::DrawArrays,
+            DRAWELEMENTS => Kind::DrawElements,
+            FIXEDATTRIB_INDEX => Kind::FixedIndex,
+            FIXEDATTRIB_DATA0..=FIXEDATTRIB_DATA2 => Kind::FixedData,
+            PRIMITIVE_CONFIG => Kind::Topology,
+            RESTART_PRIMITIVE => Kind::Restart,
+            GSH..VSH => Kind::of_unit(id - GSH),
+            VSH..END => Kind::of_unit(id - VSH),
+            _ => Kind::Unused,
+        }
+    }
+
+    const fn of_unit(at: u16) -> Kind {
+        use offset::*;
+        match at {
+            BOOLUNIFORM => Kind::Booleans,
+            INTUNIFORM_I0..=0x04 => Kind::Integers,
+            INPUTBUFFER_CONFIG | ATTRIBUTES_PERMUTATION_LOW | ATTRIBUTES_PERMUTATION_HIGH => Kind::Configuration,
+            ENTRYPOINT => Kind::Stored,
+            OUTMAP_MASK => Kind::OutputMask,
+            CODETRANSFER_END => Kind::TransferEnd,
+            FLOATUNIFORM_INDEX => Kind::FloatIndex,
+            FLOATUNIFORM_DATA0..=0x18 => Kind::FloatData,
+            CODETRANSFER_INDEX => Kind::CodeIndex,
+            CODETRANSFER_DATA0..=0x23 => Kind::CodeData,
+            OPDESCS_INDEX => Kind::DescriptorIndex,
+            OPDESCS_DATA0..=0x2D => Kind::DescriptorData,
+            _ => Kind::Unused,
+        }
+    }
 }
 
-/// Index and data registers, which read as 0 (measured: GBATEK).
-fn is_fifo(at: u16) -> bool {
-    matches!(at, 0x10..=0x18 | 0x1B..=0x23 | 0x25..=0x2D)
-}
-
-/// The bits of the bytes that `mask` selects; only its low four bits count.
-pub(super) fn byte_mask(mask: u8) -> u32 {
-    (0..4).filter(|n| mask >> n & 1 != 0).fold(0, |bits, n| bits | 0xFF << (8 * n))
-}
-
-/// Replaces the bytes of `old` that `mask` selects by those of `value`.
-pub(super) fn merge(old: u32, value: u32, mask: u8) -> u32 {
-    let bits = byte_mask(mask);
-    old & !bits | value & bits
-}
-
-/// The bits of register `id` that a [`DrawConfiguration`](super::configuration::DrawConfiguration)
-/// derives from. Games change others at each draw.
+/// The bits of a [`Kind::Configuration`], [`Kind::Topology`] or [`Kind::OutputMask`] that the
+/// [`DrawConfiguration`](super::configuration::DrawConfiguration) derives from. Games change others
+/// at each draw.
 pub(super) fn configuring_bits(id: u16) -> u32 {
-    use offset::*;
-    match block_offset(id) {
-        Some((_, at)) => match at {
-            INPUTBUFFER_CONFIG => 0xF,
-            ATTRIBUTES_PERMUTATION_LOW | ATTRIBUTES_PERMUTATION_HIGH => u32::MAX,
-            OUTMAP_MASK => 0xFFFF,
-            _ => 0,
-        },
-        None => match id {
-            SH_OUTMAP_TOTAL => 7,
-            SH_OUTMAP_O0..=0x056 | ATTRIBBUFFERS_FORMAT_LOW..INDEXBUFFER_CONFIG | GSH_MISC0 => u32::MAX,
-            GEOSTAGE_CONFIG => 3,
-            VSH_OUTMAP_TOTAL1 => 0xF,
-            GSH_MISC1 => 0x1F,
-            PRIMITIVE_CONFIG => 0x300,
-            _ => 0,
+    match id {
+        SH_OUTMAP_TOTAL => 7,
+        GEOSTAGE_CONFIG => 3,
+        VSH_OUTMAP_TOTAL1 => 0xF,
+        GSH_MISC1 => 0x1F,
+        PRIMITIVE_CONFIG => 0x300,
+        _ => match id.wrapping_sub(GSH) % BLOCK {
+            offset::INPUTBUFFER_CONFIG if id >= GSH => 0xF,
+            offset::OUTMAP_MASK if id >= GSH => 0xFFFF,
+            _ => u32::MAX,
         },
     }
+}
+
+/// The end of the vertex units' block.
+const END: u16 = VSH + BLOCK;
+
+/// The kind of each register.
+static KINDS: [Kind; REGISTERS] = {
+    let mut kinds = [Kind::Unused; REGISTERS];
+    let mut id = 0;
+    while id < REGISTERS {
+        kinds[id] = Kind::of_id(id as u16);
+        id += 1;
+    }
+    kinds
+};
+
+/// The bits of the bytes that `mask` selects; only its low four bits count.
+#[inline]
+pub(super) fn byte_mask(mask: u8) -> u32 {
+    BYTE_MASKS[usize::from(mask)]
+}
+
+/// For each `u8`, so that no index needs a check.
+static BYTE_MASKS: [u32; 256] = {
+    let mut masks = [0; 256];
+    let mut bit = 0;
+    while bit < 4 * masks.len() {
+        let (mask, byte) = (bit / 4, bit % 4);
+        masks[mask] |= if mask >> byte & 1 != 0 { 0xFF << (8 * byte) } else { 0 };
+        bit += 1;
+    }
+    masks
+};
+
+/// Replaces the bytes of `old` that `mask` selects by those of `value`.
+#[inline]
+pub(super) fn merge(old: u32, value: u32, mask: u8) -> u32 {
+    old ^ (old ^ value) & byte_mask(mask)
 }
 
 /// All registers as last written. The memories that index and data registers access are in
@@ -197,25 +295,43 @@ impl Default for RegisterFile {
 
 impl RegisterFile {
     /// The stored word of `id`; 0 for ids that do not exist.
+    #[inline]
     pub fn get(&self, id: u16) -> u32 {
         self.0.get(usize::from(id)).copied().unwrap_or(0)
     }
 
     /// The value that a read of `id` returns.
     pub fn read(&self, id: u16) -> u32 {
-        match block_offset(id) {
-            Some((_, at)) if is_fifo(at) || at == offset::CODETRANSFER_END => 0,
-            Some((stage, offset::ENTRYPOINT)) => self.get(id) & entry_readback(stage),
+        const VERTEX_ENTRY: u16 = VSH + offset::ENTRYPOINT;
+        const GEOMETRY_ENTRY: u16 = GSH + offset::ENTRYPOINT;
+        match id {
+            // Index, data and end registers (measured: GBATEK).
+            _ if Kind::of(id) >= Kind::FloatIndex => 0,
+            VERTEX_ENTRY => self.get(id) & entry_readback(Stage::Vertex),
+            GEOMETRY_ENTRY => self.get(id) & entry_readback(Stage::Geometry),
             _ => self.get(id),
         }
     }
 
+    /// Whether a write would change nothing.
+    #[inline]
+    pub(super) fn has(&self, id: u16, value: u32, mask: u8) -> bool {
+        self.0.get(usize::from(id)).is_none_or(|&word| merge(word, value, mask) == word)
+    }
+
     /// Writes the bytes that `mask` selects. Returns the words before and after.
+    #[inline]
     pub(super) fn write(&mut self, id: u16, value: u32, mask: u8) -> (u32, u32) {
         let Some(word) = self.0.get_mut(usize::from(id)) else { return (0, 0) };
         let old = *word;
         *word = merge(old, value, mask);
         (old, *word)
+    }
+
+    /// The blocks of the geometry unit and of the vertex units.
+    #[inline]
+    pub(super) fn unit_blocks_mut(&mut self) -> &mut [u32] {
+        &mut self.0[usize::from(GSH)..usize::from(END)]
     }
 
     pub(super) fn set_bits(&mut self, id: u16, bits: u32) {
@@ -274,6 +390,7 @@ impl RegisterFile {
     }
 
     /// Whether writes to the vertex units reach the fourth unit.
+    #[inline]
     pub fn is_mirroring(&self) -> bool {
         self.get(VSH_COM_MODE) & 1 == 0 && self.get(GEOSTAGE_CONFIG) & 3 == 0
     }
@@ -285,12 +402,13 @@ mod tests {
 
     #[test]
     fn blocks_are_adjacent() {
-        assert_eq!(block_offset(0x27F), None);
-        assert_eq!(block_offset(0x280), Some((Stage::Geometry, 0)));
-        assert_eq!(block_offset(0x2AF), Some((Stage::Geometry, 0x2F)));
-        assert_eq!(block_offset(0x2B0), Some((Stage::Vertex, 0)));
-        assert_eq!(block_offset(0x2DF), Some((Stage::Vertex, 0x2F)));
-        assert_eq!(block_offset(0x2E0), None, "the blocks of units 2 and 3 are not modelled");
+        let kinds = |at: u16| [0x280 + at, 0x2B0 + at].map(Kind::of);
+        assert_eq!((Kind::of(0x27F), Kind::of(0x2E0)), (Kind::Unused, Kind::Unused), "units 2 and 3 are not modelled");
+        assert_eq!(kinds(0), [Kind::Booleans; 2]);
+        assert_eq!(kinds(0x0B), [Kind::Configuration; 2]);
+        assert_eq!(kinds(0x2D), [Kind::DescriptorData; 2]);
+        assert_eq!(kinds(0x2E), [Kind::Unused; 2]);
+        assert_eq!([0x2FF, 0x300, 0xFFFF].map(Kind::of), [Kind::Unused; 3]);
     }
 
     #[test]

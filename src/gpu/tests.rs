@@ -5,6 +5,7 @@ mod attributes;
 mod cancel;
 mod hostile;
 mod limits;
+mod lists;
 mod streams;
 pub(crate) mod traps;
 mod whole_draws;
@@ -236,9 +237,9 @@ impl Console {
         self
     }
 
-    fn uniforms(&self, block: u16) -> &crate::state::Uniforms {
+    fn uniforms(&self, block: u16) -> crate::state::Uniforms {
         let state = self.gpu.state();
-        if block == GSH { &state.geometry.uniforms } else { &state.vertex.uniforms }
+        if block == GSH { state.geometry.uniforms } else { state.vertex.uniforms }
     }
 
     /// The x of the positions of triangles since the last call.

@@ -6,7 +6,7 @@
 //! Invariant: no write leaves its memory, and an upload that changes no word of code or descriptors
 //! reports no change. This file must not know the register file, nor the engine that runs the code.
 
-use super::registers::{merge, offset};
+use super::registers::{GSH, Kind, VSH, merge, offset};
 use crate::container::float24::f24_to_f32;
 use crate::isa::{FLOAT_UNIFORMS, INT_UNIFORMS, MAX_CODE_WORDS, OPDESCS, Stage};
 use crate::state::{Uniforms, Unit, Vec4};
@@ -62,41 +62,80 @@ impl ShaderState {
         }
     }
 
-    /// Handles a write to offset `at` of the unit's block. `merged` is the whole register after the
-    /// write: booleans and integers take it (citra#2709). Queues take `value` whatever `mask`, as
-    /// in every known emulator. Returns whether code or descriptors have changed.
-    pub(super) fn write(&mut self, at: u16, value: u32, mask: u8, merged: u32) -> bool {
-        use offset::*;
-        match at {
-            BOOLUNIFORM => self.uniforms.b = merged as u16,
-            INTUNIFORM_I0..=0x04 => {
-                self.uniforms.i[usize::from(at - INTUNIFORM_I0)] = merged.to_le_bytes();
-            }
-            FLOATUNIFORM_INDEX => {
+    /// Handles a write to a register of the unit. `merged` is the whole register after the write:
+    /// booleans and integers take it (citra#2709). Queues take `value` whatever `mask`, as in every
+    /// known emulator. Returns whether code or descriptors have changed.
+    pub(super) fn write(&mut self, kind: Kind, id: u16, value: u32, mask: u8, merged: u32) -> bool {
+        match kind {
+            Kind::Booleans => self.uniforms.b = merged as u16,
+            Kind::Integers => self.uniforms.i[integer(id)] = merged.to_le_bytes(),
+            Kind::FloatIndex => {
                 let word = merge(u32::from(self.float_index) | u32::from(self.float32) << 31, value, mask);
                 self.float_index = word as u8;
                 self.float32 = word >> 31 != 0;
                 self.float_words.clear();
             }
-            FLOATUNIFORM_DATA0..=0x18 => self.push_float(value),
-            CODETRANSFER_INDEX => self.code_index = index(self.code_index, value, mask),
-            CODETRANSFER_DATA0..=0x23 => return store(&mut self.code, &mut self.code_index, value),
-            OPDESCS_INDEX => self.opdesc_index = index(self.opdesc_index, value, mask),
-            OPDESCS_DATA0..=0x2D => return store(&mut self.opdescs, &mut self.opdesc_index, value),
+            Kind::FloatData => self.write_float(value),
+            Kind::CodeIndex => self.code_index = index(self.code_index, value, mask),
+            Kind::CodeData => return store(&mut self.code, &mut self.code_index, value),
+            Kind::DescriptorIndex => self.opdesc_index = index(self.opdesc_index, value, mask),
+            Kind::DescriptorData => return store(&mut self.opdescs, &mut self.opdesc_index, value),
             _ => {}
         }
         false
     }
 
-    fn push_float(&mut self, word: u32) {
-        let vector = if self.float32 {
-            self.float_words.push::<4>(word).map(|[w, z, y, x]| [x, y, z, w].map(f32::from_bits))
-        } else {
-            self.float_words.push::<3>(word).map(f24_vector)
-        };
-        let Some(vector) = vector else { return };
-        // Past the last uniform nothing is written and the index stays (observed on hardware:
-        // azahar#2412; games write 0x7F).
+    /// Adds a word of a float uniform, and stores a uniform that it completes.
+    pub(super) fn write_float(&mut self, word: u32) {
+        if self.push_float(word) {
+            self.store_float(self.float_vector(word));
+        }
+    }
+
+    /// Whether such a write changes a uniform, or may change one.
+    pub(super) fn would_change_uniform(&self, kind: Kind, id: u16, merged: u32) -> bool {
+        match kind {
+            Kind::Booleans => self.uniforms.b != merged as u16,
+            Kind::Integers => self.uniforms.i[integer(id)] != merged.to_le_bytes(),
+            Kind::FloatData => true,
+            _ => false,
+        }
+    }
+
+    /// Adds a word of a float uniform. Whether it completes one: [`ShaderState::float_vector`].
+    #[inline]
+    pub(super) fn push_float(&mut self, word: u32) -> bool {
+        self.float_words.push(word, 2 + u8::from(self.float32))
+    }
+
+    /// The vector that its last word completes.
+    #[inline]
+    pub(super) fn float_vector(&self, last: u32) -> Vec4 {
+        let [a, b, c] = self.float_words.words;
+        match self.float32 {
+            true => [last, c, b, a].map(f32::from_bits),
+            false => f24_vector([a, b, last]),
+        }
+    }
+
+    /// Whether the same last word completes the same vector here as there, as far as the words
+    /// before say.
+    #[inline]
+    pub(super) fn completes_as(&self, other: &ShaderState) -> bool {
+        self.float_words.words == other.float_words.words && self.float32 == other.float32
+    }
+
+    /// Whether [`ShaderState::store_float`] changes a uniform.
+    #[inline]
+    pub(super) fn would_change_float(&self, vector: Vec4) -> bool {
+        let old = self.uniforms.c.get(usize::from(self.float_index));
+        old.is_some_and(|old| old.map(f32::to_bits) != vector.map(f32::to_bits))
+    }
+
+    /// Stores the next float uniform. Past the last one nothing is written and the index stays
+    /// (observed on hardware: azahar#2412; games write 0x7F).
+    #[inline]
+    pub(super) fn store_float(&mut self, vector: Vec4) {
         if let Some(c) = self.uniforms.c.get_mut(usize::from(self.float_index)) {
             *c = vector;
             self.float_index += 1;
@@ -104,7 +143,13 @@ impl ShaderState {
     }
 }
 
-const _: () = assert!(FLOAT_UNIFORMS < u8::MAX as usize && INT_UNIFORMS == 4);
+const _: () = assert!(FLOAT_UNIFORMS < u8::MAX as usize);
+
+/// The integer uniform of a register: the blocks have the same low digit, and i0 is the second register.
+fn integer(id: u16) -> usize {
+    const { assert!(GSH % 16 == 0 && VSH % 16 == 0 && offset::INTUNIFORM_I0 == 1) }
+    usize::from(id % 16).saturating_sub(1) % INT_UNIFORMS
+}
 
 /// A twelve-bit index after a masked write.
 fn index(old: u16, value: u32, mask: u8) -> u16 {
@@ -139,17 +184,16 @@ pub struct PartialVector {
 }
 
 impl PartialVector {
-    /// Adds a word. Returns all words once there are `N`.
-    pub(super) fn push<const N: usize>(&mut self, word: u32) -> Option<[u32; N]> {
-        const { assert!(N <= 4) }
-        let count = usize::from(self.count).min(N - 1);
-        if count < N - 1 {
-            self.words[count] = word;
-            self.count = count as u8 + 1;
-            return None;
+    /// Adds a word, unless it is the last of `last` + 1. Whether it is; the others stay in `words`.
+    #[inline]
+    pub(super) fn push(&mut self, word: u32, last: u8) -> bool {
+        let count = self.count;
+        let is_last = count >= last.min(3);
+        if !is_last {
+            self.words[usize::from(count)] = word;
         }
-        self.clear();
-        Some(std::array::from_fn(|n| if n < count { self.words[n] } else { word }))
+        self.count = if is_last { 0 } else { count + 1 };
+        is_last
     }
 
     pub(super) fn clear(&mut self) {
@@ -159,15 +203,19 @@ impl PartialVector {
 
 #[cfg(test)]
 mod tests {
+    use super::super::registers::offset::*;
     use super::*;
-    use offset::*;
 
     fn state() -> ShaderState {
         ShaderState::new(Stage::Vertex)
     }
 
+    fn write(s: &mut ShaderState, at: u16, value: u32, mask: u8) -> bool {
+        s.write(Kind::of(VSH + at), VSH + at, value, mask, value)
+    }
+
     fn send(s: &mut ShaderState, at: u16, words: &[u32]) -> bool {
-        words.iter().fold(false, |changed, &word| s.write(at, word, 15, word) | changed)
+        words.iter().fold(false, |changed, &word| write(s, at, word, 15) | changed)
     }
 
     #[test]
@@ -197,12 +245,12 @@ mod tests {
         let mut s = state();
         send(&mut s, FLOATUNIFORM_INDEX, &[0x8000_0000]);
         for (n, word) in (0..8).zip(1..) {
-            s.write(FLOATUNIFORM_DATA0 + 7 - n, (word as f32).to_bits(), 15, 0);
+            write(&mut s, FLOATUNIFORM_DATA0 + 7 - n, (word as f32).to_bits(), 15);
         }
         assert_eq!(s.uniforms.c[..2], [[4.0, 3.0, 2.0, 1.0], [8.0, 7.0, 6.0, 5.0]]);
         for n in 0..8 {
-            s.write(CODETRANSFER_DATA0 + 7 - n, 100 + u32::from(n), 15, 0);
-            s.write(OPDESCS_DATA0 + n, 200 + u32::from(n), 15, 0);
+            write(&mut s, CODETRANSFER_DATA0 + 7 - n, 100 + u32::from(n), 15);
+            write(&mut s, OPDESCS_DATA0 + n, 200 + u32::from(n), 15);
         }
         assert_eq!(s.code[..9], [100, 101, 102, 103, 104, 105, 106, 107, 0]);
         assert_eq!(s.opdescs[..9], [200, 201, 202, 203, 204, 205, 206, 207, 0]);
@@ -227,11 +275,11 @@ mod tests {
         let mut s = state();
         send(&mut s, FLOATUNIFORM_INDEX, &[7]);
         send(&mut s, FLOATUNIFORM_DATA0, &[0; 3]);
-        s.write(FLOATUNIFORM_INDEX, 0x8000_00FF, 0b1000, 0);
+        write(&mut s, FLOATUNIFORM_INDEX, 0x8000_00FF, 0b1000);
         assert_eq!((s.float_index, s.float32), (8, true), "new mode, incremented index");
         send(&mut s, CODETRANSFER_INDEX, &[0x1FE]);
         send(&mut s, CODETRANSFER_DATA0, &[1]);
-        s.write(CODETRANSFER_INDEX, 0xFFFF_FF10, 0b0001, 0);
+        write(&mut s, CODETRANSFER_INDEX, 0xFFFF_FF10, 0b0001);
         assert_eq!(s.code_index, 0x110);
     }
 
@@ -262,9 +310,11 @@ mod tests {
     #[test]
     fn any_saved_word_count_is_safe() {
         for count in 0..=u8::MAX {
-            let mut words = PartialVector { words: [1, 2, 3], count };
-            while words.push::<3>(4).is_none() {}
-            assert_eq!(words.count, 0);
+            for last in [2, 3] {
+                let mut words = PartialVector { words: [1, 2, 3], count };
+                let pushed = (1..).find(|_| words.push(4, last)).expect("it completes");
+                assert_eq!((pushed, words.count), (u32::from(last.saturating_sub(count)) + 1, 0));
+            }
         }
     }
 }

@@ -204,6 +204,30 @@ fn write_all(gpu: *mut PjGpu, list: &List, user: *mut World) {
     }
 }
 
+/// A list in parts, from effect to effect.
+fn write_parts(gpu: *mut PjGpu, list: &List, user: *mut World) {
+    let mut attributes = [[[7.0; 4]; 16]];
+    let mut position = PjListPosition::default();
+    loop {
+        // SAFETY: all are valid.
+        let effect =
+            unsafe { pj_gpu_write_list(gpu, list.0.as_ptr(), list.0.len(), &mut position, attributes.as_mut_ptr()) };
+        match effect {
+            PJ_EFFECT_NONE => break,
+            PJ_EFFECT_VERTEX => {
+                let one = PjDraw { count: 1, vertices: attributes.as_ptr(), ..pj_draw(user.cast()) };
+                // SAFETY: all are valid.
+                assert_eq!(unsafe { pj_gpu_draw_immediate(gpu, &one, null_mut()) }, PJ_OK);
+            }
+            // SAFETY: as `pj_gpu_execute` calls it.
+            _ => unsafe { draw(user.cast(), gpu, effect) },
+        }
+    }
+    assert_eq!((position.command, position.values), (list.0.len(), 0));
+    // SAFETY: no other code uses it.
+    unsafe { (*user).writes = Commands::new(&list.0).count() };
+}
+
 /// The whole state. The structure has no padding.
 fn state_bytes(gpu: *const PjGpu) -> Vec<u8> {
     let mut state = Box::new(PjGpuState { registers: [77; 768], ..PjGpuState::default() });
@@ -246,13 +270,14 @@ fn lists_and_single_writes_match_a_rust_host() {
             // SAFETY: a live handle.
             let mut rust = Gpu::new(unsafe { (*engine).engine.clone() });
             rust.execute(&list.0, &mut want);
-            let [mut whole, mut single] = [fresh(), fresh()];
-            let (a, b) = (gpu(engine), gpu(engine));
-            (whole.gpu, single.gpu) = (a, b);
+            let [mut whole, mut single, mut parts] = [fresh(), fresh(), fresh()];
+            let [a, b, c] = [(); 3].map(|()| gpu(engine));
+            (whole.gpu, single.gpu, parts.gpu) = (a, b, c);
             assert_eq!(execute(a, &list, &raw mut whole), PJ_OK);
             write_all(b, &list, &raw mut single);
+            write_parts(c, &list, &raw mut parts);
             assert!(!want.triangles.is_empty(), "{name}");
-            for (gpu, got) in [(a, &whole), (b, &single)] {
+            for (gpu, got) in [(a, &whole), (b, &single), (c, &parts)] {
                 assert_eq!(got.triangles, want.triangles, "{name}");
                 assert_eq!((&got.reports, got.writes), (&want.reports, want.writes), "{name}");
                 let mut stats = PjGpuUploadStats {
@@ -268,7 +293,7 @@ fn lists_and_single_writes_match_a_rust_host() {
                     (stats.comparisons, stats.programs, stats.lookups),
                     (seen.comparisons, seen.programs, seen.lookups)
                 );
-                let state = PjGpuState::new(rust.state());
+                let state = PjGpuState::new(&rust.state());
                 // SAFETY: a state has no padding.
                 let bytes =
                     unsafe { std::slice::from_raw_parts((&raw const state).cast::<u8>(), size_of::<PjGpuState>()) };

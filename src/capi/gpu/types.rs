@@ -42,6 +42,13 @@ impl PjGpuHost {
         PjGpuHost { struct_size: 0, triangle: None, draw: None, wrote: None, user: null_mut() };
 }
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct PjListPosition {
+    pub command: usize,
+    pub values: usize,
+}
+
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct PjDraw {

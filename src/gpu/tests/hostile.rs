@@ -5,17 +5,17 @@ use super::*;
 use crate::testing::miri_or;
 
 /// xorshift64*.
-struct Noise(u64);
+pub(super) struct Noise(pub(super) u64);
 
 impl Noise {
-    fn word(&mut self) -> u32 {
+    pub(super) fn word(&mut self) -> u32 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
         (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32) as u32
     }
 
-    fn below(&mut self, n: u32) -> u32 {
+    pub(super) fn below(&mut self, n: u32) -> u32 {
         self.word() % n
     }
 
@@ -58,7 +58,7 @@ impl Noise {
         }
     }
 
-    fn list(&mut self) -> Vec<u32> {
+    pub(super) fn list(&mut self) -> Vec<u32> {
         let mut words = Vec::new();
         for _ in 0..self.below(60) {
             let (extra, id) = (self.below(20), u32::from(self.id()));
@@ -74,15 +74,15 @@ impl Noise {
 }
 
 /// A host that draws garbage and counts results.
-struct Adversary {
-    noise: Noise,
-    triangles: u64,
+pub(super) struct Adversary {
+    pub(super) noise: Noise,
+    pub(super) triangles: u64,
     geometry_runs: u64,
-    draws: u32,
+    pub(super) draws: u32,
 }
 
 impl Adversary {
-    fn new(seed: u64) -> Adversary {
+    pub(super) fn new(seed: u64) -> Adversary {
         Adversary { noise: Noise(seed), triangles: 0, geometry_runs: 0, draws: 0 }
     }
 }
@@ -120,7 +120,7 @@ impl Host for Adversary {
     }
 }
 
-fn console(backend: BackendChoice, state: State) -> Gpu {
+pub(super) fn console(backend: BackendChoice, state: State) -> Gpu {
     let options = Options {
         backend,
         fuel: 3,
@@ -200,7 +200,7 @@ fn garbage_has_the_same_results_on_both_engines() {
                 gpu.execute(&list, &mut host);
                 host.draws = 0;
             }
-            (host.triangles, gpu.state().registers.clone(), gpu.state().geometry.uniforms.b)
+            (host.triangles, gpu.state().registers, gpu.state().geometry.uniforms.b)
         });
         assert_eq!(native, interpreted);
     }

@@ -321,7 +321,7 @@ fn a_restored_state_continues_like_the_original() {
         .queue(FIXEDATTRIB_DATA0, &words24([6.0; 4])[..2]);
     let mut console = play(&list, &[], &[]);
     console.xs();
-    let saved = console.gpu.state().clone();
+    let saved = console.gpu.state();
     let mut rest = List::default();
     rest.write(FIXEDATTRIB_DATA0, words24([6.0; 4])[2]).immediate(&[[7.0; 4]]);
     let mut restored =

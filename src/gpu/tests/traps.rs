@@ -42,7 +42,7 @@ fn mirroring_to_the_fourth_unit() {
         let mut list = List::default();
         list.write(GEOSTAGE_CONFIG, geometry).write(VSH_COM_MODE, own);
         list.0.extend(&upload.0);
-        let state = play(&list, &[], &[]).gpu.state().clone();
+        let state = play(&list, &[], &[]).gpu.state();
         assert_eq!((state.geometry.uniforms.b, state.geometry.code[0], state.vertex.uniforms.b), (0, 0, 0x1234));
         assert_eq!(state.registers.output_mask(Stage::Geometry), 0);
     }
@@ -94,7 +94,7 @@ fn outmap_compaction_and_totals_that_disagree() {
     list.geometry(0, 0, 4).shader(GSH, TRIANGLE, 4, 1).write(VSH_OUTMAP_TOTAL2, 0).arrays();
     let console = play(&list, &[0.25; 3], &[]);
     assert_eq!(console.memory.report.geometry_runs, 3);
-    let v = &console.gpu.state().geometry.unit.v;
+    let v = console.gpu.state().geometry.unit.v;
     assert_eq!([v[0], v[1], v[2], v[3]], [[0.25, 0.0, 0.0, 1.0], [0.3125; 4], [0.375; 4], [0.0; 4]]);
 }
 
@@ -139,7 +139,7 @@ fn bool_and_int_writes_are_merged_and_float_words_are_raw() {
     let uniforms = console.uniforms(VSH);
     assert_eq!((uniforms.b, uniforms.i[0]), (0xAB34, [0x11, 2, 0x13, 4]));
     assert_eq!(uniforms.c[3], [1.0, 2.0, 3.0, 4.0]);
-    let state = &console.gpu.state().vertex;
+    let state = console.gpu.state().vertex;
     assert_eq!((state.code[0], state.opdescs[0]), (0x8800_0000, 0x36F));
 }
 

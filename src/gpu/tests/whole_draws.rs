@@ -7,7 +7,13 @@ use crate::testing::miri_or;
 const START: u32 = 0x1800_0000;
 
 /// Draws with attribute 0 as one f32 at the start of memory, and indices of 8 bits after it.
-fn drawn(gpu: &mut Gpu, draw: Draw, xs: &[f32], indices: &[u8], options: &DrawOptions) -> (Report, Vec<[f32; 3]>) {
+pub(super) fn drawn(
+    gpu: &mut Gpu,
+    draw: Draw,
+    xs: &[f32],
+    indices: &[u8],
+    options: &DrawOptions,
+) -> (Report, Vec<[f32; 3]>) {
     let mut memory: Vec<u8> = xs.iter().flat_map(|x| x.to_le_bytes()).collect();
     let count = if draw == Draw::Arrays { xs.len() } else { indices.len() };
     for (id, value) in [
@@ -29,6 +35,13 @@ fn gpu(list: &List) -> Gpu {
     let mut console = Console::new(BackendChoice::NativeRequired);
     console.execute(list);
     console.gpu
+}
+
+/// A GPU with this program of one attribute and one output.
+pub(super) fn gpu_of(source: &str) -> Gpu {
+    let mut list = plain();
+    list.shader(VSH, source, 1, 1);
+    gpu(&list)
 }
 
 #[test]
@@ -244,7 +257,10 @@ fn an_incomplete_primitive_has_the_semantics_that_a_format_leaves_out() {
     }
     for draw in [Draw::Arrays, Draw::Elements] {
         let mut gpu = gpu(&plain());
-        drawn(&mut gpu, draw, &[], &[], &DrawOptions::default());
+        // The registers of a draw, of which nothing is drawn.
+        gpu.set_limits(Limits { draw: 0, list: 0 });
+        drawn(&mut gpu, draw, &[5.0, 6.0], &[0, 1], &DrawOptions::default());
+        gpu.set_limits(Limits::default());
         let memory: Vec<u8> = [5.0f32, 6.0].iter().flat_map(|x| x.to_le_bytes()).chain([0, 1]).collect();
         let mut sink = Colours(Vec::new());
         gpu.draw(draw, &Regions(&[(START, &memory)]), &DrawOptions::default(), &mut sink);

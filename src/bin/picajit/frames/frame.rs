@@ -91,7 +91,7 @@ impl Frame {
                 return Err(FrameError::EarlyDraw);
             }
         }
-        let start = gpu.state().clone();
+        let start = gpu.state();
         let mut frame = Frame {
             start,
             address,

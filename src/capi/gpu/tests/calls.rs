@@ -300,8 +300,23 @@ fn misuse_returns_a_status_and_draws_nothing() {
         assert_eq!(pj_gpu_execute(gpu, null(), 0, null()), PJ_NULL);
 
         assert_eq!(pj_gpu_write(gpu, VSH, 5, 15, null_mut()), PJ_NULL);
+        let mut position = PjListPosition::default();
+        let (list, to) = ([5, 0x000F_02B0, 5, 0x00FF_02B0], attributes.as_mut_ptr());
+        let at = &raw mut position;
+        assert_eq!(pj_gpu_write_list(gpu, list.as_ptr(), 4, at, null_mut()), PJ_NULL);
+        assert_eq!(pj_gpu_write_list(gpu, list.as_ptr(), 4, null_mut(), to), PJ_NULL);
+        assert_eq!(pj_gpu_write_list(gpu, null(), 4, at, to), PJ_NULL);
+        assert_eq!(pj_gpu_write_list(gpu, list.as_ptr().byte_add(1), 1, at, to), PJ_MISALIGNED);
+        assert_eq!(pj_gpu_write_list(gpu, list.as_ptr(), usize::MAX, at, to), PJ_INVALID_ARGUMENT);
+        assert_eq!(pj_gpu_write_list(null_mut(), list.as_ptr(), 4, at, to), PJ_NULL);
+        assert_eq!(position, PjListPosition::default());
         assert_eq!(pj_gpu_read(gpu, VSH, &mut value), PJ_OK);
         assert_eq!(value, 0, "nothing is written");
+        for (command, values) in [(usize::MAX, 0), (3, usize::MAX), (2, 7), (4, 1), (1, 1)] {
+            position = PjListPosition { command, values };
+            assert_eq!(pj_gpu_write_list(gpu, list.as_ptr(), 4, &mut position, to), PJ_EFFECT_NONE);
+            assert!(position.command <= 4, "{position:?}");
+        }
         assert_eq!(pj_gpu_read(gpu, VSH, null_mut()), PJ_NULL);
         assert_eq!(pj_gpu_default_attribute(gpu, 0, null_mut()), PJ_NULL);
         assert_eq!(pj_gpu_upload_stats_get(gpu, null_mut()), PJ_NULL);
