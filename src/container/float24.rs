@@ -19,7 +19,7 @@ pub fn f24_to_f32(bits: u32) -> f32 {
     let magnitude = (bits & 0x7F_FFFF) << 7;
     // 2^-78 is a normal number in f32, so the product is exact. SSE2 converts signed numbers only.
     let subnormal = ((bits & MANTISSA) as i32 as f32 * SUBNORMAL_UNIT).to_bits();
-    let normal = magnitude + (127 - 63 << 23);
+    let normal = magnitude + ((127 - 63) << 23);
     let special = magnitude | 0xFF << 23;
     let value = if magnitude < 1 << 23 {
         subnormal

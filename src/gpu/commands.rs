@@ -93,7 +93,7 @@ impl<'a> Commands<'a> {
     /// Skips the padding after the last of several extra values.
     #[inline]
     fn skip_padding(&mut self) {
-        self.next += usize::from(self.left == 0 && extra_values(self.header) % 2 != 0);
+        self.next += usize::from(self.left == 0 && !extra_values(self.header).is_multiple_of(2));
     }
 
     /// The register of the next value of the current command.

@@ -42,7 +42,7 @@ fn write_parts(gpu: &mut Gpu, list: &[u32], host: &mut Adversary) {
     loop {
         let mut commands = Commands::at(list, position);
         // `execute` draws consecutive vertices together.
-        if !vertices.is_empty() && !commands.clone().next().is_some_and(|w| Kind::of(w.id) == Kind::FixedData) {
+        if !vertices.is_empty() && commands.clone().next().is_none_or(|w| Kind::of(w.id) != Kind::FixedData) {
             gpu.draw_immediate(&vertices, host);
             vertices.clear();
         }
