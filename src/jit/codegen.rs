@@ -10,7 +10,7 @@ use super::settings::{Settings, Variant};
 use super::stages::{Stages, Timings};
 use super::target::Machine;
 use super::{batch, vertex};
-use crate::ir::analysis::multiplies;
+use crate::ir::analysis::{RegisterUse, multiplies};
 use crate::ir::cfg::{Cfg, Explored, Limits};
 use crate::ir::{Form, Func};
 use crate::isa::numeric::Precision;
@@ -171,7 +171,7 @@ impl CodeGenerator {
             Variant::Batch => {
                 let interleaved = policy::interleaves(self.settings.interleave, &func);
                 let variant = BatchVariant { interleaved };
-                let plan = BatchPlan::new(&func, config.precision)?;
+                let plan = BatchPlan::new(&func, &RegisterUse::new(&cfg), config.precision)?;
                 batch::estimate::check_size(&plan, interleaved)?;
                 Some(self.batch_clif(&plan, variant, config, &mut scratch))
             }

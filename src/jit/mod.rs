@@ -27,8 +27,9 @@ mod vertex;
 
 use crate::background::Queue;
 use crate::executable::ExecutableMemory;
+use crate::ir::Func;
+use crate::ir::analysis::RegisterUse;
 use crate::ir::cfg::{Explored, Limits};
-use crate::ir::{Func, analysis};
 use crate::kernel::cancel::CancelFlag;
 use crate::kernel::{Backend, Config, Unsupported, WithFallback};
 use crate::profiler::ProfilerError;
@@ -157,7 +158,8 @@ impl Jit {
             Variant::Batch => Thresholds::new(&func, &self.generator.settings),
             Variant::Vec4 | Variant::Unoptimised => Thresholds::NEVER,
         };
-        let source = Source { jit: self.clone(), func, program: program.clone(), entry, config: *config };
+        let registers = RegisterUse::new(&cfg);
+        let source = Source { jit: self.clone(), func, registers, program: program.clone(), entry, config: *config };
         let code = source.vertex_code(&source.func, products, Stores::Unit, &mut timings)?;
         Ok(NativeKernel {
             code,
@@ -193,6 +195,7 @@ impl Jit {
 struct Source {
     jit: Arc<Jit>,
     func: Func,
+    registers: RegisterUse,
     program: Arc<Program>,
     entry: Entry,
     config: Config,
@@ -259,12 +262,12 @@ impl Recompiler for Source {
         let code = self.vertex_code(&func, products, Stores::Outputs, &mut Timings::default())?;
         // The proof concerns all registers, so it needs the whole function. A kept output is that
         // of the vertex before, and each vertex finds the unit as the batch does.
-        let independent = analysis::prove(&self.func).is_ok_and(|proof| !proof.keeps_outputs());
+        let independent = self.registers.dependence.is_none() && self.func.reaches_end() && !self.func.keeps_outputs();
         Ok(OutputsCode { code, writes: func.outputs_written(), independent })
     }
 
     fn batch_code(&self, variant: BatchVariant) -> Result<BatchCode, NoBatchCode> {
-        let mut plan = BatchPlan::new(&self.func, self.config.precision)?;
+        let mut plan = BatchPlan::new(&self.func, &self.registers, self.config.precision)?;
         plan.counts_bailouts = self.jit.generator.settings.count_bailouts;
         batch::estimate::check_size(&plan, variant.interleaved)?;
         let mut scratch = Scratch::new(&self.jit.host.cancel);

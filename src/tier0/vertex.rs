@@ -2,9 +2,9 @@
 //! the operations run on these, and the registers that it writes go back.
 
 use super::arith::{Format, litp_y, pointwise, positive, signed};
-use super::code::{Block, Code, Edge, Flow, Op, Operand, Terminator, Transfers};
+use super::code::{Block, Code, Edge, Flow, Op, Operand, Slot, Terminator, Transfers, components};
 use super::group::relative;
-use super::registers::{A_L, A0_X, A0_Y, CMP_X, CMP_Y, Components, Slot, components};
+use crate::ir::register_set::RegisterSet;
 use crate::isa::flow::{Action, Exit, Next, Ring, Scopes, is_backward};
 use crate::isa::numeric::Precision;
 use crate::isa::{Index, Inst, Pc, PointwiseOp, Swizzle, Test, VectorOp};
@@ -91,13 +91,12 @@ fn run_on<S: Simd, F: Format>(
     let fuel = code.fuel.cast_signed();
     let mut run = Run { simd, format, code, slots, addresses, flags, fuel, counters, memory, emitter };
     load(code, run.memory, &mut run.slots);
-    let state = code.usage.read_first | code.usage.kept;
-    if state.state != 0 {
+    if (code.usage.read_first | code.usage.kept).state != 0 {
         (run.addresses, run.flags) = (run.memory.address_registers(), run.memory.flags());
     }
     let exit = run.run();
     store(code, run.memory, &run.slots);
-    run.store_state();
+    store_state(code, run.memory, &run.addresses, run.flags);
     SLOTS.set(run.slots);
     exit
 }
@@ -130,19 +129,20 @@ pub fn store(code: &Code, memory: &HostMemory<'_>, slots: &[Vec4]) {
     memory.store_slots(File::Outputs, outputs, slots);
 }
 
-impl<S: Simd, F: Format> Run<'_, '_, S, F> {
-    fn store_state(&mut self) {
-        let Components { state, .. } = self.code.usage.written;
-        for (n, bit) in [A0_X, A0_Y, A_L].into_iter().enumerate() {
-            if state & bit != 0 {
-                self.memory.set_address_register(n, self.addresses[n]);
-            }
-        }
-        if state & (CMP_X | CMP_Y) != 0 {
-            self.memory.set_flags(self.flags);
+/// Stores the address registers and flags that a run, or a batch, has written.
+pub fn store_state(code: &Code, memory: &HostMemory<'_>, addresses: &[i32; 3], flags: [bool; 2]) {
+    let written = code.usage.written.state;
+    for (n, bit) in [RegisterSet::A0_X, RegisterSet::A0_Y, RegisterSet::A_L].into_iter().enumerate() {
+        if written & bit != 0 {
+            memory.set_address_register(n, addresses[n]);
         }
     }
+    if written & (RegisterSet::CMP_X | RegisterSet::CMP_Y) != 0 {
+        memory.set_flags(flags);
+    }
+}
 
+impl<S: Simd, F: Format> Run<'_, '_, S, F> {
     /// Runs to an exit.
     #[inline(always)]
     fn run(&mut self) -> Exit {

@@ -54,7 +54,7 @@ fn sizes(program: &Arc<Program>, entry: Entry, config: &Config) -> Vec<(&'static
         for interleaved in [false, true] {
             let batch = BatchVariant { interleaved };
             if variant == Variant::Batch
-                && let Ok(plan) = BatchPlan::new(&func, config.precision)
+                && let Ok(plan) = BatchPlan::new(&func, &RegisterUse::new(&cfg), config.precision)
             {
                 generator.batch_clif(&plan, batch, config, &mut scratch);
                 let estimate = batch::estimate::batch_instructions(&plan, interleaved);
