@@ -235,7 +235,7 @@ fn prepare(code: &Code, group: &mut Group, memory: &HostMemory<'_>, batch: &Batc
             group.columns.column_mut(slot, c).fill(value[c]);
         }
     }
-    group.columns.flags = memory.flags().map(|flag| if flag { !0 } else { 0 });
+    group.columns.flags = memory.flags().map(|flag| if flag != 0 { !0 } else { 0 });
     group.addresses = memory.address_registers().map(LaneInts::Uniform);
     group.bools = memory.bools();
     group.ints = [0, 1, 2, 3].map(|n| memory.int(n));
@@ -250,7 +250,7 @@ fn prepare(code: &Code, group: &mut Group, memory: &HostMemory<'_>, batch: &Batc
 struct Carried {
     /// By slot; only slots that are written.
     slots: Vec<Vec4>,
-    flags: [bool; 2],
+    flags: [u8; 2],
     addresses: [i32; 3],
 }
 
@@ -299,7 +299,7 @@ impl Carried {
             }
         }
         if let Some(lane) = last_lane(group.columns.flags_written) {
-            self.flags = group.columns.flags.map(|flags| flags >> lane & 1 != 0);
+            self.flags = group.columns.flags.map(|flags| (flags >> lane & 1) as u8);
         }
         for (n, address) in self.addresses.iter_mut().enumerate() {
             if let Some(lane) = last_lane(group.addresses_written[n]) {

@@ -202,7 +202,6 @@ impl Kernel for Tier0Kernel {
                 memory.with_copies(emitter, false, |uniforms, unit, emitter| self.run(uniforms, unit, emitter)),
             );
         }
-        memory.normalise_flags();
         Some(self.run_vertex(memory, emitter))
     }
 
@@ -217,9 +216,6 @@ impl Kernel for Tier0Kernel {
             return memory.with_copies(emitter, batch.preserve_unit, |uniforms, unit, emitter| {
                 self.run_batch(uniforms, unit, batch, emitter)
             });
-        }
-        if !batch.preserve_unit {
-            memory.normalise_flags();
         }
         self.run_vertices(memory, batch, emitter)
     }
