@@ -29,7 +29,7 @@ use crate::background::Queue;
 use crate::executable::ExecutableMemory;
 use crate::ir::Func;
 use crate::ir::analysis::RegisterUse;
-use crate::ir::cfg::{Explored, Limits};
+use crate::ir::cfg::{Cfg, Limits};
 use crate::kernel::cancel::CancelFlag;
 use crate::kernel::{Backend, Config, Unsupported, WithFallback};
 use crate::profiler::ProfilerError;
@@ -128,30 +128,20 @@ impl Jit {
         entry: Entry,
         config: &Config,
     ) -> Result<NativeKernel, Unsupported> {
-        self.compile_graph(|limits| Explored::new(program, entry, limits.states), program, entry, config)
+        self.compile_graph(|limits| Cfg::build(program, entry, limits), program, entry, config)
     }
 
-    /// [`Jit::compile_native`] for a caller that has explored `entry` in `program` within
-    /// [`Limits::default`], or failed to.
-    pub fn compile_explored(
+    /// [`Jit::compile_native`] from the graph of `entry` that `build` gives, within
+    /// [`Limits::default`].
+    pub(crate) fn compile_graph(
         self: &Arc<Jit>,
-        explored: Result<Explored, Unsupported>,
-        program: &Arc<Program>,
-        entry: Entry,
-        config: &Config,
-    ) -> Result<NativeKernel, Unsupported> {
-        self.compile_graph(|_| explored, program, entry, config)
-    }
-
-    fn compile_graph(
-        self: &Arc<Jit>,
-        explore: impl FnOnce(Limits) -> Result<Explored, Unsupported>,
+        build: impl FnOnce(Limits) -> Result<Cfg, Unsupported>,
         program: &Arc<Program>,
         entry: Entry,
         config: &Config,
     ) -> Result<NativeKernel, Unsupported> {
         let mut timings = Timings::default();
-        let cfg = self.generator.cfg(explore, entry, config, &mut timings)?;
+        let cfg = self.generator.cfg(build, entry, config, &mut timings)?;
         let func = self.generator.ssa(&cfg, config, &mut timings);
         let products = self.generator.products(&func, config.precision);
         let thresholds = match self.generator.variant {

@@ -44,7 +44,7 @@ impl<'a> EntryFacts<'a> {
         *left -= explored.as_ref().map_or(limit, |explored| explored.nodes().len());
         let explored = explored?;
         let assignments = Assignments::new(program, entry.stage, &explored, given_bools(tables));
-        let cfg = explored.clone().into_cfg(MOST_BLOCKS).ok();
+        let cfg = explored.cfg(MOST_BLOCKS).ok();
         let shown_at_start = cfg.as_ref().map_or(RegisterSet::NONE, shown_at_start);
         let func = cfg.as_ref().map(ssa);
         Ok(EntryFacts { program, index, entry, tables, explored, assignments, func, shown_at_start })

@@ -21,7 +21,7 @@ mod lane_ints;
 mod vertex;
 
 use crate::fp_mode::DefaultMode;
-use crate::ir::cfg::{Cfg, Explored, Limits};
+use crate::ir::cfg::{Cfg, Limits};
 use crate::isa::numeric::Precision;
 use crate::kernel::cancel::CancelFlag;
 use crate::kernel::{Backend, Config, Kernel, KernelStats, NextKernel, Unsupported};
@@ -61,20 +61,13 @@ impl Tier0 {
 
     /// The kernel of an entry.
     pub(crate) fn kernel_of_entry(&self, program: &Program, entry: Entry, config: &Config) -> Tier0Kernel {
-        let explored = Explored::new(program, entry, Limits::default().states).ok();
-        self.kernel(explored.as_ref(), program, entry, config)
+        let cfg = Cfg::build(program, entry, Limits::default()).ok();
+        self.kernel(cfg.as_ref(), program, entry, config)
     }
 
-    /// The kernel of an entry that has been explored.
-    pub(crate) fn kernel(
-        &self,
-        explored: Option<&Explored>,
-        program: &Program,
-        entry: Entry,
-        config: &Config,
-    ) -> Tier0Kernel {
-        let cfg: Option<Cfg> = explored.and_then(|explored| explored.clone().into_cfg(Limits::default().blocks).ok());
-        let code = decode::decode(program, entry, config, cfg.as_ref());
+    /// The kernel of an entry with this graph, if it is within the limits.
+    pub(crate) fn kernel(&self, cfg: Option<&Cfg>, program: &Program, entry: Entry, config: &Config) -> Tier0Kernel {
+        let code = decode::decode(program, entry, config, cfg);
         let level = match self.cpu {
             Cpu::Detected => Level::new(),
             Cpu::Baseline => Level::baseline(),
