@@ -72,19 +72,20 @@ pub struct RegisterUse {
 impl RegisterUse {
     /// That of a graph.
     pub fn new(cfg: &Cfg) -> RegisterUse {
-        let (stage, blocks) = (cfg.entry.stage, &cfg.blocks[..]);
-        let steps = || blocks.iter().flat_map(|block| &block.steps);
-        let written = steps().fold(RegisterSet::NONE, |all, step| all | step_writes(step, stage));
+        let flow = Flow::new(cfg);
+        let Flow { stage, blocks, ref effects } = flow;
+        let written = effects.iter().fold(RegisterSet::NONE, |all, effect| all | effect.written);
         // A run that ends leaves each written component, be it as it was.
         let left = Live { kept: written, ..Live::NONE };
-        let at_exits = live_at_start(stage, blocks, &|_| left, Live::NONE);
+        let at_exits = flow.live_at_start(&|_| left, Live::NONE);
         let runs_out = blocks.iter().flat_map(|block| block.term.edges()).any(|edge| edge.backward);
-        let at_ends = if runs_out { live_at_start(stage, blocks, &|_| left, left) } else { at_exits };
+        let at_ends = if runs_out { flow.live_at_start(&|_| left, left) } else { at_exits };
 
-        let emits = |step: &Step| matches!(step, Step::Inst(_, Inst::Emit | Inst::Setemit(_)));
+        let emission = |step: &Step| matches!(step, Step::Inst(_, Inst::Emit | Inst::Setemit(_)));
+        let emits = stage == Stage::Geometry && blocks.iter().flat_map(|block| &block.steps).any(emission);
         let carried = at_exits.read & written;
         let dependence = match () {
-            () if stage == Stage::Geometry && steps().any(emits) => Some(Dependence::Emits),
+            () if emits => Some(Dependence::Emits),
             () if !carried.is_empty() => Some(Dependence::Carried(carried)),
             () => None,
         };
@@ -108,17 +109,17 @@ impl RegisterUse {
 /// The registers whose initial contents show in observable effects: outputs where a vertex run ends,
 /// emitted vertices, control flow, and registers that a run leaves for the next one to show.
 pub(crate) fn shown_at_start(cfg: &Cfg) -> RegisterSet {
-    let stage = cfg.entry.stage;
+    let flow = Flow::new(cfg);
     let mut before = Live::NONE;
     loop {
-        let at_exit = |exit| match (stage, exit) {
+        let at_exit = |exit| match (flow.stage, exit) {
             (Stage::Vertex, Exit::End | Exit::PastEnd) => before | Live { read: OUTPUTS, ..Live::NONE },
             _ => before,
         };
-        let mut live = live_at_start(stage, &cfg.blocks, &at_exit, before);
+        let mut live = flow.live_at_start(&at_exit, before);
         // The next run may begin with the other bank.
         live.read.outputs |= live.hidden;
-        if stage == Stage::Geometry {
+        if flow.stage == Stage::Geometry {
             live.hidden = live.read.outputs;
         }
         if live == before {
@@ -152,65 +153,87 @@ impl BitOr for Live {
     }
 }
 
-/// What is live at the start of a run. `at_exit` is live where it ends, and `out_of_fuel` where it
-/// ends at a backward transfer.
-fn live_at_start(stage: Stage, blocks: &[Block], at_exit: &dyn Fn(Exit) -> Live, out_of_fuel: Live) -> Live {
-    let mut live = vec![Live::NONE; blocks.len()];
-    loop {
-        let (mut changed, mut cyclic) = (false, false);
-        for (n, block) in blocks.iter().enumerate().rev() {
-            let mut at = match &block.term {
-                Terminator::Exit(exit) => at_exit(*exit),
-                _ => Live::NONE,
-            };
-            for edge in block.term.edges() {
-                at = at | live[edge.to] | if edge.backward { out_of_fuel } else { Live::NONE };
-                cyclic |= edge.to <= n;
-            }
-            match &block.term {
-                Terminator::Branch { test, .. } => at.read = at.read | tested(test),
-                // The sum of aL and the increment is read if aL is. A LOOP has set it.
-                Terminator::LoopEnd { .. } | Terminator::LoopBreak { .. } => at.kept.state &= !RegisterSet::A_L,
-                Terminator::Exit(_) | Terminator::Goto(_) => {}
-            }
-            at = block.steps.iter().rev().fold(at, |after, step| before(step, after, stage));
-            changed |= at != live[n];
-            live[n] = at;
-        }
-        if !(changed && cyclic) {
-            return live[0];
-        }
-    }
+/// What a step writes, and what it reads if all of that is live.
+struct Effect {
+    written: RegisterSet,
+    read: RegisterSet,
 }
 
-/// What is live before a step.
-fn before(step: &Step, after: Live, stage: Stage) -> Live {
-    let Live { read, hidden, kept } = after;
-    match step {
-        Step::Inst(_, inst @ Inst::Emit) if stage == Stage::Geometry => Live {
-            read: RegisterSet { outputs: hidden, ..read } | emitted(inst, stage),
-            hidden: read.outputs,
-            kept: RegisterSet { outputs: 0, ..kept },
-        },
-        Step::Inst(_, inst) => {
-            let set = inst_writes(inst, stage);
-            let needed = reads_for(inst, (read | kept) & set);
-            Live { read: read & !set | needed, hidden, kept: kept & !set }
-        }
-        Step::LoopBegin { slot, .. } => {
+/// The blocks of an entry, and the effects of their steps in order: most steps are live as a whole
+/// or dead, so their effects are found once.
+struct Flow<'a> {
+    stage: Stage,
+    blocks: &'a [Block],
+    effects: Vec<Effect>,
+}
+
+impl Flow<'_> {
+    fn new(cfg: &Cfg) -> Flow<'_> {
+        let stage = cfg.entry.stage;
+        let effect = |step: &Step| match step {
+            Step::Inst(_, inst) => {
+                Effect { written: inst_writes(inst, stage), read: reads(inst) | emitted(inst, stage) }
+            }
             // The outermost loop never restores aL.
-            let saved = RegisterSet::state(if *slot > 0 { RegisterSet::A_L } else { 0 });
-            let set = RegisterSet::state(RegisterSet::A_L);
-            Live { read: read & !set | saved, hidden, kept: kept & !set }
+            Step::LoopBegin { slot, .. } => Effect {
+                written: RegisterSet::state(RegisterSet::A_L),
+                read: RegisterSet::state(if *slot > 0 { RegisterSet::A_L } else { 0 }),
+            },
+        };
+        let mut effects = Vec::with_capacity(cfg.blocks.iter().map(|block| block.steps.len()).sum());
+        effects.extend(cfg.blocks.iter().flat_map(|block| &block.steps).map(effect));
+        Flow { stage, blocks: &cfg.blocks, effects }
+    }
+
+    /// What is live at the start of a run. `at_exit` is live where it ends, and `out_of_fuel` where
+    /// it ends at a backward transfer.
+    fn live_at_start(&self, at_exit: &dyn Fn(Exit) -> Live, out_of_fuel: Live) -> Live {
+        let mut live = vec![Live::NONE; self.blocks.len()];
+        loop {
+            let (mut changed, mut cyclic) = (false, false);
+            let mut effects = self.effects.iter().rev();
+            for (n, block) in self.blocks.iter().enumerate().rev() {
+                let mut at = match &block.term {
+                    Terminator::Exit(exit) => at_exit(*exit),
+                    _ => Live::NONE,
+                };
+                for edge in block.term.edges() {
+                    at = at | live[edge.to] | if edge.backward { out_of_fuel } else { Live::NONE };
+                    cyclic |= edge.to <= n;
+                }
+                match &block.term {
+                    Terminator::Branch { test, .. } => at.read = at.read | tested(test),
+                    // The sum of aL and the increment is read if aL is. A LOOP has set it.
+                    Terminator::LoopEnd { .. } | Terminator::LoopBreak { .. } => at.kept.state &= !RegisterSet::A_L,
+                    Terminator::Exit(_) | Terminator::Goto(_) => {}
+                }
+                for (step, effect) in block.steps.iter().rev().zip(&mut effects) {
+                    at = self.before(step, effect, at);
+                }
+                changed |= at != live[n];
+                live[n] = at;
+            }
+            if !(changed && cyclic) {
+                return live[0];
+            }
         }
     }
-}
 
-/// The components that a step writes.
-fn step_writes(step: &Step, stage: Stage) -> RegisterSet {
-    match step {
-        Step::Inst(_, inst) => inst_writes(inst, stage),
-        Step::LoopBegin { .. } => RegisterSet::state(RegisterSet::A_L),
+    /// What is live before a step.
+    fn before(&self, step: &Step, effect: &Effect, after: Live) -> Live {
+        let Live { read, hidden, kept } = after;
+        let set = effect.written;
+        let live = (read | kept) & set;
+        let needed = match step {
+            Step::Inst(_, Inst::Emit) if self.stage == Stage::Geometry => {
+                // The other bank comes next.
+                let read = RegisterSet { outputs: hidden, ..read } | effect.read;
+                return Live { read, hidden: after.read.outputs, kept: kept & !set };
+            }
+            Step::Inst(_, inst) if live != set => reads_for(inst, live),
+            _ => effect.read,
+        };
+        Live { read: read & !set | needed, hidden, kept: kept & !set }
     }
 }
 
