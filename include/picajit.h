@@ -120,7 +120,7 @@ typedef struct pj_unit {
     pj_registers o[2];      /* outputs, two banks */
     int32_t a0[2];          /* a0.x, a0.y */
     int32_t al;             /* aL */
-    uint8_t cmp[2];         /* cmp.x, cmp.y; nonzero is true, 0 or 1 after a run */
+    uint8_t cmp[2];         /* cmp.x, cmp.y; nonzero is true; a run that sets them writes 0 or 1 */
     uint8_t bank;           /* bit 0: current bank; a vertex program's results are o[bank & 1] */
     uint8_t emit_vertex;    /* SETEMIT state: vertex slot 0-3 */
     uint8_t emit_primitive; /* SETEMIT state: nonzero if EMIT completes a triangle */
@@ -156,7 +156,7 @@ typedef struct pj_layout {
     uint32_t unit_bytes;   /* size of the structure with the registers */
     uint32_t v, r, o;      /* float[16][4] each */
     uint32_t a0x, a0y, al; /* int32_t each */
-    uint32_t cmp_x, cmp_y; /* one byte each: nonzero is true; 0 or 1 after a run */
+    uint32_t cmp_x, cmp_y; /* one byte each: nonzero is true; a run that sets them writes 0 or 1 */
     uint32_t geometry;     /* 1: the next five fields are valid. 0: a layout for vertex programs.
                               Geometry programs then run on tier 0 (PJ_NATIVE_REQUIRED:
                               PJ_NO_NATIVE). Each of their runs begins with bank 0, zeros in the

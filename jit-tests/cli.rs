@@ -469,7 +469,7 @@ fn machine_code_of_other_cpus_can_be_read_and_counted() {
     assert!(batch.matches(" fmul ").count() == 4 * alone.matches(" fmul ").count(), "{batch}");
     folder.file("b.pica", ".proc main\nmov o0, r0\nmov r0, v0\nend\n.end\n");
     let why = folder.bad("disasm b.pica --stage host --shape batch");
-    assert!(why.contains("batches run in sequence: r0.x ") && why.contains("\nhelp: --shape vec4 "), "{why}");
+    assert!(why.contains("batches run in sequence: r0.xyzw ") && why.contains("\nhelp: --shape vec4 "), "{why}");
     let table = folder.good("bench --static a.pica");
     assert!(table.contains("\na.pica                   3 | ") && table.contains("\nall "), "{table}");
     let json = folder.good("bench --static a.pica --json");

@@ -16,8 +16,8 @@ mod uploads;
 
 use foldhash::SharedSeed;
 use foldhash::quality::{FoldHasher, RandomState};
-pub(crate) use shader_key::Exploration;
 pub use shader_key::ShaderKey;
+pub(crate) use shader_key::{Exploration, graph};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

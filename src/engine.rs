@@ -23,7 +23,7 @@ mod direct_call;
 mod shader;
 
 use crate::background::{Background, Queue};
-use crate::cache::{Cache, CacheStats, Exploration, ShaderKey, Upload};
+use crate::cache::{Cache, CacheStats, Exploration, ShaderKey, Upload, graph};
 use crate::executable::ExecutableMemory;
 use crate::isa::Stage;
 use crate::isa::numeric::Precision;
@@ -267,7 +267,7 @@ impl Engine {
         let config = self.config(entry.stage, on_unit);
         let (key, explored) = ShaderKey::explore(program, entry, config);
         let cached = self.cache.get(&key);
-        let compiled = cached.unwrap_or_else(|| self.insert_new(program, &key, config, explored));
+        let compiled = cached.unwrap_or_else(|| self.insert_new(program, &key, config, explored.and_then(graph)));
         compiled.request();
         // After the request, so that known uploads lead to requested shaders only.
         self.cache.memorise(upload, &key);
@@ -286,7 +286,7 @@ impl Engine {
     }
 
     /// A shader that is not compiled yet.
-    fn new_shader(&self, program: &Program, key: &ShaderKey, config: Config, explored: Exploration) -> Arc<Compiled> {
+    fn new_shader(&self, program: &Program, key: &ShaderKey, config: Config, graph: Exploration) -> Arc<Compiled> {
         let Options { crosscheck, ref events, .. } = self.options;
         let checks = crosscheck > 0 && self.options.backend != BackendChoice::Oracle;
         let crosscheck = checks.then(|| Crosscheck::new(key.entry(), crosscheck, events.clone(), &self.cancel));
@@ -298,13 +298,13 @@ impl Engine {
         };
         let compiler = self.compiler.clone();
         let program = program.clone();
-        Arc::new(Compiled::new(program, key.entry(), config, explored, compiler, crosscheck, Box::new(resized)))
+        Arc::new(Compiled::new(program, key.entry(), config, graph, compiler, crosscheck, Box::new(resized)))
     }
 
     /// Adds a new shader to the cache, ready to run. If another thread has added one for this key
     /// since the lookup, returns that one.
-    fn insert_new(&self, program: &Program, key: &ShaderKey, config: Config, explored: Exploration) -> Arc<Compiled> {
-        let compiled = self.new_shader(program, key, config, explored);
+    fn insert_new(&self, program: &Program, key: &ShaderKey, config: Config, graph: Exploration) -> Arc<Compiled> {
+        let compiled = self.new_shader(program, key, config, graph);
         // Outside the lock, so that other threads' lookups don't wait.
         compiled.prepare();
         self.cache.insert(key.clone(), compiled.clone(), compiled.held_bytes())

@@ -10,12 +10,12 @@ use crate::fp_mode::DefaultMode;
 use crate::isa::flow::{Action, Next, Ring, Scopes, is_backward};
 use crate::isa::numeric::Precision;
 use crate::isa::{
-    Alu, AluOp, CmpOp, DstFile, FLOAT_UNIFORMS, Index, Inst, Pc, Relation, Src, SrcFile, Stage, Test, VectorOp,
+    Alu, AluOp, CmpOp, DstFile, FLOAT_UNIFORMS, Index, Inst, Opcode, Pc, Relation, Src, SrcFile, Stage, Test, VectorOp,
     WriteMask,
 };
 use crate::kernel::cancel::CancelFlag;
 use crate::kernel::{Backend, Config, Kernel, NextKernel, Unsupported, run_in_order};
-use crate::layout::{HostEmitter, HostMemory, Layout};
+use crate::layout::{HostEmitter, HostMemory, Layout, SetFlags};
 use crate::program::{Entry, Program};
 use crate::state::{Batch, BatchExit, EmitState, Emitter, Exit, Uniforms, Unit, Vec4};
 use std::ops::ControlFlow;
@@ -100,7 +100,7 @@ struct Counter {
 // A run on other memory works on copies: the oracle's own memory is a unit.
 impl Kernel for InterpKernel {
     fn run_on(&self, memory: &HostMemory<'_>, emitter: &mut dyn HostEmitter) -> Option<Exit> {
-        Some(memory.with_copies(emitter, false, |uniforms, unit, emitter| self.run(uniforms, unit, emitter)))
+        self.run_traced_on(memory, emitter, &mut |_| ControlFlow::Continue(()))
     }
 
     fn run_batch_on(
@@ -110,8 +110,15 @@ impl Kernel for InterpKernel {
         emitter: &mut dyn HostEmitter,
         _: &dyn NextKernel,
     ) -> BatchExit {
-        memory.with_copies(emitter, batch.preserve_unit, |uniforms, unit, emitter| {
-            self.run_batch(uniforms, unit, batch, emitter)
+        self.keeping_flags(memory, |set| {
+            memory.with_copies(emitter, batch.preserve_unit, |uniforms, unit, emitter| {
+                let mut note = |step: Step<'_>| {
+                    self.note_flags(step.inst, set);
+                    ControlFlow::Continue(())
+                };
+                let run = |unit: &mut Unit| self.run_hooked(uniforms, unit, emitter, &mut note).expect(UNSTOPPED);
+                run_in_order(unit, batch, || self.cancel.is_set(), run)
+            })
         })
     }
 
@@ -172,7 +179,34 @@ impl InterpKernel {
         emitter: &mut dyn HostEmitter,
         hook: &mut dyn FnMut(Step<'_>) -> ControlFlow<()>,
     ) -> Option<Exit> {
-        memory.with_copies(emitter, false, |uniforms, unit, emitter| self.run_hooked(uniforms, unit, emitter, hook))
+        self.keeping_flags(memory, |set| {
+            memory.with_copies(emitter, false, |uniforms, unit, emitter| {
+                self.run_hooked(uniforms, unit, emitter, |step| {
+                    self.note_flags(step.inst, set);
+                    hook(step)
+                })
+            })
+        })
+    }
+
+    /// Runs `work`, which works on copies, and then restores the bytes of all flags but those that it
+    /// notes as set.
+    fn keeping_flags<T>(&self, memory: &HostMemory<'_>, work: impl FnOnce(&mut SetFlags) -> T) -> T {
+        let (before, mut set) = (memory.flag_bytes(), SetFlags::default());
+        let result = work(&mut set);
+        if self.entry.stage == Stage::Vertex || memory.layout().offsets().geometry.is_some() {
+            memory.set_flag_bytes(before, set);
+        }
+        result
+    }
+
+    fn note_flags(&self, inst: &Inst, set: &mut SetFlags) {
+        match inst {
+            Inst::Cmp { .. } => set.by_cmp = true,
+            Inst::Alu(alu) if alu.op == Opcode::Litp => set.by_cmp = true,
+            Inst::Setemit(_) if self.entry.stage == Stage::Geometry => set.by_setemit = true,
+            _ => {}
+        }
     }
 
     /// [`Kernel::run`], calling `hook` as [`InterpKernel::run_traced`] does, until the hook breaks.

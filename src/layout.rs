@@ -9,7 +9,7 @@ mod offsets;
 pub use emitter::HostEmitter;
 #[doc(hidden)]
 pub use image::Image;
-pub(crate) use memory::File;
+pub(crate) use memory::{File, SetFlags};
 pub use memory::{HostError, HostMemory};
 pub use offsets::{Bools, GeometryOffsets, Layout, LayoutError, Offsets};
 

@@ -6,7 +6,7 @@
 //! its value from one test to the next, so a point is a state of the graph with what is known of
 //! both flags.
 
-use super::effects::{reads, writes};
+use crate::ir::analysis::effects::{reads, writes};
 use crate::ir::cfg::{Explored, Out, Terminator};
 use crate::ir::register_set::RegisterSet;
 #[cfg(feature = "explore")]

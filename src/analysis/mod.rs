@@ -2,9 +2,8 @@
 //!
 //! | file | question |
 //! |---|---|
-//! | `effects` | which register components does an instruction read and write? |
 //! | `assignment` | what has a run certainly written at each point? |
-//! | `carried` | which registers does a run read that an earlier run left? |
+//! | `carried` | which of the registers that a run shows does it read before it writes them? |
 //! | `paths` | how many instructions are on the shortest and on the longest path? |
 //!
 //! ```
@@ -18,14 +17,15 @@
 
 pub(crate) mod assignment;
 pub(crate) mod carried;
-pub(crate) mod effects;
 pub(crate) mod paths;
 #[cfg(test)]
 mod tests;
 
 pub use crate::ir::register_set::RegisterSet;
 
-use crate::ir::cfg::{Explored, Limits, Out};
+use crate::ir::analysis::carried::shown_at_start;
+use crate::ir::analysis::effects;
+use crate::ir::cfg::{Cfg, Explored, Limits, Out};
 use crate::ir::{Form, Func};
 use crate::isa::numeric::Precision;
 use crate::isa::{Inst, SrcFile, Test};
@@ -55,7 +55,7 @@ pub struct Analysis {
 }
 
 /// Blocks of control flow that are analysed.
-const MOST_BLOCKS: usize = 4096;
+pub(crate) const MOST_BLOCKS: usize = 4096;
 
 impl Analysis {
     /// Analyses `entry` of `program`.
@@ -69,9 +69,9 @@ impl Analysis {
             assignments.list = vec![Assignments::merged(program, entry.stage, &explored)];
         }
         let Paths { shortest, longest } = Paths::new(program, &explored, [None; 4]);
-        let func = ssa(&explored)?;
-        let carried = carried::carried(program, &explored, &func, &assignments.list, entry.stage);
-        let divergent_branches = func.divergent_branches();
+        let cfg = explored.cfg(MOST_BLOCKS)?;
+        let carried = carried::carried(program, &explored, shown_at_start(&cfg), &assignments.list, entry.stage);
+        let divergent_branches = ssa(&cfg).divergent_branches();
         Ok(Analysis { inputs, outputs, carried, divergent_branches, shortest_path: shortest, longest_path: longest })
     }
 
@@ -82,12 +82,11 @@ impl Analysis {
     }
 }
 
-/// The simplified SSA form of explored states.
-pub(crate) fn ssa(explored: &Explored) -> Result<Func, Unsupported> {
-    let cfg = explored.clone().into_cfg(MOST_BLOCKS)?;
-    let mut func = Func::build(&cfg, u32::MAX, Form::Ssa);
+/// The simplified SSA form of a graph.
+pub(crate) fn ssa(cfg: &Cfg) -> Func {
+    let mut func = Func::build(cfg, u32::MAX, Form::Ssa);
     func.simplify(Precision::default());
-    Ok(func)
+    func
 }
 
 /// The `v` registers that the words at `pcs` read, and the `o` registers that they write.

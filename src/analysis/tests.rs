@@ -1,7 +1,7 @@
 //! Programs whose analysis follows from their text.
 
 use super::*;
-use crate::ir::analysis::prove;
+use crate::ir::analysis::RegisterUse;
 use crate::isa::Stage;
 
 fn analysis(source: &str) -> Analysis {
@@ -72,8 +72,8 @@ fn it_agrees_with_the_independence_analysis() {
         let shbin = crate::text::assemble(source).expect("a good source").shbin;
         let (program, entry) = (shbin.program().expect("short"), shbin.dvles[0].entry());
         assert_eq!(entry.stage, Stage::Vertex);
-        let explored = Explored::new(&program, entry, Limits::default().states).expect("small");
-        let independent = prove(&ssa(&explored).expect("small")).is_ok();
+        let cfg = Cfg::build(&program, entry, Limits::default()).expect("small");
+        let independent = RegisterUse::new(&cfg).dependence.is_none();
         let analysis = Analysis::new(&program, entry).expect("small");
         assert!(!independent || analysis.is_independent(), "{source}: {}", analysis.carried);
     }

@@ -4,7 +4,7 @@
 //! that can be executed and the descriptors these name, and nothing else: programs that differ only
 //! in unreachable words share a key. This file must not depend on how keys are used.
 
-use crate::ir::cfg::{Explored, Limits};
+use crate::ir::cfg::{Cfg, Explored, Limits};
 use crate::isa::Pc;
 use crate::isa::decode::opdesc_index;
 use crate::kernel::{Config, Unsupported};
@@ -12,8 +12,13 @@ use crate::program::{Entry, Program};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// What exploring a program gave: its states, or the reason why there are too many for native code.
-pub(crate) type Exploration = Result<Explored, Unsupported>;
+/// What exploring a program gave: its graph, or the reason why it is too large for native code.
+pub(crate) type Exploration = Result<Cfg, Unsupported>;
+
+/// The graph of these states.
+pub(crate) fn graph(explored: Explored) -> Exploration {
+    explored.cfg(Limits::default().blocks)
+}
 
 /// Everything that compiled code depends on. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,13 +41,17 @@ impl ShaderKey {
         ShaderKey::explore(program, entry, config).0
     }
 
-    /// [`ShaderKey::new`], with the exploration that it is made from.
-    pub(crate) fn explore(program: &Program, entry: Entry, config: Config) -> (ShaderKey, Exploration) {
+    /// [`ShaderKey::new`], with the states that it is made from.
+    pub(crate) fn explore(
+        program: &Program,
+        entry: Entry,
+        config: Config,
+    ) -> (ShaderKey, Result<Explored, Unsupported>) {
         let explored = Explored::new(program, entry, Limits::default().states);
         (ShaderKey::of(program, entry, config, &explored), explored)
     }
 
-    fn of(program: &Program, entry: Entry, config: Config, explored: &Exploration) -> ShaderKey {
+    fn of(program: &Program, entry: Entry, config: Config, explored: &Result<Explored, Unsupported>) -> ShaderKey {
         let word = |pc: Pc| (pc, program.code()[usize::from(pc)]);
         let words: Arc<[(Pc, u32)]> = match explored {
             Ok(explored) => explored.reachable().iter().map(|&pc| word(pc)).collect(),

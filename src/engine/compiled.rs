@@ -41,7 +41,7 @@ pub(crate) struct Compiled {
     config: Config,
     compiler: Arc<Compiler>,
     /// The graph for the compiler, until the shader is compiled.
-    explored: Mutex<Option<Exploration>>,
+    graph: Mutex<Option<Exploration>>,
     /// Whether the engine has returned this shader to a caller.
     requested: AtomicBool,
     /// Vertices that ran before there was native code.
@@ -60,7 +60,7 @@ impl Compiled {
         program: Program,
         entry: Entry,
         config: Config,
-        explored: Exploration,
+        graph: Exploration,
         compiler: Arc<Compiler>,
         crosscheck: Option<Crosscheck>,
         resized: Resized,
@@ -72,7 +72,7 @@ impl Compiled {
             program: Arc::new(program),
             config,
             compiler,
-            explored: Mutex::new(Some(explored)),
+            graph: Mutex::new(Some(graph)),
             requested,
             heat,
             native,
@@ -97,7 +97,7 @@ impl Compiled {
         }
         if self.compiler.queue().is_none() {
             // Many shaders never run often enough. The compiler explores the others again.
-            *lock(&self.explored) = None;
+            *lock(&self.graph) = None;
         }
     }
 
@@ -130,12 +130,15 @@ impl Compiled {
                 // Made from the graph, which ends here.
                 self.without_native();
             }
-            let explored = {
-                let mut explored = lock(&self.explored);
-                // A fallback needs the error again.
-                if matches!(*explored, Some(Err(_))) { explored.clone() } else { explored.take() }
+            let graph = {
+                let mut graph = lock(&self.graph);
+                match &*graph {
+                    // A fallback needs the error again.
+                    Some(Err(reason)) => Some(Err(reason.clone())),
+                    _ => graph.take(),
+                }
             };
-            match self.compiler.compile(explored, &self.program, self.entry, &self.config) {
+            match self.compiler.compile(graph, &self.program, self.entry, &self.config) {
                 Some(Ok(code)) => Native::Code(code),
                 Some(Err(reason)) => Native::Unsupported(reason),
                 None => Native::NotWanted,
@@ -250,9 +253,9 @@ impl Compiled {
     #[inline]
     fn tier0(&self) -> &Tier0Kernel {
         self.tier0.get_or_init(|| {
-            let (tier0, graph) = (Tier0::default(), lock(&self.explored));
+            let (tier0, graph) = (Tier0::default(), lock(&self.graph));
             let kernel = match &*graph {
-                Some(explored) => tier0.kernel(explored.as_ref().ok(), &self.program, self.entry, &self.config),
+                Some(graph) => tier0.kernel(graph.as_ref().ok(), &self.program, self.entry, &self.config),
                 None => tier0.kernel_of_entry(&self.program, self.entry, &self.config),
             };
             kernel.cancelled_by(self.compiler.cancel_flag())
@@ -301,7 +304,7 @@ impl Compiled {
         let native = self.native().map_or(0, |native| native.held_bytes());
         let tier0 = self.tier0.get().map_or(0, |kernel| kernel.held_bytes());
         let oracle = self.oracle.get().map_or(0, |kernel| kernel.held_bytes());
-        let graph = lock(&self.explored).as_ref().map_or(0, |explored| explored.as_ref().map_or(0, |e| e.bytes()));
+        let graph = lock(&self.graph).as_ref().map_or(0, |graph| graph.as_ref().map_or(0, |graph| graph.bytes()));
         // Native code shares the program and counts it.
         native.max(self.program.bytes()) + tier0 + oracle + graph
     }

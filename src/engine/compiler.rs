@@ -16,10 +16,10 @@ pub(super) trait NativeCompiler: Send + Sync {
     /// See [`Backend::name`](crate::kernel::Backend::name).
     fn name(&self) -> &'static str;
 
-    /// Compiles an entry, from its exploration if there is one.
+    /// Compiles an entry, from its graph if there is one.
     fn compile(
         &self,
-        explored: Option<Exploration>,
+        graph: Option<Exploration>,
         program: &Arc<Program>,
         entry: Entry,
         config: &Config,
@@ -34,13 +34,13 @@ impl NativeCompiler for Arc<crate::jit::Jit> {
 
     fn compile(
         &self,
-        explored: Option<Exploration>,
+        graph: Option<Exploration>,
         program: &Arc<Program>,
         entry: Entry,
         config: &Config,
     ) -> Result<Arc<dyn Kernel>, Unsupported> {
-        Ok(Arc::new(match explored {
-            Some(explored) => self.compile_explored(explored, program, entry, config)?,
+        Ok(Arc::new(match graph {
+            Some(graph) => self.compile_graph(|_| graph, program, entry, config)?,
             None => self.compile_native(program, entry, config)?,
         }))
     }
@@ -120,11 +120,11 @@ impl Compiler {
         (cfg!(any(feature = "jit", test)) && self.queue.open()).then_some(&self.queue)
     }
 
-    /// Compiles `entry`, from its exploration if there is one. `None`: the host wants no native
+    /// Compiles `entry`, from its graph if there is one. `None`: the host wants no native
     /// code.
     pub(super) fn compile(
         &self,
-        explored: Option<Exploration>,
+        graph: Option<Exploration>,
         program: &Arc<Program>,
         entry: Entry,
         config: &Config,
@@ -134,7 +134,7 @@ impl Compiler {
             return Some(Err(reason));
         }
         let result = match backend {
-            Ok(backend) => backend.compile(explored, program, entry, config),
+            Ok(backend) => backend.compile(graph, program, entry, config),
             Err(reason) => Err(reason.clone()),
         };
         if let Err(reason @ Unsupported::NoExecMemory { .. }) = &result {

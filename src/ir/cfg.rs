@@ -196,12 +196,19 @@ impl Cfg {
     ///
     /// Fails with [`Unsupported::TooManyStates`] or [`Unsupported::TooManyBlocks`] beyond `limits`.
     pub fn build(program: &Program, entry: Entry, limits: Limits) -> Result<Cfg, Unsupported> {
-        Explored::new(program, entry, limits.states)?.into_cfg(limits.blocks)
+        Explored::new(program, entry, limits.states)?.cfg(limits.blocks)
+    }
+
+    /// Bytes of memory it occupies.
+    pub(crate) fn bytes(&self) -> usize {
+        let steps: usize = self.blocks.iter().map(|block| block.steps.capacity()).sum();
+        let blocks = self.blocks.capacity() * size_of::<Block>() + steps * size_of::<Step>();
+        size_of::<Self>() + blocks + self.reachable.capacity() * size_of::<Pc>()
     }
 }
 
 /// The states that an entry reaches: a [`Cfg`] before its blocks are formed.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Explored {
     entry: Entry,
     nodes: Vec<Node>,
@@ -215,9 +222,7 @@ impl Explored {
     pub fn new(program: &Program, entry: Entry, max_states: usize) -> Result<Explored, Unsupported> {
         #[cfg(test)]
         EXPLORATIONS.with(|count| count.set(count.get() + 1));
-        let mut nodes = explore(program, entry, max_states)?;
-        // A shader keeps its graph while it waits for compilation, and the cache counts the bytes.
-        nodes.shrink_to_fit();
+        let nodes = explore(program, entry, max_states)?;
         let reachable = reachable(program, &nodes);
         Ok(Explored { entry, nodes, reachable })
     }
@@ -232,21 +237,16 @@ impl Explored {
         &self.nodes
     }
 
-    /// Bytes of memory it occupies.
-    pub fn bytes(&self) -> usize {
-        size_of::<Self>() + self.nodes.capacity() * size_of::<Node>() + self.reachable.capacity() * size_of::<Pc>()
-    }
-
     /// Forms blocks.
     ///
     /// Fails with [`Unsupported::TooManyBlocks`] if there are more than `max_blocks`.
-    pub fn into_cfg(self, max_blocks: usize) -> Result<Cfg, Unsupported> {
-        let Explored { entry, nodes, reachable } = self;
-        let blocks = order(&form_blocks(&nodes));
+    pub fn cfg(&self, max_blocks: usize) -> Result<Cfg, Unsupported> {
+        let Explored { entry, ref nodes, ref reachable } = *self;
+        let blocks = order(form_blocks(nodes));
         if blocks.len() > max_blocks {
             return Err(Unsupported::TooManyBlocks { limit: max_blocks, blocks: blocks.len() });
         }
-        Ok(Cfg { entry, states: nodes.len(), reachable, blocks })
+        Ok(Cfg { entry, states: nodes.len(), reachable: reachable.clone(), blocks })
     }
 }
 
@@ -457,19 +457,17 @@ fn form_blocks(nodes: &[Node]) -> Vec<Block> {
 }
 
 /// Renumbers blocks in reverse postorder from the first.
-fn order(blocks: &[Block]) -> Vec<Block> {
+fn order(mut blocks: Vec<Block>) -> Vec<Block> {
     let successors = |b: usize| blocks[b].term.edges().map(|e| e.to).collect::<Vec<_>>().into_iter();
     let order = reverse_postorder(blocks.len(), successors);
     let mut new_id = vec![usize::MAX; blocks.len()];
     order.iter().enumerate().for_each(|(new, &old)| new_id[old] = new);
-    order
-        .iter()
-        .map(|&old| {
-            let mut block = blocks[old].clone();
-            block.term.edges_mut().for_each(|e| e.to = new_id[e.to]);
-            block
-        })
-        .collect()
+    let renumbered = order.iter().map(|&old| {
+        let Block { pc, scopes, words, mut term, .. } = blocks[old];
+        term.edges_mut().for_each(|e| e.to = new_id[e.to]);
+        Block { pc, scopes, steps: std::mem::take(&mut blocks[old].steps), words, term }
+    });
+    renumbered.collect()
 }
 
 #[cfg(test)]

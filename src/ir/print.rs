@@ -1,7 +1,7 @@
 //! [`Func`] and [`Cfg`] as text, for dumps and snapshots. No parser reads the text.
 
 use super::cfg::{self, Cfg, Step};
-use super::{Block, BranchTest, Edge, Func, Inst, Mem, Node, ScalarUse, Terminator, Type, Use, Value};
+use super::{Block, BranchTest, Edge, Func, Inst, Mem, Node, ScalarUse, Terminator, Use, Value};
 use crate::isa::{self, CondOp, table};
 use std::fmt::{self, Display, Formatter};
 
@@ -59,16 +59,6 @@ impl Display for In<'_, Mem> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         self.1.fmt(f)?;
         if let Mem::Out { bank, .. } = self.1 { write!(f, "[{}]", In(self.0, bank)) } else { Ok(()) }
-    }
-}
-
-/// A component of a vector register, or the name of a scalar register.
-pub(super) struct Component(pub(super) Mem, pub(super) u8);
-
-impl Display for Component {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)?;
-        if self.0.ty() == Type::Vec4 { write!(f, ".{}", XYZW[usize::from(self.1)]) } else { Ok(()) }
     }
 }
 

@@ -10,8 +10,8 @@ use super::settings::{Settings, Variant};
 use super::stages::{Stages, Timings};
 use super::target::Machine;
 use super::{batch, vertex};
-use crate::ir::analysis::multiplies;
-use crate::ir::cfg::{Cfg, Explored, Limits};
+use crate::ir::analysis::{RegisterUse, multiplies};
+use crate::ir::cfg::{Cfg, Limits};
 use crate::ir::{Form, Func};
 use crate::isa::numeric::Precision;
 use crate::isa::{Pc, Stage};
@@ -67,10 +67,10 @@ fn check(func: &Func, when: &str) {
 }
 
 impl CodeGenerator {
-    /// States -> blocks. `explore` gives the states, at most as many as the limits allow.
+    /// The graph that `build` gives, within the limits.
     pub(super) fn cfg(
         &self,
-        explore: impl FnOnce(Limits) -> Result<Explored, Unsupported>,
+        build: impl FnOnce(Limits) -> Result<Cfg, Unsupported>,
         entry: Entry,
         config: &Config,
         timings: &mut Timings,
@@ -79,7 +79,7 @@ impl CodeGenerator {
             return Err(Unsupported::NoGeometry);
         }
         let start = Instant::now();
-        let cfg = explore(self.limits)?.into_cfg(self.limits.blocks)?;
+        let cfg = build(self.limits)?;
         timings.cfg = start.elapsed();
         Ok(cfg)
     }
@@ -163,15 +163,15 @@ impl CodeGenerator {
     /// Compiles what `entry` reaches and prints every stage; of [`Variant::Batch`] the batch code.
     pub(super) fn explain(&self, program: &Program, entry: Entry, config: &Config) -> Result<Stages, NoBatchCode> {
         let mut timings = Timings::default();
-        let explore = |limits: Limits| Explored::new(program, entry, limits.states);
-        let cfg = self.cfg(explore, entry, config, &mut timings).map_err(NoBatchCode::Unsupported)?;
+        let build = |limits| Cfg::build(program, entry, limits);
+        let cfg = self.cfg(build, entry, config, &mut timings).map_err(NoBatchCode::Unsupported)?;
         let func = self.ssa(&cfg, config, &mut timings);
         let mut scratch = Scratch::for_print();
         let batch = match self.variant {
             Variant::Batch => {
                 let interleaved = policy::interleaves(self.settings.interleave, &func);
                 let variant = BatchVariant { interleaved };
-                let plan = BatchPlan::new(&func, config.precision)?;
+                let plan = BatchPlan::new(&func, &RegisterUse::new(&cfg), config.precision)?;
                 batch::estimate::check_size(&plan, interleaved)?;
                 Some(self.batch_clif(&plan, variant, config, &mut scratch))
             }

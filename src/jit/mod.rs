@@ -27,8 +27,9 @@ mod vertex;
 
 use crate::background::Queue;
 use crate::executable::ExecutableMemory;
-use crate::ir::cfg::{Explored, Limits};
-use crate::ir::{Func, analysis};
+use crate::ir::Func;
+use crate::ir::analysis::RegisterUse;
+use crate::ir::cfg::{Cfg, Limits};
 use crate::kernel::cancel::CancelFlag;
 use crate::kernel::{Backend, Config, Unsupported, WithFallback};
 use crate::profiler::ProfilerError;
@@ -127,37 +128,28 @@ impl Jit {
         entry: Entry,
         config: &Config,
     ) -> Result<NativeKernel, Unsupported> {
-        self.compile_graph(|limits| Explored::new(program, entry, limits.states), program, entry, config)
+        self.compile_graph(|limits| Cfg::build(program, entry, limits), program, entry, config)
     }
 
-    /// [`Jit::compile_native`] for a caller that has explored `entry` in `program` within
-    /// [`Limits::default`], or failed to.
-    pub fn compile_explored(
+    /// [`Jit::compile_native`] from the graph of `entry` that `build` gives, within
+    /// [`Limits::default`].
+    pub(crate) fn compile_graph(
         self: &Arc<Jit>,
-        explored: Result<Explored, Unsupported>,
-        program: &Arc<Program>,
-        entry: Entry,
-        config: &Config,
-    ) -> Result<NativeKernel, Unsupported> {
-        self.compile_graph(|_| explored, program, entry, config)
-    }
-
-    fn compile_graph(
-        self: &Arc<Jit>,
-        explore: impl FnOnce(Limits) -> Result<Explored, Unsupported>,
+        build: impl FnOnce(Limits) -> Result<Cfg, Unsupported>,
         program: &Arc<Program>,
         entry: Entry,
         config: &Config,
     ) -> Result<NativeKernel, Unsupported> {
         let mut timings = Timings::default();
-        let cfg = self.generator.cfg(explore, entry, config, &mut timings)?;
+        let cfg = self.generator.cfg(build, entry, config, &mut timings)?;
         let func = self.generator.ssa(&cfg, config, &mut timings);
         let products = self.generator.products(&func, config.precision);
         let thresholds = match self.generator.variant {
             Variant::Batch => Thresholds::new(&func, &self.generator.settings),
             Variant::Vec4 | Variant::Unoptimised => Thresholds::NEVER,
         };
-        let source = Source { jit: self.clone(), func, program: program.clone(), entry, config: *config };
+        let registers = RegisterUse::new(&cfg);
+        let source = Source { jit: self.clone(), func, registers, program: program.clone(), entry, config: *config };
         let code = source.vertex_code(&source.func, products, Stores::Unit, &mut timings)?;
         Ok(NativeKernel {
             code,
@@ -193,6 +185,7 @@ impl Jit {
 struct Source {
     jit: Arc<Jit>,
     func: Func,
+    registers: RegisterUse,
     program: Arc<Program>,
     entry: Entry,
     config: Config,
@@ -259,12 +252,12 @@ impl Recompiler for Source {
         let code = self.vertex_code(&func, products, Stores::Outputs, &mut Timings::default())?;
         // The proof concerns all registers, so it needs the whole function. A kept output is that
         // of the vertex before, and each vertex finds the unit as the batch does.
-        let independent = analysis::prove(&self.func).is_ok_and(|proof| !proof.keeps_outputs());
+        let independent = self.registers.dependence.is_none() && self.func.reaches_end() && !self.func.keeps_outputs();
         Ok(OutputsCode { code, writes: func.outputs_written(), independent })
     }
 
     fn batch_code(&self, variant: BatchVariant) -> Result<BatchCode, NoBatchCode> {
-        let mut plan = BatchPlan::new(&self.func, self.config.precision)?;
+        let mut plan = BatchPlan::new(&self.func, &self.registers, self.config.precision)?;
         plan.counts_bailouts = self.jit.generator.settings.count_bailouts;
         batch::estimate::check_size(&plan, variant.interleaved)?;
         let mut scratch = Scratch::new(&self.jit.host.cancel);

@@ -40,8 +40,6 @@ pub(crate) struct Machine {
     call_conv: CallConv,
     /// The layout of registers and uniforms.
     pub(crate) layout: Layout,
-    /// Whether a host has laid out the memory: there any nonzero byte is a true flag.
-    pub(crate) hosted: bool,
     /// 64-bit Arm: it has no comparison that is true for NaN, and other shuffles.
     pub(crate) aarch64: bool,
     /// The address of the [`CancelFlag`](crate::kernel::cancel::CancelFlag).
@@ -55,7 +53,6 @@ impl Machine {
             frontend: isa.frontend_config(),
             call_conv: isa.default_call_conv(),
             layout: layout.unwrap_or(Layout::OWN),
-            hosted: layout.is_some(),
             aarch64: matches!(isa.triple().architecture, Architecture::Aarch64(_)),
             cancel,
         }

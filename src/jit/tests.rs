@@ -14,7 +14,7 @@ use crate::jit::runtime::code_memory::tests::Shelf;
 use crate::jit::runtime::kernel::MAX_DEOPTIMISATIONS;
 use crate::jit::*;
 use crate::kernel::{Kernel, NextKernel};
-use crate::layout::HostMemory;
+use crate::layout::{HostMemory, Layout};
 use crate::state::{Batch, Emitter, Exit, NoEmitter, Registers, Uniforms, Unit};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicUsize;

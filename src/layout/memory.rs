@@ -145,6 +145,19 @@ pub struct HostMemory<'a> {
     uniforms: Block<'a>,
 }
 
+/// The bytes of all flags.
+#[derive(Clone, Copy)]
+pub(crate) struct FlagBytes([u8; 4]);
+
+/// Which flags a run sets.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct SetFlags {
+    /// Those of CMP and LITP.
+    pub(crate) by_cmp: bool,
+    /// Those of SETEMIT.
+    pub(crate) by_setemit: bool,
+}
+
 /// The layout of a [`Unit`] and [`Uniforms`], at an address that tells it from others.
 static OWN: Layout = Layout::OWN;
 
@@ -269,11 +282,10 @@ impl<'a> HostMemory<'a> {
     #[inline(never)]
     pub(crate) fn preserving_unit<T>(&self, work: impl FnOnce() -> T) -> T {
         let (before, _) = self.load();
-        // `store` writes flags as 0 and 1; the host may have had other bytes.
-        let flags = self.layout.flags().map(|at| at.map(|at| (at, self.unit.get::<1>(at))));
+        let flags = self.flag_bytes();
         let result = work();
         self.store(&before);
-        flags.into_iter().flatten().for_each(|(at, byte)| self.unit.put(at, byte));
+        self.set_flag_bytes(flags, SetFlags::default());
         result
     }
 
@@ -286,7 +298,7 @@ impl<'a> HostMemory<'a> {
         copy(self.file(File::Inputs), &mut unit.v);
         copy(self.file(File::Temps), &mut unit.r);
         [unit.a0[0], unit.a0[1], unit.al] = self.address_registers();
-        unit.cmp = self.flags();
+        unit.cmp = self.flags().map(|flag| flag != 0);
         for (to, at) in unit.o.iter_mut().zip(self.banks()) {
             copy(self.unit.file::<{ size_of::<Registers>() }>(at), to);
         }
@@ -307,7 +319,7 @@ impl<'a> HostMemory<'a> {
         copy(&unit.r, self.file(File::Temps));
         let [x, y] = unit.a0;
         [x, y, unit.al].into_iter().enumerate().for_each(|(n, value)| self.set_address_register(n, value));
-        self.set_flags(unit.cmp);
+        self.set_flags(unit.cmp.map(u8::from));
         // Where there is one bank, it is the current one.
         let banks = match &self.layout.0.geometry {
             None => [unit.outputs(), unit.outputs()],
@@ -327,15 +339,6 @@ impl<'a> HostMemory<'a> {
     fn banks(&self) -> impl Iterator<Item = u32> + use<> {
         let o = &self.layout.0;
         [Some(o.o), o.geometry.map(|g| o.o + g.bank_stride)].into_iter().flatten()
-    }
-
-    /// Makes true flags 1, as [`HostMemory::store`] does.
-    pub(crate) fn normalise_flags(&self) {
-        for at in self.layout.flags().into_iter().flatten() {
-            if self.unit.get::<1>(at)[0] > 1 {
-                self.unit.put(at, [1]);
-            }
-        }
     }
 
     /// Sets the `v` registers of `mask` from `inputs`, as far as `inputs` reaches.
@@ -434,14 +437,28 @@ impl<'a> HostMemory<'a> {
         self.unit.put([o.a0[0], o.a0[1], o.al][n], value.to_ne_bytes());
     }
 
-    /// The flags.
-    pub(crate) fn flags(&self) -> [bool; 2] {
-        self.layout.0.cmp.map(|at| self.unit.get(at) != [0])
+    /// The bytes of the flags: nonzero is true.
+    pub(crate) fn flags(&self) -> [u8; 2] {
+        self.layout.0.cmp.map(|at| self.unit.get::<1>(at)[0])
     }
 
-    /// Sets both flags.
-    pub(crate) fn set_flags(&self, flags: [bool; 2]) {
-        self.layout.0.cmp.into_iter().zip(flags).for_each(|(at, flag)| self.unit.put(at, [u8::from(flag)]));
+    /// Sets both flags, to bytes that [`HostMemory::flags`] gave, or to 0 or 1.
+    pub(crate) fn set_flags(&self, flags: [u8; 2]) {
+        self.layout.0.cmp.into_iter().zip(flags).for_each(|(at, flag)| self.unit.put(at, [flag]));
+    }
+
+    /// The bytes of all flags, for [`HostMemory::set_flag_bytes`].
+    pub(crate) fn flag_bytes(&self) -> FlagBytes {
+        FlagBytes(self.layout.flags().map(|at| at.map_or(0, |at| self.unit.get::<1>(at)[0])))
+    }
+
+    /// Sets all flags except for those of `set`: [`HostMemory::store`] writes 0 and 1, and the host
+    /// may have other bytes in flags that a run does not set.
+    pub(crate) fn set_flag_bytes(&self, FlagBytes(bytes): FlagBytes, set: SetFlags) {
+        let keeps = [!set.by_cmp, !set.by_cmp, !set.by_setemit, !set.by_setemit];
+        for ((at, byte), _) in self.layout.flags().into_iter().zip(bytes).zip(keeps).filter(|(_, keeps)| *keeps) {
+            at.into_iter().for_each(|at| self.unit.put(at, [byte]));
+        }
     }
 
     /// `SETEMIT`, if the layout has its state.

@@ -36,8 +36,9 @@ pub struct Offsets {
     pub a0: [u32; 2],
     /// Offset of `aL`: `int32_t`.
     pub al: u32,
-    /// Offsets of the flags `cmp.x` and `cmp.y`: a byte each. Nonzero is true. After a run each is 0
-    /// or 1, also if the program does not set it; a batch that preserves the unit changes none.
+    /// Offsets of the flags `cmp.x` and `cmp.y`: a byte each. Nonzero is true. A run that sets a flag
+    /// writes 0 or 1, and a run that does not leaves the byte as it is. A geometry program without
+    /// [`Offsets::geometry`] leaves 0 or 1 in either case.
     pub cmp: [u32; 2],
     /// Size of the uniforms' block in bytes. The block is aligned to 16.
     pub uniforms_bytes: u32,

@@ -2,10 +2,10 @@
 
 use super::EntryPoint;
 use crate::analysis::assignment::{Assignment, Assignments, Bools};
-use crate::analysis::carried::live_at_start;
-use crate::analysis::ssa;
+use crate::analysis::{MOST_BLOCKS, ssa};
 use crate::container::shbin::{Constant, Dvle, Output};
 use crate::ir::Func;
+use crate::ir::analysis::carried::shown_at_start;
 use crate::ir::cfg::{Explored, Limits};
 use crate::ir::register_set::RegisterSet;
 use crate::isa::{Inst, Pc, Stage};
@@ -27,7 +27,7 @@ pub(super) struct EntryFacts<'a> {
     /// The SSA form; `None` if control flow has too many blocks.
     pub func: Option<Func>,
     /// The registers of which an observable effect depends on the initial contents.
-    pub live_at_start: RegisterSet,
+    pub shown_at_start: RegisterSet,
 }
 
 impl<'a> EntryFacts<'a> {
@@ -44,9 +44,10 @@ impl<'a> EntryFacts<'a> {
         *left -= explored.as_ref().map_or(limit, |explored| explored.nodes().len());
         let explored = explored?;
         let assignments = Assignments::new(program, entry.stage, &explored, given_bools(tables));
-        let func = ssa(&explored).ok();
-        let live_at_start = func.as_ref().map_or(RegisterSet::NONE, |func| live_at_start(func, entry.stage));
-        Ok(EntryFacts { program, index, entry, tables, explored, assignments, func, live_at_start })
+        let cfg = explored.cfg(MOST_BLOCKS).ok();
+        let shown_at_start = cfg.as_ref().map_or(RegisterSet::NONE, shown_at_start);
+        let func = cfg.as_ref().map(ssa);
+        Ok(EntryFacts { program, index, entry, tables, explored, assignments, func, shown_at_start })
     }
 
     pub fn stage(&self) -> Stage {

@@ -5,7 +5,7 @@ use super::entry::EntryFacts;
 use super::{Findings, Rule};
 use crate::analysis::assignment::Assignment;
 use crate::analysis::carried::carried;
-use crate::analysis::effects::reads;
+use crate::ir::analysis::effects::reads;
 use crate::ir::register_set::RegisterSet;
 use crate::isa::{Inst, Pc, Stage};
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ pub(super) fn check(entry: &EntryFacts<'_>, found: &mut Findings) {
                     place.1.push(assignment);
                 }
             };
-            add(Rule::ReadBeforeWrite, reads(&inst) & !visit.facts.written & entry.live_at_start);
+            add(Rule::ReadBeforeWrite, reads(&inst) & !visit.facts.written & entry.shown_at_start);
             let outputs = |set: u64| RegisterSet { outputs: set, ..RegisterSet::NONE };
             match (inst, entry.stage()) {
                 (Inst::End, Stage::Vertex) => {
@@ -75,12 +75,9 @@ pub(super) fn check(entry: &EntryFacts<'_>, found: &mut Findings) {
         };
         found.add(rule, Some(entry.index), Some(pc), message);
     }
-    if entry.stage() == Stage::Geometry
-        && entry.assignments.complete
-        && let Some(func) = &entry.func
-    {
+    if entry.stage() == Stage::Geometry && entry.assignments.complete {
         let list = &entry.assignments.list;
-        let carried = carried(entry.program, &entry.explored, func, list, Stage::Geometry);
+        let carried = carried(entry.program, &entry.explored, entry.shown_at_start, list, Stage::Geometry);
         if !carried.is_empty() {
             let message = format!("an invocation depends on what an earlier one leaves in {carried}");
             found.add(Rule::CarriedState, Some(entry.index), Some(entry.entry.pc), message);

@@ -5,11 +5,10 @@
 //! as the group before leaves it.
 
 use super::arith::{Format, Lanes};
-use super::code::Code;
+use super::code::{Code, Register};
 use super::columns::{LANES, QUADS};
 use super::group::{Bailout, Group, first_exit};
 use super::lane_ints::LaneInts;
-use super::registers::{A_L, A0_X, A0_Y, CMP_X, CMP_Y, Register};
 use super::vertex::{self, narrow};
 use crate::isa::FLOAT_UNIFORMS;
 use crate::layout::{File, HostEmitter, HostMemory};
@@ -50,7 +49,7 @@ pub fn run<S: Simd, V: Lanes<S>, F: Format>(
     if count == 0 {
         return BatchExit::NONE;
     }
-    let in_groups = count >= LEAST_GROUP && super::dependence(code).is_none();
+    let in_groups = count >= LEAST_GROUP && code.usage.dependence.is_none();
     let mut run = BatchRun { simd, format, code, memory, emitter, result: BatchExit::NONE };
     if !in_groups {
         run.in_order_preserving(batch, 0..count);
@@ -231,16 +230,16 @@ fn prepare(code: &Code, group: &mut Group, memory: &HostMemory<'_>, batch: &Batc
             Register::Output(n) => memory.file(File::Outputs).get(n),
             Register::Fetched => continue,
         };
-        let written = code.usage.written.mask(register);
+        let written = register.components_in(&code.usage.written);
         for c in (0..4).filter(|c| written >> c & 1 == 0) {
             group.columns.column_mut(slot, c).fill(value[c]);
         }
     }
-    group.columns.flags = memory.flags().map(|flag| if flag { !0 } else { 0 });
+    group.columns.flags = memory.flags().map(|flag| if flag != 0 { !0 } else { 0 });
     group.addresses = memory.address_registers().map(LaneInts::Uniform);
     group.bools = memory.bools();
     group.ints = [0, 1, 2, 3].map(|n| memory.int(n));
-    if code.usage.fetches {
+    if code.fetches {
         let uniforms = (0..FLOAT_UNIFORMS as u8).map(|n| narrow(precision, memory.file(File::Uniforms).get(n)));
         group.uniforms.clear();
         group.uniforms.extend(uniforms);
@@ -251,7 +250,7 @@ fn prepare(code: &Code, group: &mut Group, memory: &HostMemory<'_>, batch: &Batc
 struct Carried {
     /// By slot; only slots that are written.
     slots: Vec<Vec4>,
-    flags: [bool; 2],
+    flags: [u8; 2],
     addresses: [i32; 3],
 }
 
@@ -272,7 +271,7 @@ impl Carried {
     fn fill_outputs(&self, code: &Code, group: &mut Group, wanted: u16, count: usize) {
         for (slot, &register) in (0..).zip(&*code.registers) {
             let Register::Output(n) = register else { continue };
-            let kept = code.usage.kept.mask(register);
+            let kept = register.components_in(&code.usage.kept);
             for c in (0..4).filter(|c| wanted >> n & 1 != 0 && kept >> c & 1 != 0) {
                 let written = group.columns.written(slot, c);
                 let mut value = self.slots[usize::from(slot)][c];
@@ -292,7 +291,7 @@ impl Carried {
     fn take(&mut self, code: &Code, group: &Group, last: bool) {
         let usage = &code.usage;
         for (slot, &register) in (0..).zip(&*code.registers) {
-            let components = if last { usage.written } else { usage.kept }.mask(register);
+            let components = register.components_in(if last { &usage.written } else { &usage.kept });
             for c in (0..4).filter(|c| components >> c & 1 != 0) {
                 if let Some(lane) = last_lane(group.columns.written(slot, c)) {
                     self.slots[usize::from(slot)][c] = group.columns.column(slot, c)[lane];
@@ -300,7 +299,7 @@ impl Carried {
             }
         }
         if let Some(lane) = last_lane(group.columns.flags_written) {
-            self.flags = group.columns.flags.map(|flags| flags >> lane & 1 != 0);
+            self.flags = group.columns.flags.map(|flags| (flags >> lane & 1) as u8);
         }
         for (n, address) in self.addresses.iter_mut().enumerate() {
             if let Some(lane) = last_lane(group.addresses_written[n]) {
@@ -311,15 +310,7 @@ impl Carried {
 
     fn store(&self, code: &Code, memory: &HostMemory<'_>) {
         vertex::store(code, memory, &self.slots);
-        let state = code.usage.written.state;
-        for (n, bit) in [A0_X, A0_Y, A_L].into_iter().enumerate() {
-            if state & bit != 0 {
-                memory.set_address_register(n, self.addresses[n]);
-            }
-        }
-        if state & (CMP_X | CMP_Y) != 0 {
-            memory.set_flags(self.flags);
-        }
+        vertex::store_state(code, memory, &self.addresses, self.flags);
     }
 }
 

@@ -3,13 +3,48 @@
 //! Invariant: every slot number in an operation is below [`Code::registers`]' length, and every
 //! range and block number lies inside its table.
 
-use super::registers::{Components, Register, Slot};
+use crate::ir::analysis::RegisterUse;
+use crate::ir::register_set::RegisterSet;
 use crate::isa::flow::Exit;
 use crate::isa::numeric::Precision;
 use crate::isa::{CmpOp, Cond, Index, Inst, ScalarOp, Setemit, Stage, Swizzle, Test, VectorOp};
 use crate::kernel::cancel::CancelFlag;
 use crate::program::Entry;
 use std::ops::Range;
+
+/// A register of the entry's working set: its index in [`Code::registers`].
+pub type Slot = u8;
+
+/// The register that a slot holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Register {
+    /// `v`
+    Input(u8),
+    /// `r`
+    Temp(u8),
+    /// `o` of the current bank.
+    Output(u8),
+    /// `c` by its number in the word.
+    Uniform(u8),
+    /// A uniform by an address register, fetched right before its use.
+    Fetched,
+}
+
+impl Register {
+    /// Its components (bit 0 = x) in the set. Inputs and uniforms do not carry over.
+    pub fn components_in(self, set: &RegisterSet) -> u8 {
+        match self {
+            Register::Temp(n) => set.temp(n),
+            Register::Output(n) => set.output(n),
+            Register::Input(_) | Register::Uniform(_) | Register::Fetched => 0,
+        }
+    }
+}
+
+/// The components of a mask with bit 0 = x.
+pub fn components(mask: u8) -> impl Iterator<Item = usize> {
+    (0..4).filter(move |c| mask >> c & 1 != 0)
+}
 
 /// A source of an operation: the slot, swizzled, then negated.
 #[derive(Clone, Copy, Debug)]
@@ -181,7 +216,9 @@ pub struct Code {
     /// Their order.
     pub flow: Flow,
     /// What the entry reads and writes.
-    pub usage: Usage,
+    pub usage: RegisterUse,
+    /// Whether an operation fetches a uniform by an address register.
+    pub fetches: bool,
     /// What a run of one vertex loads before it begins.
     pub loads: Transfers,
     /// What it stores when it ends.
@@ -199,19 +236,6 @@ pub struct Transfers {
     pub temps: Box<[(Slot, u8)]>,
     /// `o` of the current bank.
     pub outputs: Box<[(Slot, u8)]>,
-}
-
-/// What an entry reads and writes, by component.
-#[derive(Clone, Debug, Default)]
-pub struct Usage {
-    /// Components that some run writes.
-    pub written: Components,
-    /// Written components that some run that ends leaves as they are.
-    pub kept: Components,
-    /// Components whose value at the start some run reads.
-    pub read_first: Components,
-    /// Whether an operation fetches a uniform by an address register.
-    pub fetches: bool,
 }
 
 impl Code {

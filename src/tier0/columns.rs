@@ -6,8 +6,7 @@
 //! copied. Where only some lanes are active, new and old columns are blended instead.
 
 use super::arith::{Format, Lanes, compare, litp_y, max, min, positive, sge, signed, slt};
-use super::code::{Op, Operand};
-use super::registers::{Slot, components};
+use super::code::{Op, Operand, Slot, components};
 use crate::isa::{CmpOp, DotOp, PointwiseOp, ScalarOp, VectorOp};
 use crate::state::Vec4;
 use fearless_simd::Simd;

@@ -1,10 +1,9 @@
 //! Words of an entry -> [`Code`]: each reachable word decoded once, operands resolved to slots.
 
-use super::code::{self, Block, BlockId, Code, Edge, Flow, Op, Operand, Terminator, Transfers};
-use super::liveness;
-use super::registers::{Register, Slot};
+use super::code::{self, Block, BlockId, Code, Edge, Flow, Op, Operand, Register, Slot, Terminator, Transfers};
+use crate::ir::analysis::RegisterUse;
 use crate::ir::cfg::{self, Cfg, Step};
-use crate::isa::{AluOp, DstFile, FLOAT_UNIFORMS, Index, Inst, REGS, Src, SrcFile, Stage, Test};
+use crate::isa::{AluOp, DstFile, FLOAT_UNIFORMS, Index, Inst, REGS, Src, SrcFile, Stage};
 use crate::kernel::Config;
 use crate::kernel::cancel::CancelFlag;
 use crate::program::{Entry, Program};
@@ -22,13 +21,7 @@ pub fn decode(program: &Program, entry: Entry, config: &Config, cfg: Option<&Cfg
     let mut words: Box<[(Inst, Range<u32>)]> = program.insts().map(|(_, inst)| (inst, decoder.inst(&inst))).collect();
     // Loops push their counters on a ring at run time.
     words.iter_mut().filter(|(inst, _)| matches!(inst, Inst::Loop { .. })).for_each(|(_, ops)| *ops = 0..0);
-    let tests = words.iter().filter_map(|(inst, _)| match *inst {
-        Inst::Breakc { cond } => Some(Test::Flags(cond)),
-        Inst::Call { test, .. } => test,
-        Inst::If { test, .. } | Inst::Jump { test, .. } => Some(test),
-        _ => None,
-    });
-    let usage = liveness::of_words(&decoder.ops, &decoder.registers, tests);
+    let usage = RegisterUse::of_words(entry.stage, words.iter().map(|(inst, _)| *inst));
     decoder.finish(config, Flow::Words(words), usage)
 }
 
@@ -62,8 +55,7 @@ fn decode_blocks(program: &Program, config: &Config, cfg: &Cfg) -> Option<Code> 
     if !code::is_compact(blocks.len(), pieces.len(), cfg.reachable.len()) {
         return None;
     }
-    let usage = liveness::of_blocks(&blocks, &pieces, &decoder.ops, &decoder.registers);
-    Some(decoder.finish(config, Flow::Blocks { blocks: blocks.into(), pieces: pieces.into() }, usage))
+    Some(decoder.finish(config, Flow::Blocks { blocks: blocks.into(), pieces: pieces.into() }, RegisterUse::new(cfg)))
 }
 
 fn terminator(term: &cfg::Terminator) -> Terminator {
@@ -109,17 +101,18 @@ impl Decoder {
         }
     }
 
-    fn finish(self, config: &Config, flow: Flow, usage: code::Usage) -> Code {
+    fn finish(self, config: &Config, flow: Flow, usage: RegisterUse) -> Code {
         // A register is stored as a whole.
         let loads = self.transfers(&|register| match register {
             Register::Input(_) | Register::Uniform(_) => true,
             Register::Temp(_) | Register::Output(_) => {
-                let needed = (usage.read_first | usage.kept).mask(register) != 0;
-                needed || !matches!(usage.written.mask(register), 0 | 0xF)
+                let needed = register.components_in(&(usage.read_first | usage.kept)) != 0;
+                needed || !matches!(register.components_in(&usage.written), 0 | 0xF)
             }
             Register::Fetched => false,
         });
-        let stores = self.transfers(&|register| usage.written.mask(register) != 0);
+        let stores = self.transfers(&|register| register.components_in(&usage.written) != 0);
+        let fetches = self.ops.iter().any(|op| matches!(op, Op::Fetch { .. }));
         Code {
             entry: self.entry,
             precision: config.precision,
@@ -129,6 +122,7 @@ impl Decoder {
             ops: self.ops.into(),
             flow,
             usage,
+            fetches,
             loads,
             stores,
         }

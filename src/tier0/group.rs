@@ -6,10 +6,9 @@
 //! where fuel may end a run, before anything of it is visible.
 
 use super::arith::{Format, Lanes};
-use super::code::{BlockId, Code, Edge, Op, Terminator, holds};
+use super::code::{BlockId, Code, Edge, Op, Terminator, components, holds};
 use super::columns::{Active, Columns, LANES};
 use super::lane_ints::LaneInts;
-use super::registers::components;
 use crate::isa::flow::Exit;
 use crate::isa::{FLOAT_UNIFORMS, Index, Test};
 use crate::state::Vec4;
@@ -179,7 +178,7 @@ impl Group {
             Index::AL => &self.addresses[2],
         };
         let value = |index: i32| relative(base, index, |n| self.uniforms[usize::from(n)]);
-        debug_assert!(code.usage.fetches);
+        debug_assert!(code.fetches);
         match index {
             LaneInts::Uniform(index) => {
                 let value = value(*index);

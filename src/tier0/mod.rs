@@ -4,7 +4,6 @@
 //! | stage | file | from -> to |
 //! |---|---|---|
 //! | decode | `decode` | words and control-flow graph -> `Code`: operations on slots |
-//! | analysis | `liveness` | `Code` -> what it reads and writes, so whether vertices are independent |
 //! | one vertex | `vertex` | dispatches each operation for one vertex |
 //! | a batch | `batch`, `group`, `columns` | dispatches each operation for up to 64 vertices |
 //!
@@ -19,12 +18,10 @@ mod columns;
 mod decode;
 mod group;
 mod lane_ints;
-mod liveness;
-mod registers;
 mod vertex;
 
 use crate::fp_mode::DefaultMode;
-use crate::ir::cfg::{Cfg, Explored, Limits};
+use crate::ir::cfg::{Cfg, Limits};
 use crate::isa::numeric::Precision;
 use crate::kernel::cancel::CancelFlag;
 use crate::kernel::{Backend, Config, Kernel, KernelStats, NextKernel, Unsupported};
@@ -37,7 +34,6 @@ use code::Code;
 #[cfg(target_arch = "x86_64")]
 use fearless_simd::f32x8;
 use fearless_simd::{Level, Simd, f32x4};
-use registers::Components;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -65,20 +61,13 @@ impl Tier0 {
 
     /// The kernel of an entry.
     pub(crate) fn kernel_of_entry(&self, program: &Program, entry: Entry, config: &Config) -> Tier0Kernel {
-        let explored = Explored::new(program, entry, Limits::default().states).ok();
-        self.kernel(explored.as_ref(), program, entry, config)
+        let cfg = Cfg::build(program, entry, Limits::default()).ok();
+        self.kernel(cfg.as_ref(), program, entry, config)
     }
 
-    /// The kernel of an entry that has been explored.
-    pub(crate) fn kernel(
-        &self,
-        explored: Option<&Explored>,
-        program: &Program,
-        entry: Entry,
-        config: &Config,
-    ) -> Tier0Kernel {
-        let cfg: Option<Cfg> = explored.and_then(|explored| explored.clone().into_cfg(Limits::default().blocks).ok());
-        let code = decode::decode(program, entry, config, cfg.as_ref());
+    /// The kernel of an entry with this graph, if it is within the limits.
+    pub(crate) fn kernel(&self, cfg: Option<&Cfg>, program: &Program, entry: Entry, config: &Config) -> Tier0Kernel {
+        let code = decode::decode(program, entry, config, cfg);
         let level = match self.cpu {
             Cpu::Detected => Level::new(),
             Cpu::Baseline => Level::baseline(),
@@ -104,26 +93,6 @@ pub struct Tier0Kernel {
     level: Level,
     groups: AtomicU32,
     bailouts: AtomicU32,
-}
-
-/// The components that carry over from vertex to vertex, so that vertices run in order.
-enum Dependence {
-    /// The program emits, and the host sees the order.
-    Emits,
-    /// Control flow exceeds the limits of a graph.
-    Words,
-    /// A run may read what an earlier one left here.
-    Carried(Components),
-}
-
-fn dependence(code: &Code) -> Option<Dependence> {
-    let carried = code.usage.read_first & code.usage.written;
-    match () {
-        () if code.is_geometry() => Some(Dependence::Emits),
-        () if code.blocks().is_none() => Some(Dependence::Words),
-        () if !carried.is_empty() => Some(Dependence::Carried(carried)),
-        () => None,
-    }
 }
 
 /// Work that is compiled for each CPU level.
@@ -181,9 +150,9 @@ impl Tier0Kernel {
 
     /// Whether vertices that end can run in any order: none observes what another one leaves in the
     /// unit, and all write the same registers. A sufficient condition; see
-    /// [`liveness::runs_write_alike`].
+    /// [`RegisterUse::writes_alike`](crate::ir::analysis::RegisterUse::writes_alike).
     pub(crate) fn has_independent_vertices(&self) -> bool {
-        dependence(&self.code).is_none() && liveness::runs_write_alike(&self.code)
+        self.code.usage.dependence.is_none() && self.code.usage.writes_alike
     }
 
     fn run_vertex(&self, memory: &HostMemory<'_>, emitter: &mut dyn HostEmitter) -> Exit {
@@ -226,7 +195,6 @@ impl Kernel for Tier0Kernel {
                 memory.with_copies(emitter, false, |uniforms, unit, emitter| self.run(uniforms, unit, emitter)),
             );
         }
-        memory.normalise_flags();
         Some(self.run_vertex(memory, emitter))
     }
 
@@ -242,9 +210,6 @@ impl Kernel for Tier0Kernel {
                 self.run_batch(uniforms, unit, batch, emitter)
             });
         }
-        if !batch.preserve_unit {
-            memory.normalise_flags();
-        }
         self.run_vertices(memory, batch, emitter)
     }
 
@@ -253,11 +218,7 @@ impl Kernel for Tier0Kernel {
     }
 
     fn stats(&self) -> KernelStats {
-        let sequential_reason = dependence(&self.code).map(|dependence| match dependence {
-            Dependence::Emits => "it emits".to_owned(),
-            Dependence::Words => "control flow exceeds the limits of a graph".to_owned(),
-            Dependence::Carried(components) => format!("{components} may hold values of an earlier vertex"),
-        });
+        let sequential_reason = self.code.usage.dependence.map(|dependence| dependence.to_string());
         let [groups, bailouts] = [&self.groups, &self.bailouts].map(|count| count.load(Ordering::Relaxed));
         KernelStats { groups, bailouts, sequential_reason, ..KernelStats::default() }
     }

@@ -104,8 +104,7 @@ fn vectors_compute_the_bits_of_scalars_on_every_cpu_level() {
 fn kernel(source: &str, fuel: u32) -> Tier0Kernel {
     let shbin = assemble(source).expect("a good source").shbin;
     let (program, entry) = (shbin.program().expect("short"), shbin.dvles[0].entry());
-    let explored = Explored::new(&program, entry, Limits::default().states).ok();
-    Tier0::default().kernel(explored.as_ref(), &program, entry, &Config { fuel, ..Config::default() })
+    Tier0::default().kernel_of_entry(&program, entry, &Config { fuel, ..Config::default() })
 }
 
 /// Runs `count` vertices; v0 of vertex n is (n, n, n, n).
@@ -257,9 +256,8 @@ fn decoding_and_runs_of_any_kind_fit_in_64_kib_of_stack() {
             let shbin = assemble(source).expect("a good source").shbin;
             let (program, entry) = (shbin.program().expect("short"), shbin.dvles[0].entry());
             let run = move || {
-                let explored = Explored::new(&program, entry, Limits::default().states).ok();
                 let config = Config { precision, ..Config::default() };
-                let kernel = Tier0::default().kernel(explored.as_ref(), &program, entry, &config);
+                let kernel = Tier0::default().kernel_of_entry(&program, entry, &config);
                 let mut unit = Box::new(Unit::new());
                 kernel.run(&Uniforms::new(), &mut unit, &mut NoEmitter);
                 for (count, preserve_unit) in [(5, false), (5, true), (70, false), (70, true)] {

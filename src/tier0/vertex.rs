@@ -2,9 +2,9 @@
 //! the operations run on these, and the registers that it writes go back.
 
 use super::arith::{Format, litp_y, pointwise, positive, signed};
-use super::code::{Block, Code, Edge, Flow, Op, Operand, Terminator, Transfers};
+use super::code::{Block, Code, Edge, Flow, Op, Operand, Slot, Terminator, Transfers, components};
 use super::group::relative;
-use super::registers::{A_L, A0_X, A0_Y, CMP_X, CMP_Y, Components, Slot, components};
+use crate::ir::register_set::RegisterSet;
 use crate::isa::flow::{Action, Exit, Next, Ring, Scopes, is_backward};
 use crate::isa::numeric::Precision;
 use crate::isa::{Index, Inst, Pc, PointwiseOp, Swizzle, Test, VectorOp};
@@ -56,7 +56,7 @@ struct Run<'a, 'm, S, F> {
     emitter: &'a mut dyn HostEmitter,
     slots: Vec<Vec4>,
     addresses: [i32; 3],
-    flags: [bool; 2],
+    flags: [u8; 2],
     /// Words that the run may execute still; below 0 it ends at its next backward transfer.
     fuel: i32,
     /// The ring of open loops, on the control-flow graph.
@@ -87,17 +87,16 @@ fn run_on<S: Simd, F: Format>(
     if slots.len() < code.registers.len() {
         slots.resize(code.registers.len(), [0.0; 4]);
     }
-    let (flags, addresses, counters) = ([false; 2], [0; 3], [Counter::default(); 4]);
+    let (flags, addresses, counters) = ([0; 2], [0; 3], [Counter::default(); 4]);
     let fuel = code.fuel.cast_signed();
     let mut run = Run { simd, format, code, slots, addresses, flags, fuel, counters, memory, emitter };
     load(code, run.memory, &mut run.slots);
-    let state = code.usage.read_first | code.usage.kept;
-    if state.state != 0 {
+    if (code.usage.read_first | code.usage.kept).state != 0 {
         (run.addresses, run.flags) = (run.memory.address_registers(), run.memory.flags());
     }
     let exit = run.run();
     store(code, run.memory, &run.slots);
-    run.store_state();
+    store_state(code, run.memory, &run.addresses, run.flags);
     SLOTS.set(run.slots);
     exit
 }
@@ -130,19 +129,20 @@ pub fn store(code: &Code, memory: &HostMemory<'_>, slots: &[Vec4]) {
     memory.store_slots(File::Outputs, outputs, slots);
 }
 
-impl<S: Simd, F: Format> Run<'_, '_, S, F> {
-    fn store_state(&mut self) {
-        let Components { state, .. } = self.code.usage.written;
-        for (n, bit) in [A0_X, A0_Y, A_L].into_iter().enumerate() {
-            if state & bit != 0 {
-                self.memory.set_address_register(n, self.addresses[n]);
-            }
-        }
-        if state & (CMP_X | CMP_Y) != 0 {
-            self.memory.set_flags(self.flags);
+/// Stores the address registers and flags that a run, or a batch, has written.
+pub fn store_state(code: &Code, memory: &HostMemory<'_>, addresses: &[i32; 3], flags: [u8; 2]) {
+    let written = code.usage.written.state;
+    for (n, bit) in [RegisterSet::A0_X, RegisterSet::A0_Y, RegisterSet::A_L].into_iter().enumerate() {
+        if written & bit != 0 {
+            memory.set_address_register(n, addresses[n]);
         }
     }
+    if written & (RegisterSet::CMP_X | RegisterSet::CMP_Y) != 0 {
+        memory.set_flags(flags);
+    }
+}
 
+impl<S: Simd, F: Format> Run<'_, '_, S, F> {
     /// Runs to an exit.
     #[inline(always)]
     fn run(&mut self) -> Exit {
@@ -303,7 +303,7 @@ impl<S: Simd, F: Format> Run<'_, '_, S, F> {
 
     fn holds(&self, test: Test) -> bool {
         match test {
-            Test::Flags(cond) => cond.eval(self.flags),
+            Test::Flags(cond) => cond.eval(self.flags.map(|flag| flag != 0)),
             Test::Bool { id, value } => (self.memory.bools() >> (id & 0xF) & 1 != 0) == value,
         }
     }
@@ -352,7 +352,7 @@ impl<S: Simd, F: Format> Run<'_, '_, S, F> {
                         f32x4::load_array(self.simd, [1.0, product[1], a[2], b[3]])
                     }
                     VectorOp::Litp => {
-                        self.flags = [0, 3].map(|c| a[c] >= 0.0);
+                        self.flags = [0, 3].map(|c| u8::from(a[c] >= 0.0));
                         let positive = positive(a);
                         f32x4::load_array(self.simd, [positive[0], litp_y(a)[1], 0.0, positive[3]])
                     }
@@ -369,7 +369,7 @@ impl<S: Simd, F: Format> Run<'_, '_, S, F> {
             Op::Compare { ops, ref src } => {
                 self.flags = [0, 1].map(|c| {
                     let [a, b] = [&src[0], &src[1]].map(|s| self.component(s, c));
-                    ops[c].relation().is_none_or(|relation| self.code.precision.compare(relation, a, b))
+                    u8::from(ops[c].relation().is_none_or(|relation| self.code.precision.compare(relation, a, b)))
                 });
             }
             Op::Fetch { dst, base, index } => {

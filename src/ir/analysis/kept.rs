@@ -76,6 +76,12 @@ impl Func {
         all
     }
 
+    /// Whether some vertices keep a component of an output that others write.
+    pub fn keeps_outputs(&self) -> bool {
+        let kept = self.kept_components();
+        kept.iter().flat_map(|kept| &kept.components).any(|(mem, _)| matches!(mem, Mem::Out { .. }))
+    }
+
     /// Adds, for each of these sets of components, a vector whose bits at END are all set if the
     /// run wrote the set's components, and clear if it kept them. Returns the vectors.
     pub fn add_written_masks(&mut self, kept: &[KeptComponents]) -> Vec<Value> {

@@ -1,4 +1,5 @@
-//! Facts proved about a [`Func`](super::Func). No analysis knows what code costs.
+//! Facts proved about a [`Func`](super::Func), and `carried` about a [`Cfg`](super::cfg::Cfg). No analysis
+//! knows what code costs.
 //!
 //! | file | question | cost |
 //! |---|---|---|
@@ -6,12 +7,14 @@
 //! | `uniformity` | which values and branches may differ between vertices? | a fixed point over all edges |
 //! | `nan_taint` | which values may be NaN only because a product was computed without the 0 * infinity rule? | the same |
 //! | `kept` | which components do some vertices write and others keep, and on which paths? | one pass over the parameters that they reach |
-//! | `independence` | may the vertices of a batch run in any order? | the above |
+//! | `effects` | which register components does an instruction read and write? | one look at it |
+//! | `carried` | which registers does a run read that an earlier run left? So may the vertices of a batch run in any order? | a fixed point over all blocks |
 //!
-//! Results are indexed by value number, and each is an upper bound: no execution reads a component
+//! Results on functions are indexed by value number, and each is an upper bound: no execution reads a component
 //! that is not live; a value that is not divergent is equal for all vertices.
 
-mod independence;
+pub(crate) mod carried;
+pub(crate) mod effects;
 mod kept;
 mod liveness;
 mod nan_taint;
@@ -20,9 +23,10 @@ mod uniformity;
 #[cfg(test)]
 mod tests;
 
-use super::{Block, Func, Inst, Mem, Node, ScalarUse, Type, Use, Value};
+use super::{Block, Func, Inst, Mem, Node, ScalarUse, Terminator, Type, Use, Value};
+use crate::isa::flow::Exit;
 use crate::isa::{DotOp, VectorOp};
-pub use independence::{Dependence, Independence, OutputStore, prove};
+pub use carried::{Dependence, RegisterUse};
 pub use kept::KeptComponents;
 pub use nan_taint::{multiplies, swallows_nan};
 
@@ -115,6 +119,12 @@ impl Func {
             Inst::Store(..) => false,
         };
         self.blocks.iter().flat_map(|block| &block.insts).any(emission)
+    }
+
+    /// Whether a run reaches an END.
+    #[cfg_attr(not(feature = "jit"), allow(dead_code))] // only native code asks
+    pub(crate) fn reaches_end(&self) -> bool {
+        self.blocks.iter().any(|block| block.term == Terminator::Exit(Exit::End))
     }
 
     /// The `o` registers that are written, in either bank; bit n is `on`.

@@ -3,7 +3,7 @@
 //!
 //! The code is SoA: each live component is one `F32X4`, a lane per vertex. A swizzle is a renaming,
 //! a write mask costs nothing, a dot product needs no shuffle. It requires [independent
-//! vertices](crate::ir::analysis::prove) and single precision.
+//! vertices](crate::ir::analysis::RegisterUse) and single precision.
 //!
 //! The function computes the common case: products are speculative, branches are uniform or
 //! [predicated](predicate), and runs end. Any other group bails out: the function returns before it

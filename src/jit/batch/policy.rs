@@ -7,8 +7,10 @@
 
 use super::aos_cost;
 use super::latency::GroupCost;
-use crate::ir::analysis::{Components, Dependence, Independence, XYZW, prove};
-use crate::ir::{Func, Mem, Value};
+use crate::ir::analysis::{Components, Dependence, RegisterUse, XYZW};
+use crate::ir::register_set::RegisterSet;
+use crate::ir::{Block, Form, Func, Inst, Mem, Terminator, Value};
+use crate::isa::flow::Exit;
 use crate::isa::numeric::Precision;
 use crate::jit::abi::{GROUP, MAX_WRITTEN_MASKS};
 use crate::jit::settings::{Interleave, Settings};
@@ -140,19 +142,39 @@ pub(crate) struct KeptOutput {
 }
 
 impl BatchPlan {
-    /// The plan for `func`, in SSA form, or why there is none.
-    pub(crate) fn new(func: &Func, precision: Precision) -> Result<BatchPlan, NoBatchCode> {
+    /// The plan for `func`, in SSA form and with these registers, or why there is none.
+    pub(crate) fn new(func: &Func, registers: &RegisterUse, precision: Precision) -> Result<BatchPlan, NoBatchCode> {
+        debug_assert!(func.form == Form::Ssa, "registers in memory are carried by nature");
         if precision != Precision::F32 {
             return Err(NoBatchCode::Precision);
         }
         if func.nodes.len() > MAX_NODES {
             return Err(NoBatchCode::TooLarge);
         }
-        BatchPlan::of(func.clone(), prove(func).map_err(NoBatchCode::Dependent)?)
+        if let Some(dependence) = registers.dependence {
+            return Err(NoBatchCode::Dependent(dependence));
+        }
+        if !func.reaches_end() {
+            return Err(NoBatchCode::Dependent(Dependence::NeverEnds));
+        }
+        BatchPlan::of(func.clone(), &registers.written)
     }
 
-    fn of(mut func: Func, proof: Independence) -> Result<BatchPlan, NoBatchCode> {
-        let Independence { mut divergent, outputs, written, kept, always_ends } = proof;
+    /// The plan for independent vertices that write these components.
+    fn of(mut func: Func, changed: &RegisterSet) -> Result<BatchPlan, NoBatchCode> {
+        let ends = |block: &&Block| block.term == Terminator::Exit(Exit::End);
+        let always_ends = func.blocks.iter().all(|b| !matches!(b.term, Terminator::Exit(_)) || ends(&b));
+        let mut written = [0; 16];
+        let mut outputs = Vec::new();
+        for (_, inst) in func.blocks.iter().filter(ends).flat_map(|block| &block.insts) {
+            if let Inst::Store(Mem::Out { n, .. }, value) = *inst {
+                let components = changed.output(n);
+                written[usize::from(n)] |= components;
+                outputs.push((value, components));
+            }
+        }
+        let kept = func.kept_components();
+        let mut divergent = func.is_divergent();
         if kept.len() > MAX_WRITTEN_MASKS {
             return Err(NoBatchCode::TooManyPaths);
         }
@@ -171,12 +193,11 @@ impl BatchPlan {
         let mut aos = vec![false; func.nodes.len()];
         let nan_tainted = func.nan_tainted();
         // All runs that end do so in one block, so each of these is computed once.
-        for store in outputs.iter().filter(|store| store.components == XYZW) {
-            aos[store.value.0 as usize] = aos_cost::pays(&func, store.value, XYZW, &nan_tainted);
+        for (value, _) in outputs.iter().filter(|(_, components)| *components == XYZW) {
+            aos[value.0 as usize] = aos_cost::pays(&func, *value, XYZW, &nan_tainted);
         }
-        let soa = outputs.iter().filter(|store| store.components != XYZW || !aos[store.value.0 as usize]);
-        let masks = written_masks.iter().map(|&mask| (mask, 1));
-        let live = func.live_from(soa.map(|store| (store.value, store.components)).chain(masks).collect());
+        let soa = outputs.into_iter().filter(|(value, components)| *components != XYZW || !aos[value.0 as usize]);
+        let live = func.live_from(soa.chain(written_masks.iter().map(|&mask| (mask, 1))).collect());
         let (fuel, counts_bailouts) = (func.is_fuel(), false);
         Ok(BatchPlan {
             func,

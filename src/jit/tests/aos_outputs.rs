@@ -105,7 +105,7 @@ fn matrices_of_every_kind_times_inputs() {
         let (program, entry) = program(&main(&body));
         let cfg = crate::ir::cfg::Cfg::build(&program, entry, Default::default()).expect("small");
         let func = crate::ir::Func::build(&cfg, 100, crate::ir::Form::Ssa);
-        matrices += u32::from(crate::jit::batch::policy::tests::has_aos_matrix_product(&func));
+        matrices += u32::from(crate::jit::batch::policy::tests::has_aos_matrix_product(&func, &RegisterUse::new(&cfg)));
         let uniforms = std::array::from_fn(|n| std::array::from_fn(|k| (n * 4 + k + 1) as f32 / 7.0 - 1.5));
         let (groups, left) = same_with_uniforms(uniforms, &main(&body), special, ALL_REGISTERS);
         assert_eq!(groups + left, ALL, "{body}");

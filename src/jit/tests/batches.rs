@@ -407,10 +407,10 @@ fn a_run_that_does_not_end_finds_what_the_group_before_left() {
 #[test]
 fn dependent_vertices_run_in_order_with_a_reason() {
     for (body, why) in [
-        (" add r0, r0, v0\n mov o0, r0", "r0.x may hold a value of an earlier vertex"),
+        (" add r0, r0, v0\n mov o0, r0", "r0.xyzw may hold values of an earlier vertex"),
         (
             " mov r9, v1\n cmp v0.xy, gt, gt, r9.xy\n ifc cmp.x\n mov r1, v1\n .end\n mov o0, r1",
-            "r1.x may hold a value of an earlier vertex",
+            "r1.xyzw may hold values of an earlier vertex",
         ),
     ] {
         assert_eq!(same_as_interpreter(&main(body), numbers, ALL_REGISTERS), (0, 0));

@@ -41,8 +41,8 @@ fn sizes(program: &Arc<Program>, entry: Entry, config: &Config) -> Vec<(&'static
         let jit = Jit::new(variant).expect("native");
         let generator = &jit.generator;
         let mut timings = Timings::default();
-        let explore = |limits: Limits| Explored::new(program, entry, limits.states);
-        let Ok(cfg) = generator.cfg(explore, entry, config, &mut timings) else { return sizes };
+        let build = |limits| Cfg::build(program, entry, limits);
+        let Ok(cfg) = generator.cfg(build, entry, config, &mut timings) else { return sizes };
         let func = generator.ssa(&cfg, config, &mut timings);
         let mut scratch = Scratch::new(&CancelFlag::default());
         let first = generator.products(&func, config.precision);
@@ -54,7 +54,7 @@ fn sizes(program: &Arc<Program>, entry: Entry, config: &Config) -> Vec<(&'static
         for interleaved in [false, true] {
             let batch = BatchVariant { interleaved };
             if variant == Variant::Batch
-                && let Ok(plan) = BatchPlan::new(&func, config.precision)
+                && let Ok(plan) = BatchPlan::new(&func, &RegisterUse::new(&cfg), config.precision)
             {
                 generator.batch_clif(&plan, batch, config, &mut scratch);
                 let estimate = batch::estimate::batch_instructions(&plan, interleaved);

@@ -290,3 +290,22 @@ fn the_first_variant_serves_until_the_second_pays() {
         assert!(vertices(sizes[1], 8 * THRESHOLD).map(run).last() > Some(bytes), "the second one is compiled");
     }
 }
+
+/// A host's flags may be any bytes, and code that does not use them has no instruction for that.
+#[test]
+fn a_host_layout_costs_no_code() {
+    let jit = jit_with(CodeMemory::default);
+    for body in [
+        " mov o0, v0",
+        " dp4 o0.x, c0, v0\n dp4 o0.y, c1, v0\n dp4 o0.z, c2, v0\n dp4 o0.w, c3, v0\n mov o1, v1\n mov o2, v2\n nop",
+        " mov r9, v1\n cmp v0.xy, gt, gt, r9.xy\n ifc cmp.x && !cmp.y\n mov o0, v0\n .end",
+    ] {
+        let (program, entry) = program(&format!(".proc main\n{body}\n end\n.end"));
+        let bytes = [None, Some(Layout::OWN)].map(|layout| {
+            let config = Config { layout, ..Config::default() };
+            jit.compile_native(&program, entry, &config).expect("small").native_bytes()
+        });
+        println!("{bytes:?} bytes: {body}");
+        assert_eq!(bytes[0], bytes[1], "{body}");
+    }
+}

@@ -40,7 +40,7 @@ pub(crate) enum VertexValue {
     Dot(UnsummedDot),
     /// A register of which some components are deferred sums.
     Dots(UnsummedDots),
-    /// An `I32`, or an `I8` for a flag.
+    /// An `I32`, or an `I8` for a flag: 0 for false, and any other for true.
     Scalar(clif::Value),
 }
 
@@ -58,8 +58,6 @@ pub(crate) struct VertexLowering<'a, 'f> {
     /// Both sides of merges, in the SSA form.
     merged: HashMap<Value, Merged>,
     pub(crate) layout: Layout,
-    /// See [`Machine::hosted`].
-    hosted: bool,
     pub(crate) uniforms: clif::Value,
     pub(crate) unit: clif::Value,
     pub(crate) inputs: clif::Value,
@@ -122,7 +120,6 @@ pub(crate) fn lower(
         values: vec![None; func.nodes.len()],
         merged: HashMap::new(),
         layout: machine.layout,
-        hosted: machine.hosted,
         uniforms,
         unit,
         inputs,
@@ -167,9 +164,6 @@ impl<'f> VertexLowering<'_, 'f> {
         for (id, block) in func.blocks.iter().enumerate() {
             self.b.switch_to_block(self.blocks[id]);
             self.emissions.begin_block();
-            if id == 0 && self.hosted && self.stores == Stores::Unit {
-                self.normalise_flags();
-            }
             if id == 0 {
                 self.save_emission();
             }
@@ -517,9 +511,15 @@ impl<'f> VertexLowering<'_, 'f> {
             BranchTest::Flags { cond: Cond { op: CondOp::Y, ref_y, .. }, y, .. } => (self.scalar(y), ref_y),
             BranchTest::Flags { cond: Cond { op, ref_x, ref_y }, x, y } => {
                 let mut flag = |v: Value, reference: bool| {
+                    // A comparison gives 0 or 1; a host may represent true by any nonzero byte.
+                    let is_bit = matches!(self.func.node(v), Node::Compare { .. } | Node::Flag(_));
                     let v = self.scalar(v);
-                    // Flags are 0 or 1, whether loaded or compared.
-                    if reference { v } else { self.b.ins().bxor_imm_u(v, 1) }
+                    match (is_bit, reference) {
+                        (true, true) => v,
+                        (true, false) => self.b.ins().bxor_imm_u(v, 1),
+                        (false, true) => self.b.ins().icmp_imm_u(IntCC::NotEqual, v, 0),
+                        (false, false) => self.b.ins().icmp_imm_u(IntCC::Equal, v, 0),
+                    }
                 };
                 let (x, y) = (flag(x, ref_x), flag(y, ref_y));
                 let both = match op {

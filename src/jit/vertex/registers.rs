@@ -7,13 +7,10 @@ use super::{VertexLowering, VertexValue};
 use crate::ir::analysis::{Components, XYZW};
 use crate::ir::{Block, Form, Mem, Node, Terminator, Type, Value};
 use crate::isa::numeric::Precision;
-use crate::jit::abi::{
-    FRAME_ONES, FRAME_UNIFORMS_CHECKED, OUTPUTS_FRAME_MASK, OUTPUTS_FRAME_OUTPUTS, Stores, VEC4, displacement,
-};
-use crate::jit::emit::memory::{aligned, bank_address, bank_number, constant_memory, load_flag, uniform_address};
+use crate::jit::abi::{FRAME_ONES, FRAME_UNIFORMS_CHECKED, OUTPUTS_FRAME_MASK, OUTPUTS_FRAME_OUTPUTS, Stores, VEC4};
+use crate::jit::emit::memory::{aligned, bank_address, bank_number, constant_memory, uniform_address};
 use crate::jit::emit::vector::VecValue;
 use crate::jit::emit::{Products, Tails};
-use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self as clif, InstBuilder, MemFlagsData, types};
 
 impl VertexLowering<'_, '_> {
@@ -120,26 +117,6 @@ impl VertexLowering<'_, '_> {
         })
     }
 
-    /// Makes a host's true flags 1, also those that the program never sets, so that every engine
-    /// leaves the same bytes.
-    pub(crate) fn normalise_flags(&mut self) {
-        let places: Vec<i32> = self.layout.flags().into_iter().flatten().map(displacement).collect();
-        let flags: Vec<clif::Value> =
-            places.iter().map(|&at| self.b.ins().load(types::I8, aligned(), self.unit, at)).collect();
-        let all = flags.iter().copied().reduce(|a, b| self.b.ins().bor(a, b)).expect("there are two flags");
-        let is_other = self.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThan, all, 1);
-        let (normalise, go_on) = (self.b.create_block(), self.b.create_block());
-        self.b.set_cold_block(normalise);
-        self.b.ins().brif(is_other, normalise, &[], go_on, &[]);
-        self.b.switch_to_block(normalise);
-        for (at, flag) in places.into_iter().zip(flags) {
-            let flag = self.b.ins().icmp_imm_u(IntCC::NotEqual, flag, 0);
-            self.b.ins().store(aligned(), flag, self.unit, at);
-        }
-        self.b.ins().jump(go_on, &[]);
-        self.b.switch_to_block(go_on);
-    }
-
     pub(crate) fn load(&mut self, value: Value, mem: Mem) -> VertexValue {
         match mem {
             Mem::Bank => {
@@ -148,7 +125,8 @@ impl VertexLowering<'_, '_> {
                 self.banks.insert(value, address);
                 VertexValue::Scalar(bank)
             }
-            Mem::Flag(n) => VertexValue::Scalar(load_flag(&mut self.b, &self.layout, self.unit, n)),
+            // As it is: where a run does not set it, it is stored again.
+            Mem::Flag(n) => VertexValue::Scalar(self.b.ins().load(types::I8, aligned(), self.unit, self.layout.cmp(n))),
             _ => {
                 let (base, offset) = self.address(mem).expect("all layouts have all registers but the bank");
                 if mem.ty() == Type::Vec4 {

@@ -11,7 +11,7 @@ fn plan(body: &str) -> BatchPlan {
     let cfg = Cfg::build(&program, shbin.dvles[0].entry(), Limits::default()).expect("small");
     let mut func = Func::build(&cfg, 100, Form::Ssa);
     func.simplify(Precision::F32);
-    BatchPlan::new(&func, Precision::F32).expect("nothing is carried")
+    BatchPlan::new(&func, &RegisterUse::new(&cfg), Precision::F32).expect("nothing is carried")
 }
 
 #[test]
@@ -64,8 +64,8 @@ fn outputs_are_aos_where_that_costs_less() {
 }
 
 /// Whether some value of the plan is a matrix product in AoS form.
-pub(in crate::jit) fn has_aos_matrix_product(func: &Func) -> bool {
-    let plan = BatchPlan::new(func, Precision::F32).expect("nothing is carried");
+pub(in crate::jit) fn has_aos_matrix_product(func: &Func, registers: &RegisterUse) -> bool {
+    let plan = BatchPlan::new(func, registers, Precision::F32).expect("nothing is carried");
     plan.aos_values().any(|value| matrix_product(func, value, XYZW).is_some())
 }
 
@@ -79,9 +79,9 @@ fn random_programs_have_aos_outputs_and_matrix_products() {
         let Ok(cfg) = Cfg::build(&case.program, case.entry, Limits::default()) else { continue };
         let mut func = Func::build(&cfg, case.config.fuel, Form::Ssa);
         func.simplify(Precision::F32);
-        let Ok(plan) = BatchPlan::new(&func, Precision::F32) else { continue };
+        let Ok(plan) = BatchPlan::new(&func, &RegisterUse::new(&cfg), Precision::F32) else { continue };
         aos += u32::from(plan.aos_values().next().is_some());
-        matrices += u32::from(has_aos_matrix_product(&func));
+        matrices += u32::from(has_aos_matrix_product(&func, &RegisterUse::new(&cfg)));
     }
     assert!(cfg!(miri) || aos > 400 && matrices > 200, "{aos}, {matrices}");
 }

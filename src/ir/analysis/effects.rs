@@ -1,25 +1,42 @@
 //! An instruction -> the register components that it reads, and those that it writes.
 
-use crate::ir::analysis::operand_components;
+use super::operand_components;
 use crate::ir::register_set::RegisterSet;
 use crate::isa::{AluOp, CondOp, DstFile, Index, Inst, Src, SrcFile, Test, VectorOp};
 
-/// The components that `inst` consumes. Conditions count too; the bank and parameters of EMIT do
-/// not.
+const FLAGS: RegisterSet = RegisterSet::state(RegisterSet::CMP_X | RegisterSet::CMP_Y);
+
+/// The components that `inst` reads. Conditions count too; the bank and parameters of EMIT do not.
 pub(crate) fn reads(inst: &Inst) -> RegisterSet {
+    reads_for(inst, !RegisterSet::NONE)
+}
+
+/// The components on which those of `live` depend that `inst` writes, and its condition.
+pub(super) fn reads_for(inst: &Inst, live: RegisterSet) -> RegisterSet {
+    let flag = |flag: u8, component: u8| if live.state & flag != 0 { component } else { 0 };
     match inst {
         Inst::Alu(alu) => {
-            let live = alu.mask.component_bits();
+            let live = alu.mask.component_bits()
+                & match alu.dst.file() {
+                    DstFile::Output(n) => live.output(n),
+                    DstFile::Temp(n) => live.temp(n),
+                };
             let of = |(n, src): (usize, &Src)| match alu.operation() {
-                // The flags need x and w.
-                AluOp::Vector(VectorOp::Litp) => source(src, operand_components(VectorOp::Litp, n, live) | 0b1001),
+                AluOp::Vector(VectorOp::Litp) => {
+                    let flags = flag(RegisterSet::CMP_X, 0b0001) | flag(RegisterSet::CMP_Y, 0b1000);
+                    source(src, operand_components(VectorOp::Litp, n, live) | flags)
+                }
                 AluOp::Vector(op) => source(src, operand_components(op, n, live)),
                 AluOp::Scalar(_) => source(src, u8::from(live != 0)),
             };
             alu.sources().iter().enumerate().map(of).fold(RegisterSet::NONE, |all, set| all | set)
         }
-        Inst::Mova { mask, src } => source(src, mask.component_bits() & 3),
-        Inst::Cmp { src, .. } => source(&src[0], 3) | source(&src[1], 3),
+        // a0.x and a0.y are the lowest bits.
+        Inst::Mova { mask, src } => source(src, mask.component_bits() & live.state & 0b0011),
+        Inst::Cmp { src, .. } => {
+            let of = flag(RegisterSet::CMP_X, 0b0001) | flag(RegisterSet::CMP_Y, 0b0010);
+            source(&src[0], of) | source(&src[1], of)
+        }
         Inst::Breakc { cond } => tested(&Test::Flags(*cond)),
         Inst::Call { test: Some(test), .. } | Inst::If { test, .. } | Inst::Jump { test, .. } => tested(test),
         _ => RegisterSet::NONE,
@@ -47,7 +64,7 @@ fn source(src: &Src, of: u8) -> RegisterSet {
 }
 
 /// The flags that a test reads.
-fn tested(test: &Test) -> RegisterSet {
+pub(super) fn tested(test: &Test) -> RegisterSet {
     RegisterSet::state(match test {
         Test::Bool { .. } => 0,
         Test::Flags(cond) => match cond.op {
@@ -60,7 +77,6 @@ fn tested(test: &Test) -> RegisterSet {
 
 /// The components that `inst` sets.
 pub(crate) fn writes(inst: &Inst) -> RegisterSet {
-    const FLAGS: RegisterSet = RegisterSet::state(RegisterSet::CMP_X | RegisterSet::CMP_Y);
     match inst {
         Inst::Alu(alu) => {
             let mask = alu.mask.component_bits();
