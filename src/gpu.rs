@@ -360,7 +360,7 @@ impl Gpu {
         let (old, new) = self.state.registers.write(id, value, mask);
         let kind = Kind::of(id);
         if kind.configures_draws() && (old ^ new) & configuring_bits(id) != 0 {
-            self.configuration = None;
+            self.forget_configuration();
         }
         match kind {
             Kind::Unused | Kind::Stored | Kind::Configuration => {}
@@ -381,6 +381,12 @@ impl Gpu {
             kind => self.write_unit(kind, id, value, mask, new),
         }
         Effect::None
+    }
+
+    // Not inlined: dropping one takes much code.
+    #[inline(never)]
+    fn forget_configuration(&mut self) {
+        self.configuration = None;
     }
 
     #[inline(never)]
