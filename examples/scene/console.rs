@@ -74,7 +74,7 @@ impl Host for Console<'_> {
         self.vertices_left -= count;
         self.outcome.cut_short |= count < asked;
         let region = [(self.recording.address, self.memory)];
-        let options = DrawOptions { limit: count, ..DrawOptions::default() };
+        let options = DrawOptions { limit: Some(count), ..DrawOptions::default() };
         let report = gpu.draw(draw, &Regions(&region), &options, self);
         self.note(&report);
     }

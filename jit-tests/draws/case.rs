@@ -145,7 +145,7 @@ impl Bench {
             }
             let draw = if numbers.one_in(2) { Draw::Arrays } else { Draw::Elements };
             let vertex_cache = [64, 64, 0, 3][numbers.below(4) as usize];
-            let options = DrawOptions { limit: 1 + numbers.below(MOST), vertex_cache };
+            let options = DrawOptions { limit: Some(1 + numbers.below(MOST)), vertex_cache };
             let (offsets, stride) = format(numbers);
             let format = VertexFormat::new(offsets, stride).expect("offsets are below the stride");
             let mut sink = Collector { format, triangles: Vec::new() };
@@ -426,7 +426,7 @@ enum Item {
 impl Reference<'_> {
     fn draw(mut self, draw: Draw, options: DrawOptions) -> Done {
         let get = |state: &State, id: u16| state.registers.get(id);
-        let count = get(&self.state, reg::NUMVERTICES).min(options.limit);
+        let count = get(&self.state, reg::NUMVERTICES).min(options.limit.unwrap_or(u32::MAX));
         let config = get(&self.state, reg::INDEXBUFFER_CONFIG);
         let first = u64::from(get(&self.state, reg::VERTEX_OFFSET));
         let indices = self.base() + u64::from(config & 0x0FFF_FFFF);

@@ -27,11 +27,10 @@ const INDICES: usize = 12 << 10;
 /// What a host chooses for a draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DrawOptions {
-    /// Most vertices, or indices, that are drawn, if that is less than the [`Limits`] of the GPU; 0:
-    /// the draw has no limit of its own.
+    /// Most vertices, or indices, that are drawn, if that is less than the [`Limits`] of the GPU.
     ///
     /// [`Limits`]: super::Limits
-    pub limit: u32,
+    pub limit: Option<u32>,
     /// Vertices that a [`RoundRobin`] cache holds. It serves indexed draws of programs whose
     /// vertices depend on each other; no other results can differ.
     pub vertex_cache: u8,
@@ -40,7 +39,7 @@ pub struct DrawOptions {
 impl Default for DrawOptions {
     /// No other limit, and 64 vertices.
     fn default() -> DrawOptions {
-        DrawOptions { limit: 0, vertex_cache: 64 }
+        DrawOptions { limit: None, vertex_cache: 64 }
     }
 }
 
@@ -56,7 +55,7 @@ impl Gpu {
         self.state.geometry_input = GeometryInput::default();
         let wanted = self.state.registers.get(NUMVERTICES);
         // At most as many as wanted, so it fits.
-        let within = if options.limit == 0 { wanted } else { wanted.min(options.limit) };
+        let within = options.limit.map_or(wanted, |limit| wanted.min(limit));
         let count = self.budget.take(0, within.into()) as u32;
         let limited = count < wanted;
         if count == 0 {

@@ -90,7 +90,7 @@ pub unsafe extern "C" fn pj_gpu_draw(gpu: *mut PjGpu, draw: *const PjGuestDraw, 
         let mut sink =
             SliceCallback { triangles: draw.triangles.ok_or(Fault::Null)?, user: draw.user, format: format(&draw)? };
         let memory = HostMemory { regions, memory: draw.memory, user: draw.user };
-        let options = DrawOptions { limit: draw.limit, vertex_cache };
+        let options = DrawOptions { limit: (draw.limit != 0).then_some(draw.limit), vertex_cache };
         let value = PjReport::new(&gpu.get().draw(kind, &memory, &options, &mut sink));
         match report.is_null() {
             true => Ok(PJ_OK),

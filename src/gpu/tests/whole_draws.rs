@@ -226,7 +226,7 @@ fn hostile_counts_and_bases_end() {
     let mut list = plain();
     list.shader(VSH, "mov o0, v0", 1, 1).write(VERTEX_OFFSET, u32::MAX - 1);
     let mut gpu = gpu(&list);
-    let options = DrawOptions { limit: 3000, ..DrawOptions::default() };
+    let options = DrawOptions { limit: Some(3000), ..DrawOptions::default() };
     for draw in [Draw::Arrays, Draw::Elements] {
         for (location, count, index) in [(0, u32::MAX, u32::MAX), (u32::MAX, u32::MAX - 2, 0), (START >> 3, 1 << 31, 0)]
         {
@@ -238,10 +238,13 @@ fn hostile_counts_and_bases_end() {
             assert_eq!((report.triangles, triangles.len()), (1000, 1000));
         }
     }
-    // Without a limit of its own, a draw has those of the GPU.
-    gpu.set_limits(Limits { draw: 0, list: 0 });
-    let report = gpu.draw(Draw::Elements, &Regions(&[]), &DrawOptions::default(), &mut Vec::<[Semantics; 3]>::new());
+    let none = DrawOptions { limit: Some(0), ..options };
+    let report = gpu.draw(Draw::Elements, &Regions(&[]), &none, &mut Vec::<[Semantics; 3]>::new());
     assert_eq!(report, Report { limited: true, ..Report::default() });
+    // Without a limit of its own, a draw has those of the GPU.
+    gpu.set_limits(Limits { draw: 30, list: 0 });
+    let report = gpu.draw(Draw::Arrays, &Regions(&[]), &DrawOptions::default(), &mut Vec::<[Semantics; 3]>::new());
+    assert_eq!((report.vertices, report.limited), (30, true));
 }
 
 #[test]
@@ -257,10 +260,7 @@ fn an_incomplete_primitive_has_the_semantics_that_a_format_leaves_out() {
     }
     for draw in [Draw::Arrays, Draw::Elements] {
         let mut gpu = gpu(&plain());
-        // The registers of a draw, of which nothing is drawn.
-        gpu.set_limits(Limits { draw: 0, list: 0 });
-        drawn(&mut gpu, draw, &[5.0, 6.0], &[0, 1], &DrawOptions::default());
-        gpu.set_limits(Limits::default());
+        drawn(&mut gpu, draw, &[5.0, 6.0], &[0, 1], &DrawOptions { limit: Some(0), ..DrawOptions::default() });
         let memory: Vec<u8> = [5.0f32, 6.0].iter().flat_map(|x| x.to_le_bytes()).chain([0, 1]).collect();
         let mut sink = Colours(Vec::new());
         gpu.draw(draw, &Regions(&[(START, &memory)]), &DrawOptions::default(), &mut sink);
