@@ -21,8 +21,8 @@ pub(super) struct DrawConfiguration {
     attributes: usize,
     /// Outputs to the sink's vertices.
     pub(super) plan: OutputPlan,
-    /// Outputs to the vertices of an incomplete primitive.
-    pub(super) semantics: OutputPlan,
+    /// Outputs to the vertices of an incomplete primitive, if `plan` lacks some.
+    semantics: Option<OutputPlan>,
     pub(super) topology: Topology,
     /// If the unit is in use.
     pub(super) geometry: Option<Geometry>,
@@ -59,13 +59,18 @@ impl DrawConfiguration {
             fetch: FetchPlan::new(registers),
             registers: registers.permutation(Stage::Vertex),
             attributes: registers.attributes(Stage::Vertex),
+            semantics: (!plan.is_default).then(|| OutputPlan::semantics(&map)),
             plan,
-            semantics: OutputPlan::semantics(&map),
             topology,
             geometry,
             output_mask,
             output_stride: Vertices::stride_for(output_mask),
         }
+    }
+
+    /// Outputs to the vertices of an incomplete primitive.
+    pub(super) fn semantics(&self) -> &OutputPlan {
+        self.semantics.as_ref().unwrap_or(&self.plan)
     }
 
     /// The `v` registers of the attributes that a host fetches, in their order. Of several attributes

@@ -428,11 +428,11 @@ impl<'a> ActiveDraw<'a> {
     /// Saves the incomplete primitive.
     #[inline]
     fn save(&mut self) {
-        let DrawConfiguration { semantics, output_stride, .. } = self.configuration;
+        let (semantics, output_stride) = (self.configuration.semantics(), self.configuration.output_stride);
         let (carried, outputs) = (self.carried, std::mem::take(&mut self.buffers.outputs));
         self.save_with(|id| {
             let row = id as usize - carried;
-            semantics.map_semantics(&outputs[row * output_stride..][..*output_stride])
+            semantics.map_semantics(&outputs[row * output_stride..][..output_stride])
         });
         self.buffers.outputs = outputs;
     }
