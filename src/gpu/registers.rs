@@ -4,7 +4,7 @@
 //! the source of every field unless a comment names another.
 //!
 //! Invariants: every field is in range for any stored words, so callers need no further checks. A
-//! register that any of them reads is not [`Kind::Unused`].
+//! register that any of them reads is not `Kind::Unused`.
 
 use crate::isa::{Pc, REGS, Stage};
 use crate::program::Entry;
