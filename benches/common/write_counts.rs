@@ -35,7 +35,7 @@ const KINDS: [Kind; 11] = [
         mask: 15,
         value: |_| 0,
     },
-    Kind { name: "an output map", limits: [99.0, 143.0], before: &[], id: reg::SH_OUTMAP_O0, mask: 15, value: |n| n },
+    Kind { name: "an output map", limits: [140.0, 184.0], before: &[], id: reg::SH_OUTMAP_O0, mask: 15, value: |n| n },
     Kind { name: "a restart", limits: [74.0, 118.0], before: &[], id: reg::RESTART_PRIMITIVE, mask: 15, value: |_| 1 },
     Kind {
         name: "a word of float24",

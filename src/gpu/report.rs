@@ -6,7 +6,7 @@ use crate::state::Exit;
 /// The statistics of one draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// Vertices that a vertex unit ran. [`Gpu::draw`] may run some that no index names.
+    /// Vertices that a vertex unit ran. [`Gpu::draw`](super::Gpu::draw) may run some that no index names.
     pub vertices: u64,
     /// Vertices that reused the outputs of an earlier one: where each runs once, what the indices
     /// exceed [`Report::vertices`] by.
