@@ -150,7 +150,7 @@ impl Host for NoDraws {
     fn draw(&mut self, _: &mut Gpu, _: Draw) {}
 }
 
-/// The writes of a list, one by one.
+/// The writes of a list, in sequence.
 fn write_each(gpu: &mut Gpu, list: &[u32]) {
     let mut vertices = Vec::new();
     for Write { id, value, mask } in Commands::new(list) {

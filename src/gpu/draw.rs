@@ -2,9 +2,8 @@
 //! assembly takes the outputs in drawing order.
 //!
 //! Sources of vertices ([`host_draw`](super::host_draw), [`guest_draw`](super::guest_draw)) feed an
-//! [`ActiveDraw`]. Few vertices run one by one on the unit itself; that touches little code, which a
-//! frame finds cold. From [`FEW`] vertices on they are collected and run together, if they are
-//! independent. Each vertex that ran has a row of outputs, and the stream that leaves the vertex unit
+//! [`ActiveDraw`]. Up to [`FEW`] vertices run in sequence on the unit itself; that touches little
+//! code, which a frame finds cold. More are collected and run together, if they are independent. Each vertex that ran has a row of outputs, and the stream that leaves the vertex unit
 //! is the numbers of rows. Results are the same as vertex by vertex, because nothing after the vertex
 //! unit changes its input.
 //!
@@ -24,8 +23,8 @@ use crate::isa::Stage;
 use crate::semantics::Semantics;
 use crate::state::{Batch, BatchExit, Exit, Vec4, Vertices, VerticesMut};
 
-/// Up to this many vertices run one by one. Measured by `benches/frames`: from here on a batch takes
-/// less time, with its code in the caches.
+/// Up to this many vertices run in sequence. In an emulator's frames batches paid from about ten
+/// vertices on (docs/performance.md).
 pub(super) const FEW: usize = 8;
 /// Vertices that run together: enough to amortise the call, few enough that inputs, outputs and rows
 /// fit into a first cache of 32 KiB. A multiple of three, so that lists of triangles are not split,
@@ -41,7 +40,7 @@ const SENT: usize = 4095;
 /// How the vertices of a draw run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Runs {
-    /// One by one on the unit, as on hardware.
+    /// In sequence on the unit, as on hardware.
     Singly,
     /// Together.
     InBatches,
@@ -62,7 +61,7 @@ pub(super) struct ActiveDraw<'a> {
     /// Vertices or indices taken from the budget; `None`: all were taken before.
     taken: Option<u64>,
     /// Unused with a geometry unit, which assembles what it emits.
-    pub(super) assembler: Assembler,
+    assembler: Assembler,
     /// Vertices of the incomplete primitive, which precede the rows.
     pub(super) carried: usize,
     runs: Runs,
@@ -100,6 +99,7 @@ impl<'a> ActiveDraw<'a> {
             .map(|_| geometry.get(engine, &state.geometry, file.entry(Stage::Geometry), upload_stats));
         // A panic of a sink or host in an earlier draw may have left some.
         buffers.ids.clear();
+        buffers.slots.clear();
         ActiveDraw {
             state,
             buffers,
@@ -216,7 +216,7 @@ impl<'a> ActiveDraw<'a> {
     /// Runs a vertex on the unit, whose input registers hold its attributes. Returns its row. `None`:
     /// it was interrupted, and the draw ends.
     #[inline]
-    pub(super) fn run_one(&mut self) -> Option<usize> {
+    fn run_one(&mut self) -> Option<usize> {
         let exit = self.run_unit();
         if exit != Exit::End {
             self.report.note_vertices(exit);

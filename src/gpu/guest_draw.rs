@@ -4,7 +4,7 @@
 //! independent runs once: all from the least index to the greatest if these are dense, else those
 //! of a list. Vertices of other programs run one after another, as the vertex cache decides.
 //!
-//! Invariant: the triangles are those of the draw's vertices running one by one in order. This file
+//! Invariant: the triangles are those of the draw's vertices running in sequence. This file
 //! must not know formats, nor what a map does.
 
 use super::buffers::resize;
@@ -132,7 +132,7 @@ impl<'a> ActiveDraw<'a> {
         self.finish()
     }
 
-    /// Begins with vertices that run one by one. Their default attributes stay in the unit, because
+    /// Begins with vertices that run in sequence. Their default attributes stay in the unit, because
     /// no run changes its input registers.
     #[inline]
     fn begin_few(&mut self, count: usize) {

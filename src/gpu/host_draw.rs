@@ -94,7 +94,6 @@ impl ActiveDraw<'_> {
     ) -> Report {
         cache.begin();
         self.begin_stream(indices.size_hint().1);
-        self.buffers.slots.clear();
         self.buffers.slots.resize(usize::from(u8::MAX) + 1, None);
         let counted = self.counts_vertices();
         let mut left = 0;
@@ -119,11 +118,10 @@ impl ActiveDraw<'_> {
             }
             self.push(row);
         }
-        self.buffers.slots.clear();
         self.finish()
     }
 
-    /// Begins a stream of at most so many vertices. One by one run few vertices, and those that depend
+    /// Begins a stream of at most so many vertices. Few vertices run in sequence, and those that depend
     /// on each other; with vertex counts, each primitive proceeds before the next begins.
     fn begin_stream(&mut self, most: Option<usize>) {
         let most = most.unwrap_or(usize::MAX);

@@ -67,7 +67,7 @@ fn independent_vertices_run_once() {
     assert_eq!(report(&mut gpu, &many([10, 12, 10])), (3, 9));
     assert_eq!(report(&mut gpu, &many([10, 15, 12])), (6, 6));
     assert_eq!(report(&mut gpu, &many([10, 199, 10])), (2, 10));
-    // Few run one by one, and only those that an index names.
+    // Few run in sequence, and only those that an index names.
     assert_eq!(report(&mut gpu, &[10, 12, 10]), (2, 1));
     assert_eq!(gpu.state().vertex.unit.r[5][0], 10.0, "the unit is as the last index leaves it");
 }
