@@ -623,7 +623,9 @@ pj_status pj_gpu_new(const pj_engine *engine, pj_gpu **gpu);
 
 /*
  * Sets the most vertices, or indices, of each draw and of all draws of one pj_gpu_execute; registers
- * can request 2^32. The rest is not drawn: see pj_report.limited and PJ_VERTEX_LIMIT. At first, and
+ * can request 2^32. A vertex counts once for each 4,096 words, or part of them, that its run may
+ * execute by the integer uniforms and the default fuel, and so does its geometry run.
+ * The rest is not drawn: see pj_report.limited and PJ_VERTEX_LIMIT. At first, and
  * with 0, they are 2^22 and 2^24, which no game reaches: the console takes a quarter of a second,
  * and more than one, for as many triangles. No part of pj_gpu_state.
  */

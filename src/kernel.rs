@@ -14,7 +14,7 @@ mod units;
 
 use crate::isa::flow::MAX_FUEL;
 use crate::isa::numeric::Precision;
-use crate::isa::{Pc, Stage};
+use crate::isa::{MAX_CODE_WORDS, Pc, Stage};
 use crate::layout::{HostEmitter, HostMemory, Layout};
 use crate::program::{Entry, Program};
 pub use crate::state::copy_registers;
@@ -38,6 +38,12 @@ pub const fn default_fuel(stage: Stage) -> u32 {
         Stage::Vertex => 1 << 18,
         Stage::Geometry => 1 << 22,
     }
+}
+
+/// The most words that a run with the default fuel executes: fuel is tested at backward transfers, so
+/// a run exceeds it by the words of the program at most.
+pub(crate) const fn most_words(stage: Stage) -> u64 {
+    default_fuel(stage) as u64 + MAX_CODE_WORDS as u64
 }
 
 /// Options that change the meaning of a run or its code. They are part of every cache key.

@@ -11,6 +11,7 @@ use super::{BackendChoice, Tier};
 use crate::background::{Heat, Lazy, Priority};
 use crate::cache::Exploration;
 use crate::interp::{Interp, InterpKernel};
+use crate::isa::INT_UNIFORMS;
 use crate::kernel::direct::DirectCode;
 use crate::kernel::{Backend, Config, Kernel, NextKernel, Unsupported};
 use crate::program::{Entry, Program};
@@ -271,6 +272,12 @@ impl Compiled {
     /// call analyses the program.
     pub(super) fn has_independent_vertices(&self) -> bool {
         *self.independent.get_or_init(|| self.tier0().has_independent_vertices())
+    }
+
+    /// The most words that a run with these integer uniforms, and no more than the default fuel,
+    /// executes, on any tier.
+    pub(super) fn most_words(&self, ints: &[[u8; 4]; INT_UNIFORMS]) -> u64 {
+        self.tier0().most_words(ints)
     }
 
     /// The name of the backend that serves the next run.

@@ -7,6 +7,7 @@ use super::Tier;
 use super::compiled::Compiled;
 use super::crosscheck::Crosscheck;
 use crate::analysis::Analysis;
+use crate::isa::INT_UNIFORMS;
 use crate::kernel::direct::Vertex;
 use crate::kernel::{KernelStats, NextKernel, Unsupported};
 use crate::layout::{HostEmitter, HostMemory, Layout};
@@ -175,6 +176,12 @@ impl Shader {
     /// tier.
     pub(crate) fn has_independent_vertices(&self) -> bool {
         self.0.has_independent_vertices()
+    }
+
+    /// The most words that a run with these integer uniforms, and no more than the default fuel,
+    /// executes. The answer does not depend on the tier.
+    pub(crate) fn most_words(&self, ints: &[[u8; 4]; INT_UNIFORMS]) -> u64 {
+        self.0.most_words(ints)
     }
 
     /// The name of the backend of this tier: `batch` (native code), `tier0`, or `interp` (the

@@ -14,7 +14,7 @@ use super::buffers::{Buffers, resize};
 use super::configuration::DrawConfiguration;
 use super::deferred_run::DeferredRun;
 use super::geometry::{Geometry, GeometryContext, GeometryMode};
-use super::limits::Budget;
+use super::limits::{self, Budget};
 use super::report::Report;
 use super::upload::ShaderState;
 use super::{Gpu, Sink, State};
@@ -58,8 +58,10 @@ pub(super) struct ActiveDraw<'a> {
     geometry: Option<&'a Shader>,
     deferred: &'a mut DeferredRun,
     budget: &'a mut Budget,
-    /// Vertices or indices taken from the budget; `None`: all were taken before.
-    taken: Option<u64>,
+    /// Vertices or indices taken from the budget.
+    taken: u64,
+    /// How often a vertex counts, once that is known.
+    weight: Option<u64>,
     /// Unused with a geometry unit, which assembles what it emits.
     assembler: Assembler,
     /// Vertices of the incomplete primitive, which precede the rows.
@@ -77,18 +79,7 @@ pub(super) struct ActiveDraw<'a> {
 }
 
 impl<'a> ActiveDraw<'a> {
-    /// A draw with the limits of the GPU.
     pub(super) fn new(gpu: &'a mut Gpu, sink: &'a mut dyn Sink) -> ActiveDraw<'a> {
-        ActiveDraw::with_taken(gpu, sink, Some(0))
-    }
-
-    /// A draw whose vertices or indices the caller has taken from the budget.
-    pub(super) fn of_taken_vertices(gpu: &'a mut Gpu, sink: &'a mut dyn Sink) -> ActiveDraw<'a> {
-        ActiveDraw::with_taken(gpu, sink, None)
-    }
-
-    #[inline(always)]
-    fn with_taken(gpu: &'a mut Gpu, sink: &'a mut dyn Sink, taken: Option<u64>) -> ActiveDraw<'a> {
         let Gpu { engine, state, vertex, geometry, upload_stats, configuration, buffers, deferred, budget } = gpu;
         let file = &state.registers;
         let configuration = DrawConfiguration::get(configuration, file, sink.format(), &mut buffers.rows);
@@ -110,7 +101,8 @@ impl<'a> ActiveDraw<'a> {
             geometry,
             deferred,
             budget,
-            taken,
+            taken: 0,
+            weight: None,
             assembler: Assembler::default(),
             carried: 0,
             runs: Runs::Singly,
@@ -122,13 +114,20 @@ impl<'a> ActiveDraw<'a> {
         }
     }
 
-    /// Whether another vertex or index is within the limits.
-    pub(super) fn may_add(&mut self) -> bool {
-        let Some(taken) = &mut self.taken else { return true };
-        let granted = self.budget.take(*taken, 1);
+    /// How many of `more` vertices or indices are within the limits.
+    #[inline]
+    pub(super) fn take(&mut self, more: u64) -> u64 {
+        let ActiveDraw { budget, taken, weight, shader, geometry, state, .. } = self;
+        let weigh = || {
+            *weight.get_or_insert_with(|| {
+                let of = |shader: &Shader, unit: &ShaderState| limits::weight(shader.most_words(&unit.uniforms.i));
+                of(shader, &state.vertex) + geometry.map_or(0, |geometry| of(geometry, &state.geometry))
+            })
+        };
+        let granted = budget.take(*taken, more, weigh);
         *taken += granted;
-        self.report.limited |= granted == 0;
-        granted != 0
+        self.report.limited |= granted < more;
+        granted
     }
 
     pub(super) fn has_geometry(&self) -> bool {

@@ -56,49 +56,45 @@ impl Gpu {
         let wanted = self.state.registers.get(NUMVERTICES);
         // At most as many as wanted, so it fits.
         let within = options.limit.map_or(wanted, |limit| wanted.min(limit));
-        let count = self.budget.take(0, within.into()) as u32;
-        let limited = count < wanted;
-        if count == 0 {
-            return Report { limited, ..Report::default() };
+        let mut active = ActiveDraw::new(self, sink);
+        let count = active.take(within.into()) as u32;
+        active.report.limited = count < wanted;
+        match draw {
+            _ if count == 0 => active.report,
+            Draw::Arrays => active.arrays(memory, count as usize),
+            Draw::Elements => draw_indexed(active, memory, count, options),
         }
-        let report = match draw {
-            Draw::Arrays => ActiveDraw::of_taken_vertices(self, sink).arrays(memory, count as usize),
-            Draw::Elements => self.draw_indexed(memory, count, options, sink),
-        };
-        Report { limited, ..report }
-    }
-
-    fn draw_indexed(&mut self, memory: &dyn Memory, count: u32, options: &DrawOptions, sink: &mut dyn Sink) -> Report {
-        let indices = Indices::new(&self.state.registers, memory, count);
-        let mut draw = ActiveDraw::of_taken_vertices(self, sink);
-        let counted = draw.counts_vertices();
-        let is_independent = !counted && draw.shader.has_independent_vertices();
-        // A cache of as many vertices as there are indices keeps all of them.
-        let runs_each_once = is_independent || !counted && usize::from(options.vertex_cache) >= FEW;
-        if runs_each_once && indices.len() <= FEW {
-            return draw.few_elements(&indices, is_independent, memory);
-        }
-        let Some(range @ [least, _]) = (if counted { Some(indices.vertex_range()) } else { indices.range() }) else {
-            return Report::default();
-        };
-        let fetch = draw.fetch(memory, range.map(u64::from));
-        if is_independent && draw.each_once(&indices, range, &fetch) {
-            return draw.report();
-        }
-        let size = options.vertex_cache;
-        let cache = draw.buffers.cache.take().filter(|(old, _)| *old == size);
-        let (_, mut cache) = cache.unwrap_or_else(|| (size, RoundRobin::new(size)));
-        let (plan, defaults) = (&draw.configuration.fetch, draw.state.fixed.defaults);
-        let vertex = |n: u32, to: &mut [Vec4]| {
-            plan.constants(&defaults, to, to.len());
-            fetch.vertex(u64::from(n.wrapping_sub(least)), to);
-        };
-        let report = draw.elements((0..indices.len()).map(|n| indices.get(n)), vertex, &mut cache);
-        self.buffers.cache = Some((size, cache));
-        report
     }
 }
 
+fn draw_indexed<'a>(mut draw: ActiveDraw<'a>, memory: &'a dyn Memory, count: u32, options: &DrawOptions) -> Report {
+    let indices = Indices::new(&draw.state.registers, memory, count);
+    let counted = draw.counts_vertices();
+    let is_independent = !counted && draw.shader.has_independent_vertices();
+    // A cache of as many vertices as there are indices keeps all of them.
+    let runs_each_once = is_independent || !counted && usize::from(options.vertex_cache) >= FEW;
+    if runs_each_once && indices.len() <= FEW {
+        return draw.few_elements(&indices, is_independent, memory);
+    }
+    let Some(range @ [least, _]) = (if counted { Some(indices.vertex_range()) } else { indices.range() }) else {
+        return draw.report;
+    };
+    let fetch = draw.fetch(memory, range.map(u64::from));
+    if is_independent && draw.each_once(&indices, range, &fetch) {
+        return draw.report();
+    }
+    let size = options.vertex_cache;
+    let cache = draw.buffers.cache.take().filter(|(old, _)| *old == size);
+    let (_, mut cache) = cache.unwrap_or_else(|| (size, RoundRobin::new(size)));
+    let (plan, defaults) = (&draw.configuration.fetch, draw.state.fixed.defaults);
+    let vertex = |n: u32, to: &mut [Vec4]| {
+        plan.constants(&defaults, to, to.len());
+        fetch.vertex(u64::from(n.wrapping_sub(least)), to);
+    };
+    let report = draw.elements((0..indices.len()).map(|n| indices.get(n)), vertex, &mut cache);
+    draw.buffers.cache = Some((size, cache));
+    report
+}
 impl<'a> ActiveDraw<'a> {
     /// The arrays of vertices of this range.
     #[inline]

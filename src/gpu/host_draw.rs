@@ -52,12 +52,11 @@ impl Gpu {
         let _mode = DefaultMode::enter();
         // A small draw touches little code here.
         if vertices.len() <= FEW {
-            let taken = self.budget.take(0, vertices.len() as u64) as usize;
-            let mut draw = ActiveDraw::of_taken_vertices(self, sink);
+            let mut draw = ActiveDraw::new(self, sink);
+            let taken = draw.take(vertices.len() as u64) as usize;
             let registers = draw.configuration.attribute_registers();
             draw.begin(Runs::Singly, taken);
-            let report = draw.few(taken, |n, to| permute(registers, &vertices[n], to));
-            return Report { limited: taken < vertices.len(), ..report };
+            return draw.few(taken, |n, to| permute(registers, &vertices[n], to));
         }
         ActiveDraw::new(self, sink).vertices(vertices.iter())
     }
@@ -76,7 +75,7 @@ impl ActiveDraw<'_> {
         self.begin_stream(vertices.size_hint().1);
         let registers = self.configuration.attribute_registers();
         for vertex in vertices {
-            if !self.may_add() {
+            if self.take(1) == 0 {
                 break;
             }
             let Some(row) = self.add(|to| permute(registers, vertex.borrow(), to)) else { break };
@@ -98,7 +97,7 @@ impl ActiveDraw<'_> {
         let counted = self.counts_vertices();
         let mut left = 0;
         for index in indices {
-            if self.report.ended() || !self.may_add() {
+            if self.report.ended() || self.take(1) == 0 {
                 break;
             }
             if counted && left == 0 {

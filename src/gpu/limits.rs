@@ -1,11 +1,20 @@
-//! The vertices that a draw and a command list run at most.
+//! The work that a draw and a command list do at most.
 //!
-//! A game's registers can request 2^32 vertices, and a list many such draws. Limits count vertices,
-//! or indices, not time, so they end a draw at the same vertex on every engine. They are no part of
-//! the [`State`](super::State): a savestate holds none.
+//! A game's registers can request 2^32 vertices, and a list many such draws. A vertex may execute
+//! 2^18 words by default, so limits weigh vertices by their words. They don't measure time, so they
+//! end a draw at the same vertex on every engine. They are no part of the
+//! [`State`](super::State): a savestate holds none.
+
+use crate::isa::{MAX_CODE_WORDS, Stage};
+use crate::kernel::most_words;
 
 /// The most vertices, or indices, of a draw and of a command list. The rest is not drawn, and
 /// [`Report::limited`](super::Report::limited) or [`ListExit`](super::ListExit) says so.
+///
+/// A vertex counts once for each 4,096 words, or part of them, that its run executes at most, and
+/// so does its geometry run. 4,096 words are the largest program, so without loops a run counts
+/// once. The integer uniforms say how often loops repeat. A run that jumps back counts as its fuel
+/// says, or the default fuel if that is less.
 ///
 /// The hardware sets up some 15 million triangles a second at most. The defaults are more than a
 /// quarter of a second of that for one draw, and more than a second for a list. No game reaches
@@ -23,6 +32,14 @@ impl Default for Limits {
         Limits { draw: 1 << 22, list: 1 << 24 }
     }
 }
+
+/// How often a run counts that executes so many words at most.
+pub(super) const fn weight(words: u64) -> u64 {
+    words.div_ceil(MAX_CODE_WORDS as u64)
+}
+
+/// How often a vertex and its geometry run count at most.
+const HEAVIEST: u64 = weight(most_words(Stage::Vertex)) + weight(most_words(Stage::Geometry));
 
 /// What the present list may still draw.
 #[derive(Clone, Debug, Default)]
@@ -58,13 +75,22 @@ impl Budget {
         self.left.is_some() && self.exceeded
     }
 
-    /// Takes the vertices of a draw that has taken `before` and wants `more`. Returns how many of
-    /// them it may run.
-    pub(super) fn take(&mut self, before: u64, more: u64) -> u64 {
-        let wanted = more.min(u64::from(self.limits.draw).saturating_sub(before));
+    /// Takes the vertices of a draw that has taken `before` and wants `more`. `weight` returns how
+    /// often each counts. Returns how many of them it may run.
+    #[inline]
+    pub(super) fn take(&mut self, before: u64, more: u64, weight: impl FnOnce() -> u64) -> u64 {
+        // Most draws are small, and outside of a list they are far from their limit.
+        if self.left.is_none() && (before + more) * HEAVIEST <= u64::from(self.limits.draw) {
+            return more;
+        }
+        self.take_weighed(before, more, weight())
+    }
+
+    fn take_weighed(&mut self, before: u64, more: u64, weight: u64) -> u64 {
+        let wanted = more.min((u64::from(self.limits.draw) / weight).saturating_sub(before));
         let Some(left) = &mut self.left else { return wanted };
-        let granted = wanted.min(*left);
-        *left -= granted;
+        let granted = wanted.min(*left / weight);
+        *left -= granted * weight;
         self.exceeded |= granted < wanted;
         granted
     }

@@ -4,6 +4,7 @@
 //! range and block number lies inside its table.
 
 use crate::ir::analysis::RegisterUse;
+use crate::ir::analysis::longest_run::LongestRun;
 use crate::ir::register_set::RegisterSet;
 use crate::isa::flow::Exit;
 use crate::isa::numeric::Precision;
@@ -217,6 +218,8 @@ pub struct Code {
     pub flow: Flow,
     /// What the entry reads and writes.
     pub usage: RegisterUse,
+    /// The bound of the words of its runs; `None`: fuel is the only one.
+    pub longest_run: Option<LongestRun>,
     /// Whether an operation fetches a uniform by an address register.
     pub fetches: bool,
     /// What a run of one vertex loads before it begins.

@@ -2,6 +2,7 @@
 
 use super::code::{self, Block, BlockId, Code, Edge, Flow, Op, Operand, Register, Slot, Terminator, Transfers};
 use crate::ir::analysis::RegisterUse;
+use crate::ir::analysis::longest_run::LongestRun;
 use crate::ir::cfg::{self, Cfg, Step};
 use crate::isa::{AluOp, DstFile, FLOAT_UNIFORMS, Index, Inst, REGS, Src, SrcFile, Stage};
 use crate::kernel::Config;
@@ -22,7 +23,7 @@ pub fn decode(program: &Program, entry: Entry, config: &Config, cfg: Option<&Cfg
     // Loops push their counters on a ring at run time.
     words.iter_mut().filter(|(inst, _)| matches!(inst, Inst::Loop { .. })).for_each(|(_, ops)| *ops = 0..0);
     let usage = RegisterUse::of_words(entry.stage, words.iter().map(|(inst, _)| *inst));
-    decoder.finish(config, Flow::Words(words), usage)
+    decoder.finish(config, Flow::Words(words), usage, cfg)
 }
 
 fn decode_blocks(program: &Program, config: &Config, cfg: &Cfg) -> Option<Code> {
@@ -55,7 +56,8 @@ fn decode_blocks(program: &Program, config: &Config, cfg: &Cfg) -> Option<Code> 
     if !code::is_compact(blocks.len(), pieces.len(), cfg.reachable.len()) {
         return None;
     }
-    Some(decoder.finish(config, Flow::Blocks { blocks: blocks.into(), pieces: pieces.into() }, RegisterUse::new(cfg)))
+    let flow = Flow::Blocks { blocks: blocks.into(), pieces: pieces.into() };
+    Some(decoder.finish(config, flow, RegisterUse::new(cfg), Some(cfg)))
 }
 
 fn terminator(term: &cfg::Terminator) -> Terminator {
@@ -101,7 +103,7 @@ impl Decoder {
         }
     }
 
-    fn finish(self, config: &Config, flow: Flow, usage: RegisterUse) -> Code {
+    fn finish(self, config: &Config, flow: Flow, usage: RegisterUse, cfg: Option<&Cfg>) -> Code {
         // A register is stored as a whole.
         let loads = self.transfers(&|register| match register {
             Register::Input(_) | Register::Uniform(_) => true,
@@ -122,6 +124,7 @@ impl Decoder {
             ops: self.ops.into(),
             flow,
             usage,
+            longest_run: cfg.and_then(LongestRun::new),
             fetches,
             loads,
             stores,

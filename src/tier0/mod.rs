@@ -22,9 +22,10 @@ mod vertex;
 
 use crate::fp_mode::DefaultMode;
 use crate::ir::cfg::{Cfg, Limits};
+use crate::isa::INT_UNIFORMS;
 use crate::isa::numeric::Precision;
 use crate::kernel::cancel::CancelFlag;
-use crate::kernel::{Backend, Config, Kernel, KernelStats, NextKernel, Unsupported};
+use crate::kernel::{Backend, Config, Kernel, KernelStats, NextKernel, Unsupported, most_words};
 use crate::layout::{HostEmitter, HostMemory, Layout};
 use crate::program::{Entry, Program};
 use crate::state::{Batch, BatchExit, Exit};
@@ -153,6 +154,13 @@ impl Tier0Kernel {
     /// [`RegisterUse::writes_alike`](crate::ir::analysis::RegisterUse::writes_alike).
     pub(crate) fn has_independent_vertices(&self) -> bool {
         self.code.usage.dependence.is_none() && self.code.usage.writes_alike
+    }
+
+    /// The most words that a run with these integer uniforms, and no more than the default fuel,
+    /// executes.
+    pub(crate) fn most_words(&self, ints: &[[u8; 4]; INT_UNIFORMS]) -> u64 {
+        let fueled = most_words(self.code.entry.stage);
+        self.code.longest_run.as_ref().map_or(fueled, |longest| longest.words(ints).min(fueled))
     }
 
     fn run_vertex(&self, memory: &HostMemory<'_>, emitter: &mut dyn HostEmitter) -> Exit {

@@ -86,6 +86,37 @@ fn immediate_mode_counts_too() {
 }
 
 #[test]
+fn vertices_count_by_the_words_that_they_may_execute() {
+    // (i0 + 1) * (4 * (i1 + 1) + 2) + 2 words.
+    const LOOPS: &str = "for i0\nfor i1\nnop\nnop\nmov o0, v0\nmov o1, v1\n.end\nnop\n.end\nend";
+    // Only fuel bounds it: 2^18, which may be exceeded by the 4,096 words of a program.
+    const JUMPS: &str = "again: mov o0, v0\nmov o1, v1\njmpu b9, again\nend";
+    for (source, ints, weight) in [(LOOPS, [0, 0], 1), (LOOPS, [9, 100], 1), (LOOPS, [9, 101], 2), (JUMPS, [0, 0], 65)]
+    {
+        for backend in BACKENDS {
+            let options = Options { backend, ..Options::at_once() };
+            let mut gpu = Gpu::new(Arc::new(Engine::new(options)));
+            gpu.set_limits(Limits { draw: 100, list: 129 });
+            let mut host = Guest { from_memory: true, reports: Vec::new(), triangles: 0 };
+            let mut start = list(&[]);
+            start.shader(VSH, source, 2, 0b11);
+            assert_eq!(gpu.execute(&start.0, &mut host), ListExit::End);
+            let uniforms = &mut gpu.state_mut().vertex.uniforms;
+            (uniforms.i[0][0], uniforms.i[1][0]) = (ints[0], ints[1]);
+            let report = gpu.draw(Draw::Arrays, &Regions(&[]), &DrawOptions::default(), &mut Vec::new());
+            assert_eq!((report.vertices, report.limited), (100 / weight, true), "{source} {ints:?} {backend:?}");
+            let streamed = gpu.draw_arrays((0..).map(|n| vertex(n as f32)), &mut Vec::new());
+            assert_eq!((streamed.vertices, streamed.limited), (100 / weight, true));
+            let mut draws = List::default();
+            draws.write(DRAWARRAYS, 1).write(DRAWARRAYS, 1);
+            assert_eq!(gpu.execute(&draws.0, &mut host), ListExit::VertexLimit);
+            let counts: Vec<u64> = host.reports.iter().map(|report| report.vertices).collect();
+            assert_eq!(counts, [100 / weight, 129 / weight - 100 / weight], "{source} {ints:?} {backend:?}");
+        }
+    }
+}
+
+#[test]
 fn a_panic_of_the_host_ends_the_list() {
     struct Panics;
     impl TriangleSink for Panics {

@@ -1,4 +1,4 @@
-//! Facts proved about a [`Func`](super::Func), and `carried` about a [`Cfg`](super::cfg::Cfg). No analysis
+//! Facts proved about a [`Func`](super::Func), `carried` and `longest_run` about a [`Cfg`](super::cfg::Cfg). No analysis
 //! knows what code costs.
 //!
 //! | file | question | cost |
@@ -9,6 +9,7 @@
 //! | `kept` | which components do some vertices write and others keep, and on which paths? | one pass over the parameters that they reach |
 //! | `effects` | which register components does an instruction read and write? | one look at it |
 //! | `carried` | which registers does a run read that an earlier run left? So may the vertices of a batch run in any order? | a fixed point over all blocks |
+//! | `longest_run` | how many words does a run execute at most? | two searches for each loop |
 //!
 //! Results on functions are indexed by value number, and each is an upper bound: no execution reads a component
 //! that is not live; a value that is not divergent is equal for all vertices.
@@ -17,6 +18,7 @@ pub(crate) mod carried;
 pub(crate) mod effects;
 mod kept;
 mod liveness;
+pub(crate) mod longest_run;
 mod nan_taint;
 mod uniformity;
 
