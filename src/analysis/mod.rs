@@ -68,8 +68,8 @@ impl Analysis {
         if !assignments.complete {
             assignments.list = vec![Assignments::merged(program, entry.stage, &explored)];
         }
-        let Paths { shortest, longest } = Paths::new(program, &explored, [None; 4]);
         let cfg = explored.cfg(MOST_BLOCKS)?;
+        let Paths { shortest, longest } = Paths::new(program, &explored, &cfg, [None; 4]);
         let carried = carried::carried(program, &explored, shown_at_start(&cfg), &assignments.list, entry.stage);
         let divergent_branches = ssa(&cfg).divergent_branches();
         Ok(Analysis { inputs, outputs, carried, divergent_branches, shortest_path: shortest, longest_path: longest })

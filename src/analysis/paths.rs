@@ -3,15 +3,19 @@
 //! A loop runs as often as its integer uniform says, or between 1 and 256 times if that is unknown.
 //! The shortest path is a lower bound and the longest an upper bound: no run is outside of them.
 
-use crate::ir::cfg::{Explored, Out, Terminator};
+use crate::ir::analysis::longest_run::LongestRun;
+use crate::ir::cfg::{Cfg, Explored, Out, Terminator};
+#[cfg(feature = "explore")]
+use crate::ir::components;
 use crate::isa::flow::Exit;
 use crate::isa::{Inst, Pc};
 use crate::program::Program;
 use std::collections::HashMap;
 
 /// Iterations of a loop whose integer uniform is unknown, at most.
-const MOST_ITERATIONS: u64 = 256;
-/// Loops within loops that the longest path follows; the ring holds four.
+const MOST_ITERATIONS: u16 = 256;
+/// Loops within loops that are followed; the ring holds four.
+#[cfg(feature = "explore")]
 const MOST_DEPTH: usize = 8;
 
 /// Iterations that each integer uniform stands for, where known.
@@ -27,11 +31,11 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    pub(crate) fn new(program: &Program, explored: &Explored, iterations: Iterations) -> Paths {
+    /// Those of `explored`, whose blocks are `cfg`.
+    pub(crate) fn new(program: &Program, explored: &Explored, cfg: &Cfg, iterations: Iterations) -> Paths {
         let graph = Graph { program, explored, iterations, counted: None };
-        let all: Vec<usize> = (0..explored.nodes().len()).collect();
-        let longest = graph.longest(&all, &[], MOST_DEPTH).map(|lengths| lengths[&0]);
-        Paths { shortest: graph.shortest(), longest }
+        let most = iterations.map(|known| known.unwrap_or(MOST_ITERATIONS).into());
+        Paths { shortest: graph.shortest(), longest: LongestRun::new(cfg).map(|longest| longest.words(&most)) }
     }
 }
 
@@ -107,47 +111,15 @@ impl Graph<'_> {
         }
     }
 
+    #[cfg(feature = "explore")]
     fn successors(&self, node: usize, cut: &[(usize, usize)]) -> Vec<usize> {
         let all = self.explored.nodes()[node].out.successors();
         all.filter(|&to| !cut.contains(&(node, to))).collect()
     }
 
-    /// For each node of `part` the most instructions of a path from there that stays in `part`.
-    /// Edges of `cut` are removed. `None` if there is a cycle that no loop bounds.
-    fn longest(&self, part: &[usize], cut: &[(usize, usize)], depth: usize) -> Option<HashMap<usize, u64>> {
-        let components = self.components(part, cut);
-        let mut lengths: HashMap<usize, u64> = HashMap::with_capacity(part.len());
-        // Components come in reverse topological order: successors first.
-        for mut component in components {
-            component.sort_unstable();
-            let inside = |node: &usize| component.binary_search(node).is_ok();
-            let cyclic = component.len() > 1 || self.successors(component[0], cut).contains(&component[0]);
-            let work = if cyclic { self.work(&component, cut, depth)? } else { self.weight(component[0]) };
-            let after = component
-                .iter()
-                .flat_map(|&node| self.successors(node, cut))
-                .filter(|to| !inside(to))
-                .filter_map(|to| lengths.get(&to).copied())
-                .max()
-                .unwrap_or(0);
-            let total = work.checked_add(after)?;
-            component.iter().for_each(|&node| {
-                lengths.insert(node, total);
-            });
-        }
-        Some(lengths)
-    }
-
-    /// The most instructions of a stay in a cyclic component.
-    fn work(&self, component: &[usize], cut: &[(usize, usize)], depth: usize) -> Option<u64> {
-        let depth = depth.checked_sub(1)?;
-        let (iterations, cut) = self.outermost_loop(component, cut)?;
-        let lengths = self.longest(component, &cut, depth)?;
-        iterations.checked_mul(lengths.values().copied().max()?)
-    }
-
     /// The iterations of the loop that a cyclic component is, and `cut` with its edges back. `None`
     /// if it is no single loop.
+    #[cfg(feature = "explore")]
     fn outermost_loop(&self, component: &[usize], cut: &[(usize, usize)]) -> Option<(u64, Vec<(usize, usize)>)> {
         let ends = component.iter().filter_map(|&node| {
             let (of, again) = self.loop_end(node)?;
@@ -172,13 +144,13 @@ impl Graph<'_> {
         }
         let mut cut = cut.to_vec();
         cut.extend(ends.iter().filter(|(of, ..)| of.0 == outermost).map(|&(_, node, again)| (node, again)));
-        Some((self.iterations(start).unwrap_or(MOST_ITERATIONS), cut))
+        Some((self.iterations(start).unwrap_or(MOST_ITERATIONS.into()), cut))
     }
 
     /// Multiplies the factor of each node in a loop by the loop's iterations.
     #[cfg(feature = "explore")]
     fn multiply(&self, part: &[usize], cut: &[(usize, usize)], depth: usize, factors: &mut [Option<u64>]) {
-        for mut component in self.components(part, cut) {
+        for mut component in components(part, |node| self.successors(node, cut)) {
             component.sort_unstable();
             if component.len() == 1 && !self.successors(component[0], cut).contains(&component[0]) {
                 continue;
@@ -192,58 +164,6 @@ impl Graph<'_> {
                 self.multiply(&component, &cut, depth, factors);
             }
         }
-    }
-
-    /// Strongly connected components of `part` (Tarjan), successors first.
-    fn components(&self, part: &[usize], cut: &[(usize, usize)]) -> Vec<Vec<usize>> {
-        const UNSEEN: u32 = u32::MAX;
-        let place: HashMap<usize, usize> = part.iter().enumerate().map(|(n, &node)| (node, n)).collect();
-        let successors: Vec<Vec<usize>> = part
-            .iter()
-            .map(|&node| self.successors(node, cut).iter().filter_map(|to| place.get(to).copied()).collect())
-            .collect();
-        let mut order = vec![UNSEEN; part.len()];
-        let mut low = vec![0u32; part.len()];
-        let mut on_stack = vec![false; part.len()];
-        let (mut stack, mut found, mut next) = (Vec::new(), Vec::new(), 0u32);
-        for root in 0..part.len() {
-            if order[root] != UNSEEN {
-                continue;
-            }
-            let mut visit = vec![(root, 0usize)];
-            while let Some((node, child)) = visit.pop() {
-                if child == 0 {
-                    (order[node], low[node]) = (next, next);
-                    next += 1;
-                    stack.push(node);
-                    on_stack[node] = true;
-                }
-                if let Some(&to) = successors[node].get(child) {
-                    visit.push((node, child + 1));
-                    if order[to] == UNSEEN {
-                        visit.push((to, 0));
-                    } else if on_stack[to] {
-                        low[node] = low[node].min(order[to]);
-                    }
-                    continue;
-                }
-                if low[node] == order[node] {
-                    let mut component = Vec::new();
-                    while let Some(member) = stack.pop() {
-                        on_stack[member] = false;
-                        component.push(part[member]);
-                        if member == node {
-                            break;
-                        }
-                    }
-                    found.push(component);
-                }
-                if let Some(&(parent, _)) = visit.last() {
-                    low[parent] = low[parent].min(low[node]);
-                }
-            }
-        }
-        found
     }
 
     /// The fewest instructions from the entry to an end.

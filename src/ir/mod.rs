@@ -38,6 +38,7 @@ pub mod verify;
 use crate::isa::flow::Exit;
 use crate::isa::{Cond, Pc, Relation, ScalarOp, Setemit, Swizzle, VectorOp, WriteMask};
 use crate::program::Entry;
+pub(crate) use order::components;
 
 /// The number of a value: its index in [`Func::nodes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,5 +1,7 @@
 //! Successors -> block numbers in reverse postorder, the order of the graph, the SSA and its
-//! verification.
+//! verification. Strongly connected components.
+
+use std::collections::HashMap;
 
 /// The `count` blocks that block 0 reaches, in reverse postorder: each before its successors except
 /// along backward edges, and the first successor directly after its block where possible.
@@ -29,6 +31,56 @@ pub(super) fn reverse_postorder<I: DoubleEndedIterator<Item = usize>>(
     }
     postorder.reverse();
     postorder
+}
+
+/// Strongly connected components of the nodes `part` (Tarjan), successors first.
+pub(crate) fn components(part: &[usize], successors: impl Fn(usize) -> Vec<usize>) -> Vec<Vec<usize>> {
+    const UNSEEN: u32 = u32::MAX;
+    let place: HashMap<usize, usize> = part.iter().enumerate().map(|(n, &node)| (node, n)).collect();
+    let successors: Vec<Vec<usize>> =
+        part.iter().map(|&node| successors(node).iter().filter_map(|to| place.get(to).copied()).collect()).collect();
+    let mut order = vec![UNSEEN; part.len()];
+    let mut low = vec![0u32; part.len()];
+    let mut on_stack = vec![false; part.len()];
+    let (mut stack, mut found, mut next) = (Vec::new(), Vec::new(), 0u32);
+    for root in 0..part.len() {
+        if order[root] != UNSEEN {
+            continue;
+        }
+        let mut visit = vec![(root, 0usize)];
+        while let Some((node, child)) = visit.pop() {
+            if child == 0 {
+                (order[node], low[node]) = (next, next);
+                next += 1;
+                stack.push(node);
+                on_stack[node] = true;
+            }
+            if let Some(&to) = successors[node].get(child) {
+                visit.push((node, child + 1));
+                if order[to] == UNSEEN {
+                    visit.push((to, 0));
+                } else if on_stack[to] {
+                    low[node] = low[node].min(order[to]);
+                }
+                continue;
+            }
+            if low[node] == order[node] {
+                let mut component = Vec::new();
+                while let Some(member) = stack.pop() {
+                    on_stack[member] = false;
+                    component.push(part[member]);
+                    if member == node {
+                        break;
+                    }
+                }
+                found.push(component);
+            }
+            if let Some(&(parent, _)) = visit.last() {
+                low[parent] = low[parent].min(low[node]);
+            }
+        }
+    }
+    found
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 use super::entry::is_named;
 use super::{EntryPoint, Subject};
+use crate::analysis::MOST_BLOCKS;
 use crate::analysis::paths::{Iterations, Paths, executions};
 use crate::container::shbin::Constant;
 use crate::ir::cfg::{Explored, Limits};
@@ -53,7 +54,7 @@ impl Cost {
     /// Fails if control flow has too many states.
     pub fn new(subject: &Subject<'_>, point: &EntryPoint<'_>) -> Result<Cost, Unsupported> {
         let explored = Explored::new(subject.program, point.entry, Limits::default().states)?;
-        let paths = Paths::new(subject.program, &explored, iterations(point));
+        let paths = Paths::new(subject.program, &explored, &explored.cfg(MOST_BLOCKS)?, iterations(point));
         let counts = executions(subject.program, &explored, iterations(point));
         let words = counts.into_iter().map(|(pc, (least, most))| WordCost { pc, least, most }).collect();
         Ok(Cost { shortest: paths.shortest, longest: paths.longest, words })

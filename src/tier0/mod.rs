@@ -160,7 +160,10 @@ impl Tier0Kernel {
     /// executes.
     pub(crate) fn most_words(&self, ints: &[[u8; 4]; INT_UNIFORMS]) -> u64 {
         let fueled = most_words(self.code.entry.stage);
-        self.code.longest_run.as_ref().map_or(fueled, |longest| longest.words(ints).min(fueled))
+        self.code
+            .longest_run
+            .as_ref()
+            .map_or(fueled, |longest| longest.words(&ints.map(|[count, ..]| u64::from(count) + 1)).min(fueled))
     }
 
     fn run_vertex(&self, memory: &HostMemory<'_>, emitter: &mut dyn HostEmitter) -> Exit {

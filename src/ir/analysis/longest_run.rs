@@ -1,161 +1,171 @@
-//! Blocks of a [`Cfg`] and integer uniforms -> the most words that a run executes.
+//! Blocks of a [`Cfg`] and iterations of loops -> the most words that a run executes.
 //!
 //! Fuel bounds a run too, but by the same number for a program of ten words and for one that never ends. A draw has
 //! many runs, and its limit depends on what each of them may cost.
 //!
-//! Take a part of the graph that a run enters once. If it has no cycle, the run executes each of its blocks once at
-//! most. A cycle needs a loop counter that no LOOP in the cycle sets. That loop's body ends at most `count` times with
-//! another iteration, and between these edges the run is in the rest of the part, `count + 1` times at most. The rest
-//! has other cycles, for which the same holds. A cycle without such a counter consists of jumps or calls, and only fuel
-//! bounds it.
+//! Take a part of the graph that a run enters once. It is in each strongly connected component once at most, on a path
+//! without cycles. A component with a cycle needs a loop counter that no LOOP in it sets. That loop's body ends with
+//! another iteration less often than the count says, and between these edges the run is in the rest of the component:
+//! a part again. A component without such a counter has cycles of jumps or calls, which only fuel bounds.
 
 use crate::ir::cfg::{Block, BlockId, Cfg, Edge, Step, Terminator};
+use crate::ir::components;
 use crate::isa::{INT_UNIFORMS, Pc};
 
-/// The slots of a loop counter: a fifth open loop forgets the first.
-const SLOTS: usize = 4;
+/// An upper bound of the words that a run executes, by the iterations that each integer uniform stands for.
+#[derive(Clone, Debug)]
+pub(crate) enum LongestRun {
+    /// Without loops.
+    Words(u64),
+    /// The last piece begins the run.
+    Loops(Part),
+}
 
-/// An upper bound of the words that a run executes, by the integer uniforms.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct LongestRun(Box<[Term]>);
+/// A part of a graph as components, after their successors.
+#[derive(Clone, Debug)]
+pub(crate) struct Part(Vec<Piece>);
 
-/// The words of blocks in the same loops.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Term {
-    words: u64,
-    /// For each loop around the blocks the integer uniforms that may hold its count, as bits; 0: no loop.
-    counts: [u8; SLOTS],
+#[derive(Clone, Debug)]
+struct Piece {
+    words: Words,
+    /// The successors, as indices.
+    next: Vec<usize>,
+}
+
+#[derive(Clone, Debug)]
+enum Words {
+    /// Those of a block.
+    Block(u64),
+    /// A loop. `counts`: the integer uniforms that may hold its count, as bits.
+    Loop { counts: u8, body: Part },
 }
 
 impl LongestRun {
     /// `None`: only the fuel ends a run.
     pub(crate) fn new(cfg: &Cfg) -> Option<LongestRun> {
-        let mut search = Search { cfg, counts: Vec::new(), terms: Vec::new() };
+        if let Some(words) = without_cycles(cfg) {
+            return Some(LongestRun::Words(words));
+        }
+        let mut counts = Vec::new();
         for step in cfg.blocks.iter().flat_map(|block| &block.steps) {
-            match *step {
-                // Counters that change their slots are not followed.
-                Step::LoopBegin { shift: true, .. } => return None,
-                Step::LoopBegin { pc, int, .. } => search.counts.push((pc + 1, int)),
-                Step::Inst(..) => {}
+            if let Step::LoopBegin { pc, int, .. } = *step {
+                counts.push((pc + 1, int));
             }
         }
-        search.part(&vec![true; cfg.blocks.len()], &mut Vec::new())?;
-        Some(LongestRun(search.terms.into()))
+        let all: Vec<BlockId> = (0..cfg.blocks.len()).collect();
+        Some(LongestRun::Loops(Search { cfg, counts }.part(&all, &mut Vec::new())?))
     }
 
-    /// The most words of a run with these integer uniforms.
-    pub(crate) fn words(&self, ints: &[[u8; 4]; INT_UNIFORMS]) -> u64 {
-        let times = |counts: u8| {
-            let count = (0..INT_UNIFORMS).filter(|n| counts >> n & 1 != 0).map(|n| ints[n][0]).max();
-            count.map_or(1, |count| u64::from(count) + 1)
-        };
-        self.0.iter().map(|term| term.counts.iter().fold(term.words, |words, &counts| words * times(counts))).sum()
+    /// The most words of a run whose loops have so many iterations, by integer uniform.
+    pub(crate) fn words(&self, iterations: &[u64; INT_UNIFORMS]) -> u64 {
+        match self {
+            LongestRun::Words(words) => *words,
+            // The search begins at the entry, so its piece is complete last.
+            LongestRun::Loops(part) => part.lengths(iterations).last().copied().unwrap_or(0),
+        }
     }
 }
 
-/// The counter of a loop.
-#[derive(Clone, Copy)]
-struct Counter {
-    slot: usize,
-    /// As in [`Term`].
-    counts: u8,
+/// The words of the longest path, if the graph has no cycle.
+fn without_cycles(cfg: &Cfg) -> Option<u64> {
+    let mut lengths = vec![0; cfg.blocks.len()];
+    // Blocks are in reverse postorder.
+    for (from, block) in cfg.blocks.iter().enumerate().rev() {
+        if block.term.edges().any(|edge| edge.to <= from) {
+            return None;
+        }
+        let after = block.term.edges().map(|edge| lengths[edge.to]).max().unwrap_or(0);
+        lengths[from] = u64::from(block.words) + after;
+    }
+    lengths.first().copied()
+}
+
+impl Part {
+    /// For each piece the most words from there.
+    fn lengths(&self, iterations: &[u64; INT_UNIFORMS]) -> Vec<u64> {
+        let mut lengths: Vec<u64> = Vec::with_capacity(self.0.len());
+        for Piece { words, next } in &self.0 {
+            let words = match words {
+                Words::Block(words) => *words,
+                Words::Loop { counts, body } => {
+                    let times = (0..INT_UNIFORMS).filter(|n| counts >> n & 1 != 0).map(|n| iterations[n]).max();
+                    times.unwrap_or(0) * body.lengths(iterations).into_iter().max().unwrap_or(0)
+                }
+            };
+            lengths.push(words + next.iter().map(|&next| lengths[next]).max().unwrap_or(0));
+        }
+        lengths
+    }
 }
 
 struct Search<'a> {
     cfg: &'a Cfg,
     /// The first word of each loop's body, and the integer uniform with its count.
     counts: Vec<(Pc, u8)>,
-    terms: Vec<Term>,
 }
 
 impl Search<'_> {
-    /// Adds the words of a part of the graph, the blocks `within`. `around`: the loops around it, whose edges to
-    /// another iteration do not belong to it.
-    fn part(&mut self, within: &[bool], around: &mut Vec<Counter>) -> Option<()> {
-        let mut once = within.to_vec();
-        let blocks = (0..within.len()).filter(|&block| within[block]);
-        // Blocks are in reverse postorder, so each cycle has an edge that goes back in it.
-        let back = |from| self.edges(from, around).filter(move |edge| edge.to <= from).map(move |edge| (from, edge.to));
-        let back: Vec<(BlockId, BlockId)> = blocks.flat_map(back).collect();
-        for (from, to) in back {
-            if !once[to] {
-                continue;
-            }
-            let cycles = self.cycles_through(to, within, around);
-            if !cycles[from] {
-                continue;
-            }
-            once.iter_mut().zip(&cycles).for_each(|(once, cycles)| *once &= !cycles);
-            around.push(self.counter_of(&cycles, around)?);
-            self.part(&cycles, around)?;
-            around.pop();
+    /// The part that consists of `blocks`. `around`: the slots of the loops around it, whose edges to another iteration
+    /// do not belong to it.
+    fn part(&self, blocks: &[BlockId], around: &mut Vec<usize>) -> Option<Part> {
+        let found = components(blocks, |block| self.edges(block, around).map(|edge| edge.to).collect());
+        let mut piece_of = vec![None; self.cfg.blocks.len()];
+        let mut pieces = Vec::with_capacity(found.len());
+        for component in found {
+            component.iter().for_each(|&block| piece_of[block] = Some(pieces.len()));
+            let targets = component.iter().flat_map(|&block| self.edges(block, around)).map(|edge| edge.to);
+            let targets: Vec<BlockId> = targets.collect();
+            let mut next: Vec<usize> = targets.iter().filter_map(|&to| piece_of[to]).collect();
+            next.sort_unstable();
+            next.dedup();
+            // A successor that is the component itself is an edge within it.
+            let has_cycle = next.last() == Some(&pieces.len());
+            next.retain(|&piece| piece != pieces.len());
+            let words = match has_cycle {
+                false => Words::Block(self.cfg.blocks[component[0]].words.into()),
+                true => {
+                    let (slot, counts) = self.counter_of(&component, around)?;
+                    around.push(slot);
+                    let body = self.part(&component, around)?;
+                    around.pop();
+                    Words::Loop { counts, body }
+                }
+            };
+            pieces.push(Piece { words, next });
         }
-        let words = self.cfg.blocks.iter().zip(once).filter(|(_, once)| *once).map(|(block, _)| u64::from(block.words));
-        let (words, mut counts) = (words.sum(), [0; SLOTS]);
-        counts.iter_mut().zip(around).for_each(|(counts, counter)| *counts = counter.counts);
-        match self.terms.iter_mut().find(|term| term.counts == counts) {
-            Some(term) => term.words += words,
-            None => self.terms.push(Term { words, counts }),
-        }
-        Some(())
+        Some(Part(pieces))
     }
 
     /// The edges of a block, less those to another iteration of loops `around`.
-    fn edges(&self, from: BlockId, around: &[Counter]) -> impl Iterator<Item = Edge> {
+    fn edges(&self, from: BlockId, around: &[usize]) -> impl Iterator<Item = Edge> {
         let term = &self.cfg.blocks[from].term;
-        let repeats =
-            matches!(term, Terminator::LoopEnd { slot, .. } if around.iter().any(|counter| counter.slot == *slot));
+        let repeats = matches!(term, Terminator::LoopEnd { slot, .. } if around.contains(slot));
         term.edges().skip(usize::from(repeats))
     }
 
-    /// The blocks on cycles through `block`, itself included.
-    fn cycles_through(&self, block: BlockId, within: &[bool], around: &[Counter]) -> Vec<bool> {
-        let edges: Vec<(BlockId, BlockId)> = (0..within.len())
-            .filter(|&from| within[from])
-            .flat_map(|from| self.edges(from, around).map(move |edge| (from, edge.to)))
-            .filter(|&(_, to)| within[to])
-            .collect();
-        let reach = |edges: &mut dyn Iterator<Item = (BlockId, BlockId)>| {
-            let mut next = vec![Vec::new(); within.len()];
-            edges.for_each(|(from, to)| next[from].push(to));
-            let (mut reached, mut queue) = (vec![false; within.len()], vec![block]);
-            reached[block] = true;
-            while let Some(from) = queue.pop() {
-                for &to in &next[from] {
-                    if !std::mem::replace(&mut reached[to], true) {
-                        queue.push(to);
-                    }
-                }
-            }
-            reached
-        };
-        let after = reach(&mut edges.iter().copied());
-        let before = reach(&mut edges.iter().map(|&(from, to)| (to, from)));
-        after.into_iter().zip(before).map(|(after, before)| after && before).collect()
-    }
-
-    /// A counter that bounds the cycles: the end of one of their loops decrements it, and no LOOP among them sets it.
-    fn counter_of(&self, cycles: &[bool], around: &[Counter]) -> Option<Counter> {
-        let blocks = || self.cfg.blocks.iter().zip(cycles).filter(|(_, within)| **within).map(|(block, _)| block);
+    /// The slot of a counter that bounds a component's cycles, and the integer uniforms that may hold its count: the
+    /// end of one of their loops decrements it, and no LOOP among them sets it.
+    fn counter_of(&self, component: &[BlockId], around: &[usize]) -> Option<(usize, u8)> {
+        let blocks = || component.iter().map(|&block| &self.cfg.blocks[block]);
         let is_set = |wanted: usize| {
             let mut steps = blocks().flat_map(|block| &block.steps);
-            steps.any(|step| matches!(*step, Step::LoopBegin { slot, .. } if slot == wanted))
+            // A full ring moves the counters to other slots.
+            steps.any(|step| matches!(*step, Step::LoopBegin { slot, shift, .. } if slot == wanted || shift))
         };
         let ends = || {
             blocks().filter_map(|block| match block.term {
-                Terminator::LoopEnd { slot, again, .. } if cycles[again.to] => Some((slot, block)),
+                Terminator::LoopEnd { slot, again, .. } if component.contains(&again.to) => Some((slot, block)),
                 _ => None,
             })
         };
-        let is_free = |slot: usize| !around.iter().any(|counter| counter.slot == slot) && !is_set(slot);
-        let (slot, _) = ends().find(|&(slot, _)| is_free(slot))?;
+        let (slot, _) = ends().find(|&(slot, _)| !around.contains(&slot) && !is_set(slot))?;
         let count = |block: &Block| {
             // Its LOOP is in another block, so the loop is open at the start of this one.
             let open = block.scopes.loops.iter().nth(slot)?;
             self.counts.iter().find(|(start, _)| *start == open.start).map(|(_, int)| 1 << int)
         };
         let mut counts = ends().filter(|&(other, _)| other == slot).map(|(_, block)| count(block));
-        Some(Counter { slot, counts: counts.try_fold(0, |all, one| Some(all | one?))? })
+        Some((slot, counts.try_fold(0, |all, one| Some(all | one?))?))
     }
 }
 
@@ -174,7 +184,7 @@ mod tests {
         let shbin = crate::text::assemble(source).unwrap_or_else(|e| panic!("{e}\n{source}")).shbin;
         let (program, entry) = (shbin.program().expect("short"), shbin.dvles[0].entry());
         let cfg = Cfg::build(&program, entry, Limits::default()).expect("small");
-        let words = LongestRun::new(&cfg)?.words(&ints.map(|count| [count, 0, 0, 0]));
+        let words = LongestRun::new(&cfg)?.words(&ints.map(|count| u64::from(count) + 1));
         ends_within(program, entry, ints, words);
         Some(words)
     }
@@ -207,9 +217,9 @@ mod tests {
     }
 
     #[test]
-    fn a_branch_counts_with_both_sides() {
+    fn a_branch_counts_with_its_longer_side() {
         let source = ".proc main\nifu b0\nnop\nnop\n.else\nnop\n.end\nend\n.end";
-        assert_eq!(longest(source, [0; 4]), Some(5));
+        assert_eq!(longest(source, [0; 4]), Some(4));
     }
 
     #[test]
@@ -226,11 +236,11 @@ mod tests {
             let case = crate::fuzz::generate::case_from_seed(seed, None, 1);
             let Ok(cfg) = Cfg::build(&case.program, case.entry, Limits::default()) else { continue };
             let Some(longest) = LongestRun::new(&cfg) else { continue };
-            let most = longest.words(&case.uniforms.i);
+            let most = longest.words(&case.uniforms.i.map(|[count, ..]| u64::from(count) + 1));
             let mut executed = 0;
             case.trace(&mut |_| executed += 1);
             assert!(executed <= most, "seed {seed}: {executed} of {most} words\n{cfg}");
-            let loops = longest.0.iter().any(|term| term.counts != [0; SLOTS]);
+            let loops = matches!(longest, LongestRun::Loops(_));
             bounded += u32::from(loops);
             reached += u32::from(loops && executed == most);
         }
