@@ -13,12 +13,21 @@ mod frames;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[path = "common/frame_counts.rs"]
 mod frame_counts;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", feature = "capi"))]
+#[path = "common/lookup_counts.rs"]
+mod lookup_counts;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[path = "common/single_step.rs"]
 mod single_step;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[path = "common/write_counts.rs"]
 mod write_counts;
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64", feature = "capi")))]
+mod lookup_counts {
+    pub fn lookups(_: bool) -> Result<bool, String> {
+        Ok(true)
+    }
+}
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 mod frame_counts {
     pub fn strip(_: bool) -> Result<bool, String> {
@@ -74,9 +83,11 @@ fn main() -> ExitCode {
             println!("{}", frames::table(&rows));
         }
     }
-    for (what, counted) in
-        [("a draw of four vertices", frame_counts::strip(has("--functions"))), ("writes", write_counts::kinds())]
-    {
+    for (what, counted) in [
+        ("a draw of four vertices", frame_counts::strip(has("--functions"))),
+        ("writes", write_counts::kinds()),
+        ("lookups", lookup_counts::lookups(has("--functions"))),
+    ] {
         match counted {
             Ok(is_below) if is_below || !has("--limits") => {}
             Ok(_) => failed(what, "above the limits".into()),

@@ -335,10 +335,10 @@ enum { /* `stage` of pj_shader_get */
  * after the last code word every run is PJ_PAST_END.
  *
  * The same words and entry give the same handle with one more reference, while the cache has the
- * shader; release each with pj_shader_release. A lookup of known words compares them, takes no lock
- * and allocates nothing: less than 0.2 us. For new words it takes up to 70 us and decodes them for
- * tier 0; with PJ_NATIVE_REQUIRED it compiles them. Keep the handle until code, descriptors or
- * entry change.
+ * shader; release each with pj_shader_release. A lookup of a known program compares the words that
+ * the entry reaches, takes no lock and allocates nothing: some 0.1 us, and some 2 us where its code
+ * and data are in no near cache. For new words it takes up to 70 us and decodes them for tier 0;
+ * with PJ_NATIVE_REQUIRED it compiles them. Keep the handle until code, descriptors or entry change.
  *
  * Code for batches and for rare cases is compiled on demand, by the run that needs it or by the
  * compiler threads.
@@ -348,6 +348,14 @@ enum { /* `stage` of pj_shader_get */
 pj_status pj_shader_get(const pj_engine *engine, const uint32_t *code, size_t code_words,
                         const uint32_t *opdescs, size_t opdesc_words, uint32_t entry,
                         uint32_t stage, pj_shader **shader, char *message, size_t message_bytes);
+
+/*
+ * Whether the shader is that of `entry` in these words, for its stage: 1 or 0. Then a host that holds
+ * it need not call pj_shader_get. It compares the words that the entry reaches, and takes less than
+ * half of the time. Arguments as in pj_shader_get; PJ_NULL.
+ */
+int32_t pj_shader_serves(const pj_shader *shader, const uint32_t *code, size_t code_words,
+                         const uint32_t *opdescs, size_t opdesc_words, uint32_t entry);
 
 /* Reference counting; null is allowed. The last release frees the shader. */
 void pj_shader_retain(const pj_shader *shader);
@@ -631,6 +639,12 @@ pj_status pj_gpu_new(const pj_engine *engine, pj_gpu **gpu);
  */
 pj_status pj_gpu_limits_set(pj_gpu *gpu, uint32_t draw, uint64_t list);
 
+/*
+ * Whether draws note what looks wrong, in pj_report.notes: 0 at first. A draw then also explores its
+ * programs, which takes some microseconds.
+ */
+pj_status pj_gpu_diagnostics_set(pj_gpu *gpu, uint32_t on);
+
 /* Frees a GPU; null is allowed. Returns PJ_BUSY in all of its callbacks. */
 pj_status pj_gpu_free(pj_gpu *gpu);
 
@@ -782,8 +796,17 @@ typedef struct pj_report {
                                the first other exit of the vertex program */
     pj_exit geometry_exit;  /* the same of the geometry program */
     uint32_t limited;       /* 1: the draw has more vertices or indices than a limit */
-    uint32_t reserved;      /* 0 */
+    uint32_t notes;         /* PJ_NOTE_STRIDE ..., added: what looks wrong, if pj_gpu_diagnostics_set
+                               is on; else 0 */
 } pj_report;
+
+enum { /* pj_report.notes; docs/gpu.md gives the evidence of each */
+    PJ_NOTE_STRIDE = 1,        /* an array's stride differs from the sum of its components */
+    PJ_NOTE_UNIFORM = 2,       /* a program reads a float uniform that nothing has written */
+    PJ_NOTE_OUTPUT = 4,        /* the map names an output component that is never written */
+    PJ_NOTE_ATTRIBUTE = 8,     /* an attribute that is read has neither an array nor a default */
+    PJ_NOTE_GEOMETRY_CODE = 16 /* geometry code was replaced while the unit was on */
+};
 
 /*
  * Draws: vertices in order, vertices by index, vertices of immediate mode. `report` may be null.
@@ -850,9 +873,8 @@ pj_status pj_gpu_draw(pj_gpu *gpu, const pj_guest_draw *draw, pj_report *report)
 /* The cost of uploads since the GPU was created. */
 typedef struct pj_gpu_upload_stats {
     size_t struct_size;
-    uint64_t comparisons; /* comparisons of uploaded words with recent programs */
-    uint64_t programs;    /* programs created from uploaded words */
-    uint64_t lookups;     /* shaders requested from the engine */
+    uint64_t lookups;  /* shaders requested from the engine, since words or the entry had changed */
+    uint64_t programs; /* of these, programs that the engine did not know, and explored */
 } pj_gpu_upload_stats;
 
 pj_status pj_gpu_upload_stats_get(const pj_gpu *gpu, pj_gpu_upload_stats *stats);

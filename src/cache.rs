@@ -1,5 +1,6 @@
-//! Programs -> the values compiled for them. Two maps lead to a value: its words as uploaded
-//! ([`uploads`]), which takes no lock, and the words that can be executed ([`shader_key`]).
+//! Programs -> the values compiled for them. Two maps lead to a value: the first words of its
+//! entry ([`uploads`]), without a lock, and all that it can execute ([`shader_key`]), which are found
+//! by exploring the program.
 //!
 //! Invariants:
 //! * The bytes of all values stay within the limit, except that the newest requested value always
@@ -134,8 +135,8 @@ impl<T: Clone> Cache<T> {
     /// Memorises that an upload has this key. Does nothing if the value of `key` was evicted.
     pub(crate) fn memorise(&self, upload: &Upload<'_>, key: &ShaderKey) {
         let state = self.state();
-        if let Some(entry) = state.entries.get(key) {
-            self.uploads.insert(upload, entry.slot.clone());
+        if let Some((key, entry)) = state.entries.get_key_value(key) {
+            self.uploads.insert(upload, key.clone(), entry.slot.clone());
         }
     }
 

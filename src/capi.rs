@@ -85,6 +85,9 @@ impl Fault {
 }
 
 /// Runs `work` and returns its status. A panic is a bug in picajit and must not unwind into C.
+// Each has one caller. A call costs a register write 24 instructions, and the compiler decides anew
+// in every build.
+#[inline(always)]
 fn catch_panics(work: impl FnOnce() -> Result<i32, Fault>) -> i32 {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(result) => result.unwrap_or_else(|fault| fault.status()),
@@ -315,7 +318,7 @@ pub unsafe extern "C" fn pj_shader_get(
             PJ_GEOMETRY => Entry::geometry(pc),
             _ => return Err(Fault::InvalidArgument),
         };
-        let shader = match known.known_shader(code, opdescs, entry) {
+        let shader = match known.known_shader(code, opdescs, entry, false) {
             Some(shader) if !native_required || shader.fallback_reason().is_none() => shader,
             // SAFETY: as above.
             _ => unsafe { unknown_shader(engine, code, opdescs, entry) }?,
@@ -326,6 +329,30 @@ pub unsafe extern "C" fn pj_shader_get(
     };
     // SAFETY: the header requires a valid `message`.
     unsafe { catch_panics_with_message(message, message_bytes, work) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pj_shader_serves(
+    shader: *const PjShader,
+    code: *const u32,
+    code_words: usize,
+    opdescs: *const u32,
+    opdesc_words: usize,
+    entry: u32,
+) -> i32 {
+    catch_panics(|| {
+        // SAFETY: null, or a live handle of `pj_shader_get`.
+        let shader = unsafe { borrow_shader(shader) }?;
+        // Checked before slices of impossible lengths exist.
+        if code_words > MAX_CODE_WORDS {
+            return Ok(0);
+        }
+        // SAFETY: the header requires arrays of these lengths.
+        let (code, opdescs) =
+            unsafe { (input_slice(code, code_words)?, input_slice(opdescs, opdesc_words.min(OPDESCS))?) };
+        let stage = shader.source().1.stage;
+        Ok(u16::try_from(entry).is_ok_and(|pc| shader.serves(code, opdescs, Entry { pc, stage })).into())
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -28,6 +28,7 @@ use crate::executable::ExecutableMemory;
 use crate::isa::Stage;
 use crate::isa::numeric::Precision;
 use crate::kernel::cancel::CancelFlag;
+pub(crate) use crate::kernel::most_words;
 use crate::kernel::{Config, Unsupported, default_fuel};
 use crate::layout::Layout;
 use crate::profiler::{Profiler, ProfilerError};
@@ -253,11 +254,11 @@ impl Engine {
         }
     }
 
-    /// [`Engine::shader`] of uploaded words, if they are known. Calls no function of the host.
-    #[cfg(feature = "capi")]
+    /// [`Engine::shader`] or [`Engine::own_shader`] of uploaded words, if they are known. Calls no
+    /// function of the host.
     #[inline]
-    pub(crate) fn known_shader(&self, code: &[u32], opdescs: &[u32], entry: Entry) -> Option<Shader> {
-        self.cache.find(&Upload::new(code, opdescs, entry, false)).map(Shader)
+    pub(crate) fn known_shader(&self, code: &[u32], opdescs: &[u32], entry: Entry, on_unit: bool) -> Option<Shader> {
+        self.cache.find(&Upload::new(code, opdescs, entry, on_unit)).map(Shader)
     }
 
     /// The shader of an unknown upload, from the cache or new.
@@ -298,7 +299,7 @@ impl Engine {
         };
         let compiler = self.compiler.clone();
         let program = program.clone();
-        Arc::new(Compiled::new(program, key.entry(), config, graph, compiler, crosscheck, Box::new(resized)))
+        Arc::new(Compiled::new(program, key.clone(), config, graph, compiler, crosscheck, Box::new(resized)))
     }
 
     /// Adds a new shader to the cache, ready to run. If another thread has added one for this key

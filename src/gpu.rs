@@ -18,6 +18,7 @@
 //! | `inputs` | guest memory | input registers alone, for tools |
 //! | `guest_draw`, `host_draw` | a draw | its vertices, in drawing order |
 //! | `limits` | vertices that a draw wants | how many it runs |
+//! | `diagnostics` | state and programs of a draw | what looks wrong ([`Notes`]) |
 //! | `deferred_run` | a draw's last vertex | the vertex unit, when something reads it |
 //! | `draw` | vertices | vertex outputs, in drawing order |
 //! | [`cache`] | indices | the vertices to run |
@@ -74,6 +75,7 @@ mod assembly;
 mod buffers;
 mod configuration;
 mod deferred_run;
+mod diagnostics;
 mod draw;
 mod fetch;
 mod geometry;
@@ -81,6 +83,7 @@ mod guest_draw;
 mod host_draw;
 mod inputs;
 mod limits;
+mod notes;
 mod output_mapping;
 mod program_cache;
 mod report;
@@ -95,6 +98,7 @@ pub use fetch::{Memory, Regions};
 pub use geometry::{GeometryInput, GeometryMode};
 pub use guest_draw::DrawOptions;
 pub use limits::Limits;
+pub use notes::Notes;
 pub use program_cache::UploadStats;
 pub use registers::RegisterFile;
 pub use report::Report;
@@ -108,6 +112,7 @@ use crate::state::Vec4;
 use buffers::Buffers;
 use configuration::DrawConfiguration;
 use deferred_run::DeferredRun;
+use diagnostics::Diagnostics;
 use limits::Budget;
 use program_cache::ProgramCache;
 use registers::{GSH, Kind, VSH, configuring_bits, merge};
@@ -198,6 +203,8 @@ pub struct FixedAttributes {
     pub vertex: Attributes,
     /// Number of attributes in `vertex`.
     pub count: u8,
+    /// The default attributes that have been written; bit n. For [`Notes`] only.
+    pub(crate) written: u16,
 }
 
 /// The whole state of a GPU: plain data to copy, save and restore. Any contents are safe.
@@ -231,6 +238,7 @@ impl Default for State {
                 defaults: zeros,
                 vertex: zeros,
                 count: 0,
+                written: 0,
             },
             geometry_input: GeometryInput::default(),
             assembly: Assembly::default(),
@@ -251,6 +259,7 @@ pub struct Gpu {
     /// The run that `state.vertex` lacks.
     deferred: DeferredRun,
     budget: Budget,
+    diagnostics: Diagnostics,
 }
 
 impl Default for Gpu {
@@ -265,7 +274,8 @@ impl Clone for Gpu {
         let (engine, state, deferred) = (self.engine.clone(), self.state.clone(), self.deferred.clone());
         let (configuration, buffers) = Default::default();
         let (upload_stats, budget) = (self.upload_stats, Budget::new(self.budget.limits));
-        Gpu { engine, state, vertex, geometry, upload_stats, configuration, buffers, deferred, budget }
+        let diagnostics = self.diagnostics;
+        Gpu { engine, state, vertex, geometry, upload_stats, configuration, buffers, deferred, budget, diagnostics }
     }
 }
 
@@ -278,8 +288,8 @@ impl Gpu {
     /// A GPU that continues from `state`. Programs are compiled again on demand.
     pub fn with_state(engine: Arc<Engine>, state: State) -> Gpu {
         let [vertex, geometry] = std::array::from_fn(|_| ProgramCache::new());
-        let (upload_stats, configuration, buffers, deferred, budget) = Default::default();
-        Gpu { engine, state, vertex, geometry, upload_stats, configuration, buffers, deferred, budget }
+        let (upload_stats, configuration, buffers, deferred, budget, diagnostics) = Default::default();
+        Gpu { engine, state, vertex, geometry, upload_stats, configuration, buffers, deferred, budget, diagnostics }
     }
 
     /// The engine that compiles and runs shaders.
@@ -387,6 +397,7 @@ impl Gpu {
     #[inline(never)]
     fn forget_configuration(&mut self) {
         self.configuration = None;
+        self.diagnostics.configuration_changed(&self.state.registers);
     }
 
     #[inline(never)]
@@ -406,6 +417,7 @@ impl Gpu {
             && geometry.write(kind, id, value, mask, merged)
         {
             self.geometry.words_changed();
+            self.diagnostics.geometry_code_changed();
         }
     }
 
@@ -466,6 +478,7 @@ impl Gpu {
         if fixed.index != IMMEDIATE {
             let index = fixed.index & 0xF;
             fixed.defaults[usize::from(index)] = vector;
+            fixed.written |= 1 << index;
             // Stop at the last default: defaults never become immediate mode.
             fixed.index = (index + 1).min(IMMEDIATE - 1);
             return Effect::None;

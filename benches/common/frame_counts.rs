@@ -165,7 +165,7 @@ fn strip_through_rust(frame: &Frame, with_functions: bool) -> Result<[usize; 2],
 }
 
 /// The counts of the first section, whose functions are printed on demand.
-fn counts_of_first(sections: &[Vec<u64>], with_functions: bool) -> Result<[usize; 2], String> {
+pub fn counts_of_first(sections: &[Vec<u64>], with_functions: bool) -> Result<[usize; 2], String> {
     let section = sections.first().ok_or("no section")?;
     if with_functions {
         functions(section)?;

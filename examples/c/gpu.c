@@ -107,6 +107,25 @@ static void describe_memory(struct emulator *emulator, pj_gpu *gpu, uint32_t cou
             emulator->failed = 1;
 }
 
+/* What the library notes about a draw, once pj_gpu_diagnostics_set is on. */
+static void print_notes(struct emulator *emulator, uint32_t notes)
+{
+    static const struct {
+        uint32_t note;
+        const char *text;
+    } texts[] = {
+        {PJ_NOTE_STRIDE, "a stride differs from the sum of the components"},
+        {PJ_NOTE_UNIFORM, "a float uniform is read and was never written"},
+        {PJ_NOTE_OUTPUT, "a mapped output is never written"},
+        {PJ_NOTE_ATTRIBUTE, "an attribute has neither an array nor a default"},
+        {PJ_NOTE_GEOMETRY_CODE, "geometry code was replaced while the unit was on"},
+    };
+    size_t n;
+    for (n = 0; n < COUNT(texts); n++)
+        if (notes & texts[n].note)
+            print(emulator, "note: %s\n", texts[n].text);
+}
+
 static void draw(void *user, pj_gpu *gpu, pj_effect effect)
 {
     struct emulator *emulator = user;
@@ -143,6 +162,7 @@ static void draw(void *user, pj_gpu *gpu, pj_effect effect)
     print(emulator, "%s: %u vertices, %u reused, %u geometry runs, %u triangles\n",
         effect == PJ_EFFECT_DRAW_ARRAYS ? "arrays" : "elements", (unsigned)report.vertices, (unsigned)report.reused,
         (unsigned)report.geometry_runs, (unsigned)report.triangles);
+    print_notes(emulator, report.notes);
 }
 
 /* An emulator handles registers unrelated to shaders here. */
@@ -196,6 +216,9 @@ static int play(uint32_t backend, struct emulator *emulator)
     status = pj_gpu_new(engine, &gpu);
     if (status != PJ_OK)
         return fail("pj_gpu_new", status);
+    status = pj_gpu_diagnostics_set(gpu, 1);
+    if (status != PJ_OK)
+        return fail("pj_gpu_diagnostics_set", status);
     memset(&host, 0, sizeof host);
     host.struct_size = sizeof host;
     host.triangle = triangle;
@@ -220,6 +243,9 @@ static int play(uint32_t backend, struct emulator *emulator)
     status = pj_gpu_state_set(other, &state);
     if (status != PJ_OK)
         return fail("pj_gpu_state_set", status);
+    status = pj_gpu_diagnostics_set(other, 1);
+    if (status != PJ_OK)
+        return fail("pj_gpu_diagnostics_set", status);
     print(emulator, "restored\n");
     status = pj_gpu_execute(other, second_list, COUNT(second_list), &host);
     if (status != PJ_OK)
@@ -229,7 +255,7 @@ static int play(uint32_t backend, struct emulator *emulator)
     status = pj_gpu_upload_stats_get(other, &uploads);
     if (status != PJ_OK)
         return fail("pj_gpu_upload_stats_get", status);
-    print(emulator, "%u writes; %u programs after the savestate\n", emulator->writes, (unsigned)uploads.programs);
+    print(emulator, "%u writes; %u lookups after the savestate\n", emulator->writes, (unsigned)uploads.lookups);
     pj_gpu_free(other);
     pj_engine_free(engine);
     return emulator->failed;

@@ -76,6 +76,9 @@ static void null_pointers(void)
     EXPECT(PJ_NULL, pj_run_batch(shader, unit, NULL, &batch));
     EXPECT(PJ_NULL, pj_run_batch(shader, unit, uniforms, NULL));
     EXPECT(PJ_END, pj_run_batch(shader, unit, uniforms, &batch));
+    EXPECT(PJ_NULL, pj_shader_serves(NULL, NULL, 0, NULL, 0, 0));
+    EXPECT(PJ_NULL, pj_shader_serves(shader, NULL, 1, NULL, 0, 0));
+    EXPECT(0, pj_shader_serves(shader, NULL, (size_t)-1, NULL, (size_t)-1, 0xFFFFFFFFu));
     pj_shader_release(shader);
     pj_shader_retain(NULL);
     pj_shader_release(NULL);

@@ -178,6 +178,8 @@ impl Host for Emulator {
             self.text,
             "{name}: {vertices} vertices, {reused} reused, {geometry_runs} geometry runs, {triangles} triangles"
         );
+        let notes = report.notes.to_string();
+        notes.split_terminator("; ").for_each(|note| _ = writeln!(self.text, "note: {note}"));
     }
 
     fn wrote(&mut self, _: &Gpu, _: Write) {
@@ -198,12 +200,14 @@ fn expected(backend: BackendChoice) -> String {
     let mut emulator = Emulator { vertices, indices: &[0, 1, 2, 3, 2, 4], writes: 0, text: String::new() };
     let mut gpu = Gpu::new(Arc::new(Engine::new(Options { backend, ..Options::default() })));
     let [first, second] = record();
+    gpu.set_diagnostics(true);
     gpu.execute(&first.words(), &mut emulator);
     let _ = writeln!(emulator.text, "restored");
     let mut other = Gpu::with_state(gpu.engine().clone(), gpu.state());
+    other.set_diagnostics(true);
     other.execute(&second.words(), &mut emulator);
-    let programs = other.upload_stats().programs;
-    let _ = writeln!(emulator.text, "{} writes; {programs} programs after the savestate", emulator.writes);
+    let lookups = other.upload_stats().lookups;
+    let _ = writeln!(emulator.text, "{} writes; {lookups} lookups after the savestate", emulator.writes);
     emulator.text
 }
 

@@ -63,7 +63,8 @@ impl Analysis {
     /// Fails if control flow has too many states for a graph.
     pub fn new(program: &Program, entry: Entry) -> Result<Analysis, Unsupported> {
         let explored = Explored::new(program, entry, Limits::default().states)?;
-        let (inputs, outputs) = accesses(program, explored.reachable());
+        let accesses = Accesses::new(program, explored.reachable());
+        let (inputs, outputs) = (accesses.inputs, accesses.outputs());
         let mut assignments = Assignments::new(program, entry.stage, &explored, Bools::default());
         if !assignments.complete {
             assignments.list = vec![Assignments::merged(program, entry.stage, &explored)];
@@ -89,25 +90,51 @@ pub(crate) fn ssa(cfg: &Cfg) -> Func {
     func
 }
 
-/// The `v` registers that the words at `pcs` read, and the `o` registers that they write.
-fn accesses(program: &Program, pcs: &[u16]) -> (u16, u16) {
-    let (mut inputs, mut outputs) = (0, 0);
-    for inst in pcs.iter().filter_map(|&pc| program.inst(pc)) {
-        let sources: &[_] = match &inst {
-            Inst::Alu(alu) => alu.sources(),
-            Inst::Mova { src, .. } => std::slice::from_ref(src),
-            Inst::Cmp { src, .. } => src,
-            _ => &[],
-        };
-        for source in sources {
-            if let SrcFile::Input(n) = source.reg.file() {
-                inputs |= 1 << n;
-            }
+/// The registers that some words name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Accesses {
+    /// The `v` registers that are read; bit n is `vn`.
+    pub(crate) inputs: u16,
+    /// The `c` registers that are read without an address register; bit n is `cn`.
+    pub(crate) floats: u128,
+    /// Bit `4 * n + c`: component `c` of `on` is written.
+    pub(crate) written: u64,
+}
+
+impl Accesses {
+    /// The accesses of all words that `entry` reaches.
+    pub(crate) fn of(program: &Program, entry: Entry) -> Accesses {
+        match Explored::new(program, entry, Limits::default().states) {
+            Ok(explored) => Accesses::new(program, explored.reachable()),
+            Err(_) => Accesses::new(program, &Vec::from_iter(0..program.code().len() as u16)),
         }
-        let written = effects::writes(&inst);
-        outputs |= (0..16).filter(|&n| written.output(n) != 0).fold(0, |mask, n| mask | 1 << n);
     }
-    (inputs, outputs)
+
+    fn new(program: &Program, pcs: &[u16]) -> Accesses {
+        let mut accesses = Accesses::default();
+        for inst in pcs.iter().filter_map(|&pc| program.inst(pc)) {
+            let sources: &[_] = match &inst {
+                Inst::Alu(alu) => alu.sources(),
+                Inst::Mova { src, .. } => std::slice::from_ref(src),
+                Inst::Cmp { src, .. } => src,
+                _ => &[],
+            };
+            for source in sources {
+                match source.reg.file() {
+                    SrcFile::Input(n) => accesses.inputs |= 1 << n,
+                    SrcFile::Uniform(n) if source.relative().is_none() => accesses.floats |= 1 << n,
+                    SrcFile::Uniform(_) | SrcFile::Temp(_) => {}
+                }
+            }
+            accesses.written |= effects::writes(&inst).outputs;
+        }
+        accesses
+    }
+
+    /// The `o` registers that are written; bit n is `on`.
+    fn outputs(&self) -> u16 {
+        (0..16).filter(|n| self.written >> (4 * n) & 0xF != 0).fold(0, |mask, n| mask | 1 << n)
+    }
 }
 
 /// Whether any state of the graph tests boolean uniform `id`.

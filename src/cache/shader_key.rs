@@ -31,6 +31,9 @@ pub struct ShaderKey {
     words: Arc<[(Pc, u32)]>,
     /// The operand descriptors that these words name, by index.
     opdescs: Arc<[(u8, u32)]>,
+    /// The most words that a program with this key has: where the entry passes the last word, the
+    /// first address that it reaches there. It follows from the other fields.
+    longest_code: usize,
 }
 
 impl ShaderKey {
@@ -61,17 +64,37 @@ impl ShaderKey {
         words.iter().filter_map(|(_, w)| opdesc_index(*w)).for_each(|n| named[usize::from(n)] = true);
         let opdescs =
             (0..named.len() as u8).filter(|n| named[usize::from(*n)]).map(|n| (n, program.opdesc(n))).collect();
-        // The key need not hold the program's length: an address that is reached but not among the
+        let length = program.code().len();
+        let longest_code = match explored {
+            Ok(explored) => {
+                let reached = explored.nodes().iter().map(|node| usize::from(node.pc));
+                reached.filter(|&pc| pc >= length).min().unwrap_or(usize::MAX)
+            }
+            Err(_) => length,
+        };
+        // The hash need not include the length: an address that is reached but not among the
         // words is past the end in any program with this key, because otherwise its word would be
         // among them.
         let mut hasher = super::hasher();
         (entry, config, &words, &opdescs).hash(&mut hasher);
-        ShaderKey { hash: hasher.finish(), entry, config, words, opdescs }
+        ShaderKey { hash: hasher.finish(), entry, config, words, opdescs, longest_code }
     }
 
     /// The entry that the key identifies.
     pub fn entry(&self) -> Entry {
         self.entry
+    }
+
+    /// Whether `entry` in a program of these words has this key, with the same configuration. The words
+    /// that it reaches are equal, so they lead to the same ones.
+    #[inline]
+    pub(crate) fn is_of(&self, code: &[u32], opdescs: &[u32], entry: Entry) -> bool {
+        let has = |&(pc, word): &(Pc, u32)| code.get(usize::from(pc)).is_some_and(|&other| other == word);
+        let describes = |&(n, opdesc): &(u8, u32)| opdescs.get(usize::from(n)).copied().unwrap_or(0) == opdesc;
+        self.entry == entry
+            && code.len() <= self.longest_code
+            && self.words.iter().all(has)
+            && self.opdescs.iter().all(describes)
     }
 
     /// Bytes of memory it occupies.

@@ -161,6 +161,15 @@ pub unsafe extern "C" fn pj_gpu_limits_set(gpu: *mut PjGpu, draw: u32, list: u64
 }
 
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn pj_gpu_diagnostics_set(gpu: *mut PjGpu, on: u32) -> i32 {
+    catch_panics(|| {
+        // SAFETY: null, or a live handle of `pj_gpu_new`.
+        unsafe { deref(gpu) }?.take()?.get().set_diagnostics(on != 0);
+        Ok(PJ_OK)
+    })
+}
+
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn pj_gpu_write(gpu: *mut PjGpu, id: u16, value: u32, mask: u8, vertex: *mut Registers) -> i32 {
     // Most writes only store a value. They need the exclusive access of every call, but no guard
     // against panics, nor a pointer for attributes.
@@ -269,12 +278,7 @@ pub unsafe extern "C" fn pj_gpu_upload_stats_get(gpu: *const PjGpu, stats: *mut 
         // SAFETY: null, or a live handle of `pj_gpu_new`.
         let current = unsafe { deref(gpu) }?.read(Gpu::upload_stats)?;
         let struct_size = size_of::<PjGpuUploadStats>();
-        let value = PjGpuUploadStats {
-            struct_size,
-            comparisons: current.comparisons,
-            programs: current.programs,
-            lookups: current.lookups,
-        };
+        let value = PjGpuUploadStats { struct_size, lookups: current.lookups, programs: current.programs };
         // SAFETY: the header requires a structure of its declared size.
         unsafe { write_sized(stats, &value, UPLOAD_STATS_BYTES) }
     })

@@ -56,6 +56,30 @@ pub(super) fn batch(inputs: *const c_void, outputs: *mut c_void, masks: (u16, u1
 pub(super) const AT_ONCE: u32 = if cfg!(feature = "jit") { PJ_NATIVE_REQUIRED } else { PJ_NATIVE };
 
 #[test]
+fn a_shader_serves_the_words_that_its_entry_reaches() {
+    let engine = engine(&PjOptions { backend: PJ_INTERPRETER, ..PjOptions::DEFAULT }).expect("an engine");
+    let shader = shader(engine, &CODE, PJ_GEOMETRY).expect("a shader");
+    // SAFETY: a live handle, and arrays of these lengths.
+    let serves = |code: &[u32], opdescs: &[u32], entry| unsafe {
+        pj_shader_serves(shader, code.as_ptr(), code.len(), opdescs.as_ptr(), opdescs.len(), entry)
+    };
+    let longer = [&CODE[..], &[1, 2, 3]].concat();
+    let mut other = CODE;
+    other[0] ^= 1 << 21;
+    assert_eq!([serves(&CODE, &OPDESCS, 0), serves(&longer, &OPDESCS, 0)], [1; 2]);
+    assert_eq!([serves(&other, &OPDESCS, 0), serves(&CODE[1..], &OPDESCS, 0), serves(&[], &OPDESCS, 0)], [0; 3]);
+    assert_eq!([serves(&CODE, &[], 0), serves(&CODE, &OPDESCS, 1), serves(&CODE, &OPDESCS, 1 << 16)], [0; 3]);
+    // SAFETY: too many words are not read; null is an error; the last use of both handles.
+    unsafe {
+        assert_eq!(pj_shader_serves(shader, CODE.as_ptr(), MAX_CODE_WORDS + 1, OPDESCS.as_ptr(), 1, 0), 0);
+        assert_eq!(pj_shader_serves(null(), CODE.as_ptr(), 1, OPDESCS.as_ptr(), 1, 0), PJ_NULL);
+        assert_eq!(pj_shader_serves(shader, null(), 1, OPDESCS.as_ptr(), 1, 0), PJ_NULL);
+        pj_shader_release(shader);
+        pj_engine_free(engine);
+    }
+}
+
+#[test]
 fn single_vertices_and_batches_run() {
     for backend in [PJ_NATIVE, AT_ONCE, PJ_INTERPRETER, PJ_ORACLE] {
         let engine = engine(&PjOptions { backend, ..PjOptions::DEFAULT }).expect("an engine");

@@ -2,14 +2,14 @@
 //! and as fallback.
 //!
 //! Invariant: every kernel gives the same bits, and published native code stays. This file must not
-//! depend on the cache.
+//! depend on how the cache finds it.
 
 use super::compiler::Compiler;
 use super::crosscheck::{Crosscheck, Pair, Tested};
 use super::lock;
 use super::{BackendChoice, Tier};
 use crate::background::{Heat, Lazy, Priority};
-use crate::cache::Exploration;
+use crate::cache::{Exploration, ShaderKey};
 use crate::interp::{Interp, InterpKernel};
 use crate::isa::INT_UNIFORMS;
 use crate::kernel::direct::DirectCode;
@@ -37,6 +37,7 @@ pub(super) type Resized = Box<dyn Fn(usize) + Send + Sync>;
 pub(crate) struct Compiled {
     /// Empty while there is no native code, and for good if runs are crosschecked.
     direct: DirectCode,
+    key: ShaderKey,
     pub(super) entry: Entry,
     program: Arc<Program>,
     config: Config,
@@ -59,7 +60,7 @@ impl Compiled {
     /// A shader that is not compiled yet.
     pub(super) fn new(
         program: Program,
-        entry: Entry,
+        key: ShaderKey,
         config: Config,
         graph: Exploration,
         compiler: Arc<Compiler>,
@@ -69,7 +70,8 @@ impl Compiled {
         let (requested, heat, native, tier0, oracle, independent) = Default::default();
         Compiled {
             direct: DirectCode::new(config.layout),
-            entry,
+            entry: key.entry(),
+            key,
             program: Arc::new(program),
             config,
             compiler,
@@ -180,6 +182,11 @@ impl Compiled {
         if self.direct.get().is_some() {
             self.publish();
         }
+    }
+
+    /// Whether its entry in a program of these words is this shader.
+    pub(crate) fn serves(&self, code: &[u32], opdescs: &[u32], entry: Entry) -> bool {
+        self.key.is_of(code, opdescs, entry)
     }
 
     /// The words, entry and options that it is compiled from.

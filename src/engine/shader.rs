@@ -6,11 +6,12 @@
 use super::Tier;
 use super::compiled::Compiled;
 use super::crosscheck::Crosscheck;
-use crate::analysis::Analysis;
+use crate::analysis::{Accesses, Analysis};
 use crate::isa::INT_UNIFORMS;
 use crate::kernel::direct::Vertex;
 use crate::kernel::{KernelStats, NextKernel, Unsupported};
 use crate::layout::{HostEmitter, HostMemory, Layout};
+use crate::program::Entry;
 use crate::state::{Batch, BatchExit, Emitter, Exit, NoEmitter, Uniforms, Unit};
 use std::sync::Arc;
 
@@ -208,6 +209,19 @@ impl Shader {
     pub fn analysis(&self) -> Result<Analysis, Unsupported> {
         let (program, entry, _) = self.source();
         Analysis::new(program, entry)
+    }
+
+    /// Whether this shader runs `entry` in a program of these words, so that a host need not look one
+    /// up. It compares the words that the entry reaches, and touches less memory than
+    /// [`Engine::shader`](super::Engine::shader).
+    pub fn serves(&self, code: &[u32], opdescs: &[u32], entry: Entry) -> bool {
+        self.0.serves(code, opdescs, entry)
+    }
+
+    /// The registers that its program names. Explores the program at each call.
+    pub(crate) fn accesses(&self) -> Accesses {
+        let (program, entry, _) = self.source();
+        Accesses::of(program, entry)
     }
 
     /// Counters of its runs, over all threads.

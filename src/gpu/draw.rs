@@ -23,9 +23,9 @@ use crate::isa::Stage;
 use crate::semantics::Semantics;
 use crate::state::{Batch, BatchExit, Exit, Vec4, Vertices, VerticesMut};
 
-/// Up to this many vertices run in sequence. In an emulator's frames batches paid from about ten
-/// vertices on (docs/performance.md).
-pub(super) const FEW: usize = 8;
+/// Up to this many vertices run in sequence, which costs more instructions than a batch and touches
+/// less code: measured in frames (docs/performance.md).
+pub(super) const FEW: usize = 12;
 /// Vertices that run together: enough to amortise the call, few enough that inputs, outputs and rows
 /// fit into a first cache of 32 KiB. A multiple of three, so that lists of triangles are not split,
 /// and of a group.
@@ -80,7 +80,7 @@ pub(super) struct ActiveDraw<'a> {
 
 impl<'a> ActiveDraw<'a> {
     pub(super) fn new(gpu: &'a mut Gpu, sink: &'a mut dyn Sink) -> ActiveDraw<'a> {
-        let Gpu { engine, state, vertex, geometry, upload_stats, configuration, buffers, deferred, budget } = gpu;
+        let Gpu { engine, state, vertex, geometry, upload_stats, configuration, buffers, deferred, budget, .. } = gpu;
         let file = &state.registers;
         let configuration = DrawConfiguration::get(configuration, file, sink.format(), &mut buffers.rows);
         let shader = vertex.get(engine, &state.vertex, file.entry(Stage::Vertex), upload_stats);

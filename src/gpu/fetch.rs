@@ -88,6 +88,8 @@ pub(super) struct FetchPlan {
     pub(super) input_mask: u16,
     /// Registers of a packed vertex.
     pub(super) stride: usize,
+    /// Whether an array's stride differs from the end of its components.
+    pub(super) has_odd_stride: bool,
 }
 
 impl FetchPlan {
@@ -95,6 +97,7 @@ impl FetchPlan {
         let formats = u64::from(registers.get(ATTRIBBUFFERS_FORMAT_HIGH)) << 32
             | u64::from(registers.get(ATTRIBBUFFERS_FORMAT_LOW));
         let mut sources: [Option<(usize, u32, Element)>; ARRAYED] = [None; ARRAYED];
+        let mut has_odd_stride = false;
         let mut groups: [Array; ARRAYED] = [Array { offset: 0, stride: 0, extent: 0 }; ARRAYED];
         for (group, array) in groups.iter_mut().enumerate() {
             let [offset, low, high] = [0, 1, 2].map(|n| registers.get(ATTRIBBUFFER0_OFFSET + 3 * group as u16 + n));
@@ -114,10 +117,12 @@ impl FetchPlan {
                 *source = Some((group, at, element));
                 at += element.bytes();
             }
+            has_odd_stride |= at != 0 && at != array.stride;
         }
         let permutation = registers.permutation(Stage::Vertex);
         let attributes = registers.attributes(Stage::Vertex);
-        let mut plan = FetchPlan { arrays: vec![], streams: vec![], constants: vec![], input_mask: 0, stride: 1 };
+        let (arrays, streams, constants) = Default::default();
+        let mut plan = FetchPlan { arrays, streams, constants, input_mask: 0, stride: 1, has_odd_stride };
         let mut position = [None; ARRAYED];
         // Of several attributes in one register the last counts.
         for attribute in (0..attributes).rev() {
@@ -142,6 +147,11 @@ impl FetchPlan {
         }
         plan.stride = Vertices::stride_for(plan.input_mask);
         plan
+    }
+
+    /// Registers that take a default attribute, and which.
+    pub(super) fn default_attributes(&self) -> &[(u8, u8)] {
+        &self.constants
     }
 
     /// Stores the default attributes in `rows`, of `stride` registers each.

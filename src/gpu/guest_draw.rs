@@ -9,6 +9,7 @@
 
 use super::buffers::resize;
 use super::cache::RoundRobin;
+use super::diagnostics::Source;
 use super::draw::{ActiveDraw, CHUNK, FEW, Runs};
 use super::fetch::indices::Indices;
 use super::fetch::{self, Fetch, Memory, Selection};
@@ -59,11 +60,12 @@ impl Gpu {
         let mut active = ActiveDraw::new(self, sink);
         let count = active.take(within.into()) as u32;
         active.report.limited = count < wanted;
-        match draw {
+        let report = match draw {
             _ if count == 0 => active.report,
             Draw::Arrays => active.arrays(memory, count as usize),
             Draw::Elements => draw_indexed(active, memory, count, options),
-        }
+        };
+        self.noted(Source::Memory, report)
     }
 }
 

@@ -3,6 +3,7 @@
 //! This file must not know guest memory.
 
 use super::cache::{Lookup, VertexCache};
+use super::diagnostics::Source;
 use super::draw::{ActiveDraw, FEW, Runs, STREAM_ROWS};
 use super::geometry::GeometryInput;
 use super::report::Report;
@@ -25,7 +26,8 @@ impl Gpu {
     ) -> Report {
         let _mode = DefaultMode::enter();
         self.state.geometry_input = GeometryInput::default();
-        ActiveDraw::new(self, sink).vertices(vertices.into_iter())
+        let report = ActiveDraw::new(self, sink).vertices(vertices.into_iter());
+        self.noted(Source::Host, report)
     }
 
     /// Draws the vertices that `indices` select, as
@@ -43,7 +45,8 @@ impl Gpu {
         self.state.geometry_input = GeometryInput::default();
         let mut draw = ActiveDraw::new(self, sink);
         let registers = draw.configuration.attribute_registers();
-        draw.elements(indices.into_iter(), |index, to| permute(registers, &fetch(index), to), cache)
+        let report = draw.elements(indices.into_iter(), |index, to| permute(registers, &fetch(index), to), cache);
+        self.noted(Source::Host, report)
     }
 
     /// Draws vertices of immediate mode ([`Effect::Vertex`](super::Effect::Vertex)). An incomplete
@@ -56,9 +59,11 @@ impl Gpu {
             let taken = draw.take(vertices.len() as u64) as usize;
             let registers = draw.configuration.attribute_registers();
             draw.begin(Runs::Singly, taken);
-            return draw.few(taken, |n, to| permute(registers, &vertices[n], to));
+            let report = draw.few(taken, |n, to| permute(registers, &vertices[n], to));
+            return self.noted(Source::Immediate, report);
         }
-        ActiveDraw::new(self, sink).vertices(vertices.iter())
+        let report = ActiveDraw::new(self, sink).vertices(vertices.iter());
+        self.noted(Source::Immediate, report)
     }
 }
 

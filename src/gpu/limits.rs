@@ -5,8 +5,8 @@
 //! end a draw at the same vertex on every engine. They are no part of the
 //! [`State`](super::State): a savestate holds none.
 
+use crate::engine::most_words;
 use crate::isa::{MAX_CODE_WORDS, Stage};
-use crate::kernel::most_words;
 
 /// The most vertices, or indices, of a draw and of a command list. The rest is not drawn, and
 /// [`Report::limited`](super::Report::limited) or [`ListExit`](super::ListExit) says so.

@@ -1,4 +1,4 @@
-//! Uploaded words and an entry point -> the shader that runs them, cached until the words change.
+//! Uploaded words and an entry point -> the shader that runs them, kept until the words change.
 //!
 //! Invariant: while no word has changed, nothing is copied, compared or looked up. This file must
 //! not know which registers transferred the words.
@@ -8,38 +8,28 @@ use crate::engine::{Engine, Shader};
 use crate::isa::{MAX_CODE_WORDS, Pc};
 use crate::program::{Entry, Program};
 
-/// Programs cached for one kind of unit. Games alternate between a few in every frame.
-const PROGRAMS: usize = 8;
-/// Entries cached for one program.
+/// Entries of the uploaded words. Games alternate between a few.
 const ENTRIES: usize = 16;
 
-/// The most recently used programs. The first one matches the uploaded words unless `changed`.
+/// The shaders of the uploaded words, unless `changed`. The engine keeps those of other words.
 #[derive(Clone)]
 pub(super) struct ProgramCache {
     changed: bool,
-    programs: Vec<CachedProgram>,
-}
-
-#[derive(Clone)]
-struct CachedProgram {
-    program: Program,
     shaders: Vec<(Pc, Shader)>,
 }
 
 /// The cost of uploads since the GPU was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UploadStats {
-    /// Comparisons of all uploaded words with cached programs.
-    pub comparisons: u64,
-    /// Programs created from uploaded words.
-    pub programs: u64,
-    /// Shaders requested from the engine.
+    /// Shaders requested from the engine, since words or the entry had changed.
     pub lookups: u64,
+    /// Of these, programs that the engine did not know, and explored.
+    pub programs: u64,
 }
 
 impl ProgramCache {
     pub(super) fn new() -> ProgramCache {
-        ProgramCache { changed: true, programs: Vec::new() }
+        ProgramCache { changed: true, shaders: Vec::new() }
     }
 
     /// Notes that a code word or descriptor has changed.
@@ -49,6 +39,7 @@ impl ProgramCache {
 
     /// The shader for the words of `memory` from `entry` on. The program is the whole memory, so a
     /// program without END stops at the end of memory.
+    #[inline]
     pub(super) fn get(
         &mut self,
         engine: &Engine,
@@ -56,31 +47,37 @@ impl ProgramCache {
         entry: Entry,
         stats: &mut UploadStats,
     ) -> &Shader {
+        let position = match self.changed {
+            true => None,
+            false => self.shaders.iter().position(|(pc, _)| *pc == entry.pc),
+        };
+        let position = position.unwrap_or_else(|| self.request(engine, memory, entry, stats));
+        &self.shaders[position].1
+    }
+
+    /// Requests the shader from the engine. Returns its position.
+    #[cold]
+    #[inline(never)]
+    fn request(&mut self, engine: &Engine, memory: &ShaderState, entry: Entry, stats: &mut UploadStats) -> usize {
+        let (code, opdescs) = (&memory.code[..memory.code.len().min(MAX_CODE_WORDS)], &memory.opdescs);
         if self.changed {
-            stats.comparisons += 1;
-            let code = &memory.code[..memory.code.len().min(MAX_CODE_WORDS)];
-            let matches = |p: &Program| p.code() == code && p.opdescs() == &*memory.opdescs;
-            match self.programs.iter().position(|cached| matches(&cached.program)) {
-                Some(n) => self.programs[..=n].rotate_right(1),
-                None => {
-                    stats.programs += 1;
-                    let program = Program::from_words(code, &memory.opdescs).expect("no more words than units have");
-                    self.programs.truncate(PROGRAMS - 1);
-                    self.programs.insert(0, CachedProgram { program, shaders: Vec::new() });
-                }
-            }
             self.changed = false;
-        }
-        let CachedProgram { program, shaders } = self.programs.first_mut().expect("present unless words changed");
-        let position = shaders.iter().position(|(pc, _)| *pc == entry.pc).unwrap_or_else(|| {
-            stats.lookups += 1;
-            let shader = engine.own_shader(program, entry);
-            if shaders.len() == ENTRIES {
-                shaders.remove(0);
+            let last = self.shaders.drain(..).find(|(pc, _)| *pc == entry.pc);
+            // Often the entry reaches none of the words.
+            if let Some(last) = last.filter(|(_, shader)| shader.serves(code, opdescs, entry)) {
+                self.shaders.push(last);
+                return 0;
             }
-            shaders.push((entry.pc, shader));
-            shaders.len() - 1
+        }
+        stats.lookups += 1;
+        let shader = engine.known_shader(code, opdescs, entry, true).unwrap_or_else(|| {
+            stats.programs += 1;
+            engine.own_shader(&Program::from_words(code, opdescs).expect("no more words than units have"), entry)
         });
-        &shaders[position].1
+        if self.shaders.len() == ENTRIES {
+            self.shaders.remove(0);
+        }
+        self.shaders.push((entry.pc, shader));
+        self.shaders.len() - 1
     }
 }

@@ -1,5 +1,6 @@
 //! The statistics of one draw, and how its runs ended.
 
+use super::notes::Notes;
 use crate::engine::Engine;
 use crate::state::Exit;
 
@@ -29,6 +30,8 @@ pub struct Report {
     /// [`DrawOptions::limit`]: super::DrawOptions::limit
     /// [`Limits`]: super::Limits
     pub limited: bool,
+    /// What looks wrong in the draw, if [`Gpu::set_diagnostics`](super::Gpu::set_diagnostics) is on.
+    pub notes: Notes,
 }
 
 impl Report {
@@ -74,6 +77,7 @@ impl Default for Report {
             vertex_exit,
             geometry_exit,
             limited: false,
+            notes: Notes::default(),
         }
     }
 }

@@ -6,6 +6,7 @@ mod cancel;
 mod hostile;
 mod limits;
 mod lists;
+mod notes;
 mod streams;
 pub(crate) mod traps;
 mod whole_draws;

@@ -40,6 +40,8 @@ pub struct ShaderState {
     pub float32: bool,
     /// Words of an incomplete float uniform.
     pub float_words: PartialVector,
+    /// The float uniforms that register writes have stored. For [`Notes`](super::Notes) only.
+    pub(crate) floats_written: [bool; FLOAT_UNIFORMS],
 }
 
 impl ShaderState {
@@ -59,6 +61,7 @@ impl ShaderState {
             float_index: 0,
             float32: false,
             float_words: PartialVector::default(),
+            floats_written: [false; FLOAT_UNIFORMS],
         }
     }
 
@@ -136,8 +139,10 @@ impl ShaderState {
     /// (observed on hardware: azahar#2412; games write 0x7F).
     #[inline]
     pub(super) fn store_float(&mut self, vector: Vec4) {
-        if let Some(c) = self.uniforms.c.get_mut(usize::from(self.float_index)) {
+        let index = usize::from(self.float_index);
+        if let Some(c) = self.uniforms.c.get_mut(index) {
             *c = vector;
+            self.floats_written[index] = true;
             self.float_index += 1;
         }
     }

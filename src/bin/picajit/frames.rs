@@ -8,7 +8,7 @@
 
 // The bench and the tests include these files, so the paths can't follow from the module's name.
 #[path = "frames/displace.rs"]
-mod displace;
+pub mod displace;
 #[path = "frames/frame.rs"]
 pub mod frame;
 #[path = "frames/lean.rs"]

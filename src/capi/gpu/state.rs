@@ -6,6 +6,7 @@
 
 use super::types::{PjGpuState, PjGpuUnit};
 use crate::gpu::{Assembly, FixedAttributes, GeometryInput, PartialVector, RegisterFile, ShaderState, State};
+use crate::isa::Stage;
 use crate::semantics::SEMANTICS;
 use crate::state::{EmitState, Uniforms, Unit};
 
@@ -63,6 +64,7 @@ impl PjGpuUnit {
             float_index: self.float_index,
             float32: self.float32 != 0,
             float_words: PartialVector { words: self.float_words, count: self.float_count },
+            ..ShaderState::new(Stage::Vertex)
         }
     }
 }
@@ -117,6 +119,7 @@ impl PjGpuState {
                 defaults: self.fixed_defaults,
                 vertex: self.fixed_vertex,
                 count: self.fixed_count,
+                written: 0,
             },
             geometry_input: GeometryInput {
                 vectors: self.geometry_input_vectors,

@@ -132,7 +132,7 @@ pub struct PjReport {
     pub vertex_exit: i32,
     pub geometry_exit: i32,
     pub limited: u32,
-    pub reserved: u32,
+    pub notes: u32,
 }
 
 impl PjReport {
@@ -149,7 +149,7 @@ impl PjReport {
             vertex_exit,
             geometry_exit,
             limited: report.limited.into(),
-            reserved: 0,
+            notes: report.notes.0,
         }
     }
 }
@@ -158,9 +158,8 @@ impl PjReport {
 #[repr(C)]
 pub struct PjGpuUploadStats {
     pub struct_size: usize,
-    pub comparisons: u64,
-    pub programs: u64,
     pub lookups: u64,
+    pub programs: u64,
 }
 
 /// The state of one kind of unit, without code memory.
@@ -222,8 +221,8 @@ pub(super) const HOST_BYTES: &[usize] = &[offset_of!(PjGpuHost, user) + size_of:
 pub(super) const DRAW_BYTES: &[usize] = &[offset_of!(PjDraw, vertex_cache_entries) + size_of::<u32>()];
 pub(super) const GUEST_DRAW_BYTES: &[usize] = &[offset_of!(PjGuestDraw, effect) + size_of::<i32>()];
 pub(super) const REPORT_BYTES: &[usize] =
-    &[offset_of!(PjReport, geometry_exit) + size_of::<i32>(), offset_of!(PjReport, reserved) + size_of::<u32>()];
-pub(super) const UPLOAD_STATS_BYTES: &[usize] = &[offset_of!(PjGpuUploadStats, lookups) + size_of::<u64>()];
+    &[offset_of!(PjReport, geometry_exit) + size_of::<i32>(), offset_of!(PjReport, notes) + size_of::<u32>()];
+pub(super) const UPLOAD_STATS_BYTES: &[usize] = &[offset_of!(PjGpuUploadStats, programs) + size_of::<u64>()];
 pub(super) const STATE_BYTES: &[usize] = &[offset_of!(PjGpuState, reserved) + size_of::<[u8; 5]>()];
 
 // The structures have no padding, and the memories have the sizes of C's arrays.

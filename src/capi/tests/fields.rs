@@ -52,9 +52,9 @@ fn structures_match_the_recorded_sizes_and_offsets() {
         }
         "pj_report" PjReport {
             struct_size, vertices, reused, geometry_runs, dropped, triangles, vertex_exit, geometry_exit, limited,
-            reserved
+            notes
         }
-        "pj_gpu_upload_stats" PjGpuUploadStats { struct_size, comparisons, programs, lookups }
+        "pj_gpu_upload_stats" PjGpuUploadStats { struct_size, lookups, programs }
         "pj_gpu_unit" PjGpuUnit {
             v, r, o, slots, c, opdescs, a0, al, float_words, i, b, code_index, opdesc_index, float_index, float32,
             float_count, cmp, bank, emit_vertex, emit_primitive, emit_winding, reserved
