@@ -23,6 +23,7 @@ mod plot;
 
 use doors::{Doors, Over, Table, median, timed};
 use measure::{Stride, Workload};
+use picajit::analysis::Analysis;
 use picajit::capi::{self, PjBatch, PjEmitBuffer, PjEmitted, PjEngine, PjOptions, PjShader, PjUniforms, PjUnit};
 use picajit::engine::{DirectCall, Engine, Options};
 use picajit::internals::cache::ShaderKey;
@@ -47,6 +48,8 @@ const VERTICES: usize = 256;
 const FEWEST_CALLS: usize = 32;
 /// Sizes of batches. The last one is compared with the kernel's own batch.
 const BATCHES: [usize; 4] = [1, 2, 4, 64];
+/// Geometry invocations of a batch, and vertices that the host's buffer holds.
+const INVOCATIONS: usize = 1024;
 /// Vertices that an invocation of the programs of [`emissions`] emits.
 const EMITTED: usize = 32;
 /// Code words of a game's memory.
@@ -232,6 +235,7 @@ impl<'a> Subject<'a> {
                 exit
             })
         });
+        self.geometry_batch_doors(&mut doors, raw);
         let mut slots = Box::new([[[0f32; 4]; 16]; 4]);
         doors.add("pj_run", Over::Times(raw, 1), move || {
             let slots = (&raw mut *slots).cast();
@@ -239,6 +243,56 @@ impl<'a> Subject<'a> {
             timed(VERTICES, || unsafe { capi::pj_run(c, c_unit, black_box(c_uniforms), Some(fill_slot), slots) })
         });
         doors
+    }
+
+    /// Invocations with inputs of their own, for a host that takes what the program writes: singly, and in
+    /// one batch.
+    fn geometry_batch_doors(&self, doors: &mut Doors<'a>, raw: usize) {
+        let (c, (unit, uniforms)) = (self.c_shader(self.program), self.memory.c());
+        let analysis = Analysis::new(self.program, self.entry).expect("small");
+        let stride = Vertices::stride_for(analysis.inputs);
+        let inputs: Vec<Vec4> = (0..INVOCATIONS * stride).map(|n| [n as f32 * 0.25, 1.0, 2.0, 3.0]).collect();
+        for batched in [false, true] {
+            let inputs = inputs.clone();
+            let vertex = PjEmitted { outputs: [[0.0; 4]; 16], vertex: 0, primitive: 0, winding: 0, reserved: 0 };
+            let mut emitted = vec![vertex; INVOCATIONS];
+            let name = if batched { "pj_run_geometry_batch" } else { "pj_run_geometry, mask" };
+            doors.add(name, Over::Times(raw, 1), move || {
+                let mut buffer = PjEmitBuffer {
+                    struct_size: size_of::<PjEmitBuffer>(),
+                    vertices: emitted.as_mut_ptr(),
+                    capacity: emitted.len(),
+                    count: 0,
+                    full: Some(read_triangles),
+                    user: null_mut(),
+                    output_mask: analysis.outputs.into(),
+                };
+                let batch = PjBatch {
+                    struct_size: size_of::<PjBatch>(),
+                    count: INVOCATIONS,
+                    inputs: inputs.as_ptr().cast(),
+                    outputs: null_mut(),
+                    input_mask: analysis.inputs,
+                    output_mask: 0,
+                    input_stride: stride as u16,
+                    output_stride: 0,
+                    preserve_unit: 0,
+                    reserved: 0,
+                    ran: null_mut(),
+                };
+                let mut n = 0;
+                // SAFETY: all pointers are valid, and no other code uses them. A unit of C begins with `v`.
+                let ns = timed(if batched { 1 } else { INVOCATIONS }, || unsafe {
+                    if batched {
+                        return capi::pj_run_geometry_batch(c, unit, black_box(uniforms), &batch, &mut buffer);
+                    }
+                    unit.cast::<Vec4>().copy_from_nonoverlapping(inputs.as_ptr().add(n * stride), stride);
+                    n = (n + 1) % INVOCATIONS;
+                    capi::pj_run_geometry(c, unit, black_box(uniforms), &mut buffer)
+                });
+                if batched { ns / INVOCATIONS as f64 } else { ns }
+            });
+        }
     }
 
     /// Lookups of the program, which the engines know.

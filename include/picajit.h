@@ -38,8 +38,8 @@
  * All other misuse returns an error.
  *
  * The default floating-point mode is round to nearest, subnormals preserved, no traps. Audio code may
- * set another one on its threads. pj_run_batch and the draws of a pj_gpu switch to the default for
- * the time of the call, callbacks included. Single runs on native code (pj_run, pj_run_geometry,
+ * set another one on its threads. pj_run_batch, pj_run_geometry_batch and the draws of a pj_gpu
+ * switch to the default for the time of the call, callbacks included. Single runs on native code (pj_run, pj_run_geometry,
  * pj_direct_call) don't: there a thread must have the default mode, or results differ.
  */
 #ifndef PICAJIT_H
@@ -557,6 +557,21 @@ typedef struct pj_batch {
  */
 int32_t pj_run_batch(const pj_shader *shader, void *unit, const void *uniforms,
                      const pj_batch *batch);
+
+/*
+ * Runs a geometry invocation for each vertex of `batch`, in order, all with the same uniforms, and
+ * appends the vertices that they emit to `buffer`, as pj_run_geometry does for each. Invocations
+ * run as groups if they are independent and take the same path (PJ_TEXT_SEQUENTIAL tells why not).
+ * For eight invocations and more.
+ *
+ * `output_mask` and `preserve_unit` must be 0; `outputs` and `output_stride` are ignored. After the
+ * first invocation of a draw hardware sets boolean uniform b15: a host runs that one alone.
+ *
+ * Returns as pj_run_batch does, with the errors of pj_run_geometry too. PJ_OVERLAP: the inputs
+ * overlap the registers or `vertices` of the buffer.
+ */
+int32_t pj_run_geometry_batch(const pj_shader *shader, void *unit, const void *uniforms,
+                              const pj_batch *batch, pj_emit_buffer *buffer);
 
 /* ---- Traces ---- */
 

@@ -7,6 +7,8 @@ mod extent;
 
 use picajit::analysis::{Analysis, RegisterSet};
 use picajit::internals::fuzz::case_from_seed;
+use picajit::internals::ir::analysis::{Dependence, RegisterUse};
+use picajit::internals::ir::cfg::{Cfg, Limits};
 use picajit::interp::InterpKernel;
 use picajit::isa::Stage;
 use picajit::isa::numeric::same;
@@ -97,6 +99,14 @@ struct Tally {
     independent: u64,
     emitted: u64,
     dependent: u64,
+    grouped: u64,
+}
+
+/// Whether two units are the same but for inputs and slots.
+fn same_unit(a: &Unit, b: &Unit) -> bool {
+    let numbers = |unit: &Unit| [unit.r, unit.o[0], unit.o[1]].concat().concat();
+    let numbers_equal = numbers(a).iter().zip(&numbers(b)).all(|(a, b)| same(*a, *b));
+    numbers_equal && (a.a0, a.al, a.cmp, a.bank, a.setemit) == (b.a0, b.al, b.cmp, b.bank, b.setemit)
 }
 
 /// Compares the analysis of one program with five runs.
@@ -149,6 +159,34 @@ fn check(seed: u64, tally: &mut Tally) -> Result<(), String> {
     left.v = start.v;
     tally.dependent += u64::from(!want.equals(&run(&mut left, &case.uniforms)));
 
+    // Code for groups of invocations relies on this: an invocation that ends emits the same after another
+    // one, as many vertices as that one, and two of them leave the unit that they find whatever it is.
+    let registers = Cfg::build(&case.program, case.entry, Limits::default()).map(|cfg| RegisterUse::new(&cfg));
+    if let Ok(RegisterUse { dependence: Some(Dependence::Emits), carried, .. }) = registers
+        && carried == RegisterSet::NONE
+        && analysis.divergent_branches == 0
+        && want.exit == Some(Exit::End)
+    {
+        let order = |unit: &mut Unit, inputs: &[&Registers]| {
+            let run = |input: &&Registers| {
+                load(unit, input);
+                unit.slots = before.slots;
+                run(unit, &case.uniforms)
+            };
+            inputs.iter().map(run).collect::<Vec<_>>()
+        };
+        let (mut pair, mut longer) = (before.clone(), before.clone());
+        let seen = order(&mut pair, &[first, last]);
+        let again = order(&mut longer, &[last, first, first, last]);
+        if !want.equals(&seen[1]) || !again[0].equals(&seen[1]) || !again[3].equals(&seen[1]) {
+            return Err("an invocation emits other vertices after another one".into());
+        }
+        if seen[0].parameters != seen[1].parameters || !same_unit(&pair, &longer) {
+            return Err("invocations take different paths, or leave another unit".into());
+        }
+        tally.grouped += u64::from(!want.parameters.is_empty());
+    }
+
     // With other numbers in the inputs that it does not read.
     let mut other = start.clone();
     (0..16).filter(|n| analysis.inputs >> n & 1 == 0).for_each(|n| other.v[n] = [seed as f32, -1.5, f32::NAN, 7.0]);
@@ -177,7 +215,8 @@ fn analyses_hold_for_random_runs() {
         }
     }
     println!("{tally:?}");
-    let Tally { analysed, independent, emitted, dependent, .. } = tally;
+    let Tally { analysed, independent, emitted, dependent, grouped, .. } = tally;
+    assert!(100 * grouped >= analysed, "invocations that may run as groups: {tally:?}");
     let reached = [10 * independent, 10 * (analysed - independent), 10 * emitted, 10 * dependent];
     assert!(reached.iter().all(|&n| n >= analysed), "runs that reach everything: {tally:?}");
 }

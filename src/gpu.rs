@@ -82,6 +82,7 @@ mod geometry;
 mod guest_draw;
 mod host_draw;
 mod inputs;
+mod invocations;
 mod limits;
 mod notes;
 mod output_mapping;

@@ -273,6 +273,34 @@ static int32_t try_emit_buffer(void *structure, void *context)
     return pj_run_geometry(with->geometry, with->unit, with->uniforms, (pj_emit_buffer *)structure);
 }
 
+/* A batch of three invocations. */
+static pj_batch geometry_batch(const float *inputs)
+{
+    pj_batch batch;
+    memset(&batch, 0, sizeof batch);
+    batch.struct_size = sizeof batch;
+    batch.count = 3;
+    batch.inputs = inputs;
+    batch.input_mask = 1;
+    batch.input_stride = 1;
+    return batch;
+}
+
+static int32_t try_emitting_batch(void *structure, void *context)
+{
+    const struct running *with = (const struct running *)context;
+    static pj_emitted vertices[3];
+    size_t passed = 0;
+    pj_emit_buffer buffer;
+    memset(&buffer, 0, sizeof buffer);
+    buffer.struct_size = sizeof buffer;
+    buffer.vertices = vertices;
+    buffer.capacity = 3;
+    buffer.full = count_full;
+    buffer.user = &passed;
+    return pj_run_geometry_batch(with->geometry, with->unit, with->uniforms, (const pj_batch *)structure, &buffer);
+}
+
 static void structure_sizes(struct running *with)
 {
     static const size_t none[] = {0};
@@ -306,6 +334,8 @@ static void structure_sizes(struct running *with)
     buffer.capacity = 3;
     buffer.full = count_full;
     sizes(&buffer, buffer_before, sizeof buffer, try_emit_buffer, with, PJ_END);
+    batch = geometry_batch(registers[0][0]);
+    sizes(&batch, batch_before, sizeof batch, try_emitting_batch, with, PJ_END);
     free(vertices);
     free(registers);
 }
@@ -533,6 +563,86 @@ static void invalid_emit_buffers(struct running *with)
     free(before);
 }
 
+/* Invalid batches of geometry invocations, and invalid buffers for them: nothing runs. */
+static void invalid_emitting_batches(struct running *with)
+{
+    pj_emitted *vertices = (pj_emitted *)block(9 * sizeof *vertices);
+    pj_registers *inputs = (pj_registers *)block(sizeof *inputs);
+    pj_unit *before = (pj_unit *)block(sizeof *before);
+    pj_batch batch = geometry_batch(inputs[0][0]);
+    pj_emit_buffer buffer;
+    size_t passed = 0, n;
+#define TRY(shader, unit, uniforms) pj_run_geometry_batch(shader, unit, uniforms, &batch, &buffer)
+#define TRY_VALID() TRY(with->geometry, with->unit, with->uniforms)
+    memset(&buffer, 0, sizeof buffer);
+    buffer.struct_size = sizeof buffer;
+    buffer.vertices = vertices;
+    buffer.capacity = 9;
+    buffer.full = count_full;
+    buffer.user = &passed;
+    memcpy(before, with->unit, sizeof *before);
+    EXPECT(PJ_NULL, TRY(NULL, with->unit, with->uniforms));
+    EXPECT(PJ_NULL, TRY(with->geometry, NULL, with->uniforms));
+    EXPECT(PJ_NULL, TRY(with->geometry, with->unit, NULL));
+    EXPECT(PJ_NULL, pj_run_geometry_batch(with->geometry, with->unit, with->uniforms, NULL, &buffer));
+    EXPECT(PJ_NULL, pj_run_geometry_batch(with->geometry, with->unit, with->uniforms, &batch, NULL));
+    batch.inputs = NULL;
+    EXPECT(PJ_NULL, TRY_VALID());
+    for (n = 1; n < 4; n++) {
+        batch.inputs = (const float *)(const void *)((const unsigned char *)inputs + n);
+        EXPECT(PJ_MISALIGNED, TRY_VALID());
+    }
+    batch.inputs = with->unit->v[0];
+    EXPECT(PJ_OVERLAP, TRY_VALID());
+    batch.inputs = vertices[8].outputs[15];
+    batch.count = 1;
+    EXPECT(PJ_OVERLAP, TRY_VALID());
+    batch = geometry_batch(inputs[0][0]);
+    batch.count = SIZE_MAX / 16;
+    EXPECT(PJ_INVALID_ARGUMENT, TRY_VALID());
+    batch.count = 3;
+    batch.input_stride = 17;
+    EXPECT(PJ_INVALID_ARGUMENT, TRY_VALID());
+    batch.input_stride = 1;
+    batch.output_mask = 1;
+    EXPECT(PJ_INVALID_ARGUMENT, TRY_VALID());
+    batch.output_mask = 0;
+    INVALID(PJ_INVALID_ARGUMENT, batch, preserve_unit, 1, TRY_VALID());
+    INVALID(PJ_INVALID_ARGUMENT, batch, reserved, 1, TRY_VALID());
+    buffer.count = 10;
+    EXPECT(PJ_INVALID_ARGUMENT, TRY_VALID());
+    buffer.count = 0;
+    buffer.capacity = 0;
+    EXPECT(PJ_INVALID_ARGUMENT, TRY_VALID());
+    buffer.capacity = 9;
+    buffer.full = NULL;
+    EXPECT(PJ_NULL, TRY_VALID());
+    buffer.full = count_full;
+    buffer.vertices = NULL;
+    EXPECT(PJ_NULL, TRY_VALID());
+    buffer.vertices = (pj_emitted *)(void *)with->unit;
+    EXPECT(PJ_OVERLAP, TRY_VALID());
+    buffer.vertices = vertices;
+    CHECK(buffer.count == 0 && passed == 0 && memcmp(before, with->unit, sizeof *before) == 0);
+    for (n = 0; n < 9 * sizeof *vertices; n++)
+        CHECK(((unsigned char *)vertices)[n] == 0);
+    /* Of no invocation the inputs may be null. */
+    batch.count = 0;
+    batch.inputs = NULL;
+    EXPECT(PJ_END, TRY_VALID());
+    CHECK(buffer.count == 0);
+    batch = geometry_batch(inputs[0][0]);
+    EXPECT(PJ_END, TRY_VALID());
+    CHECK(buffer.count == 9 && passed == 0);
+    EXPECT(PJ_END, TRY_VALID());
+    CHECK(buffer.count == 9 && passed == 9);
+#undef TRY
+#undef TRY_VALID
+    free(vertices);
+    free(inputs);
+    free(before);
+}
+
 /* Units, uniforms, vertices and the structure at random addresses in one block. */
 static void overlapping_emit_buffers(struct running *with)
 {
@@ -607,6 +717,7 @@ int main(int argc, char **argv)
     overlapping_arrays(&with);
     invalid_emit_buffers(&with);
     overlapping_emit_buffers(&with);
+    invalid_emitting_batches(&with);
     pj_shader_release(shader);
     pj_shader_release(geometry);
     pj_engine_free(engine);

@@ -182,6 +182,72 @@ static void buffers_of_every_capacity(uint32_t crosscheck)
     pj_engine_free(engine);
 }
 
+/* Batches of many sizes, into buffers of several capacities: the vertices of pj_run, in its order. */
+static void batches_into_buffers(uint32_t crosscheck)
+{
+    enum { MOST = 100 };
+    static const size_t capacities[] = {1, 2, 7, 64, 3 * MOST};
+    pj_options o = options();
+    pj_engine *engine;
+    pj_shader *shader;
+    pj_uniforms *uniforms = some_uniforms();
+    pj_vec4 *inputs = (pj_vec4 *)block(2 * MOST * sizeof *inputs);
+    struct received want, got;
+    size_t size, k, n;
+    o.crosscheck = crosscheck;
+    engine = engine_of(&o);
+    shader = SHADER_OF(engine, geometry, PJ_GEOMETRY);
+    want.vertices = (pj_emitted *)block(3 * MOST * sizeof *want.vertices);
+    got.vertices = (pj_emitted *)block(3 * MOST * sizeof *got.vertices);
+    for (n = 0; n < MOST; n++)
+        inputs[2 * n][1] = (float)n;
+    for (size = 1; size <= MOST; size += size < 20 ? 1 : 16)
+        for (k = 0; k < COUNT(capacities); k++) {
+            pj_unit *unit = (pj_unit *)block(sizeof *unit), *other = (pj_unit *)block(sizeof *other);
+            pj_emit_buffer buffer;
+            pj_batch batch;
+            size_t ran = 0;
+            want.count = got.count = 0;
+            memset(&buffer, 0, sizeof buffer);
+            buffer.struct_size = sizeof buffer;
+            buffer.vertices = (pj_emitted *)block(capacities[k] * sizeof *buffer.vertices);
+            memset(buffer.vertices, 0xFF, capacities[k] * sizeof *buffer.vertices);
+            buffer.capacity = capacities[k];
+            buffer.full = receive_full;
+            buffer.user = &got;
+            memset(&batch, 0, sizeof batch);
+            batch.struct_size = sizeof batch;
+            batch.count = size;
+            batch.inputs = inputs[0];
+            batch.input_mask = 1;
+            batch.input_stride = 2;
+            batch.ran = &ran;
+            unit->emit_vertex = other->emit_vertex = 0xFE;
+            /* The program writes o0 only. */
+            unit->o[1][9][2] = other->o[1][9][2] = 7.0f;
+            unit->o[0][3][1] = other->o[0][3][1] = size % 2 ? 5.0f : 0.0f;
+            for (n = 0; n < size; n++) {
+                memcpy(unit->v[0], inputs[2 * n], sizeof unit->v[0]);
+                EXPECT(PJ_END, pj_run(shader, unit, uniforms, receive, &want));
+            }
+            EXPECT(PJ_END, pj_run_geometry_batch(shader, other, uniforms, &batch, &buffer));
+            CHECK(ran == size && buffer.count <= capacities[k]);
+            CHECK(got.count + buffer.count == 3 * size);
+            receive_full(&got, buffer.vertices, buffer.count);
+            CHECK(memcmp(want.vertices, got.vertices, 3 * size * sizeof *got.vertices) == 0);
+            CHECK(memcmp(unit, other, sizeof *unit) == 0);
+            free(buffer.vertices);
+            free(unit);
+            free(other);
+        }
+    free(want.vertices);
+    free(got.vertices);
+    free(inputs);
+    free(uniforms);
+    pj_shader_release(shader);
+    pj_engine_free(engine);
+}
+
 /* A host whose callback for full buffers calls the library, and writes what it must not. */
 struct intruder {
     pj_engine *engine;
@@ -402,6 +468,8 @@ int main(int argc, char **argv)
     nested_calls_in_emit(1);
     buffers_of_every_capacity(0);
     buffers_of_every_capacity(1);
+    batches_into_buffers(0);
+    batches_into_buffers(1);
     nested_calls_for_full_buffers(0);
     nested_calls_for_full_buffers(1);
     nested_calls_in_events();

@@ -106,6 +106,8 @@ pub struct Tally {
     pub continued: u64,
     pub cut_off: u64,
     pub geometry_runs: u64,
+    /// Groups of runs of one geometry program: the most of any.
+    pub geometry_groups: u64,
 }
 
 impl Bench {
@@ -166,6 +168,11 @@ impl Bench {
             let context = || format!("draw {n} ({draw:?}, {options:?}): {registers:x?}");
             let copy = gpu.clone();
             let state = &if reads { gpu.state() } else { copy.state() };
+            if report.geometry_runs > 0 {
+                let program = Program::from_words(&state.geometry.code, &state.geometry.opdescs).expect("of a unit");
+                let stats = self.engine.shader(&program, state.registers.entry(Stage::Geometry)).stats();
+                tally.geometry_groups = tally.geometry_groups.max(u64::from(stats.groups));
+            }
             check(&want, &sink, (&offsets, stride), state, &report, draw)
                 .map_err(|difference| format!("{difference}\n{}", context()))?;
         }

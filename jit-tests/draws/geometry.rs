@@ -7,9 +7,14 @@ use picajit::program::Program;
 use picajit::state::{Emitter, Exit, Registers};
 
 /// Programs of the unit, for any mode.
-pub const SOURCES: [&str; 6] = [
+pub const SOURCES: [&str; 8] = [
     "setemit 0\nmov o0, v0\nemit\nsetemit 1\nmov o0, v1\nemit\nsetemit 2, prim\nmov o0, v2\nmov o1, v0\nemit",
     "setemit 0\nmov o0, c0\nemit\nsetemit 1\nmov o0, c1\nemit\nsetemit 2, prim inv\nmov o0, c2\nmov o2, c3\nemit",
+    // Independent runs, whose vertices have the same registers.
+    "setemit 0\nmov o0, v0\nmov o1, v1\nemit\nsetemit 1\nmov o0, v1\nmov o1, c0\nemit\n\
+     setemit 2, prim\nmov o0, v2\nmov o1, v0\nemit",
+    // Independent runs. A loop emits once, twice or three times; of an output some components stay.
+    "mov r0, v0\nfor i0\nsetemit 0, prim inv\nadd r0, c0, r0\nmov o0, r0\nmov o2.xyz, r0\nemit\n.end",
     // Each run adds to what the others left.
     "add r0, v0, r0\nsetemit 0, prim\nmov o0, r0\nmov o1, c1\nemit",
     // The first run after an upload sets up; the unit keeps vertices that it emitted earlier.

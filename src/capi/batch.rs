@@ -46,7 +46,7 @@ pub unsafe extern "C" fn pj_run_batch(
 /// # Safety
 /// `to` is null, or valid as the header says.
 #[inline(always)]
-unsafe fn report(to: *mut usize, ran: usize) {
+pub(super) unsafe fn report(to: *mut usize, ran: usize) {
     if !to.is_null() {
         // SAFETY: the caller promises it.
         unsafe { to.write(ran) };

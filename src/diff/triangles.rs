@@ -4,7 +4,7 @@
 //! bits, with every NaN alike; the first few triangles are also stored for display.
 
 use super::report::{ComparedValue, register_rows};
-use crate::state::{Emitter, Registers};
+use crate::state::{EmitState, Emitter, Registers};
 
 /// Triangles that are stored for display.
 const STORED: usize = 4;
@@ -13,6 +13,8 @@ const STORED: usize = 4;
 #[derive(Default)]
 pub(super) struct Triangles {
     pub(super) count: u32,
+    /// Emitted vertices.
+    pub(super) vertices: u32,
     stored: Vec<(Box<[Registers; 3]>, bool)>,
     /// A polynomial in [`BASE`] with one coefficient per triangle, so that hashes concatenate.
     hash: u64,
@@ -21,6 +23,10 @@ pub(super) struct Triangles {
 const BASE: u64 = 0x9E37_79B9_7F4A_7C15;
 
 impl Emitter for Triangles {
+    fn vertex(&mut self, _: &Registers, _: EmitState) {
+        self.vertices += 1;
+    }
+
     fn triangle(&mut self, vertices: [&Registers; 3], winding: bool) {
         if self.stored.len() < STORED {
             self.stored.push((Box::new(vertices.map(|v| *v)), winding));
@@ -47,6 +53,7 @@ impl Triangles {
         }
         self.hash = self.hash.wrapping_mul(BASE.wrapping_pow(later.count)).wrapping_add(later.hash);
         self.count += later.count;
+        self.vertices += later.vertices;
     }
 
     pub(super) fn same(&self, other: &Triangles) -> bool {

@@ -12,7 +12,7 @@ use crate::kernel::direct::Vertex;
 use crate::kernel::{KernelStats, NextKernel, Unsupported};
 use crate::layout::{HostEmitter, HostMemory, Layout};
 use crate::program::Entry;
-use crate::state::{Batch, BatchExit, Emitter, Exit, NoEmitter, Uniforms, Unit};
+use crate::state::{Batch, BatchExit, Emitter, Exit, NoEmitter, Uniforms, Unit, Vertices, VerticesMut};
 use std::sync::Arc;
 
 /// One entry of a program, ready to run. Cheap to clone. Any number of threads may run it at once,
@@ -66,6 +66,40 @@ impl Shader {
         HostMemory::with_unit(uniforms, unit, &mut NoEmitter, batch.preserve_unit, |memory, emitter| {
             self.run_batch_by_kernel(memory, batch, emitter)
         })
+    }
+
+    /// Runs a geometry invocation for each vertex of `inputs`, whose registers in `input_mask` it takes, all
+    /// with the same uniforms. The result is as if they ran in order on `unit`; see
+    /// [`Shader::run_geometry`]. Native code runs them in groups if they are independent and take the same
+    /// path, which is so without [carried registers](Analysis::carried) and
+    /// [divergent branches](Analysis::divergent_branches); [`KernelStats::sequential_reason`] names the
+    /// reason otherwise.
+    #[inline(never)]
+    pub fn run_geometry_batch(
+        &self,
+        uniforms: &Uniforms,
+        unit: &mut Unit,
+        inputs: Vertices<'_>,
+        input_mask: u16,
+        emitter: &mut dyn Emitter,
+    ) -> BatchExit {
+        HostMemory::with_unit(uniforms, unit, emitter, false, |memory, emitter| {
+            self.run_geometry_batch_on(memory, inputs, input_mask, emitter)
+        })
+    }
+
+    /// [`Shader::run_geometry_batch`] on a host's memory.
+    #[inline(never)]
+    pub(crate) fn run_geometry_batch_on(
+        &self,
+        memory: &HostMemory<'_>,
+        inputs: Vertices<'_>,
+        input_mask: u16,
+        emitter: &mut dyn HostEmitter,
+    ) -> BatchExit {
+        let outputs = VerticesMut::none(inputs.len());
+        let mut batch = Batch { inputs, outputs, input_mask, output_mask: 0, preserve_unit: false };
+        self.run_batch_by_kernel(memory, &mut batch, emitter)
     }
 
     /// Runs one vertex or one geometry invocation on a host's memory. Native code copies nothing if

@@ -29,6 +29,8 @@ pub struct Agreement {
     pub exits: Vec<Exit>,
     /// Emitted triangles, over all vertices.
     pub triangles: u64,
+    /// Emitted vertices.
+    pub emitted: u64,
     /// For each engine, the reason if it rejected the program.
     pub rejected: Vec<Option<Unsupported>>,
     /// Statistics of each engine's kernel.
@@ -119,5 +121,6 @@ pub fn compare(case: &Case, engines: &[Engine<'_>]) -> Result<Agreement, Box<Div
         }
         rejected.push(None);
     }
-    Ok(Agreement { exits: reference.exits().collect(), triangles: reference.triangles(), rejected, seen })
+    let (triangles, emitted) = (reference.triangles(), reference.emitted());
+    Ok(Agreement { exits: reference.exits().collect(), triangles, emitted, rejected, seen })
 }

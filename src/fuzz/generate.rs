@@ -83,7 +83,7 @@ fn case(choices: &mut Choices<'_>, tier: Option<Tier>, name: String, vertices: u
     let tiers = [Tier::Programs, Tier::Insts, Tier::Words, Tier::Groups];
     let tier = tier.unwrap_or_else(|| tiers[choices.weighted(&[60, 25, 15, 4])]);
     let groups = tier == Tier::Groups;
-    let stage = if !groups && choices.percent(35) { Stage::Geometry } else { Stage::Vertex };
+    let stage = if choices.percent(if groups { 20 } else { 35 }) { Stage::Geometry } else { Stage::Vertex };
     let mut written = program(choices, tier, stage);
     for _ in 0..RETRIES {
         if !is_large(&written, stage) || choices.percent(LARGE) {
@@ -108,7 +108,11 @@ fn case(choices: &mut Choices<'_>, tier: Option<Tier>, name: String, vertices: u
     let mut bulk = choices.fork();
     // Special values in many registers would fail every guard.
     let mix = bulk.pick(if groups { &registers::MIXES[..3] } else { &registers::MIXES });
-    let count = 1 + bulk.below(vertices.max(1));
+    let count = match groups && stage == Stage::Geometry {
+        // Fewer than eight invocations form no group.
+        true => vertices.max(1) - bulk.below(vertices.div_ceil(2)),
+        false => 1 + bulk.below(vertices.max(1)),
+    };
     let mask = |bulk: &mut Choices<'_>| if bulk.percent(80) { 0xFFFF } else { bulk.word() as u16 };
     Case {
         name,

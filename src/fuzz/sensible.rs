@@ -21,9 +21,12 @@ impl Writer<'_, '_> {
     pub(super) fn sensible(&mut self) {
         self.clean = self.groups || self.choices.percent(if self.stage == Stage::Vertex { 60 } else { 20 });
         self.straight = self.choices.percent(if self.clean && !self.groups { 25 } else { 5 });
+        // A divergent branch would make invocations that emit dependent.
+        let emits = self.groups && self.stage == Stage::Geometry && self.choices.percent(90);
+        self.straight |= emits;
         self.forked = self.clean && !self.straight && self.choices.percent(if self.groups { 90 } else { 60 });
         self.speculative = self.groups && self.choices.percent(80);
-        self.keeping = self.clean && self.choices.percent(50);
+        self.keeping = self.clean && !emits && self.choices.percent(50);
         if self.clean {
             self.prologue();
         }
@@ -34,6 +37,9 @@ impl Writer<'_, '_> {
             self.tower();
         }
         self.block(main, 0);
+        if emits {
+            self.emits();
+        }
         if self.choices.percent(90) {
             self.put(Inst::End);
         }
@@ -156,7 +162,12 @@ impl Writer<'_, '_> {
     /// Appends `inst`, writing all components. For the beginning of a program, where the table has
     /// room.
     fn put_full(&mut self, inst: Inst) {
-        let opdesc = self.opdesc() | u32::from(WriteMask::ALL.bits());
+        self.put_masked(inst, WriteMask::ALL.bits());
+    }
+
+    /// Appends `inst` under a random descriptor with this write mask.
+    fn put_masked(&mut self, inst: Inst, mask: u8) {
+        let opdesc = self.opdesc() & !u32::from(WriteMask::ALL.bits()) | u32::from(mask);
         let index = self.opdescs.len() as u8;
         self.opdescs.push(opdesc);
         self.code.push(encode(&inst, index).expect("generated operands fit their fields"));
@@ -401,8 +412,35 @@ impl Writer<'_, '_> {
         self.put(inst);
     }
 
+    /// EMITs, in a loop or in a branch of which a uniform decides, or in neither.
+    fn emits(&mut self) {
+        let kind = self.choices.below(4);
+        let at = self.code.len();
+        if kind != 0 {
+            self.code.push(0);
+        }
+        (0..1 + self.choices.below(3)).for_each(|_| self.emit());
+        let (n, last) = (self.choices.below(4) as u8, self.pc() - 1);
+        match kind {
+            0 => {}
+            1 => {
+                let test = Test::Bool { id: n, value: true };
+                self.code[at] = self.word(&Inst::If { test, target: last + 1, len: 0 });
+            }
+            _ => self.code[at] = self.word(&Inst::Loop { int: n, last }),
+        }
+    }
+
+    /// EMIT. For groups most of what it reads is new, and of one output two components are.
     fn emit(&mut self) {
-        if self.choices.percent(60) {
+        let new = self.groups && self.opdescs.len() < 128 - usize::from(FEW) && self.choices.percent(95);
+        for n in (0..=FEW).filter(|_| new) {
+            let op = self.choices.pick(&[Opcode::Mov, Opcode::Mov, Opcode::Add, Opcode::Mul]);
+            let Inst::Alu(mut alu) = self.operation(op) else { unreachable!("these operations write a register") };
+            alu.dst = DstReg::output(n);
+            self.put_masked(Inst::Alu(alu), if n == FEW { 0b0101 } else { WriteMask::ALL.bits() });
+        }
+        if self.choices.percent(if new { 95 } else { 60 }) {
             let inst = self.setemit();
             self.put(inst);
         }

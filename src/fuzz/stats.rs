@@ -61,6 +61,8 @@ pub struct EngineStats {
     pub rejected: BTreeMap<&'static str, u64>,
     /// Programs with vertices that ran as groups.
     pub grouped: u64,
+    /// Programs that emit, the same.
+    pub emitting: u64,
     /// Programs with groups that bailed out.
     pub bailouts: u64,
     /// Programs with a deoptimised run.
@@ -162,6 +164,7 @@ impl Stats {
         }
         for (engine, seen) in self.engines.iter_mut().zip(&outcome.seen) {
             engine.grouped += u64::from(seen.groups > 0);
+            engine.emitting += u64::from(seen.groups > 0 && outcome.emitted > 0);
             engine.bailouts += u64::from(seen.bailouts > 0);
             engine.deoptimised += u64::from(seen.deoptimised > 0);
             let kept = seen.groups > 0 && seen.kept_sets > 0;
@@ -188,6 +191,7 @@ impl Stats {
         for (to, from) in self.engines.iter_mut().zip(&other.engines) {
             to.compiled += from.compiled;
             to.grouped += from.grouped;
+            to.emitting += from.emitting;
             to.bailouts += from.bailouts;
             to.deoptimised += from.deoptimised;
             to.kept += from.kept;
@@ -294,6 +298,7 @@ impl fmt::Display for Stats {
             let seen = [
                 (deoptimised, "deoptimised a run"),
                 (grouped, "ran vertices as groups"),
+                (&engine.emitting, "ran invocations that emit as groups"),
                 (bailouts, "bailed out of a group"),
                 (&engine.kept, "ran groups in which vertices keep what others write"),
                 (&engine.kept_outputs, "ran groups in which vertices keep outputs"),

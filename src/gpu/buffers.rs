@@ -2,6 +2,7 @@
 
 use super::cache::RoundRobin;
 use super::fetch::indices::VertexList;
+use super::invocations::Invocations;
 use super::rows::VertexRows;
 use crate::state::Vec4;
 
@@ -21,6 +22,7 @@ pub(super) struct Buffers {
     /// For each slot of a vertex cache the row that it holds.
     pub(super) slots: Vec<Option<u32>>,
     pub(super) list: VertexList,
+    pub(super) invocations: Invocations,
     /// A vertex cache and its size.
     pub(super) cache: Option<(u8, RoundRobin)>,
 }

@@ -393,7 +393,10 @@ impl<'a> ActiveDraw<'a> {
     }
 
     fn send_to_geometry(&mut self, ids: &[u32]) {
-        let DrawConfiguration { output_mask, output_stride, .. } = self.configuration;
+        let DrawConfiguration { output_mask, output_stride, geometry, .. } = self.configuration;
+        if geometry.as_ref().is_some_and(|unit| ids.len() >= unit.together_from) {
+            return self.send_to_geometry_together(ids);
+        }
         let Some((unit, mut context, outputs)) = self.geometry_context() else { return };
         for &id in ids {
             unit.vertex(*output_mask, &outputs[id as usize * output_stride..][..*output_stride], &mut context);
@@ -401,6 +404,17 @@ impl<'a> ActiveDraw<'a> {
                 break;
             }
         }
+    }
+
+    #[inline(never)]
+    fn send_to_geometry_together(&mut self, ids: &[u32]) {
+        let DrawConfiguration { output_mask, output_stride, .. } = self.configuration;
+        let mut memory = std::mem::take(&mut self.buffers.invocations);
+        if let Some((unit, mut context, outputs)) = self.geometry_context() {
+            let vertices = ids.iter().map(|&id| &outputs[id as usize * output_stride..][..*output_stride]);
+            unit.take_together(*output_mask, vertices, &mut memory, &mut context);
+        }
+        self.buffers.invocations = memory;
     }
 
     /// The geometry unit with what it changes, and the rows of outputs.

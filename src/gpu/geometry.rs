@@ -14,7 +14,7 @@ use super::upload::ShaderState;
 use super::{Attributes, Report, Sink};
 use crate::engine::{Engine, Shader};
 use crate::isa::{REGS, Stage};
-use crate::state::{Emitter, Exit, Registers, Vec4};
+use crate::state::{BatchExit, Emitter, Exit, Registers, Uniforms, Unit, Vec4};
 
 /// How vertices become the input of a geometry program. 3dbrew documents two constants; the fields
 /// are those that libctru writes and Azahar reads.
@@ -72,9 +72,11 @@ pub struct GeometryInput {
 pub(super) struct Geometry {
     pub(super) mode: GeometryMode,
     /// Vectors per vertex that reach the unit.
-    outputs: usize,
-    attributes: usize,
-    permutation: [u8; REGS],
+    pub(super) outputs: usize,
+    pub(super) attributes: usize,
+    pub(super) permutation: [u8; REGS],
+    /// The fewest vertices whose invocations run [together](super::invocations); `usize::MAX`: none do.
+    pub(super) together_from: usize,
     plan: OutputPlan,
     /// Whether the sink takes [`Semantics`](crate::semantics::Semantics).
     sends_semantics: bool,
@@ -95,11 +97,18 @@ pub(super) struct GeometryContext<'a> {
 
 impl Geometry {
     pub(super) fn new(registers: &RegisterFile, topology: Topology, sends_semantics: bool) -> Geometry {
+        let (mode, outputs) = (GeometryMode::from_registers(registers), registers.vertex_outputs());
+        let attributes = registers.attributes(Stage::Geometry);
+        let together_from = match mode {
+            GeometryMode::Point => (LEAST_TOGETHER * attributes).div_ceil(outputs),
+            GeometryMode::Variable { .. } | GeometryMode::Fixed { .. } => usize::MAX,
+        };
         Geometry {
             sends_semantics,
-            mode: GeometryMode::from_registers(registers),
-            outputs: registers.vertex_outputs(),
-            attributes: registers.attributes(Stage::Geometry),
+            mode,
+            outputs,
+            attributes,
+            together_from,
             permutation: registers.permutation(Stage::Geometry),
             plan: OutputPlan::semantics(&registers.output_map(Stage::Geometry)),
             topology,
@@ -179,6 +188,19 @@ impl Geometry {
     }
 
     fn run(&self, context: &mut GeometryContext<'_>) {
+        self.run_with(context, |shader, uniforms, unit, emitter| BatchExit {
+            exit: shader.run_geometry(uniforms, unit, emitter),
+            ran: 1,
+        });
+    }
+
+    /// Runs invocations. Returns how many ran.
+    #[inline(always)]
+    pub(super) fn run_with(
+        &self,
+        context: &mut GeometryContext<'_>,
+        run: impl FnOnce(&Shader, &Uniforms, &mut Unit, &mut AssemblyEmitter<'_>) -> BatchExit,
+    ) -> usize {
         let ShaderState { uniforms, unit, .. } = &mut *context.memory;
         let mut emitter = AssemblyEmitter {
             plan: &self.plan,
@@ -188,17 +210,20 @@ impl Geometry {
             sends_semantics: self.sends_semantics,
             sink: context.sink,
         };
-        let exit = context.shader.run_geometry(uniforms, unit, &mut emitter);
-        context.report.geometry_runs += 1;
+        let BatchExit { exit, ran } = run(context.shader, uniforms, unit, &mut emitter);
+        context.report.geometry_runs += ran as u64;
         context.report.note_geometry(exit);
         // As hardware does after each run. The register and the uniform are the same bits, so a
         // write of the upper byte can clear it.
         uniforms.b |= B15;
         context.registers.set_bits(GSH + offset::BOOLUNIFORM, u32::from(B15));
+        ran
     }
 }
 
-const B15: u16 = 1 << 15;
+pub(super) const B15: u16 = 1 << 15;
+/// Fewer invocations run singly, which touches less code.
+const LEAST_TOGETHER: usize = 8;
 
 /// Writes a uniform of the geometry unit, independent of the upload index. Uniforms that do not
 /// exist are ignored.
@@ -209,7 +234,7 @@ fn store(context: &mut GeometryContext<'_>, uniform: usize, vector: &Vec4) {
 }
 
 /// Moves the registers that `mask` selects to the front, in order; zeros follow.
-fn compact(mut mask: u16, outputs: &[Vec4]) -> Attributes {
+pub(super) fn compact(mut mask: u16, outputs: &[Vec4]) -> Attributes {
     let mut vectors = [[0.0; 4]; REGS];
     for vector in &mut vectors {
         let Some(register) = outputs.get(mask.trailing_zeros() as usize) else { break };
@@ -219,7 +244,7 @@ fn compact(mut mask: u16, outputs: &[Vec4]) -> Attributes {
     vectors
 }
 
-struct AssemblyEmitter<'a> {
+pub(super) struct AssemblyEmitter<'a> {
     plan: &'a OutputPlan,
     topology: Topology,
     assembly: &'a mut Assembly,

@@ -3,6 +3,7 @@
 
 mod attributes;
 mod cancel;
+mod geometry_groups;
 mod hostile;
 mod limits;
 mod lists;

@@ -3,6 +3,7 @@
 //!
 //! Every displacement of a register comes from a [`Layout`].
 
+use crate::isa::Setemit;
 pub(crate) use crate::kernel::direct::{FrameConstants, Function, OutputsFrame, exit};
 use crate::layout::{Bools, HostEmitter, Layout};
 use crate::state::{EmittedVertex, Vec4};
@@ -160,6 +161,32 @@ pub(crate) struct BatchFrame {
     pub(crate) last_written: *mut u32,
 }
 
+/// The frame of batch code of a program that emits. The code stores the vertices of an invocation one
+/// after another, then those of the next. Every invocation has as many.
+#[repr(C, align(16))]
+pub(crate) struct EmittingFrame {
+    pub(crate) batch: BatchFrame,
+    /// [`parameter_bytes`] of the next EMIT. The code sets them.
+    pub(crate) parameters: [u8; 16],
+    /// The next record of the group's first invocation. The code advances it.
+    pub(crate) cursor: *mut EmittedVertex,
+    /// The end of that invocation's records. The code advances it from group to group.
+    pub(crate) end: *mut EmittedVertex,
+    /// Bytes of the records of an invocation.
+    pub(crate) stride: usize,
+}
+
+// One vector load reads the parameters.
+const _: () = assert!(offset_of!(EmittingFrame, parameters).is_multiple_of(16));
+
+/// The parameters of EMIT as a record has them on a little-endian host, as all with native code are: words,
+/// normalised.
+pub(crate) fn parameter_bytes(Setemit { vertex, primitive, winding }: Setemit) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    (bytes[0], bytes[4], bytes[8]) = (vertex & 3, primitive.into(), winding.into());
+    bytes
+}
+
 /// Most masks of written components that batch code may have.
 pub(crate) const MAX_WRITTEN_MASKS: usize = 16;
 /// Words of the memory for written masks.
@@ -182,6 +209,12 @@ pub(crate) const BATCH_LAST_WRITTEN: i32 = offset_of!(BatchFrame, last_written) 
 pub(crate) const BATCH_INPUT_STRIDE: i32 = offset_of!(BatchFrame, input_stride) as i32;
 pub(crate) const BATCH_OUTPUT_STRIDE: i32 = offset_of!(BatchFrame, output_stride) as i32;
 pub(crate) const BATCH_OUTPUT_MASK: i32 = offset_of!(BatchFrame, output_mask) as i32;
+
+/// Offsets in an [`EmittingFrame`], which begins with a [`BatchFrame`].
+pub(crate) const BATCH_PARAMETERS: i32 = offset_of!(EmittingFrame, parameters) as i32;
+pub(crate) const BATCH_CURSOR: i32 = offset_of!(EmittingFrame, cursor) as i32;
+pub(crate) const BATCH_RECORDS_END: i32 = offset_of!(EmittingFrame, end) as i32;
+pub(crate) const BATCH_RECORDS_STRIDE: i32 = offset_of!(EmittingFrame, stride) as i32;
 
 /// Offset of the vector of ones in the frame.
 pub(crate) const FRAME_ONES: i32 = (offset_of!(Frame, constants) + offset_of!(FrameConstants, ones)) as i32;

@@ -28,7 +28,7 @@ mod vertex;
 use crate::background::Queue;
 use crate::executable::ExecutableMemory;
 use crate::ir::Func;
-use crate::ir::analysis::RegisterUse;
+use crate::ir::analysis::{Dependence, RegisterUse};
 use crate::ir::cfg::{Cfg, Limits};
 use crate::kernel::cancel::CancelFlag;
 use crate::kernel::{Backend, Config, Unsupported, WithFallback};
@@ -205,23 +205,24 @@ impl Source {
         let (start, mut scratch) = (Instant::now(), Scratch::new(&self.jit.host.cancel));
         generator.vertex_clif(func, products, stores, &self.config, &mut scratch);
         timings.lower = start.elapsed();
-        self.install(&mut scratch, profile::kind(generator.variant, products, stores), 1, 0, timings)
+        let (kind, emits) = (profile::kind(generator.variant, products, stores), self.func.emits());
+        self.install(&mut scratch, kind, emits, [1, 0], timings)
     }
 
-    /// Installs the function in `scratch`, `kind` in profiles, whose vertices come in multiples of
-    /// `step`, with this many written masks.
+    /// Installs the function in `scratch`, `kind` in profiles. Whether its frame is one of code that
+    /// emits; its vertices come in multiples of `step`, with this many written masks.
     fn install(
         &self,
         scratch: &mut Scratch,
         kind: &str,
-        step: usize,
-        written_masks: usize,
+        emits: bool,
+        [step, written_masks]: [usize; 2],
         timings: &mut Timings,
     ) -> Result<Code, Unsupported> {
         let Jit { generator, profile, .. } = &*self.jit;
         let inputs = (u16::BITS - self.func.inputs_read().leading_zeros()) as usize;
         let needs = Needs {
-            emits: self.func.emits(),
+            emits,
             emitted: self.func.outputs_written(),
             inputs,
             step,
@@ -258,12 +259,15 @@ impl Recompiler for Source {
 
     fn batch_code(&self, variant: BatchVariant) -> Result<BatchCode, NoBatchCode> {
         let mut plan = BatchPlan::new(&self.func, &self.registers, self.config.precision)?;
+        if plan.emits && variant.interleaved {
+            return Err(NoBatchCode::Dependent(Dependence::Emits));
+        }
         plan.counts_bailouts = self.jit.generator.settings.count_bailouts;
         batch::estimate::check_size(&plan, variant.interleaved)?;
         let mut scratch = Scratch::new(&self.jit.host.cancel);
         self.jit.generator.batch_clif(&plan, variant, &self.config, &mut scratch);
-        let masks = plan.written_masks.len();
-        let code = self.install(&mut scratch, variant.name(), variant.step(), masks, &mut Timings::default());
+        let vertices = [variant.step(), plan.written_masks.len()];
+        let code = self.install(&mut scratch, variant.name(), plan.emits, vertices, &mut Timings::default());
         // Vertices would run in order from then on, and no test would notice.
         if cfg!(debug_assertions)
             && let Err(failed @ Unsupported::Codegen { .. }) = &code

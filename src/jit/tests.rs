@@ -6,6 +6,7 @@ mod batches;
 mod budget;
 mod codegen_quality;
 mod emit_buffers;
+mod emitting_batches;
 mod kept_components;
 
 use crate::interp::Interp;

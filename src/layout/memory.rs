@@ -408,6 +408,23 @@ impl<'a> HostMemory<'a> {
         std::array::from_fn(|n| file.get(n as u8))
     }
 
+    /// All `o` registers of both banks, the current one first.
+    #[cfg(feature = "jit")]
+    pub(crate) fn banks_from_current(&self) -> [Registers; 2] {
+        let current = self.current_bank();
+        let other = self.banks().find(|&at| at != current).unwrap_or(current);
+        [current, other].map(|at| {
+            let file = self.unit.file::<{ size_of::<Registers>() }>(at);
+            std::array::from_fn(|n| file.get(n as u8))
+        })
+    }
+
+    /// The parameters of the next EMIT.
+    #[cfg(feature = "jit")]
+    pub(crate) fn emit_state(&self) -> EmitState {
+        self.layout.0.geometry.map_or(EmitState::default(), |g| self.setemit(&g))
+    }
+
     /// Integer uniform `n`.
     pub(crate) fn int(&self, n: u8) -> [u8; 4] {
         assert!(usize::from(n) < INT_UNIFORMS);

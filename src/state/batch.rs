@@ -225,6 +225,11 @@ impl<'a> Vertices<'a> {
 }
 
 impl<'a> VerticesMut<'a> {
+    /// For a batch that wants no outputs: vertices without registers.
+    pub(crate) fn none(count: usize) -> VerticesMut<'a> {
+        Strided { registers: &mut [], stride: 0, count }
+    }
+
     /// See [`Vertices::packed`].
     #[inline]
     pub fn packed(registers: &'a mut [Vec4], stride: usize, count: usize) -> Option<VerticesMut<'a>> {

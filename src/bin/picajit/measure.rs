@@ -16,6 +16,7 @@ use picajit::container::shbin::Dvle;
 use picajit::internals::ir::cfg::{Cfg, Limits};
 use picajit::internals::ir::{Form, Func};
 use picajit::interp::Interp;
+use picajit::isa::Stage;
 use picajit::isa::numeric::Precision;
 #[cfg(feature = "jit")]
 use picajit::jit::{Allocator, Jit, Settings, Variant};
@@ -291,11 +292,16 @@ fn used(program: &Program, entry: Entry) -> (u16, u16) {
 }
 
 impl Workload {
-    /// With the masks of a shader; an empty mask is replaced by the registers that the code uses.
+    /// With the masks of a shader; an empty mask is replaced by the registers that the code uses. Of a
+    /// geometry program hosts want the vertices that it emits, and no outputs.
     pub fn new(dvle: &Dvle, program: &Program, uniforms: Uniforms, inputs: Vec<Registers>, stride: Stride) -> Workload {
         let (read, written) = used(program, dvle.entry());
         let or = |mask, other| if mask == 0 { other } else { mask };
-        let (input_mask, output_mask) = (or(dvle.input_mask, read), or(dvle.output_mask, written));
+        let input_mask = or(dvle.input_mask, read);
+        let output_mask = match dvle.stage {
+            Stage::Vertex => or(dvle.output_mask, written),
+            Stage::Geometry => 0,
+        };
         let strides = match stride {
             Stride::Least => (Vertices::stride_for(input_mask), Vertices::stride_for(output_mask)),
             Stride::File => (16, 16),

@@ -5,7 +5,7 @@
 //! size have no padding.
 
 use super::PjGpu;
-use crate::gpu::Report;
+use crate::gpu::{Notes, Report};
 use crate::state::{Exit, Registers, Vec4};
 use std::ffi::c_void;
 use std::mem::offset_of;
@@ -15,6 +15,16 @@ pub const PJ_EFFECT_NONE: i32 = 0;
 pub const PJ_EFFECT_DRAW_ARRAYS: i32 = 1;
 pub const PJ_EFFECT_DRAW_ELEMENTS: i32 = 2;
 pub const PJ_EFFECT_VERTEX: i32 = 3;
+pub const PJ_NOTE_STRIDE: u32 = 1;
+pub const PJ_NOTE_UNIFORM: u32 = 2;
+pub const PJ_NOTE_OUTPUT: u32 = 4;
+pub const PJ_NOTE_ATTRIBUTE: u32 = 8;
+pub const PJ_NOTE_GEOMETRY_CODE: u32 = 16;
+const _: () = {
+    assert!(PJ_NOTE_STRIDE == Notes::STRIDE.0 && PJ_NOTE_UNIFORM == Notes::UNIFORM.0);
+    assert!(PJ_NOTE_OUTPUT == Notes::OUTPUT.0 && PJ_NOTE_ATTRIBUTE == Notes::ATTRIBUTE.0);
+    assert!(PJ_NOTE_GEOMETRY_CODE == Notes::GEOMETRY_CODE.0);
+};
 pub const PJ_LOOKUP_RUN: u32 = 0;
 pub const PJ_LOOKUP_STORE: u32 = 256;
 pub const PJ_LOOKUP_REUSE: u32 = 512;

@@ -14,6 +14,12 @@
 //! kept components in order, gives the unit after vertex n. Runs that end for want of fuel are not
 //! covered; their callers run vertices in order. The proof holds for any group size.
 //!
+//! What an EMIT sends is written like what a run leaves. Both output banks count as one: a run may begin
+//! with either, and a value never leaves its bank. So where nothing is carried, invocations that end may
+//! run in any order, if their vertices are sent in order. If all take the same path too, the last two in
+//! order give the unit: an odd number of EMITs puts the outputs of one invocation and of the next into
+//! different banks.
+//!
 //! The analysis is liveness, backward to a fixed point, in its strong form: an instruction reads
 //! only what its live results depend on. Both branches of each condition count.
 
@@ -31,6 +37,8 @@ use std::ops::BitOr;
 pub enum Dependence {
     /// The program emits, and the host sees the order.
     Emits,
+    /// Invocations emit, and may take different paths.
+    EmitsOnPaths,
     /// Control flow exceeds the limits of a graph, so nothing is proved.
     NoGraph,
     /// No run reaches an END, the only exit that code for groups has.
@@ -43,6 +51,7 @@ impl fmt::Display for Dependence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Dependence::Emits => f.write_str("it emits"),
+            Dependence::EmitsOnPaths => f.write_str("it emits, and a branch is divergent"),
             Dependence::NoGraph => f.write_str("control flow exceeds the limits of a graph"),
             Dependence::NeverEnds => f.write_str("no run reaches an END"),
             Dependence::Carried(components) => write!(f, "{components} may hold values of an earlier vertex"),
@@ -55,11 +64,17 @@ impl fmt::Display for Dependence {
 pub struct RegisterUse {
     /// Components that some run writes.
     pub written: RegisterSet,
+    /// Components that instructions set. An EMIT exchanges the outputs, so it writes all of them; these are
+    /// without that.
+    pub set: RegisterSet,
     /// Written components that some run leaves as they are.
     pub kept: RegisterSet,
     /// Components whose value at the start is read for one that a run leaves, or for its control
     /// flow.
     pub read_first: RegisterSet,
+    /// Components that an earlier run may have left and that are read first: for one that a run that
+    /// ends leaves or emits, or for its control flow. Outputs of either bank; with EMIT its parameters too.
+    pub carried: RegisterSet,
     /// Why vertices may depend on each other; `None`: they are independent.
     pub dependence: Option<Dependence>,
     /// Whether some run ends, and all that end on the same uniforms are known to write the same components. Either
@@ -81,9 +96,15 @@ impl RegisterUse {
         let runs_out = blocks.iter().flat_map(|block| block.term.edges()).any(|edge| edge.backward);
         let at_ends = if runs_out { flow.live_at_start(&|_| left, left) } else { at_exits };
 
+        let steps = || blocks.iter().flat_map(|block| &block.steps);
         let emission = |step: &Step| matches!(step, Step::Inst(_, Inst::Emit | Inst::Setemit(_)));
-        let emits = stage == Stage::Geometry && blocks.iter().flat_map(|block| &block.steps).any(emission);
-        let carried = at_exits.read & written;
+        let emits = stage == Stage::Geometry && steps().any(emission);
+        let set = steps().fold(RegisterSet::NONE, |all, step| match step {
+            Step::Inst(_, inst) => all | writes(inst),
+            Step::LoopBegin { .. } => all | RegisterSet::state(RegisterSet::A_L),
+        });
+        let either_bank = RegisterSet { outputs: at_exits.hidden, ..at_exits.read } | at_exits.read;
+        let carried = either_bank & set;
         let dependence = match () {
             () if emits => Some(Dependence::Emits),
             () if !carried.is_empty() => Some(Dependence::Carried(carried)),
@@ -92,7 +113,8 @@ impl RegisterUse {
         let tests_flags = |block: &Block| matches!(block.term, Terminator::Branch { test: Test::Flags(_), .. });
         let ends = blocks.iter().any(|block| block.term == Terminator::Exit(Exit::End));
         let writes_alike = ends && (!blocks.iter().any(tests_flags) || at_exits.kept.is_empty());
-        RegisterUse { written, kept: at_ends.kept, read_first: at_ends.read, dependence, writes_alike }
+        let read_first = at_ends.read & !RegisterSet::state(RegisterSet::SETEMIT);
+        RegisterUse { written, set, kept: at_ends.kept, read_first, carried, dependence, writes_alike }
     }
 
     /// That of a program whose control flow is not a graph: all that its instructions may.
@@ -102,7 +124,9 @@ impl RegisterUse {
             (read | reads(&inst) | emitted(&inst, stage), written | inst_writes(&inst, stage))
         });
         let dependence = Some(Dependence::NoGraph);
-        RegisterUse { written, kept: written, read_first: read | written, dependence, writes_alike: false }
+        let read_first = read | written;
+        let (set, kept, carried) = (written, written, read_first);
+        RegisterUse { written, set, kept, read_first, carried, dependence, writes_alike: false }
     }
 }
 
@@ -228,7 +252,11 @@ impl Flow<'_> {
             Step::Inst(_, Inst::Emit) if self.stage == Stage::Geometry => {
                 // The other bank comes next.
                 let read = RegisterSet { outputs: hidden, ..read } | effect.read;
+                let read = read | RegisterSet::state(RegisterSet::SETEMIT);
                 return Live { read, hidden: after.read.outputs, kept: kept & !set };
+            }
+            Step::Inst(_, Inst::Setemit(_)) => {
+                return Live { read: read & !RegisterSet::state(RegisterSet::SETEMIT), ..after };
             }
             Step::Inst(_, inst) if live != set => reads_for(inst, live),
             _ => effect.read,

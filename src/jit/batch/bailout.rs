@@ -23,10 +23,12 @@ pub(crate) enum BailoutReason {
     DivergentBranch,
     /// The run does not reach an END.
     OtherExit,
+    /// An invocation emits more or fewer vertices than it has records.
+    Emits,
 }
 
 impl BailoutReason {
-    const NAMES: [&'static str; 8] = [
+    const NAMES: [&'static str; 9] = [
         "a guard before a goto",
         "a guard before a branch",
         "a guard before a join",
@@ -35,6 +37,7 @@ impl BailoutReason {
         "a divergent index",
         "a divergent branch",
         "another exit than END",
+        "another number of EMITs",
     ];
 }
 

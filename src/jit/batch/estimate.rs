@@ -44,7 +44,9 @@ pub(super) fn batch_block(plan: &BatchPlan, block: &Block) -> usize {
         }
         // Guards, the transpose, and a store for each vertex.
         Inst::Store(..) => 32,
-        Inst::Emit | Inst::Setemit(_) => 0,
+        // The parameters of each vertex, and the cursor.
+        Inst::Emit => 16,
+        Inst::Setemit(_) => 2,
     });
     24 + block.params.iter().map(|param| live(*param)).sum::<usize>()
         + insts.sum::<usize>()

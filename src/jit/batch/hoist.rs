@@ -72,7 +72,7 @@ pub(super) fn hoisted(func: &Func, plan: &BatchPlan) -> Vec<Hoisted> {
         }
     }
     for (n, &written) in plan.written.iter().enumerate() {
-        if written != 0 {
+        if written != 0 && !plan.emits {
             all.extend(components(!written & XYZW).map(|c| Hoisted::Out(n as u8, c)));
         }
     }

@@ -67,7 +67,7 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
                     BatchValue::Divergent(self.b.ins().iadd(a, b))
                 }
             },
-            ref node => unreachable!("{node:?} is a leaf, or only a program that emits has it"),
+            ref node => unreachable!("{node:?} is a leaf, or a bank, and stores find theirs themselves"),
         };
         self.folding.record(value, lowered);
         self.values[value.0 as usize] = Some(lowered);

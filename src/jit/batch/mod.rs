@@ -7,12 +7,14 @@
 //!
 //! The function computes the common case: products are speculative, branches are uniform or
 //! [predicated](predicate), and runs end. Any other group bails out: the function returns before it
-//! stores anything of that group and reports how many vertices are done. It stores outputs only.
+//! stores anything of that group and reports how many vertices are done. It stores outputs only,
+//! or [vertices that it emits](emission).
 //! [Unrolling](unroll) may interleave two groups. It must not know what runs after a bailout.
 
 mod aos_cost;
 mod aos_outputs;
 pub(super) mod bailout;
+mod emission;
 pub(super) mod estimate;
 mod fold_loads;
 mod hoist;
@@ -290,14 +292,19 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
                 self.b.set_srcloc(SourceLoc::new(u32::from(pc)));
                 match inst {
                     Inst::Def(value) => self.define_live(value),
+                    Inst::Emit => self.emit(&std::mem::take(&mut stores)),
+                    Inst::Setemit(parameters) => self.setemit(parameters),
+                    Inst::Store(Mem::Out { n, .. }, value) if self.plan.emits => stores.push((pc, n, value)),
                     Inst::Store(Mem::Out { n, .. }, value) if block.term == Terminator::Exit(Exit::End) => {
                         stores.push((pc, n, value));
                     }
-                    // The last vertex of a batch runs alone and leaves all other registers.
+                    // The last vertices of a batch run alone and leaves all other registers.
                     _ => {}
                 }
             }
             match &block.term {
+                // What follows the last EMIT is for the unit, which the last invocations leave.
+                Terminator::Exit(Exit::End) if self.plan.emits => self.end(&[]),
                 Terminator::Exit(Exit::End) => self.end(&stores),
                 Terminator::Exit(_) => {
                     self.guards.clear();
@@ -386,6 +393,9 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
             self.b.switch_to_block(go_on);
         }
         self.store_written_masks();
+        if plan.emits {
+            self.end_emission();
+        }
         let inputs = self.inputs.next(&mut self.b);
         let outputs = self.outputs.next(&mut self.b);
         let written = self.written.as_ref().map(|written| written.next(&mut self.b)).unwrap_or_default();

@@ -29,6 +29,9 @@ const MIN_INTERLEAVED: usize = 2 * GROUP;
 /// which costs more than interleaving the first two saves.
 const ODD_GROUPS: Range<usize> = MIN_INTERLEAVED + 1..2 * MIN_INTERLEAVED;
 
+/// The smallest batch of invocations that emit. Below it the last ones, which run singly, are most of it.
+const MIN_EMITTING: usize = 2 * GROUP;
+
 /// Interleaving pays from this many cycles of latency on for as many instructions of a group.
 const LATENCY_BOUND: (u32, u32) = (2, 5);
 
@@ -121,11 +124,13 @@ pub(crate) struct BatchPlan {
     pub(crate) fuel: Vec<bool>,
     /// For each value whether an output that holds all of it is computed in AoS form.
     aos: Vec<bool>,
-    /// For each output register the components that runs write; the others keep what the unit
-    /// holds.
+    /// For each output register the components that runs write, and emit if they do; the others keep
+    /// what the unit holds.
     pub(crate) written: [Components; 16],
     /// Whether every run reaches an END.
     pub(crate) always_ends: bool,
+    /// Whether the program emits: its code stores emitted vertices only.
+    pub(crate) emits: bool,
     /// Whether code returns the reason of its bailout, for tests.
     pub(crate) counts_bailouts: bool,
 }
@@ -151,13 +156,53 @@ impl BatchPlan {
         if func.nodes.len() > MAX_NODES {
             return Err(NoBatchCode::TooLarge);
         }
-        if let Some(dependence) = registers.dependence {
+        let emits = registers.dependence == Some(Dependence::Emits);
+        let dependence = match registers.dependence {
+            // The order of vertices is kept, so only registers matter. All invocations must take the same
+            // path: groups have an EMIT for every lane or for none, and no register is kept by some.
+            Some(Dependence::Emits) if !registers.carried.is_empty() => Some(Dependence::Carried(registers.carried)),
+            Some(Dependence::Emits) if func.divergent_branches() != 0 => Some(Dependence::EmitsOnPaths),
+            Some(Dependence::Emits) => None,
+            other => other,
+        };
+        if let Some(dependence) = dependence {
             return Err(NoBatchCode::Dependent(dependence));
         }
         if !func.reaches_end() {
             return Err(NoBatchCode::Dependent(Dependence::NeverEnds));
         }
-        BatchPlan::of(func.clone(), &registers.written)
+        match emits {
+            true => Ok(BatchPlan::of_emitting(func.clone(), registers)),
+            false => BatchPlan::of(func.clone(), &registers.written),
+        }
+    }
+
+    /// The plan for a program that emits, whose invocations are independent and take one path.
+    fn of_emitting(func: Func, registers: &RegisterUse) -> BatchPlan {
+        let written = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15].map(|n| registers.set.output(n));
+        let mut emitted = Vec::new();
+        for block in &func.blocks {
+            // Stores after the last EMIT are for the unit.
+            let end = block.insts.iter().rposition(|(_, inst)| *inst == Inst::Emit).unwrap_or(0);
+            emitted.extend(block.insts[..end].iter().filter_map(|(_, inst)| match *inst {
+                Inst::Store(Mem::Out { n, .. }, value) => Some((value, written[usize::from(n)])),
+                _ => None,
+            }));
+        }
+        BatchPlan {
+            live: func.live_from(emitted),
+            divergent: func.is_divergent(),
+            fuel: func.is_fuel(),
+            aos: vec![false; func.nodes.len()],
+            written,
+            written_masks: Vec::new(),
+            kept_outputs: Vec::new(),
+            // All runs take the same path, so none relies on this.
+            always_ends: false,
+            emits: true,
+            counts_bailouts: false,
+            func,
+        }
     }
 
     /// The plan for independent vertices that write these components.
@@ -209,6 +254,7 @@ impl BatchPlan {
             aos,
             written,
             always_ends,
+            emits: false,
             counts_bailouts,
         })
     }
@@ -228,6 +274,8 @@ impl BatchPlan {
 /// Whether large batches of `func` run two interleaved groups.
 pub(crate) fn interleaves(interleave: Interleave, func: &Func) -> bool {
     match interleave {
+        // The records of emitted vertices have one cursor.
+        _ if func.has_emission() => false,
         Interleave::Auto => interleaving_pays(func),
         Interleave::Off => false,
         Interleave::On => true,
@@ -262,11 +310,12 @@ impl Thresholds {
     /// Those of `func`.
     pub(crate) fn new(func: &Func, settings: &Settings) -> Thresholds {
         let interleaved = match settings.interleave {
+            other if !interleaves(other, func) => usize::MAX,
             Interleave::On => GROUP,
-            other if interleaves(other, func) => MIN_INTERLEAVED,
-            _ => usize::MAX,
+            _ => MIN_INTERLEAVED,
         };
-        Thresholds { groups: GROUP, interleaved, compile_after: settings.batch_threshold }
+        let groups = if func.has_emission() { MIN_EMITTING } else { GROUP };
+        Thresholds { groups, interleaved, compile_after: settings.batch_threshold }
     }
 
     /// Whether a batch of `count` vertices is large enough for groups.

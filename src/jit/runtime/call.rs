@@ -6,10 +6,14 @@
 #![allow(unsafe_code)]
 
 use super::code_memory::InstalledCode;
-use crate::jit::abi::{self, BatchFrame, Frame, FrameConstants, Function, GROUP, OutputsFrame, WRITTEN_WORDS};
+use crate::isa::Setemit;
+use crate::jit::abi::{
+    self, BatchFrame, EmittingFrame, Frame, FrameConstants, Function, GROUP, OutputsFrame, WRITTEN_WORDS,
+};
 use crate::kernel::direct::{DirectFunctions, Masks};
 use crate::layout::{HostEmitter, HostMemory, Layout};
-use crate::state::{Batch, Exit, Vec4};
+use crate::state::{Batch, EmittedVertex, Exit, Vec4};
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::AtomicUsize;
 
@@ -37,7 +41,8 @@ pub(crate) enum Undone {
 /// What callers owe compiled code.
 #[derive(Clone, Copy)]
 pub(crate) struct Needs {
-    /// Whether the code uses a frame's emit buffer.
+    /// Whether the code uses a frame's emit buffer. Of batch code: whether its frame is an
+    /// [`EmittingFrame`].
     pub(crate) emits: bool,
     /// The outputs that an EMIT stores; bit n is `on`.
     pub(crate) emitted: u16,
@@ -160,16 +165,63 @@ impl Code {
         written: &mut [u32],
         bailed_out: impl FnOnce(u32),
     ) -> usize {
-        let count = vertices.len();
-        let masks = self.needs.written_masks;
+        let (count, masks) = (vertices.len(), self.needs.written_masks);
+        assert!(!self.needs.emits, "there are no records");
         assert!(masks == 0 || written.len() >= WRITTEN_WORDS && count <= abi::written_mask_stride(masks));
+        let mut frame = self.batch_frame(batch, vertices, output_mask, written);
+        // SAFETY: the frame is of this batch. Written masks advance in step with the vertices, a word for
+        // each. All masks of the vertices of one call are within the memory for them, which was checked.
+        unsafe { self.run_groups(memory, count, &raw mut frame, bailed_out) }
+    }
+
+    /// Runs invocations of a batch as [`Code::run_batch`] does, on code that emits, and returns as it
+    /// does. It writes nothing but records: `emits` for each invocation, in order. A group with another
+    /// number of EMITs bails out. `parameters` are those of an EMIT without SETEMIT.
+    pub(crate) fn run_emitting_batch(
+        &self,
+        memory: &HostMemory<'_>,
+        batch: &mut Batch<'_>,
+        invocations: Range<usize>,
+        (records, emits): (&[Cell<EmittedVertex>], usize),
+        parameters: Setemit,
+        bailed_out: impl FnOnce(u32),
+    ) -> usize {
+        let count = invocations.len();
+        assert!(self.needs.emits && self.needs.written_masks == 0, "the frame is another one");
+        assert!(count.checked_mul(emits).is_some_and(|all| all <= records.len()));
+        let (cursor, stride) = (records.as_ptr().cast_mut().cast(), emits * size_of::<EmittedVertex>());
+        let mut frame = EmittingFrame {
+            batch: self.batch_frame(batch, invocations, 0, &mut []),
+            parameters: abi::parameter_bytes(parameters),
+            cursor,
+            end: cursor.wrapping_byte_add(stride),
+            stride,
+        };
+        let frame: *mut EmittingFrame = &mut frame;
+        // SAFETY: the frame is of this batch, and begins with a frame of batch code. The code writes a
+        // record of each invocation of a group only while the cursor is below the end of the first one's
+        // records; the others are multiples of the stride after it. Both advance by a group's records.
+        // There are as many as the invocations need, which was checked.
+        unsafe { self.run_groups(memory, count, frame.cast(), bailed_out) }
+    }
+
+    /// The frame for these vertices of a batch.
+    #[inline(always)]
+    fn batch_frame(
+        &self,
+        batch: &mut Batch<'_>,
+        vertices: Range<usize>,
+        output_mask: u16,
+        written: &mut [u32],
+    ) -> BatchFrame {
+        let count = vertices.len();
         assert!(count >= GROUP && (self.takes_any_count() || count.is_multiple_of(GROUP)));
         assert!(batch.inputs.stride() >= self.needs.inputs && output_mask & !batch.outputs.mask() == 0);
         let [input_stride, output_stride] =
             [batch.inputs.stride(), batch.outputs.stride()].map(|s| s * size_of::<Vec4>());
         let inputs = batch.inputs.registers_of(vertices.clone()).as_ptr_range();
         let outputs = batch.outputs.registers_of(vertices).as_mut_ptr();
-        let mut frame = BatchFrame {
+        BatchFrame {
             outputs,
             last_inputs: inputs.start.wrapping_add((count - GROUP) * batch.inputs.stride()),
             last_outputs: outputs.wrapping_add((count - GROUP) * batch.outputs.stride()),
@@ -180,26 +232,41 @@ impl Code {
             output_mask: output_mask.into(),
             written: written.as_mut_ptr(),
             last_written: written.as_mut_ptr().wrapping_add(count - GROUP),
-        };
-        let frame: *mut BatchFrame = &mut frame;
-        let at = Pointers { inputs: inputs.start, ..self.pointers(memory) };
+        }
+    }
+
+    /// Runs the `count` vertices of a frame, and returns as [`Code::run_batch`] does.
+    ///
+    /// # Safety
+    /// `frame` points to what [`Code::batch_frame`] gave for a batch that is still borrowed. It is
+    /// writable, and the start of the frame that this code expects. Memory for written masks or records is
+    /// large enough.
+    #[inline(always)]
+    unsafe fn run_groups(
+        &self,
+        memory: &HostMemory<'_>,
+        count: usize,
+        frame: *mut BatchFrame,
+        bailed_out: impl FnOnce(u32),
+    ) -> usize {
+        // SAFETY: the caller's promise. Until the code runs, `done` is the start of the inputs.
+        let (start, end, input_stride) = unsafe { ((*frame).done, (*frame).end, (*frame).input_stride) };
+        let at = Pointers { inputs: start, ..self.pointers(memory) };
         // SAFETY: all pointers come from references. The frame is the one that batch code expects,
-        // and the code writes one field of it. The code advances through inputs and outputs in
+        // and the code writes one field of its start. The code advances through inputs and outputs in
         // step, a group at a time, up to the end of the inputs, which are these vertices' alone;
         // there are as many outputs. Where the count is no multiple of a group, no group begins
         // after the frame's last one, which is whole. Of each vertex the code reads no register
-        // from `needs.inputs` on and writes those of the mask, which are within the strides. Written
-        // masks advance in step with the vertices, a word for each. All masks of the vertices of one
-        // call are within the memory for them, which was checked.
+        // from `needs.inputs` on and writes those of the mask, which are within the strides.
         let code = unsafe { self.call(&at, frame.cast()) };
-        // SAFETY: the frame is this function's own local; compiled code is done with it.
+        // SAFETY: the caller's promise; compiled code is done with the frame.
         let done = unsafe { (*frame).done };
         // Most batches run to the end, and a division is slow.
-        if done == inputs.end {
+        if done == end {
             return count;
         }
         bailed_out(code);
-        done.addr().wrapping_sub(inputs.start.addr()) / input_stride
+        done.addr().wrapping_sub(start.addr()) / input_stride
     }
 
     /// The call itself.

@@ -201,7 +201,15 @@ impl NativeKernel {
         }
         let count = batch.len();
         let (input_mask, output_mask) = (batch.inputs_taken(), batch.outputs_wanted());
-        let Some(code) = self.batch_code(count, input_mask) else {
+        let code = match self.batch_code(count, input_mask) {
+            Some(code) if code.emits.is_none() => Some(code),
+            // Groups of invocations emit, and that is all.
+            Some(code) if output_mask == 0 && !batch.preserve_unit => {
+                return BatchRun::new(self, context, batch).run_emitting(code, batch);
+            }
+            _ => None,
+        };
+        let Some(code) = code else {
             return match batch.preserve_unit {
                 false => BatchRun::new(self, context, batch).in_order(batch, 0..count),
                 true => {
@@ -335,18 +343,18 @@ impl Kernel for NativeKernel {
 }
 
 /// What the vertices of a batch run on.
-struct BatchContext<'a, 'p> {
-    memory: &'a HostMemory<'p>,
-    emitter: &'a mut dyn HostEmitter,
+pub(super) struct BatchContext<'a, 'p> {
+    pub(super) memory: &'a HostMemory<'p>,
+    pub(super) emitter: &'a mut dyn HostEmitter,
     /// The kernel for runs that deoptimise while there is no exact code.
-    next: &'a dyn NextKernel,
+    pub(super) next: &'a dyn NextKernel,
 }
 
 /// A batch whose vertices run in order, or partly so.
-struct BatchRun<'a, 'r, 'p> {
-    kernel: &'a NativeKernel,
-    cancel: CancelReader<'a>,
-    context: &'a mut BatchContext<'r, 'p>,
+pub(super) struct BatchRun<'a, 'r, 'p> {
+    pub(super) kernel: &'a NativeKernel,
+    pub(super) cancel: CancelReader<'a>,
+    pub(super) context: &'a mut BatchContext<'r, 'p>,
     /// Registers that the batch provides, and that it wants.
     input_mask: u16,
     output_mask: u16,
@@ -354,13 +362,17 @@ struct BatchRun<'a, 'r, 'p> {
     /// there.
     complete: bool,
     uniforms_checked: bool,
-    result: BatchExit,
-    count: usize,
+    pub(super) result: BatchExit,
+    pub(super) count: usize,
 }
 
 impl<'a, 'r, 'p> BatchRun<'a, 'r, 'p> {
     #[inline]
-    fn new(kernel: &'a NativeKernel, context: &'a mut BatchContext<'r, 'p>, batch: &Batch<'_>) -> BatchRun<'a, 'r, 'p> {
+    pub(super) fn new(
+        kernel: &'a NativeKernel,
+        context: &'a mut BatchContext<'r, 'p>,
+        batch: &Batch<'_>,
+    ) -> BatchRun<'a, 'r, 'p> {
         let (input_mask, output_mask) = (batch.inputs_taken(), batch.outputs_wanted());
         let complete = kernel.reads & !input_mask == 0;
         let (cancel, count) = (kernel.cancel.reader(), batch.len());
@@ -464,7 +476,7 @@ impl<'a, 'r, 'p> BatchRun<'a, 'r, 'p> {
 
     /// [`BatchRun::in_order`] as a call, where speed does not matter.
     #[inline(never)]
-    fn in_order_outlined(&mut self, batch: &mut Batch<'_>, range: Range<usize>) -> BatchExit {
+    pub(super) fn in_order_outlined(&mut self, batch: &mut Batch<'_>, range: Range<usize>) -> BatchExit {
         self.in_order(batch, range)
     }
 

@@ -6,6 +6,8 @@
 use super::call::Code;
 use super::last_writers::{LastWriters, WrittenMasks};
 use crate::background::{Heat, Lazy, Priority, Queue};
+use crate::ir::Inst;
+use crate::ir::analysis::XYZW;
 use crate::jit::abi::GROUP;
 use crate::jit::batch::bailout::BailoutCounts;
 use crate::jit::batch::policy::{BatchPlan, BatchVariant, KeptOutput, NoBatchCode};
@@ -15,6 +17,7 @@ use crate::layout::HostMemory;
 use crate::state::Batch;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 /// Compiles more code of the function that a kernel's first code is of.
 pub(crate) trait Recompiler: Send + Sync {
@@ -30,15 +33,19 @@ pub(crate) trait Recompiler: Send + Sync {
 
 /// Batch code of one variant.
 pub(crate) struct BatchCode {
-    code: Code,
+    pub(super) code: Code,
     /// Output registers that it writes; the others are as the unit has them.
     pub(crate) writes: u16,
+    /// Those of which it writes some components only.
+    pub(super) partial: u16,
     /// Whether every run reaches an END.
     pub(crate) always_ends: bool,
     /// The sets of components that some vertices write and others keep.
     written_masks: usize,
     /// The outputs among them.
     kept_outputs: Vec<KeptOutput>,
+    /// Of a program that emits: the vertices of an invocation, in the last batch whose groups bailed out.
+    pub(super) emits: Option<AtomicUsize>,
     pub(crate) bailouts: BailoutCounts,
     /// Vertices that run between two looks at `cancel`, in whole pairs of groups.
     chunk: usize,
@@ -55,13 +62,19 @@ impl BatchCode {
     pub(crate) fn new(code: Code, plan: &BatchPlan, cancel: &CancelFlag) -> BatchCode {
         let instructions: usize = plan.func.blocks.iter().map(|block| 1 + block.insts.len()).sum();
         let pair = 2 * GROUP;
+        // As many as the program has, until a batch shows how often a loop runs.
+        let emits = plan.func.blocks.iter().flat_map(|block| &block.insts).filter(|(_, inst)| *inst == Inst::Emit);
+        let emits = plan.emits.then(|| AtomicUsize::new(emits.count()));
         let writes = (0..16).filter(|&n| plan.written[n] != 0).fold(0, |mask, n| mask | 1 << n);
+        let partial = (0..16).filter(|&n| plan.written[n] != XYZW).fold(writes, |mask, n| mask & !(1 << n)) ^ writes;
         BatchCode {
             code,
             writes,
+            partial,
             always_ends: plan.always_ends,
             written_masks: plan.written_masks.len(),
             kept_outputs: plan.kept_outputs.clone(),
+            emits,
             bailouts: BailoutCounts::default(),
             chunk: (CHUNK_INSTRUCTIONS / instructions).clamp(pair, MAX_CHUNK) / pair * pair,
             cancel: cancel.clone(),

@@ -4,6 +4,7 @@
 pub(super) mod call;
 pub(super) mod code_memory;
 mod emit_buffer;
+mod emitting_batch;
 pub(super) mod install;
 pub(super) mod kernel;
 mod last_writers;

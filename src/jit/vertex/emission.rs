@@ -12,7 +12,7 @@ use super::VertexLowering;
 use crate::ir::{Form, Func, Inst, Value};
 use crate::isa::Setemit;
 use crate::jit::abi::{
-    EMITTED, EMITTED_PARAMETERS, FRAME_CURSOR, FRAME_END, FRAME_FLUSH, NO_ROOM, VEC4, emitted_output,
+    EMITTED, EMITTED_PARAMETERS, FRAME_CURSOR, FRAME_END, FRAME_FLUSH, NO_ROOM, VEC4, emitted_output, parameter_bytes,
 };
 use crate::jit::emit::Products;
 use crate::jit::emit::memory::{aligned, bank_address, bank_number};
@@ -209,10 +209,9 @@ impl VertexLowering<'_, '_> {
 
     /// Stores the parameters of the last SETEMIT: words, normalised.
     fn store_parameters(&mut self, record: clif::Value) {
-        if let Some(Setemit { vertex, primitive, winding }) = self.emissions.now.parameters {
-            let words = [u32::from(vertex), primitive.into(), winding.into(), 0];
-            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-            let constant = self.b.func.dfg.constants.insert(clif::ConstantData::from(&bytes[..]));
+        if let Some(parameters) = self.emissions.now.parameters {
+            let constant = clif::ConstantData::from(&parameter_bytes(parameters)[..]);
+            let constant = self.b.func.dfg.constants.insert(constant);
             let words = self.b.ins().vconst(types::I32X4, constant);
             self.b.ins().store(aligned(), words, record, EMITTED_PARAMETERS);
             return;

@@ -232,6 +232,30 @@ fn a_program_that_emits_is_sequential() {
 }
 
 #[test]
+fn what_invocations_carry() {
+    let of = |body: &str| RegisterUse::new(&cfg(&format!(".gsh\n.entry main\n.proc main\n{body}\n end\n.end"))).carried;
+    let (none, o0) = (RegisterSet::NONE, RegisterSet::of_output(0, 0b1111));
+    let setemit = RegisterSet::state(RegisterSet::SETEMIT);
+    assert_eq!(of(" setemit 1\n mov o0, v0\n mov o2.xz, v1\n emit"), none);
+    // Both branches of a uniform condition, and a loop.
+    assert_eq!(of(" setemit 1\n ifu b0\n mov o0, v0\n .else\n mov o0, v1\n .end\n emit"), none);
+    assert_eq!(of(" setemit 2\n for i0\n mov o0, v0\n emit\n .end"), none);
+    // The second vertex has what the invocation before left in the other bank.
+    assert_eq!(of(" setemit 0\n mov o0, v0\n emit\n emit"), o0);
+    assert_eq!(of(" setemit 0\n emit\n mov o0, v0"), o0);
+    // A third vertex has what this one wrote, but the second has not.
+    assert_eq!(of(" setemit 0\n mov o0, v0\n emit\n emit\n emit"), o0);
+    assert_eq!(of(" setemit 0\n mov o0, v0\n emit\n mov o0, v1\n emit\n emit"), none);
+    assert_eq!(of(" setemit 0\n add r0, r0, v0\n mov o0, r0\n emit"), RegisterSet::of_temp(0, 0b1111));
+    assert_eq!(of(" setemit 0\n add r0, r1, v0\n mov o0, r0\n emit"), none, "r1 never changes");
+    // Parameters: without any SETEMIT none change.
+    assert_eq!(of(" mov o0, v0\n emit"), none);
+    assert_eq!(of(" mov o0, v0\n emit\n setemit 1"), setemit);
+    assert_eq!(of(" mov o0, v0\n ifu b0\n setemit 1\n .end\n emit"), setemit);
+    assert_eq!(of(" mov o0, v0\n ifu b0\n setemit 1\n .else\n setemit 2\n .end\n emit"), none);
+}
+
+#[test]
 fn integers_and_flags_that_differ_between_vertices() {
     let source = " mova a0.xy, c0\n mova a0.x, v0\n cmp c0.xy, gt, gt, r9.xy\n mov o0, c2[a0.x]\n mov o1, c2[a0.y]";
     let func = Func::build(&main(source), 100, Form::Ssa);
@@ -249,6 +273,7 @@ fn each_dependence_has_its_text() {
     let told = |s: Dependence| s.to_string();
     assert_eq!(told(r(3, 0b0010)), "r3.y may hold values of an earlier vertex");
     assert_eq!(told(Dependence::Emits), "it emits");
+    assert_eq!(told(Dependence::EmitsOnPaths), "it emits, and a branch is divergent");
     assert_eq!(told(Dependence::NeverEnds), "no run reaches an END");
     assert_eq!(told(Dependence::NoGraph), "control flow exceeds the limits of a graph");
 }
