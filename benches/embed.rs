@@ -1,17 +1,17 @@
-//! What a *door* costs, a way by which a host gets into a shader:
-//! `cargo bench --features capi --bench embed [-- --plot FILE]`. Each door runs each built-in shader;
+//! What a call costs that runs a shader or looks it up:
+//! `cargo bench --features capi --bench embed [-- --plot FILE]`. Each call runs each built-in shader;
 //! the result is nanoseconds a call over the raw kernel, the machine code called through its pointer.
 //!
-//! Doors take turns, so that a slow-down of the machine affects all of them. A figure is the median,
-//! over the rounds, of a door's time less its reference's time in the same round.
+//! Calls take turns, so that a slow-down of the machine affects all of them. A figure is the median,
+//! over the rounds, of a call's time less its reference's time in the same round.
 
 #![allow(unsafe_code)] // calls machine code and the C interface
 
 #[allow(dead_code, unused_imports)] // this bench uses a part of each
 #[path = "../src/bin/picajit/builtin.rs"]
 mod builtin;
-#[path = "common/doors.rs"]
-mod doors;
+#[path = "common/calls.rs"]
+mod calls;
 #[allow(dead_code, unused_imports)]
 #[path = "../src/bin/picajit/measure.rs"]
 mod measure;
@@ -21,7 +21,7 @@ mod picture;
 #[path = "../src/bin/picajit/plot.rs"]
 mod plot;
 
-use doors::{Doors, Over, Table, median, timed};
+use calls::{Calls, Over, Table, median, timed};
 use measure::{Stride, Workload};
 use picajit::analysis::Analysis;
 use picajit::capi::{self, PjBatch, PjEmitBuffer, PjEmitted, PjEngine, PjOptions, PjShader, PjUniforms, PjUnit};
@@ -100,28 +100,28 @@ struct Subject<'a> {
 
 impl<'a> Subject<'a> {
     /// Single runs of a vertex shader, and batches.
-    fn vertex_doors(&self, jit: &Arc<Jit>) -> (Doors<'a>, Doors<'a>) {
+    fn vertex_calls(&self, jit: &Arc<Jit>) -> (Calls<'a>, Calls<'a>) {
         let Subject { work, memory, .. } = *self;
         let shader = self.engine.shader(self.program, self.entry);
         let c = self.c_shader(self.program);
         let pairs = black_box((shader.direct_call(), c_pair(c)));
-        let mut doors = Doors::default();
-        let raw = doors.add("raw", Over::Nothing, raw(pairs.0, memory.own()));
-        let c_raw = doors.add("raw C", Over::Nothing, self::raw(pairs.1, memory.c()));
+        let mut calls = Calls::default();
+        let raw = calls.add("raw", Over::Nothing, raw(pairs.0, memory.own()));
+        let c_raw = calls.add("raw C", Over::Nothing, self::raw(pairs.1, memory.c()));
         let run = shader.clone();
-        doors.add("run", Over::Times(raw, 1), move || {
+        calls.add("run", Over::Times(raw, 1), move || {
             let unit = &mut *memory.unit.borrow_mut();
             timed(VERTICES, || run.run(black_box(&memory.uniforms), unit) as i32)
         });
-        doors.add("pair", Over::Times(raw, 1), by_pair(pairs.0, memory.own()));
+        calls.add("pair", Over::Times(raw, 1), by_pair(pairs.0, memory.own()));
         let (c_unit, c_uniforms) = memory.c();
-        doors.add("pj_run", Over::Times(c_raw, 1), move || {
+        calls.add("pj_run", Over::Times(c_raw, 1), move || {
             // SAFETY: all pointers are valid, and no other code uses them.
             timed(VERTICES, || unsafe { capi::pj_run(c, c_unit, black_box(c_uniforms), None, null_mut()) })
         });
-        doors.add("pj pair", Over::Times(c_raw, 1), by_pair(pairs.1, memory.c()));
+        calls.add("pj pair", Over::Times(c_raw, 1), by_pair(pairs.1, memory.c()));
 
-        let mut batches = Doors::default();
+        let mut batches = Calls::default();
         let raw = batches.add("", Over::Nothing, self::raw(pairs.0, memory.own()));
         let c_raw = batches.add("", Over::Nothing, self::raw(pairs.1, memory.c()));
         // A host without batches copies the same registers around its runs.
@@ -158,7 +158,7 @@ impl<'a> Subject<'a> {
                 let (kernel, mut places) = (kernel.clone(), work.places());
                 let own = batches.add("", Over::Nothing, move || {
                     let unit = &mut *memory.unit.borrow_mut();
-                    timed(calls(count), || {
+                    timed(repeats(count), || {
                         let mut batch = rust_batch(work, vertices, &mut places, stride, preserve_unit);
                         kernel.run_batch(black_box(&memory.uniforms), unit, &mut batch, &mut NoEmitter).exit as i32
                     })
@@ -168,7 +168,7 @@ impl<'a> Subject<'a> {
             let shader = shader.clone();
             batches.add(format!("{count}{kept}"), over, move || {
                 let unit = &mut *memory.unit.borrow_mut();
-                timed(calls(count), || {
+                timed(repeats(count), || {
                     let mut batch = rust_batch(work, vertices, &mut places, stride, preserve_unit);
                     shader.run_batch(black_box(&memory.uniforms), unit, &mut batch).exit as i32
                 })
@@ -189,34 +189,34 @@ impl<'a> Subject<'a> {
                     ran: std::ptr::null_mut(),
                 };
                 // SAFETY: all pointers are valid, and no other code uses them.
-                timed(calls(count), || unsafe {
+                timed(repeats(count), || unsafe {
                     capi::pj_run_batch(c, c_unit, black_box(c_uniforms), black_box(&batch))
                 })
             });
         }
-        (doors, batches)
+        (calls, batches)
     }
 
     /// Geometry invocations.
-    fn geometry_doors(&self, jit: &Arc<Jit>) -> Doors<'a> {
+    fn geometry_calls(&self, jit: &Arc<Jit>) -> Calls<'a> {
         let memory = self.memory;
         let kernel = jit.compile_native(&Arc::new(self.program.clone()), self.entry, &Config::default());
         let kernel = Arc::new(kernel.expect("a test compiles each"));
         let shader = self.engine.shader(self.program, self.entry);
         let c = self.c_shader(self.program);
-        let mut doors = Doors::default();
-        let raw = doors.add("kernel", Over::Nothing, move || {
+        let mut calls = Calls::default();
+        let raw = calls.add("kernel", Over::Nothing, move || {
             let unit = &mut *memory.unit.borrow_mut();
             timed(VERTICES, || kernel.run(black_box(&memory.uniforms), unit, &mut Receiver) as i32)
         });
-        doors.add("run_geometry", Over::Times(raw, 1), move || {
+        calls.add("run_geometry", Over::Times(raw, 1), move || {
             let unit = &mut *memory.unit.borrow_mut();
             timed(VERTICES, || shader.run_geometry(black_box(&memory.uniforms), unit, &mut Receiver) as i32)
         });
         let (c_unit, c_uniforms) = memory.c();
         let mut emitted =
             vec![PjEmitted { outputs: [[0.0; 4]; 16], vertex: 0, primitive: 0, winding: 0, reserved: 0 }; 64];
-        doors.add("pj_run_geometry", Over::Times(raw, 1), move || {
+        calls.add("pj_run_geometry", Over::Times(raw, 1), move || {
             let vertices = emitted.as_mut_ptr();
             timed(VERTICES, || {
                 let mut buffer = PjEmitBuffer {
@@ -235,19 +235,19 @@ impl<'a> Subject<'a> {
                 exit
             })
         });
-        self.geometry_batch_doors(&mut doors, raw);
+        self.geometry_batch_calls(&mut calls, raw);
         let mut slots = Box::new([[[0f32; 4]; 16]; 4]);
-        doors.add("pj_run", Over::Times(raw, 1), move || {
+        calls.add("pj_run", Over::Times(raw, 1), move || {
             let slots = (&raw mut *slots).cast();
             // SAFETY: all pointers are valid, and no other code uses them.
             timed(VERTICES, || unsafe { capi::pj_run(c, c_unit, black_box(c_uniforms), Some(fill_slot), slots) })
         });
-        doors
+        calls
     }
 
     /// Invocations with inputs of their own, for a host that takes what the program writes: singly, and in
     /// one batch.
-    fn geometry_batch_doors(&self, doors: &mut Doors<'a>, raw: usize) {
+    fn geometry_batch_calls(&self, calls: &mut Calls<'a>, raw: usize) {
         let (c, (unit, uniforms)) = (self.c_shader(self.program), self.memory.c());
         let analysis = Analysis::new(self.program, self.entry).expect("small");
         let stride = Vertices::stride_for(analysis.inputs);
@@ -257,7 +257,7 @@ impl<'a> Subject<'a> {
             let vertex = PjEmitted { outputs: [[0.0; 4]; 16], vertex: 0, primitive: 0, winding: 0, reserved: 0 };
             let mut emitted = vec![vertex; INVOCATIONS];
             let name = if batched { "pj_run_geometry_batch" } else { "pj_run_geometry, mask" };
-            doors.add(name, Over::Times(raw, 1), move || {
+            calls.add(name, Over::Times(raw, 1), move || {
                 let mut buffer = PjEmitBuffer {
                     struct_size: size_of::<PjEmitBuffer>(),
                     vertices: emitted.as_mut_ptr(),
@@ -296,18 +296,18 @@ impl<'a> Subject<'a> {
     }
 
     /// Lookups of the program, which the engines know.
-    fn lookup_doors(&self) -> Doors<'a> {
+    fn lookup_calls(&self) -> Calls<'a> {
         let (engine, c_engine, entry) = (self.engine, self.c_engine, self.entry);
-        let mut doors = Doors::default();
+        let mut calls = Calls::default();
         for (program, words) in [(self.program.clone(), "own"), (in_memory(self.program), "512")] {
             let (known, held) = (program.clone(), self.engine.shader(&program, entry));
-            doors.add(format!("shader, {words}"), Over::Nothing, move || {
+            calls.add(format!("shader, {words}"), Over::Nothing, move || {
                 timed(VERTICES, || {
                     let found = engine.shader(black_box(&known), entry);
                     i32::from(!found.same_as(&held))
                 })
             });
-            doors.add(format!("pj_shader_get, {words}"), Over::Nothing, move || {
+            calls.add(format!("pj_shader_get, {words}"), Over::Nothing, move || {
                 timed(VERTICES, || {
                     let shader = black_box(c_shader_of(c_engine, &program, entry));
                     // SAFETY: the last use.
@@ -316,7 +316,7 @@ impl<'a> Subject<'a> {
                 })
             });
         }
-        doors
+        calls
     }
 
     /// The shader in C's engine, held for good.
@@ -334,7 +334,7 @@ fn emissions(engine: *mut PjEngine, rounds: usize) {
         (Box::new([0u8; size_of::<PjUnit>() + 16]), Box::new([0u8; size_of::<PjUniforms>() + 16]));
     let unit: *mut c_void = unit.as_mut_ptr().map_addr(|at| at.next_multiple_of(16)).cast();
     let uniforms: *const c_void = uniforms.as_ptr().map_addr(|at| at.next_multiple_of(16)).cast();
-    let mut doors = Doors::default();
+    let mut calls = Calls::default();
     let mut invocation = |count: usize| {
         let body = "    setemit 1\n    emit\n".repeat(count);
         let source = format!(".gsh point c0\n.out o position\n.proc main\n    mov o, v0\n{body}    end\n.end\n");
@@ -342,7 +342,7 @@ fn emissions(engine: *mut PjEngine, rounds: usize) {
         let program = shbin.program().expect("fewer words than the limit");
         let shader = c_shader_of(engine, &program, shbin.dvles[0].entry());
         let name = format!("{count} EMITs");
-        doors.add(name, Over::Nothing, move || {
+        calls.add(name, Over::Nothing, move || {
             timed(VERTICES, || {
                 let mut buffer = PjEmitBuffer {
                     struct_size: size_of::<PjEmitBuffer>(),
@@ -361,7 +361,7 @@ fn emissions(engine: *mut PjEngine, rounds: usize) {
     };
     let none = invocation(0);
     invocation(EMITTED);
-    doors.add("stores", Over::Nothing, || {
+    calls.add("stores", Over::Nothing, || {
         timed(VERTICES, || {
             // SAFETY: the vertices of the buffer, which no other code uses now.
             let emitted = unsafe { std::slice::from_raw_parts_mut(vertices, EMITTED) };
@@ -370,7 +370,7 @@ fn emissions(engine: *mut PjEngine, rounds: usize) {
             0
         })
     });
-    let ns: Vec<f64> = doors.measure(rounds).into_iter().map(|(_, ns)| ns).collect();
+    let ns: Vec<f64> = calls.measure(rounds).into_iter().map(|(_, ns)| ns).collect();
     let [emit, stores] = [ns[none + 1] - ns[none], ns[none + 2]].map(|ns| ns / EMITTED as f64);
     println!("EMIT through a buffer: {emit:.1} ns, of which the stores of a vertex take {stores:.1} ns\n");
 }
@@ -393,7 +393,7 @@ fn by_pair(pair: DirectCall, (unit, uniforms): (*mut c_void, *const c_void)) -> 
 }
 
 /// Calls that are timed together, with this many vertices each.
-const fn calls(count: usize) -> usize {
+const fn repeats(count: usize) -> usize {
     let calls = VERTICES / count;
     if calls < FEWEST_CALLS { FEWEST_CALLS } else { calls }
 }
@@ -517,13 +517,13 @@ fn main() {
         let subject = Subject { program: &program, entry, work: &work, engine: &engine, c_engine, memory: &memory };
         match entry.stage {
             Stage::Vertex => {
-                let (one, several) = subject.vertex_doors(&jit);
+                let (one, several) = subject.vertex_calls(&jit);
                 single.rows.push((name, one.measure(rounds)));
                 batches.rows.push((name, several.measure(rounds)));
             }
-            Stage::Geometry => geometry.rows.push((name, subject.geometry_doors(&jit).measure(rounds))),
+            Stage::Geometry => geometry.rows.push((name, subject.geometry_calls(&jit).measure(rounds))),
         }
-        lookups.rows.push((name, subject.lookup_doors().measure(rounds)));
+        lookups.rows.push((name, subject.lookup_calls().measure(rounds)));
     }
     [&single, &batches, &geometry, &lookups].into_iter().for_each(Table::print);
     emissions(c_engine, rounds);
@@ -533,11 +533,11 @@ fn main() {
     }
 }
 
-/// Draws medians over shaders into a file. A door that costs no more than the raw kernel has no bar.
+/// Draws medians over shaders into a file. A call that costs no more than the raw kernel has no bar.
 fn draw(single: &Table, batches: &Table, geometry: &Table, file: &str) {
     let all = [single.summary(), batches.summary(), geometry.summary()];
-    let group = |title: String, table: usize, doors: [&str; 2]| {
-        let found = doors.map(|door| all[table].iter().find(|s| s.0 == door).expect("a door of that name"));
+    let group = |title: String, table: usize, calls: [&str; 2]| {
+        let found = calls.map(|call| all[table].iter().find(|s| s.0 == call).expect("a call of that name"));
         let ceiling = Some(found.map(|s| s.2).into_iter().fold(0.0, f64::max));
         Group { title, bars: found.map(|s| Some(s.1.max(0.0))).to_vec(), ceiling }
     };

@@ -4,7 +4,7 @@
 //! The yardstick is unoptimised native code, run through Rust. Against it: `Shader::run`, `pj_run`
 //! and a direct call through the C interface. With `--tiers`: tier 0 against the oracle. For each
 //! vertex the host copies the input registers of the shader's mask to the unit, runs, and copies
-//! the outputs of the mask. Nanoseconds a vertex; doors take turns, medians.
+//! the outputs of the mask. Nanoseconds a vertex; calls take turns, medians.
 
 #![allow(unsafe_code)] // calls the C interface
 
@@ -39,14 +39,14 @@ const VERTICES: usize = 256;
 
 /// What is measured, and the ratios that are printed: times of the first divided by the second.
 struct Plan {
-    doors: [&'static str; 4],
+    calls: [&'static str; 4],
     ratios: &'static [(usize, usize)],
 }
 
 /// Native code.
-const NATIVE: Plan = Plan { doors: ["yardstick", "Shader::run", "pj_run", "direct call"], ratios: &[(0, 2)] };
+const NATIVE: Plan = Plan { calls: ["yardstick", "Shader::run", "pj_run", "direct call"], ratios: &[(0, 2)] };
 /// Tier 0 and the oracle, through Rust and through C.
-const TIERS: Plan = Plan { doors: ["oracle", "tier 0", "oracle, C", "tier 0, C"], ratios: &[(0, 1), (2, 3)] };
+const TIERS: Plan = Plan { calls: ["oracle", "tier 0", "oracle, C", "tier 0, C"], ratios: &[(0, 1), (2, 3)] };
 
 fn main() {
     // `cargo test --benches` only checks that this starts.
@@ -58,8 +58,8 @@ fn main() {
         Ok(engines) => engines,
         Err(reason) => return println!("skipped: {reason}"),
     };
-    let name = |&(a, b): &(usize, usize)| format!("  {} / {}", plan.doors[a], plan.doors[b]);
-    let columns = plan.doors.map(|door| format!("{door:>12}")).concat();
+    let name = |&(a, b): &(usize, usize)| format!("  {} / {}", plan.calls[a], plan.calls[b]);
+    let columns = plan.calls.map(|call| format!("{call:>12}")).concat();
     println!("{:40}{columns}{}", "ns a vertex", plan.ratios.iter().map(name).collect::<String>());
     let mut all = vec![Vec::new(); plan.ratios.len()];
     for (title, shbin) in shaders::shaders() {
@@ -81,7 +81,7 @@ fn main() {
     }
 }
 
-/// What serves the doors.
+/// What serves the calls.
 #[allow(clippy::large_enum_variant)] // a process has one
 enum Engines {
     /// The yardstick, an engine, and one of the C interface.
@@ -118,9 +118,9 @@ fn c_engine(backend: u32) -> *mut PjEngine {
 }
 
 /// A host's loop body: runs a vertex and copies its outputs.
-type Door<'a> = Box<dyn FnMut(&Registers, &mut Registers) -> i32 + 'a>;
+type Call<'a> = Box<dyn FnMut(&Registers, &mut Registers) -> i32 + 'a>;
 
-/// Nanoseconds a vertex of each door.
+/// Nanoseconds a vertex of each call.
 fn measure(engines: &Engines, program: &Program, dvle: &Dvle, rounds: usize) -> [f64; 4] {
     let entry = dvle.entry();
     let program = Arc::new(program.clone());
@@ -132,7 +132,7 @@ fn measure(engines: &Engines, program: &Program, dvle: &Dvle, rounds: usize) -> 
         unsafe { (Box::new(std::mem::zeroed()), Box::new(std::mem::zeroed())) };
     (c_uniforms.c, c_uniforms.i, c_uniforms.b) = (work.uniforms.c, work.uniforms.i, work.uniforms.b);
     let (at, constants): (*mut c_void, *const c_void) = (from_mut(&mut *c_unit).cast(), from_ref(&*c_uniforms).cast());
-    let by_rust = |engine: &Engine| -> Door<'_> {
+    let by_rust = |engine: &Engine| -> Call<'_> {
         let (shader, mut unit) = (engine.shader(&program, entry), Unit::new());
         Box::new(move |vertex, to| {
             copy_registers(work.input_mask, vertex, &mut unit.v);
@@ -141,7 +141,7 @@ fn measure(engines: &Engines, program: &Program, dvle: &Dvle, rounds: usize) -> 
             exit as i32
         })
     };
-    let by_c = |c_shader: *mut PjShader| -> Door<'_> {
+    let by_c = |c_shader: *mut PjShader| -> Call<'_> {
         Box::new(move |vertex, to| {
             // SAFETY: a live unit and uniforms; the run is over before the host copies.
             unsafe {
@@ -157,7 +157,7 @@ fn measure(engines: &Engines, program: &Program, dvle: &Dvle, rounds: usize) -> 
         held.push(self::c_shader(engine, &program, entry.pc));
         held[held.len() - 1]
     };
-    let mut doors: [Door<'_>; 4] = match engines {
+    let mut calls: [Call<'_>; 4] = match engines {
         Engines::Native(yardstick, engine, c_engine) => {
             let kernel =
                 Arc::new(yardstick.compile_native(&program, entry, &Config::default()).expect("within the limits"));
@@ -192,10 +192,10 @@ fn measure(engines: &Engines, program: &Program, dvle: &Dvle, rounds: usize) -> 
     let mut outputs = vec![[[0.0; 4]; 16]; VERTICES];
     let mut times: [Vec<f64>; 4] = Default::default();
     for _ in 0..rounds {
-        let ns = doors.each_mut().map(|door| pass(work, &mut outputs, &mut **door));
+        let ns = calls.each_mut().map(|call| pass(work, &mut outputs, &mut **call));
         times.iter_mut().zip(ns).for_each(|(all, ns)| all.push(ns));
     }
-    drop(doors);
+    drop(calls);
     // SAFETY: the last use.
     held.into_iter().for_each(|shader| unsafe { capi::pj_shader_release(shader) });
     times.map(|mut times| median(&mut times))

@@ -125,7 +125,7 @@ fn run_successfully(program: &Path, under: &[&str], arguments: &[&str], environm
 const HOSTS: [(&str, &str); 7] = [
     ("examples/c/host.c", ""),
     ("examples/c/gpu.c", ""),
-    ("examples/c/doors.c", "the same bits\n"),
+    ("examples/c/calls.c", "the same bits\n"),
     ("jit-tests/capi/abuse.c", "as the header says\n"),
     ("jit-tests/capi/callbacks.c", "as the header says\n"),
     ("jit-tests/capi/guest_draws.c", "as the header says\n"),
@@ -228,13 +228,13 @@ fn the_c_host_has_the_same_bits_on_both_engines() {
 }
 
 #[test]
-fn doors_of_the_c_interface_have_the_same_bits_and_a_time() {
+fn calls_of_the_c_interface_have_the_same_bits_and_a_time() {
     if !ready(false) {
         return;
     }
     for compiler in compilers().iter().filter(|c| !c.cpp) {
         for standard in compiler.program_standards() {
-            let program = built(*compiler, standard, "examples/c/doors.c", &[]);
+            let program = built(*compiler, standard, "examples/c/calls.c", &[]);
             for arguments in SHORT_RUNS {
                 let output_text = run_successfully(&program, &[], &arguments, &[]);
                 assert_eq!(output_text.matches(" ns a call\n").count(), 6, "{output_text}");

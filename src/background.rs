@@ -1,8 +1,8 @@
 //! Jobs -> run by background threads in the order of their [`Priority`], while the threads that push
 //! them go on.
 //!
-//! Invariant: a job runs once or, if the threads end or its [`Heat`] is dropped before its turn, not
-//! at all. The jobs that wait are at most twice as many as those whose heat exists, or
+//! Invariant: a job runs once or, if the threads end or its [`Hotness`] is dropped before its turn, not
+//! at all. The jobs that wait are at most twice as many as those whose hotness exists, or
 //! [`MIN_SWEEP`]. Dropping [`Background`] joins its threads. This file must not depend on the kind of work.
 
 use std::cell::Cell;
@@ -20,9 +20,9 @@ pub(crate) type Job = Box<dyn FnOnce() + Send>;
 /// Counts the vertices that ran without a piece of code, which a job is to compile. Wraps. It is a
 /// part of the object that the job works for.
 #[derive(Debug, Default)]
-pub(crate) struct Heat(Arc<AtomicU32>);
+pub(crate) struct Hotness(Arc<AtomicU32>);
 
-impl Heat {
+impl Hotness {
     /// Counts vertices; how many there were before.
     pub(crate) fn add(&self, vertices: u32) -> u32 {
         self.0.fetch_add(vertices, Ordering::Relaxed)
@@ -38,7 +38,7 @@ impl Heat {
 /// Jobs of a kind that wait before any are looked through for dropped objects.
 const MIN_SWEEP: usize = 1024;
 
-/// Jobs of a kind that wait, each with the heat of its object.
+/// Jobs of a kind that wait, each with the hotness of its object.
 #[derive(Default)]
 struct Jobs {
     waiting: VecDeque<(Weak<AtomicU32>, Job)>,
@@ -48,22 +48,22 @@ struct Jobs {
 
 impl Jobs {
     /// Adds a job. Returns jobs that were removed, for the caller to drop without the lock.
-    fn push(&mut self, heat: &Heat, job: Job) -> VecDeque<(Weak<AtomicU32>, Job)> {
+    fn push(&mut self, hotness: &Hotness, job: Job) -> VecDeque<(Weak<AtomicU32>, Job)> {
         let mut removed = VecDeque::new();
         if self.waiting.len() >= self.sweep_at.max(MIN_SWEEP) {
             let all = std::mem::take(&mut self.waiting);
-            (removed, self.waiting) = all.into_iter().partition(|(heat, _)| heat.strong_count() == 0);
+            (removed, self.waiting) = all.into_iter().partition(|(hotness, _)| hotness.strong_count() == 0);
             self.sweep_at = 2 * self.waiting.len();
         }
-        self.waiting.push_back((Arc::downgrade(&heat.0), job));
+        self.waiting.push_back((Arc::downgrade(&hotness.0), job));
         removed
     }
 
-    /// The hottest job, removed. Heat changes while a job waits, so this compares all.
+    /// The hottest job, removed. Hotness changes while a job waits, so this compares all.
     fn hottest(&mut self) -> Option<Job> {
-        let heat = |heat: &Weak<AtomicU32>| heat.upgrade().map(|heat| heat.load(Ordering::Relaxed));
-        let by_heat = self.waiting.iter().enumerate().max_by_key(|(n, (of, _))| (heat(of), Reverse(*n)));
-        let (n, _) = by_heat?;
+        let hotness = |hotness: &Weak<AtomicU32>| hotness.upgrade().map(|hotness| hotness.load(Ordering::Relaxed));
+        let by_hotness = self.waiting.iter().enumerate().max_by_key(|(n, (of, _))| (hotness(of), Reverse(*n)));
+        let (n, _) = by_hotness?;
         self.waiting.remove(n).map(|(_, job)| job)
     }
 }
@@ -72,10 +72,10 @@ impl Jobs {
 #[derive(Clone, Copy)]
 pub(crate) enum Priority<'a> {
     /// Compiles code without which vertices run on a lower tier; the hottest first.
-    TierUp(&'a Heat),
+    TierUp(&'a Hotness),
     /// Compiles code for what published code runs more slowly; the hottest first.
     #[cfg_attr(not(feature = "jit"), allow(dead_code))] // then nothing is published
-    Improve(&'a Heat),
+    Improve(&'a Hotness),
 }
 
 /// Threads that run jobs. Dropping it ends each thread after its current job.
@@ -196,8 +196,8 @@ impl Queue {
             return Err(job);
         }
         let removed = match priority {
-            Priority::TierUp(heat) => state.tier_ups.push(heat, job),
-            Priority::Improve(heat) => state.improvements.push(heat, job),
+            Priority::TierUp(hotness) => state.tier_ups.push(hotness, job),
+            Priority::Improve(hotness) => state.improvements.push(hotness, job),
         };
         // A thread that wakes under the lock waits again.
         drop(state);

@@ -23,7 +23,7 @@ mod tests;
 
 pub use crate::ir::register_set::RegisterSet;
 
-use crate::ir::analysis::carried::shown_at_start;
+use crate::ir::analysis::carried::{OUTPUTS, shown_at_start};
 use crate::ir::analysis::effects;
 use crate::ir::cfg::{Cfg, Explored, Limits, Out};
 use crate::ir::{Form, Func};
@@ -71,7 +71,8 @@ impl Analysis {
         }
         let cfg = explored.cfg(MOST_BLOCKS)?;
         let Paths { shortest, longest } = Paths::new(program, &explored, &cfg, [None; 4]);
-        let carried = carried::carried(program, &explored, shown_at_start(&cfg), &assignments.list, entry.stage);
+        let carried =
+            carried::carried(program, &explored, shown_at_start(&cfg, OUTPUTS), &assignments.list, entry.stage);
         let divergent_branches = ssa(&cfg).divergent_branches();
         Ok(Analysis { inputs, outputs, carried, divergent_branches, shortest_path: shortest, longest_path: longest })
     }

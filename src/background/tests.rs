@@ -4,7 +4,7 @@ use super::*;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{LazyLock, mpsc};
 
-static COLD: LazyLock<Heat> = LazyLock::new(Heat::default);
+static COLD: LazyLock<Hotness> = LazyLock::new(Hotness::default);
 
 fn count(done: &Arc<AtomicUsize>, by: usize) -> Job {
     let done = done.clone();
@@ -131,17 +131,17 @@ fn hot_jobs_run_first_and_tier_ups_precede_improvements() {
         let order = order.clone();
         queue.push(priority, Box::new(move || order.lock().expect("no panic").push(name)));
     };
-    let heats: [Heat; 4] = Default::default();
-    push("batch", Priority::Improve(&heats[0]));
-    push("hot batch", Priority::Improve(&heats[1]));
-    push("cold", Priority::TierUp(&heats[2]));
-    push("cold too", Priority::TierUp(&heats[2]));
-    push("hot", Priority::TierUp(&heats[3]));
-    // Heat counts while a job waits.
-    heats[0].add(50);
-    heats[1].add(1000);
-    heats[2].add(10);
-    heats[3].add(11);
+    let hotnesses: [Hotness; 4] = Default::default();
+    push("batch", Priority::Improve(&hotnesses[0]));
+    push("hot batch", Priority::Improve(&hotnesses[1]));
+    push("cold", Priority::TierUp(&hotnesses[2]));
+    push("cold too", Priority::TierUp(&hotnesses[2]));
+    push("hot", Priority::TierUp(&hotnesses[3]));
+    // Hotness counts while a job waits.
+    hotnesses[0].add(50);
+    hotnesses[1].add(1000);
+    hotnesses[2].add(10);
+    hotnesses[3].add(11);
     go.send(()).expect("it waits");
     queue.wait();
     let want = ["hot", "cold", "cold too", "hot batch", "batch"];
@@ -153,11 +153,11 @@ fn jobs_of_dropped_objects_do_not_pile_up() {
     let background = Background::new(1);
     let queue = background.queue();
     let go = block(queue);
-    let (kept, done) = (Heat::default(), Arc::new(AtomicUsize::new(0)));
+    let (kept, done) = (Hotness::default(), Arc::new(AtomicUsize::new(0)));
     for n in 0..10 * MIN_SWEEP {
-        let (heat, of_kept) = (Heat::default(), n % 10 == 0);
-        let heat = if of_kept { &kept } else { &heat };
-        queue.push(Priority::TierUp(heat), count(&done, if of_kept { 1 } else { 1 << 20 }));
+        let (hotness, of_kept) = (Hotness::default(), n % 10 == 0);
+        let hotness = if of_kept { &kept } else { &hotness };
+        queue.push(Priority::TierUp(hotness), count(&done, if of_kept { 1 } else { 1 << 20 }));
         let waiting = queue.state().tier_ups.waiting.len();
         assert!(waiting <= MIN_SWEEP.max(2 * (n / 10 + 1)) + 1, "{waiting} after {n}");
     }

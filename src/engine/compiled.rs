@@ -8,7 +8,7 @@ use super::compiler::Compiler;
 use super::crosscheck::{Crosscheck, Pair, Tested};
 use super::lock;
 use super::{BackendChoice, Tier};
-use crate::background::{Heat, Lazy, Priority};
+use crate::background::{Hotness, Lazy, Priority};
 use crate::cache::{Exploration, ShaderKey};
 use crate::interp::{Interp, InterpKernel};
 use crate::isa::INT_UNIFORMS;
@@ -47,7 +47,7 @@ pub(crate) struct Compiled {
     /// Whether the engine has returned this shader to a caller.
     requested: AtomicBool,
     /// Vertices that ran before there was native code.
-    heat: Heat,
+    hotness: Hotness,
     native: Lazy<Native>,
     resized: Resized,
     tier0: OnceLock<Tier0Kernel>,
@@ -67,7 +67,7 @@ impl Compiled {
         crosscheck: Option<Crosscheck>,
         resized: Resized,
     ) -> Compiled {
-        let (requested, heat, native, tier0, oracle, independent) = Default::default();
+        let (requested, hotness, native, tier0, oracle, independent) = Default::default();
         Compiled {
             direct: DirectCode::new(config.layout),
             entry: key.entry(),
@@ -77,7 +77,7 @@ impl Compiled {
             compiler,
             graph: Mutex::new(Some(graph)),
             requested,
-            heat,
+            hotness,
             native,
             resized,
             tier0,
@@ -113,7 +113,7 @@ impl Compiled {
         if self.native.get().is_some() {
             self.compile();
         } else if let Some(queue) = self.compiler.queue() {
-            self.native.request(self, Some((queue, Priority::TierUp(&self.heat))), |compiled| {
+            self.native.request(self, Some((queue, Priority::TierUp(&self.hotness))), |compiled| {
                 compiled.compile();
             });
         }
@@ -230,7 +230,7 @@ impl Compiled {
     #[inline(never)]
     fn kernel_of_uncompiled(&self, vertices: usize) -> &dyn Kernel {
         let vertices = u32::try_from(vertices).unwrap_or(u32::MAX);
-        let total = self.heat.add(vertices).saturating_add(vertices);
+        let total = self.hotness.add(vertices).saturating_add(vertices);
         if total >= self.compiler.compile_after() && self.compiler.queue().is_none() {
             self.compile();
         }

@@ -138,7 +138,7 @@ impl DirectCode {
         }
     }
 
-    /// The code of now for one vertex.
+    /// The currently published code for one vertex.
     #[inline]
     pub(crate) fn get(&self) -> Option<DirectRun<'_>> {
         load(&self.run).map(|function| DirectRun { function, code: self })

@@ -5,7 +5,7 @@ use crate::analysis::assignment::{Assignment, Assignments, Bools};
 use crate::analysis::{MOST_BLOCKS, ssa};
 use crate::container::shbin::{Constant, Dvle, Output};
 use crate::ir::Func;
-use crate::ir::analysis::carried::shown_at_start;
+use crate::ir::analysis::carried::{OUTPUTS, shown_at_start};
 use crate::ir::cfg::{Explored, Limits};
 use crate::ir::register_set::RegisterSet;
 use crate::isa::{Inst, Pc, Stage};
@@ -45,7 +45,8 @@ impl<'a> EntryFacts<'a> {
         let explored = explored?;
         let assignments = Assignments::new(program, entry.stage, &explored, given_bools(tables));
         let cfg = explored.cfg(MOST_BLOCKS).ok();
-        let shown_at_start = cfg.as_ref().map_or(RegisterSet::NONE, shown_at_start);
+        let shown = tables.map_or(OUTPUTS, mapped);
+        let shown_at_start = cfg.as_ref().map_or(RegisterSet::NONE, |cfg| shown_at_start(cfg, shown));
         let func = cfg.as_ref().map(ssa);
         Ok(EntryFacts { program, index, entry, tables, explored, assignments, func, shown_at_start })
     }
@@ -65,12 +66,7 @@ impl<'a> EntryFacts<'a> {
     /// The output components that something receives: those of the output table. Without a table
     /// none are known.
     pub fn mapped(&self) -> RegisterSet {
-        let rows = self.tables.map_or(&[][..], |dvle| &dvle.outputs);
-        let row = |set, o: &Output| match u8::try_from(o.register) {
-            Ok(n) if n < 16 => set | RegisterSet::of_output(n, received(o)),
-            _ => set,
-        };
-        rows.iter().fold(RegisterSet::NONE, row)
+        self.tables.map_or(RegisterSet::NONE, mapped)
     }
 
     /// The condition under which something holds that holds in `these` assignments only: ` if b0 is
@@ -87,6 +83,15 @@ impl<'a> EntryFacts<'a> {
         let texts: Vec<String> = fixed.map(|n| format!("b{n} is {}", first.bools.values >> n & 1 != 0)).collect();
         if texts.is_empty() { String::new() } else { format!(" if {}", texts.join(" and ")) }
     }
+}
+
+/// The output components that a table maps.
+fn mapped(tables: &Dvle) -> RegisterSet {
+    let row = |set, o: &Output| match u8::try_from(o.register) {
+        Ok(n) if n < 16 => set | RegisterSet::of_output(n, received(o)),
+        _ => set,
+    };
+    tables.outputs.iter().fold(RegisterSet::NONE, row)
 }
 
 /// The components of a row that have a meaning: the first ones of its mask, as many as the meaning

@@ -96,7 +96,9 @@ fn of_node(
         rules.push(Rule::AdjacentMova);
     }
     let next = node.pc.wrapping_add(1);
-    if successors.iter().any(|&to| stays_open(node, &nodes[to])) {
+    // A taken call leaves its caller for a while, also if its procedure begins where the caller's ends.
+    let is_called = |to: &usize| matches!(inst, Inst::Call { target, .. } if nodes[*to].pc == target);
+    if successors.iter().any(|to| !is_called(to) && stays_open(node, &nodes[*to])) {
         rules.push(Rule::ScopeCollision);
     }
     // A taken transfer in the last word of a scope.

@@ -114,7 +114,7 @@ rules! {
     /// The ends of two scopes coincide so that one stays open.
     ScopeCollision "scope-collision" Warning
         "console tests by flacs and Tilka (3dbrew): a scope closes only when the word before its end runs, one IF and one LOOP at a time"
-        "put a `nop` between the ends";
+        "put a `nop` between the ends, or before the end that a jump goes to";
     /// A jump or call in the last word of a scope is dropped.
     DroppedTransfer "dropped-transfer" Warning
         "console tests by flacs and Tilka (3dbrew): the scope that ends there has precedence over the jump"

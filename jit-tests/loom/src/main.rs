@@ -145,12 +145,12 @@ macro_rules! background {
                 include!(concat!(env!("OUT_DIR"), "/", $file, ".rs"));
             }
 
-            use background::{Background, Heat, Lazy, Priority};
+            use background::{Background, Hotness, Lazy, Priority};
 
             /// A kernel: code that is compiled when a run first wants it.
             #[derive(Default)]
             struct Kernel {
-                heat: Heat,
+                hotness: Hotness,
                 exact: Lazy<Watched>,
                 compilations: AtomicUsize,
             }
@@ -169,7 +169,7 @@ macro_rules! background {
                 let background = Background::new(1);
                 let (kernel, touched) = (Arc::new(Kernel::default()), Arc::new(Watched::default()));
                 let memory = touched.clone();
-                let place = (background.queue(), Priority::TierUp(&kernel.heat));
+                let place = (background.queue(), Priority::TierUp(&kernel.hotness));
                 kernel.exact.request(&kernel, Some(place), move |kernel| {
                     memory.write(1);
                     compile(kernel);
@@ -190,7 +190,7 @@ macro_rules! background {
                     loom::thread::spawn(move || {
                         if let Some(code) = kernel.exact.get_or_request(
                             &kernel,
-                            Some((&queue, Priority::TierUp(&kernel.heat))),
+                            Some((&queue, Priority::TierUp(&kernel.hotness))),
                             compile,
                         ) {
                             assert_eq!(code.read(), 7, "complete code");
@@ -198,7 +198,7 @@ macro_rules! background {
                     })
                 };
                 if let Some(code) =
-                    kernel.exact.get_or_request(&kernel, Some((&queue, Priority::TierUp(&kernel.heat))), compile)
+                    kernel.exact.get_or_request(&kernel, Some((&queue, Priority::TierUp(&kernel.hotness))), compile)
                 {
                     assert_eq!(code.read(), 7, "complete code");
                 }

@@ -87,7 +87,7 @@ pub struct RegisterUse {
 impl RegisterUse {
     /// That of a graph.
     pub fn new(cfg: &Cfg) -> RegisterUse {
-        let flow = Flow::new(cfg);
+        let flow = Flow::new(cfg, OUTPUTS);
         let Flow { stage, blocks, ref effects } = flow;
         let written = effects.iter().fold(RegisterSet::NONE, |all, effect| all | effect.written);
         // A run that ends leaves each written component, be it as it was.
@@ -130,14 +130,14 @@ impl RegisterUse {
     }
 }
 
-/// The registers whose initial contents show in observable effects: outputs where a vertex run ends,
-/// emitted vertices, control flow, and registers that a run leaves for the next one to show.
-pub(crate) fn shown_at_start(cfg: &Cfg) -> RegisterSet {
-    let flow = Flow::new(cfg);
+/// The registers whose initial contents show in observable effects: the outputs `shown` where a vertex
+/// run ends and in emitted vertices, control flow, and registers that a run leaves for the next one to show.
+pub(crate) fn shown_at_start(cfg: &Cfg, shown: RegisterSet) -> RegisterSet {
+    let flow = Flow::new(cfg, shown);
     let mut before = Live::NONE;
     loop {
         let at_exit = |exit| match (flow.stage, exit) {
-            (Stage::Vertex, Exit::End | Exit::PastEnd) => before | Live { read: OUTPUTS, ..Live::NONE },
+            (Stage::Vertex, Exit::End | Exit::PastEnd) => before | Live { read: shown, ..Live::NONE },
             _ => before,
         };
         let mut live = flow.live_at_start(&at_exit, before);
@@ -153,7 +153,8 @@ pub(crate) fn shown_at_start(cfg: &Cfg) -> RegisterSet {
     }
 }
 
-const OUTPUTS: RegisterSet = RegisterSet { outputs: !0, ..RegisterSet::NONE };
+/// All outputs.
+pub(crate) const OUTPUTS: RegisterSet = RegisterSet { outputs: !0, ..RegisterSet::NONE };
 
 /// What is live at a point.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -192,11 +193,12 @@ struct Flow<'a> {
 }
 
 impl Flow<'_> {
-    fn new(cfg: &Cfg) -> Flow<'_> {
+    /// `shown`: the outputs that an EMIT reads.
+    fn new(cfg: &Cfg, shown: RegisterSet) -> Flow<'_> {
         let stage = cfg.entry.stage;
         let effect = |step: &Step| match step {
             Step::Inst(_, inst) => {
-                Effect { written: inst_writes(inst, stage), read: reads(inst) | emitted(inst, stage) }
+                Effect { written: inst_writes(inst, stage), read: reads(inst) | emitted(inst, stage) & shown }
             }
             // The outermost loop never restores aL.
             Step::LoopBegin { slot, .. } => Effect {

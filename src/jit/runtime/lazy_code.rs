@@ -5,7 +5,7 @@
 
 use super::call::Code;
 use super::last_writers::{LastWriters, WrittenMasks};
-use crate::background::{Heat, Lazy, Priority, Queue};
+use crate::background::{Hotness, Lazy, Priority, Queue};
 use crate::ir::Inst;
 use crate::ir::analysis::XYZW;
 use crate::jit::abi::GROUP;
@@ -208,9 +208,9 @@ pub(crate) struct LazyCode {
     /// Where compilation is left to; without it, the run that wants code compiles it.
     queue: Option<Queue>,
     /// Runs that deoptimised.
-    pub(super) deoptimised: Heat,
+    pub(super) deoptimised: Hotness,
     /// Vertices in batches that wanted code which was not compiled.
-    pub(super) batched: Heat,
+    pub(super) batched: Hotness,
     exact: Lazy<Result<Code, Unsupported>>,
     /// By whether products are exact.
     outputs: [Lazy<OutputsResult>; 2],

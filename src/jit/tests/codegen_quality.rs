@@ -241,7 +241,7 @@ fn code_for_one_group_serves_while_interleaved_code_compiles() {
     let block = || {
         let (go, wait) = std::sync::mpsc::channel::<()>();
         assert!(background.queue().push(
-            Priority::TierUp(&crate::background::Heat::default()),
+            Priority::TierUp(&crate::background::Hotness::default()),
             Box::new(move || wait.recv().expect("`go` sends"))
         ));
         go

@@ -1,43 +1,43 @@
-//! Doors that take turns -> the median nanoseconds of each, in tables.
+//! Calls that take turns -> the median nanoseconds of each, in tables.
 
 use std::time::Instant;
 
-/// What a door's time is compared with.
+/// What a call's time is compared with.
 #[derive(Clone, Copy)]
 pub enum Over {
     /// Nothing: the time itself.
     Nothing,
-    /// The time of door `.0`, `.1` times.
+    /// The time of call `.0`, `.1` times.
     Times(usize, usize),
 }
 
-/// A door, or a reference.
-struct Door<'a> {
+/// A call, or a reference.
+struct Call<'a> {
     name: String,
     over: Over,
     /// Times the calls of one round: nanoseconds a call.
     time: Box<dyn FnMut() -> f64 + 'a>,
 }
 
-/// The doors of one shader.
+/// The calls of one shader.
 #[derive(Default)]
-pub struct Doors<'a>(Vec<Door<'a>>);
+pub struct Calls<'a>(Vec<Call<'a>>);
 
-impl<'a> Doors<'a> {
-    /// Adds a door and returns its number, for [`Over::Times`].
+impl<'a> Calls<'a> {
+    /// Adds a call and returns its number, for [`Over::Times`].
     pub fn add(&mut self, name: impl Into<String>, over: Over, time: impl FnMut() -> f64 + 'a) -> usize {
-        self.0.push(Door { name: name.into(), over, time: Box::new(time) });
+        self.0.push(Call { name: name.into(), over, time: Box::new(time) });
         self.0.len() - 1
     }
 
-    /// The median of each door.
+    /// The median of each call.
     pub fn measure(mut self, rounds: usize) -> Vec<(String, f64)> {
         let mut all = vec![Vec::with_capacity(rounds); self.0.len()];
         // The first calls compile the code for groups.
         for round in 0..rounds + rounds / 20 {
-            let ns: Vec<f64> = self.0.iter_mut().map(|door| (door.time)()).collect();
-            for ((door, all), own) in self.0.iter().zip(&mut all).zip(&ns) {
-                let reference = match door.over {
+            let ns: Vec<f64> = self.0.iter_mut().map(|call| (call.time)()).collect();
+            for ((call, all), own) in self.0.iter().zip(&mut all).zip(&ns) {
+                let reference = match call.over {
                     Over::Nothing => 0.0,
                     Over::Times(other, times) => ns[other] * times as f64,
                 };
@@ -46,11 +46,11 @@ impl<'a> Doors<'a> {
                 }
             }
         }
-        self.0.into_iter().map(|door| door.name).zip(all.into_iter().map(median)).collect()
+        self.0.into_iter().map(|call| call.name).zip(all.into_iter().map(median)).collect()
     }
 }
 
-/// One kind of door: a row for each shader.
+/// One kind of call: a row for each shader.
 pub struct Table {
     title: &'static str,
     meaning: &'static str,

@@ -2,10 +2,10 @@
  * What each call costs from C: minimum and median of the nanoseconds a call. Link it with the
  * static and with the shared library to see what the kind of library costs.
  *
- *     cc -std=c99 -O2 -Iinclude examples/c/doors.c -lpicajit -o doors && ./doors
- *     ./doors [native | background | interpreter] [ROUNDS]
+ *     cc -std=c99 -O2 -Iinclude examples/c/calls.c -lpicajit -o calls && ./calls
+ *     ./calls [native | background | interpreter] [ROUNDS]
  *
- * The doors take turns, so that a slow-down of the machine affects all of them.
+ * The calls take turns, so that a slow-down of the machine affects all of them.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "picajit.h"
@@ -35,7 +35,7 @@ struct host {
     uint32_t memory[512], memory_opdescs[128]; /* a game's code memory, with the program first */
 };
 
-/* ---- The doors: each returns the exits of CALLS calls, or-ed ---- */
+/* ---- The calls: each returns the exits of CALLS calls, or-ed ---- */
 
 static int32_t by_run(struct host *host)
 {
@@ -97,12 +97,12 @@ static int32_t by_lookup_in_memory(struct host *host)
     return lookups(host, host->memory, COUNT(host->memory), host->memory_opdescs, COUNT(host->memory_opdescs));
 }
 
-static const struct door {
+static const struct call {
     const char *name;
     int32_t (*calls)(struct host *host);
     int in_batch; /* whether the outputs are those of the batch */
     int runs;
-} doors[] = {
+} calls[] = {
     {"pj_run", by_run, 0, 1},
     {"pj_direct_call", by_pair, 0, 1},
     {"pj_run_batch of one", by_batch, 1, 1},
@@ -132,41 +132,41 @@ static int fail(const char *what, const char *why)
     return 1;
 }
 
-/* Runs every door once. All doors must give the same outputs. */
+/* Runs every call once. All calls must give the same outputs. */
 static int check(struct host *host)
 {
     pj_vec4 expected[2];
     size_t n;
-    for (n = 0; n < COUNT(doors); n++) {
+    for (n = 0; n < COUNT(calls); n++) {
         memset(host->unit->o, 0, sizeof host->unit->o);
         memset(host->outputs, 0, sizeof host->outputs);
-        if (doors[n].calls(host) != 0)
-            return fail(doors[n].name, "not the end of a run");
+        if (calls[n].calls(host) != 0)
+            return fail(calls[n].name, "not the end of a run");
         if (n == 0)
             memcpy(expected, host->unit->o[0], sizeof expected);
-        if (doors[n].runs && memcmp(expected, doors[n].in_batch ? host->outputs : host->unit->o[0], sizeof expected) != 0)
-            return fail(doors[n].name, "other outputs");
+        if (calls[n].runs && memcmp(expected, calls[n].in_batch ? host->outputs : host->unit->o[0], sizeof expected) != 0)
+            return fail(calls[n].name, "other outputs");
     }
     return expected[0][0] == 0.0f ? fail("the shader", "no outputs") : 0;
 }
 
 static int measure(struct host *host, int rounds)
 {
-    static double times[COUNT(doors)][MAX_ROUNDS];
+    static double times[COUNT(calls)][MAX_ROUNDS];
     int32_t exits = 0;
     size_t n;
     int round;
     for (round = 0; round < rounds; round++)
-        for (n = 0; n < COUNT(doors); n++) {
+        for (n = 0; n < COUNT(calls); n++) {
             const double start = now();
-            exits |= doors[n].calls(host);
+            exits |= calls[n].calls(host);
             times[n][round] = (now() - start) / CALLS;
         }
     if (exits != 0)
-        return fail("a door", "not the end of a run");
-    for (n = 0; n < COUNT(doors); n++) {
+        return fail("a call", "not the end of a run");
+    for (n = 0; n < COUNT(calls); n++) {
         qsort(times[n], (size_t)rounds, sizeof *times[n], ascending);
-        printf("%-26s minimum %7.1f, median %7.1f ns a call\n", doors[n].name, times[n][0], times[n][rounds / 2]);
+        printf("%-26s minimum %7.1f, median %7.1f ns a call\n", calls[n].name, times[n][0], times[n][rounds / 2]);
     }
     return 0;
 }
