@@ -39,8 +39,9 @@
  *
  * The default floating-point mode is round to nearest, subnormals preserved, no traps. Audio code may
  * set another one on its threads. pj_run_batch, pj_run_geometry_batch and the draws of a pj_gpu
- * switch to the default for the time of the call, callbacks included. Single runs on native code (pj_run, pj_run_geometry,
- * pj_direct_call) don't: there a thread must have the default mode, or results differ.
+ * switch to the default for the time of the call, callbacks included. Single runs on native code
+ * (pj_run, pj_run_geometry, pj_direct_call) don't: there a thread must have the default mode, or
+ * results differ.
  */
 #ifndef PICAJIT_H
 #define PICAJIT_H
@@ -351,8 +352,8 @@ pj_status pj_shader_get(const pj_engine *engine, const uint32_t *code, size_t co
 
 /*
  * Whether the shader is that of `entry` in these words, for its stage: 1 or 0. Then a host that holds
- * it need not call pj_shader_get. It compares the words that the entry reaches, and takes less than
- * half of the time. Arguments as in pj_shader_get; PJ_NULL.
+ * it need not call pj_shader_get. It compares the words that the entry reaches, and touches a
+ * quarter of the code. Arguments as in pj_shader_get; PJ_NULL.
  */
 int32_t pj_shader_serves(const pj_shader *shader, const uint32_t *code, size_t code_words,
                          const uint32_t *opdescs, size_t opdesc_words, uint32_t entry);
@@ -647,10 +648,10 @@ pj_status pj_gpu_new(const pj_engine *engine, pj_gpu **gpu);
 /*
  * Sets the most vertices, or indices, of each draw and of all draws of one pj_gpu_execute; registers
  * can request 2^32. A vertex counts once for each 4,096 words, or part of them, that its run may
- * execute by the integer uniforms and the default fuel, and so does its geometry run.
- * The rest is not drawn: see pj_report.limited and PJ_VERTEX_LIMIT. At first, and
- * with 0, they are 2^22 and 2^24, which no game reaches: the console takes a quarter of a second,
- * and more than one, for as many triangles. No part of pj_gpu_state.
+ * execute by the integer uniforms and the default fuel, and so does its geometry run. The rest is not
+ * drawn: see pj_report.limited and PJ_VERTEX_LIMIT. At first, and with 0, they are 2^22 and 2^24,
+ * which no game reaches: the console takes a quarter of a second, and more than one, for as many
+ * triangles. No part of pj_gpu_state.
  */
 pj_status pj_gpu_limits_set(pj_gpu *gpu, uint32_t draw, uint64_t list);
 

@@ -9,6 +9,8 @@ mod cli_fuzz;
 mod cli_lint;
 mod cli_profile;
 mod cli_stress;
+#[cfg(feature = "targets")]
+mod cli_targets;
 mod command;
 mod prerequisites;
 mod safety;
@@ -451,31 +453,6 @@ fn an_unlinked_object_is_a_shader_with_one_entry() {
     assert_eq!(folder.good("run a.dvoj --inputs in"), "vertex 0: end\n  o0  (1, 2, 3, 4)\n");
     let text = folder.good("inspect a.dvoj");
     assert!(text.starts_with("a.dvoj\n  unlinked PICA200 object (DVOJ), 104 bytes, version 0x0\n"), "{text}");
-}
-
-#[cfg(feature = "targets")]
-#[test]
-fn machine_code_of_other_cpus_can_be_read_and_counted() {
-    let folder = Folder::new("targets");
-    folder.file("a.pica", ".proc main\nmul r0, v0, v0\nflr o0, r0\nend\n.end\n");
-    for (target, floor) in [("x86-64", "roundps"), ("x86-64-v3", "vroundps"), ("aarch64", "frintm")] {
-        let code = folder.good(arguments("disasm a.pica --stage host --target").and(target));
-        assert!(code.contains(&format!(" {floor} ")), "{target}: {code}");
-    }
-    assert!(folder.bad("disasm a.pica --stage host --target mips").contains("x86-64-v3, aarch64"));
-    // Batch code is a loop over groups, if vertices are independent.
-    let alone = folder.good("disasm a.pica --stage clif --target aarch64");
-    let batch = folder.good("disasm a.pica --stage clif --target aarch64 --shape batch");
-    assert!(batch.matches(" fmul ").count() == 4 * alone.matches(" fmul ").count(), "{batch}");
-    folder.file("b.pica", ".proc main\nmov o0, r0\nmov r0, v0\nend\n.end\n");
-    let why = folder.bad("disasm b.pica --stage host --shape batch");
-    assert!(why.contains("batches run in sequence: r0.xyzw ") && why.contains("\nhelp: --shape vec4 "), "{why}");
-    let table = folder.good("bench --static a.pica");
-    assert!(table.contains("\na.pica                   3 | ") && table.contains("\nall "), "{table}");
-    let json = folder.good("bench --static a.pica --json");
-    let objects: Vec<Value> = json.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
-    assert_eq!(objects.len(), 12);
-    assert!(objects.iter().all(|o| o["bytes"].as_u64() > o["instructions"].as_u64()), "{json}");
 }
 
 #[test]

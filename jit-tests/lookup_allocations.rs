@@ -31,9 +31,14 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// `end`, then words that no entry reaches.
-fn words(len: u32) -> Vec<u32> {
-    (0..len).map(|n| if n == 0 { 0x22 << 26 } else { n }).collect()
+/// `nop`s and an `end`, then words that no entry reaches.
+fn words(len: u32, nops: u32) -> Vec<u32> {
+    let word = |n| match n {
+        n if n < nops => 0x21 << 26,
+        n if n == nops => 0x22 << 26,
+        n => n,
+    };
+    (0..len).map(word).collect()
 }
 
 /// Allocations of `work` on this thread.
@@ -46,8 +51,8 @@ fn allocations(work: impl FnOnce()) -> u64 {
 #[test]
 fn a_lookup_of_a_known_program_allocates_nothing() {
     let engine = Engine::new(Options::default());
-    for len in [1, 20, 512] {
-        let program = Program::from_words(&words(len), &[7; 128]).expect("short");
+    for (len, nops) in [(1, 0), (20, 1), (512, 2)] {
+        let program = Program::from_words(&words(len, nops), &[7; 128]).expect("short");
         let lookup = || assert_eq!(engine.shader(&program, Entry::vertex(0)).divergence(), None);
         assert_ne!(allocations(lookup), 0, "a new program does");
         // The first lookup of a thread in the process sets up its part of `arc-swap`.
@@ -61,7 +66,7 @@ fn a_lookup_of_a_known_program_allocates_nothing() {
 fn a_lookup_through_c_allocates_no_more_than_the_handle() {
     use picajit::capi::{PJ_OK, pj_engine_free, pj_engine_new, pj_shader_get, pj_shader_release};
     use std::ptr::{null, null_mut};
-    let (code, opdescs) = (words(512), [7; 128]);
+    let (code, opdescs) = (words(512, 0), [7; 128]);
     let mut engine = null_mut();
     // SAFETY: null selects the defaults; the rest is valid.
     assert_eq!(unsafe { pj_engine_new(null(), &mut engine, null_mut(), 0) }, PJ_OK);
