@@ -36,7 +36,7 @@ impl Diagnostics {
     }
 }
 
-/// Who fetches the attributes of a draw.
+/// What supplies the attributes of a draw.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
     /// The library, from guest memory.

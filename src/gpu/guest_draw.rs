@@ -69,6 +69,7 @@ impl Gpu {
     }
 }
 
+/// Draws the vertices that `count` indices select.
 fn draw_indexed<'a>(mut draw: ActiveDraw<'a>, memory: &'a dyn Memory, count: u32, options: &DrawOptions) -> Report {
     let indices = Indices::new(&draw.state.registers, memory, count);
     let counted = draw.counts_vertices();
@@ -97,6 +98,7 @@ fn draw_indexed<'a>(mut draw: ActiveDraw<'a>, memory: &'a dyn Memory, count: u32
     draw.buffers.cache = Some((size, cache));
     report
 }
+
 impl<'a> ActiveDraw<'a> {
     /// The arrays of vertices of this range.
     #[inline]

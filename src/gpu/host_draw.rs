@@ -125,7 +125,7 @@ impl ActiveDraw<'_> {
         self.finish()
     }
 
-    /// Begins a stream of at most so many vertices. Few vertices run in sequence, and those that depend
+    /// Begins a stream of at most `most` vertices. Few vertices run in sequence, and those that depend
     /// on each other; with vertex counts, each primitive proceeds before the next begins.
     fn begin_stream(&mut self, most: Option<usize>) {
         let most = most.unwrap_or(usize::MAX);

@@ -33,9 +33,10 @@ impl Default for Limits {
     }
 }
 
-/// How often a run counts that executes so many words at most.
+/// How often a run counts that executes at most `words` words: at least once.
 pub(super) const fn weight(words: u64) -> u64 {
-    words.div_ceil(MAX_CODE_WORDS as u64)
+    let count = words.div_ceil(MAX_CODE_WORDS as u64);
+    if count == 0 { 1 } else { count }
 }
 
 /// How often a vertex and its geometry run count at most.

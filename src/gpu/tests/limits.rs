@@ -117,6 +117,23 @@ fn vertices_count_by_the_words_that_they_may_execute() {
 }
 
 #[test]
+fn a_run_of_no_words_counts_once() {
+    for backend in BACKENDS {
+        let mut gpu = Gpu::new(engine(backend));
+        let mut host = Guest { from_memory: true, reports: Vec::new(), triangles: 0 };
+        assert_eq!(gpu.execute(&list(&[]).0, &mut host), ListExit::End);
+        // A host may restore a state without program memory.
+        gpu.state_mut().vertex.code = Default::default();
+        gpu.set_limits(Limits { draw: 100, list: 130 });
+        let mut draws = List::default();
+        draws.write(DRAWARRAYS, 1).write(DRAWARRAYS, 1);
+        assert_eq!(gpu.execute(&draws.0, &mut host), ListExit::VertexLimit);
+        let ran: Vec<u64> = host.reports.iter().map(|report| report.vertices).collect();
+        assert_eq!((ran, host.reports[0].vertex_exit), (vec![100, 30], Exit::PastEnd), "{backend:?}");
+    }
+}
+
+#[test]
 fn a_panic_of_the_host_ends_the_list() {
     struct Panics;
     impl TriangleSink for Panics {

@@ -56,7 +56,7 @@ impl LongestRun {
         Some(LongestRun::Loops(Search { cfg, counts }.part(&all, &mut Vec::new())?))
     }
 
-    /// The most words of a run whose loops have so many iterations, by integer uniform.
+    /// The most words of a run, with the iterations of a loop on each integer uniform.
     pub(crate) fn words(&self, iterations: &[u64; INT_UNIFORMS]) -> u64 {
         match self {
             LongestRun::Words(words) => *words,

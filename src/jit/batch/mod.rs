@@ -298,7 +298,7 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
                     Inst::Store(Mem::Out { n, .. }, value) if block.term == Terminator::Exit(Exit::End) => {
                         stores.push((pc, n, value));
                     }
-                    // The last vertices of a batch run alone and leaves all other registers.
+                    // The last vertices of a batch run alone and leave all other registers.
                     _ => {}
                 }
             }

@@ -179,7 +179,7 @@ impl BatchPlan {
 
     /// The plan for a program that emits, whose invocations are independent and take one path.
     fn of_emitting(func: Func, registers: &RegisterUse) -> BatchPlan {
-        let written = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15].map(|n| registers.set.output(n));
+        let written = std::array::from_fn(|n| registers.set.output(n as u8));
         let mut emitted = Vec::new();
         for block in &func.blocks {
             // Stores after the last EMIT are for the unit.

@@ -66,11 +66,11 @@ impl BatchCode {
         let emits = plan.func.blocks.iter().flat_map(|block| &block.insts).filter(|(_, inst)| *inst == Inst::Emit);
         let emits = plan.emits.then(|| AtomicUsize::new(emits.count()));
         let writes = (0..16).filter(|&n| plan.written[n] != 0).fold(0, |mask, n| mask | 1 << n);
-        let partial = (0..16).filter(|&n| plan.written[n] != XYZW).fold(writes, |mask, n| mask & !(1 << n)) ^ writes;
+        let whole = (0..16).filter(|&n| plan.written[n] == XYZW).fold(0, |mask, n| mask | 1 << n);
         BatchCode {
             code,
             writes,
-            partial,
+            partial: writes & !whole,
             always_ends: plan.always_ends,
             written_masks: plan.written_masks.len(),
             kept_outputs: plan.kept_outputs.clone(),
