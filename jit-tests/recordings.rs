@@ -10,11 +10,17 @@
 mod frames;
 mod prerequisites;
 
-use picajit::engine::{BackendChoice, Engine, Options};
+use picajit::engine::{BackendChoice, Engine, Options, Shader};
 use picajit::gpu::recording::Recording;
 use picajit::gpu::{Draw, DrawOptions, Gpu, Host, Regions, TriangleSink};
+use picajit::isa::Stage;
+use picajit::isa::float24::Rounding;
+use picajit::isa::numeric::Precision;
+use picajit::program::{Entry, Program, ProgramHash};
 use picajit::semantics::Semantics;
 use picajit::state::Exit;
+use std::collections::HashMap;
+use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -192,3 +198,113 @@ fn frames_of_real_programs() {
         }
     }
 }
+
+/// What a frame shows in a number format, and what it costs native code.
+#[derive(Default)]
+struct Formatted {
+    triangles: Vec<[Semantics; 3]>,
+    /// Vertices of draws, vertices that exact code ran again, and those of groups that bailed out.
+    vertices: u64,
+    repeated: u64,
+}
+
+/// A guest whose shaders' runs are counted.
+struct Counting<'a> {
+    address: u32,
+    memory: &'a [u8],
+    shaders: HashMap<(ProgramHash, Entry), Shader>,
+    drawn: Formatted,
+}
+
+impl TriangleSink for Counting<'_> {
+    fn triangle(&mut self, vertices: [&Semantics; 3]) {
+        self.drawn.triangles.push(vertices.map(|vertex| *vertex));
+    }
+}
+
+impl Host for Counting<'_> {
+    fn draw(&mut self, gpu: &mut Gpu, draw: Draw) {
+        let state = gpu.state();
+        for (stage, unit) in [(Stage::Vertex, &state.vertex), (Stage::Geometry, &state.geometry)] {
+            let program = Program::from_words(&unit.code, &unit.opdescs).expect("a unit's memory");
+            let entry = state.registers.entry(stage);
+            let find = || gpu.engine().shader(&program, entry);
+            self.shaders.entry((program.hash128(), entry)).or_insert_with(find);
+        }
+        let regions = [(self.address, self.memory)];
+        let report = gpu.draw(draw, &Regions(&regions), &DrawOptions::default(), self);
+        self.drawn.vertices += report.vertices;
+    }
+}
+
+/// The frame in a number format, in native code. Groups run from the first vertex on.
+fn in_format(recording: &Recording, precision: Precision) -> Formatted {
+    let memory: Vec<u8> = recording.memory.words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let engine = Engine::new(Options { precision, compile_after: 0, ..Options::default() });
+    let (shaders, drawn) = (HashMap::new(), Formatted::default());
+    let mut guest = Counting { address: recording.address, memory: &memory, shaders, drawn };
+    Gpu::new(Arc::new(engine)).execute(&recording.list.words, &mut guest);
+    let stats = guest.shaders.values().map(|shader| shader.stats());
+    guest.drawn.repeated = stats.map(|stats| u64::from(stats.deoptimised) + 4 * u64::from(stats.bailouts)).sum();
+    guest.drawn
+}
+
+/// The planes of the console's clip volume that exclude a position: |x| <= w, |y| <= w, -w <= z <= 0.
+fn outside(position: &[f32]) -> [bool; 6] {
+    let &[x, y, z, w] = position else { unreachable!("four components") };
+    [x < -w, x > w, y < -w, y > w, z < -w, z > 0.0]
+}
+
+/// The pixel of a position on the upper screen.
+fn pixel(position: &[f32]) -> [i64; 2] {
+    let &[x, y, _, w] = position else { unreachable!("four components") };
+    [(x / w * 200.0 + 200.0).floor() as i64, (y / w * 120.0 + 120.0).floor() as i64]
+}
+
+/// How frames of real programs differ from single precision in the console's format, as docs/numerics.md shows it.
+#[test]
+fn frames_in_the_console_s_format() {
+    let recordings = prerequisites::third_party_files("frames", "txt");
+    if recordings.is_empty() || cfg!(not(feature = "jit")) {
+        return;
+    }
+    let mut rows = String::new();
+    for path in recordings {
+        let name = path.file_stem().expect("a file").to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(&path).expect("readable");
+        let recording: Recording = text.parse().unwrap_or_else(|e| panic!("{name}: {e}"));
+        let single = in_format(&recording, Precision::F32);
+        let vertices = 3 * single.triangles.len();
+        let mut row = format!("| {name} | {vertices} |");
+        for rounding in [Rounding::Nearest, Rounding::TowardZero] {
+            let other = in_format(&recording, Precision::F24 { rounding });
+            assert_eq!(other.triangles.len(), single.triangles.len(), "{name}");
+            let pairs = || single.triangles.iter().flatten().zip(other.triangles.iter().flatten());
+            let components = pairs().flat_map(|(a, b)| a.iter().zip(b)).filter(|(a, b)| a.to_bits() != b.to_bits());
+            let clipped = pairs().filter(|(a, b)| outside(&a[..4]) != outside(&b[..4])).count();
+            let moved = pairs().filter(|(a, b)| pixel(&a[..4]) != pixel(&b[..4])).count();
+            let share = 100.0 * components.count() as f64 / (vertices * single.triangles[0][0].len()) as f64;
+            write!(row, " {share:.1} | {clipped} | {moved} |").expect("a string");
+            assert!(
+                100 * other.repeated <= other.vertices,
+                "{name}, {rounding:?}: {} of {} vertices are outside of the band",
+                other.repeated,
+                other.vertices
+            );
+        }
+        writeln!(rows, "{row}").expect("a string");
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/numerics.md");
+    let page = std::fs::read_to_string(&path).expect("part of the package");
+    let start = page.find(TABLE).expect("the page has the table") + TABLE.len();
+    let end = start + page[start..].find("\n\n").map_or(page.len() - start, |end| end + 1);
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&path, page[..start].to_owned() + &rows + &page[end..]).expect("writable");
+    } else {
+        assert_eq!(&page[start..end], rows, "BLESS=1 rewrites the table");
+    }
+}
+
+/// The head of the table in docs/numerics.md.
+const TABLE: &str = "| frame | vertices | components, % | clipped | moved | components, % | clipped | moved |\n\
+    |---|---|---|---|---|---|---|---|\n";

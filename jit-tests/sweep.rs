@@ -96,10 +96,11 @@ fn native_sweep(part: u64) {
     let stats = clean_sweep(&plan, &engines);
     println!("{stats}");
     if groups_only && plan.programs >= CHECKED / 2 {
-        assert!(percent(stats.engines[0].grouped, stats.comparisons) >= 40.0, "{stats}");
+        // In float24 a special value in a uniform is beyond the band, so no group runs.
+        assert!(percent(stats.engines[0].grouped, stats.comparisons) >= 33.0, "{stats}");
         stats.engines[0].check_bailouts(plan.programs / 250).unwrap_or_else(|rare| panic!("{rare}\n{stats}"));
         // Enough of them emit.
-        assert!(percent(stats.engines[0].emitting, stats.comparisons) >= 4.0, "{stats}");
+        assert!(percent(stats.engines[0].emitting, stats.comparisons) >= 3.0, "{stats}");
         // Enough of them have components that some vertices write and others keep.
         let EngineStats { kept, kept_outputs, kept_bailouts, .. } = stats.engines[0];
         for (count, least) in [(kept, 5.0), (kept_outputs, 2.0), (kept_bailouts, 1.5)] {

@@ -216,6 +216,11 @@ impl Engine {
         Engine { compiler, cache, background, options, cancel }
     }
 
+    /// The number format of all results.
+    pub(crate) fn precision(&self) -> Precision {
+        self.options.precision
+    }
+
     /// The shader of `entry` in `program`, from the cache or new. A new shader is ready to run on
     /// tier 0. It is compiled before this returns only if the [backend](Options::backend) or
     /// [`Options::compile_after`] says so.

@@ -107,6 +107,7 @@ pub use upload::{PartialVector, ShaderState, VERTEX_CODE_WORDS};
 pub use vertex_format::VertexFormat;
 
 use crate::engine::Engine;
+use crate::isa::numeric::Precision;
 use crate::isa::{REGS, Stage};
 use crate::semantics::Semantics;
 use crate::state::Vec4;
@@ -269,6 +270,14 @@ impl Default for Gpu {
     }
 }
 
+impl State {
+    /// Prepares for an engine with this number format.
+    fn set_precision(&mut self, precision: Precision) {
+        self.vertex.set_precision(precision);
+        self.geometry.set_precision(precision);
+    }
+}
+
 impl Clone for Gpu {
     fn clone(&self) -> Gpu {
         let (vertex, geometry) = (self.vertex.clone(), self.geometry.clone());
@@ -286,8 +295,10 @@ impl Gpu {
         Gpu::with_state(engine, State::default())
     }
 
-    /// A GPU that continues from `state`. Programs are compiled again on demand.
-    pub fn with_state(engine: Arc<Engine>, state: State) -> Gpu {
+    /// A GPU that continues from `state`. Programs are compiled again on demand. In float24 the float uniforms are
+    /// rounded to that format.
+    pub fn with_state(engine: Arc<Engine>, mut state: State) -> Gpu {
+        state.set_precision(engine.precision());
         let [vertex, geometry] = std::array::from_fn(|_| ProgramCache::new());
         let (upload_stats, configuration, buffers, deferred, budget, diagnostics) = Default::default();
         Gpu { engine, state, vertex, geometry, upload_stats, configuration, buffers, deferred, budget, diagnostics }
@@ -315,6 +326,13 @@ impl Gpu {
         self.configuration = None;
         self.deferred.run(&mut self.state.vertex);
         &mut self.state
+    }
+
+    /// Replaces the whole state. In float24 the float uniforms are rounded to that format.
+    #[cfg(feature = "capi")]
+    pub(crate) fn set_state(&mut self, mut state: State) {
+        state.set_precision(self.engine.precision());
+        *self.state_mut() = state;
     }
 
     /// The cost of uploads since the GPU was created.

@@ -6,6 +6,11 @@ pub(crate) const fn miri_or<T: Copy>(few: T, all: T) -> T {
     if cfg!(miri) { few } else { all }
 }
 
+/// Whether `PICAJIT_FULL` requests the complete form of slow tests.
+pub(crate) fn full() -> bool {
+    std::env::var_os("PICAJIT_FULL").is_some_and(|value| !value.is_empty() && value != "0")
+}
+
 /// Damaged versions of a file, for readers of hostile input.
 #[cfg(feature = "containers")]
 pub(crate) mod hostile {
@@ -23,7 +28,7 @@ pub(crate) mod hostile {
     /// `PICAJIT_FULL` cuts at every byte. It also tries all 255 changes of each byte, and 100,000
     /// random mutations, each within three seconds.
     pub(crate) fn files(bytes: &[u8], mut check: impl FnMut(&[u8])) {
-        let full = std::env::var_os("PICAJIT_FULL").is_some_and(|value| !value.is_empty() && value != "0");
+        let full = super::full();
         let short = miri_or(bytes.len() / 16, bytes.len().div_ceil(PLACES)).max(1);
         for end in (0..bytes.len()).step_by(if full { 1 } else { short }) {
             check(&bytes[..end]);

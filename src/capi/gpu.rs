@@ -301,7 +301,7 @@ pub unsafe extern "C" fn pj_gpu_state_set(gpu: *mut PjGpu, state: *const PjGpuSt
         let mut gpu = unsafe { deref(gpu) }?.take()?;
         // SAFETY: the header requires a structure of its declared size; any bytes are valid.
         let state = unsafe { read_sized(state, PjGpuState::default(), STATE_BYTES) }?;
-        *gpu.get().state_mut() = state.state();
+        gpu.get().set_state(state.state());
         Ok(PJ_OK)
     })
 }

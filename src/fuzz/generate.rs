@@ -49,7 +49,7 @@ pub enum Tier {
     Insts,
     /// Programs that make sense.
     Programs,
-    /// The same, made for batches that run as groups, in single precision, and for speculation that
+    /// The same, made for batches that run as groups, mostly in single precision, and for speculation that
     /// fails.
     Groups,
 }
@@ -103,7 +103,8 @@ fn case(choices: &mut Choices<'_>, tier: Option<Tier>, name: String, vertices: u
         _ if groups => 1024,
         _ => choices.pick(&[32, 128, 256, 1024]),
     };
-    let precision = if groups { Precision::F32 } else { choices.pick(&Precision::ALL) };
+    // Groups of single precision have guards of products besides.
+    let precision = if groups && choices.percent(50) { Precision::F32 } else { choices.pick(&Precision::ALL) };
     let config = Config { precision, fuel, ..Config::default() };
     let mut bulk = choices.fork();
     // Special values in many registers would fail every guard.
@@ -114,13 +115,19 @@ fn case(choices: &mut Choices<'_>, tier: Option<Tier>, name: String, vertices: u
         false => 1 + bulk.below(vertices.max(1)),
     };
     let mask = |bulk: &mut Choices<'_>| if bulk.percent(80) { 0xFFFF } else { bulk.word() as u16 };
+    let (mut uniforms, mut unit) = (registers::uniforms(&mut bulk, mix), registers::unit(&mut bulk, mix));
+    // Numbers that all vertices read and that are no float24 would fail the first check of each group.
+    if groups && bulk.percent(90) {
+        uniforms.narrow(precision);
+        unit.r.as_flattened_mut().iter_mut().for_each(|x| *x = precision.operand(*x));
+    }
     Case {
         name,
         program: Arc::new(written),
         entry: Entry { pc, stage },
         config,
-        uniforms: registers::uniforms(&mut bulk, mix),
-        unit: registers::unit(&mut bulk, mix),
+        uniforms,
+        unit,
         inputs: (0..count).map(|_| registers::file(&mut bulk, mix)).collect(),
         input_mask: mask(&mut bulk),
         output_mask: mask(&mut bulk),

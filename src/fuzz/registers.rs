@@ -8,7 +8,7 @@ use crate::isa::REGS;
 use crate::state::{EmitState, Registers, Uniforms, Unit, Vec4};
 
 /// Numbers that are special, or next to special, for arithmetic or addressing in some format.
-pub const SPECIAL: [f32; 42] = [
+pub const SPECIAL: [f32; 46] = [
     f32::INFINITY,
     f32::NEG_INFINITY,
     f32::NAN,
@@ -53,6 +53,11 @@ pub const SPECIAL: [f32; 42] = [
     f32::from_bits(0x3F80_0040),
     -f32::from_bits(0x3F80_00C0),
     f32::from_bits(0x2F80_0000),
+    // The ends of the band in which native code assumes float24 numbers, and their neighbours outside.
+    f32::from_bits(0x3000_0000),
+    -f32::from_bits(0x2FFF_FF80),
+    f32::from_bits(0x4E7F_FF80),
+    -f32::from_bits(0x4E80_0000),
 ];
 
 /// Shares of the kinds of numbers in a case.

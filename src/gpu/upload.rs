@@ -8,6 +8,7 @@
 
 use super::registers::{GSH, Kind, VSH, merge, offset};
 use crate::container::float24::f24_to_f32;
+use crate::isa::numeric::Precision;
 use crate::isa::{FLOAT_UNIFORMS, INT_UNIFORMS, MAX_CODE_WORDS, OPDESCS, Stage};
 use crate::state::{Uniforms, Unit, Vec4};
 
@@ -40,6 +41,9 @@ pub struct ShaderState {
     pub float32: bool,
     /// Words of an incomplete float uniform.
     pub float_words: PartialVector,
+    /// The number format of the engine. A float uniform that arrives as f32 is stored as programs read it, which changes no
+    /// result and spares each run a test that fails.
+    pub(crate) precision: Precision,
     /// The float uniforms that register writes have stored. For [`Notes`](super::Notes) only.
     pub(crate) floats_written: [bool; FLOAT_UNIFORMS],
 }
@@ -61,8 +65,15 @@ impl ShaderState {
             float_index: 0,
             float32: false,
             float_words: PartialVector::default(),
+            precision: Precision::F32,
             floats_written: [false; FLOAT_UNIFORMS],
         }
+    }
+
+    /// Prepares for an engine with this number format.
+    pub(super) fn set_precision(&mut self, precision: Precision) {
+        self.precision = precision;
+        self.uniforms.narrow(precision);
     }
 
     /// Handles a write to a register of the unit. `merged` is the whole register after the write:
@@ -116,7 +127,7 @@ impl ShaderState {
     pub(super) fn float_vector(&self, last: u32) -> Vec4 {
         let [a, b, c] = self.float_words.words;
         match self.float32 {
-            true => [last, c, b, a].map(f32::from_bits),
+            true => [last, c, b, a].map(|word| self.precision.operand(f32::from_bits(word))),
             false => f24_vector([a, b, last]),
         }
     }
@@ -210,6 +221,7 @@ impl PartialVector {
 mod tests {
     use super::super::registers::offset::*;
     use super::*;
+    use crate::isa::float24::Rounding;
 
     fn state() -> ShaderState {
         ShaderState::new(Stage::Vertex)
@@ -243,6 +255,11 @@ mod tests {
         send(&mut s, FLOATUNIFORM_DATA0, &[4.0f32, 3.0, 2.0, 0.1].map(f32::to_bits));
         assert_eq!(s.uniforms.c[5], [0.1, 2.0, 3.0, 4.0], "in full precision");
         assert_eq!(s.float_index, 6);
+        let precision = Precision::F24 { rounding: Rounding::Nearest };
+        s.set_precision(precision);
+        assert_eq!(s.uniforms.c[5][0], precision.operand(0.1));
+        send(&mut s, FLOATUNIFORM_DATA0, &[4.0f32, 3.0, 0.3, 0.2].map(f32::to_bits));
+        assert_eq!(s.uniforms.c[6], [0.2, 0.3, 3.0, 4.0].map(|x| precision.operand(x)), "as programs read it");
     }
 
     #[test]

@@ -183,7 +183,11 @@ impl CodeGenerator {
             }
         };
         let stages = self.print(&cfg, &func, scratch).map_err(NoBatchCode::Unsupported)?;
-        Ok(Stages { batch, ..stages })
+        let ranges = || func.ranges(&func.live_components(), &func.stored_vectors());
+        let ranges = (config.precision != Precision::F32).then(ranges).flatten();
+        let steps =
+            ranges.map(|ranges| format!("results narrowed by more than rounding:\n{ranges}")).unwrap_or_default();
+        Ok(Stages { batch, ssa: stages.ssa + &steps, ..stages })
     }
 
     fn print(&self, cfg: &Cfg, func: &Func, mut scratch: Scratch) -> Result<Stages, Unsupported> {

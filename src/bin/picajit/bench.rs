@@ -266,11 +266,11 @@ fn measure<'a>(
         }
     }
     let mut formats = vec![Config::default().precision; compiled.len()];
-    if let Some(vec4) = engines.iter().find(|e| e.name() == "vec4") {
+    if let Some(batch) = engines.iter().find(|e| e.name() == "batch") {
         for (name, precision) in F24 {
             let config = Config { precision, ..config };
             let within = budget.max(CHECKING);
-            if let Ok(c) = vec4.compile_often(&subject.program, subject.entry, &config, compiles, within) {
+            if let Ok(c) = batch.compile_often(&subject.program, subject.entry, &config, compiles, within) {
                 compiled.push(Compiled { engine: name, ..c });
                 formats.push(precision);
             }
@@ -470,9 +470,9 @@ fn summary(all: &[Measured<'_>], first: &FirstRun, out: &mut dyn Write) -> io::R
     }
     writeln!(out, "geometric means of what float24 costs, times the time of single precision:")?;
     for (name, _) in F24 {
-        write!(out, "  {:29}   ", format!("vec4 in {name}"))?;
+        write!(out, "  {:29}   ", format!("batch in {name}"))?;
         for batch in 0..BATCHES.len() {
-            let ratios = || compared.iter().filter_map(|m| m.ratio(name, "vec4", batch));
+            let ratios = || compared.iter().filter_map(|m| m.ratio(name, "batch", batch));
             let mean = (ratios().map(f64::ln).sum::<f64>() / ratios().count() as f64).exp();
             write!(out, "{:>9}", cell(mean, 2))?;
         }

@@ -6,6 +6,7 @@
 //! | `liveness` | which components of a value do observable effects depend on? | one pass over the uses that matter |
 //! | `uniformity` | which values and branches may differ between vertices? | a fixed point over all edges |
 //! | `nan_taint` | which values may be NaN only because a product was computed without the 0 * infinity rule? | the same |
+//! | `ranges` | in float24, which results are proved to need no flush, no limit, no canonical zero? | the same |
 //! | `kept` | which components do some vertices write and others keep, and on which paths? | one pass over the parameters that they reach |
 //! | `effects` | which register components does an instruction read and write? | one look at it |
 //! | `carried` | which registers does a run read that an earlier run left? So may the vertices of a batch run in any order? | a fixed point over all blocks |
@@ -20,6 +21,7 @@ mod kept;
 mod liveness;
 pub(crate) mod longest_run;
 mod nan_taint;
+pub(crate) mod ranges;
 mod uniformity;
 
 #[cfg(test)]

@@ -5,9 +5,10 @@
 //! [which outputs](super::aos_cost) are computed so.
 
 use super::aos_cost::moves;
-use super::matrix_product::{Column, Factor, MatrixEntry, matrix_product};
+use super::matrix_product::{self, Column, Factor, MatrixEntry, matrix_product};
 use super::{BatchLowering, Hoisted, inputs};
-use crate::ir::analysis::{Components, XYZW, operand_components, source_components};
+use crate::ir::analysis::ranges::Narrowing;
+use crate::ir::analysis::{Components, XYZW, components, operand_components, source_components};
 use crate::ir::{Func, Node, Use, Value};
 use crate::isa::{PointwiseOp, Swizzle, VectorOp};
 use crate::jit::abi::GROUP;
@@ -32,8 +33,8 @@ pub(crate) enum AosVector {
 enum ColumnProduct {
     /// The product, equal for all vertices.
     Uniform(clif::Value),
-    /// The column, and the offset of the factor in a vertex's inputs.
-    Divergent(i32, clif::Value),
+    /// The factor, a component of an input, and the column.
+    Divergent(u8, u8, clif::Value),
 }
 
 impl AosVector {
@@ -124,7 +125,7 @@ impl BatchLowering<'_, '_> {
     /// Components `live` of a vector.
     pub(crate) fn aos_vector(&mut self, value: Value, live: Components) -> AosVector {
         if let Some(terms) = matrix_product(self.func, value, live) {
-            return self.aos_matrix_product(value, &terms);
+            return self.aos_matrix_product(value, live, &terms);
         }
         match *self.func.node(value) {
             Node::Input(n) => AosVector::Divergent(self.aos_input(n)),
@@ -148,9 +149,13 @@ impl BatchLowering<'_, '_> {
     }
 
     /// The sum of the products of columns and factors.
-    fn aos_matrix_product(&mut self, value: Value, terms: &[(Factor, Column)]) -> AosVector {
+    fn aos_matrix_product(&mut self, value: Value, live: Components, terms: &[(Factor, Column)]) -> AosVector {
         self.set_location(value);
-        self.folding.broadcasts = true;
+        if let Some(ranges) = &self.plan.ranges {
+            let dots = components(live).map(|c| matrix_product::origin(self.func, value, c));
+            self.narrowing = dots.fold(Narrowing::default(), |all, (dot, c)| all.or(ranges.narrowing(dot, c)));
+        }
+        self.folding.broadcasts = !self.plan.is_float24();
         let columns: Vec<clif::Value> =
             terms.iter().map(|(_, column)| self.load_hoisted(Hoisted::Column(*column))).collect();
         let terms: Vec<ColumnProduct> = terms
@@ -158,9 +163,7 @@ impl BatchLowering<'_, '_> {
             .zip(columns)
             .map(|((factor, _), column)| {
                 let factor = match *factor {
-                    Factor::Input(n, c) => {
-                        return ColumnProduct::Divergent(i32::from(n) * VEC4 + 4 * i32::from(c), column);
-                    }
+                    Factor::Input(n, c) => return ColumnProduct::Divergent(n, c, column),
                     Factor::One => return ColumnProduct::Uniform(column),
                     Factor::Uniform(n, c) => self.load_hoisted(Hoisted::Uniform(n, c)),
                     Factor::Const(bits) => self.clif().vector(types::F32X4, [bits; 4]),
@@ -172,15 +175,26 @@ impl BatchLowering<'_, '_> {
         AosVector::Divergent([0, 1, 2, 3].map(|j| {
             let products = terms.iter().map(|term| match *term {
                 ColumnProduct::Uniform(v) => v,
-                ColumnProduct::Divergent(offset, column) => {
-                    let x = self.b.ins().load(types::F32, inputs(), self.inputs.vertices[j], offset);
-                    let x = self.b.ins().splat(types::F32X4, x);
+                ColumnProduct::Divergent(n, c, column) => {
+                    let x = self.splat_input(n, c, j);
                     self.clif().mul(x, column, XYZW)
                 }
             });
             let products: Vec<clif::Value> = products.collect();
-            self.sum(&products)
+            let sum = self.sum(&products);
+            if self.plan.is_float24() { self.clif().finished(sum, live) } else { sum }
         }))
+    }
+
+    /// Component `c` of input `n` of the group's vertex `j`, in all lanes.
+    fn splat_input(&mut self, n: u8, c: u8, j: usize) -> clif::Value {
+        if self.plan.is_float24() {
+            let row = self.aos_input(n)[j];
+            return self.clif().shuffle(row, row, [usize::from(c); 4]);
+        }
+        let offset = i32::from(n) * VEC4 + 4 * i32::from(c);
+        let x = self.b.ins().load(types::F32, inputs(), self.inputs.vertices[j], offset);
+        self.b.ins().splat(types::F32X4, x)
     }
 
     /// Gathers a column from the uniforms.
@@ -205,7 +219,14 @@ impl BatchLowering<'_, '_> {
             .map(|n| self.aos_source(&operand(vector, n, &src[n]), operand_components(vector, n, live)))
             .collect();
         self.set_location(value);
-        op::pointwise(&mut AosOperands { l: self, op: vector, src, fetched }, op, live)
+        self.narrow(value, live);
+        let vector = op::pointwise(&mut AosOperands { l: self, op: vector, src, fetched }, op, live);
+        let Some(ranges) = &self.plan.ranges else { return vector };
+        let [low, high] = ranges.checked(value, live);
+        vector.map(|v| {
+            self.clif().record(v, low, high);
+            self.clif().signed_zero(v)
+        })
     }
 
     /// Components `live` of a source after its swizzle and sign.

@@ -25,10 +25,12 @@ pub(crate) enum BailoutReason {
     OtherExit,
     /// An invocation emits more or fewer vertices than it has records.
     Emits,
+    /// In float24, a number that all vertices read is not in the band.
+    Uniforms,
 }
 
 impl BailoutReason {
-    const NAMES: [&'static str; 9] = [
+    const NAMES: [&'static str; 10] = [
         "a guard before a goto",
         "a guard before a branch",
         "a guard before a join",
@@ -38,6 +40,7 @@ impl BailoutReason {
         "a divergent branch",
         "another exit than END",
         "another number of EMITs",
+        "a uniform beyond the band",
     ];
 }
 

@@ -6,6 +6,7 @@
 //!
 //! Invariant: a value's place on the stack is its index in the list of all, times a vector's size.
 
+use super::bailout::BailoutReason;
 use super::matrix_product::Column;
 use super::policy::BatchPlan;
 use super::{BatchLowering, aos_outputs};
@@ -13,10 +14,11 @@ use crate::ir::analysis::{self, XYZW, components};
 use crate::ir::{Func, Inst, Mem, Node, Terminator, Value};
 use crate::isa::{FLOAT_UNIFORMS, Swizzle};
 use crate::jit::abi::VEC4;
+use crate::jit::emit::Tails;
 use crate::jit::emit::memory::{aligned, bank_address, bank_number};
 use crate::state::Exit;
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder, types};
+use cranelift_codegen::ir::{self as clif, InstBuilder, types};
 use std::collections::BTreeSet;
 
 /// Registers from which on a loop is smaller than straight code, and no slower.
@@ -144,6 +146,34 @@ impl BatchLowering<'_, '_> {
         }
         let one = self.clif().constant(types::F32X4, 1.0);
         self.b.ins().store(aligned(), one, self.stack, self.ones);
+    }
+
+    /// In float24, bails out if a loop-invariant number that code reads is not in the band. Hoisted components that a
+    /// run only keeps may be anything. The first vertex is at `first`.
+    pub(super) fn check_invariants(&mut self, first: clif::Value) {
+        if !self.plan.is_float24() {
+            return;
+        }
+        self.clif().make_constants();
+        for (node, &live) in self.func.nodes.iter().zip(&self.plan.live_in_any_form) {
+            let (base, offset) = match *node {
+                Node::Uniform(n) => (self.uniforms, self.layout.c(n, 0)),
+                Node::Load(Mem::Temp(n)) => (self.unit, self.layout.r(n, 0)),
+                _ => continue,
+            };
+            if live != 0 {
+                let vector = self.b.ins().load(types::F32X4, aligned(), base, offset);
+                self.clif().record_operand(vector, live, Tails::Kept);
+            }
+        }
+        if let Some(violations) = self.clif().take_violations() {
+            let found = self.clif().any_set(violations);
+            let go_on = self.b.create_block();
+            let mut done = vec![first.into()];
+            done.extend(self.bailout_arguments(BailoutReason::Uniforms));
+            self.b.ins().brif(found, self.exit, &done, go_on, &[]);
+            self.b.switch_to_block(go_on);
+        }
     }
 
     /// A loop that broadcasts the components of this many registers, from offset `from` of the

@@ -28,11 +28,12 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
             },
             Node::Offset(address) => self.index(value, address),
             Node::Relative { base, offset } => self.relative(base, offset, live),
-            Node::Alu { op, src } => BatchValue::Vector(self.alu(op, &src, live)),
+            Node::Alu { op, src } => BatchValue::Vector(self.alu(value, op, &src, live)),
             Node::Scalar { op, src } => {
                 let x = self.scalar_source(&src);
+                self.narrow(value, live);
                 let y = self.clif().scalar(op, x);
-                BatchValue::Vector([Some(y); 4])
+                BatchValue::Vector([Some(self.finished(y)); 4])
             }
             Node::Merge { mask, old, new } => BatchValue::Vector([0, 1, 2, 3].map(|c| {
                 let from = if mask.has(c) { new } else { old };
@@ -73,32 +74,67 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
         self.values[value.0 as usize] = Some(lowered);
     }
 
+    /// Sets the narrowing of what is computed next to that of these components of a value.
+    pub(crate) fn narrow(&mut self, value: Value, live: Components) {
+        if let Some(ranges) = &self.plan.ranges {
+            self.narrowing = ranges.narrowing_of(value, live);
+        }
+    }
+
+    /// Records the checks of a block's parameter.
+    pub(crate) fn check(&mut self, param: Value) {
+        for c in components(self.plan.live[param.0 as usize]) {
+            let Some(ranges) = &self.plan.ranges else { return };
+            let [low, high] = ranges.checked(param, 1 << c).map(|set| if set == 0 { 0 } else { XYZW });
+            if low | high != 0 {
+                let v = self.component(param, c);
+                self.clif().record(v, low, high);
+            }
+        }
+    }
+
     fn load(&mut self, offset: i32) -> BatchValue {
         BatchValue::Uniform(self.b.ins().load(types::I32, aligned(), self.unit, offset))
     }
 
-    fn alu(&mut self, op: VectorOp, src: &[Use; 3], live: Components) -> [Option<clif::Value>; 4] {
+    fn alu(&mut self, value: Value, op: VectorOp, src: &[Use; 3], live: Components) -> [Option<clif::Value>; 4] {
         if op.swallows_nan() {
             for (n, s) in src[..op.sources()].iter().enumerate() {
                 self.guard(s.value, analysis::source_components(s, analysis::operand_components(op, n, live)));
             }
         }
         match op {
-            VectorOp::Dot(op) => [Some(self.dot(op, src)); 4],
-            VectorOp::Pointwise(op) => self.per_component(src, live, |s, _| op::pointwise(s, op, XYZW)),
-            VectorOp::Dst => self.per_component(src, live, |s, c| op::dst_component(s, c)),
-            VectorOp::Litp => self.per_component(src, live, |s, c| op::litp_component(s, c)),
+            VectorOp::Dot(op) => {
+                self.narrow(value, live);
+                let dot = self.dot(op, src);
+                [Some(self.finished(dot)); 4]
+            }
+            VectorOp::Pointwise(op) => self.per_component(value, src, live, |s, _| op::pointwise(s, op, XYZW)),
+            VectorOp::Dst => self.per_component(value, src, live, |s, c| op::dst_component(s, c)),
+            VectorOp::Litp => self.per_component(value, src, live, |s, c| op::litp_component(s, c)),
         }
     }
 
     /// `f` for each live component.
     fn per_component(
         &mut self,
+        value: Value,
         src: &[Use; 3],
         live: Components,
         f: impl Fn(&mut SoaOperands<'_, 'a, 'f>, usize) -> clif::Value,
     ) -> [Option<clif::Value>; 4] {
-        [0, 1, 2, 3].map(|c| (live >> c & 1 != 0).then(|| f(&mut SoaOperands { l: self, src, c }, c)))
+        [0, 1, 2, 3].map(|c| {
+            (live >> c & 1 != 0).then(|| {
+                self.narrow(value, 1 << c);
+                let v = f(&mut SoaOperands { l: self, src, c }, c);
+                self.finished(v)
+            })
+        })
+    }
+
+    /// A result, checked if the proof of others needs it.
+    pub(crate) fn finished(&mut self, v: clif::Value) -> clif::Value {
+        if self.plan.is_float24() { self.clif().finished(v, XYZW) } else { v }
     }
 
     fn dot(&mut self, op: DotOp, src: &[Use; 3]) -> clif::Value {
@@ -117,12 +153,12 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
 
     /// The sum of three or four products, in the order of the dot product.
     pub(crate) fn sum(&mut self, products: &[clif::Value]) -> clif::Value {
-        let xy = self.b.ins().fadd(products[0], products[1]);
+        let xy = self.clif().sum(products[0], products[1]);
         let zw = match *products {
-            [_, _, z, w] => self.b.ins().fadd(z, w),
+            [_, _, z, w] => self.clif().sum(z, w),
             _ => products[2],
         };
-        self.b.ins().fadd(xy, zw)
+        self.clif().sum(xy, zw)
     }
 
     /// Adds a guard of these components of a value, if it may be NaN only because products are
@@ -139,16 +175,14 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
         }
     }
 
-    /// Bails out if a guarded component is NaN.
+    /// Bails out if a guarded component is NaN, or in float24 if a violation was recorded.
     pub(crate) fn test_guards(&mut self, reason: BailoutReason) {
         let guards = std::mem::take(&mut self.guards);
-        if guards.is_empty() {
-            return;
-        }
         let guards: Vec<_> = guards.into_iter().map(|v| (v, XYZW)).collect();
         let mut m = self.clif();
-        let nan = m.where_nan(&guards).expect("there is a guard");
-        let found = m.any_set(nan);
+        let (violations, nan) = (m.take_violations(), m.where_nan(&guards));
+        let Some(any) = violations.or(nan) else { return };
+        let found = m.any_set(any);
         self.bail_out_if(found, reason);
     }
 }

@@ -88,7 +88,7 @@ fn factor_of(func: &Func, value: Value, component: u8) -> Option<Factor> {
 }
 
 /// The definition that a component copies, through merges and moves.
-fn origin(func: &Func, mut value: Value, mut component: u8) -> (Value, u8) {
+pub(super) fn origin(func: &Func, mut value: Value, mut component: u8) -> (Value, u8) {
     loop {
         match *func.node(value) {
             Node::Merge { mask, old, new } => value = if mask.has(component.into()) { new } else { old },

@@ -28,9 +28,9 @@ mod relative;
 mod unroll;
 mod vertex_addresses;
 
+use crate::ir::analysis::ranges::Narrowing;
 use crate::ir::analysis::{XYZW, components};
 use crate::ir::{BranchTest, Edge, Func, Inst, Mem, Terminator, Type, Value};
-use crate::isa::numeric::Precision;
 use crate::isa::{Cond, CondOp};
 use crate::jit::abi::{
     BATCH_END, BATCH_INPUT_STRIDE, BATCH_LAST_INPUTS, BATCH_LAST_OUTPUTS, BATCH_LAST_WRITTEN, BATCH_OUTPUT_MASK,
@@ -82,6 +82,8 @@ struct BatchLowering<'a, 'f> {
     /// See [`Machine::cancel`].
     cancel: usize,
     sticky: StickyFlags,
+    /// The narrowing of the component being computed, in float24.
+    narrowing: Narrowing,
     /// See [`Func::nan_tainted`].
     nan_tainted: Vec<bool>,
     values: Vec<Option<BatchValue>>,
@@ -106,6 +108,8 @@ struct BatchLowering<'a, 'f> {
     loaded: HashMap<u8, [Option<clif::Value>; 4]>,
     /// Those of them that all blocks can use.
     shared_inputs: HashMap<u8, [Option<clif::Value>; 4]>,
+    /// In float24, inputs of each vertex that the present block can use.
+    rows: HashMap<u8, [clif::Value; 4]>,
     folding: LoadFolding,
     /// See [`relative::indices`].
     indices: HashMap<Value, (u8, u8)>,
@@ -165,7 +169,9 @@ pub(crate) fn lower(
         aarch64: machine.aarch64,
         cancel: machine.cancel,
         sticky: StickyFlags::default(),
-        nan_tainted: func.nan_tainted(),
+        narrowing: Narrowing::default(),
+        // In float24 the sticky flags are the guards.
+        nan_tainted: if plan.ranges.is_some() { vec![false; func.nodes.len()] } else { func.nan_tainted() },
         values: vec![None; func.nodes.len()],
         blocks,
         layout: machine.layout,
@@ -181,6 +187,7 @@ pub(crate) fn lower(
         ones,
         loaded: HashMap::new(),
         shared_inputs: HashMap::new(),
+        rows: HashMap::new(),
         folding: LoadFolding::new(func, plan, machine.aarch64, variant.interleaved),
         indices: relative::indices(func, plan),
         guards: Vec::new(),
@@ -224,9 +231,9 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
         ClifBuilder {
             b: &mut self.b,
             products: Products::Speculative,
-            precision: Precision::F32,
+            precision: self.plan.precision,
             sticky: &mut self.sticky,
-            infinite: false,
+            narrowing: self.narrowing,
             aarch64: self.aarch64,
         }
     }
@@ -234,6 +241,7 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
     /// The loop's preheader: hoists values and enters the loop.
     fn begin(&mut self, hoisted: &[Hoisted], first: clif::Value, pointer: clif::Type) {
         self.hoist(hoisted);
+        self.check_invariants(first);
         let outputs = self.b.ins().load(pointer, aligned(), self.frame, BATCH_OUTPUTS);
         let first = self.inputs.start(&mut self.b, first);
         let outputs = self.outputs.start(&mut self.b, outputs);
@@ -286,7 +294,9 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
         for (id, block) in func.blocks.iter().enumerate() {
             self.b.switch_to_block(self.blocks[id]);
             self.loaded.clone_from(&self.shared_inputs);
+            self.rows.clear();
             self.start_block();
+            block.params.iter().for_each(|param| self.check(*param));
             let mut stores = Vec::new();
             for &(pc, inst) in &block.insts {
                 self.b.set_srcloc(SourceLoc::new(u32::from(pc)));
@@ -308,12 +318,14 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
                 Terminator::Exit(Exit::End) => self.end(&stores),
                 Terminator::Exit(_) => {
                     self.guards.clear();
+                    self.sticky.clear();
                     self.b.set_cold_block(self.blocks[id]);
                     let arguments = self.bailout_arguments(BailoutReason::OtherExit);
                     self.b.ins().jump(self.bailout, &arguments);
                 }
                 Terminator::Goto(edge) => {
                     self.split_at_end();
+                    self.load_inputs(edge.args.iter().copied());
                     // The only successor, if it is lowered next and has no other predecessor, can
                     // test these guards with its own.
                     if edge.to != id + 1 || predecessors[edge.to] > 1 {
@@ -324,6 +336,7 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
                 }
                 Terminator::Branch { test, yes, no } => {
                     self.split_at_end();
+                    self.load_inputs(yes.args.iter().chain(&no.args).copied());
                     self.test_guards(BailoutReason::GuardBeforeBranch);
                     if test.is_fuel_check() {
                         let pointer = self.b.func.dfg.value_type(self.frame);
@@ -354,13 +367,16 @@ impl<'a, 'f> BatchLowering<'a, 'f> {
         for &(_, n, value) in stores {
             if !plan.is_aos_output(n, value) {
                 self.guard(value, plan.written[usize::from(n)]);
-            } else if self.nan_tainted[value.0 as usize] && !computed.contains_key(&value) {
+            } else if (self.nan_tainted[value.0 as usize] || plan.is_float24()) && !computed.contains_key(&value) {
                 let vector = self.aos_vector(value, XYZW);
-                self.guards.extend(vector.distinct());
+                if !plan.is_float24() {
+                    self.guards.extend(vector.distinct());
+                }
                 computed.insert(value, vector);
             }
         }
         self.split_after(computed.values_mut());
+        self.load_inputs(stores.iter().filter(|(_, n, v)| !plan.is_aos_output(*n, *v)).map(|store| store.2));
         self.test_guards(BailoutReason::GuardOfOutputs);
         let mask = self.b.ins().load(types::I32, aligned(), self.frame, BATCH_OUTPUT_MASK);
         for &(pc, n, value) in stores {

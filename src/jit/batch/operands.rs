@@ -2,12 +2,12 @@
 //!
 //! It must not know what is computed with them.
 
-use crate::ir::analysis::Components;
+use crate::ir::analysis::{Components, XYZW};
 use crate::ir::{Inst, Mem, Node, ScalarUse, Type, Use, Value};
 use crate::jit::abi::VEC4;
 use crate::jit::batch::{BatchLowering, BatchValue, Hoisted, inputs};
-use crate::jit::emit::ClifBuilder;
 use crate::jit::emit::memory::constant_memory;
+use crate::jit::emit::{ClifBuilder, Tails};
 use cranelift_codegen::ir::{self as clif, InstBuilder, types};
 use std::collections::HashMap;
 
@@ -42,6 +42,20 @@ impl BatchLowering<'_, '_> {
         }
     }
 
+    /// In float24, loads those of these values that are inputs, so that the next guard covers their checks.
+    pub(crate) fn load_inputs(&mut self, values: impl Iterator<Item = Value>) {
+        if !self.plan.is_float24() {
+            return;
+        }
+        for value in values {
+            if let Node::Input(n) = *self.func.node(value)
+                && self.plan.live[value.0 as usize] != 0
+            {
+                self.input(n);
+            }
+        }
+    }
+
     /// The live components of an input.
     pub(crate) fn input(&mut self, n: u8) -> [Option<clif::Value>; 4] {
         if let Some(&components) = self.loaded.get(&n) {
@@ -50,6 +64,13 @@ impl BatchLowering<'_, '_> {
         let leaf = self.func.nodes.iter().zip(&self.plan.live).filter(|(node, _)| **node == Node::Input(n));
         let live = leaf.fold(0, |live, (_, l)| live | l);
         let mut out = [None; 4];
+        if live != 0 && self.rows.contains_key(&n) {
+            let rows = self.aos_input(n);
+            let columns = self.clif().transposed(rows, live);
+            out = [0, 1, 2, 3].map(|c| (live >> c & 1 != 0).then_some(columns[c]).flatten());
+            self.loaded.insert(n, out);
+            return out;
+        }
         if live.count_ones() == 1 {
             let c = live.trailing_zeros() as usize;
             let [x, rest @ ..] = self
@@ -62,17 +83,42 @@ impl BatchLowering<'_, '_> {
             }
             out[c] = Some(all);
         } else if live != 0 {
-            let vectors = self.aos_input(n);
+            let vectors = self.raw_input(n);
             let columns = self.clif().transposed(vectors, live);
             out = [0, 1, 2, 3].map(|c| (live >> c & 1 != 0).then_some(columns[c]).flatten());
         }
+        out = out.map(|column| column.map(|column| self.narrowed_input(column, XYZW)));
         self.loaded.insert(n, out);
         out
     }
 
     /// An input register of each vertex, AoS.
     pub(crate) fn aos_input(&mut self, n: u8) -> [clif::Value; 4] {
+        if !self.plan.is_float24() {
+            return self.raw_input(n);
+        }
+        if let Some(rows) = self.rows.get(&n) {
+            return *rows;
+        }
+        let leaf = self.func.nodes.iter().zip(&self.plan.live_in_any_form);
+        let live = leaf.filter(|(node, _)| **node == Node::Input(n)).fold(0, |live, (_, l)| live | l);
+        let rows = self.raw_input(n).map(|row| self.narrowed_input(row, live));
+        self.rows.insert(n, rows);
+        rows
+    }
+
+    fn raw_input(&mut self, n: u8) -> [clif::Value; 4] {
         self.inputs.vertices.map(|at| self.b.ins().load(types::F32X4, inputs(), at, i32::from(n) * VEC4))
+    }
+
+    /// An input in the number format. In float24 these lanes must be in the band.
+    fn narrowed_input(&mut self, raw: clif::Value, lanes: Components) -> clif::Value {
+        if !self.plan.is_float24() {
+            return raw;
+        }
+        let mut m = self.clif();
+        m.record_operand(raw, lanes, Tails::Rounded);
+        m.input(raw)
     }
 
     /// Component `c` of a vector, SoA.

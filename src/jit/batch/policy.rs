@@ -7,6 +7,7 @@
 
 use super::aos_cost;
 use super::latency::GroupCost;
+use crate::ir::analysis::ranges::Ranges;
 use crate::ir::analysis::{Components, Dependence, RegisterUse, XYZW};
 use crate::ir::register_set::RegisterSet;
 use crate::ir::{Block, Form, Func, Inst, Mem, Terminator, Value};
@@ -49,8 +50,6 @@ pub(crate) const MIN_BAILOUTS: u32 = 64;
 pub enum NoBatchCode {
     /// The vertices may depend on each other.
     Dependent(Dependence),
-    /// Batch code computes in single precision only.
-    Precision,
     /// The program is larger than any real one: too many values, or too many instructions of CLIF
     /// by the estimate in `batch/estimate.rs`.
     TooLarge,
@@ -66,7 +65,6 @@ impl fmt::Display for NoBatchCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NoBatchCode::Dependent(why) => why.fmt(f),
-            NoBatchCode::Precision => f.write_str("batch code computes in single precision only"),
             NoBatchCode::TooLarge => f.write_str("the program is too large for batch code"),
             NoBatchCode::TooManyPaths => f.write_str("vertices keep registers on too many different paths"),
             NoBatchCode::Unsupported(why) => why.fmt(f),
@@ -118,6 +116,12 @@ pub(crate) struct BatchPlan {
     pub(crate) kept_outputs: Vec<KeptOutput>,
     /// Components that SoA code computes: those that branches and outputs in SoA form depend on.
     pub(crate) live: Vec<Components>,
+    /// Components that code computes in SoA or AoS form.
+    pub(crate) live_in_any_form: Vec<Components>,
+    /// The number format.
+    pub(crate) precision: Precision,
+    /// How results are narrowed, in float24.
+    pub(crate) ranges: Option<Ranges>,
     /// For each value whether it is divergent.
     pub(crate) divergent: Vec<bool>,
     /// For each value whether it is the fuel that is left.
@@ -150,9 +154,6 @@ impl BatchPlan {
     /// The plan for `func`, in SSA form and with these registers, or why there is none.
     pub(crate) fn new(func: &Func, registers: &RegisterUse, precision: Precision) -> Result<BatchPlan, NoBatchCode> {
         debug_assert!(func.form == Form::Ssa, "registers in memory are carried by nature");
-        if precision != Precision::F32 {
-            return Err(NoBatchCode::Precision);
-        }
         if func.nodes.len() > MAX_NODES {
             return Err(NoBatchCode::TooLarge);
         }
@@ -172,13 +173,13 @@ impl BatchPlan {
             return Err(NoBatchCode::Dependent(Dependence::NeverEnds));
         }
         match emits {
-            true => Ok(BatchPlan::of_emitting(func.clone(), registers)),
-            false => BatchPlan::of(func.clone(), &registers.written),
+            true => BatchPlan::of_emitting(func.clone(), registers, precision),
+            false => BatchPlan::of(func.clone(), &registers.written, precision),
         }
     }
 
     /// The plan for a program that emits, whose invocations are independent and take one path.
-    fn of_emitting(func: Func, registers: &RegisterUse) -> BatchPlan {
+    fn of_emitting(func: Func, registers: &RegisterUse, precision: Precision) -> Result<BatchPlan, NoBatchCode> {
         let written = std::array::from_fn(|n| registers.set.output(n as u8));
         let mut emitted = Vec::new();
         for block in &func.blocks {
@@ -189,8 +190,12 @@ impl BatchPlan {
                 _ => None,
             }));
         }
-        BatchPlan {
-            live: func.live_from(emitted),
+        let live = func.live_from(emitted.clone());
+        Ok(BatchPlan {
+            precision,
+            ranges: ranges(&func, &live, &emitted, precision)?,
+            live_in_any_form: live.clone(),
+            live,
             divergent: func.is_divergent(),
             fuel: func.is_fuel(),
             aos: vec![false; func.nodes.len()],
@@ -202,11 +207,11 @@ impl BatchPlan {
             emits: true,
             counts_bailouts: false,
             func,
-        }
+        })
     }
 
     /// The plan for independent vertices that write these components.
-    fn of(mut func: Func, changed: &RegisterSet) -> Result<BatchPlan, NoBatchCode> {
+    fn of(mut func: Func, changed: &RegisterSet, precision: Precision) -> Result<BatchPlan, NoBatchCode> {
         let ends = |block: &&Block| block.term == Terminator::Exit(Exit::End);
         let always_ends = func.blocks.iter().all(|b| !matches!(b.term, Terminator::Exit(_)) || ends(&b));
         let mut written = [0; 16];
@@ -241,14 +246,20 @@ impl BatchPlan {
         for (value, _) in outputs.iter().filter(|(_, components)| *components == XYZW) {
             aos[value.0 as usize] = aos_cost::pays(&func, *value, XYZW, &nan_tainted);
         }
+        let masks = written_masks.iter().map(|&mask| (mask, 1));
+        let live_in_any_form = func.live_from(outputs.iter().copied().chain(masks.clone()).collect());
+        let ranges = ranges(&func, &live_in_any_form, &outputs, precision)?;
         let soa = outputs.into_iter().filter(|(value, components)| *components != XYZW || !aos[value.0 as usize]);
-        let live = func.live_from(soa.chain(written_masks.iter().map(|&mask| (mask, 1))).collect());
+        let live = func.live_from(soa.chain(masks).collect());
         let (fuel, counts_bailouts) = (func.is_fuel(), false);
         Ok(BatchPlan {
+            precision,
+            ranges,
             func,
             written_masks,
             kept_outputs,
             live,
+            live_in_any_form,
             divergent,
             fuel,
             aos,
@@ -257,6 +268,11 @@ impl BatchPlan {
             emits: false,
             counts_bailouts,
         })
+    }
+
+    /// Whether components are computed in float24.
+    pub(crate) fn is_float24(&self) -> bool {
+        self.precision != Precision::F32
     }
 
     /// Whether output register `n`, if it holds `value` when a run ends, is computed in AoS form.
@@ -268,6 +284,19 @@ impl BatchPlan {
     #[cfg(test)]
     pub(crate) fn aos_values(&self) -> impl Iterator<Item = Value> {
         (0..).zip(&self.aos).filter(|(_, aos)| **aos).map(|(id, _)| Value(id))
+    }
+}
+
+/// How results are narrowed, in float24.
+fn ranges(
+    func: &Func,
+    live: &[Components],
+    stored: &[(Value, Components)],
+    precision: Precision,
+) -> Result<Option<Ranges>, NoBatchCode> {
+    match precision {
+        Precision::F32 => Ok(None),
+        Precision::F24 { .. } => func.ranges(live, stored).map(Some).ok_or(NoBatchCode::TooLarge),
     }
 }
 

@@ -131,6 +131,7 @@ impl<'a> BatchLowering<'a, '_> {
                     let lowered = self.select(param, n, &incoming);
                     self.folding.record(param, lowered);
                     self.values[param.0 as usize] = Some(lowered);
+                    self.check(param);
                 }
             }
             let mask = incoming.iter().map(|edge| edge.mask).reduce(|a, b| self.b.ins().bor(a, b));

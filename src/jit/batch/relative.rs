@@ -12,6 +12,7 @@ use crate::ir::analysis::Components;
 use crate::ir::{Func, Node, Value};
 use crate::isa::FLOAT_UNIFORMS;
 use crate::jit::abi;
+use crate::jit::emit::Tails;
 use crate::jit::emit::memory::{constant_memory, uniform_address};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self as clif, InstBuilder, types};
@@ -71,10 +72,13 @@ impl BatchLowering<'_, '_> {
     /// Uniform `base + index`.
     pub(crate) fn relative(&mut self, base: u8, index: Value, live: Components) -> BatchValue {
         BatchValue::Vector(match self.scalar(index) {
-            BatchValue::Address(at) => return BatchValue::UniformAt(at, base),
+            BatchValue::Address(at) => return self.uniform_at(at, base, live),
             BatchValue::Addresses(at) => self.gather(at, base, live),
             // A constant.
-            BatchValue::Uniform(index) => return BatchValue::UniformAt(self.unguarded_address(base, index), 0),
+            BatchValue::Uniform(index) => {
+                let at = self.unguarded_address(base, index);
+                return self.uniform_at(at, 0, live);
+            }
             BatchValue::Divergent(_) | BatchValue::Vector(_) | BatchValue::UniformAt(..) => {
                 unreachable!("verified: an index or a constant")
             }
@@ -85,6 +89,15 @@ impl BatchLowering<'_, '_> {
     fn unguarded_address(&mut self, base: u8, index: clif::Value) -> clif::Value {
         let ones = self.b.ins().iadd_imm_s(self.stack, i64::from(self.ones - self.layout.c(0, 0)));
         uniform_address(&mut self.b, self.uniforms, base, index, ones)
+    }
+
+    /// The uniform at `at`, of which components `live` are read.
+    fn uniform_at(&mut self, at: clif::Value, n: u8, live: Components) -> BatchValue {
+        if self.plan.is_float24() {
+            let vector = self.b.ins().load(types::F32X4, constant_memory(), at, self.layout.c(n, 0));
+            self.clif().record_operand(vector, live, Tails::Kept);
+        }
+        BatchValue::UniformAt(at, n)
     }
 
     /// Loads and broadcasts component `c` of the uniform at `at`.
@@ -98,6 +111,9 @@ impl BatchLowering<'_, '_> {
     fn gather(&mut self, at: [clif::Value; 4], n: u8, live: Components) -> [Option<clif::Value>; 4] {
         let offset = self.layout.c(n, 0);
         let vectors = at.map(|at| self.b.ins().load(types::F32X4, constant_memory(), at, offset));
+        if self.plan.is_float24() {
+            vectors.iter().for_each(|vector| self.clif().record_operand(*vector, live, Tails::Kept));
+        }
         self.clif().transposed(vectors, live)
     }
 }

@@ -1,5 +1,4 @@
-//! Inline sequences for 2^x and log2(x): step for step those of [`crate::isa::elementary`]. Scalar;
-//! in single precision also vectors.
+//! Inline sequences for 2^x and log2(x): step for step those of [`crate::isa::elementary`]. Scalars and vectors.
 //!
 //! It must not know which register an argument comes from.
 
@@ -11,6 +10,9 @@ use crate::isa::elementary::{
 use crate::isa::numeric::Precision;
 use cranelift_codegen::ir::condcodes::FloatCC;
 use cranelift_codegen::ir::{InstBuilder, Type, Value, types};
+
+/// From here on each double is an integer, and consecutive ones differ by 1.
+const INTEGERS: f64 = (1u64 << 52) as f64;
 
 impl ClifBuilder<'_, '_> {
     /// `c[0] + x * (c[1] + x * (...))`, where `constant` emits a coefficient.
@@ -50,22 +52,11 @@ impl ClifBuilder<'_, '_> {
         self.b.ins().iadd(n, x)
     }
 
-    fn single(&mut self, x: f32) -> Value {
-        self.b.ins().f32const(x)
-    }
-
-    fn double_constant(&mut self, x: f64) -> Value {
-        self.b.ins().f64const(x)
-    }
-
-    /// `2^a`, scalar.
+    /// `2^a`.
     pub(crate) fn ex2(&mut self, a: Value) -> Value {
         match self.precision {
             Precision::F32 => self.ex2_32(a),
-            Precision::F24 { rounding } => {
-                let r = self.ex2_64(a);
-                self.result_64(rounding, r, Ends::Both)
-            }
+            Precision::F24 { rounding } => self.in_double(rounding, a, Ends::Both, Self::ex2_64),
         }
     }
 
@@ -106,14 +97,11 @@ impl ClifBuilder<'_, '_> {
         self.bitcast(ty, bits)
     }
 
-    /// `log2(a)`, scalar.
+    /// `log2(a)`.
     pub(crate) fn lg2(&mut self, a: Value) -> Value {
         match self.precision {
             Precision::F32 => self.lg2_32(a),
-            Precision::F24 { rounding } => {
-                let r = self.lg2_64(a);
-                self.result_64(rounding, r, Ends::None)
-            }
+            Precision::F24 { rounding } => self.in_double(rounding, a, Ends::None, Self::lg2_64),
         }
     }
 
@@ -150,61 +138,83 @@ impl ClifBuilder<'_, '_> {
         self.choose(FloatCC::LessThan, a, none, nan, r)
     }
 
-    /// `2^a` as a double, for a float24 or any number that is not between 0 and 2^-62.
+    /// `x` with the sign of `of`, one or two doubles.
+    fn with_sign(&mut self, x: Value, of: Value) -> Value {
+        let ty = self.ty(x);
+        if !ty.is_vector() {
+            return self.b.ins().fcopysign(x, of);
+        }
+        let sign = self.double_constant(x, -0.0);
+        let sign = self.b.ins().band(of, sign);
+        self.b.ins().bor(x, sign)
+    }
+
+    /// `2^a` for a float24 that is not between 0 and 2^-62, as one or two doubles.
     fn ex2_64(&mut self, a: Value) -> Value {
-        let a = self.flushed_scalar(a);
-        let (high, low) = (self.single(EX2_CLAMP), self.single(-EX2_CLAMP));
+        let ints = self.ty(a).as_int();
+        let (high, low) = (f64::from(EX2_CLAMP), f64::from(-EX2_CLAMP));
+        let (high, low) = (self.double_constant(a, high), self.double_constant(a, low));
         let x = self.choose(FloatCC::LessThan, a, high, a, high);
         let x = self.choose(FloatCC::GreaterThan, x, low, x, low);
-        let x = self.b.ins().fpromote(types::F64, x);
-        let tiny = self.double_constant(EX2_TINY_64);
+        let tiny = self.double_constant(a, EX2_TINY_64);
         let magnitude = self.b.ins().fabs(x);
-        let moved = self.b.ins().fcopysign(tiny, x);
+        let moved = self.with_sign(tiny, x);
         let x = self.choose(FloatCC::GreaterThan, magnitude, tiny, x, moved);
-        let magic = self.double_constant(ROUND_MAGIC_64);
+        let magic = self.double_constant(a, ROUND_MAGIC_64);
         let shifted = self.b.ins().fadd(x, magic);
-        let n = self.bitcast(types::I64, shifted);
+        let n = self.bitcast(ints, shifted);
         let whole = self.b.ins().fsub(shifted, magic);
         let f = self.b.ins().fsub(x, whole);
-        let p = self.polynomial(f, &EX2_POLY_64, Self::double_constant);
-        let one = self.double_constant(1.0);
+        let p = self.polynomial(f, &EX2_POLY_64, |m, c| m.double_constant(a, c));
+        let one = self.double_constant(a, 1.0);
         let p = self.b.ins().fmul(f, p);
         let p = self.b.ins().fadd(one, p);
         // The magic number's own low bits are zero, so only its upper ones are shifted out.
-        let biased = self.b.ins().iadd_imm_s(n, 1023);
-        let power = self.b.ins().ishl_imm_u(biased, 52);
-        let power = self.bitcast(types::F64, power);
+        let bias = self.longs(ints, 1023);
+        let biased = self.b.ins().iadd(n, bias);
+        let up = self.b.ins().iconst(types::I32, 52);
+        let power = self.b.ins().ishl(biased, up);
+        let power = self.bitcast(self.ty(a), power);
         let r = self.b.ins().fmul(p, power);
-        let nan = self.double_constant(f64::NAN);
+        let nan = self.double_constant(a, f64::NAN);
         self.choose(FloatCC::Unordered, a, a, nan, r)
     }
 
-    /// `log2(a)` as a double.
+    /// `log2(a)` as one or two doubles.
     fn lg2_64(&mut self, a: Value) -> Value {
-        let a = self.flushed_scalar(a);
-        let x = self.b.ins().fpromote(types::F64, a);
-        let bits = self.bitcast(types::I64, x);
-        let split = self.b.ins().iconst(types::I64, LG2_SPLIT_64 as i64);
+        let (ty, ints) = (self.ty(a), self.ty(a).as_int());
+        let bits = self.bitcast(ints, a);
+        let split = self.longs(ints, LG2_SPLIT_64);
         let above = self.b.ins().isub(bits, split);
-        let exponent = self.b.ins().sshr_imm_u(above, 52);
-        let shifted = self.b.ins().ishl_imm_u(exponent, 52);
-        let mantissa = self.b.ins().isub(bits, shifted);
-        let m = self.bitcast(types::F64, mantissa);
-        let one = self.double_constant(1.0);
+        let exponent = self.longs(ints, !0 << 52);
+        let exponent = self.b.ins().band(above, exponent);
+        let mantissa = self.b.ins().isub(bits, exponent);
+        let m = self.bitcast(ty, mantissa);
+        let one = self.double_constant(a, 1.0);
         let f = self.b.ins().fsub(m, one);
         let sum = self.b.ins().fadd(m, one);
         let s = self.b.ins().fdiv(f, sum);
         let t = self.b.ins().fmul(s, s);
-        let p = self.polynomial(t, &LG2_POLY_64, Self::double_constant);
+        let p = self.polynomial(t, &LG2_POLY_64, |m, c| m.double_constant(a, c));
         let y = self.b.ins().fmul(s, p);
-        let e = self.b.ins().fcvt_from_sint(types::F64, exponent);
+        // Few CPUs convert a vector of 64-bit integers. The exponent plus 1024 is not negative, so as the mantissa of
+        // 2^52 it is a number.
+        let bias = self.longs(ints, 1024 << 52);
+        let exponent = self.b.ins().iadd(exponent, bias);
+        let down = self.b.ins().iconst(types::I32, 52);
+        let exponent = self.b.ins().ushr(exponent, down);
+        let magic = self.longs(ints, INTEGERS.to_bits());
+        let e = self.b.ins().bor(exponent, magic);
+        let e = self.bitcast(ty, e);
+        let magic = self.double_constant(a, INTEGERS + 1024.0);
+        let e = self.b.ins().fsub(e, magic);
         let r = self.b.ins().fadd(e, y);
-        let none = self.single(0.0);
-        let infinity = self.single(f32::INFINITY);
-        let r = self.choose(FloatCC::LessThan, a, infinity, r, x);
-        let negative_infinity = self.double_constant(f64::NEG_INFINITY);
+        let none = self.double_constant(a, 0.0);
+        let infinity = self.double_constant(a, f64::INFINITY);
+        let r = self.choose(FloatCC::LessThan, a, infinity, r, a);
+        let negative_infinity = self.double_constant(a, f64::NEG_INFINITY);
         let r = self.choose(FloatCC::Equal, a, none, negative_infinity, r);
-        let nan = self.double_constant(f64::NAN);
+        let nan = self.double_constant(a, f64::NAN);
         self.choose(FloatCC::LessThan, a, none, nan, r)
     }
 }

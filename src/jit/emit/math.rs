@@ -6,6 +6,7 @@
 
 use super::{ClifBuilder, Ends, Products};
 use crate::ir::analysis::Components;
+use crate::ir::analysis::ranges::Steps;
 use crate::isa::Relation;
 use crate::isa::numeric::{LITP_LIMIT, Precision};
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
@@ -40,6 +41,26 @@ impl ClifBuilder<'_, '_> {
         self.b.ins().vconst(ty, constant)
     }
 
+    /// `bits` as an `I64`, or in each lane of an `I64X2`.
+    pub(super) fn longs(&mut self, ty: Type, bits: u64) -> Value {
+        if !ty.is_vector() {
+            return self.b.ins().iconst(types::I64, bits.cast_signed());
+        }
+        let bytes: Vec<u8> = [bits; 2].into_iter().flat_map(u64::to_le_bytes).collect();
+        let constant = self.b.func.dfg.constants.insert(bytes.into());
+        self.b.ins().vconst(ty, constant)
+    }
+
+    /// `x` as a number of the type of `like`, which is in double precision.
+    pub(super) fn double_constant(&mut self, like: Value, x: f64) -> Value {
+        let ty = self.ty(like);
+        if !ty.is_vector() {
+            return self.b.ins().f64const(x);
+        }
+        let bits = self.longs(types::I64X2, x.to_bits());
+        self.bitcast(ty, bits)
+    }
+
     /// A mask of `lanes`.
     pub(crate) fn lane_mask(&mut self, ty: Type, lanes: Components) -> Value {
         self.vector(ty, [0, 1, 2, 3].map(|l| if lanes >> l & 1 != 0 { u32::MAX } else { 0 }))
@@ -70,11 +91,11 @@ impl ClifBuilder<'_, '_> {
     pub(crate) fn mul(&mut self, a: Value, b: Value, lanes: Components) -> Value {
         let product = self.b.ins().fmul(a, b);
         if self.products == Products::Speculative {
-            return self.result(product, lanes);
+            return self.result(product, lanes, self.narrowing.products);
         }
         if self.precision != Precision::F32 {
             let product = self.flushed_product(product, a, b);
-            return self.result(product, lanes);
+            return self.result(product, lanes, Steps::default());
         }
         // Equality, because 64-bit Arm has no unordered comparison.
         let right = self.b.ins().fcmp(FloatCC::Equal, product, product);
@@ -89,14 +110,15 @@ impl ClifBuilder<'_, '_> {
     pub(crate) fn add(&mut self, a: Value, b: Value, minus: bool, lanes: Components) -> Value {
         let (a, b) = (self.flushed(a), self.flushed(b));
         let sum = if minus { self.b.ins().fsub(a, b) } else { self.b.ins().fadd(a, b) };
-        self.result(sum, lanes)
+        self.result(sum, lanes, self.narrowing.sums)
     }
 
     /// The floor, vectors only.
     pub(crate) fn flr(&mut self, a: Value, lanes: Components) -> Value {
         let a = self.flushed(a);
         let floor = self.b.ins().floor(a);
-        self.result(floor, lanes)
+        // The floor of a float24 number is one, but for -0.
+        if self.products == Products::Speculative { floor } else { self.result(floor, lanes, Steps::default()) }
     }
 
     /// `a > b ? a : b`, vectors only.
@@ -131,9 +153,10 @@ impl ClifBuilder<'_, '_> {
     /// `1 / a`.
     pub(super) fn rcp(&mut self, a: Value) -> Value {
         if let Precision::F24 { rounding } = self.precision {
-            let (x, one) = (self.double(a), self.b.ins().f64const(1.0));
-            let r = self.b.ins().fdiv(one, x);
-            return self.result_64(rounding, r, Ends::Low);
+            return self.in_double(rounding, a, Ends::Low, |m, x| {
+                let one = m.double_constant(x, 1.0);
+                m.b.ins().fdiv(one, x)
+            });
         }
         let ty = self.ty(a);
         let (zero, one) = (self.constant(ty, 0.0), self.constant(ty, 1.0));
@@ -145,10 +168,10 @@ impl ClifBuilder<'_, '_> {
     /// `1 / sqrt(a)`.
     pub(super) fn rsq(&mut self, a: Value) -> Value {
         if let Precision::F24 { rounding } = self.precision {
-            let (x, one) = (self.double(a), self.b.ins().f64const(1.0));
-            let root = self.b.ins().sqrt(x);
-            let r = self.b.ins().fdiv(one, root);
-            return self.result_64(rounding, r, Ends::Low);
+            return self.in_double(rounding, a, Ends::Low, |m, x| {
+                let (one, root) = (m.double_constant(x, 1.0), m.b.ins().sqrt(x));
+                m.b.ins().fdiv(one, root)
+            });
         }
         let ty = self.ty(a);
         let (zero, one) = (self.constant(ty, 0.0), self.constant(ty, 1.0));

@@ -17,6 +17,7 @@ pub(super) mod memory;
 pub(super) mod op;
 pub(super) mod vector;
 
+use crate::ir::analysis::ranges::Narrowing;
 use crate::isa::numeric::Precision;
 use cranelift_codegen::ir::Value;
 use cranelift_frontend::FunctionBuilder;
@@ -37,8 +38,8 @@ pub(crate) struct ClifBuilder<'a, 'f> {
     pub(crate) precision: Precision,
     /// Violations of float24 speculation since the last guard.
     pub(crate) sticky: &'a mut StickyFlags,
-    /// Whether the result may be infinite without an overflow, so that an infinity is no violation.
-    pub(crate) infinite: bool,
+    /// What speculative float24 code does with the result besides rounding.
+    pub(crate) narrowing: Narrowing,
     /// See [`Machine::aarch64`](crate::jit::target::Machine::aarch64).
     pub(crate) aarch64: bool,
 }
@@ -49,21 +50,32 @@ pub(crate) struct Float24Constants {
     pub(super) half: Value,
     pub(super) kept: Value,
     pub(super) magnitude: Value,
-    pub(super) kept_magnitude: Value,
     pub(super) smallest: Value,
+    pub(super) splitter: Value,
+    pub(super) minus_one: Value,
+    pub(super) zero: Value,
 }
 
 /// What speculative float24 code has read and computed since the last guard, accumulated lane by
-/// lane.
+/// lane. Magnitudes are bits without the sign.
 #[derive(Default)]
 pub(crate) struct StickyFlags {
     pub(super) constants: Option<Float24Constants>,
-    /// The largest magnitude, as bits.
+    /// The largest magnitude of results that must not overflow.
+    pub(super) results: Option<Value>,
+    /// The largest magnitude of numbers that must lie in the band.
     pub(super) high: Option<Value>,
-    /// The smallest magnitude loaded from memory, as bits minus 1, so that zero counts as large.
+    /// The smallest magnitude of such numbers, minus 1, so that zero counts as large.
     pub(super) low: Option<Value>,
     /// The union of all bits loaded from memory.
     pub(super) tails: Option<Value>,
+}
+
+impl StickyFlags {
+    /// Forgets what was recorded: the run does not go on.
+    pub(crate) fn clear(&mut self) {
+        *self = StickyFlags { constants: self.constants, ..StickyFlags::default() };
+    }
 }
 
 /// The mantissa bits beyond float24's.

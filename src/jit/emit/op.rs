@@ -110,7 +110,9 @@ pub(crate) trait SoaShape<'f>: Shape<'f, Value = Value> {
 impl ClifBuilder<'_, '_> {
     /// The components `live` of `DST`, vec4.
     pub(crate) fn dst(&mut self, a: Value, b: Value, live: Components) -> Value {
-        let mut r = self.mul(a, b, live & 0b0010);
+        let r = self.mul(a, b, live & 0b0010);
+        // The other components are copies, which keep the sign of zero.
+        let mut r = self.signed_zero(r);
         for (lane, from) in [(0, None), (2, Some(a)), (3, Some(b))] {
             if live >> lane & 1 != 0 {
                 let from = from.unwrap_or_else(|| self.constant(types::F32X4, 1.0));

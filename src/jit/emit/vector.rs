@@ -108,9 +108,10 @@ impl ClifBuilder<'_, '_> {
         }
         let [y, z] = [1, 2].map(|l| self.shuffle(p, p, [l; 4]));
         let xy = self.b.ins().fadd(p, y);
-        let xy = self.result(xy, 0b0001);
+        let xy = self.result(xy, 0b0001, self.narrowing.sums);
         let sum = self.b.ins().fadd(xy, z);
-        let sum = self.result(sum, 0b0001);
+        let sum = self.result(sum, 0b0001, self.narrowing.sums);
+        let sum = self.finished(sum, 0b0001);
         VecValue::Splat(self.b.ins().extractlane(sum, 0))
     }
 
@@ -124,9 +125,10 @@ impl ClifBuilder<'_, '_> {
             return VecValue::Splat(self.b.ins().fadd(low, high));
         }
         // Narrowing works on vectors, so the sum in all lanes costs nothing more.
-        let pairs = self.result(pairs, XYZW);
+        let pairs = self.result(pairs, XYZW, self.narrowing.sums);
         let others = self.shuffle(pairs, pairs, [2, 3, 0, 1]);
         let sum = self.b.ins().fadd(pairs, others);
-        VecValue::Wide(self.result(sum, XYZW))
+        let sum = self.result(sum, XYZW, self.narrowing.sums);
+        VecValue::Wide(self.finished(sum, XYZW))
     }
 }

@@ -90,15 +90,14 @@ fn float24_deoptimises_on_violations_only() {
             }
             let tail = at(c, 0.1);
             assert!(!add(tail, tail, ONES, ONES) && add(ONES, ONES, tail, ONES) && add(ONES, ONES, ONES, tail));
-            assert!(add(at(c, HUGE), ONES, ONES, at(c, HUGE)), "a sum that is infinite");
-            assert!(!add(at(c, HUGE), ONES, ONES, at(c, -HUGE)));
         }
         let relative = |c0| deoptimised(" mova a0.x, v0\n mov o0.x, c0[a0.x]", precision, [[0.0; 4], ONES, ONES, c0]);
         assert!(relative(at(0, 0.1)) && relative(at(0, TINY)) && !relative(at(1, 0.1)) && !relative(ONES));
         let dot = |v0, c0| deoptimised(" dp3 o0.x, c0, v0\n rcp o1, v0.x", precision, [v0, ONES, ONES, c0]);
         assert!(!dot(ONES, ONES) && !dot(at(3, INF), at(3, TINY)), "w is not part of the sum");
         assert!(dot(at(1, HUGE), at(1, 4.0)) && dot(at(2, TINY), ONES));
-        assert!(!dot(at(0, TINY * 2.0), at(0, HUGE)), "the smallest and the largest number are no violation");
+        let (least, greatest) = (f32::from_bits((127 - 31) << 23), f32::from_bits(0x4E7F_FF80));
+        assert!(!dot(at(1, least), at(1, greatest)), "the ends of the band are no violation");
     }
 }
 
@@ -116,12 +115,13 @@ fn dot_products_of_a_matrix_are_summed_together() {
         mask.chars().zip(0..).map(|(c, n)| format!(" {op} o0.{c}, c{n}, v0\n")).collect()
     };
     let adds = |op, mask, precision| count(&rows(op, mask), precision, " fadd ");
-    assert_eq!((adds("dp4", "xyzw", Precision::F32), adds("dp4", "xyzw", NEAREST)), (3, 3));
-    assert_eq!((adds("dp3", "xyz", Precision::F32), adds("dp3", "zyx", NEAREST)), (2, 2));
+    // In float24 one more turns -0 into +0.
+    assert_eq!((adds("dp4", "xyzw", Precision::F32), adds("dp4", "xyzw", NEAREST)), (3, 4));
+    assert_eq!((adds("dp3", "xyz", Precision::F32), adds("dp3", "zyx", NEAREST)), (2, 3));
     assert_eq!((adds("dp4", "wyx", Precision::F32), adds("dp3", "xyzw", Precision::F32)), (3, 2));
     // Two dot products share both additions.
-    assert_eq!((adds("dp4", "xy", Precision::F32), adds("dp4", "xy", NEAREST)), (2, 2));
-    assert_eq!((adds("dp4", "x", Precision::F32), adds("dp3", "x", NEAREST)), (2, 2));
+    assert_eq!((adds("dp4", "xy", Precision::F32), adds("dp4", "xy", NEAREST)), (2, 3));
+    assert_eq!((adds("dp4", "x", Precision::F32), adds("dp3", "x", NEAREST)), (2, 3));
     // Two pairs of the same products share shuffles. On 64-bit Arm one of them is a blend.
     let shuffles = |mask, precision| count(&rows("dp4", mask), precision, " shuffle ");
     let blend = usize::from(cfg!(target_arch = "x86_64"));

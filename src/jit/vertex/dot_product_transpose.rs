@@ -10,6 +10,7 @@
 
 use super::{VertexLowering, VertexValue};
 use crate::ir::analysis::XYZW;
+use crate::ir::analysis::ranges::Narrowing;
 use crate::ir::{Func, Inst, Node, Value};
 use crate::isa::{VectorOp, WriteMask};
 use crate::jit::emit::ClifBuilder;
@@ -23,6 +24,8 @@ pub(crate) struct UnsummedDot {
     pub(crate) value: clif::Value,
     /// `DP3`: the fourth product is not part of the sum.
     pub(crate) is_dp3: bool,
+    /// How its sums are narrowed.
+    pub(crate) narrowing: Narrowing,
 }
 
 /// A register into which dot products of one kind are merged.
@@ -31,6 +34,7 @@ pub(crate) struct UnsummedDots {
     /// The register's old value; `None` if no component of it is live.
     old: Option<VecValue>,
     is_dp3: bool,
+    narrowing: Narrowing,
     /// For each component its products, if it is a dot product.
     products: [Option<clif::Value>; 4],
 }
@@ -90,7 +94,7 @@ impl VertexLowering<'_, '_> {
         let mut dots = match self.lowered(old) {
             Some(VertexValue::Dots(dots)) if dots.is_dp3 == dot.is_dp3 => dots,
             Some(VertexValue::Dots(other)) => {
-                let merged = self.clif().sum_dots(other);
+                let merged = self.sum_dots(other);
                 UnsummedDots::new(self.clif().merged(merged), dot.is_dp3)
             }
             // The first dot product of a chain: simplification removed its merge, because later
@@ -98,19 +102,29 @@ impl VertexLowering<'_, '_> {
             Some(VertexValue::Dot(first)) if first.is_dp3 == dot.is_dp3 => {
                 let live = self.live_components(old);
                 let products = [0, 1, 2, 3].map(|c| (live >> c & 1 != 0).then_some(first.value));
-                UnsummedDots { old: None, is_dp3: first.is_dp3, products }
+                UnsummedDots { old: None, is_dp3: first.is_dp3, narrowing: first.narrowing, products }
             }
-            Some(VertexValue::Dot(other)) => UnsummedDots::new(self.clif().dot(other), dot.is_dp3),
+            Some(VertexValue::Dot(other)) => {
+                self.narrowing = other.narrowing;
+                UnsummedDots::new(self.clif().dot(other), dot.is_dp3)
+            }
             _ => UnsummedDots::new(self.vector(old), dot.is_dp3),
         };
         dots.products[mask.component_bits().trailing_zeros() as usize] = Some(dot.value);
+        dots.narrowing = dots.narrowing.or(dot.narrowing);
         Some(dots)
+    }
+
+    /// Sums the dot products of a register. Its old value and the sums, to be merged.
+    pub(crate) fn sum_dots(&mut self, dots: UnsummedDots) -> Merged {
+        self.narrowing = dots.narrowing;
+        self.clif().sum_dots(dots)
     }
 }
 
 impl UnsummedDots {
     fn new(old: VecValue, is_dp3: bool) -> UnsummedDots {
-        UnsummedDots { old: Some(old), is_dp3, products: [None; 4] }
+        UnsummedDots { old: Some(old), is_dp3, narrowing: Narrowing::default(), products: [None; 4] }
     }
 }
 
@@ -120,15 +134,17 @@ impl ClifBuilder<'_, '_> {
         if p.is_dp3 { self.sum3(p.value) } else { self.sum4(p.value) }
     }
 
-    /// Sums the dot products of a register. Its old value and the sums, to be merged.
-    pub(crate) fn sum_dots(&mut self, UnsummedDots { old, is_dp3, products }: UnsummedDots) -> Merged {
+    fn sum_dots(&mut self, UnsummedDots { old, is_dp3, narrowing, products }: UnsummedDots) -> Merged {
         let bits = products.iter().enumerate().fold(0, |bits, (l, p)| bits | u8::from(p.is_some()) << l);
         let mut summed = products.into_iter().flatten();
         let first = summed.next().expect("there is a dot product");
         let new = match (summed.next(), is_dp3) {
-            (None, _) => self.dot(UnsummedDot { value: first, is_dp3 }),
-            (_, true) => VecValue::Wide(self.transposed_dp3(products, first)),
-            (_, false) => VecValue::Wide(self.transposed_dp4(products, first)),
+            (None, _) => self.dot(UnsummedDot { value: first, is_dp3, narrowing }),
+            (_, is_dp3) => {
+                let sums =
+                    if is_dp3 { self.transposed_dp3(products, first) } else { self.transposed_dp4(products, first) };
+                VecValue::Wide(self.finished(sums, XYZW))
+            }
         };
         Merged { bits, old: old.unwrap_or(new), new }
     }
@@ -168,9 +184,10 @@ impl ClifBuilder<'_, '_> {
         self.sum(xy, z)
     }
 
-    fn sum(&mut self, a: clif::Value, b: clif::Value) -> clif::Value {
+    /// A narrowed sum.
+    pub(crate) fn sum(&mut self, a: clif::Value, b: clif::Value) -> clif::Value {
         let sum = self.b.ins().fadd(a, b);
-        self.result(sum, XYZW)
+        self.result(sum, XYZW, self.narrowing.sums)
     }
 }
 

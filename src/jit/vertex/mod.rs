@@ -12,6 +12,7 @@ mod emission;
 mod guard;
 mod registers;
 
+use crate::ir::analysis::ranges::{Check, Narrowing, Ranges};
 use crate::ir::analysis::{self, Components, XYZW};
 use crate::ir::{BranchTest, Edge, Form, Func, Inst, Mem, Node, ScalarUse, Terminator, Type, Use, Value};
 use crate::isa::numeric::Precision;
@@ -76,10 +77,10 @@ pub(crate) struct VertexLowering<'a, 'f> {
     cancel: usize,
     /// The exit of cancelled runs, if there is a check.
     cancelled: Option<clif::Block>,
-    /// See [`Func::may_be_infinite`]; float24 only.
-    infinite: Vec<bool>,
-    /// Whether it holds for the value being defined.
-    infinite_now: bool,
+    /// How speculative float24 code narrows.
+    pub(crate) ranges: Option<Ranges>,
+    /// The narrowing of the value being defined.
+    pub(crate) narrowing: Narrowing,
 }
 
 /// Writes `func` into `out`, whose signature is already set. [`Products::Speculative`] and
@@ -108,13 +109,20 @@ pub(crate) fn lower(
         s.returns.push(AbiParam::new(machine.pointer()));
         b.import_signature(s)
     });
+    let live = func.live_components();
+    let speculates = products == Products::Speculative;
+    let ranges =
+        (speculates && precision != Precision::F32).then(|| func.ranges(&live, &func.stored_vectors())).flatten();
+    let products = if precision != Precision::F32 && ranges.is_none() { Products::Exact } else { products };
     let mut l = VertexLowering {
         b,
         func,
         products,
         stores,
         precision,
-        live: func.live_components(),
+        ranges,
+        narrowing: Narrowing::default(),
+        live,
         deferrable: dot_product_transpose::deferrable(func),
         blocks,
         values: vec![None; func.nodes.len()],
@@ -132,8 +140,6 @@ pub(crate) fn lower(
         aarch64: machine.aarch64,
         cancel: machine.cancel,
         cancelled: None,
-        infinite: if precision == Precision::F32 { Vec::new() } else { func.may_be_infinite() },
-        infinite_now: false,
     };
     l.run();
     l.b.seal_all_blocks();
@@ -173,6 +179,9 @@ impl<'f> VertexLowering<'_, 'f> {
             } else if id == 0 {
                 self.clif().make_constants();
                 self.narrow_leaves();
+            }
+            for &param in &block.params {
+                self.check(param);
             }
             // Speculative stores follow the block's guards.
             let mut stores = Vec::new();
@@ -221,7 +230,7 @@ impl<'f> VertexLowering<'_, 'f> {
             products: self.products,
             precision: self.precision,
             sticky: &mut self.guards.sticky,
-            infinite: self.infinite_now,
+            narrowing: self.narrowing,
             aarch64: self.aarch64,
         }
     }
@@ -231,7 +240,9 @@ impl<'f> VertexLowering<'_, 'f> {
     }
 
     fn define(&mut self, value: Value) {
-        self.infinite_now = self.infinite.get(value.0 as usize).copied().unwrap_or(false);
+        if let Some(ranges) = &self.ranges {
+            self.narrowing = ranges.narrowing_of(value, self.live_components(value));
+        }
         let lowered = match *self.func.node(value) {
             Node::Load(mem) => self.load(value, mem),
             Node::Offset(address) => {
@@ -242,13 +253,15 @@ impl<'f> VertexLowering<'_, 'f> {
             Node::Alu { op, src } => self.alu(value, op, &src),
             Node::Scalar { op, src } => {
                 let x = self.scalar_source(&src);
-                VertexValue::Vector(VecValue::Splat(self.clif().scalar(op, x)))
+                let y = self.clif().scalar(op, x);
+                self.check_scalar(y);
+                VertexValue::Vector(VecValue::Splat(y))
             }
             Node::Merge { mask, old, new } if let Some(dots) = self.merge_dot(mask, old, new) => {
                 match self.deferrable[value.0 as usize] {
                     true => VertexValue::Dots(dots),
                     false => {
-                        let merged = self.clif().sum_dots(dots);
+                        let merged = self.sum_dots(dots);
                         self.merge(value, merged)
                     }
                 }
@@ -401,7 +414,8 @@ impl<'f> VertexLowering<'_, 'f> {
             let v = self.source(&src[n], analysis::operand_components(op.into(), n, XYZW));
             self.clif().wide(v)
         });
-        UnsummedDot { value: self.clif().dot_products(op, a, b), is_dp3: op == DotOp::Dp3 }
+        let value = self.clif().dot_products(op, a, b);
+        UnsummedDot { value, is_dp3: op == DotOp::Dp3, narrowing: self.narrowing }
     }
 
     fn alu(&mut self, value: Value, op: VectorOp, src: &[Use; 3]) -> VertexValue {
@@ -435,7 +449,31 @@ impl<'f> VertexLowering<'_, 'f> {
                 self.clif().litp(a, live)
             }
         };
-        VertexValue::Vector(VecValue::Wide(wide))
+        if let Some([low, high]) = self.ranges.as_ref().map(|ranges| ranges.checked(value, live)) {
+            self.clif().record(wide, low, high);
+        }
+        let signed = if op == VectorOp::Dst { wide } else { self.clif().signed_zero(wide) };
+        VertexValue::Vector(VecValue::Wide(signed))
+    }
+
+    /// Records the checks of a scalar result.
+    fn check_scalar(&mut self, y: clif::Value) {
+        let Check { low, high } = self.narrowing.check;
+        if self.ranges.is_some() && (low || high) {
+            let vector = self.b.ins().scalar_to_vector(types::F32X4, y);
+            self.clif().record(vector, low.into(), high.into());
+        }
+    }
+
+    /// Records the checks of a parameter.
+    fn check(&mut self, param: Value) {
+        let Some(ranges) = &self.ranges else { return };
+        let [low, high] = ranges.checked(param, self.live_components(param));
+        if low | high != 0 {
+            let vector = self.vector(param);
+            let vector = self.clif().wide(vector);
+            self.clif().record(vector, low, high);
+        }
     }
 
     fn terminate(&mut self, term: &Terminator) {

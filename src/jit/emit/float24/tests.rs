@@ -34,7 +34,8 @@ const MATRIX: &str = " dp4 o0.x, c0, v0\n dp4 o0.y, c0, v0\n dp4 o0.z, c0, v0\n 
 
 #[test]
 fn usual_numbers_do_not_deoptimise() {
-    let (largest, smallest) = (f32::from_bits(0x5F7F_FF80), SMALLEST);
+    // The largest and the smallest number of the band.
+    let (largest, smallest) = (f32::from_bits(0x4E7F_FF80), f32::from_bits((127 - 31) << 23));
     for body in [
         MATRIX,
         " mul r1, c0, v0\n mad o0, v0, c0, r1\n dp3 o1, c0, v0\n add o2, c0, v0\n dph o3, c0, v0\n flr o4, v0\n",
@@ -46,11 +47,10 @@ fn usual_numbers_do_not_deoptimise() {
             }
         }
     }
-    // The largest and the smallest number of the format.
-    assert_eq!(deoptimised(" mul o0, c0, v0\n", [largest, -largest, smallest, 1.0], [0.5, 1.0, 0.5, -0.0], ZEROS), 0);
-    // Infinities without an overflow: LG2 of 0, as in specular highlights, and a division by 0.
-    let highlight =
-        " max r1, c0, v0\n lg2 r1.x, r1.x\n mul r1.x, c0.y, r1.x\n ex2 o0, r1.x\n rcp r2, c0.x\n add o1, r2, v0\n";
+    let ends = [largest, -largest, smallest, -smallest];
+    assert_eq!(deoptimised(" mul o0, c0, v0\n mul o1, v0, v0\n mul o2, c0, v0.yzwx\n", ends, ends, ZEROS), 0);
+    // An infinity without an overflow: LG2 of 0, as in specular highlights.
+    let highlight = " max r1, c0, v0\n lg2 r1.x, r1.x\n mul r1.x, c0.y, r1.x\n ex2 o0, r1.x\n";
     assert_eq!(deoptimised(highlight, ZEROS, [0.0, 16.0, 0.0, 0.0], ZEROS), 0);
     // Dead components.
     assert_eq!(deoptimised(" dp3 o0, c0, v0\n", [1.0, 1.0, 1.0, f32::NAN], [1.0, 1.0, 1.0, 0.1], ZEROS), 0);
@@ -60,21 +60,29 @@ fn usual_numbers_do_not_deoptimise() {
 fn every_violation_deoptimises() {
     let long = [1.0, 0.1, 1.0, 1.0];
     let subnormal = [1.0, 1.0, SMALLEST / 2.0, 1.0];
+    let (above, below) = (f32::from_bits((127 + 30) << 23), f32::from_bits(((127 - 31) << 23) - 128));
     for (what, body, v, c, r) in [
-        ("a product beyond the format", " mul o0, c0, v0\n", [1e19, 1.0, 1.0, 1.0], [4.0, 1.0, 1.0, 1.0], ZEROS),
+        ("an input above the band", " mul o0, c0, v0\n", [1.0, above, 1.0, 1.0], PLAIN, ZEROS),
+        ("an input below the band", " mul o0, c0, v0\n", [1.0, 1.0, -below, 1.0], PLAIN, ZEROS),
+        ("a uniform above the band", " mul o0, c0, v0\n", PLAIN, [1.0, 1.0, 1.0, -above], ZEROS),
+        ("a uniform below the band", " mul o0, c0, v0\n", PLAIN, [below, 1.0, 1.0, 1.0], ZEROS),
+        ("a product that is a factor", " mul r1, v0, v0\n mul o0, c0, r1\n", [1e5; 4], PLAIN, ZEROS),
+        ("the same, below", " mul r1, v0, v0\n mul o0, c0, r1\n", [1e-5; 4], PLAIN, ZEROS),
         (
-            "a sum beyond it, then a product within it",
-            " add r1, v0, v0\n mul o0, c0, r1\n",
-            [1.5e19; 4],
-            [0.25; 4],
+            "a dot product that nearly cancels",
+            " dp3 o0, c0, v0\n",
+            [3e-5, 3e-5, 0.0, 0.0],
+            [-3e-5, 2.9e-5, 0.0, 0.0],
             ZEROS,
         ),
+        ("a quotient by 0", " rcp o0, c0.x\n", PLAIN, ZEROS, ZEROS),
+        ("a power beyond the band", " ex2 o0, v0.x\n", [30.5, 1.0, 1.0, 1.0], ZEROS, ZEROS),
         ("zero times infinity", " rcp r1, c0.x\n mul o0, c0, r1\n", PLAIN, ZEROS, ZEROS),
         (
             "an overflow besides infinities",
-            " lg2 r1, c0\n add r1, v0, r1\n add o0, v0, v0\n",
-            [1.5e19; 4],
-            ZEROS,
+            " lg2 r1, c0\n mul r2, v0, v0\n mul r2, r2, v0\n mul r1, r1, r2\n add o0, v0, r1\n",
+            [1e7; 4],
+            [2.0; 4],
             ZEROS,
         ),
         ("an input NaN", " mov o0, v0\n", [f32::NAN, 1.0, 1.0, 1.0], ZEROS, ZEROS),
@@ -126,4 +134,22 @@ fn a_batch_checks_uniforms_until_a_vertex_passes() {
     assert_eq!(run(&uniforms), 5, "uniforms with a tail deoptimise every vertex");
     uniforms.narrow(Precision::F24 { rounding: Rounding::Nearest });
     assert_eq!(run(&uniforms), 6);
+}
+
+#[test]
+fn the_split_rounds_to_nearest_like_the_steps_by_integers() {
+    // Each sign, from the smallest normal number to 2^120.
+    let (first, end) = (1 << 23, (127 + 120) << 23);
+    let step = if crate::testing::full() { 1 } else { 1009 };
+    for bits in (first..end).step_by(step).flat_map(|bits: u32| [bits, bits | 1 << 31]) {
+        let x = f32::from_bits(bits);
+        let g = x * SPLITTER;
+        let rounded = (bits + (TAIL_BITS >> 1) + (bits >> TAIL & 1)) & !TAIL_BITS;
+        assert_eq!((g - (g - x)).to_bits(), rounded, "{x:e}");
+    }
+    // Zeros and infinities are no numbers that it rounds; zeros stay all the same.
+    for zero in [0.0f32, -0.0] {
+        let g = zero * SPLITTER;
+        assert_eq!((g - (g - zero)).to_bits(), zero.to_bits());
+    }
 }
