@@ -117,8 +117,9 @@ impl BatchLowering<'_, '_> {
             return raw;
         }
         let mut m = self.clif();
-        m.record_operand(raw, lanes, Tails::Rounded);
-        m.input(raw)
+        let rounded = m.input(raw);
+        m.record_operand(rounded, lanes, Tails::Rounded);
+        rounded
     }
 
     /// Component `c` of a vector, SoA.

@@ -79,8 +79,9 @@ impl VertexLowering<'_, '_> {
         }
         for (value, n) in inputs {
             let raw = self.raw_input(n);
-            self.record(raw, self.live[value.0 as usize], Tails::Rounded);
+            // Rounding may leave the band.
             let v = self.clif().input(raw);
+            self.record(v, self.live[value.0 as usize], Tails::Rounded);
             self.loaded.insert(value, v);
         }
     }
