@@ -118,7 +118,7 @@ fn errors_show_their_places_and_leave_files_alone() {
         (
             ".proc main\n    mul r0, c1, c2 ; both\n    end\n.end\n",
             "bad.pica:2:17: error: two uniforms in one instruction: expected at most one, in the wide operand\n\
-             2 |     mul r0, c1, c2 ; both\n  |                 ^\n",
+             2 |     mul r0, c1, c2 ; both\n  |                 ^\nhelp: copy it to a temporary first: `mov TEMP, c2`\n",
         ),
         (
             ".proc main\n    mov c0.xy, r0\n    end\n.end\n",
@@ -128,7 +128,7 @@ fn errors_show_their_places_and_leave_files_alone() {
         (
             "# 40 \"shaders/real.pica.in\"\n.proc main\n    call lightning\n    end\n.end\n",
             "shaders/real.pica.in:41:10: error: undefined procedure `lightning`\n\
-             41 |     call lightning\n   |          ^\n",
+             41 |     call lightning\n   |          ^\nhelp: define it, or give the file that has it as well\n",
         ),
         (".nodvle\n.frob x\n", "bad.pica:2:1: error: unknown directive `.frob`\n2 | .frob x\n  | ^\n"),
     ] {
@@ -175,4 +175,25 @@ fn wrong_usage_suggests_a_remedy() {
     assert!(help.contains("-h, --header <HEADER>") && help.contains("-n, --no-nop"), "{help}");
     // For other verbs -h is help.
     assert!(folder.good("disasm -h").contains("Usage: picajit disasm"));
+}
+
+#[test]
+fn all_errors_of_a_file_are_printed() {
+    let folder = Folder::new("asm-errors");
+    folder.file("a.pica", ".in pos\n.proc main\n    mvo r0, pos\n    mul r0, pos, 2.0\n    end\n.end\n");
+    for args in ["asm a.pica -o a.shbin", "lint a.pica", "inspect a.pica"] {
+        let ended = folder.run(args);
+        assert_eq!(ended.code, 2, "{args}");
+        let expected = "\
+a.pica:3:5: error: unknown instruction `mvo`
+3 |     mvo r0, pos
+  |     ^
+help: did you mean `mov`?
+a.pica:4:18: error: `2.0` is a number, and an operand is a register
+4 |     mul r0, pos, 2.0
+  |                  ^
+help: declare a constant, `.constf NAME(2.0, 2.0, 2.0, 2.0)`, and name it
+";
+        assert!(ended.err.starts_with(expected), "{args}\n{}", ended.err);
+    }
 }

@@ -4,12 +4,12 @@
 //! stands for a finding of the file. Each rule has a file `RULE.test` in which it fires and a file
 //! `RULE-absent.test` in which it does not.
 
-use crate::prerequisites::third_party_files;
+use crate::prerequisites::{cases, third_party_files};
 use libtest_mimic::{Failed, Trial};
 use picajit::container::shbin::Shbin;
 use picajit::internals::lint::{Finding, Rule, Subject, lint};
 use picajit::program::{Entry, Program};
-use picajit::text;
+use picajit::text::{self, Assembly};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -30,6 +30,10 @@ pub fn trials(files: &[PathBuf]) -> Vec<Trial> {
     let corpus = corpus();
     let is_ignored = corpus.is_empty();
     let listed = Trial::test("lint/findings-on-the-corpus", move || findings_are_listed(&corpus));
+    trials.push(listed.with_ignored_flag(is_ignored));
+    let cases = cases_that_assemble();
+    let is_ignored = cases.is_empty();
+    let listed = Trial::test("lint/findings-on-cases", move || findings_are_listed(&cases));
     trials.push(listed.with_ignored_flag(is_ignored));
     trials
 }
@@ -83,20 +87,47 @@ fn documented() -> Result<(), Failed> {
     if missing.is_empty() { Ok(()) } else { Err(format!("docs/lint.md differs: {}", missing.join(", ")).into()) }
 }
 
-/// The built-in shaders, by name.
-fn builtins() -> Vec<(String, Shbin)> {
+/// A shader whose findings docs/lint.md lists.
+struct Known {
+    name: String,
+    shbin: Shbin,
+    source: Option<(Assembly, String)>,
+}
+
+impl Known {
+    fn assembled(path: &Path) -> Option<Known> {
+        let source = text::decode(&std::fs::read(path).expect("readable")).ok()?.into_owned();
+        let assembly = text::assemble(&source).ok()?;
+        Some(Known { name: stem(path), shbin: assembly.shbin.clone(), source: Some((assembly, source)) })
+    }
+
+    fn rules(&self) -> Result<BTreeSet<String>, Failed> {
+        let program = self.shbin.program().map_err(|e| e.to_string())?;
+        let found = match &self.source {
+            Some((assembly, source)) => lint(&Subject::assembly(&program, assembly, &[source])),
+            None => lint(&Subject::file(&program, &self.shbin)),
+        };
+        Ok(found.iter().map(|f| f.rule.name().to_string()).collect())
+    }
+}
+
+/// The built-in shaders.
+fn builtins() -> Vec<Known> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/bin/picajit/shaders");
     let paths = std::fs::read_dir(folder).expect("part of the package").map(|e| e.expect("readable").path());
-    let assembled = |path: PathBuf| {
-        let source = std::fs::read_to_string(&path).expect("readable");
-        (stem(&path), text::assemble(&source).expect("a test assembles each").shbin)
-    };
-    paths.map(assembled).collect()
+    paths.map(|path| Known::assembled(&path).expect("a test assembles each")).collect()
+}
+
+/// The cases that are PICA200 programs.
+fn cases_that_assemble() -> Vec<Known> {
+    cases(&["pica", "vsh", "test"]).iter().filter_map(|path| Known::assembled(path)).collect()
 }
 
 /// Third-party shaders.
-fn corpus() -> Vec<(String, Shbin)> {
-    let parsed = |path: PathBuf| Some((stem(&path), Shbin::parse(&std::fs::read(&path).ok()?).ok()?));
+fn corpus() -> Vec<Known> {
+    let parsed = |path: PathBuf| {
+        Some(Known { name: stem(&path), shbin: Shbin::parse(&std::fs::read(&path).ok()?).ok()?, source: None })
+    };
     third_party_files("shbin", "shbin").into_iter().filter_map(parsed).collect()
 }
 
@@ -104,22 +135,25 @@ fn stem(path: &Path) -> String {
     path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The findings of these files are those that docs/lint.md lists for them.
-fn findings_are_listed(files: &[(String, Shbin)]) -> Result<(), Failed> {
+/// The findings of these files are those that docs/lint.md lists for them, each with its verdict. A row may be of several
+/// files.
+fn findings_are_listed(files: &[Known]) -> Result<(), Failed> {
     let mut got: BTreeSet<(String, String)> = BTreeSet::new();
-    for (name, shbin) in files {
-        let program = shbin.program().map_err(|e| e.to_string())?;
-        let found = lint(&Subject::file(&program, shbin));
-        got.extend(found.iter().map(|f| (name.clone(), f.rule.name().to_string())));
+    for file in files {
+        got.extend(file.rules()?.into_iter().map(|rule| (file.name.clone(), rule)));
     }
     let cell = |text: &str| text.trim().trim_matches('`').to_string();
-    let rows = PAGE.lines().filter_map(|line| {
+    let rows = PAGE.lines().flat_map(|line| {
         let cells: Vec<&str> = line.split('|').collect();
-        let [_, name, rule, _why, _] = cells[..] else { return None };
-        let name = cell(name);
-        files.iter().any(|(file, _)| *file == name).then(|| (name, cell(rule)))
+        let (names, rule) = match cells[..] {
+            [_, names, rule, why, _] if !why.trim().is_empty() => (names, cell(rule)),
+            _ => ("", String::new()),
+        };
+        let names: Vec<String> = names.split(',').map(cell).collect();
+        names.into_iter().map(move |name| (name, rule.clone()))
     });
-    let want: BTreeSet<(String, String)> = rows.collect();
+    let want: BTreeSet<(String, String)> =
+        rows.filter(|(name, _)| files.iter().any(|file| file.name == *name)).collect();
     if want == got { Ok(()) } else { Err(format!("docs/lint.md lists {want:?}, and there are {got:?}").into()) }
 }
 

@@ -39,7 +39,8 @@ const FAULTS: &[Fault] = &[
     Fault {
         name: "an output is not written",
         meant: &[Rule::UnwrittenOutput],
-        consequences: &[Rule::UnusedInput],
+        // What the output was computed from is then without use.
+        consequences: &[Rule::UnusedInput, Rule::UnusedValue],
         observable: true,
         stages: &[Stage::Vertex],
         plant: |o| o.without_sole_writers(|written| matches!(written, Written::Output)),
@@ -47,7 +48,8 @@ const FAULTS: &[Fault] = &[
     Fault {
         name: "an emitted output is not written",
         meant: &[Rule::StaleOutput, Rule::UnwrittenOutput],
-        consequences: &[Rule::UnusedInput],
+        // What the output was computed from is then without use.
+        consequences: &[Rule::UnusedInput, Rule::UnusedValue],
         observable: true,
         stages: &[Stage::Geometry],
         plant: |o| o.without_sole_writers(|written| matches!(written, Written::Output)),
@@ -56,7 +58,7 @@ const FAULTS: &[Fault] = &[
         name: "a temporary, address or flag is not written",
         meant: &[Rule::ReadBeforeWrite],
         // A loop whose flag nothing sets never ends.
-        consequences: &[Rule::UnusedInput, Rule::EndlessLoop],
+        consequences: &[Rule::UnusedInput, Rule::UnusedValue, Rule::EndlessLoop],
         observable: true,
         stages: BOTH,
         plant: |o| o.without_sole_writers(|written| matches!(written, Written::Other)),
@@ -72,7 +74,8 @@ const FAULTS: &[Fault] = &[
     Fault {
         name: "two adjacent MOVAs",
         meant: &[Rule::AdjacentMova],
-        consequences: &[],
+        // Nothing reads what the planted instructions write.
+        consequences: &[Rule::UnusedValue],
         observable: false,
         stages: BOTH,
         plant: |o| {
@@ -102,7 +105,7 @@ const FAULTS: &[Fault] = &[
     Fault {
         name: "two inputs in one instruction",
         meant: &[Rule::TwoInputs],
-        consequences: &[],
+        consequences: &[Rule::UnusedValue],
         observable: false,
         stages: BOTH,
         plant: |o| {
@@ -114,7 +117,7 @@ const FAULTS: &[Fault] = &[
     Fault {
         name: "an input without a declaration",
         meant: &[Rule::UndeclaredInput],
-        consequences: &[],
+        consequences: &[Rule::UnusedValue],
         observable: false,
         stages: BOTH,
         plant: |o| {

@@ -41,6 +41,24 @@ pub fn third_party_files(kind: &str, ending: &str) -> Vec<PathBuf> {
     files
 }
 
+/// The inputs with known answers in the folder `cases` beside the third-party files, those with one of `endings`, sorted.
+/// Empty without them.
+pub fn cases(endings: &[&str]) -> Vec<PathBuf> {
+    let root = std::env::var_os("PICAJIT_CORPUS").filter(|root| !root.is_empty());
+    let folder = root.map(|root| std::path::absolute(Path::new(&root)).unwrap_or_else(|_| root.into()));
+    let folder = folder.and_then(|root| Some(root.parent()?.join("cases"))).filter(|folder| folder.is_dir());
+    let Some(folder) = folder else {
+        skipped("tests of cases: no folder `cases` beside PICAJIT_CORPUS");
+        return Vec::new();
+    };
+    let inside = |folder: PathBuf| std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let files = inside(folder).filter(|path| path.is_dir()).flat_map(inside);
+    let mut files: Vec<PathBuf> =
+        files.filter(|path| path.extension().is_some_and(|e| endings.iter().any(|ending| e == *ending))).collect();
+    files.sort();
+    files
+}
+
 /// The folder for files of tests. It is beside the test program, where files can be written and code can be mapped,
 /// whatever `TMPDIR` names: a folder that is missing, full, or mounted without execution.
 pub fn temporary_folder() -> PathBuf {

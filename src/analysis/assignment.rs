@@ -27,7 +27,8 @@ pub(crate) struct Bools {
 }
 
 impl Bools {
-    fn get(self, id: u8) -> Option<bool> {
+    /// The value of `b{id}`, if it is known.
+    pub fn get(self, id: u8) -> Option<bool> {
         let bit = 1u16 << (id & 15);
         (self.known & bit != 0).then_some(self.values & bit != 0)
     }
@@ -42,6 +43,8 @@ pub(crate) struct Facts {
     hidden: u64,
     /// Output components written since the last EMIT.
     pub since_emit: u64,
+    /// Output components written in the run, in whichever bank.
+    pub written_in_run: u64,
     /// No EMIT has run.
     pub before_emit: bool,
     /// Vertex slots filled by this run; bit n is slot n.
@@ -51,14 +54,22 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    const START: Facts =
-        Facts { written: RegisterSet::NONE, hidden: 0, since_emit: 0, before_emit: true, slots: 0, setemit: None };
+    const START: Facts = Facts {
+        written: RegisterSet::NONE,
+        hidden: 0,
+        since_emit: 0,
+        written_in_run: 0,
+        before_emit: true,
+        slots: 0,
+        setemit: None,
+    };
 
     fn meet(self, o: Facts) -> Facts {
         Facts {
             written: self.written & o.written,
             hidden: self.hidden & o.hidden,
             since_emit: self.since_emit & o.since_emit,
+            written_in_run: self.written_in_run & o.written_in_run,
             before_emit: self.before_emit && o.before_emit,
             slots: self.slots & o.slots,
             setemit: self.setemit.filter(|_| self.setemit == o.setemit),
@@ -69,6 +80,7 @@ impl Facts {
         let set = writes(inst);
         self.written = self.written | set;
         self.since_emit |= set.outputs;
+        self.written_in_run |= set.outputs;
         match inst {
             Inst::Setemit(how) => self.setemit = Some(*how),
             Inst::Emit if emits => {

@@ -7,6 +7,7 @@ use super::names::visible;
 use super::trace::{Bounds, trace};
 use super::{Subject, entry, page, values};
 use crate::kernel::Config;
+use crate::lint::Rule;
 use crate::text::{AsmError, Assembler, Assembly, Options, Warning};
 use serde_json::{Value, json};
 
@@ -59,6 +60,10 @@ fn explore(source: &str, given: &str, vertices: usize, chosen: &[usize]) -> Resu
     }
     let mut page = page(&subject, entries);
     page["warnings"] = warnings.iter().map(warning).collect();
+    // They are among the findings too, without columns.
+    if let Some(findings) = page["findings"].as_array_mut() {
+        findings.retain(|finding| finding["rule"] != Rule::LenientReading.name());
+    }
     let mut answer = wrong.unwrap_or_else(|| json!({}));
     answer["page"] = page;
     Ok(answer)

@@ -3,11 +3,10 @@
 //! No cycle count of the hardware is published, so the unit is the instruction, and every figure of
 //! time that is derived from it is an *estimate*.
 
-use super::entry::is_named;
+use super::entry::constant_ints;
 use super::{EntryPoint, Subject};
 use crate::analysis::MOST_BLOCKS;
 use crate::analysis::paths::{Iterations, Paths, executions};
-use crate::container::shbin::Constant;
 use crate::ir::cfg::{Explored, Limits};
 use crate::isa::Pc;
 use crate::kernel::Unsupported;
@@ -74,15 +73,6 @@ impl Cost {
 }
 
 /// Iterations of the loops that the entry's constants determine.
-fn iterations(point: &EntryPoint<'_>) -> Iterations {
-    let mut known: Iterations = [None; 4];
-    for constant in point.tables.map_or(&[][..], |dvle| &dvle.constants) {
-        if let Constant::Int { register, value } = *constant
-            && !is_named(point.tables, 0x70 + register)
-            && let Some(slot) = known.get_mut(usize::from(register))
-        {
-            *slot = Some(u16::from(value[0]) + 1);
-        }
-    }
-    known
+pub(super) fn iterations(point: &EntryPoint<'_>) -> Iterations {
+    constant_ints(point.tables).map(|value| value.map(|value| u16::from(value[0]) + 1))
 }

@@ -1,8 +1,10 @@
 //! One entry, explored and analysed once for all rules.
 
 use super::EntryPoint;
-use crate::analysis::assignment::{Assignment, Assignments, Bools};
+use super::scopes::strayed;
+use crate::analysis::assignment::{Assignment, Assignments, Bools, Visit};
 use crate::analysis::{MOST_BLOCKS, ssa};
+use crate::container::float24::f24_to_f32;
 use crate::container::shbin::{Constant, Dvle, Output};
 use crate::ir::Func;
 use crate::ir::analysis::carried::{OUTPUTS, shown_at_start};
@@ -11,6 +13,7 @@ use crate::ir::register_set::RegisterSet;
 use crate::isa::{Inst, Pc, Stage};
 use crate::kernel::Unsupported;
 use crate::program::{Entry, Program};
+use std::collections::{BTreeSet, HashMap};
 
 /// States that the entries of one file may take together: a damaged file can have thousands of
 /// entries.
@@ -24,6 +27,8 @@ pub(super) struct EntryFacts<'a> {
     pub tables: Option<&'a Dvle>,
     pub explored: Explored,
     pub assignments: Assignments,
+    /// For each assignment the states before control flow strays.
+    planned: Vec<BTreeSet<usize>>,
     /// The SSA form; `None` if control flow has too many blocks.
     pub func: Option<Func>,
     /// The registers of which an observable effect depends on the initial contents.
@@ -48,7 +53,24 @@ impl<'a> EntryFacts<'a> {
         let shown = tables.map_or(OUTPUTS, mapped);
         let shown_at_start = cfg.as_ref().map_or(RegisterSet::NONE, |cfg| shown_at_start(cfg, shown));
         let func = cfg.as_ref().map(ssa);
-        Ok(EntryFacts { program, index, entry, tables, explored, assignments, func, shown_at_start })
+        let planned = assignments.list.iter().map(|a| planned(program, &explored, a)).collect();
+        Ok(EntryFacts { program, index, entry, tables, explored, assignments, planned, func, shown_at_start })
+    }
+
+    /// Every state that runs reach, with its assignment. What runs reach only because control flow
+    /// has strayed is left out: a finding there has another finding as its cause.
+    pub fn visits(&self) -> impl Iterator<Item = (&Assignment, Visit)> {
+        let pairs = self.assignments.list.iter().zip(&self.planned);
+        pairs.flat_map(|(assignment, planned)| {
+            let visits = assignment.visits().filter(|visit| planned.contains(&visit.node));
+            visits.map(move |visit| (assignment, visit))
+        })
+    }
+
+    /// Whether some run goes elsewhere than its source says.
+    pub fn strays(&self) -> bool {
+        let all = |assignment: &Assignment| assignment.visits().map(|visit| visit.node).collect::<BTreeSet<usize>>();
+        self.assignments.list.iter().zip(&self.planned).any(|(assignment, planned)| all(assignment) != *planned)
     }
 
     pub fn stage(&self) -> Stage {
@@ -83,6 +105,22 @@ impl<'a> EntryFacts<'a> {
         let texts: Vec<String> = fixed.map(|n| format!("b{n} is {}", first.bools.values >> n & 1 != 0)).collect();
         if texts.is_empty() { String::new() } else { format!(" if {}", texts.join(" and ")) }
     }
+}
+
+/// The states that `assignment` reaches without an edge on which control flow strays.
+fn planned(program: &Program, explored: &Explored, assignment: &Assignment) -> BTreeSet<usize> {
+    let mut met = BTreeSet::from([0]);
+    let mut queue = vec![0];
+    while let Some(node) = queue.pop() {
+        let successors = assignment.successors(program, explored, node);
+        let lost = strayed(program, explored, node, &successors);
+        for to in successors.into_iter().filter(|to| !lost.contains(to)) {
+            if met.insert(to) {
+                queue.push(to);
+            }
+        }
+    }
+    met
 }
 
 /// The output components that a table maps.
@@ -122,6 +160,34 @@ fn given_bools(tables: Option<&Dvle>) -> Bools {
         }
     }
     given
+}
+
+/// The float constants that are the same in every run: a host may give a register with a name
+/// another value.
+pub(super) fn constant_floats(tables: Option<&Dvle>) -> HashMap<u16, [f32; 4]> {
+    let mut all = HashMap::new();
+    for constant in tables.map_or(&[][..], |dvle| &dvle.constants) {
+        if let Constant::Float { register, value } = *constant
+            && !is_named(tables, 0x10 + register)
+        {
+            all.insert(register, value.map(f24_to_f32));
+        }
+    }
+    all
+}
+
+/// The integer constants that are the same in every run.
+pub(super) fn constant_ints(tables: Option<&Dvle>) -> [Option<[u8; 4]>; 4] {
+    let mut all = [None; 4];
+    for constant in tables.map_or(&[][..], |dvle| &dvle.constants) {
+        if let Constant::Int { register, value } = *constant
+            && !is_named(tables, 0x70 + register)
+            && let Some(slot) = all.get_mut(usize::from(register))
+        {
+            *slot = Some(value);
+        }
+    }
+    all
 }
 
 /// Whether a uniform of the table has the register, in the table's numbering.

@@ -69,7 +69,7 @@ macro_rules! rules {
 rules! {
     /// A component of the output map is not written on some path.
     UnwrittenOutput "unwritten-output" Error
-        "3dbrew, Pitfalls: an output component that is mapped and not written freezes the GPU; pocketjs#252 reports hangs and empty pictures; nihstro#28"
+        "3dbrew, Pitfalls: an output component that is mapped and not written freezes the GPU; pocketjs#252 reports hangs and empty pictures; nihstro#28. A warning in geometry programs: four that shipped on consoles leave some unwritten"
         "write every mapped component on every path, or map fewer";
     /// Execution runs past the last word.
     RunsOffEnd "runs-off-end" Error
@@ -108,7 +108,7 @@ rules! {
         "citra#4894: geometry programs were taken off the GPU since such dependence was not detected"
         "write the registers before they are read, or run the invocations in order";
     /// EMIT without SETEMIT in the run.
-    EmitWithoutSetemit "emit-without-setemit" Note
+    EmitWithoutSetemit "emit-without-setemit" Warning
         "3dbrew: SETEMIT stays in force, also for the next invocation"
         "put a `setemit` before the first `emit`";
     /// The ends of two scopes coincide so that one stays open.
@@ -127,6 +127,30 @@ rules! {
     BreakInScope "break-in-scope" Warning
         "3dbrew: a BREAK inside of an IF or CALL leaves its scope open"
         "break at the level of the loop";
+    /// An element beyond its array, or beyond c95.
+    OutOfBounds "out-of-bounds" Warning
+        "follows from the declaration and the constants; beyond c95 a read gives (1, 1, 1, 1) (console tests by Steveice10, citra#6910)"
+        "index fewer elements, or declare more";
+    /// A write through one alias over the value of another that is read later.
+    SharedRegister "shared-register" Warning
+        "follows from the code: two aliases are one register"
+        "give one of the aliases another register";
+    /// A loop with step 0 reads aL.
+    LoopStep "loop-step" Warning
+        "follows from the constant: its z is what each iteration adds to aL"
+        "make the third value of the constant 1, or what aL should grow by";
+    /// RCP, RSQ or LG2 of a constant that has no finite result.
+    InfiniteResult "infinite-result" Warning
+        "fp-tests 0, 3 and 5 (console): rcp(0) and rsq(0) are inf, rsq of a negative number is NaN"
+        "use another constant, or remove the instruction";
+    /// No output is the position.
+    NoPosition "no-position" Warning
+        "follows from the output table: the rasteriser receives no position"
+        "map an output with `.out NAME position`";
+    /// The assembler reads a text otherwise than it looks.
+    LenientReading "lenient-reading" Warning
+        "picasso accepts the text (docs/language.md, sections 12 and 13)"
+        "write what is meant: docs/language.md lists these readings";
     /// EMIT or SETEMIT in a vertex program.
     EmitInVertex "emit-in-vertex" Warning
         "no document says what a vertex unit does with it"
@@ -179,6 +203,18 @@ rules! {
     ZeroTimesInfinity "zero-times-infinity" Note
         "fp-tests 20-27 (console): 0 * inf is 0; in IEEE arithmetic, which some emulators use, it is NaN"
         "avoid the infinity if the shader must look the same everywhere";
+    /// A vertex program of very many instructions.
+    LongRun "long-run" Note
+        "follows from the constants; at one instruction a step and 268 MHz a thousand such vertices take longer than a frame"
+        "let loops run less often: an integer constant of x runs its loop x + 1 times";
+    /// An instruction whose result nothing uses.
+    UnusedValue "unused-value" Note
+        "follows from the code"
+        "remove the instruction, or use what it writes";
+    /// A name that is declared and never used.
+    UnusedName "unused-name" Note
+        "follows from the source"
+        "remove the declaration, or use the name";
     /// Words that no entry reaches.
     Unreachable "unreachable" Note
         "follows from the code"

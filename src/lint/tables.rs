@@ -1,53 +1,85 @@
 //! Masks, names, constants and the output table against the code and against each other.
 
 use super::entry::EntryFacts;
+use super::loops::sources;
+use super::source::Sources;
 use super::{Findings, Rule, Subject};
 use crate::container::shbin::{Constant, Dvle, GeometryMode};
-use crate::isa::{Inst, Pc, SrcFile, Stage, Test};
-use std::collections::BTreeMap;
+use crate::isa::{DstFile, Index, Inst, Src, SrcFile, Stage, Test};
+use crate::text::WarningKind;
+use crate::text::analysis::DiagnosticKind;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Numbers of the first registers of each class in uniform tables.
 const FLOATS: u16 = 0x10;
 const INTS: u16 = 0x70;
 const BOOLS: u16 = 0x78;
 
-pub(super) fn check_entry(entry: &EntryFacts<'_>, subject: &Subject<'_>, found: &mut Findings) {
+/// Meanings of outputs.
+const POSITION: u16 = 0;
+const DUMMY: u16 = 9;
+
+pub(super) fn check_entry(entry: &EntryFacts<'_>, subject: &Subject<'_>, texts: &Sources, found: &mut Findings) {
     let Some(dvle) = entry.tables else { return };
     let survey = super::survey::Survey::of_words(entry.program, entry.explored.reachable());
-    let mut add = |rule, pc: Option<Pc>, message| found.add(rule, Some(entry.index), pc, message);
     // Some assemblers leave the masks empty.
     if dvle.input_mask != 0 {
         let undeclared = survey.inputs & !dvle.input_mask;
         for n in (0..16).filter(|n| undeclared >> n & 1 != 0) {
             let pc = entry.explored.reachable().iter().copied().find(|&pc| reads_input(entry.program.inst(pc), n));
-            add(Rule::UndeclaredInput, pc, format!("v{n} is read, and the input mask does not have it"));
+            let message = format!("v{n} is read, and the input mask does not have it");
+            found.add(Rule::UndeclaredInput, Some(entry.index), pc, message);
         }
         let unused = dvle.input_mask & !survey.inputs;
-        if unused != 0 {
-            add(Rule::UnusedInput, None, format!("{} is declared and never read", registers("v", unused)));
+        let mut elsewhere = 0;
+        for n in (0..16).filter(|n| unused >> n & 1 != 0) {
+            match texts.declaration(subject, entry.index, 'v', n) {
+                Some(line) => {
+                    let message = format!("v{n} is declared and never read");
+                    found.add(Rule::UnusedInput, Some(entry.index), None, message).source = Some(line);
+                }
+                None => elsewhere |= 1 << n,
+            }
+        }
+        if elsewhere != 0 {
+            let message = format!("{} is declared and never read", registers("v", elsewhere));
+            found.add(Rule::UnusedInput, Some(entry.index), None, message);
         }
     }
     if dvle.output_mask != 0 {
         let unmapped = survey.outputs & !dvle.output_mask;
-        if unmapped != 0 {
-            add(
-                Rule::UnmappedOutput,
-                None,
-                format!("{} is written, and nothing receives it", registers("o", unmapped)),
-            );
+        for n in (0..16).filter(|n| unmapped >> n & 1 != 0) {
+            let pc = entry.explored.reachable().iter().copied().find(|&pc| writes_output(entry.program.inst(pc), n));
+            let message = format!("o{n} is written, and nothing receives it");
+            found.add(Rule::UnmappedOutput, Some(entry.index), pc, message);
         }
     }
+    no_position(entry, dvle, subject, texts, found);
     unbound(entry, subject, &survey, found);
 }
 
+/// A program whose outputs the rasteriser receives, and none of them is a position. Beside a
+/// geometry program, or with a dummy for one, a vertex program needs none.
+fn no_position(entry: &EntryFacts<'_>, dvle: &Dvle, subject: &Subject<'_>, texts: &Sources, found: &mut Findings) {
+    let has_geometry = subject.entries.iter().any(|point| point.entry.stage == Stage::Geometry);
+    let is_last = entry.stage() == Stage::Geometry || !has_geometry;
+    let has = |semantic| dvle.outputs.iter().any(|row| row.semantic == semantic);
+    if let Some(row) = dvle.outputs.first()
+        && is_last
+        && !has(POSITION)
+        && !has(DUMMY)
+    {
+        let finding = found.add(Rule::NoPosition, Some(entry.index), None, "no output is the position");
+        finding.source = texts.declaration(subject, entry.index, 'o', row.register.into());
+    }
+}
+
+fn writes_output(inst: Option<Inst>, n: u8) -> bool {
+    matches!(inst, Some(Inst::Alu(alu)) if alu.dst.file() == DstFile::Output(n) && alu.mask.bits() != 0)
+}
+
 fn reads_input(inst: Option<Inst>, n: u8) -> bool {
-    let sources: Vec<_> = match inst {
-        Some(Inst::Alu(alu)) => alu.sources().to_vec(),
-        Some(Inst::Mova { src, .. }) => vec![src],
-        Some(Inst::Cmp { src, .. }) => src.to_vec(),
-        _ => return false,
-    };
-    sources.iter().any(|src| src.reg.file() == SrcFile::Input(n))
+    inst.is_some_and(|inst| sources(&inst).iter().any(|src| src.reg.file() == SrcFile::Input(n)))
 }
 
 /// Uniforms that the code uses and no constant and no name of any entry covers. A file without
@@ -66,7 +98,11 @@ fn unbound(entry: &EntryFacts<'_>, subject: &Subject<'_>, survey: &super::survey
     // The vertices of a primitive arrive in float uniforms.
     let receives = entry.stage() == Stage::Geometry && entry.tables.is_some_and(|d| d.geometry != GeometryMode::Point);
     if !receives {
-        let floats = survey.floats.iter().filter(|&&n| !is_bound(FLOATS + n as u16));
+        // A relative operand may read others than its base.
+        let reachable = entry.explored.reachable().iter().filter_map(|&pc| entry.program.inst(pc));
+        let named = reachable.flat_map(|inst| sources(&inst).to_vec()).filter(|src| src.index == Index::None);
+        let floats: BTreeSet<u8> = named.filter_map(|src| uniform(&src)).collect();
+        let floats = floats.into_iter().filter(|&n| !is_bound(FLOATS + u16::from(n)));
         missing.extend(floats.map(|n| format!("c{n}")));
     }
     let ints = (0..4).filter(|n| survey.ints >> n & 1 != 0 && !is_bound(INTS + n));
@@ -81,12 +117,17 @@ fn unbound(entry: &EntryFacts<'_>, subject: &Subject<'_>, survey: &super::survey
     }
 }
 
+fn uniform(src: &Src) -> Option<u8> {
+    match src.reg.file() {
+        SrcFile::Uniform(n) => Some(n),
+        SrcFile::Input(_) | SrcFile::Temp(_) => None,
+    }
+}
+
 fn uses(inst: Option<Inst>, name: &str) -> bool {
-    let float = |src: &crate::isa::Src| matches!(src.reg.file(), SrcFile::Uniform(n) if name == format!("c{n}"));
+    let float = |src: &Src| src.index == Index::None && uniform(src).is_some_and(|n| name == format!("c{n}"));
     match inst {
-        Some(Inst::Alu(alu)) => alu.sources().iter().any(float),
-        Some(Inst::Mova { src, .. }) => float(&src),
-        Some(Inst::Cmp { src, .. }) => src.iter().any(float),
+        Some(inst @ (Inst::Alu(_) | Inst::Mova { .. } | Inst::Cmp { .. })) => sources(&inst).iter().any(float),
         Some(Inst::Loop { int, .. }) => name == format!("i{}", int & 3),
         Some(
             Inst::Call { test: Some(Test::Bool { id, .. }), .. }
@@ -153,5 +194,21 @@ pub(super) fn check_file(subject: &Subject<'_>, found: &mut Findings) {
     if has(Stage::Geometry) && subject.entries.iter().filter(|p| p.entry.stage == Stage::Vertex).count() > 1 {
         let message = "several vertex entries beside a geometry entry: draws with and without it can alternate";
         found.add(Rule::MixedStages, None, None, message);
+    }
+}
+
+/// The assembler's warnings: readings that an author may not intend.
+pub(super) fn check_readings(texts: &Sources, found: &mut Findings) {
+    for text in &texts.texts {
+        for diagnostic in &text.analysis.diagnostics {
+            // Other rules find these two, where runs reach them.
+            if let DiagnosticKind::Warning(kind) = &diagnostic.kind
+                && !matches!(kind, WarningKind::TwoInputs | WarningKind::LongBlock { .. })
+            {
+                let pc = text.words(diagnostic.place.line).first().copied();
+                found.add(Rule::LenientReading, None, pc, kind.to_string()).source =
+                    Some(text.source(diagnostic.place));
+            }
+        }
     }
 }

@@ -36,7 +36,8 @@ pub(super) fn check(subject: &Subject<'_>, facts: &[EntryFacts<'_>], found: &mut
         }
     }
     // An entry without a graph may reach every word.
-    if facts.len() == subject.entries.len() && !facts.is_empty() {
+    // Where control flow strays, words that it should reach are a consequence.
+    if facts.len() == subject.entries.len() && !facts.is_empty() && !facts.iter().any(EntryFacts::strays) {
         unreachable(subject, &reached, found);
     }
 }

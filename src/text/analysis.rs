@@ -4,7 +4,8 @@
 //! The assembler itself analyzes the text: it continues after errors, and records names.
 
 use super::asm::{Assembler, Assembly, Options};
-use super::error::AsmErrorKind;
+use super::error::{AsmError, AsmErrorKind};
+use super::help::dialect;
 use super::symbols::{OperandAt, Part, Place, Record, Space, Symbol};
 use super::warning::WarningKind;
 use std::fmt;
@@ -16,6 +17,8 @@ pub struct Diagnostic {
     pub place: Place,
     /// Its kind.
     pub kind: DiagnosticKind,
+    /// What to do, where the kind does not say it.
+    pub help: Option<Box<str>>,
 }
 
 /// The kind of a [`Diagnostic`].
@@ -100,13 +103,14 @@ pub fn analyze(text: &str, options: Options) -> Analysis {
     // Files with `.nodvle` are parts of a program with other files; elsewhere an entry point is
     // missing because of another error.
     let explained = record.parts.iter().any(|part| part.no_dvle) || record.faults.len() > 1;
-    let fault = |(line, fault): (u32, super::error::Fault)| Diagnostic {
+    let fault = |((line, fault), (_, error)): ((u32, super::error::Fault), (_, AsmError))| Diagnostic {
         place: Place { line, start: fault.at as u32, end: (fault.at + fault.len) as u32 },
         kind: DiagnosticKind::Error(fault.kind),
+        help: error.help,
     };
-    let warning = |(place, kind)| Diagnostic { place, kind: DiagnosticKind::Warning(kind) };
-    let mut diagnostics: Vec<Diagnostic> = (record.faults.into_iter())
-        .filter(|(_, fault)| !(explained && fault.kind == AsmErrorKind::NoDvle))
+    let warning = |(place, kind)| Diagnostic { place, kind: DiagnosticKind::Warning(kind), help: None };
+    let mut diagnostics: Vec<Diagnostic> = (record.faults.into_iter().zip(record.errors))
+        .filter(|((_, fault), _)| !(explained && fault.kind == AsmErrorKind::NoDvle))
         .map(fault)
         .chain(record.warnings.into_iter().map(warning))
         .collect();
@@ -123,4 +127,36 @@ pub fn analyze(text: &str, options: Options) -> Analysis {
         parts: record.parts,
         assembly: assembler.into_assembly(dvles),
     }
+}
+
+/// All errors of source files, given by name and text, that become one program: in order of the
+/// sources, and none if they assemble.
+///
+/// ```
+/// use picajit::text::{Options, errors};
+/// let found = errors(&[("a", ".proc main\nmul r0, v0, 2.0\nmull r0, v0, v0\nend\n.end\n")], Options::default());
+/// assert_eq!(found.iter().map(|e| e.line).collect::<Vec<_>>(), [2, 3]);
+/// assert_eq!(found[1].help.as_deref(), Some("did you mean `mul`?"));
+/// ```
+pub fn errors(files: &[(&str, &str)], options: Options) -> Vec<AsmError> {
+    let mut assembler = Assembler::new(options);
+    assembler.record = Some(Box::default());
+    let recovered = "an assembler with a record continues after errors";
+    for (name, text) in files {
+        assembler.add_file(name, text).expect(recovered);
+    }
+    assembler.resolve().expect(recovered);
+    let mut errors = assembler.record.take().expect("it was set above").errors;
+    errors.sort_by_key(|&(at, _)| at);
+    if files.iter().any(|(_, text)| dialect(text).is_some()) {
+        // The first error names the other language; the rest follows from it.
+        errors.truncate(1);
+    }
+    // Another error may explain that there is no entry point.
+    let is_only = errors.len() == 1;
+    let is_missing = |kind: &AsmErrorKind| {
+        matches!(kind, AsmErrorKind::NoDvle | AsmErrorKind::Undefined { what: "entry procedure", .. })
+    };
+    let errors = errors.into_iter().map(|(_, error)| error);
+    errors.filter(|error| is_only || !is_missing(&error.kind)).collect()
 }

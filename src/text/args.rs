@@ -26,6 +26,19 @@ impl<'s> Args<'s> {
             Some(arg) if !arg.is_empty() => Ok(arg),
             // An empty argument ends at a comma.
             Some(arg) => fault(arg, AsmErrorKind::Expected { what, found: ",".into() }),
+            None => self.missing(what),
+        }
+    }
+    /// An argument is missing: at the end, unless two words have no comma between them.
+    fn missing<T>(&self, what: &'static str) -> Parse<T> {
+        // Conditions and bracketed offsets may have blanks.
+        let plain = |arg: &&Span<'s>| !arg.text.contains(['&', '|', '[']);
+        let second = self.list.iter().filter(plain).map(|arg| arg.word().1.trim()).find(|rest| !rest.is_empty());
+        match second {
+            Some(rest) => {
+                let (word, _) = rest.word();
+                fault(word, AsmErrorKind::MissingComma { before: clip(word.text) })
+            }
             None => expected(what, self.end),
         }
     }

@@ -63,6 +63,7 @@ impl<'s> Assembler<'s> {
     pub fn add_file(&mut self, name: &'s str, text: &'s str) -> Result<(), AsmError> {
         // A NUL byte ends a file.
         let (text, nul) = text.split_once('\0').map_or((text, false), |(text, _)| (text, true));
+        self.text = text;
         let first = text.lines().next().unwrap_or("");
         self.site = Site { file: name, index: self.files, line: 1, counted: 1, text: first };
         self.files += 1;
@@ -259,6 +260,14 @@ impl<'s> Assembler<'s> {
             };
         }
         let file = std::mem::replace(&mut self.file, File::new(self.site));
+        if file.no_dvle {
+            let end = self.site;
+            for &(site, at, directive) in &file.of_tables {
+                self.site = site;
+                self.warn_at(at, directive.len(), WarningKind::WithoutEntry(directive.to_ascii_lowercase()));
+            }
+            self.site = end;
+        }
         if let Some(record) = &mut self.record {
             let (first_line, tables) = (file.first.counted - 1, file.dvle.clone().finish(0, 0));
             record.end_part(Part { first_line, tables, no_dvle: file.no_dvle });

@@ -54,7 +54,14 @@ impl<'s> Assembler<'s> {
     }
 
     fn ints(&mut self, texts: [Span<'s>; 4]) -> [u8; 4] {
-        texts.map(|span| self.file.names.decimal(span) as u8)
+        texts.map(|span| {
+            let value = self.file.names.decimal(span);
+            // A negative byte is a step backwards.
+            if !(-128..=255).contains(&value) {
+                self.warn(span, WarningKind::LowByte { value, stored: value as u8 });
+            }
+            value as u8
+        })
     }
 
     fn constant_value(&mut self, class: Class, register: u32, texts: [Span<'s>; 4]) -> Parse<Constant> {

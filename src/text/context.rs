@@ -121,6 +121,8 @@ pub(super) struct File<'s> {
     pub masks: Option<(u16, u16)>,
     pub owns_dvle: bool,
     pub no_dvle: bool,
+    /// Statements of the tables, which `.nodvle` drops: place, first byte, and the directive.
+    pub of_tables: Vec<(Site<'s>, usize, &'s str)>,
     pub entry: EntryPoint<'s>,
 }
 
@@ -139,6 +141,7 @@ impl<'s> File<'s> {
             masks: None,
             owns_dvle: false,
             no_dvle: false,
+            of_tables: Vec::new(),
             entry: EntryPoint::Main,
         }
     }
@@ -175,6 +178,8 @@ pub struct Assembler<'s> {
     pub(super) warnings: Vec<Warning>,
     pub(super) file: File<'s>,
     pub(super) site: Site<'s>,
+    /// The text that is being read.
+    pub(super) text: &'s str,
     pub(super) files: u32,
     /// Collects names and errors for an analysis.
     pub(super) record: Option<Box<Record<'s>>>,
@@ -198,6 +203,7 @@ impl<'s> Assembler<'s> {
             warnings: Vec::new(),
             file: File::new(site),
             site,
+            text: "",
             files: 0,
             record: None,
         }
@@ -237,12 +243,13 @@ impl<'s> Assembler<'s> {
 
     /// Ends the assembly with an error; with a record, adds it there and continues.
     pub(super) fn fail(&mut self, site: Site<'s>, fault: Fault) -> Result<(), AsmError> {
+        let error = error(site, &fault, self.help(site, &fault));
         match &mut self.record {
             Some(record) => {
-                record.fault(site.counted - 1, fault);
+                record.fault((site.index, site.counted - 1), fault, error);
                 Ok(())
             }
-            None => Err(error(site, fault)),
+            None => Err(error),
         }
     }
 
@@ -378,7 +385,14 @@ fn file_name(site: Site<'_>) -> String {
 }
 
 /// A fault of the line `site` as a public error.
-pub(super) fn error(site: Site<'_>, fault: Fault) -> AsmError {
+fn error(site: Site<'_>, fault: &Fault, help: Option<String>) -> AsmError {
     let (column, source) = place(site, fault.at);
-    AsmError { file: file_name(site), line: site.line, column, source, kind: fault.kind }
+    AsmError {
+        file: file_name(site),
+        line: site.line,
+        column,
+        source,
+        kind: fault.kind.clone(),
+        help: help.map(String::into_boxed_str),
+    }
 }

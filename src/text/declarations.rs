@@ -15,8 +15,14 @@ use std::collections::HashMap;
 /// Free registers of one class: `next` is the lowest; constants bound them from above.
 #[derive(Clone, Copy, Debug)]
 struct Pool {
+    start: u32,
     end: u32,
     next: u32,
+    /// Registers of uniforms, and those of them that the source gives; bit n is register n.
+    uniforms: u128,
+    given: u128,
+    /// Registers of constants of any file.
+    constants: u128,
     /// Lowest constant of the current file.
     local: u32,
     /// Lowest constant of any file.
@@ -25,7 +31,26 @@ struct Pool {
 
 impl Pool {
     fn new(start: u32, end: u32) -> Pool {
-        Pool { end, next: start, local: end, bound: end }
+        Pool { start, end, next: start, uniforms: 0, given: 0, constants: 0, local: end, bound: end }
+    }
+}
+
+/// Registers as bits.
+fn bits(first: u32, size: u32) -> u128 {
+    ((1 << size.min(127)) - 1) << first.min(127)
+}
+
+impl Pool {
+    /// The lowest `size` registers from `next` on that the source gives to no uniform.
+    fn lowest(&self, size: u32) -> u32 {
+        let fits = |first: &u32| self.given & bits(*first, size) == 0;
+        (self.next..=self.end).find(fits).unwrap_or(self.end)
+    }
+
+    /// The highest `size` registers below `local` that the source gives to no uniform.
+    fn highest(&self, size: u32) -> Option<u32> {
+        let highest = self.local.checked_sub(size)?;
+        (self.next..=highest).rev().find(|&first| self.given & bits(first, size) == 0)
     }
 }
 
@@ -81,22 +106,51 @@ impl<'s> RegisterSpace<'s> {
             return if same { Ok(register) } else { Err(AsmErrorKind::UniformChanged(name.into())) };
         }
         let pool = &mut self.pools[class as usize];
-        let register = pool.next;
+        let register = pool.lowest(size);
         if size > pool.local.min(pool.bound).saturating_sub(register) {
             return Err(AsmErrorKind::UniformsFull { class: class.name() });
         }
-        pool.next += size;
+        pool.next = register + size;
+        pool.uniforms |= bits(register, size);
         self.known.insert(name, (class, register, size));
         Ok(register)
+    }
+
+    /// A uniform in the registers from `first` on, which the source gives (beyond picasso).
+    pub(super) fn fixed_uniform(
+        &mut self,
+        class: Class,
+        name: &'s str,
+        size: u32,
+        first: u32,
+    ) -> Result<u32, AsmErrorKind> {
+        if self.is_full() {
+            return Err(self.full());
+        }
+        self.declarations += 1;
+        if let Some(&known) = self.known.get(name) {
+            let same = known == (class, first, size);
+            return if same { Ok(first) } else { Err(AsmErrorKind::UniformChanged(name.into())) };
+        }
+        let pool = &mut self.pools[class as usize];
+        let wanted = bits(first, size);
+        if first < pool.start || first + size > pool.end || (pool.uniforms | pool.constants) & wanted != 0 {
+            return Err(AsmErrorKind::RegisterTaken(format!("{}{first}", class.letter())));
+        }
+        pool.uniforms |= wanted;
+        pool.given |= wanted;
+        self.known.insert(name, (class, first, size));
+        Ok(first)
     }
 
     /// Allocates a constant or an array of constants.
     pub(super) fn constant(&mut self, class: Class, size: u32) -> Result<u32, AsmErrorKind> {
         let pool = &mut self.pools[class as usize];
-        if size > pool.local.saturating_sub(pool.next) {
+        let Some(first) = pool.highest(size) else {
             return Err(AsmErrorKind::UniformsFull { class: class.name() });
-        }
-        pool.local -= size;
+        };
+        pool.local = first;
+        pool.constants |= bits(first, size);
         pool.bound = pool.bound.min(pool.local);
         Ok(pool.local)
     }

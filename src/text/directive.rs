@@ -7,6 +7,7 @@ use super::context::{Assembler, EntryPoint, SharedUniform, number};
 use super::declarations::{DUMMY, RegisterSpace};
 use super::error::{AsmErrorKind, Fault, Parse, clip, expected, fault};
 use super::lexer::identifier;
+use super::limits::MAX_WARNINGS;
 use super::operand::{Alias, Use, parse_components};
 use super::registers::{BOOL, Class, FLOAT, reads_like_a_register};
 use super::span::Span;
@@ -117,6 +118,12 @@ impl<'s> Assembler<'s> {
             _ => return fault(head, AsmErrorKind::UnknownDirective(clip(head.text))),
         }
         self.file.owns_dvle |= owns;
+        let is_element = name == ".constfa" && rest.text.starts_with('(');
+        let of_tables =
+            matches!(name.as_str(), ".constf" | ".consti" | ".constfa" | ".setf" | ".seti" | ".setb" | ".entry");
+        if of_tables && !is_element && self.file.of_tables.len() < MAX_WARNINGS {
+            self.file.of_tables.push((self.site, head.at, head.text));
+        }
         Ok(())
     }
 
@@ -138,14 +145,24 @@ impl<'s> Assembler<'s> {
     fn uniforms(&mut self, class: Class, rest: Span<'s>) -> Parse<()> {
         self.trailing_comma(rest);
         for arg in rest.arguments() {
-            let (name, size) = match arg.cut('[') {
+            let (name, size, rest) = match arg.cut('[') {
                 Some((name, tail)) => {
-                    let Some((size, junk)) = tail.cut(']') else { return expected("`]`", tail.skip(tail.text.len())) };
-                    self.file.names.ignored(junk);
-                    (name, self.array_size(size.trim())?)
+                    let Some((size, rest)) = tail.cut(']') else { return expected("`]`", tail.skip(tail.text.len())) };
+                    (name, self.array_size(size.trim())?, rest.trim())
                 }
-                None => (arg, 1),
+                None => {
+                    let (name, rest) = arg.word();
+                    (name, 1, rest.trim())
+                }
             };
+            let fixed = class.register(rest.text);
+            if fixed.is_none() && name.text.len() < arg.text.len() && !arg.text.contains('[') {
+                // Only a register may follow.
+                identifier(arg)?;
+            }
+            if fixed.is_none() {
+                self.file.names.ignored(rest);
+            }
             self.name(name)?;
             let at = |kind| Fault::new(name, kind);
             if self.file.names.is_defined(name.text) {
@@ -155,7 +172,13 @@ impl<'s> Assembler<'s> {
                 // picasso counts a declaration before it determines the register space.
                 return Err(at(self.shared.full()));
             }
-            let register = self.space().uniform(class, name.text, size).map_err(at)?;
+            let register = match fixed {
+                Some(first) => {
+                    let at = |kind| Fault::new(rest, kind);
+                    self.space().fixed_uniform(class, name.text, size, first).map_err(at)?
+                }
+                None => self.space().uniform(class, name.text, size).map_err(at)?,
+            };
             self.define(name, Alias::register(register + class.base()), SymbolKind::Uniform, size)?;
             if self.file.space.is_none()
                 && let Some(record) = &mut self.record

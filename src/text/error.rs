@@ -60,6 +60,15 @@ pub enum AsmErrorKind {
     },
     /// No file contributes an entry point.
     NoDvle,
+    /// A number where an operand must be a register.
+    NumberAsOperand(String),
+    /// Two words without a comma between them, and too few operands.
+    MissingComma {
+        /// The word after the place of the comma.
+        before: String,
+    },
+    /// A uniform's given register is not free.
+    RegisterTaken(String),
     /// A register number beyond its class.
     RegisterRange {
         /// The register as written.
@@ -179,6 +188,8 @@ impl fmt::Display for AsmErrorKind {
             UnknownDirective(s) => write!(f, "unknown directive `{s}`"),
             Expected { what, found } if found.is_empty() => write!(f, "expected {what}, found the end of the line"),
             Expected { what, found } => write!(f, "expected {what}, found `{found}`"),
+            NumberAsOperand(s) => write!(f, "`{s}` is a number, and an operand is a register"),
+            MissingComma { before } => write!(f, "expected `,` before `{before}`"),
             TooManyArguments(s) => write!(f, "expected no more arguments, found `{s}`"),
             BadIdentifier(s) => {
                 write!(f, "`{s}` is not a name: expected a letter, `_` or `$`, then letters, digits, `_` or `$`")
@@ -222,6 +233,7 @@ impl fmt::Display for AsmErrorKind {
             ArrayTooLong { size } => write!(f, "too many elements: expected at most {size}"),
             UniformsFull { class } => write!(f, "no room left for this {class} uniform or constant"),
             TableFull { what, limit } => write!(f, "too many {what}: expected at most {limit}"),
+            RegisterTaken(s) => write!(f, "`{s}` is not free for this uniform"),
             UniformChanged(s) => write!(f, "uniform `{s}` has another type or size in an earlier file"),
             TooManyOpdescs => f.write_str("too many operand descriptors: expected at most 128 different ones"),
             MadOpdescs => f.write_str("no operand descriptor below 32 is left for this mad"),
@@ -257,6 +269,8 @@ pub struct AsmError {
     pub source: String,
     /// The kind of an assembly error.
     pub kind: AsmErrorKind,
+    /// What to do, where the kind and the place don't say it all.
+    pub help: Option<Box<str>>,
 }
 
 /// Characters of a source line that a message shows.
@@ -265,7 +279,8 @@ const SHOWN: usize = 160;
 impl fmt::Display for AsmError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}:{}:{}: error: {}", self.file, self.line, self.column, self.kind)?;
-        excerpt(f, self.line, self.column, &self.source)
+        excerpt(f, self.line, self.column, &self.source)?;
+        self.help.as_ref().map_or(Ok(()), |help| write!(f, "\nhelp: {help}"))
     }
 }
 

@@ -9,6 +9,7 @@
 //! | `block` | block ends | padding, addresses of blocks and procedures |
 //! | `declarations` | declarations | registers and the tables of a DVLE |
 //! | `header` | shared uniforms | a C header |
+//! | `help` | an error and the names at its place | what to do |
 //! | `context` | | the state of an assembly, on which the statements act |
 //! | [`asm`] | files | an [`Assembly`] |
 //! | `symbols`, `recovery`, `analysis` | a text, finished or half typed | its errors, names and operands, for editors |
@@ -29,7 +30,7 @@
 //!
 //! # Beyond picasso
 //! picasso rejects all of these forms, so none of them changes the meaning of a picasso source. The
-//! exception is `f24#`, which picasso reads as 0. Numbers are decimal or `0x` hex.
+//! exceptions are `f24#`, which picasso reads as 0, and a register after `]`, which it ignores. Numbers are decimal or `0x` hex.
 //!
 //! | text | meaning |
 //! |---|---|
@@ -51,6 +52,7 @@
 //! | T, N | sums and differences of numbers, labels and `.` (this word): `done-1`, `.+3`, `b-a` |
 //! | `.entry START [END]` | entry point by number (END 0 if missing) |
 //! | `.file` | ends this file and begins the next one in the same text: one DVLE each |
+//! | `.fvec NAME REG`, `.fvec NAME[SIZE] REG`; `.ivec`, `.bool` | a uniform in these registers; others and constants keep clear of them |
 //! | `.bind NAME REG [SIZE]` | name and uniform-table row for given registers; allocates nothing |
 //! | `.wire TYPE, REG, MASK [, X]` | output-table row by numbers (mask bit 0 = x) |
 //! | `.masks IN, OUT` | the DVLE's input and output masks |
@@ -69,6 +71,7 @@ pub(crate) mod directive;
 pub mod disasm;
 pub mod error;
 mod header;
+mod help;
 mod inst;
 mod lexer;
 mod limits;
@@ -85,6 +88,7 @@ pub mod warning;
 #[cfg(test)]
 mod tests;
 
+pub use analysis::errors;
 pub use asm::{Assembler, Assembly, Options, Proc, SharedUniform, assemble, assemble_with};
 pub use disasm::disassemble;
 pub use error::{AsmError, AsmErrorKind};

@@ -120,7 +120,7 @@ impl<'s> Names<'s> {
     /// Defines `name`; a second definition is an error. As in picasso, an alias may hide a
     /// register.
     pub(super) fn define(&mut self, name: Span<'s>, alias: Alias) -> Parse<()> {
-        if reads_like_a_register(name.text) {
+        if reads_like_a_register(name.text) && !is_register(name.text, alias) {
             self.note(name, WarningKind::HidesRegister(clip(name.text)));
         }
         match self.aliases.insert(name.text, alias) {
@@ -132,6 +132,29 @@ impl<'s> Names<'s> {
     /// Whether `name` is an alias.
     pub(super) fn is_defined(&self, name: &str) -> bool {
         self.aliases.contains_key(name)
+    }
+
+    /// All aliases.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&'s str, Alias)> {
+        self.aliases.iter().map(|(&name, &alias)| (name, alias))
+    }
+
+    /// The number in the common space of an alias or register without offset.
+    pub(super) fn register_of(&self, name: &str) -> Option<u32> {
+        if let Some(alias) = self.aliases.get(name) {
+            return Some(alias.reg);
+        }
+        let (letter, digits) = (name.chars().next()?, name.get(1..)?);
+        let number: u32 = digits.parse().ok()?;
+        let first = match letter {
+            'o' | 'v' => 0,
+            'r' => TEMP,
+            'c' => FLOAT,
+            'i' => INT,
+            'b' => BOOL,
+            _ => return None,
+        };
+        Some(first + number.min(95))
     }
 
     /// Reads an operand. `relative`: the language allows an index register here.
@@ -171,6 +194,10 @@ impl<'s> Names<'s> {
                 None => (body, None),
             },
         };
+        let is_number = |text: &str| text.trim_start_matches('.').starts_with(|c: char| c.is_ascii_digit());
+        if is_number(body.text) && !self.is_defined(base.text) {
+            return fault(body, AsmErrorKind::NumberAsOperand(clip(body.text)));
+        }
         let no_components = components.is_some_and(|c| c.text == "_");
         let chosen = match components {
             Some(c) if !no_components => parse_components(c)?,
@@ -290,8 +317,15 @@ impl<'s> Names<'s> {
     /// A register from its text, which has no leading blank. As in picasso, text after the number
     /// is ignored.
     fn register(&mut self, text: Span<'s>) -> Parse<Alias> {
-        let undefined =
-            || fault(text, AsmErrorKind::Undefined { what: "register or alias", name: clip(text.text.trim_end()) });
+        let undefined = || {
+            let (first, rest) = text.word();
+            let (second, _) = rest.word();
+            // Two operands: an alias has no blank in its name.
+            if self.is_defined(first.text) && !second.is_empty() {
+                return fault(second, AsmErrorKind::MissingComma { before: clip(second.text) });
+            }
+            fault(text, AsmErrorKind::Undefined { what: "register or alias", name: clip(text.text.trim_end()) })
+        };
         let letter = text.text.chars().next().unwrap_or(' ');
         if !letter.is_ascii_alphabetic() || !text.skip(1).text.starts_with(|c: char| c.is_ascii_digit()) {
             return undefined();
@@ -324,6 +358,19 @@ impl<'s> Names<'s> {
         self.ignored(digits.skip(len));
         Ok(if letter.is_ascii_uppercase() { Alias::register(number) } else { Alias::of(letter, first + number) })
     }
+}
+
+/// Whether `name` is also the name of the register that the alias stands for: it hides nothing.
+fn is_register(name: &str, alias: Alias) -> bool {
+    let low = alias.letter.unwrap_or('v');
+    let (letter, first) = match alias.reg {
+        ..TEMP => (low, 0),
+        TEMP..FLOAT => ('r', TEMP),
+        FLOAT..INT => ('c', FLOAT),
+        INT..BOOL => ('i', INT),
+        _ => ('b', BOOL),
+    };
+    alias.components == [0, 1, 2, 3] && !alias.negate && name == format!("{letter}{}", alias.reg - first)
 }
 
 fn index_register(text: &str) -> Option<Index> {

@@ -105,10 +105,7 @@ impl<'s> Assembler<'s> {
 
     /// Adds an error of the current line; only with a record.
     fn note_fault(&mut self, fault: Fault) {
-        let line = self.line_number();
-        if let Some(record) = &mut self.record {
-            record.fault(line, fault);
-        }
+        self.fail(self.site, fault).expect("with a record an error does not end the assembly");
     }
 }
 

@@ -33,6 +33,17 @@ impl Class {
     pub(super) fn name(self) -> &'static str {
         ["float", "integer", "boolean"][self as usize]
     }
+    /// The letter of its registers.
+    pub(super) fn letter(self) -> char {
+        ['c', 'i', 'b'][self as usize]
+    }
+    /// The number of a register of the class, `c4`.
+    pub(super) fn register(self, text: &str) -> Option<u32> {
+        let digits = text.strip_prefix(self.letter())?;
+        let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+        let count = [96, 4, 16][self as usize];
+        digits.parse().ok().filter(|number| is_number && *number < count)
+    }
     /// Its first number in the operands' common space.
     pub(super) fn base(self) -> u32 {
         [FLOAT, INT, BOOL][self as usize]

@@ -4,7 +4,7 @@
 //! An [`Assembler`](super::Assembler) has a [`Record`] for an [`analysis`](super::analysis) only.
 //! Invariant: a [`Place`] lies within one line, at character boundaries.
 
-use super::error::{AsmErrorKind, Fault};
+use super::error::{AsmError, AsmErrorKind, Fault};
 use super::limits::MAX_WARNINGS;
 use super::operand::{Alias, Seen};
 use super::registers::{BOOL, FLOAT, INT, TEMP};
@@ -154,6 +154,8 @@ pub(super) enum Space {
 #[derive(Debug, Default)]
 pub(super) struct Record<'s> {
     pub faults: Vec<(u32, Fault)>,
+    /// The same errors with their file's index and line.
+    pub errors: Vec<((u32, u32), AsmError)>,
     pub warnings: Vec<(Place, WarningKind)>,
     pub symbols: Vec<Symbol>,
     pub operands: Vec<OperandAt>,
@@ -168,13 +170,14 @@ pub(super) struct Record<'s> {
 }
 
 impl<'s> Record<'s> {
-    /// Adds an error. `line` is from 0.
-    pub(super) fn fault(&mut self, line: u32, fault: Fault) {
+    /// Adds an error, at a file's index and a line from 0.
+    pub(super) fn fault(&mut self, at: (u32, u32), fault: Fault, error: AsmError) {
         let too_long = |f: &Fault| matches!(f.kind, AsmErrorKind::ProgramTooLong { .. });
         // Every further instruction is beyond the limit too.
         let repeated = too_long(&fault) && self.faults.iter().any(|(_, f)| too_long(f));
         if !repeated && self.faults.len() < MAX_WARNINGS {
-            self.faults.push((line, fault));
+            self.faults.push((at.1, fault));
+            self.errors.push((at, error));
         }
     }
 

@@ -41,6 +41,13 @@ pub enum WarningKind {
     /// Text in place of a number, read as 0; in brackets also text that resembles an index register
     /// (Q2).
     NotANumber(String),
+    /// A value of an integer constant beyond eight bits, of which the low byte remains.
+    LowByte {
+        /// The value as written.
+        value: i64,
+        /// The value that the hardware gets.
+        stored: u8,
+    },
     /// A register number with a leading 0.
     Octal {
         /// The register as written.
@@ -59,6 +66,8 @@ pub enum WarningKind {
     EmptyName,
     /// A procedure's or constant's name that no operand can spell.
     UnusableName(String),
+    /// A row of a table in a file with `.nodvle`, which has none.
+    WithoutEntry(String),
     /// An alias that hides a register of the same name.
     HidesRegister(String),
     /// A `.` without components after it, read as `.x`.
@@ -112,8 +121,10 @@ impl fmt::Display for WarningKind {
             NotANumber(s) => write!(f, "`{s}` is not a number here and counts as 0"),
             Octal { register, number } => write!(f, "the 0 makes `{register}` octal: its number is {number}"),
             UpperCase { register, meaning } => write!(f, "`{register}` means {meaning}: expected a lower-case letter"),
+            LowByte { value, stored } => write!(f, "{value} is stored as {stored}: expected 0 to 255"),
             EmptyName => f.write_str("the name is empty"),
             UnusableName(s) => write!(f, "nothing can refer to `{s}`: expected letters, digits, `_` or `$`"),
+            WithoutEntry(s) => write!(f, "`{s}` has no effect: `.nodvle` drops the tables of this file"),
             HidesRegister(s) => write!(f, "`{s}` hides the register of that name from here on"),
             NoComponents(s) => write!(f, "`{s}` has no components and means `{s}x`"),
             OtherClass { operand, register } => write!(f, "`{operand}` leads to another class: it is {register}"),

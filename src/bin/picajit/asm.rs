@@ -9,7 +9,7 @@ use crate::load::{self, LoadError};
 use crate::output_path::WriteError;
 use crate::{Status, VerbResult, output_path, report};
 use picajit::container::Kind;
-use picajit::text::{Assembler, Options};
+use picajit::text::Options;
 use serde_json::json;
 use std::fmt;
 use std::io::Write;
@@ -86,11 +86,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
         }
         sources.push((load::text(&name, &bytes)?.into_owned(), name));
     }
-    let mut assembler = Assembler::new(Options { no_nop: args.no_nop });
-    for (text, name) in &sources {
-        assembler.add_file(name, text).map_err(source_error)?;
-    }
-    let assembly = assembler.finish().map_err(source_error)?;
+    let files: Vec<(&str, &str)> = sources.iter().map(|(text, name)| (name.as_str(), text.as_str())).collect();
+    let assembly = load::assemble(&files, Options { no_nop: args.no_nop })?;
     for warning in &assembly.warnings {
         report::plain(format_args!("{warning:#}"));
     }
@@ -123,8 +120,4 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
     std::fs::write(path, bytes).map_err(|error| WriteError { name: path_name(path), error })
-}
-
-fn source_error(error: picajit::text::AsmError) -> LoadError {
-    LoadError::Source(Box::new(error))
 }

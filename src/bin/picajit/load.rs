@@ -11,7 +11,7 @@ use picajit::container::dvoj::Dvoj;
 use picajit::container::shbin::{Dvle, Shbin, ShbinError};
 use picajit::internals::lint;
 use picajit::program::{Entry, Program};
-use picajit::text::{self, AsmError, Assembler, Options, Warning};
+use picajit::text::{self, AsmError, Assembler, Assembly, Options, Warning};
 use std::borrow::Cow;
 use std::fmt;
 use std::fs::{self, File};
@@ -21,6 +21,9 @@ use std::sync::Arc;
 
 /// Largest file that is read, far above any shader.
 const MAX_FILE: u64 = 4 << 20;
+
+/// Errors of a source that are printed.
+const MOST_ERRORS: usize = 50;
 
 /// Endings of assembly files. Picasso's own `.v.pica` and `.g.pica` are among them.
 const SOURCE_ENDINGS: [&str; 5] = ["pica", "vsh", "gsh", "s", "asm"];
@@ -174,8 +177,8 @@ pub enum LoadError {
         /// Its kind.
         kind: Kind,
     },
-    /// Assembly with an error.
-    Source(Box<AsmError>),
+    /// Assembly with errors, at least one.
+    Source(Vec<AsmError>),
     /// An entry that the file lacks.
     NoSuchEntry {
         /// The path.
@@ -235,7 +238,12 @@ impl fmt::Display for LoadError {
                 write!(f, "{name}: is already a {kind}\nhelp: `disasm` prints its assembly text, which `asm` takes")
             }
             LoadError::NotAssembly { name, kind } => write!(f, "{name}: is a {kind}\nhelp: `asm` takes assembly text"),
-            LoadError::Source(error) => error.fmt(f),
+            LoadError::Source(errors) => {
+                let (shown, more) = errors.split_at(errors.len().min(MOST_ERRORS));
+                let shown: Vec<String> = shown.iter().map(AsmError::to_string).collect();
+                f.write_str(&shown.join("\n"))?;
+                if more.is_empty() { Ok(()) } else { write!(f, "\n{} further errors are left out", more.len()) }
+            }
             LoadError::NoSuchEntry { name, count: 0, .. } => {
                 write!(f, "{name}: has no entry points")
             }
@@ -255,7 +263,7 @@ impl LoadError {
     /// Prints it. The assembler's errors begin with a place and have their own `error:`.
     pub fn report(&self) {
         match self {
-            LoadError::Source(error) => report::plain(error),
+            LoadError::Source(_) => report::plain(self),
             other => report::error(other),
         }
     }
@@ -289,13 +297,21 @@ pub fn load(path: &Path) -> Result<Loaded, LoadError> {
         }
         _ => {
             let text = text(&shown, &bytes)?;
-            let mut assembler = Assembler::new(Options::default());
-            let assembly = assembler.add_file(&shown, &text).and_then(|()| assembler.finish());
-            let text::Assembly { shbin, warnings, lines, .. } = assembly.map_err(|e| LoadError::Source(Box::new(e)))?;
+            let Assembly { shbin, warnings, lines, .. } = assemble(&[(&shown, &text)], Options::default())?;
             let source = Source { text: text.into_owned(), lines };
             Ok(Loaded { warnings, size: bytes.len(), ..assembled(name.clone(), shbin, source) })
         }
     }
+}
+
+/// Assembles files, given by name and text, to one program.
+pub fn assemble(files: &[(&str, &str)], options: Options) -> Result<Assembly, LoadError> {
+    let mut assembler = Assembler::new(options);
+    let added = files.iter().try_for_each(|(name, text)| assembler.add_file(name, text));
+    added.and_then(|()| assembler.finish()).map_err(|first| {
+        let all = text::errors(files, options);
+        LoadError::Source(if all.is_empty() { vec![first] } else { all })
+    })
 }
 
 /// An assembled text.

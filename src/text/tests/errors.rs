@@ -69,7 +69,8 @@ fn bad_sources_give_the_expected_error() {
 #[test]
 fn an_error_shows_its_line() {
     let e = assemble(".proc main\n\tmov r0, é1 ; no\n").expect_err("é1 is nothing");
-    let shown = "input:2:10: error: undefined register or alias `é1`\n2 |  mov r0, é1 ; no\n  |          ^";
+    let shown = "input:2:10: error: undefined register or alias `é1`\n2 |  mov r0, é1 ; no\n  |          ^\n\
+                 help: declare it first, with `.in`, `.fvec`, `.constf` or `.alias`";
     assert_eq!(e.to_string(), shown);
     // Far to the right: the excerpt shifts with the column.
     let e = assemble(&format!("{}foo", " ".repeat(5000))).expect_err("foo is nothing");

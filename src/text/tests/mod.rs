@@ -3,6 +3,8 @@
 mod analysis;
 mod errors;
 mod extensions;
+mod help;
+mod libraries;
 mod robust;
 mod round_trip;
 mod snippets;

@@ -2,7 +2,7 @@
 
 use super::document::Document;
 use lsp_types::{Diagnostic, DiagnosticSeverity, NumberOrString};
-use picajit::internals::lint::{Finding, Severity};
+use picajit::internals::lint::{Finding, Rule, Severity};
 use picajit::internals::source::{DiagnosticKind, Place, split_line};
 
 /// Name of the origin that editors show.
@@ -15,9 +15,12 @@ pub fn diagnostics(document: &Document) -> Vec<Diagnostic> {
             DiagnosticKind::Error(kind) => (DiagnosticSeverity::ERROR, format!("{kind:?}")),
             DiagnosticKind::Warning(kind) => (DiagnosticSeverity::WARNING, format!("{kind:?}")),
         };
-        diagnostic(document, d.place, severity, rule(&name), d.kind.to_string())
+        let help = d.help.as_ref().map(|help| format!("\nhelp: {help}")).unwrap_or_default();
+        diagnostic(document, d.place, severity, rule(&name), format!("{}{help}", d.kind))
     });
-    let of_lint = document.known_findings().iter().map(|finding| {
+    // The assembler's own diagnostics have these with their columns.
+    let findings = document.known_findings().iter().filter(|finding| finding.rule != Rule::LenientReading);
+    let of_lint = findings.map(|finding| {
         let severity = match finding.severity() {
             Severity::Error => DiagnosticSeverity::ERROR,
             Severity::Warning => DiagnosticSeverity::WARNING,
