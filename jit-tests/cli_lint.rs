@@ -160,3 +160,50 @@ fn a_file_of_uniforms_leaves_the_constants() {
     let trace = folder.good("run nan.pica --trace");
     assert!(trace.contains("o0 = (nan, ") && !trace.contains("-nan"), "{trace}");
 }
+
+/// A program of two files: the second is a library, whose constant is lost.
+const MAIN: &str = ".in pos\n.out position position\n.proc main\n    mov r0, pos\n    call scale\n    mov position, r0\n    end\n.end\n";
+const LIBRARY: &str =
+    ".nodvle\n.constf half(0.5, 0.5, 0.5, 0.5)\n.proc scale\n    mul r0, half, r0\n    mov r7, r0\n.end\n";
+
+#[test]
+fn sources_with_a_library_are_one_program() {
+    let folder = Folder::new("library");
+    folder.file("main.pica", MAIN).file("scale.pica", LIBRARY);
+    let lost =
+        "scale.pica:2: warning: `.constf` has no effect: `.nodvle` drops the tables of this file [lenient-reading]";
+    let unused = "scale.pica:5: note: r7.xyzw is written and never read [unused-value]";
+    for args in ["lint main.pica scale.pica", "lint scale.pica main.pica"] {
+        let ended = folder.run(args);
+        assert_eq!((ended.code, ended.err.as_str()), (0, ""), "{args}");
+        let lines: Vec<&str> = ended.out.lines().filter(|line| !line.starts_with("    ")).collect();
+        assert_eq!(lines, [lost, unused, "1 shaders: 0 errors, 1 warnings, 1 notes"], "{args}");
+    }
+    let json: Value = serde_json::from_str(&folder.run("lint main.pica scale.pica --json").out).unwrap();
+    assert_eq!((&json[0]["file"], &json[0]["findings"][1]["file"]), (&"main.pica".into(), &"scale.pica".into()));
+    let inspected = folder.json("inspect main.pica scale.pica --cost --json");
+    assert_eq!((inspected.as_array().unwrap().len(), &inspected[0]["file"]), (1, &"main.pica".into()));
+    let cost = folder.good("inspect main.pica scale.pica --cost");
+    assert!(cost.contains("mul r0, half, r0"), "{cost}");
+    assert_eq!(folder.run("run main.pica scale.pica").code, 0);
+    assert!(folder.run("diff main.pica scale.pica --vertices 4").out.contains("1 entry"));
+    assert_eq!(folder.run("explore scale.pica main.pica -o page.html").code, 0);
+    let page = String::from_utf8(folder.read("page.html")).unwrap();
+    assert!(page.contains("---- scale.pica ----") && page.contains("---- main.pica ----"));
+    // Alone neither is a program; in a folder the library serves each source beside it.
+    assert_eq!(folder.run("lint main.pica").code, 2);
+    let alone = folder.run("lint scale.pica");
+    assert!(alone.err.contains("help: a file with `.nodvle` is a library"), "{}", alone.err);
+    std::fs::create_dir(folder.0.join("sub")).unwrap();
+    folder.file("sub/one.pica", MAIN).file("sub/two.pica", MAIN).file("sub/scale.pica", LIBRARY);
+    let ended = folder.run("lint sub");
+    assert!(
+        ended.code == 0 && ended.out.ends_with("2 shaders: 0 errors, 2 warnings, 2 notes\n"),
+        "{}{}",
+        ended.out,
+        ended.err
+    );
+    // A container joins no sources.
+    assert_eq!(folder.run("asm main.pica scale.pica -o both.shbin").code, 0);
+    assert!(folder.bad("run both.shbin scale.pica").contains("several files are sources of one program"));
+}

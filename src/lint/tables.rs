@@ -206,8 +206,11 @@ pub(super) fn check_readings(texts: &Sources, found: &mut Findings) {
                 && !matches!(kind, WarningKind::TwoInputs | WarningKind::LongBlock { .. })
             {
                 let pc = text.words(diagnostic.place.line).first().copied();
-                found.add(Rule::LenientReading, None, pc, kind.to_string()).source =
-                    Some(text.source(diagnostic.place));
+                let finding = found.add(Rule::LenientReading, None, pc, kind.to_string());
+                finding.source = Some(text.source(diagnostic.place));
+                if matches!(kind, WarningKind::WithoutEntry(_)) {
+                    finding.help = "move it to the file with the entry procedure";
+                }
             }
         }
     }

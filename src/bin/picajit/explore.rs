@@ -2,6 +2,7 @@
 
 use crate::jit_or_stub::{self, Making, Shape};
 use crate::load::{self, Loaded, LoadedEntry};
+use crate::source::Source;
 use crate::{Status, VerbResult, display, floats, generator, html, machine_code, output_path, recorded, report};
 use picajit::internals::explore::trace::{Bounds, Values, trace};
 use picajit::internals::explore::{self, Subject, values};
@@ -25,9 +26,9 @@ forward and back.
 A trace ends after 20,000 instructions or 700 kB of the page, and says so. Values are those of `run`, then those of \
 --values: lines such as `c4 = 1, 0, 0, 0`, `matrix[0] = ...`, `b2 = true`, or `3: position = 0, 1, 0, 1` for vertex 3.")]
 pub struct Args {
-    /// Shader file
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    /// Shader file, or the sources of one program
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
     /// File to write the page to
     #[arg(short, long, value_name = "PAGE")]
     output: PathBuf,
@@ -103,10 +104,9 @@ impl fmt::Display for ExploreError {
 impl std::error::Error for ExploreError {}
 
 pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
-    let inputs =
-        [Some(&args.file), args.uniforms.as_ref(), args.inputs.as_ref(), args.values.as_ref(), args.recording.as_ref()];
-    output_path::not_an_input(&args.output, inputs.into_iter().flatten().map(PathBuf::as_path))?;
-    let loaded = load::load(&args.file)?;
+    let others = [&args.uniforms, &args.inputs, &args.values, &args.recording].into_iter().flatten();
+    output_path::not_an_input(&args.output, args.files.iter().chain(others).map(PathBuf::as_path))?;
+    let loaded = load::load_all(&args.files)?;
     loaded.warnings.iter().for_each(report::plain);
     let chosen: Vec<&LoadedEntry> = match args.entry {
         Some(n) => vec![loaded.entry(n)?],
@@ -114,7 +114,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     };
     let (name, kind) = (display::printable(&loaded.name), loaded.form.to_string());
     let name = name.rsplit('/').next().unwrap_or(&name);
-    let source = loaded.source.as_ref().map(|s| (&*s.text, &*s.lines));
+    let source = loaded.source.as_ref().map(Source::joined);
+    let source = source.as_ref().map(|(text, lines)| (text.as_str(), lines.as_slice()));
     let subject = Subject { name, kind: &kind, shbin: &loaded.shbin, program: &loaded.program, source };
     let mut left = PAGE_BYTES - html::explored(&explore::page(&subject, Vec::new())).len().min(PAGE_BYTES);
     let mut entries = Vec::new();

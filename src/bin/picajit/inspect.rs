@@ -6,6 +6,7 @@
 use crate::display::{self, count, printable};
 use crate::foreign::{self, Foreign};
 use crate::load::{self, FileKind, LoadError, Loaded, LoadedEntry};
+use crate::programs::groups;
 use crate::{Status, VerbResult};
 use crate::{foreign_json, json_text};
 use picajit::container::shbin::{Constant, Label, Output, Uniform};
@@ -18,7 +19,7 @@ use picajit::text::inst_to_string;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 
 #[derive(clap::Args)]
@@ -49,9 +50,13 @@ const FIRST_UNIFORM: u16 = 0x10;
 pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     let mut status = Status::Fine;
     let mut separator = if args.json { "[\n" } else { "" };
-    let paths = if args.scan { args.files.clone() } else { load::expand_all(&args.files)? };
-    for path in paths {
-        let opened = if args.scan { load::scan(&path).map(all_of) } else { open(&path, args.dialect).map(|o| vec![o]) };
+    let programs = match args.scan {
+        true => args.files.iter().map(|path| vec![path.clone()]).collect(),
+        false => programs(&args.files)?,
+    };
+    for paths in programs {
+        let path = &paths[0];
+        let opened = if args.scan { load::scan(path).map(all_of) } else { open(&paths, args.dialect).map(|o| vec![o]) };
         match opened {
             Ok(opened) => {
                 for file in opened {
@@ -101,10 +106,23 @@ fn all_of(loaded: Vec<Loaded>) -> Vec<Opened> {
     loaded.into_iter().map(|loaded| Opened::Pica(Box::new(loaded))).collect()
 }
 
-fn open(path: &Path, dialect: Option<Dialect>) -> Result<Opened, LoadError> {
-    match foreign::open(path, dialect)? {
+/// The files of each program.
+fn programs(files: &[PathBuf]) -> Result<Vec<Vec<PathBuf>>, LoadError> {
+    let (groups, errors) = groups(files, |_| true);
+    match errors.into_iter().next() {
+        Some(error) => Err(error),
+        None => Ok(groups.into_iter().map(|group| group.paths).collect()),
+    }
+}
+
+fn open(paths: &[PathBuf], dialect: Option<Dialect>) -> Result<Opened, LoadError> {
+    let file = match paths {
+        [path] => foreign::open(path, dialect)?,
+        _ => None,
+    };
+    match file {
         Some(file) => Ok(Opened::Foreign(Box::new(file))),
-        None => Ok(Opened::Pica(Box::new(load::load(path)?))),
+        None => Ok(Opened::Pica(Box::new(load::load_all(paths)?))),
     }
 }
 
@@ -178,9 +196,8 @@ impl<'a> View<'a> {
         };
         section(out, "words", rows(cost.words.iter().map(rows_of).collect()))?;
         let Some((source, lines)) = lines else { return Ok(()) };
-        let texts: Vec<&str> = source.text.lines().collect();
-        let row = |(&(_, line), cost): (&(u32, u32), &LineCost)| {
-            let text = texts.get(line as usize - 1).map_or("", |text| text.trim());
+        let row = |(&place, cost): (&(u32, u32), &LineCost)| {
+            let ((_, line), text) = (place, source.line(place).map_or("", |(_, text)| text));
             (format!("{line:>4}  {}-{}", cost.least, bound(cost.most)), printable(text))
         };
         section(out, "lines", rows(lines.iter().map(row).collect()))

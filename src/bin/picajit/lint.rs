@@ -2,7 +2,9 @@
 
 use crate::builtin::BUILTINS;
 use crate::display::printable;
-use crate::load::{self, LoadError, Loaded, Source};
+use crate::load::{self, LoadError, Loaded};
+use crate::programs::groups;
+use crate::source::Source;
 use crate::{Status, VerbResult};
 use picajit::internals::lint::{Finding, Rule, Severity, lint};
 use picajit::text::{self, inst_to_string};
@@ -17,7 +19,8 @@ the whole file before the first statement. docs/lint.md explains every rule.
 Exit codes: 0 nothing grave, 1 an error or a denied finding, 2 unreadable input.
 Example: picajit lint --deny warning shader.v.pica")]
 pub struct Args {
-    /// Shader files, or folders with shader files in them; without any, the built-in shaders
+    /// Shader files, or folders with shader files in them; without any, the built-in shaders.
+    /// Sources with a library (`.nodvle`) among them are one program
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Exit with 1 for this rule, or for `note`, `warning` or `error` and graver; by default for
@@ -72,7 +75,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
         rules(args.json, out)?;
         return Ok(Status::Fine);
     }
-    let (shaders, errors) = shaders(args)?;
+    let (shaders, errors) = shaders(args);
     errors.iter().for_each(LoadError::report);
     let of = |loaded: Loaded| Linted { findings: lint(&loaded.subject()), loaded };
     let linted: Vec<Linted> = shaders.into_iter().map(of).collect();
@@ -99,34 +102,36 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     })
 }
 
-fn shaders(args: &Args) -> Result<(Vec<Loaded>, Vec<LoadError>), LoadError> {
+fn shaders(args: &Args) -> (Vec<Loaded>, Vec<LoadError>) {
     let (mut shaders, mut errors) = (Vec::new(), Vec::new());
     if args.files.is_empty() {
-        return Ok((BUILTINS.iter().map(builtin).collect(), errors));
+        return (BUILTINS.iter().map(builtin).collect(), errors);
     }
-    let paths = if args.scan { args.files.clone() } else { load::expand(&args.files)? };
-    for path in paths {
-        let loaded = if args.scan { load::scan(&path) } else { load::load(&path).map(|loaded| vec![loaded]) };
-        match loaded {
-            Ok(loaded) => shaders.extend(loaded),
-            Err(error) => errors.push(error),
+    if args.scan {
+        for path in &args.files {
+            load::scan(path).map_or_else(|error| errors.push(error), |loaded| shaders.extend(loaded));
         }
+        return (shaders, errors);
     }
-    Ok((shaders, errors))
+    let (groups, of_folders) = groups(&args.files, |kind| kind.is_pica());
+    errors.extend(of_folders);
+    for group in groups {
+        load::load_all(&group.paths).map_or_else(|error| errors.push(error), |loaded| shaders.push(loaded));
+    }
+    (shaders, errors)
 }
 
 fn builtin(b: &crate::builtin::Builtin) -> Loaded {
     let assembly = text::assemble(b.source).expect("a test assembles each");
-    let source = Source { text: b.source.into(), lines: assembly.lines };
+    let source = Source::single(b.name.into(), b.source.into(), assembly.lines);
     load::assembled(b.name.into(), assembly.shbin, source)
 }
 
 fn text(linted: &Linted, out: &mut dyn Write) -> io::Result<()> {
     let Linted { loaded, findings } = linted;
-    let name = printable(&loaded.name);
     for f in findings {
         let (place, excerpt) = place(loaded, f);
-        writeln!(out, "{name}{place}: {}: {} [{}]", f.severity(), f.message, f.rule)?;
+        writeln!(out, "{place}: {}: {} [{}]", f.severity(), f.message, f.rule)?;
         if !excerpt.is_empty() {
             writeln!(out, "    {excerpt}")?;
         }
@@ -135,11 +140,19 @@ fn text(linted: &Linted, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Where a finding is, and the text there: `:12` and the line of a source; the word otherwise.
+/// The file that a finding concerns.
+fn file_name<'a>(loaded: &'a Loaded, f: &Finding) -> &'a str {
+    let line = loaded.source.as_ref().zip(f.source).and_then(|(source, place)| source.line(place));
+    // A single source has the name that its program has.
+    let is_joined = loaded.source.as_ref().is_some_and(|source| source.files.len() > 1);
+    line.filter(|_| is_joined).map_or(&loaded.name, |(file, _)| &file.name)
+}
+
+/// Where a finding is, and the text there: the line of a source, `a.pica:12`; the word otherwise.
 fn place(loaded: &Loaded, f: &Finding) -> (String, String) {
-    if let (Some(source), Some((_, line))) = (&loaded.source, f.source) {
-        let text = source.text.lines().nth(line as usize - 1).unwrap_or_default();
-        return (format!(":{line}"), printable(text.trim()));
+    let name = printable(file_name(loaded, f));
+    if let Some(((_, text), (_, line))) = loaded.source.as_ref().and_then(|s| s.line(f.source?)).zip(f.source) {
+        return (format!("{name}:{line}"), printable(text));
     }
     let entry = match f.entry {
         Some(entry) if loaded.entries.len() > 1 => format!(", entry {entry}"),
@@ -148,14 +161,15 @@ fn place(loaded: &Loaded, f: &Finding) -> (String, String) {
     match f.pc {
         Some(pc) => {
             let inst = loaded.program.inst(pc).map(|inst| inst_to_string(&inst)).unwrap_or_default();
-            (format!(": word {pc}{entry}"), inst)
+            (format!("{name}: word {pc}{entry}"), inst)
         }
-        None => (entry, String::new()),
+        None => (format!("{name}{entry}"), String::new()),
     }
 }
 
-fn finding_json(f: &Finding) -> Value {
+fn finding_json(loaded: &Loaded, f: &Finding) -> Value {
     json!({
+        "file": file_name(loaded, f),
         "rule": f.rule.name(),
         "severity": f.severity().name(),
         "entry": f.entry,
@@ -170,7 +184,7 @@ fn finding_json(f: &Finding) -> Value {
 fn file_json(linted: &Linted) -> Value {
     json!({
         "file": linted.loaded.name,
-        "findings": linted.findings.iter().map(finding_json).collect::<Vec<_>>(),
+        "findings": linted.findings.iter().map(|f| finding_json(&linted.loaded, f)).collect::<Vec<_>>(),
     })
 }
 
@@ -186,7 +200,7 @@ fn sarif(linted: &[Linted]) -> Value {
         })
     };
     let result = |file: &Linted, f: &Finding| {
-        let mut physical = json!({ "artifactLocation": { "uri": file.loaded.name } });
+        let mut physical = json!({ "artifactLocation": { "uri": file_name(&file.loaded, f) } });
         if let (Some((_, line)), Some(fields)) = (f.source, physical.as_object_mut()) {
             fields.insert("region".into(), json!({ "startLine": line }));
         }

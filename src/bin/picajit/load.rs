@@ -5,6 +5,7 @@
 
 use crate::display::{path_name, printable};
 use crate::report;
+use crate::source::{Source, SourceFile};
 use picajit::container::Kind;
 use picajit::container::cursor::FormatError;
 use picajit::container::dvoj::Dvoj;
@@ -20,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Largest file that is read, far above any shader.
-const MAX_FILE: u64 = 4 << 20;
+pub const MAX_FILE: u64 = 4 << 20;
 
 /// Errors of a source that are printed.
 const MOST_ERRORS: usize = 50;
@@ -47,15 +48,6 @@ pub struct Loaded {
     pub warnings: Vec<Warning>,
     /// The text, if it is assembly.
     pub source: Option<Source>,
-}
-
-/// The text of a [`Loaded`].
-#[derive(Clone, Debug)]
-pub struct Source {
-    /// The whole file.
-    pub text: String,
-    /// The source line of every code word: file index, then line from 1.
-    pub lines: Vec<(u32, u32)>,
 }
 
 /// An entry point of a [`Loaded`].
@@ -92,7 +84,10 @@ impl Loaded {
     pub fn subject(&self) -> lint::Subject<'_> {
         let subject = lint::Subject::file(&self.program, &self.shbin);
         match &self.source {
-            Some(source) => lint::Subject { lines: &source.lines, sources: vec![&source.text], ..subject },
+            Some(source) => {
+                let sources = source.texts().into_iter().map(|file| file.text.as_str()).collect();
+                lint::Subject { lines: &source.lines, sources, ..subject }
+            }
             None => subject,
         }
     }
@@ -177,6 +172,11 @@ pub enum LoadError {
         /// Its kind.
         kind: Kind,
     },
+    /// A container among files that are to become one program.
+    NotJoined {
+        /// The path.
+        name: String,
+    },
     /// Assembly with errors, at least one.
     Source(Vec<AsmError>),
     /// An entry that the file lacks.
@@ -238,6 +238,9 @@ impl fmt::Display for LoadError {
                 write!(f, "{name}: is already a {kind}\nhelp: `disasm` prints its assembly text, which `asm` takes")
             }
             LoadError::NotAssembly { name, kind } => write!(f, "{name}: is a {kind}\nhelp: `asm` takes assembly text"),
+            LoadError::NotJoined { name } => {
+                write!(f, "{name}: is no assembly text\nhelp: several files are sources of one program")
+            }
             LoadError::Source(errors) => {
                 let (shown, more) = errors.split_at(errors.len().min(MOST_ERRORS));
                 let shown: Vec<String> = shown.iter().map(AsmError::to_string).collect();
@@ -298,10 +301,32 @@ pub fn load(path: &Path) -> Result<Loaded, LoadError> {
         _ => {
             let text = text(&shown, &bytes)?;
             let Assembly { shbin, warnings, lines, .. } = assemble(&[(&shown, &text)], Options::default())?;
-            let source = Source { text: text.into_owned(), lines };
+            let source = Source::single(shown.clone(), text.into_owned(), lines);
             Ok(Loaded { warnings, size: bytes.len(), ..assembled(name.clone(), shbin, source) })
         }
     }
+}
+
+/// Reads the files of one program: a shader file, or several sources. Its name is that of the first
+/// source with an entry.
+pub fn load_all(paths: &[PathBuf]) -> Result<Loaded, LoadError> {
+    if let [path] = paths {
+        return load(path);
+    }
+    let mut files = Vec::new();
+    for path in paths {
+        let name = path_name(path);
+        if !is_source(path) || Kind::sniff(&begins(path)?).is_some() {
+            return Err(LoadError::NotJoined { name });
+        }
+        let text = text(&name, &read(path, MAX_FILE)?)?.into_owned();
+        files.push(SourceFile { name, text });
+    }
+    let texts: Vec<(&str, &str)> = files.iter().map(|file| (file.name.as_str(), file.text.as_str())).collect();
+    let Assembly { shbin, warnings, lines, .. } = assemble(&texts, Options::default())?;
+    let main = files.iter().zip(paths).find(|(file, _)| !file.is_library()).or(files.iter().zip(paths).next());
+    let name = main.map(|(_, path)| path.display().to_string()).unwrap_or_default();
+    Ok(Loaded { warnings, ..assembled(name, shbin, Source { files, lines }) })
 }
 
 /// Assembles files, given by name and text, to one program.
@@ -316,7 +341,7 @@ pub fn assemble(files: &[(&str, &str)], options: Options) -> Result<Assembly, Lo
 
 /// An assembled text.
 pub fn assembled(name: String, shbin: Shbin, source: Source) -> Loaded {
-    let size = source.text.len();
+    let size = source.files.iter().map(|file| file.text.len()).sum();
     Loaded { source: Some(source), ..loaded(name, FileKind::Source, size, shbin, Vec::new()) }
 }
 
@@ -412,42 +437,35 @@ pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, LoadError> {
     if bytes.len() as u64 > limit { Err(LoadError::TooLarge { name: name(), limit }) } else { Ok(bytes) }
 }
 
-/// Replaces each folder by the PICA200 shaders in it (not in folders below it), in the order of
-/// their names.
-pub fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, LoadError> {
-    expand_to(paths, |kind| kind.is_pica())
-}
-
-/// The same with containers of other GPUs.
+/// Replaces each folder by all shaders in it (not in folders below it), in the order of their names.
 pub fn expand_all(paths: &[PathBuf]) -> Result<Vec<PathBuf>, LoadError> {
-    expand_to(paths, |_| true)
-}
-
-fn expand_to(paths: &[PathBuf], wanted: impl Fn(Kind) -> bool) -> Result<Vec<PathBuf>, LoadError> {
     let mut files = Vec::new();
     for path in paths {
-        if !path.is_dir() {
-            files.push(path.clone());
-            continue;
+        match path.is_dir() {
+            true => files.extend(inside(path, |_| true)?),
+            false => files.push(path.clone()),
         }
-        let name = || path_name(path);
-        let io = |error| LoadError::Io { name: name(), error };
-        let mut inside = Vec::new();
-        for entry in fs::read_dir(path).map_err(io)? {
-            let file = entry.map_err(io)?.path();
-            if file.is_file()
-                && (is_source(&file) || begins(&file).ok().and_then(|b| Kind::sniff(&b)).is_some_and(&wanted))
-            {
-                inside.push(file);
-            }
-        }
-        if inside.is_empty() {
-            return Err(LoadError::EmptyFolder { name: name() });
-        }
-        inside.sort();
-        files.append(&mut inside);
     }
     Ok(files)
+}
+
+/// The sources and the `wanted` containers in a folder, at least one, in the order of their names.
+pub fn inside(folder: &Path, wanted: impl Fn(Kind) -> bool) -> Result<Vec<PathBuf>, LoadError> {
+    let name = || path_name(folder);
+    let io = |error| LoadError::Io { name: name(), error };
+    let mut inside = Vec::new();
+    for entry in fs::read_dir(folder).map_err(io)? {
+        let file = entry.map_err(io)?.path();
+        if file.is_file() && (is_source(&file) || begins(&file).ok().and_then(|b| Kind::sniff(&b)).is_some_and(&wanted))
+        {
+            inside.push(file);
+        }
+    }
+    if inside.is_empty() {
+        return Err(LoadError::EmptyFolder { name: name() });
+    }
+    inside.sort();
+    Ok(inside)
 }
 
 /// Whether the name's ending is one of assembly.

@@ -29,9 +29,9 @@ Integers default to (3, 0, 1, 0) and booleans to false, then the entry's constan
 The exit code is 0 for every end of a run: running out of fuel or past the last word is shown (with --json, under \
 \"exits\") and is no failure of the command.")]
 pub struct Args {
-    /// Shader file
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    /// Shader file, or the sources of one program
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
     /// Entry point, counted from 0
     #[arg(long, value_name = "N", default_value_t = 0)]
     entry: usize,
@@ -162,10 +162,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
         return Err(RunError::TraceNative.into());
     }
     if let Some(path) = &args.outputs {
-        let inputs = [Some(&args.file), args.uniforms.as_ref(), args.inputs.as_ref()];
-        output_path::not_an_input(path, inputs.into_iter().flatten().map(PathBuf::as_path))?;
+        let inputs = args.files.iter().chain(&args.uniforms).chain(&args.inputs);
+        output_path::not_an_input(path, inputs.map(PathBuf::as_path))?;
     }
-    let loaded = load::load(&args.file)?;
+    let loaded = load::load_all(&args.files)?;
     loaded.warnings.iter().for_each(report::plain);
     let entry = loaded.entry(args.entry)?;
     let mut uniforms = uniforms(args, entry)?;

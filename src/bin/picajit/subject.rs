@@ -3,6 +3,7 @@
 use crate::builtin::BUILTINS;
 use crate::display::printable;
 use crate::load::{self, LoadError};
+use crate::programs::groups;
 use crate::report;
 use picajit::container::shbin::Dvle;
 use picajit::internals::ir::cfg::{Cfg, Limits};
@@ -51,32 +52,27 @@ impl Subject {
 /// All entries of `files`, and the errors of unreadable ones.
 fn from_files(files: &[PathBuf]) -> (Vec<Subject>, Vec<LoadError>) {
     let (mut subjects, mut errors) = (Vec::new(), Vec::new());
-    for path in files {
-        let is_folder = path.is_dir();
-        let paths = load::expand(std::slice::from_ref(path)).unwrap_or_else(|e| {
-            errors.push(e);
-            Vec::new()
-        });
-        for path in paths {
-            match load::load(&path) {
-                Ok(l) => {
-                    let of = l.entries.len();
-                    subjects.extend(l.entries.into_iter().map(|e| Subject {
-                        shader: l.name.clone(),
-                        index: e.index,
-                        of,
-                        program: l.program.clone(),
-                        entry: e.entry,
-                        dvle: e.dvle,
-                    }));
-                }
-                // A folder may hold fragments that are no shaders by themselves.
-                Err(e) if is_folder => {
-                    report::warning("a file of the folder is left out");
-                    e.report();
-                }
-                Err(e) => errors.push(e),
+    let (groups, of_folders) = groups(files, |kind| kind.is_pica());
+    errors.extend(of_folders);
+    for group in groups {
+        match load::load_all(&group.paths) {
+            Ok(l) => {
+                let of = l.entries.len();
+                subjects.extend(l.entries.into_iter().map(|e| Subject {
+                    shader: l.name.clone(),
+                    index: e.index,
+                    of,
+                    program: l.program.clone(),
+                    entry: e.entry,
+                    dvle: e.dvle,
+                }));
             }
+            // A folder may hold fragments that are no shaders by themselves.
+            Err(e) if group.is_found => {
+                report::warning("a file of the folder is left out");
+                e.report();
+            }
+            Err(e) => errors.push(e),
         }
     }
     (subjects, errors)
