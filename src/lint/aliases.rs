@@ -31,9 +31,9 @@ fn shared_registers(sources: &Sources) -> BTreeSet<u8> {
     let mut shared = BTreeSet::new();
     for text in &sources.texts {
         let mut named = BTreeSet::new();
-        for symbol in text.analysis.symbols.iter().filter(|symbol| is_plain(symbol)) {
+        for symbol in text.analysis.symbols.iter().filter(|symbol| is_of_temporary(symbol)) {
             let Some(register) = symbol.register else { continue };
-            if !named.insert(register.number) {
+            if !named.insert((register.number, symbol.components)) {
                 shared.insert(register.number as u8);
             }
         }
@@ -41,18 +41,21 @@ fn shared_registers(sources: &Sources) -> BTreeSet<u8> {
     shared
 }
 
-/// Whether a symbol is an alias of a whole temporary.
-fn is_plain(symbol: &Symbol) -> bool {
+/// Whether a symbol is an alias of a temporary, or of some components of one.
+fn is_of_temporary(symbol: &Symbol) -> bool {
     symbol.kind == SymbolKind::Alias
         && !symbol.negate
-        && symbol.components == [0, 1, 2, 3]
         && symbol.register.is_some_and(|register| register.letter == 'r' && register.number < 16)
 }
 
-/// The name by which an operand denotes `r{register}`, if it is a plain alias.
-fn name<'a>(text: &'a Text, operand: &OperandAt, register: u8) -> Option<&'a str> {
+/// The name by which an operand denotes `r{register}`, and the components that the name stands for. Names of
+/// different components are views of one value.
+type Name<'a> = (&'a str, [u8; 4]);
+
+fn name<'a>(text: &'a Text, operand: &OperandAt, register: u8) -> Option<Name<'a>> {
     let is_register = operand.register.is_some_and(|r| (r.letter, r.number) == ('r', register.into()));
-    text.symbol(operand).filter(|symbol| is_register && is_plain(symbol)).map(|symbol| symbol.name.as_str())
+    let symbol = text.symbol(operand).filter(|symbol| is_register && is_of_temporary(symbol))?;
+    Some((&symbol.name, symbol.components))
 }
 
 /// Writes of `r{register}` over a value of another name that is read later: that name, the one of
@@ -92,7 +95,7 @@ fn overwritten(
     // A write that reads the register changes a value in place.
     let is_fresh = |pc: Pc| entry.program.inst(pc).is_some_and(|inst| reads(&inst).temp(register) == 0);
     // The names of the values that each write replaces, by component.
-    let mut replaced: BTreeMap<(Pc, usize), BTreeSet<&str>> = BTreeMap::new();
+    let mut replaced: BTreeMap<(Pc, usize), BTreeSet<Name<'_>>> = BTreeMap::new();
     for (node, writers) in before.iter().enumerate() {
         let Some(writers) = writers else { continue };
         let written = entry.inst(node).map_or(0, |inst| writes(&inst).temp(register));
@@ -113,15 +116,16 @@ fn overwritten(
             for c in (0..4).filter(|c| selected >> c & 1 != 0) {
                 let meant = |writer: &Option<Pc>| {
                     let pc = (*writer)?;
-                    let other = written_as(pc).filter(|&other| other != read && is_fresh(pc))?;
-                    let replaces = replaced.get(&(pc, c)).is_some_and(|names| names.contains(read));
+                    let is_other = |other: &Name<'_>| other.0 != read.0 && other.1 == read.1;
+                    let (other, _) = written_as(pc).filter(is_other).filter(|_| is_fresh(pc))?;
+                    let replaces = replaced.get(&(pc, c)).is_some_and(|names| names.contains(&read));
                     replaces.then(|| (pc, other.to_string()))
                 };
                 let Some(found) = writers[c].iter().map(meant).collect::<Option<Vec<(Pc, String)>>>() else {
                     continue;
                 };
                 for (at, other) in found {
-                    all.entry(at).or_insert((read.to_string(), other, line));
+                    all.entry(at).or_insert((read.0.to_string(), other, line));
                 }
             }
         }

@@ -149,9 +149,11 @@ fn counter_values(entry: &EntryFacts<'_>) -> Vec<(Pc, Index, Vec<i32>)> {
     let ints = constant_ints(entry.tables);
     let nodes = entry.explored.nodes();
     let mut all = Vec::new();
-    for (_, visit) in entry.visits() {
-        let node = &nodes[visit.node];
-        let inst = entry.inst(visit.node);
+    let mut steady: BTreeMap<(Pc, Pc), bool> = BTreeMap::new();
+    let visited: BTreeSet<usize> = entry.visits().map(|(_, visit)| visit.node).collect();
+    for index in visited {
+        let node = &nodes[index];
+        let inst = entry.inst(index);
         let reads = inst.iter().flat_map(sources).any(|src| src.relative().is_some_and(|(_, i)| i == Index::AL));
         let Some(scope) = node.scopes.loops.top().filter(|_| reads) else { continue };
         let Some(Inst::Loop { int, .. }) = entry.program.inst(scope.start.wrapping_sub(1)) else { continue };
@@ -162,11 +164,12 @@ fn counter_values(entry: &EntryFacts<'_>) -> Vec<(Pc, Index, Vec<i32>)> {
             Out::Two(Test::Bool { .. }, ..) => !matches!(entry.program.inst(n.pc), Some(Inst::If { .. })),
             Out::One(_) => matches!(entry.program.inst(n.pc), Some(Inst::Break | Inst::End)),
         };
-        let is_steady = !nodes.iter().filter(inside).any(is_condition);
+        let is_steady =
+            *steady.entry((scope.start, scope.end)).or_insert_with(|| !nodes.iter().filter(inside).any(is_condition));
         let iterations = if is_steady { i32::from(count) } else { 0 };
         let values = (0..=iterations).map(|n| i32::from(first) + n * i32::from(step));
         // How many bits of aL the hardware keeps is unknown.
-        all.push((entry.pc(visit.node), Index::AL, values.filter(|value| *value <= 127).collect()));
+        all.push((entry.pc(index), Index::AL, values.filter(|value| *value <= 127).collect()));
     }
     all
 }

@@ -197,13 +197,23 @@ pub(super) fn check_file(subject: &Subject<'_>, found: &mut Findings) {
     }
 }
 
+/// Whether a warning may be about another meaning than the author's. Two kinds are findings of other
+/// rules, where runs reach them.
+fn is_other_than_meant(kind: &WarningKind) -> bool {
+    match kind {
+        WarningKind::TwoInputs | WarningKind::LongBlock { .. } | WarningKind::MarkerWithoutFile => false,
+        // A comma at the end, and a C suffix of a number.
+        WarningKind::Ignored(text) => !matches!(text.as_str(), "," | "f" | "F"),
+        _ => true,
+    }
+}
+
 /// The assembler's warnings: readings that an author may not intend.
 pub(super) fn check_readings(texts: &Sources, found: &mut Findings) {
     for text in &texts.texts {
         for diagnostic in &text.analysis.diagnostics {
-            // Other rules find these two, where runs reach them.
             if let DiagnosticKind::Warning(kind) = &diagnostic.kind
-                && !matches!(kind, WarningKind::TwoInputs | WarningKind::LongBlock { .. })
+                && is_other_than_meant(kind)
             {
                 let pc = text.words(diagnostic.place.line).first().copied();
                 let finding = found.add(Rule::LenientReading, None, pc, kind.to_string());

@@ -57,7 +57,7 @@ impl<'s> Assembler<'s> {
     pub(super) fn help(&self, site: Site<'s>, fault: &Fault) -> Option<String> {
         use AsmErrorKind::*;
         let is_first = self.record.as_ref().is_none_or(|record| record.errors.is_empty());
-        if let Some(dialect) = dialect(self.text).filter(|_| is_first) {
+        if is_first && let Some(dialect) = dialect(self.text) {
             return Some(format!("the file looks like {dialect}: picajit reads picasso's language (docs/language.md)"));
         }
         let found = site.text.get(fault.at..fault.at + fault.len).unwrap_or_default();

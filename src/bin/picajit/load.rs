@@ -320,7 +320,7 @@ pub fn load_all(paths: &[PathBuf]) -> Result<Loaded, LoadError> {
             return Err(LoadError::NotJoined { name });
         }
         let text = text(&name, &read(path, MAX_FILE)?)?.into_owned();
-        files.push(SourceFile { name, text });
+        files.push(SourceFile::new(name, text));
     }
     let texts: Vec<(&str, &str)> = files.iter().map(|file| (file.name.as_str(), file.text.as_str())).collect();
     let Assembly { shbin, warnings, lines, .. } = assemble(&texts, Options::default())?;

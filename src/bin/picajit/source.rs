@@ -19,12 +19,15 @@ pub struct SourceFile {
     pub name: String,
     /// The whole file.
     pub text: String,
+    /// The parts that `.file` separates.
+    parts: usize,
 }
 
 impl SourceFile {
-    /// The parts that `.file` separates.
-    fn parts(&self) -> usize {
-        1 + statements(&self.text).filter(|head| head.eq_ignore_ascii_case(".file")).count()
+    /// The text of the file `name`.
+    pub fn new(name: String, text: String) -> SourceFile {
+        let parts = 1 + statements(&text).filter(|head| head.eq_ignore_ascii_case(".file")).count();
+        SourceFile { name, text, parts }
     }
 
     /// Whether it gives no entry.
@@ -36,12 +39,12 @@ impl SourceFile {
 impl Source {
     /// A program of one text.
     pub fn single(name: String, text: String, lines: Vec<(u32, u32)>) -> Source {
-        Source { files: vec![SourceFile { name, text }], lines }
+        Source { files: vec![SourceFile::new(name, text)], lines }
     }
 
     /// The text of each file index.
     pub fn texts(&self) -> Vec<&SourceFile> {
-        self.files.iter().flat_map(|file| std::iter::repeat_n(file, file.parts())).collect()
+        self.files.iter().flat_map(|file| std::iter::repeat_n(file, file.parts)).collect()
     }
 
     /// The file of an index, and a line of it, from 1, without blanks around it.
@@ -58,7 +61,7 @@ impl Source {
         let (mut text, mut first_lines) = (String::new(), Vec::new());
         for file in &self.files {
             text += &format!("; ---- {} ----\n", file.name);
-            first_lines.extend(std::iter::repeat_n(text.lines().count() as u32, file.parts()));
+            first_lines.extend(std::iter::repeat_n(text.lines().count() as u32, file.parts));
             text += file.text.trim_end_matches('\n');
             text.push('\n');
         }
