@@ -189,7 +189,7 @@ fn sources_with_a_library_are_one_program() {
     assert!(folder.run("diff main.pica scale.pica --vertices 4").out.contains("1 entry"));
     assert_eq!(folder.run("explore scale.pica main.pica -o page.html").code, 0);
     let page = String::from_utf8(folder.read("page.html")).unwrap();
-    assert!(page.contains("---- scale.pica ----") && page.contains("---- main.pica ----"));
+    assert!(page.contains("; ---- scale.pica ----") && page.contains(".file ; ---- main.pica ----"));
     // Alone neither is a program; in a folder the library serves each source beside it.
     assert_eq!(folder.run("lint main.pica").code, 2);
     let alone = folder.run("lint scale.pica");

@@ -192,7 +192,7 @@ pub fn lint(subject: &Subject<'_>) -> Vec<Finding> {
         finding.source = finding.pc.and_then(line).or_else(|| first.and_then(line));
     }
     drop_consequences(&mut findings);
-    allow::apply(&subject.sources, &mut findings);
+    allow::apply(&sources.by_file(subject), &mut findings);
     // Entries that share a procedure find the same in it.
     findings.sort_by(|a, b| (a.source, a).cmp(&(b.source, b)));
     findings.dedup_by(|a, b| a.pc.is_some() && (a.pc, a.rule, &a.message) == (b.pc, b.rule, &b.message));

@@ -42,6 +42,14 @@ impl Sources {
         Sources { texts }
     }
 
+    /// The text of each file index.
+    pub fn by_file<'a>(&self, subject: &Subject<'a>) -> Vec<&'a str> {
+        let parts = self.texts.iter().map(|text| text.analysis.parts.len());
+        let mut distinct = subject.sources.clone();
+        distinct.dedup_by(|a, b| std::ptr::eq(*a, *b));
+        distinct.into_iter().zip(parts).flat_map(|(text, parts)| std::iter::repeat_n(text, parts)).collect()
+    }
+
     /// The line of an entry's declaration of `letter` register `number`: file index, then line from 1.
     pub fn declaration(&self, subject: &Subject<'_>, entry: usize, letter: char, number: u32) -> Option<(u32, u32)> {
         let point = subject.entries.get(entry)?;

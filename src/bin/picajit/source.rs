@@ -53,19 +53,21 @@ impl Source {
         Some((file, file.text.lines().nth(line.checked_sub(1)? as usize).unwrap_or_default().trim()))
     }
 
-    /// All texts as one, and the line of every word in it, for views of one text.
+    /// All texts as one that assembles to the same words, and the line of every word in it, for views
+    /// of one text.
     pub fn joined(&self) -> (String, Vec<(u32, u32)>) {
         if let [file] = &self.files[..] {
             return (file.text.clone(), self.lines.clone());
         }
         let (mut text, mut first_lines) = (String::new(), Vec::new());
         for file in &self.files {
-            text += &format!("; ---- {} ----\n", file.name);
+            let separator = if text.is_empty() { "" } else { ".file " };
+            text += &format!("{separator}; ---- {} ----\n", file.name);
             first_lines.extend(std::iter::repeat_n(text.lines().count() as u32, file.parts));
             text += file.text.trim_end_matches('\n');
             text.push('\n');
         }
-        let line = |&(file, line): &(u32, u32)| (0, first_lines.get(file as usize).copied().unwrap_or(0) + line);
+        let line = |&(file, line): &(u32, u32)| (file, first_lines.get(file as usize).copied().unwrap_or(0) + line);
         (text, self.lines.iter().map(line).collect())
     }
 }
