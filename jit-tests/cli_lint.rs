@@ -203,6 +203,10 @@ fn sources_with_a_library_are_one_program() {
         ended.out,
         ended.err
     );
+    // Two sources with a `main` each are no one program.
+    folder.file("other.pica", MAIN);
+    let ended = folder.run("lint main.pica other.pica scale.pica");
+    assert!(ended.code == 0 && ended.out.ends_with("2 shaders: 0 errors, 2 warnings, 2 notes\n"), "{}", ended.out);
     // A container joins no sources.
     assert_eq!(folder.run("asm main.pica scale.pica -o both.shbin").code, 0);
     assert!(folder.bad("run both.shbin scale.pica").contains("several files are sources of one program"));

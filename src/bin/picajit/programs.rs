@@ -1,11 +1,13 @@
 //! Named files and folders -> the files of each program.
 //!
 //! A file with `.nodvle` is a library. Sources that are named with one are one program, as for
-//! `asm`. In a folder each source with an entry is a program, with the libraries beside it.
+//! `asm`. Where their procedures have the same names, and in a folder, each source with an entry is
+//! a program, with the libraries beside it.
 
 use crate::load::{self, LoadError};
-use crate::source::is_library;
+use crate::source::{is_library, procedures};
 use picajit::container::Kind;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Files that are one program.
@@ -27,12 +29,16 @@ pub fn groups(paths: &[PathBuf], wanted: impl Fn(Kind) -> bool) -> (Vec<Group>, 
     for path in paths {
         if path.is_dir() {
             match load::inside(path, &wanted) {
-                Ok(files) => groups.extend(in_folder(files)),
+                Ok(files) => groups.extend(with_libraries(files, true)),
                 Err(error) => errors.push(error),
             }
         } else if is_joined && load::is_source(path) {
             if !std::mem::replace(&mut joined, true) {
-                groups.push(Group { paths: named.iter().map(|path| path.to_path_buf()).collect(), is_found: false });
+                let paths: Vec<PathBuf> = named.iter().map(|path| path.to_path_buf()).collect();
+                match has_name_twice(&paths) {
+                    true => groups.extend(with_libraries(paths, false)),
+                    false => groups.push(Group { paths, is_found: false }),
+                }
             }
         } else {
             groups.push(Group { paths: vec![path.clone()], is_found: false });
@@ -41,22 +47,33 @@ pub fn groups(paths: &[PathBuf], wanted: impl Fn(Kind) -> bool) -> (Vec<Group>, 
     (groups, errors)
 }
 
-fn in_folder(files: Vec<PathBuf>) -> Vec<Group> {
+/// Each file with the libraries among them.
+fn with_libraries(files: Vec<PathBuf>, is_found: bool) -> Vec<Group> {
     let (libraries, others): (Vec<PathBuf>, Vec<PathBuf>) =
         files.into_iter().partition(|path| load::is_source(path) && is_library_file(path));
     if others.is_empty() {
-        return libraries.into_iter().map(|path| Group { paths: vec![path], is_found: true }).collect();
+        return libraries.into_iter().map(|path| Group { paths: vec![path], is_found }).collect();
     }
     let group = |path: PathBuf| {
         let with = if load::is_source(&path) { libraries.clone() } else { Vec::new() };
-        Group { paths: std::iter::once(path).chain(with).collect(), is_found: true }
+        Group { paths: std::iter::once(path).chain(with).collect(), is_found }
     };
     others.into_iter().map(group).collect()
 }
 
+/// Whether two of the sources have a procedure of one name, so that they can't be one program.
+fn has_name_twice(paths: &[PathBuf]) -> bool {
+    let texts: Vec<String> = paths.iter().filter_map(|path| text(path)).collect();
+    let mut names = BTreeSet::new();
+    texts.iter().flat_map(|text| procedures(text)).any(|name| !names.insert(name))
+}
+
 /// Whether a file is a library; a file that can't be read is none.
 fn is_library_file(path: &Path) -> bool {
-    load::read(path, load::MAX_FILE)
-        .ok()
-        .is_some_and(|bytes| load::text("", &bytes).is_ok_and(|text| is_library(&text)))
+    text(path).is_some_and(|text| is_library(&text))
+}
+
+fn text(path: &Path) -> Option<String> {
+    let bytes = load::read(path, load::MAX_FILE).ok()?;
+    load::text("", &bytes).ok().map(|text| text.into_owned())
 }

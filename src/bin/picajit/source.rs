@@ -77,7 +77,22 @@ fn statements(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map(|line| &line[split_line(line).head])
 }
 
-/// Whether a text gives no entry: it has `.nodvle`.
+/// Whether a text gives no entry: each of its parts has `.nodvle`.
 pub fn is_library(text: &str) -> bool {
-    statements(text).any(|head| head.eq_ignore_ascii_case(".nodvle"))
+    let (mut all, mut this) = (true, false);
+    for head in statements(text) {
+        this |= head.eq_ignore_ascii_case(".nodvle");
+        if head.eq_ignore_ascii_case(".file") {
+            all &= std::mem::take(&mut this);
+        }
+    }
+    all && this
+}
+
+/// The names of a text's procedures.
+pub fn procedures(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter_map(|line| {
+        let statement = split_line(line);
+        line[statement.head].eq_ignore_ascii_case(".proc").then(|| &line[statement.rest])
+    })
 }
