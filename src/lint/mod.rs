@@ -177,7 +177,7 @@ pub fn lint(subject: &Subject<'_>) -> Vec<Finding> {
         unused::check_values(&facts, &mut found);
     }
     words::check(subject, &facts, &mut found);
-    tables::check_file(subject, &mut found);
+    tables::check_file(subject, &sources, &mut found);
     let reached: BTreeSet<Pc> = facts.iter().flat_map(|entry| entry.explored.reachable()).copied().collect();
     let is_reached = |pc: &Pc| reached.contains(pc) || !has_all_facts;
     for text in &sources.texts {

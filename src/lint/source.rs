@@ -64,6 +64,22 @@ impl Sources {
         places.copied().find(|place| part.contains(&place.line)).map(|place| text.source(place))
     }
 
+    /// The last line that sets a uniform register, as `.setf` does.
+    pub fn setting(&self, letter: char, number: u32) -> Option<(u32, u32)> {
+        self.texts.iter().rev().find_map(|text| {
+            let is_alias = |line: u32| {
+                let aliases = text.analysis.symbols.iter().filter(|symbol| symbol.kind == SymbolKind::Alias);
+                aliases.flat_map(|symbol| &symbol.definitions).any(|place| place.line == line)
+            };
+            let sets = |operand: &&OperandAt| {
+                let line = operand.place.line;
+                let is_register = operand.register.is_some_and(|r| (r.letter, r.number) == (letter, number));
+                is_register && text.words(line).is_empty() && !is_alias(line)
+            };
+            text.analysis.operands.iter().rev().find(sets).map(|operand| text.source(operand.place))
+        })
+    }
+
     /// The text of a file index, and the operands of a word's line.
     pub fn operands(&self, subject: &Subject<'_>, pc: Pc) -> Option<(&Text, &[OperandAt])> {
         let &(file, line) = subject.lines.get(usize::from(pc))?;

@@ -162,7 +162,7 @@ fn registers(prefix: &str, mask: u16) -> String {
 }
 
 /// What the tables of a file say, without its code.
-pub(super) fn check_file(subject: &Subject<'_>, found: &mut Findings) {
+pub(super) fn check_file(subject: &Subject<'_>, texts: &Sources, found: &mut Findings) {
     if subject.entries.is_empty() {
         found.add(Rule::NoEntries, None, None, "the file has no entry");
         return;
@@ -176,17 +176,24 @@ pub(super) fn check_file(subject: &Subject<'_>, found: &mut Findings) {
                 && before != constant
             {
                 let message = format!("{} is a constant twice, with two values", unified_name(register));
-                found.add(Rule::ConstantOverwritten, Some(index), None, message);
+                let letter = ['c', 'i', 'b'][usize::from(register >= INTS) + usize::from(register >= BOOLS)];
+                let finding = found.add(Rule::ConstantOverwritten, Some(index), None, message);
+                finding.source = texts.setting(letter, constant.register().into());
             }
         }
         for (n, row) in dvle.outputs.iter().enumerate() {
-            let same = |other: &&crate::container::shbin::Output| {
-                let component = other.register == row.register && other.mask & row.mask != 0;
-                component || other.semantic == row.semantic && row.semantic != 9 && other.mask & row.mask != 0
-            };
-            if dvle.outputs[..n].iter().any(|other| same(&other)) {
-                let message = format!("row {n} of the output table maps o{} again", row.register);
-                found.add(Rule::DuplicateOutput, Some(index), None, message);
+            let mut before = dvle.outputs[..n].iter().filter(|other| other.mask & row.mask != 0);
+            let again = before.find_map(|other| match other {
+                _ if other.register == row.register => Some("is mapped again"),
+                _ if other.semantic == row.semantic && row.semantic != DUMMY => {
+                    Some("has the meaning that an earlier row has")
+                }
+                _ => None,
+            });
+            if let Some(again) = again {
+                let message = format!("o{} {again} in row {n} of the output table", row.register);
+                let finding = found.add(Rule::DuplicateOutput, Some(index), None, message);
+                finding.source = texts.declaration(subject, index, 'o', row.register.into());
             }
         }
     }
