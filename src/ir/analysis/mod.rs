@@ -21,6 +21,7 @@ mod kept;
 mod liveness;
 pub(crate) mod longest_run;
 mod nan_taint;
+#[cfg_attr(not(feature = "jit"), allow(dead_code))] // only native code asks
 pub(crate) mod ranges;
 mod uniformity;
 

@@ -23,10 +23,4 @@ impl Func {
     pub fn nan_tainted(&self) -> Vec<bool> {
         self.closure(|v| multiplies(self.node(v)), swallows_nan)
     }
-
-    /// For each vector whether it depends on RCP, RSQ, EX2 or LG2, which give infinities without an
-    /// overflow.
-    pub fn may_be_infinite(&self) -> Vec<bool> {
-        self.closure(|v| matches!(self.node(v), Node::Scalar { .. }), |_| false)
-    }
 }
