@@ -1,10 +1,13 @@
 //! A plan -> an upper bound of the CLIF instructions of its batch code, before any is made.
 
-use crate::ir::{Block, Inst, Node, Type, Value};
-use crate::isa::{DotOp, PointwiseOp, VectorOp};
+use crate::ir::analysis::ranges::{Check, Steps};
+use crate::ir::analysis::{Components, XYZW};
+use crate::ir::{Block, Inst, Mem, Node, Type, Value};
+use crate::isa::{DotOp, PointwiseOp, ScalarOp, VectorOp};
 use crate::jit::abi::GROUP;
 use crate::jit::batch::policy::{BatchPlan, NoBatchCode};
 use crate::jit::emit::estimate::{MAX_INSTRUCTIONS, arguments, is_external, scalar};
+use std::collections::HashSet;
 
 /// CLIF instructions that predication may add, as estimated, beyond those of the originals.
 pub(super) const MAX_PREDICATED_INSTRUCTIONS: usize = 4096;
@@ -22,25 +25,29 @@ pub(in crate::jit) fn check_size(plan: &BatchPlan, interleaved: bool) -> Result<
     }
 }
 
-/// What float24 adds to an operation: instructions for each SIMD register.
-#[derive(Clone, Copy)]
-struct Narrowing {
-    /// A product or a sum.
-    step: usize,
-    /// The check of a result.
-    check: usize,
-    /// An input, a uniform or a register in memory.
-    leaf: usize,
-    /// A scalar operation in double precision.
-    scalar: usize,
+/// Instructions that narrow an input, a uniform or a register in memory.
+const LEAF: usize = 14;
+
+/// Instructions that narrow one component of a result in float24.
+#[derive(Clone, Copy, Default)]
+struct NarrowingCost {
+    product: usize,
+    sum: usize,
+    /// After the operation.
+    end: usize,
 }
 
-impl Narrowing {
-    fn of(plan: &BatchPlan) -> Narrowing {
-        match plan.is_float24() {
-            false => Narrowing { step: 0, check: 0, leaf: 0, scalar: 0 },
-            true => Narrowing { step: 22, check: 8, leaf: 14, scalar: 130 },
-        }
+impl NarrowingCost {
+    fn of(plan: &BatchPlan, value: Value, live: Components) -> NarrowingCost {
+        let Some(ranges) = &plan.ranges else { return NarrowingCost::default() };
+        let narrowing = ranges.narrowing_of(value, live);
+        let step = |steps: Steps| {
+            let rounding = if narrowing.special { 11 } else { 4 };
+            rounding + 7 * usize::from(steps.limit) + 5 * usize::from(steps.flush)
+        };
+        let Check { low, high } = narrowing.check;
+        let end = 5 * usize::from(low) + 4 * usize::from(high) + usize::from(narrowing.positive_zero);
+        NarrowingCost { product: step(narrowing.products), sum: step(narrowing.sums), end }
     }
 }
 
@@ -49,60 +56,85 @@ pub(in crate::jit) fn batch_instructions(plan: &BatchPlan, interleaved: bool) ->
     let leaves = plan.func.nodes.iter().filter(|node| matches!(node, Node::Uniform(_) | Node::Load(_))).count();
     let blocks: usize = plan.func.blocks.iter().map(|block| batch_block(plan, block)).sum();
     let predicated = if plan.func.divergent_branches() == 0 { 0 } else { blocks.min(MAX_PREDICATED_INSTRUCTIONS) };
-    let total = 256 + blocks + predicated + 16 * plan.written_masks.len() + Narrowing::of(plan).leaf * leaves;
+    let total =
+        256 + blocks + predicated + 16 * plan.written_masks.len() + LEAF * leaves * usize::from(plan.is_float24());
     if interleaved { 2 * total } else { total }
 }
 
 /// The bound for one block in batch code.
 pub(super) fn batch_block(plan: &BatchPlan, block: &Block) -> usize {
-    let (func, narrowing) = (&plan.func, Narrowing::of(plan));
+    let func = &plan.func;
+    let mut narrowed = HashSet::new();
+    // An input is narrowed where the block reads it first.
+    let mut input = |value: Value| {
+        let first = plan.is_float24() && matches!(func.node(value), Node::Input(_)) && narrowed.insert(value);
+        usize::from(first) * GROUP * LEAF
+    };
     let live = |value: Value| plan.live[value.0 as usize].count_ones() as usize;
-    let insts = block.insts.iter().map(|(_, inst)| match *inst {
-        Inst::Def(value) if live(value) == 0 => 0,
-        Inst::Def(value) => {
-            let mut operands = 0;
-            let node = func.node(value);
-            let external = GROUP * (2 + narrowing.leaf);
-            node.for_each_use(|operand| operands += usize::from(is_external(func, operand)) * external);
-            operands + batch_node(node, live(value), narrowing)
-        }
-        // Guards, the transpose, and a store for each vertex.
-        Inst::Store(..) => 32 + GROUP * narrowing.leaf,
-        // The parameters of each vertex, and the cursor.
-        Inst::Emit => 16,
-        Inst::Setemit(_) => 2,
-    });
-    let param = 1 + narrowing.check;
-    24 + block.params.iter().map(|value| param * live(*value)).sum::<usize>()
-        + insts.sum::<usize>()
+    let mut total = 24;
+    for (_, inst) in &block.insts {
+        total += match *inst {
+            Inst::Def(value) if live(value) == 0 => 0,
+            Inst::Def(value) => {
+                let mut operands = 0;
+                let node = func.node(value);
+                node.for_each_use(|operand| {
+                    operands += usize::from(is_external(func, operand)) * 2 * GROUP + input(operand);
+                });
+                operands + batch_node(plan, value)
+            }
+            // Guards, the transpose, and a store for each vertex. In AoS form results are narrowed for each vertex.
+            Inst::Store(Mem::Out { .. }, value) if plan.is_float24() => 32 + input(value) + GROUP * LEAF,
+            Inst::Store(_, value) => 32 + input(value),
+            // The parameters of each vertex, and the cursor.
+            Inst::Emit => 16,
+            Inst::Setemit(_) => 2,
+        };
+    }
+    for edge in block.term.edges() {
+        total += edge.args.iter().map(|arg| input(*arg)).sum::<usize>();
+    }
+    let check = if plan.is_float24() { 8 } else { 0 };
+    total
+        + block.params.iter().map(|value| (1 + check) * live(*value)).sum::<usize>()
         + arguments(func, &block.term, live)
 }
 
-/// Instructions of an operation whose result has `live` components.
-fn batch_node(node: &Node, live: usize, narrowing: Narrowing) -> usize {
-    let Narrowing { step, check, leaf, scalar: double } = narrowing;
+/// Instructions of an operation.
+fn batch_node(plan: &BatchPlan, value: Value) -> usize {
+    let (node, live) = (plan.func.node(value), plan.live[value.0 as usize]);
+    let count = live.count_ones() as usize;
+    let NarrowingCost { product, sum, end } = NarrowingCost::of(plan, value, live & XYZW);
     match node {
         Node::Alu { op, .. } => match op {
             VectorOp::Pointwise(op) => {
-                live * match op {
-                    PointwiseOp::Add | PointwiseOp::Mul => 2 + step + check,
-                    PointwiseOp::Mov => 2,
-                    PointwiseOp::Flr => 2 + check,
-                    PointwiseOp::Mad => 4 + 2 * step + check,
-                    PointwiseOp::Max | PointwiseOp::Min => 8 + check,
-                    PointwiseOp::Sge | PointwiseOp::Slt => 9,
-                }
+                count
+                    * match op {
+                        PointwiseOp::Add => 2 + sum + end,
+                        PointwiseOp::Mul => 2 + product + end,
+                        PointwiseOp::Mov => 2,
+                        PointwiseOp::Flr => 2 + end,
+                        PointwiseOp::Mad => 4 + product + sum + end,
+                        PointwiseOp::Max | PointwiseOp::Min => 8 + end,
+                        PointwiseOp::Sge | PointwiseOp::Slt => 9,
+                    }
             }
-            VectorOp::Dot(DotOp::Dp3) => 8 + 5 * step + check,
-            VectorOp::Dot(DotOp::Dp4 | DotOp::Dph) => 12 + 7 * step + check,
-            VectorOp::Dst => 8 + step + live * check,
-            VectorOp::Litp => 20 + live * check,
+            VectorOp::Dot(DotOp::Dp3) => 8 + 3 * product + 2 * sum + end,
+            VectorOp::Dot(DotOp::Dp4 | DotOp::Dph) => 12 + 4 * product + 3 * sum + end,
+            VectorOp::Dst => 8 + product + count * end,
+            VectorOp::Litp => 20 + count * end,
         },
-        Node::Scalar { op, .. } => scalar(*op) + double + check,
-        Node::Relative { .. } => 16 + 12 * live + GROUP * leaf,
+        Node::Scalar { op, .. } if plan.is_float24() => {
+            end + match op {
+                ScalarOp::Rcp | ScalarOp::Rsq => 50,
+                ScalarOp::Ex2 | ScalarOp::Lg2 => 80 + 2 * scalar(*op),
+            }
+        }
+        Node::Scalar { op, .. } => scalar(*op),
+        Node::Relative { .. } => 16 + 12 * count + if plan.is_float24() { GROUP * LEAF } else { 0 },
         Node::ToAddress(_) => 16,
         Node::Offset(_) => 24,
-        node if node.ty() == Type::Vec4 => live,
+        node if node.ty() == Type::Vec4 => count,
         _ => 8,
     }
 }
