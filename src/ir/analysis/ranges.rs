@@ -34,7 +34,7 @@ const LIMIT: i32 = 64;
 const MANTISSA: i32 = 16;
 /// Passes after which a parameter that still changes gets the bounds of all results.
 const PASSES: u32 = 4;
-/// Passes after which the analysis gives up. Real programs take two to eight.
+/// Passes after which the analysis fails. Real programs need few.
 const MAX_PASSES: u32 = 64;
 
 /// Bounds of a number.
@@ -55,7 +55,7 @@ impl Range {
     /// less than 2^30. A product of two such numbers needs no flush, and a sum of four products no limit.
     pub(crate) const BAND: Range = Range { high: 30, low: -31, grain: -31 - MANTISSA, special: false };
 
-    /// The bits of the least and of the least greater magnitude of the band.
+    /// The bits of the band's least magnitude, and of the least magnitude above it.
     pub(crate) fn band_bits() -> (u32, u32) {
         let power = |exponent: i32| ((exponent + 127) as u32) << 23;
         (power(Range::BAND.low), power(Range::BAND.high))
@@ -245,8 +245,9 @@ impl Ranges {
 }
 
 impl Func {
-    /// How code in float24 that computes these components narrows results, in SSA form. It stores `stored`. `None` if the program
-    /// is far from any real one: a constant that is no float24 number, or bounds that change for too long.
+    /// How float24 code narrows the results of a function in SSA form: code that computes components `live` and stores
+    /// `stored`. `None` if a constant is no float24 number or the fixed point takes too many passes; no real program
+    /// has either.
     pub(crate) fn ranges(&self, live: &[Components], stored: &[(Value, Components)]) -> Option<Ranges> {
         let is_foreign = |bits: &u32| {
             let (x, tail) = (f32::from_bits(*bits), bits & ((1 << TAIL) - 1));
