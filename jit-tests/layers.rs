@@ -40,6 +40,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "fp_mode",
         ],
     ),
+    ("gpu_code", &["isa", "program", "state", "kernel", "ir"]),
     ("profiler", &[]),
     ("background", &[]),
     ("executable", &[]),
@@ -62,6 +63,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "cache",
             "diff",
             "analysis",
+            "gpu_code",
         ],
     ),
     (

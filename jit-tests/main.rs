@@ -14,6 +14,8 @@ mod directive;
 mod engines;
 mod extent;
 mod filetest;
+#[cfg(all(feature = "gpu-code", feature = "fuzz"))]
+mod gpu_filetest;
 mod hardware;
 mod hosted;
 mod import_rings;
@@ -50,6 +52,10 @@ fn main() {
     if cfg!(miri) {
         // Only filetests; the rest takes Miri minutes.
         libtest_mimic::run(&arguments, part(trials, arguments.list)).exit();
+    }
+    #[cfg(all(feature = "gpu-code", feature = "fuzz"))]
+    for path in RUN_FOLDERS.iter().flat_map(|folder| files(folder)) {
+        trials.push(gpu_filetest::trial(&name(&path), &path));
     }
     trials.extend(files("reject").iter().map(|path| reject::trial(&name(path), path)));
     trials.extend(files("picasso").iter().flat_map(|path| picasso::trials(&name(path), path)));

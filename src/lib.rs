@@ -46,7 +46,7 @@
 //! # Modules
 //! | for | module |
 //! |---|---|
-//! | a host | [`engine`], [`program`], [`state`]; [`layout`] for registers in its own structures, [`gpu`] and [`semantics`] for draws, [`executable`] and [`profiler`] for services of the system |
+//! | a host | [`engine`], [`program`], [`state`]; [`layout`] for registers in its own structures, [`gpu`] and [`semantics`] for draws, [`gpu_code`] for shaders on the host's GPU, [`executable`] and [`profiler`] for services of the system |
 //! | a tool | [`container`] (files), [`isa`] (instructions, control flow, numbers), [`text`] (assembler, disassembler) |
 //! | a test of engines | [`kernel`] (the traits of an engine), [`interp`] (the oracle), [`tier0`] (the fast interpreter), `jit` (native code), [`diff`] (comparison) |
 //!
@@ -61,6 +61,7 @@
 //! | `containers` | with `cli` | MBS, VBC and Metal libraries, in [`container`] |
 //! | `explore` | with `cli` | what the pages of the command show, as JSON |
 //! | `fuzz` | with `cli` | random programs, comparison of engines, shrinking |
+//! | `gpu-code` | with `cli` | code for the host's GPU, [`gpu_code`] |
 //! | `capi` | no | the C interface, `include/picajit.h` |
 
 pub mod analysis;
@@ -80,6 +81,8 @@ mod fp_mode;
 mod fuzz;
 mod generator;
 pub mod gpu;
+#[cfg(feature = "gpu-code")]
+pub mod gpu_code;
 pub mod interp;
 mod ir;
 pub mod isa;
@@ -159,4 +162,5 @@ pub mod internals {
 #[doc = include_str!("../README.md")]
 #[doc = include_str!("../docs/gpu.md")]
 #[doc = include_str!("../docs/embedding.md")]
+#[cfg_attr(feature = "gpu-code", doc = include_str!("../docs/gpu-code.md"))]
 struct Readme;

@@ -57,6 +57,16 @@ pub(crate) struct Compiled {
 }
 
 impl Compiled {
+    /// See [`Shader::gpu_code`](super::Shader::gpu_code).
+    #[cfg(feature = "gpu-code")]
+    pub(super) fn gpu_code(
+        &self,
+        interface: &crate::gpu_code::Interface,
+        device: &crate::gpu_code::Device,
+    ) -> Result<crate::gpu_code::GpuCode, crate::gpu_code::NoGpuCode> {
+        crate::gpu_code::GpuCode::new(&self.program, self.entry, &self.config, interface, device)
+    }
+
     /// A shader that is not compiled yet.
     pub(super) fn new(
         program: Program,

@@ -7,6 +7,8 @@ use super::Tier;
 use super::compiled::Compiled;
 use super::crosscheck::Crosscheck;
 use crate::analysis::{Accesses, Analysis};
+#[cfg(feature = "gpu-code")]
+use crate::gpu_code::{Device, GpuCode, Interface, NoGpuCode};
 use crate::isa::INT_UNIFORMS;
 use crate::kernel::direct::Vertex;
 use crate::kernel::{KernelStats, NextKernel, Unsupported};
@@ -100,6 +102,14 @@ impl Shader {
         let outputs = VerticesMut::none(inputs.len());
         let mut batch = Batch { inputs, outputs, input_mask, output_mask: 0, preserve_unit: false };
         self.run_batch_by_kernel(memory, &mut batch, emitter)
+    }
+
+    /// Code for the host's GPU with the results of this shader, or the reason why it has none. It is made
+    /// anew by each call, in less than a tenth of the time that drivers take for a pipeline; the host keeps
+    /// it with the pipeline.
+    #[cfg(feature = "gpu-code")]
+    pub fn gpu_code(&self, interface: &Interface, device: &Device) -> Result<GpuCode, NoGpuCode> {
+        self.0.gpu_code(interface, device)
     }
 
     /// Runs one vertex or one geometry invocation on a host's memory. Native code copies nothing if

@@ -1,5 +1,6 @@
 //! `picajit disasm`: a shader -> assembly text, a listing of its words, or a compilation stage.
 
+use crate::gpu_code::{self, Language, Surroundings};
 use crate::jit_or_stub::{self, Making, NoBatchCode, Shape};
 use crate::load::{self, LoadError, Loaded};
 use crate::{Status, VerbResult};
@@ -18,8 +19,8 @@ pub struct Args {
     /// Shader file
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Entry point, counted from 0; without it the whole file, and entry 0 for cfg, ssa, clif and
-    /// host
+    /// Entry point, counted from 0; without it the whole file for text, inst and words, and entry 0
+    /// for other stages
     #[arg(long, value_name = "N")]
     entry: Option<usize>,
     /// Stage to print
@@ -34,6 +35,12 @@ pub struct Args {
     /// Number format of results: f32, f24-nearest or f24-zero
     #[arg(long, value_name = "FORMAT", default_value_t)]
     precision: Precision,
+    /// What surrounds the code of spirv and glsl
+    #[arg(long, value_enum, default_value_t)]
+    interface: Surroundings,
+    /// Language of glsl
+    #[arg(long, value_enum, default_value_t)]
+    dialect: Language,
     /// Print a JSON object with the text, or with one object for each word (inst)
     #[arg(long)]
     json: bool,
@@ -55,6 +62,10 @@ enum PrintedStage {
     Clif,
     /// Machine code
     Host,
+    /// Code for a Vulkan device, as text
+    Spirv,
+    /// Code for a GPU as GLSL
+    Glsl,
 }
 
 /// An unavailable stage.
@@ -114,13 +125,20 @@ fn text(args: &Args, loaded: &Loaded) -> Result<String, Box<dyn std::error::Erro
         return arrays(args.entry, loaded);
     }
     let entry = loaded.entry(args.entry.unwrap_or(0))?;
+    if matches!(args.stage, PrintedStage::Spirv | PrintedStage::Glsl) {
+        let code = gpu_code::of(&loaded.program, entry.entry, args.precision, args.interface)?;
+        return Ok(match args.stage {
+            PrintedStage::Spirv => gpu_code::spirv(&code),
+            _ => gpu_code::glsl(&code, args.dialect),
+        });
+    }
     let making = Making { target: args.target.as_deref(), shape: args.shape, precision: args.precision };
     let stages = jit_or_stub::explain(&loaded.program, entry.entry, making).map_err(StageUnavailable)?;
     Ok(match args.stage {
         PrintedStage::Cfg => stages.cfg,
         PrintedStage::Ssa => stages.ssa,
         PrintedStage::Clif => stages.clif,
-        PrintedStage::Host | PrintedStage::Text | PrintedStage::Inst | PrintedStage::Words => stages.host,
+        _ => stages.host,
     })
 }
 

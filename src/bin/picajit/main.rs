@@ -23,6 +23,7 @@ mod foreign_json;
 mod frames;
 mod frames_verb;
 mod fuzz;
+mod gpu_code;
 mod html;
 mod inspect;
 mod jit_or_stub;

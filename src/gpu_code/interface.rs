@@ -1,0 +1,247 @@
+//! How a host's GPU code meets its surroundings: uniform block, inputs, outputs; what the device keeps exact.
+//!
+//! Modules can't be linked, so a module is whole and its surroundings are described.
+
+/// What surrounds the code of a program.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Interface {
+    /// The uniforms' place and order.
+    pub uniforms: UniformBlock,
+    /// Where `v0-v15` come from.
+    pub inputs: Inputs,
+    /// Where `o0-o15` go.
+    pub outputs: Outputs,
+}
+
+/// A uniform buffer in std140 layout with all uniforms. In float24 its floats hold what [`Uniforms::narrow`] gives.
+///
+/// [`Uniforms::narrow`]: crate::state::Uniforms::narrow
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct UniformBlock {
+    /// Descriptor set. OpenGL has none.
+    pub set: u32,
+    /// Binding.
+    pub binding: u32,
+    /// The order of its members.
+    pub members: [Member; 3],
+    /// How integer uniforms are stored.
+    pub integers: Integers,
+}
+
+/// A member of the uniform block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Member {
+    /// `uint`, bit n is `bn`.
+    Booleans,
+    /// `i0-i3`, as [`Integers`] says.
+    Integers,
+    /// `vec4[96]`
+    Floats,
+}
+
+/// How integer uniforms are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Integers {
+    /// `uvec4[4]`: a number in each component.
+    Vectors,
+    /// `uvec4`: component n is `in`, with x in its low byte.
+    Bytes,
+}
+
+/// Where inputs come from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Inputs {
+    /// Vertex attributes: of `vn` element n.
+    Attributes([Attribute; 16]),
+    /// A compute program: a storage buffer with sixteen vectors for each vertex.
+    Storage(Buffer),
+}
+
+/// A vertex attribute. The components that its format lacks are (0, 0, 0, 1), as Vulkan and OpenGL have them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Attribute {
+    /// Its location.
+    pub location: u32,
+    /// The type that the pipeline gives it.
+    pub kind: AttributeKind,
+}
+
+/// The type of an attribute; integers become the floats that equal them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AttributeKind {
+    /// `vec4`
+    Float,
+    /// `ivec4`
+    Signed,
+    /// `uvec4`
+    Unsigned,
+}
+
+/// A storage buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Buffer {
+    /// Descriptor set.
+    pub set: u32,
+    /// Binding.
+    pub binding: u32,
+}
+
+/// Where outputs go.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Outputs {
+    /// Each written register `on` at location `first + n`, for a stage of the host's own.
+    Registers {
+        /// The location of `o0`.
+        first: u32,
+    },
+    /// What the host's own stages read.
+    Mapped {
+        /// Outputs with locations.
+        varyings: Vec<Varying>,
+        /// The built-in position.
+        position: Option<Position>,
+    },
+    /// A storage buffer with sixteen vectors for each vertex, of which the written ones are set.
+    Storage(Buffer),
+}
+
+/// An output with a location.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Varying {
+    /// Its location.
+    pub location: u32,
+    /// Its components, one to four.
+    pub components: Vec<Component>,
+}
+
+/// A component of an output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Component {
+    /// Component 0-3 of a register `o`; zero if the program does not write that register.
+    Register(u8, u8),
+    /// Zero.
+    Zero,
+    /// One.
+    One,
+}
+
+/// The built-in position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Position {
+    /// x, y, z and w as the program gives them.
+    pub components: [Component; 4],
+    /// The console's depth, from 0 to -w, to the host's.
+    pub depth: Depth,
+    /// Negates y, for hosts whose first line is the top one.
+    pub flip_y: bool,
+}
+
+/// The host's range of depth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Depth {
+    /// z is left as it is.
+    Unchanged,
+    /// 0 to w: -z.
+    Negated,
+}
+
+impl Interface {
+    /// A compute program in groups of 64: inputs in storage buffer 1, outputs in 2, uniforms in buffer 0 of set 0.
+    pub fn compute() -> Interface {
+        let buffer = |binding| Buffer { set: 0, binding };
+        Interface {
+            uniforms: UniformBlock::default(),
+            inputs: Inputs::Storage(buffer(1)),
+            outputs: Outputs::Storage(buffer(2)),
+        }
+    }
+
+    /// A vertex stage: attributes are `vec4`s at their registers' numbers, outputs are registers from location 0 on.
+    pub fn vertex() -> Interface {
+        let outputs = Outputs::Registers { first: 0 };
+        Interface { uniforms: UniformBlock::default(), inputs: Inputs::default(), outputs }
+    }
+
+    /// Whether it describes a compute program.
+    pub fn is_compute(&self) -> bool {
+        matches!(self.inputs, Inputs::Storage(_))
+    }
+}
+
+impl Default for UniformBlock {
+    /// `uint b; uvec4 i[4]; vec4 f[96];` at binding 0 of set 0: 1,616 bytes.
+    fn default() -> UniformBlock {
+        let members = [Member::Booleans, Member::Integers, Member::Floats];
+        UniformBlock { set: 0, binding: 0, members, integers: Integers::Vectors }
+    }
+}
+
+impl Default for Inputs {
+    /// `vec4`s at the registers' numbers.
+    fn default() -> Inputs {
+        let attribute = |location: usize| Attribute { location: location as u32, kind: AttributeKind::Float };
+        Inputs::Attributes(std::array::from_fn(attribute))
+    }
+}
+
+impl UniformBlock {
+    /// The index of a member, and its offset in bytes.
+    pub fn place(&self, member: Member) -> (u32, u32) {
+        let size = |member: Member| match (member, self.integers) {
+            (Member::Booleans, _) => 4,
+            (Member::Integers, Integers::Vectors) => 64,
+            (Member::Integers, Integers::Bytes) => 16,
+            (Member::Floats, _) => 96 * 16,
+        };
+        let mut offset = 0u32;
+        for (index, &other) in self.members.iter().enumerate() {
+            if other != Member::Booleans {
+                offset = offset.next_multiple_of(16);
+            }
+            if other == member {
+                return (index as u32, offset);
+            }
+            offset += size(other);
+        }
+        unreachable!("a block has each member")
+    }
+
+    /// Its size in bytes.
+    pub fn size(&self) -> u32 {
+        let end = |member| match (member, self.integers) {
+            (Member::Booleans, _) => self.place(member).1 + 4,
+            (Member::Integers, Integers::Vectors) => self.place(member).1 + 64,
+            (Member::Integers, Integers::Bytes) => self.place(member).1 + 16,
+            (Member::Floats, _) => self.place(member).1 + 96 * 16,
+        };
+        self.members.iter().map(|&member| end(member)).max().expect("a block has members").next_multiple_of(16)
+    }
+}
+
+/// What a device keeps, from `VkPhysicalDeviceFloatControlsProperties`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Device {
+    /// Signed zeros, infinities and NaN: `shaderSignedZeroInfNanPreserveFloat32`.
+    pub special_values: Control,
+    /// Rounding to nearest: `shaderRoundingModeRTEFloat32`.
+    pub rounding: Control,
+    /// Subnormals: `shaderDenormPreserveFloat32`.
+    pub subnormals: Control,
+}
+
+/// A property of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Control {
+    /// The device reports it, so the module demands it.
+    Declared,
+    /// The device does not report it, but the host knows it, from a test of this device and driver.
+    Known,
+    /// The host does not know it.
+    Unknown,
+}
+
+impl Device {
+    /// A device that reports everything but subnormals.
+    pub const PLAIN: Device =
+        Device { special_values: Control::Declared, rounding: Control::Declared, subnormals: Control::Unknown };
+}
