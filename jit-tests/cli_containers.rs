@@ -219,8 +219,8 @@ fn varyings_are_linked() {
     let folder = Folder::new("link");
     folder.file("v.mbs", mbs(b"CVER", 6, b"uv\0\0", 2)).file("f.mbs", mbs(b"CFRA", 7, b"uv\0\0", 2));
     folder.file("g.mbs", mbs(b"CFRA", 7, b"uv\0\0", 3));
-    assert_eq!(folder.good("link-check v.mbs f.mbs"), "the varyings fit\n");
-    assert_eq!(folder.good("link-check f.mbs v.mbs"), "the varyings fit\n");
+    assert_eq!(folder.good("link-check v.mbs f.mbs"), "the programs fit\n");
+    assert_eq!(folder.good("link-check f.mbs v.mbs"), "the programs fit\n");
     let ended = folder.run("link-check v.mbs g.mbs");
     assert_eq!(
         (ended.code, ended.out.as_str()),

@@ -1,4 +1,4 @@
-//! `picajit link-check`: two MBS files -> whether the varyings of their programs fit.
+//! `picajit link-check`: two MBS files -> whether their programs fit.
 
 use crate::display::path_name;
 use crate::foreign::{self, Content};
@@ -32,7 +32,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
             writeln!(out, "{}: {}", f.severity, f.message)?;
         }
         if findings.is_empty() {
-            writeln!(out, "the varyings fit")?;
+            writeln!(out, "the programs fit")?;
         }
     }
     let fails = findings.iter().any(|f| f.severity == Severity::Error);

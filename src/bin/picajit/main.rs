@@ -82,7 +82,7 @@ enum Verb {
     Strip(strip::Args),
     /// Write a VBC file in another dialect, or a VBC or MBS file repaired
     Convert(convert::Args),
-    /// Check whether the varyings of two MBS programs fit
+    /// Check whether a vertex and a fragment program in MBS files fit
     LinkCheck(link_check::Args),
     /// Print a shader as assembly text, or one of its compilation stages
     Disasm(disasm::Args),

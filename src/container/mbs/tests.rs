@@ -129,7 +129,7 @@ fn varyings_fit_or_do_not() {
     let vertex = Mbs::parse(&vertex()).unwrap();
     let mut fragment = vertex.clone();
     let RootPart::Program(program) = &mut fragment.parts[0] else { unreachable!() };
-    program.stage = MbsStage::Fragment;
+    (program.stage, program.core) = (MbsStage::Fragment, 7);
     assert_eq!(link_check(&fragment, &vertex), []);
     assert_eq!(link_check(&vertex, &vertex)[0].message, "neither file has a fragment program");
     let varying = |mbs: &mut Mbs, change: &dyn Fn(&mut Symbol)| {
@@ -148,7 +148,12 @@ fn varyings_fit_or_do_not() {
         assert_eq!(link_check(&vertex, &fragment)[0].message, wanted);
     };
     check(&|s| s.component_count = 3, "`tex` is vec2 in the vertex program, vec3 in the fragment program");
-    check(&|s| s.precision = 1, "`tex` has high precision in the vertex program, low in the fragment program");
+    check(
+        &|s| s.precision = 1,
+        "`tex` has high precision in the vertex program, low in the fragment program: allowed, and the fragment program \
+         gets rounded values if its precision is lower",
+    );
+    check(&|s| s.invariant = 1, "`tex` is invariant in the fragment program only: both must declare it or neither");
     check(
         &|s| s.padded_name = b"t\0\0\0".into(),
         "the fragment program reads `t`, and the vertex program has no such varying",
@@ -156,6 +161,58 @@ fn varyings_fit_or_do_not() {
     let mut unused = fragment.clone();
     varying(&mut unused, &|s| (s.padded_name, s.offset) = (b"t\0\0\0".into(), UNUSED));
     assert_eq!(link_check(&vertex, &unused), []);
+    let with_core = |core| {
+        let mut fragment = fragment.clone();
+        let RootPart::Program(program) = &mut fragment.parts[0] else { unreachable!() };
+        program.core = core;
+        link_check(&vertex, &fragment)[0].message.clone()
+    };
+    assert_eq!(with_core(5), "the vertex program is for Mali-400, the fragment program for Mali-200: no GPU runs both");
+    assert_eq!(with_core(9), "the fragment program is for the unknown core 9, which is not compared");
+}
+
+/// Uniforms of one name are one uniform; members of structs go by the names of their structs.
+#[test]
+fn uniforms_of_both_programs_agree() {
+    let symbol = |name: &[u8], kind, parent| Symbol {
+        padded_name: [name, b"\0"].concat(),
+        kind,
+        component_count: 1,
+        precision: 3,
+        parent,
+        ..Symbol::default()
+    };
+    let program = |stage, core, symbols: Vec<Symbol>| {
+        let rows: Vec<Row> = symbols.into_iter().map(Row::Symbol).collect();
+        let table = Table { count: rows.len() as u32, space: 4, rows };
+        Mbs { parts: vec![RootPart::Program(MbsProgram { stage, core, parts: vec![ProgramPart::Uniforms(table)] })] }
+    };
+    let uniforms = || {
+        vec![
+            symbol(b"light", 8, NO_PARENT),
+            symbol(b"power", 1, 0),
+            symbol(b"power", 2, NO_PARENT),
+            symbol(b"gl_x", 1, NO_PARENT),
+        ]
+    };
+    let vertex = program(MbsStage::Vertex, 6, uniforms());
+    let check = |change: &dyn Fn(&mut Vec<Symbol>)| {
+        let mut uniforms = uniforms();
+        change(&mut uniforms);
+        let findings = link_check(&vertex, &program(MbsStage::Fragment, 7, uniforms));
+        findings.into_iter().map(|f| (f.severity, f.message)).collect::<Vec<_>>()
+    };
+    let error = |text: &str| vec![(Severity::Error, text.to_string())];
+    assert_eq!(check(&|_| ()), []);
+    let kind = "the uniform `light.power` is float in the vertex program, bool in the fragment program";
+    assert_eq!(check(&|u| u[1].kind = 3), error(kind));
+    let precision = "the uniform `power` has high precision in the vertex program, low in the fragment program: one \
+                     uniform has one precision";
+    assert_eq!(check(&|u| u[2].precision = 1), error(precision));
+    // What only one program has, the compiler's own names, and names beyond any compiler's.
+    assert_eq!(check(&|u| u[2].padded_name = b"other\0".into()), []);
+    assert_eq!(check(&|u| u[3].kind = 3), []);
+    assert_eq!(check(&|u| u[2].padded_name = vec![b'a'; 2000]), []);
 }
 
 #[test]
