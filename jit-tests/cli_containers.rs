@@ -31,7 +31,7 @@ fn group(tags: &[u8]) -> Vec<u8> {
 }
 
 /// A library with an empty module for each name, and an archive with one source at `path`.
-fn library(names: &[&str], path: &str) -> Vec<u8> {
+fn library(names: &[&str], path: &str, entry: tar::EntryType) -> Vec<u8> {
     let module = [words(&[0x0B17_C0DE, 0, 20, 8, u32::MAX]), b"BC\xC0\xDE\0\0\0\0\0\0\0\0".to_vec()].concat();
     let function = |(n, name): (usize, &&str)| {
         let offsets: Vec<u8> =
@@ -49,7 +49,7 @@ fn library(names: &[&str], path: &str) -> Vec<u8> {
     let list = [words(&[names.len() as u32]), names.iter().enumerate().flat_map(function).collect()].concat();
     let metadata = group(&[]).repeat(names.len());
     let modules = module.repeat(names.len());
-    let archive = archive(path);
+    let archive = archive(path, entry);
     let archive = [b"SARC", &words(&[archive.len() as u32 + 2])[..], b"0\0", &archive, b"ENDT"].concat();
     let sources = [words(&[1]), b"-o out\0".to_vec(), words(&[archive.len() as u32]), archive].concat();
 
@@ -64,33 +64,39 @@ fn library(names: &[&str], path: &str) -> Vec<u8> {
     [header, list, extension, metadata.clone(), metadata, modules, sources].concat()
 }
 
-fn archive(path: &str) -> Vec<u8> {
-    let source = b"kernel void f() {}";
+fn archive(path: &str, entry: tar::EntryType) -> Vec<u8> {
+    let source: &[u8] = if entry.is_file() { b"kernel void f() {}" } else { b"" };
     let mut header = tar::Header::new_ustar();
     // The library's own setter rejects unsafe paths.
     header.as_mut_bytes()[..path.len()].copy_from_slice(path.as_bytes());
     header.set_size(source.len() as u64);
-    header.set_entry_type(tar::EntryType::Regular);
+    header.set_entry_type(entry);
+    if matches!(entry, tar::EntryType::Link | tar::EntryType::Symlink) {
+        header.set_link_name("target").unwrap();
+    }
     header.set_cksum();
     let mut out = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::best());
     out.write_all(header.as_bytes()).unwrap();
     out.write_all(source).unwrap();
-    out.write_all(&[0; 512 - 18 + 1024]).unwrap();
+    out.write_all(&vec![0; source.len().next_multiple_of(512) - source.len() + 1024]).unwrap();
     out.finish().unwrap()
 }
 
 #[test]
 fn inspect_shows_every_format() {
     let folder = Folder::new("inspect-containers");
-    folder.file("a.mbs", mbs(b"CVER", 6, b"uv\0\0", 2)).file("b.metallib", library(&["one", "t\x1bwo"], "a.metal"));
+    folder
+        .file("a.mbs", mbs(b"CVER", 6, b"uv\0\0", 2))
+        .file("b.metallib", library(&["one", "t\x1bwo"], "a.metal", tar::EntryType::Regular));
     let text = folder.good("inspect a.mbs b.metallib");
     for line in [
         "  Mali-200/400 shader (MBS1), 96 bytes\n",
         "    core                Mali-400 GP\n",
-        "      name  type  precision  offset\n      uv    vec2  high       4\n",
+        "      name  type  precision  offset  components  element  stride\n      uv    vec2  high       4       2           4        4\n",
         "    version             1.2.6\n",
         "    platform            macOS 12.0\n",
-        "      t\\u{1b}wo  kernel  2.4  2.4    32\n",
+        "      t\\u{1b}wo  kernel  2.4  2.4    32            8, 8, 32  0000000000000000",
+        "      section    offset  size\n      functions  88      ",
         "    link options        -o out\n",
     ] {
         assert!(text.contains(line), "{line}\n{text}");
@@ -110,7 +116,9 @@ fn verify_tells_sound_files_from_others() {
     let mut odd = good.clone();
     odd[16] = 9;
     folder.file("good.mbs", &good).file("odd.mbs", odd).file("cut.mbs", &good[..50]).file("a.pica", VERTEX);
-    folder.file("wrong.metallib", library(&["one"], "a.metal")).file("cut.shbin", b"DVLB\x01\0\0\0");
+    folder
+        .file("wrong.metallib", library(&["one"], "a.metal", tar::EntryType::Regular))
+        .file("cut.shbin", b"DVLB\x01\0\0\0");
     assert_eq!(folder.good("verify good.mbs"), "good.mbs: Mali-200/400 shader (MBS1), sound\n");
     assert!(folder.good("verify odd.mbs").starts_with("odd.mbs: warning: at 0x10: unknown vertex core 9\n"));
     assert!(folder.good("verify a.pica").ends_with("a.pica: PICA200 assembly, sound\n"));
@@ -159,7 +167,7 @@ fn parts_are_extracted() {
     let folder = Folder::new("extract");
     folder
         .file("a.mbs", mbs(b"CVER", 6, b"uv\0\0", 2))
-        .file("b.metallib", library(&["one", "two", "two"], "sub/a.metal"));
+        .file("b.metallib", library(&["one", "two", "two"], "sub/a.metal", tar::EntryType::Regular));
     assert_eq!(folder.good("extract a.mbs --stage vertex -o code"), "code: 16 bytes\n");
     assert_eq!(folder.read("code"), [0; 16]);
     let ended = folder.run("extract b.metallib --function one -o one.bc");
@@ -191,21 +199,202 @@ fn parts_are_extracted() {
 #[test]
 fn sources_never_leave_their_folder() {
     let folder = Folder::new("unsafe-sources");
-    for (n, path) in
-        ["../up.metal", "/tmp/picajit-absolute.metal", "a/../../up.metal", "c:\\up.metal"].iter().enumerate()
-    {
-        folder.file("a.metallib", library(&["one"], path));
+    for (n, path) in ["../up.metal", "/../up.metal", "a/../../up.metal", "c:\\up.metal"].iter().enumerate() {
+        folder.file("a.metallib", library(&["one"], path, tar::EntryType::Regular));
         let err = folder.bad(arguments("extract a.metallib --sources -o").value(format!("src{n}")));
         assert!(err.contains("which leaves the folder\nhelp: nothing is extracted"), "{err}");
         assert!(!folder.0.join(format!("src{n}")).exists());
     }
     assert!(!folder.0.join("up.metal").exists());
+    // The root goes, as with tar; current tools store absolute paths.
+    folder.file("a.metallib", library(&["one"], "//tmp/sub/a.metal", tar::EntryType::Regular));
+    let ended = folder.run("extract a.metallib --sources -o src");
+    assert_eq!((ended.code, ended.err.as_str()), (0, "note: removing the leading `/` of 1 path\n"));
+    assert_eq!(folder.read("src/tmp/sub/a.metal"), b"kernel void f() {}");
+}
+
+/// Entries of an archive that are no files are named, and folders are not.
+#[test]
+fn links_and_pipes_of_sources_are_named() {
+    use tar::EntryType;
+    let folder = Folder::new("source-kinds");
+    for (entry, wanted) in [
+        (EntryType::Fifo, "warning: p is a named pipe and is left out\n"),
+        (EntryType::Link, "warning: p is a hard link to target and is left out\n"),
+        (EntryType::Symlink, "warning: p is a symbolic link to target and is left out\n"),
+        (EntryType::Char, "warning: p is a device and is left out\n"),
+        (EntryType::Directory, ""),
+    ] {
+        folder.file("a.metallib", library(&["one"], "p", entry));
+        let ended = folder.run("extract a.metallib --sources -o src");
+        assert_eq!((ended.code, ended.out.as_str(), ended.err.as_str()), (0, "", wanted));
+    }
+}
+
+/// A fat file around slices: CPU type and bytes of each. The index has either byte order.
+fn fat(magic: [u8; 4], order: fn(u32) -> [u8; 4], slices: &[(u32, &[u8])]) -> Vec<u8> {
+    let mut at = 8 + 20 * slices.len();
+    let mut index = [magic.to_vec(), order(slices.len() as u32).to_vec()].concat();
+    for (cpu, bytes) in slices {
+        index.extend([*cpu, 0, at as u32, bytes.len() as u32, 4].iter().flat_map(|n| order(*n)));
+        at += bytes.len();
+    }
+    slices.iter().for_each(|(_, bytes)| index.extend(*bytes));
+    index
+}
+
+#[test]
+fn fat_libraries_are_read_by_slices() {
+    let folder = Folder::new("fat");
+    let [one, two] = [["one"], ["two"]].map(|names| library(&names, "a.metal", tar::EntryType::Regular));
+    const AIR: u32 = 0x0100_0017;
+    let gpu = (0x0100_0013, &b"\xCF\xFA\xED\xFE\0\0\0\0"[..]);
+    folder.file("one", fat(*b"\xCB\xFE\xBA\xBE", u32::to_le_bytes, &[gpu, (AIR, &one)]));
+    folder.file("two", fat(*b"\xCA\xFE\xBA\xBE", u32::to_be_bytes, &[(AIR, &one), (0x0100_0014, &two)]));
+    folder.file("none", fat(*b"\xCA\xFE\xBA\xBE", u32::to_be_bytes, &[gpu])).file("thin", &one);
+    let mut fat = folder.json("inspect --json one");
+    assert_eq!((&fat[0]["slices"][0]["arch"], &fat[0]["slices"][1]["library"]), (&"applegpu".into(), &true.into()));
+    let mut thin = folder.json("inspect --json thin");
+    for json in [&mut fat[0], &mut thin[0]] {
+        let fields = json.as_object_mut().unwrap();
+        fields.retain(|key, _| key != "file" && key != "slices");
+    }
+    assert_eq!(fat, thin, "the slice is read as a file of its own");
+    assert!(folder.good("inspect one").contains("    slices\n      arch      cpu type"));
+    for (args, name) in [("--arch 1", "two"), ("--arch amdgpu", "two"), ("--arch air64", "one")] {
+        let json = folder.json(arguments("inspect --json two").and(args));
+        assert_eq!(json[0]["functions"][0]["name"], name, "{args}");
+    }
+    folder.good("extract one --sources -o src");
+    assert_eq!(folder.read("src/a.metal"), b"kernel void f() {}");
+    folder.good("strip one -o stripped");
+    assert_eq!(folder.read("stripped")[..4], *b"MTLB");
+    for (args, wanted) in [
+        (
+            "inspect two",
+            "error: two: is a fat file with 2 Metal libraries\nhelp: --arch takes a name or number of its slices: 0 air64 (Metal library), 1 amdgpu (Metal library)\n",
+        ),
+        ("inspect none", "error: none: is a fat file without a Metal library\n"),
+        ("verify one --arch applegpu", "error: one: the slice applegpu is no Metal library\n"),
+        ("extract one --arch x --function f -o x", "error: one: has no slice x\n"),
+    ] {
+        let err = folder.bad(args);
+        assert!(err.starts_with(wanted), "{args}\n{err}");
+    }
+}
+
+/// What Core Image libraries hash is not known, so their hashes are no errors.
+#[test]
+fn hashes_of_core_image_are_warnings() {
+    let folder = Folder::new("core-image");
+    let mut library = library(&["one"], "a.metal", tar::EntryType::Regular);
+    library[10] = 1;
+    folder.file("a.metallib", library);
+    let out = folder.good("verify a.metallib");
+    let wanted = "a.metallib: warning: at 0x5c: the hash of the module of `one` is wrong; what Core Image libraries hash is not known\n";
+    assert!(out.starts_with(wanted) && out.ends_with("a.metallib: Metal library (MTLB), sound\n"), "{out}");
+}
+
+/// Why no dialect fits: the offset is that of the wrong byte.
+#[test]
+fn detection_errors_name_the_byte() {
+    let folder = Folder::new("detection");
+    let good = include_bytes!("containers/seed.vbc");
+    for (at, byte, wanted) in [
+        (0x8F, b'-', "the name `m-p` of a member is no identifier"),
+        (0x93, 9, "the type of the member `mvp` is no number"),
+        (0x26, 7, "base type 7 in the inputs"),
+        (0x22, 7, "a reserved byte is 0x7, not 0"),
+        (0x5A, 99, "texel type 99 in the bindings"),
+        (0xBC, 1, "a reserved number is 0x1, not 0"),
+    ] {
+        let mut bytes = good.to_vec();
+        bytes[at] = byte;
+        folder.file("a.vbc", bytes);
+        let err = folder.bad("inspect a.vbc");
+        assert!(err.contains(&format!(": at {at:#x}: no dialect fits; C fits best: {wanted}\n")), "{at:#x}: {err}");
+    }
+}
+
+/// `build` writes what `inspect --json` printed, for every file at hand.
+#[test]
+fn what_is_inspected_is_built_back() {
+    let folder = Folder::new("build");
+    let own = |name: &str| std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("jit-tests/containers").join(name);
+    let mut files: Vec<_> = ["all.dvoj", "odd_flags.shbin", "both.mbs", "seed.vbc", "a2.vbc"].map(own).into();
+    for kind in ["shbin", "mbs", "vbc"] {
+        files.extend(third_party_files(kind, kind));
+    }
+    files.extend(crate::prerequisites::cases(&["shbin", "dvoj", "mbs", "vbc"]));
+    for path in files {
+        let json = folder.good(arguments("inspect --json").value(path.to_str().unwrap()));
+        folder.file("a.json", json);
+        folder.good("build a.json -o out");
+        assert!(folder.read("out") == std::fs::read(&path).unwrap(), "{}", path.display());
+    }
+    folder.file("two.json", "[{}, {}]").file("none.json", "[{}]").file("no.json", "[");
+    folder.file("bad.json", r#"{"fields": {"format": "MBS1", "chunks": [{"tag": "CFRA", "body": {"hex": ""}}]}}"#);
+    for (args, wanted) in [
+        ("build two.json -o x", "error: two.json: has 2 files\nhelp: "),
+        ("build none.json -o x", "error: none.json: has no `fields`\nhelp: "),
+        ("build no.json -o x", "error: no.json: is no JSON: EOF"),
+        ("build a.json -o a.json", "error: a.json: is an input and would be overwritten\n"),
+        ("build bad.json -o x", "error: bad.json: the fields are no Mali-200/400 shader (MBS1): at 0x10: "),
+    ] {
+        let err = folder.bad(args);
+        assert!(err.starts_with(wanted), "{args}\n{err}");
+    }
+    assert!(!folder.0.join("x").exists());
+}
+
+/// Fields that other views lack: an object's lines, unusual values, and everything with `--all`.
+#[test]
+fn every_field_is_shown() {
+    let folder = Folder::new("all-fields");
+    for (name, bytes) in [
+        ("a.dvoj", &include_bytes!("containers/all.dvoj")[..]),
+        ("b.shbin", include_bytes!("containers/odd_flags.shbin")),
+        ("c.mbs", include_bytes!("containers/both.mbs")),
+        ("d.vbc", include_bytes!("containers/seed.vbc")),
+    ] {
+        folder.file(name, bytes);
+    }
+    for (args, lines) in [
+        (
+            "inspect a.dvoj",
+            &[
+                "  unlinked PICA200 object (DVOJ), 312 bytes, version 0x1234\n",
+                "    lines      0-2  src/shader.vsh: 10 11 12\n    operands   0  0x11 0x22\n",
+                "at 0xc4: descriptor 04: second word 2864381953\n",
+            ][..],
+        ),
+        ("inspect b.shbin", &[", unknown mode [00, 05, 06, 07]\n", "at 0x5e: DVLE 06: type 130\n"]),
+        (
+            "inspect c.mbs",
+            &[
+                "    stack               9, 5\n    discard             1\n",
+                "        power  float ",
+                "at 0x2d0: FINS 00: zero 119\n",
+            ],
+        ),
+        ("inspect d.vbc", &["    version             1\n    shader type         1\n"]),
+        ("inspect --all b.shbin", &["      dvles 0\n", "        geometry start        5\n", "unknown 06 119"]),
+        ("inspect --all c.mbs", &[", instructions 2, attribute prefetch 1\n"]),
+    ] {
+        let text = folder.good(args);
+        for line in lines {
+            assert!(text.contains(line), "{args}: {line}\n{text}");
+        }
+    }
+    let json = folder.json("inspect --json a.dvoj b.shbin");
+    assert_eq!((&json[0]["version"], &json[0]["lines"][2]["line"]), (&0x1234.into(), &12.into()));
+    assert_eq!(json[1]["fields"]["dvles"][0]["type"], 0x82);
 }
 
 #[test]
 fn libraries_are_stripped() {
     let folder = Folder::new("strip");
-    folder.file("a.metallib", library(&["one", "two"], "a.metal"));
+    folder.file("a.metallib", library(&["one", "two"], "a.metal", tar::EntryType::Regular));
     folder.good("strip a.metallib -o b.metallib");
     let json = folder.json("inspect --json b.metallib");
     assert_eq!(json[0]["functions"].as_array().unwrap().len(), 2);

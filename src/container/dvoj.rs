@@ -130,7 +130,13 @@ impl Dvoj {
             uniforms: self.uniforms,
             ..Dvle::default()
         };
-        Shbin { code: self.code, opdescs: self.opdescs, dvles: vec![dvle], ..Shbin::default() }
+        Shbin {
+            version: self.version.into(),
+            code: self.code,
+            opdescs: self.opdescs,
+            dvles: vec![dvle],
+            file_names: Vec::new(),
+        }
     }
 
     /// Loads the constants, as binding the shader does. See

@@ -1,7 +1,7 @@
 //! `picajit convert`: a container -> the same in another dialect, or repaired.
 
 use crate::display::{count, path_name};
-use crate::foreign::{self, Content};
+use crate::foreign::{self, Content, Reading};
 use crate::load::LoadError;
 use crate::output_path;
 use crate::verify;
@@ -38,7 +38,7 @@ pub struct Args {
 
 pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     let name = path_name(&args.file);
-    let file = foreign::open(&args.file, args.dialect)?;
+    let file = foreign::open(&args.file, Reading { dialect: args.dialect, ..Reading::default() })?;
     let (bytes, findings) = match file.map(|f| f.content) {
         Some(Content::Vbc(vbc)) => {
             let vbc = vbc_result(*vbc, args).map_err(|e| format!("{name}: {}", e.message))?;

@@ -1,5 +1,6 @@
 //! `picajit disasm`: a shader -> assembly text, a listing of its words, or a compilation stage.
 
+use crate::display::printable;
 use crate::gpu_code::{self, Language, Surroundings};
 use crate::jit_or_stub::{self, Making, NoBatchCode, Shape};
 use crate::load::{self, LoadError, Loaded};
@@ -175,6 +176,8 @@ struct ListedWord {
     text: String,
     /// Entries that begin here.
     entries: Vec<usize>,
+    /// File and line of an object's word.
+    place: Option<String>,
 }
 
 fn listing(args: &Args, loaded: &Loaded, out: &mut dyn Write) -> Result<(), Box<dyn std::error::Error>> {
@@ -182,7 +185,16 @@ fn listing(args: &Args, loaded: &Loaded, out: &mut dyn Write) -> Result<(), Box<
     if args.json {
         let word = |l: &ListedWord| {
             let descriptor = l.descriptor.map(|(n, d)| json!({ "index": n, "word": format!("{d:08x}") }));
-            json!({ "pc": l.pc, "word": format!("{:08x}", l.word), "descriptor": descriptor, "text": l.text })
+            let mut json = json!({
+                "pc": l.pc,
+                "word": format!("{:08x}", l.word),
+                "descriptor": descriptor,
+                "text": l.text,
+            });
+            if let Some(place) = &l.place {
+                json["source"] = json!(place);
+            }
+            json
         };
         let words: Vec<Value> = lines.iter().map(word).collect();
         let object = json!({ "file": loaded.name, "entry": args.entry, "stage": "inst", "words": words });
@@ -210,6 +222,10 @@ fn lines(only: Option<usize>, loaded: &Loaded) -> Result<Vec<ListedWord>, LoadEr
             descriptor: opdesc_index(word).map(|n| (n, program.opdesc(n))),
             text: inst_to_string(&inst),
             entries: entries.filter(|&n| only.is_none_or(|o| o == n)).collect(),
+            place: loaded.object.as_ref().and_then(|object| {
+                let row = object.lines.get(usize::from(pc))?;
+                Some(format!("{}:{}", object.symbol(row.file)?, row.line))
+            }),
         }
     };
     Ok(pcs.into_iter().map(line).collect())
@@ -222,7 +238,9 @@ fn print(loaded: &Loaded, lines: &[ListedWord], out: &mut dyn Write) -> io::Resu
             writeln!(out, "; entry {n} ({})", loaded.entries[n].entry.stage)?;
         }
         let descriptor = line.descriptor.map_or(String::new(), |(n, d)| format!("{n:>3} {d:08x}"));
-        writeln!(out, "{:>4}  {:08x}  {descriptor:<12}  {}", line.pc, line.word, line.text)?;
+        let place = line.place.as_ref().map_or(String::new(), |place| format!("  {}", printable(place)));
+        let text = if place.is_empty() { line.text.clone() } else { format!("{:<40}", line.text) };
+        writeln!(out, "{:>4}  {:08x}  {descriptor:<12}  {text}{place}", line.pc, line.word)?;
     }
     Ok(())
 }

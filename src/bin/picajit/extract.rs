@@ -4,18 +4,20 @@
 //! the given folder and after a check.
 
 use crate::display::{count, path_name, printable};
-use crate::foreign::{self, Content};
+use crate::fat::Library;
+use crate::foreign::{self, Content, Reading};
 use crate::load::LoadError;
 use crate::output_path::{self, WriteError};
 use crate::{Status, VerbResult, report};
 use picajit::container::Kind;
 use picajit::container::mbs::MbsStage;
 use picajit::container::metallib::bitcode::Bitcode;
+use picajit::container::metallib::sources::{Skipped, Unpacked};
 use picajit::container::metallib::{Function, Metallib};
 use picajit::container::vbc::{STAGES, Vbc};
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{BufReader, Write};
+use std::io::Write;
 use std::path::{Component, Path, PathBuf};
 
 #[derive(clap::Args)]
@@ -39,6 +41,9 @@ pub struct Args {
     /// Which of several functions of that name, from 0
     #[arg(long, value_name = "N", requires = "function")]
     index: Option<usize>,
+    /// Slice of a fat Metal library, by name or number; by default its only library
+    #[arg(long, value_name = "NAME")]
+    arch: Option<String>,
     /// Extract the embedded sources of a Metal library
     #[arg(long)]
     sources: bool,
@@ -89,7 +94,7 @@ impl std::error::Error for ExtractError {}
 pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     let path = &args.file;
     let name = path_name(path);
-    let Some(mut file) = foreign::open(path, None)? else {
+    let Some(mut file) = foreign::open(path, Reading { arch: args.arch.as_deref(), ..Reading::default() })? else {
         // The loader names what the file is.
         let kind = crate::load::load(path)?.form;
         return Err(
@@ -138,7 +143,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
 
 fn module(
     library: &Metallib,
-    source: &mut BufReader<File>,
+    source: &mut Library,
     name: &str,
     wanted: &str,
     index: Option<usize>,
@@ -157,18 +162,16 @@ fn module(
     if let Ok(bitcode) = Bitcode::parse(&bytes) {
         let shown =
             |text: Option<String>| text.filter(|t| !t.is_empty()).map_or_else(|| "unknown".into(), |t| printable(&t));
-        report::note(format_args!("target {}, producer {}", shown(bitcode.triple), shown(bitcode.producer)));
+        report::note(format_args!(
+            "target {}, producer {}",
+            shown(bitcode.triple),
+            shown(bitcode.ident.or(bitcode.producer))
+        ));
     }
     Ok(bytes)
 }
 
-fn sources(
-    library: &Metallib,
-    source: &mut BufReader<File>,
-    name: &str,
-    args: &Args,
-    out: &mut dyn Write,
-) -> VerbResult {
+fn sources(library: &Metallib, source: &mut Library, name: &str, args: &Args, out: &mut dyn Write) -> VerbResult {
     let damaged = |error| LoadError::DamagedForeign { name: name.into(), kind: Kind::Metallib, error };
     let Some(sources) = library.sources(source) else {
         return Err(ExtractError::NoSuchPart {
@@ -179,17 +182,30 @@ fn sources(
         .into());
     };
     let sources = sources.map_err(damaged)?;
-    let files = sources.unpack().map_err(damaged)?;
+    let Unpacked { files, skipped } = sources.unpack().map_err(damaged)?;
     // All paths are checked before the first file is written.
     let mut targets = Vec::new();
+    let mut absolute = 0;
     for file in &files {
         let path = String::from_utf8_lossy(&file.path);
+        // As tar does. Tools of today store absolute paths.
+        let relative = path.trim_start_matches('/');
+        absolute += usize::from(relative.len() < path.len());
         let below =
-            below(&path).ok_or_else(|| ExtractError::UnsafePath { name: name.into(), path: printable(&path) })?;
+            below(relative).ok_or_else(|| ExtractError::UnsafePath { name: name.into(), path: printable(&path) })?;
         // Archives hold files of the same names.
         let folder =
             if sources.archives.len() > 1 { args.output.join(file.archive.to_string()) } else { args.output.clone() };
         targets.push((folder.join(below), &file.bytes));
+    }
+    if absolute > 0 {
+        let paths = count(absolute, "path");
+        report::note(format_args!("removing the leading `/` of {paths}"));
+    }
+    for Skipped { path, kind, target, .. } in skipped {
+        let [path, target] = [path, target].map(|bytes| printable(&String::from_utf8_lossy(&bytes)));
+        let to = if target.is_empty() { String::new() } else { format!(" to {target}") };
+        report::warning(format_args!("{path} is a {kind}{to} and is left out"));
     }
     for (target, bytes) in targets {
         let fail = |error| WriteError { name: path_name(&target), error };

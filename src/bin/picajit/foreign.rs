@@ -3,6 +3,7 @@
 //! Each format has its own size limit. Metal libraries have none: only their metadata are read.
 
 use crate::display::path_name;
+use crate::fat::{self, Library, Slice, Window};
 use crate::load::{self, LoadError};
 use picajit::container::Kind;
 use picajit::container::cursor::FormatError;
@@ -11,13 +12,15 @@ use picajit::container::mbs::Mbs;
 use picajit::container::metallib::Metallib;
 use picajit::container::vbc::{Dialect, Vbc};
 use std::fs::File;
-use std::io::{BufReader, Seek, SeekFrom};
+use std::io::{BufReader, Read, Seek};
 use std::path::Path;
 
 /// Largest MBS file that is read, far above any shader.
 const MAX_MBS: u64 = 4 << 20;
 /// Largest VBC file that is read: five stages of any plausible size.
 const MAX_VBC: u64 = 64 << 20;
+/// Bytes of the header of a Metal library.
+const HEADER: u64 = 88;
 
 /// An opened file.
 pub struct Foreign {
@@ -27,6 +30,10 @@ pub struct Foreign {
     pub size: u64,
     /// What is in it.
     pub content: Content,
+    /// The file; its header in a Metal library.
+    pub bytes: Vec<u8>,
+    /// The slices of the fat file around it.
+    pub slices: Vec<Slice>,
 }
 
 /// The model of each format.
@@ -36,36 +43,83 @@ pub enum Content {
     /// LibVega.
     Vbc(Box<Vbc>),
     /// Metal, and the file for everything that is read later.
-    Metallib(Box<Metallib>, BufReader<File>),
+    Metallib(Box<Metallib>, Library),
 }
 
-/// Opens a file if it is a container of another GPU. `dialect` forces a layout of VBC.
-pub fn open(path: &Path, dialect: Option<Dialect>) -> Result<Option<Foreign>, LoadError> {
-    let Some(kind) = Kind::sniff(&load::begins(path)?).filter(|k| !k.is_pica()) else { return Ok(None) };
+/// How files are read that allow several readings.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reading<'a> {
+    /// The layout of a VBC file; by default the one that fits.
+    pub dialect: Option<Dialect>,
+    /// The slice of a fat file, by name or number; by default its only library.
+    pub arch: Option<&'a str>,
+}
+
+/// Opens a file if it is a container of another GPU, or a fat file with one.
+pub fn open(path: &Path, reading: Reading<'_>) -> Result<Option<Foreign>, LoadError> {
+    let begins = load::begins(path)?;
+    let io = |error| LoadError::Io { name: path_name(path), error };
+    let Some(kind) = Kind::sniff(&begins).filter(|k| !k.is_pica()) else {
+        let mut file = File::open(path).map_err(io)?;
+        return match fat::slices(&mut file).map_err(io)? {
+            Some(slices) => library_of(path, file, slices, reading.arch).map(Some),
+            None => Ok(None),
+        };
+    };
     let damaged = |error: FormatError| LoadError::DamagedForeign { name: path_name(path), kind, error };
-    let (size, content) = match kind {
+    let (size, content, bytes) = match kind {
         Kind::Mbs => {
             let bytes = load::read(path, MAX_MBS)?;
-            (bytes.len() as u64, Content::Mbs(Mbs::parse(&bytes).map_err(damaged)?))
+            (bytes.len() as u64, Content::Mbs(Mbs::parse(&bytes).map_err(damaged)?), bytes)
         }
         Kind::Vbc => {
             let bytes = load::read(path, MAX_VBC)?;
-            let vbc = match dialect {
+            let vbc = match reading.dialect {
                 Some(dialect) => Vbc::parse_as(&bytes, dialect),
                 None => Vbc::parse(&bytes),
             };
-            (bytes.len() as u64, Content::Vbc(Box::new(vbc.map_err(damaged)?)))
+            (bytes.len() as u64, Content::Vbc(Box::new(vbc.map_err(damaged)?)), bytes)
         }
         Kind::Metallib => {
-            let io = |error| LoadError::Io { name: path_name(path), error };
-            let mut source = BufReader::new(File::open(path).map_err(io)?);
-            let size = source.seek(SeekFrom::End(0)).map_err(io)?;
-            let library = Metallib::open(&mut source).map_err(damaged)?;
-            (size, Content::Metallib(Box::new(library), source))
+            let file = File::open(path).map_err(io)?;
+            let size = file.metadata().map_err(io)?.len();
+            return library(path, file, (0, size), Vec::new()).map(Some);
         }
         Kind::Shbin | Kind::Dvoj => return Ok(None),
     };
-    Ok(Some(Foreign { kind, size, content }))
+    Ok(Some(Foreign { kind, size, content, bytes, slices: Vec::new() }))
+}
+
+/// The library in an extent of a file.
+fn library(path: &Path, file: File, (start, size): (u64, u64), slices: Vec<Slice>) -> Result<Foreign, LoadError> {
+    let io = |error| LoadError::Io { name: path_name(path), error };
+    let kind = Kind::Metallib;
+    let mut source = BufReader::new(Window::new(file, start, size).map_err(io)?);
+    let damaged = |error| LoadError::DamagedForeign { name: path_name(path), kind, error };
+    let library = Metallib::open(&mut source).map_err(damaged)?;
+    let mut bytes = Vec::new();
+    source.rewind().and_then(|()| source.by_ref().take(HEADER).read_to_end(&mut bytes)).map_err(io)?;
+    Ok(Foreign { kind, size, content: Content::Metallib(Box::new(library), source), bytes, slices })
+}
+
+/// The chosen library of a fat file.
+fn library_of(path: &Path, file: File, slices: Vec<Slice>, arch: Option<&str>) -> Result<Foreign, LoadError> {
+    let is_chosen = |(n, slice): &(usize, &Slice)| match arch {
+        Some(arch) => arch == slice.arch() || arch == n.to_string(),
+        None => slice.is_library,
+    };
+    let chosen: Vec<&Slice> = slices.iter().enumerate().filter(is_chosen).map(|(_, slice)| slice).collect();
+    let extent = match chosen[..] {
+        [slice] if slice.is_library => (slice.offset, slice.size),
+        _ => {
+            let list = slices.iter().enumerate().map(|(n, s)| {
+                format!("{n} {} ({})", s.arch(), if s.is_library { "Metal library" } else { "no Metal library" })
+            });
+            let (name, chosen) = (path_name(path), chosen.len());
+            return Err(LoadError::Slice { name, arch: arch.map(Into::into), chosen, slices: list.collect() });
+        }
+    };
+    library(path, file, extent, slices)
 }
 
 impl Foreign {

@@ -1,22 +1,29 @@
 //! A [`Foreign`] -> JSON. `inspect` prints it, or a text made from it.
 
+use crate::fat::{Library, Slice};
+use crate::fields::{self, Fields, FieldsError, Unusual};
 use crate::foreign::{Content, Foreign};
+use picajit::container::Kind;
 use picajit::container::finding::quoted;
-use picajit::container::mbs::{Mbs, MbsProgram, Symbol, Table, UNUSED};
+use picajit::container::mbs::{Chunk, Extra, Mbs, MbsProgram, NO_PARENT, ProgramPart, Symbol, Table, UNUSED};
 use picajit::container::metallib::bitcode::Bitcode;
 use picajit::container::metallib::sources::{Sources, archive};
 use picajit::container::metallib::{Function, Group, Metallib, data_type_name};
 use picajit::container::vbc::spirv::Module;
-use picajit::container::vbc::{Interface, STAGES, SubpassInput, TABLES, Vbc, stage_names, texel_name};
+use picajit::container::vbc::{Dialect, Interface, STAGES, SubpassInput, TABLES, Vbc, stage_names, texel_name};
 use serde_json::{Map, Value, json};
-use std::fs::File;
-use std::io::BufReader;
 
 /// Modules of a library whose producer and target are shown. More would read a large library whole.
 const MOST_TARGETS: usize = 256;
+/// The version byte of every VBC file that is read: the last byte of its magic.
+const VBC_VERSION: u8 = Kind::Vbc.magic()[3];
 
-/// The contents of a file.
-pub fn contents(name: &str, file: &mut Foreign) -> Value {
+/// The contents of a file, and the fields with unusual values.
+pub fn contents(name: &str, file: &mut Foreign) -> (Value, Vec<Unusual>) {
+    let (fields, unusual) = match fields(file) {
+        Ok(Fields { json, unusual }) => (json.into(), unusual),
+        Err(error) => (json!({ "error": error.to_string() }), Vec::new()),
+    };
     let mut json = match &mut file.content {
         Content::Mbs(mbs) => mbs_json(mbs),
         Content::Vbc(vbc) => vbc_json(vbc),
@@ -26,10 +33,25 @@ pub fn contents(name: &str, file: &mut Foreign) -> Value {
     all.insert("file".into(), json!(name));
     all.insert("kind".into(), json!(file.kind.to_string()));
     all.insert("bytes".into(), json!(file.size));
+    if !file.slices.is_empty() {
+        all.insert("slices".into(), file.slices.iter().map(Slice::json).collect());
+    }
     if let Value::Object(fields) = &mut json {
         all.append(fields);
     }
-    Value::Object(all)
+    all.insert("fields".into(), fields);
+    (Value::Object(all), unusual)
+}
+
+fn fields(file: &Foreign) -> Result<Fields, FieldsError> {
+    match &file.content {
+        Content::Mbs(_) => fields::of(file.kind, &file.bytes, None),
+        Content::Vbc(vbc) => fields::of(file.kind, &file.bytes, Some(vbc)),
+        Content::Metallib(library, _) => {
+            let (json, unusual) = fields::metallib(library, &file.bytes, file.size.saturating_mul(2));
+            Ok(Fields { json, unusual })
+        }
+    }
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -42,11 +64,23 @@ fn mbs_json(mbs: &Mbs) -> Value {
 
 fn program(program: &MbsProgram) -> Value {
     let table = |t: Option<&Table>| t.into_iter().flat_map(Table::symbols).map(symbol).collect::<Vec<_>>();
+    let part = |wanted: fn(&ProgramPart) -> Option<Value>| program.parts.iter().find_map(wanted);
     json!({
         "stage": program.stage.to_string(),
         "core": program.core_name().map_or_else(|| program.core.to_string(), Into::into),
         "code_bytes": program.code().map(<[u8]>::len),
         "instructions": program.instructions(),
+        "stack": part(|p| if let ProgramPart::Stack { size, offset } = p { Some(json!([size, offset])) } else { None }),
+        "discard": part(|p| if let ProgramPart::Discard(flag) = p { Some(json!(flag)) } else { None }),
+        "buffers": part(|p| if let ProgramPart::Buffers(flags) = p { Some(json!(flags)) } else { None }),
+        "announced_instructions": part(|p| match p {
+            ProgramPart::Instructions { count, .. } => Some(json!(count)),
+            _ => None,
+        }),
+        "attribute_prefetch": part(|p| match p {
+            ProgramPart::Instructions { attribute_prefetch, .. } => Some(json!(attribute_prefetch)),
+            _ => None,
+        }),
         "uniform_space": program.uniforms().map(|t| t.space),
         "uniforms": table(program.uniforms()),
         "attributes": table(program.attributes()),
@@ -60,7 +94,22 @@ fn symbol(s: &Symbol) -> Value {
         "type": s.type_name(),
         "precision": s.precision_name(),
         "offset": (s.offset != UNUSED).then_some(s.offset),
+        "components": s.component_count,
+        "element": s.component_size,
+        "array": (s.entry_count != 0).then_some(s.entry_count),
+        "stride": s.src_stride,
+        "flags": s.flags,
+        "invariant": (s.invariant != 0).then_some(s.invariant),
+        "parent": (s.parent != NO_PARENT).then_some(s.parent),
     });
+    let indices = s.extras.iter().find_map(|e| if let Extra::Index(chunks) = e { Some(chunks) } else { None });
+    if let Some(chunks) = indices {
+        let index = |c: &Chunk| match c.body[..].try_into() {
+            Ok(word) => (text(&c.tag), json!(i32::from_le_bytes(word))),
+            Err(_) => (text(&c.tag), json!(fields::hex(&c.body))),
+        };
+        json["indices"] = Value::Object(chunks.iter().map(index).collect());
+    }
     if let Some(words) = s.initial() {
         json["initial"] = words.iter().map(|w| crate::display::float_json(f32::from_bits(*w))).collect();
     }
@@ -107,6 +156,8 @@ fn vbc_json(vbc: &Vbc) -> Value {
         TABLES.iter().zip(vbc.tables).map(|(name, n)| ((*name).into(), json!(n))).collect();
     json!({
         "dialect": dialect.to_string(),
+        "version": VBC_VERSION,
+        "shader_type": (dialect != Dialect::A0).then_some(vbc.shader_type),
         "tables": tables,
         "inputs": interface(&vbc.inputs),
         "outputs": interface(&vbc.outputs),
@@ -119,7 +170,7 @@ fn vbc_json(vbc: &Vbc) -> Value {
     })
 }
 
-fn metallib_json(library: &Metallib, source: &mut BufReader<File>, size: u64) -> Value {
+fn metallib_json(library: &Metallib, source: &mut Library, size: u64) -> Value {
     let h = &library.header;
     let names: Vec<String> = library.extension().unwrap_or(&[]).iter().map(|t| quoted(&t.name)).collect();
     let uuid = library.extension().unwrap_or(&[]).iter().find(|t| t.name == *b"UUID");
@@ -141,7 +192,8 @@ fn metallib_json(library: &Metallib, source: &mut BufReader<File>, size: u64) ->
         "type": h.file_type_name(),
         "platform": h.platform_name(),
         "extension": names.iter().map(|n| n.trim_matches('`')).collect::<Vec<_>>(),
-        "uuid": uuid.map(|t| t.body.iter().map(|b| format!("{b:02x}")).collect::<String>()),
+        "uuid": uuid.map(|t| fields::hex(&t.body)),
+        "sections": sections(library),
         "functions": functions,
     });
     if let Some(Ok(tags)) = library.dynamic(source) {
@@ -160,6 +212,17 @@ fn metallib_json(library: &Metallib, source: &mut BufReader<File>, size: u64) ->
     json
 }
 
+/// Name, offset and size of every section that a field gives.
+fn sections(library: &Metallib) -> Value {
+    let h = &library.header;
+    let fixed = [("functions", h.functions), ("public", h.public), ("private", h.private), ("modules", h.modules)];
+    let tagged = library.extension().unwrap_or_default().iter();
+    let tagged =
+        tagged.filter_map(|tag| Some((tag.name.escape_ascii().to_string(), library.tagged_section(tag.name)?)));
+    let all = fixed.into_iter().map(|(name, section)| (name.to_string(), section)).chain(tagged);
+    all.map(|(name, s)| json!({ "section": name, "offset": s.offset, "size": s.size })).collect()
+}
+
 fn sources_json(sources: &Sources, id: impl Fn((&[u8], &[u8])) -> Value) -> Value {
     sources.archives.iter().filter_map(archive).map(id).collect()
 }
@@ -172,9 +235,19 @@ fn function(library: &Metallib, function: Function<'_>, bitcode: Bitcode, metada
         "air": air,
         "metal": metal,
         "module_bytes": library.module_extent(function).map(|e| e.size),
+        "offsets": function.offsets(),
+        "hash": function.hash().map(|hash| fields::hex(&hash)),
         "triple": bitcode.triple,
-        "producer": bitcode.producer,
+        "producer": bitcode.ident.or(bitcode.producer),
     });
+    for (key, tag) in [("sources_offset", b"SOFF"), ("reflection_offset", b"RFLT")] {
+        if let Some(offset) = function.group().u64(tag) {
+            json[key] = json!(offset);
+        }
+    }
+    if let Some(&[data_type]) = function.group().tag(b"LAYR") {
+        json["layer"] = json!(data_type_name(data_type));
+    }
     if let Some((patch, points)) = function.tessellation() {
         let patch = ["none", "triangle", "quad", "type 3"][usize::from(patch)];
         json["tessellation"] = json!({ "patch": patch, "control_points": points });
@@ -182,7 +255,13 @@ fn function(library: &Metallib, function: Function<'_>, bitcode: Bitcode, metada
     let [public, private] = metadata;
     if let Some(attributes) = public.and_then(|g| g.vertex_attributes()).filter(|a| !a.is_empty()) {
         let row = attributes.iter().map(|a| {
-            json!({ "name": text(&a.name), "index": a.index, "type": a.data_type.map(data_type_name), "active": a.active })
+            json!({
+                "name": text(&a.name),
+                "index": a.index,
+                "type": a.data_type.map(data_type_name),
+                "usage": (a.usage != 0).then_some(a.usage),
+                "active": a.active,
+            })
         });
         json["attributes"] = row.collect();
     }
@@ -194,6 +273,14 @@ fn function(library: &Metallib, function: Function<'_>, bitcode: Bitcode, metada
     }
     if let Some((line, path)) = private.and_then(|g| g.debug_line()) {
         json["source"] = json!(format!("{}:{line}", text(path)));
+    }
+    if let Some(path) = private.and_then(|g| g.tag(b"DEPF")) {
+        json["air_file"] = json!(text(path.strip_suffix(&[0]).unwrap_or(path)));
+    }
+    for (key, tag) in [("returns", b"RETR"), ("arguments", b"ARGR")] {
+        if let Some(body) = public.and_then(|g| g.tag(tag)) {
+            json[key] = json!(fields::hex(body));
+        }
     }
     json
 }

@@ -4,12 +4,14 @@
 //! An unreadable file is reported; the others are still shown. Nothing runs.
 
 use crate::display::{self, count, printable};
-use crate::foreign::{self, Foreign};
+use crate::fields::{self, Fields, Unusual};
+use crate::foreign::{self, Foreign, Reading};
 use crate::load::{self, FileKind, LoadError, Loaded, LoadedEntry};
 use crate::programs::groups;
 use crate::{Status, VerbResult};
-use crate::{foreign_json, json_text};
-use picajit::container::shbin::{Constant, Label, Output, Uniform};
+use crate::{foreign_json, json_text, mali};
+use picajit::container::dvoj::{Dvoj, OperandNote};
+use picajit::container::shbin::{Constant, GeometryMode, Label, Output, Uniform};
 use picajit::container::vbc::Dialect;
 use picajit::internals::lint::cost::{Cost, LineCost, TIMING, WordCost};
 use picajit::internals::lint::survey::{self, Survey};
@@ -33,15 +35,27 @@ pub struct Args {
     /// Layout of VBC files: A0, A1, A2 or C; by default the one that fits
     #[arg(long, value_name = "DIALECT", value_parser = crate::verify::dialect)]
     dialect: Option<Dialect>,
+    /// Slice of a fat Metal library, by name or number; by default its only library
+    #[arg(long, value_name = "NAME")]
+    arch: Option<String>,
     /// Count instructions: on the shortest and longest path, and for each word
     #[arg(long)]
     cost: bool,
     /// Find the shaders inside of files of any kind, such as .3dsx, .elf and .a
     #[arg(long)]
     scan: bool,
-    /// Print a JSON array with one object for each file
+    /// Show every field as it is stored, with offsets and values that never vary
+    #[arg(long)]
+    all: bool,
+    /// Print a JSON array with one object for each file; `build` writes files from its `fields`
     #[arg(long)]
     json: bool,
+}
+
+impl Args {
+    fn reading(&self) -> Reading<'_> {
+        Reading { dialect: self.dialect, arch: self.arch.as_deref() }
+    }
 }
 
 /// Numbers of the first registers of the classes in uniform tables.
@@ -56,7 +70,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     };
     for paths in programs {
         let path = &paths[0];
-        let opened = if args.scan { load::scan(path).map(all_of) } else { open(&paths, args.dialect).map(|o| vec![o]) };
+        let opened =
+            if args.scan { load::scan(path).map(all_of) } else { open(&paths, args.reading()).map(|o| vec![o]) };
         match opened {
             Ok(opened) => {
                 for file in opened {
@@ -64,12 +79,16 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
                     separator = if args.json { ",\n" } else { "\n" };
                     match file {
                         Opened::Foreign(mut file) => {
-                            let json = foreign_json::contents(&path.display().to_string(), &mut file);
-                            if args.json { write!(out, "{json:#}")? } else { foreign_text(json, out)? }
+                            let (json, unusual) = foreign_json::contents(&path.display().to_string(), &mut file);
+                            if args.json {
+                                write!(out, "{json:#}")?;
+                            } else {
+                                foreign_text(json, &unusual, args.all, out)?;
+                            }
                         }
                         Opened::Pica(loaded) => {
                             let view = View::new(&loaded, args.cost);
-                            if args.json { write!(out, "{:#}", view.json())? } else { view.text(out)? }
+                            if args.json { write!(out, "{:#}", view.json())? } else { view.text(args.all, out)? }
                         }
                     }
                 }
@@ -115,9 +134,9 @@ fn programs(files: &[PathBuf]) -> Result<Vec<Vec<PathBuf>>, LoadError> {
     }
 }
 
-fn open(paths: &[PathBuf], dialect: Option<Dialect>) -> Result<Opened, LoadError> {
+fn open(paths: &[PathBuf], reading: Reading<'_>) -> Result<Opened, LoadError> {
     let file = match paths {
-        [path] => foreign::open(path, dialect)?,
+        [path] => foreign::open(path, reading)?,
         _ => None,
     };
     match file {
@@ -127,12 +146,29 @@ fn open(paths: &[PathBuf], dialect: Option<Dialect>) -> Result<Opened, LoadError
 }
 
 /// Name, kind and size, then the other fields.
-fn foreign_text(mut json: Value, out: &mut dyn Write) -> io::Result<()> {
+fn foreign_text(mut json: Value, unusual: &[Unusual], all: bool, out: &mut dyn Write) -> io::Result<()> {
     let Some(fields) = json.as_object_mut() else { return Ok(()) };
+    let stored = fields.shift_remove("fields").unwrap_or_default();
+    if let Some(programs) = fields.get_mut("programs").and_then(Value::as_array_mut) {
+        programs.iter_mut().for_each(|program| mali::for_text(program, all));
+    }
     let [name, kind, bytes] = ["file", "kind", "bytes"].map(|field| fields.shift_remove(field).unwrap_or_default());
     writeln!(out, "{}", printable(name.as_str().unwrap_or_default()))?;
     writeln!(out, "  {}, {bytes} bytes", kind.as_str().unwrap_or_default())?;
-    json_text::object(fields, 4, out)
+    json_text::object(fields, 4, out)?;
+    stored_fields(&stored, unusual, all, out)
+}
+
+/// The fields that no other view shows.
+fn stored_fields(fields: &Value, unusual: &[Unusual], all: bool, out: &mut dyn Write) -> io::Result<()> {
+    section(out, "unusual", unusual.iter().map(|u| format!("at {:#x}: {} {}", u.at, u.name, u.value)).collect())?;
+    match fields {
+        Value::Object(fields) if all || fields.contains_key("error") => {
+            writeln!(out, "\n    fields")?;
+            json_text::tree(fields, 6, out)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A file with its analysis.
@@ -160,7 +196,7 @@ impl<'a> View<'a> {
         View { loaded, surveys, costs, opcodes, reached }
     }
 
-    fn text(&self, out: &mut dyn Write) -> io::Result<()> {
+    fn text(&self, all: bool, out: &mut dyn Write) -> io::Result<()> {
         let Loaded { name, form, size, program, shbin, .. } = self.loaded;
         writeln!(out, "{}", printable(name))?;
         let version = if *form == FileKind::Source { String::new() } else { format!(", version {:#x}", shbin.version) };
@@ -180,7 +216,28 @@ impl<'a> View<'a> {
                 self.cost(cost, out)?;
             }
         }
-        Ok(())
+        if let Some(object) = &self.loaded.object {
+            writeln!(out)?;
+            section(out, "lines", object_lines(object))?;
+            section(out, "operands", rows(object.notes.iter().map(note).collect()))?;
+        }
+        let (fields, unusual) = self.fields();
+        stored_fields(&fields, &unusual, all, out)
+    }
+
+    /// Every field of a container, and those with unusual values.
+    fn fields(&self) -> (Value, Vec<Unusual>) {
+        let Loaded { form: FileKind::Container(kind), bytes, .. } = self.loaded else {
+            return (Value::Null, Vec::new());
+        };
+        // A file inside of another one has no size of its own.
+        if bytes.is_empty() {
+            return (Value::Null, Vec::new());
+        }
+        match fields::of(*kind, bytes, None) {
+            Ok(Fields { json, unusual }) => (json.into(), unusual),
+            Err(error) => (json!({ "error": error.to_string() }), Vec::new()),
+        }
     }
 
     /// The cost of an entry: its paths, then each word with its executions.
@@ -207,8 +264,8 @@ impl<'a> View<'a> {
         let dvle = &entry.dvle;
         let end = if dvle.end == 0 { String::new() } else { format!(" to {}", dvle.end) };
         let mode = match entry.entry.stage {
-            Stage::Vertex => String::new(),
-            Stage::Geometry => format!(", {}", display::geometry(dvle.geometry)),
+            Stage::Vertex if dvle.geometry == GeometryMode::Point => String::new(),
+            _ => format!(", {}", display::geometry(dvle.geometry)),
         };
         let merge = if dvle.merge_outmaps { ", output maps merged" } else { "" };
         writeln!(out, "  entry {}: {} at {}{end}{mode}{merge}", entry.index, entry.entry.stage, entry.entry.pc)?;
@@ -262,8 +319,38 @@ impl<'a> View<'a> {
             "sources": shbin.file_names,
             "warnings": self.loaded.warnings.iter().map(|w| w.to_string()).collect::<Vec<_>>(),
             "entries": entries.collect::<Vec<_>>(),
+            "lines": self.loaded.object.as_ref().map(lines_json),
+            "operands": self.loaded.object.as_ref().map(|o| o.notes.iter().map(note_json).collect::<Vec<_>>()),
+            "fields": self.fields().0,
         })
     }
+}
+
+/// The file and line of each instruction of an object; one row for neighbours in one file.
+fn object_lines(object: &Dvoj) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut first = 0;
+    for run in object.lines.chunk_by(|a, b| a.file == b.file) {
+        let name = object.symbol(run[0].file).map_or_else(|| format!("file {:#x}", run[0].file), |n| printable(&n));
+        let numbers: Vec<String> = run.iter().map(|row| row.line.to_string()).collect();
+        let place = if run.len() == 1 { first.to_string() } else { format!("{first}-{}", first + run.len() - 1) };
+        lines.push(format!("{place}  {name}: {}", numbers.join(" ")));
+        first += run.len();
+    }
+    lines
+}
+
+fn lines_json(object: &Dvoj) -> Value {
+    object.lines.iter().map(|row| json!({ "file": object.symbol(row.file), "line": row.line })).collect()
+}
+
+fn note(note: &OperandNote) -> (String, String) {
+    let [a, b] = note.unknown;
+    (note.instruction.to_string(), format!("{a:#x} {b:#x}"))
+}
+
+fn note_json(note: &OperandNote) -> Value {
+    json!({ "instruction": note.instruction, "unknown": note.unknown })
 }
 
 fn cost_json(cost: &Cost) -> Value {
@@ -293,15 +380,20 @@ fn entry_json(entry: &LoadedEntry, survey: &Survey) -> Value {
     let dvle = &entry.dvle;
     let uniform = |u: &Uniform| json!({ "name": u.name, "registers": display::unified_range(u.first, u.last) });
     let output = |o: &Output| {
-        json!({
+        let mut json = json!({
             "register": format!("o{}", o.register),
             "components": display::components(o.mask),
             "semantic": display::semantic(o.semantic),
-        })
+        });
+        if o.unknown != 0 {
+            json["unknown"] = json!(o.unknown);
+        }
+        json
     };
     let constant =
         |c: &Constant| json!({ "register": display::constant_register(c), "value": display::constant_json(c) });
-    let label = |l: &Label| json!({ "name": l.name, "id": l.id, "position": l.position, "size": l.size });
+    let label =
+        |l: &Label| json!({ "name": l.name, "id": l.id, "unknown": l.unknown, "position": l.position, "size": l.size });
     let list = |prefix: &str, mask| display::bits(mask).map(|n| format!("{prefix}{n}")).collect::<Vec<_>>();
     let numbered = |set: &BTreeSet<usize>| set.iter().map(|n| format!("c{n}")).collect::<Vec<_>>();
     json!({
@@ -310,7 +402,9 @@ fn entry_json(entry: &LoadedEntry, survey: &Survey) -> Value {
         "pc": entry.entry.pc,
         "end": dvle.end,
         "geometry": (entry.entry.stage == Stage::Geometry).then(|| display::geometry(dvle.geometry)),
+        "geometry_bytes": dvle.geometry.to_bytes(),
         "merge_outmaps": dvle.merge_outmaps,
+        "version": dvle.version,
         "input_mask": dvle.input_mask,
         "output_mask": dvle.output_mask,
         "reachable": survey.reachable.len(),

@@ -28,7 +28,8 @@ pub fn object(fields: &Map<String, Value>, indent: usize, out: &mut dyn Write) -
             _ => {
                 let value = cell(value);
                 if !value.is_empty() {
-                    writeln!(out, "{:indent$}{heading:<WIDTH$}{value}", "")?;
+                    let width = WIDTH.max(heading.len() + 2);
+                    writeln!(out, "{:indent$}{heading:<width$}{value}", "")?;
                 }
             }
         }
@@ -74,5 +75,58 @@ fn cell(value: &Value) -> String {
             parts.join(" ")
         }
         number => number.to_string(),
+    }
+}
+
+/// Most characters of a value in [`tree`].
+const MOST_SHOWN: usize = 96;
+
+/// An object of any depth: every value, long ones shortened.
+pub fn tree(fields: &Map<String, Value>, indent: usize, out: &mut dyn Write) -> io::Result<()> {
+    for (name, value) in fields {
+        let heading = name.replace('_', " ");
+        match value {
+            Value::Object(inner) if !inner.contains_key("hex") => {
+                writeln!(out, "{:indent$}{heading}", "")?;
+                tree(inner, indent + 2, out)?;
+            }
+            Value::Array(rows) if rows.first().is_some_and(Value::is_object) => {
+                for (n, row) in rows.iter().enumerate() {
+                    let Some(row) = row.as_object() else { continue };
+                    let is_flat = row.values().all(|v| !v.is_object() && !has_objects(v));
+                    if is_flat {
+                        let cells: Vec<String> =
+                            row.iter().map(|(k, v)| format!("{} {}", k.replace('_', " "), leaf(v))).collect();
+                        writeln!(out, "{:indent$}{heading} {n}: {}", "", cells.join(", "))?;
+                    } else {
+                        writeln!(out, "{:indent$}{heading} {n}", "")?;
+                        tree(row, indent + 2, out)?;
+                    }
+                }
+            }
+            value => writeln!(out, "{:indent$}{heading:<WIDTH$}  {}", "", leaf(value))?,
+        }
+    }
+    Ok(())
+}
+
+fn has_objects(value: &Value) -> bool {
+    value.as_array().is_some_and(|list| list.first().is_some_and(Value::is_object))
+}
+
+fn leaf(value: &Value) -> String {
+    let text = match value {
+        Value::Array(list) => {
+            let shown = list.iter().take(MOST_SHOWN / 4).map(leaf).collect::<Vec<_>>().join(" ");
+            if list.len() > MOST_SHOWN / 4 { format!("{shown} ... ({} in all)", list.len()) } else { shown }
+        }
+        Value::String(text) => printable(text),
+        Value::Object(hex) => hex.get("hex").and_then(Value::as_str).unwrap_or_default().into(),
+        Value::Null => "none".into(),
+        other => other.to_string(),
+    };
+    match text.char_indices().nth(MOST_SHOWN) {
+        Some((at, _)) if !value.is_array() => format!("{}... ({} characters)", &text[..at], text.chars().count()),
+        _ => text,
     }
 }

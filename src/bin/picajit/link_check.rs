@@ -1,7 +1,7 @@
 //! `picajit link-check`: two MBS files -> whether their programs fit.
 
 use crate::display::path_name;
-use crate::foreign::{self, Content};
+use crate::foreign::{self, Content, Reading};
 use crate::{Status, VerbResult};
 use picajit::container::finding::Severity;
 use picajit::container::mbs::{Mbs, link_check};
@@ -40,7 +40,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
 }
 
 fn mbs(path: &Path) -> Result<Mbs, Box<dyn Error>> {
-    match foreign::open(path, None)?.map(|f| f.content) {
+    match foreign::open(path, Reading::default())?.map(|f| f.content) {
         Some(Content::Mbs(mbs)) => Ok(mbs),
         _ => {
             Err(format!("{}: is no Mali shader (MBS1)\nhelp: link-check compares two MBS files", path_name(path))

@@ -48,6 +48,10 @@ pub struct Loaded {
     pub warnings: Vec<Warning>,
     /// The text, if it is assembly.
     pub source: Option<Source>,
+    /// The bytes of a container.
+    pub bytes: Vec<u8>,
+    /// The object, with the lines of its words.
+    pub object: Option<Dvoj>,
 }
 
 /// An entry point of a [`Loaded`].
@@ -158,6 +162,17 @@ pub enum LoadError {
         /// The reader's error.
         error: FormatError,
     },
+    /// A fat file without one chosen library.
+    Slice {
+        /// The path.
+        name: String,
+        /// The wanted slice.
+        arch: Option<String>,
+        /// Slices that fit.
+        chosen: usize,
+        /// All slices: number, name, contents.
+        slices: Vec<String>,
+    },
     /// Assembly that is not UTF-8.
     NotText {
         /// The path.
@@ -228,6 +243,16 @@ impl fmt::Display for LoadError {
             LoadError::DamagedForeign { name, kind, error } => {
                 write!(f, "{name}: begins like a {kind} and is damaged or cut off: {error}")
             }
+            LoadError::Slice { name, arch, chosen, slices } => {
+                match (arch, chosen) {
+                    (Some(arch), 0) => write!(f, "{name}: has no slice {}", printable(arch))?,
+                    (Some(arch), 1) => write!(f, "{name}: the slice {} is no Metal library", printable(arch))?,
+                    (Some(arch), n) => write!(f, "{name}: has {n} slices {}", printable(arch))?,
+                    (None, 0) => write!(f, "{name}: is a fat file without a Metal library")?,
+                    (None, n) => write!(f, "{name}: is a fat file with {n} Metal libraries")?,
+                }
+                write!(f, "\nhelp: --arch takes a name or number of its slices: {}", slices.join(", "))
+            }
             LoadError::NotText { name, offset } if !is_source(Path::new(name)) => {
                 write!(f, "{name}: is not UTF-8 text (byte {offset:#x}), so it is no assembly")
             }
@@ -292,11 +317,14 @@ pub fn load(path: &Path) -> Result<Loaded, LoadError> {
     match kind {
         Some(kind @ Kind::Shbin) => {
             let shbin = Shbin::parse(&bytes).map_err(damaged(kind))?;
-            Ok(loaded(name, FileKind::Container(kind), bytes.len(), shbin, Vec::new()))
+            let size = bytes.len();
+            Ok(Loaded { bytes, ..loaded(name, FileKind::Container(kind), size, shbin, Vec::new()) })
         }
         Some(kind @ Kind::Dvoj) => {
             let object = Dvoj::parse(&bytes).map_err(damaged(kind))?;
-            Ok(loaded(name, FileKind::Container(kind), bytes.len(), object.linked_alone(), Vec::new()))
+            let form = FileKind::Container(kind);
+            let alone = loaded(name, form, bytes.len(), object.clone().linked_alone(), Vec::new());
+            Ok(Loaded { bytes, object: Some(object), ..alone })
         }
         _ => {
             let text = text(&shown, &bytes)?;
@@ -382,7 +410,7 @@ pub fn begins(path: &Path) -> Result<Vec<u8>, LoadError> {
 
 /// What a file of another kind is, and a remedy.
 fn near_miss(begins: &[u8]) -> Option<(&'static str, &'static str)> {
-    const NEAR_MISSES: [(&[u8], &str, &str); 15] = [
+    const NEAR_MISSES: [(&[u8], &str, &str); 16] = [
         (b"\x1f\x8b", "gzip-compressed", "decompress it with gunzip"),
         (b"MBS2", "an MBS2, the format of later Mali GPUs", "picajit reads MBS1, of Mali-200 and Mali-400"),
         (b"\xDE\xC0\x17\x0B", BITCODE.0, BITCODE.1),
@@ -390,6 +418,7 @@ fn near_miss(begins: &[u8]) -> Option<(&'static str, &'static str)> {
         (b"\x03\x02\x23\x07", "bare SPIR-V, without a container", "`spirv-val` and `spirv-dis` read it"),
         (b"\x07\x23\x02\x03", "bare SPIR-V of the other byte order", "`spirv-val` and `spirv-dis` read it"),
         (b"\xCA\xFE\xBA\xBE", FAT.0, FAT.1),
+        (b"\xBE\xBA\xFE\xCA", FAT.0, FAT.1),
         (b"\xCB\xFE\xBA\xBE", FAT.0, FAT.1),
         (b"\xBE\xBA\xFE\xCB", FAT.0, FAT.1),
         (b"\xCF\xFA\xED\xFE", "a Mach-O file, such as the code for one GPU", "picajit reads Metal libraries (MTLB)"),
@@ -403,7 +432,10 @@ fn near_miss(begins: &[u8]) -> Option<(&'static str, &'static str)> {
         "LLVM bitcode, such as a compiled .air, without a library around it",
         "`llvm-bcanalyzer` and `llvm-dis` read it",
     );
-    const FAT: (&str, &str) = ("a fat file with a slice for each GPU", "`lipo -thin air64` extracts the Metal library");
+    const FAT: (&str, &str) = (
+        "a fat file with a slice for each GPU",
+        "`inspect` lists its slices, and `metal-lipo -thin air64` extracts the Metal library",
+    );
     const PAGE: (&str, &str) = ("a web page", "download the file itself");
     let is_cut_off = !begins.is_empty() && Kind::ALL.iter().any(|k| begins.len() < 4 && k.magic().starts_with(begins));
     if is_cut_off {
@@ -422,7 +454,18 @@ fn loaded(name: String, form: FileKind, size: usize, shbin: Shbin, warnings: Vec
     let entries = (shbin.dvles.iter().enumerate())
         .map(|(index, dvle)| LoadedEntry { index, entry: dvle.entry(), dvle: dvle.clone() })
         .collect();
-    Loaded { name, form, size, program: Arc::new(program), shbin, entries, warnings, source: None }
+    Loaded {
+        name,
+        form,
+        size,
+        program: Arc::new(program),
+        shbin,
+        entries,
+        warnings,
+        source: None,
+        bytes: Vec::new(),
+        object: None,
+    }
 }
 
 /// The bytes of a file, or an error if there are more than `limit`.

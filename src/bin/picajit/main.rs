@@ -7,6 +7,7 @@
 
 mod asm;
 mod bench;
+mod build;
 mod builtin;
 mod convert;
 mod count_instructions;
@@ -17,6 +18,8 @@ mod display;
 mod draws;
 mod explore;
 mod extract;
+mod fat;
+mod fields;
 mod floats;
 mod foreign;
 mod foreign_json;
@@ -33,6 +36,7 @@ mod lint;
 mod load;
 mod lsp;
 mod machine_code;
+mod mali;
 mod measure;
 mod output_path;
 mod plot;
@@ -82,6 +86,8 @@ enum Verb {
     Strip(strip::Args),
     /// Write a VBC file in another dialect, or a VBC or MBS file repaired
     Convert(convert::Args),
+    /// Write an SHBIN, DVOJ, MBS or VBC file from the fields that `inspect --json` printed
+    Build(build::Args),
     /// Check whether a vertex and a fragment program in MBS files fit
     LinkCheck(link_check::Args),
     /// Print a shader as assembly text, or one of its compilation stages
@@ -138,6 +144,7 @@ fn main() -> ExitCode {
         Verb::Extract(args) => extract::run(args, &mut out),
         Verb::Strip(args) => strip::run(args, &mut out),
         Verb::Convert(args) => convert::run(args, &mut out),
+        Verb::Build(args) => build::run(args, &mut out),
         Verb::LinkCheck(args) => link_check::run(args, &mut out),
         Verb::Disasm(args) => disasm::run(args, &mut out),
         Verb::Explore(args) => explore::run(args, &mut out),

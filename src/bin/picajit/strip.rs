@@ -1,7 +1,7 @@
 //! `picajit strip`: a Metal library -> the same without sources and debug paths.
 
 use crate::display::{count, path_name};
-use crate::foreign::{self, Content};
+use crate::foreign::{self, Content, Reading};
 use crate::load::LoadError;
 use crate::output_path::{self, WriteError};
 use crate::{Status, VerbResult};
@@ -18,6 +18,9 @@ pub struct Args {
     /// A Metal library
     #[arg(value_name = "FILE")]
     file: PathBuf,
+    /// Slice of a fat Metal library, by name or number; by default its only library
+    #[arg(long, value_name = "NAME")]
+    arch: Option<String>,
     /// Also remove the reflection of arguments, which Apple's tools read
     #[arg(long)]
     reflection: bool,
@@ -28,7 +31,7 @@ pub struct Args {
 
 pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     let name = path_name(&args.file);
-    let mut file = foreign::open(&args.file, None)?;
+    let mut file = foreign::open(&args.file, Reading { arch: args.arch.as_deref(), ..Reading::default() })?;
     let Some(Content::Metallib(library, source)) = file.as_mut().map(|f| &mut f.content) else {
         return Err(format!("{name}: is no Metal library\nhelp: other formats have nothing to strip").into());
     };

@@ -3,7 +3,7 @@
 //! A damaged file is a failed check: exit code 1. A file of an unknown kind is unusable input.
 
 use crate::display::printable;
-use crate::foreign;
+use crate::foreign::{self, Reading};
 use crate::load::{self, LoadError};
 use crate::{Status, VerbResult};
 use picajit::container::finding::{Finding, Severity};
@@ -24,6 +24,9 @@ pub struct Args {
     /// Layout of VBC files: A0, A1, A2 or C; by default the one that fits
     #[arg(long, value_name = "DIALECT", value_parser = dialect)]
     dialect: Option<Dialect>,
+    /// Slice of a fat Metal library, by name or number; by default its only library
+    #[arg(long, value_name = "NAME")]
+    arch: Option<String>,
     /// Print a JSON array with one object for each file
     #[arg(long)]
     json: bool,
@@ -52,7 +55,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     let mut results = Vec::new();
     for path in load::expand_all(&args.files)? {
         let name = path.display().to_string();
-        let (kind, rows) = match findings(&path, args.dialect) {
+        let (kind, rows) = match findings(&path, Reading { dialect: args.dialect, arch: args.arch.as_deref() }) {
             Ok(found) => found,
             Err(error) => {
                 status = Status::Unusable;
@@ -96,11 +99,11 @@ const OF_FORMAT: [Rule; 6] = [
     Rule::NoEntries,
 ];
 
-fn findings(path: &Path, dialect: Option<Dialect>) -> Result<(String, Vec<Row>), LoadError> {
+fn findings(path: &Path, reading: Reading<'_>) -> Result<(String, Vec<Row>), LoadError> {
     let damaged = |kind: picajit::container::Kind, offset, message| {
         (kind.to_string(), vec![Row { severity: Severity::Error, offset: Some(offset), message }])
     };
-    match foreign::open(path, dialect) {
+    match foreign::open(path, reading) {
         Ok(Some(mut file)) => Ok(match file.verify() {
             Ok(found) => (file.kind.to_string(), found.into_iter().map(Row::from).collect()),
             Err(e) => damaged(file.kind, e.offset, e.message),

@@ -1,7 +1,8 @@
-//! LLVM bitcode of a module -> the producer's identification and the target triple.
+//! LLVM bitcode of a module -> the producer's identification, the target triple and the compiler.
 //!
-//! Blocks are skipped by their lengths, so only the records of two blocks are decoded.
+//! Blocks are skipped by their lengths, so only the records of three blocks are decoded.
 
+use super::ident;
 use crate::container::cursor::FormatError;
 
 /// What a module says about itself.
@@ -11,6 +12,8 @@ pub struct Bitcode {
     pub producer: Option<String>,
     /// Target triple, of the module block.
     pub triple: Option<String>,
+    /// Name and version of the compiler: the text of `!llvm.ident`, of the metadata block.
+    pub ident: Option<String>,
 }
 
 /// Magic of Apple's wrapper, and of bitcode.
@@ -62,18 +65,24 @@ impl Bitcode {
             }
             let (id, width, end) = bits.enter()?;
             match id {
-                IDENTIFICATION_BLOCK => bits.records(width, end, |code, text| {
-                    if code == STRING {
-                        found.producer = Some(text);
+                IDENTIFICATION_BLOCK => bits.records(width, end, |record| {
+                    if record.code == STRING {
+                        found.producer = Some(record.text());
                     }
                     false
                 })?,
-                MODULE_BLOCK => bits.records(width, end, |code, text| {
-                    if code == TRIPLE {
-                        found.triple = Some(text);
-                    }
-                    code == TRIPLE
-                })?,
+                MODULE_BLOCK => {
+                    let start = bits.at;
+                    bits.records(width, end, |record| {
+                        if record.code == TRIPLE {
+                            found.triple = Some(record.text());
+                        }
+                        record.code == TRIPLE
+                    })?;
+                    bits.at = start;
+                    // Damaged metadata leave the rest as it is.
+                    found.ident = ident::ident(&mut bits, width, end).unwrap_or(None);
+                }
                 _ => {}
             }
             bits.at = end;
@@ -83,10 +92,35 @@ impl Bitcode {
 }
 
 /// A position in a stream of bits.
-struct Bits<'a> {
-    bytes: &'a [u8],
-    at: u64,
+pub(super) struct Bits<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) at: u64,
     base: u64,
+}
+
+/// A record of a block.
+#[derive(Default)]
+pub(super) struct Record {
+    pub(super) code: u64,
+    /// The operands, at most [`MOST_OPERANDS`].
+    pub(super) operands: Vec<u64>,
+    /// The bytes of a blob: start and length.
+    pub(super) blob: Option<(u64, u64)>,
+}
+
+impl Record {
+    /// The operands as text.
+    pub(super) fn text(&self) -> String {
+        self.operands.iter().map(|&b| u8::try_from(b).map_or('?', char::from)).collect()
+    }
+}
+
+/// What follows in a block.
+enum Item {
+    End,
+    Block { kind: u64, width: u32, end: u64 },
+    Abbreviation,
+    Record(Record),
 }
 
 /// An operand of an abbreviation.
@@ -105,21 +139,29 @@ impl Bits<'_> {
         FormatError::new(self.base + self.at / 8, message)
     }
 
-    fn read(&mut self, n: u32) -> Result<u64, FormatError> {
+    /// The same stream at another byte.
+    pub(super) fn at_byte(&self, byte: u64) -> Bits<'_> {
+        Bits { bytes: self.bytes, at: 8 * byte, base: self.base }
+    }
+
+    pub(super) fn read(&mut self, n: u32) -> Result<u64, FormatError> {
         if n > 64 || self.at + u64::from(n) > 8 * self.bytes.len() as u64 {
             return Err(self.error("the bitcode is cut off"));
         }
-        let mut value = 0;
-        for bit in 0..n {
-            let at = self.at + u64::from(bit);
-            value |= u64::from(self.bytes[(at / 8) as usize] >> (at % 8) & 1) << bit;
+        let (mut value, mut done) = (0, 0);
+        while done < n {
+            let bit = (self.at % 8) as u32;
+            let count = (8 - bit).min(n - done);
+            let bits = u64::from(self.bytes[(self.at / 8) as usize] >> bit) & ((1 << count) - 1);
+            value |= bits << done;
+            done += count;
+            self.at += u64::from(count);
         }
-        self.at += u64::from(n);
         Ok(value)
     }
 
     /// A number in chunks of `n` bits whose highest one announces a further chunk.
-    fn vbr(&mut self, n: u32) -> Result<u64, FormatError> {
+    pub(super) fn vbr(&mut self, n: u32) -> Result<u64, FormatError> {
         let (mut value, mut shift) = (0, 0);
         loop {
             let chunk = self.read(n)?;
@@ -139,7 +181,7 @@ impl Bits<'_> {
     }
 
     /// After the id of a block's start: its kind, width of ids, and end.
-    fn enter(&mut self) -> Result<(u64, u32, u64), FormatError> {
+    pub(super) fn enter(&mut self) -> Result<(u64, u32, u64), FormatError> {
         let (id, width) = (self.vbr(8)?, self.vbr(4)?);
         self.align();
         let words = self.read(32)?;
@@ -153,44 +195,66 @@ impl Bits<'_> {
         Ok((id, width as u32, end))
     }
 
-    /// Calls `found` for the code and text of each record up to `end`, until it returns true.
-    fn records(&mut self, width: u32, end: u64, mut found: impl FnMut(u64, String) -> bool) -> Result<(), FormatError> {
-        let mut abbreviations: Vec<Vec<Operand>> = Vec::new();
+    /// Calls `found` for each record up to `end`, until it returns true.
+    pub(super) fn records(
+        &mut self,
+        width: u32,
+        end: u64,
+        mut found: impl FnMut(&Record) -> bool,
+    ) -> Result<(), FormatError> {
+        let mut abbreviations = Vec::new();
         while self.at < end {
-            let operands = match self.read(width)? {
-                0 => return Ok(()),
-                1 => {
-                    let (_, _, inner) = self.enter()?;
-                    self.at = inner;
-                    continue;
-                }
-                2 => {
-                    abbreviations.push(self.abbreviation()?);
-                    continue;
-                }
-                3 => {
-                    let code = self.vbr(6)?;
-                    let n = self.vbr(6)?;
-                    let mut operands = vec![code];
-                    for _ in 0..n {
-                        let operand = self.vbr(6)?;
-                        keep(&mut operands, operand);
-                    }
-                    operands
-                }
-                id => {
-                    let abbreviation = abbreviations.get(id as usize - 4);
-                    let abbreviation =
-                        abbreviation.ok_or_else(|| self.error("an unknown abbreviation in the bitcode"))?;
-                    self.abbreviated(abbreviation)?
-                }
-            };
-            let Some((&code, text)) = operands.split_first() else { continue };
-            if found(code, text.iter().map(|&b| u8::try_from(b).map_or('?', char::from)).collect()) {
-                return Ok(());
+            match self.item(width, &mut abbreviations)? {
+                Item::End => return Ok(()),
+                Item::Block { end, .. } => self.at = end,
+                Item::Record(record) if found(&record) => return Ok(()),
+                Item::Record(_) | Item::Abbreviation => {}
             }
         }
         Ok(())
+    }
+
+    /// Stops after the start of a block of kind `wanted` in a block. Returns its width of ids and
+    /// its end.
+    pub(super) fn find_block(&mut self, width: u32, end: u64, wanted: u64) -> Result<Option<(u32, u64)>, FormatError> {
+        let mut abbreviations = Vec::new();
+        while self.at < end {
+            match self.item(width, &mut abbreviations)? {
+                Item::End => break,
+                Item::Block { kind, width, end } if kind == wanted => return Ok(Some((width, end))),
+                Item::Block { end, .. } => self.at = end,
+                Item::Record(_) | Item::Abbreviation => {}
+            }
+        }
+        Ok(None)
+    }
+
+    fn item(&mut self, width: u32, abbreviations: &mut Vec<Vec<Operand>>) -> Result<Item, FormatError> {
+        Ok(match self.read(width)? {
+            0 => Item::End,
+            1 => {
+                let (kind, width, end) = self.enter()?;
+                Item::Block { kind, width, end }
+            }
+            2 => {
+                abbreviations.push(self.abbreviation()?);
+                Item::Abbreviation
+            }
+            3 => {
+                let mut record = Record { code: self.vbr(6)?, ..Record::default() };
+                let n = self.vbr(6)?;
+                for _ in 0..n {
+                    let operand = self.vbr(6)?;
+                    keep(&mut record.operands, operand);
+                }
+                Item::Record(record)
+            }
+            id => {
+                let abbreviation = abbreviations.get(id as usize - 4);
+                let abbreviation = abbreviation.ok_or_else(|| self.error("an unknown abbreviation in the bitcode"))?;
+                Item::Record(self.abbreviated(abbreviation)?)
+            }
+        })
     }
 
     fn abbreviation(&mut self) -> Result<Vec<Operand>, FormatError> {
@@ -219,8 +283,8 @@ impl Bits<'_> {
         Ok(operands)
     }
 
-    fn abbreviated(&mut self, abbreviation: &[Operand]) -> Result<Vec<u64>, FormatError> {
-        let mut operands = Vec::new();
+    fn abbreviated(&mut self, abbreviation: &[Operand]) -> Result<Record, FormatError> {
+        let (mut operands, mut blob) = (Vec::new(), None);
         let mut rest = abbreviation.iter();
         while let Some(operand) = rest.next() {
             match operand {
@@ -237,11 +301,11 @@ impl Bits<'_> {
                 Operand::Blob => {
                     let n = self.vbr(6)?;
                     self.align();
-                    for _ in 0..n {
-                        let value = self.read(8)?;
-                        keep(&mut operands, value);
-                    }
+                    let start = self.at / 8;
+                    let end = start.checked_add(n).filter(|&end| end <= self.bytes.len() as u64);
+                    self.at = 8 * end.ok_or_else(|| self.error("the bitcode is cut off"))?;
                     self.align();
+                    blob = Some((start, n));
                 }
                 scalar => {
                     let value = self.scalar(*scalar)?;
@@ -249,7 +313,9 @@ impl Bits<'_> {
                 }
             }
         }
-        Ok(operands)
+        // An abbreviation without operands has no code; no record is of code 0 here.
+        let code = if operands.is_empty() { 0 } else { operands.remove(0) };
+        Ok(Record { code, operands, blob })
     }
 
     fn scalar(&mut self, operand: Operand) -> Result<u64, FormatError> {

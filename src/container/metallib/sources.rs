@@ -3,6 +3,7 @@
 use super::tags::Group;
 use crate::container::cursor::{Cursor, FormatError};
 use std::io::Read;
+use tar::EntryType;
 
 /// Most bytes that all archives of a library may unpack to.
 pub const MOST_UNPACKED: u64 = 64 << 20;
@@ -29,6 +30,28 @@ pub struct SourceFile {
     pub bytes: Vec<u8>,
 }
 
+/// An entry of an archive that is no file with bytes of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// Number of its archive.
+    pub archive: usize,
+    /// Its path as stored.
+    pub path: Vec<u8>,
+    /// What it is.
+    pub kind: &'static str,
+    /// The path that a link leads to.
+    pub target: Vec<u8>,
+}
+
+/// The contents of all archives.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unpacked {
+    /// Files in the order of the archives.
+    pub files: Vec<SourceFile>,
+    /// Links, devices and pipes. Folders are not among them.
+    pub skipped: Vec<Skipped>,
+}
+
 impl Sources {
     /// Reads the section, whose bytes start at `offset` of the file.
     pub fn parse(offset: u64, section: &[u8], has_directory: bool) -> Result<Sources, FormatError> {
@@ -47,14 +70,14 @@ impl Sources {
     }
 
     /// Unpacks every archive. Fails if one is damaged, or beyond [`MOST_UNPACKED`] bytes.
-    pub fn unpack(&self) -> Result<Vec<SourceFile>, FormatError> {
-        let mut files = Vec::new();
+    pub fn unpack(&self) -> Result<Unpacked, FormatError> {
+        let mut all = Unpacked::default();
         let mut left = MOST_UNPACKED;
         for (n, group) in self.archives.iter().enumerate() {
             let Some((_, packed)) = archive(group) else { continue };
-            unpack(group.offset, packed, &mut left, |path, bytes| files.push(SourceFile { archive: n, path, bytes }))?;
+            unpack(group.offset, packed, &mut left, n, &mut all)?;
         }
-        Ok(files)
+        Ok(all)
     }
 }
 
@@ -73,7 +96,7 @@ fn text(c: &mut Cursor<'_>) -> Result<Vec<u8>, FormatError> {
     Ok(text)
 }
 
-fn unpack(at: u64, packed: &[u8], left: &mut u64, mut file: impl FnMut(Vec<u8>, Vec<u8>)) -> Result<(), FormatError> {
+fn unpack(at: u64, packed: &[u8], left: &mut u64, number: usize, all: &mut Unpacked) -> Result<(), FormatError> {
     let damaged = |e: std::io::Error| FormatError::new(at, format!("a source archive is damaged: {e}"));
     // Bytes after the end of the compressed stream are padding.
     let mut tar = Vec::new();
@@ -85,14 +108,31 @@ fn unpack(at: u64, packed: &[u8], left: &mut u64, mut file: impl FnMut(Vec<u8>, 
     let mut archive = tar::Archive::new(&tar[..]);
     for entry in archive.entries().map_err(damaged)? {
         let mut entry = entry.map_err(damaged)?;
-        if !entry.header().entry_type().is_file() {
+        let path = entry.path_bytes().into_owned();
+        let entry_type = entry.header().entry_type();
+        if !entry_type.is_file() {
+            if let Some(kind) = skipped_kind(entry_type) {
+                let target = entry.link_name_bytes().unwrap_or_default().into_owned();
+                all.skipped.push(Skipped { archive: number, path, kind, target });
+            }
             continue;
         }
-        let path = entry.path_bytes().into_owned();
         let mut bytes = Vec::new();
         entry.by_ref().take(room + 1).read_to_end(&mut bytes).map_err(damaged)?;
         room = room.checked_sub(bytes.len() as u64).ok_or_else(too_large)?;
-        file(path, bytes);
+        all.files.push(SourceFile { archive: number, path, bytes });
     }
     Ok(())
+}
+
+/// The name of an entry that is left out; `None` for folders.
+fn skipped_kind(entry: EntryType) -> Option<&'static str> {
+    Some(match entry {
+        EntryType::Directory => return None,
+        EntryType::Link => "hard link",
+        EntryType::Symlink => "symbolic link",
+        EntryType::Fifo => "named pipe",
+        EntryType::Char | EntryType::Block => "device",
+        _ => "special entry",
+    })
 }

@@ -3,6 +3,7 @@
 use super::bitcode::Bitcode;
 use super::metadata::data_type_name;
 use super::sources::Sources;
+use super::sources::Unpacked;
 use super::*;
 use crate::container::finding::Severity;
 use crate::testing::prerequisites::{skipped, temporary_folder};
@@ -126,6 +127,8 @@ fn modules_say_who_made_them() {
             let module = library.module(&mut Bytes::new(&bytes), function).unwrap();
             let bitcode = Bitcode::parse(&module).unwrap_or_else(|e| panic!("{name}: {e}"));
             assert!(bitcode.triple.as_ref().is_some_and(|t| t.starts_with("air64")), "{name}: {bitcode:?}");
+            let ident = bitcode.ident.as_deref().unwrap_or_default();
+            assert!(ident.starts_with("Apple ") && ident.ends_with(')'), "{name}: {ident:?}");
             triples += usize::from(bitcode.producer.is_some());
             assert!(function.versions().is_some() && function.hash().is_some(), "{name}");
         }
@@ -200,7 +203,7 @@ fn sources_are_unpacked() {
         let Some((section, has_directory)) = library.source_section() else { continue };
         let section_bytes = read_at(&mut Bytes::new(&bytes), section).unwrap();
         let sources = Sources::parse(section.offset, &section_bytes, has_directory).unwrap();
-        let files = sources.unpack().unwrap_or_else(|e| panic!("{name}: {e}"));
+        let Unpacked { files, .. } = sources.unpack().unwrap_or_else(|e| panic!("{name}: {e}"));
         assert!(files.iter().any(|f| f.path.ends_with(b".metal")), "{name}");
         unpacked += files.len();
     }

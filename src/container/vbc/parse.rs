@@ -14,21 +14,21 @@ const SUBPASS_RECORDS: [u64; 3] = [4, 48, 40];
 impl Vbc {
     /// Reads a file of the first dialect that fits all of it.
     pub fn parse(bytes: &[u8]) -> Result<Vbc, FormatError> {
-        let mut best: Option<(Dialect, FormatError)> = None;
+        let mut best: Option<(Dialect, bool, FormatError)> = None;
         for dialect in Dialect::ALL {
-            let fits = Vbc::parse_as(bytes, dialect).and_then(|vbc| match vbc.misfit() {
-                None => Ok(vbc),
-                Some(error) => Err(error),
-            });
-            match fits {
-                Ok(vbc) => return Ok(vbc),
-                // The dialect that fits the longest part of the file is the most probable one.
-                Err(e) if best.as_ref().is_none_or(|(_, b)| e.offset > b.offset) => best = Some((dialect, e)),
-                Err(_) => {}
+            let read = Vbc::parse_as(bytes, dialect);
+            let is_whole = read.is_ok();
+            let error = match read.map(|vbc| (vbc.misfit(), vbc)) {
+                Ok((None, vbc)) => return Ok(vbc),
+                Ok((Some(error), _)) | Err(error) => error,
+            };
+            // The most probable dialect fills the file exactly, or else fits its longest part.
+            if best.as_ref().is_none_or(|(_, whole, b)| (is_whole, error.offset) > (*whole, b.offset)) {
+                best = Some((dialect, is_whole, error));
             }
         }
-        let (dialect, error) = best.expect("there are dialects");
-        Err(FormatError::new(error.offset, format!("no dialect fits; {dialect} fits longest: {}", error.message)))
+        let (dialect, _, error) = best.expect("there are dialects");
+        Err(FormatError::new(error.offset, format!("no dialect fits; {dialect} fits best: {}", error.message)))
     }
 
     /// Reads a file as one dialect. Odd values are findings of [`Vbc::verify`].
@@ -71,7 +71,7 @@ impl Vbc {
         let head = if dialect == Dialect::A0 { 1 } else { 4 };
         let error = |at, message: &str| Some(FormatError::new(at, message));
         if self.shader_type != 1 {
-            return error(4, "the shader type is not 1");
+            return error(4, &format!("the shader type is {}, not 1", self.shader_type));
         }
         for (list, most, part) in [(&self.inputs, 16, "inputs"), (&self.outputs, 8, "outputs")] {
             if list.len() > most {
@@ -79,8 +79,8 @@ impl Vbc {
             }
             at += head;
             for row in list {
-                if row.reserved != [0; 3] {
-                    return error(at + 5, "a reserved byte is not 0");
+                if let Some(n) = row.reserved.iter().position(|&b| b != 0) {
+                    return error(at + 5 + n as u64, &format!("a reserved byte is {:#x}, not 0", row.reserved[n]));
                 }
                 if !Base::of(dialect, row.ty.base).is_some_and(Base::is_numeric) {
                     return error(at + 1, &format!("base type {} in the {part}", row.ty.base));
@@ -97,35 +97,70 @@ impl Vbc {
             else {
                 return error(at + 1, &format!("base type {} in the bindings", row.base));
             };
-            if base.is_buffer() && row.detail[2..] != [0, 0] {
-                return error(at + 6, "a reserved byte is not 0");
+            if let Some(n) = (2..4).find(|&n| base.is_buffer() && row.detail[n] != 0) {
+                return error(at + 4 + n as u64, &format!("a reserved byte is {:#x}, not 0", row.detail[n]));
             }
             let [rank, texel, ..] = row.detail;
             if base.table().is_some()
                 && !base.is_buffer()
-                && (rank_name(dialect, rank).is_none() || texel_name(dialect, texel).is_none())
+                && let Some(wrong) = [
+                    (4, rank_name(dialect, rank).is_none(), format!("rank {rank}")),
+                    (5, texel_name(dialect, texel).is_none(), format!("texel type {texel}")),
+                ]
+                .into_iter()
+                .find(|(_, is_wrong, _)| *is_wrong)
             {
-                return error(at + 4, &format!("rank {rank} and texel type {texel}"));
+                return error(at + wrong.0, &format!("{} in the bindings", wrong.2));
             }
             at += 8;
         }
+        // Size, stage mask and number of members.
+        let size = if dialect == Dialect::C { 2 } else { 4 };
+        at += size + if self.uniform.is_some() { 6 } else { 0 };
         for member in self.uniform.iter().flat_map(|u| &u.members) {
             let name = &member.name;
+            // Where its name begins, and its type.
+            let (name_at, type_at) = match dialect {
+                Dialect::C => (at + 1, at + 1 + name.len() as u64 + 2),
+                Dialect::A2 => (at + 12, at + 4),
+                _ => (at + 8, at),
+            };
             let first = name.first().is_some_and(|b| b.is_ascii_alphabetic() || *b == b'_');
             if !first || !name.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_') {
-                return error(at, &format!("the name {} of a member is no identifier", quoted(name)));
+                let is_letter = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
+                let wrong = if first { name.iter().position(|b| !is_letter(b)).unwrap_or(0) } else { 0 };
+                return error(
+                    name_at + wrong as u64,
+                    &format!("the name {} of a member is no identifier", quoted(name)),
+                );
             }
             if member.ty.is_some_and(|ty| {
                 !matches!(Base::of(dialect, ty.base), Some(Base::Boolean | Base::Signed | Base::Unsigned | Base::Float))
             }) {
-                return error(at, &format!("the type of the member {} is no number", quoted(name)));
+                return error(type_at, &format!("the type of the member {} is no number", quoted(name)));
             }
+            at += name.len() as u64
+                + match dialect {
+                    Dialect::C => 7,
+                    Dialect::A2 => 12,
+                    _ => 8,
+                };
         }
         if self.subpass_inputs.len() > 4 {
             return error(at, &format!("{} subpass inputs, at most 4 are possible", self.subpass_inputs.len()));
         }
-        if self.subpass_inputs.iter().any(|s| matches!(s, SubpassInput::Plain { texel, reserved, .. } if *reserved != 0 || texel_name(dialect, *texel).is_none())) {
-            return error(at, "the record of a subpass input");
+        at += 4;
+        for input in &self.subpass_inputs {
+            match input {
+                SubpassInput::Plain { texel, .. } if texel_name(dialect, *texel).is_none() => {
+                    return error(at, &format!("texel type {texel} of a subpass input"));
+                }
+                SubpassInput::Plain { reserved, .. } if *reserved != 0 => {
+                    return error(at + 2, &format!("a reserved number is {reserved:#x}, not 0"));
+                }
+                SubpassInput::Plain { .. } => at += 4,
+                SubpassInput::Dumped(bytes) => at += bytes.len() as u64,
+            }
         }
         let offsets = self.module_offsets();
         let wrong = self.modules.iter().zip(offsets).find(|(m, _)| !m.is_empty() && !m.starts_with(&SPIRV_MAGIC));

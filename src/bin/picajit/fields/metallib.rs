@@ -1,0 +1,155 @@
+//! A Metal library -> JSON: header, sections, and every tag with its body. Modules, sources and
+//! reflection are shown by their extents.
+
+use super::record::{Field, Form, Record, Unusual, View, blob, magic, number, numbers, text};
+use picajit::container::metallib::{Group, Metallib, Section, Tag};
+use serde_json::{Map, Value, json};
+
+const HEADER: Record = Record {
+    at: 0,
+    name: "header",
+    fields: &[
+        magic(),
+        number(0x04, 2, "major", "major version; bit 15 for macOS", View::Always),
+        number(0x06, 2, "minor", "minor version", View::Always),
+        number(0x08, 2, "patch", "patch version", View::Always),
+        number(0x0A, 1, "file_type", "file type; bit 7: stub", View::Always),
+        number(0x0B, 1, "platform", "platform; bit 7: 64 bits", View::Always),
+        number(0x0C, 2, "system_major", "version of the system", View::Always),
+        number(0x0E, 1, "system_minor", "version of the system, minor", View::Always),
+        number(0x0F, 1, "system_patch", "version of the system, patch", View::Always),
+        number(0x10, 8, "file_size", "file size", View::Layout),
+        number(0x18, 8, "functions_offset", "functions: offset", View::Layout),
+        number(0x20, 8, "functions_size", "functions: size", View::Layout),
+        number(0x28, 8, "public_offset", "public metadata: offset", View::Layout),
+        number(0x30, 8, "public_size", "public metadata: size", View::Layout),
+        number(0x38, 8, "private_offset", "private metadata: offset", View::Layout),
+        number(0x40, 8, "private_size", "private metadata: size", View::Layout),
+        number(0x48, 8, "modules_offset", "modules: offset", View::Layout),
+        number(0x50, 8, "modules_size", "modules: size", View::Layout),
+    ],
+};
+const TYPE: Record = Record { at: 0, name: "TYPE", fields: &[number(0, 1, "type", "type", View::Always)] };
+const HASH: Record = Record {
+    at: 0,
+    name: "HASH",
+    fields: &[Field { at: 0, form: Form::Hex(32), key: "sha256", name: "SHA-256 of the module", view: View::Always }],
+};
+const OFFT: Record = Record {
+    at: 0,
+    name: "OFFT",
+    fields: &[numbers(0, (3, 8), "offsets", "offsets in public, private, modules", View::Always)],
+};
+const VERS: Record = Record {
+    at: 0,
+    name: "VERS",
+    fields: &[
+        number(0, 2, "air_major", "version of AIR", View::Always),
+        numbers(2, (2, 1), "air_minor", "version of AIR, minor and patch", View::Always),
+        number(4, 2, "metal_major", "version of the language", View::Always),
+        numbers(6, (2, 1), "metal_minor", "version of the language, minor and patch", View::Always),
+    ],
+};
+const MDSZ: Record =
+    Record { at: 0, name: "MDSZ", fields: &[number(0, 8, "size", "size of the module", View::Always)] };
+const SOFF: Record =
+    Record { at: 0, name: "SOFF", fields: &[number(0, 8, "offset", "offset in the sources", View::Layout)] };
+const RFLT: Record =
+    Record { at: 0, name: "RFLT", fields: &[number(0, 8, "offset", "offset in the reflection", View::Layout)] };
+const TESS: Record = Record {
+    at: 0,
+    name: "TESS",
+    fields: &[number(0, 1, "tessellation", "patch type and control points", View::Always)],
+};
+const LAYR: Record =
+    Record { at: 0, name: "LAYR", fields: &[number(0, 1, "layer_type", "type of the layer", View::Always)] };
+const SECTION: Record = Record {
+    at: 0,
+    name: "HSRC, HSRD, RLST, HDYN, VLST, ILST, SLST",
+    fields: &[
+        number(0, 8, "offset", "offset of the section", View::Layout),
+        number(8, 8, "size", "size of the section", View::Layout),
+    ],
+};
+const UUID: Record = Record {
+    at: 0,
+    name: "UUID",
+    fields: &[Field { at: 0, form: Form::Hex(16), key: "uuid", name: "16 bytes", view: View::Always }],
+};
+
+/// Every record of the format.
+#[cfg(test)]
+pub const RECORDS: [&Record; 12] =
+    [&HEADER, &TYPE, &HASH, &OFFT, &VERS, &MDSZ, &SOFF, &RFLT, &TESS, &LAYR, &SECTION, &UUID];
+
+fn record(tag: [u8; 4]) -> Option<&'static Record> {
+    Some(match &tag {
+        b"TYPE" => &TYPE,
+        b"HASH" => &HASH,
+        b"OFFT" => &OFFT,
+        b"VERS" => &VERS,
+        b"MDSZ" => &MDSZ,
+        b"SOFF" => &SOFF,
+        b"RFLT" => &RFLT,
+        b"TESS" => &TESS,
+        b"LAYR" => &LAYR,
+        b"HSRC" | b"HSRD" | b"RLST" | b"HDYN" | b"VLST" | b"ILST" | b"SLST" => &SECTION,
+        b"UUID" => &UUID,
+        _ => return None,
+    })
+}
+
+/// The fields of a library whose first bytes are `header`. `most` bounds the bytes of tags.
+pub fn fields(library: &Metallib, header: &[u8], most: u64) -> (Map<String, Value>, Vec<Unusual>) {
+    let mut unusual = Vec::new();
+    let mut map = Map::from_iter([("format".into(), json!("MTLB"))]);
+    map.extend(HEADER.read(header, 0, &mut unusual).unwrap_or_default());
+    let h = &library.header;
+    let row = |name: &str, s: Section| json!({ "section": name, "offset": s.offset, "size": s.size });
+    let mut sections = vec![
+        row("functions", h.functions),
+        row("public metadata", h.public),
+        row("private metadata", h.private),
+        row("modules", h.modules),
+    ];
+    for tag in library.extension().unwrap_or_default() {
+        if let Some(section) = library.tagged_section(tag.name) {
+            sections.push(row(&tag.name.escape_ascii().to_string(), section));
+        }
+    }
+    map.insert("sections".into(), sections.into());
+    map.insert("extension".into(), library.extension().map(tags).into());
+    let (mut left, mut all) = (most, Vec::new());
+    for function in library.functions() {
+        let metadata = [true, false].map(|is_public| library.metadata(function, is_public));
+        // Functions may share metadata.
+        let cost = function.group().len() + metadata.iter().flatten().map(|g| g.len()).sum::<u64>();
+        let Some(rest) = left.checked_sub(cost) else { break };
+        left = rest;
+        let [public, private] = metadata.map(|g| g.map(group));
+        let mut json = group(function.group());
+        json["public"] = public.into();
+        json["private"] = private.into();
+        all.push(json);
+    }
+    map.insert("functions".into(), all.into());
+    (map, unusual)
+}
+
+fn group(group: &Group) -> Value {
+    json!({ "at": group.offset, "counts_itself": group.counts_itself, "tags": tags(&group.tags) })
+}
+
+fn tags(tags: &[Tag]) -> Value {
+    tags.iter().map(tag).collect()
+}
+
+pub(super) fn tag(tag: &Tag) -> Value {
+    let mut map = Map::from_iter([("tag".into(), text(&tag.name))]);
+    match record(tag.name).filter(|record| record.size() == tag.body.len()) {
+        Some(record) => map.extend(record.read(&tag.body, 0, &mut Vec::new()).unwrap_or_default()),
+        None if matches!(&tag.name, b"NAME" | b"DEPF" | b"DYNL") => drop(map.insert("text".into(), text(&tag.body))),
+        None => drop(map.insert("body".into(), blob(&tag.body))),
+    }
+    map.into()
+}

@@ -1,0 +1,182 @@
+//! A container's bytes <-> JSON with every field of the format. `inspect` prints it, `build` reads
+//! it.
+//!
+//! A reader of the library accepts the bytes first. The JSON has all of them: numbers, arrays, texts,
+//! and hexadecimal digits for what the format does not describe.
+
+mod canvas;
+mod mbs;
+mod metallib;
+mod pica;
+mod record;
+mod vbc;
+
+#[cfg(test)]
+mod document;
+#[cfg(test)]
+mod tests;
+
+pub use metallib::fields as metallib;
+pub use record::{Unusual, hex};
+
+use picajit::container::Kind;
+use picajit::container::vbc::{Dialect, Vbc};
+use record::Record;
+use serde_json::{Map, Value, json};
+use std::fmt;
+
+/// Most rows of tables in one JSON text. Files of real shaders have some hundreds.
+const MOST_ROWS: usize = 100_000;
+
+/// Why fields can't be shown, or are no file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FieldsError {
+    /// The file has too many rows to list.
+    TooManyRows,
+    /// A part is outside of the file.
+    Outside { at: usize },
+    /// The JSON lacks a value.
+    Missing { path: String },
+    /// A value has another form.
+    Form { path: String, wanted: String },
+    /// A number doesn't fit its field.
+    TooLarge { path: String, value: u64, most: u64 },
+    /// A table has another number of rows than its header says.
+    Count { path: String, key: String, count: u64, rows: usize },
+    /// A part is outside of the file's size.
+    PastEnd { path: String, at: usize, len: usize, size: usize },
+    /// Two parts use the same bytes.
+    Overlap { path: String, at: usize, len: usize },
+}
+
+impl fmt::Display for FieldsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FieldsError::TooManyRows => write!(f, "more than {MOST_ROWS} rows"),
+            FieldsError::Outside { at } => write!(f, "at {at:#x}: a part is outside of the file"),
+            FieldsError::Missing { path } => {
+                write!(f, "`{path}` is missing\nhelp: `inspect --json` prints every field that `build` reads")
+            }
+            FieldsError::Form { path, wanted } => write!(f, "`{path}` is not {wanted}"),
+            FieldsError::TooLarge { path, value, most } => write!(f, "`{path}` is {value}, at most {most} is possible"),
+            FieldsError::Count { path, key, count, rows } => {
+                write!(f, "`{path}` has {rows} rows, and `{key}` is {count}\nhelp: change both")
+            }
+            FieldsError::PastEnd { path, at, len, size } => {
+                write!(
+                    f,
+                    "`{path}`, {len:#x} bytes at {at:#x}, ends after the file's {size:#x} bytes\nhelp: change `size`"
+                )
+            }
+            FieldsError::Overlap { path, at, len } => {
+                write!(f, "`{path}`, {len:#x} bytes at {at:#x}, overlaps another part\nhelp: change its offset")
+            }
+        }
+    }
+}
+
+impl std::error::Error for FieldsError {}
+
+/// The fields of a file, and those with unusual values.
+pub struct Fields {
+    /// The JSON object.
+    pub json: Map<String, Value>,
+    /// What text shows in any case.
+    pub unusual: Vec<Unusual>,
+}
+
+/// A file whose fields are read.
+pub struct Walk<'a> {
+    bytes: &'a [u8],
+    /// The bytes that a field gives.
+    covered: Vec<bool>,
+    rows: usize,
+    unusual: Vec<Unusual>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(bytes: &'a [u8]) -> Walk<'a> {
+        Walk { bytes, covered: vec![false; bytes.len()], rows: MOST_ROWS, unusual: Vec::new() }
+    }
+
+    /// `len` bytes, which become `rows` rows.
+    fn take(&mut self, at: usize, len: usize, rows: usize) -> Result<&'a [u8], FieldsError> {
+        self.rows = self.rows.checked_sub(rows).ok_or(FieldsError::TooManyRows)?;
+        let end = at.checked_add(len).filter(|&end| end <= self.bytes.len()).ok_or(FieldsError::Outside { at })?;
+        self.covered[at..end].fill(true);
+        Ok(&self.bytes[at..end])
+    }
+
+    fn record(&mut self, at: usize, record: &Record) -> Result<Map<String, Value>, FieldsError> {
+        let bytes = self.take(at, record.size(), 1)?;
+        record.read(bytes, at, &mut self.unusual).ok_or(FieldsError::Outside { at })
+    }
+
+    /// A number that a record gave.
+    fn word(&self, map: &Map<String, Value>, key: &str) -> usize {
+        map.get(key).and_then(Value::as_u64).unwrap_or(0) as usize
+    }
+
+    /// Runs of bytes that no field gives, without those of zeros alone.
+    fn others(&self) -> Vec<(usize, &'a [u8])> {
+        let mut runs = Vec::new();
+        let mut at = 0;
+        for run in self.covered.chunk_by(|a, b| a == b) {
+            let bytes = &self.bytes[at..at + run.len()];
+            if !run[0] && bytes.iter().any(|&b| b != 0) {
+                runs.push((at, bytes));
+            }
+            at += run.len();
+        }
+        runs
+    }
+}
+
+/// The fields of a file that the reader of `kind` accepts; a Metal library has [`metallib`].
+pub fn of(kind: Kind, bytes: &[u8], vbc: Option<&Vbc>) -> Result<Fields, FieldsError> {
+    let mut walk = Walk::new(bytes);
+    let mut json = Map::new();
+    json.insert("format".into(), json!(name(kind)));
+    let mut fields = match (kind, vbc) {
+        (Kind::Shbin, _) => pica::shbin(&mut walk)?,
+        (Kind::Dvoj, _) => pica::dvoj(&mut walk)?,
+        (Kind::Mbs, _) => mbs::fields(&mut walk)?,
+        (Kind::Vbc, Some(vbc)) => vbc::fields(&mut walk, vbc)?,
+        (Kind::Vbc | Kind::Metallib, _) => Map::new(),
+    };
+    json.append(&mut fields);
+    Ok(Fields { json, unusual: walk.unusual })
+}
+
+/// Fields -> a file of their format. The caller checks it with the format's reader.
+pub fn build(fields: &Value) -> Result<(Kind, Vec<u8>), FieldsError> {
+    let map = record::object(fields, "fields")?;
+    let format = record::get(map, "format", "fields")?;
+    let kind = Kind::ALL.into_iter().find(|kind| format.as_str() == Some(name(*kind)));
+    let unknown = || FieldsError::Form { path: "fields.format".into(), wanted: "SHBIN, DVOJ, MBS1 or VBC".into() };
+    let kind = kind.ok_or_else(unknown)?;
+    let bytes = match kind {
+        Kind::Shbin | Kind::Dvoj => pica::build(kind, map)?,
+        Kind::Mbs => mbs::build(map)?,
+        Kind::Vbc => vbc::build(map)?,
+        Kind::Metallib => return Err(unknown()),
+    };
+    Ok((kind, bytes))
+}
+
+/// The name of a format in `format`.
+fn name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Shbin => "SHBIN",
+        Kind::Dvoj => "DVOJ",
+        Kind::Mbs => "MBS1",
+        Kind::Metallib => "MTLB",
+        Kind::Vbc => "VBC",
+    }
+}
+
+/// The dialect of VBC fields.
+fn dialect(map: &Map<String, Value>) -> Result<Dialect, FieldsError> {
+    let wanted = || FieldsError::Form { path: "fields.dialect".into(), wanted: "A0, A1, A2 or C".into() };
+    record::get(map, "dialect", "fields")?.as_str().and_then(Dialect::from_name).ok_or_else(wanted)
+}
