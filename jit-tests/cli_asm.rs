@@ -1,7 +1,7 @@
 //! `picajit asm`: picasso's options, several files, the header, warnings and errors with their
 //! places, and no file written after an error.
 
-use super::Folder;
+use super::{Folder, arguments};
 
 const VERTEX: &str = "\
 .fvec proj[4], $tint, _hidden
@@ -196,4 +196,149 @@ help: declare a constant, `.constf NAME(2.0, 2.0, 2.0, 2.0)`, and name it
 ";
         assert!(ended.err.starts_with(expected), "{args}\n{}", ended.err);
     }
+}
+
+/// Two programs as objects, linked, are the program of both texts: words, tables and results.
+#[test]
+fn objects_are_linked() {
+    let folder = Folder::new("objects");
+    let vertex = "\
+.fvec proj[4]
+.constf one(1, 0.5, -2, 1)
+.in pos
+.out outpos position
+.out outclr color
+.proc vmain
+    dp4 outpos.x, proj[0], pos
+    dp4 outpos.y, proj[1], pos
+    call half
+    mov outclr, one
+    end
+.end
+.proc half
+    mul outpos.zw, one, pos
+.end
+.entry vmain
+";
+    let geometry = "\
+.gsh
+.in pos
+.out outpos position
+.proc gmain
+    setemit 0
+    ifu b0
+        mov outpos, v0
+        emit
+    .end
+    for i0
+        mad r1, r1, v0, r1
+        emit
+    .end
+    end
+.end
+.entry gmain
+";
+    folder.file("v.pica", vertex).file("g.pica", geometry);
+    for (name, both) in [("v", "v.pica"), ("g", "g.pica")] {
+        assert_eq!(folder.run(arguments("asm --object").value(both).and("-o").value(format!("{name}.dvoj"))).code, 0);
+        assert_eq!(
+            folder
+                .run(arguments("asm").value(format!("{name}.dvoj")).and("-o").value(format!("{name}-linked.shbin")))
+                .code,
+            0
+        );
+        assert_eq!(folder.run(arguments("asm").value(both).and("-o").value(format!("{name}.shbin"))).code, 0);
+    }
+    assert_eq!(folder.run("asm v.dvoj g.dvoj -o linked.shbin").code, 0);
+    assert_eq!(folder.run("asm v.pica g.pica -o both.shbin").code, 0);
+    for (linked, at_once) in [("v-linked", "v"), ("g-linked", "g"), ("linked", "both")] {
+        let words = |name: &str| folder.good(arguments("disasm --stage words").value(format!("{name}.shbin")));
+        assert_eq!(words(linked), words(at_once));
+        let mut json =
+            folder.json(arguments("inspect --json").value(format!("{linked}.shbin")).value(format!("{at_once}.shbin")));
+        for file in json.as_array_mut().unwrap() {
+            for entry in file["entries"].as_array_mut().unwrap() {
+                assert!(entry["labels"].as_array().is_some());
+                entry["labels"] = serde_json::Value::Null;
+            }
+        }
+        assert_eq!(json[0]["entries"], json[1]["entries"], "{linked}");
+        assert_eq!(json[0]["hash"], json[1]["hash"]);
+        let run = |name: &str| folder.good(arguments("run --vertices 3").value(format!("{name}.shbin")));
+        let results = |text: String| text.split_once('\n').map(|(_, rest)| rest.to_string());
+        assert_eq!(results(run(linked)), results(run(at_once)));
+    }
+    let json = folder.json("inspect --json v.dvoj linked.shbin");
+    assert_eq!((&json[0]["lines"][0]["file"], &json[0]["lines"][0]["line"]), (&"v.pica".into(), &7.into()));
+    assert_eq!(json[1]["sources"], serde_json::json!(["v.pica", "g.pica"]));
+    assert!(folder.good("disasm v.dvoj --stage inst").contains("  v.pica:7\n"));
+    assert!(folder.good("run v.dvoj --trace").contains("  ; v.pica:8\n"));
+    // An object's findings have the line of its source.
+    folder.file("l.pica", ".out outpos position\n.proc main\n    mov outpos, r3\n    end\n.end\n");
+    assert_eq!(folder.run("asm --object l.pica -o l.dvoj").code, 0);
+    let found = folder.run("lint l.dvoj").out;
+    assert!(found.contains("l.dvoj: word 0 (l.pica:3): "), "{found}");
+    let json: serde_json::Value = serde_json::from_str(&folder.run("lint --json l.dvoj").out).unwrap();
+    let lines: Vec<&serde_json::Value> =
+        json[0]["findings"].as_array().unwrap().iter().map(|f| &f["object_line"]["line"]).collect();
+    assert!(lines.contains(&&3.into()), "{json:#}");
+}
+
+/// The built-in shaders that fit an object: linked alone they have the words of the assembler.
+#[test]
+fn built_in_shaders_pass_through_objects() {
+    let folder = Folder::new("built-in-objects");
+    let shaders = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/bin/picajit/shaders");
+    let mut fit = 0;
+    for entry in std::fs::read_dir(shaders).unwrap() {
+        let source = entry.unwrap().path();
+        assert_eq!(folder.run(arguments("asm -o a.shbin").value(&source)).code, 0, "{}", source.display());
+        let ended = folder.run(arguments("asm --object -o a.dvoj").value(&source));
+        if ended.code != 0 {
+            let reasons = ["error: the entry point is word ", "error: an object has no field for the mode of `.gsh`"];
+            assert!(reasons.iter().any(|reason| ended.err.starts_with(reason)), "{}", ended.err);
+            continue;
+        }
+        fit += 1;
+        assert_eq!(folder.run("asm a.dvoj -o linked.shbin").code, 0, "{}", source.display());
+        let words = |name: &'static str| folder.good(arguments("disasm --stage words").value(name));
+        assert_eq!(words("linked.shbin"), words("a.shbin"), "{}", source.display());
+    }
+    assert!(fit >= 5, "{fit} shaders fit");
+}
+
+#[test]
+fn what_no_object_can_hold_is_named() {
+    let folder = Folder::new("object-errors");
+    let program = |table: &str| format!("{table}\n.proc main\nmov o0, v0\nend\n.end\n");
+    folder.file("a.pica", program(".fvec first, shared")).file("b.pica", program(".fvec shared"));
+    folder.file("c.pica", program(".fvec other[2]")).file("d.pica", program(".proc p\nnop\n.end"));
+    folder.file("e.pica", program(".gsh variable c0 3")).file("f.pica", program(".setf c1(1, 1, 1, 1)"));
+    for name in ["a", "b", "c", "f"] {
+        assert_eq!(
+            folder
+                .run(arguments("asm --object").value(format!("{name}.pica")).and("-o").value(format!("{name}.dvoj")))
+                .code,
+            0
+        );
+    }
+    for (args, wanted) in [
+        ("asm a.dvoj b.dvoj -o x", "error: `shared` is c1 in a.dvoj and c0 in b.dvoj\nhelp: "),
+        ("asm --object d.pica -o x", "error: the entry point is word 1, that of an object is word 0\nhelp: "),
+        ("asm --object e.pica -o x", "error: an object has no field for the mode of `.gsh`\nhelp: "),
+        ("asm --object a.pica c.pica -o x", "error: a.pica"),
+        ("asm a.dvoj c.pica -o x", "error: c.pica: is no object (DVOJ)\nhelp: "),
+        ("asm --no-nop a.dvoj -o x", "error: --no-nop is for assembly text, and the files are objects\nhelp: "),
+        ("asm c.pica a.dvoj -o x", "error: a.dvoj: is already a unlinked PICA200 object (DVOJ)\n"),
+    ] {
+        let err = folder.bad(args);
+        assert!(err.starts_with(wanted) || wanted == "error: a.pica", "{args}\n{err}");
+    }
+    assert!(!folder.0.join("x").exists());
+    let warnings = folder.run("asm a.dvoj c.dvoj -o x").err;
+    let wanted =
+        "warning: c0 is `first` in a.dvoj and `other` in c.dvoj: binding one program changes the other's value\n";
+    assert!(warnings.starts_with(wanted), "{warnings}");
+    let warnings = folder.run("asm a.dvoj f.dvoj -o x").err;
+    assert!(warnings.starts_with("warning: c1 is `shared` in a.dvoj and `a constant` in f.dvoj: "), "{warnings}");
 }

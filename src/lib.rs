@@ -46,7 +46,7 @@
 //! # Modules
 //! | for | module |
 //! |---|---|
-//! | a host | [`engine`], [`program`], [`state`]; [`layout`] for registers in its own structures, [`gpu`] and [`semantics`] for draws, [`gpu_code`] for shaders on the host's GPU, [`executable`] and [`profiler`] for services of the system |
+//! | a host | [`engine`], [`program`], [`state`]; [`layout`] for registers in its own structures, [`gpu`] and [`semantics`] for draws, `gpu_code` for shaders on the host's GPU, [`executable`] and [`profiler`] for services of the system |
 //! | a tool | [`container`] (files), [`isa`] (instructions, control flow, numbers), [`text`] (assembler, disassembler) |
 //! | a test of engines | [`kernel`] (the traits of an engine), [`interp`] (the oracle), [`tier0`] (the fast interpreter), `jit` (native code), [`diff`] (comparison) |
 //!
@@ -61,7 +61,7 @@
 //! | `containers` | with `cli` | MBS, VBC and Metal libraries, in [`container`] |
 //! | `explore` | with `cli` | what the pages of the command show, as JSON |
 //! | `fuzz` | with `cli` | random programs, comparison of engines, shrinking |
-//! | `gpu-code` | with `cli` | code for the host's GPU, [`gpu_code`] |
+//! | `gpu-code` | with `cli` | code for the host's GPU, `gpu_code` |
 //! | `capi` | no | the C interface, `include/picajit.h` |
 
 pub mod analysis;
@@ -132,6 +132,10 @@ pub mod internals {
     #[cfg(feature = "fuzz")]
     pub mod fuzz {
         pub use crate::fuzz::*;
+    }
+    /// The assembler's table of operand descriptors.
+    pub mod descriptors {
+        pub use crate::text::opdesc::{OpdescTable, Slot};
     }
     /// Control-flow graphs, SSA and its analyses.
     pub mod ir {

@@ -1,11 +1,13 @@
-//! An unlinked shader object, DVOJ -> [`Dvoj`]: one unit's code with the tables of its future entry
+//! An unlinked shader object, DVOJ <-> [`Dvoj`]: one unit's code with the tables of its future entry
 //! point.
 //!
-//! The format is known from documents alone: no public tool reads or writes it, and this reader is
-//! untested on real files. The header follows the documents with one correction: the output mask is
+//! The format is known from documents alone: no public tool reads or writes it, and reader and writer
+//! are untested on real files. The header follows the documents with one correction: the output mask is
 //! at 0x0A, the only free field. The documents print 0x10, which belongs to the constant table.
 //! Errors and tables are those of linked files ([`crate::container::shbin`]), and offsets count
 //! from the start of the file.
+
+mod write;
 
 use crate::container::shbin::tables::{BudgetedReader, TableLocation, name_at};
 use crate::container::shbin::{
@@ -217,6 +219,26 @@ mod tests {
     }
 
     #[test]
+    fn an_object_is_written_back() {
+        let bytes = object();
+        let read = Dvoj::parse(&bytes).unwrap();
+        assert_eq!(read.write().unwrap(), bytes);
+        // Names that the symbols lack are appended, once.
+        let named = |name: &str| Label { name: name.into(), ..Label::default() };
+        let grown = Dvoj { labels: vec![named("one"), named("main"), named("one"), named("")], ..read.clone() };
+        let written = grown.write().unwrap();
+        let again = Dvoj::parse(&written).unwrap();
+        assert_eq!(again.symbols, b"main\0proj.vsh\0one\0\0");
+        assert_eq!(again.labels, grown.labels);
+        assert_eq!(again.write().unwrap(), written);
+        let empty = Dvoj::default().write().unwrap();
+        assert_eq!((empty.len(), Dvoj::parse(&empty)), (HEADER, Ok(Dvoj::default())));
+        let fails = |object: Dvoj| object.write().unwrap_err().to_string();
+        assert!(fails(Dvoj { labels: vec![named("a\0b")], ..read.clone() }).contains("zero byte"));
+        assert!(fails(Dvoj { code: vec![0; 4097], ..read }).contains("4097"));
+    }
+
+    #[test]
     fn a_bad_object_gives_the_expected_error() {
         let text = |at: usize, bytes: &[u8]| {
             let mut b = object();
@@ -247,6 +269,8 @@ mod tests {
                 let mut bad = good.clone();
                 bad[at] = change(bad[at]);
                 if let Ok(dvoj) = Dvoj::parse(&bad) {
+                    let written = dvoj.write().unwrap();
+                    assert_eq!(Dvoj::parse(&written).map(|again| again.write().unwrap()), Ok(written));
                     dvoj.apply_constants(&mut Uniforms::new());
                     assert!(dvoj.program().is_ok());
                 }

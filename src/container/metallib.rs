@@ -5,6 +5,7 @@
 //! keeps every tag in order. Bytes that it does not interpret are extents of the file.
 
 pub mod bitcode;
+mod bits;
 mod ident;
 mod metadata;
 mod parse;

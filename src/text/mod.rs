@@ -76,7 +76,7 @@ mod inst;
 mod lexer;
 mod limits;
 pub mod literal;
-mod opdesc;
+pub(crate) mod opdesc;
 mod operand;
 pub mod print;
 pub(crate) mod recovery;

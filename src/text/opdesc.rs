@@ -24,7 +24,7 @@ struct Descriptor {
 
 /// The table under construction.
 #[derive(Clone, Debug, Default)]
-pub(super) struct OpdescTable {
+pub struct OpdescTable {
     entries: Vec<Descriptor>,
     /// Bit n: a `mad` encodes index n.
     mads: u32,
@@ -32,7 +32,7 @@ pub(super) struct OpdescTable {
 
 /// The descriptor entry of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Slot {
+pub struct Slot {
     /// Its index.
     pub index: u8,
     /// Two indices that the caller must exchange in all earlier words.
@@ -74,7 +74,7 @@ fn is_mad(inst: &Inst) -> bool {
 
 impl OpdescTable {
     /// The entries: first and second word.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+    pub fn entries(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         self.entries.iter().map(|e| (e.word, e.extra))
     }
 
@@ -93,7 +93,7 @@ impl OpdescTable {
     }
 
     /// Finds or creates the entry of `inst`, which must have a descriptor.
-    pub(super) fn place(&mut self, inst: &Inst) -> Result<Slot, AsmErrorKind> {
+    pub fn place(&mut self, inst: &Inst) -> Result<Slot, AsmErrorKind> {
         let (value, relevant) = descriptor_of(inst).expect("only instructions with operands are placed");
         let index = match self.find(value, relevant) {
             Some(i) => {

@@ -62,4 +62,8 @@ fn object(dvoj: &Dvoj) {
     for line in &dvoj.lines {
         dvoj.symbol(line.file);
     }
+    let written = dvoj.write().expect("what the reader returns can be written");
+    let again = Dvoj::parse(&written).expect("what was written can be read");
+    assert_eq!((&again.code, &again.opdescs, &again.lines), (&dvoj.code, &dvoj.opdescs, &dvoj.lines));
+    assert_eq!(again.write(), Ok(written), "the bytes are stable");
 }

@@ -1,6 +1,5 @@
 //! `picajit disasm`: a shader -> assembly text, a listing of its words, or a compilation stage.
 
-use crate::display::printable;
 use crate::gpu_code::{self, Language, Surroundings};
 use crate::jit_or_stub::{self, Making, NoBatchCode, Shape};
 use crate::load::{self, LoadError, Loaded};
@@ -222,10 +221,7 @@ fn lines(only: Option<usize>, loaded: &Loaded) -> Result<Vec<ListedWord>, LoadEr
             descriptor: opdesc_index(word).map(|n| (n, program.opdesc(n))),
             text: inst_to_string(&inst),
             entries: entries.filter(|&n| only.is_none_or(|o| o == n)).collect(),
-            place: loaded.object.as_ref().and_then(|object| {
-                let row = object.lines.get(usize::from(pc))?;
-                Some(format!("{}:{}", object.symbol(row.file)?, row.line))
-            }),
+            place: loaded.object_place(pc),
         }
     };
     Ok(pcs.into_iter().map(line).collect())
@@ -238,7 +234,7 @@ fn print(loaded: &Loaded, lines: &[ListedWord], out: &mut dyn Write) -> io::Resu
             writeln!(out, "; entry {n} ({})", loaded.entries[n].entry.stage)?;
         }
         let descriptor = line.descriptor.map_or(String::new(), |(n, d)| format!("{n:>3} {d:08x}"));
-        let place = line.place.as_ref().map_or(String::new(), |place| format!("  {}", printable(place)));
+        let place = line.place.as_ref().map_or(String::new(), |place| format!("  {place}"));
         let text = if place.is_empty() { line.text.clone() } else { format!("{:<40}", line.text) };
         writeln!(out, "{:>4}  {:08x}  {descriptor:<12}  {text}{place}", line.pc, line.word)?;
     }

@@ -161,14 +161,15 @@ fn place(loaded: &Loaded, f: &Finding) -> (String, String) {
     match f.pc {
         Some(pc) => {
             let inst = loaded.program.inst(pc).map(|inst| inst_to_string(&inst)).unwrap_or_default();
-            (format!("{name}: word {pc}{entry}"), inst)
+            let line = loaded.object_place(pc).map_or(String::new(), |place| format!(" ({place})"));
+            (format!("{name}: word {pc}{entry}{line}"), inst)
         }
         None => (format!("{name}{entry}"), String::new()),
     }
 }
 
 fn finding_json(loaded: &Loaded, f: &Finding) -> Value {
-    json!({
+    let mut json = json!({
         "file": file_name(loaded, f),
         "rule": f.rule.name(),
         "severity": f.severity().name(),
@@ -178,7 +179,11 @@ fn finding_json(loaded: &Loaded, f: &Finding) -> Value {
         "message": f.message,
         "help": f.help(),
         "evidence": f.evidence(),
-    })
+    });
+    if let Some((file, line)) = f.pc.and_then(|pc| loaded.object_line(pc)) {
+        json["object_line"] = json!({ "file": file, "line": line });
+    }
+    json
 }
 
 fn file_json(linted: &Linted) -> Value {

@@ -11,6 +11,7 @@ use picajit::container::cursor::FormatError;
 use picajit::container::dvoj::Dvoj;
 use picajit::container::shbin::{Dvle, Shbin, ShbinError};
 use picajit::internals::lint;
+use picajit::isa::Pc;
 use picajit::program::{Entry, Program};
 use picajit::text::{self, AsmError, Assembler, Assembly, Options, Warning};
 use std::borrow::Cow;
@@ -94,6 +95,18 @@ impl Loaded {
             }
             None => subject,
         }
+    }
+
+    /// The file and line that an object has for a word.
+    pub fn object_line(&self, pc: Pc) -> Option<(String, u32)> {
+        let object = self.object.as_ref()?;
+        let row = object.lines.get(usize::from(pc))?;
+        Some((object.symbol(row.file)?.into_owned(), row.line))
+    }
+
+    /// The same for people: `shader.vsh:12`.
+    pub fn object_place(&self, pc: Pc) -> Option<String> {
+        self.object_line(pc).map(|(file, line)| format!("{}:{line}", printable(&file)))
     }
 
     /// Entry `index`.
@@ -187,6 +200,11 @@ pub enum LoadError {
         /// Its kind.
         kind: Kind,
     },
+    /// Another file among objects that are to be linked.
+    NotObject {
+        /// The path.
+        name: String,
+    },
     /// A container among files that are to become one program.
     NotJoined {
         /// The path.
@@ -263,6 +281,12 @@ impl fmt::Display for LoadError {
                 write!(f, "{name}: is already a {kind}\nhelp: `disasm` prints its assembly text, which `asm` takes")
             }
             LoadError::NotAssembly { name, kind } => write!(f, "{name}: is a {kind}\nhelp: `asm` takes assembly text"),
+            LoadError::NotObject { name } => {
+                write!(
+                    f,
+                    "{name}: is no object (DVOJ)\nhelp: `asm --object` assembles text to one; all files are linked"
+                )
+            }
             LoadError::NotJoined { name } => {
                 write!(f, "{name}: is no assembly text\nhelp: several files are sources of one program")
             }

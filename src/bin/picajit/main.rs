@@ -38,6 +38,7 @@ mod lsp;
 mod machine_code;
 mod mali;
 mod measure;
+mod object;
 mod output_path;
 mod plot;
 mod programs;
@@ -94,7 +95,7 @@ enum Verb {
     Disasm(disasm::Args),
     /// Write a page that shows a shader, its compilation and a trace, for any browser, offline
     Explore(explore::Args),
-    /// Assemble text to a SHBIN file
+    /// Assemble text to a SHBIN file or an object, or link objects to a SHBIN file
     Asm(asm::Args),
     /// Serve an editor: diagnostics, hover, completion, rename, formatting of assembly text
     Lsp(lsp::Args),

@@ -4,7 +4,7 @@
 //! which the geometry unit sets after each run. Memory use does not grow with the number of
 //! vertices, unless their inputs are a file.
 
-use crate::load::{self, LoadedEntry};
+use crate::load::{self, Loaded, LoadedEntry};
 use crate::show::Shower;
 use crate::{Status, VerbResult, floats, generator, jit_or_stub, output_path, report, trace};
 use picajit::container::shbin::GeometryMode;
@@ -195,7 +195,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
         if args.trace {
             shower.announce(n, out)?;
         }
-        let exit = executor.step(entry.entry.stage, &uniforms, &mut unit, &mut triangles, out)?;
+        let exit = executor.step(&loaded, entry.entry.stage, &uniforms, &mut unit, &mut triangles, out)?;
         match entry.entry.stage {
             Stage::Vertex => shower.vertex(n, exit, unit.outputs(), out)?,
             Stage::Geometry => {
@@ -254,6 +254,7 @@ fn executor(args: &Args, program: &Arc<Program>, entry: Entry) -> (Executor, &'s
 impl Executor {
     fn step(
         &self,
+        loaded: &Loaded,
         stage: Stage,
         uniforms: &Uniforms,
         unit: &mut Unit,
@@ -267,7 +268,7 @@ impl Executor {
                 let mut al = unit.al;
                 let exit = kernel.run_traced(uniforms, unit, emitter, &mut |step| {
                     if written.is_ok() {
-                        written = writeln!(out, "{}", trace::line(&step, stage, &mut al));
+                        written = writeln!(out, "{}", trace::line(&step, stage, &mut al, loaded.object_place(step.pc)));
                     }
                 });
                 written.map(|()| exit)

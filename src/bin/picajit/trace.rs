@@ -8,8 +8,8 @@ use picajit::text::inst_to_string;
 use picajit::text::literal::format_vec4;
 
 /// The line of `step` on a unit of kind `stage`. `al` is aL before the step, updated to aL after
-/// it.
-pub fn line(step: &Step<'_>, stage: Stage, al: &mut i32) -> String {
+/// it. `place` is the line of the source that an object names.
+pub fn line(step: &Step<'_>, stage: Stage, al: &mut i32, place: Option<String>) -> String {
     let mut effects = effects(step, stage);
     // The last word of a body changes aL too.
     if step.unit.al != *al || matches!(step.inst, Inst::Loop { .. }) {
@@ -21,7 +21,8 @@ pub fn line(step: &Step<'_>, stage: Stage, al: &mut i32) -> String {
         _ => {}
     }
     let text = format!("    {:>4}  {:<36}  {}", step.pc, inst_to_string(step.inst), effects.join(", "));
-    text.trim_end().to_string()
+    let place = place.map_or(String::new(), |place| format!("  ; {place}"));
+    format!("{}{place}", text.trim_end())
 }
 
 fn effects(step: &Step<'_>, stage: Stage) -> Vec<String> {

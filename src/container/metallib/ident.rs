@@ -3,7 +3,7 @@
 //! Metadata are numbered in the order of their records, strings first. Three passes find the named
 //! node, the node, and the string, so that nothing is kept.
 
-use super::bitcode::{Bits, Record};
+use super::bits::{Bits, Record};
 use crate::container::cursor::FormatError;
 
 const METADATA_BLOCK: u64 = 15;

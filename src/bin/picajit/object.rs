@@ -1,0 +1,374 @@
+//! Objects: an assembled unit -> a DVOJ, and DVOJs -> a linked program.
+//!
+//! No public tool writes or links objects, so this is a reading of their description: an object's
+//! entry is its first word, and addresses in its code count from that word.
+
+use crate::display::unified_range;
+use picajit::container::dvoj::{Dvoj, SourceLine};
+use picajit::container::shbin::{Constant, Dvle, GeometryMode, Label, Opdesc, Shbin, Uniform};
+use picajit::internals::descriptors::OpdescTable;
+use picajit::isa::decode::{decode, opdesc_index};
+use picajit::isa::{Inst, MAX_CODE_WORDS, Stage};
+use picajit::text::Assembly;
+use std::collections::HashMap;
+use std::fmt;
+
+/// The last field of an object's first words, in known descriptions.
+const UNKNOWN: u32 = u32::MAX;
+/// Descriptors that an instruction can name; `mad` and `madi` name fewer.
+const OPDESCS: usize = 128;
+const MAD_OPDESCS: usize = 32;
+/// Bits of an address, and its place in a word.
+const ADDRESS_BITS: u32 = 12;
+const ADDRESS_AT: u32 = 10;
+
+/// Why a unit is no object, or objects are no program.
+#[derive(Debug)]
+pub enum ObjectError {
+    /// A unit with several entries.
+    Entries { count: usize },
+    /// The entry is not the first word.
+    EntryNotFirst { entry: u32 },
+    /// A geometry program with a mode, for which an object has no field.
+    GeometryMode,
+    /// More code than a program holds.
+    TooMuchCode { words: usize },
+    /// An address that its field can't hold.
+    Address { object: String, pc: usize },
+    /// More descriptors than instructions can name.
+    Descriptors { object: String, pc: usize, most: usize },
+    /// An instruction without its descriptor.
+    NoDescriptor { object: String, pc: usize, index: u8 },
+    /// One name for several registers.
+    Name { name: String, registers: [String; 2], objects: [String; 2] },
+}
+
+impl fmt::Display for ObjectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ObjectError::Entries { count } => {
+                write!(
+                    f,
+                    "the sources have {count} entry points, an object has one\nhelp: assemble each alone, then link"
+                )
+            }
+            ObjectError::EntryNotFirst { entry } => {
+                write!(
+                    f,
+                    "the entry point is word {entry}, that of an object is word 0\nhelp: define its procedure first"
+                )
+            }
+            ObjectError::GeometryMode => {
+                write!(f, "an object has no field for the mode of `.gsh`\nhelp: assemble the sources to a SHBIN")
+            }
+            ObjectError::TooMuchCode { words } => {
+                write!(f, "the objects have {words} words of code together, a program holds {MAX_CODE_WORDS}")
+            }
+            ObjectError::Address { object, pc } => {
+                write!(f, "{object}: the address in word {pc} is outside of the linked program")
+            }
+            ObjectError::Descriptors { object, pc, most } => {
+                write!(
+                    f,
+                    "{object}: word {pc} can name {most} descriptors, and the linked table has more\nhelp: name the object first"
+                )
+            }
+            ObjectError::NoDescriptor { object, pc, index } => {
+                write!(f, "{object}: word {pc} names descriptor {index}, which the object lacks")
+            }
+            ObjectError::Name { name, registers: [a, b], objects: [first, second] } => {
+                write!(
+                    f,
+                    "`{name}` is {a} in {first} and {b} in {second}\nhelp: `.fvec {name} {a}` gives it these registers"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for ObjectError {}
+
+/// The object of one unit whose files have these names.
+pub fn object(assembly: Assembly, names: &[String]) -> Result<Dvoj, ObjectError> {
+    let Assembly { shbin, lines, procs, .. } = assembly;
+    let Shbin { code, opdescs, mut dvles, .. } = shbin;
+    let Some(dvle) = dvles.pop().filter(|_| dvles.is_empty()) else {
+        return Err(ObjectError::Entries { count: dvles.len() + 1 });
+    };
+    if dvle.entry != 0 {
+        return Err(ObjectError::EntryNotFirst { entry: dvle.entry });
+    }
+    if dvle.geometry != GeometryMode::Point {
+        return Err(ObjectError::GeometryMode);
+    }
+    let mut symbols = Vec::new();
+    let mut starts = Vec::new();
+    for name in names {
+        starts.push(symbols.len() as u32);
+        symbols.extend(name.as_bytes());
+        symbols.push(0);
+    }
+    // A marker or `.file` in a text counts further files; their lines go by the last name.
+    let start = |file: u32| starts.get(file as usize).or(starts.last()).copied().unwrap_or(0);
+    let mut labels = dvle.labels;
+    if labels.is_empty() {
+        let label = |(id, p): (usize, &picajit::text::Proc)| Label {
+            id: id as u16,
+            unknown: 1,
+            position: p.start,
+            size: Some(p.len),
+            name: p.name.clone(),
+        };
+        labels = procs.iter().enumerate().map(label).collect();
+    }
+    Ok(Dvoj {
+        version: dvle.version,
+        stage: dvle.stage,
+        merge_outmaps: dvle.merge_outmaps,
+        input_mask: dvle.input_mask,
+        output_mask: dvle.output_mask,
+        unknown: UNKNOWN,
+        constants: dvle.constants,
+        labels,
+        code,
+        opdescs,
+        lines: lines.iter().map(|&(file, line)| SourceLine { file: start(file), line }).collect(),
+        notes: Vec::new(),
+        outputs: dvle.outputs,
+        uniforms: dvle.uniforms,
+        symbols,
+    })
+}
+
+/// Objects with their names -> one program with an entry for each, and warnings.
+pub fn link(objects: Vec<(String, Dvoj)>) -> Result<(Shbin, Vec<String>), ObjectError> {
+    let words = objects.iter().map(|(_, object)| object.code.len()).sum();
+    if words > MAX_CODE_WORDS {
+        return Err(ObjectError::TooMuchCode { words });
+    }
+    let warnings = names(&objects)?;
+    let mut linked = Shbin::default();
+    let mut table = Descriptors::new(&objects);
+    for (name, object) in objects {
+        let base = linked.code.len();
+        for (pc, &word) in object.code.iter().enumerate() {
+            let word = relocated(word, base).ok_or_else(|| ObjectError::Address { object: name.clone(), pc })?;
+            table.add(word, (&name, pc), &object, &mut linked.code)?;
+        }
+        linked.file_names.extend(object.lines.first().and_then(|row| object.symbol(row.file)).map(Into::into));
+        linked.dvles.push(dvle(object, base as u32));
+    }
+    linked.opdescs = table.opdescs();
+    Ok((linked, warnings))
+}
+
+/// The linked descriptor table.
+enum Descriptors {
+    /// First fit, as the assembler does.
+    Assembler(OpdescTable),
+    /// Every entry as it is: second words have an unknown meaning.
+    Exact(Vec<Opdesc>, HashMap<(u32, u32), usize>),
+}
+
+impl Descriptors {
+    fn new(objects: &[(String, Dvoj)]) -> Descriptors {
+        match objects.iter().all(|(_, object)| object.opdescs.iter().all(|o| o.extra == 0)) {
+            true => Descriptors::Assembler(OpdescTable::default()),
+            false => Descriptors::Exact(Vec::new(), HashMap::new()),
+        }
+    }
+
+    /// Appends a word of `object` to `code`, with the number of its descriptor in this table.
+    fn add(
+        &mut self,
+        word: u32,
+        (name, pc): (&str, usize),
+        object: &Dvoj,
+        code: &mut Vec<u32>,
+    ) -> Result<(), ObjectError> {
+        let Some(index) = opdesc_index(word) else {
+            code.push(word);
+            return Ok(());
+        };
+        let missing = || ObjectError::NoDescriptor { object: name.into(), pc, index };
+        let given = *object.opdescs.get(usize::from(index)).ok_or_else(missing)?;
+        let full = || ObjectError::Descriptors { object: name.into(), pc, most: most_descriptors(word) };
+        let new = match self {
+            Descriptors::Assembler(table) => {
+                let slot = table.place(&decode(word, given.word)).map_err(|_| full())?;
+                if let Some((a, b)) = slot.swap {
+                    code.iter_mut().for_each(|word| exchange(word, a.into(), b.into()));
+                }
+                slot.index.into()
+            }
+            Descriptors::Exact(all, places) => *places.entry((given.word, given.extra)).or_insert_with(|| {
+                all.push(given);
+                all.len() - 1
+            }),
+        };
+        if new >= most_descriptors(word) {
+            return Err(full());
+        }
+        code.push(with_descriptor(word, new));
+        Ok(())
+    }
+
+    fn opdescs(self) -> Vec<Opdesc> {
+        match self {
+            Descriptors::Assembler(table) => table.entries().map(|(word, extra)| Opdesc { word, extra }).collect(),
+            Descriptors::Exact(all, _) => all,
+        }
+    }
+}
+
+/// Descriptors that an instruction with a descriptor can name.
+fn most_descriptors(word: u32) -> usize {
+    if word >> 30 == 3 { MAD_OPDESCS } else { OPDESCS }
+}
+
+fn with_descriptor(word: u32, index: usize) -> u32 {
+    word & !(most_descriptors(word) as u32 - 1) | index as u32
+}
+
+/// Exchanges two entries of the table in a word.
+fn exchange(word: &mut u32, a: usize, b: usize) {
+    match opdesc_index(*word).map(usize::from) {
+        Some(n) if n == a => *word = with_descriptor(*word, b),
+        Some(n) if n == b => *word = with_descriptor(*word, a),
+        _ => {}
+    }
+}
+
+/// A word of an object at `base` of the program; `None` if its address doesn't fit.
+fn relocated(word: u32, base: usize) -> Option<u32> {
+    let is_address =
+        matches!(decode(word, 0), Inst::Call { .. } | Inst::If { .. } | Inst::Loop { .. } | Inst::Jump { .. });
+    if !is_address {
+        return Some(word);
+    }
+    let mask = (1u32 << ADDRESS_BITS) - 1;
+    let address = (word >> ADDRESS_AT & mask) as usize + base;
+    (address <= mask as usize).then_some(word & !(mask << ADDRESS_AT) | (address as u32) << ADDRESS_AT)
+}
+
+/// The entry point of an object at `base`.
+fn dvle(object: Dvoj, base: u32) -> Dvle {
+    let end = object.labels.iter().find(|l| l.position == 0).and_then(|l| l.size);
+    let moved = |label: Label| Label { position: label.position.saturating_add(base), ..label };
+    Dvle {
+        version: object.version,
+        stage: object.stage,
+        merge_outmaps: object.merge_outmaps,
+        entry: base,
+        end: end.map_or(0, |size| base.saturating_add(size)),
+        input_mask: object.input_mask,
+        output_mask: object.output_mask,
+        geometry: GeometryMode::Point,
+        constants: object.constants,
+        labels: object.labels.into_iter().map(moved).collect(),
+        outputs: object.outputs,
+        uniforms: object.uniforms,
+    }
+}
+
+/// Vertex programs share the names of uniforms, as sources do. Each entry has its own table, so one
+/// register with several names gives a warning only.
+fn names(objects: &[(String, Dvoj)]) -> Result<Vec<String>, ObjectError> {
+    let mut warnings = Vec::new();
+    let mut named: HashMap<&str, (&str, &Uniform)> = HashMap::new();
+    let mut taken: HashMap<u16, (&str, &str)> = HashMap::new();
+    for (object, dvoj) in objects.iter().filter(|(_, dvoj)| dvoj.stage == Stage::Vertex) {
+        for uniform in dvoj.uniforms.iter().filter(|u| u.first >= FIRST_UNIFORM) {
+            let (first, other) = *named.entry(&uniform.name).or_insert((object, uniform));
+            if (other.first, other.last) != (uniform.first, uniform.last) {
+                let registers = [other, uniform].map(|u| unified_range(u.first, u.last));
+                let objects = [first.into(), object.clone()];
+                return Err(ObjectError::Name { name: uniform.name.clone(), registers, objects });
+            }
+            let mut clash = None;
+            for register in uniform.first..=uniform.last.min(LAST_UNIFORM) {
+                let (name, owner) = *taken.entry(register).or_insert((&uniform.name, object));
+                if name != uniform.name {
+                    clash.get_or_insert((register, name, owner));
+                }
+            }
+            if let Some((register, name, owner)) = clash {
+                warnings.push(shared(register, name, owner, &uniform.name, object));
+            }
+        }
+    }
+    for (object, dvoj) in objects.iter().filter(|(_, dvoj)| dvoj.stage == Stage::Vertex) {
+        for constant in &dvoj.constants {
+            let register = unified(constant);
+            if let Some((name, owner)) = taken.get(&register).filter(|(_, owner)| owner != object) {
+                warnings.push(shared(register, name, owner, "a constant", object));
+            }
+        }
+    }
+    Ok(warnings)
+}
+
+/// First and last number of uniforms in the tables of names.
+const FIRST_UNIFORM: u16 = 0x10;
+const LAST_UNIFORM: u16 = 0x87;
+
+fn unified(constant: &Constant) -> u16 {
+    let first = match constant {
+        Constant::Float { .. } => 0x10,
+        Constant::Int { .. } => 0x70,
+        Constant::Bool { .. } => 0x78,
+    };
+    first + constant.register()
+}
+
+fn shared(register: u16, name: &str, owner: &str, other: &str, object: &str) -> String {
+    let register = unified_range(register, register);
+    format!(
+        "{register} is `{name}` in {owner} and `{other}` in {object}: binding one program changes the other's value"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_move() {
+        // call 3 of 2 words; end has no address.
+        assert_eq!(relocated(0x9000_0C02, 9), Some(0x9000_3002));
+        assert_eq!(relocated(0x9000_0C02, 4093), None);
+        assert_eq!(relocated(0x8800_0C00, 9), Some(0x8800_0C00));
+    }
+
+    #[test]
+    fn descriptors_are_merged() {
+        let object = |words: &[u32], opdescs: &[(u32, u32)]| {
+            let opdescs = opdescs.iter().map(|&(word, extra)| Opdesc { word, extra }).collect();
+            ("a".to_string(), Dvoj { code: words.to_vec(), opdescs, ..Dvoj::default() })
+        };
+        // mov with two descriptors, then mov and mad of another object with one of them.
+        let first = object(&[0x4C00_0000, 0x4C00_0001], &[(0x36F, 0), (0x363, 0)]);
+        let second = object(&[0x4C00_0000, 0xE000_0000], &[(0x363, 0)]);
+        let (linked, _) = link(vec![first.clone(), second]).unwrap();
+        assert_eq!(linked.code[..3], [0x4C00_0000, 0x4C00_0001, 0x4C00_0001]);
+        assert_eq!(linked.opdescs.iter().map(|o| o.word).collect::<Vec<_>>()[..2], [0x36F, 0x363]);
+        // Second words tell entries apart.
+        let second = object(&[0x4C00_0000, 0xE000_0001], &[(0x363, 7), (0x36F, 0)]);
+        let (linked, _) = link(vec![first, second]).unwrap();
+        assert_eq!(linked.code, [0x4C00_0000, 0x4C00_0001, 0x4C00_0002, 0xE000_0000]);
+        assert_eq!(linked.opdescs.iter().map(|o| o.extra).collect::<Vec<_>>(), [0, 0, 7]);
+        let error = |objects| link(objects).unwrap_err().to_string();
+        assert_eq!(
+            error(vec![object(&[0x4C00_0002], &[(0x36F, 0)])]),
+            "a: word 0 names descriptor 2, which the object lacks"
+        );
+        // mad reaches the first 32 entries only.
+        let many: Vec<(u32, u32)> = (0..33).map(|n| (0x36F, n)).collect();
+        let words: Vec<u32> = (0..33).map(|n| 0x4C00_0000 | n).chain([0xE000_0000]).collect();
+        let mad = object(&[0xE000_0000], &[(0x36F, 32)]);
+        let message = error(vec![object(&words[..33], &many), mad]);
+        assert!(message.starts_with("a: word 0 can name 32 descriptors, "), "{message}");
+        let long = object(&[0; 4097], &[]);
+        assert_eq!(error(vec![long]), "the objects have 4097 words of code together, a program holds 4096");
+    }
+}
