@@ -5,13 +5,9 @@
 
 use super::code::{Binary, Id, Unary};
 use super::lower::Lowering;
-use super::scalar::Parts;
-use crate::isa::elementary::LG2_POLY_64;
+use super::scalar::{Parts, Special, UNIT};
+use crate::isa::elementary::{LG2_POLY_64, LG2_SPLIT};
 use crate::isa::float24::Rounding;
-
-const INFINITY: u32 = f32::INFINITY.to_bits();
-const NAN: u32 = f32::NAN.to_bits();
-const UNIT: u32 = 1 << 23;
 
 /// `(2^f - 1) / f` on [0, 1], from the constant term up, times 2^64. Chebyshev fit, within 2^-49.
 const EX2_POLY: [u64; 10] = [
@@ -96,7 +92,7 @@ impl Lowering<'_> {
         let Parts { significand, exponent } = self.parts(x);
         let [zero, one] = [0, 1].map(|n| self.code.uint(n));
         // x = m * 2^power, m in [sqrt(1/2), sqrt(2)) or nearly so.
-        let is_low = self.code.with(Binary::Less, significand, 11_863_283);
+        let is_low = self.code.with(Binary::Less, significand, UNIT | LG2_SPLIT & (UNIT - 1));
         let above = self.code.select(is_low, zero, one);
         let power = self.code.with(Binary::Sub, exponent, 127);
         let power = self.code.binary(Binary::Add, power, above);
@@ -172,15 +168,8 @@ impl Lowering<'_> {
         let bits = self.code.binary(Binary::Or, bits, sign);
 
         let input = self.code.unary(Unary::ToBits, x);
-        let magnitude = self.code.with(Binary::And, input, 0x7FFF_FFFF);
-        let [infinity, negative_infinity, nan] = [INFINITY, 1 << 31 | INFINITY, NAN].map(|bits| self.code.uint(bits));
         let bits = self.where_equal(input, 1.0f32.to_bits(), zero, bits);
-        let bits = self.where_equal(magnitude, INFINITY, infinity, bits);
-        let negative = self.code.with(Binary::LessSigned, input, 0);
-        let bits = self.code.select(negative, nan, bits);
-        let bits = self.where_equal(magnitude, 0, negative_infinity, bits);
-        let bits = self.nan_where_nan(x, bits);
-        self.code.unary(Unary::FromBits, bits)
+        self.with_special_results(x, bits, Special::LG2)
     }
 
     /// The next 24 bits of a number without its whole part: they, and the number times 2^24.

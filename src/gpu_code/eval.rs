@@ -3,7 +3,7 @@
 use super::code::{Binary, Code, Id, Op, Stmt, Unary};
 use crate::state::{Registers, Uniforms};
 
-/// Steps after which a run is given up: no code needs as many.
+/// Steps after which a run has no result: no code needs as many.
 const MOST_STEPS: u64 = 1 << 26;
 
 /// Runs the code of an entry on inputs `v`; outputs that it does not write stay. `None` if it does not end.

@@ -6,6 +6,7 @@
 use super::code::{Binary, Code, Id, Op, Scalar, Stmt, Type, Unary, Var};
 use super::structure::{Jump, Structure, Visitor, Walk, ends_here};
 use crate::ir::{self, BranchTest, Edge, Func, Inst, Mem, Node, ScalarUse, Terminator, Use, Value};
+use crate::isa::float24::SMALLEST;
 use crate::isa::numeric::Precision;
 use crate::isa::{CondOp, PointwiseOp, Relation, Swizzle, VectorOp};
 
@@ -323,7 +324,7 @@ impl Lowering<'_> {
         for n in 0..self.func.nodes.len() {
             let is = |used: Value| self.normal[used.0 as usize];
             self.normal[n] = match self.func.nodes[n] {
-                Node::Const(bits) => bits.iter().all(|&bits| bits == 0 || bits << 1 >= (127 - 62) << 24),
+                Node::Const(bits) => bits.iter().all(|&bits| bits == 0 || bits << 1 >= SMALLEST.to_bits() << 1),
                 Node::Alu { op, src } => is_flushed(op) || src[..op.sources()].iter().all(|s| is(s.value)),
                 Node::Scalar { .. } => true,
                 Node::Merge { old, new, .. } => is(old) && is(new),

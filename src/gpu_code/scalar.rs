@@ -10,10 +10,10 @@ use crate::isa::ScalarOp;
 use crate::isa::elementary::{EX2_CLAMP, EX2_POLY, LG2_POLY, LG2_SPLIT, ROUND_MAGIC};
 use crate::isa::numeric::Precision;
 
-const INFINITY: u32 = f32::INFINITY.to_bits();
-const NAN: u32 = f32::NAN.to_bits();
+pub(super) const INFINITY: u32 = f32::INFINITY.to_bits();
+pub(super) const NAN: u32 = f32::NAN.to_bits();
 /// The implied bit of a significand.
-const UNIT: u32 = 1 << 23;
+pub(super) const UNIT: u32 = 1 << 23;
 
 /// A positive number: `significand * 2^(exponent - 150)`.
 pub(super) struct Parts {
@@ -31,6 +31,19 @@ pub(super) struct Quotient {
     pub(super) remainder: Id,
     /// 1 if the dividend was less than the divisor, and so doubled.
     pub(super) doubled: Id,
+}
+
+/// The bits of a function's results where its formula does not hold. Those of negative numbers and of NaN are NaN.
+#[derive(Clone, Copy)]
+pub(super) struct Special {
+    pub(super) of_infinity: u32,
+    pub(super) of_zero: u32,
+}
+
+impl Special {
+    pub(super) const LG2: Special = Special { of_infinity: INFINITY, of_zero: 1 << 31 | INFINITY };
+    pub(super) const RSQ: Special = Special { of_infinity: 0, of_zero: INFINITY };
+    const SQUARE_ROOT: Special = Special { of_infinity: INFINITY, of_zero: 0 };
 }
 
 impl Lowering<'_> {
@@ -125,16 +138,7 @@ impl Lowering<'_> {
         let bits = self.code.with(Binary::ShiftLeft, half, 23);
         let bits = self.code.binary(Binary::Add, bits, root);
 
-        let input = self.code.unary(Unary::ToBits, x);
-        let magnitude = self.code.with(Binary::And, input, 0x7FFF_FFFF);
-        let zero = self.code.uint(0);
-        let [infinity, nan] = [INFINITY, NAN].map(|bits| self.code.uint(bits));
-        let bits = self.where_equal(magnitude, INFINITY, infinity, bits);
-        let negative = self.code.with(Binary::LessSigned, input, 0);
-        let bits = self.code.select(negative, nan, bits);
-        let bits = self.where_equal(magnitude, 0, zero, bits);
-        let bits = self.nan_where_nan(x, bits);
-        self.code.unary(Unary::FromBits, bits)
+        self.with_special_results(x, bits, Special::SQUARE_ROOT)
     }
 
     /// `2^x`: the steps of [`crate::isa::elementary::ex2_32`].
@@ -196,15 +200,7 @@ impl Lowering<'_> {
         let r = self.code.binary(Binary::FloatAdd, power, y);
 
         let bits = self.code.unary(Unary::ToBits, r);
-        let input = self.code.unary(Unary::ToBits, x);
-        let magnitude = self.code.with(Binary::And, input, 0x7FFF_FFFF);
-        let [infinity, negative_infinity, nan] = [INFINITY, 1 << 31 | INFINITY, NAN].map(|bits| self.code.uint(bits));
-        let bits = self.where_equal(magnitude, INFINITY, infinity, bits);
-        let negative = self.code.with(Binary::LessSigned, input, 0);
-        let bits = self.code.select(negative, nan, bits);
-        let bits = self.where_equal(magnitude, 0, negative_infinity, bits);
-        let bits = self.nan_where_nan(x, bits);
-        self.code.unary(Unary::FromBits, bits)
+        self.with_special_results(x, bits, Special::LG2)
     }
 
     /// `f / g`, rounded to nearest, for normal `g` > 0 and a normal result or `f` = +0.
@@ -360,6 +356,19 @@ impl Lowering<'_> {
             y = self.code.binary(Binary::FloatMul, y, error);
         }
         y
+    }
+
+    /// The result of a function of `x` whose formula gives `bits`.
+    pub(super) fn with_special_results(&mut self, x: Id, bits: Id, special: Special) -> Id {
+        let input = self.code.unary(Unary::ToBits, x);
+        let magnitude = self.code.with(Binary::And, input, 0x7FFF_FFFF);
+        let [of_infinity, of_zero, nan] = [special.of_infinity, special.of_zero, NAN].map(|bits| self.code.uint(bits));
+        let bits = self.where_equal(magnitude, INFINITY, of_infinity, bits);
+        let is_negative = self.code.with(Binary::LessSigned, input, 0);
+        let bits = self.code.select(is_negative, nan, bits);
+        let bits = self.where_equal(magnitude, 0, of_zero, bits);
+        let bits = self.nan_where_nan(x, bits);
+        self.code.unary(Unary::FromBits, bits)
     }
 
     /// `yes` where the integer `x` equals `bits`.

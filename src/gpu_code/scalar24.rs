@@ -2,13 +2,9 @@
 
 use super::code::{Binary, Id, Unary};
 use super::lower::Lowering;
-use super::scalar::Parts;
+use super::scalar::{INFINITY, Parts, Special, UNIT};
 use crate::isa::ScalarOp;
 use crate::isa::float24::Rounding;
-
-const INFINITY: u32 = f32::INFINITY.to_bits();
-const NAN: u32 = f32::NAN.to_bits();
-const UNIT: u32 = 1 << 23;
 
 impl Lowering<'_> {
     /// A scalar operation on a float24 number that is zero or normal.
@@ -89,15 +85,7 @@ impl Lowering<'_> {
         let field = self.code.binary(Binary::Add, field, exact);
         let bits = self.packed(field, significand);
 
-        let input = self.code.unary(Unary::ToBits, x);
-        let magnitude = self.code.with(Binary::And, input, 0x7FFF_FFFF);
-        let [infinity, nan] = [INFINITY, NAN].map(|bits| self.code.uint(bits));
-        let bits = self.where_equal(magnitude, INFINITY, zero, bits);
-        let negative = self.code.with(Binary::LessSigned, input, 0);
-        let bits = self.code.select(negative, nan, bits);
-        let bits = self.where_equal(magnitude, 0, infinity, bits);
-        let bits = self.nan_where_nan(x, bits);
-        self.code.unary(Unary::FromBits, bits)
+        self.with_special_results(x, bits, Special::RSQ)
     }
 
     /// Whether `n^2 * b <= 2^52`, for `n` of 19 bits and `b` of 18.

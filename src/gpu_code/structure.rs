@@ -2,7 +2,7 @@
 //!
 //! A block that one block alone precedes stands in that block's `if`. A block where paths join stands after the block
 //! that dominates it, and falls off the `if`s before it reach it. A loop's blocks stand in the loop of its header, the
-//! blocks after it behind that loop. (N. Ramsey, *Beyond Relooper*, 2022, does so for WebAssembly, which has jumps out
+//! blocks after it follow that loop. (N. Ramsey, *Beyond Relooper*, 2022, does so for WebAssembly, which has jumps out
 //! of nested blocks.) Where a path must skip such a block, a variable holds the number of the path's target, and the
 //! block is *guarded* by a test of it. Real programs need no guard.
 //!

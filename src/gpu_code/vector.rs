@@ -2,16 +2,15 @@
 
 use super::code::{Binary, Id, Op, Scalar, Unary};
 use super::lower::Lowering;
+use super::scalar::{INFINITY, NAN};
 use crate::ir::Use;
-use crate::isa::float24::Rounding;
+use crate::isa::float24::{self, Rounding, SUBNORMAL_SCALE};
 use crate::isa::numeric::{LITP_LIMIT, Precision};
 use crate::isa::{DotOp, PointwiseOp, VectorOp};
 
-/// Bits of 2^-62, and of 2^64.
-const SMALLEST: u32 = (127 - 62) << 23;
-const LIMIT: u32 = (127 + 64) << 23;
-const INFINITY: u32 = f32::INFINITY.to_bits();
-const NAN: u32 = f32::NAN.to_bits();
+/// The ends of float24's normal numbers, as bits.
+const SMALLEST: u32 = float24::SMALLEST.to_bits();
+const LIMIT: u32 = float24::LIMIT.to_bits();
 
 impl Lowering<'_> {
     /// A vector operation.
@@ -194,7 +193,7 @@ impl Lowering<'_> {
         let rounded = self.rounded(rounding, bits);
         let normal = self.narrowed(bits, rounded, false);
 
-        let scale = self.code.like(x, Scalar::Float, (127 + 78) << 23);
+        let scale = self.code.like(x, Scalar::Float, SUBNORMAL_SCALE.to_bits());
         let units = self.code.binary(Binary::FloatMul, x, scale);
         // NaN and large numbers don't convert; they are no subnormals either.
         let magnitude = self.code.with(Binary::And, bits, 0x7FFF_FFFF);
@@ -212,7 +211,7 @@ impl Lowering<'_> {
             }
         };
         let whole = self.code.unary(Unary::FromSigned, whole);
-        let scale = self.code.like(x, Scalar::Float, (127 - 78) << 23);
+        let scale = self.code.like(x, Scalar::Float, SUBNORMAL_SCALE.recip().to_bits());
         let subnormal = self.code.binary(Binary::FloatMul, whole, scale);
         let subnormal = self.magnitude(subnormal);
         let sign = self.code.with(Binary::And, bits, 1 << 31);
