@@ -6,6 +6,7 @@ mod cli_containers;
 mod cli_explore;
 mod cli_frames;
 mod cli_fuzz;
+mod cli_gpu_code;
 mod cli_lint;
 mod cli_profile;
 mod cli_stress;
@@ -437,27 +438,6 @@ fn every_stage_can_be_printed() {
             assert_eq!((ended.code, ended.out.as_str()), (2, ""));
             assert!(ended.err.contains("built without the jit feature"), "{}", ended.err);
         }
-    }
-}
-
-#[test]
-fn code_for_a_gpu_has_its_promise_or_its_reason() {
-    let folder = Folder::new("gpu-code");
-    folder.file("a.pica", ".proc main\nmul o0, c4, v1\nend\n.end\n").file("g.pica", GEOMETRY);
-    let words = folder.good("disasm a.pica --stage spirv");
-    assert!(words.starts_with("; promise: equal bits but for subnormal numbers\n"), "{words}");
-    assert!(words.contains("OpEntryPoint Vertex") && words.contains("NoContraction"), "{words}");
-    assert!(folder.good("disasm a.pica --stage spirv --interface compute").contains("OpEntryPoint GLCompute"));
-    let text = folder.good("disasm a.pica --stage glsl --dialect es --interface position --precision f24-zero");
-    assert!(text.starts_with("#version 310 es\n") && text.contains("gl_Position = vec4(o0.x, o0.y, -o0.z, o0.w);"));
-    assert!(text.ends_with("// promise: equal bits\n"), "{text}");
-    folder.file("b.pica", ".proc main\nadd o0, v0, r0\nmov r0, v0\nend\n.end\n");
-    for (file, reason) in [
-        ("g.pica", "error: a geometry program has no code for a GPU\nhelp: run it on the CPU\n"),
-        ("b.pica", "error: r0.xyzw may hold values of an earlier vertex\nhelp: run the program on the CPU\n"),
-    ] {
-        let ended = folder.run(arguments("disasm --stage glsl").and(file));
-        assert_eq!((ended.code, ended.out.as_str(), ended.err.as_str()), (2, "", reason));
     }
 }
 
