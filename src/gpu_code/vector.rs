@@ -118,11 +118,14 @@ impl Lowering<'_> {
             let bits = [a, b].map(|x| self.code.unary(Unary::ToBits, x));
             let both = self.code.binary(Binary::Or, bits[0], bits[1]);
             let both = self.code.with(Binary::And, both, 0x7FFF_FFFF);
-            let are_special = self.code.with(Binary::Equal, both, INFINITY);
-            let is_nan = self.is_nan(product);
-            let is_wrong = self.code.binary(Binary::Both, are_special, is_nan);
-            let zero = self.code.like(product, Scalar::Float, 0);
-            product = self.code.select(is_wrong, zero, product);
+            let [zero, infinity] = [0, INFINITY].map(|bits| self.code.like(product, Scalar::Float, bits));
+            // One comparison, where a test of the bits takes two operations. Of a NaN product the factors' magnitudes
+            // combine to infinity's, or to more.
+            let is_number = self.code.binary(Binary::FloatLessEqual, product, infinity);
+            let infinity = self.code.like(both, Scalar::Uint, INFINITY);
+            let has_nan = self.code.binary(Binary::LessSigned, infinity, both);
+            let is_right = self.code.binary(Binary::Either, is_number, has_nan);
+            product = self.code.select(is_right, product, zero);
         }
         self.result(product)
     }
