@@ -77,8 +77,9 @@ enum {
                                  pointer is not aligned for its type */
     PJ_OVERLAP = -7,          /* arrays of a call overlap, see pj_run_batch, pj_run_geometry */
     PJ_INTERNAL = -8,         /* a bug in picajit; stop using the engine, its shaders and GPUs */
-    PJ_BUSY = -9              /* this pj_gpu is in use: by the call of this callback, or on
+    PJ_BUSY = -9,             /* this pj_gpu is in use: by the call of this callback, or on
                                  another thread */
+    PJ_NO_GPU_CODE = -10      /* the shader has no code for the host's GPU; the message says why */
 };
 
 /*
@@ -947,6 +948,199 @@ typedef struct pj_gpu_state {
  */
 pj_status pj_gpu_state_get(const pj_gpu *gpu, pj_gpu_state *state);
 pj_status pj_gpu_state_set(pj_gpu *gpu, const pj_gpu_state *state);
+
+/* ---- Code for the host's GPU ---- */
+
+/*
+ * A vertex shader as SPIR-V and GLSL, with the bits of the other engines: any NaN equals any NaN, and
+ * in PJ_F32 a subnormal number may be zero unless the device keeps them. A host may run one draw on
+ * the CPU and the next on its GPU. docs/gpu-code.md says what is promised and how to embed it.
+ *
+ * Independent of any pj_gpu, which is the console's. Any thread may use a pj_gpu_code; it never
+ * changes.
+ */
+typedef struct pj_gpu_code pj_gpu_code;
+
+typedef struct pj_binding {
+    uint32_t set; /* descriptor set; OpenGL has none */
+    uint32_t binding;
+} pj_binding;
+
+enum { /* pj_attribute.kind: bits. 0: vec4 */
+    PJ_ATTRIBUTE_SIGNED = 1,   /* ivec4; the program gets floats of the same value */
+    PJ_ATTRIBUTE_UNSIGNED = 2, /* uvec4 */
+    PJ_ATTRIBUTE_FIXED_W = 4   /* takes 1 for w: for arrays of three components in a format of four */
+};
+
+/* A vertex attribute. Components that its format lacks are (0, 0, 0, 1), as in Vulkan and OpenGL. */
+typedef struct pj_attribute {
+    uint32_t location;
+    uint32_t kind; /* PJ_ATTRIBUTE_SIGNED ... */
+} pj_attribute;
+
+enum { /* components of outputs: 4 * n + c is component c of on; 0 if the program does not write on */
+    PJ_COMPONENT_ZERO = 64,
+    PJ_COMPONENT_ONE = 65
+};
+
+typedef struct pj_varying {
+    uint32_t location;
+    uint32_t count; /* 1-4 */
+    uint8_t components[4];
+} pj_varying;
+
+enum { /* pj_interface.stage */
+    PJ_STAGE_VERTEX = 0,
+    PJ_STAGE_COMPUTE = 1 /* groups of 64, for which the buffers need room; vertex n is invocation n */
+};
+
+enum { /* pj_interface.outputs */
+    PJ_OUTPUT_REGISTERS = 0, /* each written on at location `first_location` + n */
+    PJ_OUTPUT_MAPPED = 1,    /* `varyings` and `position`; not with PJ_STAGE_COMPUTE */
+    PJ_OUTPUT_BUFFER = 2     /* the storage buffer `output_buffer`: a pj_registers for each vertex, of
+                                which written registers are set */
+};
+
+enum { /* pj_interface.position: bits. 0: no built-in position */
+    PJ_POSITION = 1,
+    PJ_POSITION_NEGATE_Z = 2,    /* the console's 0 to -w becomes 0 to w */
+    PJ_POSITION_FLIP_Y = 4,      /* for hosts whose first line is the top one */
+    PJ_POSITION_CLIP_DEPTH = 8,  /* clip distance 0: -z */
+    PJ_POSITION_CLIP_PLANE = 16  /* the same, and clip distance 1: the product of the position and a
+                                    plane. From `clip_block`, std140:
+                                    { uint plane_enabled; uint flip_y; vec4 plane; }, 32 bytes */
+};
+
+enum { /* pj_interface.uniform_order: members of the uniform block */
+    PJ_BOOLS_INTS_FLOATS = 0,
+    PJ_BOOLS_FLOATS_INTS = 1,
+    PJ_INTS_BOOLS_FLOATS = 2,
+    PJ_INTS_FLOATS_BOOLS = 3,
+    PJ_FLOATS_BOOLS_INTS = 4,
+    PJ_FLOATS_INTS_BOOLS = 5
+};
+
+/*
+ * How the code meets its surroundings. All zero is valid: a vertex stage whose attributes have the
+ * numbers of their registers, as have its outputs; the uniform block is binding 0 of set 0.
+ *
+ * The uniform block is std140: `uint` b, bit n for bn; `uvec4 i[4]`, or one `uvec4` of bytes, x
+ * lowest; `vec4 c[96]`. Storage buffers are std430.
+ */
+typedef struct pj_interface {
+    size_t struct_size;
+    const pj_attribute *attributes; /* sixteen, for v0-v15. Null: vec4 at locations 0-15 */
+    const pj_varying *varyings;
+    size_t varying_count;           /* at most 64 */
+    uint32_t stage;                 /* PJ_STAGE_VERTEX ... */
+    uint32_t outputs;               /* PJ_OUTPUT_REGISTERS ... */
+    uint32_t first_location;
+    uint32_t position;              /* PJ_POSITION ... */
+    uint8_t position_components[4]; /* of x, y, z, w */
+    uint32_t uniform_order;         /* PJ_BOOLS_INTS_FLOATS ... */
+    uint32_t packed_integers;       /* 1: one uvec4 of bytes */
+    pj_binding uniforms;
+    pj_binding input_buffer;        /* PJ_STAGE_COMPUTE: a pj_registers for each vertex */
+    pj_binding output_buffer;
+    pj_binding clip_block;
+    uint32_t reserved;              /* 0 */
+} pj_interface;
+
+enum { /* fields of pj_device */
+    PJ_DEVICE_UNKNOWN = 0,
+    PJ_DEVICE_DECLARED = 1, /* the device reports the property, and the module demands it */
+    PJ_DEVICE_KNOWN = 2     /* it does not, but the host tested it: see pj_gpu_self_test_get */
+};
+
+/* What a device keeps, from VkPhysicalDeviceFloatControlsProperties. */
+typedef struct pj_device {
+    size_t struct_size;
+    uint32_t special_values; /* shaderSignedZeroInfNanPreserveFloat32 */
+    uint32_t rounding;       /* shaderRoundingModeRTEFloat32 */
+    uint32_t subnormals;     /* shaderDenormPreserveFloat32; may be unknown */
+    uint32_t reserved;       /* 0 */
+} pj_device;
+
+/*
+ * Makes the code of a vertex shader, in some 0.03 ms (PJ_F24_...: 0.06 ms). Nothing is kept: the host
+ * keeps the code with its pipeline, and frees it. `interface` may be null: all zero.
+ *
+ * Errors: PJ_NULL, PJ_INVALID_ARGUMENT, PJ_NO_GPU_CODE: geometry programs, vertices that depend on
+ * each other, an interface or a device that no code can serve, and others. The message says which.
+ * Then the CPU runs the program.
+ */
+pj_status pj_gpu_code_get(const pj_shader *shader, const pj_interface *interface,
+                          const pj_device *device, pj_gpu_code **code, char *message,
+                          size_t message_bytes);
+
+/* Null is allowed. */
+void pj_gpu_code_free(pj_gpu_code *code);
+
+typedef struct pj_gpu_code_info {
+    size_t struct_size;
+    const uint32_t *spirv;     /* a module of SPIR-V 1.3 with the entry point "main"; lives as long as
+                                  the code */
+    size_t spirv_words;
+    uint32_t inputs;           /* bit n: vn is read */
+    uint32_t outputs;          /* bit n: on is written */
+    uint32_t equal_subnormals; /* 1: subnormal numbers are equal too */
+    uint32_t assumed_state;    /* registers that no run writes: the code takes them for 0, and is */
+    uint64_t assumed_temps;    /* right if they are 0 in the unit. Bits as in pj_analysis, */
+    uint64_t assumed_outputs;  /* carried_state ... */
+    size_t block_bytes;        /* size of the uniform block */
+} pj_gpu_code_info;
+
+/* Errors: PJ_NULL, PJ_INVALID_ARGUMENT. */
+pj_status pj_gpu_code_info_get(const pj_gpu_code *code, pj_gpu_code_info *info);
+
+enum { /* `dialect` of pj_gpu_code_glsl */
+    PJ_GLSL_VULKAN = 0,   /* GLSL 4.50 */
+    PJ_GLSL_OPENGL = 1,   /* GLSL 4.30 */
+    PJ_GLSL_OPENGL_ES = 2 /* GLSL ES 3.10 with GL_EXT_gpu_shader5 */
+};
+
+/*
+ * Copies the code as a whole GLSL shader, at most `bytes` bytes with the final 0. Returns the length
+ * of the whole text without it, or a negative pj_status. `text` may be null. Languages can't demand
+ * what pj_device declares: the driver must keep it by itself.
+ */
+int64_t pj_gpu_code_glsl(const pj_gpu_code *code, uint32_t dialect, char *text, size_t bytes);
+
+/*
+ * Writes the contents of the uniform block for the uniforms of the host's memory: `unit`, `uniforms`
+ * and `shader` are those of pj_run. Floats are narrowed in PJ_F24_....
+ *
+ * Errors: PJ_NULL, PJ_MISALIGNED, PJ_INVALID_ARGUMENT: `bytes` is less than block_bytes.
+ */
+pj_status pj_gpu_code_uniforms(const pj_gpu_code *code, const pj_shader *shader, void *unit,
+                               const void *uniforms, void *block, size_t bytes);
+
+/* Data of a self-test; lives as long as its code. */
+typedef struct pj_gpu_self_test {
+    size_t struct_size;
+    const void *block; /* contents of the uniform block */
+    size_t block_bytes;
+    size_t count;      /* vertices */
+    const float *inputs;  /* of each vertex 64 floats: v0-v15 */
+    const float *outputs; /* o0-o15: what a device must give in written registers; any NaN for a NaN */
+} pj_gpu_self_test;
+
+/*
+ * A program of 51 words, some hundred vertices of ordinary and special numbers, and the oracle's
+ * outputs. A host runs it when it starts, with PJ_DEVICE_KNOWN for what the device does not report.
+ * Without differences it may do so for all programs. `precision` is PJ_F32 ...
+ *
+ * Errors: as pj_gpu_code_get.
+ */
+pj_status pj_gpu_self_test_get(uint32_t precision, const pj_interface *interface,
+                               const pj_device *device, pj_gpu_code **code, pj_gpu_self_test *test,
+                               char *message, size_t message_bytes);
+
+/*
+ * The number of components that differ from the self-test's outputs, or a negative pj_status.
+ * `outputs` has `count` vertices of 64 floats; missing ones differ.
+ */
+int64_t pj_gpu_self_test_differences(const pj_gpu_code *code, const float *outputs, size_t count);
 
 #ifdef __cplusplus
 }

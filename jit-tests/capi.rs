@@ -122,12 +122,13 @@ fn run_successfully(program: &Path, under: &[&str], arguments: &[&str], environm
 }
 
 /// The hosts in C, and the ends of their outputs.
-const HOSTS: [(&str, &str); 7] = [
+const HOSTS: [(&str, &str); 8] = [
     ("examples/c/host.c", ""),
     ("examples/c/gpu.c", ""),
     ("examples/c/calls.c", "the same bits\n"),
     ("jit-tests/capi/abuse.c", "as the header says\n"),
     ("jit-tests/capi/callbacks.c", "as the header says\n"),
+    ("jit-tests/capi/gpu_code.c", "as the header says\n"),
     ("jit-tests/capi/guest_draws.c", "as the header says\n"),
     ("jit-tests/capi/threads.c", "the same bits\n"),
 ];
@@ -240,6 +241,33 @@ fn calls_of_the_c_interface_have_the_same_bits_and_a_time() {
                 assert_eq!(output_text.matches(" ns a call\n").count(), 6, "{output_text}");
                 assert!(output_text.ends_with("the same bits\n"), "{output_text}");
             }
+        }
+    }
+}
+
+/// The machine's Vulkan drivers keep memory to the end, so no tool watches this host.
+#[test]
+fn images_of_cpu_and_gpu_are_equal_on_the_vulkan_drivers() {
+    if !ready(false) {
+        return;
+    }
+    let (source, probe) = (folder().join("probe-vulkan.c"), folder().join("probe-vulkan"));
+    std::fs::write(&source, "#include <vulkan/vulkan.h>\nint main(void) { return vkCreateInstance == 0; }\n")
+        .expect("written");
+    for compiler in compilers().iter().filter(|c| !c.cpp) {
+        let mut build = Command::new(compiler.command);
+        let output = build.arg(&source).arg("-o").arg(&probe).arg("-lvulkan").output().expect("it was found");
+        if !output.status.success() {
+            skipped("the host of code for GPUs: no Vulkan headers and loader (Debian: libvulkan-dev)");
+            return;
+        }
+        // `built` links in this order, and the loader must come after the program.
+        let program = built(*compiler, "c11", "examples/c/vulkan.c", &["-lvulkan"]);
+        let output_text = run_successfully(&program, &[], &[], &[]);
+        if output_text.ends_with("no Vulkan device\n") {
+            skipped("the host of code for GPUs: no Vulkan device (Debian: mesa-vulkan-drivers)");
+        } else {
+            assert!(output_text.ends_with("equal images\n"), "{output_text}");
         }
     }
 }
@@ -388,17 +416,23 @@ fn read(path: &str) -> String {
 }
 
 /// Sources that define functions.
-const FUNCTIONS: [&str; 6] = [
+const FUNCTIONS: [&str; 7] = [
     "src/capi.rs",
     "src/capi/batch.rs",
     "src/capi/geometry.rs",
     "src/capi/trace.rs",
     "src/capi/gpu.rs",
     "src/capi/gpu/guest_draw.rs",
+    "src/capi/gpu_code.rs",
 ];
 /// Sources that define constants and structures.
-const STRUCTURES: [&str; 4] =
-    ["src/capi/types.rs", "src/capi/geometry.rs", "src/capi/trace.rs", "src/capi/gpu/types.rs"];
+const STRUCTURES: [&str; 5] = [
+    "src/capi/types.rs",
+    "src/capi/geometry.rs",
+    "src/capi/trace.rs",
+    "src/capi/gpu/types.rs",
+    "src/capi/gpu_code/types.rs",
+];
 
 fn sources(files: &[&str]) -> String {
     files.iter().map(|file| read(file)).collect()

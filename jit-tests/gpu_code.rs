@@ -8,8 +8,8 @@ mod prerequisites;
 #[cfg(feature = "containers")]
 use picajit::Entry;
 use picajit::gpu_code::{
-    Attribute, AttributeKind, Component, Control, Depth, Device, Dialect, GpuCode, Inputs, Integers, Interface, Member,
-    NoGpuCode, Outputs, Position, UniformBlock, Varying,
+    Attribute, AttributeKind, Buffer, Clip, Component, Control, Depth, Device, Dialect, GpuCode, Inputs, Integers,
+    Interface, Member, NoGpuCode, Outputs, Position, SelfTest, UniformBlock, Varying,
 };
 use picajit::internals::fuzz::Case;
 use picajit::internals::fuzz::generate::{Tier, case_from_seed};
@@ -124,15 +124,27 @@ fn bytes(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
+/// A host's block of what it clips.
+const CLIPPING: Buffer = Buffer { set: 0, binding: 1 };
+
+/// [`mapped`] with the plane of a host's block.
+fn clipped() -> Interface {
+    let mut interface = mapped();
+    if let Outputs::Mapped { position: Some(position), .. } = &mut interface.outputs {
+        position.clip = Clip::Plane(CLIPPING);
+    }
+    interface
+}
+
 /// Position in o0, the others at locations; integers as bytes; flipped.
 fn mapped() -> Interface {
     let all = |n| [0, 1, 2, 3].map(|c| Component::Register(n, c));
     let varying = |n: u8| Varying { location: n.into(), components: all(n)[..1 + usize::from(n) % 4].to_vec() };
-    let position = Position { components: all(0), depth: Depth::Negated, flip_y: true };
-    let mut attributes = [Attribute { location: 0, kind: AttributeKind::Float }; 16];
+    let position = Position { components: all(0), depth: Depth::Negated, flip_y: true, clip: Clip::Depth };
+    let mut attributes = [Attribute { location: 0, kind: AttributeKind::Float, fixed_w: false }; 16];
     for (n, attribute) in attributes.iter_mut().enumerate() {
         let kinds = [AttributeKind::Float, AttributeKind::Signed, AttributeKind::Unsigned];
-        *attribute = Attribute { location: n as u32, kind: kinds[n % 3] };
+        *attribute = Attribute { location: n as u32, kind: kinds[n % 3], fixed_w: n % 2 == 1 };
     }
     Interface {
         uniforms: UniformBlock {
@@ -151,7 +163,11 @@ fn modules_and_texts_are_valid() {
     let everything =
         Device { special_values: Control::Declared, rounding: Control::Declared, subnormals: Control::Declared };
     let nothing = Device { special_values: Control::Known, rounding: Control::Known, subnormals: Control::Unknown };
-    let interfaces = [Interface::compute(), Interface::vertex(), mapped()];
+    let mut unclipped = mapped();
+    if let Outputs::Mapped { position: Some(position), .. } = &mut unclipped.outputs {
+        position.clip = Clip::None;
+    }
+    let interfaces = [Interface::compute(), Interface::vertex(), mapped(), clipped(), unclipped];
     let mut valid = 0;
     for seed in 0..9 {
         for tier in [Tier::Programs, Tier::Words] {
@@ -169,6 +185,10 @@ fn modules_and_texts_are_valid() {
                 let stage = if n == 0 { "comp" } else { "vert" };
                 for (dialect, vulkan) in [(Dialect::Vulkan, true), (Dialect::OpenGl, false), (Dialect::OpenGlEs, false)]
                 {
+                    // glslang does not know GL_EXT_clip_cull_distance, which ES needs.
+                    if (2..4).contains(&n) && dialect == Dialect::OpenGlEs {
+                        continue;
+                    }
                     let target: &[&str] =
                         if vulkan { &["-V", "--target-env", "vulkan1.1", "-o", "/dev/null"] } else { &[] };
                     let args = [&["--stdin", "-S", stage], target].concat();
@@ -178,6 +198,26 @@ fn modules_and_texts_are_valid() {
         }
     }
     assert!(valid > 15, "{valid} modules");
+}
+
+#[test]
+fn the_self_test_s_outputs_are_those_of_the_code() {
+    let devices = [Device::PLAIN, Device { subnormals: Control::Known, ..Device::PLAIN }];
+    for (precision, device) in
+        Precision::ALL.into_iter().flat_map(|precision| devices.map(|device| (precision, device)))
+    {
+        let test = SelfTest::new(precision, &Interface::compute(), &device).unwrap();
+        let mut uniforms = picajit::state::Uniforms::new();
+        // As the block says, in the default order.
+        let word = |at: usize| u32::from_ne_bytes(test.block[at..][..4].try_into().unwrap());
+        uniforms.b = word(0) as u16;
+        uniforms.i = std::array::from_fn(|n| std::array::from_fn(|c| word(16 + 16 * n + 4 * c) as u8));
+        uniforms.c = std::array::from_fn(|n| std::array::from_fn(|c| f32::from_bits(word(80 + 16 * n + 4 * c))));
+        let outputs: Vec<_> = test.inputs.iter().map(|v| test.code.evaluate(&uniforms, v).unwrap()).collect();
+        assert_eq!(test.differences(&outputs), 0);
+        assert!(test.differences(&outputs[1..]) > 64, "missing and displaced vertices differ");
+        assert_eq!(test.code.outputs(), 0xFFFF);
+    }
 }
 
 /// What a module declares, by rspirv's reader.
@@ -214,21 +254,24 @@ mod reflection {
     fn a_desktop_host_s_layout() {
         // { uint b; uvec4 i[4]; vec4 f[96]; } at set 0, binding 0; attributes at register numbers; position and colour.
         let all = |n| [0, 1, 2, 3].map(|c| Component::Register(n, c));
-        let position = Position { components: all(0), depth: Depth::Negated, flip_y: false };
+        let position =
+            Position { components: all(0), depth: Depth::Negated, flip_y: false, clip: Clip::Plane(CLIPPING) };
         let varyings = vec![Varying { location: 1, components: all(1).to_vec() }];
         let outputs = Outputs::Mapped { varyings, position: Some(position) };
         let interface = Interface { outputs, ..Interface::vertex() };
         assert_eq!(interface.uniforms.size(), 1616);
         let module = module(&interface);
-        assert_eq!(decorated(&module, Decoration::Offset), [0, 16, 80]);
+        // Its own block, { uint enabled; uint flip; vec4 plane; }, is binding 1.
+        assert_eq!(decorated(&module, Decoration::Offset), [0, 0, 4, 16, 16, 80]);
         assert_eq!(decorated(&module, Decoration::ArrayStride), [16, 16]);
         assert_eq!(
             (decorated(&module, Decoration::DescriptorSet), decorated(&module, Decoration::Binding)),
-            (vec![0], vec![0])
+            (vec![0, 0], vec![0, 1])
         );
         // Inputs 0, 1, 2 and the output at 1.
         assert_eq!(decorated(&module, Decoration::Location), [0, 1, 1, 2]);
-        assert_eq!(decorated(&module, Decoration::BuiltIn), [0]);
+        // The position, and two clip distances.
+        assert_eq!(decorated(&module, Decoration::BuiltIn), [0, 3]);
     }
 
     #[test]

@@ -13,24 +13,28 @@
 mod prerequisites;
 #[allow(dead_code)] // of its generators
 mod special_values;
+#[path = "../src/bin/picajit/vulkan.rs"]
 mod vulkan;
 
 use picajit::container::shbin::Shbin;
-use picajit::gpu_code::{Buffer, Control, GpuCode, Interface, Outputs, Promise};
+use picajit::gpu_code::{Buffer, Control, Dialect, GpuCode, Interface, Outputs, Promise, SelfTest};
 use picajit::internals::fuzz::Case;
 use picajit::internals::fuzz::generate::{Tier, case_from_seed};
 use picajit::internals::generator;
 use picajit::interp::Interp;
-use picajit::isa::Stage;
 use picajit::isa::numeric::{Precision, same};
+use picajit::isa::{ScalarOp, Stage};
 use picajit::kernel::{Config, Kernel};
 use picajit::state::{Exit, NoEmitter, Registers, Uniforms, Unit};
 use picajit::{Entry, Program, text};
 use prerequisites::{skipped, third_party_files};
 use special_values::Noise;
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use vulkan::{Gpu, devices};
+use vulkan::{Gpu, MESSAGES, devices, flushing};
 
 /// Vertices of one dispatch at most.
 const MOST: usize = 1 << 14;
@@ -60,10 +64,16 @@ fn full() -> bool {
 }
 
 fn on_each_device(test: impl Fn(&Gpu)) {
+    on_devices(false, test);
+}
+
+fn on_devices(validated: bool, test: impl Fn(&Gpu)) {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let devices = devices(MOST);
+    let devices = devices(MOST, validated);
     if devices.is_empty() {
-        skipped("tests of GPU code on drivers: no Vulkan device (mesa-vulkan-drivers has one without a GPU)");
+        let what =
+            if validated { "validation layer" } else { "Vulkan device (mesa-vulkan-drivers has one without a GPU)" };
+        skipped(&format!("tests of GPU code on drivers: no {what}"));
     }
     for mut gpu in devices {
         println!("{}: {:?}", gpu.name, gpu.properties);
@@ -72,6 +82,42 @@ fn on_each_device(test: impl Fn(&Gpu)) {
             gpu.properties.rounding = Control::Known;
         }
         test(&gpu);
+    }
+}
+
+/// The way of a module to the driver.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Direct,
+    /// Through `spirv-opt -O`.
+    Optimised,
+    /// As GLSL, through `glslangValidator -V`.
+    Text,
+}
+
+impl Way {
+    /// The words that the driver gets; none without the tool.
+    fn words(self, code: &GpuCode, stage: Stage) -> Option<Vec<u32>> {
+        let stage = if stage == Stage::Vertex { "vert" } else { "comp" };
+        let bytes: Vec<u8> = code.spirv().iter().flat_map(|word| word.to_le_bytes()).collect();
+        let text = code.glsl(Dialect::Vulkan);
+        let target = concat!(env!("CARGO_TARGET_TMPDIR"), "/gpu-drivers.spv");
+        let (tool, args, input) = match self {
+            Way::Direct => return Some(code.spirv().to_vec()),
+            Way::Optimised => ("spirv-opt", vec!["-O", "-", "-o", target], &bytes[..]),
+            Way::Text => (
+                "glslangValidator",
+                vec!["--stdin", "-S", stage, "-V", "--target-env", "vulkan1.1", "-o", target],
+                text.as_bytes(),
+            ),
+        };
+        let mut tool = Command::new(tool);
+        let mut child = tool.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().ok()?;
+        child.stdin.take().unwrap().write_all(input).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        let bytes = std::fs::read(target).unwrap();
+        Some(bytes.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect())
     }
 }
 
@@ -99,25 +145,20 @@ fn items() -> Vec<Item> {
     items
 }
 
-/// Runs `f` with subnormal operands and results replaced by zeros.
-fn flushing<T>(f: impl FnOnce() -> T) -> T {
-    #[cfg(target_arch = "x86_64")]
-    #[allow(unsafe_code, deprecated)]
-    // SAFETY: the mode is restored, and nothing here depends on it but float operations.
-    unsafe {
-        use std::arch::x86_64::{_mm_getcsr, _mm_setcsr};
-        let before = _mm_getcsr();
-        _mm_setcsr(std::hint::black_box(before | 0x8040));
-        let result = std::hint::black_box(f());
-        _mm_setcsr(before);
-        result
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    f()
-}
-
 /// Runs a program on a device and compares it with the oracle.
 fn compare(gpu: &Gpu, item: &Item, precision: Precision, stage: Stage, inputs: &[Registers], count: &mut Count) {
+    compare_by(gpu, Way::Direct, item, precision, stage, inputs, count);
+}
+
+fn compare_by(
+    gpu: &Gpu,
+    way: Way,
+    item: &Item,
+    precision: Precision,
+    stage: Stage,
+    inputs: &[Registers],
+    count: &mut Count,
+) {
     let mut uniforms = item.uniforms.clone();
     uniforms.narrow(precision);
     let mut interface = Interface::compute();
@@ -132,7 +173,12 @@ fn compare(gpu: &Gpu, item: &Item, precision: Precision, stage: Stage, inputs: &
     };
     let mask = (stage == Stage::Vertex).then_some(code.inputs());
     let start = Instant::now();
-    let results = gpu.run(code.spirv(), mask, &uniforms, inputs);
+    let Some(words) = way.words(&code, stage) else {
+        count.refused += 1;
+        return;
+    };
+    let pipeline = gpu.pipeline(&words, mask);
+    let results: Vec<Registers> = inputs.chunks(MOST).flat_map(|part| pipeline.run(&uniforms, part)).collect();
     if start.elapsed() > Duration::from_secs(5) {
         let (name, words) = (&item.name, code.spirv().len());
         println!("  {name} {precision}: {words} words took {:.1} s", start.elapsed().as_secs_f64());
@@ -198,18 +244,79 @@ fn programs() {
     on_each_device(|gpu| {
         for stage in [Stage::Geometry, Stage::Vertex] {
             for precision in Precision::ALL {
-                for mix in ["plain", "special", "tiny", "any"] {
-                    let mut count = Count::default();
-                    let mut noise = Noise::new(7);
-                    for item in &items {
-                        compare(gpu, item, precision, stage, &inputs(&mut noise, mix, vertices), &mut count);
-                    }
-                    let stage = if stage == Stage::Vertex { "vertex stage" } else { "compute" };
-                    report(&format!("{stage}, {precision}, {mix} inputs"), &count);
+                let (mut count, mut noise) = (Count::default(), Noise::new(7));
+                for item in &items {
+                    let mixes = ["plain", "special", "tiny", "any"].map(|mix| inputs(&mut noise, mix, vertices));
+                    compare(gpu, item, precision, stage, &mixes.concat(), &mut count);
                 }
+                let stage = if stage == Stage::Vertex { "vertex stage" } else { "compute" };
+                report(&format!("{stage}, {precision}, four mixes"), &count);
             }
         }
     });
+}
+
+/// The drivers get the module of an optimiser, or the text by way of a compiler. The short form has each fourth entry.
+#[test]
+fn optimised_modules_and_texts() {
+    let items: Vec<Item> = items().into_iter().step_by(if full() { 1 } else { 4 }).collect();
+    let vertices = if full() { MOST / 4 } else { 64 };
+    on_each_device(|gpu| {
+        // SwiftShader takes 8 seconds for some of the compiler's float24 modules, which keep each value in a variable.
+        let ways = if gpu.name.contains("SwiftShader") { 1 } else { 2 };
+        for (way, name) in &[(Way::Optimised, "spirv-opt -O"), (Way::Text, "GLSL")][..ways] {
+            for precision in Precision::ALL {
+                let mut count = Count::default();
+                let mut noise = Noise::new(9);
+                for item in &items {
+                    let mixes = ["plain", "special", "any"].map(|mix| inputs(&mut noise, mix, vertices));
+                    compare_by(gpu, *way, item, precision, Stage::Vertex, &mixes.concat(), &mut count);
+                }
+                if count.vertices == 0 {
+                    skipped(&format!("modules through {name}: no such tool"));
+                }
+                report(&format!("{name}, {precision}"), &count);
+            }
+        }
+    });
+}
+
+#[test]
+fn the_validation_layer_is_silent() {
+    let items: Vec<Item> = items().into_iter().step_by(if full() { 1 } else { 4 }).collect();
+    on_devices(true, |gpu| {
+        for stage in [Stage::Geometry, Stage::Vertex] {
+            for precision in Precision::ALL {
+                let mut count = Count::default();
+                for item in &items {
+                    compare(gpu, item, precision, stage, &inputs(&mut Noise::new(3), "plain", 64), &mut count);
+                }
+                report(&format!("validated, {precision}"), &count);
+            }
+        }
+        assert_eq!(MESSAGES.load(Ordering::Relaxed), 0);
+    });
+}
+
+/// The self-test passes on every device, in both stages.
+#[test]
+fn self_tests() {
+    on_each_device(|gpu| {
+        for precision in Precision::ALL {
+            let test = SelfTest::new(precision, &Interface::compute(), &gpu.properties).unwrap();
+            let outputs = run_self_test(gpu, &test);
+            assert_eq!(test.differences(&outputs), 0, "{} {precision}", gpu.name);
+        }
+    });
+}
+
+fn run_self_test(gpu: &Gpu, test: &SelfTest) -> Vec<Registers> {
+    let word = |at: usize| u32::from_ne_bytes(test.block[at..][..4].try_into().unwrap());
+    let mut uniforms = Uniforms::new();
+    uniforms.b = word(0) as u16;
+    uniforms.i = std::array::from_fn(|n| std::array::from_fn(|c| word(16 + 16 * n + 4 * c) as u8));
+    uniforms.c = std::array::from_fn(|n| std::array::from_fn(|c| f32::from_bits(word(80 + 16 * n + 4 * c))));
+    gpu.pipeline(test.code.spirv(), None).run(&uniforms, &test.inputs)
 }
 
 #[test]
@@ -259,26 +366,56 @@ fn every_float24_argument() {
     });
 }
 
+/// RCP, RSQ, EX2 and LG2 of every single-precision number: 64 of them to a vertex, each function a program.
+/// The short form takes 2^22 of each function.
 #[test]
 fn functions_in_single_precision() {
-    let step = if full() { 1_009 } else { 100_003 };
-    let source = ".proc main\nrcp o0, v0.x\nrsq o1, v0.x\nex2 o2, v0.x\nlg2 o3, v0.x\nend\n.end\n";
-    let program: Arc<Program> = text::assemble(source).unwrap().shbin.program().unwrap().into();
-    let item = Item { name: "functions".into(), program, entry: Entry::vertex(0), uniforms: Uniforms::new() };
+    let step = if full() { 1 } else { 1_021 };
+    let axes = ['x', 'y', 'z', 'w'];
     on_each_device(|gpu| {
-        let mut count = Count::default();
-        let numbers: Vec<u32> = (0..=u32::MAX).step_by(step).collect();
-        for part in numbers.chunks(MOST) {
-            let inputs: Vec<Registers> = part
-                .iter()
-                .map(|&bits| {
-                    let mut v = Registers::default();
-                    v[0][0] = f32::from_bits(bits);
-                    v
-                })
-                .collect();
-            compare(gpu, &item, Precision::F32, Stage::Geometry, &inputs, &mut count);
+        for op in [ScalarOp::Rcp, ScalarOp::Rsq, ScalarOp::Ex2, ScalarOp::Lg2] {
+            let name = format!("{op:?}").to_lowercase();
+            let body: String = (0..64).map(|n| format!("{name} o{0}.{1}, v{0}.{1}\n", n / 4, axes[n % 4])).collect();
+            let source = format!(".proc main\n{body}end\n.end\n");
+            let program = text::assemble(&source).unwrap().shbin.program().unwrap();
+            let config = Config::default();
+            let interface = Interface::compute();
+            let code = GpuCode::new(&program, Entry::vertex(0), &config, &interface, &gpu.properties).unwrap();
+            let pipeline = gpu.pipeline(code.spirv(), None);
+            let (mut at, mut count) = (0u64, Count::default());
+            while at < 1 << 32 {
+                let next = |n: usize| f32::from_bits((at + n as u64 * step) as u32);
+                let inputs: Vec<Registers> = (0..MOST)
+                    .map(|vertex| std::array::from_fn(|n| std::array::from_fn(|c| next(64 * vertex + 4 * n + c))))
+                    .collect();
+                let results = pipeline.run(&Uniforms::new(), &inputs);
+                let numbers = inputs.as_flattened().as_flattened().iter().zip(results.as_flattened().as_flattened());
+                for (&x, &got) in numbers {
+                    let want = Precision::F32.scalar(op, x);
+                    count.components += 1;
+                    if same(want, got) {
+                        continue;
+                    }
+                    let flushed = flushing(|| {
+                        let mut v = Registers::default();
+                        v[0][0] = x;
+                        code.evaluate(&Uniforms::new(), &v).unwrap()[0][0]
+                    });
+                    if code.promise() == Promise::EqualButSubnormals
+                        && (same(flushed, got) || want.is_subnormal() && got == 0.0)
+                    {
+                        count.subnormal += 1;
+                    } else {
+                        count.wrong += 1;
+                        if count.wrong <= 5 {
+                            println!("  {name} of {x:e} is {got:e}, not {want:e}");
+                        }
+                    }
+                }
+                count.vertices += inputs.len() as u64;
+                at += 64 * MOST as u64 * step;
+            }
+            report(&format!("{name} in single precision"), &count);
         }
-        report("RCP, RSQ, EX2, LG2 in single precision", &count);
     });
 }

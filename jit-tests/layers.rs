@@ -40,7 +40,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "fp_mode",
         ],
     ),
-    ("gpu_code", &["isa", "program", "state", "kernel", "ir"]),
+    ("gpu_code", &["isa", "program", "state", "kernel", "ir", "interp"]),
     ("profiler", &[]),
     ("background", &[]),
     ("executable", &[]),
@@ -82,6 +82,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "text",
             "engine",
             "gpu",
+            "gpu_code",
         ],
     ),
     // The words of uploads are those of files.

@@ -34,6 +34,10 @@ mod reject;
 mod selftest;
 mod snapshots;
 mod special_values;
+#[cfg(feature = "gpu-tests")]
+#[allow(dead_code)] // other tests need the rest
+#[path = "../src/bin/picajit/vulkan.rs"]
+mod vulkan;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::path::{Path, PathBuf};
@@ -57,6 +61,10 @@ fn main() {
     for path in RUN_FOLDERS.iter().flat_map(|folder| files(folder)) {
         trials.push(gpu_filetest::trial(&name(&path), &path));
     }
+    #[cfg(feature = "gpu-tests")]
+    trials.push(gpu_filetest::trial_on_drivers(
+        RUN_FOLDERS.iter().flat_map(|folder| files(folder)).map(|path| (name(&path), path)).collect(),
+    ));
     trials.extend(files("reject").iter().map(|path| reject::trial(&name(path), path)));
     trials.extend(files("picasso").iter().flat_map(|path| picasso::trials(&name(path), path)));
     trials.extend(files("snapshots").iter().map(|path| snapshots::trial(&name(path), path)));

@@ -12,12 +12,14 @@ mod arguments;
 mod batch;
 mod geometry;
 mod gpu;
+mod gpu_code;
 mod memory;
 mod trace;
 mod types;
 
 use crate::engine::{self, Compiled, DirectCall, Engine, Options, Shader, Tier};
 use crate::executable::ExecutableMemory;
+use crate::gpu_code::NoGpuCode;
 use crate::isa::{MAX_CODE_WORDS, OPDESCS};
 use crate::kernel::Unsupported;
 use crate::layout::{HostEmitter, HostError, HostMemory, Layout};
@@ -27,6 +29,7 @@ use arguments::{copy_text, deref, input_slice, out_pointer, read_sized, write_si
 pub use batch::*;
 pub use geometry::*;
 pub use gpu::*;
+pub use gpu_code::*;
 use memory::HostPages;
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::ManuallyDrop;
@@ -58,6 +61,7 @@ enum Fault {
     Misaligned,
     Overlap,
     Busy,
+    NoGpuCode(NoGpuCode),
 }
 
 impl Fault {
@@ -71,6 +75,7 @@ impl Fault {
             Fault::Misaligned => PJ_MISALIGNED,
             Fault::Overlap => PJ_OVERLAP,
             Fault::Busy => PJ_BUSY,
+            Fault::NoGpuCode(_) => PJ_NO_GPU_CODE,
         }
     }
 
@@ -79,6 +84,7 @@ impl Fault {
             Fault::InvalidLayout(error) => error.to_string(),
             Fault::Program(error) => error.to_string(),
             Fault::NoNative(reason) => reason.to_string(),
+            Fault::NoGpuCode(reason) => reason.to_string(),
             _ => status_text(self.status()).to_string_lossy().into_owned(),
         }
     }
@@ -151,6 +157,7 @@ fn status_text(status: i32) -> &'static CStr {
         PJ_OVERLAP => c"arrays of the batch overlap each other, the registers or the uniforms",
         PJ_INTERNAL => c"internal error",
         PJ_BUSY => c"the GPU is in use",
+        PJ_NO_GPU_CODE => c"code for the host's GPU is unavailable",
         0.. => c"no error",
         _ => c"unknown status",
     }

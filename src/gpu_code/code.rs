@@ -256,6 +256,18 @@ impl Code {
         self.def(Op::Vector([scalar; 4]))
     }
 
+    /// Replaces no product of zero and infinity by zero.
+    #[cfg(any(test, feature = "fuzz"))]
+    pub(crate) fn make_products_plain(&mut self) {
+        for at in 0..self.ops.len() {
+            let Op::Select(flag, product, _) = self.ops[at] else { continue };
+            if matches!(self.op(product), Op::Binary(Binary::FloatMul, ..)) {
+                let always = self.like(flag, Scalar::Bool, 1);
+                self.ops[at] = Op::Select(always, product, product);
+            }
+        }
+    }
+
     fn type_of(&self, op: Op) -> Type {
         match op {
             Op::Const(ty, _) => ty,

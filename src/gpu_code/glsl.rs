@@ -5,7 +5,7 @@
 
 use super::code::{Binary, Code, Id, Op, Scalar, Stmt, Type, Unary};
 use super::interface::{
-    AttributeKind, Component, Depth, Inputs, Integers, Interface, Member, Outputs, Position, UniformBlock,
+    AttributeKind, Clip, Component, Depth, Inputs, Integers, Interface, Member, Outputs, Position, UniformBlock,
 };
 use std::fmt::Write as _;
 
@@ -64,6 +64,13 @@ impl Writer<'_> {
                 "#version 310 es\n#extension GL_EXT_gpu_shader5 : require\nprecision highp float;\nprecision highp int;\n"
             }
         });
+        let has_clip_distances = matches!(
+            &self.interface.outputs,
+            Outputs::Mapped { position: Some(position), .. } if position.clip != Clip::None
+        );
+        if has_clip_distances && self.dialect == Dialect::OpenGlEs {
+            self.text = self.text.replacen("precision", "#extension GL_EXT_clip_cull_distance : require\nprecision", 1);
+        }
         let uses = |wanted: fn(&Op) -> bool| self.code.ops.iter().any(wanted);
         let has_uniforms = uses(|op| matches!(op, Op::FloatUniform(_) | Op::IntUniform { .. } | Op::BoolUniforms));
         let read = self.code.ops.iter().fold(0u16, |mask, op| if let Op::Input(n) = op { mask | 1 << n } else { mask });
@@ -101,11 +108,16 @@ impl Writer<'_> {
                 let place = self.place(buffer.set, buffer.binding);
                 let _ = writeln!(self.text, "layout(std430, {place}) writeonly buffer Outputs {{ uvec4 outputs[]; }};");
             }
-            Outputs::Mapped { varyings, .. } => {
+            Outputs::Mapped { varyings, position } => {
                 for varying in varyings {
                     let ty = vector_name(varying.components.len());
                     let location = varying.location;
                     let _ = writeln!(self.text, "layout(location = {location}) out {ty} varying{location};");
+                }
+                if let Some(Position { clip: Clip::Plane(buffer), .. }) = position {
+                    let place = self.place(buffer.set, buffer.binding);
+                    let _ = writeln!(self.text, "layout(std140, {place}) uniform Clipping {{");
+                    self.text.push_str("    uint plane_enabled;\n    uint flip_y;\n    vec4 plane;\n};\n");
                 }
             }
         }
@@ -266,10 +278,14 @@ impl Writer<'_> {
             Op::Get(var) => format!("x{}", var.0),
             Op::Input(n) => match &self.interface.inputs {
                 Inputs::Storage(_) => format!("uintBitsToFloat(inputs[16u * {} + {n}u])", self.vertex()),
-                Inputs::Attributes(attributes) => match attributes[usize::from(n)].kind {
-                    AttributeKind::Float => format!("v_in{n}"),
-                    AttributeKind::Signed | AttributeKind::Unsigned => format!("vec4(v_in{n})"),
-                },
+                Inputs::Attributes(attributes) => {
+                    let attribute = attributes[usize::from(n)];
+                    match attribute.kind {
+                        _ if attribute.fixed_w => format!("vec4(v_in{n}.xyz, 1.0)"),
+                        AttributeKind::Float => format!("v_in{n}"),
+                        AttributeKind::Signed | AttributeKind::Unsigned => format!("vec4(v_in{n})"),
+                    }
+                }
             },
             Op::FloatUniform(number) => format!("c[{}]", self.value(number)),
             Op::IntUniform { id, component } => match self.interface.uniforms.integers {
@@ -335,11 +351,22 @@ impl Writer<'_> {
                     let ty = vector_name(parts.len());
                     self.line(&format!("varying{} = {ty}({});", varying.location, parts.join(", ")));
                 }
-                if let Some(Position { components, depth, flip_y }) = position {
-                    let [x, y, z, w] = components.map(|component| self.output(component));
-                    let y = if *flip_y { format!("-{y}") } else { y };
-                    let z = if *depth == Depth::Negated { format!("-{z}") } else { z };
-                    self.line(&format!("gl_Position = vec4({x}, {y}, {z}, {w});"));
+                if let Some(Position { components, depth, flip_y, clip }) = position {
+                    let given = components.map(|component| self.output(component));
+                    let [x, y, z, w] = &given;
+                    let y = if *flip_y { format!("-{y}") } else { y.clone() };
+                    let y = if let Clip::Plane(_) = clip { format!("flip_y != 0u ? -({y}) : {y}") } else { y };
+                    let depth = if *depth == Depth::Negated { format!("-{z}") } else { z.clone() };
+                    self.line(&format!("gl_Position = vec4({x}, {y}, {depth}, {w});"));
+                    if *clip != Clip::None {
+                        self.line(&format!("gl_ClipDistance[0] = -{z};"));
+                    }
+                    if let Clip::Plane(_) = clip {
+                        let products = [0, 1, 2, 3].map(|c| format!("plane.{} * {}", AXES[c], given[c]));
+                        let sum = products.join(" + ");
+                        self.line(&format!("precise float distance_from_plane = {sum};"));
+                        self.line("gl_ClipDistance[1] = plane_enabled != 0u ? distance_from_plane : 0.0;");
+                    }
                 }
             }
         }

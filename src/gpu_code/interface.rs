@@ -2,6 +2,9 @@
 //!
 //! Modules can't be linked, so a module is whole and its surroundings are described.
 
+use crate::isa::numeric::Precision;
+use crate::state::Uniforms;
+
 /// What surrounds the code of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Interface {
@@ -29,7 +32,7 @@ pub struct UniformBlock {
 }
 
 /// A member of the uniform block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Member {
     /// `uint`, bit n is `bn`.
     Booleans,
@@ -64,6 +67,8 @@ pub struct Attribute {
     pub location: u32,
     /// The type that the pipeline gives it.
     pub kind: AttributeKind,
+    /// Takes 1 for w. For arrays of three components in a format of four, whose w is what follows in memory.
+    pub fixed_w: bool,
 }
 
 /// The type of an attribute; integers become the floats that equal them.
@@ -134,6 +139,21 @@ pub struct Position {
     pub depth: Depth,
     /// Negates y, for hosts whose first line is the top one.
     pub flip_y: bool,
+    /// The built-in clip distances.
+    pub clip: Clip,
+}
+
+/// Built-in clip distances. What they drop is not drawn; no promise covers their last bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Clip {
+    /// None.
+    None,
+    /// Distance 0: -z, the console's far side, for hosts whose own volume reaches further.
+    Depth,
+    /// Distance 0 as in [`Clip::Depth`], and distance 1: the product of the position and a plane, from a block of the
+    /// host's: std140 `{ uint plane_enabled; uint flip_y; vec4 plane; }`, 32 bytes. Where `flip_y` is not 0 y is
+    /// negated (once more). Both distances are those of the position as the program gives it.
+    Plane(Buffer),
 }
 
 /// The host's range of depth.
@@ -146,7 +166,7 @@ pub enum Depth {
 }
 
 impl Interface {
-    /// A compute program in groups of 64: inputs in storage buffer 1, outputs in 2, uniforms in buffer 0 of set 0.
+    /// A compute program in groups of 64, for which the buffers need room: inputs in storage buffer 1, outputs in 2, uniforms in buffer 0 of set 0.
     pub fn compute() -> Interface {
         let buffer = |binding| Buffer { set: 0, binding };
         Interface {
@@ -160,6 +180,33 @@ impl Interface {
     pub fn vertex() -> Interface {
         let outputs = Outputs::Registers { first: 0 };
         Interface { uniforms: UniformBlock::default(), inputs: Inputs::default(), outputs }
+    }
+
+    /// What no module can say about it, if anything.
+    pub(super) fn fault(&self) -> Option<&'static str> {
+        let is_register = |component: &Component| match *component {
+            Component::Register(n, c) => n < 16 && c < 4,
+            Component::Zero | Component::One => true,
+        };
+        let mut order = self.uniforms.members;
+        order.sort();
+        if order != [Member::Booleans, Member::Integers, Member::Floats] {
+            return Some("the uniform block lacks a member");
+        }
+        let Outputs::Mapped { varyings, position } = &self.outputs else { return None };
+        if self.is_compute() {
+            return Some("a compute program has no varyings and no position");
+        }
+        if varyings.iter().any(|varying| !(1..=4).contains(&varying.components.len())) {
+            return Some("a varying has no or more than four components");
+        }
+        let positions = position.iter().flat_map(|position| &position.components);
+        if !varyings.iter().flat_map(|varying| &varying.components).chain(positions).all(is_register) {
+            return Some("an output component exceeds o15.w");
+        }
+        let mut locations: Vec<u32> = varyings.iter().map(|varying| varying.location).collect();
+        locations.sort_unstable();
+        locations.windows(2).any(|pair| pair[0] == pair[1]).then_some("two varyings have one location")
     }
 
     /// Whether it describes a compute program.
@@ -179,7 +226,8 @@ impl Default for UniformBlock {
 impl Default for Inputs {
     /// `vec4`s at the registers' numbers.
     fn default() -> Inputs {
-        let attribute = |location: usize| Attribute { location: location as u32, kind: AttributeKind::Float };
+        let attribute =
+            |location: usize| Attribute { location: location as u32, kind: AttributeKind::Float, fixed_w: false };
         Inputs::Attributes(std::array::from_fn(attribute))
     }
 }
@@ -204,6 +252,23 @@ impl UniformBlock {
             offset += size(other);
         }
         unreachable!("a block has each member")
+    }
+
+    /// The bytes of the block for these uniforms, which are narrowed if the format is float24.
+    pub(super) fn bytes(&self, uniforms: &Uniforms, precision: Precision) -> Vec<u8> {
+        let mut bytes = vec![0; self.size() as usize];
+        for member in self.members {
+            let start = self.place(member).1 as usize;
+            let to = bytes[start..].chunks_exact_mut(4);
+            let words: &mut dyn Iterator<Item = u32> = match (member, self.integers) {
+                (Member::Booleans, _) => &mut std::iter::once(uniforms.b.into()),
+                (Member::Integers, Integers::Vectors) => &mut uniforms.i.as_flattened().iter().map(|&byte| byte.into()),
+                (Member::Integers, Integers::Bytes) => &mut uniforms.i.iter().map(|&i| u32::from_le_bytes(i)),
+                (Member::Floats, _) => &mut uniforms.c.as_flattened().iter().map(|&x| precision.operand(x).to_bits()),
+            };
+            to.zip(words).for_each(|(to, word)| to.copy_from_slice(&word.to_ne_bytes()));
+        }
+        bytes
     }
 
     /// Its size in bytes.

@@ -19,6 +19,7 @@
 //! | `code` | | the structured code |
 //! | `spirv`, `glsl` | structured code and an interface | words, text |
 //! | `interface` | | what a host describes |
+//! | `self_test` | | a program with inputs and results, for a host to test its device |
 //! | `eval` | structured code | results, on the CPU, for tests |
 //!
 //! docs/gpu-code.md says what is promised and how a host embeds it.
@@ -32,6 +33,7 @@ mod interface;
 mod lower;
 mod scalar;
 mod scalar24;
+mod self_test;
 mod spirv;
 mod structure;
 #[cfg(test)]
@@ -40,9 +42,10 @@ mod vector;
 
 pub use glsl::Dialect;
 pub use interface::{
-    Attribute, AttributeKind, Buffer, Component, Control, Depth, Device, Inputs, Integers, Interface, Member, Outputs,
-    Position, UniformBlock, Varying,
+    Attribute, AttributeKind, Buffer, Clip, Component, Control, Depth, Device, Inputs, Integers, Interface, Member,
+    Outputs, Position, UniformBlock, Varying,
 };
+pub use self_test::SelfTest;
 
 use crate::ir::analysis::{Dependence, RegisterUse};
 use crate::ir::cfg::{Cfg, Limits};
@@ -52,6 +55,7 @@ use crate::isa::Stage;
 use crate::isa::numeric::Precision;
 use crate::kernel::{Config, Unsupported};
 use crate::program::{Entry, Program};
+use crate::state::Uniforms;
 use code::Code;
 use std::fmt;
 
@@ -69,6 +73,7 @@ pub struct GpuCode {
     words: Vec<u32>,
     inputs: u16,
     outputs: u16,
+    precision: Precision,
     promise: Promise,
     assumed: RegisterSet,
 }
@@ -96,6 +101,8 @@ pub enum NoGpuCode {
     Unstructured(usize),
     /// The code exceeds this many statements.
     TooLarge(usize),
+    /// The interface is none that a module can have.
+    Interface(&'static str),
     /// The device is not known to keep signed zeros, infinities and NaN.
     SpecialValues,
     /// The device is not known to round to nearest.
@@ -116,6 +123,9 @@ impl GpuCode {
         }
         if device.rounding == Control::Unknown {
             return Err(NoGpuCode::Rounding);
+        }
+        if let Some(fault) = interface.fault() {
+            return Err(NoGpuCode::Interface(fault));
         }
         if entry.stage == Stage::Geometry {
             return Err(NoGpuCode::Geometry);
@@ -143,7 +153,7 @@ impl GpuCode {
             Precision::F32 | Precision::F24 { .. } => Promise::EqualBits,
         };
         let assumed = loaded(&func);
-        Ok(GpuCode { code, interface: interface.clone(), words, inputs, outputs, promise, assumed })
+        Ok(GpuCode { code, interface: interface.clone(), words, inputs, outputs, precision, promise, assumed })
     }
 
     /// A SPIR-V 1.3 module with the entry point `main`.
@@ -167,6 +177,16 @@ impl GpuCode {
         self.outputs
     }
 
+    /// The contents of the uniform block. In float24 they are narrowed.
+    pub fn uniform_block(&self, uniforms: &Uniforms) -> Vec<u8> {
+        self.interface.uniforms.bytes(uniforms, self.precision)
+    }
+
+    /// The size of the uniform block in bytes.
+    pub fn uniform_block_size(&self) -> usize {
+        self.interface.uniforms.size() as usize
+    }
+
     /// What a host may rely on.
     pub fn promise(&self) -> Promise {
         self.promise
@@ -177,14 +197,19 @@ impl GpuCode {
         self.assumed
     }
 
+    /// The same with plain products, for which zero times infinity is NaN: to measure what exact products cost.
+    #[cfg(any(test, feature = "fuzz"))]
+    #[doc(hidden)]
+    pub fn with_plain_products(mut self, device: &Device) -> GpuCode {
+        self.code.make_products_plain();
+        self.words = spirv::write(&self.code, self.outputs, &self.interface, device);
+        self
+    }
+
     /// Runs the code on the CPU, as a device that computes exactly: outputs that it does not write are zero.
     #[cfg(any(test, feature = "fuzz"))]
     #[doc(hidden)]
-    pub fn evaluate(
-        &self,
-        uniforms: &crate::state::Uniforms,
-        v: &crate::state::Registers,
-    ) -> Option<crate::state::Registers> {
+    pub fn evaluate(&self, uniforms: &Uniforms, v: &crate::state::Registers) -> Option<crate::state::Registers> {
         let mut o = Default::default();
         eval::run(&self.code, uniforms, v, &mut o)?;
         Some(o)
@@ -234,6 +259,7 @@ impl fmt::Display for NoGpuCode {
                 write!(f, "{blocks} blocks of control flow do not nest, or nest too deeply\nhelp: run it on the CPU")
             }
             NoGpuCode::TooLarge(most) => write!(f, "the code exceeds {most} statements\nhelp: run it on the CPU"),
+            NoGpuCode::Interface(fault) => write!(f, "{fault}\nhelp: correct the interface"),
             NoGpuCode::SpecialValues => f.write_str(
                 "the device is not known to keep signed zeros, infinities and NaN\nhelp: query \
                  shaderSignedZeroInfNanPreserveFloat32, or test the device",

@@ -4,7 +4,7 @@
 //! Every sum and product is decorated `NoContraction`.
 
 use super::code::{Binary, Code, Id, Op, Scalar, Stmt, Type, Unary, Var};
-use super::interface::{Control, Device, Inputs, Integers, Interface, Member, Outputs};
+use super::interface::{Clip, Control, Device, Inputs, Integers, Interface, Member, Outputs, Position};
 use foldhash::quality::RandomState;
 use std::collections::HashMap;
 
@@ -163,6 +163,11 @@ impl<'a> Writer<'a> {
         begin(head, n::CAPABILITY, &[n::CAPABILITY_SHADER]);
         for &(_, capability, _) in declared() {
             begin(head, n::CAPABILITY, &[capability]);
+        }
+        if let Outputs::Mapped { position: Some(Position { clip: Clip::Depth | Clip::Plane(_), .. }), .. } =
+            self.interface.outputs
+        {
+            begin(head, n::CAPABILITY, &[n::CAPABILITY_CLIP_DISTANCE]);
         }
         if declared().next().is_some() {
             begin(head, n::EXTENSION, &string("SPV_KHR_float_controls"));

@@ -7,6 +7,8 @@
 use crate::count_instructions::tally;
 use crate::load::LoadError;
 use crate::measure::{self, BATCHES, Compiled, Cpu, Engine, Speed, Stride, VERTICES, Workload, median};
+#[cfg(feature = "gpu-tests")]
+use crate::on_gpus;
 use crate::plot::{Group, Plot};
 use crate::report::{self, Progress};
 use crate::subject::{self, Subject};
@@ -82,6 +84,14 @@ pub struct Args {
         conflicts_with_all = ["files", "seconds_per_shader", "whole_files", "plot", "only_count", "draws", "cpu", "perf_map", "jitdump"]
     )]
     frames: Vec<PathBuf>,
+    /// Measure vertex entries on the devices of this machine's Vulkan drivers instead
+    #[cfg(feature = "gpu-tests")]
+    #[arg(long, conflicts_with_all = ["seconds_per_shader", "whole_files", "plot", "only_count", "draws", "frames", "json"])]
+    gpu: bool,
+    /// Number format for --gpu: f32, f24-nearest or f24-zero
+    #[cfg(feature = "gpu-tests")]
+    #[arg(long, value_name = "FORMAT", requires = "gpu", default_value_t)]
+    precision: Precision,
     /// Use the instructions of this machine's CPU, or of the least that native code supports
     #[arg(long, default_value = "host", conflicts_with_all = ["only_count", "draws"], value_parser = cpu::parser())]
     cpu: Cpu,
@@ -160,6 +170,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     errors.iter().for_each(LoadError::report);
     if subjects.is_empty() && !errors.is_empty() {
         return Ok(Status::Unusable);
+    }
+    #[cfg(feature = "gpu-tests")]
+    if args.gpu {
+        return on_gpus::bench(&subjects, args.precision, out);
     }
     if args.only_count {
         let whole = tally(&subjects, args.json, out)?;

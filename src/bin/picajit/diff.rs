@@ -6,6 +6,8 @@
 use crate::generator::{self, Generator};
 use crate::load::LoadError;
 use crate::measure::{self, Engine, PROBED, Stride, Workload};
+#[cfg(feature = "gpu-tests")]
+use crate::on_gpus;
 use crate::regress_file;
 use crate::report::{self, Progress};
 use crate::subject::{self, Subject};
@@ -62,6 +64,10 @@ pub struct Args {
     /// Exit code 1 if an entry is not native on some engine
     #[arg(long)]
     require_native: bool,
+    /// Run vertex entries on the devices of this machine's Vulkan drivers instead
+    #[cfg(feature = "gpu-tests")]
+    #[arg(long, conflicts_with_all = ["shrink", "require_native", "json", "fuel"])]
+    gpu: bool,
     /// Print one JSON object a line instead of text
     #[arg(long)]
     json: bool,
@@ -85,6 +91,15 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     errors.iter().for_each(LoadError::report);
     if subjects.is_empty() && !errors.is_empty() {
         return Ok(Status::Unusable);
+    }
+    #[cfg(feature = "gpu-tests")]
+    if args.gpu {
+        let values = |subject: &Subject| {
+            let mut values = Values::new(subject, args);
+            let rounds = (0..args.vertices).step_by(ROUND as usize);
+            rounds.map(|done| values.round((args.vertices - done).min(ROUND) as usize)).collect()
+        };
+        return on_gpus::diff(&subjects, args.precision, values, out);
     }
     let (engines, missing) = measure::engines();
     if let Some(reason) = &missing {
@@ -340,6 +355,8 @@ mod tests {
             shrink: false,
             require_native: false,
             precision: Precision::F32,
+            #[cfg(feature = "gpu-tests")]
+            gpu: false,
             json: false,
         }
     }

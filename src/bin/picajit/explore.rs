@@ -3,7 +3,9 @@
 use crate::jit_or_stub::{self, Making, Shape};
 use crate::load::{self, Loaded, LoadedEntry};
 use crate::source::Source;
-use crate::{Status, VerbResult, display, floats, generator, html, machine_code, output_path, recorded, report};
+use crate::{
+    Status, VerbResult, display, floats, generator, gpu_code, html, machine_code, output_path, recorded, report,
+};
 use picajit::internals::explore::trace::{Bounds, Values, trace};
 use picajit::internals::explore::{self, Subject, values};
 use picajit::isa::numeric::Precision;
@@ -20,8 +22,8 @@ const RUNS: usize = 1024;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
-The page needs no other file and no network. It shows source or disassembly beside the control-flow graph, SSA, CLIF and \
-machine code of both CPUs, with lines of one instruction in one colour; each bit of each word; and a trace that steps \
+The page needs no other file and no network. It shows source or disassembly beside the control-flow graph, SSA, CLIF, \
+machine code of both CPUs and code for GPUs, with lines of one instruction in one colour; each bit of each word; and a trace that steps \
 forward and back.
 A trace ends after 20,000 instructions or 700 kB of the page, and says so. Values are those of `run`, then those of \
 --values: lines such as `c4 = 1, 0, 0, 0`, `matrix[0] = ...`, `b2 = true`, or `3: position = 0, 1, 0, 1` for vertex 3.")]
@@ -129,7 +131,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
         let traced = trace(&loaded.program, &entry.dvle, &values, &args.trace.0, config, bounds);
         left = left.saturating_sub(traced.to_string().len());
         view["trace"] = traced;
-        for (id, stage) in native(args, &loaded, entry) {
+        for (id, stage) in native(args, &loaded, entry).into_iter().chain(for_gpus(args, &loaded, entry)) {
             let size = stage.to_string().len();
             view[id] = match left.checked_sub(size + 1000) {
                 Some(rest) => {
@@ -201,6 +203,18 @@ fn native(args: &Args, loaded: &Loaded, entry: &LoadedEntry) -> Vec<(&'static st
         }
     }
     all
+}
+
+/// The code for a host's GPU; where there is none, the reason.
+fn for_gpus(args: &Args, loaded: &Loaded, entry: &LoadedEntry) -> Vec<(&'static str, Value)> {
+    match gpu_code::of(&loaded.program, entry.entry, args.precision, gpu_code::Surroundings::default()) {
+        Ok(code) => {
+            let lines = |text: String| text.lines().map(|line| json!([null, line])).collect::<Vec<_>>().into();
+            let language = gpu_code::Language::default();
+            vec![("glsl", lines(gpu_code::glsl(&code, language))), ("spirv", lines(gpu_code::spirv(&code)))]
+        }
+        Err(why) => vec![("glsl", json!(format!("There is no code: {why}")))],
+    }
 }
 
 /// `@000c   v1 = ...` -> the address and the rest.

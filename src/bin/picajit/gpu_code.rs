@@ -1,6 +1,8 @@
 //! Code for a GPU as text.
 
-use picajit::gpu_code::{Component, Depth, Device, Dialect, GpuCode, Interface, NoGpuCode, Outputs, Position, Promise};
+use picajit::gpu_code::{
+    Clip, Component, Depth, Device, Dialect, GpuCode, Interface, NoGpuCode, Outputs, Position, Promise,
+};
 use picajit::isa::numeric::Precision;
 use picajit::kernel::Config;
 use picajit::program::{Entry, Program};
@@ -41,7 +43,7 @@ pub fn of(
         Surroundings::Compute => Interface::compute(),
         Surroundings::Position => {
             let components = [0, 1, 2, 3].map(|c| Component::Register(0, c));
-            let position = Position { components, depth: Depth::Negated, flip_y: false };
+            let position = Position { components, depth: Depth::Negated, flip_y: false, clip: Clip::None };
             let outputs = Outputs::Mapped { varyings: Vec::new(), position: Some(position) };
             Interface { outputs, ..Interface::vertex() }
         }

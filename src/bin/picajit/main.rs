@@ -39,6 +39,8 @@ mod machine_code;
 mod mali;
 mod measure;
 mod object;
+#[cfg(feature = "gpu-tests")]
+mod on_gpus;
 mod output_path;
 mod plot;
 mod programs;
@@ -53,6 +55,8 @@ mod strip;
 mod subject;
 mod trace;
 mod verify;
+#[cfg(feature = "gpu-tests")]
+mod vulkan;
 
 use clap::{Parser, Subcommand};
 use picajit::internals::generator;

@@ -64,6 +64,20 @@ fn structures_match_the_recorded_sizes_and_offsets() {
             fixed_words, fixed_index, fixed_words_count, fixed_count, assembly_count, assembly_vertices, geometry_input_vectors,
             geometry_input_vertices, geometry_input_expected, geometry_input_count, geometry_input_uniform, assembly_oldest, reserved
         }
+        "pj_binding" PjBinding { set, binding }
+        "pj_attribute" PjAttribute { location, kind }
+        "pj_varying" PjVarying { location, count, components }
+        "pj_interface" PjInterface {
+            struct_size, attributes, varyings, varying_count, stage, outputs, first_location, position,
+            position_components, uniform_order, packed_integers, uniforms, input_buffer, output_buffer, clip_block,
+            reserved
+        }
+        "pj_device" PjDevice { struct_size, special_values, rounding, subnormals, reserved }
+        "pj_gpu_code_info" PjGpuCodeInfo {
+            struct_size, spirv, spirv_words, inputs, outputs, equal_subnormals, assumed_state, assumed_temps,
+            assumed_outputs, block_bytes
+        }
+        "pj_gpu_self_test" PjGpuSelfTest { struct_size, block, block_bytes, count, inputs, outputs }
         "pj_direct_call" DirectCall { function, context }
     };
     if std::env::var_os("BLESS").is_some() {

@@ -4,7 +4,7 @@ use super::number as n;
 use super::{Writer, begin};
 use crate::gpu_code::code::{Scalar, Type};
 use crate::gpu_code::interface::{
-    AttributeKind, Buffer, Component, Depth, Inputs, Integers, Member, Outputs, Position,
+    AttributeKind, Buffer, Clip, Component, Depth, Inputs, Integers, Member, Outputs, Position,
 };
 
 /// Vectors of a vertex in a storage buffer.
@@ -91,12 +91,19 @@ impl Writer<'_> {
                 };
                 let variable = self.interface_variable(n::CLASS_INPUT, ty, [n::LOCATION, attribute.location]);
                 self.inputs[usize::from(register)] = variable;
-                let loaded = if attribute.kind == AttributeKind::Float { id } else { self.id() };
+                // The last instruction defines the value.
+                let whole = if attribute.fixed_w { self.id() } else { id };
+                let loaded = if attribute.kind == AttributeKind::Float { whole } else { self.id() };
                 self.inst(n::LOAD, &[ty, loaded, variable]);
                 match attribute.kind {
                     AttributeKind::Float => {}
-                    AttributeKind::Signed => self.define(n::CONVERT_S_TO_F, Type::VEC4, id, &[loaded]),
-                    AttributeKind::Unsigned => self.define(n::CONVERT_U_TO_F, Type::VEC4, id, &[loaded]),
+                    AttributeKind::Signed => self.define(n::CONVERT_S_TO_F, Type::VEC4, whole, &[loaded]),
+                    AttributeKind::Unsigned => self.define(n::CONVERT_U_TO_F, Type::VEC4, whole, &[loaded]),
+                }
+                if attribute.fixed_w {
+                    let float = self.ty(Type::FLOAT);
+                    let one = self.global(n::CONSTANT, &[float, 1.0f32.to_bits()]);
+                    self.define(n::COMPOSITE_INSERT, Type::VEC4, id, &[one, whole, 3]);
                 }
             }
         }
@@ -176,18 +183,87 @@ impl Writer<'_> {
     }
 
     fn position(&mut self, position: &Position) {
-        let mut components = position.components.map(|component| self.output(component));
+        let given = position.components.map(|component| self.output(component));
+        let mut components = given;
         if position.flip_y {
             components[1] = self.result(n::F_NEGATE, Type::FLOAT, &[components[1]]);
         }
         if position.depth == Depth::Negated {
             components[2] = self.result(n::F_NEGATE, Type::FLOAT, &[components[2]]);
         }
+        let distances = match position.clip {
+            Clip::None => Vec::new(),
+            Clip::Depth => vec![self.result(n::F_NEGATE, Type::FLOAT, &[given[2]])],
+            Clip::Plane(buffer) => {
+                let block = self.clip_block(buffer);
+                let flipped = self.result(n::F_NEGATE, Type::FLOAT, &[components[1]]);
+                let flips = self.is_set(block, 1);
+                components[1] = self.result(n::SELECT, Type::FLOAT, &[flips, flipped, components[1]]);
+                let depth = self.result(n::F_NEGATE, Type::FLOAT, &[given[2]]);
+                vec![depth, self.plane_distance(block, given)]
+            }
+        };
         let value = self.result(n::COMPOSITE_CONSTRUCT, Type::VEC4, &components);
         let vec4 = self.ty(Type::VEC4);
         let built_in = [n::BUILT_IN, n::BUILT_IN_POSITION];
         let variable = self.interface_variable(n::CLASS_OUTPUT, vec4, built_in);
         self.inst(n::STORE, &[variable, value]);
+        if !distances.is_empty() {
+            let (float, length) = (self.ty(Type::FLOAT), self.uint(distances.len() as u32));
+            let array = self.global(n::TYPE_ARRAY, &[float, length]);
+            let built_in = [n::BUILT_IN, n::BUILT_IN_CLIP_DISTANCE];
+            let variable = self.interface_variable(n::CLASS_OUTPUT, array, built_in);
+            let value = self.id();
+            self.inst(n::COMPOSITE_CONSTRUCT, &[&[array, value], &distances[..]].concat());
+            self.inst(n::STORE, &[variable, value]);
+        }
+    }
+
+    /// The host's block `{ uint plane_enabled; uint flip_y; vec4 plane; }`.
+    fn clip_block(&mut self, buffer: Buffer) -> u32 {
+        let (uint, vec4) = (self.ty(Type::UINT), self.ty(Type::VEC4));
+        let block = self.global(n::TYPE_STRUCT, &[uint, uint, vec4]);
+        self.decorate(block, &[n::BLOCK]);
+        for (member, offset) in [(0, 0), (1, 4), (2, 16)] {
+            begin(&mut self.sections.decorations, n::MEMBER_DECORATE, &[block, member, n::OFFSET, offset]);
+        }
+        let variable = self.variable(n::CLASS_UNIFORM, block, None);
+        self.decorate(variable, &[n::DESCRIPTOR_SET, buffer.set]);
+        self.decorate(variable, &[n::BINDING, buffer.binding]);
+        variable
+    }
+
+    fn clip_member(&mut self, block: u32, member: u32, ty: Type) -> u32 {
+        let (index, pointer) = (self.uint(member), self.pointer(n::CLASS_UNIFORM, ty));
+        let place = self.id();
+        self.inst(n::ACCESS_CHAIN, &[pointer, place, block, index]);
+        self.result(n::LOAD, ty, &[place])
+    }
+
+    /// Whether a member of the clip block is not 0.
+    fn is_set(&mut self, block: u32, member: u32) -> u32 {
+        let (value, zero) = (self.clip_member(block, member, Type::UINT), self.uint(0));
+        self.result(n::I_NOT_EQUAL, Type::BOOL, &[value, zero])
+    }
+
+    fn rounded(&mut self, op: u32, a: u32, b: u32) -> u32 {
+        let id = self.result(op, Type::FLOAT, &[a, b]);
+        self.decorate(id, &[n::NO_CONTRACTION]);
+        id
+    }
+
+    /// The position's distance from the plane, or 0 if there is none.
+    fn plane_distance(&mut self, block: u32, position: [u32; 4]) -> u32 {
+        let plane = self.clip_member(block, 2, Type::VEC4);
+        let products = [0, 1, 2, 3].map(|c| {
+            let factor = self.result(n::COMPOSITE_EXTRACT, Type::FLOAT, &[plane, c]);
+            self.rounded(n::F_MUL, factor, position[c as usize])
+        });
+        let sum = products[1..].iter().fold(products[0], |sum, &product| self.rounded(n::F_ADD, sum, product));
+        let float = self.ty(Type::FLOAT);
+        let zero = self.global(n::CONSTANT, &[float, 0]);
+        let is_enabled = self.is_set(block, 0);
+        self.result(n::SELECT, Type::FLOAT, &[is_enabled, sum, zero])
     }
 
     /// A component of an output.

@@ -40,7 +40,7 @@ function showEntry(n, keep) {
   textTabs.set([...textViews(page, view.entry), { id: "disassembly", title: "Disassembly", fill: disassemblyView(page, view.entry) }]);
   byId("text-note").textContent = `${page.findings.length} finding${page.findings.length === 1 ? "" : "s"}`;
   const stages = [{ id: "ssa", title: "SSA", fill: stageView(view.entry.ssa ?? "There is no SSA without a control-flow graph.") }];
-  for (const [id, title] of [["clif", "CLIF"], ["x86-64", "x86-64"], ["aarch64", "AArch64"]]) {
+  for (const [id, title] of [["clif", "CLIF"], ["x86-64", "x86-64"], ["aarch64", "AArch64"], ["glsl", "GLSL"], ["spirv", "SPIR-V"]]) {
     if (view.entry[id] !== undefined) stages.push({ id, title, fill: stageView(view.entry[id]) });
   }
   stages.push({ id: "bits", title: "Bits", fill: bitsView(page) });

@@ -6,6 +6,7 @@ use ash::vk;
 use picajit::gpu_code::{Control, Device};
 use picajit::state::{Registers, Uniforms};
 use std::ffi::CStr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes of a vertex in either storage buffer.
 const VERTEX: u64 = 256;
@@ -39,14 +40,46 @@ struct Buffer {
     bytes: *mut u8,
 }
 
-/// Every device of the machine's drivers, for this many vertices; none without a loader.
-pub fn devices(most: usize) -> Vec<Gpu> {
+/// Messages of the validation layer, once [`devices`] loaded it.
+pub static MESSAGES: AtomicUsize = AtomicUsize::new(0);
+
+unsafe extern "system" fn count_message(
+    _: vk::DebugUtilsMessageSeverityFlagsEXT,
+    _: vk::DebugUtilsMessageTypeFlagsEXT,
+    data: *const vk::DebugUtilsMessengerCallbackDataEXT<'_>,
+    _: *mut std::ffi::c_void,
+) -> vk::Bool32 {
+    // SAFETY: the layer passes a structure with a text.
+    let text = unsafe { (*data).message_as_c_str() };
+    println!("  {}", text.unwrap_or_default().to_string_lossy());
+    MESSAGES.fetch_add(1, Ordering::Relaxed);
+    vk::FALSE
+}
+
+/// Every device of the machine's drivers, for this many vertices; none without a loader. With `validated` the
+/// validation layer watches them; none without the layer.
+pub fn devices(most: usize, validated: bool) -> Vec<Gpu> {
     // SAFETY: the loader is the system's library.
     let Ok(entry) = (unsafe { ash::Entry::load() }) else { return Vec::new() };
     let application = vk::ApplicationInfo::default().api_version(vk::API_VERSION_1_3);
-    let info = vk::InstanceCreateInfo::default().application_info(&application);
+    let severity = vk::DebugUtilsMessageSeverityFlagsEXT::WARNING | vk::DebugUtilsMessageSeverityFlagsEXT::ERROR;
+    let kinds = vk::DebugUtilsMessageTypeFlagsEXT::VALIDATION;
+    let mut messenger = vk::DebugUtilsMessengerCreateInfoEXT::default()
+        .message_severity(severity)
+        .message_type(kinds)
+        .pfn_user_callback(Some(count_message));
+    let (layers, extensions) = ([c"VK_LAYER_KHRONOS_validation".as_ptr()], [c"VK_EXT_debug_utils".as_ptr()]);
+    let mut info = vk::InstanceCreateInfo::default().application_info(&application);
+    if validated {
+        info = info.enabled_layer_names(&layers).enabled_extension_names(&extensions).push_next(&mut messenger);
+    }
     // SAFETY: `info` and what it points to live through the call, here and below.
     let Ok(instance) = (unsafe { entry.create_instance(&info, None) }) else { return Vec::new() };
+    if validated {
+        let messages = ash::ext::debug_utils::Instance::new(&entry, &instance);
+        // SAFETY: the instance has the extension. The messenger ends with the process.
+        unsafe { messages.create_debug_utils_messenger(&messenger, None) }.unwrap();
+    }
     let loaded = std::sync::Arc::new(Loaded { _entry: entry, instance });
     // SAFETY: the instance lives.
     let physical = unsafe { loaded.instance.enumerate_physical_devices() }.unwrap_or_default();
@@ -120,7 +153,9 @@ impl Gpu {
             let usage = vk::BufferUsageFlags::UNIFORM_BUFFER
                 | vk::BufferUsageFlags::STORAGE_BUFFER
                 | vk::BufferUsageFlags::VERTEX_BUFFER;
-            let buffers = [2048, most as u64 * VERTEX, most as u64 * VERTEX].map(|size| {
+            // Groups of a compute program are whole.
+            let room = (most as u64).next_multiple_of(64) * VERTEX;
+            let buffers = [2048, room, room].map(|size| {
                 let info = vk::BufferCreateInfo::default().size(size).usage(usage);
                 let buffer = device.create_buffer(&info, None).unwrap();
                 let needs = device.get_buffer_memory_requirements(buffer);
@@ -147,65 +182,18 @@ impl Gpu {
         }
     }
 
-    /// Runs a module with the default uniform block and storage buffers 1 and 2: a compute program, or a vertex stage
-    /// that writes its outputs there.
-    pub fn run(
-        &self,
-        words: &[u32],
-        vertex_inputs: Option<u16>,
-        uniforms: &Uniforms,
-        inputs: &[Registers],
-    ) -> Vec<Registers> {
-        assert!(inputs.len() <= self.most);
-        let count = inputs.len();
-        let mut block = vec![u32::from(uniforms.b), 0, 0, 0];
-        block.extend(uniforms.i.as_flattened().iter().map(|&byte| u32::from(byte)));
-        block.extend(uniforms.c.as_flattened().iter().map(|x| x.to_bits()));
-        let [to, from, outputs] = self.buffers.map(|buffer| buffer.bytes);
-        // SAFETY: the buffers are mapped, have room for `most` vertices, and the queue is idle. The pipeline is of the
-        // module, and destroyed when the queue is idle again.
-        unsafe {
-            std::ptr::copy_nonoverlapping(block.as_ptr().cast(), to, 4 * block.len());
-            std::ptr::copy_nonoverlapping(inputs.as_ptr().cast(), from, count * VERTEX as usize);
-            std::ptr::write_bytes(outputs, 0, count * VERTEX as usize);
-            let device = &self.device;
-            let info = vk::ShaderModuleCreateInfo::default().code(words);
-            let module = device.create_shader_module(&info, None).unwrap();
-            let stage = vk::PipelineShaderStageCreateInfo::default().module(module).name(c"main");
-            let pipeline = match vertex_inputs {
-                None => self.compute_pipeline(stage.stage(vk::ShaderStageFlags::COMPUTE)),
-                Some(mask) => self.vertex_pipeline(stage.stage(vk::ShaderStageFlags::VERTEX), mask),
-            };
-
-            let bind =
-                if vertex_inputs.is_some() { vk::PipelineBindPoint::GRAPHICS } else { vk::PipelineBindPoint::COMPUTE };
-            let commands = self.commands;
-            device.begin_command_buffer(commands, &vk::CommandBufferBeginInfo::default()).unwrap();
-            if vertex_inputs.is_some() {
-                let extent = vk::Extent2D { width: 1, height: 1 };
-                let area = vk::Rect2D { offset: vk::Offset2D::default(), extent };
-                device.cmd_begin_rendering(commands, &vk::RenderingInfo::default().render_area(area).layer_count(1));
-            }
-            device.cmd_bind_pipeline(commands, bind, pipeline);
-            device.cmd_bind_descriptor_sets(commands, bind, self.layout, 0, &[self.set], &[]);
-            if vertex_inputs.is_some() {
-                device.cmd_bind_vertex_buffers(commands, 0, &[self.buffers[1].buffer], &[0]);
-                device.cmd_draw(commands, count as u32, 1, 0, 0);
-                device.cmd_end_rendering(commands);
-            } else {
-                device.cmd_dispatch(commands, count.div_ceil(64) as u32, 1, 1);
-            }
-            device.end_command_buffer(commands).unwrap();
-            let all = [commands];
-            let submit = vk::SubmitInfo::default().command_buffers(&all);
-            device.queue_submit(self.queue, &[submit], vk::Fence::null()).unwrap();
-            device.queue_wait_idle(self.queue).unwrap();
-            device.destroy_pipeline(pipeline, None);
-            device.destroy_shader_module(module, None);
-            let mut results = vec![Registers::default(); count];
-            std::ptr::copy_nonoverlapping(outputs, results.as_mut_ptr().cast(), count * VERTEX as usize);
-            results
-        }
+    /// A pipeline of a module with the default uniform block and storage buffers 1 and 2: a compute program, or a
+    /// vertex stage with these inputs that writes its outputs there.
+    pub fn pipeline(&self, words: &[u32], vertex_inputs: Option<u16>) -> Pipeline<'_> {
+        let info = vk::ShaderModuleCreateInfo::default().code(words);
+        // SAFETY: `info` and what it points to live through the call.
+        let module = unsafe { self.device.create_shader_module(&info, None) }.unwrap();
+        let stage = vk::PipelineShaderStageCreateInfo::default().module(module).name(c"main");
+        let pipeline = match vertex_inputs {
+            None => self.compute_pipeline(stage.stage(vk::ShaderStageFlags::COMPUTE)),
+            Some(mask) => self.vertex_pipeline(stage.stage(vk::ShaderStageFlags::VERTEX), mask),
+        };
+        Pipeline { gpu: self, module, pipeline, is_vertex: vertex_inputs.is_some() }
     }
 
     fn compute_pipeline(&self, stage: vk::PipelineShaderStageCreateInfo<'_>) -> vk::Pipeline {
@@ -233,7 +221,8 @@ impl Gpu {
         let inputs = vk::PipelineVertexInputStateCreateInfo::default()
             .vertex_binding_descriptions(&bindings)
             .vertex_attribute_descriptions(&attributes);
-        let assembly = vk::PipelineInputAssemblyStateCreateInfo::default().topology(vk::PrimitiveTopology::POINT_LIST);
+        let assembly =
+            vk::PipelineInputAssemblyStateCreateInfo::default().topology(vk::PrimitiveTopology::TRIANGLE_STRIP);
         let rasterization =
             vk::PipelineRasterizationStateCreateInfo::default().rasterizer_discard_enable(true).line_width(1.0);
         let mut rendering = vk::PipelineRenderingCreateInfo::default();
@@ -248,4 +237,93 @@ impl Gpu {
         // SAFETY: as above; what `info` points to lives through the call.
         unsafe { self.device.create_graphics_pipelines(vk::PipelineCache::null(), &[info], None).unwrap()[0] }
     }
+}
+
+/// A pipeline of one module.
+pub struct Pipeline<'a> {
+    gpu: &'a Gpu,
+    module: vk::ShaderModule,
+    pipeline: vk::Pipeline,
+    is_vertex: bool,
+}
+
+impl Pipeline<'_> {
+    /// Runs these vertices.
+    pub fn run(&self, uniforms: &Uniforms, inputs: &[Registers]) -> Vec<Registers> {
+        let (gpu, count) = (self.gpu, inputs.len());
+        assert!(count <= gpu.most);
+        let mut block = vec![u32::from(uniforms.b), 0, 0, 0];
+        block.extend(uniforms.i.as_flattened().iter().map(|&byte| u32::from(byte)));
+        block.extend(uniforms.c.as_flattened().iter().map(|x| x.to_bits()));
+        let [to, from, outputs] = gpu.buffers.map(|buffer| buffer.bytes);
+        // SAFETY: the buffers are mapped, have room for `most` vertices, and the queue is idle.
+        unsafe {
+            std::ptr::copy_nonoverlapping(block.as_ptr().cast(), to, 4 * block.len());
+            std::ptr::copy_nonoverlapping(inputs.as_ptr().cast(), from, count * VERTEX as usize);
+            std::ptr::write_bytes(outputs, 0, count * VERTEX as usize);
+        }
+        self.run_again(count);
+        let mut results = vec![Registers::default(); count];
+        // SAFETY: as above.
+        unsafe { std::ptr::copy_nonoverlapping(outputs, results.as_mut_ptr().cast(), count * VERTEX as usize) };
+        results
+    }
+
+    /// Runs the first vertices of the run before once more.
+    pub fn run_again(&self, count: usize) {
+        let Gpu { device, commands, .. } = self.gpu;
+        let commands = *commands;
+        let bind = if self.is_vertex { vk::PipelineBindPoint::GRAPHICS } else { vk::PipelineBindPoint::COMPUTE };
+        // SAFETY: the pipeline and the buffers live, and the queue is idle before and after.
+        unsafe {
+            device.begin_command_buffer(commands, &vk::CommandBufferBeginInfo::default()).unwrap();
+            if self.is_vertex {
+                let extent = vk::Extent2D { width: 1, height: 1 };
+                let area = vk::Rect2D { offset: vk::Offset2D::default(), extent };
+                device.cmd_begin_rendering(commands, &vk::RenderingInfo::default().render_area(area).layer_count(1));
+            }
+            device.cmd_bind_pipeline(commands, bind, self.pipeline);
+            device.cmd_bind_descriptor_sets(commands, bind, self.gpu.layout, 0, &[self.gpu.set], &[]);
+            if self.is_vertex {
+                device.cmd_bind_vertex_buffers(commands, 0, &[self.gpu.buffers[1].buffer], &[0]);
+                // A strip of three or more vertices runs each. Points would need a size.
+                device.cmd_draw(commands, count.max(3) as u32, 1, 0, 0);
+                device.cmd_end_rendering(commands);
+            } else {
+                device.cmd_dispatch(commands, count.div_ceil(64) as u32, 1, 1);
+            }
+            device.end_command_buffer(commands).unwrap();
+            let all = [commands];
+            let submit = vk::SubmitInfo::default().command_buffers(&all);
+            device.queue_submit(self.gpu.queue, &[submit], vk::Fence::null()).unwrap();
+            device.queue_wait_idle(self.gpu.queue).unwrap();
+        }
+    }
+}
+
+impl Drop for Pipeline<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the queue is idle.
+        unsafe {
+            self.gpu.device.destroy_pipeline(self.pipeline, None);
+            self.gpu.device.destroy_shader_module(self.module, None);
+        }
+    }
+}
+
+/// Runs `f` with subnormal operands and results replaced by zeros, as devices may do.
+pub fn flushing<T>(f: impl FnOnce() -> T) -> T {
+    #[cfg(target_arch = "x86_64")]
+    #[allow(deprecated)]
+    // SAFETY: the mode is restored, and nothing here depends on it but float operations.
+    unsafe {
+        use std::arch::x86_64::{_mm_getcsr, _mm_setcsr};
+        let before = _mm_getcsr();
+        _mm_setcsr(std::hint::black_box(before | 0x8040));
+        let result = std::hint::black_box(f());
+        _mm_setcsr(before);
+        result
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    f()
 }

@@ -1,0 +1,193 @@
+//! The header's section on code for the host's GPU.
+
+mod types;
+
+use super::arguments::{copy_text, deref, input_slice, out_pointer, read_sized, write_sized};
+use super::types::{PJ_F24_NEAREST, PJ_F24_TOWARD_ZERO, PJ_F32, PJ_OK};
+use super::{Fault, PjShader, borrow_shader, catch_panics, catch_panics_with_message, host};
+use crate::gpu_code::{Device, GpuCode, Interface, Promise, SelfTest};
+use crate::isa::float24::Rounding;
+use crate::isa::numeric::Precision;
+use crate::state::Registers;
+use std::ffi::{c_char, c_void};
+pub use types::*;
+
+/// `pj_gpu_code`. C owns it.
+pub struct PjGpuCode {
+    code: GpuCode,
+    test: Option<SelfTest>,
+}
+
+/// What the host describes.
+///
+/// # Safety
+/// As the header requires: structures of their declared sizes, arrays of their lengths.
+unsafe fn surroundings(interface: *const PjInterface, device: *const PjDevice) -> Result<(Interface, Device), Fault> {
+    // SAFETY: the caller guarantees it; any bytes are valid.
+    unsafe {
+        let interface = match interface.is_null() {
+            true => PjInterface::ZERO,
+            false => read_sized(interface, PjInterface::ZERO, INTERFACE_BYTES)?,
+        };
+        Ok((interface.interface()?, read_sized(device, PjDevice::ZERO, DEVICE_BYTES)?.device()?))
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pj_gpu_code_get(
+    shader: *const PjShader,
+    interface: *const PjInterface,
+    device: *const PjDevice,
+    code: *mut *mut PjGpuCode,
+    message: *mut c_char,
+    message_bytes: usize,
+) -> i32 {
+    let work = || {
+        let to = out_pointer(code)?;
+        // SAFETY: null, or a live handle of `pj_shader_get`; the header requires the rest.
+        let (shader, (interface, device)) = unsafe { (borrow_shader(shader)?, surroundings(interface, device)?) };
+        let code = shader.gpu_code(&interface, &device).map_err(Fault::NoGpuCode)?;
+        let code = Box::new(PjGpuCode { code, test: None });
+        // SAFETY: not null; the header requires it to be writable.
+        unsafe { to.write(Box::into_raw(code)) };
+        Ok(PJ_OK)
+    };
+    // SAFETY: the header requires a valid `message`.
+    unsafe { catch_panics_with_message(message, message_bytes, work) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pj_gpu_self_test_get(
+    precision: u32,
+    interface: *const PjInterface,
+    device: *const PjDevice,
+    code: *mut *mut PjGpuCode,
+    test: *mut PjGpuSelfTest,
+    message: *mut c_char,
+    message_bytes: usize,
+) -> i32 {
+    let work = || {
+        let to = out_pointer(code)?;
+        // SAFETY: the header requires it.
+        let (interface, device) = unsafe { surroundings(interface, device) }?;
+        let precision = match precision {
+            PJ_F32 => Precision::F32,
+            PJ_F24_NEAREST => Precision::F24 { rounding: Rounding::Nearest },
+            PJ_F24_TOWARD_ZERO => Precision::F24 { rounding: Rounding::TowardZero },
+            _ => return Err(Fault::InvalidArgument),
+        };
+        let made = SelfTest::new(precision, &interface, &device).map_err(Fault::NoGpuCode)?;
+        let value = PjGpuSelfTest {
+            struct_size: size_of::<PjGpuSelfTest>(),
+            block: made.block.as_ptr().cast(),
+            block_bytes: made.block.len(),
+            count: made.inputs.len(),
+            inputs: made.inputs.as_ptr().cast(),
+            outputs: made.outputs.as_ptr().cast(),
+        };
+        // SAFETY: the header requires a structure of its declared size.
+        unsafe { write_sized(test, &value, SELF_TEST_BYTES) }?;
+        let code = Box::new(PjGpuCode { code: made.code.clone(), test: Some(made) });
+        // SAFETY: not null; the header requires it to be writable.
+        unsafe { to.write(Box::into_raw(code)) };
+        Ok(PJ_OK)
+    };
+    // SAFETY: the header requires a valid `message`.
+    unsafe { catch_panics_with_message(message, message_bytes, work) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pj_gpu_self_test_differences(
+    code: *const PjGpuCode,
+    outputs: *const f32,
+    count: usize,
+) -> i64 {
+    let mut differences = 0;
+    let status = catch_panics(|| {
+        // SAFETY: null, or a live handle; the header requires `count` vertices.
+        let (code, outputs) = unsafe { (deref(code)?, input_slice(outputs.cast::<Registers>(), count)?) };
+        let test = code.test.as_ref().ok_or(Fault::InvalidArgument)?;
+        differences = test.differences(outputs) as i64;
+        Ok(PJ_OK)
+    });
+    if status < 0 { status.into() } else { differences }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pj_gpu_code_free(code: *mut PjGpuCode) {
+    catch_panics(|| {
+        if !code.is_null() {
+            // SAFETY: a live handle of this file, which this call ends.
+            drop(unsafe { Box::from_raw(code) });
+        }
+        Ok(PJ_OK)
+    });
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pj_gpu_code_info_get(code: *const PjGpuCode, info: *mut PjGpuCodeInfo) -> i32 {
+    catch_panics(|| {
+        // SAFETY: null, or a live handle.
+        let code = &unsafe { deref(code) }?.code;
+        let assumed = code.assumed_zero();
+        let value = PjGpuCodeInfo {
+            struct_size: size_of::<PjGpuCodeInfo>(),
+            spirv: code.spirv().as_ptr(),
+            spirv_words: code.spirv().len(),
+            inputs: code.inputs().into(),
+            outputs: code.outputs().into(),
+            equal_subnormals: (code.promise() == Promise::EqualBits).into(),
+            assumed_state: assumed.state.into(),
+            assumed_temps: assumed.temps,
+            assumed_outputs: assumed.outputs,
+            block_bytes: code.uniform_block_size(),
+        };
+        // SAFETY: the header requires a structure of its declared size.
+        unsafe { write_sized(info, &value, CODE_INFO_BYTES) }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pj_gpu_code_glsl(
+    code: *const PjGpuCode,
+    dialect: u32,
+    text: *mut c_char,
+    bytes: usize,
+) -> i64 {
+    let mut len = 0;
+    let status = catch_panics(|| {
+        // SAFETY: null, or a live handle.
+        let code = unsafe { deref(code) }?;
+        let whole = code.code.glsl(types::dialect(dialect)?);
+        // SAFETY: the header requires `bytes` writable bytes.
+        unsafe { copy_text(&whole, text, bytes) };
+        len = whole.len() as i64;
+        Ok(PJ_OK)
+    });
+    if status < 0 { status.into() } else { len }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pj_gpu_code_uniforms(
+    code: *const PjGpuCode,
+    shader: *const PjShader,
+    unit: *mut c_void,
+    uniforms: *const c_void,
+    block: *mut c_void,
+    bytes: usize,
+) -> i32 {
+    catch_panics(|| {
+        // SAFETY: null, or live handles.
+        let (code, shader) = unsafe { (deref(code)?, borrow_shader(shader)?) };
+        let to = out_pointer(block.cast::<u8>())?;
+        // SAFETY: the header requires valid pointers.
+        let uniforms = unsafe { host(&shader, unit, uniforms) }?.load().1;
+        let contents = code.code.uniform_block(&uniforms);
+        if bytes < contents.len() {
+            return Err(Fault::InvalidArgument);
+        }
+        // SAFETY: the header requires `bytes` writable bytes, and the block has no more.
+        unsafe { to.as_ptr().copy_from_nonoverlapping(contents.as_ptr(), contents.len()) };
+        Ok(PJ_OK)
+    })
+}

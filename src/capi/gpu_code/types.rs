@@ -1,0 +1,280 @@
+//! Numbers and structures of the header's section on code for the host's GPU, and their translation to
+//! [`gpu_code`](crate::gpu_code).
+//!
+//! Invariant: the same fields in the same order as in the header; structures that begin with their
+//! size have no padding.
+
+use crate::capi::Fault;
+use crate::capi::arguments::input_slice;
+use crate::gpu_code::{
+    Attribute, AttributeKind, Buffer, Clip, Component, Control, Depth, Device, Dialect, Inputs, Integers, Interface,
+    Member, Outputs, Position, UniformBlock, Varying,
+};
+use std::ffi::c_void;
+use std::mem::offset_of;
+use std::ptr::null;
+
+pub const PJ_STAGE_VERTEX: u32 = 0;
+pub const PJ_STAGE_COMPUTE: u32 = 1;
+pub const PJ_OUTPUT_REGISTERS: u32 = 0;
+pub const PJ_OUTPUT_MAPPED: u32 = 1;
+pub const PJ_OUTPUT_BUFFER: u32 = 2;
+pub const PJ_BOOLS_INTS_FLOATS: u32 = 0;
+pub const PJ_BOOLS_FLOATS_INTS: u32 = 1;
+pub const PJ_INTS_BOOLS_FLOATS: u32 = 2;
+pub const PJ_INTS_FLOATS_BOOLS: u32 = 3;
+pub const PJ_FLOATS_BOOLS_INTS: u32 = 4;
+pub const PJ_FLOATS_INTS_BOOLS: u32 = 5;
+pub const PJ_DEVICE_UNKNOWN: u32 = 0;
+pub const PJ_DEVICE_DECLARED: u32 = 1;
+pub const PJ_DEVICE_KNOWN: u32 = 2;
+pub const PJ_GLSL_VULKAN: u32 = 0;
+pub const PJ_GLSL_OPENGL: u32 = 1;
+pub const PJ_GLSL_OPENGL_ES: u32 = 2;
+pub const PJ_ATTRIBUTE_SIGNED: u32 = 1;
+pub const PJ_ATTRIBUTE_UNSIGNED: u32 = 2;
+pub const PJ_ATTRIBUTE_FIXED_W: u32 = 4;
+pub const PJ_COMPONENT_ZERO: u8 = 64;
+pub const PJ_COMPONENT_ONE: u8 = 65;
+pub const PJ_POSITION: u32 = 1;
+pub const PJ_POSITION_NEGATE_Z: u32 = 2;
+pub const PJ_POSITION_FLIP_Y: u32 = 4;
+pub const PJ_POSITION_CLIP_DEPTH: u32 = 8;
+pub const PJ_POSITION_CLIP_PLANE: u32 = 16;
+const POSITION_BITS: u32 = 31;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct PjBinding {
+    pub set: u32,
+    pub binding: u32,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct PjAttribute {
+    pub location: u32,
+    pub kind: u32,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct PjVarying {
+    pub location: u32,
+    pub count: u32,
+    pub components: [u8; 4],
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct PjInterface {
+    pub struct_size: usize,
+    pub attributes: *const PjAttribute,
+    pub varyings: *const PjVarying,
+    pub varying_count: usize,
+    pub stage: u32,
+    pub outputs: u32,
+    pub first_location: u32,
+    pub position: u32,
+    pub position_components: [u8; 4],
+    pub uniform_order: u32,
+    pub packed_integers: u32,
+    pub uniforms: PjBinding,
+    pub input_buffer: PjBinding,
+    pub output_buffer: PjBinding,
+    pub clip_block: PjBinding,
+    pub reserved: u32,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct PjDevice {
+    pub struct_size: usize,
+    pub special_values: u32,
+    pub rounding: u32,
+    pub subnormals: u32,
+    pub reserved: u32,
+}
+
+#[repr(C)]
+pub struct PjGpuCodeInfo {
+    pub struct_size: usize,
+    pub spirv: *const u32,
+    pub spirv_words: usize,
+    pub inputs: u32,
+    pub outputs: u32,
+    pub equal_subnormals: u32,
+    pub assumed_state: u32,
+    pub assumed_temps: u64,
+    pub assumed_outputs: u64,
+    pub block_bytes: usize,
+}
+
+#[repr(C)]
+pub struct PjGpuSelfTest {
+    pub struct_size: usize,
+    pub block: *const c_void,
+    pub block_bytes: usize,
+    pub count: usize,
+    pub inputs: *const f32,
+    pub outputs: *const f32,
+}
+
+pub(super) const INTERFACE_BYTES: &[usize] = &[size_of::<PjInterface>()];
+pub(super) const DEVICE_BYTES: &[usize] = &[size_of::<PjDevice>()];
+pub(super) const CODE_INFO_BYTES: &[usize] = &[size_of::<PjGpuCodeInfo>()];
+pub(super) const SELF_TEST_BYTES: &[usize] = &[offset_of!(PjGpuSelfTest, outputs) + size_of::<*const f32>()];
+
+impl From<PjBinding> for Buffer {
+    fn from(PjBinding { set, binding }: PjBinding) -> Buffer {
+        Buffer { set, binding }
+    }
+}
+
+impl PjInterface {
+    pub(super) const ZERO: PjInterface = PjInterface {
+        struct_size: 0,
+        attributes: null(),
+        varyings: null(),
+        varying_count: 0,
+        stage: 0,
+        outputs: 0,
+        first_location: 0,
+        position: 0,
+        position_components: [0; 4],
+        uniform_order: 0,
+        packed_integers: 0,
+        uniforms: PjBinding { set: 0, binding: 0 },
+        input_buffer: PjBinding { set: 0, binding: 0 },
+        output_buffer: PjBinding { set: 0, binding: 0 },
+        clip_block: PjBinding { set: 0, binding: 0 },
+        reserved: 0,
+    };
+
+    /// # Safety
+    /// The arrays are null or have their lengths.
+    pub(super) unsafe fn interface(&self) -> Result<Interface, Fault> {
+        use Member::{Booleans, Floats, Integers as Ints};
+        let members = match self.uniform_order {
+            PJ_BOOLS_INTS_FLOATS => [Booleans, Ints, Floats],
+            PJ_BOOLS_FLOATS_INTS => [Booleans, Floats, Ints],
+            PJ_INTS_BOOLS_FLOATS => [Ints, Booleans, Floats],
+            PJ_INTS_FLOATS_BOOLS => [Ints, Floats, Booleans],
+            PJ_FLOATS_BOOLS_INTS => [Floats, Booleans, Ints],
+            PJ_FLOATS_INTS_BOOLS => [Floats, Ints, Booleans],
+            _ => return Err(Fault::InvalidArgument),
+        };
+        let integers = match self.packed_integers {
+            0 => Integers::Vectors,
+            1 => Integers::Bytes,
+            _ => return Err(Fault::InvalidArgument),
+        };
+        let PjBinding { set, binding } = self.uniforms;
+        let uniforms = UniformBlock { set, binding, members, integers };
+        let inputs = match self.stage {
+            PJ_STAGE_VERTEX if self.attributes.is_null() => Inputs::default(),
+            PJ_STAGE_VERTEX => {
+                // SAFETY: the caller guarantees sixteen.
+                let attributes = unsafe { input_slice(self.attributes, 16) }?;
+                let mut all = [Attribute { location: 0, kind: AttributeKind::Float, fixed_w: false }; 16];
+                for (to, from) in all.iter_mut().zip(attributes) {
+                    *to = from.attribute()?;
+                }
+                Inputs::Attributes(all)
+            }
+            PJ_STAGE_COMPUTE => Inputs::Storage(self.input_buffer.into()),
+            _ => return Err(Fault::InvalidArgument),
+        };
+        let outputs = match self.outputs {
+            PJ_OUTPUT_REGISTERS => Outputs::Registers { first: self.first_location },
+            PJ_OUTPUT_MAPPED => {
+                if self.varying_count > 64 || self.position > POSITION_BITS {
+                    return Err(Fault::InvalidArgument);
+                }
+                // SAFETY: the caller guarantees it.
+                let varyings = unsafe { input_slice(self.varyings, self.varying_count) }?;
+                let varyings = varyings.iter().map(PjVarying::varying).collect::<Result<_, _>>()?;
+                Outputs::Mapped { varyings, position: self.position()? }
+            }
+            PJ_OUTPUT_BUFFER => Outputs::Storage(self.output_buffer.into()),
+            _ => return Err(Fault::InvalidArgument),
+        };
+        Ok(Interface { uniforms, inputs, outputs })
+    }
+
+    fn position(&self) -> Result<Option<Position>, Fault> {
+        let has = |bit| self.position & bit != 0;
+        if !has(PJ_POSITION) {
+            return Ok(None);
+        }
+        let mut components = [Component::Zero; 4];
+        for (to, &from) in components.iter_mut().zip(&self.position_components) {
+            *to = component(from)?;
+        }
+        let depth = if has(PJ_POSITION_NEGATE_Z) { Depth::Negated } else { Depth::Unchanged };
+        let clip = match (has(PJ_POSITION_CLIP_DEPTH), has(PJ_POSITION_CLIP_PLANE)) {
+            (_, true) => Clip::Plane(self.clip_block.into()),
+            (true, false) => Clip::Depth,
+            (false, false) => Clip::None,
+        };
+        Ok(Some(Position { components, depth, flip_y: has(PJ_POSITION_FLIP_Y), clip }))
+    }
+}
+
+impl PjAttribute {
+    fn attribute(&self) -> Result<Attribute, Fault> {
+        let kind = match self.kind & !PJ_ATTRIBUTE_FIXED_W {
+            0 => AttributeKind::Float,
+            PJ_ATTRIBUTE_SIGNED => AttributeKind::Signed,
+            PJ_ATTRIBUTE_UNSIGNED => AttributeKind::Unsigned,
+            _ => return Err(Fault::InvalidArgument),
+        };
+        Ok(Attribute { location: self.location, kind, fixed_w: self.kind & PJ_ATTRIBUTE_FIXED_W != 0 })
+    }
+}
+
+impl PjVarying {
+    fn varying(&self) -> Result<Varying, Fault> {
+        let components = self.components.get(..self.count as usize).ok_or(Fault::InvalidArgument)?;
+        let components = components.iter().map(|&c| component(c)).collect::<Result<_, _>>()?;
+        Ok(Varying { location: self.location, components })
+    }
+}
+
+fn component(number: u8) -> Result<Component, Fault> {
+    match number {
+        0..PJ_COMPONENT_ZERO => Ok(Component::Register(number / 4, number % 4)),
+        PJ_COMPONENT_ZERO => Ok(Component::Zero),
+        PJ_COMPONENT_ONE => Ok(Component::One),
+        _ => Err(Fault::InvalidArgument),
+    }
+}
+
+impl PjDevice {
+    pub(super) const ZERO: PjDevice =
+        PjDevice { struct_size: 0, special_values: 0, rounding: 0, subnormals: 0, reserved: 0 };
+
+    pub(super) fn device(&self) -> Result<Device, Fault> {
+        let control = |number| match number {
+            PJ_DEVICE_UNKNOWN => Ok(Control::Unknown),
+            PJ_DEVICE_DECLARED => Ok(Control::Declared),
+            PJ_DEVICE_KNOWN => Ok(Control::Known),
+            _ => Err(Fault::InvalidArgument),
+        };
+        Ok(Device {
+            special_values: control(self.special_values)?,
+            rounding: control(self.rounding)?,
+            subnormals: control(self.subnormals)?,
+        })
+    }
+}
+
+/// The language of a text.
+pub(super) fn dialect(number: u32) -> Result<Dialect, Fault> {
+    match number {
+        PJ_GLSL_VULKAN => Ok(Dialect::Vulkan),
+        PJ_GLSL_OPENGL => Ok(Dialect::OpenGl),
+        PJ_GLSL_OPENGL_ES => Ok(Dialect::OpenGlEs),
+        _ => Err(Fault::InvalidArgument),
+    }
+}
