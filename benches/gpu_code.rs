@@ -1,14 +1,21 @@
-//! Code for a host's GPU: words of each module and the time to make it, for the built-in shaders and third-party files.
+//! Code for a host's GPU: words of each module and the time to make it, for the built-in shaders and third-party files;
+//! then the same for the programs of `jit-tests/worst_compilation/known.txt`, of which the worst are shown.
 //!
 //! ```sh
 //! PICAJIT_CORPUS=... cargo bench --bench gpu-code
 //! ```
+
+#[allow(dead_code)] // the search changes recipes
+#[path = "../jit-tests/worst_compilation/recipe.rs"]
+mod recipe;
 
 use picajit::container::shbin::Shbin;
 use picajit::gpu_code::{Device, Dialect, GpuCode, Interface};
 use picajit::isa::Stage;
 use picajit::isa::numeric::Precision;
 use picajit::kernel::Config;
+use recipe::Recipe;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
@@ -60,6 +67,38 @@ fn main() {
         let [words, time, text] = [words, times, texts].map(median);
         println!("{:<44} {precision:<12} {words:>7} {time:>9.1} {text:>9.1}\n", "median");
     }
+    worst();
+}
+
+/// The programs whose native code costs most.
+fn worst() {
+    let lines = include_str!("../jit-tests/worst_compilation/known.txt").lines().map(str::trim);
+    let recipes: Vec<Recipe> = lines
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .map(|line| line.parse().unwrap_or_else(|bad| panic!("known.txt: {bad}")))
+        .collect();
+    let (mut made, mut refused) = (Vec::new(), BTreeMap::<String, u32>::new());
+    for recipe in &recipes {
+        let (program, entry) = recipe.program();
+        for precision in Precision::ALL {
+            let config = Config { precision, ..Config::default() };
+            let start = Instant::now();
+            let code = GpuCode::new(&program, entry, &config, &Interface::vertex(), &Device::PLAIN);
+            let time = start.elapsed().as_secs_f64() * 1e3;
+            match code {
+                Ok(code) => made.push((time, code.spirv().len(), precision, recipe)),
+                Err(reason) => *refused.entry(reason.to_string()).or_default() += 1,
+            }
+        }
+    }
+    made.sort_by(|a, b| b.0.total_cmp(&a.0));
+    println!("{:>8} {:>9} {:<12} recipe, the worst of {}", "ms", "words", "format", made.len());
+    for (time, words, precision, recipe) in made.iter().take(8) {
+        println!("{time:>8.1} {words:>9} {precision:<12} {recipe}");
+    }
+    let most = made.iter().map(|made| made.1).max().unwrap_or(0);
+    println!("most words: {most}");
+    refused.iter().for_each(|(reason, count)| println!("{count} refused: {}", reason.replace('\n', "; ")));
 }
 
 /// Microseconds of the quickest round.

@@ -22,3 +22,22 @@ fn code_for_a_gpu_has_its_promise_or_its_reason() {
         assert_eq!((ended.code, ended.out.as_str(), ended.err.as_str()), (2, "", reason));
     }
 }
+
+/// Needs a Vulkan driver; without one both verbs say so.
+#[cfg(feature = "gpu-tests")]
+#[test]
+fn entries_run_on_the_machine_s_drivers() {
+    let folder = Folder::new("on-gpus");
+    folder.file("a.pica", ".proc main\nmul r0, c4, v0\nrcp o0.x, r0.x\nend\n.end\n").file("g.pica", GEOMETRY);
+    let compared = folder.run(arguments("diff --gpu --special --vertices 600 a.pica g.pica"));
+    let measured = folder.run(arguments("bench --gpu a.pica"));
+    if compared.code == 2 {
+        assert!(compared.err.starts_with("error: no Vulkan device\nhelp: install a driver"), "{}", compared.err);
+        assert_eq!((measured.code, measured.err), (2, compared.err));
+        return;
+    }
+    let lines: Vec<&str> = compared.out.lines().collect();
+    let equal = |line: &&str| line.starts_with("a.pica (f32) on ") && line.contains(": 600 vertices, no difference");
+    assert!(compared.code == 0 && !lines.is_empty() && lines.iter().all(equal), "{}", compared.out);
+    assert!(measured.out.contains("ns/vertex") && measured.out.contains("geometric mean"), "{}", measured.out);
+}
