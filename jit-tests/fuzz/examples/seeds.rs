@@ -31,15 +31,22 @@ fn main() -> io::Result<()> {
         seeds.put("words", name, &raw_words(&assembly.shbin))?;
         seeds.put("disassembler", name, &program(&assembly.shbin))?;
     }
-    for target in ["mbs", "vbc", "metallib"] {
+    for target in ["shbin", "mbs", "vbc", "metallib"] {
         for file in third_party_files(target, target) {
-            let name = file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
             // Long inputs are slow, and have the same parts.
             if fs::metadata(&file)?.len() < 16 << 10 {
-                seeds.put(target, &name, &fs::read(&file)?)?;
+                let (name, bytes) = (file_name(&file), fs::read(&file)?);
+                seeds.put(target, &name, &bytes)?;
+                seeds.put("fields", &name, &bytes)?;
             }
         }
     }
+    for file in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../containers"))? {
+        let file = file?.path();
+        seeds.put("fields", &file_name(&file), &fs::read(&file)?)?;
+    }
+    // Further texts of fields are those that `inspect --json` prints.
+    seeds.put("fields", "small.json", br#"{"format": "MBS1", "chunks": [{"tag": "FDIS", "discard": 1}]}"#)?;
     for n in 0..200 {
         for target in ["insts", "programs"] {
             seeds.put(target, &format!("choices-{n}"), &choices(n))?;
@@ -47,6 +54,10 @@ fn main() -> io::Result<()> {
     }
     println!("{} seeds from {} sources in {}", seeds.written, sources.len(), seeds.dir.display());
     Ok(())
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 struct Seeds {

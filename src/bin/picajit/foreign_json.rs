@@ -48,7 +48,7 @@ fn fields(file: &Foreign) -> Result<Fields, FieldsError> {
         Content::Mbs(_) => fields::of(file.kind, &file.bytes, None),
         Content::Vbc(vbc) => fields::of(file.kind, &file.bytes, Some(vbc)),
         Content::Metallib(library, _) => {
-            let (json, unusual) = fields::metallib(library, &file.bytes, file.size.saturating_mul(2));
+            let (json, unusual) = fields::metallib(library, &file.bytes, file.size);
             Ok(Fields { json, unusual })
         }
     }

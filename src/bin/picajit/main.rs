@@ -58,6 +58,10 @@ mod verify;
 #[cfg(feature = "gpu-tests")]
 mod vulkan;
 
+#[cfg(test)]
+#[path = "../../../jit-tests/prerequisites.rs"]
+mod prerequisites;
+
 use clap::{Parser, Subcommand};
 use picajit::internals::generator;
 use std::error::Error;

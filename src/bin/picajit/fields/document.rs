@@ -1,7 +1,11 @@
 //! The table of all fields in `docs/containers.md`, made from the records. `BLESS=1` rewrites it.
 
 use super::record::{Field, Form, Record, View};
+use super::tests::{FILES, fields};
 use super::{mbs, metallib, pica, vbc};
+use picajit::container::Kind;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 const START: &str = "<!-- The test `fields::document` writes the rest of this file. -->\n";
@@ -16,6 +20,7 @@ const EXTRAS: &[Extra] = &[
     ("SHBIN and DVOJ", "DVLE, DVOJ", "by offset", "symbols", "`symbols`", "yes", "yes"),
     ("SHBIN and DVOJ", "file", "any", "bytes that no field gives", "`other_bytes`", "`--all`", "yes"),
     ("SHBIN and DVOJ", "file", "end", "size", "`size`", "yes", "yes"),
+    ("MBS", "file", "00", "magic and size", "`magic`", "`--all`", "computed"),
     ("MBS", "chunk", "00", "tag", "`tag`", "yes", "yes"),
     ("MBS", "chunk", "04", "size", "none: of the body", "no: of the body", "computed"),
     ("MBS", "STRI", "00", "name with its zeros", "`string`", "yes", "yes"),
@@ -131,11 +136,11 @@ fn described<'a>(text: &'a str, heading: &str) -> Vec<(&'a str, usize)> {
 /// A section, the records that it describes, the format's records, offsets of parts without a record.
 type Described = (&'static str, &'static [&'static str], &'static [&'static Record], &'static [usize]);
 
-/// What the first thirteen sections describe by hand has a field.
+/// What the first thirteen sections describe by hand has a field, and every field is described.
 #[test]
 fn every_described_field_has_a_key() {
     let (_, text) = document();
-    let cases: [Described; 9] = [
+    let cases: [Described; 14] = [
         ("\n## 2. DVLB\n", &["DVLB"], &pica::RECORDS, &[8]),
         ("\n## 3. DVLP\n", &["DVLP"], &pica::RECORDS, &[]),
         ("\n## 4. DVLE\n", &["DVLE"], &pica::RECORDS, &[]),
@@ -145,19 +150,22 @@ fn every_described_field_has_a_key() {
         ("\n### 4.4 Uniforms and inputs\n", &["uniform"], &pica::RECORDS, &[]),
         ("\n## 7. DVOJ\n", &["DVOJ"], &pica::RECORDS, &[]),
         ("\n## 11. MBS1\n", &["record of VUNI, VVAR", "record of VATT"], &mbs::RECORDS, &[]),
+        ("\n### 12.1 Header\n", &["header"], &vbc::RECORDS, &[]),
+        ("\n### 12.2 Inputs and outputs\n", &["input, output"], &vbc::RECORDS, &[]),
+        ("\n### 12.3 Bindings\n", &["binding"], &vbc::RECORDS, &[]),
+        ("\n### 12.4 Uniform block\n", &["type of a member"], &vbc::RECORDS, &[]),
+        ("\n### 12.5 Subpass inputs\n", &["subpass input"], &vbc::RECORDS, &[]),
     ];
     for (heading, names, records, extra) in cases {
-        let offsets: Vec<usize> = records
-            .iter()
-            .filter(|record| names.contains(&record.name))
-            .flat_map(|record| record.fields.iter().map(|field| record.at + field.at))
-            .chain(extra.iter().copied())
-            .collect();
-        let described = described(&text, heading);
-        assert!(described.len() > 1, "{heading}: {described:?}");
-        for (written, at) in described {
-            assert!(offsets.contains(&at), "{heading}: nothing has a field at {written}");
-        }
+        let fields = records.iter().filter(|record| names.contains(&record.name));
+        let fields = fields.flat_map(|record| record.fields.iter().map(|field| record.at + field.at));
+        let fields: BTreeSet<usize> = fields.chain(extra.iter().copied()).collect();
+        let described: BTreeSet<usize> = described(&text, heading).into_iter().map(|(_, at)| at).collect();
+        let pairs: BTreeSet<usize> =
+            if heading == "\n## 7. DVOJ\n" { (0x14..=0x54).step_by(8).collect() } else { BTreeSet::new() };
+        assert!(described.is_subset(&fields), "{heading}: {described:X?} are described, {fields:X?} are fields");
+        let missing: Vec<_> = fields.difference(&described).filter(|at| !pairs.contains(at)).collect();
+        assert!(missing.is_empty(), "{heading}: {missing:X?} are not described");
     }
     let header = metallib::RECORDS[0];
     for (written, at) in described(&text, "\n## 13. Metal library\n") {
@@ -177,5 +185,69 @@ fn every_described_field_has_a_key() {
     assert!(tags.len() > 10);
     for tag in tags {
         assert!(known.contains(tag), "the tag {tag} has no row");
+    }
+}
+
+/// Values of the JSON that are no bytes of the file.
+const DERIVED: [&str; 3] = ["format", "dialect", "at"];
+
+/// The keys of values, without those below a key of `known`.
+fn keys<'a>(value: &'a Value, known: &BTreeSet<&str>, found: &mut BTreeSet<&'a str>) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                let is_part = match value {
+                    Value::Array(list) => list.is_empty() || list.iter().any(Value::is_object),
+                    Value::Object(map) => !map.contains_key("hex"),
+                    _ => false,
+                };
+                if !is_part || known.contains(key.as_str()) {
+                    found.insert(key);
+                }
+                if is_part && !known.contains(key.as_str()) {
+                    keys(value, known, found);
+                }
+            }
+        }
+        Value::Array(list) => list.iter().for_each(|value| keys(value, known, found)),
+        _ => {}
+    }
+}
+
+/// Files with parts that those of the tests lack: initial values, and memory in place of subpass
+/// inputs.
+fn rare(format: &str) -> Option<Value> {
+    let file = |name: &str| FILES.iter().find(|file| file.0 == name).and_then(|file| fields(file.1)?.ok());
+    let mut json = Value::Null;
+    if format == "MBS" {
+        json = file("both.mbs")?;
+        let chunks = json["chunks"][0]["chunks"][3]["chunks"][0]["chunks"].as_array_mut()?;
+        chunks.push(json!({ "tag": "VINI", "words": [1, 0x3F80_0000] }));
+    } else if format == "VBC" {
+        json = file("seed.vbc")?;
+        json["subpass_inputs"] = json!([{ "dumped": { "hex": "00".repeat(48) } }]);
+    }
+    fields(&super::build(&json).ok()?.1)?.ok()
+}
+
+/// Every key of the JSON has a row, and the key of every row is in the JSON.
+#[test]
+fn every_key_has_a_row() {
+    for (format, kinds, records) in [
+        ("SHBIN and DVOJ", &[Kind::Shbin, Kind::Dvoj][..], &pica::RECORDS[..]),
+        ("MBS", &[Kind::Mbs], &mbs::RECORDS),
+        ("VBC", &[Kind::Vbc], &vbc::RECORDS),
+    ] {
+        let of_records = records.iter().flat_map(|record| record.fields).map(|field| field.key);
+        let extras = EXTRAS.iter().filter(|extra| extra.0 == format).map(|extra| extra.4);
+        let extras = extras.filter_map(|key| key.strip_prefix('`')?.strip_suffix('`')?.rsplit('.').next());
+        let rows: BTreeSet<&str> = of_records.chain(extras).collect();
+        let files = FILES.iter().filter(|(_, bytes)| Kind::sniff(bytes).is_some_and(|kind| kinds.contains(&kind)));
+        let mut files: Vec<Value> = files.map(|(_, bytes)| fields(bytes).unwrap().unwrap()).collect();
+        files.extend(rare(format));
+        let mut found = BTreeSet::new();
+        files.iter().for_each(|file| keys(file, &rows, &mut found));
+        found.retain(|key| !DERIVED.contains(key));
+        assert_eq!(found, rows, "{format}: the keys of files, and those of the table");
     }
 }

@@ -1,7 +1,7 @@
 //! MBS files <-> JSON: a tree of chunks. `build` computes sizes; everything else is a field.
 
 use super::record::{Record, View, array, blob, bytes_of, get, number, numbers, object, text};
-use super::{FieldsError, Walk};
+use super::{FIELD, FieldsError, VALUE, Walk};
 use picajit::container::cursor::{Cursor, FormatError};
 use serde_json::{Map, Value, json};
 
@@ -146,7 +146,8 @@ fn chunks(walk: &mut Walk<'_>, extent: &mut Cursor<'_>, depth: usize) -> Result<
         let mut map = Map::new();
         map.insert("tag".into(), text(&tag));
         map.insert("at".into(), json!(at));
-        walk.rows = walk.rows.checked_sub(1).ok_or(FieldsError::TooManyRows)?;
+        // Arrays and objects grow by doubling.
+        walk.hold(1, 3 * VALUE + 4 * FIELD + 4 * body.rest().len().min(64))?;
         let inside = if depth == 0 { None } else { inside(walk, &tag, body, depth)? };
         match inside {
             Some(mut fields) => map.append(&mut fields),
@@ -185,13 +186,14 @@ fn inside(
             if !rest.is_empty() || words.len() != count as usize {
                 return Ok(None);
             }
-            walk.rows = walk.rows.checked_sub(words.len()).ok_or(FieldsError::TooManyRows)?;
+            walk.hold(words.len(), VALUE)?;
             map.insert("words".into(), words.iter().map(|w| json!(u32::from_le_bytes(*w))).collect());
             return Ok(Some(map));
         }
         Body::Leaf(record) | Body::Parent(record) | Body::Symbol(record) => {
             let at = body.offset() as usize;
             let Ok(bytes) = body.take(record.size() as u64, "record") else { return Ok(None) };
+            walk.hold(2, record.memory())?;
             map.extend(record.read(bytes, at, &mut walk.unusual).unwrap_or_default());
         }
         Body::Chunks => {}

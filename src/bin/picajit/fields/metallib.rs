@@ -2,6 +2,7 @@
 //! reflection are shown by their extents.
 
 use super::record::{Field, Form, Record, Unusual, View, blob, magic, number, numbers, text};
+use super::{FIELD, VALUE};
 use picajit::container::metallib::{Group, Metallib, Section, Tag};
 use serde_json::{Map, Value, json};
 
@@ -99,8 +100,9 @@ fn record(tag: [u8; 4]) -> Option<&'static Record> {
     })
 }
 
-/// The fields of a library whose first bytes are `header`. `most` bounds the bytes of tags.
-pub fn fields(library: &Metallib, header: &[u8], most: u64) -> (Map<String, Value>, Vec<Unusual>) {
+/// The fields of a library of `size` bytes whose first ones are `header`. Functions may share
+/// metadata, so those after the memory's end are left out.
+pub fn fields(library: &Metallib, header: &[u8], size: u64) -> (Map<String, Value>, Vec<Unusual>) {
     let mut unusual = Vec::new();
     let mut map = Map::from_iter([("format".into(), json!("MTLB"))]);
     map.extend(HEADER.read(header, 0, &mut unusual).unwrap_or_default());
@@ -118,13 +120,14 @@ pub fn fields(library: &Metallib, header: &[u8], most: u64) -> (Map<String, Valu
         }
     }
     map.insert("sections".into(), sections.into());
-    map.insert("extension".into(), library.extension().map(tags).into());
-    let (mut left, mut all) = (most, Vec::new());
+    let extension = library.extension().filter(|tags| memory_of(tags) <= super::memory(size));
+    map.insert("extension".into(), extension.map(tags).into());
+    let left = super::memory(size).checked_sub(extension.map_or(0, memory_of));
+    let (mut left, mut all) = (left.unwrap_or(0), Vec::new());
     for function in library.functions() {
         let metadata = [true, false].map(|is_public| library.metadata(function, is_public));
-        // Functions may share metadata.
-        let cost = function.group().len() + metadata.iter().flatten().map(|g| g.len()).sum::<u64>();
-        let Some(rest) = left.checked_sub(cost) else { break };
+        let groups = metadata.iter().flatten().map(|group| memory_of(&group.tags));
+        let Some(rest) = left.checked_sub(memory_of(&function.group().tags) + groups.sum::<usize>()) else { break };
         left = rest;
         let [public, private] = metadata.map(|g| g.map(group));
         let mut json = group(function.group());
@@ -134,6 +137,13 @@ pub fn fields(library: &Metallib, header: &[u8], most: u64) -> (Map<String, Valu
     }
     map.insert("functions".into(), all.into());
     (map, unusual)
+}
+
+/// Memory of the JSON of a group. Arrays and objects grow by doubling.
+fn memory_of(tags: &[Tag]) -> usize {
+    let record = |tag: &Tag| record(tag.name).map_or(0, |record| 2 * record.memory());
+    let tag = |tag: &Tag| 3 * VALUE + 8 * FIELD + 4 * tag.body.len() + record(tag);
+    3 * VALUE + 6 * FIELD + tags.iter().map(tag).sum::<usize>()
 }
 
 fn group(group: &Group) -> Value {

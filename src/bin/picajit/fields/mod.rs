@@ -12,6 +12,8 @@ mod record;
 mod vbc;
 
 #[cfg(test)]
+mod damage;
+#[cfg(test)]
 mod document;
 #[cfg(test)]
 mod tests;
@@ -25,13 +27,17 @@ use record::Record;
 use serde_json::{Map, Value, json};
 use std::fmt;
 
-/// Most rows of tables in one JSON text. Files of real shaders have some hundreds.
-const MOST_ROWS: usize = 100_000;
+/// Memory of a file's JSON: bytes for each byte of the file, and bytes for any file. With the file's
+/// model and what `build` makes of the JSON it stays below 64 times the file and 1 MiB.
+const MEMORY: (usize, usize) = (40, 640 << 10);
+/// Memory of a value, and of a field with its key. Both are measured.
+const VALUE: usize = 80;
+const FIELD: usize = 144;
 
 /// Why fields can't be shown, or are no file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldsError {
-    /// The file has too many rows to list.
+    /// The tables have more rows than the file has room for, so they overlap or are no tables.
     TooManyRows,
     /// A part is outside of the file.
     Outside { at: usize },
@@ -52,7 +58,7 @@ pub enum FieldsError {
 impl fmt::Display for FieldsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            FieldsError::TooManyRows => write!(f, "more than {MOST_ROWS} rows"),
+            FieldsError::TooManyRows => f.write_str("the tables have too many rows for the file's size"),
             FieldsError::Outside { at } => write!(f, "at {at:#x}: a part is outside of the file"),
             FieldsError::Missing { path } => {
                 write!(f, "`{path}` is missing\nhelp: `inspect --json` prints every field that `build` reads")
@@ -85,30 +91,50 @@ pub struct Fields {
     pub unusual: Vec<Unusual>,
 }
 
+/// Memory that the JSON of a file of `size` bytes may take.
+fn memory(size: u64) -> usize {
+    let size = usize::try_from(size).unwrap_or(usize::MAX);
+    MEMORY.0.saturating_mul(size).saturating_add(MEMORY.1)
+}
+
 /// A file whose fields are read.
 pub struct Walk<'a> {
     bytes: &'a [u8],
     /// The bytes that a field gives.
     covered: Vec<bool>,
-    rows: usize,
+    /// Memory that the JSON may still take.
+    memory: usize,
     unusual: Vec<Unusual>,
 }
 
 impl<'a> Walk<'a> {
     fn new(bytes: &'a [u8]) -> Walk<'a> {
-        Walk { bytes, covered: vec![false; bytes.len()], rows: MOST_ROWS, unusual: Vec::new() }
+        Walk { bytes, covered: vec![false; bytes.len()], memory: memory(bytes.len() as u64), unusual: Vec::new() }
     }
 
-    /// `len` bytes, which become `rows` rows.
-    fn take(&mut self, at: usize, len: usize, rows: usize) -> Result<&'a [u8], FieldsError> {
-        self.rows = self.rows.checked_sub(rows).ok_or(FieldsError::TooManyRows)?;
+    /// An empty list of rows, if that many records may still be held.
+    fn list(&self, count: usize, record: &Record) -> Result<Vec<Value>, FieldsError> {
+        let is_possible = count.saturating_mul(record.memory()) <= self.memory;
+        if is_possible { Ok(Vec::with_capacity(count)) } else { Err(FieldsError::TooManyRows) }
+    }
+
+    /// Counts the memory of values.
+    fn hold(&mut self, count: usize, size: usize) -> Result<(), FieldsError> {
+        let left = self.memory.checked_sub(count.saturating_mul(size));
+        self.memory = left.ok_or(FieldsError::TooManyRows)?;
+        Ok(())
+    }
+
+    /// `len` bytes, which become values of so many bytes.
+    fn take(&mut self, at: usize, len: usize, memory: usize) -> Result<&'a [u8], FieldsError> {
+        self.hold(1, memory)?;
         let end = at.checked_add(len).filter(|&end| end <= self.bytes.len()).ok_or(FieldsError::Outside { at })?;
         self.covered[at..end].fill(true);
         Ok(&self.bytes[at..end])
     }
 
     fn record(&mut self, at: usize, record: &Record) -> Result<Map<String, Value>, FieldsError> {
-        let bytes = self.take(at, record.size(), 1)?;
+        let bytes = self.take(at, record.size(), record.memory())?;
         record.read(bytes, at, &mut self.unusual).ok_or(FieldsError::Outside { at })
     }
 

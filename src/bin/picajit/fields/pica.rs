@@ -5,7 +5,7 @@
 
 use super::canvas::Canvas;
 use super::record::{Record, View, array, bytes_of, get, magic, number, number_of, numbers, object, text};
-use super::{FieldsError, Walk};
+use super::{FieldsError, VALUE, Walk};
 use picajit::container::Kind;
 use serde_json::{Map, Value, json};
 
@@ -229,7 +229,7 @@ pub fn shbin(walk: &mut Walk<'_>) -> Result<Map<String, Value>, FieldsError> {
         program.extend(rest);
     }
     program.append(&mut tables);
-    let mut dvles = Vec::new();
+    let mut dvles = Vec::with_capacity(count);
     for offset in &offsets {
         let base = offset.as_u64().unwrap_or(0) as usize;
         let mut dvle = walk.record(base, &DVLE)?;
@@ -261,7 +261,7 @@ fn finish(walk: &mut Walk<'_>, file: &mut Map<String, Value>) {
 }
 
 fn words(walk: &mut Walk<'_>, at: usize, count: usize) -> Result<Vec<Value>, FieldsError> {
-    let bytes = walk.take(at, count.saturating_mul(4), count)?;
+    let bytes = walk.take(at, count.saturating_mul(4), count.saturating_mul(VALUE))?;
     Ok(bytes.as_chunks::<4>().0.iter().map(|w| json!(u32::from_le_bytes(*w))).collect())
 }
 
@@ -278,11 +278,14 @@ fn tables(
         let value = match rows {
             _ if count == 0 && matches!(rows, Rows::Text) => json!(""),
             _ if count == 0 => json!([]),
-            Rows::Text => text(walk.take(at, count, 1)?),
+            Rows::Text => text(walk.take(at, count, 2 * count)?),
             Rows::Words => words(walk, at, count)?.into(),
             Rows::Records(record) => {
-                let row = |n| walk.record(at + n * record.size(), record).map(Value::Object);
-                (0..count).map(row).collect::<Result<Vec<_>, _>>()?.into()
+                let mut list = walk.list(count, record)?;
+                for n in 0..count {
+                    list.push(walk.record(at + n * record.size(), record)?.into());
+                }
+                list.into()
             }
         };
         all.insert((*key).into(), value);

@@ -1,7 +1,7 @@
 //! A record of fixed layout: bytes <-> JSON. Each format describes its records with [`Field`]s, and
 //! reading, writing and the table in `docs/containers.md` follow that one description.
 
-use super::FieldsError;
+use super::{FIELD, FieldsError, VALUE};
 use serde_json::{Map, Value, json};
 
 /// How a field's bytes become JSON.
@@ -106,9 +106,15 @@ impl Record {
             }
     }
 
+    /// Memory of the record's JSON.
+    pub fn memory(&self) -> usize {
+        let list = |field: &Field| if let Form::Numbers(count, _) = field.form { count * VALUE } else { 0 };
+        VALUE + self.fields.iter().map(|field| FIELD + list(field) + 2 * field.form.size()).sum::<usize>()
+    }
+
     /// The fields of the record at the start of `bytes`, which has them all. `at` is its offset.
     pub fn read(&self, bytes: &[u8], at: usize, unusual: &mut Vec<Unusual>) -> Option<Map<String, Value>> {
-        let mut map = Map::new();
+        let mut map = Map::with_capacity(self.fields.len());
         for field in self.fields {
             let body = bytes.get(field.at..field.at + field.form.size())?;
             let value = value(field.form, body);

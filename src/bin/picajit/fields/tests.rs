@@ -10,7 +10,7 @@ use picajit::container::shbin::Shbin;
 use picajit::container::vbc::Vbc;
 use serde_json::{Value, json};
 
-const FILES: [(&str, &[u8]); 6] = [
+pub(super) const FILES: [(&str, &[u8]); 6] = [
     ("all.dvoj", include_bytes!("../../../../jit-tests/containers/all.dvoj")),
     ("odd_flags.shbin", include_bytes!("../../../../jit-tests/containers/odd_flags.shbin")),
     ("both.mbs", include_bytes!("../../../../jit-tests/containers/both.mbs")),
@@ -20,7 +20,7 @@ const FILES: [(&str, &[u8]); 6] = [
 ];
 
 /// The fields of a file that its format's reader accepts.
-fn fields(bytes: &[u8]) -> Option<Result<Value, FieldsError>> {
+pub(super) fn fields(bytes: &[u8]) -> Option<Result<Value, FieldsError>> {
     let kind = Kind::sniff(bytes)?;
     let mut vbc = None;
     match kind {
@@ -141,7 +141,7 @@ fn edits_are_checked() {
     check(0, &|j| j["lines"] = json!([]), "`fields.lines` has 0 rows, and `lines_count` is 3\nhelp: change both");
     check(0, &|j| j["labels_offset"] = json!(88), "`fields.labels`, 0x20 bytes at 0x58, overlaps another part");
     check(0, &|j| j["size"] = json!(300), "`fields.symbols`, 0x20 bytes at 0x118, ends after the file's 0x12c bytes");
-    check(1, &|j| j["size"] = json!(u32::MAX), "`fields.size` is 4294967295, at most 67108864 is possible");
+    check(1, &|j| j["size"] = json!(u32::MAX), "`fields.size` is 4294967295, at most 4194304 is possible");
     check(
         1,
         &|j| j["dvles"][0]["constants"][0]["words"] = json!([1]),

@@ -1,7 +1,7 @@
 //! VBC files <-> JSON, in the file's dialect. `build` computes the counts of tables.
 
 use super::record::{Field, Record, View, array, blob, bytes_of, get, number, number_of, numbers, object, text};
-use super::{FieldsError, Walk};
+use super::{FIELD, FieldsError, VALUE, Walk};
 use picajit::container::vbc::{Dialect, STAGES, SubpassInput, Vbc};
 use serde_json::{Map, Value, json};
 
@@ -107,7 +107,7 @@ impl<'a> Reader<'_, 'a> {
     }
 
     fn bytes(&mut self, len: usize) -> Result<&'a [u8], FieldsError> {
-        let bytes = self.walk.take(self.at, len, 1)?;
+        let bytes = self.walk.take(self.at, len, 2 * len)?;
         self.at += len;
         Ok(bytes)
     }
@@ -118,7 +118,11 @@ impl<'a> Reader<'_, 'a> {
 
     fn records(&mut self, count: usize, record: &Record) -> Result<Value, FieldsError> {
         let count = self.number(count)?;
-        (0..count).map(|_| self.record(record).map(Value::Object)).collect()
+        let mut list = self.walk.list(count as usize, record)?;
+        for _ in 0..count {
+            list.push(self.record(record)?.into());
+        }
+        Ok(list.into())
     }
 }
 
@@ -143,12 +147,15 @@ pub fn fields(walk: &mut Walk<'_>, vbc: &Vbc) -> Result<Map<String, Value>, Fiel
     if size != 0 {
         uniform.extend(r.record(&UNIFORM_STAGES)?);
         let count = r.number(4)?;
-        let members = (0..count).map(|_| member(&mut r, dialect, &widths)).collect::<Result<Vec<_>, _>>()?;
+        let mut members = r.walk.list(count as usize, &MEMBER_TYPE)?;
+        for _ in 0..count {
+            members.push(member(&mut r, dialect, &widths)?);
+        }
         uniform.insert("members".into(), members.into());
     }
     map.insert("uniform".into(), uniform.into());
     let _count = r.number(4)?;
-    let mut inputs = Vec::new();
+    let mut inputs = Vec::with_capacity(vbc.subpass_inputs.len());
     for input in &vbc.subpass_inputs {
         inputs.push(match input {
             SubpassInput::Plain { .. } => Value::Object(r.record(&SUBPASS)?),
@@ -165,6 +172,8 @@ pub fn fields(walk: &mut Walk<'_>, vbc: &Vbc) -> Result<Map<String, Value>, Fiel
 }
 
 fn member(r: &mut Reader<'_, '_>, dialect: Dialect, widths: &Widths) -> Result<Value, FieldsError> {
+    // Six fields in a map that grows by doubling.
+    r.walk.hold(1, VALUE + 12 * FIELD)?;
     let mut map = Map::new();
     let name = |r: &mut Reader<'_, '_>, map: &mut Map<String, Value>| {
         let len = r.number(widths.name)? as usize;

@@ -1,9 +1,7 @@
 //! Sources: the built-in shaders, those of the text suite, of an example, and third-party shaders as text.
 
-#[path = "../../../../../jit-tests/prerequisites.rs"]
-mod prerequisites;
-
 use crate::builtin::BUILTINS;
+use crate::prerequisites;
 use picajit::container::shbin::Shbin;
 use picajit::text::{assemble, disassemble};
 use std::path::{Path, PathBuf};
