@@ -108,7 +108,7 @@ struct Counts {
     outputs: usize,
     uniforms: usize,
     labels: usize,
-    /// Copies the fields that the language can't express: file names and the program's version.
+    /// File names that the language can't express.
     comments: usize,
 }
 
@@ -137,8 +137,9 @@ fn comes_back(given: &Shbin, counts: &mut Counts) -> Result<(), String> {
     let shown = text::disassemble(given);
     let again = text::assemble(&shown).map_err(|e| format!("{e}\n{shown}"))?.shbin;
     let mut wanted = given.clone();
-    counts.comments += wanted.file_names.len() + usize::from(wanted.version != 0);
-    (wanted.version, wanted.file_names) = (0, Vec::new());
+    let all = wanted.file_names.len();
+    wanted.file_names.retain(|name| !name.contains(|c: char| matches!(c, '"' | ';' | ':') || c.is_control()));
+    counts.comments += all - wanted.file_names.len();
     for dvle in &mut wanted.dvles {
         counts.labels += dvle.labels.len();
         // Rows may stand in any order; the assembler writes them as picasso does.

@@ -29,10 +29,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// A case: its name, its files and the lines about it.
-struct Case {
-    name: String,
-    files: Vec<String>,
-    no_nop: bool,
+pub struct Case {
+    pub name: String,
+    pub files: Vec<String>,
+    pub no_nop: bool,
     claims: Vec<(String, String)>,
 }
 
@@ -56,7 +56,8 @@ fn source(text: &str) -> String {
         .fold(text, |text, (from, to)| text.replace(from, to))
 }
 
-fn cases(text: &str) -> Result<Vec<Case>, String> {
+/// The cases of a text.
+pub fn cases(text: &str) -> Result<Vec<Case>, String> {
     let mut cases: Vec<Case> = Vec::new();
     let mut bodies = Vec::new();
     for (n, line) in text.lines().enumerate() {

@@ -11,9 +11,10 @@ mod write;
 
 use crate::container::shbin::tables::{BudgetedReader, TableLocation, name_at};
 use crate::container::shbin::{
-    Constant, Dvle, Label, Opdesc, Output, Part, Shbin, ShbinError, Uniform, constants_into, program, stage_of,
+    Constant, Dvle, GeometryMode, Label, Opdesc, Output, Part, Shbin, ShbinError, Uniform, constants_into, program,
+    stage_of,
 };
-use crate::isa::Stage;
+use crate::isa::{Pc, Stage};
 use crate::program::{Entry, Program, ProgramError};
 use crate::state::Uniforms;
 use std::borrow::Cow;
@@ -111,34 +112,54 @@ impl Dvoj {
         program(&self.code, &self.opdescs)
     }
 
-    /// The entry point: the first word, as far as is known.
+    /// The entry point: the label `main`, or the first word without one. This is a reading of the
+    /// documents, which guess that it is the first word.
     pub fn entry(&self) -> Entry {
-        Entry { pc: 0, stage: self.stage }
+        Entry { pc: self.main().map_or(0, |label| label.position as Pc), stage: self.stage }
     }
 
-    /// The object linked alone: a SHBIN whose only entry point is the first word.
-    pub fn linked_alone(self) -> Shbin {
-        let entry = self.entry();
-        let dvle = Dvle {
+    fn main(&self) -> Option<&Label> {
+        self.labels.iter().find(|label| label.name == "main" && label.position < self.code.len() as u32)
+    }
+
+    /// How a geometry program is fed. [`Dvoj::unknown`] stands where a linked file has the mode, after
+    /// the masks: a mode there counts, and anything else is point mode.
+    pub fn geometry(&self) -> GeometryMode {
+        match GeometryMode::from_bytes(self.unknown.to_le_bytes()) {
+            mode @ (GeometryMode::Variable { .. } | GeometryMode::Fixed { .. }) if self.stage == Stage::Geometry => {
+                mode
+            }
+            _ => GeometryMode::Point,
+        }
+    }
+
+    /// The object's entry point in a program that has the object's code from the word `base` on.
+    pub fn linked_at(self, base: u32) -> Dvle {
+        let (Entry { pc, stage }, geometry) = (self.entry(), self.geometry());
+        let entry = base.saturating_add(pc.into());
+        let label = self.main().or_else(|| self.labels.iter().find(|label| label.position == 0));
+        let size = label.and_then(|label| label.size);
+        let moved = |label: Label| Label { position: label.position.saturating_add(base), ..label };
+        Dvle {
             version: self.version,
-            stage: entry.stage,
+            stage,
             merge_outmaps: self.merge_outmaps,
-            entry: u32::from(entry.pc),
+            entry,
+            end: size.map_or(0, |size| entry.saturating_add(size)),
             input_mask: self.input_mask,
             output_mask: self.output_mask,
+            geometry,
             constants: self.constants,
-            labels: self.labels,
+            labels: self.labels.into_iter().map(moved).collect(),
             outputs: self.outputs,
             uniforms: self.uniforms,
-            ..Dvle::default()
-        };
-        Shbin {
-            version: self.version.into(),
-            code: self.code,
-            opdescs: self.opdescs,
-            dvles: vec![dvle],
-            file_names: Vec::new(),
         }
+    }
+
+    /// The object linked alone: a SHBIN with its only entry point.
+    pub fn linked_alone(self) -> Shbin {
+        let (code, opdescs) = (self.code.clone(), self.opdescs.clone());
+        Shbin { version: 0, code, opdescs, dvles: vec![self.linked_at(0)], file_names: Vec::new() }
     }
 
     /// Loads the constants, as binding the shader does. See
@@ -209,7 +230,12 @@ mod tests {
             symbols: b"main\0proj.vsh".to_vec(),
         };
         assert_eq!(dvoj, expected);
-        assert_eq!(dvoj.entry(), Entry::geometry(0));
+        assert_eq!(dvoj.entry(), Entry::geometry(1), "the label `main`");
+        assert_eq!(Dvoj { labels: Vec::new(), ..dvoj.clone() }.entry(), Entry::geometry(0));
+        assert_eq!(dvoj.geometry(), GeometryMode::Point);
+        let mode = GeometryMode::Fixed { start: 8, vertices: 3 };
+        let fixed = Dvoj { unknown: u32::from_le_bytes(mode.to_bytes()), ..dvoj.clone() };
+        assert_eq!((fixed.geometry(), fixed.clone().linked_at(7).geometry, fixed.linked_at(7).entry), (mode, mode, 8));
         assert_eq!(dvoj.program().unwrap(), Program::from_words(&[0x4E000000, 0x88000000], &[0x36F]).unwrap());
         assert_eq!(dvoj.symbol(dvoj.lines[0].file).as_deref(), Some("proj.vsh"));
         assert_eq!(dvoj.symbol(13), None);

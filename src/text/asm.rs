@@ -25,6 +25,10 @@ pub struct Assembly {
     /// The source line of every code word: file index, then line from 1, regardless of line
     /// markers.
     pub lines: Vec<(u32, u32)>,
+    /// The same after line markers, as messages have it: index of a file name, then line.
+    pub places: Vec<(u32, u32)>,
+    /// The file names of `places`. A name may occur several times.
+    pub names: Vec<String>,
     /// All procedures, by address.
     pub procs: Vec<Proc>,
     /// Declarations of uniforms that vertex files share, in order and with repetitions, without
@@ -170,14 +174,16 @@ impl<'s> Assembler<'s> {
         procs.sort_by(|a, b| (a.start, a.len, &a.name).cmp(&(b.start, b.len, &b.name)));
         Assembly {
             shbin: Shbin {
-                version: 0,
+                version: self.program.0,
                 code: self.words.iter().map(|w| w.bits).collect(),
                 opdescs: self.opdescs.entries().map(|(word, extra)| Opdesc { word, extra }).collect(),
-                file_names: Vec::new(),
+                file_names: self.program.1.iter().map(|name| (*name).into()).collect(),
                 dvles,
             },
             warnings: self.warnings,
             lines: self.words.iter().map(|w| w.line).collect(),
+            places: self.words.iter().map(|w| w.place).collect(),
+            names: self.names.iter().map(|name| (*name).into()).collect(),
             procs,
             shared: self.declared,
             header_geometry: self.first_stage == Some(Stage::Geometry),

@@ -54,6 +54,8 @@ pub(super) struct Word {
     /// From `.word`: its descriptor index is never renumbered.
     pub raw: bool,
     pub line: (u32, u32),
+    /// The line as line markers say, and its file: an index of `Assembler::names`.
+    pub place: (u32, u32),
 }
 
 /// An open block.
@@ -164,6 +166,10 @@ pub(super) struct Call<'s> {
 pub struct Assembler<'s> {
     pub(super) options: Options,
     pub(super) words: Vec<Word>,
+    /// The files that line markers and `add_file` name, for the places of words.
+    pub(super) names: Vec<&'s str>,
+    /// Version and file names of the program.
+    pub(super) program: (u32, Vec<&'s str>),
     pub(super) opdescs: OpdescTable,
     pub(super) procs: HashMap<&'s str, (usize, usize)>,
     pub(super) calls: Vec<Call<'s>>,
@@ -192,6 +198,8 @@ impl<'s> Assembler<'s> {
         Assembler {
             options,
             words: Vec::new(),
+            names: Vec::new(),
+            program: (0, Vec::new()),
             opdescs: OpdescTable::default(),
             procs: HashMap::new(),
             calls: Vec::new(),
@@ -267,7 +275,11 @@ impl<'s> Assembler<'s> {
         if self.words.len() >= MAX_CODE_WORDS {
             return fault(at, AsmErrorKind::ProgramTooLong { limit: MAX_CODE_WORDS });
         }
-        self.words.push(Word { bits, raw, line: (self.site.index, self.site.counted) });
+        if self.names.last() != Some(&self.site.file) {
+            self.names.push(self.site.file);
+        }
+        let place = (self.names.len() as u32 - 1, self.site.line);
+        self.words.push(Word { bits, raw, line: (self.site.index, self.site.counted), place });
         Ok(self.words.len() - 1)
     }
 

@@ -108,6 +108,7 @@ impl<'s> Assembler<'s> {
                 self.file.dvle.version = ranged(args.next("a version")?, "version", 0xFFFF)? as u16;
                 args.done()?;
             }
+            ".program" => self.program(rest)?,
             ".masks" => {
                 let mut args = Args::new(rest.arguments(), rest);
                 let input = ranged(args.next("an input mask")?, "mask", 0xFFFF)? as u16;
@@ -124,6 +125,21 @@ impl<'s> Assembler<'s> {
         if of_tables && !is_element && self.file.of_tables.len() < MAX_WARNINGS {
             self.file.of_tables.push((self.site, head.at, head.text));
         }
+        Ok(())
+    }
+
+    /// The program's version, and the names of its source files in quotes.
+    fn program(&mut self, rest: Span<'s>) -> Parse<()> {
+        let (version, mut rest) = rest.word();
+        let version = number(version)?;
+        let mut names = Vec::new();
+        while !rest.trim().is_empty() {
+            let name = rest.trim().strip('"').and_then(|name| name.cut('"'));
+            let Some((name, tail)) = name else { return expected("a file name in quotes", rest.trim()) };
+            names.push(name.text);
+            rest = tail;
+        }
+        self.program = (version, names);
         Ok(())
     }
 

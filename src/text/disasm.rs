@@ -44,17 +44,23 @@ enum Style {
 /// stage). A program without entry points gets one at word 0, since the language requires one.
 /// Constants, inputs, outputs and names that the language can't express appear as comments.
 pub fn disassemble(shbin: &Shbin) -> String {
+    disassemble_with_places(shbin, &[])
+}
+
+/// The same with a line marker before each word whose file and line, an element of `places`, are not
+/// those of the text before it.
+pub fn disassemble_with_places(shbin: &Shbin, places: &[(String, u32)]) -> String {
     // Table rows are checked before they are written. The attempts without rows cover a gap in that
     // check: they lose the tables, but never code or entry points.
     for rows in [true, false] {
         for style in [Style::Picasso, Style::Raw, Style::Pinned, Style::Words] {
-            let text = Writer::new(shbin, style, rows).text();
+            let text = Writer { places, ..Writer::new(shbin, style, rows) }.text();
             if assemble(&text).is_ok_and(|a| same_program(&a.shbin, shbin)) {
                 return text;
             }
         }
     }
-    Writer::new(shbin, Style::Words, true).text()
+    Writer { places, ..Writer::new(shbin, Style::Words, true) }.text()
 }
 
 /// Whether code, descriptors and entry points are equal.
@@ -80,6 +86,10 @@ struct Writer<'a> {
     labels: BTreeSet<usize>,
     /// The given table, to test whether first fit chooses the right entry.
     table: OpdescTable,
+    /// File and line of each word.
+    places: &'a [(String, u32)],
+    /// The place of the next line of the text, after a line marker.
+    here: Option<(&'a str, u32)>,
     out: String,
 }
 
@@ -96,7 +106,8 @@ impl<'a> Writer<'a> {
             .filter_map(|i| if let Inst::Jump { target, .. } = i { Some(usize::from(*target)) } else { None })
             .filter(|&t| t <= n)
             .collect();
-        let mut w = Writer { shbin, style, rows, insts, procs: HashMap::new(), labels, table, out: String::new() };
+        let (procs, places, here) = (HashMap::new(), &[][..], None);
+        let mut w = Writer { shbin, style, rows, insts, procs, labels, table, places, here, out: String::new() };
         w.find_procs();
         w
     }
@@ -124,10 +135,12 @@ impl<'a> Writer<'a> {
     }
 
     fn text(mut self) -> String {
-        if self.shbin.version != 0 {
-            self.line(0, &format!("; program version 0x{:X}", self.shbin.version));
+        let (known, odd): (Vec<_>, Vec<_>) = self.shbin.file_names.iter().partition(|name| !name.contains(is_odd));
+        if self.shbin.version != 0 || !known.is_empty() {
+            let names: String = known.iter().map(|name| format!(" \"{name}\"")).collect();
+            self.row(&format!(".program 0x{:X}{names}", self.shbin.version));
         }
-        for name in &self.shbin.file_names {
+        for name in odd {
             self.line(0, &format!("; source file {name:?}"));
         }
         if self.style != Style::Picasso {
@@ -165,6 +178,18 @@ impl<'a> Writer<'a> {
 
     fn line(&mut self, depth: usize, text: &str) {
         let _ = writeln!(self.out, "{:1$}{text}", "", depth * 4);
+        if let Some((_, line)) = &mut self.here {
+            *line = line.saturating_add(1);
+        }
+    }
+
+    /// Writes a line marker for a word, if its place is another one than the text's.
+    fn place(&mut self, pc: usize) {
+        let Some((file, line)) = self.places.get(pc) else { return };
+        if self.here != Some((file, *line)) {
+            self.line(0, &format!("# {line} \"{}\"", file.replace(is_odd, "_")));
+            self.here = Some((file, *line));
+        }
     }
 
     fn code(&mut self) {
@@ -209,6 +234,7 @@ impl<'a> Writer<'a> {
             if self.labels.contains(&pc) {
                 self.line(0, &format!("l{pc}:"));
             }
+            self.place(pc);
             let inside = depth < MAX_DEPTH;
             match self.insts[pc] {
                 Some(Inst::If { test, target, len })
@@ -366,6 +392,11 @@ impl<'a> Writer<'a> {
         }
         output_mask
     }
+}
+
+/// Whether a file name in quotes can't have the character.
+fn is_odd(c: char) -> bool {
+    matches!(c, '"' | ';' | ':') || c.is_control()
 }
 
 /// The statement that makes a file a geometry program, with the mode if the language can express

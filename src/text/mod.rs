@@ -58,6 +58,7 @@
 //! | `.masks IN, OUT` | the DVLE's input and output masks |
 //! | `.label NAME ID POSITION SIZE UNKNOWN` | a row of the DVLE's label table; `-` for no size |
 //! | `.version N` | the DVLE's version |
+//! | `.program N ["FILE" ...]` | the program's version, and the names of its source files |
 //! | `f24#XXXXXX` | a component of `.constf .constfa .setf` by its float24 bits |
 
 pub(crate) mod analysis;

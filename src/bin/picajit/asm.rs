@@ -148,10 +148,7 @@ fn assembled(args: &Args) -> Result<Output, Box<dyn Error>> {
     let header = args.header.as_ref().map(|_| assembly.c_header());
     let counts = counts(&assembly.shbin);
     let (bytes, kind) = match args.object {
-        true => {
-            let names: Vec<String> = args.files.iter().map(|path| path.display().to_string()).collect();
-            (object::object(assembly, &names)?.write()?, Kind::Dvoj)
-        }
+        true => (object::object(assembly)?.write()?, Kind::Dvoj),
         false => (assembly.shbin.write()?, Kind::Shbin),
     };
     Ok(Output { bytes, warnings, header, kind, counts })

@@ -8,7 +8,8 @@ use picajit::isa::Pc;
 use picajit::isa::decode::opdesc_index;
 use picajit::isa::numeric::Precision;
 use picajit::program::Entry;
-use picajit::text::{disassemble, inst_to_string};
+use picajit::text::disasm::disassemble_with_places;
+use picajit::text::inst_to_string;
 use serde_json::{Value, json};
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
@@ -119,7 +120,9 @@ fn text(args: &Args, loaded: &Loaded) -> Result<String, Box<dyn std::error::Erro
         if let Some(n) = args.entry {
             shbin.dvles = vec![loaded.entry(n)?.dvle.clone()];
         }
-        return Ok(disassemble(&shbin));
+        let words = 0..loaded.program.code().len() as Pc;
+        let places: Option<Vec<_>> = words.map(|pc| loaded.object_line(pc)).collect();
+        return Ok(disassemble_with_places(&shbin, &places.unwrap_or_default()));
     }
     if args.stage == PrintedStage::Words {
         return arrays(args.entry, loaded);

@@ -199,7 +199,8 @@ impl<'a> View<'a> {
     fn text(&self, all: bool, out: &mut dyn Write) -> io::Result<()> {
         let Loaded { name, form, size, program, shbin, .. } = self.loaded;
         writeln!(out, "{}", printable(name))?;
-        let version = if *form == FileKind::Source { String::new() } else { format!(", version {:#x}", shbin.version) };
+        let version =
+            if *form == FileKind::Source { String::new() } else { format!(", version {:#x}", self.version()) };
         writeln!(out, "  {form}, {}{version}", count(*size, "byte"))?;
         let words = count(shbin.code.len(), "word");
         let descriptors = count(shbin.opdescs.len(), "descriptor");
@@ -223,6 +224,11 @@ impl<'a> View<'a> {
         }
         let (fields, unusual) = self.fields();
         stored_fields(&fields, &unusual, all, out)
+    }
+
+    /// The version of the program, or of the object.
+    fn version(&self) -> u32 {
+        self.loaded.object.as_ref().map_or(self.loaded.shbin.version, |object| object.version.into())
     }
 
     /// Every field of a container, and those with unusual values.
@@ -310,7 +316,7 @@ impl<'a> View<'a> {
             "file": name,
             "kind": form.to_string(),
             "bytes": size,
-            "version": shbin.version,
+            "version": self.version(),
             "words": shbin.code.len(),
             "reachable": self.reached,
             "descriptors": shbin.opdescs.len(),

@@ -278,7 +278,11 @@ impl fmt::Display for LoadError {
                 write!(f, "{name}: is named like assembly and is not UTF-8 text (byte {offset:#x})")
             }
             LoadError::NotAssembly { name, kind } if kind.is_pica() => {
-                write!(f, "{name}: is already a {kind}\nhelp: `disasm` prints its assembly text, which `asm` takes")
+                let article = if *kind == Kind::Dvoj { "an" } else { "a" };
+                write!(
+                    f,
+                    "{name}: is already {article} {kind}\nhelp: `disasm` prints its assembly text, which `asm` takes"
+                )
             }
             LoadError::NotAssembly { name, kind } => write!(f, "{name}: is a {kind}\nhelp: `asm` takes assembly text"),
             LoadError::NotObject { name } => {

@@ -1,19 +1,19 @@
 //! Objects: an assembled unit -> a DVOJ, and DVOJs -> a linked program.
 //!
 //! No public tool writes or links objects, so this is a reading of their description: an object's
-//! entry is its first word, and addresses in its code count from that word.
+//! entry is its label `main` or its first word, and addresses in its code count from that word.
 
 use crate::display::unified_range;
 use picajit::container::dvoj::{Dvoj, SourceLine};
-use picajit::container::shbin::{Constant, Dvle, GeometryMode, Label, Opdesc, Shbin, Uniform};
+use picajit::container::shbin::{Constant, GeometryMode, Label, Opdesc, Shbin, Uniform};
 use picajit::internals::descriptors::OpdescTable;
 use picajit::isa::decode::{decode, opdesc_index};
-use picajit::isa::{Inst, MAX_CODE_WORDS, Stage};
+use picajit::isa::{Inst, MAX_CODE_WORDS, Pc, Stage};
 use picajit::text::Assembly;
 use std::collections::HashMap;
 use std::fmt;
 
-/// The last field of an object's first words, in known descriptions.
+/// The word after an object's masks where no geometry mode is given.
 const UNKNOWN: u32 = u32::MAX;
 /// Descriptors that an instruction can name; `mad` and `madi` name fewer.
 const OPDESCS: usize = 128;
@@ -27,10 +27,8 @@ const ADDRESS_AT: u32 = 10;
 pub enum ObjectError {
     /// A unit with several entries.
     Entries { count: usize },
-    /// The entry is not the first word.
-    EntryNotFirst { entry: u32 },
-    /// A geometry program with a mode, for which an object has no field.
-    GeometryMode,
+    /// The entry is not the procedure `main`, and there is one.
+    Entry { entry: u32, main: Pc },
     /// More code than a program holds.
     TooMuchCode { words: usize },
     /// An address that its field can't hold.
@@ -52,14 +50,11 @@ impl fmt::Display for ObjectError {
                     "the sources have {count} entry points, an object has one\nhelp: assemble each alone, then link"
                 )
             }
-            ObjectError::EntryNotFirst { entry } => {
+            ObjectError::Entry { entry, main } => {
                 write!(
                     f,
-                    "the entry point is word {entry}, that of an object is word 0\nhelp: define its procedure first"
+                    "the entry point is word {entry}, and that of the object is `main`, word {main}\nhelp: give the procedure `main` another name, or make it the entry point"
                 )
-            }
-            ObjectError::GeometryMode => {
-                write!(f, "an object has no field for the mode of `.gsh`\nhelp: assemble the sources to a SHBIN")
             }
             ObjectError::TooMuchCode { words } => {
                 write!(f, "the objects have {words} words of code together, a program holds {MAX_CODE_WORDS}")
@@ -88,56 +83,64 @@ impl fmt::Display for ObjectError {
 
 impl std::error::Error for ObjectError {}
 
-/// The object of one unit whose files have these names.
-pub fn object(assembly: Assembly, names: &[String]) -> Result<Dvoj, ObjectError> {
-    let Assembly { shbin, lines, procs, .. } = assembly;
+/// The object of one unit.
+pub fn object(assembly: Assembly) -> Result<Dvoj, ObjectError> {
+    let Assembly { shbin, places, names, procs, .. } = assembly;
     let Shbin { code, opdescs, mut dvles, .. } = shbin;
     let Some(dvle) = dvles.pop().filter(|_| dvles.is_empty()) else {
         return Err(ObjectError::Entries { count: dvles.len() + 1 });
     };
-    if dvle.entry != 0 {
-        return Err(ObjectError::EntryNotFirst { entry: dvle.entry });
-    }
-    if dvle.geometry != GeometryMode::Point {
-        return Err(ObjectError::GeometryMode);
-    }
     let mut symbols = Vec::new();
-    let mut starts = Vec::new();
-    for name in names {
+    let mut starts: Vec<u32> = Vec::new();
+    for (n, name) in names.iter().enumerate() {
+        // Line markers return to a file.
+        if let Some(first) = names[..n].iter().position(|other| other == name) {
+            starts.push(starts[first]);
+            continue;
+        }
         starts.push(symbols.len() as u32);
-        symbols.extend(name.as_bytes());
-        symbols.push(0);
+        symbols.extend(name.bytes().filter(|&b| b != 0).chain([0]));
     }
-    // A marker or `.file` in a text counts further files; their lines go by the last name.
-    let start = |file: u32| starts.get(file as usize).or(starts.last()).copied().unwrap_or(0);
     let mut labels = dvle.labels;
     if labels.is_empty() {
-        let label = |(id, p): (usize, &picajit::text::Proc)| Label {
-            id: id as u16,
-            unknown: 1,
-            position: p.start,
-            size: Some(p.len),
-            name: p.name.clone(),
-        };
-        labels = procs.iter().enumerate().map(label).collect();
+        labels = procs.iter().enumerate().map(|(id, p)| label(id, p.start, p.len, &p.name)).collect();
     }
-    Ok(Dvoj {
+    let first = labels.iter().find(|label| label.position == 0).and_then(|label| label.size);
+    let is_first = dvle.entry == 0 && first.unwrap_or(0) == dvle.end;
+    if !is_first && !labels.iter().any(|label| label.name == MAIN) {
+        labels.push(label(labels.len(), dvle.entry, dvle.end.saturating_sub(dvle.entry), MAIN));
+    }
+    let unknown = match dvle.geometry {
+        GeometryMode::Point => UNKNOWN,
+        mode => u32::from_le_bytes(mode.to_bytes()),
+    };
+    let place = |&(name, line): &(u32, u32)| SourceLine { file: starts[name as usize], line };
+    let object = Dvoj {
         version: dvle.version,
         stage: dvle.stage,
         merge_outmaps: dvle.merge_outmaps,
         input_mask: dvle.input_mask,
         output_mask: dvle.output_mask,
-        unknown: UNKNOWN,
+        unknown,
         constants: dvle.constants,
         labels,
         code,
         opdescs,
-        lines: lines.iter().map(|&(file, line)| SourceLine { file: start(file), line }).collect(),
+        lines: places.iter().map(place).collect(),
         notes: Vec::new(),
         outputs: dvle.outputs,
         uniforms: dvle.uniforms,
         symbols,
-    })
+    };
+    let entry = object.entry().pc;
+    if u32::from(entry) == dvle.entry { Ok(object) } else { Err(ObjectError::Entry { entry: dvle.entry, main: entry }) }
+}
+
+/// The label whose word is an object's entry.
+const MAIN: &str = "main";
+
+fn label(id: usize, position: u32, size: u32, name: &str) -> Label {
+    Label { id: id as u16, unknown: 1, position, size: Some(size), name: name.into() }
 }
 
 /// Objects with their names -> one program with an entry for each, and warnings.
@@ -156,7 +159,7 @@ pub fn link(objects: Vec<(String, Dvoj)>) -> Result<(Shbin, Vec<String>), Object
             table.add(word, (&name, pc), &object, &mut linked.code)?;
         }
         linked.file_names.extend(object.lines.first().and_then(|row| object.symbol(row.file)).map(Into::into));
-        linked.dvles.push(dvle(object, base as u32));
+        linked.dvles.push(object.linked_at(base as u32));
     }
     linked.opdescs = table.opdescs();
     Ok((linked, warnings))
@@ -251,26 +254,6 @@ fn relocated(word: u32, base: usize) -> Option<u32> {
     (address <= mask as usize).then_some(word & !(mask << ADDRESS_AT) | (address as u32) << ADDRESS_AT)
 }
 
-/// The entry point of an object at `base`.
-fn dvle(object: Dvoj, base: u32) -> Dvle {
-    let end = object.labels.iter().find(|l| l.position == 0).and_then(|l| l.size);
-    let moved = |label: Label| Label { position: label.position.saturating_add(base), ..label };
-    Dvle {
-        version: object.version,
-        stage: object.stage,
-        merge_outmaps: object.merge_outmaps,
-        entry: base,
-        end: end.map_or(0, |size| base.saturating_add(size)),
-        input_mask: object.input_mask,
-        output_mask: object.output_mask,
-        geometry: GeometryMode::Point,
-        constants: object.constants,
-        labels: object.labels.into_iter().map(moved).collect(),
-        outputs: object.outputs,
-        uniforms: object.uniforms,
-    }
-}
-
 /// Vertex programs share the names of uniforms, as sources do. Each entry has its own table, so one
 /// register with several names gives a warning only.
 fn names(objects: &[(String, Dvoj)]) -> Result<Vec<String>, ObjectError> {
@@ -329,46 +312,4 @@ fn shared(register: u16, name: &str, owner: &str, other: &str, object: &str) -> 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_move() {
-        // call 3 of 2 words; end has no address.
-        assert_eq!(relocated(0x9000_0C02, 9), Some(0x9000_3002));
-        assert_eq!(relocated(0x9000_0C02, 4093), None);
-        assert_eq!(relocated(0x8800_0C00, 9), Some(0x8800_0C00));
-    }
-
-    #[test]
-    fn descriptors_are_merged() {
-        let object = |words: &[u32], opdescs: &[(u32, u32)]| {
-            let opdescs = opdescs.iter().map(|&(word, extra)| Opdesc { word, extra }).collect();
-            ("a".to_string(), Dvoj { code: words.to_vec(), opdescs, ..Dvoj::default() })
-        };
-        // mov with two descriptors, then mov and mad of another object with one of them.
-        let first = object(&[0x4C00_0000, 0x4C00_0001], &[(0x36F, 0), (0x363, 0)]);
-        let second = object(&[0x4C00_0000, 0xE000_0000], &[(0x363, 0)]);
-        let (linked, _) = link(vec![first.clone(), second]).unwrap();
-        assert_eq!(linked.code[..3], [0x4C00_0000, 0x4C00_0001, 0x4C00_0001]);
-        assert_eq!(linked.opdescs.iter().map(|o| o.word).collect::<Vec<_>>()[..2], [0x36F, 0x363]);
-        // Second words tell entries apart.
-        let second = object(&[0x4C00_0000, 0xE000_0001], &[(0x363, 7), (0x36F, 0)]);
-        let (linked, _) = link(vec![first, second]).unwrap();
-        assert_eq!(linked.code, [0x4C00_0000, 0x4C00_0001, 0x4C00_0002, 0xE000_0000]);
-        assert_eq!(linked.opdescs.iter().map(|o| o.extra).collect::<Vec<_>>(), [0, 0, 7]);
-        let error = |objects| link(objects).unwrap_err().to_string();
-        assert_eq!(
-            error(vec![object(&[0x4C00_0002], &[(0x36F, 0)])]),
-            "a: word 0 names descriptor 2, which the object lacks"
-        );
-        // mad reaches the first 32 entries only.
-        let many: Vec<(u32, u32)> = (0..33).map(|n| (0x36F, n)).collect();
-        let words: Vec<u32> = (0..33).map(|n| 0x4C00_0000 | n).chain([0xE000_0000]).collect();
-        let mad = object(&[0xE000_0000], &[(0x36F, 32)]);
-        let message = error(vec![object(&words[..33], &many), mad]);
-        assert!(message.starts_with("a: word 0 can name 32 descriptors, "), "{message}");
-        let long = object(&[0; 4097], &[]);
-        assert_eq!(error(vec![long]), "the objects have 4097 words of code together, a program holds 4096");
-    }
-}
+mod tests;

@@ -56,6 +56,25 @@ fn exact_forms_and_odd_operands() {
 }
 
 #[test]
+fn versions_file_names_and_places() {
+    let source = ".program 0x12 \"a b.vsh\" \"c\"\n.proc main\n# 70 \"inc.h\"\nnop\nnop\n# 9 \"input\"\n.end\n";
+    let a = assemble(source).unwrap();
+    assert_eq!((a.shbin.version, &a.shbin.file_names[..]), (0x12, &["a b.vsh".to_string(), "c".to_string()][..]));
+    assert_eq!((&a.places[..], &a.names[..]), (&[(0, 70), (0, 71)][..], &["inc.h".to_string()][..]));
+    let places = [("inc.h".to_string(), 70), ("x:y".to_string(), 71)];
+    let text = super::super::disasm::disassemble_with_places(&a.shbin, &places);
+    assert!(text.starts_with(".program 0x12 \"a b.vsh\" \"c\"\n"), "{text}");
+    assert!(text.contains("\n# 70 \"inc.h\"\n    nop\n# 71 \"x_y\"\n    nop\n"), "{text}");
+    let again = assemble(&text).unwrap();
+    assert_eq!((again.shbin, again.places), (a.shbin, vec![(0, 70), (1, 71)]));
+    for (line, message) in
+        [(".program 1 a", "expected a file name in quotes, found `a`"), (".program x", "expected a number, found `x`")]
+    {
+        assert_eq!(assemble(line).unwrap_err().kind.to_string(), message);
+    }
+}
+
+#[test]
 fn descriptors_by_number() {
     let a = assemble(
         ".raw\n.entry 0 0\n.opdesc 0x123, 7\n.opdesc 0x36F\nmov r0, r1\nmov r0, r1 @3\nmad r0, r1, r1, r1 @3\n",

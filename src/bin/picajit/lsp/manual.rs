@@ -87,6 +87,7 @@ pub const DIRECTIVES: &[Entry] = &[
     entry(".masks", "IN, OUT", "Beyond picasso: the masks of inputs and outputs."),
     entry(".label", "NAME ID POSITION SIZE UNKNOWN", "Beyond picasso: a row of the label table."),
     entry(".version", "N", "Beyond picasso: the version of the entry point."),
+    entry(".program", "N \"FILE\" ...", "Beyond picasso: the version of the program, and its source files."),
     entry(".file", "", "Beyond picasso: ends this file and begins the next one in the same text."),
 ];
 
