@@ -446,3 +446,76 @@ fn dialects_convert_there_and_back() {
         assert!(err.starts_with(wanted), "{args}\n{err}");
     }
 }
+
+/// Every format inside of another file, with its size; every verb opens `FILE@OFFSET`.
+#[test]
+fn files_inside_of_others_are_found_and_opened() {
+    let folder = Folder::new("inside");
+    let files: [(&str, &[u8]); 6] = [
+        ("a.shbin", include_bytes!("containers/odd_flags.shbin")),
+        ("b.dvoj", include_bytes!("containers/all.dvoj")),
+        ("c.mbs", include_bytes!("containers/both.mbs")),
+        ("d.vbc", include_bytes!("containers/seed.vbc")),
+        ("e.vbc", include_bytes!("containers/a2.vbc")),
+        ("f.metallib", &library(&["one"], "a.metal", tar::EntryType::Regular)),
+    ];
+    let mut all = b"MBS1 VBC\x01 MTLB DVOJ".to_vec();
+    let mut places = Vec::new();
+    for (name, bytes) in files {
+        folder.file(name, bytes);
+        places.push((format!("all.bin@{:#x}", all.len()), bytes.len() as u64));
+        all.extend(bytes);
+        all.extend(b"\xFF more");
+    }
+    folder.file("all.bin", &all);
+    let json = folder.json("inspect --scan --json all.bin");
+    let found = json
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|f| (f["file"].as_str().unwrap().to_string(), f["bytes"].as_u64().unwrap()));
+    assert_eq!(found.collect::<Vec<_>>(), places);
+    let text = folder.good("inspect --scan all.bin");
+    assert!(text.contains("  LibVega shader (VBC), 1138 bytes\n"), "{text}");
+    for ((name, _), (place, _)) in files.iter().zip(&places) {
+        let outputs = |path: &str| {
+            let mut json = folder.json(arguments("inspect --json").value(path));
+            json[0]["file"] = "".into();
+            let verified = folder.run(arguments("verify").value(path));
+            (json, verified.code, verified.out.replace(path, ""), verified.err.replace(path, ""))
+        };
+        assert_eq!(outputs(place), outputs(name));
+    }
+    let place = |n: usize| places[n].0.as_str();
+    assert_eq!(folder.run(arguments("disasm").value(place(1))).out, folder.run("disasm b.dvoj").out);
+    for (args, name, wanted) in [
+        ("extract --stage vertex -o out", "c.mbs", 2),
+        ("extract --stage vert -o out", "d.vbc", 3),
+        ("convert --to C -o out", "e.vbc", 4),
+        ("strip -o out", "f.metallib", 5),
+        ("extract --function one -o out", "f.metallib", 5),
+    ] {
+        assert_eq!(folder.run(arguments(args).value(name)).code, 0, "{args}");
+        let alone = folder.read("out");
+        let ended = folder.run(arguments(args).value(place(wanted)));
+        assert_eq!((ended.code, folder.read("out") == alone), (0, true), "{args}: {}", ended.err);
+    }
+    for args in ["strip -o all.bin", "convert --to C -o all.bin"] {
+        let n = if args.starts_with("strip") { 5 } else { 4 };
+        let err = folder.bad(arguments(args).value(place(n)));
+        assert!(err.contains("would be overwritten"), "{err}");
+    }
+    // An offset in decimal, one without a shader, and a file that has the whole name.
+    let (_, offset) = place(2).split_once("@0x").unwrap();
+    let decimal = format!("all.bin@{}", u64::from_str_radix(offset, 16).unwrap());
+    assert_eq!(folder.run(arguments("verify").value(&decimal)).code, folder.run("verify c.mbs").code);
+    assert!(folder.bad("inspect all.bin@1").starts_with("error: all.bin@1: no known shader file begins with \"BS1 \""));
+    assert!(
+        folder
+            .bad("inspect all.bin@0")
+            .starts_with("error: all.bin@0: begins like a Mali-200/400 shader (MBS1) and is damaged")
+    );
+    assert!(folder.bad("inspect none@0x0").starts_with("error: none@0x0: no such file"));
+    folder.file("all.bin@0x4", files[2].1);
+    assert_eq!(folder.json("inspect --json all.bin@0x4")[0]["bytes"], places[2].1);
+}

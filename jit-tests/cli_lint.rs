@@ -89,8 +89,14 @@ fn shaders_inside_of_other_files_are_found() {
     let names: Vec<&str> = json.as_array().unwrap().iter().map(|f| f["file"].as_str().unwrap()).collect();
     assert_eq!(names, ["game.3dsx@0x13".to_string(), format!("game.3dsx@{:#x}", 19 + shader.len() + 9)]);
     assert_eq!(folder.good("lint --scan game.3dsx"), "2 shaders: 0 errors, 0 warnings, 0 notes\n");
+    let sizes: Vec<u64> = json.as_array().unwrap().iter().map(|f| f["bytes"].as_u64().unwrap()).collect();
+    assert_eq!(sizes, [shader.len() as u64; 2]);
     folder.file("none.elf", "nothing");
-    assert_eq!(folder.json("inspect --scan none.elf --json"), Value::Array(Vec::new()));
+    for args in ["inspect --scan none.elf", "lint --scan none.elf"] {
+        let ended = folder.run(args);
+        assert_eq!((ended.code, ended.out.starts_with("error")), (1, false), "{args}");
+        assert!(ended.err.starts_with("error: none.elf: no shader is inside of it\nhelp: "), "{}", ended.err);
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! Each format has its own size limit. Metal libraries have none: only their metadata are read.
 
 use crate::display::path_name;
+use crate::embedded;
 use crate::fat::{self, Library, Slice, Window};
 use crate::load::{self, LoadError};
 use picajit::container::Kind;
@@ -60,8 +61,9 @@ pub fn open(path: &Path, reading: Reading<'_>) -> Result<Option<Foreign>, LoadEr
     let begins = load::begins(path)?;
     let io = |error| LoadError::Io { name: path_name(path), error };
     let Some(kind) = Kind::sniff(&begins).filter(|k| !k.is_pica()) else {
-        let mut file = File::open(path).map_err(io)?;
-        return match fat::slices(&mut file).map_err(io)? {
+        // Offsets of slices are those of the whole file.
+        let (mut file, start, _) = embedded::open(path).map_err(io)?;
+        return match fat::slices(&mut file).map_err(io)?.filter(|_| start == 0) {
             Some(slices) => library_of(path, file, slices, reading.arch).map(Some),
             None => Ok(None),
         };
@@ -81,9 +83,8 @@ pub fn open(path: &Path, reading: Reading<'_>) -> Result<Option<Foreign>, LoadEr
             (bytes.len() as u64, Content::Vbc(Box::new(vbc.map_err(damaged)?)), bytes)
         }
         Kind::Metallib => {
-            let file = File::open(path).map_err(io)?;
-            let size = file.metadata().map_err(io)?.len();
-            return library(path, file, (0, size), Vec::new()).map(Some);
+            let (file, start, size) = embedded::open(path).map_err(io)?;
+            return library(path, file, (start, size), Vec::new()).map(Some);
         }
         Kind::Shbin | Kind::Dvoj => return Ok(None),
     };

@@ -8,6 +8,7 @@ use crate::fields::{self, Fields, Unusual};
 use crate::foreign::{self, Foreign, Reading};
 use crate::load::{self, FileKind, LoadError, Loaded, LoadedEntry};
 use crate::programs::groups;
+use crate::scan;
 use crate::{Status, VerbResult};
 use crate::{foreign_json, json_text, mali};
 use picajit::container::dvoj::{Dvoj, OperandNote};
@@ -41,7 +42,8 @@ pub struct Args {
     /// Count instructions: on the shortest and longest path, and for each word
     #[arg(long)]
     cost: bool,
-    /// Find the shaders inside of files of any kind, such as .3dsx, .elf and .a
+    /// Find the shaders inside of files of any kind, such as .3dsx, .elf and .a; every verb opens one
+    /// as FILE@OFFSET
     #[arg(long)]
     scan: bool,
     /// Show every field as it is stored, with offsets and values that never vary
@@ -65,36 +67,36 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     let mut status = Status::Fine;
     let mut separator = if args.json { "[\n" } else { "" };
     let programs = match args.scan {
-        true => args.files.iter().map(|path| vec![path.clone()]).collect(),
-        false => programs(&args.files)?,
+        true => scan::all(&args.files, |_| true),
+        false => programs(&args.files)?.into_iter().map(Ok).collect(),
     };
     for paths in programs {
-        let path = &paths[0];
-        let opened =
-            if args.scan { load::scan(path).map(all_of) } else { open(&paths, args.reading()).map(|o| vec![o]) };
+        let opened = paths.map(|paths| (open(&paths, args.reading()), paths));
+        let (opened, path) = match opened {
+            Ok((opened, paths)) => (opened, paths[0].clone()),
+            Err((path, error)) => (Err(error), path),
+        };
         match opened {
-            Ok(opened) => {
-                for file in opened {
-                    write!(out, "{separator}")?;
-                    separator = if args.json { ",\n" } else { "\n" };
-                    match file {
-                        Opened::Foreign(mut file) => {
-                            let (json, unusual) = foreign_json::contents(&path.display().to_string(), &mut file);
-                            if args.json {
-                                write!(out, "{json:#}")?;
-                            } else {
-                                foreign_text(json, &unusual, args.all, out)?;
-                            }
+            Ok(file) => {
+                write!(out, "{separator}")?;
+                separator = if args.json { ",\n" } else { "\n" };
+                match file {
+                    Opened::Foreign(mut file) => {
+                        let (json, unusual) = foreign_json::contents(&path.display().to_string(), &mut file);
+                        if args.json {
+                            write!(out, "{json:#}")?;
+                        } else {
+                            foreign_text(json, &unusual, args.all, out)?;
                         }
-                        Opened::Pica(loaded) => {
-                            let view = View::new(&loaded, args.cost);
-                            if args.json { write!(out, "{:#}", view.json())? } else { view.text(args.all, out)? }
-                        }
+                    }
+                    Opened::Pica(loaded) => {
+                        let view = View::new(&loaded, args.cost);
+                        if args.json { write!(out, "{:#}", view.json())? } else { view.text(args.all, out)? }
                     }
                 }
             }
             Err(error) => {
-                status = Status::Unusable;
+                status = status.max(scan::status(&error));
                 // Keeps the order of both streams on a terminal.
                 out.flush()?;
                 error.report();
@@ -108,8 +110,6 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
         }
     }
     if args.json {
-        // Scanned files may have no shader.
-        write!(out, "{}", if separator == "[\n" { "[" } else { "" })?;
         writeln!(out, "\n]")?;
     }
     Ok(status)
@@ -119,10 +119,6 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
 enum Opened {
     Pica(Box<Loaded>),
     Foreign(Box<Foreign>),
-}
-
-fn all_of(loaded: Vec<Loaded>) -> Vec<Opened> {
-    loaded.into_iter().map(|loaded| Opened::Pica(Box::new(loaded))).collect()
 }
 
 /// The files of each program.
@@ -236,10 +232,6 @@ impl<'a> View<'a> {
         let Loaded { form: FileKind::Container(kind), bytes, .. } = self.loaded else {
             return (Value::Null, Vec::new());
         };
-        // A file inside of another one has no size of its own.
-        if bytes.is_empty() {
-            return (Value::Null, Vec::new());
-        }
         match fields::of(*kind, bytes, None) {
             Ok(Fields { json, unusual }) => (json.into(), unusual),
             Err(error) => (json!({ "error": error.to_string() }), Vec::new()),

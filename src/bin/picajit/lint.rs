@@ -4,8 +4,10 @@ use crate::builtin::BUILTINS;
 use crate::display::printable;
 use crate::load::{self, LoadError, Loaded};
 use crate::programs::groups;
+use crate::scan;
 use crate::source::Source;
 use crate::{Status, VerbResult};
+use picajit::container::Kind;
 use picajit::internals::lint::{Finding, Rule, Severity, lint};
 use picajit::text::{self, inst_to_string};
 use serde_json::{Value, json};
@@ -95,11 +97,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     }
     let deny = if args.deny.is_empty() { vec![Denied::From(Severity::Error)] } else { args.deny.clone() };
     let is_denied = |f: &Finding| f.severity() == Severity::Error || deny.iter().any(|d| d.covers(f.rule));
-    Ok(match linted.iter().flat_map(|l| &l.findings).any(is_denied) {
-        _ if !errors.is_empty() => Status::Unusable,
-        true => Status::Different,
-        false => Status::Fine,
-    })
+    let found = if linted.iter().flat_map(|l| &l.findings).any(is_denied) { Status::Different } else { Status::Fine };
+    Ok(errors.iter().map(scan::status).chain([found]).max().expect("there is one"))
 }
 
 fn shaders(args: &Args) -> (Vec<Loaded>, Vec<LoadError>) {
@@ -108,8 +107,9 @@ fn shaders(args: &Args) -> (Vec<Loaded>, Vec<LoadError>) {
         return (BUILTINS.iter().map(builtin).collect(), errors);
     }
     if args.scan {
-        for path in &args.files {
-            load::scan(path).map_or_else(|error| errors.push(error), |loaded| shaders.extend(loaded));
+        for paths in scan::all(&args.files, Kind::is_pica) {
+            let loaded = paths.map_err(|(_, error)| error).and_then(|paths| load::load_all(&paths));
+            loaded.map_or_else(|error| errors.push(error), |loaded| shaders.push(loaded));
         }
         return (shaders, errors);
     }

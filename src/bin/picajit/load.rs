@@ -4,6 +4,7 @@
 //! The first bytes identify a container, the ending of the name identifies assembly.
 
 use crate::display::{path_name, printable};
+use crate::embedded;
 use crate::report;
 use crate::source::{Source, SourceFile};
 use picajit::container::Kind;
@@ -143,6 +144,11 @@ pub enum LoadError {
         /// The path.
         name: String,
     },
+    /// A file without shaders inside of it.
+    NothingInside {
+        /// The path.
+        name: String,
+    },
     /// A container of another GPU.
     Foreign {
         /// The path.
@@ -224,7 +230,7 @@ pub enum LoadError {
 }
 
 const READS: &str = "picajit reads SHBIN, DVOJ, and assembly whose name ends in .pica, .vsh, .gsh, .s or .asm; inspect and \
-                     lint --scan find shaders inside of other files";
+                     lint --scan find shaders inside of other files, and FILE@OFFSET is one of them";
 
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -238,6 +244,9 @@ impl fmt::Display for LoadError {
             }
             LoadError::IsFolder { name } => write!(f, "{name}: is a folder\nhelp: name one shader file in it"),
             LoadError::EmptyFolder { name } => write!(f, "{name}: has no shader files in it\nhelp: {READS}"),
+            LoadError::NothingInside { name } => {
+                write!(f, "{name}: no shader is inside of it\nhelp: unpack it first if it is compressed or encrypted")
+            }
             LoadError::Foreign { name, kind } => {
                 write!(f, "{name}: is a {kind}, no PICA200 shader\nhelp: `inspect`, `verify` and `extract` read it")
             }
@@ -401,38 +410,15 @@ pub fn assembled(name: String, shbin: Shbin, source: Source) -> Loaded {
     Loaded { source: Some(source), ..loaded(name, FileKind::Source, size, shbin, Vec::new()) }
 }
 
-/// Largest file that is scanned.
-const MAX_SCANNED: u64 = 1 << 30;
-
-/// The shaders inside of a file of any kind, such as a `.3dsx`, `.elf` or `.a`, by their first four
-/// bytes. Bytes that only begin like a shader are left out.
-pub fn scan(path: &Path) -> Result<Vec<Loaded>, LoadError> {
-    let bytes = read(path, MAX_SCANNED)?;
-    let magic = Kind::Shbin.magic();
-    let mut found = Vec::new();
-    for at in offsets_of(&bytes, magic) {
-        if let Ok(shbin) = Shbin::parse(&bytes[at..(at + MAX_FILE as usize).min(bytes.len())]) {
-            let name = format!("{}@{at:#x}", path.display());
-            let size = bytes.len() - at;
-            found.push(loaded(name, FileKind::Container(Kind::Shbin), size, shbin, Vec::new()));
-        }
-    }
-    Ok(found)
-}
-
-/// The offsets of `magic`.
-fn offsets_of<'a>(bytes: &'a [u8], magic: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
-    bytes.windows(magic.len()).enumerate().filter(move |(_, window)| *window == magic).map(|(at, _)| at)
-}
-
 /// The first bytes of a file, at most 16.
 pub fn begins(path: &Path) -> Result<Vec<u8>, LoadError> {
-    let io = |error| LoadError::Io { name: path_name(path), error };
     if path.is_dir() {
         return Err(LoadError::IsFolder { name: path_name(path) });
     }
+    let io = |error| LoadError::Io { name: path_name(path), error };
+    let (file, _, size) = embedded::open(path).map_err(io)?;
     let mut begins = Vec::new();
-    File::open(path).map_err(io)?.take(16).read_to_end(&mut begins).map_err(io)?;
+    file.take(size.min(16)).read_to_end(&mut begins).map_err(io)?;
     Ok(begins)
 }
 
@@ -496,15 +482,21 @@ fn loaded(name: String, form: FileKind, size: usize, shbin: Shbin, warnings: Vec
     }
 }
 
-/// The bytes of a file, or an error if there are more than `limit`.
+/// The bytes of a file, or of the shader at `FILE@OFFSET`; an error if there are more than `limit`.
 pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, LoadError> {
     let name = || path_name(path);
     let io = |error| LoadError::Io { name: name(), error };
     if path.is_dir() {
         return Err(LoadError::IsFolder { name: name() });
     }
+    let place = embedded::place(path).map(|_| embedded::open(path)).transpose().map_err(io)?;
+    // Devices have no size.
+    let (file, size) = match place {
+        Some((file, _, size)) => (file, size),
+        None => (File::open(path).map_err(io)?, u64::MAX),
+    };
     let mut bytes = Vec::new();
-    File::open(path).map_err(io)?.take(limit + 1).read_to_end(&mut bytes).map_err(io)?;
+    file.take(size.min(limit + 1)).read_to_end(&mut bytes).map_err(io)?;
     if bytes.len() as u64 > limit { Err(LoadError::TooLarge { name: name(), limit }) } else { Ok(bytes) }
 }
 

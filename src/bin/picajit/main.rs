@@ -16,6 +16,7 @@ mod diff;
 mod disasm;
 mod display;
 mod draws;
+mod embedded;
 mod explore;
 mod extract;
 mod fat;
@@ -48,6 +49,7 @@ mod recorded;
 mod regress_file;
 mod report;
 mod run;
+mod scan;
 mod show;
 mod source;
 mod stress;
@@ -120,7 +122,7 @@ enum Verb {
 }
 
 /// Result of a verb that ran to its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Status {
     /// Exit code 0.
     Fine,

@@ -4,6 +4,7 @@
 //! is not an input. The checks open no file.
 
 use crate::display::path_name;
+use crate::embedded;
 use crate::load;
 use std::fmt;
 use std::fs;
@@ -89,6 +90,8 @@ pub fn not_source(target: &Path) -> Result<(), TargetError> {
 }
 
 fn same_file(a: &Path, b: &Path) -> bool {
+    let place = embedded::place(b);
+    let b = place.as_ref().map_or(b, |(file, _)| file);
     let place = |path| fs::canonicalize(path).ok();
     place(a).is_some_and(|a| place(b) == Some(a)) || linked(a, b)
 }

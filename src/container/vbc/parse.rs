@@ -34,24 +34,7 @@ impl Vbc {
     /// Reads a file as one dialect. Odd values are findings of [`Vbc::verify`].
     pub fn parse_as(bytes: &[u8], dialect: Dialect) -> Result<Vbc, FormatError> {
         let mut file = Cursor::new(0, bytes);
-        let magic = file.array::<4>("the magic")?;
-        if magic != *b"VBC\x01" {
-            let message = format!("the file should begin with \"VBC\\x01\", not \"{}\"", magic.escape_ascii());
-            return Err(FormatError::new(0, message));
-        }
-        let shader_type = if dialect == Dialect::A0 { 1 } else { file.u8("the shader type")? };
-        let mut sizes = [0; 5];
-        for size in &mut sizes {
-            *size = file.u16("the stage sizes")?;
-        }
-        let mut tables = [0; 5];
-        for table in &mut tables {
-            *table = file.u16("the binding table sizes")?;
-        }
-        let inputs = records(&mut file, dialect, "the inputs", interface)?;
-        let outputs = records(&mut file, dialect, "the outputs", interface)?;
-        let bindings = records(&mut file, dialect, "the bindings", binding)?;
-        let uniform = uniform(&mut file, dialect)?;
+        let Head { shader_type, sizes, tables, inputs, outputs, bindings, uniform } = Head::read(&mut file, dialect)?;
         let (subpass_inputs, lens) = subpass_inputs(&mut file, dialect, sizes)?;
         let mut modules: [Vec<u8>; 5] = Default::default();
         for (module, len) in modules.iter_mut().zip(lens) {
@@ -62,6 +45,21 @@ impl Vbc {
             return Err(FormatError::new(file.offset(), message));
         }
         Ok(Vbc { dialect, shader_type, tables, inputs, outputs, bindings, uniform, subpass_inputs, modules })
+    }
+
+    /// Bytes of the file that begins where `bytes` begin, whatever follows it; `None` without one, and
+    /// for a file with a stage of 65,536 words and more, whose sizes do not tell where it ends.
+    pub fn size(bytes: &[u8]) -> Option<usize> {
+        let forms = Dialect::ALL.into_iter().flat_map(|dialect| SUBPASS_RECORDS.map(|record| (dialect, record)));
+        forms.into_iter().find_map(|(dialect, record)| {
+            let mut file = Cursor::new(0, bytes);
+            let head = Head::read(&mut file, dialect).ok()?;
+            let records = u64::from(file.u32("the number of subpass inputs").ok()?).checked_mul(record)?;
+            let words: u64 = head.sizes.iter().map(|&size| u64::from(size)).sum();
+            let end = file.offset().checked_add(records)?.checked_add(4 * words)?;
+            let end = usize::try_from(end).ok()?;
+            Vbc::parse(bytes.get(..end)?).is_ok().then_some(end)
+        })
     }
 
     /// Why the values don't fit the dialect, as far as detection looks.
@@ -165,6 +163,45 @@ impl Vbc {
         let offsets = self.module_offsets();
         let wrong = self.modules.iter().zip(offsets).find(|(m, _)| !m.is_empty() && !m.starts_with(&SPIRV_MAGIC));
         wrong.and_then(|(_, at)| error(at, "a stage does not begin with the magic of SPIR-V"))
+    }
+}
+
+/// What precedes the subpass inputs.
+struct Head {
+    shader_type: u8,
+    sizes: [u16; 5],
+    tables: [u16; 5],
+    inputs: Vec<Interface>,
+    outputs: Vec<Interface>,
+    bindings: Vec<Binding>,
+    uniform: Option<Uniform>,
+}
+
+impl Head {
+    fn read(file: &mut Cursor<'_>, dialect: Dialect) -> Result<Head, FormatError> {
+        let magic = file.array::<4>("the magic")?;
+        if magic != *b"VBC\x01" {
+            let message = format!("the file should begin with \"VBC\\x01\", not \"{}\"", magic.escape_ascii());
+            return Err(FormatError::new(0, message));
+        }
+        let shader_type = if dialect == Dialect::A0 { 1 } else { file.u8("the shader type")? };
+        let mut sizes = [0; 5];
+        for size in &mut sizes {
+            *size = file.u16("the stage sizes")?;
+        }
+        let mut tables = [0; 5];
+        for table in &mut tables {
+            *table = file.u16("the binding table sizes")?;
+        }
+        Ok(Head {
+            shader_type,
+            sizes,
+            tables,
+            inputs: records(file, dialect, "the inputs", interface)?,
+            outputs: records(file, dialect, "the outputs", interface)?,
+            bindings: records(file, dialect, "the bindings", binding)?,
+            uniform: uniform(file, dialect)?,
+        })
     }
 }
 

@@ -22,6 +22,8 @@ pub use metallib::fields as metallib;
 pub use record::{Unusual, hex};
 
 use picajit::container::Kind;
+use picajit::container::dvoj::Dvoj;
+use picajit::container::shbin::Shbin;
 use picajit::container::vbc::{Dialect, Vbc};
 use record::Record;
 use serde_json::{Map, Value, json};
@@ -172,6 +174,21 @@ pub fn of(kind: Kind, bytes: &[u8], vbc: Option<&Vbc>) -> Result<Fields, FieldsE
     };
     json.append(&mut fields);
     Ok(Fields { json, unusual: walk.unusual })
+}
+
+/// Bytes of the SHBIN or DVOJ file that begins where `bytes` begin: up to the last byte that a field
+/// gives, and zeros up to a multiple of 4. `None` if its reader rejects it.
+pub fn size(kind: Kind, bytes: &[u8]) -> Option<usize> {
+    let read = match kind {
+        Kind::Shbin if Shbin::parse(bytes).is_ok() => pica::read_shbin,
+        Kind::Dvoj if Dvoj::parse(bytes).is_ok() => pica::read_dvoj,
+        _ => return None,
+    };
+    let mut walk = Walk::new(bytes);
+    read(&mut walk).ok()?;
+    let end = walk.covered.iter().rposition(|&is_covered| is_covered)? + 1;
+    let padding = bytes[end..].iter().take(end.next_multiple_of(4) - end).take_while(|&&byte| byte == 0);
+    Some(end + padding.count())
 }
 
 /// Fields -> a file of their format. The caller checks it with the format's reader.

@@ -212,6 +212,13 @@ impl Rows {
 
 /// The fields of a linked file that [`picajit::container::shbin::Shbin::parse`] accepts.
 pub fn shbin(walk: &mut Walk<'_>) -> Result<Map<String, Value>, FieldsError> {
+    let mut file = read_shbin(walk)?;
+    finish(walk, &mut file);
+    Ok(file)
+}
+
+/// The same without its size, and without the bytes that no field gives.
+pub fn read_shbin(walk: &mut Walk<'_>) -> Result<Map<String, Value>, FieldsError> {
     let mut file = walk.record(0, &DVLB)?;
     let count = walk.word(&file, "dvles_count");
     let offsets = words(walk, 8, count)?;
@@ -240,16 +247,21 @@ pub fn shbin(walk: &mut Walk<'_>) -> Result<Map<String, Value>, FieldsError> {
     file.insert("dvle_offsets".into(), offsets.into());
     file.insert("dvlp".into(), program.into());
     file.insert("dvles".into(), dvles.into());
-    finish(walk, &mut file);
     Ok(file)
 }
 
 /// The fields of an object that [`picajit::container::dvoj::Dvoj::parse`] accepts.
 pub fn dvoj(walk: &mut Walk<'_>) -> Result<Map<String, Value>, FieldsError> {
+    let mut file = read_dvoj(walk)?;
+    finish(walk, &mut file);
+    Ok(file)
+}
+
+/// The same without its size, and without the bytes that no field gives.
+pub fn read_dvoj(walk: &mut Walk<'_>) -> Result<Map<String, Value>, FieldsError> {
     let mut file = walk.record(0, &DVOJ)?;
     let mut tables = tables(walk, &file, 0, OF_DVOJ)?;
     file.append(&mut tables);
-    finish(walk, &mut file);
     Ok(file)
 }
 
