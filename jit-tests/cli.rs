@@ -502,7 +502,7 @@ fn errors_suggest_a_remedy() {
         ("inspect nothere", "error: nothere: no such file\nhelp: check the path\n"),
         ("inspect none", "error: none: has no shader files in it\nhelp: picajit reads SHBIN, DVOJ"),
         ("disasm none", "error: none: is a folder\nhelp: name one shader file in it\n"),
-        ("disasm mali", "error: mali: is a Mali-200/400 shader (MBS1), no PICA200 shader\nhelp: "),
+        ("run mali", "error: mali: is a Mali-200/400 shader (MBS1), no PICA200 shader\nhelp: "),
         ("inspect mali", "error: mali: begins like a Mali-200/400 shader (MBS1) and is damaged or cut off: at 0x4: "),
         ("inspect what", "error: what: no known shader file begins with \"\\x7fELF\"\nhelp: "),
         ("inspect empty", "error: empty: is empty\nhelp: "),

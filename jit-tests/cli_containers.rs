@@ -158,7 +158,7 @@ fn near_misses_are_named() {
         }
     }
     folder.file("a.mbs", mbs(b"CVER", 6, b"uv\0\0", 2));
-    let err = folder.bad("disasm a.mbs");
+    let err = folder.bad("run a.mbs");
     assert!(err.starts_with("error: a.mbs: is a Mali-200/400 shader (MBS1), no PICA200 shader\nhelp: "), "{err}");
 }
 
@@ -518,4 +518,40 @@ fn files_inside_of_others_are_found_and_opened() {
     assert!(folder.bad("inspect none@0x0").starts_with("error: none@0x0: no such file"));
     folder.file("all.bin@0x4", files[2].1);
     assert_eq!(folder.json("inspect --json all.bin@0x4")[0]["bytes"], places[2].1);
+}
+
+/// The words of a Mali shader as text, in `disasm` and in JSON, from which `build` makes the words.
+#[test]
+fn mali_code_passes_through_text() {
+    let folder = Folder::new("mali-code");
+    folder
+        .file("a.mbs", include_bytes!("containers/st_frag_Mali-400.mbs"))
+        .file("v.mbs", mbs(b"CVER", 6, b"uv\0\0", 2));
+    let text = folder.good("disasm a.mbs");
+    let mut lines = text.lines();
+    assert_eq!(lines.next(), Some("; program 0 (fragment), Mali-400 PP"));
+    assert!(lines.all(|line| line.starts_with("length=4 ") && line.contains(" unit")), "{text}");
+    assert!(folder.good("disasm v.mbs").starts_with("; program 0 (vertex), Mali-400 GP\nmul0.a=reg0.x mul0.b=reg0.x "));
+    assert_eq!(folder.json("disasm --json a.mbs")["text"], text);
+    let mut json = folder.json("inspect --json v.mbs");
+    let chunks = json[0]["fields"]["chunks"][0]["chunks"].as_array_mut().unwrap();
+    let code = chunks.iter_mut().find(|chunk| chunk["tag"] == "DBIN").unwrap();
+    code["code"] = serde_json::json!(["mul0.a=load.y store0.x=mul0", "word=7", "word=0", "word=0", "word=0"]);
+    folder.file("edited.json", json.to_string());
+    folder.good("build edited.json -o new.mbs");
+    assert!(folder.good("disasm new.mbs").ends_with("GP\nmul0.a=load.y store0.x=mul0\nmul0.a=reg1.w mul0.b=reg0.x mul1.a=reg0.x mul1.b=reg0.x acc0.a=reg0.x acc0.b=reg0.x acc1.a=reg0.x acc1.b=reg0.x load.offset=0 store0.x=acc0 store0.y=acc0 store1.z=acc0 store1.w=acc0 pass.op=0 complex.a=reg0.x pass.a=reg0.x\n"));
+    folder.file("wrong.json", json.to_string().replace("mul0.a", "mul9.a"));
+    let err = folder.bad("build wrong.json -o x");
+    assert!(
+        err.starts_with(
+            "error: wrong.json: `fields.chunks[0].chunks[1].code[0]` is not an instruction: no field is called `mul9.a`"
+        ),
+        "{err}"
+    );
+    for (args, wanted) in [
+        ("disasm --stage host a.mbs", "error: a.mbs: the words of Mali shaders have no other form\nhelp: "),
+        ("disasm --entry 1 a.mbs", "error: a.mbs: the file has no such program\n"),
+    ] {
+        assert!(folder.bad(args).starts_with(wanted), "{args}: {}", folder.bad(args));
+    }
 }

@@ -2,8 +2,10 @@
 //!
 //! The model keeps everything: unknown chunks verbatim, the order of chunks, and counts as stored.
 //! Only sizes are derived. [`Mbs::write`] of a parsed value therefore gives the same bytes, and
-//! [`Mbs::canonical`] gives a value that obeys the rules. Code is bytes here, not instructions.
+//! [`Mbs::canonical`] gives a value that obeys the rules. Code is bytes here; [`code`] gives its
+//! instructions.
 
+pub mod code;
 mod link;
 mod parse;
 mod verify;

@@ -1,9 +1,13 @@
-//! `picajit disasm`: a shader -> assembly text, a listing of its words, or a compilation stage.
+//! `picajit disasm`: a shader -> assembly text, a listing of its words, or a compilation stage; the
+//! code of a Mali shader -> its fields.
 
+use crate::display::path_name;
+use crate::foreign::{self, Content, Foreign, Reading};
 use crate::gpu_code::{self, Language, Surroundings};
 use crate::jit_or_stub::{self, Making, NoBatchCode, Shape};
 use crate::load::{self, LoadError, Loaded};
 use crate::{Status, VerbResult};
+use picajit::container::mbs::{Mbs, code};
 use picajit::isa::Pc;
 use picajit::isa::decode::opdesc_index;
 use picajit::isa::numeric::Precision;
@@ -87,7 +91,33 @@ impl fmt::Display for StageUnavailable {
 
 impl std::error::Error for StageUnavailable {}
 
+/// The code of a Mali shader, by the fields of its words. Nothing else of it can be shown.
+fn mali(args: &Args, mbs: &Mbs) -> Result<String, String> {
+    if args.stage != PrintedStage::Text {
+        return Err("the words of Mali shaders have no other form\nhelp: --stage text prints them".into());
+    }
+    let mut text = String::new();
+    for (n, program) in mbs.programs().enumerate().filter(|(n, _)| args.entry.is_none_or(|only| only == *n)) {
+        let core = program.core_name().map_or_else(|| format!("core {}", program.core), Into::into);
+        text += &format!("; program {n} ({}), {core}\n", program.stage);
+        text += &code::disassemble(program.stage, program.code().unwrap_or_default());
+    }
+    if text.is_empty() { Err("the file has no such program".into()) } else { Ok(text) }
+}
+
 pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
+    if let Some(Foreign { content: Content::Mbs(mbs), .. }) = foreign::open(&args.file, Reading::default())? {
+        let name = path_name(&args.file);
+        let text = mali(args, &mbs).map_err(|message| format!("{name}: {message}"))?;
+        if args.json {
+            let object =
+                json!({ "file": args.file.display().to_string(), "entry": args.entry, "stage": "text", "text": text });
+            writeln!(out, "{object:#}")?;
+        } else {
+            out.write_all(text.as_bytes())?;
+        }
+        return Ok(Status::Fine);
+    }
     let loaded = load::load(&args.file)?;
     if args.stage == PrintedStage::Inst {
         listing(args, &loaded, out)?;

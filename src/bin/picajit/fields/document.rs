@@ -26,7 +26,8 @@ const EXTRAS: &[Extra] = &[
     ("MBS", "STRI", "00", "name with its zeros", "`string`", "yes", "yes"),
     ("MBS", "VINI", "00", "number of words", "none: of `words`", "no: of the values", "computed"),
     ("MBS", "VINI", "04", "values", "`words`", "yes", "yes"),
-    ("MBS", "DBIN, unknown", "00", "bytes", "`body`", "size", "yes"),
+    ("MBS", "DBIN", "00", "instructions", "`code`", "`disasm`", "yes"),
+    ("MBS", "unknown", "00", "bytes", "`body`", "size", "yes"),
     ("VBC", "tables", "00", "numbers of rows", "none: of the arrays", "no: of the rows", "computed"),
     ("VBC", "uniform block", "00", "size", "`uniform.size`", "yes", "yes"),
     ("VBC", "member", "by dialect", "offset", "`offset`", "yes", "yes"),
@@ -35,8 +36,10 @@ const EXTRAS: &[Extra] = &[
     ("VBC", "stages", "end", "SPIR-V", "`modules`", "size", "yes"),
     ("Metal library", "group", "00", "size", "`counts_itself`", "`--all`", "computed"),
     ("Metal library", "NAME, DEPF, DYNL", "00", "text", "`text`", "yes", "kept"),
-    ("Metal library", "CNST, VATT, VATY", "00", "lists", "`body`", "yes", "kept"),
-    ("Metal library", "DEBI", "00", "line and path", "`body`", "yes", "kept"),
+    ("Metal library", "CNST", "00", "name, type, index, active of each constant", "`constants`", "yes", "kept"),
+    ("Metal library", "VATT", "00", "name, index, usage, active of each attribute", "`attributes`", "yes", "kept"),
+    ("Metal library", "VATY", "00", "type of each attribute", "`types`", "yes", "kept"),
+    ("Metal library", "DEBI", "00", "line and path", "`source`", "yes", "kept"),
     ("Metal library", "RETR, ARGR", "00", "unknown", "`body`", "yes", "kept"),
     ("Metal library", "SARC", "00", "archive of sources", "none: `extract`", "size", "kept"),
     ("Metal library", "RBUF, RBUZ, SBUF", "00", "reflection", "none: `sections` has the size", "size", "kept"),
@@ -214,8 +217,8 @@ fn keys<'a>(value: &'a Value, known: &BTreeSet<&str>, found: &mut BTreeSet<&'a s
     }
 }
 
-/// Files with parts that those of the tests lack: initial values, and memory in place of subpass
-/// inputs.
+/// Files with parts that those of the tests lack: initial values and an unknown chunk; memory in place
+/// of subpass inputs.
 fn rare(format: &str) -> Option<Value> {
     let file = |name: &str| FILES.iter().find(|file| file.0 == name).and_then(|file| fields(file.1)?.ok());
     let mut json = Value::Null;
@@ -223,6 +226,7 @@ fn rare(format: &str) -> Option<Value> {
         json = file("both.mbs")?;
         let chunks = json["chunks"][0]["chunks"][3]["chunks"][0]["chunks"].as_array_mut()?;
         chunks.push(json!({ "tag": "VINI", "words": [1, 0x3F80_0000] }));
+        chunks.push(json!({ "tag": "NEW1", "body": { "hex": "00" } }));
     } else if format == "VBC" {
         json = file("seed.vbc")?;
         json["subpass_inputs"] = json!([{ "dumped": { "hex": "00".repeat(48) } }]);

@@ -3,6 +3,7 @@
 use super::record::{Record, View, array, blob, bytes_of, get, number, numbers, object, text};
 use super::{FIELD, FieldsError, VALUE, Walk};
 use picajit::container::cursor::{Cursor, FormatError};
+use picajit::container::mbs::{MbsStage, code};
 use serde_json::{Map, Value, json};
 
 const CORE: Record = Record { at: 0, name: "CFRA, CVER", fields: &[number(0, 4, "core", "core", View::Always)] };
@@ -104,12 +105,17 @@ enum Body {
     Words,
     /// Text.
     Text,
+    /// Machine code.
+    Code(MbsStage),
     /// Anything else.
     Raw,
 }
 
-fn body(tag: &[u8]) -> Body {
+/// The body of a chunk below a chunk.
+fn body(parent: &[u8], tag: &[u8]) -> Body {
     match tag {
+        b"DBIN" if parent == b"CFRA" => Body::Code(MbsStage::Fragment),
+        b"DBIN" if parent == b"CVER" => Body::Code(MbsStage::Vertex),
         b"CFRA" | b"CVER" => Body::Parent(&CORE),
         b"FSTA" => Body::Leaf(&FSTA),
         b"FDIS" => Body::Leaf(&FDIS),
@@ -127,18 +133,26 @@ fn body(tag: &[u8]) -> Body {
     }
 }
 
+/// Memory of the text of an instruction, for each of its bytes.
+const CODE: usize = 36;
+
 /// Levels of chunks that are followed; the format has four.
 const DEPTH: usize = 6;
 
 /// The fields of a file that [`picajit::container::mbs::Mbs::parse`] accepts.
 pub fn fields(walk: &mut Walk<'_>) -> Result<Map<String, Value>, FieldsError> {
     let mut file = Cursor::new(8, walk.bytes.get(8..).unwrap_or_default());
-    let chunks = chunks(walk, &mut file, DEPTH)?.ok_or(FieldsError::Outside { at: 8 })?;
+    let chunks = chunks(walk, &mut file, b"MBS1", DEPTH)?.ok_or(FieldsError::Outside { at: 8 })?;
     Ok(Map::from_iter([("magic".into(), json!("MBS1")), ("chunks".into(), chunks)]))
 }
 
 /// The chunks up to the end of an extent; `None` if they don't fill it.
-fn chunks(walk: &mut Walk<'_>, extent: &mut Cursor<'_>, depth: usize) -> Result<Option<Value>, FieldsError> {
+fn chunks(
+    walk: &mut Walk<'_>,
+    extent: &mut Cursor<'_>,
+    parent: &[u8],
+    depth: usize,
+) -> Result<Option<Value>, FieldsError> {
     let mut all = Vec::new();
     while !extent.is_at_end() {
         let at = extent.offset();
@@ -148,7 +162,7 @@ fn chunks(walk: &mut Walk<'_>, extent: &mut Cursor<'_>, depth: usize) -> Result<
         map.insert("at".into(), json!(at));
         // Arrays and objects grow by doubling.
         walk.hold(1, 3 * VALUE + 4 * FIELD + 4 * body.rest().len().min(64))?;
-        let inside = if depth == 0 { None } else { inside(walk, &tag, body, depth)? };
+        let inside = if depth == 0 { None } else { inside(walk, (parent, &tag), body, depth)? };
         match inside {
             Some(mut fields) => map.append(&mut fields),
             None => drop(map.insert("body".into(), blob(body.rest()))),
@@ -167,12 +181,12 @@ fn chunk<'a>(cursor: &mut Cursor<'a>) -> Result<([u8; 4], Cursor<'a>), FormatErr
 /// The fields of a chunk; `None` if its body has another form than its tag says.
 fn inside(
     walk: &mut Walk<'_>,
-    tag: &[u8],
+    (parent, tag): (&[u8], &[u8]),
     mut body: Cursor<'_>,
     depth: usize,
 ) -> Result<Option<Map<String, Value>>, FieldsError> {
     let mut map = Map::new();
-    let form = self::body(tag);
+    let form = self::body(parent, tag);
     if let Body::Symbol(_) = form {
         let Some((_, name)) = chunk(&mut body).ok().filter(|(tag, _)| tag == b"STRI") else { return Ok(None) };
         map.insert("string".into(), text(name.rest()));
@@ -180,6 +194,15 @@ fn inside(
     match form {
         Body::Text => return Ok(Some(Map::from_iter([("string".into(), text(body.rest()))]))),
         Body::Raw => return Ok(None),
+        Body::Code(stage) => {
+            // An instruction of a few bytes may have a line of some hundred.
+            walk.hold(body.rest().len(), CODE)?;
+            let text = code::disassemble(stage, body.rest());
+            if !body.rest().len().is_multiple_of(4) {
+                return Ok(None);
+            }
+            return Ok(Some(Map::from_iter([("code".into(), text.lines().map(|line| json!(line)).collect())])));
+        }
         Body::Words => {
             let count = body.u32("count").unwrap_or(u32::MAX);
             let (words, rest) = body.rest().as_chunks::<4>();
@@ -201,7 +224,7 @@ fn inside(
     if let Body::Leaf(_) = form {
         return Ok(body.is_at_end().then_some(map));
     }
-    let Some(chunks) = chunks(walk, &mut body, depth - 1)? else { return Ok(None) };
+    let Some(chunks) = chunks(walk, &mut body, tag, depth - 1)? else { return Ok(None) };
     map.insert("chunks".into(), chunks);
     Ok(Some(map))
 }
@@ -209,7 +232,7 @@ fn inside(
 /// Fields -> a file.
 pub fn build(file: &Map<String, Value>) -> Result<Vec<u8>, FieldsError> {
     let mut out = Vec::new();
-    put(&mut out, b"MBS1", "fields", |out| put_chunks(out, file, "fields", DEPTH))?;
+    put(&mut out, b"MBS1", "fields", |out| put_chunks(out, file, b"MBS1", "fields", DEPTH))?;
     Ok(out)
 }
 
@@ -235,7 +258,13 @@ fn put(
     Ok(())
 }
 
-fn put_chunks(out: &mut Vec<u8>, map: &Map<String, Value>, path: &str, depth: usize) -> Result<(), FieldsError> {
+fn put_chunks(
+    out: &mut Vec<u8>,
+    map: &Map<String, Value>,
+    parent: &[u8],
+    path: &str,
+    depth: usize,
+) -> Result<(), FieldsError> {
     for (n, chunk) in array(map, "chunks", path)?.iter().enumerate() {
         let path = format!("{path}.chunks[{n}]");
         let chunk = object(chunk, &path)?;
@@ -243,14 +272,14 @@ fn put_chunks(out: &mut Vec<u8>, map: &Map<String, Value>, path: &str, depth: us
         if tag.len() != 4 {
             return Err(FieldsError::Form { path: format!("{path}.tag"), wanted: "four bytes".into() });
         }
-        put(out, &tag, &path, |out| put_body(out, &tag, chunk, &path, depth))?;
+        put(out, &tag, &path, |out| put_body(out, (parent, &tag), chunk, &path, depth))?;
     }
     Ok(())
 }
 
 fn put_body(
     out: &mut Vec<u8>,
-    tag: &[u8],
+    (parent, tag): (&[u8], &[u8]),
     chunk: &Map<String, Value>,
     path: &str,
     depth: usize,
@@ -260,8 +289,16 @@ fn put_body(
         return Ok(());
     }
     let string = || bytes_of(get(chunk, "string", path)?, &format!("{path}.string"));
-    match body(tag) {
+    match body(parent, tag) {
         Body::Text => out.extend(string()?),
+        Body::Code(stage) => {
+            for (n, line) in array(chunk, "code", path)?.iter().enumerate() {
+                let wrong = |wanted| FieldsError::Form { path: format!("{path}.code[{n}]"), wanted };
+                let line = line.as_str().ok_or_else(|| wrong("a text".into()))?;
+                let words = code::assemble(stage, line);
+                out.extend(words.map_err(|error| wrong(format!("an instruction: {}", error.message)))?);
+            }
+        }
         Body::Raw => return Err(FieldsError::Missing { path: format!("{path}.body") }),
         Body::Words => {
             let words = array(chunk, "words", path)?;
@@ -274,7 +311,7 @@ fn put_body(
         Body::Leaf(record) => out.extend(record.write(chunk, path)?),
         Body::Parent(record) => {
             out.extend(record.write(chunk, path)?);
-            put_chunks(out, chunk, path, depth - 1)?;
+            put_chunks(out, chunk, tag, path, depth - 1)?;
         }
         Body::Symbol(record) => {
             let string = string()?;
@@ -283,9 +320,9 @@ fn put_body(
                 Ok(())
             })?;
             out.extend(record.write(chunk, path)?);
-            put_chunks(out, chunk, path, depth - 1)?;
+            put_chunks(out, chunk, tag, path, depth - 1)?;
         }
-        Body::Chunks => put_chunks(out, chunk, path, depth - 1)?,
+        Body::Chunks => put_chunks(out, chunk, tag, path, depth - 1)?,
     }
     Ok(())
 }

@@ -142,7 +142,13 @@ pub fn fields(library: &Metallib, header: &[u8], size: u64) -> (Map<String, Valu
 /// Memory of the JSON of a group. Arrays and objects grow by doubling.
 fn memory_of(tags: &[Tag]) -> usize {
     let record = |tag: &Tag| record(tag.name).map_or(0, |record| 2 * record.memory());
-    let tag = |tag: &Tag| 3 * VALUE + 8 * FIELD + 4 * tag.body.len() + record(tag);
+    // A row of a list has two bytes at least, those of types one.
+    let rows = |tag: &Tag| match &tag.name {
+        b"CNST" | b"VATT" => tag.body.len() / 2 * (VALUE + 5 * FIELD),
+        b"VATY" => tag.body.len() * 2 * VALUE,
+        _ => 0,
+    };
+    let tag = |tag: &Tag| 3 * VALUE + 8 * FIELD + 4 * tag.body.len() + record(tag) + rows(tag);
     3 * VALUE + 6 * FIELD + tags.iter().map(tag).sum::<usize>()
 }
 
@@ -159,7 +165,61 @@ pub(super) fn tag(tag: &Tag) -> Value {
     match record(tag.name).filter(|record| record.size() == tag.body.len()) {
         Some(record) => map.extend(record.read(&tag.body, 0, &mut Vec::new()).unwrap_or_default()),
         None if matches!(&tag.name, b"NAME" | b"DEPF" | b"DYNL") => drop(map.insert("text".into(), text(&tag.body))),
-        None => drop(map.insert("body".into(), blob(&tag.body))),
+        None => match listed(tag) {
+            Some(fields) => map.extend(fields),
+            None => drop(map.insert("body".into(), blob(&tag.body))),
+        },
     }
     map.into()
+}
+
+/// The fields of a tag whose size depends on names; `None` if they don't fill its body.
+fn listed(tag: &Tag) -> Option<Map<String, Value>> {
+    let mut body = Body(&tag.body);
+    let (key, value) = match &tag.name {
+        b"CNST" => (
+            "constants",
+            body.rows(|body| {
+                let name = body.name()?;
+                let [data_type, index, active] = [body.number(1)?, body.number(2)?, body.number(1)?];
+                Some(json!({ "name": name, "type": data_type, "index": index, "active": active }))
+            })?,
+        ),
+        b"VATT" => (
+            "attributes",
+            body.rows(|body| {
+                let (name, bits) = (body.name()?, body.number(2)?);
+                Some(json!({ "name": name, "index": bits & 0x1FFF, "usage": bits >> 13 & 3, "active": bits >> 15 }))
+            })?,
+        ),
+        b"VATY" => ("types", body.rows(|body| Some(json!(body.number(1)?)))?),
+        b"DEBI" => ("source", json!({ "line": body.number(4)?, "path": body.name()? })),
+        _ => return None,
+    };
+    body.0.is_empty().then(|| Map::from_iter([(key.into(), value)]))
+}
+
+/// What is left of a tag's body.
+struct Body<'a>(&'a [u8]);
+
+impl Body<'_> {
+    fn number(&mut self, size: usize) -> Option<u64> {
+        let (bytes, rest) = self.0.split_at_checked(size)?;
+        self.0 = rest;
+        Some(bytes.iter().rev().fold(0, |n, &b| n << 8 | u64::from(b)))
+    }
+
+    /// A name, without its zero.
+    fn name(&mut self) -> Option<Value> {
+        let end = self.0.iter().position(|&b| b == 0)?;
+        let name = text(&self.0[..end]);
+        self.0 = &self.0[end + 1..];
+        Some(name)
+    }
+
+    /// Rows after their number.
+    fn rows(&mut self, row: impl Fn(&mut Self) -> Option<Value>) -> Option<Value> {
+        let count = self.number(2)?;
+        (0..count).map(|_| row(self)).collect()
+    }
 }

@@ -156,3 +156,24 @@ fn edits_are_checked() {
     check(3, &|j| j["dialect"] = json!("D"), "`fields.dialect` is not A0, A1, A2 or C");
     check(3, &|j| j["format"] = json!("MTLB"), "`fields.format` is not SHBIN, DVOJ, MBS1 or VBC");
 }
+
+/// Lists of names in tags are rows; a list that its body does not fill is shown as it is.
+#[test]
+fn lists_of_metal_tags_are_rows() {
+    let bytes = super::damage::handmade::library();
+    let library = picajit::container::metallib::Metallib::parse(&bytes).unwrap();
+    let (fields, _) = super::metallib(&library, &bytes[..88], bytes.len() as u64);
+    let function = |n: usize, part: &str| fields["functions"][n][part]["tags"].clone();
+    let attributes = json!([
+        { "tag": "VATT", "attributes": [{ "name": "pos", "index": 0, "usage": 0, "active": 1 }] },
+        { "tag": "VATY", "types": [6] },
+    ]);
+    assert_eq!(function(0, "public"), attributes);
+    let constant = json!({ "name": "k", "type": 0x1D, "index": 7, "active": 1 });
+    assert_eq!(function(2, "public"), json!([{ "tag": "CNST", "constants": [constant] }]));
+    assert_eq!(function(0, "private")[0]["source"], json!({ "line": 5, "path": "/Users/a/x.metal" }));
+    for body in [&b"\x01\0"[..], b"\x01\0\x06\0", b""] {
+        let json = metallib::tag(&Tag { name: *b"VATY", body: body.into() });
+        assert_eq!(json["body"]["hex"], super::hex(body));
+    }
+}
