@@ -32,6 +32,7 @@ impl Type {
     pub(crate) const BOOL: Type = Type { scalar: Scalar::Bool, vector: false };
     pub(crate) const VEC4: Type = Type { scalar: Scalar::Float, vector: true };
 
+    #[inline(never)]
     fn with(self, scalar: Scalar) -> Type {
         Type { scalar, ..self }
     }
@@ -152,6 +153,7 @@ pub(crate) struct Code {
     constants: HashMap<(Type, [u32; 4]), Id, RandomState>,
 }
 
+// Not inlined, like the writers' helpers: they have hundreds of callers, and inlining adds 44 KB to the C library.
 impl Code {
     /// The type of a value.
     pub(crate) fn ty(&self, id: Id) -> Type {
@@ -179,6 +181,7 @@ impl Code {
     }
 
     /// The value of an operation, evaluated here.
+    #[inline(never)]
     pub(crate) fn def(&mut self, op: Op) -> Id {
         let id = self.value(op);
         self.body.push(Stmt::Def(id));
@@ -200,6 +203,7 @@ impl Code {
     }
 
     /// A constant vector or scalar.
+    #[inline(never)]
     pub(crate) fn constant_of(&mut self, ty: Type, bits: [u32; 4]) -> Id {
         if let Some(&id) = self.constants.get(&(ty, bits)) {
             return id;
@@ -220,19 +224,23 @@ impl Code {
     }
 
     /// A constant of the same shape as `like`, the bits in each component.
+    #[inline(never)]
     pub(crate) fn like(&mut self, like: Id, scalar: Scalar, bits: u32) -> Id {
         let ty = self.ty(like).with(scalar);
         self.constant_of(ty, [bits; 4])
     }
 
+    #[inline(never)]
     pub(crate) fn unary(&mut self, op: Unary, a: Id) -> Id {
         self.def(Op::Unary(op, a))
     }
 
+    #[inline(never)]
     pub(crate) fn binary(&mut self, op: Binary, a: Id, b: Id) -> Id {
         self.def(Op::Binary(op, a, b))
     }
 
+    #[inline(never)]
     pub(crate) fn select(&mut self, flag: Id, yes: Id, no: Id) -> Id {
         self.def(Op::Select(flag, yes, no))
     }

@@ -50,6 +50,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
+    #[inline(never)]
     fn line(&mut self, line: &str) {
         let indent = 4 * self.depth.min(12);
         // Writing to a string can't fail.
@@ -153,6 +154,7 @@ impl Writer<'_> {
     }
 
     /// A value where it is used: constants as such.
+    #[inline(never)]
     fn value(&self, id: Id) -> String {
         let Op::Const(ty, bits) = self.code.op(id) else { return format!("t{}", id.0) };
         if !ty.vector {
@@ -168,6 +170,7 @@ impl Writer<'_> {
     }
 
     /// A component, as `.x`, of a vector; or a scalar.
+    #[inline(never)]
     fn part(&self, id: Id, component: &str) -> String {
         match (self.code.op(id), AXES.iter().position(|&axis| component.ends_with(axis))) {
             (Op::Const(ty, bits), Some(c)) if ty.vector => literal(ty.scalar, bits[c]),

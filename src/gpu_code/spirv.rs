@@ -239,6 +239,7 @@ impl<'a> Writer<'a> {
     }
 
     /// A type, or a constant of the type that the first operand names; each once.
+    #[inline(never)]
     fn global(&mut self, op: u32, operands: &[u32]) -> u32 {
         let mut key = [0; 6];
         key[0] = op;
@@ -255,6 +256,7 @@ impl<'a> Writer<'a> {
         id
     }
 
+    #[inline(never)]
     fn ty(&mut self, ty: Type) -> u32 {
         let slot = ty.scalar as usize + if ty.vector { 3 } else { 0 };
         if self.types[slot] == 0 {
@@ -277,6 +279,7 @@ impl<'a> Writer<'a> {
         self.global(n::TYPE_POINTER, &[class, ty])
     }
 
+    #[inline(never)]
     fn uint(&mut self, number: u32) -> u32 {
         let ty = self.ty(Type::UINT);
         self.global(n::CONSTANT, &[ty, number])
@@ -294,6 +297,7 @@ impl<'a> Writer<'a> {
         id
     }
 
+    #[inline(never)]
     fn decorate(&mut self, id: u32, decoration: &[u32]) {
         begin(&mut self.sections.decorations, n::DECORATE, &[&[id], decoration].concat());
     }
@@ -329,12 +333,14 @@ impl<'a> Writer<'a> {
     }
 
     /// An instruction with a result.
+    #[inline(never)]
     fn result(&mut self, op: u32, ty: Type, operands: &[u32]) -> u32 {
         let id = self.id();
         self.define(op, ty, id, operands);
         id
     }
 
+    #[inline(never)]
     fn define(&mut self, op: u32, ty: Type, id: u32, operands: &[u32]) {
         let ty = self.ty(ty);
         let functions = &mut self.sections.functions;
@@ -535,6 +541,7 @@ impl<'a> Writer<'a> {
 }
 
 /// Appends an instruction.
+#[inline(never)]
 fn begin(words: &mut Vec<u32>, op: u32, operands: &[u32]) {
     words.push((operands.len() as u32 + 1) << 16 | op);
     words.extend(operands);

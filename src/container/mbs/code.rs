@@ -67,8 +67,7 @@ fn bytes(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Words, and a line `word=` for each that is left over after `used` of them. Bytes after the last
-/// word are lost: the format has none.
+/// Bytes after the last word are lost: the format has none.
 fn words(code: &[u8]) -> Vec<u32> {
     code.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect()
 }
