@@ -3,11 +3,9 @@
 mod types;
 
 use super::arguments::{copy_text, deref, input_slice, out_pointer, read_sized, write_sized};
-use super::types::{PJ_F24_NEAREST, PJ_F24_TOWARD_ZERO, PJ_F32, PJ_OK};
+use super::types::{PJ_OK, precision as precision_of};
 use super::{Fault, PjShader, borrow_shader, catch_panics, catch_panics_with_message, host};
 use crate::gpu_code::{Device, GpuCode, Interface, Promise, SelfTest};
-use crate::isa::float24::Rounding;
-use crate::isa::numeric::Precision;
 use crate::state::Registers;
 use std::ffi::{c_char, c_void};
 pub use types::*;
@@ -70,13 +68,7 @@ pub unsafe extern "C" fn pj_gpu_self_test_get(
         let to = out_pointer(code)?;
         // SAFETY: the header requires it.
         let (interface, device) = unsafe { surroundings(interface, device) }?;
-        let precision = match precision {
-            PJ_F32 => Precision::F32,
-            PJ_F24_NEAREST => Precision::F24 { rounding: Rounding::Nearest },
-            PJ_F24_TOWARD_ZERO => Precision::F24 { rounding: Rounding::TowardZero },
-            _ => return Err(Fault::InvalidArgument),
-        };
-        let made = SelfTest::new(precision, &interface, &device).map_err(Fault::NoGpuCode)?;
+        let made = SelfTest::new(precision_of(precision)?, &interface, &device).map_err(Fault::NoGpuCode)?;
         let value = PjGpuSelfTest {
             struct_size: size_of::<PjGpuSelfTest>(),
             block: made.block.as_ptr().cast(),

@@ -115,6 +115,16 @@ pub struct PjUniforms {
     pub reserved: [u8; 14],
 }
 
+/// The number format of a number.
+pub(super) fn precision(number: u32) -> Result<Precision, Fault> {
+    match number {
+        PJ_F32 => Ok(Precision::F32),
+        PJ_F24_NEAREST => Ok(Precision::F24 { rounding: Rounding::Nearest }),
+        PJ_F24_TOWARD_ZERO => Ok(Precision::F24 { rounding: Rounding::TowardZero }),
+        _ => Err(Fault::InvalidArgument),
+    }
+}
+
 /// The layout of [`PjUnit`] and [`PjUniforms`].
 pub(super) const UNIT_LAYOUT: Offsets = Offsets {
     unit_bytes: size_of::<PjUnit>() as u32,
@@ -299,12 +309,7 @@ impl PjOptions {
                 PJ_ORACLE => BackendChoice::Oracle,
                 _ => return Err(Fault::InvalidArgument),
             },
-            precision: match self.precision {
-                PJ_F32 => Precision::F32,
-                PJ_F24_NEAREST => Precision::F24 { rounding: Rounding::Nearest },
-                PJ_F24_TOWARD_ZERO => Precision::F24 { rounding: Rounding::TowardZero },
-                _ => return Err(Fault::InvalidArgument),
-            },
+            precision: precision(self.precision)?,
             fuel: if self.fuel == 0 { default_fuel(Stage::Vertex) } else { self.fuel },
             geometry_fuel: match self.geometry_fuel {
                 0 => default_fuel(Stage::Geometry),
