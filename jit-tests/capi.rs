@@ -264,10 +264,11 @@ fn images_of_cpu_and_gpu_are_equal_on_the_vulkan_drivers() {
         // `built` links in this order, and the loader must come after the program.
         let program = built(*compiler, "c11", "examples/c/vulkan.c", &["-lvulkan"]);
         let output_text = run_successfully(&program, &[], &[], &[]);
-        if output_text.ends_with("no Vulkan device\n") {
+        // Drivers and their loader may add warnings.
+        if output_text.contains("no Vulkan device\n") {
             skipped("the host of code for GPUs: no Vulkan device (Debian: mesa-vulkan-drivers)");
         } else {
-            assert!(output_text.ends_with("equal images\n"), "{output_text}");
+            assert!(output_text.contains("equal images\n"), "{output_text}");
         }
     }
 }
