@@ -1084,9 +1084,11 @@ typedef struct pj_gpu_code_info {
     uint32_t inputs;           /* bit n: vn is read */
     uint32_t outputs;          /* bit n: on is written */
     uint32_t equal_subnormals; /* 1: subnormal numbers are equal too */
-    uint32_t assumed_state;    /* registers that no run writes: the code takes them for 0, and is */
-    uint64_t assumed_temps;    /* right if they are 0 in the unit. Bits as in pj_analysis, */
-    uint64_t assumed_outputs;  /* carried_state ... */
+    /* Registers that the program reads and no run writes; bits as in pj_analysis.carried_.... The code
+       takes them for 0: draws whose unit holds other values there run on the CPU. */
+    uint32_t assumed_state;
+    uint64_t assumed_temps;
+    uint64_t assumed_outputs;
     size_t block_bytes;        /* size of the uniform block */
 } pj_gpu_code_info;
 

@@ -8,7 +8,7 @@ mod prerequisites;
 #[cfg(feature = "containers")]
 use picajit::Entry;
 use picajit::gpu_code::{
-    Attribute, AttributeKind, Buffer, Clip, Component, Control, Depth, Device, Dialect, GpuCode, Inputs, Integers,
+    Attribute, AttributeKind, Binding, Clip, Component, Control, Depth, Device, Dialect, GpuCode, Inputs, Integers,
     Interface, Member, NoGpuCode, Outputs, Position, SelfTest, UniformBlock, Varying,
 };
 use picajit::internals::fuzz::Case;
@@ -125,7 +125,7 @@ fn bytes(words: &[u32]) -> Vec<u8> {
 }
 
 /// A host's block of what it clips.
-const CLIPPING: Buffer = Buffer { set: 0, binding: 1 };
+const CLIPPING: Binding = Binding { set: 0, binding: 1 };
 
 /// [`mapped`] with the plane of a host's block.
 fn clipped() -> Interface {

@@ -13,11 +13,11 @@
 mod prerequisites;
 #[allow(dead_code)] // of its generators
 mod special_values;
-#[path = "../src/bin/picajit/vulkan.rs"]
+mod verdict;
 mod vulkan;
 
 use picajit::container::shbin::Shbin;
-use picajit::gpu_code::{Buffer, Control, Dialect, GpuCode, Interface, Outputs, Promise, SelfTest};
+use picajit::gpu_code::{Binding, Control, Dialect, GpuCode, Interface, Outputs, SelfTest};
 use picajit::internals::fuzz::Case;
 use picajit::internals::fuzz::generate::{Tier, case_from_seed};
 use picajit::internals::generator;
@@ -34,7 +34,8 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use vulkan::{Gpu, MESSAGES, devices, flushing};
+use verdict::{Verdict, Vertex};
+use vulkan::{Gpu, MESSAGES, devices};
 
 /// Vertices of one dispatch at most.
 const MOST: usize = 1 << 14;
@@ -164,7 +165,7 @@ fn compare_by(
     let mut interface = Interface::compute();
     if stage == Stage::Vertex {
         interface.inputs = Interface::vertex().inputs;
-        interface.outputs = Outputs::Storage(Buffer { set: 0, binding: 2 });
+        interface.outputs = Outputs::Storage(Binding { set: 0, binding: 2 });
     }
     let config = Config { precision, fuel: 1 << 13, ..Config::default() };
     let Ok(code) = GpuCode::new(&item.program, item.entry, &config, &interface, &gpu.properties) else {
@@ -177,8 +178,8 @@ fn compare_by(
         count.refused += 1;
         return;
     };
-    let pipeline = gpu.pipeline(&words, mask);
-    let results: Vec<Registers> = inputs.chunks(MOST).flat_map(|part| pipeline.run(&uniforms, part)).collect();
+    let (pipeline, block) = (gpu.pipeline(&words, mask), code.uniform_block(&uniforms));
+    let results: Vec<Registers> = inputs.chunks(MOST).flat_map(|part| pipeline.run(&block, part)).collect();
     if start.elapsed() > Duration::from_secs(5) {
         let (name, words) = (&item.name, code.spirv().len());
         println!("  {name} {precision}: {words} words took {:.1} s", start.elapsed().as_secs_f64());
@@ -190,19 +191,18 @@ fn compare_by(
             continue;
         }
         count.vertices += 1;
-        let mut flushed = None;
+        let vertex = Vertex::new(&code, &uniforms, &v);
         for register in (0..16).filter(|n| code.outputs() >> n & 1 != 0) {
             for c in 0..4 {
                 let (want, got) = (unit.outputs()[register][c], got[register][c]);
                 count.components += 1;
-                if same(want, got) {
-                    continue;
-                }
-                let also = flushed.get_or_insert_with(|| flushing(|| code.evaluate(&uniforms, &v)).unwrap());
-                let is_flushed = same(also[register][c], got) || want.is_subnormal() && got == 0.0;
-                if code.promise() == Promise::EqualButSubnormals && is_flushed {
-                    count.subnormal += 1;
-                    continue;
+                match vertex.verdict(register, c, want, got) {
+                    Verdict::Equal => continue,
+                    Verdict::Subnormal => {
+                        count.subnormal += 1;
+                        continue;
+                    }
+                    Verdict::Wrong => {}
                 }
                 count.wrong += 1;
                 if count.wrong <= 5 {
@@ -304,19 +304,10 @@ fn self_tests() {
     on_each_device(|gpu| {
         for precision in Precision::ALL {
             let test = SelfTest::new(precision, &Interface::compute(), &gpu.properties).unwrap();
-            let outputs = run_self_test(gpu, &test);
+            let outputs = gpu.pipeline(test.code.spirv(), None).run(&test.block, &test.inputs);
             assert_eq!(test.differences(&outputs), 0, "{} {precision}", gpu.name);
         }
     });
-}
-
-fn run_self_test(gpu: &Gpu, test: &SelfTest) -> Vec<Registers> {
-    let word = |at: usize| u32::from_ne_bytes(test.block[at..][..4].try_into().unwrap());
-    let mut uniforms = Uniforms::new();
-    uniforms.b = word(0) as u16;
-    uniforms.i = std::array::from_fn(|n| std::array::from_fn(|c| word(16 + 16 * n + 4 * c) as u8));
-    uniforms.c = std::array::from_fn(|n| std::array::from_fn(|c| f32::from_bits(word(80 + 16 * n + 4 * c))));
-    gpu.pipeline(test.code.spirv(), None).run(&uniforms, &test.inputs)
 }
 
 #[test]
@@ -381,14 +372,15 @@ fn functions_in_single_precision() {
             let config = Config::default();
             let interface = Interface::compute();
             let code = GpuCode::new(&program, Entry::vertex(0), &config, &interface, &gpu.properties).unwrap();
-            let pipeline = gpu.pipeline(code.spirv(), None);
+            let uniforms = Uniforms::new();
+            let (pipeline, block) = (gpu.pipeline(code.spirv(), None), code.uniform_block(&uniforms));
             let (mut at, mut count) = (0u64, Count::default());
             while at < 1 << 32 {
                 let next = |n: usize| f32::from_bits((at + n as u64 * step) as u32);
                 let inputs: Vec<Registers> = (0..MOST)
                     .map(|vertex| std::array::from_fn(|n| std::array::from_fn(|c| next(64 * vertex + 4 * n + c))))
                     .collect();
-                let results = pipeline.run(&Uniforms::new(), &inputs);
+                let results = pipeline.run(&block, &inputs);
                 let numbers = inputs.as_flattened().as_flattened().iter().zip(results.as_flattened().as_flattened());
                 for (&x, &got) in numbers {
                     let want = Precision::F32.scalar(op, x);
@@ -396,19 +388,15 @@ fn functions_in_single_precision() {
                     if same(want, got) {
                         continue;
                     }
-                    let flushed = flushing(|| {
-                        let mut v = Registers::default();
-                        v[0][0] = x;
-                        code.evaluate(&Uniforms::new(), &v).unwrap()[0][0]
-                    });
-                    if code.promise() == Promise::EqualButSubnormals
-                        && (same(flushed, got) || want.is_subnormal() && got == 0.0)
-                    {
-                        count.subnormal += 1;
-                    } else {
-                        count.wrong += 1;
-                        if count.wrong <= 5 {
-                            println!("  {name} of {x:e} is {got:e}, not {want:e}");
+                    let mut v = Registers::default();
+                    v[0][0] = x;
+                    match Vertex::new(&code, &uniforms, &v).verdict(0, 0, want, got) {
+                        Verdict::Subnormal => count.subnormal += 1,
+                        _ => {
+                            count.wrong += 1;
+                            if count.wrong <= 5 {
+                                println!("  {name} of {x:e} is {got:e}, not {want:e}");
+                            }
                         }
                     }
                 }

@@ -6,12 +6,11 @@ use crate::directive;
 use crate::filetest::load;
 use crate::items::{File, Item, Location};
 use crate::outcome;
+use crate::verdict::{Verdict, Vertex};
 use libtest_mimic::{Completion, Failed, Trial};
-#[cfg(feature = "gpu-tests")]
-use picajit::gpu_code::Promise;
 use picajit::gpu_code::{Control, Device, GpuCode, Interface, NoGpuCode};
 use picajit::interp::Interp;
-use picajit::isa::numeric::{Precision, same};
+use picajit::isa::numeric::Precision;
 use picajit::kernel::{Config, Kernel};
 use picajit::state::{Exit, NoEmitter, Registers, Uniforms, Unit};
 use std::path::Path;
@@ -37,7 +36,7 @@ pub fn trial_on_drivers(files: Vec<(String, std::path::PathBuf)>) -> Trial {
             let gpu = &*gpu;
             for (name, path) in &files {
                 let run = |code: &GpuCode, uniforms: &Uniforms, v: &Registers| {
-                    gpu.pipeline(code.spirv(), None).run(uniforms, &[*v]).pop()
+                    gpu.pipeline(code.spirv(), None).run(&code.uniform_block(uniforms), &[*v]).pop()
                 };
                 match check(&std::fs::read_to_string(path)?, &gpu.properties, run) {
                     Ok(Completion::Completed) => compared += 1,
@@ -90,27 +89,16 @@ fn check(
                 continue;
             }
             compared += 1;
+            let vertex = Vertex::new(&code, &uniforms, &v);
             for (n, (want, got)) in unit.outputs().iter().zip(&outputs).enumerate() {
-                let may_be = |c: usize| may_be(&code, &uniforms, &v, (n, c), want[c], got[c]);
-                let mut wrong = (0..4).filter(|&c| !same(want[c], got[c]) && !may_be(c));
-                if code.outputs() >> n & 1 != 0 && wrong.next().is_some() {
+                let is_wrong = |c: usize| vertex.verdict(n, c, want[c], got[c]) == Verdict::Wrong;
+                if code.outputs() >> n & 1 != 0 && (0..4).any(is_wrong) {
                     return Err(format!("line {} in {precision}: o{n} is {got:?}, not {want:?}", case.line).into());
                 }
             }
         }
     }
     Ok(if compared > 0 { Completion::Completed } else { Completion::ignored_with("every case sets registers") })
-}
-
-/// Whether a device that replaces subnormal numbers by zeros gives this, as the code's promise allows.
-fn may_be(code: &GpuCode, uniforms: &Uniforms, v: &Registers, (n, c): (usize, usize), want: f32, got: f32) -> bool {
-    #[cfg(feature = "gpu-tests")]
-    if code.promise() == Promise::EqualButSubnormals {
-        let flushed = crate::vulkan::flushing(|| code.evaluate(uniforms, v)).unwrap_or_default();
-        return same(flushed[n][c], got) || want.is_subnormal() && got == 0.0;
-    }
-    let _ = (code, uniforms, v, n, c, want, got);
-    false
 }
 
 /// Whether an item sets what a vertex begins with on a GPU.

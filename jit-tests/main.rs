@@ -34,9 +34,10 @@ mod reject;
 mod selftest;
 mod snapshots;
 mod special_values;
+#[cfg(all(feature = "gpu-code", feature = "fuzz"))]
+mod verdict;
 #[cfg(feature = "gpu-tests")]
 #[allow(dead_code)] // other tests need the rest
-#[path = "../src/bin/picajit/vulkan.rs"]
 mod vulkan;
 
 use libtest_mimic::{Arguments, Failed, Trial};

@@ -11,9 +11,18 @@ use std::ffi::{c_char, c_void};
 pub use types::*;
 
 /// `pj_gpu_code`. C owns it.
-pub struct PjGpuCode {
-    code: GpuCode,
-    test: Option<SelfTest>,
+pub enum PjGpuCode {
+    Shader(GpuCode),
+    SelfTest(SelfTest),
+}
+
+impl PjGpuCode {
+    fn code(&self) -> &GpuCode {
+        match self {
+            PjGpuCode::Shader(code) => code,
+            PjGpuCode::SelfTest(test) => &test.code,
+        }
+    }
 }
 
 /// What the host describes.
@@ -45,7 +54,7 @@ pub unsafe extern "C" fn pj_gpu_code_get(
         // SAFETY: null, or a live handle of `pj_shader_get`; the header requires the rest.
         let (shader, (interface, device)) = unsafe { (borrow_shader(shader)?, surroundings(interface, device)?) };
         let code = shader.gpu_code(&interface, &device).map_err(Fault::NoGpuCode)?;
-        let code = Box::new(PjGpuCode { code, test: None });
+        let code = Box::new(PjGpuCode::Shader(code));
         // SAFETY: not null; the header requires it to be writable.
         unsafe { to.write(Box::into_raw(code)) };
         Ok(PJ_OK)
@@ -79,7 +88,7 @@ pub unsafe extern "C" fn pj_gpu_self_test_get(
         };
         // SAFETY: the header requires a structure of its declared size.
         unsafe { write_sized(test, &value, SELF_TEST_BYTES) }?;
-        let code = Box::new(PjGpuCode { code: made.code.clone(), test: Some(made) });
+        let code = Box::new(PjGpuCode::SelfTest(made));
         // SAFETY: not null; the header requires it to be writable.
         unsafe { to.write(Box::into_raw(code)) };
         Ok(PJ_OK)
@@ -98,7 +107,7 @@ pub unsafe extern "C" fn pj_gpu_self_test_differences(
     let status = catch_panics(|| {
         // SAFETY: null, or a live handle; the header requires `count` vertices.
         let (code, outputs) = unsafe { (deref(code)?, input_slice(outputs.cast::<Registers>(), count)?) };
-        let test = code.test.as_ref().ok_or(Fault::InvalidArgument)?;
+        let PjGpuCode::SelfTest(test) = code else { return Err(Fault::InvalidArgument) };
         differences = test.differences(outputs) as i64;
         Ok(PJ_OK)
     });
@@ -120,7 +129,7 @@ pub unsafe extern "C" fn pj_gpu_code_free(code: *mut PjGpuCode) {
 pub unsafe extern "C" fn pj_gpu_code_info_get(code: *const PjGpuCode, info: *mut PjGpuCodeInfo) -> i32 {
     catch_panics(|| {
         // SAFETY: null, or a live handle.
-        let code = &unsafe { deref(code) }?.code;
+        let code = unsafe { deref(code) }?.code();
         let assumed = code.assumed_zero();
         let value = PjGpuCodeInfo {
             struct_size: size_of::<PjGpuCodeInfo>(),
@@ -150,7 +159,7 @@ pub unsafe extern "C" fn pj_gpu_code_glsl(
     let status = catch_panics(|| {
         // SAFETY: null, or a live handle.
         let code = unsafe { deref(code) }?;
-        let whole = code.code.glsl(types::dialect(dialect)?);
+        let whole = code.code().glsl(types::dialect(dialect)?);
         // SAFETY: the header requires `bytes` writable bytes.
         unsafe { copy_text(&whole, text, bytes) };
         len = whole.len() as i64;
@@ -174,7 +183,7 @@ pub unsafe extern "C" fn pj_gpu_code_uniforms(
         let to = out_pointer(block.cast::<u8>())?;
         // SAFETY: the header requires valid pointers.
         let uniforms = unsafe { host(&shader, unit, uniforms) }?.load().1;
-        let contents = code.code.uniform_block(&uniforms);
+        let contents = code.code().uniform_block(&uniforms);
         if bytes < contents.len() {
             return Err(Fault::InvalidArgument);
         }

@@ -61,16 +61,13 @@ impl Writer<'_> {
         self.text.push_str(match self.dialect {
             Dialect::OpenGl => "#version 430 core\n",
             Dialect::Vulkan => "#version 450\n",
-            Dialect::OpenGlEs => {
-                "#version 310 es\n#extension GL_EXT_gpu_shader5 : require\nprecision highp float;\nprecision highp int;\n"
-            }
+            Dialect::OpenGlEs => "#version 310 es\n#extension GL_EXT_gpu_shader5 : require\n",
         });
-        let has_clip_distances = matches!(
-            &self.interface.outputs,
-            Outputs::Mapped { position: Some(position), .. } if position.clip != Clip::None
-        );
-        if has_clip_distances && self.dialect == Dialect::OpenGlEs {
-            self.text = self.text.replacen("precision", "#extension GL_EXT_clip_cull_distance : require\nprecision", 1);
+        if self.dialect == Dialect::OpenGlEs {
+            if self.interface.clip() != Clip::None {
+                self.text.push_str("#extension GL_EXT_clip_cull_distance : require\n");
+            }
+            self.text.push_str("precision highp float;\nprecision highp int;\n");
         }
         let uses = |wanted: fn(&Op) -> bool| self.code.ops.iter().any(wanted);
         let has_uniforms = uses(|op| matches!(op, Op::FloatUniform(_) | Op::IntUniform { .. } | Op::BoolUniforms));
@@ -109,13 +106,13 @@ impl Writer<'_> {
                 let place = self.place(buffer.set, buffer.binding);
                 let _ = writeln!(self.text, "layout(std430, {place}) writeonly buffer Outputs {{ uvec4 outputs[]; }};");
             }
-            Outputs::Mapped { varyings, position } => {
+            Outputs::Mapped { varyings, .. } => {
                 for varying in varyings {
                     let ty = vector_name(varying.components.len());
                     let location = varying.location;
                     let _ = writeln!(self.text, "layout(location = {location}) out {ty} varying{location};");
                 }
-                if let Some(Position { clip: Clip::Plane(buffer), .. }) = position {
+                if let Clip::Plane(buffer) = interface.clip() {
                     let place = self.place(buffer.set, buffer.binding);
                     let _ = writeln!(self.text, "layout(std140, {place}) uniform Clipping {{");
                     self.text.push_str("    uint plane_enabled;\n    uint flip_y;\n    vec4 plane;\n};\n");

@@ -57,7 +57,7 @@ pub enum Inputs {
     /// Vertex attributes: of `vn` element n.
     Attributes([Attribute; 16]),
     /// A compute program: a storage buffer with sixteen vectors for each vertex.
-    Storage(Buffer),
+    Storage(Binding),
 }
 
 /// A vertex attribute. The components that its format lacks are (0, 0, 0, 1), as Vulkan and OpenGL have them.
@@ -82,9 +82,9 @@ pub enum AttributeKind {
     Unsigned,
 }
 
-/// A storage buffer.
+/// Where a buffer is bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Buffer {
+pub struct Binding {
     /// Descriptor set.
     pub set: u32,
     /// Binding.
@@ -107,7 +107,7 @@ pub enum Outputs {
         position: Option<Position>,
     },
     /// A storage buffer with sixteen vectors for each vertex, of which the written ones are set.
-    Storage(Buffer),
+    Storage(Binding),
 }
 
 /// An output with a location.
@@ -153,7 +153,7 @@ pub enum Clip {
     /// Distance 0 as in [`Clip::Depth`], and distance 1: the product of the position and a plane, from a block of the
     /// host's: std140 `{ uint plane_enabled; uint flip_y; vec4 plane; }`, 32 bytes. Where `flip_y` is not 0 y is
     /// negated (once more). Both distances are those of the position as the program gives it.
-    Plane(Buffer),
+    Plane(Binding),
 }
 
 /// The host's range of depth.
@@ -168,7 +168,7 @@ pub enum Depth {
 impl Interface {
     /// A compute program in groups of 64, for which the buffers need room: inputs in storage buffer 1, outputs in 2, uniforms in buffer 0 of set 0.
     pub fn compute() -> Interface {
-        let buffer = |binding| Buffer { set: 0, binding };
+        let buffer = |binding| Binding { set: 0, binding };
         Interface {
             uniforms: UniformBlock::default(),
             inputs: Inputs::Storage(buffer(1)),
@@ -207,6 +207,14 @@ impl Interface {
         let mut locations: Vec<u32> = varyings.iter().map(|varying| varying.location).collect();
         locations.sort_unstable();
         locations.windows(2).any(|pair| pair[0] == pair[1]).then_some("two varyings have one location")
+    }
+
+    /// The clip distances.
+    pub(super) fn clip(&self) -> Clip {
+        match &self.outputs {
+            Outputs::Mapped { position: Some(position), .. } => position.clip,
+            _ => Clip::None,
+        }
     }
 
     /// Whether it describes a compute program.

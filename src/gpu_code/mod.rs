@@ -42,7 +42,7 @@ mod vector;
 
 pub use glsl::Dialect;
 pub use interface::{
-    Attribute, AttributeKind, Buffer, Clip, Component, Control, Depth, Device, Inputs, Integers, Interface, Member,
+    Attribute, AttributeKind, Binding, Clip, Component, Control, Depth, Device, Inputs, Integers, Interface, Member,
     Outputs, Position, UniformBlock, Varying,
 };
 pub use self_test::SelfTest;

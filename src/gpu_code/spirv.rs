@@ -4,7 +4,7 @@
 //! Every sum and product is decorated `NoContraction`.
 
 use super::code::{Binary, Code, Id, Op, Scalar, Stmt, Type, Unary, Var};
-use super::interface::{Clip, Control, Device, Inputs, Integers, Interface, Member, Outputs, Position};
+use super::interface::{Clip, Control, Device, Inputs, Integers, Interface, Member, Outputs};
 use foldhash::quality::RandomState;
 use std::collections::HashMap;
 
@@ -164,9 +164,7 @@ impl<'a> Writer<'a> {
         for &(_, capability, _) in declared() {
             begin(head, n::CAPABILITY, &[capability]);
         }
-        if let Outputs::Mapped { position: Some(Position { clip: Clip::Depth | Clip::Plane(_), .. }), .. } =
-            self.interface.outputs
-        {
+        if self.interface.clip() != Clip::None {
             begin(head, n::CAPABILITY, &[n::CAPABILITY_CLIP_DISTANCE]);
         }
         if declared().next().is_some() {

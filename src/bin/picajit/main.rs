@@ -56,8 +56,12 @@ mod stress;
 mod strip;
 mod subject;
 mod trace;
+#[cfg(feature = "gpu-tests")]
+#[path = "../../../jit-tests/verdict.rs"]
+mod verdict;
 mod verify;
 #[cfg(feature = "gpu-tests")]
+#[path = "../../../jit-tests/vulkan.rs"]
 mod vulkan;
 
 #[cfg(test)]

@@ -2,12 +2,13 @@
 
 use crate::measure::median;
 use crate::subject::Subject;
-use crate::vulkan::{self, Gpu, flushing};
+use crate::verdict::{Verdict, Vertex};
+use crate::vulkan::{self, Gpu};
 use crate::{Status, VerbResult, generator, report};
-use picajit::gpu_code::{Control, GpuCode, Interface, NoGpuCode, Promise};
+use picajit::gpu_code::{Control, GpuCode, Interface, NoGpuCode};
 use picajit::interp::Interp;
 use picajit::isa::Stage;
-use picajit::isa::numeric::{Precision, same};
+use picajit::isa::numeric::Precision;
 use picajit::kernel::{Config, Kernel};
 use picajit::state::{Exit, NoEmitter, Registers, Uniforms, Unit};
 use std::io::Write;
@@ -106,25 +107,25 @@ fn compare(
     for (uniforms, inputs) in rounds {
         let mut uniforms = uniforms.clone();
         uniforms.narrow(precision);
+        let block = code.uniform_block(&uniforms);
         for part in inputs.chunks(MOST) {
-            for (&v, got) in part.iter().zip(pipeline.run(&uniforms, part)) {
+            for (&v, got) in part.iter().zip(pipeline.run(&block, part)) {
                 let mut unit = Unit { v, ..Unit::new() };
                 // The code's fuel ends such a run elsewhere.
                 if kernel.run(&uniforms, &mut unit, &mut NoEmitter) == Exit::Fuel {
                     continue;
                 }
-                let flushed = || flushing(|| code.evaluate(&uniforms, &v)).unwrap_or_default();
-                let mut small = None;
+                let vertex = Vertex::new(code, &uniforms, &v);
                 for n in (0..16).filter(|n| code.outputs() >> n & 1 != 0) {
                     for c in 0..4 {
                         let (want, got) = (unit.outputs()[n][c], got[n][c]);
-                        if same(want, got) {
-                            continue;
-                        }
-                        let small = small.get_or_insert_with(flushed);
-                        if code.promise() == Promise::EqualButSubnormals && same(small[n][c], got) {
-                            found.subnormal += 1;
-                            continue;
+                        match vertex.verdict(n, c, want, got) {
+                            Verdict::Equal => continue,
+                            Verdict::Subnormal => {
+                                found.subnormal += 1;
+                                continue;
+                            }
+                            Verdict::Wrong => {}
                         }
                         found.wrong += 1;
                         let text = || {
@@ -178,11 +179,10 @@ pub fn bench(subjects: &[Subject], precision: Precision, out: &mut dyn Write) ->
             let plain = gpu.pipeline(plain.spirv(), None);
             let pipeline = gpu.pipeline(exact.spirv(), None);
             let made = start.elapsed().as_secs_f64();
-            let mut uniforms = generator::uniforms(&subject.dvle);
-            uniforms.narrow(precision);
+            let block = exact.uniform_block(&generator::uniforms(&subject.dvle));
             // The first run fills the buffers, which both share.
-            plain.run(&uniforms, &inputs);
-            pipeline.run(&uniforms, &inputs);
+            plain.run(&block, &inputs);
+            pipeline.run(&block, &inputs);
             let mut times = [Vec::new(), Vec::new()];
             let repeats = (LEAST.as_secs_f64() / timed(|| pipeline.run_again(MOST))).ceil().max(1.0);
             for _ in 0..ROUNDS {

@@ -7,7 +7,7 @@
 use crate::capi::Fault;
 use crate::capi::arguments::input_slice;
 use crate::gpu_code::{
-    Attribute, AttributeKind, Buffer, Clip, Component, Control, Depth, Device, Dialect, Inputs, Integers, Interface,
+    Attribute, AttributeKind, Binding, Clip, Component, Control, Depth, Device, Dialect, Inputs, Integers, Interface,
     Member, Outputs, Position, UniformBlock, Varying,
 };
 use std::ffi::c_void;
@@ -125,9 +125,9 @@ pub(super) const DEVICE_BYTES: &[usize] = &[size_of::<PjDevice>()];
 pub(super) const CODE_INFO_BYTES: &[usize] = &[size_of::<PjGpuCodeInfo>()];
 pub(super) const SELF_TEST_BYTES: &[usize] = &[offset_of!(PjGpuSelfTest, outputs) + size_of::<*const f32>()];
 
-impl From<PjBinding> for Buffer {
-    fn from(PjBinding { set, binding }: PjBinding) -> Buffer {
-        Buffer { set, binding }
+impl From<PjBinding> for Binding {
+    fn from(PjBinding { set, binding }: PjBinding) -> Binding {
+        Binding { set, binding }
     }
 }
 

@@ -4,7 +4,7 @@ use super::number as n;
 use super::{Writer, begin};
 use crate::gpu_code::code::{Scalar, Type};
 use crate::gpu_code::interface::{
-    AttributeKind, Buffer, Clip, Component, Depth, Inputs, Integers, Member, Outputs, Position,
+    AttributeKind, Binding, Clip, Component, Depth, Inputs, Integers, Member, Outputs, Position,
 };
 
 /// Vectors of a vertex in a storage buffer.
@@ -22,7 +22,7 @@ impl Writer<'_> {
         };
     }
 
-    pub(super) fn storage_buffer(&mut self, buffer: Buffer) -> u32 {
+    pub(super) fn storage_buffer(&mut self, buffer: Binding) -> u32 {
         let vector = self.ty(Type { scalar: Scalar::Uint, vector: true });
         let is_new = !self.known.contains_key(&[n::TYPE_RUNTIME_ARRAY, vector, 0, 0, 0, 0]);
         let array = self.global(n::TYPE_RUNTIME_ARRAY, &[vector]);
@@ -32,9 +32,14 @@ impl Writer<'_> {
             self.decorate(block, &[n::BLOCK]);
             begin(&mut self.sections.decorations, n::MEMBER_DECORATE, &[block, 0, n::OFFSET, 0]);
         }
-        let variable = self.variable(n::CLASS_STORAGE_BUFFER, block, None);
-        self.decorate(variable, &[n::DESCRIPTOR_SET, buffer.set]);
-        self.decorate(variable, &[n::BINDING, buffer.binding]);
+        self.resource(n::CLASS_STORAGE_BUFFER, block, buffer)
+    }
+
+    /// A variable with a set and a binding.
+    fn resource(&mut self, class: u32, block: u32, Binding { set, binding }: Binding) -> u32 {
+        let variable = self.variable(class, block, None);
+        self.decorate(variable, &[n::DESCRIPTOR_SET, set]);
+        self.decorate(variable, &[n::BINDING, binding]);
         variable
     }
 
@@ -63,9 +68,8 @@ impl Writer<'_> {
             let (index, offset) = description.place(member);
             begin(&mut self.sections.decorations, n::MEMBER_DECORATE, &[block, index, n::OFFSET, offset]);
         }
-        let variable = self.variable(n::CLASS_UNIFORM, block, None);
-        self.decorate(variable, &[n::DESCRIPTOR_SET, description.set]);
-        self.decorate(variable, &[n::BINDING, description.binding]);
+        let (set, binding) = (description.set, description.binding);
+        let variable = self.resource(n::CLASS_UNIFORM, block, Binding { set, binding });
         self.uniforms = Some(variable);
         variable
     }
@@ -191,18 +195,17 @@ impl Writer<'_> {
         if position.depth == Depth::Negated {
             components[2] = self.result(n::F_NEGATE, Type::FLOAT, &[components[2]]);
         }
-        let distances = match position.clip {
-            Clip::None => Vec::new(),
-            Clip::Depth => vec![self.result(n::F_NEGATE, Type::FLOAT, &[given[2]])],
-            Clip::Plane(buffer) => {
-                let block = self.clip_block(buffer);
-                let flipped = self.result(n::F_NEGATE, Type::FLOAT, &[components[1]]);
-                let flips = self.is_set(block, 1);
-                components[1] = self.result(n::SELECT, Type::FLOAT, &[flips, flipped, components[1]]);
-                let depth = self.result(n::F_NEGATE, Type::FLOAT, &[given[2]]);
-                vec![depth, self.plane_distance(block, given)]
-            }
-        };
+        let mut distances = Vec::new();
+        if position.clip != Clip::None {
+            distances.push(self.result(n::F_NEGATE, Type::FLOAT, &[given[2]]));
+        }
+        if let Clip::Plane(buffer) = position.clip {
+            let block = self.clip_block(buffer);
+            let flipped = self.result(n::F_NEGATE, Type::FLOAT, &[components[1]]);
+            let flips = self.is_set(block, 1);
+            components[1] = self.result(n::SELECT, Type::FLOAT, &[flips, flipped, components[1]]);
+            distances.push(self.plane_distance(block, given));
+        }
         let value = self.result(n::COMPOSITE_CONSTRUCT, Type::VEC4, &components);
         let vec4 = self.ty(Type::VEC4);
         let built_in = [n::BUILT_IN, n::BUILT_IN_POSITION];
@@ -220,17 +223,14 @@ impl Writer<'_> {
     }
 
     /// The host's block `{ uint plane_enabled; uint flip_y; vec4 plane; }`.
-    fn clip_block(&mut self, buffer: Buffer) -> u32 {
+    fn clip_block(&mut self, buffer: Binding) -> u32 {
         let (uint, vec4) = (self.ty(Type::UINT), self.ty(Type::VEC4));
         let block = self.global(n::TYPE_STRUCT, &[uint, uint, vec4]);
         self.decorate(block, &[n::BLOCK]);
         for (member, offset) in [(0, 0), (1, 4), (2, 16)] {
             begin(&mut self.sections.decorations, n::MEMBER_DECORATE, &[block, member, n::OFFSET, offset]);
         }
-        let variable = self.variable(n::CLASS_UNIFORM, block, None);
-        self.decorate(variable, &[n::DESCRIPTOR_SET, buffer.set]);
-        self.decorate(variable, &[n::BINDING, buffer.binding]);
-        variable
+        self.resource(n::CLASS_UNIFORM, block, buffer)
     }
 
     fn clip_member(&mut self, block: u32, member: u32, ty: Type) -> u32 {

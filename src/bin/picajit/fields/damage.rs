@@ -187,7 +187,7 @@ fn dense_files_stay_in_bounds() {
     assert!(shown[0] >= 10 && shown[1] >= 5, "{shown:?} are shown, and left out");
 }
 
-/// Counts whether a dense file is shown. Of VBC only a named dialect has so many rows.
+/// Shows a file of rows alone, and counts whether it has too many. VBC files of that size need a named dialect.
 fn dense(bytes: &[u8], shown: &mut [usize; 2]) {
     let name = format!("{} bytes of {}", bytes.len(), bytes[..4].escape_ascii());
     let is_shown = bounded(&name, bytes.len(), || {

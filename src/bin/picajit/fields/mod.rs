@@ -127,7 +127,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// `len` bytes, which become values of so many bytes.
+    /// `len` bytes, whose values take `memory` bytes.
     fn take(&mut self, at: usize, len: usize, memory: usize) -> Result<&'a [u8], FieldsError> {
         self.hold(1, memory)?;
         let end = at.checked_add(len).filter(|&end| end <= self.bytes.len()).ok_or(FieldsError::Outside { at })?;

@@ -4,12 +4,15 @@
 
 use ash::vk;
 use picajit::gpu_code::{Control, Device};
-use picajit::state::{Registers, Uniforms};
+use picajit::state::Registers;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes of a vertex in either storage buffer.
 const VERTEX: u64 = 256;
+
+/// Bytes of the uniform buffer.
+const BLOCK: usize = 2048;
 
 /// A device of one driver.
 pub struct Gpu {
@@ -155,7 +158,7 @@ impl Gpu {
                 | vk::BufferUsageFlags::VERTEX_BUFFER;
             // Groups of a compute program are whole.
             let room = (most as u64).next_multiple_of(64) * VERTEX;
-            let buffers = [2048, room, room].map(|size| {
+            let buffers = [BLOCK as u64, room, room].map(|size| {
                 let info = vk::BufferCreateInfo::default().size(size).usage(usage);
                 let buffer = device.create_buffer(&info, None).unwrap();
                 let needs = device.get_buffer_memory_requirements(buffer);
@@ -248,17 +251,14 @@ pub struct Pipeline<'a> {
 }
 
 impl Pipeline<'_> {
-    /// Runs these vertices.
-    pub fn run(&self, uniforms: &Uniforms, inputs: &[Registers]) -> Vec<Registers> {
+    /// Runs these vertices with the contents of the uniform block.
+    pub fn run(&self, block: &[u8], inputs: &[Registers]) -> Vec<Registers> {
         let (gpu, count) = (self.gpu, inputs.len());
-        assert!(count <= gpu.most);
-        let mut block = vec![u32::from(uniforms.b), 0, 0, 0];
-        block.extend(uniforms.i.as_flattened().iter().map(|&byte| u32::from(byte)));
-        block.extend(uniforms.c.as_flattened().iter().map(|x| x.to_bits()));
+        assert!(count <= gpu.most && block.len() <= BLOCK);
         let [to, from, outputs] = gpu.buffers.map(|buffer| buffer.bytes);
         // SAFETY: the buffers are mapped, have room for `most` vertices, and the queue is idle.
         unsafe {
-            std::ptr::copy_nonoverlapping(block.as_ptr().cast(), to, 4 * block.len());
+            std::ptr::copy_nonoverlapping(block.as_ptr(), to, block.len());
             std::ptr::copy_nonoverlapping(inputs.as_ptr().cast(), from, count * VERTEX as usize);
             std::ptr::write_bytes(outputs, 0, count * VERTEX as usize);
         }
@@ -309,21 +309,4 @@ impl Drop for Pipeline<'_> {
             self.gpu.device.destroy_shader_module(self.module, None);
         }
     }
-}
-
-/// Runs `f` with subnormal operands and results replaced by zeros, as devices may do.
-pub fn flushing<T>(f: impl FnOnce() -> T) -> T {
-    #[cfg(target_arch = "x86_64")]
-    #[allow(deprecated)]
-    // SAFETY: the mode is restored, and nothing here depends on it but float operations.
-    unsafe {
-        use std::arch::x86_64::{_mm_getcsr, _mm_setcsr};
-        let before = _mm_getcsr();
-        _mm_setcsr(std::hint::black_box(before | 0x8040));
-        let result = std::hint::black_box(f());
-        _mm_setcsr(before);
-        result
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    f()
 }
