@@ -10,6 +10,7 @@
 mod dot_product_transpose;
 mod emission;
 mod guard;
+mod operands;
 mod registers;
 
 use crate::ir::analysis::ranges::{Check, Narrowing, Ranges};
@@ -19,13 +20,14 @@ use crate::isa::numeric::Precision;
 use crate::isa::{Cond, CondOp, DotOp, VectorOp};
 use crate::jit::abi::Stores;
 use crate::jit::emit::memory::{constant_memory, load_bool, load_cancel_flag};
-use crate::jit::emit::op::{self, Shape};
+use crate::jit::emit::op;
 use crate::jit::emit::vector::{Merged, VecValue};
 use crate::jit::emit::{ClifBuilder, Products, math::condition};
 use crate::jit::target::Machine;
 use crate::jit::vertex::dot_product_transpose::{UnsummedDot, UnsummedDots};
 use crate::jit::vertex::emission::Emissions;
 use crate::jit::vertex::guard::Guards;
+use crate::jit::vertex::operands::Operands;
 use crate::layout::Layout;
 use crate::state::Exit;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -439,7 +441,7 @@ impl<'f> VertexLowering<'_, 'f> {
             }
             // A copy of a splat is a splat.
             VectorOp::MOV => return VertexValue::Vector(self.source(&src[0], live)),
-            VectorOp::Pointwise(op) => op::pointwise(&mut VertexOperands { l: self, src, live }, op, live),
+            VectorOp::Pointwise(op) => op::pointwise(&mut Operands { l: self, src, live }, op, live),
             VectorOp::Dst => {
                 let (a, b) = (source(0), source(1));
                 self.clif().dst(a, b, live)
@@ -567,48 +569,6 @@ impl<'f> VertexLowering<'_, 'f> {
                 (both, true)
             }
         }
-    }
-}
-
-/// The vec4 shape: operands are whole registers, of which some components are live.
-struct VertexOperands<'l, 'a, 'f> {
-    l: &'l mut VertexLowering<'a, 'f>,
-    src: &'l [Use; 3],
-    live: Components,
-}
-
-impl<'f> Shape<'f> for VertexOperands<'_, '_, 'f> {
-    type Value = clif::Value;
-
-    fn source(&mut self, n: usize) -> clif::Value {
-        let v = self.l.source(&self.src[n], self.live);
-        self.l.clif().wide(v)
-    }
-
-    fn unsigned(&mut self, n: usize) -> clif::Value {
-        let v = self.l.unsigned(&self.src[n], self.live);
-        self.l.clif().wide(v)
-    }
-
-    fn is_negated(&self, n: usize) -> bool {
-        self.src[n].negate
-    }
-
-    fn map(
-        &mut self,
-        a: clif::Value,
-        mut f: impl FnMut(&mut ClifBuilder<'_, 'f>, clif::Value) -> clif::Value,
-    ) -> clif::Value {
-        f(&mut self.l.clif(), a)
-    }
-
-    fn zip(
-        &mut self,
-        a: clif::Value,
-        b: clif::Value,
-        mut f: impl FnMut(&mut ClifBuilder<'_, 'f>, clif::Value, clif::Value) -> clif::Value,
-    ) -> clif::Value {
-        f(&mut self.l.clif(), a, b)
     }
 }
 
