@@ -79,7 +79,8 @@ enum {
     PJ_INTERNAL = -8,         /* a bug in picajit; stop using the engine, its shaders and GPUs */
     PJ_BUSY = -9,             /* this pj_gpu is in use: by the call of this callback, or on
                                  another thread */
-    PJ_NO_GPU_CODE = -10      /* the shader has no code for the host's GPU; the message says why */
+    PJ_NO_GPU_CODE = -10,     /* the shader has no code for the host's GPU; the message says why */
+    PJ_CPU_ONLY = -11         /* pj_gpu_hand_over: only the CPU can run this draw; the message says why */
 };
 
 /*
@@ -980,7 +981,9 @@ typedef struct pj_attribute {
 
 enum { /* components of outputs: 4 * n + c is component c of on; 0 if the program does not write on */
     PJ_COMPONENT_ZERO = 64,
-    PJ_COMPONENT_ONE = 65
+    PJ_COMPONENT_ONE = 65,
+    PJ_COMPONENT_COLOUR = 128 /* plus 4 * n + c: the magnitude of component c of on, at most 1, and 1 of a
+                                 NaN: what the rasteriser takes of a colour */
 };
 
 typedef struct pj_varying {
@@ -1143,6 +1146,104 @@ pj_status pj_gpu_self_test_get(uint32_t precision, const pj_interface *interface
  * `outputs` has `count` vertices of 64 floats; missing ones differ.
  */
 int64_t pj_gpu_self_test_differences(const pj_gpu_code *code, const float *outputs, size_t count);
+
+/* ---- Draws on the host's GPU ---- */
+
+/*
+ * A host of pj_gpu may run the vertices of one draw on the CPU, with pj_gpu_draw, and those of the next
+ * on its GPU: the triangles have the same bits, and the state afterwards is the same. So it draws on
+ * the CPU until a pipeline is ready. For each draw:
+ *
+ *   1. pj_gpu_placement: the vertex program, the layout of its inputs, the meaning of its outputs.
+ *   2. If the host has a pipeline for these: pj_gpu_hand_over, which prepares the draw and runs nothing.
+ *   3. Otherwise, and after PJ_CPU_ONLY: pj_gpu_draw.
+ *
+ * docs/embedding.md shows it; examples/vulkan-host is a whole host.
+ */
+
+enum {               /* the number of streams */
+    PJ_STREAMS = 14
+};
+
+enum {                    /* pj_placement.cpu_only */
+    PJ_CPU_OR_GPU = 0,
+    PJ_CPU_GEOMETRY = 1,  /* the geometry unit takes the vertices */
+    PJ_CPU_DEPENDENT = 2, /* they depend on each other, or may leave different registers to later programs */
+    PJ_CPU_LONG_RUNS = 3, /* a run may not reach an END, or executes more words than code for GPUs does */
+    PJ_CPU_CONTINUES = 4  /* the draw continues a primitive of an earlier one */
+};
+
+/* Where the host's GPU finds an input register. */
+typedef struct pj_stream_attribute {
+    uint32_t stream;    /* as the number of a binding */
+    uint32_t offset;    /* bytes from the start of a vertex */
+    uint32_t vk_format; /* the VkFormat: one that every device can fetch, of integers or f32 */
+} pj_stream_attribute;
+
+/*
+ * How the next draw may run. A pipeline depends on all that follows `cpu_only`, and on `shader`. The
+ * attributes, varyings and components go into a pj_interface as they are.
+ */
+typedef struct pj_placement {
+    size_t struct_size;
+    const pj_shader *shader;  /* the vertex program, for pj_gpu_code_get, pj_shader_info_get and the like;
+                                 it runs in draws only. Valid until the next call that takes this
+                                 pj_gpu; pj_shader_retain keeps it. */
+    uint32_t cpu_only;        /* PJ_CPU_OR_GPU ... */
+    uint32_t varying_count;
+    uint32_t strides[PJ_STREAMS];    /* bytes from a vertex to the next; 0: all have the same */
+    pj_stream_attribute streams[16]; /* by input register */
+    pj_attribute attributes[16];     /* the same for pj_interface: register n at location n */
+    pj_varying varyings[64];  /* location n: numbers 4n to 4n + 3 of a vertex, as pj_gpu_draw gives them */
+    uint8_t position_components[4];
+    uint32_t reserved;
+} pj_placement;
+
+/*
+ * How the next draw may run. `offsets` and `stride` are those of its pj_guest_draw. Nothing changes.
+ *
+ * Errors: PJ_NULL, PJ_INVALID_ARGUMENT, PJ_MISALIGNED, PJ_BUSY.
+ */
+pj_status pj_gpu_placement(pj_gpu *gpu, const uint8_t *offsets, uint32_t stride, pj_placement *placement);
+
+typedef struct pj_stream {
+    const uint8_t *bytes; /* any alignment */
+    size_t length;        /* up to the last attribute of the last vertex. 0: the program reads none of it */
+} pj_stream;
+
+/* A draw for the host's GPU. The pointers are valid until the next call that takes this pj_gpu, and
+   while guest memory does not change: copy what they point to. */
+typedef struct pj_handed_draw {
+    size_t struct_size;
+    pj_stream streams[PJ_STREAMS]; /* place each at a multiple of 16, with 16 bytes of room after it: some
+                                      formats read past the last vertex */
+    const uint32_t *triangles;     /* three numbers of vertices each, in order */
+    size_t triangle_count;
+    size_t vertex_count;           /* in each stream */
+} pj_handed_draw;
+
+/*
+ * Draws as pj_gpu_draw, except that the host's GPU runs the vertices, with `code`: that of the
+ * placement's shader, attributes, varyings and position. `triangles` of the draw is not called and may
+ * be null. The console's state is then as pj_gpu_draw leaves it.
+ *
+ * Errors: those of pj_gpu_draw, and PJ_CPU_ONLY: nothing is drawn and nothing has changed. The reasons
+ * are those of pj_placement, and registers that the program reads and no run writes, in which an
+ * earlier program left values.
+ */
+pj_status pj_gpu_hand_over(pj_gpu *gpu, const pj_gpu_code *code, const pj_guest_draw *draw,
+                           pj_handed_draw *handed, pj_report *report, char *message,
+                           size_t message_bytes);
+
+/*
+ * Brings the contents of a uniform block up to date with the vertex units: `block` is what the last call
+ * left there, or anything. `bytes` is at least block_bytes of the code's pj_gpu_code_info. Returns in
+ * `first` and `count` the bytes that changed; either may be null.
+ *
+ * Errors: PJ_NULL, PJ_INVALID_ARGUMENT, PJ_MISALIGNED, PJ_BUSY.
+ */
+pj_status pj_gpu_uniforms(const pj_gpu *gpu, const pj_gpu_code *code, void *block, size_t bytes,
+                          size_t *first, size_t *count);
 
 #ifdef __cplusplus
 }

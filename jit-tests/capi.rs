@@ -122,13 +122,14 @@ fn run_successfully(program: &Path, under: &[&str], arguments: &[&str], environm
 }
 
 /// The hosts in C, and the ends of their outputs.
-const HOSTS: [(&str, &str); 8] = [
+const HOSTS: [(&str, &str); 9] = [
     ("examples/c/host.c", ""),
     ("examples/c/gpu.c", ""),
     ("examples/c/calls.c", "the same bits\n"),
     ("jit-tests/capi/abuse.c", "as the header says\n"),
     ("jit-tests/capi/callbacks.c", "as the header says\n"),
     ("jit-tests/capi/gpu_code.c", "as the header says\n"),
+    ("jit-tests/capi/hand_over.c", "as the header says\n"),
     ("jit-tests/capi/guest_draws.c", "as the header says\n"),
     ("jit-tests/capi/threads.c", "the same bits\n"),
 ];
@@ -417,20 +418,22 @@ fn read(path: &str) -> String {
 }
 
 /// Sources that define functions.
-const FUNCTIONS: [&str; 7] = [
+const FUNCTIONS: [&str; 8] = [
     "src/capi.rs",
     "src/capi/batch.rs",
     "src/capi/geometry.rs",
     "src/capi/trace.rs",
     "src/capi/gpu.rs",
     "src/capi/gpu/guest_draw.rs",
+    "src/capi/gpu/hand_over.rs",
     "src/capi/gpu_code.rs",
 ];
 /// Sources that define constants and structures.
-const STRUCTURES: [&str; 5] = [
+const STRUCTURES: [&str; 6] = [
     "src/capi/types.rs",
     "src/capi/geometry.rs",
     "src/capi/trace.rs",
+    "src/capi/gpu/hand_over.rs",
     "src/capi/gpu/types.rs",
     "src/capi/gpu_code/types.rs",
 ];

@@ -136,9 +136,10 @@ fn clipped() -> Interface {
     interface
 }
 
-/// Position in o0, the others at locations; integers as bytes; flipped.
+/// Position in o0, the others at locations, o2 as a colour; integers as bytes; flipped.
 fn mapped() -> Interface {
-    let all = |n| [0, 1, 2, 3].map(|c| Component::Register(n, c));
+    let component = |n, c| if n == 2 { Component::Colour(n, c) } else { Component::Register(n, c) };
+    let all = |n| [0, 1, 2, 3].map(|c| component(n, c));
     let varying = |n: u8| Varying { location: n.into(), components: all(n)[..1 + usize::from(n) % 4].to_vec() };
     let position = Position { components: all(0), depth: Depth::Negated, flip_y: true, clip: Clip::Depth };
     let mut attributes = [Attribute { location: 0, kind: AttributeKind::Float, fixed_w: false }; 16];

@@ -86,7 +86,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     // The words of uploads are those of files.
-    ("gpu", &["isa", "program", "state", "semantics", "container", "engine", "fp_mode"]),
+    ("gpu", &["isa", "program", "state", "semantics", "container", "ir", "engine", "gpu_code", "fp_mode"]),
     // The control-flow graph determines the words that an entry reaches.
     ("cache", &["isa", "program", "kernel", "ir"]),
     ("diff", &["isa", "program", "state", "kernel", "interp", "text"]),

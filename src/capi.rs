@@ -19,6 +19,7 @@ mod types;
 
 use crate::engine::{self, Compiled, DirectCall, Engine, Options, Shader, Tier};
 use crate::executable::ExecutableMemory;
+use crate::gpu::CpuOnly;
 use crate::gpu_code::NoGpuCode;
 use crate::isa::{MAX_CODE_WORDS, OPDESCS};
 use crate::kernel::Unsupported;
@@ -62,6 +63,7 @@ enum Fault {
     Overlap,
     Busy,
     NoGpuCode(NoGpuCode),
+    CpuOnly(CpuOnly),
 }
 
 impl Fault {
@@ -76,6 +78,7 @@ impl Fault {
             Fault::Overlap => PJ_OVERLAP,
             Fault::Busy => PJ_BUSY,
             Fault::NoGpuCode(_) => PJ_NO_GPU_CODE,
+            Fault::CpuOnly(_) => PJ_CPU_ONLY,
         }
     }
 
@@ -85,6 +88,7 @@ impl Fault {
             Fault::Program(error) => error.to_string(),
             Fault::NoNative(reason) => reason.to_string(),
             Fault::NoGpuCode(reason) => reason.to_string(),
+            Fault::CpuOnly(reason) => reason.to_string(),
             _ => status_text(self.status()).to_string_lossy().into_owned(),
         }
     }
@@ -158,6 +162,7 @@ fn status_text(status: i32) -> &'static CStr {
         PJ_INTERNAL => c"internal error",
         PJ_BUSY => c"the GPU is in use",
         PJ_NO_GPU_CODE => c"code for the host's GPU is unavailable",
+        PJ_CPU_ONLY => c"only the CPU can run this draw",
         0.. => c"no error",
         _ => c"unknown status",
     }
@@ -467,7 +472,8 @@ unsafe fn borrow_shader(shader: *const PjShader) -> Result<ManuallyDrop<Shader>,
 /// Both are null, or blocks of the shader's layout that live for `'a` and that no other code uses
 /// meanwhile, except the host's own callbacks.
 unsafe fn host<'a>(shader: &'a Shader, unit: *mut c_void, uniforms: *const c_void) -> Result<HostMemory<'a>, Fault> {
-    let layout = shader.layout().expect("engines of this interface have a layout");
+    // Shaders of a GPU have none.
+    let layout = shader.layout().ok_or(Fault::InvalidArgument)?;
     if unit.is_null() || uniforms.is_null() {
         return Err(Fault::Null);
     }
@@ -554,6 +560,8 @@ pub unsafe extern "C" fn pj_shader_direct_call(shader: *const PjShader, call: *m
     catch_panics(|| {
         // SAFETY: null, or a live handle of `pj_shader_get`.
         let shader = unsafe { borrow_shader(shader) }?;
+        // A shader of a GPU, whose units are none of the header.
+        shader.layout().ok_or(Fault::InvalidArgument)?;
         // SAFETY: not null; the header requires it to be writable.
         unsafe { out_pointer(call)?.write(shader.direct_call()) };
         Ok(PJ_OK)

@@ -17,6 +17,7 @@
 //! | `fetch` | guest memory | input registers and indices, in groups |
 //! | `inputs` | guest memory | input registers alone, for tools |
 //! | `guest_draw`, `host_draw` | a draw | its vertices, in drawing order |
+//! | `placement`, `hand_over` | a draw | its vertices and triangles for a host's GPU, and whether that may run them |
 //! | `limits` | vertices that a draw wants | how many it runs |
 //! | `diagnostics` | state and programs of a draw | what looks wrong ([`Notes`]) |
 //! | `deferred_run` | a draw's last vertex | the vertex unit, when something reads it |
@@ -80,12 +81,16 @@ mod draw;
 mod fetch;
 mod geometry;
 mod guest_draw;
+#[cfg(feature = "gpu-code")]
+mod hand_over;
 mod host_draw;
 mod inputs;
 mod invocations;
 mod limits;
 mod notes;
 mod output_mapping;
+#[cfg(feature = "gpu-code")]
+mod placement;
 mod program_cache;
 mod report;
 mod rows;
@@ -95,11 +100,17 @@ mod vertex_format;
 pub use assembly::{Assembly, Topology};
 pub use cache::{NoCache, RoundRobin, VertexCache};
 pub use commands::{Commands, ListExit, Write};
-pub use fetch::{Memory, Regions};
+#[cfg(feature = "gpu-code")]
+pub use fetch::streams::{STREAMS, StreamAttribute, StreamLayout};
+pub use fetch::{ComponentType, Memory, Regions};
 pub use geometry::{GeometryInput, GeometryMode};
 pub use guest_draw::DrawOptions;
+#[cfg(feature = "gpu-code")]
+pub use hand_over::{HandedDraw, Stream};
 pub use limits::Limits;
 pub use notes::Notes;
+#[cfg(feature = "gpu-code")]
+pub use placement::{CpuOnly, Placement};
 pub use program_cache::UploadStats;
 pub use registers::RegisterFile;
 pub use report::Report;
@@ -110,7 +121,7 @@ use crate::engine::Engine;
 use crate::isa::numeric::Precision;
 use crate::isa::{REGS, Stage};
 use crate::semantics::Semantics;
-use crate::state::Vec4;
+use crate::state::{Uniforms, Vec4};
 use buffers::Buffers;
 use configuration::DrawConfiguration;
 use deferred_run::DeferredRun;
@@ -338,6 +349,11 @@ impl Gpu {
     /// The cost of uploads since the GPU was created.
     pub fn upload_stats(&self) -> UploadStats {
         self.upload_stats
+    }
+
+    /// The uniforms of the vertex units.
+    pub fn vertex_uniforms(&self) -> &Uniforms {
+        &self.state.vertex.uniforms
     }
 
     /// Default attribute `n`, for vertices whose arrays do not supply it; zeros from 15 on.

@@ -5,6 +5,7 @@
 //! here, too. This file must not know the meaning of registers, draws and states.
 
 mod guest_draw;
+mod hand_over;
 mod state;
 mod types;
 
@@ -21,6 +22,7 @@ use crate::gpu::{
 use crate::semantics::Semantics;
 use crate::state::{Registers, Vec4};
 pub use guest_draw::pj_gpu_draw;
+pub use hand_over::*;
 use std::ffi::c_void;
 use std::ptr::{self, NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};

@@ -17,7 +17,7 @@ pub enum PjGpuCode {
 }
 
 impl PjGpuCode {
-    fn code(&self) -> &GpuCode {
+    pub(super) fn code(&self) -> &GpuCode {
         match self {
             PjGpuCode::Shader(code) => code,
             PjGpuCode::SelfTest(test) => &test.code,

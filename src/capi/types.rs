@@ -32,6 +32,7 @@ pub const PJ_OVERLAP: i32 = -7;
 pub const PJ_INTERNAL: i32 = -8;
 pub const PJ_BUSY: i32 = -9;
 pub const PJ_NO_GPU_CODE: i32 = -10;
+pub const PJ_CPU_ONLY: i32 = -11;
 pub const PJ_END: i32 = 0;
 pub const PJ_OUT_OF_FUEL: i32 = 1;
 pub const PJ_BREAK_OUTSIDE_LOOP: i32 = 2;

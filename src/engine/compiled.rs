@@ -291,6 +291,13 @@ impl Compiled {
         *self.independent.get_or_init(|| self.tier0().has_independent_vertices())
     }
 
+    /// Whether each run with these integer uniforms reaches an END before it has executed `limit` words, on
+    /// any tier.
+    #[cfg(feature = "gpu-code")]
+    pub(super) fn always_ends(&self, ints: &[[u8; 4]; INT_UNIFORMS], limit: u32) -> bool {
+        self.tier0().always_ends() && self.most_words(ints) <= limit.min(self.config.fuel).into()
+    }
+
     /// The most words that a run with these integer uniforms, and no more than the default fuel,
     /// executes, on any tier.
     pub(super) fn most_words(&self, ints: &[[u8; 4]; INT_UNIFORMS]) -> u64 {

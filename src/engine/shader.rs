@@ -223,6 +223,12 @@ impl Shader {
         self.0.has_independent_vertices()
     }
 
+    /// Whether each run with these integer uniforms reaches an END before it has executed `limit` words.
+    #[cfg(feature = "gpu-code")]
+    pub(crate) fn always_ends(&self, ints: &[[u8; 4]; INT_UNIFORMS], limit: u32) -> bool {
+        self.0.always_ends(ints, limit)
+    }
+
     /// The most words that a run with these integer uniforms, and no more than the default fuel,
     /// executes. The answer does not depend on the tier.
     pub(crate) fn most_words(&self, ints: &[[u8; 4]; INT_UNIFORMS]) -> u64 {

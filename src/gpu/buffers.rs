@@ -22,6 +22,12 @@ pub(super) struct Buffers {
     /// For each slot of a vertex cache the row that it holds.
     pub(super) slots: Vec<Option<u32>>,
     pub(super) list: VertexList,
+    /// Bytes of streams that are not whole in guest memory.
+    #[cfg(feature = "gpu-code")]
+    pub(super) streams: Vec<u8>,
+    /// The triangles of a draw that is handed over.
+    #[cfg(feature = "gpu-code")]
+    pub(super) triangles: Vec<[u32; 3]>,
     pub(super) invocations: Invocations,
     /// A vertex cache and its size.
     pub(super) cache: Option<(u8, RoundRobin)>,

@@ -63,7 +63,7 @@ pub(super) struct ActiveDraw<'a> {
     /// How often a vertex counts, once that is known.
     weight: Option<u64>,
     /// Unused with a geometry unit, which assembles what it emits.
-    assembler: Assembler,
+    pub(super) assembler: Assembler,
     /// Vertices of the incomplete primitive, which precede the rows.
     pub(super) carried: usize,
     runs: Runs,
@@ -174,6 +174,11 @@ impl<'a> ActiveDraw<'a> {
         self.buffers.rows.prepare(plan, rows);
         resize(&mut self.buffers.outputs, outputs * output_stride);
         self.begin_rows();
+    }
+
+    /// Makes this many packed inputs ready.
+    pub(super) fn prepare_inputs(&mut self, n: usize) {
+        resize(&mut self.buffers.inputs, n * self.configuration.fetch.stride);
     }
 
     /// Whether outputs are read after their vertex is mapped: by the geometry unit, or since an

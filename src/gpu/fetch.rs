@@ -8,11 +8,14 @@
 
 mod convert;
 pub(super) mod indices;
+#[cfg(feature = "gpu-code")]
+pub(super) mod streams;
 
 use super::Attributes;
 use super::registers::*;
 use crate::isa::Stage;
 use crate::state::{Vec4, Vertices};
+pub use convert::ComponentType;
 use convert::Element;
 
 /// Guest memory.
@@ -67,7 +70,7 @@ struct Array {
 
 /// An attribute that is fetched from an array.
 #[derive(Clone, Copy, Debug)]
-struct Stream {
+struct ArrayAttribute {
     /// The input register.
     register: u8,
     /// Position in [`FetchPlan::arrays`].
@@ -81,7 +84,7 @@ struct Stream {
 #[derive(Clone, Debug)]
 pub(super) struct FetchPlan {
     arrays: Vec<Array>,
-    streams: Vec<Stream>,
+    attributes: Vec<ArrayAttribute>,
     /// Registers that take a default attribute, and which.
     constants: Vec<(u8, u8)>,
     /// The registers that take an attribute; bit n is `vn`.
@@ -121,8 +124,9 @@ impl FetchPlan {
         }
         let permutation = registers.permutation(Stage::Vertex);
         let attributes = registers.attributes(Stage::Vertex);
-        let (arrays, streams, constants) = Default::default();
-        let mut plan = FetchPlan { arrays, streams, constants, input_mask: 0, stride: 1, has_odd_stride };
+        let (arrays, array_attributes, constants) = Default::default();
+        let mut plan =
+            FetchPlan { arrays, attributes: array_attributes, constants, input_mask: 0, stride: 1, has_odd_stride };
         let mut position = [None; ARRAYED];
         // Of several attributes in one register the last counts.
         for attribute in (0..attributes).rev() {
@@ -143,7 +147,7 @@ impl FetchPlan {
             });
             let extent = &mut plan.arrays[array].extent;
             *extent = (*extent).max(offset + element.bytes());
-            plan.streams.push(Stream { register, array: array as u8, offset, element });
+            plan.attributes.push(ArrayAttribute { register, array: array as u8, offset, element });
         }
         plan.stride = Vertices::stride_for(plan.input_mask);
         plan
@@ -174,20 +178,20 @@ pub(super) enum Selection<'a> {
 }
 
 /// The arrays of one draw.
-pub(super) struct Fetch<'a> {
-    plan: &'a FetchPlan,
+pub(super) struct Fetch<'p, 'a> {
+    plan: &'p FetchPlan,
     /// The bytes of each array, from the draw's lowest vertex on.
     slices: [&'a [u8]; ARRAYED],
 }
 
-impl<'a> Fetch<'a> {
+impl<'p, 'a> Fetch<'p, 'a> {
     /// The vertices from `lowest` to `highest`.
     pub(super) fn new(
-        plan: &'a FetchPlan,
+        plan: &'p FetchPlan,
         base: u64,
         memory: &'a dyn Memory,
         [lowest, highest]: [u64; 2],
-    ) -> Fetch<'a> {
+    ) -> Fetch<'p, 'a> {
         let mut slices: [&[u8]; ARRAYED] = [&[]; ARRAYED];
         for (slice, array) in slices.iter_mut().zip(&plan.arrays) {
             let stride = u64::from(array.stride);
@@ -201,7 +205,7 @@ impl<'a> Fetch<'a> {
     /// Stores the attributes from arrays in `rows`, one for each selected vertex, of `stride`
     /// registers each.
     pub(super) fn rows(&self, selection: Selection<'_>, rows: &mut [Vec4], stride: usize) {
-        for &Stream { register, array, offset, ref element } in &self.plan.streams {
+        for &ArrayAttribute { register, array, offset, ref element } in &self.plan.attributes {
             let (array, slice) = (&self.plan.arrays[usize::from(array)], self.slices[usize::from(array)]);
             let bytes = slice.get(offset as usize..).unwrap_or_default();
             let column = convert::Column { rows: &mut *rows, stride, register: register.into() };
@@ -213,7 +217,7 @@ impl<'a> Fetch<'a> {
     /// vertices touches less code than with [`Fetch::rows`].
     #[inline]
     pub(super) fn vertex(&self, n: u64, to: &mut [Vec4]) {
-        for &Stream { register, array, offset, ref element } in &self.plan.streams {
+        for &ArrayAttribute { register, array, offset, ref element } in &self.plan.attributes {
             let (array, slice) = (&self.plan.arrays[usize::from(array)], self.slices[usize::from(array)]);
             let at = usize::try_from(n * u64::from(array.stride) + u64::from(offset)).unwrap_or(usize::MAX);
             element.convert_one(slice.get(at..).unwrap_or_default(), &mut to[usize::from(register)]);

@@ -7,7 +7,6 @@
 //! Invariant: the triangles are those of the draw's vertices running in sequence. This file
 //! must not know formats, nor what a map does.
 
-use super::buffers::resize;
 use super::cache::RoundRobin;
 use super::diagnostics::Source;
 use super::draw::{ActiveDraw, CHUNK, FEW, Runs};
@@ -70,7 +69,7 @@ impl Gpu {
 }
 
 /// Draws the vertices that `count` indices select.
-fn draw_indexed<'a>(mut draw: ActiveDraw<'a>, memory: &'a dyn Memory, count: u32, options: &DrawOptions) -> Report {
+fn draw_indexed(mut draw: ActiveDraw<'_>, memory: &dyn Memory, count: u32, options: &DrawOptions) -> Report {
     let indices = Indices::new(&draw.state.registers, memory, count);
     let counted = draw.counts_vertices();
     let is_independent = !counted && draw.shader.has_independent_vertices();
@@ -102,12 +101,12 @@ fn draw_indexed<'a>(mut draw: ActiveDraw<'a>, memory: &'a dyn Memory, count: u32
 impl<'a> ActiveDraw<'a> {
     /// The arrays of vertices of this range.
     #[inline]
-    fn fetch(&self, memory: &'a dyn Memory, range: [u64; 2]) -> Fetch<'a> {
+    pub(super) fn fetch<'m>(&self, memory: &'m dyn Memory, range: [u64; 2]) -> Fetch<'a, 'm> {
         Fetch::new(&self.configuration.fetch, fetch::base(&self.state.registers), memory, range)
     }
 
     /// Draws vertices in order.
-    fn arrays(&mut self, memory: &'a dyn Memory, count: usize) -> Report {
+    fn arrays(&mut self, memory: &dyn Memory, count: usize) -> Report {
         let first = u64::from(self.state.registers.get(VERTEX_OFFSET));
         let fetch = self.fetch(memory, [first, first + count as u64 - 1]);
         if count <= FEW {
@@ -142,7 +141,7 @@ impl<'a> ActiveDraw<'a> {
     }
 
     /// Draws the vertices of few indices: each runs once, in the order of its first index.
-    fn few_elements(&mut self, indices: &Indices<'_>, is_independent: bool, memory: &'a dyn Memory) -> Report {
+    fn few_elements(&mut self, indices: &Indices<'_>, is_independent: bool, memory: &dyn Memory) -> Report {
         let mut known = [0; FEW];
         let indices = {
             let known = &mut known[..indices.len()];
@@ -181,7 +180,7 @@ impl<'a> ActiveDraw<'a> {
     /// Draws the vertices of the indices, each of which runs once. Returns whether it has; a run
     /// without END may depend on the order, so nothing has happened then. Nor has it if the engine
     /// was cancelled meanwhile.
-    fn each_once(&mut self, indices: &Indices<'_>, [least, greatest]: [u32; 2], fetch: &Fetch<'_>) -> bool {
+    fn each_once(&mut self, indices: &Indices<'_>, [least, greatest]: [u32; 2], fetch: &Fetch<'_, '_>) -> bool {
         let configuration = self.configuration;
         let (plan, output_stride) = (&configuration.plan, configuration.output_stride);
         let span = (greatest - least) as usize + 1;
@@ -196,7 +195,7 @@ impl<'a> ActiveDraw<'a> {
         // The geometry unit takes the outputs by index.
         let [rows, outputs] = if self.has_geometry() { [0, count] } else { [count, chunk] };
         self.prepare_rows(rows, outputs);
-        resize(&mut self.buffers.inputs, chunk * configuration.fetch.stride);
+        self.prepare_inputs(chunk);
         self.store_defaults(chunk);
         self.preserve_unit();
         let selection = |start: usize, n: usize| match listed {
@@ -253,13 +252,13 @@ impl<'a> ActiveDraw<'a> {
     }
 
     /// Stores the default attributes in the first `n` inputs.
-    fn store_defaults(&mut self, n: usize) {
+    pub(super) fn store_defaults(&mut self, n: usize) {
         let plan = &self.configuration.fetch;
         plan.constants(&self.state.fixed.defaults, &mut self.buffers.inputs[..n * plan.stride], plan.stride);
     }
 
     /// Fetches the selected vertices as the first `n` inputs.
-    fn fetch_rows(&mut self, fetch: &Fetch<'_>, selection: Selection<'_>, n: usize) {
+    pub(super) fn fetch_rows(&mut self, fetch: &Fetch<'_, '_>, selection: Selection<'_>, n: usize) {
         let stride = self.configuration.fetch.stride;
         fetch.rows(selection, &mut self.buffers.inputs[..n * stride], stride);
     }

@@ -11,7 +11,7 @@ use crate::semantics::{OutputMap, SEMANTICS, Semantics};
 use crate::state::Vec4;
 
 /// The semantics that are colours.
-const COLOUR: std::ops::Range<usize> = 8..12;
+pub(super) const COLOUR: std::ops::Range<usize> = 8..12;
 
 /// Consecutive components of an output register that go to consecutive numbers of a vertex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

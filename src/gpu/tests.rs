@@ -4,6 +4,8 @@
 mod attributes;
 mod cancel;
 mod geometry_groups;
+#[cfg(feature = "gpu-code")]
+mod hand_over;
 mod hostile;
 mod limits;
 mod lists;

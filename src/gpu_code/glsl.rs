@@ -375,7 +375,11 @@ impl Writer<'_> {
     fn output(&self, component: Component) -> String {
         match component {
             Component::Register(n, c) if self.outputs >> n & 1 != 0 => format!("o{n}.{}", AXES[usize::from(c & 3)]),
-            Component::Register(..) | Component::Zero => "0.0".to_owned(),
+            Component::Colour(n, c) if self.outputs >> n & 1 != 0 => {
+                let given = self.output(Component::Register(n, c));
+                format!("uintBitsToFloat(min(floatBitsToUint({given}) & 0x7FFFFFFFu, 0x3F800000u))")
+            }
+            Component::Register(..) | Component::Colour(..) | Component::Zero => "0.0".to_owned(),
             Component::One => "1.0".to_owned(),
         }
     }

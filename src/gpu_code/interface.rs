@@ -2,8 +2,10 @@
 //!
 //! Modules can't be linked, so a module is whole and its surroundings are described.
 
+use crate::ir::register_set::RegisterSet;
 use crate::isa::numeric::Precision;
 use crate::state::Uniforms;
+use std::ops::Range;
 
 /// What surrounds the code of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -124,6 +126,8 @@ pub struct Varying {
 pub enum Component {
     /// Component 0-3 of a register `o`; zero if the program does not write that register.
     Register(u8, u8),
+    /// The magnitude of such a component, at most 1, and 1 of a NaN: what the rasteriser takes of a colour.
+    Colour(u8, u8),
     /// Zero.
     Zero,
     /// One.
@@ -165,6 +169,19 @@ pub enum Depth {
     Negated,
 }
 
+impl Outputs {
+    /// The output components that it names. Registers as such it takes only where the program writes them.
+    pub(super) fn named(&self) -> RegisterSet {
+        let Outputs::Mapped { varyings, position } = self else { return RegisterSet::NONE };
+        let positions = position.iter().flat_map(|position| &position.components);
+        let components = varyings.iter().flat_map(|varying| &varying.components).chain(positions);
+        components.fold(RegisterSet::NONE, |all, component| match *component {
+            Component::Register(n, c) | Component::Colour(n, c) => all | RegisterSet::of_output(n, 1 << c),
+            Component::Zero | Component::One => all,
+        })
+    }
+}
+
 impl Interface {
     /// A compute program in groups of 64, for which the buffers need room: inputs in storage buffer 1, outputs in 2, uniforms in buffer 0 of set 0.
     pub fn compute() -> Interface {
@@ -185,7 +202,7 @@ impl Interface {
     /// What no module can say about it, if anything.
     pub(super) fn fault(&self) -> Option<&'static str> {
         let is_register = |component: &Component| match *component {
-            Component::Register(n, c) => n < 16 && c < 4,
+            Component::Register(n, c) | Component::Colour(n, c) => n < 16 && c < 4,
             Component::Zero | Component::One => true,
         };
         let mut order = self.uniforms.members;
@@ -262,21 +279,27 @@ impl UniformBlock {
         unreachable!("a block has each member")
     }
 
-    /// The bytes of the block for these uniforms, which are narrowed if the format is float24.
-    pub(super) fn bytes(&self, uniforms: &Uniforms, precision: Precision) -> Vec<u8> {
-        let mut bytes = vec![0; self.size() as usize];
+    /// Stores the block for these uniforms, which are narrowed if the format is float24. Returns the range of bytes
+    /// that this changes.
+    pub(super) fn store(&self, uniforms: &Uniforms, precision: Precision, block: &mut [u8]) -> Range<usize> {
+        let (mut least, mut end) = (usize::MAX, 0);
         for member in self.members {
             let start = self.place(member).1 as usize;
-            let to = bytes[start..].chunks_exact_mut(4);
+            let to = block[start..].as_chunks_mut().0.iter_mut().enumerate();
             let words: &mut dyn Iterator<Item = u32> = match (member, self.integers) {
                 (Member::Booleans, _) => &mut std::iter::once(uniforms.b.into()),
                 (Member::Integers, Integers::Vectors) => &mut uniforms.i.as_flattened().iter().map(|&byte| byte.into()),
                 (Member::Integers, Integers::Bytes) => &mut uniforms.i.iter().map(|&i| u32::from_le_bytes(i)),
                 (Member::Floats, _) => &mut uniforms.c.as_flattened().iter().map(|&x| precision.operand(x).to_bits()),
             };
-            to.zip(words).for_each(|(to, word)| to.copy_from_slice(&word.to_ne_bytes()));
+            for ((n, to), word) in to.zip(words) {
+                if *to != word.to_ne_bytes() {
+                    *to = word.to_ne_bytes();
+                    (least, end) = (least.min(start + 4 * n), end.max(start + 4 * n + 4));
+                }
+            }
         }
-        bytes
+        least.min(end)..end
     }
 
     /// Its size in bytes.

@@ -58,6 +58,7 @@ use crate::program::{Entry, Program};
 use crate::state::Uniforms;
 use code::Code;
 use std::fmt;
+use std::ops::Range;
 
 /// Words that a run may execute on a GPU, whatever the engine's fuel: drivers may end a loop after 65,535 iterations.
 pub const MOST_FUEL: u32 = 60_000;
@@ -152,7 +153,7 @@ impl GpuCode {
             Precision::F32 if device.subnormals == Control::Unknown => Promise::EqualButSubnormals,
             Precision::F32 | Precision::F24 { .. } => Promise::EqualBits,
         };
-        let assumed = loaded(&func);
+        let assumed = loaded(&func) | interface.outputs.named() & !written(outputs);
         Ok(GpuCode { code, interface: interface.clone(), words, inputs, outputs, precision, promise, assumed })
     }
 
@@ -179,7 +180,16 @@ impl GpuCode {
 
     /// The contents of the uniform block. In float24 they are narrowed.
     pub fn uniform_block(&self, uniforms: &Uniforms) -> Vec<u8> {
-        self.interface.uniforms.bytes(uniforms, self.precision)
+        let mut block = vec![0; self.uniform_block_size()];
+        self.interface.uniforms.store(uniforms, self.precision, &mut block);
+        block
+    }
+
+    /// Brings a block that holds other contents up to date, and returns the range of bytes that changed: what a host
+    /// uploads anew. `None` if `block` is shorter than the uniform block.
+    pub fn update_uniform_block(&self, uniforms: &Uniforms, block: &mut [u8]) -> Option<Range<usize>> {
+        let block = block.get_mut(..self.uniform_block_size())?;
+        Some(self.interface.uniforms.store(uniforms, self.precision, block))
     }
 
     /// The size of the uniform block in bytes.
@@ -192,7 +202,8 @@ impl GpuCode {
         self.promise
     }
 
-    /// Registers that the program reads and no run writes. The code takes them as zero, as they are in a new unit.
+    /// Registers that the program reads, or whose components the interface names, and no run writes. The code takes
+    /// them as zero, as they are in a new unit.
     pub fn assumed_zero(&self) -> RegisterSet {
         self.assumed
     }
@@ -223,6 +234,11 @@ fn kept_outputs(func: &Func) -> RegisterSet {
         Mem::Out { n, .. } => all | RegisterSet::of_output(n, 1 << c),
         _ => all,
     })
+}
+
+/// All components of these outputs.
+fn written(outputs: u16) -> RegisterSet {
+    (0..16).filter(|n| outputs >> n & 1 != 0).fold(RegisterSet::NONE, |all, n| all | RegisterSet::of_output(n, 0xF))
 }
 
 /// The registers whose contents at the start show in outputs.

@@ -156,6 +156,12 @@ impl Tier0Kernel {
         self.code.usage.dependence.is_none() && self.code.usage.writes_alike
     }
 
+    /// Whether each run that has fuel reaches an END.
+    #[cfg(feature = "gpu-code")]
+    pub(crate) fn always_ends(&self) -> bool {
+        self.code.usage.always_ends
+    }
+
     /// The most words that a run with these integer uniforms, and no more than the default fuel,
     /// executes.
     pub(crate) fn most_words(&self, ints: &[[u8; 4]; INT_UNIFORMS]) -> u64 {

@@ -8,10 +8,23 @@ use crate::gpu::{DrawOptions, Memory, Sink, VertexFormat};
 use crate::semantics::SEMANTICS;
 
 /// Guest memory as the host describes it.
-struct HostMemory<'a> {
+pub(super) struct HostMemory<'a> {
     regions: &'a [PjRegion],
     memory: Option<PjMemoryFn>,
     user: *mut c_void,
+}
+
+impl<'a> HostMemory<'a> {
+    /// # Safety
+    /// The draw's arrays have their lengths for `'a`.
+    pub(super) unsafe fn new(draw: &PjGuestDraw) -> Result<HostMemory<'a>, Fault> {
+        // SAFETY: the caller guarantees it.
+        let regions = unsafe { input_slice(draw.regions, draw.region_count) }?;
+        for region in regions.iter().filter(|region| region.length > 0) {
+            check_pointer(region.bytes, region.length)?;
+        }
+        Ok(HostMemory { regions, memory: draw.memory, user: draw.user })
+    }
 }
 
 impl Memory for HostMemory<'_> {
@@ -53,16 +66,34 @@ impl Sink for SliceCallback {
     }
 }
 
-/// The format that a draw asks for: its 24 offsets, 255 for components that it leaves out.
-fn format(draw: &PjGuestDraw) -> Result<VertexFormat, Fault> {
-    if draw.offsets.is_null() {
+/// The format of 24 offsets, 255 for components that it leaves out.
+///
+/// # Safety
+/// `offsets` is null or has its length.
+pub(super) unsafe fn vertex_format(offsets: *const u8, stride: u32) -> Result<VertexFormat, Fault> {
+    if offsets.is_null() {
         return Ok(VertexFormat::default());
     }
-    // SAFETY: the header requires an array of this length.
-    let offsets = unsafe { input_slice(draw.offsets, SEMANTICS) }?;
+    // SAFETY: the caller guarantees it.
+    let offsets = unsafe { input_slice(offsets, SEMANTICS) }?;
     let offsets = std::array::from_fn(|n| Some(offsets[n]).filter(|&offset| offset != u8::MAX));
-    let stride = u8::try_from(draw.stride).map_err(|_| Fault::InvalidArgument)?;
+    let stride = u8::try_from(stride).map_err(|_| Fault::InvalidArgument)?;
     VertexFormat::new(offsets, stride).ok_or(Fault::InvalidArgument)
+}
+
+impl PjGuestDraw {
+    pub(super) fn kind(&self) -> Result<Draw, Fault> {
+        match self.effect {
+            PJ_EFFECT_DRAW_ARRAYS => Ok(Draw::Arrays),
+            PJ_EFFECT_DRAW_ELEMENTS => Ok(Draw::Elements),
+            _ => Err(Fault::InvalidArgument),
+        }
+    }
+
+    pub(super) fn options(&self) -> Result<DrawOptions, Fault> {
+        let vertex_cache = u8::try_from(self.vertex_cache_entries).map_err(|_| Fault::InvalidArgument)?;
+        Ok(DrawOptions { limit: (self.limit != 0).then_some(self.limit), vertex_cache })
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -76,21 +107,10 @@ pub unsafe extern "C" fn pj_gpu_draw(gpu: *mut PjGpu, draw: *const PjGuestDraw, 
             // SAFETY: as above. Errors must be found before anything is drawn.
             unsafe { read_sized(report, PjReport::default(), REPORT_BYTES) }?;
         }
-        // SAFETY: the header requires an array of this length.
-        let regions = unsafe { input_slice(draw.regions, draw.region_count) }?;
-        for region in regions.iter().filter(|region| region.length > 0) {
-            check_pointer(region.bytes, region.length)?;
-        }
-        let kind = match draw.effect {
-            PJ_EFFECT_DRAW_ARRAYS => Draw::Arrays,
-            PJ_EFFECT_DRAW_ELEMENTS => Draw::Elements,
-            _ => return Err(Fault::InvalidArgument),
-        };
-        let vertex_cache = u8::try_from(draw.vertex_cache_entries).map_err(|_| Fault::InvalidArgument)?;
-        let mut sink =
-            SliceCallback { triangles: draw.triangles.ok_or(Fault::Null)?, user: draw.user, format: format(&draw)? };
-        let memory = HostMemory { regions, memory: draw.memory, user: draw.user };
-        let options = DrawOptions { limit: (draw.limit != 0).then_some(draw.limit), vertex_cache };
+        // SAFETY: the header requires arrays of these lengths.
+        let (memory, format) = unsafe { (HostMemory::new(&draw)?, vertex_format(draw.offsets, draw.stride)?) };
+        let (kind, options) = (draw.kind()?, draw.options()?);
+        let mut sink = SliceCallback { triangles: draw.triangles.ok_or(Fault::Null)?, user: draw.user, format };
         let value = PjReport::new(&gpu.get().draw(kind, &memory, &options, &mut sink));
         match report.is_null() {
             true => Ok(PJ_OK),

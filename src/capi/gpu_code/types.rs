@@ -36,6 +36,9 @@ pub const PJ_ATTRIBUTE_UNSIGNED: u32 = 2;
 pub const PJ_ATTRIBUTE_FIXED_W: u32 = 4;
 pub const PJ_COMPONENT_ZERO: u8 = 64;
 pub const PJ_COMPONENT_ONE: u8 = 65;
+pub const PJ_COMPONENT_COLOUR: u8 = 128;
+/// The colour of o15.w.
+const COLOUR_END: u8 = PJ_COMPONENT_COLOUR + 63;
 pub const PJ_POSITION: u32 = 1;
 pub const PJ_POSITION_NEGATE_Z: u32 = 2;
 pub const PJ_POSITION_FLIP_Y: u32 = 4;
@@ -222,6 +225,16 @@ impl PjInterface {
 }
 
 impl PjAttribute {
+    pub(in crate::capi) fn new(attribute: &Attribute) -> PjAttribute {
+        let kind = match attribute.kind {
+            AttributeKind::Float => 0,
+            AttributeKind::Signed => PJ_ATTRIBUTE_SIGNED,
+            AttributeKind::Unsigned => PJ_ATTRIBUTE_UNSIGNED,
+        };
+        let fixed_w = if attribute.fixed_w { PJ_ATTRIBUTE_FIXED_W } else { 0 };
+        PjAttribute { location: attribute.location, kind: kind | fixed_w }
+    }
+
     fn attribute(&self) -> Result<Attribute, Fault> {
         let kind = match self.kind & !PJ_ATTRIBUTE_FIXED_W {
             0 => AttributeKind::Float,
@@ -234,10 +247,26 @@ impl PjAttribute {
 }
 
 impl PjVarying {
+    pub(in crate::capi) fn new(varying: &Varying) -> PjVarying {
+        let mut components = [0; 4];
+        components.iter_mut().zip(&varying.components).for_each(|(to, &from)| *to = number_of(from));
+        PjVarying { location: varying.location, count: varying.components.len() as u32, components }
+    }
+
     fn varying(&self) -> Result<Varying, Fault> {
         let components = self.components.get(..self.count as usize).ok_or(Fault::InvalidArgument)?;
         let components = components.iter().map(|&c| component(c)).collect::<Result<_, _>>()?;
         Ok(Varying { location: self.location, components })
+    }
+}
+
+/// The number of a component.
+pub(in crate::capi) fn number_of(component: Component) -> u8 {
+    match component {
+        Component::Register(n, c) => 4 * n + c,
+        Component::Colour(n, c) => PJ_COMPONENT_COLOUR + 4 * n + c,
+        Component::Zero => PJ_COMPONENT_ZERO,
+        Component::One => PJ_COMPONENT_ONE,
     }
 }
 
@@ -246,6 +275,10 @@ fn component(number: u8) -> Result<Component, Fault> {
         0..PJ_COMPONENT_ZERO => Ok(Component::Register(number / 4, number % 4)),
         PJ_COMPONENT_ZERO => Ok(Component::Zero),
         PJ_COMPONENT_ONE => Ok(Component::One),
+        PJ_COMPONENT_COLOUR..=COLOUR_END => {
+            let number = number - PJ_COMPONENT_COLOUR;
+            Ok(Component::Colour(number / 4, number % 4))
+        }
         _ => Err(Fault::InvalidArgument),
     }
 }

@@ -78,6 +78,13 @@ fn structures_match_the_recorded_sizes_and_offsets() {
             assumed_outputs, block_bytes
         }
         "pj_gpu_self_test" PjGpuSelfTest { struct_size, block, block_bytes, count, inputs, outputs }
+        "pj_stream_attribute" PjStreamAttribute { stream, offset, vk_format }
+        "pj_placement" PjPlacement {
+            struct_size, shader, cpu_only, varying_count, strides, streams, attributes, varyings, position_components,
+            reserved
+        }
+        "pj_stream" PjStream { bytes, length }
+        "pj_handed_draw" PjHandedDraw { struct_size, streams, triangles, triangle_count, vertex_count }
         "pj_direct_call" DirectCall { function, context }
     };
     if std::env::var_os("BLESS").is_some() {

@@ -6,20 +6,24 @@
 use super::Selection;
 use crate::state::Vec4;
 
-/// The format of a component.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
+/// The type of an attribute's components in memory, little-endian.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ComponentType {
+    /// A signed byte.
     S8,
+    /// A byte.
     U8,
+    /// Two bytes, signed.
     S16,
+    /// Single precision.
     F32,
 }
 
 /// An attribute in memory: one to four components of a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Element {
-    format: Format,
-    components: u8,
+    pub(super) format: ComponentType,
+    pub(super) components: u8,
     fill: Fill,
 }
 
@@ -53,7 +57,8 @@ pub(super) struct Column<'a> {
 impl Element {
     /// From the four bits of an attribute's type.
     pub(super) fn from_register(bits: u8) -> Element {
-        let format = [Format::S8, Format::U8, Format::S16, Format::F32][usize::from(bits & 3)];
+        let format =
+            [ComponentType::S8, ComponentType::U8, ComponentType::S16, ComponentType::F32][usize::from(bits & 3)];
         let components = (bits >> 2 & 3) + 1;
         let is_kept = |n: usize| n < usize::from(components);
         let fill = Fill {
@@ -66,9 +71,9 @@ impl Element {
     /// Bytes of a component, which also align the attribute.
     pub(super) fn alignment(self) -> u32 {
         match self.format {
-            Format::S8 | Format::U8 => 1,
-            Format::S16 => 2,
-            Format::F32 => 4,
+            ComponentType::S8 | ComponentType::U8 => 1,
+            ComponentType::S16 => 2,
+            ComponentType::F32 => 4,
         }
     }
 
@@ -80,10 +85,10 @@ impl Element {
     #[inline(always)]
     pub(super) fn convert_one(&self, bytes: &[u8], to: &mut Vec4) {
         match self.format {
-            Format::S8 => convert::<i8, 4>(self, bytes, to),
-            Format::U8 => convert::<u8, 4>(self, bytes, to),
-            Format::S16 => convert::<i16, 8>(self, bytes, to),
-            Format::F32 => convert::<f32, 16>(self, bytes, to),
+            ComponentType::S8 => convert::<i8, 4>(self, bytes, to),
+            ComponentType::U8 => convert::<u8, 4>(self, bytes, to),
+            ComponentType::S16 => convert::<i16, 8>(self, bytes, to),
+            ComponentType::F32 => convert::<f32, 16>(self, bytes, to),
         }
     }
 
@@ -91,10 +96,10 @@ impl Element {
     /// which are `stride` bytes apart.
     pub(super) fn convert(&self, bytes: &[u8], stride: u32, selection: Selection<'_>, to: Column<'_>) {
         match self.format {
-            Format::S8 => select::<i8, 4>(self, bytes, stride, selection, to),
-            Format::U8 => select::<u8, 4>(self, bytes, stride, selection, to),
-            Format::S16 => select::<i16, 8>(self, bytes, stride, selection, to),
-            Format::F32 => select::<f32, 16>(self, bytes, stride, selection, to),
+            ComponentType::S8 => select::<i8, 4>(self, bytes, stride, selection, to),
+            ComponentType::U8 => select::<u8, 4>(self, bytes, stride, selection, to),
+            ComponentType::S16 => select::<i16, 8>(self, bytes, stride, selection, to),
+            ComponentType::F32 => select::<f32, 16>(self, bytes, stride, selection, to),
         }
     }
 }

@@ -274,7 +274,17 @@ impl Writer<'_> {
                 let vector = self.result(n::LOAD, Type::VEC4, &[self.private[usize::from(register)]]);
                 self.result(n::COMPOSITE_EXTRACT, Type::FLOAT, &[vector, c.into()])
             }
-            Component::Register(..) | Component::Zero => self.global(n::CONSTANT, &[float, 0]),
+            // Magnitudes have the order of their bits, and every NaN is above 1.
+            Component::Colour(register, c) if self.outputs >> register & 1 != 0 => {
+                let given = self.output(Component::Register(register, c));
+                let bits = self.result(n::BITCAST, Type::UINT, &[given]);
+                let (mask, one) = (self.uint(i32::MAX as u32), self.uint(1.0f32.to_bits()));
+                let magnitude = self.result(n::BITWISE_AND, Type::UINT, &[bits, mask]);
+                let exceeds = self.result(n::U_LESS_THAN, Type::BOOL, &[one, magnitude]);
+                let clamped = self.result(n::SELECT, Type::UINT, &[exceeds, one, magnitude]);
+                self.result(n::BITCAST, Type::FLOAT, &[clamped])
+            }
+            Component::Register(..) | Component::Colour(..) | Component::Zero => self.global(n::CONSTANT, &[float, 0]),
             Component::One => self.global(n::CONSTANT, &[float, 1.0f32.to_bits()]),
         }
     }

@@ -82,6 +82,8 @@ pub struct RegisterUse {
     /// them. Programs whose flags depend on uniforms alone, or that write some components where a
     /// flag decides and others where a uniform decides, may do so without being known to.
     pub writes_alike: bool,
+    /// Whether each run that has fuel reaches an END.
+    pub always_ends: bool,
 }
 
 impl RegisterUse {
@@ -113,8 +115,10 @@ impl RegisterUse {
         let tests_flags = |block: &Block| matches!(block.term, Terminator::Branch { test: Test::Flags(_), .. });
         let ends = blocks.iter().any(|block| block.term == Terminator::Exit(Exit::End));
         let writes_alike = ends && (!blocks.iter().any(tests_flags) || at_exits.kept.is_empty());
+        let always_ends =
+            ends && blocks.iter().all(|block| !matches!(block.term, Terminator::Exit(exit) if exit != Exit::End));
         let read_first = at_ends.read & !RegisterSet::state(RegisterSet::SETEMIT);
-        RegisterUse { written, set, kept: at_ends.kept, read_first, carried, dependence, writes_alike }
+        RegisterUse { written, set, kept: at_ends.kept, read_first, carried, dependence, writes_alike, always_ends }
     }
 
     /// That of a program whose control flow is not a graph: all that its instructions may.
@@ -126,7 +130,7 @@ impl RegisterUse {
         let dependence = Some(Dependence::NoGraph);
         let read_first = read | written;
         let (set, kept, carried) = (written, written, read_first);
-        RegisterUse { written, set, kept, read_first, carried, dependence, writes_alike: false }
+        RegisterUse { written, set, kept, read_first, carried, dependence, writes_alike: false, always_ends: false }
     }
 }
 
