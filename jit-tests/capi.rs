@@ -10,6 +10,8 @@ mod extent;
 #[path = "capi/gpu.rs"]
 mod gpu;
 mod prerequisites;
+#[path = "capi/vulkan_host.rs"]
+mod vulkan_host;
 
 use prerequisites::skipped;
 use std::collections::{BTreeMap, BTreeSet};
@@ -246,34 +248,6 @@ fn calls_of_the_c_interface_have_the_same_bits_and_a_time() {
     }
 }
 
-/// The machine's Vulkan drivers keep memory to the end, so no tool watches this host.
-#[test]
-fn images_of_cpu_and_gpu_are_equal_on_the_vulkan_drivers() {
-    if !ready(false) {
-        return;
-    }
-    let (source, probe) = (folder().join("probe-vulkan.c"), folder().join("probe-vulkan"));
-    std::fs::write(&source, "#include <vulkan/vulkan.h>\nint main(void) { return vkCreateInstance == 0; }\n")
-        .expect("written");
-    for compiler in compilers().iter().filter(|c| !c.cpp) {
-        let mut build = Command::new(compiler.command);
-        let output = build.arg(&source).arg("-o").arg(&probe).arg("-lvulkan").output().expect("it was found");
-        if !output.status.success() {
-            skipped("the host of code for GPUs: no Vulkan headers and loader (Debian: libvulkan-dev)");
-            return;
-        }
-        // `built` links in this order, and the loader must come after the program.
-        let program = built(*compiler, "c11", "examples/c/vulkan.c", &["-lvulkan"]);
-        let output_text = run_successfully(&program, &[], &[], &[]);
-        // Drivers and their loader may add warnings.
-        if output_text.contains("no Vulkan device\n") {
-            skipped("the host of code for GPUs: no Vulkan device (Debian: mesa-vulkan-drivers)");
-        } else {
-            assert!(output_text.contains("equal images\n"), "{output_text}");
-        }
-    }
-}
-
 #[test]
 fn the_cpp_emulator_has_the_same_bytes_in_its_own_structures() {
     if !ready(true) {
@@ -433,9 +407,9 @@ const STRUCTURES: [&str; 6] = [
     "src/capi/types.rs",
     "src/capi/geometry.rs",
     "src/capi/trace.rs",
-    "src/capi/gpu/hand_over.rs",
     "src/capi/gpu/types.rs",
     "src/capi/gpu_code/types.rs",
+    "src/capi/gpu/hand_over.rs",
 ];
 
 fn sources(files: &[&str]) -> String {

@@ -33,6 +33,12 @@ static pj_status get(const pj_shader *shader, const pj_interface *interface, con
     return status;
 }
 
+/* Whether it is the number of an output component, a constant or a colour. */
+static int is_component(unsigned n)
+{
+    return n <= PJ_COMPONENT_ONE || (n >= PJ_COMPONENT_COLOUR && n < PJ_COMPONENT_COLOUR + 64);
+}
+
 static void null_pointers(const pj_shader *shader)
 {
     const pj_device device = a_device();
@@ -104,11 +110,11 @@ static void numbers_out_of_range(const pj_shader *shader)
         interface.varyings = &varying;
         interface.varying_count = 1;
         varying.components[0] = (uint8_t)n;
-        EXPECT(n <= PJ_COMPONENT_ONE ? PJ_OK : PJ_INVALID_ARGUMENT, get(shader, &interface, &device));
+        EXPECT(is_component(n) ? PJ_OK : PJ_INVALID_ARGUMENT, get(shader, &interface, &device));
         varying.components[0] = 0;
         interface.position = PJ_POSITION | PJ_POSITION_CLIP_PLANE;
         interface.position_components[3] = (uint8_t)n;
-        EXPECT(n <= PJ_COMPONENT_ONE ? PJ_OK : PJ_INVALID_ARGUMENT, get(shader, &interface, &device));
+        EXPECT(is_component(n) ? PJ_OK : PJ_INVALID_ARGUMENT, get(shader, &interface, &device));
     }
     for (n = 0; n < 9; n++) {
         pj_interface interface = good;

@@ -13,7 +13,7 @@ use crate::isa::REGS;
 use crate::state::{Registers, Vec4};
 use std::ops::Range;
 
-/// Streams of a draw: one for each array, [`CONVERTED`], [`CONSTANTS`].
+/// Streams of a draw: one for each array, one of converted attributes, one of constants.
 pub const STREAMS: usize = ARRAYED + 2;
 /// The stream of attributes that the CPU converts: vectors of f32.
 pub(in crate::gpu) const CONVERTED: usize = ARRAYED;

@@ -149,7 +149,7 @@ fn configure(list: &mut List, rng: &mut Rng) {
     list.run(ATTRIBBUFFER0_OFFSET, &[word(4), first, count << 28 | stride << 16]);
     let second = [0x3, 0x32, 0x12][word(2) as usize % 3];
     list.run(ATTRIBBUFFER0_OFFSET + 3, &[4096 + word(3), second, (1 + word(1)) << 28 | (4 * word(4)) << 16]);
-    list.write(PRIMITIVE_CONFIG, word(2) % 3 << 8);
+    list.write(PRIMITIVE_CONFIG, (word(2) % 3) << 8);
     if word(2) != 0 {
         list.write(RESTART_PRIMITIVE, 1);
     }
@@ -176,7 +176,7 @@ fn the_host_s_gpu_gives_the_same_triangles_and_state() {
         let formats = [VertexFormat::default(), narrow.expect("4 is below 5")];
         for n in 0..miri_or(30, 3000) {
             let mut list = List::default();
-            if rng.next() % 4 == 0 || n == 0 {
+            if rng.next().is_multiple_of(4) || n == 0 {
                 let source = match rng.next() % 6 {
                     5 => LEAVES,
                     n => PROGRAMS[n as usize],
@@ -190,9 +190,9 @@ fn the_host_s_gpu_gives_the_same_triangles_and_state() {
                 let mut commands = Commands::new(&list.0);
                 assert!(matches!(gpu.write_list(&mut commands), Effect::None));
             }
-            let draw = if rng.next() % 2 == 0 { Draw::Arrays } else { Draw::Elements };
+            let draw = if rng.next().is_multiple_of(2) { Draw::Arrays } else { Draw::Elements };
             // Some draws lack the end of their memory.
-            let end = if rng.next() % 8 == 0 { 5000 } else { memory.len() };
+            let end = if rng.next().is_multiple_of(8) { 5000 } else { memory.len() };
             let regions = [(START, &memory[..end])];
             let memory = Regions(&regions);
             let (options, format) = (DrawOptions::default(), formats[rng.next() as usize % 2]);
@@ -213,7 +213,7 @@ fn the_host_s_gpu_gives_the_same_triangles_and_state() {
                 }
             }
             assert!(got == want.1, "draw {n} of {draw:?}, {precision:?}");
-            if rng.next() % 4 == 0 {
+            if rng.next().is_multiple_of(4) {
                 let [a, b] = [&*cpu, &*gpu].map(|gpu| format!("{:?}", gpu.state()));
                 assert!(a == b, "state after draw {n} of {draw:?}, {precision:?}");
             }
