@@ -186,7 +186,7 @@ impl GpuCode {
     }
 
     /// Brings a block that holds other contents up to date, and returns the range of bytes that changed: what a host
-    /// uploads anew. `None` if `block` is shorter than the uniform block.
+    /// uploads anew. Bytes between members stay as they are. `None` if `block` is shorter than the uniform block.
     pub fn update_uniform_block(&self, uniforms: &Uniforms, block: &mut [u8]) -> Option<Range<usize>> {
         let block = block.get_mut(..self.uniform_block_size())?;
         Some(self.interface.uniforms.store(uniforms, self.precision, block))

@@ -190,3 +190,22 @@ fn registers_that_no_run_writes_are_zero() {
     assumed.outputs = RegisterSet::of_output(0, 0b1100).outputs;
     assert_eq!(code.assumed_zero(), assumed);
 }
+
+#[test]
+fn a_uniform_block_says_what_changed() {
+    let code = code(&program("add o0, c1, v0\nend"), Precision::F32).unwrap();
+    let mut uniforms = Uniforms::new();
+    let mut block = vec![0xFF; 1700];
+    assert_eq!(code.update_uniform_block(&uniforms, &mut block), Some(0..1616));
+    assert_eq!(block[1616], 0xFF, "nothing after the block");
+    assert_eq!(code.update_uniform_block(&uniforms, &mut block), Some(0..0));
+    // Vector 1 is at 80 + 16; integers are at 16.
+    uniforms.c[1][2] = 1.0;
+    uniforms.c[3][0] = 2.0;
+    assert_eq!(code.update_uniform_block(&uniforms, &mut block), Some(104..132));
+    uniforms.i[2][1] = 7;
+    assert_eq!(code.update_uniform_block(&uniforms, &mut block), Some(52..56));
+    let whole = code.uniform_block(&uniforms);
+    assert!(block[..4] == whole[..4] && block[16..1616] == whole[16..], "bytes 4 to 15 belong to no member");
+    assert_eq!(code.update_uniform_block(&uniforms, &mut block[..1615]), None);
+}
