@@ -116,7 +116,7 @@ public:
                 std::printf(", %" PRIu64 " on the CPU: %s", count, reason.c_str());
             if (s.immediate_triangles != 0)
                 std::printf(", %" PRIu64 " triangles of immediate mode", s.immediate_triangles);
-            std::printf("; longest draw %.0f us; image %016" PRIx64 "\n", 1e6 * s.longest_draw, hash_of(pixels));
+            std::printf("; longest draw %.0f us, all %.0f us; image %016" PRIx64 "\n", 1e6 * s.longest_draw, 1e6 * s.all_draws, hash_of(pixels));
         }
         if (!options_.png.empty())
             Png::write(options_.png, pixels, kWidth, kHeight);

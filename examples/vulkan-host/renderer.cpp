@@ -11,7 +11,7 @@ enum { kUniforms = 0, kImage = 1, kCaptured = 2 };
 constexpr VkFormat kFormat = VK_FORMAT_R8G8B8A8_UNORM;
 constexpr VkDeviceSize kBlockBytes = 1616;
 constexpr std::uint32_t kTextureSize = 64;
-constexpr std::size_t kCapturedVertices = 4096; // captured together
+constexpr std::size_t kCapturedVertices = 1 << 16; // of a draw: indices have 16 bits
 
 const std::uint32_t fragment_code[] = {
 #include "fragment.inc"
@@ -326,7 +326,7 @@ VkPipeline Renderer::make(const pj_gpu_code& code, const pj_placement& placement
     input.vertexAttributeDescriptionCount = static_cast<std::uint32_t>(attributes.size());
     input.pVertexAttributeDescriptions = attributes.data();
     VkPipelineInputAssemblyStateCreateInfo assembly{VK_STRUCTURE_TYPE_PIPELINE_INPUT_ASSEMBLY_STATE_CREATE_INFO};
-    assembly.topology = captures ? VK_PRIMITIVE_TOPOLOGY_POINT_LIST : VK_PRIMITIVE_TOPOLOGY_TRIANGLE_LIST;
+    assembly.topology = VK_PRIMITIVE_TOPOLOGY_TRIANGLE_LIST;
     const VkViewport viewport{0, 0, kWidth, kHeight, 0, 1};
     const VkRect2D scissor{{0, 0}, {kWidth, kHeight}};
     const VkPipelineViewportStateCreateInfo viewports{VK_STRUCTURE_TYPE_PIPELINE_VIEWPORT_STATE_CREATE_INFO, nullptr, 0, 1, &viewport, 1, &scissor};
@@ -465,10 +465,10 @@ void Renderer::draw_vertices(std::span<const float> vertices, std::span<const st
 void Renderer::draw_streams(void* pipeline, const pj_placement& placement, const pj_handed_draw& draw, std::span<const std::uint8_t> uniforms) {
     const auto& made = *static_cast<const Pipeline*>(pipeline);
     const std::span triangles(draw.triangles, 3 * draw.triangle_count);
-    std::size_t bytes = triangles.size_bytes() + 2 * kBlockBytes;
+    std::size_t bytes = 2 * (triangles.size_bytes() + kBlockBytes);
     for (const pj_stream& stream : draw.streams)
         bytes += stream.length;
-    make_room(bytes, PJ_STREAMS + 3);
+    make_room(bytes, PJ_STREAMS + 4);
     if (!uniforms.empty()) {
         uniforms_.assign(uniforms.begin(), uniforms.end());
         uniforms_place_ = arena_.put(uniforms_);
@@ -477,16 +477,7 @@ void Renderer::draw_streams(void* pipeline, const pj_placement& placement, const
     const VkDeviceSize indices = arena_.put(as_bytes(triangles));
     if (hashes_vertices) {
         submit();
-        std::vector<float> all;
-        for (std::size_t first = 0; first < draw.vertex_count; first += kCapturedVertices) {
-            Places at = places;
-            for (std::size_t n = 0; n < PJ_STREAMS; n++)
-                at[n] += first * placement.strides[n];
-            const std::size_t count = std::min(kCapturedVertices, draw.vertex_count - first);
-            const auto part = numbers(placement, capture(made.capture, at, count), count);
-            all.insert(all.end(), part.begin(), part.end());
-        }
-        hash(all.data(), triangles);
+        hash(numbers(placement, capture(made.capture, places, triangles, draw.vertex_count), draw.vertex_count).data(), triangles);
         begin_commands();
         begin_rendering(false);
     }
@@ -499,12 +490,16 @@ void Renderer::draw_streams(void* pipeline, const pj_placement& placement, const
 
 // ---- Comparison ----
 
-const float* Renderer::capture(VkPipeline pipeline, const Places& places, std::size_t count) {
+const float* Renderer::capture(VkPipeline pipeline, const Places& places, std::span<const std::uint32_t> triangles, std::size_t count) {
+    if (count > kCapturedVertices)
+        throw std::runtime_error("more vertices than are compared");
     std::memset(captured_.bytes, 0, count * sizeof(pj_registers));
+    const VkDeviceSize indices = arena_.put(as_bytes(triangles));
     begin_commands();
     begin_rendering(false);
     bind(pipeline, places);
-    vkCmdDraw(commands_, static_cast<std::uint32_t>(count), 1, 0, 0);
+    vkCmdBindIndexBuffer(commands_, arena_.buffer, indices, VK_INDEX_TYPE_UINT32);
+    vkCmdDrawIndexed(commands_, static_cast<std::uint32_t>(triangles.size()), 1, 0, 0, 0);
     submit();
     return reinterpret_cast<const float*>(captured_.bytes);
 }
@@ -559,7 +554,11 @@ bool Renderer::passes_self_test(std::uint32_t precision) {
     begin_commands();
     barrier(commands_, image_, VK_IMAGE_LAYOUT_UNDEFINED, VK_IMAGE_LAYOUT_COLOR_ATTACHMENT_OPTIMAL);
     submit();
-    const std::int64_t differences = pipeline ? pj_gpu_self_test_differences(code, capture(pipeline, places, test.count), test.count) : -1;
+    // Triangles with each vertex.
+    std::vector<std::uint32_t> triangles;
+    for (std::uint32_t n = 0; n < test.count || n % 3 != 0; n++)
+        triangles.push_back(std::min(n, static_cast<std::uint32_t>(test.count - 1)));
+    const std::int64_t differences = pipeline ? pj_gpu_self_test_differences(code, capture(pipeline, places, triangles, test.count), test.count) : -1;
     vkDestroyPipeline(device_.device, pipeline, nullptr);
     pj_gpu_code_free(code);
     return differences == 0;

@@ -88,8 +88,8 @@ private:
     VkPipeline make(const pj_gpu_code& code, const pj_placement& placement, bool captures);
     void make_copy_pipeline();
     void make_texture();
-    // The output registers of each vertex.
-    const float* capture(VkPipeline pipeline, const Places& places, std::size_t count);
+    // The output registers of each vertex that a triangle has.
+    const float* capture(VkPipeline pipeline, const Places& places, std::span<const std::uint32_t> triangles, std::size_t count);
     void hash(const float* vertices, std::span<const std::uint32_t> triangles);
     static std::vector<float> numbers(const pj_placement& placement, const float* registers, std::size_t count);
 

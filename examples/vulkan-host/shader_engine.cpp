@@ -8,6 +8,7 @@
 namespace {
 
 constexpr std::uint8_t kAbsent = 255;
+constexpr std::size_t kBlockBytes = 1616; // of a uniform block in the default order
 
 void check(std::int64_t status, const char* what, const char* message = "") {
     if (status < 0)
@@ -138,7 +139,9 @@ void ShaderEngine::draw(pj_effect effect) {
         statistics.vertices += report.vertices;
         statistics.triangles += report.triangles;
     }
-    statistics.longest_draw = std::max(statistics.longest_draw, cpu_time() - start);
+    const double took = cpu_time() - start;
+    statistics.longest_draw = std::max(statistics.longest_draw, took);
+    statistics.all_draws += took;
 }
 
 // The pipeline that draws, or null for the CPU.
@@ -199,10 +202,7 @@ bool ShaderEngine::hand_over(Pipeline& pipeline, const pj_guest_draw& draw) {
     statistics.vertices += report.vertices;
     statistics.triangles += report.triangles;
     const bool is_first = uniforms_.empty();
-    pj_gpu_code_info info{};
-    info.struct_size = sizeof info;
-    check(pj_gpu_code_info_get(pipeline.code, &info), "pj_gpu_code_info_get");
-    uniforms_.resize(info.block_bytes);
+    uniforms_.resize(kBlockBytes);
     std::size_t changed = 0;
     check(pj_gpu_uniforms(gpu_, pipeline.code, uniforms_.data(), uniforms_.size(), nullptr, &changed), "pj_gpu_uniforms");
     const bool is_new = is_first || changed != 0;

@@ -63,7 +63,7 @@ public:
         std::uint64_t draws = 0, on_gpu = 0, waiting = 0; // waiting: on the CPU, since a pipeline is not ready
         std::uint64_t vertices = 0, triangles = 0, immediate_triangles = 0;
         std::map<std::string, std::uint64_t> cpu_only; // why other draws are on the CPU
-        double longest_draw = 0;                       // in seconds
+        double longest_draw = 0, all_draws = 0; // CPU time of their thread, in seconds
     };
 
     ShaderEngine(Target& target, const Settings& settings);

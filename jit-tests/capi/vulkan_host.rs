@@ -30,10 +30,19 @@ fn host(compiler: Compiler) -> Option<PathBuf> {
     Some(program)
 }
 
-/// The output of a host that must succeed; `None` without a device.
+/// Where Debian has the validation layer.
+const LAYER: &str = "/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json";
+
+/// The output of a host that must succeed, watched by the validation layer if that is installed; `None` without a
+/// device.
 fn run(program: &Path, arguments: &[&str], recordings: &[PathBuf]) -> Option<String> {
-    let output = Command::new(program).args(arguments).args(recordings).output().expect("it was built");
+    let mut command = Command::new(program);
+    if Path::new(LAYER).exists() {
+        command.env("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation");
+    }
+    let output = command.args(arguments).args(recordings).output().expect("it was built");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(!text.contains("Validation Error"), "{arguments:?}: {text}");
     assert!(output.status.success(), "{arguments:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
     if text.contains("no Vulkan device\n") {
         skipped("the Vulkan host: no Vulkan device (Debian: mesa-vulkan-drivers)");

@@ -301,6 +301,12 @@ impl Shader {
         self.0
     }
 
+    /// The same without a reference of its own.
+    #[cfg(feature = "capi")]
+    pub(crate) fn as_ptr(&self) -> *const Compiled {
+        Arc::as_ptr(&self.0)
+    }
+
     /// The words, entry and options that it is compiled from.
     pub(crate) fn source(&self) -> (&crate::program::Program, crate::program::Entry, &crate::kernel::Config) {
         self.0.source()

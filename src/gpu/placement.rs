@@ -84,29 +84,36 @@ impl Placement<'_> {
     /// The outputs of code for the draw that are the numbers of a vertex in the host's format: numbers
     /// 4n to 4n + 3 at location n.
     pub fn varyings(&self) -> Vec<Varying> {
-        let numbers = self.numbers();
-        let varying = |(location, components): (usize, &[Component])| Varying {
-            location: location as u32,
-            components: components.to_vec(),
-        };
-        numbers.chunks(4).enumerate().map(varying).collect()
+        let mut varyings = Vec::new();
+        self.each_varying(|location, components| {
+            varyings.push(Varying { location: location as u32, components: components.to_vec() });
+        });
+        varyings
+    }
+
+    /// The same as up to four components for each location.
+    pub(crate) fn each_varying(&self, mut each: impl FnMut(usize, &[Component])) {
+        let sources = self.sources();
+        // The semantic of each number of a vertex.
+        let mut semantics = [SEMANTICS as u8; u8::MAX as usize];
+        for semantic in 0..SEMANTICS {
+            if let Some(offset) = self.format.offset(semantic) {
+                semantics[offset] = semantic as u8;
+            }
+        }
+        for (location, semantics) in semantics[..self.format.stride()].chunks(4).enumerate() {
+            let mut components = [Component::Zero; 4];
+            for (to, &semantic) in components.iter_mut().zip(semantics) {
+                *to = sources.get(usize::from(semantic)).copied().unwrap_or(Component::Zero);
+            }
+            each(location, &components[..semantics.len()]);
+        }
     }
 
     /// x, y, z and w of the position.
     pub fn position(&self) -> [Component; 4] {
         let sources = self.sources();
         std::array::from_fn(|n| sources[n])
-    }
-
-    /// The numbers of a vertex in the host's format.
-    fn numbers(&self) -> Vec<Component> {
-        let mut numbers = vec![Component::Zero; self.format.stride()];
-        for (semantic, source) in self.sources().into_iter().enumerate() {
-            if let Some(offset) = self.format.offset(semantic) {
-                numbers[offset] = source;
-            }
-        }
-        numbers
     }
 
     /// What the rasteriser takes for each semantic.

@@ -282,24 +282,25 @@ impl UniformBlock {
     /// Stores the block for these uniforms, which are narrowed if the format is float24. Returns the range of bytes
     /// that this changes.
     pub(super) fn store(&self, uniforms: &Uniforms, precision: Precision, block: &mut [u8]) -> Range<usize> {
-        let (mut least, mut end) = (usize::MAX, 0);
-        for member in self.members {
-            let start = self.place(member).1 as usize;
-            let to = block[start..].as_chunks_mut().0.iter_mut().enumerate();
-            let words: &mut dyn Iterator<Item = u32> = match (member, self.integers) {
-                (Member::Booleans, _) => &mut std::iter::once(uniforms.b.into()),
-                (Member::Integers, Integers::Vectors) => &mut uniforms.i.as_flattened().iter().map(|&byte| byte.into()),
-                (Member::Integers, Integers::Bytes) => &mut uniforms.i.iter().map(|&i| u32::from_le_bytes(i)),
-                (Member::Floats, _) => &mut uniforms.c.as_flattened().iter().map(|&x| precision.operand(x).to_bits()),
-            };
-            for ((n, to), word) in to.zip(words) {
-                if *to != word.to_ne_bytes() {
-                    *to = word.to_ne_bytes();
-                    (least, end) = (least.min(start + 4 * n), end.max(start + 4 * n + 4));
-                }
+        let mut changed = Changed { least: usize::MAX, end: 0 };
+        let at = |member: Member| self.place(member).1 as usize;
+        changed.store(block, at(Member::Booleans), u32::from(uniforms.b).to_ne_bytes());
+        for (n, &integers) in uniforms.i.iter().enumerate() {
+            let to = at(Member::Integers);
+            match self.integers {
+                Integers::Vectors => changed.store_words(block, to + 16 * n, integers.map(u32::from)),
+                Integers::Bytes => changed.store(block, to + 4 * n, u32::from_le_bytes(integers).to_ne_bytes()),
             }
         }
-        least.min(end)..end
+        let first = at(Member::Floats);
+        for (n, vector) in uniforms.c.iter().enumerate() {
+            let bits = vector.map(f32::to_bits);
+            // What equals the contents is narrow.
+            if changed.differs(block, first + 16 * n, bits) {
+                changed.store_words(block, first + 16 * n, vector.map(|x| precision.operand(x).to_bits()));
+            }
+        }
+        changed.least.min(changed.end)..changed.end
     }
 
     /// Its size in bytes.
@@ -340,4 +341,43 @@ impl Device {
     /// A device that reports everything but subnormals.
     pub const PLAIN: Device =
         Device { special_values: Control::Declared, rounding: Control::Declared, subnormals: Control::Unknown };
+}
+
+/// The bytes of a block that change.
+struct Changed {
+    least: usize,
+    end: usize,
+}
+
+impl Changed {
+    fn store<const N: usize>(&mut self, block: &mut [u8], at: usize, bytes: [u8; N]) {
+        let to = block[at..].first_chunk_mut().expect("the block has each member");
+        if *to != bytes {
+            *to = bytes;
+            (self.least, self.end) = (self.least.min(at), self.end.max(at + N));
+        }
+    }
+
+    /// Stores each word, so that the range is exact.
+    #[cold]
+    fn store_each(&mut self, block: &mut [u8], at: usize, words: [u32; 4]) {
+        for (n, word) in words.into_iter().enumerate() {
+            self.store(block, at + 4 * n, word.to_ne_bytes());
+        }
+    }
+
+    #[inline]
+    fn store_words(&mut self, block: &mut [u8], at: usize, words: [u32; 4]) {
+        if self.differs(block, at, words) {
+            self.store_each(block, at, words);
+        }
+    }
+
+    #[inline]
+    fn differs(&self, block: &[u8], at: usize, words: [u32; 4]) -> bool {
+        let old: &[u8; 16] = block[at..].first_chunk().expect("the block has each member");
+        // Not a comparison of slices, which is a call.
+        let old = old.as_chunks().0.iter().map(|word| u32::from_ne_bytes(*word));
+        old.zip(words).fold(0, |difference, (old, new)| difference | (old ^ new)) != 0
+    }
 }

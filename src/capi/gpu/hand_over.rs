@@ -11,7 +11,6 @@ use crate::capi::{PjShader, catch_panics_with_message};
 use crate::gpu::{ComponentType, CpuOnly, Placement, STREAMS, StreamAttribute};
 use crate::gpu_code::Inputs;
 use std::ffi::c_char;
-use std::sync::Arc;
 
 pub const PJ_STREAMS: u32 = 14;
 const _: () = assert!(PJ_STREAMS as usize == STREAMS);
@@ -84,15 +83,16 @@ impl PjStreamAttribute {
 impl PjPlacement {
     fn new(placement: &Placement<'_>) -> PjPlacement {
         let Inputs::Attributes(attributes) = placement.inputs() else { unreachable!("placements are vertex stages") };
-        let all = placement.varyings();
         let mut varyings = [PjVarying { location: 0, count: 0, components: [0; 4] }; VARYINGS];
-        for (to, from) in varyings.iter_mut().zip(&all) {
-            *to = PjVarying::new(from);
-        }
+        let mut varying_count = 0;
+        placement.each_varying(|location, components| {
+            varyings[location] = PjVarying::new(location as u32, components);
+            varying_count += 1;
+        });
         PjPlacement {
             struct_size: size_of::<PjPlacement>(),
             // The `Gpu` keeps a reference.
-            shader: Arc::as_ptr(&placement.shader.clone().into_inner()).cast(),
+            shader: placement.shader.as_ptr().cast(),
             cpu_only: match placement.cpu_only {
                 None => PJ_CPU_OR_GPU,
                 Some(CpuOnly::Geometry) => PJ_CPU_GEOMETRY,
@@ -100,7 +100,7 @@ impl PjPlacement {
                 Some(CpuOnly::Continues) => PJ_CPU_CONTINUES,
                 Some(_) => PJ_CPU_DEPENDENT,
             },
-            varying_count: all.len() as u32,
+            varying_count,
             strides: placement.layout.strides,
             streams: placement.layout.attributes.each_ref().map(PjStreamAttribute::new),
             attributes: attributes.each_ref().map(PjAttribute::new),

@@ -247,10 +247,10 @@ impl PjAttribute {
 }
 
 impl PjVarying {
-    pub(in crate::capi) fn new(varying: &Varying) -> PjVarying {
-        let mut components = [0; 4];
-        components.iter_mut().zip(&varying.components).for_each(|(to, &from)| *to = number_of(from));
-        PjVarying { location: varying.location, count: varying.components.len() as u32, components }
+    pub(in crate::capi) fn new(location: u32, components: &[Component]) -> PjVarying {
+        let mut numbers = [0; 4];
+        numbers.iter_mut().zip(components).for_each(|(to, &from)| *to = number_of(from));
+        PjVarying { location, count: components.len() as u32, components: numbers }
     }
 
     fn varying(&self) -> Result<Varying, Fault> {

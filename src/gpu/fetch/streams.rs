@@ -121,7 +121,7 @@ impl<'p, 'a> Fetch<'p, 'a> {
             sources[CONVERTED] = self.converted(selection, count, converted, own);
         }
         if let Some(registers) = constants {
-            sources[CONSTANTS] = append(own, registers.as_flattened().iter().flat_map(|x| x.to_ne_bytes()));
+            sources[CONSTANTS] = append_vectors(own, registers);
         }
         sources
     }
@@ -164,12 +164,20 @@ impl<'p, 'a> Fetch<'p, 'a> {
             let column = Column { rows: &mut rows, stride, register };
             attribute.element.convert(bytes, array.stride, selection, column);
         }
-        append(own, rows.as_flattened().iter().flat_map(|x| x.to_ne_bytes()))
+        append_vectors(own, &rows)
     }
 }
 
 fn append<'a>(own: &mut Vec<u8>, bytes: impl Iterator<Item = u8>) -> Source<'a> {
     let start = own.len();
     own.extend(bytes);
+    Source::Own(start..own.len())
+}
+
+fn append_vectors<'a>(own: &mut Vec<u8>, vectors: &[Vec4]) -> Source<'a> {
+    let start = own.len();
+    own.resize(start + VECTOR_BYTES * vectors.len(), 0);
+    let to: &mut [[u8; 4]] = own[start..].as_chunks_mut().0;
+    to.iter_mut().zip(vectors.as_flattened()).for_each(|(to, x)| *to = x.to_ne_bytes());
     Source::Own(start..own.len())
 }
