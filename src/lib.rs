@@ -143,7 +143,7 @@ pub mod internals {
     }
     /// Source texts in an editor.
     pub mod source {
-        pub use crate::text::analysis::{Analysis, Diagnostic, DiagnosticKind, analyze};
+        pub use crate::text::analysis::{Analysis, Diagnostic, DiagnosticKind, analyze, analyze_all};
         pub use crate::text::directive::PROPERTIES;
         pub use crate::text::recovery::{Statement, split_line};
         pub use crate::text::registers::reads_like_a_register;

@@ -52,6 +52,10 @@ pub struct Analysis {
     pub parts: Vec<Part>,
     /// The program. Statements with errors are NOPs, and their addresses are 0.
     pub assembly: Assembly,
+    /// The first line of each text.
+    first_lines: Vec<u32>,
+    /// The line of each word, from 0.
+    rows: Vec<u32>,
 }
 
 impl Analysis {
@@ -85,24 +89,48 @@ impl Analysis {
 
     /// The addresses of a line's words.
     pub fn words(&self, line: u32) -> std::ops::Range<usize> {
-        let lines = &self.assembly.lines;
-        lines.partition_point(|&(_, n)| n <= line)..lines.partition_point(|&(_, n)| n <= line + 1)
+        self.rows.partition_point(|&n| n < line)..self.rows.partition_point(|&n| n <= line)
+    }
+
+    /// The line, from 0 in all texts, of a file index and a line from 1, as in [`Assembly::lines`].
+    pub fn line(&self, (file, line): (u32, u32)) -> u32 {
+        let part = self.parts.get(file as usize).map_or(0, |part| part.first_line);
+        let text = self.first_lines.partition_point(|&first| first <= part).saturating_sub(1);
+        self.first_lines[text] + line.saturating_sub(1)
+    }
+
+    /// The index of the text that a line belongs to.
+    pub fn text(&self, line: u32) -> usize {
+        self.first_lines.partition_point(|&first| first <= line).saturating_sub(1)
     }
 }
 
 /// Analyzes a source text.
 pub fn analyze(text: &str, options: Options) -> Analysis {
+    analyze_all(&[text], options)
+}
+
+/// Analyzes source texts that become one program; at least one. The lines of each text count on
+/// from those of the texts before it, split at `\n`.
+pub fn analyze_all(texts: &[&str], options: Options) -> Analysis {
     let mut assembler = Assembler::new(options);
     assembler.record = Some(Box::default());
     let recovered = "an assembler with a record continues after errors";
-    assembler.add_file("input", text).expect(recovered);
+    let mut first_lines = Vec::new();
+    for text in texts {
+        first_lines.push(assembler.first_row);
+        assembler.add_file("input", text).expect(recovered);
+        assembler.first_row += text.split('\n').count() as u32;
+    }
     let dvles = assembler.resolve().expect(recovered);
     let mut record: Record<'_> = *assembler.record.take().expect("it was set above");
     record.set_sizes(&assembler.procs);
     record.resolve(Space::Procedures);
     // Files with `.nodvle` are parts of a program with other files; elsewhere an entry point is
     // missing because of another error.
-    let explained = record.parts.iter().any(|part| part.no_dvle) || record.faults.len() > 1;
+    let second_text = first_lines.get(1).copied().unwrap_or(u32::MAX);
+    let mut first_parts = record.parts.iter().take_while(|part| part.first_line < second_text);
+    let explained = first_parts.any(|part| part.no_dvle) || record.faults.len() > 1;
     let fault = |((line, fault), (_, error)): ((u32, super::error::Fault), (_, AsmError))| Diagnostic {
         place: Place { line, start: fault.at as u32, end: (fault.at + fault.len) as u32 },
         kind: DiagnosticKind::Error(fault.kind),
@@ -125,6 +153,8 @@ pub fn analyze(text: &str, options: Options) -> Analysis {
         symbols: record.symbols,
         operands: record.operands,
         parts: record.parts,
+        first_lines,
+        rows: assembler.words.iter().map(|word| word.row).collect(),
         assembly: assembler.into_assembly(dvles),
     }
 }

@@ -69,7 +69,7 @@ impl<'s> Assembler<'s> {
         let (text, nul) = text.split_once('\0').map_or((text, false), |(text, _)| (text, true));
         self.text = text;
         let first = text.lines().next().unwrap_or("");
-        self.site = Site { file: name, index: self.files, line: 1, counted: 1, text: first };
+        self.site = Site { file: name, index: self.files, line: 1, counted: 1, row: self.first_row, text: first };
         self.files += 1;
         self.begin_file();
         if first.starts_with('\u{FEFF}') {
@@ -79,6 +79,7 @@ impl<'s> Assembler<'s> {
         let mut lines = text.lines().enumerate().peekable();
         while let Some((n, text)) = lines.next() {
             (self.site.line, self.site.counted, self.site.text) = (line, n as u32 + 1, text);
+            self.site.row = self.first_row + n as u32;
             line = line.saturating_add(1);
             let warnings = self.warnings.len();
             let before = self.before_line();
@@ -92,7 +93,7 @@ impl<'s> Assembler<'s> {
                 }
             };
             if let (Some(record), Some(seen)) = (&mut self.record, &mut self.file.names.seen) {
-                record.line(n as u32, seen);
+                record.line(self.site.row, seen);
             }
             self.warnings[warnings..].sort_by_key(|w| w.column);
             match after {
@@ -128,7 +129,7 @@ impl<'s> Assembler<'s> {
                 continue;
             };
             if let Some(record) = &mut self.record {
-                record.use_name(Space::Procedures, call.name, call.site.counted - 1);
+                record.use_name(Space::Procedures, call.name, call.site.row);
             }
             self.site = call.site;
             if let Err(fault) = self.patch(call.at, start, len, call.name) {
@@ -144,7 +145,7 @@ impl<'s> Assembler<'s> {
                 EntryPoint::Words(..) => ("", f.first, Span { text: f.first.text, at: 0 }),
             };
             if let (Some(record), EntryPoint::Named(..)) = (&mut self.record, f.entry) {
-                record.use_name(Space::Procedures, place, site.counted - 1);
+                record.use_name(Space::Procedures, place, site.row);
             }
             let (start, end) = match (f.entry, self.procs.get(name)) {
                 (EntryPoint::Words(start, end), _) => (start, end),
@@ -249,7 +250,7 @@ impl<'s> Assembler<'s> {
         for fixup in std::mem::take(&mut self.file.fixups) {
             if let Some(record) = &mut self.record {
                 for (_, term) in terms(fixup.expr) {
-                    record.use_name(Space::Labels, term, fixup.site.counted - 1);
+                    record.use_name(Space::Labels, term, fixup.site.row);
                 }
             }
             let value = match self.evaluate(&fixup) {
@@ -275,7 +276,7 @@ impl<'s> Assembler<'s> {
             self.site = end;
         }
         if let Some(record) = &mut self.record {
-            let (first_line, tables) = (file.first.counted - 1, file.dvle.clone().finish(0, 0));
+            let (first_line, tables) = (file.first.row, file.dvle.clone().finish(0, 0));
             record.end_part(Part { first_line, tables, no_dvle: file.no_dvle });
         }
         if file.owns_dvle || file.names.saw_output {

@@ -45,6 +45,8 @@ pub(super) struct Site<'s> {
     pub line: u32,
     /// The line number regardless of line markers, which change `line`.
     pub counted: u32,
+    /// The line, from 0, in all texts that are analyzed together.
+    pub row: u32,
     pub text: &'s str,
 }
 
@@ -54,6 +56,8 @@ pub(super) struct Word {
     /// From `.word`: its descriptor index is never renumbered.
     pub raw: bool,
     pub line: (u32, u32),
+    /// The line, from 0, in all texts that are analyzed together.
+    pub row: u32,
     /// The line as line markers say, and its file: an index of `Assembler::names`.
     pub place: (u32, u32),
 }
@@ -187,6 +191,8 @@ pub struct Assembler<'s> {
     /// The text that is being read.
     pub(super) text: &'s str,
     pub(super) files: u32,
+    /// Lines of the texts before it.
+    pub(super) first_row: u32,
     /// Collects names and errors for an analysis.
     pub(super) record: Option<Box<Record<'s>>>,
 }
@@ -194,7 +200,7 @@ pub struct Assembler<'s> {
 impl<'s> Assembler<'s> {
     /// An assembler without files.
     pub fn new(options: Options) -> Assembler<'s> {
-        let site = Site { file: "", index: 0, line: 1, counted: 1, text: "" };
+        let site = Site { file: "", index: 0, line: 1, counted: 1, row: 0, text: "" };
         Assembler {
             options,
             words: Vec::new(),
@@ -213,6 +219,7 @@ impl<'s> Assembler<'s> {
             site,
             text: "",
             files: 0,
+            first_row: 0,
             record: None,
         }
     }
@@ -238,9 +245,9 @@ impl<'s> Assembler<'s> {
         self.warnings.push(Warning { file: file_name(self.site), line: self.site.line, column, source, kind });
     }
 
-    /// The current line, from 0, regardless of line markers.
+    /// The current line, from 0, in all texts, regardless of line markers.
     pub(super) fn line_number(&self) -> u32 {
-        self.site.counted - 1
+        self.site.row
     }
 
     /// Begins a file at the current line.
@@ -254,7 +261,7 @@ impl<'s> Assembler<'s> {
         let error = error(site, &fault, self.help(site, &fault));
         match &mut self.record {
             Some(record) => {
-                record.fault((site.index, site.counted - 1), fault, error);
+                record.fault((site.index, site.row), fault, error);
                 Ok(())
             }
             None => Err(error),
@@ -279,7 +286,7 @@ impl<'s> Assembler<'s> {
             self.names.push(self.site.file);
         }
         let place = (self.names.len() as u32 - 1, self.site.line);
-        self.words.push(Word { bits, raw, line: (self.site.index, self.site.counted), place });
+        self.words.push(Word { bits, raw, line: (self.site.index, self.site.counted), row: self.site.row, place });
         Ok(self.words.len() - 1)
     }
 

@@ -6,9 +6,12 @@ let client;
 
 exports.activate = () => {
   const settings = workspace.getConfiguration("picasso");
-  const args = settings.get("noNop") ? ["lsp", "--no-nop"] : ["lsp"];
-  const server = { command: settings.get("command"), args, transport: TransportKind.stdio };
-  client = new LanguageClient("picasso", "picasso", server, { documentSelector: [{ language: "picasso" }] });
+  const server = { command: settings.get("command"), args: ["lsp"], transport: TransportKind.stdio };
+  client = new LanguageClient("picasso", "picasso", server, {
+    documentSelector: [{ language: "picasso" }],
+    initializationOptions: { libraries: settings.get("libraries"), noNop: settings.get("noNop") },
+    synchronize: { configurationSection: "picasso" },
+  });
   return client.start();
 };
 

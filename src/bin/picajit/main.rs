@@ -56,6 +56,7 @@ mod stress;
 mod strip;
 mod subject;
 mod trace;
+mod uri;
 #[cfg(feature = "gpu-tests")]
 #[path = "../../../jit-tests/verdict.rs"]
 mod verdict;

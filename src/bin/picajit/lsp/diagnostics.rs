@@ -1,15 +1,21 @@
 //! A text -> the protocol's diagnostics: those of the assembler, and the findings of lint.
 
 use super::document::Document;
-use lsp_types::{Diagnostic, DiagnosticSeverity, NumberOrString};
+use lsp_types::{Diagnostic, DiagnosticSeverity, NumberOrString, Uri};
 use picajit::internals::lint::{Finding, Rule, Severity};
 use picajit::internals::source::{DiagnosticKind, Place, split_line};
 
 /// Name of the origin that editors show.
 pub const SOURCE: &str = "picajit";
 
-/// The errors and warnings of a text, and the findings that are known already.
-pub fn diagnostics(document: &Document) -> Vec<Diagnostic> {
+/// The errors and warnings of a text and its libraries, and the findings that are known already;
+/// each with its text.
+pub fn diagnostics(document: &Document) -> Vec<(Uri, Diagnostic)> {
+    let first = Place { line: 0, start: 0, end: 0 };
+    let of_list = document.faults.iter().map(|fault| {
+        let message = format!("a library of the settings is missing: {fault}");
+        diagnostic(document, first, DiagnosticSeverity::WARNING, "library".into(), message)
+    });
     let of_assembler = document.analysis().diagnostics.iter().map(|d| {
         let (severity, name) = match &d.kind {
             DiagnosticKind::Error(kind) => (DiagnosticSeverity::ERROR, format!("{kind:?}")),
@@ -29,7 +35,7 @@ pub fn diagnostics(document: &Document) -> Vec<Diagnostic> {
         let message = format!("{finding}\nhelp: {}", finding.help());
         diagnostic(document, place(document, finding), severity, finding.rule.name().into(), message)
     });
-    of_assembler.chain(of_lint).collect()
+    of_list.chain(of_assembler).chain(of_lint).collect()
 }
 
 fn diagnostic(
@@ -38,20 +44,22 @@ fn diagnostic(
     severity: DiagnosticSeverity,
     code: String,
     message: String,
-) -> Diagnostic {
-    Diagnostic {
-        range: document.range(visible(document, place)),
+) -> (Uri, Diagnostic) {
+    let place = visible(document, place);
+    let diagnostic = Diagnostic {
+        range: document.range(place),
         severity: Some(severity),
         code: Some(NumberOrString::String(code)),
         source: Some(SOURCE.into()),
         message,
         ..Diagnostic::default()
-    }
+    };
+    (document.location(place).uri, diagnostic)
 }
 
 /// The statement that a finding concerns; the first line if there is none.
 fn place(document: &Document, finding: &Finding) -> Place {
-    let line = finding.source.map_or(0, |(_, line)| line.saturating_sub(1));
+    let line = finding.source.map_or(0, |source| document.analysis().line(source));
     let statement = split_line(document.row(line));
     let end = statement.head.end.max(statement.rest.end);
     Place { line, start: statement.head.start as u32, end: end as u32 }

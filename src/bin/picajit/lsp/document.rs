@@ -1,65 +1,100 @@
-//! An open text: edits, positions, and the analysis of its current version.
+//! An open text with its libraries: the analysis of their current versions.
 //!
-//! Positions of the protocol count UTF-16 units or bytes in lines that end at `\n`, `\r\n` or `\r`.
-//! Places of the assembler count bytes in lines that end at `\n`. Both convert through byte
-//! offsets. A position outside of the text is the nearest one inside.
+//! Lines of the analysis count on from the text to its libraries, so a line says which text it is
+//! in.
 
-use lsp_types::{Position, Range, TextDocumentContentChangeEvent, Uri};
+use super::text::{Encoding, Text};
+use lsp_types::{Location, Position, Range, TextDocumentContentChangeEvent, Uri};
 use picajit::internals::lint::{Finding, Subject, lint};
-use picajit::internals::source::{Analysis, Place, analyze};
+use picajit::internals::source::{Analysis, Place, analyze_all};
 use picajit::program::Program;
 use picajit::text::Options;
 use std::cell::OnceCell;
-
-/// The unit of a position's column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Encoding {
-    Utf8,
-    Utf16,
-}
+use std::rc::Rc;
 
 /// Words of a vertex unit's memory.
 const VERTEX_WORDS: usize = 512;
 
 /// An open text.
 pub struct Document {
-    pub uri: Uri,
     pub version: i32,
-    text: String,
-    encoding: Encoding,
+    own: Rc<Text>,
+    /// The other files of its program.
+    libraries: Vec<Rc<Text>>,
+    /// What is wrong with the list of libraries.
+    pub faults: Vec<String>,
     options: Options,
-    /// First bytes of the protocol's lines.
-    lines: Vec<usize>,
-    /// First bytes of the assembler's lines.
-    rows: Vec<usize>,
     analysis: OnceCell<Analysis>,
     findings: OnceCell<Vec<Finding>>,
 }
 
 impl Document {
     pub fn new(uri: Uri, version: i32, text: String, encoding: Encoding, options: Options) -> Document {
-        let mut document = Document {
-            uri,
+        Document {
             version,
-            text,
-            encoding,
+            own: Rc::new(Text::new(uri, text, encoding)),
+            libraries: Vec::new(),
+            faults: Vec::new(),
             options,
-            lines: Vec::new(),
-            rows: Vec::new(),
             analysis: OnceCell::new(),
             findings: OnceCell::new(),
-        };
-        document.find_lines();
-        document
+        }
     }
 
-    pub fn options(&self) -> Options {
-        self.options
+    pub fn uri(&self) -> &Uri {
+        &self.own.uri
     }
 
-    /// The analysis of the current text.
+    /// The URI as text.
+    pub fn key(&self) -> &str {
+        self.own.uri.as_str()
+    }
+
+    /// The text alone.
+    pub fn own(&self) -> &Rc<Text> {
+        &self.own
+    }
+
+    /// The text and its libraries, each with its first line in the analysis.
+    pub fn texts(&self) -> impl Iterator<Item = (u32, &Text)> {
+        let mut first = 0;
+        std::iter::once(&self.own).chain(&self.libraries).map(move |text| {
+            let this = first;
+            first += text.rows();
+            (this, &**text)
+        })
+    }
+
+    /// Replaces the libraries.
+    pub fn set_libraries(&mut self, libraries: Vec<Rc<Text>>) {
+        let same = libraries.len() == self.libraries.len()
+            && libraries.iter().zip(&self.libraries).all(|(a, b)| Rc::ptr_eq(a, b));
+        if !same {
+            self.libraries = libraries;
+            self.forget();
+        }
+    }
+
+    /// Analyzes it and its libraries again as `options` say.
+    pub fn set_options(&mut self, options: Options) {
+        self.options = options;
+        self.forget();
+    }
+
+    fn forget(&mut self) {
+        self.analysis = OnceCell::new();
+        self.findings = OnceCell::new();
+    }
+
+    /// The analysis of the current text and its libraries.
     pub fn analysis(&self) -> &Analysis {
-        self.analysis.get_or_init(|| analyze(&self.text, self.options))
+        self.analysis.get_or_init(|| self.analysis_with(&[self.own.as_str()]))
+    }
+
+    /// The analysis with other texts in place of the first ones.
+    pub fn analysis_with(&self, texts: &[&str]) -> Analysis {
+        let rest = self.texts().skip(texts.len()).map(|(_, text)| text.as_str());
+        analyze_all(&texts.iter().copied().chain(rest).collect::<Vec<_>>(), self.options)
     }
 
     /// Whether lint of the text takes long, so that it waits for a pause between edits.
@@ -67,15 +102,15 @@ impl Document {
         self.analysis().assembly.shbin.code.len() > VERTEX_WORDS
     }
 
-    /// The findings of lint; none of a text with errors.
+    /// The findings of lint; none of a text with errors, and none of libraries alone.
     pub fn findings(&self) -> &[Finding] {
         self.findings.get_or_init(|| {
-            let of = |program: &Program, sources: &[&str]| {
-                lint(&Subject::assembly(program, &self.analysis().assembly, sources))
-            };
-            // The parts of a text count its lines on.
-            let sources: Vec<&str> = self.analysis().parts.iter().map(|_| self.text.as_str()).collect();
-            self.program().map_or_else(Vec::new, |program| of(&program, &sources))
+            let analysis = self.analysis();
+            let texts: Vec<&str> = self.texts().map(|(_, text)| text.as_str()).collect();
+            // Each part has the whole text that it is in.
+            let sources: Vec<&str> = analysis.parts.iter().map(|part| texts[analysis.text(part.first_line)]).collect();
+            let of = |program: Program| lint(&Subject::assembly(&program, &analysis.assembly, &sources));
+            self.program().filter(|_| !analysis.assembly.shbin.dvles.is_empty()).map_or_else(Vec::new, of)
         })
     }
 
@@ -92,104 +127,49 @@ impl Document {
 
     /// Applies an edit; without a range it replaces the whole text.
     pub fn edit(&mut self, change: &TextDocumentContentChangeEvent) {
-        match change.range {
-            Some(range) => {
-                let start = self.offset(range.start);
-                let end = self.offset(range.end).max(start);
-                self.text.replace_range(start..end, &change.text);
-            }
-            None => self.text.clone_from(&change.text),
-        }
-        self.find_lines();
-        self.analysis = OnceCell::new();
-        self.findings = OnceCell::new();
+        Rc::make_mut(&mut self.own).edit(change);
+        self.forget();
     }
 
-    fn find_lines(&mut self) {
-        self.lines.clear();
-        self.rows.clear();
-        self.lines.push(0);
-        self.rows.push(0);
-        let bytes = self.text.as_bytes();
-        for (n, &byte) in bytes.iter().enumerate() {
-            match byte {
-                b'\n' => {
-                    self.lines.push(n + 1);
-                    self.rows.push(n + 1);
-                }
-                b'\r' if bytes.get(n + 1) != Some(&b'\n') => self.lines.push(n + 1),
-                _ => {}
-            }
-        }
+    /// The text that a line of the analysis is in, and its first line.
+    fn text_of(&self, line: u32) -> (u32, &Text) {
+        self.texts().take_while(|(first, _)| *first <= line).last().expect("the first text begins at line 0")
     }
 
-    /// A line of the assembler, without its end; empty beyond the text.
-    pub fn row(&self, row: u32) -> &str {
-        let Some(&start) = self.rows.get(row as usize) else { return "" };
-        let Some(&next) = self.rows.get(row as usize + 1) else { return &self.text[start..] };
-        let line = &self.text[start..next - 1];
-        line.strip_suffix('\r').unwrap_or(line)
+    /// A line of the analysis, without its end; empty beyond the texts.
+    pub fn row(&self, line: u32) -> &str {
+        let (first, text) = self.text_of(line);
+        text.row(line - first)
     }
 
-    /// Number of lines of the assembler.
+    /// Number of lines of the text alone.
     pub fn rows(&self) -> u32 {
-        self.rows.len() as u32
+        self.own.rows()
     }
 
-    /// The byte offset of a position.
-    fn offset(&self, position: Position) -> usize {
-        let Some(&start) = self.lines.get(position.line as usize) else { return self.text.len() };
-        let end = self.lines.get(position.line as usize + 1).copied().unwrap_or(self.text.len());
-        let line = self.text[start..end].trim_end_matches(['\r', '\n']);
-        let column = position.character as usize;
-        if self.encoding == Encoding::Utf8 {
-            let mut byte = column.min(line.len());
-            while !line.is_char_boundary(byte) {
-                byte -= 1;
-            }
-            return start + byte;
-        }
-        let mut units = 0;
-        for (byte, c) in line.char_indices() {
-            units += c.len_utf16();
-            if units > column {
-                return start + byte;
-            }
-        }
-        start + line.len()
-    }
-
-    /// The position of a byte offset.
-    fn position(&self, offset: usize) -> Position {
-        let line = self.lines.partition_point(|&start| start <= offset) - 1;
-        let before = &self.text[self.lines[line]..offset];
-        let character = match self.encoding {
-            Encoding::Utf8 => before.len(),
-            Encoding::Utf16 if before.is_ascii() => before.len(),
-            Encoding::Utf16 => before.encode_utf16().count(),
-        };
-        Position { line: line as u32, character: character as u32 }
-    }
-
-    /// A position as a line of the assembler and a byte in it.
+    /// A position in the text as a line and a byte in it.
     pub fn place_of(&self, position: Position) -> (u32, u32) {
-        let offset = self.offset(position);
-        let row = self.rows.partition_point(|&start| start <= offset) - 1;
-        (row as u32, (offset - self.rows[row]) as u32)
+        self.own.place_of(position)
     }
 
-    /// A place of the assembler as a range of the protocol.
+    /// A place as a range of the protocol, in the text that the place is in.
     pub fn range(&self, place: Place) -> Range {
-        let Place { line, start, end } = place;
-        Range { start: self.position_in_row(line, start), end: self.position_in_row(line, end) }
+        let (first, text) = self.text_of(place.line);
+        text.range(Place { line: place.line - first, ..place })
     }
 
-    fn position_in_row(&self, row: u32, byte: u32) -> Position {
-        let start = self.rows.get(row as usize).copied().unwrap_or(self.text.len());
-        let mut offset = start + (byte as usize).min(self.row(row).len());
-        while !self.text.is_char_boundary(offset) {
-            offset -= 1;
+    /// A place with its text.
+    pub fn location(&self, place: Place) -> Location {
+        Location { uri: self.text_of(place.line).1.uri.clone(), range: self.range(place) }
+    }
+
+    /// A line as people count: from 1, with the name of its file if that is a library.
+    pub fn line_name(&self, line: u32) -> String {
+        let (first, text) = self.text_of(line);
+        let number = line - first + 1;
+        if first == 0 {
+            return number.to_string();
         }
-        self.position(offset)
+        format!("{number} of {}", text.name())
     }
 }

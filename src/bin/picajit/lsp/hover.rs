@@ -76,7 +76,7 @@ fn costs(document: &Document, line: u32) -> Vec<String> {
     let subject = Subject::assembly(&program, assembly, &[]);
     let of = |cost: Cost| {
         let lines = cost.by_line(&assembly.lines);
-        lines.into_iter().find(|((_, n), _)| *n == line + 1).map(|(_, cost)| cost)
+        lines.into_iter().find(|(at, _)| document.analysis().line(*at) == line).map(|(_, cost)| cost)
     };
     let costs = subject.entries.iter().filter_map(|point| Cost::new(&subject, point).ok().and_then(of));
     costs.map(|cost| format!("Cost in a run: {}.", range(Some(cost.least), cost.most))).collect()
@@ -139,7 +139,7 @@ fn about_name(document: &Document, line: u32, byte: u32) -> Option<(Place, Vec<S
 /// One sentence about a name's definition.
 fn definition(document: &Document, line: u32, symbol: &Symbol) -> String {
     let at = symbol.definitions.iter().find(|place| place.line != line);
-    let at = at.map_or(String::new(), |place| format!(", defined in line {}", place.line + 1));
+    let at = at.map_or(String::new(), |place| format!(", defined in line {}", document.line_name(place.line)));
     let kind = kind(symbol);
     let symbol_name = &symbol.name;
     match symbol.kind {

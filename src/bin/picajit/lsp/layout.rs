@@ -6,7 +6,7 @@
 use super::document::Document;
 use super::names::same_program;
 use lsp_types::{FormattingOptions, TextEdit};
-use picajit::internals::source::{Place, Statement, analyze, split_line};
+use picajit::internals::source::{Place, Statement, split_line};
 use std::collections::HashMap;
 
 /// Blanks between a statement and its comment.
@@ -30,7 +30,7 @@ struct Line {
 pub fn edits(document: &Document, options: &FormattingOptions) -> Vec<TextEdit> {
     let rows = laid_out(document, options);
     let text = rows.iter().map(String::as_str).collect::<Vec<_>>().join("\n");
-    if !same_program(document.analysis(), &analyze(&text, document.options())) {
+    if !same_program(document.analysis(), &document.analysis_with(&[&text])) {
         return Vec::new();
     }
     let mut edits = Vec::new();

@@ -3,7 +3,10 @@
 //! | file | from | to |
 //! |---|---|---|
 //! | `server` | messages | answers and diagnostics |
-//! | `document` | edits | a text, its positions, its analysis |
+//! | `text` | edits | a text and its positions |
+//! | `libraries` | a text, settings, files | the other files of its program |
+//! | `settings` | what the editor sends | libraries and options |
+//! | `document` | a text and its libraries | their analysis |
 //! | `diagnostics` | an analysis | errors and warnings |
 //! | `hover`, `registers` | a position | what the operand, name or instruction there means |
 //! | `names` | a position | definitions, uses, and a rename that keeps the words |
@@ -19,24 +22,33 @@ mod diagnostics;
 mod document;
 mod hover;
 mod layout;
+mod libraries;
 mod manual;
 mod names;
 mod outline;
 mod registers;
 mod server;
+mod settings;
 #[cfg(test)]
 mod tests;
+mod text;
 
 use crate::{Status, VerbResult};
 use lsp_server::{Connection, ProtocolError};
-use picajit::text::Options;
+use std::path::PathBuf;
 use std::{fmt, io};
+
+use settings::Settings;
 
 #[derive(clap::Args)]
 pub struct Args {
     /// Treat texts as `asm --no-nop` does: insert no NOPs at the ends of blocks
     #[arg(short, long)]
     no_nop: bool,
+    /// A library (`.nodvle`) of each text's program; may be repeated. By default those beside a text
+    /// whose procedures it calls. The editor's setting `libraries` has precedence
+    #[arg(long, value_name = "FILE")]
+    library: Vec<PathBuf>,
     /// The only transport; editors pass it
     #[arg(long, hide = true)]
     stdio: bool,
@@ -67,8 +79,9 @@ impl std::error::Error for ServerError {}
 
 pub fn run(args: &Args) -> VerbResult {
     let (connection, threads) = Connection::stdio();
-    let options = Options { no_nop: args.no_nop };
-    let ended = server::serve(&connection, options).map_err(ServerError::Protocol);
+    let libraries = Some(args.library.clone()).filter(|libraries| !libraries.is_empty());
+    let settings = Settings { no_nop: args.no_nop, libraries };
+    let ended = server::serve(&connection, settings).map_err(ServerError::Protocol);
     // The writer ends when no sender is left.
     drop(connection);
     match ended {

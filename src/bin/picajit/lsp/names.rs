@@ -4,9 +4,10 @@
 //! assembles the new text to verify that, so that a new name can't hide a register or another name.
 
 use super::document::Document;
-use lsp_types::{Location, Position, Range, TextEdit};
+use super::text::Text;
+use lsp_types::{Location, Position, Range, TextEdit, Uri};
 use picajit::container::shbin::{Shbin, Uniform};
-use picajit::internals::source::{Analysis, Symbol, SymbolKind, analyze, is_identifier, reads_like_a_register};
+use picajit::internals::source::{Analysis, Symbol, SymbolKind, is_identifier, reads_like_a_register};
 use std::fmt;
 
 /// Why a name can't be changed.
@@ -45,9 +46,8 @@ pub fn definitions(document: &Document, position: Position) -> Vec<Location> {
     locations(document, symbol, false)
 }
 
-/// The uses of the name at a position, with or without its definitions.
-pub fn references(document: &Document, position: Position, declaration: bool) -> Vec<Location> {
-    let (line, byte) = document.place_of(position);
+/// The uses of the name at a byte of a line, with or without its definitions.
+pub fn references(document: &Document, (line, byte): (u32, u32), declaration: bool) -> Vec<Location> {
     let Some((symbol, _)) = document.analysis().symbol_at(line, byte) else { return Vec::new() };
     let definitions = if declaration { locations(document, symbol, false) } else { Vec::new() };
     definitions.into_iter().chain(locations(document, symbol, true)).collect()
@@ -55,7 +55,7 @@ pub fn references(document: &Document, position: Position, declaration: bool) ->
 
 fn locations(document: &Document, symbol: &Symbol, uses: bool) -> Vec<Location> {
     let places = if uses { &symbol.uses } else { &symbol.definitions };
-    places.iter().map(|&place| Location { uri: document.uri.clone(), range: document.range(place) }).collect()
+    places.iter().map(|&place| document.location(place)).collect()
 }
 
 /// The range and text of the name at a position, if it can be renamed.
@@ -65,9 +65,8 @@ pub fn renameable(document: &Document, position: Position) -> Option<(Range, Str
     is_identifier(&symbol.name).then(|| (document.range(place), symbol.name.clone()))
 }
 
-/// The edits that rename the name at a position.
-pub fn rename(document: &Document, position: Position, new: &str) -> Result<Vec<TextEdit>, RenameError> {
-    let (line, byte) = document.place_of(position);
+/// The edits that rename the name at a byte of a line, each with its text.
+pub fn rename(document: &Document, (line, byte): (u32, u32), new: &str) -> Result<Vec<(Uri, TextEdit)>, RenameError> {
     let analysis = document.analysis();
     let Some((symbol, _)) = analysis.symbol_at(line, byte) else { return Err(RenameError::NoName) };
     if !is_identifier(&symbol.name) {
@@ -82,8 +81,8 @@ pub fn rename(document: &Document, position: Position, new: &str) -> Result<Vec<
     if !symbol.is_code() && reads_like_a_register(new) {
         return Err(RenameError::Register(new.into()));
     }
-    let renamed = renamed_text(document, symbol, new);
-    let after = analyze(&renamed, document.options());
+    let renamed: Vec<String> = document.texts().map(|(first, text)| renamed_text(text, first, symbol, new)).collect();
+    let after = document.analysis_with(&renamed.iter().map(String::as_str).collect::<Vec<_>>());
     if let Some(error) = new_error(analysis, &after) {
         return Err(RenameError::Error { name: new.into(), error });
     }
@@ -91,22 +90,26 @@ pub fn rename(document: &Document, position: Position, new: &str) -> Result<Vec<
         return Err(RenameError::Taken(new.into()));
     }
     let places = symbol.definitions.iter().chain(&symbol.uses);
-    Ok(places.map(|&place| TextEdit { range: document.range(place), new_text: new.into() }).collect())
+    let edit = |place| {
+        let Location { uri, range } = document.location(place);
+        (uri, TextEdit { range, new_text: new.into() })
+    };
+    Ok(places.copied().map(edit).collect())
 }
 
-/// The text with a symbol's new name.
-fn renamed_text(document: &Document, symbol: &Symbol, new: &str) -> String {
-    let mut places: Vec<_> = symbol.definitions.iter().chain(&symbol.uses).collect();
+/// The text that begins at line `first`, with a symbol's new name.
+fn renamed_text(text: &Text, first: u32, symbol: &Symbol, new: &str) -> String {
+    let mut places: Vec<_> = symbol.definitions.iter().chain(&symbol.uses).filter(|p| p.line >= first).collect();
     places.sort();
     let mut places = places.into_iter().peekable();
     let mut out = String::new();
-    for row in 0..document.rows() {
-        let text = document.row(row);
+    for row in 0..text.rows() {
+        let text = text.row(row);
         if row > 0 {
             out.push('\n');
         }
         let mut from = 0;
-        while let Some(place) = places.next_if(|place| place.line == row) {
+        while let Some(place) = places.next_if(|place| place.line == first + row) {
             out += &text[from..place.start as usize];
             out += new;
             from = place.end as usize;

@@ -11,6 +11,7 @@ pub fn outline(document: &Document) -> Vec<DocumentSymbol> {
     let ends = block_ends(document);
     let mut all: Vec<(Place, &Symbol)> = (document.analysis().symbols.iter())
         .flat_map(|symbol| symbol.definitions.iter().map(move |&place| (place, symbol)))
+        .filter(|(place, _)| place.line < document.rows())
         // The protocol forbids empty names.
         .filter(|(_, symbol)| !symbol.name.is_empty())
         .collect();

@@ -3,20 +3,25 @@
 //! The loop is synchronous. It takes all waiting messages before it analyzes a text, so a burst of
 //! edits costs one analysis. Lint of a large program waits for a pause between edits.
 
-use super::document::{Document, Encoding};
+use super::document::Document;
+use super::libraries::Libraries;
+use super::settings::{self, Settings};
+use super::text::{Encoding, Text};
 use super::{completion, diagnostics, hover, layout, names, outline};
+use crate::uri;
 use lsp_server::{Connection, ErrorCode, Message, Notification, ProtocolError, Request, RequestId, Response};
 use lsp_types::notification::{self, Notification as _};
 use lsp_types::request::{self, Request as _};
 use lsp_types::{
-    CompletionOptions, CompletionResponse, DocumentSymbolResponse, GotoDefinitionResponse, InitializeParams,
-    InitializeResult, OneOf, Position, PositionEncodingKind, PrepareRenameResponse, PublishDiagnosticsParams,
-    RenameOptions, ServerCapabilities, ServerInfo, TextDocumentSyncCapability, TextDocumentSyncKind,
-    TextDocumentSyncOptions, Uri, WorkspaceEdit,
+    CompletionOptions, CompletionResponse, Diagnostic, DocumentSymbolResponse, GotoDefinitionResponse,
+    InitializeParams, InitializeResult, Location, OneOf, Position, PositionEncodingKind, PrepareRenameResponse,
+    PublishDiagnosticsParams, RenameOptions, ServerCapabilities, ServerInfo, TextDocumentSyncCapability,
+    TextDocumentSyncKind, TextDocumentSyncOptions, Uri, WorkspaceEdit,
 };
 use picajit::text::Options;
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Pause between edits after which large programs are linted.
@@ -42,18 +47,28 @@ type Failure = (ErrorCode, String);
 struct Server<'c> {
     connection: &'c Connection,
     encoding: Encoding,
-    options: Options,
+    /// Those of the command line.
+    given: Settings,
+    settings: Settings,
+    /// The folder that is open in the editor.
+    root: PathBuf,
+    libraries: Libraries,
     /// Open texts by URI.
     documents: BTreeMap<String, Document>,
     /// URIs of texts whose diagnostics are not published yet.
     changed: BTreeSet<String>,
+    /// What each open text's program says about each file, by URI.
+    said: BTreeMap<String, Said>,
     /// URIs of large texts that lint has not checked yet.
     unchecked: BTreeSet<String>,
     shut_down: bool,
 }
 
-/// Serves an editor until it ends the session.
-pub fn serve(connection: &Connection, options: Options) -> Result<Ended, ProtocolError> {
+/// Diagnostics of files, by URI.
+type Said = BTreeMap<String, (Uri, Vec<Diagnostic>)>;
+
+/// Serves an editor until it ends the session. Its settings replace those `given`.
+pub fn serve(connection: &Connection, given: Settings) -> Result<Ended, ProtocolError> {
     let (id, params) = connection.initialize_start()?;
     let params: InitializeParams = serde_json::from_value(params).unwrap_or_default();
     let encoding = encoding(&params);
@@ -62,10 +77,18 @@ pub fn serve(connection: &Connection, options: Options) -> Result<Ended, Protoco
         server_info: Some(ServerInfo { name: "picajit".into(), version: Some(env!("CARGO_PKG_VERSION").into()) }),
     };
     connection.initialize_finish(id, serde_json::to_value(result).expect("the result has string keys"))?;
+    let given = given.in_folder(&std::env::current_dir().unwrap_or_default());
+    let root = settings::root(&params);
+    let settings = given.with(params.initialization_options.as_ref().unwrap_or(&Value::Null), &root);
+    let libraries = Libraries::new(settings.libraries.clone(), encoding);
     let mut server = Server {
         connection,
         encoding,
-        options,
+        given,
+        settings,
+        root,
+        libraries,
+        said: BTreeMap::new(),
         documents: BTreeMap::new(),
         changed: BTreeSet::new(),
         unchecked: BTreeSet::new(),
@@ -90,6 +113,7 @@ fn capabilities(encoding: Encoding) -> ServerCapabilities {
         text_document_sync: Some(TextDocumentSyncCapability::Options(TextDocumentSyncOptions {
             open_close: Some(true),
             change: Some(TextDocumentSyncKind::INCREMENTAL),
+            save: Some(true.into()),
             ..TextDocumentSyncOptions::default()
         })),
         hover_provider: Some(true.into()),
@@ -154,9 +178,14 @@ impl Server<'_> {
         self.connection.sender.send(message).map_err(|_| Closed)
     }
 
-    /// Sends the diagnostics of each changed text.
+    /// Sends the diagnostics of each changed text, and of those that it is a library of.
     fn publish(&mut self) -> Result<(), Closed> {
-        for uri in std::mem::take(&mut self.changed) {
+        let mut changed = std::mem::take(&mut self.changed);
+        let programs = changed.iter().flat_map(|uri| self.programs(uri)).map(|program| program.key().to_string());
+        let programs: Vec<String> = programs.collect();
+        changed.extend(programs);
+        changed.iter().for_each(|uri| self.find_libraries(uri));
+        for uri in changed {
             let Some(document) = self.documents.get(&uri) else { continue };
             if document.is_large() {
                 self.unchecked.insert(uri.clone());
@@ -178,18 +207,64 @@ impl Server<'_> {
         Ok(())
     }
 
-    fn publish_text(&self, uri: &str) -> Result<(), Closed> {
-        let Some(document) = self.documents.get(uri) else { return Ok(()) };
-        let found = diagnostics::diagnostics(document);
-        self.send_diagnostics(document.uri.clone(), found, Some(document.version))
+    /// Gives an open text its libraries.
+    fn find_libraries(&mut self, key: &str) {
+        let Some(document) = self.documents.get(key) else { return };
+        let own = document.own().clone();
+        let documents = &self.documents;
+        let open = |path: &Path| {
+            let mut open = documents.values().filter(|document| document.key() != key);
+            open.find(|document| uri::path(document.key()).as_deref() == Some(path)).map(|d| d.own().clone())
+        };
+        let (libraries, faults) = self.libraries.of(&own, &open);
+        drop(own);
+        if let Some(document) = self.documents.get_mut(key) {
+            document.set_libraries(libraries);
+            document.faults = faults;
+        }
     }
 
-    fn send_diagnostics(
-        &self,
-        uri: Uri,
-        diagnostics: Vec<lsp_types::Diagnostic>,
-        version: Option<i32>,
-    ) -> Result<(), Closed> {
+    /// The open texts whose program a file is part of.
+    fn programs(&self, key: &str) -> impl Iterator<Item = &Document> {
+        let path = uri::path(key);
+        let is_it = move |text: &Text| {
+            let other = text.uri.as_str();
+            other == key || path.is_some() && uri::path(other) == path
+        };
+        self.documents.values().filter(move |document| document.texts().any(|(_, text)| is_it(text)))
+    }
+
+    /// Sends what the program of a text says, for each file of it; for the text at last.
+    fn publish_text(&mut self, key: &str) -> Result<(), Closed> {
+        let Some(document) = self.documents.get(key) else { return Ok(()) };
+        let mut said: Said = [(key.to_string(), (document.uri().clone(), Vec::new()))].into();
+        for (uri, diagnostic) in diagnostics::diagnostics(document) {
+            said.entry(uri.as_str().into()).or_insert_with(|| (uri, Vec::new())).1.push(diagnostic);
+        }
+        self.replace(key, said)
+    }
+
+    /// Replaces what a text's program says, and sends the diagnostics of the files that it concerns.
+    fn replace(&mut self, key: &str, said: Said) -> Result<(), Closed> {
+        let mut files: BTreeMap<String, Uri> =
+            said.iter().map(|(file, (uri, _))| (file.clone(), uri.clone())).collect();
+        let before = if said.is_empty() { self.said.remove(key) } else { self.said.insert(key.into(), said) };
+        files.extend(before.into_iter().flatten().map(|(file, (uri, _))| (file, uri)));
+        let own = files.remove_entry(key);
+        files.into_iter().chain(own).try_for_each(|(file, uri)| self.send_diagnostics(&file, uri))
+    }
+
+    /// Sends what all programs say about a file.
+    fn send_diagnostics(&self, file: &str, uri: Uri) -> Result<(), Closed> {
+        let own = self.said.get(file).into_iter();
+        let others = self.said.iter().filter(|(program, _)| *program != file).map(|(_, said)| said);
+        let mut diagnostics: Vec<Diagnostic> = Vec::new();
+        for diagnostic in own.chain(others).filter_map(|said| said.get(file)).flat_map(|(_, found)| found) {
+            if !diagnostics.contains(diagnostic) {
+                diagnostics.push(diagnostic.clone());
+            }
+        }
+        let version = self.documents.get(file).map(|document| document.version);
         let params = PublishDiagnosticsParams { uri, diagnostics, version };
         self.send(Notification::new(notification::PublishDiagnostics::METHOD.into(), params).into())
     }
@@ -202,7 +277,9 @@ impl Server<'_> {
                 let Some(params) = parameters::<notification::DidOpenTextDocument>(n.params) else { return Ok(()) };
                 let item = params.text_document;
                 let key = item.uri.as_str().to_string();
-                let document = Document::new(item.uri, item.version, item.text, self.encoding, self.options);
+                let options = Options { no_nop: self.settings.no_nop };
+                let document = Document::new(item.uri, item.version, item.text, self.encoding, options);
+                self.libraries.forget();
                 self.documents.insert(key.clone(), document);
                 self.changed.insert(key);
             }
@@ -217,9 +294,28 @@ impl Server<'_> {
             notification::DidCloseTextDocument::METHOD => {
                 let Some(params) = parameters::<notification::DidCloseTextDocument>(n.params) else { return Ok(()) };
                 let uri = params.text_document.uri;
-                self.documents.remove(uri.as_str());
-                self.changed.remove(uri.as_str());
-                self.send_diagnostics(uri, Vec::new(), None)?;
+                let key = uri.as_str();
+                self.changed.extend(self.programs(key).map(|program| program.key().to_string()).collect::<Vec<_>>());
+                self.documents.remove(key);
+                self.changed.remove(key);
+                self.libraries.forget();
+                self.replace(key, Said::new())?;
+            }
+            notification::DidSaveTextDocument::METHOD | notification::DidChangeWatchedFiles::METHOD => {
+                self.libraries.forget();
+                self.changed.extend(self.documents.keys().cloned());
+            }
+            notification::DidChangeConfiguration::METHOD => {
+                let Some(params) = parameters::<notification::DidChangeConfiguration>(n.params) else { return Ok(()) };
+                // `null` asks the server to ask; the settings stay.
+                if !params.settings.is_null() {
+                    self.settings = self.given.with(&params.settings, &self.root);
+                    self.libraries.set(self.settings.libraries.clone());
+                    self.libraries.forget();
+                    let options = Options { no_nop: self.settings.no_nop };
+                    self.documents.values_mut().for_each(|document| document.set_options(options));
+                    self.changed.extend(self.documents.keys().cloned());
+                }
             }
             _ => {}
         }
@@ -247,8 +343,14 @@ impl Server<'_> {
             }),
             request::References::METHOD => self.answer::<request::References>(r, |server, params| {
                 let declaration = params.context.include_declaration;
-                let at = server.at(&params.text_document_position);
-                Ok(at.map(|(document, position)| names::references(document, position, declaration)))
+                let at = server.in_programs(&params.text_document_position);
+                let mut found: Vec<Location> = Vec::new();
+                for location in at.iter().flat_map(|(program, place)| names::references(program, *place, declaration)) {
+                    if !found.contains(&location) {
+                        found.push(location);
+                    }
+                }
+                Ok((!at.is_empty()).then_some(found))
             }),
             request::PrepareRenameRequest::METHOD => {
                 self.answer::<request::PrepareRenameRequest>(r, |server, params| {
@@ -259,11 +361,13 @@ impl Server<'_> {
                 })
             }
             request::Rename::METHOD => self.answer::<request::Rename>(r, |server, params| {
-                let Some((document, position)) = server.at(&params.text_document_position) else { return Ok(None) };
-                match names::rename(document, position, &params.new_name) {
-                    Ok(edits) => Ok(Some(workspace_edit(document, edits))),
-                    Err(error) => Err((ErrorCode::RequestFailed, error.to_string())),
+                let at = server.in_programs(&params.text_document_position);
+                let mut edits = Vec::new();
+                for (program, place) in &at {
+                    let renamed = names::rename(program, *place, &params.new_name);
+                    edits.extend(renamed.map_err(|error| (ErrorCode::RequestFailed, error.to_string()))?);
                 }
+                Ok((!at.is_empty()).then(|| workspace_edit(edits)))
             }),
             request::Completion::METHOD => self.answer::<request::Completion>(r, |server, params| {
                 let at = server.at(&params.text_document_position);
@@ -293,6 +397,20 @@ impl Server<'_> {
         self.documents.get(at.text_document.uri.as_str()).map(|document| (document, at.position))
     }
 
+    /// Each program of a text, its own first, and the line and byte there that a request names.
+    fn in_programs(&self, at: &lsp_types::TextDocumentPositionParams) -> Vec<(&Document, (u32, u32))> {
+        let Some((document, position)) = self.at(at) else { return Vec::new() };
+        let (line, byte) = document.place_of(position);
+        let others = self.programs(document.key()).filter(|program| program.key() != document.key());
+        let others = others.filter_map(|program| {
+            let path = uri::path(document.key());
+            let mut texts = program.texts();
+            let first = texts.find(|(_, text)| uri::path(text.uri.as_str()) == path).map(|(first, _)| first);
+            first.map(|first| (program, (first + line, byte)))
+        });
+        std::iter::once((document, (line, byte))).chain(others).collect()
+    }
+
     fn answer<R: request::Request>(
         &self,
         request: Request,
@@ -312,7 +430,15 @@ fn failure(id: RequestId, (code, message): Failure) -> Response {
     Response::new_err(id, code as i32, message)
 }
 
+/// Edits of several texts, each once.
 #[allow(clippy::mutable_key_type)] // the key is the protocol's; its hash doesn't change
-fn workspace_edit(document: &Document, edits: Vec<lsp_types::TextEdit>) -> WorkspaceEdit {
-    WorkspaceEdit { changes: Some([(document.uri.clone(), edits)].into()), ..WorkspaceEdit::default() }
+fn workspace_edit(edits: Vec<(Uri, lsp_types::TextEdit)>) -> WorkspaceEdit {
+    let mut changes: HashMap<Uri, Vec<lsp_types::TextEdit>> = HashMap::new();
+    for (uri, edit) in edits {
+        let of_text = changes.entry(uri).or_default();
+        if !of_text.contains(&edit) {
+            of_text.push(edit);
+        }
+    }
+    WorkspaceEdit { changes: Some(changes), ..WorkspaceEdit::default() }
 }

@@ -1,9 +1,9 @@
 //! An editor in memory: sends requests and edits to a server in a thread, and waits for answers.
 
 use super::super::server::{Ended, serve};
+use super::super::settings::Settings;
 use super::uri;
 use lsp_server::{Connection, Message, Notification, Request, Response};
-use picajit::text::Options;
 use serde_json::{Value, json};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -20,14 +20,34 @@ pub struct Client {
 impl Client {
     /// Opens a text in a new session.
     pub fn new(text: &str, capabilities: Value) -> Client {
-        let (ours, theirs) = Connection::memory();
-        let server = std::thread::spawn(move || serve(&theirs, Options::default()).expect("the protocol is kept"));
-        let mut client = Client { connection: ours, server, next: 0, version: 1, diagnostics: Value::Null };
-        client.request("initialize", json!({ "capabilities": capabilities })).expect("it initializes");
-        client.notify("initialized", json!({}));
-        let item = json!({ "uri": uri(), "languageId": "picasso", "version": 1, "text": text });
-        client.notify("textDocument/didOpen", json!({ "textDocument": item }));
+        let mut client = Client::start(json!({ "capabilities": capabilities }));
+        client.open(uri().as_str(), text);
         client
+    }
+
+    /// Begins a session without texts.
+    pub fn start(params: Value) -> Client {
+        let (ours, theirs) = Connection::memory();
+        let server = std::thread::spawn(move || serve(&theirs, Settings::default()).expect("the protocol is kept"));
+        let mut client = Client { connection: ours, server, next: 0, version: 1, diagnostics: Value::Null };
+        client.request("initialize", params).expect("it initializes");
+        client.notify("initialized", json!({}));
+        client
+    }
+
+    /// Opens a text.
+    pub fn open(&mut self, uri: &str, text: &str) {
+        let item = json!({ "uri": uri, "languageId": "picasso", "version": 1, "text": text });
+        self.notify("textDocument/didOpen", json!({ "textDocument": item }));
+    }
+
+    /// The next diagnostics: the name of the file, and the code and line of each.
+    pub fn said(&self) -> (String, Vec<String>) {
+        let Message::Notification(n) = self.receive() else { panic!("diagnostics are expected") };
+        let name = n.params["uri"].as_str().and_then(|uri| uri.rsplit('/').next()).unwrap_or_default();
+        let found = n.params["diagnostics"].as_array().expect("a list").iter();
+        let found = found.map(|d| format!("{} {}", d["code"].as_str().unwrap_or("?"), d["range"]["start"]["line"]));
+        (name.into(), found.collect())
     }
 
     pub fn notify(&mut self, method: &str, params: Value) {

@@ -1,16 +1,22 @@
 //! Rename and layout on all sources: the words stay.
 
-use super::super::names::{RenameError, rename};
+use super::super::document::Document;
+use super::super::names::{self, RenameError};
 use super::super::{hover, layout};
 use super::sources::sources;
 use super::{apply, at_bar, document, full};
-use lsp_types::{FormattingOptions, Position};
+use lsp_types::{FormattingOptions, Position, TextEdit};
 use picajit::container::shbin::Shbin;
 use picajit::internals::source::is_identifier;
 use picajit::text::assemble;
 
 fn four_spaces() -> FormattingOptions {
     FormattingOptions { tab_size: 4, insert_spaces: true, ..FormattingOptions::default() }
+}
+
+fn rename(document: &Document, position: Position, new: &str) -> Result<Vec<TextEdit>, RenameError> {
+    let edits = names::rename(document, document.place_of(position), new)?;
+    Ok(edits.into_iter().map(|(_, edit)| edit).collect())
 }
 
 /// Code, descriptors and entry points.

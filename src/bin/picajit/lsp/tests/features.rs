@@ -80,8 +80,8 @@ fn definitions_and_references() {
     let (document, position) = at_bar(&cursor(7, "matrix"));
     let lines = |list: Vec<lsp_types::Location>| list.iter().map(|l| l.range.start.line).collect::<Vec<_>>();
     assert_eq!(lines(names::definitions(&document, position)), [0]);
-    assert_eq!(lines(names::references(&document, position, true)), [0, 6]);
-    assert_eq!(lines(names::references(&document, position, false)), [6]);
+    assert_eq!(lines(names::references(&document, document.place_of(position), true)), [0, 6]);
+    assert_eq!(lines(names::references(&document, document.place_of(position), false)), [6]);
     let (range, name) = names::renameable(&document, position).expect("a name");
     assert_eq!((name.as_str(), range.start.character, range.end.character), ("matrix", 14, 20));
     let (document, position) = at_bar(&cursor(7, "r0"));
@@ -152,7 +152,7 @@ fn diagnostics_have_ranges_and_names() {
     let document = document(".proc main\nmov r0, 😀é, q\nmov r0.yx, r1\nmad r0, r1\n.end\n");
     let found: Vec<_> = diagnostics::diagnostics(&document)
         .into_iter()
-        .map(|d| {
+        .map(|(_, d)| {
             let Some(NumberOrString::String(code)) = d.code else { panic!("a code") };
             (d.range.start.line, d.range.start.character, d.range.end.character, code)
         })

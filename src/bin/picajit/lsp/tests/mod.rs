@@ -4,10 +4,12 @@ mod client;
 mod editing;
 mod features;
 mod grammar;
+mod libraries;
 mod random;
 mod sources;
 
-use super::document::{Document, Encoding};
+use super::document::Document;
+use super::text::Encoding;
 use lsp_types::{Position, TextEdit, Uri};
 use picajit::text::Options;
 
