@@ -8,6 +8,7 @@ mod cli_frames;
 mod cli_fuzz;
 mod cli_gpu_code;
 mod cli_lint;
+mod cli_pipes;
 mod cli_profile;
 mod cli_stress;
 #[cfg(feature = "targets")]

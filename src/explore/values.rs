@@ -140,6 +140,15 @@ pub fn read(text: &str, dvle: &Dvle, vertices: usize) -> Result<Values, ValuesEr
     Ok(values)
 }
 
+/// Vertices up to the last one that `text` names by its number.
+pub fn vertices(text: &str) -> usize {
+    let number = |line: &str| {
+        let target = line.split([';', '=']).next()?;
+        target.split_once(':')?.0.trim().parse::<usize>().ok()
+    };
+    text.lines().filter_map(number).max().map_or(0, |last| last.saturating_add(1))
+}
+
 /// Sets the registers that `text` names.
 pub fn assign_all(text: &str, dvle: &Dvle, values: &mut Values) -> Result<(), ValuesError> {
     for (n, line) in text.lines().enumerate() {

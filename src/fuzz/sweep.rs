@@ -10,6 +10,8 @@ use super::generate::{Tier, case_from_seed};
 use super::stats::Stats;
 use crate::isa::numeric::Precision;
 use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// Most vertices of a case: enough for batches of every compared size.
@@ -34,12 +36,15 @@ pub struct Plan {
     /// Time after which no program begins. The number of compared programs then depends on the
     /// machine.
     pub until: Option<Instant>,
+    /// Once it is set, no program begins.
+    pub stop: Arc<AtomicBool>,
 }
 
 impl Default for Plan {
     fn default() -> Plan {
         let (seed, programs) = (1, 10_000);
-        Plan { seed, programs, tier: None, precisions: Vec::new(), vertices: VERTICES, threads: 1, until: None }
+        let (tier, precisions, until, stop) = (None, Vec::new(), None, Arc::default());
+        Plan { seed, programs, tier, precisions, vertices: VERTICES, threads: 1, until, stop }
     }
 }
 
@@ -73,7 +78,8 @@ pub struct Swept {
 /// Runs a plan. Calls `progress` on this thread with the statistics so far.
 pub fn sweep(plan: &Plan, engines: &[Engine<'_>], progress: &mut dyn FnMut(&Stats)) -> Swept {
     let mut stats = Stats::new(engines);
-    let begin = || plan.until.is_none_or(|until| Instant::now() < until);
+    let stopped = || plan.stop.load(Ordering::Relaxed);
+    let begin = || !stopped() && plan.until.is_none_or(|until| Instant::now() < until);
     let take = |(part, divergence): (Stats, Option<Box<Divergence>>)| {
         stats.add(&part);
         progress(&stats);

@@ -7,8 +7,7 @@
 
 use crate::display::{count, path_name, printable};
 use crate::load::{self, LoadError};
-use crate::output_path::WriteError;
-use crate::{Status, VerbResult, object, output_path, report};
+use crate::{Status, VerbResult, object, output_path, pipe, report};
 use picajit::container::Kind;
 use picajit::container::dvoj::Dvoj;
 use picajit::container::shbin::Shbin;
@@ -22,10 +21,10 @@ use std::path::{Path, PathBuf};
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub struct Args {
-    /// Assembly files, joined in this order, or objects (DVOJ) to link
+    /// Assembly files, joined in this order, or objects (DVOJ) to link; - is standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// SHBIN file or object to write
+    /// SHBIN file or object to write; - is standard output
     #[arg(short, long, alias = "out", value_name = "OUT")]
     output: PathBuf,
     /// C header to write, with the registers of the uniforms; byte for byte picasso's
@@ -76,7 +75,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     output_path::not_source(&args.output)?;
     output_path::not_an_input(&args.output, args.files.iter().map(PathBuf::as_path))?;
     if let Some(header) = &args.header {
-        if load::is_source(header) {
+        if load::is_source(header) && !pipe::is_pipe(header) {
             return Err(HeaderError::NamedLikeSource(path_name(header)).into());
         }
         output_path::not_an_input(header, args.files.iter().map(PathBuf::as_path))?;
@@ -84,14 +83,18 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
             return Err(HeaderError::IsOutput(path_name(header)).into());
         }
     }
+    let results = [Some(&args.output), args.header.as_ref()].into_iter().flatten();
+    if args.json && results.into_iter().any(|path| pipe::is_pipe(path)) {
+        return Err("--json and a result both go to standard output\nhelp: name a file for the result".into());
+    }
     let Output { bytes, warnings, header, kind, counts } = match objects(&args.files)? {
         Some(objects) => linked(args, objects)?,
         None => assembled(args)?,
     };
     let name = args.output.display().to_string();
-    write(&args.output, &bytes)?;
+    output_path::put(&args.output, &bytes)?;
     if let (Some(path), Some(text)) = (&args.header, &header) {
-        write(path, text.as_bytes())?;
+        output_path::put(path, text.as_bytes())?;
     }
     let [words, descriptors, entries] = counts;
     if args.json {
@@ -181,8 +184,4 @@ fn linked(args: &Args, objects: Vec<(String, Dvoj)>) -> Result<Output, Box<dyn E
     let (shbin, warnings) = object::link(objects)?;
     warnings.iter().for_each(report::warning);
     Ok(Output { bytes: shbin.write()?, warnings, header: None, kind: Kind::Shbin, counts: counts(&shbin) })
-}
-
-fn write(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
-    std::fs::write(path, bytes).map_err(|error| WriteError { name: path_name(path), error })
 }

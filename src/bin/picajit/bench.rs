@@ -56,7 +56,7 @@ emulator's author writes around the engine's direct call. Hot: the frame repeate
 draw and its writes, 512 KiB of other code run and 8 MiB of other data are written, so that these displace the caches; \
 the median.")]
 pub struct Args {
-    /// Shader files, or folders of them; without any, the shaders that come with picajit
+    /// Shader files, - for standard input, or folders to their depth; without any, the shaders that come with picajit
     files: Vec<PathBuf>,
     /// Time to measure each entry, in seconds
     #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = seconds)]

@@ -4,7 +4,7 @@
 
 use crate::display::{count, path_name};
 use crate::fields::{self, FieldsError};
-use crate::load::{self, LoadError};
+use crate::load;
 use crate::output_path;
 use crate::{Status, VerbResult};
 use picajit::container::Kind;
@@ -15,8 +15,8 @@ use picajit::container::vbc::{Dialect, Vbc};
 use serde_json::Value;
 use std::error::Error;
 use std::fmt;
-use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -27,7 +27,7 @@ pub struct Args {
     /// JSON of `inspect --json` with one file, or - for standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// File to write
+    /// File to write; - is standard output
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
 }
@@ -77,7 +77,7 @@ impl Error for BuildError {}
 
 pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     let name = path_name(&args.file);
-    let text = if args.file == Path::new("-") { standard_input()? } else { load::read(&args.file, MAX_JSON)? };
+    let text = load::read(&args.file, MAX_JSON)?;
     output_path::not_an_input(&args.output, [args.file.as_path()])?;
     let json: Value = serde_json::from_slice(&text).map_err(|error| BuildError::Json { name: name.clone(), error })?;
     let file = match &json {
@@ -90,7 +90,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     let (kind, bytes) = fields::build(fields).map_err(|error| BuildError::Fields { name: name.clone(), error })?;
     check(kind, &bytes, fields).map_err(|error| BuildError::Result { name, kind, error })?;
     output_path::write(&args.output, &args.file, &bytes)?;
-    writeln!(out, "{}: {}", path_name(&args.output), count(bytes.len(), "byte"))?;
+    let size = count(bytes.len(), "byte");
+    output_path::say(&args.output, format_args!("{}: {size}", path_name(&args.output)), out)?;
     Ok(Status::Fine)
 }
 
@@ -107,14 +108,4 @@ fn check(kind: Kind, bytes: &[u8], fields: &Value) -> Result<(), String> {
         }
         Kind::Metallib => Err("`build` writes no Metal library".into()),
     }
-}
-
-fn standard_input() -> Result<Vec<u8>, LoadError> {
-    let mut text = Vec::new();
-    let io = |error| LoadError::Io { name: "-".into(), error };
-    std::io::stdin().take(MAX_JSON + 1).read_to_end(&mut text).map_err(io)?;
-    if text.len() as u64 > MAX_JSON {
-        return Err(LoadError::TooLarge { name: "-".into(), limit: MAX_JSON });
-    }
-    Ok(text)
 }

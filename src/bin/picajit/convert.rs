@@ -19,7 +19,7 @@ Examples:
   picajit convert old.vbc --to C -o new.vbc
   picajit convert leaky.vbc --repair -o clean.vbc")]
 pub struct Args {
-    /// A VBC or MBS file
+    /// A VBC or MBS file; - is standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Dialect of the result: A2 or C (VBC only)
@@ -31,7 +31,7 @@ pub struct Args {
     /// Replace what the compiler wrote against the rules
     #[arg(long)]
     repair: bool,
-    /// File to write
+    /// File to write; - is standard output
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
 }
@@ -62,7 +62,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     for finding in findings.iter().filter(|f| f.severity == Severity::Error) {
         report::warning(format_args!("{target}: {finding}"));
     }
-    writeln!(out, "{target}: {}", count(bytes.len(), "byte"))?;
+    output_path::say(&args.output, format_args!("{target}: {}", count(bytes.len(), "byte")), out)?;
     Ok(Status::Fine)
 }
 

@@ -38,7 +38,7 @@ An entry that an engine can't compile is not compared; the output says so, and i
 code 0) unless --require-native is given.
 A program that does not end gets little fuel on every engine, with a note.")]
 pub struct Args {
-    /// Shader files, or folders of them; without any, the built-in shaders
+    /// Shader files, - for standard input, or folders to their depth; without any, the built-in shaders
     files: Vec<PathBuf>,
     /// Vertices for each entry
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = value_parser!(u64).range(1..=1 << 32))]

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Shader file
+    /// Shader file; - is standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Entry point, counted from 0; without it the whole file for text, inst and words, and entry 0

@@ -28,10 +28,10 @@ forward and back.
 A trace ends after 20,000 instructions or 700 kB of the page, and says so. Values are those of `run`, then those of \
 --values: lines such as `c4 = 1, 0, 0, 0`, `matrix[0] = ...`, `b2 = true`, or `3: position = 0, 1, 0, 1` for vertex 3.")]
 pub struct Args {
-    /// Shader file, or the sources of one program
+    /// Shader file, or the sources of one program; - is standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// File to write the page to
+    /// File to write the page to; - is standard output
     #[arg(short, long, value_name = "PAGE")]
     output: PathBuf,
     /// Entry point, counted from 0 [default: all]
@@ -90,14 +90,12 @@ fn list(text: &str) -> Result<List, &'static str> {
 /// Why there is no page.
 #[derive(Debug)]
 enum ExploreError {
-    Write { name: String, error: std::io::Error },
     Values { name: String, error: values::ValuesError },
 }
 
 impl fmt::Display for ExploreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ExploreError::Write { name, error } => write!(f, "{name}: can't be written: {error}"),
             ExploreError::Values { name, error } => write!(f, "{name}: {error}"),
         }
     }
@@ -147,8 +145,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     }
     let page = html::explored(&explore::page(&subject, entries));
     let shown = display::path_name(&args.output);
-    std::fs::write(&args.output, &page).map_err(|error| ExploreError::Write { name: shown.clone(), error })?;
-    writeln!(out, "{shown}: {} bytes", page.len())?;
+    output_path::put(&args.output, page.as_bytes())?;
+    output_path::say(&args.output, format_args!("{shown}: {} bytes", page.len()), out)?;
     Ok(Status::Fine)
 }
 

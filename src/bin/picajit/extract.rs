@@ -47,7 +47,7 @@ pub struct Args {
     /// Extract the embedded sources of a Metal library
     #[arg(long)]
     sources: bool,
-    /// File to write; with --sources a folder
+    /// File to write, or - for standard output; with --sources a folder
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
 }
@@ -137,7 +137,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
         _ => return Err(no_part().into()),
     };
     output_path::write(&args.output, path, &bytes)?;
-    writeln!(out, "{}: {}", path_name(&args.output), count(bytes.len(), "byte"))?;
+    let size = count(bytes.len(), "byte");
+    output_path::say(&args.output, format_args!("{}: {size}", path_name(&args.output)), out)?;
     Ok(Status::Fine)
 }
 

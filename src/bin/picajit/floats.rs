@@ -1,7 +1,8 @@
 //! Raw little-endian `f32` files <-> uniforms and register files. Errors state the expected size.
 
 use crate::display::path_name;
-use crate::load::LoadError;
+use crate::load::{self, LoadError};
+use crate::pipe;
 use picajit::isa::{FLOAT_UNIFORMS, REGS};
 use picajit::state::{Registers, Vec4};
 use std::fmt;
@@ -96,6 +97,10 @@ pub fn read_inputs(path: &Path, count: Option<usize>) -> Result<Vec<Registers>, 
 /// At most `limit` bytes, and the size of the file. For a longer stream of unknown size, one more
 /// than was read.
 fn read(path: &Path, limit: usize) -> Result<(Vec<u8>, u64), LoadError> {
+    if pipe::is_pipe(path) {
+        let bytes = load::piped(u64::MAX)?;
+        return Ok((bytes[..bytes.len().min(limit + 1)].to_vec(), bytes.len() as u64));
+    }
     let io = |error| LoadError::Io { name: path_name(path), error };
     let file = File::open(path).map_err(io)?;
     let told = file.metadata().map_or(0, |m| m.len());

@@ -6,6 +6,7 @@ use crate::display::path_name;
 use crate::embedded;
 use crate::fat::{self, Library, Slice, Window};
 use crate::load::{self, LoadError};
+use crate::pipe;
 use picajit::container::Kind;
 use picajit::container::cursor::FormatError;
 use picajit::container::finding::Finding;
@@ -61,6 +62,9 @@ pub fn open(path: &Path, reading: Reading<'_>) -> Result<Option<Foreign>, LoadEr
     let begins = load::begins(path)?;
     let io = |error| LoadError::Io { name: path_name(path), error };
     let Some(kind) = Kind::sniff(&begins).filter(|k| !k.is_pica()) else {
+        if pipe::is_pipe(path) {
+            return Ok(None);
+        }
         // Offsets of slices are those of the whole file.
         let (mut file, start, _) = embedded::open(path).map_err(io)?;
         return match fat::slices(&mut file).map_err(io)?.filter(|_| start == 0) {
@@ -82,6 +86,7 @@ pub fn open(path: &Path, reading: Reading<'_>) -> Result<Option<Foreign>, LoadEr
             };
             (bytes.len() as u64, Content::Vbc(Box::new(vbc.map_err(damaged)?)), bytes)
         }
+        Kind::Metallib if pipe::is_pipe(path) => return Err(LoadError::NoPipe { kind }),
         Kind::Metallib => {
             let (file, start, size) = embedded::open(path).map_err(io)?;
             return library(path, file, (start, size), Vec::new()).map(Some);

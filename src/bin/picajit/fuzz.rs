@@ -7,7 +7,7 @@
 
 use crate::measure::{self, Cpu};
 use crate::report::{self, Live};
-use crate::{Status, VerbResult, cpu, regress_file};
+use crate::{Status, VerbResult, cpu, interrupt, regress_file};
 use clap::builder::PossibleValuesParser;
 use clap::value_parser;
 use picajit::internals::fuzz::digest::digests;
@@ -32,7 +32,8 @@ const ENGINES: [&str; 4] = ["interp", "tier0", "unoptimised", "batch"];
 #[derive(clap::Args)]
 #[command(after_help = "\
 The same seed gives the same programs on every machine, with any number of threads; program N of seed S is the first one of seed \
-S + N. A difference ends the run: it is shrunk and printed as a test file, and the exit code is 1.")]
+S + N. A difference ends the run: it is shrunk and printed as a test file, and the exit code is 1. Ctrl-C ends the run with its \
+summary.")]
 pub struct Args {
     /// Programs to run [default: 10000, or until --seconds have passed]
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
@@ -127,7 +128,7 @@ fn print(args: &Args, engine: Engine<'_>, out: &mut dyn Write) -> VerbResult {
 
 fn fuzz(args: &Args, engines: &[Engine<'_>], out: &mut dyn Write) -> VerbResult {
     let start = Instant::now();
-    let plan = args.plan(start);
+    let plan = Plan { stop: interrupt::flag(), ..args.plan(start) };
     let mut live = Live::new(Some(plan.programs).filter(|&programs| programs < u64::MAX));
     let Swept { stats, divergence } = sweep(&plan, engines, &mut |stats| {
         live.say(stats.programs, || news(stats, start.elapsed()));

@@ -30,7 +30,7 @@ use std::rc::Rc;
 The first 256 functions of a Metal library are shown with target and producer.
 Example: picajit inspect shader.shbin default.metallib")]
 pub struct Args {
-    /// Shader files, or folders with shader files in them
+    /// Shader files, - for standard input, or folders to their depth
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Layout of VBC files: A0, A1, A2 or C; by default the one that fits
@@ -104,7 +104,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
                     continue;
                 }
                 let name = path.display().to_string();
-                write!(out, "{separator}{:#}", json!({ "file": name, "error": error.to_string() }))?;
+                write!(out, "{separator}{:#}", error.json(&name))?;
                 separator = ",\n";
             }
         }

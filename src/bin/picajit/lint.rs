@@ -2,8 +2,10 @@
 
 use crate::builtin::BUILTINS;
 use crate::display::printable;
+use crate::linted::{Linted, columns, file_name};
 use crate::load::{self, LoadError, Loaded};
 use crate::programs::groups;
+use crate::sarif;
 use crate::scan;
 use crate::source::Source;
 use crate::{Status, VerbResult};
@@ -21,7 +23,8 @@ the whole file before the first statement. docs/lint.md explains every rule.
 Exit codes: 0 nothing grave, 1 an error or a denied finding, 2 unreadable input.
 Example: picajit lint --deny warning shader.v.pica")]
 pub struct Args {
-    /// Shader files, or folders with shader files in them; without any, the built-in shaders.
+    /// Shader files, - for standard input, or folders to their depth; without any, the built-in
+    /// shaders.
     /// Sources with a library (`.nodvle`) among them are one program
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -38,7 +41,7 @@ pub struct Args {
     /// Print a JSON array with one object for each file
     #[arg(long)]
     json: bool,
-    /// Print a SARIF log, for code hosts
+    /// Print a SARIF log, for code hosts; errors of sources are results too
     #[arg(long, conflicts_with = "json")]
     sarif: bool,
 }
@@ -66,12 +69,6 @@ fn denied(name: &str) -> Result<Denied, String> {
     severity.or(rule).ok_or_else(|| "expected a rule of `lint --rules`, or note, warning or error".into())
 }
 
-/// A shader and its findings.
-struct Linted {
-    loaded: Loaded,
-    findings: Vec<Finding>,
-}
-
 pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     if args.rules {
         rules(args.json, out)?;
@@ -82,10 +79,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     let of = |loaded: Loaded| Linted { findings: lint(&loaded.subject()), loaded };
     let linted: Vec<Linted> = shaders.into_iter().map(of).collect();
     if args.sarif {
-        writeln!(out, "{:#}", sarif(&linted))?;
+        writeln!(out, "{:#}", sarif::log(&linted, &errors))?;
     } else if args.json {
         let mut all: Vec<Value> = linted.iter().map(file_json).collect();
-        all.extend(errors.iter().map(|error| json!({ "error": error.to_string() })));
+        all.extend(errors.iter().map(|error| error.json(&error.file())));
         writeln!(out, "{:#}", Value::from(all))?;
     } else {
         for file in &linted {
@@ -140,14 +137,6 @@ fn text(linted: &Linted, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// The file that a finding concerns.
-fn file_name<'a>(loaded: &'a Loaded, f: &Finding) -> &'a str {
-    let line = loaded.source.as_ref().zip(f.source).and_then(|(source, place)| source.line(place));
-    // A single source has the name that its program has.
-    let is_joined = loaded.source.as_ref().is_some_and(|source| source.files.len() > 1);
-    line.filter(|_| is_joined).map_or(&loaded.name, |(file, _)| &file.name)
-}
-
 /// Where a finding is, and the text there: the line of a source, `a.pica:12`; the word otherwise.
 fn place(loaded: &Loaded, f: &Finding) -> (String, String) {
     let name = printable(file_name(loaded, f));
@@ -176,6 +165,7 @@ fn finding_json(loaded: &Loaded, f: &Finding) -> Value {
         "entry": f.entry,
         "pc": f.pc,
         "line": f.source.map(|(_, line)| line),
+        "column": columns(loaded, f).map(|(first, _)| first),
         "message": f.message,
         "help": f.help(),
         "evidence": f.evidence(),
@@ -190,48 +180,6 @@ fn file_json(linted: &Linted) -> Value {
     json!({
         "file": linted.loaded.name,
         "findings": linted.findings.iter().map(|f| finding_json(&linted.loaded, f)).collect::<Vec<_>>(),
-    })
-}
-
-/// A log in the Static Analysis Results Interchange Format, 2.1.0.
-fn sarif(linted: &[Linted]) -> Value {
-    let level = |severity| if severity == Severity::Note { "note" } else { Severity::name(severity) };
-    let rule = |rule: &Rule| {
-        json!({
-            "id": rule.name(),
-            "shortDescription": { "text": rule.evidence() },
-            "help": { "text": rule.help() },
-            "defaultConfiguration": { "level": level(rule.severity()) },
-        })
-    };
-    let result = |file: &Linted, f: &Finding| {
-        let mut physical = json!({ "artifactLocation": { "uri": file_name(&file.loaded, f) } });
-        if let (Some((_, line)), Some(fields)) = (f.source, physical.as_object_mut()) {
-            fields.insert("region".into(), json!({ "startLine": line }));
-        }
-        let mut location = json!({ "physicalLocation": physical });
-        if let (Some(pc), Some(fields)) = (f.pc, location.as_object_mut()) {
-            fields.insert("logicalLocations".into(), json!([{ "name": format!("word {pc}") }]));
-        }
-        json!({
-            "ruleId": f.rule.name(),
-            "level": level(f.severity()),
-            "message": { "text": format!("{}\nhelp: {}", f.message, f.help()) },
-            "locations": [location],
-        })
-    };
-    let results = linted.iter().flat_map(|file| file.findings.iter().map(|f| result(file, f)).collect::<Vec<_>>());
-    json!({
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [{
-            "tool": { "driver": {
-                "name": "picajit lint",
-                "version": env!("CARGO_PKG_VERSION"),
-                "rules": Rule::ALL.iter().map(rule).collect::<Vec<_>>(),
-            } },
-            "results": results.collect::<Vec<_>>(),
-        }],
     })
 }
 

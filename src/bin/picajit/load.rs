@@ -5,6 +5,7 @@
 
 use crate::display::{path_name, printable};
 use crate::embedded;
+use crate::pipe;
 use crate::report;
 use crate::source::{Source, SourceFile};
 use picajit::container::Kind;
@@ -15,6 +16,7 @@ use picajit::internals::lint;
 use picajit::isa::Pc;
 use picajit::program::{Entry, Program};
 use picajit::text::{self, AsmError, Assembler, Assembly, Options, Warning};
+use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::fmt;
 use std::fs::{self, File};
@@ -27,6 +29,9 @@ pub const MAX_FILE: u64 = 4 << 20;
 
 /// Errors of a source that are printed.
 const MOST_ERRORS: usize = 50;
+
+/// Folders that are not searched.
+const LEFT_OUT: [&str; 2] = [".git", "target"];
 
 /// Endings of assembly files. Picasso's own `.v.pica` and `.g.pica` are among them.
 const SOURCE_ENDINGS: [&str; 5] = ["pica", "vsh", "gsh", "s", "asm"];
@@ -149,6 +154,11 @@ pub enum LoadError {
         /// The path.
         name: String,
     },
+    /// A large container in standard input.
+    NoPipe {
+        /// Its kind.
+        kind: Kind,
+    },
     /// A container of another GPU.
     Foreign {
         /// The path.
@@ -247,6 +257,9 @@ impl fmt::Display for LoadError {
             LoadError::NothingInside { name } => {
                 write!(f, "{name}: no shader is inside of it\nhelp: unpack it first if it is compressed or encrypted")
             }
+            LoadError::NoPipe { kind } => {
+                write!(f, "-: is a {kind}, which is not read from standard input\nhelp: name the file")
+            }
             LoadError::Foreign { name, kind } => {
                 write!(f, "{name}: is a {kind}, no PICA200 shader\nhelp: `inspect`, `verify` and `extract` read it")
             }
@@ -325,6 +338,29 @@ impl fmt::Display for LoadError {
 impl std::error::Error for LoadError {}
 
 impl LoadError {
+    /// The file that it concerns; of sources the first one with an error.
+    pub fn file(&self) -> String {
+        let text = self.to_string();
+        match self {
+            LoadError::Source(errors) => errors.first().map_or(String::new(), |error| error.file.clone()),
+            // Every other text begins with it.
+            _ => text.split_once(": ").map_or(text.as_str(), |(name, _)| name).into(),
+        }
+    }
+
+    /// The same as JSON, for the file `name`. The assembler's errors have their places.
+    pub fn json(&self, name: &str) -> Value {
+        let mut json = json!({ "file": name, "error": self.to_string() });
+        if let LoadError::Source(errors) = self {
+            let of = |e: &AsmError| {
+                let (file, message, help) = (&e.file, e.kind.to_string(), &e.help);
+                json!({ "file": file, "line": e.line, "column": e.column, "message": message, "help": help })
+            };
+            json["errors"] = errors.iter().map(of).collect();
+        }
+        json
+    }
+
     /// Prints it. The assembler's errors begin with a place and have their own `error:`.
     pub fn report(&self) {
         match self {
@@ -340,10 +376,12 @@ pub fn load(path: &Path) -> Result<Loaded, LoadError> {
     let shown = printable(&name);
     let begins = begins(path)?;
     let kind = Kind::sniff(&begins);
-    if let Some(kind) = kind.filter(|kind| !kind.is_pica() && !is_source(path)) {
+    // Standard input has no name; what isn't a container is text.
+    let is_source = is_source(path) && !(pipe::is_pipe(path) && kind.is_some());
+    if let Some(kind) = kind.filter(|kind| !kind.is_pica() && !is_source) {
         return Err(LoadError::Foreign { name: shown, kind });
     }
-    if kind.is_none() && !is_source(path) {
+    if kind.is_none() && !is_source {
         return Err(LoadError::Unknown { name: shown, begins });
     }
     let bytes = read(path, MAX_FILE)?;
@@ -412,6 +450,9 @@ pub fn assembled(name: String, shbin: Shbin, source: Source) -> Loaded {
 
 /// The first bytes of a file, at most 16.
 pub fn begins(path: &Path) -> Result<Vec<u8>, LoadError> {
+    if pipe::is_pipe(path) {
+        return piped(u64::MAX).map(|bytes| bytes[..bytes.len().min(16)].to_vec());
+    }
     if path.is_dir() {
         return Err(LoadError::IsFolder { name: path_name(path) });
     }
@@ -482,8 +523,18 @@ fn loaded(name: String, form: FileKind, size: usize, shbin: Shbin, warnings: Vec
     }
 }
 
+/// Standard input; an error if it has more than `limit` bytes.
+pub fn piped(limit: u64) -> Result<&'static [u8], LoadError> {
+    let name = || "-".to_string();
+    let bytes = pipe::input().map_err(|error| LoadError::Io { name: name(), error })?;
+    if pipe::is_too_long(bytes.len(), limit) { Err(LoadError::TooLarge { name: name(), limit }) } else { Ok(bytes) }
+}
+
 /// The bytes of a file, or of the shader at `FILE@OFFSET`; an error if there are more than `limit`.
 pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, LoadError> {
+    if pipe::is_pipe(path) {
+        return piped(limit).map(<[u8]>::to_vec);
+    }
     let name = || path_name(path);
     let io = |error| LoadError::Io { name: name(), error };
     if path.is_dir() {
@@ -500,7 +551,7 @@ pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, LoadError> {
     if bytes.len() as u64 > limit { Err(LoadError::TooLarge { name: name(), limit }) } else { Ok(bytes) }
 }
 
-/// Replaces each folder by all shaders in it (not in folders below it), in the order of their names.
+/// Replaces each folder by all shaders in it and in folders below it, in the order of their names.
 pub fn expand_all(paths: &[PathBuf]) -> Result<Vec<PathBuf>, LoadError> {
     let mut files = Vec::new();
     for path in paths {
@@ -512,26 +563,38 @@ pub fn expand_all(paths: &[PathBuf]) -> Result<Vec<PathBuf>, LoadError> {
     Ok(files)
 }
 
-/// The sources and the `wanted` containers in a folder, at least one, in the order of their names.
+/// The sources and the `wanted` containers in a folder and in folders below it, at least one, in the
+/// order of their names. Folders of version control and of builds are left out, and so are links to
+/// folders.
 pub fn inside(folder: &Path, wanted: impl Fn(Kind) -> bool) -> Result<Vec<PathBuf>, LoadError> {
-    let name = || path_name(folder);
-    let io = |error| LoadError::Io { name: name(), error };
     let mut inside = Vec::new();
-    for entry in fs::read_dir(folder).map_err(io)? {
-        let file = entry.map_err(io)?.path();
-        if file.is_file() && (is_source(&file) || begins(&file).ok().and_then(|b| Kind::sniff(&b)).is_some_and(&wanted))
-        {
-            inside.push(file);
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        let io = |error| LoadError::Io { name: path_name(&folder), error };
+        for entry in fs::read_dir(&folder).map_err(io)? {
+            let entry = entry.map_err(io)?;
+            if entry.file_type().map_err(io)?.is_dir() {
+                if !LEFT_OUT.iter().any(|name| entry.file_name() == *name) {
+                    folders.push(entry.path());
+                }
+                continue;
+            }
+            let file = entry.path();
+            if file.is_file()
+                && (is_source(&file) || begins(&file).ok().and_then(|b| Kind::sniff(&b)).is_some_and(&wanted))
+            {
+                inside.push(file);
+            }
         }
     }
     if inside.is_empty() {
-        return Err(LoadError::EmptyFolder { name: name() });
+        return Err(LoadError::EmptyFolder { name: path_name(folder) });
     }
     inside.sort();
     Ok(inside)
 }
 
-/// Whether the name's ending is one of assembly.
+/// Whether the name's ending is one of assembly, or it is standard input.
 pub fn is_source(path: &Path) -> bool {
-    path.extension().is_some_and(|e| SOURCE_ENDINGS.iter().any(|s| e.eq_ignore_ascii_case(s)))
+    pipe::is_pipe(path) || path.extension().is_some_and(|e| SOURCE_ENDINGS.iter().any(|s| e.eq_ignore_ascii_case(s)))
 }

@@ -9,6 +9,7 @@ mod asm;
 mod bench;
 mod build;
 mod builtin;
+mod completions;
 mod convert;
 mod count_instructions;
 mod cpu;
@@ -30,25 +31,30 @@ mod fuzz;
 mod gpu_code;
 mod html;
 mod inspect;
+mod interrupt;
 mod jit_or_stub;
 mod json_text;
 mod link_check;
 mod lint;
+mod linted;
 mod load;
 mod lsp;
 mod machine_code;
 mod mali;
+mod man;
 mod measure;
 mod object;
 #[cfg(feature = "gpu-tests")]
 mod on_gpus;
 mod output_path;
+mod pipe;
 mod plot;
 mod programs;
 mod recorded;
 mod regress_file;
 mod report;
 mod run;
+mod sarif;
 mod scan;
 mod show;
 mod source;
@@ -80,7 +86,7 @@ use std::process::ExitCode;
 #[command(name = "picajit", version, max_term_width = 100, arg_required_else_help = true)]
 #[command(after_help = "\
 FILE is a SHBIN, an unlinked object (DVOJ), or assembly text ending in .pica,
-.vsh, .gsh, .s or .asm.
+.vsh, .gsh, .s or .asm; or -, standard input. A result may go to -, standard output.
 inspect, verify, extract, strip, convert and link-check also read MBS, VBC and Metal libraries.
 Exit codes: 0 success, 1 a difference or a failed check, 2 wrong usage or unreadable input.")]
 struct Cli {
@@ -112,7 +118,7 @@ enum Verb {
     Explore(explore::Args),
     /// Assemble text to a SHBIN file or an object, or link objects to a SHBIN file
     Asm(asm::Args),
-    /// Serve an editor: diagnostics, hover, completion, rename, formatting of assembly text
+    /// Serve an editor: diagnostics, code actions, hover, completion, rename, formatting of assembly text
     Lsp(lsp::Args),
     /// Run a shader on given or generated values and show its outputs
     Run(run::Args),
@@ -124,6 +130,10 @@ enum Verb {
     Stress(stress::Args),
     /// Recompile shaders, check them against the interpreter, and print compile and run times
     Bench(bench::Args),
+    /// Print the script that completes verbs and options in a shell
+    Completions(completions::Args),
+    /// Print a page of the manual, or write all pages
+    Man(man::Args),
 }
 
 /// Result of a verb that ran to its end.
@@ -171,6 +181,8 @@ fn main() -> ExitCode {
         Verb::Fuzz(args) => fuzz::run(args, &mut out),
         Verb::Stress(args) => stress::run(args, &mut out),
         Verb::Bench(args) => bench::run(args, &mut out),
+        Verb::Completions(args) => completions::run(args, &mut out),
+        Verb::Man(args) => man::run(args, &mut out),
     };
     let outcome = outcome.and_then(|status| Ok(out.flush().map(|()| status)?));
     // After a failed write the buffer would be flushed again.

@@ -6,9 +6,11 @@
 use crate::display::path_name;
 use crate::embedded;
 use crate::load;
+use crate::pipe;
+use crate::report;
 use std::fmt;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 
 /// A path that can't take a result.
@@ -66,13 +68,32 @@ impl std::error::Error for WriteError {}
 /// Writes a result, which must not replace an input.
 pub fn write(target: &Path, input: &Path, bytes: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
     not_an_input(target, [input])?;
-    fs::write(target, bytes).map_err(|error| WriteError { name: path_name(target), error })?;
+    put(target, bytes)
+}
+
+/// Writes a result to a file or to standard output.
+pub fn put(target: &Path, bytes: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
+    if pipe::is_pipe(target) {
+        let mut out = io::stdout().lock();
+        out.write_all(bytes)?;
+        return Ok(out.flush()?);
+    }
+    let error = |error| WriteError { name: path_name(target), error };
+    Ok(fs::write(target, bytes).map_err(error)?)
+}
+
+/// Prints a line about a result; to standard error if standard output has the result.
+pub fn say(target: &Path, message: impl fmt::Display, out: &mut dyn Write) -> io::Result<()> {
+    match pipe::is_pipe(target) {
+        true => report::plain(message),
+        false => writeln!(out, "{message}")?,
+    }
     Ok(())
 }
 
 /// Fails if the target is one of `inputs`. Devices may be both.
 pub fn not_an_input<'a>(target: &Path, inputs: impl IntoIterator<Item = &'a Path>) -> Result<(), TargetError> {
-    if !target.is_file() {
+    if pipe::is_pipe(target) || !target.is_file() {
         return Ok(());
     }
     match inputs.into_iter().find(|input| same_file(target, input)) {
@@ -83,7 +104,7 @@ pub fn not_an_input<'a>(target: &Path, inputs: impl IntoIterator<Item = &'a Path
 
 /// Fails if the target has a name of assembly.
 pub fn not_source(target: &Path) -> Result<(), TargetError> {
-    match load::is_source(target) {
+    match load::is_source(target) && !pipe::is_pipe(target) {
         true => Err(TargetError::NamedLikeSource { target: path_name(target) }),
         false => Ok(()),
     }

@@ -29,7 +29,10 @@ pub fn groups(paths: &[PathBuf], wanted: impl Fn(Kind) -> bool) -> (Vec<Group>, 
     for path in paths {
         if path.is_dir() {
             match load::inside(path, &wanted) {
-                Ok(files) => groups.extend(with_libraries(files, true)),
+                Ok(files) => {
+                    let in_one_folder = files.chunk_by(|a, b| a.parent() == b.parent());
+                    groups.extend(in_one_folder.flat_map(|files| with_libraries(files.to_vec(), true)));
+                }
                 Err(error) => errors.push(error),
             }
         } else if is_joined && load::is_source(path) {

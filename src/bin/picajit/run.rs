@@ -4,10 +4,13 @@
 //! which the geometry unit sets after each run. Memory use does not grow with the number of
 //! vertices, unless their inputs are a file.
 
+use crate::display::path_name;
 use crate::load::{self, Loaded, LoadedEntry};
 use crate::show::Shower;
-use crate::{Status, VerbResult, floats, generator, jit_or_stub, output_path, report, trace};
+use crate::{Status, VerbResult, floats, generator, jit_or_stub, output_path, pipe, report, trace};
 use picajit::container::shbin::GeometryMode;
+use picajit::internals::explore::trace::Values;
+use picajit::internals::explore::values;
 use picajit::interp::{Interp, InterpKernel};
 use picajit::isa::numeric::Precision;
 use picajit::isa::{INT_UNIFORMS, Stage};
@@ -29,7 +32,7 @@ Integers default to (3, 0, 1, 0) and booleans to false, then the entry's constan
 The exit code is 0 for every end of a run: running out of fuel or past the last word is shown (with --json, under \
 \"exits\") and is no failure of the command.")]
 pub struct Args {
-    /// Shader file, or the sources of one program
+    /// Shader file, or the sources of one program; - is standard input, also as F
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Entry point, counted from 0
@@ -41,7 +44,7 @@ pub struct Args {
     /// Number format of results: f32, f24-nearest or f24-zero
     #[arg(long, value_name = "FORMAT", default_value_t)]
     precision: Precision,
-    /// Vertices (geometry: invocations) to run [default: 1, or all of --inputs]
+    /// Vertices (geometry: invocations) to run [default: 1, or all of --inputs, or up to the last one that --values names]
     #[arg(long, value_name = "N", value_parser = vertices)]
     vertices: Option<usize>,
     /// Words that a run may execute before its next backward jump ends it [default: 262144,
@@ -54,18 +57,22 @@ pub struct Args {
     /// Inputs: 256 bytes a vertex
     #[arg(long, value_name = "F")]
     inputs: Option<PathBuf>,
+    /// Text with values of registers, over those of files, such as `tint = 1, 0, 0, 1`, `b2 = true`,
+    /// or `3: position = 0, 1, 0, 1` for vertex 3
+    #[arg(long, value_name = "F")]
+    values: Option<PathBuf>,
     /// Boolean uniforms, bit n = bn: 0x8001
     #[arg(long, value_name = "MASK", value_parser = mask)]
     bools: Option<u16>,
     /// An integer uniform; may be repeated
     #[arg(long, value_name = "K=x,y,z", value_parser = int)]
     int: Vec<(usize, [u8; 4])>,
-    /// File to write outputs to instead of showing them: 256 bytes a vertex, geometry: 768 a
+    /// File to write outputs to, or -, instead of showing them: 256 bytes a vertex, geometry: 768 a
     /// triangle
     #[arg(long, value_name = "F")]
     outputs: Option<PathBuf>,
     /// Show every executed instruction and its results (interpreter only)
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long)]
     trace: bool,
     /// Print a JSON object with all results
     #[arg(long)]
@@ -105,6 +112,8 @@ fn int(text: &str) -> Result<(usize, [u8; 4]), &'static str> {
     }
 }
 
+/// Largest text of values.
+const MAX_VALUES: u64 = 1 << 20;
 /// Most triangles of a command.
 const MAX_TRIANGLES: usize = 1 << 20;
 /// Most triangles of one invocation, far above any real program.
@@ -115,6 +124,10 @@ const MAX_OF_ONE: usize = 1 << 14;
 enum RunError {
     /// Native code can't be traced.
     TraceNative,
+    /// Outputs and a text on standard output.
+    TwoResults,
+    /// The JSON of a trace has the outputs.
+    TraceAndOutputs,
     /// Too many triangles.
     TooManyTriangles { limit: usize, run: usize },
 }
@@ -124,6 +137,12 @@ impl fmt::Display for RunError {
         match self {
             RunError::TraceNative => {
                 f.write_str("only the interpreter can trace\nhelp: leave out --backend jit or --trace")
+            }
+            RunError::TwoResults => f.write_str(
+                "outputs and a text both go to standard output\nhelp: name a file for --outputs, or leave out --json and --trace",
+            ),
+            RunError::TraceAndOutputs => {
+                f.write_str("--trace --json prints the outputs too\nhelp: leave out --outputs")
             }
             RunError::TooManyTriangles { limit, run } => {
                 write!(f, "more than {limit} triangles (in invocation {run})")
@@ -158,23 +177,32 @@ impl Emitter for Triangles {
 }
 
 pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
+    let has_two = args.outputs.as_deref().is_some_and(pipe::is_pipe) && (args.json || args.trace);
+    if has_two {
+        return Err(RunError::TwoResults.into());
+    }
+    if args.trace && args.json && args.outputs.is_some() {
+        return Err(RunError::TraceAndOutputs.into());
+    }
     if args.trace && args.backend == Choice::Jit {
         return Err(RunError::TraceNative.into());
     }
     if let Some(path) = &args.outputs {
-        let inputs = args.files.iter().chain(&args.uniforms).chain(&args.inputs);
+        let inputs = args.files.iter().chain(&args.uniforms).chain(&args.inputs).chain(&args.values);
         output_path::not_an_input(path, inputs.map(PathBuf::as_path))?;
     }
     let loaded = load::load_all(&args.files)?;
     loaded.warnings.iter().for_each(report::plain);
     let entry = loaded.entry(args.entry)?;
-    let mut uniforms = uniforms(args, entry)?;
-    let inputs = args.inputs.as_deref().map(|path| floats::read_inputs(path, args.vertices)).transpose()?;
+    let (mut uniforms, inputs) = values(args, entry)?;
     let count = inputs.as_ref().map_or(args.vertices.unwrap_or(1), Vec::len);
     if args.uniforms.is_none()
+        && args.values.is_none()
         && matches!(entry.dvle.geometry, GeometryMode::Fixed { .. } | GeometryMode::Variable { .. })
     {
-        report::note("this entry takes its vertices from uniforms, which are generated\nhelp: --uniforms sets them");
+        report::note(
+            "this entry takes its vertices from uniforms, which are generated\nhelp: --uniforms or --values sets them",
+        );
     }
     let (executor, backend) = executor(args, &loaded.program, entry.entry);
     let survey = picajit::internals::lint::survey::survey(&loaded.program, entry.entry);
@@ -195,7 +223,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
         if args.trace {
             shower.announce(n, out)?;
         }
-        let exit = executor.step(&loaded, entry.entry.stage, &uniforms, &mut unit, &mut triangles, out)?;
+        let traced = Traced { loaded: &loaded, stage: entry.entry.stage, json: args.json };
+        let exit = executor.step(&traced, &uniforms, &mut unit, &mut triangles, out)?;
         match entry.entry.stage {
             Stage::Vertex => shower.vertex(n, exit, unit.outputs(), out)?,
             Stage::Geometry => {
@@ -220,16 +249,30 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     Ok(Status::Fine)
 }
 
-/// Generated or given uniforms, then the entry's constants, as a host binds them, then arguments.
-fn uniforms(args: &Args, entry: &LoadedEntry) -> Result<Uniforms, Box<dyn std::error::Error>> {
+/// Uniforms, and the inputs of each run if they are not generated.
+type Given = (Uniforms, Option<Vec<Registers>>);
+
+/// Generated or given uniforms, then the entry's constants, as a host binds them, then arguments; and
+/// the inputs of each run, if they are given.
+fn values(args: &Args, entry: &LoadedEntry) -> Result<Given, Box<dyn std::error::Error>> {
+    let mut inputs = args.inputs.as_deref().map(|path| floats::read_inputs(path, args.vertices)).transpose()?;
     let mut uniforms = generator::uniforms(&entry.dvle);
     if let Some(path) = &args.uniforms {
         uniforms.c = floats::read_uniforms(path)?;
         entry.dvle.apply_constants(&mut uniforms);
     }
+    if let Some(path) = &args.values {
+        let (name, bytes) = (path_name(path), load::read(path, MAX_VALUES)?);
+        let text = load::text(&name, &bytes)?;
+        let named = args.vertices.unwrap_or_else(|| values::vertices(&text).clamp(1, floats::MAX_VERTICES));
+        let inputs_of_runs = inputs.take().unwrap_or_else(|| generator::inputs(named));
+        let mut given = Values { uniforms, inputs: inputs_of_runs, origin: String::new() };
+        values::assign_all(&text, &entry.dvle, &mut given).map_err(|error| format!("{name}: {error}"))?;
+        (uniforms, inputs) = (given.uniforms, Some(given.inputs));
+    }
     args.int.iter().for_each(|&(n, value)| uniforms.i[n] = value);
     uniforms.b = args.bools.unwrap_or(uniforms.b);
-    Ok(uniforms)
+    Ok((uniforms, inputs))
 }
 
 /// The requested engine or, with a warning, tier 0; and its name.
@@ -251,11 +294,17 @@ fn executor(args: &Args, program: &Arc<Program>, entry: Entry) -> (Executor, &'s
     (executor, Interp.name())
 }
 
+/// What a trace shows.
+struct Traced<'a> {
+    loaded: &'a Loaded,
+    stage: Stage,
+    json: bool,
+}
+
 impl Executor {
     fn step(
         &self,
-        loaded: &Loaded,
-        stage: Stage,
+        traced: &Traced<'_>,
         uniforms: &Uniforms,
         unit: &mut Unit,
         emitter: &mut dyn Emitter,
@@ -266,9 +315,14 @@ impl Executor {
             Executor::Traced(kernel) => {
                 let mut written = Ok(());
                 let mut al = unit.al;
+                let mut separator = "\n";
                 let exit = kernel.run_traced(uniforms, unit, emitter, &mut |step| {
-                    if written.is_ok() {
-                        written = writeln!(out, "{}", trace::line(&step, stage, &mut al, loaded.object_place(step.pc)));
+                    let place = traced.loaded.object_place(step.pc);
+                    if written.is_ok() && traced.json {
+                        written = write!(out, "{separator}{}", trace::json(&step, traced.stage, &mut al, place));
+                        separator = ",\n";
+                    } else if written.is_ok() {
+                        written = writeln!(out, "{}", trace::line(&step, traced.stage, &mut al, place));
                     }
                 });
                 written.map(|()| exit)

@@ -7,7 +7,9 @@ use crate::Status;
 use crate::display::path_name;
 use crate::embedded;
 use crate::load::{self, LoadError};
+use crate::pipe;
 use picajit::container::Kind;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Largest file that is scanned.
@@ -15,6 +17,11 @@ const MOST: u64 = 1 << 30;
 
 /// The shaders inside of a file of any kind, such as a `.3dsx`, `.elf` or `.a`, as `FILE@OFFSET`.
 fn inside(path: &Path, wanted: impl Fn(Kind) -> bool) -> Result<Vec<PathBuf>, LoadError> {
+    if pipe::is_pipe(path) {
+        // What is found is opened again, by the name of the file.
+        let error = io::Error::other("--scan takes files with names");
+        return Err(LoadError::Io { name: path_name(path), error });
+    }
     let bytes = load::read(path, MOST)?;
     let mut found = Vec::new();
     let mut at = 0;

@@ -3,7 +3,8 @@
 use crate::display::{self, count, exit_id, exit_text, printable};
 use crate::floats;
 use crate::load::LoadedEntry;
-use crate::output_path::WriteError;
+use crate::output_path::{self, WriteError};
+use crate::pipe;
 use picajit::isa::Stage;
 use picajit::state::{Exit, Registers};
 use picajit::text::literal::format_vec4;
@@ -33,7 +34,7 @@ pub struct Shower<'a> {
 /// A file of floats being written.
 struct Floats {
     name: String,
-    out: BufWriter<File>,
+    out: BufWriter<Box<dyn Write>>,
 }
 
 impl Floats {
@@ -69,10 +70,11 @@ impl<'a> Shower<'a> {
     /// Sends values to a file; only a summary is shown.
     pub fn write_to(&mut self, path: &Path) -> Result<(), WriteError> {
         let name = path.display().to_string();
-        match File::create(path) {
-            Ok(file) => self.file = Some(Floats { name, out: BufWriter::new(file) }),
-            Err(error) => return Err(WriteError { name: printable(&name), error }),
-        }
+        let out: Box<dyn Write> = match pipe::is_pipe(path) {
+            true => Box::new(io::stdout()),
+            false => Box::new(File::create(path).map_err(|error| WriteError { name: printable(&name), error })?),
+        };
+        self.file = Some(Floats { name, out: BufWriter::new(out) });
         Ok(())
     }
 
@@ -104,7 +106,11 @@ impl<'a> Shower<'a> {
     /// Announces run `n`, whose trace follows before its results.
     pub fn announce(&mut self, n: usize, out: &mut dyn Write) -> io::Result<()> {
         self.announced = true;
-        writeln!(out, "{} {n}:", self.noun())
+        match (self.json, n) {
+            (false, _) => writeln!(out, "{} {n}:", self.noun()),
+            (true, 0) => write!(out, "\n{{\"trace\":["),
+            (true, _) => write!(out, ",\n{{\"trace\":["),
+        }
     }
 
     /// The head of a run's text.
@@ -126,6 +132,10 @@ impl<'a> Shower<'a> {
     }
 
     fn item(&self, n: usize, item: &Value, out: &mut dyn Write) -> io::Result<()> {
+        if self.announced {
+            // The trace is its first field.
+            return write!(out, "\n],{}", &item.to_string()[1..]);
+        }
         write!(out, "{}\n{item}", if n == 0 { "" } else { "," })
     }
 
@@ -188,7 +198,9 @@ impl<'a> Shower<'a> {
             let exits: Vec<String> = self.exits.iter().map(|(id, n)| format!("{n} {id}")).collect();
             let runs = count(self.runs, self.noun());
             let triangles = if geometry { format!(", {}", count(self.triangles, "triangle")) } else { String::new() };
-            writeln!(out, "{}: {runs} ({}){triangles}, by {}", printable(&file.name), exits.join(", "), self.backend)?;
+            let (name, exits) = (printable(&file.name), exits.join(", "));
+            let line = format!("{name}: {runs} ({exits}){triangles}, by {}", self.backend);
+            output_path::say(Path::new(&file.name), line, out)?;
         }
         Ok(())
     }

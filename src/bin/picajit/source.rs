@@ -49,8 +49,14 @@ impl Source {
 
     /// The file of an index, and a line of it, from 1, without blanks around it.
     pub fn line(&self, (file, line): (u32, u32)) -> Option<(&SourceFile, &str)> {
+        let text = self.whole_line((file, line))?;
+        Some((*self.texts().get(file as usize)?, text.trim()))
+    }
+
+    /// A line of the file of an index, from 1.
+    pub fn whole_line(&self, (file, line): (u32, u32)) -> Option<&str> {
         let file = *self.texts().get(file as usize)?;
-        Some((file, file.text.lines().nth(line.checked_sub(1)? as usize).unwrap_or_default().trim()))
+        Some(file.text.lines().nth(line.checked_sub(1)? as usize).unwrap_or_default())
     }
 
     /// All texts as one that assembles to the same words, and the line of every word in it, for views

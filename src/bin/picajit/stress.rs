@@ -5,7 +5,7 @@
 //! if a result differs or the process needed more memory than the limits allow.
 
 use crate::report::{self, Live};
-use crate::{Status, VerbResult};
+use crate::{Status, VerbResult, interrupt};
 use clap::value_parser;
 use picajit::diff::{NamedKernel, Reference};
 use picajit::engine::{Engine, Event, Options, Shader, Tier};
@@ -42,7 +42,7 @@ const FUEL: u32 = 4096;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Peak memory is known on Linux only. Exit code 1: a result differs from the interpreter's, or the process needed more than the \
-cache and 64 MiB.")]
+cache and 64 MiB. Ctrl-C ends the run with its summary.")]
 pub struct Args {
     /// Programs to run
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = value_parser!(u64).range(1..))]
@@ -194,8 +194,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     let (mut seen, mut held, mut different) = (Seen::default(), VecDeque::new(), None);
     let mut choices = Choices::from_seed(args.seed);
     let mut live = Live::new(Some(args.programs));
+    let interrupted = interrupt::flag();
     for n in 0..args.programs {
-        if different.is_some() || until.is_some_and(|until| Instant::now() >= until) {
+        let stopped = interrupted.load(Ordering::Relaxed) || until.is_some_and(|until| Instant::now() >= until);
+        if different.is_some() || stopped {
             break;
         }
         let mut case = case_from_seed(args.seed.wrapping_add(n), None, VERTICES);

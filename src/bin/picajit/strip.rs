@@ -4,7 +4,7 @@ use crate::display::{count, path_name};
 use crate::foreign::{self, Content, Reading};
 use crate::load::LoadError;
 use crate::output_path::{self, WriteError};
-use crate::{Status, VerbResult};
+use crate::{Status, VerbResult, pipe};
 use picajit::container::{Kind, metallib};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -24,7 +24,7 @@ pub struct Args {
     /// Also remove the reflection of arguments, which Apple's tools read
     #[arg(long)]
     reflection: bool,
-    /// File to write
+    /// File to write; - is standard output
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
 }
@@ -45,11 +45,15 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
     let mut counted = Counted(0);
     strip(&mut counted)?;
     let fail = |error| WriteError { name: path_name(&args.output), error };
-    let mut target = BufWriter::new(File::create(&args.output).map_err(fail)?);
+    let mut target: Box<dyn Write> = match pipe::is_pipe(&args.output) {
+        true => Box::new(io::stdout()),
+        false => Box::new(BufWriter::new(File::create(&args.output).map_err(fail)?)),
+    };
     strip(&mut target)?;
     target.flush().map_err(fail)?;
     let before = file.map_or(0, |f| f.size);
-    writeln!(out, "{}: {} of {before}", path_name(&args.output), count(counted.0, "byte"))?;
+    let (name, size) = (path_name(&args.output), count(counted.0, "byte"));
+    output_path::say(&args.output, format_args!("{name}: {size} of {before}"), out)?;
     Ok(Status::Fine)
 }
 

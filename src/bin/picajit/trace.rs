@@ -6,6 +6,45 @@ use picajit::interp::Step;
 use picajit::isa::{DstFile, Inst, Opcode, Stage};
 use picajit::text::inst_to_string;
 use picajit::text::literal::format_vec4;
+use serde_json::{Value, json};
+
+/// `step` as JSON: what it wrote, and its target if it is a taken transfer. `al` and `place` are as for
+/// [`line`].
+pub fn json(step: &Step<'_>, stage: Stage, al: &mut i32, place: Option<String>) -> Value {
+    let unit = step.unit;
+    let mut json = json!({ "pc": step.pc, "inst": inst_to_string(step.inst) });
+    if let Some((file, _, value)) = step.written() {
+        json[name(file)] = display::vec4_json(value.map(display::result));
+    }
+    let is_litp = matches!(step.inst, Inst::Alu(alu) if alu.op == Opcode::Litp);
+    if is_litp || matches!(step.inst, Inst::Cmp { .. }) {
+        json["cmp"] = json!(unit.cmp);
+    }
+    if matches!(step.inst, Inst::Mova { .. }) {
+        json["a0"] = json!(unit.a0);
+    }
+    if matches!(step.inst, Inst::Emit) && stage == Stage::Geometry {
+        json["emit"] = json!({ "slot": unit.setemit.vertex & 3, "triangle": unit.setemit.primitive });
+    }
+    if unit.al != *al || matches!(step.inst, Inst::Loop { .. }) {
+        *al = unit.al;
+        json["aL"] = json!(al);
+    }
+    if let Some(next) = step.next.filter(|next| *next != step.pc.wrapping_add(1)) {
+        json["next"] = json!(next);
+    }
+    if let Some(place) = place {
+        json["place"] = json!(place);
+    }
+    json
+}
+
+fn name(file: DstFile) -> String {
+    match file {
+        DstFile::Output(n) => format!("o{n}"),
+        DstFile::Temp(n) => format!("r{n}"),
+    }
+}
 
 /// The line of `step` on a unit of kind `stage`. `al` is aL before the step, updated to aL after
 /// it. `place` is the line of the source that an object names.
@@ -32,11 +71,7 @@ fn effects(step: &Step<'_>, stage: Stage) -> Vec<String> {
         Inst::Alu(alu) => {
             let mut effects = Vec::new();
             if let Some((file, _, value)) = step.written() {
-                let name = match file {
-                    DstFile::Output(n) => format!("o{n}"),
-                    DstFile::Temp(n) => format!("r{n}"),
-                };
-                effects.push(format!("{name} = {}", format_vec4(value.map(display::result))));
+                effects.push(format!("{} = {}", name(file), format_vec4(value.map(display::result))));
             }
             if alu.op == Opcode::Litp {
                 effects.push(flags());

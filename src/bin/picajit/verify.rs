@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 Example: picajit verify shader.mbs default.metallib
 Exit codes: 0 no error, 1 an error in a file, 2 an input that is no shader file.")]
 pub struct Args {
-    /// Shader files, or folders with shader files in them
+    /// Shader files, - for standard input, or folders to their depth
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Layout of VBC files: A0, A1, A2 or C; by default the one that fits
@@ -61,7 +61,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
                 status = Status::Unusable;
                 out.flush()?;
                 error.report();
-                results.push(json!({ "file": name, "error": error.to_string() }));
+                results.push(error.json(&name));
                 continue;
             }
         };
