@@ -2,7 +2,8 @@
 //!
 //! Starts the language server, opens a text of 4,000 lines, and types a line into its middle,
 //! character by character. A keystroke is the time from the edit's message to the diagnostics of
-//! its version. Also a burst of completion and hover requests at the same place.
+//! its version. Also the requests that an editor sends after each one: completion, hover, semantic
+//! tokens, folding, code actions.
 
 use lsp_server::{Message, Notification, Request};
 use serde_json::{Value, json};
@@ -109,8 +110,8 @@ impl Server {
 fn main() {
     println!("a keystroke in {LINES} lines, from the edit to its diagnostics, in ms");
     println!(
-        "{:<12} {:>6} {:>8} {:>8} {:>8} {:>10} {:>10}",
-        "text", "lines", "first", "median", "most", "completion", "hover"
+        "{:<12} {:>6} {:>8} {:>8} {:>8} {:>10} {:>10} {:>8} {:>8} {:>8}",
+        "text", "lines", "first", "median", "most", "completion", "hover", "tokens", "folding", "actions"
     );
     for (name, source) in [("geometry", large_source()), ("vertex", vertex_source())] {
         measure(name, &source);
@@ -141,9 +142,24 @@ fn measure(name: &str, source: &str) {
     let at = json!({ "textDocument": { "uri": URI }, "position": { "line": row + 1, "character": 9 } });
     let completion = server.request("textDocument/completion", at.clone());
     let hover = server.request("textDocument/hover", at);
+    let text = json!({ "textDocument": { "uri": URI } });
+    let tokens = server.request("textDocument/semanticTokens/full", text.clone());
+    let folding = server.request("textDocument/foldingRange", text.clone());
+    let mut line = text;
+    line["range"] = json!({ "start": { "line": row, "character": 0 }, "end": { "line": row + 2, "character": 0 } });
+    line["context"] = json!({ "diagnostics": [] });
+    let actions = server.request("textDocument/codeAction", line);
     let ms = |time: Duration| format!("{:.2}", time.as_secs_f64() * 1e3);
     let (median, most) = (ms(times[times.len() / 2]), ms(times[times.len() - 1]));
-    println!("{name:<12} {lines:>6} {:>8} {median:>8} {most:>8} {:>10} {:>10}", ms(first), ms(completion), ms(hover));
+    println!(
+        "{name:<12} {lines:>6} {:>8} {median:>8} {most:>8} {:>10} {:>10} {:>8} {:>8} {:>8}",
+        ms(first),
+        ms(completion),
+        ms(hover),
+        ms(tokens),
+        ms(folding),
+        ms(actions)
+    );
     server.request("shutdown", Value::Null);
     server.notify("exit", Value::Null);
     let _ = server.child.wait();

@@ -78,7 +78,18 @@ fn a_recorded_session_gets_the_recorded_answers() {
     // The recording covers what it is for.
     let count = |method: &str| recording.matches(&format!("\"method\":\"{method}\"")).count();
     assert_eq!(count("textDocument/didChange"), 200);
-    for method in ["initialize", "textDocument/hover", "textDocument/rename", "textDocument/completion", "shutdown"] {
+    for method in [
+        "initialize",
+        "textDocument/hover",
+        "textDocument/rename",
+        "textDocument/completion",
+        "textDocument/codeAction",
+        "textDocument/signatureHelp",
+        "textDocument/semanticTokens/full",
+        "textDocument/foldingRange",
+        "textDocument/documentHighlight",
+        "shutdown",
+    ] {
         assert!(count(method) > 0, "{method}");
     }
     if std::env::var_os("BLESS").is_some() {

@@ -7,7 +7,7 @@ use super::document::Document;
 use super::manual::{COMPARISONS, DIRECTIVES, Entry, FLAGS, INDICES, INSTRUCTIONS};
 use super::registers::{kind, name};
 use lsp_types::{CompletionItem, CompletionItemKind as Icon, CompletionTextEdit, Documentation, Position, TextEdit};
-use picajit::internals::source::{PROPERTIES, Place, Symbol, SymbolKind, split_line};
+use picajit::internals::source::{PROPERTIES, Place, Register, Symbol, SymbolKind, split_line};
 use picajit::isa::table::{self, Format};
 
 /// The classes of registers that a position takes, as letters.
@@ -19,6 +19,11 @@ enum Words {
     Statements,
     Directives,
     Registers(Letters),
+    /// Sources: v and r registers, and c registers in the wide field. `earlier` are the sources before.
+    Sources {
+        wide: bool,
+        earlier: Vec<String>,
+    },
     Procedures,
     Labels,
     Properties,
@@ -65,7 +70,9 @@ fn words(before: &str) -> (Words, usize) {
     // Complete words before the token, for directives; commas, for instructions.
     let blanks = before[rest_start..token].split_whitespace().count();
     let commas = rest.matches(',').count();
-    (argument(&head, if head.starts_with('.') { blanks } else { commas }), token)
+    let words = argument(&head, if head.starts_with('.') { blanks } else { commas });
+    let earlier = rest.rsplit_once(',').map_or("", |(earlier, _)| earlier);
+    (fitting(words, &head, commas, earlier), token)
 }
 
 /// The words of argument `n` of a statement.
@@ -95,12 +102,36 @@ fn argument(head: &str, n: usize) -> Words {
     }
 }
 
+/// The words of operand `n` that fit those typed before it, `earlier`.
+fn fitting(words: Words, head: &str, n: usize, earlier: &str) -> Words {
+    match words {
+        // A source; `cmp` begins with one.
+        Words::Registers("vrc") => Words::Sources {
+            wide: is_wide(head, if head == "cmp" { n } else { n - 1 }),
+            earlier: earlier.split(',').skip(usize::from(head != "cmp")).map(|text| text.trim().into()).collect(),
+        },
+        words => words,
+    }
+}
+
+/// Whether source `n` of an instruction can be in the wide field, in one of its encodings.
+fn is_wide(head: &str, n: usize) -> bool {
+    let stem = head.strip_suffix('!').unwrap_or(head);
+    let n = if head == "cmp" && n == 3 { 1 } else { n };
+    let is_form = |row: &&table::Row| {
+        let inverted = row.mnemonic.strip_suffix('i') == Some(stem) && !head.ends_with('!');
+        row.mnemonic == stem || inverted
+    };
+    table::ROWS.iter().filter(is_form).any(|row| row.wide_source() == Some(n))
+}
+
 /// The registers of operand `n` of an arithmetic instruction: the destination, or a source.
 fn operand(head: &str, n: usize) -> Words {
     let head = head.strip_suffix('!').unwrap_or(head);
     let Some(row) = table::ROWS.iter().find(|row| row.mnemonic == head) else { return Words::None };
     match row.format {
         Format::F0 | Format::F2 | Format::F3 | Format::F4 => Words::None,
+        _ if n > 3 || !matches!(row.format, Format::F1c) && n > row.sources() => Words::None,
         Format::F1a | Format::F1c => Words::Registers("vrc"),
         _ if n == 0 => Words::Registers("or"),
         _ => Words::Registers("vrc"),
@@ -119,6 +150,7 @@ fn items(document: &Document, line: u32, words: Words) -> Vec<CompletionItem> {
         Words::Properties => PROPERTIES.iter().map(|(long, ..)| item(long, Icon::ENUM_MEMBER, None)).collect(),
         Words::Procedures => names(document, line, |s| s.kind == SymbolKind::Procedure),
         Words::Labels => names(document, line, |s| s.kind == SymbolKind::Label),
+        Words::Sources { wide, earlier } => sources(document, line, wide, &earlier),
         Words::Registers(letters) => {
             let fits = |s: &Symbol| s.register.is_some_and(|register| letters.contains(register.letter));
             let mut items = names(document, line, fits);
@@ -128,6 +160,39 @@ fn items(document: &Document, line: u32, words: Words) -> Vec<CompletionItem> {
             items
         }
     }
+}
+
+/// The registers and names of a source. One instruction reads one uniform and one input at most.
+fn sources(document: &Document, line: u32, wide: bool, earlier: &[String]) -> Vec<CompletionItem> {
+    let read: Vec<Register> = earlier.iter().filter_map(|text| register_of(document, line, text)).collect();
+    let has_uniform = read.iter().any(|register| register.letter == 'c');
+    let input = read.iter().find(|register| register.letter == 'v');
+    let fits = |register: Register| match register.letter {
+        'c' => wide && !has_uniform,
+        'v' => input.is_none_or(|input| *input == register),
+        letter => letter == 'r',
+    };
+    let mut items = names(document, line, |symbol| symbol.register.is_some_and(fits));
+    for letter in ['v', 'r', 'c'] {
+        let registers = (0..count(letter) as u32).map(|number| Register { letter, number });
+        let fitting = registers.filter(|register| fits(*register));
+        items.extend(fitting.map(|register| item(&name(register), Icon::VARIABLE, None)));
+    }
+    items
+}
+
+/// The register of an operand's text, without its offset.
+fn register_of(document: &Document, line: u32, operand: &str) -> Option<Register> {
+    let base = operand.trim_start_matches('-').split(['[', '.']).next()?.trim();
+    let (_, lines) = document.analysis().part(line);
+    let is_here =
+        |symbol: &&Symbol| symbol.name == base && symbol.definitions.iter().any(|place| lines.contains(&place.line));
+    let named = document.analysis().symbols.iter().filter(|symbol| !symbol.is_code()).find(is_here);
+    if let Some(symbol) = named {
+        return symbol.register;
+    }
+    let letter = base.chars().next().filter(|letter| "vrc".contains(*letter))?;
+    Some(Register { letter, number: base[1..].parse().ok()? })
 }
 
 /// Registers of a class.

@@ -3,7 +3,7 @@
 use super::document::Document;
 use lsp_types::{Diagnostic, DiagnosticSeverity, NumberOrString, Uri};
 use picajit::internals::lint::{Finding, Rule, Severity};
-use picajit::internals::source::{DiagnosticKind, Place, split_line};
+use picajit::internals::source::{self, DiagnosticKind, Place, split_line};
 
 /// Name of the origin that editors show.
 pub const SOURCE: &str = "picajit";
@@ -16,26 +16,31 @@ pub fn diagnostics(document: &Document) -> Vec<(Uri, Diagnostic)> {
         let message = format!("a library of the settings is missing: {fault}");
         diagnostic(document, first, DiagnosticSeverity::WARNING, "library".into(), message)
     });
-    let of_assembler = document.analysis().diagnostics.iter().map(|d| {
-        let (severity, name) = match &d.kind {
-            DiagnosticKind::Error(kind) => (DiagnosticSeverity::ERROR, format!("{kind:?}")),
-            DiagnosticKind::Warning(kind) => (DiagnosticSeverity::WARNING, format!("{kind:?}")),
-        };
-        let help = d.help.as_ref().map(|help| format!("\nhelp: {help}")).unwrap_or_default();
-        diagnostic(document, d.place, severity, rule(&name), format!("{}{help}", d.kind))
-    });
+    let of_text = document.analysis().diagnostics.iter().map(|d| of_assembler(document, d));
     // The assembler's own diagnostics have these with their columns.
     let findings = document.known_findings().iter().filter(|finding| finding.rule != Rule::LenientReading);
-    let of_lint = findings.map(|finding| {
-        let severity = match finding.severity() {
-            Severity::Error => DiagnosticSeverity::ERROR,
-            Severity::Warning => DiagnosticSeverity::WARNING,
-            Severity::Note => DiagnosticSeverity::INFORMATION,
-        };
-        let message = format!("{finding}\nhelp: {}", finding.help());
-        diagnostic(document, place(document, finding), severity, finding.rule.name().into(), message)
-    });
-    of_list.chain(of_assembler).chain(of_lint).collect()
+    of_list.chain(of_text).chain(findings.map(|finding| of_finding(document, finding))).collect()
+}
+
+/// The diagnostic of an error or a warning.
+pub fn of_assembler(document: &Document, d: &source::Diagnostic) -> (Uri, Diagnostic) {
+    let (severity, name) = match &d.kind {
+        DiagnosticKind::Error(kind) => (DiagnosticSeverity::ERROR, format!("{kind:?}")),
+        DiagnosticKind::Warning(kind) => (DiagnosticSeverity::WARNING, format!("{kind:?}")),
+    };
+    let help = d.help.as_ref().map(|help| format!("\nhelp: {help}")).unwrap_or_default();
+    diagnostic(document, d.place, severity, rule(&name), format!("{}{help}", d.kind))
+}
+
+/// The diagnostic of a finding.
+pub fn of_finding(document: &Document, finding: &Finding) -> (Uri, Diagnostic) {
+    let severity = match finding.severity() {
+        Severity::Error => DiagnosticSeverity::ERROR,
+        Severity::Warning => DiagnosticSeverity::WARNING,
+        Severity::Note => DiagnosticSeverity::INFORMATION,
+    };
+    let message = format!("{finding}\nhelp: {}", finding.help());
+    diagnostic(document, place(document, finding), severity, finding.rule.name().into(), message)
 }
 
 fn diagnostic(

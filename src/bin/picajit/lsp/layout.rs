@@ -137,14 +137,14 @@ fn align(lines: Vec<Line>) -> Vec<String> {
 
 /// The effect of a statement on the nesting of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shift {
+pub enum Shift {
     None,
     Open,
     Middle,
     Close,
 }
 
-fn block_shift(head: &str, rest: &str) -> Shift {
+pub fn block_shift(head: &str, rest: &str) -> Shift {
     match head {
         ".proc" | "ifc" | "ifu" | "for" => Shift::Open,
         ".constfa" if !rest.starts_with('(') => Shift::Open,

@@ -93,7 +93,7 @@ impl Libraries {
         let paths = self.folders.entry(folder.into()).or_insert_with(|| sources(folder)).clone();
         let others = paths.into_iter().filter(|path| path != own);
         let texts = others.filter_map(|path| self.text(&path, open).ok());
-        texts.filter(|text| text.procedures().is_library).collect()
+        texts.filter(|text| text.is_library()).collect()
     }
 
     fn text(&mut self, path: &Path, open: &impl Fn(&Path) -> Option<Rc<Text>>) -> Result<Rc<Text>, String> {

@@ -9,17 +9,23 @@
 //! | `document` | a text and its libraries | their analysis |
 //! | `diagnostics` | an analysis | errors and warnings |
 //! | `hover`, `registers` | a position | what the operand, name or instruction there means |
-//! | `names` | a position | definitions, uses, and a rename that keeps the words |
+//! | `names` | a position | definitions, uses, highlights, and a rename that keeps the words |
 //! | `completion` | a half-typed line | the words that may continue it |
+//! | `signature` | a half-typed statement | its arguments |
+//! | `actions` | a range | edits that remove causes of diagnostics |
+//! | `tokens` | an analysis | the kind of each word |
+//! | `folding` | a text | lines that can be folded |
 //! | `layout` | a text | edits that indent and space it |
 //! | `outline` | an analysis | procedures, labels, declarations |
 //! | `manual` | | one line about each instruction and directive |
 //!
 //! The library's assembler reads the text; this folder has no second reading of the language.
 
+mod actions;
 mod completion;
 mod diagnostics;
 mod document;
+mod folding;
 mod hover;
 mod layout;
 mod libraries;
@@ -29,9 +35,11 @@ mod outline;
 mod registers;
 mod server;
 mod settings;
+mod signature;
 #[cfg(test)]
 mod tests;
 mod text;
+mod tokens;
 
 use crate::{Status, VerbResult};
 use lsp_server::{Connection, ProtocolError};

@@ -5,9 +5,9 @@
 
 use super::document::Document;
 use super::text::Text;
-use lsp_types::{Location, Position, Range, TextEdit, Uri};
+use lsp_types::{DocumentHighlight, DocumentHighlightKind, Location, Position, Range, TextEdit, Uri};
 use picajit::container::shbin::{Shbin, Uniform};
-use picajit::internals::source::{Analysis, Symbol, SymbolKind, is_identifier, reads_like_a_register};
+use picajit::internals::source::{Analysis, Place, Symbol, SymbolKind, is_identifier, reads_like_a_register};
 use std::fmt;
 
 /// Why a name can't be changed.
@@ -56,6 +56,31 @@ pub fn references(document: &Document, (line, byte): (u32, u32), declaration: bo
 fn locations(document: &Document, symbol: &Symbol, uses: bool) -> Vec<Location> {
     let places = if uses { &symbol.uses } else { &symbol.definitions };
     places.iter().map(|&place| document.location(place)).collect()
+}
+
+/// The places in the text with the name or the register at a position, and whether each one writes it.
+pub fn highlights(document: &Document, position: Position) -> Vec<DocumentHighlight> {
+    let (line, byte) = document.place_of(position);
+    let analysis = document.analysis();
+    let mut places: Vec<(Place, bool)> = Vec::new();
+    if let Some((symbol, _)) = analysis.symbol_at(line, byte) {
+        places.extend(symbol.definitions.iter().map(|&place| (place, true)));
+        let is_written = |place: Place| {
+            let first = analysis.operands.partition_point(|operand| operand.place.line < place.line);
+            let line = analysis.operands[first..].iter().take_while(|operand| operand.place.line == place.line);
+            line.into_iter().any(|operand| operand.base == place && operand.written)
+        };
+        places.extend(symbol.uses.iter().map(|&place| (place, is_written(place))));
+    } else if let Some(at) = analysis.operands.iter().find(|operand| operand.base.touches(line, byte)) {
+        let (_, lines) = analysis.part(line);
+        let same = analysis.operands.iter().filter(|o| o.register == at.register && lines.contains(&o.place.line));
+        places.extend(same.map(|operand| (operand.base, operand.written)));
+    }
+    places.retain(|(place, _)| place.line < document.rows());
+    places.sort();
+    let kind = |writes| if writes { DocumentHighlightKind::WRITE } else { DocumentHighlightKind::READ };
+    let highlight = |(place, writes)| DocumentHighlight { range: document.range(place), kind: Some(kind(writes)) };
+    places.into_iter().map(highlight).collect()
 }
 
 /// The range and text of the name at a position, if it can be renamed.

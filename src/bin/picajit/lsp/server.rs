@@ -7,16 +7,17 @@ use super::document::Document;
 use super::libraries::Libraries;
 use super::settings::{self, Settings};
 use super::text::{Encoding, Text};
-use super::{completion, diagnostics, hover, layout, names, outline};
+use super::{actions, completion, diagnostics, folding, hover, layout, names, outline, signature, tokens};
 use crate::uri;
 use lsp_server::{Connection, ErrorCode, Message, Notification, ProtocolError, Request, RequestId, Response};
 use lsp_types::notification::{self, Notification as _};
 use lsp_types::request::{self, Request as _};
 use lsp_types::{
-    CompletionOptions, CompletionResponse, Diagnostic, DocumentSymbolResponse, GotoDefinitionResponse,
-    InitializeParams, InitializeResult, Location, OneOf, Position, PositionEncodingKind, PrepareRenameResponse,
-    PublishDiagnosticsParams, RenameOptions, ServerCapabilities, ServerInfo, TextDocumentSyncCapability,
-    TextDocumentSyncKind, TextDocumentSyncOptions, Uri, WorkspaceEdit,
+    CodeActionKind, CodeActionOptions, CodeActionProviderCapability, CompletionOptions, CompletionResponse, Diagnostic,
+    DocumentSymbolResponse, GotoDefinitionResponse, InitializeParams, InitializeResult, Location, OneOf, Position,
+    PositionEncodingKind, PrepareRenameResponse, PublishDiagnosticsParams, RenameOptions, SemanticTokens,
+    SemanticTokensFullOptions, SemanticTokensOptions, ServerCapabilities, ServerInfo, SignatureHelpOptions,
+    TextDocumentSyncCapability, TextDocumentSyncKind, TextDocumentSyncOptions, Uri, WorkspaceEdit,
 };
 use picajit::text::Options;
 use serde_json::Value;
@@ -127,6 +128,24 @@ fn capabilities(encoding: Encoding) -> ServerCapabilities {
             trigger_characters: Some([".", "[", ","].map(String::from).to_vec()),
             ..CompletionOptions::default()
         }),
+        code_action_provider: Some(CodeActionProviderCapability::Options(CodeActionOptions {
+            code_action_kinds: Some(vec![CodeActionKind::QUICKFIX]),
+            ..CodeActionOptions::default()
+        })),
+        signature_help_provider: Some(SignatureHelpOptions {
+            trigger_characters: Some([" ", ","].map(String::from).to_vec()),
+            ..SignatureHelpOptions::default()
+        }),
+        semantic_tokens_provider: Some(
+            SemanticTokensOptions {
+                legend: tokens::legend(),
+                full: Some(SemanticTokensFullOptions::Bool(true)),
+                ..SemanticTokensOptions::default()
+            }
+            .into(),
+        ),
+        folding_range_provider: Some(true.into()),
+        document_highlight_provider: Some(OneOf::Left(true)),
         document_formatting_provider: Some(OneOf::Left(true)),
         document_symbol_provider: Some(OneOf::Left(true)),
         ..ServerCapabilities::default()
@@ -374,6 +393,34 @@ impl Server<'_> {
                 Ok(at
                     .map(|(document, position)| CompletionResponse::Array(completion::completions(document, position))))
             }),
+            request::CodeActionRequest::METHOD => self.answer::<request::CodeActionRequest>(r, |server, params| {
+                let document = server.documents.get(params.text_document.uri.as_str());
+                let wanted = params.context.only.is_none_or(|only| only.contains(&CodeActionKind::QUICKFIX));
+                let actions = document.filter(|_| wanted).map(|document| actions::actions(document, params.range));
+                Ok(actions.map(|actions| actions.into_iter().map(Into::into).collect()))
+            }),
+            request::SignatureHelpRequest::METHOD => {
+                self.answer::<request::SignatureHelpRequest>(r, |server, params| {
+                    let at = server.at(&params.text_document_position_params);
+                    Ok(at.and_then(|(document, position)| signature::help(document, position)))
+                })
+            }
+            request::SemanticTokensFullRequest::METHOD => {
+                self.answer::<request::SemanticTokensFullRequest>(r, |server, params| {
+                    let document = server.documents.get(params.text_document.uri.as_str());
+                    let tokens = |document| SemanticTokens { result_id: None, data: tokens::tokens(document) };
+                    Ok(document.map(|document| tokens(document).into()))
+                })
+            }
+            request::FoldingRangeRequest::METHOD => self.answer::<request::FoldingRangeRequest>(r, |server, params| {
+                Ok(server.documents.get(params.text_document.uri.as_str()).map(folding::ranges))
+            }),
+            request::DocumentHighlightRequest::METHOD => {
+                self.answer::<request::DocumentHighlightRequest>(r, |server, params| {
+                    let at = server.at(&params.text_document_position_params);
+                    Ok(at.map(|(document, position)| names::highlights(document, position)))
+                })
+            }
             request::Formatting::METHOD => self.answer::<request::Formatting>(r, |server, params| {
                 let document = server.documents.get(params.text_document.uri.as_str());
                 Ok(document.map(|document| layout::edits(document, &params.options)))

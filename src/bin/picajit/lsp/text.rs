@@ -24,8 +24,6 @@ pub struct Procedures {
     pub defined: Vec<String>,
     /// Those that it calls or begins at.
     pub called: Vec<String>,
-    /// It gives no entry.
-    pub is_library: bool,
 }
 
 /// A text.
@@ -39,12 +37,14 @@ pub struct Text {
     /// First bytes of the assembler's lines.
     rows: Vec<usize>,
     procedures: OnceCell<Procedures>,
+    is_library: OnceCell<bool>,
 }
 
 impl Text {
     pub fn new(uri: Uri, text: String, encoding: Encoding) -> Text {
         let (lines, rows) = (Vec::new(), Vec::new());
-        let mut text = Text { uri, text, encoding, lines, rows, procedures: OnceCell::new() };
+        let (procedures, is_library) = (OnceCell::new(), OnceCell::new());
+        let mut text = Text { uri, text, encoding, lines, rows, procedures, is_library };
         text.find_lines();
         text
     }
@@ -63,10 +63,26 @@ impl Text {
     /// The procedures that it has and needs.
     pub fn procedures(&self) -> &Procedures {
         self.procedures.get_or_init(|| Procedures {
-            defined: procedures(&self.text).map(Into::into).collect(),
-            called: self.text.lines().filter_map(called).map(Into::into).collect(),
-            is_library: is_library(&self.text),
+            defined: self
+                .text
+                .lines()
+                .filter(|line| begins_with(line, "."))
+                .flat_map(procedures)
+                .map(Into::into)
+                .collect(),
+            called: self
+                .text
+                .lines()
+                .filter(|line| begins_with(line, ".cC"))
+                .filter_map(called)
+                .map(Into::into)
+                .collect(),
         })
+    }
+
+    /// Whether it gives no entry.
+    pub fn is_library(&self) -> bool {
+        *self.is_library.get_or_init(|| is_library(&self.text))
     }
 
     /// Applies an edit; without a range it replaces the whole text.
@@ -81,6 +97,7 @@ impl Text {
         }
         self.find_lines();
         self.procedures = OnceCell::new();
+        self.is_library = OnceCell::new();
     }
 
     fn find_lines(&mut self) {
@@ -170,6 +187,11 @@ impl Text {
         }
         self.position(offset)
     }
+}
+
+/// Whether a line's statement can begin with one of these letters. A label may be before it.
+fn begins_with(line: &str, letters: &str) -> bool {
+    line.trim_start().starts_with(|c| letters.contains(c)) || line.contains(':')
 }
 
 /// The procedure that a line calls or begins at.

@@ -104,7 +104,18 @@ fn completion_fits_the_position() {
         ("mov r0, |", "matrix", "place"),
         ("mov r0, -|", "half", "b0"),
         ("mov r0, matrix[|", "aL", "r0"),
-        ("mov r0, matrix[aL+1], |", "position", "aL"),
+        ("add r0, matrix[aL+1], |", "position", "aL"),
+        ("add r0, matrix[1], |", "r5", "matrix"),
+        ("add r0, v1, |", "v1", "v0"),
+        ("add r0, v1, |", "r1", "position"),
+        ("dph r0, r1, |", "matrix", "place"),
+        ("dph! r0, r1, |", "r2", "c0"),
+        ("dph r0, c1, |", "r2", "c1"),
+        ("mad r0, |", "r3", "matrix"),
+        ("mad r0, r1, |", "matrix", "place"),
+        ("mad r0, r1, half, |", "position", "matrix"),
+        ("cmp |", "half", "ge"),
+        ("cmp half, ge, le, |", "r0", "c5"),
         ("cmp r0, |", "ge", "r0"),
         ("cmp r0, ge, l|", "lt", "r0"),
         ("cmp r0, ge, lt, |", "r0", "ge"),
@@ -128,6 +139,7 @@ fn completion_fits_the_position() {
         assert!(labels.iter().any(|l| l == inside), "{line}: {inside} in {labels:?}");
         assert!(!labels.iter().any(|l| l == outside), "{line}: {outside} in {labels:?}");
     }
+    assert!(in_main("mov r0, r1, |").is_empty() && in_main("rcp r0, r1, |").is_empty());
     assert!(in_main("nop ; m|").is_empty());
     assert!(in_main(".proc m|").is_empty());
     let (document, position) = at_bar("  .al|");

@@ -1,7 +1,9 @@
 //! Tests of the language server: sources of the suite, a client on a memory connection.
 
+mod actions;
 mod client;
 mod editing;
+mod editor;
 mod features;
 mod grammar;
 mod libraries;

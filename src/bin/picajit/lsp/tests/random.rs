@@ -89,6 +89,18 @@ fn random_edit(rng: &mut Rng, text: &str) -> TextEdit {
 }
 
 /// Steps of a random session.
+/// Requests about a position.
+const METHODS: [&str; 8] = [
+    "hover",
+    "definition",
+    "references",
+    "completion",
+    "prepareRename",
+    "rename",
+    "signatureHelp",
+    "documentHighlight",
+];
+
 fn steps() -> usize {
     if full() { 10_000 } else { 1_000 }
 }
@@ -143,10 +155,10 @@ fn a_random_session_gets_all_answers() {
         }
         client.edit(changes);
         let Position { line, character } = position(&mut rng, &text);
-        let method = rng.pick(&["hover", "definition", "references", "completion", "prepareRename", "rename"]);
+        let method = rng.pick(&METHODS);
         let more =
             json!({ "context": { "includeDeclaration": true }, "newName": rng.pick(&["fresh", "main", "r0", "9"]) });
-        let more = if method == "completion" { json!({}) } else { more };
+        let more = if matches!(method, "completion" | "signatureHelp") { json!({}) } else { more };
         let answer = client.ask(&format!("textDocument/{method}"), line, character, more);
         match &answer {
             Ok(answer) => {
@@ -159,6 +171,16 @@ fn a_random_session_gets_all_answers() {
             let whole = json!({ "textDocument": { "uri": super::uri() } });
             let symbols = client.request("textDocument/documentSymbol", whole.clone()).expect("symbols");
             check_ranges(&symbols, &text, step);
+            let folds = client.request("textDocument/foldingRange", whole.clone()).expect("ranges");
+            let last = text.lines().count() as u64;
+            assert!(folds.as_array().expect("a list").iter().all(|fold| fold["endLine"].as_u64() <= Some(last)));
+            let tokens = client.request("textDocument/semanticTokens/full", whole.clone()).expect("tokens");
+            assert!(tokens["data"].as_array().is_some_and(|data| data.len() % 5 == 0));
+            let mut range = whole.clone();
+            range["range"] = json!({ "start": { "line": 0, "character": 0 }, "end": { "line": line, "character": 0 } });
+            range["context"] = json!({ "diagnostics": [] });
+            let actions = client.request("textDocument/codeAction", range).expect("actions");
+            check_ranges(&actions, &text, step);
             let mut params = whole;
             params["options"] = json!({ "tabSize": 4, "insertSpaces": true });
             let edits = client.request("textDocument/formatting", params).expect("edits");
