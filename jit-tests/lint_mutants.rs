@@ -183,6 +183,39 @@ const FAULTS: &[Fault] = &[
             if mapped && o.has(|inst| *inst == Inst::Emit) { vec![o.replaced(twice)] } else { Vec::new() }
         },
     },
+    Fault {
+        name: "a constant index beyond c95",
+        meant: &[Rule::OutOfBounds],
+        // Nothing reads what the planted instructions write.
+        consequences: &[Rule::UnusedValue, Rule::UnboundUniform],
+        observable: false,
+        stages: BOTH,
+        plant: |o| o.with_constant("100, 0, 0, 0", |c, r| format!("mova a0.x, {c}\nnop\nmov {r}, c0[a0.x]")),
+    },
+    Fault {
+        name: "the reciprocal of the constant 0",
+        meant: &[Rule::InfiniteResult],
+        consequences: &[Rule::UnusedValue],
+        observable: false,
+        stages: BOTH,
+        plant: |o| o.with_constant("0, 1, 1, 1", |c, r| format!("rcp {r}.x, {c}.x")),
+    },
+    Fault {
+        name: "a loop whose counter stays",
+        meant: &[Rule::LoopStep],
+        consequences: &[Rule::UnusedValue, Rule::UnboundUniform],
+        observable: false,
+        stages: BOTH,
+        plant: |o| o.with_integer("3, 0, 0, 0", |i, r| format!("for {i}\nmov {r}, c0[aL]\nnop\n.end\nnop")),
+    },
+    Fault {
+        name: "a value without use",
+        meant: &[Rule::UnusedValue],
+        consequences: &[],
+        observable: false,
+        stages: BOTH,
+        plant: |o| o.with_integer("0, 0, 1, 0", |_, r| format!("mov {r}, {}", o.an_input())),
+    },
 ];
 
 /// What an instruction writes.
@@ -263,6 +296,36 @@ impl Original {
         let lines: Vec<&str> = self.source.lines().collect();
         let (before, after) = lines.split_at(procedure + 1);
         format!("{}\n{statements}\n{}\n", before.join("\n"), after.join("\n"))
+    }
+
+    /// The source with a new constant of these values, and with statements of its register and of a
+    /// free temporary; none if no register is free.
+    fn with_constant(&self, values: &str, statements: impl Fn(&str, &str) -> String) -> Vec<String> {
+        self.with_register(('c', 96), |c| format!(".setf {c}({values})"), statements)
+    }
+
+    /// The same with an integer.
+    fn with_integer(&self, values: &str, statements: impl Fn(&str, &str) -> String) -> Vec<String> {
+        self.with_register(('i', 4), |i| format!(".seti {i}({values})"), statements)
+    }
+
+    fn with_register(
+        &self,
+        (letter, count): (char, u16),
+        declaration: impl Fn(&str) -> String,
+        statements: impl Fn(&str, &str) -> String,
+    ) -> Vec<String> {
+        // The disassembly has all registers by number.
+        let text = text::disassemble(&self.assembly.shbin);
+        let words: BTreeSet<&str> = text.split(|c: char| !c.is_ascii_alphanumeric()).collect();
+        let first = if letter == 'c' { 0x10 } else { 0x70 };
+        let is_bound = |n: u16| self.dvle().uniforms.iter().any(|row| (row.first..=row.last).contains(&(first + n)));
+        let names = |letter: char, count: u16| (0..count).rev().map(move |n| (n, format!("{letter}{n}")));
+        let free = names(letter, count).find(|(n, name)| !words.contains(name.as_str()) && !is_bound(*n));
+        let temporary = names('r', 16).find(|(_, name)| !words.contains(name.as_str()));
+        let (Some((_, register)), Some((_, temporary))) = (free, temporary) else { return Vec::new() };
+        let begun = self.begun_with(&statements(&register, &temporary));
+        vec![format!("{begun}{}\n", declaration(&register))]
     }
 
     /// One mutant for each instruction of which no other writes any of its components: a `nop` in
