@@ -1045,7 +1045,7 @@ typedef struct pj_interface {
     pj_binding uniforms;
     pj_binding input_buffer;        /* PJ_STAGE_COMPUTE: a pj_registers for each vertex */
     pj_binding output_buffer;
-    pj_binding clip_block;
+    pj_binding clip_block;          /* with PJ_POSITION_CLIP_PLANE; another binding than `uniforms` */
     uint32_t reserved;              /* 0 */
 } pj_interface;
 
@@ -1155,7 +1155,7 @@ int64_t pj_gpu_self_test_differences(const pj_gpu_code *code, const float *outpu
  * the CPU until a pipeline is ready. For each draw:
  *
  *   1. pj_gpu_placement: the vertex program, the layout of its inputs, the meaning of its outputs.
- *   2. If the host has a pipeline for these: pj_gpu_hand_over, which prepares the draw and runs nothing.
+ *   2. If the host has a pipeline for these: pj_gpu_hand_over, which prepares the draw.
  *   3. Otherwise, and after PJ_CPU_ONLY: pj_gpu_draw.
  *
  * docs/embedding.md shows it; examples/vulkan-host is a whole host.
@@ -1188,21 +1188,23 @@ typedef struct pj_placement {
     size_t struct_size;
     const pj_shader *shader;  /* the vertex program, for pj_gpu_code_get, pj_shader_info_get and the like;
                                  it runs in draws only. Valid until the next call that takes this
-                                 pj_gpu; pj_shader_retain keeps it. */
+                                 pj_gpu, and not as const; pj_shader_retain keeps it. */
     uint32_t cpu_only;        /* PJ_CPU_OR_GPU ... */
     uint32_t varying_count;
     uint32_t strides[PJ_STREAMS];    /* bytes from a vertex to the next; 0: all have the same */
     pj_stream_attribute streams[16]; /* by input register */
     pj_attribute attributes[16];     /* the same for pj_interface: register n at location n */
-    pj_varying varyings[64];  /* location n: numbers 4n to 4n + 3 of a vertex, as pj_gpu_draw gives them */
+    pj_varying varyings[64];  /* location n: numbers 4n to 4n + 3 of a vertex, as pj_gpu_draw gives them;
+                                 zeros from `varying_count` on */
     uint8_t position_components[4];
     uint32_t reserved;
 } pj_placement;
 
 /*
- * How the next draw may run. `offsets` and `stride` are those of its pj_guest_draw. Nothing changes.
+ * How the next draw may run. `offsets` and `stride` are those of its pj_guest_draw; null: the 24 numbers
+ * of pj_semantics. Nothing changes.
  *
- * Errors: PJ_NULL, PJ_INVALID_ARGUMENT, PJ_MISALIGNED, PJ_BUSY.
+ * Errors: PJ_NULL, PJ_INVALID_ARGUMENT, PJ_MISALIGNED (`placement`), PJ_BUSY.
  */
 pj_status pj_gpu_placement(pj_gpu *gpu, const uint8_t *offsets, uint32_t stride, pj_placement *placement);
 
@@ -1211,8 +1213,8 @@ typedef struct pj_stream {
     size_t length;        /* up to the last attribute of the last vertex. 0: the program reads none of it */
 } pj_stream;
 
-/* A draw for the host's GPU. The pointers are valid until the next call that takes this pj_gpu, and
-   while guest memory does not change: copy what they point to. */
+/* A draw for the host's GPU. The pointers are valid until the next call that takes this pj_gpu, and not
+   as const, and while guest memory does not change: copy what they point to. */
 typedef struct pj_handed_draw {
     size_t struct_size;
     pj_stream streams[PJ_STREAMS]; /* place each at a multiple of 16, with 16 bytes of room after it: some

@@ -29,7 +29,10 @@ impl Folder {
         let mut command = self.command(args);
         let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = pipes.spawn().unwrap();
-        child.stdin.take().unwrap().write_all(input).unwrap();
+        // A command that refuses `-` may end before it reads.
+        if let Err(error) = child.stdin.take().unwrap().write_all(input) {
+            assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe);
+        }
         let output = child.wait_with_output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let (code, out, err) = (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr));

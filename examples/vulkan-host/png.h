@@ -1,6 +1,7 @@
 // An image of 8-bit RGBA -> a PNG file, without compression.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <filesystem>

@@ -1,4 +1,4 @@
-// A recording of a frame: guest memory and a command list, as text. docs/debugging.md has the format.
+// A recording of a frame: guest memory and a command list, as text. docs/examples.md has the format.
 #pragma once
 
 #include <cstdint>

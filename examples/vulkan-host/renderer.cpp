@@ -1,5 +1,6 @@
 #include "renderer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -282,16 +283,16 @@ void Renderer::make_copy_pipeline() {
     pj_engine* engine;
     pj_shader* shader;
     pj_gpu_code* code;
-    pj_interface interface{};
-    interface.struct_size = sizeof interface;
-    interface.varyings = copy.varyings;
-    interface.varying_count = copy.varying_count;
-    interface.outputs = PJ_OUTPUT_MAPPED;
-    interface.position = PJ_POSITION | PJ_POSITION_NEGATE_Z | PJ_POSITION_FLIP_Y;
-    std::memcpy(interface.position_components, copy.position_components, 4);
+    pj_interface surroundings{};
+    surroundings.struct_size = sizeof surroundings;
+    surroundings.varyings = copy.varyings;
+    surroundings.varying_count = copy.varying_count;
+    surroundings.outputs = PJ_OUTPUT_MAPPED;
+    surroundings.position = PJ_POSITION | PJ_POSITION_NEGATE_Z | PJ_POSITION_FLIP_Y;
+    std::memcpy(surroundings.position_components, copy.position_components, 4);
     check(pj_engine_new(nullptr, &engine, nullptr, 0), "pj_engine_new");
     check(pj_shader_get(engine, copy_code, std::size(copy_code), copy_opdescs, std::size(copy_opdescs), 0, PJ_VERTEX, &shader, nullptr, 0), "pj_shader_get");
-    check(pj_gpu_code_get(shader, &interface, &device_.keeps, &code, nullptr, 0), "pj_gpu_code_get");
+    check(pj_gpu_code_get(shader, &surroundings, &device_.keeps, &code, nullptr, 0), "pj_gpu_code_get");
     copy_ = make_pipeline(*code, copy);
     pj_gpu_code_free(code);
     pj_shader_release(shader);
@@ -368,15 +369,19 @@ void* Renderer::make_pipeline(const pj_gpu_code& code, const pj_placement& place
     made->pipeline = make(code, placement, false);
     if (made->pipeline && hashes_vertices && placement.shader) {
         // The same program, with its registers in a buffer.
-        pj_interface interface{};
-        interface.struct_size = sizeof interface;
-        interface.attributes = placement.attributes;
-        interface.outputs = PJ_OUTPUT_BUFFER;
-        interface.output_buffer.binding = kCaptured;
+        pj_interface surroundings{};
+        surroundings.struct_size = sizeof surroundings;
+        surroundings.attributes = placement.attributes;
+        surroundings.outputs = PJ_OUTPUT_BUFFER;
+        surroundings.output_buffer.binding = kCaptured;
         pj_gpu_code* registers;
-        check(pj_gpu_code_get(placement.shader, &interface, &device_.keeps, &registers, nullptr, 0), "pj_gpu_code_get");
+        check(pj_gpu_code_get(placement.shader, &surroundings, &device_.keeps, &registers, nullptr, 0), "pj_gpu_code_get");
         made->capture = make(*registers, placement, true);
         pj_gpu_code_free(registers);
+        if (!made->capture) {
+            free_pipeline(made.release());
+            return nullptr;
+        }
     }
     return made->pipeline ? made.release() : nullptr;
 }
@@ -407,7 +412,9 @@ void Renderer::begin_rendering(bool clear) {
 
 void Renderer::begin_frame() {
     arena_.clear();
-    uniforms_.clear();
+    // The code takes its zeros from the uniform block, also the code that copies.
+    uniforms_.assign(kBlockBytes, 0);
+    uniforms_place_ = arena_.put(uniforms_);
     vertex_hash = 0xCBF29CE484222325;
     begin_commands();
     barrier(commands_, image_, VK_IMAGE_LAYOUT_UNDEFINED, VK_IMAGE_LAYOUT_COLOR_ATTACHMENT_OPTIMAL);
@@ -432,7 +439,7 @@ void Renderer::make_room(std::size_t bytes, std::size_t parts) {
     arena_.clear();
     if (!arena_.has_room(bytes, parts))
         throw std::runtime_error("a draw exceeds the arena");
-    uniforms_place_ = uniforms_.empty() ? 0 : arena_.put(uniforms_);
+    uniforms_place_ = arena_.put(uniforms_);
     begin_commands();
     begin_rendering(false);
 }
@@ -538,14 +545,17 @@ void Renderer::hash(const float* vertices, std::span<const std::uint32_t> triang
 }
 
 bool Renderer::passes_self_test(std::uint32_t precision) {
-    pj_interface interface{};
-    interface.struct_size = sizeof interface;
-    interface.outputs = PJ_OUTPUT_BUFFER;
-    interface.output_buffer.binding = kCaptured;
+    pj_interface surroundings{};
+    surroundings.struct_size = sizeof surroundings;
+    surroundings.outputs = PJ_OUTPUT_BUFFER;
+    surroundings.output_buffer.binding = kCaptured;
     pj_gpu_code* code;
     pj_gpu_self_test test{};
     test.struct_size = sizeof test;
-    check(pj_gpu_self_test_get(precision, &interface, &device_.keeps, &code, &test, nullptr, 0), "pj_gpu_self_test_get");
+    const pj_status status = pj_gpu_self_test_get(precision, &surroundings, &device_.keeps, &code, &test, nullptr, 0);
+    if (status == PJ_NO_GPU_CODE)
+        return false;
+    check(status, "pj_gpu_self_test_get");
     pj_placement placement{};
     placement.strides[0] = sizeof(pj_registers);
     for (std::uint32_t n = 0; n < 16; n++)

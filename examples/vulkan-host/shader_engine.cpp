@@ -1,5 +1,6 @@
 #include "shader_engine.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <ctime>
@@ -26,16 +27,16 @@ double cpu_time() {
 #endif
 }
 
-pj_interface interface_of(const pj_placement& placement) {
-    pj_interface interface{};
-    interface.struct_size = sizeof interface;
-    interface.attributes = placement.attributes;
-    interface.varyings = placement.varyings;
-    interface.varying_count = placement.varying_count;
-    interface.outputs = PJ_OUTPUT_MAPPED;
-    interface.position = PJ_POSITION | PJ_POSITION_NEGATE_Z | PJ_POSITION_FLIP_Y;
-    std::memcpy(interface.position_components, placement.position_components, sizeof interface.position_components);
-    return interface;
+pj_interface surroundings_of(const pj_placement& placement) {
+    pj_interface surroundings{};
+    surroundings.struct_size = sizeof surroundings;
+    surroundings.attributes = placement.attributes;
+    surroundings.varyings = placement.varyings;
+    surroundings.varying_count = placement.varying_count;
+    surroundings.outputs = PJ_OUTPUT_MAPPED;
+    surroundings.position = PJ_POSITION | PJ_POSITION_NEGATE_Z | PJ_POSITION_FLIP_Y;
+    std::memcpy(surroundings.position_components, placement.position_components, sizeof surroundings.position_components);
+    return surroundings;
 }
 
 } // namespace
@@ -93,6 +94,9 @@ void ShaderEngine::execute(std::span<const std::uint32_t> list, std::span<const 
     host.user = this;
     // No exception may leave a callback.
     host.draw = [](void* user, pj_gpu*, pj_effect effect) { static_cast<ShaderEngine*>(user)->guarded([&](ShaderEngine& engine) { engine.draw(effect); }); };
+    host.wrote = [](void* user, const pj_gpu*, std::uint16_t id, std::uint32_t value, std::uint8_t mask) {
+        static_cast<ShaderEngine*>(user)->guarded([&](ShaderEngine& engine) { engine.target_.wrote(id, value, mask); });
+    };
     // Immediate mode: always on the CPU.
     host.triangle = [](void* user, const float* a, const float* b, const float* c) {
         std::array<float, 3 * kVertexNumbers> vertices{};
@@ -106,9 +110,11 @@ void ShaderEngine::execute(std::span<const std::uint32_t> list, std::span<const 
             engine.target_.draw_vertices(vertices, std::array<std::uint32_t, 3>{0, 1, 2});
         });
     };
-    check(pj_gpu_execute(gpu_, list.data(), list.size(), &host), "pj_gpu_execute");
+    // Positive: cancelled, or more vertices than a limit. What was drawn until then stays.
+    const pj_status status = pj_gpu_execute(gpu_, list.data(), list.size(), &host);
     if (error_)
         std::rethrow_exception(std::exchange(error_, nullptr));
+    check(status, "pj_gpu_execute");
 }
 
 void ShaderEngine::draw(pj_effect effect) {
@@ -150,7 +156,7 @@ ShaderEngine::Pipeline* ShaderEngine::choose(const pj_placement& placement) {
     if (settings_.policy == Policy::Cpu)
         return nullptr;
     if (placement.cpu_only != PJ_CPU_OR_GPU) {
-        statistics.cpu_only[reasons.at(placement.cpu_only)]++;
+        statistics.cpu_only[placement.cpu_only < reasons.size() ? reasons[placement.cpu_only] : "another reason"]++;
         return nullptr;
     }
     Pipeline* found = pipeline(placement);
@@ -161,7 +167,10 @@ ShaderEngine::Pipeline* ShaderEngine::choose(const pj_placement& placement) {
         changed_.wait(lock, [found] { return found->state != State::Building; });
     }
     switch (found->state) {
-    case State::Ready: return found;
+    case State::Ready:
+        if (target_.is_ready(found->target))
+            return found;
+        [[fallthrough]];
     case State::Building: statistics.waiting++; break;
     case State::Impossible: statistics.cpu_only[found->reason]++; break;
     }
@@ -211,16 +220,20 @@ bool ShaderEngine::hand_over(Pipeline& pipeline, const pj_guest_draw& draw) {
 }
 
 void ShaderEngine::build(Pipeline& pipeline) {
-    const pj_interface interface = interface_of(pipeline.placement);
+    const pj_interface surroundings = surroundings_of(pipeline.placement);
     const pj_device device = target_.device();
     char message[200] = "";
     State state = State::Impossible;
-    if (pj_gpu_code_get(pipeline.placement.shader, &interface, &device, &pipeline.code, message, sizeof message) != PJ_OK)
-        pipeline.reason = std::string(message).substr(0, std::string(message).find('\n'));
-    else if (pipeline.target = target_.make_pipeline(*pipeline.code, pipeline.placement); !pipeline.target)
-        pipeline.reason = "the driver makes no pipeline";
-    else
-        state = State::Ready;
+    try {
+        if (pj_gpu_code_get(pipeline.placement.shader, &surroundings, &device, &pipeline.code, message, sizeof message) != PJ_OK)
+            pipeline.reason = std::string(message).substr(0, std::string(message).find('\n'));
+        else if (pipeline.target = target_.make_pipeline(*pipeline.code, pipeline.placement); !pipeline.target)
+            pipeline.reason = "the driver makes no pipeline";
+        else
+            state = State::Ready;
+    } catch (const std::exception& error) {
+        pipeline.reason = error.what(); // no exception may leave the thread
+    }
     std::lock_guard lock(mutex_);
     pipeline.state = state;
     changed_.notify_all();
@@ -231,7 +244,7 @@ void ShaderEngine::build_pipelines(std::stop_token stop) {
         Pipeline* next = nullptr;
         {
             std::unique_lock lock(mutex_);
-            if (!changed_.wait(lock, stop, [this] { return !queue_.empty(); }))
+            if (!changed_.wait(lock, stop, [this] { return !queue_.empty(); }) || stop.stop_requested())
                 return;
             next = queue_.front();
             queue_.pop_front();

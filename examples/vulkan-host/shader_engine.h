@@ -1,7 +1,8 @@
 // The class between an emulator and picajit: register writes and guest memory go in, vertices come
 // out, on the CPU or on the host's GPU, and nobody can tell which.
 //
-// An emulator takes this class over as it is and implements `Target`, which is its renderer.
+// An emulator takes this class over and implements `Target`, which is its renderer. It adapts two things: the format of
+// its vertices (`kVertexNumbers`, `kVertexOffsets`), and position and clip planes (`surroundings_of`).
 #pragma once
 
 #include "picajit.h"
@@ -35,7 +36,13 @@ public:
     virtual pj_device device() const = 0;
     // Makes a pipeline from code for its vertex stage, on any thread. Null: there is none, the CPU serves.
     virtual void* make_pipeline(const pj_gpu_code& code, const pj_placement& placement) = 0;
+    // Frames that the GPU has not finished may use it.
     virtual void free_pipeline(void* pipeline) = 0;
+    // Whether it can draw now. Asked before a draw is handed over, for renderers whose pipelines depend on more, such as
+    // blending: `make_pipeline` then makes the vertex stage, and this requests the rest. False: the CPU runs the draw.
+    virtual bool is_ready(void*) { return true; }
+    // After each register write, before the draw that it triggers: textures, blending, viewport.
+    virtual void wrote(std::uint16_t, std::uint32_t, std::uint8_t) {}
     // Draws vertices of `kVertexNumbers` numbers: three indices for each triangle.
     virtual void draw_vertices(std::span<const float> vertices, std::span<const std::uint32_t> triangles) = 0;
     // Draws with a pipeline. `uniforms` is empty if it did not change since the last such draw of the frame.
@@ -62,7 +69,7 @@ public:
     struct Statistics {
         std::uint64_t draws = 0, on_gpu = 0, waiting = 0; // waiting: on the CPU, since a pipeline is not ready
         std::uint64_t vertices = 0, triangles = 0, immediate_triangles = 0;
-        std::map<std::string, std::uint64_t> cpu_only; // why other draws are on the CPU
+        std::map<std::string, std::uint64_t> cpu_only; // why other draws run on the CPU
         double longest_draw = 0, all_draws = 0; // CPU time of their thread, in seconds
     };
 
@@ -71,7 +78,8 @@ public:
     ShaderEngine(const ShaderEngine&) = delete;
     ShaderEngine& operator=(const ShaderEngine&) = delete;
 
-    // Executes a command list. `memory` is the guest's; the list must not change it.
+    // Executes a command list; jumps to other lists are the host's. The list must not change meanwhile, and guest memory
+    // not during a draw. `memory` is the guest's.
     void execute(std::span<const std::uint32_t> list, std::span<const pj_region> memory);
     // The GPU forgets the uniforms at the end of a frame, since their buffer is used again.
     void begin_frame() { uniforms_.clear(); }

@@ -43,11 +43,11 @@ fn run(program: &Path, arguments: &[&str], recordings: &[PathBuf]) -> Option<Str
     let output = command.args(arguments).args(recordings).output().expect("it was built");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(!text.contains("Validation Error"), "{arguments:?}: {text}");
-    assert!(output.status.success(), "{arguments:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
-    if text.contains("no Vulkan device\n") {
+    if text == "no Vulkan device\n" {
         skipped("the Vulkan host: no Vulkan device (Debian: mesa-vulkan-drivers)");
         return None;
     }
+    assert!(output.status.success(), "{arguments:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
     Some(text)
 }
 
