@@ -2,15 +2,22 @@
 //! drivers, and on both at random, must have the same vertices, images and states.
 
 use crate::{Compiler, ROOT, WARNINGS, compilers, extent, folder, library, prerequisites, ready, skipped};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 
 const SOURCES: [&str; 4] = ["main", "recording", "renderer", "shader_engine"];
 /// Random mixtures of each recording.
 const MIXTURES: [u64; 2] = [3, 100];
 
-/// The host; `None` without Vulkan's headers and loader.
+/// The host, built once; `None` without Vulkan's headers and loader.
 fn host(compiler: Compiler) -> Option<PathBuf> {
+    static HOSTS: Mutex<BTreeMap<&str, Option<PathBuf>>> = Mutex::new(BTreeMap::new());
+    HOSTS.lock().expect("no build panics").entry(compiler.command).or_insert_with(|| build(compiler)).clone()
+}
+
+fn build(compiler: Compiler) -> Option<PathBuf> {
     let (source, probe) = (folder().join("probe-vulkan.cpp"), folder().join("probe-vulkan"));
     std::fs::write(&source, "#include <vulkan/vulkan.h>\nint main() { return vkCreateInstance == nullptr; }\n")
         .expect("written");
