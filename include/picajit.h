@@ -1007,7 +1007,7 @@ enum { /* pj_interface.outputs */
 enum { /* pj_interface.position: bits. 0: no built-in position */
     PJ_POSITION = 1,
     PJ_POSITION_NEGATE_Z = 2,    /* the console's 0 to -w becomes 0 to w */
-    PJ_POSITION_FLIP_Y = 4,      /* for hosts whose first line is the top one */
+    PJ_POSITION_FLIP_Y = 4,      /* for hosts whose first line is the top one; front faces turn round */
     PJ_POSITION_CLIP_DEPTH = 8,  /* clip distance 0: -z */
     PJ_POSITION_CLIP_PLANE = 16  /* the same, and clip distance 1: the product of the position and a
                                     plane. From `clip_block`, std140:

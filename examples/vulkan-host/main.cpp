@@ -13,6 +13,7 @@
 #include "recording.h"
 #include "renderer.h"
 
+#include <charconv>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
@@ -47,10 +48,16 @@ Options read_options(std::span<char*> arguments) {
             options.recordings.emplace_back(name);
             continue;
         }
-        if (++n == arguments.size())
-            throw std::runtime_error(name + " lacks a value");
+        if (name == "--help" || ++n == arguments.size())
+            throw std::runtime_error("usage: vulkan-host [OPTION VALUE]... RECORDING... (main.cpp lists the options)");
         const std::string value = arguments[n];
-        const auto number = [&value] { return static_cast<std::uint32_t>(std::stoul(value)); };
+        const auto number = [&] {
+            std::uint32_t parsed = 0;
+            const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), parsed);
+            if (error != std::errc{} || end != value.data() + value.size())
+                throw std::runtime_error(name + " needs a number");
+            return parsed;
+        };
         if (name == "--policy")
             options.policy = one_of<Policy>(value, {{"cpu", Policy::Cpu}, {"ready", Policy::WhenReady}, {"gpu", Policy::Gpu}, {"random", Policy::Random}});
         else if (name == "--seed")

@@ -9,7 +9,6 @@
 namespace {
 
 constexpr std::uint8_t kAbsent = 255;
-constexpr std::size_t kBlockBytes = 1616; // of a uniform block in the default order
 
 void check(std::int64_t status, const char* what, const char* message = "") {
     if (status < 0)
@@ -211,7 +210,7 @@ bool ShaderEngine::hand_over(Pipeline& pipeline, const pj_guest_draw& draw) {
     statistics.vertices += report.vertices;
     statistics.triangles += report.triangles;
     const bool is_first = uniforms_.empty();
-    uniforms_.resize(kBlockBytes);
+    uniforms_.resize(pipeline.block_bytes);
     std::size_t changed = 0;
     check(pj_gpu_uniforms(gpu_, pipeline.code, uniforms_.data(), uniforms_.size(), nullptr, &changed), "pj_gpu_uniforms");
     const bool is_new = is_first || changed != 0;
@@ -229,8 +228,10 @@ void ShaderEngine::build(Pipeline& pipeline) {
             pipeline.reason = std::string(message).substr(0, std::string(message).find('\n'));
         else if (pipeline.target = target_.make_pipeline(*pipeline.code, pipeline.placement); !pipeline.target)
             pipeline.reason = "the driver makes no pipeline";
-        else
+        else if (pj_gpu_code_info info{sizeof info}; pj_gpu_code_info_get(pipeline.code, &info) == PJ_OK) {
+            pipeline.block_bytes = info.block_bytes;
             state = State::Ready;
+        }
     } catch (const std::exception& error) {
         pipeline.reason = error.what(); // no exception may leave the thread
     }

@@ -99,6 +99,7 @@ private:
         pj_placement placement{};
         pj_gpu_code* code = nullptr;
         void* target = nullptr;
+        std::size_t block_bytes = 0; // of its uniform block
         std::string reason;
         std::atomic<State> state = State::Building;
     };
