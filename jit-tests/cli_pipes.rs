@@ -164,6 +164,15 @@ fn shells_complete_and_the_manual_has_a_page_for_each_verb() {
     }
 }
 
+/// Whether a process has a handler of SIGINT, signal 2.
+#[cfg(target_os = "linux")]
+fn handles_interrupts(id: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let mask = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> 1 & 1 != 0)
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn ctrl_c_ends_long_commands_with_their_summary() {
@@ -174,10 +183,15 @@ fn ctrl_c_ends_long_commands_with_their_summary() {
     ] {
         let mut command = folder.command(args);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        // The handler is installed in the first moments.
-        std::thread::sleep(std::time::Duration::from_secs(2));
-        let id = child.id().to_string();
-        assert!(std::process::Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+        let id = child.id();
+        let start = std::time::Instant::now();
+        while !handles_interrupts(id) {
+            assert!(start.elapsed().as_secs() < 60, "{args}: no handler");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        // The shell's own `kill`: there may be no other.
+        let mut shell = std::process::Command::new("/bin/sh");
+        assert!(shell.args(["-c", &format!("kill -INT {id}")]).status().unwrap().success());
         let output = child.wait_with_output().unwrap();
         let out = String::from_utf8_lossy(&output.stdout);
         assert_eq!(output.status.code(), Some(0), "{args}: {out}");
