@@ -9,6 +9,7 @@
 //! | file | input | output |
 //! |---|---|---|
 //! | [`registers`] | writes by id | stored words and their fields |
+//! | `state` | | all that a savestate holds |
 //! | [`commands`] | a command list | writes |
 //! | [`recording`] | a text | guest memory and a command list |
 //! | `upload` | words of upload queues | code, descriptors, uniforms ([`ShaderState`]) |
@@ -94,6 +95,7 @@ mod placement;
 mod program_cache;
 mod report;
 mod rows;
+mod state;
 mod upload;
 mod vertex_format;
 
@@ -114,12 +116,12 @@ pub use placement::{CpuOnly, Placement};
 pub use program_cache::UploadStats;
 pub use registers::RegisterFile;
 pub use report::Report;
+pub use state::{FixedAttributes, State};
 pub use upload::{PartialVector, ShaderState, VERTEX_CODE_WORDS};
 pub use vertex_format::VertexFormat;
 
 use crate::engine::Engine;
-use crate::isa::numeric::Precision;
-use crate::isa::{REGS, Stage};
+use crate::isa::REGS;
 use crate::semantics::Semantics;
 use crate::state::{Uniforms, Vec4};
 use buffers::Buffers;
@@ -203,62 +205,6 @@ pub trait Host: Sink {
     }
 }
 
-/// The state of the `FIXEDATTRIB` registers: default attributes and immediate mode.
-#[derive(Clone, Debug)]
-pub struct FixedAttributes {
-    /// The next attribute; 15 in immediate mode.
-    pub index: u8,
-    /// Words of an incomplete attribute.
-    pub words: PartialVector,
-    /// The default attributes. No register selects the last one.
-    pub defaults: Attributes,
-    /// Immediate mode: attributes of an incomplete vertex.
-    pub vertex: Attributes,
-    /// Number of attributes in `vertex`.
-    pub count: u8,
-    /// The default attributes that have been written; bit n. For [`Notes`] only.
-    pub(crate) written: u16,
-}
-
-/// The whole state of a GPU: plain data to copy, save and restore. Any contents are safe.
-#[derive(Clone, Debug)]
-pub struct State {
-    /// Registers as last written.
-    pub registers: RegisterFile,
-    /// The vertex units.
-    pub vertex: ShaderState,
-    /// The geometry unit, which is the fourth vertex unit while no geometry program is in use.
-    pub geometry: ShaderState,
-    /// Default attributes and immediate mode.
-    pub fixed: FixedAttributes,
-    /// Incomplete input of the geometry unit.
-    pub geometry_input: GeometryInput,
-    /// Vertices of an incomplete primitive.
-    pub assembly: Assembly,
-}
-
-impl Default for State {
-    /// The state at power-on, as far as known; the rest is 0.
-    fn default() -> State {
-        let zeros = Attributes::default();
-        State {
-            registers: RegisterFile::default(),
-            vertex: ShaderState::new(Stage::Vertex),
-            geometry: ShaderState::new(Stage::Geometry),
-            fixed: FixedAttributes {
-                index: 0,
-                words: PartialVector::default(),
-                defaults: zeros,
-                vertex: zeros,
-                count: 0,
-                written: 0,
-            },
-            geometry_input: GeometryInput::default(),
-            assembly: Assembly::default(),
-        }
-    }
-}
-
 /// The shader side of the GPU. A clone shares the engine and nothing else.
 pub struct Gpu {
     engine: Arc<Engine>,
@@ -278,14 +224,6 @@ pub struct Gpu {
 impl Default for Gpu {
     fn default() -> Gpu {
         Gpu::new(Arc::default())
-    }
-}
-
-impl State {
-    /// Prepares for an engine with this number format.
-    fn set_precision(&mut self, precision: Precision) {
-        self.vertex.set_precision(precision);
-        self.geometry.set_precision(precision);
     }
 }
 

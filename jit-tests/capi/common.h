@@ -34,6 +34,35 @@ static int failures;
 static const uint32_t vertex_code[] = {0x08020000, 0x08021001, 0x08022002, 0x08023003, 0x20224084, 0x88000000};
 static const uint32_t vertex_opdescs[] = {0x6C368, 0x6C364, 0x6C362, 0x6C361, 0x6C36F};
 
+/* A random number of 24 bits. */
+static inline uint32_t number(uint32_t *seed)
+{
+    *seed = *seed * 1664525u + 1013904223u;
+    return *seed >> 8;
+}
+
+static inline void write_register(pj_gpu *gpu, uint16_t id, uint32_t value)
+{
+    static pj_registers vertex;
+    EXPECT(PJ_EFFECT_NONE, pj_gpu_write(gpu, id, value, 0xF, &vertex));
+}
+
+/* Uploads that program: position and colour, from any attributes. */
+static inline void write_program(pj_gpu *gpu)
+{
+    size_t n;
+    for (n = 0; n < COUNT(vertex_code); n++)
+        write_register(gpu, 0x2CC, vertex_code[n]);
+    for (n = 0; n < COUNT(vertex_opdescs); n++)
+        write_register(gpu, 0x2D6, vertex_opdescs[n]);
+    write_register(gpu, 0x2BB, 0x76543210); /* permutation */
+    write_register(gpu, 0x2BC, 0xFEDCBA98);
+    write_register(gpu, 0x2BD, 3);          /* output mask */
+    write_register(gpu, 0x04F, 2);
+    write_register(gpu, 0x050, 0x03020100);
+    write_register(gpu, 0x051, 0x0B0A0908);
+}
+
 /*
  * mova a0.x, v0.x; ifu b3: mul o0, c4[a0.x], v0, else: mov o0, v0; for i1: add r0, c0[aL], v0;
  * cmp v0.xy, lt, ge, v0.zz; end

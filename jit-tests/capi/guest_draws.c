@@ -41,18 +41,6 @@ static const void *memory(void *user, uint32_t address, size_t length, size_t *a
     return host->memory + (address - START);
 }
 
-static uint32_t number(uint32_t *seed)
-{
-    *seed = *seed * 1664525u + 1013904223u;
-    return *seed >> 8;
-}
-
-static void write_register(pj_gpu *gpu, uint16_t id, uint32_t value)
-{
-    static pj_registers vertex;
-    EXPECT(PJ_EFFECT_NONE, pj_gpu_write(gpu, id, value, 0xF, &vertex));
-}
-
 int main(int argc, char **argv)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -81,16 +69,7 @@ int main(int argc, char **argv)
         options.backend = PJ_INTERPRETER;
     EXPECT(PJ_OK, pj_engine_new(&options, &engine, NULL, 0));
     EXPECT(PJ_OK, pj_gpu_new(engine, &gpu));
-    for (n = 0; n < COUNT(vertex_code); n++)
-        write_register(gpu, 0x2CC, vertex_code[n]);
-    for (n = 0; n < COUNT(vertex_opdescs); n++)
-        write_register(gpu, 0x2D6, vertex_opdescs[n]);
-    write_register(gpu, 0x2BB, 0x76543210); /* permutation */
-    write_register(gpu, 0x2BC, 0xFEDCBA98);
-    write_register(gpu, 0x2BD, 3);          /* output mask */
-    write_register(gpu, 0x04F, 2);
-    write_register(gpu, 0x050, 0x03020100);
-    write_register(gpu, 0x051, 0x0B0A0908);
+    write_program(gpu);
     memset(offsets, 255, sizeof offsets);
     offsets[0] = 0;
     offsets[9] = 2;

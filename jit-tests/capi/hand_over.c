@@ -13,18 +13,6 @@
 
 static char message[300];
 
-static uint32_t number(uint32_t *seed)
-{
-    *seed = *seed * 1664525u + 1013904223u;
-    return *seed >> 8;
-}
-
-static void write_register(pj_gpu *gpu, uint16_t id, uint32_t value)
-{
-    static pj_registers vertex;
-    EXPECT(PJ_EFFECT_NONE, pj_gpu_write(gpu, id, value, 0xF, &vertex));
-}
-
 static void triangles(void *user, const float *vertices, size_t vertex_count, const uint32_t *numbers, size_t count)
 {
     (void)vertices, (void)vertex_count, (void)numbers;
@@ -189,19 +177,9 @@ int main(int argc, char **argv)
         draw.user = &drawn;
         draw.effect = number(&seed) % 2 ? PJ_EFFECT_DRAW_ELEMENTS : PJ_EFFECT_DRAW_ARRAYS;
         for (n = 0; n < 2; n++) {
-            size_t word;
             if (round == 0) {
-                for (word = 0; word < COUNT(vertex_code); word++)
-                    write_register(both[n], 0x2CC, vertex_code[word]);
-                for (word = 0; word < COUNT(vertex_opdescs); word++)
-                    write_register(both[n], 0x2D6, vertex_opdescs[word]);
+                write_program(both[n]);
                 write_register(both[n], 0x2B9, 0xA0000001);
-                write_register(both[n], 0x2BB, 0x76543210);
-                write_register(both[n], 0x2BC, 0xFEDCBA98);
-                write_register(both[n], 0x2BD, 3);
-                write_register(both[n], 0x04F, 2);
-                write_register(both[n], 0x050, 0x03020100);
-                write_register(both[n], 0x051, 0x0B0A0908);
                 write_register(both[n], 0x200, START >> 3);
             }
             write_register(both[n], 0x201, formats);

@@ -53,12 +53,8 @@ impl Gpu {
     pub fn draw(&mut self, draw: Draw, memory: &dyn Memory, options: &DrawOptions, sink: &mut dyn Sink) -> Report {
         let _mode = DefaultMode::enter();
         self.state.geometry_input = GeometryInput::default();
-        let wanted = self.state.registers.get(NUMVERTICES);
-        // At most as many as wanted, so it fits.
-        let within = options.limit.map_or(wanted, |limit| wanted.min(limit));
         let mut active = ActiveDraw::new(self, sink);
-        let count = active.take(within.into()) as u32;
-        active.report.limited = count < wanted;
+        let count = active.take_wanted(options);
         let report = match draw {
             _ if count == 0 => active.report,
             Draw::Arrays => active.arrays(memory, count as usize),
@@ -99,6 +95,17 @@ fn draw_indexed(mut draw: ActiveDraw<'_>, memory: &dyn Memory, count: u32, optio
 }
 
 impl<'a> ActiveDraw<'a> {
+    /// How many of the vertices or indices that the registers want are within the limits.
+    #[inline]
+    pub(super) fn take_wanted(&mut self, options: &DrawOptions) -> u32 {
+        let wanted = self.state.registers.get(NUMVERTICES);
+        // At most as many as wanted, so it fits.
+        let within = options.limit.map_or(wanted, |limit| wanted.min(limit));
+        let count = self.take(within.into()) as u32;
+        self.report.limited = count < wanted;
+        count
+    }
+
     /// The arrays of vertices of this range.
     #[inline]
     pub(super) fn fetch<'m>(&self, memory: &'m dyn Memory, range: [u64; 2]) -> Fetch<'a, 'm> {

@@ -15,7 +15,7 @@ use super::fetch::streams::{STREAMS, Source};
 use super::fetch::{Fetch, Memory, Selection};
 use super::geometry::GeometryInput;
 use super::placement::{CpuOnly, cpu_only};
-use super::registers::{NUMVERTICES, VERTEX_OFFSET};
+use super::registers::VERTEX_OFFSET;
 use super::report::Report;
 use super::vertex_format::VertexFormat;
 use super::{Draw, DrawOptions, Gpu, Sink};
@@ -80,10 +80,7 @@ impl Gpu {
             return Err(reason);
         }
         active.state.geometry_input = GeometryInput::default();
-        let wanted = active.state.registers.get(NUMVERTICES);
-        let within = options.limit.map_or(wanted, |limit| wanted.min(limit));
-        let count = active.take(within.into()) as u32;
-        active.report.limited = count < wanted;
+        let count = active.take_wanted(options);
         active.buffers.streams.clear();
         let handed = if count == 0 { None } else { active.hand_over(code, draw, memory, count) };
         let report = active.report;

@@ -22,7 +22,7 @@ pub enum ComponentType {
 /// An attribute in memory: one to four components of a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Element {
-    pub(super) format: ComponentType,
+    pub(super) component: ComponentType,
     pub(super) components: u8,
     fill: Fill,
 }
@@ -57,7 +57,7 @@ pub(super) struct Column<'a> {
 impl Element {
     /// From the four bits of an attribute's type.
     pub(super) fn from_register(bits: u8) -> Element {
-        let format =
+        let component =
             [ComponentType::S8, ComponentType::U8, ComponentType::S16, ComponentType::F32][usize::from(bits & 3)];
         let components = (bits >> 2 & 3) + 1;
         let is_kept = |n: usize| n < usize::from(components);
@@ -65,12 +65,12 @@ impl Element {
             kept: std::array::from_fn(|n| if is_kept(n) { u32::MAX } else { 0 }),
             set: std::array::from_fn(|n| if is_kept(n) || n < 3 { 0 } else { 1f32.to_bits() }),
         };
-        Element { format, components, fill }
+        Element { component, components, fill }
     }
 
     /// Bytes of a component, which also align the attribute.
     pub(super) fn alignment(self) -> u32 {
-        match self.format {
+        match self.component {
             ComponentType::S8 | ComponentType::U8 => 1,
             ComponentType::S16 => 2,
             ComponentType::F32 => 4,
@@ -84,7 +84,7 @@ impl Element {
     /// Converts the attribute at the start of `bytes`.
     #[inline(always)]
     pub(super) fn convert_one(&self, bytes: &[u8], to: &mut Vec4) {
-        match self.format {
+        match self.component {
             ComponentType::S8 => convert::<i8, 4>(self, bytes, to),
             ComponentType::U8 => convert::<u8, 4>(self, bytes, to),
             ComponentType::S16 => convert::<i16, 8>(self, bytes, to),
@@ -95,7 +95,7 @@ impl Element {
     /// Converts the attribute of the selected vertices, whose first is at the start of `bytes` and
     /// which are `stride` bytes apart.
     pub(super) fn convert(&self, bytes: &[u8], stride: u32, selection: Selection<'_>, to: Column<'_>) {
-        match self.format {
+        match self.component {
             ComponentType::S8 => select::<i8, 4>(self, bytes, stride, selection, to),
             ComponentType::U8 => select::<u8, 4>(self, bytes, stride, selection, to),
             ComponentType::S16 => select::<i16, 8>(self, bytes, stride, selection, to),

@@ -81,7 +81,7 @@ impl FetchPlan {
                 vector(CONVERTED, converted - 1)
             } else {
                 layout.strides[usize::from(attribute.array)] = array.stride;
-                let (component, components) = (attribute.element.format, attribute.element.components);
+                let (component, components) = (attribute.element.component, attribute.element.components);
                 StreamAttribute { stream: attribute.array, offset: attribute.offset, component, components }
             };
         }

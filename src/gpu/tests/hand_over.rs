@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::gpu_code::{Clip, Component, Depth, Device, GpuCode, Interface, Outputs, Position, UniformBlock};
+use crate::isa::numeric::Precision;
 use crate::testing::miri_or;
 
 const START: u32 = 0x1800_0000;

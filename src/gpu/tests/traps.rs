@@ -1,6 +1,7 @@
 //! Behaviour that emulators have implemented wrongly, one test each.
 
 use super::*;
+use crate::isa::Stage;
 use crate::state::Exit;
 
 const BOOL: u16 = offset::BOOLUNIFORM;
