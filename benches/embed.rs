@@ -414,7 +414,7 @@ fn c_shader_of(engine: *mut PjEngine, program: &Program, entry: Entry) -> *mut P
     let status = unsafe {
         let (words, descriptors) = (code.len(), opdescs.len());
         let (code, opdescs) = (code.as_ptr(), opdescs.as_ptr());
-        capi::pj_shader_get(engine, code, words, opdescs, descriptors, pc, stage, &mut shader, null_mut(), 0)
+        capi::pj_shader_get(engine, code, words, opdescs, descriptors, pc, stage, &mut shader)
     };
     assert_eq!(status, capi::PJ_OK);
     shader
@@ -485,9 +485,9 @@ fn main() {
         Err(reason) => return println!("skipped: {reason}"),
     };
     let (engine, mut c_engine) = (Engine::new(Options { compile_after: 0, ..Options::default() }), null_mut());
-    let options = PjOptions { backend: capi::PJ_NATIVE_REQUIRED, ..PjOptions::DEFAULT };
+    let options = PjOptions { backend: capi::PJ_NATIVE_REQUIRED, ..PjOptions::ZERO };
     // SAFETY: all is valid. The engine is never freed.
-    let status = unsafe { capi::pj_engine_new(&options, &mut c_engine, null_mut(), 0) };
+    let status = unsafe { capi::pj_engine_new_for(capi::pj_version(), &options, &mut c_engine) };
     assert_eq!(status, capi::PJ_OK);
     let mut single = Table::new(
         "one vertex",

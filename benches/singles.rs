@@ -110,9 +110,9 @@ impl Engines {
 /// An engine of the C interface. It is never freed.
 fn c_engine(backend: u32) -> *mut PjEngine {
     let mut engine: *mut PjEngine = null_mut();
-    let options = PjOptions { backend, ..PjOptions::DEFAULT };
+    let options = PjOptions { backend, ..PjOptions::ZERO };
     // SAFETY: all is valid.
-    let status = unsafe { capi::pj_engine_new(&options, &mut engine, null_mut(), 0) };
+    let status = unsafe { capi::pj_engine_new_for(capi::pj_version(), &options, &mut engine) };
     assert_eq!(status, capi::PJ_OK);
     engine
 }
@@ -226,8 +226,6 @@ fn c_shader(engine: *mut PjEngine, program: &Program, pc: u16) -> *mut PjShader 
             pc.into(),
             capi::PJ_VERTEX,
             &mut shader,
-            null_mut(),
-            0,
         )
     };
     assert_eq!(status, capi::PJ_OK);

@@ -7,13 +7,17 @@
  *
  * Languages: C99, C11, and C++ from C++11 on.
  *
- * Structures that begin with `struct_size` may grow in later versions. Zero the structure, then set
- * `struct_size` to its sizeof. PJ_OPTIONS_INIT does both for pj_options. `reserved` fields are 0.
- * The library ignores fields of a later header that it does not know. PJ_INVALID_ARGUMENT: a
- * smaller size that no version had, or a size above both 4096 and twice the library's own.
+ * Versions: while PJ_VERSION_MAJOR is 0, a host works with libraries of the minor version that its
+ * header has, and pj_engine_new refuses others. A patch changes no function and no structure.
  *
- * Errors: a function that can fail returns a pj_status. On error it leaves its outputs unchanged.
- * The library has no global state. No Rust panic reaches the host.
+ * Zero means default, in every field of every structure; a field that has no default says "not null"
+ * or gives its bounds. Zero a structure that begins with `struct_size`, then set that to its sizeof:
+ * another size is PJ_INVALID_ARGUMENT. PJ_OPTIONS_INIT does both for pj_options, and picajit.hpp for
+ * all. `reserved` fields are 0.
+ *
+ * Errors: a function that can fail returns a pj_status, and pj_last_error says what is wrong. On error
+ * it leaves its outputs unchanged. The library has no other global state. No Rust panic reaches the
+ * host.
  *
  * Threads: several threads may share one engine. A shader is immutable. Several threads may run it
  * at once, each with its own unit. Callbacks run on the calling thread. Event callbacks also run on
@@ -42,6 +46,23 @@
  * switch to the default for the time of the call, callbacks included. Single runs on native code
  * (pj_run, pj_run_geometry, pj_direct_call) don't: there a thread must have the default mode, or
  * results differ.
+ *
+ * Stack: 96 KiB for calls that run shaders, 512 KiB for the others, and for runs that compile. On Linux
+ * a run on a thread with less than that, the main thread aside, does not compile: the shader stays on
+ * tier 0, with an event.
+ *
+ * Memory: where the process gets none for a call, the call returns PJ_NO_MEMORY, and a compilation is
+ * left out, with an event. Each asks for a few MiB before it begins, 32 to compile. Rust ends the
+ * process if a smaller allocation fails in between.
+ *
+ * fork: wait for the compiler threads first (pj_engine_wait). The child may make every call. It has no
+ * compiler threads: shaders without native code stay on tier 0 there.
+ *
+ * exec, dlclose: free engines first, and end the calls of other threads.
+ *
+ * ThreadSanitizer does not see what native code reads and writes, and Rust's part of the library is
+ * not instrumented. If it reports calls of one host that are in order: race:libpicajit in the file of
+ * TSAN_OPTIONS=suppressions=FILE.
  */
 #ifndef PICAJIT_H
 #define PICAJIT_H
@@ -56,10 +77,13 @@ extern "C" {
 /* ---- Version ---- */
 
 #define PJ_VERSION_MAJOR 0
-#define PJ_VERSION_MINOR 6
+#define PJ_VERSION_MINOR 7
 #define PJ_VERSION_PATCH 0
 
-/* Returns the version of the library: major << 16 | minor << 8 | patch. */
+/* The version of this header: major << 16 | minor << 8 | patch. */
+#define PJ_VERSION (PJ_VERSION_MAJOR << 16 | PJ_VERSION_MINOR << 8 | PJ_VERSION_PATCH)
+
+/* Returns the version of the library. */
 uint32_t pj_version(void);
 
 /* ---- Status and exit codes ---- */
@@ -68,26 +92,33 @@ typedef int32_t pj_status;
 enum {
     PJ_OK = 0,
     PJ_NULL = -1,             /* a required pointer is null */
-    PJ_INVALID_ARGUMENT = -2, /* a number is out of range, or `struct_size` is no known size */
-    PJ_INVALID_LAYOUT = -3,   /* a pj_layout is invalid; the message names the field ("a0.x" for
+    PJ_INVALID_ARGUMENT = -2, /* a number is out of range, or `struct_size` is not the sizeof */
+    PJ_INVALID_LAYOUT = -3,   /* a pj_layout is invalid; pj_last_error names the field ("a0.x" for
                                  a0x, else the field's own name) */
     PJ_PROGRAM_TOO_LONG = -4, /* more than 4096 code words */
-    PJ_NO_NATIVE = -5,        /* PJ_NATIVE_REQUIRED, but no native code; the message says why */
+    PJ_NO_NATIVE = -5,        /* PJ_NATIVE_REQUIRED, but no native code; pj_last_error says why */
     PJ_MISALIGNED = -6,       /* registers or uniforms are not aligned to 16 bytes, or another
                                  pointer is not aligned for its type */
     PJ_OVERLAP = -7,          /* arrays of a call overlap, see pj_run_batch, pj_run_geometry */
     PJ_INTERNAL = -8,         /* a bug in picajit; stop using the engine, its shaders and GPUs */
     PJ_BUSY = -9,             /* this pj_gpu is in use: by the call of this callback, or on
                                  another thread */
-    PJ_NO_GPU_CODE = -10,     /* the shader has no code for the host's GPU; the message says why */
-    PJ_CPU_ONLY = -11         /* pj_gpu_hand_over: only the CPU can run this draw; the message says why */
+    PJ_NO_GPU_CODE = -10,     /* the shader has no code for the host's GPU */
+    PJ_CPU_ONLY = -11,        /* pj_gpu_hand_over: only the CPU can run this draw */
+    PJ_VERSION_MISMATCH = -12, /* pj_engine_new: header and library are of different versions */
+    PJ_NO_MEMORY = -13        /* the process has too little memory left for the call */
 };
 
+/* Describes a status, or a pj_exit. Never null; the text is static. */
+const char *pj_status_text(int32_t status);
+
 /*
- * Describes a status. Never null; the text is static. Functions with a `message` parameter give
- * more detail there.
+ * What was wrong with the last call on this thread that returned an error: the argument or field, its
+ * value and its bounds, as "pj_batch.input_stride is 17; help: 0 to 16". UTF-8, less than 512 bytes,
+ * never null, and empty before the first error. Valid until the next such call on the thread, and
+ * while the thread lives.
  */
-const char *pj_status_text(pj_status status);
+const char *pj_last_error(void);
 
 /* How a run ended. Never negative, so that a run can return a pj_exit or a pj_status. */
 typedef int32_t pj_exit;
@@ -261,22 +292,35 @@ typedef struct pj_options {
     size_t geometry_fuel;    /* words that one geometry invocation may execute; 0: 4194304 */
 } pj_options;
 
-#define PJ_OPTIONS_INIT                                                                            \
-    {                                                                                              \
-        sizeof(pj_options), PJ_NATIVE, PJ_F32, 262144, 0, (size_t)64 << 20, NULL, NULL, NULL, NULL, \
-            PJ_NO_PROFILER, 0, NULL, 0, 0                                                          \
+/* All fields 0 but the size. */
+#ifdef __cplusplus
+#define PJ_OPTIONS_INIT                                                                                  \
+    {                                                                                                  \
+        sizeof(pj_options), 0, 0, 0, 0, 0, nullptr, nullptr, nullptr, nullptr, 0, 0, nullptr, 0, 0     \
     }
+#else
+#define PJ_OPTIONS_INIT                                                                                  \
+    {                                                                                                  \
+        sizeof(pj_options), 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, 0, 0, NULL, 0, 0                    \
+    }
+#endif
+
+/*
+ * pj_engine_new for hosts that don't compile this header, as bindings of other languages: `version` is
+ * the PJ_VERSION that they were written for.
+ */
+pj_status pj_engine_new_for(uint32_t version, const pj_options *options, pj_engine **engine);
 
 /*
  * Creates an engine. `options` may be null: defaults.
  *
- * `message` may be null. On error it receives a text of at most `message_bytes` bytes, the final 0
- * included. The same holds for `message` in other functions.
- *
- * Errors: PJ_NULL, PJ_INVALID_ARGUMENT, PJ_INVALID_LAYOUT, PJ_NO_NATIVE, PJ_MISALIGNED.
+ * Errors: PJ_VERSION_MISMATCH (pj_last_error has both versions), PJ_NULL, PJ_INVALID_ARGUMENT,
+ * PJ_INVALID_LAYOUT, PJ_NO_NATIVE, PJ_MISALIGNED.
  */
-pj_status pj_engine_new(const pj_options *options, pj_engine **engine, char *message,
-                        size_t message_bytes);
+static inline pj_status pj_engine_new(const pj_options *options, pj_engine **engine)
+{
+    return pj_engine_new_for(PJ_VERSION, options, engine);
+}
 
 /*
  * Frees an engine; null is allowed. Its shaders and GPUs stay usable. A callback may free the
@@ -311,7 +355,7 @@ pj_status pj_engine_resume(const pj_engine *engine);
 /* Empties the shader cache. Shaders in use stay usable. */
 pj_status pj_engine_clear(const pj_engine *engine);
 
-/* Statistics of the shader cache. */
+/* Statistics of an engine: its shader cache, and what it compiles. */
 typedef struct pj_stats {
     size_t struct_size;
     uint64_t hits;      /* lookups that found their shader */
@@ -319,6 +363,9 @@ typedef struct pj_stats {
     uint64_t evictions; /* shaders evicted to keep within cache_bytes */
     uint64_t entries;   /* shaders in the cache */
     uint64_t bytes;     /* size of these shaders */
+    uint64_t compilations; /* compilations that wait for a thread, or run on one */
+    uint64_t native;    /* 1: shaders may have native code. 0: the host wants none, or the system or the
+                           CPU allows none */
 } pj_stats;
 
 pj_status pj_engine_stats(const pj_engine *engine, pj_stats *stats);
@@ -350,7 +397,16 @@ enum { /* `stage` of pj_shader_get */
  */
 pj_status pj_shader_get(const pj_engine *engine, const uint32_t *code, size_t code_words,
                         const uint32_t *opdescs, size_t opdesc_words, uint32_t entry,
-                        uint32_t stage, pj_shader **shader, char *message, size_t message_bytes);
+                        uint32_t stage, pj_shader **shader);
+
+/*
+ * A 128-bit name of code words and descriptors, the same in all releases and on all machines: that of
+ * `picajit inspect`, the first byte highest. Arguments as in pj_shader_get.
+ *
+ * Errors: PJ_NULL, PJ_PROGRAM_TOO_LONG, PJ_MISALIGNED.
+ */
+pj_status pj_program_hash(const uint32_t *code, size_t code_words, const uint32_t *opdescs,
+                          size_t opdesc_words, uint8_t (*hash)[16]);
 
 /*
  * Whether the shader is that of `entry` in these words, for its stage: 1 or 0. Then a host that holds
@@ -377,6 +433,10 @@ typedef struct pj_shader_info {
     uint32_t groups;       /* groups of vertices that shared instructions */
     uint32_t bailouts;     /* groups that ran vertex by vertex after all: they diverged */
     uint64_t native_bytes; /* size of the machine code so far */
+    uint32_t kept_outputs; /* output components that some vertices of a batch write and others keep: their
+                              values depend on the vertices before. Where it is 0, threads may share out
+                              a batch by vertices */
+    uint32_t reserved;
 } pj_shader_info;
 
 pj_status pj_shader_info_get(const pj_shader *shader, pj_shader_info *info);
@@ -523,9 +583,8 @@ pj_status pj_shader_direct_call(const pj_shader *shader, pj_direct_call *call);
 
 /*
  * The arrays of a batch hold the registers of one vertex after those of another: component c of
- * register n of vertex k is the float at 4 * (k * stride + n) + c.
- *
- * Fields at the end may be missing: a pj_batch that ends before `preserve_unit` or `ran` has 0 there.
+ * register n of vertex k is the float at 4 * (k * stride + n) + c. The structure itself is read before
+ * anything is written.
  */
 typedef struct pj_batch {
     size_t struct_size;
@@ -797,7 +856,7 @@ typedef struct pj_draw {
     pj_lookup_fn lookup;           /* elements; null: a vertex cache of vertex_cache_entries */
     pj_triangle_fn triangle;       /* not null */
     void *user;
-    uint32_t index_bytes;          /* 1, 2 or 4 */
+    uint32_t index_bytes;          /* 1, 2 or 4; 0: 2 */
     uint32_t vertex_cache_entries; /* 0-255: size of a first-in, first-out vertex cache; 0: none.
                                       Azahar has 64. */
 } pj_draw;
@@ -1069,12 +1128,11 @@ typedef struct pj_device {
  * keeps the code with its pipeline, and frees it. `interface` may be null: all zero.
  *
  * Errors: PJ_NULL, PJ_INVALID_ARGUMENT, PJ_NO_GPU_CODE: geometry programs, vertices that depend on
- * each other, an interface or a device that no code can serve, and others. The message says which.
+ * each other, an interface or a device that no code can serve, and others: pj_last_error says which.
  * Then the CPU runs the program.
  */
 pj_status pj_gpu_code_get(const pj_shader *shader, const pj_interface *interface,
-                          const pj_device *device, pj_gpu_code **code, char *message,
-                          size_t message_bytes);
+                          const pj_device *device, pj_gpu_code **code);
 
 /* Null is allowed. */
 void pj_gpu_code_free(pj_gpu_code *code);
@@ -1138,8 +1196,7 @@ typedef struct pj_gpu_self_test {
  * Errors: as pj_gpu_code_get.
  */
 pj_status pj_gpu_self_test_get(uint32_t precision, const pj_interface *interface,
-                               const pj_device *device, pj_gpu_code **code, pj_gpu_self_test *test,
-                               char *message, size_t message_bytes);
+                               const pj_device *device, pj_gpu_code **code, pj_gpu_self_test *test);
 
 /*
  * The number of components that differ from the self-test's outputs, or a negative pj_status.
@@ -1234,8 +1291,7 @@ typedef struct pj_handed_draw {
  * earlier program left values.
  */
 pj_status pj_gpu_hand_over(pj_gpu *gpu, const pj_gpu_code *code, const pj_guest_draw *draw,
-                           pj_handed_draw *handed, pj_report *report, char *message,
-                           size_t message_bytes);
+                           pj_handed_draw *handed, pj_report *report);
 
 /*
  * Brings the contents of a uniform block up to date with the vertex units: `block` is what the last call

@@ -6,6 +6,8 @@
 //! Tests skip with a line where there is no C compiler for this machine, as on an emulated one, or
 //! none with sanitizers.
 
+#[path = "capi/abi.rs"]
+mod abi;
 mod extent;
 #[path = "capi/gpu.rs"]
 mod gpu;
@@ -14,7 +16,7 @@ mod prerequisites;
 mod vulkan_host;
 
 use prerequisites::skipped;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -124,12 +126,15 @@ fn run_successfully(program: &Path, under: &[&str], arguments: &[&str], environm
 }
 
 /// The hosts in C, and the ends of their outputs.
-const HOSTS: [(&str, &str); 9] = [
+const HOSTS: [(&str, &str); 12] = [
     ("examples/c/host.c", ""),
     ("examples/c/gpu.c", ""),
     ("examples/c/calls.c", "the same bits\n"),
     ("jit-tests/capi/abuse.c", "as the header says\n"),
     ("jit-tests/capi/callbacks.c", "as the header says\n"),
+    ("jit-tests/capi/each_field.c", "as the header says\n"),
+    ("jit-tests/capi/old_host.c", "as the header says\n"),
+    ("jit-tests/capi/forked.c", "as the header says\n"),
     ("jit-tests/capi/gpu_code.c", "as the header says\n"),
     ("jit-tests/capi/hand_over.c", "as the header says\n"),
     ("jit-tests/capi/guest_draws.c", "as the header says\n"),
@@ -173,8 +178,9 @@ fn ready(cpp: bool) -> bool {
 fn the_header_compiles_as_c99_c11_and_cpp() {
     for compiler in compilers() {
         let source = folder().join(if compiler.cpp { "header.cpp" } else { "header.c" });
-        std::fs::write(&source, "#include \"picajit.h\"\n#include \"picajit.h\"\nint main(void) { return 0; }\n")
-            .expect("written");
+        let headers = ["picajit.h", "picajit_registers.h", if compiler.cpp { "picajit.hpp" } else { "picajit.h" }];
+        let lines: String = headers.iter().map(|header| format!("#include \"{header}\"\n")).collect();
+        std::fs::write(&source, lines.repeat(2) + "int main(void) { return 0; }\n").expect("written");
         for standard in compiler.standards() {
             let object = folder().join(format!("header-{}-{standard}.o", compiler.command));
             compiler.run(standard, &source, &object, &["-c"]);
@@ -273,6 +279,23 @@ fn misuse_has_the_documented_results() {
             for arguments in runs() {
                 let output_text = run_successfully(&program, &[], arguments, &[]);
                 assert!(output_text.ends_with(end), "{output_text}");
+            }
+        }
+    }
+}
+
+/// Sanitizers need more stack and address space than these hosts have.
+#[test]
+fn little_stack_and_little_memory_are_told() {
+    if !ready(false) {
+        return;
+    }
+    for compiler in compilers().iter().filter(|c| !c.cpp) {
+        for source in ["jit-tests/capi/small_stack.c", "jit-tests/capi/memory_limit.c"] {
+            let program = built(*compiler, "c11", source, &[]);
+            for arguments in runs() {
+                let output_text = run_successfully(&program, &[], arguments, &[]);
+                assert!(output_text.starts_with("as the header says\n"), "{output_text}");
             }
         }
     }
@@ -389,119 +412,4 @@ fn valgrind_finds_no_error_and_no_leak() {
 
 fn read(path: &str) -> String {
     std::fs::read_to_string(Path::new(ROOT).join(path)).expect("it is in the repository")
-}
-
-/// Sources that define functions.
-const FUNCTIONS: [&str; 8] = [
-    "src/capi.rs",
-    "src/capi/batch.rs",
-    "src/capi/geometry.rs",
-    "src/capi/trace.rs",
-    "src/capi/gpu.rs",
-    "src/capi/gpu/guest_draw.rs",
-    "src/capi/gpu/hand_over.rs",
-    "src/capi/gpu_code.rs",
-];
-/// Sources that define constants and structures.
-const STRUCTURES: [&str; 6] = [
-    "src/capi/types.rs",
-    "src/capi/geometry.rs",
-    "src/capi/trace.rs",
-    "src/capi/gpu/types.rs",
-    "src/capi/gpu_code/types.rs",
-    "src/capi/gpu/hand_over.rs",
-];
-
-fn sources(files: &[&str]) -> String {
-    files.iter().map(|file| read(file)).collect()
-}
-
-/// Compares the functions, their numbers of parameters, and the constants of the header with those
-/// of the library. The examples check parameter types.
-#[test]
-fn functions_and_constants_of_the_header_and_the_library_are_the_same() {
-    let (header, library, types) = (read("include/picajit.h"), sources(&FUNCTIONS), sources(&STRUCTURES));
-    let commas = |text: &str, open: usize| {
-        let end = open + text[open..].find(')').expect("it ends");
-        let inside = text[open + 1..end].trim().trim_end_matches(',');
-        if inside.is_empty() || inside == "void" { 0 } else { inside.matches(',').count() + 1 }
-    };
-    let functions = |text: &str, before: &[&str]| {
-        let mut found = BTreeSet::new();
-        for (at, _) in text.match_indices("pj_") {
-            let name: String = text[at..].chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-            let open = at + name.len();
-            let starts = before.iter().any(|before| text[..at].ends_with(before)) && text[open..].starts_with('(');
-            let line = text[..at].rsplit('\n').next().unwrap_or("");
-            if starts && !line.trim_start().starts_with('*') && !line.trim_start().starts_with("/*") {
-                found.insert((name, commas(text, open)));
-            }
-        }
-        found
-    };
-    let declared = functions(&header, &[" ", "*"]);
-    let defined = functions(&library, &["extern \"C\" fn "]);
-    assert!(defined.len() >= 12, "{defined:?}");
-    assert_eq!(declared, defined);
-
-    let numbers: Vec<(String, String)> = types
-        .lines()
-        .filter_map(|line| line.strip_prefix("pub const PJ_")?.split_once(": "))
-        .map(|(name, rest)| {
-            (format!("PJ_{name}"), rest.split_once("= ").expect("a value").1.trim_end_matches(';').to_owned())
-        })
-        .collect();
-    assert!(numbers.len() >= 30);
-    for (name, value) in &numbers {
-        let says = header.match_indices(&**name).any(|(at, _)| {
-            let rest = &header[at + name.len()..];
-            rest.strip_prefix(" = ").is_some_and(|rest| {
-                rest.trim_start_matches('-').len() < rest.len() || !value.starts_with('-')
-            } && rest.starts_with(&**value) && !rest[value.len()..].starts_with(|c: char| c.is_ascii_digit()))
-        });
-        assert!(says, "{name} is {value}, but not in the header");
-    }
-    let enumerators = header.lines().filter(|l| l.trim_start().starts_with("PJ_") && l.contains(" = ")).count();
-    assert_eq!(enumerators, numbers.len(), "every enumerator has a constant");
-}
-
-#[test]
-fn structures_have_the_same_fields_at_the_same_offsets() {
-    if !ready(false) {
-        return;
-    }
-    // The fields of each structure come from the library's sources. A C program prints their
-    // offsets.
-    // `DirectCall` is a structure of the Rust interface too, and has its name there.
-    let direct_call = read("src/engine/direct_call.rs").replace("pub struct DirectCall", "pub struct PjDirectCall");
-    let types = sources(&STRUCTURES) + &direct_call;
-    let mut source = String::from("#include \"picajit.h\"\n#include <stdio.h>\nint main(void) {\n");
-    let mut fields = 0;
-    for part in types.split("pub struct Pj").skip(1) {
-        let (name, rest) = part.split_once(" {").expect("a structure");
-        let c_name = name.chars().fold("pj".to_owned(), |mut all, c| {
-            if c.is_uppercase() {
-                all.push('_');
-            }
-            all.push(c.to_ascii_lowercase());
-            all
-        });
-        source += &format!("printf(\"{c_name} %zu\\n\", sizeof({c_name}));\n");
-        for line in rest.split('}').next().unwrap_or("").lines() {
-            if let Some((field, _)) = line.trim().strip_prefix("pub ").and_then(|l| l.split_once(':')) {
-                source += &format!("printf(\"{c_name}.{field} %zu\\n\", offsetof({c_name}, {field}));\n");
-                fields += 1;
-            }
-        }
-    }
-    source += "return 0;\n}\n";
-    assert!(fields > 60, "{fields}");
-    let (file, program) = (folder().join("fields.c"), folder().join("fields"));
-    std::fs::write(&file, source).expect("written");
-    let compiler = *compilers().iter().find(|c| !c.cpp).expect("ready");
-    compiler.run("c99", &file, &program, &[]);
-    let output = Command::new(&program).output().expect("it was built");
-    let c = String::from_utf8(output.stdout).expect("text");
-    let expected = read("jit-tests/capi/fields.txt");
-    assert_eq!(c, expected, "C, and the record that a unit test compares with the library");
 }

@@ -102,6 +102,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 const JIT_LAYERS: &[(&str, &[&str])] = &[
     ("abi", &[]),
     ("settings", &[]),
+    ("resources", &[]),
     ("target", &["settings"]),
     ("emit", &["abi"]),
     ("vertex", &["abi", "target", "emit"]),

@@ -64,18 +64,16 @@ fn a_lookup_of_a_known_program_allocates_nothing() {
 #[test]
 #[cfg(feature = "capi")]
 fn a_lookup_through_c_allocates_no_more_than_the_handle() {
-    use picajit::capi::{PJ_OK, pj_engine_free, pj_engine_new, pj_shader_get, pj_shader_release};
+    use picajit::capi::{PJ_OK, pj_engine_free, pj_engine_new_for, pj_shader_get, pj_shader_release, pj_version};
     use std::ptr::{null, null_mut};
     let (code, opdescs) = (words(512, 0), [7; 128]);
     let mut engine = null_mut();
     // SAFETY: null selects the defaults; the rest is valid.
-    assert_eq!(unsafe { pj_engine_new(null(), &mut engine, null_mut(), 0) }, PJ_OK);
+    assert_eq!(unsafe { pj_engine_new_for(pj_version(), null(), &mut engine) }, PJ_OK);
     let get = || {
         let mut shader = null_mut();
         // SAFETY: all pointers are valid.
-        let status = unsafe {
-            pj_shader_get(engine, code.as_ptr(), 512, opdescs.as_ptr(), 128, 0, 0, &mut shader, null_mut(), 0)
-        };
+        let status = unsafe { pj_shader_get(engine, code.as_ptr(), 512, opdescs.as_ptr(), 128, 0, 0, &mut shader) };
         assert_eq!(status, PJ_OK);
         shader
     };

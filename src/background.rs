@@ -3,7 +3,8 @@
 //!
 //! Invariant: a job runs once or, if the threads end or its [`Hotness`] is dropped before its turn, not
 //! at all. The jobs that wait are at most twice as many as those whose hotness exists, or
-//! [`MIN_SWEEP`]. Dropping [`Background`] joins its threads. This file must not depend on the kind of work.
+//! [`MIN_SWEEP`]. Dropping [`Background`] joins its threads. In a child process after `fork`, which has
+//! none of the threads, jobs are dropped and nothing waits. This file must not depend on the kind of work.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -98,6 +99,16 @@ struct Shared {
     work: Condvar,
     /// Signals that no job waits or runs.
     idle: Condvar,
+    /// The process that has the threads.
+    process: OnceLock<u32>,
+}
+
+impl Shared {
+    /// Whether this is a child process of the one that has the threads. Its copy of the lock may be held
+    /// by a thread that it does not have.
+    fn is_in_child(&self) -> bool {
+        cfg!(unix) && self.process.get().is_some_and(|&process| process != std::process::id())
+    }
 }
 
 thread_local! {
@@ -140,6 +151,9 @@ impl Background {
         });
         let threads: Vec<JoinHandle<()>> = started.collect();
         state.threads = threads.iter().map(|t| t.thread().id()).collect();
+        if !threads.is_empty() {
+            queue.0.process.get_or_init(std::process::id);
+        }
         queue.0.open.store(!threads.is_empty(), Ordering::Relaxed);
         drop(state);
         Background { queue, threads }
@@ -153,6 +167,11 @@ impl Background {
 
 impl Drop for Background {
     fn drop(&mut self) {
+        if self.queue.0.is_in_child() {
+            // A handle that is dropped would tell the system of a thread that this process lacks.
+            self.threads.drain(..).for_each(std::mem::forget);
+            return;
+        }
         let mut state = self.queue.state();
         state.threads.clear();
         self.queue.0.open.store(false, Ordering::Relaxed);
@@ -191,6 +210,10 @@ impl Queue {
 
     /// Adds a job, or returns it if the queue is closed.
     fn try_push(&self, priority: Priority<'_>, job: Job) -> Result<(), Job> {
+        if self.0.is_in_child() {
+            // No thread will ever run it, and to wait for a value that one was computing would be for ever.
+            return Ok(());
+        }
         let mut state = self.state();
         if state.threads.is_empty() {
             return Err(job);
@@ -206,9 +229,22 @@ impl Queue {
         Ok(())
     }
 
+    /// The jobs that wait or run.
+    #[cfg(feature = "capi")]
+    pub(crate) fn unfinished(&self) -> usize {
+        if self.0.is_in_child() {
+            return 0;
+        }
+        let state = self.state();
+        state.tier_ups.waiting.len() + state.improvements.waiting.len() + state.busy
+    }
+
     /// Blocks until no job waits or runs, including jobs that arrive during the wait. Returns at
     /// once on one of the queue's own threads, and if the queue is closed.
     pub fn wait(&self) {
+        if self.0.is_in_child() {
+            return;
+        }
         let mut state = self.state();
         while (state.has_jobs() || state.busy > 0) && !state.threads.is_empty() {
             if WORKER.get().is_some_and(|this| state.threads.contains(&this)) {

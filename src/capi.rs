@@ -10,31 +10,31 @@
 
 mod arguments;
 mod batch;
+mod fault;
 mod geometry;
 mod gpu;
 mod gpu_code;
 mod memory;
+mod status;
 mod trace;
 mod types;
 
 use crate::engine::{self, Compiled, DirectCall, Engine, Options, Shader, Tier};
 use crate::executable::ExecutableMemory;
-use crate::gpu::CpuOnly;
-use crate::gpu_code::NoGpuCode;
 use crate::isa::{MAX_CODE_WORDS, OPDESCS};
-use crate::kernel::Unsupported;
 use crate::layout::{HostEmitter, HostError, HostMemory, Layout};
 use crate::program::{Entry, Program, ProgramError};
 use crate::state::{EmitState, NoEmitter, Registers};
-use arguments::{copy_text, deref, input_slice, out_pointer, read_sized, write_sized};
+use arguments::{copy_text, deref, input_slice, out_pointer, read_sized, read_sized_field, write_sized};
 pub use batch::*;
+use fault::{Fault, catch_panics, catch_panics_of_length, check_memory};
 pub use geometry::*;
 pub use gpu::*;
 pub use gpu_code::*;
 use memory::HostPages;
-use std::ffi::{CStr, c_char, c_void};
+pub use status::*;
+use std::ffi::{c_char, c_void};
 use std::mem::ManuallyDrop;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 use std::sync::Arc;
 pub use trace::*;
@@ -51,88 +51,13 @@ pub struct PjEngine {
 #[repr(transparent)]
 pub struct PjShader(Compiled);
 
-/// An error that is detected before a call has any effect.
-#[derive(Debug)]
-enum Fault {
-    Null,
-    InvalidArgument,
-    InvalidLayout(crate::layout::LayoutError),
-    Program(ProgramError),
-    NoNative(Unsupported),
-    Misaligned,
-    Overlap,
-    Busy,
-    NoGpuCode(NoGpuCode),
-    CpuOnly(CpuOnly),
-}
-
-impl Fault {
-    fn status(&self) -> i32 {
-        match self {
-            Fault::Null => PJ_NULL,
-            Fault::InvalidArgument => PJ_INVALID_ARGUMENT,
-            Fault::InvalidLayout(_) => PJ_INVALID_LAYOUT,
-            Fault::Program(_) => PJ_PROGRAM_TOO_LONG,
-            Fault::NoNative(_) => PJ_NO_NATIVE,
-            Fault::Misaligned => PJ_MISALIGNED,
-            Fault::Overlap => PJ_OVERLAP,
-            Fault::Busy => PJ_BUSY,
-            Fault::NoGpuCode(_) => PJ_NO_GPU_CODE,
-            Fault::CpuOnly(_) => PJ_CPU_ONLY,
-        }
-    }
-
-    fn message(&self) -> String {
-        match self {
-            Fault::InvalidLayout(error) => error.to_string(),
-            Fault::Program(error) => error.to_string(),
-            Fault::NoNative(reason) => reason.to_string(),
-            Fault::NoGpuCode(reason) => reason.to_string(),
-            Fault::CpuOnly(reason) => reason.to_string(),
-            _ => status_text(self.status()).to_string_lossy().into_owned(),
-        }
-    }
-}
-
-/// Runs `work` and returns its status. A panic is a bug in picajit and must not unwind into C.
-// Each has one caller. A call costs a register write 24 instructions, and the compiler decides anew
-// in every build.
-#[inline(always)]
-fn catch_panics(work: impl FnOnce() -> Result<i32, Fault>) -> i32 {
-    match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(result) => result.unwrap_or_else(|fault| fault.status()),
-        Err(_) => PJ_INTERNAL,
-    }
-}
-
-/// [`catch_panics`], with a message for the host.
-///
-/// # Safety
-/// `message` is null, or `bytes` bytes may be written there.
-unsafe fn catch_panics_with_message(
-    message: *mut c_char,
-    bytes: usize,
-    work: impl FnOnce() -> Result<i32, Fault>,
-) -> i32 {
-    let mut text = String::new();
-    let status = catch_panics(|| work().inspect_err(|fault| text = fault.message()));
-    if status < 0 && text.is_empty() {
-        text = status_text(status).to_string_lossy().into_owned();
-    }
-    if status < 0 {
-        // SAFETY: the caller guarantees it.
-        unsafe { copy_text(&text, message, bytes) };
-    }
-    status
-}
-
 /// A reference to the engine that lasts for the call, whatever its callbacks do.
 ///
 /// # Safety
 /// `engine` is null or a live handle of `pj_engine_new`.
 unsafe fn retain_engine(engine: *const PjEngine) -> Result<Arc<PjEngine>, Fault> {
     if engine.is_null() {
-        return Err(Fault::Null);
+        return Err(Fault::Null("engine"));
     }
     // SAFETY: it came from `Arc::into_raw`, and the handle is live.
     unsafe {
@@ -143,62 +68,62 @@ unsafe fn retain_engine(engine: *const PjEngine) -> Result<Arc<PjEngine>, Fault>
 
 #[unsafe(no_mangle)]
 pub extern "C" fn pj_version() -> u32 {
-    let part = |text: &str| text.parse::<u32>().expect("cargo's version numbers are numbers");
-    let [major, minor, patch] =
-        [env!("CARGO_PKG_VERSION_MAJOR"), env!("CARGO_PKG_VERSION_MINOR"), env!("CARGO_PKG_VERSION_PATCH")].map(part);
-    major << 16 | minor << 8 | patch
-}
-
-/// Describes a status.
-fn status_text(status: i32) -> &'static CStr {
-    match status {
-        PJ_NULL => c"a pointer is null",
-        PJ_INVALID_ARGUMENT => c"an argument is out of range",
-        PJ_INVALID_LAYOUT => c"the layout is invalid",
-        PJ_PROGRAM_TOO_LONG => c"the program has too many words",
-        PJ_NO_NATIVE => c"native code is unavailable",
-        PJ_MISALIGNED => c"a pointer is misaligned",
-        PJ_OVERLAP => c"arrays of the batch overlap each other, the registers or the uniforms",
-        PJ_INTERNAL => c"internal error",
-        PJ_BUSY => c"the GPU is in use",
-        PJ_NO_GPU_CODE => c"code for the host's GPU is unavailable",
-        PJ_CPU_ONLY => c"only the CPU can run this draw",
-        0.. => c"no error",
-        _ => c"unknown status",
-    }
+    VERSION
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn pj_status_text(status: i32) -> *const c_char {
-    status_text(status).as_ptr()
+    fault::status_text(status).as_ptr()
 }
 
 #[unsafe(no_mangle)]
+pub extern "C" fn pj_last_error() -> *const c_char {
+    fault::last_error()
+}
+
+/// The function that hosts compiled with a header before 0.7 call. They don't say their version, and
+/// their structures have other fields, so those are not read.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn pj_engine_new(
-    options: *const PjOptions,
-    engine: *mut *mut PjEngine,
+    _: *const PjOptions,
+    _: *mut *mut PjEngine,
     message: *mut c_char,
     message_bytes: usize,
 ) -> i32 {
-    let work = || {
-        let to = out_pointer(engine)?;
+    catch_panics(|| {
+        let fault = Fault::Version(None);
+        // SAFETY: all these headers required a text of that size, or null.
+        unsafe { copy_text(&fault.to_string(), message, message_bytes) };
+        Err(fault)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pj_engine_new_for(version: u32, options: *const PjOptions, engine: *mut *mut PjEngine) -> i32 {
+    catch_panics(|| {
+        // Nothing is read before this: another version has other structures. Patch numbers change none.
+        if version >> 8 != VERSION >> 8 {
+            return Err(Fault::Version(Some(version)));
+        }
+        let to = out_pointer(engine, "engine")?;
+        check_memory(4 << 20)?;
         let options = match options.is_null() {
-            true => PjOptions::DEFAULT,
+            true => PjOptions::ZERO,
             // SAFETY: the header requires a structure of its declared size; any bytes are valid.
-            false => unsafe { read_sized(options, PjOptions::DEFAULT, OPTIONS_BYTES) }?,
+            false => unsafe { read_sized(options) }?,
         };
         let layout = match options.layout.is_null() {
             true => UNIT_LAYOUT,
             // SAFETY: as above.
-            false => unsafe { read_sized(options.layout, PjLayout::default(), LAYOUT_BYTES) }?.offsets()?,
+            false => unsafe { read_sized_field(options.layout, "pj_options.layout") }?.offsets()?,
         };
-        let layout = Layout::new(layout).map_err(Fault::InvalidLayout)?;
+        let layout = Layout::new(layout).map_err(Fault::Layout)?;
         let native_required = options.backend == PJ_NATIVE_REQUIRED;
         let memory: Option<Arc<dyn ExecutableMemory>> = match options.memory.is_null() {
             true => None,
             false => {
                 // SAFETY: as above.
-                let memory = unsafe { read_sized(options.memory, PjMemory::ZERO, MEMORY_BYTES) }?;
+                let memory = unsafe { read_sized_field(options.memory, "pj_options.memory") }?;
                 Some(Arc::new(HostPages::new(&memory)?))
             }
         };
@@ -211,9 +136,7 @@ pub unsafe extern "C" fn pj_engine_new(
         // SAFETY: not null; the header requires it to be writable.
         unsafe { to.write(Arc::into_raw(engine).cast_mut()) };
         Ok(PJ_OK)
-    };
-    // SAFETY: the header requires a valid `message`.
-    unsafe { catch_panics_with_message(message, message_bytes, work) }
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -267,7 +190,8 @@ pub unsafe extern "C" fn pj_engine_wait(engine: *const PjEngine) -> i32 {
 pub unsafe extern "C" fn pj_engine_stats(engine: *const PjEngine, stats: *mut PjStats) -> i32 {
     catch_panics(|| {
         // SAFETY: null, or a live handle of `pj_engine_new`.
-        let cache = unsafe { retain_engine(engine) }?.engine.cache_stats();
+        let engine = unsafe { retain_engine(engine) }?;
+        let cache = engine.engine.cache_stats();
         let value = PjStats {
             struct_size: size_of::<PjStats>(),
             hits: cache.hits,
@@ -275,9 +199,47 @@ pub unsafe extern "C" fn pj_engine_stats(engine: *const PjEngine, stats: *mut Pj
             evictions: cache.evictions,
             entries: cache.entries as u64,
             bytes: cache.bytes as u64,
+            compilations: engine.engine.unfinished_compilations() as u64,
+            native: engine.engine.has_native().into(),
         };
         // SAFETY: the header requires a structure of its declared size.
-        unsafe { write_sized(stats, &value, STATS_BYTES) }
+        unsafe { write_sized(stats, value) }
+    })
+}
+
+/// The words of a program.
+///
+/// # Safety
+/// The arrays have these lengths for `'a`.
+unsafe fn words<'a>(
+    code: *const u32,
+    code_words: usize,
+    opdescs: *const u32,
+    opdesc_words: usize,
+) -> Result<(&'a [u32], &'a [u32]), Fault> {
+    // SAFETY: the caller guarantees it.
+    unsafe { Ok((input_slice(code, code_words, "code")?, input_slice(opdescs, opdesc_words.min(OPDESCS), "opdescs")?)) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pj_program_hash(
+    code: *const u32,
+    code_words: usize,
+    opdescs: *const u32,
+    opdesc_words: usize,
+    hash: *mut [u8; 16],
+) -> i32 {
+    catch_panics(|| {
+        let to = out_pointer(hash, "hash")?;
+        if code_words > MAX_CODE_WORDS {
+            return Err(Fault::Program(ProgramError::TooLong { words: code_words }));
+        }
+        // SAFETY: the header requires arrays of these lengths.
+        let (code, opdescs) = unsafe { words(code, code_words, opdescs, opdesc_words) }?;
+        let hash = Program::from_words(code, opdescs).map_err(Fault::Program)?.hash128();
+        // SAFETY: not null; the header requires it to be writable.
+        unsafe { to.write(hash.0.to_be_bytes()) };
+        Ok(PJ_OK)
     })
 }
 
@@ -293,6 +255,8 @@ unsafe fn unknown_shader(
     opdescs: &[u32],
     entry: Entry,
 ) -> Result<Shader, Fault> {
+    // The largest graph takes 1.6 MB.
+    check_memory(4 << 20)?;
     // SAFETY: the caller guarantees it.
     let engine = unsafe { retain_engine(engine) }?;
     let program = Program::from_words(code, opdescs).map_err(Fault::Program)?;
@@ -309,26 +273,23 @@ pub unsafe extern "C" fn pj_shader_get(
     entry: u32,
     stage: u32,
     shader: *mut *mut PjShader,
-    message: *mut c_char,
-    message_bytes: usize,
 ) -> i32 {
-    let work = || {
+    catch_panics(|| {
         // SAFETY: null, or a live handle of `pj_engine_new`. A lookup of known words calls no
         // function of the host, so no callback ends the handle and no count is necessary.
-        let &PjEngine { engine: ref known, native_required } = unsafe { deref(engine) }?;
-        let to = out_pointer(shader)?;
+        let &PjEngine { engine: ref known, native_required } = unsafe { deref(engine, "engine") }?;
+        let to = out_pointer(shader, "shader")?;
         // Checked before slices of impossible lengths exist.
         if code_words > MAX_CODE_WORDS {
             return Err(Fault::Program(ProgramError::TooLong { words: code_words }));
         }
         // SAFETY: the header requires arrays of these lengths.
-        let (code, opdescs) =
-            unsafe { (input_slice(code, code_words)?, input_slice(opdescs, opdesc_words.min(OPDESCS))?) };
-        let pc = u16::try_from(entry).map_err(|_| Fault::InvalidArgument)?;
+        let (code, opdescs) = unsafe { words(code, code_words, opdescs, opdesc_words) }?;
+        let pc = u16::try_from(entry).map_err(|_| Fault::Range("entry", entry.into(), "at most 65535"))?;
         let entry = match stage {
             PJ_VERTEX => Entry::vertex(pc),
             PJ_GEOMETRY => Entry::geometry(pc),
-            _ => return Err(Fault::InvalidArgument),
+            _ => return Err(Fault::Range("stage", stage.into(), "PJ_VERTEX (0) or PJ_GEOMETRY (1)")),
         };
         let shader = match known.known_shader(code, opdescs, entry, false) {
             Some(shader) if !native_required || shader.fallback_reason().is_none() => shader,
@@ -338,9 +299,7 @@ pub unsafe extern "C" fn pj_shader_get(
         // SAFETY: not null; the header requires it to be writable.
         unsafe { to.write(Arc::into_raw(shader.into_inner()).cast::<PjShader>().cast_mut()) };
         Ok(PJ_OK)
-    };
-    // SAFETY: the header requires a valid `message`.
-    unsafe { catch_panics_with_message(message, message_bytes, work) }
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -360,8 +319,7 @@ pub unsafe extern "C" fn pj_shader_serves(
             return Ok(0);
         }
         // SAFETY: the header requires arrays of these lengths.
-        let (code, opdescs) =
-            unsafe { (input_slice(code, code_words)?, input_slice(opdescs, opdesc_words.min(OPDESCS))?) };
+        let (code, opdescs) = unsafe { words(code, code_words, opdescs, opdesc_words) }?;
         let stage = shader.source().1.stage;
         Ok(u16::try_from(entry).is_ok_and(|pc| shader.serves(code, opdescs, Entry { pc, stage })).into())
     })
@@ -403,9 +361,11 @@ pub unsafe extern "C" fn pj_shader_info_get(shader: *const PjShader, info: *mut 
             groups: stats.groups,
             bailouts: stats.bailouts,
             native_bytes: shader.native_bytes() as u64,
+            kept_outputs: stats.kept_outputs,
+            reserved: 0,
         };
         // SAFETY: the header requires a structure of its declared size.
-        unsafe { write_sized(info, &value, INFO_BYTES) }
+        unsafe { write_sized(info, value) }
     })
 }
 
@@ -414,6 +374,7 @@ pub unsafe extern "C" fn pj_shader_analyse(shader: *const PjShader, analysis: *m
     catch_panics(|| {
         // SAFETY: null, or a live handle of `pj_shader_get`.
         let shader = unsafe { borrow_shader(shader) }?;
+        check_memory(4 << 20)?;
         let found = shader.analysis().map_err(Fault::NoNative)?;
         let value = PjAnalysis {
             struct_size: size_of::<PjAnalysis>(),
@@ -429,29 +390,29 @@ pub unsafe extern "C" fn pj_shader_analyse(shader: *const PjShader, analysis: *m
             reserved: 0,
         };
         // SAFETY: the header requires a structure of its declared size.
-        unsafe { write_sized(analysis, &value, ANALYSIS_BYTES) }
+        unsafe { write_sized(analysis, value) }
     })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pj_shader_text(shader: *const PjShader, kind: u32, text: *mut c_char, bytes: usize) -> i64 {
-    let mut len = 0;
-    let status = catch_panics(|| {
+    catch_panics_of_length(|| {
         // SAFETY: null, or a live handle of `pj_shader_get`.
         let shader = unsafe { borrow_shader(shader) }?;
         let message = match kind {
             PJ_TEXT_FALLBACK => shader.fallback_reason().map(ToString::to_string),
             PJ_TEXT_SEQUENTIAL => shader.stats().sequential_reason,
             PJ_TEXT_DIVERGENCE => shader.divergence(),
-            _ => return Err(Fault::InvalidArgument),
+            _ => {
+                let kinds = "PJ_TEXT_FALLBACK (0) to PJ_TEXT_DIVERGENCE (2)";
+                return Err(Fault::Range("kind", kind.into(), kinds));
+            }
         };
         let message = message.unwrap_or_default();
         // SAFETY: the header requires `bytes` writable bytes.
         unsafe { copy_text(&message, text, bytes) };
-        len = message.len() as i64;
-        Ok(PJ_OK)
-    });
-    if status < 0 { status.into() } else { len }
+        Ok(message.len() as i64)
+    })
 }
 
 /// The shader of a handle. The handle keeps its reference.
@@ -460,11 +421,14 @@ pub unsafe extern "C" fn pj_shader_text(shader: *const PjShader, kind: u32, text
 /// `shader` is null or a live handle of `pj_shader_get`.
 unsafe fn borrow_shader(shader: *const PjShader) -> Result<ManuallyDrop<Shader>, Fault> {
     if shader.is_null() {
-        return Err(Fault::Null);
+        return Err(Fault::Null("shader"));
     }
     // SAFETY: the handle is the pointer of an `Arc`, and live.
     Ok(unsafe { engine::borrow(shader.cast()) })
 }
+
+/// A run on a GPU's shader, whose units are none of the header.
+const IN_DRAWS_ONLY: Fault = Fault::Kind("shader", "one of pj_shader_get; that of a pj_placement runs in draws only");
 
 /// The host's registers and uniforms.
 ///
@@ -472,15 +436,14 @@ unsafe fn borrow_shader(shader: *const PjShader) -> Result<ManuallyDrop<Shader>,
 /// Both are null, or blocks of the shader's layout that live for `'a` and that no other code uses
 /// meanwhile, except the host's own callbacks.
 unsafe fn host<'a>(shader: &'a Shader, unit: *mut c_void, uniforms: *const c_void) -> Result<HostMemory<'a>, Fault> {
-    // Shaders of a GPU have none.
-    let layout = shader.layout().ok_or(Fault::InvalidArgument)?;
+    let layout = shader.layout().ok_or(IN_DRAWS_ONLY)?;
     if unit.is_null() || uniforms.is_null() {
-        return Err(Fault::Null);
+        return Err(Fault::Null(if unit.is_null() { "unit" } else { "uniforms" }));
     }
     // SAFETY: the caller promises blocks of this layout.
     unsafe { engine::host(layout, unit, uniforms) }.map_err(|error| match error {
-        HostError::Misaligned { .. } => Fault::Misaligned,
-        HostError::Short { .. } => Fault::InvalidArgument,
+        HostError::Misaligned { block } => Fault::Misaligned(block, align_of::<PjUnit>()),
+        HostError::Short { .. } => unreachable!("the blocks have the sizes of their layout"),
     })
 }
 
@@ -560,10 +523,9 @@ pub unsafe extern "C" fn pj_shader_direct_call(shader: *const PjShader, call: *m
     catch_panics(|| {
         // SAFETY: null, or a live handle of `pj_shader_get`.
         let shader = unsafe { borrow_shader(shader) }?;
-        // A shader of a GPU, whose units are none of the header.
-        shader.layout().ok_or(Fault::InvalidArgument)?;
+        shader.layout().ok_or(IN_DRAWS_ONLY)?;
         // SAFETY: not null; the header requires it to be writable.
-        unsafe { out_pointer(call)?.write(shader.direct_call()) };
+        unsafe { out_pointer(call, "call")?.write(shader.direct_call()) };
         Ok(PJ_OK)
     })
 }

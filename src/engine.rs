@@ -72,7 +72,14 @@ pub enum Tier {
     Oracle,
 }
 
-/// A problem that a host should log. No event changes a result, and none stops a run.
+/// A problem that a host should log. No event changes a result, and none stops a run. Its text is for
+/// a log:
+/// ```
+/// # use picajit::{Entry, engine::Event, kernel::Unsupported};
+/// let (entry, reason) = (Entry::vertex(4), Unsupported::NoGeometry);
+/// let text = Event::Fallback { entry, reason }.to_string();
+/// assert!(text.starts_with("the vertex shader at 4 runs on tier 0: "));
+/// ```
 #[derive(Clone, Debug)]
 pub enum Event {
     /// A shader stays on tier 0 although the host wants native code. Its results are the same, and
@@ -116,6 +123,24 @@ impl fmt::Display for Event {
 pub type EventHandler = Arc<dyn Fn(&Event) + Send + Sync>;
 
 /// The configuration of an [`Engine`].
+///
+/// A host that logs events, gives runs less fuel, and lets one thread compile:
+/// ```
+/// use picajit::engine::{Engine, Event, Options};
+/// use std::sync::{Arc, Mutex};
+///
+/// let log = Arc::new(Mutex::new(Vec::new()));
+/// let to = log.clone();
+/// let engine = Engine::new(Options {
+///     fuel: 10_000,
+///     threads: 1,
+///     // Any thread may call it.
+///     events: Arc::new(move |event: &Event| to.lock().unwrap().push(event.to_string())),
+///     ..Options::default()
+/// });
+/// engine.wait();
+/// assert!(log.lock().unwrap().is_empty());
+/// ```
 #[derive(Clone)]
 pub struct Options {
     /// The tiers that serve shaders.
@@ -182,6 +207,24 @@ impl Default for Options {
 }
 
 /// Compiles programs and caches the shaders.
+///
+/// ```
+/// use picajit::{Engine, Entry, Exit, Program, Uniforms, Unit};
+///
+/// let engine = Engine::default();
+/// // `mul o0, c5, v0`, `end`, and their descriptor.
+/// let program = Program::from_words(&[0x2002_5000, 0x8800_0000], &[0x6_C36F])?;
+/// let shader = engine.shader(&program, Entry::vertex(0));
+/// let (mut unit, mut uniforms) = (Unit::new(), Uniforms::default());
+/// unit.v[0] = [1.0, 2.0, 3.0, 4.0];
+/// uniforms.c[5] = [0.5; 4];
+/// assert_eq!(shader.run(&uniforms, &mut unit), Exit::End);
+/// assert_eq!(unit.outputs()[0], [0.5, 1.0, 1.5, 2.0]);
+/// // The same words give the same shader.
+/// engine.shader(&program, Entry::vertex(0));
+/// assert_eq!((engine.cache_stats().hits, engine.cache_stats().misses), (1, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Engine {
     /// The first field: its threads end before the fields that they use are dropped.
     background: Background,
@@ -328,6 +371,18 @@ impl Engine {
     /// [`Engine::clear`].
     pub fn no_native(&self) -> Option<Unsupported> {
         self.compiler.no_native()
+    }
+
+    /// Whether shaders of this engine may have native code now.
+    #[cfg(feature = "capi")]
+    pub(crate) fn has_native(&self) -> bool {
+        self.compiler.name().is_some() && self.compiler.no_native().is_none()
+    }
+
+    /// Compilations that wait for a thread or run on one.
+    #[cfg(feature = "capi")]
+    pub(crate) fn unfinished_compilations(&self) -> usize {
+        self.background.queue().unfinished()
     }
 
     /// Counters of the cache.

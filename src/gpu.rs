@@ -138,6 +138,28 @@ use std::sync::Arc;
 pub type Attributes = [Vec4; REGS];
 
 /// Receives triangles, many at a time.
+///
+/// ```
+/// use picajit::gpu::{Attributes, Gpu, Sink};
+///
+/// #[derive(Default)]
+/// struct Buffers {
+///     vertices: Vec<f32>,
+///     indices: Vec<u32>,
+/// }
+///
+/// impl Sink for Buffers {
+///     fn triangles(&mut self, vertices: &[f32], triangles: &[[u32; 3]]) {
+///         let first = (self.vertices.len() / self.format().stride()) as u32;
+///         self.vertices.extend(vertices);
+///         self.indices.extend(triangles.as_flattened().iter().map(|n| first + n));
+///     }
+/// }
+///
+/// let mut buffers = Buffers::default();
+/// Gpu::default().draw_arrays([Attributes::default(); 6], &mut buffers);
+/// assert_eq!(buffers.indices, [0, 1, 2, 3, 4, 5]);
+/// ```
 pub trait Sink {
     /// The layout of the vertices that [`Sink::triangles`] receives; the same during a draw.
     fn format(&self) -> VertexFormat {
@@ -206,6 +228,20 @@ pub trait Host: Sink {
 }
 
 /// The shader side of the GPU. A clone shares the engine and nothing else.
+///
+/// [The module](self#example) has an example with a program.
+/// ```
+/// use picajit::gpu::{Draw, Effect, Gpu, registers as reg};
+///
+/// let mut gpu = Gpu::default();
+/// assert!(matches!(gpu.write(reg::NUMVERTICES, 3, 0xF), Effect::None));
+/// assert_eq!(gpu.read(reg::NUMVERTICES), 3);
+/// assert!(matches!(gpu.write(reg::DRAWARRAYS, 1, 0xF), Effect::Draw(Draw::Arrays)));
+/// let savestate = gpu.state();
+/// gpu.write(reg::NUMVERTICES, 9, 0xF);
+/// *gpu.state_mut() = savestate;
+/// assert_eq!(gpu.read(reg::NUMVERTICES), 3);
+/// ```
 pub struct Gpu {
     engine: Arc<Engine>,
     state: State,

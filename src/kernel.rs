@@ -232,6 +232,18 @@ pub enum Unsupported {
         /// The system's error.
         error: std::io::ErrorKind,
     },
+    /// The process has too little memory left to compile.
+    NoMemory {
+        /// What a compilation may take.
+        bytes: usize,
+    },
+    /// The thread that would compile has too small a stack.
+    SmallStack {
+        /// Bytes that are left of it.
+        left: usize,
+        /// Bytes that a compilation may take.
+        needed: usize,
+    },
     /// Nested scopes give control flow more `(pc, scopes)` states than the limit.
     TooManyStates {
         /// The limit.
@@ -268,6 +280,11 @@ impl fmt::Display for Unsupported {
         match self {
             Unsupported::HostIsa { missing } => write!(f, "this host can't run native code: {missing}"),
             Unsupported::NoExecMemory { error } => write!(f, "the system gives no executable memory: {error}"),
+            Unsupported::NoMemory { bytes } => write!(f, "there are no {} MiB of memory to compile", bytes >> 20),
+            Unsupported::SmallStack { left, needed } => {
+                let [left, needed] = [left, needed].map(|bytes| bytes >> 10);
+                write!(f, "{left} KiB of the thread's stack are left, and compiling takes {needed} KiB")
+            }
             Unsupported::TooManyStates { limit, pc } => {
                 write!(f, "control flow has more than {limit} states (at pc {pc})")
             }

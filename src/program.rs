@@ -9,6 +9,18 @@ use crate::isa::{Inst, MAX_CODE_WORDS, OPDESCS, Pc, Stage};
 use std::fmt;
 
 /// Program memory and the operand-descriptor table.
+///
+/// ```
+/// use picajit::{Entry, Program};
+///
+/// let program = Program::from_words(&[0x2002_5000, 0x8800_0000], &[0x6_C36F])?;
+/// assert_eq!((program.code().len(), program.opdescs().len()), (2, 1));
+/// let entry = Entry::vertex(0);
+/// assert_eq!(entry.stage.to_string(), "vertex");
+/// let error = Program::from_words(&[0; 5000], &[]).unwrap_err();
+/// assert_eq!(error.to_string(), "program of 5000 words: the largest unit holds 4096");
+/// # Ok::<(), picajit::program::ProgramError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Program {
     code: Box<[u32]>,

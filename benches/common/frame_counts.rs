@@ -219,7 +219,7 @@ mod through_c {
     pub(super) fn strip(frame: &Frame, with_functions: bool) -> Result<[usize; 2], String> {
         let (mut engine, mut gpu) = (null_mut(), null_mut());
         // SAFETY: null selects the defaults; the rest is valid.
-        let status = unsafe { [pj_engine_new(null(), &mut engine, null_mut(), 0), pj_gpu_new(engine, &mut gpu)] };
+        let status = unsafe { [pj_engine_new_for(pj_version(), null(), &mut engine), pj_gpu_new(engine, &mut gpu)] };
         assert_eq!(status, [PJ_OK; 2]);
         let first = &frame.steps[0];
         assert_eq!(first.draw, Some(Kind::Guest(Draw::Arrays)));

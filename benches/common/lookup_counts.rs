@@ -64,16 +64,14 @@ pub fn lookups(with_functions: bool) -> Result<bool, String> {
     for (words, stage) in KINDS {
         let mut engine = null_mut();
         // SAFETY: null selects the defaults.
-        assert_eq!(unsafe { pj_engine_new(null(), &mut engine, null_mut(), 0) }, PJ_OK);
+        assert_eq!(unsafe { pj_engine_new_for(pj_version(), null(), &mut engine) }, PJ_OK);
         let memories: Vec<Vec<u32>> = (0..PROGRAMS).map(|n| code(words, n)).collect();
         let opdescs = [0x36Fu32; 128];
         let get = |n: usize| {
             let (code, mut shader) = (&memories[n], null_mut());
             let (at, count) = (code.as_ptr(), code.len());
             // SAFETY: a live engine, arrays of these lengths, and a place for the shader.
-            let status = unsafe {
-                pj_shader_get(engine, at, count, opdescs.as_ptr(), 128, 0, stage, &mut shader, null_mut(), 0)
-            };
+            let status = unsafe { pj_shader_get(engine, at, count, opdescs.as_ptr(), 128, 0, stage, &mut shader) };
             assert_eq!(status, PJ_OK);
             shader
         };

@@ -215,7 +215,7 @@ mod through_c {
     pub(super) fn kinds() -> Result<Vec<f64>, String> {
         let (mut engine, mut gpu) = (null_mut(), null_mut());
         // SAFETY: null selects the defaults; the rest is valid.
-        let status = unsafe { [pj_engine_new(null(), &mut engine, null_mut(), 0), pj_gpu_new(engine, &mut gpu)] };
+        let status = unsafe { [pj_engine_new_for(pj_version(), null(), &mut engine), pj_gpu_new(engine, &mut gpu)] };
         assert_eq!(status, [PJ_OK; 2]);
         let mut vertex = [[0.0; 4]; 16];
         let vertex = &raw mut vertex;

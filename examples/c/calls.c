@@ -80,7 +80,7 @@ static int32_t lookups(struct host *host, const uint32_t *words, size_t count, c
     int n;
     for (n = 0; n < CALLS; n++) {
         pj_shader *found = NULL;
-        status |= pj_shader_get(host->engine, words, count, descriptors, descriptor_count, 0, PJ_VERTEX, &found, NULL, 0);
+        status |= pj_shader_get(host->engine, words, count, descriptors, descriptor_count, 0, PJ_VERTEX, &found);
         status |= found != host->shader;
         pj_shader_release(found);
     }
@@ -178,7 +178,6 @@ int main(int argc, char **argv)
     const int rounds = argc > 2 ? atoi(argv[2]) : MAX_ROUNDS;
     pj_options options = PJ_OPTIONS_INIT;
     void *unit, *uniforms;
-    char message[200] = "";
     int failed;
     size_t n;
 
@@ -210,11 +209,10 @@ int main(int argc, char **argv)
     for (n = COUNT(code); n < COUNT(host.memory); n++)
         host.memory[n] = 0x02000000 | (uint32_t)n;
 
-    if (pj_engine_new(&options, &host.engine, message, sizeof message) != PJ_OK)
-        return fail("pj_engine_new", message);
-    if (pj_shader_get(host.engine, code, COUNT(code), opdescs, COUNT(opdescs), 0, PJ_VERTEX, &host.shader, message,
-                      sizeof message) != PJ_OK)
-        return fail("pj_shader_get", message);
+    if (pj_engine_new(&options, &host.engine) != PJ_OK)
+        return fail("pj_engine_new", pj_last_error());
+    if (pj_shader_get(host.engine, code, COUNT(code), opdescs, COUNT(opdescs), 0, PJ_VERTEX, &host.shader) != PJ_OK)
+        return fail("pj_shader_get", pj_last_error());
     if (pj_shader_direct_call(host.shader, &host.call) != PJ_OK)
         return fail("pj_shader_direct_call", "no pair");
     failed = check(&host);

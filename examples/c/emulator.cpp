@@ -4,14 +4,13 @@
 //
 //     c++ -std=c++20 -Iinclude examples/c/emulator.cpp -lpicajit -o emulator && ./emulator
 
-#include "picajit.h"
+#include "picajit.hpp"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -72,41 +71,29 @@ pj_layout layout() {
     return l;
 }
 
-struct EngineFree {
-    void operator()(pj_engine* engine) const { pj_engine_free(engine); }
-};
-struct ShaderRelease {
-    void operator()(pj_shader* shader) const { pj_shader_release(shader); }
-};
-using Shader = std::unique_ptr<pj_shader, ShaderRelease>;
-
 class ShaderEngine {
 public:
     explicit ShaderEngine(std::uint32_t backend) {
         const pj_layout where = layout();
-        pj_options options = PJ_OPTIONS_INIT;
+        auto options = picajit::zeroed<pj_options>();
         options.backend = backend;
         options.layout = &where;
-        char message[200] = "";
-        pj_engine* made = nullptr;
-        if (pj_engine_new(&options, &made, message, sizeof message) != PJ_OK)
-            error = message;
-        engine.reset(made);
+        if (pj_engine_new(&options, picajit::out(engine)) != PJ_OK)
+            error = pj_last_error();
     }
 
-    Shader get(const std::vector<std::uint32_t>& code, const std::vector<std::uint32_t>& opdescs, std::uint32_t stage) {
-        char message[200] = "";
-        pj_shader* shader = nullptr;
-        if (pj_shader_get(engine.get(), code.data(), code.size(), opdescs.data(), opdescs.size(), 0, stage, &shader, message,
-                          sizeof message) != PJ_OK)
-            error = message;
-        return Shader(shader);
+    picajit::Shader get(const std::vector<std::uint32_t>& code, const std::vector<std::uint32_t>& opdescs, std::uint32_t stage) {
+        picajit::Shader shader;
+        if (pj_shader_get(engine.get(), code.data(), code.size(), opdescs.data(), opdescs.size(), 0, stage,
+                          picajit::out(shader)) != PJ_OK)
+            error = pj_last_error();
+        return shader;
     }
 
     std::string error;
 
 private:
-    std::unique_ptr<pj_engine, EngineFree> engine;
+    picajit::Engine engine;
 };
 
 // EMIT: the emulator owns slots and triangles.
@@ -150,8 +137,8 @@ bool compute(std::uint32_t backend, std::vector<unsigned char>& state, std::stri
         error = engine.error;
         return false;
     }
-    const Shader vertex = engine.get(code, opdescs, PJ_VERTEX);
-    const Shader geometry = engine.get(geometry_code, geometry_opdescs, PJ_GEOMETRY);
+    const picajit::Shader vertex = engine.get(code, opdescs, PJ_VERTEX);
+    const picajit::Shader geometry = engine.get(geometry_code, geometry_opdescs, PJ_GEOMETRY);
     if (!vertex || !geometry) {
         error = engine.error;
         return false;
@@ -200,11 +187,10 @@ int main() {
     pj_options options = PJ_OPTIONS_INIT;
     options.layout = &invalid;
     pj_engine* engine = nullptr;
-    char message[100] = "";
-    if (pj_engine_new(&options, &engine, message, sizeof message) != PJ_INVALID_LAYOUT || engine) {
+    if (pj_engine_new(&options, &engine) != PJ_INVALID_LAYOUT || engine) {
         std::fprintf(stderr, "an invalid layout was accepted\n");
         return 1;
     }
-    std::printf("the same bytes from native code and interpreter, %zu of them; a wrong layout: %s\n", native.size(), message);
+    std::printf("the same bytes from native code and interpreter, %zu of them; a wrong layout: %s\n", native.size(), pj_last_error());
     return 0;
 }

@@ -156,7 +156,7 @@ static void draw(void *user, pj_gpu *gpu, pj_effect effect)
         emulator->index_count = COUNT(primitives);
     }
     if (status != PJ_OK || report.vertex_exit != PJ_END || report.geometry_exit != PJ_END) {
-        fprintf(stderr, "a draw: %s\n", pj_status_text(status));
+        fprintf(stderr, "a draw: %s\n", status < 0 ? pj_last_error() : pj_status_text(status));
         emulator->failed = 1;
     }
     print(emulator, "%s: %u vertices, %u reused, %u geometry runs, %u triangles\n",
@@ -191,7 +191,6 @@ static int play(uint32_t backend, struct emulator *emulator)
     pj_gpu *gpu, *other;
     pj_gpu_host host;
     pj_gpu_upload_stats uploads;
-    char message[200] = "";
     pj_status status;
     int n;
 
@@ -208,9 +207,9 @@ static int play(uint32_t backend, struct emulator *emulator)
     emulator->index_count = COUNT(strip);
 
     options.backend = backend;
-    status = pj_engine_new(&options, &engine, message, sizeof message);
+    status = pj_engine_new(&options, &engine);
     if (status != PJ_OK) {
-        fprintf(stderr, "pj_engine_new: %s\n", message);
+        fprintf(stderr, "pj_engine_new: %s\n", pj_last_error());
         return 1;
     }
     status = pj_gpu_new(engine, &gpu);

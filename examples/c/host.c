@@ -97,22 +97,21 @@ static int compute(uint32_t backend, struct results *results)
     pj_batch batch;
     struct slots slots;
     struct trace trace;
-    char message[200] = "";
     int32_t status;
     int n;
 
     options.backend = backend;
-    status = pj_engine_new(&options, &engine, message, sizeof message);
+    status = pj_engine_new(&options, &engine);
     if (status != PJ_OK)
-        return fail("pj_engine_new", status, message);
+        return fail("pj_engine_new", status, pj_last_error());
     status = pj_shader_get(engine, vertex_code, COUNT(vertex_code), vertex_opdescs, COUNT(vertex_opdescs), 0, PJ_VERTEX,
-                           &vertex, message, sizeof message);
+                           &vertex);
     if (status != PJ_OK)
-        return fail("the vertex shader", status, message);
+        return fail("the vertex shader", status, pj_last_error());
     status = pj_shader_get(engine, geometry_code, COUNT(geometry_code), geometry_opdescs, COUNT(geometry_opdescs), 0,
-                           PJ_GEOMETRY, &geometry, message, sizeof message);
+                           PJ_GEOMETRY, &geometry);
     if (status != PJ_OK)
-        return fail("the geometry shader", status, message);
+        return fail("the geometry shader", status, pj_last_error());
 
     /* Vertices: a batch, then the last one again by itself. */
     memset(unit, 0, sizeof *unit);
@@ -136,10 +135,10 @@ static int compute(uint32_t backend, struct results *results)
     batch.output_mask = 3;
     status = pj_run_batch(vertex, unit, uniforms, &batch);
     if (status != PJ_END)
-        return fail("pj_run_batch", status, "");
+        return fail("pj_run_batch", status, pj_status_text(status));
     status = pj_run(vertex, unit, uniforms, NULL, NULL);
     if (status != PJ_END)
-        return fail("pj_run", status, "");
+        return fail("pj_run", status, pj_status_text(status));
     if (memcmp(unit->o[unit->bank & 1][0], results->transformed[VERTICES - 1][0], 2 * sizeof(pj_vec4)) != 0)
         return fail("a single vertex differs from the same one in a batch", 0, "");
     memset(&trace, 0, sizeof trace);
@@ -160,13 +159,13 @@ static int compute(uint32_t backend, struct results *results)
         memcpy(unit->v[0], results->transformed[n][0], sizeof(pj_vec4));
         status = pj_run(geometry, unit, uniforms, emit, &slots);
         if (status != PJ_END)
-            return fail("pj_run", status, "");
+            return fail("pj_run", status, pj_status_text(status));
     }
 
     info.struct_size = sizeof info;
     status = pj_shader_info_get(vertex, &info);
     if (status != PJ_OK)
-        return fail("pj_shader_info_get", status, "");
+        return fail("pj_shader_info_get", status, pj_last_error());
     printf("%s: %d vertices, %d triangles, the last one's first corner at (%g, %g, %g, %g)\n",
            info.tier == PJ_TIER_NATIVE ? "native" : "interpreter", VERTICES, results->triangle_count,
            results->triangles[VERTICES - 1][0][0], results->triangles[VERTICES - 1][0][1],

@@ -29,7 +29,7 @@ void check(VkResult result, const char* what) {
 
 void check(pj_status status, const char* what) {
     if (status != PJ_OK)
-        throw std::runtime_error(std::string(what) + ": " + pj_status_text(status));
+        throw std::runtime_error(std::string(what) + ": " + (status < 0 ? pj_last_error() : pj_status_text(status)));
 }
 
 template <typename T>
@@ -290,9 +290,9 @@ void Renderer::make_copy_pipeline() {
     surroundings.outputs = PJ_OUTPUT_MAPPED;
     surroundings.position = PJ_POSITION | PJ_POSITION_NEGATE_Z | PJ_POSITION_FLIP_Y;
     std::memcpy(surroundings.position_components, copy.position_components, 4);
-    check(pj_engine_new(nullptr, &engine, nullptr, 0), "pj_engine_new");
-    check(pj_shader_get(engine, copy_code, std::size(copy_code), copy_opdescs, std::size(copy_opdescs), 0, PJ_VERTEX, &shader, nullptr, 0), "pj_shader_get");
-    check(pj_gpu_code_get(shader, &surroundings, &device_.keeps, &code, nullptr, 0), "pj_gpu_code_get");
+    check(pj_engine_new(nullptr, &engine), "pj_engine_new");
+    check(pj_shader_get(engine, copy_code, std::size(copy_code), copy_opdescs, std::size(copy_opdescs), 0, PJ_VERTEX, &shader), "pj_shader_get");
+    check(pj_gpu_code_get(shader, &surroundings, &device_.keeps, &code), "pj_gpu_code_get");
     copy_ = make_pipeline(*code, copy);
     pj_gpu_code_free(code);
     pj_shader_release(shader);
@@ -375,7 +375,7 @@ void* Renderer::make_pipeline(const pj_gpu_code& code, const pj_placement& place
         surroundings.outputs = PJ_OUTPUT_BUFFER;
         surroundings.output_buffer.binding = kCaptured;
         pj_gpu_code* registers;
-        check(pj_gpu_code_get(placement.shader, &surroundings, &device_.keeps, &registers, nullptr, 0), "pj_gpu_code_get");
+        check(pj_gpu_code_get(placement.shader, &surroundings, &device_.keeps, &registers), "pj_gpu_code_get");
         made->capture = make(*registers, placement, true);
         pj_gpu_code_free(registers);
         if (!made->capture) {
@@ -552,7 +552,7 @@ bool Renderer::passes_self_test(std::uint32_t precision) {
     pj_gpu_code* code;
     pj_gpu_self_test test{};
     test.struct_size = sizeof test;
-    const pj_status status = pj_gpu_self_test_get(precision, &surroundings, &device_.keeps, &code, &test, nullptr, 0);
+    const pj_status status = pj_gpu_self_test_get(precision, &surroundings, &device_.keeps, &code, &test);
     if (status == PJ_NO_GPU_CODE)
         return false;
     check(status, "pj_gpu_self_test_get");

@@ -10,9 +10,9 @@ namespace {
 
 constexpr std::uint8_t kAbsent = 255;
 
-void check(std::int64_t status, const char* what, const char* message = "") {
+void check(std::int64_t status, const char* what) {
     if (status < 0)
-        throw std::runtime_error(std::string(what) + ": " + (*message ? message : pj_status_text(static_cast<pj_status>(status))));
+        throw std::runtime_error(std::string(what) + ": " + pj_last_error());
 }
 
 // CPU time of this thread in seconds; of the process where threads have none.
@@ -53,8 +53,7 @@ ShaderEngine::ShaderEngine(Target& target, const Settings& settings) : target_(t
     options.struct_size = sizeof options;
     options.precision = settings.precision;
     options.threads = settings.threads;
-    char message[200] = "";
-    check(pj_engine_new(&options, &engine_, message, sizeof message), "pj_engine_new", message);
+    check(pj_engine_new(&options, &engine_), "pj_engine_new");
     check(pj_gpu_new(engine_, &gpu_), "pj_gpu_new");
     builder_ = std::jthread([this](std::stop_token stop) { build_pipelines(stop); });
 }
@@ -200,13 +199,12 @@ bool ShaderEngine::hand_over(Pipeline& pipeline, const pj_guest_draw& draw) {
     handed.struct_size = sizeof handed;
     pj_report report{};
     report.struct_size = sizeof report;
-    char message[200] = "";
-    const pj_status status = pj_gpu_hand_over(gpu_, pipeline.code, &draw, &handed, &report, message, sizeof message);
+    const pj_status status = pj_gpu_hand_over(gpu_, pipeline.code, &draw, &handed, &report);
     if (status == PJ_CPU_ONLY) {
         statistics.cpu_only["values of an earlier program"]++;
         return false;
     }
-    check(status, "pj_gpu_hand_over", message);
+    check(status, "pj_gpu_hand_over");
     statistics.vertices += report.vertices;
     statistics.triangles += report.triangles;
     const bool is_first = uniforms_.empty();
@@ -221,11 +219,10 @@ bool ShaderEngine::hand_over(Pipeline& pipeline, const pj_guest_draw& draw) {
 void ShaderEngine::build(Pipeline& pipeline) {
     const pj_interface surroundings = surroundings_of(pipeline.placement);
     const pj_device device = target_.device();
-    char message[200] = "";
     State state = State::Impossible;
     try {
-        if (pj_gpu_code_get(pipeline.placement.shader, &surroundings, &device, &pipeline.code, message, sizeof message) != PJ_OK)
-            pipeline.reason = std::string(message).substr(0, std::string(message).find('\n'));
+        if (pj_gpu_code_get(pipeline.placement.shader, &surroundings, &device, &pipeline.code) != PJ_OK)
+            pipeline.reason = pj_last_error();
         else if (pipeline.target = target_.make_pipeline(*pipeline.code, pipeline.placement); !pipeline.target)
             pipeline.reason = "the driver makes no pipeline";
         else if (pj_gpu_code_info info{sizeof info}; pj_gpu_code_info_get(pipeline.code, &info) == PJ_OK) {

@@ -405,7 +405,7 @@ static void events_to_a_closed_pipe(void)
     engine = engine_of(&o);
     dup2(ends[1], 2);
     status = pj_shader_get(engine, geometry_code, COUNT(geometry_code), geometry_opdescs, COUNT(geometry_opdescs), 0,
-                           PJ_GEOMETRY, &shader, NULL, 0);
+                           PJ_GEOMETRY, &shader);
     dup2(before, 2);
     EXPECT(PJ_OK, status);
     pj_shader_release(shader);

@@ -167,9 +167,8 @@ static inline uint32_t random_number(void)
 static inline pj_engine *engine_of(const pj_options *options)
 {
     pj_engine *engine = NULL;
-    char message[200] = "";
-    if (pj_engine_new(options, &engine, message, sizeof message) != PJ_OK) {
-        fprintf(stderr, "no engine: %s\n", message);
+    if (pj_engine_new(options, &engine) != PJ_OK) {
+        fprintf(stderr, "no engine: %s\n", pj_last_error());
         abort();
     }
     return engine;
@@ -179,9 +178,8 @@ static inline pj_shader *shader_of(const pj_engine *engine, const uint32_t *code
                             size_t opdesc_words, uint32_t stage)
 {
     pj_shader *shader = NULL;
-    char message[200] = "";
-    if (pj_shader_get(engine, code, words, opdescs, opdesc_words, 0, stage, &shader, message, sizeof message) != PJ_OK) {
-        fprintf(stderr, "no shader: %s\n", message);
+    if (pj_shader_get(engine, code, words, opdescs, opdesc_words, 0, stage, &shader) != PJ_OK) {
+        fprintf(stderr, "no shader: %s\n", pj_last_error());
         abort();
     }
     return shader;

@@ -67,7 +67,7 @@ int main(int argc, char **argv)
     CHECK(mprotect(pages + page, page, PROT_NONE) == 0);
     if (alone)
         options.backend = PJ_INTERPRETER;
-    EXPECT(PJ_OK, pj_engine_new(&options, &engine, NULL, 0));
+    EXPECT(PJ_OK, pj_engine_new(&options, &engine));
     EXPECT(PJ_OK, pj_gpu_new(engine, &gpu));
     write_program(gpu);
     memset(offsets, 255, sizeof offsets);

@@ -11,7 +11,6 @@
 
 #define START 0x18000000u
 
-static char message[300];
 
 static void triangles(void *user, const float *vertices, size_t vertex_count, const uint32_t *numbers, size_t count)
 {
@@ -42,7 +41,7 @@ static pj_gpu_code *code_of(const pj_placement *placement)
     interface.outputs = PJ_OUTPUT_MAPPED;
     interface.position = PJ_POSITION;
     memcpy(interface.position_components, placement->position_components, 4);
-    EXPECT(PJ_OK, pj_gpu_code_get(placement->shader, &interface, &device, &code, message, sizeof message));
+    EXPECT(PJ_OK, pj_gpu_code_get(placement->shader, &interface, &device, &code));
     return code;
 }
 
@@ -87,17 +86,17 @@ static void wrong_arguments(pj_gpu *gpu, const pj_gpu_code *code, const pj_guest
     placement.struct_size = 12;
     EXPECT(PJ_INVALID_ARGUMENT, pj_gpu_placement(gpu, NULL, 0, &placement));
 
-    EXPECT(PJ_NULL, pj_gpu_hand_over(NULL, code, draw, &handed, NULL, NULL, 0));
-    EXPECT(PJ_NULL, pj_gpu_hand_over(gpu, NULL, draw, &handed, NULL, NULL, 0));
-    EXPECT(PJ_NULL, pj_gpu_hand_over(gpu, code, NULL, &handed, NULL, NULL, 0));
-    EXPECT(PJ_NULL, pj_gpu_hand_over(gpu, code, draw, NULL, NULL, NULL, 0));
+    EXPECT(PJ_NULL, pj_gpu_hand_over(NULL, code, draw, &handed, NULL));
+    EXPECT(PJ_NULL, pj_gpu_hand_over(gpu, NULL, draw, &handed, NULL));
+    EXPECT(PJ_NULL, pj_gpu_hand_over(gpu, code, NULL, &handed, NULL));
+    EXPECT(PJ_NULL, pj_gpu_hand_over(gpu, code, draw, NULL, NULL));
     wrong.effect = PJ_EFFECT_VERTEX;
-    EXPECT(PJ_INVALID_ARGUMENT, pj_gpu_hand_over(gpu, code, &wrong, &handed, NULL, NULL, 0));
+    EXPECT(PJ_INVALID_ARGUMENT, pj_gpu_hand_over(gpu, code, &wrong, &handed, NULL));
     wrong.effect = draw->effect;
     wrong.vertex_cache_entries = 256;
-    EXPECT(PJ_INVALID_ARGUMENT, pj_gpu_hand_over(gpu, code, &wrong, &handed, NULL, NULL, 0));
+    EXPECT(PJ_INVALID_ARGUMENT, pj_gpu_hand_over(gpu, code, &wrong, &handed, NULL));
     handed.struct_size = 8;
-    EXPECT(PJ_INVALID_ARGUMENT, pj_gpu_hand_over(gpu, code, draw, &handed, NULL, NULL, 0));
+    EXPECT(PJ_INVALID_ARGUMENT, pj_gpu_hand_over(gpu, code, draw, &handed, NULL));
 
     EXPECT(PJ_NULL, pj_gpu_uniforms(NULL, code, block, sizeof block, NULL, NULL));
     EXPECT(PJ_NULL, pj_gpu_uniforms(gpu, NULL, block, sizeof block, NULL, NULL));
@@ -144,7 +143,7 @@ int main(int argc, char **argv)
     CHECK(mprotect(pages + page, page, PROT_NONE) == 0);
     if (alone)
         options.backend = PJ_INTERPRETER;
-    EXPECT(PJ_OK, pj_engine_new(&options, &engine, NULL, 0));
+    EXPECT(PJ_OK, pj_engine_new(&options, &engine));
     EXPECT(PJ_OK, pj_gpu_new(engine, &gpu));
     EXPECT(PJ_OK, pj_gpu_new(engine, &twin));
     for (round = 0; round < rounds; round++) {
@@ -201,7 +200,7 @@ int main(int argc, char **argv)
             write_register(twin, 0x2B0, 0x8001);
         }
         draw.triangles = NULL;
-        status = pj_gpu_hand_over(gpu, code, &draw, &handed, &report, message, sizeof message);
+        status = pj_gpu_hand_over(gpu, code, &draw, &handed, &report);
         draw.triangles = triangles;
         if (status == PJ_OK) {
             CHECK(placement.cpu_only == PJ_CPU_OR_GPU);
@@ -209,7 +208,7 @@ int main(int argc, char **argv)
             handed_over++;
         } else {
             EXPECT(PJ_CPU_ONLY, status);
-            CHECK(placement.cpu_only == PJ_CPU_CONTINUES && strstr(message, "continues") != NULL);
+            CHECK(placement.cpu_only == PJ_CPU_CONTINUES && strstr(pj_last_error(), "continues") != NULL);
             EXPECT(PJ_OK, pj_gpu_draw(gpu, &draw, &report));
             handed.triangle_count = drawn;
             drawn = 0;

@@ -3,14 +3,15 @@
 //! Invariant: arrays that overlap each other, the registers or, for outputs, the uniforms are an
 //! error. This file must not know how vertices run.
 
-use super::arguments::{check_pointer, overlap, read_sized};
-use super::types::{BATCH_BYTES, PJ_END, PjBatch};
+use super::arguments::{at_most, check_pointer, optional_pointer, overlap, read_sized};
+use super::status::PJ_END;
+use super::types::PjBatch;
 use super::{Fault, PjShader, are_blocks, borrow_shader, catch_panics, host};
 use crate::engine::Compiled;
 use crate::isa::REGS;
 use crate::kernel::direct::Vertex;
 use crate::layout::Offsets;
-use crate::state::{Batch, BatchExit, Exit, Vec4, Vertices, VerticesMut};
+use crate::state::{Batch, BatchExit, Exit, Registers, Vec4, Vertices, VerticesMut};
 use std::ffi::c_void;
 use std::ops::Range;
 use std::slice;
@@ -24,17 +25,15 @@ pub unsafe extern "C" fn pj_run_batch(
 ) -> i32 {
     if !shader.is_null() && are_blocks(unit, uniforms) && !batch.is_null() && batch.is_aligned() {
         // SAFETY: a live handle of `pj_shader_get`, blocks of its layout, and a structure of which
-        // as much is read as it declares.
-        let exit = unsafe {
-            match (*batch).struct_size == size_of::<PjBatch>() && (*batch).count == 1 {
-                true => run_one(&(*shader).0, unit.cast(), uniforms.cast(), &*batch),
-                false => None,
+        // as much is read as it declares. Read as a whole: the host may have placed it in its outputs.
+        unsafe {
+            if (*batch).struct_size == size_of::<PjBatch>() && (*batch).count == 1 {
+                let batch = batch.read();
+                if let Some(exit) = run_one(&(*shader).0, unit.cast(), uniforms.cast(), &batch) {
+                    report(batch.ran, 1);
+                    return exit as i32;
+                }
             }
-        };
-        if let Some(exit) = exit {
-            // SAFETY: the whole structure was declared.
-            unsafe { report((*batch).ran, 1) };
-            return exit as i32;
         }
     }
     // SAFETY: the same, or an error.
@@ -136,11 +135,9 @@ unsafe fn run_any(shader: *const PjShader, unit: *mut c_void, uniforms: *const c
         // SAFETY: the header requires valid pointers.
         let host = unsafe { host(&shader, unit, uniforms) }?;
         // SAFETY: the header requires a structure of its declared size; any bytes are valid.
-        let batch = unsafe { read_sized(batch, PjBatch::ZERO, BATCH_BYTES) }?;
+        let batch = unsafe { read_sized(batch) }?;
         let arrays = Arrays::new(&batch, host.extents())?;
-        if !batch.ran.is_null() {
-            check_pointer(batch.ran, 1)?;
-        }
+        optional_pointer(batch.ran, "pj_batch.ran")?;
         if batch.count == 0 {
             // SAFETY: checked; the header requires the rest.
             unsafe { report(batch.ran, 0) };
@@ -163,6 +160,13 @@ unsafe fn run_any(shader: *const PjShader, unit: *mut c_void, uniforms: *const c
     })
 }
 
+/// Registers per vertex; 0 stands for all.
+#[inline(always)]
+pub(super) fn stride(stride: u16, name: &'static str) -> Result<usize, Fault> {
+    at_most(stride, REGS as u64, name, "0 to 16")?;
+    Ok(if stride == 0 { REGS } else { stride.into() })
+}
+
 /// The checked arrays of a batch. Without vertices, the pointers are anything.
 struct Arrays {
     inputs: *const Vec4,
@@ -180,20 +184,28 @@ impl Arrays {
     #[inline(always)]
     fn new(batch: &PjBatch, [unit, uniforms]: [Range<usize>; 2]) -> Result<Arrays, Fault> {
         let &PjBatch { count, preserve_unit, reserved, .. } = batch;
-        let stride = |stride: u16| if stride == 0 { REGS } else { usize::from(stride) };
-        let (input_stride, output_stride) = (stride(batch.input_stride), stride(batch.output_stride));
-        if input_stride.max(output_stride) > REGS || preserve_unit > 1 || reserved != 0 {
-            return Err(Fault::InvalidArgument);
-        }
+        let input_stride = stride(batch.input_stride, "pj_batch.input_stride")?;
+        let output_stride = stride(batch.output_stride, "pj_batch.output_stride")?;
+        at_most(preserve_unit, 1, "pj_batch.preserve_unit", "0 or 1")?;
+        at_most(reserved, 0, "pj_batch.reserved", "0")?;
         let (inputs, outputs): (*const Vec4, *mut Vec4) = (batch.inputs.cast(), batch.outputs.cast());
         let [read, written] = [input_stride, output_stride].map(|stride| count.saturating_mul(stride));
         if count != 0 {
-            check_pointer(inputs, read)?;
-            check_pointer(outputs, written)?;
+            let most = isize::MAX as usize / size_of::<Registers>();
+            at_most(count as u64, most as u64, "pj_batch.count", "what memory can hold")?;
+            check_pointer(inputs, read, "pj_batch.inputs")?;
+            check_pointer(outputs, written, "pj_batch.outputs")?;
             let bytes = |at: usize, registers: usize| at..at.saturating_add(registers * size_of::<Vec4>());
             let (from, to) = (bytes(inputs.addr(), read), bytes(outputs.addr(), written));
-            if overlap(&from, &to) || overlap(&to, &unit) || overlap(&to, &uniforms) || overlap(&from, &unit) {
-                return Err(Fault::Overlap);
+            let (inputs, outputs) = ("pj_batch.inputs", "pj_batch.outputs");
+            let pairs = [
+                (&to, &from, outputs, inputs),
+                (&to, &unit, outputs, "unit"),
+                (&to, &uniforms, outputs, "uniforms"),
+                (&from, &unit, inputs, "unit"),
+            ];
+            if let Some((.., a, b)) = pairs.into_iter().find(|(a, b, ..)| overlap(a, b)) {
+                return Err(Fault::Overlap(a, b));
             }
         }
         Ok(Arrays { inputs, outputs, input_stride, output_stride, read, written })

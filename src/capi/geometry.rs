@@ -3,11 +3,12 @@
 //! Invariant: a vertex is stored in the order of its EMIT, and the host's function is called only
 //! when the buffer is full. This file must not know which engine runs the shader.
 
-use super::arguments::{check_pointer, declared_size, input_slice, overlap, read_sized};
-use super::batch::report;
-use super::types::{BATCH_BYTES, PjBatch};
+use super::arguments::{
+    at_most, check_pointer, check_size, input_slice, optional_pointer, overlap, read_sized, structures,
+};
+use super::batch::{report, stride};
+use super::types::PjBatch;
 use super::{Fault, PjShader, borrow_shader, catch_panics, host};
-use crate::isa::REGS;
 use crate::layout::{HostEmitter, HostMemory};
 use crate::state::{BatchExit, EmitState, EmittedVertex, Registers, Vec4, Vertices, copy_registers};
 use std::cell::Cell;
@@ -50,11 +51,7 @@ pub struct PjEmitBuffer {
     pub output_mask: usize,
 }
 
-/// Sizes of the structure in all versions.
-pub(super) const EMIT_BUFFER_BYTES: &[usize] = &[
-    offset_of!(PjEmitBuffer, user) + size_of::<*mut c_void>(),
-    offset_of!(PjEmitBuffer, output_mask) + size_of::<usize>(),
-];
+structures! { PjEmitBuffer "pj_emit_buffer" }
 
 /// A host's buffer. Its memory is cells because the host's function may read and write it.
 struct HostBuffer<'a> {
@@ -78,30 +75,31 @@ impl<'a> HostBuffer<'a> {
         inputs: Range<usize>,
     ) -> Result<HostBuffer<'a>, Fault> {
         // SAFETY: the header requires a structure of its declared size.
-        let bytes = unsafe { declared_size(buffer, EMIT_BUFFER_BYTES) }?;
-        // SAFETY: not null and aligned, and every valid size is at least this structure's. Field by
-        // field: a wider load would wait for the host's last store to one of them.
-        let (vertices, capacity, count, full, user) =
-            unsafe { ((*buffer).vertices, (*buffer).capacity, (*buffer).count, (*buffer).full, (*buffer).user) };
-        let output_mask = match bytes >= size_of::<PjEmitBuffer>() {
-            // SAFETY: the structure has the field.
-            true => unsafe { (*buffer).output_mask },
-            false => 0,
+        unsafe { check_size(buffer) }?;
+        // SAFETY: not null and aligned, and of its size. Field by field: a wider load would wait for the
+        // host's last store to one of them.
+        let (vertices, capacity, count, full, user, output_mask) = unsafe {
+            let PjEmitBuffer { vertices, capacity, count, full, user, output_mask, .. } = *buffer;
+            (vertices, capacity, count, full, user, output_mask)
         };
-        let outputs = match output_mask {
-            0 => u16::MAX,
-            mask => u16::try_from(mask).map_err(|_| Fault::InvalidArgument)?,
-        };
-        let full = full.ok_or(Fault::Null)?;
-        check_pointer(vertices, capacity)?;
-        if capacity == 0 || count > capacity {
-            return Err(Fault::InvalidArgument);
+        at_most(output_mask as u64, 0xFFFF, "pj_emit_buffer.output_mask", "at most 65535")?;
+        let outputs = if output_mask == 0 { u16::MAX } else { output_mask as u16 };
+        let full = full.ok_or(Fault::Null("pj_emit_buffer.full"))?;
+        check_pointer(vertices, capacity, "pj_emit_buffer.vertices")?;
+        if capacity == 0 {
+            return Err(Fault::Range("pj_emit_buffer.capacity", 0, "at least 1"));
         }
+        at_most(count as u64, capacity as u64, "pj_emit_buffer.count", "at most `capacity`")?;
         let memory = addresses(vertices, capacity);
         let [registers, constants] = host.extents();
-        let structure = addresses(buffer.cast::<u8>(), bytes.min(size_of::<PjEmitBuffer>()));
-        if [registers, constants, structure, inputs].iter().any(|other| overlap(&memory, other)) {
-            return Err(Fault::Overlap);
+        let others = [
+            (registers, "unit"),
+            (constants, "uniforms"),
+            (addresses(buffer, 1), "the pj_emit_buffer"),
+            (inputs, "pj_batch.inputs"),
+        ];
+        if let Some((_, other)) = others.into_iter().find(|(other, _)| overlap(&memory, other)) {
+            return Err(Fault::Overlap("pj_emit_buffer.vertices", other));
         }
         // SAFETY: checked for null, alignment and length; no other memory in use overlaps them; the
         // header requires the rest. Cells, because the host's function may change them.
@@ -185,19 +183,18 @@ pub unsafe extern "C" fn pj_run_geometry_batch(
         // SAFETY: the header requires valid pointers.
         let host = unsafe { host(&shader, unit, uniforms) }?;
         // SAFETY: the header requires a structure of its declared size; any bytes are valid.
-        let batch = unsafe { read_sized(batch, PjBatch::ZERO, BATCH_BYTES) }?;
-        let stride = if batch.input_stride == 0 { REGS } else { usize::from(batch.input_stride) };
-        if stride > REGS || batch.output_mask != 0 || batch.preserve_unit != 0 || batch.reserved != 0 {
-            return Err(Fault::InvalidArgument);
-        }
-        if !batch.ran.is_null() {
-            check_pointer(batch.ran, 1)?;
-        }
+        let batch: PjBatch = unsafe { read_sized(batch) }?;
+        let stride = stride(batch.input_stride, "pj_batch.input_stride")?;
+        at_most(batch.output_mask, 0, "pj_batch.output_mask", "0 for geometry")?;
+        at_most(batch.preserve_unit, 0, "pj_batch.preserve_unit", "0 for geometry")?;
+        at_most(batch.reserved, 0, "pj_batch.reserved", "0")?;
+        optional_pointer(batch.ran, "pj_batch.ran")?;
         // SAFETY: the header requires valid inputs, which no other code writes.
-        let inputs = unsafe { input_slice::<Vec4>(batch.inputs.cast(), batch.count.saturating_mul(stride)) }?;
+        let inputs =
+            unsafe { input_slice::<Vec4>(batch.inputs.cast(), batch.count.saturating_mul(stride), "pj_batch.inputs") }?;
         let read = addresses(inputs.as_ptr(), inputs.len());
         if overlap(&read, &host.extents()[0]) {
-            return Err(Fault::Overlap);
+            return Err(Fault::Overlap("pj_batch.inputs", "unit"));
         }
         // SAFETY: the header requires a valid pointer.
         let mut emitter = unsafe { HostBuffer::new(buffer, &host, read) }?;

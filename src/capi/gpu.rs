@@ -9,10 +9,10 @@ mod hand_over;
 mod state;
 mod types;
 
-use super::arguments::check_pointer;
+use super::arguments::{at_most, check_optional, check_pointer, optional_pointer, write_optional};
 use super::{
-    Fault, PJ_CANCELLED, PJ_OK, PJ_VERTEX_LIMIT, PjEngine, catch_panics, deref, input_slice, out_pointer, read_sized,
-    write_sized,
+    Fault, PJ_CANCELLED, PJ_OK, PJ_VERTEX_LIMIT, PjEngine, catch_panics, check_memory, deref, input_slice, out_pointer,
+    read_sized, write_sized,
 };
 use crate::gpu::cache::Lookup;
 use crate::gpu::{
@@ -123,8 +123,9 @@ impl PjGpu {
 pub unsafe extern "C" fn pj_gpu_new(engine: *const PjEngine, gpu: *mut *mut PjGpu) -> i32 {
     catch_panics(|| {
         // SAFETY: null, or a live handle of `pj_engine_new`.
-        let engine = unsafe { deref(engine) }?;
-        let to = out_pointer(gpu)?;
+        let engine = unsafe { deref(engine, "engine") }?;
+        let to = out_pointer(gpu, "gpu")?;
+        check_memory(1 << 20)?;
         let idle = AtomicPtr::new(Box::into_raw(Box::new(Gpu::new(engine.engine.clone()))));
         let handle = PjGpu { idle, ..PjGpu::default() };
         // SAFETY: not null; the header requires it to be writable.
@@ -157,7 +158,7 @@ pub unsafe extern "C" fn pj_gpu_limits_set(gpu: *mut PjGpu, draw: u32, list: u64
         let draw = if draw == 0 { default.draw } else { draw };
         let list = if list == 0 { default.list } else { list };
         // SAFETY: null, or a live handle of `pj_gpu_new`.
-        unsafe { deref(gpu) }?.take()?.get().set_limits(Limits { draw, list });
+        unsafe { deref(gpu, "gpu") }?.take()?.get().set_limits(Limits { draw, list });
         Ok(PJ_OK)
     })
 }
@@ -166,7 +167,7 @@ pub unsafe extern "C" fn pj_gpu_limits_set(gpu: *mut PjGpu, draw: u32, list: u64
 pub unsafe extern "C" fn pj_gpu_diagnostics_set(gpu: *mut PjGpu, on: u32) -> i32 {
     catch_panics(|| {
         // SAFETY: null, or a live handle of `pj_gpu_new`.
-        unsafe { deref(gpu) }?.take()?.get().set_diagnostics(on != 0);
+        unsafe { deref(gpu, "gpu") }?.take()?.get().set_diagnostics(on != 0);
         Ok(PJ_OK)
     })
 }
@@ -194,8 +195,8 @@ pub unsafe extern "C" fn pj_gpu_write(gpu: *mut PjGpu, id: u16, value: u32, mask
 unsafe extern "C" fn write_guarded(gpu: *const PjGpu, id: u16, value: u32, mask: u8, vertex: *mut Registers) -> i32 {
     catch_panics(|| {
         // SAFETY: null, or a live handle of `pj_gpu_new`.
-        let mut gpu = unsafe { deref(gpu) }?.take()?;
-        check_pointer(vertex, 1)?;
+        let mut gpu = unsafe { deref(gpu, "gpu") }?.take()?;
+        check_pointer(vertex, 1, "vertex")?;
         // SAFETY: not null and aligned; the header requires room for sixteen vectors.
         Ok(unsafe { effect(gpu.get().write(id, value, mask), vertex) })
     })
@@ -228,11 +229,11 @@ pub unsafe extern "C" fn pj_gpu_write_list(
 ) -> i32 {
     catch_panics(|| {
         // SAFETY: null, or a live handle of `pj_gpu_new`.
-        let mut gpu = unsafe { deref(gpu) }?.take()?;
+        let mut gpu = unsafe { deref(gpu, "gpu") }?.take()?;
         // SAFETY: the header requires an array of this length.
-        let list = unsafe { input_slice(list, words) }?;
-        check_pointer(vertex, 1)?;
-        let position = out_pointer(position)?;
+        let list = unsafe { input_slice(list, words, "list") }?;
+        check_pointer(vertex, 1, "vertex")?;
+        let position = out_pointer(position, "position")?;
         // SAFETY: not null and aligned; the header requires that it can be read and written.
         let PjListPosition { command, values } = unsafe { position.read() };
         let mut commands = Commands::at(list, (command, values));
@@ -265,8 +266,8 @@ pub unsafe extern "C" fn pj_gpu_default_attribute(gpu: *const PjGpu, n: u32, val
 unsafe fn read_into<T>(gpu: *const PjGpu, to: *mut T, read: impl FnOnce(&Gpu) -> T) -> i32 {
     catch_panics(|| {
         // SAFETY: the caller guarantees it.
-        let gpu = unsafe { deref(gpu) }?;
-        check_pointer(to, 1)?;
+        let gpu = unsafe { deref(gpu, "gpu") }?;
+        check_pointer(to, 1, "value")?;
         let value = gpu.read(read)?;
         // SAFETY: not null and aligned; the caller guarantees that it is writable.
         unsafe { to.write(value) };
@@ -278,11 +279,11 @@ unsafe fn read_into<T>(gpu: *const PjGpu, to: *mut T, read: impl FnOnce(&Gpu) ->
 pub unsafe extern "C" fn pj_gpu_upload_stats_get(gpu: *const PjGpu, stats: *mut PjGpuUploadStats) -> i32 {
     catch_panics(|| {
         // SAFETY: null, or a live handle of `pj_gpu_new`.
-        let current = unsafe { deref(gpu) }?.read(Gpu::upload_stats)?;
+        let current = unsafe { deref(gpu, "gpu") }?.read(Gpu::upload_stats)?;
         let struct_size = size_of::<PjGpuUploadStats>();
         let value = PjGpuUploadStats { struct_size, lookups: current.lookups, programs: current.programs };
         // SAFETY: the header requires a structure of its declared size.
-        unsafe { write_sized(stats, &value, UPLOAD_STATS_BYTES) }
+        unsafe { write_sized(stats, value) }
     })
 }
 
@@ -290,9 +291,9 @@ pub unsafe extern "C" fn pj_gpu_upload_stats_get(gpu: *const PjGpu, stats: *mut 
 pub unsafe extern "C" fn pj_gpu_state_get(gpu: *const PjGpu, state: *mut PjGpuState) -> i32 {
     catch_panics(|| {
         // SAFETY: null, or a live handle of `pj_gpu_new`.
-        let value = unsafe { deref(gpu) }?.read(|gpu| PjGpuState::new(&gpu.state()))?;
+        let value = unsafe { deref(gpu, "gpu") }?.read(|gpu| PjGpuState::new(&gpu.state()))?;
         // SAFETY: the header requires a structure of its declared size.
-        unsafe { write_sized(state, &value, STATE_BYTES) }
+        unsafe { write_sized(state, value) }
     })
 }
 
@@ -300,9 +301,9 @@ pub unsafe extern "C" fn pj_gpu_state_get(gpu: *const PjGpu, state: *mut PjGpuSt
 pub unsafe extern "C" fn pj_gpu_state_set(gpu: *mut PjGpu, state: *const PjGpuState) -> i32 {
     catch_panics(|| {
         // SAFETY: null, or a live handle of `pj_gpu_new`.
-        let mut gpu = unsafe { deref(gpu) }?.take()?;
+        let mut gpu = unsafe { deref(gpu, "gpu") }?.take()?;
         // SAFETY: the header requires a structure of its declared size; any bytes are valid.
-        let state = unsafe { read_sized(state, PjGpuState::default(), STATE_BYTES) }?;
+        let state: PjGpuState = unsafe { read_sized(state) }?;
         gpu.get().set_state(state.state());
         Ok(PJ_OK)
     })
@@ -359,6 +360,12 @@ impl VertexCache for CallbackCache {
     }
 }
 
+/// The entries of a vertex cache.
+fn cache_entries(number: u32, name: &'static str) -> Result<u8, Fault> {
+    at_most(number, 255, name, "at most 255")?;
+    Ok(number as u8)
+}
+
 /// Checks the arguments that all draws share, has `work` draw, and writes the report.
 ///
 /// # Safety
@@ -371,20 +378,16 @@ unsafe fn draw(
 ) -> i32 {
     catch_panics(|| {
         // SAFETY: null, or a live handle of `pj_gpu_new`.
-        let mut gpu = unsafe { deref(gpu) }?.take()?;
+        let mut gpu = unsafe { deref(gpu, "gpu") }?.take()?;
         // SAFETY: the header requires a structure of its declared size; any bytes are valid.
-        let draw = unsafe { read_sized(draw, PjDraw::ZERO, DRAW_BYTES) }?;
-        if !report.is_null() {
-            // SAFETY: as above. Errors must be found before anything is drawn.
-            unsafe { read_sized(report, PjReport::default(), REPORT_BYTES) }?;
-        }
-        let mut sink = TriangleCallback { triangle: draw.triangle.ok_or(Fault::Null)?, user: draw.user };
+        let draw: PjDraw = unsafe { read_sized(draw) }?;
+        // SAFETY: as above. Errors must be found before anything is drawn.
+        unsafe { check_optional(report) }?;
+        let triangle = draw.triangle.ok_or(Fault::Null("pj_draw.triangle"))?;
+        let mut sink = TriangleCallback { triangle, user: draw.user };
         let value = PjReport::new(&work(gpu.get(), &draw, &mut sink)?);
-        match report.is_null() {
-            true => Ok(PJ_OK),
-            // SAFETY: as above.
-            false => unsafe { write_sized(report, &value, REPORT_BYTES) },
-        }
+        // SAFETY: as above.
+        unsafe { write_optional(report, value) }
     })
 }
 
@@ -393,10 +396,12 @@ pub unsafe extern "C" fn pj_gpu_draw_arrays(gpu: *mut PjGpu, draw: *const PjDraw
     let work = |gpu: &mut Gpu, draw: &PjDraw, sink: &mut TriangleCallback| {
         if !draw.vertices.is_null() {
             // SAFETY: the header requires an array of this length.
-            return Ok(gpu.draw_arrays(unsafe { input_slice(draw.vertices, draw.count) }?, sink));
+            return Ok(gpu.draw_arrays(unsafe { input_slice(draw.vertices, draw.count, "pj_draw.vertices") }?, sink));
         }
-        let count = u32::try_from(draw.count).map_err(|_| Fault::InvalidArgument)?;
-        let fetch = FetchCallback { fetch: draw.fetch.ok_or(Fault::Null)?, user: draw.user };
+        let count = u32::try_from(draw.count);
+        let count =
+            count.map_err(|_| Fault::Range("pj_draw.count", draw.count as u64, "less than 2^32 with `fetch`"))?;
+        let fetch = FetchCallback { fetch: draw.fetch.ok_or(Fault::Null("pj_draw.fetch"))?, user: draw.user };
         Ok(gpu.draw_arrays((0..count).map(|n| fetch.get(n)), sink))
     };
     // SAFETY: the header requires valid pointers.
@@ -408,17 +413,18 @@ pub unsafe extern "C" fn pj_gpu_draw_elements(gpu: *mut PjGpu, draw: *const PjDr
     let work = |gpu: &mut Gpu, draw: &PjDraw, sink: &mut TriangleCallback| {
         let read: fn(&[u8]) -> u32 = match draw.index_bytes {
             1 => |bytes| bytes.first().map_or(0, |&n| n.into()),
-            2 => |bytes| bytes.first_chunk().map_or(0, |&n| u16::from_ne_bytes(n).into()),
+            0 | 2 => |bytes| bytes.first_chunk().map_or(0, |&n| u16::from_ne_bytes(n).into()),
             4 => |bytes| bytes.first_chunk().map_or(0, |&n| u32::from_ne_bytes(n)),
-            _ => return Err(Fault::InvalidArgument),
+            other => return Err(Fault::Range("pj_draw.index_bytes", other.into(), "1, 2 or 4; 0: 2")),
         };
-        let width = draw.index_bytes as usize;
-        let bytes = draw.count.checked_mul(width).ok_or(Fault::InvalidArgument)?;
+        let width = if draw.index_bytes == 0 { 2 } else { draw.index_bytes as usize };
+        let bytes = draw.count.checked_mul(width).ok_or(Fault::TooLong("pj_draw.indices", draw.count))?;
         // SAFETY: the header requires an array of `bytes` bytes.
-        let indices = unsafe { input_slice(draw.indices.cast::<u8>(), bytes) }?.chunks_exact(width).map(read);
-        let fetch = FetchCallback { fetch: draw.fetch.ok_or(Fault::Null)?, user: draw.user };
+        let indices =
+            unsafe { input_slice(draw.indices.cast::<u8>(), bytes, "pj_draw.indices") }?.chunks_exact(width).map(read);
+        let fetch = FetchCallback { fetch: draw.fetch.ok_or(Fault::Null("pj_draw.fetch"))?, user: draw.user };
         let fetch = |index| fetch.get(index);
-        let size = u8::try_from(draw.vertex_cache_entries).map_err(|_| Fault::InvalidArgument)?;
+        let size = cache_entries(draw.vertex_cache_entries, "pj_draw.vertex_cache_entries")?;
         Ok(match draw.lookup {
             Some(lookup) => gpu.draw_elements(indices, fetch, &mut CallbackCache { lookup, user: draw.user }, sink),
             None if size == 0 => gpu.draw_elements(indices, fetch, &mut NoCache, sink),
@@ -433,7 +439,7 @@ pub unsafe extern "C" fn pj_gpu_draw_elements(gpu: *mut PjGpu, draw: *const PjDr
 pub unsafe extern "C" fn pj_gpu_draw_immediate(gpu: *mut PjGpu, draw: *const PjDraw, report: *mut PjReport) -> i32 {
     let work = |gpu: &mut Gpu, draw: &PjDraw, sink: &mut TriangleCallback| {
         // SAFETY: the header requires an array of this length.
-        Ok(gpu.draw_immediate(unsafe { input_slice(draw.vertices, draw.count) }?, sink))
+        Ok(gpu.draw_immediate(unsafe { input_slice(draw.vertices, draw.count, "pj_draw.vertices") }?, sink))
     };
     // SAFETY: the header requires valid pointers.
     unsafe { self::draw(gpu, draw, report, work) }
@@ -478,14 +484,15 @@ pub unsafe extern "C" fn pj_gpu_execute(
 ) -> i32 {
     catch_panics(|| {
         // SAFETY: null, or a live handle of `pj_gpu_new`.
-        let owner = unsafe { deref(gpu) }?;
+        let owner = unsafe { deref(gpu, "gpu") }?;
         let mut guard = owner.take()?;
         // SAFETY: the header requires a structure of its declared size; any bytes are valid.
-        let host = unsafe { read_sized(host, PjGpuHost::ZERO, HOST_BYTES) }?;
+        let host: PjGpuHost = unsafe { read_sized(host) }?;
         // SAFETY: the header requires an array of this length.
-        let list = unsafe { input_slice(list, words) }?;
-        let triangles = TriangleCallback { triangle: host.triangle.ok_or(Fault::Null)?, user: host.user };
-        let draw = host.draw.ok_or(Fault::Null)?;
+        let list = unsafe { input_slice(list, words, "list") }?;
+        let triangle = host.triangle.ok_or(Fault::Null("pj_gpu_host.triangle"))?;
+        let triangles = TriangleCallback { triangle, user: host.user };
+        let draw = host.draw.ok_or(Fault::Null("pj_gpu_host.draw"))?;
         let mut calls = HostCallbacks { owner, handle: gpu, triangles, draw, wrote: host.wrote };
         Ok(match guard.get().execute(list, &mut calls) {
             ListExit::End => PJ_OK,

@@ -3,8 +3,9 @@
 mod types;
 
 use super::arguments::{copy_text, deref, input_slice, out_pointer, read_sized, write_sized};
-use super::types::{PJ_OK, precision as precision_of};
-use super::{Fault, PjShader, borrow_shader, catch_panics, catch_panics_with_message, host};
+use super::status::PJ_OK;
+use super::types::precision as precision_of;
+use super::{Fault, PjShader, borrow_shader, catch_panics, catch_panics_of_length, check_memory, host};
 use crate::gpu_code::{Device, GpuCode, Interface, Promise, SelfTest};
 use crate::state::Registers;
 use std::ffi::{c_char, c_void};
@@ -25,6 +26,11 @@ impl PjGpuCode {
     }
 }
 
+/// Checks that a uniform block fits in the host's memory.
+pub(super) fn at_least_the_block(bytes: usize, size: usize) -> Result<(), Fault> {
+    if bytes >= size { Ok(()) } else { Err(Fault::Range("bytes", bytes as u64, "pj_gpu_code_info.block_bytes")) }
+}
+
 /// What the host describes.
 ///
 /// # Safety
@@ -34,9 +40,9 @@ unsafe fn surroundings(interface: *const PjInterface, device: *const PjDevice) -
     unsafe {
         let interface = match interface.is_null() {
             true => PjInterface::ZERO,
-            false => read_sized(interface, PjInterface::ZERO, INTERFACE_BYTES)?,
+            false => read_sized(interface)?,
         };
-        Ok((interface.interface()?, read_sized(device, PjDevice::ZERO, DEVICE_BYTES)?.device()?))
+        Ok((interface.interface()?, read_sized(device)?.device()?))
     }
 }
 
@@ -46,21 +52,18 @@ pub unsafe extern "C" fn pj_gpu_code_get(
     interface: *const PjInterface,
     device: *const PjDevice,
     code: *mut *mut PjGpuCode,
-    message: *mut c_char,
-    message_bytes: usize,
 ) -> i32 {
-    let work = || {
-        let to = out_pointer(code)?;
+    catch_panics(|| {
+        let to = out_pointer(code, "code")?;
         // SAFETY: null, or a live handle of `pj_shader_get`; the header requires the rest.
         let (shader, (interface, device)) = unsafe { (borrow_shader(shader)?, surroundings(interface, device)?) };
+        check_memory(8 << 20)?;
         let code = shader.gpu_code(&interface, &device).map_err(Fault::NoGpuCode)?;
         let code = Box::new(PjGpuCode::Shader(code));
         // SAFETY: not null; the header requires it to be writable.
         unsafe { to.write(Box::into_raw(code)) };
         Ok(PJ_OK)
-    };
-    // SAFETY: the header requires a valid `message`.
-    unsafe { catch_panics_with_message(message, message_bytes, work) }
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -70,14 +73,14 @@ pub unsafe extern "C" fn pj_gpu_self_test_get(
     device: *const PjDevice,
     code: *mut *mut PjGpuCode,
     test: *mut PjGpuSelfTest,
-    message: *mut c_char,
-    message_bytes: usize,
 ) -> i32 {
-    let work = || {
-        let to = out_pointer(code)?;
+    catch_panics(|| {
+        let to = out_pointer(code, "code")?;
         // SAFETY: the header requires it.
         let (interface, device) = unsafe { surroundings(interface, device) }?;
-        let made = SelfTest::new(precision_of(precision)?, &interface, &device).map_err(Fault::NoGpuCode)?;
+        check_memory(8 << 20)?;
+        let made =
+            SelfTest::new(precision_of(precision, "precision")?, &interface, &device).map_err(Fault::NoGpuCode)?;
         let value = PjGpuSelfTest {
             struct_size: size_of::<PjGpuSelfTest>(),
             block: made.block.as_ptr().cast(),
@@ -87,14 +90,12 @@ pub unsafe extern "C" fn pj_gpu_self_test_get(
             outputs: made.outputs.as_ptr().cast(),
         };
         // SAFETY: the header requires a structure of its declared size.
-        unsafe { write_sized(test, &value, SELF_TEST_BYTES) }?;
+        unsafe { write_sized(test, value) }?;
         let code = Box::new(PjGpuCode::SelfTest(made));
         // SAFETY: not null; the header requires it to be writable.
         unsafe { to.write(Box::into_raw(code)) };
         Ok(PJ_OK)
-    };
-    // SAFETY: the header requires a valid `message`.
-    unsafe { catch_panics_with_message(message, message_bytes, work) }
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -103,15 +104,13 @@ pub unsafe extern "C" fn pj_gpu_self_test_differences(
     outputs: *const f32,
     count: usize,
 ) -> i64 {
-    let mut differences = 0;
-    let status = catch_panics(|| {
+    catch_panics_of_length(|| {
         // SAFETY: null, or a live handle; the header requires `count` vertices.
-        let (code, outputs) = unsafe { (deref(code)?, input_slice(outputs.cast::<Registers>(), count)?) };
-        let PjGpuCode::SelfTest(test) = code else { return Err(Fault::InvalidArgument) };
-        differences = test.differences(outputs) as i64;
-        Ok(PJ_OK)
-    });
-    if status < 0 { status.into() } else { differences }
+        let (code, outputs) =
+            unsafe { (deref(code, "code")?, input_slice(outputs.cast::<Registers>(), count, "outputs")?) };
+        let PjGpuCode::SelfTest(test) = code else { return Err(Fault::Kind("code", "that of pj_gpu_self_test_get")) };
+        Ok(test.differences(outputs) as i64)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -129,7 +128,7 @@ pub unsafe extern "C" fn pj_gpu_code_free(code: *mut PjGpuCode) {
 pub unsafe extern "C" fn pj_gpu_code_info_get(code: *const PjGpuCode, info: *mut PjGpuCodeInfo) -> i32 {
     catch_panics(|| {
         // SAFETY: null, or a live handle.
-        let code = unsafe { deref(code) }?.code();
+        let code = unsafe { deref(code, "code") }?.code();
         let assumed = code.assumed_zero();
         let value = PjGpuCodeInfo {
             struct_size: size_of::<PjGpuCodeInfo>(),
@@ -144,7 +143,7 @@ pub unsafe extern "C" fn pj_gpu_code_info_get(code: *const PjGpuCode, info: *mut
             block_bytes: code.uniform_block_size(),
         };
         // SAFETY: the header requires a structure of its declared size.
-        unsafe { write_sized(info, &value, CODE_INFO_BYTES) }
+        unsafe { write_sized(info, value) }
     })
 }
 
@@ -155,17 +154,14 @@ pub unsafe extern "C" fn pj_gpu_code_glsl(
     text: *mut c_char,
     bytes: usize,
 ) -> i64 {
-    let mut len = 0;
-    let status = catch_panics(|| {
+    catch_panics_of_length(|| {
         // SAFETY: null, or a live handle.
-        let code = unsafe { deref(code) }?;
+        let code = unsafe { deref(code, "code") }?;
         let whole = code.code().glsl(types::dialect(dialect)?);
         // SAFETY: the header requires `bytes` writable bytes.
         unsafe { copy_text(&whole, text, bytes) };
-        len = whole.len() as i64;
-        Ok(PJ_OK)
-    });
-    if status < 0 { status.into() } else { len }
+        Ok(whole.len() as i64)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -179,14 +175,12 @@ pub unsafe extern "C" fn pj_gpu_code_uniforms(
 ) -> i32 {
     catch_panics(|| {
         // SAFETY: null, or live handles.
-        let (code, shader) = unsafe { (deref(code)?, borrow_shader(shader)?) };
-        let to = out_pointer(block.cast::<u8>())?;
+        let (code, shader) = unsafe { (deref(code, "code")?, borrow_shader(shader)?) };
+        let to = out_pointer(block.cast::<u8>(), "block")?;
         // SAFETY: the header requires valid pointers.
         let uniforms = unsafe { host(&shader, unit, uniforms) }?.load().1;
         let contents = code.code().uniform_block(&uniforms);
-        if bytes < contents.len() {
-            return Err(Fault::InvalidArgument);
-        }
+        at_least_the_block(bytes, contents.len())?;
         // SAFETY: the header requires `bytes` writable bytes, and the block has no more.
         unsafe { to.as_ptr().copy_from_nonoverlapping(contents.as_ptr(), contents.len()) };
         Ok(PJ_OK)

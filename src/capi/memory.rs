@@ -17,7 +17,8 @@ pub(super) struct HostPages {
 impl HostPages {
     /// Fails if a function is missing.
     pub(super) fn new(memory: &PjMemory) -> Result<HostPages, Fault> {
-        let (install, release) = memory.install.zip(memory.release).ok_or(Fault::Null)?;
+        let install = memory.install.ok_or(Fault::Null("pj_memory.install"))?;
+        let release = memory.release.ok_or(Fault::Null("pj_memory.release"))?;
         Ok(HostPages { install, release, user: User::new(memory.user) })
     }
 }
@@ -76,7 +77,7 @@ mod tests {
         let user = (&raw const pages).cast_mut().cast();
         let memory =
             PjMemory { struct_size: size_of::<PjMemory>(), install: Some(install), release: Some(release), user };
-        let required = PjOptions { backend: PJ_NATIVE_REQUIRED, ..PjOptions::DEFAULT };
+        let required = PjOptions { backend: PJ_NATIVE_REQUIRED, ..PjOptions::ZERO };
         let made = engine(&PjOptions { memory: &memory, ..required }).expect("native code is possible");
         let one = shader(made, &CODE, PJ_VERTEX).expect("a shader");
         assert_eq!(pages.lock().expect("no panic").len(), 1);
@@ -98,6 +99,6 @@ mod tests {
         // SAFETY: the last use.
         unsafe { pj_engine_free(made) };
         let half = PjMemory { release: None, ..none };
-        assert_eq!(engine(&PjOptions { memory: &half, ..PjOptions::DEFAULT }).expect_err("wrong").0, PJ_NULL);
+        assert_eq!(engine(&PjOptions { memory: &half, ..PjOptions::ZERO }).expect_err("wrong").0, PJ_NULL);
     }
 }

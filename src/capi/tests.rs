@@ -25,31 +25,42 @@ pub(super) fn uniforms() -> Box<PjUniforms> {
 }
 
 pub(super) fn engine(options: &PjOptions) -> Result<*mut PjEngine, (i32, String)> {
-    let (mut engine, mut message) = (null_mut(), [0u8; 100]);
+    let mut engine = null_mut();
     // SAFETY: all are valid.
-    let status = unsafe { pj_engine_new(options, &mut engine, message.as_mut_ptr().cast(), message.len()) };
-    if status == PJ_OK { Ok(engine) } else { Err((status, text(&message))) }
+    let status = unsafe { pj_engine_new_for(pj_version(), options, &mut engine) };
+    if status == PJ_OK { Ok(engine) } else { Err((status, last_error())) }
 }
 
+/// The text of the last error.
+pub(super) fn last_error() -> String {
+    // SAFETY: it is a text of this thread, until its next error.
+    unsafe { std::ffi::CStr::from_ptr(pj_last_error()) }.to_str().expect("UTF-8").to_owned()
+}
+
+pub(super) fn shader(engine: *const PjEngine, code: &[u32], stage: u32) -> Result<*mut PjShader, (i32, String)> {
+    let mut shader = null_mut();
+    // SAFETY: all are valid.
+    let status =
+        unsafe { pj_shader_get(engine, code.as_ptr(), code.len(), OPDESCS.as_ptr(), 1, 0, stage, &mut shader) };
+    if status == PJ_OK { Ok(shader) } else { Err((status, last_error())) }
+}
+
+/// A text that ends.
 pub(super) fn text(bytes: &[u8]) -> String {
     std::ffi::CStr::from_bytes_until_nul(bytes).expect("it ends").to_string_lossy().into_owned()
 }
 
-pub(super) fn shader(engine: *const PjEngine, code: &[u32], stage: u32) -> Result<*mut PjShader, (i32, String)> {
-    let (mut shader, mut message) = (null_mut(), [0u8; 100]);
-    let (to, room) = (message.as_mut_ptr().cast(), message.len());
-    // SAFETY: all are valid.
-    let status = unsafe {
-        pj_shader_get(engine, code.as_ptr(), code.len(), OPDESCS.as_ptr(), 1, 0, stage, &mut shader, to, room)
-    };
-    if status == PJ_OK { Ok(shader) } else { Err((status, text(&message))) }
+/// A structure of zeros.
+pub(super) fn zeroed<T: arguments::Structure>() -> T {
+    // SAFETY: any bytes are valid.
+    unsafe { std::mem::zeroed() }
 }
 
 /// A batch of `count` vertices, AoS, of 16 registers each.
 pub(super) fn batch(inputs: *const c_void, outputs: *mut c_void, masks: (u16, u16), count: usize) -> PjBatch {
     let ((input_mask, output_mask), struct_size) = (masks, size_of::<PjBatch>());
     let (inputs, outputs) = (inputs.cast(), outputs.cast());
-    PjBatch { struct_size, count, inputs, outputs, input_mask, output_mask, ..PjBatch::ZERO }
+    PjBatch { struct_size, count, inputs, outputs, input_mask, output_mask, ..zeroed() }
 }
 
 /// The backend whose lookups compile, where there is native code.
@@ -57,7 +68,7 @@ pub(super) const AT_ONCE: u32 = if cfg!(feature = "jit") { PJ_NATIVE_REQUIRED } 
 
 #[test]
 fn a_shader_serves_the_words_that_its_entry_reaches() {
-    let engine = engine(&PjOptions { backend: PJ_INTERPRETER, ..PjOptions::DEFAULT }).expect("an engine");
+    let engine = engine(&PjOptions { backend: PJ_INTERPRETER, ..PjOptions::ZERO }).expect("an engine");
     let shader = shader(engine, &CODE, PJ_GEOMETRY).expect("a shader");
     // SAFETY: a live handle, and arrays of these lengths.
     let serves = |code: &[u32], opdescs: &[u32], entry| unsafe {
@@ -82,7 +93,7 @@ fn a_shader_serves_the_words_that_its_entry_reaches() {
 #[test]
 fn single_vertices_and_batches_run() {
     for backend in [PJ_NATIVE, AT_ONCE, PJ_INTERPRETER, PJ_ORACLE] {
-        let engine = engine(&PjOptions { backend, ..PjOptions::DEFAULT }).expect("an engine");
+        let engine = engine(&PjOptions { backend, ..PjOptions::ZERO }).expect("an engine");
         let shader = shader(engine, &CODE, PJ_VERTEX).expect("a shader");
         let (mut unit, mut uniforms) = (unit(), uniforms());
         unit.v[0] = [3.0, 1.0, 2.0, 0.5];
@@ -100,11 +111,7 @@ fn single_vertices_and_batches_run() {
             assert_eq!((output[0], output[1]), ([-1.0; 4], [2.0 * n as f32; 4]));
         }
         assert_eq!(unit.a0, [6, 6]);
-        // With `preserve_unit`, and with a structure that ends before it.
-        for (batch, a0) in [
-            (PjBatch { preserve_unit: 1, ..batch }, [7, 7]),
-            (PjBatch { struct_size: BATCH_BYTES[0], preserve_unit: 1, ..batch }, [6, 6]),
-        ] {
+        for (batch, a0) in [(PjBatch { preserve_unit: 1, ..batch }, [7, 7]), (batch, [6, 6])] {
             let flag = if a0 == [7, 7] { 3 } else { 1 };
             (unit.a0, unit.cmp) = ([7; 2], [flag, 0]);
             let u = from_mut(&mut *unit).cast();
@@ -121,20 +128,13 @@ fn single_vertices_and_batches_run() {
 #[test]
 fn compiler_threads_publish_native_code() {
     for backend in [PJ_NATIVE, PJ_NATIVE_REQUIRED, PJ_INTERPRETER, PJ_ORACLE] {
-        let Ok(engine) = engine(&PjOptions { backend, threads: 1, ..PjOptions::DEFAULT }) else {
+        let Ok(engine) = engine(&PjOptions { backend, threads: 1, ..PjOptions::ZERO }) else {
             assert!(backend == PJ_NATIVE_REQUIRED && cfg!(not(feature = "jit")));
             continue;
         };
         let shader = shader(engine, &CODE, PJ_VERTEX).expect("a shader");
         let tier = || {
-            let mut info = PjShaderInfo {
-                struct_size: size_of::<PjShaderInfo>(),
-                tier: 9,
-                deoptimised: 0,
-                groups: 0,
-                bailouts: 0,
-                native_bytes: 0,
-            };
+            let mut info = PjShaderInfo { struct_size: size_of::<PjShaderInfo>(), tier: 9, ..zeroed() };
             // SAFETY: valid.
             assert_eq!(unsafe { pj_shader_info_get(shader, &mut info) }, PJ_OK);
             info.tier
@@ -161,23 +161,24 @@ fn compiler_threads_publish_native_code() {
 #[test]
 fn misuse_returns_a_status_with_a_message() {
     let error_of = |change: fn(&mut PjOptions)| {
-        let mut options = PjOptions::DEFAULT;
+        let mut options = PjOptions::ZERO;
         change(&mut options);
         engine(&options).expect_err("wrong")
     };
-    let number = (PJ_INVALID_ARGUMENT, "an argument is out of range".to_owned());
-    assert_eq!(error_of(|o| o.backend = 4), number);
-    assert_eq!(error_of(|o| o.precision = 3), number);
-    assert_eq!(error_of(|o| o.profiler = 3), number);
-    assert_eq!(error_of(|o| o.profiler = PJ_JITDUMP).0, PJ_NULL, "it needs a directory");
-    assert_eq!(error_of(|o| o.struct_size = 0), number);
-    assert_eq!(error_of(|o| o.struct_size = usize::MAX), number);
+    let number = |text: &str| (PJ_INVALID_ARGUMENT, text.to_owned());
+    assert_eq!(error_of(|o| o.backend = 4), number("pj_options.backend is 4; help: PJ_NATIVE (0) to PJ_ORACLE (3)"));
+    assert_eq!(error_of(|o| o.profiler = PJ_JITDUMP), (PJ_NULL, "pj_options.profile_directory is null".to_owned()));
+    let size = size_of::<PjOptions>();
+    assert_eq!(
+        error_of(|o| o.struct_size = 0),
+        number(&format!("pj_options.struct_size is 0; help: {size}, the sizeof"))
+    );
     let layout = PjLayout { struct_size: size_of::<PjLayout>(), ..PjLayout::default() };
-    let (status, text) = engine(&PjOptions { layout: &layout, ..PjOptions::DEFAULT }).expect_err("wrong");
+    let (status, text) = engine(&PjOptions { layout: &layout, ..PjOptions::ZERO }).expect_err("wrong");
     assert_eq!((status, &*text), (PJ_INVALID_LAYOUT, "v ends at byte 256, its block at byte 0"));
     // SAFETY: null is an error, or allowed.
     unsafe {
-        assert_eq!(pj_engine_new(null(), null_mut(), null_mut(), 0), PJ_NULL);
+        assert_eq!(pj_engine_new_for(pj_version(), null(), null_mut()), PJ_NULL);
         assert_eq!(pj_engine_clear(null()), PJ_NULL);
         assert_eq!(pj_run(null(), null_mut(), null(), None, null_mut()), PJ_NULL);
         assert_eq!(pj_shader_text(null(), 0, null_mut(), 0), i64::from(PJ_NULL));
@@ -185,10 +186,11 @@ fn misuse_returns_a_status_with_a_message() {
         pj_shader_retain(null());
         pj_shader_release(null());
     }
-    let engine = engine(&PjOptions::DEFAULT).expect("an engine");
+    let engine = engine(&PjOptions::ZERO).expect("an engine");
     let long = vec![0; 5000];
     assert_eq!(shader(engine, &long, PJ_VERTEX).expect_err("long").0, PJ_PROGRAM_TOO_LONG);
-    assert_eq!(shader(engine, &CODE, 2).expect_err("no stage"), number);
+    let stage = number("stage is 2; help: PJ_VERTEX (0) or PJ_GEOMETRY (1)");
+    assert_eq!(shader(engine, &CODE, 2).expect_err("no stage"), stage);
     let shader = shader(engine, &CODE, PJ_VERTEX).expect("a shader");
     let (mut unit, mut uniforms) = (unit(), uniforms());
     let (u, c): (*mut c_void, *const c_void) =
@@ -230,78 +232,65 @@ fn misuse_returns_a_status_with_a_message() {
 }
 
 #[test]
-fn fields_that_both_versions_know_are_read() {
-    /// A structure of a later version.
-    #[repr(C)]
-    struct Later {
-        now: PjOptions,
-        more: [u64; 4],
-    }
-    let later = Later {
-        now: PjOptions { struct_size: size_of::<Later>(), backend: PJ_INTERPRETER, ..PjOptions::DEFAULT },
-        more: [7; 4],
+fn versions_must_agree() {
+    let refused = |version| {
+        let mut engine = null_mut();
+        // SAFETY: all are valid.
+        assert_eq!(unsafe { pj_engine_new_for(version, null(), &mut engine) }, PJ_VERSION_MISMATCH);
+        assert!(engine.is_null());
+        last_error()
     };
-    let made = engine(&later.now).expect("an engine");
-    let shader = shader(made, &CODE, PJ_VERTEX).expect("a shader");
-    let info =
-        |struct_size| PjShaderInfo { struct_size, tier: 9, deoptimised: 8, groups: 7, bailouts: 6, native_bytes: 5 };
-    let (mut now, mut short, mut old) = (info(size_of::<PjShaderInfo>()), info(12), info(12));
-    // SAFETY: valid, of at least their declared size.
+    let (major, minor) = (VERSION >> 16, VERSION >> 8 & 0xFF);
+    for other in [major << 16 | (minor - 1) << 8, major << 16 | (minor + 1) << 8 | 3, (major + 1) << 16, 0] {
+        let text = refused(other);
+        let versions = [other, VERSION].map(|v| format!("{}.{}.{}", v >> 16, v >> 8 & 0xFF, v & 0xFF));
+        assert!(versions.iter().all(|version| text.contains(version)), "{text}");
+    }
+    // Another patch changes nothing.
+    let mut engine = null_mut();
+    // SAFETY: all are valid; the last use.
     unsafe {
-        assert_eq!(pj_shader_info_get(shader, &mut now), PJ_OK);
-        assert_eq!(pj_shader_info_get(shader, &mut short), PJ_INVALID_ARGUMENT, "no version has this size");
-        // As if the first version ended after `tier`.
-        assert_eq!(write_sized(&mut old, &now, &[12]).map_err(|fault| fault.status()), Ok(PJ_OK));
-        pj_shader_release(shader);
-        pj_engine_free(made);
+        assert_eq!(pj_engine_new_for(VERSION ^ 0xFF, null(), &mut engine), PJ_OK);
+        pj_engine_free(engine);
     }
-    let fields = |i: PjShaderInfo| (i.struct_size, i.tier, i.deoptimised, i.groups, i.bailouts, i.native_bytes);
-    assert_eq!(fields(now), (size_of::<PjShaderInfo>(), 0, 0, 0, 0, 0));
-    assert_eq!(fields(short), (12, 9, 8, 7, 6, 5));
-    assert_eq!(fields(old), (12, 0, 8, 7, 6, 5));
-    // The same for structures that are read. Half a pointer would be a wild one.
-    let half = PjOptions { struct_size: offset_of!(PjOptions, layout) + 4, layout: std::ptr::dangling(), ..later.now };
-    assert_eq!(engine(&half).expect_err("no size").0, PJ_INVALID_ARGUMENT);
-    let first = offset_of!(PjOptions, fuel);
-    let older = PjOptions { struct_size: first, precision: PJ_F24_TOWARD_ZERO, fuel: 3, ..later.now };
-    // SAFETY: valid, of at least their declared size.
-    let Ok(seen) = (unsafe { read_sized(&older, PjOptions::DEFAULT, &[first]) }) else {
-        panic!("as large as the first")
-    };
-    assert_eq!(
-        (seen.backend, seen.precision, seen.fuel),
-        (PJ_INTERPRETER, PJ_F24_TOWARD_ZERO, PjOptions::DEFAULT.fuel)
-    );
+    // Headers before 0.7 have another function, with room for a text.
+    let mut message = [1u8; 20];
+    // SAFETY: the text has its size.
+    unsafe {
+        assert_eq!(pj_engine_new(null(), &mut engine, message.as_mut_ptr().cast(), 20), PJ_VERSION_MISMATCH);
+        assert_eq!(pj_engine_new(null(), null_mut(), null_mut(), 1000), PJ_VERSION_MISMATCH);
+    }
+    assert_eq!(&message[..], b"the host was compil\0");
+    assert!(last_error().starts_with("the host was compiled with a header before 0.7, the library is "));
 }
 
 #[test]
-fn the_last_known_size_is_that_of_this_version() {
-    let known = [OPTIONS_BYTES, MEMORY_BYTES, LAYOUT_BYTES, STATS_BYTES, INFO_BYTES, ANALYSIS_BYTES, BATCH_BYTES];
-    let now = [
-        size_of::<PjOptions>(),
-        size_of::<PjMemory>(),
-        size_of::<PjLayout>(),
-        size_of::<PjStats>(),
-        size_of::<PjShaderInfo>(),
-        size_of::<PjAnalysis>(),
-        size_of::<PjBatch>(),
-    ];
-    assert_eq!(known.map(|sizes| sizes.last().copied()), now.map(Some));
-    assert!(known.iter().all(|sizes| sizes.is_sorted()));
+fn errors_of_one_thread_are_no_errors_of_another() {
+    // SAFETY: null is an error.
+    assert_eq!(unsafe { pj_engine_clear(null()) }, PJ_NULL);
+    assert_eq!(last_error(), "engine is null");
+    std::thread::spawn(|| assert_eq!(last_error(), "")).join().expect("no panic");
+    let long = "ä".repeat(600);
+    assert_eq!(
+        fault::catch_panics(|| Err(Fault::NoNative(crate::kernel::Unsupported::Codegen { message: long }))),
+        PJ_NO_NATIVE
+    );
+    let text = last_error();
+    assert!(text.len() >= 510 && text.starts_with("the code generator refused: ä") && text.ends_with('ä'), "{text}");
+    assert_eq!(fault::catch_panics(|| panic!("seeded")), PJ_INTERNAL);
+    assert_eq!(last_error(), "internal error: seeded");
 }
 
 #[test]
 fn misaligned_results_are_errors() {
-    let engine = engine(&PjOptions::DEFAULT).expect("an engine");
+    let engine = engine(&PjOptions::ZERO).expect("an engine");
     let mut room = [0usize; 3];
     let odd = room.as_mut_ptr().wrapping_byte_add(1);
     // SAFETY: checked before anything is written.
     unsafe {
-        assert_eq!(pj_engine_new(null(), odd.cast(), null_mut(), 0), PJ_MISALIGNED);
+        assert_eq!(pj_engine_new_for(pj_version(), null(), odd.cast()), PJ_MISALIGNED);
         let (code, opdescs) = (CODE.as_ptr(), OPDESCS.as_ptr());
-        let get = |to: *mut usize, code| {
-            pj_shader_get(engine, code, CODE.len(), opdescs, 1, 0, PJ_VERTEX, to.cast(), null_mut(), 0)
-        };
+        let get = |to: *mut usize, code| pj_shader_get(engine, code, CODE.len(), opdescs, 1, 0, PJ_VERTEX, to.cast());
         assert_eq!(get(odd, code), PJ_MISALIGNED);
         assert_eq!(get(room.as_mut_ptr(), code.wrapping_byte_add(1)), PJ_MISALIGNED);
         assert_eq!(pj_engine_stats(engine, odd.cast()), PJ_MISALIGNED);
@@ -334,7 +323,7 @@ fn a_callback_may_use_and_free_the_engine_that_calls_it() {
     let host = Box::into_raw(Box::new(NestedHost { engine: null_mut(), got: null_mut(), events: 0 }));
     let layout = own_without_geometry();
     let event: Option<PjEventFn> = Some(nested_calls);
-    let options = PjOptions { layout: &layout, event, user: host.cast(), compile_after: 1, ..PjOptions::DEFAULT };
+    let options = PjOptions { layout: &layout, event, user: host.cast(), compile_after: 1, ..PjOptions::ZERO };
     let engine = engine(&options).expect("an engine");
     let (mut unit, mut uniforms) = (unit(), uniforms());
     let (u, c) = (from_mut(&mut *unit).cast(), from_mut(&mut *uniforms).cast_const().cast());
@@ -380,7 +369,7 @@ fn threads_share_engines_and_shaders() {
     struct Shared(*mut PjEngine, *mut PjShader);
     // SAFETY: the header allows both on several threads.
     unsafe impl Sync for Shared {}
-    let made = engine(&PjOptions::DEFAULT).expect("an engine");
+    let made = engine(&PjOptions::ZERO).expect("an engine");
     let shared = Shared(made, shader(made, &CODE, PJ_VERTEX).expect("a shader"));
     std::thread::scope(|scope| {
         for thread in 0..miri_or(2, 4) {
@@ -429,10 +418,9 @@ fn texts_are_cut_at_a_whole_character() {
 #[test]
 fn a_panic_is_a_status_and_shaders_outlive_their_engine() {
     assert_eq!(catch_panics(|| panic!("a bug")), PJ_INTERNAL);
-    let engine = engine(&PjOptions::DEFAULT).expect("an engine");
+    let engine = engine(&PjOptions::ZERO).expect("an engine");
     let first = shader(engine, &CODE, PJ_VERTEX).expect("a shader");
-    let mut stats =
-        PjStats { struct_size: size_of::<PjStats>(), hits: 9, misses: 9, evictions: 9, entries: 9, bytes: 9 };
+    let mut stats = PjStats { struct_size: size_of::<PjStats>(), ..zeroed() };
     // SAFETY: all are valid; the shader has one reference more than is released.
     unsafe {
         pj_shader_retain(first);
@@ -473,13 +461,13 @@ fn first_component(options: PjOptions, code: &[u32], x: f32) -> (i32, f32) {
 fn options_select_precision_and_fuel() {
     // 1 + 1.99 * 2^-17: between two 24-bit numbers, nearer to the upper one.
     let x = 1.99 / 131_072.0;
-    let with = |precision| first_component(PjOptions { precision, ..PjOptions::DEFAULT }, &CODE, x).1;
+    let with = |precision| first_component(PjOptions { precision, ..PjOptions::ZERO }, &CODE, x).1;
     assert_eq!([PJ_F32, PJ_F24_NEAREST, PJ_F24_TOWARD_ZERO].map(with), [1.0 + x, 1.0 + 1.0 / 65_536.0, 1.0]);
     // A jump to itself.
     let endless = [0x2C << 26 | 3 << 22, 0xB000_0000, 0x8800_0000];
     // 0 means 262,144, which takes Miri minutes.
     for (fuel, backend) in [(0, AT_ONCE), (1, AT_ONCE), (7, PJ_INTERPRETER)].into_iter().skip(miri_or(1, 0)) {
-        assert_eq!(first_component(PjOptions { fuel, backend, ..PjOptions::DEFAULT }, &endless, 0.0).0, PJ_OUT_OF_FUEL);
+        assert_eq!(first_component(PjOptions { fuel, backend, ..PjOptions::ZERO }, &endless, 0.0).0, PJ_OUT_OF_FUEL);
     }
 }
 
@@ -493,7 +481,7 @@ fn events_and_texts_reach_the_host() {
     let mut reported: Vec<(u32, String)> = Vec::new();
     let layout = own_without_geometry();
     let user = from_mut(&mut reported).cast();
-    let options = PjOptions { layout: &layout, event: Some(event), user, threads: 1, ..PjOptions::DEFAULT };
+    let options = PjOptions { layout: &layout, event: Some(event), user, threads: 1, ..PjOptions::ZERO };
     let engine = engine(&options).expect("an engine");
     let [vertex, geometry] = [PJ_VERTEX, PJ_GEOMETRY].map(|stage| shader(engine, &CODE, stage).expect("a shader"));
     // SAFETY: a live handle.

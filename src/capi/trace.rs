@@ -103,7 +103,7 @@ pub unsafe extern "C" fn pj_run_traced(
         let shader = unsafe { borrow_shader(shader) }?;
         // SAFETY: the header requires valid pointers.
         let host = unsafe { host(&shader, unit, uniforms) }?;
-        let callback = step.ok_or(Fault::Null)?;
+        let callback = step.ok_or(Fault::Null("step"))?;
         let (program, entry, config) = shader.source();
         let mut al = host.load().0.al;
         let mut hook = |step: Step<'_>| {

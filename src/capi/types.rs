@@ -2,11 +2,12 @@
 //!
 //! Invariant: the same fields in the same order as in `include/picajit.h`; a test compares sizes
 //! and offsets with those of a C compiler. Structures that begin with their size have no padding,
-//! and any bytes are valid.
+//! and any bytes are valid. Zeros are the defaults.
 
 #![allow(missing_docs)]
 
 use super::Fault;
+use super::arguments::structures;
 use crate::engine::{BackendChoice, DEFAULT_COMPILE_AFTER, Event, Options};
 use crate::isa::Stage;
 use crate::isa::float24::Rounding;
@@ -21,25 +22,6 @@ use std::path::PathBuf;
 use std::ptr::null;
 use std::sync::Arc;
 
-pub const PJ_OK: i32 = 0;
-pub const PJ_NULL: i32 = -1;
-pub const PJ_INVALID_ARGUMENT: i32 = -2;
-pub const PJ_INVALID_LAYOUT: i32 = -3;
-pub const PJ_PROGRAM_TOO_LONG: i32 = -4;
-pub const PJ_NO_NATIVE: i32 = -5;
-pub const PJ_MISALIGNED: i32 = -6;
-pub const PJ_OVERLAP: i32 = -7;
-pub const PJ_INTERNAL: i32 = -8;
-pub const PJ_BUSY: i32 = -9;
-pub const PJ_NO_GPU_CODE: i32 = -10;
-pub const PJ_CPU_ONLY: i32 = -11;
-pub const PJ_END: i32 = 0;
-pub const PJ_OUT_OF_FUEL: i32 = 1;
-pub const PJ_BREAK_OUTSIDE_LOOP: i32 = 2;
-pub const PJ_PAST_END: i32 = 3;
-pub const PJ_STOPPED: i32 = 4;
-pub const PJ_CANCELLED: i32 = 5;
-pub const PJ_VERTEX_LIMIT: i32 = 6;
 pub const PJ_BOOLS_MASK: u32 = 0;
 pub const PJ_BOOLS_BYTES: u32 = 1;
 pub const PJ_NATIVE: u32 = 0;
@@ -64,29 +46,15 @@ pub const PJ_TEXT_FALLBACK: u32 = 0;
 pub const PJ_TEXT_SEQUENTIAL: u32 = 1;
 pub const PJ_TEXT_DIVERGENCE: u32 = 2;
 
-/// The largest size that a structure of any version may declare. Larger ones are uninitialised
-/// fields.
-pub(super) const fn largest<T>() -> usize {
-    if size_of::<T>() > 2048 { 2 * size_of::<T>() } else { 4096 }
+structures! {
+    PjLayout "pj_layout"
+    PjOptions "pj_options"
+    PjMemory "pj_memory"
+    PjStats "pj_stats"
+    PjShaderInfo "pj_shader_info"
+    PjAnalysis "pj_analysis"
+    PjBatch "pj_batch"
 }
-
-// Sizes of each structure in all versions, the present one last. A structure that grows gets
-// another entry.
-pub(super) const OPTIONS_BYTES: &[usize] = &[
-    offset_of!(PjOptions, memory) + size_of::<*const PjMemory>(),
-    offset_of!(PjOptions, compile_after) + size_of::<usize>(),
-    offset_of!(PjOptions, geometry_fuel) + size_of::<usize>(),
-];
-pub(super) const MEMORY_BYTES: &[usize] = &[offset_of!(PjMemory, user) + size_of::<*mut c_void>()];
-pub(super) const LAYOUT_BYTES: &[usize] = &[offset_of!(PjLayout, b) + size_of::<u32>()];
-pub(super) const STATS_BYTES: &[usize] = &[offset_of!(PjStats, bytes) + size_of::<u64>()];
-pub(super) const ANALYSIS_BYTES: &[usize] = &[size_of::<PjAnalysis>()];
-pub(super) const INFO_BYTES: &[usize] = &[offset_of!(PjShaderInfo, native_bytes) + size_of::<u64>()];
-pub(super) const BATCH_BYTES: &[usize] = &[
-    offset_of!(PjBatch, output_stride) + size_of::<u16>(),
-    offset_of!(PjBatch, reserved) + size_of::<u32>(),
-    size_of::<PjBatch>(),
-];
 
 pub type PjEmitFn = unsafe extern "C" fn(*mut c_void, *const Vec4, u32, u32, u32);
 pub type PjInstallFn = unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> *mut c_void;
@@ -117,12 +85,12 @@ pub struct PjUniforms {
 }
 
 /// The number format of a number.
-pub(super) fn precision(number: u32) -> Result<Precision, Fault> {
+pub(super) fn precision(number: u32, name: &'static str) -> Result<Precision, Fault> {
     match number {
         PJ_F32 => Ok(Precision::F32),
         PJ_F24_NEAREST => Ok(Precision::F24 { rounding: Rounding::Nearest }),
         PJ_F24_TOWARD_ZERO => Ok(Precision::F24 { rounding: Rounding::TowardZero }),
-        _ => Err(Fault::InvalidArgument),
+        _ => Err(Fault::Range(name, number.into(), "PJ_F32 (0) to PJ_F24_TOWARD_ZERO (2)")),
     }
 }
 
@@ -191,7 +159,7 @@ impl PjLayout {
             geometry: match self.geometry {
                 0 => None,
                 1 => Some(geometry),
-                _ => return Err(Fault::InvalidArgument),
+                _ => return Err(Fault::Range("pj_layout.geometry", self.geometry.into(), "0 or 1")),
             },
             a0: [self.a0x, self.a0y],
             al: self.al,
@@ -202,7 +170,10 @@ impl PjLayout {
             b: match self.bools {
                 PJ_BOOLS_MASK => Bools::Mask(self.b),
                 PJ_BOOLS_BYTES => Bools::Bytes(self.b),
-                _ => return Err(Fault::InvalidArgument),
+                _ => {
+                    let formats = "PJ_BOOLS_MASK (0) or PJ_BOOLS_BYTES (1)";
+                    return Err(Fault::Range("pj_layout.bools", self.bools.into(), formats));
+                }
             },
         })
     }
@@ -258,25 +229,21 @@ impl User {
 
 /// # Safety
 /// `text` is valid and ends with 0.
-unsafe fn path(text: *const c_char) -> Result<PathBuf, Fault> {
+unsafe fn path(text: *const c_char, name: &'static str) -> Result<PathBuf, Fault> {
     // SAFETY: the caller guarantees it.
     let text = unsafe { CStr::from_ptr(text) };
-    Ok(text.to_str().map_err(|_| Fault::InvalidArgument)?.into())
-}
-
-impl PjMemory {
-    pub(super) const ZERO: PjMemory =
-        PjMemory { struct_size: 0, install: None, release: None, user: std::ptr::null_mut() };
+    Ok(text.to_str().map_err(|_| Fault::Text(name))?.into())
 }
 
 impl PjOptions {
-    pub const DEFAULT: PjOptions = PjOptions {
+    /// The defaults.
+    pub const ZERO: PjOptions = PjOptions {
         struct_size: size_of::<PjOptions>(),
         backend: PJ_NATIVE,
         precision: PJ_F32,
-        fuel: default_fuel(Stage::Vertex),
+        fuel: 0,
         crosscheck: 0,
-        cache_bytes: 64 << 20,
+        cache_bytes: 0,
         layout: null(),
         event: None,
         user: std::ptr::null_mut(),
@@ -292,12 +259,13 @@ impl PjOptions {
         match self.profiler {
             PJ_NO_PROFILER => Ok(Profiler::None),
             PJ_PERF_MAP => Ok(Profiler::PerfMap),
-            PJ_JITDUMP if self.profile_directory.is_null() => Err(Fault::Null),
+            PJ_JITDUMP if self.profile_directory.is_null() => Err(Fault::Null("pj_options.profile_directory")),
             PJ_JITDUMP => {
                 // SAFETY: not null; the header requires text with a final 0.
-                Ok(Profiler::Jitdump { directory: unsafe { path(self.profile_directory) }? })
+                let directory = unsafe { path(self.profile_directory, "pj_options.profile_directory") }?;
+                Ok(Profiler::Jitdump { directory })
             }
-            _ => Err(Fault::InvalidArgument),
+            other => Err(Fault::Range("pj_options.profiler", other.into(), "PJ_NO_PROFILER (0) to PJ_JITDUMP (2)")),
         }
     }
 
@@ -308,9 +276,11 @@ impl PjOptions {
                 PJ_NATIVE_REQUIRED => BackendChoice::NativeRequired,
                 PJ_INTERPRETER => BackendChoice::NoNative,
                 PJ_ORACLE => BackendChoice::Oracle,
-                _ => return Err(Fault::InvalidArgument),
+                other => {
+                    return Err(Fault::Range("pj_options.backend", other.into(), "PJ_NATIVE (0) to PJ_ORACLE (3)"));
+                }
             },
-            precision: precision(self.precision)?,
+            precision: precision(self.precision, "pj_options.precision")?,
             fuel: if self.fuel == 0 { default_fuel(Stage::Vertex) } else { self.fuel },
             geometry_fuel: match self.geometry_fuel {
                 0 => default_fuel(Stage::Geometry),
@@ -322,7 +292,7 @@ impl PjOptions {
                 0 => DEFAULT_COMPILE_AFTER,
                 vertices => u32::try_from(vertices).unwrap_or(u32::MAX),
             },
-            cache_bytes: if self.cache_bytes == 0 { PjOptions::DEFAULT.cache_bytes } else { self.cache_bytes },
+            cache_bytes: if self.cache_bytes == 0 { Options::default().cache_bytes } else { self.cache_bytes },
             layout: Some(layout),
             profiler: self.profiler()?,
             ..Options::default()
@@ -354,6 +324,8 @@ pub struct PjStats {
     pub evictions: u64,
     pub entries: u64,
     pub bytes: u64,
+    pub compilations: u64,
+    pub native: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -365,6 +337,8 @@ pub struct PjShaderInfo {
     pub groups: u32,
     pub bailouts: u32,
     pub native_bytes: u64,
+    pub kept_outputs: u32,
+    pub reserved: u32,
 }
 
 pub const PJ_CARRIED_A0_X: u32 = 1;
@@ -415,20 +389,4 @@ pub struct PjBatch {
     pub preserve_unit: u32,
     pub reserved: u32,
     pub ran: *mut usize,
-}
-
-impl PjBatch {
-    pub(super) const ZERO: PjBatch = PjBatch {
-        struct_size: 0,
-        count: 0,
-        inputs: null(),
-        outputs: std::ptr::null_mut(),
-        input_mask: 0,
-        output_mask: 0,
-        input_stride: 0,
-        output_stride: 0,
-        preserve_unit: 0,
-        reserved: 0,
-        ran: std::ptr::null_mut(),
-    };
 }

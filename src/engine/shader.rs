@@ -23,6 +23,22 @@ use std::sync::Arc;
 /// Single runs need a thread whose floating-point mode is the default: round to nearest, subnormals
 /// preserved, no traps. On a thread of audio code that sets flush-to-zero their results differ;
 /// debug builds panic. Batches and draws switch to the default mode for the time of the call.
+///
+/// ```
+/// # use picajit::{Engine, Entry, Program, Uniforms, Unit};
+/// # let engine = Engine::default();
+/// // `mul o0, c5, v0`, `end`, in memory that holds more words: those are not compared.
+/// let (code, opdescs) = ([0x2002_5000, 0x8800_0000, 0xFFFF_FFFF], [0x6_C36F]);
+/// let shader = engine.shader(&Program::from_words(&code, &opdescs)?, Entry::vertex(0));
+/// assert!(shader.serves(&code[..2], &opdescs, Entry::vertex(0)));
+/// assert!(!shader.serves(&code, &[0], Entry::vertex(0)));
+/// std::thread::scope(|scope| {
+///     for _ in 0..2 {
+///         scope.spawn(|| shader.run(&Uniforms::default(), &mut Unit::new()));
+///     }
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Shader(pub(super) Arc<Compiled>);
 

@@ -104,6 +104,8 @@ fn reason_name(reason: &Unsupported) -> &'static str {
     match reason {
         Unsupported::HostIsa { .. } => "host",
         Unsupported::NoExecMemory { .. } => "no executable memory",
+        Unsupported::NoMemory { .. } => "no memory",
+        Unsupported::SmallStack { .. } => "a small stack",
         Unsupported::TooManyStates { .. } => "too many states",
         Unsupported::TooManyBlocks { .. } => "too many blocks",
         Unsupported::TooMuchCode { .. } => "too much code",

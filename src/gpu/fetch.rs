@@ -19,6 +19,23 @@ pub use convert::ComponentType;
 use convert::Element;
 
 /// Guest memory.
+///
+/// ```
+/// use picajit::gpu::Memory;
+///
+/// /// Main memory of the console from 0x2000_0000 on.
+/// struct Fcram(Vec<u8>);
+///
+/// impl Memory for Fcram {
+///     fn bytes(&self, address: u32, length: usize) -> &[u8] {
+///         let rest = address.checked_sub(0x2000_0000).and_then(|start| self.0.get(start as usize..));
+///         rest.map_or(&[], |rest| &rest[..length.min(rest.len())])
+///     }
+/// }
+/// let memory = Fcram(vec![7; 16]);
+/// assert_eq!(memory.bytes(0x2000_000C, 100), [7; 4]);
+/// assert!(memory.bytes(0x1800_0000, 1).is_empty());
+/// ```
 pub trait Memory {
     /// The bytes from physical `address` on: `length` of them, or fewer if memory ends before, or
     /// none. A draw asks once for each array and once for its indices. Bytes that are missing read

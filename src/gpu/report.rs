@@ -5,6 +5,15 @@ use crate::engine::Engine;
 use crate::state::Exit;
 
 /// The statistics of one draw.
+///
+/// ```
+/// use picajit::gpu::{Attributes, Gpu};
+///
+/// let mut triangles = Vec::new();
+/// let report = Gpu::default().draw_arrays([Attributes::default(); 4], &mut triangles);
+/// // Three vertices are a triangle of a list; the fourth waits for the next draw.
+/// assert_eq!((report.vertices, report.triangles, report.limited), (4, 1, false));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
     /// Vertices that a vertex unit ran. [`Gpu::draw`](super::Gpu::draw) may run some that no index names.

@@ -42,7 +42,7 @@ pub(super) struct Scratch {
 }
 
 /// The cancel flag's address in code that is printed: code of the same size, and always the same.
-const PRINTED_CANCEL_FLAG: usize = 0x7F5A_CA9C_E1EC;
+const PRINTED_CANCEL_FLAG: usize = 0x7F5A_CA9C_E1EC_u64 as usize;
 
 impl Scratch {
     /// For code that runs until `cancel` is set. The owner of the code owns the flag.

@@ -19,6 +19,7 @@ mod batch;
 mod codegen;
 mod emit;
 mod profile;
+mod resources;
 mod runtime;
 mod settings;
 mod stages;
@@ -140,6 +141,7 @@ impl Jit {
         entry: Entry,
         config: &Config,
     ) -> Result<NativeKernel, Unsupported> {
+        resources::check()?;
         let mut timings = Timings::default();
         let cfg = self.generator.cfg(build, entry, config, &mut timings)?;
         let func = self.generator.ssa(&cfg, config, &mut timings);
@@ -200,6 +202,7 @@ impl Source {
         stores: Stores,
         timings: &mut Timings,
     ) -> Result<Code, Unsupported> {
+        resources::check()?;
         let generator = &self.jit.generator;
         generator.check_size(func, products, &self.config)?;
         let (start, mut scratch) = (Instant::now(), Scratch::new(&self.jit.host.cancel));
@@ -258,6 +261,7 @@ impl Recompiler for Source {
     }
 
     fn batch_code(&self, variant: BatchVariant) -> Result<BatchCode, NoBatchCode> {
+        resources::check().map_err(NoBatchCode::Unsupported)?;
         let mut plan = BatchPlan::new(&self.func, &self.registers, self.config.precision)?;
         if plan.emits && variant.interleaved {
             return Err(NoBatchCode::Dependent(Dependence::Emits));

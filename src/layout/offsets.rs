@@ -131,6 +131,28 @@ impl fmt::Display for LayoutError {
 impl std::error::Error for LayoutError {}
 
 /// Checked offsets.
+///
+/// ```
+/// use picajit::layout::{Bools, Layout, Offsets};
+///
+/// let offsets = Offsets {
+///     unit_bytes: 784,
+///     v: 0,
+///     r: 256,
+///     o: 512,
+///     geometry: None, // for vertex programs
+///     a0: [768, 772],
+///     al: 776,
+///     cmp: [780, 781],
+///     uniforms_bytes: 1568,
+///     c: 0,
+///     i: 1536,
+///     b: Bools::Mask(1552),
+/// };
+/// assert!(Layout::new(offsets).is_ok());
+/// let error = Layout::new(Offsets { r: 240, ..offsets }).unwrap_err();
+/// assert_eq!(error.to_string(), "v and r share bytes");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Layout(pub(super) Offsets);
 

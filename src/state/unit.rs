@@ -8,6 +8,16 @@ pub type Vec4 = [f32; 4];
 pub type Registers = [Vec4; REGS];
 
 /// The registers of one shader unit. They carry over from run to run.
+///
+/// ```
+/// use picajit::Unit;
+///
+/// let mut unit = Unit::new(); // zeros
+/// unit.v[0] = [1.0, 2.0, 3.0, 1.0];
+/// unit.o[1][0] = [5.0; 4];
+/// unit.bank = 1; // as a geometry program leaves it
+/// assert_eq!(unit.outputs()[0], [5.0; 4]);
+/// ```
 #[derive(Clone, Debug)]
 #[repr(C, align(16))]
 pub struct Unit {
@@ -101,6 +111,31 @@ impl Default for Unit {
 }
 
 /// Receives what a geometry program emits.
+///
+/// ```
+/// # use picajit::{Engine, Entry, Uniforms, Unit};
+/// use picajit::state::{EmitState, Emitter, Registers};
+///
+/// #[derive(Default)]
+/// struct Triangles(Vec<[[f32; 4]; 3]>);
+///
+/// impl Emitter for Triangles {
+///     fn triangle(&mut self, vertices: [&Registers; 3], winding: bool) {
+///         let [a, b, c] = vertices.map(|outputs| outputs[0]);
+///         self.0.push(if winding { [b, a, c] } else { [a, b, c] });
+///     }
+/// }
+///
+/// # let source = ".gsh\n.proc main\nsetemit 0\nmov o0, v0\nemit\nsetemit 1\nmov o0, v1\nemit\n\
+/// #     setemit 2, prim\nmov o0, v2\nemit\nend\n.end\n";
+/// # let program = picajit::text::assemble(source).unwrap().shbin.program().unwrap();
+/// # let shader = Engine::default().shader(&program, Entry::geometry(0));
+/// let mut unit = Unit::new();
+/// (unit.v[0], unit.v[1], unit.v[2]) = ([1.0; 4], [2.0; 4], [3.0; 4]);
+/// let mut triangles = Triangles::default();
+/// shader.run_geometry(&Uniforms::default(), &mut unit, &mut triangles);
+/// assert_eq!(triangles.0, [[[1.0; 4], [2.0; 4], [3.0; 4]]]);
+/// ```
 pub trait Emitter {
     /// One `EMIT`, before it fills its slot: all output registers, and the parameters of the last
     /// `SETEMIT`. For emitters with slots of their own; the default does nothing.

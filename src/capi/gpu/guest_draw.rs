@@ -19,9 +19,9 @@ impl<'a> HostMemory<'a> {
     /// The draw's arrays have their lengths for `'a`.
     pub(super) unsafe fn new(draw: &PjGuestDraw) -> Result<HostMemory<'a>, Fault> {
         // SAFETY: the caller guarantees it.
-        let regions = unsafe { input_slice(draw.regions, draw.region_count) }?;
+        let regions = unsafe { input_slice(draw.regions, draw.region_count, "pj_guest_draw.regions") }?;
         for region in regions.iter().filter(|region| region.length > 0) {
-            check_pointer(region.bytes, region.length)?;
+            check_pointer(region.bytes, region.length, "pj_region.bytes")?;
         }
         Ok(HostMemory { regions, memory: draw.memory, user: draw.user })
     }
@@ -34,7 +34,7 @@ impl Memory for HostMemory<'_> {
             let Some(offset) = offset.filter(|&offset| offset < region.length) else { continue };
             // SAFETY: the header requires an array of the region's length, which the draw only
             // reads. Nulls were rejected.
-            return unsafe { input_slice(region.bytes.add(offset), length.min(region.length - offset)) }
+            return unsafe { input_slice(region.bytes.add(offset), length.min(region.length - offset), "") }
                 .unwrap_or_default();
         }
         let Some(memory) = self.memory else { return &[] };
@@ -42,7 +42,7 @@ impl Memory for HostMemory<'_> {
         // SAFETY: the host's function gets the host's pointer, and a place for a number.
         let bytes = unsafe { memory(self.user, address, length, &raw mut available) };
         // SAFETY: the header requires an array of this length, which stays until the draw returns.
-        unsafe { input_slice(bytes.cast::<u8>(), length.min(available)) }.unwrap_or_default()
+        unsafe { input_slice(bytes.cast::<u8>(), length.min(available), "") }.unwrap_or_default()
     }
 }
 
@@ -70,28 +70,46 @@ impl Sink for SliceCallback {
 ///
 /// # Safety
 /// `offsets` is null or has its length.
-pub(super) unsafe fn vertex_format(offsets: *const u8, stride: u32) -> Result<VertexFormat, Fault> {
+pub(super) unsafe fn vertex_format(
+    offsets: *const u8,
+    stride: u32,
+    [offsets_name, stride_name]: [&'static str; 2],
+) -> Result<VertexFormat, Fault> {
     if offsets.is_null() {
         return Ok(VertexFormat::default());
     }
     // SAFETY: the caller guarantees it.
-    let offsets = unsafe { input_slice(offsets, SEMANTICS) }?;
-    let offsets = std::array::from_fn(|n| Some(offsets[n]).filter(|&offset| offset != u8::MAX));
-    let stride = u8::try_from(stride).map_err(|_| Fault::InvalidArgument)?;
-    VertexFormat::new(offsets, stride).ok_or(Fault::InvalidArgument)
+    let offsets = unsafe { input_slice(offsets, SEMANTICS, offsets_name) }?;
+    let offsets: [_; SEMANTICS] = std::array::from_fn(|n| Some(offsets[n]).filter(|&offset| offset != u8::MAX));
+    let valid = u8::try_from(stride).ok().filter(|&stride| stride > 0);
+    let valid = valid.ok_or(Fault::Range(stride_name, stride.into(), "1 to 255 with offsets"))?;
+    VertexFormat::new(offsets, valid).ok_or_else(|| {
+        let offset = offsets.into_iter().flatten().max().unwrap_or_default();
+        Fault::Range(offsets_name, offset.into(), "each less than the stride, or 255")
+    })
 }
 
 impl PjGuestDraw {
+    /// # Safety
+    /// The offsets are null or have their length.
+    pub(super) unsafe fn format(&self) -> Result<VertexFormat, Fault> {
+        // SAFETY: the caller guarantees it.
+        unsafe { vertex_format(self.offsets, self.stride, ["pj_guest_draw.offsets", "pj_guest_draw.stride"]) }
+    }
+
     pub(super) fn kind(&self) -> Result<Draw, Fault> {
         match self.effect {
             PJ_EFFECT_DRAW_ARRAYS => Ok(Draw::Arrays),
             PJ_EFFECT_DRAW_ELEMENTS => Ok(Draw::Elements),
-            _ => Err(Fault::InvalidArgument),
+            other => {
+                let effects = "PJ_EFFECT_DRAW_ARRAYS (1) or PJ_EFFECT_DRAW_ELEMENTS (2)";
+                Err(Fault::Range("pj_guest_draw.effect", other as u32 as u64, effects))
+            }
         }
     }
 
     pub(super) fn options(&self) -> Result<DrawOptions, Fault> {
-        let vertex_cache = u8::try_from(self.vertex_cache_entries).map_err(|_| Fault::InvalidArgument)?;
+        let vertex_cache = cache_entries(self.vertex_cache_entries, "pj_guest_draw.vertex_cache_entries")?;
         Ok(DrawOptions { limit: (self.limit != 0).then_some(self.limit), vertex_cache })
     }
 }
@@ -100,22 +118,18 @@ impl PjGuestDraw {
 pub unsafe extern "C" fn pj_gpu_draw(gpu: *mut PjGpu, draw: *const PjGuestDraw, report: *mut PjReport) -> i32 {
     catch_panics(|| {
         // SAFETY: null, or a live handle of `pj_gpu_new`.
-        let mut gpu = unsafe { deref(gpu) }?.take()?;
+        let mut gpu = unsafe { deref(gpu, "gpu") }?.take()?;
         // SAFETY: the header requires a structure of its declared size; any bytes are valid.
-        let draw = unsafe { read_sized(draw, PjGuestDraw::ZERO, GUEST_DRAW_BYTES) }?;
-        if !report.is_null() {
-            // SAFETY: as above. Errors must be found before anything is drawn.
-            unsafe { read_sized(report, PjReport::default(), REPORT_BYTES) }?;
-        }
+        let draw: PjGuestDraw = unsafe { read_sized(draw) }?;
+        // SAFETY: as above. Errors must be found before anything is drawn.
+        unsafe { check_optional(report) }?;
         // SAFETY: the header requires arrays of these lengths.
-        let (memory, format) = unsafe { (HostMemory::new(&draw)?, vertex_format(draw.offsets, draw.stride)?) };
+        let (memory, format) = unsafe { (HostMemory::new(&draw)?, draw.format()?) };
         let (kind, options) = (draw.kind()?, draw.options()?);
-        let mut sink = SliceCallback { triangles: draw.triangles.ok_or(Fault::Null)?, user: draw.user, format };
+        let triangles = draw.triangles.ok_or(Fault::Null("pj_guest_draw.triangles"))?;
+        let mut sink = SliceCallback { triangles, user: draw.user, format };
         let value = PjReport::new(&gpu.get().draw(kind, &memory, &options, &mut sink));
-        match report.is_null() {
-            true => Ok(PJ_OK),
-            // SAFETY: as above.
-            false => unsafe { write_sized(report, &value, REPORT_BYTES) },
-        }
+        // SAFETY: as above.
+        unsafe { write_optional(report, value) }
     })
 }

@@ -5,12 +5,11 @@
 
 use super::guest_draw::{HostMemory, vertex_format};
 use super::*;
-use crate::capi::arguments::declared_size;
-use crate::capi::gpu_code::{PjAttribute, PjGpuCode, PjVarying};
-use crate::capi::{PjShader, catch_panics_with_message};
+use crate::capi::PjShader;
+use crate::capi::arguments::{check_size, structures};
+use crate::capi::gpu_code::{PjAttribute, PjGpuCode, PjVarying, at_least_the_block};
 use crate::gpu::{ComponentType, CpuOnly, Placement, STREAMS, StreamAttribute};
 use crate::gpu_code::Inputs;
-use std::ffi::c_char;
 
 pub const PJ_STREAMS: u32 = 14;
 const _: () = assert!(PJ_STREAMS as usize == STREAMS);
@@ -63,8 +62,10 @@ pub struct PjHandedDraw {
     pub vertex_count: usize,
 }
 
-const PLACEMENT_BYTES: &[usize] = &[size_of::<PjPlacement>()];
-const HANDED_DRAW_BYTES: &[usize] = &[size_of::<PjHandedDraw>()];
+structures! {
+    PjPlacement "pj_placement"
+    PjHandedDraw "pj_handed_draw"
+}
 
 impl PjStreamAttribute {
     fn new(attribute: &StreamAttribute) -> PjStreamAttribute {
@@ -120,12 +121,12 @@ pub unsafe extern "C" fn pj_gpu_placement(
 ) -> i32 {
     catch_panics(|| {
         // SAFETY: null, or a live handle of `pj_gpu_new`.
-        let mut gpu = unsafe { deref(gpu) }?.take()?;
+        let mut gpu = unsafe { deref(gpu, "gpu") }?.take()?;
         // SAFETY: null, or 24 numbers.
-        let format = unsafe { vertex_format(offsets, stride) }?;
+        let format = unsafe { vertex_format(offsets, stride, ["offsets", "stride"]) }?;
         let value = PjPlacement::new(&gpu.get().placement(format));
         // SAFETY: the header requires a structure of its declared size.
-        unsafe { write_sized(placement, &value, PLACEMENT_BYTES) }
+        unsafe { write_sized(placement, value) }
     })
 }
 
@@ -136,23 +137,19 @@ pub unsafe extern "C" fn pj_gpu_hand_over(
     draw: *const PjGuestDraw,
     handed: *mut PjHandedDraw,
     report: *mut PjReport,
-    message: *mut c_char,
-    message_bytes: usize,
 ) -> i32 {
-    let work = || {
+    catch_panics(|| {
         // SAFETY: null, or live handles.
-        let (mut gpu, code) = unsafe { (deref(gpu)?.take()?, deref(code)?) };
+        let (mut gpu, code) = unsafe { (deref(gpu, "gpu")?.take()?, deref(code, "code")?) };
         // SAFETY: the header requires structures of their declared sizes; any bytes are valid.
-        let draw = unsafe { read_sized(draw, PjGuestDraw::ZERO, GUEST_DRAW_BYTES) }?;
+        let draw: PjGuestDraw = unsafe { read_sized(draw) }?;
         // SAFETY: as above. Errors must be found before anything is drawn.
         unsafe {
-            declared_size(handed, HANDED_DRAW_BYTES)?;
-            if !report.is_null() {
-                declared_size(report, REPORT_BYTES)?;
-            }
+            check_size(handed)?;
+            check_optional(report)?;
         }
         // SAFETY: the header requires arrays of these lengths.
-        let (memory, format) = unsafe { (HostMemory::new(&draw)?, vertex_format(draw.offsets, draw.stride)?) };
+        let (memory, format) = unsafe { (HostMemory::new(&draw)?, draw.format()?) };
         let (kind, options) = (draw.kind()?, draw.options()?);
         let result = gpu.get().hand_over(code.code(), format, kind, &memory, &options).map_err(Fault::CpuOnly)?;
         let value = PjHandedDraw {
@@ -165,14 +162,10 @@ pub unsafe extern "C" fn pj_gpu_hand_over(
         let statistics = PjReport::new(&result.report);
         // SAFETY: as above.
         unsafe {
-            if !report.is_null() {
-                write_sized(report, &statistics, REPORT_BYTES)?;
-            }
-            write_sized(handed, &value, HANDED_DRAW_BYTES)
+            write_optional(report, statistics)?;
+            write_sized(handed, value)
         }
-    };
-    // SAFETY: the header requires a valid `message`.
-    unsafe { catch_panics_with_message(message, message_bytes, work) }
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -186,23 +179,17 @@ pub unsafe extern "C" fn pj_gpu_uniforms(
 ) -> i32 {
     catch_panics(|| {
         // SAFETY: null, or live handles.
-        let (gpu, code) = unsafe { (deref(gpu)?, deref(code)?.code()) };
-        let to = out_pointer(block.cast::<u8>())?;
-        for result in [first, count] {
-            if !result.is_null() {
-                check_pointer(result, 1)?;
-            }
-        }
+        let (gpu, code) = unsafe { (deref(gpu, "gpu")?, deref(code, "code")?.code()) };
+        let to = out_pointer(block.cast::<u8>(), "block")?;
+        let (first, count) = (optional_pointer(first, "first")?, optional_pointer(count, "count")?);
         let size = code.uniform_block_size();
-        if bytes < size {
-            return Err(Fault::InvalidArgument);
-        }
+        at_least_the_block(bytes, size)?;
         // SAFETY: the header requires `bytes` bytes that this call alone uses.
         let block = unsafe { std::slice::from_raw_parts_mut(to.as_ptr(), size) };
         let changed = gpu.read(|gpu| code.update_uniform_block(gpu.vertex_uniforms(), block))?;
         let changed = changed.expect("the block has its size");
         for (to, value) in [(first, changed.start), (count, changed.len())] {
-            if !to.is_null() {
+            if let Some(to) = to {
                 // SAFETY: aligned; the header requires that it is writable.
                 unsafe { to.write(value) };
             }

@@ -4,7 +4,7 @@
 mod calls;
 mod states;
 
-use super::super::tests::{AT_ONCE, engine, own_without_geometry};
+use super::super::tests::{AT_ONCE, engine, own_without_geometry, zeroed};
 use super::super::*;
 use crate::gpu::registers::*;
 use crate::gpu::tests::traps::VARIABLE;
@@ -115,7 +115,7 @@ unsafe extern "C" fn lookup(user: *mut c_void, index: u32) -> u32 {
 }
 
 fn pj_draw(user: *mut c_void) -> PjDraw {
-    PjDraw { struct_size: size_of::<PjDraw>(), triangle: Some(triangle), user, ..PjDraw::ZERO }
+    PjDraw { struct_size: size_of::<PjDraw>(), triangle: Some(triangle), user, ..zeroed() }
 }
 
 fn empty_report() -> PjReport {
@@ -263,7 +263,7 @@ fn lists() -> Vec<(&'static str, List)> {
 #[test]
 fn lists_and_single_writes_match_a_rust_host() {
     for backend in [AT_ONCE, PJ_INTERPRETER].into_iter().skip(miri_or(1, 0)) {
-        let engine = engine(&PjOptions { backend, ..PjOptions::DEFAULT }).expect("an engine");
+        let engine = engine(&PjOptions { backend, ..PjOptions::ZERO }).expect("an engine");
         for (name, list) in lists().into_iter().step_by(miri_or(3, 1)) {
             let fresh = || World::new(&[1.0, 2.0, 3.0, 4.0, 5.0], &[3, 0, 1, 2, 3, 4, 1, 0]);
             let mut want = fresh();
@@ -303,7 +303,7 @@ fn lists_and_single_writes_match_a_rust_host() {
 
 #[test]
 fn registers_and_default_attributes_are_read() {
-    let engine = engine(&PjOptions { backend: PJ_INTERPRETER, ..PjOptions::DEFAULT }).expect("an engine");
+    let engine = engine(&PjOptions { backend: PJ_INTERPRETER, ..PjOptions::ZERO }).expect("an engine");
     let gpu = gpu(engine);
     // SAFETY: the last use of the engine, which the GPU outlives.
     unsafe { pj_engine_free(engine) };

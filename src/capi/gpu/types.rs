@@ -5,11 +5,10 @@
 //! size have no padding.
 
 use super::PjGpu;
+use crate::capi::arguments::structures;
 use crate::gpu::{Notes, Report};
 use crate::state::{Exit, Registers, Vec4};
 use std::ffi::c_void;
-use std::mem::offset_of;
-use std::ptr::{null, null_mut};
 
 pub const PJ_EFFECT_NONE: i32 = 0;
 pub const PJ_EFFECT_DRAW_ARRAYS: i32 = 1;
@@ -47,11 +46,6 @@ pub struct PjGpuHost {
     pub user: *mut c_void,
 }
 
-impl PjGpuHost {
-    pub(super) const ZERO: PjGpuHost =
-        PjGpuHost { struct_size: 0, triangle: None, draw: None, wrote: None, user: null_mut() };
-}
-
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct PjListPosition {
@@ -72,21 +66,6 @@ pub struct PjDraw {
     pub user: *mut c_void,
     pub index_bytes: u32,
     pub vertex_cache_entries: u32,
-}
-
-impl PjDraw {
-    pub(super) const ZERO: PjDraw = PjDraw {
-        struct_size: 0,
-        count: 0,
-        vertices: null(),
-        fetch: None,
-        indices: null(),
-        lookup: None,
-        triangle: None,
-        user: null_mut(),
-        index_bytes: 0,
-        vertex_cache_entries: 0,
-    };
 }
 
 #[derive(Clone, Copy)]
@@ -112,22 +91,6 @@ pub struct PjGuestDraw {
     pub limit: u32,
     pub vertex_cache_entries: u32,
     pub effect: i32,
-}
-
-impl PjGuestDraw {
-    pub(super) const ZERO: PjGuestDraw = PjGuestDraw {
-        struct_size: 0,
-        regions: null(),
-        region_count: 0,
-        memory: None,
-        triangles: None,
-        offsets: null(),
-        user: null_mut(),
-        stride: 0,
-        limit: 0,
-        vertex_cache_entries: 0,
-        effect: 0,
-    };
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -226,14 +189,14 @@ pub struct PjGpuState {
     pub reserved: [u8; 5],
 }
 
-// As in `capi/types.rs`: sizes of each structure in all versions.
-pub(super) const HOST_BYTES: &[usize] = &[offset_of!(PjGpuHost, user) + size_of::<*mut c_void>()];
-pub(super) const DRAW_BYTES: &[usize] = &[offset_of!(PjDraw, vertex_cache_entries) + size_of::<u32>()];
-pub(super) const GUEST_DRAW_BYTES: &[usize] = &[offset_of!(PjGuestDraw, effect) + size_of::<i32>()];
-pub(super) const REPORT_BYTES: &[usize] =
-    &[offset_of!(PjReport, geometry_exit) + size_of::<i32>(), offset_of!(PjReport, notes) + size_of::<u32>()];
-pub(super) const UPLOAD_STATS_BYTES: &[usize] = &[offset_of!(PjGpuUploadStats, programs) + size_of::<u64>()];
-pub(super) const STATE_BYTES: &[usize] = &[offset_of!(PjGpuState, reserved) + size_of::<[u8; 5]>()];
+structures! {
+    PjGpuHost "pj_gpu_host"
+    PjDraw "pj_draw"
+    PjGuestDraw "pj_guest_draw"
+    PjReport "pj_report"
+    PjGpuUploadStats "pj_gpu_upload_stats"
+    PjGpuState "pj_gpu_state"
+}
 
 // The structures have no padding, and the memories have the sizes of C's arrays.
 const _: () = {

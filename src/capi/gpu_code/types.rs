@@ -5,13 +5,12 @@
 //! size have no padding.
 
 use crate::capi::Fault;
-use crate::capi::arguments::input_slice;
+use crate::capi::arguments::{at_most, input_slice, structures};
 use crate::gpu_code::{
     Attribute, AttributeKind, Binding, Clip, Component, Control, Depth, Device, Dialect, Inputs, Integers, Interface,
     Member, Outputs, Position, UniformBlock, Varying,
 };
 use std::ffi::c_void;
-use std::mem::offset_of;
 use std::ptr::null;
 
 pub const PJ_STAGE_VERTEX: u32 = 0;
@@ -123,10 +122,12 @@ pub struct PjGpuSelfTest {
     pub outputs: *const f32,
 }
 
-pub(super) const INTERFACE_BYTES: &[usize] = &[size_of::<PjInterface>()];
-pub(super) const DEVICE_BYTES: &[usize] = &[size_of::<PjDevice>()];
-pub(super) const CODE_INFO_BYTES: &[usize] = &[size_of::<PjGpuCodeInfo>()];
-pub(super) const SELF_TEST_BYTES: &[usize] = &[offset_of!(PjGpuSelfTest, outputs) + size_of::<*const f32>()];
+structures! {
+    PjInterface "pj_interface"
+    PjDevice "pj_device"
+    PjGpuCodeInfo "pj_gpu_code_info"
+    PjGpuSelfTest "pj_gpu_self_test"
+}
 
 impl From<PjBinding> for Binding {
     fn from(PjBinding { set, binding }: PjBinding) -> Binding {
@@ -165,20 +166,18 @@ impl PjInterface {
             PJ_INTS_FLOATS_BOOLS => [Ints, Floats, Booleans],
             PJ_FLOATS_BOOLS_INTS => [Floats, Booleans, Ints],
             PJ_FLOATS_INTS_BOOLS => [Floats, Ints, Booleans],
-            _ => return Err(Fault::InvalidArgument),
+            other => return Err(Fault::Range("pj_interface.uniform_order", other.into(), "0 to 5")),
         };
-        let integers = match self.packed_integers {
-            0 => Integers::Vectors,
-            1 => Integers::Bytes,
-            _ => return Err(Fault::InvalidArgument),
-        };
+        at_most(self.packed_integers, 1, "pj_interface.packed_integers", "0 or 1")?;
+        at_most(self.reserved, 0, "pj_interface.reserved", "0")?;
+        let integers = if self.packed_integers == 1 { Integers::Bytes } else { Integers::Vectors };
         let PjBinding { set, binding } = self.uniforms;
         let uniforms = UniformBlock { set, binding, members, integers };
         let inputs = match self.stage {
             PJ_STAGE_VERTEX if self.attributes.is_null() => Inputs::default(),
             PJ_STAGE_VERTEX => {
                 // SAFETY: the caller guarantees sixteen.
-                let attributes = unsafe { input_slice(self.attributes, 16) }?;
+                let attributes = unsafe { input_slice(self.attributes, 16, "pj_interface.attributes") }?;
                 let mut all = [Attribute { location: 0, kind: AttributeKind::Float, fixed_w: false }; 16];
                 for (to, from) in all.iter_mut().zip(attributes) {
                     *to = from.attribute()?;
@@ -186,33 +185,33 @@ impl PjInterface {
                 Inputs::Attributes(all)
             }
             PJ_STAGE_COMPUTE => Inputs::Storage(self.input_buffer.into()),
-            _ => return Err(Fault::InvalidArgument),
+            other => return Err(Fault::Range("pj_interface.stage", other.into(), "0 or 1")),
         };
         let outputs = match self.outputs {
             PJ_OUTPUT_REGISTERS => Outputs::Registers { first: self.first_location },
             PJ_OUTPUT_MAPPED => {
-                if self.varying_count > 64 || self.position > POSITION_BITS {
-                    return Err(Fault::InvalidArgument);
-                }
+                at_most(self.varying_count as u64, 64, "pj_interface.varying_count", "at most 64")?;
                 // SAFETY: the caller guarantees it.
-                let varyings = unsafe { input_slice(self.varyings, self.varying_count) }?;
+                let varyings = unsafe { input_slice(self.varyings, self.varying_count, "pj_interface.varyings") }?;
                 let varyings = varyings.iter().map(PjVarying::varying).collect::<Result<_, _>>()?;
                 Outputs::Mapped { varyings, position: self.position()? }
             }
             PJ_OUTPUT_BUFFER => Outputs::Storage(self.output_buffer.into()),
-            _ => return Err(Fault::InvalidArgument),
+            other => return Err(Fault::Range("pj_interface.outputs", other.into(), "0 to 2")),
         };
         Ok(Interface { uniforms, inputs, outputs })
     }
 
     fn position(&self) -> Result<Option<Position>, Fault> {
+        at_most(self.position, POSITION_BITS.into(), "pj_interface.position", "sums of PJ_POSITION bits, at most 31")?;
         let has = |bit| self.position & bit != 0;
         if !has(PJ_POSITION) {
+            at_most(self.position, 0, "pj_interface.position", "0, or PJ_POSITION and other bits")?;
             return Ok(None);
         }
         let mut components = [Component::Zero; 4];
         for (to, &from) in components.iter_mut().zip(&self.position_components) {
-            *to = component(from)?;
+            *to = component(from, "one of pj_interface.position_components")?;
         }
         let depth = if has(PJ_POSITION_NEGATE_Z) { Depth::Negated } else { Depth::Unchanged };
         let clip = match (has(PJ_POSITION_CLIP_DEPTH), has(PJ_POSITION_CLIP_PLANE)) {
@@ -240,7 +239,10 @@ impl PjAttribute {
             0 => AttributeKind::Float,
             PJ_ATTRIBUTE_SIGNED => AttributeKind::Signed,
             PJ_ATTRIBUTE_UNSIGNED => AttributeKind::Unsigned,
-            _ => return Err(Fault::InvalidArgument),
+            _ => {
+                let kinds = "0, PJ_ATTRIBUTE_SIGNED (1) or PJ_ATTRIBUTE_UNSIGNED (2), and PJ_ATTRIBUTE_FIXED_W (4)";
+                return Err(Fault::Range("pj_attribute.kind", self.kind.into(), kinds));
+            }
         };
         Ok(Attribute { location: self.location, kind, fixed_w: self.kind & PJ_ATTRIBUTE_FIXED_W != 0 })
     }
@@ -254,8 +256,10 @@ impl PjVarying {
     }
 
     fn varying(&self) -> Result<Varying, Fault> {
-        let components = self.components.get(..self.count as usize).ok_or(Fault::InvalidArgument)?;
-        let components = components.iter().map(|&c| component(c)).collect::<Result<_, _>>()?;
+        let components = self.components.get(..self.count as usize).filter(|components| !components.is_empty());
+        let components = components.ok_or(Fault::Range("pj_varying.count", self.count.into(), "1 to 4"))?;
+        let components =
+            components.iter().map(|&c| component(c, "one of pj_varying.components")).collect::<Result<_, _>>()?;
         Ok(Varying { location: self.location, components })
     }
 }
@@ -270,7 +274,7 @@ pub(in crate::capi) fn number_of(component: Component) -> u8 {
     }
 }
 
-fn component(number: u8) -> Result<Component, Fault> {
+fn component(number: u8, name: &'static str) -> Result<Component, Fault> {
     match number {
         0..PJ_COMPONENT_ZERO => Ok(Component::Register(number / 4, number % 4)),
         PJ_COMPONENT_ZERO => Ok(Component::Zero),
@@ -279,25 +283,23 @@ fn component(number: u8) -> Result<Component, Fault> {
             let number = number - PJ_COMPONENT_COLOUR;
             Ok(Component::Colour(number / 4, number % 4))
         }
-        _ => Err(Fault::InvalidArgument),
+        _ => Err(Fault::Range(name, number.into(), "a component of an output (0 to 63), 64, 65, or 128 to 191")),
     }
 }
 
 impl PjDevice {
-    pub(super) const ZERO: PjDevice =
-        PjDevice { struct_size: 0, special_values: 0, rounding: 0, subnormals: 0, reserved: 0 };
-
     pub(super) fn device(&self) -> Result<Device, Fault> {
-        let control = |number| match number {
+        let control = |number: u32, name| match number {
             PJ_DEVICE_UNKNOWN => Ok(Control::Unknown),
             PJ_DEVICE_DECLARED => Ok(Control::Declared),
             PJ_DEVICE_KNOWN => Ok(Control::Known),
-            _ => Err(Fault::InvalidArgument),
+            _ => Err(Fault::Range(name, number.into(), "PJ_DEVICE_UNKNOWN (0) to PJ_DEVICE_KNOWN (2)")),
         };
+        at_most(self.reserved, 0, "pj_device.reserved", "0")?;
         Ok(Device {
-            special_values: control(self.special_values)?,
-            rounding: control(self.rounding)?,
-            subnormals: control(self.subnormals)?,
+            special_values: control(self.special_values, "pj_device.special_values")?,
+            rounding: control(self.rounding, "pj_device.rounding")?,
+            subnormals: control(self.subnormals, "pj_device.subnormals")?,
         })
     }
 }
@@ -308,6 +310,6 @@ pub(super) fn dialect(number: u32) -> Result<Dialect, Fault> {
         PJ_GLSL_VULKAN => Ok(Dialect::Vulkan),
         PJ_GLSL_OPENGL => Ok(Dialect::OpenGl),
         PJ_GLSL_OPENGL_ES => Ok(Dialect::OpenGlEs),
-        _ => Err(Fault::InvalidArgument),
+        _ => Err(Fault::Range("dialect", number.into(), "PJ_GLSL_VULKAN (0) to PJ_GLSL_OPENGL_ES (2)")),
     }
 }

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn a_batch_reads_no_register_outside_of_its_masks() {
     for backend in [PJ_NATIVE, AT_ONCE, PJ_INTERPRETER, PJ_ORACLE] {
-        let engine = engine(&PjOptions { backend, crosscheck: 1, ..PjOptions::DEFAULT }).expect("an engine");
+        let engine = engine(&PjOptions { backend, crosscheck: 1, ..PjOptions::ZERO }).expect("an engine");
         let shader = shader(engine, &CODE, PJ_VERTEX).expect("a shader");
         let (mut unit, mut uniforms) = (unit(), uniforms());
         let (u, c) = (from_mut(&mut *unit).cast(), from_mut(&mut *uniforms).cast_const().cast());
@@ -36,7 +36,7 @@ fn a_batch_ends_at_the_first_vertex_that_runs_out_of_fuel() {
     // `cmp c0, le, le, v0`, a jump to itself if `cmp.x`, and `end`.
     let code = [0x17 << 27 | 3 << 24 | 3 << 21 | 0x20 << 12, 0x2C << 26 | 1 << 25 | 2 << 22 | 1 << 10, 0x22 << 26];
     for backend in [PJ_NATIVE, AT_ONCE, PJ_INTERPRETER, PJ_ORACLE] {
-        let options = PjOptions { backend, fuel: 9, ..PjOptions::DEFAULT };
+        let options = PjOptions { backend, fuel: 9, ..PjOptions::ZERO };
         let engine = engine(&options).expect("an engine");
         let shader = shader(engine, &code, PJ_VERTEX).expect("a shader");
         let (mut unit, mut uniforms) = (unit(), uniforms());
@@ -70,7 +70,7 @@ fn a_cancelled_engine_runs_nothing_until_it_resumes() {
     // MOV o0, v0; JMPU b0 to word 0; END.
     let code = [CODE[0], 0x2D << 26, CODE[3]];
     for backend in [AT_ONCE, PJ_INTERPRETER, PJ_ORACLE] {
-        let engine = engine(&PjOptions { backend, fuel: u32::MAX, ..PjOptions::DEFAULT }).expect("an engine");
+        let engine = engine(&PjOptions { backend, fuel: u32::MAX, ..PjOptions::ZERO }).expect("an engine");
         let shader = shader(engine, &code, PJ_VERTEX).expect("a shader");
         let (mut unit, mut uniforms) = (unit(), uniforms());
         uniforms.b = 1;

@@ -58,12 +58,12 @@ fn traced(
 ) -> (i32, Box<PjUnit>, Host) {
     let program = assemble(source).unwrap_or_else(|e| panic!("{e}")).shbin.program().expect("short");
     let mut all = [PJ_ORACLE, AT_ONCE].map(|backend| {
-        let engine = engine(&PjOptions { backend, fuel: 20, ..PjOptions::DEFAULT }).expect("an engine");
+        let engine = engine(&PjOptions { backend, fuel: 20, ..PjOptions::ZERO }).expect("an engine");
         let (code, opdescs, mut shader) = (program.code(), program.opdescs(), null_mut());
         // SAFETY: all are valid.
         let status = unsafe {
             let (code, opdescs) = ((code.as_ptr(), code.len()), (opdescs.as_ptr(), opdescs.len()));
-            pj_shader_get(engine, code.0, code.1, opdescs.0, opdescs.1, 0, stage, &mut shader, null_mut(), 0)
+            pj_shader_get(engine, code.0, code.1, opdescs.0, opdescs.1, 0, stage, &mut shader)
         };
         assert_eq!(status, PJ_OK);
         let (mut plain, mut uniforms) = (unit(), uniforms());
@@ -194,7 +194,7 @@ fn exits_equal_those_of_untraced_runs() {
 
 #[test]
 fn missing_pointers_are_errors() {
-    let engine = engine(&PjOptions::DEFAULT).expect("an engine");
+    let engine = engine(&PjOptions::ZERO).expect("an engine");
     let code = [0x8800_0000];
     let mut shader = null_mut();
     let (mut unit, mut uniforms) = (unit(), uniforms());
@@ -202,8 +202,7 @@ fn missing_pointers_are_errors() {
     let c = (&raw mut *uniforms).cast::<c_void>().cast_const();
     // SAFETY: the library detects each invalid pointer.
     unsafe {
-        let status =
-            pj_shader_get(engine, code.as_ptr(), 1, std::ptr::null(), 0, 0, PJ_VERTEX, &mut shader, null_mut(), 0);
+        let status = pj_shader_get(engine, code.as_ptr(), 1, std::ptr::null(), 0, 0, PJ_VERTEX, &mut shader);
         assert_eq!(status, PJ_OK);
         assert_eq!(pj_run_traced(shader, u, c, None, None, none), PJ_NULL);
         assert_eq!(pj_run_traced(shader, none, c, None, Some(step), none), PJ_NULL);

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_restored_state_continues_like_the_original() {
-    let engine = engine(&PjOptions { backend: PJ_INTERPRETER, ..PjOptions::DEFAULT }).expect("an engine");
+    let engine = engine(&PjOptions { backend: PJ_INTERPRETER, ..PjOptions::ZERO }).expect("an engine");
     for (name, list) in lists().into_iter().step_by(miri_or(3, 1)) {
         let commands: Vec<Write> = Commands::new(&list.0).collect();
         let mut world = World::new(&[1.0, 2.0, 3.0, 4.0, 5.0], &[3, 0, 1, 2, 3, 4, 1, 0]);
@@ -45,7 +45,7 @@ fn a_restored_state_continues_like_the_original() {
 
 #[test]
 fn any_bytes_are_a_valid_state() {
-    let options = PjOptions { backend: PJ_INTERPRETER, fuel: 3, ..PjOptions::DEFAULT };
+    let options = PjOptions { backend: PJ_INTERPRETER, fuel: 3, ..PjOptions::ZERO };
     let engine = engine(&options).expect("an engine");
     let gpu = gpu(engine);
     let mut seed = 0x2545_F491_4F6C_DD1D_u64;
@@ -75,7 +75,7 @@ fn any_bytes_are_a_valid_state() {
 
 #[test]
 fn a_state_of_an_unknown_size_is_an_error() {
-    let engine = engine(&PjOptions { backend: PJ_INTERPRETER, ..PjOptions::DEFAULT }).expect("an engine");
+    let engine = engine(&PjOptions { backend: PJ_INTERPRETER, ..PjOptions::ZERO }).expect("an engine");
     let gpu = gpu(engine);
     execute(gpu, &plain(), &mut World::new(&[], &[]));
     // SAFETY: all are valid; no structure declares more than its size without being rejected.
@@ -103,7 +103,7 @@ fn geometry_programs_are_native_whatever_the_layout() {
     let layout = own_without_geometry();
     let mut events = 0u32;
     let user = (&raw mut events).cast();
-    let options = PjOptions { layout: &layout, event: Some(event), user, ..PjOptions::DEFAULT };
+    let options = PjOptions { layout: &layout, event: Some(event), user, ..PjOptions::ZERO };
     let engine = engine(&options).expect("an engine");
     let (gpu, mut world) = (gpu(engine), World::new(&[1.0, 2.0, 3.0], &[]));
     let mut list = plain();
