@@ -126,9 +126,10 @@ impl ShaderState {
     #[inline]
     pub(super) fn float_vector(&self, last: u32) -> Vec4 {
         let [a, b, c] = self.float_words.words;
-        match self.float32 {
-            true => [last, c, b, a].map(|word| self.precision.operand(f32::from_bits(word))),
-            false => f24_vector([a, b, last]),
+        match (self.float32, self.precision) {
+            (false, _) => f24_vector([a, b, last]),
+            (true, Precision::F32) => [last, c, b, a].map(f32::from_bits),
+            (true, precision) => rounded(precision, [last, c, b, a]),
         }
     }
 
@@ -188,6 +189,12 @@ pub(super) fn f24_vector([high, middle, low]: [u32; 3]) -> Vec4 {
     let w = high >> 8;
     // Bits above the low 24 are ignored.
     [x, y, z, w].map(f24_to_f32)
+}
+
+/// A vector of f32 as programs read it. Out of line: it saves registers that other words don't need.
+#[inline(never)]
+fn rounded(precision: Precision, words: [u32; 4]) -> Vec4 {
+    words.map(|word| precision.operand(f32::from_bits(word)))
 }
 
 /// Words of a vector that is incomplete.
