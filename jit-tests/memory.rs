@@ -1,4 +1,4 @@
-//! What an engine holds after `clear`, whatever it compiled. A test binary of its own, because it
+//! What an engine holds after `clear`, whatever it compiled, and for shaders that wait for a thread. A test binary of its own, because it
 //! counts the bytes of the whole process.
 
 #[path = "worst_compilation/counting.rs"]
@@ -7,12 +7,15 @@ mod counting;
 mod recipe;
 mod stack;
 
-use picajit::engine::{BackendChoice, Engine, Options, Shader, Tier};
+use picajit::engine::{BackendChoice, Engine, Event, Options, Shader, Tier};
 use picajit::isa::Stage;
 use picajit::isa::numeric::Precision;
+use picajit::program::{Entry, Program};
 use picajit::state::{Batch, NoEmitter, Uniforms, Unit};
 use recipe::Recipe;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 
 /// The most bytes that an engine holds after `clear`.
 const HELD: isize = 8 << 20;
@@ -69,7 +72,7 @@ fn run(shader: &Shader, recipe: &Recipe) {
 /// The shaders that were native.
 fn exercise(engine: &Engine, threads: usize) -> usize {
     let recipes = recipes();
-    let native = std::sync::atomic::AtomicUsize::new(0);
+    let native = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         let spawn = |thread| {
             let (recipes, native) = (&recipes, &native);
@@ -79,7 +82,7 @@ fn exercise(engine: &Engine, threads: usize) -> usize {
                     let shader = engine.shader(&program, entry);
                     shader.compile_now();
                     run(&shader, recipe);
-                    native.fetch_add(usize::from(shader.tier() == Tier::Native), std::sync::atomic::Ordering::Relaxed);
+                    native.fetch_add(usize::from(shader.tier() == Tier::Native), Ordering::Relaxed);
                 }
             })
         };
@@ -99,7 +102,7 @@ fn options(precision: Precision, threads: usize) -> Options {
         threads,
         fuel: 1000,
         geometry_fuel: 1000,
-        events: std::sync::Arc::new(|_| ()),
+        events: Arc::new(|_| ()),
         ..Options::default()
     }
 }
@@ -132,6 +135,55 @@ fn a_cleared_engine_holds_little_whatever_it_compiled() {
         drop(engine);
         let left = counting::live() - before;
         assert!(left < 64 << 10, "{left} B stay after the engine");
+    }
+    drop(alone);
+}
+
+/// Programs of many states and blocks, for the thread that compiles.
+const WAITING: [&str; 2] = ["Loops 152 275 0 51475 11 63 3", "Backward 230 32 6 39517 32 1 5"];
+
+/// A program with more states than a graph may have: nested calls of different lengths.
+fn program_without_a_graph() -> Program {
+    let call = |k: u32| 0x26 << 26 | k.wrapping_mul(0x9E37_79B9) >> 12 & 0x3F_FF00 | (1 + k % 7);
+    Program::from_words(&(0..4096).map(call).collect::<Vec<u32>>(), &[]).expect("4,096 words")
+}
+
+/// The same program `n` times, with other descriptors.
+fn variants(program: &Program, n: u32) -> impl Iterator<Item = Program> {
+    let vary = |n: u32| {
+        program.opdescs().iter().map(move |opdesc| opdesc ^ (n & 0xFF) << 5 ^ n >> 8 << 14).collect::<Vec<_>>()
+    };
+    (0..n).map(move |n| Program::from_words(program.code(), &vary(n)).expect("as many words"))
+}
+
+#[test]
+fn shaders_that_wait_for_a_thread_hold_little() {
+    let alone = alone();
+    for recipe in WAITING {
+        for (limit, count, held) in [(16 << 20, 400, 256), (1 << 30, 50, 50)] {
+            // The thread waits in the handler of the first event.
+            let (end, wait) = mpsc::channel::<()>();
+            let wait = Mutex::new(wait);
+            let events = Arc::new(move |_: &Event| _ = wait.lock().map(|wait| wait.recv()));
+            let engine = Engine::new(Options { events, cache_bytes: limit, ..options(Precision::F32, 1) });
+            let before = counting::live();
+            let first = engine.shader(&program_without_a_graph(), Entry::vertex(0));
+            let (program, entry) = recipe.parse::<Recipe>().expect("a recipe").program();
+            let mut shaders = VecDeque::new();
+            for program in variants(&program, count) {
+                shaders.push_back(engine.shader(&program, entry));
+                if shaders.len() > held {
+                    shaders.pop_front();
+                }
+            }
+            let (live, counted) = ((counting::live() - before) as usize, engine.cache_stats().bytes);
+            println!("{recipe}, {held} held: {live} B, {counted} counted");
+            assert!(shaders.iter().all(|shader| shader.tier() == Tier::Tier0));
+            assert!(live < limit + (64 << 20), "{recipe}: {live}");
+            // Here nothing is evicted.
+            assert!(held == 256 || counted.abs_diff(live) < live / 10, "{recipe}: {live}, {counted} counted");
+            drop((end, first, shaders));
+        }
     }
     drop(alone);
 }

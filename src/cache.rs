@@ -41,8 +41,7 @@ pub struct CacheStats {
     pub evictions: u64,
     /// Shaders in the cache.
     pub entries: usize,
-    /// Bytes that they and their keys occupy. A shader that waits for compilation counts the graph
-    /// it is compiled from.
+    /// Bytes that they and their keys occupy.
     pub bytes: usize,
 }
 

@@ -335,7 +335,7 @@ impl Engine {
     }
 
     /// A shader that is not compiled yet.
-    fn new_shader(&self, program: &Program, key: &ShaderKey, config: Config, graph: Exploration) -> Arc<Compiled> {
+    fn new_shader(&self, program: &Program, key: &ShaderKey, config: Config) -> Arc<Compiled> {
         let Options { crosscheck, ref events, .. } = self.options;
         let checks = crosscheck > 0 && self.options.backend != BackendChoice::Oracle;
         let crosscheck = checks.then(|| Crosscheck::new(key.entry(), crosscheck, events.clone(), &self.cancel));
@@ -347,15 +347,15 @@ impl Engine {
         };
         let compiler = self.compiler.clone();
         let program = program.clone();
-        Arc::new(Compiled::new(program, key.clone(), config, graph, compiler, crosscheck, Box::new(resized)))
+        Arc::new(Compiled::new(program, key.clone(), config, compiler, crosscheck, Box::new(resized)))
     }
 
     /// Adds a new shader to the cache, ready to run. If another thread has added one for this key
     /// since the lookup, returns that one.
     fn insert_new(&self, program: &Program, key: &ShaderKey, config: Config, graph: Exploration) -> Arc<Compiled> {
-        let compiled = self.new_shader(program, key, config, graph);
+        let compiled = self.new_shader(program, key, config);
         // Outside the lock, so that other threads' lookups don't wait.
-        compiled.prepare();
+        compiled.prepare(graph);
         self.cache.insert(key.clone(), compiled.clone(), compiled.held_bytes())
     }
 

@@ -6,7 +6,6 @@
 
 use super::compiler::Compiler;
 use super::crosscheck::{Crosscheck, Pair, Tested};
-use super::lock;
 use super::{BackendChoice, Tier};
 use crate::background::{Hotness, Lazy, Priority};
 use crate::cache::{Exploration, ShaderKey};
@@ -17,7 +16,7 @@ use crate::kernel::{Backend, Config, Kernel, NextKernel, Unsupported};
 use crate::program::{Entry, Program};
 use crate::tier0::{Tier0, Tier0Kernel};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 /// The result of compiling a shader.
 enum Native {
@@ -42,8 +41,6 @@ pub(crate) struct Compiled {
     program: Arc<Program>,
     config: Config,
     compiler: Arc<Compiler>,
-    /// The graph for the compiler, until the shader is compiled.
-    graph: Mutex<Option<Exploration>>,
     /// Whether the engine has returned this shader to a caller.
     requested: AtomicBool,
     /// Vertices that ran before there was native code.
@@ -72,7 +69,6 @@ impl Compiled {
         program: Program,
         key: ShaderKey,
         config: Config,
-        graph: Exploration,
         compiler: Arc<Compiler>,
         crosscheck: Option<Crosscheck>,
         resized: Resized,
@@ -85,7 +81,6 @@ impl Compiled {
             program: Arc::new(program),
             config,
             compiler,
-            graph: Mutex::new(Some(graph)),
             requested,
             hotness,
             native,
@@ -97,21 +92,22 @@ impl Compiled {
         }
     }
 
-    /// Makes the shader ready for its first run, on this thread: compiles it if lookups do that,
-    /// and otherwise decodes it for tier 0.
-    pub(super) fn prepare(&self) {
-        if self.compiler.compiles_at_lookup() {
-            self.compile();
+    /// Makes the shader ready for its first run, on this thread: compiles it from its graph if
+    /// lookups do that, and otherwise decodes it for tier 0. A later compilation explores the program
+    /// again: a graph is larger than all else that a shader holds, and many shaders are never compiled.
+    pub(super) fn prepare(&self, graph: Exploration) {
+        if !self.compiler.compiles_at_lookup() {
+            self.decode(&graph);
+            if self.crosscheck().is_some() {
+                self.oracle();
+            }
             return;
         }
-        self.tier0();
-        if self.crosscheck().is_some() {
-            self.oracle();
+        if graph.is_err() || self.compiler.name().is_none() {
+            // No native code follows.
+            self.prepare_without_native(&graph);
         }
-        if self.compiler.queue().is_none() {
-            // Many shaders never run often enough. The compiler explores the others again.
-            *lock(&self.graph) = None;
-        }
+        self.compile(Some(graph));
     }
 
     /// On the first request of a caller, queues the compilation. Reports a fallback if lookups
@@ -121,10 +117,10 @@ impl Compiled {
             return;
         }
         if self.native.get().is_some() {
-            self.compile();
+            self.compile(None);
         } else if let Some(queue) = self.compiler.queue() {
             self.native.request(self, Some((queue, Priority::TierUp(&self.hotness))), |compiled| {
-                compiled.compile();
+                compiled.compile(None);
             });
         }
     }
@@ -132,25 +128,14 @@ impl Compiled {
     /// Compiles the shader on this thread, unless it is compiled. Of concurrent callers one
     /// compiles and the others wait.
     pub(super) fn compile_now(&self) {
-        self.compile();
+        self.compile(None);
     }
 
-    fn compile(&self) -> &Native {
+    /// [`Compiled::compile_now`], from the graph if there is one.
+    fn compile(&self, graph: Option<Exploration>) {
         let mut is_new = false;
         let native = self.native.get_or_init(|| {
             is_new = true;
-            if self.compiler.name().is_none() {
-                // Made from the graph, which ends here.
-                self.without_native();
-            }
-            let graph = {
-                let mut graph = lock(&self.graph);
-                match &*graph {
-                    // A fallback needs the error again.
-                    Some(Err(reason)) => Some(Err(reason.clone())),
-                    _ => graph.take(),
-                }
-            };
             match self.compiler.compile(graph, &self.program, self.entry, &self.config) {
                 Some(Ok(code)) => Native::Code(code),
                 Some(Err(reason)) => Native::Unsupported(reason),
@@ -175,7 +160,6 @@ impl Compiled {
             // Outside `get_or_init`: the handler may request this very shader.
             self.compiler.report(self.entry, reason);
         }
-        native
     }
 
     /// Publishes the code that serves a run now. A run that deoptimised may have changed which.
@@ -242,7 +226,7 @@ impl Compiled {
         let vertices = u32::try_from(vertices).unwrap_or(u32::MAX);
         let total = self.hotness.add(vertices).saturating_add(vertices);
         if total >= self.compiler.compile_after() && self.compiler.queue().is_none() {
-            self.compile();
+            self.compile(None);
         }
         self.serving()
     }
@@ -268,16 +252,24 @@ impl Compiled {
         }
     }
 
+    /// Creates the kernel of [`Compiled::without_native`].
+    fn prepare_without_native(&self, graph: &Exploration) {
+        match self.compiler.choice() {
+            BackendChoice::Oracle => _ = self.oracle(),
+            _ => self.decode(graph),
+        }
+    }
+
     #[inline]
     fn tier0(&self) -> &Tier0Kernel {
-        self.tier0.get_or_init(|| {
-            let (tier0, graph) = (Tier0::default(), lock(&self.graph));
-            let kernel = match &*graph {
-                Some(graph) => tier0.kernel(graph.as_ref().ok(), &self.program, self.entry, &self.config),
-                None => tier0.kernel_of_entry(&self.program, self.entry, &self.config),
-            };
-            kernel.cancelled_by(self.compiler.cancel_flag())
-        })
+        let kernel = || Tier0::default().kernel_of_entry(&self.program, self.entry, &self.config);
+        self.tier0.get_or_init(|| kernel().cancelled_by(self.compiler.cancel_flag()))
+    }
+
+    /// Creates the kernel of [`Compiled::tier0`].
+    fn decode(&self, graph: &Exploration) {
+        let kernel = || Tier0::default().kernel(graph.as_ref().ok(), &self.program, self.entry, &self.config);
+        self.tier0.get_or_init(|| kernel().cancelled_by(self.compiler.cancel_flag()));
     }
 
     fn oracle(&self) -> &dyn Kernel {
@@ -335,9 +327,8 @@ impl Compiled {
         let native = self.native().map_or(0, |native| native.held_bytes());
         let tier0 = self.tier0.get().map_or(0, |kernel| kernel.held_bytes());
         let oracle = self.oracle.get().map_or(0, |kernel| kernel.held_bytes());
-        let graph = lock(&self.graph).as_ref().map_or(0, |graph| graph.as_ref().map_or(0, |graph| graph.bytes()));
         // Native code shares the program and counts it.
-        native.max(self.program.bytes()) + tier0 + oracle + graph
+        native.max(self.program.bytes()) + tier0 + oracle
     }
 }
 

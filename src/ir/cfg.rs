@@ -198,13 +198,6 @@ impl Cfg {
     pub fn build(program: &Program, entry: Entry, limits: Limits) -> Result<Cfg, Unsupported> {
         Explored::new(program, entry, limits.states)?.cfg(limits.blocks)
     }
-
-    /// Bytes of memory it occupies.
-    pub(crate) fn bytes(&self) -> usize {
-        let steps: usize = self.blocks.iter().map(|block| block.steps.capacity()).sum();
-        let blocks = self.blocks.capacity() * size_of::<Block>() + steps * size_of::<Step>();
-        size_of::<Self>() + blocks + self.reachable.capacity() * size_of::<Pc>()
-    }
 }
 
 /// The states that an entry reaches: a [`Cfg`] before its blocks are formed.

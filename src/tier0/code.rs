@@ -267,7 +267,8 @@ impl Code {
             Flow::Blocks { blocks, pieces } => size_of_val(&**blocks) + size_of_val(&**pieces),
             Flow::Words(words) => size_of_val(&**words),
         };
-        size_of::<Code>() + size_of_val(&*self.registers) + size_of_val(&*self.ops) + flow
+        let longest_run = self.longest_run.as_ref().map_or(0, LongestRun::bytes);
+        size_of::<Code>() + size_of_val(&*self.registers) + size_of_val(&*self.ops) + flow + longest_run
     }
 }
 

@@ -11,10 +11,12 @@ use picajit::diff::{NamedKernel, Reference};
 use picajit::engine::{Engine, Event, Options, Shader, Tier};
 use picajit::internals::fuzz::choice::Choices;
 use picajit::internals::fuzz::{Case, case_from_seed};
-use picajit::isa::Stage;
+use picajit::isa::encode::encode;
 use picajit::isa::numeric::Precision;
+use picajit::isa::{Inst, Pc, Stage};
 use picajit::kernel::{Config, Kernel, NextKernel};
 use picajit::layout::{HostEmitter, HostMemory};
+use picajit::program::Program;
 use picajit::state::{Batch, BatchExit, Exit, NoEmitter};
 use std::collections::VecDeque;
 use std::io::Write;
@@ -24,14 +26,19 @@ use std::time::{Duration, Instant};
 
 /// Memory that the process may need besides the cache.
 const MIB_BESIDES_CACHE: u64 = 64;
-/// Shaders that the host holds: the latest ones.
+/// Shaders that the host holds: the latest ones, and those of large programs on native code, which may
+/// occupy half a megabyte each.
 const HELD: usize = 256;
+const LARGE_NATIVE_HELD: usize = 8;
 /// Vertices of a program's first runs, and of a compared batch.
 const VERTICES: u32 = 9;
 /// Vertices of a large batch, after which code for groups is compiled.
 const LARGE_BATCH: usize = 1088;
 /// Every Nth compared shader runs a large batch first.
 const LARGE_BATCHES: u64 = 8;
+/// Calls of a large program's procedure, and its words: nearly as many states as a graph may have.
+const CALLS: usize = 31;
+const PROCEDURE: usize = 255;
 /// Programs of a stretch, and how many of them are compiled at a time.
 const STRETCH: u64 = 512;
 const WAIT: u64 = 32;
@@ -121,6 +128,22 @@ fn large_batch(case: &Case, shader: &Shader) {
     shader.run_batch(&case.uniforms, &mut case.unit.clone(), &mut batch);
 }
 
+/// Calls of one procedure, with a case's operations.
+fn large_program(case: &Case) -> Option<Program> {
+    let computes = |inst: &Inst| matches!(inst, Inst::Alu(_) | Inst::Mova { .. } | Inst::Cmp { .. });
+    let operations = case.program.insts().filter(|(_, inst)| computes(inst));
+    let words: Vec<u32> = operations.map(|(pc, _)| case.program.code()[usize::from(pc)]).collect();
+    let call = Inst::Call { test: None, target: case.entry.pc + CALLS as Pc + 1, len: PROCEDURE as u8 };
+    let main = [vec![encode(&call, 0).ok()?; CALLS], vec![encode(&Inst::End, 0).ok()?]].concat();
+    let before = vec![main[CALLS]; usize::from(case.entry.pc)];
+    let procedure = words.iter().cycle().take(PROCEDURE).copied().collect();
+    Program::from_words(&[before, main, procedure].concat(), case.program.opdescs()).ok()
+}
+
+fn is_large(case: &Case) -> bool {
+    case.program.code().len() > CALLS + PROCEDURE
+}
+
 /// A figure of this process from Linux, in KiB.
 fn kib(field: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
@@ -202,17 +225,23 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
         }
         let mut case = case_from_seed(args.seed.wrapping_add(n), None, VERTICES);
         case.config = Config { precision, fuel: FUEL, ..case.config };
+        if (n / STRETCH) % 4 == 1
+            && let Some(program) = large_program(&case)
+        {
+            case.program = Arc::new(program);
+        }
         let shader = engine.shader(&case.program, case.entry);
         let mut unit = case.unit.clone();
         shader.run_geometry(&case.uniforms, &mut unit, &mut NoEmitter);
         held.push_back((case, shader));
-        if held.len() > HELD
-            && let Some((_, shader)) = held.pop_front()
-        {
+        let is_large = |(case, shader): &(Case, Shader)| shader.tier() == Tier::Native && is_large(case);
+        let large = held.iter().filter(|held| is_large(held)).count();
+        let excess = if large > LARGE_NATIVE_HELD { held.iter().position(is_large) } else { None };
+        if let Some((_, shader)) = excess.or((held.len() > HELD).then_some(0)).and_then(|n| held.remove(n)) {
             seen.release(&shader);
         }
         seen.programs += 1;
-        // One stretch of four leaves the threads time. In the others they fall behind, and shaders are
+        // One stretch of four has large programs. One leaves the threads time. In the others they fall behind, and shaders are
         // evicted before their turn.
         if (n / STRETCH).is_multiple_of(4) && n % WAIT == WAIT - 1 {
             engine.wait();

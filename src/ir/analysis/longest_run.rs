@@ -23,13 +23,13 @@ pub(crate) enum LongestRun {
 
 /// A part of a graph as components, after their successors.
 #[derive(Clone, Debug)]
-pub(crate) struct Part(Vec<Piece>);
+pub(crate) struct Part(Box<[Piece]>);
 
 #[derive(Clone, Debug)]
 struct Piece {
     words: Words,
     /// The successors, as indices.
-    next: Vec<usize>,
+    next: Box<[u16]>,
 }
 
 #[derive(Clone, Debug)]
@@ -64,6 +64,14 @@ impl LongestRun {
             LongestRun::Loops(part) => part.lengths(iterations).last().copied().unwrap_or(0),
         }
     }
+
+    /// Bytes of memory that it occupies besides itself.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            LongestRun::Words(_) => 0,
+            LongestRun::Loops(part) => part.bytes(),
+        }
+    }
 }
 
 /// The words of the longest path, if the graph has no cycle.
@@ -81,6 +89,14 @@ fn without_cycles(cfg: &Cfg) -> Option<u64> {
 }
 
 impl Part {
+    fn bytes(&self) -> usize {
+        let inner = |Piece { words, next }: &Piece| {
+            let body = if let Words::Loop { body, .. } = words { body.bytes() } else { 0 };
+            body + size_of_val(&**next)
+        };
+        size_of_val(&*self.0) + self.0.iter().map(inner).sum::<usize>()
+    }
+
     /// For each piece the most words from there.
     fn lengths(&self, iterations: &[u64; INT_UNIFORMS]) -> Vec<u64> {
         let mut lengths: Vec<u64> = Vec::with_capacity(self.0.len());
@@ -92,7 +108,7 @@ impl Part {
                     times.unwrap_or(0) * body.lengths(iterations).into_iter().max().unwrap_or(0)
                 }
             };
-            lengths.push(words + next.iter().map(|&next| lengths[next]).max().unwrap_or(0));
+            lengths.push(words + next.iter().map(|&next| lengths[usize::from(next)]).max().unwrap_or(0));
         }
         lengths
     }
@@ -131,9 +147,10 @@ impl Search<'_> {
                     Words::Loop { counts, body }
                 }
             };
-            pieces.push(Piece { words, next });
+            // There are no more pieces than blocks.
+            pieces.push(Piece { words, next: next.into_iter().map(|piece| piece as u16).collect() });
         }
-        Some(Part(pieces))
+        Some(Part(pieces.into()))
     }
 
     /// The edges of a block, less those to another iteration of loops `around`.
