@@ -98,6 +98,32 @@ fn cancel(engine: &Engine, tries: usize, mut work: impl FnMut() -> Exit) -> Vec<
     all
 }
 
+/// Milliseconds from a cancel to the return of a batch that compiles a large program first, sorted.
+fn cancel_compilations(tries: usize, inputs: &[[f32; 4]], outputs: &mut [[f32; 4]]) -> Vec<f64> {
+    let count = inputs.len();
+    let engine = Engine::new(Options { compile_after: 1, ..Options::default() });
+    let mut new = 0;
+    cancel(&engine, tries, || {
+        new += 1;
+        let body = "ex2 r0, r0.x\nmul r0, c0, r0\n".repeat(200);
+        let source = format!(
+            ".proc main\nmov r0, v0\nmul r0, c{}, r0\nmul r0, c{}, r0\n{body}mov o0, r0\nend\n.end",
+            new % 96,
+            new / 96 % 96
+        );
+        let shbin = picajit::text::assemble(&source).expect("a good source").shbin;
+        let shader = engine.shader(&shbin.program().expect("short"), Entry::vertex(0));
+        let mut batch = Batch {
+            inputs: Vertices::packed(inputs, 1, count).expect("enough"),
+            outputs: VerticesMut::packed(outputs, 1, count).expect("enough"),
+            input_mask: 1,
+            output_mask: 1,
+            preserve_unit: false,
+        };
+        shader.run_batch(&Uniforms::new(), &mut Unit::new(), &mut batch).exit
+    })
+}
+
 /// Counts nothing.
 struct Nowhere;
 
@@ -167,6 +193,9 @@ fn cancels(tries: usize) {
         };
         (0..3).for_each(|_| _ = batch());
         row("a batch: 200 mul, no loop", cancel(&engine, tries, batch));
+        if *backend == BackendChoice::NativeRequired {
+            row("the same, which compiles first", cancel_compilations(tries, &inputs, &mut outputs));
+        }
         let mut gpu = gpu(&engine, &straight);
         let vertices = || (0..1 << 18).map(|_| [[0.5; 4]; 16]);
         row(

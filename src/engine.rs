@@ -394,7 +394,8 @@ impl Engine {
     /// thread; for hosts that stop or reset the guest while another thread runs it.
     ///
     /// Runs notice at their next backward transfer, batches and draws also between vertices, command
-    /// lists also between writes, in some milliseconds. They end with
+    /// lists also between writes, in some milliseconds. A run that compiles code notices when that is
+    /// compiled, and compiles no more: with [`Options::threads`] no run compiles. They end with
     /// [`Exit::Cancelled`](crate::state::Exit::Cancelled). So do later ones, except that a single
     /// run without a backward transfer may finish. The registers that they leave are unspecified. The
     /// engine stays usable, and so do its shaders, also after it is dropped: then no call resumes

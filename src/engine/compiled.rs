@@ -219,13 +219,15 @@ impl Compiled {
     }
 
     /// [`Compiled::first_kernel`] of a shader that is not compiled. Compiles one that is hot enough, if
-    /// no thread does: there is none, or they have ended with their engine.
+    /// no thread does: there is none, or they have ended with their engine. A cancelled run ends soon,
+    /// so it compiles nothing.
     #[cold]
     #[inline(never)]
     fn kernel_of_uncompiled(&self, vertices: usize) -> &dyn Kernel {
         let vertices = u32::try_from(vertices).unwrap_or(u32::MAX);
         let total = self.hotness.add(vertices).saturating_add(vertices);
-        if total >= self.compiler.compile_after() && self.compiler.queue().is_none() {
+        let may_compile = self.compiler.queue().is_none() && !self.compiler.cancel_flag().is_set();
+        if total >= self.compiler.compile_after() && may_compile {
             self.compile(None);
         }
         self.serving()

@@ -165,7 +165,7 @@ impl Jit {
             timings,
             blocks: cfg.blocks.len(),
             cancel: self.host.cancel.clone(),
-            lazy: LazyCode::new(Box::new(source), self.host.queue.clone()),
+            lazy: LazyCode::new(Box::new(source), self.host.queue.clone(), &self.host.cancel),
         })
     }
 

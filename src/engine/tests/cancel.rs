@@ -195,3 +195,29 @@ fn single_runs_without_backward_transfers_are_never_cancelled() {
         assert_eq!(shader.run(&uniforms(), &mut Unit::new()), Exit::End, "{backend:?}");
     }
 }
+
+#[test]
+#[cfg(feature = "jit")]
+fn cancelled_runs_compile_nothing() {
+    let options = Options { compile_after: 8, events: collecting().1, ..Options::default() };
+    let engine = Engine::new(options);
+    let shader = shader(&engine, "mul r0, v0, v0\nmov o0, r0");
+    let run = |count| run_batch(&shader, &mut Unit::new(), count, false).0.exit;
+    engine.cancel();
+    (0..3).for_each(|_| assert_eq!(run(100), Exit::Cancelled));
+    assert_eq!(shader.tier(), Tier::Tier0);
+    engine.resume();
+    assert_eq!((run(8), shader.tier()), (Exit::End, Tier::Native));
+    let single = engine.cache_stats().bytes;
+    let compiled = || shader.native_bytes();
+    let before = compiled();
+    engine.cancel();
+    (0..3).for_each(|_| assert_eq!(run(1 << 14), Exit::Cancelled));
+    let mut unit = Unit::new();
+    unit.v[0] = [f32::INFINITY, 0.0, 0.0, 0.0];
+    shader.run(&uniforms(), &mut unit);
+    assert_eq!((compiled(), engine.cache_stats().bytes), (before, single), "neither code for groups nor exact code");
+    engine.resume();
+    (0..3).for_each(|_| assert_eq!(run(1 << 14), Exit::End));
+    assert!(compiled() > before, "code for groups");
+}

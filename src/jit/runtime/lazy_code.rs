@@ -207,6 +207,8 @@ pub(crate) struct LazyCode {
     recompiler: Box<dyn Recompiler>,
     /// Where compilation is left to; without it, the run that wants code compiles it.
     queue: Option<Queue>,
+    /// Set while runs end soon: then they compile nothing.
+    cancel: CancelFlag,
     /// Runs that deoptimised.
     pub(super) deoptimised: Hotness,
     /// Vertices in batches that wanted code which was not compiled.
@@ -220,13 +222,18 @@ pub(crate) struct LazyCode {
 
 impl LazyCode {
     /// Nothing is compiled yet.
-    pub(crate) fn new(recompiler: Box<dyn Recompiler>, queue: Option<Queue>) -> Arc<LazyCode> {
+    pub(crate) fn new(recompiler: Box<dyn Recompiler>, queue: Option<Queue>, cancel: &CancelFlag) -> Arc<LazyCode> {
         let (deoptimised, batched, exact, outputs, batch) = Default::default();
-        Arc::new(LazyCode { recompiler, queue, deoptimised, batched, exact, outputs, batch })
+        Arc::new(LazyCode { recompiler, queue, cancel: cancel.clone(), deoptimised, batched, exact, outputs, batch })
     }
 
     fn place<'a>(&'a self, priority: Priority<'a>) -> Option<(&'a Queue, Priority<'a>)> {
         self.queue.as_ref().map(|queue| (queue, priority))
+    }
+
+    /// Whether this code is missing and no run compiles it now.
+    fn declines<T>(&self, code: &Lazy<T>) -> bool {
+        code.get().is_none() && self.cancel.is_set()
     }
 
     pub(crate) fn recompiler(&self) -> &dyn Recompiler {
@@ -234,8 +241,11 @@ impl LazyCode {
     }
 
     /// The exact code, or why there is none. `None` while the queue's threads are about to compile
-    /// it.
+    /// it, and in a cancelled run.
     pub(crate) fn exact(self: &Arc<LazyCode>) -> Option<&Result<Code, Unsupported>> {
+        if self.declines(&self.exact) {
+            return None;
+        }
         self.exact.get_or_request(self, self.place(Priority::TierUp(&self.deoptimised)), |this| {
             this.exact.get_or_init(|| this.recompiler.exact_code())
         })
@@ -254,7 +264,7 @@ impl LazyCode {
                 batch.map(|batch| batch.as_ref().map(|b| &b.code).map_err(NoBatchCode::to_string))
             }
         };
-        code.ok_or("the queue's threads compile it")?.map(Code::len)
+        code.ok_or("the queue's threads compile it, or the engine is cancelled")?.map(Code::len)
     }
 
     /// The exact code, if it is compiled.
@@ -262,9 +272,12 @@ impl LazyCode {
         self.exact.get()?.as_ref().ok()
     }
 
-    /// Outputs-only code, or why there is none. `None` while the queue's threads are about to
-    /// compile it.
+    /// Outputs-only code, or why there is none. `None` as of
+    /// [`LazyCode::exact`].
     pub(crate) fn outputs(self: &Arc<LazyCode>, exact: bool) -> Option<&OutputsResult> {
+        if self.declines(&self.outputs[usize::from(exact)]) {
+            return None;
+        }
         self.outputs[usize::from(exact)].get_or_request(
             self,
             self.place(Priority::Improve(&self.batched)),
@@ -287,9 +300,12 @@ impl LazyCode {
         &self.batch[usize::from(variant.interleaved)]
     }
 
-    /// The batch code, or why there is none. `None` while the queue's threads are about to compile
-    /// it.
+    /// The batch code, or why there is none. `None` as of
+    /// [`LazyCode::exact`].
     pub(crate) fn batch(self: &Arc<LazyCode>, variant: BatchVariant) -> Option<&BatchResult> {
+        if self.declines(self.slot(variant)) {
+            return None;
+        }
         self.slot(variant).get_or_request(self, self.place(Priority::Improve(&self.batched)), move |this| {
             this.slot(variant).get_or_init(|| this.recompiler.batch_code(variant))
         })
