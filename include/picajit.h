@@ -1,7 +1,9 @@
 /*
  * picajit: native code for PICA200 vertex and geometry shaders.
  *
- * All tiers give the same bits: native code, tier 0 (a fast interpreter) and the oracle.
+ * All tiers give the same bits: native code, tier 0 (a fast interpreter) and the oracle. For hosts that
+ * compute the same: DP4 and DPH are (x + y) + (z + w), DP3 (x + y) + z; MAD rounds its product; the
+ * product of 0 and infinity is 0 (docs/numerics.md).
  * Exception: any NaN equals any other NaN. Compare results as numbers, not with memcmp. The same
  * holds wherever this header says "bits".
  *
@@ -47,9 +49,10 @@
  * (pj_run, pj_run_geometry, pj_direct_call) don't: there a thread must have the default mode, or
  * results differ.
  *
- * Stack: 96 KiB for calls that run shaders, 512 KiB for the others, and for runs that compile. On Linux
- * a run on a thread with less than that, the main thread aside, does not compile: the shader stays on
- * tier 0, with an event.
+ * Stack: 96 KiB for calls that run shaders, 512 KiB for the others, and for runs that compile. If a
+ * shader's compilation falls to a thread of which less than 400 KiB are left, it stays on tier 0 for
+ * good, on all threads, with an event (on Linux; the main thread aside). Hosts with such threads let
+ * another one compile: pj_options.threads.
  *
  * Memory: where the process gets none for a call, the call returns PJ_NO_MEMORY, and a compilation is
  * left out, with an event. Each asks for a few MiB before it begins, 32 to compile. Rust ends the
@@ -342,7 +345,8 @@ pj_status pj_engine_wait(const pj_engine *engine);
  * thread may call both; the call that creates or frees the engine must not overlap them.
  *
  * Runs notice at their next backward jump, batches and draws also between vertices, command lists
- * also between writes: in some milliseconds. They end with PJ_CANCELLED. So do later ones, except
+ * also between writes: in some milliseconds. A run that compiles notices when that is done, in up to
+ * 150 ms for the largest programs; with pj_options.threads no run compiles. They end with PJ_CANCELLED. So do later ones, except
  * that a single run without a backward jump may finish. The registers of the unit are unspecified
  * then, and so are the outputs of the last vertex that ran; outputs of the others are untouched.
  *
@@ -392,6 +396,9 @@ enum { /* `stage` of pj_shader_get */
  *
  * Code for batches and for rare cases is compiled on demand, by the run that needs it or by the
  * compiler threads.
+ *
+ * `stage` is the unit that runs the program: in PJ_VERTEX, EMIT and SETEMIT do nothing, and no callback
+ * hears of them.
  *
  * Errors: PJ_NULL, PJ_INVALID_ARGUMENT, PJ_PROGRAM_TOO_LONG, PJ_NO_NATIVE, PJ_MISALIGNED.
  */
@@ -726,7 +733,8 @@ pj_status pj_gpu_diagnostics_set(pj_gpu *gpu, uint32_t on);
 pj_status pj_gpu_free(pj_gpu *gpu);
 
 /*
- * The rasteriser's input for one vertex:
+ * The rasteriser's input for one vertex. Numbers that the output map names nowhere are 1, the unused ones
+ * too. Of a colour the rasteriser takes the magnitude, at most 1:
  *
  *    0-3  position x y z w              16  texture coordinate 0 w
  *    4-7  quaternion x y z w            17  unused
@@ -894,7 +902,8 @@ enum { /* pj_report.notes; docs/gpu.md gives the evidence of each */
  * An incomplete input of the geometry unit is discarded when the next draw begins, except in
  * immediate mode. An incomplete primitive continues in the next draw.
  *
- * On error nothing is drawn, except with PJ_INTERNAL.
+ * On error nothing is drawn, except with PJ_INTERNAL. PJ_OK does not say that all is drawn: `report`
+ * has the exits, as PJ_CANCELLED, and whether a limit ended the draw.
  */
 pj_status pj_gpu_draw_arrays(pj_gpu *gpu, const pj_draw *draw, pj_report *report);
 pj_status pj_gpu_draw_elements(pj_gpu *gpu, const pj_draw *draw, pj_report *report);
@@ -917,7 +926,8 @@ typedef const void *(*pj_memory_fn)(void *user, uint32_t address, size_t length,
 
 /*
  * Triangles: three numbers of vertices for each. A vertex is 24 numbers, or `stride` of the draw's.
- * Some vertices may be in no triangle. All is valid during the call.
+ * Some vertices may be in no triangle. All is valid during the call. A draw makes any number of calls;
+ * the numbers of each count its own vertices.
  */
 typedef void (*pj_triangles_fn)(void *user, const float *vertices, size_t vertex_count,
     const uint32_t *triangles, size_t triangle_count);
@@ -932,7 +942,7 @@ typedef struct pj_guest_draw {
     const pj_region *regions;
     size_t region_count;
     pj_memory_fn memory;           /* or null */
-    pj_triangles_fn triangles;     /* not null */
+    pj_triangles_fn triangles;     /* not null; called any number of times */
     const uint8_t *offsets;        /* null: vertices as in pj_triangle_fn; else for each of the 24
                                       components its position in a vertex, or 255 */
     void *user;
@@ -1003,8 +1013,8 @@ typedef struct pj_gpu_state {
 
 /*
  * Saves and restores the state of a GPU. Programs are compiled again on demand, unless the GPU
- * still has them. Fields beyond the end of a smaller structure are restored to their values at
- * power-on.
+ * still has them. The fields are those of this minor version: a host whose savestates outlive it stores
+ * PJ_VERSION with them, or the fields one by one.
  */
 pj_status pj_gpu_state_get(const pj_gpu *gpu, pj_gpu_state *state);
 pj_status pj_gpu_state_set(pj_gpu *gpu, const pj_gpu_state *state);
@@ -1097,11 +1107,11 @@ typedef struct pj_interface {
     uint32_t stage;                 /* PJ_STAGE_VERTEX ... */
     uint32_t outputs;               /* PJ_OUTPUT_REGISTERS ... */
     uint32_t first_location;
-    uint32_t position;              /* PJ_POSITION ... */
+    uint32_t position;              /* PJ_POSITION ...; with PJ_OUTPUT_MAPPED only */
     uint8_t position_components[4]; /* of x, y, z, w */
     uint32_t uniform_order;         /* PJ_BOOLS_INTS_FLOATS ... */
     uint32_t packed_integers;       /* 1: one uvec4 of bytes */
-    pj_binding uniforms;
+    pj_binding uniforms;            /* this and the next three, as far as they are in use, differ */
     pj_binding input_buffer;        /* PJ_STAGE_COMPUTE: a pj_registers for each vertex */
     pj_binding output_buffer;
     pj_binding clip_block;          /* with PJ_POSITION_CLIP_PLANE; another binding than `uniforms` */
@@ -1125,13 +1135,14 @@ typedef struct pj_device {
 
 /*
  * Makes the code of a vertex shader, in some 0.03 ms (PJ_F24_...: 0.06 ms). Nothing is kept: the host
- * keeps the code with its pipeline, and frees it. `interface` may be null: all zero.
+ * keeps the code with its pipeline, and frees it. `surroundings` may be null: all zero. `device` must not
+ * be: one of zeros promises nothing, and no code can serve it.
  *
- * Errors: PJ_NULL, PJ_INVALID_ARGUMENT, PJ_NO_GPU_CODE: geometry programs, vertices that depend on
- * each other, an interface or a device that no code can serve, and others: pj_last_error says which.
- * Then the CPU runs the program.
+ * Errors: PJ_NULL; PJ_INVALID_ARGUMENT, also for an interface that no shader could have;
+ * PJ_NO_GPU_CODE: geometry programs, vertices that depend on each other, a device that no code can
+ * serve, and others, see pj_last_error. Then the CPU runs the program.
  */
-pj_status pj_gpu_code_get(const pj_shader *shader, const pj_interface *interface,
+pj_status pj_gpu_code_get(const pj_shader *shader, const pj_interface *surroundings,
                           const pj_device *device, pj_gpu_code **code);
 
 /* Null is allowed. */
@@ -1171,7 +1182,7 @@ int64_t pj_gpu_code_glsl(const pj_gpu_code *code, uint32_t dialect, char *text, 
 
 /*
  * Writes the contents of the uniform block for the uniforms of the host's memory: `unit`, `uniforms`
- * and `shader` are those of pj_run. Floats are narrowed in PJ_F24_....
+ * and `shader` are those of pj_run; nothing is written there. Floats are narrowed in PJ_F24_....
  *
  * Errors: PJ_NULL, PJ_MISALIGNED, PJ_INVALID_ARGUMENT: `bytes` is less than block_bytes.
  */
@@ -1195,7 +1206,7 @@ typedef struct pj_gpu_self_test {
  *
  * Errors: as pj_gpu_code_get.
  */
-pj_status pj_gpu_self_test_get(uint32_t precision, const pj_interface *interface,
+pj_status pj_gpu_self_test_get(uint32_t precision, const pj_interface *surroundings,
                                const pj_device *device, pj_gpu_code **code, pj_gpu_self_test *test);
 
 /*

@@ -29,7 +29,6 @@ template <class T> T zeroed()
 
 struct Release {
     void operator()(pj_engine *engine) const { pj_engine_free(engine); }
-    void operator()(pj_shader *shader) const { pj_shader_release(shader); }
     void operator()(pj_gpu_code *code) const { pj_gpu_code_free(code); }
     /* PJ_BUSY: a callback of the GPU may not free it. */
     void operator()(pj_gpu *gpu) const { (void)pj_gpu_free(gpu); }
@@ -44,7 +43,13 @@ class Shader {
 public:
     Shader() = default;
     /* Takes over the reference of pj_shader_get. */
-    explicit Shader(pj_shader *shader) : shader_(shader) {}
+    explicit Shader(const pj_shader *shader) : shader_(shader) {}
+    /* One more reference, as to pj_placement.shader. */
+    static Shader retained(const pj_shader *shader)
+    {
+        pj_shader_retain(shader);
+        return Shader(shader);
+    }
     Shader(const Shader &other) : shader_(other.shader_) { pj_shader_retain(shader_); }
     Shader(Shader &&other) noexcept : shader_(other.release()) {}
     Shader &operator=(Shader other) noexcept
@@ -54,23 +59,23 @@ public:
     }
     ~Shader() { pj_shader_release(shader_); }
 
-    pj_shader *get() const { return shader_; }
+    const pj_shader *get() const { return shader_; }
     explicit operator bool() const { return shader_ != nullptr; }
-    void reset(pj_shader *shader = nullptr) { *this = Shader(shader); }
+    void reset(const pj_shader *shader = nullptr) { *this = Shader(shader); }
     /* Gives the reference away. */
-    pj_shader *release()
+    const pj_shader *release()
     {
-        pj_shader *const shader = shader_;
+        const pj_shader *const shader = shader_;
         shader_ = nullptr;
         return shader;
     }
 
 private:
-    pj_shader *shader_ = nullptr;
+    const pj_shader *shader_ = nullptr;
 };
 
-/* The place where a call puts a handle. The owner takes it when the call's full expression ends; on
-   error it keeps what it has. */
+/* The place where a call puts a handle. The owner takes it when the call's full expression ends: not yet
+   in the rest of the same condition. On error it keeps what it has. */
 template <class Owner, class T> class Out {
 public:
     Out(Owner &owner) : owner_(owner) {}
@@ -88,7 +93,7 @@ private:
     T *handle_ = nullptr;
 };
 
-/* An owner as the last argument of the call that makes its handle. */
+/* An owner as the last argument of the call that makes its handle. Use the owner in the next statement. */
 inline Out<Engine, pj_engine> out(Engine &owner) { return {owner}; }
 inline Out<Shader, pj_shader> out(Shader &owner) { return {owner}; }
 inline Out<Gpu, pj_gpu> out(Gpu &owner) { return {owner}; }

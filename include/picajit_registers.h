@@ -10,8 +10,8 @@ enum {
     PJ_SH_OUTMAP_TOTAL = 0x04F, /* number of `SH_OUTMAP` slots used, bits 2:0 */
     PJ_SH_OUTMAP_O0 = 0x050, /* the first of seven words, one per slot: the semantics of x, y,
                                 z, w */
-    PJ_ATTRIBBUFFERS_LOC = 0x200, /* bits 28:1: the address, an eighth, that offsets of arrays
-                                     and indices count from */
+    PJ_ATTRIBBUFFERS_LOC = 0x200, /* the address that offsets of arrays and indices count from,
+                                     shifted right by 3 */
     PJ_ATTRIBBUFFERS_FORMAT_LOW = 0x201, /* types of attributes 0-7, four bits each: component
                                             format in bits 1:0, components minus 1 in bits 3:2 */
     PJ_ATTRIBBUFFERS_FORMAT_HIGH = 0x202, /* types of attributes 8-11; bits 27:16: attributes
@@ -28,7 +28,8 @@ enum {
     PJ_FIXEDATTRIB_INDEX = 0x232, /* the attribute that PJ_FIXEDATTRIB_DATA0 writes, bits 3:0;
                                      15 selects immediate mode */
     PJ_FIXEDATTRIB_DATA0 = 0x233, /* the first of three registers that take the words of an
-                                     attribute, in any order */
+                                     attribute, in any order of the registers. In hexadecimal
+                                     digits they are WWWWWWZZ ZZZZYYYY YYXXXXXX, of float24 */
     PJ_FIXEDATTRIB_DATA2 = 0x235, /* the last of the three */
     PJ_VSH_NUM_ATTR = 0x242, /* attributes of a vertex in immediate mode minus 1, bits 3:0 */
     PJ_VSH_COM_MODE = 0x244, /* bit 0: the fourth unit has a configuration of its own */
@@ -36,9 +37,9 @@ enum {
     PJ_VSH_OUTMAP_TOTAL1 = 0x24A, /* vectors per vertex that reach the geometry unit minus 1,
                                      bits 3:0 */
     PJ_VSH_OUTMAP_TOTAL2 = 0x251, /* A copy of the same number */
-    PJ_GSH_MISC0 = 0x252, /* mode of the geometry unit; see GeometryMode */
+    PJ_GSH_MISC0 = 0x252, /* mode of the geometry unit; PJ_GEOMETRY_POINT */
     PJ_GSH_MISC1 = 0x254, /* main vertices of a primitive of variable size minus 1, bits 4:0 */
-    PJ_PRIMITIVE_CONFIG = 0x25E, /* bits 9:8 are the Topology */
+    PJ_PRIMITIVE_CONFIG = 0x25E, /* bits 9:8 are PJ_TOPOLOGY_LIST */
     PJ_RESTART_PRIMITIVE = 0x25F, /* discards an incomplete primitive */
 
     /* The geometry unit. */
@@ -55,7 +56,9 @@ enum {
     PJ_GSH_FLOATUNIFORM_INDEX = 0x290, /* the next float uniform, bits 7:0; bit 31 selects words
                                           of f32 */
     PJ_GSH_FLOATUNIFORM_DATA0 = 0x291, /* the first of eight registers that take words of float
-                                          uniforms, in any order */
+                                          uniforms, in any order of the registers. The words of
+                                          f32 are w, z, y, x; those of float24 are in
+                                          hexadecimal digits WWWWWWZZ ZZZZYYYY YYXXXXXX */
     PJ_GSH_CODETRANSFER_INDEX = 0x29B, /* the next code word, bits 11:0 */
     PJ_GSH_CODETRANSFER_DATA0 = 0x29C, /* the first of eight registers that take code words */
     PJ_GSH_OPDESCS_INDEX = 0x2A5, /* the next operand descriptor, bits 11:0 */
@@ -76,6 +79,39 @@ enum {
     PJ_VSH_CODETRANSFER_DATA0 = 0x2CC,
     PJ_VSH_OPDESCS_INDEX = 0x2D5,
     PJ_VSH_OPDESCS_DATA0 = 0x2D6
+};
+
+enum { /* component formats of PJ_ATTRIBBUFFERS_FORMAT_... */
+    PJ_FORMAT_S8 = 0,
+    PJ_FORMAT_U8 = 1,
+    PJ_FORMAT_S16 = 2,
+    PJ_FORMAT_F32 = 3
+};
+
+enum { /* PJ_PRIMITIVE_CONFIG */
+    PJ_TOPOLOGY_LIST = 0x000,
+    PJ_TOPOLOGY_STRIP = 0x100,
+    PJ_TOPOLOGY_FAN = 0x200,
+    PJ_TOPOLOGY_GEOMETRY = 0x300 /* triangles of a geometry program; also a list */
+};
+
+enum { /* PJ_GSH_MISC0, bits 7:0 */
+    PJ_GEOMETRY_POINT = 0,    /* the vectors of vertices fill the attributes */
+    PJ_GEOMETRY_VARIABLE = 1, /* a vertex count in the index stream, then the vertices; PJ_GSH_MISC1 */
+    PJ_GEOMETRY_FIXED = 2     /* vertices minus 1 in bits 11:8, vectors of each minus 1 in bits 15:12, the
+                                 first uniform in bits 23:16 */
+};
+
+enum { /* a byte of PJ_SH_OUTMAP_O0 and the six after it, x lowest: the position in a pj_semantics */
+    PJ_SEMANTIC_POSITION_X = 0,
+    PJ_SEMANTIC_QUATERNION_X = 4,
+    PJ_SEMANTIC_COLOUR_R = 8,
+    PJ_SEMANTIC_TEXTURE_0_U = 12,
+    PJ_SEMANTIC_TEXTURE_1_U = 14,
+    PJ_SEMANTIC_TEXTURE_0_W = 16,
+    PJ_SEMANTIC_VIEW_X = 18,
+    PJ_SEMANTIC_TEXTURE_2_U = 22,
+    PJ_SEMANTIC_NONE = 31
 };
 
 #endif /* PICAJIT_REGISTERS_H */

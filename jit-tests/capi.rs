@@ -263,7 +263,7 @@ fn the_cpp_emulator_has_the_same_bytes_in_its_own_structures() {
         for standard in compiler.program_standards() {
             let output_text =
                 run_successfully(&built(*compiler, standard, "examples/c/emulator.cpp", &[]), &[], &[], &[]);
-            assert!(output_text.contains("a wrong layout: r is at "), "{output_text}");
+            assert!(output_text.contains("a wrong layout: pj_layout: r is at "), "{output_text}");
         }
     }
 }

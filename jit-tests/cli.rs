@@ -420,7 +420,7 @@ fn every_stage_can_be_printed() {
     let words = folder.good("disasm a.pica --stage words");
     let code = "#define CODE_WORDS 2\nstatic const uint32_t code[2] = {\n    0x4c001000, 0x88000000,\n};\n";
     let opdescs = "#define OPDESCS_WORDS 1\nstatic const uint32_t opdescs[1] = {\n    0x0000036f,\n};\n";
-    assert_eq!(words, format!("#define ENTRY_0 0 /* the vertex shader */\n{code}{opdescs}"));
+    assert_eq!(words, format!("#include <stdint.h>\n#define ENTRY_0 0 /* the vertex shader */\n{code}{opdescs}"));
     let listing = folder.good("disasm a.pica --stage inst");
     assert!(listing.contains("; entry 0 (vertex)\n   0  4c001000    0 0000036f  mov o0, v1\n"), "{listing}");
     assert!(listing.ends_with("   1  88000000                end\n"), "{listing}");

@@ -98,6 +98,10 @@ static int32_t tier_of(const pj_shader *shader)
     return (int32_t)info.tier;
 }
 
+/* Whether the calls with options run millions of words; else they run some. */
+static int long_runs;
+static int rounds = 8;
+
 /* Fuel by the sums of an endless program; the tier around the 4,096th vertex. */
 static struct outcome with_options(void *structure)
 {
@@ -108,7 +112,9 @@ static struct outcome with_options(void *structure)
     pj_uniforms *uniforms = some_uniforms();
     size_t n;
     outcome.status = pj_engine_new((const pj_options *)structure, &engine);
-    if (outcome.status == PJ_OK) {
+    if (outcome.status == PJ_OK && !long_runs) {
+        pj_engine_free(engine);
+    } else if (outcome.status == PJ_OK) {
         int32_t tier[2];
         uniforms->b = 1;
         unit->v[0][0] = 1.0f;
@@ -146,7 +152,11 @@ static void options_fields(void)
     FIELD(&s, pj_options, struct_size, REQUIRED, 0, PJ_INVALID_ARGUMENT, sizeof o + 8);
     FIELD(&s, pj_options, backend, NOTHING, 0, PJ_INVALID_ARGUMENT, 4);
     FIELD(&s, pj_options, precision, NOTHING, 0, PJ_INVALID_ARGUMENT, 3);
+    long_runs = rounds >= 8; /* not under valgrind */
     FIELD(&s, pj_options, fuel, EXPLICIT, 262144, 0, 0);
+    FIELD(&s, pj_options, compile_after, EXPLICIT, 4096, 0, 0);
+    FIELD(&s, pj_options, geometry_fuel, EXPLICIT, 4194304, 0, 0);
+    long_runs = 0;
     FIELD(&s, pj_options, crosscheck, NOTHING, 0, 0, 0);
     FIELD(&s, pj_options, cache_bytes, EXPLICIT, (size_t)64 << 20, 0, 0);
     FIELD(&s, pj_options, layout, EXPLICIT, ADDRESS(&layout), PJ_MISALIGNED, 1);
@@ -156,8 +166,6 @@ static void options_fields(void)
     FIELD(&s, pj_options, profiler, NOTHING, 0, PJ_INVALID_ARGUMENT, 3);
     FIELD(&s, pj_options, threads, NOTHING, 0, 0, 0);
     FIELD(&s, pj_options, memory, NOTHING, 0, PJ_MISALIGNED, 1);
-    FIELD(&s, pj_options, compile_after, EXPLICIT, 4096, 0, 0);
-    FIELD(&s, pj_options, geometry_fuel, EXPLICIT, 4194304, 0, 0);
     o.profiler = PJ_JITDUMP;
     o.profile_directory = "\xFF\xFE is no UTF-8";
     EXPECT(PJ_INVALID_ARGUMENT, with_options(&o).status);
@@ -581,6 +589,8 @@ int main(int argc, char **argv)
     size_t n;
     if (argc > 1 && strcmp(argv[1], "interpreter") == 0)
         backend = PJ_INTERPRETER;
+    if (argc > 2 && backend == PJ_NATIVE)
+        rounds = atoi(argv[2]);
     CHECK(strcmp(pj_last_error(), "") == 0);
     for (n = 0; n < 2; n++)
         inputs[n][0][0] = (float)n + 0.5f, inputs[n][1][3] = 2.0f;

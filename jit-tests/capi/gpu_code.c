@@ -111,6 +111,7 @@ static void numbers_out_of_range(const pj_shader *shader)
         EXPECT(is_component(n) ? PJ_OK : PJ_INVALID_ARGUMENT, get(shader, &interface, &device));
         varying.components[0] = 0;
         interface.position = PJ_POSITION | PJ_POSITION_CLIP_PLANE;
+        interface.clip_block.binding = 1;
         interface.position_components[3] = (uint8_t)n;
         EXPECT(is_component(n) ? PJ_OK : PJ_INVALID_ARGUMENT, get(shader, &interface, &device));
     }
@@ -130,13 +131,22 @@ static void numbers_out_of_range(const pj_shader *shader)
         interface.varying_count = 65;
         EXPECT(PJ_INVALID_ARGUMENT, get(shader, &interface, &device));
         interface.varying_count = 2;
-        EXPECT(PJ_NO_GPU_CODE, get(shader, &interface, &device));
+        EXPECT(PJ_INVALID_ARGUMENT, get(shader, &interface, &device));
         CHECK(strstr(pj_last_error(), "two varyings have one location") != NULL);
         interface.varyings = NULL;
         EXPECT(PJ_NULL, get(shader, &interface, &device));
         interface.varying_count = 0;
         interface.stage = PJ_STAGE_COMPUTE;
-        EXPECT(PJ_NO_GPU_CODE, get(shader, &interface, &device));
+        EXPECT(PJ_INVALID_ARGUMENT, get(shader, &interface, &device));
+        /* The bindings of all three are zero. */
+        interface.outputs = PJ_OUTPUT_BUFFER;
+        EXPECT(PJ_INVALID_ARGUMENT, get(shader, &interface, &device));
+        CHECK(strstr(pj_last_error(), "have one binding; help: correct the interface") != NULL);
+        interface.input_buffer.binding = 1;
+        interface.output_buffer.set = 1;
+        EXPECT(PJ_OK, get(shader, &interface, &device));
+        interface.clip_block.binding = 1; /* not in use */
+        EXPECT(PJ_OK, get(shader, &interface, &device));
     }
 }
 

@@ -59,6 +59,7 @@ impl Fault {
             Fault::Misaligned(..) => PJ_MISALIGNED,
             Fault::Overlap(..) => PJ_OVERLAP,
             Fault::Busy => PJ_BUSY,
+            Fault::NoGpuCode(NoGpuCode::Interface(_)) => PJ_INVALID_ARGUMENT,
             Fault::NoGpuCode(_) => PJ_NO_GPU_CODE,
             Fault::CpuOnly(_) => PJ_CPU_ONLY,
             Fault::Version(_) => PJ_VERSION_MISMATCH,
@@ -77,7 +78,7 @@ impl Display for Fault {
                 write!(f, "{place}.struct_size is {declared}; help: {size}, the sizeof")
             }
             Fault::TooLong(place, count) => write!(f, "{place} has {count} elements, more than memory can hold"),
-            Fault::Layout(error) => error.fmt(f),
+            Fault::Layout(error) => write!(f, "pj_layout: {error}"),
             Fault::Program(error) => error.fmt(f),
             Fault::NoNative(reason) => reason.fmt(f),
             Fault::Misaligned(place, align) => write!(f, "{place} is not aligned to {align} bytes"),
@@ -140,7 +141,7 @@ thread_local! {
     static LAST_ERROR: LastError = const { LastError(UnsafeCell::new([0; TEXT_BYTES])) };
 }
 
-/// Writes whole characters, as many as fit before the final 0.
+/// Writes whole characters, as many as fit before the final 0, in one line: hosts log them.
 struct Truncating<'a> {
     to: &'a mut [u8; TEXT_BYTES],
     len: usize,
@@ -148,6 +149,11 @@ struct Truncating<'a> {
 
 impl Write for Truncating<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
+        if let Some((line, rest)) = text.split_once('\n') {
+            self.write_str(line)?;
+            self.write_str("; ")?;
+            return self.write_str(rest);
+        }
         let room = TEXT_BYTES - 1 - self.len;
         let end = text.floor_char_boundary(room);
         self.to[self.len..self.len + end].copy_from_slice(&text.as_bytes()[..end]);

@@ -175,7 +175,7 @@ fn misuse_returns_a_status_with_a_message() {
     );
     let layout = PjLayout { struct_size: size_of::<PjLayout>(), ..PjLayout::default() };
     let (status, text) = engine(&PjOptions { layout: &layout, ..PjOptions::ZERO }).expect_err("wrong");
-    assert_eq!((status, &*text), (PJ_INVALID_LAYOUT, "v ends at byte 256, its block at byte 0"));
+    assert_eq!((status, &*text), (PJ_INVALID_LAYOUT, "pj_layout: v ends at byte 256, its block at byte 0"));
     // SAFETY: null is an error, or allowed.
     unsafe {
         assert_eq!(pj_engine_new_for(pj_version(), null(), null_mut()), PJ_NULL);

@@ -17,7 +17,7 @@ pub const REGISTERS: usize = 0x300;
 pub const SH_OUTMAP_TOTAL: u16 = 0x04F;
 /// The first of seven words, one per slot: the semantics of x, y, z, w.
 pub const SH_OUTMAP_O0: u16 = 0x050;
-/// Bits 28:1: the address, an eighth, that offsets of arrays and indices count from.
+/// The address that offsets of arrays and indices count from, shifted right by 3.
 pub const ATTRIBBUFFERS_LOC: u16 = 0x200;
 /// Types of attributes 0-7, four bits each: component format in bits 1:0, components minus 1 in
 /// bits 3:2.
@@ -41,7 +41,8 @@ pub const DRAWARRAYS: u16 = 0x22E;
 pub const DRAWELEMENTS: u16 = 0x22F;
 /// The attribute that [`FIXEDATTRIB_DATA0`] writes, bits 3:0; 15 selects immediate mode.
 pub const FIXEDATTRIB_INDEX: u16 = 0x232;
-/// The first of three registers that take the words of an attribute, in any order.
+/// The first of three registers that take the words of an attribute, in any order of the registers. In
+/// hexadecimal digits they are WWWWWWZZ ZZZZYYYY YYXXXXXX, of float24.
 pub const FIXEDATTRIB_DATA0: u16 = 0x233;
 /// The last of the three.
 pub const FIXEDATTRIB_DATA2: u16 = 0x235;
@@ -92,7 +93,8 @@ pub mod offset {
     pub const CODETRANSFER_END: u16 = 0x0F;
     /// The next float uniform, bits 7:0; bit 31 selects words of f32.
     pub const FLOATUNIFORM_INDEX: u16 = 0x10;
-    /// The first of eight registers that take words of float uniforms, in any order.
+    /// The first of eight registers that take words of float uniforms, in any order of the registers. The words
+    /// of f32 are w, z, y, x; those of float24 are in hexadecimal digits WWWWWWZZ ZZZZYYYY YYXXXXXX.
     pub const FLOATUNIFORM_DATA0: u16 = 0x11;
     /// The next code word, bits 11:0.
     pub const CODETRANSFER_INDEX: u16 = 0x1B;

@@ -210,6 +210,20 @@ impl Interface {
         if order != [Member::Booleans, Member::Integers, Member::Floats] {
             return Some("the uniform block lacks a member");
         }
+        let mut bindings = vec![(self.uniforms.set, self.uniforms.binding)];
+        if let Inputs::Storage(buffer) = &self.inputs {
+            bindings.push((buffer.set, buffer.binding));
+        }
+        if let Outputs::Storage(buffer) = &self.outputs {
+            bindings.push((buffer.set, buffer.binding));
+        }
+        if let Clip::Plane(block) = self.clip() {
+            bindings.push((block.set, block.binding));
+        }
+        bindings.sort_unstable();
+        if bindings.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Some("two blocks or buffers have one binding");
+        }
         let Outputs::Mapped { varyings, position } = &self.outputs else { return None };
         if self.is_compute() {
             return Some("a compute program has no varyings and no position");

@@ -181,7 +181,7 @@ fn arrays(only: Option<usize>, loaded: &Loaded) -> Result<String, Box<dyn std::e
         Some(n) => vec![loaded.entry(n)?],
         None => loaded.entries.iter().collect(),
     };
-    let mut text = String::new();
+    let mut text = String::from("#include <stdint.h>\n");
     for entry in entries {
         let (name, Entry { pc, stage }) = (format!("ENTRY_{}", entry.index), entry.entry);
         writeln!(text, "#define {name} {pc} /* the {stage} shader */")?;
