@@ -1,19 +1,20 @@
 /*
  * picajit: native code for PICA200 vertex and geometry shaders.
  *
- * All tiers give the same bits: native code, tier 0 (a fast interpreter) and the oracle. For hosts that
- * compute the same: DP4 and DPH are (x + y) + (z + w), DP3 (x + y) + z; MAD rounds its product; the
- * product of 0 and infinity is 0 (docs/numerics.md).
+ * All tiers give the same bits: native code, tier 0 (a fast interpreter) and the oracle.
  * Exception: any NaN equals any other NaN. Compare results as numbers, not with memcmp. The same
  * holds wherever this header says "bits".
+ *
+ * Numbers, for hosts that compute the same: DP4 and DPH are (x + y) + (z + w), DP3 is (x + y) + z, MAD
+ * rounds its product, and the product of 0 and infinity is 0. docs/numerics.md has all.
  *
  * Languages: C99, C11, and C++ from C++11 on.
  *
  * Versions: while PJ_VERSION_MAJOR is 0, a host works with libraries of the minor version that its
  * header has, and pj_engine_new refuses others. A patch changes no function and no structure.
  *
- * Zero means default, in every field of every structure; a field that has no default says "not null"
- * or gives its bounds. Zero a structure that begins with `struct_size`, then set that to its sizeof:
+ * Zero is the default of each field that has one; the others say "not null", or give their bounds.
+ * Zero a structure that begins with `struct_size`, then set that to its sizeof:
  * another size is PJ_INVALID_ARGUMENT. PJ_OPTIONS_INIT does both for pj_options, and picajit.hpp for
  * all. `reserved` fields are 0.
  *
