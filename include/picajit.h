@@ -11,7 +11,7 @@
  * Languages: C99, C11, and C++ from C++11 on.
  *
  * Versions: while PJ_VERSION_MAJOR is 0, a host works with libraries of the minor version that its
- * header has, and pj_engine_new refuses others. A patch changes no function and no structure.
+ * header has; with another pj_engine_new fails. A patch changes no function and no structure.
  *
  * Zero is the default of each field that has one; the others say "not null", or give their bounds.
  * Zero a structure that begins with `struct_size`, then set that to its sizeof:
@@ -1015,7 +1015,7 @@ typedef struct pj_gpu_state {
 /*
  * Saves and restores the state of a GPU. Programs are compiled again on demand, unless the GPU
  * still has them. The fields are those of this minor version: a host whose savestates outlive it stores
- * PJ_VERSION with them, or the fields one by one.
+ * PJ_VERSION with them, or each field apart.
  */
 pj_status pj_gpu_state_get(const pj_gpu *gpu, pj_gpu_state *state);
 pj_status pj_gpu_state_set(pj_gpu *gpu, const pj_gpu_state *state);

@@ -38,11 +38,13 @@ const LAYERS: &[(&str, &[&str])] = &[
             "background",
             "executable",
             "fp_mode",
+            "headroom",
         ],
     ),
     ("gpu_code", &["isa", "program", "state", "kernel", "ir", "interp"]),
     ("profiler", &[]),
     ("background", &[]),
+    ("headroom", &[]),
     ("executable", &[]),
     (
         "engine",
@@ -83,6 +85,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "engine",
             "gpu",
             "gpu_code",
+            "headroom",
         ],
     ),
     // The words of uploads are those of files.
@@ -102,7 +105,6 @@ const LAYERS: &[(&str, &[&str])] = &[
 const JIT_LAYERS: &[(&str, &[&str])] = &[
     ("abi", &[]),
     ("settings", &[]),
-    ("resources", &[]),
     ("target", &["settings"]),
     ("emit", &["abi"]),
     ("vertex", &["abi", "target", "emit"]),

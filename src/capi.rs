@@ -25,9 +25,9 @@ use crate::isa::{MAX_CODE_WORDS, OPDESCS};
 use crate::layout::{HostEmitter, HostError, HostMemory, Layout};
 use crate::program::{Entry, Program, ProgramError};
 use crate::state::{EmitState, NoEmitter, Registers};
-use arguments::{copy_text, deref, input_slice, out_pointer, read_sized, read_sized_field, write_sized};
+use arguments::{check_memory, copy_text, deref, input_slice, out_pointer, read_sized, read_sized_field, write_sized};
 pub use batch::*;
-use fault::{Fault, catch_panics, catch_panics_of_length, check_memory};
+use fault::{Fault, catch_panics, catch_panics_of_length};
 pub use geometry::*;
 pub use gpu::*;
 pub use gpu_code::*;
@@ -217,6 +217,10 @@ unsafe fn words<'a>(
     opdescs: *const u32,
     opdesc_words: usize,
 ) -> Result<(&'a [u32], &'a [u32]), Fault> {
+    // Checked before slices of impossible lengths exist.
+    if code_words > MAX_CODE_WORDS {
+        return Err(Fault::Program(ProgramError::TooLong { words: code_words }));
+    }
     // SAFETY: the caller guarantees it.
     unsafe { Ok((input_slice(code, code_words, "code")?, input_slice(opdescs, opdesc_words.min(OPDESCS), "opdescs")?)) }
 }
@@ -231,9 +235,6 @@ pub unsafe extern "C" fn pj_program_hash(
 ) -> i32 {
     catch_panics(|| {
         let to = out_pointer(hash, "hash")?;
-        if code_words > MAX_CODE_WORDS {
-            return Err(Fault::Program(ProgramError::TooLong { words: code_words }));
-        }
         // SAFETY: the header requires arrays of these lengths.
         let (code, opdescs) = unsafe { words(code, code_words, opdescs, opdesc_words) }?;
         let hash = Program::from_words(code, opdescs).map_err(Fault::Program)?.hash128();
@@ -279,10 +280,6 @@ pub unsafe extern "C" fn pj_shader_get(
         // function of the host, so no callback ends the handle and no count is necessary.
         let &PjEngine { engine: ref known, native_required } = unsafe { deref(engine, "engine") }?;
         let to = out_pointer(shader, "shader")?;
-        // Checked before slices of impossible lengths exist.
-        if code_words > MAX_CODE_WORDS {
-            return Err(Fault::Program(ProgramError::TooLong { words: code_words }));
-        }
         // SAFETY: the header requires arrays of these lengths.
         let (code, opdescs) = unsafe { words(code, code_words, opdescs, opdesc_words) }?;
         let pc = u16::try_from(entry).map_err(|_| Fault::Range("entry", entry.into(), "at most 65535"))?;
@@ -314,7 +311,7 @@ pub unsafe extern "C" fn pj_shader_serves(
     catch_panics(|| {
         // SAFETY: null, or a live handle of `pj_shader_get`.
         let shader = unsafe { borrow_shader(shader) }?;
-        // Checked before slices of impossible lengths exist.
+        // No shader serves so many.
         if code_words > MAX_CODE_WORDS {
             return Ok(0);
         }

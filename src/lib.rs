@@ -83,6 +83,8 @@ mod generator;
 pub mod gpu;
 #[cfg(feature = "gpu-code")]
 pub mod gpu_code;
+#[cfg(any(feature = "jit", feature = "capi"))]
+mod headroom;
 pub mod interp;
 mod ir;
 pub mod isa;

@@ -185,6 +185,19 @@ static inline pj_shader *shader_of(const pj_engine *engine, const uint32_t *code
     return shader;
 }
 
+/* 32 vertices of v0 and v1 from the first half of 64, with o0 and o1 in the second. */
+static inline pj_batch batch_of_32(pj_registers *registers)
+{
+    pj_batch batch;
+    memset(&batch, 0, sizeof batch);
+    batch.struct_size = sizeof batch;
+    batch.count = 32;
+    batch.inputs = registers[0][0];
+    batch.outputs = registers[32][0];
+    batch.input_mask = batch.output_mask = 3;
+    return batch;
+}
+
 #define SHADER_OF(engine, name, stage) shader_of(engine, name##_code, COUNT(name##_code), name##_opdescs, COUNT(name##_opdescs), stage)
 
 #endif /* COMMON_H */

@@ -26,14 +26,14 @@ static size_t in_use(void)
 static int calls(const pj_options *o)
 {
     static pj_unit unit[2];
-    static float registers[64][16][4];
+    static pj_registers registers[64];
     static const pj_device device = {sizeof device, PJ_DEVICE_KNOWN, PJ_DEVICE_KNOWN, 0, 0};
     pj_uniforms *uniforms = some_uniforms();
     pj_engine *engine = NULL;
     pj_shader *shader = NULL;
     pj_gpu *gpu = NULL;
     pj_gpu_code *code = NULL;
-    pj_batch batch;
+    const pj_batch batch = batch_of_32(registers);
     pj_shader_info info;
     pj_analysis analysis;
     uint32_t words[COUNT(vertex_code)], n;
@@ -50,12 +50,6 @@ static int calls(const pj_options *o)
             whole = 0;
             break;
         }
-        memset(&batch, 0, sizeof batch);
-        batch.struct_size = sizeof batch;
-        batch.count = 32;
-        batch.inputs = registers[0][0];
-        batch.outputs = registers[32][0];
-        batch.input_mask = batch.output_mask = 3;
         EXPECT(PJ_END, pj_run(shader, aligned, uniforms, NULL, NULL));
         EXPECT(PJ_END, pj_run_batch(shader, aligned, uniforms, &batch));
         EXPECT(PJ_OK, pj_engine_wait(engine));

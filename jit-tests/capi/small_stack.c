@@ -27,15 +27,9 @@ static void run(const uint32_t *code, size_t words, const uint32_t *opdescs, siz
     pj_unit *unit = (pj_unit *)block(sizeof *unit);
     pj_registers *registers = (pj_registers *)block(64 * sizeof *registers);
     pj_shader_info info;
-    pj_batch batch;
+    const pj_batch batch = batch_of_32(registers);
     memset(&info, 0, sizeof info);
-    memset(&batch, 0, sizeof batch);
     info.struct_size = sizeof info;
-    batch.struct_size = sizeof batch;
-    batch.count = 32;
-    batch.inputs = registers[0][0];
-    batch.outputs = registers[32][0];
-    batch.input_mask = batch.output_mask = 3;
     EXPECT(PJ_END, pj_run(shader, unit, uniforms, NULL, NULL));
     if (stage == PJ_VERTEX)
         EXPECT(PJ_END, pj_run_batch(shader, unit, uniforms, &batch));

@@ -6,6 +6,7 @@
 
 use super::Fault;
 use super::status::PJ_OK;
+use crate::headroom;
 use std::ffi::c_char;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -159,6 +160,11 @@ pub(super) unsafe fn write_optional<T: Structure>(to: *mut T, value: T) -> Resul
 pub(super) unsafe fn check_optional<T: Structure>(pointer: *const T) -> Result<(), Fault> {
     // SAFETY: the caller guarantees it.
     if pointer.is_null() { Ok(()) } else { unsafe { check_size(pointer) } }
+}
+
+/// Checks that the process gets this much memory: the standard library aborts where an allocation fails.
+pub(super) fn check_memory(bytes: usize) -> Result<(), Fault> {
+    if headroom::has_memory(bytes) { Ok(()) } else { Err(Fault::NoMemory(bytes)) }
 }
 
 /// Checks a number against the largest that its place takes.

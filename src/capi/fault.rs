@@ -13,7 +13,6 @@ use std::any::Any;
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char};
 use std::fmt::{self, Display, Write};
-use std::hint::black_box;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// An error that is detected before a call has any effect. Texts are names of arguments, or of fields
@@ -25,7 +24,7 @@ pub(super) enum Fault {
     Range(&'static str, u64, &'static str),
     /// The declared size of a structure, and its size.
     Size(&'static str, usize, usize),
-    /// An array of so many elements can't exist.
+    /// The length of an array, longer than memory.
     TooLong(&'static str, usize),
     Layout(LayoutError),
     Program(ProgramError),
@@ -77,7 +76,7 @@ impl Display for Fault {
             Fault::Size(place, declared, size) => {
                 write!(f, "{place}.struct_size is {declared}; help: {size}, the sizeof")
             }
-            Fault::TooLong(place, count) => write!(f, "{place} has {count} elements, more than memory can hold"),
+            Fault::TooLong(place, count) => write!(f, "{place} is {count} long, more than memory can hold"),
             Fault::Layout(error) => write!(f, "pj_layout: {error}"),
             Fault::Program(error) => error.fmt(f),
             Fault::NoNative(reason) => reason.fmt(f),
@@ -206,12 +205,6 @@ pub(super) fn catch_panics(work: impl FnOnce() -> Result<i32, Fault>) -> i32 {
         Ok(Err(fault)) => failed(&fault),
         Err(payload) => panicked(&*payload),
     }
-}
-
-/// Checks that the process gets this much memory: the standard library aborts where an allocation fails.
-/// Reserved, not touched: the system maps no page.
-pub(super) fn check_memory(bytes: usize) -> Result<(), Fault> {
-    black_box(&mut Vec::<u8>::new()).try_reserve_exact(bytes).map_err(|_| Fault::NoMemory(bytes))
 }
 
 /// [`catch_panics`] of work with a length as its result.

@@ -9,10 +9,10 @@ mod hand_over;
 mod state;
 mod types;
 
-use super::arguments::{at_most, check_optional, check_pointer, optional_pointer, write_optional};
+use super::arguments::{at_most, check_memory, check_optional, check_pointer, optional_pointer, write_optional};
 use super::{
-    Fault, PJ_CANCELLED, PJ_OK, PJ_VERTEX_LIMIT, PjEngine, catch_panics, check_memory, deref, input_slice, out_pointer,
-    read_sized, write_sized,
+    Fault, PJ_CANCELLED, PJ_OK, PJ_VERTEX_LIMIT, PjEngine, catch_panics, deref, input_slice, out_pointer, read_sized,
+    write_sized,
 };
 use crate::gpu::cache::Lookup;
 use crate::gpu::{

@@ -2,10 +2,10 @@
 
 mod types;
 
-use super::arguments::{copy_text, deref, input_slice, out_pointer, read_sized, write_sized};
+use super::arguments::{check_memory, copy_text, deref, input_slice, out_pointer, read_sized, write_sized};
 use super::status::PJ_OK;
 use super::types::precision as precision_of;
-use super::{Fault, PjShader, borrow_shader, catch_panics, catch_panics_of_length, check_memory, host};
+use super::{Fault, PjShader, borrow_shader, catch_panics, catch_panics_of_length, host};
 use crate::gpu_code::{Device, GpuCode, Interface, Promise, SelfTest};
 use crate::state::Registers;
 use std::ffi::{c_char, c_void};

@@ -19,7 +19,6 @@ mod batch;
 mod codegen;
 mod emit;
 mod profile;
-mod resources;
 mod runtime;
 mod settings;
 mod stages;
@@ -28,6 +27,7 @@ mod vertex;
 
 use crate::background::Queue;
 use crate::executable::ExecutableMemory;
+use crate::headroom;
 use crate::ir::Func;
 use crate::ir::analysis::{Dependence, RegisterUse};
 use crate::ir::cfg::{Cfg, Limits};
@@ -141,7 +141,7 @@ impl Jit {
         entry: Entry,
         config: &Config,
     ) -> Result<NativeKernel, Unsupported> {
-        resources::check()?;
+        check_headroom()?;
         let mut timings = Timings::default();
         let cfg = self.generator.cfg(build, entry, config, &mut timings)?;
         let func = self.generator.ssa(&cfg, config, &mut timings);
@@ -183,6 +183,19 @@ impl Jit {
     }
 }
 
+/// Whether a compilation may begin on this thread: the code generator aborts the process if memory or stack
+/// runs out, where tier 0 can serve the run.
+fn check_headroom() -> Result<(), Unsupported> {
+    /// What a compilation within its limits allocates, at most (`cargo bench --bench worst-compilation`).
+    const MEMORY: usize = 32 << 20;
+    /// The stack that it takes, with room: `jit-tests/capi/small_stack.c` compiles with little more.
+    const STACK: usize = 400 << 10;
+    if let Some(left) = headroom::stack().filter(|&left| left < STACK) {
+        return Err(Unsupported::SmallStack { left, needed: STACK });
+    }
+    if headroom::has_memory(MEMORY) { Ok(()) } else { Err(Unsupported::NoMemory { bytes: MEMORY }) }
+}
+
 /// What all code of a kernel is compiled from.
 struct Source {
     jit: Arc<Jit>,
@@ -202,7 +215,7 @@ impl Source {
         stores: Stores,
         timings: &mut Timings,
     ) -> Result<Code, Unsupported> {
-        resources::check()?;
+        check_headroom()?;
         let generator = &self.jit.generator;
         generator.check_size(func, products, &self.config)?;
         let (start, mut scratch) = (Instant::now(), Scratch::new(&self.jit.host.cancel));
@@ -261,7 +274,7 @@ impl Recompiler for Source {
     }
 
     fn batch_code(&self, variant: BatchVariant) -> Result<BatchCode, NoBatchCode> {
-        resources::check().map_err(NoBatchCode::Unsupported)?;
+        check_headroom().map_err(NoBatchCode::Unsupported)?;
         let mut plan = BatchPlan::new(&self.func, &self.registers, self.config.precision)?;
         if plan.emits && variant.interleaved {
             return Err(NoBatchCode::Dependent(Dependence::Emits));
