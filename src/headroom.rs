@@ -11,33 +11,44 @@ pub(crate) fn has_memory(bytes: usize) -> bool {
 }
 
 /// Bytes below this call in the mapping of the thread's stack. `None`: unknown, or the main thread, whose
-/// mapping grows.
+/// mapping grows: its first pages say nothing of what it may still get.
 #[cfg(all(feature = "jit", target_os = "linux", not(miri)))]
 pub(crate) fn stack() -> Option<usize> {
     use std::cell::Cell;
-    use std::io::{BufRead, BufReader};
 
-    /// The start of the mapping; 0: unknown.
-    const UNKNOWN: usize = 0;
     // The system's list of mappings is read once for each thread. A host that runs on several stacks within
     // one thread gets a number that is wrong for the others: no number, if they lie lower.
-    thread_local!(static START: Cell<Option<usize>> = const { Cell::new(None) });
+    thread_local!(static START: Cell<Option<Option<usize>>> = const { Cell::new(None) });
     let mark = 0u8;
     let here = std::ptr::from_ref(&mark).addr();
     let start = START.get().unwrap_or_else(|| {
-        let mappings = std::fs::File::open("/proc/self/maps").ok().map(BufReader::new);
-        let mut lines = mappings.into_iter().flat_map(BufReader::lines).map_while(Result::ok);
-        let start = lines.find_map(|line| {
-            let (start, rest) = line.split_once('-')?;
-            let [start, end] = [start, rest.split(' ').next()?].map(|at| usize::from_str_radix(at, 16).ok());
-            let start = start.filter(|&start| start <= here && end.is_some_and(|end| here < end))?;
-            Some(if line.ends_with("[stack]") { UNKNOWN } else { start })
-        });
-        let start = start.unwrap_or(UNKNOWN);
+        let start = (is_main_thread() == Some(false)).then(|| start_of_mapping(here)).flatten();
         START.set(Some(start));
         start
     });
-    here.checked_sub(start).filter(|_| start != UNKNOWN)
+    here.checked_sub(start?)
+}
+
+/// By its number: under valgrind the main thread's stack is a mapping without the name `[stack]`. `None`: unknown.
+#[cfg(all(feature = "jit", target_os = "linux", not(miri)))]
+fn is_main_thread() -> Option<bool> {
+    // PID/task/TID.
+    let link = std::fs::read_link("/proc/thread-self").ok()?;
+    Some(link.iter().next()? == link.file_name()?)
+}
+
+/// The start of the mapping that has this address.
+#[cfg(all(feature = "jit", target_os = "linux", not(miri)))]
+fn start_of_mapping(address: usize) -> Option<usize> {
+    use std::io::{BufRead, BufReader};
+
+    let mappings = BufReader::new(std::fs::File::open("/proc/self/maps").ok()?);
+    mappings.lines().map_while(Result::ok).find_map(|line| {
+        let (start, rest) = line.split_once('-')?;
+        let (end, _) = rest.split_once(' ')?;
+        let [start, end] = [start, end].map(|at| usize::from_str_radix(at, 16).ok());
+        start.filter(|&start| start <= address && end.is_some_and(|end| address < end))
+    })
 }
 
 #[cfg(all(feature = "jit", not(all(target_os = "linux", not(miri)))))]
