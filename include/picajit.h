@@ -48,7 +48,7 @@
  * set another one on its threads. pj_run_batch, pj_run_geometry_batch and the draws of a pj_gpu
  * switch to the default for the time of the call, callbacks included. Single runs on native code
  * (pj_run, pj_run_geometry, pj_direct_call) don't: there a thread must have the default mode, or
- * results differ.
+ * results differ. A library that was built with debug assertions ends the process instead.
  *
  * Stack: 96 KiB for calls that run shaders, 512 KiB for the others, and for runs that compile. If a
  * shader's compilation falls to a thread of which less than 400 KiB are left, it stays on tier 0 for
@@ -264,7 +264,7 @@ typedef struct pj_memory {
      * Copies `bytes` bytes of position-independent code to memory that every core can read and
      * execute, and returns its address, a multiple of 64. 64-bit Arm needs __builtin___clear_cache
      * or the like. The memory stays unchanged until `release`. If it returns null or a misaligned
-     * address, the shader runs on tier 0 and reports why.
+     * address, the shader runs on tier 0, and PJ_TEXT_FALLBACK and the event say which.
      */
     void *(*install)(void *user, const void *code, size_t bytes);
     void (*release)(void *user, void *code, size_t bytes); /* returns memory of `install` */
@@ -441,10 +441,6 @@ typedef struct pj_shader_info {
     uint32_t groups;       /* groups of vertices that shared instructions */
     uint32_t bailouts;     /* groups that ran vertex by vertex after all: they diverged */
     uint64_t native_bytes; /* size of the machine code so far */
-    uint32_t kept_outputs; /* output components that some vertices of a batch write and others keep: their
-                              values depend on the vertices before. Where it is 0, threads may share out
-                              a batch by vertices */
-    uint32_t reserved;
 } pj_shader_info;
 
 pj_status pj_shader_info_get(const pj_shader *shader, pj_shader_info *info);
@@ -470,7 +466,9 @@ typedef struct pj_analysis {
                                     ends */
     uint64_t longest_path;       /* instructions of a run, at most; UINT64_MAX: unbounded */
     uint32_t carried_state;      /* PJ_CARRIED_A0_X ... */
-    uint32_t independent;        /* 1: nothing is carried, so a GPU may run it in parallel */
+    uint32_t independent;        /* 1: nothing is carried. A GPU may run it in parallel, and threads
+                                    may share out a batch by vertices, each with its own unit, where
+                                    all runs return PJ_END */
     uint32_t inputs;             /* bit n: vn is read */
     uint32_t outputs;            /* bit n: on is written */
     uint32_t divergent_branches; /* branches that depend on inputs */
@@ -597,8 +595,9 @@ pj_status pj_shader_direct_call(const pj_shader *shader, pj_direct_call *call);
 typedef struct pj_batch {
     size_t struct_size;
     size_t count;           /* vertices. 0: both arrays may be null. */
-    const float *inputs;    /* aligned to 4 bytes; only registers of input_mask are read */
-    float *outputs;         /* aligned to 4 bytes; only registers of output_mask are written */
+    const float *inputs;    /* `count` * `input_stride` registers, aligned to 4 bytes, also where
+                               input_mask is 0; only those of the mask are read */
+    float *outputs;         /* the same for outputs: only registers of output_mask are written */
     uint16_t input_mask;    /* bit n: vn comes from `inputs`. Others, and those from the stride on,
                                keep their values in the unit. */
     uint16_t output_mask;   /* bit n: on goes to `outputs`. Those from the stride on are dropped. */
@@ -622,7 +621,7 @@ typedef struct pj_batch {
  * first exit other than PJ_END, else PJ_END, or a negative pj_status.
  *
  * PJ_OVERLAP: `outputs` overlaps `inputs`, the registers or the uniforms, or `inputs` overlaps the
- * registers. The registers are the whole `unit_bytes` of the layout. Arrays of the host may follow
+ * registers. Arrays count whole, also outside the masks. The registers are the whole `unit_bytes` of the layout. Arrays of the host may follow
  * them in the same object.
  */
 int32_t pj_run_batch(const pj_shader *shader, void *unit, const void *uniforms,
@@ -718,7 +717,8 @@ pj_status pj_gpu_new(const pj_engine *engine, pj_gpu **gpu);
  * Sets the most vertices, or indices, of each draw and of all draws of one pj_gpu_execute; registers
  * can request 2^32. A vertex counts once for each 4,096 words, or part of them, that its run may
  * execute by the integer uniforms and the default fuel, and so does its geometry run. The rest is not
- * drawn: see pj_report.limited and PJ_VERTEX_LIMIT. At first, and with 0, they are 2^22 and 2^24,
+ * drawn: see pj_report.limited and PJ_VERTEX_LIMIT. An incomplete primitive that is left then continues
+ * in the next draw, unless the host writes PJ_RESTART_PRIMITIVE. At first, and with 0, they are 2^22 and 2^24,
  * which no game reaches: the console takes a quarter of a second, and more than one, for as many
  * triangles. No part of pj_gpu_state.
  */
@@ -735,7 +735,7 @@ pj_status pj_gpu_free(pj_gpu *gpu);
 
 /*
  * The rasteriser's input for one vertex. Numbers that the output map names nowhere are 1, the unused ones
- * too. Of a colour the rasteriser takes the magnitude, at most 1:
+ * too. Colours arrive as the rasteriser takes them, their magnitudes, at most 1:
  *
  *    0-3  position x y z w              16  texture coordinate 0 w
  *    4-7  quaternion x y z w            17  unused
@@ -822,14 +822,15 @@ typedef struct pj_gpu_host {
 /*
  * Executes a command list of `words` words: writes its registers and draws. Consecutive vertices of
  * immediate mode are drawn together. Execution ends with the list; the host handles jumps to other
- * lists.
+ * lists. Draws of immediate mode have no report here: a host that needs their exits or notes takes
+ * pj_gpu_write_list and pj_gpu_draw_immediate.
  *
  * Returns PJ_OK, or a negative pj_status. Two exits say that the rest is not executed: PJ_CANCELLED
  * after pj_engine_cancel, and PJ_VERTEX_LIMIT after a draw that exceeds the limit of the list.
  */
 pj_status pj_gpu_execute(pj_gpu *gpu, const uint32_t *list, size_t words, const pj_gpu_host *host);
 
-/* Reads a register as the console's CPU would. */
+/* Reads a register as the console's CPU would; 0 for an id that no register has. */
 pj_status pj_gpu_read(const pj_gpu *gpu, uint16_t id, uint32_t *value);
 
 /*
@@ -887,11 +888,15 @@ typedef struct pj_report {
 } pj_report;
 
 enum { /* pj_report.notes; docs/gpu.md gives the evidence of each */
-    PJ_NOTE_STRIDE = 1,        /* an array's stride differs from the sum of its components */
-    PJ_NOTE_UNIFORM = 2,       /* a program reads a float uniform that nothing has written */
-    PJ_NOTE_OUTPUT = 4,        /* the map names an output component that is never written */
-    PJ_NOTE_ATTRIBUTE = 8,     /* an attribute that is read has neither an array nor a default */
-    PJ_NOTE_GEOMETRY_CODE = 16 /* geometry code was replaced while the unit was on */
+    PJ_NOTE_STRIDE = 1,         /* an array's stride differs from the sum of its components */
+    PJ_NOTE_UNIFORM = 2,        /* a program reads a float uniform that nothing has written */
+    PJ_NOTE_OUTPUT = 4,         /* the map names an output component that is never written */
+    PJ_NOTE_ATTRIBUTE = 8,      /* an attribute that is read has neither an array nor a default */
+    PJ_NOTE_GEOMETRY_CODE = 16, /* geometry code was replaced while the unit was on */
+    PJ_NOTE_MEMORY = 32,        /* the region, or pj_memory_fn, lacks bytes of an array or of the
+                                   indices: they read as 0 */
+    PJ_NOTE_POSITION = 64       /* the output map names no component of the position: all vertices
+                                   are at 1 1 1 1 */
 };
 
 /*
@@ -936,7 +941,7 @@ typedef void (*pj_triangles_fn)(void *user, const float *vertices, size_t vertex
 /*
  * A draw from guest memory: the GPU's registers say where the attributes and indices are. The first
  * region that contains an address supplies the bytes from there to the end of the region; without
- * one, `memory` does. Bytes that are missing read as 0.
+ * one, `memory` does. Regions are not joined. Bytes that are missing read as 0: see PJ_NOTE_MEMORY.
  */
 typedef struct pj_guest_draw {
     size_t struct_size;

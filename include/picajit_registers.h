@@ -15,9 +15,11 @@ enum {
     PJ_ATTRIBBUFFERS_FORMAT_LOW = 0x201, /* types of attributes 0-7, four bits each: component
                                             format in bits 1:0, components minus 1 in bits 3:2 */
     PJ_ATTRIBBUFFERS_FORMAT_HIGH = 0x202, /* types of attributes 8-11; bits 27:16: attributes
-                                             without an array */
+                                             without an array (one that an array names has
+                                             it all the same) */
     PJ_ATTRIBBUFFER0_OFFSET = 0x203, /* the first of twelve groups of three: offset; components
-                                        0-7 of a vertex; components 8-11, stride in bits 23:16,
+                                        0-7 of a vertex, four bits each: an attribute, or 12-15
+                                        for one to four words of padding; components 8-11, stride in bits 23:16,
                                         number of components in bits 31:28 */
     PJ_INDEXBUFFER_CONFIG = 0x227, /* bits 27:0: offset. Bit 31: indices have 16 bits, not 8 */
     PJ_NUMVERTICES = 0x228, /* vertices or indices of a draw */
@@ -97,7 +99,8 @@ enum { /* PJ_PRIMITIVE_CONFIG */
 
 enum { /* PJ_GSH_MISC0, bits 7:0 */
     PJ_GEOMETRY_POINT = 0,    /* the vectors of vertices fill the attributes */
-    PJ_GEOMETRY_VARIABLE = 1, /* a vertex count in the index stream, then the vertices; PJ_GSH_MISC1 */
+    PJ_GEOMETRY_VARIABLE = 1, /* a vertex count in the index stream, then the vertices; PJ_GSH_MISC1.
+                                 The count arrives in c0, the vertices from c1 on */
     PJ_GEOMETRY_FIXED = 2     /* vertices minus 1 in bits 11:8, vectors of each minus 1 in bits 15:12, the
                                  first uniform in bits 23:16 */
 };

@@ -414,13 +414,54 @@ fn disassembly_assembles_to_the_same_program() {
 }
 
 #[test]
+#[cfg(unix)]
+fn words_of_several_shaders_are_one_c_file() {
+    let folder = Folder::new("arrays");
+    folder.file(
+        "a.pica",
+        ".constf k(1.5, -2, 0, 1)\n.consti n(1, 2, 3, 4)\n.out o position\n.proc main\nmov o, k\nend\n.end\n",
+    );
+    folder.file("b.g.pica", GEOMETRY);
+    folder.file("a.h", folder.good("disasm a.pica --stage words"));
+    folder.file("b.h", folder.good("disasm b.g.pica --stage words"));
+    folder.file(
+        "main.c",
+        r#"
+#include "a.h"
+#include "b.h"
+#include <stdio.h>
+int main(void) {
+    printf("%d %u %d ", A_CODE_WORDS, (unsigned)(a_code[A_ENTRY_0] >> 26), A_OPDESCS_WORDS);
+    printf("%d ", b_g_code[B_G_ENTRY_0] != 0 && B_G_OPDESCS_WORDS == sizeof b_g_opdescs / 4);
+    for (int k = 0; k < A_0_C_CONSTANTS; k++)
+        printf("c%d %g %g ", a_0_c_constants[k].n, a_0_c_constants[k].value[0], a_0_c_constants[k].value[1]);
+    printf("%d %d", A_0_I_CONSTANTS, a_0_i_constants[0].value[3]);
+}
+"#,
+    );
+    for compiler in [&["gcc", "-std=c99"][..], &["g++", "-xc++"][..]] {
+        let mut command = std::process::Command::new(compiler[0]);
+        command.args(&compiler[1..]).args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "main.c", "-o", "main"]);
+        let Ok(ended) = command.current_dir(&folder.0).output() else {
+            crate::prerequisites::skipped("definitions in C: no gcc or g++");
+            return;
+        };
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+        let ended = std::process::Command::new(folder.0.join("main")).output().unwrap();
+        let out = String::from_utf8(ended.stdout).unwrap();
+        let fields: Vec<&str> = out.split(' ').collect();
+        assert_eq!(fields, ["2", "19", "1", "1", "c95", "1.5", "-2", "1", "4"], "{out}");
+    }
+}
+
+#[test]
 fn every_stage_can_be_printed() {
     let folder = Folder::new("stages");
     folder.file("a.pica", ".proc main\nmov o0, v1\nend\n.end\n");
     let words = folder.good("disasm a.pica --stage words");
-    let code = "#define CODE_WORDS 2\nstatic const uint32_t code[2] = {\n    0x4c001000, 0x88000000,\n};\n";
-    let opdescs = "#define OPDESCS_WORDS 1\nstatic const uint32_t opdescs[1] = {\n    0x0000036f,\n};\n";
-    assert_eq!(words, format!("#include <stdint.h>\n#define ENTRY_0 0 /* the vertex shader */\n{code}{opdescs}"));
+    let code = "#define A_CODE_WORDS 2\nstatic const uint32_t a_code[2] = {\n    0x4c001000, 0x88000000,\n};\n";
+    let opdescs = "#define A_OPDESCS_WORDS 1\nstatic const uint32_t a_opdescs[1] = {\n    0x0000036f,\n};\n";
+    assert_eq!(words, format!("#include <stdint.h>\n#define A_ENTRY_0 0 /* the vertex shader */\n{code}{opdescs}"));
     let listing = folder.good("disasm a.pica --stage inst");
     assert!(listing.contains("; entry 0 (vertex)\n   0  4c001000    0 0000036f  mov o0, v1\n"), "{listing}");
     assert!(listing.ends_with("   1  88000000                end\n"), "{listing}");

@@ -358,8 +358,6 @@ pub unsafe extern "C" fn pj_shader_info_get(shader: *const PjShader, info: *mut 
             groups: stats.groups,
             bailouts: stats.bailouts,
             native_bytes: shader.native_bytes() as u64,
-            kept_outputs: stats.kept_outputs,
-            reserved: 0,
         };
         // SAFETY: the header requires a structure of its declared size.
         unsafe { write_sized(info, value) }

@@ -227,10 +227,14 @@ pub enum Unsupported {
         /// What is missing.
         missing: &'static str,
     },
-    /// The system provides no memory, or refuses to make it executable.
+    /// The system provides no memory, or does not make it executable; or the memory that the host lends
+    /// has no room.
     NoExecMemory {
-        /// The system's error.
+        /// The system's error, or that of [`ExecutableMemory::install`](crate::executable::ExecutableMemory).
+        /// `InvalidData`: the host's address is no multiple of 64.
         error: std::io::ErrorKind,
+        /// Whether the memory is the host's.
+        lent: bool,
     },
     /// The process has too little memory left to compile.
     NoMemory {
@@ -279,7 +283,15 @@ impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Unsupported::HostIsa { missing } => write!(f, "this host can't run native code: {missing}"),
-            Unsupported::NoExecMemory { error } => write!(f, "the system gives no executable memory: {error}"),
+            Unsupported::NoExecMemory { error, lent: false } => {
+                write!(f, "the system gives no executable memory: {error}")
+            }
+            Unsupported::NoExecMemory { error: std::io::ErrorKind::InvalidData, lent: true } => {
+                f.write_str("the memory that the host lends is misaligned; help: `install` returns a multiple of 64")
+            }
+            Unsupported::NoExecMemory { error, lent: true } => {
+                write!(f, "the memory that the host lends has no room: `install` failed: {error}")
+            }
             Unsupported::NoMemory { bytes } => write!(f, "there are no {} MiB of memory to compile", bytes >> 20),
             Unsupported::SmallStack { left, needed } => {
                 let [left, needed] = [left, needed].map(|bytes| bytes >> 10);

@@ -95,7 +95,9 @@ mod tests {
         assert!(pages.lock().expect("no panic").is_empty(), "all memory is released");
         let none = PjMemory { install: Some(nothing), ..memory };
         let made = engine(&PjOptions { memory: &none, ..required }).expect("not known yet");
-        assert_eq!(shader(made, &CODE, PJ_VERTEX).expect_err("but there is no room").0, PJ_NO_NATIVE);
+        let (status, text) = shader(made, &CODE, PJ_VERTEX).expect_err("but there is no room");
+        assert_eq!(status, PJ_NO_NATIVE);
+        assert!(text.contains("the memory that the host lends has no room: `install` failed: out of memory"), "{text}");
         // SAFETY: the last use.
         unsafe { pj_engine_free(made) };
         let half = PjMemory { release: None, ..none };

@@ -337,8 +337,6 @@ pub struct PjShaderInfo {
     pub groups: u32,
     pub bailouts: u32,
     pub native_bytes: u64,
-    pub kept_outputs: u32,
-    pub reserved: u32,
 }
 
 pub const PJ_CARRIED_A0_X: u32 = 1;

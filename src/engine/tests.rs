@@ -78,7 +78,7 @@ impl NativeCompiler for Failing {
         "failing"
     }
     fn compile(&self, _: Explored, _: &Arc<Program>, _: Entry, _: &Config) -> Result<Arc<dyn Kernel>, Unsupported> {
-        Err(Unsupported::NoExecMemory { error: std::io::ErrorKind::PermissionDenied })
+        Err(Unsupported::NoExecMemory { error: std::io::ErrorKind::PermissionDenied, lent: false })
     }
 }
 

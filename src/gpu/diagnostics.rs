@@ -59,8 +59,8 @@ impl Gpu {
     #[inline]
     pub(super) fn noted(&mut self, source: Source, report: Report) -> Report {
         match self.diagnostics.is_on {
-            true => Report { notes: self.notes(source), ..report },
-            false => report,
+            true => Report { notes: report.notes | self.notes(source), ..report },
+            false => Report { notes: Notes::default(), ..report },
         }
     }
 
@@ -91,6 +91,7 @@ impl Gpu {
         let map = file.output_map(last).selection();
         let mut mapped = map.sources().iter().flatten();
         notes
+            | Notes::POSITION.when(map.sources().iter().take(4).all(Option::is_none))
             | Notes::OUTPUT
                 .when(mapped.any(|(register, component)| accesses.written >> (4 * register + component) & 1 == 0))
     }

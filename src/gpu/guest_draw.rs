@@ -13,6 +13,7 @@ use super::draw::{ActiveDraw, CHUNK, FEW, Runs};
 use super::fetch::indices::Indices;
 use super::fetch::{self, Fetch, Memory, Selection};
 use super::geometry::GeometryInput;
+use super::notes::Notes;
 use super::registers::{NUMVERTICES, VERTEX_OFFSET};
 use super::report::Report;
 use super::{Draw, Gpu, Sink};
@@ -66,7 +67,7 @@ impl Gpu {
 
 /// Draws the vertices that `count` indices select.
 fn draw_indexed(mut draw: ActiveDraw<'_>, memory: &dyn Memory, count: u32, options: &DrawOptions) -> Report {
-    let indices = Indices::new(&draw.state.registers, memory, count);
+    let indices = draw.indices(memory, count);
     let counted = draw.counts_vertices();
     let is_independent = !counted && draw.shader.has_independent_vertices();
     // A cache of as many vertices as there are indices keeps all of them.
@@ -108,8 +109,18 @@ impl<'a> ActiveDraw<'a> {
 
     /// The arrays of vertices of this range.
     #[inline]
-    pub(super) fn fetch<'m>(&self, memory: &'m dyn Memory, range: [u64; 2]) -> Fetch<'a, 'm> {
-        Fetch::new(&self.configuration.fetch, fetch::base(&self.state.registers), memory, range)
+    pub(super) fn fetch<'m>(&mut self, memory: &'m dyn Memory, range: [u64; 2]) -> Fetch<'a, 'm> {
+        let fetch = Fetch::new(&self.configuration.fetch, fetch::base(&self.state.registers), memory, range);
+        self.report.notes |= Notes::MEMORY.when(fetch.missing != 0);
+        fetch
+    }
+
+    /// The first `count` indices.
+    #[inline]
+    pub(super) fn indices<'m>(&mut self, memory: &'m dyn Memory, count: u32) -> Indices<'m> {
+        let indices = Indices::new(&self.state.registers, memory, count);
+        self.report.notes |= Notes::MEMORY.when(indices.missing != 0);
+        indices
     }
 
     /// Draws vertices in order.

@@ -10,7 +10,6 @@
 use super::assembly::Topology;
 use super::diagnostics::Source as NoteSource;
 use super::draw::ActiveDraw;
-use super::fetch::indices::Indices;
 use super::fetch::streams::{STREAMS, Source};
 use super::fetch::{Fetch, Memory, Selection};
 use super::geometry::GeometryInput;
@@ -128,7 +127,7 @@ impl ActiveDraw<'_> {
     fn hand_over<'m>(&mut self, code: &GpuCode, draw: Draw, memory: &'m dyn Memory, count: u32) -> Option<Handed<'m>> {
         let indices = match draw {
             Draw::Arrays => None,
-            Draw::Elements => Some(Indices::new(&self.state.registers, memory, count)),
+            Draw::Elements => Some(self.indices(memory, count)),
         };
         let [least, greatest] = match &indices {
             None => {

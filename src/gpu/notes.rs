@@ -18,6 +18,10 @@ impl Notes {
     pub const ATTRIBUTE: Notes = Notes(8);
     /// Code of the geometry unit was replaced since the last draw, and the unit was on all the time.
     pub const GEOMETRY_CODE: Notes = Notes(16);
+    /// Guest memory lacks bytes of an array or of the indices.
+    pub const MEMORY: Notes = Notes(32);
+    /// The output map names no component of the position.
+    pub const POSITION: Notes = Notes(64);
 
     /// Whether no note is in the set.
     pub fn is_empty(self) -> bool {
@@ -49,12 +53,14 @@ impl BitOrAssign for Notes {
 }
 
 /// Texts by bit.
-const TEXTS: [(Notes, &str); 5] = [
+const TEXTS: [(Notes, &str); 7] = [
     (Notes::STRIDE, "a stride differs from the sum of the components"),
     (Notes::UNIFORM, "a float uniform is read and was never written"),
     (Notes::OUTPUT, "a mapped output is never written"),
     (Notes::ATTRIBUTE, "an attribute has neither an array nor a default"),
     (Notes::GEOMETRY_CODE, "geometry code was replaced while the unit was on"),
+    (Notes::MEMORY, "guest memory lacks bytes of an array or of the indices"),
+    (Notes::POSITION, "the output map names no position"),
 ];
 
 impl fmt::Display for Notes {

@@ -72,7 +72,7 @@ fn a_failed_guard_deoptimises_and_a_shader_that_deoptimises_often_stops_speculat
 #[test]
 fn without_executable_memory_there_is_a_reason() {
     let refused = kernel(&jit_with(CodeMemory::refusing), PRODUCT).err();
-    assert_eq!(refused, Some(Unsupported::NoExecMemory { error: std::io::ErrorKind::PermissionDenied }));
+    assert_eq!(refused, Some(Unsupported::NoExecMemory { error: std::io::ErrorKind::PermissionDenied, lent: true }));
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn code_runs_in_memory_of_the_host_and_is_returned() {
     assert_eq!(shelf.len(), 0);
     // Misaligned memory: constants in the code would be misaligned.
     let odd = Shelf::new(16);
-    assert_eq!(on(&odd).err(), Some(Unsupported::NoExecMemory { error: std::io::ErrorKind::InvalidData }));
+    assert_eq!(on(&odd).err(), Some(Unsupported::NoExecMemory { error: std::io::ErrorKind::InvalidData, lent: true }));
     assert_eq!(odd.len(), 0, "returned at once");
 }
 

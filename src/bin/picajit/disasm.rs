@@ -1,6 +1,7 @@
 //! `picajit disasm`: a shader -> assembly text, a listing of its words, or a compilation stage; the
 //! code of a Mali shader -> its fields.
 
+use crate::c_arrays;
 use crate::display::path_name;
 use crate::foreign::{self, Content, Foreign, Reading};
 use crate::gpu_code::{self, Language, Surroundings};
@@ -11,11 +12,10 @@ use picajit::container::mbs::{Mbs, code};
 use picajit::isa::Pc;
 use picajit::isa::decode::opdesc_index;
 use picajit::isa::numeric::Precision;
-use picajit::program::Entry;
 use picajit::text::disasm::disassemble_with_places;
 use picajit::text::inst_to_string;
 use serde_json::{Value, json};
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -57,7 +57,7 @@ enum PrintedStage {
     Text,
     /// Every word with its descriptor and its meaning
     Inst,
-    /// Code and operand descriptors as arrays for C, and the addresses of entries
+    /// Code, operand descriptors and constants as arrays for C, and the addresses of entries
     Words,
     /// Blocks and their edges
     Cfg,
@@ -155,7 +155,11 @@ fn text(args: &Args, loaded: &Loaded) -> Result<String, Box<dyn std::error::Erro
         return Ok(disassemble_with_places(&shbin, &places.unwrap_or_default()));
     }
     if args.stage == PrintedStage::Words {
-        return arrays(args.entry, loaded);
+        let entries = match args.entry {
+            Some(n) => vec![loaded.entry(n)?],
+            None => loaded.entries.iter().collect(),
+        };
+        return Ok(c_arrays::definitions(loaded, &entries));
     }
     let entry = loaded.entry(args.entry.unwrap_or(0))?;
     if matches!(args.stage, PrintedStage::Spirv | PrintedStage::Glsl) {
@@ -173,30 +177,6 @@ fn text(args: &Args, loaded: &Loaded) -> Result<String, Box<dyn std::error::Erro
         PrintedStage::Clif => stages.clif,
         _ => stages.host,
     })
-}
-
-/// The arguments of `pj_shader_get` as C, with the address of all entries or of `only` one.
-fn arrays(only: Option<usize>, loaded: &Loaded) -> Result<String, Box<dyn std::error::Error>> {
-    let entries = match only {
-        Some(n) => vec![loaded.entry(n)?],
-        None => loaded.entries.iter().collect(),
-    };
-    let mut text = String::from("#include <stdint.h>\n");
-    for entry in entries {
-        let (name, Entry { pc, stage }) = (format!("ENTRY_{}", entry.index), entry.entry);
-        writeln!(text, "#define {name} {pc} /* the {stage} shader */")?;
-    }
-    for (name, words) in [("code", loaded.program.code()), ("opdescs", loaded.program.opdescs())] {
-        // C has no empty arrays; the count is 0.
-        writeln!(text, "#define {}_WORDS {}", name.to_uppercase(), words.len())?;
-        writeln!(text, "static const uint32_t {name}[{}] = {{", words.len().max(1))?;
-        for line in if words.is_empty() { &[0] } else { words }.chunks(8) {
-            let line: Vec<String> = line.iter().map(|word| format!("0x{word:08x},")).collect();
-            writeln!(text, "    {}", line.join(" "))?;
-        }
-        writeln!(text, "}};")?;
-    }
-    Ok(text)
 }
 
 /// One word of the listing.

@@ -9,6 +9,7 @@ mod asm;
 mod bench;
 mod build;
 mod builtin;
+mod c_arrays;
 mod completions;
 mod convert;
 mod count_instructions;

@@ -19,10 +19,14 @@ pub const PJ_NOTE_UNIFORM: u32 = 2;
 pub const PJ_NOTE_OUTPUT: u32 = 4;
 pub const PJ_NOTE_ATTRIBUTE: u32 = 8;
 pub const PJ_NOTE_GEOMETRY_CODE: u32 = 16;
+pub const PJ_NOTE_MEMORY: u32 = 32;
+pub const PJ_NOTE_POSITION: u32 = 64;
 const _: () = {
     assert!(PJ_NOTE_STRIDE == Notes::STRIDE.0 && PJ_NOTE_UNIFORM == Notes::UNIFORM.0);
     assert!(PJ_NOTE_OUTPUT == Notes::OUTPUT.0 && PJ_NOTE_ATTRIBUTE == Notes::ATTRIBUTE.0);
     assert!(PJ_NOTE_GEOMETRY_CODE == Notes::GEOMETRY_CODE.0);
+    assert!(PJ_NOTE_MEMORY == Notes::MEMORY.0);
+    assert!(PJ_NOTE_POSITION == Notes::POSITION.0);
 };
 pub const PJ_LOOKUP_RUN: u32 = 0;
 pub const PJ_LOOKUP_STORE: u32 = 256;

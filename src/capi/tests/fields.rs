@@ -28,7 +28,7 @@ fn structures_match_the_recorded_sizes_and_offsets() {
         }
         "pj_memory" PjMemory { struct_size, install, release, user }
         "pj_stats" PjStats { struct_size, hits, misses, evictions, entries, bytes, compilations, native }
-        "pj_shader_info" PjShaderInfo { struct_size, tier, deoptimised, groups, bailouts, native_bytes, kept_outputs, reserved }
+        "pj_shader_info" PjShaderInfo { struct_size, tier, deoptimised, groups, bailouts, native_bytes }
         "pj_analysis" PjAnalysis {
             struct_size, carried_temps, carried_outputs, shortest_path, longest_path, carried_state, independent,
             inputs, outputs, divergent_branches, reserved

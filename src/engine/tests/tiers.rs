@@ -338,11 +338,11 @@ mod memory {
         for threads in [0, 1] {
             let (native, refused, events) = shaders(0, 20, threads);
             assert_eq!((native, refused), (0, 1), "later shaders don't try");
-            let [Event::Fallback { reason: Unsupported::NoExecMemory { error }, .. }] = &events[..] else {
+            let [Event::Fallback { reason: Unsupported::NoExecMemory { error, .. }, .. }] = &events[..] else {
                 panic!("{events:?}")
             };
             assert_eq!(*error, io::ErrorKind::OutOfMemory);
-            assert!(events[0].to_string().contains("runs on tier 0: the system gives no executable memory"));
+            assert!(events[0].to_string().contains("runs on tier 0: the memory that the host lends has no room"));
         }
     }
 

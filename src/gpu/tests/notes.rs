@@ -118,6 +118,18 @@ fn a_mapped_output_is_written() {
 }
 
 #[test]
+fn the_map_names_a_position() {
+    let with = |words: &'static [u32]| {
+        notes_with("mov o0, v0\nmov o1, v1", move |list| {
+            words.iter().enumerate().for_each(|(n, word)| _ = list.write(SH_OUTMAP_O0 + n as u16, *word));
+        })
+    };
+    assert_eq!(with(&[0x1F1F_1F1F, 0x0B0A_0908]), Notes::POSITION, "a colour alone");
+    assert_eq!(with(&[0x1F1F_1F1F, 0x1F1F_001F]), Notes::default(), "x");
+    assert_eq!(with(&[0x031F_1F1F, 0x0B0A_0908]), Notes::default(), "w");
+}
+
+#[test]
 fn an_attribute_has_an_array_or_a_default() {
     let three = |source: &str, then: &dyn Fn(&mut List)| {
         notes_with(source, |list| {
@@ -163,12 +175,40 @@ fn geometry_code_is_replaced_while_the_unit_is_off() {
 }
 
 #[test]
+fn memory_has_the_arrays_and_the_indices() {
+    // The guest has 256 bytes. Three vertices of 8 bytes from this one on, then their indices.
+    let notes = |offset: u32, first: u32, indices: Option<u32>| {
+        let mut list = plain();
+        draw(&mut list, 0, 8);
+        list.write(ATTRIBBUFFER0_OFFSET, offset).write(VERTEX_OFFSET, first);
+        match indices {
+            Some(config) => list.write(INDEXBUFFER_CONFIG, config).elements(),
+            None => list.arrays(),
+        };
+        notes_of(&list)[1]
+    };
+    const WIDE: u32 = 1 << 31;
+    assert_eq!(notes(232, 0, None), Notes::default(), "the last bytes");
+    assert_eq!(notes(233, 0, None), Notes::MEMORY);
+    assert_eq!(notes(0, 29, None), Notes::default());
+    assert_eq!(notes(0, 30, None), Notes::MEMORY);
+    assert_eq!(notes(0x0FFF_FFF0, 0, None), Notes::MEMORY, "none of the bytes");
+    assert_eq!(notes(0, 0, Some(253)), Notes::default(), "three indices");
+    assert_eq!(notes(0, 0, Some(254)), Notes::MEMORY);
+    assert_eq!(notes(0, 0, Some(250 | WIDE)), Notes::default(), "of two bytes");
+    assert_eq!(notes(0, 0, Some(251 | WIDE)), Notes::MEMORY);
+    // The address exceeds 32 bits.
+    let mut list = plain();
+    draw(&mut list, 0, 8);
+    list.write(ATTRIBBUFFERS_LOC, 0x1FFF_FFFE).write(ATTRIBBUFFER0_OFFSET, 0x100).arrays();
+    assert_eq!(notes_of(&list)[1], Notes::MEMORY);
+}
+
+#[test]
 fn notes_are_texts() {
     assert_eq!(Notes::default().to_string(), "");
     let both = (Notes::STRIDE | Notes::OUTPUT).to_string();
     assert_eq!(both, "a stride differs from the sum of the components; a mapped output is never written");
-    assert!(
-        Notes(31).to_string().split("; ").all(|text| text.len() > 10)
-            && Notes(31).to_string().matches("; ").count() == 4
-    );
+    let all = Notes(127).to_string();
+    assert!(all.split("; ").all(|text| text.len() > 10) && all.matches("; ").count() == 6, "{all}");
 }

@@ -13,6 +13,7 @@
 #![allow(unsafe_code)]
 
 use crate::executable::ExecutableMemory;
+use crate::kernel::Unsupported;
 use cranelift_jit::{BranchProtection, JITMemoryKind, JITMemoryProvider};
 use cranelift_module::{ModuleError, ModuleResult};
 use memmap2::{Mmap, MmapMut};
@@ -29,6 +30,8 @@ pub(crate) struct CodeMemory(Arc<Mutex<State>>);
 struct State {
     /// Memory that code is copied to; without it, code runs where it was written.
     copies: Option<Arc<dyn ExecutableMemory>>,
+    /// Whether that memory is the host's.
+    lent: bool,
     writable: Option<MmapMut>,
     /// The address of `writable`.
     base: usize,
@@ -102,7 +105,9 @@ impl CodeMemory {
 
     /// A provider of a host's memory.
     pub(crate) fn of(host: Arc<dyn ExecutableMemory>) -> CodeMemory {
-        CodeMemory::new(Some(host))
+        let memory = CodeMemory::new(Some(host));
+        memory.state(|s| s.lent = true);
+        memory
     }
 
     /// A provider that fails as on a system where no page becomes executable.
@@ -117,9 +122,9 @@ impl CodeMemory {
         f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Why the system gave no memory, if it failed.
-    pub(crate) fn refusal(&self) -> Option<io::ErrorKind> {
-        self.state(|s| s.refusal)
+    /// Why there was no memory, if it failed.
+    pub(crate) fn refusal(&self) -> Option<Unsupported> {
+        self.state(|s| s.refusal.map(|error| Unsupported::NoExecMemory { error, lent: s.lent }))
     }
 
     /// The finished code, whose function begins at `entry`. `None` before finalization or if
@@ -381,7 +386,8 @@ pub(crate) mod tests {
         let mut memory = CodeMemory::refusing();
         memory.allocate(10, 1, JITMemoryKind::Executable).expect("a page");
         assert!(memory.finalize(BranchProtection::None).is_err());
-        assert_eq!(memory.refusal(), Some(io::ErrorKind::PermissionDenied));
+        let refusal = Unsupported::NoExecMemory { error: io::ErrorKind::PermissionDenied, lent: true };
+        assert_eq!(memory.refusal(), Some(refusal));
     }
 
     /// The permissions of the page at `p` as Linux shows them; empty where it is not mapped.

@@ -20,10 +20,7 @@ pub(crate) fn install(
     timings: &mut Timings,
 ) -> Result<Code, Unsupported> {
     let start = Instant::now();
-    let refused = |e: ModuleError| match memory.refusal() {
-        Some(error) => Unsupported::NoExecMemory { error },
-        None => Unsupported::Codegen { message: e.to_string() },
-    };
+    let refused = |e: ModuleError| memory.refusal().unwrap_or_else(|| Unsupported::Codegen { message: e.to_string() });
     let mut builder = JITBuilder::with_isa(isa.clone(), cranelift_module::default_libcall_names());
     builder.memory_provider(Box::new(memory.clone()));
     let mut module = JITModule::new(builder);
