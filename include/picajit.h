@@ -621,8 +621,8 @@ typedef struct pj_batch {
  * first exit other than PJ_END, else PJ_END, or a negative pj_status.
  *
  * PJ_OVERLAP: `outputs` overlaps `inputs`, the registers or the uniforms, or `inputs` overlaps the
- * registers. Arrays count whole, also outside the masks. The registers are the whole `unit_bytes` of the layout. Arrays of the host may follow
- * them in the same object.
+ * registers. Arrays count whole, also outside the masks. The registers are the whole `unit_bytes` of the
+ * layout. Arrays of the host may follow them in the same object.
  */
 int32_t pj_run_batch(const pj_shader *shader, void *unit, const void *uniforms,
                      const pj_batch *batch);
@@ -718,8 +718,8 @@ pj_status pj_gpu_new(const pj_engine *engine, pj_gpu **gpu);
  * can request 2^32. A vertex counts once for each 4,096 words, or part of them, that its run may
  * execute by the integer uniforms and the default fuel, and so does its geometry run. The rest is not
  * drawn: see pj_report.limited and PJ_VERTEX_LIMIT. An incomplete primitive that is left then continues
- * in the next draw, unless the host writes PJ_RESTART_PRIMITIVE. At first, and with 0, they are 2^22 and 2^24,
- * which no game reaches: the console takes a quarter of a second, and more than one, for as many
+ * in the next draw, unless the host writes PJ_RESTART_PRIMITIVE. At first, and with 0, they are 2^22 and
+ * 2^24, which no game reaches: the console takes a quarter of a second, and more than one, for as many
  * triangles. No part of pj_gpu_state.
  */
 pj_status pj_gpu_limits_set(pj_gpu *gpu, uint32_t draw, uint64_t list);

@@ -19,8 +19,8 @@ enum {
                                              it all the same) */
     PJ_ATTRIBBUFFER0_OFFSET = 0x203, /* the first of twelve groups of three: offset; components
                                         0-7 of a vertex, four bits each: an attribute, or 12-15
-                                        for one to four words of padding; components 8-11, stride in bits 23:16,
-                                        number of components in bits 31:28 */
+                                        for one to four words of padding; components 8-11,
+                                        stride in bits 23:16, number of components in bits 31:28 */
     PJ_INDEXBUFFER_CONFIG = 0x227, /* bits 27:0: offset. Bit 31: indices have 16 bits, not 8 */
     PJ_NUMVERTICES = 0x228, /* vertices or indices of a draw */
     PJ_GEOSTAGE_CONFIG = 0x229, /* bits 1:0 are 2 when the geometry unit is in use, 0 when not */

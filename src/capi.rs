@@ -311,7 +311,7 @@ pub unsafe extern "C" fn pj_shader_serves(
     catch_panics(|| {
         // SAFETY: null, or a live handle of `pj_shader_get`.
         let shader = unsafe { borrow_shader(shader) }?;
-        // No shader serves so many.
+        // No shader has a program beyond the limit.
         if code_words > MAX_CODE_WORDS {
             return Ok(0);
         }

@@ -55,7 +55,7 @@ impl Gpu {
         self.diagnostics = Diagnostics { is_on, ..Diagnostics::default() };
     }
 
-    /// The report of a draw with its notes.
+    /// The report of a draw with its notes; none while they are off.
     #[inline]
     pub(super) fn noted(&mut self, source: Source, report: Report) -> Report {
         match self.diagnostics.is_on {

@@ -59,9 +59,9 @@ impl Memory for Regions<'_> {
     }
 }
 
-/// Asks for bytes at an address that may not exist. Never more than `length`. The number of bytes that
-/// are missing is added to `missing`.
-pub(super) fn read<'a>(memory: &'a dyn Memory, address: u64, length: u64, missing: &mut u64) -> &'a [u8] {
+/// Asks for bytes at an address that may not exist. Never more than `length`. Sets `is_short` if there are
+/// fewer.
+pub(super) fn read<'a>(memory: &'a dyn Memory, address: u64, length: u64, is_short: &mut bool) -> &'a [u8] {
     let bytes = match u32::try_from(address) {
         Ok(address) => {
             let length = usize::try_from(length.min((1 << 32) - u64::from(address))).unwrap_or(usize::MAX);
@@ -70,8 +70,7 @@ pub(super) fn read<'a>(memory: &'a dyn Memory, address: u64, length: u64, missin
         }
         Err(_) => &[],
     };
-    // Below 2^42 each.
-    *missing += length - bytes.len() as u64;
+    *is_short |= (bytes.len() as u64) < length;
     bytes
 }
 
@@ -207,8 +206,8 @@ pub(super) struct Fetch<'p, 'a> {
     plan: &'p FetchPlan,
     /// The bytes of each array, from the draw's lowest vertex on.
     slices: [&'a [u8]; ARRAYED],
-    /// Bytes that memory lacks.
-    pub(super) missing: u64,
+    /// Whether memory lacks bytes of an array.
+    pub(super) is_short: bool,
 }
 
 impl<'p, 'a> Fetch<'p, 'a> {
@@ -220,14 +219,14 @@ impl<'p, 'a> Fetch<'p, 'a> {
         [lowest, highest]: [u64; 2],
     ) -> Fetch<'p, 'a> {
         let mut slices: [&[u8]; ARRAYED] = [&[]; ARRAYED];
-        let mut missing = 0;
+        let mut is_short = false;
         for (slice, array) in slices.iter_mut().zip(&plan.arrays) {
             let stride = u64::from(array.stride);
             // Below 2^42: neither the sum nor the products overflow.
             let address = base + u64::from(array.offset) + lowest * stride;
-            *slice = read(memory, address, (highest - lowest) * stride + u64::from(array.extent), &mut missing);
+            *slice = read(memory, address, (highest - lowest) * stride + u64::from(array.extent), &mut is_short);
         }
-        Fetch { plan, slices, missing }
+        Fetch { plan, slices, is_short }
     }
 
     /// Stores the attributes from arrays in `rows`, one for each selected vertex, of `stride`

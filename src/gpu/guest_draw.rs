@@ -111,7 +111,7 @@ impl<'a> ActiveDraw<'a> {
     #[inline]
     pub(super) fn fetch<'m>(&mut self, memory: &'m dyn Memory, range: [u64; 2]) -> Fetch<'a, 'm> {
         let fetch = Fetch::new(&self.configuration.fetch, fetch::base(&self.state.registers), memory, range);
-        self.report.notes |= Notes::MEMORY.when(fetch.missing != 0);
+        self.report.notes |= Notes::MEMORY.when(fetch.is_short);
         fetch
     }
 
@@ -119,7 +119,7 @@ impl<'a> ActiveDraw<'a> {
     #[inline]
     pub(super) fn indices<'m>(&mut self, memory: &'m dyn Memory, count: u32) -> Indices<'m> {
         let indices = Indices::new(&self.state.registers, memory, count);
-        self.report.notes |= Notes::MEMORY.when(indices.missing != 0);
+        self.report.notes |= Notes::MEMORY.when(indices.is_short);
         indices
     }
 

@@ -1,6 +1,7 @@
 //! A shader -> C definitions: words, addresses of entries and constants, as the C interface takes them.
 //!
-//! Invariant: the definitions of files with different names go together in one C or C++ file.
+//! Invariant: the definitions of several shaders go together in one C or C++ file, if the names of their
+//! files differ as identifiers.
 
 use crate::load::{Loaded, LoadedEntry};
 use picajit::container::float24::f24_to_f32;
@@ -31,7 +32,7 @@ pub fn definitions(loaded: &Loaded, entries: &[&LoadedEntry]) -> String {
     format!("{math}#include <stdint.h>\n{text}")
 }
 
-/// The classes that have constants.
+/// The constants of each class that has some: register and value.
 fn constants(text: &mut String, name: &str, dvle: &Dvle) {
     let mut classes = BTreeMap::<_, BTreeMap<u16, String>>::new();
     for constant in &dvle.constants {
@@ -88,12 +89,8 @@ mod tests {
 
     #[test]
     fn names_are_identifiers() {
-        let name = |path| identifier(path);
-        assert_eq!(name("a/sky.v.pica"), "sky_v");
-        assert_eq!(name("Sky-2.shbin"), "sky_2");
-        assert_eq!(name("-"), "shader_");
-        assert_eq!(name("2d.pica"), "shader2d");
-        assert_eq!(name("é.pica"), "shader_");
+        let names = ["a/sky.v.pica", "Sky-2.shbin", "-", "2d.pica", "é.pica"].map(identifier);
+        assert_eq!(names, ["sky_v", "sky_2", "shader_", "shader2d", "shader_"]);
     }
 
     #[test]

@@ -14,8 +14,8 @@ const DIFFERENT: usize = 1 << 16;
 #[derive(Clone, Copy)]
 pub(in crate::gpu) struct Indices<'a> {
     bytes: &'a [u8],
-    /// Bytes that memory lacks.
-    pub(in crate::gpu) missing: u64,
+    /// Whether memory lacks bytes of them.
+    pub(in crate::gpu) is_short: bool,
     wide: bool,
     count: usize,
 }
@@ -25,9 +25,9 @@ impl<'a> Indices<'a> {
         let config = registers.get(INDEXBUFFER_CONFIG);
         let wide = config >> 31 != 0;
         let address = super::base(registers) + u64::from(config & 0x0FFF_FFFF);
-        let mut missing = 0;
-        let bytes = super::read(memory, address, u64::from(count) << u32::from(wide), &mut missing);
-        Indices { bytes, missing, wide, count: count as usize }
+        let mut is_short = false;
+        let bytes = super::read(memory, address, u64::from(count) << u32::from(wide), &mut is_short);
+        Indices { bytes, is_short, wide, count: count as usize }
     }
 
     pub(in crate::gpu) fn len(&self) -> usize {
