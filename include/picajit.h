@@ -97,8 +97,8 @@ enum {
     PJ_OK = 0,
     PJ_NULL = -1,             /* a required pointer is null */
     PJ_INVALID_ARGUMENT = -2, /* a number is out of range, or `struct_size` is not the sizeof */
-    PJ_INVALID_LAYOUT = -3,   /* a pj_layout is invalid; pj_last_error names the field ("a0.x" for
-                                 a0x, else the field's own name) */
+    PJ_INVALID_LAYOUT = -3,   /* the offsets of a pj_layout are invalid; pj_last_error names the
+                                 field ("a0.x" for a0x, else the field's own name) */
     PJ_PROGRAM_TOO_LONG = -4, /* more than 4096 code words */
     PJ_NO_NATIVE = -5,        /* PJ_NATIVE_REQUIRED, but no native code; pj_last_error says why */
     PJ_MISALIGNED = -6,       /* registers or uniforms are not aligned to 16 bytes, or another
@@ -485,7 +485,8 @@ pj_status pj_shader_analyse(const pj_shader *shader, pj_analysis *analysis);
 
 enum {                      /* `kind` of pj_shader_text */
     PJ_TEXT_FALLBACK = 0,   /* why the shader has no native code */
-    PJ_TEXT_SEQUENTIAL = 1, /* why batches run vertex by vertex; known after the first batch */
+    PJ_TEXT_SEQUENTIAL = 1, /* why batches run vertex by vertex; known after the first batch,
+                               never on PJ_ORACLE, which has no groups */
     PJ_TEXT_DIVERGENCE = 2  /* the bug that a crosscheck found */
 };
 
@@ -787,7 +788,12 @@ enum {
  */
 int32_t pj_gpu_write(pj_gpu *gpu, uint16_t id, uint32_t value, uint8_t mask, pj_registers *vertex);
 
-/* A position in a command list. Zeros are its start. */
+/*
+ * A position in a command list. Zeros are its start. A command is a value and a header: the id in
+ * bits 15:0, the byte mask in 19:16, the number of further values in 27:20, and bit 31 if each of
+ * these goes to the next id, else all to the same one. They follow the header; a word pads a command
+ * of an odd number of words.
+ */
 typedef struct pj_list_position {
     size_t command; /* the first word of a command: the next one, or one that is written in part */
     size_t values;  /* values of that command that are written */
@@ -950,7 +956,7 @@ typedef struct pj_guest_draw {
     pj_memory_fn memory;           /* or null */
     pj_triangles_fn triangles;     /* not null; called any number of times */
     const uint8_t *offsets;        /* null: vertices as in pj_triangle_fn; else for each of the 24
-                                      components its position in a vertex, or 255 */
+                                      components its position in a vertex, no two alike, or 255 */
     void *user;
     uint32_t stride;               /* with `offsets`: numbers per vertex, 1-255; the others are 0 */
     uint32_t limit;                /* most vertices or indices, if less than those of

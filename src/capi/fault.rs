@@ -43,15 +43,38 @@ pub(super) enum Fault {
     Text(&'static str),
     /// Another kind of object than the call takes, and the one that it takes.
     Kind(&'static str, &'static str),
+    /// An array, the number of its first wrong element, and what is wrong with that.
+    Element(&'static str, usize, ElementFault),
+}
+
+/// A [`Fault`] of an element. A box of one would need memory.
+#[derive(Debug)]
+pub(super) enum ElementFault {
+    Null(&'static str),
+    TooLong(&'static str, usize),
+    Range(&'static str, u64, &'static str),
 }
 
 impl Fault {
+    /// Says which element of an array is wrong.
+    pub(super) fn of_element(self, array: &'static str, n: usize) -> Fault {
+        match self {
+            Fault::Null(place) => Fault::Element(array, n, ElementFault::Null(place)),
+            Fault::TooLong(place, count) => Fault::Element(array, n, ElementFault::TooLong(place, count)),
+            Fault::Range(place, value, bounds) => Fault::Element(array, n, ElementFault::Range(place, value, bounds)),
+            other => other,
+        }
+    }
+
     pub(super) fn status(&self) -> i32 {
         match self {
-            Fault::Null(_) => PJ_NULL,
-            Fault::Range(..) | Fault::Size(..) | Fault::TooLong(..) | Fault::Text(_) | Fault::Kind(..) => {
-                PJ_INVALID_ARGUMENT
-            }
+            Fault::Null(_) | Fault::Element(_, _, ElementFault::Null(_)) => PJ_NULL,
+            Fault::Range(..)
+            | Fault::Size(..)
+            | Fault::TooLong(..)
+            | Fault::Text(_)
+            | Fault::Kind(..)
+            | Fault::Element(..) => PJ_INVALID_ARGUMENT,
             Fault::Layout(_) => PJ_INVALID_LAYOUT,
             Fault::Program(_) => PJ_PROGRAM_TOO_LONG,
             Fault::NoNative(_) => PJ_NO_NATIVE,
@@ -71,12 +94,12 @@ impl Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = |version: u32| (version >> 16, version >> 8 & 0xFF, version & 0xFF);
         match self {
-            Fault::Null(place) => write!(f, "{place} is null"),
-            Fault::Range(place, value, bounds) => write!(f, "{place} is {value}; help: {bounds}"),
+            &Fault::Null(place) => ElementFault::Null(place).fmt(f),
+            &Fault::Range(place, value, bounds) => ElementFault::Range(place, value, bounds).fmt(f),
             Fault::Size(place, declared, size) => {
                 write!(f, "{place}.struct_size is {declared}; help: {size}, the sizeof")
             }
-            Fault::TooLong(place, count) => write!(f, "{place} is {count} long, more than memory can hold"),
+            &Fault::TooLong(place, count) => ElementFault::TooLong(place, count).fmt(f),
             Fault::Layout(error) => write!(f, "pj_layout: {error}"),
             Fault::Program(error) => error.fmt(f),
             Fault::NoNative(reason) => reason.fmt(f),
@@ -98,6 +121,17 @@ impl Display for Fault {
             Fault::NoMemory(bytes) => write!(f, "there are no {} KiB of memory", bytes >> 10),
             Fault::Text(place) => write!(f, "{place} is not UTF-8"),
             Fault::Kind(place, kind) => write!(f, "{place} is of another kind; help: {kind}"),
+            Fault::Element(array, n, fault) => write!(f, "{array}[{n}]: {fault}"),
+        }
+    }
+}
+
+impl Display for ElementFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ElementFault::Null(place) => write!(f, "{place} is null"),
+            ElementFault::TooLong(place, count) => write!(f, "{place} is {count} long, more than memory can hold"),
+            ElementFault::Range(place, value, bounds) => write!(f, "{place} is {value}; help: {bounds}"),
         }
     }
 }

@@ -26,10 +26,12 @@ impl Default for VertexFormat {
 
 impl VertexFormat {
     /// `stride` numbers per vertex. Component n of [`Semantics`] is number `offsets[n]`; `None`
-    /// leaves it out. Other numbers of a vertex are 0. `None` if the stride is 0, or an offset is
-    /// not below it.
+    /// leaves it out. Other numbers of a vertex are 0. `None` if the stride is 0, an offset is not
+    /// below it, or two components have one offset.
     pub fn new(offsets: [Option<u8>; SEMANTICS], stride: u8) -> Option<VertexFormat> {
-        let fits = offsets.iter().flatten().all(|&offset| offset < stride);
+        let mut taken = [false; u8::MAX as usize + 1];
+        let mut is_free = |offset: u8| !std::mem::replace(&mut taken[usize::from(offset)], true);
+        let fits = offsets.iter().flatten().all(|&offset| offset < stride && is_free(offset));
         let offsets = offsets.map(|offset| offset.unwrap_or(ABSENT));
         (stride > 0 && fits).then_some(VertexFormat { offsets, stride })
     }
@@ -66,5 +68,14 @@ mod tests {
         let mut vertex = [9.0; 6];
         format.store(&std::array::from_fn(|n| n as f32), &mut vertex);
         assert_eq!(vertex, [0.0, 0.0, 0.0, 0.0, 3.0, 9.0]);
+    }
+
+    #[test]
+    fn no_two_components_have_one_offset() {
+        let mut offsets = [None; SEMANTICS];
+        (offsets[3], offsets[23]) = (Some(4), Some(4));
+        assert_eq!(VertexFormat::new(offsets, 5), None);
+        offsets[23] = Some(254);
+        assert!(VertexFormat::new(offsets, 255).is_some());
     }
 }

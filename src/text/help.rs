@@ -96,6 +96,18 @@ impl<'s> Assembler<'s> {
             NumberAsOperand(_) if head.eq_ignore_ascii_case("for") => Some(
                 "declare `.consti count(N, 0, 1, 0)`, where N is the iterations less one, and write `for count`".into(),
             ),
+            // A directive names a register.
+            NumberAsOperand(number) if head.starts_with('.') => {
+                let class = match head.to_ascii_lowercase().as_str() {
+                    ".in" => "v",
+                    ".out" => "o",
+                    ".seti" => "i",
+                    ".setb" => "b",
+                    ".gsh" | ".setf" => "c",
+                    _ => return Some(format!("write a register, such as `c{number}`")),
+                };
+                Some(format!("write `{class}{number}`"))
+            }
             NumberAsOperand(number) => {
                 Some(format!("declare a constant, `.constf NAME({number}, {number}, {number}, {number})`, and name it"))
             }

@@ -20,8 +20,9 @@ impl<'a> HostMemory<'a> {
     pub(super) unsafe fn new(draw: &PjGuestDraw) -> Result<HostMemory<'a>, Fault> {
         // SAFETY: the caller guarantees it.
         let regions = unsafe { input_slice(draw.regions, draw.region_count, "pj_guest_draw.regions") }?;
-        for region in regions.iter().filter(|region| region.length > 0) {
-            check_pointer(region.bytes, region.length, "pj_region.bytes")?;
+        for (n, region) in regions.iter().enumerate().filter(|(_, region)| region.length > 0) {
+            check_pointer(region.bytes, region.length, "pj_region.bytes")
+                .map_err(|fault| fault.of_element("pj_guest_draw.regions", n))?;
         }
         Ok(HostMemory { regions, memory: draw.memory, user: draw.user })
     }
@@ -84,8 +85,12 @@ pub(super) unsafe fn vertex_format(
     let valid = u8::try_from(stride).ok().filter(|&stride| stride > 0);
     let valid = valid.ok_or(Fault::Range(stride_name, stride.into(), "1 to 255 with offsets"))?;
     VertexFormat::new(offsets, valid).ok_or_else(|| {
-        let offset = offsets.into_iter().flatten().max().unwrap_or_default();
-        Fault::Range(offsets_name, offset.into(), "each less than the stride, or 255")
+        let is_wrong =
+            |n: usize| offsets[n].is_some_and(|offset| offset >= valid || offsets[..n].contains(&Some(offset)));
+        let n = (0..SEMANTICS).find(|&n| is_wrong(n)).unwrap_or_default();
+        let offset = offsets[n].unwrap_or_default();
+        Fault::Range("the offset", offset.into(), "less than the stride and no other's, or 255")
+            .of_element(offsets_name, n)
     })
 }
 

@@ -178,11 +178,8 @@ impl PjInterface {
             PJ_STAGE_VERTEX => {
                 // SAFETY: the caller guarantees sixteen.
                 let attributes = unsafe { input_slice(self.attributes, 16, "pj_interface.attributes") }?;
-                let mut all = [Attribute { location: 0, kind: AttributeKind::Float, fixed_w: false }; 16];
-                for (to, from) in all.iter_mut().zip(attributes) {
-                    *to = from.attribute()?;
-                }
-                Inputs::Attributes(all)
+                let attributes = elements("pj_interface.attributes", attributes, PjAttribute::attribute)?;
+                Inputs::Attributes(attributes.try_into().expect("sixteen elements"))
             }
             PJ_STAGE_COMPUTE => Inputs::Storage(self.input_buffer.into()),
             other => return Err(Fault::Range("pj_interface.stage", other.into(), "0 or 1")),
@@ -193,7 +190,7 @@ impl PjInterface {
                 at_most(self.varying_count as u64, 64, "pj_interface.varying_count", "at most 64")?;
                 // SAFETY: the caller guarantees it.
                 let varyings = unsafe { input_slice(self.varyings, self.varying_count, "pj_interface.varyings") }?;
-                let varyings = varyings.iter().map(PjVarying::varying).collect::<Result<_, _>>()?;
+                let varyings = elements("pj_interface.varyings", varyings, PjVarying::varying)?;
                 Outputs::Mapped { varyings, position: self.position()? }
             }
             PJ_OUTPUT_BUFFER => Outputs::Storage(self.output_buffer.into()),
@@ -262,6 +259,12 @@ impl PjVarying {
             components.iter().map(|&c| component(c, "one of pj_varying.components")).collect::<Result<_, _>>()?;
         Ok(Varying { location: self.location, components })
     }
+}
+
+/// Converts each element of an array.
+fn elements<T, U>(array: &'static str, from: &[T], convert: impl Fn(&T) -> Result<U, Fault>) -> Result<Vec<U>, Fault> {
+    let convert = |(n, element)| convert(element).map_err(|fault| fault.of_element(array, n));
+    from.iter().enumerate().map(convert).collect()
 }
 
 /// The number of a component.

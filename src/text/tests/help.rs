@@ -46,6 +46,9 @@ fn statements() {
             "5 `4` is a number, and an operand is a register | declare `.consti count(N, 0, 1, 0)`, where N is the \
              iterations less one, and write `for count`",
         ),
+        (".in colour 2", "12 `2` is a number, and an operand is a register | write `v2`"),
+        (".setb 2 true", "7 `2` is a number, and an operand is a register | write `b2`"),
+        (".alias eye 2", "12 `2` is a number, and an operand is a register | write a register, such as `c2`"),
         ("ifc flag", "5 unknown flag `flag`: expected cmp.x or cmp.y | `ifu flag` tests a boolean uniform"),
         ("callc flag, main", "7 unknown flag `flag`: expected cmp.x or cmp.y | `callu flag` tests a boolean uniform"),
         ("breakc flag", "8 unknown flag `flag`: expected cmp.x or cmp.y | "),
