@@ -65,8 +65,9 @@
  * exec, dlclose: free engines first, and end the calls of other threads.
  *
  * ThreadSanitizer does not see what native code reads and writes, and Rust's part of the library is
- * not instrumented. If it reports calls of one host that are in order: race:libpicajit in the file of
- * TSAN_OPTIONS=suppressions=FILE.
+ * not instrumented. If it reports calls of one host that are in order, the file of
+ * TSAN_OPTIONS=suppressions=FILE takes two lines: race:picajit for the names of files and functions,
+ * race:call_once for frames of Rust's standard library in a static one.
  */
 #ifndef PICAJIT_H
 #define PICAJIT_H
@@ -98,7 +99,7 @@ enum {
     PJ_NULL = -1,             /* a required pointer is null */
     PJ_INVALID_ARGUMENT = -2, /* a number is out of range, or `struct_size` is not the sizeof */
     PJ_INVALID_LAYOUT = -3,   /* the offsets of a pj_layout are invalid; pj_last_error names the
-                                 field ("a0.x" for a0x, else the field's own name) */
+                                 field */
     PJ_PROGRAM_TOO_LONG = -4, /* more than 4096 code words */
     PJ_NO_NATIVE = -5,        /* PJ_NATIVE_REQUIRED, but no native code; pj_last_error says why */
     PJ_MISALIGNED = -6,       /* registers or uniforms are not aligned to 16 bytes, or another
@@ -128,7 +129,7 @@ const char *pj_last_error(void);
 typedef int32_t pj_exit;
 enum {
     PJ_END = 0,                /* END */
-    PJ_OUT_OF_FUEL = 1,        /* its backward jumps cost more than pj_options.fuel */
+    PJ_OUT_OF_FUEL = 1,        /* at a backward jump it had executed more words than pj_options.fuel */
     PJ_BREAK_OUTSIDE_LOOP = 2, /* BREAK outside of a loop; the hardware hangs */
     PJ_PAST_END = 3,           /* ran past the last code word; unknown on hardware */
     PJ_STOPPED = 4,            /* stopped by the callback of pj_run_traced */
@@ -275,9 +276,11 @@ typedef struct pj_options {
     size_t struct_size;
     uint32_t backend;        /* PJ_NATIVE ... */
     uint32_t precision;      /* PJ_F32 ... */
-    uint32_t fuel;           /* words that one vertex run may execute; 0: 262144 */
+    uint32_t fuel;           /* words that one vertex run may execute; 0: 262144. Tested at backward
+                                jumps only: a run exceeds it by less than its program's words */
     uint32_t crosscheck;     /* N: one run in N also runs on the oracle; 0: none */
-    size_t cache_bytes;      /* size limit of the shader cache; 0: 64 MiB */
+    size_t cache_bytes;      /* size limit of the shader cache; 0: 64 MiB. One shader stays, whatever
+                                its size */
     const pj_layout *layout; /* null: pj_unit and pj_uniforms; copied */
     pj_event_fn event;       /* null: events go to standard error; any thread may call it */
     void *user;              /* passed to `event`. Both stay in use until the engine is freed and
@@ -293,7 +296,7 @@ typedef struct pj_options {
     const pj_memory *memory; /* executable memory; null: pages that the library maps; copied */
     size_t compile_after;    /* without threads: the run with which a shader reaches this number of
                                 vertices compiles it, and earlier ones use tier 0. 0: 4096 */
-    size_t geometry_fuel;    /* words that one geometry invocation may execute; 0: 4194304 */
+    size_t geometry_fuel;    /* the same for a geometry invocation; 0: 4194304 */
 } pj_options;
 
 /* All fields 0 but the size. */
@@ -419,7 +422,7 @@ pj_status pj_program_hash(const uint32_t *code, size_t code_words, const uint32_
 /*
  * Whether the shader is that of `entry` in these words, for its stage: 1 or 0. Then a host that holds
  * it need not call pj_shader_get. It compares the words that the entry reaches, and touches a
- * quarter of the code. Arguments as in pj_shader_get; PJ_NULL.
+ * quarter of the code. Arguments as in pj_shader_get. Errors are negative: PJ_NULL, PJ_MISALIGNED.
  */
 int32_t pj_shader_serves(const pj_shader *shader, const uint32_t *code, size_t code_words,
                          const uint32_t *opdescs, size_t opdesc_words, uint32_t entry);
@@ -485,8 +488,8 @@ pj_status pj_shader_analyse(const pj_shader *shader, pj_analysis *analysis);
 
 enum {                      /* `kind` of pj_shader_text */
     PJ_TEXT_FALLBACK = 0,   /* why the shader has no native code */
-    PJ_TEXT_SEQUENTIAL = 1, /* why batches run vertex by vertex; known after the first batch,
-                               never on PJ_ORACLE, which has no groups */
+    PJ_TEXT_SEQUENTIAL = 1, /* why batches run vertex by vertex. Known on tier 0 after a batch, on
+                               native code once that for batches is compiled; never on PJ_ORACLE */
     PJ_TEXT_DIVERGENCE = 2  /* the bug that a crosscheck found */
 };
 
@@ -802,7 +805,7 @@ typedef struct pj_list_position {
 /*
  * Writes registers of a command list of `words` words, from `position` on, until a write has an
  * effect. Returns that effect, and in `position` where the next write is. PJ_EFFECT_NONE: all of the
- * list is written. A negative pj_status leaves both `position` and the GPU unchanged, except
+ * list is written; values that its last command lacks are not. A negative pj_status leaves both `position` and the GPU unchanged, except
  * PJ_INTERNAL. Any position is safe.
  *
  * Immediate mode returns each vertex alone, in `vertex`, which must not be null. The host handles
@@ -836,7 +839,10 @@ typedef struct pj_gpu_host {
  */
 pj_status pj_gpu_execute(pj_gpu *gpu, const uint32_t *list, size_t words, const pj_gpu_host *host);
 
-/* Reads a register as the console's CPU would; 0 for an id that no register has. */
+/*
+ * Reads a register as the console's CPU would: index, data and end registers of uploads are 0, entry
+ * points have their existing bits only. 0 for an id that no register has.
+ */
 pj_status pj_gpu_read(const pj_gpu *gpu, uint16_t id, uint32_t *value);
 
 /*
@@ -883,7 +889,9 @@ typedef struct pj_report {
     uint64_t vertices;      /* vertices that ran */
     uint64_t reused;        /* vertices from the vertex cache */
     uint64_t geometry_runs; /* geometry invocations */
-    uint64_t dropped;       /* vertices that no geometry invocation takes */
+    uint64_t dropped;       /* vertices that arrive when no geometry invocation can take them: in
+                               variable mode, those without a count. Not those of an input that a
+                               draw leaves incomplete, which the next one discards */
     uint64_t triangles;     /* triangles that the callback got */
     pj_exit vertex_exit;    /* PJ_OUT_OF_FUEL or PJ_CANCELLED, which end the draw; else PJ_END, or
                                the first other exit of the vertex program */
@@ -959,8 +967,8 @@ typedef struct pj_guest_draw {
                                       components its position in a vertex, no two alike, or 255 */
     void *user;
     uint32_t stride;               /* with `offsets`: numbers per vertex, 1-255; the others are 0 */
-    uint32_t limit;                /* most vertices or indices, if less than those of
-                                      pj_gpu_limits_set; 0: no limit of its own */
+    uint32_t limit;                /* most vertices or indices, each counted once; those of
+                                      pj_gpu_limits_set hold too. 0: no limit of its own */
     uint32_t vertex_cache_entries; /* 0-255, Azahar has 64: as in pj_draw, for indexed draws of
                                       programs whose vertices depend on each other */
     pj_effect effect;              /* PJ_EFFECT_DRAW_ARRAYS or PJ_EFFECT_DRAW_ELEMENTS */
@@ -1113,13 +1121,14 @@ enum { /* pj_interface.uniform_order: members of the uniform block */
  */
 typedef struct pj_interface {
     size_t struct_size;
-    const pj_attribute *attributes; /* sixteen, for v0-v15. Null: vec4 at locations 0-15 */
+    const pj_attribute *attributes; /* sixteen, for v0-v15; those that the program reads have
+                                       different locations. Null: vec4 at locations 0-15 */
     const pj_varying *varyings;
-    size_t varying_count;           /* at most 64 */
+    size_t varying_count;           /* at most 64; 0 without PJ_OUTPUT_MAPPED */
     uint32_t stage;                 /* PJ_STAGE_VERTEX ... */
     uint32_t outputs;               /* PJ_OUTPUT_REGISTERS ... */
     uint32_t first_location;
-    uint32_t position;              /* PJ_POSITION ...; with PJ_OUTPUT_MAPPED only */
+    uint32_t position;              /* PJ_POSITION ...; 0 without PJ_OUTPUT_MAPPED */
     uint8_t position_components[4]; /* of x, y, z, w */
     uint32_t uniform_order;         /* PJ_BOOLS_INTS_FLOATS ... */
     uint32_t packed_integers;       /* 1: one uvec4 of bytes */

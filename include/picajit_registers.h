@@ -35,12 +35,13 @@ enum {
     PJ_FIXEDATTRIB_DATA2 = 0x235, /* the last of the three */
     PJ_VSH_NUM_ATTR = 0x242, /* attributes of a vertex in immediate mode minus 1, bits 3:0 */
     PJ_VSH_COM_MODE = 0x244, /* bit 0: the fourth unit has a configuration of its own */
-    PJ_START_DRAW_FUNC0 = 0x245, /* 0 while drawing, 1 while configuring */
+    PJ_START_DRAW_FUNC0 = 0x245, /* 0 while drawing, 1 while configuring; only stored */
     PJ_VSH_OUTMAP_TOTAL1 = 0x24A, /* vectors per vertex that reach the geometry unit minus 1,
                                      bits 3:0 */
-    PJ_VSH_OUTMAP_TOTAL2 = 0x251, /* A copy of the same number */
+    PJ_VSH_OUTMAP_TOTAL2 = 0x251, /* a copy of the same number; only stored */
     PJ_GSH_MISC0 = 0x252, /* mode of the geometry unit; PJ_GEOMETRY_POINT */
-    PJ_GSH_MISC1 = 0x254, /* main vertices of a primitive of variable size minus 1, bits 4:0 */
+    PJ_GSH_MISC1 = 0x254, /* main vertices of a primitive of variable size minus 1, bits 4:0:
+                             they pass on all their vectors, the others the first one only */
     PJ_PRIMITIVE_CONFIG = 0x25E, /* bits 9:8 are PJ_TOPOLOGY_LIST */
     PJ_RESTART_PRIMITIVE = 0x25F, /* discards an incomplete primitive */
 
@@ -53,8 +54,8 @@ enum {
     PJ_GSH_ATTRIBUTES_PERMUTATION_LOW = 0x28B, /* registers of attributes 0-7, one nibble each */
     PJ_GSH_ATTRIBUTES_PERMUTATION_HIGH = 0x28C, /* registers of attributes 8-15 */
     PJ_GSH_OUTMAP_MASK = 0x28D, /* mask of the output registers that leave the unit, bits 15:0 */
-    PJ_GSH_CODETRANSFER_END = 0x28F, /* ends an upload of code. The console requires it at some
-                                        time; here words take effect as they arrive */
+    PJ_GSH_CODETRANSFER_END = 0x28F, /* ends an upload of code; only stored: here words take
+                                        effect as they arrive */
     PJ_GSH_FLOATUNIFORM_INDEX = 0x290, /* the next float uniform, bits 7:0; bit 31 selects words
                                           of f32 */
     PJ_GSH_FLOATUNIFORM_DATA0 = 0x291, /* the first of eight registers that take words of float
@@ -83,14 +84,23 @@ enum {
     PJ_VSH_OPDESCS_DATA0 = 0x2D6
 };
 
-enum { /* component formats of PJ_ATTRIBBUFFERS_FORMAT_... */
+/*
+ * Component formats of PJ_ATTRIBBUFFERS_FORMAT_...: integers become the floats that equal them. An
+ * attribute lacks components up to w as (0, 0, 0, 1). Each component is aligned to its size, counted
+ * from the start of its vertex.
+ */
+enum {
     PJ_FORMAT_S8 = 0,
     PJ_FORMAT_U8 = 1,
     PJ_FORMAT_S16 = 2,
     PJ_FORMAT_F32 = 3
 };
 
-enum { /* PJ_PRIMITIVE_CONFIG */
+/*
+ * PJ_PRIMITIVE_CONFIG: three vertices a triangle; each vertex after two, which exchanges the first two
+ * of every second triangle; each vertex with the first and the one before it.
+ */
+enum {
     PJ_TOPOLOGY_LIST = 0x000,
     PJ_TOPOLOGY_STRIP = 0x100,
     PJ_TOPOLOGY_FAN = 0x200,
@@ -100,7 +110,7 @@ enum { /* PJ_PRIMITIVE_CONFIG */
 enum { /* PJ_GSH_MISC0, bits 7:0 */
     PJ_GEOMETRY_POINT = 0,    /* the vectors of vertices fill the attributes */
     PJ_GEOMETRY_VARIABLE = 1, /* a vertex count in the index stream, then the vertices; PJ_GSH_MISC1.
-                                 The count arrives in c0, the vertices from c1 on */
+                                 The count arrives in all components of c0, the vertices from c1 on */
     PJ_GEOMETRY_FIXED = 2     /* vertices minus 1 in bits 11:8, vectors of each minus 1 in bits 15:12, the
                                  first uniform in bits 23:16 */
 };

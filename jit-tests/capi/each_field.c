@@ -533,6 +533,9 @@ static void interface_fields(void)
     interface.struct_size = sizeof interface;
     FIELD(&s, pj_interface, struct_size, REQUIRED, 0, PJ_INVALID_ARGUMENT, 8);
     FIELD(&s, pj_interface, attributes, EXPLICIT, ADDRESS(attributes), PJ_MISALIGNED, 1);
+    FIELD(&s, pj_interface, outputs, NOTHING, 0, PJ_INVALID_ARGUMENT, 3);
+    FIELD(&s, pj_interface, position, NOTHING, 0, PJ_INVALID_ARGUMENT, PJ_POSITION);
+    FIELD(&s, pj_interface, varying_count, NOTHING, 0, PJ_INVALID_ARGUMENT, 1);
     interface.outputs = PJ_OUTPUT_MAPPED;
     interface.varying_count = 1;
     interface.varyings = &colour;
@@ -540,7 +543,6 @@ static void interface_fields(void)
     FIELD(&s, pj_interface, varyings, REQUIRED, 0, PJ_MISALIGNED, 1);
     FIELD(&s, pj_interface, varying_count, NOTHING, 0, PJ_INVALID_ARGUMENT, 65);
     FIELD(&s, pj_interface, stage, NOTHING, 0, PJ_INVALID_ARGUMENT, 2);
-    FIELD(&s, pj_interface, outputs, NOTHING, 0, PJ_INVALID_ARGUMENT, 3);
     FIELD(&s, pj_interface, first_location, NOTHING, 0, 0, 0);
     FIELD(&s, pj_interface, position, NOTHING, 0, PJ_INVALID_ARGUMENT, PJ_POSITION_FLIP_Y);
     FIELD(&s, pj_interface, position, NOTHING, 0, PJ_INVALID_ARGUMENT, 33);

@@ -14,6 +14,15 @@ static pj_interface an_interface(void)
     return interface;
 }
 
+/* Attributes at the numbers of their registers. */
+static void locate(pj_attribute attributes[16])
+{
+    uint32_t n;
+    memset(attributes, 0, 16 * sizeof *attributes);
+    for (n = 0; n < 16; n++)
+        attributes[n].location = n;
+}
+
 static pj_device a_device(void)
 {
     pj_device device = {sizeof device, PJ_DEVICE_DECLARED, PJ_DEVICE_DECLARED, PJ_DEVICE_UNKNOWN, 0};
@@ -81,7 +90,7 @@ static void numbers_out_of_range(const pj_shader *shader)
             pj_interface interface = good;
             pj_varying varying = {0, 1, {0, 0, 0, 0}};
             pj_attribute attributes[16];
-            memset(attributes, 0, sizeof attributes);
+            locate(attributes);
             interface.outputs = PJ_OUTPUT_MAPPED;
             interface.attributes = attributes;
             interface.varyings = &varying;
@@ -118,7 +127,7 @@ static void numbers_out_of_range(const pj_shader *shader)
     for (n = 0; n < 9; n++) {
         pj_interface interface = good;
         pj_attribute attributes[16];
-        memset(attributes, 0, sizeof attributes);
+        locate(attributes);
         interface.attributes = attributes;
         attributes[15].kind = (uint32_t)n;
         EXPECT((n & ~4u) <= 2 ? PJ_OK : PJ_INVALID_ARGUMENT, get(shader, &interface, &device));
@@ -132,7 +141,7 @@ static void numbers_out_of_range(const pj_shader *shader)
         EXPECT(PJ_INVALID_ARGUMENT, get(shader, &interface, &device));
         interface.varying_count = 2;
         EXPECT(PJ_INVALID_ARGUMENT, get(shader, &interface, &device));
-        CHECK(strstr(pj_last_error(), "two varyings have one location") != NULL);
+        CHECK(strstr(pj_last_error(), "varyings 0 and 1 have location 3") != NULL);
         interface.varyings = NULL;
         EXPECT(PJ_NULL, get(shader, &interface, &device));
         interface.varying_count = 0;
@@ -141,11 +150,26 @@ static void numbers_out_of_range(const pj_shader *shader)
         /* The bindings of all three are zero. */
         interface.outputs = PJ_OUTPUT_BUFFER;
         EXPECT(PJ_INVALID_ARGUMENT, get(shader, &interface, &device));
-        CHECK(strstr(pj_last_error(), "have one binding; help: correct the interface") != NULL);
+        CHECK(strstr(pj_last_error(), "the uniforms and the inputs have binding 0 of set 0; help: correct") != NULL);
         interface.input_buffer.binding = 1;
         interface.output_buffer.set = 1;
         EXPECT(PJ_OK, get(shader, &interface, &device));
         interface.clip_block.binding = 1; /* not in use */
+        EXPECT(PJ_OK, get(shader, &interface, &device));
+        interface.position = PJ_POSITION; /* there is no vertex to place */
+        EXPECT(PJ_INVALID_ARGUMENT, get(shader, &interface, &device));
+        CHECK(strstr(pj_last_error(), "pj_interface.position is 1") != NULL);
+    }
+    {
+        pj_interface interface = good;
+        pj_attribute attributes[16];
+        locate(attributes);
+        interface.attributes = attributes;
+        attributes[1].location = 0;
+        EXPECT(PJ_INVALID_ARGUMENT, get(shader, &interface, &device));
+        CHECK(strstr(pj_last_error(), "the attributes of v0 and v1 have location 0") != NULL);
+        locate(attributes);
+        attributes[15].location = 0; /* the shader does not read v15 */
         EXPECT(PJ_OK, get(shader, &interface, &device));
     }
 }

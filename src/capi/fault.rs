@@ -26,6 +26,7 @@ pub(super) enum Fault {
     Size(&'static str, usize, usize),
     /// The length of an array, longer than memory.
     TooLong(&'static str, usize),
+    /// With the names of C's fields.
     Layout(LayoutError),
     Program(ProgramError),
     NoNative(Unsupported),

@@ -13,7 +13,7 @@ use crate::isa::Stage;
 use crate::isa::float24::Rounding;
 use crate::isa::numeric::Precision;
 use crate::kernel::default_fuel;
-use crate::layout::{Bools, GeometryOffsets, Layout, Offsets};
+use crate::layout::{Bools, GeometryOffsets, Layout, LayoutError, Offsets};
 use crate::profiler::Profiler;
 use crate::state::{Registers, Vec4};
 use std::ffi::{CStr, CString, c_char, c_void};
@@ -140,6 +140,30 @@ pub struct PjLayout {
     pub i: u32,
     pub bools: u32,
     pub b: u32,
+}
+
+/// An error with the names that fields have in C.
+pub(super) fn in_c(error: LayoutError) -> LayoutError {
+    let name = |field| match field {
+        "a0.x" => "a0x",
+        "a0.y" => "a0y",
+        "aL" => "al",
+        "cmp.x" => "cmp_x",
+        "cmp.y" => "cmp_y",
+        "the second bank" => "bank_stride",
+        "vertex" => "emit_vertex",
+        "primitive" => "emit_primitive",
+        "winding" => "emit_winding",
+        same => same,
+    };
+    match error {
+        LayoutError::Outside { field, end, bytes } => LayoutError::Outside { field: name(field), end, bytes },
+        LayoutError::Misaligned { field, offset, align } => {
+            LayoutError::Misaligned { field: name(field), offset, align }
+        }
+        LayoutError::Overlap { field, with } => LayoutError::Overlap { field: name(field), with: name(with) },
+        other => other,
+    }
 }
 
 impl PjLayout {

@@ -200,7 +200,7 @@ impl Interface {
     }
 
     /// What no module can say about it, if anything.
-    pub(super) fn fault(&self) -> Option<&'static str> {
+    pub(super) fn fault(&self) -> Option<String> {
         let is_register = |component: &Component| match *component {
             Component::Register(n, c) | Component::Colour(n, c) => n < 16 && c < 4,
             Component::Zero | Component::One => true,
@@ -208,36 +208,42 @@ impl Interface {
         let mut order = self.uniforms.members;
         order.sort();
         if order != [Member::Booleans, Member::Integers, Member::Floats] {
-            return Some("the uniform block lacks a member");
+            return Some("the uniform block lacks a member".into());
         }
-        let mut bindings = vec![(self.uniforms.set, self.uniforms.binding)];
+        let mut bindings = vec![((self.uniforms.set, self.uniforms.binding), "the uniforms")];
         if let Inputs::Storage(buffer) = &self.inputs {
-            bindings.push((buffer.set, buffer.binding));
+            bindings.push(((buffer.set, buffer.binding), "the inputs"));
         }
         if let Outputs::Storage(buffer) = &self.outputs {
-            bindings.push((buffer.set, buffer.binding));
+            bindings.push(((buffer.set, buffer.binding), "the outputs"));
         }
         if let Clip::Plane(block) = self.clip() {
-            bindings.push((block.set, block.binding));
+            bindings.push(((block.set, block.binding), "the block of clip distances"));
         }
-        bindings.sort_unstable();
-        if bindings.windows(2).any(|pair| pair[0] == pair[1]) {
-            return Some("two blocks or buffers have one binding");
+        if let Some(((set, binding), a, b)) = same(bindings) {
+            return Some(format!("{a} and {b} have binding {binding} of set {set}"));
         }
         let Outputs::Mapped { varyings, position } = &self.outputs else { return None };
         if self.is_compute() {
-            return Some("a compute program has no varyings and no position");
+            return Some("a compute program has no varyings and no position".into());
         }
         if varyings.iter().any(|varying| !(1..=4).contains(&varying.components.len())) {
-            return Some("a varying has no or more than four components");
+            return Some("a varying has no or more than four components".into());
         }
         let positions = position.iter().flat_map(|position| &position.components);
         if !varyings.iter().flat_map(|varying| &varying.components).chain(positions).all(is_register) {
-            return Some("an output component exceeds o15.w");
+            return Some("an output component exceeds o15.w".into());
         }
-        let mut locations: Vec<u32> = varyings.iter().map(|varying| varying.location).collect();
-        locations.sort_unstable();
-        locations.windows(2).any(|pair| pair[0] == pair[1]).then_some("two varyings have one location")
+        let (location, a, b) = same(varyings.iter().map(|varying| varying.location).zip(0..))?;
+        Some(format!("varyings {a} and {b} have location {location}"))
+    }
+
+    /// [`Interface::fault`] of a program that reads these input registers.
+    pub(super) fn fault_of_inputs(&self, read: u16) -> Option<String> {
+        let Inputs::Attributes(attributes) = &self.inputs else { return None };
+        let read = attributes.iter().zip(0..).filter(|(_, n)| read >> n & 1 != 0);
+        let (location, a, b) = same(read.map(|(attribute, n)| (attribute.location, n)))?;
+        Some(format!("the attributes of v{a} and v{b} have location {location}"))
     }
 
     /// The clip distances.
@@ -252,6 +258,16 @@ impl Interface {
     pub fn is_compute(&self) -> bool {
         matches!(self.inputs, Inputs::Storage(_))
     }
+}
+
+/// A place that two have.
+fn same<P: Copy + Eq, N: Copy>(places: impl IntoIterator<Item = (P, N)>) -> Option<(P, N, N)> {
+    let places: Vec<(P, N)> = places.into_iter().collect();
+    let second = |(n, &(place, name)): (usize, &(P, N))| {
+        let first = places[..n].iter().find(|(other, _)| *other == place)?;
+        Some((place, first.1, name))
+    };
+    places.iter().enumerate().find_map(second)
 }
 
 impl Default for UniformBlock {

@@ -103,7 +103,7 @@ pub enum NoGpuCode {
     /// The code exceeds this many statements.
     TooLarge(usize),
     /// The interface is none that a module can have.
-    Interface(&'static str),
+    Interface(String),
     /// The device is not known to keep signed zeros, infinities and NaN.
     SpecialValues,
     /// The device is not known to round to nearest.
@@ -148,6 +148,9 @@ impl GpuCode {
             return Err(NoGpuCode::TooLarge(MOST_STATEMENTS));
         }
         let (inputs, outputs) = (func.inputs_read(), func.outputs_written());
+        if let Some(fault) = interface.fault_of_inputs(inputs) {
+            return Err(NoGpuCode::Interface(fault));
+        }
         let words = spirv::write(&code, outputs, interface, device);
         let promise = match precision {
             Precision::F32 if device.subnormals == Control::Unknown => Promise::EqualButSubnormals,

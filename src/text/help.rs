@@ -92,6 +92,9 @@ impl<'s> Assembler<'s> {
                         .or_else(|| Some("`.entry NAME` names the entry procedure".into())),
                 }
             }
+            Duplicate { what: "procedure", .. } => {
+                Some("give each procedure of all files another name; `.entry NAME` names the entry of a file".into())
+            }
             NoDvle => Some("a file with `.nodvle` is a library: give the file with the entry procedure as well".into()),
             NumberAsOperand(_) if head.eq_ignore_ascii_case("for") => Some(
                 "declare `.consti count(N, 0, 1, 0)`, where N is the iterations less one, and write `for count`".into(),

@@ -38,9 +38,9 @@ impl Results {
         [step, &format!("{SLOW}{step}")].iter().any(|step| self.get(step, key).is_some_and(catches))
     }
 
-    /// Whether a filetest or a unit test caught the mutant.
+    /// Whether a filetest or a unit test caught the mutant, or a program with random draws or in C.
     pub fn is_caught_by_tests(&self, key: &str) -> bool {
-        ["filetests", "unit"].iter().any(|step| self.is_caught(step, key))
+        ["filetests", "unit", "programs"].iter().any(|step| self.is_caught(step, key))
     }
 
     pub fn put(&mut self, step: &str, key: &str, outcome: &Outcome) -> Result<(), String> {
@@ -64,6 +64,7 @@ struct Row {
     mutants: usize,
     by_filetests: usize,
     by_units: usize,
+    by_programs: usize,
     equivalent: usize,
     missed: usize,
 }
@@ -73,13 +74,14 @@ impl Row {
         self.mutants += other.mutants;
         self.by_filetests += other.by_filetests;
         self.by_units += other.by_units;
+        self.by_programs += other.by_programs;
         self.equivalent += other.equivalent;
         self.missed += other.missed;
     }
 
     fn print(&self, name: &str) {
-        let Row { mutants, by_filetests, by_units, equivalent, missed } = self;
-        println!("| {name} | {mutants} | {by_filetests} | {by_units} | {equivalent} | {missed} |");
+        let Row { mutants, by_filetests, by_units, by_programs, equivalent, missed } = self;
+        println!("| {name} | {mutants} | {by_filetests} | {by_units} | {by_programs} | {equivalent} | {missed} |");
     }
 }
 
@@ -95,10 +97,10 @@ pub fn print(mutants: &[&Mutant], results: &Results) {
         }
         let row = rows.entry(&mutant.file).or_default();
         row.mutants += 1;
-        let [by_filetests, by_units] = ["filetests", "unit"].map(|step| results.is_caught(step, &mutant.key));
-        if by_filetests || by_units {
-            row.by_filetests += usize::from(by_filetests);
-            row.by_units += usize::from(!by_filetests);
+        let steps = ["filetests", "unit", "programs"];
+        if let Some(first) = steps.iter().position(|step| results.is_caught(step, &mutant.key)) {
+            let counts = [&mut row.by_filetests, &mut row.by_units, &mut row.by_programs];
+            *counts.into_iter().nth(first).expect("a count for each step") += 1;
             if mutant.equivalent.is_some() && !mutant.by_function {
                 println!("note: {} is caught, so not equivalent", mutant.key);
             }
@@ -122,8 +124,9 @@ pub fn print(mutants: &[&Mutant], results: &Results) {
         println!("missed by the sweep: {}", mutant.key);
     }
     println!(
-        "\n| file | mutants | caught by filetests | by unit tests alone | equivalent | missed |\n|---|---|---|---|---|---|"
+        "\n| file | mutants | caught by filetests | by unit tests alone | by draws or C hosts alone | equivalent | missed |"
     );
+    println!("|---|---|---|---|---|---|---|");
     let mut total = Row::default();
     for (file, row) in rows {
         row.print(&format!("`{file}`"));

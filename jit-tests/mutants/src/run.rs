@@ -183,6 +183,20 @@ impl Tests {
             None => Outcome::TimedOut,
         })
     }
+
+    /// Random draws; C and C++ hosts for mutants of the C interface. Not under tools, which take minutes.
+    pub fn programs(&self, mutant: u32, file: &str) -> Result<Outcome, String> {
+        let hosts = ["misuse_has", "the_c_host", "the_cpp_emulator", "calls_of_the", "c_and_rust_replay", "little_stack"];
+        let (binary, filters, limit) =
+            if file.starts_with("src/capi") { ("capi", &hosts[..], 600) } else { ("draws", &[][..], 300) };
+        let mut command = self.command(binary);
+        command.args(filters).env("MUTANT", mutant.to_string()).stdout(Stdio::null());
+        Ok(match wait(command.spawn().map_err(|e| e.to_string())?, Duration::from_secs(limit))? {
+            Some(0) => Outcome::Missed,
+            Some(_) => Outcome::Caught(if binary == "capi" { "C hosts" } else { "random draws" }.into()),
+            None => Outcome::TimedOut,
+        })
+    }
 }
 
 impl Coverage {

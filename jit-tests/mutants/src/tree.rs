@@ -21,7 +21,7 @@ const FEATURES: &str = "--features=jit,targets,fuzz,containers,capi";
 /// A mutant may overflow; it then panics when it runs.
 const ALLOW: &str = "#![allow(warnings, arithmetic_overflow, unconditional_panic)]";
 
-/// Test binaries by name: `jit-tests`, `picajit` (the unit tests), `sweep`.
+/// Test binaries by name: `jit-tests`, `picajit` (the unit tests), `sweep`, `draws`, `capi`.
 pub type Binaries = HashMap<String, PathBuf>;
 
 fn run(command: &mut Command) -> Result<Vec<u8>, String> {
@@ -82,7 +82,7 @@ impl Tree {
     }
 
     /// Writes the mutants into the copy and builds it. Mutants that do not compile are removed from
-    /// `alive`.
+    /// `alive`; a semantic one is an error.
     pub fn build(&self, all: &[Mutant], alive: &mut BTreeSet<usize>) -> Result<Binaries, String> {
         loop {
             let rendered = self.write_mutants(all, alive)?;
@@ -98,7 +98,13 @@ impl Tree {
             }
             alive.retain(|i| !dead.contains(i));
         }
-        let build = ["test", "--no-run", "--lib", "--test=jit-tests", "--test=sweep", "--message-format=json"];
+        let broken = |i: &usize| all[*i].semantic && !alive.contains(i);
+        let broken: Vec<&str> = (0..all.len()).filter(broken).map(|i| &*all[i].key).collect();
+        if !broken.is_empty() {
+            return Err(format!("semantic mutants that do not compile:\n{}", broken.join("\n")));
+        }
+        let mut build = vec!["test", "--no-run", "--lib", "--message-format=json"];
+        build.extend(["--test=jit-tests", "--test=sweep", "--test=draws", "--test=capi"]);
         let (ok, messages) = self.cargo(&build)?;
         if !ok {
             return Err(errors(&messages));

@@ -184,6 +184,10 @@ impl PjInterface {
             PJ_STAGE_COMPUTE => Inputs::Storage(self.input_buffer.into()),
             other => return Err(Fault::Range("pj_interface.stage", other.into(), "0 or 1")),
         };
+        if self.outputs != PJ_OUTPUT_MAPPED {
+            at_most(self.position, 0, "pj_interface.position", "0 without PJ_OUTPUT_MAPPED")?;
+            at_most(self.varying_count as u64, 0, "pj_interface.varying_count", "0 without PJ_OUTPUT_MAPPED")?;
+        }
         let outputs = match self.outputs {
             PJ_OUTPUT_REGISTERS => Outputs::Registers { first: self.first_location },
             PJ_OUTPUT_MAPPED => {

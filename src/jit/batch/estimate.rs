@@ -6,11 +6,15 @@ use crate::ir::{Block, Inst, Mem, Node, Type, Value};
 use crate::isa::{DotOp, PointwiseOp, ScalarOp, VectorOp};
 use crate::jit::abi::GROUP;
 use crate::jit::batch::policy::{BatchPlan, NoBatchCode};
-use crate::jit::emit::estimate::{MAX_INSTRUCTIONS, arguments, is_external, scalar};
+use crate::jit::emit::estimate::{arguments, is_external, scalar};
 use std::collections::HashSet;
 
 /// CLIF instructions that predication may add, as estimated, beyond those of the originals.
 pub(super) const MAX_PREDICATED_INSTRUCTIONS: usize = 4096;
+
+/// The most instructions of code for a group. They take longer to compile than those for one vertex,
+/// whose limit is larger.
+const MAX_INSTRUCTIONS: usize = 16_384;
 
 /// The most instructions of code for two groups. They share the registers of one, so most values
 /// are spilled, and an instruction takes several times as long to compile.

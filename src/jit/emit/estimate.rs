@@ -13,11 +13,12 @@ use crate::isa::numeric::Precision;
 use crate::isa::{PointwiseOp, ScalarOp, VectorOp};
 use std::collections::HashSet;
 
-/// The most instructions of code that serves runs.
-pub(in crate::jit) const MAX_INSTRUCTIONS: usize = 16_384;
+/// The most instructions of code for one vertex. In f32 the vertex units' memory full of any instruction
+/// fits.
+const MAX_INSTRUCTIONS: usize = 32_768;
 
 /// The same in memory form, which only tests and benchmarks run.
-const MAX_INSTRUCTIONS_IN_MEMORY: usize = 8 * MAX_INSTRUCTIONS;
+const MAX_INSTRUCTIONS_IN_MEMORY: usize = 131_072;
 
 /// The limit for code of `func`.
 pub(in crate::jit) fn limit(func: &Func) -> usize {

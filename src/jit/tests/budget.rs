@@ -121,6 +121,23 @@ fn a_procedure_called_often_is_too_much_code() {
 }
 
 #[test]
+fn a_memory_full_of_one_instruction_is_native() {
+    let jit = Jit::new(Variant::Batch).expect("native");
+    let one = OPERATIONS.into_iter().filter(|text| !text.contains('\n'));
+    for instruction in one.chain(["mad r0, v0, c8[a0.x], r0"]) {
+        let body = format!(" {instruction}\n").repeat(507);
+        let source = format!(".proc main\n mov r0, v0\n mov r1, v1\n mova a0.x, v0\n{body} mov o0, r0\n end\n.end");
+        let (program, entry) = program(&source);
+        assert_eq!(program.code().len(), crate::gpu::VERTEX_CODE_WORDS, "{instruction}");
+        let kernel = jit.compile_native(&program, entry, &Config::default());
+        let kernel = kernel.unwrap_or_else(|reason| panic!("{instruction}: {reason}"));
+        // Runs with an infinite product take this code.
+        let exact = kernel.compile_lazy(LazyKind::Exact);
+        assert!(exact.is_ok(), "{instruction}: {:?}", exact.err());
+    }
+}
+
+#[test]
 fn a_program_without_end_in_a_full_memory_is_native() {
     // `add o0, v0, v0` in each word.
     let program = Arc::new(Program::from_words(&[0; 4096], &[0x36F]).expect("it fits"));

@@ -103,6 +103,10 @@ fn files() {
         ),
         (".proc start\nend\n.end\n", "1:1 `.entry start` names the entry procedure"),
         (
+            ".proc main\nend\n.end\n.proc main\nend\n.end\n",
+            "4:7 give each procedure of all files another name; `.entry NAME` names the entry of a file",
+        ),
+        (
             ".nodvle\n.proc part\nnop\n.end\n",
             "4:1 a file with `.nodvle` is a library: give the file with the entry procedure as well",
         ),
