@@ -198,6 +198,63 @@ static inline pj_batch batch_of_32(pj_registers *registers)
     return batch;
 }
 
+/* Numbers beyond the bounds of every field that has some. */
+static const uint32_t high_numbers[] = {0x7FFFFFFFu, 0x80000000u, 0xFFFFFFFEu, 0xFFFFFFFFu};
+
+/* Sets one number to invalid values, from `first` on. */
+#define INVALID(status, structure, field, first, call)                      \
+    do {                                                                  \
+        size_t n_;                                                        \
+        const uint32_t before_ = (structure).field;                       \
+        (structure).field = (first);                                      \
+        EXPECT(status, call);                                             \
+        for (n_ = 0; n_ < COUNT(high_numbers); n_++) {                    \
+            (structure).field = high_numbers[n_];                         \
+            EXPECT(status, call);                                         \
+        }                                                                 \
+        (structure).field = before_;                                      \
+    } while (0)
+
+/* What a host runs with. */
+struct running {
+    const pj_engine *engine;
+    const pj_shader *shader;
+    const pj_shader *geometry;
+    pj_unit *unit;
+    const pj_uniforms *uniforms;
+};
+
+/* A pj_full_fn that counts vertices. */
+static inline void count_full(void *user, const pj_emitted *vertices, size_t count)
+{
+    CHECK(vertices != NULL && count > 0);
+    *(size_t *)user += count;
+}
+
+/* A batch of three invocations. */
+static inline pj_batch geometry_batch(const float *inputs)
+{
+    pj_batch batch;
+    memset(&batch, 0, sizeof batch);
+    batch.struct_size = sizeof batch;
+    batch.count = 3;
+    batch.inputs = inputs;
+    batch.input_mask = 1;
+    batch.input_stride = 1;
+    return batch;
+}
+
+static inline int overlap(size_t a, size_t a_bytes, size_t b, size_t b_bytes)
+{
+    return a < b + b_bytes && b < a + a_bytes;
+}
+
+static inline int32_t try_emit_buffer(void *structure, void *context)
+{
+    const struct running *with = (const struct running *)context;
+    return pj_run_geometry(with->geometry, with->unit, with->uniforms, (pj_emit_buffer *)structure);
+}
+
 #define SHADER_OF(engine, name, stage) shader_of(engine, name##_code, COUNT(name##_code), name##_opdescs, COUNT(name##_opdescs), stage)
 
 #endif /* COMMON_H */

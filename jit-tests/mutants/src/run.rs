@@ -127,7 +127,7 @@ impl Tests {
         let mut command = self.command("jit-tests");
         command.env("MUTANT_HOOK", "1").env("MUTANT", mutant.to_string()).env("MUTANT_TESTS", &list).stdout(output);
         let time: Duration = tests.iter().map(|&t| coverage.tests[t].time).sum();
-        let code = wait(command.spawn().map_err(|e| e.to_string())?, time * 6 + Duration::from_secs(30))?;
+        let code = wait(command.spawn().map_err(|e| e.to_string())?, time * 6 + Duration::from_secs(30), ASLEEP)?;
         let text = fs::read_to_string(&log).unwrap_or_default();
         let _ = (fs::remove_file(&list), fs::remove_file(&log));
         Ok(match code {
@@ -153,7 +153,7 @@ impl Tests {
             let output = fs::File::create(&log).map_err(|e| e.to_string())?;
             command.env("MUTANT", mutant.to_string()).stdout(output);
             let time: Duration = some.iter().map(|&t| coverage.tests[t].time).sum();
-            let code = wait(command.spawn().map_err(|e| e.to_string())?, time * 8 + Duration::from_secs(30))?;
+            let code = wait(command.spawn().map_err(|e| e.to_string())?, time * 8 + Duration::from_secs(30), ASLEEP)?;
             let text = fs::read_to_string(&log).unwrap_or_default();
             let _ = fs::remove_file(&log);
             match code {
@@ -177,7 +177,7 @@ impl Tests {
         let (test, part) = if tier0 { ("interpreters", programs) } else { ("native_code", programs.div_ceil(5)) };
         command.args([test, "--test-threads=1"]).stdout(Stdio::null());
         command.env("PICAJIT_SWEEP", part.to_string()).env("MUTANT", mutant.to_string());
-        Ok(match wait(command.spawn().map_err(|e| e.to_string())?, Duration::from_secs(60 + programs / 5))? {
+        Ok(match wait(command.spawn().map_err(|e| e.to_string())?, Duration::from_secs(60 + programs / 5), ASLEEP)? {
             Some(0) => Outcome::Missed,
             Some(_) => Outcome::Caught("sweep".into()),
             None => Outcome::TimedOut,
@@ -186,12 +186,13 @@ impl Tests {
 
     /// Random draws; C and C++ hosts for mutants of the C interface. Not under tools, which take minutes.
     pub fn programs(&self, mutant: u32, file: &str) -> Result<Outcome, String> {
-        let hosts = ["misuse_has", "the_c_host", "the_cpp_emulator", "calls_of_the", "c_and_rust_replay", "little_stack"];
-        let (binary, filters, limit) =
-            if file.starts_with("src/capi") { ("capi", &hosts[..], 600) } else { ("draws", &[][..], 300) };
+        let hosts =
+            ["misuse_has", "the_c_host", "the_cpp_emulator", "calls_of_the", "c_and_rust_replay", "little_stack"];
+        let (binary, filters, asleep) =
+            if file.starts_with("src/capi") { ("capi", &hosts[..], COMPILING) } else { ("draws", &[][..], ASLEEP) };
         let mut command = self.command(binary);
         command.args(filters).env("MUTANT", mutant.to_string()).stdout(Stdio::null());
-        Ok(match wait(command.spawn().map_err(|e| e.to_string())?, Duration::from_secs(limit))? {
+        Ok(match wait(command.spawn().map_err(|e| e.to_string())?, Duration::from_secs(300), asleep)? {
             Some(0) => Outcome::Missed,
             Some(_) => Outcome::Caught(if binary == "capi" { "C hosts" } else { "random draws" }.into()),
             None => Outcome::TimedOut,
@@ -240,10 +241,12 @@ impl Coverage {
 
 /// A process that takes no processor time for so long waits for ever.
 const ASLEEP: Duration = Duration::from_secs(20);
+/// The same of one that waits for compilers.
+const COMPILING: Duration = Duration::from_secs(900);
 
-/// The exit code, or `None` after `limit` of processor time or [`ASLEEP`], or 20 times the limit of
+/// The exit code, or `None` after `limit` of processor time or `asleep`, or 20 times the limit of
 /// waiting, so that other work on the machine doesn't count; a signal is 128.
-fn wait(mut child: Child, limit: Duration) -> Result<Option<i32>, String> {
+fn wait(mut child: Child, limit: Duration, asleep: Duration) -> Result<Option<i32>, String> {
     let start = Instant::now();
     let mut pause = Duration::from_millis(2);
     // When the processor time last changed, and to what.
@@ -257,7 +260,7 @@ fn wait(mut child: Child, limit: Duration) -> Result<Option<i32>, String> {
         if used != last {
             (changed, last) = (Instant::now(), used);
         }
-        if used > limit || changed.elapsed() > ASLEEP || waited > limit * 20 {
+        if used > limit || changed.elapsed() > asleep || waited > limit * 20 {
             let _ = (child.kill(), child.wait());
             return Ok(None);
         }
