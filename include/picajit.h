@@ -6,7 +6,8 @@
  * holds wherever this header says "bits".
  *
  * Numbers, for hosts that compute the same: DP4 and DPH are (x + y) + (z + w), DP3 is (x + y) + z, MAD
- * rounds its product, and the product of 0 and infinity is 0. docs/numerics.md has all.
+ * rounds its product, the product of 0 and infinity is 0, and RCP of -0 is infinity. docs/numerics.md
+ * has all.
  *
  * Languages: C99, C11, and C++ from C++11 on.
  *
@@ -42,13 +43,15 @@
  *   - one unit on two threads
  *   - a null or misaligned pointer in a call of a pj_direct_call
  *   - a layout that places uniforms over registers
+ *   - a callback that breaks the rules above, those of a pj_gpu aside
  * All other misuse returns an error.
  *
  * The default floating-point mode is round to nearest, subnormals preserved, no traps. Audio code may
  * set another one on its threads. pj_run_batch, pj_run_geometry_batch and the draws of a pj_gpu
  * switch to the default for the time of the call, callbacks included. Single runs on native code
  * (pj_run, pj_run_geometry, pj_direct_call) don't: there a thread must have the default mode, or
- * results differ. A library that was built with debug assertions ends the process instead.
+ * results differ. A library that was built with debug assertions says so on standard error, and ends
+ * the process or returns PJ_INTERNAL.
  *
  * Stack: 96 KiB for calls that run shaders, 512 KiB for the others, and for runs that compile. If a
  * shader's compilation falls to a thread of which less than 400 KiB are left, it stays on tier 0 for
@@ -66,8 +69,8 @@
  *
  * ThreadSanitizer does not see what native code reads and writes, and Rust's part of the library is
  * not instrumented. If it reports calls of one host that are in order, the file of
- * TSAN_OPTIONS=suppressions=FILE takes two lines: race:picajit for the names of files and functions,
- * race:call_once for frames of Rust's standard library in a static one.
+ * TSAN_OPTIONS=suppressions=FILE takes three lines: race:picajit, and for frames of Rust's standard
+ * library in a static one race:rustlib and race:call_once.
  */
 #ifndef PICAJIT_H
 #define PICAJIT_H
@@ -265,7 +268,8 @@ typedef struct pj_memory {
      * Copies `bytes` bytes of position-independent code to memory that every core can read and
      * execute, and returns its address, a multiple of 64. 64-bit Arm needs __builtin___clear_cache
      * or the like. The memory stays unchanged until `release`. If it returns null or a misaligned
-     * address, the shader runs on tier 0, and PJ_TEXT_FALLBACK and the event say which.
+     * address, the shader runs on tier 0, and PJ_TEXT_FALLBACK and the event say which. A misaligned
+     * address is released.
      */
     void *(*install)(void *user, const void *code, size_t bytes);
     void (*release)(void *user, void *code, size_t bytes); /* returns memory of `install` */
@@ -279,13 +283,13 @@ typedef struct pj_options {
     uint32_t fuel;           /* words that one vertex run may execute; 0: 262144. Tested at backward
                                 jumps only: a run exceeds it by less than its program's words */
     uint32_t crosscheck;     /* N: one run in N also runs on the oracle; 0: none */
-    size_t cache_bytes;      /* size limit of the shader cache; 0: 64 MiB. One shader stays, whatever
-                                its size */
+    size_t cache_bytes;      /* size limit of the shader cache; 0: 64 MiB. A small shader counts 2 KiB,
+                                with native code some 30. One stays, whatever its size */
     const pj_layout *layout; /* null: pj_unit and pj_uniforms; copied */
     pj_event_fn event;       /* null: events go to standard error; any thread may call it */
     void *user;              /* passed to `event`. Both stay in use until the engine is freed and
                                 all its shaders and GPUs are released. */
-    const char *profile_directory; /* directory for PJ_JITDUMP; UTF-8, copied */
+    const char *profile_directory; /* directory for PJ_JITDUMP, made if it is missing; UTF-8, copied */
     uint32_t profiler;             /* PJ_NO_PROFILER ... */
     uint32_t threads;        /* compiler threads; more than 64 count as 64. 0: runs compile,
                                 see compile_after. Otherwise tier 0 serves runs until native code
@@ -489,7 +493,8 @@ pj_status pj_shader_analyse(const pj_shader *shader, pj_analysis *analysis);
 enum {                      /* `kind` of pj_shader_text */
     PJ_TEXT_FALLBACK = 0,   /* why the shader has no native code */
     PJ_TEXT_SEQUENTIAL = 1, /* why batches run vertex by vertex. Known on tier 0 after a batch, on
-                               native code once that for batches is compiled; never on PJ_ORACLE */
+                               native code once that for batches is compiled, after 1,024 vertices
+                               in batches; never on PJ_ORACLE */
     PJ_TEXT_DIVERGENCE = 2  /* the bug that a crosscheck found */
 };
 
@@ -729,7 +734,7 @@ pj_status pj_gpu_new(const pj_engine *engine, pj_gpu **gpu);
 pj_status pj_gpu_limits_set(pj_gpu *gpu, uint32_t draw, uint64_t list);
 
 /*
- * Whether draws note what looks wrong, in pj_report.notes: 0 at first. A draw then also explores its
+ * Whether draws note what looks wrong, in pj_report.notes: 0 at first, any other value is yes. A draw then also explores its
  * programs, which takes some microseconds.
  */
 pj_status pj_gpu_diagnostics_set(pj_gpu *gpu, uint32_t on);
@@ -919,8 +924,8 @@ enum { /* pj_report.notes; docs/gpu.md gives the evidence of each */
  * `fetch` is not called for vertices in the cache. In the geometry unit's variable mode the index
  * stream contains vertex counts, which are neither fetched nor looked up.
  *
- * An incomplete input of the geometry unit is discarded when the next draw begins, except in
- * immediate mode. An incomplete primitive continues in the next draw.
+ * An incomplete input of the geometry unit is discarded when the next draw begins; in immediate mode,
+ * when 15 is written to PJ_FIXEDATTRIB_INDEX. An incomplete primitive continues in the next draw.
  *
  * On error nothing is drawn, except with PJ_INTERNAL. PJ_OK does not say that all is drawn: `report`
  * has the exits, as PJ_CANCELLED, and whether a limit ended the draw.
@@ -938,7 +943,7 @@ typedef struct pj_region {
 } pj_region;
 
 /*
- * Guest memory from `address` on: returns the bytes, and in `available` how many there are, at most
+ * Guest memory from `address` on: returns the bytes, and in `available`, 0 before, how many there are, at most
  * `length` of which are read before the draw returns. Null: none. Called once for each array of a
  * draw, and once for its indices.
  */

@@ -9,7 +9,8 @@
 enum {
     PJ_SH_OUTMAP_TOTAL = 0x04F, /* number of `SH_OUTMAP` slots used, bits 2:0 */
     PJ_SH_OUTMAP_O0 = 0x050, /* the first of seven words, one per slot: the semantics of x, y,
-                                z, w */
+                                z, w. Slot k is the k-th register in PJ_VSH_OUTMAP_MASK, or with
+                                a geometry program in PJ_GSH_OUTMAP_MASK */
     PJ_ATTRIBBUFFERS_LOC = 0x200, /* the address that offsets of arrays and indices count from,
                                      shifted right by 3 */
     PJ_ATTRIBBUFFERS_FORMAT_LOW = 0x201, /* types of attributes 0-7, four bits each: component
@@ -28,7 +29,8 @@ enum {
     PJ_DRAWARRAYS = 0x22E, /* draws vertices in order */
     PJ_DRAWELEMENTS = 0x22F, /* draws vertices in the order of an index stream */
     PJ_FIXEDATTRIB_INDEX = 0x232, /* the attribute that PJ_FIXEDATTRIB_DATA0 writes, bits 3:0;
-                                     15 selects immediate mode */
+                                     15 selects immediate mode, and discards an incomplete vertex
+                                     and an incomplete input of the geometry unit */
     PJ_FIXEDATTRIB_DATA0 = 0x233, /* the first of three registers that take the words of an
                                      attribute, in any order of the registers. In hexadecimal
                                      digits they are WWWWWWZZ ZZZZYYYY YYXXXXXX, of float24 */

@@ -4,7 +4,7 @@
 //! interpreter supplies it.
 
 use super::{EmitCallback, Fault, PJ_STOPPED, PjEmitFn, PjShader, borrow_shader, catch_panics, host};
-use crate::interp::{Interp, Step};
+use crate::interp::Step;
 use crate::isa::{DstFile, Inst, Opcode, Stage};
 use crate::layout::HostEmitter;
 use crate::state::{NoEmitter, Vec4};
@@ -104,11 +104,11 @@ pub unsafe extern "C" fn pj_run_traced(
         // SAFETY: the header requires valid pointers.
         let host = unsafe { host(&shader, unit, uniforms) }?;
         let callback = step.ok_or(Fault::Null("step"))?;
-        let (program, entry, config) = shader.source();
+        let stage = shader.source().1.stage;
         let mut al = host.load().0.al;
         let mut hook = |step: Step<'_>| {
             let text = CString::new(inst_to_string(step.inst)).unwrap_or_default();
-            let report = PjStep { text: text.as_ptr(), ..step_fields(&step, entry.stage, al) };
+            let report = PjStep { text: text.as_ptr(), ..step_fields(&step, stage, al) };
             al = step.unit.al;
             // SAFETY: the host's function gets the host's pointer; the text lives during the call.
             match unsafe { callback(user, &report) } {
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn pj_run_traced(
             Some(emitter) => emitter,
             None => &mut NoEmitter,
         };
-        let exit = Interp.kernel(program, entry, config).run_traced_on(&host, emitter, &mut hook);
+        let exit = shader.new_oracle().run_traced_on(&host, emitter, &mut hook);
         Ok(exit.map_or(PJ_STOPPED, |exit| exit as i32))
     })
 }

@@ -275,8 +275,12 @@ impl Compiled {
     }
 
     fn oracle(&self) -> &dyn Kernel {
-        let kernel = || Interp.kernel(&self.program, self.entry, &self.config);
-        self.oracle.get_or_init(|| kernel().cancelled_by(self.compiler.cancel_flag()))
+        self.oracle.get_or_init(|| self.new_oracle())
+    }
+
+    /// An oracle for one run.
+    pub(crate) fn new_oracle(&self) -> InterpKernel {
+        Interp.kernel(&self.program, self.entry, &self.config).cancelled_by(self.compiler.cancel_flag())
     }
 
     /// Whether vertices that end can run in any order, as tier 0 knows of any program. The first

@@ -323,6 +323,12 @@ impl Shader {
         Arc::as_ptr(&self.0)
     }
 
+    /// An oracle for one run, which the engine cancels.
+    #[cfg(feature = "capi")]
+    pub(crate) fn new_oracle(&self) -> crate::interp::InterpKernel {
+        self.0.new_oracle()
+    }
+
     /// The words, entry and options that it is compiled from.
     pub(crate) fn source(&self) -> (&crate::program::Program, crate::program::Entry, &crate::kernel::Config) {
         self.0.source()

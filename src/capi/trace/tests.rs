@@ -192,6 +192,27 @@ fn exits_equal_those_of_untraced_runs() {
     assert_eq!(exit(".raw\n.proc main\nnop\n.end"), (PJ_PAST_END, 1, 1));
 }
 
+/// Cancels the engine, which `user` is, at each step.
+unsafe extern "C" fn cancel(user: *mut c_void, _: *const PjStep) -> i32 {
+    // SAFETY: the pointer of the run below.
+    unsafe { pj_engine_cancel(user.cast()) }
+}
+
+#[test]
+fn cancelling_ends_a_traced_run() {
+    let program = assemble(".proc main\n.raw\nrjmpu !b1, 0\n.end").expect("valid").shbin.program().expect("short");
+    let engine = engine(&PjOptions::ZERO).expect("an engine");
+    let shader = super::super::tests::shader(engine, program.code(), PJ_VERTEX).expect("a shader");
+    let (mut unit, mut uniforms) = (unit(), uniforms());
+    let (u, c) = ((&raw mut *unit).cast::<c_void>(), (&raw mut *uniforms).cast::<c_void>().cast_const());
+    // SAFETY: all are valid.
+    unsafe {
+        assert_eq!(pj_run_traced(shader, u, c, None, Some(cancel), engine.cast()), PJ_CANCELLED);
+        pj_shader_release(shader);
+        pj_engine_free(engine);
+    }
+}
+
 #[test]
 fn missing_pointers_are_errors() {
     let engine = engine(&PjOptions::ZERO).expect("an engine");

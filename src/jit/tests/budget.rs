@@ -121,9 +121,10 @@ fn a_procedure_called_often_is_too_much_code() {
 }
 
 #[test]
-fn a_memory_full_of_one_instruction_is_native() {
+fn a_memory_full_of_any_instruction_but_ex2_is_native() {
     let jit = Jit::new(Variant::Batch).expect("native");
-    let one = OPERATIONS.into_iter().filter(|text| !text.contains('\n'));
+    // EX2 takes 60 instructions, by far the most.
+    let one = OPERATIONS.into_iter().filter(|text| !text.contains('\n') && !text.starts_with("ex2"));
     for instruction in one.chain(["mad r0, v0, c8[a0.x], r0"]) {
         let body = format!(" {instruction}\n").repeat(507);
         let source = format!(".proc main\n mov r0, v0\n mov r1, v1\n mova a0.x, v0\n{body} mov o0, r0\n end\n.end");
