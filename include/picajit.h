@@ -353,10 +353,11 @@ pj_status pj_engine_wait(const pj_engine *engine);
  * thread may call both; the call that creates or frees the engine must not overlap them.
  *
  * Runs notice at their next backward jump, batches and draws also between vertices, command lists
- * also between writes: in some milliseconds. A run that compiles notices when that is done, in up to
- * 150 ms for the largest programs; with pj_options.threads no run compiles. They end with PJ_CANCELLED. So do later ones, except
- * that a single run without a backward jump may finish. The registers of the unit are unspecified
- * then, and so are the outputs of the last vertex that ran; outputs of the others are untouched.
+ * also between writes: in some milliseconds. A run that compiles notices when that is done, in up
+ * to 150 ms for the largest programs; with pj_options.threads no run compiles. They end with
+ * PJ_CANCELLED. So do later ones, except that a single run without a backward jump may finish. The
+ * registers of the unit are unspecified then, and so are the outputs of the last vertex that ran;
+ * outputs of the others are untouched.
  *
  * Before pj_engine_resume wait until the cancelled calls have returned: a run that has not noticed
  * goes on. Shaders that outlive a cancelled engine stay cancelled.
@@ -405,8 +406,8 @@ enum { /* `stage` of pj_shader_get */
  * Code for batches and for rare cases is compiled on demand, by the run that needs it or by the
  * compiler threads.
  *
- * `stage` is the unit that runs the program: in PJ_VERTEX, EMIT and SETEMIT do nothing, and no callback
- * hears of them.
+ * `stage` is the unit that runs the program: in PJ_VERTEX, EMIT and SETEMIT do nothing, and no
+ * callback hears of them.
  *
  * Errors: PJ_NULL, PJ_INVALID_ARGUMENT, PJ_PROGRAM_TOO_LONG, PJ_NO_NATIVE, PJ_MISALIGNED.
  */
@@ -630,8 +631,8 @@ typedef struct pj_batch {
  * first exit other than PJ_END, else PJ_END, or a negative pj_status.
  *
  * PJ_OVERLAP: `outputs` overlaps `inputs`, the registers or the uniforms, or `inputs` overlaps the
- * registers. Arrays count whole, also outside the masks. The registers are the whole `unit_bytes` of the
- * layout. Arrays of the host may follow them in the same object.
+ * registers. Arrays count whole, also outside the masks. The registers are the whole `unit_bytes`
+ * of the layout. Arrays of the host may follow them in the same object.
  */
 int32_t pj_run_batch(const pj_shader *shader, void *unit, const void *uniforms,
                      const pj_batch *batch);
@@ -723,19 +724,19 @@ typedef struct pj_gpu pj_gpu;
 pj_status pj_gpu_new(const pj_engine *engine, pj_gpu **gpu);
 
 /*
- * Sets the most vertices, or indices, of each draw and of all draws of one pj_gpu_execute; registers
- * can request 2^32. A vertex counts once for each 4,096 words, or part of them, that its run may
- * execute by the integer uniforms and the default fuel, and so does its geometry run. The rest is not
- * drawn: see pj_report.limited and PJ_VERTEX_LIMIT. An incomplete primitive that is left then continues
- * in the next draw, unless the host writes PJ_RESTART_PRIMITIVE. At first, and with 0, they are 2^22 and
- * 2^24, which no game reaches: the console takes a quarter of a second, and more than one, for as many
- * triangles. No part of pj_gpu_state.
+ * Sets the most vertices, or indices, of each draw and of all draws of one pj_gpu_execute;
+ * registers can request 2^32. A vertex counts once for each 4,096 words, or part of them, that its
+ * run may execute by the integer uniforms and the default fuel, and so does its geometry run. The
+ * rest is not drawn: see pj_report.limited and PJ_VERTEX_LIMIT. An incomplete primitive that is
+ * left then continues in the next draw, unless the host writes PJ_RESTART_PRIMITIVE. At first, and
+ * with 0, they are 2^22 and 2^24, which no game reaches: the console takes a quarter of a second,
+ * and more than one, for as many triangles. No part of pj_gpu_state.
  */
 pj_status pj_gpu_limits_set(pj_gpu *gpu, uint32_t draw, uint64_t list);
 
 /*
- * Whether draws note what looks wrong, in pj_report.notes: 0 at first, any other value is yes. A draw then also explores its
- * programs, which takes some microseconds.
+ * Whether draws note what looks wrong, in pj_report.notes: 0 at first, any other value is yes. A
+ * draw then also explores its programs, which takes some microseconds.
  */
 pj_status pj_gpu_diagnostics_set(pj_gpu *gpu, uint32_t on);
 
@@ -743,8 +744,8 @@ pj_status pj_gpu_diagnostics_set(pj_gpu *gpu, uint32_t on);
 pj_status pj_gpu_free(pj_gpu *gpu);
 
 /*
- * The rasteriser's input for one vertex. Numbers that the output map names nowhere are 1, the unused ones
- * too. Colours arrive as the rasteriser takes them, their magnitudes, at most 1:
+ * The rasteriser's input for one vertex. Numbers that the output map names nowhere are 1, the
+ * unused ones too. Colours arrive as the rasteriser takes them, their magnitudes, at most 1:
  *
  *    0-3  position x y z w              16  texture coordinate 0 w
  *    4-7  quaternion x y z w            17  unused
@@ -809,9 +810,9 @@ typedef struct pj_list_position {
 
 /*
  * Writes registers of a command list of `words` words, from `position` on, until a write has an
- * effect. Returns that effect, and in `position` where the next write is. PJ_EFFECT_NONE: all of the
- * list is written; values that its last command lacks are not. A negative pj_status leaves both `position` and the GPU unchanged, except
- * PJ_INTERNAL. Any position is safe.
+ * effect. Returns that effect, and in `position` where the next write is. PJ_EFFECT_NONE: all of
+ * the list is written; values that its last command lacks are not. A negative pj_status leaves both
+ * `position` and the GPU unchanged, except PJ_INTERNAL. Any position is safe.
  *
  * Immediate mode returns each vertex alone, in `vertex`, which must not be null. The host handles
  * jumps to other lists, and draws before the next call.
@@ -943,9 +944,9 @@ typedef struct pj_region {
 } pj_region;
 
 /*
- * Guest memory from `address` on: returns the bytes, and in `available`, 0 before, how many there are, at most
- * `length` of which are read before the draw returns. Null: none. Called once for each array of a
- * draw, and once for its indices.
+ * Guest memory from `address` on: returns the bytes, and in `available`, 0 before, how many there
+ * are, at most `length` of which are read before the draw returns. Null: none. Called once for each
+ * array of a draw, and once for its indices.
  */
 typedef const void *(*pj_memory_fn)(void *user, uint32_t address, size_t length, size_t *available);
 
@@ -1038,8 +1039,8 @@ typedef struct pj_gpu_state {
 
 /*
  * Saves and restores the state of a GPU. Programs are compiled again on demand, unless the GPU
- * still has them. The fields are those of this minor version: a host whose savestates outlive it stores
- * PJ_VERSION with them, or each field apart.
+ * still has them. The fields are those of this minor version: a host whose savestates outlive it
+ * stores PJ_VERSION with them, or each field apart.
  */
 pj_status pj_gpu_state_get(const pj_gpu *gpu, pj_gpu_state *state);
 pj_status pj_gpu_state_set(pj_gpu *gpu, const pj_gpu_state *state);
@@ -1160,9 +1161,9 @@ typedef struct pj_device {
 } pj_device;
 
 /*
- * Makes the code of a vertex shader, in some 0.03 ms (PJ_F24_...: 0.06 ms). Nothing is kept: the host
- * keeps the code with its pipeline, and frees it. `surroundings` may be null: all zero. `device` must not
- * be: one of zeros promises nothing, and no code can serve it.
+ * Makes the code of a vertex shader, in some 0.03 ms (PJ_F24_...: 0.06 ms). Nothing is kept: the
+ * host keeps the code with its pipeline, and frees it. `surroundings` may be null: all zero.
+ * `device` must not be: one of zeros promises nothing, and no code can serve it.
  *
  * Errors: PJ_NULL; PJ_INVALID_ARGUMENT, also for an interface that no shader could have;
  * PJ_NO_GPU_CODE: geometry programs, vertices that depend on each other, a device that no code can
@@ -1244,9 +1245,9 @@ int64_t pj_gpu_self_test_differences(const pj_gpu_code *code, const float *outpu
 /* ---- Draws on the host's GPU ---- */
 
 /*
- * A host of pj_gpu may run the vertices of one draw on the CPU, with pj_gpu_draw, and those of the next
- * on its GPU: the triangles have the same bits, and the state afterwards is the same. So it draws on
- * the CPU until a pipeline is ready. For each draw:
+ * A host of pj_gpu may run the vertices of one draw on the CPU, with pj_gpu_draw, and those of the
+ * next on its GPU: the triangles have the same bits, and the state afterwards is the same. So it
+ * draws on the CPU until a pipeline is ready. For each draw:
  *
  *   1. pj_gpu_placement: the vertex program, the layout of its inputs, the meaning of its outputs.
  *   2. If the host has a pipeline for these: pj_gpu_hand_over, which prepares the draw.
@@ -1295,8 +1296,8 @@ typedef struct pj_placement {
 } pj_placement;
 
 /*
- * How the next draw may run. `offsets` and `stride` are those of its pj_guest_draw; null: the 24 numbers
- * of pj_semantics. Nothing changes.
+ * How the next draw may run. `offsets` and `stride` are those of its pj_guest_draw; null: the 24
+ * numbers of pj_semantics. Nothing changes.
  *
  * Errors: PJ_NULL, PJ_INVALID_ARGUMENT, PJ_MISALIGNED (`placement`), PJ_BUSY.
  */
@@ -1331,9 +1332,9 @@ pj_status pj_gpu_hand_over(pj_gpu *gpu, const pj_gpu_code *code, const pj_guest_
                            pj_handed_draw *handed, pj_report *report);
 
 /*
- * Brings the contents of a uniform block up to date with the vertex units: `block` is what the last call
- * left there, or anything. `bytes` is at least block_bytes of the code's pj_gpu_code_info. Returns in
- * `first` and `count` the bytes that changed; either may be null.
+ * Brings the contents of a uniform block up to date with the vertex units: `block` is what the last
+ * call left there, or anything. `bytes` is at least block_bytes of the code's pj_gpu_code_info.
+ * Returns in `first` and `count` the bytes that changed; either may be null.
  *
  * Errors: PJ_NULL, PJ_INVALID_ARGUMENT, PJ_MISALIGNED, PJ_BUSY.
  */
