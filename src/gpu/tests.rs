@@ -7,12 +7,14 @@ mod geometry_groups;
 #[cfg(feature = "gpu-code")]
 mod hand_over;
 mod hostile;
+mod kept;
 mod limits;
 mod lists;
 mod notes;
 mod streams;
 pub(crate) mod traps;
 mod whole_draws;
+mod writes;
 
 use super::registers::*;
 use super::*;

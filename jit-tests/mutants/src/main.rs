@@ -231,7 +231,7 @@ fn test(
         (tests.filetest_coverage(), units.join().map_err(|_| "a thread panicked".to_string()))
     });
     let (filetests, units) = (filetests?, units??);
-    for file in ["src/capi", "src/gpu"] {
+    for file in ["src/capi", "src/gpu", "src/gpu_code"] {
         let outcome = tests.programs(0, file)?;
         if outcome != run::Outcome::Missed {
             return Err(format!("programs for {file} without a mutant: {outcome:?}"));

@@ -184,17 +184,22 @@ impl Tests {
         })
     }
 
-    /// Random draws; C and C++ hosts for mutants of the C interface. Not under tools, which take minutes.
+    /// Random draws; random programs for code for GPUs; C and C++ hosts for mutants of the C interface and of
+    /// what only they call. Not under tools, which take minutes.
     pub fn programs(&self, mutant: u32, file: &str) -> Result<Outcome, String> {
         let hosts =
             ["misuse_has", "the_c_host", "the_cpp_emulator", "calls_of_the", "c_and_rust_replay", "little_stack"];
-        let (binary, filters, asleep) =
-            if file.starts_with("src/capi") { ("capi", &hosts[..], COMPILING) } else { ("draws", &[][..], ASLEEP) };
+        let is_for_hosts = ["src/capi", "src/gpu/hand_over", "src/gpu/placement", "src/gpu/fetch/streams"];
+        let (binary, filters, asleep) = match file {
+            _ if is_for_hosts.iter().any(|start| file.starts_with(start)) => ("capi", &hosts[..], COMPILING),
+            _ if file.starts_with("src/gpu_code") => ("gpu-code", &[][..], ASLEEP),
+            _ => ("draws", &[][..], ASLEEP),
+        };
         let mut command = self.command(binary);
         command.args(filters).env("MUTANT", mutant.to_string()).stdout(Stdio::null());
         Ok(match wait(command.spawn().map_err(|e| e.to_string())?, Duration::from_secs(300), asleep)? {
             Some(0) => Outcome::Missed,
-            Some(_) => Outcome::Caught(if binary == "capi" { "C hosts" } else { "random draws" }.into()),
+            Some(_) => Outcome::Caught(format!("the programs of {binary}")),
             None => Outcome::TimedOut,
         })
     }

@@ -21,7 +21,7 @@ const FEATURES: &str = "--features=jit,targets,fuzz,containers,capi";
 /// A mutant may overflow; it then panics when it runs.
 const ALLOW: &str = "#![allow(warnings, arithmetic_overflow, unconditional_panic)]";
 
-/// Test binaries by name: `jit-tests`, `picajit` (the unit tests), `sweep`, `draws`, `capi`.
+/// Test binaries by name: `jit-tests`, `picajit` (the unit tests), `sweep`, `draws`, `gpu-code`, `capi`.
 pub type Binaries = HashMap<String, PathBuf>;
 
 fn run(command: &mut Command) -> Result<Vec<u8>, String> {
@@ -104,7 +104,7 @@ impl Tree {
             return Err(format!("semantic mutants that do not compile:\n{}", broken.join("\n")));
         }
         let mut build = vec!["test", "--no-run", "--lib", "--message-format=json"];
-        build.extend(["--test=jit-tests", "--test=sweep", "--test=draws", "--test=capi"]);
+        build.extend(["--test=jit-tests", "--test=sweep", "--test=draws", "--test=gpu-code", "--test=capi"]);
         let (ok, messages) = self.cargo(&build)?;
         if !ok {
             return Err(errors(&messages));

@@ -96,3 +96,58 @@ fn a_cancelled_engine_runs_nothing_until_it_resumes() {
         assert_eq!(outputs[8][0], [2.0; 4]);
     }
 }
+
+/// A batch of one takes a shorter way through direct code, with the same rules.
+#[test]
+fn a_batch_of_one_has_the_rules_of_all() {
+    // MOV r0, v1; ADD o0, r0, v0; MOV o1, v0; END.
+    let code = [CODE[0] | 0x10 << 21 | 1 << 12, 0x10 << 12, CODE[0] | 1 << 21, CODE[3]];
+    for backend in [AT_ONCE, PJ_NATIVE, PJ_INTERPRETER, PJ_ORACLE] {
+        let engine = engine(&PjOptions { backend, ..PjOptions::ZERO }).expect("an engine");
+        let shader = shader(engine, &code, PJ_VERTEX).expect("a shader");
+        let (mut unit, mut uniforms) = (unit(), uniforms());
+        let (u, c) = (from_mut(&mut *unit), from_mut(&mut *uniforms).cast_const().cast());
+        // The second row lies beyond a stride of one.
+        let inputs = [[1.0f32; 4], [100.0; 4]];
+        let mut outputs = [[0.0f32; 4]; 2];
+        let mut ran = [99usize; 2];
+        let (from, to) = (inputs.as_ptr().cast(), outputs.as_mut_ptr());
+        let one = PjBatch { ran: ran.as_mut_ptr(), output_stride: 2, ..batch(from, to.cast(), (3, 3), 1) };
+        for preserve_unit in [0, 1] {
+            let one = PjBatch { input_stride: 1, preserve_unit, ..one };
+            // SAFETY: all are valid, or the library detects it.
+            let run = move |batch: PjBatch| unsafe { pj_run_batch(shader, u.cast(), c, &batch) };
+            let wrong = [
+                PjBatch { preserve_unit: 2, ..one },
+                PjBatch { reserved: 1, ..one },
+                PjBatch { input_stride: 17, ..one },
+                PjBatch { output_stride: 17, ..one },
+            ];
+            for (n, wrong) in wrong.into_iter().enumerate() {
+                assert_eq!(run(wrong), PJ_INVALID_ARGUMENT, "{backend} {n}: {}", last_error());
+            }
+            let misaligned = ran.as_mut_ptr().wrapping_byte_add(4);
+            assert_eq!(run(PjBatch { ran: misaligned, ..one }), PJ_MISALIGNED, "{backend}");
+            for bank in 0..4 {
+                // SAFETY: no run uses the unit meanwhile.
+                unsafe {
+                    (*u).v[1] = [5.0; 4];
+                    (*u).bank = bank;
+                    to.cast::<[Vec4; 2]>().write([[-1.0; 4]; 2]);
+                }
+                assert_eq!(run(one), PJ_END);
+                // SAFETY: as above.
+                let (got, ran) = unsafe { (to.cast::<[Vec4; 2]>().read(), one.ran.read()) };
+                assert_eq!((got, ran), ([[6.0; 4], [1.0; 4]], 1), "{backend}, bank {bank}, {preserve_unit}");
+            }
+            assert_eq!(run(PjBatch { count: 0, ..one }), PJ_END);
+            // SAFETY: as above.
+            assert_eq!(unsafe { one.ran.read() }, 0, "{backend}");
+        }
+        // SAFETY: the last uses.
+        unsafe {
+            pj_shader_release(shader);
+            pj_engine_free(engine);
+        }
+    }
+}
