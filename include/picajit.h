@@ -268,8 +268,9 @@ typedef struct pj_memory {
      * Copies `bytes` bytes of position-independent code to memory that every core can read and
      * execute, and returns its address, a multiple of 64. 64-bit Arm needs __builtin___clear_cache
      * or the like. The memory stays unchanged until `release`. If it returns null or a misaligned
-     * address, the shader runs on tier 0, and PJ_TEXT_FALLBACK and the event say which. A misaligned
-     * address is released.
+     * address, the shader runs on tier 0, and PJ_TEXT_FALLBACK and the event say which. No other
+     * shader is compiled then until native code is released: by eviction, or by pj_engine_clear. A
+     * misaligned address is released.
      */
     void *(*install)(void *user, const void *code, size_t bytes);
     void (*release)(void *user, void *code, size_t bytes); /* returns memory of `install` */
@@ -745,7 +746,8 @@ pj_status pj_gpu_free(pj_gpu *gpu);
 
 /*
  * The rasteriser's input for one vertex. Numbers that the output map names nowhere are 1, the
- * unused ones too. Colours arrive as the rasteriser takes them, their magnitudes, at most 1:
+ * unused ones too. Colours arrive as the rasteriser takes them, their magnitudes, at most 1, and 1
+ * of a NaN:
  *
  *    0-3  position x y z w              16  texture coordinate 0 w
  *    4-7  quaternion x y z w            17  unused
@@ -840,8 +842,9 @@ typedef struct pj_gpu_host {
  * lists. Draws of immediate mode have no report here: a host that needs their exits or notes takes
  * pj_gpu_write_list and pj_gpu_draw_immediate.
  *
- * Returns PJ_OK, or a negative pj_status. Two exits say that the rest is not executed: PJ_CANCELLED
- * after pj_engine_cancel, and PJ_VERTEX_LIMIT after a draw that exceeds the limit of the list.
+ * Returns PJ_OK, or a negative pj_status. Two exits, of which pj_last_error does not speak, say
+ * that the rest is not executed: PJ_CANCELLED after pj_engine_cancel, and PJ_VERTEX_LIMIT after a
+ * draw that exceeds the limit of the list.
  */
 pj_status pj_gpu_execute(pj_gpu *gpu, const uint32_t *list, size_t words, const pj_gpu_host *host);
 

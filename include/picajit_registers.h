@@ -17,11 +17,12 @@ enum {
                                             format in bits 1:0, components minus 1 in bits 3:2 */
     PJ_ATTRIBBUFFERS_FORMAT_HIGH = 0x202, /* types of attributes 8-11; bits 27:16: attributes
                                              without an array (one that an array names has
-                                             it all the same) */
+                                             it all the same); the others are only stored */
     PJ_ATTRIBBUFFER0_OFFSET = 0x203, /* the first of twelve groups of three: offset; components
                                         0-7 of a vertex, four bits each: an attribute, or 12-15
                                         for one to four words of padding; components 8-11,
-                                        stride in bits 23:16, number of components in bits 31:28 */
+                                        stride in bits 23:16, number of components in bits 31:28. Of
+                                        several arrays with one attribute the last counts */
     PJ_INDEXBUFFER_CONFIG = 0x227, /* bits 27:0: offset. Bit 31: indices have 16 bits, not 8 */
     PJ_NUMVERTICES = 0x228, /* vertices or indices of a draw */
     PJ_GEOSTAGE_CONFIG = 0x229, /* bits 1:0 are 2 when the geometry unit is in use, 0 when not */
@@ -36,7 +37,10 @@ enum {
                                      digits they are WWWWWWZZ ZZZZYYYY YYXXXXXX, of float24 */
     PJ_FIXEDATTRIB_DATA2 = 0x235, /* the last of the three */
     PJ_VSH_NUM_ATTR = 0x242, /* attributes of a vertex in immediate mode minus 1, bits 3:0 */
-    PJ_VSH_COM_MODE = 0x244, /* bit 0: the fourth unit has a configuration of its own */
+    PJ_VSH_COM_MODE = 0x244, /* bit 0: the fourth unit has a configuration of its own. While it
+                               is 0, and no geometry program is in use, writes to uniforms, code,
+                               descriptors and the output mask of the vertex units reach the
+                               geometry unit too */
     PJ_START_DRAW_FUNC0 = 0x245, /* 0 while drawing, 1 while configuring; only stored */
     PJ_VSH_OUTMAP_TOTAL1 = 0x24A, /* vectors per vertex that reach the geometry unit minus 1,
                                      bits 3:0 */

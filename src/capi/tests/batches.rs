@@ -113,8 +113,9 @@ fn a_batch_of_one_has_the_rules_of_all() {
         let mut ran = [99usize; 2];
         let (from, to) = (inputs.as_ptr().cast(), outputs.as_mut_ptr());
         let one = PjBatch { ran: ran.as_mut_ptr(), output_stride: 2, ..batch(from, to.cast(), (3, 3), 1) };
-        for preserve_unit in [0, 1] {
-            let one = PjBatch { input_stride: 1, preserve_unit, ..one };
+        // Direct code leaves masks beyond the stride to the general case.
+        for (preserve_unit, input_mask) in [(0, 3), (1, 3), (0, 1), (1, 1)] {
+            let one = PjBatch { input_stride: 1, preserve_unit, input_mask, ..one };
             // SAFETY: all are valid, or the library detects it.
             let run = move |batch: PjBatch| unsafe { pj_run_batch(shader, u.cast(), c, &batch) };
             let wrong = [

@@ -40,7 +40,7 @@ fn bases() -> [List; 3] {
     let [plain, mut point, mut variable] = [base(), base(), base()];
     point.shader(GSH, TRIANGLE, 3, 1).geometry(0, 0, 3);
     let uniforms = TRIANGLE.replace("v2", "c3").replace("v1", "c2").replace("v0", "c1");
-    variable.shader(GSH, &uniforms, 1, 1).geometry(1, 0, 1);
+    variable.shader(GSH, &uniforms, 1, 1).geometry(1, 0, 2);
     variable.write(GSH + offset::INPUTBUFFER_CONFIG, 0x0800_0100);
     [plain, point, variable]
 }
@@ -98,7 +98,7 @@ fn changes_of_the_state_reach_the_next_draw() {
         gpu.execute(&base.0, &mut Memory::default());
         let change: [fn(&mut State); 4] = [
             |_| (),
-            |state| state.vertex.code.swap(0, 1),
+            |state| state.vertex.code[0] = state.vertex.code[1],
             |state| state.geometry.code.swap(1, 4),
             |state| state.registers.0[usize::from(ATTRIBBUFFER0_OFFSET + 1)] = 0x7654_3201,
         ];
@@ -171,6 +171,17 @@ fn a_saved_state_may_count_and_point_anywhere() {
     for id in [VSH + offset::FLOATUNIFORM_DATA0, GSH + offset::FLOATUNIFORM_DATA0, FIXEDATTRIB_DATA0] {
         (0..5).for_each(|n| _ = gpu.write(id, n, 15));
     }
+    // Words of both units are the same, but not their formats.
+    let mut state = State::default();
+    let words = PartialVector { words: [0x3F80_0000, 0x4000_0000, 0x4040_0000], count: 3 };
+    (state.vertex.float_words, state.vertex.float32) = (words, true);
+    state.geometry.float_words = PartialVector { count: 2, ..words };
+    let mut gpu = Gpu::with_state(engine(BackendChoice::Oracle), state);
+    let _ = gpu.write(VSH + offset::FLOATUNIFORM_DATA0, 0x4080_0000, 15);
+    let state = gpu.state();
+    assert_eq!(state.vertex.uniforms.c[0], [4.0, 3.0, 2.0, 1.0]);
+    let geometry = upload::f24_vector([0x3F80_0000, 0x4000_0000, 0x4080_0000]);
+    assert_eq!(state.geometry.uniforms.c[0], geometry);
     // Only bit 0 of the oldest vertex of a strip counts.
     let strips = [0, 2, 254].map(|oldest| {
         let mut gpu = Gpu::new(engine(BackendChoice::Oracle));

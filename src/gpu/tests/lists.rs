@@ -179,3 +179,14 @@ fn units_that_received_different_words_complete_different_vectors() {
     assert_eq!((vertex.uniforms.c[5], geometry.uniforms.c[5]), (upload::f24_vector([1.0f32.to_bits(); 3]), [1.0; 4]));
     assert_eq!((vertex.float_words.count, geometry.float_words.count), (1, 0));
 }
+
+#[test]
+fn a_position_after_more_values_than_a_command_has_is_after_its_padding() {
+    // Two values and padding; then another command.
+    let list = [1, 0x801F_0280, 2, 0xFFFF_FFFF, 3, 0x000F_0290];
+    let rest = |position| Vec::from_iter(Commands::at(&list, position).map(|write| (write.id, write.value)));
+    for values in [2, 3, 100] {
+        assert_eq!(rest((0, values)), [(0x290, 3)], "{values}");
+    }
+    assert_eq!(rest((0, 1)), [(0x281, 2), (0x290, 3)]);
+}
