@@ -117,7 +117,7 @@ pub unsafe extern "C" fn pj_engine_new_for(version: u32, options: *const PjOptio
             // SAFETY: as above.
             false => unsafe { read_sized_field(options.layout, "pj_options.layout") }?.offsets()?,
         };
-        let layout = Layout::new(layout).map_err(|error| Fault::Layout(types::in_c(error)))?;
+        let layout = Layout::new(layout).map_err(|error| Fault::Layout(types::with_c_names(error)))?;
         let native_required = options.backend == PJ_NATIVE_REQUIRED;
         let memory: Option<Arc<dyn ExecutableMemory>> = match options.memory.is_null() {
             true => None,

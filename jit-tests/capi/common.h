@@ -217,11 +217,10 @@ static const uint32_t high_numbers[] = {0x7FFFFFFFu, 0x80000000u, 0xFFFFFFFEu, 0
 
 /* What a host runs with. */
 struct running {
-    const pj_engine *engine;
-    const pj_shader *shader;
-    const pj_shader *geometry;
+    pj_engine *engine;
+    pj_shader *shader, *geometry;
     pj_unit *unit;
-    const pj_uniforms *uniforms;
+    pj_uniforms *uniforms;
 };
 
 /* A pj_full_fn that counts vertices. */
@@ -256,5 +255,32 @@ static inline int32_t try_emit_buffer(void *structure, void *context)
 }
 
 #define SHADER_OF(engine, name, stage) shader_of(engine, name##_code, COUNT(name##_code), name##_opdescs, COUNT(name##_opdescs), stage)
+
+/* An engine and a shader of each stage; `interpreter` as an argument requests no native code. */
+static inline void begin(struct running *with, int argc, char **argv)
+{
+    pj_options o;
+    if (argc > 1 && strcmp(argv[1], "interpreter") == 0)
+        backend = PJ_INTERPRETER;
+    o = options();
+    with->unit = (pj_unit *)block(sizeof *with->unit);
+    with->uniforms = some_uniforms();
+    with->engine = engine_of(&o);
+    with->shader = SHADER_OF(with->engine, vertex, PJ_VERTEX);
+    with->geometry = SHADER_OF(with->engine, geometry, PJ_GEOMETRY);
+}
+
+/* Releases all, and returns the host's exit code. */
+static inline int end(struct running *with)
+{
+    pj_shader_release(with->shader);
+    pj_shader_release(with->geometry);
+    pj_engine_free(with->engine);
+    free(with->unit);
+    free(with->uniforms);
+    if (failures == 0)
+        puts("as the header says");
+    return failures != 0;
+}
 
 #endif /* COMMON_H */

@@ -189,32 +189,10 @@ static void overlapping_emit_buffers(struct running *with)
 
 int main(int argc, char **argv)
 {
-    pj_options o;
     struct running with;
-    pj_unit *unit = (pj_unit *)block(sizeof *unit);
-    pj_uniforms *uniforms = some_uniforms();
-    pj_engine *engine;
-    pj_shader *shader, *geometry;
-    if (argc > 1 && strcmp(argv[1], "interpreter") == 0)
-        backend = PJ_INTERPRETER;
-    o = options();
-    engine = engine_of(&o);
-    shader = SHADER_OF(engine, vertex, PJ_VERTEX);
-    with.engine = engine;
-    with.shader = shader;
-    geometry = SHADER_OF(engine, geometry, PJ_GEOMETRY);
-    with.geometry = geometry;
-    with.unit = unit;
-    with.uniforms = uniforms;
+    begin(&with, argc, argv);
     invalid_emit_buffers(&with);
     overlapping_emit_buffers(&with);
     invalid_emitting_batches(&with);
-    pj_shader_release(shader);
-    pj_shader_release(geometry);
-    pj_engine_free(engine);
-    free(unit);
-    free(uniforms);
-    if (failures == 0)
-        puts("as the header says");
-    return failures != 0;
+    return end(&with);
 }

@@ -143,7 +143,7 @@ pub struct PjLayout {
 }
 
 /// An error with the names that fields have in C.
-pub(super) fn in_c(error: LayoutError) -> LayoutError {
+pub(super) fn with_c_names(error: LayoutError) -> LayoutError {
     let name = |field| match field {
         "a0.x" => "a0x",
         "a0.y" => "a0y",

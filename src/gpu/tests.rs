@@ -3,11 +3,11 @@
 
 mod attributes;
 mod cancel;
+mod derived_state;
 mod geometry_groups;
 #[cfg(feature = "gpu-code")]
 mod hand_over;
 mod hostile;
-mod kept;
 mod limits;
 mod lists;
 mod notes;

@@ -2,6 +2,7 @@
 //! and kind of draw. The expectations are the table of docs/gpu.md, Sources of an attribute.
 
 use super::*;
+use crate::gpu::Memory as GuestMemory;
 
 const PAGE: &str = include_str!("../../../docs/gpu.md");
 const START: u32 = 0x1000_0000;
@@ -79,4 +80,12 @@ fn every_combination_of_sources_has_its_row() {
         met.insert(case);
     }
     assert_eq!(met.len(), 8, "every combination");
+}
+
+#[test]
+fn an_empty_rest_of_a_region_supplies_nothing() {
+    let (first, second) = ([1u8; 8], [2u8; 8]);
+    let regions = [(0x1000_0000, &first[..]), (0x1000_0000 + 8, &[][..]), (0x1000_0000 + 8, &second[..])];
+    assert_eq!(Regions(&regions).bytes(0x1000_0000 + 8, 4), [2; 4]);
+    assert!(Regions(&regions).bytes(0x1000_0000 + 16, 4).is_empty());
 }
