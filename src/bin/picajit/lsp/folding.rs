@@ -35,10 +35,13 @@ pub fn ranges(document: &Document) -> Vec<FoldingRange> {
         found.push((first, document.rows() - 1, FoldingRangeKind::Comment));
     }
     found.sort_by_key(|(first, last, _)| (*first, *last));
-    let line = |row: u32| document.range(Place { line: row, start: 0, end: 0 }).start.line;
+    // A lone CR ends an editor's line and not a row, so a row's end may be on a later line than its
+    // start.
+    let line =
+        |row: u32, byte: usize| document.range(Place { line: row, start: byte as u32, end: byte as u32 }).start.line;
     let range = |(first, last, kind): (u32, u32, FoldingRangeKind)| FoldingRange {
-        start_line: line(first),
-        end_line: line(last),
+        start_line: line(first, 0),
+        end_line: line(last, document.row(last).len()),
         kind: Some(kind),
         ..FoldingRange::default()
     };

@@ -78,6 +78,9 @@ fn blocks_and_comments_fold() {
     let ranges = folding::ranges(&document(text));
     let lines: Vec<_> = ranges.iter().map(|range| (range.start_line, range.end_line)).collect();
     assert_eq!(lines, [(0, 1), (2, 9), (3, 5), (6, 7)]);
+    // A lone CR ends a line of the editor, not a row.
+    let ranges = folding::ranges(&document(".proc main\nnop ; a\r b\n.end\n"));
+    assert_eq!((ranges[0].start_line, ranges[0].end_line), (0, 2));
 }
 
 #[test]
