@@ -1,7 +1,6 @@
-//! RCP, RSQ, EX2 and LG2 over float24 arguments: their error in each number format, and whether
-//! native code gives the same bits; and how often a float24 sum or product, which is rounded twice,
-//! differs from the exact one rounded once. Prints a table, and fails where docs/numerics.md does
-//! not hold.
+//! RCP, RSQ, EX2 and LG2 over float24 arguments: their error in each number format; and how often a
+//! float24 sum or product, which is rounded twice, differs from the exact one rounded once. Prints a
+//! table, and fails where docs/numerics.md does not hold.
 //!
 //! The exact value comes from the platform's double-precision functions, accurate to a few units of
 //! 2^-52. An argument is undecided if that does not determine the float24 result; there must be
@@ -16,10 +15,6 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use picajit::container::float24::f24_to_f32;
 use picajit::isa::float24::{LIMIT, Rounding, SMALLEST, TAIL_64};
 use picajit::isa::numeric::Precision;
-
-/// Float24 patterns of one sign and exponent.
-#[cfg(feature = "jit")]
-const CHUNK: u32 = 1 << 16;
 
 /// Distance between two tested arguments.
 fn stride() -> usize {
@@ -215,56 +210,6 @@ fn rounded_twice(rounding: Rounding) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Native code against [`Precision`], for every argument. Each chunk has its own kernel, since a
-/// kernel that has deoptimised often stops speculating.
-#[cfg(feature = "jit")]
-fn native(variant: picajit::jit::Variant, precision: Precision) -> Result<(), Failed> {
-    use picajit::interp::Interp;
-    use picajit::isa::numeric::same;
-    use picajit::jit::Jit;
-    use picajit::kernel::Config;
-    use picajit::program::Entry;
-    use picajit::state::{Batch, Exit, NoEmitter, Uniforms, Unit};
-    use std::sync::Arc;
-
-    let source = ".out o position\n.proc main\n rcp o.x, v0\n rsq o.y, v0\n ex2 o.z, v0\n lg2 o.w, v0\n end\n.end\n";
-    let program = Arc::new(picajit::text::assemble(source)?.shbin.program()?);
-    let jit = Jit::new(variant).map_err(|e| e.to_string())?.with_fallback(Arc::new(Interp));
-    let uniforms = Uniforms::new();
-    let mut inputs = vec![[[0.0; 4]; 16]; CHUNK as usize / stride()];
-    let mut outputs = inputs.clone();
-    for chunk in 0..1u32 << 8 {
-        let config = Config { precision, ..Config::default() };
-        let kernel = jit.compile(&program, Entry::vertex(0), &config).map_err(|e| e.to_string())?;
-        for (n, input) in inputs.iter_mut().enumerate() {
-            // Each chunk begins its stride at another offset.
-            let n = n * stride() + chunk as usize % stride();
-            input[0][0] = f24_to_f32(chunk * CHUNK + n as u32);
-        }
-        let mut batch = Batch {
-            inputs: (&inputs).into(),
-            outputs: (&mut outputs).into(),
-            input_mask: 1,
-            output_mask: 1,
-            preserve_unit: false,
-        };
-        let exit = kernel.run_batch(&uniforms, &mut Unit::new(), &mut batch, &mut NoEmitter);
-        if exit != Exit::End {
-            return Err(format!("it ends with {exit:?}").into());
-        }
-        for (input, output) in inputs.iter().zip(&outputs) {
-            let x = input[0][0];
-            for (function, got) in FUNCTIONS.iter().zip(output[0]) {
-                let want = (function.ours)(precision, precision.operand(x));
-                if !same(got, want) {
-                    return Err(format!("{} of {x:e} is {got:e}, not {want:e}", function.name).into());
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
 fn main() {
     let mut trials: Vec<Trial> = FUNCTIONS
         .iter()
@@ -273,13 +218,6 @@ fn main() {
     for rounding in Rounding::ALL {
         trials
             .push(Trial::test(format!("rounded-twice::{rounding:?}").to_lowercase(), move || rounded_twice(rounding)));
-    }
-    #[cfg(feature = "jit")]
-    for variant in [picajit::jit::Variant::Vec4, picajit::jit::Variant::Unoptimised] {
-        for precision in Precision::ALL {
-            let name = format!("native::{variant:?}::{precision}").to_lowercase();
-            trials.push(Trial::test(name, move || native(variant, precision)));
-        }
     }
     if stride() > 1 {
         extent::announce(&format!("short form: one argument in {}; PICAJIT_FULL=1 tests all of them", stride()));

@@ -92,13 +92,11 @@ fn main() {
 
 /// The trials of the part that `PICAJIT_PART` selects, and a line that says which.
 fn part(trials: Vec<Trial>, is_list: bool) -> Vec<Trial> {
-    let Some(text) = std::env::var("PICAJIT_PART").ok().filter(|text| !text.is_empty()) else { return trials };
-    let numbers = text.split_once('/').and_then(|(k, n)| Some((k.parse().ok()?, n.parse().ok()?)));
-    let (k, n): (usize, usize) = numbers.filter(|(k, n)| k < n).expect("PICAJIT_PART is K/N with K < N");
+    let Some((k, n)) = extent::part("PICAJIT_PART") else { return trials };
     let all = trials.len();
     let kept: Vec<Trial> = trials.into_iter().skip(k).step_by(n).collect();
     if !is_list {
-        extent::announce(&format!("part {text}: {} of {all} tests", kept.len()));
+        extent::announce(&format!("part {k}/{n}: {} of {all} tests", kept.len()));
     }
     kept
 }
