@@ -105,6 +105,15 @@ pub struct Tally {
     pub early_exits: u64,
     pub continued: u64,
     pub cut_off: u64,
+    /// Draws with index lists that leave memory.
+    pub short_lists: u64,
+    /// Draws in which a component follows padding that begins 0, 1, 2 or 3 bytes after a multiple
+    /// of 4.
+    pub paddings: [u64; 4],
+    /// Draws after one of the same program, with and without access to the unit in between: they
+    /// keep or replace the run that the first one defers.
+    pub runs_kept: u64,
+    pub runs_replaced: u64,
     pub geometry_runs: u64,
     /// Groups of runs of one geometry program: the most of any.
     pub geometry_groups: u64,
@@ -142,9 +151,7 @@ impl Bench {
         let memory = place.place(&memory);
         self.configure(&mut gpu, numbers, true);
         for n in 0..1 + numbers.below(3) {
-            if n > 0 {
-                self.configure(&mut gpu, numbers, false);
-            }
+            let same_program = n > 0 && !self.configure(&mut gpu, numbers, false);
             let draw = if numbers.one_in(2) { Draw::Arrays } else { Draw::Elements };
             let vertex_cache = [64, 64, 0, 3][numbers.below(4) as usize];
             let options = DrawOptions { limit: Some(1 + numbers.below(MOST)), vertex_cache };
@@ -155,7 +162,7 @@ impl Bench {
             let reads = numbers.one_in(4);
             let before = if reads { gpu.state_mut().clone() } else { gpu.state() };
             let report = gpu.draw(draw, &Regions(&[(START, memory)]), &options, &mut sink);
-            let want = Reference { state: before, memory, oracle: &self.oracle, cut_off: false };
+            let want = Reference { state: before, memory, oracle: &self.oracle, reached: Reached::default() };
             let registers = gpu.state().registers.clone();
             let want = want.draw(draw, options);
             tally.draws += 1;
@@ -163,7 +170,11 @@ impl Bench {
             tally.reused += report.reused;
             tally.early_exits += u64::from(report.vertex_exit != Exit::End);
             tally.continued += u64::from(want.state.assembly.count > 0);
-            tally.cut_off += u64::from(want.cut_off);
+            let Reached { cut_off, short_list, paddings } = want.reached;
+            tally.cut_off += u64::from(cut_off);
+            tally.short_lists += u64::from(short_list);
+            tally.paddings.iter_mut().zip(paddings).for_each(|(count, has)| *count += u64::from(has));
+            *(if reads { &mut tally.runs_kept } else { &mut tally.runs_replaced }) += u64::from(same_program);
             tally.geometry_runs += report.geometry_runs;
             let context = || format!("draw {n} ({draw:?}, {options:?}): {registers:x?}");
             let copy = gpu.clone();
@@ -201,11 +212,12 @@ impl Bench {
         write(reg::VSH_OUTMAP_TOTAL2, outputs);
     }
 
-    /// Writes registers: all, or some.
-    fn configure(&self, gpu: &mut Gpu, numbers: &mut Numbers<'_>, all: bool) {
+    /// Writes registers: all, or some. Returns whether a vertex program is among them.
+    fn configure(&self, gpu: &mut Gpu, numbers: &mut Numbers<'_>, all: bool) -> bool {
         let mut write = |id: u16, value: u32| _ = gpu.write(id, value, 0xF);
         let vsh = |at: u16| reg::VSH + at;
-        if all || numbers.one_in(3) {
+        let new_program = all || numbers.one_in(3);
+        if new_program {
             let program = &self.programs[numbers.below(SOURCES.len() as u32) as usize];
             upload(&mut write, reg::VSH, program);
         }
@@ -278,6 +290,7 @@ impl Bench {
         if numbers.one_in(3) {
             write(reg::RESTART_PRIMITIVE, 1);
         }
+        new_program
     }
 }
 
@@ -411,7 +424,15 @@ struct Reference<'a> {
     state: State,
     memory: &'a [u8],
     oracle: &'a Engine,
+    reached: Reached,
+}
+
+/// What a draw reaches, for [`Tally`].
+#[derive(Clone, Copy, Default)]
+struct Reached {
     cut_off: bool,
+    short_list: bool,
+    paddings: [bool; 4],
 }
 
 /// Its results.
@@ -420,7 +441,7 @@ struct Done {
     triangles: Vec<[Semantics; 3]>,
     exit: Exit,
     geometry: Option<GeometryUnit>,
-    cut_off: bool,
+    reached: Reached,
 }
 
 /// A vertex by number, or a count of vertices.
@@ -457,6 +478,7 @@ impl Reference<'_> {
                 }
             })
             .collect();
+        self.reached.short_list = self.reached.cut_off;
         let numbers = items.iter().filter_map(|item| if let Item::Vertex(n) = item { Some(*n) } else { None });
         let lowest = numbers.min().unwrap_or(0);
         let file = &self.state.registers;
@@ -508,7 +530,7 @@ impl Reference<'_> {
                 break;
             }
         }
-        Done { state: self.state, triangles, exit, geometry, cut_off: self.cut_off }
+        Done { state: self.state, triangles, exit, geometry, reached: self.reached }
     }
 
     /// Triangles of a geometry program, whose vertices pass through primitive assembly.
@@ -530,7 +552,7 @@ impl Reference<'_> {
         let start = u64::from(START);
         let holds = |at: u64| at >= start && at < start + self.memory.len() as u64 && at <= u64::from(u32::MAX);
         if !(holds(address) && holds(address + n)) {
-            self.cut_off = true;
+            self.reached.cut_off = true;
             return 0;
         }
         self.memory[(address + n - start) as usize]
@@ -546,12 +568,16 @@ impl Reference<'_> {
             let [offset, low, high] = [0, 1, 2].map(|n| file.get(reg::ATTRIBBUFFER0_OFFSET + 3 * array + n));
             let (offset, stride) = (u64::from(offset & 0x0FFF_FFFF), u64::from(high >> 16 & 0xFF));
             let slice = self.base() + offset + lowest * stride;
-            let mut position = 0u64;
+            let (mut position, mut padding) = (0u64, None);
             for n in 0..(high >> 28).min(12) {
                 let component = (u64::from(high) << 32 | u64::from(low)) >> (4 * n) & 15;
                 if component >= 12 {
+                    padding.get_or_insert(position % 4);
                     position = position.next_multiple_of(4) + 4 * (component - 11);
                     continue;
+                }
+                if let Some(before) = padding.take() {
+                    self.reached.paddings[before as usize] = true;
                 }
                 let kind = types >> (4 * component) & 15;
                 let bytes = [1, 1, 2, 4][(kind & 3) as usize];

@@ -68,8 +68,23 @@ impl Case {
 
     /// Calls `hook` for every instruction that the interpreter executes for the first vertex.
     pub fn trace(&self, hook: &mut dyn FnMut(Step<'_>)) -> Exit {
-        let mut unit = self.unit_at(0);
+        self.trace_vertex(0, hook)
+    }
+
+    fn trace_vertex(&self, n: usize, hook: &mut dyn FnMut(Step<'_>)) -> Exit {
+        let mut unit = self.unit_at(n);
         self.interp().run_traced(&self.uniforms, &mut unit, &mut NoEmitter, hook)
+    }
+
+    /// Whether vertices of a batch execute other instructions than the first one.
+    pub fn has_divergent_vertices(&self) -> bool {
+        let path = |n| {
+            let mut path = Vec::new();
+            self.trace_vertex(n, &mut |step| path.push(step.pc));
+            path
+        };
+        let first = path(0);
+        (1..self.inputs.len()).any(|n| path(n) != first)
     }
 
     /// Whether the first vertex writes outputs that do not depend on the unit's earlier contents,

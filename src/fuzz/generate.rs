@@ -84,12 +84,12 @@ fn case(choices: &mut Choices<'_>, tier: Option<Tier>, name: String, vertices: u
     let tier = tier.unwrap_or_else(|| tiers[choices.weighted(&[60, 25, 15, 4])]);
     let groups = tier == Tier::Groups;
     let stage = if choices.percent(if groups { 20 } else { 35 }) { Stage::Geometry } else { Stage::Vertex };
-    let mut written = program(choices, tier, stage);
+    let (mut written, mut vast) = program(choices, tier, stage);
     for _ in 0..RETRIES {
-        if !is_large(&written, stage) || choices.percent(LARGE) {
+        if vast || !is_large(&written, stage) || choices.percent(LARGE) {
             break;
         }
-        written = program(choices, tier, stage);
+        (written, vast) = program(choices, tier, stage);
     }
     let len = written.code().len() as u32;
     let pc = match choices.below(20) {
@@ -134,7 +134,8 @@ fn case(choices: &mut Choices<'_>, tier: Option<Tier>, name: String, vertices: u
     }
 }
 
-fn program(choices: &mut Choices<'_>, tier: Tier, stage: Stage) -> Program {
+/// A program, and whether it has more states than a graph has on purpose.
+fn program(choices: &mut Choices<'_>, tier: Tier, stage: Stage) -> (Program, bool) {
     let groups = tier == Tier::Groups;
     let length = choices.pick(&LENGTHS);
     let mut writer = Writer {
@@ -150,6 +151,7 @@ fn program(choices: &mut Choices<'_>, tier: Tier, stage: Stage) -> Program {
         forked: false,
         speculative: false,
         keeping: false,
+        vast: false,
         loops: 0,
         insides: Vec::new(),
     };
@@ -158,7 +160,7 @@ fn program(choices: &mut Choices<'_>, tier: Tier, stage: Stage) -> Program {
         Tier::Insts => writer.typed(),
         Tier::Words => writer.words(),
     }
-    Program::from_words(&writer.code, &writer.opdescs).expect("programs are short")
+    (Program::from_words(&writer.code, &writer.opdescs).expect("programs are short"), writer.vast)
 }
 
 /// Whether control flow has more than [`STATES`] states from the most frequent entry.
@@ -188,6 +190,8 @@ pub(super) struct Writer<'c, 'a> {
     pub(super) speculative: bool,
     /// Writes of registers that nothing reads, so that some vertices keep what others write.
     pub(super) keeping: bool,
+    /// More states than a graph has.
+    pub(super) vast: bool,
     /// Loops around the current word.
     pub(super) loops: u32,
     /// The second and the last word of finished then parts and loops: jump targets inside a scope

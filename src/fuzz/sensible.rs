@@ -33,7 +33,7 @@ impl Writer<'_, '_> {
         let main_call = self.code.len();
         self.put(Inst::Nop);
         let main = 4 + self.choices.below(self.length / 2);
-        if self.flows() && self.choices.percent(8) {
+        if !self.straight && self.choices.percent(if self.clean { 16 } else { 8 }) {
             self.tower();
         }
         self.block(main, 0);
@@ -54,9 +54,16 @@ impl Writer<'_, '_> {
             }
         }
         if self.flows() && self.choices.percent(15) {
-            let head = self.chain();
-            procedures.extend([head; 3]);
-            let test = Some(self.test(false)).filter(|_| self.choices.percent(30));
+            self.vast = self.choices.percent(12);
+            let (head, test) = match self.vast {
+                // A run through it takes more fuel than most programs have; a boolean bypasses it.
+                true => (self.maze(), Some(Test::Bool { id: self.choices.below(16) as u8, value: true })),
+                false => {
+                    let head = self.chain();
+                    procedures.extend([head; 3]);
+                    (head, Some(self.test(false)).filter(|_| self.choices.percent(30)))
+                }
+            };
             self.code[main_call] = self.word(&Inst::Call { test, target: head.0, len: (head.1 - head.0) as u8 });
         }
         if self.choices.percent(20) {
@@ -175,11 +182,17 @@ impl Writer<'_, '_> {
 
     /// More scopes inside each other than a ring holds, with ends of their own or with shared ones.
     fn tower(&mut self) {
-        let kind = self.choices.below(2);
-        let floors = self.choices.pick(&[3, 4, 5, 6]) * if kind == 0 { 1 } else { 2 };
+        if self.clean {
+            self.divergent_flags();
+        }
+        let kind = if self.forked { 1 } else { self.choices.below(2) };
+        let floors =
+            self.choices.pick(if self.clean { &[4, 5, 5, 6] } else { &[3, 4, 5, 6] }) * if kind == 0 { 1 } else { 2 };
         let start = self.pc();
         let end = start + 2 * floors;
         let shared = self.choices.percent(20);
+        // One boolean opens most of them, so that vertices differ above.
+        let open = Test::Bool { id: self.choices.below(16) as u8, value: true };
         let mut step = 0;
         for n in 0..floors {
             if !shared || self.choices.percent(20) {
@@ -192,7 +205,8 @@ impl Writer<'_, '_> {
                 Inst::Loop { int, last: last.max(start + n + 1) }
             } else {
                 let len = self.choices.pick(&[0, 0, 1]);
-                Inst::If { test: self.test(false), target: last + 1, len }
+                let test = if self.clean && n + 3 < floors { open } else { self.test(false) };
+                Inst::If { test, target: last + 1, len }
             };
             self.put(inst);
         }
@@ -223,6 +237,24 @@ impl Writer<'_, '_> {
             }
         }
         (start, start + Pc::from(lens[0]))
+    }
+
+    /// Procedures that each call the next from many places: more states than a graph has. The place
+    /// of the first one.
+    fn maze(&mut self) -> (Pc, Pc) {
+        const WORDS: Pc = 12;
+        let start = self.pc();
+        for _ in 0..3 {
+            let next = self.pc() + WORDS;
+            (1..WORDS).for_each(|_| self.put(Inst::Call { test: None, target: next, len: WORDS as u8 }));
+            // The last word only returns.
+            self.put(Inst::Nop);
+        }
+        for _ in 0..WORDS {
+            let inst = self.arithmetic();
+            self.put(inst);
+        }
+        (start, start + WORDS)
     }
 
     /// A word to fill in later.

@@ -6,6 +6,7 @@
 use super::case::Case;
 use super::compare::{Agreement, Engine};
 use crate::interp::Step;
+use crate::ir::cfg::{Cfg, Limits};
 use crate::isa::encode::opcode;
 use crate::isa::flow::Scopes;
 use crate::isa::table::{ROWS, Row};
@@ -26,7 +27,7 @@ pub const EXITS: [(Exit, &str); 4] = [
 
 /// Properties of programs (counted for the first vertex), and the least percentage of each in a
 /// sweep.
-pub const TRAITS: [(&str, f64); 17] = [
+pub const TRAITS: [(&str, f64); 19] = [
     ("a condition", 30.0),
     ("a loop", 18.0),
     ("a loop in a loop", 4.0),
@@ -44,6 +45,8 @@ pub const TRAITS: [(&str, f64); 17] = [
     ("a triangle", 2.0),
     ("infinities or NaN in their results", 10.0),
     ("outputs that depend on no earlier vertex", 10.0),
+    ("too many states for a graph", 0.2),
+    ("a forgotten scope in vertices that differ and are independent", 0.2),
 ];
 
 /// Least percentage of each opcode among the instructions executed. `END` ends a run and `BREAK` a
@@ -400,8 +403,10 @@ impl<'a> Watch<'a> {
         case.interp().run(&case.uniforms, &mut unit, &mut NoEmitter);
         let files = [&unit.r, &unit.o[0], &unit.o[1]];
         let wild = files.iter().any(|file| file.as_flattened().iter().any(|x| !x.is_finite()));
-        let [.., odd, independent] = &mut self.has;
+        let [.., forgotten, _, _, _, _, _, _, odd, independent, without_graph, divergent] = &mut self.has;
         (*odd, *independent) = (wild, case.is_independent());
+        *without_graph = Cfg::build(&case.program, case.entry, Limits::default()).is_err();
+        *divergent = *forgotten && *independent && case.has_divergent_vertices();
         self.has
     }
 }

@@ -96,3 +96,24 @@ impl Budget {
         granted
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn draws_of_a_list_share_its_limit_by_weight() {
+        let mut budget = Budget::new(Limits { list: 100, ..Limits::default() });
+        // Outside of a list nothing is counted.
+        assert_eq!([budget.take(0, 90, || 3), budget.take(0, 90, || 3)], [90, 90]);
+        assert!(budget.begin_list() && !budget.begin_list());
+        assert_eq!(budget.take(0, 10, || 3), 10);
+        assert!(!budget.is_exceeded());
+        // 70 are left, and each vertex takes three of them.
+        assert_eq!(budget.take(0, 30, || 3), 23);
+        assert!(budget.is_exceeded());
+        assert_eq!([budget.take(0, 1, || 1), budget.take(0, 1, || 1)], [1, 0]);
+        budget.end_list();
+        assert_eq!(budget.take(0, 30, || 3), 30);
+    }
+}

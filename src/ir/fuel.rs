@@ -131,5 +131,16 @@ mod tests {
         let cfg = cfg.expect("small");
         let needed = (0..9).find(|&fuel| suffices(&cfg, fuel));
         assert_eq!(needed, Some(2), "the call is backward and the return is forward:\n{cfg}");
+        // The longer side of a branch before the call counts, whichever it is.
+        for (yes, no) in [("nop\nnop\nnop", "nop"), ("nop", "nop\nnop\nnop")] {
+            let source = format!(
+                ".entry main\n.proc sub\nnop\n.end\n.proc main\nifu b0\n{yes}\n.else\n{no}\n.end\ncall sub\nend\n.end"
+            );
+            let shbin = crate::text::assemble(&source).expect("a good source").shbin;
+            let cfg = Cfg::build(&shbin.program().expect("short"), shbin.dvles[0].entry(), Limits::default());
+            let cfg = cfg.expect("small");
+            let needed = (0..9).find(|&fuel| suffices(&cfg, fuel));
+            assert_eq!(needed, Some(5), "a branch, three words, a call:\n{cfg}");
+        }
     }
 }

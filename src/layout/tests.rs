@@ -1,9 +1,11 @@
 use super::*;
 use crate::engine::{BackendChoice, Engine, Event, Options};
+use crate::kernel::{Backend, Config};
 use crate::program::{Entry, Program};
 use crate::state::{Batch, Exit, NoEmitter};
 use crate::state::{EmitState, Registers, Uniforms, Unit, Vec4};
 use crate::text::assemble;
+use crate::tier0::Tier0;
 use std::cell::Cell;
 use std::sync::{Arc, Mutex};
 
@@ -241,4 +243,27 @@ fn a_geometry_program_without_geometry_offsets_runs_on_tier_0_and_keeps_no_state
         fallbacks += expected.len();
     }
     assert_eq!(fallbacks, usize::from(cfg!(feature = "jit")), "only where native code would need the offsets");
+    // A kernel of tier 0 runs such a program on copies by itself.
+    let config = Config { layout: Some(layout), ..Config::default() };
+    let kernel = Tier0::default().compile(&Arc::new(program), Entry::geometry(0), &config).expect("any program");
+    let mut sent = Sent(Vec::new());
+    let exit = Image::new(layout, &unit, &uniforms).with(|host| kernel.run_on(host, &mut sent));
+    let [first, second] = [EmitState::default(), EmitState { vertex: 1, primitive: true, winding: false }];
+    assert_eq!((exit, sent.0), (Some(Exit::End), vec![(1.0, first), (0.0, second)]));
+}
+
+#[test]
+fn a_unit_is_preserved_to_the_byte() {
+    let layout = Layout::new(ONE_STRUCT).expect("right");
+    let (unit, uniforms) = filled();
+    Image::new(layout, &unit, &uniforms).with_cells(|host, registers, _| {
+        // Any byte but 0 is a flag that is set.
+        ONE_STRUCT.cmp.into_iter().for_each(|at| registers[at as usize].set(0x82));
+        let before: Vec<u8> = registers.iter().map(Cell::get).collect();
+        host.preserving_unit(|| {
+            host.store(&Unit::new());
+            assert_ne!(before, registers.iter().map(Cell::get).collect::<Vec<u8>>());
+        });
+        assert_eq!(before, registers.iter().map(Cell::get).collect::<Vec<u8>>());
+    });
 }

@@ -372,3 +372,67 @@ fn batches_of_every_size_and_layout_agree_with_the_interpreter() {
         assert_eq!(tested.stats().groups > 50, in_groups, "{source}");
     }
 }
+
+/// Kernels are an interface of their own: no engine has set the mode before.
+#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
+#[test]
+fn a_kernel_runs_single_vertices_in_foreign_modes() {
+    let source = ".proc main\n rcp r0, v0.x\n mul o0, v0, r0\n add o1, v0, r0\n mul o2, v0, v0\n end\n.end";
+    let program = assemble(source).expect("a good source").shbin.program().expect("short");
+    for precision in Precision::ALL {
+        let config = Config { precision, ..Config::default() };
+        let kernel = Tier0::default().kernel_of_entry(&program, Entry::vertex(0), &config);
+        let run = || {
+            let mut unit = Unit::new();
+            unit.v[0] = [3.0, -7.7, 1e-30, 0.1];
+            kernel.run(&Uniforms::new(), &mut unit, &mut NoEmitter);
+            unit.outputs().map(|o| o.map(f32::to_bits))
+        };
+        let want = run();
+        crate::fp_mode::in_foreign_modes(|| assert_eq!(run(), want, "{precision}"));
+    }
+}
+
+#[test]
+fn a_loop_may_execute_its_words_once_more_than_its_count_says() {
+    let program = assemble(".proc main\n for i0\n nop\n nop\n .end\n end\n.end").expect("a good source").shbin;
+    let kernel = |fuel| {
+        let config = Config { fuel, ..Config::default() };
+        Tier0::default().kernel_of_entry(&program.program().expect("short"), Entry::vertex(0), &config)
+    };
+    for count in [0, 1, 3, 255] {
+        let mut uniforms = Uniforms::new();
+        uniforms.i[0] = [count, 0, 0, 0];
+        let most = kernel(1 << 18).most_words(&uniforms.i);
+        assert_eq!(most, 2 + 2 * (u64::from(count) + 1));
+        let exit = |fuel: u64| kernel(fuel as u32).run(&uniforms, &mut Unit::new(), &mut NoEmitter);
+        assert_eq!(exit(most), Exit::End);
+    }
+}
+
+#[test]
+fn vertices_without_fuel_leave_a_preserved_unit_as_it_is() {
+    let source = ".proc main\n mov r0, v0\n for i0\n add r0, r0, r0\n .end\n mov o0, r0\n end\n.end";
+    let program = assemble(source).expect("a good source").shbin.program().expect("short");
+    let kernel =
+        Tier0::default().kernel_of_entry(&program, Entry::vertex(0), &Config { fuel: 20, ..Config::default() });
+    assert!(kernel.has_independent_vertices(), "they run as a group");
+    let mut uniforms = Uniforms::new();
+    uniforms.i[0] = [100, 0, 1, 0];
+    for preserve_unit in [true, false] {
+        let (inputs, mut outputs) = ([[[2.0; 4]; 16]; 16], [[[9.0; 4]; 16]; 16]);
+        let mut unit = Unit::new();
+        unit.r[0] = [5.0; 4];
+        let mut batch = Batch {
+            inputs: (&inputs).into(),
+            outputs: (&mut outputs).into(),
+            input_mask: 1,
+            output_mask: 1,
+            preserve_unit,
+        };
+        let exit = kernel.run_batch(&uniforms, &mut unit, &mut batch, &mut NoEmitter);
+        assert_eq!((exit.exit, exit.ran), (Exit::Fuel, 1));
+        assert_eq!(unit.r[0] == [5.0; 4], preserve_unit);
+        assert_eq!(unit.v[0] == [0.0; 4], preserve_unit);
+    }
+}

@@ -143,6 +143,39 @@ fn components_align_inside_the_vertex() {
 }
 
 #[test]
+fn every_integer_is_converted_in_every_component() {
+    let step = crate::testing::miri_or(4_099, 1);
+    for (format, size, values) in [(0u8, 1, 1 << 8), (1, 1, 1 << 8), (2, 2, 1 << 16)] {
+        let of = |bits: u32| match format {
+            0 => f32::from(bits as i8),
+            1 => f32::from(bits as u8),
+            _ => f32::from(bits as i16),
+        };
+        for components in 1..=4usize {
+            let element = Element::from_register(format | (components as u8 - 1) << 2);
+            for first in (0..values).step_by(step) {
+                // Neighbours differ, and the last bits are no component's.
+                let bits: [u32; 5] = std::array::from_fn(|n| (first + 85 * n as u32) % values);
+                let memory: Vec<u8> = bits.iter().flat_map(|bits| bits.to_le_bytes()[..size].to_vec()).collect();
+                let memory: Vec<u8> = memory.into_iter().chain([0xAA; 16]).collect();
+                let mut rows = [[9.0; 4]; 3];
+                let mut convert = |memory: &[u8], register| {
+                    let to = convert::Column { rows: &mut rows, stride: 3, register };
+                    element.convert(memory, 0, Selection::From(0), to);
+                };
+                convert(&memory, 0);
+                // Memory that ends with the attribute.
+                convert(&memory[..components * size], 1);
+                element.convert_one(&memory, &mut rows[2]);
+                let mut want = [0.0, 0.0, 0.0, 1.0];
+                want.iter_mut().zip(bits).take(components).for_each(|(x, bits)| *x = of(bits));
+                assert_eq!(rows, [want; 3], "format {format}, {components} components, {bits:x?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn bytes_past_the_end_of_memory_are_zero() {
     let memory: Vec<u8> = (1..65).collect();
     let file = file(MIXED);

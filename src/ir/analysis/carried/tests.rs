@@ -256,6 +256,26 @@ fn what_invocations_carry() {
 }
 
 #[test]
+fn what_shows_of_the_contents_at_the_start() {
+    let of = |graph: &Cfg| shown_at_start(graph, OUTPUTS);
+    // A component that is only left shows where a later run reads it.
+    let r = |n| RegisterSet::of_temp(n, 0b1111);
+    let left = of(&main(" mov o0, r0\n mov r0, r1\n mov r1, r2"));
+    assert_eq!((left & r(0), left & r(1), left & r(2)), (r(0), r(1), r(2)));
+    assert_eq!(left & r(3), RegisterSet::NONE);
+    let read = of(&main(" mov o0, v0\n mov r0, r1"));
+    assert_eq!(read & r(1), RegisterSet::NONE, "no run reads r0");
+    // The first vertex has o0 of the bank that a run begins with, the second that of the other one;
+    // the next run begins with the other bank.
+    let geometry = |body: &str| cfg(&format!(".gsh\n.entry main\n.proc main\n{body}\n end\n.end"));
+    let o0 = |graph: &Cfg| of(graph).output(0);
+    assert_eq!(o0(&geometry(" setemit 0\n mov o0, v0\n emit")), 0);
+    assert_eq!(o0(&geometry(" setemit 0\n mov o0.xy, v0\n emit")), 0b1100);
+    assert_eq!(o0(&geometry(" setemit 0\n mov o0.xy, v0\n emit\n emit")), 0b1111);
+    assert_eq!(o0(&geometry(" setemit 0\n mov o0.xyz, v0\n emit\n mov o0.yzw, v0\n emit")), 0b1001);
+}
+
+#[test]
 fn integers_and_flags_that_differ_between_vertices() {
     let source = " mova a0.xy, c0\n mova a0.x, v0\n cmp c0.xy, gt, gt, r9.xy\n mov o0, c2[a0.x]\n mov o1, c2[a0.y]";
     let func = Func::build(&main(source), 100, Form::Ssa);
