@@ -35,19 +35,23 @@ use tables::{ANSWERS, Table};
 /// Vertices of a batch, a power of two.
 const BATCH: u64 = 1 << 10;
 
-/// Trials of a long table, so that every core has one.
-const SLICES: u64 = 8;
-
 /// From this number of arguments on a table is long.
 const LONG: u64 = 1 << 30;
+
+/// Trials of a table of which many batches run, so that every core has one.
+const SLICES: u64 = 8;
+
+/// From this number of batches on they are many.
+const MANY: u64 = 1 << 14;
 
 /// Special values that a kernel may meet; then it is compiled again, since it would soon no longer
 /// speculate or run groups.
 const MOST_BAILOUTS: u32 = 32;
 
 /// One vertex in N runs in a group at least: in float24 groups have half of all exponents, and RSQ
-/// half of these.
+/// half of these. A small part may have other exponents only.
 const LEAST_IN_GROUPS: u64 = 5;
+const SMALL: u64 = 256 * BATCH;
 
 /// Vertices of a group of native code.
 const GROUP: u64 = 4;
@@ -63,6 +67,12 @@ impl Share {
     fn of(self, all: u64) -> Range<u64> {
         all * self.part / self.parts..all * (self.part + 1) / self.parts
     }
+}
+
+/// The share of a table's batches.
+fn share_of(table: &Table, precision: Precision) -> Range<u64> {
+    let arguments = (table.arguments)(precision);
+    share(if arguments >= LONG { 1 << 14 } else { 1 << 9 }).of(arguments / BATCH)
 }
 
 fn share(short: u64) -> Share {
@@ -154,7 +164,8 @@ impl Subject {
     /// An error if an engine that has groups ran few of the vertices in them.
     fn check_groups(&self) -> Result<(), Failed> {
         let Subject { in_groups, vertices, .. } = *self;
-        if self.has_groups() && in_groups * LEAST_IN_GROUPS < vertices {
+        let least = if vertices < SMALL { 1 } else { vertices / LEAST_IN_GROUPS };
+        if self.has_groups() && in_groups < least {
             return Err(format!("{} ran {in_groups} of {vertices} vertices in groups", self.engine.name).into());
         }
         Ok(())
@@ -163,7 +174,6 @@ impl Subject {
 
 fn check(table: &Table, precision: Precision, slice: u64, slices: u64) -> Result<(), Failed> {
     let arguments = (table.arguments)(precision);
-    let share = share(if arguments >= LONG { 1 << 14 } else { 1 << 9 });
     let program = Arc::new(picajit::text::assemble(table.source)?.shbin.program()?);
     let new = |engine| Subject::new(engine, &program, precision);
     let mut subjects: Vec<Subject> = engines::on_units().into_iter().map(new).collect::<Result<_, _>>()?;
@@ -172,7 +182,7 @@ fn check(table: &Table, precision: Precision, slice: u64, slices: u64) -> Result
     let mut want = vec![[[0.0; 4]; ANSWERS]; BATCH as usize];
     let mut got = want.clone();
     let batches = arguments / BATCH;
-    for batch in share.of(batches).skip(slice as usize).step_by(slices as usize) {
+    for batch in share_of(table, precision).skip(slice as usize).step_by(slices as usize) {
         // Neighbours have one sign and exponent, so a batch with infinities has no other numbers.
         let first = spread(batch, batches) * BATCH;
         for (n, (input, want)) in (first..).zip(inputs.iter_mut().zip(&mut want)) {
@@ -200,9 +210,10 @@ fn main() {
     let mut trials = swizzles::trials();
     for table in &tables::ALL {
         for precision in Precision::ALL {
-            let slices = match (table.arguments)(precision) {
+            let batches = share_of(table, precision);
+            let slices = match batches.end - batches.start {
                 0 => continue,
-                LONG.. => SLICES,
+                MANY.. => SLICES,
                 _ => 1,
             };
             for slice in 0..slices {
