@@ -5,8 +5,10 @@
 //! the interpreter. This file must not depend on a test runner, so that a fuzz target can use it.
 
 mod geometry;
+mod numbers;
 
 use geometry::{Emitted, GeometryUnit};
+pub use numbers::Numbers;
 use picajit::engine::{BackendChoice, Engine, Options};
 use picajit::gpu::registers::{self as reg, offset};
 use picajit::gpu::{Draw, DrawOptions, Gpu, Regions, Report, Sink, State, Topology, VertexFormat};
@@ -21,37 +23,6 @@ use std::sync::Arc;
 const START: u32 = 0x1800_0000;
 /// The limit of most draws.
 const MOST: u32 = 400;
-
-/// Numbers that determine a case: bytes of a fuzzer, then a generator's.
-pub struct Numbers<'a> {
-    bytes: &'a [u8],
-    seed: u64,
-}
-
-impl<'a> Numbers<'a> {
-    pub fn new(bytes: &'a [u8], seed: u64) -> Numbers<'a> {
-        Numbers { bytes, seed: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1 }
-    }
-
-    fn word(&mut self) -> u32 {
-        self.seed ^= self.seed << 13;
-        self.seed ^= self.seed >> 7;
-        self.seed ^= self.seed << 17;
-        let mut word = (self.seed >> 16) as u32;
-        if let Some((bytes, rest)) = self.bytes.split_first_chunk() {
-            (word, self.bytes) = (u32::from_le_bytes(*bytes), rest);
-        }
-        word
-    }
-
-    fn below(&mut self, n: u32) -> u32 {
-        (u64::from(self.word() >> 4) % u64::from(n)) as u32
-    }
-
-    fn one_in(&mut self, n: u32) -> bool {
-        self.below(n) == 0
-    }
-}
 
 const SOURCES: [&str; 9] = [
     "mov o0, v0\nmov o1, v1\nmov o2, v2\nend",
