@@ -173,15 +173,17 @@ fn a_group_that_may_lack_fuel_bails_out_and_its_vertices_run_alone() {
     let enough = kernel(source, default_fuel(Stage::Vertex));
     let (want, exit) = outputs(&enough, &mut unit, 100, true);
     assert_eq!((exit, want[99], enough.stats().groups), (Exit::End, [198.0, 99.0, 99.0, 99.0], 2));
-    let jumps = ".in a v0\n.out o0 position\n.alias k b0\n.proc main\nagain:\n mov o0, a\n jmpu !k, again\n end\n.end";
+    let jumps = ".in a v0\n.out o0 position\n.alias k b0\n.proc main\nagain:\n mov r0, a\n mov o0, a\n jmpu !k, again\n end\n.end";
     let endless = kernel(jumps, 5);
     for preserve_unit in [true, false] {
+        unit.r[0] = [5.0; 4];
         let before = endless.stats().bailouts;
         let (got, exit) = outputs(&endless, &mut unit, 100, preserve_unit);
         // The first vertex runs out of fuel, and ends the batch.
         assert_eq!((exit, endless.stats().bailouts - before), (Exit::Fuel, 1));
         assert_eq!((got[0], got[1]), ([0.0; 4], [-1.0; 4]));
         assert_eq!(unit.o[0][0], [0.0; 4]);
+        assert_eq!(unit.r[0], [if preserve_unit { 5.0 } else { 0.0 }; 4]);
     }
 }
 
@@ -407,32 +409,5 @@ fn a_loop_may_execute_its_words_once_more_than_its_count_says() {
         assert_eq!(most, 2 + 2 * (u64::from(count) + 1));
         let exit = |fuel: u64| kernel(fuel as u32).run(&uniforms, &mut Unit::new(), &mut NoEmitter);
         assert_eq!(exit(most), Exit::End);
-    }
-}
-
-#[test]
-fn vertices_without_fuel_leave_a_preserved_unit_as_it_is() {
-    let source = ".proc main\n mov r0, v0\n for i0\n add r0, r0, r0\n .end\n mov o0, r0\n end\n.end";
-    let program = assemble(source).expect("a good source").shbin.program().expect("short");
-    let kernel =
-        Tier0::default().kernel_of_entry(&program, Entry::vertex(0), &Config { fuel: 20, ..Config::default() });
-    assert!(kernel.has_independent_vertices(), "they run as a group");
-    let mut uniforms = Uniforms::new();
-    uniforms.i[0] = [100, 0, 1, 0];
-    for preserve_unit in [true, false] {
-        let (inputs, mut outputs) = ([[[2.0; 4]; 16]; 16], [[[9.0; 4]; 16]; 16]);
-        let mut unit = Unit::new();
-        unit.r[0] = [5.0; 4];
-        let mut batch = Batch {
-            inputs: (&inputs).into(),
-            outputs: (&mut outputs).into(),
-            input_mask: 1,
-            output_mask: 1,
-            preserve_unit,
-        };
-        let exit = kernel.run_batch(&uniforms, &mut unit, &mut batch, &mut NoEmitter);
-        assert_eq!((exit.exit, exit.ran), (Exit::Fuel, 1));
-        assert_eq!(unit.r[0] == [5.0; 4], preserve_unit);
-        assert_eq!(unit.v[0] == [0.0; 4], preserve_unit);
     }
 }
