@@ -98,7 +98,7 @@ fn a_failed_dump_is_a_warning() {
 #[test]
 fn a_dump_is_written_under_valgrind() {
     let found = Command::new("valgrind").arg("--version").output().is_ok_and(|ended| ended.status.success());
-    if !found || std::env::var_os("PICAJIT_RUNNER").is_some() {
+    if !found || crate::command::emulator().is_some() {
         crate::prerequisites::skipped("a dump under valgrind: no valgrind");
         return;
     }

@@ -1,12 +1,21 @@
 //! The `stress` verb from the command line.
 
-use super::{Folder, arguments};
+use super::{Ended, Folder, arguments};
+use crate::command::emulator;
+
+/// Whether all results were the same, within the limit of memory. An emulator's own memory is part
+/// of the process and exceeds the limit, so there that error alone is also right.
+fn is_well(ended: &Ended) -> bool {
+    let has_excess =
+        ended.code == 1 && ended.err.ends_with("error: the process needed more memory than the limits allow\n");
+    ended.out.contains(": no difference\n") && (ended.code == 0 || emulator().is_some() && has_excess)
+}
 
 #[test]
 fn a_short_run_has_all_figures_and_no_difference() {
     let folder = Folder::new("stress");
     let ended = folder.run("stress --programs 600 --sample 4 --cache 1");
-    assert_eq!(ended.code, 0, "{}{}", ended.out, ended.err);
+    assert!(is_well(&ended), "{}{}", ended.out, ended.err);
     let lines: Vec<&str> = ended.out.lines().collect();
     let starts = [
         "600 programs from seed 1, f32, cache 1 MiB, 2 background threads: ",
@@ -33,7 +42,7 @@ fn other_formats_and_seeds_run() {
     let folder = Folder::new("stress-formats");
     for args in ["--precision f24-nearest --threads 0", "--precision f24-zero --seed 9 --seconds 3600"] {
         let ended = folder.run(arguments("stress --programs 80").and(args));
-        assert!(ended.code == 0 && ended.out.starts_with("80 programs from seed "), "{}{}", ended.out, ended.err);
+        assert!(is_well(&ended) && ended.out.starts_with("80 programs from seed "), "{}{}", ended.out, ended.err);
     }
     assert_eq!(folder.run("stress --precision f16").code, 2);
     assert_eq!(folder.run("stress --programs 0").code, 2);
