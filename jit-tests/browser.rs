@@ -1,7 +1,7 @@
-//! The pages in a real browser: `picajit explore`, and the playground.
+//! The pages in a real browser: `picajit explore`, and the playground, served and built.
 //!
-//! Needs Chromium; without one every trial is ignored, with a line that says so. The playground's
-//! trials need the page that `.ci/playground` builds. With `PICAJIT_SCREENSHOTS` set to a folder,
+//! Needs Chromium; without one every trial is ignored, with a line that says so. Trials of the built
+//! playground need the page of `.ci/playground`. With `PICAJIT_SCREENSHOTS` set to a folder,
 //! pictures are stored there.
 
 mod command;
@@ -13,6 +13,8 @@ mod extent;
 #[path = "browser/playground.rs"]
 mod playground;
 mod prerequisites;
+#[path = "browser/served.rs"]
+mod served;
 
 use command::picajit;
 use libtest_mimic::{Arguments, Trial};
@@ -27,6 +29,10 @@ impl Folder {
         let path = temporary_folder().join(format!("picajit-pages-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Folder(path)
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
     }
 
     fn file(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
@@ -54,27 +60,38 @@ impl Drop for Folder {
 fn main() {
     let arguments = Arguments::from_args();
     let mut trials: Vec<Trial> = Vec::new();
-    let is_emulated = std::env::var_os("PICAJIT_RUNNER").is_some();
+    let is_emulated = command::emulator().is_some();
     let chromium = devtools::command().filter(|_| !is_emulated);
     if is_emulated {
         skipped("pages in a browser: the command runs on an emulator, and its pages are the same on every CPU");
     } else if chromium.is_none() {
         skipped("pages in a browser: no Chromium (PICAJIT_CHROMIUM names one)");
     }
-    let page = playground::page();
-    if chromium.is_some() && !page.is_file() {
-        skipped("the playground in a browser: no page of .ci/playground");
+    let built = playground::page();
+    if chromium.is_some() && !built.is_file() {
+        skipped("the built playground in a browser: no page of .ci/playground");
     }
-    let all = explored::TRIALS.iter().map(|t| (t, true)).chain(playground::TRIALS.iter().map(|t| (t, page.is_file())));
-    for ((name, trial), is_ready) in all {
-        let chromium = chromium.clone();
-        let is_ignored = chromium.is_none() || !is_ready;
+    let mut add = |name: String, is_ready: bool, trial: Box<dyn FnOnce(devtools::Browser) + Send>| {
+        let (chromium, file) = (chromium.clone().filter(|_| is_ready), name.replace('/', "-"));
+        let is_ignored = chromium.is_none();
         let run = move || {
-            let chromium = chromium.expect("trials without a browser are ignored");
-            trial(devtools::Browser::start(&chromium, &name.replace('/', "-")));
+            trial(devtools::Browser::start(&chromium.expect("trials without a browser are ignored"), &file));
             Ok(())
         };
-        trials.push(Trial::test(*name, run).with_ignored_flag(is_ignored));
+        trials.push(Trial::test(name, run).with_ignored_flag(is_ignored));
+    };
+    for &(name, trial) in explored::TRIALS {
+        add(format!("explore/{name}"), true, Box::new(trial));
+    }
+    for &(name, trial) in playground::TRIALS {
+        add(format!("playground/{name}"), built.is_file(), Box::new(move |b| trial(b, playground::Page::Built)));
+        add(format!("served/{name}"), true, Box::new(move |b| trial(b, playground::Page::Served)));
+    }
+    for &(name, trial) in playground::BUILT {
+        add(format!("playground/{name}"), built.is_file(), Box::new(trial));
+    }
+    for &(name, trial) in served::TRIALS {
+        add(format!("served/{name}"), true, Box::new(trial));
     }
     libtest_mimic::run(&arguments, trials).exit();
 }

@@ -11,6 +11,7 @@ mod cli_gpu_code;
 mod cli_lint;
 mod cli_pipes;
 mod cli_profile;
+mod cli_serve;
 mod cli_stress;
 #[cfg(feature = "targets")]
 mod cli_targets;

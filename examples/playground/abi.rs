@@ -1,4 +1,8 @@
-//! The functions that the page's worker calls: `request`, `run`, `answer`.
+//! The playground: assemble, run and trace PICA200 shaders in a browser, offline.
+//!
+//! Compiled for WebAssembly this is the module of the page. The page's worker calls its functions,
+//! `request`, `run` and `answer`, with text in UTF-8. `.ci/playground` builds the module, and
+//! `picajit playground` puts it into the page.
 //!
 //! The worker reads and writes the module's memory itself; this file passes addresses and lengths
 //! only. A browser gives a module one thread, so the locks are never contended.

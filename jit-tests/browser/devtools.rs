@@ -34,8 +34,11 @@ pub struct Browser {
     number: u64,
     session: Option<String>,
     profile: PathBuf,
-    /// Errors and warnings of the console, uncaught exceptions, and requests that leave the machine.
+    /// Errors and warnings of the console, uncaught exceptions, and requests that leave the machine
+    /// or go to another server than that of the opened page.
     pub problems: Vec<String>,
+    /// Start of the addresses of the opened page's server.
+    server: Option<String>,
 }
 
 impl Browser {
@@ -84,6 +87,7 @@ impl Browser {
             session: None,
             profile,
             problems: Vec::new(),
+            server: None,
         };
         let target = browser.call("Target.createTarget", json!({ "url": "about:blank" }));
         let target = json!({ "targetId": target["targetId"], "flatten": true });
@@ -132,7 +136,8 @@ impl Browser {
             }
             "Network.requestWillBeSent" => {
                 let address = event["request"]["url"].as_str().unwrap_or("");
-                if !["file:", "blob:", "data:", "about:"].iter().any(|kind| address.starts_with(kind)) {
+                let local = ["file:", "blob:", "data:", "about:"].into_iter().chain(self.server.as_deref());
+                if !local.into_iter().any(|start| address.starts_with(start)) {
                     self.problems.push(format!("request: {address}"));
                 }
             }
@@ -152,12 +157,42 @@ impl Browser {
 
     /// Opens a file and waits until it is loaded. Returns the time that took.
     pub fn open(&mut self, path: &Path) -> Duration {
-        self.events.clear();
         let start = Instant::now();
-        let result = self.call("Page.navigate", json!({ "url": format!("file://{}", path.display()) }));
-        assert!(result["errorText"].is_null(), "{}: {result}", path.display());
-        self.wait_for("Page.loadEventFired");
+        self.navigate(&format!("file://{}", path.display()));
         start.elapsed()
+    }
+
+    /// Opens the page of a server on this machine.
+    pub fn open_served(&mut self, address: &str) {
+        self.server = Some(address.to_string());
+        self.navigate(address);
+    }
+
+    fn navigate(&mut self, address: &str) {
+        self.events.clear();
+        let result = self.call("Page.navigate", json!({ "url": address }));
+        assert!(result["errorText"].is_null(), "{address}: {result}");
+        self.wait_for("Page.loadEventFired");
+    }
+
+    /// Loads the page again.
+    pub fn reload(&mut self) {
+        self.events.clear();
+        self.call("Page.reload", json!({}));
+        self.wait_for("Page.loadEventFired");
+    }
+
+    /// Gives a file to the input element that `selector` finds.
+    pub fn choose_file(&mut self, selector: &str, path: &Path) {
+        let document = self.call("DOM.getDocument", json!({}));
+        let found =
+            self.call("DOM.querySelector", json!({ "nodeId": document["root"]["nodeId"], "selector": selector }));
+        self.call("DOM.setFileInputFiles", json!({ "nodeId": found["nodeId"], "files": [path] }));
+    }
+
+    /// The folder of files that the page stores.
+    pub fn store_files_in(&mut self, folder: &Path) {
+        self.call("Page.setDownloadBehavior", json!({ "behavior": "allow", "downloadPath": folder }));
     }
 
     /// The value of an expression; promises are awaited.
@@ -182,16 +217,26 @@ impl Browser {
     /// Clicks with the mouse on the middle of the element that `selector` finds.
     #[track_caller]
     pub fn click(&mut self, selector: &str) {
+        let at = self.middle(selector);
+        self.click_at(&at);
+    }
+
+    /// Clicks with the mouse at a place `[x, y]` of the window.
+    pub fn click_at(&mut self, at: &Value) {
+        for kind in ["mouseMoved", "mousePressed", "mouseReleased"] {
+            let event = json!({ "type": kind, "x": at[0], "y": at[1], "button": "left", "clickCount": 1 });
+            self.call("Input.dispatchMouseEvent", event);
+        }
+    }
+
+    #[track_caller]
+    fn middle(&mut self, selector: &str) -> Value {
         let find = format!(
             "(() => {{ const e = document.querySelector({}); e.scrollIntoView({{ block: 'nearest' }}); \
              const r = e.getBoundingClientRect(); return [r.x + Math.min(r.width, 300) / 2, r.y + r.height / 2]; }})()",
             json!(selector)
         );
-        let at = self.evaluate(&find);
-        for kind in ["mouseMoved", "mousePressed", "mouseReleased"] {
-            let event = json!({ "type": kind, "x": at[0], "y": at[1], "button": "left", "clickCount": 1 });
-            self.call("Input.dispatchMouseEvent", event);
-        }
+        self.evaluate(&find)
     }
 
     /// Presses and releases a key, such as `ArrowLeft`, with Shift (8) or Control (2) held.
@@ -201,7 +246,9 @@ impl Browser {
                 "End" => 35,
                 "Home" => 36,
                 "ArrowLeft" => 37,
+                "ArrowUp" => 38,
                 "ArrowRight" => 39,
+                "ArrowDown" => 40,
                 "Tab" => 9,
                 "Enter" => 13,
                 "Escape" => 27,

@@ -13,18 +13,24 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-type Trial = (&'static str, fn(Browser));
+/// A trial by name.
+pub type Trial = (&'static str, fn(Browser));
 
 /// Trials by name.
 pub const TRIALS: &[Trial] = &[
-    ("explore/steps-back-to-the-same-registers", steps_back),
-    ("explore/opens-every-file", opens_every_file),
-    ("explore/shows-hostile-names-as-text", hostile_names),
-    ("explore/links-lines-of-one-instruction", links),
-    ("explore/works-with-keys-alone", keys),
-    ("explore/fits-wide-and-narrow-windows-light-and-dark", windows),
-    ("explore/finds-the-first-value-that-is-not-finite", explosion),
-    ("explore/says-that-a-trace-is-cut", cut),
+    ("steps-back-to-the-same-registers", steps_back),
+    ("opens-every-file", opens_every_file),
+    ("shows-hostile-names-as-text", hostile_names),
+    ("links-lines-of-one-instruction", links),
+    ("works-with-keys-alone", keys),
+    ("fits-wide-and-narrow-windows-light-and-dark", windows),
+    ("finds-the-first-value-that-is-not-finite", explosion),
+    ("says-that-a-trace-is-cut", cut),
+    ("goes-to-the-vertex-of-a-point", points),
+    ("goes-to-the-triangle-of-a-geometry-program", triangles),
+    ("goes-to-the-last-write-of-a-register", writes),
+    ("goes-to-the-lines-of-findings", findings),
+    ("wraps-long-lines", long_lines),
 ];
 
 /// Largest page.
@@ -288,4 +294,168 @@ fn cut(mut browser: Browser) {
     assert!(said.as_str().unwrap().starts_with("Not everything is here: "), "{said}");
     assert!(browser.evaluate("view.replay.rows.length").as_u64().unwrap() > 1000);
     browser.assert_no_problems("an endless run");
+}
+
+/// Clicks on the first point of a run in the picture.
+fn click_point(browser: &mut Browser, run: u32) {
+    let place = format!(
+        "(() => {{ const spot = view.spots.find((s) => s.run === {run}), r = byId('picture').getBoundingClientRect(); \
+         return [0, 1].map((axis) => [r.x, r.y][axis] + spot.points.reduce((sum, p) => sum + p[axis], 0) / spot.points.length); }})()"
+    );
+    let at = browser.evaluate(&place);
+    browser.click_at(&at);
+}
+
+fn points(mut browser: Browser) {
+    let folder = Folder::new("points");
+    let file = folder.file("square.pica", ".out o position\n.proc main\n    mov o, v0\n    end\n.end\n");
+    let corners = [[-1, 1], [1, 1], [-1, -1], [1, -1], [0, 0]];
+    let values: String = (0..).zip(corners).map(|(n, [x, y])| format!("{n}: v0 = {x}, {y}, 0, 1\n")).collect();
+    let values = folder.file("values.txt", values);
+    let page = folder.explore(&file, &["--values", values.to_str().unwrap(), "--vertices", "5", "--trace", "0-3"]);
+    browser.window(1500, 1000, false);
+    browser.open(&page);
+    for run in [3, 0, 2, 1] {
+        click_point(&mut browser, run);
+        assert_eq!(browser.evaluate("[view.replay.run, view.replay.pc]"), serde_json::json!([run, null]));
+    }
+    // One without a trace says how to get it.
+    click_point(&mut browser, 4);
+    assert_eq!(
+        browser.evaluate("[view.replay.run, byId('picture-note').textContent]"),
+        serde_json::json!([1, "vertex 4 has no trace: --trace 4"])
+    );
+    // Places without a point do nothing.
+    let empty = browser.evaluate(
+        "(() => { const r = byId('picture').getBoundingClientRect(); return [r.x + r.width / 2, r.y + 3]; })()",
+    );
+    browser.click_at(&empty);
+    assert_eq!(browser.evaluate("view.replay.run"), 1);
+    browser.evaluate("byId('picture').focus()");
+    for (key, run) in [("ArrowLeft", 0), ("ArrowDown", 2), ("ArrowRight", 3), ("ArrowRight", 3), ("ArrowUp", 1)] {
+        browser.key(key, 0);
+        assert_eq!(browser.evaluate("[view.replay.run, view.replay.pc]"), serde_json::json!([run, null]), "{key}");
+    }
+    browser.assert_no_problems("points");
+}
+
+fn triangles(mut browser: Browser) {
+    let folder = Folder::new("triangles");
+    let source = ".gsh\n.out o position\n.proc main\n    setemit 0\n    mov o, v0\n    emit\n    setemit 1\n    mov o, v1\n    emit\n    \
+                  setemit 2, prim\n    mov o, v2\n    emit\n    end\n.end\n";
+    let mut values = String::new();
+    for n in 0..3 {
+        let left = f64::from(n) * 0.6 - 0.9;
+        for (register, [x, y]) in [[left, -0.5], [left + 0.5, -0.5], [left, 0.5]].into_iter().enumerate() {
+            values += &format!("{n}: v{register} = {x}, {y}, 0, 1\n");
+        }
+    }
+    let (file, values) = (folder.file("fans.pica", source), folder.file("values.txt", values));
+    let page = folder.explore(&file, &["--values", values.to_str().unwrap(), "--vertices", "3", "--trace", "0-2"]);
+    browser.window(1500, 1000, false);
+    browser.open(&page);
+    for run in [2, 0, 1] {
+        click_point(&mut browser, run);
+        assert_eq!(browser.evaluate("view.replay.run"), run);
+    }
+    browser.assert_no_problems("triangles");
+}
+
+fn writes(mut browser: Browser) {
+    let folder = Folder::new("writes");
+    let source = ".out o position\n.proc main\n    mov r0, v0\n    mov r1, c0\n    add r0.x, r0, r1\n    mov r0.x, r0\n    \
+                  cmp r0, eq, eq, r0\n    mova a0.x, c0.x\n    add o, r0, r1\n    end\n.end\n";
+    let file = folder.file("writes.pica", source);
+    let page = folder.explore(&file, &["--trace", "0,1", "--vertices", "2"]);
+    browser.open(&page);
+    let pc = |browser: &mut Browser| browser.evaluate("[view.replay.run, view.replay.pc]");
+    browser.key("]", 0);
+    (0..7).for_each(|_| browser.key("ArrowRight", 0));
+    assert_eq!(pc(&mut browser), serde_json::json!([1, 6]));
+    // The move at 3 writes the value that r0.x has; the add at 2 and the move at 0 write it too.
+    let value = |register: &str, component: usize| {
+        format!(
+            "table.registers tr[data-used]:nth-of-type({}) td:nth-of-type({})",
+            register_row(register),
+            component + 2
+        )
+    };
+    let clicks = [(value("r0", 0), 3), (value("r0", 0), 2), (value("r0", 0), 0)];
+    for (selector, expected) in clicks {
+        browser.click(&selector);
+        assert_eq!(pc(&mut browser), serde_json::json!([1, expected]), "{selector}");
+    }
+    // Names of operands and of registers.
+    (0..6).for_each(|_| browser.key("ArrowRight", 0));
+    browser.click("#now tr:nth-of-type(2) .jump");
+    assert_eq!(pc(&mut browser), serde_json::json!([1, 1]), "r1, the second operand");
+    browser.click("table.registers tr:nth-of-type(2) .jump");
+    assert_eq!(pc(&mut browser), serde_json::json!([1, 0]), "r0");
+    // Inputs are written where a run begins; before that there is nothing.
+    browser.click("#now tr:nth-of-type(1) .jump");
+    assert_eq!(pc(&mut browser), serde_json::json!([1, null]), "v0");
+    browser.evaluate("goTo(0)");
+    browser.click(&value("r0", 0));
+    assert_eq!(
+        browser.evaluate("[view.replay.at, byId('where').textContent]"),
+        serde_json::json!([0, "no earlier write"])
+    );
+    let flags = "(() => { goTo(Infinity); view.goToWrite([view.slots.cmp]); const a = view.replay.pc; goTo(Infinity); \
+                 view.goToWrite([view.slots.a0]); return [a, view.replay.pc]; })()";
+    assert_eq!(browser.evaluate(flags), serde_json::json!([4, 5]));
+    browser.assert_no_problems("writes");
+}
+
+/// The row of register `r0` to `r15` in the table, from 1, below its head.
+fn register_row(register: &str) -> usize {
+    register[1..].parse::<usize>().unwrap() + 2
+}
+
+fn findings(mut browser: Browser) {
+    let folder = Folder::new("findings");
+    let unused = "; a comment\n".repeat(200);
+    let source = format!(".out o position\n{unused}.proc main\n    mov o, r0\n    end\n.end\n");
+    let file = folder.file("findings.pica", source);
+    let page = folder.explore(&file, &[]);
+    browser.open(&page);
+    assert_eq!(browser.evaluate("byId('tab-findings').textContent"), "Findings 1");
+    browser.click("#tab-findings");
+    let text = browser.evaluate("byId('view-findings').innerText");
+    assert!(
+        text.as_str().unwrap().contains("read-before-write") && text.as_str().unwrap().contains("help: "),
+        "{text}"
+    );
+    browser.click("#view-findings button");
+    let place = "(() => { const row = document.querySelector('#view-source .asked'), r = row.getBoundingClientRect(), \
+                 v = byId('view-source').getBoundingClientRect(); \
+                 return [textTabs.shown, row.dataset.line, links.chosen, r.top >= v.top && r.bottom <= v.bottom + 1]; })()";
+    assert_eq!(browser.evaluate(place), serde_json::json!(["source", "203", 0, true]));
+    // A binary has no lines; its instructions are in the disassembly.
+    let shbin = assemble(".out o position\n.proc main\n    mov o, r0\n    end\n.end\n").unwrap().shbin;
+    let page = folder.explore(&folder.file("findings.shbin", shbin.write().unwrap()), &[]);
+    browser.open(&page);
+    browser.click("#tab-findings");
+    browser.click("#view-findings button");
+    assert_eq!(browser.evaluate("[textTabs.shown, links.chosen]"), serde_json::json!(["disassembly", 0]));
+    browser.assert_no_problems("findings");
+}
+
+fn long_lines(mut browser: Browser) {
+    let folder = Folder::new("long");
+    let comment = "word ".repeat(100) + &"x".repeat(400);
+    let source = format!(".out o position\n.proc main\n    mov o, v0 ; {comment}\n    end\n.end\n");
+    let page = folder.explore(&folder.file("long.pica", source), &[]);
+    for width in [1500, 400] {
+        browser.window(width, 1000, false);
+        browser.open(&page);
+        for tab in ["source", "disassembly", "ssa", "clif", "x86-64", "glsl"] {
+            browser.click(&format!("#tab-{tab}"));
+            let sizes = browser.evaluate(&format!("[byId('view-{tab}').scrollWidth, byId('view-{tab}').clientWidth]"));
+            assert!(sizes[0].as_u64() <= sizes[1].as_u64(), "{tab} at {width}: {sizes}");
+        }
+        browser.click("#tab-source");
+        assert_eq!(browser.evaluate("document.querySelectorAll('#view-source .row')[2].clientHeight > 60"), true);
+    }
+    browser.picture("long-lines");
+    browser.assert_no_problems("long lines");
 }

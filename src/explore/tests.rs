@@ -185,10 +185,15 @@ fn the_playground_answers_with_a_page_or_with_the_place_of_an_error() {
     let entry = &good["page"]["entries"][0];
     assert_eq!(entry["trace"]["runs"].as_array().unwrap().len(), 3);
     assert!(entry["ssa"].as_array().unwrap().len() > 10);
-    let bad = ask(json!({ "source": ".proc main\nmoo r0, v0\nend\n.end\n" }));
-    assert_eq!((&bad["error"]["in"], &bad["error"]["line"]), (&json!("source"), &json!(2)), "{bad}");
+    assert_eq!(good["errors"], json!([]));
+    // All errors of a source, with what the assembler advises.
+    let bad = ask(json!({ "source": ".proc main\nmuls r0, v0\nadd r0, c0, c1\nmov r0, v0\nend\n.end\n" }));
+    let errors = bad["errors"].as_array().unwrap();
+    let places: Vec<_> = errors.iter().map(|e| (&e["in"], e["line"].as_u64(), e["help"].is_string())).collect();
+    assert_eq!(places, [(&json!("source"), Some(2), true), (&json!("source"), Some(3), true)], "{bad}");
+    assert_eq!((errors[0]["column"].as_u64(), bad["page"].is_null()), (Some(1), true));
     let bad = ask(json!({ "source": SOURCE, "values": "\nq = 1" }));
-    assert_eq!((&bad["error"]["in"], &bad["error"]["line"]), (&json!("values"), &json!(2)), "{bad}");
+    assert_eq!((&bad["errors"][0]["in"], &bad["errors"][0]["line"]), (&json!("values"), &json!(2)), "{bad}");
     let page = ask(json!({ "source": SOURCE }))["page"].take();
     assert!(page["words"].is_array() && bad["page"] == page, "the page has generated values");
     assert!(answer("{").contains("\"in\":\"request\""));

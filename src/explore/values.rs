@@ -46,8 +46,13 @@ pub enum ValuesErrorKind {
 
 impl fmt::Display for ValuesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: ", self.line)?;
-        match &self.kind {
+        write!(f, "line {}: {}", self.line, self.kind)
+    }
+}
+
+impl fmt::Display for ValuesErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             ValuesErrorKind::NoAssignment => f.write_str("expected `REGISTER = VALUE`, such as `v0 = 1, 2, 3, 1`"),
             ValuesErrorKind::UnknownRegister(name) => {
                 write!(

@@ -1,10 +1,10 @@
-//! `picajit explore`: a shader and values for it -> one HTML file.
+//! `picajit explore`: a shader and values for it -> one HTML file; or a server of the page with editors.
 
 use crate::jit_or_stub::{self, Making, Shape};
 use crate::load::{self, Loaded, LoadedEntry};
 use crate::source::Source;
 use crate::{
-    Status, VerbResult, display, floats, generator, gpu_code, html, machine_code, output_path, recorded, report,
+    Status, VerbResult, display, floats, generator, gpu_code, html, machine_code, output_path, recorded, report, serve,
 };
 use picajit::internals::explore::trace::{Bounds, Values, trace};
 use picajit::internals::explore::{self, Subject, values};
@@ -26,14 +26,24 @@ The page needs no other file and no network. It shows source or disassembly besi
 machine code of both CPUs and code for GPUs, with lines of one instruction in one colour; each bit of each word; and a trace that steps \
 forward and back.
 A trace ends after 20,000 instructions or 700 kB of the page, and says so. Values are those of `run`, then those of \
---values: lines such as `c4 = 1, 0, 0, 0`, `matrix[0] = ...`, `b2 = true`, or `3: position = 0, 1, 0, 1` for vertex 3.")]
+--values: lines such as `c4 = 1, 0, 0, 0`, `matrix[0] = ...`, `b2 = true`, or `3: position = 0, 1, 0, 1` for vertex 3.
+--serve serves the page of `playground` with the text of one source, to browsers of this machine, and follows the file. \
+The address it prints holds a secret: it lets a browser read the source and the values.")]
 pub struct Args {
     /// Shader file, or the sources of one program; - is standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// File to write the page to; - is standard output
-    #[arg(short, long, value_name = "PAGE")]
-    output: PathBuf,
+    #[arg(short, long, value_name = "PAGE", required_unless_present = "serve")]
+    output: Option<PathBuf>,
+    /// Serve the page with editors on 127.0.0.1 until Ctrl-C
+    #[arg(long, conflicts_with_all = [
+        "output", "entry", "vertices", "trace", "uniforms", "inputs", "recording", "draw", "shape", "precision",
+    ])]
+    serve: bool,
+    /// Port of --serve; 0 is any that is free
+    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "output")]
+    port: u16,
     /// Entry point, counted from 0 [default: all]
     #[arg(long, value_name = "N")]
     entry: Option<usize>,
@@ -104,8 +114,11 @@ impl fmt::Display for ExploreError {
 impl std::error::Error for ExploreError {}
 
 pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
+    let Some(output) = &args.output else {
+        return serve::run(&args.files, args.values.as_deref(), args.port, out);
+    };
     let others = [&args.uniforms, &args.inputs, &args.values, &args.recording].into_iter().flatten();
-    output_path::not_an_input(&args.output, args.files.iter().chain(others).map(PathBuf::as_path))?;
+    output_path::not_an_input(output, args.files.iter().chain(others).map(PathBuf::as_path))?;
     let loaded = load::load_all(&args.files)?;
     loaded.warnings.iter().for_each(report::plain);
     let chosen: Vec<&LoadedEntry> = match args.entry {
@@ -144,9 +157,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
         entries.push(view);
     }
     let page = html::explored(&explore::page(&subject, entries));
-    let shown = display::path_name(&args.output);
-    output_path::put(&args.output, page.as_bytes())?;
-    output_path::say(&args.output, format_args!("{shown}: {} bytes", page.len()), out)?;
+    let shown = display::path_name(output);
+    output_path::put(output, page.as_bytes())?;
+    output_path::say(output, format_args!("{shown}: {} bytes", page.len()), out)?;
     Ok(Status::Fine)
 }
 

@@ -1,10 +1,9 @@
-//! JSON of a page, or a WebAssembly module -> one HTML file without references to others.
-//!
-//! The example `playground` includes this file.
+//! JSON of a page, or a WebAssembly module -> one HTML file without references to others; a source ->
+//! the page that `explore --serve` serves.
 //!
 //! Invariant: text of a shader reaches the document inside of JSON only, in which `<`, `>` and `&`
 //! are escapes, and in its title as text. The content security policy allows the page's own script
-//! and style by their hashes, and no network.
+//! and style by their hashes, and no network; to a served page, its server.
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -20,11 +19,10 @@ const PARTS: [&str; 6] = [
     include_str!("page/main.js"),
 ];
 const START: &str = include_str!("page/start.js");
-const PLAYGROUND: &str = include_str!("page/playground.js");
+const PLAYGROUND: &str = concat!(include_str!("page/editor.js"), include_str!("page/playground.js"));
 const WORKER: &str = include_str!("page/worker.js");
 
 /// The page of `picajit explore`. `page` is of `explore::page`.
-#[allow(dead_code)] // only the command makes it
 pub fn explored(page: &Value) -> String {
     let title = page["name"].as_str().unwrap_or("shader");
     document(Document { kind: "explored", title, data: &json_in_html(page), blocks: "", last: START, policy: "" })
@@ -32,7 +30,6 @@ pub fn explored(page: &Value) -> String {
 
 /// The playground around `module`, a WebAssembly module that exports the functions of the example
 /// `playground`. `source` and `values` are the text that it begins with.
-#[allow(dead_code)] // only the example makes it
 pub fn playground(module: &[u8], source: &str, values: &str) -> String {
     let data = serde_json::json!({ "source": source, "values": values });
     let module = base64(module);
@@ -46,6 +43,20 @@ pub fn playground(module: &[u8], source: &str, values: &str) -> String {
         blocks: &blocks,
         last: PLAYGROUND,
         policy: " 'wasm-unsafe-eval'; worker-src blob:",
+    })
+}
+
+/// The playground that asks its server in place of a module, about the file `name`. The server counts
+/// `version` up when the texts change.
+pub fn served_playground(name: &str, source: &str, values: &str, version: u64) -> String {
+    let data = serde_json::json!({ "source": source, "values": values, "name": name, "version": version });
+    document(Document {
+        kind: "playground",
+        title: name,
+        data: &json_in_html(&data),
+        blocks: "",
+        last: PLAYGROUND,
+        policy: "; connect-src 'self'",
     })
 }
 
@@ -144,13 +155,33 @@ mod tests {
 
     #[test]
     fn pages_name_no_other_file_and_no_address() {
-        for page in [explored(&json!({ "name": "x" })), playground(b"\0asm", "", "")] {
+        let policy = |page: &str| {
+            let (_, policy) = page.split_once("default-src 'none'").expect("a policy");
+            policy.split_once('"').expect("a closed policy").0.to_string()
+        };
+        // Playgrounds share a script, which asks a server if there is one, by relative addresses.
+        for (page, has_server, may_fetch) in [
+            (explored(&json!({ "name": "x" })), false, false),
+            (playground(b"\0asm", "", ""), false, true),
+            (served_playground("x", "", "", 1), true, true),
+        ] {
             let own = page.replace(SVG_NAMESPACE, "");
-            for word in ["http:", "https:", "src=", "href=", "@import", "url(http", "fetch(", "XMLHttp"] {
+            for word in ["http:", "https:", "src=", "href=", "@import", "url(http", "XMLHttp"] {
                 assert!(!own.contains(word), "{word}");
             }
-            assert!(page.contains("default-src 'none'"));
+            assert!(may_fetch || !own.contains("fetch("));
+            assert_eq!(policy(&page).contains("connect-src 'self'"), has_server);
         }
+    }
+
+    #[test]
+    fn a_served_playground_has_its_file_and_no_module() {
+        let page = served_playground("a.pica", "</script>", "c0 = 1", 7);
+        assert_eq!(page.matches("<script").count(), 2, "the data and the page's own");
+        assert!(page.contains("<title>a.pica</title>") && !page.contains("wasm-unsafe-eval"));
+        let data = page.split_once("id=\"data\">").unwrap().1.split_once("</script>").unwrap().0;
+        let expected = json!({ "source": "</script>", "values": "c0 = 1", "name": "a.pica", "version": 7 });
+        assert_eq!(serde_json::from_str::<Value>(data).unwrap(), expected);
     }
 
     /// A name, and no reference.

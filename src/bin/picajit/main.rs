@@ -49,6 +49,7 @@ mod object;
 mod on_gpus;
 mod output_path;
 mod pipe;
+mod playground;
 mod plot;
 mod programs;
 mod recorded;
@@ -57,6 +58,7 @@ mod report;
 mod run;
 mod sarif;
 mod scan;
+mod serve;
 mod show;
 mod source;
 mod stress;
@@ -115,8 +117,10 @@ enum Verb {
     LinkCheck(link_check::Args),
     /// Print a shader as assembly text, or one of its compilation stages
     Disasm(disasm::Args),
-    /// Write a page that shows a shader, its compilation and a trace, for any browser, offline
+    /// Write a page that shows a shader, its compilation and a trace, for any browser, offline; or serve an editor
     Explore(explore::Args),
+    /// Write a page with editors, in which picajit runs as WebAssembly, for any browser, offline
+    Playground(playground::Args),
     /// Assemble text to a SHBIN file or an object, or link objects to a SHBIN file
     Asm(asm::Args),
     /// Serve an editor: diagnostics, code actions, hover, completion, rename, formatting of assembly text
@@ -175,6 +179,7 @@ fn main() -> ExitCode {
         Verb::LinkCheck(args) => link_check::run(args, &mut out),
         Verb::Disasm(args) => disasm::run(args, &mut out),
         Verb::Explore(args) => explore::run(args, &mut out),
+        Verb::Playground(args) => playground::run(args, &mut out),
         Verb::Asm(args) => asm::run(args, &mut out),
         Verb::Lsp(args) => lsp::run(args),
         Verb::Run(args) => run::run(args, &mut out),

@@ -90,7 +90,9 @@ class Tabs {
 
   set(views) {
     this.bar.replaceChildren();
-    this.container.replaceChildren();
+    // Elements that stay keep their focus and what undo knows.
+    const kept = new Set(views.map((view) => view.element));
+    for (const element of [...this.container.children]) if (!kept.has(element)) element.remove();
     this.list = views.map((view) => {
       const button = make("button", "", view.title);
       button.type = "button";
@@ -104,7 +106,7 @@ class Tabs {
       element.setAttribute("aria-labelledby", button.id);
       if (!view.element) element.tabIndex = 0;
       this.bar.append(button);
-      this.container.append(element);
+      if (element.parentNode !== this.container) this.container.append(element);
       return { ...view, button, element, filled: false };
     });
     const wanted = this.list.some((tab) => tab.id === this.shown) ? this.shown : this.list[0]?.id;
@@ -157,7 +159,7 @@ function assembly(line) {
   }
   parts.push(rest);
   if (comment >= 0) parts.push(make("span", "comment", line.slice(comment)));
-  return make("span", "", ...parts.filter((part) => part !== ""));
+  return make("span", "line", ...parts.filter((part) => part !== ""));
 }
 
 /// The sign in the margin of instructions and lines with findings.
@@ -179,10 +181,32 @@ function sourceView(page, entry) {
     const lines = page.source.map((line, n) => {
       const pcs = pcsOf.get(n + 1) ?? [];
       const here = findings.filter((f) => (f.line ?? null) === n + 1);
-      return row(pcs, mark(here), cell("number", n + 1), cost(page, entry, pcs), executions(entry, pcs), assembly(line || " "));
+      const element = row(pcs, mark(here), cell("number", n + 1), cost(page, entry, pcs), executions(entry, pcs), assembly(line || " "));
+      element.dataset.line = n + 1;
+      return element;
     });
     view.append(make("div", "rows", ...lines));
   };
+}
+
+/// All findings of the file. Each goes to its line and selects its instruction.
+function findingsView(page) {
+  return (view) => {
+    const items = page.findings.map((finding) => {
+      const place = finding.line !== null ? `line ${finding.line}: ` : finding.pc !== null ? `at ${finding.pc}: ` : "";
+      const link = make("button", "link", `${place}${finding.severity}: ${finding.text}`);
+      link.type = "button";
+      link.addEventListener("click", () => showFinding(finding));
+      return make("li", finding.severity, link, make("div", "", `help: ${finding.help}`), make("div", "evidence", `${finding.rule}; ${finding.evidence}`));
+    });
+    view.append(make("ul", "findings", ...items));
+  };
+}
+
+function showFinding({ pc, line }) {
+  if (line !== null) view.showLine(line);
+  else textTabs.show("disassembly");
+  if (pc !== null) links.choose(pc, null);
 }
 
 /// How often the traced runs executed instructions.
@@ -239,8 +263,8 @@ function stageView(lines) {
     }
     view.append(make("div", "rows", ...lines.map(([pc, ...rest]) => {
       const content = rest.length === 1
-        ? [cell("pc", pc ?? ""), rest[0]]
-        : [cell("pc", pc ?? ""), cell("number", rest[0] === null ? "" : rest[0].toString(16)), cell("bytes long", rest[1]), rest[2]];
+        ? [cell("pc", pc ?? ""), cell("line", rest[0])]
+        : [cell("pc", pc ?? ""), cell("number", rest[0] === null ? "" : rest[0].toString(16)), cell("bytes long", rest[1]), cell("line", rest[2])];
       return row(pc === null ? [] : [pc], ...content);
     })));
   };

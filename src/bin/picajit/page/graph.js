@@ -94,7 +94,9 @@ function drawGraph(view, page, entry) {
       const line = shape("g", {}, "word");
       const back = shape("rect", { x: 3, y: 17 + n * LINE, width: box.width - 6, height: LINE, rx: 2 }, "tint");
       back.style.setProperty("--hue", hue(pc));
-      line.append(back, label(text.length > 46 ? text.slice(0, 45) + "…" : text, 8, 28 + n * LINE));
+      const whole = shape("title", {});
+      whole.textContent = text;
+      line.append(whole, back, label(text.length > 46 ? text.slice(0, 45) + "…" : text, 8, 28 + n * LINE));
       links.add(line, [pc]);
       group.append(line);
     });

@@ -37,8 +37,10 @@ function showEntry(n, keep) {
   view.replay = view.entry.trace ? new Replay(view.entry.trace, page.slots) : null;
   countExecutions(view.entry);
   [...byId("entries").children].forEach((button, k) => button.setAttribute("aria-pressed", k === n));
-  textTabs.set([...textViews(page, view.entry), { id: "disassembly", title: "Disassembly", fill: disassemblyView(page, view.entry) }]);
-  byId("text-note").textContent = `${page.findings.length} finding${page.findings.length === 1 ? "" : "s"}`;
+  const texts = [...textViews(page, view.entry), { id: "disassembly", title: "Disassembly", fill: disassemblyView(page, view.entry) }];
+  if (page.findings.length > 0) texts.push({ id: "findings", title: `Findings ${page.findings.length}`, fill: findingsView(page) });
+  textTabs.set(texts);
+  byId("text-note").textContent = page.findings.length > 0 ? "" : "no findings";
   const stages = [{ id: "ssa", title: "SSA", fill: stageView(view.entry.ssa ?? "There is no SSA without a control-flow graph.") }];
   for (const [id, title] of [["clif", "CLIF"], ["x86-64", "x86-64"], ["aarch64", "AArch64"], ["glsl", "GLSL"], ["spirv", "SPIR-V"]]) {
     if (view.entry[id] !== undefined) stages.push({ id, title, fill: stageView(view.entry[id]) });
@@ -103,6 +105,33 @@ function goTo(at) {
   for (const button of byId("runs").children) button.setAttribute("aria-pressed", Number(button.dataset.run) === replay.run);
 }
 
+/// Goes to the first row of run `n`, if it is traced.
+view.goToRun = (n) => {
+  const first = view.replay?.trace.runs[n]?.[2] ?? null;
+  if (first !== null) goTo(first);
+  else view.askForRun(n);
+};
+
+/// What to do about a run without a trace; the playground asks for one.
+view.askForRun = (n) => (byId("picture-note").textContent = `${view.noun} ${n} has no trace: --trace ${n}`);
+
+/// Goes to the last row before the current one that writes one of `slots`.
+view.goToWrite = (slots) => {
+  const at = view.replay?.lastWrite(slots, view.page.words) ?? null;
+  if (at !== null) goTo(at);
+  else byId("where").textContent = "no earlier write";
+};
+
+/// Shows a line of the source.
+view.showLine = (line) => {
+  textTabs.show("source");
+  for (const element of byId("view-source").querySelectorAll(".row")) {
+    const isAsked = element.dataset.line === String(line);
+    element.classList.toggle("asked", isAsked);
+    if (isAsked) element.scrollIntoView({ block: "nearest" });
+  }
+};
+
 /// Goes to the first row of run `n` that makes a value infinite or NaN.
 view.goToOdd = (n) => {
   const { replay, slots } = view, first = replay.trace.runs[n][2];
@@ -116,7 +145,7 @@ view.goToOdd = (n) => {
   return goTo(first);
 };
 
-function goToRun(step) {
+function goToNextRun(step) {
   const { replay } = view;
   const logged = (replay?.trace.runs ?? []).map(([, , first]) => first).filter((first) => first !== null);
   if (logged.length === 0) return;
@@ -157,7 +186,7 @@ function bindKeys() {
     const key = (event.shiftKey ? "Shift " : "") + event.key;
     const keys = {
       ArrowLeft: actions.back, ArrowRight: actions.forward, "Shift ArrowLeft": actions.before, "Shift ArrowRight": actions.after,
-      Home: actions.first, End: actions.last, "[": () => goToRun(-1), "]": () => goToRun(1), Escape: () => links.choose(null, null),
+      Home: actions.first, End: actions.last, "[": () => goToNextRun(-1), "]": () => goToNextRun(1), Escape: () => links.choose(null, null),
       "Shift ?": () => byId("help").showModal(),
     };
     const tab = /^[1-9]$/.test(event.key) ? codeTabs.list[Number(event.key) - 1] : undefined;
@@ -169,3 +198,4 @@ function bindKeys() {
 }
 
 bindKeys();
+bindPicture(view);

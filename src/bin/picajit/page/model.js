@@ -56,7 +56,9 @@ class Replay {
     this.at = -1;
     // The old values make a way back.
     const state = new Uint32Array(slots.count);
+    this.banks = [];
     this.old = this.rows.map((row) => {
+      this.banks.push(state[slots.bank]);
       const old = [];
       for (let n = 1; n < row.length; n += 2) {
         old.push(state[row[n]]);
@@ -97,6 +99,27 @@ class Replay {
 
   get run() {
     return this.at < 0 ? 0 : this.runOf[this.at];
+  }
+
+  /// Whether row `at` writes a slot: its instruction names the register, or it changes the value.
+  writes(at, slot, words) {
+    const row = this.rows[at], { slots } = this;
+    for (let n = 1; n < row.length; n += 2) if (row[n] === slot) return true;
+    // Each run begins with its own inputs.
+    if (row[0] < 0) return slot < slots.r;
+    const { dst, text } = words[row[0]];
+    if (!dst) return text.startsWith("cmp") && (slot === slots.cmp || slot === slots.cmp + 1);
+    const [file, n, mask] = dst;
+    const base = file === "a" ? slots.a0 : slots[file] + 4 * n + (file === "o" ? 64 * this.banks[at] : 0);
+    return slot >= base && slot < base + 4 && mask.includes(XYZW[slot - base]);
+  }
+
+  /// The last row before the position that writes one of `wanted`, or null.
+  lastWrite(wanted, words) {
+    for (let at = this.at - 1; at >= 0; at--) {
+      if (wanted.some((slot) => this.writes(at, slot, words))) return at;
+    }
+    return null;
   }
 
   /// The next row from the position in a direction whose address is `pc`, or null.

@@ -21,6 +21,7 @@ function drawPicture(view) {
   const odd = byId("odd"), note = byId("picture-note");
   odd.replaceChildren();
   note.textContent = "";
+  view.spots = [];
   if (!trace || width === 0) return;
   const style = getComputedStyle(document.documentElement);
   const ink = (name) => style.getPropertyValue(name).trim();
@@ -50,6 +51,7 @@ function drawPicture(view) {
   const ordered = shapes.filter((s) => s.run !== run).concat(shapes.filter((s) => s.run === run));
   for (const { run: of, points } of ordered) {
     if (points.some((p) => p === null)) continue;
+    view.spots.push({ run: of, isLogged: isLogged(of), points: points.map(at) });
     const colour = of === run ? ink("--warm") : isLogged(of) ? ink("--accent") : ink("--faint");
     pen.fillStyle = pen.strokeStyle = colour;
     pen.beginPath();
@@ -74,11 +76,67 @@ function drawPicture(view) {
     for (const n of wrong.slice(0, 6)) {
       const button = make("button", "", `${view.noun} ${n}`);
       button.type = "button";
-      button.disabled = !isLogged(n);
-      if (!isLogged(n)) button.title = "not in the trace";
-      button.addEventListener("click", () => view.goToOdd(n));
+      button.addEventListener("click", () => (isLogged(n) ? view.goToOdd(n) : view.askForRun(n)));
       odd.append(button);
     }
     if (wrong.length > 6) odd.append(`and ${wrong.length - 6} more`);
   }
+}
+
+/// Pixels from a point that still select it.
+const NEAR = 10;
+
+/// Whether a triangle has a place inside: it is on one side of all edges.
+function surrounds(points, x, y) {
+  const sides = points.map(([ax, ay], n) => {
+    const [bx, by] = points[(n + 1) % points.length];
+    return Math.sign((bx - ax) * (y - ay) - (by - ay) * (x - ax));
+  });
+  return sides.every((side) => side >= 0) || sides.every((side) => side <= 0);
+}
+
+/// The shape at a place of the canvas: the nearest point, or the uppermost triangle; those with a trace first.
+function spotAt(view, x, y) {
+  const distance = (spot) => Math.hypot(spot.points[0][0] - x, spot.points[0][1] - y);
+  const isHit = (spot) => (spot.points.length === 1 ? distance(spot) <= NEAR : surrounds(spot.points, x, y));
+  const rank = (spot) => (spot.isLogged ? 0 : 1) * NEAR + (spot.points.length === 1 ? distance(spot) : 0);
+  const hits = (view.spots ?? []).filter(isHit).reverse();
+  return hits.sort((a, b) => rank(a) - rank(b))[0] ?? null;
+}
+
+/// The nearest shape with a trace from the current run's, in a direction; those aside count as farther.
+function spotBeside(view, [dx, dy]) {
+  const centre = ({ points }) => [0, 1].map((axis) => points.reduce((sum, p) => sum + p[axis], 0) / points.length);
+  const run = view.replay?.run, canvas = byId("picture");
+  const current = view.spots.find((spot) => spot.run === run);
+  const [x, y] = current ? centre(current) : [canvas.clientWidth / 2, canvas.clientHeight / 2];
+  const rated = view.spots.filter((spot) => spot.isLogged && spot.run !== run).map((spot) => {
+    const [px, py] = centre(spot), ahead = (px - x) * dx + (py - y) * dy, aside = Math.abs((px - x) * dy) + Math.abs((py - y) * dx);
+    return { spot, ahead, cost: ahead + 2 * aside };
+  });
+  return rated.filter(({ ahead }) => ahead > 0).sort((a, b) => a.cost - b.cost)[0]?.spot ?? null;
+}
+
+/// A click on a shape goes to its run; arrow keys go to the nearest one.
+function bindPicture(view) {
+  const canvas = byId("picture");
+  const place = (event) => [event.offsetX, event.offsetY];
+  canvas.addEventListener("click", (event) => {
+    const spot = spotAt(view, ...place(event));
+    if (spot) view.goToRun(spot.run);
+  });
+  canvas.addEventListener("mousemove", (event) => {
+    const spot = spotAt(view, ...place(event));
+    canvas.style.cursor = spot ? "pointer" : "";
+    canvas.title = spot ? `${view.noun} ${spot.run}${spot.isLogged ? "" : ", without a trace"}` : "";
+  });
+  const directions = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+  canvas.addEventListener("keydown", (event) => {
+    const direction = directions[event.key];
+    if (!direction || event.shiftKey || event.ctrlKey || event.altKey || event.metaKey) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const spot = spotBeside(view, direction);
+    if (spot) view.goToRun(spot.run);
+  });
 }

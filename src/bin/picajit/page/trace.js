@@ -49,7 +49,6 @@ function fillNow(view) {
     line("ends", `${exit}, after ${executed} instruction${executed === 1 ? "" : "s"}`);
     const { cost } = entry;
     if (cost) line("cost", `${cost.shortest ?? "no run ends"} to ${cost.longest ?? "∞"} instructions a run `, make("span", "note", `(${page.timing})`));
-    listFindings(view, panel);
     return;
   }
   const pc = replay.pc, word = page.words[pc];
@@ -59,7 +58,8 @@ function fillNow(view) {
   for (const src of word.src) {
     const { name, register, bits, note } = operand(view, src, before);
     const of = entry.names[register];
-    line(name, vector(bits), note ? make("span", "note", "  " + note) : "", of ? make("span", "note", "  " + of) : "");
+    const [file, n, swizzle] = src;
+    line(file === "c" ? name : jump(view, name, swizzle.map((c) => slots[file] + 4 * n + c)), vector(bits), note ? make("span", "note", "  " + note) : "", of ? make("span", "note", "  " + of) : "");
   }
   if (word.dst && word.dst[0] !== "a") {
     const [file, n, mask] = word.dst;
@@ -98,17 +98,12 @@ function fillNow(view) {
   }
 }
 
-/// All findings of the file; a click selects the instruction.
-function listFindings(view, panel) {
-  const findings = view.page.findings;
-  if (findings.length === 0) return;
-  const items = findings.map((finding) => {
-    const item = make("li", finding.severity, `${finding.severity}: ${finding.text}`);
-    item.title = `${finding.rule}\nhelp: ${finding.help}\n${finding.evidence}`;
-    if (finding.pc !== null) item.addEventListener("click", () => links.choose(finding.pc, null));
-    return item;
-  });
-  panel.append(make("p", "note", "findings"), make("ul", "list", ...items));
+/// A register's name that goes to the last row that writes one of `slots`.
+function jump(view, name, slots) {
+  const button = make("button", "jump", name);
+  Object.assign(button, { type: "button", title: "to its last write before this row" });
+  button.addEventListener("click", () => view.goToWrite(slots));
+  return button;
 }
 
 /// A boolean or integer uniform; the geometry unit sets b15 after its first run.
@@ -133,10 +128,11 @@ function makeRegisters(view) {
   const table = make("table", "registers", make("tr", "", make("th", "", ""), ..."xyzw".split("").map((c) => make("th", "", c)), make("th", "", "")));
   const used = usedRegisters(page), cells = [];
   const add = (name, base, of, isUsed) => {
-    const line = make("tr", "", make("td", "", name));
+    const line = make("tr", "", make("td", "", jump(view, name, [0, 1, 2, 3].map((c) => base + c))));
     line.dataset.used = isUsed;
     for (let c = 0; c < 4; c++) {
       const value = make("td", "");
+      value.dataset.slot = base + c;
       cells.push({ value, slot: base + c, shown: null });
       line.append(value);
     }
@@ -163,6 +159,9 @@ function makeRegisters(view) {
   const small = make("tr", "", make("td", "", "a0, aL"), make("td", ""), make("td", ""), make("td", ""), make("td", ""), make("td", "of", "address, loop counter"));
   const flags = make("tr", "", make("td", "", "cmp, bank"), make("td", ""), make("td", ""), make("td", ""), make("td", ""), make("td", "of", "flags, output bank"));
   table.append(small, flags);
+  table.addEventListener("click", ({ target }) => {
+    if (target.dataset.slot !== undefined && !String(getSelection())) view.goToWrite([Number(target.dataset.slot)]);
+  });
   view.registers = { table, cells, small, flags };
   byId("registers").replaceChildren(table);
 }
@@ -200,6 +199,7 @@ function fillRegisters(view) {
   const put = (line, values) => values.forEach(([content, slot], n) => {
     const value = line.children[n + 1];
     value.textContent = content;
+    if (slot !== undefined) value.dataset.slot = slot;
     value.className = slot !== undefined && changed.has(slot) && !isBegin ? "changed" : "";
   });
   const s = replay.state;
