@@ -33,6 +33,9 @@ struct Fault {
     plant: fn(&Original) -> Vec<String>,
 }
 
+/// The meaning `view` of an output, in a container.
+const VIEW: u16 = 8;
+
 const BOTH: &[Stage] = &[Stage::Vertex, Stage::Geometry];
 
 const FAULTS: &[Fault] = &[
@@ -58,7 +61,7 @@ const FAULTS: &[Fault] = &[
         name: "a temporary, address or flag is not written",
         meant: &[Rule::ReadBeforeWrite],
         // A loop whose flag nothing sets never ends.
-        consequences: &[Rule::UnusedInput, Rule::UnusedValue, Rule::EndlessLoop],
+        consequences: &[Rule::UnusedInput, Rule::UnusedValue, Rule::UnusedName, Rule::EndlessLoop],
         observable: true,
         stages: BOTH,
         plant: |o| o.without_sole_writers(|written| matches!(written, Written::Other)),
@@ -207,6 +210,53 @@ const FAULTS: &[Fault] = &[
         observable: false,
         stages: BOTH,
         plant: |o| o.with_integer("3, 0, 0, 0", |i, r| format!("for {i}\nmov {r}, c0[aL]\nnop\n.end\nnop")),
+    },
+    Fault {
+        name: "nested loops of 256 iterations",
+        meant: &[Rule::LongRun],
+        consequences: &[],
+        observable: false,
+        stages: &[Stage::Vertex],
+        plant: |o| o.with_integer("255, 0, 1, 0", |i, _| format!("for {i}\nfor {i}\nnop\n.end\nnop\n.end\nnop")),
+    },
+    Fault {
+        name: "no position",
+        meant: &[Rule::NoPosition],
+        // Its register now has another meaning, and may lack components for it.
+        consequences: &[Rule::UnwrittenOutput, Rule::StaleOutput, Rule::CarriedState],
+        observable: false,
+        stages: BOTH,
+        plant: |o| {
+            let is_position = |s: &str| s.starts_with(".out") && s.split_whitespace().any(|word| word == "position");
+            let with_view = |s: &str| is_position(s).then(|| s.replace(" position", " view"));
+            let is_free = o.dvle().outputs.iter().all(|row| row.semantic != VIEW);
+            let is_planted = is_free && o.source.lines().any(|line| is_position(line.trim()));
+            if is_planted { vec![o.replaced(with_view)] } else { Vec::new() }
+        },
+    },
+    Fault {
+        name: "a write over the value of another alias",
+        meant: &[Rule::SharedRegister],
+        consequences: &[Rule::UnusedValue],
+        observable: false,
+        stages: BOTH,
+        plant: |o| {
+            let statements = |c: &str, r: &str| {
+                format!(
+                    ".alias planted_a {r}\n.alias planted_b {r}\n\
+                     mov planted_a, {c}\nmov planted_b, {c}\ncmp {c}, lt, lt, planted_a"
+                )
+            };
+            o.with_constant("1, 2, 3, 4", statements)
+        },
+    },
+    Fault {
+        name: "a name without use",
+        meant: &[Rule::UnusedName],
+        consequences: &[],
+        observable: false,
+        stages: BOTH,
+        plant: |o| vec![format!("{}\n.alias planted r0\n", o.source)],
     },
     Fault {
         name: "a value without use",
@@ -388,9 +438,9 @@ struct Found {
 }
 
 impl Found {
-    fn new(assembly: &Assembly) -> Found {
+    fn new(source: &str, assembly: &Assembly) -> Found {
         let program = assembly.shbin.program().expect("it was assembled");
-        Found { words: program.code().len(), list: lint(&Subject::assembly(&program, assembly, &[])) }
+        Found { words: program.code().len(), list: lint(&Subject::assembly(&program, assembly, &[source])) }
     }
 
     fn count(&self, rule: Rule) -> usize {
@@ -518,7 +568,7 @@ fn check() -> Result<(), Failed> {
         let mut count = Count::default();
         let mut missed = Vec::new();
         for original in originals.iter().filter(|o| fault.stages.contains(&o.dvle().stage)) {
-            let before = Found::new(&original.assembly);
+            let before = Found::new(&original.source, &original.assembly);
             let wanted = if fault.observable { observed(original, &original.assembly.shbin) } else { Vec::new() };
             let mut has_mutant = false;
             for source in (fault.plant)(original) {
@@ -530,7 +580,7 @@ fn check() -> Result<(), Failed> {
                 }
                 has_mutant = true;
                 count.mutants += 1;
-                let after = Found::new(&assembly);
+                let after = Found::new(&source, &assembly);
                 if fault.meant.iter().any(|&rule| after.says_more(&before, rule)) {
                     count.found += 1;
                 } else {

@@ -39,6 +39,12 @@ impl Paths {
     }
 }
 
+/// The fewest instructions of a run that reaches an end; `None` if none does.
+#[cfg(feature = "explore")]
+pub(crate) fn shortest(program: &Program, explored: &Explored, iterations: Iterations) -> Option<u64> {
+    Graph { program, explored, iterations, counted: None }.shortest()
+}
+
 /// States up to which the executions of single words are counted from below.
 #[cfg(feature = "explore")]
 const MOST_STATES: usize = 1024;
@@ -169,7 +175,7 @@ impl Graph<'_> {
     /// The fewest instructions from the entry to an end.
     fn shortest(&self) -> Option<u64> {
         let nodes = self.explored.nodes();
-        let distances = self.distances(0, &mut HashMap::new());
+        let distances = self.distances(0, None, &mut HashMap::new());
         let ends = |&n: &usize| match &nodes[n].out {
             Out::One(a) => matches!(a.0, Terminator::Exit(Exit::End)),
             Out::Two(..) => false,
@@ -177,9 +183,9 @@ impl Graph<'_> {
         (0..nodes.len()).filter(ends).filter_map(|n| distances[n].map(|d| d + self.weight(n))).min()
     }
 
-    /// For each node the fewest instructions before it, from `start`. Going on after a loop with a
-    /// known count takes its other iterations as well.
-    fn distances(&self, start: usize, bodies: &mut HashMap<usize, u64>) -> Vec<Option<u64>> {
+    /// For each node the fewest instructions before it, from `start`, as far as `goal`. Going on after
+    /// a loop with a known count takes its other iterations as well.
+    fn distances(&self, start: usize, goal: Option<usize>, bodies: &mut HashMap<usize, u64>) -> Vec<Option<u64>> {
         let nodes = self.explored.nodes();
         let mut distances: Vec<Option<u64>> = vec![None; nodes.len()];
         distances[start] = Some(0);
@@ -188,6 +194,10 @@ impl Graph<'_> {
         while let Some((distance, node)) = queue.pop_first() {
             if distances[node] != Some(distance) {
                 continue;
+            }
+            // What follows the end of an inner loop would be measured while the inner body counts as 0.
+            if goal == Some(node) {
+                break;
             }
             // A word that may break out as well need not run all iterations.
             let ended = if matches!(nodes[node].out, Out::One(_)) { self.loop_end(node) } else { None };
@@ -204,7 +214,8 @@ impl Graph<'_> {
                             None => {
                                 // Nested loops meet each other's ends: 0 is a lower bound.
                                 bodies.insert(node, 0);
-                                let body = self.distances(again, bodies)[node].map_or(0, |d| d + self.weight(node));
+                                let body = self.distances(again, Some(node), bodies)[node]
+                                    .map_or(0, |d| d + self.weight(node));
                                 bodies.insert(node, body);
                                 body
                             }

@@ -4,9 +4,7 @@
 use super::cost::iterations;
 use super::entry::{EntryFacts, constant_ints};
 use super::{Findings, Rule, Subject};
-use crate::analysis::MOST_BLOCKS;
-use crate::analysis::paths::Paths;
-use crate::ir::cfg::{Node, Out};
+use crate::analysis::paths::shortest;
 use crate::isa::{Index, Inst, Pc, Src, Stage};
 use std::collections::BTreeSet;
 
@@ -46,25 +44,12 @@ pub(super) fn check(entry: &EntryFacts<'_>, subject: &Subject<'_>, found: &mut F
     if let Some(&pc) = known.first()
         && entry.stage() == Stage::Vertex
         && let Some(point) = subject.entries.get(entry.index)
-        && let Ok(cfg) = entry.explored.cfg(MOST_BLOCKS)
-        && let Some(count) = least(entry, &Paths::new(entry.program, &entry.explored, &cfg, iterations(point)))
+        && let Some(count) = shortest(entry.program, &entry.explored, iterations(point))
         && count >= MANY_INSTRUCTIONS
     {
         let message = format!("with its loops every run executes at least {count} instructions");
         found.add(Rule::LongRun, Some(entry.index), Some(pc), message);
     }
-}
-
-/// The instructions of every run, at least.
-fn least(entry: &EntryFacts<'_>, paths: &Paths) -> Option<u64> {
-    let ints = constant_ints(entry.tables);
-    let is_fixed = |node: &Node| match (&node.out, entry.program.inst(node.pc)) {
-        (Out::Two(..), _) | (_, Some(Inst::Break)) => false,
-        (_, Some(Inst::Loop { int, .. })) => ints[usize::from(int & 3)].is_some(),
-        _ => true,
-    };
-    // Without conditions there is one path. Of several the shortest counts, a bound that is not tight.
-    if entry.explored.nodes().iter().all(is_fixed) { paths.longest } else { paths.shortest }
 }
 
 /// The sources of an instruction.
