@@ -73,6 +73,9 @@ fn a_dash_is_standard_input_and_output() {
     let (outputs, ended) = folder.piped("run a.pica --inputs - --outputs -", &inputs);
     assert_eq!((ended.code, &outputs[..16]), (0, &inputs[..16]), "{}", ended.err);
     assert_eq!((outputs.len(), ended.err.as_str()), (256, "-: 1 vertex (1 end), by interp\n"));
+    let ended = folder.run("bench --seconds-per-shader 0 a.pica --plot -");
+    assert_eq!((ended.code, &ended.out[..4]), (0, "<svg"), "{}", ended.err);
+    assert!(ended.out.trim_end().ends_with("</svg>") && ended.err.contains("a.pica"), "{}", ended.err);
     for args in ["run a.pica --outputs - --json", "asm a.pica -o - --json"] {
         let error = folder.bad(args);
         assert!(error.contains("standard output\nhelp: name a file"), "{error}");

@@ -15,6 +15,10 @@ fn a_result_never_replaces_an_input() {
         ("run a.pica --uniforms u --outputs ./sub/../u", "error: ./sub/../u: is the same file as u and would be "),
         ("run a.pica --uniforms u --outputs link", "error: link: is the same file as u and would be overwritten"),
         ("run a.pica --inputs in --outputs in", "error: in: is an input"),
+        (
+            "bench --quick a.pica --plot ./a.pica",
+            "error: ./a.pica: is the same file as a.pica and would be overwritten",
+        ),
         ("asm in -o ./in", "error: ./in: is the same file as in and would be overwritten"),
         ("asm a.pica -o new.S", "error: new.S: is a name of assembly text and the result is a SHBIN\nhelp: "),
     ] {

@@ -12,7 +12,7 @@ use crate::on_gpus;
 use crate::plot::{Group, Plot};
 use crate::report::{self, Progress};
 use crate::subject::{self, Subject};
-use crate::{Status, VerbResult, cpu, draws, frames_verb, generator};
+use crate::{Status, VerbResult, cpu, draws, frames_verb, generator, output_path, pipe};
 use picajit::diff::{NamedKernel, Work, compare};
 use picajit::isa::float24::Rounding;
 use picajit::isa::numeric::Precision;
@@ -67,7 +67,7 @@ pub struct Args {
     /// Use batches of whole register files: 16 registers a vertex
     #[arg(long)]
     whole_files: bool,
-    /// Also draw an SVG of the speed-up of each shader over unoptimised code
+    /// Also draw an SVG of the speed-up of each shader over unoptimised code; with - the table goes to standard error
     #[arg(long, value_name = "FILE", conflicts_with = "only_count")]
     plot: Option<PathBuf>,
     /// Run nothing; count the instructions of native code for each target CPU
@@ -163,6 +163,12 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
         write!(out, "{}", draws::table(&draws::measure(samples, "")))?;
         return Ok(Status::Fine);
     }
+    if let Some(path) = &args.plot {
+        output_path::not_an_input(path, args.files.iter().map(PathBuf::as_path))?;
+    }
+    // Standard output has one thing: the picture, if it goes there, else the table.
+    let mut errors_too = io::stderr();
+    let out: &mut dyn Write = if args.plot.as_deref().is_some_and(pipe::is_pipe) { &mut errors_too } else { out };
     if !args.frames.is_empty() {
         return frames_verb::run(&args.frames, args.quick, args.json, out);
     }
@@ -225,11 +231,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> VerbResult {
         }
         summary(&all, &first, out)?;
     }
-    if let Some(path) = &args.plot
-        && let Err(error) = std::fs::write(path, picture(&all))
-    {
-        report::error(format_args!("{}: {error}", path.display()));
-        return Ok(Status::Unusable);
+    if let Some(path) = &args.plot {
+        output_path::put(path, picture(&all).as_bytes())?;
     }
     Ok(match (different, errors.len()) {
         (0, 0) => Status::Fine,
