@@ -178,15 +178,18 @@ pub fn errors(files: &[(&str, &str)], options: Options) -> Vec<AsmError> {
     assembler.resolve().expect(recovered);
     let mut errors = assembler.record.take().expect("it was set above").errors;
     errors.sort_by_key(|&(at, _)| at);
+    // Another error may explain that there is no entry point.
+    if errors.len() > 1 {
+        errors.retain(|(_, error)| !is_missing(&error.kind));
+    }
     if files.iter().any(|(_, text)| dialect(text).is_some()) {
         // The first error names the other language; the rest follows from it.
         errors.truncate(1);
     }
-    // Another error may explain that there is no entry point.
-    let is_only = errors.len() == 1;
-    let is_missing = |kind: &AsmErrorKind| {
-        matches!(kind, AsmErrorKind::NoDvle | AsmErrorKind::Undefined { what: "entry procedure", .. })
-    };
-    let errors = errors.into_iter().map(|(_, error)| error);
-    errors.filter(|error| is_only || !is_missing(&error.kind)).collect()
+    errors.into_iter().map(|(_, error)| error).collect()
+}
+
+/// Whether there is no entry point.
+fn is_missing(kind: &AsmErrorKind) -> bool {
+    matches!(kind, AsmErrorKind::NoDvle | AsmErrorKind::Undefined { what: "entry procedure", .. })
 }

@@ -137,5 +137,11 @@ fn all_errors_of_all_files() {
     assert_eq!(lines, [("a", 2), ("a", 3), ("a", 6), ("b", 3)]);
     let other = errors(&[("a", ".vsh main, end\n.uniform c0, c3, m\nmain:\nmov o0, v0\n")], Options::default());
     assert_eq!(other.len(), 1, "the rest of another dialect follows from the first error");
+    // That `main` is a label there is one of these.
+    let other =
+        errors(&[("a", "; a comment\n .const c20, 1.0, 1.0, 1.0, 1.0\nmain:\n mov o0, v0\n")], Options::default());
+    let told: Vec<_> = other.iter().map(|error| (error.line, error.help.as_deref().unwrap_or_default())).collect();
+    let help = "the file looks like aemstro's dialect: picajit reads picasso's language (docs/language.md)";
+    assert_eq!(told, [(2, help)]);
     assert_eq!(errors(&[("a", ".proc main\nend\n.end\n")], Options::default()), []);
 }
