@@ -104,7 +104,9 @@ fn a_batch_of_one_has_the_rules_of_all() {
     let code = [CODE[0] | 0x10 << 21 | 1 << 12, 0x10 << 12, CODE[0] | 1 << 21, CODE[3]];
     for backend in [AT_ONCE, PJ_NATIVE, PJ_INTERPRETER, PJ_ORACLE] {
         let engine = engine(&PjOptions { backend, ..PjOptions::ZERO }).expect("an engine");
-        let shader = shader(engine, &code, PJ_VERTEX).expect("a shader");
+        let (idle, shader) =
+            (shader(engine, &code[3..], PJ_VERTEX), shader(engine, &code, PJ_VERTEX).expect("a shader"));
+        let idle = idle.expect("a shader that only ends");
         let (mut unit, mut uniforms) = (unit(), uniforms());
         let (u, c) = (from_mut(&mut *unit), from_mut(&mut *uniforms).cast_const().cast());
         // The second row lies beyond a stride of one.
@@ -145,8 +147,20 @@ fn a_batch_of_one_has_the_rules_of_all() {
             // SAFETY: as above.
             assert_eq!(unsafe { one.ran.read() }, 0, "{backend}");
         }
+        // A program that writes nothing leaves the bank as the host has it, of which the lowest bit counts.
+        for bank in 0..4 {
+            // SAFETY: as above.
+            let got = unsafe {
+                (*u).bank = bank;
+                (*u).o = [[[7.0; 4]; 16], [[9.0; 4]; 16]];
+                assert_eq!(pj_run_batch(idle, u.cast(), c, &one), PJ_END);
+                to.cast::<[Vec4; 2]>().read()
+            };
+            assert_eq!(got, [[[7.0; 4], [9.0; 4]][usize::from(bank & 1)]; 2], "{backend}, bank {bank}");
+        }
         // SAFETY: the last uses.
         unsafe {
+            pj_shader_release(idle);
             pj_shader_release(shader);
             pj_engine_free(engine);
         }

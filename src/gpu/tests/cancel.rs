@@ -87,14 +87,17 @@ fn draws_end_at_the_batch_after_which_they_are_cancelled() {
 #[test]
 fn geometry_runs_end_when_they_are_cancelled() {
     for backend in BACKENDS {
-        let mut list = plain();
-        list.shader(GSH, TRIANGLE, 3, 1).geometry(0, 0, 1);
-        list.write(DRAWARRAYS, 1);
-        let mut host = Cancelling { at_triangle: 2, ..host(backend, 100) };
-        let mut gpu = Gpu::new(host.engine.clone());
-        assert_eq!(gpu.execute(&list.0, &mut host), ListExit::Cancelled);
-        assert_eq!((host.triangles, host.report.geometry_runs), (2, 2), "{backend:?}");
-        assert_eq!(host.report.geometry_exit, Exit::Cancelled, "{backend:?}");
+        // The invocations of 15 vertices run singly, those of 100 together.
+        for vertices in [15, 100] {
+            let mut list = plain();
+            list.shader(GSH, TRIANGLE, 3, 1).geometry(0, 0, 1);
+            list.write(DRAWARRAYS, 1);
+            let mut host = Cancelling { at_triangle: 2, ..host(backend, vertices) };
+            let mut gpu = Gpu::new(host.engine.clone());
+            assert_eq!(gpu.execute(&list.0, &mut host), ListExit::Cancelled);
+            assert_eq!((host.triangles, host.report.geometry_runs), (2, 2), "{backend:?}");
+            assert_eq!(host.report.geometry_exit, Exit::Cancelled, "{backend:?}");
+        }
     }
 }
 
