@@ -5,7 +5,7 @@ use crate::command::emulator;
 
 /// Whether all results were the same, within the limit of memory. An emulator's own memory is part
 /// of the process and exceeds the limit, so there that error alone is also right.
-fn is_well(ended: &Ended) -> bool {
+pub(super) fn is_well(ended: &Ended) -> bool {
     let has_excess =
         ended.code == 1 && ended.err.ends_with("error: the process needed more memory than the limits allow\n");
     ended.out.contains(": no difference\n") && (ended.code == 0 || emulator().is_some() && has_excess)

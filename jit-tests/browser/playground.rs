@@ -265,9 +265,13 @@ fn links(mut browser: Browser, page: Page) {
     let before = number_of_requests(&mut browser);
     browser.evaluate(&format!("location.hash = '{hash}'; 0"));
     wait_for_answer(&mut browser, before);
-    let expected = json!([text, "weights = 1, 0, 0, 0", "", true]);
+    let expected = |hash: &str| json!([text, "weights = 1, 0, 0, 0", hash, true]);
     let shown = "[source.text, values.text, location.hash, view.page.words.length > 10]";
-    assert_eq!(browser.evaluate(shown), expected);
+    assert_eq!(browser.evaluate(shown), expected(hash));
+    // The user's own text is in store until the link's is edited.
+    if matches!(page, Page::Built) {
+        assert_eq!(browser.evaluate("store.load().source.includes('mov o, v1')"), true);
+    }
     // A damaged link and one that holds too much leave the text.
     browser.evaluate("location.hash = '#p=AAAA'; 0");
     browser.wait_until("status.textContent.startsWith('The address carries no program')");
@@ -275,7 +279,11 @@ fn links(mut browser: Browser, page: Page) {
                 location.hash = '#p=' + btoa(String.fromCharCode(...packed)).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', ''); })";
     browser.evaluate(bomb);
     browser.wait_until("status.textContent.includes('the link holds too much')");
-    assert_eq!(browser.evaluate(shown), expected);
+    assert_eq!(browser.evaluate(shown), expected(""));
+    enter(&mut browser, "source", &text);
+    if matches!(page, Page::Built) {
+        assert_eq!(browser.evaluate("store.load().source === source.text"), true);
+    }
     browser.assert_no_problems("links");
 }
 

@@ -184,8 +184,8 @@ impl Tests {
         })
     }
 
-    /// Random draws; random programs for code for GPUs; C and C++ hosts for mutants of the C interface and of
-    /// what only they call. Not under tools, which take minutes.
+    /// Random draws; random programs for code for GPUs; sources with findings for lint's rules; C and C++ hosts for
+    /// mutants of the C interface and of what only they call. Not under tools, which take minutes.
     pub fn programs(&self, mutant: u32, file: &str) -> Result<Outcome, String> {
         let hosts =
             ["misuse_has", "the_c_host", "the_cpp_emulator", "calls_of_the", "c_and_rust_replay", "little_stack"];
@@ -193,6 +193,7 @@ impl Tests {
         let (binary, filters, asleep) = match file {
             _ if is_for_hosts.iter().any(|start| file.starts_with(start)) => ("capi", &hosts[..], COMPILING),
             _ if file.starts_with("src/gpu_code") => ("gpu-code", &[][..], ASLEEP),
+            _ if file.starts_with("src/lint") => ("jit-tests", &["lint/"][..], ASLEEP),
             _ => ("draws", &[][..], ASLEEP),
         };
         let mut command = self.command(binary);

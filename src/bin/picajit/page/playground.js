@@ -5,7 +5,7 @@ const begin = JSON.parse(byId("data").textContent);
 const PAUSE = 120, PATIENCE = 10000, LOOK = 700;
 /// Most vertices of a request, and traced ones.
 const VERTICES = 1024, TRACED = 8;
-/// Most characters of a link's texts.
+/// Most bytes of a link's texts.
 const LINKED = 1 << 20;
 const isServed = begin.version !== undefined;
 
@@ -87,6 +87,8 @@ const source = new Editor("source", "Source", changed), values = new Editor("val
 const status = make("div", "");
 const count = make("input", "");
 let sent = 0, answered = 0, timer = 0, traced = null, wanted = null, served = null, isLost = false;
+/// A request is due, since the text has changed; and the text is a link's, without edits.
+let isDue = false, isLinked = false;
 
 function button(text, title, action) {
   const element = make("button", "", text);
@@ -142,7 +144,7 @@ async function through(bytes, transformation, most) {
   }
 }
 
-/// Removes the texts from the address: a reload gives the text that is here.
+/// Removes the texts from the address, which are not those here.
 function clearLink() {
   if (location.hash) history.replaceState(null, "", location.pathname + location.search);
 }
@@ -156,7 +158,7 @@ async function makeLink() {
   say(`The address carries the program${isCopied ? ", and was copied" : ""}: ${location.hash.length} characters.`);
 }
 
-/// Takes the texts out of the address, if it has some.
+/// Takes the texts of the address, if it has some.
 async function takeLink() {
   const digits = location.hash.match(/^#p=([\w-]+)$/)?.[1];
   if (!digits) return false;
@@ -164,9 +166,11 @@ async function takeLink() {
     const packed = Uint8Array.from(atob(digits.replaceAll("-", "+").replaceAll("_", "/")), (c) => c.charCodeAt(0));
     const texts = JSON.parse(new TextDecoder().decode(await through(packed, new DecompressionStream("deflate-raw"), LINKED)));
     if (typeof texts.source !== "string") throw new Error("it has no source");
+    isLinked = true;
     count.value = Number(texts.vertices) || 8;
     put({ values: typeof texts.values === "string" ? texts.values : "", source: texts.source });
     changed();
+    isLinked = false;
     return true;
   } catch (error) {
     clearLink();
@@ -186,8 +190,12 @@ function put(texts) {
 /// The text changed: what other panels show is of an older one until the answer is here.
 function changed() {
   document.body.classList.add("stale");
-  clearLink();
-  store.save({ source: source.text, values: values.text, vertices: count.value });
+  // The user's own text is kept until the next edit: a reload follows the link again.
+  if (!isLinked) {
+    clearLink();
+    store.save({ source: source.text, values: values.text, vertices: count.value });
+  }
+  isDue = true;
   clearTimeout(timer);
   timer = setTimeout(send, PAUSE);
 }
@@ -195,10 +203,11 @@ function changed() {
 async function send() {
   const vertices = Math.max(1, Math.min(VERTICES, Number(count.value) || 1)), id = ++sent;
   const chosen = traced ?? Array.from({ length: Math.min(vertices, TRACED) }, (_, n) => n);
+  isDue = false;
   const alarm = setTimeout(() => backend.stop("the request takes too long, and was stopped"), PATIENCE);
   try {
     const answer = await backend.ask(JSON.stringify({ source: source.text, values: values.text, vertices, chosen, name: begin.name }));
-    if (id === sent) receive(JSON.parse(answer));
+    if (id === sent && !isDue) receive(JSON.parse(answer));
   } catch (error) {
     if (id === sent) say(error.message, true);
   } finally {
@@ -297,7 +306,7 @@ view.askForRun = (n) => {
   changed();
 };
 
-async function open() {
+async function main() {
   makeControls();
   say("The module is being prepared.");
   textTabs.set(textViews());
@@ -311,4 +320,4 @@ async function open() {
   if (isServed) follow();
 }
 
-open();
+main();
