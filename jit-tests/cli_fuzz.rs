@@ -2,6 +2,7 @@
 //! differences, since they can substitute a faulty engine.
 
 use super::{Args, Folder, arguments};
+use crate::command::slowness;
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
@@ -77,8 +78,7 @@ fn time_ends_a_run() {
     let start = Instant::now();
     let json: Value = serde_json::from_str(&fine(&folder, "fuzz --seconds 1 --json")).unwrap();
     assert!(json["programs"].as_u64().unwrap() > 0);
-    let slower: u32 = std::env::var("PICAJIT_SLOW").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
-    assert!(start.elapsed() < slower * Duration::from_secs(60));
+    assert!(start.elapsed() < slowness() * Duration::from_secs(60));
 }
 
 #[test]

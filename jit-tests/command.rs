@@ -8,6 +8,12 @@ pub fn emulator() -> Option<OsString> {
     std::env::var_os("PICAJIT_RUNNER")
 }
 
+/// How many times as long as on a plain machine a command may take, from `PICAJIT_SLOW`.
+#[allow(dead_code)] // not every test binary has a limit of time
+pub fn slowness() -> u32 {
+    std::env::var("PICAJIT_SLOW").ok().and_then(|n| n.parse().ok()).unwrap_or(1)
+}
+
 /// The command without arguments.
 pub fn picajit() -> Command {
     let picajit = env!("CARGO_BIN_EXE_picajit");
