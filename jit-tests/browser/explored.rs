@@ -268,7 +268,7 @@ fn explosion(mut browser: Browser) {
     let values = folder.file("values.txt", include_str!("../../examples/playground/values.txt"));
     let file = repository().join("examples/playground/example.pica");
     let page = folder.explore(&file, &["--values", values.to_str().unwrap(), "--vertices", "8", "--trace", "0-7"]);
-    browser.window(1500, 1000, false);
+    browser.window(1400, 880, false);
     browser.open(&page);
     assert_eq!(
         browser.evaluate("[...document.querySelectorAll('#odd button')].map((b) => b.textContent)"),
@@ -281,6 +281,8 @@ fn explosion(mut browser: Browser) {
     assert!(now.contains("rcp") && now.contains("inf"), "{now}");
     let line = browser.evaluate("document.querySelector('#view-source .current').innerText");
     assert!(line.as_str().unwrap().contains("rcp r1.x, r1.x"), "{line}");
+    // docs/explore.png is this picture.
+    browser.click("#tab-x86-64");
     browser.picture("explosion");
     browser.assert_no_problems("explosion");
 }
