@@ -137,6 +137,15 @@ fn a_path_that_skips_a_block_names_its_target() {
     assert!(!structure.flat && guards(&code) > 0);
 }
 
+/// An earlier iteration went to the guarded block, a later one passes it.
+#[test]
+fn a_path_past_a_guarded_block_names_its_target_anew() {
+    let (code, structure) = compare_flow(
+        "mov r0, v0\nmov r1, v0\ntop:\nadd r0, r0, v0.y\ncmp c5.xx, gt, lt, r0.xx\njmpc cmp.x, second\njmpc cmp.y, third\nadd r1, r1, v0.y\nsecond:\nadd r1, r1, r1\nthird:\nadd r1, r1, v0.y\ncmp c9.xx, gt, gt, r0.xx\njmpc cmp.x, top\nmov o0, r1\nend",
+    );
+    assert!(!structure.flat && guards(&code) > 0);
+}
+
 #[test]
 fn loops_end_by_count_and_break() {
     compare_flow(
@@ -196,6 +205,15 @@ fn registers_that_no_run_writes_are_zero() {
     let mut assumed = RegisterSet::of_temp(3, 0b0011);
     assumed.outputs = RegisterSet::of_output(0, 0b1100).outputs;
     assert_eq!(code.assumed_zero(), assumed);
+}
+
+#[test]
+fn products_of_a_zero_register_and_infinity_are_zero() {
+    for precision in Precision::ALL {
+        let code = code(&program("mul o0, r3, v0\nend"), precision).unwrap();
+        let outputs = code.evaluate(&Uniforms::new(), &[[f32::INFINITY; 4]; 16]).unwrap();
+        assert_eq!(outputs[0], [0.0; 4], "{precision}");
+    }
 }
 
 #[test]

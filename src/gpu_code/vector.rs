@@ -113,27 +113,19 @@ impl Lowering<'_> {
     /// Factors without a NaN have a NaN product if one is zero and the other infinite. Then their magnitudes, as bits,
     /// combine to infinity's; a NaN has further bits.
     pub(super) fn mul(&mut self, a: Id, b: Id) -> Id {
-        let mut product = self.code.binary(Binary::FloatMul, a, b);
-        if !self.is_harmless(a) && !self.is_harmless(b) {
-            let bits = [a, b].map(|x| self.code.unary(Unary::ToBits, x));
-            let both = self.code.binary(Binary::Or, bits[0], bits[1]);
-            let both = self.code.with(Binary::And, both, 0x7FFF_FFFF);
-            let [zero, infinity] = [0, INFINITY].map(|bits| self.code.like(product, Scalar::Float, bits));
-            // One comparison, where a test of the bits takes two operations. Of a NaN product the factors' magnitudes
-            // combine to infinity's, or to more.
-            let is_number = self.code.binary(Binary::FloatLessEqual, product, infinity);
-            let infinity = self.code.like(both, Scalar::Uint, INFINITY);
-            let has_nan = self.code.binary(Binary::LessSigned, infinity, both);
-            let is_right = self.code.binary(Binary::Either, is_number, has_nan);
-            product = self.code.select(is_right, product, zero);
-        }
+        let product = self.code.binary(Binary::FloatMul, a, b);
+        let bits = [a, b].map(|x| self.code.unary(Unary::ToBits, x));
+        let both = self.code.binary(Binary::Or, bits[0], bits[1]);
+        let both = self.code.with(Binary::And, both, 0x7FFF_FFFF);
+        let [zero, infinity] = [0, INFINITY].map(|bits| self.code.like(product, Scalar::Float, bits));
+        // One comparison, where a test of the bits takes two operations. Of a NaN product the factors' magnitudes
+        // combine to infinity's, or to more.
+        let is_number = self.code.binary(Binary::FloatLessEqual, product, infinity);
+        let infinity = self.code.like(both, Scalar::Uint, INFINITY);
+        let has_nan = self.code.binary(Binary::LessSigned, infinity, both);
+        let is_right = self.code.binary(Binary::Either, is_number, has_nan);
+        let product = self.code.select(is_right, product, zero);
         self.result(product)
-    }
-
-    /// Whether a factor is a constant, finite and not zero.
-    fn is_harmless(&self, factor: Id) -> bool {
-        let harmless = |bits: u32| bits << 1 != 0 && bits << 1 < INFINITY << 1;
-        self.code.constant(factor).is_some_and(|bits| bits.into_iter().all(harmless))
     }
 
     /// An operand of arithmetic: in float24, +0 below 2^-62.
