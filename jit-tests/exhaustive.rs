@@ -49,8 +49,9 @@ const MANY: u64 = 1 << 14;
 const MOST_BAILOUTS: u32 = 32;
 
 /// One vertex in N runs in a group at least: in float24 groups have half of all exponents, and RSQ
-/// half of these. A small part may have other exponents only.
-const LEAST_IN_GROUPS: u64 = 5;
+/// half of these; of eight slices of the pairs of special values three have 3 in 16. A small part may
+/// have other exponents only.
+const LEAST_IN_GROUPS: u64 = 6;
 const SMALL: u64 = 256 * BATCH;
 
 /// Vertices of a group of native code.
