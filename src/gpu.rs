@@ -23,6 +23,7 @@
 //! | `diagnostics` | state and programs of a draw | what looks wrong ([`Notes`]) |
 //! | `deferred_run` | a draw's last vertex | the vertex unit, when something reads it |
 //! | `draw` | vertices | vertex outputs, in drawing order |
+//! | `few_vertices` | at most 12 vertices | their triangles, by little code |
 //! | [`cache`] | indices | the vertices to run |
 //! | `geometry` | vertex outputs | runs of the geometry unit |
 //! | `output_mapping` | output registers | the rasteriser's input |
@@ -80,6 +81,7 @@ mod deferred_run;
 mod diagnostics;
 mod draw;
 mod fetch;
+mod few_vertices;
 mod geometry;
 mod guest_draw;
 #[cfg(feature = "gpu-code")]
@@ -320,6 +322,12 @@ impl Gpu {
         *self.state_mut() = state;
     }
 
+    /// The vertex format of the last draw, unless a register has changed that a draw depends on.
+    #[cfg(feature = "capi")]
+    pub(crate) fn vertex_format(&self) -> Option<&VertexFormat> {
+        self.configuration.as_ref().map(|configuration| configuration.plan.format())
+    }
+
     /// The cost of uploads since the GPU was created.
     pub fn upload_stats(&self) -> UploadStats {
         self.upload_stats
@@ -473,7 +481,7 @@ impl Gpu {
         fixed.words.clear();
         if fixed.index == IMMEDIATE {
             fixed.count = 0;
-            self.state.geometry_input = GeometryInput::default();
+            self.state.geometry_input.discard();
         }
     }
 

@@ -32,8 +32,9 @@ pub(super) unsafe fn copy_text(text: &str, to: *mut c_char, bytes: usize) {
 /// # Safety
 /// `pointer` is null or valid for `'a`.
 pub(super) unsafe fn deref<'a, T>(pointer: *const T, name: &'static str) -> Result<&'a T, Fault> {
-    // SAFETY: the caller guarantees it.
-    unsafe { pointer.as_ref() }.ok_or(Fault::Null(name))
+    // SAFETY: the caller guarantees it. Not `ok_or`, which calls the destructor of an unused fault.
+    let Some(value) = (unsafe { pointer.as_ref() }) else { return Err(Fault::Null(name)) };
+    Ok(value)
 }
 
 /// Checks a pointer to a result.

@@ -79,9 +79,16 @@ impl<'a> GpuGuard<'a> {
 
 impl PjGpu {
     fn take(&self) -> Result<GpuGuard<'_>, Fault> {
-        // During a callback `idle` is null.
-        let guard = GpuGuard::take(&self.idle);
-        guard.or_else(|| self.in_callback().then(|| GpuGuard::take(&self.lent))?).ok_or(Fault::Busy)
+        match GpuGuard::take(&self.idle) {
+            Some(guard) => Ok(guard),
+            None => self.take_in_callback(),
+        }
+    }
+
+    /// [`PjGpu::take`] during a call, when `idle` is null.
+    #[cold]
+    fn take_in_callback(&self) -> Result<GpuGuard<'_>, Fault> {
+        self.in_callback().then(|| GpuGuard::take(&self.lent)).flatten().ok_or(Fault::Busy)
     }
 
     /// Whether this call comes from a callback with access to the GPU.

@@ -175,6 +175,27 @@ impl Assembler {
         triangles
     }
 
+    /// Adds a vertex. Returns the triangle that it completes. Unlike [`Assembler::add`], a loop around this
+    /// touches little code.
+    #[inline(always)]
+    pub(super) fn push(&mut self, id: u32) -> Option<[u32; 3]> {
+        if self.count < 2 {
+            self.pending[self.count] = id;
+            self.count += 1;
+            return None;
+        }
+        let [a, b] = self.pending;
+        match self.topology {
+            Topology::List | Topology::Geometry => (self.count, self.oldest) = (0, 0),
+            Topology::Strip => {
+                self.pending[usize::from(self.oldest & 1)] = id;
+                self.oldest ^= 1;
+            }
+            Topology::Fan => self.pending[1] = id,
+        }
+        Some([a, b, id])
+    }
+
     /// The vertices after the last triangle of a list.
     fn restart_with(&mut self, vertices: &[u32]) {
         self.pending[..vertices.len()].copy_from_slice(vertices);
@@ -182,6 +203,7 @@ impl Assembler {
     }
 
     /// The numbers of the incomplete primitive's vertices.
+    #[inline(always)]
     pub(super) fn pending(&self) -> [Option<u32>; 2] {
         std::array::from_fn(|n| (n < self.count).then_some(self.pending[n]))
     }
@@ -197,6 +219,12 @@ impl Assembler {
                 None => vertex(id, to),
             }
         }
+        self.save_counts(assembly);
+    }
+
+    /// [`Assembler::save`] without the vertices.
+    #[inline(always)]
+    pub(super) fn save_counts(&self, assembly: &mut Assembly) {
         (assembly.count, assembly.oldest) = (self.count as u8, self.oldest);
     }
 }

@@ -11,7 +11,8 @@ use super::registers::{PRIMITIVE_CONFIG, RegisterFile};
 use super::rows::VertexRows;
 use super::vertex_format::VertexFormat;
 use crate::isa::{REGS, Stage};
-use crate::state::Vertices;
+use crate::semantics::Semantics;
+use crate::state::{Vec4, Vertices};
 
 /// What a draw derives from registers.
 pub(super) struct DrawConfiguration {
@@ -71,6 +72,12 @@ impl DrawConfiguration {
     /// Outputs to the vertices of an incomplete primitive.
     pub(super) fn semantics(&self) -> &OutputPlan {
         self.semantics.as_ref().unwrap_or(&self.plan)
+    }
+
+    /// The vertex of an incomplete primitive from row `row` of these packed outputs.
+    #[inline(never)]
+    pub(super) fn map_saved(&self, outputs: &[Vec4], row: usize, to: &mut Semantics) {
+        *to = self.semantics().map_packed(&outputs[row * self.output_stride..][..self.output_stride]);
     }
 
     /// The `v` registers of the attributes that a host fetches, in their order. Of several attributes

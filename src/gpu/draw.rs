@@ -2,9 +2,8 @@
 //! assembly takes the outputs in drawing order.
 //!
 //! Sources of vertices ([`host_draw`](super::host_draw), [`guest_draw`](super::guest_draw)) feed an
-//! [`ActiveDraw`]. Up to [`FEW`] vertices run in sequence on the unit itself; that touches little
-//! code, which a frame finds cold. More are collected and run together, if they are independent. Each vertex that ran has a row of outputs, and the stream that leaves the vertex unit
-//! is the numbers of rows. Results are the same as vertex by vertex, because nothing after the vertex
+//! [`ActiveDraw`]. Vertices are collected and run together, if they are independent. Each vertex that
+//! ran has a row of outputs, and the stream that leaves the vertex unit is the numbers of rows. Results are the same as vertex by vertex, because nothing after the vertex
 //! unit changes its input.
 //!
 //! This file must not know command lists, nor where attributes come from.
@@ -23,9 +22,6 @@ use crate::isa::Stage;
 use crate::semantics::Semantics;
 use crate::state::{Batch, BatchExit, Exit, Vec4, Vertices, VerticesMut};
 
-/// Up to this many vertices run in sequence, which costs more instructions than a batch and touches
-/// less code: measured in frames (docs/performance.md).
-pub(super) const FEW: usize = 12;
 /// Vertices that run together: enough to amortise the call, few enough that inputs, outputs and rows
 /// fit into a first cache of 32 KiB. A multiple of three, so that lists of triangles are not split,
 /// and of a group.
@@ -118,12 +114,7 @@ impl<'a> ActiveDraw<'a> {
     #[inline]
     pub(super) fn take(&mut self, more: u64) -> u64 {
         let ActiveDraw { budget, taken, weight, shader, geometry, state, .. } = self;
-        let weigh = || {
-            *weight.get_or_insert_with(|| {
-                let of = |shader: &Shader, unit: &ShaderState| limits::weight(shader.most_words(&unit.uniforms.i));
-                of(shader, &state.vertex) + geometry.map_or(0, |geometry| of(geometry, &state.geometry))
-            })
-        };
+        let weigh = || *weight.get_or_insert_with(|| self::weight(shader, *geometry, state));
         let granted = budget.take(*taken, more, weigh);
         *taken += granted;
         self.report.limited |= granted < more;
@@ -367,15 +358,6 @@ impl<'a> ActiveDraw<'a> {
         self.buffers.ids.clear();
     }
 
-    /// Draws few vertices in order. `fill` stores the attributes of each in its input registers.
-    #[inline]
-    pub(super) fn few(&mut self, count: usize, mut fill: impl FnMut(usize, &mut [Vec4])) -> Report {
-        let ran = (0..count).take_while(|&n| self.add(|to| fill(n, to)).is_some()).count();
-        self.send_in_order(ran);
-        self.save();
-        self.report()
-    }
-
     /// Sends the first `count` rows on, in order.
     pub(super) fn send_in_order(&mut self, count: usize) {
         let mut sequence = std::mem::take(&mut self.buffers.sequence);
@@ -398,37 +380,19 @@ impl<'a> ActiveDraw<'a> {
     }
 
     fn send_to_geometry(&mut self, ids: &[u32]) {
-        let DrawConfiguration { output_mask, output_stride, geometry, .. } = self.configuration;
-        if geometry.as_ref().is_some_and(|unit| ids.len() >= unit.together_from) {
-            return self.send_to_geometry_together(ids);
-        }
-        let Some((unit, mut context, outputs)) = self.geometry_context() else { return };
-        for &id in ids {
-            unit.vertex(*output_mask, &outputs[id as usize * output_stride..][..*output_stride], &mut context);
-            if context.report.geometry_ended() {
-                break;
-            }
+        let configuration = self.configuration;
+        if let Some((_, mut context, buffers)) = self.geometry_context() {
+            send_to_geometry(configuration, buffers, ids, &mut context);
         }
     }
 
-    #[inline(never)]
-    fn send_to_geometry_together(&mut self, ids: &[u32]) {
-        let DrawConfiguration { output_mask, output_stride, .. } = self.configuration;
-        let mut memory = std::mem::take(&mut self.buffers.invocations);
-        if let Some((unit, mut context, outputs)) = self.geometry_context() {
-            let vertices = ids.iter().map(|&id| &outputs[id as usize * output_stride..][..*output_stride]);
-            unit.take_together(*output_mask, vertices, &mut memory, &mut context);
-        }
-        self.buffers.invocations = memory;
-    }
-
-    /// The geometry unit with what it changes, and the rows of outputs.
-    fn geometry_context(&mut self) -> Option<(&Geometry, GeometryContext<'_>, &[Vec4])> {
+    /// The geometry unit with what it changes, and the buffers.
+    fn geometry_context(&mut self) -> Option<(&Geometry, GeometryContext<'_>, &mut Buffers)> {
         let State { registers, geometry: memory, geometry_input: input, assembly, .. } = &mut *self.state;
         let (shader, unit) = (self.geometry?, self.configuration.geometry.as_ref()?);
         let (engine, report, sink) = (self.engine, &mut self.report, &mut *self.sink);
         let context = GeometryContext { engine, shader, registers, memory, input, assembly, report, sink };
-        Some((unit, context, &self.buffers.outputs))
+        Some((unit, context, self.buffers))
     }
 
     // ---- Rows ----
@@ -450,7 +414,7 @@ impl<'a> ActiveDraw<'a> {
         let (carried, outputs) = (self.carried, std::mem::take(&mut self.buffers.outputs));
         self.save_with(|id| {
             let row = id as usize - carried;
-            semantics.map_semantics(&outputs[row * output_stride..][..output_stride])
+            semantics.map_packed(&outputs[row * output_stride..][..output_stride])
         });
         self.buffers.outputs = outputs;
     }
@@ -528,5 +492,34 @@ impl<'a> ActiveDraw<'a> {
     #[inline]
     pub(super) fn report(&self) -> Report {
         Report { reused: self.sent.saturating_sub(self.report.vertices), ..self.report }
+    }
+}
+
+/// How often a vertex of these programs counts.
+#[cold]
+pub(super) fn weight(shader: &Shader, geometry: Option<&Shader>, state: &State) -> u64 {
+    let of = |shader: &Shader, unit: &ShaderState| limits::weight(shader.most_words(&unit.uniforms.i));
+    of(shader, &state.vertex) + geometry.map_or(0, |geometry| of(geometry, &state.geometry))
+}
+
+/// Sends vertices to the geometry unit, if it is in use: rows of the buffer of outputs.
+pub(super) fn send_to_geometry(
+    configuration: &DrawConfiguration,
+    buffers: &mut Buffers,
+    ids: &[u32],
+    context: &mut GeometryContext<'_>,
+) {
+    let DrawConfiguration { output_mask, output_stride, geometry, .. } = configuration;
+    let Some(unit) = geometry else { return };
+    let Buffers { outputs, invocations, .. } = buffers;
+    let vertex = |id: u32| &outputs[id as usize * output_stride..][..*output_stride];
+    if ids.len() >= unit.together_from {
+        return unit.take_together(*output_mask, ids.iter().map(|&id| vertex(id)), invocations, context);
+    }
+    for &id in ids {
+        unit.vertex(*output_mask, vertex(id), context);
+        if context.report.geometry_ended() {
+            break;
+        }
     }
 }

@@ -212,21 +212,22 @@ pub(super) struct Fetch<'p, 'a> {
 
 impl<'p, 'a> Fetch<'p, 'a> {
     /// The vertices from `lowest` to `highest`.
+    #[inline]
     pub(super) fn new(
         plan: &'p FetchPlan,
         base: u64,
         memory: &'a dyn Memory,
         [lowest, highest]: [u64; 2],
     ) -> Fetch<'p, 'a> {
-        let mut slices: [&[u8]; ARRAYED] = [&[]; ARRAYED];
-        let mut is_short = false;
-        for (slice, array) in slices.iter_mut().zip(&plan.arrays) {
+        // Not moved: it is large.
+        let mut fetch = Fetch { plan, slices: [&[]; ARRAYED], is_short: false };
+        for (slice, array) in fetch.slices.iter_mut().zip(&plan.arrays) {
             let stride = u64::from(array.stride);
             // Below 2^42: neither the sum nor the products overflow.
             let address = base + u64::from(array.offset) + lowest * stride;
-            *slice = read(memory, address, (highest - lowest) * stride + u64::from(array.extent), &mut is_short);
+            *slice = read(memory, address, (highest - lowest) * stride + u64::from(array.extent), &mut fetch.is_short);
         }
-        Fetch { plan, slices, is_short }
+        fetch
     }
 
     /// Stores the attributes from arrays in `rows`, one for each selected vertex, of `stride`

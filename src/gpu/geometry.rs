@@ -56,7 +56,7 @@ impl GeometryMode {
 /// An incomplete input of the geometry unit.
 #[derive(Clone, Debug, Default)]
 pub struct GeometryInput {
-    /// Attributes, in [`GeometryMode::Point`].
+    /// Attributes, in [`GeometryMode::Point`]; those from `count` on are of no account.
     pub vectors: Attributes,
     /// Number of these attributes.
     pub count: u8,
@@ -66,6 +66,15 @@ pub struct GeometryInput {
     pub expected: u32,
     /// The uniform for the next vector, in [`GeometryMode::Variable`].
     pub uniform: u8,
+}
+
+impl GeometryInput {
+    /// Discards the input.
+    // The vectors stay: a small draw would touch six lines of memory for them.
+    #[inline]
+    pub(super) fn discard(&mut self) {
+        (self.count, self.vertices, self.expected, self.uniform) = (0, 0, 0, 0);
+    }
 }
 
 /// The configuration of the geometry unit.

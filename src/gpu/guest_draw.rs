@@ -9,12 +9,12 @@
 
 use super::cache::RoundRobin;
 use super::diagnostics::Source;
-use super::draw::{ActiveDraw, CHUNK, FEW, Runs};
+use super::draw::{ActiveDraw, CHUNK, Runs};
 use super::fetch::indices::Indices;
 use super::fetch::{self, Fetch, Memory, Selection};
-use super::geometry::GeometryInput;
+use super::few_vertices::{FEW, FewVertices};
 use super::notes::Notes;
-use super::registers::{NUMVERTICES, VERTEX_OFFSET};
+use super::registers::{NUMVERTICES, RegisterFile, VERTEX_OFFSET};
 use super::report::Report;
 use super::{Draw, Gpu, Sink};
 use crate::fp_mode::DefaultMode;
@@ -53,15 +53,129 @@ impl Gpu {
     /// primitive continues.
     pub fn draw(&mut self, draw: Draw, memory: &dyn Memory, options: &DrawOptions, sink: &mut dyn Sink) -> Report {
         let _mode = DefaultMode::enter();
-        self.state.geometry_input = GeometryInput::default();
+        self.state.geometry_input.discard();
+        let count = wanted(&self.state.registers, options);
+        let mut report = Report::default();
+        let drew = match draw {
+            _ if count as usize > FEW => false,
+            Draw::Arrays => self.few_arrays(memory, count as usize, sink, &mut report),
+            Draw::Elements => self.few_elements(memory, count as usize, options, sink, &mut report),
+        };
+        if !drew {
+            report = self.draw_many(draw, memory, options, sink);
+        }
+        report.limited |= count < self.state.registers.get(NUMVERTICES);
+        self.noted(Source::Memory, report)
+    }
+
+    #[inline(never)]
+    fn draw_many(&mut self, draw: Draw, memory: &dyn Memory, options: &DrawOptions, sink: &mut dyn Sink) -> Report {
         let mut active = ActiveDraw::new(self, sink);
         let count = active.take_wanted(options);
-        let report = match draw {
+        match draw {
             _ if count == 0 => active.report,
             Draw::Arrays => active.arrays(memory, count as usize),
             Draw::Elements => draw_indexed(active, memory, count, options),
+        }
+    }
+
+    /// Draws few vertices in order. True.
+    #[inline(never)]
+    fn few_arrays(&mut self, memory: &dyn Memory, count: usize, sink: &mut dyn Sink, report: &mut Report) -> bool {
+        let mut draw = FewVertices::new(self, sink, report);
+        let count = draw.begin(count);
+        if let Some(last) = (count as u64).checked_sub(1) {
+            let first = u64::from(draw.state.registers.get(VERTEX_OFFSET));
+            let fetch = draw.fetch(memory, [first, first + last]);
+            for n in 0..=last {
+                fetch.vertex(n, draw.inputs());
+                if !draw.run() {
+                    break;
+                }
+            }
+        }
+        draw.finish_in_order();
+        true
+    }
+
+    /// Draws the vertices of few indices: each runs once, in the order of its first index. False: nothing
+    /// happened, since they may run more often, or some are counts.
+    #[inline(never)]
+    fn few_elements(
+        &mut self,
+        memory: &dyn Memory,
+        count: usize,
+        options: &DrawOptions,
+        sink: &mut dyn Sink,
+        report: &mut Report,
+    ) -> bool {
+        let mut draw = FewVertices::new(self, sink, report);
+        let is_independent = draw.shader.has_independent_vertices();
+        // A cache of as many vertices as there are indices keeps all of them.
+        if draw.counts_vertices() || !is_independent && usize::from(options.vertex_cache) < FEW {
+            return false;
+        }
+        let count = draw.begin(count);
+        let indices = Indices::new(&draw.state.registers, memory, count as u32);
+        draw.report.notes |= Notes::MEMORY.when(indices.is_short);
+        let mut known = [0; FEW];
+        let known = &mut known[..count];
+        let (mut least, mut greatest) = (u16::MAX, 0);
+        for (n, to) in known.iter_mut().enumerate() {
+            *to = indices.get(n) as u16;
+            (least, greatest) = (least.min(*to), greatest.max(*to));
+        }
+        let known = &*known;
+        let Some(&last) = known.last() else {
+            draw.finish_in_order();
+            return true;
         };
-        self.noted(Source::Memory, report)
+        let fetch = draw.fetch(memory, [least.into(), greatest.into()]);
+        let mut ids = [0u8; FEW];
+        let (mut sent, mut last_ran) = (0, 0);
+        for (n, &index) in known.iter().enumerate() {
+            ids[n] = match known[..n].iter().position(|&earlier| earlier == index) {
+                Some(first) => ids[first],
+                None => {
+                    let id = draw.next_id() as u8;
+                    fetch.vertex(u64::from(index - least), draw.inputs());
+                    last_ran = index;
+                    if !draw.run() {
+                        sent = n + usize::from(draw.next_id() != u32::from(id));
+                        ids[n] = id;
+                        break;
+                    }
+                    id
+                }
+            };
+            sent = n + 1;
+        }
+        if is_independent && last_ran != last && draw.report.vertex_exit == Exit::End {
+            // The unit is as the vertex of the last index leaves it.
+            fetch.vertex(u64::from(last - least), draw.inputs());
+            draw.run_unit();
+        }
+        draw.finish(ids[..sent].iter().map(|&id| id.into()));
+        true
+    }
+}
+
+/// How many vertices or indices the registers want, and the host's limit allows.
+fn wanted(registers: &RegisterFile, options: &DrawOptions) -> u32 {
+    let wanted = registers.get(NUMVERTICES);
+    options.limit.map_or(wanted, |limit| wanted.min(limit))
+}
+
+impl<'a> FewVertices<'a> {
+    /// The arrays of vertices of this range. Stores the default attributes in the unit, where they stay,
+    /// because no run changes its input registers.
+    #[inline(always)]
+    fn fetch<'m>(&mut self, memory: &'m dyn Memory, range: [u64; 2]) -> Fetch<'a, 'm> {
+        let plan = &self.configuration.fetch;
+        let fetch = Fetch::new(plan, fetch::base(&self.state.registers), memory, range);
+        self.report.notes |= Notes::MEMORY.when(fetch.is_short);
+        plan.constants(&self.state.fixed.defaults, &mut self.state.vertex.unit.v, REGS);
+        fetch
     }
 }
 
@@ -70,11 +184,6 @@ fn draw_indexed(mut draw: ActiveDraw<'_>, memory: &dyn Memory, count: u32, optio
     let indices = draw.indices(memory, count);
     let counted = draw.counts_vertices();
     let is_independent = !counted && draw.shader.has_independent_vertices();
-    // A cache of as many vertices as there are indices keeps all of them.
-    let runs_each_once = is_independent || !counted && usize::from(options.vertex_cache) >= FEW;
-    if runs_each_once && indices.len() <= FEW {
-        return draw.few_elements(&indices, is_independent, memory);
-    }
     let Some(range @ [least, _]) = (if counted { Some(indices.vertex_range()) } else { indices.range() }) else {
         return draw.report;
     };
@@ -99,11 +208,10 @@ impl<'a> ActiveDraw<'a> {
     /// How many of the vertices or indices that the registers want are within the limits.
     #[inline]
     pub(super) fn take_wanted(&mut self, options: &DrawOptions) -> u32 {
-        let wanted = self.state.registers.get(NUMVERTICES);
+        let within = wanted(&self.state.registers, options);
         // At most as many as wanted, so it fits.
-        let within = options.limit.map_or(wanted, |limit| wanted.min(limit));
         let count = self.take(within.into()) as u32;
-        self.report.limited = count < wanted;
+        self.report.limited = count < self.state.registers.get(NUMVERTICES);
         count
     }
 
@@ -127,10 +235,6 @@ impl<'a> ActiveDraw<'a> {
     fn arrays(&mut self, memory: &dyn Memory, count: usize) -> Report {
         let first = u64::from(self.state.registers.get(VERTEX_OFFSET));
         let fetch = self.fetch(memory, [first, first + count as u64 - 1]);
-        if count <= FEW {
-            self.begin_few(count);
-            return self.few(count, |n, to| fetch.vertex(n as u64, to));
-        }
         let chunk = count.min(CHUNK);
         self.begin(Runs::InBatches, chunk);
         self.store_defaults(chunk);
@@ -145,52 +249,6 @@ impl<'a> ActiveDraw<'a> {
             if self.report.ended() {
                 break;
             }
-        }
-        self.finish()
-    }
-
-    /// Begins with vertices that run in sequence. Their default attributes stay in the unit, because
-    /// no run changes its input registers.
-    #[inline]
-    fn begin_few(&mut self, count: usize) {
-        self.begin(Runs::Singly, count);
-        let (plan, state) = (&self.configuration.fetch, &mut *self.state);
-        plan.constants(&state.fixed.defaults, &mut state.vertex.unit.v, REGS);
-    }
-
-    /// Draws the vertices of few indices: each runs once, in the order of its first index.
-    fn few_elements(&mut self, indices: &Indices<'_>, is_independent: bool, memory: &dyn Memory) -> Report {
-        let mut known = [0; FEW];
-        let indices = {
-            let known = &mut known[..indices.len()];
-            known.iter_mut().enumerate().for_each(|(n, index)| *index = indices.get(n));
-            &*known
-        };
-        let (mut least, mut greatest) = (u32::MAX, 0);
-        indices.iter().for_each(|&index| (least, greatest) = (least.min(index), greatest.max(index)));
-        let fetch = self.fetch(memory, [least.into(), greatest.into()]);
-        self.begin_few(indices.len());
-        let mut rows = [0; FEW];
-        let mut last_is_new = true;
-        for (n, &index) in indices.iter().enumerate() {
-            if self.report.ended() {
-                break;
-            }
-            let first = indices[..n].iter().position(|&earlier| earlier == index);
-            last_is_new = first.is_none();
-            rows[n] = match first {
-                Some(first) => rows[first],
-                None => match self.add(|to| fetch.vertex(u64::from(index - least), to)) {
-                    Some(row) => row,
-                    None => break,
-                },
-            };
-            self.push(rows[n]);
-        }
-        if is_independent && !last_is_new && self.report.vertex_exit == Exit::End {
-            // The unit is as the vertex of the last index leaves it.
-            fetch.vertex(u64::from(indices[indices.len() - 1] - least), &mut self.state.vertex.unit.v);
-            self.run_unit();
         }
         self.finish()
     }
@@ -257,7 +315,7 @@ impl<'a> ActiveDraw<'a> {
             if let Some(row) = id.and_then(|id| (id as usize).checked_sub(self.carried)) {
                 self.fetch_rows(fetch, selection(row, 1), 1);
                 self.run_batch(1, 0, true);
-                *to = configuration.semantics().map_semantics(&self.buffers.outputs[..output_stride]);
+                *to = configuration.semantics().map_packed(&self.buffers.outputs[..output_stride]);
             }
         }
         self.save_with(|id| semantics[usize::from(open[0] != Some(id))]);

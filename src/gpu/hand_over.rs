@@ -12,7 +12,6 @@ use super::diagnostics::Source as NoteSource;
 use super::draw::ActiveDraw;
 use super::fetch::streams::{STREAMS, Source};
 use super::fetch::{Fetch, Memory, Selection};
-use super::geometry::GeometryInput;
 use super::placement::{CpuOnly, cpu_only};
 use super::registers::VERTEX_OFFSET;
 use super::report::Report;
@@ -78,7 +77,7 @@ impl Gpu {
         if let Some(reason) = active.cpu_only(code) {
             return Err(reason);
         }
-        active.state.geometry_input = GeometryInput::default();
+        active.state.geometry_input.discard();
         let count = active.take_wanted(options);
         active.buffers.streams.clear();
         let handed = if count == 0 { None } else { active.hand_over(code, draw, memory, count) };
@@ -197,7 +196,7 @@ impl ActiveDraw<'_> {
         self.fetch_rows(fetch, vertex, 1);
         self.run_batch(1, 0, true);
         let configuration = self.configuration;
-        configuration.semantics().map_semantics(&self.buffers.outputs[..configuration.output_stride])
+        configuration.semantics().map_packed(&self.buffers.outputs[..configuration.output_stride])
     }
 }
 

@@ -4,8 +4,8 @@
 
 use super::cache::{Lookup, VertexCache};
 use super::diagnostics::Source;
-use super::draw::{ActiveDraw, FEW, Runs, STREAM_ROWS};
-use super::geometry::GeometryInput;
+use super::draw::{ActiveDraw, Runs, STREAM_ROWS};
+use super::few_vertices::{FEW, FewVertices};
 use super::report::Report;
 use super::{Attributes, Gpu, Sink};
 use crate::fp_mode::DefaultMode;
@@ -25,7 +25,7 @@ impl Gpu {
         sink: &mut dyn Sink,
     ) -> Report {
         let _mode = DefaultMode::enter();
-        self.state.geometry_input = GeometryInput::default();
+        self.state.geometry_input.discard();
         let report = ActiveDraw::new(self, sink).vertices(vertices.into_iter());
         self.noted(Source::Host, report)
     }
@@ -42,7 +42,7 @@ impl Gpu {
         sink: &mut dyn Sink,
     ) -> Report {
         let _mode = DefaultMode::enter();
-        self.state.geometry_input = GeometryInput::default();
+        self.state.geometry_input.discard();
         let mut draw = ActiveDraw::new(self, sink);
         let registers = draw.configuration.attribute_registers();
         let report = draw.elements(indices.into_iter(), |index, to| permute(registers, &fetch(index), to), cache);
@@ -53,17 +53,31 @@ impl Gpu {
     /// input of the geometry unit continues until immediate mode is selected again.
     pub fn draw_immediate(&mut self, vertices: &[Attributes], sink: &mut dyn Sink) -> Report {
         let _mode = DefaultMode::enter();
-        // A small draw touches little code here.
-        if vertices.len() <= FEW {
-            let mut draw = ActiveDraw::new(self, sink);
-            let taken = draw.take(vertices.len() as u64) as usize;
-            let registers = draw.configuration.attribute_registers();
-            draw.begin(Runs::Singly, taken);
-            let report = draw.few(taken, |n, to| permute(registers, &vertices[n], to));
-            return self.noted(Source::Immediate, report);
+        let mut report = Report::default();
+        match vertices.len() <= FEW {
+            true => self.few_attributes(vertices, sink, &mut report),
+            false => report = self.many_attributes(vertices, sink),
         }
-        let report = ActiveDraw::new(self, sink).vertices(vertices.iter());
         self.noted(Source::Immediate, report)
+    }
+
+    #[inline(always)]
+    fn few_attributes(&mut self, vertices: &[Attributes], sink: &mut dyn Sink, report: &mut Report) {
+        let mut draw = FewVertices::new(self, sink, report);
+        let count = draw.begin(vertices.len());
+        let registers = draw.configuration.attribute_registers();
+        for vertex in &vertices[..count] {
+            permute(registers, vertex, draw.inputs());
+            if !draw.run() {
+                break;
+            }
+        }
+        draw.finish_in_order();
+    }
+
+    #[inline(never)]
+    fn many_attributes(&mut self, vertices: &[Attributes], sink: &mut dyn Sink) -> Report {
+        ActiveDraw::new(self, sink).vertices(vertices.iter())
     }
 }
 

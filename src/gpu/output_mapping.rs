@@ -7,8 +7,9 @@
 //! This file must not know the registers of the GPU.
 
 use super::vertex_format::VertexFormat;
+use crate::isa::REGS;
 use crate::semantics::{OutputMap, SEMANTICS, Semantics};
-use crate::state::Vec4;
+use crate::state::{Registers, Vec4};
 
 /// The semantics that are colours.
 pub(super) const COLOUR: std::ops::Range<usize> = 8..12;
@@ -25,6 +26,43 @@ struct Move {
     to: u8,
 }
 
+/// Moves as copies of one component each, but those of whole registers. One loop walks each kind, so a
+/// vertex alone touches little code: [`Move`] has eight loops. A copy is two positions among the
+/// components of all output registers, and in a vertex.
+#[derive(Clone, Copy, Debug)]
+struct Copies {
+    /// Whole registers, then components, then colours.
+    copies: [[u8; 2]; SEMANTICS],
+    /// Where the components and the colours begin, and the end.
+    ends: [u8; 3],
+}
+
+impl Copies {
+    fn new(moves: &[Move]) -> Copies {
+        let (mut copies, mut ends, mut n) = ([[0; 2]; SEMANTICS], [0; 3], 0);
+        let is_whole = |m: &Move| m.count == 4 && !m.is_clamped;
+        let kinds: [&dyn Fn(&Move) -> u8; 3] =
+            [&|m| u8::from(is_whole(m)), &|m| if is_whole(m) || m.is_clamped { 0 } else { m.count }, &|m| {
+                if m.is_clamped { m.count } else { 0 }
+            }];
+        for (count, end) in kinds.iter().zip(&mut ends) {
+            for m in moves {
+                for component in 0..count(m) {
+                    copies[n] = [m.from + component, m.to + component];
+                    n += 1;
+                }
+            }
+            *end = n as u8;
+        }
+        Copies { copies, ends }
+    }
+
+    fn kind(&self, range: std::ops::Range<u8>) -> impl Iterator<Item = [usize; 2]> {
+        let copies = self.copies.get(usize::from(range.start)..usize::from(range.end)).unwrap_or_default();
+        copies.iter().map(|copy| copy.map(usize::from))
+    }
+}
+
 /// An output map and a vertex format, as moves.
 #[derive(Clone, Debug)]
 pub(super) struct OutputPlan {
@@ -32,6 +70,8 @@ pub(super) struct OutputPlan {
     /// Whether vertices are [`Semantics`].
     pub(super) is_default: bool,
     moves: Vec<Move>,
+    /// The same for a vertex alone.
+    copies: Copies,
     /// A vertex without outputs.
     unset: Vec<f32>,
     /// The output registers that the map reads; bit n is `on`. An incomplete primitive holds all
@@ -59,7 +99,8 @@ impl OutputPlan {
         }
         let mut unset = vec![0.0; format.stride()];
         format.store(&[1.0; SEMANTICS], &mut unset);
-        OutputPlan { format, is_default: format == VertexFormat::default(), moves, unset, mask }
+        let copies = Copies::new(&moves);
+        OutputPlan { format, is_default: format == VertexFormat::default(), moves, copies, unset, mask }
     }
 
     /// The plan whose vertices are [`Semantics`].
@@ -80,26 +121,40 @@ impl OutputPlan {
     /// Maps one vertex. The rasteriser takes the absolute values of colours, at most 1, before it
     /// interpolates (observed on hardware, by yuriks).
     #[inline]
-    pub(super) fn map(&self, outputs: &[Vec4], vertex: &mut [f32]) {
-        for step in &self.moves {
-            match (step.count, step.is_clamped) {
-                (1, false) => step.apply::<1, false>(outputs, vertex),
-                (2, false) => step.apply::<2, false>(outputs, vertex),
-                (3, false) => step.apply::<3, false>(outputs, vertex),
-                (_, false) => step.apply::<4, false>(outputs, vertex),
-                (1, true) => step.apply::<1, true>(outputs, vertex),
-                (2, true) => step.apply::<2, true>(outputs, vertex),
-                (3, true) => step.apply::<3, true>(outputs, vertex),
-                (_, true) => step.apply::<4, true>(outputs, vertex),
+    pub(super) fn map(&self, outputs: &Registers, vertex: &mut [f32]) {
+        let Copies { ends: [registers, components, colours], .. } = self.copies;
+        let outputs: &[f32; 4 * REGS] = outputs.as_flattened().try_into().expect("all registers");
+        // A copy has no greater `from`, and the mask shows it to the compiler.
+        let output = |from: usize| outputs[from % (4 * REGS)];
+        for [from, to] in self.copies.kind(0..registers) {
+            if let (Some(from), Some(to)) = (outputs.get(from..from + 4), vertex.get_mut(to..to + 4)) {
+                to.copy_from_slice(from);
+            }
+        }
+        for [from, to] in self.copies.kind(registers..components) {
+            if let Some(to) = vertex.get_mut(to) {
+                *to = output(from);
+            }
+        }
+        for [from, to] in self.copies.kind(components..colours) {
+            if let Some(to) = vertex.get_mut(to) {
+                *to = clamped(output(from));
             }
         }
     }
 
     /// [`OutputPlan::map`] of a plan with the default format.
-    pub(super) fn map_semantics(&self, outputs: &[Vec4]) -> Semantics {
+    pub(super) fn map_semantics(&self, outputs: &Registers) -> Semantics {
         let mut vertex = [1.0; SEMANTICS];
         self.map(outputs, &mut vertex);
         vertex
+    }
+
+    /// [`OutputPlan::map_semantics`] of the first output registers.
+    pub(super) fn map_packed(&self, outputs: &[Vec4]) -> Semantics {
+        let mut all = Registers::default();
+        all.iter_mut().zip(outputs).for_each(|(to, output)| *to = *output);
+        self.map_semantics(&all)
     }
 
     /// Maps as many vertices as there are rows of `stride` output registers, move by move.
@@ -148,13 +203,13 @@ impl Move {
 /// an instruction for minima, which returns NaN for a signalling NaN on 64-bit Arm.
 #[inline(always)]
 fn clamped(c: f32) -> f32 {
-    f32::from_bits(c.abs().to_bits().min(1f32.to_bits()))
+    // Signed, since SSE2 compares such numbers only.
+    f32::from_bits((c.abs().to_bits() as i32).min(1f32.to_bits() as i32) as u32)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::Registers;
 
     /// What a plan does, without moves.
     fn semantics(map: &OutputMap, outputs: &Registers) -> Semantics {

@@ -29,15 +29,21 @@ impl VertexRows {
     }
 
     /// Makes `rows` rows ready to be mapped.
+    #[inline]
     pub(super) fn prepare(&mut self, plan: &OutputPlan, rows: usize) {
         if self.prepared < rows || self.numbers.is_empty() {
-            let unset = plan.unset();
-            self.numbers.truncate((CARRIED + self.prepared) * unset.len());
-            let missing = CARRIED + rows - self.numbers.len() / unset.len();
-            self.numbers.reserve(missing * unset.len());
-            (0..missing).for_each(|_| self.numbers.extend_from_slice(unset));
-            self.prepared = rows;
+            self.append(plan, rows);
         }
+    }
+
+    #[cold]
+    fn append(&mut self, plan: &OutputPlan, rows: usize) {
+        let unset = plan.unset();
+        self.numbers.truncate((CARRIED + self.prepared) * unset.len());
+        let missing = CARRIED + rows - self.numbers.len() / unset.len();
+        self.numbers.reserve(missing * unset.len());
+        (0..missing).for_each(|_| self.numbers.extend_from_slice(unset));
+        self.prepared = rows;
     }
 
     /// These rows.
@@ -53,13 +59,39 @@ impl VertexRows {
 
     /// Begins assembly: vertices of the incomplete primitive are numbers from 0 on, and row n is
     /// number n plus their count, which this returns.
+    #[inline(always)]
     pub(super) fn begin(&mut self, plan: &OutputPlan, topology: Topology, assembly: &Assembly) -> (Assembler, usize) {
         let carried = assembly.pending();
-        let stride = plan.format().stride();
-        for (n, vertex) in assembly.vertices[..carried].iter().enumerate() {
-            plan.format().store(vertex, &mut self.numbers[(CARRIED - carried + n) * stride..]);
+        if carried > 0 {
+            self.carry(plan, &assembly.vertices[..carried]);
         }
         (Assembler::new(topology, assembly), carried)
+    }
+
+    #[inline(never)]
+    fn carry(&mut self, plan: &OutputPlan, vertices: &[Semantics]) {
+        let stride = plan.format().stride();
+        for (n, vertex) in vertices.iter().enumerate() {
+            plan.format().store(vertex, &mut self.numbers[(CARRIED - vertices.len() + n) * stride..]);
+        }
+    }
+
+    /// Assembles vertices, for [`VertexRows::send_assembled`].
+    #[inline(always)]
+    pub(super) fn assemble(&mut self, assembler: &mut Assembler, ids: impl ExactSizeIterator<Item = u32>) {
+        self.triangles.clear();
+        self.triangles.reserve(ids.len());
+        ids.for_each(|id| self.triangles.extend(assembler.push(id)));
+    }
+
+    /// Sends the triangles of [`VertexRows::assemble`]. Returns how many.
+    #[inline(always)]
+    pub(super) fn send_assembled(&self, stride: usize, carried: usize, rows: usize, sink: &mut dyn Sink) -> u64 {
+        if !self.triangles.is_empty() {
+            let vertices = &self.numbers[(CARRIED - carried) * stride..(CARRIED + rows) * stride];
+            sink.triangles(vertices, &self.triangles);
+        }
+        self.triangles.len() as u64
     }
 
     /// Assembles these vertices and sends their triangles. Returns how many.

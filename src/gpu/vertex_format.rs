@@ -20,11 +20,27 @@ const ABSENT: u8 = u8::MAX;
 impl Default for VertexFormat {
     /// [`Semantics`], in order.
     fn default() -> VertexFormat {
-        VertexFormat { offsets: std::array::from_fn(|n| n as u8), stride: SEMANTICS as u8 }
+        VertexFormat::SEMANTICS
     }
 }
 
 impl VertexFormat {
+    /// A constant, since a draw compares it.
+    const SEMANTICS: VertexFormat = {
+        let (mut offsets, mut n) = ([0; SEMANTICS], 0);
+        while n < SEMANTICS {
+            offsets[n] = n as u8;
+            n += 1;
+        }
+        VertexFormat { offsets, stride: SEMANTICS as u8 }
+    };
+
+    /// Whether this is the format of these offsets, 255 for components that it leaves out.
+    #[cfg(feature = "capi")]
+    pub(crate) fn has_offsets(&self, offsets: &[u8; SEMANTICS], stride: u32) -> bool {
+        self.offsets == *offsets && u32::from(self.stride) == stride
+    }
+
     /// `stride` numbers per vertex. Component n of [`Semantics`] is number `offsets[n]`; `None`
     /// leaves it out. Other numbers of a vertex are 0. `None` if the stride is 0, an offset is not
     /// below it, or two components have one offset.

@@ -281,7 +281,8 @@ impl<'a> HostMemory<'a> {
     /// Runs `work`, and then restores the registers, to the byte.
     #[inline(never)]
     pub(crate) fn preserving_unit<T>(&self, work: impl FnOnce() -> T) -> T {
-        let (before, _) = self.load();
+        let mut before = Unit::new();
+        self.load_unit(&mut before);
         let flags = self.flag_bytes();
         let result = work();
         self.store(&before);
@@ -292,24 +293,27 @@ impl<'a> HostMemory<'a> {
     /// Copies of registers and uniforms. Vertex slots, which no layout has, are zero, as is any state
     /// without an offset.
     pub fn load(&self) -> (Unit, Uniforms) {
-        let o = &self.layout.0;
         let (mut unit, mut uniforms) = (Unit::new(), Uniforms::new());
-        let copy = |file: Vectors<'_>, to: &mut [Vec4]| (0..).zip(to).for_each(|(n, to)| *to = file.get(n));
-        copy(self.file(File::Inputs), &mut unit.v);
-        copy(self.file(File::Temps), &mut unit.r);
-        [unit.a0[0], unit.a0[1], unit.al] = self.address_registers();
-        unit.cmp = self.flags().map(|flag| flag != 0);
-        for (to, at) in unit.o.iter_mut().zip(self.banks()) {
-            copy(self.unit.file::<{ size_of::<Registers>() }>(at), to);
-        }
-        if let Some(g) = &o.geometry {
-            [unit.bank] = self.unit.get(g.bank);
-            unit.setemit = self.setemit(g);
-        }
-        copy(self.file(File::Uniforms), &mut uniforms.c);
+        self.load_unit(&mut unit);
+        copy_file(self.file(File::Uniforms), &mut uniforms.c);
         (0..).zip(&mut uniforms.i).for_each(|(n, to)| *to = self.int(n));
         uniforms.b = self.bools();
         (unit, uniforms)
+    }
+
+    /// [`HostMemory::load`] of the unit alone, into a new one.
+    fn load_unit(&self, unit: &mut Unit) {
+        copy_file(self.file(File::Inputs), &mut unit.v);
+        copy_file(self.file(File::Temps), &mut unit.r);
+        [unit.a0[0], unit.a0[1], unit.al] = self.address_registers();
+        unit.cmp = self.flags().map(|flag| flag != 0);
+        for (to, at) in unit.o.iter_mut().zip(self.banks()) {
+            copy_file(self.unit.file::<{ size_of::<Registers>() }>(at), to);
+        }
+        if let Some(g) = &self.layout.0.geometry {
+            [unit.bank] = self.unit.get(g.bank);
+            unit.setemit = self.setemit(g);
+        }
     }
 
     /// Writes a unit's registers to the memory.
@@ -497,6 +501,11 @@ impl<'a> HostMemory<'a> {
             self.unit.put(g.bank, [bank & 1 ^ 1]);
         }
     }
+}
+
+/// Copies the first registers of a file.
+fn copy_file(file: Vectors<'_>, to: &mut [Vec4]) {
+    (0..).zip(to).for_each(|(n, to)| *to = file.get(n));
 }
 
 /// Calls `f` with the index of each set bit below `len`.

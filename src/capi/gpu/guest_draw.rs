@@ -67,20 +67,35 @@ impl Sink for SliceCallback {
     }
 }
 
-/// The format of 24 offsets, 255 for components that it leaves out.
+/// The format of 24 offsets, 255 for components that it leaves out. That of the GPU's last draw is not
+/// checked again.
 ///
 /// # Safety
 /// `offsets` is null or has its length.
 pub(super) unsafe fn vertex_format(
+    gpu: &Gpu,
     offsets: *const u8,
     stride: u32,
-    [offsets_name, stride_name]: [&'static str; 2],
+    names: [&'static str; 2],
 ) -> Result<VertexFormat, Fault> {
     if offsets.is_null() {
         return Ok(VertexFormat::default());
     }
-    // SAFETY: the caller guarantees it.
-    let offsets = unsafe { input_slice(offsets, SEMANTICS, offsets_name) }?;
+    // SAFETY: the caller guarantees it. Bytes are aligned.
+    let offsets: &[u8; SEMANTICS] = unsafe { &*offsets.cast() };
+    match gpu.vertex_format().filter(|format| format.has_offsets(offsets, stride)) {
+        Some(format) => Ok(*format),
+        None => checked_format(offsets, stride, names),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn checked_format(
+    offsets: &[u8; SEMANTICS],
+    stride: u32,
+    [offsets_name, stride_name]: [&'static str; 2],
+) -> Result<VertexFormat, Fault> {
     let offsets: [_; SEMANTICS] = std::array::from_fn(|n| Some(offsets[n]).filter(|&offset| offset != u8::MAX));
     let valid = u8::try_from(stride).ok().filter(|&stride| stride > 0);
     let valid = valid.ok_or(Fault::Range(stride_name, stride.into(), "1 to 255 with offsets"))?;
@@ -97,9 +112,9 @@ pub(super) unsafe fn vertex_format(
 impl PjGuestDraw {
     /// # Safety
     /// The offsets are null or have their length.
-    pub(super) unsafe fn format(&self) -> Result<VertexFormat, Fault> {
+    pub(super) unsafe fn format(&self, gpu: &Gpu) -> Result<VertexFormat, Fault> {
         // SAFETY: the caller guarantees it.
-        unsafe { vertex_format(self.offsets, self.stride, ["pj_guest_draw.offsets", "pj_guest_draw.stride"]) }
+        unsafe { vertex_format(gpu, self.offsets, self.stride, ["pj_guest_draw.offsets", "pj_guest_draw.stride"]) }
     }
 
     pub(super) fn kind(&self) -> Result<Draw, Fault> {
@@ -129,9 +144,9 @@ pub unsafe extern "C" fn pj_gpu_draw(gpu: *mut PjGpu, draw: *const PjGuestDraw, 
         // SAFETY: as above. Errors must be found before anything is drawn.
         unsafe { check_optional(report) }?;
         // SAFETY: the header requires arrays of these lengths.
-        let (memory, format) = unsafe { (HostMemory::new(&draw)?, draw.format()?) };
+        let (memory, format) = unsafe { (HostMemory::new(&draw)?, draw.format(gpu.get())?) };
         let (kind, options) = (draw.kind()?, draw.options()?);
-        let triangles = draw.triangles.ok_or(Fault::Null("pj_guest_draw.triangles"))?;
+        let Some(triangles) = draw.triangles else { return Err(Fault::Null("pj_guest_draw.triangles")) };
         let mut sink = SliceCallback { triangles, user: draw.user, format };
         let value = PjReport::new(&gpu.get().draw(kind, &memory, &options, &mut sink));
         // SAFETY: as above.

@@ -123,7 +123,7 @@ pub unsafe extern "C" fn pj_gpu_placement(
         // SAFETY: null, or a live handle of `pj_gpu_new`.
         let mut gpu = unsafe { deref(gpu, "gpu") }?.take()?;
         // SAFETY: null, or 24 numbers.
-        let format = unsafe { vertex_format(offsets, stride, ["offsets", "stride"]) }?;
+        let format = unsafe { vertex_format(gpu.get(), offsets, stride, ["offsets", "stride"]) }?;
         let value = PjPlacement::new(&gpu.get().placement(format));
         // SAFETY: the header requires a structure of its declared size.
         unsafe { write_sized(placement, value) }
@@ -149,7 +149,7 @@ pub unsafe extern "C" fn pj_gpu_hand_over(
             check_optional(report)?;
         }
         // SAFETY: the header requires arrays of these lengths.
-        let (memory, format) = unsafe { (HostMemory::new(&draw)?, draw.format()?) };
+        let (memory, format) = unsafe { (HostMemory::new(&draw)?, draw.format(gpu.get())?) };
         let (kind, options) = (draw.kind()?, draw.options()?);
         let result = gpu.get().hand_over(code.code(), format, kind, &memory, &options).map_err(Fault::CpuOnly)?;
         let value = PjHandedDraw {

@@ -73,6 +73,22 @@ fn independent_vertices_run_once() {
 }
 
 #[test]
+fn a_draw_without_vertices_keeps_the_incomplete_primitive() {
+    let mut list = plain();
+    list.shader(VSH, "mov o0, v0", 1, 1);
+    for kind in [Draw::Arrays, Draw::Elements] {
+        let (mut gpu, options) = (gpu(&list), DrawOptions::default());
+        drawn(&mut gpu, kind, &[1.0, 2.0], &[0, 1], &options);
+        drawn(&mut gpu, kind, &[], &[], &options);
+        gpu.engine().cancel();
+        drawn(&mut gpu, kind, &[3.0], &[0], &options);
+        gpu.engine().resume();
+        assert_eq!(gpu.state().assembly.count, 2);
+        assert_eq!(drawn(&mut gpu, kind, &[4.0], &[0], &options).1, [[1.0, 2.0, 4.0]]);
+    }
+}
+
+#[test]
 fn the_unit_is_current_whatever_reads_it() {
     let mut list = plain();
     list.shader(VSH, "add r5, c0, v0\nmov o0, v0", 1, 1);

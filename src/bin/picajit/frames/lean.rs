@@ -471,7 +471,7 @@ impl Way for Lean {
                 (self.fixed_index, self.fixed_count) = ((value & 0xF) as usize, 0);
                 if self.fixed_index == 15 {
                     self.immediate.1 = 0;
-                    self.input = GeometryInput::default();
+                    (self.input.count, self.input.vertices) = (0, 0);
                 }
             }
             reg::FIXEDATTRIB_DATA0..=reg::FIXEDATTRIB_DATA2 => self.push_fixed(value),
@@ -496,7 +496,7 @@ impl Way for Lean {
         self.load_outputs(if has_geometry { Stage::Geometry } else { Stage::Vertex });
         let memory = &frame.memory[..];
         if kind != Kind::Immediate {
-            self.input = GeometryInput::default();
+            (self.input.count, self.input.vertices) = (0, 0);
             self.load_attributes(frame.address);
         }
         match kind {
