@@ -86,6 +86,26 @@ fn immediate_mode_counts_too() {
 }
 
 #[test]
+fn a_small_draw_reports_its_limit() {
+    let mut gpu = Gpu::new(engine(BackendChoice::NoNative));
+    for (limit, limited) in [(4, true), (5, false)] {
+        gpu.set_limits(Limits { draw: limit, ..Limits::default() });
+        let mut list = plain();
+        list.write(NUMVERTICES, 5).write(ATTRIBBUFFERS_LOC, 0x0300_0000);
+        let mut host = Guest { from_memory: true, reports: Vec::new(), triangles: 0 };
+        assert_eq!(gpu.execute(&list.0, &mut host), ListExit::End);
+        let count = u64::from(limit);
+        let vertices: [_; 5] = std::array::from_fn(|n| vertex(n as f32));
+        let immediate = gpu.draw_immediate(&vertices, &mut Vec::new());
+        assert_eq!((immediate.vertices, immediate.limited), (count, limited));
+        for draw in [Draw::Arrays, Draw::Elements] {
+            let report = gpu.draw(draw, &Regions(&[]), &DrawOptions::default(), &mut Vec::new());
+            assert_eq!((report.vertices + report.reused, report.limited), (count, limited), "{draw:?}");
+        }
+    }
+}
+
+#[test]
 fn vertices_count_by_the_words_that_they_may_execute() {
     // (i0 + 1) * (4 * (i1 + 1) + 2) + 2 words.
     const LOOPS: &str = "for i0\nfor i1\nnop\nnop\nmov o0, v0\nmov o1, v1\n.end\nnop\n.end\nend";
