@@ -5,7 +5,7 @@
 
 use super::assembly::Topology;
 use super::fetch::FetchPlan;
-use super::geometry::Geometry;
+use super::geometry::{Geometry, GeometryMode};
 use super::output_mapping::OutputPlan;
 use super::registers::{PRIMITIVE_CONFIG, RegisterFile};
 use super::rows::VertexRows;
@@ -67,6 +67,18 @@ impl DrawConfiguration {
             output_mask,
             output_stride: Vertices::stride_for(output_mask),
         }
+    }
+
+    /// Whether outputs are read after their vertex is mapped: by the geometry unit, or since an
+    /// incomplete primitive holds more than the sink's format.
+    #[inline(always)]
+    pub(super) fn keeps_outputs(&self) -> bool {
+        self.geometry.is_some() || !self.plan.is_default
+    }
+
+    /// Whether the stream of vertices holds vertex counts.
+    pub(super) fn counts_vertices(&self) -> bool {
+        self.geometry.as_ref().is_some_and(|unit| matches!(unit.mode, GeometryMode::Variable { .. }))
     }
 
     /// Outputs to the vertices of an incomplete primitive.

@@ -12,7 +12,7 @@ use super::assembly::Assembler;
 use super::buffers::{Buffers, resize};
 use super::configuration::DrawConfiguration;
 use super::deferred_run::DeferredRun;
-use super::geometry::{Geometry, GeometryContext, GeometryMode};
+use super::geometry::{Geometry, GeometryContext};
 use super::limits::{self, Budget};
 use super::report::Report;
 use super::upload::ShaderState;
@@ -20,7 +20,7 @@ use super::{Gpu, Sink, State};
 use crate::engine::{Engine, Shader};
 use crate::isa::Stage;
 use crate::semantics::Semantics;
-use crate::state::{Batch, BatchExit, Exit, Vec4, Vertices, VerticesMut};
+use crate::state::{Batch, BatchExit, Exit, Registers, Vec4, Vertices, VerticesMut};
 
 /// Vertices that run together: enough to amortise the call, few enough that inputs, outputs and rows
 /// fit into a first cache of 32 KiB. A multiple of three, so that lists of triangles are not split,
@@ -125,12 +125,6 @@ impl<'a> ActiveDraw<'a> {
         self.geometry.is_some()
     }
 
-    /// Whether the stream holds vertex counts.
-    pub(super) fn counts_vertices(&self) -> bool {
-        let geometry = &self.configuration.geometry;
-        geometry.as_ref().is_some_and(|g| matches!(g.mode, GeometryMode::Variable { .. }))
-    }
-
     // ---- Runs ----
 
     /// Makes the unit ready for vertices that run so, and as many rows. Vertices that depend on each
@@ -172,13 +166,6 @@ impl<'a> ActiveDraw<'a> {
         resize(&mut self.buffers.inputs, n * self.configuration.fetch.stride);
     }
 
-    /// Whether outputs are read after their vertex is mapped: by the geometry unit, or since an
-    /// incomplete primitive holds more than the sink's format.
-    #[inline]
-    fn keeps_outputs(&self) -> bool {
-        self.has_geometry() || !self.configuration.plan.is_default
-    }
-
     /// Adds a vertex, whose attributes `fill` stores in its input registers. Returns its row. `None`:
     /// the draw ends.
     #[inline]
@@ -212,32 +199,12 @@ impl<'a> ActiveDraw<'a> {
     /// it was interrupted, and the draw ends.
     #[inline]
     fn run_one(&mut self) -> Option<usize> {
-        let exit = self.run_unit();
-        if exit != Exit::End {
-            self.report.note_vertices(exit);
-            if exit == Exit::Cancelled {
-                return None;
-            }
-        }
-        let DrawConfiguration { plan, output_stride, .. } = self.configuration;
-        let (row, outputs) = (self.rows, self.state.vertex.unit.outputs());
-        self.rows += 1;
-        self.report.vertices += 1;
-        if self.keeps_outputs() {
-            let to = &mut self.buffers.outputs[row * output_stride..][..*output_stride];
-            to.copy_from_slice(&outputs[..*output_stride]);
-        }
-        if self.geometry.is_none() {
-            plan.map(outputs, self.buffers.rows.row_mut(plan.format().stride(), row));
-        }
-        Some(row)
-    }
-
-    /// Runs the unit as it is.
-    #[inline]
-    pub(super) fn run_unit(&mut self) -> Exit {
-        let ShaderState { uniforms, unit, .. } = &mut self.state.vertex;
-        self.shader.run(uniforms, unit)
+        let ActiveDraw { shader, state, configuration, buffers, report, rows: row, .. } = self;
+        run_vertex(shader, &mut state.vertex, configuration, buffers, *row, report).then(|| {
+            self.rows += 1;
+            self.report.vertices += 1;
+            self.rows - 1
+        })
     }
 
     /// Runs the pending vertices. If the draw ends at one of them, the stream ends with it.
@@ -500,6 +467,39 @@ impl<'a> ActiveDraw<'a> {
 pub(super) fn weight(shader: &Shader, geometry: Option<&Shader>, state: &State) -> u64 {
     let of = |shader: &Shader, unit: &ShaderState| limits::weight(shader.most_words(&unit.uniforms.i));
     of(shader, &state.vertex) + geometry.map_or(0, |geometry| of(geometry, &state.geometry))
+}
+
+/// Runs a vertex, whose attributes are in the unit, and stores its row. Returns whether it has one: it
+/// was not interrupted.
+#[inline(always)]
+pub(super) fn run_vertex(
+    shader: &Shader,
+    ShaderState { uniforms, unit, .. }: &mut ShaderState,
+    configuration: &DrawConfiguration,
+    buffers: &mut Buffers,
+    row: usize,
+    report: &mut Report,
+) -> bool {
+    let exit = shader.run(uniforms, unit);
+    if exit != Exit::End {
+        report.note_vertices(exit);
+        if exit == Exit::Cancelled {
+            return false;
+        }
+    }
+    let DrawConfiguration { plan, output_stride, geometry, .. } = configuration;
+    if configuration.keeps_outputs() {
+        keep_outputs(&mut buffers.outputs, row, *output_stride, unit.outputs());
+    }
+    if geometry.is_none() {
+        plan.map(unit.outputs(), buffers.rows.row_mut(plan.format().stride(), row));
+    }
+    true
+}
+
+#[inline(never)]
+fn keep_outputs(to: &mut [Vec4], row: usize, stride: usize, outputs: &Registers) {
+    to[row * stride..][..stride].copy_from_slice(&outputs[..stride]);
 }
 
 /// Sends vertices to the geometry unit, if it is in use: rows of the buffer of outputs.

@@ -12,14 +12,14 @@ use super::assembly::Assembler;
 use super::buffers::{Buffers, resize};
 use super::configuration::DrawConfiguration;
 use super::draw;
-use super::geometry::{GeometryContext, GeometryMode};
+use super::geometry::GeometryContext;
 use super::limits::Budget;
 use super::report::Report;
 use super::upload::ShaderState;
 use super::{Gpu, Sink, State};
 use crate::engine::{Engine, Shader};
 use crate::isa::Stage;
-use crate::state::{Exit, Registers, Vec4};
+use crate::state::{Exit, Registers};
 
 /// Up to this many vertices run in sequence: measured in frames (docs/performance.md).
 pub(super) const FEW: usize = 12;
@@ -73,12 +73,6 @@ impl<'a> FewVertices<'a> {
         }
     }
 
-    /// Whether the stream holds vertex counts.
-    pub(super) fn counts_vertices(&self) -> bool {
-        let geometry = &self.configuration.geometry;
-        geometry.as_ref().is_some_and(|g| matches!(g.mode, GeometryMode::Variable { .. }))
-    }
-
     /// Makes rows for `wanted` vertices or indices. Returns how many of them are drawn: none if the engine is
     /// cancelled, and no more than the limits allow.
     #[inline(always)]
@@ -88,7 +82,7 @@ impl<'a> FewVertices<'a> {
         self.report.limited = granted < wanted;
         let DrawConfiguration { plan, topology, output_stride, .. } = *configuration;
         buffers.rows.prepare(plan, granted);
-        if self.keeps_outputs() {
+        if self.configuration.keeps_outputs() {
             resize(&mut self.buffers.outputs, granted * output_stride);
         }
         if self.geometry.is_none() {
@@ -96,13 +90,6 @@ impl<'a> FewVertices<'a> {
         }
         // Also without vertices the draw ends with the incomplete primitive.
         if self.report.ends_now(self.engine) { 0 } else { granted }
-    }
-
-    /// Whether outputs are read after their vertex is mapped: by the geometry unit, or since an
-    /// incomplete primitive holds more than the sink's format.
-    #[inline(always)]
-    fn keeps_outputs(&self) -> bool {
-        self.geometry.is_some() || !self.configuration.plan.is_default
     }
 
     /// The registers that take the attributes of the next vertex.
@@ -121,23 +108,10 @@ impl<'a> FewVertices<'a> {
     /// Runs a vertex, whose attributes are in the unit. Returns whether it has a row, and the draw goes on.
     #[inline(always)]
     pub(super) fn run(&mut self) -> bool {
-        let exit = self.run_unit();
-        if exit != Exit::End {
-            self.report.note_vertices(exit);
-            if exit == Exit::Cancelled {
-                return false;
-            }
-        }
-        let DrawConfiguration { plan, output_stride, .. } = self.configuration;
-        let (row, outputs) = (self.rows, self.state.vertex.unit.outputs());
-        if self.keeps_outputs() {
-            keep(&mut self.buffers.outputs, row, *output_stride, outputs);
-        }
-        if self.geometry.is_none() {
-            plan.map(outputs, self.buffers.rows.row_mut(plan.format().stride(), row));
-        }
-        self.rows += 1;
-        !self.report.vertex_exit.ends_batch()
+        let FewVertices { shader, state, configuration, buffers, report, rows: row, .. } = self;
+        let has_row = draw::run_vertex(shader, &mut state.vertex, configuration, buffers, *row, report);
+        *row += usize::from(has_row);
+        has_row && !report.vertex_exit.ends_batch()
     }
 
     /// The number of the next vertex that runs.
@@ -197,10 +171,4 @@ impl<'a> FewVertices<'a> {
         self.buffers.ids = list;
         self.buffers.ids.clear();
     }
-}
-
-/// Keeps the outputs of a vertex.
-#[inline(never)]
-fn keep(to: &mut [Vec4], row: usize, stride: usize, outputs: &Registers) {
-    to[row * stride..][..stride].copy_from_slice(&outputs[..stride]);
 }

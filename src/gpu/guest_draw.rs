@@ -56,13 +56,11 @@ impl Gpu {
         self.state.geometry_input.discard();
         let count = wanted(&self.state.registers, options);
         let mut report = Report::default();
-        let drew = match draw {
-            _ if count as usize > FEW => false,
-            Draw::Arrays => self.few_arrays(memory, count as usize, sink, &mut report),
-            Draw::Elements => self.few_elements(memory, count as usize, options, sink, &mut report),
-        };
-        if !drew {
-            report = self.draw_many(draw, memory, options, sink);
+        let is_small = count as usize <= FEW;
+        match draw {
+            Draw::Arrays if is_small => self.few_arrays(memory, count as usize, sink, &mut report),
+            Draw::Elements if is_small && self.few_elements(memory, count as usize, options, sink, &mut report) => {}
+            _ => report = self.draw_many(draw, memory, options, sink),
         }
         report.limited |= count < self.state.registers.get(NUMVERTICES);
         self.noted(Source::Memory, report)
@@ -79,9 +77,9 @@ impl Gpu {
         }
     }
 
-    /// Draws few vertices in order. True.
+    /// Draws few vertices in order.
     #[inline(never)]
-    fn few_arrays(&mut self, memory: &dyn Memory, count: usize, sink: &mut dyn Sink, report: &mut Report) -> bool {
+    fn few_arrays(&mut self, memory: &dyn Memory, count: usize, sink: &mut dyn Sink, report: &mut Report) {
         let mut draw = FewVertices::new(self, sink, report);
         let count = draw.begin(count);
         if let Some(last) = (count as u64).checked_sub(1) {
@@ -95,7 +93,6 @@ impl Gpu {
             }
         }
         draw.finish_in_order();
-        true
     }
 
     /// Draws the vertices of few indices: each runs once, in the order of its first index. False: nothing
@@ -112,7 +109,7 @@ impl Gpu {
         let mut draw = FewVertices::new(self, sink, report);
         let is_independent = draw.shader.has_independent_vertices();
         // A cache of as many vertices as there are indices keeps all of them.
-        if draw.counts_vertices() || !is_independent && usize::from(options.vertex_cache) < FEW {
+        if draw.configuration.counts_vertices() || !is_independent && usize::from(options.vertex_cache) < FEW {
             return false;
         }
         let count = draw.begin(count);
@@ -182,7 +179,7 @@ impl<'a> FewVertices<'a> {
 /// Draws the vertices that `count` indices select.
 fn draw_indexed(mut draw: ActiveDraw<'_>, memory: &dyn Memory, count: u32, options: &DrawOptions) -> Report {
     let indices = draw.indices(memory, count);
-    let counted = draw.counts_vertices();
+    let counted = draw.configuration.counts_vertices();
     let is_independent = !counted && draw.shader.has_independent_vertices();
     let Some(range @ [least, _]) = (if counted { Some(indices.vertex_range()) } else { indices.range() }) else {
         return draw.report;

@@ -113,7 +113,7 @@ impl ActiveDraw<'_> {
         cache.begin();
         self.begin_stream(indices.size_hint().1);
         self.buffers.slots.resize(usize::from(u8::MAX) + 1, None);
-        let counted = self.counts_vertices();
+        let counted = self.configuration.counts_vertices();
         let mut left = 0;
         for index in indices {
             if self.report.ended() || self.take(1) == 0 {
@@ -143,7 +143,7 @@ impl ActiveDraw<'_> {
     /// on each other; with vertex counts, each primitive proceeds before the next begins.
     fn begin_stream(&mut self, most: Option<usize>) {
         let most = most.unwrap_or(usize::MAX);
-        let singly = most <= FEW || self.counts_vertices() || !self.shader.has_independent_vertices();
+        let singly = most <= FEW || self.configuration.counts_vertices() || !self.shader.has_independent_vertices();
         self.begin(if singly { Runs::Singly } else { Runs::InBatches }, most.min(STREAM_ROWS));
     }
 }

@@ -40,14 +40,14 @@ struct Copies {
 impl Copies {
     fn new(moves: &[Move]) -> Copies {
         let (mut copies, mut ends, mut n) = ([[0; 2]; SEMANTICS], [0; 3], 0);
-        let is_whole = |m: &Move| m.count == 4 && !m.is_clamped;
-        let kinds: [&dyn Fn(&Move) -> u8; 3] =
-            [&|m| u8::from(is_whole(m)), &|m| if is_whole(m) || m.is_clamped { 0 } else { m.count }, &|m| {
-                if m.is_clamped { m.count } else { 0 }
-            }];
-        for (count, end) in kinds.iter().zip(&mut ends) {
-            for m in moves {
-                for component in 0..count(m) {
+        let kind = |m: &&Move| match (m.is_clamped, m.count) {
+            (false, 4) => 0,
+            (false, _) => 1,
+            (true, _) => 2,
+        };
+        for (k, end) in ends.iter_mut().enumerate() {
+            for m in moves.iter().filter(|m| kind(m) == k) {
+                for component in 0..if k == 0 { 1 } else { m.count } {
                     copies[n] = [m.from + component, m.to + component];
                     n += 1;
                 }
@@ -124,7 +124,7 @@ impl OutputPlan {
     pub(super) fn map(&self, outputs: &Registers, vertex: &mut [f32]) {
         let Copies { ends: [registers, components, colours], .. } = self.copies;
         let outputs: &[f32; 4 * REGS] = outputs.as_flattened().try_into().expect("all registers");
-        // A copy has no greater `from`, and the mask shows it to the compiler.
+        // No `from` is greater; the remainder shows that to the compiler.
         let output = |from: usize| outputs[from % (4 * REGS)];
         for [from, to] in self.copies.kind(0..registers) {
             if let (Some(from), Some(to)) = (outputs.get(from..from + 4), vertex.get_mut(to..to + 4)) {
