@@ -137,9 +137,10 @@ fn a_write_that_changes_no_uniform_leaves_the_last_vertex_deferred() {
     };
     let write = |gpu: &mut Gpu, list: &List| assert_eq!(gpu.write_list(&mut Commands::new(&list.0)), Effect::None);
     write(&mut gpu, &float24(2.0));
-    // Enough for a batch.
+    // Enough for a batch; with indices, every engine defers the last run.
     let xs: Vec<f32> = (-10..=3).map(|n| n as f32).collect();
-    whole_draws::drawn(&mut gpu, Draw::Arrays, &xs, &[], &DrawOptions::default());
+    let indices: Vec<u8> = (0..14).collect();
+    whole_draws::drawn(&mut gpu, Draw::Elements, &xs, &indices, &DrawOptions::default());
     let deferred = |gpu: &Gpu| gpu.state.vertex.unit.r[5][0] != 5.0;
     assert!(deferred(&gpu));
     let mut same = float24(2.0);
