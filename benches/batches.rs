@@ -3,10 +3,10 @@
 //! around [`Shader::run`], in turn; nanoseconds a call, medians.
 
 #[allow(dead_code, unused_imports)] // this bench uses a part of each
-#[path = "../src/bin/picajit/builtin.rs"]
+#[path = "../tools/command/src/builtin.rs"]
 mod builtin;
 #[allow(dead_code, unused_imports)]
-#[path = "../src/bin/picajit/measure.rs"]
+#[path = "../tools/command/src/measure.rs"]
 mod measure;
 
 use measure::Workload;

@@ -9,16 +9,16 @@
 #![allow(unsafe_code)]
 
 #[allow(dead_code, unused_imports)] // its tests have no harness here, and other CPUs have nothing to compare
-#[path = "../src/bin/picajit/builtin.rs"]
+#[path = "../tools/command/src/builtin.rs"]
 mod builtin;
 #[allow(dead_code, unused_imports)] // this bench uses a part of it
-#[path = "../src/bin/picajit/measure.rs"]
+#[path = "../tools/command/src/measure.rs"]
 mod measure;
 #[allow(dead_code)] // other CPUs have nothing to draw
 #[path = "common/picture.rs"]
 mod picture;
 #[allow(dead_code)] // its tests have no harness here
-#[path = "../src/bin/picajit/plot.rs"]
+#[path = "../tools/command/src/plot.rs"]
 mod plot;
 
 #[cfg(not(target_arch = "x86_64"))]

@@ -4,10 +4,10 @@
 //! less that of the second, for one group and for two interleaved groups.
 
 #[allow(unused_imports)] // its tests have no harness here
-#[path = "../src/bin/picajit/builtin.rs"]
+#[path = "../tools/command/src/builtin.rs"]
 mod builtin;
 #[allow(dead_code, unused_imports)] // this bench uses a part of it
-#[path = "../src/bin/picajit/measure.rs"]
+#[path = "../tools/command/src/measure.rs"]
 mod measure;
 #[path = "common/shaders.rs"]
 mod shaders;

@@ -5,12 +5,12 @@
 //! `Gpu::draw` beside a host that fetches each vertex, and beside two hand-written ceilings.
 //! Nanoseconds a vertex, an index or a draw, the least of many samples; the ways take turns.
 
-#[path = "../src/bin/picajit/draws.rs"]
+#[path = "../tools/command/src/draws.rs"]
 mod draws;
 #[path = "common/picture.rs"]
 mod picture;
 #[allow(dead_code)] // this bench uses a part
-#[path = "../src/bin/picajit/plot.rs"]
+#[path = "../tools/command/src/plot.rs"]
 mod plot;
 
 use draws::Row;

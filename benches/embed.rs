@@ -8,17 +8,17 @@
 #![allow(unsafe_code)] // calls machine code and the C interface
 
 #[allow(dead_code, unused_imports)] // this bench uses a part of each
-#[path = "../src/bin/picajit/builtin.rs"]
+#[path = "../tools/command/src/builtin.rs"]
 mod builtin;
 #[path = "common/calls.rs"]
 mod calls;
 #[allow(dead_code, unused_imports)]
-#[path = "../src/bin/picajit/measure.rs"]
+#[path = "../tools/command/src/measure.rs"]
 mod measure;
 #[path = "common/picture.rs"]
 mod picture;
 #[allow(dead_code)]
-#[path = "../src/bin/picajit/plot.rs"]
+#[path = "../tools/command/src/plot.rs"]
 mod plot;
 
 use calls::{Calls, Over, Table, median, timed};

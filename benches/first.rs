@@ -7,10 +7,10 @@
 //! until native code is published.
 
 #[allow(dead_code, unused_imports)] // this bench uses a part of each
-#[path = "../src/bin/picajit/builtin.rs"]
+#[path = "../tools/command/src/builtin.rs"]
 mod builtin;
 #[allow(dead_code)]
-#[path = "../src/bin/picajit/measure.rs"]
+#[path = "../tools/command/src/measure.rs"]
 mod measure;
 #[path = "common/shaders.rs"]
 mod shaders;

@@ -6,19 +6,19 @@
 //! Milliseconds over new engines: median and worst.
 
 #[allow(dead_code, unused_imports)] // this bench uses a part of each
-#[path = "../src/bin/picajit/builtin.rs"]
+#[path = "../tools/command/src/builtin.rs"]
 mod builtin;
 #[path = "common/shaders.rs"]
 mod shaders;
 
 use picajit::engine::{Engine, Options};
-use picajit::internals::fuzz::{Tier, case_from_seed};
 use picajit::internals::generator;
 use picajit::isa::Stage;
 use picajit::kernel::{Backend, Config};
 use picajit::program::{Entry, Program};
 use picajit::state::{Batch, Exit, NoEmitter, Uniforms, Unit, Vertices, VerticesMut};
 use picajit::tier0::Tier0;
+use picajit_fuzz::{Tier, case_from_seed};
 use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 11;

@@ -7,7 +7,7 @@
 //! fails above the limits.
 
 #[allow(dead_code)] // this bench uses a part
-#[path = "../src/bin/picajit/frames.rs"]
+#[path = "../tools/command/src/frames.rs"]
 mod frames;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -34,7 +34,7 @@ fn main() {
         };
         files.push((name, shbin));
     };
-    let built_in = concat!(env!("CARGO_MANIFEST_DIR"), "/src/bin/picajit/shaders");
+    let built_in = concat!(env!("CARGO_MANIFEST_DIR"), "/tools/command/src/shaders");
     let corpus = std::env::var("PICAJIT_CORPUS").map(|root| format!("{root}/shbin"));
     for folder in [Ok(built_in.to_owned()), corpus].into_iter().flatten() {
         let Ok(entries) = std::fs::read_dir(&folder) else { continue };

@@ -9,10 +9,10 @@
 #![allow(unsafe_code)] // calls the C interface
 
 #[allow(dead_code, unused_imports)]
-#[path = "../src/bin/picajit/builtin.rs"]
+#[path = "../tools/command/src/builtin.rs"]
 mod builtin;
 #[allow(dead_code, unused_imports)] // this bench uses a part of it
-#[path = "../src/bin/picajit/measure.rs"]
+#[path = "../tools/command/src/measure.rs"]
 mod measure;
 #[path = "common/shaders.rs"]
 mod shaders;

@@ -14,9 +14,9 @@ mod counting;
 mod recipe;
 
 use cost::{Cost, KINDS};
-use picajit::internals::fuzz::choice::Choices;
 use picajit::isa::numeric::Precision;
 use picajit::jit::Jit;
+use picajit_fuzz::choice::Choices;
 use recipe::{Family, NUMBERS, Recipe};
 use std::collections::HashMap;
 use std::process::ExitCode;
@@ -123,7 +123,7 @@ impl Search {
                 6 => {
                     // A word of a random program, or any word.
                     let seed = u64::from(choices.word());
-                    let case = picajit::internals::fuzz::case_from_seed(seed, None, 1);
+                    let case = picajit_fuzz::case_from_seed(seed, None, 1);
                     let word = if choices.percent(90) && !case.program.code().is_empty() {
                         choices.pick(case.program.code())
                     } else {

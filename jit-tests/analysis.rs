@@ -6,7 +6,6 @@
 mod extent;
 
 use picajit::analysis::{Analysis, RegisterSet};
-use picajit::internals::fuzz::case_from_seed;
 use picajit::internals::ir::analysis::{Dependence, RegisterUse};
 use picajit::internals::ir::cfg::{Cfg, Limits};
 use picajit::interp::InterpKernel;
@@ -14,6 +13,7 @@ use picajit::isa::Stage;
 use picajit::isa::numeric::same;
 use picajit::kernel::copy_registers;
 use picajit::state::{EmitState, Emitter, Exit, Registers, Uniforms, Unit};
+use picajit_fuzz::case_from_seed;
 
 /// What a host sees of a run.
 #[derive(Default)]

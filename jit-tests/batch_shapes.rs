@@ -18,7 +18,7 @@ pub fn trial() -> Trial {
 fn check() -> Result<(), Failed> {
     let Ok(jit) = Jit::new(Variant::Batch) else { return Ok(()) };
     let mut paths: Vec<PathBuf> = RUN_FOLDERS.iter().flat_map(|folder| files(folder)).collect();
-    let builtin = root().with_file_name("src/bin/picajit/shaders");
+    let builtin = root().with_file_name("tools/command/src/shaders");
     let mut shaders: Vec<PathBuf> =
         std::fs::read_dir(&builtin).map_err(|e| e.to_string())?.flatten().map(|entry| entry.path()).collect();
     shaders.sort();
@@ -55,6 +55,6 @@ fn line(jit: &Arc<Jit>, path: &Path) -> Result<String, String> {
         }
     };
     let name = name(path);
-    let name = name.rsplit_once("/src/bin/picajit/").map_or(&*name, |(_, name)| name);
+    let name = name.rsplit_once("/tools/command/src/").map_or(&*name, |(_, name)| name);
     Ok(format!("{name}: {shape}\n"))
 }

@@ -20,13 +20,17 @@ use command::picajit;
 use libtest_mimic::{Arguments, Trial};
 use prerequisites::{skipped, temporary_folder};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A folder of one trial, removed at its end.
 pub struct Folder(PathBuf);
 
 impl Folder {
     fn new(name: &str) -> Folder {
-        let path = temporary_folder().join(format!("picajit-pages-{}-{name}", std::process::id()));
+        // A test may run on both pages at once.
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let n = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = temporary_folder().join(format!("picajit-pages-{}-{n}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Folder(path)
     }

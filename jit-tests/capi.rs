@@ -77,7 +77,8 @@ fn library() -> &'static Path {
     BUILT.get_or_init(|| {
         let target = folder().join("target");
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.current_dir(ROOT).args(["rustc", "--locked", "--lib", "--features", "capi", "--crate-type", "staticlib"]);
+        let options = "rustc --locked --package picajit --features capi,targets --crate-type staticlib";
+        cargo.current_dir(ROOT).args(options.split(' '));
         // Cargo rebuilds no dependencies in the folder that this test was built in.
         let own = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).parent().map(Path::to_path_buf);
         let output = cargo.env("CARGO_TARGET_DIR", own.as_ref().unwrap_or(&target)).output().expect("cargo runs");

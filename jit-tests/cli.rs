@@ -13,7 +13,7 @@ mod cli_pipes;
 mod cli_profile;
 mod cli_serve;
 mod cli_stress;
-#[cfg(feature = "targets")]
+#[cfg(feature = "jit")]
 mod cli_targets;
 mod command;
 mod prerequisites;

@@ -292,7 +292,7 @@ fn objects_are_linked() {
 #[test]
 fn built_in_shaders_pass_through_objects() {
     let folder = Folder::new("built-in-objects");
-    let shaders = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/bin/picajit/shaders");
+    let shaders = std::path::Path::new(crate::command::REPOSITORY).join("tools/command/src/shaders");
     let mut count = 0;
     for entry in std::fs::read_dir(shaders).unwrap() {
         let source = entry.unwrap().path();

@@ -320,7 +320,7 @@ fn detection_errors_name_the_byte() {
 #[test]
 fn what_is_inspected_is_built_back() {
     let folder = Folder::new("build");
-    let own = |name: &str| std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("jit-tests/containers").join(name);
+    let own = |name: &str| std::path::Path::new(crate::command::REPOSITORY).join("jit-tests/containers").join(name);
     let mut files: Vec<_> = ["all.dvoj", "odd_flags.shbin", "both.mbs", "seed.vbc", "a2.vbc"].map(own).into();
     for kind in ["shbin", "mbs", "vbc"] {
         files.extend(third_party_files(kind, kind));

@@ -2,7 +2,7 @@
 
 use super::{Folder, GEOMETRY, VERTEX, arguments};
 use serde_json::Value;
-#[cfg(feature = "targets")]
+#[cfg(feature = "jit")]
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -29,7 +29,7 @@ fn a_page_has_source_stages_and_traces() {
     assert_eq!(first[..3], [Value::from(-1), Value::from(0), Value::from(1f32.to_bits())]);
 }
 
-#[cfg(feature = "targets")]
+#[cfg(feature = "jit")]
 #[test]
 fn machine_code_of_both_cpus_belongs_to_instructions() {
     let folder = Folder::new("explore-code");
@@ -80,7 +80,7 @@ fn triangles_of_a_geometry_program_are_in_the_picture() {
 #[test]
 fn a_recorded_draw_gives_uniforms_and_vertices() {
     let folder = Folder::new("explore-recording");
-    let scene = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/scene");
+    let scene = Path::new(crate::command::REPOSITORY).join("examples/scene");
     let recording = scene.join("scene.txt");
     // The knot draws twice: its shadow first. The floor is another program.
     for (args, draws) in [("--draw 0", true), ("--draw 1", true), ("--draw 2", false)] {

@@ -2,7 +2,7 @@
 
 use super::{Folder, VERTEX, arguments};
 use crate::args::Args;
-use picajit::internals::explore::playground;
+use picajit_explore::playground;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};

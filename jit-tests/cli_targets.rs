@@ -32,7 +32,7 @@ fn machine_code_of_other_cpus_can_be_read_and_counted() {
 fn the_page_has_the_table_of_the_builtin_shaders() {
     let printed = Folder::new("static").good("bench --static");
     let lines: String = printed.lines().map(|line| format!("{}\n", line.trim_end())).collect();
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/performance.md");
+    let path = std::path::Path::new(crate::command::REPOSITORY).join("docs/performance.md");
     let page = std::fs::read_to_string(&path).unwrap();
     let start = page.find("instructions               |").expect("the table");
     let length = page[start..].find("```").expect("its end");

@@ -3,6 +3,10 @@
 use std::ffi::OsString;
 use std::process::Command;
 
+/// The repository: this package is in a folder of it.
+#[allow(dead_code)] // not every test program reads files
+pub const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
 /// The emulator that runs a command of another CPU, from `PICAJIT_RUNNER`.
 pub fn emulator() -> Option<OsString> {
     std::env::var_os("PICAJIT_RUNNER")

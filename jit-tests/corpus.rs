@@ -29,7 +29,6 @@ pub fn trials() -> Vec<Trial> {
         trials.push(Trial::test("corpus", || Ok(())).with_ignored_flag(true));
         return trials;
     }
-    #[cfg(feature = "explore")]
     trials.push(Trial::test("corpus/hashes", || hashes(&listed())));
     let trial = |path: &PathBuf, engine: Engine| {
         let name = format!("corpus/{} [{}]", path.file_stem().unwrap_or_default().to_string_lossy(), engine.name);
@@ -77,7 +76,6 @@ fn page_lists_each_kind(listed: &[Listed]) -> Result<(), Failed> {
 }
 
 /// What a listed name stands for is the file that results were published of.
-#[cfg(feature = "explore")]
 fn hashes(listed: &[Listed]) -> Result<(), Failed> {
     use sha2::{Digest, Sha256};
     let mut wrong = Vec::new();

@@ -5,18 +5,17 @@
 
 mod prerequisites;
 
-#[cfg(feature = "containers")]
 use picajit::Entry;
 use picajit::gpu_code::{
     Attribute, AttributeKind, Binding, Clip, Component, Control, Depth, Device, Dialect, GpuCode, Inputs, Integers,
     Interface, Member, NoGpuCode, Outputs, Position, SelfTest, UniformBlock, Varying,
 };
-use picajit::internals::fuzz::Case;
-use picajit::internals::fuzz::generate::{Tier, case_from_seed};
 use picajit::isa::Stage;
 use picajit::isa::numeric::{Precision, same};
 use picajit::kernel::{Config, Kernel};
 use picajit::state::{Exit, NoEmitter, Unit};
+use picajit_fuzz::Case;
+use picajit_fuzz::generate::{Tier, case_from_seed};
 use prerequisites::skipped;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -222,7 +221,6 @@ fn the_self_test_s_outputs_are_those_of_the_code() {
 }
 
 /// What a module declares, by rspirv's reader.
-#[cfg(feature = "containers")]
 mod reflection {
     use super::*;
     use rspirv::dr::{Module, Operand};

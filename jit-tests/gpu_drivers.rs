@@ -18,8 +18,6 @@ mod vulkan;
 
 use picajit::container::shbin::Shbin;
 use picajit::gpu_code::{Binding, Control, Dialect, GpuCode, Interface, Outputs, SelfTest};
-use picajit::internals::fuzz::Case;
-use picajit::internals::fuzz::generate::{Tier, case_from_seed};
 use picajit::internals::generator;
 use picajit::interp::Interp;
 use picajit::isa::numeric::{Precision, same};
@@ -27,6 +25,8 @@ use picajit::isa::{ScalarOp, Stage};
 use picajit::kernel::{Config, Kernel};
 use picajit::state::{Exit, NoEmitter, Registers, Uniforms, Unit};
 use picajit::{Entry, Program, text};
+use picajit_fuzz::Case;
+use picajit_fuzz::generate::{Tier, case_from_seed};
 use prerequisites::{skipped, third_party_files};
 use special_values::Noise;
 use std::io::Write;
@@ -132,7 +132,7 @@ fn items() -> Vec<Item> {
             items.push(Item { name: name.clone(), program: program.clone(), entry: dvle.entry(), uniforms });
         }
     };
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/bin/picajit/shaders");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tools/command/src/shaders");
     let mut sources: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     sources.sort();
     for path in sources {

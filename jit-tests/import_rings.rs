@@ -20,7 +20,7 @@ type Module = Vec<String>;
 type Sources = BTreeMap<Module, String>;
 
 fn check_sources() -> Result<(), Failed> {
-    for root in ["src", "src/bin/picajit"] {
+    for root in ["src", "tools/command/src"] {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(root);
         let mut files = Vec::new();
         collect(&root, &mut files)?;

@@ -5,7 +5,7 @@
 
 mod prerequisites;
 
-use picajit::container::metallib::Metallib;
+use picajit_containers::metallib::Metallib;
 use std::fs::File;
 use std::io::{BufReader, Write};
 use std::time::Instant;

@@ -10,10 +10,10 @@ mod hosted;
 mod prerequisites;
 
 use engines::{Engine, engines, reference};
-use picajit::internals::fuzz::digest::digest;
-use picajit::internals::fuzz::{Case, Plan};
 use picajit::isa::numeric::Precision;
 use picajit::kernel::Unsupported;
+use picajit_fuzz::digest::digest;
+use picajit_fuzz::{Case, Plan};
 use std::io::Write;
 
 fn main() {

@@ -7,9 +7,9 @@
 use crate::prerequisites::{cases, third_party_files};
 use libtest_mimic::{Failed, Trial};
 use picajit::container::shbin::Shbin;
-use picajit::internals::lint::{Finding, Rule, Subject, lint};
 use picajit::program::{Entry, Program};
 use picajit::text::{self, Assembly};
+use picajit_lint::{Finding, Rule, Subject, lint};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -113,7 +113,7 @@ impl Known {
 
 /// The built-in shaders.
 fn builtins() -> Vec<Known> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/bin/picajit/shaders");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tools/command/src/shaders");
     let paths = std::fs::read_dir(folder).expect("part of the package").map(|e| e.expect("readable").path());
     paths.map(|path| Known::assembled(&path).expect("a test assembles each")).collect()
 }

@@ -13,12 +13,12 @@ use crate::prerequisites::third_party_files;
 use faults::FAULTS;
 use libtest_mimic::{Failed, Trial};
 use picajit::container::shbin::{Dvle, Shbin};
-use picajit::internals::lint::{Finding, Rule, Subject, lint};
 use picajit::interp::Interp;
 use picajit::isa::{DstFile, Inst, Stage};
 use picajit::kernel::{Config, Kernel};
 use picajit::state::{Emitter, Registers, Uniforms, Unit};
 use picajit::text::{self, Assembly};
+use picajit_lint::{Finding, Rule, Subject, lint};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -288,7 +288,7 @@ fn originals() -> Vec<Original> {
         paths
     };
     let mut all = Vec::new();
-    for path in sorted(root.join("src/bin/picajit/shaders"), "pica") {
+    for path in sorted(root.join("tools/command/src/shaders"), "pica") {
         all.extend(Original::new(&path.display().to_string(), std::fs::read_to_string(&path).expect("readable")));
     }
     for path in sorted(root.join("jit-tests/geometry"), "test") {

@@ -52,7 +52,7 @@ fn server(arguments: &[&str]) -> Child {
 
 #[test]
 fn a_recorded_session_gets_the_recorded_answers() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("jit-tests/lsp/session.txt");
+    let path = Path::new(command::REPOSITORY).join("jit-tests/lsp/session.txt");
     let recording = std::fs::read_to_string(&path).expect("the recording is in the repository").replace("\r\n", "\n");
     let messages = sent(&recording);
     let mut server = server(&["lsp", "--stdio"]);

@@ -14,7 +14,7 @@ mod directive;
 mod engines;
 mod extent;
 mod filetest;
-#[cfg(all(feature = "gpu-code", feature = "fuzz"))]
+#[cfg(feature = "gpu-code")]
 mod gpu_filetest;
 mod hardware;
 mod hosted;
@@ -22,9 +22,7 @@ mod import_rings;
 mod isa_tables;
 mod items;
 mod layers;
-#[cfg(feature = "cli")]
 mod lint;
-#[cfg(feature = "cli")]
 mod lint_mutants;
 mod mutant_list;
 mod outcome;
@@ -34,7 +32,7 @@ mod reject;
 mod selftest;
 mod snapshots;
 mod special_values;
-#[cfg(all(feature = "gpu-code", feature = "fuzz"))]
+#[cfg(feature = "gpu-code")]
 mod verdict;
 #[cfg(feature = "gpu-tests")]
 #[allow(dead_code)] // other tests need the rest
@@ -58,7 +56,7 @@ fn main() {
         // Only filetests; the rest takes Miri minutes.
         libtest_mimic::run(&arguments, part(trials, arguments.list)).exit();
     }
-    #[cfg(all(feature = "gpu-code", feature = "fuzz"))]
+    #[cfg(feature = "gpu-code")]
     for path in RUN_FOLDERS.iter().flat_map(|folder| files(folder)) {
         trials.push(gpu_filetest::trial(&name(&path), &path));
     }
@@ -70,9 +68,7 @@ fn main() {
     trials.extend(files("picasso").iter().flat_map(|path| picasso::trials(&name(path), path)));
     trials.extend(files("snapshots").iter().map(|path| snapshots::trial(&name(path), path)));
     trials.extend(corpus::trials());
-    #[cfg(feature = "cli")]
     trials.extend(lint::trials(&files("lint")));
-    #[cfg(feature = "cli")]
     trials.extend(lint_mutants::trials());
     trials.extend(selftest::trials());
     trials.extend(hardware::trials());

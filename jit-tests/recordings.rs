@@ -6,7 +6,7 @@
 //! `picajit bench --frames` draws the same triangles.
 
 #[allow(dead_code)] // tests use a part
-#[path = "../src/bin/picajit/frames.rs"]
+#[path = "../tools/command/src/frames.rs"]
 mod frames;
 mod prerequisites;
 

@@ -4,15 +4,13 @@
 
 use crate::engines::{Engine as Tested, engines, reference};
 use crate::filetest::run_source;
-use picajit::internals::fuzz::explain::{Explanation, explain};
-use picajit::internals::fuzz::{
-    Case, Divergence, Engine, Plan, case_from_seed, compare, filetest, report, shrink, sweep,
-};
 use picajit::interp::Interp;
 use picajit::isa::Opcode;
 use picajit::isa::table::row_of_word;
 use picajit::kernel::{Backend, Config, Kernel, Unsupported};
 use picajit::program::{Entry, Program};
+use picajit_fuzz::explain::{Explanation, explain};
+use picajit_fuzz::{Case, Divergence, Engine, Plan, case_from_seed, compare, filetest, report, shrink, sweep};
 use std::sync::Arc;
 
 /// The interpreter on another program: every word of one opcode has some bits flipped.

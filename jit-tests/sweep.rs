@@ -18,9 +18,6 @@ mod special_values;
 
 mod seeded_faults;
 
-use picajit::internals::fuzz::{
-    Engine, Misbehaviour, Plan, Stats, Tier, case_from_bytes, case_from_seed, compare, shrink, sweep,
-};
 use picajit::interp::Interp;
 use picajit::isa::Opcode;
 use picajit::isa::numeric::Precision;
@@ -28,6 +25,7 @@ use picajit::kernel::{Backend, Config, Kernel, OnUnits, UnitKernel, Unsupported}
 use picajit::program::{Entry, Program};
 use picajit::state::{Batch, BatchExit, Emitter, Exit, Registers, Uniforms, Unit, copy_registers};
 use picajit::tier0::{Cpu, Tier0};
+use picajit_fuzz::{Engine, Misbehaviour, Plan, Stats, Tier, case_from_bytes, case_from_seed, compare, shrink, sweep};
 use std::sync::Arc;
 
 /// Programs of a sweep: a short form by default, `complete` with `PICAJIT_FULL=1`, N with
@@ -57,7 +55,7 @@ fn clean_sweep(plan: &Plan, engines: &[Engine<'_>]) -> Stats {
     let swept = sweep(plan, engines, &mut |_| ());
     if let Some(divergence) = swept.divergence {
         println!("{divergence:?}");
-        panic!("{}", picajit::internals::fuzz::report(&shrink(divergence, engines), engines));
+        panic!("{}", picajit_fuzz::report(&shrink(divergence, engines), engines));
     }
     swept.stats
 }
@@ -70,9 +68,9 @@ const TIER0_BASELINE: Engine<'static> = Engine { name: "tier0-baseline", backend
 /// has 1 to 31 vertices, 16 on average, so that batches of 17 and more occur.
 #[cfg(feature = "jit")]
 fn native_sweep(part: u64) {
-    use picajit::internals::fuzz::percent;
-    use picajit::internals::fuzz::stats::EngineStats;
     use picajit::jit::{Interleave, Jit, Settings, Variant};
+    use picajit_fuzz::percent;
+    use picajit_fuzz::stats::EngineStats;
     // Every second part interleaves two groups wherever that is possible. The last two have
     // programs made for groups only.
     let groups_only = part >= 4;

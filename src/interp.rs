@@ -210,7 +210,8 @@ impl InterpKernel {
     }
 
     /// [`Kernel::run`], calling `hook` as [`InterpKernel::run_traced`] does, until the hook breaks.
-    pub(crate) fn run_hooked(
+    #[doc(hidden)]
+    pub fn run_hooked(
         &self,
         uniforms: &Uniforms,
         unit: &mut Unit,

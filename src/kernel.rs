@@ -279,6 +279,24 @@ pub enum Unsupported {
     },
 }
 
+impl Unsupported {
+    /// A few words, the same for every program of the kind: to count by.
+    #[doc(hidden)]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Unsupported::HostIsa { .. } => "host",
+            Unsupported::NoExecMemory { .. } => "no executable memory",
+            Unsupported::NoMemory { .. } => "no memory",
+            Unsupported::SmallStack { .. } => "a small stack",
+            Unsupported::TooManyStates { .. } => "too many states",
+            Unsupported::TooManyBlocks { .. } => "too many blocks",
+            Unsupported::TooMuchCode { .. } => "too much code",
+            Unsupported::NoGeometry => "layout without geometry",
+            Unsupported::Codegen { .. } => "code generator",
+        }
+    }
+}
+
 impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

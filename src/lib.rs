@@ -56,12 +56,8 @@
 //! | feature | default | adds |
 //! |---|---|---|
 //! | `jit` | yes | native code through Cranelift; without it every shader runs on tier 0 |
-//! | `targets` | yes | machine code of x86-64 and AArch64 as text on any host |
-//! | `cli` | yes | the `picajit` command |
-//! | `containers` | with `cli` | MBS, VBC and Metal libraries, in [`container`] |
-//! | `explore` | with `cli` | what the pages of the command show, as JSON |
-//! | `fuzz` | with `cli` | random programs, comparison of engines, shrinking |
-//! | `gpu-code` | with `cli` | code for the host's GPU, `gpu_code` |
+//! | `targets` | no | machine code of x86-64 and AArch64 as text on any host |
+//! | `gpu-code` | no | code for the host's GPU, `gpu_code` |
 //! | `capi` | no | the C interface, `include/picajit.h` |
 
 pub mod analysis;
@@ -74,11 +70,7 @@ pub mod container;
 pub mod diff;
 pub mod engine;
 pub mod executable;
-#[cfg(feature = "explore")]
-mod explore;
 mod fp_mode;
-#[cfg(feature = "fuzz")]
-mod fuzz;
 mod generator;
 pub mod gpu;
 #[cfg(feature = "gpu-code")]
@@ -92,8 +84,6 @@ pub mod isa;
 pub mod jit;
 pub mod kernel;
 pub mod layout;
-#[cfg(feature = "explore")]
-mod lint;
 pub mod profiler;
 pub mod program;
 pub mod semantics;
@@ -103,16 +93,28 @@ mod testing;
 pub mod text;
 pub mod tier0;
 
+// Random programs, for unit tests too: there `picajit` is the library under test.
+#[cfg(test)]
+extern crate self as picajit;
+#[cfg(test)]
+#[allow(dead_code, unused_imports, unreachable_pub)] // the crate `picajit-fuzz` uses all of it
+#[path = "../tools/fuzz/src/lib.rs"]
+mod fuzz;
+
 pub use engine::{Engine, Options, Shader};
 pub use isa::flow::Exit;
 pub use isa::numeric::Precision;
 pub use program::{Entry, Program};
 pub use state::{Batch, Uniforms, Unit};
 
-/// Parts of picajit that its command, fuzz targets and benchmarks use. No version promises anything
+/// Parts of picajit that the workspace's other members, tests and benchmarks use. No version promises anything
 /// about them.
 #[doc(hidden)]
 pub mod internals {
+    /// What no run decides, for lint.
+    pub mod analysis {
+        pub use crate::analysis::{MOST_BLOCKS, assignment, carried, paths, ssa, tests_bool};
+    }
     /// Cache keys.
     pub mod cache {
         pub use crate::cache::*;
@@ -124,16 +126,6 @@ pub mod internals {
     /// Uniforms and inputs of commands, benchmarks and pages.
     pub mod generator {
         pub use crate::generator::*;
-    }
-    /// What the pages of the command show.
-    #[cfg(feature = "explore")]
-    pub mod explore {
-        pub use crate::explore::*;
-    }
-    /// Random programs.
-    #[cfg(feature = "fuzz")]
-    pub mod fuzz {
-        pub use crate::fuzz::*;
     }
     /// The assembler's table of operand descriptors.
     pub mod descriptors {
@@ -151,11 +143,6 @@ pub mod internals {
         pub use crate::text::registers::reads_like_a_register;
         pub use crate::text::span::is_identifier;
         pub use crate::text::symbols::{OperandAt, Part, Place, Register, Symbol, SymbolKind};
-    }
-    /// What goes wrong with a shader on consoles, and what it costs.
-    #[cfg(feature = "explore")]
-    pub mod lint {
-        pub use crate::lint::*;
     }
     /// The elementary functions, step by step.
     pub mod elementary {

@@ -9,7 +9,7 @@
 
 #![allow(unsafe_code)] // for the attribute that exports a name
 
-use picajit::internals::explore::playground;
+use picajit_explore::playground;
 use std::sync::Mutex;
 
 static REQUEST: Mutex<Vec<u8>> = Mutex::new(Vec::new());

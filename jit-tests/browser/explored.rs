@@ -5,10 +5,10 @@ use crate::devtools::Browser;
 use crate::extent;
 use crate::prerequisites::third_party_files;
 use picajit::container::shbin::Shbin;
-use picajit::internals::explore::trace::{State, Values, states};
 use picajit::internals::generator;
 use picajit::kernel::Config;
 use picajit::text::assemble;
+use picajit_explore::trace::{State, Values, states};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -39,11 +39,11 @@ const PAGE_BYTES: u64 = 3_000_000;
 const OPENING: Duration = Duration::from_secs(5);
 
 fn repository() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    Path::new(crate::command::REPOSITORY)
 }
 
 fn builtins() -> Vec<PathBuf> {
-    let folder = repository().join("src/bin/picajit/shaders");
+    let folder = repository().join("tools/command/src/shaders");
     let mut all: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().path()).collect();
     all.sort();
     assert!(all.len() >= 10);
@@ -182,7 +182,7 @@ fn hostile_names(mut browser: Browser) {
 
 fn links(mut browser: Browser) {
     let folder = Folder::new("links");
-    let page = folder.explore(&repository().join("src/bin/picajit/shaders/lights.pica"), &[]);
+    let page = folder.explore(&repository().join("tools/command/src/shaders/lights.pica"), &[]);
     browser.open(&page);
     browser.click("#tab-disassembly");
     // `mul` or whatever stands at 4: its line, its box, its SSA.
@@ -209,7 +209,7 @@ fn links(mut browser: Browser) {
 
 fn keys(mut browser: Browser) {
     let folder = Folder::new("keys");
-    let page = folder.explore(&repository().join("src/bin/picajit/shaders/lights.pica"), &[]);
+    let page = folder.explore(&repository().join("tools/command/src/shaders/lights.pica"), &[]);
     browser.open(&page);
     let at = |browser: &mut Browser| browser.evaluate("view.replay.at").as_u64().unwrap();
     browser.key("ArrowRight", 0);
@@ -243,7 +243,7 @@ fn keys(mut browser: Browser) {
 
 fn windows(mut browser: Browser) {
     let folder = Folder::new("windows");
-    let page = folder.explore(&repository().join("src/bin/picajit/shaders/lights.pica"), &[]);
+    let page = folder.explore(&repository().join("tools/command/src/shaders/lights.pica"), &[]);
     for (width, height, dark) in [(1500, 1000, false), (1500, 1000, true), (400, 850, false), (400, 850, true)] {
         browser.window(width, height, dark);
         browser.open(&page);

@@ -4,7 +4,7 @@
 use crate::Folder;
 use crate::devtools::Browser;
 use crate::served::Server;
-use picajit::internals::explore::playground::answer;
+use picajit_explore::playground::answer;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -43,7 +43,7 @@ const VALUES: &str = include_str!("../../examples/playground/values.txt");
 
 /// `PICAJIT_PLAYGROUND`, or where the script puts it.
 pub fn page() -> PathBuf {
-    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/playground/playground.html");
+    let built = Path::new(crate::command::REPOSITORY).join("target/playground/playground.html");
     std::env::var_os("PICAJIT_PLAYGROUND").map_or(built, PathBuf::from)
 }
 
@@ -89,7 +89,7 @@ fn results(mut browser: Browser) {
     let bytes = std::fs::metadata(page()).unwrap().len();
     assert!(bytes <= PAGE_BYTES, "{bytes} bytes");
     open(&mut browser, Page::Built, &Folder::new("results"));
-    let shaders = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/bin/picajit/shaders");
+    let shaders = Path::new(crate::command::REPOSITORY).join("tools/command/src/shaders");
     let mut sources = vec![EXAMPLE.to_string()];
     sources.extend(std::fs::read_dir(shaders).unwrap().map(|f| std::fs::read_to_string(f.unwrap().path()).unwrap()));
     for source in sources {

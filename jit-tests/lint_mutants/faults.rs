@@ -2,8 +2,8 @@
 
 use super::{Original, Written};
 use picajit::container::shbin::Constant;
-use picajit::internals::lint::Rule;
 use picajit::isa::{Inst, Stage};
+use picajit_lint::Rule;
 
 /// A kind of fault.
 pub(super) struct Fault {

@@ -460,7 +460,7 @@ impl Recipe {
             }
             Family::Random => {
                 let seed = u64::from(parts) << 32 | u64::from(each) << 16 | u64::from(x);
-                let case = picajit::internals::fuzz::case_from_seed(seed, None, 1);
+                let case = picajit_fuzz::case_from_seed(seed, None, 1);
                 (opdescs, stage) = (case.program.opdescs().to_vec(), case.entry.stage);
                 for _ in 0..=y % 64 {
                     let end = encode(&Inst::End, 0).expect("no operands");

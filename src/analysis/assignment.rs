@@ -9,7 +9,6 @@
 use crate::ir::analysis::effects::{reads, writes};
 use crate::ir::cfg::{Explored, Out, Terminator};
 use crate::ir::register_set::RegisterSet;
-#[cfg(feature = "explore")]
 use crate::isa::flow::Exit;
 use crate::isa::{Cond, Inst, Setemit, Stage, Test};
 use crate::program::Program;
@@ -19,7 +18,7 @@ const MOST_POINTS: usize = 1 << 16;
 
 /// Values of the boolean uniforms: those that are the same in every run, or an assignment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Bools {
+pub struct Bools {
     /// The uniforms with a known value; bit n is `bn`.
     pub known: u16,
     /// Their values.
@@ -36,7 +35,7 @@ impl Bools {
 
 /// What is certain at a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Facts {
+pub struct Facts {
     /// Components that the run has written. Outputs: those of the current bank.
     pub written: RegisterSet,
     /// Output components written in the other bank.
@@ -119,9 +118,8 @@ impl Point {
 }
 
 /// The facts of one assignment of the boolean uniforms.
-pub(crate) struct Assignment {
+pub struct Assignment {
     /// The assignment; other uniforms are irrelevant or unknown.
-    #[cfg_attr(not(feature = "explore"), expect(dead_code))]
     pub bools: Bools,
     facts: Vec<Option<Facts>>,
     /// All that some run writes.
@@ -129,7 +127,7 @@ pub(crate) struct Assignment {
 }
 
 /// A state that runs reach, and what is certain there.
-pub(crate) struct Visit {
+pub struct Visit {
     /// Index of the state in the graph.
     pub node: usize,
     /// What is certain before its instruction.
@@ -171,7 +169,6 @@ impl Assignment {
     }
 
     /// The points from which no exit can be reached, as states: a run there never ends.
-    #[cfg(feature = "explore")]
     pub fn endless(&self, program: &Program, explored: &Explored) -> Vec<usize> {
         let mut before: Vec<Vec<u32>> = vec![Vec::new(); self.facts.len()];
         let mut queue = Vec::new();
@@ -202,7 +199,6 @@ impl Assignment {
     }
 
     /// The successors of a state's instruction under this assignment, at every point of it.
-    #[cfg(feature = "explore")]
     pub fn successors(&self, program: &Program, explored: &Explored, node: usize) -> Vec<usize> {
         let mut all = Vec::new();
         for index in (node * 9..node * 9 + 9).filter(|&index| self.facts[index].is_some()) {
@@ -214,7 +210,6 @@ impl Assignment {
     }
 
     /// The exits of a state's instruction under this assignment.
-    #[cfg(feature = "explore")]
     pub fn exits(&self, program: &Program, explored: &Explored, node: usize) -> Vec<Exit> {
         let mut all = Vec::new();
         for index in (node * 9..node * 9 + 9).filter(|&index| self.facts[index].is_some()) {
@@ -231,7 +226,7 @@ impl Assignment {
 }
 
 /// Every assignment of the boolean uniforms that an entry tests.
-pub(crate) struct Assignments {
+pub struct Assignments {
     /// The analysed assignments.
     pub list: Vec<Assignment>,
     /// Whether they are all of them. If not, each is a possible one, and findings may be missing.

@@ -14,7 +14,7 @@ use crate::isa::{Inst, Stage};
 use crate::program::Program;
 
 /// The registers that carry, over all assignments, of those in `shown`.
-pub(crate) fn carried(
+pub fn carried(
     program: &Program,
     explored: &Explored,
     shown: RegisterSet,

@@ -15,9 +15,12 @@
 //! assert_eq!((analysis.inputs, analysis.outputs, analysis.longest_path), (1, 1, Some(2)));
 //! ```
 
-pub(crate) mod assignment;
-pub(crate) mod carried;
-pub(crate) mod paths;
+#[doc(hidden)]
+pub mod assignment;
+#[doc(hidden)]
+pub mod carried;
+#[doc(hidden)]
+pub mod paths;
 #[cfg(test)]
 mod tests;
 
@@ -55,7 +58,8 @@ pub struct Analysis {
 }
 
 /// Blocks of control flow that are analysed.
-pub(crate) const MOST_BLOCKS: usize = 4096;
+#[doc(hidden)]
+pub const MOST_BLOCKS: usize = 4096;
 
 impl Analysis {
     /// Analyses `entry` of `program`.
@@ -85,7 +89,8 @@ impl Analysis {
 }
 
 /// The simplified SSA form of a graph.
-pub(crate) fn ssa(cfg: &Cfg) -> Func {
+#[doc(hidden)]
+pub fn ssa(cfg: &Cfg) -> Func {
     let mut func = Func::build(cfg, u32::MAX, Form::Ssa);
     func.simplify(Precision::default());
     func
@@ -139,6 +144,7 @@ impl Accesses {
 }
 
 /// Whether any state of the graph tests boolean uniform `id`.
-pub(crate) fn tests_bool(explored: &Explored, id: u8) -> bool {
+#[doc(hidden)]
+pub fn tests_bool(explored: &Explored, id: u8) -> bool {
     explored.nodes().iter().any(|node| matches!(node.out, Out::Two(Test::Bool { id: tested, .. }, ..) if tested == id))
 }

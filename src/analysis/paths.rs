@@ -5,7 +5,6 @@
 
 use crate::ir::analysis::longest_run::LongestRun;
 use crate::ir::cfg::{Cfg, Explored, Out, Terminator};
-#[cfg(feature = "explore")]
 use crate::ir::components;
 use crate::isa::flow::Exit;
 use crate::isa::{Inst, Pc};
@@ -15,15 +14,14 @@ use std::collections::HashMap;
 /// Iterations of a loop whose integer uniform is unknown, at most.
 const MOST_ITERATIONS: u16 = 256;
 /// Loops within loops that are followed; the ring holds four.
-#[cfg(feature = "explore")]
 const MOST_DEPTH: usize = 8;
 
 /// Iterations that each integer uniform stands for, where known.
-pub(crate) type Iterations = [Option<u16>; 4];
+pub type Iterations = [Option<u16>; 4];
 
 /// Instructions of a run, each word once for every time that it is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Paths {
+pub struct Paths {
     /// No run that reaches an end executes fewer; `None` if none reaches an end.
     pub shortest: Option<u64>,
     /// No run executes more; `None` if no bound is found.
@@ -32,7 +30,7 @@ pub(crate) struct Paths {
 
 impl Paths {
     /// Those of `explored`, whose blocks are `cfg`.
-    pub(crate) fn new(program: &Program, explored: &Explored, cfg: &Cfg, iterations: Iterations) -> Paths {
+    pub fn new(program: &Program, explored: &Explored, cfg: &Cfg, iterations: Iterations) -> Paths {
         let graph = Graph { program, explored, iterations, counted: None };
         let most = iterations.map(|known| known.unwrap_or(MOST_ITERATIONS).into());
         Paths { shortest: graph.shortest(), longest: LongestRun::new(cfg).map(|longest| longest.words(&most)) }
@@ -40,19 +38,16 @@ impl Paths {
 }
 
 /// The fewest instructions of a run that reaches an end; `None` if none does.
-#[cfg(feature = "explore")]
-pub(crate) fn shortest(program: &Program, explored: &Explored, iterations: Iterations) -> Option<u64> {
+pub fn shortest(program: &Program, explored: &Explored, iterations: Iterations) -> Option<u64> {
     Graph { program, explored, iterations, counted: None }.shortest()
 }
 
 /// States up to which the executions of single words are counted from below.
-#[cfg(feature = "explore")]
 const MOST_STATES: usize = 1024;
 
 /// For each reachable word the executions of every run that ends, at least, and of any run, at most
 /// (`None`: no bound is found). The first is 0 if the graph is large.
-#[cfg(feature = "explore")]
-pub(crate) fn executions(
+pub fn executions(
     program: &Program,
     explored: &Explored,
     iterations: Iterations,
@@ -117,7 +112,6 @@ impl Graph<'_> {
         }
     }
 
-    #[cfg(feature = "explore")]
     fn successors(&self, node: usize, cut: &[(usize, usize)]) -> Vec<usize> {
         let all = self.explored.nodes()[node].out.successors();
         all.filter(|&to| !cut.contains(&(node, to))).collect()
@@ -125,7 +119,6 @@ impl Graph<'_> {
 
     /// The iterations of the loop that a cyclic component is, and `cut` with its edges back. `None`
     /// if it is no single loop.
-    #[cfg(feature = "explore")]
     fn outermost_loop(&self, component: &[usize], cut: &[(usize, usize)]) -> Option<(u64, Vec<(usize, usize)>)> {
         let ends = component.iter().filter_map(|&node| {
             let (of, again) = self.loop_end(node)?;
@@ -154,7 +147,6 @@ impl Graph<'_> {
     }
 
     /// Multiplies the factor of each node in a loop by the loop's iterations.
-    #[cfg(feature = "explore")]
     fn multiply(&self, part: &[usize], cut: &[(usize, usize)], depth: usize, factors: &mut [Option<u64>]) {
         for mut component in components(part, |node| self.successors(node, cut)) {
             component.sort_unstable();

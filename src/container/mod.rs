@@ -1,24 +1,14 @@
 //! Files of compiled shaders -> plain values; recognition of a file's kind by its first four bytes.
 //!
 //! An emulator does not need these files: games upload words, which become a
-//! [`Program`](crate::program::Program). The feature `containers` adds readers of other GPUs'
+//! [`Program`](crate::program::Program). The crate `picajit-containers` reads other GPUs'
 //! containers, which hold no PICA200 program. Every reader treats its bytes as hostile: it checks each
 //! offset before use, and its memory stays within a small multiple of the file's size.
 
-#[cfg(feature = "containers")]
-pub mod cursor;
 pub mod dvoj;
-#[cfg(feature = "containers")]
-pub mod finding;
 pub mod float24;
-#[cfg(feature = "containers")]
-pub mod mbs;
-#[cfg(feature = "containers")]
-pub mod metallib;
 pub mod reader;
 pub mod shbin;
-#[cfg(feature = "containers")]
-pub mod vbc;
 
 use std::fmt;
 
@@ -29,11 +19,11 @@ pub enum Kind {
     Shbin,
     /// Unlinked PICA200 object, `DVOJ`: read by [`dvoj`].
     Dvoj,
-    /// Mali Utgard shader, `MBS1`: read by `mbs`.
+    /// Mali Utgard shader, `MBS1`: read by `picajit-containers`.
     Mbs,
-    /// Apple Metal library, `MTLB`: read by `metallib`.
+    /// Apple Metal library, `MTLB`: read by `picajit-containers`.
     Metallib,
-    /// LibVega shader, `VBC` and a version byte: read by `vbc`.
+    /// LibVega shader, `VBC` and a version byte: read by `picajit-containers`.
     Vbc,
 }
 

@@ -265,7 +265,6 @@ impl Code {
     }
 
     /// Replaces no product of zero and infinity by zero.
-    #[cfg(any(test, feature = "fuzz"))]
     pub(crate) fn make_products_plain(&mut self) {
         for at in 0..self.ops.len() {
             let Op::Select(flag, product, _) = self.ops[at] else { continue };

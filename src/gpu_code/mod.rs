@@ -26,7 +26,6 @@
 
 mod code;
 mod elementary24;
-#[cfg(any(test, feature = "fuzz"))]
 mod eval;
 mod glsl;
 mod interface;
@@ -212,7 +211,6 @@ impl GpuCode {
     }
 
     /// The same with plain products, for which zero times infinity is NaN: to measure what exact products cost.
-    #[cfg(any(test, feature = "fuzz"))]
     #[doc(hidden)]
     pub fn with_plain_products(mut self, device: &Device) -> GpuCode {
         self.code.make_products_plain();
@@ -221,7 +219,6 @@ impl GpuCode {
     }
 
     /// Runs the code on the CPU, as a device that computes exactly: outputs that it does not write are zero.
-    #[cfg(any(test, feature = "fuzz"))]
     #[doc(hidden)]
     pub fn evaluate(&self, uniforms: &Uniforms, v: &crate::state::Registers) -> Option<crate::state::Registers> {
         let mut o = Default::default();

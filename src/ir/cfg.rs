@@ -157,23 +157,23 @@ type NodeId = usize;
 
 /// One outcome of a node's instruction. Edges of its terminator name nodes instead of blocks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Outcome(pub(crate) Terminator);
+pub struct Outcome(pub Terminator);
 
 /// A `(pc, scopes)` state.
 #[derive(Clone, Debug)]
-pub(crate) struct Node {
+pub struct Node {
     /// The word that is about to be executed.
-    pub(crate) pc: Pc,
+    pub pc: Pc,
     /// Open scopes before it.
-    pub(crate) scopes: Scopes,
+    pub scopes: Scopes,
     step: Option<Step>,
     /// What follows it.
-    pub(crate) out: Out,
+    pub out: Out,
 }
 
 /// The outcomes of a node's instruction.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Out {
+pub enum Out {
     /// Without a condition.
     One(Outcome),
     /// If the test holds, and otherwise.
@@ -182,7 +182,7 @@ pub(crate) enum Out {
 
 impl Out {
     /// The nodes that may follow.
-    pub(crate) fn successors(&self) -> impl Iterator<Item = usize> {
+    pub fn successors(&self) -> impl Iterator<Item = usize> {
         let (a, b) = match self {
             Out::One(a) => (a, None),
             Out::Two(_, a, b) => (a, Some(b)),
@@ -226,7 +226,7 @@ impl Explored {
     }
 
     /// All states; the first is the entry. Edges are indices here.
-    pub(crate) fn nodes(&self) -> &[Node] {
+    pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 

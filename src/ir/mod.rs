@@ -28,7 +28,7 @@ pub mod cfg;
 mod fuel;
 mod insts;
 mod order;
-pub(crate) mod print;
+pub mod print;
 pub mod register_set;
 pub mod simplify;
 #[cfg(test)]

@@ -247,7 +247,7 @@ fn plain(inst: &isa::Inst) -> String {
 }
 
 /// A condition of a graph's terminator.
-pub(crate) fn test(t: &isa::Test) -> String {
+pub fn test(t: &isa::Test) -> String {
     match t {
         isa::Test::Bool { id, value } => format!("{}b{id}", if *value { "" } else { "!" }),
         isa::Test::Flags(cond) => {

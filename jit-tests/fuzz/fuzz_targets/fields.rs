@@ -8,16 +8,16 @@ mod memory;
 
 // The command's module: it is no part of the library.
 #[allow(dead_code, unused_imports)]
-#[path = "../../../src/bin/picajit/fields/mod.rs"]
+#[path = "../../../tools/command/src/fields/mod.rs"]
 mod fields;
 
 use libfuzzer_sys::fuzz_target;
 use picajit::container::Kind;
 use picajit::container::dvoj::Dvoj;
-use picajit::container::mbs::Mbs;
-use picajit::container::metallib::Metallib;
+use picajit_containers::mbs::Mbs;
+use picajit_containers::metallib::Metallib;
 use picajit::container::shbin::Shbin;
-use picajit::container::vbc::Vbc;
+use picajit_containers::vbc::Vbc;
 use serde_json::Value;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -6,6 +6,6 @@
 mod judge;
 
 use libfuzzer_sys::{Corpus, fuzz_target};
-use picajit::internals::fuzz::{Tier, case_from_bytes};
+use picajit_fuzz::{Tier, case_from_bytes};
 
 fuzz_target!(|bytes: &[u8]| -> Corpus { judge::judge(&case_from_bytes(bytes, Some(Tier::Insts), judge::VERTICES)) });

@@ -7,7 +7,7 @@
 mod memory;
 
 use libfuzzer_sys::fuzz_target;
-use picajit::container::mbs::{Mbs, link_check};
+use picajit_containers::mbs::{Mbs, link_check};
 
 fuzz_target!(|bytes: &[u8]| {
     memory::bounded(bytes.len(), || match Mbs::parse(bytes) {

@@ -8,8 +8,8 @@
 mod memory;
 
 use libfuzzer_sys::fuzz_target;
-use picajit::container::metallib::bitcode::Bitcode;
-use picajit::container::metallib::{Metallib, Strip};
+use picajit_containers::metallib::bitcode::Bitcode;
+use picajit_containers::metallib::{Metallib, Strip};
 use std::io::Cursor;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -8,7 +8,7 @@
 mod memory;
 
 use libfuzzer_sys::fuzz_target;
-use picajit::container::vbc::{Dialect, Vbc};
+use picajit_containers::vbc::{Dialect, Vbc};
 
 fuzz_target!(|bytes: &[u8]| {
     memory::bounded(bytes.len(), || {

@@ -8,8 +8,8 @@
 mod judge;
 
 use libfuzzer_sys::{Corpus, fuzz_target};
-use picajit::internals::fuzz::choice::Choices;
-use picajit::internals::fuzz::{Case, registers};
+use picajit_fuzz::choice::Choices;
+use picajit_fuzz::{Case, registers};
 use picajit::isa::Stage;
 use picajit::isa::numeric::Precision;
 use picajit::kernel::Config;

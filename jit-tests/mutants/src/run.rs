@@ -193,7 +193,7 @@ impl Tests {
         let (binary, filters, asleep) = match file {
             _ if is_for_hosts.iter().any(|start| file.starts_with(start)) => ("capi", &hosts[..], COMPILING),
             _ if file.starts_with("src/gpu_code") => ("gpu-code", &[][..], ASLEEP),
-            _ if file.starts_with("src/lint") => ("jit-tests", &["lint/"][..], ASLEEP),
+            _ if file.starts_with("tools/lint") => ("jit-tests", &["lint/"][..], ASLEEP),
             _ => ("draws", &[][..], ASLEEP),
         };
         let mut command = self.command(binary);

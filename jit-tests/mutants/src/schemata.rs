@@ -1,5 +1,5 @@
 //! Mutants -> one source text that contains them all: *schemata*. Each place becomes
-//! `if crate::mutant::on(7) { changed } else { original }`, and a run selects one number.
+//! `if picajit::mutant::on(7) { changed } else { original }`, and a run selects one number.
 
 use crate::mutant::{Form, Mutant};
 use std::ops::Range;
@@ -56,7 +56,7 @@ fn write_place(
     let start = out.text.len();
     // A deleted guard value: in a block of its own, the original would be dropped there.
     if let (&[mutant], Some((name, value))) = (here, guard_value(&source[place.clone()], &all[here[0]].new)) {
-        out.text.push_str(&format!("let {name} = if crate::mutant::on({}) {{ ", mutant + 1));
+        out.text.push_str(&format!("let {name} = if picajit::mutant::on({}) {{ ", mutant + 1));
         let from = out.text.len();
         out.text.push_str("None");
         let new = from..out.text.len();
@@ -68,7 +68,7 @@ fn write_place(
     out.text.push_str(if expression { "(" } else { " " });
     let mut news = Vec::new();
     for &i in here {
-        out.text.push_str(&format!("if crate::mutant::on({}) {{ ", i + 1));
+        out.text.push_str(&format!("if picajit::mutant::on({}) {{ ", i + 1));
         let from = out.text.len();
         out.text.push_str(&all[i].new);
         news.push((i, from..out.text.len()));

@@ -16,7 +16,7 @@ pub struct Tree {
 }
 
 /// All but the command, whose build takes time and whose tests do not run.
-const FEATURES: &str = "--features=jit,targets,fuzz,containers,capi";
+const FEATURES: &str = "--features=jit,targets,capi";
 
 /// A mutant may overflow; it then panics when it runs.
 const ALLOW: &str = "#![allow(warnings, arithmetic_overflow, unconditional_panic)]";
@@ -49,7 +49,7 @@ impl Tree {
             files.split(|b| *b == 0).filter_map(|f| std::str::from_utf8(f).ok()).filter(|f| !f.is_empty()).collect();
         let own = ["src/mutant.rs", "src/lib.rs", "jit-tests/hook.rs", "jit-tests/main.rs", "jit-tests/sweep.rs"];
         let known: BTreeSet<PathBuf> = files.iter().chain(&own).map(|f| root.join(f)).collect();
-        for folder in ["src", "jit-tests"] {
+        for folder in ["src", "tools", "jit-tests"] {
             remove_others(&root.join(folder), &known);
         }
         for file in files.into_iter().filter(|file| !own.contains(file) && !mutated.contains(file)) {
@@ -64,7 +64,12 @@ impl Tree {
         let tree = Tree { root, project: project.to_path_buf(), out: out.to_path_buf() };
         write(&tree.root.join("src/mutant.rs"), include_str!("../inject/mutant.rs"))?;
         write(&tree.root.join("jit-tests/hook.rs"), include_str!("../inject/hook.rs"))?;
-        tree.patch("src/lib.rs", |text| format!("{ALLOW}\n{text}\n#[doc(hidden)]\npub mod mutant;\n"))?;
+        // The switch has one path in the library and in other packages.
+        let own_name = "extern crate self as picajit;\n";
+        tree.patch("src/lib.rs", |text| {
+            let text = text.replacen(&format!("#[cfg(test)]\n{own_name}"), own_name, 1);
+            format!("{ALLOW}\n{text}\n#[doc(hidden)]\npub mod mutant;\n")
+        })?;
         let hook = "mod hook;\nfn main() {\n    if std::env::var_os(\"MUTANT_HOOK\").is_some() {\n        \
                     return hook::main(filetests());\n    }\n";
         tree.patch("jit-tests/main.rs", |text| text.replacen("fn main() {\n", hook, 1))?;

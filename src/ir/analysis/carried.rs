@@ -136,7 +136,7 @@ impl RegisterUse {
 
 /// The registers whose initial contents show in observable effects: the outputs `shown` where a vertex
 /// run ends and in emitted vertices, control flow, and registers that a run leaves for the next one to show.
-pub(crate) fn shown_at_start(cfg: &Cfg, shown: RegisterSet) -> RegisterSet {
+pub fn shown_at_start(cfg: &Cfg, shown: RegisterSet) -> RegisterSet {
     let flow = Flow::new(cfg, shown);
     let mut before = Live::NONE;
     loop {
@@ -158,7 +158,7 @@ pub(crate) fn shown_at_start(cfg: &Cfg, shown: RegisterSet) -> RegisterSet {
 }
 
 /// All outputs.
-pub(crate) const OUTPUTS: RegisterSet = RegisterSet { outputs: !0, ..RegisterSet::NONE };
+pub const OUTPUTS: RegisterSet = RegisterSet { outputs: !0, ..RegisterSet::NONE };
 
 /// What is live at a point.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use crate::isa::{AluOp, CondOp, DstFile, Index, Inst, Src, SrcFile, Test, Vector
 const FLAGS: RegisterSet = RegisterSet::state(RegisterSet::CMP_X | RegisterSet::CMP_Y);
 
 /// The components that `inst` reads. Conditions count too; the bank and parameters of EMIT do not.
-pub(crate) fn reads(inst: &Inst) -> RegisterSet {
+pub fn reads(inst: &Inst) -> RegisterSet {
     reads_for(inst, !RegisterSet::NONE)
 }
 
@@ -76,7 +76,7 @@ pub(super) fn tested(test: &Test) -> RegisterSet {
 }
 
 /// The components that `inst` sets.
-pub(crate) fn writes(inst: &Inst) -> RegisterSet {
+pub fn writes(inst: &Inst) -> RegisterSet {
     match inst {
         Inst::Alu(alu) => {
             let mask = alu.mask.component_bits();

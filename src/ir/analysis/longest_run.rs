@@ -245,7 +245,6 @@ mod tests {
         assert_eq!(longest(source, [1, 2, 0, 0]), Some(2 + 2 * (2 + 3 * 2)));
     }
 
-    #[cfg(feature = "fuzz")]
     #[test]
     fn no_random_run_executes_more() {
         let (mut bounded, mut reached) = (0, 0);

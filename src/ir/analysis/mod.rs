@@ -15,8 +15,8 @@
 //! Results on functions are indexed by value number, and each is an upper bound: no execution reads a component
 //! that is not live; a value that is not divergent is equal for all vertices.
 
-pub(crate) mod carried;
-pub(crate) mod effects;
+pub mod carried;
+pub mod effects;
 mod kept;
 mod liveness;
 pub(crate) mod longest_run;

@@ -87,7 +87,6 @@ fn the_estimate_bounds_the_code_of_each_operation() {
 }
 
 #[test]
-#[cfg(feature = "fuzz")]
 fn the_estimate_bounds_the_code_of_random_programs() {
     let mut compared = 0;
     for seed in 0..400 {

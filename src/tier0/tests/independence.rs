@@ -90,7 +90,6 @@ fn both_answers_agree_on_real_shaders() {
 }
 
 /// Random programs: where tier 0 knows that vertices write the same, values show it.
-#[cfg(feature = "fuzz")]
 #[test]
 fn it_knows_nothing_that_values_deny() {
     let mut known = 0;

@@ -2,7 +2,7 @@
 //! run programs.
 
 use libfuzzer_sys::Corpus;
-use picajit::internals::fuzz::{Case, Engine, compare, filetest, report, shrink};
+use picajit_fuzz::{Case, Engine, compare, filetest, report, shrink};
 use picajit::interp::Interp;
 use picajit::internals::ir::cfg::{Cfg, Limits};
 use picajit::jit::{Interleave, Jit, Settings, Variant};

@@ -5,11 +5,8 @@ use crate::ir::analysis::KeptComponents;
 use crate::ir::cfg::Limits;
 use crate::ir::{Form, Func, Mem, Node, Value};
 use crate::isa::numeric::Precision;
-#[cfg(feature = "fuzz")]
 use crate::isa::numeric::same;
-#[cfg(feature = "fuzz")]
 use crate::kernel::copy_registers;
-#[cfg(feature = "fuzz")]
 use crate::state::{NoEmitter, Registers, Unit};
 
 fn cfg(source: &str) -> Cfg {
@@ -299,7 +296,6 @@ fn each_dependence_has_its_text() {
 }
 
 /// Components of a unit, as words.
-#[cfg(feature = "fuzz")]
 fn differing(a: &Unit, b: &Unit) -> RegisterSet {
     let vectors = |a: &Registers, b: &Registers| -> u64 {
         let differs = |k: &usize| !same(a[k / 4][k % 4], b[k / 4][k % 4]);
@@ -314,7 +310,6 @@ fn differing(a: &Unit, b: &Unit) -> RegisterSet {
 }
 
 /// A unit with other values in these components.
-#[cfg(feature = "fuzz")]
 fn scrambled(unit: &Unit, set: RegisterSet) -> Unit {
     let mut unit = unit.clone();
     let bank = usize::from(unit.bank & 1);
@@ -334,7 +329,6 @@ fn scrambled(unit: &Unit, set: RegisterSet) -> Unit {
 }
 
 /// Random vertex programs on the oracle: what is found of them holds for their runs.
-#[cfg(feature = "fuzz")]
 #[test]
 fn random_runs_do_what_is_found() {
     let (mut independent, mut dependent, mut alike, mut matters) = (0, 0, 0, 0);

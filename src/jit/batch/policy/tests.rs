@@ -69,7 +69,6 @@ pub(in crate::jit) fn has_aos_matrix_product(func: &Func, registers: &RegisterUs
     plan.aos_values().any(|value| matrix_product(func, value, XYZW).is_some())
 }
 
-#[cfg(feature = "fuzz")]
 #[test]
 fn random_programs_have_aos_outputs_and_matrix_products() {
     use crate::fuzz::generate::{Tier, case_from_seed};
