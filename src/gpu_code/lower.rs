@@ -8,7 +8,7 @@ use super::structure::{Jump, Structure, Visitor, Walk, ends_here};
 use crate::ir::{self, BranchTest, Edge, Func, Inst, Mem, Node, ScalarUse, Terminator, Use, Value};
 use crate::isa::float24::SMALLEST;
 use crate::isa::numeric::Precision;
-use crate::isa::{CondOp, PointwiseOp, Relation, Swizzle, VectorOp};
+use crate::isa::{CondOp, PointwiseResult, Relation, Swizzle, VectorOp};
 
 /// The lowering of one function.
 pub(super) struct Lowering<'a> {
@@ -77,17 +77,9 @@ pub(super) fn lower(func: &Func, precision: Precision) -> Result<Code, usize> {
 }
 
 /// Whether float24 flushes the result of an operation.
-const fn is_flushed(op: VectorOp) -> bool {
+fn is_flushed(op: VectorOp) -> bool {
     match op {
-        VectorOp::Pointwise(op) => match op {
-            PointwiseOp::Add
-            | PointwiseOp::Mul
-            | PointwiseOp::Mad
-            | PointwiseOp::Sge
-            | PointwiseOp::Slt
-            | PointwiseOp::Flr => true,
-            PointwiseOp::Max | PointwiseOp::Min | PointwiseOp::Mov => false,
-        },
+        VectorOp::Pointwise(op) => op.result() != PointwiseResult::Source,
         VectorOp::Dot(_) => true,
         VectorOp::Dst | VectorOp::Litp => false,
     }

@@ -13,7 +13,7 @@
 //!
 //! [`super::numeric`] defines the operations.
 
-use super::{Opcode, table};
+use super::{Opcode, PointwiseOp, PointwiseResult, table};
 
 /// An operation that computes a vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,21 +35,6 @@ pub enum VectorOp {
     Dst,
     /// `(max(a.x, 0), clamped a.y, 0, max(a.w, 0))`; the instruction also sets both flags.
     Litp,
-}
-
-/// An operation whose result has in each component the same function of the sources' component.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // `numeric` has the meaning of each
-pub enum PointwiseOp {
-    Add,
-    Mul,
-    Mad,
-    Max,
-    Min,
-    Sge,
-    Slt,
-    Flr,
-    Mov,
 }
 
 /// A sum of products, in every component.
@@ -80,15 +65,6 @@ impl Opcode {
         use AluOp::{Scalar, Vector};
         use VectorOp::{Dot, Dst, Litp, Pointwise};
         Some(match self {
-            Opcode::Add => Vector(Pointwise(PointwiseOp::Add)),
-            Opcode::Mul => Vector(Pointwise(PointwiseOp::Mul)),
-            Opcode::Mad | Opcode::Madi => Vector(Pointwise(PointwiseOp::Mad)),
-            Opcode::Max => Vector(Pointwise(PointwiseOp::Max)),
-            Opcode::Min => Vector(Pointwise(PointwiseOp::Min)),
-            Opcode::Sge | Opcode::Sgei => Vector(Pointwise(PointwiseOp::Sge)),
-            Opcode::Slt | Opcode::Slti => Vector(Pointwise(PointwiseOp::Slt)),
-            Opcode::Flr => Vector(Pointwise(PointwiseOp::Flr)),
-            Opcode::Mov => Vector(Pointwise(PointwiseOp::Mov)),
             Opcode::Dp3 => Vector(Dot(DotOp::Dp3)),
             Opcode::Dp4 => Vector(Dot(DotOp::Dp4)),
             Opcode::Dph | Opcode::Dphi => Vector(Dot(DotOp::Dph)),
@@ -98,22 +74,10 @@ impl Opcode {
             Opcode::Rsq => Scalar(ScalarOp::Rsq),
             Opcode::Ex2 => Scalar(ScalarOp::Ex2),
             Opcode::Lg2 => Scalar(ScalarOp::Lg2),
-            Opcode::Mova
-            | Opcode::Cmp
-            | Opcode::Nop
-            | Opcode::End
-            | Opcode::Break
-            | Opcode::Breakc
-            | Opcode::Call
-            | Opcode::Callc
-            | Opcode::Callu
-            | Opcode::Ifc
-            | Opcode::Ifu
-            | Opcode::Loop
-            | Opcode::Jmpc
-            | Opcode::Jmpu
-            | Opcode::Emit
-            | Opcode::Setemit => return None,
+            _ => match PointwiseOp::of(self) {
+                Some(op) => Vector(Pointwise(op)),
+                None => return None,
+            },
         })
     }
 
@@ -136,17 +100,7 @@ impl VectorOp {
     /// The opcode in normal form.
     pub const fn opcode(self) -> Opcode {
         match self {
-            VectorOp::Pointwise(op) => match op {
-                PointwiseOp::Add => Opcode::Add,
-                PointwiseOp::Mul => Opcode::Mul,
-                PointwiseOp::Mad => Opcode::Mad,
-                PointwiseOp::Max => Opcode::Max,
-                PointwiseOp::Min => Opcode::Min,
-                PointwiseOp::Sge => Opcode::Sge,
-                PointwiseOp::Slt => Opcode::Slt,
-                PointwiseOp::Flr => Opcode::Flr,
-                PointwiseOp::Mov => Opcode::Mov,
-            },
+            VectorOp::Pointwise(op) => op.opcode(),
             VectorOp::Dot(op) => match op {
                 DotOp::Dp3 => Opcode::Dp3,
                 DotOp::Dp4 => Opcode::Dp4,
@@ -166,16 +120,7 @@ impl VectorOp {
     /// number.
     pub const fn multiplies(self) -> bool {
         match self {
-            VectorOp::Pointwise(op) => match op {
-                PointwiseOp::Mul | PointwiseOp::Mad => true,
-                PointwiseOp::Add
-                | PointwiseOp::Max
-                | PointwiseOp::Min
-                | PointwiseOp::Sge
-                | PointwiseOp::Slt
-                | PointwiseOp::Flr
-                | PointwiseOp::Mov => false,
-            },
+            VectorOp::Pointwise(op) => matches!(op.result(), PointwiseResult::Product | PointwiseResult::ProductSum),
             VectorOp::Dot(_) | VectorOp::Dst => true,
             VectorOp::Litp => false,
         }
@@ -184,10 +129,7 @@ impl VectorOp {
     /// Whether the result may be a number although a source is NaN.
     pub const fn swallows_nan(self) -> bool {
         match self {
-            VectorOp::Pointwise(op) => match op {
-                PointwiseOp::Max | PointwiseOp::Min | PointwiseOp::Sge | PointwiseOp::Slt => true,
-                PointwiseOp::Add | PointwiseOp::Mul | PointwiseOp::Mad | PointwiseOp::Flr | PointwiseOp::Mov => false,
-            },
+            VectorOp::Pointwise(op) => op.swallows_nan(),
             VectorOp::Dot(_) | VectorOp::Dst => false,
             VectorOp::Litp => true,
         }
@@ -197,16 +139,10 @@ impl VectorOp {
     /// definition of subtraction.
     pub const fn subtracts(self, n: usize) -> bool {
         match self {
-            VectorOp::Pointwise(op) => match op {
-                PointwiseOp::Add => true,
-                PointwiseOp::Mad => n == 2,
-                PointwiseOp::Mul
-                | PointwiseOp::Max
-                | PointwiseOp::Min
-                | PointwiseOp::Sge
-                | PointwiseOp::Slt
-                | PointwiseOp::Flr
-                | PointwiseOp::Mov => false,
+            VectorOp::Pointwise(op) => match op.result() {
+                PointwiseResult::Sum => true,
+                PointwiseResult::ProductSum => n == 2,
+                _ => false,
             },
             VectorOp::Dot(_) | VectorOp::Dst | VectorOp::Litp => false,
         }

@@ -17,9 +17,11 @@ pub mod flow;
 pub mod numeric;
 pub mod table;
 
-pub use alu_op::{AluOp, DotOp, PointwiseOp, ScalarOp, VectorOp};
+pub use alu_op::{AluOp, DotOp, ScalarOp, VectorOp};
 pub use condition::{CmpOp, Cond, CondOp, Relation, Test};
 use std::fmt;
+pub(crate) use table::PointwiseResult;
+pub use table::{Opcode, PointwiseOp};
 
 /// A program address. Addresses count 32-bit words; the hardware's are twelve bits wide.
 pub type Pc = u16;
@@ -36,54 +38,6 @@ pub const BOOL_UNIFORMS: usize = 16;
 pub const OPDESCS: usize = 128;
 /// Words of program memory of the largest unit (the geometry unit; a vertex unit has 512).
 pub const MAX_CODE_WORDS: usize = 4096;
-
-/// Every instruction that the hardware defines. The discriminant is its canonical six-bit encoding.
-/// [`Opcode::Cmp`] has two encodings, [`Opcode::Madi`] and [`Opcode::Mad`] eight each; ten of the
-/// 64 are undefined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-#[allow(missing_docs)] // see its row in `table` and its meaning in `numeric` and `interp`
-pub enum Opcode {
-    Add = 0x00,
-    Dp3 = 0x01,
-    Dp4 = 0x02,
-    Dph = 0x03,
-    Dst = 0x04,
-    Ex2 = 0x05,
-    Lg2 = 0x06,
-    Litp = 0x07,
-    Mul = 0x08,
-    Sge = 0x09,
-    Slt = 0x0A,
-    Flr = 0x0B,
-    Max = 0x0C,
-    Min = 0x0D,
-    Rcp = 0x0E,
-    Rsq = 0x0F,
-    Mova = 0x12,
-    Mov = 0x13,
-    Dphi = 0x18,
-    Dsti = 0x19,
-    Sgei = 0x1A,
-    Slti = 0x1B,
-    Break = 0x20,
-    Nop = 0x21,
-    End = 0x22,
-    Breakc = 0x23,
-    Call = 0x24,
-    Callc = 0x25,
-    Callu = 0x26,
-    Ifu = 0x27,
-    Ifc = 0x28,
-    Loop = 0x29,
-    Emit = 0x2A,
-    Setemit = 0x2B,
-    Jmpc = 0x2C,
-    Jmpu = 0x2D,
-    Cmp = 0x2E,
-    Madi = 0x30,
-    Mad = 0x38,
-}
 
 /// A source register: `v0-v15` are 0x00-0x0F, `r0-r15` 0x10-0x1F, `c0-c95` 0x20-0x7F.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

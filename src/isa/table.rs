@@ -1,4 +1,5 @@
-//! One row per instruction: its bits, its mnemonic, its format.
+//! One row per instruction: its encoding, its mnemonic, its format; and one per pointwise operation.
+//! Both are macros, so a row is also a variant of its enum.
 //!
 //! The bit pictures are documentation: [`Format`] drives `decode` and `encode`, and a test checks
 //! that each picture agrees with the format's field positions. Source of the encodings: ISA notes,
@@ -9,8 +10,6 @@
 //! reference flags, `q` condition operator, `t` target address, `n` length (lowest bit of `JMPU`:
 //! the required value is false), `u` uniform number, `s` slot, `P` primitive, `W` winding, `-`
 //! unused.
-
-use super::Opcode;
 
 /// The layout of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -78,56 +77,154 @@ impl Row {
     }
 }
 
-const fn def(opcode: Opcode, mnemonic: &'static str, format: Format, bits: &'static str) -> Row {
-    Row { opcode, mnemonic, format, bits }
+macro_rules! instructions {
+    ($($opcode:ident = $encoding:literal, $mnemonic:literal, $format:ident, $bits:literal;)*) => {
+        /// Every instruction that the hardware defines. The discriminant is its canonical six-bit encoding.
+        /// [`Opcode::Cmp`] has two encodings, [`Opcode::Madi`] and [`Opcode::Mad`] eight each; ten of the
+        /// 64 are undefined.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        #[allow(missing_docs)] // `numeric` and `interp` have the meaning of each
+        pub enum Opcode {
+            $($opcode = $encoding,)*
+        }
+
+        /// All defined instructions, in the order of their encodings.
+        pub static ROWS: [Row; [$($encoding),*].len()] = [
+            $(Row { opcode: Opcode::$opcode, mnemonic: $mnemonic, format: Format::$format, bits: $bits },)*
+        ];
+    };
 }
 
-/// All defined instructions, in the order of their encodings.
 #[rustfmt::skip]
-pub static ROWS: [Row; 39] = {
-    use {Format::*, Opcode::*};
-    [
-    def(Add,     "add",     F1,  "000000 ddddd ii AAAAAAA bbbbb ppppppp"),
-    def(Dp3,     "dp3",     F1,  "000001 ddddd ii AAAAAAA bbbbb ppppppp"),
-    def(Dp4,     "dp4",     F1,  "000010 ddddd ii AAAAAAA bbbbb ppppppp"),
-    def(Dph,     "dph",     F1,  "000011 ddddd ii AAAAAAA bbbbb ppppppp"),
-    def(Dst,     "dst",     F1,  "000100 ddddd ii AAAAAAA bbbbb ppppppp"),
-    def(Ex2,     "ex2",     F1u, "000101 ddddd ii AAAAAAA ----- ppppppp"),
-    def(Lg2,     "lg2",     F1u, "000110 ddddd ii AAAAAAA ----- ppppppp"),
-    def(Litp,    "litp",    F1u, "000111 ddddd ii AAAAAAA ----- ppppppp"),
-    def(Mul,     "mul",     F1,  "001000 ddddd ii AAAAAAA bbbbb ppppppp"),
-    def(Sge,     "sge",     F1,  "001001 ddddd ii AAAAAAA bbbbb ppppppp"),
-    def(Slt,     "slt",     F1,  "001010 ddddd ii AAAAAAA bbbbb ppppppp"),
-    def(Flr,     "flr",     F1u, "001011 ddddd ii AAAAAAA ----- ppppppp"),
-    def(Max,     "max",     F1,  "001100 ddddd ii AAAAAAA bbbbb ppppppp"),
-    def(Min,     "min",     F1,  "001101 ddddd ii AAAAAAA bbbbb ppppppp"),
-    def(Rcp,     "rcp",     F1u, "001110 ddddd ii AAAAAAA ----- ppppppp"),
-    def(Rsq,     "rsq",     F1u, "001111 ddddd ii AAAAAAA ----- ppppppp"),
-    def(Mova,    "mova",    F1a, "010010 ----- ii AAAAAAA ----- ppppppp"),
-    def(Mov,     "mov",     F1u, "010011 ddddd ii AAAAAAA ----- ppppppp"),
-    def(Dphi,    "dphi",    F1i, "011000 ddddd ii aaaaa BBBBBBB ppppppp"),
-    def(Dsti,    "dsti",    F1i, "011001 ddddd ii aaaaa BBBBBBB ppppppp"),
-    def(Sgei,    "sgei",    F1i, "011010 ddddd ii aaaaa BBBBBBB ppppppp"),
-    def(Slti,    "slti",    F1i, "011011 ddddd ii aaaaa BBBBBBB ppppppp"),
-    def(Break,   "break",   F0,  "100000 --------------------------"),
-    def(Nop,     "nop",     F0,  "100001 --------------------------"),
-    def(End,     "end",     F0,  "100010 --------------------------"),
-    def(Breakc,  "breakc",  F2,  "100011 X Y qq ------------ -- --------"),
-    def(Call,    "call",    F2,  "100100 - - -- tttttttttttt -- nnnnnnnn"),
-    def(Callc,   "callc",   F2,  "100101 X Y qq tttttttttttt -- nnnnnnnn"),
-    def(Callu,   "callu",   F3,  "100110 uuuu tttttttttttt -- nnnnnnnn"),
-    def(Ifu,     "ifu",     F3,  "100111 uuuu tttttttttttt -- nnnnnnnn"),
-    def(Ifc,     "ifc",     F2,  "101000 X Y qq tttttttttttt -- nnnnnnnn"),
-    def(Loop,    "for",     F3,  "101001 --uu tttttttttttt -- --------"),
-    def(Emit,    "emit",    F0,  "101010 --------------------------"),
-    def(Setemit, "setemit", F4,  "101011 ss P W ----------------------"),
-    def(Jmpc,    "jmpc",    F2,  "101100 X Y qq tttttttttttt -- --------"),
-    def(Jmpu,    "jmpu",    F3,  "101101 uuuu tttttttttttt -- -------n"),
-    def(Cmp,     "cmp",     F1c, "10111 xxx yyy ii AAAAAAA bbbbb ppppppp"),
-    def(Madi,    "madi",    F5i, "110 ddddd ii aaaaa bbbbb CCCCCCC ppppp"),
-    def(Mad,     "mad",     F5,  "111 ddddd ii aaaaa BBBBBBB ccccc ppppp"),
-    ]
-};
+instructions! {
+    Add     = 0x00, "add",     F1,  "000000 ddddd ii AAAAAAA bbbbb ppppppp";
+    Dp3     = 0x01, "dp3",     F1,  "000001 ddddd ii AAAAAAA bbbbb ppppppp";
+    Dp4     = 0x02, "dp4",     F1,  "000010 ddddd ii AAAAAAA bbbbb ppppppp";
+    Dph     = 0x03, "dph",     F1,  "000011 ddddd ii AAAAAAA bbbbb ppppppp";
+    Dst     = 0x04, "dst",     F1,  "000100 ddddd ii AAAAAAA bbbbb ppppppp";
+    Ex2     = 0x05, "ex2",     F1u, "000101 ddddd ii AAAAAAA ----- ppppppp";
+    Lg2     = 0x06, "lg2",     F1u, "000110 ddddd ii AAAAAAA ----- ppppppp";
+    Litp    = 0x07, "litp",    F1u, "000111 ddddd ii AAAAAAA ----- ppppppp";
+    Mul     = 0x08, "mul",     F1,  "001000 ddddd ii AAAAAAA bbbbb ppppppp";
+    Sge     = 0x09, "sge",     F1,  "001001 ddddd ii AAAAAAA bbbbb ppppppp";
+    Slt     = 0x0A, "slt",     F1,  "001010 ddddd ii AAAAAAA bbbbb ppppppp";
+    Flr     = 0x0B, "flr",     F1u, "001011 ddddd ii AAAAAAA ----- ppppppp";
+    Max     = 0x0C, "max",     F1,  "001100 ddddd ii AAAAAAA bbbbb ppppppp";
+    Min     = 0x0D, "min",     F1,  "001101 ddddd ii AAAAAAA bbbbb ppppppp";
+    Rcp     = 0x0E, "rcp",     F1u, "001110 ddddd ii AAAAAAA ----- ppppppp";
+    Rsq     = 0x0F, "rsq",     F1u, "001111 ddddd ii AAAAAAA ----- ppppppp";
+    Mova    = 0x12, "mova",    F1a, "010010 ----- ii AAAAAAA ----- ppppppp";
+    Mov     = 0x13, "mov",     F1u, "010011 ddddd ii AAAAAAA ----- ppppppp";
+    Dphi    = 0x18, "dphi",    F1i, "011000 ddddd ii aaaaa BBBBBBB ppppppp";
+    Dsti    = 0x19, "dsti",    F1i, "011001 ddddd ii aaaaa BBBBBBB ppppppp";
+    Sgei    = 0x1A, "sgei",    F1i, "011010 ddddd ii aaaaa BBBBBBB ppppppp";
+    Slti    = 0x1B, "slti",    F1i, "011011 ddddd ii aaaaa BBBBBBB ppppppp";
+    Break   = 0x20, "break",   F0,  "100000 --------------------------";
+    Nop     = 0x21, "nop",     F0,  "100001 --------------------------";
+    End     = 0x22, "end",     F0,  "100010 --------------------------";
+    Breakc  = 0x23, "breakc",  F2,  "100011 X Y qq ------------ -- --------";
+    Call    = 0x24, "call",    F2,  "100100 - - -- tttttttttttt -- nnnnnnnn";
+    Callc   = 0x25, "callc",   F2,  "100101 X Y qq tttttttttttt -- nnnnnnnn";
+    Callu   = 0x26, "callu",   F3,  "100110 uuuu tttttttttttt -- nnnnnnnn";
+    Ifu     = 0x27, "ifu",     F3,  "100111 uuuu tttttttttttt -- nnnnnnnn";
+    Ifc     = 0x28, "ifc",     F2,  "101000 X Y qq tttttttttttt -- nnnnnnnn";
+    Loop    = 0x29, "for",     F3,  "101001 --uu tttttttttttt -- --------";
+    Emit    = 0x2A, "emit",    F0,  "101010 --------------------------";
+    Setemit = 0x2B, "setemit", F4,  "101011 ss P W ----------------------";
+    Jmpc    = 0x2C, "jmpc",    F2,  "101100 X Y qq tttttttttttt -- --------";
+    Jmpu    = 0x2D, "jmpu",    F3,  "101101 uuuu tttttttttttt -- -------n";
+    Cmp     = 0x2E, "cmp",     F1c, "10111 xxx yyy ii AAAAAAA bbbbb ppppppp";
+    Madi    = 0x30, "madi",    F5i, "110 ddddd ii aaaaa bbbbb CCCCCCC ppppp";
+    Mad     = 0x38, "mad",     F5,  "111 ddddd ii aaaaa BBBBBBB ccccc ppppp";
+}
+
+/// What a pointwise operation makes of its sources, as far as rounding and bounds depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PointwiseResult {
+    /// A source, or a number of its magnitude.
+    Source,
+    /// 0 or 1.
+    Truth,
+    /// An integer next to the source.
+    Integer,
+    /// A product.
+    Product,
+    /// A sum of two sources.
+    Sum,
+    /// The sum of a product and the third source.
+    ProductSum,
+}
+
+macro_rules! pointwise {
+    ($($op:ident = $($opcode:ident)|+, $result:ident, swallows_nan: $swallows:literal;)*) => {
+        /// An operation whose result has in each component the same function of the sources' component.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[allow(missing_docs)] // `numeric` has the meaning of each
+        pub enum PointwiseOp {
+            $($op,)*
+        }
+
+        impl PointwiseOp {
+            /// The operation that an instruction computes, if it is one of these.
+            pub(crate) const fn of(opcode: Opcode) -> Option<PointwiseOp> {
+                match opcode {
+                    $($(Opcode::$opcode)|+ => Some(PointwiseOp::$op),)*
+                    _ => None,
+                }
+            }
+
+            /// Its opcode in normal form.
+            pub(crate) const fn opcode(self) -> Opcode {
+                match self {
+                    $(PointwiseOp::$op => Opcode::$op,)*
+                }
+            }
+
+            /// Number of sources.
+            pub(crate) const fn sources(self) -> usize {
+                match self {
+                    $(PointwiseOp::$op => const { row(Opcode::$op).sources() },)*
+                }
+            }
+
+            /// What it makes of its sources.
+            pub(crate) const fn result(self) -> PointwiseResult {
+                match self {
+                    $(PointwiseOp::$op => PointwiseResult::$result,)*
+                }
+            }
+
+            /// Whether the result may be a number although a source is NaN.
+            pub(crate) const fn swallows_nan(self) -> bool {
+                match self {
+                    $(PointwiseOp::$op => $swallows,)*
+                }
+            }
+
+            /// Calls `f` with the operation: inlined, it is compiled for each of them by itself.
+            #[inline(always)]
+            pub(crate) fn specialize(self, mut f: impl FnMut(PointwiseOp)) {
+                match self {
+                    $(PointwiseOp::$op => f(PointwiseOp::$op),)*
+                }
+            }
+        }
+    };
+}
+
+#[rustfmt::skip]
+pointwise! {
+    Add = Add,        Sum,        swallows_nan: false;
+    Mul = Mul,        Product,    swallows_nan: false;
+    Mad = Mad | Madi, ProductSum, swallows_nan: false;
+    Max = Max,        Source,     swallows_nan: true;
+    Min = Min,        Source,     swallows_nan: true;
+    Sge = Sge | Sgei, Truth,      swallows_nan: true;
+    Slt = Slt | Slti, Truth,      swallows_nan: true;
+    Flr = Flr,        Integer,    swallows_nan: false;
+    Mov = Mov,        Source,     swallows_nan: false;
+}
 
 /// For each six-bit opcode the index of its row, or 0xFF.
 static BY_OPCODE: [u8; 64] = {
@@ -156,8 +253,8 @@ pub fn row_of_word(word: u32) -> Option<&'static Row> {
 }
 
 /// The row of an instruction.
-pub fn row(opcode: Opcode) -> &'static Row {
-    &ROWS[usize::from(BY_OPCODE[opcode as usize])]
+pub const fn row(opcode: Opcode) -> &'static Row {
+    &ROWS[BY_OPCODE[opcode as usize] as usize]
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! destination. So sources are never overwritten early, whatever their swizzles, and nothing is
 //! copied. Where only some lanes are active, new and old columns are blended instead.
 
-use super::arith::{Format, Lanes, compare, litp_y, max, min, positive, sge, signed, slt};
+use super::arith::{Format, Lanes, compare, litp_y, pointwise, positive, signed};
 use super::code::{Op, Operand, Slot, components};
 use crate::isa::{CmpOp, DotOp, PointwiseOp, ScalarOp, VectorOp};
 use crate::state::Vec4;
@@ -157,86 +157,34 @@ impl Columns {
         mask: u8,
         src: &[Operand; 3],
     ) {
-        let [a, b, c] = src;
-        // Each arm is a loop of its own.
-        match op {
-            PointwiseOp::Mov => self.map1::<S, V>(
-                simd,
-                mask,
-                a,
-                #[inline(always)]
-                |a| a,
-            ),
-            PointwiseOp::Flr => self.map1::<S, V>(
-                simd,
-                mask,
-                a,
-                #[inline(always)]
-                |a| format.floor(a),
-            ),
-            PointwiseOp::Add => self.map2::<S, V>(
-                simd,
-                mask,
-                a,
-                b,
-                #[inline(always)]
-                |a, b| format.add(a, b),
-            ),
-            PointwiseOp::Mul => self.map2::<S, V>(
-                simd,
-                mask,
-                a,
-                b,
-                #[inline(always)]
-                |a, b| format.mul(a, b),
-            ),
-            PointwiseOp::Max => self.map2::<S, V>(
-                simd,
-                mask,
-                a,
-                b,
-                #[inline(always)]
-                |a, b| max(a, b),
-            ),
-            PointwiseOp::Min => self.map2::<S, V>(
-                simd,
-                mask,
-                a,
-                b,
-                #[inline(always)]
-                |a, b| min(a, b),
-            ),
-            PointwiseOp::Sge => self.map2::<S, V>(
-                simd,
-                mask,
-                a,
-                b,
-                #[inline(always)]
-                |a, b| sge(a, b),
-            ),
-            PointwiseOp::Slt => self.map2::<S, V>(
-                simd,
-                mask,
-                a,
-                b,
-                #[inline(always)]
-                |a, b| slt(a, b),
-            ),
-            PointwiseOp::Mad => {
-                let mut left = mask;
-                while left != 0 {
-                    let n = next(&mut left);
-                    let (a, b, c) =
-                        (source(&self.columns, a, n), source(&self.columns, b, n), source(&self.columns, c, n));
-                    fill::<S, V>(
-                        &mut self.spare[n],
-                        self.width,
-                        #[inline(always)]
-                        |at| format.mad(a.at(simd, at), b.at(simd, at), c.at(simd, at)),
-                    );
-                }
-            }
-        }
+        // Each operation has loops of its own, one for each number of sources.
+        op.specialize(
+            #[inline(always)]
+            |op| match op.sources() {
+                1 => self.map1::<S, V>(
+                    simd,
+                    mask,
+                    &src[0],
+                    #[inline(always)]
+                    |a| pointwise(format, op, a, a, a),
+                ),
+                2 => self.map2::<S, V>(
+                    simd,
+                    mask,
+                    &src[0],
+                    &src[1],
+                    #[inline(always)]
+                    |a, b| pointwise(format, op, a, b, b),
+                ),
+                _ => self.map3::<S, V>(
+                    simd,
+                    mask,
+                    src,
+                    #[inline(always)]
+                    |a, b, c| pointwise(format, op, a, b, c),
+                ),
+            },
+        );
     }
 
     #[inline(always)]
@@ -265,6 +213,21 @@ impl Columns {
                 self.width,
                 #[inline(always)]
                 |at| f(a.at(simd, at), b.at(simd, at)),
+            );
+        }
+    }
+
+    #[inline(always)]
+    fn map3<S: Simd, V: Lanes<S>>(&mut self, simd: S, mask: u8, src: &[Operand; 3], f: impl Fn(V, V, V) -> V) {
+        let mut left = mask;
+        while left != 0 {
+            let n = next(&mut left);
+            let [a, b, c] = src.each_ref().map(|src| source(&self.columns, src, n));
+            fill::<S, V>(
+                &mut self.spare[n],
+                self.width,
+                #[inline(always)]
+                |at| f(a.at(simd, at), b.at(simd, at), c.at(simd, at)),
             );
         }
     }

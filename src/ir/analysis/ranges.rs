@@ -23,7 +23,7 @@ use super::{Components, XYZW, components, operand_components};
 use crate::ir::{Func, Inst, Node, ScalarUse, Type, Use, Value};
 use crate::isa::float24::{SMALLEST, TAIL};
 use crate::isa::numeric::LITP_LIMIT;
-use crate::isa::{DotOp, PointwiseOp, ScalarOp, VectorOp};
+use crate::isa::{DotOp, PointwiseResult, ScalarOp, VectorOp};
 use std::fmt::{self, Display, Formatter};
 
 /// Exponent of the least result: less is flushed.
@@ -278,11 +278,15 @@ impl Func {
             for c in components(observed) {
                 let narrowing = &mut narrowings[id][usize::from(c)];
                 let flushed = match op {
-                    VectorOp::Pointwise(PointwiseOp::Mul) => narrowing.products.flush,
-                    VectorOp::Pointwise(PointwiseOp::Add | PointwiseOp::Mad) | VectorOp::Dot(_) => narrowing.sums.flush,
-                    VectorOp::Pointwise(PointwiseOp::Flr) => false,
+                    VectorOp::Pointwise(op) => match op.result() {
+                        PointwiseResult::Product => narrowing.products.flush,
+                        PointwiseResult::Sum | PointwiseResult::ProductSum => narrowing.sums.flush,
+                        PointwiseResult::Integer => false,
+                        PointwiseResult::Source | PointwiseResult::Truth => true,
+                    },
+                    VectorOp::Dot(_) => narrowing.sums.flush,
                     VectorOp::Dst if c == 1 => narrowing.products.flush,
-                    _ => true,
+                    VectorOp::Dst | VectorOp::Litp => true,
                 };
                 narrowing.positive_zero = !flushed;
             }
@@ -319,7 +323,7 @@ impl Func {
                 }
                 Node::Alu { op, src } => {
                     let copied = match op {
-                        VectorOp::Pointwise(PointwiseOp::Mov | PointwiseOp::Max | PointwiseOp::Min) => set,
+                        VectorOp::Pointwise(op) if op.result() == PointwiseResult::Source => set,
                         VectorOp::Litp => set & 0b0010,
                         VectorOp::Dst => set & 0b1100,
                         _ => 0,
@@ -425,17 +429,20 @@ impl RangeAnalysis<'_> {
 
     fn alu(&mut self, op: VectorOp, src: &[Use; 3], c: usize, narrowing: &mut Narrowing) -> Option<Range> {
         match op {
-            VectorOp::Pointwise(op) => match op {
-                PointwiseOp::Mov => self.source(&src[0], c),
-                PointwiseOp::Max | PointwiseOp::Min => Some(self.source(&src[0], c)?.or(self.source(&src[1], c)?)),
-                PointwiseOp::Sge | PointwiseOp::Slt => Some(Range::TRUTH),
-                PointwiseOp::Flr => Some(self.source(&src[0], c)?.floor()),
-                PointwiseOp::Mul => self.product(&src[0].component(c), &src[1].component(c), narrowing),
-                PointwiseOp::Add => {
+            VectorOp::Pointwise(op) => match op.result() {
+                PointwiseResult::Source => {
+                    let mut sources = src[..VectorOp::from(op).sources()].iter().map(|u| self.source(u, c));
+                    let first = sources.next()??;
+                    sources.try_fold(first, |range, other| Some(range.or(other?)))
+                }
+                PointwiseResult::Truth => Some(Range::TRUTH),
+                PointwiseResult::Integer => Some(self.source(&src[0], c)?.floor()),
+                PointwiseResult::Product => self.product(&src[0].component(c), &src[1].component(c), narrowing),
+                PointwiseResult::Sum => {
                     let sum = self.source(&src[0], c)?.sum(self.source(&src[1], c)?);
                     Some(narrowing.sum(sum.checked(narrowing.check)))
                 }
-                PointwiseOp::Mad => {
+                PointwiseResult::ProductSum => {
                     let product = self.product(&src[0].component(c), &src[1].component(c), narrowing)?;
                     let sum = product.sum(self.source(&src[2], c)?);
                     Some(narrowing.sum(sum.checked(narrowing.check)))

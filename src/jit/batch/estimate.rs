@@ -3,10 +3,11 @@
 use crate::ir::analysis::ranges::{Check, Steps};
 use crate::ir::analysis::{Components, XYZW};
 use crate::ir::{Block, Inst, Mem, Node, Type, Value};
-use crate::isa::{DotOp, PointwiseOp, ScalarOp, VectorOp};
+use crate::isa::{PointwiseResult, ScalarOp, VectorOp};
 use crate::jit::abi::GROUP;
 use crate::jit::batch::policy::{BatchPlan, NoBatchCode};
-use crate::jit::emit::estimate::{arguments, is_external, scalar};
+use crate::jit::emit::cost;
+use crate::jit::emit::estimate::{arguments, is_external};
 use std::collections::HashSet;
 
 /// CLIF instructions that predication may add, as estimated, beyond those of the originals.
@@ -110,31 +111,31 @@ fn batch_node(plan: &BatchPlan, value: Value) -> usize {
     let count = live.count_ones() as usize;
     let NarrowingCost { product, sum, end } = NarrowingCost::of(plan, value, live & XYZW);
     match node {
-        Node::Alu { op, .. } => match op {
-            VectorOp::Pointwise(op) => {
-                count
-                    * match op {
-                        PointwiseOp::Add => 2 + sum + end,
-                        PointwiseOp::Mul => 2 + product + end,
-                        PointwiseOp::Mov => 2,
-                        PointwiseOp::Flr => 2 + end,
-                        PointwiseOp::Mad => 4 + product + sum + end,
-                        PointwiseOp::Max | PointwiseOp::Min => 8 + end,
-                        PointwiseOp::Sge | PointwiseOp::Slt => 9,
-                    }
+        Node::Alu { op, .. } => {
+            let group = cost::vector(*op).group;
+            match op {
+                VectorOp::Pointwise(op) => {
+                    let more = match op.result() {
+                        PointwiseResult::Truth => 0,
+                        PointwiseResult::Source | PointwiseResult::Integer => end,
+                        PointwiseResult::Product => product + end,
+                        PointwiseResult::Sum => sum + end,
+                        PointwiseResult::ProductSum => product + sum + end,
+                    };
+                    count * (group + more)
+                }
+                VectorOp::Dot(op) => group + op.products() * product + (op.products() - 1) * sum + end,
+                VectorOp::Dst => group + product + count * end,
+                VectorOp::Litp => group + count * end,
             }
-            VectorOp::Dot(DotOp::Dp3) => 8 + 3 * product + 2 * sum + end,
-            VectorOp::Dot(DotOp::Dp4 | DotOp::Dph) => 12 + 4 * product + 3 * sum + end,
-            VectorOp::Dst => 8 + product + count * end,
-            VectorOp::Litp => 20 + count * end,
-        },
+        }
         Node::Scalar { op, .. } if plan.is_float24() => {
             end + match op {
                 ScalarOp::Rcp | ScalarOp::Rsq => 50,
-                ScalarOp::Ex2 | ScalarOp::Lg2 => 80 + 2 * scalar(*op),
+                ScalarOp::Ex2 | ScalarOp::Lg2 => 80 + 2 * cost::scalar(*op).group,
             }
         }
-        Node::Scalar { op, .. } => scalar(*op),
+        Node::Scalar { op, .. } => cost::scalar(*op).group,
         Node::Relative { .. } => 16 + 12 * count + if plan.is_float24() { GROUP * LEAF } else { 0 },
         Node::ToAddress(_) => 16,
         Node::Offset(_) => 24,

@@ -5,14 +5,10 @@
 
 use crate::ir::analysis::{Components, XYZW, components, for_each_read};
 use crate::ir::{Func, Inst, Mem, Node, Terminator};
-use crate::isa::elementary::{EX2_POLY, LG2_POLY};
-use crate::isa::{DotOp, PointwiseOp, ScalarOp, VectorOp};
+use crate::isa::VectorOp;
+use crate::jit::emit::cost::{self, ADD, Cost};
 use crate::state::Exit;
 
-/// Cycles until a sum or a product is known.
-const ADD: u32 = 4;
-/// The same of a quotient, and about that of a root.
-const QUOTIENT: u32 = 12;
 /// Instructions that load and transpose a register of four vertices, or that transpose and store
 /// it.
 const TRANSPOSE: u32 = 12;
@@ -28,25 +24,10 @@ pub(super) struct GroupCost {
 
 /// Cycles and instructions of one component of a node, without its operands.
 fn component_cost(node: &Node) -> (u32, u32) {
+    let of = |cost: Cost| (cost.cycles, cost.instructions);
     match node {
-        Node::Alu { op: VectorOp::Pointwise(op), .. } => match op {
-            PointwiseOp::Mov => (0, 0),
-            PointwiseOp::Mad => (2 * ADD, 2),
-            PointwiseOp::Add | PointwiseOp::Mul | PointwiseOp::Max | PointwiseOp::Min => (ADD, 1),
-            PointwiseOp::Sge | PointwiseOp::Slt => (ADD + 1, 2),
-            PointwiseOp::Flr => (2 * ADD, 1),
-        },
-        Node::Alu { op: VectorOp::Dot(op), .. } => {
-            let sums = if *op == DotOp::Dp3 { 2 } else { 3 };
-            (ADD + sums * ADD, 1 + 2 * sums)
-        }
-        Node::Alu { op: VectorOp::Dst | VectorOp::Litp, .. } => (ADD, 1),
-        Node::Scalar { op, .. } => match op {
-            ScalarOp::Rcp => (ADD + QUOTIENT, 2),
-            ScalarOp::Rsq => (ADD + 2 * QUOTIENT, 3),
-            ScalarOp::Ex2 => (2 * ADD * (EX2_POLY.len() as u32 + 5), 2 * EX2_POLY.len() as u32 + 24),
-            ScalarOp::Lg2 => (2 * ADD * (LG2_POLY.len() as u32 + 5) + QUOTIENT, 2 * LG2_POLY.len() as u32 + 28),
-        },
+        Node::Alu { op, .. } => of(cost::vector(*op)),
+        Node::Scalar { op, .. } => of(cost::scalar(*op)),
         Node::Relative { .. } => (ADD, 6),
         Node::Offset(_) | Node::Add(..) | Node::Flip(_) => (1, 1),
         Node::ToAddress(_) => (3 * ADD, 8),

@@ -4,13 +4,13 @@
 //! Time, memory and code size of a compilation grow with the number of CLIF instructions. Beyond
 //! [`MAX_INSTRUCTIONS`] nothing is lowered, and tier 0 serves. Real shaders need a small part of it.
 //!
-//! The weights are measured for each operation, with swizzled and negated operands; a test compares
-//! the bound with the code of random programs. It must not know how operations are lowered.
+//! The weights of operations are those of [`cost`]; a test compares the bound with the code of random
+//! programs. It must not know how operations are lowered.
 
-use super::Products;
+use super::{Products, cost};
 use crate::ir::{Form, Func, Inst, Node, Terminator, Value};
 use crate::isa::numeric::Precision;
-use crate::isa::{PointwiseOp, ScalarOp, VectorOp};
+use crate::isa::{PointwiseResult, VectorOp};
 use std::collections::HashSet;
 
 /// The most instructions of code for one vertex. In f32 the vertex units' memory full of any instruction
@@ -99,19 +99,22 @@ pub(in crate::jit) fn arguments(func: &Func, term: &Terminator, each: impl Fn(Va
 fn vertex_node(node: &Node, steps: Steps) -> usize {
     let Steps { rounding, product, operand, guard } = steps;
     match node {
-        Node::Alu { op, .. } => match op {
-            VectorOp::Pointwise(PointwiseOp::Add) => 10 + rounding,
-            VectorOp::Pointwise(PointwiseOp::Mul) => 10 + rounding + product,
-            VectorOp::Pointwise(PointwiseOp::Mad) => 16 + 2 * rounding + product,
-            VectorOp::Pointwise(PointwiseOp::Max | PointwiseOp::Min) => 14 + 2 * guard,
-            VectorOp::Pointwise(PointwiseOp::Sge | PointwiseOp::Slt) => 16 + 2 * guard,
-            VectorOp::Pointwise(PointwiseOp::Flr) => 8 + rounding,
-            VectorOp::Pointwise(PointwiseOp::Mov) => 6,
-            VectorOp::Dot(_) => 28 + 3 * rounding + product,
-            VectorOp::Dst => 18 + rounding + product,
-            VectorOp::Litp => 16 + guard,
-        },
-        Node::Scalar { op, .. } => scalar(*op) + 2 * rounding,
+        Node::Alu { op, .. } => {
+            let more = match op {
+                VectorOp::Pointwise(op) => match op.result() {
+                    PointwiseResult::Source | PointwiseResult::Truth if op.swallows_nan() => 2 * guard,
+                    PointwiseResult::Source | PointwiseResult::Truth => 0,
+                    PointwiseResult::Integer | PointwiseResult::Sum => rounding,
+                    PointwiseResult::Product => rounding + product,
+                    PointwiseResult::ProductSum => 2 * rounding + product,
+                },
+                VectorOp::Dot(_) => 3 * rounding + product,
+                VectorOp::Dst => rounding + product,
+                VectorOp::Litp => guard,
+            };
+            cost::vector(*op).vertex + more
+        }
+        Node::Scalar { op, .. } => cost::scalar(*op).vertex + 2 * rounding,
         Node::Compare { .. } => 8 + 2 * guard,
         Node::ToAddress(_) => 12 + guard,
         Node::Relative { .. } => 26 + operand,
@@ -124,13 +127,5 @@ fn vertex_node(node: &Node, steps: Steps) -> usize {
         | Node::Input(_)
         | Node::Uniform(_)
         | Node::IntUniform { .. } => 1,
-    }
-}
-
-pub(in crate::jit) fn scalar(op: ScalarOp) -> usize {
-    match op {
-        ScalarOp::Rcp | ScalarOp::Rsq => 9,
-        ScalarOp::Ex2 => 60,
-        ScalarOp::Lg2 => 56,
     }
 }

@@ -9,6 +9,7 @@
 //! blocks.
 
 mod aarch64_shuffle;
+pub(super) mod cost;
 mod elementary;
 pub(super) mod estimate;
 mod float24;
