@@ -166,6 +166,10 @@ macro_rules! pointwise {
         }
 
         impl PointwiseOp {
+            /// Every one.
+            #[cfg(test)]
+            pub(crate) const ALL: &[PointwiseOp] = &[$(PointwiseOp::$op),*];
+
             /// The operation that an instruction computes, if it is one of these.
             pub(crate) const fn of(opcode: Opcode) -> Option<PointwiseOp> {
                 match opcode {

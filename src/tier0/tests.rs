@@ -9,17 +9,6 @@ use crate::state::{NoEmitter, Uniforms, Unit, Vec4};
 use crate::text::assemble;
 use fearless_simd::prelude::*;
 
-const POINTWISE: [PointwiseOp; 9] = [
-    PointwiseOp::Add,
-    PointwiseOp::Mul,
-    PointwiseOp::Mad,
-    PointwiseOp::Max,
-    PointwiseOp::Min,
-    PointwiseOp::Sge,
-    PointwiseOp::Slt,
-    PointwiseOp::Flr,
-    PointwiseOp::Mov,
-];
 const DOTS: [DotOp; 3] = [DotOp::Dp3, DotOp::Dp4, DotOp::Dph];
 const SCALARS: [ScalarOp; 4] = [ScalarOp::Rcp, ScalarOp::Rsq, ScalarOp::Ex2, ScalarOp::Lg2];
 const RELATIONS: [Relation; 6] = [Relation::Eq, Relation::Ne, Relation::Lt, Relation::Le, Relation::Gt, Relation::Ge];
@@ -56,7 +45,7 @@ impl<F: Format> Work for Check<F> {
                     let expect = |what: &str, got: f32, want: f32| {
                         assert!(same(got, want), "{what} in {p}: {x:?} {y:?} {z:?} gives {got:?}, not {want:?}");
                     };
-                    for op in POINTWISE {
+                    for &op in PointwiseOp::ALL {
                         let want = p.vector(VectorOp::Pointwise(op), [[x; 4], [y; 4], [z; 4]])[0];
                         expect(&format!("{op:?}"), pointwise(format, op, a, b, c)[n], want);
                     }
